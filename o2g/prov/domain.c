@@ -59,7 +59,7 @@ static struct fi_ops_domain ops = {
 	.endpoint = prov_endpoint_open,
 	.scalable_ep = PROV_REFUSED,
 	.cntr_open = prov_counter_open,
-	.poll_open = PROV_REFUSED,
+	.poll_open = prov_poll_open,
 	.stx_ctx = PROV_REFUSED,
 	.srx_ctx = PROV_REFUSED,
 	.query_atomic = PROV_REFUSED,
@@ -84,6 +84,9 @@ int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	domain->own_keys =
 		info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_PROV_KEY);
 	domain->next_key = 1;
+	domain->format = prov_address_size(info->addr_format) == O2G_NAME_SIZE
+				 ? FI_FORMAT_UNSPEC
+				 : info->addr_format;
 	pthread_mutex_init(&domain->lock, NULL);
 	atomic_fetch_add(&domain->fabric->users, 1);
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;

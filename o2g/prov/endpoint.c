@@ -213,11 +213,34 @@ static struct fi_ops fid_ops = {
 	.ops_open = PROV_REFUSED,
 };
 
-static int open_messages(struct endpoint *ep)
+/* Where the program wants the endpoint to listen; of a service alone, where
+ * the user does. */
+static int choose_place(const struct fi_info *info, struct prov_listen *place,
+			struct o2g_options *options)
+{
+	const char *wanted = getenv("SKEP_O2G_IFACE");
+
+	if (!info->src_addr ||
+	    prov_address_size(info->addr_format) == O2G_NAME_SIZE)
+		return 0;
+	if (info->src_addrlen < prov_address_size(info->addr_format) ||
+	    prov_address_listen(info->addr_format, info->src_addr, place))
+		return -FI_EINVAL;
+	if (*place->ports)
+		options->ports = place->ports;
+	if (!place->any)
+		options->interface = place->host;
+	else if (!options->interface && !(wanted && *wanted))
+		options->interface = "*";
+	return 0;
+}
+
+static int open_messages(struct endpoint *ep, const struct fi_info *info)
 {
 	struct o2g_options options = {.size = sizeof(options)};
 	const char *wanted = getenv("SKEP_O2G_NAP_US");
 	struct prov_tunables tunables;
+	struct prov_listen place;
 	int error;
 
 	error = prov_tunables_read(&tunables);
@@ -225,6 +248,9 @@ static int open_messages(struct endpoint *ep)
 		return error;
 	options.interface = tunables.interface;
 	options.ports = tunables.ports;
+	error = choose_place(info, &place, &options);
+	if (error)
+		return error;
 	options.engine = tunables.engine;
 	options.credit = (uint32_t)tunables.credit;
 	options.unexpected = tunables.unexpected;
@@ -291,7 +317,7 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;
-	error = open_messages(ep);
+	error = open_messages(ep, info);
 	if (error) {
 		free(ep);
 		return error;

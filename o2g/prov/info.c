@@ -89,9 +89,8 @@ static const char *find_misfit(const struct fi_info *hints)
 	if ((hints->caps & FI_RMA) && !prov_accesses())
 		return "FI_RMA, which the kernel engine does not have yet, or "
 		       "FI_O2G_RMA=no";
-	if (hints->addr_format != FI_FORMAT_UNSPEC || hints->dest_addr ||
-	    hints->src_addr || hints->handle)
-		return "addresses";
+	if (hints->handle)
+		return "handle";
 	if (!tx_fits(hints->tx_attr))
 		return "tx_attr";
 	if (!rx_fits(hints->rx_attr))
@@ -207,6 +206,8 @@ static void info_free(struct fi_info *info)
 		free(info->domain_attr->name);
 	if (info->fabric_attr)
 		free(info->fabric_attr->name);
+	free(info->src_addr);
+	free(info->dest_addr);
 	free(info->tx_attr);
 	free(info->rx_attr);
 	free(info->ep_attr);
@@ -238,17 +239,132 @@ static struct fi_info *info_alloc(void)
 	return NULL;
 }
 
+/* ---- addresses ---- */
+
+/* What a program asks for; without any of it, libo2g's names do. */
+struct places {
+	struct sockaddr_storage source, destination;
+	bool from, to;	  /* which of them there is */
+	const void *name; /* or the destination is a name of libo2g's */
+	uint32_t format;
+};
+
+static int take_hint(const void *address, size_t length, uint32_t format,
+		     struct sockaddr_storage *out, bool *there)
+{
+	if (!address || *there)
+		return 0;
+	if (length < sizeof(out->ss_family))
+		return -FI_ENODATA;
+	memset(out, 0, sizeof(*out));
+	memcpy(out, address, length < sizeof(*out) ? length : sizeof(*out));
+	if ((out->ss_family != AF_INET && out->ss_family != AF_INET6) ||
+	    length < prov_address_size(prov_address_format(out)) ||
+	    (format != FI_FORMAT_UNSPEC && format != FI_SOCKADDR &&
+	     format != prov_address_format(out)))
+		return -FI_ENODATA;
+	*there = true;
+	return 0;
+}
+
+/* A name that fi_getname() gave to another process. */
+static bool hints_name(const struct fi_info *hints)
+{
+	struct sockaddr_storage address;
+	size_t length;
+
+	return hints && hints->dest_addr &&
+	       hints->addr_format == FI_FORMAT_UNSPEC &&
+	       hints->dest_addrlen == O2G_NAME_SIZE &&
+	       !o2g_name_address(hints->dest_addr, &address, &length);
+}
+
+static bool format_known(uint32_t format)
+{
+	return format == FI_FORMAT_UNSPEC || format == FI_SOCKADDR ||
+	       format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+}
+
+/* Both are of one family, and the source, where nobody names it, is where the
+ * destination is reached from. */
+static int complete_places(struct places *places)
+{
+	if (places->to && !places->from)
+		places->from = !prov_address_towards(&places->destination,
+						     &places->source);
+	if (places->from && places->to &&
+	    places->source.ss_family != places->destination.ss_family)
+		return -FI_ENODATA;
+	if (places->from || places->to)
+		places->format = prov_address_format(
+			places->from ? &places->source : &places->destination);
+	else if (places->format == FI_SOCKADDR)
+		places->format = FI_SOCKADDR_IN;
+	return 0;
+}
+
+static int find_places(const char *node, const char *service, uint64_t flags,
+		       const struct fi_info *hints, struct places *places)
+{
+	const uint32_t format = hints ? hints->addr_format : FI_FORMAT_UNSPEC;
+	const bool source = flags & FI_SOURCE;
+	int error = format_known(format) ? 0 : -FI_ENODATA;
+
+	*places = (struct places){.format = format};
+	if (!error && (node || service)) {
+		error = prov_address_resolve(node, service, flags, format,
+					     source ? &places->source
+						    : &places->destination);
+		places->from = source;
+		places->to = !source;
+	}
+	if (!error && hints)
+		error = take_hint(hints->src_addr, hints->src_addrlen, format,
+				  &places->source, &places->from);
+	if (!error && !node && !service && !places->from && hints_name(hints))
+		places->name = hints->dest_addr;
+	else if (!error && hints)
+		error = take_hint(hints->dest_addr, hints->dest_addrlen, format,
+				  &places->destination, &places->to);
+	return error ? error : complete_places(places);
+}
+
+static int copy_address(const void *address, uint32_t format, void **out,
+			size_t *length)
+{
+	*length = prov_address_size(format);
+	*out = malloc(*length);
+	if (!*out)
+		return -FI_ENOMEM;
+	memcpy(*out, address, *length);
+	return 0;
+}
+
+static int fill_places(struct fi_info *info, const struct places *places)
+{
+	int error = 0;
+
+	info->addr_format = places->format;
+	if (places->from)
+		error = copy_address(&places->source, places->format,
+				     &info->src_addr, &info->src_addrlen);
+	if (!error && (places->to || places->name))
+		error = copy_address(
+			places->name ? places->name : &places->destination,
+			places->format, &info->dest_addr, &info->dest_addrlen);
+	return error;
+}
+
 int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **out)
 {
 	const char *why = hints ? find_misfit(hints) : NULL;
+	struct places places;
 	struct fi_info *info;
 
-	(void)flags;
-	/* Endpoints have names of their own, which no resolver knows. */
-	if (node || service)
-		why = "node or service";
+	if (!why && find_places(node, service, flags, hints, &places))
+		why = "node, service or address";
 	if (why) {
 		prov_log(FI_LOG_INFO, FI_LOG_CORE, "hints do not fit: %s", why);
 		return -FI_ENODATA;
@@ -257,12 +373,15 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 	if (!info)
 		return -FI_ENOMEM;
 	info->caps = complete_caps(hints ? hints->caps : 0);
-	info->addr_format = FI_FORMAT_UNSPEC;
 	fill_transfers(info, hints);
 	fill_endpoint(info->ep_attr);
 	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL);
 	info->fabric_attr->prov_version = FI_VERSION(1, 0);
 	info->fabric_attr->api_version = version;
+	if (fill_places(info, &places)) {
+		info_free(info);
+		return -FI_ENOMEM;
+	}
 	*out = info;
 	return 0;
 }

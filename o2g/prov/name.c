@@ -4,7 +4,6 @@
  * numbers of peers, guarded by the endpoint's lock.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "prov.h"
 
@@ -96,12 +95,12 @@ static int get_name(fid_t fid, void *name, size_t *length)
 		return -FI_EINVAL;
 	room = *length;
 	error = o2g_name(ep->o2g, own);
+	if (!error)
+		error = prov_address_of_name(ep->domain->format, own, name,
+					     length);
 	if (error < 0)
 		return error;
-	*length = sizeof(own);
-	if (room)
-		memcpy(name, own, room < sizeof(own) ? room : sizeof(own));
-	return room < sizeof(own) ? -FI_ETOOSMALL : 0;
+	return room < *length ? -FI_ETOOSMALL : 0;
 }
 
 struct fi_ops_cm prov_name_ops = {

@@ -80,6 +80,31 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **info);
 
+/* address.c: what programs pass for addresses: of a format of libfabric's. */
+#define PROV_ADDRESS_TEXT 128
+size_t prov_address_size(uint32_t format);
+int prov_address_to_name(uint32_t format, const void *address,
+			 uint8_t name[O2G_NAME_SIZE]);
+/* `length`: the room for it, and then its size. */
+int prov_address_of_name(uint32_t format, const uint8_t name[O2G_NAME_SIZE],
+			 void *out, size_t *length);
+void prov_address_text(uint32_t format, const void *address,
+		       char out[PROV_ADDRESS_TEXT]);
+/* -FI_ENODATA: nothing is known by that name. */
+int prov_address_resolve(const char *node, const char *service, uint64_t flags,
+			 uint32_t format, struct sockaddr_storage *out);
+uint32_t prov_address_format(const struct sockaddr_storage *address);
+/* This host's address from which others are reached. */
+int prov_address_towards(const struct sockaddr_storage *there,
+			 struct sockaddr_storage *out);
+struct prov_listen { /* for libo2g's options */
+	bool any;    /* every address */
+	char host[64];
+	char ports[8]; /* empty: any */
+};
+int prov_address_listen(uint32_t format, const void *address,
+			struct prov_listen *out);
+
 struct fabric {
 	PROV_FID(fabric);
 	uint32_t version; /* of the interface that the program was built for */
@@ -94,6 +119,7 @@ struct domain {
 	atomic_int users;
 	bool serial;	      /* the program lets its threads take turns */
 	unsigned forks;	      /* prov_forks when it was opened */
+	uint32_t format;      /* of addresses */
 	bool by_address;      /* peers name places by their addresses */
 	bool own_keys;	      /* the provider chooses keys */
 	pthread_mutex_t lock; /* of what follows; outermost */
@@ -145,14 +171,19 @@ struct source {
 	struct lock lock;
 	struct endpoint **endpoint;
 	int count;
-	bool waits;	    /* epoll and event are open */
-	int epoll;	    /* readable: look again */
-	int event;	    /* readable: something came by way of another */
-	atomic_bool armed;  /* write event when something comes */
-	atomic_bool called; /* fi_cq_signal() */
+	bool waits;	      /* epoll and event are open */
+	struct fid_wait *set; /* that sleeps for it, too */
+	struct fid *member;   /* whose source it is there */
+	int epoll;	      /* readable: look again */
+	int event;	      /* readable: something came by way of another */
+	atomic_bool armed;    /* write event when something comes */
+	atomic_bool called;   /* fi_cq_signal() */
 };
 int prov_source_init(struct source *source, const struct domain *domain,
 		     enum fi_wait_obj wait);
+/* Lets a wait set sleep for `member`, whose source this is. */
+int prov_source_enlist(struct source *source, struct fid_wait *set,
+		       struct fid *member);
 void prov_source_free(struct source *source);
 int prov_source_add(struct source *source, struct endpoint *ep);
 void prov_source_remove(struct source *source, struct endpoint *ep);
@@ -167,6 +198,8 @@ void prov_source_arm(struct source *source);
  * the deadline or prov_source_call(), -FI_EINTR. */
 int prov_source_sleep(struct source *source, int64_t deadline);
 void prov_source_call(struct source *source);
+/* The same on any descriptor. */
+int prov_sleep_on(int fd, int64_t deadline);
 int prov_source_control(struct source *source, int command, void *arg);
 /* Milliseconds of a clock that only grows; -1 for a timeout below 0. */
 int64_t prov_deadline(int timeout_ms);
@@ -206,11 +239,27 @@ struct counter {
 	struct source source;
 	atomic_int users;
 	atomic_uint_least64_t value, errors;
+	atomic_uint_least64_t seen; /* by its program: both together */
 };
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		      struct fid_cntr **out, void *context);
 void prov_counter_count(struct counter *counter, bool error);
+/* All that was counted so far. */
+int prov_counter_total(struct counter *counter, uint64_t *total);
+/* False also when it has counted since the program has last looked. */
 bool prov_counter_try_sleep(struct counter *counter);
+
+/* fabric.c: true when the program may sleep on the descriptor of this object.
+ */
+bool prov_try_sleep(struct fid *fid);
+
+int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
+		   struct fid_poll **out);
+int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
+		   struct fid_wait **out);
+int prov_wait_join(struct fid_wait *set, struct fid *object, int epoll);
+void prov_wait_leave(struct fid_wait *set, struct fid *object, int epoll);
+bool prov_wait_try_sleep(struct fid_wait *set);
 
 struct vector { /* of addresses */
 	PROV_FID(av);

@@ -10,8 +10,6 @@
 
 #include "prov.h"
 
-#define STRADDR "fi_addr_o2g://"
-
 static int vector_close(struct fid *fid)
 {
 	struct vector *vector = (struct vector *)fid;
@@ -80,11 +78,21 @@ static int insert_one(struct vector *vector, const uint8_t *name, size_t *index)
 	return 0;
 }
 
+/* One address in the program's format. */
+static int insert_address(struct vector *vector, const void *address,
+			  size_t *index)
+{
+	uint8_t name[O2G_NAME_SIZE];
+	int error = prov_address_to_name(vector->domain->format, address, name);
+
+	return error ? error : insert_one(vector, name, index);
+}
+
 static int av_insert(struct fid_av *fid, const void *names, size_t count,
 		     fi_addr_t *address, uint64_t flags, void *context)
 {
 	struct vector *vector = (struct vector *)fid;
-	const uint8_t(*name)[O2G_NAME_SIZE] = names;
+	const size_t size = prov_address_size(vector->domain->format);
 	int done = 0;
 
 	if ((flags & ~(FI_MORE | FI_SYNC_ERR)) || (count && !names) ||
@@ -95,7 +103,8 @@ static int av_insert(struct fid_av *fid, const void *names, size_t count,
 	pthread_mutex_lock(&vector->lock);
 	for (size_t i = 0; i < count; i++) {
 		size_t index = FI_ADDR_NOTAVAIL;
-		int error = insert_one(vector, name[i], &index);
+		int error = insert_address(
+			vector, (const char *)names + i * size, &index);
 
 		if (address)
 			address[i] = error ? FI_ADDR_NOTAVAIL : index;
@@ -105,6 +114,29 @@ static int av_insert(struct fid_av *fid, const void *names, size_t count,
 	}
 	pthread_mutex_unlock(&vector->lock);
 	return done;
+}
+
+/* Whoever listens there; of names that have no other address, too. */
+static int av_insertsvc(struct fid_av *fid, const char *node,
+			const char *service, fi_addr_t *address, uint64_t flags,
+			void *context)
+{
+	struct vector *vector = (struct vector *)fid;
+	const uint32_t format = vector->domain->format;
+	struct sockaddr_storage there;
+	uint8_t name[O2G_NAME_SIZE];
+	int error;
+
+	if (!node || !service)
+		return -FI_EINVAL;
+	error = prov_address_resolve(node, service, 0, format, &there);
+	if (error)
+		return error;
+	if (format != FI_FORMAT_UNSPEC)
+		return av_insert(fid, &there, 1, address, flags, context);
+	error = o2g_name_make(name, (struct sockaddr *)&there,
+			      prov_address_size(prov_address_format(&there)));
+	return error ? error : av_insert(fid, name, 1, address, flags, context);
 }
 
 static int remove_some(struct fid_av *fid, fi_addr_t *address, size_t count,
@@ -144,11 +176,9 @@ static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name,
 		return -FI_EBADF;
 	pthread_mutex_lock(&vector->lock);
 	if (address < vector->room && vector->used[address]) {
-		error = 0;
-		*length = O2G_NAME_SIZE;
-		if (room)
-			memcpy(name, vector->name[address],
-			       room < O2G_NAME_SIZE ? room : O2G_NAME_SIZE);
+		error = prov_address_of_name(vector->domain->format,
+					     vector->name[address], name,
+					     length);
 	}
 	pthread_mutex_unlock(&vector->lock);
 	return error;
@@ -157,15 +187,13 @@ static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name,
 static const char *av_straddr(struct fid_av *fid, const void *name,
 			      char *buffer, size_t *length)
 {
-	char line[sizeof(STRADDR) + 2 * O2G_NAME_SIZE] = STRADDR;
-	const uint8_t *byte = name;
+	struct vector *vector = (struct vector *)fid;
+	char line[PROV_ADDRESS_TEXT];
 
-	(void)fid;
-	for (int i = 0; i < O2G_NAME_SIZE; i++)
-		sprintf(line + sizeof(STRADDR) - 1 + 2 * i, "%02x", byte[i]);
+	prov_address_text(vector->domain->format, name, line);
 	if (buffer && *length)
 		snprintf(buffer, *length, "%s", line);
-	*length = sizeof(line);
+	*length = strlen(line) + 1;
 	return buffer;
 }
 
@@ -221,7 +249,7 @@ static struct fi_ops fid_ops = {
 static struct fi_ops_av ops = {
 	.size = sizeof(ops),
 	.insert = av_insert,
-	.insertsvc = PROV_REFUSED,
+	.insertsvc = av_insertsvc,
 	.insertsym = PROV_REFUSED,
 	.remove = remove_some,
 	.lookup = av_lookup,

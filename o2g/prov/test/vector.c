@@ -78,8 +78,8 @@ static void refusals(struct pair *p)
 	attr.flags = 0;
 	attr.rx_ctx_bits = 4;
 	CHECK(fi_av_open(p->domain, &attr, &av, NULL) == -FI_EINVAL);
-	CHECK(fi_av_insertsvc(p->a.av, "localhost", "7", &address, 0, NULL) ==
-	      -FI_ENOSYS);
+	CHECK(fi_av_insertsym(p->a.av, "localhost", 2, "7", 2, &address, 0,
+			      NULL) == -FI_ENOSYS);
 }
 
 /* A name that is no name must not get in. */
