@@ -10,12 +10,23 @@ void prov_counter_count(struct counter *counter, bool error)
 	prov_source_fire(&counter->source);
 }
 
+int prov_counter_total(struct counter *counter, uint64_t *total)
+{
+	int error = prov_source_progress(&counter->source, false);
+
+	*total = atomic_load(&counter->value) + atomic_load(&counter->errors);
+	return error;
+}
+
 static uint64_t counter_read(struct fid_cntr *fid)
 {
 	struct counter *counter = (struct counter *)fid;
 
 	/* An endpoint that is dead counts no more; its operations say why. */
-	(void)prov_source_progress(&counter->source, false);
+	uint64_t total;
+
+	(void)prov_counter_total(counter, &total);
+	atomic_store(&counter->seen, total);
 	return atomic_load(&counter->value);
 }
 
@@ -98,15 +109,13 @@ static int counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 bool prov_counter_try_sleep(struct counter *counter)
 {
-	uint64_t value = atomic_load(&counter->value);
-	uint64_t errors = atomic_load(&counter->errors);
+	uint64_t total;
 
 	if (!counter->source.waits)
 		return false;
 	prov_source_arm(&counter->source);
-	return !prov_source_progress(&counter->source, false) &&
-	       value == atomic_load(&counter->value) &&
-	       errors == atomic_load(&counter->errors);
+	return !prov_counter_total(counter, &total) &&
+	       atomic_exchange(&counter->seen, total) == total;
 }
 
 static int counter_control(struct fid *fid, int command, void *arg)
@@ -146,6 +155,34 @@ static struct fi_ops_cntr ops = {
 	.seterr = counter_seterr,
 };
 
+static int counter_alloc(struct counter **out, struct domain *domain,
+			 const struct fi_cntr_attr *attr)
+{
+	struct counter *counter = calloc(1, sizeof(*counter));
+	int error;
+
+	if (!counter)
+		return -FI_ENOMEM;
+	error = prov_source_init(&counter->source, domain,
+				 attr ? attr->wait_obj : FI_WAIT_UNSPEC);
+	if (error) {
+		free(counter);
+		return error;
+	}
+	*out = counter;
+	if (!attr || attr->wait_obj != FI_WAIT_SET)
+		return 0;
+	counter->fid.fid.fclass = FI_CLASS_CNTR;
+	counter->domain = domain;
+	error = prov_source_enlist(&counter->source, attr->wait_set,
+				   &counter->fid.fid);
+	if (error) {
+		prov_source_free(&counter->source);
+		free(counter);
+	}
+	return error;
+}
+
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		      struct fid_cntr **out, void *context)
 {
@@ -154,15 +191,9 @@ int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 
 	if (attr && attr->events != FI_CNTR_EVENTS_COMP)
 		return -FI_ENOSYS;
-	counter = calloc(1, sizeof(*counter));
-	if (!counter)
-		return -FI_ENOMEM;
-	error = prov_source_init(&counter->source, (struct domain *)domain,
-				 attr ? attr->wait_obj : FI_WAIT_UNSPEC);
-	if (error) {
-		free(counter);
+	error = counter_alloc(&counter, (struct domain *)domain, attr);
+	if (error)
 		return error;
-	}
 	counter->domain = (struct domain *)domain;
 	atomic_fetch_add(&counter->domain->users, 1);
 	counter->fid.fid.fclass = FI_CLASS_CNTR;

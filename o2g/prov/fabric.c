@@ -14,14 +14,15 @@ static int fabric_close(struct fid *fid)
 	return 0;
 }
 
-/* True when the program may sleep on the descriptor of this object. */
-static bool try_sleep(struct fid *fid)
+bool prov_try_sleep(struct fid *fid)
 {
 	switch (fid->fclass) {
 	case FI_CLASS_CQ:
 		return prov_queue_try_sleep((struct queue *)fid);
 	case FI_CLASS_CNTR:
 		return prov_counter_try_sleep((struct counter *)fid);
+	case FI_CLASS_WAIT:
+		return prov_wait_try_sleep((struct fid_wait *)fid);
 	default:
 		return true; /* an event queue: nothing comes by itself */
 	}
@@ -31,7 +32,7 @@ static int try_wait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
 	(void)fabric;
 	for (int i = 0; i < count; i++)
-		if (!try_sleep(fids[i]))
+		if (!prov_try_sleep(fids[i]))
 			return -FI_EAGAIN;
 	return 0;
 }
@@ -49,7 +50,7 @@ static struct fi_ops_fabric ops = {
 	.domain = prov_domain_open,
 	.passive_ep = PROV_REFUSED,
 	.eq_open = prov_events_open,
-	.wait_open = PROV_REFUSED,
+	.wait_open = prov_wait_open,
 	.trywait = try_wait,
 };
 

@@ -279,6 +279,13 @@ static int queue_alloc(struct queue **out, const struct domain *domain,
 					 attr->wait_obj);
 	prov_lock_init(&queue->lock, domain->serial);
 	*out = queue;
+	if (!error && attr->wait_obj == FI_WAIT_SET) {
+		queue->fid.fid.fclass = FI_CLASS_CQ;
+		error = prov_source_enlist(&queue->source, attr->wait_set,
+					   &queue->fid.fid);
+		if (error)
+			prov_source_free(&queue->source);
+	}
 	if (!error)
 		return 0;
 	free(queue->ring);

@@ -23,7 +23,7 @@ int prov_source_init(struct source *source, const struct domain *domain,
 	source->epoll = source->event = -1;
 	if (wait == FI_WAIT_NONE)
 		return 0;
-	if (wait != FI_WAIT_UNSPEC && wait != FI_WAIT_FD)
+	if (wait != FI_WAIT_UNSPEC && wait != FI_WAIT_FD && wait != FI_WAIT_SET)
 		return -FI_ENOSYS;
 	source->waits = true;
 	source->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -35,8 +35,22 @@ int prov_source_init(struct source *source, const struct domain *domain,
 	return -FI_EMFILE;
 }
 
+int prov_source_enlist(struct source *source, struct fid_wait *set,
+		       struct fid *member)
+{
+	int error = prov_wait_join(set, member, source->epoll);
+
+	if (error)
+		return error;
+	source->set = set;
+	source->member = member;
+	return 0;
+}
+
 void prov_source_free(struct source *source)
 {
+	if (source->set)
+		prov_wait_leave(source->set, source->member, source->epoll);
 	if (source->epoll >= 0)
 		close(source->epoll);
 	if (source->event >= 0)
@@ -154,18 +168,23 @@ int64_t prov_deadline(int timeout_ms)
 	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
 }
 
-int prov_source_sleep(struct source *source, int64_t deadline)
+int prov_sleep_on(int descriptor, int64_t deadline)
 {
-	struct pollfd fd = {.fd = source->epoll, .events = POLLIN};
+	struct pollfd fd = {.fd = descriptor, .events = POLLIN};
 	int64_t left = deadline < 0 ? -1 : deadline - now_ms();
 	int n;
 
-	if (atomic_exchange(&source->called, false))
-		return -FI_EAGAIN;
 	if (deadline >= 0 && left <= 0)
 		return -FI_EAGAIN;
 	n = poll(&fd, 1, left > 3600000 ? 3600000 : (int)left);
 	return n < 0 ? -errno : 0;
+}
+
+int prov_source_sleep(struct source *source, int64_t deadline)
+{
+	if (atomic_exchange(&source->called, false))
+		return -FI_EAGAIN;
+	return prov_sleep_on(source->epoll, deadline);
 }
 
 void prov_source_call(struct source *source)
@@ -186,8 +205,9 @@ int prov_source_control(struct source *source, int command, void *arg)
 		*(int *)arg = source->epoll;
 		return 0;
 	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *)arg =
-			source->waits ? FI_WAIT_FD : FI_WAIT_NONE;
+		*(enum fi_wait_obj *)arg = source->set	   ? FI_WAIT_SET
+					   : source->waits ? FI_WAIT_FD
+							   : FI_WAIT_NONE;
 		return 0;
 	default:
 		return -FI_ENOSYS;
