@@ -43,5 +43,9 @@ suite_o2g-fi-san_needs = $(B)/test/o2g/fi $(B)/test/o2g/fi-san/libo2g-fi.so
 suite_o2g-fi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_o2g-fi-san)
 suite_o2g-fi-slab_needs = $(suite_o2g-fi-san_needs)
 
+CHECK_SUITES += o2g-pingpong
+suite_o2g-pingpong = o2g/prov/test/pingpong.sh $(B)/lib
+suite_o2g-pingpong_needs = $(B)/lib/libo2g-fi.so
+
 MUTANTS += o2g/prov
 mutants_o2g/prov = o2g-fi-san o2g-fi-slab

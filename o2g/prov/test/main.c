@@ -23,6 +23,7 @@ static const struct {
 	{"peek", test_peek},	   {"multi", test_multi},
 	{"counter", test_counter}, {"wait", test_wait},
 	{"threads", test_threads}, {"access", test_access},
+	{"located", test_located}, {"sets", test_sets},
 };
 
 void check(bool ok, const char *function, int line, const char *text)

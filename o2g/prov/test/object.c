@@ -70,10 +70,6 @@ static void bindings(struct pair *p)
 
 static void absent(struct pair *p)
 {
-	struct fi_poll_attr poll_attr = {0};
-	struct fi_wait_attr wait_attr = {0};
-	struct fid_poll *poll;
-	struct fid_wait *wait;
 	struct fid_pep *pep;
 	struct fid_ep *ep;
 	char byte = 0;
@@ -81,8 +77,6 @@ static void absent(struct pair *p)
 	CHECK(fi_scalable_ep(p->domain, p->info, &ep, NULL) == -FI_ENOSYS);
 	CHECK(fi_srx_context(p->domain, NULL, &ep, NULL) == -FI_ENOSYS);
 	CHECK(fi_passive_ep(p->fabric, p->info, &pep, NULL) == -FI_ENOSYS);
-	CHECK(fi_poll_open(p->domain, &poll_attr, &poll) == -FI_ENOSYS);
-	CHECK(fi_wait_open(p->fabric, &wait_attr, &wait) == -FI_ENOSYS);
 	CHECK(fi_atomic(p->a.ep, &byte, 1, NULL, p->a.other, 0, 0, FI_UINT8,
 			FI_SUM, NULL) == -FI_ENOSYS);
 	CHECK(fi_tx_context(p->a.ep, 0, NULL, &ep, NULL) == -FI_ENOSYS);

@@ -80,23 +80,39 @@ fi_addr_t end_insert(struct end *end, const uint8_t name[NAME_SIZE])
 	return address;
 }
 
-void pair_open(struct pair *pair, const struct setup *setup)
+static void open_domain(struct pair *pair, const struct setup *setup,
+			const char *node, const char *service, uint64_t flags)
 {
-	static const struct setup plain;
 	struct fi_info *hints = hints_alloc();
-	uint8_t a[NAME_SIZE], b[NAME_SIZE];
 
 	memset(pair, 0, sizeof(*pair));
-	setup = setup ? setup : &plain;
 	hints->caps = setup->caps;
 	hints->domain_attr->threading = setup->threading;
-	must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &pair->info),
+	must(fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints,
+			&pair->info),
 	     "fi_getinfo");
 	fi_freeinfo(hints);
 	must(fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL),
 	     "fi_fabric");
 	must(fi_domain(pair->fabric, pair->info, &pair->domain, NULL),
 	     "fi_domain");
+}
+
+static const struct setup plain;
+
+void half_open(struct pair *pair, const char *node, const char *service,
+	       uint64_t flags)
+{
+	open_domain(pair, &plain, node, service, flags);
+	end_open(pair, &pair->a, &plain);
+}
+
+void pair_open(struct pair *pair, const struct setup *setup)
+{
+	uint8_t a[NAME_SIZE], b[NAME_SIZE];
+
+	setup = setup ? setup : &plain;
+	open_domain(pair, setup, NULL, NULL, 0);
 	end_open(pair, &pair->a, setup);
 	end_open(pair, &pair->b, setup);
 	end_name(&pair->a, a);

@@ -50,6 +50,9 @@ struct pair {
  * ends the program: there is nothing to test. */
 void pair_open(struct pair *pair, const struct setup *setup);
 void pair_close(struct pair *pair);
+/* The end `a` alone, with what fi_getinfo() says of a node and a service. */
+void half_open(struct pair *pair, const char *node, const char *service,
+	       uint64_t flags);
 /* What the pair consists of, one by one. */
 struct fi_info *hints_alloc(void);
 void end_open(struct pair *pair, struct end *end, const struct setup *setup);
@@ -82,6 +85,8 @@ void test_peek(void);
 void test_multi(void);
 void test_counter(void);
 void test_access(void);
+void test_located(void);
+void test_sets(void);
 void test_wait(void);
 void test_threads(void);
 void test_processes(const char *program);
