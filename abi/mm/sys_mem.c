@@ -217,7 +217,7 @@ s64 abi_sys_mincore(struct abi_call *c)
 #define MPOL_MODE_FLAGS 0xe000u /* static, relative, balancing */
 #define MPOL_MF_KNOWN 3u	/* strict, move */
 #define MPOL_MF_MOVE_ALL 4u
-#define NODES_MOST 32768u
+#define NODES_MAX 32768u
 
 /* Of a mask of `bits` nodes: 1: there is one, 0: none; *first: node 0 is in. */
 static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
@@ -227,7 +227,7 @@ static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
 	*first = 0;
 	if (!gaddr || !bits)
 		return 0;
-	if (bits > NODES_MOST)
+	if (bits > NODES_MAX)
 		return -LINUX_EINVAL;
 	for (at = 0; at < bits; at += 64) {
 		if (ABI_GET(p, &word, gaddr + at / 8))

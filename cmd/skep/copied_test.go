@@ -18,7 +18,7 @@ import (
 	"skep/grid/proto"
 )
 
-const copiedPatience = time.Minute
+const copiedTimeout = time.Minute
 
 // An agentRun is agent.Run with what it says.
 type agentRun struct {
@@ -44,7 +44,7 @@ func startAgent(t *testing.T, state string) *agentRun {
 // says waits for a line.
 func (r *agentRun) says(t *testing.T, words string) {
 	t.Helper()
-	for end := time.After(copiedPatience); ; {
+	for end := time.After(copiedTimeout); ; {
 		select {
 		case line := <-r.lines:
 			t.Log(line)
@@ -62,7 +62,7 @@ func (r *agentRun) says(t *testing.T, words string) {
 // endsAlone waits for the agent's end, for as long as first says nothing.
 func (r *agentRun) endsAlone(t *testing.T, first *agentRun) error {
 	t.Helper()
-	for end := time.After(copiedPatience); ; {
+	for end := time.After(copiedTimeout); ; {
 		select {
 		case line := <-first.lines:
 			t.Fatalf("the first agent was disturbed: %s", line)

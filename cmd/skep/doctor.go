@@ -178,7 +178,7 @@ func checkConfined() check {
 	return c
 }
 
-const probePatience = time.Minute
+const probeTimeout = time.Minute
 
 // checkBee asks the loader what it finds. A Linux node does without one.
 func checkBee(ctx context.Context) []check {
@@ -192,7 +192,7 @@ func checkBee(ctx context.Context) []check {
 		}
 		return []check{passed("bee", "%v", err).withState(checkBad, "put bee.exe beside skep.exe: workers run in it")}
 	}
-	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--probe").CombinedOutput()
 	checks := probeLines(string(out))

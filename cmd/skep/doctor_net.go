@@ -16,11 +16,11 @@ import (
 	"skep/grid/ident"
 )
 
-const netPatience = 5 * time.Second
+const netTimeout = 5 * time.Second
 
 // checkHub: not every machine is one.
 func checkHub(ctx context.Context, state string) check {
-	ctx, cancel := context.WithTimeout(ctx, netPatience)
+	ctx, cancel := context.WithTimeout(ctx, netTimeout)
 	defer cancel()
 	s, err := hub.NewClient(hub.ControlSocket(hubState(state))).Status(ctx)
 	switch {
@@ -50,7 +50,7 @@ func checkNode(ctx context.Context, state string) []check {
 	}
 	c := passed("node", "joined %s as %s", a.Hub, a.Name)
 	var d net.Dialer
-	ctx, cancel := context.WithTimeout(ctx, netPatience)
+	ctx, cancel := context.WithTimeout(ctx, netTimeout)
 	defer cancel()
 	conn, err := d.DialContext(ctx, "tcp", a.Hub)
 	if err != nil {

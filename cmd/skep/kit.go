@@ -32,7 +32,7 @@ func (k *kit) options(f *cli.Flags) {
 	f.StringVar(&k.bee, "bee", "", "run programs with `FILE`, else with the one beside skep")
 }
 
-const kitPatience = 2 * time.Minute
+const kitTimeout = 2 * time.Minute
 
 func (k *kit) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) != 1 {
@@ -98,7 +98,7 @@ func (k *kit) runCase(ctx context.Context, name string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, kitPatience)
+	ctx, cancel := context.WithTimeout(ctx, kitTimeout)
 	defer cancel()
 	program := filepath.Join(k.folder, "programs", argv[0])
 	report := filepath.Join(k.folder, "kit.report")

@@ -173,7 +173,7 @@ func TestLabPassesSignals(t *testing.T) {
 			t.Fatalf("%v never comes", s)
 		}
 	}
-	for range patience + 1 {
+	for range signalsIgnored + 1 {
 		send(syscall.SIGUSR1)
 	}
 	send(syscall.SIGTERM)

@@ -88,8 +88,8 @@ func (r *labRun) runIn(ctx context.Context, f *cli.Flags, build string, m *hold.
 	return err != nil && ctx.Err() != nil, err
 }
 
-// patience is how many signals to end a program may ignore.
-const patience = 3
+// signalsIgnored is how many signals to end a program may ignore.
+const signalsIgnored = 3
 
 // passSignals forwards signals to the program. A machine that hangs does not
 // react to them: after several signals the program is abandoned.
@@ -106,7 +106,7 @@ func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, f
 				if s == os.Interrupt || s == syscall.SIGTERM {
 					ends++
 				}
-				if ends == patience {
+				if ends == signalsIgnored {
 					cancel()
 				}
 				select {

@@ -58,12 +58,12 @@ func (m *mpirun) splitArgs(f *cli.Flags, args []string) ([]string, error) {
 	return rest, nil
 }
 
-// ranksMost is far above what one launcher starts.
-const ranksMost = 1 << 20
+// ranksMax is far above what one launcher starts.
+const ranksMax = 1 << 20
 
 func parseRanks(s string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > ranksMost {
+	if err != nil || n < 1 || n > ranksMax {
 		return 0, errors.New("want a number of ranks, 1 or more")
 	}
 	return n, nil

@@ -104,7 +104,7 @@ func (r *run) moduleDirs(master string) ([]string, error) {
 	return dirs, nil
 }
 
-const masterPatience = 5 * time.Second
+const masterTimeout = 5 * time.Second
 
 func startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
 	out := w.openScreen()
@@ -114,7 +114,7 @@ func startMaster(ctx context.Context, master string, words []string, socket stri
 	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = masterPatience
+	cmd.WaitDelay = masterTimeout
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {

@@ -59,7 +59,7 @@ func (s *screen) close() {
 		return
 	}
 	s.program.Close()
-	s.ours.SetReadDeadline(time.Now().Add(masterPatience))
+	s.ours.SetReadDeadline(time.Now().Add(masterTimeout))
 	<-s.passed
 	s.ours.Close()
 }

@@ -21,7 +21,7 @@
 #include "owner.h"
 
 #define SAMPLE 63 /* one call in 64 is timed */
-#define PATIENCE (10 * HZ)
+#define APPLY_TIMEOUT (10 * HZ)
 #define A_MOMENT (HZ / 50)
 
 static atomic_t waiting;
@@ -445,7 +445,7 @@ static void wait_for_hooks(void)
 
 int dynamos_apply_begin(struct dynamos_apply *a)
 {
-	unsigned long until = jiffies + PATIENCE;
+	unsigned long until = jiffies + APPLY_TIMEOUT;
 	int err;
 
 	for (;;) {

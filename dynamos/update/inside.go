@@ -53,7 +53,7 @@ func FillInside(proc string, list []Status) error {
 		return err
 	}
 	for _, dir := range dirs {
-		text, err := readAtMost(filepath.Join(dir, "stack"), stackMax)
+		text, err := readAtMax(filepath.Join(dir, "stack"), stackMax)
 		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("who is inside can't be told: %w", err)
 		}
@@ -84,7 +84,7 @@ func anyInside(list []Status) bool {
 	return false
 }
 
-func readAtMost(path string, limit int64) ([]byte, error) {
+func readAtMax(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

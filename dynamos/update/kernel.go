@@ -30,7 +30,7 @@ func loadedBuildID(sys, name string) (string, error) {
 const notesMax = 1 << 20
 
 func noteBuildID(path string) (string, error) {
-	text, err := readAtMost(path, notesMax)
+	text, err := readAtMax(path, notesMax)
 	if err != nil {
 		return "", err
 	}

@@ -43,7 +43,7 @@ const (
 	fnAttack
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // roles are what this program is for tests that start it again.
 var roles = map[string]func(args []string){}
@@ -314,11 +314,11 @@ func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(patience); !f(); {
+	for deadline := time.After(testTimeout); !f(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("in %v not seen: %s", patience, what)
+			t.Fatalf("in %v not seen: %s", testTimeout, what)
 		}
 	}
 }

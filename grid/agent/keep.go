@@ -26,14 +26,14 @@ type keeper struct {
 const (
 	keptHead = 256 << 10
 	keptTail = 256 << 10 // of each of two
-	keptMost = 64        // workers
+	keptMax  = 64        // workers
 )
 
 // Ends of the files' names, in the order in which they are shown.
 var keptParts = []string{".head", ".gap", ".before", ".tail"}
 
 func newKeeper(dir, session string) (*keeper, error) {
-	pruneKept(dir, keptMost-1)
+	pruneKept(dir, keptMax-1)
 	name := fmt.Sprintf("%013d-%s-%04x", time.Now().UnixMilli(), keptName(session), newNonce()&0xffff)
 	k := &keeper{base: filepath.Join(dir, name)}
 	var err error

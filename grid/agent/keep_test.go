@@ -76,7 +76,7 @@ func bytesBelow(t *testing.T, dir string) (size int64) {
 // its own name only.
 func TestKeptWorkers(t *testing.T) {
 	dir := tempDir(t)
-	for i := range keptMost + 3 {
+	for i := range keptMax + 3 {
 		k, err := newKeeper(dir, fmt.Sprintf("../%d", i%2))
 		if err != nil {
 			t.Fatal(err)
@@ -86,13 +86,13 @@ func TestKeptWorkers(t *testing.T) {
 		}
 		k.close()
 	}
-	if n := len(keptBases(dir)); n != keptMost {
-		t.Errorf("%d workers are kept, want %d", n, keptMost)
+	if n := len(keptBases(dir)); n != keptMax {
+		t.Errorf("%d workers are kept, want %d", n, keptMax)
 	}
 	if above, _ := filepath.Glob(filepath.Join(dir, "..", "*.head")); len(above) > 0 {
 		t.Error(above)
 	}
-	for session, want := range map[string]int{"../0": keptMost / 2, "../1": keptMost / 2, "": keptMost / 2, "none": 0} {
+	for session, want := range map[string]int{"../0": keptMax / 2, "../1": keptMax / 2, "": keptMax / 2, "none": 0} {
 		var out strings.Builder
 		if err := showKept(dir, session, &out); err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 
 // What a worker may say: more is counted and not passed on, but kept.
 const (
-	lineMax   = 1024
-	linesMost = 50 // per second
+	lineMax  = 1024
+	linesMax = 50 // per second
 )
 
 // lines cuts what is written to it into lines. It never blocks the writer for
@@ -68,7 +68,7 @@ func (l *lines) endLine() {
 		l.reportDropped()
 		l.second, l.said = now, 0
 	}
-	if l.said++; l.said > linesMost {
+	if l.said++; l.said > linesMax {
 		l.dropped++
 		return
 	}
@@ -77,7 +77,7 @@ func (l *lines) endLine() {
 
 func (l *lines) reportDropped() {
 	if l.dropped > 0 {
-		l.say(fmt.Sprintf("(%d lines are not shown here, at most %d per second are passed on%s)", l.dropped, linesMost, l.where))
+		l.say(fmt.Sprintf("(%d lines are not shown here, at most %d per second are passed on%s)", l.dropped, linesMax, l.where))
 	}
 	l.dropped = 0
 }

@@ -31,7 +31,7 @@ type meter struct {
 const (
 	growth    = 4 << 30 // bytes a second that a program may begin to use
 	lookLeast = 10 * time.Millisecond
-	lookMost  = 250 * time.Millisecond
+	lookMax   = 250 * time.Millisecond
 	clockTick = 100 // a second, in /proc
 	pageBytes = 4096
 )
@@ -67,7 +67,7 @@ func (m *meter) waitExcess(over chan<- excess) {
 // measure measures once and says when to look again.
 func (m *meter) measure() (*excess, time.Duration) {
 	l, pids := m.order.Limits, m.tasks()
-	next := lookMost
+	next := lookMax
 	if n := countThreads(pids); l.Processes != 0 && n > l.Processes {
 		return &excess{proto.LimitProcesses, float64(n), float64(l.Processes)}, 0
 	}
@@ -94,7 +94,7 @@ func (m *meter) measure() (*excess, time.Duration) {
 		if used := diskBytes(m.order.Dir, pids, l.Disk); used > l.Disk {
 			return &excess{proto.LimitDisk, float64(used), float64(l.Disk)}, 0
 		}
-		m.disk = time.Now().Add(max(2*lookMost, 20*time.Since(began)))
+		m.disk = time.Now().Add(max(2*lookMax, 20*time.Since(began)))
 	}
 	return nil, next
 }

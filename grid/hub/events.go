@@ -82,9 +82,9 @@ type recorder struct {
 }
 
 const (
-	recordMost = 1 << 16 // entries that may wait for the disk
-	recordAt   = 512     // entries written at once
-	recordIn   = 10 * time.Second
+	recordMax = 1 << 16 // entries that may wait for the disk
+	recordAt  = 512     // entries written at once
+	recordIn  = 10 * time.Second
 )
 
 func newRecorder(record func(context.Context, ...engine.Entry) error, failed func(error)) *recorder {
@@ -97,7 +97,7 @@ func newRecorder(record func(context.Context, ...engine.Entry) error, failed fun
 func (r *recorder) add(e engine.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.entries) >= recordMost {
+	if r.closed || len(r.entries) >= recordMax {
 		r.lost++
 		return
 	}

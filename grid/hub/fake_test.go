@@ -32,7 +32,7 @@ import (
 	"skep/internal/uapi"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // clock is a hub's time: real until it is moved.
 type clock struct {
@@ -99,7 +99,7 @@ func (w *world) program(name string, b []byte) {
 
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !f(); {
+	for end := time.Now().Add(testTimeout); !f(); {
 		if time.Now().After(end) {
 			t.Fatalf("in vain waited for: %s", what)
 		}
@@ -111,7 +111,7 @@ func got[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("in vain waited for: %s", what)
 	}
 	return v
@@ -301,7 +301,7 @@ func (a *fakeAgent) told(m *nats.Msg) {
 func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 	a.w.t.Helper()
 	b, _ := proto.Encode(h, nil)
-	m, err := a.nats.Request(proto.FromNode(a.node.ID(), proto.VerbHello), b, patience)
+	m, err := a.nats.Request(proto.FromNode(a.node.ID(), proto.VerbHello), b, testTimeout)
 	if err != nil {
 		a.w.t.Fatal(err)
 	}

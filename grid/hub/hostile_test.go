@@ -32,7 +32,7 @@ func (w *world) stranger() net.Conn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	return c
 }
 
@@ -158,7 +158,7 @@ func TestTransfersThatDoNotEnd(t *testing.T) {
 }
 
 func TestSpoolFilesAreBounded(t *testing.T) {
-	p := &spooler{dir: t.TempDir(), limit: 1 << 20, filesMost: 2}
+	p := &spooler{dir: t.TempDir(), limit: 1 << 20, filesMax: 2}
 	var held []*spool
 	for range 2 {
 		s, err := p.newSpool(spoolMemory + 1)

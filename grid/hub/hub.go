@@ -148,7 +148,7 @@ func Open(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
-		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMost: openFiles() / 2},
+		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},

@@ -411,7 +411,7 @@ func TestWorkerErrors(t *testing.T) {
 			return a, l
 		case l := <-b.leases:
 			return b, l
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("no lease")
 		}
 		return nil, fakeLease{}
@@ -510,7 +510,7 @@ func TestBeeMustProveItself(t *testing.T) {
 }
 
 func TestMasterComesBack(t *testing.T) {
-	_, m, a := newTrio(t, func(c *Config) { c.Grace = patience }, 1)
+	_, m, a := newTrio(t, func(c *Config) { c.Grace = testTimeout }, 1)
 	m.call(5, []byte("x"))
 	l := a.lease()
 	m.raw.Close()

@@ -46,7 +46,7 @@ func TestHubLock_isFreeWhileTheDiskWorks(t *testing.T) {
 	var files atomic.Int32
 	w.hub.spools.create = func(dir, pattern string) (*os.File, error) {
 		files.Add(1)
-		for end := time.Now().Add(patience); !w.hub.mu.TryLock(); <-time.After(time.Millisecond) {
+		for end := time.Now().Add(testTimeout); !w.hub.mu.TryLock(); <-time.After(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Error("a file was made under the hub's lock")
 				return os.CreateTemp(dir, pattern)

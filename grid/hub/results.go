@@ -12,7 +12,7 @@ import (
 	"skep/internal/uapi"
 )
 
-const mutesMost = 2
+const mutesMax = 2
 
 // An inlineResult arrived inside its message. It is put into a spool before the lock is taken, for a spool may be a file.
 type inlineResult struct {
@@ -156,7 +156,7 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 		// Each silence takes as long as a worker may be silent: two say enough.
 		ev.Kind = sched.WorkerDied
 		if c := h.calls[ev.Call]; c != nil && current {
-			if c.mutes++; c.mutes == mutesMost {
+			if c.mutes++; c.mutes == mutesMax {
 				ev.Kind, c.code, ev.Why = sched.Final, uapi.EWorker, ev.Why+"; so was another worker with this call before"
 			}
 		}

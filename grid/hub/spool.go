@@ -19,8 +19,8 @@ import (
 // without a name, which the system frees whatever happens to the hub.
 const spoolMemory = 1 << 20
 
-// spoolMost bounds the length that a peer may announce.
-const spoolMost = 1 << 48
+// spoolMax bounds the length that a peer may announce.
+const spoolMax = 1 << 48
 
 // A spooler makes spools. Together those in memory stay below limit; beyond it
 // even small ones go to files.
@@ -29,9 +29,9 @@ type spooler struct {
 	limit int64
 	used  atomic.Int64
 
-	filesMost int64 // others need descriptors too
-	files     atomic.Int64
-	create    func(dir, pattern string) (*os.File, error) // tests make it fail
+	filesMax int64 // others need descriptors too
+	files    atomic.Int64
+	create   func(dir, pattern string) (*os.File, error) // tests make it fail
 }
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
@@ -70,7 +70,7 @@ func (p *spooler) newUnbounded(most uint64, quotas ...*quota) (*spool, error) {
 }
 
 func (p *spooler) createSpool(s *spool, want uint64, quotas []*quota) (*spool, error) {
-	if want > spoolMost {
+	if want > spoolMax {
 		return nil, fmt.Errorf("%d bytes are more than any transfer has", want)
 	}
 	if err := reserveAll(quotas, want); err != nil {
@@ -98,7 +98,7 @@ func (p *spooler) allocate(s *spool) (*spool, error) {
 }
 
 func (p *spooler) allocateFile(s *spool) (*spool, error) {
-	if n := p.files.Add(1); p.filesMost > 0 && n > p.filesMost {
+	if n := p.files.Add(1); p.filesMax > 0 && n > p.filesMax {
 		p.files.Add(-1)
 		return nil, fmt.Errorf("%d transfers wait on the hub's disk already: wait for some calls first, or raise the limit of open files (ulimit -n)", n-1)
 	}

@@ -20,7 +20,7 @@ import (
 	"skep/internal/uapi"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // within fails the test, with what it waited for, when f takes too long.
 func within(t *testing.T, what string, f func()) {
@@ -29,8 +29,8 @@ func within(t *testing.T, what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s: still waiting after %v", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s: still waiting after %v", what, testTimeout)
 	}
 }
 

@@ -22,7 +22,7 @@
 #include "tests/tap.h"
 
 #define NONCE 0x123456789abcdef1ull
-#define PATIENCE 30000 /* ms for one read or write */
+#define TIMEOUT_MS 30000 /* ms for one read or write */
 
 enum { SCALE, INITIALIZE, STATE, SAY, REST, FILL };
 
@@ -43,7 +43,7 @@ static int ready_for(short events)
 {
 	struct pollfd p = {fd, events, 0};
 
-	return poll(&p, 1, PATIENCE) == 1;
+	return poll(&p, 1, TIMEOUT_MS) == 1;
 }
 
 static int put(const void *bytes, u64 len)
@@ -294,7 +294,7 @@ static int printed(const char *text)
 	char got[256];
 	u32 n = 0;
 
-	while (n < sizeof(got) - 1 && poll(&p, 1, PATIENCE) == 1 &&
+	while (n < sizeof(got) - 1 && poll(&p, 1, TIMEOUT_MS) == 1 &&
 	       read(errors, got + n, 1) == 1 && got[n++] != '\n')
 		;
 	got[n] = 0;

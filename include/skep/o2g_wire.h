@@ -160,8 +160,8 @@ enum o2g_frame_type {
 	O2G_FRAME_TYPES
 };
 
-#define O2G_FRAME_DATA 1   /* flag of MESSAGE, REQUEST, WRITE: data is meant */
-#define O2G_DONE_MOST 4095 /* error numbers of a DONE */
+#define O2G_FRAME_DATA 1  /* flag of MESSAGE, REQUEST, WRITE: data is meant */
+#define O2G_DONE_MAX 4095 /* error numbers of a DONE */
 
 struct o2g_frame {
 	u8 type;

@@ -38,7 +38,7 @@ static int well_formed(const struct o2g_frame *frame)
 	case O2G_DONE:
 		return !frame->flags && !frame->tag && !frame->data &&
 		       frame->id && !frame->body && !frame->length &&
-		       frame->context <= O2G_DONE_MOST;
+		       frame->context <= O2G_DONE_MAX;
 	case O2G_MESSAGE:
 		return message_valid(frame) && frame->body <= frame->length;
 	case O2G_REQUEST:

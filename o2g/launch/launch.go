@@ -43,7 +43,7 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 		add("MPIR_CVAR_NOLOCAL", "1")
 	}
 	if i.onlyO2G(j) && os.Getenv(napVar) == "" {
-		add(napVar, napMost)
+		add(napVar, napMax)
 	}
 	iface := j.Iface
 	if iface == "" && !j.isRemote() {
@@ -70,8 +70,8 @@ const rmaVar = "FI_O2G_RMA"
 
 // Ranks that wait nap, for at most so many microseconds.
 const (
-	napVar  = "SKEP_O2G_NAP_US"
-	napMost = "2000"
+	napVar = "SKEP_O2G_NAP_US"
+	napMax = "2000"
 )
 
 // onlyO2G says that all messages between the job's ranks go over O2G: the MPI

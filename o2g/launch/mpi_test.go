@@ -428,8 +428,8 @@ func TestRecordMAC(t *testing.T) {
 
 // TestCollectorIsFull: who comes when no more are read at a time is heard later.
 func TestCollectorIsFull(t *testing.T) {
-	defer func(n int) { recordMost = n }(recordMost)
-	recordMost = 2
+	defer func(n int) { recordMax = n }(recordMax)
+	recordMax = 2
 	secret := NewSecret()
 	key, _ := hex.DecodeString(secret)
 	c, err := NewCollector("127.0.0.1:0", secret)
@@ -438,7 +438,7 @@ func TestCollectorIsFull(t *testing.T) {
 	}
 	address := c.listener.Addr().String()
 	var silent []net.Conn
-	for range recordMost {
+	for range recordMax {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -449,7 +449,7 @@ func TestCollectorIsFull(t *testing.T) {
 	err = watch.Poll(30*time.Second, func() error {
 		c.lock.Lock()
 		defer c.lock.Unlock()
-		if len(c.conns) < recordMost {
+		if len(c.conns) < recordMax {
 			return fmt.Errorf("%d silent ones came in", len(c.conns))
 		}
 		return nil

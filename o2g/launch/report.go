@@ -69,8 +69,8 @@ type Collector struct {
 // Limits of a stranger at the collector's port.
 const recordTime = 5 * time.Second
 
-// recordMost connections are read at a time; the kernel lets others wait.
-var recordMost = 1024
+// recordMax connections are read at a time; the kernel lets others wait.
+var recordMax = 1024
 
 // NewCollector listens on address; secret is 64 hexadecimal digits.
 func NewCollector(address, secret string) (*Collector, error) {
@@ -82,7 +82,7 @@ func NewCollector(address, secret string) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{listener: l, secret: key, room: make(chan struct{}, recordMost),
+	c := &Collector{listener: l, secret: key, room: make(chan struct{}, recordMax),
 		records: map[[16]byte]Record{}, conns: map[net.Conn]bool{}}
 	c.work.Add(1)
 	go c.accept()

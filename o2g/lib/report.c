@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 1000
+#define TIMEOUT_MS 1000
 #define EXIT_NS 2000000000ll
 
 static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
@@ -126,7 +126,7 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 		return;
 	fill_report(o2g, counts, &report);
 	list = resolve_host(where);
-	end = o2g_now_ns() + PATIENCE_MS * 1000000ll;
+	end = o2g_now_ns() + TIMEOUT_MS * 1000000ll;
 	for (i = list; i && !send_report(i, &report, end); i = i->ai_next)
 		;
 	if (!i)

@@ -30,7 +30,7 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 #define EXPECT_NS                                                              \
 	(1000 * MS)    /* a peer that has not come by then is dialled          \
 			*/
-#define ALLOWED (-1ll) /* patience: as long as is allowed at all */
+#define ALLOWED (-1ll) /* a timeout: as long as is allowed at all */
 #define GRANT_SHARE 16 /* of what is left for unexpected messages */
 
 static void link_in(struct o2g *o2g, struct o2g_try *try)

@@ -257,7 +257,7 @@ static void work_until(const u8 *what, int value)
 	}
 }
 
-static void patience(void)
+static void test_timeouts(void)
 {
 	struct o2g_identity identity;
 	struct o2g_opening theirs;
@@ -310,7 +310,7 @@ int main(void)
 	unwatched();
 	ended();
 	pauses();
-	patience();
+	test_timeouts();
 	hurry(100, 1);
 	hurry(600000, 0);
 	return tap_done();

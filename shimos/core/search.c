@@ -49,7 +49,7 @@ static int search_zone(struct shimos_ranges *set, const struct shimos_zone *z,
 int shimos_search(struct shimos_ranges *set, const struct shimos_zone *zone,
 		  u32 zones, u64 bytes)
 {
-	u64 size = bytes < SHIMOS_SEARCH_MOST ? bytes : SHIMOS_SEARCH_MOST;
+	u64 size = bytes < SHIMOS_SEARCH_MAX ? bytes : SHIMOS_SEARCH_MAX;
 	u32 i;
 	int err;
 

@@ -9,7 +9,7 @@
 
 #include "ranges.h"
 
-#define SHIMOS_SEARCH_MOST 0x40000000 /* so that a signal is handled soon */
+#define SHIMOS_SEARCH_MAX 0x40000000 /* so that a signal is handled soon */
 
 struct shimos_zone {
 	u64 start, end; /* physical */

@@ -20,7 +20,7 @@
 
 #define SECOND 1000000000ull
 /* An image that leaves a signal lying for so long will not take it. */
-#define PATIENCE (10 * SECOND)
+#define REPEAT_TIMEOUT (10 * SECOND)
 
 #define SLICE (SECOND / 100) /* of threads that share a core */
 
@@ -70,7 +70,8 @@ static void note_signal(u32 signo)
 				   __ATOMIC_SEQ_CST);
 	if (!(before & bit))
 		since[signo - 1] = time;
-	else if (ends_programs(signo) && time - since[signo - 1] > PATIENCE)
+	else if (ends_programs(signo) &&
+		 time - since[signo - 1] > REPEAT_TIMEOUT)
 		sms_serve_end(signo);
 	ring_image();
 }

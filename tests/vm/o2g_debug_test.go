@@ -27,7 +27,7 @@ func TestO2gDebug(t *testing.T) {
 		Kernel: kernel, Nodes: 3, Memory: 2048,
 		Append: "loglevel=7", // kmemleak speaks softly
 	}, 4*time.Hour)
-	g.patience = debugSlowness
+	g.slowness = debugSlowness
 	g.parts(kernel)
 	nothingLeaked(t, g.vm)
 	g.unload("")

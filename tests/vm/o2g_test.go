@@ -31,7 +31,7 @@ type o2gGuest struct {
 	t        *testing.T
 	vm       *vmtest.VM
 	build    string
-	patience int // by how much slower than Debian's kernels its kernel is
+	slowness int // by how much slower than Debian's kernels its kernel is
 }
 
 // o2gParts run in this order, all in one machine of each kernel. What takes
@@ -115,7 +115,7 @@ func (g *o2gGuest) run(name string, floor int, args ...string) {
 // check runs a program that prints TAP and waits as long as this kernel needs.
 func (g *o2gGuest) check(p lab.Program, floor int) {
 	g.t.Helper()
-	p.Env = append(p.Env, fmt.Sprintf("SKEP_PATIENCE=%d", g.patience))
+	p.Env = append(p.Env, fmt.Sprintf("SKEP_SLOWNESS=%d", g.slowness))
 	g.vm.Run(p, floor)
 }
 

@@ -36,7 +36,7 @@ func (m *smsMachine) wakes(t *testing.T) {
 }
 
 // The most instructions of a forwarded call on the core that makes it.
-const callerMost = 3000
+const callerMax = 3000
 
 // What a forwarded call of one byte costs, in instructions: on the core that
 // calls, and on Linux's processors, where two runs of different length differ
@@ -66,8 +66,8 @@ func (m *smsMachine) forwarding(t *testing.T) {
 		}
 	}
 	proxy := (linux[1] - linux[0]) / (many - few)
-	if caller == 0 || caller > callerMost {
-		t.Errorf("a call takes %d instructions on the core, at most %d are allowed", caller, callerMost)
+	if caller == 0 || caller > callerMax {
+		t.Errorf("a call takes %d instructions on the core, at most %d are allowed", caller, callerMax)
 	}
 	t.Logf("a call: %d instructions on the core, %d on Linux; %d and %d NMIs for answers", caller, proxy,
 		ledger[0]["nmi-answer"], ledger[1]["nmi-answer"])

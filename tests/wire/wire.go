@@ -35,9 +35,9 @@ type Wire struct {
 // Limits: what is on its way to one host, what comes on top is lost, as on any
 // wire; wires at a time; and the place of this computer on its own.
 const (
-	lineMost = 1 << 16
-	wireMost = 200
-	home     = 254
+	lineMax = 1 << 16
+	wireMax = 200
+	home    = 254
 )
 
 // A header says how a packet is to be segmented; the packet follows.
@@ -95,7 +95,7 @@ func (w *Wire) settle() error {
 	for n := 20; ; n++ {
 		name := fmt.Sprint(Device, n)
 		device, err := tunnel(name)
-		if errors.Is(err, unix.EBUSY) && n < 20+wireMost {
+		if errors.Is(err, unix.EBUSY) && n < 20+wireMax {
 			continue
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (w *Wire) attach(n int, h *host) error {
 	return up(h.enter(), Device, w.Host(n))
 }
 
-func newEnd(device *os.File) *end { return &end{device, make(chan packet, lineMost)} }
+func newEnd(device *os.File) *end { return &end{device, make(chan packet, lineMax)} }
 
 // tunnel makes a device with that name.
 func tunnel(name string) (*os.File, error) {

@@ -427,7 +427,7 @@ static void forgeries(void)
 	cut_off("a read with a body is refused", frame, 1);
 	frame = (struct o2g_frame){.type = O2G_DONE, .id = 1};
 	cut_off("an answer to no access is refused", frame, 0);
-	frame.context = O2G_DONE_MOST + 1;
+	frame.context = O2G_DONE_MAX + 1;
 	cut_off("an answer with an invalid error is refused", frame, 0);
 	frame = (struct o2g_frame){.type = O2G_REPLY, .id = 1, .body = 1};
 	cut_off("a reply to no read is refused", frame, 1);
@@ -506,11 +506,11 @@ static void wrong_answers(void)
 	check(done_early(0, SIZE, 0) == -LINUX_EPROTO,
 	      "an answer to a request that is partly sent is refused");
 	TRUE(pair_close(&p));
-	check(done_early(O2G_DONE_MOST + 1, 10, 1000) == -LINUX_EPROTO,
+	check(done_early(O2G_DONE_MAX + 1, 10, 1000) == -LINUX_EPROTO,
 	      "an early answer with an invalid error is refused");
 	TRUE(pair_close(&p));
-	check(done_early(O2G_DONE_MOST, 10, 1000) > 0 &&
-		      pair_took(&p, 1, 8, -O2G_DONE_MOST),
+	check(done_early(O2G_DONE_MAX, 10, 1000) > 0 &&
+		      pair_took(&p, 1, 8, -O2G_DONE_MAX),
 	      "the largest error is accepted");
 	TRUE(pair_close(&p));
 	check(foreign_answer(frame, O2G_OP_WRITE) == -LINUX_EPROTO,

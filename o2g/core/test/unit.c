@@ -485,7 +485,7 @@ static void batches(void)
 }
 
 /* More receives than a core has places for from the beginning. */
-static void patience(void)
+static void test_wait_for_memory(void)
 {
 	struct o2g_core *core;
 
@@ -710,7 +710,7 @@ int main(void)
 	clean_end();
 	unreachable();
 	batches();
-	patience();
+	test_wait_for_memory();
 	full_ring();
 	slab();
 	fragments();

@@ -18,7 +18,7 @@
 #include "tests/bench/o2g/fabric.h"
 
 #define MESSAGE_SIZE_MAX (1u << 20)
-#define PATIENCE 120 /* seconds for one message */
+#define TIMEOUT_S 120 /* seconds for one message */
 
 static struct end from, to;
 static uint8_t *out, *in;
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	send_one(8);
 	complete();
 	for (size_t q = 0; q < sizeof(question) / sizeof(*question); q++) {
-		double end = now() + PATIENCE;
+		double end = now() + TIMEOUT_S;
 
 		yields = 0;
 		for (int i = 1; i <= messages; i++) {

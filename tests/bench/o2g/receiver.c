@@ -43,7 +43,7 @@ enum {
 #define EMPTY_READS 64
 #define TICK_LOOPS 10000000
 #define SENDERS_MAX 16384
-#define PATIENCE 300 /* seconds for one step */
+#define TIMEOUT_S 300 /* seconds for one step */
 
 /* Between the two processes: the receiver orders, the senders obey. */
 struct shared {
@@ -95,7 +95,7 @@ static void send_one(struct end *end, int sender)
 {
 	struct message message = {.number = (uint64_t)sender};
 	struct fi_cq_tagged_entry entry;
-	double end_of_patience = now() + PATIENCE;
+	double deadline = now() + TIMEOUT_S;
 	ssize_t r;
 
 	do { /* also until it is connected */
@@ -104,10 +104,10 @@ static void send_one(struct end *end, int sender)
 			     &message.context);
 		if (r == -FI_EAGAIN)
 			look(end, &entry, 0);
-	} while (r == -FI_EAGAIN && now() < end_of_patience);
+	} while (r == -FI_EAGAIN && now() < deadline);
 	must(r, "fi_tsend");
 	while (!look(end, &entry, 1))
-		if (now() >= end_of_patience)
+		if (now() >= deadline)
 			die("sender %d was not served", sender);
 }
 
@@ -250,7 +250,7 @@ static void await_bytes(void)
 /* Has the chosen ones send; `polling` until they have: to be connected. */
 static void order(bool polling)
 {
-	double end_of_patience = now() + PATIENCE;
+	double deadline = now() + TIMEOUT_S;
 	struct fi_cq_tagged_entry entry;
 	int number;
 
@@ -263,7 +263,7 @@ static void order(bool polling)
 		}
 		if (!polling && !alone && !calls)
 			sched_yield();
-		if (now() > end_of_patience)
+		if (now() > deadline)
 			die("the senders do not send");
 	}
 	if (!polling && alone)
@@ -394,7 +394,7 @@ static int receive_all(const char *provider)
 	open_end(&own, &shared->receiver);
 	while (atomic_load(&shared->finished) < 0) {
 		usleep(1000);
-		if (now() - start > PATIENCE)
+		if (now() - start > TIMEOUT_S)
 			die("the senders do not come up");
 	}
 	for (int i = 0; i < senders; i++)

@@ -42,7 +42,7 @@ func execute(o options, sub *substrate, c testCase) (outcome, error) {
 		argv = sub.command(report, argv)
 		env = append(append([]string{}, environment...), sub.env...)
 	}
-	out, err := start(argv, env, work, c.stdin, sub.patience(c))
+	out, err := start(argv, env, work, c.stdin, sub.caseTimeout(c))
 	if text, err := os.ReadFile(report); err == nil {
 		out.report = string(text)
 	}

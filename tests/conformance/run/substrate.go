@@ -63,8 +63,8 @@ func (s *substrate) command(report string, program []string) []string {
 	return append(argv, program...)
 }
 
-// patience: the limit of a case, longer where a start takes longer.
-func (s *substrate) patience(c testCase) time.Duration {
+// caseTimeout: the limit of a case, longer where a start takes longer.
+func (s *substrate) caseTimeout(c testCase) time.Duration {
 	if s == nil {
 		return c.limit()
 	}

@@ -180,7 +180,7 @@ type row struct {
 
 // Limits of the search for tests that are unstable by themselves.
 const (
-	unstableMost = 6
+	unstableMax  = 6
 	unstableRuns = 6
 )
 
@@ -204,7 +204,7 @@ func (o *options) compare(mpi, module string, ranks int, out string) row {
 				return r
 			}
 		}
-		if culprit == "" || len(r.unstable) == unstableMost {
+		if culprit == "" || len(r.unstable) == unstableMax {
 			return r
 		}
 		r.unstable = append(r.unstable, culprit)

@@ -37,7 +37,7 @@
 #include <unistd.h>
 
 #define WORKERS 16
-#define PATIENCE 60 /* seconds */
+#define TIMEOUT_S 60 /* seconds */
 
 static const char device[16] = "skep-hammered-0";
 
@@ -160,7 +160,7 @@ static int standing(void)
 
 static void await(int (*done)(void), const char *what)
 {
-	time_t until = time(NULL) + PATIENCE;
+	time_t until = time(NULL) + TIMEOUT_S;
 
 	while (!done()) {
 		if (time(NULL) > until) {

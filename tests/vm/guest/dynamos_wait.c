@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE 120000 /* ms */
+#define TIMEOUT_MS 120000 /* ms */
 
 static void fail(const char *what)
 {
@@ -39,7 +39,7 @@ static void wait_for(const char *name)
 	struct timespec t = {.tv_nsec = 1000 * 1000};
 	int i;
 
-	for (i = 0; i < PATIENCE && access(name, F_OK); i++)
+	for (i = 0; i < TIMEOUT_MS && access(name, F_OK); i++)
 		nanosleep(&t, NULL);
 	if (access(name, F_OK))
 		fail(name);
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	in_folder("ready");
 	wait_for("go");
 	if (write(ends[1], "x", 1) != 1 ||
-	    epoll_wait(set, &event, 1, PATIENCE) != 1)
+	    epoll_wait(set, &event, 1, TIMEOUT_MS) != 1)
 		fail("no event");
 	in_folder("woken");
 	return 0;

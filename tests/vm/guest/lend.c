@@ -12,7 +12,7 @@
 
 #include "lend.h"
 
-#define PATIENCE 300 /* seconds; the machine ends sooner if it must */
+#define TIMEOUT_S 300 /* seconds; the machine ends sooner if it must */
 
 char lend_why[SHIMOS_WHY];
 
@@ -238,7 +238,7 @@ int lend_until(int (*f)(void *arg), void *arg)
 	time_t end;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	for (end = now.tv_sec + PATIENCE; now.tv_sec < end;
+	for (end = now.tv_sec + TIMEOUT_S; now.tv_sec < end;
 	     clock_gettime(CLOCK_MONOTONIC, &now)) {
 		if (f(arg))
 			return 1;

@@ -121,7 +121,7 @@ static void bent(void)
 		.peer = 1, .credit_out = RAW_CREDIT, .credit_in = RAW_CREDIT};
 	struct raw raw = raw_open();
 	struct page page = page_make();
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 	struct call c[3] = {{.run = hold}, {.run = set_ulp}, {.run = bend}};
 	int pair[2], i;
 
@@ -153,7 +153,7 @@ static void bent(void)
 
 int main(void)
 {
-	alarm(patience(600));
+	alarm(scaled_timeout(600));
 	begin();
 	bent();
 	finish("bent sockets");

@@ -169,7 +169,7 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 		raw_do(to, O2G_OP_RECV, 1, seed, in, length);
 	raw_do(from, O2G_OP_SEND, 1, seed, out, length);
 	if (!posted) { /* it is there before its receive is */
-		double end = raw_now() + RAW_PATIENCE;
+		double end = raw_now() + RAW_TIMEOUT_S;
 
 		while (raw_counts(to).held == 0 && raw_now() < end)
 			usleep(1000);
@@ -308,7 +308,7 @@ static void sleeping(void)
 	raw_do(&b, O2G_OP_RECV, 1, 3, in, 10);
 	tap_ok(o2g_ring_sleeps(b.area), "the ring is empty");
 	raw_do(&a, O2G_OP_SEND, 1, 3, out, 10);
-	tap_ok(poll(&p, 1, (int)RAW_PATIENCE * 1000) == 1,
+	tap_ok(poll(&p, 1, (int)RAW_TIMEOUT_S * 1000) == 1,
 	       "poll reports a message");
 	o2g_ring_awake(b.area);
 	raw_event(&b, in);
@@ -331,7 +331,7 @@ static void sleeping(void)
 
 int main(void)
 {
-	alarm(patience(300));
+	alarm(scaled_timeout(300));
 	out = malloc(LARGE);
 	in = malloc(LARGE);
 	if (!out || !in)

@@ -71,7 +71,7 @@ static void nothing_left(void)
 {
 	static const char *const kinds[] = {"engines", "links", "memory",
 					    "pages"};
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 
 	for (int i = 0; i < 4; i++) {
 		while (held(kinds[i]) > 0 && raw_now() < end)
@@ -103,7 +103,7 @@ __attribute__((unused)) static int go(const struct way *way, size_t ways,
 {
 	if (argc != 2)
 		return 2;
-	alarm(patience(600));
+	alarm(scaled_timeout(600));
 	for (size_t i = 0; i < ways; i++) {
 		if (strcmp(argv[1], way[i].name))
 			continue;

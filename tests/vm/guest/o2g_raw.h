@@ -29,10 +29,10 @@
 
 #include <o2g/core/ring.h>
 #include <skep/o2g_device.h>
-#include "o2g_patience.h"
+#include "o2g_timeout.h"
 #include "tests/tap.h"
 
-#define RAW_PATIENCE patience(60) /* seconds for what must come */
+#define RAW_TIMEOUT_S scaled_timeout(60) /* seconds for what must come */
 #define RAW_CREDIT (1u << 20)
 
 struct raw {
@@ -60,7 +60,7 @@ __attribute__((unused)) static double raw_now(void)
 __attribute__((unused)) static void raw_asleep(pid_t thread)
 {
 	char path[64], text[256];
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", thread);
 	for (; raw_now() < end; usleep(1000)) {
@@ -134,7 +134,7 @@ __attribute__((unused)) static struct raw raw_open(void)
 /* The end, with a farewell. */
 __attribute__((unused)) static void raw_close(struct raw *raw)
 {
-	uint32_t ms = RAW_PATIENCE * 1000;
+	uint32_t ms = RAW_TIMEOUT_S * 1000;
 
 	if (ioctl(raw->fd, O2G_IOC_FINISH, &ms) && errno != ESHUTDOWN)
 		raw_die("O2G_IOC_FINISH");
@@ -279,7 +279,7 @@ __attribute__((unused)) static struct o2g_cqe raw_event(struct raw *raw,
 {
 	struct o2g_cqe cqe;
 
-	if (!raw_take(raw, &cqe, RAW_PATIENCE)) {
+	if (!raw_take(raw, &cqe, RAW_TIMEOUT_S)) {
 		errno = ETIMEDOUT;
 		raw_die("no completion");
 	}

@@ -146,7 +146,7 @@ static uint32_t send_all(struct raw *a)
 
 static bool stops(struct raw *b)
 {
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 
 	while (raw_now() < end) {
 		if (raw_counts(b).stopped_reading > 0)

@@ -22,12 +22,12 @@
 
 #include <o2g/lib/endpoint.h>
 #include <o2g/test/bed.h>
-#include "o2g_patience.h"
+#include "o2g_timeout.h"
 #include "tests/tap.h"
 
 #define MESSAGE_SIZE_MAX (32u << 20)
-#define PATIENCE patience(60) /* seconds for what must come */
-#define STANDSTILL 1u	      /* seconds in which nothing may come */
+#define TIMEOUT_S scaled_timeout(60) /* seconds for what must come */
+#define STANDSTILL 1u		     /* seconds in which nothing may come */
 
 static const size_t sizes[] = {1, 64, 8192, 65536, 2 << 20, MESSAGE_SIZE_MAX};
 #define SIZES (sizeof(sizes) / sizeof(*sizes))
@@ -249,7 +249,7 @@ static double now(void)
 
 static bool await(const struct posted *posted, struct o2g_cqe *cqe)
 {
-	double end = now() + (present ? PATIENCE : STANDSTILL);
+	double end = now() + (present ? TIMEOUT_S : STANDSTILL);
 	bool there;
 
 	while (!(there = completed(posted, cqe)) && now() < end)
@@ -337,7 +337,7 @@ int main(int argc, char **argv)
 		return 2;
 	engine = argv[1];
 	present = !strcmp(argv[2], "present");
-	alarm(patience(600));
+	alarm(scaled_timeout(600));
 	sigaction(SIGCHLD, &action, 0);
 	name_of = line(), posts = line(), verdicts = line();
 	orders = line(), sent = line(), ends = line();

@@ -79,7 +79,7 @@ static bool cut_off(int fd)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	ssize_t n = 1;
 
-	while (n > 0 && poll(&p, 1, (int)RAW_PATIENCE * 1000) == 1)
+	while (n > 0 && poll(&p, 1, (int)RAW_TIMEOUT_S * 1000) == 1)
 		n = recv(fd, body, sizeof(body), 0);
 	return n == 0 || (n < 0 && errno == ECONNRESET);
 }
@@ -437,7 +437,7 @@ static void kill_now(pid_t child)
 
 static void killed_at(enum stage stage)
 {
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 	struct o2g_frame frame = message(100000, 50000);
 	int pair[2];
 	pid_t child;
@@ -560,7 +560,7 @@ static int engines(void)
 
 static void killed_busy(void)
 {
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 	int before = engines(), during;
 	pid_t child = fork();
 
@@ -581,7 +581,7 @@ static void killed_busy(void)
 static void last_in_a_ring(void)
 {
 	struct io_uring_params params = {.flags = 0};
-	double end = raw_now() + RAW_PATIENCE;
+	double end = raw_now() + RAW_TIMEOUT_S;
 	int before = engines(), during, ring;
 	struct raw raw = raw_open();
 

@@ -25,10 +25,10 @@
 #include <asm/pgtable.h>
 
 #define CORES 8
-#define PATIENCE_MS 300000 /* an emulator may not run a core for long */
-#define AGAIN_MS 100	   /* between two SIPIs */
-#define ENOUGH 10000 /* rounds of a core that runs, not of one that ends */
-#define ANSWER 0xff0 /* in the page */
+#define TIMEOUT_MS 300000 /* an emulator may not run a core for long */
+#define AGAIN_MS 100	  /* between two SIPIs */
+#define ENOUGH 10000	  /* rounds of a core that runs, not of one that ends */
+#define ANSWER 0xff0	  /* in the page */
 
 static unsigned long long at[CORES];
 static unsigned int ats;
@@ -69,7 +69,7 @@ static enum verdict ask(u32 core)
 	u32 ms;
 
 	WRITE_ONCE(*answer, 0);
-	for (ms = 0; ms < PATIENCE_MS; ms++) {
+	for (ms = 0; ms < TIMEOUT_MS; ms++) {
 		if (ms % AGAIN_MS == 0)
 			send(id[core], APIC_DM_STARTUP | page_pfn);
 		mdelay(1);
