@@ -29,6 +29,13 @@ static int fail_argument(struct grid_call *c, u32 i, int err, const char *why)
 	return err;
 }
 
+/* Of an element in memory. */
+static u64 element_bytes(const struct skep_param *p)
+{
+	return grid_type_text(p->type) ? sizeof(struct grid_text)
+				       : grid_type_size(p->type);
+}
+
 static int run_size_code(const struct grid_call *c, u32 code, s64 otherwise,
 			 s64 *result)
 {
@@ -77,7 +84,7 @@ static int compute_shape(struct grid_call *c, u32 i, struct grid_shape *s)
 					       : "its size or part is negative "
 						 "or outside the array");
 	}
-	if (s->count > BYTES_MAX / grid_type_size(p->type))
+	if (s->count > BYTES_MAX / element_bytes(p))
 		return fail_argument(c, i, -ERANGE,
 				     "it is larger than an array may be");
 	return 0;
@@ -103,18 +110,59 @@ static u64 pad_to_eight(u64 bytes)
 	return -bytes & 7;
 }
 
-enum kind { SCALAR, STRING, ARRAY, KINDS };
+enum kind { SCALAR, STRING, ARRAY, TEXTS, KINDS };
 
 static enum kind kind_of(const struct skep_param *p)
 {
-	if (p->dims)
+	if (grid_type_text(p->type)) {
+		if (!p->dims && p->type == SKEP_STRING && p->mode == SKEP_IN)
+			return STRING;
+		return TEXTS;
+	}
+	if (p->dims || p->type == SKEP_SCOMPLEX || p->type == SKEP_DCOMPLEX)
 		return ARRAY;
-	return p->type == SKEP_STRING ? STRING : SCALAR;
+	return SCALAR;
+}
+
+int grid_param_texts(const struct skep_param *p)
+{
+	return kind_of(p) == TEXTS;
+}
+
+int grid_call_count(struct grid_call *c, u32 i, u64 *count)
+{
+	struct grid_shape s;
+	int err = shape_of(c, i, &s);
+
+	*count = err ? 0 : s.count;
+	return err;
 }
 
 static int param_travels(const struct skep_param *p, u32 direction)
 {
 	return p->mode != SKEP_WORK && p->mode & direction;
+}
+
+static int measure_texts(struct grid_call *c, u32 i, u32 direction, u64 *length)
+{
+	const struct grid_text *t = c->value[i].at;
+	u64 k, count;
+	int err;
+
+	err = grid_call_count(c, i, &count);
+	if (err)
+		return err;
+	c->value[i].count = count;
+	if (!param_travels(param_of(c, i), direction))
+		return 0;
+	if (direction == SKEP_OUT && c->text_room) {
+		*length += c->text_room + count * 8;
+		return 0;
+	}
+	for (k = 0; k < count; k++)
+		*length +=
+			8 + (t[k].at ? t[k].len + pad_to_eight(t[k].len) : 0);
+	return 0;
 }
 
 static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
@@ -124,6 +172,8 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 	u64 bytes = 8;
 	int err;
 
+	if (kind_of(p) == TEXTS)
+		return measure_texts(c, i, direction, length);
 	if (kind_of(p) == ARRAY) {
 		err = shape_of(c, i, &s);
 		if (err)
@@ -269,6 +319,25 @@ static int send_string(struct transfer *t, u32 i)
 	return err ? err : move_padding(t, len);
 }
 
+static int send_texts(struct transfer *t, u32 i)
+{
+	const struct grid_value *v = &t->call->value[i];
+	struct grid_text *text = v->at;
+	u64 k, len;
+	int err = 0;
+
+	for (k = 0; k < v->count && !err; k++) {
+		len = text[k].at ? text[k].len : ~0ull;
+		err = move_bytes(t, &len, 8, 0);
+		if (err || !text[k].at)
+			continue;
+		err = move_bytes(t, text[k].at, len, 1);
+		if (!err)
+			err = move_padding(t, len);
+	}
+	return err;
+}
+
 int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 {
 	struct transfer t = {c, to, direction, 0, 0};
@@ -282,7 +351,8 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 				continue;
 			err = kind == SCALAR   ? move_scalar(&t, i)
 			      : kind == STRING ? send_string(&t, i)
-					       : move_array(&t, i);
+			      : kind == ARRAY  ? move_array(&t, i)
+					       : send_texts(&t, i);
 		}
 	}
 	return err;
@@ -369,6 +439,57 @@ static int take_array(struct transfer *t, struct grid_memory *memory, u32 i)
 	return param_travels(p, SKEP_IN) ? move_array(t, i) : 0;
 }
 
+static int take_text(struct transfer *t, u32 i, struct grid_text *text)
+{
+	struct grid_memory *memory = t->call->memory;
+	u64 len = 0;
+	int err;
+
+	err = move_bytes(t, &len, 8, 0);
+	if (err || len == ~0ull)
+		return err;
+	if (len > t->left)
+		return -EPROTO;
+	text->own = memory->alloc(memory, len + 1);
+	if (!text->own)
+		return fail_argument(t->call, i, -ENOMEM,
+				     "there is no memory for its text");
+	text->room = len + 1;
+	text->at = text->own;
+	text->len = len;
+	err = move_bytes(t, text->at, len, 1);
+	return err ? err : move_padding(t, len);
+}
+
+static int move_texts(struct transfer *t, u32 i)
+{
+	const struct grid_value *v = &t->call->value[i];
+	struct grid_text *text = v->at;
+	u64 k;
+	int err = 0;
+
+	grid_call_drop_texts(t->call, i);
+	for (k = 0; k < v->count && !err; k++)
+		err = take_text(t, i, &text[k]);
+	return err;
+}
+
+static int take_texts(struct transfer *t, struct grid_memory *memory, u32 i)
+{
+	struct grid_call *c = t->call;
+	u64 count;
+	int err;
+
+	err = grid_call_count(c, i, &count);
+	if (!err)
+		err = alloc_argument(c, memory, i,
+				     count * sizeof(struct grid_text));
+	if (err)
+		return err;
+	c->value[i].count = count;
+	return param_travels(param_of(c, i), SKEP_IN) ? move_texts(t, i) : 0;
+}
+
 static int take_one(struct transfer *t, struct grid_memory *memory, u32 i,
 		    enum kind kind)
 {
@@ -377,6 +498,8 @@ static int take_one(struct transfer *t, struct grid_memory *memory, u32 i,
 
 	if (kind == ARRAY)
 		return take_array(t, memory, i);
+	if (kind == TEXTS)
+		return take_texts(t, memory, i);
 	if (kind == STRING)
 		return take_string(t, memory, i);
 	if (p->mode & SKEP_OUT)
@@ -399,6 +522,7 @@ int grid_call_take(struct grid_call *c, struct grid_mover *from,
 	u32 kind, i;
 	int err = 0;
 
+	c->memory = memory;
 	for (kind = 0; kind < KINDS; kind++) {
 		for (i = 0; i < c->function->params && !err; i++) {
 			if (kind_of(param_of(c, i)) == kind)
@@ -419,11 +543,24 @@ int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
 			if (kind_of(param_of(c, i)) != kind ||
 			    !param_travels(param_of(c, i), SKEP_OUT))
 				continue;
-			err = kind == SCALAR ? move_scalar(&t, i)
-					     : move_array(&t, i);
+			err = kind == SCALAR  ? move_scalar(&t, i)
+			      : kind == ARRAY ? move_array(&t, i)
+					      : move_texts(&t, i);
 		}
 	}
 	return err ? err : check_end(&t);
+}
+
+void grid_call_drop_texts(struct grid_call *c, u32 i)
+{
+	struct grid_text *text = c->value[i].at;
+	u64 k;
+
+	for (k = 0; text && k < c->value[i].count; k++) {
+		if (text[k].own)
+			c->memory->free(c->memory, text[k].own, text[k].room);
+		memset(&text[k], 0, sizeof(text[k]));
+	}
 }
 
 void grid_call_drop(struct grid_call *c, struct grid_memory *memory)
@@ -431,6 +568,8 @@ void grid_call_drop(struct grid_call *c, struct grid_memory *memory)
 	u32 i;
 
 	for (i = 0; i < c->function->params; i++) {
+		if (c->bytes[i] && kind_of(param_of(c, i)) == TEXTS)
+			grid_call_drop_texts(c, i);
 		if (c->bytes[i])
 			memory->free(memory, c->value[i].at, c->bytes[i]);
 		c->bytes[i] = 0;

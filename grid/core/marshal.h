@@ -6,7 +6,9 @@
  *
  * Order on the wire: all scalars that go this way in 8 bytes each, in the
  * order of the parameters; then strings (u64 length, bytes, zeros up to a
- * multiple of 8); then arrays (dense elements, zeros up to a multiple of 8).
+ * multiple of 8); then arrays (dense elements, zeros up to a multiple of 8),
+ * among them single complex numbers; then texts (files, strings that come out,
+ * arrays of both: for each u64 length or ~0 for none, bytes, zeros).
  * Sizes follow from earlier arguments, so no length of an array is sent. An
  * array whose size reads an item of another array stands after that one.
  */
@@ -34,6 +36,14 @@ struct grid_memory {
 /* The C library's, but never more than the machine has. */
 extern struct grid_memory grid_memory_heap;
 
+/* One element of a text parameter; value[].at points to an array of these. */
+struct grid_text {
+	u8 *at; /* what travels; NULL is a null pointer */
+	u64 len;
+	u8 *own; /* memory that goes with it: room bytes, or NULL */
+	u64 room;
+};
+
 /* What of an array travels, by dimension; all counts are in elements. */
 struct grid_shape {
 	u64 count; /* in memory */
@@ -51,6 +61,8 @@ struct grid_call {
 	const struct grid_module *module;
 	const struct skep_function *function;
 	struct grid_shape *shape;
+	struct grid_memory *memory; /* of texts that are taken */
+	u64 text_room; /* master: bytes that each text parameter may return */
 	struct grid_value value[SKEP_PARAMS_MAX];
 	u64 bytes[SKEP_PARAMS_MAX]; /* worker: allocated at value[i].at */
 	const char *why;	    /* on error: one sentence */
@@ -66,6 +78,13 @@ void grid_call_init(struct grid_call *c, const struct grid_module *m,
  * pointer. -EINVAL, -ERANGE with why and wrong.
  */
 int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
+
+/* Whether the parameter's value is an array of struct grid_text. */
+int grid_param_texts(const struct skep_param *p);
+/* Number of elements of parameter i, when the arguments before it are known. */
+int grid_call_count(struct grid_call *c, u32 i, u64 *count);
+/* Gives back what came with a parameter's texts. */
+void grid_call_drop_texts(struct grid_call *c, u32 i);
 
 /* Send what goes in `direction`; after measure. */
 int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to);

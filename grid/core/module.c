@@ -10,14 +10,20 @@
 #define PROGRAM_MAX 4096
 
 static const u8 element_size[] = {
-	[SKEP_CHAR] = 1,     [SKEP_SHORT] = 2,	   [SKEP_INT] = 4,
-	[SKEP_LONG] = 8,     [SKEP_FLOAT] = 4,	   [SKEP_DOUBLE] = 8,
-	[SKEP_SCOMPLEX] = 8, [SKEP_DCOMPLEX] = 16, [SKEP_STRING] = 0,
+	[SKEP_CHAR] = 1,     [SKEP_SHORT] = 2,	     [SKEP_INT] = 4,
+	[SKEP_LONG] = 8,     [SKEP_FLOAT] = 4,	     [SKEP_DOUBLE] = 8,
+	[SKEP_SCOMPLEX] = 8, [SKEP_DCOMPLEX] = 16,   [SKEP_STRING] = 0,
+	[SKEP_FILENAME] = 0, [SKEP_FILEPOINTER] = 0,
 };
 
 u64 grid_type_size(u8 type)
 {
 	return element_size[type & ~SKEP_TYPE_UNSIGNED];
+}
+
+int grid_type_text(u8 type)
+{
+	return type >= SKEP_STRING && type <= SKEP_FILEPOINTER;
 }
 
 int grid_type_integer(u8 type)
@@ -119,6 +125,18 @@ static int dims_ok(const struct grid_module *m, const struct skep_function *f,
 	return 1;
 }
 
+static int text_ok(const struct skep_param *p)
+{
+	u32 d;
+
+	for (d = 0; d < p->dims; d++) {
+		if (p->dim[d].low != ~0u || p->dim[d].high != ~0u ||
+		    p->dim[d].stride != ~0u)
+			return 0;
+	}
+	return p->mode != SKEP_WORK;
+}
+
 /* Returns what is wrong with it, or NULL. */
 static const char *param_wrong(const struct grid_module *m,
 			       const struct skep_function *f,
@@ -128,18 +146,17 @@ static const char *param_wrong(const struct grid_module *m,
 
 	if (!name_ok(p->name))
 		return "a parameter has an invalid name";
-	if (type < SKEP_CHAR || type > SKEP_STRING ||
+	if (type < SKEP_CHAR || type > SKEP_FILEPOINTER ||
 	    (type != p->type && !grid_type_integer(p->type)))
 		return "a parameter has an unknown type";
 	if (p->mode < SKEP_IN || p->mode > SKEP_WORK)
 		return "a parameter has an unknown mode";
 	if (p->dims > SKEP_DIMS_MAX || !dims_ok(m, f, p))
 		return "a parameter has a wrong size";
-	if (type == SKEP_STRING && (p->dims || p->mode != SKEP_IN))
-		return "a string must be a single IN parameter";
-	if (!p->dims && (p->mode == SKEP_WORK || type == SKEP_SCOMPLEX ||
-			 type == SKEP_DCOMPLEX))
+	if (!p->dims && p->mode == SKEP_WORK)
 		return "this parameter must be an array";
+	if (grid_type_text(p->type) && !text_ok(p))
+		return "strings and files must travel whole";
 	return NULL;
 }
 

@@ -31,12 +31,16 @@ int grid_module_initialize(const struct grid_module *m);
 /* Bytes of one element in memory; 0 for strings. */
 u64 grid_type_size(u8 type);
 int grid_type_integer(u8 type);
+/* Whether each value has a length of its own: strings and files. */
+int grid_type_text(u8 type);
 
 /* One argument of a call, on either side. */
 struct grid_value {
-	u64 bits;  /* scalars that go in: as they travel */
-	void *at;  /* strings, arrays, and scalars that come out */
-	u64 count; /* arrays: elements at `at` */
+	u64 bits;   /* scalars that go in: as they travel */
+	u64 more;   /* the rest of a complex number; follows bits */
+	void *at;   /* strings, arrays, and scalars that come out */
+	u64 count;  /* arrays: elements at `at` */
+	void *user; /* texts: what the caller gave or the function gets */
 };
 
 /*

@@ -69,7 +69,7 @@ static void test_refusals(void)
 	m.head.code -= 1;
 	tap_ok(refused("size"), "size code without an end is refused");
 	simple();
-	m.param[0].type = SKEP_STRING + 1;
+	m.param[0].type = SKEP_FILEPOINTER + 1;
 	tap_ok(refused("type"), "an unknown type is refused");
 	simple();
 	m.param[0].mode = 5;

@@ -17,6 +17,7 @@
 
 #include "base/sha256.h"
 #include "stream.h"
+#include "texts.h"
 
 #define NR_BEE 0xBEE
 #define DATA_MAX 0x40000
@@ -190,7 +191,19 @@ static int move_out(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return s->err;
 }
 
-static int send_result(struct grid_call *c, u64 call, u64 exec_ns)
+/* The master said how much may come; strings and files may be any length. */
+static int refuse_long(const struct grid_call *c, u64 call, u64 has, u64 most)
+{
+	char text[SKEP_NAME_MAX + 128];
+
+	snprintf(text, sizeof(text),
+		 "%s returns strings and files with %lu bytes, at most %lu are "
+		 "taken",
+		 c->function->name, (unsigned long)has, (unsigned long)most);
+	return refuse_call(call, SKEP_E_ARGUMENTS, text);
+}
+
+static int send_result(struct grid_call *c, u64 call, u64 exec_ns, u64 most)
 {
 	struct sink s = {{move_out}, call, 0, 0, 0};
 	struct skep_result r;
@@ -200,6 +213,8 @@ static int send_result(struct grid_call *c, u64 call, u64 exec_ns)
 	err = grid_call_measure(c, SKEP_OUT, &r.length);
 	if (err)
 		return refuse_arguments(c, call, err);
+	if (r.length > most)
+		return refuse_long(c, call, r.length, most);
 	s.left = r.length;
 	r.exec_ns = exec_ns;
 	fill_proof(&r.proof);
@@ -230,9 +245,13 @@ static u64 run_function(struct grid_call *c, const struct skep_worker *w)
 	u64 start;
 	u32 i;
 
-	for (i = 0; i < c->function->params; i++)
-		argument[i] =
-			c->value[i].at ? c->value[i].at : &c->value[i].bits;
+	for (i = 0; i < c->function->params; i++) {
+		argument[i] = c->value[i].user;
+		if (!argument[i])
+			argument[i] = c->value[i].at;
+		if (!argument[i])
+			argument[i] = &c->value[i].bits;
+	}
 	__atomic_store_n(&busy, 1, __ATOMIC_RELAXED);
 	start = now_ns();
 	w->function[c->function - c->module->function](argument);
@@ -240,6 +259,34 @@ static u64 run_function(struct grid_call *c, const struct skep_worker *w)
 	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
 	fflush(stdout); /* people wait for it, and it may be a pipe */
 	return start;
+}
+
+static int refuse_texts(const struct grid_call *c, u64 call, const char *why,
+			int err)
+{
+	char text[SKEP_NAME_MAX + 192];
+
+	snprintf(text, sizeof(text), "%s: %s: %s", c->function->name, why,
+		 strerror(-err));
+	return refuse_call(call, SKEP_E_WORKER, text);
+}
+
+static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
+		    u64 most)
+{
+	const char *why;
+	u64 exec_ns = 0;
+	int err, bad;
+
+	bad = texts_open(c, &why);
+	if (!bad) {
+		exec_ns = run_function(c, w);
+		bad = texts_collect(c, &why);
+	}
+	err = bad ? refuse_texts(c, call, why, bad)
+		  : send_result(c, call, exec_ns, most);
+	texts_close(c);
+	return err;
 }
 
 static int function_known(const struct grid_module *m, u32 function,
@@ -277,7 +324,7 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 	if (!err && bad)
 		err = refuse_arguments(&c, f->call, bad);
 	else if (!err)
-		err = send_result(&c, f->call, run_function(&c, w));
+		err = run_call(&c, w, f->call, order.result);
 	grid_call_drop(&c, &grid_memory_heap);
 	return err;
 }
@@ -376,6 +423,7 @@ static int run_initialize(const struct grid_module *m,
 {
 	struct file file;
 	struct grid_call c;
+	const char *why;
 	int err, changed;
 
 	err = open_file(&file, path, i->digest);
@@ -393,6 +441,9 @@ static int run_initialize(const struct grid_module *m,
 		return refuse_file("read", file.err);
 	if (err)
 		return refuse_arguments(&c, 0, err);
+	err = texts_open(&c, &why);
+	if (err)
+		return refuse_texts(&c, 0, why, err);
 	run_function(&c, w);
 	return call_ready(m);
 }

@@ -10,10 +10,12 @@
  *
  * Arguments travel as: all scalars that go this way in 8 bytes each, in the
  * order of the parameters; then strings (u64 length, bytes); then arrays
- * (dense elements in row-major order). Strings and arrays end at a multiple of
- * 8 with zeros. The length of an array follows from what came before it, so it
- * is never sent. In a dimension low is the first index that travels, high the
- * first that does not.
+ * (dense elements in row-major order), among them single complex numbers; then
+ * texts: files, strings that come out, and arrays of both (each element u64
+ * length, ~0 for a null pointer, and bytes). Strings, arrays and texts end at a
+ * multiple of 8 with zeros. The length of an array follows from what came
+ * before it, so it is never sent. In a dimension low is the first index that
+ * travels, high the first that does not.
  */
 #ifndef SKEP_MODULE_H
 #define SKEP_MODULE_H
@@ -55,6 +57,8 @@ enum skep_type {
 	SKEP_SCOMPLEX, /* 8 */
 	SKEP_DCOMPLEX, /* 16 */
 	SKEP_STRING,
+	SKEP_FILENAME,	  /* a file's bytes; the function gets its name */
+	SKEP_FILEPOINTER, /* a file's bytes; the function gets a FILE * */
 };
 #define SKEP_TYPE_UNSIGNED 0x80
 

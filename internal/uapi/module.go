@@ -38,11 +38,16 @@ const (
 	SComplex
 	DComplex
 	String
+	Filename
+	Filepointer
 )
 
-var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0}
+var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0, Filename: 0, Filepointer: 0}
 
-// Size gives the bytes of one element, 0 for a string.
+// Text tells whether values of t have a length of their own: strings and files.
+func (t Type) Text() bool { return t >= String && t <= Filepointer }
+
+// Size gives the bytes of one element, 0 for a text.
 func (t Type) Size() int { return typeSizes[t] }
 
 // Integer reports whether values of t may appear in sizes.

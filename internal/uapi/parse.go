@@ -95,7 +95,7 @@ func (f *Function) parse(params []byte) error {
 		p := Param{Name: name, Type: Type(v.Type &^ TypeUnsigned), Mode: Mode(v.Mode),
 			Unsigned: v.Type&TypeUnsigned != 0}
 		switch {
-		case p.Type < Char || p.Type > String:
+		case p.Type < Char || p.Type > Filepointer:
 			return fmt.Errorf("parameter %q has type %#x", name, v.Type)
 		case p.Unsigned && !p.Type.Integer():
 			return fmt.Errorf("parameter %q is unsigned but no integer", name)

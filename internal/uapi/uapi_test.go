@@ -100,7 +100,7 @@ func TestHostileManifests(t *testing.T) {
 		"function flags":           put32(firstFunction+72, 3),
 		"function pad":             put32(firstFunction+76, 1),
 		"two Initialize":           put32(firstFunction+80+72, 1),
-		"type":                     put8(firstParam+64, 10),
+		"type":                     put8(firstParam+64, 12),
 		"type zero":                put8(firstParam+64, 0),
 		"unsigned double":          put8(firstParam+64, byte(Double)|TypeUnsigned),
 		"mode":                     put8(firstParam+65, 5),
