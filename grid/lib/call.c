@@ -49,18 +49,41 @@ static u64 scalar_bits(u8 type, va_list *values)
 	return (u64)whole;
 }
 
+/* Complex numbers are sent from where they lie, as arrays are. */
+static int complex_bits(u8 type, struct grid_value *v, va_list *values)
+{
+	double _Complex wide;
+	float _Complex narrow;
+
+	if (type == SKEP_SCOMPLEX) {
+		narrow = va_arg(*values, float _Complex);
+		memcpy(&v->bits, &narrow, sizeof(narrow));
+		return 1;
+	}
+	if (type != SKEP_DCOMPLEX)
+		return 0;
+	wide = va_arg(*values, double _Complex);
+	memcpy(&v->bits, &wide, sizeof(v->bits));
+	memcpy(&v->more, (u8 *)&wide + sizeof(v->bits), sizeof(v->more));
+	return 1;
+}
+
 static void value_of(const struct skep_param *p, struct grid_value *v,
 		     va_list *values)
 {
 	if (p->mode == SKEP_WORK)
 		return;
-	if (!p->dims && p->type != SKEP_STRING && p->mode == SKEP_IN) {
-		v->bits = scalar_bits(p->type, values);
+	if (!p->dims && !grid_type_text(p->type) && p->mode == SKEP_IN) {
+		if (complex_bits(p->type, v, values))
+			v->at = &v->bits;
+		else
+			v->bits = scalar_bits(p->type, values);
 		return;
 	}
 	v->at = va_arg(*values, void *);
 	/* Sizes may read it. */
-	if (v->at && !p->dims && p->type != SKEP_STRING && p->mode & SKEP_IN)
+	if (v->at && !p->dims && grid_type_size(p->type) &&
+	    grid_type_size(p->type) <= 8 && p->mode & SKEP_IN)
 		memcpy(&v->bits, v->at, grid_type_size(p->type));
 }
 
@@ -101,9 +124,9 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 		value_of(&m->module.param[function->first + i],
 			 &a->call.value[i], &copy);
 	va_end(copy);
-	if (!measure_args(a, m))
+	if (!grid_texts_prepare(a) && !measure_args(a, m))
 		return a;
-	free(a);
+	grid_args_free(a);
 	return NULL;
 }
 

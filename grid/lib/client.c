@@ -92,7 +92,7 @@ struct skep_request *grid_request_new(struct grid_client *c,
 	if (!err)
 		return r;
 	free(r);
-	free(args);
+	grid_args_free(args);
 	if (err == -EPIPE)
 		grid_client_over(c);
 	else
@@ -108,7 +108,7 @@ static void drop_args(struct grid_client *c, struct skep_request *r)
 	(void)c;
 	if (!r->ended || r->sending)
 		return;
-	free(r->args);
+	grid_args_free(r->args);
 	r->args = NULL;
 }
 

@@ -12,6 +12,8 @@
 #include "stream.h"
 
 #define GRID_TEXT_MAX 1024
+/* Bytes that the strings and files of one parameter may return. */
+#define GRID_TEXT_ROOM 0x10000000
 
 /* Arguments of a call under way; `shape` has an entry for each. */
 struct grid_args {
@@ -119,6 +121,15 @@ int grid_module_function(struct grid_client *c, const char *name,
 struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values);
+
+/*
+ * Strings and files: prepare after all values are known, 0 or a code with the
+ * error set; deliver when the whole result is here, 0 or a negative errno and
+ * the parameter's name.
+ */
+int grid_texts_prepare(struct grid_args *a);
+int grid_texts_deliver(struct grid_args *a, const char **name);
+void grid_args_free(struct grid_args *a);
 
 /* The reader's: RESULT was received, its DATA follow. */
 int grid_result_take(struct grid_client *c, const struct skep_frame *frame);

@@ -106,19 +106,41 @@ static void note_result(struct skep_request *r,
 static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 {
 	char text[256];
+	const char *name = "";
+	int err;
 
 	if (t->code) {
 		grid_request_end(t->client, r, t->code, t->text);
 		return;
 	}
 	if (!wrong) {
-		grid_request_end(t->client, r, OMRPC_OK, NULL);
+		err = grid_texts_deliver(r->args, &name);
+		snprintf(text, sizeof(text),
+			 "the file that came as %s cannot be written: %s", name,
+			 strerror(-err));
+		grid_request_end(t->client, r,
+				 err ? OMRPC_E_ARGUMENTS : OMRPC_OK,
+				 err ? text : NULL);
 		return;
 	}
 	snprintf(text, sizeof(text),
 		 "the result of %s, from node %s, does not fit its interface",
 		 r->args->call.function->name, r->info.node);
 	grid_request_end(t->client, r, OMRPC_E_PROTOCOL, text);
+}
+
+/* Strings and files may be shorter than there is room for. */
+static int length_fits(const struct grid_args *a, u64 length)
+{
+	const struct skep_function *f = a->call.function;
+	const struct skep_param *p = &a->call.module->param[f->first];
+	u32 i;
+
+	for (i = 0; i < f->params; i++) {
+		if (grid_param_texts(&p[i]) && p[i].mode & SKEP_OUT)
+			return length <= a->out;
+	}
+	return length == a->out;
 }
 
 int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
@@ -137,7 +159,7 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 	if (grid_request_busy(c, r))
 		return -EPROTO; /* before all arguments went out */
 	note_result(r, &result);
-	wrong = result.length != r->args->out;
+	wrong = !length_fits(r->args, result.length);
 	if (!wrong)
 		wrong = grid_call_accept(&r->args->call, &t.mover,
 					 result.length);
