@@ -12,6 +12,7 @@ func (p *parser) check(m *Module) {
 			p.problemf(d.at, "the function %q is defined twice", d.name)
 		}
 		names[d.name] = true
+		p.checkFortran(d)
 		if d.order != nil {
 			p.checkExpr(d, len(d.params), d.order)
 		}
@@ -36,18 +37,37 @@ func (p *parser) checkParam(q *param) {
 	case q.kind == 0 || q.mode == 0: // reported
 	case q.unsigned && !q.kind.Integer():
 		p.problemf(q.at, "the parameter %q is unsigned but no integer", q.name)
-	case q.kind == uapi.String && (array || q.mode != uapi.ModeIn):
-		p.problemf(q.at, "a string is a single IN parameter; pass %q as char array with its size", q.name)
-	case q.kind == uapi.String && q.star:
-		p.problemf(q.at, "write %q without *: a string is char * already", q.name)
+	case q.kind.Text() && q.mode == uapi.ModeWork:
+		p.problemf(q.at, "the WORK parameter %q is a string or file: use a variable in the body", q.name)
+	case q.kind.Text() && q.hasRange():
+		p.problemf(q.at, "strings and files travel whole: write %q without a range", q.name)
 	case !array && q.mode == uapi.ModeWork:
 		p.problemf(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
-	case !array && (q.kind == uapi.SComplex || q.kind == uapi.DComplex):
-		p.problemf(q.at, "complex numbers travel as arrays: write %s[1]", q.name)
 	case q.star && array && out:
 		p.problemf(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
 	}
 	p.checkEmpty(q)
+}
+
+// checkFortran refuses what Fortran has no argument for.
+func (p *parser) checkFortran(d *define) {
+	if d.call == nil || !d.call.fortran {
+		return
+	}
+	for _, a := range d.call.args {
+		if a.param >= 0 && d.params[a.param].isTexts() {
+			p.problemf(d.call.at, "Fortran can't take %q: call a C function, or pass a char array with its size", a.text)
+		}
+	}
+}
+
+func (q *param) hasRange() bool {
+	for _, d := range q.dims {
+		if d.high != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // checkEmpty lets the last brackets be empty only: what C leaves out, the first

@@ -90,6 +90,9 @@ var forms = []struct{ text, want string }{
 	{"Define f(WORK double *x) {}", "f(\n\tWORK double x[1])"},
 	{"Define f(OUT int *x) {}", "f(\n\tOUT int x)"},
 	{"Define f(IN int (x)[3L]) {}", "f(\n\tIN int x[3])"},
+	{"Define f(IN string x[2], OUT string y[]) {}", "f(\n\tIN string x[2],\n\tOUT string y[1])"},
+	{"Define f(OUT string *x, filename INOUT y) {}", "f(\n\tOUT string x,\n\tINOUT filename y)"},
+	{"Define f(IN filepointer x[2], IN dcomplex z) {}", "f(\n\tIN filepointer x[2],\n\tIN dcomplex z)"},
 	{"Define f(unsigned IN long x) {}", "f(\n\tIN unsigned long x)"},
 	{"Define f(IN int n, IN int x[n:n/2]) {}", "f(\n\tIN int n,\n\tIN int x[n:0,n / 2])"},
 	{"Define f(IN int n) Shrink \"yes\" Backend \"normal\" CalcOrder n^3 Language \"C\" {}", "f(\n\tIN int n)"},
@@ -162,15 +165,13 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(OUT int *x[3]) {}", `1:29: "x" is a pointer: write an array with its size, such as x[n]`},
 	{"Module a; Define f(IN int (x[2])) {}", `1:29: expected ")" behind the parameter's name, found "["`},
 	{"Module a; Define f(IN int n, g(IN int x[n])) {}", `1:30: the callback "g" is not supported: workers can't call the master; return what it needs as OUT`},
-	{"Module a; Define f(IN file x) {}", "1:23: file is not supported; read the file in the master and pass its bytes as char array"},
-	{"Module a; Define f(IN filename x) {}", "1:23: filename is not supported; read the file in the master and pass its bytes as char array"},
-	{"Module a; Define f(IN filepointer x) {}", "1:23: filepointer is not supported; read the file in the master and pass its bytes as char array"},
+	{"Module a; Define f(IN file x) {}", "1:23: file is not supported; write filename or filepointer"},
 	{"Module a; Define f(CALLBACK g(IN int a[2], IN int b)) {}", "1:20: CALLBACK is not supported; workers can't call the master; return what it needs as OUT"},
+	{"Module a; Define f(WORK string x[2]) {}", `1:32: the WORK parameter "x" is a string or file: use a variable in the body`},
+	{"Module a; Define f(IN string x[5:1,2]) {}", `1:30: strings and files travel whole: write "x" without a range`},
+	{"Module a; Define f(IN filename x) Calls \"Fortran\" g(x);", `1:51: Fortran can't take "x": call a C function, or pass a char array with its size`},
 	{"Module a; Define f(IN void x) {}", "1:23: void is not supported; name the type of what travels"},
-	{"Module a; Define f(OUT string s) {}", `1:31: a string is a single IN parameter; pass "s" as char array with its size`},
-	{"Module a; Define f(IN string s[3]) {}", `1:30: a string is a single IN parameter; pass "s" as char array with its size`},
 	{"Module a; Define f(WORK int s) {}", `1:29: the WORK parameter "s" is no array: use a variable in the body`},
-	{"Module a; Define f(IN dcomplex z) {}", "1:32: complex numbers travel as arrays: write z[1]"},
 	{"Module a; Define f(IN int x[][3]) {}", `1:28: the size of "x" is missing: only the last brackets may be empty, for one element`},
 	{"Module a; Define f(IN int x[:2]) {}", `1:29: expected a number or a parameter's name in a size, found ":"`},
 	{"Module a; Define f(IN int x[0]) {}", `1:29: the size of "x" is 0, at least 1 must be`},
@@ -241,7 +242,7 @@ func TestProblemsTogether(t *testing.T) {
 		"Define one(IN file x, int y, IN int a[m])\n{ if (0) { } }\n"+
 		"\tDefine two(IN int n, IN int b[n +]) {}\n"+
 		"Define one(IN int\tn\x1b) {}\n"))
-	want := `bad.idl:2:15: file is not supported; read the file in the master and pass its bytes as char array
+	want := `bad.idl:2:15: file is not supported; write filename or filepointer
   Define one(IN file x, int y, IN int a[m])
                 ^
 bad.idl:2:23: the parameter "y" has no mode: write IN, OUT, INOUT or WORK

@@ -76,7 +76,8 @@ func (x *expr) encode(d *define, to []byte) []byte {
 }
 
 var typeNames = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "int", uapi.Long: "long",
-	uapi.Float: "float", uapi.Double: "double", uapi.SComplex: "scomplex", uapi.DComplex: "dcomplex", uapi.String: "string"}
+	uapi.Float: "float", uapi.Double: "double", uapi.SComplex: "scomplex", uapi.DComplex: "dcomplex", uapi.String: "string",
+	uapi.Filename: "filename", uapi.Filepointer: "filepointer"}
 
 var modeNames = [...]string{uapi.ModeIn: "IN", uapi.ModeOut: "OUT", uapi.ModeInOut: "INOUT", uapi.ModeWork: "WORK"}
 

@@ -16,16 +16,15 @@ var types = map[string]uapi.Type{
 	"long": uapi.Long, "longlong": uapi.Long,
 	"float": uapi.Float, "double": uapi.Double,
 	"scomplex": uapi.SComplex, "dcomplex": uapi.DComplex, "string": uapi.String,
+	"filename": uapi.Filename, "filepointer": uapi.Filepointer,
 }
 
 // noTypes are types of OmniRPC and Ninf-G that do not travel here.
 var noTypes = map[string]string{
-	"file":        "read the file in the master and pass its bytes as char array",
-	"filename":    "read the file in the master and pass its bytes as char array",
-	"filepointer": "read the file in the master and pass its bytes as char array",
-	"CALLBACK":    "workers can't call the master; return what it needs as OUT",
-	"callback":    "workers can't call the master; return what it needs as OUT",
-	"void":        "name the type of what travels",
+	"file":     "write filename or filepointer",
+	"CALLBACK": "workers can't call the master; return what it needs as OUT",
+	"callback": "workers can't call the master; return what it needs as OUT",
+	"void":     "name the type of what travels",
 }
 
 // parseParams takes all up to the closing parenthesis. False when it got lost.

@@ -31,6 +31,9 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	// The file's name could end the comment: it stands in quotes below only.
 	s.linef("/* Made by skep gen: change the IDL, not this file. */")
 	s.linef("#include <skep/worker.h>")
+	if m.hasFilepointers() {
+		s.linef("#include <stdio.h>")
+	}
 	for i := range m.Globals {
 		b := m.Globals[i]
 		s.linef("")
@@ -43,6 +46,17 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	}
 	s.writeTables(manifest)
 	return s.Bytes(), nil
+}
+
+func (m *Module) hasFilepointers() bool {
+	for _, d := range m.Defines {
+		for _, q := range d.params {
+			if q.kind == uapi.Filepointer {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *stub) linef(format string, args ...any) {
@@ -79,10 +93,14 @@ func cString(name string) string {
 }
 
 var cTypes = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "int", uapi.Long: "long",
-	uapi.Float: "float", uapi.Double: "double", uapi.SComplex: "float _Complex", uapi.DComplex: "double _Complex", uapi.String: "char"}
+	uapi.Float: "float", uapi.Double: "double", uapi.SComplex: "float _Complex", uapi.DComplex: "double _Complex", uapi.String: "char",
+	uapi.Filename: "char *", uapi.Filepointer: "FILE *"}
 
 func (q *param) cType() string {
 	t := cTypes[q.kind]
+	if q.kind == uapi.String && q.isTexts() {
+		t = "char *"
+	}
 	if q.longlong {
 		t = "long long"
 	}
@@ -92,8 +110,17 @@ func (q *param) cType() string {
 	return t
 }
 
+// isTexts reports whether the library holds the argument as an array of pointers:
+// files, strings that come out, arrays of both.
+func (q *param) isTexts() bool {
+	return q.kind.Text() && (q.kind != uapi.String || len(q.dims) > 0 || q.mode != uapi.ModeIn)
+}
+
 // isPointer reports whether C gets the argument's address rather than its value.
 func (q *param) isPointer(fortran bool) bool {
+	if q.kind == uapi.Filename || q.kind == uapi.Filepointer {
+		return len(q.dims) > 0 // the name or FILE * itself otherwise
+	}
 	return fortran || len(q.dims) > 0 || q.mode != uapi.ModeIn || q.kind == uapi.String
 }
 
