@@ -104,7 +104,7 @@ void eigen_factor_free(struct eigen_factor *f)
 
 int eigen_factor_at(struct eigen_factor *f, double sigma)
 {
-	int k, attempt, error = 0;
+	int k, attempt, error;
 
 	for (k = 0; k < f->a->nnz; k++)
 		f->mumps.a[k] = f->a->value[k];

@@ -193,7 +193,7 @@ static void put_right_side(double *y)
 /* Delayed pivots can take more space than the analysis foresaw. */
 static int factorise(void)
 {
-	int attempt, error = 0, code;
+	int attempt, error, code;
 
 	for (attempt = 0; attempt < 3; attempt++) {
 		error = mumps_run(FACTORISE);

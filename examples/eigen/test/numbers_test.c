@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +21,29 @@
 #include "examples/eigen/options.h"
 #include "tests/tap.h"
 
+/* More than a GiB at once is no memory. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1:max_allocation_size_mb=1024";
+}
+
 /* MUMPS ------------------------------------------------------------------- */
 
 #define FACTORISE 2
 static int planted, detail; /* the error of factorisations, and its number */
 static int failing, calls;  /* so many of them fail; how many there were */
 static int space[8];	    /* the work space that each was given, percent */
+static int by_values, by_pattern; /* how the last one ordered: ICNTL 6, 12 */
 
-static int plant(int job, int percent, MUMPS_INT *infog)
+static int plant(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
 {
 	if (job != FACTORISE)
 		return 0;
 	if (calls < 8)
-		space[calls] = percent;
+		space[calls] = icntl[13];
+	by_values = icntl[5];
+	by_pattern = icntl[11];
 	if (calls++ >= failing)
 		return 0;
 	infog[0] = planted;
@@ -45,7 +56,7 @@ void dmumps_c(DMUMPS_STRUC_C *mumps)
 	void (*real)(DMUMPS_STRUC_C *) =
 		(__typeof__(real))dlsym(RTLD_NEXT, "dmumps_c");
 
-	if (!plant(mumps->job, mumps->icntl[13], mumps->infog))
+	if (!plant(mumps->job, mumps->icntl, mumps->infog))
 		real(mumps);
 }
 
@@ -54,7 +65,7 @@ void zmumps_c(ZMUMPS_STRUC_C *mumps)
 	void (*real)(ZMUMPS_STRUC_C *) =
 		(__typeof__(real))dlsym(RTLD_NEXT, "zmumps_c");
 
-	if (!plant(mumps->job, mumps->icntl[13], mumps->infog))
+	if (!plant(mumps->job, mumps->icntl, mumps->infog))
 		real(mumps);
 }
 
@@ -109,6 +120,10 @@ static void test_factor(void)
 		       calls);
 		eigen_factor_free(f);
 	}
+	tap_ok(space[0] == 50 && !by_values && by_pattern == 1,
+	       "a factorisation gets half of the estimated work space more, "
+	       "and "
+	       "an order that no value changes");
 	plant_error(0, 0);
 	eigen_sparse_free(&a);
 	eigen_sparse_free(&b);
@@ -145,6 +160,13 @@ static void test_worker(void)
 		       "a worker with %s: %d after %d, %s", ends[i].what, r,
 		       calls, r ? eigen_why() : "solved");
 	}
+	TAP(eigen_initialize(2, 3, b.nnz, 1, a.start, a.column, a.value,
+			     b.start, b.column, b.value, v, order) == 0);
+	plant_error(0, 0);
+	tap_ok(eigen_solve(2, 1, 0, 1, y) == 0 && space[0] == 50 &&
+		       !by_values && by_pattern == 1,
+	       "a worker gets half of the estimated work space more, and an "
+	       "order that no value changes");
 	plant_error(0, 0);
 	eigen_finish();
 	eigen_sparse_free(&a);
@@ -196,6 +218,10 @@ static void test_sparse(void)
 	TAP(eigen_sparse_build(&m, 3, 0, corner, corner, one) == 0);
 	tap_ok(eigen_sparse_check(&m) == 0, "empty rows are a lower triangle");
 	eigen_sparse_free(&m);
+	TAP(eigen_sparse_build(&m, INT_MAX - 1, 0, corner, corner, one) ==
+	    -ENOMEM);
+	tap_ok(!m.start && !m.column && !m.value,
+	       "a matrix without room is refused and leaves nothing");
 }
 
 static void test_box(void)
@@ -352,6 +378,39 @@ static void test_limit(void)
 
 /* The command line -------------------------------------------------------- */
 
+static const struct {
+	const char *option, *value;
+	int code;
+} values[] = {
+	{"--tol", "1e-9", 0},	    {"--tol", "1e-9,1", -1},
+	{"--points", "4", 0},	    {"--points", "2", -1},
+	{"--points", "4096", 0},    {"--points", "4098", -1},
+	{"--block", "1", 0},	    {"--block", "0", -1},
+	{"--block", "4096", 0},	    {"--block", "4097", -1},
+	{"--moments", "1", 0},	    {"--moments", "0", -1},
+	{"--moments", "64", 0},	    {"--moments", "65", -1},
+	{"--moments", "1.5", -1},   {"--size", "2", 0},
+	{"--edges", "1,2,3", 0},    {"--edges", "1,0,3", -1},
+	{"--elements", "2,2,2", 0}, {"--elements", "2,1,2", -1},
+};
+
+static void test_values(void)
+{
+	struct eigen_options o;
+	size_t i;
+
+	for (i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		char name[] = "eigen", option[20], value[20];
+		char *argv[] = {name, option, value, NULL};
+
+		strcpy(option, values[i].option);
+		strcpy(value, values[i].value);
+		tap_ok(eigen_options_read(3, argv, &o) == values[i].code,
+		       "%s %s is %s", option, value,
+		       values[i].code ? "refused" : "taken");
+	}
+}
+
 static void test_defaults(void)
 {
 	char name[] = "eigen", *argv[] = {name, NULL};
@@ -381,5 +440,6 @@ int main(void)
 	test_scale();
 	test_limit();
 	test_defaults();
+	test_values();
 	return tap_done();
 }

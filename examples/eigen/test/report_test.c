@@ -26,20 +26,34 @@ static struct eigen_call make_call(int index, const char *node,
 	return call;
 }
 
-/* Prints into `said`. */
-static void report_nodes(const struct eigen_run *run)
+/* What is printed from here to capture_end is in `said`. */
+static int captured, was[3];
+
+static void capture_begin(void)
 {
-	int was = dup(1), to = fileno(tmpfile());
-	ssize_t got;
+	int fd;
 
 	fflush(stdout);
-	dup2(to, 1);
-	eigen_report_nodes(run);
-	dup2(was, 1);
-	close(was);
-	got = pread(to, said, sizeof(said) - 1, 0);
+	captured = fileno(tmpfile());
+	for (fd = 1; fd <= 2; fd++) {
+		was[fd] = dup(fd);
+		dup2(captured, fd);
+	}
+}
+
+static void capture_end(void)
+{
+	ssize_t got;
+	int fd;
+
+	fflush(stdout);
+	for (fd = 1; fd <= 2; fd++) {
+		dup2(was[fd], fd);
+		close(was[fd]);
+	}
+	got = pread(captured, said, sizeof(said) - 1, 0);
 	said[got > 0 ? got : 0] = 0;
-	close(to);
+	close(captured);
 }
 
 #define POINTS 8
@@ -74,7 +88,9 @@ static void test_nodes(void)
 {
 	struct eigen_run run = make_run(NULL);
 
-	report_nodes(&run);
+	capture_begin();
+	eigen_report_nodes(&run);
+	capture_end();
 	tap_ok(strstr(said, "node       near (linux): 3 calls, 0 run again, "
 			    "median 20 ms, 30 bytes in, 60 out\n") &&
 		       strstr(said, "node       far (bee-windows): 2 calls, 1 "
@@ -92,6 +108,134 @@ static void test_nodes(void)
 	tap_ok(strstr(said, "wall time  12.35 s for the calls\n") ||
 		       strstr(said, "wall time  12.34 s for the calls\n"),
 	       "the time of all calls is printed");
+}
+
+static void test_problem(void)
+{
+	struct eigen_run run = make_run(NULL);
+
+	run.options.box = (struct eigen_box){{6, 7, 8}, {1, 1, 1}};
+	run.problem.a = (struct eigen_sparse){.n = 210, .nnz = 1000};
+	run.problem.b = (struct eigen_sparse){.n = 210, .nnz = 2000};
+	run.contour = (struct eigen_contour){.center = 75,
+					     .radius = 40.5,
+					     .points = 8,
+					     .block = 16,
+					     .moments = 3};
+	run.inertia = 12;
+	capture_begin();
+	eigen_report_problem(&run);
+	capture_end();
+	tap_ok(!strcmp(said, "problem    box of 6 x 7 x 8 finite elements, 210 "
+			     "unknowns, 1000 + 2000 entries\n"
+			     "circle     center 75 radius 40.5 (chosen), 8 "
+			     "points\n"
+			     "subspace   block 16, moments 3\n"
+			     "inside     12 eigenvalues by inertia\n"),
+	       "a box, its circle and its subspace are printed");
+	run.options.matrix_a = "a.mtx";
+	run.options.matrix_b = "b.mtx";
+	run.options.circle_given = 3;
+	capture_begin();
+	eigen_report_problem(&run);
+	capture_end();
+	tap_ok(strstr(said, "problem    a.mtx, b.mtx, 210 unknowns") &&
+		       strstr(said, "radius 40.5 (given)"),
+	       "the names of matrices and a given circle are printed");
+}
+
+/* Without a terminal. */
+static void test_calls(void)
+{
+	struct eigen_run run = make_run(NULL);
+	struct eigen_call one = make_call(7, "near", "linux", 12.4);
+	int first, early;
+
+	run.contour.points = 20;
+	capture_begin();
+	for (run.ended = 1; run.ended < 8; run.ended++)
+		eigen_report_call(&run, &one);
+	capture_end();
+	early = !*said;
+	capture_begin();
+	for (; run.ended <= 20; run.ended++)
+		eigen_report_call(&run, &one);
+	capture_end();
+	first = !strncmp(said, "  8/20  point 7  near (linux)  12 ms\n", 37);
+	tap_ok(early && first && strstr(said + 37, " 16/20  ") == said + 37 &&
+		       strstr(said + 74, " 20/20  ") == said + 74 &&
+		       strlen(said) == 3 * 37,
+	       "without a terminal each eighth call and the last are printed");
+	one.substrate = NULL;
+	one.attempt = 2;
+	strcpy(one.node, "far\x7f~ ");
+	capture_begin();
+	run.ended = 20;
+	eigen_report_call(&run, &one);
+	capture_end();
+	tap_ok(!strcmp(said, " 20/20  point 7  far?~  (unknown)  12 ms  run "
+			     "again\n"),
+	       "a call that ran again on an unknown substrate says so");
+	run.contour.points = 40;
+	one.status = -1;
+	strcpy(one.why, "no\nroom");
+	capture_begin();
+	eigen_report_call(&run, &one);
+	capture_end();
+	tap_ok(!strcmp(said, " 20/40  point 7  failed: no?room\n"),
+	       "a failed call is printed at once, its reason in one line");
+}
+
+static void test_answer(void)
+{
+	struct eigen_run run = make_run(NULL);
+	struct eigen_pair pair[] = {{2.5, 1e-14}, {4, 3e-13}};
+	double reference[] = {2.5, 4.25, 6}, exact = 4;
+
+	run.contour.block = 16;
+	run.contour.moments = 3;
+	run.inertia = 3;
+	run.found = (struct eigen_found){.count = 2,
+					 .pair = pair,
+					 .rank = 5,
+					 .estimate = 2.25,
+					 .error = 0.5};
+	run.reference = (struct eigen_reference){"by hand", 3, reference};
+	run.verdict.difference = 1e-9;
+	run.verdict.residual = 3e-13;
+	run.verdict.faults = 2;
+	strcpy(run.verdict.fault[0], "One is missing.");
+	strcpy(run.verdict.fault[1], "It stays away.");
+	capture_begin();
+	eigen_report_answer(&run);
+	capture_end();
+	tap_ok(!!strstr(said, "\n   1  2.5                     2.5             "
+			      "        1.0e-14\n"
+			      "   2  4                       4.25            "
+			      "        3.0e-13\n"
+			      "   3  -                       6               "
+			      "      \n\n"),
+	       "each eigenvalue stands beside its reference");
+	tap_ok(!!strstr(said,
+			"\ncount      2 found, 3 by inertia, trace estimate "
+			"2.25 +- 0.50\nrank       5 of 48\nreference  by "
+			"hand: 3 inside, largest relative difference "
+			"1.0e-09\nresidual   largest 3.0e-13\nWRONG      "
+			"One is missing.\nWRONG      It stays away.\n"),
+	       "the counts, the differences and what is wrong are printed");
+	run.options.no_reference = 1;
+	run.reference.count = 1;
+	run.exact = &exact;
+	run.verdict.exact = 2e-8;
+	capture_begin();
+	eigen_report_answer(&run);
+	capture_end();
+	tap_ok(!!strstr(said, "   2  4                       -               "
+			      "        3.0e-13\n\n") &&
+		       strstr(said, "\nreference  none (--no-reference)\nknown "
+				    "     values of this grid, largest "
+				    "relative difference 2.0e-08\n"),
+	       "known values are compared when no reference was wanted");
 }
 
 /* JSON -------------------------------------------------------------------- */
@@ -206,6 +350,9 @@ static void test_json(void)
 
 int main(void)
 {
+	test_problem();
+	test_calls();
+	test_answer();
 	test_nodes();
 	test_json();
 	return tap_done();

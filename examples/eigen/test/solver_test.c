@@ -160,6 +160,37 @@ static void test_box(void)
 	       "a circle without eigenvalues is counted");
 }
 
+/* What the sanitizer's allocator has given out. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* Libraries keep what they set up in a first run; a later one adds nothing. */
+static void test_memory(void)
+{
+	char name[] = "eigen", option[] = "--elements", box[] = "3,3,3";
+	char *argv[] = {name, option, box, NULL};
+	struct eigen_options options;
+	size_t before = 0, after = 0;
+	pid_t child;
+	int i, status;
+
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		dup2(open("/dev/null", O_WRONLY), 1);
+		dup2(1, 2);
+		for (i = 0; i < 3; i++) {
+			before = after;
+			if (eigen_options_read(3, argv, &options) ||
+			    eigen_master_run(&options, &eigen_engine_local))
+				_exit(2);
+			after = __sanitizer_get_current_allocated_bytes();
+		}
+		_exit(after != before);
+	}
+	waitpid(child, &status, 0);
+	tap_ok(status == 0, "a run leaves no memory behind");
+}
+
 static void test_edge(void)
 {
 	const struct eigen_box box = {{6, 7, 8}, {1, 1.1, 1.25}};
@@ -422,6 +453,7 @@ int main(void)
 	test_worker();
 	test_verdict();
 	test_box();
+	test_memory();
 	test_edge();
 	test_subspace();
 	test_large_norm();
