@@ -232,8 +232,8 @@ static void test_answer(void)
 	capture_end();
 	tap_ok(!!strstr(said, "   2  4                       -               "
 			      "        3.0e-13\n\n") &&
-		       strstr(said, "\nreference  none (--no-reference)\nknown "
-				    "     values of this grid, largest "
+		       strstr(said, "\nreference  none (--no-reference)\n"
+				    "known      values of this grid, largest "
 				    "relative difference 2.0e-08\n"),
 	       "known values are compared when no reference was wanted");
 }

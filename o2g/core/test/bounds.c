@@ -93,7 +93,10 @@ static void credit_written_off(check_fn *check)
 	for (u32 i = 0; i < most; i++)
 		if (!says(begun(i + 1, 0)))
 			abort();
-	bed.core->limits.write_off = 1ull << 30;
+	bed.core->limits.write_off = bed.core->charged;
+	says((struct o2g_frame){.type = O2G_CREDIT});
+	check(!conn->owed, "at the limit no credit goes back");
+	bed.core->limits.write_off = bed.core->charged + 1;
 	before = bed.core->scanned;
 	says((struct o2g_frame){.type = O2G_CREDIT});
 	check(conn->owed > 0 && bed.core->scanned - before <= AT_ONCE,

@@ -172,6 +172,15 @@ static void unheld(void)
 	check(pair_took(&p, 1, 11, 0),
 	      "a message that cannot be buffered waits in its stream");
 	CHECK(pair_close(&p));
+	pair_open(&p, &options, 1 << 20);
+	CHECK(says(message(1, 50000, 50000), 50000) == O2G_FRAME_SIZE);
+	CHECK(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_BODIES));
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	bed_recv(&p.bed[1], 1, 3, 0, body, 1, 12);
+	check(!(p.bed[1].area->sq.flags & O2G_NEED_BODIES),
+	      "with its connection the wait for room ends");
+	CHECK(pair_close(&p));
 }
 
 static void submit_bad(struct o2g_sqe sqe, int status, const char *name)
