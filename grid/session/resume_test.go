@@ -193,3 +193,77 @@ func TestNewStreamReplacesSilentOne(t *testing.T) {
 		}
 	})
 }
+
+// readAll reads what a says on y until it has n bytes.
+func readAll(t *testing.T, y net.Conn, n int) []byte {
+	t.Helper()
+	b := make([]byte, n)
+	within(t, "the bytes", func() {
+		if _, err := io.ReadFull(y, b); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// A peer may have any part of a frame: it gets the rest, from that byte on.
+func TestPeerHasPartOfAFrame(t *testing.T) {
+	const text = "eleven byte"
+	first := uapi.Append(nil, uapi.Frame{Length: uint32(len(text)), Type: uapi.TypeBind, Call: 1})
+	second := uapi.Append(nil, uapi.Frame{Length: uint32(len(text)), Type: uapi.TypeBind, Call: 2})
+	all := string(first) + text + string(second) + text
+	hello := uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision}
+	helloSize := uapi.FrameSize + len(uapi.Append(nil, hello))
+	for _, has := range []int{0, 1, uapi.FrameSize - 1, uapi.FrameSize, uapi.FrameSize + 1,
+		uapi.FrameSize + len(text) - 1, uapi.FrameSize + len(text), uapi.FrameSize + len(text) + 3} {
+		a := newConn(NewID())
+		attach := func(received int) net.Conn {
+			x, y := net.Pipe()
+			hello.Received = uint64(received)
+			go writeHello(y, hello)
+			done := make(chan error, 1)
+			go func() { done <- a.Attach(x) }()
+			readAll(t, y, helloSize)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			return y
+		}
+		y := attach(0)
+		for call := range uint64(2) {
+			if err := a.Send(uapi.TypeBind, call+1, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := string(readAll(t, y, len(all))); got != all {
+			t.Fatalf("it says %q, want %q", got, all)
+		}
+		y.Close()
+		y = attach(has)
+		if got := string(readAll(t, y, len(all)-has)); got != all[has:] {
+			t.Errorf("with %d bytes it gets %q, want %q", has, got, all[has:])
+		}
+		a.Abort(nil)
+		y.Close()
+	}
+}
+
+// Who stops waiting for a stream leaves the session as it was, however often.
+func TestWaitStops(t *testing.T) {
+	c := newConn(NewID())
+	within(t, "the end of the waits", func() {
+		for range 100 {
+			ctx, cancel := context.WithCancel(context.Background())
+			got := make(chan error, 1)
+			go func() { got <- c.Wait(ctx) }()
+			cancel()
+			if err := <-got; !errors.Is(err, context.Canceled) {
+				t.Errorf("Wait: %v", err)
+			}
+		}
+		c.Abort(nil)
+		if err := c.Wait(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Wait after the end: %v", err)
+		}
+	})
+}
