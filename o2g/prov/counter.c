@@ -94,8 +94,6 @@ static int counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	int64_t deadline = prov_deadline(timeout);
 	int result;
 
-	if (!counter->source.waits)
-		return -FI_EINVAL;
 	for (;;) {
 		prov_source_arm(&counter->source);
 		result = counter_state(counter, threshold, errors);

@@ -184,7 +184,11 @@ int prov_source_sleep(struct source *source, int64_t deadline)
 {
 	if (atomic_exchange(&source->called, false))
 		return -FI_EAGAIN;
-	return prov_sleep_on(source->epoll, deadline);
+	if (source->waits)
+		return prov_sleep_on(source->epoll, deadline);
+	if (deadline >= 0 && now_ms() >= deadline)
+		return -FI_EAGAIN;
+	return poll(NULL, 0, 1) < 0 ? -errno : 0; /* nothing wakes it */
 }
 
 void prov_source_call(struct source *source)

@@ -48,6 +48,12 @@ suite_o2g-flood_needs = $(B)/test/o2g/flood
 suite_o2g-flood-slab = env SKEP_O2G_ENGINE=user-slab $(B)/test/o2g/flood
 suite_o2g-flood-slab_needs = $(B)/test/o2g/flood
 
+SOAKS += o2g-fabtests
+soak_o2g-fabtests = $(if $(FABTESTS),tests/o2g/fabtests.sh $(B) '$(FABTESTS)',\
+	echo "make soak ROOM=o2g-fabtests: name libfabric's fabtests, which were \
+	built there, with FABTESTS=PATH" >&2; exit 2)
+soak_o2g-fabtests_needs = $(B)/lib/libo2g-fi.so
+
 # The rest of the library comes from its archive, page.o does not.
 $(B)/test/o2g/page: $(B)/obj/san/tests/o2g/page.o $(B)/lib/libo2g.a
 	$(call say,LINK)

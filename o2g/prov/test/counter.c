@@ -39,7 +39,9 @@ static void arithmetic(struct pair *p)
 	CHECK(fi_cntr_read(cntr) == 15);
 	CHECK(!fi_cntr_seterr(cntr, 1) && !fi_cntr_adderr(cntr, 2));
 	CHECK(fi_cntr_readerr(cntr) == 3);
-	CHECK(fi_cntr_wait(cntr, 1, 0) == -FI_EINVAL);
+	CHECK(fi_cntr_wait(cntr, 16, 5) == -FI_ETIMEDOUT);
+	CHECK(!fi_cntr_add(cntr, 1));
+	CHECK(!fi_cntr_wait(cntr, 16, -1));
 	CHECK(fi_ep_bind(p->a.ep, &cntr->fid, FI_READ) == -FI_EOPBADSTATE);
 	CHECK(!fi_close(&cntr->fid));
 }

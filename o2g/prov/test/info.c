@@ -34,6 +34,7 @@ static void offer(void)
 	CHECK(info->tx_attr->inject_size == 16384);
 	CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
 	CHECK(info->domain_attr->resource_mgmt == FI_RM_ENABLED);
+	CHECK(info->domain_attr->av_type == FI_AV_UNSPEC);
 	CHECK(info->domain_attr->cq_data_size == 8);
 	CHECK(info->ep_attr->mem_tag_format == 0xaaaaaaaaaaaaaaaaull);
 	fi_freeinfo(info);
