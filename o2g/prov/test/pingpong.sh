@@ -46,10 +46,10 @@ pingpong()
 
 least=2
 pingpong -m msg && r=0 || r=1
-judge $r "fi_pingpong with messages"
+judge "$r" "fi_pingpong with messages"
 pingpong -m tagged && r=0 || r=1
-judge $r "fi_pingpong with tagged messages"
+judge "$r" "fi_pingpong with tagged messages"
 least=1
 pingpong -m tagged -S 1000003 && r=0 || r=1
-judge $r "fi_pingpong with a size of its own"
+judge "$r" "fi_pingpong with a size of its own"
 echo "1..$number"
