@@ -35,7 +35,7 @@ type debugKernel struct {
 // build.sh and debug.config. It takes long; stopped, it goes on next time.
 func BuildDebug(ctx context.Context, build, series, recipe string, progress io.Writer) (*Kernel, error) {
 	if !strings.HasSuffix(series, debugSuffix) {
-		return nil, fmt.Errorf("kernel %s is fetched, not built: want a series with %s", series, debugSuffix)
+		return nil, fmt.Errorf("kernel %s is fetched, not built: want a series with %s, such as 6.1%s or 6.12%s", series, debugSuffix, debugSuffix, debugSuffix)
 	}
 	dir, err := kernelDir(build, series)
 	if err != nil {

@@ -142,7 +142,7 @@ func TestBusy_scripts(t *testing.T) {
 
 func TestLeftovers(t *testing.T) {
 	out, ok := runPlanted(t, options{}, planted("tap", "60",
-		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 &)`))
+		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 & until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done)`))
 	if !ok || !strings.Contains(out, "processes left behind, ended") {
 		t.Errorf("a process left behind went unnoticed:\n%s", out)
 	}
