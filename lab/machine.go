@@ -89,7 +89,7 @@ func (m *Machine) check() error {
 	}
 	for _, name := range m.Modules {
 		if !plainName(name) {
-			return fmt.Errorf("%q is no name of a module", name)
+			return fmt.Errorf("%q is not the name of a module", name)
 		}
 	}
 	return nil

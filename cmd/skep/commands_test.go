@@ -49,7 +49,7 @@ func TestLinesThatEndEarly(t *testing.T) {
 		{"update inspect " + other, "other", cli.Refused},
 		{"update inspect " + none, "none", cli.Failed},
 		{"update apply", "a package or an update is expected", cli.Usage},
-		{"update apply fix", "for whom", cli.Usage},
+		{"update apply fix", "name the tasks that use it", cli.Usage},
 		{"update build " + other + " --kernel 0.1", "for Linux 0.1", cli.Failed},
 	} {
 		code, text := cli.ExitCode(dispatch(t.Context(), strings.Fields(c.line)))

@@ -133,7 +133,7 @@ func TestLabHoldWantsAnOrder(t *testing.T) {
 		order, want string
 		code        int
 	}{
-		{"", "skep starts this by itself", cli.Usage},
+		{"", "skep starts this command itself", cli.Usage},
 		{order.String(), "", cli.Failed},
 	} {
 		path := filepath.Join(t.TempDir(), "order")

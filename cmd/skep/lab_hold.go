@@ -28,7 +28,7 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if isTerminal(os.Stdin) {
-		return f.Usagef("skep starts this by itself")
+		return f.Usagef("skep starts this command itself")
 	}
 	// The reader of an answer may be gone; that must not end the machine.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
@@ -37,7 +37,7 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	switch err := hold.Serve(ctx, os.Stdin, os.Stdout, hold.BootLab); {
 	case errors.Is(err, hold.ErrNoOrder):
-		return f.Usagef("skep starts this by itself: %v", err)
+		return f.Usagef("skep starts this command itself: %v", err)
 	case err != nil:
 		return cli.Exit(cli.Failed) // the answer has already named the cause
 	}

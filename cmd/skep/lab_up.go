@@ -43,7 +43,7 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 	case u.Name == "":
 		u.Name = hold.FreeName(build, labName)
 	case strings.HasPrefix(u.Name, labAlone):
-		return f.Usagef("--name %s: machines of one command alone are called so, choose another name", u.Name)
+		return f.Usagef("--name %s: this name is reserved for the machine of a single command, choose another", u.Name)
 	}
 	if err := u.labMachine.check(f, build); err != nil {
 		return err
@@ -63,12 +63,12 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 
 func (u *labUp) leaveRunning(m *hold.Machine) error {
 	if err := m.Keep(); err != nil {
-		return fmt.Errorf("the machine does not stay: %w", err)
+		return fmt.Errorf("the machine cannot be detached: %w", err)
 	}
 	_, err := fmt.Printf("%s: %s\n  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\nfiles in /out there are kept in %s\n",
 		m.Name, describeMachine(&m.Info), m.Name, m.Name, m.Name, m.Out())
 	if err != nil {
-		return fmt.Errorf("the machine %s runs, but that can't be told: %w", m.Name, err)
+		return fmt.Errorf("the machine %s runs, but this cannot be recorded: %w", m.Name, err)
 	}
 	return nil
 }

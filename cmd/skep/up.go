@@ -120,7 +120,7 @@ const localTokenLife = time.Minute
 func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 	address, ok := h.Address().(*net.TCPAddr)
 	if !ok {
-		return fmt.Errorf("the hub listens on %v, which is no TCP address", h.Address())
+		return fmt.Errorf("the hub listens on %v, which is not a TCP address", h.Address())
 	}
 	host := "127.0.0.1"
 	if !address.IP.IsUnspecified() {

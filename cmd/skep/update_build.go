@@ -107,7 +107,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 		u.name = nameOfPatch(words[0])
 	}
 	if !pack.ValidName(u.name) {
-		return f.Usagef("%.80q is no name of an update: give --name, of lower case letters, digits and _", u.name)
+		return f.Usagef("%.80q is not the name of an update: give --name, of lower case letters, digits and _", u.name)
 	}
 	if u.out == "" {
 		u.out = u.name + pack.Suffix

@@ -100,7 +100,7 @@ func oneUpdate(f *cli.Flags, words []string) (string, error) {
 		return "", err
 	}
 	if len(words[0]) >= uapi.DynamosName {
-		return "", f.Usagef("%.80q is no name of an update", words[0])
+		return "", f.Usagef("%.80q is not the name of an update", words[0])
 	}
 	return words[0], nil
 }

@@ -143,7 +143,7 @@ func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
 // encode gives the policy, or what is wrong with the options.
 func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	if w.nobody == w.Given() {
-		return uapi.DynamosPolicy{}, f.Usagef("for whom? name processes, users, cgroups..., or say --all")
+		return uapi.DynamosPolicy{}, f.Usagef("name the tasks that use it: processes, users, cgroups..., or say --all")
 	}
 	p, err := w.Encode()
 	if err != nil {

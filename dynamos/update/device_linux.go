@@ -83,7 +83,7 @@ func (d *Device) callByName(number uintptr, name string) error {
 
 func putName(to *[uapi.DynamosName]byte, name string) error {
 	if name == "" || len(name) >= len(to) {
-		return refusef("%q is no name of an update: it has 1 to %d bytes", name, len(to)-1)
+		return refusef("%q is not the name of an update: it has 1 to %d bytes", name, len(to)-1)
 	}
 	copy(to[:], name)
 	return nil

@@ -139,7 +139,7 @@ func (b *bounds) verify() error {
 		return nil
 	}
 	if b.Kind == ConfinedSpaces && os.Getpid() != 1 {
-		return errors.New("it has no process numbers of its own")
+		return errors.New("it is not in a PID namespace of its own")
 	}
 	for _, dir := range b.Hide {
 		names, err := os.ReadDir(dir)

@@ -58,7 +58,7 @@ func (a *Agent) guestPath(path string) (string, error) {
 func protectAgent() error {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return fmt.Errorf("no job object for workers: %w", err)
+		return fmt.Errorf("the job object of workers cannot be made: %w", err)
 	}
 	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE

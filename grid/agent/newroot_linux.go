@@ -219,7 +219,7 @@ func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
 func mountMemory(at, options string) error {
 	err := unix.Mount("skep", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 	if err != nil {
-		return fmt.Errorf("no file system in memory: %w", err)
+		return fmt.Errorf("tmpfs cannot be mounted: %w", err)
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (r *newRoot) mountProc() error {
 	}
 	err := unix.Mount("proc", r.at+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	if err != nil {
-		return fmt.Errorf("no /proc of its own: %w", err)
+		return fmt.Errorf("/proc cannot be mounted: %w", err)
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func raiseLoopback() error {
 	}
 	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
-		return fmt.Errorf("no loopback network of its own: %w", err)
+		return fmt.Errorf("its loopback interface cannot be set up: %w", err)
 	}
 	return nil
 }

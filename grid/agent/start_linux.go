@@ -23,7 +23,7 @@ import (
 func socketPair(name string) (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("no socket pair for a %s: %w", name, err)
+		return nil, nil, fmt.Errorf("the socket pair of a %s cannot be made: %w", name, err)
 	}
 	unix.SetNonblock(fds[0], true)
 	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
@@ -120,7 +120,7 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 func sealProgram(from io.Reader, name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("no memory file for a program: %w", err)
+		return nil, fmt.Errorf("memory for a program cannot be had: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	if _, err := io.Copy(f, from); err != nil {

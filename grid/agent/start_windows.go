@@ -36,7 +36,7 @@ func pipePair() (*os.File, windows.Handle, error) {
 		windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_REJECT_REMOTE_CLIENTS, 1, pipeBytes, pipeBytes, 0, nil)
 	if err != nil {
-		return nil, 0, fmt.Errorf("no pipe for a worker: %w", err)
+		return nil, 0, fmt.Errorf("a worker's pipe cannot be made: %w", err)
 	}
 	inherit := &windows.SecurityAttributes{InheritHandle: 1}
 	inherit.Length = uint32(unsafe.Sizeof(*inherit))
@@ -44,7 +44,7 @@ func pipePair() (*os.File, windows.Handle, error) {
 		inherit, windows.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED, 0)
 	if err != nil {
 		windows.CloseHandle(ours)
-		return nil, 0, fmt.Errorf("no other end of a worker's pipe: %w", err)
+		return nil, 0, fmt.Errorf("a worker's pipe cannot be connected: %w", err)
 	}
 	return os.NewFile(uintptr(ours), "worker"), theirs, nil
 }

@@ -124,7 +124,7 @@ func (p *pull) run(ctx context.Context) error {
 func (p *pull) fetchRest(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(stallAfter, func() { cancel(fmt.Errorf("no byte came for %v", stallAfter)) })
+	stall := time.AfterFunc(stallAfter, func() { cancel(fmt.Errorf("no data came for %v", stallAfter)) })
 	defer stall.Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {

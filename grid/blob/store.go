@@ -26,7 +26,7 @@ import (
 // Errors of a store, besides fs.ErrNotExist for a blob that is not there.
 var (
 	ErrFull   = errors.New("the disk is full")
-	ErrDigest = errors.New("this is no SHA-256 in 64 hex digits")
+	ErrDigest = errors.New("this is not a SHA-256 digest of 64 hex digits")
 )
 
 // A Mismatch reports that bytes do not match the digest that they were stored under.

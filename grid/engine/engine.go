@@ -107,7 +107,7 @@ func InboxPrefix(id string) string { return "_INBOX." + id }
 // skep.v1.to.<id>.> and its own inbox, and nothing else.
 func (e *Engine) UserJWT(id, nkey string) (string, error) {
 	if !validID.MatchString(id) {
-		return "", fmt.Errorf("%q is no node id", id)
+		return "", fmt.Errorf("%q is not a node id", id)
 	}
 	return e.keys.userJWT(id, nkey, []string{"skep.v1.node." + id + ".>"},
 		[]string{"skep.v1.to." + id + ".>", InboxPrefix(id) + ".>"})

@@ -134,7 +134,7 @@ func (k *keys) fillOptions(o *server.Options) error {
 // userJWT makes a user JWT; without subjects it may do all.
 func (k *keys) userJWT(name, nkey string, publish, subscribe []string) (string, error) {
 	if !nkeys.IsValidPublicUserKey(nkey) {
-		return "", errors.New("this is no public key of an engine user")
+		return "", errors.New("this is not a public key of an engine user")
 	}
 	u := jwt.NewUserClaims(nkey)
 	u.Name = name

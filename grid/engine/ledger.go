@@ -89,7 +89,7 @@ func (e *Engine) Record(ctx context.Context, entries ...Entry) error {
 		switch v.State {
 		case Queued, Leased, Done, Failed:
 		default:
-			return fmt.Errorf("%q is no state of a call", v.State)
+			return fmt.Errorf("%q is not a state of a call", v.State)
 		}
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -188,7 +188,7 @@ func (h *Hub) open() (err error) {
 	removeSpools(h.cfg.Spool)
 	free, err := freeBytes(h.cfg.Spool)
 	if err != nil {
-		return fmt.Errorf("how much is free in %s cannot be seen: %w", h.cfg.Spool, err)
+		return fmt.Errorf("the free space of %s cannot be read: %w", h.cfg.Spool, err)
 	}
 	h.cfg.Quotas.setDefaults(free)
 	h.quota = h.cfg.Quotas.ofHub()

@@ -321,8 +321,8 @@ func TestBindErrors(t *testing.T) {
 		want string
 	}{
 		{"none", uapi.ENoModule, "no worker program none.rex in " + w.dirs},
-		{"../mod", uapi.ENoModule, "is no name of a module"},
-		{"", uapi.ENoModule, "is no name of a module"},
+		{"../mod", uapi.ENoModule, "is not the name of a module"},
+		{"", uapi.ENoModule, "is not the name of a module"},
 		{"dir", uapi.ENoModule, "no worker program"},
 		{"dynamic", uapi.EBadModule, "link it with -static"},
 		{"text", uapi.EBadModule, "not an ELF program"},

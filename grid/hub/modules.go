@@ -77,7 +77,7 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 
 func (m *master) openWorker(name string) (string, *os.File, error) {
 	if !moduleName.MatchString(name) {
-		return "", nil, fmt.Errorf("%.80q is no name of a module", name)
+		return "", nil, fmt.Errorf("%.80q is not the name of a module", name)
 	}
 	for _, dir := range m.run.dirs {
 		path := filepath.Join(dir, name+workerSuffix)

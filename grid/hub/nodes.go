@@ -261,7 +261,7 @@ func cleanText(s string) string {
 
 func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	if len(v.Running) > 4*slotsMax {
-		return fmt.Errorf("%d leases in a beat", len(v.Running))
+		return fmt.Errorf("%d leases in a heartbeat", len(v.Running))
 	}
 	h.noteHeard(n)
 	n.beats++
@@ -276,7 +276,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 
 func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > slotsMax {
-		return fmt.Errorf("an ask out of range")
+		return fmt.Errorf("a request out of range")
 	}
 	h.noteHeard(n)
 	n.info.Free = min(v.Free, slotsMax)

@@ -71,7 +71,7 @@ func (p *spooler) newUnbounded(most uint64, quotas ...*quota) (*spool, error) {
 
 func (p *spooler) createSpool(s *spool, want uint64, quotas []*quota) (*spool, error) {
 	if want > spoolMax {
-		return nil, fmt.Errorf("%d bytes are more than any transfer has", want)
+		return nil, fmt.Errorf("%d bytes exceed the limit of a transfer", want)
 	}
 	if err := reserveAll(quotas, want); err != nil {
 		return nil, err

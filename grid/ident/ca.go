@@ -124,7 +124,7 @@ func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 		return nil, errors.New("the certificate request has a key other than P-256: update the node's skep")
 	}
 	if !validID(id) {
-		return nil, fmt.Errorf("%q is no node id", id)
+		return nil, fmt.Errorf("%q is not a node id", id)
 	}
 	now := time.Now()
 	t := &x509.Certificate{

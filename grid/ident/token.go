@@ -21,7 +21,7 @@ import (
 
 // What may be wrong with a token; each says what to do.
 var (
-	ErrTokenForm    = errors.New("this is no join token: copy the whole word that starts with skep1. from the hub's join line")
+	ErrTokenForm    = errors.New("this is not a join token: copy the whole word that starts with skep1. from the hub's join line")
 	ErrTokenUnknown = errors.New("the hub does not know this token: ask for a new one with `skep token` on the hub")
 	ErrTokenUsedUp  = errors.New("this token is used up: ask for a new one with `skep token` on the hub")
 	ErrTokenExpired = errors.New("this token has expired: ask for a new one with `skep token` on the hub")

@@ -154,7 +154,7 @@ func (m *Manifest) Check() error {
 	case m.Revision != Revision:
 		return fmt.Errorf("its manifest has revision %d, and this skep knows %d: build it again", m.Revision, Revision)
 	case !ValidName(m.Name):
-		return fmt.Errorf("%.80q is no name of an update: lower case letters, digits and _, at most %d", m.Name, maxName)
+		return fmt.Errorf("%.80q is not the name of an update: lower case letters, digits and _, at most %d", m.Name, maxName)
 	case !validClass(m.Class):
 		return fmt.Errorf("%.80q is no class", m.Class)
 	case !validClass(m.Proposed):
