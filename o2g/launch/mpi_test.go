@@ -141,6 +141,62 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestUnfit(t *testing.T) {
+	t.Setenv("LD_LIBRARY_PATH", "")
+	defer func(f []string) { systemFolders = f }(systemFolders)
+	systemFolders = nil
+	prefix, whole := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(whole, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(whole, "lib", "libmpi.so.40"), "")
+	ompi, mpich := Need{"libmpi.so.40"}, Need{"libmpich.so.12"}
+	for _, c := range []struct {
+		kind   Kind
+		fabric bool
+		need   Need
+		tcp    bool
+		want   string
+	}{
+		{MPICH, true, Need{}, false, ""},
+		{MPICH, true, mpich, false, ""},
+		{MPICH, true, ompi, false, "is not the family of libmpi.so.40"},
+		{OpenMPI, true, mpich, true, "is not the family of libmpich.so.12"},
+		{OpenMPI, true, ompi, false, ""}, // the program finds its library itself
+		{OpenMPI, true, Need{}, false, "has no libmpi.so.40"},
+		{MPICH, false, Need{}, false, "was built without libfabric"},
+		{MPICH, false, Need{}, true, ""},
+	} {
+		i := &Install{Kind: c.kind, Prefix: prefix, Fabric: c.fabric}
+		if got := i.unfitReason(c.need, c.tcp); got != c.want {
+			t.Errorf("%v for %q, tcp %v: %q, want %q", c.kind, c.need.Soname, c.tcp, got, c.want)
+		}
+	}
+	i := &Install{Kind: OpenMPI, Prefix: whole, Fabric: true}
+	if got := i.unfitReason(Need{}, false); got != "" {
+		t.Errorf("with its library: %q", got)
+	}
+}
+
+func TestNotFoundSaysWhatHelps(t *testing.T) {
+	for _, c := range []struct {
+		need  Need
+		unfit []string
+		want  []string
+	}{
+		{Need{}, nil, []string{"no MPI was found", "pip install mpich"}},
+		{Need{"libmpich.so.12"}, []string{"/a is old"}, []string{"runs app, which was built for libmpich.so.12", "; /a is old", "pip install mpich"}},
+		{Need{"libmpi.so.40"}, []string{"/a is old", "/b too"}, []string{"built for libmpi.so.40", "; /a is old; /b too", "install Open MPI with its component mtl/ofi"}},
+	} {
+		err := notFound("", "/x/app", c.need, c.unfit)
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: %q lacks %q", c.need.Soname, err, w)
+			}
+		}
+	}
+}
+
 func TestNeed(t *testing.T) {
 	if n := NeedOf("/bin/sh"); n.Soname != "" {
 		t.Errorf("/bin/sh needs %q", n.Soname)

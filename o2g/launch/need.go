@@ -76,13 +76,15 @@ func readImports(path string) (names, folders []string) {
 	return names, folders
 }
 
+// systemFolders are where the linker looks last.
+var systemFolders = []string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"}
+
 // locateLibrary finds a library, except those of the system that can't lead to MPI.
 func locateLibrary(name string, folders []string) string {
 	if strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "ld-linux") {
 		return ""
 	}
-	places := slices.Concat(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
-		[]string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"})
+	places := slices.Concat(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), systemFolders)
 	for _, dir := range places {
 		path := filepath.Join(dir, name) // the linker, too, takes none for the working folder
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

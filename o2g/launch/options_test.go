@@ -42,6 +42,37 @@ func TestSplitOptions(t *testing.T) {
 	}
 }
 
+// TestOptionsWithoutValues: the word behind one of these is the program.
+func TestOptionsWithoutValues(t *testing.T) {
+	const flags = "envall envnone genvall genvnone l prepend-rank skip-launch-node disable-auto-cleanup " +
+		"disable-hostname-propagation enable-x disable-x print-rank-map print-all-exitcodes v verbose " +
+		"bynode byslot bind-to-core bind-to-none bind-to-socket oversubscribe nooversubscribe nolocal " +
+		"use-hwthread-cpus report-bindings display-map display-allocation set-cwd-to-session-dir " +
+		"preload-binary tag-output timestamp-output merge-stderr-to-stdout " +
+		"report-state-on-timeout get-stack-traces enable-recovery disable-recovery allow-run-as-root"
+	for _, flag := range strings.Fields(flags) {
+		rest, passed, err := SplitOptions([]string{"--" + flag, "./app", "a"}, ownOf)
+		if err != nil || fmt.Sprint(rest) != "[./app a]" || fmt.Sprint(passed) != "[[--"+flag+"]]" {
+			t.Errorf("%s: %v %v %v", flag, rest, passed, err)
+		}
+	}
+}
+
+// TestOwnOptionCounts: an option that skep has itself is skep's, whatever the
+// launchers mean by it.
+func TestOwnOptionCounts(t *testing.T) {
+	own := func(name string) int {
+		if values, ok := map[string]int{"bind-to": 0, "l": 1}[name]; ok {
+			return values
+		}
+		return -1
+	}
+	rest, passed, err := SplitOptions([]string{"--bind-to", "-v", "-l", "-v", "./app"}, own)
+	if err != nil || fmt.Sprint(rest) != "[--bind-to -l -v ./app]" || fmt.Sprint(passed) != "[[-v]]" {
+		t.Errorf("%v %v %v", rest, passed, err)
+	}
+}
+
 // TestOptionValues: where two launchers have an option of one name, as many
 // words follow it; skep could not tell the program from a value otherwise.
 func TestOptionValues(t *testing.T) {

@@ -104,6 +104,16 @@ func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
 	}
 }
 
+func TestStatusNamesAnotherRevision(t *testing.T) {
+	folder := private(t)
+	lock(t, writePage(t, folder, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision + 1, PID: 77}))
+	list, refused := ReadEndpoints([]string{folder})
+	want := "revision " + strconv.Itoa(uapi.O2GStatusRevision+1)
+	if refused != nil || len(list) != 1 || list[0].PID != 77 || list[0].Engine != want {
+		t.Errorf("%v, %+v, want %s", refused, list, want)
+	}
+}
+
 func TestStatusIgnoresShortAndForeignFiles(t *testing.T) {
 	folder := private(t)
 	me := strconv.Itoa(os.Getpid())
