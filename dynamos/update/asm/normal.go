@@ -106,8 +106,7 @@ func (n *normalizer) textOf(s *Symbol) string {
 			continue
 		}
 		if strings.HasPrefix(l.text, ".section "+padding) {
-			b.WriteString(padding + "\n") // it names any function of the section
-			continue
+			continue // it names any function of the section
 		}
 		b.WriteString(replaceTokens(lines.maskLines(l.text), func(t string) string { return n.normalToken(s, t, labels) }))
 		b.WriteByte('\n')

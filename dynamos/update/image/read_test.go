@@ -112,6 +112,39 @@ func TestImageVersions(t *testing.T) {
 	}
 }
 
+// Of several functions with one name each must fit.
+func TestPrototypeOfAnyFunctionMayBeUnfit(t *testing.T) {
+	b := &btf{names: []byte{0}}
+	b.add("int", kindInt, 0, 4, 1<<24|32)                // 1
+	b.add("big", kindStruct, 1, 24, b.text("all"), 1, 0) // 2
+	b.add("first", kindFunc, 0, 7)                       // 3
+	b.add("first", kindFunc, 0, 8)                       // 4
+	b.add("last", kindFunc, 0, 8)                        // 5
+	b.add("last", kindFunc, 0, 7)                        // 6
+	b.add("", kindProto, 1, 1, b.text("it"), 2)          // 7
+	b.add("", kindProto, 1, 1, b.text("n"), 1)           // 8
+	im, err := Read(vmlinux(t, smallBuildID, smallBanner, smallSymbols(), b.section()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"first", "last"} {
+		if _, err := im.Prototype(name); err == nil || !strings.Contains(err.Error(), name+" takes a struct big in memory") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// movedText names another address than the section's as the text's beginning.
+func movedText() []Symbol {
+	list := smallSymbols()
+	for i := range list {
+		if list[i].Name == "_text" {
+			list[i].Addr += 16
+		}
+	}
+	return list
+}
+
 func TestImageThatLacksAPartIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -124,6 +157,7 @@ func TestImageThatLacksAPartIsRefused(t *testing.T) {
 		{"a note that ends in its name", "\x04\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00", smallSymbols(), smallTypes(), "its notes are damaged"},
 		{"a note that ends in its text", smallBuildID[:35], smallSymbols(), smallTypes(), "its notes are damaged"},
 		{"no symbols", smallBuildID, nil, smallTypes(), "its table of symbols: "},
+		{"symbols of another kernel", smallBuildID, movedText(), smallTypes(), "its table of symbols: its addresses are not those of the sections"},
 		{"no traced functions", smallBuildID, manySymbols(), smallTypes(), "its table of traced functions: there is none"},
 		{"no types", smallBuildID, smallSymbols(), []byte("none"), "its types (BTF): there are none"},
 		{"types that break off", smallBuildID, smallSymbols(), cutTypes(8), "its types (BTF): type 8 is of an unknown kind"},
