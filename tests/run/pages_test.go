@@ -22,7 +22,7 @@ var (
 func TestPages(t *testing.T) {
 	lists := makeLists(t)
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "*.md", "mk/*.mk", ":!docs/results/").Output()
-	if err != nil {
+	if err != nil || len(out) == 0 { // a copy inside of a clone has no files in git
 		t.Skip("no git here, or not a clone")
 	}
 	commands := 0

@@ -342,10 +342,17 @@ static void test_json(void)
 	close(file);
 	unlink(name);
 	run.options.json = "/nonexistent/eigen.json";
-	tap_ok(eigen_report_json(&run, 0) == -1,
-	       "a file that can't be written fails");
+	capture_begin();
+	got = eigen_report_json(&run, 0);
+	capture_end();
+	tap_ok(got == -1 && strstr(said, "/nonexistent/eigen.json: No such"),
+	       "a file that cannot be written fails with its name");
 	run.options.json = "/dev/full";
-	tap_ok(eigen_report_json(&run, 0) == -1, "a full disk fails");
+	capture_begin();
+	got = eigen_report_json(&run, 0);
+	capture_end();
+	tap_ok(got == -1 && strstr(said, "/dev/full: No space"),
+	       "a full device fails with its name");
 }
 
 int main(void)
