@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Measurements of bee and of remote calls, each with its peer beside it in the
-# same run. They print a table and lines that begin with "result"; they judge
-# nothing.
+# same run. They print a table, and write lines that begin with "result" to
+# build/bench/NAME.results; they judge nothing.
 
 BENCH := $(B)/bench
 bench_dir := tests/bench

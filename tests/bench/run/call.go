@@ -31,7 +31,7 @@ func (b *bench) call() error {
 		op, state, _ := strings.Cut(key, " ")
 		native, linux, wine, win32 := result["native"][key], result["linux"][key], result["wine"][key], result["win32"][op]
 		fmt.Printf("%-24s %9.1f %9.1f %9.1f %9.1f %9.2f %9.1f\n", key, native, linux, wine, win32, wine/win32, wine-win32)
-		fmt.Printf("result bench=bee_call op=%s state=%s native_ns=%.1f linux_ns=%.1f wine_ns=%.1f win32_ns=%.1f ratio=%.3f added_ns=%.1f\n",
+		b.record("result bench=bee_call op=%s state=%s native_ns=%.1f linux_ns=%.1f wine_ns=%.1f win32_ns=%.1f ratio=%.3f added_ns=%.1f",
 			op, state, native, linux, wine, win32, wine/win32, wine-win32)
 	}
 	fmt.Println("ratio and added: bee.exe against the Win32 call in the same Wine")
@@ -44,7 +44,7 @@ func (b *bench) call() error {
 func (b *bench) instructions(program string) {
 	if _, err := count(b.command(side{}, "true")); err != nil {
 		fmt.Println("instructions: not counted: no counter here")
-		fmt.Println("result bench=bee_call instructions=none")
+		b.record("result bench=bee_call instructions=none")
 		return
 	}
 	const n = 20000
@@ -57,7 +57,7 @@ func (b *bench) instructions(program string) {
 					fmt.Printf("instructions: %s %s %s: %v %v\n", s.name, op, state, err1, err2)
 					continue
 				}
-				fmt.Printf("result bench=bee_call op=%s state=%s side=%s instructions=%.1f\n", op, state, s.name, float64(two-one)/n)
+				b.record("result bench=bee_call op=%s state=%s side=%s instructions=%.1f", op, state, s.name, float64(two-one)/n)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (b *bench) compute() error {
 	for _, key := range order {
 		native, linux, wine := result["native"][key], result["linux"][key], result["wine"][key]
 		fmt.Printf("%-18s %12.2f %12.2f %12.2f %8.3f %8.3f\n", key, native, linux, wine, native/linux, native/wine)
-		fmt.Printf("result bench=bee_compute kernel=%s native_ns=%.2f linux_ns=%.2f wine_ns=%.2f linux_speed=%.3f wine_speed=%.3f\n",
+		b.record("result bench=bee_compute kernel=%s native_ns=%.2f linux_ns=%.2f wine_ns=%.2f linux_speed=%.3f wine_speed=%.3f",
 			key, native, linux, wine, native/linux, native/wine)
 	}
 	return nil

@@ -96,7 +96,7 @@ func (b *bench) dynamos() error {
 		case "direct":
 			direct = is
 		}
-		tellWeighing(way, is, none, direct)
+		b.printWeighing(way, is, none, direct)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (w weighing) add(ops, words []string, before, after lab.Counts) error {
 
 // tellWeighing prints one way. How many of the functions an operation calls is
 // known from the updates' own counts.
-func tellWeighing(way string, is, none, direct weighing) {
+func (b *bench) printWeighing(way string, is, none, direct weighing) {
 	for _, op := range weighOperations {
 		base := none.middle(op.name)
 		more := is.middle(op.name) - base
@@ -175,7 +175,7 @@ func tellWeighing(way string, is, none, direct weighing) {
 			fmt.Printf("   the paper: %s %%", op.paper)
 		}
 		fmt.Println()
-		fmt.Fprintf(os.Stderr, "result dynamos %s %s %.0f %.1f\n", way, op.name, more, 100*more/base)
+		b.record("result dynamos %s %s %.0f %.1f", way, op.name, more, 100*more/base)
 	}
 }
 

@@ -59,8 +59,8 @@ func (b *bench) startsOf(s side, program []string) error {
 		starts = append(starts, one)
 	}
 	name := filepath.Base(filepath.Dir(program[0])) + "/" + filepath.Base(program[0])
-	printStart(name, s.name, "cold", starts[0])
-	printStart(name, s.name, "warm", medianStart(starts[1:]))
+	b.printStart(name, s.name, "cold", starts[0])
+	b.printStart(name, s.name, "warm", medianStart(starts[1:]))
 	return nil
 }
 
@@ -113,7 +113,7 @@ func medianStart(starts []start) start {
 	}
 }
 
-func printStart(program, side, state string, s start) {
+func (b *bench) printStart(program, side, state string, s start) {
 	show := func(ms float64) string {
 		if ms < 0 {
 			return "-"
@@ -121,7 +121,7 @@ func printStart(program, side, state string, s start) {
 		return fmt.Sprintf("%.2f", ms)
 	}
 	fmt.Printf("%-16s %-7s %-5s %9s %9s %9s %9s\n", program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
-	fmt.Printf("result bench=bee_entry program=%s side=%s state=%s entry_ms=%s load_ms=%s rewrite_ms=%s wall_ms=%s\n",
+	b.record("result bench=bee_entry program=%s side=%s state=%s entry_ms=%s load_ms=%s rewrite_ms=%s wall_ms=%s",
 		program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Command run measures bee, the grid and O2G beside their peers on this
-// machine. It prints a table for people and "result" lines for machines, and
-// judges nothing.
+// machine. It prints a table for people and writes "result" lines for machines
+// to build/bench/NAME.results. It judges nothing.
 //
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
@@ -17,6 +17,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,12 +26,15 @@ import (
 	"runtime"
 	"sort"
 	"strings"
+	"time"
 )
 
 type bench struct {
 	build, prefix, work string
 	prefixMPI           string
 	rounds              int
+	results             *os.File // lines for machines
+	unwritten           error    // why a line is missing there
 }
 
 func main() {
@@ -61,8 +65,29 @@ func (b *bench) run(what string) error {
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err
 	}
-	fmt.Printf("machine: %s, %d CPUs, load %s\n", cpuModel(), runtime.NumCPU(), load())
-	return step()
+	return b.recorded(what, step)
+}
+
+// recorded runs a bench with a fresh file for its results. What one that failed
+// had measured stays.
+func (b *bench) recorded(what string, step func() error) (err error) {
+	file := filepath.Join(b.build, "bench", what+".results")
+	if b.results, err = os.Create(file); err != nil {
+		return err
+	}
+	machine := fmt.Sprintf("machine: %s, %d CPUs, load %s", cpuModel(), runtime.NumCPU(), load())
+	fmt.Println(machine)
+	b.record("# %s, %s", time.Now().Format("2006-01-02"), machine)
+	err = errors.Join(step(), b.unwritten, b.results.Close())
+	fmt.Println("results as lines:", file)
+	return err
+}
+
+// record writes a line for machines.
+func (b *bench) record(format string, args ...any) {
+	if _, err := fmt.Fprintf(b.results, format+"\n", args...); err != nil && b.unwritten == nil {
+		b.unwritten = err
+	}
 }
 
 func cpuModel() string {

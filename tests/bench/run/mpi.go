@@ -122,12 +122,12 @@ func (b *bench) mpiPlay(p play) {
 			}
 		}
 	}
-	p.table(order, units, all)
+	b.printPlay(p, order, units, all)
 }
 
-// table prints a row per figure; the ratio is O2G's advantage over its best
+// printPlay prints a row per figure; the ratio is O2G's advantage over its best
 // peer, above 1 is better whatever the unit.
-func (p play) table(order []string, units map[string]string, all map[string]map[string][]float64) {
+func (b *bench) printPlay(p play, order []string, units map[string]string, all map[string]map[string][]float64) {
 	fmt.Printf("%-24s %-8s", "figure", "unit")
 	for _, n := range p.networks {
 		fmt.Printf(" %10s", n.name)
@@ -145,7 +145,7 @@ func (p play) table(order []string, units map[string]string, all map[string]map[
 			}
 			v := median(list)
 			fmt.Printf(" %10.4g", v)
-			fmt.Fprintf(os.Stderr, "result %s %d %s %s %.6g %s\n", p.name, p.ranks, n.name, key, v, units[key])
+			b.record("result %s %d %s %s %.6g %s", p.name, p.ranks, n.name, key, v, units[key])
 			switch {
 			case n.name == "o2g":
 				own = v

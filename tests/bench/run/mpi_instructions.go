@@ -85,7 +85,7 @@ func (b *bench) o2gInstructions() error {
 			if err != nil {
 				return err
 			}
-			if err := countRows(n, provider, symbols, before, after); err != nil {
+			if err := b.countRows(n, provider, symbols, before, after); err != nil {
 				return err
 			}
 			before = after
@@ -187,7 +187,7 @@ func sumOf(number int, before, after lab.Counts) (lab.Figures, error) {
 	return f, nil
 }
 
-func countRows(sockets int, provider string, symbols lab.Symbols, before, after lab.Counts) error {
+func (b *bench) countRows(sockets int, provider string, symbols lab.Symbols, before, after lab.Counts) error {
 	call, err := symbols.Address("entry_SYSCALL_64")
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func countRows(sockets int, provider string, symbols lab.Symbols, before, after 
 		per := func(n uint64) float64 { return float64(n) / float64(f.Times) / float64(q.messages) }
 		fmt.Printf("%-8d %-6s %-26s %9.0f %9.0f %9.2f %9.2f\n", sockets, provider, q.name,
 			per(f.User), per(f.Kernel), per(f.Entry[call]), per(f.Entry[fault]))
-		fmt.Fprintf(os.Stderr, "result o2g_instructions %d %s %s %.0f %.0f %.2f\n", sockets, provider,
+		b.record("result o2g_instructions %d %s %s %.0f %.0f %.2f", sockets, provider,
 			strings.ReplaceAll(strings.ReplaceAll(q.name, ",", ""), " ", "-"), per(f.User), per(f.Kernel), per(f.Entry[call]))
 	}
 	f, err := sumOf(ticksInterval, before, after)
