@@ -632,65 +632,6 @@ static void turns(void)
 	TAP(pair_close(&p));
 }
 
-/* Parts begin at pages, and no page lies between them. */
-static void area_layout(void)
-{
-	const u64 rings =
-		sizeof(struct o2g_area) +
-		16 * (sizeof(struct o2g_sqe) + sizeof(struct o2g_cqe));
-	const u64 first = (rings + 4095) / 4096 * 4096;
-	struct o2g_area area;
-	u64 size = 0;
-
-	TAP(o2g_area_size(16, 16, 4096, 8192, &size) == 0);
-	TAP(o2g_area_format(&area, 16, 16, 4096, 8192) == 0);
-	NAMED(area.outbox == first && area.slab == first + 4096 &&
-		      area.size == first + 4096 + 8192 && size == area.size,
-	      "an area has no page more than its parts");
-	TAP(o2g_area_size(16, 16, 1, 1, &size) == 0 && size == first + 8192);
-	NAMED(o2g_area_size(16, 16, O2G_AREA_PART, O2G_AREA_PART, &size) == 0 &&
-		      o2g_area_size(16, 16, O2G_AREA_PART + 1, 0, &size) ==
-			      -LINUX_EINVAL &&
-		      o2g_area_size(16, 16, 0, O2G_AREA_PART + 1, &size) ==
-			      -LINUX_EINVAL,
-	      "a part of the area is as large as its limit at most");
-}
-
-/* Gathered twice, it may still go out once only. */
-static void gathered(void)
-{
-	struct o2g_piece piece[4];
-	const u64 all = O2G_FRAME_SIZE + 100;
-
-	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, 100, 1);
-	TAP(o2g_tx_gather(p.end[0].conn, piece, 4) == 2);
-	TAP(o2g_tx_gather(p.end[0].conn, piece, 4) == 2 &&
-	    piece[0].length + piece[1].length == all);
-	NAMED(o2g_tx_done(p.end[0].conn, all + 1) == -LINUX_EPROTO,
-	      "no more goes out than was gathered");
-	TAP(o2g_tx_done(p.end[0].conn, all) == 0 && pair_took(&p, 0, 1, 0));
-	NAMED(o2g_tx_done(p.end[0].conn, 1) == -LINUX_EPROTO,
-	      "what went out does not go out again");
-	bed_end(&p.end[0], -104);
-	bed_end(&p.end[1], -104);
-	TAP(pair_close(&p));
-}
-
-/* By this number an engine sees whether a stopped connection may go on. */
-static void changes(void)
-{
-	u64 before;
-
-	pair_open(&p, &pair_plain, 0x10000);
-	before = o2g_core_changes(p.bed[1].core);
-	recv(1, in, 10, 1);
-	recv(1, in, 10, 2);
-	NAMED(o2g_core_changes(p.bed[1].core) == before + 2,
-	      "each submission that was read is a change");
-	TAP(pair_close(&p));
-}
-
 static void wakes(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
@@ -774,9 +715,6 @@ int main(void)
 	slab();
 	fragments();
 	turns();
-	area_layout();
-	gathered();
-	changes();
 	wakes();
 	hostile_run(check);
 	cost_run(check);
@@ -784,6 +722,7 @@ int main(void)
 	life_run(check);
 	rma_run(check);
 	state_run(check);
+	edge_run(check);
 	random_worlds();
 	return tap_done();
 }
