@@ -92,6 +92,33 @@ static void table_removal(void)
 	TRUE(pair_close(&p));
 }
 
+/* A second core on the same area, which never comes to be. */
+static void making(void)
+{
+	struct bed *bed = &p.bed[0];
+	struct o2g_limits limits;
+	struct o2g_core *core = bed->core;
+	u64 before;
+
+	pair_open(&p, &pair_slab, 0x10000);
+	before = bed->allocated;
+	limits = bed->limits;
+	limits.postings = 0;
+	check(o2g_core_make(&core, &bed->host, &limits, bed->area) ==
+			      -LINUX_EINVAL &&
+		      !core && bed->allocated == before,
+	      "limits that cannot be are refused");
+	for (u64 n = 1; n <= 4; n++) {
+		bed->fail_after = n;
+		check(o2g_core_make(&core, &bed->host, &bed->limits,
+				    bed->area) == -LINUX_ENOMEM &&
+			      (n == 1 || !core) && bed->allocated == before,
+		      "a core without memory is not made");
+	}
+	bed->fail_after = 0;
+	TRUE(pair_close(&p));
+}
+
 void edge_run(check_fn *with)
 {
 	check = with;
@@ -99,4 +126,5 @@ void edge_run(check_fn *with)
 	gathered();
 	changes();
 	table_removal();
+	making();
 }
