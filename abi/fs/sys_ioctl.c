@@ -99,6 +99,25 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 	return 0;
 }
 
+/* The process group in the foreground of a terminal of the host. */
+static s64 terminal_group(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_SET_TTY,
+				   .handle = d->handle};
+	s64 group;
+	s32 pid;
+
+	if ((u32)c->a[1] == TIOCSPGRP) {
+		if (ABI_GET(c->p, &op.pid, c->a[2]))
+			return -LINUX_EFAULT;
+		return c->p->host->family(&op, c->t->index);
+	}
+	op.verb = ABI_FAMILY_TTY_GROUP;
+	group = c->p->host->family(&op, c->t->index);
+	pid = (s32)group;
+	return group < 0 ? group : ABI_PUT(c->p, c->a[2], &pid);
+}
+
 static s64 control_device(struct abi_call *c, struct abi_desc *d)
 {
 	if (abi_desc_flags(d) & ABI_O_PATH)
@@ -106,9 +125,12 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 	switch ((u32)c->a[1]) {
 	case TCGETS:
 		return get_termios(c, d);
-	case TCSETS ... TCSETSF:
 	case TIOCGPGRP:
 	case TIOCSPGRP:
+		if (c->p->host->family && abi_desc_ops(d)->handle)
+			return terminal_group(c, d);
+		return window_size(c, d) < 0 ? -LINUX_ENOTTY : -LINUX_EINVAL;
+	case TCSETS ... TCSETSF:
 		return window_size(c, d) < 0 ? -LINUX_ENOTTY : -LINUX_EINVAL;
 	case TIOCGWINSZ:
 		return get_window(c, d);

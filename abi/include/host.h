@@ -6,10 +6,10 @@
  * threads and with records sent to the Linux proxy. Rules:
  *
  * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
- * - Every call returns soon, except io_wait, wait, file_lock when it is asked
- * to wait, and the two that never return. Whatever can block is therefore: try
- * (may give -EAGAIN), wait, try again; the wait is the only place to be
- * interrupted.
+ * - Every call returns soon, except io_wait, wait, file_lock and family when
+ *   they are asked to wait, and the two that never return. Whatever can block is
+ * therefore: try (may give -EAGAIN), wait, try again; the wait is the only
+ * place to be interrupted.
  * - At most four register-sized arguments, so that a gate in assembly can
  *   save vector state around any of them without knowing their types.
  * - Buffers lie in guest memory or in abi's own; abi has checked them.
@@ -243,6 +243,45 @@ struct abi_sock_op {
 	u8 addr[128];
 };
 
+/*
+ * host->family. Processes that the program starts, and those that it may see:
+ * all that came of one run. All pids, groups and sessions are as the guest
+ * numbers them; 0 and negative ones mean what they mean to the call.
+ */
+enum abi_family_verb {
+	ABI_FAMILY_FORK, /* status: wait as vfork does; the child's pid, or 0 in
+			    the child, where pid is its own */
+	ABI_FAMILY_BEGIN,  /* in the child: signals may come from here on */
+	ABI_FAMILY_WAIT4,  /* pid, options, usage; out: status; the pid, or 0 */
+	ABI_FAMILY_WAITID, /* status: P_*, pid, options, usage; out: info */
+	ABI_FAMILY_KILL,   /* pid, status: signal or 0; out: status 1: the
+			      caller's process is meant too */
+	ABI_FAMILY_QUEUE,  /* pid, info: rt_sigqueueinfo, not to oneself */
+	ABI_FAMILY_STOP,   /* status: the signal that stops this process */
+	ABI_FAMILY_REAP,   /* status: SA_NOCLDWAIT, or SIGCHLD is ignored */
+	ABI_FAMILY_PARENT, /* its pid, or 1 when it is none of the family */
+	ABI_FAMILY_GROUP,  /* pid: its process group */
+	ABI_FAMILY_SESSION,	/* pid: its session */
+	ABI_FAMILY_SET_GROUP,	/* pid, status: setpgid */
+	ABI_FAMILY_SET_SESSION, /* setsid */
+	ABI_FAMILY_TTY_GROUP,	/* handle: tcgetpgrp */
+	ABI_FAMILY_SET_TTY,	/* handle, pid: tcsetpgrp */
+	ABI_FAMILY_DEATH,	/* status: PR_SET_PDEATHSIG */
+	ABI_FAMILY_USAGE,	/* out: usage, of children that were waited for
+				 */
+};
+
+struct abi_siginfo;
+struct abi_family_op {
+	enum abi_family_verb verb;
+	s32 pid;
+	s32 status;
+	u32 options;
+	s32 handle;
+	u64 usage[18]; /* struct rusage of x86-64 */
+	struct abi_siginfo *info;
+};
+
 /* One thing to wait for; events and revents as poll(2). */
 struct abi_poll {
 	s32 handle;
@@ -348,6 +387,18 @@ struct abi_host {
 	/* Says itself when it waits: above. May be NULL. */
 	s64 (*file_lock)(s32 handle, struct abi_filelock *lock, u32 thread);
 	s64 (*path)(struct abi_path_op *op);
+	/*
+	 * Two handles that never block: to read from, and to write to; or the
+	 * ends of socketpair(2), AF_UNIX and SOCK_STREAM. NULL: abi keeps the
+	 * bytes itself, and other processes do not get them.
+	 */
+	s64 (*pipe)(s32 handle[2], u32 sockets);
+	/*
+	 * The two waits return -EINTR when `thread` was kicked, before or
+	 * during. NULL: a program is one process; with it, MAP_SHARED memory
+	 * without a file is mem_file's with handle -1.
+	 */
+	s64 (*family)(struct abi_family_op *op, u32 thread);
 	s64 (*sock_open)(u32 domain, u32 type, u32 protocol); /* handle */
 	s64 (*sock)(s32 handle, struct abi_sock_op *op);
 	/*

@@ -31,8 +31,8 @@ int abi_lin_file_same(s32 a, s32 b);
 /* WAIT answers -EAGAIN here; who can wait makes the call itself. */
 s64 abi_lin_file_lock(s32 handle, struct abi_filelock *lock);
 struct abi_lin_lock_call {
-	u64 nr, arg[3];
-	u64 flock[6]; /* room for the kernel's struct, which arg points to */
+	u64 nr, arg[5]; /* the last two are 0 */
+	u64 flock[6];	/* room for the kernel's struct, which arg points to */
 };
 void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
 			    const struct abi_filelock *lock);

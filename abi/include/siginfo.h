@@ -34,6 +34,8 @@
 #define ABI_SI_QUEUE (-1)
 #define ABI_SI_TIMER (-2)
 #define ABI_SI_TKILL (-6)
+#define ABI_CLD_STOPPED 5 /* with SIGCHLD */
+#define ABI_CLD_CONTINUED 6
 
 /* As in the guest: struct siginfo of x86-64. */
 struct abi_siginfo {

@@ -79,6 +79,9 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 		if (would_block(handle, POLLIN))
 			return -EAGAIN;
 		n = read(handle, io->buf, io->len);
+		/* Another process was faster; the caller waits anew. */
+		if (n < 0 && errno == EINTR)
+			return -EAGAIN;
 	} else if (io->offset == ABI_CURRENT) {
 		n = read(handle, io->buf, io->len);
 	} else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The calls that describe a process and its machine: identity, limits,
- * usage, names. proc->lock guards umask and limits. There is one user, one
- * group, one session with another leader, and no child.
+ * usage, names. proc->lock guards umask and limits. There is one user and one
+ * group.
  */
 #include "call.h"
 #include "base/errno.h"
@@ -15,7 +15,6 @@
 #include "abi/time/time.h"
 #include "abi/uapi/time.h"
 
-#define SESSION 1u   /* the parent's: getppid answers the same */
 #define NAME_SIZE 65 /* of a field of struct utsname */
 
 /* Identity --------------------------------------------------------------------
@@ -26,45 +25,9 @@ s64 abi_sys_getpid(struct abi_call *c)
 	return c->p->info.pid;
 }
 
-s64 abi_sys_getppid(struct abi_call *c)
-{
-	(void)c;
-	return SESSION;
-}
-
-s64 abi_sys_getpgrp(struct abi_call *c)
-{
-	return c->p->info.pid;
-}
-
 static int is_self(struct abi_call *c, u64 pid)
 {
 	return !(u32)pid || (u32)pid == c->p->info.pid;
-}
-
-s64 abi_sys_getpgid(struct abi_call *c)
-{
-	return is_self(c, c->a[0]) ? (s64)c->p->info.pid : -LINUX_ESRCH;
-}
-
-s64 abi_sys_getsid(struct abi_call *c)
-{
-	return is_self(c, c->a[0]) ? (s64)SESSION : -LINUX_ESRCH;
-}
-
-s64 abi_sys_setsid(struct abi_call *c)
-{
-	(void)c;
-	return -LINUX_EPERM; /* we lead our process group */
-}
-
-s64 abi_sys_setpgid(struct abi_call *c)
-{
-	if ((s32)c->a[1] < 0)
-		return -LINUX_EINVAL;
-	if (!is_self(c, c->a[0]))
-		return -LINUX_ESRCH;
-	return is_self(c, c->a[1]) ? 0 : -LINUX_EPERM;
 }
 
 s64 abi_sys_getuid(struct abi_call *c)
@@ -211,23 +174,6 @@ s64 abi_sys_personality(struct abi_call *c)
 	return 0;
 }
 
-/* Children: there are none
- * ------------------------------------------------------ */
-
-s64 abi_sys_wait4(struct abi_call *c)
-{
-	return (u32)c->a[2] & ~0xe000000bu ? -LINUX_EINVAL : -LINUX_ECHILD;
-}
-
-s64 abi_sys_waitid(struct abi_call *c)
-{
-	u32 which = (u32)c->a[0], options = (u32)c->a[3];
-
-	if (which > 3 || !(options & 0xe))
-		return -LINUX_EINVAL;
-	return -LINUX_ECHILD;
-}
-
 /* Limits and usage
  * ---------------------------------------------------------------- */
 
@@ -299,6 +245,16 @@ SKEP_ASSERT_SIZE(struct rusage, 144);
 #define RUSAGE_CHILDREN (-1)
 #define RUSAGE_THREAD 1
 
+/* Of those that were waited for. */
+static s64 children_usage(struct abi_call *c)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_USAGE};
+
+	if (c->p->host->family)
+		c->p->host->family(&op, c->t->index);
+	return ABI_PUT(c->p, c->a[1], &op.usage);
+}
+
 s64 abi_sys_getrusage(struct abi_call *c)
 {
 	struct rusage usage;
@@ -309,8 +265,7 @@ s64 abi_sys_getrusage(struct abi_call *c)
 	abi_space_count(c->p, &committed, &mapped);
 	switch ((s32)c->a[0]) {
 	case RUSAGE_CHILDREN:
-		committed = 0;
-		break;
+		return children_usage(c);
 	case RUSAGE_SELF:
 		c->p->host->rusage(&user, &system);
 		break;
@@ -328,11 +283,22 @@ s64 abi_sys_getrusage(struct abi_call *c)
 
 #define TICK (ABI_NS / 100) /* USER_HZ */
 
+/* time: seconds and microseconds. */
+static s64 ticks_of(const u64 *time)
+{
+	return (s64)(time[0] * 100 + time[1] / 10000);
+}
+
 s64 abi_sys_times(struct abi_call *c)
 {
+	struct abi_family_op op = {.verb = ABI_FAMILY_USAGE};
 	s64 user = 0, system = 0, tms[4] = {0};
 
 	c->p->host->rusage(&user, &system);
+	if (c->p->host->family)
+		c->p->host->family(&op, c->t->index);
+	tms[2] = ticks_of(&op.usage[0]);
+	tms[3] = ticks_of(&op.usage[2]);
 	tms[0] = (s64)((u64)user / TICK);
 	tms[1] = (s64)((u64)system / TICK);
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &tms))
@@ -471,19 +437,29 @@ static s64 name_get(struct abi_call *c)
 	return ABI_PUT(c->p, c->a[1], &name);
 }
 
+/* The first process of a family has no parent in it that could die. */
+static s64 death_set(struct abi_call *c)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_DEATH,
+				   .status = (s32)c->a[1]};
+
+	if (c->a[1] > ABI_SIGNALS)
+		return -LINUX_EINVAL;
+	__atomic_store_n(&c->p->death_signal, (u32)c->a[1], __ATOMIC_RELAXED);
+	return c->p->child ? c->p->host->family(&op, c->t->index) : 0;
+}
+
 s64 abi_sys_prctl(struct abi_call *c)
 {
-	u32 none = 0;
-
 	switch ((u32)c->a[0]) {
 	case PR_SET_NAME:
 		return name_set(c);
 	case PR_GET_NAME:
 		return name_get(c);
-	case PR_SET_PDEATHSIG: /* the parent is no process that could die */
-		return c->a[1] > ABI_SIGNALS ? -LINUX_EINVAL : 0;
+	case PR_SET_PDEATHSIG:
+		return death_set(c);
 	case PR_GET_PDEATHSIG:
-		return ABI_PUT(c->p, c->a[1], &none);
+		return ABI_PUT(c->p, c->a[1], &c->p->death_signal);
 	case PR_GET_DUMPABLE: /* no core files, whatever was set */
 		return 0;
 	case PR_SET_DUMPABLE:

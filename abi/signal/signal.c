@@ -19,7 +19,7 @@
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define BIT(name) (1ull << (ABI_SIG##name - 1))
 #define STOPS (BIT(STOP) | BIT(TSTP) | BIT(TTIN) | BIT(TTOU))
-#define IGNORED (BIT(CHLD) | BIT(CONT) | BIT(URG) | BIT(WINCH) | STOPS)
+#define IGNORED (BIT(CHLD) | BIT(CONT) | BIT(URG) | BIT(WINCH))
 /* Delivered first: they report the instruction that regs point at. */
 #define SYNCHRONOUS                                                            \
 	(BIT(SEGV) | BIT(BUS) | BIT(ILL) | BIT(TRAP) | BIT(FPE) | BIT(SYS))
@@ -188,9 +188,17 @@ static int thread_wants(const struct abi_thread *t, u64 bits)
 	return is_live(t) && bits & (~t->blocked | t->sigwait);
 }
 
-static int default_ignores(u32 signo)
+/* Only a host with a family can stop a process, and go on with it. */
+static int default_stops(struct abi_proc *p, u32 signo)
 {
-	return !!(IGNORED & abi_signal_bit(signo));
+	return p->host->family && STOPS & abi_signal_bit(signo);
+}
+
+static int default_ignores(struct abi_proc *p, u32 signo)
+{
+	u64 ignored = p->host->family ? IGNORED : IGNORED | STOPS;
+
+	return !!(ignored & abi_signal_bit(signo));
 }
 
 static int is_ignored(struct abi_proc *p, u32 signo)
@@ -198,7 +206,16 @@ static int is_ignored(struct abi_proc *p, u32 signo)
 	u64 handler = p->signals.action[signo - 1].handler;
 
 	return handler == ABI_SIG_IGN ||
-	       (handler == ABI_SIG_DFL && default_ignores(signo));
+	       (handler == ABI_SIG_DFL && default_ignores(p, signo));
+}
+
+/* A child that stops or goes on, of which SA_NOCLDSTOP wants no word. */
+static int is_unwanted(struct abi_proc *p, const struct abi_siginfo *info)
+{
+	return info->signo == ABI_SIGCHLD &&
+	       (info->code == ABI_CLD_STOPPED ||
+		info->code == ABI_CLD_CONTINUED) &&
+	       p->signals.action[ABI_SIGCHLD - 1].flags & ABI_SA_NOCLDSTOP;
 }
 
 /* A thread blocks it, so it may be wanted later (sigwait, a new handler). */
@@ -264,7 +281,8 @@ s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
 	if (tid && !to)
 		goto out;
 	rc = 0;
-	if (is_ignored(p, signo) && !is_kept(p, to, bit))
+	if (is_unwanted(p, info) ||
+	    (is_ignored(p, signo) && !is_kept(p, to, bit)))
 		goto out;
 	rc = set_add(p, set_of(p, to), info);
 	if (rc)
@@ -415,6 +433,15 @@ static void action_take(struct abi_proc *p, u32 signo,
 		now->handler = ABI_SIG_DFL;
 }
 
+/* Returns when the process goes on. */
+static void stop_process(struct abi_proc *p, struct abi_thread *t, u32 signo)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_STOP,
+				   .status = (s32)signo};
+
+	p->host->family(&op, t->index);
+}
+
 /*
  * Deliver one pending signal. 0: none is left; 1: it needed no handler;
  * 2: regs enter a handler. `again`: see abi_delivery.
@@ -437,8 +464,12 @@ static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 		return 0;
 	signo = (u32)info.signo;
 	if (action.handler == ABI_SIG_IGN ||
-	    (action.handler == ABI_SIG_DFL && default_ignores(signo)))
+	    (action.handler == ABI_SIG_DFL && default_ignores(p, signo)))
 		return 1;
+	if (action.handler == ABI_SIG_DFL && default_stops(p, signo)) {
+		stop_process(p, t, signo);
+		return 1;
+	}
 	if (action.handler == ABI_SIG_DFL)
 		abi_signal_kill(p, t, signo, regs, 0);
 	if (action.flags & ABI_SA_RESTART || t->nointr)
@@ -669,13 +700,20 @@ static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 	p->host->log(line);
 }
 
+/* A signal that ends a child is its parent's to tell of; a fault is not. */
+static int is_told(const struct abi_proc *p, const struct abi_fault *fault)
+{
+	return fault || !p->child;
+}
+
 void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 		     const struct abi_regs *regs, const struct abi_fault *fault)
 {
 	struct abi_text text;
 	char line[160];
 
-	if (!__atomic_exchange_n(&p->signals.said_kill, 1, __ATOMIC_RELAXED)) {
+	if (is_told(p, fault) &&
+	    !__atomic_exchange_n(&p->signals.said_kill, 1, __ATOMIC_RELAXED)) {
 		abi_text_init(&text, line, sizeof(line));
 		abi_text_str(&text, "killed by ");
 		abi_text_str(&text, abi_signal_name(signo));

@@ -29,6 +29,18 @@ static int signo_bad(u64 signo)
 	return (u32)signo > ABI_SIGNALS;
 }
 
+/* Whether children that end are waited for is the host's to know. */
+static void reap_children(struct abi_call *c, const struct abi_sigaction *fresh)
+{
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_REAP,
+		.status = fresh->handler == ABI_SIG_IGN ||
+			  (fresh->flags & ABI_SA_NOCLDWAIT) != 0};
+
+	if (c->p->host->family)
+		c->p->host->family(&op, c->t->index);
+}
+
 s64 abi_sys_rt_sigaction(struct abi_call *c)
 {
 	struct abi_sigaction fresh, old;
@@ -41,6 +53,8 @@ s64 abi_sys_rt_sigaction(struct abi_call *c)
 	if (c->a[1] && ABI_GET(c->p, &fresh, c->a[1]))
 		return -LINUX_EFAULT;
 	abi_signal_action(c->p, signo, c->a[1] ? &fresh : 0, &old);
+	if (c->a[1] && signo == ABI_SIGCHLD)
+		reap_children(c, &fresh);
 	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
 		return -LINUX_EFAULT;
 	return 0;
@@ -214,13 +228,27 @@ static s64 send_user(struct abi_call *c, u32 tid, u64 signo, s32 code)
 	return send_or_probe(c, tid, &info);
 }
 
+/* Other processes, and groups: -1 is all of the family but the caller. */
+static s64 kill_family(struct abi_call *c, s32 pid, s32 signo)
+{
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_KILL, .pid = pid, .status = signo};
+	s64 rc = c->p->host->family(&op, c->t->index);
+
+	if (!rc && op.status)
+		rc = send_user(c, 0, (u64)signo, ABI_SI_USER);
+	return rc;
+}
+
 s64 abi_sys_kill(struct abi_call *c)
 {
 	s32 pid = (s32)c->a[0], own = (s32)c->p->info.pid;
 
-	/* Alone in its process group; -1 spares the sender. */
 	if (signo_bad(c->a[1]))
 		return -LINUX_EINVAL;
+	if (pid != own && c->p->host->family)
+		return kill_family(c, pid, (s32)c->a[1]);
+	/* Alone in its process group; -1 spares the sender. */
 	if (pid != own && pid != 0 && pid != -own)
 		return -LINUX_ESRCH;
 	return send_user(c, 0, c->a[1], ABI_SI_USER);
@@ -254,10 +282,29 @@ static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
 	return send_or_probe(c, tid, &info);
 }
 
+/* To another process; Linux does not let it look like the kernel's. */
+static s64 queue_family(struct abi_call *c)
+{
+	struct abi_siginfo info;
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_QUEUE, .pid = (s32)c->a[0], .info = &info};
+
+	if (!c->p->host->family)
+		return -LINUX_ESRCH;
+	if (ABI_GET(c->p, &info, c->a[2]))
+		return -LINUX_EFAULT;
+	if (signo_bad(c->a[1]))
+		return -LINUX_EINVAL;
+	if (info.code >= 0 || info.code == ABI_SI_TKILL)
+		return -LINUX_EPERM;
+	info.signo = (s32)c->a[1];
+	return c->p->host->family(&op, c->t->index);
+}
+
 s64 abi_sys_rt_sigqueueinfo(struct abi_call *c)
 {
 	if ((u32)c->a[0] != c->p->info.pid)
-		return -LINUX_ESRCH;
+		return queue_family(c);
 	return send_queue(c, 0, c->a[1], c->a[2]);
 }
 
