@@ -248,6 +248,8 @@ static s64 pipe_size(const struct abi_desc *d, u32 command, u64 arg)
 	if (!abi_desc_ops(d)->capacity)
 		return -LINUX_EBADF;
 	size = abi_desc_ops(d)->capacity(d);
+	if (size < 0)
+		return size;
 	return command == F_SETPIPE_SZ && arg > (u64)size ? -LINUX_EPERM : size;
 }
 

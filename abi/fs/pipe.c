@@ -96,6 +96,38 @@ static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	return -LINUX_ENFILE;
 }
 
+/* The host's own: what a fork copies stays one pipe. */
+static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
+{
+	s32 handle[2];
+	s64 error = p->host->pipe(handle, 0);
+	u32 number, i;
+
+	if (error)
+		return error;
+	end[0] = abi_desc_new(p, ABI_DESC_STREAM, flags);
+	end[1] = abi_desc_new(p, ABI_DESC_STREAM, flags | ABI_O_WRONLY);
+	number = __atomic_add_fetch(&p->fds.pipes, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < 2; i++) {
+		if (end[i]) {
+			end[i]->pipe = number;
+			if (end[!i])
+				end[i]->peer = abi_desc_index(p, end[!i]) + 1;
+			end[i]->handle = handle[i];
+			end[i]->type = ABI_S_IFIFO;
+			abi_strcpy(end[i]->path, "pipe:[host]", 32);
+		} else {
+			p->host->file_close(handle[i]);
+		}
+	}
+	if (end[0] && end[1])
+		return 0;
+	for (i = 0; i < 2; i++)
+		if (end[i])
+			abi_desc_put(p, end[i]);
+	return -LINUX_ENFILE;
+}
+
 static s64 make_pipe(struct abi_call *c, u32 flags)
 {
 	struct abi_desc *end[2];
@@ -105,7 +137,8 @@ static s64 make_pipe(struct abi_call *c, u32 flags)
 		return -LINUX_EINVAL;
 	if (flags & ABI_O_DIRECT) /* packets instead of a stream */
 		return -LINUX_EINVAL;
-	error = pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
+	error = c->p->host->pipe ? host_ends(c->p, flags & ABI_O_NONBLOCK, end)
+				 : pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
 	if (error)
 		return error;
 	return abi_desc_install_two(c->p, end, flags & ABI_O_CLOEXEC, c->a[0]);

@@ -12,7 +12,53 @@
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
+
+/*
+ * write(2) of at most PIPE_BUF bytes to a pipe is one piece, of a vector too.
+ * -EAGAIN leaves the span as it was.
+ */
+static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
+			  struct abi_span *s)
+{
+	struct abi_fds *fds = &p->fds;
+	struct abi_span before = *s;
+	s64 n;
+
+	abi_lock(p, &fds->bounce_lock);
+	n = abi_span_gather(p, s, fds->bounce, ABI_PIPE_BUF);
+	if (n > 0)
+		n = abi_transfer_part(p, d, fds->bounce, (u64)n, ABI_STREAM, 1);
+	abi_unlock(p, &fds->bounce_lock);
+	if (n < 0)
+		*s = before;
+	return n;
+}
+
+/*
+ * Bytes that came or went are an edge for the other end, which the host does
+ * not tell while it is ready anyway. Ends in other processes do not hear.
+ */
+static void tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
+{
+	struct abi_desc *peer;
+
+	if (!d->peer)
+		return;
+	peer = &p->fds.desc[d->peer - 1];
+	if (peer->kind == ABI_DESC_STREAM && peer->pipe == d->pipe)
+		abi_event_rearm(p, &peer->event, edge);
+}
+
+static s64 transfer_part(struct abi_proc *p, struct abi_desc *d,
+			 struct abi_span *s, u32 writing)
+{
+	if (writing && d->type == ABI_S_IFIFO && abi_span_many(s) &&
+	    s->left <= ABI_PIPE_BUF)
+		return write_gathered(p, d, s);
+	return abi_transfer_span(p, d, s, ABI_STREAM, writing);
+}
 
 /*
  * Terminals and pipes of the host: try, wait, try again. A write goes on
@@ -25,9 +71,12 @@ static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 	s64 done = 0, n;
 
 	for (;;) {
-		n = abi_transfer_span(c->p, d, s, ABI_STREAM, writing);
-		if (n > 0)
+		n = transfer_part(c->p, d, s, writing);
+		if (n > 0) {
 			done += n;
+			tell_peer(c->p, d,
+				  writing ? ABI_EDGE_IN : ABI_EDGE_OUT);
+		}
 		if (!writing || n == -LINUX_EAGAIN || s->left)
 			abi_event_rearm(c->p, &d->event, edge);
 		if (!s->left || (n > 0 && !writing) ||
@@ -68,6 +117,12 @@ static s64 stream_window(struct abi_call *c, struct abi_desc *d)
 	return c->p->host->file(d->handle, &op);
 }
 
+/* Of pipes; as large as Linux makes them. */
+static s64 stream_capacity(const struct abi_desc *d)
+{
+	return d->type == ABI_S_IFIFO ? ABI_RING_SIZE : -LINUX_EBADF;
+}
+
 const struct abi_desc_ops abi_stream_ops = {
 	.handle = 1,
 	.polled = 1,
@@ -77,5 +132,6 @@ const struct abi_desc_ops abi_stream_ops = {
 	.control = abi_handle_control,
 	.available = abi_handle_available,
 	.window = stream_window,
+	.capacity = stream_capacity,
 	.release = abi_handle_release,
 };

@@ -126,6 +126,29 @@ static s64 fill_direct(struct abi_proc *p, const struct abi_area *a)
 	return rc;
 }
 
+int abi_map_is_common(const struct abi_proc *p, const struct abi_area *a)
+{
+	return a->bits & ABI_AREA_SHARED && !a->backing && p->host->family;
+}
+
+/* Another process could write to it while it runs here. */
+static s64 refuse_text(struct abi_proc *p)
+{
+	p->host->log("shared memory cannot become executable: map it private");
+	return -LINUX_EACCES;
+}
+
+static s64 fill_shared(struct abi_proc *p, const struct abi_area *a)
+{
+	struct abi_mem_file map = {.addr = a->start,
+				   .len = a->end - a->start,
+				   .handle = -1,
+				   .prot = a->prot,
+				   .shared = 1};
+
+	return p->host->mem_file(&map);
+}
+
 static void say_copy(struct abi_proc *p, const struct abi_area *a)
 {
 	if (!a->backing || !(a->bits & ABI_AREA_SHARED) ||
@@ -147,6 +170,9 @@ static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 		return 0;
 	if (a->bits & ABI_AREA_DIRECT)
 		return fill_direct(p, a);
+	if (abi_map_is_common(p, a))
+		return a->prot & ABI_PROT_EXEC ? refuse_text(p)
+					       : fill_shared(p, a);
 	say_copy(p, a);
 	rc = p->host->mem_commit(a->start, len, RW);
 	if (rc)
@@ -388,8 +414,9 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 			     .backing = (u16)backing};
 	s64 rc;
 
-	/* A file's bytes are read now, so they need memory now. */
-	if (m->prot || backing)
+	/* A file's bytes are read now, so they need memory now. What a child
+	 * shall share has to be there before the fork. */
+	if (m->prot || backing || abi_map_is_common(p, &a))
 		a.bits |= ABI_AREA_COMMITTED;
 	if (backing) {
 		a.offset = m->offset;
@@ -523,6 +550,8 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 	}
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
+	if (abi_map_is_common(p, a))
+		return refuse_text(p);
 	if (a->bits & ABI_AREA_DIRECT) {
 		rc = detach_area(p, a);
 		if (rc)

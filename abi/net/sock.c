@@ -131,6 +131,27 @@ s64 abi_sys_socket(struct abi_call *c)
 		 : -LINUX_ENFILE;
 }
 
+/* The host's own: what a fork copies stays one pair. */
+static s64 host_pair(struct abi_call *c, u32 flags, struct abi_desc *pair[2])
+{
+	s32 handle[2];
+	s64 error = c->p->host->pipe(handle, 1);
+
+	if (error)
+		return error;
+	pair[0] =
+		sock_desc(c, handle[0], flags, ABI_AF_UNIX, ABI_SOCK_STREAM, 0);
+	pair[1] =
+		sock_desc(c, handle[1], flags, ABI_AF_UNIX, ABI_SOCK_STREAM, 0);
+	if (pair[0] && pair[1])
+		return 0;
+	if (pair[0])
+		abi_desc_put(c->p, pair[0]);
+	if (pair[1])
+		abi_desc_put(c->p, pair[1]);
+	return -LINUX_ENFILE;
+}
+
 s64 abi_sys_socketpair(struct abi_call *c)
 {
 	u32 type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
@@ -144,7 +165,9 @@ s64 abi_sys_socketpair(struct abi_call *c)
 		return -LINUX_ENOTSUP;
 	if (type != ABI_SOCK_STREAM)
 		return -LINUX_ESOCKTNOSUPPORT;
-	error = abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
+	error = c->p->host->pipe
+			? host_pair(c, flags, pair)
+			: abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)
 		return error;
 	return abi_desc_install_two(c->p, pair, flags & ABI_O_CLOEXEC, c->a[3]);

@@ -38,11 +38,14 @@ struct abi_desc {
 	u32 kind;
 	u32 type; /* S_IF..., as fstat reports */
 	u32 code;
-	u32 flags;		 /* O_ACCMODE and status flags; atomic */
-	s32 handle;		 /* FILE, SOCK */
-	u32 in, out;		 /* ring index + 1, or 0 */
-	u32 identified;		 /* `file` is known; atomic */
+	u32 flags;	/* O_ACCMODE and status flags; atomic */
+	s32 handle;	/* FILE, SOCK */
+	u32 in, out;	/* ring index + 1, or 0 */
+	u32 pipe, peer; /* pipe of the host: its number, the other end's index
+			   + 1; 0: this process did not make it */
+	u32 identified; /* `file` is known; atomic */
 	struct abi_file_id file; /* of what has a handle */
+	u32 parted;    /* EVENT: the parent of this process has another one */
 	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
 	u32 inherited; /* regular file: the host keeps the position, not pos */
 	struct abi_lock lock; /* guards what follows, up to event */

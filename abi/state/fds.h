@@ -23,9 +23,11 @@ struct abi_fds {
 	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
 	struct abi_lock epoll_lock;
 	struct abi_lock bounce_lock; /* never held over a wait */
-	u32 said_lock; /* the host has no file locks, and said so; atomic */
+	u32 said_parted; /* an eventfd was copied by a fork; atomic */
+	u32 said_lock;	 /* the host has no file locks, and said so; atomic */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];
+	u32 pipes;	 /* number of the last pipe of the host; atomic */
 	u64 said_family; /* bits: socket(2) refused and said so; atomic */
 	u32 high;	 /* descriptions above this were never used */
 	struct abi_slot slot[ABI_FD_MAX];
