@@ -8,6 +8,7 @@
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -84,6 +85,15 @@ s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -LINUX_EFAULT : 8;
 }
 
+/* What one process adds the other would never see. */
+static s64 refuse_parted(struct abi_call *c)
+{
+	abi_log_once(c->p, &c->p->fds.said_parted,
+		     "an eventfd that was made before fork refused (EIO): "
+		     "processes do not share it; use a pipe");
+	return -LINUX_EIO;
+}
+
 static s64 wait_value(struct abi_call *c, struct abi_desc *d, u64 *value)
 {
 	return transfer_value(c, d, value, 0);
@@ -93,6 +103,8 @@ static s64 eventfd_read(struct abi_call *c, struct abi_desc *d,
 			struct abi_span *s, s64 offset)
 {
 	(void)offset;
+	if (d->parted)
+		return refuse_parted(c);
 	return abi_counter_read(c, d, s, wait_value);
 }
 
@@ -102,6 +114,8 @@ static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,
 	u64 value = 0;
 
 	(void)offset;
+	if (d->parted)
+		return refuse_parted(c);
 	if (s->left < 8)
 		return -LINUX_EINVAL;
 	if (abi_span_gather(c->p, s, &value, 8) < 8)

@@ -48,6 +48,11 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 	case ABI_NR_setitimer:
 	case ABI_NR_timer_create:
 		return host->timer_arm ? 0 : "returns ENOSYS";
+	case ABI_NR_fork:
+	case ABI_NR_vfork:
+		return host->family ? 0 : "returns ENOSYS";
+	case ABI_NR_clone:
+		return host->family ? 0 : "threads only";
 	default:
 		return 0;
 	}
@@ -109,8 +114,7 @@ static void log_refused(struct abi_proc *p, u64 nr)
 /* Calls that programs make on purpose: these are always explained. */
 static int makes_child(u64 nr)
 {
-	return nr == ABI_NR_fork || nr == ABI_NR_vfork || nr == ABI_NR_execve ||
-	       nr == ABI_NR_execveat;
+	return nr == ABI_NR_execve || nr == ABI_NR_execveat;
 }
 
 /* Calls that run-times try, and that they can do without. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes: futex(2) for private and shared alike, as there is one process.
+ * Futexes: futex(2), for private and shared words alike inside one process.
  *
  * A bucket's lock guards its list, the places in it (struct abi_futex_wait)
  * and the comparison of the guest's word. Two buckets are locked in the order
@@ -18,7 +18,9 @@
 #include "thread.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
+#include "abi/mm/space.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
@@ -36,6 +38,7 @@
 #define WAIT_REQUEUE_PI 11
 #define CMP_REQUEUE_PI 12
 #define LOCK_PI2 13
+#define PRIVATE 128
 #define CLOCK_REALTIME 256
 #define COMMAND 0x7f
 
@@ -476,6 +479,21 @@ static s64 pi_call(struct abi_call *c)
 				 command == TRYLOCK_PI);
 }
 
+/* Queues are of one process: who waits there does not hear of this one. */
+static void say_shared(struct abi_call *c)
+{
+	struct abi_area a;
+
+	if (c->a[1] & PRIVATE ||
+	    !__atomic_load_n(&c->p->forked, __ATOMIC_RELAXED) ||
+	    !abi_space_next(c->p, c->a[0], &a) || a.start > c->a[0] ||
+	    !(a.bits & ABI_AREA_SHARED))
+		return;
+	abi_log_once(c->p, &c->p->threads.said_shared,
+		     "futex in memory that processes share: a wait there is "
+		     "woken by its own process only");
+}
+
 s64 abi_sys_futex(struct abi_call *c)
 {
 	u32 op = (u32)c->a[1], command = op & COMMAND;
@@ -485,6 +503,7 @@ s64 abi_sys_futex(struct abi_call *c)
 	if (op & CLOCK_REALTIME && command != WAIT_BITSET &&
 	    command != WAIT_REQUEUE_PI && command != LOCK_PI2)
 		return -LINUX_ENOSYS;
+	say_shared(c);
 	switch (command) {
 	case LOCK_PI:
 	case LOCK_PI2:

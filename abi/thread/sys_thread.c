@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting and ending threads, and what a thread asks about itself. A guest
- * is one process: a clone that is not a thread is refused and says why.
+ * Starting and ending threads, and what a thread asks about itself. A clone
+ * that is not a thread is a process: abi/proc/fork.c.
  */
 #include "lock.h"
 #include "thread.h"
@@ -9,6 +9,7 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/fork.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
 
@@ -41,7 +42,7 @@
 /* Host code reads up to the stack protector's word, at tp + 0x28. */
 #define TP_SPAN 0x30
 
-static s64 tp_check(struct abi_proc *p, u64 tp)
+s64 abi_thread_tp_check(struct abi_proc *p, u64 tp)
 {
 	if (tp >= SKEP_ARENA_END ||
 	    abi_user_check(p, tp, TP_SPAN, ABI_PROT_READ))
@@ -53,14 +54,12 @@ static s64 clone_check(struct abi_call *c)
 {
 	u64 flags = c->a[0];
 
-	if (!(flags & CLONE_THREAD))
-		return abi_thread_no_children(c->p, "clone");
 	if ((flags & CLONE_MUST) != CLONE_MUST || flags & ~CLONE_MAY)
 		return -LINUX_EINVAL;
 	if (!c->a[1])
 		return -LINUX_EINVAL; /* two threads on one stack */
 	if (flags & CLONE_SETTLS)
-		return tp_check(c->p, c->a[4]);
+		return abi_thread_tp_check(c->p, c->a[4]);
 	return 0;
 }
 
@@ -94,9 +93,12 @@ static void clone_tell(struct abi_call *c, u32 tid)
 s64 abi_sys_clone(struct abi_call *c)
 {
 	struct abi_thread *child;
-	s64 rc = clone_check(c);
+	s64 rc;
 	u32 tid;
 
+	if (!(c->a[0] & CLONE_THREAD))
+		return abi_fork_clone(c);
+	rc = clone_check(c);
 	if (rc)
 		return rc;
 	child = abi_thread_new(c->p);
@@ -170,7 +172,7 @@ s64 abi_sys_arch_prctl(struct abi_call *c)
 
 	switch ((u32)c->a[0]) {
 	case ARCH_SET_FS:
-		rc = tp_check(c->p, c->a[1]);
+		rc = abi_thread_tp_check(c->p, c->a[1]);
 		if (rc)
 			return rc;
 		c->t->tp = c->a[1];

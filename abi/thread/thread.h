@@ -47,6 +47,9 @@ struct abi_thread *abi_thread_new(struct abi_proc *p);
 void abi_thread_live(struct abi_proc *p, struct abi_thread *t);
 void abi_thread_undo(struct abi_proc *p, struct abi_thread *t);
 
+/* -EPERM: no thread pointer could be `tp`. */
+s64 abi_thread_tp_check(struct abi_proc *p, u64 tp);
+
 /* Runs the end of a thread; does not return. status: the argument of exit. */
 void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status);
 /* Ends the process. status: as for wait(2). Does not return. */

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+/*
+ * fork(2), vfork(2) and clone(2) of a process. The host copies the process
+ * with all of abi's data; here all locks are taken before that, so that the
+ * copy is whole, and the child's copy is made to hold one thread.
+ * docs/design/abi.md, "Processes".
+ */
+#include "fork.h"
+#include "log.h"
+#include "abi/fs/desc.h"
+#include "abi/fs/ops.h"
+#include "abi/include/mem.h"
+#include "abi/include/siginfo.h"
+#include "abi/include/user.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
+#include "abi/uapi/linux.h"
+#include "base/errno.h"
+#include "call.h"
+
+#define CLONE_VM 0x100ull
+#define CLONE_VFORK 0x4000ull
+#define CLONE_SYSVSEM 0x40000ull
+#define CLONE_SETTLS 0x80000ull
+#define CLONE_PARENT_SETTID 0x100000ull
+#define CLONE_CHILD_CLEARTID 0x200000ull
+#define CLONE_CHILD_SETTID 0x1000000ull
+#define CLONE_SIGNAL 0xffull
+#define CLONE_MAY                                                              \
+	(CLONE_VM | CLONE_VFORK | CLONE_SYSVSEM | CLONE_SETTLS |               \
+	 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID |     \
+	 CLONE_SIGNAL)
+
+/* Locks ------------------------------------------------------------------- */
+
+static void lock_descs(struct abi_proc *p, u32 high)
+{
+	u32 i;
+
+	abi_lock(p, &p->fds.epoll_lock);
+	for (i = 0; i < high; i++)
+		abi_lock(p, &p->fds.desc[i].lock);
+	abi_lock(p, &p->fds.bounce_lock);
+	abi_lock(p, &p->fds.lock);
+}
+
+static void unlock_descs(struct abi_proc *p, u32 high)
+{
+	u32 i;
+
+	abi_unlock(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.bounce_lock);
+	for (i = 0; i < high; i++)
+		abi_unlock(p, &p->fds.desc[i].lock);
+	abi_unlock(p, &p->fds.epoll_lock);
+}
+
+/* Those of all descriptions there are: more may come until fds.lock is held. */
+static void lock_all_descs(struct abi_proc *p)
+{
+	u32 high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
+
+	lock_descs(p, high);
+	while (p->fds.high != high) {
+		unlock_descs(p, high);
+		high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
+		lock_descs(p, high);
+	}
+}
+
+/* Rings that nobody uses are not touched: each is 64 KiB. */
+static void for_rings(struct abi_proc *p,
+		      void (*visit)(struct abi_proc *p, struct abi_lock *lock))
+{
+	u32 i;
+
+	abi_assert_locked(&p->fds.lock);
+	for (i = 0; i < ABI_RING_MAX; i++)
+		if (p->fds.ring[i].used)
+			visit(p, &p->fds.ring[i].lock);
+}
+
+static void lock_visit(struct abi_proc *p, struct abi_lock *lock)
+{
+	abi_lock(p, lock);
+}
+
+static void unlock_visit(struct abi_proc *p, struct abi_lock *lock)
+{
+	abi_unlock(p, lock);
+}
+
+/* In the order of docs/design/abi.md. */
+static void lock_process(struct abi_proc *p)
+{
+	u32 i;
+
+	abi_lock(p, &p->space.change);
+	abi_lock(p, &p->lock);
+	abi_lock(p, &p->alarms.lock);
+	abi_lock(p, &p->futexes.pi_lock);
+	abi_lock(p, &p->threads.lock);
+	abi_lock(p, &p->signals.lock);
+	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
+		abi_lock(p, &p->futexes.bucket[i].lock);
+	lock_all_descs(p);
+	for_rings(p, lock_visit);
+	abi_lock(p, &p->space.lock);
+}
+
+/*
+ * Also of the child, in whose copy nobody waits: a lock that somebody waited
+ * for in the parent wakes nobody here.
+ */
+static void unlock_process(struct abi_proc *p)
+{
+	u32 i;
+
+	abi_unlock(p, &p->space.lock);
+	for_rings(p, unlock_visit);
+	unlock_descs(p, p->fds.high);
+	for (i = ABI_FUTEX_BUCKETS; i-- > 0;)
+		abi_unlock(p, &p->futexes.bucket[i].lock);
+	abi_unlock(p, &p->signals.lock);
+	abi_unlock(p, &p->threads.lock);
+	abi_unlock(p, &p->futexes.pi_lock);
+	abi_unlock(p, &p->alarms.lock);
+	abi_unlock(p, &p->lock);
+	abi_unlock(p, &p->space.change);
+}
+
+/* Before the copy ---------------------------------------------------------- */
+
+/*
+ * From the first fork on the host keeps the positions of files: parent and
+ * child share them, and whoever inherits the handle does so too.
+ */
+static void share_positions(struct abi_proc *p)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_SEEK, .mode = ABI_SEEK_SET};
+	struct abi_desc *d;
+	u32 i;
+
+	for (i = 0; i < p->fds.high; i++) {
+		d = &p->fds.desc[i];
+		if (d->inherited ||
+		    (d->kind != ABI_DESC_FILE && d->kind != ABI_DESC_BLOCK))
+			continue;
+		op.len = d->pos;
+		(void)p->host->file(d->handle, &op); /* O_PATH has none */
+		d->inherited = 1;
+	}
+}
+
+/* The child's copy; its locks are held --------------------------------------
+ */
+
+/* One thread, with index 0 and the pid as its tid. */
+static void keep_thread(struct abi_call *c, u32 pid)
+{
+	struct abi_threads *all = &c->p->threads;
+	struct abi_thread *t = &all->thread[0];
+	u32 i;
+
+	if (c->t != t)
+		*t = *c->t;
+	for (i = 1; i < all->high; i++)
+		all->thread[i].state = ABI_THREAD_FREE;
+	c->p->info.pid = pid;
+	t->index = 0;
+	t->tid = pid;
+	t->uses = 0;
+	t->park = ABI_PARK_NONE;
+	t->clear_child_tid = t->robust_head = 0;
+	t->sigwait = t->pending = 0;
+	t->queue = ABI_NONE;
+	t->calls = 0;
+	abi_memset(&t->futex, 0, sizeof(t->futex));
+	abi_memset(&t->pi, 0, sizeof(t->pi));
+	t->futex.next = t->futex.prev = ABI_NONE;
+	all->live = all->high = all->cursor = 1;
+	all->main_status = 0;
+	c->t = t;
+}
+
+static void reset_signals(struct abi_proc *p)
+{
+	struct abi_signals *s = &p->signals;
+	u32 i;
+
+	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
+		s->entry[i].next = i + 1 < ABI_SIGNAL_QUEUE ? i + 1 : ABI_NONE;
+	s->free = 0;
+	s->queue = ABI_NONE;
+	s->pending = 0;
+	s->said_kill = 0;
+	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
+		p->futexes.bucket[i].head = p->futexes.bucket[i].tail =
+			ABI_NONE;
+	abi_memset(p->alarms.alarm, 0, sizeof(p->alarms.alarm));
+	abi_memset(&p->alarms.real, 0, sizeof(p->alarms.real));
+}
+
+/*
+ * Calls of threads that are not here held descriptions too: what is left is
+ * one reference for each number and for each mapped file. Record locks stay
+ * with the parent, so nothing is parked for them.
+ */
+static void count_references(struct abi_proc *p)
+{
+	struct abi_fds *fds = &p->fds;
+	struct abi_desc *d;
+	u32 i;
+
+	for (i = 0; i < fds->high; i++) {
+		d = &fds->desc[i];
+		d->refs = d->numbers;
+		d->parked = 0;
+		d->parted |= d->kind == ABI_DESC_EVENT;
+		abi_memset(d->event.waiters, 0, sizeof(d->event.waiters));
+	}
+	for (i = 1; i < ABI_BACKINGS_MAX; i++)
+		if (p->space.backing[i].file)
+			fds->desc[p->space.backing[i].file - 1].refs++;
+	for (i = 0; i < ABI_RING_MAX; i++)
+		if (fds->ring[i].used)
+			abi_memset(fds->ring[i].event.waiters, 0,
+				   sizeof(fds->ring[i].event.waiters));
+	for (i = 0; i < ABI_SET_POOL; i++)
+		if (fds->set[i].used)
+			fds->set[i].used = 0;
+	abi_memset(fds->waiting, 0, sizeof(fds->waiting));
+	fds->locked_files = fds->parked = 0;
+}
+
+/* Was it closed at the fork, and its handle given to another one since? */
+static int handle_reused(const struct abi_proc *p, const struct abi_desc *d)
+{
+	const struct abi_desc *other;
+	u32 i;
+
+	for (i = 0; i < p->fds.high; i++) {
+		other = &p->fds.desc[i];
+		if (other != d && other->kind != ABI_DESC_FREE &&
+		    abi_desc_ops(other)->handle && other->handle == d->handle)
+			return 1;
+	}
+	return 0;
+}
+
+/* Gives back what only calls of threads in the parent still held. */
+static void drop_descs(struct abi_proc *p)
+{
+	struct abi_desc *d;
+	u32 i;
+
+	for (i = 0; i < p->fds.high; i++) {
+		d = &p->fds.desc[i];
+		if (d->kind == ABI_DESC_FREE || d->refs)
+			continue;
+		if (abi_desc_ops(d)->handle && handle_reused(p, d)) {
+			d->kind = ABI_DESC_FREE;
+			continue;
+		}
+		abi_desc_hold(p, d);
+		abi_desc_put(p, d);
+	}
+}
+
+static void become_child(struct abi_call *c, u32 pid)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_BEGIN};
+
+	keep_thread(c, pid);
+	reset_signals(c->p);
+	count_references(c->p);
+	c->p->child = 1;
+	c->p->forked = 1;
+	c->p->death_signal = 0;
+	unlock_process(c->p);
+	drop_descs(c->p);
+	c->p->host->family(&op, 0);
+}
+
+/* The calls ----------------------------------------------------------------
+ */
+
+struct fork {
+	u64 flags, stack, parent_tid, child_tid, tls;
+};
+
+static s64 check_flags(struct abi_call *c, const struct fork *f)
+{
+	u64 exit_signal = f->flags & CLONE_SIGNAL;
+	u64 shared = f->flags & (CLONE_VM | CLONE_VFORK);
+
+	if (f->flags & ~CLONE_MAY || shared == CLONE_VM ||
+	    (exit_signal && exit_signal != ABI_SIGCHLD)) {
+		abi_log_once(c->p, &c->p->threads.said_children,
+			     "clone refused (EINVAL): a new process shares "
+			     "nothing with its parent and sends SIGCHLD");
+		return -LINUX_EINVAL;
+	}
+	if (f->flags & CLONE_SETTLS)
+		return abi_thread_tp_check(c->p, f->tls);
+	return 0;
+}
+
+/* In the child; what it cannot write is not told, as on Linux. */
+static void finish_child(struct abi_call *c, const struct fork *f)
+{
+	u32 pid = c->p->info.pid;
+
+	if (f->flags & CLONE_CHILD_CLEARTID)
+		c->t->clear_child_tid = f->child_tid;
+	if (f->flags & CLONE_CHILD_SETTID)
+		abi_user_put(c->p, f->child_tid, &pid, sizeof(pid));
+	if (f->flags & CLONE_SETTLS) {
+		c->t->tp = f->tls;
+		c->p->host->thread_tp(0, f->tls);
+	}
+	if (f->stack)
+		c->regs->rsp = f->stack;
+}
+
+static s64 fork_process(struct abi_call *c, const struct fork *f)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_FORK,
+				   .status = !!(f->flags & CLONE_VFORK)};
+	struct abi_proc *p = c->p;
+	u32 pid;
+	s64 rc;
+
+	lock_process(p);
+	share_positions(p);
+	__atomic_store_n(&p->forked, 1, __ATOMIC_RELAXED);
+	rc = p->host->family(&op, c->t->index);
+	if (!rc) {
+		become_child(c, (u32)op.pid);
+		finish_child(c, f);
+		return 0;
+	}
+	unlock_process(p);
+	pid = (u32)rc;
+	if (rc > 0 && f->flags & CLONE_PARENT_SETTID)
+		abi_user_put(p, f->parent_tid, &pid, sizeof(pid));
+	return rc;
+}
+
+s64 abi_sys_fork(struct abi_call *c)
+{
+	struct fork f = {.flags = ABI_SIGCHLD};
+
+	if (!c->p->host->family)
+		return abi_thread_no_children(c->p, "fork");
+	return fork_process(c, &f);
+}
+
+s64 abi_sys_vfork(struct abi_call *c)
+{
+	struct fork f = {.flags = CLONE_VM | CLONE_VFORK | ABI_SIGCHLD};
+
+	if (!c->p->host->family)
+		return abi_thread_no_children(c->p, "vfork");
+	return fork_process(c, &f);
+}
+
+s64 abi_fork_clone(struct abi_call *c)
+{
+	struct fork f = {c->a[0], c->a[1], c->a[2], c->a[3], c->a[4]};
+	s64 rc;
+
+	if (!c->p->host->family)
+		return abi_thread_no_children(c->p, "clone");
+	rc = check_flags(c, &f);
+	return rc ? rc : fork_process(c, &f);
+}
