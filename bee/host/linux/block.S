@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A system call that may wait, and that a kick ends: s64 lin_block(u32 *kicked,
- * u64 nr, u64 a, u64 b, u64 c). The look at `kicked` and the call are one for
+ * u64 nr, const u64 arg[5]). The look at `kicked` and the call are one for
  * the handler of kicks: from lin_block_begin up to lin_block_end it goes on at
  * lin_block_out, so no kick gets lost between the two. One that comes later
  * ends the call in the kernel, with -EINTR.
@@ -11,9 +11,12 @@
 lin_block:
 	mov	%rdi, %r9
 	mov	%rsi, %rax
-	mov	%rdx, %rdi
-	mov	%rcx, %rsi
-	mov	%r8, %rdx
+	mov	%rdx, %rcx
+	mov	(%rcx), %rdi
+	mov	8(%rcx), %rsi
+	mov	16(%rcx), %rdx
+	mov	24(%rcx), %r10
+	mov	32(%rcx), %r8
 lin_block_begin:
 	cmpl	$0, (%r9)
 	jne	lin_block_out

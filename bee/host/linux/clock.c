@@ -58,7 +58,7 @@ s64 lin_info(struct abi_host_info *info)
 	info->cpus = 1;
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		info->cpus = (u32)CPU_COUNT(&set);
-	info->pid = ((u32)getpid() & 0x3fffff) + 0x400000;
+	info->pid = (u32)lin_family_guest(getpid());
 	info->uid = getuid();
 	info->gid = getgid();
 	if (sysinfo(&si) || uname(&un))

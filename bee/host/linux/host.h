@@ -21,9 +21,12 @@
 #define BEE_WORD_FD 3
 /* Where the parent puts the stream of --stream for the child. */
 #define BEE_STREAM_FD 4
+/* One memfd for all processes of a run: who has it here is of the family. */
+#define BEE_FAMILY_FD 5
 
 #define LIN_HOST_STACK 0x40000u /* of a guest thread in bee's code */
-#define LIN_ALT_STACK 0x8000u	/* of a signal handler */
+#define LIN_HELPER_STACK 0x20000u
+#define LIN_ALT_STACK 0x8000u /* of a signal handler */
 
 /*
  * One mapping per guest thread, GS base points at its start. The thread owns
@@ -61,23 +64,29 @@ void lin_thread_exit(u32 thread);
 void lin_thread_kick(u32 thread);
 s64 lin_thread_yield(void);
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
+/* fork(2); in the child the caller is thread 0 and all others are gone. */
+s32 lin_thread_fork(void);
+/* The helper of a forked child. 0, or a negative errno. */
+s64 lin_helper_start(void);
 
 /* signal.c, handler.S */
 int lin_signal_init(void);
 void lin_signal_entry(void);
-/* Hand signals of the set to abi, from the calling thread. */
-void lin_signals_pass(const void *set);
 
 /* wait.c */
 s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns);
 void lin_wake(u32 *word, u32 count);
 s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
-__attribute__((noreturn)) void lin_timer_run(void);
+/* The helper's work: timers and signals for the process. */
+__attribute__((noreturn)) void lin_helper_run(void);
+void lin_helper_forget(void);
 
 /* filelock.c, block.S */
 s64 lin_file_lock(s32 handle, struct abi_filelock *lock, u32 thread);
-s64 lin_block(u32 *kicked, u64 nr, u64 a, u64 b, u64 c);
+s64 lin_block(u32 *kicked, u64 nr, const u64 arg[5]);
+/* The same for the calling guest thread: one kick is one -EINTR. */
+s64 lin_wait_call(u64 nr, const u64 arg[5]);
 extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
 
 /* clock.c, vdso.c */
@@ -87,8 +96,16 @@ s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);
 s64 lin_rusage(s64 *user_ns, s64 *system_ns);
 
+/* family.c */
+s64 lin_family(struct abi_family_op *op, u32 thread);
+s64 lin_pipe(s32 handle[2], u32 sockets);
+s32 lin_family_guest(s32 pid); /* of a process as the guest numbers it */
+int lin_family_has(s32 pid);
+
 /* main.c */
 void lin_proc_exit(u32 status);
+/* This process came of a fork: its end is its parent's to hear of. */
+void lin_proc_child(void);
 void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */
 int lin_parent(char **argv, const struct bee_options *o);

@@ -18,6 +18,7 @@
 
 extern char **environ;
 static struct bee_options options;
+static int is_forked; /* the parent of the run knows nothing of it */
 
 const struct abi_host lin_host = {
 	.mem_commit = lin_mem_commit,
@@ -46,6 +47,8 @@ const struct abi_host lin_host = {
 	.file = abi_lin_file,
 	.file_lock = lin_file_lock,
 	.path = abi_lin_path,
+	.pipe = lin_pipe,
+	.family = lin_family,
 	.sock_open = abi_lin_sock_open,
 	.sock = abi_lin_sock,
 	.io_wait = lin_io_wait,
@@ -75,7 +78,7 @@ static void write_report(u32 status)
 	u64 len = bee_report(text, sizeof(text), status);
 	int fd;
 
-	if (!options.report)
+	if (!options.report || is_forked)
 		return;
 	fd = open(options.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 		  0644);
@@ -103,7 +106,7 @@ void lin_proc_exit(u32 status)
 	sigset_t set;
 
 	write_report(status);
-	if (write(BEE_WORD_FD, &status, sizeof(status)) < 0)
+	if (!is_forked && write(BEE_WORD_FD, &status, sizeof(status)) < 0)
 		die(BEE_EXIT_REFUSED);
 	if (!signo)
 		die(status >> 8 & 0xff);
@@ -113,6 +116,12 @@ void lin_proc_exit(u32 status)
 	syscall(SYS_tgkill, getpid(), gettid(), signo);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	die(BEE_EXIT_SIGNAL + signo);
+}
+
+void lin_proc_child(void)
+{
+	is_forked = 1;
+	close(BEE_WORD_FD);
 }
 
 /* Later settings win, as with env(1). */
@@ -151,20 +160,6 @@ static s64 run_guest(void)
 	return 0;
 }
 
-/* Signals for the process: abi decides what they do to the guest. */
-static void take_signals(void)
-{
-	static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-				     SIGUSR1, SIGUSR2, SIGWINCH};
-	sigset_t set;
-	u32 i;
-
-	sigemptyset(&set);
-	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaddset(&set, passed[i]);
-	lin_signals_pass(&set);
-}
-
 static int child_main(void)
 {
 	struct lin_thread *self = lin_thread_new(LIN_NO_INDEX);
@@ -189,8 +184,7 @@ static int child_main(void)
 		bee_os_message("threads or signals cannot be set up");
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	}
-	take_signals();
-	lin_timer_run();
+	lin_helper_run();
 }
 
 static void list_syscalls(void)

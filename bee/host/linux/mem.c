@@ -81,12 +81,15 @@ s64 lin_mem_commit(u64 addr, u64 len, u32 prot)
 
 s64 lin_mem_file(const struct abi_mem_file *m)
 {
+	int flags = (m->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED;
+
 	if (is_outside(m->addr, m->len))
 		return -EINVAL;
 	if (m->prot & PROT_EXEC)
 		return -EACCES;
-	if (mmap(guest_pointer(m->addr), m->len, (int)m->prot,
-		 (m->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, m->handle,
+	if (m->handle == -1 && m->shared)
+		flags |= MAP_ANONYMOUS;
+	if (mmap(guest_pointer(m->addr), m->len, (int)m->prot, flags, m->handle,
 		 (off_t)m->offset) == MAP_FAILED)
 		return -errno;
 	return 0;

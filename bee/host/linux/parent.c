@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,6 +58,20 @@ static void set_limits(const struct bee_options *o)
 			       "without it");
 }
 
+/* The kernel makes each memfd a file of its own: nobody else has this one. */
+static int place_family(void)
+{
+	int fd = memfd_create("bee family", 0);
+
+	if (fd < 0)
+		return -1;
+	if (fd == BEE_FAMILY_FD)
+		return 0;
+	if (dup2(fd, BEE_FAMILY_FD) < 0)
+		return -1;
+	return close(fd);
+}
+
 /*
  * Both go above the numbers they are for first, so that neither is in the
  * other's way. A stream that is not open is found by the child.
@@ -65,11 +80,11 @@ static int place_streams(const struct bee_options *o, int word)
 {
 	int stream = -1;
 
-	word = fcntl(word, F_DUPFD_CLOEXEC, BEE_STREAM_FD + 1);
+	word = fcntl(word, F_DUPFD_CLOEXEC, BEE_FAMILY_FD + 1);
 	if (o->stream)
 		stream = fcntl((int)o->stream, F_DUPFD_CLOEXEC,
-			       BEE_STREAM_FD + 1);
-	if (dup2(word, BEE_WORD_FD) < 0)
+			       BEE_FAMILY_FD + 1);
+	if (dup2(word, BEE_WORD_FD) < 0 || place_family())
 		return -1;
 	if (stream >= 0)
 		return dup2(stream, BEE_STREAM_FD);

@@ -28,6 +28,7 @@
 u32 bee_fs_mode = BEE_FS_CALL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lin_thread *threads[THREADS_MAX];
+static struct lin_thread *helper; /* the thread without an index */
 
 struct lin_thread *lin_self(void)
 {
@@ -71,6 +72,8 @@ void lin_thread_enable(struct lin_thread *t)
 		pthread_mutex_lock(&lock);
 		threads[t->bee.index] = t;
 		pthread_mutex_unlock(&lock);
+	} else {
+		helper = t;
 	}
 	sigemptyset(&none);
 	sigaddset(&none, LIN_KICK);
@@ -182,6 +185,76 @@ s64 lin_thread_start(u32 thread)
 		close(t->wake);
 		bee_os_free(t, sizeof(*t));
 	}
+	return err;
+}
+
+/* In the child of a fork: what belongs to threads of the parent goes. */
+static void drop_thread(struct lin_thread *t, const struct lin_thread *self)
+{
+	if (!t || t == self)
+		return;
+	close(t->wake);
+	bee_os_free(t, sizeof(*t));
+}
+
+static void keep_caller(struct lin_thread *self)
+{
+	u32 i;
+
+	for (i = 0; i < THREADS_MAX; i++) {
+		drop_thread(threads[i], self);
+		threads[i] = NULL;
+	}
+	drop_thread(helper, self);
+	helper = NULL;
+	close(self->wake); /* shared with the parent's thread */
+	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (self->wake < 0) {
+		bee_os_message("fork: no descriptor for the child's thread");
+		_exit(BEE_EXIT_REFUSED);
+	}
+	self->bee.index = 0;
+	self->waiting = 0;
+	self->tid = gettid();
+	threads[0] = self;
+}
+
+/* No thread is half way in or out of the table meanwhile. */
+s32 lin_thread_fork(void)
+{
+	struct lin_thread *self = lin_self();
+	s32 pid;
+
+	pthread_mutex_lock(&lock);
+	pid = fork();
+	if (pid == 0) {
+		lin_helper_forget();
+		keep_caller(self);
+	} else if (pid < 0) {
+		pid = -errno;
+	}
+	pthread_mutex_unlock(&lock);
+	return pid;
+}
+
+static void *run_helper(void *arg)
+{
+	lin_thread_enable(arg);
+	lin_helper_run();
+}
+
+s64 lin_helper_start(void)
+{
+	struct lin_thread *t = lin_thread_new(LIN_NO_INDEX);
+	sigset_t all, old;
+	s64 err;
+
+	if (!t)
+		return -EAGAIN;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = start_pthread(run_helper, t, LIN_HELPER_STACK);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err;
 }
 

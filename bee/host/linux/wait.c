@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping: on a word, on handles, and until the next guest timer. Owns the
- * timer's deadline; `armed` changes with it and is what the timer sleeps on.
+ * Sleeping: on a word, on handles, in a call, and the helper, which sleeps
+ * until a signal or the next guest timer. Owns the timer's deadline; `armed`
+ * counts its changes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +22,7 @@
 
 static u64 deadline = ABI_FOREVER;
 static u32 armed;
-static u64 signals; /* for the guest, bit signo - 1; atomic */
+static s32 helper; /* its tid, or 0; atomic */
 
 static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 {
@@ -104,6 +106,16 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 	}
 }
 
+s64 lin_wait_call(u64 nr, const u64 arg[5])
+{
+	struct lin_thread *t = lin_self();
+	s64 n = lin_block(&t->bee.kicked, nr, arg);
+
+	if (n == -EINTR)
+		__atomic_store_n(&t->bee.kicked, 0, __ATOMIC_SEQ_CST);
+	return n;
+}
+
 s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 {
 	struct lin_thread *t = lin_self();
@@ -133,11 +145,16 @@ s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	return n;
 }
 
+/* The helper keeps the kick blocked and waits for it: none is lost. */
 void lin_timer_arm(u64 deadline_ns)
 {
+	s32 to;
+
 	__atomic_store_n(&deadline, deadline_ns, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&armed, 1, __ATOMIC_SEQ_CST);
-	lin_wake(&armed, 1);
+	to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+	if (to)
+		syscall(SYS_tgkill, getpid(), to, LIN_KICK);
 }
 
 /* An arm during abi_timer_fire is newer than what that returns. */
@@ -152,55 +169,81 @@ static void timer_fire(u64 time)
 					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-static void signal_note(int sig)
+static int ends_by_default(int sig)
 {
-	__atomic_or_fetch(&signals, 1ull << (sig - 1), __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&armed, 1, __ATOMIC_SEQ_CST);
+	return sig != SIGCHLD && sig != SIGCONT && sig != SIGURG &&
+	       sig != SIGWINCH && sig != SIGTSTP && sig != SIGTTIN &&
+	       sig != SIGTTOU && sig != SIGPIPE;
 }
 
-/* Only the calling thread takes them; all others keep them blocked. */
-void lin_signals_pass(const void *set)
+/* ABI_CLD and SI_USER name the sender or the child. */
+static int names_process(const siginfo_t *info)
 {
-	struct sigaction sa = {.sa_handler = signal_note};
-	int sig;
-
-	for (sig = 1; sig < 32; sig++)
-		if (sigismember(set, sig) == 1)
-			sigaction(sig, &sa, NULL);
-	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+	return info->si_signo == SIGCHLD || info->si_code <= 0;
 }
 
 /* Before the program runs no other thread can take a signal. */
-static void signals_send(void)
+static void signal_pass(int sig, const siginfo_t *from)
 {
-	u64 set = __atomic_exchange_n(&signals, 0, __ATOMIC_SEQ_CST);
-	struct abi_siginfo info = {.code = ABI_SI_USER};
-	u32 sig;
+	struct abi_siginfo info;
 
-	for (sig = 1; set; sig++, set >>= 1) {
-		if (!(set & 1))
-			continue;
-		if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
-			lin_proc_exit(sig);
-		info.signo = (s32)sig;
-		abi_signal_send(bee.proc, NULL, 0, &info);
+	_Static_assert(sizeof(info) == sizeof(*from), "siginfo_t");
+	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST)) {
+		if (ends_by_default(sig))
+			lin_proc_exit((u32)sig);
+		return;
 	}
+	memcpy(&info, from, sizeof(info));
+	if (names_process(from) && info.user.pid)
+		info.user.pid = (u32)lin_family_guest((s32)info.user.pid);
+	abi_signal_send(bee.proc, NULL, 0, &info);
 }
 
-/* The process's first thread; it is no guest thread. */
-void lin_timer_run(void)
+/*
+ * All that is sent to the process; no other thread takes any of it. A fault
+ * is its thread's, and two signals are the libc's own.
+ */
+static void helper_signals(sigset_t *set)
 {
-	u64 until, time;
-	u32 seen;
+	static const int others[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+				     SIGTRAP, SIGKILL, SIGSTOP};
+	u32 i;
 
+	sigfillset(set);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		sigdelset(set, others[i]);
+}
+
+/* The child of a fork has no helper yet, and no timers. */
+void lin_helper_forget(void)
+{
+	__atomic_store_n(&deadline, ABI_FOREVER, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&helper, 0, __ATOMIC_SEQ_CST);
+}
+
+/* A thread of its own, which is no guest thread. */
+void lin_helper_run(void)
+{
+	struct timespec ts, *left;
+	sigset_t set;
+	siginfo_t info;
+	u64 until, time;
+	int sig;
+
+	helper_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	__atomic_store_n(&helper, gettid(), __ATOMIC_SEQ_CST);
 	for (;;) {
-		seen = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
-		signals_send();
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);
 		time = until == ABI_FOREVER ? 0 : now_ns();
-		if (time < until)
-			lin_wait(&armed, seen, until);
-		else
+		if (time >= until) {
 			timer_fire(time);
+			continue;
+		}
+		left = timespec_of(&ts,
+				   until == ABI_FOREVER ? until : until - time);
+		sig = sigtimedwait(&set, &info, left);
+		if (sig > 0 && sig != LIN_KICK)
+			signal_pass(sig, &info);
 	}
 }

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes of one run, as the kernel has them: children by fork, their ends,
+ * signals, groups and sessions. The guest's number of a process is the
+ * kernel's and PID_BASE, so that a program which reached the real kernel would
+ * show other ones. A process is of the family when it has the same memfd as
+ * BEE_FAMILY_FD; no other one gets a signal from here.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi/include/siginfo.h"
+#include "host.h"
+
+#define PID_BASE 0x400000 /* no kernel gives a pid of this or more */
+
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
+static int vfork_end = -1; /* open until this child execs or ends */
+
+static s64 errno_result(s64 n)
+{
+	return n < 0 ? -errno : n;
+}
+
+s32 lin_family_guest(s32 pid)
+{
+	return (pid & (PID_BASE - 1)) + PID_BASE;
+}
+
+/* -1: no process can have this number. */
+static pid_t host_pid(s32 guest)
+{
+	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
+}
+
+s64 lin_pipe(s32 handle[2], u32 sockets)
+{
+	if (sockets)
+		return errno_result(socketpair(
+			AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+			handle));
+	return errno_result(pipe2(handle, O_CLOEXEC | O_NONBLOCK));
+}
+
+/* Who is of the family --------------------------------------------------- */
+
+/* Also one that has ended, which has no descriptors any more. */
+static int is_own_child(pid_t pid)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	return !waitid(P_PID, (id_t)pid, &info, WNOHANG | WNOWAIT | WEXITED);
+}
+
+int lin_family_has(s32 pid)
+{
+	struct stat mine, theirs;
+	char name[48];
+
+	if (pid <= 0 || fstat(BEE_FAMILY_FD, &mine))
+		return 0;
+	snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, BEE_FAMILY_FD);
+	if (!stat(name, &theirs))
+		return theirs.st_dev == mine.st_dev &&
+		       theirs.st_ino == mine.st_ino;
+	return is_own_child(pid);
+}
+
+/* 0 is the caller; -ESRCH for whoever is not of the family. */
+static pid_t family_pid(s32 guest)
+{
+	pid_t pid = guest ? host_pid(guest) : getpid();
+
+	return pid == getpid() || lin_family_has(pid) ? pid : -ESRCH;
+}
+
+/* Signals ------------------------------------------------------------------ */
+
+/* The libc's own two, and bee's: between processes they have no way. */
+static int is_taken(s32 sig)
+{
+	static u32 said;
+
+	if (sig != 32 && sig != 33 && sig != LIN_KICK)
+		return 0;
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		bee_os_message("kill refused (EINVAL): signals 32, 33 and 40 "
+			       "reach only the process itself");
+	return 1;
+}
+
+/* The process cannot become another one between the look and the signal. */
+static s64 send_signal(pid_t pid, s32 sig, siginfo_t *info)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	s64 rc = -ESRCH;
+
+	if (fd < 0)
+		return -errno;
+	if (lin_family_has(pid))
+		rc = errno_result(
+			syscall(SYS_pidfd_send_signal, fd, sig, info, 0));
+	close(fd);
+	return rc;
+}
+
+/* All of a group, or of the family when it is 0, but for the caller. */
+static s64 signal_many(pid_t group, s32 sig)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	s64 found = -ESRCH;
+	pid_t pid;
+
+	if (!dir)
+		return -errno;
+	while ((e = readdir(dir))) {
+		pid = atoi(e->d_name);
+		if (pid <= 0 || pid == getpid() ||
+		    (group && getpgid(pid) != group))
+			continue;
+		if (!send_signal(pid, sig, NULL))
+			found = 0;
+	}
+	closedir(dir);
+	return found;
+}
+
+static s64 kill_processes(struct abi_family_op *op)
+{
+	s32 sig = op->status;
+	pid_t group;
+	s64 rc;
+
+	op->status = 0;
+	if (is_taken(sig))
+		return -EINVAL;
+	if (op->pid > 0)
+		return host_pid(op->pid) < 0
+			       ? -ESRCH
+			       : send_signal(host_pid(op->pid), sig, NULL);
+	if (op->pid == -1)
+		return signal_many(0, sig);
+	group = op->pid ? host_pid(-op->pid) : getpgrp();
+	if (group < 0)
+		return -ESRCH;
+	rc = signal_many(group, sig);
+	op->status = group == getpgrp();
+	return op->status ? 0 : rc;
+}
+
+static s64 queue_signal(const struct abi_family_op *op)
+{
+	siginfo_t info;
+
+	memcpy(&info, op->info, sizeof(info));
+	if (is_taken(info.si_signo))
+		return -EINVAL;
+	if (host_pid(info.si_pid) > 0)
+		info.si_pid = host_pid(info.si_pid);
+	return host_pid(op->pid) < 0
+		       ? -ESRCH
+		       : send_signal(host_pid(op->pid), info.si_signo, &info);
+}
+
+/* Stops all threads; goes on behind the signal that continues them. */
+static s64 stop_here(s32 sig)
+{
+	sigset_t set, old;
+
+	if (sig == SIGSTOP)
+		return errno_result(kill(getpid(), SIGSTOP));
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	syscall(SYS_tgkill, getpid(), gettid(), sig);
+	pthread_sigmask(SIG_UNBLOCK, &set, &old);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return 0;
+}
+
+static s64 reap_children(s32 on)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL,
+			       .sa_flags = on ? SA_NOCLDWAIT : 0};
+
+	return errno_result(sigaction(SIGCHLD, &sa, NULL));
+}
+
+/* Children ----------------------------------------------------------------- */
+
+/* Until the child of a vfork executes or ends; only death breaks it off. */
+static void wait_vfork(int end)
+{
+	char byte;
+
+	while (read(end, &byte, 1) < 0 && errno == EINTR)
+		;
+	close(end);
+}
+
+/*
+ * `forking` is held from the pipe to the closing of its end: no other child
+ * may have it.
+ */
+static s64 fork_process(struct abi_family_op *op)
+{
+	int end[2] = {-1, -1};
+	s32 pid;
+
+	pthread_mutex_lock(&forking);
+	if (op->status && pipe2(end, O_CLOEXEC)) {
+		pthread_mutex_unlock(&forking);
+		return -EAGAIN;
+	}
+	pid = lin_thread_fork();
+	if (end[pid == 0 ? 0 : 1] >= 0)
+		close(end[pid == 0 ? 0 : 1]);
+	if (pid == 0) {
+		if (vfork_end >= 0)
+			close(vfork_end);
+		vfork_end = end[1];
+		lin_proc_child();
+		op->pid = lin_family_guest(getpid());
+	}
+	pthread_mutex_unlock(&forking);
+	if (pid > 0 && end[0] >= 0)
+		wait_vfork(end[0]);
+	else if (pid < 0 && end[0] >= 0)
+		close(end[0]);
+	return pid > 0 ? lin_family_guest(pid) : pid;
+}
+
+/* The first thing that the child does; nobody can be told of a failure. */
+static s64 begin_child(void)
+{
+	if (!lin_helper_start())
+		return 0;
+	bee_os_message("fork: no thread for the child's signals");
+	_exit(BEE_EXIT_REFUSED);
+}
+
+/* pid as wait4 and kill take it: 0 and -1 stay, -n is a group. */
+static s32 wait_target(s32 pid)
+{
+	if (pid == 0 || pid == -1)
+		return pid;
+	return pid > 0 ? host_pid(pid) : -host_pid(-pid);
+}
+
+static s64 call_kernel(u32 options, u64 nr, const u64 arg[5])
+{
+	if (!(options & WNOHANG))
+		return lin_wait_call(nr, arg);
+	return errno_result(
+		syscall((s64)nr, arg[0], arg[1], arg[2], arg[3], arg[4]));
+}
+
+static s64 wait_one(struct abi_family_op *op)
+{
+	s32 pid = wait_target(op->pid);
+	const u64 arg[5] = {(u64)pid, (u64)(__UINTPTR_TYPE__)&op->status,
+			    op->options, (u64)(__UINTPTR_TYPE__)op->usage, 0};
+	s64 rc;
+
+	if (op->pid != -1 && op->pid && host_pid(abs(op->pid)) < 0)
+		return -ECHILD;
+	rc = call_kernel(op->options, SYS_wait4, arg);
+	return rc > 0 ? lin_family_guest((s32)rc) : rc;
+}
+
+static s64 wait_info(struct abi_family_op *op)
+{
+	siginfo_t info = {.si_pid = 0};
+	pid_t id = op->pid ? host_pid(op->pid) : 0;
+	const u64 arg[5] = {(u64)op->status, (u64)id,
+			    (u64)(__UINTPTR_TYPE__)&info, op->options,
+			    (u64)(__UINTPTR_TYPE__)op->usage};
+	s64 rc;
+
+	if (op->status != P_ALL && id < 0)
+		return -ECHILD;
+	if (op->status == P_PID && !id)
+		return -EINVAL;
+	rc = call_kernel(op->options, SYS_waitid, arg);
+	if (rc < 0 || !info.si_pid)
+		return rc;
+	info.si_pid = lin_family_guest(info.si_pid);
+	memcpy(op->info, &info, sizeof(info));
+	return 1;
+}
+
+/* Groups, sessions, parents ------------------------------------------------ */
+
+static s64 group_of(s32 guest, pid_t (*ask)(pid_t))
+{
+	pid_t pid = family_pid(guest), group;
+
+	if (pid < 0)
+		return pid;
+	group = ask(pid);
+	return group < 0 ? -errno : lin_family_guest(group);
+}
+
+static s64 set_group(const struct abi_family_op *op)
+{
+	pid_t pid = op->pid ? host_pid(op->pid) : 0;
+	pid_t group = op->status ? host_pid(op->status) : 0;
+
+	if (pid < 0)
+		return -ESRCH;
+	return group < 0 ? -EPERM : errno_result(setpgid(pid, group));
+}
+
+static s64 set_session(void)
+{
+	pid_t id = setsid();
+
+	return id < 0 ? -errno : lin_family_guest(id);
+}
+
+static s64 tty_group(s32 handle)
+{
+	pid_t group = tcgetpgrp(handle);
+
+	return group < 0 ? -errno : lin_family_guest(group);
+}
+
+static s64 set_tty_group(const struct abi_family_op *op)
+{
+	pid_t group = host_pid(op->pid);
+
+	if (group < 0)
+		return op->pid < 0 ? -EINVAL : -ESRCH;
+	return errno_result(tcsetpgrp(op->handle, group));
+}
+
+static s64 parent_of(void)
+{
+	pid_t pid = getppid();
+
+	return lin_family_has(pid) ? lin_family_guest(pid) : 1;
+}
+
+static s64 group_call(struct abi_family_op *op)
+{
+	switch (op->verb) {
+	case ABI_FAMILY_PARENT:
+		return parent_of();
+	case ABI_FAMILY_GROUP:
+		return group_of(op->pid, getpgid);
+	case ABI_FAMILY_SESSION:
+		return group_of(op->pid, getsid);
+	case ABI_FAMILY_SET_GROUP:
+		return set_group(op);
+	case ABI_FAMILY_SET_SESSION:
+		return set_session();
+	case ABI_FAMILY_TTY_GROUP:
+		return tty_group(op->handle);
+	case ABI_FAMILY_SET_TTY:
+		return set_tty_group(op);
+	case ABI_FAMILY_DEATH:
+		return errno_result(prctl(PR_SET_PDEATHSIG, op->status));
+	case ABI_FAMILY_USAGE:
+		return errno_result(getrusage(
+			RUSAGE_CHILDREN, (struct rusage *)(void *)op->usage));
+	default:
+		return -ENOSYS;
+	}
+}
+
+s64 lin_family(struct abi_family_op *op, u32 thread)
+{
+	(void)thread;
+	_Static_assert(sizeof(op->usage) == sizeof(struct rusage), "rusage");
+	switch (op->verb) {
+	case ABI_FAMILY_FORK:
+		return fork_process(op);
+	case ABI_FAMILY_BEGIN:
+		return begin_child();
+	case ABI_FAMILY_WAIT4:
+		return wait_one(op);
+	case ABI_FAMILY_WAITID:
+		return wait_info(op);
+	case ABI_FAMILY_KILL:
+		return kill_processes(op);
+	case ABI_FAMILY_QUEUE:
+		return queue_signal(op);
+	case ABI_FAMILY_STOP:
+		return stop_here(op->status);
+	case ABI_FAMILY_REAP:
+		return reap_children(op->status);
+	default:
+		return group_call(op);
+	}
+}
