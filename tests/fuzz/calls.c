@@ -273,6 +273,8 @@ static void storm(long me, uint64_t *s)
 	for (i = 0; i < 6; i++)
 		doing[me][1 + i] = (long)a[i];
 	i = (int)syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (!i && (nr == SYS_fork || nr == SYS_vfork))
+		_exit(0); /* nobody would tell the child that it is over */
 	doing[me][0] = -1;
 	if (nr == SYS_mmap && i != -1)
 		return; /* the address is lost; 1 MiB each at most */
