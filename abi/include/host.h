@@ -7,8 +7,8 @@
  *
  * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
  * - Every call returns soon, except io_wait, wait, file_lock and family when
- *   they are asked to wait, and the two that never return. Whatever can block is
- * therefore: try (may give -EAGAIN), wait, try again; the wait is the only
+ *   they are asked to wait, and the two that never return. Whatever can block
+ * is therefore: try (may give -EAGAIN), wait, try again; the wait is the only
  * place to be interrupted.
  * - At most four register-sized arguments, so that a gate in assembly can
  *   save vector state around any of them without knowing their types.
@@ -267,6 +267,9 @@ enum abi_family_verb {
 	ABI_FAMILY_TTY_GROUP,	/* handle: tcgetpgrp */
 	ABI_FAMILY_SET_TTY,	/* handle, pid: tcsetpgrp */
 	ABI_FAMILY_DEATH,	/* status: PR_SET_PDEATHSIG */
+	ABI_FAMILY_EXEC_FILE,	/* a handle for what include/exec.h describes */
+	ABI_FAMILY_EXEC,	/* handle: that file, path: the program, as in
+				   abi_open; returns only when it failed */
 	ABI_FAMILY_USAGE,	/* out: usage, of children that were waited for
 				 */
 };
@@ -280,6 +283,7 @@ struct abi_family_op {
 	s32 handle;
 	u64 usage[18]; /* struct rusage of x86-64 */
 	struct abi_siginfo *info;
+	const char *path;
 };
 
 /* One thing to wait for; events and revents as poll(2). */

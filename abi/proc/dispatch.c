@@ -50,6 +50,8 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 		return host->timer_arm ? 0 : "returns ENOSYS";
 	case ABI_NR_fork:
 	case ABI_NR_vfork:
+	case ABI_NR_execve:
+	case ABI_NR_execveat:
 		return host->family ? 0 : "returns ENOSYS";
 	case ABI_NR_clone:
 		return host->family ? 0 : "threads only";
@@ -111,12 +113,6 @@ static void log_refused(struct abi_proc *p, u64 nr)
 	p->host->log(line);
 }
 
-/* Calls that programs make on purpose: these are always explained. */
-static int makes_child(u64 nr)
-{
-	return nr == ABI_NR_execve || nr == ABI_NR_execveat;
-}
-
 /* Calls that run-times try, and that they can do without. */
 static int is_probed(u64 nr)
 {
@@ -137,8 +133,6 @@ static s64 refuse_call(struct abi_call *c, u64 nr)
 	else
 		first = !__atomic_fetch_add(&p->refused_other, 1,
 					    __ATOMIC_RELAXED);
-	if (makes_child(nr))
-		return abi_thread_no_children(p, entries[nr].name);
 	if (first && (p->trace || !is_probed(nr)))
 		log_refused(p, nr);
 	return -LINUX_ENOSYS;

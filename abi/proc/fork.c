@@ -136,21 +136,25 @@ static void unlock_process(struct abi_proc *p)
  * From the first fork on the host keeps the positions of files: parent and
  * child share them, and whoever inherits the handle does so too.
  */
+void abi_fork_share(struct abi_proc *p, struct abi_desc *d)
+{
+	struct abi_file_op op = {
+		.verb = ABI_FILE_SEEK, .mode = ABI_SEEK_SET, .len = d->pos};
+
+	abi_assert_locked(&d->lock);
+	if (d->inherited ||
+	    (d->kind != ABI_DESC_FILE && d->kind != ABI_DESC_BLOCK))
+		return;
+	(void)p->host->file(d->handle, &op); /* O_PATH has none */
+	d->inherited = 1;
+}
+
 static void share_positions(struct abi_proc *p)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_SEEK, .mode = ABI_SEEK_SET};
-	struct abi_desc *d;
 	u32 i;
 
-	for (i = 0; i < p->fds.high; i++) {
-		d = &p->fds.desc[i];
-		if (d->inherited ||
-		    (d->kind != ABI_DESC_FILE && d->kind != ABI_DESC_BLOCK))
-			continue;
-		op.len = d->pos;
-		(void)p->host->file(d->handle, &op); /* O_PATH has none */
-		d->inherited = 1;
-	}
+	for (i = 0; i < p->fds.high; i++)
+		abi_fork_share(p, &p->fds.desc[i]);
 }
 
 /* The child's copy; its locks are held --------------------------------------

@@ -23,6 +23,7 @@ struct abi_fds {
 	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
 	struct abi_lock epoll_lock;
 	struct abi_lock bounce_lock; /* never held over a wait */
+	u32 said_exec;		     /* execve closed an epoll; atomic */
 	u32 said_parted; /* an eventfd was copied by a fork; atomic */
 	u32 said_lock;	 /* the host has no file locks, and said so; atomic */
 	u32 locked_files, parked; /* filelock.c */

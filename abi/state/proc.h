@@ -44,6 +44,7 @@ struct abi_proc {
 	u64 nonce;	    /* answer to ABI_NR_PROOF */
 	u32 trace;	    /* log calls that are refused */
 	u32 death_signal;   /* PR_SET_PDEATHSIG; atomic */
+	u32 said_exec;	    /* what execve refused; atomic */
 	u32 child;	    /* came of a fork; written before it runs */
 	u32 forked;	    /* or made one: others share its memory; atomic */
 	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */

@@ -124,6 +124,7 @@ struct bee_options {
 	u64 memory;	/* bytes the guest may commit; 0: no limit asked */
 	u64 nonce;
 	u64 stream; /* the host's number of guest descriptor 3; 0: none */
+	u64 resume; /* descriptor of what execve left, see abi/include/exec.h */
 	const char *report;  /* host path, or NULL */
 	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
@@ -169,6 +170,9 @@ struct bee {
 	/* Which earlier stream is the same open file, plus one: 2>&1.
 	 * bee_os_std fills it in if the host knows it. */
 	u32 std_same[3];
+	/* What execve left for this process, in place of all these; or NULL. */
+	const void *resume;
+	u64 resume_len;
 };
 extern struct bee bee;
 

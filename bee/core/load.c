@@ -6,6 +6,7 @@
  * used here, and nothing of it runs before the rewriter has agreed.
  */
 #include "base/errno.h"
+#include "abi/include/exec.h"
 #include "bee/core/cache.h"
 #include "bee/core/core.h"
 
@@ -428,6 +429,10 @@ static int choose_cwd(const struct load *l, char *cwd, u64 len)
 		.verb = ABI_PATH_STAT, .path = cwd, .stat = &st};
 	u64 n;
 
+	if (bee.resume) {
+		abi_strcpy(cwd, abi_exec_cwd(bee.resume), len);
+		return 0;
+	}
 	if (!want)
 		return bee_os_guest_cwd(cwd, len) ? -1 : 0;
 	n = abi_strlen(want);
@@ -476,6 +481,11 @@ static int make_process(const struct load *l, const char *const *envp)
 			l, "stack and arguments do not fit into memory");
 	if (err)
 		return refuse_program(l, "abi refused it");
+	if (bee.resume)
+		return abi_exec_resume(bee.proc, bee.resume, bee.resume_len)
+			       ? refuse_program(l,
+						"what execve left is damaged")
+			       : 0;
 	return attach_streams(l) ?: attach_stream(l);
 }
 

@@ -165,6 +165,8 @@ static int parse_valued(struct bee_options *o, const char *word,
 		return parse_nonce(value, &o->nonce) ? -1 : 1;
 	if (abi_streq(word, "--stream"))
 		return parse_stream(value, &o->stream) ? -1 : 1;
+	if (abi_streq(word, "--resume"))
+		return parse_stream(value, &o->resume) ? -1 : 1;
 	if (abi_streq(word, "--env"))
 		return add_env(o, value) ? -1 : 1;
 	if (abi_streq(word, "--report"))

@@ -399,6 +399,10 @@ s64 lin_family(struct abi_family_op *op, u32 thread)
 		return kill_processes(op);
 	case ABI_FAMILY_QUEUE:
 		return queue_signal(op);
+	case ABI_FAMILY_EXEC_FILE:
+		return lin_exec_file();
+	case ABI_FAMILY_EXEC:
+		return lin_exec(op);
 	case ABI_FAMILY_STOP:
 		return stop_here(op->status);
 	case ABI_FAMILY_REAP:

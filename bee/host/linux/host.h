@@ -102,7 +102,15 @@ s64 lin_pipe(s32 handle[2], u32 sockets);
 s32 lin_family_guest(s32 pid); /* of a process as the guest numbers it */
 int lin_family_has(s32 pid);
 
+/* exec.c */
+s64 lin_exec_file(void);
+s64 lin_exec(const struct abi_family_op *op);
+int lin_exec_resume(s32 handle);
+
 /* main.c */
+extern int lin_message_fd; /* -1: nobody reads what bee says */
+void lin_proc_resumed(u32 forked);
+s64 lin_file_close(s32 handle);
 void lin_proc_exit(u32 status);
 /* This process came of a fork: its end is its parent's to hear of. */
 void lin_proc_child(void);

@@ -18,6 +18,7 @@
 
 extern char **environ;
 static struct bee_options options;
+int lin_message_fd = 2;
 static int is_forked; /* the parent of the run knows nothing of it */
 
 const struct abi_host lin_host = {
@@ -41,7 +42,7 @@ const struct abi_host lin_host = {
 	.info = lin_info,
 	.rusage = lin_rusage,
 	.file_open = abi_lin_file_open,
-	.file_close = abi_lin_file_close,
+	.file_close = lin_file_close,
 	.file_read = abi_lin_file_read,
 	.file_write = abi_lin_file_write,
 	.file = abi_lin_file,
@@ -63,8 +64,16 @@ void bee_os_message(const char *line)
 	int n = snprintf(text, sizeof(text), "bee: %s\n", line);
 	u64 len = n < (int)sizeof(text) ? (u64)n : sizeof(text) - 1;
 
-	if (write(2, text, len) < 0)
+	if (lin_message_fd >= 0 && write(lin_message_fd, text, len) < 0)
 		return;
+}
+
+/* What is opened next may get the same number: it is not for bee's words. */
+s64 lin_file_close(s32 handle)
+{
+	if (handle == lin_message_fd)
+		lin_message_fd = -1;
+	return abi_lin_file_close(handle);
 }
 
 void lin_log(const char *line)
@@ -124,6 +133,11 @@ void lin_proc_child(void)
 	close(BEE_WORD_FD);
 }
 
+void lin_proc_resumed(u32 forked)
+{
+	is_forked = forked != 0;
+}
+
 /* Later settings win, as with env(1). */
 static const char *const *make_environment(void)
 {
@@ -149,7 +163,8 @@ static const char *const *make_environment(void)
 
 static s64 run_guest(void)
 {
-	const char *const *envp = make_environment();
+	const char *const *envp =
+		bee.resume ? (const char *const *)environ : make_environment();
 	int code =
 		envp ? bee_load(&options, &lin_host, envp) : BEE_EXIT_REFUSED;
 
@@ -173,6 +188,10 @@ static int child_main(void)
 	lin_thread_enable(self);
 	bee.options = &options;
 	abi_lin_root = options.root;
+	if (options.resume && lin_exec_resume((s32)options.resume)) {
+		bee_os_message("execve: what the process had is damaged");
+		return BEE_EXIT_REFUSED;
+	}
 	bee.image.started_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
 	err = lin_mem_reserve();
 	if (err) {

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a process takes along through execve, as sys_exec.c writes it into a
+ * file of the host and resume.c reads it. Both are the same build of abi.
+ */
+#ifndef ABI_PROC_EXEC_H
+#define ABI_PROC_EXEC_H
+
+#include "abi/include/exec.h"
+#include "abi/state/proc.h"
+
+struct abi_exec_state {
+	struct abi_exec_head head;
+	u64 blocked, pending, ignored; /* signals */
+	struct abi_alarm real;	       /* ITIMER_REAL */
+	struct abi_rlimit limit[ABI_RLIMITS];
+	u32 umask, death_signal;
+	s32 nice;
+	char cwd[ABI_PATH_MAX];
+};
+
+/* One for each number; those of one description have the same `desc`. */
+struct abi_exec_record {
+	u32 fd, index;
+	struct abi_desc desc;
+};
+
+#endif

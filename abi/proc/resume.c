@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/* The other side of execve: a new process takes over what the old one had. */
+#include "exec.h"
+#include "abi/fs/desc.h"
+#include "abi/include/mem.h"
+#include "abi/include/siginfo.h"
+#include "abi/signal/signal.h"
+#include "abi/thread/lock.h"
+#include "base/errno.h"
+
+static const struct abi_exec_record *number_at(const void *state, u32 i)
+{
+	const u8 *bytes = state;
+
+	return (const void *)(bytes + sizeof(struct abi_exec_state) +
+			      (u64)i * sizeof(struct abi_exec_record));
+}
+
+s32 abi_exec_number(const void *state, u32 i)
+{
+	return (s32)number_at(state, i)->fd;
+}
+
+s32 abi_exec_handle(const void *state, u32 i)
+{
+	return number_at(state, i)->desc.handle;
+}
+
+const char *abi_exec_cwd(const void *state)
+{
+	return ((const struct abi_exec_state *)state)->cwd;
+}
+
+/* As it was, but for what belongs to threads and to other descriptions. */
+static struct abi_desc *copy_desc(struct abi_proc *p,
+				  const struct abi_desc *from)
+{
+	struct abi_desc *d = abi_desc_new(p, from->kind, from->flags);
+
+	if (!d)
+		return 0;
+	*d = *from;
+	d->refs = 1;
+	d->numbers = d->identified = d->parked = d->peer = d->watched = 0;
+	d->lock.word = 0;
+	abi_memset(&d->event, 0, sizeof(d->event));
+	return d;
+}
+
+/* Numbers come in order, so that of `index` 0 to n the first one is found. */
+static int take_number(struct abi_proc *p, const void *state, u32 i)
+{
+	const struct abi_exec_record *n = number_at(state, i);
+	struct abi_desc *d = 0;
+	u32 j;
+
+	for (j = 0; j < i && !d; j++)
+		if (number_at(state, j)->index == n->index)
+			d = abi_desc_get(p, number_at(state, j)->fd);
+	if (!d)
+		d = copy_desc(p, &n->desc);
+	if (!d || n->fd >= ABI_FD_MAX)
+		return -LINUX_EINVAL;
+	abi_lock(p, &p->fds.lock);
+	abi_desc_number(p, n->fd, d, 0);
+	abi_unlock(p, &p->fds.lock);
+	return 0;
+}
+
+static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_REAP, .status = 1};
+	struct abi_siginfo info = {.code = ABI_SI_USER};
+	u32 i;
+
+	p->threads.thread[0].blocked = s->blocked;
+	for (i = 0; i < ABI_SIGNALS; i++) {
+		if (s->ignored >> i & 1)
+			p->signals.action[i].handler = ABI_SIG_IGN;
+		info.signo = (s32)i + 1;
+		if (s->pending >> i & 1)
+			abi_signal_send(p, &p->threads.thread[0], 0, &info);
+	}
+	if (s->ignored & abi_signal_bit(ABI_SIGCHLD))
+		p->host->family(&op, 0);
+	p->alarms.real = s->real;
+	if (s->real.used)
+		p->host->timer_arm(s->real.deadline);
+}
+
+int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
+{
+	const struct abi_exec_state *s = state;
+	u32 i;
+
+	if (len < sizeof(*s) ||
+	    len != sizeof(*s) + (u64)s->head.numbers *
+					sizeof(struct abi_exec_record))
+		return -LINUX_EINVAL;
+	for (i = 0; i < s->head.numbers; i++)
+		if (take_number(p, state, i))
+			return -LINUX_EINVAL;
+	abi_memcpy(p->limit, s->limit, sizeof(p->limit));
+	p->umask = s->umask;
+	p->death_signal = s->death_signal;
+	p->threads.nice = s->nice;
+	p->child = s->head.child;
+	p->forked = 1;
+	take_signals(p, s);
+	return 0;
+}

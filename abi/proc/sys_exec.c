@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT
+/*
+ * execve(2): finds out what is to run, writes down what the process takes
+ * along, and has the host start over. Until that call nothing has changed.
+ */
+#include "exec.h"
+#include "fork.h"
+#include "log.h"
+#include "abi/fs/desc.h"
+#include "abi/fs/open.h"
+#include "abi/fs/path.h"
+#include "abi/fs/procfs.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/signal/signal.h"
+#include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
+#include "abi/uapi/linux.h"
+#include "base/errno.h"
+#include "call.h"
+
+#define SCRIPTS 4 /* a script's interpreter may be a script */
+#define LINE 256  /* of #!, as Linux reads it */
+#define STRINGS_MAX (6u << 20)
+#define POINTERS_MAX 0x100000u
+#define AT_EMPTY_PATH 0x1000u
+#define AT_SYMLINK_NOFOLLOW 0x100u
+
+struct exec {
+	struct abi_call *c;
+	u64 argv, envp;
+	u32 scripts, befores;
+	const char *before[3 * SCRIPTS]; /* arguments in place of argv[0], the
+					    first one last */
+	char path[ABI_PATH_MAX];	 /* of what is to run, absolute */
+	char name[ABI_PATH_MAX];	 /* as the guest says it */
+	char line[SCRIPTS][LINE];
+};
+
+/* What is to run ----------------------------------------------------------- */
+
+static int is_space(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static char *word_end(char *s)
+{
+	while (*s && !is_space(*s))
+		s++;
+	return s;
+}
+
+/* "#! interpreter [one argument]"; what is to run is the interpreter now. */
+static s64 take_script(struct exec *x, const char *head, u64 len)
+{
+	char *line = x->line[x->scripts], *end, *arg;
+	u64 n;
+	u32 ignored;
+
+	if (++x->scripts >= SCRIPTS)
+		return -LINUX_ELOOP;
+	for (n = 0; n + 2 < len && n < LINE - 1 && head[n + 2] != '\n'; n++)
+		line[n] = head[n + 2];
+	while (n && is_space(line[n - 1]))
+		n--;
+	line[n] = 0;
+	while (is_space(*line))
+		line++;
+	end = word_end(line);
+	for (arg = end; is_space(*arg); arg++)
+		;
+	if (!*line)
+		return -LINUX_ENOEXEC;
+	if (!x->befores) /* else the inner interpreter's name is there */
+		x->before[x->befores++] = x->name;
+	if (*arg)
+		x->before[x->befores++] = arg;
+	*end = 0;
+	x->before[x->befores++] = line;
+	return abi_path_join(x->c->p->cwd, line, x->path, &ignored);
+}
+
+static s64 refuse_program(struct exec *x, const char *why)
+{
+	struct abi_text text;
+	char line[300];
+
+	if (!__atomic_exchange_n(&x->c->p->said_exec, 1, __ATOMIC_RELAXED)) {
+		abi_text_init(&text, line, sizeof(line));
+		abi_text_str(&text, "execve of ");
+		abi_text_str(&text, x->path);
+		abi_text_str(&text, " refused (ELIBACC): ");
+		abi_text_str(&text, why ? why : "not a program for bee");
+		x->c->p->host->log(line);
+	}
+	return -LINUX_ELIBACC;
+}
+
+/* 1: an interpreter is to be looked at; 0: a program; fds->bounce holds it. */
+static s64 judge_head(struct exec *x, const u8 *head, u64 len, u64 size)
+{
+	struct abi_elf_plan plan;
+
+	if (len >= 2 && head[0] == '#' && head[1] == '!') {
+		s64 rc = take_script(x, (const char *)head, len);
+
+		return rc < 0 ? rc : 1;
+	}
+	if (len < 4 || head[0] != 0x7f || head[1] != 'E' || head[2] != 'L' ||
+	    head[3] != 'F')
+		return -LINUX_ENOEXEC;
+	if (abi_elf_plan(head, len, size, &plan))
+		return refuse_program(x, plan.why);
+	return 0;
+}
+
+static s64 judge_file(struct exec *x, s32 handle)
+{
+	struct abi_proc *p = x->c->p;
+	struct abi_stat st;
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
+	struct abi_io io = {p->fds.bounce, sizeof(p->fds.bounce), 0};
+	s64 rc = p->host->file(handle, &op);
+
+	if (rc < 0)
+		return rc;
+	if ((st.mode & ABI_S_IFMT) != ABI_S_IFREG)
+		return -LINUX_EACCES;
+	abi_lock(p, &p->fds.bounce_lock);
+	rc = p->host->file_read(handle, &io);
+	if (rc >= 0)
+		rc = judge_head(x, p->fds.bounce, (u64)rc, st.size);
+	abi_unlock(p, &p->fds.bounce_lock);
+	return rc;
+}
+
+/* From a name to a program that bee can run. */
+static s64 find_program(struct exec *x)
+{
+	const struct abi_host *host = x->c->p->host;
+	struct abi_path_op access = {
+		.verb = ABI_PATH_ACCESS, .mode = 1, .path = x->path};
+	struct abi_open open = {.path = x->path};
+	s64 rc;
+
+	do {
+		rc = host->path(&access);
+		if (!rc)
+			rc = host->file_open(&open);
+		if (rc < 0)
+			return rc;
+		rc = judge_file(x, open.handle);
+		host->file_close(open.handle);
+	} while (rc == 1);
+	return rc;
+}
+
+/* What it takes along ------------------------------------------------------ */
+
+struct writer {
+	struct abi_proc *p;
+	s32 handle;
+	u64 at;
+	s64 error;
+};
+
+static void put_bytes(struct writer *w, const void *from, u64 len)
+{
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)from, len, (s64)w->at};
+	s64 n = w->error ? 0 : w->p->host->file_write(w->handle, &io);
+
+	if (!w->error && n != (s64)len)
+		w->error = n < 0 ? n : -LINUX_ENOMEM;
+	w->at += len;
+}
+
+/* Page by page: the string may end where the memory does. */
+static void put_string(struct writer *w, u64 gaddr)
+{
+	char part[512];
+	u64 n, len;
+
+	do {
+		n = sizeof(part) - gaddr % sizeof(part);
+		if (!w->error && abi_user_get(w->p, part, gaddr, n))
+			w->error = -LINUX_EFAULT;
+		if (w->error)
+			return;
+		for (len = 0; len < n && part[len]; len++)
+			;
+		put_bytes(w, part, len < n ? len + 1 : n);
+		gaddr += n;
+		if (w->at > STRINGS_MAX)
+			w->error = -LINUX_E2BIG;
+	} while (len == n);
+}
+
+/* The strings of a NULL terminated vector from `skip` on; how many. */
+static u32 put_vector(struct writer *w, u64 gaddr, u32 skip)
+{
+	u64 string;
+	u32 i;
+
+	for (i = 0; gaddr && i < POINTERS_MAX; i++) {
+		if (!w->error && ABI_GET(w->p, &string, gaddr + 8ull * i))
+			w->error = -LINUX_EFAULT;
+		if (w->error || !string)
+			break;
+		if (i >= skip)
+			put_string(w, string);
+	}
+	return i > skip ? i - skip : 0;
+}
+
+static void put_numbers(struct writer *w, struct abi_exec_head *head)
+{
+	struct abi_fds *fds = &w->p->fds;
+	struct abi_desc *d;
+	u32 fd, index;
+
+	for (fd = 0; fd < ABI_FD_MAX; fd++) {
+		if (!fds->slot[fd].desc || fds->slot[fd].cloexec)
+			continue;
+		index = fds->slot[fd].desc - 1u;
+		d = &fds->desc[index];
+		if (d->kind == ABI_DESC_EPOLL) {
+			abi_log_once(w->p, &fds->said_exec,
+				     "execve closes an epoll without "
+				     "CLOEXEC: it cannot be taken along");
+			continue;
+		}
+		abi_lock(w->p, &d->lock);
+		abi_fork_share(w->p, d);
+		abi_unlock(w->p, &d->lock);
+		put_bytes(w, &fd, sizeof(fd));
+		put_bytes(w, &index, sizeof(index));
+		put_bytes(w, d, sizeof(*d));
+		head->numbers++;
+	}
+}
+
+static void fill_state(struct abi_call *c, struct abi_exec_state *s)
+{
+	struct abi_proc *p = c->p;
+	u32 i;
+
+	s->head.child = p->child;
+	s->blocked =
+		c->t->restore_blocked ? c->t->saved_blocked : c->t->blocked;
+	abi_lock(p, &p->alarms.lock);
+	s->real = p->alarms.real;
+	abi_unlock(p, &p->alarms.lock);
+	abi_lock(p, &p->signals.lock);
+	s->pending = p->signals.pending | c->t->pending;
+	for (i = 0; i < ABI_SIGNALS; i++)
+		if (p->signals.action[i].handler == ABI_SIG_IGN)
+			s->ignored |= 1ull << i;
+	abi_unlock(p, &p->signals.lock);
+	abi_lock(p, &p->lock);
+	abi_memcpy(s->limit, p->limit, sizeof(s->limit));
+	abi_strcpy(s->cwd, p->cwd, sizeof(s->cwd));
+	s->umask = p->umask;
+	abi_unlock(p, &p->lock);
+	s->death_signal = p->death_signal;
+	s->nice = p->threads.nice;
+}
+
+static void put_state(struct exec *x, struct writer *w,
+		      struct abi_exec_state *s)
+{
+	u64 strings;
+	u32 i;
+
+	w->at = sizeof(*s);
+	put_numbers(w, &s->head);
+	s->head.size = (u32)w->at;
+	strings = w->at;
+	w->at = strings;
+	for (i = x->befores; i-- > 0;)
+		put_bytes(w, x->before[i], abi_strlen(x->before[i]) + 1);
+	s->head.argc = x->befores + put_vector(w, x->argv, x->befores ? 1 : 0);
+	s->head.envc = put_vector(w, x->envp, 0);
+	s->head.strings = (u32)(w->at - strings);
+	fill_state(x->c, s);
+	w->at = 0;
+	put_bytes(w, s, sizeof(*s));
+}
+
+static s64 start_over(struct exec *x)
+{
+	struct abi_exec_state state;
+	struct abi_proc *p = x->c->p;
+	struct abi_family_op op = {.verb = ABI_FAMILY_EXEC_FILE};
+	struct writer w = {.p = p};
+	s64 rc = p->host->family(&op, x->c->t->index);
+
+	if (rc < 0)
+		return rc;
+	w.handle = (s32)rc;
+	abi_memset(&state, 0, sizeof(state));
+	put_state(x, &w, &state);
+	op.verb = ABI_FAMILY_EXEC;
+	op.handle = w.handle;
+	op.path = x->path;
+	rc = w.error ? w.error : p->host->family(&op, x->c->t->index);
+	p->host->file_close(w.handle);
+	return rc;
+}
+
+/* The calls ----------------------------------------------------------------
+ */
+
+static s64 exec_named(struct exec *x)
+{
+	s64 rc;
+
+	abi_strcpy(x->path, abi_synth_real(x->c->p, x->path), sizeof(x->path));
+	rc = find_program(x);
+	return rc ? rc : start_over(x);
+}
+
+s64 abi_sys_execve(struct abi_call *c)
+{
+	struct exec x;
+	u32 flags;
+	s64 rc;
+
+	if (!c->p->host->family)
+		return abi_thread_no_children(c->p, "execve");
+	x.c = c;
+	x.argv = c->a[1];
+	x.envp = c->a[2];
+	x.scripts = x.befores = 0;
+	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[0],
+			     -LINUX_ENAMETOOLONG);
+	if (rc >= 0)
+		rc = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], x.path, &flags);
+	return rc < 0 ? rc : exec_named(&x);
+}
+
+/* The file of a descriptor, by its name. */
+static s64 name_of_fd(struct abi_call *c, char *path)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+
+	if (!d)
+		return -LINUX_EBADF;
+	abi_strcpy(path, d->path, ABI_PATH_MAX);
+	abi_desc_put(c->p, d);
+	return *path == '/' ? 0 : -LINUX_EACCES;
+}
+
+s64 abi_sys_execveat(struct abi_call *c)
+{
+	u32 how = (u32)c->a[4], flags;
+	struct exec x;
+	s64 rc;
+
+	if (!c->p->host->family)
+		return abi_thread_no_children(c->p, "execveat");
+	if (how & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW))
+		return -LINUX_EINVAL;
+	x.c = c;
+	x.argv = c->a[2];
+	x.envp = c->a[3];
+	x.scripts = x.befores = 0;
+	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[1],
+			     -LINUX_ENAMETOOLONG);
+	if (rc > 0)
+		rc = abi_path_at(c, c->a[0], c->a[1], x.path, &flags);
+	else if (!rc && how & AT_EMPTY_PATH)
+		rc = name_of_fd(c, x.path);
+	else if (!rc)
+		rc = -LINUX_ENOENT;
+	if (!rc)
+		abi_strcpy(x.name, x.path, sizeof(x.name));
+	return rc < 0 ? rc : exec_named(&x);
+}
