@@ -18,7 +18,28 @@ if [ -x /bin/bash-static ]; then
 		'declare -A m; for i in {1..50}; do m[$i]=$((i*i)); done; echo ${m[7]}; exit 4'
 fi
 
+check_family() { # what a child is held to as well
+	code "execve of a dynamic program is refused" 126 guarded /bin/busybox \
+		ash -c '/bin/true; exit $?'
+	says "execve of a dynamic program is refused by name" \
+		'execve of /bin/true refused (ELIBACC): '
+	guarded --nonce 77 /bin/busybox ash -c '"$0" && (exec "$0")' \
+		"$g/proof-musl" >"$tmp/got" 2>"$tmp/err"
+	printf 'bee 0000000000000077\n%.0s' 1 2 >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "a program started by another one is proved too"
+	code "a process of another run is not there" 1 guarded /bin/busybox \
+		ash -c 'kill -0 "$0"' $(($$ + 0x400000))
+	guarded /bin/busybox ash -c 'echo a >"$0"; exec 2>&-; exec 2>>"$0"
+		/bin/true; echo b >>"$0"' "$tmp/got" >"$tmp/err" 2>&1
+	printf 'a\nb\n' >"$tmp/want"
+	grep -v '^bee: execve of ' "$tmp/got" | grep -v 'bin/true: ' |
+		cmp -s "$tmp/want" -
+	result $? "a program that changes its standard error loses no line"
+}
+
 check_report
+check_family
 check_streams
 check_refusals
 code "help on a full disk is a failure" 1 sh -c '"$0" --help >/dev/full' \
