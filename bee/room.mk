@@ -120,6 +120,11 @@ CHECK_SUITES += bee-programs
 suite_bee-programs = sh bee/test/programs.sh $(B)
 suite_bee-programs_needs = $(B)/bin/bee $(B)/bin/bee-guard
 
+TEST_SUITES += bee-shell
+suite_bee-shell = sh bee/test/shell.sh $(B)
+suite_bee-shell_needs = $(B)/bin/bee $(B)/bin/bee-guard
+suite_bee-shell_deadline := 120
+
 CHECK_SUITES += bee-unwind
 suite_bee-unwind = $(bee_t)/unwind $(bee_t)/hello-glibc
 suite_bee-unwind_needs = $(bee_t)/unwind $(bee_t)/hello-glibc

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Lines of shell.txt, each run by Debian's busybox natively and under bee behind
+# the guard: pipelines, substitutions, traps, background jobs, subshells. Every
+# command is busybox again, by a link in PATH. A line that ends with <<E reads
+# three lines more. usage: shell.sh BUILD
+set -eu
+# shellcheck source=bee/test/lib.sh
+. "$(dirname "$0")/lib.sh"
+b=$(realpath "$b")
+busybox=/bin/busybox
+
+if [ ! -x $busybox ]; then
+	echo "ok 1 - scripts of a shell # SKIP no $busybox"
+	echo "1..1"
+	exit 0
+fi
+mkdir "$tmp/bin"
+for applet in $($busybox --list); do
+	ln -s $busybox "$tmp/bin/$applet"
+done
+
+run_line() { # output, error, command: in a fresh folder
+	out=$1
+	err=$2
+	shift 2
+	rm -rf "$tmp/work"
+	mkdir -p "$tmp/work/sub"
+	(
+		cd "$tmp/work" || exit
+		echo one >f1
+		echo 3 >f3
+		echo x >sub/leaf
+		PATH=$tmp/bin "$@" $busybox sh -c "$text" </dev/null >"$out" 2>"$err"
+		echo "exit $?" >>"$out"
+	)
+}
+
+natively() {
+	"$@"
+}
+
+under_bee() {
+	PATH=/usr/bin:/bin within 60 "$b/bin/bee-guard" "$b/bin/bee" \
+		--env PATH="$tmp/bin" "$@"
+}
+
+while IFS= read -r line; do
+	text=$line
+	case $line in
+	*'<<E'*) text=$(printf '%s\ntwo words\none line\ntwo words\nE' "$line") ;;
+	esac
+	run_line "$tmp/want" "$tmp/why" natively
+	run_line "$tmp/got" "$tmp/err" under_bee
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "a shell runs: $(printf '%s' "$line" | tr '#\\' '__')"
+done <"$(dirname "$0")/shell.txt"
+echo "1..$n"
+exit "$failed"
