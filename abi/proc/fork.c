@@ -34,6 +34,7 @@
 
 /* Locks ------------------------------------------------------------------- */
 
+/* First of all: /proc/self/maps is read under them, and takes space.change. */
 static void lock_descs(struct abi_proc *p, u32 high)
 {
 	u32 i;
@@ -42,31 +43,16 @@ static void lock_descs(struct abi_proc *p, u32 high)
 	for (i = 0; i < high; i++)
 		abi_lock(p, &p->fds.desc[i].lock);
 	abi_lock(p, &p->fds.bounce_lock);
-	abi_lock(p, &p->fds.lock);
 }
 
 static void unlock_descs(struct abi_proc *p, u32 high)
 {
 	u32 i;
 
-	abi_unlock(p, &p->fds.lock);
 	abi_unlock(p, &p->fds.bounce_lock);
 	for (i = 0; i < high; i++)
 		abi_unlock(p, &p->fds.desc[i].lock);
 	abi_unlock(p, &p->fds.epoll_lock);
-}
-
-/* Those of all descriptions there are: more may come until fds.lock is held. */
-static void lock_all_descs(struct abi_proc *p)
-{
-	u32 high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
-
-	lock_descs(p, high);
-	while (p->fds.high != high) {
-		unlock_descs(p, high);
-		high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
-		lock_descs(p, high);
-	}
 }
 
 /* Rings that nobody uses are not touched: each is 64 KiB. */
@@ -92,7 +78,7 @@ static void unlock_visit(struct abi_proc *p, struct abi_lock *lock)
 }
 
 /* In the order of docs/design/abi.md. */
-static void lock_process(struct abi_proc *p)
+static void lock_rest(struct abi_proc *p)
 {
 	u32 i;
 
@@ -104,22 +90,18 @@ static void lock_process(struct abi_proc *p)
 	abi_lock(p, &p->signals.lock);
 	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
 		abi_lock(p, &p->futexes.bucket[i].lock);
-	lock_all_descs(p);
+	abi_lock(p, &p->fds.lock);
 	for_rings(p, lock_visit);
 	abi_lock(p, &p->space.lock);
 }
 
-/*
- * Also of the child, in whose copy nobody waits: a lock that somebody waited
- * for in the parent wakes nobody here.
- */
-static void unlock_process(struct abi_proc *p)
+static void unlock_rest(struct abi_proc *p)
 {
 	u32 i;
 
 	abi_unlock(p, &p->space.lock);
 	for_rings(p, unlock_visit);
-	unlock_descs(p, p->fds.high);
+	abi_unlock(p, &p->fds.lock);
 	for (i = ABI_FUTEX_BUCKETS; i-- > 0;)
 		abi_unlock(p, &p->futexes.bucket[i].lock);
 	abi_unlock(p, &p->signals.lock);
@@ -128,6 +110,34 @@ static void unlock_process(struct abi_proc *p)
 	abi_unlock(p, &p->alarms.lock);
 	abi_unlock(p, &p->lock);
 	abi_unlock(p, &p->space.change);
+}
+
+/* More descriptions may come until fds.lock is held: then all over again. */
+static void lock_process(struct abi_proc *p)
+{
+	u32 high;
+
+	for (;;) {
+		high = __atomic_load_n(&p->fds.high, __ATOMIC_RELAXED);
+		lock_descs(p, high);
+		lock_rest(p);
+		if (p->fds.high == high)
+			return;
+		unlock_rest(p);
+		unlock_descs(p, high);
+	}
+}
+
+/*
+ * Also of the child, in whose copy nobody waits: a lock that somebody waited
+ * for in the parent wakes nobody here.
+ */
+static void unlock_process(struct abi_proc *p)
+{
+	u32 high = p->fds.high;
+
+	unlock_rest(p);
+	unlock_descs(p, high);
 }
 
 /* Before the copy ---------------------------------------------------------- */
