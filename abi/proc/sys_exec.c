@@ -29,7 +29,7 @@
 struct exec {
 	struct abi_call *c;
 	u64 argv, envp;
-	u32 scripts, befores;
+	u32 scripts, words;
 	const char *before[3 * SCRIPTS]; /* arguments in place of argv[0], the
 					    first one last */
 	char path[ABI_PATH_MAX];	 /* of what is to run, absolute */
@@ -72,12 +72,12 @@ static s64 take_script(struct exec *x, const char *head, u64 len)
 		;
 	if (!*line)
 		return -LINUX_ENOEXEC;
-	if (!x->befores) /* else the inner interpreter's name is there */
-		x->before[x->befores++] = x->name;
+	if (!x->words) /* else the inner interpreter's name is there */
+		x->before[x->words++] = x->name;
 	if (*arg)
-		x->before[x->befores++] = arg;
+		x->before[x->words++] = arg;
 	*end = 0;
-	x->before[x->befores++] = line;
+	x->before[x->words++] = line;
 	return abi_path_join(x->c->p->cwd, line, x->path, &ignored);
 }
 
@@ -277,9 +277,9 @@ static void put_state(struct exec *x, struct writer *w,
 	s->head.size = (u32)w->at;
 	strings = w->at;
 	w->at = strings;
-	for (i = x->befores; i-- > 0;)
+	for (i = x->words; i-- > 0;)
 		put_bytes(w, x->before[i], abi_strlen(x->before[i]) + 1);
-	s->head.argc = x->befores + put_vector(w, x->argv, x->befores ? 1 : 0);
+	s->head.argc = x->words + put_vector(w, x->argv, x->words ? 1 : 0);
 	s->head.envc = put_vector(w, x->envp, 0);
 	s->head.strings = (u32)(w->at - strings);
 	fill_state(x->c, s);
@@ -331,7 +331,7 @@ s64 abi_sys_execve(struct abi_call *c)
 	x.c = c;
 	x.argv = c->a[1];
 	x.envp = c->a[2];
-	x.scripts = x.befores = 0;
+	x.scripts = x.words = 0;
 	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[0],
 			     -LINUX_ENAMETOOLONG);
 	if (rc >= 0)
@@ -364,7 +364,7 @@ s64 abi_sys_execveat(struct abi_call *c)
 	x.c = c;
 	x.argv = c->a[2];
 	x.envp = c->a[3];
-	x.scripts = x.befores = 0;
+	x.scripts = x.words = 0;
 	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[1],
 			     -LINUX_ENAMETOOLONG);
 	if (rc > 0)

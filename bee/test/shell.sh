@@ -16,6 +16,11 @@ if [ ! -x $busybox ]; then
 	exit 0
 fi
 mkdir "$tmp/bin"
+# What `within` makes of 60 seconds; PATH has no awk for it later.
+patience=$(awk -v n="$(nproc)" '{
+	f = $1 / n
+	print 60 * (f < 1 ? 1 : f > 40 ? 40 : f)
+}' /proc/loadavg)
 for applet in $($busybox --list); do
 	ln -s $busybox "$tmp/bin/$applet"
 done
@@ -36,24 +41,17 @@ run_line() { # output, error, command: in a fresh folder
 	)
 }
 
-natively() {
-	"$@"
-}
-
-under_bee() {
-	PATH=/usr/bin:/bin within 60 "$b/bin/bee-guard" "$b/bin/bee" \
-		--env PATH="$tmp/bin" "$@"
-}
-
+grep -v "^# " "$(dirname "$0")/shell.txt" >"$tmp/lines"
 while IFS= read -r line; do
 	text=$line
 	case $line in
 	*'<<E'*) text=$(printf '%s\ntwo words\none line\ntwo words\nE' "$line") ;;
 	esac
-	run_line "$tmp/want" "$tmp/why" natively
-	run_line "$tmp/got" "$tmp/err" under_bee
+	run_line "$tmp/want" "$tmp/why" env
+	run_line "$tmp/got" "$tmp/err" timeout -k 10 "$patience" \
+		"$b/bin/bee-guard" "$b/bin/bee"
 	cmp -s "$tmp/want" "$tmp/got"
-	result $? "a shell runs: $(printf '%s' "$line" | tr '#\\' '__')"
-done <"$(dirname "$0")/shell.txt"
+	result $? "a shell runs: $(printf '%s' "$line" | tr '#\134' '__')"
+done <"$tmp/lines"
 echo "1..$n"
 exit "$failed"

@@ -21,10 +21,20 @@
 #include <unistd.h>
 #include "say.h"
 
+/* A pid of -1 would mean every process to kill(2). */
+static pid_t fork_or_end(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0 && !CHECK(pid >= 0))
+		exit(say_done());
+	return pid;
+}
+
 /* A child that ends with the value of `code`. */
 #define CHILD(code)                                                            \
 	({                                                                     \
-		pid_t made_ = fork();                                          \
+		pid_t made_ = fork_or_end();                                   \
 		if (!made_)                                                    \
 			_exit(code);                                           \
 		made_;                                                         \
@@ -55,7 +65,7 @@ static void check_ends(void)
 
 	CHECK(exit_code(CHILD(getppid() == parent && getpid() != parent)) == 1);
 	CHECK(exit_code(CHILD(syscall(SYS_gettid) == getpid())) == 1);
-	a = fork();
+	a = fork_or_end();
 	if (!a) {
 		value = 2;
 		_exit(value == 2 ? 40 : 41);
@@ -95,7 +105,7 @@ static void check_stop(void)
 	CHECK(waitid(P_PID, a, &info, WCONTINUED) == 0 &&
 	      info.si_code == CLD_CONTINUED);
 	CHECK(kill(a, SIGKILL) == 0 && exit_code(a) == 1000 + SIGKILL);
-	a = fork();
+	a = fork_or_end();
 	if (!a) { /* of an orphaned group nobody would take it back */
 		setpgid(0, 0);
 		raise(SIGTSTP);
@@ -185,7 +195,7 @@ static void check_signals(void)
 	CHECK(exit_code(a) == 0);
 	CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 3);
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	a = fork();
+	a = fork_or_end();
 	if (!a) { /* handlers and the mask come along */
 		caught = 0;
 		raise(SIGUSR1);
@@ -206,7 +216,7 @@ static void check_groups(void)
 
 	CHECK(getpgid(0) == getpgrp() && getsid(0) == getsid(getpid()));
 	CHECK(pipe(ready) == 0);
-	a = fork();
+	a = fork_or_end();
 	if (!a) {
 		byte = setpgid(0, 0) == 0 && getpgrp() == getpid();
 		if (write(ready[1], &byte, 1) == 1)
@@ -221,7 +231,7 @@ static void check_groups(void)
 	CHECK(exit_code(a) == 1000 + SIGUSR2);
 	CHECK(waitpid(-a, &status, 0) == b && WTERMSIG(status) == SIGUSR2);
 	CHECK(FAILS(kill(-a, 0), ESRCH));
-	a = fork();
+	a = fork_or_end();
 	if (!a)
 		_exit(setsid() == getpid() && getsid(0) == getpid() &&
 		      getpgrp() == getpid() && FAILS(setsid(), EPERM));
@@ -240,7 +250,7 @@ static void check_pipes(void)
 	pid_t a;
 
 	CHECK(pipe(fds) == 0 && write(fds[1], "before", 6) == 6);
-	a = fork();
+	a = fork_or_end();
 	if (!a) {
 		close(fds[0]);
 		memset(text, 'x', sizeof(text));
@@ -259,7 +269,7 @@ static void check_pipes(void)
 	CHECK(poll(&p, 1, 0) == 1 && p.revents & POLLHUP);
 	close(fds[0]);
 	CHECK(pipe(fds) == 0);
-	a = fork();
+	a = fork_or_end();
 	if (!a) { /* nobody reads: SIGPIPE ends it */
 		close(fds[0]);
 		memset(text, 0, sizeof(text));
@@ -283,7 +293,7 @@ static void check_shared(void)
 
 	CHECK(word != MAP_FAILED && fd >= 0);
 	CHECK(write(fd, "ab", 2) == 2);
-	a = fork();
+	a = fork_or_end();
 	if (!a) {
 		word[0] = 11;
 		word[1024] = 12;
@@ -342,7 +352,7 @@ static void check_threads(void)
 static void *fork_here(void *arg)
 {
 	pthread_t other;
-	pid_t a = fork();
+	pid_t a = fork_or_end();
 	volatile int stop = 1;
 
 	if (!a) { /* the only thread now, and it starts another one */
@@ -377,9 +387,9 @@ static void check_family(void)
 		_exit(21);
 	CHECK(exit_code(a) == 21);
 	CHECK(pipe(fds) == 0);
-	a = fork();
+	a = fork_or_end();
 	if (!a) { /* its child gets SIGKILL when it ends */
-		b = fork();
+		b = fork_or_end();
 		if (!b) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (write(fds[1], "", 1) == 1)

@@ -69,8 +69,9 @@ var variants = map[string][]variant{
 }
 
 // Limits of programs that need more than the usual seconds on a busy machine:
-// each fault of one under Wine is some ten messages to Wine's server.
-var seconds = map[string]int{"faults": 40}
+// each fault of one under Wine is some ten messages to Wine's server, and two
+// start some hundred processes.
+var seconds = map[string]int{"faults": 40, "processes": 20, "execute": 20}
 
 // The folders of programs, in the order of the output.
 var folders = []string{"glibc", "pie", "musl", "go"}
