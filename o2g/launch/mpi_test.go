@@ -220,6 +220,19 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("the name leads to %q, %v", target, err)
 		}
 	}
+	link := filepath.Join(cache, "mpi-abi", strings.ReplaceAll(strings.Trim(prefix, "/"), "/", "-")+"-lib-libmpi.so.12", "libmpich.so.12")
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/absent/libmpi.so.12", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Libraries(Need{"libmpich.so.12"}, cache); err != nil {
+		t.Error(err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != filepath.Join(prefix, "lib", "libmpi.so.12") {
+		t.Errorf("a link to another place now leads to %q, %v", target, err)
+	}
 	dirs, err := i.Libraries(Need{"libmpi.so.12"}, cache)
 	if err != nil || !slices.Equal(dirs, []string{filepath.Join(prefix, "lib")}) {
 		t.Errorf("for its own name: %v, %v", dirs, err)

@@ -4,6 +4,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,18 +43,27 @@ func TestSplitOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsWithoutValues: the word behind one of these is the program.
-func TestOptionsWithoutValues(t *testing.T) {
-	const flags = "envall envnone genvall genvnone l prepend-rank skip-launch-node disable-auto-cleanup " +
-		"disable-hostname-propagation enable-x disable-x print-rank-map print-all-exitcodes v verbose " +
-		"bynode byslot bind-to-core bind-to-none bind-to-socket oversubscribe nooversubscribe nolocal " +
-		"use-hwthread-cpus report-bindings display-map display-allocation set-cwd-to-session-dir " +
-		"preload-binary tag-output timestamp-output merge-stderr-to-stdout " +
-		"report-state-on-timeout get-stack-traces enable-recovery disable-recovery allow-run-as-root"
-	for _, flag := range strings.Fields(flags) {
-		rest, passed, err := SplitOptions([]string{"--" + flag, "./app", "a"}, ownOf)
-		if err != nil || fmt.Sprint(rest) != "[./app a]" || fmt.Sprint(passed) != "[[--"+flag+"]]" {
-			t.Errorf("%s: %v %v %v", flag, rest, passed, err)
+// TestWordsBehindOptions: as many words follow as the launchers' manuals say;
+// the next one is the program.
+func TestWordsBehindOptions(t *testing.T) {
+	for values, names := range []string{
+		"envall envnone genvall genvnone l prepend-rank skip-launch-node disable-auto-cleanup " +
+			"disable-hostname-propagation enable-x disable-x print-rank-map print-all-exitcodes v verbose " +
+			"bynode byslot bind-to-core bind-to-none bind-to-socket oversubscribe nooversubscribe nolocal " +
+			"use-hwthread-cpus report-bindings display-map display-allocation set-cwd-to-session-dir " +
+			"preload-binary tag-output timestamp-output merge-stderr-to-stdout " +
+			"report-state-on-timeout get-stack-traces enable-recovery disable-recovery allow-run-as-root",
+		"ppn envlist genvlist bind-to map-by membind topolib wdir prepend-pattern outfile-pattern errfile-pattern " +
+			"rmk order-nodes usize s x am tune rank-by N npernode npersocket cpus-per-proc cpus-per-rank cpu-set " +
+			"cpu-list rankfile rf display wd path preload-files stdin output output-filename timeout max-restarts",
+		"env genv mca gmca prtemca pmixmca",
+	} {
+		for _, name := range strings.Fields(names) {
+			words := append([]string{"--" + name}, []string{"A", "B"}[:values]...)
+			rest, passed, err := SplitOptions(append(slices.Clone(words), "./app", "a", "b"), ownOf)
+			if err != nil || fmt.Sprint(rest) != "[./app a b]" || fmt.Sprint(passed) != fmt.Sprint([][]string{words}) {
+				t.Errorf("%s: %v %v %v", name, rest, passed, err)
+			}
 		}
 	}
 }
