@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"skep/grid/sched"
 	"skep/grid/session"
 	"skep/internal/uapi"
 )
@@ -26,6 +27,7 @@ type module struct {
 	sum      [32]byte
 	manifest *uapi.Manifest
 	init     *initData
+	node     sched.NodeID // that alone may run its calls, or ""
 }
 
 type initData struct {
@@ -39,11 +41,21 @@ var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
 
 // bindModule finds the worker program of a module. The stored copy is inspected, so the file cannot be replaced in between.
 func (m *master) bindModule(id uint64, name string) error {
+	host, name, bound := strings.Cut(name, "@")
+	if !bound {
+		host, name = "", host
+	}
+	node, e := m.findHost(host)
+	if e != nil {
+		m.fail(id, e)
+		return nil
+	}
 	mod, raw, e := m.load(name)
 	if e != nil {
 		m.fail(id, e)
 		return nil
 	}
+	mod.node = node
 	m.modules = append(m.modules, mod)
 	handle := uint32(len(m.modules))
 	m.out.add(outgoing{client: id, kind: uapi.TypeBound, payload: uapi.Bound{Module: handle, Manifest: raw}.Encode()})
@@ -76,6 +88,12 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 }
 
 func (m *master) openWorker(name string) (string, *os.File, error) {
+	if function, ok := strings.CutPrefix(name, "?"); ok {
+		return m.findFunction(function)
+	}
+	if filepath.IsAbs(name) {
+		return openProgram(name)
+	}
 	if !moduleName.MatchString(name) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a module", name)
 	}

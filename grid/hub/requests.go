@@ -122,7 +122,7 @@ func (h *Hub) queueCall(c *call) {
 	}
 	h.callEvent(c, nil, CallQueued, "")
 	h.handleEvent(sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: uint64(c.args.want)})
+		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node})
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.

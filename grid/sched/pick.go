@@ -136,8 +136,12 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 }
 
 // isAvoided is true for a while on a node where this call failed: long enough to
-// let another node have it, or a moment where there is no other.
+// let another node have it, or a moment where there is no other. It is always true on
+// other nodes than the one that the call is bound to.
 func (s *Scheduler) isAvoided(n *node, c *call) bool {
+	if c.only != "" && c.only != n.id {
+		return true
+	}
 	span := s.cfg.Again
 	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.isUsable() && !c.endedOn(o) }) {
 		span = s.cfg.Avoid

@@ -110,6 +110,7 @@ type CallQueued struct {
 	Function uint32
 	Memory   uint64 // that the call needs; 0 if unknown
 	Size     uint64 // bytes of arguments
+	Node     NodeID // that alone may run it; "" for any
 }
 
 // CallCancel: the master no longer wants it.

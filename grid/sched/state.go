@@ -79,6 +79,7 @@ type call struct {
 	worker  Worker
 	work    work
 	memory  uint64
+	only    NodeID // the node that it is bound to, or ""
 	leases  []*lease
 	since   time.Time // queued first
 	grants  int
@@ -357,6 +358,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		worker:  e.Worker,
 		work:    work{e.Worker.Module, e.Function},
 		memory:  e.Memory,
+		only:    e.Node,
 		since:   s.now,
 	}
 	s.noteWant(ss)
@@ -526,6 +528,10 @@ func (s *Scheduler) failTooLarge() {
 	}
 	for _, ss := range s.sessions {
 		for _, c := range ss.queue.all() {
+			if o := s.byNode[c.only]; c.only != "" && (o == nil || !o.isUsable()) && s.now.Sub(c.since) >= s.cfg.NoNode {
+				s.fail(c, NoFit, "the call is bound to a node that is not up")
+				continue
+			}
 			if c.memory > most && s.now.Sub(c.since) >= s.cfg.NoNode {
 				s.fail(c, NoFit, fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most))
 			}
