@@ -3,11 +3,12 @@
  * OmniRPC for master programs in C and C++, as libskeprpc gives it.
  *
  * A master is started with `skep run -- ./master`, which names the hub's socket
- * in SKEP_SOCKET. Every function may be called from any thread. None of them
- * ends the program: they return OMRPC_OK or one of the negative codes below,
- * and OmniRpcLastErrorText says what went wrong. OmniRPC programs do not look:
- * a call that fails, unless the program cancelled it, is also one line on
- * standard error, as soon as it has failed.
+ * in SKEP_SOCKET. Every function may be called from any thread. OmniRPC
+ * programs do not look at codes: a call that fails, unless the program
+ * cancelled it, is one line on standard error, and ends the program with exit
+ * code 1 as soon as it asks for the result. With SKEP_ERRORS=return in the
+ * environment, before OmniRpcInit, functions return OMRPC_OK or one of the
+ * negative codes below, and OmniRpcLastErrorText says what went wrong.
  *
  * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
  * and INOUT scalars and all arrays as pointers, strings as char *; WORK arrays
@@ -18,8 +19,13 @@
 #ifndef OMNIRPC_H
 #define OMNIRPC_H
 
+/* OmniRPC's header includes these, and its programs count on it. */
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,13 +51,16 @@ extern "C" {
 #define OMRPC_E_NO_MEMORY -121
 
 /* A call under way or ended; NULL is none. */
-typedef struct skep_request *OmniRpcRequest;
+typedef void *OmniRpcRequest;
 /* A module, found by the hub. */
-typedef struct skep_handle *OmniRpcHandle;
+typedef void *OmniRpcHandle;
+/* A worker program on a host. */
+typedef void *OmniRpcExecHandle;
 
 /*
- * Connects to the hub. argc and argv are left alone and may be NULL. A failure
- * is also printed on standard error, because OmniRPC programs do not look.
+ * Connects to the hub. argc and argv may be NULL; OmniRPC's --debug is taken
+ * out of them, its --hostfile is refused. A failure is also printed on standard
+ * error, because OmniRPC programs do not look.
  */
 int OmniRpcInit(int *argc, char ***argv);
 /*
@@ -71,7 +80,8 @@ int OmniRpcModuleInitV(const char *module, va_list args);
 
 /*
  * `name` is "module.function", or "function" alone, which is looked for in the
- * modules bound so far, the last one first, and then as a module of that name.
+ * modules bound so far, the last one first, and then in all worker programs of
+ * the run; it is an error if two have it.
  */
 int OmniRpcCall(const char *name, ...);
 int OmniRpcCallV(const char *name, va_list args);
@@ -102,10 +112,11 @@ int OmniRpcCancel(OmniRpcRequest request);
 int OmniRpcDestroyRequest(OmniRpcRequest request);
 
 /*
- * Handles name a module once, for many calls. `host` must be NULL: the hub
- * chooses. Unlike OmniRPC's, a handle is not one process: what calls leave in
- * global variables of the worker may not be there in the next one, what
- * Initialize made always is.
+ * Handles name a module once, for many calls. `host` is NULL, or the name of
+ * the node that runs the calls; localhost is the one of this computer. Unlike
+ * OmniRPC's, a handle is not one process: what calls leave in global variables
+ * of the worker may not be there in the next one, what Initialize made always
+ * is. NULL: there is no such module or node.
  */
 OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module);
 int OmniRpcDestroyHandle(OmniRpcHandle handle);
@@ -122,6 +133,25 @@ OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
  * Good until the next call of the library in this thread.
  */
 const char *OmniRpcLastErrorText(void);
+
+/*
+ * Worker programs by the path that they have here; a node gets a copy. `host`
+ * is the name of the node that runs the calls, localhost the one of this
+ * computer. A user other than that of this program cannot be chosen. As with
+ * handles, calls of one OmniRpcExecHandle may run in different processes.
+ */
+int OmniRpcExecInit(int *argc, char ***argv);
+int OmniRpcExecFinalize(void);
+int OmniRpcExecLocal(const char *program, const char *function, ...);
+int OmniRpcExecRemote(const char *host, const char *program,
+		      const char *function, ...);
+int OmniRpcExecRemoteByUser(const char *host, const char *user,
+			    const char *program, const char *function, ...);
+OmniRpcExecHandle OmniRpcExecOnHost(const char *host, const char *program);
+OmniRpcExecHandle OmniRpcExecOnHostByUser(const char *host, const char *user,
+					  const char *program);
+int OmniRpcExecCall(OmniRpcExecHandle handle, const char *function, ...);
+int OmniRpcExecTerminate(OmniRpcExecHandle handle);
 
 /* Beyond OmniRPC ---------------------------------------------------------- */
 

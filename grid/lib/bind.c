@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_MAX 0x1200 /* a host's name and a path */
+
 static struct skep_handle *first_module(struct grid_client *c)
 {
 	struct skep_handle *m;
@@ -24,7 +26,7 @@ static struct skep_handle *find_bound(struct grid_client *c, const char *name,
 {
 	struct skep_handle *m = first_module(c);
 
-	while (m && (strlen(m->name) != len || memcmp(m->name, name, len)))
+	while (m && (strlen(m->key) != len || memcmp(m->key, name, len)))
 		m = m->next;
 	return m;
 }
@@ -36,8 +38,11 @@ static struct skep_handle *module_of(struct skep_request *r, const char *name,
 	struct skep_handle *m = calloc(1, sizeof(*m));
 	const char *why = "out of memory for its manifest";
 
-	if (m && !grid_module_open(&m->module, r->manifest, r->bytes, &why)) {
-		memcpy(m->name, name, len);
+	if (m)
+		m->key = strndup(name, len);
+	if (m && m->key &&
+	    !grid_module_open(&m->module, r->manifest, r->bytes, &why)) {
+		memcpy(m->name, m->module.head.name, sizeof(m->name));
 		m->number = r->module;
 		m->bytes = r->manifest;
 		r->manifest = NULL;
@@ -45,6 +50,8 @@ static struct skep_handle *module_of(struct skep_request *r, const char *name,
 	}
 	grid_error_set(OMRPC_E_BAD_MODULE, "module %.*s: %s", (int)len, name,
 		       why);
+	if (m)
+		free(m->key);
 	free(m);
 	return NULL;
 }
@@ -78,7 +85,8 @@ struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
 {
 	struct skep_handle *m;
 
-	if (!len || len >= SKEP_NAME_MAX) {
+	if (!len || len >= KEY_MAX ||
+	    (len >= SKEP_NAME_MAX && !memchr(name, '@', len))) {
 		grid_error_set(OMRPC_E_NO_MODULE,
 			       "a module's name must have 1 to %d characters",
 			       SKEP_NAME_MAX - 1);
@@ -103,6 +111,38 @@ int grid_handle_function(const struct skep_handle *m, const char *name)
 	return f;
 }
 
+/* The hub looks through all modules. */
+static struct skep_handle *bind_function(struct grid_client *c,
+					 const char *name)
+{
+	char key[SKEP_NAME_MAX + 1];
+	int len = snprintf(key, sizeof(key), "?%s", name);
+
+	if (len >= (int)sizeof(key)) {
+		grid_error_set(OMRPC_E_NO_FUNCTION,
+			       "a function's name must have 1 to %d characters",
+			       SKEP_NAME_MAX - 1);
+		return NULL;
+	}
+	return grid_module_bind(c, key, (u64)len);
+}
+
+struct skep_handle *grid_module_bind_host(struct grid_client *c,
+					  const char *host, const char *module)
+{
+	char key[KEY_MAX];
+	int len = snprintf(key, sizeof(key), "%s@%s", host, module);
+
+	if (!*host || strchr(host, '@') || len >= (int)sizeof(key)) {
+		grid_error_set(OMRPC_E_NO_NODE,
+			       "%.80s is no name of a host, or too long with "
+			       "what is to run there",
+			       host);
+		return NULL;
+	}
+	return grid_module_bind(c, key, (u64)len);
+}
+
 int grid_module_function(struct grid_client *c, const char *name,
 			 struct skep_handle **module)
 {
@@ -116,9 +156,10 @@ int grid_module_function(struct grid_client *c, const char *name,
 		return grid_handle_function(*module, dot + 1);
 	}
 	for (m = first_module(c); m; m = m->next) {
-		if (grid_module_find(&m->module, name) >= 0)
+		if (!strchr(m->key, '@') &&
+		    grid_module_find(&m->module, name) >= 0)
 			break;
 	}
-	*module = m ? m : grid_module_bind(c, name, strlen(name));
+	*module = m ? m : bind_function(c, name);
 	return *module ? grid_handle_function(*module, name) : OMRPC_ERROR;
 }

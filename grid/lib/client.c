@@ -473,6 +473,7 @@ void grid_client_close(struct grid_client *c)
 		grid_request_free(c, c->request);
 	while ((m = c->modules)) {
 		c->modules = m->next;
+		free(m->key);
 		free(m->bytes);
 		free(m);
 	}

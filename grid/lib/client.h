@@ -44,6 +44,7 @@ struct skep_request {
 
 struct skep_handle {
 	char name[SKEP_NAME_MAX];
+	char *key;  /* what the hub was asked for */
 	u32 number; /* of the hub */
 	void *bytes;
 	struct grid_module module;
@@ -77,11 +78,21 @@ int grid_error_code(void);
 int grid_error_told(void);
 void grid_error_tell(void);
 
+/* OmniRPC's programs may declare and set it themselves. */
+extern int omrpc_debug_flag;
+
 /* Prints that a call failed; it has not ended yet. The reader's. */
 void grid_report_failed(const struct skep_request *r, const char *text);
 /* Prints this thread's last error, unless it was: of a call that was not sent.
  */
 void grid_report_unsent(const char *module, const char *function);
+/*
+ * OmniRPC's programs do not look at codes: unless SKEP_ERRORS is "return", a
+ * failure ends the program. Gives the code otherwise.
+ */
+int grid_end_failed(int code);
+/* -EINVAL: SKEP_ERRORS is neither "return" nor "exit". */
+int grid_errors_check(void);
 
 int grid_client_open(struct grid_client **client, const char *path);
 /* Ends the session and frees everything. */
@@ -111,6 +122,9 @@ int grid_request_abandon(struct grid_client *c, struct skep_request *r);
 /* Finds a module that is bound, or binds it. NULL with the error set. */
 struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
 				     u64 len);
+/* One whose calls only the node of this name runs; module may be a path. */
+struct skep_handle *grid_module_bind_host(struct grid_client *c,
+					  const char *host, const char *module);
 /* Index of the module's function, or a negative code with the error set. */
 int grid_handle_function(const struct skep_handle *m, const char *name);
 /* The function of a name as OmniRpcCall takes it: index or error. */

@@ -77,18 +77,64 @@ static int open_session(void)
 	return code;
 }
 
+/* OmniRPC takes its own options out of the program's. */
+static int take_options(int *argc, char ***argv)
+{
+	int i, kept = 1;
+
+	if (grid_errors_check())
+		return grid_error_set(OMRPC_ERROR, "SKEP_ERRORS must be "
+						   "return or exit");
+	omrpc_debug_flag = getenv("OMRPC_DEBUG") != NULL;
+	if (!argc || !argv || *argc < 1)
+		return 0;
+	for (i = 1; i < *argc; i++) {
+		if (!strcmp((*argv)[i], "--hostfile"))
+			return grid_error_set(
+				OMRPC_ERROR,
+				"--hostfile is not read: `skep run` brings the "
+				"nodes of its hub, or this computer");
+		if (!strcmp((*argv)[i], "--debug"))
+			omrpc_debug_flag = 1;
+		else
+			(*argv)[kept++] = (*argv)[i];
+	}
+	*argc = kept;
+	(*argv)[kept] = NULL;
+	return 0;
+}
+
 int OmniRpcInit(int *argc, char ***argv)
 {
 	int code;
 
-	(void)argc;
-	(void)argv;
+	code = take_options(argc, argv);
 	pthread_mutex_lock(&opening);
-	code = open_session();
+	if (!code)
+		code = open_session();
 	pthread_mutex_unlock(&opening);
 	if (code)
 		fprintf(stderr, "OmniRpcInit: %s\n", error_text);
-	return code;
+	grid_error_tell();
+	return grid_end_failed(code);
+}
+
+/* A program that never asked how a call ended must not end well. */
+static void end_unseen(struct grid_client *c)
+{
+	struct skep_request *r;
+	int code = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (r = c->request; r && !code; r = r->next) {
+		if (r->ended && !r->quiet)
+			code = r->code;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!code)
+		return;
+	grid_error_tell();
+	grid_end_failed(code);
 }
 
 int OmniRpcFinalize(void)
@@ -101,6 +147,7 @@ int OmniRpcFinalize(void)
 	pthread_mutex_unlock(&opening);
 	if (!c)
 		return OMRPC_ERROR;
+	end_unseen(c);
 	grid_client_close(c);
 	return OMRPC_OK;
 }
@@ -137,7 +184,7 @@ int OmniRpcModuleInitV(const char *module, va_list args)
 
 	if (code)
 		grid_report_unsent(module, "Initialize");
-	return code;
+	return grid_end_failed(code);
 }
 
 int OmniRpcModuleInit(const char *module, ...)
@@ -157,13 +204,8 @@ static OmniRpcHandle open_handle(const char *host, const char *module)
 
 	if (!c)
 		return NULL;
-	if (host && *host) {
-		grid_error_set(OMRPC_ERROR,
-			       "host %s cannot be chosen: the hub places "
-			       "calls, give NULL",
-			       host);
-		return NULL;
-	}
+	if (host)
+		return grid_module_bind_host(c, host, module);
 	return grid_module_bind(c, module, strlen(module));
 }
 
@@ -215,8 +257,10 @@ OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
 {
 	OmniRpcRequest r = call_named(name, args);
 
-	if (!r)
+	if (!r) {
 		grid_report_unsent("", name);
+		grid_end_failed(grid_error_code());
+	}
 	return r;
 }
 
@@ -239,9 +283,12 @@ OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
 					 const char *function, va_list args)
 {
 	OmniRpcRequest r = call_handle(handle, function, args);
+	const struct skep_handle *m = handle;
 
-	if (!r)
-		grid_report_unsent(handle ? handle->name : "", function);
+	if (!r) {
+		grid_report_unsent(handle ? m->name : "", function);
+		grid_end_failed(grid_error_code());
+	}
 	return r;
 }
 
@@ -276,7 +323,7 @@ static int finish_call(OmniRpcRequest r)
 		return grid_error_code();
 	code = grid_request_wait(client, r);
 	grid_request_free(client, r);
-	return code;
+	return grid_end_failed(code);
 }
 
 int OmniRpcCallV(const char *name, va_list args)
@@ -328,19 +375,30 @@ int OmniRpcWait(OmniRpcRequest request)
 {
 	struct grid_client *c = client_of(request);
 
-	return c ? grid_request_wait(c, request) : OMRPC_ERROR;
+	return grid_end_failed(c ? grid_request_wait(c, request) : OMRPC_ERROR);
+}
+
+static int has_ended(struct grid_client *c, const struct skep_request *r)
+{
+	int ended;
+
+	pthread_mutex_lock(&c->lock);
+	ended = r->ended;
+	pthread_mutex_unlock(&c->lock);
+	return ended;
 }
 
 int OmniRpcProbe(OmniRpcRequest request)
 {
 	struct grid_client *c = client_of(request);
+	struct skep_request *r = request;
 	int ended;
 
 	if (!c)
-		return OMRPC_ERROR;
-	pthread_mutex_lock(&c->lock);
-	ended = request->ended;
-	pthread_mutex_unlock(&c->lock);
+		return grid_end_failed(OMRPC_ERROR);
+	ended = has_ended(c, r);
+	if (ended)
+		grid_end_failed(grid_request_wait(c, r));
 	return ended;
 }
 
@@ -363,15 +421,17 @@ int OmniRpcWaitAll(int count, OmniRpcRequest request[])
 static int find_ended(struct grid_client *c, int count,
 		      OmniRpcRequest request[])
 {
+	struct skep_request *r;
 	int i, waiting = NONE;
 
 	skep_assert(pthread_mutex_trylock(&c->lock));
 	(void)c;
 	for (i = 0; i < count; i++) {
-		if (!request[i] || request[i]->told)
+		r = request[i];
+		if (!r || r->told)
 			continue;
-		if (request[i]->ended) {
-			request[i]->told = 1;
+		if (r->ended) {
+			r->told = 1;
 			return i;
 		}
 		waiting = RUNNING;
@@ -393,19 +453,21 @@ int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 	if (i == NONE)
 		return grid_error_set(OMRPC_ERROR, "no request is left to "
 						   "wait for");
+	grid_end_failed(grid_request_wait(c, request[i]));
 	return i;
 }
 
 int OmniRpcCancel(OmniRpcRequest request)
 {
 	struct grid_client *c = client_of(request);
+	struct skep_request *r = request;
 
 	if (!c)
 		return OMRPC_ERROR;
-	if (OmniRpcProbe(request))
+	if (has_ended(c, r))
 		return OMRPC_OK;
-	grid_request_hush(c, request);
-	if (grid_stream_send(&c->stream, SKEP_CANCEL, request->id, "", 0))
+	grid_request_hush(c, r);
+	if (grid_stream_send(&c->stream, SKEP_CANCEL, r->id, "", 0))
 		return grid_client_over(c);
 	return OMRPC_OK;
 }
@@ -426,14 +488,15 @@ int OmniRpcDestroyRequest(OmniRpcRequest request)
 int skep_call_info(OmniRpcRequest request, struct skep_info *info)
 {
 	struct grid_client *c = client_of(request);
+	const struct skep_request *r = request;
 	int ready;
 
 	if (!c)
 		return OMRPC_ERROR;
 	pthread_mutex_lock(&c->lock);
-	ready = request->ended && !request->code;
+	ready = r->ended && !r->code;
 	if (ready)
-		*info = request->info;
+		*info = r->info;
 	pthread_mutex_unlock(&c->lock);
 	return ready ? OMRPC_OK
 		     : grid_error_set(OMRPC_ERROR, "the call has no result");

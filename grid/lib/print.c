@@ -3,11 +3,12 @@
  * What OmniRPC's programs print with. They declare these themselves, or call
  * them undeclared, so no header does. Owns the debug flag.
  */
+#include "client.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
-extern int omrpc_debug_flag;
 void omrpc_prf(const char *format, ...);
 
 int omrpc_debug_flag;

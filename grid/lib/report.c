@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,4 +64,33 @@ void grid_report_unsent(const char *module, const char *function)
 	write_line(line, snprintf(line, LINE_BYTES, "skep: %s%s%s failed: %s",
 				  module, *module ? "." : "", function,
 				  OmniRpcLastErrorText()));
+	grid_error_tell();
+}
+
+static int errors_return(void)
+{
+	const char *mode = getenv("SKEP_ERRORS");
+
+	return mode && !strcmp(mode, "return");
+}
+
+int grid_errors_check(void)
+{
+	const char *mode = getenv("SKEP_ERRORS");
+
+	return !mode || !*mode || !strcmp(mode, "exit") || errors_return()
+		       ? 0
+		       : -EINVAL;
+}
+
+int grid_end_failed(int code)
+{
+	char line[LINE_BYTES];
+
+	if (!code || code == OMRPC_E_CANCELLED || errors_return())
+		return code;
+	if (!grid_error_told())
+		write_line(line, snprintf(line, LINE_BYTES, "skep: %s",
+					  OmniRpcLastErrorText()));
+	exit(1);
 }

@@ -78,3 +78,41 @@ func TestPrograms(t *testing.T) {
 		})
 	}
 }
+
+// A failed call is one line on standard error and ends a program that looks at
+// no code; SKEP_ERRORS=return lets it go on.
+func TestFailures(t *testing.T) {
+	dir := build(t, "../failures")
+	for name, want := range map[string]string{
+		"arguments": "argument a of fails.bad",
+		"async":     "argument a of fails.bad",
+		"module":    "no worker program nothing.rex",
+		"name":      "has a function nowhere",
+		"twice":     "both have a function good: write MODULE.good",
+		"path":      "there is no worker program there/is/none",
+		"user":      "user nobody-like-this cannot be chosen",
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, code := run(t, dir, skep(t), "run", "--", "./master", name)
+			if code != 1 || strings.Contains(out, "result") || strings.Count(out, want) != 1 {
+				t.Errorf("it ended with %d, not 1, and printed:\n%s\nwant one line with %q", code, out, want)
+			}
+			out, code = run(t, dir, skep(t), "run", "--", "env", "SKEP_ERRORS=return", "./master", name)
+			if code != 0 || !strings.Contains(out, "result 0") || !strings.Contains(out, want) {
+				t.Errorf("with SKEP_ERRORS=return it ended with %d and printed:\n%s", code, out)
+			}
+		})
+	}
+	out, code := run(t, dir, skep(t), "run", "--", "./master", "cancel")
+	if code != 0 || !strings.Contains(out, "result") {
+		t.Errorf("a cancelled call ended the program with %d:\n%s", code, out)
+	}
+	out, code = run(t, dir, skep(t), "run", "--", "./master", "--hostfile", "hosts.xml")
+	if code != 1 || !strings.Contains(out, "--hostfile is not read") {
+		t.Errorf("a hosts file was passed over: %d\n%s", code, out)
+	}
+	out, code = run(t, dir, skep(t), "run", "--", "env", "SKEP_ERRORS=perhaps", "./master", "none")
+	if code != 1 || !strings.Contains(out, "SKEP_ERRORS must be return or exit") {
+		t.Errorf("an unknown SKEP_ERRORS was passed over: %d\n%s", code, out)
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -240,34 +239,5 @@ func (r *room) judge(p *program, dir string) string {
 			return fmt.Sprintf("it printed %q", s)
 		}
 	}
-	if p.twin {
-		return r.compareTwin(p, dir, out)
-	}
 	return ""
-}
-
-// compareTwin compares the lines of `need` with those of the same source,
-// compiled to compute all by itself.
-func (r *room) compareTwin(p *program, dir, out string) string {
-	twin := filepath.Join(dir, "twin")
-	args := append([]string{"-w", "-o", twin, filepath.Join(r.tree, p.source)}, r.paths(p.more)...)
-	if said, err := r.command(buildTime, dir, "gcc", append(args, "-lm")...); err != nil {
-		return "its sequential twin: " + r.firstError(said, err)
-	}
-	want, _ := r.command(runTime, dir, twin, p.args...) // some end without an exit status
-	if a, b := lines(out, p.need), lines(want, p.need); len(a) == 0 || !slices.Equal(a, b) {
-		return fmt.Sprintf("it printed %q, its sequential twin %q", a, b)
-	}
-	return ""
-}
-
-func lines(text string, having []string) (list []string) {
-	for _, l := range strings.Split(text, "\n") {
-		for _, h := range having {
-			if strings.Contains(l, h) {
-				list = append(list, strings.TrimSpace(l))
-			}
-		}
-	}
-	return list
 }
