@@ -26,7 +26,7 @@
 #include <skep/types.h>
 
 #define O2G_DEVICE_NAME "o2g" /* of the device and of the TCP ULP */
-#define O2G_DEVICE_REVISION 2
+#define O2G_DEVICE_REVISION 3 /* 3: regions */
 
 struct o2g_device_open {
 	u32 revision; /* O2G_DEVICE_REVISION, else -EPROTO */
@@ -61,6 +61,18 @@ struct o2g_device_identify {
 };
 SKEP_ASSERT_SIZE(struct o2g_device_identify, 8);
 
+/* Memory of the program that peers may access; see <o2g/lib/o2g.h>. After its
+ * removal nothing reads or writes it for them any more. */
+struct o2g_device_region {
+	u64 key; /* -EEXIST; to remove: -ENOENT */
+	u64 address, length;
+	u64 first; /* how peers name its first byte */
+	u64 cookie;
+	u32 rights; /* of struct o2g_region_options, else -EINVAL */
+	u32 zero;
+};
+SKEP_ASSERT_SIZE(struct o2g_device_region, 48);
+
 /* What `skep o2g status` and the tests look at. Grows at its end only; the
  * program tells how much of it it knows. */
 struct o2g_device_counts {
@@ -93,5 +105,8 @@ struct o2g_device_counts {
 #define O2G_IOC_FINISH _IOW('2', 9, u32) /* most milliseconds; -ETIMEDOUT */
 #define O2G_IOC_COUNTS _IOWR('2', 10, struct o2g_device_counts)
 #define O2G_IOC_CLOSE _IO('2', 11)
+#define O2G_IOC_REGION_ADD _IOW('2', 12, struct o2g_device_region)
+/* -EINTR, if the caller is killed: then it may still be accessed. */
+#define O2G_IOC_REGION_REMOVE _IOW('2', 13, u64) /* its key */
 
 #endif

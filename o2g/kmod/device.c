@@ -113,6 +113,34 @@ static int call_identify(struct o2g_engine *engine, void __user *arg)
 	return rc;
 }
 
+static int call_region_add(struct o2g_engine *engine, void __user *arg)
+{
+	const u32 rights =
+		O2G_REGION_READ | O2G_REGION_WRITE | O2G_REGION_EVENTS;
+	struct o2g_device_region r;
+
+	if (copy_from_user(&r, arg, sizeof(r)))
+		return -EFAULT;
+	if (r.zero || (r.rights & ~rights))
+		return -EINVAL;
+	return o2g_engine_region_add(
+		engine, &(struct o2g_region_options){.key = r.key,
+						     .address = r.address,
+						     .length = r.length,
+						     .first = r.first,
+						     .cookie = r.cookie,
+						     .rights = r.rights});
+}
+
+static int call_region_remove(struct o2g_engine *engine, void __user *arg)
+{
+	u64 key;
+
+	if (copy_from_user(&key, arg, sizeof(key)))
+		return -EFAULT;
+	return o2g_engine_region_remove(engine, key);
+}
+
 static int call_sleep(struct o2g_engine *engine, void __user *arg)
 {
 	u64 us;
@@ -162,6 +190,10 @@ static int dispatch_ioctl(struct o2g_engine *engine, unsigned int call,
 		return call_attach(engine, arg);
 	case O2G_IOC_IDENTIFY:
 		return call_identify(engine, arg);
+	case O2G_IOC_REGION_ADD:
+		return call_region_add(engine, arg);
+	case O2G_IOC_REGION_REMOVE:
+		return call_region_remove(engine, arg);
 	case O2G_IOC_KICK:
 		return o2g_engine_kick(engine);
 	case O2G_IOC_SLEEP:

@@ -12,6 +12,7 @@
  * Context: o2g_engine_lock() and unlock() any, softirqs too; all else is
  * process context, calls of the program or workers of the engine.
  */
+#include <linux/completion.h>
 #include <linux/pid.h>
 #include <linux/poll.h>
 #include <linux/string.h>
@@ -128,7 +129,7 @@ static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 	const int filled = o2g_memory_fill(engine);
 	struct o2g_copy *jobs;
 	bool wake = false, more;
-	int rc;
+	int rc, reads;
 
 	o2g_area_shrink(engine);
 	o2g_engine_lock(engine);
@@ -140,6 +141,7 @@ static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 	engine->poor = filled < 0;
 	rc = consume_batch(engine);
 	more = settle_engine(engine, mine, &wake);
+	reads = srcu_read_lock(&engine->access);
 	jobs = take_jobs(engine);
 	if (engine->poor)
 		mod_delayed_work(engine->workers, &engine->turn_work,
@@ -148,6 +150,7 @@ static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 	if (mine)
 		o2g_tx_write(mine);
 	do_jobs(engine, jobs, mine);
+	srcu_read_unlock(&engine->access, reads);
 	return rc < 0 ? rc : more;
 }
 
@@ -228,6 +231,97 @@ int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error)
 	o2g_core_lost(engine->core, peer, error);
 	o2g_engine_unlock(engine, NULL);
 	return 0;
+}
+
+/* ---- regions ---- */
+
+int o2g_engine_region_add(struct o2g_engine *engine,
+			  const struct o2g_region_options *options)
+{
+	u32 tries = 0;
+	int rc;
+
+	do {
+		rc = lock_if_open(engine);
+		if (rc)
+			return rc;
+		rc = o2g_region_add(engine->core, options);
+		o2g_engine_unlock(engine, NULL);
+	} while (rc == -ENOMEM && o2g_memory_again(engine, &tries));
+	return rc;
+}
+
+/* A wait for all who may touch the program's memory now; freed by the last of
+ * the grace period's end and who waited for it. */
+struct quiet {
+	struct rcu_head rcu;
+	struct kref ref;
+	struct completion done;
+};
+
+static void free_quiet(struct kref *ref)
+{
+	kfree(container_of(ref, struct quiet, ref));
+}
+
+static void access_over(struct rcu_head *rcu)
+{
+	struct quiet *quiet = container_of(rcu, struct quiet, rcu);
+
+	complete(&quiet->done);
+	kref_put(&quiet->ref, free_quiet);
+}
+
+/* One of them may hang in a page fault for as long as its server likes, so the
+ * caller can be killed. */
+static int wait_for_access(struct o2g_engine *engine, struct quiet *quiet)
+{
+	int rc;
+
+	might_sleep();
+	kref_init(&quiet->ref);
+	kref_get(&quiet->ref);
+	init_completion(&quiet->done);
+	call_srcu(&engine->access, &quiet->rcu, access_over);
+	rc = wait_for_completion_killable(&quiet->done);
+	kref_put(&quiet->ref, free_quiet);
+	return rc ? -EINTR : 0;
+}
+
+/* Copies to oneself that were put off still name the memory: they are done
+ * here, or whoever has taken them is waited for. */
+static int quiesce_access(struct o2g_engine *engine, struct quiet *quiet)
+{
+	struct o2g_copy *jobs = NULL;
+
+	if (down_read_killable(&engine->use)) {
+		kfree(quiet);
+		return -EINTR;
+	}
+	o2g_engine_lock(engine);
+	if (!engine->closed)
+		jobs = take_jobs(engine);
+	o2g_engine_unlock(engine, NULL);
+	do_jobs(engine, jobs, true);
+	up_read(&engine->use);
+	return wait_for_access(engine, quiet);
+}
+
+int o2g_engine_region_remove(struct o2g_engine *engine, u64 key)
+{
+	struct quiet *quiet = kmalloc(sizeof(*quiet), GFP_KERNEL_ACCOUNT);
+	int rc = -ENOMEM;
+
+	if (quiet)
+		rc = lock_if_open(engine);
+	if (!rc) {
+		rc = o2g_region_remove(engine->core, key);
+		o2g_engine_unlock(engine, NULL);
+	}
+	if (!rc)
+		return quiesce_access(engine, quiet);
+	kfree(quiet);
+	return rc;
 }
 
 static void set_doorbell(struct o2g_engine *engine, bool rung)
@@ -396,6 +490,10 @@ static void free_engine(struct kref *ref)
 
 	if (engine->workers)
 		destroy_workqueue(engine->workers);
+	if (engine->access_made) {
+		srcu_barrier(&engine->access);
+		cleanup_srcu_struct(&engine->access);
+	}
 	o2g_area_free(engine);
 	o2g_memory_close(engine);
 	put_pid(engine->owner);
@@ -445,7 +543,8 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 				    .unexpected = o->unexpected,
 				    .write_off = o->write_off,
 				    .slab_message = o->slab_message,
-				    .batch = SUBMISSIONS_MAX};
+				    .batch = SUBMISSIONS_MAX,
+				    .access = 1};
 	int rc;
 
 	get_random_bytes(limits.hash_key, sizeof(limits.hash_key));
@@ -493,6 +592,10 @@ struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 	init_engine(engine);
 	engine->link_most = o->peers;
 	rc = o2g_memory_open(engine);
+	if (!rc) {
+		rc = init_srcu_struct(&engine->access);
+		engine->access_made = !rc;
+	}
 	if (!rc)
 		rc = o2g_area_make(engine, o);
 	if (!rc)

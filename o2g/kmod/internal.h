@@ -38,6 +38,7 @@
 #include <linux/path.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
+#include <linux/srcu.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -139,6 +140,10 @@ struct o2g_engine {
 	struct rw_semaphore use; /* held for sleeping work on the core */
 	spinlock_t lock;
 	struct o2g_core *core;
+	/* Read by who may touch the program's memory, from before the core
+	 * names an address until it was told of the bytes. */
+	struct srcu_struct access;
+	bool access_made;
 	struct o2g_pages pages;
 	struct o2g_memory memory;
 	struct mm_struct *mm; /* mmgrab()ed; the program's */
@@ -177,6 +182,10 @@ void o2g_engine_unlock(struct o2g_engine *engine, struct list_head *mine);
 int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self);
 int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error);
 int o2g_engine_kick(struct o2g_engine *engine);
+int o2g_engine_region_add(struct o2g_engine *engine,
+			  const struct o2g_region_options *options);
+/* Returns when nothing touches the region any more; -EINTR: killed. */
+int o2g_engine_region_remove(struct o2g_engine *engine, u64 key);
 int o2g_engine_sleep(struct o2g_engine *engine, u64 us);
 void o2g_engine_wake(struct o2g_engine *engine);
 void o2g_engine_calm(struct o2g_engine *engine);

@@ -321,7 +321,10 @@ void o2g_rx_work(struct work_struct *work)
 	enum stop stop;
 
 	do {
+		const int reads = srcu_read_lock(&link->engine->access);
+
 		stop = read_turn(&reader);
+		srcu_read_unlock(&link->engine->access, reads);
 		cond_resched();
 	} while (stop == WORKER);
 	if (stop != MEMORY)

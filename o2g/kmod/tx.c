@@ -241,6 +241,7 @@ static bool writer_ended(const struct writer *writer)
 static void write_link(struct o2g_link *link, bool own)
 {
 	struct writer writer = {.link = link, .own = own};
+	const int reads = srcu_read_lock(&link->engine->access);
 	bool shut;
 
 	o2g_engine_lock(link->engine);
@@ -254,6 +255,7 @@ static void write_link(struct o2g_link *link, bool own)
 	o2g_engine_unlock(link->engine, NULL);
 	if (writer.program > 0)
 		o2g_program_leave(link->engine);
+	srcu_read_unlock(&link->engine->access, reads);
 	if (shut)
 		link->ops->shutdown(link->socket, SHUT_WR);
 	spin_lock_bh(&link->engine->lock);

@@ -142,6 +142,24 @@ static int kernel_identify(struct o2g_engine *e, u32 link, u32 peer)
 	return device_call(e, O2G_IOC_IDENTIFY, &i);
 }
 
+static int kernel_region_add(struct o2g_engine *e,
+			     const struct o2g_region_options *options)
+{
+	struct o2g_device_region r = {.key = options->key,
+				      .address = options->address,
+				      .length = options->length,
+				      .first = options->first,
+				      .cookie = options->cookie,
+				      .rights = options->rights};
+
+	return device_call(e, O2G_IOC_REGION_ADD, &r);
+}
+
+static int kernel_region_remove(struct o2g_engine *e, u64 key)
+{
+	return device_call(e, O2G_IOC_REGION_REMOVE, &key);
+}
+
 static int kernel_kick(struct o2g_engine *e)
 {
 	return device_call(e, O2G_IOC_KICK, 0);
@@ -244,6 +262,8 @@ const struct o2g_engine_ops o2g_kernel_engine = {
 	.lost = kernel_lost,
 	.attach = kernel_attach,
 	.identify = kernel_identify,
+	.region_add = kernel_region_add,
+	.region_remove = kernel_region_remove,
 	.kick = kernel_kick,
 	.drive = kernel_drive,
 	.sleep = kernel_sleep,

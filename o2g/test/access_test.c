@@ -6,6 +6,8 @@
 #include <tests/tap.h>
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define SIZE (12u << 20) /* beyond credit, which it does not need */
@@ -205,6 +207,99 @@ static void ends(void)
 	TAP(o2g_close(a, 5000) == 0);
 }
 
+/* Memory belongs to the program alone once it is unregistered, also while
+ * peers write to it. */
+static void reclaimed(void)
+{
+	struct o2g_memory all = memory(KEY, O2G_MAY_WRITE);
+	struct o2g_remote where = at(0);
+	int touched = 0, ended = 0;
+
+	setup(O2G_MAY_WRITE);
+	memset(mine, 0x11, SIZE);
+	for (int i = 0; i < 20; i++) {
+		for (int n = 0; n < 4; n++)
+			TAP(o2g_write(a, &where, mine, SIZE / 4, 0, 0, 0) == 0);
+		for (int n = 0; n < i % 4; n++)
+			ended += bed_event(a).what == O2G_PUT;
+		TAP(o2g_unregister_memory(b, KEY) == 0);
+		memset(window, 0x77, SIZE / 4);
+		for (int n = i % 4; n < 4; n++)
+			ended += bed_event(a).what == O2G_PUT;
+		for (unsigned n = 0; n < SIZE / 4; n++)
+			touched += window[n] != 0x77;
+		TAP(o2g_register_memory(b, &all) == 0);
+	}
+	tap_ok(ended == 20 * 4, "every write ends: %d", ended);
+	tap_ok(touched == 0, "and none reaches memory that is not registered");
+	teardown();
+}
+
+/* A process that owns the window and does nothing, in memory that its parent
+ * looks at too. */
+static pid_t start_owner(uint8_t *shared, uint8_t name[O2G_NAME_SIZE])
+{
+	int pipes[2];
+	pid_t pid;
+
+	fflush(stdout);
+	if (pipe(pipes))
+		bed_die("pipe");
+	pid = fork();
+	if (pid == 0) {
+		struct o2g_memory all =
+			memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
+
+		all.start = shared;
+		b = bed_open();
+		if (o2g_register_memory(b, &all) || o2g_name(b, name) ||
+		    write(pipes[1], name, O2G_NAME_SIZE) != O2G_NAME_SIZE)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	if (read(pipes[0], name, O2G_NAME_SIZE) != O2G_NAME_SIZE)
+		bed_die("the owner of the window");
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+/* With the kernel engine the target need not even run. */
+static void stopped(void)
+{
+	uint8_t name[O2G_NAME_SIZE], *old = window;
+	int status;
+	pid_t pid;
+
+	window = mmap(0, SIZE, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid = start_owner(window, name);
+	a = bed_open();
+	if (strcmp(o2g_engine_name(a), "kernel") || o2g_peer(a, name, &to_b))
+		tap_ok(!strcmp(o2g_engine_name(a), "user"), "no kernel engine");
+	else {
+		tap_ok(round_trip(1, 0), "a window is written and read");
+		kill(pid, SIGSTOP);
+		waitpid(pid, &status, WUNTRACED);
+		tap_ok(round_trip(1, 7) && round_trip(100000, 1) &&
+			       round_trip(SIZE, 0),
+		       "also while its owner is stopped");
+		for (int i = 0; i < 8; i++)
+			TAP(o2g_write(a, &(struct o2g_remote){to_b, KEY, 0},
+				      mine, SIZE, 0, 0, 0) == 0);
+		kill(pid, SIGKILL);
+		for (int i = status = 0; i < 8; i++)
+			status += bed_event(a).status <= 0;
+		tap_ok(status == 8, "a killed owner ends all accesses");
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	(void)o2g_close(a, 5000);
+	munmap(window, SIZE);
+	window = old;
+}
+
 static void child(void)
 {
 	struct o2g_memory more = memory(KEY + 1, O2G_MAY_READ);
@@ -237,6 +332,8 @@ int main(void)
 	told();
 	ends();
 	child();
+	reclaimed();
+	stopped();
 	free(window);
 	free(mine);
 	return tap_done();
