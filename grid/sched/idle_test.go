@@ -126,3 +126,20 @@ func idleSteps(t *testing.T, memory uint64) {
 		t.Errorf("%d copies took %d steps for %d nodes", copies, s.steps, 2*half)
 	}
 }
+
+// TestDurationIsLearned: a function's usual time follows the newest calls by a
+// quarter; a call that does not say its time took what passed since its start.
+func TestDurationIsLearned(t *testing.T) {
+	s := New(Config{})
+	s.now = epoch.Add(8 * time.Second)
+	w, c := work{}, &call{session: &session{times: map[work]time.Duration{}}}
+	n, l := &node{shown: map[work]bool{}}, &lease{call: c, started: epoch}
+	for _, step := range []struct{ says, want time.Duration }{
+		{0, 8 * time.Second}, {4 * time.Second, 7 * time.Second}, {0, 7250 * time.Millisecond}, {3250 * time.Millisecond, 6250 * time.Millisecond},
+	} {
+		s.learnDuration(n, l, step.says)
+		if got := c.session.times[w]; got != step.want || !n.shown[w] {
+			t.Errorf("after a call of %v a call usually takes %v, want %v", step.says, got, step.want)
+		}
+	}
+}
