@@ -162,3 +162,32 @@ func TestProvider(t *testing.T) {
 		}
 	}
 }
+
+// TestStepName: only with all that Slurm's srun sets is a process one of its ranks.
+func TestStepName(t *testing.T) {
+	all := map[string]string{"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+	set := func(change, value string) {
+		for name, v := range all {
+			t.Setenv(name, v)
+		}
+		if change != "" {
+			t.Setenv(change, value)
+		}
+	}
+	set("", "")
+	if got := StepName(); got != "7.2" {
+		t.Errorf("a rank of step 2 of job 7 is of %q", got)
+	}
+	for name := range all {
+		set(name, "")
+		if got := StepName(); got != "" {
+			t.Errorf("without %s it is of %q", name, got)
+		}
+	}
+	for _, step := range []string{"4294967290", "4294967294"} {
+		set("SLURM_STEP_ID", step)
+		if got := StepName(); got != "" {
+			t.Errorf("step %s, which has no ranks, is %q", step, got)
+		}
+	}
+}
