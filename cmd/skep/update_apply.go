@@ -87,6 +87,9 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	if err != nil {
 		return err
 	}
+	if err := checkTasks(&a.Policy, "/proc"); err != nil {
+		return f.Usagef("%v", err)
+	}
 	return withDevice(func(d *update.Device) error {
 		name, fresh := words[0], false
 		if isPackage(name) {

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -152,6 +154,31 @@ func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	return p, nil
 }
 
+// checkTasks refuses a policy for a process or thread that is not there: its
+// number would stand for whatever has it next. proc is where /proc is.
+func checkTasks(p *uapi.DynamosPolicy, proc string) error {
+	for i := range p.Rules {
+		r := &p.Rule[i]
+		if r.Terms&uapi.DynamosPID != 0 {
+			if _, err := os.Stat(filepath.Join(proc, strconv.Itoa(int(r.PID)))); err != nil {
+				return fmt.Errorf("there is no thread %d: 'ps -eL' lists them", r.PID)
+			}
+		}
+		if r.Terms&uapi.DynamosTGID == 0 {
+			continue
+		}
+		status, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(int(r.TGID)), "status"))
+		if err != nil {
+			return fmt.Errorf("there is no process %d: 'ps -e' lists them", r.TGID)
+		}
+		_, rest, _ := strings.Cut(string(status), "\nTgid:")
+		if line, _, _ := strings.Cut(rest, "\n"); strings.TrimSpace(line) != strconv.Itoa(int(r.TGID)) {
+			return fmt.Errorf("%d is a thread of process %s: give --tgid with that number, or --pid %d", r.TGID, strings.TrimSpace(line), r.TGID)
+		}
+	}
+	return nil
+}
+
 type updatePolicy struct{ whom }
 
 func (u *updatePolicy) options(f *cli.Flags) {
@@ -167,6 +194,9 @@ func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) erro
 	p, err := u.encode(f)
 	if err != nil {
 		return err
+	}
+	if err := checkTasks(&p, "/proc"); err != nil {
+		return f.Usagef("%v", err)
 	}
 	return withDevice(func(d *update.Device) error {
 		if err := d.SetPolicy(name, p); err != nil {

@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -133,5 +134,41 @@ func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// A policy for a number that nothing has would hold for whatever gets it next.
+func TestPolicyNamesWhatIsThere(t *testing.T) {
+	proc := t.TempDir()
+	for number, tgid := range map[string]string{"5": "5", "6": "5"} {
+		if err := os.Mkdir(filepath.Join(proc, number), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "Name:\ta\nUmask:\t0022\nTgid:\t" + tgid + "\nNgid:\t0\n"
+		if err := os.WriteFile(filepath.Join(proc, number, "status"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := func(terms uint32, pid, tgid int32) uapi.DynamosRule {
+		return uapi.DynamosRule{Terms: terms, PID: pid, TGID: tgid}
+	}
+	for _, c := range []struct {
+		rule uapi.DynamosRule
+		want string
+	}{
+		{rule(uapi.DynamosTGID, 0, 5), ""},
+		{rule(uapi.DynamosPID, 6, 0), ""},
+		{rule(uapi.DynamosUID, 9, 9), ""},
+		{rule(uapi.DynamosTGID, 0, 9), "there is no process 9"},
+		{rule(uapi.DynamosPID, 9, 0), "there is no thread 9"},
+		{rule(uapi.DynamosTGID, 0, 6), "6 is a thread of process 5"},
+		{rule(uapi.DynamosPID|uapi.DynamosTGID, 6, 9), "there is no process 9"},
+	} {
+		p := uapi.DynamosPolicy{Rules: 2}
+		p.Rule[1] = c.rule // behind one for all
+		p.Rule[2] = rule(uapi.DynamosPID, 9, 0)
+		if err := checkTasks(&p, proc); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v, want %q", c.rule, err, c.want)
+		}
 	}
 }

@@ -41,6 +41,8 @@ func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	switch text := uapi.Text(why); {
 	case e == 0:
 		return nil
+	case e == unix.EALREADY && number == uapi.DynamosIocApply:
+		return refusef("%s: 'skep update policy' changes which tasks use it, 'skep update revert' reverts it", text)
 	case text != "":
 		return &RefusedError{text}
 	case e == unix.EPROTO, e == unix.ENOTTY:

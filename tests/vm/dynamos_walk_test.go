@@ -231,6 +231,8 @@ func (w *walker) fixes() {
 	w.skep("policy arp --all", "for all")
 	w.takes("all processes take the fix", "arp", "ffff")
 	w.skep("commit arp", "committed")
+	w.refused("an update is applied once", "apply arp --all", 4, "arp is committed: 'skep update policy' changes")
+	w.refused("no process has the number of a policy", "policy arp --tgid 4194304", 2, "there is no process 4194304")
 	w.refused("an update in force is not unloaded", "remove arp", 4, "is in use")
 	w.skep("status arp", "class any, committed")
 
