@@ -34,16 +34,16 @@ void abi_fds_exit(struct abi_proc *p);
 
 /*
  * A regular file for a mapping: by number once, then by description, which
- * outlives the number. abi_fd_hold gives an index (>= 0) or -EBADF, -ENODEV,
+ * outlives the number. abi_fd_pin gives an index (>= 0) or -EBADF, -ENODEV,
  * -EACCES when the file is not open for what `prot` and `shared` need.
  */
-s64 abi_fd_hold(struct abi_proc *p, u32 fd, u32 prot, u32 shared);
+s64 abi_fd_pin(struct abi_proc *p, u32 fd, u32 prot, u32 shared);
 void abi_fd_release(struct abi_proc *p, u32 desc);
-s64 abi_fd_held_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
-		      u64 offset);
-s64 abi_fd_held_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
-		       u64 offset);
-const char *abi_fd_held_path(struct abi_proc *p, u32 desc);
+s64 abi_fd_pinned_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
+			u64 offset);
+s64 abi_fd_pinned_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
+			 u64 offset);
+const char *abi_fd_pinned_path(struct abi_proc *p, u32 desc);
 
 /* By number. All of `len` unless the file ends; buffers are not checked. */
 s64 abi_fd_pread(struct abi_proc *p, u32 fd, void *buf, u64 len, u64 offset);

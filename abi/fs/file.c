@@ -55,7 +55,7 @@ s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 
 /* Mappings --------------------------------------------------------------- */
 
-s64 abi_fd_hold(struct abi_proc *p, u32 fd, u32 prot, u32 shared)
+s64 abi_fd_pin(struct abi_proc *p, u32 fd, u32 prot, u32 shared)
 {
 	struct abi_desc *d = abi_desc_get(p, fd);
 	u32 access;
@@ -102,19 +102,19 @@ static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
 	return (s64)done;
 }
 
-s64 abi_fd_held_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
-		      u64 offset)
+s64 abi_fd_pinned_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
+			u64 offset)
 {
 	return transfer_whole(p, &p->fds.desc[desc], buf, len, offset, 0);
 }
 
-s64 abi_fd_held_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
-		       u64 offset)
+s64 abi_fd_pinned_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
+			 u64 offset)
 {
 	return transfer_whole(p, &p->fds.desc[desc], (u8 *)buf, len, offset, 1);
 }
 
-const char *abi_fd_held_path(struct abi_proc *p, u32 desc)
+const char *abi_fd_pinned_path(struct abi_proc *p, u32 desc)
 {
 	return p->fds.desc[desc].path;
 }

@@ -86,8 +86,8 @@ static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 	s64 rc;
 
 	while (done < len) {
-		rc = abi_fd_held_pread(p, file, abi_user_ptr(addr + done),
-				       len - done, offset + done);
+		rc = abi_fd_pinned_pread(p, file, abi_user_ptr(addr + done),
+					 len - done, offset + done);
 		if (rc < 0)
 			return rc;
 		if (!rc)
@@ -222,8 +222,8 @@ static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 		p->host->mem_protect(a->start, a->end - a->start,
 				     ABI_PROT_READ);
 	for (; start < end && rc >= 0; start += (u64)rc, offset += (u64)rc) {
-		rc = abi_fd_held_pwrite(p, file, abi_user_ptr(start),
-					end - start, offset);
+		rc = abi_fd_pinned_pwrite(p, file, abi_user_ptr(start),
+					  end - start, offset);
 		if (!rc)
 			rc = -LINUX_EIO;
 	}

@@ -13,8 +13,8 @@ static const char *area_name(struct abi_proc *p, const struct abi_area *a)
 	const char *name = 0;
 
 	if (a->backing)
-		name = abi_fd_held_path(p,
-					p->space.backing[a->backing].file - 1);
+		name = abi_fd_pinned_path(p, p->space.backing[a->backing].file -
+						     1);
 	else if (a->bits & ABI_AREA_IMAGE)
 		name = p->exe;
 	else if (a->bits & ABI_AREA_BRK)

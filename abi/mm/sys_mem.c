@@ -59,7 +59,7 @@ static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
 	if (__builtin_add_overflow(offset, ABI_PAGE_UP(m->len), &end) ||
 	    end >> 63)
 		return -LINUX_EOVERFLOW;
-	file = abi_fd_hold(c->p, (u32)c->a[4], m->prot, shared);
+	file = abi_fd_pin(c->p, (u32)c->a[4], m->prot, shared);
 	if (file < 0)
 		return file;
 	m->file = (u32)file;

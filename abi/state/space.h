@@ -31,7 +31,7 @@ struct abi_area {
 
 /* A mapped file, referenced until the last of its areas is gone. */
 struct abi_backing {
-	u32 file;  /* number from abi_fd_hold */
+	u32 file;  /* number from abi_fd_pin */
 	u32 areas; /* how many refer to it; 0: free */
 };
 

@@ -28,7 +28,7 @@ static s64 ready(s64 ep, s32 ms)
 }
 
 /* The bits reported for `fd` by the last wait, which returned `n`. */
-static u32 told(s64 n, s64 fd)
+static u32 events_of(s64 n, s64 fd)
 {
 	struct abi_epoll_event *e = GUEST(0x2100);
 
@@ -166,15 +166,15 @@ static void levels(void)
 		       ctl(ep, 9, r, 0) == -LINUX_EINVAL,
 	       "epoll_ctl checks its arguments");
 	n = ready(ep, 0);
-	tap_ok(n == 1 && told(n, w) == OUT, "only output is ready");
+	tap_ok(n == 1 && events_of(n, w) == OUT, "only output is ready");
 	CALL(write, w, page, 1);
 	n = ready(ep, 0);
-	tap_ok(n == 2 && told(n, r) == IN && (n = ready(ep, 0)) == 2,
+	tap_ok(n == 2 && events_of(n, r) == IN && (n = ready(ep, 0)) == 2,
 	       "a level-triggered event is reported again");
 	if (write(host[0], "x", 1) != 1)
 		abort();
 	n = ready(ep, 0);
-	tap_ok(n == 3 && told(n, host[1]) == IN,
+	tap_ok(n == 3 && events_of(n, host[1]) == IN,
 	       "a host handle is reported as well");
 	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = ready(ep, 0)) == 1 &&
 		       DEL(ep, r) == -LINUX_ENOENT,
@@ -196,7 +196,7 @@ static void edges(void)
 	ADD(ep, r, IN | ET);
 	CALL(write, w, page, 2);
 	n = ready(ep, 0);
-	tap_ok(n == 1 && told(n, r) == IN && ready(ep, 0) == 0,
+	tap_ok(n == 1 && events_of(n, r) == IN && ready(ep, 0) == 0,
 	       "an edge is reported once");
 	CALL(read, r, page, 1);
 	tap_ok(ready(ep, 0) == 0, "a partial read is no new edge");
@@ -205,7 +205,8 @@ static void edges(void)
 	       "new bytes are an edge even if old bytes are unread");
 	CALL(close, w);
 	n = ready(ep, 0);
-	tap_ok(n == 1 && told(n, r) == (IN | ABI_POLLHUP) && ready(ep, 0) == 0,
+	tap_ok(n == 1 && events_of(n, r) == (IN | ABI_POLLHUP) &&
+		       ready(ep, 0) == 0,
 	       "the end of the stream is an edge");
 	all_closed("edges");
 }
@@ -220,12 +221,12 @@ static void host_edges(void)
 	host_pair(host);
 	ADD(ep, host[1], IN | OUT | ABI_POLLRDHUP | ET);
 	n = ready(ep, 0);
-	tap_ok(n == 1 && told(n, host[1]) == OUT && ready(ep, 0) == 0,
+	tap_ok(n == 1 && events_of(n, host[1]) == OUT && ready(ep, 0) == 0,
 	       "host: output is one edge");
 	if (write(host[0], "abcd", 4) != 4)
 		abort();
 	n = ready(ep, 0);
-	tap_ok(n == 1 && told(n, host[1]) & IN && ready(ep, 0) == 0,
+	tap_ok(n == 1 && events_of(n, host[1]) & IN && ready(ep, 0) == 0,
 	       "host: input is one edge");
 	tap_ok(CALL(read, host[1], page, 9) == 4 &&
 		       CALL(read, host[1], page, 9) == -LINUX_EAGAIN &&
@@ -246,11 +247,11 @@ static void host_edges(void)
 	while (read(host[0], sink, sizeof(sink)) > 0)
 		;
 	n = ready(ep, 100);
-	tap_ok(n == 1 && told(n, host[1]) & OUT,
+	tap_ok(n == 1 && events_of(n, host[1]) & OUT,
 	       "host: new space for output is an edge");
 	close(host[0]);
 	n = ready(ep, 100);
-	tap_ok(n == 1 && told(n, host[1]) & ABI_POLLRDHUP,
+	tap_ok(n == 1 && events_of(n, host[1]) & ABI_POLLRDHUP,
 	       "host: the end of the stream is an edge");
 	all_closed("edges of host handles");
 }
@@ -264,7 +265,7 @@ static void hang_up(void)
 	host_pair(fd);
 	ADD(ep, fd[1], IN | OUT | RDHUP | ET);
 	close(fd[0]);
-	tap_ok(ready(ep, 1000) == 1 && told(1, fd[1]) & HUP &&
+	tap_ok(ready(ep, 1000) == 1 && events_of(1, fd[1]) & HUP &&
 		       ready(ep, 0) == 0 && ready(ep, 20) == 0,
 	       "host: a hang-up is reported once and does not keep waits "
 	       "awake");
@@ -307,12 +308,13 @@ static void nested(void)
 	ADD(b, host[1], IN);
 	tap_ok(ready(a, 0) == 0, "an epoll without events is not ready");
 	CALL(write, w, page, 1);
-	tap_ok(told(ready(a, 0), b) == IN, "an epoll with an event is ready");
+	tap_ok(events_of(ready(a, 0), b) == IN,
+	       "an epoll with an event is ready");
 	CALL(read, r, page, 1);
 	if (write(host[0], "x", 1) != 1)
 		abort();
 	f[0] = (struct abi_pollfd){(s32)b, IN, 0};
-	tap_ok(told(ready(a, 0), b) == IN &&
+	tap_ok(events_of(ready(a, 0), b) == IN &&
 		       CALL(poll, page + 0x2800, 1, 0) == 1,
 	       "an epoll is ready through a host handle, and for poll");
 	for (last = CALL(epoll_create1, 0), i = 0; i < 8; i++, last = ep) {
@@ -344,13 +346,13 @@ static void waking(void)
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
 	CALL(write, ev, page, 8);
-	tap_ok(io_join(&task) == 1 && told(1, ev) == IN,
+	tap_ok(io_join(&task) == 1 && events_of(1, ev) == IN,
 	       "an eventfd wakes a thread that waits for host handles");
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
 	if (write(host[0], "x", 1) != 1)
 		abort();
-	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN,
+	tap_ok(io_join(&task) == 1 && events_of(1, host[1]) == IN,
 	       "an event of the host wakes a thread that waits for host "
 	       "handles");
 	io_start(&task);
@@ -359,7 +361,7 @@ static void waking(void)
 	CALL(read, host[1], page + 8, 9);
 	if (write(host[0], "y", 1) != 1)
 		abort();
-	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN,
+	tap_ok(io_join(&task) == 1 && events_of(1, host[1]) == IN,
 	       "a handle that is drained during a wait is watched again");
 	CALL(read, host[1], page + 8, 9);
 	CALL(read, ev, page + 8, 8);

@@ -470,16 +470,16 @@ static void mapping(void)
 {
 	s64 fd = open_new("m", ABI_O_RDWR), held;
 
-	held = abi_fd_hold(p, (u32)fd, ABI_PROT_READ | ABI_PROT_WRITE, 1);
+	held = abi_fd_pin(p, (u32)fd, ABI_PROT_READ | ABI_PROT_WRITE, 1);
 	CALL(close, fd);
 	tap_ok(held >= 0 &&
-		       abi_fd_held_pwrite(p, (u32)held, "xyz", 3, 0) == 3 &&
-		       abi_fd_held_pread(p, (u32)held, GUEST(0), 9, 0) == 3,
+		       abi_fd_pinned_pwrite(p, (u32)held, "xyz", 3, 0) == 3 &&
+		       abi_fd_pinned_pread(p, (u32)held, GUEST(0), 9, 0) == 3,
 	       "a referenced file outlives its descriptor");
 	abi_fd_release(p, (u32)held);
 	fd = CALL(open, in_dir(0, "m"), 0, 0);
-	tap_ok(abi_fd_hold(p, (u32)fd, ABI_PROT_WRITE, 1) == -LINUX_EACCES &&
-		       abi_fd_hold(p, 99, 1, 0) == -LINUX_EBADF,
+	tap_ok(abi_fd_pin(p, (u32)fd, ABI_PROT_WRITE, 1) == -LINUX_EACCES &&
+		       abi_fd_pin(p, 99, 1, 0) == -LINUX_EBADF,
 	       "a reference requires the right access");
 	CALL(close, fd);
 	tap_ok(!p->fds.desc[held].refs &&

@@ -237,7 +237,7 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 {
 	grid_request_abandon(c, r);
-	if (err != -EPIPE && !grid_error_told())
+	if (err != -EPIPE && !grid_error_reported())
 		grid_error_set(OMRPC_E_ARGUMENTS,
 			       "the arguments changed while they were sent; "
 			       "the session is over");

@@ -266,7 +266,7 @@ static void set_down(struct grid_client *c, int code, const char *why)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static int error_came(struct grid_client *c, const struct skep_frame *frame)
+static int handle_error(struct grid_client *c, const struct skep_frame *frame)
 {
 	struct skep_request *r;
 	char text[GRID_TEXT_MAX];
@@ -285,7 +285,7 @@ static int error_came(struct grid_client *c, const struct skep_frame *frame)
 	return 0;
 }
 
-static int bound_came(struct grid_client *c, const struct skep_frame *frame)
+static int handle_bound(struct grid_client *c, const struct skep_frame *frame)
 {
 	struct skep_request *r = grid_client_find(c, frame->call);
 	struct skep_bound bound;
@@ -309,7 +309,7 @@ static int bound_came(struct grid_client *c, const struct skep_frame *frame)
 	return err;
 }
 
-static int done_came(struct grid_client *c, const struct skep_frame *frame)
+static int handle_done(struct grid_client *c, const struct skep_frame *frame)
 {
 	struct skep_request *r = grid_client_find(c, frame->call);
 
@@ -325,11 +325,11 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 	case SKEP_PING:
 		return grid_stream_skip(&c->stream, frame->length);
 	case SKEP_ERROR:
-		return error_came(c, frame);
+		return handle_error(c, frame);
 	case SKEP_BOUND:
-		return bound_came(c, frame);
+		return handle_bound(c, frame);
 	case SKEP_DONE:
-		return done_came(c, frame);
+		return handle_done(c, frame);
 	case SKEP_BYE:
 		return -EPIPE;
 	}

@@ -29,7 +29,7 @@ enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
 struct skep_request {
 	u64 id, number; /* number: of calls that were sent, from 1 */
 	enum grid_request_kind kind;
-	int ended, told, code;
+	int ended, returned, code; /* returned: by OmniRpcWaitAny */
 	int quiet;		/* the program knows of its failure already */
 	int reported;		/* its failure was printed */
 	int sending;		/* a thread sends args; the request cannot go */
@@ -75,7 +75,7 @@ grid_error_set(int code, const char *format, ...);
 
 int grid_error_code(void);
 /* That error is of a call that failed and was printed. */
-int grid_error_told(void);
+int grid_error_reported(void);
 void grid_error_tell(void);
 
 /* OmniRPC's programs may declare and set it themselves. */

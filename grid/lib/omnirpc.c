@@ -14,7 +14,7 @@
 static struct grid_client *client;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static __thread char error_text[4200];
-static __thread int error_code, error_told;
+static __thread int error_code, error_reported;
 
 int grid_error_set(int code, const char *format, ...)
 {
@@ -24,7 +24,7 @@ int grid_error_set(int code, const char *format, ...)
 	vsnprintf(error_text, sizeof(error_text), format, ap);
 	va_end(ap);
 	error_code = code;
-	error_told = 0;
+	error_reported = 0;
 	return code;
 }
 
@@ -33,14 +33,14 @@ int grid_error_code(void)
 	return error_code;
 }
 
-int grid_error_told(void)
+int grid_error_reported(void)
 {
-	return error_told;
+	return error_reported;
 }
 
 void grid_error_tell(void)
 {
-	error_told = 1;
+	error_reported = 1;
 }
 
 const char *OmniRpcLastErrorText(void)
@@ -428,10 +428,10 @@ static int find_ended(struct grid_client *c, int count,
 	(void)c;
 	for (i = 0; i < count; i++) {
 		r = request[i];
-		if (!r || r->told)
+		if (!r || r->returned)
 			continue;
 		if (r->ended) {
-			r->told = 1;
+			r->returned = 1;
 			return i;
 		}
 		waiting = RUNNING;

@@ -59,7 +59,7 @@ void grid_report_unsent(const char *module, const char *function)
 {
 	char line[LINE_BYTES];
 
-	if (grid_error_told())
+	if (grid_error_reported())
 		return;
 	write_line(line, snprintf(line, LINE_BYTES, "skep: %s%s%s failed: %s",
 				  module, *module ? "." : "", function,
@@ -89,7 +89,7 @@ int grid_end_failed(int code)
 
 	if (!code || code == OMRPC_E_CANCELLED || errors_return())
 		return code;
-	if (!grid_error_told())
+	if (!grid_error_reported())
 		write_line(line, snprintf(line, LINE_BYTES, "skep: %s",
 					  OmniRpcLastErrorText()));
 	exit(1);

@@ -321,7 +321,7 @@ int grid_stream_skip(struct grid_stream *s, u64 len)
 	return err;
 }
 
-static int ack_came(struct grid_stream *s, u32 length)
+static int handle_ack(struct grid_stream *s, u32 length)
 {
 	u64 received;
 	int err;
@@ -354,7 +354,7 @@ int grid_stream_head(struct grid_stream *s, struct skep_frame *frame)
 		if (!err && frame->length > SKEP_FRAME_MAX)
 			err = -EPROTO;
 		if (!err && frame->type == SKEP_ACK)
-			err = ack_came(s, frame->length);
+			err = handle_ack(s, frame->length);
 	} while (!err && frame->type == SKEP_ACK);
 	if (!err && (frame->type == SKEP_HELLO || !frame->type ||
 		     frame->type > SKEP_DONE))

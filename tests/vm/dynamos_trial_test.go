@@ -105,7 +105,7 @@ func (w *walker) objects() {
 		w.skepPath + " update revert --wait 0s allot 2>&1; echo exit $?; " + part(3) + part(4)))
 	const no, yes = "Invalid argument\n", "granted\n"
 	claim(w.t, "a file keeps its version", strings.HasPrefix(text, no+no+yes+yes+no) && strings.HasSuffix(text, "exit 1\n"+no+yes), "%q", text)
-	claim(w.t, "a revert waits for the files that took the new version", strings.Contains(text, "some that took the new one live still"), "%q", text)
+	claim(w.t, "a revert waits for the files that took the new version", strings.Contains(text, "completes when the objects that use the new one are freed"), "%q", text)
 	w.until("allot", func(s *update.Status) bool { return s.State == "loaded" })
 	w.skep("remove allot", "unloaded")
 }

@@ -220,7 +220,7 @@ static void counters(void)
 	CHECK(!fi_mr_enable(mr));
 	CHECK(fi_close(&in->fid) == -FI_EBUSY);
 	CHECK(trip(&p, 0, KEY, 100) && trip(&p, 0, KEY, 100));
-	for (int64_t end = now_ms() + PATIENCE_MS;
+	for (int64_t end = now_ms() + TIMEOUT_MS;
 	     fi_cntr_read(in) < 2 && now_ms() < end;)
 		CHECK(quiet(&p, &p.b));
 	CHECK(fi_cntr_read(in) == 2);

@@ -17,12 +17,12 @@ static void counts(void)
 				NULL));
 	CHECK(!fi_tsend(p.a.ep, "1", 1, NULL, p.a.other, 1, NULL));
 	CHECK(!fi_tinject(p.a.ep, "2", 1, p.a.other, 1));
-	CHECK(!fi_cntr_wait(p.b.received, 2, PATIENCE_MS));
-	CHECK(!fi_cntr_wait(p.a.sent, 2, PATIENCE_MS));
+	CHECK(!fi_cntr_wait(p.b.received, 2, TIMEOUT_MS));
+	CHECK(!fi_cntr_wait(p.a.sent, 2, TIMEOUT_MS));
 	CHECK(fi_cntr_read(p.a.sent) == 2 && fi_cntr_read(p.a.received) == 0);
 	CHECK(fi_cntr_wait(p.b.received, 3, 20) == -FI_ETIMEDOUT);
 	CHECK(!fi_tinject(p.a.ep, "long", 4, p.a.other, 1));
-	CHECK(fi_cntr_wait(p.b.received, 3, PATIENCE_MS) == -FI_EAVAIL);
+	CHECK(fi_cntr_wait(p.b.received, 3, TIMEOUT_MS) == -FI_EAVAIL);
 	CHECK(fi_cntr_read(p.b.received) == 2);
 	CHECK(fi_cntr_readerr(p.b.received) == 1);
 	CHECK(fi_cq_readerr(p.b.cq, &error, 0) == 1 && error.err == FI_ETRUNC);

@@ -113,7 +113,7 @@ static void refused(void)
 /* Reads the next completion of a half. */
 static bool finished(struct pair *half, fi_addr_t *from)
 {
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_tagged_entry entry;
 	ssize_t n;
 

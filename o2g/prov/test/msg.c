@@ -92,7 +92,7 @@ static void injected(struct pair *p)
 static void insistent(struct pair *p)
 {
 	enum { COUNT = 20000 };
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_tagged_entry e;
 	int sent = 0, received = 0, in = 0;
 

@@ -161,7 +161,7 @@ static void move(struct end *end)
 
 int next(struct pair *pair, struct end *end, struct fi_cq_tagged_entry *entry)
 {
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	ssize_t n;
 
 	memset(entry, 0, sizeof(*entry));

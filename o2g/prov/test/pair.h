@@ -19,7 +19,7 @@
 #include <rdma/fi_tagged.h>
 
 #define NAME_SIZE 40
-#define PATIENCE_MS 20000
+#define TIMEOUT_MS 20000
 
 struct setup {
 	uint64_t caps;
@@ -61,7 +61,7 @@ void end_name(struct end *end, uint8_t name[NAME_SIZE]);
 fi_addr_t end_insert(struct end *end, const uint8_t name[NAME_SIZE]);
 
 /* The next completion of an end, moving both: 1, or the error of fi_cq_read.
- * Nothing within PATIENCE_MS is a failed check and -FI_ETIMEDOUT. */
+ * Nothing within TIMEOUT_MS is a failed check and -FI_ETIMEDOUT. */
 int next(struct pair *pair, struct end *end, struct fi_cq_tagged_entry *entry);
 int next_error(struct pair *pair, struct end *end,
 	       struct fi_cq_err_entry *entry);

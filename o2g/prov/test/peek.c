@@ -17,7 +17,7 @@ static int peek(struct pair *p, uint64_t tag, uint64_t flags,
 		struct fi_context *context, struct fi_cq_tagged_entry *e)
 {
 	struct fi_msg_tagged msg = about(&p->b, tag, context);
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_err_entry error;
 
 	do {

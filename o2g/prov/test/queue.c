@@ -12,7 +12,7 @@ static void format(enum fi_cq_format which, size_t size)
 		struct fi_cq_tagged_entry e;
 		uint8_t byte[sizeof(struct fi_cq_tagged_entry)];
 	} u;
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct pair p;
 	ssize_t n;
 	char in;
@@ -41,7 +41,7 @@ static void errors_in_line(struct pair *p)
 {
 	struct fi_cq_tagged_entry e[4];
 	struct fi_cq_err_entry error;
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	char in[3][4], last;
 
 	for (int i = 0; i < 3; i++)
@@ -178,7 +178,7 @@ static void large(struct pair *p)
 	enum { UNREAD = 33000, SIZE = 40000 };
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_err_entry error;
 	struct fi_cq_tagged_entry e;
 	struct fid_cq *sent, *received;

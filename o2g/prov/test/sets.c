@@ -10,7 +10,7 @@ static struct pair p;
 /* Polls until something is ready: the context, or NULL when nothing came. */
 static void *ready(struct fid_poll *set)
 {
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	void *context = NULL;
 	int n;
 
@@ -119,14 +119,14 @@ static void sleep_in_set(struct fid_wait *wait, struct fid_ep *ep,
 	CHECK(!fi_trecv(ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in));
 	pthread_create(&thread, NULL, send_later, NULL);
 	do
-		n = fi_wait(wait, PATIENCE_MS) ? -FI_ETIMEDOUT
-					       : fi_cq_read(cq, &entry, 1);
+		n = fi_wait(wait, TIMEOUT_MS) ? -FI_ETIMEDOUT
+					      : fi_cq_read(cq, &entry, 1);
 	while (n == -FI_EAGAIN);
 	CHECK(n == 1 && in == 'w');
 	pthread_join(thread, NULL);
 	CHECK(fi_cntr_read(cntr) == 1);
 	CHECK(!fi_cntr_add(cntr, 1));
-	CHECK(!fi_wait(wait, PATIENCE_MS));
+	CHECK(!fi_wait(wait, TIMEOUT_MS));
 	CHECK(fi_wait(wait, 0) == -FI_ETIMEDOUT);
 }
 

@@ -83,7 +83,7 @@ static void sources(struct pair *p)
 	struct fi_cq_tagged_entry e = {0};
 	fi_addr_t from = 0;
 	int in[2] = {0}, own = 1, other = 2;
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 
 	CHECK(!fi_trecv(p->b.ep, &in[0], 4, NULL, p->b.other, 1, 0, &in[0]));
 	CHECK(!fi_tinject(p->b.ep, &own, 4, p->b.self, 1));

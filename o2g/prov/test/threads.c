@@ -74,7 +74,7 @@ static int inherit(void)
 	char byte = 0;
 	int wrong;
 
-	alarm(PATIENCE_MS / 1000);
+	alarm(TIMEOUT_MS / 1000);
 	wrong = fi_cq_read(end->cq, &e, 1) != -FI_EBADF;
 	wrong |= (fi_tinject(end->ep, &byte, 1, end->self, 1) != -FI_EBADF)
 		 << 1;
@@ -121,7 +121,7 @@ static void forked(void)
 
 static void together(void)
 {
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	pthread_t thread[THREADS];
 	int number[THREADS];
 	void *in[THREADS];

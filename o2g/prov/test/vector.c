@@ -142,7 +142,7 @@ static void halves(struct pair *p)
 static fi_addr_t sender(struct pair *p)
 {
 	struct fi_cq_tagged_entry e = {0};
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	fi_addr_t from = 12345;
 	char in = 0;
 

@@ -35,7 +35,7 @@ static void sread(struct pair *p)
 	CHECK(now_ms() - start >= 49);
 	CHECK(!fi_trecv(p->b.ep, &in, 1, NULL, p->b.other, 1, 0, &in));
 	pthread_create(&thread, NULL, send_later, p);
-	CHECK(fi_cq_sread(p->b.cq, &e, 1, NULL, PATIENCE_MS) == 1);
+	CHECK(fi_cq_sread(p->b.cq, &e, 1, NULL, TIMEOUT_MS) == 1);
 	CHECK(e.op_context == &in && in == 'w');
 	pthread_join(thread, NULL);
 	CHECK(!fi_tinject(p->a.ep, "v", 1, p->a.other, 2));
@@ -59,7 +59,7 @@ static void descriptor(struct pair *p)
 	struct fid *fids[1] = {&p->b.cq->fid};
 	struct fi_cq_tagged_entry e;
 	struct pollfd fd = {.events = POLLIN};
-	int64_t deadline = now_ms() + PATIENCE_MS;
+	int64_t deadline = now_ms() + TIMEOUT_MS;
 	pthread_t thread;
 	ssize_t n;
 	char in = 0;
@@ -70,7 +70,7 @@ static void descriptor(struct pair *p)
 	while ((n = fi_cq_read(p->b.cq, &e, 1)) == -FI_EAGAIN &&
 	       now_ms() < deadline)
 		if (!fi_trywait(p->fabric, fids, 1))
-			poll(&fd, 1, PATIENCE_MS);
+			poll(&fd, 1, TIMEOUT_MS);
 	CHECK(n == 1 && in == 'w');
 	pthread_join(thread, NULL);
 	CHECK(!fi_tinject(p->b.ep, "s", 1, p->b.self, 3));
