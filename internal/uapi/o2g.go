@@ -33,7 +33,7 @@ type O2GStatus struct {
 
 // Numbers of o2g_device.h.
 const (
-	O2GDeviceRevision = 2
+	O2GDeviceRevision = 3
 	O2GDeviceOpenCall = 0xc0483200 // O2G_IOC_OPEN
 )
 
