@@ -39,6 +39,8 @@ u32 abi_ring_new(struct abi_proc *p)
 		r->start = r->len = r->eof = r->broken = 0;
 		abi_memset(&r->event, 0, sizeof(r->event));
 		found = i + 1;
+		if (p->fds.ring_high < found)
+			p->fds.ring_high = found;
 	}
 	abi_unlock(p, &p->fds.lock);
 	return found;

@@ -169,6 +169,8 @@ struct abi_set_space *abi_set_space_take(struct abi_proc *p)
 			found = &p->fds.set[i];
 	if (found)
 		found->used = 1;
+	if (p->fds.set_high < i) /* where the loop ended */
+		p->fds.set_high = i;
 	abi_unlock(p, &p->fds.lock);
 	return found;
 }

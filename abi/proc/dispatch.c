@@ -67,10 +67,10 @@ const char *abi_syscall_args(u32 nr)
 
 u64 abi_count_calls(const struct abi_proc *p)
 {
+	u32 i, high = __atomic_load_n(&p->threads.high, __ATOMIC_RELAXED);
 	u64 n = 0;
-	u32 i;
 
-	for (i = 0; i < ABI_THREADS_MAX; i++)
+	for (i = 0; i < high; i++)
 		n += __atomic_load_n(&p->threads.thread[i].calls,
 				     __ATOMIC_RELAXED);
 	return n;

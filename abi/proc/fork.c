@@ -55,14 +55,14 @@ static void unlock_descs(struct abi_proc *p, u32 high)
 	abi_unlock(p, &p->fds.epoll_lock);
 }
 
-/* Rings that nobody uses are not touched: each is 64 KiB. */
+/* Rings that nobody used are not touched: each is 64 KiB, and a page fault. */
 static void for_rings(struct abi_proc *p,
 		      void (*visit)(struct abi_proc *p, struct abi_lock *lock))
 {
 	u32 i;
 
 	abi_assert_locked(&p->fds.lock);
-	for (i = 0; i < ABI_RING_MAX; i++)
+	for (i = 0; i < p->fds.ring_high; i++)
 		if (p->fds.ring[i].used)
 			visit(p, &p->fds.ring[i].lock);
 }
@@ -237,13 +237,12 @@ static void count_references(struct abi_proc *p)
 	for (i = 1; i < ABI_BACKINGS_MAX; i++)
 		if (p->space.backing[i].file)
 			fds->desc[p->space.backing[i].file - 1].refs++;
-	for (i = 0; i < ABI_RING_MAX; i++)
+	for (i = 0; i < p->fds.ring_high; i++)
 		if (fds->ring[i].used)
 			abi_memset(fds->ring[i].event.waiters, 0,
 				   sizeof(fds->ring[i].event.waiters));
-	for (i = 0; i < ABI_SET_POOL; i++)
-		if (fds->set[i].used)
-			fds->set[i].used = 0;
+	for (i = 0; i < fds->set_high; i++)
+		fds->set[i].used = 0;
 	abi_memset(fds->waiting, 0, sizeof(fds->waiting));
 	fds->locked_files = fds->parked = 0;
 }

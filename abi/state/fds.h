@@ -20,7 +20,7 @@ struct abi_waiting {
 };
 
 struct abi_fds {
-	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
+	struct abi_lock lock; /* slot, desc[].refs, ring[].used, the highs */
 	struct abi_lock epoll_lock;
 	struct abi_lock bounce_lock; /* never held over a wait */
 	u32 said_exec;		     /* execve closed an epoll; atomic */
@@ -36,7 +36,9 @@ struct abi_fds {
 	struct abi_desc desc[ABI_DESC_MAX];
 	struct abi_watch watch[ABI_WATCH_MAX];
 	struct abi_ring ring[ABI_RING_MAX];
+	u32 ring_high; /* one more than the highest that was ever used */
 	struct abi_set_space set[ABI_SET_POOL];
+	u32 set_high;		  /* the same of set[] */
 	u8 bounce[ABI_RING_SIZE]; /* gathers small vectors into one packet */
 };
 

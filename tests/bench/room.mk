@@ -24,13 +24,15 @@ $(BENCH_RUN): FORCE
 
 bench_common := $(BENCH_RUN) $(B)/bin/bee $(B)/bin/bee.exe
 
-BENCHES += bee_call bee_entry bee_compute
+BENCHES += bee_call bee_entry bee_compute bee_processes
 bench_bee_call := $(BENCH_RUN) call
 bench_bee_call_needs := $(bench_common) $(BENCH)/linux/calls \
 	$(BENCH)/windows/calls.exe
 bench_bee_entry := $(BENCH_RUN) entry
 bench_bee_entry_needs = $(bench_common) $(BENCH)/windows/empty.exe \
 	$(CONF)/glibc/hello $(CONF)/musl/hello $(CONF)/go/panics
+bench_bee_processes := $(BENCH_RUN) processes
+bench_bee_processes_needs := $(BENCH_RUN) $(B)/bin/bee $(BENCH)/linux/processes
 bench_bee_compute := $(BENCH_RUN) compute
 bench_bee_compute_needs := $(bench_common) $(BENCH)/linux/compute
 

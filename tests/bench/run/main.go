@@ -7,6 +7,7 @@
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
+//	run processes fork and execve: native, bee
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
@@ -54,12 +55,12 @@ func main() {
 }
 
 func (b *bench) run(what string) error {
-	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
+	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute, "processes": b.processes,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi,
 		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.dynamos}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
