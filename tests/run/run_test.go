@@ -277,6 +277,14 @@ func TestSpec(t *testing.T) {
 	}
 }
 
+// The tree's own page can be read, so that a mistake in it is found before a whole
+// run begins.
+func TestSpec_ofThisTree(t *testing.T) {
+	if list, err := readSpec(filepath.Join("..", "..", "SPEC.md")); err != nil || len(list) == 0 {
+		t.Errorf("%d promises: %v", len(list), err)
+	}
+}
+
 func TestSpec_malformed(t *testing.T) {
 	for _, text := range []string{"no promise", "**a-1** x\n\n**a-1** y"} {
 		if _, err := readSpec(writeFile(t, text)); err == nil {
