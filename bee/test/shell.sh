@@ -16,8 +16,10 @@ if [ ! -x $busybox ]; then
 	exit 0
 fi
 mkdir "$tmp/bin"
-# What `within` makes of 60 seconds; PATH has no awk for it later.
-patience=$(awk -v n="$(nproc)" '{
+# What `within` makes of 60 seconds; PATH has no awk for it later. Its timeout
+# would be busybox's, which leaves a process behind for a second.
+timeout=$(command -v timeout)
+limit=$(awk -v n="$(nproc)" '{
 	f = $1 / n
 	print 60 * (f < 1 ? 1 : f > 40 ? 40 : f)
 }' /proc/loadavg)
@@ -48,7 +50,7 @@ while IFS= read -r line; do
 	*'<<E'*) text=$(printf '%s\ntwo words\none line\ntwo words\nE' "$line") ;;
 	esac
 	run_line "$tmp/want" "$tmp/why" env
-	run_line "$tmp/got" "$tmp/err" timeout -k 10 "$patience" \
+	run_line "$tmp/got" "$tmp/err" "$timeout" -k 10 "$limit" \
 		"$b/bin/bee-guard" "$b/bin/bee"
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "a shell runs: $(printf '%s' "$line" | tr '#\134' '__')"
