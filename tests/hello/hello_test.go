@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package hello runs README's block about one's own C function word by word,
+// Package hello runs the blocks of README and docs/calling.md word by word,
 // and workers made of interface files end to end.
 package hello
 
@@ -16,7 +16,6 @@ import (
 
 const (
 	root    = "../.."
-	heading = "## Your own C function"
 	runTime = 2 * time.Minute
 )
 
@@ -92,22 +91,22 @@ func source(t *testing.T, name string) string {
 	return path
 }
 
-// readme gives the first indented block behind the heading.
-func readme(t *testing.T) string {
+// blockOf gives the first indented block of a page behind a heading.
+func blockOf(t *testing.T, page, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, ok := strings.Cut(string(text), "\n"+heading+"\n")
 	if !ok {
-		t.Fatalf("README.md has no %q", heading)
+		t.Fatalf("%s has no %q", page, heading)
 	}
 	var block strings.Builder
 	for _, line := range strings.Split(section, "\n") {
 		code, indented := strings.CutPrefix(line, "    ")
 		switch {
-		case indented:
+		case indented, line == "" && block.Len() > 0: // code has empty lines
 			block.WriteString(code + "\n")
 		case block.Len() > 0 || strings.HasPrefix(line, "#"):
 			return block.String()
@@ -116,16 +115,32 @@ func readme(t *testing.T) string {
 	return block.String()
 }
 
+// typed runs a block of commands; the comment of its last line says what that
+// prints.
+func (p *place) typed(block string) {
+	p.t.Helper()
+	lines := strings.Split(strings.TrimSpace(block), "\n")
+	_, want, ok := strings.Cut(lines[len(lines)-1], " # ")
+	if !ok {
+		p.t.Fatalf("the block does not end with what is printed:\n%s", block)
+	}
+	out := p.good("sh", "-euc", block)
+	if got := strings.TrimSpace(out); got != want && !strings.HasSuffix(got, "\n"+want) {
+		p.t.Errorf("the block printed\n%s\nnot %q", out, want)
+	}
+}
+
+// The example of the page on calling is typed as it stands there.
+func TestCallingPage(t *testing.T) {
+	newPlace(t).typed(blockOf(t, "docs/calling.md", "## Many calls at once"))
+}
+
 // The block stands in README as people type it, and its last line prints what
 // the comment behind it says.
 func TestReadme(t *testing.T) {
 	p := newPlace(t)
-	block := readme(t)
+	block := blockOf(t, "README.md", "## Your own C function")
 	lines := strings.Split(strings.TrimSpace(block), "\n")
-	_, want, ok := strings.Cut(lines[len(lines)-1], " # ")
-	if !ok {
-		t.Fatalf("the block does not end with what is printed:\n%s", block)
-	}
 	commands, inside := 0, false
 	for _, line := range lines {
 		if !inside {
@@ -136,10 +151,7 @@ func TestReadme(t *testing.T) {
 	if commands != 5 {
 		t.Errorf("%d commands, README says five", commands)
 	}
-	out := p.good("sh", "-euc", block)
-	if got := strings.TrimSpace(out); got != want && !strings.HasSuffix(got, "\n"+want) {
-		t.Errorf("the block printed\n%s\nnot %q", out, want)
-	}
+	p.typed(block)
 	mine := p.good(p.skep, "gen", "--manifest", "build/mine/hello.rex")
 	if kept := p.good(p.skep, "gen", "--manifest", "examples/hello/hello.idl"); kept != mine {
 		t.Errorf("README's interface is\n%s\nthat of the example\n%s", mine, kept)
