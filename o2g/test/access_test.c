@@ -5,9 +5,14 @@
 
 #include <tests/tap.h>
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define SIZE (12u << 20) /* beyond credit, which it does not need */
@@ -235,6 +240,108 @@ static void reclaimed(void)
 	teardown();
 }
 
+/* Memory whose first use waits until this program says so (userfaultfd(2)). */
+static int withhold(void *start, size_t length)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range = {(uintptr_t)start, length},
+					.mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0 &&
+	    (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range)))
+		bed_die("userfaultfd");
+	return fd;
+}
+
+struct remover {
+	int state; /* atomic: the thread's number when it begins, 0 at the end
+		    */
+	int result;
+};
+
+static void *remove_region(void *arg)
+{
+	struct remover *r = arg;
+
+	__atomic_store_n(&r->state, (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+	r->result = o2g_unregister_memory(b, KEY + 2);
+	__atomic_store_n(&r->state, 0, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static int removal_state(struct remover *r)
+{
+	return __atomic_load_n(&r->state, __ATOMIC_SEQ_CST);
+}
+
+static int is_asleep(int tid)
+{
+	char name[64], text[256] = "", *behind;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", tid);
+	file = fopen(name, "r");
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	behind = strrchr(text, ')');
+	return behind && (behind[2] == 'S' || behind[2] == 'D');
+}
+
+/* 1: it sleeps in the removal, seen a hundred times in turn; 0: it returned. */
+static int removal_waits(struct remover *r)
+{
+	int seen = 0, state;
+
+	while (seen < 100) {
+		state = removal_state(r);
+		if (!state)
+			return 0;
+		seen = state > 0 && is_asleep(state) ? seen + 1 : 0;
+		poll(NULL, 0, 1);
+	}
+	return 1;
+}
+
+/* A removal returns when nobody is amid a copy to the memory any more: here
+ * one is, as it waits for a page. */
+static void withheld(void)
+{
+	struct remover r = {.state = -1};
+	struct o2g_memory all = memory(KEY + 2, O2G_MAY_WRITE);
+	const size_t length = 1u << 16;
+	uint8_t *page =
+		mmap(0, length, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct uffdio_zeropage whole = {.range = {(uintptr_t)page, length}};
+	struct pollfd fault = {.fd = withhold(page, length), .events = POLLIN};
+	pthread_t thread;
+
+	if (fault.fd < 0) {
+		tap_skip("a removal waits for who copies", "no userfaultfd");
+		return;
+	}
+	setup(O2G_MAY_WRITE);
+	all.start = page;
+	all.length = length;
+	TAP(o2g_register_memory(b, &all) == 0);
+	TAP(o2g_write(a, &(struct o2g_remote){to_b, KEY + 2, 0}, mine, length,
+		      0, 0, 0) == 0);
+	TAP(poll(&fault, 1, 60000) == 1);
+	if (pthread_create(&thread, NULL, remove_region, &r))
+		bed_die("thread");
+	tap_ok(removal_waits(&r), "a removal waits for who copies");
+	TAP(ioctl(fault.fd, UFFDIO_ZEROPAGE, &whole) == 0);
+	pthread_join(thread, NULL);
+	TAP(r.result == 0 && bed_event(a).what == O2G_PUT);
+	close(fault.fd);
+	teardown();
+	munmap(page, length);
+}
+
 /* A process that owns the window and does nothing, in memory that its parent
  * looks at too. */
 static pid_t start_owner(uint8_t *shared, uint8_t name[O2G_NAME_SIZE])
@@ -333,6 +440,7 @@ int main(void)
 	ends();
 	child();
 	reclaimed();
+	withheld();
 	stopped();
 	free(window);
 	free(mine);
