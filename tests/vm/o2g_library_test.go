@@ -25,6 +25,8 @@ var libo2gSuites = []struct {
 
 // library: libo2g's own tests, over the kernel engine.
 func (g *o2gGuest) library() {
+	// For the test that lets a page of a region wait.
+	g.vm.Output(shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd"))
 	for _, s := range libo2gSuites {
 		if s.long && os.Getenv(longVar) == "" {
 			continue
