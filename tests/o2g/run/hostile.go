@@ -123,15 +123,17 @@ func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int
 	}
 	name := sha256.Sum256(append([]byte("o2g job"), secret...))
 	hello := binary.LittleEndian.AppendUint32(nil, 0x31473253)
-	hello = binary.LittleEndian.AppendUint32(hello, 1)
+	hello = binary.LittleEndian.AppendUint32(hello, 3)
 	hello = append(hello, name[:16]...)
 	hello = append(hello, bytes.Repeat([]byte{0xaa}, 16)...) // from
 	hello = append(hello, id...)                             // to
 	hello = append(hello, bytes.Repeat([]byte{0xbb}, 16)...) // nonce
+	location := []byte{4, 0, 0x11, 0x11, 0, 0, 0, 0, 127, 0, 0, 1}
+	hello = append(hello, append(location, make([]byte, 12)...)...)
 	if _, err := conn.Write(hello); err != nil {
 		return nil // crowded out: not let in
 	}
-	if _, err := io.ReadFull(conn, make([]byte, 80)); err != nil {
+	if _, err := io.ReadFull(conn, make([]byte, 104)); err != nil {
 		return nil // crowded out
 	}
 	challenges.Add(1)
