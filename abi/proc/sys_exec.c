@@ -320,6 +320,17 @@ static s64 exec_named(struct exec *x)
 	return rc ? rc : start_over(x);
 }
 
+/* The name, argv and envp from the argument `first` on: the name's length. */
+static s64 begin_exec(struct abi_call *c, struct exec *x, u32 first)
+{
+	x->c = c;
+	x->argv = c->a[first + 1];
+	x->envp = c->a[first + 2];
+	x->scripts = x->words = 0;
+	return abi_user_string(c->p, x->name, sizeof(x->name), c->a[first],
+			       -LINUX_ENAMETOOLONG);
+}
+
 s64 abi_sys_execve(struct abi_call *c)
 {
 	struct exec x;
@@ -328,12 +339,7 @@ s64 abi_sys_execve(struct abi_call *c)
 
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "execve");
-	x.c = c;
-	x.argv = c->a[1];
-	x.envp = c->a[2];
-	x.scripts = x.words = 0;
-	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[0],
-			     -LINUX_ENAMETOOLONG);
+	rc = begin_exec(c, &x, 0);
 	if (rc >= 0)
 		rc = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], x.path, &flags);
 	return rc < 0 ? rc : exec_named(&x);
@@ -361,12 +367,7 @@ s64 abi_sys_execveat(struct abi_call *c)
 		return abi_thread_no_children(c->p, "execveat");
 	if (how & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW))
 		return -LINUX_EINVAL;
-	x.c = c;
-	x.argv = c->a[2];
-	x.envp = c->a[3];
-	x.scripts = x.words = 0;
-	rc = abi_user_string(c->p, x.name, sizeof(x.name), c->a[1],
-			     -LINUX_ENAMETOOLONG);
+	rc = begin_exec(c, &x, 1);
 	if (rc > 0)
 		rc = abi_path_at(c, c->a[0], c->a[1], x.path, &flags);
 	else if (!rc && how & AT_EMPTY_PATH)

@@ -168,19 +168,27 @@ s64 lin_thread_first(s64 (*run)(void))
 }
 
 /* The new thread inherits the mask: everything blocked until it is ready. */
+static s64 start_blocked(void *(*run)(void *), struct lin_thread *t, u64 stack)
+{
+	sigset_t all, old;
+	s64 err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = start_pthread(run, t, stack);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
 s64 lin_thread_start(u32 thread)
 {
 	struct lin_thread *t =
 		thread < THREADS_MAX ? lin_thread_new(thread) : NULL;
-	sigset_t all, old;
 	s64 err;
 
 	if (!t)
 		return -EAGAIN;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = start_pthread(run_guest, t, LIN_HOST_STACK + 0x10000);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = start_blocked(run_guest, t, LIN_HOST_STACK + 0x10000);
 	if (err) {
 		close(t->wake);
 		bee_os_free(t, sizeof(*t));
@@ -246,16 +254,8 @@ static void *run_helper(void *arg)
 s64 lin_helper_start(void)
 {
 	struct lin_thread *t = lin_thread_new(LIN_NO_INDEX);
-	sigset_t all, old;
-	s64 err;
 
-	if (!t)
-		return -EAGAIN;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = start_pthread(run_helper, t, LIN_HELPER_STACK);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err;
+	return t ? start_blocked(run_helper, t, LIN_HELPER_STACK) : -EAGAIN;
 }
 
 void lin_thread_exit(u32 thread)
