@@ -78,7 +78,7 @@ func fakeApt(t *testing.T, scripts map[string]string) {
 func fakeArchive(t *testing.T) *archive {
 	t.Helper()
 	a := &archive{t.TempDir()}
-	plant(t, filepath.Join(a.dir, "debs/.x"), "")
+	plantFile(t, filepath.Join(a.dir, "debs/.x"), "")
 	return a
 }
 
@@ -138,8 +138,8 @@ func TestArchiveWithoutSignatureIsRefused(t *testing.T) {
 	repo := t.TempDir()
 	text := "Package: linux-image-amd64\nVersion: 6.12.1-1\nArchitecture: amd64\nFilename: x.deb\nSize: 1\n"
 	sum := sha256.Sum256([]byte(text))
-	plant(t, filepath.Join(repo, "dists/bookworm-backports/main/binary-amd64/Packages"), text)
-	plant(t, filepath.Join(repo, "dists/bookworm-backports/Release"), fmt.Sprintf(
+	plantFile(t, filepath.Join(repo, "dists/bookworm-backports/main/binary-amd64/Packages"), text)
+	plantFile(t, filepath.Join(repo, "dists/bookworm-backports/Release"), fmt.Sprintf(
 		"Origin: Debian\nSuite: bookworm-backports\nCodename: bookworm-backports\nArchitectures: amd64\nComponents: main\n"+
 			"Date: %s\nSHA256:\n %x %d main/binary-amd64/Packages\n",
 		time.Now().UTC().Format(time.RFC1123), sum, len(text)))

@@ -83,8 +83,8 @@ func TestGuest_run(t *testing.T) {
 		if err := wire.Read(c, &r); err != nil || r.Op != wire.Run {
 			t.Errorf("%+v, %v", r, err)
 		}
-		ignore(c)
-		exit(c, 7)
+		discardInput(c)
+		sendExit(c, 7)
 	}()
 	if status, err := g.Run(t.Context(), Program{Args: []string{"x"}}, Streams{}); status != 7 || err != nil {
 		t.Errorf("%d, %v", status, err)

@@ -20,8 +20,8 @@ import (
 	"skep/lab/wire"
 )
 
-// exchange runs Exchange against a guest that the test plays.
-func exchange(t *testing.T, ctx context.Context, p Program, s Streams, guest func(c net.Conn, r *wire.Request)) (int, error) {
+// runExchange runs Exchange against a guest that the test plays.
+func runExchange(t *testing.T, ctx context.Context, p Program, s Streams, guest func(c net.Conn, r *wire.Request)) (int, error) {
 	t.Helper()
 	host, theirs := net.Pipe()
 	gone := make(chan struct{})
@@ -38,25 +38,25 @@ func exchange(t *testing.T, ctx context.Context, p Program, s Streams, guest fun
 	return status, err
 }
 
-func exit(c net.Conn, status int32) {
+func sendExit(c net.Conn, status int32) {
 	proto.WriteExec(c, proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
 }
 
 var echo = Program{Args: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", User: true, Node: 3}
 
-// ignore takes what the host sends, so that none of its writes waits.
-func ignore(c net.Conn) { go io.Copy(io.Discard, c) }
+// discardInput reads and drops what the host sends, so that none of its writes blocks.
+func discardInput(c net.Conn) { go io.Copy(io.Discard, c) }
 
 func TestExchange_streams(t *testing.T) {
 	var out, fail bytes.Buffer
-	status, err := exchange(t, t.Context(), echo, Streams{Out: &out, Err: &fail}, func(c net.Conn, r *wire.Request) {
+	status, err := runExchange(t, t.Context(), echo, Streams{Out: &out, Err: &fail}, func(c net.Conn, r *wire.Request) {
 		if r.Op != wire.Run || strings.Join(r.Program.Args, " ") != "echo a" || !r.Program.User || r.Program.Node != 3 {
 			t.Errorf("request %+v", r)
 		}
-		ignore(c)
+		discardInput(c)
 		proto.WriteExec(c, proto.ExecStdout, []byte("out"))
 		proto.WriteExec(c, proto.ExecStderr, []byte("err"))
-		exit(c, 143)
+		sendExit(c, 143)
 	})
 	if status != 143 || err != nil || out.String() != "out" || fail.String() != "err" {
 		t.Errorf("%d, %v, %q, %q", status, err, &out, &fail)
@@ -66,11 +66,11 @@ func TestExchange_streams(t *testing.T) {
 // An output that takes no more is not the guest's fault.
 func TestExchange_fullOutput(t *testing.T) {
 	for _, s := range []Streams{{Out: full{}}, {Err: full{}}} {
-		_, err := exchange(t, t.Context(), echo, s, func(c net.Conn, r *wire.Request) {
-			ignore(c)
+		_, err := runExchange(t, t.Context(), echo, s, func(c net.Conn, r *wire.Request) {
+			discardInput(c)
 			proto.WriteExec(c, proto.ExecStdout, []byte("out"))
 			proto.WriteExec(c, proto.ExecStderr, []byte("err"))
-			exit(c, 0)
+			sendExit(c, 0)
 		})
 		if !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), "disk full") {
 			t.Errorf("%v", err)
@@ -92,7 +92,7 @@ func TestExchange_fullOutput(t *testing.T) {
 func TestExchange_window(t *testing.T) {
 	sent := bytes.Repeat([]byte("x"), wire.InputMax*wire.Window*2+1)
 	var got []byte
-	_, err := exchange(t, t.Context(), echo, Streams{In: bytes.NewReader(sent)}, func(c net.Conn, r *wire.Request) {
+	_, err := runExchange(t, t.Context(), echo, Streams{In: bytes.NewReader(sent)}, func(c net.Conn, r *wire.Request) {
 		buf := make([]byte, proto.ExecFrameMax)
 		ended := false
 		for !ended {
@@ -113,7 +113,7 @@ func TestExchange_window(t *testing.T) {
 				}
 			}
 		}
-		exit(c, 0)
+		sendExit(c, 0)
 	})
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d of %d bytes, %v", len(got), len(sent), err)
@@ -133,8 +133,8 @@ func TestExchange_nonsense(t *testing.T) {
 	} {
 		// Input that never comes: nothing is under way.
 		never, end := io.Pipe()
-		_, err := exchange(t, t.Context(), echo, Streams{In: never}, func(conn net.Conn, r *wire.Request) {
-			ignore(conn)
+		_, err := runExchange(t, t.Context(), echo, Streams{In: never}, func(conn net.Conn, r *wire.Request) {
+			discardInput(conn)
 			conn.Write(c.frame)
 		})
 		end.Close()
@@ -142,8 +142,8 @@ func TestExchange_nonsense(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	_, err := exchange(t, t.Context(), echo, Streams{}, func(conn net.Conn, r *wire.Request) {
-		ignore(conn)
+	_, err := runExchange(t, t.Context(), echo, Streams{}, func(conn net.Conn, r *wire.Request) {
+		discardInput(conn)
 		conn.Write([]byte{byte(proto.ExecStdout), 0xff, 0xff, 0xff, 0xff})
 	})
 	if err == nil || !strings.Contains(err.Error(), "exec frame") {
@@ -153,8 +153,8 @@ func TestExchange_nonsense(t *testing.T) {
 
 func TestExchange_refused(t *testing.T) {
 	var told *RunError
-	_, err := exchange(t, t.Context(), echo, Streams{}, func(c net.Conn, r *wire.Request) {
-		ignore(c)
+	_, err := runExchange(t, t.Context(), echo, Streams{}, func(c net.Conn, r *wire.Request) {
+		discardInput(c)
 		proto.WriteExec(c, proto.ExecFailed, wire.Failure(fmt.Errorf("no such\x1b[2J program: %w", os.ErrNotExist)))
 	})
 	if !errors.As(err, &told) || told.Status != 127 || told.Reason != "no such?[2J program: file does not exist" {
@@ -169,7 +169,7 @@ func TestExchange_refused(t *testing.T) {
 
 func TestExchange_cancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := exchange(t, ctx, echo, Streams{}, func(c net.Conn, r *wire.Request) {
+	_, err := runExchange(t, ctx, echo, Streams{}, func(c net.Conn, r *wire.Request) {
 		cancel()
 		buf := make([]byte, proto.ExecFrameMax)
 		for {
@@ -179,7 +179,7 @@ func TestExchange_cancel(t *testing.T) {
 				return
 			}
 			if kind == proto.ExecGone {
-				exit(c, 137)
+				sendExit(c, 137)
 				return
 			}
 		}
@@ -209,7 +209,7 @@ func TestExchange_signalsAndSizes(t *testing.T) {
 	close(signals)
 	close(sizes)
 	seen := map[proto.ExecType]string{}
-	_, err := exchange(t, t.Context(), echo, Streams{Terminal: &Size{Rows: 1, Columns: 1}, Signals: signals, Resize: sizes}, func(c net.Conn, r *wire.Request) {
+	_, err := runExchange(t, t.Context(), echo, Streams{Terminal: &Size{Rows: 1, Columns: 1}, Signals: signals, Resize: sizes}, func(c net.Conn, r *wire.Request) {
 		buf := make([]byte, proto.ExecFrameMax)
 		for len(seen) < 3 { // and the end of the input
 			kind, p, err := proto.ReadExec(c, buf)
@@ -219,8 +219,8 @@ func TestExchange_signalsAndSizes(t *testing.T) {
 			}
 			seen[kind] = string(p)
 		}
-		ignore(c)
-		exit(c, 0)
+		discardInput(c)
+		sendExit(c, 0)
 	})
 	if err != nil || seen[proto.ExecSignal] != "\x0f" || seen[proto.ExecResize] != "\x02\x00\x03\x00" {
 		t.Errorf("%v, %q", err, seen)

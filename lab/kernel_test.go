@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func plant(t *testing.T, path, text string) {
+func plantFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -30,12 +30,12 @@ func plantKernel(t *testing.T, build, series string) *Kernel {
 		t.Fatal(err)
 	}
 	modules := filepath.Join(dir, "lib/modules/6.1.0-9-amd64")
-	plant(t, filepath.Join(dir, "release"), "6.1.0-9-amd64\n")
-	plant(t, filepath.Join(dir, "vmlinuz"), "")
-	plant(t, filepath.Join(dir, "config"), "")
-	plant(t, filepath.Join(dir, "headers/Makefile"), "")
-	plant(t, filepath.Join(modules, "modules.dep"), depText)
-	plant(t, filepath.Join(modules, "modules.builtin"), builtinText)
+	plantFile(t, filepath.Join(dir, "release"), "6.1.0-9-amd64\n")
+	plantFile(t, filepath.Join(dir, "vmlinuz"), "")
+	plantFile(t, filepath.Join(dir, "config"), "")
+	plantFile(t, filepath.Join(dir, "headers/Makefile"), "")
+	plantFile(t, filepath.Join(modules, "modules.dep"), depText)
+	plantFile(t, filepath.Join(modules, "modules.builtin"), builtinText)
 	k, err := FindKernel(build, series)
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +96,11 @@ func TestFindRefuses(t *testing.T) {
 	}
 	k := plantKernel(t, build, "6.1")
 	for _, text := range []string{"", "\n", "../../x\n", "6.1/../..\n", "6.1 x\n", strings.Repeat("6", 100)} {
-		plant(t, filepath.Join(k.Dir, "release"), text)
+		plantFile(t, filepath.Join(k.Dir, "release"), text)
 		_, err := FindKernel(build, "6.1")
 		wantError(t, err, "no kernel release")
 	}
-	plant(t, filepath.Join(k.Dir, "release"), k.Release)
+	plantFile(t, filepath.Join(k.Dir, "release"), k.Release)
 	if err := os.Remove(k.Image()); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestFindRefuses(t *testing.T) {
 
 func TestBuildDir(t *testing.T) {
 	tree := t.TempDir()
-	plant(t, filepath.Join(tree, "go.mod"), "// x\n\nmodule skep\n")
-	plant(t, filepath.Join(tree, "a/b/go.mod"), "module skeptical\n")
+	plantFile(t, filepath.Join(tree, "go.mod"), "// x\n\nmodule skep\n")
+	plantFile(t, filepath.Join(tree, "a/b/go.mod"), "module skeptical\n")
 	t.Setenv("SKEP_BUILD", "")
 	t.Chdir(filepath.Join(tree, "a/b"))
 	want, err := filepath.EvalSymlinks(tree)
@@ -136,7 +136,7 @@ func TestBuildOfAProgram(t *testing.T) {
 	if _, ok := buildOf(filepath.Join(dir, "bin/skep")); ok {
 		t.Error("a bin folder alone is taken for a build")
 	}
-	plant(t, filepath.Join(dir, "kernel/lock"), "")
+	plantFile(t, filepath.Join(dir, "kernel/lock"), "")
 	if got, ok := buildOf(filepath.Join(dir, "bin/skep")); !ok || got != dir {
 		t.Errorf("beside kernel/: %s, %v", got, ok)
 	}
@@ -144,7 +144,7 @@ func TestBuildOfAProgram(t *testing.T) {
 		t.Error("a program that is not in bin is taken for one")
 	}
 	other := t.TempDir()
-	plant(t, filepath.Join(other, "bin/skep-guest"), "")
+	plantFile(t, filepath.Join(other, "bin/skep-guest"), "")
 	if got, ok := buildOf(filepath.Join(other, "bin/skep")); !ok || got != other {
 		t.Errorf("beside skep-guest: %s, %v", got, ok)
 	}
@@ -164,8 +164,8 @@ func TestFetchOfAKernelThatIsThereRunsNothing(t *testing.T) {
 
 func TestFetchWithoutAptSaysSoAndLeavesNothing(t *testing.T) {
 	build := t.TempDir()
-	plant(t, filepath.Join(build, "kernel/.6.1.part/tree/release"), "of a fetch that was killed\n")
-	plant(t, filepath.Join(build, "kernel/6.1/vmlinuz"), "of a damaged kernel")
+	plantFile(t, filepath.Join(build, "kernel/.6.1.part/tree/release"), "of a fetch that was killed\n")
+	plantFile(t, filepath.Join(build, "kernel/6.1/vmlinuz"), "of a damaged kernel")
 	t.Setenv("PATH", t.TempDir())
 	_, err := FetchKernel(context.Background(), build, "6.1", &bytes.Buffer{})
 	wantError(t, err, "there is no apt-get here")
@@ -178,7 +178,7 @@ func TestFetchWithoutAptSaysSoAndLeavesNothing(t *testing.T) {
 
 func TestFetchWaitsForAnother(t *testing.T) {
 	build := t.TempDir()
-	plant(t, filepath.Join(build, "kernel/lock"), "")
+	plantFile(t, filepath.Join(build, "kernel/lock"), "")
 	unlock, err := lockFile(context.Background(), filepath.Join(build, "kernel/lock"), func() { t.Error("waited for nobody") })
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestArrange(t *testing.T) {
 	raw, tree := t.TempDir(), t.TempDir()
 	fill := func(names ...string) {
 		for _, name := range names {
-			plant(t, filepath.Join(raw, name), "old")
+			plantFile(t, filepath.Join(raw, name), "old")
 		}
 	}
 	files := []string{"boot/vmlinuz-6.1.9", "boot/config-6.1.9", "lib/modules/6.1.9/kernel/a.ko",

@@ -42,7 +42,7 @@ case $1 in -o) printf '%s' '` + c.lists + `' ;; esac
 func TestLimitsOfTheCounter(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)
-	plant(t, filepath.Join(build, "lib", "skep-count.so"), "")
+	plantFile(t, filepath.Join(build, "lib", "skep-count.so"), "")
 	var c Count
 	for i := range uint64(countPoints) {
 		c.At = append(c.At, i)
@@ -110,7 +110,7 @@ func TestInitramfs_modules(t *testing.T) {
 	var files []string
 	for _, name := range []string{"b_c.ko", "a.ko"} {
 		files = append(files, filepath.Join(dir, name))
-		plant(t, files[len(files)-1], string(objectFile()))
+		plantFile(t, files[len(files)-1], string(objectFile()))
 	}
 	var names []string
 	text := archiveOf(t, func(c *cpio) {
@@ -129,7 +129,7 @@ func TestInitramfs_modules(t *testing.T) {
 	}
 	build := t.TempDir()
 	k := fakeKernel(t, build)
-	plant(t, filepath.Join(build, "bin", "skep-guest"), string(objectFile()))
+	plantFile(t, filepath.Join(build, "bin", "skep-guest"), string(objectFile()))
 	m, err := Machine{Build: build, Name: "a"}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +185,6 @@ func TestImageWithoutXZ(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	_, err = UnpackImage(image(packed, len(kernelText())))
+	_, err = UnpackImage(wrapPayload(packed, len(kernelText())))
 	wantError(t, err, "run make setup")
 }

@@ -23,7 +23,7 @@ kernel/d/virtio-ring.ko.xz:
 	builtinText = "kernel/fs/ext2/ext2.ko\nkernel/lib/crc-t10dif.ko\n"
 )
 
-func names(files []string) string {
+func joinNames(files []string) string {
 	list := make([]string, len(files))
 	for i, f := range files {
 		list[i] = moduleName(f)
@@ -41,8 +41,8 @@ func TestClosureOrder(t *testing.T) {
 		{"", ""},
 	} {
 		got, err := moduleClosure(depText, builtinText, strings.Fields(c.ask))
-		if err != nil || names(got) != c.want {
-			t.Errorf("closure(%s) = %q, %v; want %q", c.ask, names(got), err, c.want)
+		if err != nil || joinNames(got) != c.want {
+			t.Errorf("closure(%s) = %q, %v; want %q", c.ask, joinNames(got), err, c.want)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestClosureRefuses(t *testing.T) {
 // A damaged file may name modules in a circle.
 func TestClosureOfACircleEnds(t *testing.T) {
 	got, err := moduleClosure("a.ko: b.ko\nb.ko: a.ko\n", "", []string{"a"})
-	if err != nil || names(got) != "b a" {
+	if err != nil || joinNames(got) != "b a" {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// image wraps a payload as the kernel's build does.
-func image(payload []byte, size int) []byte {
+// wrapPayload wraps a payload as the kernel's build does.
+func wrapPayload(payload []byte, size int) []byte {
 	b := make([]byte, 1024+0x100)
 	b[0x1f1] = 1
 	copy(b[0x202:], "HdrS")
@@ -50,7 +50,7 @@ func TestUnpackImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, payload := range map[string][]byte{"xz": packed, "zstd": zstdOf(t, plain)} {
-		got, err := UnpackImage(image(payload, len(plain)))
+		got, err := UnpackImage(wrapPayload(payload, len(plain)))
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
@@ -60,25 +60,25 @@ func TestUnpackImage(t *testing.T) {
 func TestUnpackImage_refused(t *testing.T) {
 	plain := kernelText()
 	packed := zstdOf(t, plain)
-	outside := image(packed, len(plain))
+	outside := wrapPayload(packed, len(plain))
 	binary.LittleEndian.PutUint32(outside[0x24c:], 1<<30)
 	for _, c := range []struct {
 		name string
 		b    []byte
 		why  string
 	}{
-		{"shorter than it says", image(packed, len(plain)+1), "stated length"},
-		{"longer than it says", image(packed, len(plain)-1), "stated length"},
-		{"no ELF file", image(zstdOf(t, []byte("MZ text")), 7), "stated length"},
+		{"shorter than it says", wrapPayload(packed, len(plain)+1), "stated length"},
+		{"longer than it says", wrapPayload(packed, len(plain)-1), "stated length"},
+		{"no ELF file", wrapPayload(zstdOf(t, []byte("MZ text")), 7), "stated length"},
 		{"outside of the file", outside, "outside"},
-		{"huge", image(packed, imageMax+1), "speaks of"},
-		{"damaged", image(packed[:len(packed)/2], len(plain)), ""},
+		{"huge", wrapPayload(packed, imageMax+1), "speaks of"},
+		{"damaged", wrapPayload(packed[:len(packed)/2], len(plain)), ""},
 	} {
 		if _, err := UnpackImage(c.b); err == nil || !strings.Contains(err.Error(), c.why) || errors.Is(err, errPacking) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	for name, b := range map[string][]byte{"an unknown packing": image([]byte("BZh9 text"), 4), "no image": []byte("x")} {
+	for name, b := range map[string][]byte{"an unknown packing": wrapPayload([]byte("BZh9 text"), 4), "no image": []byte("x")} {
 		if _, err := UnpackImage(b); !errors.Is(err, errPacking) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -94,7 +94,7 @@ func TestPlainImage_cached(t *testing.T) {
 		t.Errorf("an empty image: %q, %v", got, err)
 	}
 	plain := kernelText()
-	if err := os.WriteFile(k.Image(), image(zstdOf(t, plain), len(plain)), 0o644); err != nil {
+	if err := os.WriteFile(k.Image(), wrapPayload(zstdOf(t, plain), len(plain)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	path, err := m.plainImage(k)
@@ -105,7 +105,7 @@ func TestPlainImage_cached(t *testing.T) {
 		t.Errorf("%s: %d bytes, %v", path, len(got), err)
 	}
 	other := append(plain, "more"...)
-	if err := os.WriteFile(k.Image(), image(zstdOf(t, other), len(other)), 0o644); err != nil {
+	if err := os.WriteFile(k.Image(), wrapPayload(zstdOf(t, other), len(other)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	again, err := m.plainImage(k)
@@ -118,8 +118,8 @@ func TestPlainImage_cached(t *testing.T) {
 }
 
 func FuzzUnpackImage(f *testing.F) {
-	f.Add(image([]byte("\x28\xb5\x2f\xfd"), 4))
-	f.Add(image([]byte("BZh9"), 4))
+	f.Add(wrapPayload([]byte("\x28\xb5\x2f\xfd"), 4))
+	f.Add(wrapPayload([]byte("BZh9"), 4))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if bytes.Contains(b, []byte("7zXZ")) {
 			t.Skip("would start a program for each input")

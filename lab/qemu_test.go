@@ -22,8 +22,8 @@ func argumentsOf(t *testing.T, m Machine) []string {
 	return args
 }
 
-// after gives the values of all options of a name.
-func after(args []string, option string) (values []string) {
+// optionValues returns the values of all options of a name.
+func optionValues(args []string, option string) (values []string) {
 	for i := range args[:len(args)-1] {
 		if args[i] == option {
 			values = append(values, args[i+1])
@@ -43,18 +43,18 @@ func TestArguments_plain(t *testing.T) {
 		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off", "-smp": "2,sockets=1,cores=2,threads=1",
 		"-m": "1024", "-kernel": "/k/vmlinuz", "-display": "none",
 	} {
-		if got := after(args, option); !slices.Equal(got, []string{want}) {
+		if got := optionValues(args, option); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, want %q", option, got, want)
 		}
 	}
-	if n := len(after(args, "-netdev")) + len(after(args, "-drive")) + len(after(args, "-numa")); n != 0 {
+	if n := len(optionValues(args, "-netdev")) + len(optionValues(args, "-drive")) + len(optionValues(args, "-numa")); n != 0 {
 		t.Errorf("%d devices that nobody asked for", n)
 	}
 }
 
 // Nothing that a guest writes to this computer may become more than a file.
 func TestArguments_shares(t *testing.T) {
-	shares := after(argumentsOf(t, Machine{}), "-fsdev")
+	shares := optionValues(argumentsOf(t, Machine{}), "-fsdev")
 	if len(shares) != 2 {
 		t.Fatalf("shares: %q", shares)
 	}
@@ -70,48 +70,48 @@ func TestArguments_shares(t *testing.T) {
 
 func TestArguments_nodes(t *testing.T) {
 	args := argumentsOf(t, Machine{CPUs: 4, NUMA: 2, Memory: 600})
-	if got := after(args, "-numa"); !slices.Equal(got, []string{
+	if got := optionValues(args, "-numa"); !slices.Equal(got, []string{
 		"node,nodeid=0,memdev=memory0,cpus=0-1", "node,nodeid=1,memdev=memory1,cpus=2-3"}) {
 		t.Errorf("-numa %q", got)
 	}
-	if got := after(args, "-object"); len(got) != 2 || !strings.Contains(got[1], "size=300M") {
+	if got := optionValues(args, "-object"); len(got) != 2 || !strings.Contains(got[1], "size=300M") {
 		t.Errorf("-object %q", got)
 	}
 	// The kernel complains about cores of one socket on two nodes.
-	if got := after(args, "-smp"); got[0] != "4,sockets=2,cores=2,threads=1" {
+	if got := optionValues(args, "-smp"); got[0] != "4,sockets=2,cores=2,threads=1" {
 		t.Errorf("-smp %q", got)
 	}
 }
 
 func TestArguments_threads(t *testing.T) {
 	args := argumentsOf(t, Machine{CPUs: 4, Threads: 2})
-	if got := after(args, "-smp"); got[0] != "4,sockets=1,cores=2,threads=2" {
+	if got := optionValues(args, "-smp"); got[0] != "4,sockets=1,cores=2,threads=2" {
 		t.Errorf("-smp %q", got)
 	}
-	if got := after(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel" {
+	if got := optionValues(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel" {
 		t.Errorf("-cpu %q", got)
 	}
 }
 
 // In one thread no CPU translates text while another one changes it.
 func TestArguments_inTurns(t *testing.T) {
-	if got := after(argumentsOf(t, Machine{InTurns: true}), "-accel"); !slices.Equal(got, []string{"tcg,thread=single"}) {
+	if got := optionValues(argumentsOf(t, Machine{InTurns: true}), "-accel"); !slices.Equal(got, []string{"tcg,thread=single"}) {
 		t.Errorf("-accel %q", got)
 	}
 }
 
 func TestArguments_disksAndWire(t *testing.T) {
 	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
-	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
+	if got := optionValues(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
 		t.Errorf("-drive %q", got)
 	}
-	for _, drive := range after(args, "-drive") {
+	for _, drive := range optionValues(args, "-drive") {
 		// QEMU would stop the guest without a word where this disk is full.
 		if !strings.Contains(drive, ",werror=report,") {
 			t.Errorf("-drive %q", drive)
 		}
 	}
-	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=7"}) {
+	if got := optionValues(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=7"}) {
 		t.Errorf("-netdev %q", got)
 	}
 	other := argumentsOf(t, Machine{Wire: &Wire{end: 1}})

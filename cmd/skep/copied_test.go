@@ -41,8 +41,8 @@ func startAgent(t *testing.T, state string) *agentRun {
 	return r
 }
 
-// says waits for a line.
-func (r *agentRun) says(t *testing.T, words string) {
+// waitForLine waits for a line.
+func (r *agentRun) waitForLine(t *testing.T, words string) {
 	t.Helper()
 	for end := time.After(copiedTimeout); ; {
 		select {
@@ -103,7 +103,7 @@ func TestCopiedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := startAgent(t, state)
-	first.says(t, "connected to the hub")
+	first.waitForLine(t, "connected to the hub")
 	var p *proto.Problem
 	err = startAgent(t, twin).endsAlone(t, first)
 	if !errors.As(err, &p) || p.Code != proto.ProblemIdentity {
@@ -121,5 +121,5 @@ func TestCopiedState(t *testing.T) {
 	if err := <-first.ended; err != nil {
 		t.Errorf("the first agent ended with: %v", err)
 	}
-	startAgent(t, twin).says(t, "connected to the hub")
+	startAgent(t, twin).waitForLine(t, "connected to the hub")
 }

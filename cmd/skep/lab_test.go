@@ -97,8 +97,8 @@ func TestLabWithoutMachines(t *testing.T) {
 	}
 }
 
-// dead plants what is left of a machine whose holder was killed.
-func dead(t *testing.T, build, name string) {
+// plantDeadMachine plants what is left of a machine whose holder was killed.
+func plantDeadMachine(t *testing.T, build, name string) {
 	t.Helper()
 	dir := filepath.Join(build, "lab", ".hold", name)
 	info, err := json.Marshal(hold.Info{Name: name, State: hold.Dead, Cause: "a panic of " + name, Dir: build})
@@ -122,8 +122,8 @@ func TestLabReportsOtherDeaths(t *testing.T) {
 	old := os.Stderr
 	defer func() { os.Stderr = old }()
 	for _, line := range []string{"lab run --name b -- x", "lab down b"} {
-		dead(t, build, "a")
-		dead(t, build, "b")
+		plantDeadMachine(t, build, "a")
+		plantDeadMachine(t, build, "b")
 		file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func (g *glass) Write(b []byte) (int, error) {
 		}
 		switch {
 		case c == '\x1b' || g.escape != "":
-			g.steer(c)
+			g.applyControl(c)
 		case c == '\n':
 			g.row++
 		case c == '\r':
@@ -47,7 +47,7 @@ func (g *glass) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (g *glass) steer(c rune) {
+func (g *glass) applyControl(c rune) {
 	g.escape += string(c)
 	switch g.escape {
 	case "\x1b[A":
@@ -60,7 +60,7 @@ func (g *glass) steer(c rune) {
 	g.escape = ""
 }
 
-func (g *glass) shown() string {
+func (g *glass) screenText() string {
 	g.lock.Lock()
 	defer g.lock.Unlock()
 	return strings.Join(append(g.lines, make([]string, max(0, g.row+1-len(g.lines)))...), "\n")
@@ -129,7 +129,7 @@ func TestProgramAboveProgress(t *testing.T) {
 			n++
 			line := fmt.Sprintf("node %d", n)
 			w.progress.Set([]string{line, "below"})
-			shown := g.shown()
+			shown := g.screenText()
 			if !progress && shown == want {
 				return
 			}

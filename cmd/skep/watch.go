@@ -58,7 +58,7 @@ func (w *watch) shareOf(e hub.Event) *share {
 	return n
 }
 
-// countEvent counts an event and gives the line that people must see of it.
+// countEvent counts an event and returns the line to show for it.
 func (w *watch) countEvent(e hub.Event) string {
 	w.lock.Lock()
 	defer w.lock.Unlock()

@@ -15,8 +15,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// pipe is a device from which somebody else's bytes are read.
-func pipe(t *testing.T, data []byte) *Device {
+// pipeDevice returns a device that reads data instead of the module's answers.
+func pipeDevice(t *testing.T, data []byte) *Device {
 	t.Helper()
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
@@ -36,11 +36,11 @@ func TestEventsReadsAllEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := pipe(t, b.Bytes()).Events()
+	list, err := pipeDevice(t, b.Bytes()).Events()
 	if err != nil || len(list) != 3 || list[0].PID != 1 || list[2].PID != 3 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if list, err := pipe(t, b.Bytes()[1:]).Events(); err == nil {
+	if list, err := pipeDevice(t, b.Bytes()[1:]).Events(); err == nil {
 		t.Errorf("a part of a record is taken: %+v", list)
 	}
 }
@@ -69,7 +69,7 @@ func TestEndlessEventsEnd(t *testing.T) {
 
 // Only the device says that there is no more; another one is refused.
 func TestOtherDeviceIsRefused(t *testing.T) {
-	d := pipe(t, nil)
+	d := pipeDevice(t, nil)
 	_, info := d.Info(0)
 	_, count := d.Count("fix", 0, 0)
 	for what, err := range map[string]error{"info": info, "count": count} {

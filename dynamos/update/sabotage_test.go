@@ -57,8 +57,8 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 	if err := b.fetchTree(ctx, kernel); err != nil {
 		t.Fatal(err)
 	}
-	t.Run(grown.what, func(t *testing.T) { growing(t, b) })
-	work, err := b.tree.Patch(ctx, spoil(ctx, t, b.tree.Dir, sabotage...))
+	t.Run(grown.what, func(t *testing.T) { checkGrowthRefused(t, b) })
+	work, err := b.tree.Patch(ctx, makeSpoiltPatch(ctx, t, b.tree.Dir, sabotage...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 var grown = spoilt{"a structure that grows", "ipc/msgutil.c", "struct msg_msgseg {\n", "struct msg_msgseg {\n\tunsigned long sum;\n",
 	"ipc/msgutil.c:37: struct msg_msgseg: it is laid out in another way (sum is new; 16 bytes, was 8)"}
 
-// growing is refused, until the author says why it does no harm.
-func growing(t *testing.T, b *builder) {
+// checkGrowthRefused checks that a larger structure is refused until the author says why it is harmless.
+func checkGrowthRefused(t *testing.T, b *builder) {
 	var err error
-	if b.work, err = b.tree.Patch(t.Context(), spoil(t.Context(), t, b.tree.Dir, grown)); err != nil {
+	if b.work, err = b.tree.Patch(t.Context(), makeSpoiltPatch(t.Context(), t, b.tree.Dir, grown)); err != nil {
 		t.Fatal(err)
 	}
 	list, err := b.work.Layouts(t.Context(), io.Discard)
@@ -119,8 +119,8 @@ func growing(t *testing.T, b *builder) {
 	}
 }
 
-// spoil makes one patch of all that is done to files.
-func spoil(ctx context.Context, t *testing.T, tree string, list ...spoilt) []byte {
+// makeSpoiltPatch makes one patch of all changes to the files.
+func makeSpoiltPatch(ctx context.Context, t *testing.T, tree string, list ...spoilt) []byte {
 	t.Helper()
 	var patch bytes.Buffer
 	for _, s := range list {

@@ -18,9 +18,9 @@ import (
 	"skep/internal/uapi"
 )
 
-func tgid(n int32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { r.TGID = n } }
+func ruleTGID(n int32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { r.TGID = n } }
 
-func uid(n uint32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { r.UID = n } }
+func ruleUID(n uint32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { r.UID = n } }
 
 func TestPolicyText(t *testing.T) {
 	names := Names{User: func(id uint32) string {
@@ -33,14 +33,14 @@ func TestPolicyText(t *testing.T) {
 		"nobody": func(*Policy) []error { return nil },
 		"all":    func(p *Policy) []error { p.All(); return nil },
 		"tgid 5 and uid alice, or uid 8": func(p *Policy) []error {
-			return []error{p.Add(uapi.DynamosTGID, tgid(5)), p.Add(uapi.DynamosUID, uid(7)), p.Or(), p.Add(uapi.DynamosUID, uid(8))}
+			return []error{p.Add(uapi.DynamosTGID, ruleTGID(5)), p.Add(uapi.DynamosUID, ruleUID(7)), p.Or(), p.Add(uapi.DynamosUID, ruleUID(8))}
 		},
 		"except uid 0, all others": func(p *Policy) []error {
 			p.All()
-			return []error{p.Except(), p.Add(uapi.DynamosUID, uid(0))}
+			return []error{p.Except(), p.Add(uapi.DynamosUID, ruleUID(0))}
 		},
 		"except uid 0, or share 10%": func(p *Policy) []error {
-			return []error{p.Except(), p.Add(uapi.DynamosUID, uid(0)), p.Or(),
+			return []error{p.Except(), p.Add(uapi.DynamosUID, ruleUID(0)), p.Or(),
 				p.Add(uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share = 6554 })}
 		},
 		"cpus 0-2,63-64,4095 and for 20s more": func(p *Policy) []error {
@@ -73,7 +73,7 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 					return err
 				}
 			}
-			if err := p.Add(uapi.DynamosTGID, tgid(1)); err != nil {
+			if err := p.Add(uapi.DynamosTGID, ruleTGID(1)); err != nil {
 				return err
 			}
 		}
@@ -82,17 +82,17 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 	for want, make := range map[string]func(p *Policy) error{
 		"at most 16 rules": many,
 		"put --or before another rule": func(p *Policy) error {
-			return errors.Join(p.Add(uapi.DynamosTGID, tgid(1)), p.Add(uapi.DynamosTGID, tgid(2)))
+			return errors.Join(p.Add(uapi.DynamosTGID, ruleTGID(1)), p.Add(uapi.DynamosTGID, ruleTGID(2)))
 		},
 		"nothing is before it": func(p *Policy) error { return p.Or() },
 		"has no terms":         func(p *Policy) error { return errors.Join(p.Except(), p.Or()) },
 		"name its terms":       func(p *Policy) error { p.All(); return p.Except() },
 		"--all is for everybody": func(p *Policy) error {
 			p.All()
-			return p.Add(uapi.DynamosUID, uid(1))
+			return p.Add(uapi.DynamosUID, ruleUID(1))
 		},
 		"nobody would take": func(p *Policy) error {
-			return errors.Join(p.Except(), p.Add(uapi.DynamosUID, uid(1)))
+			return errors.Join(p.Except(), p.Add(uapi.DynamosUID, ruleUID(1)))
 		},
 	} {
 		var p Policy

@@ -234,8 +234,8 @@ func newRigOf(t testing.TB, c Config) *rig {
 	return r
 }
 
-// each runs a test natively and under bee.
-func each(t *testing.T, slots int, f func(t *testing.T, r *rig)) { eachIn(t, slots, nil, f) }
+// runOnSubstrates runs a test natively and under bee.
+func runOnSubstrates(t *testing.T, slots int, f func(t *testing.T, r *rig)) { eachIn(t, slots, nil, f) }
 
 // eachIn does so in bounds other than this machine's best.
 func eachIn(t *testing.T, slots int, b *bounds, f func(t *testing.T, r *rig)) {
@@ -261,7 +261,7 @@ func beeProgram(t testing.TB) string {
 	return path
 }
 
-func (r *rig) lease(function uint32, args []byte) proto.Lease {
+func (r *rig) makeLease(function uint32, args []byte) proto.Lease {
 	r.next++
 	l := proto.Lease{Call: r.next, Fence: r.next, Session: "s", Function: function,
 		Worker: proto.Worker{Module: r.module}, Length: uint64(len(args)), Name: "test",
@@ -281,7 +281,7 @@ func (r *rig) send(l proto.Lease) uint64 {
 	r.t.Helper()
 	var raw []byte
 	if l.Inline {
-		raw = r.raw(l)
+		raw = r.callRaw(l)
 	}
 	message, err := proto.Encode(l, raw)
 	if err != nil {
@@ -295,7 +295,7 @@ func (r *rig) send(l proto.Lease) uint64 {
 
 var inline sync.Map // arguments by digest
 
-func (r *rig) raw(l proto.Lease) []byte {
+func (r *rig) callRaw(l proto.Lease) []byte {
 	b, _ := inline.Load(l.Digest)
 	raw, _ := b.([]byte)
 	return raw
@@ -303,14 +303,14 @@ func (r *rig) raw(l proto.Lease) []byte {
 
 func (r *rig) start(function uint32, args []byte) uint64 {
 	r.t.Helper()
-	l := r.lease(function, args)
+	l := r.makeLease(function, args)
 	if l.Inline {
 		inline.Store(l.Digest, args)
 	}
 	return r.send(l)
 }
 
-func until(t testing.TB, what string, f func() bool) {
+func waitUntil(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -323,9 +323,9 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-func (r *rig) end(call uint64) (done proto.Done, failed proto.Failed, ok bool) {
+func (r *rig) waitForEnd(call uint64) (done proto.Done, failed proto.Failed, ok bool) {
 	r.t.Helper()
-	until(r.t, fmt.Sprintf("the end of call %d", call), func() bool {
+	waitUntil(r.t, fmt.Sprintf("the end of call %d", call), func() bool {
 		r.fake.mu.Lock()
 		defer r.fake.mu.Unlock()
 		done, ok = r.fake.done[call]
@@ -335,9 +335,9 @@ func (r *rig) end(call uint64) (done proto.Done, failed proto.Failed, ok bool) {
 	return done, failed, ok
 }
 
-func (r *rig) good(call uint64) ([]byte, proto.Done) {
+func (r *rig) mustSucceed(call uint64) ([]byte, proto.Done) {
 	r.t.Helper()
-	done, failed, ok := r.end(call)
+	done, failed, ok := r.waitForEnd(call)
 	if !ok {
 		r.t.Fatalf("call %d failed: %+v", call, failed)
 	}
@@ -346,9 +346,9 @@ func (r *rig) good(call uint64) ([]byte, proto.Done) {
 	return r.fake.results[call], done
 }
 
-func (r *rig) bad(call uint64, reason proto.Reason, text string) proto.Failed {
+func (r *rig) mustFail(call uint64, reason proto.Reason, text string) proto.Failed {
 	r.t.Helper()
-	_, f, ok := r.end(call)
+	_, f, ok := r.waitForEnd(call)
 	if ok || f.Reason != reason || !strings.Contains(f.Text, text) {
 		r.t.Fatalf("call %d: done %v, %+v; want %s, %q", call, ok, f, reason, text)
 	}
@@ -356,20 +356,20 @@ func (r *rig) bad(call uint64, reason proto.Reason, text string) proto.Failed {
 }
 
 func TestCallsAndReuse(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
-		got, done := r.good(r.start(fnEcho, []byte("hello")))
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
+		got, done := r.mustSucceed(r.start(fnEcho, []byte("hello")))
 		if string(got) != "hello" || !done.Inline || done.Length != 5 {
 			t.Errorf("%q, %+v", got, done)
 		}
 		if r.bee.isSet() != (done.Nonce != 0) || r.bee.isSet() != (done.Calls != 0) {
 			t.Errorf("the proof is %+v", done)
 		}
-		first, _ := r.good(r.start(fnCount, nil))
-		second, _ := r.good(r.start(fnCount, nil))
+		first, _ := r.mustSucceed(r.start(fnCount, nil))
+		second, _ := r.mustSucceed(r.start(fnCount, nil))
 		if !bytes.HasPrefix(first, []byte("1 ")) || !bytes.HasPrefix(second, []byte("2 ")) {
 			t.Errorf("two calls in different processes: %q, %q", first, second)
 		}
-		empty, _ := r.good(r.start(fnEcho, nil))
+		empty, _ := r.mustSucceed(r.start(fnEcho, nil))
 		if len(empty) != 0 {
 			t.Errorf("%d bytes from none", len(empty))
 		}
@@ -377,10 +377,10 @@ func TestCallsAndReuse(t *testing.T) {
 }
 
 func TestLargeArguments(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		for _, size := range []int{proto.InlineMax + 1, 11<<20 + 3} {
 			args := bytes.Repeat([]byte("0123456789abcdef\n"), size/17+1)[:size]
-			got, done := r.good(r.start(fnEcho, args))
+			got, done := r.mustSucceed(r.start(fnEcho, args))
 			if !bytes.Equal(got, args) || done.Inline {
 				t.Errorf("%d bytes came back as %d", size, len(got))
 			}
@@ -389,19 +389,19 @@ func TestLargeArguments(t *testing.T) {
 }
 
 func TestDeaths(t *testing.T) {
-	each(t, 2, func(t *testing.T, r *rig) {
-		f := r.bad(r.start(fnAbort, nil), proto.ReasonDied, "SIGABRT")
+	runOnSubstrates(t, 2, func(t *testing.T, r *rig) {
+		f := r.mustFail(r.start(fnAbort, nil), proto.ReasonDied, "SIGABRT")
 		if f.Status != 134 || f.Code != uapi.EWorker {
 			t.Errorf("%+v", f)
 		}
-		if f := r.bad(r.start(fnExit, nil), proto.ReasonDied, "exit status 3"); f.Status != 3 {
+		if f := r.mustFail(r.start(fnExit, nil), proto.ReasonDied, "exit status 3"); f.Status != 3 {
 			t.Errorf("%+v", f)
 		}
 		r.Agent.muteLimit = 4 * time.Second
-		r.bad(r.start(fnSilent, nil), proto.ReasonMute, "sent nothing")
+		r.mustFail(r.start(fnSilent, nil), proto.ReasonMute, "sent nothing")
 		r.Agent.muteLimit = time.Minute
-		r.bad(r.start(fnFail, nil), proto.ReasonError, "no good")
-		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+		r.mustFail(r.start(fnFail, nil), proto.ReasonError, "no good")
+		if got, _ := r.mustSucceed(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)
 		}
 	})
@@ -420,20 +420,20 @@ func TestComputingWorkerIsNotSilent(t *testing.T) {
 		t.Error("a worker that pings was killed")
 	}
 	r.cancel(call)
-	r.bad(call, proto.ReasonCancelled, "cancelled")
+	r.mustFail(call, proto.ReasonCancelled, "cancelled")
 }
 
 // What a worker announces is not taken on trust.
 func TestResultLargerThanItsInterface(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
-		l := r.lease(fnEcho, []byte("12345"))
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
+		l := r.makeLease(fnEcho, []byte("12345"))
 		inline.Store(l.Digest, []byte("12345"))
 		l.Result = 4
-		f := r.bad(r.send(l), proto.ReasonDied, "announced a result of 5 bytes where the interface of test")
+		f := r.mustFail(r.send(l), proto.ReasonDied, "announced a result of 5 bytes where the interface of test")
 		if f.Code != uapi.EWorker {
 			t.Errorf("%+v", f)
 		}
-		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+		if got, _ := r.mustSucceed(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)
 		}
 	})
@@ -441,27 +441,27 @@ func TestResultLargerThanItsInterface(t *testing.T) {
 
 // A worker that reads nothing is ended after the reported time, even if it sends keepalives; so is one that is silent before its first call.
 func TestDeafAndSilentWorkers(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		r.Agent.muteLimit, r.Agent.startLimit = 1500*time.Millisecond, 2500*time.Millisecond
-		r.bad(r.start(fnDeaf, make([]byte, 11<<20)), proto.ReasonMute, "read nothing for 1.5s")
-		r.bad(r.send(r.withState([]byte("silent"), fnState, "")), proto.ReasonMute, "sent nothing for 2.5s")
+		r.mustFail(r.start(fnDeaf, make([]byte, 11<<20)), proto.ReasonMute, "read nothing for 1.5s")
+		r.mustFail(r.send(r.withState([]byte("silent"), fnState, "")), proto.ReasonMute, "sent nothing for 2.5s")
 	})
 }
 
 func TestInitialize(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		state := bytes.Repeat([]byte("state "), 100)
-		l := r.lease(fnState, []byte("tail"))
+		l := r.makeLease(fnState, []byte("tail"))
 		inline.Store(l.Digest, []byte("tail"))
 		l.Init = &proto.Init{Function: fnInitialize, Blob: r.cache.put(t, state), Length: uint64(len(state))}
 		l.Worker.Init = "generation"
-		got, _ := r.good(r.send(l))
+		got, _ := r.mustSucceed(r.send(l))
 		if string(got) != string(state)+"tail" {
 			t.Errorf("%q", got)
 		}
 		// Another generation needs another process, and the slot of the first.
-		l2 := r.lease(fnState, []byte("tail"))
-		if got, _ := r.good(r.send(l2)); string(got) != "tail" {
+		l2 := r.makeLease(fnState, []byte("tail"))
+		if got, _ := r.mustSucceed(r.send(l2)); string(got) != "tail" {
 			t.Errorf("%q", got)
 		}
 		r.pool.mu.Lock()
@@ -473,11 +473,11 @@ func TestInitialize(t *testing.T) {
 }
 
 func TestOutputBecomesLogs(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		call := r.start(fnSpeak, nil)
-		r.good(call)
+		r.mustSucceed(call)
 		var seen map[string]bool
-		until(t, "three lines", func() bool {
+		waitUntil(t, "three lines", func() bool {
 			r.fake.mu.Lock()
 			defer r.fake.mu.Unlock()
 			seen = map[string]bool{}
@@ -498,35 +498,35 @@ func TestOutputBecomesLogs(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, beeProgram(t), 1)
-	f := r.bad(r.start(fnLie, nil), proto.ReasonRefused, "refused by a safety check")
+	f := r.mustFail(r.start(fnLie, nil), proto.ReasonRefused, "refused by a safety check")
 	if f.Code != uapi.ERefused {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestReleaseKills(t *testing.T) {
-	each(t, 2, func(t *testing.T, r *rig) {
-		r.good(r.start(fnEcho, nil))
+	runOnSubstrates(t, 2, func(t *testing.T, r *rig) {
+		r.mustSucceed(r.start(fnEcho, nil))
 		call := r.start(fnCompute, nil)
-		until(t, "a second worker", func() bool {
+		waitUntil(t, "a second worker", func() bool {
 			r.pool.mu.Lock()
 			defer r.pool.mu.Unlock()
 			return len(r.pool.all) == 1 && r.pool.taken == 1 && len(r.pool.idle) == 0
 		})
 		workers := r.pool.releaseSession("")
 		r.releaseSession("s")
-		r.bad(call, proto.ReasonCancelled, "")
+		r.mustFail(call, proto.ReasonCancelled, "")
 		for _, w := range workers {
 			<-w.process.done
 			if _, err := os.Stat(w.dir); err == nil {
-				until(t, "the removal of "+w.dir, func() bool { _, err := os.Stat(w.dir); return err != nil })
+				waitUntil(t, "the removal of "+w.dir, func() bool { _, err := os.Stat(w.dir); return err != nil })
 			}
 		}
 	})
 }
 
 func TestBadPrograms(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		whole, err := os.ReadFile(workerFile)
 		if err != nil {
 			t.Fatal(err)
@@ -539,22 +539,22 @@ func TestBadPrograms(t *testing.T) {
 			}
 		}
 		for name, b := range programs {
-			l := r.lease(fnEcho, nil)
+			l := r.makeLease(fnEcho, nil)
 			l.Worker.Module = r.cache.put(t, b)
-			_, f, ok := r.end(r.send(l))
+			_, f, ok := r.waitForEnd(r.send(l))
 			if ok || f.Code != uapi.EBadModule || f.Text == "" {
 				t.Errorf("%s: %v %+v", name, ok, f)
 			}
 			t.Logf("%s: %s", name, f.Text)
 		}
-		l := r.lease(fnEcho, nil)
+		l := r.makeLease(fnEcho, nil)
 		l.Worker.Module = strings.Repeat("0", 64)
-		r.bad(r.send(l), proto.ReasonNode, "not in the cache")
+		r.mustFail(r.send(l), proto.ReasonNode, "not in the cache")
 	})
 }
 
 func TestDamagedCacheIsDetected(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		program, err := os.ReadFile(workerFile)
 		if err != nil {
 			t.Fatal(err)
@@ -563,7 +563,7 @@ func TestDamagedCacheIsDetected(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(r.cache.dir, r.module), changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, f, ok := r.end(r.start(fnEcho, nil))
+		_, f, ok := r.waitForEnd(r.start(fnEcho, nil))
 		if ok || !strings.Contains(f.Text, "was changed") && f.Reason != proto.ReasonRefused {
 			t.Errorf("%v %+v", ok, f)
 		}

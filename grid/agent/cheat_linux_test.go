@@ -40,8 +40,8 @@ func TestCheatingLoader(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, path, 1)
-	r.bad(r.start(fnEcho, []byte("x")), proto.ReasonRefused, "did not run under bee")
-	got := r.execute(busybox(t), "", "echo", "native")
+	r.mustFail(r.start(fnEcho, []byte("x")), proto.ReasonRefused, "did not run under bee")
+	got := r.execute(readBusybox(t), "", "echo", "native")
 	if !strings.Contains(got.failed, "safety check") {
 		t.Errorf("%+v", got)
 	}

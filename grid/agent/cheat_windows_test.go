@@ -20,7 +20,7 @@ func TestCheatingLoader(t *testing.T) {
 	t.Setenv("CHEAT_PROGRAM", workerFile)
 	t.Setenv("CHEAT_COMMAND", "worker")
 	r := newRig(t, path, 1)
-	_, f, ok := r.end(r.start(fnEcho, []byte("x")))
+	_, f, ok := r.waitForEnd(r.start(fnEcho, []byte("x")))
 	if ok || f.Reason != proto.ReasonRefused && f.Reason != proto.ReasonDied {
 		t.Errorf("%v %+v", ok, f)
 	}
@@ -28,7 +28,7 @@ func TestCheatingLoader(t *testing.T) {
 	mark := os.Getenv("AGENT_TEST_MARK")
 	t.Setenv("CHEAT_PROGRAM", `Z:\bin\busybox`)
 	t.Setenv("CHEAT_COMMAND", "busybox touch "+mark)
-	got := r.execute(busybox(t), "", "touch", "mark")
+	got := r.execute(readBusybox(t), "", "touch", "mark")
 	if !strings.Contains(got.failed, "safety check") {
 		t.Errorf("%+v", got)
 	}

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// kinds are all confinements that this machine and user can have.
-func kinds() map[string]bounds {
+// listConfinementKinds lists all confinements that this machine and user can have.
+func listConfinementKinds() map[string]bounds {
 	m := map[string]bounds{"namespaces": {Kind: ConfinedSpaces, User: true}, "landlock": {Kind: ConfinedLandlock}}
 	if os.Geteuid() == 0 {
 		m = map[string]bounds{"namespaces": {Kind: ConfinedSpaces, User: true, RunAs: nobody},
@@ -28,7 +28,7 @@ func kinds() map[string]bounds {
 }
 
 func eachKind(t *testing.T, f func(t *testing.T, b bounds)) {
-	for name, b := range kinds() {
+	for name, b := range listConfinementKinds() {
 		t.Run(name, func(t *testing.T) { t.Parallel(); f(t, b) })
 	}
 }
@@ -71,8 +71,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// attempts lists all that a program tries; each of them is to fail.
-func (s *scene) attempts(other int) string {
+// attemptList lists everything that a program tries; each attempt must fail.
+func (s *scene) attemptList(other int) string {
 	var b strings.Builder
 	for _, path := range []string{s.key, s.other, s.state + "/hub"} {
 		fmt.Fprintf(&b, "read %s\n", path)
@@ -87,10 +87,10 @@ func (s *scene) attempts(other int) string {
 	return b.String()
 }
 
-// reached gives the attempts that succeeded.
-func reached(t *testing.T, r *rig, attempts string) (list []string) {
+// listReached returns the attempts that succeeded.
+func listReached(t *testing.T, r *rig, attempts string) (list []string) {
 	t.Helper()
-	got, _ := r.good(r.start(fnAttack, []byte(attempts)))
+	got, _ := r.mustSucceed(r.start(fnAttack, []byte(attempts)))
 	lines := strings.Split(strings.TrimSpace(string(got)), "\n")
 	if len(lines) != strings.Count(attempts, "\n") {
 		t.Fatalf("%d answers to\n%s:\n%s", len(lines), attempts, got)
@@ -113,9 +113,9 @@ func reached(t *testing.T, r *rig, attempts string) (list []string) {
 
 // otherWorker is the process of a worker of another session on the same node.
 func otherWorker(t *testing.T, r *rig) int {
-	l := r.lease(fnEcho, nil)
+	l := r.makeLease(fnEcho, nil)
 	l.Session = "other"
-	r.good(r.send(l))
+	r.mustSucceed(r.send(l))
 	for _, w := range r.pool.releaseSession("other") {
 		for _, pid := range childrenOf(w.process.pid) {
 			return pid
@@ -129,7 +129,7 @@ func TestConfinedReachNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, b bounds) {
 		s := newScene(t)
 		r := newRigOf(t, Config{State: filepath.Join(s.state, "agent"), Slots: 2, Hide: []string{s.state}, confine: &b})
-		if list := reached(t, r, s.attempts(otherWorker(t, r))); len(list) > 0 {
+		if list := listReached(t, r, s.attemptList(otherWorker(t, r))); len(list) > 0 {
 			t.Errorf("a confined worker reached:\n%s", strings.Join(list, "\n"))
 		}
 	})
@@ -140,8 +140,8 @@ func TestUnconfinedReachAll(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	r := newRigOf(t, Config{State: filepath.Join(s.state, "agent"), Slots: 2, confine: &bounds{Kind: ConfinedNot}})
-	attempts := s.attempts(otherWorker(t, r))
-	list := strings.Join(reached(t, r, attempts), "\n") + "\n"
+	attempts := s.attemptList(otherWorker(t, r))
+	list := strings.Join(listReached(t, r, attempts), "\n") + "\n"
 	for _, line := range strings.SplitAfter(attempts, "\n") {
 		what, on, _ := strings.Cut(line, " ")
 		// Capabilities are dropped in each case, which keeps from root's processes.
@@ -173,7 +173,7 @@ func TestConfinedAllowed(t *testing.T) {
 		}
 		r := newRigOf(t, Config{State: filepath.Join(s.state, "agent"), Slots: 1, Hide: []string{s.state}, confine: &b,
 			Read: []string{data, s.dir}, Write: []string{room}})
-		list := reached(t, r, fmt.Sprintf("read %[1]s/there\nread %[2]s/there\ncreate %[1]s/new\ncreate %[2]s/new\nread %[3]s\nconnect %[4]s\nread /etc/passwd\ncreate new\nwrite /dev/null\n",
+		list := listReached(t, r, fmt.Sprintf("read %[1]s/there\nread %[2]s/there\ncreate %[1]s/new\ncreate %[2]s/new\nread %[3]s\nconnect %[4]s\nread /etc/passwd\ncreate new\nwrite /dev/null\n",
 			data, room, s.key, s.socket))
 		want := []string{"read " + data + "/there", "read " + room + "/there", "create " + room + "/new", "read /etc/passwd", "create new", "write /dev/null"}
 		if strings.Join(list, "\n") != strings.Join(want, "\n") {

@@ -21,10 +21,10 @@ type ran struct {
 
 func (r *rig) execute(program []byte, stdin string, args ...string) ran {
 	r.t.Helper()
-	return r.executed(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args}, stdin)
+	return r.execAndWait(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args}, stdin)
 }
 
-func (r *rig) executed(e proto.Exec, stdin string) ran {
+func (r *rig) execAndWait(e proto.Exec, stdin string) ran {
 	r.t.Helper()
 	ours, theirs := net.Pipe()
 	r.fake.mu.Lock()
@@ -62,7 +62,7 @@ func (r *rig) executed(e proto.Exec, stdin string) ran {
 		}
 	}
 	ours.Close()
-	until(r.t, "the end of exec", func() bool {
+	waitUntil(r.t, "the end of exec", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.execs) == 0
@@ -70,7 +70,7 @@ func (r *rig) executed(e proto.Exec, stdin string) ran {
 	return got
 }
 
-func busybox(t testing.TB) []byte {
+func readBusybox(t testing.TB) []byte {
 	path := "/bin/busybox"
 	if systemIsWindows {
 		path = `Z:\bin\busybox` // the machine's own, under Wine
@@ -83,8 +83,8 @@ func busybox(t testing.TB) []byte {
 }
 
 func TestExec(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
-		box := busybox(t)
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
+		box := readBusybox(t)
 		if got := r.execute(box, "", "echo", "hello"); got.out != "hello\n" || got.status != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -110,9 +110,9 @@ func TestExec(t *testing.T) {
 
 // A program that reads no input must not hide from the agent that its caller is gone.
 func TestExecUnreadInput(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		ours, theirs := net.Pipe()
-		e := proto.Exec{ID: "1", Program: r.cache.put(t, busybox(t)), Name: "busybox", Args: []string{"sleep", "1000"}}
+		e := proto.Exec{ID: "1", Program: r.cache.put(t, readBusybox(t)), Name: "busybox", Args: []string{"sleep", "1000"}}
 		r.fake.mu.Lock()
 		r.fake.execs[e.ID] = theirs
 		r.fake.mu.Unlock()
@@ -133,7 +133,7 @@ func TestExecUnreadInput(t *testing.T) {
 			t.Fatalf("frame %d of %d bytes, %v", kind, len(p), err)
 		}
 		ours.Close()
-		until(t, "the end of exec", func() bool {
+		waitUntil(t, "the end of exec", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.execs) == 0

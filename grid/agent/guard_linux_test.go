@@ -18,9 +18,9 @@ import (
 
 // victim is an agent of its own process, with a worker that forks, for tests
 // that kill it. It says "ready" when the worker's children are there.
-func init() { roles["victim"] = func(args []string) { victim(args[0], args[1]) } }
+func init() { roles["victim"] = func(args []string) { runVictim(args[0], args[1]) } }
 
-func victim(worker, bee string) {
+func runVictim(worker, bee string) {
 	workerFile = worker
 	if bee == "none" {
 		bee = ""
@@ -33,7 +33,7 @@ func victim(worker, bee string) {
 		function = fnCompute // bee refuses to fork
 	}
 	r.start(function, nil)
-	until(t, "a worker", func() bool {
+	waitUntil(t, "a worker", func() bool {
 		r.pool.mu.Lock()
 		defer r.pool.mu.Unlock()
 		return len(r.pool.all) == 1
@@ -89,11 +89,11 @@ func TestKilledAgentLeavesNothing(t *testing.T) {
 			}
 			// The guard and the agent have the directory in their environment,
 			// the worker and its children have it as TMPDIR.
-			until(t, "all processes of the victim", func() bool { return len(withMark(dir)) >= c.least })
+			waitUntil(t, "all processes of the victim", func() bool { return len(withMark(dir)) >= c.least })
 			cmd.Process.Kill()
 			cmd.Wait()
 			began := time.Now()
-			until(t, "the end of all processes", func() bool { return len(withMark(dir)) == 0 })
+			waitUntil(t, "the end of all processes", func() bool { return len(withMark(dir)) == 0 })
 			t.Logf("gone after %v", time.Since(began))
 		})
 	}
@@ -102,8 +102,8 @@ func TestKilledAgentLeavesNothing(t *testing.T) {
 func TestWorkersHaveLowPriority(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
-	l := r.lease(fnCount, nil)
-	r.good(r.send(l))
+	l := r.makeLease(fnCount, nil)
+	r.mustSucceed(r.send(l))
 	pid := fmt.Sprint(childrenOf(r.pool.releaseSession("")[0].process.pid)[0])
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -124,11 +124,11 @@ func TestKilledGuardLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
 	call := r.start(fnFork, nil)
-	until(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
+	waitUntil(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
 	for _, w := range r.pool.releaseSession("") {
 		syscall.Kill(w.process.pid, syscall.SIGKILL)
 	}
-	r.bad(call, proto.ReasonDied, "guard died")
+	r.mustFail(call, proto.ReasonDied, "guard died")
 	if left := withMark("TMPDIR=" + r.tmp); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}

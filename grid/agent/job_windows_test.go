@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-func init() { roles["victim"] = func([]string) { victim() } }
+func init() { roles["victim"] = func([]string) { runVictim() } }
 
-// victim is an agent of its own process with a worker, for a test that kills
+// runVictim runs an agent of its own process with a worker, for a test that kills
 // it. It says the worker's process number.
-func victim() {
+func runVictim() {
 	if err := protectAgent(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -37,7 +37,7 @@ func TestVictim(t *testing.T) {
 	r := newRig(t, beeProgram(t), 1)
 	r.start(fnCompute, nil)
 	var pid int
-	until(t, "a worker", func() bool {
+	waitUntil(t, "a worker", func() bool {
 		r.pool.mu.Lock()
 		defer r.pool.mu.Unlock()
 		for w := range r.pool.all {
@@ -49,7 +49,7 @@ func TestVictim(t *testing.T) {
 	select {}
 }
 
-func running(pid uint32) bool {
+func processRunning(pid uint32) bool {
 	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return false
@@ -74,10 +74,10 @@ func TestKilledAgentLeavesNothing(t *testing.T) {
 			pid, _ = strconv.Atoi(strings.TrimSpace(text))
 		}
 	}
-	if pid == 0 || !running(uint32(pid)) {
+	if pid == 0 || !processRunning(uint32(pid)) {
 		t.Fatalf("no worker runs (process %d)", pid)
 	}
 	cmd.Process.Kill()
-	until(t, "the end of the worker's loader", func() bool { return !running(uint32(pid)) })
+	waitUntil(t, "the end of the worker's loader", func() bool { return !processRunning(uint32(pid)) })
 	cmd.Wait()
 }

@@ -15,14 +15,14 @@ import (
 // A worker writes more than is passed on: the run learns how much is missing and how to see it, and the node keeps beginning and end in bounded files.
 func TestFloodIsKept(t *testing.T) {
 	const n = 100000 // about 2.4 MB
-	each(t, 1, func(t *testing.T, r *rig) {
-		r.good(r.start(fnSpeak, fmt.Appendf(nil, "flood %d", n)))
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
+		r.mustSucceed(r.start(fnSpeak, fmt.Appendf(nil, "flood %d", n)))
 		// A bee that is killed takes along what Windows has not taken from it.
 		for _, w := range r.pool.releaseSession("") {
 			w.sendBye()
 		}
 		passed, missed := 0, 0
-		until(t, "what became of each line", func() bool {
+		waitUntil(t, "what became of each line", func() bool {
 			r.fake.mu.Lock()
 			defer r.fake.mu.Unlock()
 			passed, missed = 0, 0
@@ -39,7 +39,7 @@ func TestFloodIsKept(t *testing.T) {
 		if passed == 0 || missed == 0 {
 			t.Errorf("%d lines passed on, %d missed", passed, missed)
 		}
-		got := r.executed(proto.Exec{ID: "1", Logs: true, Session: "s"}, "")
+		got := r.execAndWait(proto.Exec{ID: "1", Logs: true, Session: "s"}, "")
 		lines := strings.Split(strings.TrimSpace(got.out), "\n")
 		var lost int
 		shown := 0

@@ -14,9 +14,9 @@ import (
 
 const mega = 1 << 20
 
-// consume is a call that uses too much of something.
-func (r *rig) consume(what string, l proto.Limits) uint64 {
-	lease := r.lease(fnConsume, []byte(what))
+// consumeResource calls a function that uses too much of a resource.
+func (r *rig) consumeResource(what string, l proto.Limits) uint64 {
+	lease := r.makeLease(fnConsume, []byte(what))
 	inline.Store(lease.Digest, []byte(what))
 	lease.Limits = l
 	return r.send(lease)
@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 			if bomb && (!b.User || b.RunAs == 0 && os.Geteuid() == 0) {
 				continue // nothing holds it until the meter looks
 			}
-			f := r.bad(r.consume(c.what, c.limit), proto.ReasonLimit, "exceeded its limit")
+			f := r.mustFail(r.consumeResource(c.what, c.limit), proto.ReasonLimit, "exceeded its limit")
 			if !strings.Contains(f.Text, "ask for more with --"+c.name) {
 				t.Errorf("%s: %s", c.what, f.Text)
 			}
@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("a bomb made %d processes: %s", used, f.Text)
 			}
 		}
-		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+		if got, _ := r.mustSucceed(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)
 		}
 	})
@@ -68,7 +68,7 @@ func TestLimits(t *testing.T) {
 func init() {
 	roles["late guard"] = func([]string) {
 		afterStart = func(pid int) {
-			until(&victimT{}, "a program that waits", func() bool {
+			waitUntil(&victimT{}, "a program that waits", func() bool {
 				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 				_, state, _ := strings.Cut(string(stat), ") ")
 				return strings.HasPrefix(state, "S ")
@@ -85,7 +85,7 @@ func TestProcessLimitIsInherited(t *testing.T) {
 			return // the kernel counts the user's other processes too
 		}
 		r := newRigOf(t, Config{State: tempDir(t), Slots: 1, confine: &b, Guard: []string{os.Args[0], "late guard"}})
-		got, _ := r.good(r.consume("limit", proto.Limits{Processes: 20}))
+		got, _ := r.mustSucceed(r.consumeResource("limit", proto.Limits{Processes: 20}))
 		if want := fmt.Sprint(20 + processesOver); string(got) != want {
 			t.Errorf("the program began with a limit of %s processes, not %s", got, want)
 		}
@@ -96,7 +96,7 @@ func TestProcessLimitIsInherited(t *testing.T) {
 func TestOwnersLimits(t *testing.T) {
 	t.Parallel()
 	r := newRigOf(t, Config{State: tempDir(t), Slots: 1, Limits: proto.Limits{Memory: 50 * mega}})
-	f := r.bad(r.consume("memory 400000000", proto.Limits{Memory: 1 << 40}), proto.ReasonLimit, "--limit-memory of skep join")
+	f := r.mustFail(r.consumeResource("memory 400000000", proto.Limits{Memory: 1 << 40}), proto.ReasonLimit, "--limit-memory of skep join")
 	if !strings.Contains(f.Text, "more than the 50 MiB allowed") {
 		t.Error(f.Text)
 	}
@@ -106,8 +106,8 @@ func TestOwnersLimits(t *testing.T) {
 func TestSharedMemoryCountsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
-	call := r.consume("shared 60000000", proto.Limits{Memory: 200 * mega})
-	until(t, "eight processes with 60 MB each", func() bool {
+	call := r.consumeResource("shared 60000000", proto.Limits{Memory: 200 * mega})
+	waitUntil(t, "eight processes with 60 MB each", func() bool {
 		for _, w := range r.pool.releaseSession("") {
 			if pids := descendantsOf(w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
 				return sharedOnce(pids) < 100*mega
@@ -116,7 +116,7 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 		return false
 	})
 	r.cancel(call)
-	r.bad(call, proto.ReasonCancelled, "")
+	r.mustFail(call, proto.ReasonCancelled, "")
 }
 
 // Processor time is of a call and not of all that its worker did.
@@ -124,10 +124,10 @@ func TestProcessorTimeOfACall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
 	for range 4 { // 0.2 s each at most, and 0.5 s together
-		l := r.lease(fnConsume, []byte("tick 150"))
+		l := r.makeLease(fnConsume, []byte("tick 150"))
 		inline.Store(l.Digest, []byte("tick 150"))
 		l.Limits.CPU = 0.4
-		r.good(r.send(l))
+		r.mustSucceed(r.send(l))
 	}
 }
 
@@ -160,11 +160,11 @@ func TestExecLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
 	eat := "a=0123456789abcdef; while :; do a=$a$a; done"
-	got := r.executeWith(busybox(t), proto.Limits{Memory: 50 * mega}, "sh", "-c", eat)
+	got := r.executeWith(readBusybox(t), proto.Limits{Memory: 50 * mega}, "sh", "-c", eat)
 	if got.status != 137 || !strings.Contains(got.err, "skep: it exceeded its limit") || !strings.Contains(got.err, "--memory") {
 		t.Errorf("%+v", got)
 	}
-	got = r.executeWith(busybox(t), proto.Limits{Wall: 0.2}, "sleep", "1000")
+	got = r.executeWith(readBusybox(t), proto.Limits{Wall: 0.2}, "sleep", "1000")
 	if got.status != 137 || !strings.Contains(got.err, "--wall-time") {
 		t.Errorf("%+v", got)
 	}
@@ -172,5 +172,5 @@ func TestExecLimits(t *testing.T) {
 
 func (r *rig) executeWith(program []byte, l proto.Limits, args ...string) ran {
 	r.t.Helper()
-	return r.executed(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args, Limits: l}, "")
+	return r.execAndWait(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args, Limits: l}, "")
 }

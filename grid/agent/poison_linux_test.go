@@ -20,14 +20,14 @@ func TestInitialDataIsSealed(t *testing.T) {
 		calls = append(calls, r.send(l))
 	}
 	for _, c := range calls {
-		if got, _ := r.good(c); string(got) != "0 of four" {
+		if got, _ := r.mustSucceed(c); string(got) != "0 of four" {
 			t.Errorf("a worker changed its data in %s ways", got)
 		}
 	}
-	if got, _ := r.good(r.send(r.withState(state, fnState, ""))); !bytes.Equal(got, state) {
+	if got, _ := r.mustSucceed(r.send(r.withState(state, fnState, ""))); !bytes.Equal(got, state) {
 		t.Errorf("another worker found %.20q", got)
 	}
-	until(t, "the end of the copies", func() bool {
+	waitUntil(t, "the end of the copies", func() bool {
 		r.initials.mu.Lock()
 		defer r.initials.mu.Unlock()
 		return len(r.initials.open) == 0

@@ -17,15 +17,15 @@ import (
 
 // withState is a lease whose worker is initialised with state.
 func (r *rig) withState(state []byte, function uint32, args string) proto.Lease {
-	l := r.lease(function, []byte(args))
+	l := r.makeLease(function, []byte(args))
 	inline.Store(l.Digest, []byte(args))
-	l.Init = &proto.Init{Function: fnInitialize, Blob: r.blob(state), Length: uint64(len(state))}
+	l.Init = &proto.Init{Function: fnInitialize, Blob: r.publishBlob(state), Length: uint64(len(state))}
 	l.Worker.Init = "generation"
 	return l
 }
 
-// blob puts bytes into the cache, and into the hub where it comes from.
-func (r *rig) blob(b []byte) string {
+// publishBlob puts bytes into the hub's store and into the agent's cache.
+func (r *rig) publishBlob(b []byte) string {
 	sum := sha256.Sum256(b)
 	digest := hex.EncodeToString(sum[:])
 	if _, known := r.fake.origin.Swap(digest, b); !known {
@@ -34,18 +34,18 @@ func (r *rig) blob(b []byte) string {
 	return digest
 }
 
-// poison has a worker of another session write to a file, or to all of a
+// poisonFiles has a worker of another session write to a file, or to all of a
 // directory: its user owns them, and nothing confines it here.
-func (r *rig) poison(path string, files int) {
+func (r *rig) poisonFiles(path string, files int) {
 	r.t.Helper()
 	guest, err := r.guestPath(path)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	l := r.lease(fnPoison, []byte(guest))
+	l := r.makeLease(fnPoison, []byte(guest))
 	inline.Store(l.Digest, []byte(guest))
 	l.Session = "attacker"
-	if got, _ := r.good(r.send(l)); string(got) != fmt.Sprint(files) {
+	if got, _ := r.mustSucceed(r.send(l)); string(got) != fmt.Sprint(files) {
 		r.t.Fatalf("the attacker wrote to %s files and not to %d: nothing was tested", got, files)
 	}
 }
@@ -54,21 +54,21 @@ func (r *rig) poison(path string, files int) {
 // of Initialize of the workers after it may be other than the hub has them.
 func TestPoisonedCache(t *testing.T) {
 	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
-		r.blob(r.program)
+		r.publishBlob(r.program)
 		state := bytes.Repeat([]byte("state "), 100)
 		right := string(state) + "tail"
 		compute := func(session string) {
 			t.Helper()
 			l := r.withState(state, fnState, "tail")
 			l.Session = session
-			if got, _ := r.good(r.send(l)); string(got) != right {
+			if got, _ := r.mustSucceed(r.send(l)); string(got) != right {
 				t.Errorf("%s computed with %.40q", session, got)
 			}
 		}
 		compute("before")
-		r.poison(filepath.Join(r.cache.dir, r.blob(state)), 1)
+		r.poisonFiles(filepath.Join(r.cache.dir, r.publishBlob(state)), 1)
 		compute("after the data was changed")
-		r.poison(r.cache.dir, 2)
+		r.poisonFiles(r.cache.dir, 2)
 		compute("after all was changed")
 	})
 }
@@ -79,9 +79,9 @@ func TestDamagedBlobThatCannotBeFetchedAgain(t *testing.T) {
 		state := []byte("state")
 		l := r.withState(state, fnState, "")
 		r.fake.origin.Clear()
-		r.poison(r.cache.dir, 2)
+		r.poisonFiles(r.cache.dir, 2)
 		l.Session = "victim"
-		_, f, ok := r.end(r.send(l))
+		_, f, ok := r.waitForEnd(r.send(l))
 		if ok || f.Reason != proto.ReasonNode || !strings.Contains(f.Text, "was changed by another program") {
 			t.Errorf("%v %+v", ok, f)
 		}
@@ -92,7 +92,7 @@ func TestDamagedBlobThatCannotBeFetchedAgain(t *testing.T) {
 // bee says about them.
 func TestReportsAreOutOfReach(t *testing.T) {
 	r := newRig(t, beeProgram(t), 1)
-	r.good(r.start(fnEcho, nil))
+	r.mustSucceed(r.start(fnEcho, nil))
 	files, err := os.ReadDir(r.reports)
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%d reports (%v)", len(files), err)
@@ -103,7 +103,7 @@ func TestReportsAreOutOfReach(t *testing.T) {
 	for _, w := range r.pool.releaseSession("") {
 		w.killAndWait()
 	}
-	until(t, "the removal of the report", func() bool {
+	waitUntil(t, "the removal of the report", func() bool {
 		files, _ := os.ReadDir(r.reports)
 		return len(files) == 0
 	})

@@ -15,7 +15,7 @@ func TestHelloNamesSessions(t *testing.T) {
 	if h := r.Agent.hello(); len(h.Sessions) != 0 {
 		t.Fatalf("a fresh agent has %v", h.Sessions)
 	}
-	r.good(r.start(fnEcho, nil))
+	r.mustSucceed(r.start(fnEcho, nil))
 	if h := r.Agent.hello(); !slices.Equal(h.Sessions, []string{"s"}) {
 		t.Fatalf("after a call: %v", h.Sessions)
 	}
@@ -59,7 +59,7 @@ func TestSlotGoesToItsSession(t *testing.T) {
 			came <- l.Session
 		}()
 	}
-	until(t, "both in line", func() bool {
+	waitUntil(t, "both in line", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.waiting) == 2

@@ -46,13 +46,13 @@ func TestRenewsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{client: newClient(renewer(t, ca), conf), node: node}
+	l := &link{client: newClient(startRenewer(t, ca), conf), node: node}
 	defer l.http.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	month := func() time.Time { return time.Now().Add((ident.RenewDays + 1) * 24 * time.Hour) }
 	go func() { defer close(ended); l.keepRenewed(ctx, month, t.Logf) }()
-	until(t, "another certificate", func() bool { return !bytes.Equal(node.Admission().Certificate, first) })
+	waitUntil(t, "another certificate", func() bool { return !bytes.Equal(node.Admission().Certificate, first) })
 	if a := node.Admission(); a.UserJWT != "j" || a.Hub != "h" {
 		t.Errorf("the renewal lost %+v", a)
 	}
@@ -60,8 +60,8 @@ func TestRenewsAtOnce(t *testing.T) {
 	<-ended
 }
 
-// renewer is a hub that can do nothing else.
-func renewer(t *testing.T, ca *ident.CA) (address string) {
+// startRenewer starts a hub that only renews certificates.
+func startRenewer(t *testing.T, ca *ident.CA) (address string) {
 	conf, err := ca.HubTLS(proto.ALPNHTTP)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-func open(t *testing.T, dir string, limit int64) *Store {
+func openStore(t *testing.T, dir string, limit int64) *Store {
 	t.Helper()
 	s, err := Open(dir, limit)
 	if err != nil {
@@ -34,22 +34,22 @@ func open(t *testing.T, dir string, limit int64) *Store {
 	return s
 }
 
-func sum(b []byte) string {
+func digestOf(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])
 }
 
-func put(t *testing.T, s *Store, text, owner string) string {
+func putText(t *testing.T, s *Store, text, owner string) string {
 	t.Helper()
 	d, n, err := s.Put(strings.NewReader(text), owner)
-	if err != nil || d != sum([]byte(text)) || n != int64(len(text)) {
+	if err != nil || d != digestOf([]byte(text)) || n != int64(len(text)) {
 		t.Fatalf("put %q: %s, %d, %v", text, d, n, err)
 	}
 	return d
 }
 
-// left lists what lies in the directory of drafts.
-func left(t *testing.T, s *Store) []os.DirEntry {
+// listDrafts lists what lies in the directory of drafts.
+func listDrafts(t *testing.T, s *Store) []os.DirEntry {
 	t.Helper()
 	files, err := os.ReadDir(s.tmp)
 	if err != nil {
@@ -59,9 +59,9 @@ func left(t *testing.T, s *Store) []os.DirEntry {
 }
 
 func TestPutThenOpen(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
-	d := put(t, s, "hello", "")
-	put(t, s, "hello", "")
+	s := openStore(t, t.TempDir(), 0)
+	d := putText(t, s, "hello", "")
+	putText(t, s, "hello", "")
 	f, err := s.Open(d)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestPutThenOpen(t *testing.T) {
 	if info, err := os.Stat(s.pathOf(d)); err != nil || info.Mode().Perm()&0o222 != 0 {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
-	if _, err := s.Path(sum(nil)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Path(digestOf(nil)); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("absent: %v", err)
 	}
 	for _, bad := range []string{"", "../../etc/passwd", strings.ToUpper(d), d + "0"} {
@@ -87,32 +87,32 @@ func TestPutThenOpen(t *testing.T) {
 }
 
 func TestConcurrentPutsOfOneBlob(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
+	s := openStore(t, t.TempDir(), 0)
 	text := strings.Repeat("x", 1<<20)
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Go(func() { put(t, s, text, "") })
+		wg.Go(func() { putText(t, s, text, "") })
 	}
 	wg.Wait()
-	if len(s.Held()) != 1 || s.total != 1<<20 || len(left(t, s)) != 0 {
-		t.Fatalf("%v, %d bytes, %d drafts", s.Held(), s.total, len(left(t, s)))
+	if len(s.Held()) != 1 || s.total != 1<<20 || len(listDrafts(t, s)) != 0 {
+		t.Fatalf("%v, %d bytes, %d drafts", s.Held(), s.total, len(listDrafts(t, s)))
 	}
 }
 
 func TestLimitSparesThePinned(t *testing.T) {
-	s := open(t, t.TempDir(), 30)
-	a := put(t, s, strings.Repeat("a", 10), "owner")
-	b := put(t, s, strings.Repeat("b", 10), "")
-	c := put(t, s, strings.Repeat("c", 10), "")
+	s := openStore(t, t.TempDir(), 30)
+	a := putText(t, s, strings.Repeat("a", 10), "owner")
+	b := putText(t, s, strings.Repeat("b", 10), "")
+	c := putText(t, s, strings.Repeat("c", 10), "")
 	s.Has(b) // now c is the longest unused that may go
-	d := put(t, s, strings.Repeat("d", 10), "")
+	d := putText(t, s, strings.Repeat("d", 10), "")
 	if got := s.Held(); !slices.Equal(got, []string{d, b, a}) || s.Has(c) {
 		t.Fatalf("%v", got)
 	}
 	s.Pin(b, "one")
 	s.Pin(b, "two")
 	s.Unpin("one")
-	e := put(t, s, strings.Repeat("e", 30), "")
+	e := putText(t, s, strings.Repeat("e", 30), "")
 	if got := s.Held(); !slices.Equal(got, []string{e, b, a}) {
 		t.Fatalf("%v", got)
 	}
@@ -124,22 +124,22 @@ func TestLimitSparesThePinned(t *testing.T) {
 
 func TestCrashLeavesNothingWrong(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, 0)
-	good, torn := put(t, s, "good", ""), put(t, s, "torn", "")
+	s := openStore(t, dir, 0)
+	good, torn := putText(t, s, "good", ""), putText(t, s, "torn", "")
 	if _, err := s.newDraft(); err != nil {
 		t.Fatal(err)
 	}
 	os.Chmod(s.pathOf(torn), 0o600)
 	os.WriteFile(s.pathOf(torn), []byte("to"), 0o600)
 	os.WriteFile(filepath.Join(s.dir, "stranger"), nil, 0o600)
-	s = open(t, dir, 0)
-	if len(left(t, s)) != 0 {
+	s = openStore(t, dir, 0)
+	if len(listDrafts(t, s)) != 0 {
 		t.Fatal("a draft survived")
 	}
 	if !s.Has(good) || s.Has(torn) {
 		t.Fatalf("good %v, torn %v", s.Has(good), s.Has(torn))
 	}
-	put(t, s, "torn", "")
+	putText(t, s, "torn", "")
 	if !s.Has(torn) || len(s.Held()) != 2 {
 		t.Fatalf("%v", s.Held())
 	}
@@ -156,16 +156,16 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 func TestDiskFullIsNamed(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
+	s := openStore(t, t.TempDir(), 0)
 	s.sink = func(*os.File) io.Writer { return &limited{10} }
 	_, _, err := s.Put(strings.NewReader("more than ten bytes"), "o")
 	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), filepath.Dir(s.dir)) {
 		t.Fatalf("%v", err)
 	}
-	if len(left(t, s)) != 0 || len(s.Held()) != 0 {
+	if len(listDrafts(t, s)) != 0 || len(s.Held()) != 0 {
 		t.Fatal("something is left")
 	}
-	if _, _, err := s.Put(io.MultiReader(strings.NewReader("abc"), failing{}), ""); err != errSource || len(left(t, s)) != 0 {
+	if _, _, err := s.Put(io.MultiReader(strings.NewReader("abc"), failing{}), ""); err != errSource || len(listDrafts(t, s)) != 0 {
 		t.Fatalf("a source that fails: %v", err)
 	}
 }
@@ -176,9 +176,9 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errSource }
 
-// serve gives content, cutting the connection after so many bytes of each
-// answer (0: never), and counts requests.
-func serve(t *testing.T, content []byte, cut int) (*httptest.Server, *atomic.Int32) {
+// serveContent serves content, cutting the connection after so many bytes of
+// each answer (0: never), and counts requests.
+func serveContent(t *testing.T, content []byte, cut int) (*httptest.Server, *atomic.Int32) {
 	t.Helper()
 	asked := &atomic.Int32{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -207,37 +207,37 @@ func (c *cutting) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-func content(n int) []byte {
+func makeContent(n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 
 func TestFetchResumes(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
-	want := content(1 << 20)
-	srv, asked := serve(t, want, 300<<10)
-	n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+	s := openStore(t, t.TempDir(), 0)
+	want := makeContent(1 << 20)
+	srv, asked := serveContent(t, want, 300<<10)
+	n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf(want))
 	if err != nil || n != uint64(len(want)) {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
-	if asked.Load() != 4 || !s.Has(sum(want)) {
+	if asked.Load() != 4 || !s.Has(digestOf(want)) {
 		t.Fatalf("%d requests", asked.Load())
 	}
-	if n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want)); n != 0 || err != nil || asked.Load() != 4 {
+	if n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf(want)); n != 0 || err != nil || asked.Load() != 4 {
 		t.Fatalf("again: %d bytes, %v", n, err)
 	}
 }
 
 func TestOneFetchPerBlob(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
-	want := content(4 << 20)
-	srv, asked := serve(t, want, 0)
+	s := openStore(t, t.TempDir(), 0)
+	want := makeContent(4 << 20)
+	srv, asked := serveContent(t, want, 0)
 	var bytes atomic.Uint64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+			n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf(want))
 			if err != nil {
 				t.Error(err)
 			}
@@ -251,7 +251,7 @@ func TestOneFetchPerBlob(t *testing.T) {
 }
 
 func TestFollowerOutlivesLeader(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
+	s := openStore(t, t.TempDir(), 0)
 	want := []byte("late")
 	entered, free := make(chan struct{}, 2), make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -266,12 +266,12 @@ func TestFollowerOutlivesLeader(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error, 2)
 	go func() {
-		_, err := s.Fetch(ctx, srv.Client(), srv.URL, sum(want))
+		_, err := s.Fetch(ctx, srv.Client(), srv.URL, digestOf(want))
 		results <- err
 	}()
 	<-entered
 	go func() {
-		_, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+		_, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf(want))
 		results <- err
 	}()
 	cancel()
@@ -285,10 +285,10 @@ func TestFollowerOutlivesLeader(t *testing.T) {
 }
 
 func TestFetchRefuses(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
-	srv, asked := serve(t, []byte("other bytes"), 0)
+	s := openStore(t, t.TempDir(), 0)
+	srv, asked := serveContent(t, []byte("other bytes"), 0)
 	var m *Mismatch
-	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte("these"))); !errors.As(err, &m) || asked.Load() != 1 {
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf([]byte("these"))); !errors.As(err, &m) || asked.Load() != 1 {
 		t.Fatalf("wrong bytes: %v, %d requests", err, asked.Load())
 	}
 	status := 404
@@ -297,18 +297,18 @@ func TestFetchRefuses(t *testing.T) {
 		fmt.Fprint(w, `{"code":"x","text":"ask the owner"}`)
 	}))
 	defer bad.Close()
-	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, sum(nil)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, digestOf(nil)); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("404: %v", err)
 	}
 	status = 403
-	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, sum(nil)); err == nil || !strings.Contains(err.Error(), "ask the owner") {
+	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, digestOf(nil)); err == nil || !strings.Contains(err.Error(), "ask the owner") {
 		t.Fatalf("403: %v", err)
 	}
 	s.sink = func(*os.File) io.Writer { return &limited{3} }
-	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte("other bytes"))); !errors.Is(err, ErrFull) {
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf([]byte("other bytes"))); !errors.Is(err, ErrFull) {
 		t.Fatalf("full disk: %v", err)
 	}
-	if len(s.Held()) != 0 || len(left(t, s)) != 0 {
+	if len(s.Held()) != 0 || len(listDrafts(t, s)) != 0 {
 		t.Fatal("something is left")
 	}
 }
@@ -316,7 +316,7 @@ func TestFetchRefuses(t *testing.T) {
 // Bytes of an answer that broke off are not kept behind the right ones.
 func TestShorterSecondAnswerIsWhole(t *testing.T) {
 	for _, want := range []string{"", "abc"} {
-		s := open(t, t.TempDir(), 0)
+		s := openStore(t, t.TempDir(), 0)
 		first := true
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if first {
@@ -327,10 +327,10 @@ func TestShorterSecondAnswerIsWhole(t *testing.T) {
 			fmt.Fprint(w, want) // whatever part was asked for
 		}))
 		defer srv.Close()
-		if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte(want))); err != nil {
+		if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf([]byte(want))); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := os.ReadFile(s.pathOf(sum([]byte(want)))); err != nil || string(b) != want {
+		if b, err := os.ReadFile(s.pathOf(digestOf([]byte(want)))); err != nil || string(b) != want {
 			t.Errorf("%q, %v, want %q", b, err, want)
 		}
 	}
@@ -338,26 +338,26 @@ func TestShorterSecondAnswerIsWhole(t *testing.T) {
 
 func TestFetchGivesUp(t *testing.T) {
 	t.Parallel() // it pauses between its tries
-	s := open(t, t.TempDir(), 0)
+	s := openStore(t, t.TempDir(), 0)
 	asked := atomic.Int32{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		w.WriteHeader(500)
 	}))
 	defer srv.Close()
-	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(nil)); err == nil || asked.Load() != tries {
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf(nil)); err == nil || asked.Load() != tries {
 		t.Errorf("%v after %d requests", err, asked.Load())
 	}
 }
 
 func TestFollowerGetsTheLeadersError(t *testing.T) {
-	s := open(t, t.TempDir(), 0)
+	s := openStore(t, t.TempDir(), 0)
 	ended := &flight{done: make(chan struct{}), err: errSource}
 	close(ended.done)
-	s.flights[sum(nil)] = ended
+	s.flights[digestOf(nil)] = ended
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := s.Fetch(ctx, nil, "", sum(nil)); err != errSource {
+	if _, err := s.Fetch(ctx, nil, "", digestOf(nil)); err != errSource {
 		t.Errorf("%v", err)
 	}
 }

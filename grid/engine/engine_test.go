@@ -16,7 +16,7 @@ import (
 
 const id = "aaaabbbbccccdddd"
 
-func start(t *testing.T, dir string) *Engine {
+func startEngine(t *testing.T, dir string) *Engine {
 	t.Helper()
 	e, err := Start(Config{Dir: dir, Sync: true})
 	if err != nil {
@@ -26,7 +26,7 @@ func start(t *testing.T, dir string) *Engine {
 	return e
 }
 
-func pair(t *testing.T) (nkeys.KeyPair, string) {
+func makeKeyPair(t *testing.T) (nkeys.KeyPair, string) {
 	t.Helper()
 	k, err := nkeys.CreateUser()
 	if err != nil {
@@ -36,8 +36,8 @@ func pair(t *testing.T) (nkeys.KeyPair, string) {
 	return k, p
 }
 
-// dial connects a node through pipes that e proxies; wrong gets refusals.
-func dial(e *Engine, key nkeys.KeyPair, jwt string, wrong func(error)) (*nats.Conn, error) {
+// dialEngine connects a node through pipes that e proxies; wrong gets refusals.
+func dialEngine(e *Engine, key nkeys.KeyPair, jwt string, wrong func(error)) (*nats.Conn, error) {
 	return Dial(DialConfig{
 		ID: id, JWT: func() (string, error) { return jwt, nil }, Sign: key.Sign, Wrong: wrong,
 		Dial: func() (net.Conn, error) {
@@ -64,8 +64,8 @@ func dial(e *Engine, key nkeys.KeyPair, jwt string, wrong func(error)) (*nats.Co
 }
 
 func TestNodeTalksToHub(t *testing.T) {
-	e := start(t, t.TempDir())
-	key, pub := pair(t)
+	e := startEngine(t, t.TempDir())
+	key, pub := makeKeyPair(t)
 	jwt, err := e.UserJWT(id, pub)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestNodeTalksToHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := dial(e, key, jwt, nil)
+	c, err := dialEngine(e, key, jwt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +100,11 @@ func TestNodeTalksToHub(t *testing.T) {
 }
 
 func TestNodeIsConfined(t *testing.T) {
-	e := start(t, t.TempDir())
-	key, pub := pair(t)
+	e := startEngine(t, t.TempDir())
+	key, pub := makeKeyPair(t)
 	jwt, _ := e.UserJWT(id, pub)
 	wrong := make(chan error, 10)
-	c, err := dial(e, key, jwt, func(err error) { wrong <- err })
+	c, err := dialEngine(e, key, jwt, func(err error) { wrong <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,17 +135,17 @@ func TestNodeIsConfined(t *testing.T) {
 }
 
 func TestWrongKeyIsRefused(t *testing.T) {
-	e := start(t, t.TempDir())
-	_, pub := pair(t)
+	e := startEngine(t, t.TempDir())
+	_, pub := makeKeyPair(t)
 	jwt, _ := e.UserJWT(id, pub)
-	other, otherPub := pair(t)
-	if c, err := dial(e, other, jwt, nil); err == nil {
+	other, otherPub := makeKeyPair(t)
+	if c, err := dialEngine(e, other, jwt, nil); err == nil {
 		c.Close()
 		t.Fatal("a key that is not the JWT's was taken")
 	}
-	foreign := start(t, t.TempDir())
+	foreign := startEngine(t, t.TempDir())
 	jwt, _ = foreign.UserJWT(id, otherPub)
-	if c, err := dial(e, other, jwt, nil); err == nil {
+	if c, err := dialEngine(e, other, jwt, nil); err == nil {
 		c.Close()
 		t.Fatal("another hub's JWT was taken")
 	}
@@ -159,8 +159,8 @@ func TestWrongKeyIsRefused(t *testing.T) {
 
 func TestRestartKeepsLedgerAndNodes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "engine")
-	e := start(t, dir)
-	key, pub := pair(t)
+	e := startEngine(t, dir)
+	key, pub := makeKeyPair(t)
 	jwt, _ := e.UserJWT(id, pub)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -176,12 +176,12 @@ func TestRestartKeepsLedgerAndNodes(t *testing.T) {
 	if err := e.ServeConn(&net.TCPConn{}); err != ErrClosed {
 		t.Fatalf("a closed engine says %v", err)
 	}
-	e = start(t, dir)
+	e = startEngine(t, dir)
 	list, err := e.Entries(ctx, 3)
 	if err != nil || len(list) != 3 || list[2].Call != 4 || list[2].State != Done || list[0].Call != 3 {
 		t.Fatalf("after a restart: %+v, %v", list, err)
 	}
-	c, err := dial(e, key, jwt, nil)
+	c, err := dialEngine(e, key, jwt, nil)
 	if err != nil {
 		t.Fatalf("the node's JWT is worth nothing after a restart: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestRestartKeepsLedgerAndNodes(t *testing.T) {
 }
 
 func TestBrokenConnectionEndsServeConn(t *testing.T) {
-	e := start(t, t.TempDir())
+	e := startEngine(t, t.TempDir())
 	ours, theirs := net.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- e.ServeConn(theirs) }()
@@ -206,8 +206,8 @@ func TestBrokenConnectionEndsServeConn(t *testing.T) {
 }
 
 func TestNodeComesBack(t *testing.T) {
-	e := start(t, t.TempDir())
-	key, pub := pair(t)
+	e := startEngine(t, t.TempDir())
+	key, pub := makeKeyPair(t)
 	jwt, _ := e.UserJWT(id, pub)
 	up, down := make(chan struct{}, 10), make(chan struct{}, 10)
 	streams := make(chan net.Conn, 10)
@@ -245,7 +245,7 @@ func TestNodesComeBackApart(t *testing.T) {
 }
 
 func TestUnreadableEntryIsNamed(t *testing.T) {
-	e := start(t, t.TempDir())
+	e := startEngine(t, t.TempDir())
 	if _, err := e.Conn().Request(streamSubject+string(Done), []byte("no entry"), 20*time.Second); err != nil {
 		t.Fatal(err)
 	}

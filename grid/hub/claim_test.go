@@ -10,8 +10,8 @@ import (
 	"skep/grid/proto"
 )
 
-// claims asks for the node's place as the agent of a boot does.
-func (a *fakeAgent) claims(boot string) (status int, text string) {
+// requestClaim claims the node for the agent of a boot.
+func (a *fakeAgent) requestClaim(boot string) (status int, text string) {
 	a.w.t.Helper()
 	resp, b := a.request(http.MethodPost, proto.PathClaim, strings.NewReader(`{"boot": "`+boot+`"}`))
 	return resp.StatusCode, string(b)
@@ -23,10 +23,10 @@ func (a *fakeAgent) claimsBeating(boot string) (status int, text string) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		status, text = a.claims(boot)
+		status, text = a.requestClaim(boot)
 	}()
-	until(a.w.t, "the answer to a claim", func() bool {
-		a.say(proto.VerbBeat, proto.Beat{Free: 1, Running: []uint64{}}, nil)
+	waitUntil(a.w.t, "the answer to a claim", func() bool {
+		a.sendVerb(proto.VerbBeat, proto.Beat{Free: 1, Running: []uint64{}}, nil)
 		select {
 		case <-answered:
 			return true
@@ -44,13 +44,13 @@ func TestClaim(t *testing.T) {
 	a := w.join()
 	free := func(what, boot string) {
 		t.Helper()
-		if status, text := a.claims(boot); status != http.StatusOK {
+		if status, text := a.requestClaim(boot); status != http.StatusOK {
 			t.Errorf("%s: %d %s", what, status, text)
 		}
 	}
 	free("nobody is there", "other")
 	a.connect()
-	a.hello(1)
+	a.sendHello(1)
 	if status, text := a.claimsBeating("b"); status != http.StatusOK {
 		t.Errorf("the same agent comes again: %d %s", status, text)
 	}
@@ -58,10 +58,10 @@ func TestClaim(t *testing.T) {
 	if status != http.StatusConflict || !strings.Contains(text, proto.ProblemIdentity) || !strings.Contains(text, "node pc at 127.0.0.1: ") {
 		t.Errorf("another comes: %d %s", status, text)
 	}
-	a.hello(1) // behind all beats
-	w.clock.move(proto.SilentFor)
+	a.sendHello(1) // behind all beats
+	w.clock.advance(proto.SilentFor)
 	free("it has been silent", "other")
-	a.hello(1)
-	a.cut()
+	a.sendHello(1)
+	a.cutConnection()
 	free("it has gone", "other")
 }

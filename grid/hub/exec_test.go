@@ -23,8 +23,8 @@ import (
 
 func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
 
-// stream comes for a program's streams as an agent does.
-func (a *fakeAgent) stream(id string) (net.Conn, *bufio.Reader, int) {
+// openStream connects to a program's streams as an agent does.
+func (a *fakeAgent) openStream(id string) (net.Conn, *bufio.Reader, int) {
 	a.w.t.Helper()
 	conf, err := a.node.TLS(proto.ALPNHTTP)
 	if err != nil {
@@ -72,16 +72,16 @@ func (w *world) exec(a *fakeAgent, stdin string) <-chan execEnd {
 
 func TestExec(t *testing.T) {
 	w := newWorld(t, nil)
-	a, other := w.agent(1), w.agent(1)
+	a, other := w.startAgent(1), w.startAgent(1)
 	ended := w.exec(a, "input")
-	e := got(t, "an exec", a.execs)
-	if e.Name != "mod" || len(e.Args) != 1 || e.Program != digestOf(manifest(t)) {
+	e := receiveFrom(t, "an exec", a.execs)
+	if e.Name != "mod" || len(e.Args) != 1 || e.Program != digestOf(encodeManifest(t)) {
 		t.Fatalf("%+v", e)
 	}
-	if _, _, status := other.stream(e.ID); status != http.StatusGone {
+	if _, _, status := other.openStream(e.ID); status != http.StatusGone {
 		t.Fatalf("another node got the streams: %d", status)
 	}
-	c, in, status := a.stream(e.ID)
+	c, in, status := a.openStream(e.ID)
 	if status != http.StatusSwitchingProtocols {
 		t.Fatalf("%d", status)
 	}
@@ -96,48 +96,48 @@ func TestExec(t *testing.T) {
 	proto.WriteExec(c, proto.ExecStdout, []byte("out"))
 	proto.WriteExec(c, proto.ExecStderr, []byte("err"))
 	proto.WriteExec(c, proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 3))
-	if v := got(t, "the end", ended); v != (execEnd{3, nil, "out", "err"}) {
+	if v := receiveFrom(t, "the end", ended); v != (execEnd{3, nil, "out", "err"}) {
 		t.Fatalf("%+v", v)
 	}
-	if _, _, status := a.stream(e.ID); status != http.StatusGone {
+	if _, _, status := a.openStream(e.ID); status != http.StatusGone {
 		t.Fatalf("streams of an ended program: %d", status)
 	}
 }
 
 func TestExecErrors(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.agent(1)
+	a := w.startAgent(1)
 	var x *ExecError
 
 	ended := w.exec(a, "")
-	c, _, _ := a.stream(got(t, "an exec", a.execs).ID)
+	c, _, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
 	proto.WriteExec(c, proto.ExecFailed, []byte("no room"))
-	if v := got(t, "the end", ended); !errors.As(v.err, &x) || x.Text != "no room" || x.Kind != proto.ExecFailed {
+	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) || x.Text != "no room" || x.Kind != proto.ExecFailed {
 		t.Fatalf("%+v", v)
 	}
 
 	ended = w.exec(a, "")
-	c, _, _ = a.stream(got(t, "an exec", a.execs).ID)
+	c, _, _ = a.openStream(receiveFrom(t, "an exec", a.execs).ID)
 	c.Close()
-	if v := got(t, "the end", ended); !errors.As(v.err, &x) {
+	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) {
 		t.Fatalf("%+v", v)
 	}
 
 	ended = w.exec(a, "")
-	got(t, "an exec", a.execs)
-	a.cut()
-	if v := got(t, "the end", ended); !errors.As(v.err, &x) || x.Kind != proto.ExecGone || !strings.Contains(x.Text, "connection to the node broke") {
+	receiveFrom(t, "an exec", a.execs)
+	a.cutConnection()
+	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) || x.Kind != proto.ExecGone || !strings.Contains(x.Text, "connection to the node broke") {
 		t.Fatalf("%+v", v)
 	}
 
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, program(nil, elf.PT_INTERP), 0o755); err != nil {
+	if err := os.WriteFile(bad, makeProgram(nil, elf.PT_INTERP), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.cli.Program(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "-static") {
 		t.Fatalf("%v", err)
 	}
-	_, err := w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: digestOf(manifest(t))}, nil, io.Discard, io.Discard)
+	_, err := w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: digestOf(encodeManifest(t))}, nil, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not up") {
 		t.Fatalf("%v", err)
 	}
@@ -146,7 +146,7 @@ func TestExecErrors(t *testing.T) {
 // TestExecGoneCommandLine: the agent's stream ends, so the program does.
 func TestExecGoneCommandLine(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.agent(1)
+	a := w.startAgent(1)
 	blob, err := w.cli.Program(t.Context(), filepath.Join(w.dirs, "mod.rex"))
 	if err != nil {
 		t.Fatal(err)
@@ -155,9 +155,9 @@ func TestExecGoneCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, in, _ := a.stream(got(t, "an exec", a.execs).ID)
+	_, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
 	conn.Close()
 	ended := make(chan error, 1)
 	go func() { _, err := io.ReadAll(in); ended <- err }()
-	got(t, "the end of the agent's stream", ended)
+	receiveFrom(t, "the end of the agent's stream", ended)
 }

@@ -46,7 +46,7 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(c.skip)
 }
 
-func (c *clock) move(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.skip += d
@@ -86,18 +86,18 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 	}
 	t.Cleanup(func() { w.hub.Close(); os.RemoveAll(state) })
 	w.cli = NewClient(w.hub.ControlSocket())
-	w.program("mod.rex", manifest(t))
+	w.addProgram("mod.rex", encodeManifest(t))
 	return w
 }
 
-func (w *world) program(name string, b []byte) {
+func (w *world) addProgram(name string, b []byte) {
 	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.dirs, name), b, 0o755); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func until(t *testing.T, what string, f func() bool) {
+func waitUntil(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !f(); {
 		if time.Now().After(end) {
@@ -107,7 +107,7 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-func got[T any](t *testing.T, what string, c <-chan T) (v T) {
+func receiveFrom[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
@@ -117,18 +117,18 @@ func got[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-func manifest(t *testing.T) []byte {
+func encodeManifest(t *testing.T) []byte {
 	t.Helper()
 	m := uapi.Manifest{Name: "mod", Functions: []uapi.Function{{Name: "work"}, {Name: "Initialize", Init: true}}}
 	b, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program(b, elf.PT_LOAD)
+	return makeProgram(b, elf.PT_LOAD)
 }
 
-// program makes a file that looks like a static worker program.
-func program(section []byte, kind elf.ProgType) []byte {
+// makeProgram makes a file that looks like a static worker program.
+func makeProgram(section []byte, kind elf.ProgType) []byte {
 	le := binary.LittleEndian
 	const head, phdr, shdr = 64, 56, 64
 	names := []byte("\x00.skep.module\x00.names\x00")
@@ -169,9 +169,9 @@ type fakeLease struct {
 	raw []byte
 }
 
-func machine(name string) ident.Machine { return ident.Machine{Install: name} }
+func makeMachine(name string) ident.Machine { return ident.Machine{Install: name} }
 
-func (w *world) token(uses int, life time.Duration) string {
+func (w *world) createToken(uses int, life time.Duration) string {
 	w.t.Helper()
 	a, err := w.cli.Token(w.t.Context(), TokenRequest{uses, life})
 	if err != nil {
@@ -180,8 +180,8 @@ func (w *world) token(uses int, life time.Duration) string {
 	return a.Token
 }
 
-// post joins and answers what the hub said.
-func (w *world) post(token string, node *ident.Node, change func(*proto.Join)) (proto.Joined, error) {
+// postJoin joins and answers what the hub said.
+func (w *world) postJoin(token string, node *ident.Node, change func(*proto.Join)) (proto.Joined, error) {
 	w.t.Helper()
 	t, err := ident.ParseToken(token)
 	if err != nil {
@@ -212,7 +212,7 @@ func (w *world) post(token string, node *ident.Node, change func(*proto.Join)) (
 
 func newNode(t *testing.T) *ident.Node {
 	t.Helper()
-	n, err := ident.OpenNode(t.TempDir(), machine("m"))
+	n, err := ident.OpenNode(t.TempDir(), makeMachine("m"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (w *world) join() *fakeAgent {
 	a := &fakeAgent{w: w, node: newNode(w.t),
 		leases: make(chan fakeLease, 100), cancels: make(chan proto.Cancel, 100),
 		releases: make(chan proto.Release, 100), execs: make(chan proto.Exec, 100), stops: make(chan string, 1)}
-	j, err := w.post(w.token(1, time.Hour), a.node, nil)
+	j, err := w.postJoin(w.createToken(1, time.Hour), a.node, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func (a *fakeAgent) connect() {
 	}
 	a.nats = c
 	a.w.t.Cleanup(c.Close)
-	_, err = c.Subscribe(proto.ToNode(a.node.ID(), "*"), a.told)
+	_, err = c.Subscribe(proto.ToNode(a.node.ID(), "*"), a.handleMessage)
 	if err != nil {
 		a.w.t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func (a *fakeAgent) dial() (net.Conn, error) {
 	return c, err
 }
 
-func (a *fakeAgent) told(m *nats.Msg) {
+func (a *fakeAgent) handleMessage(m *nats.Msg) {
 	_, verb, _ := proto.SplitSubject(m.Subject)
 	switch verb {
 	case proto.VerbLease:
@@ -312,7 +312,7 @@ func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 	return v
 }
 
-func (a *fakeAgent) hello(slots int) {
+func (a *fakeAgent) sendHello(slots int) {
 	a.w.t.Helper()
 	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b"})
 	if v.Problem != nil {
@@ -320,17 +320,17 @@ func (a *fakeAgent) hello(slots int) {
 	}
 }
 
-// agent is one that joined, is connected, and asks for so many leases.
-func (w *world) agent(slots int) *fakeAgent {
+// startAgent returns an agent that joined, is connected, and asks for so many leases.
+func (w *world) startAgent(slots int) *fakeAgent {
 	w.t.Helper()
 	a := w.join()
 	a.connect()
-	a.hello(slots)
-	a.ask(slots)
+	a.sendHello(slots)
+	a.askLeases(slots)
 	return a
 }
 
-func (a *fakeAgent) say(verb proto.Verb, v any, raw []byte) {
+func (a *fakeAgent) sendVerb(verb proto.Verb, v any, raw []byte) {
 	a.w.t.Helper()
 	b, err := proto.Encode(v, raw)
 	if err == nil {
@@ -344,14 +344,14 @@ func (a *fakeAgent) say(verb proto.Verb, v any, raw []byte) {
 	}
 }
 
-func (a *fakeAgent) ask(n int) {
+func (a *fakeAgent) askLeases(n int) {
 	a.w.t.Helper()
-	a.say(proto.VerbAsk, proto.Ask{Free: n, Memory: 1 << 40}, nil)
+	a.sendVerb(proto.VerbAsk, proto.Ask{Free: n, Memory: 1 << 40}, nil)
 }
 
-func (a *fakeAgent) lease() fakeLease {
+func (a *fakeAgent) nextLease() fakeLease {
 	a.w.t.Helper()
-	return got(a.w.t, "a lease", a.leases)
+	return receiveFrom(a.w.t, "a lease", a.leases)
 }
 
 func digestOf(b []byte) string {
@@ -364,9 +364,9 @@ func (a *fakeAgent) doneOf(l fakeLease, result []byte, inline bool) proto.Done {
 		ExecNS: 7, Program: l.Worker.Module, Substrate: "linux", Wall: 0.01}
 }
 
-func (a *fakeAgent) done(l fakeLease, result []byte) {
+func (a *fakeAgent) sendDone(l fakeLease, result []byte) {
 	a.w.t.Helper()
-	a.say(proto.VerbDone, a.doneOf(l, result, true), result)
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, true), result)
 }
 
 func (a *fakeAgent) request(method, path string, body io.Reader) (*http.Response, []byte) {
@@ -387,7 +387,7 @@ func (a *fakeAgent) request(method, path string, body io.Reader) (*http.Response
 	return resp, b
 }
 
-func (a *fakeAgent) cut() {
+func (a *fakeAgent) cutConnection() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.raw.Close()
@@ -407,7 +407,7 @@ type fakeMaster struct {
 	module uint32 // that it bound
 }
 
-func (w *world) master() *fakeMaster {
+func (w *world) startMaster() *fakeMaster {
 	w.t.Helper()
 	socket, events, err := w.cli.Run(w.t.Context(), RunRequest{Name: "test", Dirs: []string{w.dirs}})
 	if err != nil {
@@ -461,16 +461,16 @@ func (m *fakeMaster) send(t uapi.FrameType, call uint64, payload []byte) {
 	}
 }
 
-func (m *fakeMaster) data(call uint64, b []byte) {
+func (m *fakeMaster) sendData(call uint64, b []byte) {
 	m.t.Helper()
 	if err := m.conn.SendData(m.t.Context(), call, bytes.NewReader(b), int64(len(b))); err != nil {
 		m.t.Fatal(err)
 	}
 }
 
-func (m *fakeMaster) next(want uapi.FrameType, call uint64) session.Frame {
+func (m *fakeMaster) nextFrame(want uapi.FrameType, call uint64) session.Frame {
 	m.t.Helper()
-	f := got(m.t, fmt.Sprintf("%v for call %d", want, call), m.frames)
+	f := receiveFrom(m.t, fmt.Sprintf("%v for call %d", want, call), m.frames)
 	if f.Type != want || f.Call != call {
 		text := ""
 		if e, err := uapi.ParseError(f.Payload); err == nil && f.Type == uapi.TypeError {
@@ -481,22 +481,22 @@ func (m *fakeMaster) next(want uapi.FrameType, call uint64) session.Frame {
 	return f
 }
 
-// bind binds module mod, which calls are for from then on.
-func (m *fakeMaster) bind() {
+// bindModule binds module mod; later calls are for it.
+func (m *fakeMaster) bindModule() {
 	m.t.Helper()
 	m.send(uapi.TypeBind, 1, []byte("mod"))
-	b, err := uapi.ParseBound(m.next(uapi.TypeBound, 1).Payload)
+	b, err := uapi.ParseBound(m.nextFrame(uapi.TypeBound, 1).Payload)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.module = b.Module
 }
 
-// bound is a master that bound its module.
-func (w *world) bound() *fakeMaster {
+// startBoundMaster returns a master that has bound its module.
+func (w *world) startBoundMaster() *fakeMaster {
 	w.t.Helper()
-	m := w.master()
-	m.bind()
+	m := w.startMaster()
+	m.bindModule()
 	return m
 }
 
@@ -505,30 +505,30 @@ func (w *world) bound() *fakeMaster {
 func newTrio(t *testing.T, change func(*Config), slots int) (*world, *fakeMaster, *fakeAgent) {
 	t.Helper()
 	w := newWorld(t, change)
-	return w, w.bound(), w.agent(slots)
+	return w, w.startBoundMaster(), w.startAgent(slots)
 }
 
-func (m *fakeMaster) header(call uint64, n int) {
+func (m *fakeMaster) sendHeader(call uint64, n int) {
 	m.t.Helper()
 	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(n), Result: 16 << 20}))
 }
 
 func (m *fakeMaster) call(call uint64, args []byte) {
 	m.t.Helper()
-	m.header(call, len(args))
-	m.data(call, args)
+	m.sendHeader(call, len(args))
+	m.sendData(call, args)
 }
 
-// result reads a whole result.
-func (m *fakeMaster) result(call uint64) (uapi.Result, []byte) {
+// readResult reads a whole result.
+func (m *fakeMaster) readResult(call uint64) (uapi.Result, []byte) {
 	m.t.Helper()
-	r, err := uapi.DecodeExact[uapi.Result](m.next(uapi.TypeResult, call).Payload)
+	r, err := uapi.DecodeExact[uapi.Result](m.nextFrame(uapi.TypeResult, call).Payload)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	var b []byte
 	for {
-		f := m.next(uapi.TypeData, call)
+		f := m.nextFrame(uapi.TypeData, call)
 		b = append(b, f.Payload...)
 		if f.Last() {
 			return r, b
@@ -536,16 +536,16 @@ func (m *fakeMaster) result(call uint64) (uapi.Result, []byte) {
 	}
 }
 
-func (m *fakeMaster) failure(call uint64) *uapi.Error {
+func (m *fakeMaster) readFailure(call uint64) *uapi.Error {
 	m.t.Helper()
-	e, err := uapi.ParseError(m.next(uapi.TypeError, call).Payload)
+	e, err := uapi.ParseError(m.nextFrame(uapi.TypeError, call).Payload)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	return e
 }
 
-func (m *fakeMaster) event(what string, match func(Event) bool) Event {
+func (m *fakeMaster) waitForEvent(what string, match func(Event) bool) Event {
 	m.t.Helper()
 	for {
 		e, err := m.events.Next()

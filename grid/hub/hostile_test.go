@@ -20,10 +20,10 @@ import (
 	"skep/internal/uapi"
 )
 
-// stranger connects without a certificate.
-func (w *world) stranger() net.Conn {
+// dialUnauthenticated connects without a certificate.
+func (w *world) dialUnauthenticated() net.Conn {
 	w.t.Helper()
-	token, err := ident.ParseToken(w.token(1, time.Hour))
+	token, err := ident.ParseToken(w.createToken(1, time.Hour))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func (w *world) stranger() net.Conn {
 
 func TestOldestUnauthenticatedPeerIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.strangers = 2 })
-	first := w.stranger()
+	first := w.dialUnauthenticated()
 	for range 2 {
-		w.stranger()
+		w.dialUnauthenticated()
 	}
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest stranger is still there: %v", err)
@@ -70,7 +70,7 @@ func TestBodiesThatNeverCome(t *testing.T) {
 	for _, path := range []string{"/nothing", proto.PathJoin, proto.PathRenew, proto.PathResult(1, 1)} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			c := w.stranger()
+			c := w.dialUnauthenticated()
 			method := "POST"
 			if path == proto.PathResult(1, 1) {
 				method = "PUT"
@@ -95,7 +95,7 @@ func TestHostileHTTP(t *testing.T) {
 		"two lengths":   "POST " + proto.PathJoin + " HTTP/1.1\r\nHost: hub\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := w.stranger()
+			c := w.dialUnauthenticated()
 			io.WriteString(c, text) // may fail when the hub has seen enough
 			b, _ := io.ReadAll(c)
 			if len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") {
@@ -111,8 +111,8 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// readless opens a session whose other end sends only.
-func (w *world) readless() *fakeMaster {
+// startReadlessMaster opens a session whose other end sends only.
+func (w *world) startReadlessMaster() *fakeMaster {
 	w.t.Helper()
 	socket, events, err := w.cli.Run(w.t.Context(), RunRequest{Name: "test", Dirs: []string{w.dirs}})
 	if err != nil {
@@ -130,13 +130,13 @@ func (w *world) readless() *fakeMaster {
 
 func (w *world) endOfMasters() {
 	w.t.Helper()
-	until(w.t, "the end of the session", func() bool { return w.hub.Status().Sessions == 0 })
+	waitUntil(w.t, "the end of the session", func() bool { return w.hub.Status().Sessions == 0 })
 }
 
 func TestMasterThatReadsNothing(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.unread = 50 })
-	m := w.readless()
-	until(t, "the session", func() bool { return w.hub.Status().Sessions == 1 })
+	m := w.startReadlessMaster()
+	waitUntil(t, "the session", func() bool { return w.hub.Status().Sessions == 1 })
 	for i := range 20000 {
 		if m.conn.Send(uapi.TypeBind, uint64(i+1), []byte("nothing")) != nil || w.hub.Status().Sessions == 0 {
 			break
@@ -147,11 +147,11 @@ func TestMasterThatReadsNothing(t *testing.T) {
 
 func TestTransfersThatDoNotEnd(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.transfers = 50 })
-	m := w.bound()
+	m := w.startBoundMaster()
 	for i := range 60 {
 		m.conn.Send(uapi.TypeCall, uint64(i+1), uapi.Append(nil, uapi.Call{Module: m.module, Length: 8}))
 	}
-	if e := m.failure(0); e.Code != uapi.EProtocol || !strings.Contains(e.Text, "not ended") {
+	if e := m.readFailure(0); e.Code != uapi.EProtocol || !strings.Contains(e.Text, "not ended") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
 	w.endOfMasters()
@@ -185,7 +185,7 @@ func TestSpoolFilesAreBounded(t *testing.T) {
 func TestHelloLearnsEndedSessions(t *testing.T) {
 	_, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))
-	live := a.lease().Session
+	live := a.nextLease().Session
 	v := a.helloWith(proto.Hello{Revision: proto.Revision, Slots: 1, Boot: "b", Sessions: []string{live, "gone"}})
 	if v.Problem != nil || len(v.Ended) != 1 || v.Ended[0] != "gone" {
 		t.Fatalf("%+v", v)
@@ -194,14 +194,14 @@ func TestHelloLearnsEndedSessions(t *testing.T) {
 
 func TestLogLinesAreBounded(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.agent(1)
+	a := w.startAgent(1)
 	events, err := w.cli.Events(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer events.Close()
-	a.say(proto.VerbLog, proto.Log{Session: strings.Repeat("s", 1<<19), Text: "dropped"}, nil)
-	a.say(proto.VerbLog, proto.Log{Session: "s", Text: strings.Repeat("t", 1<<19)}, nil)
+	a.sendVerb(proto.VerbLog, proto.Log{Session: strings.Repeat("s", 1<<19), Text: "dropped"}, nil)
+	a.sendVerb(proto.VerbLog, proto.Log{Session: "s", Text: strings.Repeat("t", 1<<19)}, nil)
 	for {
 		e, err := events.Next()
 		if err != nil {
@@ -220,24 +220,24 @@ func TestLogLinesAreBounded(t *testing.T) {
 func TestRemoveNode(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))
-	first := a.lease()
-	b := w.agent(1)
+	first := a.nextLease()
+	b := w.startAgent(1)
 	a.nats.Opts.AllowReconnect = false
 	if err := w.cli.RemoveNode(t.Context(), "pc"); err != nil {
 		t.Fatal(err)
 	}
-	if text := got(t, "the order to stop", a.stops); text != errRemoved.Error() {
+	if text := receiveFrom(t, "the order to stop", a.stops); text != errRemoved.Error() {
 		t.Errorf("it was told %q", text)
 	}
-	l := b.lease() // at once, not when the connection ends
+	l := b.nextLease() // at once, not when the connection ends
 	if l.Call != first.Call {
 		t.Fatalf("%+v", l.Lease)
 	}
 	if resp, b := a.request(http.MethodGet, proto.PathBlob(l.Worker.Module), nil); resp.StatusCode != http.StatusForbidden || !strings.Contains(string(b), errRemoved.Error()) {
 		t.Errorf("asked for a blob: %s %s", resp.Status, b)
 	}
-	until(t, "the end of its connection", func() bool { return !a.nats.IsConnected() })
-	if _, err := w.post(w.token(1, time.Hour), a.node, nil); err == nil || err.Error() != errRemoved.Error() {
+	waitUntil(t, "the end of its connection", func() bool { return !a.nats.IsConnected() })
+	if _, err := w.postJoin(w.createToken(1, time.Hour), a.node, nil); err == nil || err.Error() != errRemoved.Error() {
 		t.Errorf("it joined again: %v", err)
 	}
 	for _, n := range w.hub.Nodes() {

@@ -22,7 +22,7 @@ import (
 	"skep/internal/uapi"
 )
 
-func random(n int) []byte {
+func randomBytes(n int) []byte {
 	r := rand.New(rand.NewPCG(uint64(n), 1))
 	b := make([]byte, n)
 	for i := range b {
@@ -34,8 +34,8 @@ func random(n int) []byte {
 func TestJoin(t *testing.T) {
 	w := newWorld(t, nil)
 	node := newNode(t)
-	good := w.token(2, time.Hour)
-	other := newWorld(t, nil).token(1, time.Hour)
+	good := w.createToken(2, time.Hour)
+	other := newWorld(t, nil).createToken(1, time.Hour)
 	expired, err := w.hub.tokens.New(1, time.Nanosecond)
 	if err != nil {
 		t.Fatal(err)
@@ -60,25 +60,25 @@ func TestJoin(t *testing.T) {
 		{"no key", good, func(j *proto.Join) { j.NKey = "x" }, "public key"},
 	}
 	for _, c := range refused {
-		_, err := w.post(c.token, node, c.change)
+		_, err := w.postJoin(c.token, node, c.change)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 	for range 2 { // none of those spent a use
-		if _, err := w.post(good, node, nil); err != nil {
+		if _, err := w.postJoin(good, node, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.post(good, node, nil); err == nil || err.Error() != ident.ErrTokenUsedUp.Error() {
+	if _, err := w.postJoin(good, node, nil); err == nil || err.Error() != ident.ErrTokenUsedUp.Error() {
 		t.Fatalf("used up: %v", err)
 	}
 	thief := newNode(t)
-	_, err = w.post(w.token(1, time.Hour), thief, func(j *proto.Join) { j.NKey = node.NKey() })
+	_, err = w.postJoin(w.createToken(1, time.Hour), thief, func(j *proto.Join) { j.NKey = node.NKey() })
 	if err == nil || !strings.Contains(err.Error(), "another key") {
 		t.Fatalf("a thief of an identity joined: %v", err)
 	}
-	j, err := w.post(w.token(1, time.Hour), thief, nil)
+	j, err := w.postJoin(w.createToken(1, time.Hour), thief, nil)
 	if err != nil || j.Name != "pc-2" {
 		t.Fatalf("the second node of a name: %+v, %v", j, err)
 	}
@@ -99,7 +99,7 @@ func TestOlderPeerIsToldBothRevisions(t *testing.T) {
 
 func TestNeedsNodeCertificate(t *testing.T) {
 	w := newWorld(t, nil)
-	token, _ := ident.ParseToken(w.token(1, time.Hour))
+	token, _ := ident.ParseToken(w.createToken(1, time.Hour))
 	c := &http.Client{Transport: &http.Transport{TLSClientConfig: ident.JoinTLS(token, proto.ALPNHTTP)}}
 	defer c.CloseIdleConnections()
 	for _, path := range []string{proto.PathBlob(digestOf(nil)), proto.PathArgs(1, 1)} {
@@ -117,30 +117,30 @@ func TestNeedsNodeCertificate(t *testing.T) {
 func TestCall(t *testing.T) {
 	w, m, a := newTrio(t, nil, 4)
 	for i, n := range []int{0, 1, 5000, proto.InlineMax} {
-		id, args := uint64(10+i), random(n)
+		id, args := uint64(10+i), randomBytes(n)
 		m.call(id, args)
-		l := a.lease()
+		l := a.nextLease()
 		if !l.Inline || !bytes.Equal(l.raw, args) || l.Digest != digestOf(args) || l.Function != 0 || l.Name != "work" || l.Attempt != 1 {
 			t.Fatalf("lease %+v with %d bytes", l.Lease, len(l.raw))
 		}
 		result := append([]byte("r"), args...)[:min(n+1, proto.InlineMax)]
-		a.done(l, result)
-		r, b := m.result(id)
+		a.sendDone(l, result)
+		r, b := m.readResult(id)
 		if !bytes.Equal(b, result) || r.Attempt != 1 || r.NodeName() != "pc" || r.Substrate != uapi.SubstrateLinux || r.ExecNS != 7 {
 			t.Fatalf("result %+v", r)
 		}
-		a.ask(4)
+		a.askLeases(4)
 	}
-	e := m.event("done", func(e Event) bool { return e.Type == "call" && e.State == CallDone })
+	e := m.waitForEvent("done", func(e Event) bool { return e.Type == "call" && e.State == CallDone })
 	if e.Name != "pc" || e.ExecNS != 7 || e.Function != "work" || e.Attempt != 1 {
 		t.Fatalf("event %+v", e)
 	}
-	resp, b := a.request(http.MethodGet, proto.PathBlob(digestOf(manifest(t))), nil)
-	if resp.StatusCode != http.StatusOK || !bytes.Equal(b, manifest(t)) {
+	resp, b := a.request(http.MethodGet, proto.PathBlob(digestOf(encodeManifest(t))), nil)
+	if resp.StatusCode != http.StatusOK || !bytes.Equal(b, encodeManifest(t)) {
 		t.Fatalf("the program's blob: %s, %d bytes", resp.Status, len(b))
 	}
 	states := map[engine.State]int{}
-	until(t, "the ledger", func() bool {
+	waitUntil(t, "the ledger", func() bool {
 		clear(states)
 		list, err := w.cli.Ledger(t.Context(), 100)
 		if err != nil {
@@ -156,10 +156,10 @@ func TestCall(t *testing.T) {
 // TestLargeCall pulls arguments while they come, and puts a large result.
 func TestLargeCall(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
-	args, result := random(9<<20), random(5<<20)
-	m.header(5, len(args))
+	args, result := randomBytes(9<<20), randomBytes(5<<20)
+	m.sendHeader(5, len(args))
 	m.send(uapi.TypeData, 5, args[:1000])
-	l := a.lease()
+	l := a.nextLease()
 	if l.Inline || l.Length != uint64(len(args)) {
 		t.Fatalf("lease %+v", l.Lease)
 	}
@@ -181,11 +181,11 @@ func TestLargeCall(t *testing.T) {
 	if err != nil || !bytes.Equal(rest, args[1000:]) || resp.Trailer.Get(proto.TrailerDigest) != digestOf(args) {
 		t.Fatalf("%d bytes, digest %q, %v", len(rest), resp.Trailer.Get(proto.TrailerDigest), err)
 	}
-	a.say(proto.VerbDone, a.doneOf(l, result, false), nil) // nothing was put
-	m.event("refused", func(e Event) bool { return e.State == CallRequeued })
-	w.clock.move(11 * time.Second)
-	a.ask(1)
-	l = a.lease()
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil) // nothing was put
+	m.waitForEvent("refused", func(e Event) bool { return e.State == CallRequeued })
+	w.clock.advance(11 * time.Second)
+	a.askLeases(1)
+	l = a.nextLease()
 	if l.Attempt != 2 {
 		t.Fatalf("a result that was only announced: %+v", l.Lease)
 	}
@@ -194,22 +194,22 @@ func TestLargeCall(t *testing.T) {
 	if put.StatusCode != http.StatusNoContent {
 		t.Fatalf("%s %s", put.Status, b)
 	}
-	a.say(proto.VerbDone, a.doneOf(l, result, false), nil)
-	if res, b := m.result(5); !bytes.Equal(b, result) || res.Attempt != 2 {
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil)
+	if res, b := m.readResult(5); !bytes.Equal(b, result) || res.Attempt != 2 {
 		t.Fatalf("%+v, %d bytes", res, len(b))
 	}
 }
 
 func TestFences(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.bound()
-	a, b := w.agent(0), w.agent(0)
-	big := random(1 << 20)
+	m := w.startBoundMaster()
+	a, b := w.startAgent(0), w.startAgent(0)
+	big := randomBytes(1 << 20)
 	m.call(5, big)
-	a.ask(0)
-	a.hello(1)
-	a.ask(1)
-	l := a.lease()
+	a.askLeases(0)
+	a.sendHello(1)
+	a.askLeases(1)
+	l := a.nextLease()
 	for name, c := range map[string]struct {
 		who         *fakeAgent
 		call, fence uint64
@@ -223,20 +223,20 @@ func TestFences(t *testing.T) {
 			t.Errorf("result of %s: %s", name, resp.Status)
 		}
 	}
-	b.done(l, []byte("stolen"))
+	b.sendDone(l, []byte("stolen"))
 	forged := l
 	forged.Fence++
-	a.done(forged, []byte("forged"))
-	m.event("refusals", func(e Event) bool { return e.Type == "call" && e.State == CallLeased })
-	a.done(l, []byte("good"))
-	if _, got := m.result(5); string(got) != "good" {
+	a.sendDone(forged, []byte("forged"))
+	m.waitForEvent("refusals", func(e Event) bool { return e.Type == "call" && e.State == CallLeased })
+	a.sendDone(l, []byte("good"))
+	if _, got := m.readResult(5); string(got) != "good" {
 		t.Fatalf("got %q", got)
 	}
-	a.done(l, []byte("twice"))
+	a.sendDone(l, []byte("twice"))
 	m.call(6, nil)
-	a.ask(1)
-	a.done(a.lease(), []byte("next"))
-	if _, got := m.result(6); string(got) != "next" {
+	a.askLeases(1)
+	a.sendDone(a.nextLease(), []byte("next"))
+	if _, got := m.readResult(6); string(got) != "next" {
 		t.Fatalf("got %q", got)
 	}
 }
@@ -244,17 +244,17 @@ func TestFences(t *testing.T) {
 func TestBrokenConnectionGivesTheCallToAnother(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))
-	first := a.lease()
-	b := w.agent(1)
+	first := a.nextLease()
+	b := w.startAgent(1)
 	begin := time.Now()
 	a.nats.Opts.AllowReconnect = false
-	a.cut()
-	second := b.lease()
+	a.cutConnection()
+	second := b.nextLease()
 	if took := time.Since(begin); took > 3*time.Second || second.Call != first.Call || second.Fence <= first.Fence || second.Attempt != 2 {
 		t.Fatalf("after %v: %+v", took, second.Lease)
 	}
-	b.done(second, []byte("y"))
-	if r, got := m.result(5); string(got) != "y" || r.NodeName() != "pc-2" {
+	b.sendDone(second, []byte("y"))
+	if r, got := m.readResult(5); string(got) != "y" || r.NodeName() != "pc-2" {
 		t.Fatalf("%+v %q", r, got)
 	}
 }
@@ -262,35 +262,35 @@ func TestBrokenConnectionGivesTheCallToAnother(t *testing.T) {
 func TestSilentNodeLosesItsCall(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))
-	first := a.lease()
-	w.clock.move(11 * time.Second)
-	b := w.agent(1)
-	w.clock.move(2 * time.Second) // 13 for a, 2 for b
-	second := b.lease()
+	first := a.nextLease()
+	w.clock.advance(11 * time.Second)
+	b := w.startAgent(1)
+	w.clock.advance(2 * time.Second) // 13 for a, 2 for b
+	second := b.nextLease()
 	if second.Call != first.Call {
 		t.Fatalf("%+v", second.Lease)
 	}
-	until(t, "silent", func() bool { return w.hub.Nodes()[0].State == NodeSilent })
-	a.done(first, []byte("late"))
-	b.done(second, []byte("y"))
-	if _, got := m.result(5); string(got) != "y" {
+	waitUntil(t, "silent", func() bool { return w.hub.Nodes()[0].State == NodeSilent })
+	a.sendDone(first, []byte("late"))
+	b.sendDone(second, []byte("y"))
+	if _, got := m.readResult(5); string(got) != "y" {
 		t.Fatalf("%q", got)
 	}
-	until(t, "up again", func() bool { return w.hub.Nodes()[0].State == NodeUp })
-	a.say(proto.VerbBeat, proto.Beat{Running: []uint64{first.Fence}}, nil)
-	if c := got(t, "a cancel", a.cancels); c.Fence != first.Fence {
+	waitUntil(t, "up again", func() bool { return w.hub.Nodes()[0].State == NodeUp })
+	a.sendVerb(proto.VerbBeat, proto.Beat{Running: []uint64{first.Fence}}, nil)
+	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != first.Fence {
 		t.Fatalf("%+v", c)
 	}
 }
 
 func TestModuleInit(t *testing.T) {
 	_, m, a := newTrio(t, nil, 2)
-	data := random(2 << 20)
+	data := randomBytes(2 << 20)
 	m.send(uapi.TypeModuleInit, 2, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: uint64(len(data))}))
-	m.data(2, data)
-	m.next(uapi.TypeDone, 2)
+	m.sendData(2, data)
+	m.nextFrame(uapi.TypeDone, 2)
 	m.call(5, nil)
-	l := a.lease()
+	l := a.nextLease()
 	if l.Init == nil || l.Init.Blob != digestOf(data) || l.Init.Function != 1 || l.Init.Length != uint64(len(data)) || l.Worker.Init == "" {
 		t.Fatalf("%+v", l.Lease)
 	}
@@ -299,19 +299,19 @@ func TestModuleInit(t *testing.T) {
 		t.Fatalf("%s, %d bytes", resp.Status, len(b))
 	}
 	m.conn.Close()
-	if r := got(t, "a release", a.releases); r.Session != l.Session {
+	if r := receiveFrom(t, "a release", a.releases); r.Session != l.Session {
 		t.Fatalf("%+v", r)
 	}
 }
 
 func TestBindErrors(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
-	good := manifest(t)
-	dynamic := program(nil, elf.PT_INTERP)
-	w.program("dynamic.rex", dynamic)
-	w.program("text.rex", []byte("#!/bin/sh\n"))
-	w.program("cut.rex", good[:100])
+	m := w.startMaster()
+	good := encodeManifest(t)
+	dynamic := makeProgram(nil, elf.PT_INTERP)
+	w.addProgram("dynamic.rex", dynamic)
+	w.addProgram("text.rex", []byte("#!/bin/sh\n"))
+	w.addProgram("cut.rex", good[:100])
 	if err := os.Mkdir(filepath.Join(w.dirs, "dir.rex"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -330,11 +330,11 @@ func TestBindErrors(t *testing.T) {
 	} {
 		id := uint64(i + 1)
 		m.send(uapi.TypeBind, id, []byte(c.name))
-		if e := m.failure(id); e.Code != c.code || !strings.Contains(e.Text, c.want) {
+		if e := m.readFailure(id); e.Code != c.code || !strings.Contains(e.Text, c.want) {
 			t.Errorf("%q: %d %s", c.name, e.Code, e.Text)
 		}
 	}
-	m.bind()
+	m.bindModule()
 	h := m.module
 	for i, c := range []struct {
 		call uapi.Call
@@ -345,10 +345,10 @@ func TestBindErrors(t *testing.T) {
 	} {
 		id := uint64(i + 20)
 		m.send(uapi.TypeCall, id, uapi.Append(nil, c.call))
-		if e := m.failure(id); e.Code != c.code {
+		if e := m.readFailure(id); e.Code != c.code {
 			t.Errorf("%+v: %d %s", c.call, e.Code, e.Text)
 		}
-		m.data(id, nil)
+		m.sendData(id, nil)
 	}
 }
 
@@ -356,22 +356,22 @@ func TestHostileMasters(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, send := range map[string]func(*fakeMaster){
 		"a worker's frame":   func(m *fakeMaster) { m.send(uapi.TypeReady, 0, nil) },
-		"data from nowhere":  func(m *fakeMaster) { m.data(9, []byte("x")) },
-		"more data":          func(m *fakeMaster) { m.bind(); m.header(9, 1); m.data(9, []byte("xx")) },
-		"less data":          func(m *fakeMaster) { m.bind(); m.header(9, 3); m.data(9, []byte("xx")) },
+		"data from nowhere":  func(m *fakeMaster) { m.sendData(9, []byte("x")) },
+		"more data":          func(m *fakeMaster) { m.bindModule(); m.sendHeader(9, 1); m.sendData(9, []byte("xx")) },
+		"less data":          func(m *fakeMaster) { m.bindModule(); m.sendHeader(9, 3); m.sendData(9, []byte("xx")) },
 		"a short call":       func(m *fakeMaster) { m.send(uapi.TypeCall, 9, []byte("x")) },
-		"call number 0":      func(m *fakeMaster) { m.bind(); m.header(0, 0) },
-		"a number twice":     func(m *fakeMaster) { m.bind(); m.header(9, 1); m.header(9, 1) },
+		"call number 0":      func(m *fakeMaster) { m.bindModule(); m.sendHeader(0, 0) },
+		"a number twice":     func(m *fakeMaster) { m.bindModule(); m.sendHeader(9, 1); m.sendHeader(9, 1) },
 		"a short initialise": func(m *fakeMaster) { m.send(uapi.TypeModuleInit, 9, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := w.master()
+			m := w.startMaster()
 			m.t = t
 			send(m)
-			if e := m.failure(0); e.Code != uapi.EProtocol {
+			if e := m.readFailure(0); e.Code != uapi.EProtocol {
 				t.Fatalf("%d %s", e.Code, e.Text)
 			}
-			got(t, "the end", m.ended)
+			receiveFrom(t, "the end", m.ended)
 		})
 	}
 }
@@ -379,32 +379,32 @@ func TestHostileMasters(t *testing.T) {
 func TestCancel(t *testing.T) {
 	_, m, a := newTrio(t, nil, 1)
 	m.call(5, nil)
-	l := a.lease()
+	l := a.nextLease()
 	m.call(6, nil)
-	m.header(7, 1<<20) // cancelled while its data comes
+	m.sendHeader(7, 1<<20) // cancelled while its data comes
 	m.send(uapi.TypeCancel, 5, nil)
 	m.send(uapi.TypeCancel, 6, nil)
 	m.send(uapi.TypeCancel, 7, nil)
 	m.send(uapi.TypeCancel, 99, nil)
 	for _, id := range []uint64{5, 6, 7} {
-		if e := m.failure(id); e.Code != uapi.ECancelled {
+		if e := m.readFailure(id); e.Code != uapi.ECancelled {
 			t.Fatalf("%d %s", e.Code, e.Text)
 		}
 	}
-	if c := got(t, "a cancel", a.cancels); c.Fence != l.Fence {
+	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != l.Fence {
 		t.Fatalf("%+v", c)
 	}
-	m.data(7, make([]byte, 1<<20))
+	m.sendData(7, make([]byte, 1<<20))
 	m.call(8, nil)
-	a.ask(1)
-	a.done(a.lease(), nil)
-	m.result(8)
+	a.askLeases(1)
+	a.sendDone(a.nextLease(), nil)
+	m.readResult(8)
 }
 
 func TestWorkerErrors(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.bound()
-	a, b := w.agent(1), w.agent(1)
+	m := w.startBoundMaster()
+	a, b := w.startAgent(1), w.startAgent(1)
 	first := func() (*fakeAgent, fakeLease) {
 		select {
 		case l := <-a.leases:
@@ -418,59 +418,59 @@ func TestWorkerErrors(t *testing.T) {
 	}
 	m.call(5, nil)
 	who, l := first()
-	who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonError, Code: uapi.EArguments, Text: "no such matrix"}, nil)
-	if e := m.failure(5); e.Code != uapi.EArguments || !strings.Contains(e.Text, "no such matrix") {
+	who.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonError, Code: uapi.EArguments, Text: "no such matrix"}, nil)
+	if e := m.readFailure(5); e.Code != uapi.EArguments || !strings.Contains(e.Text, "no such matrix") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
-	a.ask(1)
-	b.ask(1)
+	a.askLeases(1)
+	b.askLeases(1)
 	m.call(6, nil)
 	for range 2 {
 		who, l = first()
-		who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonDied, Status: 139, Text: "the worker was killed by signal 11"}, nil)
+		who.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonDied, Status: 139, Text: "the worker was killed by signal 11"}, nil)
 	}
-	if e := m.failure(6); e.Code != uapi.EWorker || !strings.Contains(e.Text, "signal 11; the same on 2 nodes") {
+	if e := m.readFailure(6); e.Code != uapi.EWorker || !strings.Contains(e.Text, "signal 11; the same on 2 nodes") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
-	a.ask(1)
-	b.ask(1)
+	a.askLeases(1)
+	b.askLeases(1)
 	m.call(7, nil)
 	for range 2 {
 		who, l = first()
-		who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonMute, Status: 137 + int(l.Attempt), Text: "the worker sent nothing for 12s and was killed"}, nil)
+		who.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonMute, Status: 137 + int(l.Attempt), Text: "the worker sent nothing for 12s and was killed"}, nil)
 	}
-	if e := m.failure(7); e.Code != uapi.EWorker || !strings.Contains(e.Text, "nothing for 12s and was killed; so was another worker with this call before") {
+	if e := m.readFailure(7); e.Code != uapi.EWorker || !strings.Contains(e.Text, "nothing for 12s and was killed; so was another worker with this call before") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
-	a.ask(1)
-	b.ask(1)
+	a.askLeases(1)
+	b.askLeases(1)
 	m.call(8, nil)
 	who, l = first()
-	who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonLimit, Code: uapi.EWorker, Text: "it exceeded its limit"}, nil)
-	if e := m.failure(8); e.Code != uapi.EWorker || !strings.Contains(e.Text, "exceeded its limit") {
+	who.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonLimit, Code: uapi.EWorker, Text: "it exceeded its limit"}, nil)
+	if e := m.readFailure(8); e.Code != uapi.EWorker || !strings.Contains(e.Text, "exceeded its limit") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
 }
 
 func TestUnsafeResultsBarTheNode(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.bound()
+	m := w.startBoundMaster()
 	for i, change := range []func(*proto.Done){
 		func(d *proto.Done) { d.Program = digestOf([]byte("other")) },
 		func(d *proto.Done) { d.Substrate = "bee-linux" },
 	} {
 		id := uint64(5 + i)
-		bad := w.agent(1)
+		bad := w.startAgent(1)
 		m.call(id, nil)
-		l := bad.lease()
+		l := bad.nextLease()
 		d := bad.doneOf(l, nil, true)
 		change(&d)
-		bad.say(proto.VerbDone, d, nil)
-		good := w.agent(1)
-		good.done(good.lease(), nil)
-		m.result(id)
+		bad.sendVerb(proto.VerbDone, d, nil)
+		good := w.startAgent(1)
+		good.sendDone(good.nextLease(), nil)
+		m.readResult(id)
 		good.nats.Close()
-		until(t, "good is gone", func() bool {
+		waitUntil(t, "good is gone", func() bool {
 			for _, n := range w.hub.Nodes() {
 				if n.ID == good.node.ID() {
 					return n.State == NodeDown
@@ -489,37 +489,37 @@ func TestUnsafeResultsBarTheNode(t *testing.T) {
 
 func TestBeeMustProveItself(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.bound()
+	m := w.startBoundMaster()
 	a := w.join()
 	a.connect()
 	a.helloWith(proto.Hello{Revision: proto.Revision, Substrate: "bee-windows", OS: "windows", Slots: 2, Memory: 1 << 40})
-	a.ask(2)
+	a.askLeases(2)
 	m.call(5, nil)
 	m.call(6, nil)
-	l := a.lease()
+	l := a.nextLease()
 	d := a.doneOf(l, nil, true)
 	d.Substrate, d.Nonce, d.Calls = "bee-windows", 77, 12
-	a.say(proto.VerbDone, d, nil)
-	if r, _ := m.result(5); r.Substrate != uapi.SubstrateBeeWindows || r.Proof != (uapi.Proof{Nonce: 77, Calls: 12}) {
+	a.sendVerb(proto.VerbDone, d, nil)
+	if r, _ := m.readResult(5); r.Substrate != uapi.SubstrateBeeWindows || r.Proof != (uapi.Proof{Nonce: 77, Calls: 12}) {
 		t.Fatalf("%+v", r)
 	}
-	l = a.lease()
+	l = a.nextLease()
 	d.Call, d.Fence, d.Calls = l.Call, l.Fence, 0
-	a.say(proto.VerbDone, d, nil)
-	until(t, "barred", func() bool { return w.hub.Nodes()[0].State == NodeBarred })
+	a.sendVerb(proto.VerbDone, d, nil)
+	waitUntil(t, "barred", func() bool { return w.hub.Nodes()[0].State == NodeBarred })
 }
 
 func TestMasterComesBack(t *testing.T) {
 	_, m, a := newTrio(t, func(c *Config) { c.Grace = testTimeout }, 1)
 	m.call(5, []byte("x"))
-	l := a.lease()
+	l := a.nextLease()
 	m.raw.Close()
 	if err := m.conn.Attach(m.dial()); err != nil {
 		t.Fatal(err)
 	}
 	m.again <- struct{}{}
-	a.done(l, []byte("y"))
-	if _, got := m.result(5); string(got) != "y" {
+	a.sendDone(l, []byte("y"))
+	if _, got := m.readResult(5); string(got) != "y" {
 		t.Fatalf("%q", got)
 	}
 }
@@ -527,12 +527,12 @@ func TestMasterComesBack(t *testing.T) {
 func TestMasterStaysAway(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))
-	l := a.lease()
+	l := a.nextLease()
 	m.raw.Close()
-	if c := got(t, "a cancel", a.cancels); c.Fence != l.Fence {
+	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != l.Fence {
 		t.Fatalf("%+v", c)
 	}
-	if r := got(t, "a release", a.releases); r.Session != l.Session {
+	if r := receiveFrom(t, "a release", a.releases); r.Session != l.Session {
 		t.Fatalf("%+v", r)
 	}
 	s, err := w.cli.Status(t.Context())
@@ -543,9 +543,9 @@ func TestMasterStaysAway(t *testing.T) {
 
 func TestEndOfRunEndsItsMasters(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Grace = time.Hour })
-	m := w.bound()
+	m := w.startBoundMaster()
 	m.events.Close()
-	until(t, "the end", func() bool {
+	waitUntil(t, "the end", func() bool {
 		s, err := w.cli.Status(t.Context())
 		return err == nil && s.Sessions == 0
 	})
@@ -556,7 +556,7 @@ func TestEndOfRunEndsItsMasters(t *testing.T) {
 
 func TestOtherSessionRevision(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
+	m := w.startMaster()
 	c := m.dial()
 	defer c.Close()
 	b := uapi.Append(nil, uapi.Frame{Length: 32, Type: uapi.TypeHello})
@@ -596,9 +596,9 @@ func TestOneHubPerState(t *testing.T) {
 
 func TestHubComesBack(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.agent(1)
-	w.bound().call(5, nil)
-	old := a.lease().Fence
+	a := w.startAgent(1)
+	w.startBoundMaster().call(5, nil)
+	old := a.nextLease().Fence
 	cfg := w.hub.cfg
 	cfg.Listen = w.hub.Address().String()
 	w.hub.Close()
@@ -607,12 +607,12 @@ func TestHubComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hub.Close()
-	until(t, "reconnect", func() bool { return a.nats.IsConnected() })
-	a.hello(1)
-	a.ask(1)
+	waitUntil(t, "reconnect", func() bool { return a.nats.IsConnected() })
+	a.sendHello(1)
+	a.askLeases(1)
 	w.hub = hub
-	w.bound().call(6, nil)
-	if l := a.lease(); l.Fence <= old {
+	w.startBoundMaster().call(6, nil)
+	if l := a.nextLease(); l.Fence <= old {
 		t.Fatalf("number %d after %d", l.Fence, old)
 	}
 }

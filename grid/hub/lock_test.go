@@ -56,8 +56,8 @@ func TestHubLock_isFreeWhileTheDiskWorks(t *testing.T) {
 		return os.CreateTemp(dir, pattern)
 	}
 	m.call(5, []byte("arguments"))
-	a.done(a.lease(), []byte("result"))
-	if _, b := m.result(5); string(b) != "result" {
+	a.sendDone(a.nextLease(), []byte("result"))
+	if _, b := m.readResult(5); string(b) != "result" {
 		t.Errorf("the result is %q", b)
 	}
 	if n := files.Load(); n != 2 {

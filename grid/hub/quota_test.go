@@ -41,14 +41,14 @@ func (a *fakeAgent) putAs(l fakeLease, n uint64, b []byte) (int, string) {
 func (m *fakeMaster) callFor(call uint64, args []byte, result uint64) {
 	m.t.Helper()
 	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(len(args)), Result: result}))
-	m.data(call, args)
+	m.sendData(call, args)
 }
 
 // Who holds a lease may send what the call's interface allows and no more.
 func TestResultIsBoundedByItsInterface(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.callFor(5, nil, 1<<20)
-	l := a.lease()
+	l := a.nextLease()
 	if l.Result != 1<<20 {
 		t.Fatalf("the lease allows %d bytes", l.Result)
 	}
@@ -58,24 +58,24 @@ func TestResultIsBoundedByItsInterface(t *testing.T) {
 			t.Errorf("%d bytes were announced: %d %s", n, status, text)
 		}
 	}
-	if status, text := a.putAs(l, 0, random(1<<20+1)); status != http.StatusBadRequest || !strings.Contains(text, "more than") {
+	if status, text := a.putAs(l, 0, randomBytes(1<<20+1)); status != http.StatusBadRequest || !strings.Contains(text, "more than") {
 		t.Errorf("one byte more without a length: %d %s", status, text)
 	}
 	if left := w.hub.quota.used.Load(); left != 0 {
 		t.Errorf("%d bytes are counted for results that were refused", left)
 	}
-	whole := random(1 << 20)
+	whole := randomBytes(1 << 20)
 	if status, text := a.putAs(l, 1<<20, whole); status != http.StatusNoContent {
 		t.Fatalf("the whole result: %d %s", status, text)
 	}
-	a.say(proto.VerbDone, a.doneOf(l, whole, false), nil)
-	if _, b := m.result(5); !bytes.Equal(b, whole) {
+	a.sendVerb(proto.VerbDone, a.doneOf(l, whole, false), nil)
+	if _, b := m.readResult(5); !bytes.Equal(b, whole) {
 		t.Errorf("%d bytes came", len(b))
 	}
 	m.callFor(6, nil, 3)
-	a.ask(1)
-	a.done(a.lease(), []byte("four"))
-	e := m.event("the refusal", func(e Event) bool { return e.State == CallRequeued })
+	a.askLeases(1)
+	a.sendDone(a.nextLease(), []byte("four"))
+	e := m.waitForEvent("the refusal", func(e Event) bool { return e.State == CallRequeued })
 	if !strings.Contains(e.Text, "has 4 bytes where its interface") {
 		t.Errorf("an inline result: %q", e.Text)
 	}
@@ -94,33 +94,33 @@ func TestQuotas(t *testing.T) {
 			t.Parallel()
 			c.quotas.Node = 1 << 20
 			w, m, a := newTrio(t, func(cfg *Config) { cfg.Quotas = c.quotas }, 1)
-			m.callFor(5, random(600000), 1)
-			m.callFor(6, random(600000), 1)
-			e := m.failure(6)
+			m.callFor(5, randomBytes(600000), 1)
+			m.callFor(6, randomBytes(600000), 1)
+			e := m.readFailure(6)
 			want := fmt.Sprintf("600 kB is more than the quota of %s leaves, which is 1.0 MB in all: "+
 				"wait for some calls first, or start the hub with a larger --quota-%s", c.whose, name)
 			if e.Code != uapi.ERefused || !strings.Contains(e.Text, want) {
 				t.Errorf("%v %s", e.Code, e.Text)
 			}
-			other := w.bound()
-			other.callFor(5, random(600000), 1)
+			other := w.startBoundMaster()
+			other.callFor(5, randomBytes(600000), 1)
 			if name == "hub" {
-				other.failure(5)
+				other.readFailure(5)
 			}
 			m.callFor(7, nil, 2<<20)
-			if e := m.failure(7); !strings.Contains(e.Text, "the result of the call cannot be taken") {
+			if e := m.readFailure(7); !strings.Contains(e.Text, "the result of the call cannot be taken") {
 				t.Errorf("a result that is too large for ever: %s", e.Text)
 			}
 			m.send(uapi.TypeModuleInit, 8, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: 2 << 20}))
-			if e := m.failure(8); !strings.Contains(e.Text, "start the hub with a larger --quota-") {
+			if e := m.readFailure(8); !strings.Contains(e.Text, "start the hub with a larger --quota-") {
 				t.Errorf("data of Initialize: %s", e.Text)
 			}
-			m.data(8, make([]byte, 2<<20))
-			a.done(a.lease(), nil)
-			m.result(5)
-			m.callFor(6, random(600000), 1)
-			a.ask(1)
-			if l := a.lease(); l.Length != 600000 {
+			m.sendData(8, make([]byte, 2<<20))
+			a.sendDone(a.nextLease(), nil)
+			m.readResult(5)
+			m.callFor(6, randomBytes(600000), 1)
+			a.askLeases(1)
+			if l := a.nextLease(); l.Length != 600000 {
 				t.Errorf("after a result: %+v", l.Lease)
 			}
 		})
@@ -130,16 +130,16 @@ func TestQuotas(t *testing.T) {
 // What a session held is free when it ends, also what Initialize was given.
 func TestQuotaIsGivenBack(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.bound()
-	data := random(2 << 20)
+	m := w.startBoundMaster()
+	data := randomBytes(2 << 20)
 	m.send(uapi.TypeModuleInit, 2, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: uint64(len(data))}))
-	m.data(2, data)
-	m.next(uapi.TypeDone, 2)
+	m.sendData(2, data)
+	m.nextFrame(uapi.TypeDone, 2)
 	m.callFor(5, data, 1)
-	m.header(6, 1000) // whose data never comes
-	until(t, "what is held", func() bool { return w.hub.quota.used.Load() == 4<<20+1000 })
+	m.sendHeader(6, 1000) // whose data never comes
+	waitUntil(t, "what is held", func() bool { return w.hub.quota.used.Load() == 4<<20+1000 })
 	m.conn.Close()
-	until(t, "nothing", func() bool { return w.hub.quota.used.Load() == 0 })
+	waitUntil(t, "nothing", func() bool { return w.hub.quota.used.Load() == 0 })
 }
 
 // One node's results stay within its quota, whatever many leases allow.
@@ -147,8 +147,8 @@ func TestQuotaOfNode(t *testing.T) {
 	_, m, a := newTrio(t, func(c *Config) { c.Quotas = Quotas{Hub: 1 << 30, Node: 3 << 20} }, 2)
 	m.callFor(5, nil, 2<<20)
 	m.callFor(6, nil, 2<<20)
-	first, second := a.lease(), a.lease()
-	whole := random(2 << 20)
+	first, second := a.nextLease(), a.nextLease()
+	whole := randomBytes(2 << 20)
 	if status, text := a.putAs(first, 2<<20, whole); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -156,11 +156,11 @@ func TestQuotaOfNode(t *testing.T) {
 	if status != http.StatusInsufficientStorage || !strings.Contains(text, "the quota of node ") || !strings.Contains(text, "--quota-node") {
 		t.Errorf("%d %s", status, text)
 	}
-	a.say(proto.VerbDone, a.doneOf(first, whole, false), nil)
-	m.result(5)
-	until(t, "room", func() bool { s, _ := a.putAs(second, 2<<20, whole); return s == http.StatusNoContent })
-	a.say(proto.VerbDone, a.doneOf(second, whole, false), nil)
-	m.result(6)
+	a.sendVerb(proto.VerbDone, a.doneOf(first, whole, false), nil)
+	m.readResult(5)
+	waitUntil(t, "room", func() bool { s, _ := a.putAs(second, 2<<20, whole); return s == http.StatusNoContent })
+	a.sendVerb(proto.VerbDone, a.doneOf(second, whole, false), nil)
+	m.readResult(6)
 }
 
 // onFullDisk gives the system's device for that, under a name that may go.
@@ -173,28 +173,28 @@ func onFullDisk(dir, _ string) (*os.File, error) {
 func TestFullDiskLosesNothing(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.callFor(5, nil, 4<<20)
-	l := a.lease()
+	l := a.nextLease()
 	w.hub.spools.create = onFullDisk
-	result := random(3 << 20)
+	result := randomBytes(3 << 20)
 	status, text := a.putAs(l, 3<<20, result)
 	if status != http.StatusInsufficientStorage || !strings.Contains(text, "the hub's disk is full: free some space in") {
 		t.Fatalf("%d %s", status, text)
 	}
-	a.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonTransfer, Text: "the result could not be sent"}, nil)
-	m.event("the call back in its queue", func(e Event) bool { return e.State == CallRequeued })
-	m.callFor(6, random(2<<20), 1)
-	if e := m.failure(6); !strings.Contains(e.Text, "the hub's disk is full") {
+	a.sendVerb(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonTransfer, Text: "the result could not be sent"}, nil)
+	m.waitForEvent("the call back in its queue", func(e Event) bool { return e.State == CallRequeued })
+	m.callFor(6, randomBytes(2<<20), 1)
+	if e := m.readFailure(6); !strings.Contains(e.Text, "the hub's disk is full") {
 		t.Errorf("a call that cannot be kept: %s", e.Text)
 	}
 	w.hub.spools.create = nil
-	w.clock.move(11 * time.Second)
-	a.ask(1)
-	l = a.lease()
+	w.clock.advance(11 * time.Second)
+	a.askLeases(1)
+	l = a.nextLease()
 	if status, text := a.putAs(l, 3<<20, result); l.Attempt != 2 || status != http.StatusNoContent {
 		t.Fatalf("attempt %d: %d %s", l.Attempt, status, text)
 	}
-	a.say(proto.VerbDone, a.doneOf(l, result, false), nil)
-	if _, b := m.result(5); !bytes.Equal(b, result) {
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil)
+	if _, b := m.readResult(5); !bytes.Equal(b, result) {
 		t.Errorf("%d bytes", len(b))
 	}
 }

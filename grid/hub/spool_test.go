@@ -15,7 +15,7 @@ import (
 func TestSpool(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 2 << 20}
 	for _, n := range []int{0, 1, spoolMemory, spoolMemory + 1, 3 << 20} {
-		data := random(n)
+		data := randomBytes(n)
 		s, err := p.newSpool(uint64(n))
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestSpool(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range cap(read) {
-			if b := got(t, "a reader", read); !bytes.Equal(b, data) {
+			if b := receiveFrom(t, "a reader", read); !bytes.Equal(b, data) {
 				t.Fatalf("%d bytes came of %d", len(b), n)
 			}
 		}

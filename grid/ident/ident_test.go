@@ -52,8 +52,8 @@ func admitNode(t *testing.T, ca *CA, n *Node) {
 	}
 }
 
-// shake does a handshake and a byte over loopback; it gives what both sides got.
-func shake(t *testing.T, hub, node *tls.Config) (state tls.ConnectionState, hubErr, nodeErr error) {
+// handshake does a TLS handshake and sends one byte over loopback; it returns what each side got.
+func handshake(t *testing.T, hub, node *tls.Config) (state tls.ConnectionState, hubErr, nodeErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestJoinThenMutualTLS(t *testing.T) {
 	if _, err := n.TLS(); !errors.Is(err, ErrNotAdmitted) {
 		t.Fatalf("before joining: %v", err)
 	}
-	state, hubErr, nodeErr := shake(t, hubTLS(t, ca), JoinTLS(Token{CA: ca.Digest()}, "http/1.1"))
+	state, hubErr, nodeErr := handshake(t, hubTLS(t, ca), JoinTLS(Token{CA: ca.Digest()}, "http/1.1"))
 	if hubErr != nil || nodeErr != nil {
 		t.Fatal(hubErr, nodeErr)
 	}
@@ -120,7 +120,7 @@ func TestJoinThenMutualTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, hubErr, nodeErr = shake(t, hubTLS(t, ca), c)
+		state, hubErr, nodeErr = handshake(t, hubTLS(t, ca), c)
 		if id, ok := PeerNode(state); hubErr != nil || nodeErr != nil || !ok || id != n.ID() {
 			t.Fatalf("%q, %v, %v, %v", id, ok, hubErr, nodeErr)
 		}
@@ -129,7 +129,7 @@ func TestJoinThenMutualTLS(t *testing.T) {
 
 func TestUnauthenticatedPeersAreRefused(t *testing.T) {
 	ca, other := openCA(t, t.TempDir()), openCA(t, t.TempDir())
-	if _, _, err := shake(t, hubTLS(t, ca), JoinTLS(Token{CA: other.Digest()})); !errors.Is(err, ErrWrongHub) {
+	if _, _, err := handshake(t, hubTLS(t, ca), JoinTLS(Token{CA: other.Digest()})); !errors.Is(err, ErrWrongHub) {
 		t.Errorf("joining the wrong hub: %v", err)
 	}
 	n := openNode(t, t.TempDir(), here)
@@ -138,13 +138,13 @@ func TestUnauthenticatedPeersAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := shake(t, hubTLS(t, ca), c); err == nil {
+	if _, _, err := handshake(t, hubTLS(t, ca), c); err == nil {
 		t.Error("a node trusts another hub")
 	}
 	// A node that trusts the hub but has a certificate of another.
 	pinned := JoinTLS(Token{CA: ca.Digest()})
 	pinned.GetClientCertificate = c.GetClientCertificate
-	if state, hubErr, _ := shake(t, hubTLS(t, ca), pinned); hubErr == nil {
+	if state, hubErr, _ := handshake(t, hubTLS(t, ca), pinned); hubErr == nil {
 		id, ok := PeerNode(state)
 		t.Errorf("a node of another hub came in as %q %v", id, ok)
 	}
@@ -155,10 +155,10 @@ func TestUnauthenticatedPeersAreRefused(t *testing.T) {
 	cert, _ := mc.GetClientCertificate(nil)
 	cert.Certificate = append(cert.Certificate, ca.DER())
 	fake := &tls.Config{Certificates: []tls.Certificate{*cert}}
-	if _, _, err := shake(t, fake, JoinTLS(Token{CA: ca.Digest()})); err == nil {
+	if _, _, err := handshake(t, fake, JoinTLS(Token{CA: ca.Digest()})); err == nil {
 		t.Error("a node passed for the hub of a joining one")
 	}
-	if _, _, err := shake(t, fake, mc); err == nil {
+	if _, _, err := handshake(t, fake, mc); err == nil {
 		t.Error("a node passed for the hub of another node")
 	}
 }

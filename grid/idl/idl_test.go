@@ -16,7 +16,7 @@ import (
 	"skep/internal/uapi"
 )
 
-func read(t *testing.T, name string) []byte {
+func readExample(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -25,7 +25,7 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-func parse(t testing.TB, text string) *Module {
+func parseText(t testing.TB, text string) *Module {
 	t.Helper()
 	m, err := Parse("x.idl", []byte(text))
 	if err != nil {
@@ -53,8 +53,8 @@ func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
 
 // The manifest of a file with everything in it reads as written down once.
 func TestGolden(t *testing.T) {
-	m := parse(t, string(read(t, "all.idl")))
-	if got, want := DumpManifest(roundTrip(t, m)), string(read(t, "all.golden")); got != want {
+	m := parseText(t, string(readExample(t, "all.idl")))
+	if got, want := DumpManifest(roundTrip(t, m)), string(readExample(t, "all.golden")); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if want := []string{"first.o", "second.o", "-lm"}; !reflect.DeepEqual(m.Files, want) {
@@ -73,10 +73,10 @@ func TestGolden(t *testing.T) {
 
 // What Dump prints is IDL: with bodies behind the heads it gives the same.
 func TestDumpIsIDL(t *testing.T) {
-	first := DumpManifest(parse(t, string(read(t, "all.idl"))).Manifest())
+	first := DumpManifest(parseText(t, string(readExample(t, "all.idl"))).Manifest())
 	text := strings.ReplaceAll(first, " /* every new worker runs it first */", "")
 	text = strings.ReplaceAll(text, ")\n", ") {}\n")
-	if second := DumpManifest(parse(t, text).Manifest()); second != first {
+	if second := DumpManifest(parseText(t, text).Manifest()); second != first {
 		t.Errorf("got\n%s\nwant\n%s", second, first)
 	}
 }
@@ -102,7 +102,7 @@ var forms = []struct{ text, want string }{
 
 func TestForms(t *testing.T) {
 	for _, f := range forms {
-		m := parse(t, "Module a; "+f.text)
+		m := parseText(t, "Module a; "+f.text)
 		if got, want := DumpManifest(roundTrip(t, m)), "Module a;\n\nDefine "+f.want+"\n"; got != want {
 			t.Errorf("%s\n gave %q\n want %q", f.text, got, want)
 		}
@@ -118,7 +118,7 @@ func TestFortranNames(t *testing.T) {
 		`Fortranformat "_%l_"; Define f(IN int n) Calls "fortran" INNER(n);`:   "_inner_",
 		`FortranFormat "%s__"; Define f(IN int n) Calls "Fortran" inner_x(n);`: "inner_x__",
 	} {
-		if got := parse(t, "Module a; "+text).Defines[0].call.name; got != want {
+		if got := parseText(t, "Module a; "+text).Defines[0].call.name; got != want {
 			t.Errorf("%s calls %q, want %q", text, got, want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestFortranNames(t *testing.T) {
 
 // Compilers are named for the whole file.
 func TestTools(t *testing.T) {
-	m := parse(t, `Module a; Compiler "cc -m64"; Linker "c++"; Linker "c++"; Define f() {}`)
+	m := parseText(t, `Module a; Compiler "cc -m64"; Linker "c++"; Linker "c++"; Define f() {}`)
 	if m.Compiler != "cc -m64" || m.Linker != "c++" {
 		t.Errorf("compiler %q, linker %q", m.Compiler, m.Linker)
 	}
@@ -272,8 +272,8 @@ func TestProblemsAreCounted(t *testing.T) {
 	}
 }
 
-// run starts a compiler or what it made.
-func run(t *testing.T, name string, args ...string) string {
+// runCommand runs a compiler or a program that it made.
+func runCommand(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -288,7 +288,7 @@ const root = "../.."
 // its place in the IDL.
 func TestStubCompiles(t *testing.T) {
 	dir := t.TempDir()
-	m, err := Parse(filepath.Join("testdata", "all.idl"), read(t, "all.idl"))
+	m, err := Parse(filepath.Join("testdata", "all.idl"), readExample(t, "all.idl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,14 +297,14 @@ func TestStubCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, stub, text)
+	writeFile(t, stub, text)
 	for _, cc := range []string{"gcc", "clang"} {
-		run(t, cc, "-std=gnu11", "-Wall", "-Wextra", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wshadow", "-Wundef", "-Wno-unused-parameter", "-Werror",
+		runCommand(t, cc, "-std=gnu11", "-Wall", "-Wextra", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wshadow", "-Wundef", "-Wno-unused-parameter", "-Werror",
 			"-I"+root+"/grid/include", "-c", "-o", stub+".o", stub)
 	}
 }
 
-func write(t *testing.T, name string, text []byte) {
+func writeFile(t *testing.T, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -313,13 +313,13 @@ func write(t *testing.T, name string, text []byte) {
 
 func TestStubPlaces(t *testing.T) {
 	dir := t.TempDir()
-	m := parse(t, "Module a;\nGlobals { int f(void); }\nDefine f(IN int n)\n\t{ n = nowhere; }\nDefine g(IN int n)\n\tCalls \"C\" f(n);\n")
+	m := parseText(t, "Module a;\nGlobals { int f(void); }\nDefine f(IN int n)\n\t{ n = nowhere; }\nDefine g(IN int n)\n\tCalls \"C\" f(n);\n")
 	stub := filepath.Join(dir, `odd "name\.c`)
 	text, err := m.Stub(stub)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, stub, append(text, "#error here\n"...))
+	writeFile(t, stub, append(text, "#error here\n"...))
 	out, err := exec.Command("gcc", "-I"+root+"/grid/include", "-fsyntax-only", stub).CombinedOutput()
 	line := bytes.Count(text, []byte("\n")) + 1
 	for _, want := range []string{"x.idl:4:8: error", "x.idl:6:", fmt.Sprintf(`name\.c:%d:2: error: #error here`, line)} {
@@ -374,16 +374,16 @@ func TestSizesInC(t *testing.T) {
 	}
 	text.WriteString(") {}")
 	dir := t.TempDir()
-	stub, err := parse(t, text.String()).Stub("a_stub.c")
+	stub, err := parseText(t, text.String()).Stub("a_stub.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "stub.c"), stub)
-	write(t, filepath.Join(dir, "main.c"), []byte(sizer))
+	writeFile(t, filepath.Join(dir, "stub.c"), stub)
+	writeFile(t, filepath.Join(dir, "main.c"), []byte(sizer))
 	program := filepath.Join(dir, "sizer")
-	run(t, "gcc", "-I"+root, "-I"+root+"/include", "-I"+root+"/grid/include", "-o", program,
+	runCommand(t, "gcc", "-I"+root, "-I"+root+"/include", "-I"+root+"/grid/include", "-o", program,
 		filepath.Join(dir, "stub.c"), filepath.Join(dir, "main.c"), root+"/grid/core/module.c")
-	got := strings.Split(run(t, program), "\n")
+	got := strings.Split(runCommand(t, program), "\n")
 	for i, s := range sizes {
 		if i >= len(got) || got[i] != s.want {
 			t.Errorf("%s is %q, want %s", s.text, got[i:min(i+1, len(got))], s.want)

@@ -77,7 +77,7 @@ func TestIdle_sameOrder(t *testing.T) {
 				m.most = 0
 				for _, o := range m.nodes {
 					if o.up && !o.mute && m.r.IntN(3) == 0 {
-						m.ask(o)
+						m.askLeases(o)
 					}
 				}
 			}

@@ -73,7 +73,7 @@ func newMarket(t *testing.T, nodes, slots, masters int, think time.Duration) *ma
 		a := &marketAgent{id: NodeID(fmt.Sprint("n", i)), slots: slots, running: map[Fence]bool{}}
 		m.agents[a.id] = a
 		m.handle(NodeUp{a.id, slots, 1 << 40})
-		m.ask(a)
+		m.askLease(a)
 	}
 	for i := range masters {
 		for range 1 + 50*int(min(max(-think, 0), 1)) {
@@ -83,7 +83,7 @@ func newMarket(t *testing.T, nodes, slots, masters int, think time.Duration) *ma
 	return m
 }
 
-func (m *market) after(d time.Duration, do func()) {
+func (m *market) scheduleAfter(d time.Duration, do func()) {
 	heap.Push(&m.events, moment{m.now.Add(d), len(m.events), do})
 }
 
@@ -96,20 +96,20 @@ func (m *market) handle(ev Event) {
 	for _, a := range m.s.Handle(m.now, ev) {
 		switch a := a.(type) {
 		case Grant:
-			m.granted(m.agents[a.Lease.Node], a.Lease)
+			m.leaseGranted(m.agents[a.Lease.Node], a.Lease)
 		case Wake:
 			m.woken++
-			m.after(a.At.Sub(m.now), func() { m.handle(Woken{}) })
+			m.scheduleAfter(a.At.Sub(m.now), func() { m.handle(Woken{}) })
 		case Commit:
 			m.done[a.Lease.Session]++
-			m.after(max(m.think, 0), func() { m.submit(a.Lease.Session) })
+			m.scheduleAfter(max(m.think, 0), func() { m.submit(a.Lease.Session) })
 		case Cancel:
 			m.t.Fatalf("a lease was cancelled: %+v", a.Lease)
 		}
 	}
 }
 
-func (m *market) granted(a *marketAgent, l Lease) {
+func (m *market) leaseGranted(a *marketAgent, l Lease) {
 	if a.running[l.After] {
 		a.wait = append(a.wait, l)
 		return
@@ -120,17 +120,17 @@ func (m *market) granted(a *marketAgent, l Lease) {
 		m.t.Fatalf("%d leases run on %d slots", a.taken, a.slots)
 	}
 	length := m.length(l.Session)
-	if !a.reuse(l.Session) {
+	if !a.reuseWorker(l.Session) {
 		m.starts++
 		length += startTime
 		if len(a.idle)+a.taken > a.slots {
 			a.idle = a.idle[1:]
 		}
 	}
-	m.after(length, func() { m.finished(a, l) })
+	m.scheduleAfter(length, func() { m.leaseFinished(a, l) })
 }
 
-func (a *marketAgent) reuse(id SessionID) bool {
+func (a *marketAgent) reuseWorker(id SessionID) bool {
 	for i := len(a.idle) - 1; i >= 0; i-- {
 		if a.idle[i] == id {
 			a.idle = append(a.idle[:i], a.idle[i+1:]...)
@@ -140,22 +140,22 @@ func (a *marketAgent) reuse(id SessionID) bool {
 	return false
 }
 
-func (m *market) finished(a *marketAgent, l Lease) {
+func (m *market) leaseFinished(a *marketAgent, l Lease) {
 	a.taken--
 	delete(a.running, l.Fence)
 	a.idle = append(a.idle, l.Session)
 	if at := slices.IndexFunc(a.wait, func(o Lease) bool { return o.After == l.Fence }); at >= 0 {
 		next := a.wait[at]
 		a.wait = slices.Delete(a.wait, at, at+1)
-		m.granted(a, next)
+		m.leaseGranted(a, next)
 	}
-	m.after(sendTime, func() {
+	m.scheduleAfter(sendTime, func() {
 		m.handle(CallDone{Node: a.id, Call: l.Call, Fence: l.Fence, Duration: callTime})
-		m.ask(a)
+		m.askLease(a)
 	})
 }
 
-func (m *market) ask(a *marketAgent) {
+func (m *market) askLease(a *marketAgent) {
 	ev := Ask{Node: a.id, Slots: a.slots - a.taken, Memory: 1 << 40}
 	for _, id := range a.idle {
 		ev.Idle = append(ev.Idle, Idle{id, modA})
@@ -176,8 +176,8 @@ func (m *market) run(d time.Duration) (all int) {
 	return all
 }
 
-// even fails when a session got more or less than a tenth off its share.
-func (m *market) even(all int) {
+// checkEvenShares fails if a session's share is wrong by more than a tenth.
+func (m *market) checkEvenShares(all int) {
 	m.t.Helper()
 	share := float64(all) / float64(len(m.s.sessions))
 	for _, ss := range m.s.sessions {
@@ -199,7 +199,7 @@ func TestMastersShareByQuanta(t *testing.T) {
 				m := newMarket(t, c.nodes, c.slots, c.masters, think)
 				span := time.Duration(max(10*c.masters/slots, 10)) * quantum // ten for each
 				all := m.run(span)
-				m.even(all)
+				m.checkEvenShares(all)
 				one := newMarket(t, c.nodes, c.slots, 1, think).run(span)
 				if think >= 0 {
 					one *= min(slots, c.masters) // one that waits keeps one slot busy
@@ -228,16 +228,16 @@ func TestSeatsAreReleased(t *testing.T) {
 	}
 	s := New(Config{})
 	for _, st := range []step{
-		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, up("a", 1), nil}, {0, ask("a", 1), nil},
-		{0, want(1, 1, modA), []string{"grant 1 to a #1"}}, {0, want(2, 2, modA), nil},
-		{0.1, done("a", 1, 1), []string{"commit 1 #1"}},
-		{0.1, ask("a", 1), []string{"wake at 200ms"}}, // kept for session 1
+		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", 1), nil}, {0, askSlots("a", 1), nil},
+		{0, submitCall(1, 1, modA), []string{"grant 1 to a #1"}}, {0, submitCall(2, 2, modA), nil},
+		{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		{0.1, askSlots("a", 1), []string{"wake at 200ms"}}, // kept for session 1
 		{0.11, SessionClose{1}, []string{"grant 2 to a #2"}},
 	} {
 		at := epoch.Add(time.Duration(st.at * float64(time.Second)))
 		var got []string
 		for _, a := range s.Handle(at, st.ev) {
-			got = append(got, show(a))
+			got = append(got, formatAction(a))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(st.want) {
 			t.Errorf("at %v, %#v: got %q, want %q", st.at, st.ev, got, st.want)

@@ -18,7 +18,7 @@ type step struct {
 	want []string
 }
 
-func show(a Action) string {
+func formatAction(a Action) string {
 	switch a := a.(type) {
 	case Grant:
 		s := fmt.Sprintf("grant %d to %s #%d", a.Lease.Call, a.Lease.Node, a.Lease.Fence)
@@ -52,20 +52,20 @@ var (
 	modB = Worker{Module: Digest{2}, Init: Digest{3}}
 )
 
-func up(id NodeID, slots int) Event  { return NodeUp{id, slots, 100} }
-func ask(id NodeID, slots int) Event { return Ask{Node: id, Slots: slots, Memory: 100} }
-func want(id CallID, s SessionID, w Worker) Event {
+func nodeUp(id NodeID, slots int) Event   { return NodeUp{id, slots, 100} }
+func askSlots(id NodeID, slots int) Event { return Ask{Node: id, Slots: slots, Memory: 100} }
+func submitCall(id CallID, s SessionID, w Worker) Event {
 	return CallQueued{Call: id, Session: s, Worker: w}
 }
-func died(n NodeID, c CallID, f Fence, status int) Event {
+func workerDied(n NodeID, c CallID, f Fence, status int) Event {
 	return CallFailed{Node: n, Call: c, Fence: f, Status: status, Why: fmt.Sprintf("exit status %d", status)}
 }
-func done(n NodeID, c CallID, f Fence) Event {
+func callDone(n NodeID, c CallID, f Fence) Event {
 	return CallDone{Node: n, Call: c, Fence: f, Duration: time.Second}
 }
 
-func first(steps ...step) []step {
-	return append([]step{{0, SessionOpen{1}, nil}, {0, up("a", 1), nil}}, steps...)
+func stepsFirst(steps ...step) []step {
+	return append([]step{{0, SessionOpen{1}, nil}, {0, nodeUp("a", 1), nil}}, steps...)
 }
 
 type script struct {
@@ -75,121 +75,121 @@ type script struct {
 }
 
 var scripts = []script{
-	{"a call waits for a node that asks", Config{}, first(
-		step{1, want(1, 1, modA), nil},
-		step{2, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{3, done("a", 1, 1), []string{"commit 1 #1"}},
-		step{3, done("a", 1, 1), []string{"refuse #1 from a"}},
+	{"a call waits for a node that asks", Config{}, stepsFirst(
+		step{1, submitCall(1, 1, modA), nil},
+		step{2, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{3, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{3, callDone("a", 1, 1), []string{"refuse #1 from a"}},
 	)},
-	{"a broken connection gives its calls to others at once", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, up("b", 1), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, ask("b", 1), nil},
+	{"a broken connection gives its calls to others at once", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, nodeUp("b", 1), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, askSlots("b", 1), nil},
 		step{2, NodeDown{"a"}, []string{"requeue 1", "grant 1 to b #2"}},
-		step{3, done("a", 1, 1), []string{"refuse #1 from a"}},
-		step{3, done("b", 1, 1), []string{"refuse #1 from b"}},
-		step{4, done("b", 1, 2), []string{"commit 1 #2"}},
+		step{3, callDone("a", 1, 1), []string{"refuse #1 from a"}},
+		step{3, callDone("b", 1, 1), []string{"refuse #1 from b"}},
+		step{4, callDone("b", 1, 2), []string{"commit 1 #2"}},
 	)},
-	{"twelve silent seconds do the same and leave the node known", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"twelve silent seconds do the same and leave the node known", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{11.9, Tick{}, nil},
 		step{12, Tick{}, []string{"silent a", "requeue 1"}},
 		step{13, Beat{"a", []Fence{1}}, []string{"cancel #1 at a"}},
-		step{14, done("a", 1, 1), []string{"refuse #1 from a"}},
-		step{15, ask("a", 1), []string{"grant 1 to a #2"}},
+		step{14, callDone("a", 1, 1), []string{"refuse #1 from a"}},
+		step{15, askSlots("a", 1), []string{"grant 1 to a #2"}},
 	)},
-	{"a node that started again lost what it ran", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, up("a", 1), []string{"requeue 1"}},
-		step{1, ask("a", 1), []string{"grant 1 to a #2"}},
+	{"a node that started again lost what it ran", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, nodeUp("a", 1), []string{"requeue 1"}},
+		step{1, askSlots("a", 1), []string{"grant 1 to a #2"}},
 	)},
-	{"a lease that beats do not name is lost", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a lease that beats do not name is lost", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{3, Beat{"a", nil}, nil},
 		step{6, Beat{"a", []Fence{1}}, nil},
 		step{13, Beat{"a", nil}, nil},
 		step{14, Beat{"a", nil}, []string{"requeue 1"}},
 	)},
-	{"the same exit status on two nodes fails the call", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, up("b", 1), nil},
-		step{0, ask("b", 1), []string{"grant 1 to b #1"}},
-		step{0, ask("a", 1), nil},
-		step{1, died("b", 1, 1, 3), []string{"requeue 1", "grant 1 to a #2"}},
-		step{2, died("a", 1, 2, 3), []string{"fail 1: exit status 3; the same on 2 nodes"}},
+	{"the same exit status on two nodes fails the call", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, nodeUp("b", 1), nil},
+		step{0, askSlots("b", 1), []string{"grant 1 to b #1"}},
+		step{0, askSlots("a", 1), nil},
+		step{1, workerDied("b", 1, 1, 3), []string{"requeue 1", "grant 1 to a #2"}},
+		step{2, workerDied("a", 1, 2, 3), []string{"fail 1: exit status 3; the same on 2 nodes"}},
 	)},
-	{"the fourth death fails the call, each after a pause on one node", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, died("a", 1, 1, 3), []string{"requeue 1"}},
-		step{1, ask("a", 1), nil},
+	{"the fourth death fails the call, each after a pause on one node", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, workerDied("a", 1, 1, 3), []string{"requeue 1"}},
+		step{1, askSlots("a", 1), nil},
 		step{2, Tick{}, []string{"grant 1 to a #2"}},
-		step{3, died("a", 1, 2, 3), []string{"requeue 1"}},
-		step{3, ask("a", 1), nil},
+		step{3, workerDied("a", 1, 2, 3), []string{"requeue 1"}},
+		step{3, askSlots("a", 1), nil},
 		step{4, Tick{}, []string{"grant 1 to a #3"}},
-		step{5, died("a", 1, 3, 3), []string{"requeue 1"}},
-		step{6, ask("a", 1), []string{"grant 1 to a #4"}},
-		step{7, died("a", 1, 4, 3), []string{"fail 1: exit status 3; attempt 4 was the last"}},
+		step{5, workerDied("a", 1, 3, 3), []string{"requeue 1"}},
+		step{6, askSlots("a", 1), []string{"grant 1 to a #4"}},
+		step{7, workerDied("a", 1, 4, 3), []string{"fail 1: exit status 3; attempt 4 was the last"}},
 	)},
-	{"the program's own answer fails the call at once", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"the program's own answer fails the call at once", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Final, Why: "no function 9"}, []string{"fail 1: no function 9"}},
 	)},
-	{"a node that fails a safety check gets nothing more, ever", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a node that fails a safety check gets nothing more, ever", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Unsafe}, []string{"requeue 1"}},
-		step{2, ask("a", 1), nil},
+		step{2, askSlots("a", 1), nil},
 		step{3, NodeDown{"a"}, nil},
-		step{3, up("a", 1), nil},
-		step{3, ask("a", 1), nil},
-		step{4, up("b", 1), nil},
-		step{4, ask("b", 1), []string{"grant 1 to b #2"}},
+		step{3, nodeUp("a", 1), nil},
+		step{3, askSlots("a", 1), nil},
+		step{4, nodeUp("b", 1), nil},
+		step{4, askSlots("b", 1), []string{"grant 1 to b #2"}},
 	)},
-	{"a returned call goes elsewhere and counts nothing", Config{Attempts: 1}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a returned call goes elsewhere and counts nothing", Config{Attempts: 1}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: Returned}, []string{"requeue 1"}},
-		step{2, ask("a", 1), []string{"grant 1 to a #2"}},
+		step{2, askSlots("a", 1), []string{"grant 1 to a #2"}},
 	)},
 	{"an idle worker comes before a held blob, and that before rest", Config{}, []step{
 		{0, SessionOpen{1}, nil},
-		{0, up("a", 1), nil}, {0, up("b", 1), nil}, {0, up("c", 1), nil},
-		{0, ask("a", 1), nil},
+		{0, nodeUp("a", 1), nil}, {0, nodeUp("b", 1), nil}, {0, nodeUp("c", 1), nil},
+		{0, askSlots("a", 1), nil},
 		{0, Ask{Node: "b", Slots: 1, Memory: 9, Held: []Digest{{2}, {3}}}, nil},
 		{0, Ask{Node: "c", Slots: 1, Memory: 9, Idle: []Idle{{1, modB}}}, nil},
-		{1, want(1, 1, modB), []string{"grant 1 to c #1"}},
-		{1, want(2, 1, modB), []string{"grant 2 to b #2"}},
-		{1, want(3, 1, modB), []string{"grant 3 to a #3"}},
+		{1, submitCall(1, 1, modB), []string{"grant 1 to c #1"}},
+		{1, submitCall(2, 1, modB), []string{"grant 2 to b #2"}},
+		{1, submitCall(3, 1, modB), []string{"grant 3 to a #3"}},
 	}},
 	{"without other reasons the node used longest ago is next", Config{}, []step{
 		{0, SessionOpen{1}, nil},
-		{0, up("a", 2), nil}, {0, up("b", 2), nil},
-		{0, ask("b", 2), nil},
-		{0, want(1, 1, modA), []string{"grant 1 to b #1"}},
-		{0, ask("a", 2), nil},
-		{0, want(2, 1, modB), []string{"grant 2 to a #2"}},
-		{0, want(3, 1, Worker{Module: Digest{9}}), []string{"grant 3 to b #3"}},
+		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
+		{0, askSlots("b", 2), nil},
+		{0, submitCall(1, 1, modA), []string{"grant 1 to b #1"}},
+		{0, askSlots("a", 2), nil},
+		{0, submitCall(2, 1, modB), []string{"grant 2 to a #2"}},
+		{0, submitCall(3, 1, Worker{Module: Digest{9}}), []string{"grant 3 to b #3"}},
 	}},
 	{"a slot is shared between sessions", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, up("a", 3), nil},
-		{0, want(1, 1, modA), nil}, {0, want(2, 1, modA), nil}, {0, want(3, 1, modA), nil},
-		{0, want(4, 2, modA), nil}, {0, want(5, 2, modA), nil},
-		{1, ask("a", 3), []string{"grant 1 to a #1", "grant 4 to a #2", "grant 2 to a #3"}},
-		{2, done("a", 1, 1), []string{"commit 1 #1"}},
-		{2, ask("a", 1), []string{"grant 5 to a #4", "grant 3 to a #5 ahead"}},
+		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", 3), nil},
+		{0, submitCall(1, 1, modA), nil}, {0, submitCall(2, 1, modA), nil}, {0, submitCall(3, 1, modA), nil},
+		{0, submitCall(4, 2, modA), nil}, {0, submitCall(5, 2, modA), nil},
+		{1, askSlots("a", 3), []string{"grant 1 to a #1", "grant 4 to a #2", "grant 2 to a #3"}},
+		{2, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		{2, askSlots("a", 1), []string{"grant 5 to a #4", "grant 3 to a #5 ahead"}},
 	}},
 	{"a bound call waits for its node, and fails when that stays away", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, up("a", 2), nil}, {0, up("b", 1), nil},
-		{0, ask("a", 2), nil},
+		{0, SessionOpen{1}, nil}, {0, nodeUp("a", 2), nil}, {0, nodeUp("b", 1), nil},
+		{0, askSlots("a", 2), nil},
 		{0, CallQueued{Call: 1, Session: 1, Node: "b"}, nil},
-		{1, ask("b", 1), []string{"grant 1 to b #1"}},
-		{2, done("b", 1, 1), []string{"commit 1 #1"}},
+		{1, askSlots("b", 1), []string{"grant 1 to b #1"}},
+		{2, callDone("b", 1, 1), []string{"commit 1 #1"}},
 		{3, NodeDown{"b"}, nil},
 		{3, CallQueued{Call: 2, Session: 1, Node: "b"}, nil},
 		{40, Beat{"a", nil}, nil},
@@ -199,138 +199,138 @@ var scripts = []script{
 		{63, Tick{}, []string{"fail 2: the call is bound to a node that is not up"}},
 	}},
 	{"memory is never promised twice", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, up("a", 4), nil},
-		{0, ask("a", 4), nil},
+		{0, SessionOpen{1}, nil}, {0, nodeUp("a", 4), nil},
+		{0, askSlots("a", 4), nil},
 		{0, CallQueued{Call: 1, Session: 1, Memory: 60}, []string{"grant 1 to a #1"}},
 		{0, CallQueued{Call: 2, Session: 1, Memory: 60}, nil},
 		{0, CallQueued{Call: 3, Session: 1, Memory: 40}, []string{"grant 3 to a #2"}},
-		{0, ask("a", 2), nil},
-		{1, done("a", 1, 1), []string{"commit 1 #1", "grant 2 to a #3"}},
+		{0, askSlots("a", 2), nil},
+		{1, callDone("a", 1, 1), []string{"commit 1 #1", "grant 2 to a #3"}},
 	}},
-	{"a call too large for every node fails after a minute", Config{}, first(
+	{"a call too large for every node fails after a minute", Config{}, stepsFirst(
 		step{0, CallQueued{Call: 1, Session: 1, Memory: 101}, nil},
-		step{1, ask("a", 1), nil},
+		step{1, askSlots("a", 1), nil},
 		step{10, Tick{}, nil},
 		step{59, Beat{"a", nil}, nil},
 		step{60, Tick{}, []string{"fail 1: the call needs 101 bytes of memory and the largest node gives 100"}},
 	)},
-	{"a node that has shown a duration may fetch ahead, one per slot", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, want(2, 1, modA), nil}, step{0, want(3, 1, modA), nil}, step{0, want(4, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, done("a", 1, 1), []string{"commit 1 #1"}},
-		step{1, ask("a", 1), []string{"grant 2 to a #2", "grant 3 to a #3 ahead"}},
-		step{2, done("a", 2, 2), []string{"commit 2 #2", "grant 4 to a #4 ahead"}},
+	{"a node that has shown a duration may fetch ahead, one per slot", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, submitCall(2, 1, modA), nil}, step{0, submitCall(3, 1, modA), nil}, step{0, submitCall(4, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{1, askSlots("a", 1), []string{"grant 2 to a #2", "grant 3 to a #3 ahead"}},
+		step{2, callDone("a", 2, 2), []string{"commit 2 #2", "grant 4 to a #4 ahead"}},
 	)},
-	{"an idle node takes what waits at a busy one", Config{}, first(
-		step{0, want(1, 1, modA), nil}, step{0, want(2, 1, modA), nil}, step{0, want(3, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, done("a", 1, 1), []string{"commit 1 #1"}},
-		step{1, ask("a", 1), []string{"grant 2 to a #2", "grant 3 to a #3 ahead"}},
-		step{2, up("b", 1), nil},
-		step{2, ask("b", 1), []string{"cancel #3 at a", "grant 3 to b #4"}},
+	{"an idle node takes what waits at a busy one", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil}, step{0, submitCall(2, 1, modA), nil}, step{0, submitCall(3, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{1, askSlots("a", 1), []string{"grant 2 to a #2", "grant 3 to a #3 ahead"}},
+		step{2, nodeUp("b", 1), nil},
+		step{2, askSlots("b", 1), []string{"cancel #3 at a", "grant 3 to b #4"}},
 	)},
-	{"near the end the slowest call is copied once, the first result wins", Config{}, first(
-		step{0, want(1, 1, modA), nil}, step{0, want(2, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, done("a", 1, 1), []string{"commit 1 #1"}},
-		step{1, ask("a", 1), []string{"grant 2 to a #2"}},
-		step{1, up("b", 1), nil}, step{1, up("c", 1), nil},
-		step{1, ask("b", 1), nil}, step{1, ask("c", 1), nil},
+	{"near the end the slowest call is copied once, the first result wins", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil}, step{0, submitCall(2, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{1, askSlots("a", 1), []string{"grant 2 to a #2"}},
+		step{1, nodeUp("b", 1), nil}, step{1, nodeUp("c", 1), nil},
+		step{1, askSlots("b", 1), nil}, step{1, askSlots("c", 1), nil},
 		step{2, Tick{}, nil},
 		step{3.1, Tick{}, []string{"grant 2 to b #3 copy"}},
 		step{9, Tick{}, nil},
-		step{10, done("b", 2, 3), []string{"cancel #2 at a", "commit 2 #3"}},
-		step{10, done("a", 2, 2), []string{"refuse #2 from a"}},
+		step{10, callDone("b", 2, 3), []string{"cancel #2 at a", "commit 2 #3"}},
+		step{10, callDone("a", 2, 2), []string{"refuse #2 from a"}},
 	)},
-	{"losing one of two copies changes nothing for the other", Config{}, first(
-		step{0, want(1, 1, modA), nil}, step{0, want(2, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{1, done("a", 1, 1), []string{"commit 1 #1"}},
-		step{1, ask("a", 1), []string{"grant 2 to a #2"}},
-		step{1, up("b", 1), nil}, step{1, ask("b", 1), nil},
+	{"losing one of two copies changes nothing for the other", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil}, step{0, submitCall(2, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{1, callDone("a", 1, 1), []string{"commit 1 #1"}},
+		step{1, askSlots("a", 1), []string{"grant 2 to a #2"}},
+		step{1, nodeUp("b", 1), nil}, step{1, askSlots("b", 1), nil},
 		step{4, Tick{}, []string{"grant 2 to b #3 copy"}},
 		step{5, NodeDown{"a"}, []string{"requeue 2"}},
-		step{6, done("b", 2, 3), []string{"commit 2 #3"}},
+		step{6, callDone("b", 2, 3), []string{"commit 2 #3"}},
 	)},
-	{"a closed session leaves nothing", Config{}, first(
-		step{0, want(1, 1, modA), nil}, step{0, want(2, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a closed session leaves nothing", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil}, step{0, submitCall(2, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, SessionClose{1}, []string{"cancel #1 at a"}},
-		step{2, done("a", 1, 1), []string{"refuse #1 from a"}},
-		step{2, ask("a", 1), nil},
-		step{2, want(3, 1, modA), nil},
+		step{2, callDone("a", 1, 1), []string{"refuse #1 from a"}},
+		step{2, askSlots("a", 1), nil},
+		step{2, submitCall(3, 1, modA), nil},
 	)},
-	{"a cancelled call frees its slot", Config{}, first(
-		step{0, want(1, 1, modA), nil}, step{0, want(2, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a cancelled call frees its slot", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil}, step{0, submitCall(2, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, CallCancel{1}, []string{"cancel #1 at a"}},
-		step{1, ask("a", 1), []string{"grant 2 to a #2"}},
+		step{1, askSlots("a", 1), []string{"grant 2 to a #2"}},
 		step{1, CallCancel{1}, nil},
 	)},
-	{"a call that loses every node it runs on ends", Config{Losses: 2}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a call that loses every node it runs on ends", Config{Losses: 2}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, NodeDown{"a"}, []string{"requeue 1"}},
-		step{1, up("a", 1), nil},
-		step{1, ask("a", 1), []string{"grant 1 to a #2"}},
+		step{1, nodeUp("a", 1), nil},
+		step{1, askSlots("a", 1), []string{"grant 1 to a #2"}},
 		step{2, NodeDown{"a"}, []string{"fail 1: the connection to its node broke; 2 nodes were lost while they ran it"}},
 	)},
-	{"a node that its owner bars loses what it runs and gets nothing more", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+	{"a node that its owner bars loses what it runs and gets nothing more", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{1, NodeBar{"a"}, []string{"cancel #1 at a", "requeue 1"}},
 		step{1, NodeBar{"a"}, nil},
-		step{2, ask("a", 1), nil},
+		step{2, askSlots("a", 1), nil},
 	)},
-	{"other exit statuses are not alike, nor is what the node did", Config{}, first(
-		step{0, want(1, 1, modA), nil},
-		step{0, up("b", 1), nil}, step{0, up("c", 1), nil},
-		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
-		step{0, ask("b", 1), nil}, step{0, ask("c", 1), nil},
+	{"other exit statuses are not alike, nor is what the node did", Config{}, stepsFirst(
+		step{0, submitCall(1, 1, modA), nil},
+		step{0, nodeUp("b", 1), nil}, step{0, nodeUp("c", 1), nil},
+		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		step{0, askSlots("b", 1), nil}, step{0, askSlots("c", 1), nil},
 		step{1, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: NodeFailed, Status: 3}, []string{"requeue 1", "grant 1 to b #2"}},
-		step{2, died("b", 1, 2, 4), []string{"requeue 1", "grant 1 to c #3"}},
-		step{3, died("c", 1, 3, 3), []string{"requeue 1"}},
+		step{2, workerDied("b", 1, 2, 4), []string{"requeue 1", "grant 1 to c #3"}},
+		step{3, workerDied("c", 1, 3, 3), []string{"requeue 1"}},
 	)},
-	{"a node that was silent, or started again, gets nothing before it asks", Config{}, first(
-		step{0, ask("a", 1), nil},
+	{"a node that was silent, or started again, gets nothing before it asks", Config{}, stepsFirst(
+		step{0, askSlots("a", 1), nil},
 		step{12, Tick{}, []string{"silent a"}},
 		step{13, Beat{"a", nil}, nil},
-		step{14, want(1, 1, modA), nil},
+		step{14, submitCall(1, 1, modA), nil},
 		step{14, CallCancel{1}, nil},
-		step{15, ask("a", 1), nil},
-		step{15, up("a", 1), nil},
-		step{16, want(2, 1, modA), nil},
-		step{17, ask("a", 1), []string{"grant 2 to a #1"}},
+		step{15, askSlots("a", 1), nil},
+		step{15, nodeUp("a", 1), nil},
+		step{16, submitCall(2, 1, modA), nil},
+		step{17, askSlots("a", 1), []string{"grant 2 to a #1"}},
 	)},
 	{"without a node no call is too large", Config{}, []step{
 		{0, SessionOpen{1}, nil},
 		{0, CallQueued{Call: 1, Session: 1, Memory: 50}, nil},
 		{61, Tick{}, nil},
-		{62, up("a", 1), nil},
-		{62, ask("a", 1), []string{"grant 1 to a #1"}},
+		{62, nodeUp("a", 1), nil},
+		{62, askSlots("a", 1), []string{"grant 1 to a #1"}},
 	}},
 	{"what a node was sent counts as held before it asks again", Config{}, []step{
 		{0, SessionOpen{1}, nil},
-		{0, up("a", 2), nil}, {0, up("b", 2), nil},
-		{0, ask("a", 2), nil},
-		{0, want(1, 1, modB), []string{"grant 1 to a #1"}},
-		{0, ask("b", 2), nil},
-		{0, want(2, 1, modB), []string{"grant 2 to a #2"}},
+		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
+		{0, askSlots("a", 2), nil},
+		{0, submitCall(1, 1, modB), []string{"grant 1 to a #1"}},
+		{0, askSlots("b", 2), nil},
+		{0, submitCall(2, 1, modB), []string{"grant 2 to a #2"}},
 	}},
 	{"an idle worker is given once", Config{}, []step{
 		{0, SessionOpen{1}, nil},
-		{0, up("a", 2), nil}, {0, up("b", 2), nil},
+		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
 		{0, Ask{Node: "a", Slots: 2, Memory: 9, Idle: []Idle{{1, modA}}}, nil},
 		{0, Ask{Node: "b", Slots: 2, Memory: 9, Held: []Digest{modA.Module}}, nil},
-		{1, want(1, 1, modA), []string{"grant 1 to a #1"}},
-		{1, want(2, 1, modA), []string{"grant 2 to b #2"}},
+		{1, submitCall(1, 1, modA), []string{"grant 1 to a #1"}},
+		{1, submitCall(2, 1, modA), []string{"grant 2 to b #2"}},
 	}},
 	{"what was never introduced is refused", Config{}, []step{
-		{0, ask("x", 1), nil}, {0, Beat{"x", []Fence{1}}, nil}, {0, NodeDown{"x"}, nil}, {0, NodeBar{"x"}, nil},
-		{0, want(1, 7, modA), nil}, {0, SessionClose{7}, nil}, {0, CallCancel{7}, nil},
-		{0, done("x", 1, 1), []string{"refuse #1 from x"}},
-		{0, died("x", 1, 1, 1), []string{"refuse #1 from x"}},
+		{0, askSlots("x", 1), nil}, {0, Beat{"x", []Fence{1}}, nil}, {0, NodeDown{"x"}, nil}, {0, NodeBar{"x"}, nil},
+		{0, submitCall(1, 7, modA), nil}, {0, SessionClose{7}, nil}, {0, CallCancel{7}, nil},
+		{0, callDone("x", 1, 1), []string{"refuse #1 from x"}},
+		{0, workerDied("x", 1, 1, 1), []string{"refuse #1 from x"}},
 	}},
 }
 
@@ -342,7 +342,7 @@ func TestScripts(t *testing.T) {
 				at := epoch.Add(time.Duration(st.at * float64(time.Second)))
 				var got []string
 				for _, a := range s.Handle(at, st.ev) {
-					got = append(got, show(a))
+					got = append(got, formatAction(a))
 				}
 				if !slices.Equal(got, st.want) {
 					t.Fatalf("step %d at %v, %#v:\n got %q\nwant %q", i, st.at, st.ev, got, st.want)
@@ -355,10 +355,10 @@ func TestScripts(t *testing.T) {
 func TestFencesGoOnAfterARestart(t *testing.T) {
 	s := New(Config{})
 	s.StartFences(41)
-	for _, st := range first(step{0, want(1, 1, modA), nil}) {
+	for _, st := range stepsFirst(step{0, submitCall(1, 1, modA), nil}) {
 		s.Handle(epoch, st.ev)
 	}
-	got := s.Handle(epoch, ask("a", 1))
+	got := s.Handle(epoch, askSlots("a", 1))
 	if len(got) != 1 || got[0].(Grant).Lease.Fence != 42 || got[0].(Grant).Lease.Attempt != 1 {
 		t.Fatalf("got %v", got)
 	}
@@ -369,11 +369,11 @@ func TestFencesGoOnAfterARestart(t *testing.T) {
 
 func TestAttemptsAreCounted(t *testing.T) {
 	s := New(Config{})
-	for _, st := range first(step{0, want(1, 1, modA), nil}) {
+	for _, st := range stepsFirst(step{0, submitCall(1, 1, modA), nil}) {
 		s.Handle(epoch, st.ev)
 	}
 	for n := 1; n <= 3; n++ {
-		l := s.Handle(epoch, ask("a", 1))[0].(Grant).Lease
+		l := s.Handle(epoch, askSlots("a", 1))[0].(Grant).Lease
 		if l.Attempt != n {
 			t.Errorf("lease %d is attempt %d", n, l.Attempt)
 		}

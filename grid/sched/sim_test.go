@@ -65,7 +65,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	return m
 }
 
-func (m *sim) node(id NodeID) *simNode {
+func (m *sim) nodeByID(id NodeID) *simNode {
 	for _, n := range m.nodes {
 		if n.id == id {
 			return n
@@ -83,21 +83,21 @@ func (m *sim) handle(ev Event) []Action {
 		}
 	}
 	for _, a := range out {
-		m.account(a)
+		m.accountAction(a)
 	}
 	m.checkNodes()
 	return out
 }
 
-func (m *sim) account(a Action) {
+func (m *sim) accountAction(a Action) {
 	switch a := a.(type) {
 	case Grant:
-		m.granted(a.Lease)
+		m.leaseGranted(a.Lease)
 	case Cancel:
-		m.ended(a.Lease)
-		delete(m.node(a.Lease.Node).work, a.Lease.Fence)
+		m.leaseEnded(a.Lease)
+		delete(m.nodeByID(a.Lease.Node).work, a.Lease.Fence)
 	case Requeued:
-		m.ended(a.Lease)
+		m.leaseEnded(a.Lease)
 		c := m.calls[a.Lease.Call]
 		c.waiting = len(c.current) == 0
 	case Commit:
@@ -105,19 +105,19 @@ func (m *sim) account(a Action) {
 		if !c.current[a.Lease.Fence] {
 			m.t.Fatalf("call %d committed with old number %d", c.id, a.Lease.Fence)
 		}
-		m.ended(a.Lease)
+		m.leaseEnded(a.Lease)
 		c.done++
 	case FailCall:
 		c := m.calls[a.Call]
 		c.failed++
 		c.waiting = false
 		for f := range c.current {
-			m.ended(m.lease(f))
+			m.leaseEnded(m.leaseByFence(f))
 		}
 	}
 }
 
-func (m *sim) lease(f Fence) Lease {
+func (m *sim) leaseByFence(f Fence) Lease {
 	for _, n := range m.nodes {
 		if l, ok := n.leases[f]; ok {
 			return l
@@ -127,8 +127,8 @@ func (m *sim) lease(f Fence) Lease {
 	return Lease{}
 }
 
-func (m *sim) granted(l Lease) {
-	n, c := m.node(l.Node), m.calls[l.Call]
+func (m *sim) leaseGranted(l Lease) {
+	n, c := m.nodeByID(l.Node), m.calls[l.Call]
 	if l.Fence <= m.fence {
 		m.t.Fatalf("number %d after %d", l.Fence, m.fence)
 	}
@@ -143,7 +143,7 @@ func (m *sim) granted(l Lease) {
 		m.t.Fatalf("call %d has %d leases, copy %v", c.id, len(c.current), l.Copy)
 	}
 	if m.same && c.waiting && !l.Ahead {
-		m.fair(c)
+		m.checkFairness(c)
 	}
 	c.waiting = false
 	c.current[l.Fence] = true
@@ -157,10 +157,10 @@ func (m *sim) granted(l Lease) {
 	n.work[l.Fence] = l
 }
 
-// fair: no other session that waits will have fewer slots, by more than the one
+// checkFairness: no other session that waits will have fewer slots, by more than the one
 // that may be free for a moment.
-func (m *sim) fair(c *simCall) {
-	has := m.promised()
+func (m *sim) checkFairness(c *simCall) {
+	has := m.promisedSlots()
 	for _, o := range m.calls {
 		if had := has[c.session]; o.waiting && o.session != c.session && has[o.session] < had-1 {
 			m.t.Fatalf("session %d with %d slots served before %d with %d", c.session, had, o.session, has[o.session])
@@ -168,9 +168,9 @@ func (m *sim) fair(c *simCall) {
 	}
 }
 
-// promised gives how many slots each session has when those who wait for the
+// promisedSlots returns how many slots each session has when those who wait for the
 // end of a call have got theirs.
-func (m *sim) promised() map[SessionID]int {
+func (m *sim) promisedSlots() map[SessionID]int {
 	has := maps.Clone(m.runs)
 	for _, n := range m.nodes {
 		for _, l := range n.ahead {
@@ -181,8 +181,8 @@ func (m *sim) promised() map[SessionID]int {
 	return has
 }
 
-func (m *sim) ended(l Lease) {
-	n := m.node(l.Node)
+func (m *sim) leaseEnded(l Lease) {
+	n := m.nodeByID(l.Node)
 	if _, ok := n.leases[l.Fence]; !ok {
 		return
 	}
@@ -204,25 +204,25 @@ func (m *sim) ended(l Lease) {
 // checkNodes: slots and memory never exceeded, at most one lease ahead a slot.
 func (m *sim) checkNodes() {
 	for _, n := range m.nodes {
-		running, ahead := m.s.counts(n.id)
+		running, ahead := m.s.sumCounts(n.id)
 		if running > n.slots || ahead > running || running+ahead != len(n.leases) {
 			m.t.Fatalf("node %s of %d slots: %d running, %d ahead, %d leases", n.id, n.slots, running, ahead, len(n.leases))
 		}
-		if used := m.s.memory(n.id); used > n.memory {
+		if used := m.s.sumMemory(n.id); used > n.memory {
 			m.t.Fatalf("node %s: %d bytes of %d", n.id, used, n.memory)
 		}
 	}
 }
 
-// counts and memory add up what runs, lease by lease.
-func (s *Scheduler) counts(id NodeID) (running, ahead int) {
+// sumCounts and sumMemory add up the running leases of a node.
+func (s *Scheduler) sumCounts(id NodeID) (running, ahead int) {
 	if n := s.byNode[id]; n != nil {
 		return len(n.running), len(n.ahead)
 	}
 	return 0, 0
 }
 
-func (s *Scheduler) memory(id NodeID) (sum uint64) {
+func (s *Scheduler) sumMemory(id NodeID) (sum uint64) {
 	if n := s.byNode[id]; n != nil {
 		for _, l := range n.running {
 			sum += l.call.memory
@@ -234,11 +234,11 @@ func (s *Scheduler) memory(id NodeID) (sum uint64) {
 	return sum
 }
 
-func (m *sim) ask(n *simNode) {
+func (m *sim) askLeases(n *simNode) {
 	m.handle(Ask{Node: n.id, Slots: m.r.IntN(n.slots + 2), Memory: n.memory})
 }
 
-func (m *sim) beat(n *simNode) {
+func (m *sim) sendBeat(n *simNode) {
 	var list []Fence
 	for f := range n.work {
 		list = append(list, f)
@@ -246,7 +246,7 @@ func (m *sim) beat(n *simNode) {
 	m.handle(Beat{n.id, list})
 }
 
-func (m *sim) come(n *simNode) {
+func (m *sim) nodeJoins(n *simNode) {
 	n.up, n.mute = true, false
 	clear(n.work)
 	m.handle(NodeUp{n.id, n.slots, n.memory})
@@ -315,31 +315,31 @@ func (m *sim) step() {
 	case dice < 32 && n.up:
 		n.mute = true
 	case dice < 36:
-		m.come(n)
+		m.nodeJoins(n)
 	case dice < 40:
 		m.finish(n, 30) // a connection that is gone still delivers
 	case dice < 45 && n.up:
-		m.lose(n)
+		m.loseLease(n)
 	case n.up && !n.mute:
-		m.live(n)
+		m.nodeStep(n)
 	}
 	m.handle(Tick{})
 }
 
-// lose drops a lease on its way, as when an agent crashes and starts at once.
-func (m *sim) lose(n *simNode) {
+// loseLease drops a lease on its way, as when an agent crashes and starts at once.
+func (m *sim) loseLease(n *simNode) {
 	for f := range n.work {
 		delete(n.work, f)
 		return
 	}
 }
 
-func (m *sim) live(n *simNode) {
+func (m *sim) nodeStep(n *simNode) {
 	switch m.r.IntN(3) {
 	case 0:
-		m.ask(n)
+		m.askLeases(n)
 	case 1:
-		m.beat(n)
+		m.sendBeat(n)
 	default:
 		m.finish(n, 20)
 	}
@@ -357,21 +357,21 @@ func (m *sim) open() (n int) {
 	return n
 }
 
-// settle leaves one node that works; every call must end then.
-func (m *sim) settle() {
+// settleCalls leaves one working node; then every call must end.
+func (m *sim) settleCalls() {
 	for _, n := range m.nodes[1:] {
 		m.handle(NodeDown{n.id})
 		n.up = false
 	}
 	n := m.nodes[0]
-	m.come(n)
+	m.nodeJoins(n)
 	for i := 0; m.open() > 0; i++ {
 		if i > 20000 {
 			m.t.Fatalf("%d calls never end", m.open())
 		}
 		m.now = m.now.Add(time.Second)
 		m.handle(Ask{Node: n.id, Slots: n.slots, Memory: n.memory})
-		m.beat(n)
+		m.sendBeat(n)
 		m.finish(n, 0)
 		m.handle(Tick{})
 	}
@@ -402,7 +402,7 @@ func TestVolatileNodes(t *testing.T) {
 		for range 1500 {
 			m.step()
 		}
-		m.settle()
+		m.settleCalls()
 	}
 }
 

@@ -44,7 +44,7 @@ type side struct {
 
 const lines = 6
 
-func (s *side) talk() {
+func (s *side) runScript() {
 	for i := range lines {
 		var err error
 		if i%3 == 2 {
@@ -84,9 +84,9 @@ func (s *side) listen() {
 	}
 }
 
-// script plays the exchange; the first stream is cut after so many bytes of one
+// playExchange plays the exchange; the first stream is cut after so many bytes of one
 // direction, the second too, a little later.
-func script(cutA, cutB int) (a, b *side, cuts int) {
+func playExchange(cutA, cutB int) (a, b *side, cuts int) {
 	id := NewID()
 	a = &side{conn: newConn(id), full: make(chan struct{})}
 	b = &side{conn: newConn(id), full: make(chan struct{})}
@@ -114,7 +114,7 @@ func script(cutA, cutB int) (a, b *side, cuts int) {
 	}
 	var wg sync.WaitGroup
 	for _, s := range []*side{a, b} {
-		wg.Go(s.talk)
+		wg.Go(s.runScript)
 		wg.Go(s.listen)
 	}
 	<-a.full
@@ -149,14 +149,14 @@ func TestResumeAtEveryByte(t *testing.T) {
 				case "of the accepting side":
 					cutA = -1
 				}
-				within(t, fmt.Sprintf("a cut at byte %d", at), func() { resume(t, at, cutA, cutB) })
+				runWithin(t, fmt.Sprintf("a cut at byte %d", at), func() { checkResume(t, at, cutA, cutB) })
 			}
 		})
 	}
 }
 
-func resume(t *testing.T, at, cutA, cutB int) {
-	a, b, cuts := script(cutA, cutB)
+func checkResume(t *testing.T, at, cutA, cutB int) {
+	a, b, cuts := playExchange(cutA, cutB)
 	if a.err != nil || b.err != nil {
 		t.Errorf("cut at %d: %v, %v", at, a.err, b.err)
 	}
@@ -170,7 +170,7 @@ func resume(t *testing.T, at, cutA, cutB int) {
 
 // A dead stream that was not noticed is replaced by the peer's new one.
 func TestNewStreamReplacesSilentOne(t *testing.T) {
-	a, b := ends(t)
+	a, b := connPair(t)
 	got := make(chan string, 1)
 	go func() {
 		f, err := b.Read()
@@ -183,7 +183,7 @@ func TestNewStreamReplacesSilentOne(t *testing.T) {
 	}()
 	x, y := net.Pipe()
 	go Accept(y, func(id ID) *Conn { return b })
-	within(t, "the new stream", func() {
+	runWithin(t, "the new stream", func() {
 		if err := a.Attach(x); err != nil {
 			t.Error(err)
 		}
@@ -198,7 +198,7 @@ func TestNewStreamReplacesSilentOne(t *testing.T) {
 func readAll(t *testing.T, y net.Conn, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
-	within(t, "the bytes", func() {
+	runWithin(t, "the bytes", func() {
 		if _, err := io.ReadFull(y, b); err != nil {
 			t.Error(err)
 		}
@@ -251,7 +251,7 @@ func TestPeerHasPartOfAFrame(t *testing.T) {
 // Who stops waiting for a stream leaves the session as it was, however often.
 func TestWaitStops(t *testing.T) {
 	c := newConn(NewID())
-	within(t, "the end of the waits", func() {
+	runWithin(t, "the end of the waits", func() {
 		for range 100 {
 			ctx, cancel := context.WithCancel(context.Background())
 			got := make(chan error, 1)

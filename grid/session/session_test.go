@@ -22,8 +22,8 @@ import (
 
 const testTimeout = 20 * time.Second
 
-// within fails the test, with what it waited for, when f takes too long.
-func within(t *testing.T, what string, f func()) {
+// runWithin fails the test, and names what it waited for, if f takes too long.
+func runWithin(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
@@ -34,16 +34,16 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-func ends(t *testing.T) (a, b *Conn) {
+func connPair(t *testing.T) (a, b *Conn) {
 	t.Helper()
 	x, y := net.Pipe()
-	return joined(t, x, y)
+	return joinConns(t, x, y)
 }
 
-func joined(t *testing.T, x, y net.Conn) (a, b *Conn) {
+func joinConns(t *testing.T, x, y net.Conn) (a, b *Conn) {
 	t.Helper()
 	var errA, errB error
-	within(t, "opening", func() {
+	runWithin(t, "opening", func() {
 		got := make(chan struct{})
 		go func() { defer close(got); b, _, errB = Accept(y, nil) }()
 		a, errA = Open(x, NewID())
@@ -59,7 +59,7 @@ func joined(t *testing.T, x, y net.Conn) (a, b *Conn) {
 	return a, b
 }
 
-func sockets(t *testing.T) (x, y net.Conn) {
+func socketPair(t *testing.T) (x, y net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -76,8 +76,8 @@ func sockets(t *testing.T) (x, y net.Conn) {
 }
 
 func TestFramesGoBothWays(t *testing.T) {
-	a, b := ends(t)
-	within(t, "frames", func() {
+	a, b := connPair(t)
+	runWithin(t, "frames", func() {
 		if err := a.Send(uapi.TypeBind, 0, []byte("eigen")); err != nil {
 			t.Error(err)
 		}
@@ -108,8 +108,8 @@ func TestFramesGoBothWays(t *testing.T) {
 }
 
 func TestDataBothWaysAtOnce(t *testing.T) {
-	x, y := sockets(t)
-	a, b := joined(t, x, y)
+	x, y := socketPair(t)
+	a, b := joinConns(t, x, y)
 	const size = 24 << 20
 	send := func(c *Conn, call uint64) error {
 		return c.SendData(context.Background(), call, io.LimitReader(rand.NewChaCha8([32]byte{byte(call)}), size), -1)
@@ -133,7 +133,7 @@ func TestDataBothWaysAtOnce(t *testing.T) {
 			}
 		}
 	}
-	within(t, "24 MiB each way", func() {
+	runWithin(t, "24 MiB each way", func() {
 		var wg sync.WaitGroup
 		for call, c := range []*Conn{a, b} {
 			other := []*Conn{b, a}[call]
@@ -156,12 +156,12 @@ func TestDataBothWaysAtOnce(t *testing.T) {
 
 // A peer that takes nothing stops the data, but not what else is to be said.
 func TestWindowHoldsDataNotControl(t *testing.T) {
-	a, b := ends(t)
+	a, b := connPair(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	sent := make(chan error, 1)
 	counted := &counter{r: zeros{}}
 	go func() { sent <- a.SendData(ctx, 1, counted, 64<<20) }()
-	within(t, "a control frame behind data", func() {
+	runWithin(t, "a control frame behind data", func() {
 		if err := a.Send(uapi.TypePing, 0, nil); err != nil {
 			t.Error(err)
 		}
@@ -180,7 +180,7 @@ func TestWindowHoldsDataNotControl(t *testing.T) {
 		}
 	})
 	cancel()
-	within(t, "cancelling", func() {
+	runWithin(t, "cancelling", func() {
 		if err := <-sent; !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
@@ -202,14 +202,14 @@ func TestNoAckNoMemory(t *testing.T) {
 	sent := make(chan error, 1)
 	source := &counter{r: zeros{}}
 	go func() { sent <- c.SendData(context.Background(), 1, source, -1) }()
-	within(t, "the window to fill", func() {
+	runWithin(t, "the window to fill", func() {
 		c.mu.Lock()
 		for c.queued+dataChunk+uapi.FrameSize <= dataWindow {
 			c.change.Wait()
 		}
 		c.mu.Unlock()
 	})
-	within(t, "the longest control frame, for which data leaves room", func() {
+	runWithin(t, "the longest control frame, for which data leaves room", func() {
 		if err := c.Send(uapi.TypeError, 0, make([]byte, uapi.FrameMax)); err != nil {
 			t.Error(err)
 		}
@@ -220,7 +220,7 @@ func TestNoAckNoMemory(t *testing.T) {
 	}
 	c.mu.Unlock()
 	c.Abort(nil)
-	within(t, "the sender", func() {
+	runWithin(t, "the sender", func() {
 		if err := <-sent; !errors.Is(err, ErrClosed) {
 			t.Errorf("sender: %v", err)
 		}
@@ -244,9 +244,9 @@ func TestSideWithoutIDLearnsThePeers(t *testing.T) {
 
 func TestCutIsReportedWithItsCause(t *testing.T) {
 	x, y := net.Pipe()
-	a, _ := joined(t, x, y)
+	a, _ := joinConns(t, x, y)
 	y.Close()
-	within(t, "the cut", func() {
+	runWithin(t, "the cut", func() {
 		if _, err := a.Read(); !errors.Is(err, ErrCut) || !errors.Is(err, io.EOF) {
 			t.Errorf("%v", err)
 		}
@@ -260,8 +260,8 @@ func TestCutIsReportedWithItsCause(t *testing.T) {
 
 // A writer with nothing to write waits.
 func TestWriterRests(t *testing.T) {
-	a, b := ends(t)
-	within(t, "a frame, then rest", func() {
+	a, b := connPair(t)
+	runWithin(t, "a frame, then rest", func() {
 		a.Send(uapi.TypePing, 0, nil)
 		b.Read()
 		a.mu.Lock()
@@ -277,15 +277,15 @@ func TestWriterRests(t *testing.T) {
 
 func TestCloseDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
 	t.Parallel() // it takes closeIn
-	a, _ := ends(t)
-	within(t, "Close", func() { a.Close() })
+	a, _ := connPair(t)
+	runWithin(t, "Close", func() { a.Close() })
 	if err := a.Ended(); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 }
 
 func TestShortSourceIsAnError(t *testing.T) {
-	a, b := ends(t)
+	a, b := connPair(t)
 	go func() {
 		for {
 			if _, err := b.Read(); err != nil {
@@ -293,7 +293,7 @@ func TestShortSourceIsAnError(t *testing.T) {
 			}
 		}
 	}()
-	within(t, "sources", func() {
+	runWithin(t, "sources", func() {
 		if err := a.SendData(context.Background(), 1, strings.NewReader("ab"), 3); err != io.ErrUnexpectedEOF {
 			t.Errorf("short: %v", err)
 		}
@@ -328,7 +328,7 @@ func TestRevisionsAreNamed(t *testing.T) {
 	if _, _, err := Accept(x, nil); !errors.As(err, &r) || r.Theirs != 0 {
 		t.Fatalf("%v", err)
 	}
-	within(t, "the answer to an old peer", func() {
+	runWithin(t, "the answer to an old peer", func() {
 		if b := <-answer; b[uapi.FrameSize+4] != uapi.SessionRevision {
 			t.Errorf("the old peer learns revision %d", b[uapi.FrameSize+4])
 		}
@@ -370,14 +370,14 @@ func TestHostileFrames(t *testing.T) {
 			}
 			c.Send(uapi.TypePing, 0, nil)
 			var p *ProtocolError
-			within(t, "the verdict", func() { _, err = c.Read() })
+			runWithin(t, "the verdict", func() { _, err = c.Read() })
 			if !errors.As(err, &p) {
 				t.Fatalf("%v", err)
 			}
 			if c.Ended() == nil || c.Send(uapi.TypePing, 0, nil) == nil {
 				t.Fatal("the session goes on")
 			}
-			within(t, "the error frame", func() {
+			runWithin(t, "the error frame", func() {
 				all := <-said
 				f, err := uapi.ParseFrame(all)
 				if err != nil || f.Type != uapi.TypeError {

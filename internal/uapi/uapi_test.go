@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// sample is dmmul(IN int n, IN int shape[n], IN double a[n*shape[1]], OUT string s).
-func sample() *Manifest {
+// sampleManifest returns dmmul(IN int n, IN int shape[n], IN double a[n*shape[1]], OUT string s).
+func sampleManifest() *Manifest {
 	n := []byte{byte(OpParam), 0, byte(OpEnd)}
 	item := append(append([]byte{byte(OpParam), 0}, ConstCode(1)...), byte(OpItem), 1, byte(OpMul), byte(OpEnd))
 	none := CodeDefault
@@ -34,9 +34,9 @@ func sample() *Manifest {
 	}
 }
 
-func encoded(t testing.TB) []byte {
+func encodeSample(t testing.TB) []byte {
 	t.Helper()
-	b, err := sample().Encode()
+	b, err := sampleManifest().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func encoded(t testing.TB) []byte {
 }
 
 func TestManifestRoundTrip(t *testing.T) {
-	m, err := ParseManifest(encoded(t))
+	m, err := ParseManifest(encodeSample(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sample()
+	want := sampleManifest()
 	if m.Name != want.Name || !bytes.Equal(m.Code, want.Code) || len(m.Functions) != 2 {
 		t.Fatalf("%+v", m)
 	}
@@ -121,7 +121,7 @@ func TestHostileManifests(t *testing.T) {
 		"last end gone":            func(b []byte) []byte { b[len(b)-1] = byte(OpConst); return b },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if m, err := ParseManifest(damage(encoded(t))); err == nil {
+			if m, err := ParseManifest(damage(encodeSample(t))); err == nil {
 				t.Errorf("accepted: %+v", m)
 			}
 		})
@@ -138,7 +138,7 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 		"dimensions":     func(m *Manifest) { m.Functions[1].Params[2].Dims = make([]Dim, 5) },
 		"parameters":     func(m *Manifest) { m.Functions[1].Params = make([]Param, ParamsMax+1) },
 	} {
-		m := sample()
+		m := sampleManifest()
 		change(m)
 		if _, err := m.Encode(); err == nil {
 			t.Errorf("%s: encoded", name)
@@ -146,8 +146,8 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// build compiles a C program that has b in the section, or no section.
-func build(t *testing.T, b []byte, flags ...string) string {
+// buildProgram compiles a C program that has b in the section, or no section.
+func buildProgram(t *testing.T, b []byte, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	source := "int main(void) { return 0; }\n"
@@ -177,17 +177,17 @@ func TestManifestOfAProgram(t *testing.T) {
 		defer f.Close()
 		return ReadManifest(f)
 	}
-	m, raw, err := read(build(t, encoded(t), "-static"))
-	if err != nil || m.Name != "eigen" || !bytes.Equal(raw, encoded(t)) {
+	m, raw, err := read(buildProgram(t, encodeSample(t), "-static"))
+	if err != nil || m.Name != "eigen" || !bytes.Equal(raw, encodeSample(t)) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	for name, want := range map[string]struct {
 		program, text string
 	}{
-		"dynamic":       {build(t, encoded(t)), "-static"},
-		"no section":    {build(t, nil, "-static"), "skep gen"},
-		"bad section":   {build(t, []byte("garbage"), "-static"), "too few"},
-		"not a program": {build(t, encoded(t), "-c"), "not a program"},
+		"dynamic":       {buildProgram(t, encodeSample(t)), "-static"},
+		"no section":    {buildProgram(t, nil, "-static"), "skep gen"},
+		"bad section":   {buildProgram(t, []byte("garbage"), "-static"), "too few"},
+		"not a program": {buildProgram(t, encodeSample(t), "-c"), "not a program"},
 		"no ELF":        {"uapi_test.go", "not an ELF"},
 	} {
 		if _, _, err := read(want.program); err == nil || !strings.Contains(err.Error(), want.text) {
@@ -230,9 +230,9 @@ func TestPayloadsRoundTrip(t *testing.T) {
 }
 
 func FuzzParseManifest(f *testing.F) {
-	f.Add(encoded(f))
+	f.Add(encodeSample(f))
 	f.Add([]byte{})
-	f.Add(encoded(f)[:firstParam])
+	f.Add(encodeSample(f)[:firstParam])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ParseManifest(b)
 		if err != nil {

@@ -68,14 +68,14 @@ func (g *fake) Done() <-chan struct{} { return g.done }
 func (g *fake) Err() error            { return g.err }
 func (g *fake) Dir() string           { return g.dir }
 func (g *fake) Hello() wire.Hello     { return wire.Hello{Release: "6.1-fake", CPUs: 2} }
-func (g *fake) Kill()                 { g.die(errors.New("it was killed")) }
+func (g *fake) Kill()                 { g.dieWith(errors.New("it was killed")) }
 
 func (g *fake) PowerOff(context.Context) error {
-	g.die(nil)
+	g.dieWith(nil)
 	return nil
 }
 
-func (g *fake) die(err error) {
+func (g *fake) dieWith(err error) {
 	g.once.Do(func() {
 		g.err = err
 		close(g.done)
@@ -84,11 +84,11 @@ func (g *fake) die(err error) {
 
 func (g *fake) Stream(context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	go g.answer(theirs)
+	go g.answerConn(theirs)
 	return ours, nil
 }
 
-func (g *fake) answer(c net.Conn) {
+func (g *fake) answerConn(c net.Conn) {
 	defer c.Close()
 	var r wire.Request
 	if wire.Read(c, &r) != nil {
@@ -113,7 +113,7 @@ func (g *fake) answer(c net.Conn) {
 		io.Copy(io.Discard, c)
 		os.WriteFile(filepath.Join(g.dir, "out", "ended"), nil, 0o644)
 	case "panic":
-		g.die(errors.New("Kernel panic - not syncing: a test"))
+		g.dieWith(errors.New("Kernel panic - not syncing: a test"))
 	case "nonsense":
 		c.Write(bytes.Repeat([]byte{0xff}, 64))
 	default:
@@ -121,7 +121,7 @@ func (g *fake) answer(c net.Conn) {
 	}
 }
 
-func start(t *testing.T, build string, m lab.Machine) (*Machine, error) {
+func startMachine(t *testing.T, build string, m lab.Machine) (*Machine, error) {
 	t.Helper()
 	t.Setenv(holderVariable, "1")
 	m.Memory, m.Kernel = 16, "6.1"
@@ -134,17 +134,17 @@ func start(t *testing.T, build string, m lab.Machine) (*Machine, error) {
 	return machine, err
 }
 
-func must(t *testing.T, build, name string) *Machine {
+func mustStart(t *testing.T, build, name string) *Machine {
 	t.Helper()
-	m, err := start(t, build, lab.Machine{Name: name})
+	m, err := startMachine(t, build, lab.Machine{Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// deep is a folder whose path alone is longer than a socket's may be.
-func deep(t *testing.T) string {
+// deepFolder returns a folder whose path alone is longer than a socket's may be.
+func deepFolder(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	if err := os.MkdirAll(filepath.Join(dir, "lab"), 0o755); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func deep(t *testing.T) string {
 	return dir
 }
 
-func eventually(t *testing.T, what string, test func() bool) {
+func waitUntil(t *testing.T, what string, test func() bool) {
 	t.Helper()
 	limit, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
@@ -165,9 +165,9 @@ func eventually(t *testing.T, what string, test func() bool) {
 	}
 }
 
-func args(words ...string) lab.Program { return lab.Program{Args: words} }
+func makeProgram(words ...string) lab.Program { return lab.Program{Args: words} }
 
-func wantGone(t *testing.T, err error, words ...string) {
+func checkRemoved(t *testing.T, err error, words ...string) {
 	t.Helper()
 	var gone *Gone
 	if !errors.As(err, &gone) {
@@ -181,25 +181,25 @@ func wantGone(t *testing.T, err error, words ...string) {
 }
 
 func TestProgramsStreamsAndStatus(t *testing.T) {
-	m := must(t, deep(t), "one")
+	m := mustStart(t, deepFolder(t), "one")
 	if m.Release != "6.1-fake" || m.State != Up {
 		t.Errorf("%+v", m.Info)
 	}
 	in := strings.Repeat("0123456789", 100_000)
 	var out, errs bytes.Buffer
-	status, err := m.Exec(t.Context(), args("cat"), lab.Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+	status, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
 	if status != 7 || err != nil || out.String() != in || errs.String() != "to stderr" {
 		t.Errorf("status %d, %v, %d of %d bytes, %q", status, err, out.Len(), len(in), errs.String())
 	}
 	var failed *lab.RunError
-	if _, err := m.Exec(t.Context(), args("absent"), lab.Streams{}); !errors.As(err, &failed) {
+	if _, err := m.Exec(t.Context(), makeProgram("absent"), lab.Streams{}); !errors.As(err, &failed) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
 
 func TestFolderIsClosedToOthers(t *testing.T) {
-	build := deep(t)
-	must(t, build, "one")
+	build := deepFolder(t)
+	mustStart(t, build, "one")
 	for _, path := range []string{rootDir(build), machineDir(build, "one"), filepath.Join(machineDir(build, "one"), socketName)} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -209,22 +209,22 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 }
 
 func TestNamesAreTakenOnce(t *testing.T) {
-	build := deep(t)
-	m := must(t, build, "one")
-	if _, err := start(t, build, lab.Machine{Name: "one"}); err == nil || !strings.Contains(err.Error(), "skep lab shell one") {
+	build := deepFolder(t)
+	m := mustStart(t, build, "one")
+	if _, err := startMachine(t, build, lab.Machine{Name: "one"}); err == nil || !strings.Contains(err.Error(), "skep lab shell one") {
 		t.Errorf("a second one: %v", err)
 	}
 	if name := FreeName(build, "one"); name != "one2" {
 		t.Errorf("the free name is %s", name)
 	}
 	for _, bad := range []string{"", ".hold", "a/b"} {
-		if _, err := start(t, build, lab.Machine{Name: bad}); err == nil {
+		if _, err := startMachine(t, build, lab.Machine{Name: bad}); err == nil {
 			t.Errorf("a machine named %q started", bad)
 		}
 	}
 	// No file of the lab's own has a name that a machine may have.
 	for _, name := range []string{lockName, "boot", socketName, infoName} {
-		other := must(t, build, name)
+		other := mustStart(t, build, name)
 		if _, _, err := List(build); err != nil {
 			t.Errorf("beside a machine named %q: %v", name, err)
 		}
@@ -232,7 +232,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 			t.Errorf("a machine named %q: %v", name, err)
 		}
 	}
-	must(t, build, "two")
+	mustStart(t, build, "two")
 	running, dead, err := List(build)
 	if err != nil || len(dead) != 0 || JoinNames(running) != "one, two" {
 		t.Errorf("%s, %v, %v", JoinNames(running), dead, err)
@@ -246,8 +246,8 @@ func TestNamesAreTakenOnce(t *testing.T) {
 }
 
 func TestDownLeavesOnlyWhatWasBroughtBack(t *testing.T) {
-	build := deep(t)
-	m, other := must(t, build, "one"), must(t, build, "two")
+	build := deepFolder(t)
+	m, other := mustStart(t, build, "one"), mustStart(t, build, "two")
 	os.WriteFile(filepath.Join(other.Out(), "file"), nil, 0o644)
 	for _, x := range []*Machine{m, other} {
 		if err := x.Down(t.Context()); err != nil {
@@ -257,18 +257,18 @@ func TestDownLeavesOnlyWhatWasBroughtBack(t *testing.T) {
 	if exists(m.Dir) || exists(machineDir(build, "one")) || exists(other.Console()) || !exists(filepath.Join(other.Out(), "file")) {
 		t.Error("the folders are not as they should be")
 	}
-	if _, err := start(t, build, lab.Machine{Name: "two"}); err == nil || !strings.Contains(err.Error(), other.Out()) {
+	if _, err := startMachine(t, build, lab.Machine{Name: "two"}); err == nil || !strings.Contains(err.Error(), other.Out()) {
 		t.Errorf("the files of an earlier machine: %v", err)
 	}
-	if _, err := m.Exec(t.Context(), args("cat"), lab.Streams{}); err == nil {
+	if _, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{}); err == nil {
 		t.Error("a program ran in a machine that is off")
 	} else {
-		wantGone(t, err, "turned off")
+		checkRemoved(t, err, "turned off")
 	}
 }
 
 func TestEndOfAClientEndsItsProgram(t *testing.T) {
-	m := must(t, deep(t), "one")
+	m := mustStart(t, deepFolder(t), "one")
 	c, err := m.openStream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -280,19 +280,19 @@ func TestEndOfAClientEndsItsProgram(t *testing.T) {
 		t.Fatal(kind, p, err)
 	}
 	c.Close()
-	eventually(t, "the program ended", func() bool { return exists(filepath.Join(m.Out(), "ended")) })
+	waitUntil(t, "the program ended", func() bool { return exists(filepath.Join(m.Out(), "ended")) })
 }
 
 func TestDeathOfTheGuestIsNamed(t *testing.T) {
-	build := deep(t)
-	m := must(t, build, "one")
+	build := deepFolder(t)
+	m := mustStart(t, build, "one")
 	if err := m.Keep(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := m.Exec(t.Context(), args("panic"), lab.Streams{})
-	wantGone(t, err, "not syncing: a test", m.Console())
-	_, err = m.Exec(t.Context(), args("cat"), lab.Streams{}) // and again
-	wantGone(t, err, "not syncing: a test")
+	_, err := m.Exec(t.Context(), makeProgram("panic"), lab.Streams{})
+	checkRemoved(t, err, "not syncing: a test", m.Console())
+	_, err = m.Exec(t.Context(), makeProgram("cat"), lab.Streams{}) // and again
+	checkRemoved(t, err, "not syncing: a test")
 	running, dead, err := List(build)
 	if err != nil || len(running) != 0 || len(dead) != 1 || dead[0].State != Dead || !strings.Contains(dead[0].Cause, "a test") {
 		t.Errorf("%v %+v %v", running, dead, err)
@@ -303,8 +303,8 @@ func TestDeathOfTheGuestIsNamed(t *testing.T) {
 }
 
 func TestInvalidMessagesOfTheGuest(t *testing.T) {
-	m := must(t, deep(t), "one")
-	if status, err := m.Exec(t.Context(), args("nonsense"), lab.Streams{Out: io.Discard}); err == nil {
+	m := mustStart(t, deepFolder(t), "one")
+	if status, err := m.Exec(t.Context(), makeProgram("nonsense"), lab.Streams{Out: io.Discard}); err == nil {
 		t.Errorf("status %d", status)
 	}
 }
@@ -324,13 +324,13 @@ func holderOf(t *testing.T, m *Machine) int {
 }
 
 func TestDeathOfTheHolderIsNamed(t *testing.T) {
-	build := deep(t)
-	m := must(t, build, "one")
+	build := deepFolder(t)
+	m := mustStart(t, build, "one")
 	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
-	eventually(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
-	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
-	wantGone(t, err, "holder was killed")
-	must(t, build, "one") // the name is free again
+	waitUntil(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
+	_, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{})
+	checkRemoved(t, err, "holder was killed")
+	mustStart(t, build, "one") // the name is free again
 }
 
 // A disk that fills tears no file: what was written before is still reported.
@@ -346,7 +346,7 @@ func TestInfoIsReplacedAtomically(t *testing.T) {
 		}
 		return
 	}
-	build := deep(t)
+	build := deepFolder(t)
 	dir := machineDir(build, "one")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -380,15 +380,15 @@ func TestInfoIsReplacedAtomically(t *testing.T) {
 }
 
 func TestInfoThatCannotBeRead(t *testing.T) {
-	build := deep(t)
-	m := must(t, build, "one")
+	build := deepFolder(t)
+	m := mustStart(t, build, "one")
 	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
-	eventually(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
+	waitUntil(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
 	if err := os.WriteFile(filepath.Join(machineDir(build, "one"), infoName), []byte(`{"name":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
-	wantGone(t, err, "one died", "can't be read", m.Console())
+	_, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{})
+	checkRemoved(t, err, "one died", "can't be read", m.Console())
 	if _, dead, err := List(build); err != nil || len(dead) != 1 || !strings.Contains(dead[0].Cause, "can't be read") {
 		t.Errorf("%+v, %v", dead, err)
 	}
@@ -396,7 +396,7 @@ func TestInfoThatCannotBeRead(t *testing.T) {
 
 // A list of machines while one ends in order reports no death.
 func TestListDuringAnEnd(t *testing.T) {
-	build := deep(t)
+	build := deepFolder(t)
 	stop, deaths := make(chan struct{}), make(chan string)
 	for range 2 {
 		go func() {
@@ -419,7 +419,7 @@ func TestListDuringAnEnd(t *testing.T) {
 		}()
 	}
 	for range 10 {
-		if err := must(t, build, "one").Down(t.Context()); err != nil {
+		if err := mustStart(t, build, "one").Down(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -432,18 +432,18 @@ func TestListDuringAnEnd(t *testing.T) {
 }
 
 func TestSilentHolderIsEnded(t *testing.T) {
-	build := deep(t)
-	m := must(t, build, "one")
+	build := deepFolder(t)
+	m := mustStart(t, build, "one")
 	pid := holderOf(t, m)
 	syscall.Kill(pid, syscall.SIGSTOP)
 	// Its threads stop one by one, some may still answer.
-	eventually(t, "the list shows that it is silent", func() bool {
+	waitUntil(t, "the list shows that it is silent", func() bool {
 		running, _, err := List(build)
 		return err == nil && len(running) == 1 && running[0].State == Silent
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := m.Exec(ctx, args("cat"), lab.Streams{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := m.Exec(ctx, makeProgram("cat"), lab.Streams{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a program there ends with %v", err)
 	}
 	c, err := dial(machineDir(build, "one"))
@@ -460,21 +460,21 @@ func TestSilentHolderIsEnded(t *testing.T) {
 }
 
 func TestMachineEndsWithWhoeverOrderedIt(t *testing.T) {
-	build := deep(t)
-	m, kept := must(t, build, "one"), must(t, build, "two")
+	build := deepFolder(t)
+	m, kept := mustStart(t, build, "one"), mustStart(t, build, "two")
 	if err := kept.Keep(); err != nil {
 		t.Fatal(err)
 	}
 	m.tie.Close() // as the end of the process would
-	eventually(t, "the machine ended", func() bool { return !isAlive(machineDir(build, "one")) })
-	if _, err := kept.Exec(t.Context(), args("cat"), lab.Streams{Out: io.Discard, Err: io.Discard}); err != nil {
+	waitUntil(t, "the machine ended", func() bool { return !isAlive(machineDir(build, "one")) })
+	if _, err := kept.Exec(t.Context(), makeProgram("cat"), lab.Streams{Out: io.Discard, Err: io.Discard}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestBootThatFails(t *testing.T) {
-	build := deep(t)
-	if _, err := start(t, build, lab.Machine{Name: "one", Append: "broken"}); err == nil || err.Error() != "it does not boot" {
+	build := deepFolder(t)
+	if _, err := startMachine(t, build, lab.Machine{Name: "one", Append: "broken"}); err == nil || err.Error() != "it does not boot" {
 		t.Errorf("%v", err)
 	}
 	if exists(machineDir(build, "one")) || exists(recordsDir(build, "one")) {
@@ -484,7 +484,7 @@ func TestBootThatFails(t *testing.T) {
 
 // No client knows that the machine is up, so none would end it.
 func TestClientLeavesDuringBoot(t *testing.T) {
-	build := deep(t)
+	build := deepFolder(t)
 	t.Setenv(holderVariable, "1")
 	cmd := exec.Command(os.Args[0])
 	tie, err := cmd.StdinPipe()
@@ -538,7 +538,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestBootAfterAStoppedBoot(t *testing.T) {
-	build := deep(t)
+	build := deepFolder(t)
 	t.Setenv(holderVariable, "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan State, 8)
@@ -576,7 +576,7 @@ func TestMoreMemoryThanFreeIsRefused(t *testing.T) {
 	if err != nil || free < 1 {
 		t.Fatal(free, err)
 	}
-	_, err = Start(t.Context(), []string{os.Args[0]}, deep(t), lab.Machine{Name: "one", Memory: free * 2}, func(State) {})
+	_, err = Start(t.Context(), []string{os.Args[0]}, deepFolder(t), lab.Machine{Name: "one", Memory: free * 2}, func(State) {})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(free*2)) {
 		t.Errorf("%v", err)
 	}

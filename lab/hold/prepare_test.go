@@ -104,7 +104,7 @@ func TestGuestLearnsOfOurModules(t *testing.T) {
 
 // A holder keeps no folder of its user's busy.
 func TestHolderLivesInTheRoot(t *testing.T) {
-	pid := holderOf(t, must(t, deep(t), "one"))
+	pid := holderOf(t, mustStart(t, deepFolder(t), "one"))
 	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
 		t.Errorf("%q, %v", dir, err)
 	}

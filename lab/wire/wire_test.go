@@ -33,7 +33,7 @@ func TestMessage_roundTrip(t *testing.T) {
 	}
 }
 
-func message(n uint32, text string) io.Reader {
+func makeMessage(n uint32, text string) io.Reader {
 	return bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, n), text...))
 }
 
@@ -43,11 +43,11 @@ func TestMessage_refused(t *testing.T) {
 		r    io.Reader
 		why  string
 	}{
-		{"too long", message(MessageMax+1, ""), "at most"},
-		{"cut off", message(10, "{}"), "inside a message"},
-		{"no JSON", message(2, "xx"), "not a message"},
-		{"unknown field", message(8, `{"Oh":1}`), "not a message"},
-		{"wrong type", message(8, `{"Op":1}`), "not a message"},
+		{"too long", makeMessage(MessageMax+1, ""), "at most"},
+		{"cut off", makeMessage(10, "{}"), "inside a message"},
+		{"no JSON", makeMessage(2, "xx"), "not a message"},
+		{"unknown field", makeMessage(8, `{"Oh":1}`), "not a message"},
+		{"wrong type", makeMessage(8, `{"Op":1}`), "not a message"},
 	} {
 		if err := Read(c.r, new(Request)); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.why)
@@ -106,7 +106,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func frame(kind byte, flags uint16, stream, length uint32, data string) []byte {
+func makeFrame(kind byte, flags uint16, stream, length uint32, data string) []byte {
 	b := []byte{0, kind}
 	b = binary.BigEndian.AppendUint16(b, flags)
 	b = binary.BigEndian.AppendUint32(b, stream)
@@ -127,20 +127,20 @@ type slowly struct{ r io.Reader }
 func (s slowly) Read(b []byte) (int, error) { return s.r.Read(b[:min(1, len(b))]) }
 
 func TestGuard(t *testing.T) {
-	syn := frame(typeWindow, flagSYN, 2, 0, "")
+	syn := makeFrame(typeWindow, flagSYN, 2, 0, "")
 	for _, c := range []struct {
 		name string
 		in   [][]byte
 		why  string // empty: it passes
 	}{
-		{"a stream and its data", [][]byte{syn, frame(typeData, 0, 2, 3, "abc"), frame(typeWindow, 0, 2, 9, "")}, ""},
-		{"the guest ends its stream", [][]byte{syn, frame(typeWindow, 4, 2, 0, "")}, ""},
-		{"a farewell", [][]byte{frame(typeGoAway, 0, 0, 0, "")}, ""},
+		{"a stream and its data", [][]byte{syn, makeFrame(typeData, 0, 2, 3, "abc"), makeFrame(typeWindow, 0, 2, 9, "")}, ""},
+		{"the guest ends its stream", [][]byte{syn, makeFrame(typeWindow, 4, 2, 0, "")}, ""},
+		{"a farewell", [][]byte{makeFrame(typeGoAway, 0, 0, 0, "")}, ""},
 		{"two streams", [][]byte{syn, syn}, "second stream"},
-		{"a ping", [][]byte{frame(typePing, 1, 0, 7, "")}, "ping"},
+		{"a ping", [][]byte{makeFrame(typePing, 1, 0, 7, "")}, "ping"},
 		{"another version", [][]byte{{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, "version 1"},
-		{"a type that is none", [][]byte{frame(4, 0, 0, 0, "")}, "type 4"},
-		{"data beyond the window", [][]byte{syn, frame(typeData, 0, 2, windowBytes+1, "")}, "bytes"},
+		{"a type that is none", [][]byte{makeFrame(4, 0, 0, 0, "")}, "type 4"},
+		{"data beyond the window", [][]byte{syn, makeFrame(typeData, 0, 2, windowBytes+1, "")}, "bytes"},
 	} {
 		in := bytes.Join(c.in, nil)
 		for _, r := range []io.Reader{bytes.NewReader(in), slowly{bytes.NewReader(in)}} {
@@ -207,9 +207,9 @@ func TestGuard_yamux(t *testing.T) {
 }
 
 func FuzzGuard(f *testing.F) {
-	f.Add(frame(typeWindow, flagSYN, 2, 0, ""))
-	f.Add(append(frame(typeWindow, flagSYN, 2, 0, ""), frame(typeData, 0, 2, 3, "abc")...))
-	f.Add(frame(typePing, 1, 0, 7, ""))
+	f.Add(makeFrame(typeWindow, flagSYN, 2, 0, ""))
+	f.Add(append(makeFrame(typeWindow, flagSYN, 2, 0, ""), makeFrame(typeData, 0, 2, 3, "abc")...))
+	f.Add(makeFrame(typePing, 1, 0, 7, ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		whole, err := io.ReadAll(Guard(&channel{Reader: bytes.NewReader(b)}))
 		pieces, err2 := io.ReadAll(Guard(&channel{Reader: slowly{bytes.NewReader(b)}}))

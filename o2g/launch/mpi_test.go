@@ -21,35 +21,35 @@ import (
 	"skep/tests/watch"
 )
 
-// fake makes a prefix whose launcher prints text for --version.
-func fake(t *testing.T, name, text, info string) string {
+// makeFakeMPI makes a prefix whose launcher prints text for --version.
+func makeFakeMPI(t *testing.T, name, text, info string) string {
 	t.Helper()
 	dir := t.TempDir()
-	script(t, filepath.Join(dir, "bin", name), text)
+	writeScript(t, filepath.Join(dir, "bin", name), text)
 	if info != "" {
-		script(t, filepath.Join(dir, "bin", "ompi_info"), info)
+		writeScript(t, filepath.Join(dir, "bin", "ompi_info"), info)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, lib := range []string{"libmpi.so.12", "libmpi.so.40"} {
-		write(t, filepath.Join(dir, "lib", lib), "")
+		writeFile(t, filepath.Join(dir, "lib", lib), "")
 	}
 	return dir
 }
 
-func script(t *testing.T, path, text string) {
+func writeScript(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, path, "#!/bin/sh\ncat <<'END'\n"+text+"\nEND\n")
+	writeFile(t, path, "#!/bin/sh\ncat <<'END'\n"+text+"\nEND\n")
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestProbe(t *testing.T) {
 		{"open mpi 4", "orterun", "mpirun.openmpi (OpenRTE) 4.1.4", "mca:mtl:psm2:version", OpenMPI, "4.1.4", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := fake(t, c.launcher, c.text, c.info)
+			dir := makeFakeMPI(t, c.launcher, c.text, c.info)
 			i, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", c.launcher))
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +83,7 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
-	dir := fake(t, "mpiexec", hydra, "")
+	dir := makeFakeMPI(t, "mpiexec", hydra, "")
 	link := filepath.Join(t.TempDir(), "bin")
 	if err := os.Symlink(filepath.Join(dir, "bin"), link); err != nil {
 		t.Fatal(err)
@@ -91,17 +91,17 @@ func TestProbe(t *testing.T) {
 	if i, err := ProbeLauncher(t.Context(), filepath.Join(link, "mpiexec")); err != nil || i.Prefix != dir {
 		t.Errorf("through a link to its folder: %+v, %v; want the MPI in %s", i, err, dir)
 	}
-	dir = fake(t, "mpirun", "something else 1.0", "")
+	dir = makeFakeMPI(t, "mpirun", "something else 1.0", "")
 	if _, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
 		t.Error("a launcher of no MPI was taken")
 	}
 }
 
 func TestFind(t *testing.T) {
-	good := fake(t, "mpiexec", hydra+"--with-device=ch4:ofi", "")
-	poor := fake(t, "mpiexec", hydra+"--with-device=ch4:ucx", "")
+	good := makeFakeMPI(t, "mpiexec", hydra+"--with-device=ch4:ofi", "")
+	poor := makeFakeMPI(t, "mpiexec", hydra+"--with-device=ch4:ucx", "")
 	program := filepath.Join(t.TempDir(), "script.py")
-	write(t, program, "#!/usr/bin/python3\n")
+	writeFile(t, program, "#!/usr/bin/python3\n")
 	t.Setenv("VIRTUAL_ENV", "")
 	t.Setenv("PATH", filepath.Join(poor, "bin")+":"+filepath.Join(good, "bin")+":/usr/bin:/bin")
 
@@ -126,10 +126,10 @@ func TestFind(t *testing.T) {
 	}
 	defer func(d time.Duration) { probeTime = d }(probeTime)
 	probeTime = 100 * time.Millisecond
-	mute := fake(t, "mpiexec", "", "")
-	write(t, filepath.Join(mute, "bin", "mpiexec"), "#!/bin/sh\nexec sleep 60\n")
-	script(t, filepath.Join(mute, "bin", "mpirun"), "")
-	write(t, filepath.Join(mute, "bin", "mpirun"), "#!/bin/sh\nexit 3\n")
+	mute := makeFakeMPI(t, "mpiexec", "", "")
+	writeFile(t, filepath.Join(mute, "bin", "mpiexec"), "#!/bin/sh\nexec sleep 60\n")
+	writeScript(t, filepath.Join(mute, "bin", "mpirun"), "")
+	writeFile(t, filepath.Join(mute, "bin", "mpirun"), "#!/bin/sh\nexit 3\n")
 	_, err = FindInstall(t.Context(), mute, program, false)
 	if err == nil || !strings.Contains(err.Error(), "mpiexec did not answer --version") || !strings.Contains(err.Error(), "mpirun --version: exit status 3") {
 		t.Errorf("launchers that hang and fail: %v", err)
@@ -149,7 +149,7 @@ func TestUnfit(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(whole, "lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(whole, "lib", "libmpi.so.40"), "")
+	writeFile(t, filepath.Join(whole, "lib", "libmpi.so.40"), "")
 	ompi, mpich := Need{"libmpi.so.40"}, Need{"libmpich.so.12"}
 	for _, c := range []struct {
 		kind   Kind
@@ -208,7 +208,7 @@ func TestNeed(t *testing.T) {
 
 // TestLibraries: a program built for Debian's name finds this MPI by it.
 func TestLibraries(t *testing.T) {
-	prefix, cache := fake(t, "mpiexec", hydra, ""), t.TempDir()
+	prefix, cache := makeFakeMPI(t, "mpiexec", hydra, ""), t.TempDir()
 	i := &Install{Kind: MPICH, Prefix: prefix}
 	for range 2 { // the second time the link is there
 		dirs, err := i.Libraries(Need{"libmpich.so.12"}, cache)
@@ -327,7 +327,7 @@ func TestHosts(t *testing.T) {
 			j.Hosts = strings.Split(c.hosts, ",")
 		} else {
 			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
-			write(t, j.Hostfile, c.file)
+			writeFile(t, j.Hostfile, c.file)
 		}
 		if got := strings.Join(j.hostNames(), " "); got != c.want {
 			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
@@ -415,8 +415,8 @@ func TestStepSecret(t *testing.T) {
 	}
 }
 
-// record makes the bytes that an endpoint sends.
-func record(t *testing.T, r Record, secret []byte) []byte {
+// encodeRecord makes the bytes that an endpoint sends.
+func encodeRecord(t *testing.T, r Record, secret []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.LittleEndian, r); err != nil {
@@ -441,11 +441,11 @@ func TestCollector(t *testing.T) {
 	old := one
 	old.Revision, old.ID = 9, [16]byte{3}
 	for _, b := range [][]byte{
-		record(t, one, key), record(t, one, key), record(t, two, key),
-		record(t, two, []byte("another job's")), record(t, old, key),
+		encodeRecord(t, one, key), encodeRecord(t, one, key), encodeRecord(t, two, key),
+		encodeRecord(t, two, []byte("another job's")), encodeRecord(t, old, key),
 		[]byte("garbage"), bytes.Repeat([]byte{0xff}, 1<<16), nil,
 	} {
-		tell(t, c, b)
+		sendRecord(t, c, b)
 	}
 	silent, err := net.Dial("tcp", c.listener.Addr().String())
 	if err != nil {
@@ -475,7 +475,7 @@ func TestCollector(t *testing.T) {
 // with a key that differs in one bit never did.
 func TestRecordMAC(t *testing.T) {
 	key, _ := hex.DecodeString(NewSecret())
-	good := record(t, Record{Magic: recordMagic, Revision: recordRevision, Sent: 10}, key)
+	good := encodeRecord(t, Record{Magic: recordMagic, Revision: recordRevision, Sent: 10}, key)
 	if _, err := parseRecord(good, key); err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +531,7 @@ func TestCollectorIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rank.Close()
-	if _, err := rank.Write(record(t, Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10}, key)); err != nil {
+	if _, err := rank.Write(encodeRecord(t, Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10}, key)); err != nil {
 		t.Fatal(err)
 	}
 	for _, conn := range silent {
@@ -544,8 +544,8 @@ func TestCollectorIsFull(t *testing.T) {
 	}
 }
 
-// tell sends b and waits until the collector is done with it.
-func tell(t *testing.T, c *Collector, b []byte) {
+// sendRecord sends b and waits until the collector has processed it.
+func sendRecord(t *testing.T, c *Collector, b []byte) {
 	t.Helper()
 	conn, err := net.Dial("tcp", c.listener.Addr().String())
 	if err != nil {
@@ -568,8 +568,8 @@ func TestRecordSize(t *testing.T) {
 // TestRun: the program's status and streams pass through, its environment has
 // each setting once.
 func TestRun(t *testing.T) {
-	prefix := fake(t, "mpiexec", hydra, "")
-	write(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
+	prefix := makeFakeMPI(t, "mpiexec", hydra, "")
+	writeFile(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
 	r := &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: filepath.Join(prefix, "bin", "mpiexec"), Fabric: true}, Provider: "/p", Cache: t.TempDir()}
 	t.Setenv("FI_PROVIDER", "mine")
 	t.Setenv("SKEP_O2G_CREDIT", "1M")
@@ -600,7 +600,7 @@ func TestRun(t *testing.T) {
 	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
 		t.Error("the ranks got no secret or nobody to report to")
 	}
-	forwards(t, r, string(env))
+	checkForwarding(t, r, string(env))
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
 	began := time.Now()
@@ -612,9 +612,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// forwards: what the shell has for the provider gives way to options, goes to
-// ranks of other hosts too, and nowhere with TCP.
-func forwards(t *testing.T, r *Runner, env string) {
+// checkForwarding checks that options override the shell's settings for the
+// provider, that these go to ranks of other hosts too, and nowhere with TCP.
+func checkForwarding(t *testing.T, r *Runner, env string) {
 	t.Helper()
 	env = "\n" + env
 	if !strings.Contains(env, "\nFI_O2G_IFACE=127.0.0.1\n") || !strings.Contains(env, "\nSKEP_O2G_IFACE=127.0.0.1\n") {

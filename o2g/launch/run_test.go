@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// link makes an ELF file that needs the libraries in its folder.
-func link(t *testing.T, dir, name string, args ...string) string {
+// linkELF makes an ELF file that needs the libraries in its folder.
+func linkELF(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	args = append([]string{"-shared", "-nostdlib", "-Wl,--no-as-needed,--allow-shlib-undefined", "-Wl,-soname," + name,
@@ -27,12 +27,12 @@ func link(t *testing.T, dir, name string, args ...string) string {
 func TestNeedBehindLibraries(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("LD_LIBRARY_PATH", "")
-	link(t, dir, "libmpi.so.12")
-	link(t, dir, "libmpichfort.so.12")
-	link(t, dir, "libmiddle.so", "-l:libmpichfort.so.12", "-l:libmpi.so.12")
-	link(t, dir, "libone.so")
-	link(t, dir, "libtwo.so", "-l:libone.so", "-Wl,-rpath,$ORIGIN")
-	link(t, dir, "libone.so", "-l:libtwo.so", "-Wl,-rpath,$ORIGIN")
+	linkELF(t, dir, "libmpi.so.12")
+	linkELF(t, dir, "libmpichfort.so.12")
+	linkELF(t, dir, "libmiddle.so", "-l:libmpichfort.so.12", "-l:libmpi.so.12")
+	linkELF(t, dir, "libone.so")
+	linkELF(t, dir, "libtwo.so", "-l:libone.so", "-Wl,-rpath,$ORIGIN")
+	linkELF(t, dir, "libone.so", "-l:libtwo.so", "-Wl,-rpath,$ORIGIN")
 	for _, c := range []struct {
 		what, path, want string
 		args             []string
@@ -47,20 +47,20 @@ func TestNeedBehindLibraries(t *testing.T) {
 	} {
 		t.Setenv("LD_LIBRARY_PATH", c.path)
 		t.Chdir(dir)
-		if got := NeedOf(link(t, dir, "program", c.args...)).Soname; got != c.want {
+		if got := NeedOf(linkELF(t, dir, "program", c.args...)).Soname; got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
 }
 
-// recorder is an MPI whose launcher writes its arguments and the environment
+// makeRecorder makes an MPI whose launcher writes its arguments and the environment
 // of its ranks to a file.
-func recorder(t *testing.T) (r *Runner, out string) {
+func makeRecorder(t *testing.T) (r *Runner, out string) {
 	t.Helper()
-	prefix := fake(t, "mpiexec", hydra, "")
+	prefix := makeFakeMPI(t, "mpiexec", hydra, "")
 	out = filepath.Join(t.TempDir(), "out")
 	launcher := filepath.Join(prefix, "bin", "mpiexec")
-	write(t, launcher, "#!/bin/sh\n{ echo \"args $*\"; env; } >"+out+"\n")
+	writeFile(t, launcher, "#!/bin/sh\n{ echo \"args $*\"; env; } >"+out+"\n")
 	return &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: launcher, Fabric: true}, Provider: "/p", Cache: t.TempDir()}, out
 }
 
@@ -68,7 +68,7 @@ func recorder(t *testing.T) (r *Runner, out string) {
 // they reach; the linker looks into this MPI's folder first; all else that the
 // shell has stays.
 func TestRunPlaces(t *testing.T) {
-	r, out := recorder(t)
+	r, out := makeRecorder(t)
 	lib := filepath.Join(r.Install.Prefix, "lib")
 	t.Setenv("LD_LIBRARY_PATH", "/mine")
 	t.Setenv("OF_THE_USER", "kept")
@@ -103,7 +103,7 @@ func TestRunPlaces(t *testing.T) {
 
 // TestRunFails: a job that can't start says why, and has no status.
 func TestRunFails(t *testing.T) {
-	r, _ := recorder(t)
+	r, _ := makeRecorder(t)
 	absent := filepath.Join(t.TempDir(), "mpiexec")
 	r.Install.Launcher = absent
 	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}})
@@ -121,7 +121,7 @@ func TestRunFails(t *testing.T) {
 func TestExec(t *testing.T) {
 	const mark = "SKEP_TEST_EXEC"
 	if os.Getenv(mark) != "" {
-		r, _ := recorder(t)
+		r, _ := makeRecorder(t)
 		job := &Job{Step: true, Program: []string{"sh", "-c", `echo "secret $SKEP_O2G_SECRET of $FI_PROVIDER"`}}
 		t.Fatal(r.Exec(job, "of this step"))
 	}
@@ -131,7 +131,7 @@ func TestExec(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "secret of this step of o2g\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	r, _ := recorder(t)
+	r, _ := makeRecorder(t)
 	if err := r.Exec(&Job{Program: []string{"no such program"}}, ""); err == nil {
 		t.Error("a program that is not there became this process")
 	}
@@ -148,7 +148,7 @@ func TestProvider(t *testing.T) {
 			}
 		}
 		skep := filepath.Join(top, "bin", "skep")
-		write(t, skep, "")
+		writeFile(t, skep, "")
 		name := filepath.Join(t.TempDir(), "skep")
 		if err := os.Symlink(skep, name); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestProvider(t *testing.T) {
 		if _, err := providerOf(name); err == nil || !strings.Contains(err.Error(), ProviderName+" is not in ") {
 			t.Errorf("without the provider: %v", err)
 		}
-		write(t, filepath.Join(folder, ProviderName), "")
+		writeFile(t, filepath.Join(folder, ProviderName), "")
 		if got, err := providerOf(name); err != nil || got != folder {
 			t.Errorf("%q, %v; want %q", got, err, folder)
 		}

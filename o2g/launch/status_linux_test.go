@@ -15,8 +15,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// lock holds a page as a live endpoint does.
-func lock(t *testing.T, path string) (release func()) {
+// lockPage locks a status page as a live endpoint does.
+func lockPage(t *testing.T, path string) (release func()) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func lock(t *testing.T, path string) (release func()) {
 	return func() { f.Close() }
 }
 
-// private makes a folder as libo2g does.
-func private(t *testing.T) string {
+// privateFolder makes a folder as libo2g does.
+func privateFolder(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "skep-o2g")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -52,7 +52,7 @@ func writePage(t *testing.T, folder, name string, s uapi.O2GStatus) string {
 }
 
 func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
-	folder := private(t)
+	folder := privateFolder(t)
 	// No process of this namespace has the number: one of another one has.
 	const far = 4194303
 	live := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision,
@@ -62,7 +62,7 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 	copy(live.Engine[:], "user")
 	copy(live.Program[:], "app\xff")
 	page := writePage(t, folder, strconv.Itoa(far)+"-01020304", live)
-	release := lock(t, page)
+	release := lockPage(t, page)
 	dead := writePage(t, folder, strconv.Itoa(os.Getpid())+"-01020304", live)
 	foreign := filepath.Join(folder, "notes.txt")
 	if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
@@ -89,12 +89,12 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 }
 
 func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
-	folder := private(t)
+	folder := privateFolder(t)
 	s := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77,
 		SoftirqBytes: 1, WorkerBytes: 2, OverBudget: 3, DirectBytes: 4, SlabPages: 5,
 		StoppedReading: 6, Wakes: 7, Sleeps: 8, RefusedMemory: 9}
 	copy(s.Engine[:], "kernel")
-	lock(t, writePage(t, folder, "77-01020304", s))
+	lockPage(t, writePage(t, folder, "77-01020304", s))
 	list, refused := ReadEndpoints([]string{folder})
 	if refused != nil || len(list) != 1 {
 		t.Fatalf("%v, %+v", refused, list)
@@ -105,8 +105,8 @@ func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
 }
 
 func TestStatusNamesAnotherRevision(t *testing.T) {
-	folder := private(t)
-	lock(t, writePage(t, folder, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision + 1, PID: 77}))
+	folder := privateFolder(t)
+	lockPage(t, writePage(t, folder, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision + 1, PID: 77}))
 	list, refused := ReadEndpoints([]string{folder})
 	want := "revision " + strconv.Itoa(uapi.O2GStatusRevision+1)
 	if refused != nil || len(list) != 1 || list[0].PID != 77 || list[0].Engine != want {
@@ -115,22 +115,22 @@ func TestStatusNamesAnotherRevision(t *testing.T) {
 }
 
 func TestStatusIgnoresShortAndForeignFiles(t *testing.T) {
-	folder := private(t)
+	folder := privateFolder(t)
 	me := strconv.Itoa(os.Getpid())
 	for name, text := range map[string]string{me + "-1": "", me + "-2": "short", me + "-3": string(make([]byte, 4096)), "-5": "x", "9x-1": "x"} {
 		path := filepath.Join(folder, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		defer lock(t, path)() // else it is removed unread
+		defer lockPage(t, path)() // else it is removed unread
 	}
 	if list, refused := ReadEndpoints([]string{folder}); refused != nil || len(list) != 0 {
 		t.Errorf("%v, %+v", refused, list)
 	}
 }
 
-// stays is a file that looks as if a killed process had left it.
-func stays(t *testing.T, folder string) (check func()) {
+// plantLeftover creates a file like one that a killed process leaves.
+func plantLeftover(t *testing.T, folder string) (check func()) {
 	t.Helper()
 	path := filepath.Join(folder, "50-hardening.conf")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -161,7 +161,7 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 			return link
 		},
 		"a file": func(t *testing.T, folder string) string {
-			write(t, folder+".file", "")
+			writeFile(t, folder+".file", "")
 			return folder + ".file"
 		},
 		"another's": func(t *testing.T, folder string) string {
@@ -175,10 +175,10 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder, good := private(t), private(t)
-			check := stays(t, folder)
+			folder, good := privateFolder(t), privateFolder(t)
+			check := plantLeftover(t, folder)
 			page := writePage(t, good, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77})
-			defer lock(t, page)()
+			defer lockPage(t, page)()
 			bad := spoil(t, folder)
 			list, refused := ReadEndpoints([]string{bad, good})
 			if len(refused) != 1 || !strings.Contains(refused[0].Error(), bad+" is ignored") {
@@ -194,9 +194,9 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 
 // TestStatusIgnoresRenamedFolder: where the folder's name leads to later matters not.
 func TestStatusIgnoresRenamedFolder(t *testing.T) {
-	folder, victim := private(t), private(t)
-	check := stays(t, victim)
-	stays(t, folder)
+	folder, victim := privateFolder(t), privateFolder(t)
+	check := plantLeftover(t, victim)
+	plantLeftover(t, folder)
 	f, err := openFolder(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -219,8 +219,8 @@ func TestStatusIgnoresRenamedFolder(t *testing.T) {
 
 // TestStatusLeavesOtherEntriesAlone: no FIFO holds it up, no link leads it away.
 func TestStatusLeavesOtherEntriesAlone(t *testing.T) {
-	folder, victim := private(t), private(t)
-	check := stays(t, victim)
+	folder, victim := privateFolder(t), privateFolder(t)
+	check := plantLeftover(t, victim)
 	if err := syscall.Mkfifo(filepath.Join(folder, "1-a"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestStatusLeavesOtherEntriesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getuid() == 0 {
-		write(t, filepath.Join(folder, "4-a"), "")
+		writeFile(t, filepath.Join(folder, "4-a"), "")
 		if err := os.Chown(filepath.Join(folder, "4-a"), 65534, 65534); err != nil {
 			t.Fatal(err)
 		}

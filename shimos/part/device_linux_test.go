@@ -19,19 +19,19 @@ import (
 	"skep/internal/uapi"
 )
 
-// as puts an answer in the place of the module.
-func as(t *testing.T, answer func(number uintptr, arg unsafe.Pointer) error) {
+// fakeModule replaces the kernel module by a function.
+func fakeModule(t *testing.T, answer func(number uintptr, arg unsafe.Pointer) error) {
 	t.Helper()
 	kept := module
 	module = answer
 	t.Cleanup(func() { module = kept })
 }
 
-// partitions answers as the module does that has these.
-func partitions(t *testing.T, list ...uapi.ShimosInfo) {
+// fakePartitions replaces the kernel module by one that has these partitions.
+func fakePartitions(t *testing.T, list ...uapi.ShimosInfo) {
 	t.Helper()
 	asked := 0
-	as(t, func(number uintptr, arg unsafe.Pointer) error {
+	fakeModule(t, func(number uintptr, arg unsafe.Pointer) error {
 		if asked++; number != uapi.ShimosIocInfo || asked > 2*len(list)+2 {
 			return unix.EIO
 		}
@@ -46,7 +46,7 @@ func partitions(t *testing.T, list ...uapi.ShimosInfo) {
 	})
 }
 
-func named(id uint32, name string) uapi.ShimosInfo {
+func makeInfo(id uint32, name string) uapi.ShimosInfo {
 	i := uapi.ShimosInfo{ID: id, Pool: uint64(id) + 100}
 	copy(i.Name[:], name)
 	i.CPUs[0] = 6
@@ -61,7 +61,7 @@ func isRefused(err error, why string) bool {
 func TestInvalidDeviceIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	at := func(path string, number uintptr, arg unsafe.Pointer, why string) error {
-		as(t, func(number uintptr, arg unsafe.Pointer) error { return ioctl(path, number, arg) })
+		fakeModule(t, func(number uintptr, arg unsafe.Pointer) error { return ioctl(path, number, arg) })
 		return call(number, arg, []byte(why))
 	}
 	if err := at(filepath.Join(dir, "none"), unix.TIOCINQ, nil, ""); !isRefused(err, "is not loaded") {
@@ -106,7 +106,7 @@ func TestCallLeavesNoFileOpen(t *testing.T) {
 
 func TestPartitionsAreListedToTheLast(t *testing.T) {
 	const last = ^uint32(0)
-	partitions(t, named(0, "a"), named(2, "b"), named(3, ""), named(last-1, ""), named(last, "end"))
+	fakePartitions(t, makeInfo(0, "a"), makeInfo(2, "b"), makeInfo(3, ""), makeInfo(last-1, ""), makeInfo(last, "end"))
 	list, err := List()
 	var ids []uint32
 	for _, i := range list {
@@ -118,11 +118,11 @@ func TestPartitionsAreListedToTheLast(t *testing.T) {
 	if list[1].Name != "b" || list[1].CPUs != "1-2" || list[1].Pool != 102 {
 		t.Errorf("%+v", list[1])
 	}
-	partitions(t)
+	fakePartitions(t)
 	if list, err := List(); len(list) != 0 || err != nil {
 		t.Errorf("of none: %v, %v", list, err)
 	}
-	as(t, func(uintptr, unsafe.Pointer) error { return unix.EACCES })
+	fakeModule(t, func(uintptr, unsafe.Pointer) error { return unix.EACCES })
 	if list, err := List(); list != nil || !errors.Is(err, unix.EACCES) {
 		t.Errorf("that cannot be asked: %v, %v", list, err)
 	}
@@ -130,12 +130,12 @@ func TestPartitionsAreListedToTheLast(t *testing.T) {
 
 func TestPartitionIsFoundByNumberOrName(t *testing.T) {
 	for word, want := range map[string]uint32{"1": 1, "two": 2, "7": 7, "33": 33} {
-		partitions(t, named(1, "one"), named(2, "two"), named(7, "seven"), named(33, ""))
+		fakePartitions(t, makeInfo(1, "one"), makeInfo(2, "two"), makeInfo(7, "seven"), makeInfo(33, ""))
 		if i, err := FindPartition(word); err != nil || i.ID != want {
 			t.Errorf("%s is %d, %v", word, i.ID, err)
 		}
 	}
-	partitions(t, named(1, "one"))
+	fakePartitions(t, makeInfo(1, "one"))
 	if i, err := FindPartition("three"); !isRefused(err, `there is no partition "three"`) {
 		t.Errorf("%+v, %v", i, err)
 	}
@@ -144,7 +144,7 @@ func TestPartitionIsFoundByNumberOrName(t *testing.T) {
 func TestCreateAsksForWhatIsWanted(t *testing.T) {
 	for _, split := range []bool{false, true} {
 		var got uapi.ShimosCreate
-		as(t, func(number uintptr, arg unsafe.Pointer) error {
+		fakeModule(t, func(number uintptr, arg unsafe.Pointer) error {
 			c := (*uapi.ShimosCreate)(arg)
 			got, c.ID = *c, 5
 			return nil
@@ -167,7 +167,7 @@ func TestCreateAsksForWhatIsWanted(t *testing.T) {
 // Who no longer waits gets no number: the end of the process undoes the call.
 func TestCancelledCreateReturnsNoNumber(t *testing.T) {
 	done, ended := make(chan bool), make(chan bool)
-	as(t, func(number uintptr, arg unsafe.Pointer) error {
+	fakeModule(t, func(number uintptr, arg unsafe.Pointer) error {
 		defer close(ended)
 		<-done
 		return nil

@@ -24,7 +24,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-func size(s string) (uint64, error) {
+func parseSizeArg(s string) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimSuffix(s, "M"), 10, 32)
 	return n << 20, err
 }
@@ -41,7 +41,7 @@ func TestParseMemory(t *testing.T) {
 		{"7M", []int{0, 1}, "0=5 1=2"},
 		{"0=64M,3=2M", []int{0}, "0=64 3=2"},
 	} {
-		m, err := ParseMemory(c.text, c.nodes, size)
+		m, err := ParseMemory(c.text, c.nodes, parseSizeArg)
 		var got []string
 		for n, b := range m {
 			if b != 0 {
@@ -53,7 +53,7 @@ func TestParseMemory(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "M=1M", "64=1M", "0=x", "0=1M,0=2M", "=1M"} {
-		if m, err := ParseMemory(text, []int{0}, size); err == nil {
+		if m, err := ParseMemory(text, []int{0}, parseSizeArg); err == nil {
 			t.Errorf("%q is %v", text, m)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 
 const runTime = 2 * time.Minute
 
-// run gives what a program prints and its exit code; the user has a state of
+// runProgram returns what a program prints and its exit code; the user has a state of
 // their own, so that no hub of this machine takes part.
-func run(t *testing.T, dir, name string, args ...string) (output string, code int) {
+func runProgram(t *testing.T, dir, name string, args ...string) (output string, code int) {
 	t.Helper()
 	ctx, cancel := load.WithTimeout(t.Context(), runTime)
 	defer cancel()
@@ -33,7 +33,7 @@ func run(t *testing.T, dir, name string, args ...string) (output string, code in
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-func skep(t *testing.T) string {
+func skepPath(t *testing.T) string {
 	build := os.Getenv("BUILD")
 	if build == "" {
 		t.Skip("BUILD does not name the build folder: make check T=compat does")
@@ -41,8 +41,8 @@ func skep(t *testing.T) string {
 	return filepath.Join(build, "bin", "skep")
 }
 
-// build makes all worker programs and the master of a folder.
-func build(t *testing.T, folder string) (dir string) {
+// buildFolder makes all worker programs and the master of a folder.
+func buildFolder(t *testing.T, folder string) (dir string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("programs", folder))
 	if err != nil {
@@ -52,11 +52,11 @@ func build(t *testing.T, folder string) (dir string) {
 	workers, _ := filepath.Glob(filepath.Join(source, "*.idl"))
 	more, _ := filepath.Glob(filepath.Join(source, "worker*.c"))
 	for _, w := range workers {
-		if out, code := run(t, dir, skep(t), append([]string{"gen", "--build", w}, more...)...); code != 0 {
+		if out, code := runProgram(t, dir, skepPath(t), append([]string{"gen", "--build", w}, more...)...); code != 0 {
 			t.Fatalf("%s was not built:\n%s", w, out)
 		}
 	}
-	if out, code := run(t, dir, skep(t), "gen", "--master", filepath.Join(source, "master.c"), "-o", "master"); code != 0 {
+	if out, code := runProgram(t, dir, skepPath(t), "gen", "--master", filepath.Join(source, "master.c"), "-o", "master"); code != 0 {
 		t.Fatalf("the master of %s was not built:\n%s", folder, out)
 	}
 	return dir
@@ -70,8 +70,8 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, f := range folders {
 		t.Run(f.Name(), func(t *testing.T) {
-			dir := build(t, f.Name())
-			out, code := run(t, dir, skep(t), "run", "--", "./master")
+			dir := buildFolder(t, f.Name())
+			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master")
 			if code != 0 || !strings.HasSuffix(strings.TrimSpace(out), "right") {
 				t.Errorf("the master ended with %d and printed:\n%s", code, out)
 			}
@@ -82,7 +82,7 @@ func TestPrograms(t *testing.T) {
 // A failed call is one line on standard error and ends a program that looks at
 // no code; SKEP_ERRORS=return lets it go on.
 func TestFailures(t *testing.T) {
-	dir := build(t, "../failures")
+	dir := buildFolder(t, "../failures")
 	for name, want := range map[string]string{
 		"arguments": "argument a of fails.bad",
 		"async":     "argument a of fails.bad",
@@ -93,25 +93,25 @@ func TestFailures(t *testing.T) {
 		"user":      "user nobody-like-this cannot be chosen",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, code := run(t, dir, skep(t), "run", "--", "./master", name)
+			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master", name)
 			if code != 1 || strings.Contains(out, "result") || strings.Count(out, want) != 1 {
 				t.Errorf("it ended with %d, not 1, and printed:\n%s\nwant one line with %q", code, out, want)
 			}
-			out, code = run(t, dir, skep(t), "run", "--", "env", "SKEP_ERRORS=return", "./master", name)
+			out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=return", "./master", name)
 			if code != 0 || !strings.Contains(out, "result 0") || !strings.Contains(out, want) {
 				t.Errorf("with SKEP_ERRORS=return it ended with %d and printed:\n%s", code, out)
 			}
 		})
 	}
-	out, code := run(t, dir, skep(t), "run", "--", "./master", "cancel")
+	out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master", "cancel")
 	if code != 0 || !strings.Contains(out, "result") {
 		t.Errorf("a cancelled call ended the program with %d:\n%s", code, out)
 	}
-	out, code = run(t, dir, skep(t), "run", "--", "./master", "--hostfile", "hosts.xml")
+	out, code = runProgram(t, dir, skepPath(t), "run", "--", "./master", "--hostfile", "hosts.xml")
 	if code != 1 || !strings.Contains(out, "--hostfile is not read") {
 		t.Errorf("a hosts file was passed over: %d\n%s", code, out)
 	}
-	out, code = run(t, dir, skep(t), "run", "--", "env", "SKEP_ERRORS=perhaps", "./master", "none")
+	out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=perhaps", "./master", "none")
 	if code != 1 || !strings.Contains(out, "SKEP_ERRORS must be return or exit") {
 		t.Errorf("an unknown SKEP_ERRORS was passed over: %d\n%s", code, out)
 	}

@@ -29,7 +29,7 @@ type show struct {
 	out bytes.Buffer
 }
 
-func begin(t *testing.T, env []string, args ...string) *show {
+func startShow(t *testing.T, env []string, args ...string) *show {
 	program := os.Getenv("DEMO")
 	if program == "" {
 		t.Fatal("DEMO names no program; run: make test T=demo")
@@ -53,8 +53,8 @@ func begin(t *testing.T, env []string, args ...string) *show {
 	return s
 }
 
-// ends waits, wants an exit code and words, and that nothing is left.
-func (s *show) ends(code int, words ...string) {
+// waitForEnd waits for the end and checks the exit code, the output, and that no process is left.
+func (s *show) waitForEnd(code int, words ...string) {
 	s.t.Helper()
 	err := s.cmd.Wait()
 	var exit *exec.ExitError
@@ -73,13 +73,13 @@ func (s *show) ends(code int, words ...string) {
 	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
 		s.t.Errorf("%s is left", left[0].Name())
 	}
-	if left := s.processes(); len(left) > 0 {
+	if left := s.listProcesses(); len(left) > 0 {
 		s.t.Errorf("processes are left: %q", left)
 	}
 }
 
-// processes gives the command lines of those that know the directory.
-func (s *show) processes() (found []string) {
+// listProcesses returns the command lines of processes that name the directory.
+func (s *show) listProcesses() (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		environ, err := os.ReadFile(file)
@@ -95,21 +95,21 @@ func (s *show) processes() (found []string) {
 }
 
 func TestDemo(t *testing.T) {
-	s := begin(t, nil, small...)
-	s.ends(0, "== Linux only", "Wine 8.0 on this machine", "reference", "largest relative difference", "residual",
+	s := startShow(t, nil, small...)
+	s.waitForEnd(0, "== Linux only", "Wine 8.0 on this machine", "reference", "largest relative difference", "residual",
 		"median solve time, Windows to Linux", "bytes sent", "wall time", "bee's proof came with",
 		"40 calls, the same program file on both substrates", "All is well.")
 }
 
 // TestWrong: no computation is that exact, so the answer is wrong.
 func TestWrong(t *testing.T) {
-	s := begin(t, nil, "-size", "8", "--", "--tol", "1e-30")
-	s.ends(1, "the solver ended with exit code 1", "WRONG")
+	s := startShow(t, nil, "-size", "8", "--", "--tol", "1e-30")
+	s.waitForEnd(1, "the solver ended with exit code 1", "WRONG")
 }
 
 func TestCrowded(t *testing.T) {
 	for text, want := range map[string]bool{"0.99 9 9 1/2 3\n": false, "1.00 0 0": true, "8.49 6.68 6.21 2/300 99\n": true, "": false} {
-		if got := crowded(text, 2); (got != "") != want {
+		if got := explainLoad(text, 2); (got != "") != want {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
@@ -140,17 +140,17 @@ func TestCheat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := begin(t, []string{"CHEAT_PROGRAM=Z:" + strings.ReplaceAll(worker, "/", `\`), "CHEAT_COMMAND=eigen.rex"},
+	s := startShow(t, []string{"CHEAT_PROGRAM=Z:" + strings.ReplaceAll(worker, "/", `\`), "CHEAT_COMMAND=eigen.rex"},
 		"-size", "8", "-bee", os.Getenv("CHEAT"))
-	s.ends(1, "0 calls ran on substrate bee-windows; at least 4 must", "it was on node windows")
+	s.waitForEnd(1, "0 calls ran on substrate bee-windows; at least 4 must", "it was on node windows")
 }
 
 // TestInterrupt is Ctrl-C while both nodes are at work.
 func TestInterrupt(t *testing.T) {
-	s := begin(t, nil, small...)
+	s := startShow(t, nil, small...)
 	late := load.NewTimer(time.Minute, load.Scale)
 	defer late.Stop()
-	for look := time.Tick(20 * time.Millisecond); !strings.Contains(strings.Join(s.processes(), "\n"), "bee.exe"); {
+	for look := time.Tick(20 * time.Millisecond); !strings.Contains(strings.Join(s.listProcesses(), "\n"), "bee.exe"); {
 		select {
 		case <-look:
 		case <-late.C:
@@ -158,11 +158,11 @@ func TestInterrupt(t *testing.T) {
 		}
 	}
 	s.cmd.Process.Signal(syscall.SIGINT)
-	s.ends(130, "interrupted")
+	s.waitForEnd(130, "interrupted")
 }
 
-// sound is a run as it should be, from events as the hub sends them.
-func sound(edit func(*hub.Event)) *result {
+// soundResult returns a run as it should be, from events as the hub sends them.
+func soundResult(edit func(*hub.Event)) *result {
 	r := newResult()
 	for i := range callsInAll {
 		e := hub.Event{Type: "call", Session: "s", Call: uint64(i), Node: "L", Name: "linux", Substrate: "linux", Program: "d"}
@@ -170,10 +170,10 @@ func sound(edit func(*hub.Event)) *result {
 			e.Node, e.Name, e.Substrate, e.Nonce, e.Calls = "W", "windows", "bee-windows", 7, 9
 		}
 		e.State = hub.CallLeased
-		r.take(e)
+		r.countEvent(e)
 		e.State = hub.CallDone
 		edit(&e)
-		r.take(e)
+		r.countEvent(e)
 	}
 	return r
 }
@@ -210,10 +210,10 @@ func TestJudge(t *testing.T) {
 			}
 		}, 0},
 	} {
-		r := sound(c.edit)
+		r := soundResult(c.edit)
 		r.code = c.code
 		var said []string
-		for _, err := range judge("d", r, nil) {
+		for _, err := range judgeRuns("d", r, nil) {
 			said = append(said, err.Error())
 		}
 		text := strings.Join(said, "\n")

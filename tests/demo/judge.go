@@ -46,32 +46,32 @@ func newResult() *result {
 	return &result{ended: make(chan struct{}), shares: map[string]*share{}}
 }
 
-func (r *result) share(e hub.Event) *share {
+func (r *result) shareOf(e hub.Event) *share {
 	if r.shares[e.Node] == nil {
 		r.shares[e.Node] = &share{name: cli.CleanText(e.Name), substrate: e.Substrate}
 	}
 	return r.shares[e.Node]
 }
 
-// take counts an event and gives the line that people must see of it.
-func (r *result) take(e hub.Event) string {
+// countEvent counts an event and returns the line to show for it.
+func (r *result) countEvent(e hub.Event) string {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	switch {
 	case e.Type == "session" && e.State == "end" && r.session != "" && e.Session == r.session:
-		r.end()
+		r.endRun()
 	case e.Type == "log":
 		return cli.CleanText(e.Name) + ": " + cli.CleanText(e.Text)
 	case e.Type == "node" && e.State != hub.NodeUp:
 		return strings.TrimRight(fmt.Sprintf("node %s is %s: %s", cli.CleanText(e.Name), e.State, cli.CleanText(e.Text)), ": ")
 	case e.Type == "call" && e.Node != "":
 		r.session = e.Session
-		r.share(e).take(e)
+		r.shareOf(e).countEvent(e)
 	}
 	return ""
 }
 
-func (r *result) end() {
+func (r *result) endRun() {
 	select {
 	case <-r.ended:
 	default:
@@ -79,7 +79,7 @@ func (r *result) end() {
 	}
 }
 
-func (n *share) take(e hub.Event) {
+func (n *share) countEvent(e hub.Event) {
 	switch e.State {
 	case hub.CallLeased:
 		n.running++
@@ -98,17 +98,17 @@ func (n *share) take(e hub.Event) {
 		if !slices.Contains(n.programs, e.Program) {
 			n.programs = append(n.programs, e.Program)
 		}
-		if n.bee() && (e.Nonce == 0 || e.Calls == 0) {
+		if n.runsBee() && (e.Nonce == 0 || e.Calls == 0) {
 			n.unproved++
 		}
 		n.emulated += e.Calls
 	}
 }
 
-func (n *share) bee() bool { return strings.HasPrefix(n.substrate, "bee") }
+func (n *share) runsBee() bool { return strings.HasPrefix(n.substrate, "bee") }
 
-// list is in the order of names.
-func (r *result) list() []*share {
+// sortedShares sorts the shares by node name.
+func (r *result) sortedShares() []*share {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	var list []*share
@@ -119,15 +119,15 @@ func (r *result) list() []*share {
 	return list
 }
 
-func (r *result) lines() []string {
+func (r *result) shareLines() []string {
 	var lines []string
-	for _, n := range r.list() {
+	for _, n := range r.sortedShares() {
 		lines = append(lines, fmt.Sprintf("%-8s %-12s %2d running %3d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.FormatBytes(n.sent)))
 	}
 	return lines
 }
 
-func (n *share) median() time.Duration {
+func (n *share) medianTime() time.Duration {
 	if len(n.times) == 0 {
 		return 0
 	}
@@ -135,21 +135,21 @@ func (n *share) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// table prints the nodes' shares, and how the substrates compare. What a node
+// tableLines prints the nodes' shares, and how the substrates compare. What a node
 // got in the run before, if there was one, it did not get again, so bytes count
 // from there.
-func (r *result) table(before *result) []string {
+func (r *result) tableLines(before *result) []string {
 	lines := []string{fmt.Sprintf("%-8s %-12s %5s %14s %11s %9s  %s", "node", "substrate", "calls", "median solve", "bytes sent", "run again", "loaded, SHA-256")}
 	median := map[bool]time.Duration{}
-	for _, n := range r.list() {
+	for _, n := range r.sortedShares() {
 		digests := make([]string, len(n.programs))
 		for i, p := range n.programs {
 			digests[i] = fmt.Sprintf("%.16s…", p)
 		}
 		sent := n.sent + before.sentTo(n.name)
-		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.FormatBytes(sent), n.again, strings.Join(digests, " ")))
-		median[n.bee()] = n.median()
-		if n.bee() {
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, roundTime(n.medianTime()), cli.FormatBytes(sent), n.again, strings.Join(digests, " ")))
+		median[n.runsBee()] = n.medianTime()
+		if n.runsBee() {
 			lines = append(lines, fmt.Sprintf("%8s bee's proof came with %d of %d results; it emulated %d system calls", "", n.done-n.unproved, n.done, n.emulated))
 		}
 	}
@@ -163,7 +163,7 @@ func (r *result) sentTo(name string) (n uint64) {
 	if r == nil {
 		return 0
 	}
-	for _, share := range r.list() {
+	for _, share := range r.sortedShares() {
 		if share.name == name {
 			n += share.sent
 		}
@@ -171,28 +171,28 @@ func (r *result) sentTo(name string) (n uint64) {
 	return n
 }
 
-func (r *result) done() (n int) {
-	for _, share := range r.list() {
+func (r *result) callsDone() (n int) {
+	for _, share := range r.sortedShares() {
 		n += share.done
 	}
 	return n
 }
 
-func (r *result) line() string {
-	return fmt.Sprintf("Linux only: %d calls in %.1f s", r.done(), r.wall.Seconds())
+func (r *result) summaryLine() string {
+	return fmt.Sprintf("Linux only: %d calls in %.1f s", r.callsDone(), r.wall.Seconds())
 }
 
-func (r *result) closing() string {
+func (r *result) closingLine() string {
 	var parts []string
-	for _, n := range r.list() {
+	for _, n := range r.sortedShares() {
 		parts = append(parts, fmt.Sprintf("%d on %s", n.done, n.substrate))
 	}
-	return fmt.Sprintf("%d calls, the same program file on both substrates: %s. All is well.", r.done(), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d calls, the same program file on both substrates: %s. All is well.", r.callsDone(), strings.Join(parts, ", "))
 }
 
-// judge holds the hybrid run, and the one before if there was one, to what the
+// judgeRuns holds the hybrid run, and the one before if there was one, to what the
 // demo promises. digest is that of the worker's file.
-func judge(digest string, both, alone *result) (problems []error) {
+func judgeRuns(digest string, both, alone *result) (problems []error) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	for _, r := range []*result{alone, both} {
 		if r == nil {
@@ -201,10 +201,10 @@ func judge(digest string, both, alone *result) (problems []error) {
 		if r.code != 0 {
 			bad("the solver ended with exit code %d: its answer is wrong or missing", r.code)
 		}
-		if r.done() != callsInAll {
-			bad("%d calls gave a result, not %d", r.done(), callsInAll)
+		if r.callsDone() != callsInAll {
+			bad("%d calls gave a result, not %d", r.callsDone(), callsInAll)
 		}
-		for _, n := range r.list() {
+		for _, n := range r.sortedShares() {
 			if n.unproved > 0 {
 				bad("%d results of node %s came without bee's proof: something else ran the program there", n.unproved, n.name)
 			}
@@ -216,15 +216,15 @@ func judge(digest string, both, alone *result) (problems []error) {
 		}
 	}
 	for _, substrate := range []string{"linux", "bee-windows"} {
-		if n := both.on(substrate); n < callsAtEach {
+		if n := both.callsOn(substrate); n < callsAtEach {
 			bad("%d calls ran on substrate %s; at least %d must", n, substrate, callsAtEach)
 		}
 	}
 	return problems
 }
 
-func (r *result) on(substrate string) (n int) {
-	for _, share := range r.list() {
+func (r *result) callsOn(substrate string) (n int) {
+	for _, share := range r.sortedShares() {
 		if share.substrate == substrate {
 			n += share.done
 		}

@@ -31,7 +31,7 @@ type options struct {
 	args                                   []string // for the master
 }
 
-func parse() options {
+func parseOptions() options {
 	var o options
 	flag.StringVar(&o.bin, "bin", "build/bin", "where skep, skep.exe and bee.exe are")
 	flag.StringVar(&o.master, "master", "build/bin/eigen", "the solver's master")
@@ -56,12 +56,12 @@ func parse() options {
 func init() { runtime.LockOSThread() }
 
 func main() {
-	o := parse()
+	o := parseOptions()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	s, err := newStage(ctx, o)
 	if err == nil {
-		err = s.show()
+		err = s.runShow()
 		s.close()
 	}
 	switch {
@@ -74,51 +74,50 @@ func main() {
 	}
 }
 
-// show is the play: each node joins when it is needed, because a run takes all
-// nodes that are there.
-func (s *stage) show() error {
+// runShow runs the demo. Each node joins only when it is needed, because a run uses all nodes.
+func (s *stage) runShow() error {
 	digest, size, err := digestOf(s.o.worker)
 	if err != nil {
 		return fmt.Errorf("%w; run: make demo", err)
 	}
 	s.sayf("One Linux program for every node: %s, %d kB, SHA-256 %.16s…", filepath.Base(s.o.worker), size/1000, digest)
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		fmt.Print(crowded(string(load), runtime.NumCPU()))
+		fmt.Print(explainLoad(string(load), runtime.NumCPU()))
 	}
-	if err := s.up(); err != nil {
+	if err := s.startHub(); err != nil {
 		return err
 	}
 	var alone *result
 	if !s.o.soak {
 		s.titlef("Linux only")
-		if alone, err = s.solve(true); err != nil {
+		if alone, err = s.solveProblem(true); err != nil {
 			return err
 		}
 		if alone.code != 0 {
 			return fmt.Errorf("the solver ended with exit code %d on Linux alone", alone.code)
 		}
-		s.sayf("%s", alone.line())
+		s.sayf("%s", alone.summaryLine())
 	}
 	if err := s.join(); err != nil {
 		return err
 	}
 	s.titlef("Linux and Windows")
-	both, err := s.solve(false)
+	both, err := s.solveProblem(false)
 	if err != nil {
 		return err
 	}
 	s.titlef("What happened")
 	s.report(alone, both)
-	if problems := judge(digest, both, alone); len(problems) > 0 {
+	if problems := judgeRuns(digest, both, alone); len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	fmt.Println(both.closing())
+	fmt.Println(both.closingLine())
 	return nil
 }
 
-// crowded explains a wait if other programs use the machine: on Linux workers
+// explainLoad explains a wait if other programs use the machine: on Linux workers
 // have the lowest priority there is. It takes /proc/loadavg.
-func crowded(text string, cpus int) string {
+func explainLoad(text string, cpus int) string {
 	var load float64
 	if _, err := fmt.Sscan(text, &load); err != nil || load < float64(cpus)/2 {
 		return ""
@@ -127,7 +126,7 @@ func crowded(text string, cpus int) string {
 }
 
 func (s *stage) report(alone, both *result) {
-	for _, line := range both.table(alone) {
+	for _, line := range both.tableLines(alone) {
 		s.sayf("%s", line)
 	}
 	if alone != nil {
@@ -146,4 +145,4 @@ func (s *stage) sayf(format string, args ...any) {
 	fmt.Printf(format+"\n", args...)
 }
 
-func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+func roundTime(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

@@ -22,10 +22,10 @@ import (
 	"skep/internal/cli"
 )
 
-// solve runs the master on the nodes that are there, shows what it prints and
+// solveProblem runs the master on the nodes that are there, shows what it prints and
 // what the nodes do meanwhile, and gives what the hub saw. Of a run that is only
 // there to be compared with, a good answer is not shown.
-func (s *stage) solve(quiet bool) (*result, error) {
+func (s *stage) solveProblem(quiet bool) (*result, error) {
 	events, err := s.client.Events(s.ctx)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func (s *stage) solve(quiet bool) (*result, error) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		r.watch(events, progress)
+		r.watchEvents(events, progress)
 	}()
-	cmd := s.master()
+	cmd := s.masterCommand()
 	begin := time.Now()
 	var answer bytes.Buffer
 	err = s.runMaster(cmd, progress, &answer, quiet)
@@ -66,7 +66,7 @@ func (s *stage) solve(quiet bool) (*result, error) {
 	return r, nil
 }
 
-func (s *stage) master() *exec.Cmd {
+func (s *stage) masterCommand() *exec.Cmd {
 	words := []string{"run", "--state", filepath.Join(s.dir, "hub"), "--modules", filepath.Dir(s.o.worker), "--",
 		s.o.master}
 	if s.o.size > 0 {
@@ -109,19 +109,19 @@ func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress, answer io.Write
 	return err
 }
 
-// watch takes events until the stream is closed. Without a terminal it prints
+// watchEvents takes events until the stream is closed. Without a terminal it prints
 // a line per node now and then.
-func (r *result) watch(events *hub.Stream, progress *cli.Progress) {
+func (r *result) watchEvents(events *hub.Stream, progress *cli.Progress) {
 	shown := time.Now()
 	for {
 		e, err := events.Next()
 		if err != nil {
 			return
 		}
-		if text := r.take(e); text != "" {
+		if text := r.countEvent(e); text != "" {
 			progress.PrintAbove(text + "\n")
 		}
-		lines := r.lines()
+		lines := r.shareLines()
 		progress.Set(lines)
 		if !progress.Terminal() && time.Since(shown) > 3*time.Second && len(lines) > 0 {
 			shown = time.Now()

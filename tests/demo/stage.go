@@ -67,22 +67,22 @@ func (s *stage) wineEnv() []string {
 	return append(os.Environ(), "TMPDIR="+s.dir, "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
 }
 
-// up starts the hub with the Linux node in it.
-func (s *stage) up() error {
+// startHub starts the hub with the Linux node in it.
+func (s *stage) startHub() error {
 	state := filepath.Join(s.dir, "hub")
 	a, err := s.start(os.Environ(), filepath.Join(s.o.bin, "skep"), "up", "--state", state,
 		"--listen", "127.0.0.1:0", "--name", "linux", "--slots", "1")
 	if err != nil {
 		return err
 	}
-	words, err := a.says(s.ctx, joined, soon)
+	words, err := a.waitForLine(s.ctx, joined, soon)
 	if err != nil {
 		return err
 	}
 	s.address, s.token = words[1], words[2]
 	s.client = hub.NewClient(hub.ControlSocket(filepath.Join(state, "hub")))
 	s.sayf("The hub listens on %s; its one port is all that nodes need.", s.address)
-	return s.awaits(a, "linux", soon)
+	return s.waitForNode(a, "linux", soon)
 }
 
 // join starts the Windows node.
@@ -104,11 +104,11 @@ func (s *stage) join() error {
 	if err != nil {
 		return err
 	}
-	return s.awaits(a, "windows", later)
+	return s.waitForNode(a, "windows", later)
 }
 
-// awaits waits until the hub lists the node, and shows what it says of it.
-func (s *stage) awaits(a *actor, name string, limit time.Duration) error {
+// waitForNode waits until the hub lists the node, and prints its row.
+func (s *stage) waitForNode(a *actor, name string, limit time.Duration) error {
 	return a.poll(s.ctx, limit, func() error {
 		list, err := s.client.Nodes(s.ctx, "")
 		if err != nil {
@@ -212,7 +212,7 @@ func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error
 	}
 }
 
-func (a *actor) says(ctx context.Context, pattern string, limit time.Duration) (words []string, err error) {
+func (a *actor) waitForLine(ctx context.Context, pattern string, limit time.Duration) (words []string, err error) {
 	want := regexp.MustCompile(pattern)
 	err = a.poll(ctx, limit, func() error {
 		if words = want.FindStringSubmatch(a.String()); words == nil {

@@ -64,7 +64,7 @@ func (p *place) run(name string, args ...string) (output string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-func (p *place) good(name string, args ...string) string {
+func (p *place) mustRun(name string, args ...string) string {
 	p.t.Helper()
 	out, code := p.run(name, args...)
 	if code != 0 {
@@ -82,7 +82,7 @@ func (p *place) write(name, text string) string {
 	return path
 }
 
-func source(t *testing.T, name string) string {
+func readSource(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", name))
 	if err != nil {
@@ -115,16 +115,16 @@ func blockOf(t *testing.T, page, heading string) string {
 	return block.String()
 }
 
-// typed runs a block of commands; the comment of its last line says what that
+// runTyped runs a block of commands; the comment of its last line says what that
 // prints.
-func (p *place) typed(block string) {
+func (p *place) runTyped(block string) {
 	p.t.Helper()
 	lines := strings.Split(strings.TrimSpace(block), "\n")
 	_, want, ok := strings.Cut(lines[len(lines)-1], " # ")
 	if !ok {
 		p.t.Fatalf("the block does not end with what is printed:\n%s", block)
 	}
-	out := p.good("sh", "-euc", block)
+	out := p.mustRun("sh", "-euc", block)
 	if got := strings.TrimSpace(out); got != want && !strings.HasSuffix(got, "\n"+want) {
 		p.t.Errorf("the block printed\n%s\nnot %q", out, want)
 	}
@@ -132,7 +132,7 @@ func (p *place) typed(block string) {
 
 // The example of the page on calling is typed as it stands there.
 func TestCallingPage(t *testing.T) {
-	newPlace(t).typed(blockOf(t, "docs/calling.md", "## Many calls at once"))
+	newPlace(t).runTyped(blockOf(t, "docs/calling.md", "## Many calls at once"))
 }
 
 // The block stands in README as people type it, and its last line prints what
@@ -151,9 +151,9 @@ func TestReadme(t *testing.T) {
 	if commands != 5 {
 		t.Errorf("%d commands, README says five", commands)
 	}
-	p.typed(block)
-	mine := p.good(p.skep, "gen", "--manifest", "build/mine/hello.rex")
-	if kept := p.good(p.skep, "gen", "--manifest", "examples/hello/hello.idl"); kept != mine {
+	p.runTyped(block)
+	mine := p.mustRun(p.skep, "gen", "--manifest", "build/mine/hello.rex")
+	if kept := p.mustRun(p.skep, "gen", "--manifest", "examples/hello/hello.idl"); kept != mine {
 		t.Errorf("README's interface is\n%s\nthat of the example\n%s", mine, kept)
 	}
 }
@@ -162,12 +162,12 @@ func TestReadme(t *testing.T) {
 // worker process.
 func TestKinds(t *testing.T) {
 	p := newPlace(t)
-	p.good(p.skep, "gen", "--build", source(t, "kinds.idl"), source(t, "called.c"), "-o", "kinds.rex")
-	p.good(p.skep, "gen", "--master", source(t, "master.c"), "-o", "master")
+	p.mustRun(p.skep, "gen", "--build", readSource(t, "kinds.idl"), readSource(t, "called.c"), "-o", "kinds.rex")
+	p.mustRun(p.skep, "gen", "--master", readSource(t, "master.c"), "-o", "master")
 	const want = "1103511792563 1.75 42 !\n" +
 		"1 3 2 4 | 1 1 12 1 1 15 1 1 1 1 | -2+1i 3-4i\n" +
 		"10 5 1\n"
-	if out := p.good(p.skep, "run", "--", "./master"); out != want {
+	if out := p.mustRun(p.skep, "run", "--", "./master"); out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
 }
@@ -175,14 +175,14 @@ func TestKinds(t *testing.T) {
 // The stub goes where it is asked to, and a user may link it alone.
 func TestStub(t *testing.T) {
 	p := newPlace(t)
-	p.good(p.skep, "gen", "-o", "new/folder", source(t, "kinds.idl"))
+	p.mustRun(p.skep, "gen", "-o", "new/folder", readSource(t, "kinds.idl"))
 	lib := filepath.Join(filepath.Dir(filepath.Dir(p.skep)), "lib")
 	include, err := filepath.Abs(filepath.Join(root, "grid", "include"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.good("gcc", "-static", "-pthread", "-I"+include, "-o", "kinds.rex", "new/folder/kinds_stub.c", source(t, "called.c"), "-L"+lib, "-lskepworker")
-	if out := p.good(p.skep, "gen", "--manifest", "kinds.rex"); out != p.good(p.skep, "gen", "--manifest", source(t, "kinds.idl")) {
+	p.mustRun("gcc", "-static", "-pthread", "-I"+include, "-o", "kinds.rex", "new/folder/kinds_stub.c", readSource(t, "called.c"), "-L"+lib, "-lskepworker")
+	if out := p.mustRun(p.skep, "gen", "--manifest", "kinds.rex"); out != p.mustRun(p.skep, "gen", "--manifest", readSource(t, "kinds.idl")) {
 		t.Errorf("the program offers\n%s", out)
 	}
 }
@@ -232,8 +232,8 @@ func TestWrong(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(p.dir, "link.rex")); err != nil || string(text) != "what was there before" {
 		t.Errorf("a failed build left %q, %v", text, err)
 	}
-	p.good(p.skep, "gen", "--build", "link.idl", "away.c")
-	p.good(p.skep, "gen", "--manifest", "link.rex")
+	p.mustRun(p.skep, "gen", "--build", "link.idl", "away.c")
+	p.mustRun(p.skep, "gen", "--manifest", "link.rex")
 	left, err := filepath.Glob(filepath.Join(p.dir, "*stub*"))
 	hidden, _ := filepath.Glob(filepath.Join(p.dir, ".skep*"))
 	if err != nil || len(left)+len(hidden) > 0 {
@@ -252,9 +252,9 @@ Define f(IN int n, OUT int r[]) Required "half.o"
 Define g(IN int n) Required "half.o none.o" { }
 `)
 	p.write("more.c", "int more(void) { return 1; }\n")
-	p.good("gcc", "-c", filepath.Join(p.dir, "half.c"), "-o", filepath.Join(p.dir, "half.o"))
+	p.mustRun("gcc", "-c", filepath.Join(p.dir, "half.c"), "-o", filepath.Join(p.dir, "half.o"))
 	for _, files := range [][]string{{"more.c"}, {"more.c", "half.o"}, {"more.c", "half.c"}} {
-		out := p.good(p.skep, append([]string{"gen", "--build", "r.idl"}, files...)...)
+		out := p.mustRun(p.skep, append([]string{"gen", "--build", "r.idl"}, files...)...)
 		if !strings.Contains(out, "r.idl requires none.o, which is not there: it is left out") {
 			t.Errorf("%q: no word of none.o:\n%s", files, out)
 		}

@@ -35,8 +35,8 @@ func (s *stage) start(name string, env []string, argv ...string) (*actor, error)
 	return a, nil
 }
 
-// says waits for a line and gives what its groups matched.
-func (a *actor) says(pattern string, limit time.Duration) ([]string, error) {
+// waitForLine waits for a line and gives what its groups matched.
+func (a *actor) waitForLine(pattern string, limit time.Duration) ([]string, error) {
 	want := regexp.MustCompile(pattern)
 	var found []string
 	err := watch.Poll(limit, func() error {
@@ -48,8 +48,8 @@ func (a *actor) says(pattern string, limit time.Duration) ([]string, error) {
 	return found, err
 }
 
-// ends waits for the end and gives the exit code, 128+n for signal n.
-func (a *actor) ends(limit time.Duration) (int, error) {
+// waitForExit waits for the end and gives the exit code, 128+n for signal n.
+func (a *actor) waitForExit(limit time.Duration) (int, error) {
 	if !watch.Ends(a.Done, limit) {
 		return 0, fmt.Errorf("%s still runs", a.name)
 	}
@@ -82,7 +82,7 @@ func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = s.dir
-	cmd.Env = append(append(os.Environ(), wineEnv(s.o)...), "TMPDIR="+s.tmp())
+	cmd.Env = append(append(os.Environ(), wineEnv(s.o)...), "TMPDIR="+s.tmpDir())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	begin := time.Now()
 	late, err := watch.Run(cmd, later)
@@ -96,9 +96,9 @@ func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	return o, nil
 }
 
-// want checks an outcome: code, all of stdout unless it is any, and words that
+// checkOutcome checks an outcome: code, all of stdout unless it is any, and words that
 // stderr must have; an error of skep is one sentence on one line.
-func (o outcome) want(code int, stdout string, words ...string) error {
+func (o outcome) checkOutcome(code int, stdout string, words ...string) error {
 	if o.code != code || (stdout != any && o.stdout != stdout) {
 		return fmt.Errorf("wanted exit code %d and stdout %.800q, got %v", code, stdout, o)
 	}

@@ -26,20 +26,20 @@ type cluster struct {
 
 const joinLine = `skep join (\S+) --token (skep1\.\S+)`
 
-// raise starts the hub and waits for its join line.
-func (s *stage) raise(args ...string) (*cluster, string, error) {
+// startCluster starts the hub and waits for its join line.
+func (s *stage) startCluster(args ...string) (*cluster, string, error) {
 	c := &cluster{s: s, wine: s.o.on == "wine", state: s.path("hub")}
-	token, err := c.up("127.0.0.1:0", args...)
+	token, err := c.startHub("127.0.0.1:0", args...)
 	return c, token, err
 }
 
-// up starts the hub, perhaps again; it gives the join line's token.
-func (c *cluster) up(listen string, args ...string) (token string, err error) {
-	argv := append([]string{c.s.skep(), "up", "--state", c.state, "--listen", listen, "--name", "here"}, args...)
+// startHub starts the hub, perhaps again; it gives the join line's token.
+func (c *cluster) startHub(listen string, args ...string) (token string, err error) {
+	argv := append([]string{c.s.skepPath(), "up", "--state", c.state, "--listen", listen, "--name", "here"}, args...)
 	if c.hub, err = c.s.start("hub", nil, argv...); err != nil {
 		return "", err
 	}
-	words, err := c.hub.says(joinLine, soon)
+	words, err := c.hub.waitForLine(joinLine, soon)
 	if err != nil {
 		return "", err
 	}
@@ -47,10 +47,10 @@ func (c *cluster) up(listen string, args ...string) (token string, err error) {
 	return words[2], nil
 }
 
-// agent is the command line of an agent on this cluster's kind of machine.
-func (c *cluster) agent(args ...string) (argv, env []string) {
+// agentCommand returns the command line of an agent on this cluster's kind of machine.
+func (c *cluster) agentCommand(args ...string) (argv, env []string) {
 	if !c.wine {
-		return append([]string{c.s.skep(), "join"}, args...), nil
+		return append([]string{c.s.skepPath(), "join"}, args...), nil
 	}
 	argv = append([]string{"wine", filepath.Join(c.s.o.bin, "skep.exe"), "join"}, args...)
 	return argv, wineEnv(c.s.o)
@@ -59,7 +59,7 @@ func (c *cluster) agent(args ...string) (argv, env []string) {
 func (c *cluster) stateOf(name string) string {
 	dir := c.s.path(name)
 	if c.wine {
-		return dos(dir)
+		return windowsPath(dir)
 	}
 	return dir
 }
@@ -70,7 +70,7 @@ func (c *cluster) join(name, token string) (*actor, error) {
 	if token != "" {
 		args = append(args, "--token", token)
 	}
-	argv, env := c.agent(args...)
+	argv, env := c.agentCommand(args...)
 	return c.s.start(name, env, argv...)
 }
 
@@ -80,8 +80,8 @@ type node struct {
 	CPUs, Slots                        int
 }
 
-func (c *cluster) nodes() ([]node, error) {
-	o, err := c.s.run(nil, c.s.skep(), "nodes", "--state", c.state, "--json")
+func (c *cluster) listNodes() ([]node, error) {
+	o, err := c.s.run(nil, c.s.skepPath(), "nodes", "--state", c.state, "--json")
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +92,10 @@ func (c *cluster) nodes() ([]node, error) {
 	return list, nil
 }
 
-// sees waits until exactly the named nodes are up.
-func (c *cluster) sees(names ...string) error {
+// waitForNodes waits until exactly the named nodes are up.
+func (c *cluster) waitForNodes(names ...string) error {
 	return watch.Poll(later, func() error {
-		list, err := c.nodes()
+		list, err := c.listNodes()
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (c *cluster) sees(names ...string) error {
 
 // exec runs a program on the nodes that on selects.
 func (c *cluster) exec(stdin, on string, program ...string) (outcome, error) {
-	argv := append([]string{c.s.skep(), "exec", "--state", c.state, "--on", on, "--"}, program...)
+	argv := append([]string{c.s.skepPath(), "exec", "--state", c.state, "--on", on, "--"}, program...)
 	return c.s.run(strings.NewReader(stdin), argv...)
 }
 
@@ -125,28 +125,28 @@ func (c *cluster) wantExec(on string, code int, stdout string, program ...string
 	if err != nil {
 		return err
 	}
-	return o.want(code, stdout)
+	return o.checkOutcome(code, stdout)
 }
 
-// whole raises a hub and the second agent, as most journeys begin.
-func (s *stage) whole() *cluster {
+// startPair raises a hub and the second agent, as most journeys begin.
+func (s *stage) startPair() *cluster {
 	var c *cluster
-	s.must("a hub comes up and prints a join line", func() (err error) {
+	s.mustStep("a hub comes up and prints a join line", func() (err error) {
 		var token string
-		if c, token, err = s.raise(); err != nil {
+		if c, token, err = s.startCluster(); err != nil {
 			return err
 		}
 		c.second, err = c.join("second", token)
 		return err
 	})
-	s.must("the nodes are listed as up", func() error { return c.sees("here", "second") })
+	s.mustStep("the nodes are listed as up", func() error { return c.waitForNodes("here", "second") })
 	return c
 }
 
-// down stops an actor as a service manager would: it ends by itself with status 0.
-func (s *stage) down(a *actor) error {
+// stopActor stops an actor as a service manager would: it ends by itself with status 0.
+func (s *stage) stopActor(a *actor) error {
 	a.signal(syscall.SIGTERM)
-	code, err := a.ends(soon)
+	code, err := a.waitForExit(soon)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%s ends with %d", a.name, code)
 	}

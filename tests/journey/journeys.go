@@ -16,33 +16,33 @@ import (
 	"skep/tests/watch"
 )
 
-func journeys() []journey {
+func listJourneys() []journey {
 	return []journey{
-		{"usage", false, usage},
-		{"cluster", false, whole},
-		{"cluster", true, whole},
-		{"tokens", false, tokens},
-		{"certificates", false, certificates},
-		{"revisions", false, revisions},
-		{"run", false, masters},
-		{"killed", false, killed},
-		{"killed", true, killed},
-		{"restart", false, restart},
-		{"restart", true, restart},
-		{"programs", false, programs},
-		{"programs", true, programs},
+		{"usage", false, journeyUsage},
+		{"cluster", false, journeyTwoNodes},
+		{"cluster", true, journeyTwoNodes},
+		{"tokens", false, journeyTokens},
+		{"certificates", false, journeyCertificates},
+		{"revisions", false, journeyRevisions},
+		{"run", false, journeyMasters},
+		{"killed", false, journeyKilledAgent},
+		{"killed", true, journeyKilledAgent},
+		{"restart", false, journeyHubRestart},
+		{"restart", true, journeyHubRestart},
+		{"programs", false, journeyPrograms},
+		{"programs", true, journeyPrograms},
 	}
 }
 
-// usage: what needs no hub, and what misses one.
-func usage(s *stage) {
+// journeyUsage: commands that need no hub, and errors of those that do.
+func journeyUsage(s *stage) {
 	wrong := func(code int, words []string, args ...string) {
-		s.step("skep "+strings.Join(args, " "), func() error {
-			o, err := s.run(nil, append([]string{s.skep()}, args...)...)
+		s.runStep("skep "+strings.Join(args, " "), func() error {
+			o, err := s.run(nil, append([]string{s.skepPath()}, args...)...)
 			if err != nil {
 				return err
 			}
-			return o.want(code, "", words...)
+			return o.checkOutcome(code, "", words...)
 		})
 	}
 	wrong(2, []string{"skep token"}, "join", "--state", "alone")
@@ -57,19 +57,19 @@ func usage(s *stage) {
 	wrong(126, []string{"can't be run"}, "run", "--", "/")
 	wrong(127, []string{"can't be run"}, "run", "--", "nowhere/master")
 	wrong(3, []string{"skep up"}, "nodes", "--state", "nowhere")
-	wrong(3, []string{"skep up"}, "exec", "--state", "nowhere", "--", s.program("glibc/hello"))
+	wrong(3, []string{"skep up"}, "exec", "--state", "nowhere", "--", s.programPath("glibc/hello"))
 	wrong(3, []string{"127.0.0.1:1"}, "join", "127.0.0.1:1", "--state", "alone", "--token", someToken)
 	wrong(2, []string{"token"}, "join", "127.0.0.1:1", "--state", "alone", "--token", "nonsense")
 	wrong(2, []string{"token"}, "join", "127.0.0.1:1", "--state", "alone")
-	s.step("skep doctor", func() error {
-		o, err := s.run(nil, s.skep(), "doctor", "--state", "fresh")
+	s.runStep("skep doctor", func() error {
+		o, err := s.run(nil, s.skepPath(), "doctor", "--state", "fresh")
 		if err != nil {
 			return err
 		}
-		return o.want(0, any)
+		return o.checkOutcome(0, any)
 	})
-	s.step("skep help", func() error {
-		o, err := s.run(nil, s.skep(), "help")
+	s.runStep("skep help", func() error {
+		o, err := s.run(nil, s.skepPath(), "help")
 		if err == nil && !strings.Contains(o.stdout, "skep exec") {
 			err = fmt.Errorf("%v", o)
 		}
@@ -80,12 +80,12 @@ func usage(s *stage) {
 // A token of the right form, of no hub: 56 bytes of zeros.
 var someToken = "skep1." + strings.Repeat("a", 90)
 
-// whole: from nothing to programs that run on two nodes.
-func whole(s *stage) {
-	c := s.whole()
-	s.step("nodes prints the properties of each node", func() error { return tellsNodes(c) })
-	s.step("nodes prints a table", func() error {
-		o, err := s.run(nil, s.skep(), "nodes", "--state", c.state)
+// journeyTwoNodes: from nothing to programs that run on two nodes.
+func journeyTwoNodes(s *stage) {
+	c := s.startPair()
+	s.runStep("nodes prints the properties of each node", func() error { return tellsNodes(c) })
+	s.runStep("nodes prints a table", func() error {
+		o, err := s.run(nil, s.skepPath(), "nodes", "--state", c.state)
 		if err != nil {
 			return err
 		}
@@ -94,36 +94,36 @@ func whole(s *stage) {
 		}
 		return nil
 	})
-	hello := s.program("glibc/hello")
+	hello := s.programPath("glibc/hello")
 	for _, name := range []string{"here", "second"} {
-		s.step("hello on "+name, func() error {
+		s.runStep("hello on "+name, func() error {
 			return c.wantExec("node="+name, 7, "hello, world\n", hello)
 		})
-		s.step("exit codes on "+name, func() error {
-			if err := c.wantExec("node="+name, 0, any, s.program("musl/exits"), "code", "0"); err != nil {
+		s.runStep("exit codes on "+name, func() error {
+			if err := c.wantExec("node="+name, 0, any, s.programPath("musl/exits"), "code", "0"); err != nil {
 				return err
 			}
-			if err := c.wantExec("node="+name, 255, any, s.program("musl/exits"), "code", "255"); err != nil {
+			if err := c.wantExec("node="+name, 255, any, s.programPath("musl/exits"), "code", "255"); err != nil {
 				return err
 			}
-			return c.wantExec("node="+name, 128+15, any, s.program("musl/exits"), "signal", "15")
+			return c.wantExec("node="+name, 128+15, any, s.programPath("musl/exits"), "signal", "15")
 		})
-		s.step("input and output stream through "+name, func() error { return streams(c, "node="+name) })
-		s.step("arguments reach "+name, func() error {
+		s.runStep("input and output stream through "+name, func() error { return checkStreams(c, "node="+name) })
+		s.runStep("arguments reach "+name, func() error {
 			return c.wantExec("node="+name, 0, "a b| \"c\\ |ä|\n", "/bin/busybox", "printf", "%s|%s|%s|\n", "a b", ` "c\ `, "ä")
 		})
 	}
-	bounded(c)
-	selections(c, hello)
-	s.step("the second agent stops when asked to", func() error { return stopSecond(c) })
-	s.step("the stopped node is no longer up", func() error { return c.sees("here") })
-	s.step("the hub stops when asked to", func() error { return s.down(c.hub) })
+	checkBounds(c)
+	checkSelections(c, hello)
+	s.runStep("the second agent stops when asked to", func() error { return stopSecond(c) })
+	s.runStep("the stopped node is no longer up", func() error { return c.waitForNodes("here") })
+	s.runStep("the hub stops when asked to", func() error { return s.stopActor(c.hub) })
 }
 
-// bounded: what a program on the hub's own node reaches and may use.
-func bounded(c *cluster) {
+// checkBounds: what a program on the hub's own node reaches and may use.
+func checkBounds(c *cluster) {
 	s := c.s
-	s.step("a program on the hub's node sees nothing of the hub", func() error {
+	s.runStep("a program on the hub's node sees nothing of the hub", func() error {
 		if _, err := os.Stat(filepath.Join(c.state, "hub")); err != nil {
 			return err // else nothing was to be seen
 		}
@@ -133,35 +133,35 @@ func bounded(c *cluster) {
 		}
 		return err
 	})
-	s.step("--memory is obeyed", func() error {
-		o, err := s.run(nil, s.skep(), "exec", "--state", c.state, "--on", "node=here", "--memory", "50M", "--",
+	s.runStep("--memory is obeyed", func() error {
+		o, err := s.run(nil, s.skepPath(), "exec", "--state", c.state, "--on", "node=here", "--memory", "50M", "--",
 			"/bin/busybox", "sh", "-c", "a=0123456789abcdef; while :; do a=$a$a; done")
 		if err != nil {
 			return err
 		}
-		return o.want(137, "", "of memory, more than the 50 MiB allowed; ask for more with --memory")
+		return o.checkOutcome(137, "", "of memory, more than the 50 MiB allowed; ask for more with --memory")
 	})
-	s.step("--slots beside a hub is refused", func() error {
-		o, err := s.run(nil, s.skep(), "run", "--state", c.state, "--slots", "1", "--", "/bin/true")
+	s.runStep("--slots beside a hub is refused", func() error {
+		o, err := s.run(nil, s.skepPath(), "run", "--state", c.state, "--slots", "1", "--", "/bin/true")
 		if err != nil {
 			return err
 		}
-		return o.want(2, "", "a hub runs here: --slots of 'skep up'")
+		return o.checkOutcome(2, "", "a hub runs here: --slots of 'skep up'")
 	})
-	s.step("logs are shown", func() error {
-		o, err := s.run(nil, s.skep(), "logs", "--state", c.state, "--on", "node=here")
+	s.runStep("logs are shown", func() error {
+		o, err := s.run(nil, s.skepPath(), "logs", "--state", c.state, "--on", "node=here")
 		if err != nil {
 			return err
 		}
-		return o.want(0, "")
+		return o.checkOutcome(0, "")
 	})
 }
 
-// selections: which nodes run a program that prints a line and ends with 7.
-func selections(c *cluster, hello string) {
+// checkSelections: which nodes run a program that prints a line and ends with 7.
+func checkSelections(c *cluster, hello string) {
 	s := c.s
-	s.step("hello on any", func() error { return c.wantExec("any", 7, "hello, world\n", hello) })
-	s.step("hello on all, each line with its node", func() error {
+	s.runStep("hello on any", func() error { return c.wantExec("any", 7, "hello, world\n", hello) })
+	s.runStep("hello on all, each line with its node", func() error {
 		o, err := c.exec("", "all", hello)
 		if err != nil {
 			return err
@@ -171,21 +171,21 @@ func selections(c *cluster, hello string) {
 				return fmt.Errorf("%s is not there once: %v", name, o)
 			}
 		}
-		return o.want(7, any)
+		return o.checkOutcome(7, any)
 	})
-	s.step("a selector that matches nothing", func() error {
+	s.runStep("a selector that matches nothing", func() error {
 		o, err := c.exec("", "node=nobody", hello)
 		if err != nil {
 			return err
 		}
-		return o.want(3, "", "node=nobody")
+		return o.checkOutcome(3, "", "node=nobody")
 	})
-	s.step("a wrong selector", func() error {
+	s.runStep("a wrong selector", func() error {
 		o, err := c.exec("", "colour=red", hello)
 		if err != nil {
 			return err
 		}
-		return o.want(2, "", "colour=red")
+		return o.checkOutcome(2, "", "colour=red")
 	})
 }
 
@@ -195,11 +195,11 @@ func stopSecond(c *cluster) error {
 		c.second.kill()
 		return nil
 	}
-	return c.s.down(c.second)
+	return c.s.stopActor(c.second)
 }
 
 func tellsNodes(c *cluster) error {
-	list, err := c.nodes()
+	list, err := c.listNodes()
 	if err != nil {
 		return err
 	}
@@ -217,8 +217,8 @@ func tellsNodes(c *cluster) error {
 	return nil
 }
 
-// streams sends three megabytes through a program that gives them back.
-func streams(c *cluster, on string) error {
+// checkStreams sends three megabytes through a program that gives them back.
+func checkStreams(c *cluster, on string) error {
 	var in strings.Builder
 	r := rand.New(rand.NewPCG(1, 2))
 	for in.Len() < 3<<20 {
@@ -234,25 +234,25 @@ func streams(c *cluster, on string) error {
 	return nil
 }
 
-// masters: skep run gives a program the socket, with a hub and without.
-func masters(s *stage) {
-	c := s.whole()
+// journeyMasters: skep run gives a program the socket, with a hub and without.
+func journeyMasters(s *stage) {
+	c := s.startPair()
 	const script = `test -S "$SKEP_SOCKET" && cat && exit 5`
 	run := func(code int, stdout string, words []string, args ...string) error {
-		o, err := s.run(strings.NewReader("input\n"), append([]string{s.skep(), "run"}, args...)...)
+		o, err := s.run(strings.NewReader("input\n"), append([]string{s.skepPath(), "run"}, args...)...)
 		if err != nil {
 			return err
 		}
-		return o.want(code, stdout, words...)
+		return o.checkOutcome(code, stdout, words...)
 	}
-	left := func() ([]string, error) { return filepath.Glob(filepath.Join(s.tmp(), "skep-run-*")) }
-	s.step("a master finds its hub's socket", func() error {
+	left := func() ([]string, error) { return filepath.Glob(filepath.Join(s.tmpDir(), "skep-run-*")) }
+	s.runStep("a master finds its hub's socket", func() error {
 		return run(5, "input\n", nil, "--state", c.state, "--", "/bin/sh", "-c", script)
 	})
-	s.step("a master without a hub gets a socket", func() error {
+	s.runStep("a master without a hub gets a socket", func() error {
 		return run(5, "input\n", nil, "--state", s.path("none"), "--", "/bin/sh", "-c", script)
 	})
-	s.step("no file of a run is left", func() error {
+	s.runStep("no file of a run is left", func() error {
 		found, err := left()
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("left: %v", found)
@@ -263,13 +263,13 @@ func masters(s *stage) {
 		}
 		return err
 	})
-	s.step("a master that dies from a signal", func() error {
+	s.runStep("a master that dies from a signal", func() error {
 		return run(128+9, "", nil, "--state", c.state, "--", "/bin/sh", "-c", "kill -9 $$")
 	})
-	s.step("a missing master", func() error {
+	s.runStep("a missing master", func() error {
 		return run(127, "", []string{"./missing"}, "--state", c.state, "--", "./missing")
 	})
-	s.step("a missing directory of workers", func() error {
+	s.runStep("a missing directory of workers", func() error {
 		return run(2, "", []string{"--modules"}, "--state", c.state, "--modules", s.path("none"), "--", "/bin/true")
 	})
 }
@@ -278,24 +278,24 @@ func masters(s *stage) {
 func hubKilled(s *stage, c *cluster) {
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
 	var run *actor
-	s.must("a program runs on the hub's node", func() (err error) {
-		run, err = s.sleeper(c, "here", marker)
+	s.mustStep("a program runs on the hub's node", func() (err error) {
+		run, err = s.startSleeper(c, "here", marker)
 		return err
 	})
 	c.hub.signal(syscall.SIGKILL)
-	s.step("the program's user is told that the hub died", func() error {
-		code, err := run.ends(soon)
+	s.runStep("the program's user is told that the hub died", func() error {
+		code, err := run.waitForExit(soon)
 		if err == nil && code != 3 {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
-	s.step("no process remains after the hub's death", func() error { return gone(marker) })
+	s.runStep("no process remains after the hub's death", func() error { return waitUntilGone(marker) })
 }
 
-// sleeper starts a program that does not end, and waits until it runs.
-func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
-	run, err := s.start("exec", nil, s.skep(), "exec", "--state", c.state, "--on", "node="+node, "--", "/bin/busybox", "sleep", marker)
+// startSleeper starts a program that does not end, and waits until it runs.
+func (s *stage) startSleeper(c *cluster, node, marker string) (*actor, error) {
+	run, err := s.start("exec", nil, s.skepPath(), "exec", "--state", c.state, "--on", "node="+node, "--", "/bin/busybox", "sleep", marker)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
 	})
 }
 
-func gone(marker string) error {
+func waitUntilGone(marker string) error {
 	return watch.Poll(soon, func() error {
 		if left := processesWith(marker); len(left) > 0 {
 			return fmt.Errorf("processes %v have the argument %s", left, marker)
@@ -316,26 +316,26 @@ func gone(marker string) error {
 	})
 }
 
-// killed: an agent dies by SIGKILL.
-func killed(s *stage) {
-	c := s.whole()
+// journeyKilledAgent: an agent dies by SIGKILL.
+func journeyKilledAgent(s *stage) {
+	c := s.startPair()
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
 	var run *actor
-	s.must("a program runs on the second node", func() (err error) {
-		run, err = s.sleeper(c, "second", marker)
+	s.mustStep("a program runs on the second node", func() (err error) {
+		run, err = s.startSleeper(c, "second", marker)
 		return err
 	})
 	late := load.NewTimer(3*time.Second, load.Scale)
 	defer late.Stop()
 	c.second.signal(syscall.SIGKILL)
-	s.step("the program's user is told that the agent died", func() error {
-		code, err := run.ends(soon)
+	s.runStep("the program's user is told that the agent died", func() error {
+		code, err := run.waitForExit(soon)
 		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
-	s.step("the user is told within 3 seconds", func() error {
+	s.runStep("the user is told within 3 seconds", func() error {
 		select {
 		case <-late.C:
 			return fmt.Errorf("it took longer, by the time of an idle computer")
@@ -343,60 +343,60 @@ func killed(s *stage) {
 			return nil
 		}
 	})
-	s.step("no process remains", func() error { return gone(marker) })
-	s.step("the node is no longer up", func() error { return c.sees("here") })
-	s.step("the agent comes back as itself, without a token", func() (err error) {
+	s.runStep("no process remains", func() error { return waitUntilGone(marker) })
+	s.runStep("the node is no longer up", func() error { return c.waitForNodes("here") })
+	s.runStep("the agent comes back as itself, without a token", func() (err error) {
 		if c.second, err = c.join("second", ""); err != nil {
 			return err
 		}
-		if err := c.sees("here", "second"); err != nil {
+		if err := c.waitForNodes("here", "second"); err != nil {
 			return err
 		}
-		if list, err := c.nodes(); err != nil || len(list) != 2 {
+		if list, err := c.listNodes(); err != nil || len(list) != 2 {
 			return fmt.Errorf("%+v %v", list, err)
 		}
-		return c.wantExec("node=second", 7, "hello, world\n", s.program("glibc/hello"))
+		return c.wantExec("node=second", 7, "hello, world\n", s.programPath("glibc/hello"))
 	})
 	hubKilled(s, c)
 }
 
-// restart: the hub dies and comes back with what it knew.
-func restart(s *stage) {
-	c := s.whole()
+// journeyHubRestart: the hub is killed and restarts with its state.
+func journeyHubRestart(s *stage) {
+	c := s.startPair()
 	c.hub.kill()
-	s.must("the hub comes back", func() error {
-		_, err := c.up(c.address)
+	s.mustStep("the hub comes back", func() error {
+		_, err := c.startHub(c.address)
 		return err
 	})
-	s.step("its agents come back by themselves", func() error { return c.sees("here", "second") })
-	s.step("and work", func() error {
-		return c.wantExec("node=second", 7, "hello, world\n", s.program("glibc/hello"))
+	s.runStep("its agents come back by themselves", func() error { return c.waitForNodes("here", "second") })
+	s.runStep("and work", func() error {
+		return c.wantExec("node=second", 7, "hello, world\n", s.programPath("glibc/hello"))
 	})
-	s.step("a second hub on the same state is refused", func() error {
-		o, err := s.run(nil, s.skep(), "up", "--state", c.state, "--listen", "127.0.0.1:0")
+	s.runStep("a second hub on the same state is refused", func() error {
+		o, err := s.run(nil, s.skepPath(), "up", "--state", c.state, "--listen", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		return o.want(1, any, c.state)
+		return o.checkOutcome(1, any, c.state)
 	})
-	s.step("a second agent on the same state is refused", func() error {
-		argv, _ := c.agent("--state", c.stateOf("second"))
+	s.runStep("a second agent on the same state is refused", func() error {
+		argv, _ := c.agentCommand("--state", c.stateOf("second"))
 		o, err := s.run(nil, argv...)
 		if err != nil {
 			return err
 		}
-		return o.want(1, any, "another agent uses")
+		return o.checkOutcome(1, any, "another agent uses")
 	})
 }
 
-// programs: what can't be run is one clear error, from the command line.
-func programs(s *stage) {
-	c := s.whole()
+// journeyPrograms: what can't be run is one clear error, from the command line.
+func journeyPrograms(s *stage) {
+	c := s.startPair()
 	text := s.path("text")
 	if err := os.WriteFile(text, []byte("#!/bin/sh\necho no\n"), 0o755); err != nil {
 		panic(err)
 	}
-	hello, err := os.ReadFile(s.program("glibc/hello"))
+	hello, err := os.ReadFile(s.programPath("glibc/hello"))
 	if err != nil {
 		panic(err)
 	}
@@ -411,7 +411,7 @@ func programs(s *stage) {
 	}
 	bad := func(what, program string, words ...string) {
 		for _, on := range []string{"here", "second"} {
-			s.step(what+" on "+on, func() error {
+			s.runStep(what+" on "+on, func() error {
 				o, err := c.exec("", "node="+on, program)
 				if err != nil {
 					return err
@@ -419,7 +419,7 @@ func programs(s *stage) {
 				if o.code != 1 && o.code != 126 && o.code != 127 {
 					return fmt.Errorf("it should not run: %v", o)
 				}
-				return o.want(o.code, "", words...)
+				return o.checkOutcome(o.code, "", words...)
 			})
 		}
 	}
@@ -429,7 +429,7 @@ func programs(s *stage) {
 	bad("a corrupt program", corrupt, "corrupt")
 	bad("a program cut short", short, "short")
 	bad("a directory", s.dir, s.dir)
-	s.step("valid programs still run", func() error {
-		return c.wantExec("node=second", 7, "hello, world\n", s.program("glibc/hello"))
+	s.runStep("valid programs still run", func() error {
+		return c.wantExec("node=second", 7, "hello, world\n", s.programPath("glibc/hello"))
 	})
 }

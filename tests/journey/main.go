@@ -33,7 +33,7 @@ type options struct {
 	keep, kill                           bool
 }
 
-func parse() options {
+func parseOptions() options {
 	var o options
 	only := flag.String("only", "", "walk the journeys whose names match")
 	flag.StringVar(&o.on, "on", "linux", "linux or wine")
@@ -55,7 +55,7 @@ func parse() options {
 }
 
 func main() {
-	o := parse()
+	o := parseOptions()
 	if o.on == "wine" {
 		if err := prepareWine(o); err != nil {
 			fmt.Println("Bail out!", err)
@@ -64,13 +64,13 @@ func main() {
 		defer stopWine(o)
 	}
 	t := &tap.Report{Out: os.Stdout}
-	list := journeys()
+	list := listJourneys()
 	if o.kill {
-		list = troubles()
+		list = listTroubles()
 	}
 	for _, j := range list {
 		if j.wine == (o.on == "wine") && o.only.MatchString(j.name) {
-			walk(o, t, j)
+			runJourney(o, t, j)
 		}
 	}
 	t.Plan()
@@ -80,9 +80,10 @@ func main() {
 	}
 }
 
-// walk gives the journey a stage of its own and clears it afterwards. A step
-// whose failure makes the rest senseless ends the journey by a panic with stop.
-func walk(o options, t *tap.Report, j journey) {
+// runJourney gives the journey a stage of its own and clears it afterwards. A
+// step whose failure makes the rest senseless ends the journey by a panic with
+// stop.
+func runJourney(o options, t *tap.Report, j journey) {
 	s := newStage(o, t, j.name)
 	defer s.close()
 	defer func() {

@@ -28,24 +28,24 @@ type play struct {
 	events []hub.Event
 }
 
-// play starts a master with so many calls, each of which takes some time.
-func (c *cluster) play(calls, milliseconds int) (*play, error) {
+// startPlay starts a master with so many calls, each of which takes some time.
+func (c *cluster) startPlay(calls, milliseconds int) (*play, error) {
 	client := hub.NewClient(hub.ControlSocket(filepath.Join(c.state, "hub")))
 	stream, err := client.Events(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	p := &play{c: c, calls: calls, stream: stream}
-	go p.follow()
+	go p.followEvents()
 	p.run, err = c.s.start("run", nil, c.masterLine("weigh", strconv.Itoa(calls), strconv.Itoa(milliseconds))...)
 	return p, err
 }
 
 func (c *cluster) masterLine(args ...string) []string {
-	return append([]string{c.s.skep(), "run", "--state", c.state, "--modules", c.s.o.modules, "--", c.s.o.master}, args...)
+	return append([]string{c.s.skepPath(), "run", "--state", c.state, "--modules", c.s.o.modules, "--", c.s.o.master}, args...)
 }
 
-func (p *play) follow() {
+func (p *play) followEvents() {
 	for {
 		e, err := p.stream.Next()
 		if err != nil {
@@ -57,8 +57,8 @@ func (p *play) follow() {
 	}
 }
 
-// count returns how many events of that state node had since then.
-func (p *play) count(node, state string, since time.Time) (n int) {
+// countEvents returns how many events of that state node had since then.
+func (p *play) countEvents(node, state string, since time.Time) (n int) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	for _, e := range p.events {
@@ -69,12 +69,12 @@ func (p *play) count(node, state string, since time.Time) (n int) {
 	return n
 }
 
-// under waits until every node has done a call and is at work again: there is
+// waitForWork waits until every node has done a call and is at work again: there is
 // something to lose then.
-func (p *play) under(nodes ...string) error {
+func (p *play) waitForWork(nodes ...string) error {
 	return watch.Poll(later, func() error {
 		for _, node := range nodes {
-			if p.count(node, hub.CallDone, time.Time{}) == 0 {
+			if p.countEvents(node, hub.CallDone, time.Time{}) == 0 {
 				return fmt.Errorf("node %s has done no call", node)
 			}
 		}
@@ -82,18 +82,18 @@ func (p *play) under(nodes ...string) error {
 	})
 }
 
-// again waits until a call that was on node is queued again.
-func (p *play) again(node string, since time.Time, limit time.Duration) error {
+// waitForRequeue waits until a call that was on node is queued again.
+func (p *play) waitForRequeue(node string, since time.Time, limit time.Duration) error {
 	return watch.Poll(limit, func() error {
-		if p.count(node, hub.CallRequeued, since) == 0 {
-			return fmt.Errorf("no call of node %s was queued again within %v: %s", node, limit, p.story())
+		if p.countEvents(node, hub.CallRequeued, since) == 0 {
+			return fmt.Errorf("no call of node %s was queued again within %v: %s", node, limit, p.eventText())
 		}
 		return nil
 	})
 }
 
-// story is what happened, for a failure's details.
-func (p *play) story() string {
+// eventText lists the events, for a failure's details.
+func (p *play) eventText() string {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	var out strings.Builder
@@ -103,17 +103,17 @@ func (p *play) story() string {
 	return out.String()
 }
 
-// right waits for the end, which must be a good one, and says what was done
+// checkEnd waits for the end, which must be a good one, and says what was done
 // again and where it had been.
-func (p *play) right(nodes ...string) error {
-	code, err := p.run.ends(later)
+func (p *play) checkEnd(nodes ...string) error {
+	code, err := p.run.waitForExit(later)
 	p.stream.Close()
 	if err != nil {
-		return fmt.Errorf("%w%s", err, p.story())
+		return fmt.Errorf("%w%s", err, p.eventText())
 	}
 	said := p.run.String()
 	if code != 0 || !strings.Contains(said, fmt.Sprintf("%d right", p.calls)) {
-		return fmt.Errorf("exit code %d%s", code, p.story())
+		return fmt.Errorf("exit code %d%s", code, p.eventText())
 	}
 	for _, node := range nodes {
 		if !strings.Contains(said, "is run again, it was on node "+node) {
@@ -123,16 +123,16 @@ func (p *play) right(nodes ...string) error {
 	return nil
 }
 
-// workers lists what a node has started: processes that know a path in its
+// listWorkers lists what a node has started: processes that know a path in its
 // state directory, in their arguments or their environment.
-func (c *cluster) workers(node string) (pids []int) {
+func (c *cluster) listWorkers(node string) (pids []int) {
 	place := c.s.path(node, "agent")
 	if node == "here" {
 		place = filepath.Join(c.state, "agent")
 	}
-	for _, place := range []string{place, dos(place)} {
+	for _, place := range []string{place, windowsPath(place)} {
 		for _, pid := range append(processesWith(place), processesKnowing(place)...) {
-			if !c.s.plays(pid) && !slices.Contains(pids, pid) {
+			if !c.s.isActor(pid) && !slices.Contains(pids, pid) {
 				pids = append(pids, pid)
 			}
 		}
@@ -140,17 +140,17 @@ func (c *cluster) workers(node string) (pids []int) {
 	return pids
 }
 
-// plays says whether a process is an actor.
-func (s *stage) plays(pid int) bool {
+// isActor reports whether a process is an actor.
+func (s *stage) isActor(pid int) bool {
 	return slices.ContainsFunc(s.actors, func(a *actor) bool { return a.Cmd.Process.Pid == pid })
 }
 
-// idle waits until no node has a worker.
-func (c *cluster) idle(limit time.Duration) error {
+// waitUntilIdle waits until no node has a worker.
+func (c *cluster) waitUntilIdle(limit time.Duration) error {
 	return watch.Poll(limit, func() error {
 		for _, node := range []string{"here", "second"} {
-			if left := c.workers(node); len(left) > 0 {
-				return fmt.Errorf("node %s still has the processes %v", node, describe(left))
+			if left := c.listWorkers(node); len(left) > 0 {
+				return fmt.Errorf("node %s still has the processes %v", node, describeProcesses(left))
 			}
 		}
 		return nil

@@ -38,7 +38,7 @@ func isWorker(pid int) bool {
 	return strings.Contains(procFile(pid, "environ"), "SKEP_STREAM=")
 }
 
-func describe(pids []int) string {
+func describeProcesses(pids []int) string {
 	var out []string
 	for _, pid := range pids {
 		line := strings.ReplaceAll(procFile(pid, "cmdline"), "\x00", " ")

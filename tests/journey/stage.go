@@ -54,25 +54,25 @@ func (s *stage) close() {
 	os.RemoveAll(s.dir)
 }
 
-// step runs one test.
-func (s *stage) step(name string, test func() error) bool {
+// runStep runs one test.
+func (s *stage) runStep(name string, test func() error) bool {
 	err := test()
 	if err != nil {
-		err = fmt.Errorf("%w%s", err, s.said())
+		err = fmt.Errorf("%w%s", err, s.lastOutput())
 	}
 	s.tap.Ok(s.name+": "+name, err)
 	return err == nil
 }
 
-// must is a step without which the others are senseless.
-func (s *stage) must(name string, test func() error) {
-	if !s.step(name, test) {
+// mustStep runs a step whose failure ends the journey.
+func (s *stage) mustStep(name string, test func() error) {
+	if !s.runStep(name, test) {
 		panic(stop)
 	}
 }
 
-// said is what hubs and agents printed last, for a failure's details.
-func (s *stage) said() string {
+// lastOutput returns the last lines of hubs and agents, for a failure's details.
+func (s *stage) lastOutput() string {
 	var out strings.Builder
 	for _, a := range s.actors {
 		text := a.String()
@@ -88,12 +88,12 @@ func (s *stage) path(name ...string) string {
 	return filepath.Join(append([]string{s.dir}, name...)...)
 }
 
-// tmp is where commands keep what they need for a moment.
-func (s *stage) tmp() string { return s.path("tmp") }
+// tmpDir returns the folder for temporary files of commands.
+func (s *stage) tmpDir() string { return s.path("tmp") }
 
-func (s *stage) program(name string) string { return filepath.Join(s.o.programs, name) }
+func (s *stage) programPath(name string) string { return filepath.Join(s.o.programs, name) }
 
-func (s *stage) skep() string { return filepath.Join(s.o.bin, "skep") }
+func (s *stage) skepPath() string { return filepath.Join(s.o.bin, "skep") }
 
 // processesWith lists the processes that have word among their arguments.
 func processesWith(word string) []int {

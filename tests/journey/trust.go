@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// token asks the hub for one.
-func (c *cluster) token(args ...string) (string, error) {
-	o, err := c.s.run(nil, append([]string{c.s.skep(), "token", "--state", c.state}, args...)...)
+// createToken asks the hub for one.
+func (c *cluster) createToken(args ...string) (string, error) {
+	o, err := c.s.run(nil, append([]string{c.s.skepPath(), "token", "--state", c.state}, args...)...)
 	if err != nil {
 		return "", err
 	}
@@ -21,43 +21,43 @@ func (c *cluster) token(args ...string) (string, error) {
 	return token, nil
 }
 
-// refused joins with a token that the hub must not take.
-func (c *cluster) refused(name, token, why string) error {
-	argv, _ := c.agent(c.address, "--state", c.stateOf(name), "--name", name, "--token", token)
+// checkRefused joins with a token that the hub must refuse.
+func (c *cluster) checkRefused(name, token, why string) error {
+	argv, _ := c.agentCommand(c.address, "--state", c.stateOf(name), "--name", name, "--token", token)
 	o, err := c.s.run(nil, argv...)
 	if err != nil {
 		return err
 	}
-	return o.want(4, any, why)
+	return o.checkOutcome(4, any, why)
 }
 
-func tokens(s *stage) {
-	c := s.whole()
+func journeyTokens(s *stage) {
+	c := s.startPair()
 	var twice string
-	s.must("a token for two", func() (err error) {
-		twice, err = c.token("--uses", "2")
+	s.mustStep("a token for two", func() (err error) {
+		twice, err = c.createToken("--uses", "2")
 		return err
 	})
 	for _, name := range []string{"third", "fourth"} {
-		s.step(name+" joins with it", func() error {
+		s.runStep(name+" joins with it", func() error {
 			a, err := c.join(name, twice)
 			if err == nil {
-				_, err = a.says("joined", soon)
+				_, err = a.waitForLine("joined", soon)
 			}
 			return err
 		})
 	}
-	s.step("all are listed", func() error { return c.sees("fourth", "here", "second", "third") })
-	s.step("a used-up token", func() error { return c.refused("fifth", twice, "used up") })
-	s.step("an expired token", func() error {
-		token, err := c.token("--expires", "1ms")
+	s.runStep("all are listed", func() error { return c.waitForNodes("fourth", "here", "second", "third") })
+	s.runStep("a used-up token", func() error { return c.checkRefused("fifth", twice, "used up") })
+	s.runStep("an expired token", func() error {
+		token, err := c.createToken("--expires", "1ms")
 		if err != nil {
 			return err
 		}
-		return c.refused("fifth", token, "expired")
+		return c.checkRefused("fifth", token, "expired")
 	})
-	s.step("a token whose secret is wrong", func() error {
-		token, err := c.token()
+	s.runStep("a token whose secret is wrong", func() error {
+		token, err := c.createToken()
 		if err != nil {
 			return err
 		}
@@ -66,34 +66,34 @@ func tokens(s *stage) {
 		if token[at] == other {
 			other = 'b'
 		}
-		return c.refused("fifth", token[:at]+string(other)+token[at+1:], "token")
+		return c.checkRefused("fifth", token[:at]+string(other)+token[at+1:], "token")
 	})
-	s.step("a token of another hub", func() error {
+	s.runStep("a token of another hub", func() error {
 		other := &cluster{s: s, state: s.path("other")}
-		token, err := other.up("127.0.0.1:0", "--no-agent")
+		token, err := other.startHub("127.0.0.1:0", "--no-agent")
 		if err != nil {
 			return err
 		}
-		return c.refused("fifth", token, "hub")
+		return c.checkRefused("fifth", token, "hub")
 	})
-	s.step("no node joined with a refused token", func() error { return c.sees("fourth", "here", "second", "third") })
-	s.step("wrong numbers", func() error {
+	s.runStep("no node joined with a refused token", func() error { return c.waitForNodes("fourth", "here", "second", "third") })
+	s.runStep("wrong numbers", func() error {
 		for _, args := range [][]string{{"--uses", "0"}, {"--uses", "-1"}, {"--expires", "soon"}, {"--expires", "-1h"}} {
-			o, err := s.run(nil, append([]string{s.skep(), "token", "--state", c.state}, args...)...)
+			o, err := s.run(nil, append([]string{s.skepPath(), "token", "--state", c.state}, args...)...)
 			if err != nil {
 				return err
 			}
-			if err := o.want(2, "", args[0]); err != nil {
+			if err := o.checkOutcome(2, "", args[0]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	s.step("no other user can read secrets", func() error { return private(s.dir) })
+	s.runStep("no other user can read secrets", func() error { return checkPrivate(s.dir) })
 }
 
-// private refuses files below a state that others may read.
-func private(dir string) error {
+// checkPrivate refuses files below a state that others may read.
+func checkPrivate(dir string) error {
 	for _, state := range []string{"hub", "second"} {
 		info, err := os.Stat(dir + "/" + state)
 		if err != nil {
@@ -106,36 +106,36 @@ func private(dir string) error {
 	return nil
 }
 
-// certificates: another hub answers at the address that an agent knows.
-func certificates(s *stage) {
-	c := s.whole()
-	s.must("the agent and its hub stop", func() error {
-		if err := s.down(c.second); err != nil {
+// journeyCertificates: another hub answers at the address that an agent knows.
+func journeyCertificates(s *stage) {
+	c := s.startPair()
+	s.mustStep("the agent and its hub stop", func() error {
+		if err := s.stopActor(c.second); err != nil {
 			return err
 		}
-		return s.down(c.hub)
+		return s.stopActor(c.hub)
 	})
 	other := &cluster{s: s, state: s.path("other")}
-	s.must("another hub takes the address", func() error {
-		_, err := other.up(c.address)
+	s.mustStep("another hub takes the address", func() error {
+		_, err := other.startHub(c.address)
 		return err
 	})
-	s.step("the agent reports that it is another hub, and ends", func() error {
-		argv, _ := c.agent(c.address, "--state", c.stateOf("second"))
+	s.runStep("the agent reports that it is another hub, and ends", func() error {
+		argv, _ := c.agentCommand(c.address, "--state", c.stateOf("second"))
 		o, err := s.run(nil, argv...)
 		if err != nil {
 			return err
 		}
-		return o.want(4, any, "hub")
+		return o.checkOutcome(4, any, "hub")
 	})
-	s.step("the other hub does not list the node", func() error { return other.sees("here") })
+	s.runStep("the other hub does not list the node", func() error { return other.waitForNodes("here") })
 }
 
-// revisions: a peer of another revision and its user are informed.
-func revisions(s *stage) {
-	c := s.whole()
-	s.step("an older agent may not join", func() error {
-		token, err := c.token()
+// journeyRevisions: a peer of another revision and its user are informed.
+func journeyRevisions(s *stage) {
+	c := s.startPair()
+	s.runStep("an older agent may not join", func() error {
+		token, err := c.createToken()
 		if err != nil {
 			return err
 		}
@@ -143,15 +143,15 @@ func revisions(s *stage) {
 		if err != nil {
 			return err
 		}
-		return o.want(4, any, "revision 2", "revision 1", "update")
+		return o.checkOutcome(4, any, "revision 2", "revision 1", "update")
 	})
-	s.must("the agent stops", func() error { return s.down(c.second) })
-	s.step("an agent that has joined and is then put back", func() error {
+	s.mustStep("the agent stops", func() error { return s.stopActor(c.second) })
+	s.runStep("an agent that has joined and is then put back", func() error {
 		o, err := s.run(nil, s.o.old, "join", "--state", s.path("second"))
 		if err != nil {
 			return err
 		}
-		return o.want(4, any, "revision 2", "revision 1", "update")
+		return o.checkOutcome(4, any, "revision 2", "revision 1", "update")
 	})
-	s.step("the node that was put back is not listed as up", func() error { return c.sees("here") })
+	s.runStep("the node that was put back is not listed as up", func() error { return c.waitForNodes("here") })
 }

@@ -50,5 +50,5 @@ func stopWine(o options) {
 	wait.Run()
 }
 
-// dos gives the Windows name of a Linux path.
-func dos(path string) string { return "Z:" + strings.ReplaceAll(path, "/", `\`) }
+// windowsPath returns the Windows name of a Linux path.
+func windowsPath(path string) string { return "Z:" + strings.ReplaceAll(path, "/", `\`) }

@@ -41,9 +41,9 @@ const (
 	timeoutMax = 15 * time.Minute
 )
 
-// campaign tries mutants of a room until enough of them compiled.
-func (c *campaigner) campaign(r *rooms.Room) (*tally, error) {
-	list, err := c.candidates(r)
+// runCampaign tries mutants of a room until enough of them compiled.
+func (c *campaigner) runCampaign(r *rooms.Room) (*tally, error) {
+	list, err := c.listCandidates(r)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (c *campaigner) campaign(r *rooms.Room) (*tally, error) {
 	fmt.Printf("%s: %d mutants to choose from; %d tried before\n", r.Name, len(list), len(s.done))
 	t := &tally{room: r.Name}
 	next := 0
-	for ; next < len(list) && t.mutants() < c.n; next++ {
+	for ; next < len(list) && t.countMutants() < c.n; next++ {
 		a, known := s.done[list[next].ID()]
 		if !known {
 			break
@@ -65,7 +65,7 @@ func (c *campaigner) campaign(r *rooms.Room) (*tally, error) {
 		t.add(list[next], a)
 	}
 	list = list[next:]
-	if len(list) == 0 || t.mutants() == c.n {
+	if len(list) == 0 || t.countMutants() == c.n {
 		return t, nil
 	}
 	if err := c.measure(r, goDirs(list)); err != nil {
@@ -94,7 +94,7 @@ func (c *campaigner) tryAll(r *rooms.Room, list []mutate.Mutation, s *state, t *
 	var failed error
 	running, next := 0, 0
 	for {
-		for failed == nil && next < len(list) && running < c.jobs && t.mutants()+running < c.n {
+		for failed == nil && next < len(list) && running < c.jobs && t.countMutants()+running < c.n {
 			m := list[next]
 			next++
 			if a, known := s.done[m.ID()]; known {
@@ -104,7 +104,7 @@ func (c *campaigner) tryAll(r *rooms.Room, list []mutate.Mutation, s *state, t *
 			running++
 			slot := <-slots
 			go func() {
-				a, err := c.worker(slot).trySurely(r.Clone(), m)
+				a, err := c.newWorker(slot).trySurely(r.Clone(), m)
 				slots <- slot
 				results <- result{m, a, err}
 			}()
@@ -123,27 +123,27 @@ func (c *campaigner) tryAll(r *rooms.Room, list []mutate.Mutation, s *state, t *
 		}
 		t.add(res.mutation, res.answer)
 		if res.answer.Outcome != sandbox.Broken {
-			fmt.Printf("%4d %-8s %s%s\n", t.mutants(), res.answer.Outcome, res.mutation, by(res.answer))
+			fmt.Printf("%4d %-8s %s%s\n", t.countMutants(), res.answer.Outcome, res.mutation, suiteOf(res.answer))
 		}
 	}
 }
 
-// worker is a campaigner with a log of its own.
-func (c *campaigner) worker(slot int) *campaigner {
+// newWorker returns a campaigner with a log of its own.
+func (c *campaigner) newWorker(slot int) *campaigner {
 	one := *c
 	one.slot = slot
 	return &one
 }
 
-func by(a sandbox.Answer) string {
+func suiteOf(a sandbox.Answer) string {
 	if a.Suite == "" {
 		return ""
 	}
 	return "  (" + a.Suite + ": " + mutate.Shorten(a.Why) + ")"
 }
 
-// candidates are the mutations of a room, in the order in which they are tried.
-func (c *campaigner) candidates(r *rooms.Room) ([]mutate.Mutation, error) {
+// listCandidates lists the mutations of a room, in the order in which they are tried.
+func (c *campaigner) listCandidates(r *rooms.Room) ([]mutate.Mutation, error) {
 	files, err := r.Files(c.box.Tree, c.sources)
 	if err != nil {
 		return nil, err
@@ -156,11 +156,11 @@ func (c *campaigner) candidates(r *rooms.Room) ([]mutate.Mutation, error) {
 		}
 		all = append(all, list...)
 	}
-	return mutate.Choose(c.seed, c.marked(mutate.WithoutEqual(all, c.equal))), nil
+	return mutate.Choose(c.seed, c.selectMarked(mutate.WithoutEqual(all, c.equal))), nil
 }
 
-// marked keeps the mutations that were asked for.
-func (c *campaigner) marked(all []mutate.Mutation) []mutate.Mutation {
+// selectMarked returns the mutations that the user chose.
+func (c *campaigner) selectMarked(all []mutate.Mutation) []mutate.Mutation {
 	if len(c.marks) == 0 {
 		return all
 	}
@@ -181,7 +181,7 @@ func goDirs(list []mutate.Mutation) []string {
 // measure builds and runs the suites without a mutant: all must pass, and the
 // time of each says how long a mutant may take.
 func (c *campaigner) measure(r *rooms.Room, goDirs []string) error {
-	t := c.task(r.Suites)
+	t := c.makeTask(r.Suites)
 	t.GoDirs = goDirs // what vet finds of the libraries is kept
 	t.Box.Keep = true
 	fmt.Printf("%s: %d suites without a mutant\n", r.Name, len(r.Suites))
@@ -202,7 +202,7 @@ func (c *campaigner) measure(r *rooms.Room, goDirs []string) error {
 	return nil
 }
 
-func (c *campaigner) task(suites []sandbox.Trial) sandbox.Task {
+func (c *campaigner) makeTask(suites []sandbox.Trial) sandbox.Task {
 	return sandbox.Task{Box: c.box, Runner: c.runner, Suites: suites, BuildMax: buildMax, MemoryMax: memoryMax()}
 }
 
@@ -240,12 +240,12 @@ func (c *campaigner) send(t sandbox.Task) (sandbox.Answer, error) {
 // be at fault: the suite must end in that time without the mutant.
 func (c *campaigner) trySurely(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
 	for {
-		a, err := c.try(r, m)
+		a, err := c.tryMutation(r, m)
 		if err != nil || a.Outcome != sandbox.Hung {
 			return a, err
 		}
 		s := r.Suite(a.Suite)
-		plain, err := c.send(c.task([]sandbox.Trial{*s}))
+		plain, err := c.send(c.makeTask([]sandbox.Trial{*s}))
 		if err != nil || plain.Outcome == sandbox.Survived {
 			return a, err
 		}
@@ -255,12 +255,12 @@ func (c *campaigner) trySurely(r *rooms.Room, m mutate.Mutation) (sandbox.Answer
 	}
 }
 
-func (c *campaigner) try(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
+func (c *campaigner) tryMutation(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
 	text, err := os.ReadFile(filepath.Join(c.box.Tree, m.File))
 	if err != nil {
 		return sandbox.Answer{}, err
 	}
-	t := c.task(nearest(r.Suites, m.File))
+	t := c.makeTask(sortByNearest(r.Suites, m.File))
 	t.File, t.Text = m.File, m.Apply(text)
 	if strings.HasSuffix(m.File, ".go") {
 		t.GoDirs = []string{filepath.Dir(m.File)}
@@ -268,9 +268,9 @@ func (c *campaigner) try(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, erro
 	return c.send(t)
 }
 
-// nearest puts suites first that have the name of the file; the others come the
+// sortByNearest puts suites first that have the name of the file; the others come the
 // quickest first.
-func nearest(suites []sandbox.Trial, file string) []sandbox.Trial {
+func sortByNearest(suites []sandbox.Trial, file string) []sandbox.Trial {
 	word := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	out := append([]sandbox.Trial{}, suites...)
 	sort.SliceStable(out, func(i, k int) bool {

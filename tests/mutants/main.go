@@ -85,7 +85,7 @@ func runRooms(o options, stop <-chan struct{}) error {
 		return err
 	}
 	defer unlock()
-	c, err := prepare(o, stop)
+	c, err := prepareCampaign(o, stop)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func runRooms(o options, stop <-chan struct{}) error {
 	var tallies []*tally
 	var failed error
 	for _, r := range list {
-		t, err := c.campaign(r)
+		t, err := c.runCampaign(r)
 		if t != nil {
 			tallies = append(tallies, t)
 		}
@@ -103,7 +103,7 @@ func runRooms(o options, stop <-chan struct{}) error {
 		}
 		failed = errors.Join(failed, err) // the next room may be well
 	}
-	fmt.Print(report(tallies))
+	fmt.Print(formatReport(tallies))
 	return failed
 }
 
@@ -120,8 +120,8 @@ func lockWork(work string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// prepare copies the tree and finds Go's cache.
-func prepare(o options, stop <-chan struct{}) (*campaigner, error) {
+// prepareCampaign copies the tree and finds Go's cache.
+func prepareCampaign(o options, stop <-chan struct{}) (*campaigner, error) {
 	work, err := filepath.Abs(o.work)
 	if err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ func markOf(t *testing.T, root, name string) string {
 	return ""
 }
 
-func program(args []string) *exec.Cmd {
+func makeCommand(args []string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), "MUTANTS_TEST_MAIN=1")
 	return cmd
@@ -139,12 +139,12 @@ func needSandbox(t *testing.T, output string) {
 // A run that is killed leaves the tree as it was; the next one goes on.
 func TestPlanted(t *testing.T) {
 	root, args := plantTree(t)
-	killAfter(t, program(args), " killed ")
+	killAfter(t, makeCommand(args), " killed ")
 	var out []byte
 	deadline := time.Now().Add(time.Minute)
 	for { // the lock goes with the last process of the one that was killed
 		var err error
-		out, err = program(args).CombinedOutput()
+		out, err = makeCommand(args).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "another run") || time.Now().After(deadline) {
 			break
 		}
@@ -161,21 +161,21 @@ func TestPlanted(t *testing.T) {
 			t.Errorf("%s was changed: %v", name, err)
 		}
 	}
-	few, err := program(append(args, "-n", "3")).CombinedOutput()
+	few, err := makeCommand(append(args, "-n", "3")).CombinedOutput()
 	if err != nil || !strings.Contains(string(few), "\nroom                    3 ") {
 		t.Errorf("three mutants: %v\n%s", err, few)
 	}
 	os.Remove(root + "/build/mutants/room.state")
-	side, err := program(append(args, "-jobs", "4")).CombinedOutput()
+	side, err := makeCommand(append(args, "-jobs", "4")).CombinedOutput()
 	if err != nil || !strings.HasSuffix(stripMarks(string(side)), plantedTable) {
 		t.Errorf("four at a time: %v\n%s", err, side)
 	}
 	mark := markOf(t, root, "room/t.c:18: 3 -> 4")
-	one, err := program(append(args, "-marks", mark+" "+mark)).CombinedOutput()
+	one, err := makeCommand(append(args, "-marks", mark+" "+mark)).CombinedOutput()
 	if err != nil || !strings.Contains(string(one), "\nroom                    1       0     0         1") {
 		t.Errorf("the mutant of one mark: %v\n%s", err, one)
 	}
-	again, err := program(args).CombinedOutput()
+	again, err := makeCommand(args).CombinedOutput()
 	if err != nil || !strings.HasSuffix(stripMarks(string(again)), plantedTable) || strings.Contains(string(again), "without a mutant") {
 		t.Errorf("a third run: %v\n%s", err, again)
 	}
@@ -231,7 +231,7 @@ func TestRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, c.file), []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := program(args).CombinedOutput()
+		out, err := makeCommand(args).CombinedOutput()
 		needSandbox(t, string(out))
 		if err == nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%q: %v, %s", c.text, err, out)

@@ -79,21 +79,21 @@ func (t *tally) add(m mutate.Mutation, a sandbox.Answer) {
 	}
 }
 
-func (t *tally) mutants() int { return t.killed + t.hung + t.survived }
+func (t *tally) countMutants() int { return t.killed + t.hung + t.survived }
 
-func (t *tally) percent() float64 {
-	if t.mutants() == 0 {
+func (t *tally) killedPercent() float64 {
+	if t.countMutants() == 0 {
 		return 0
 	}
-	return 100 * float64(t.killed+t.hung) / float64(t.mutants())
+	return 100 * float64(t.killed+t.hung) / float64(t.countMutants())
 }
 
 func byPlace(a, b mutate.Mutation) int {
 	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.String(), b.String()))
 }
 
-// report gives survivors, then a line for each room.
-func report(list []*tally) string {
+// formatReport returns survivors, then a line for each room.
+func formatReport(list []*tally) string {
 	var b strings.Builder
 	for _, t := range list {
 		slices.SortFunc(t.alive, byPlace)
@@ -103,8 +103,8 @@ func report(list []*tally) string {
 	}
 	fmt.Fprintf(&b, "%-16s %8s %7s %5s %9s %8s\n", "room", "mutants", "killed", "hung", "survived", "percent")
 	for _, t := range list {
-		fmt.Fprintf(&b, "%-16s %8d %7d %5d %9d %7.1f%%\n", t.room, t.mutants(), t.killed, t.hung,
-			t.survived, t.percent())
+		fmt.Fprintf(&b, "%-16s %8d %7d %5d %9d %7.1f%%\n", t.room, t.countMutants(), t.killed, t.hung,
+			t.survived, t.killedPercent())
 	}
 	return b.String()
 }

@@ -32,7 +32,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: omnirpc SKEP TREE [NINFG]: name a checkout of OmniRPC 2, as make soak ROOM=omnirpc OMNIRPC=TREE does, and one of Ninf-G")
 		os.Exit(2)
 	}
-	good, err := run(os.Args[1], os.Args[2], os.Args[3:])
+	good, err := runAll(os.Args[1], os.Args[2], os.Args[3:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "omnirpc:", err)
 		os.Exit(1)
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-func run(skep, tree string, ninfg []string) (bool, error) {
+func runAll(skep, tree string, ninfg []string) (bool, error) {
 	r := &room{}
 	var err error
 	if r.skep, err = filepath.Abs(skep); err == nil {
@@ -76,7 +76,7 @@ func (r *room) tryInterfaces(tree string) (accepted, all int, err error) {
 	if r.tree, err = filepath.Abs(tree); err != nil {
 		return 0, 0, err
 	}
-	files, err := r.interfaces()
+	files, err := r.listInterfaces()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -86,12 +86,12 @@ func (r *room) tryInterfaces(tree string) (accepted, all int, err error) {
 		if why == "" {
 			accepted++
 		}
-		fmt.Printf("| %s | %s | %s |\n", f, word(why), why)
+		fmt.Printf("| %s | %s | %s |\n", f, firstWord(why), why)
 	}
 	return accepted, len(files), nil
 }
 
-func word(why string) string {
+func firstWord(why string) string {
 	if why == "" {
 		return "yes"
 	}
@@ -117,13 +117,13 @@ func (r *room) runPrograms() (compiled, right int) {
 		if why == "" {
 			right++
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s |\n", p.name, word(worker), word(client), word(why), why)
+		fmt.Printf("| %s | %s | %s | %s | %s |\n", p.name, firstWord(worker), firstWord(client), firstWord(why), why)
 	}
 	return compiled, right
 }
 
-// interfaces are all files of the tree that end in .idl, each text once.
-func (r *room) interfaces() ([]string, error) {
+// listInterfaces lists all files of the tree that end in .idl, each text once.
+func (r *room) listInterfaces() ([]string, error) {
 	var list []string
 	seen := map[string]bool{}
 	err := filepath.Walk(r.tree, func(path string, info os.FileInfo, err error) error {
@@ -145,8 +145,8 @@ func (r *room) interfaces() ([]string, error) {
 	return list, err
 }
 
-// command gives what a program prints, and why it did not end well.
-func (r *room) command(limit time.Duration, dir, name string, args ...string) (string, error) {
+// runCommand returns what a program prints, and why it did not end well.
+func (r *room) runCommand(limit time.Duration, dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -178,13 +178,13 @@ func (r *room) firstError(out string, err error) string {
 }
 
 func (r *room) checkIDL(name string) string {
-	if out, err := r.command(buildTime, r.dir, r.skep, "gen", "-o", r.dir, filepath.Join(r.tree, name)); err != nil {
+	if out, err := r.runCommand(buildTime, r.dir, r.skep, "gen", "-o", r.dir, filepath.Join(r.tree, name)); err != nil {
 		return r.firstError(out, err)
 	}
 	return ""
 }
 
-func (r *room) paths(names []string) []string {
+func (r *room) absolutePaths(names []string) []string {
 	var list []string
 	for _, n := range names {
 		list = append(list, filepath.Join(r.tree, n))
@@ -198,34 +198,34 @@ func (r *room) runCase(p *program, dir string) (worker, client, result string) {
 		return "", "", err.Error()
 	}
 	for _, w := range p.workers {
-		args := append([]string{"gen", "--build", filepath.Join(r.tree, w.idl)}, r.paths(w.files)...)
+		args := append([]string{"gen", "--build", filepath.Join(r.tree, w.idl)}, r.absolutePaths(w.files)...)
 		args = append(args, "--", "-I"+filepath.Join(r.tree, "example/ep"))
-		if out, err := r.command(buildTime, dir, r.skep, args...); err != nil {
+		if out, err := r.runCommand(buildTime, dir, r.skep, args...); err != nil {
 			worker = r.firstError(out, err)
 		}
 	}
-	args := append([]string{"gen", "--master", filepath.Join(r.tree, p.source)}, r.paths(p.more)...)
+	args := append([]string{"gen", "--master", filepath.Join(r.tree, p.source)}, r.absolutePaths(p.more)...)
 	args = append(append(args, "-o", filepath.Join(dir, "client"), "--"), p.defines...)
-	if out, err := r.command(buildTime, dir, r.skep, args...); err != nil {
+	if out, err := r.runCommand(buildTime, dir, r.skep, args...); err != nil {
 		client = r.firstError(out, err)
 	}
 	if worker == "" && client == "" {
-		result = r.judge(p, dir)
+		result = r.judgeProgram(p, dir)
 	}
 	return worker, client, result
 }
 
-// judge runs a program and says what is wrong with its answers.
-func (r *room) judge(p *program, dir string) string {
+// judgeProgram runs a program and says what is wrong with its answers.
+func (r *room) judgeProgram(p *program, dir string) string {
 	for _, f := range p.files {
-		if out, err := r.command(buildTime, dir, "cp", filepath.Join(r.tree, f), "."); err != nil {
+		if out, err := r.runCommand(buildTime, dir, "cp", filepath.Join(r.tree, f), "."); err != nil {
 			return r.firstError(out, err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "data"), []byte(p.data), 0o600); err != nil {
 		return err.Error()
 	}
-	out, err := r.command(runTime, dir, r.skep, append([]string{"run", "--", "./client"}, p.args...)...)
+	out, err := r.runCommand(runTime, dir, r.skep, append([]string{"run", "--", "./client"}, p.args...)...)
 	if err != nil {
 		return r.firstError(out, err)
 	}

@@ -26,11 +26,11 @@ func runAgain(o options, suites []suite, outs []outcome, rep *reporter, stop <-c
 	if len(bad) == 0 || o.again == 0 {
 		return nil, nil
 	}
-	if why := final(o, suites, bad); why != "" {
-		rep.again("no suite is run again: " + why)
+	if why := finalReason(o, suites, bad); why != "" {
+		rep.reportAgain("no suite is run again: " + why)
 		return nil, nil
 	}
-	rep.again("failed suites, run again alone:")
+	rep.reportAgain("failed suites, run again alone:")
 	var saved []retake
 	for _, i := range bad {
 		log := o.log(suites[i])
@@ -60,8 +60,8 @@ func indexFailed(outs []outcome) []int {
 	return bad
 }
 
-// final says why no second run could make this one good.
-func final(o options, suites []suite, bad []int) string {
+// finalReason reports why no second run could make this one good.
+func finalReason(o options, suites []suite, bad []int) string {
 	if len(bad) > o.again {
 		return fmt.Sprintf("%d failed, more than %d", len(bad), o.again)
 	}
@@ -73,9 +73,9 @@ func final(o options, suites []suite, bad []int) string {
 	return ""
 }
 
-// lost says why a second run without failures does not make up for the first:
+// lostTests reports why a second run without failures does not make up for the first:
 // a test that failed must have passed since, and none may have vanished.
-func lost(first, second []result) []result {
+func lostTests(first, second []result) []result {
 	if countStatus(second, failed) > 0 {
 		return nil
 	}

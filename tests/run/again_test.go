@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// twice is a suite that does one thing at first and another thereafter; its mark in dir counts how often it ran.
-func twice(dir, name, kind, first, second string) string {
+// twoStepSuite returns a suite that does one thing at first and another thereafter; its mark in dir counts how often it ran.
+func twoStepSuite(dir, name, kind, first, second string) string {
 	mark := filepath.Join(dir, name)
 	return fmt.Sprintf("%s\t%s\t5\techo x >>%s; if [ $(wc -l <%s) = 1 ]; then %s; else %s; fi",
 		name, kind, mark, mark, first, second)
 }
 
-// ran is how often such a suite ran.
-func ran(t *testing.T, dir, name string) int {
+// countRuns counts how often such a suite ran.
+func countRuns(t *testing.T, dir, name string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -65,12 +65,12 @@ func TestAgain(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			out, ok := runPlanted(t, options{again: 1}, twice(dir, "s", tt.kind, tt.first, tt.second))
+			out, ok := runPlanted(t, options{again: 1}, twoStepSuite(dir, "s", tt.kind, tt.first, tt.second))
 			checkClosing(t, out, tt.closing, ok)
 			if !strings.Contains(out, tt.want) || strings.Contains(out, saved) != (tt.want == saved) {
 				t.Errorf("want %q in\n%s", tt.want, out)
 			}
-			if n := ran(t, dir, "s"); n != 2 {
+			if n := countRuns(t, dir, "s"); n != 2 {
 				t.Errorf("ran %d times", n)
 			}
 		})
@@ -80,7 +80,7 @@ func TestAgain(t *testing.T) {
 // Fewer tests than before are no second success, though none failed.
 func TestAgain_fewerTests(t *testing.T) {
 	three := `printf 'ok 1 - a\nok 2 - b\nok 3 - c\nBail out! disk full\n1..3\n'`
-	out, ok := runPlanted(t, options{again: 1}, twice(t.TempDir(), "s", "tap", three, tapGood))
+	out, ok := runPlanted(t, options{again: 1}, twoStepSuite(t.TempDir(), "s", "tap", three, tapGood))
 	checkClosing(t, out, "2 passed, 1 failed, 0 skipped", ok)
 	if !strings.Contains(out, "2 passed when the suite was run again, 3 before") {
 		t.Errorf("no cause in\n%s", out)
@@ -92,7 +92,7 @@ func TestAgain_comesLast(t *testing.T) {
 	dir := t.TempDir()
 	after := fmt.Sprintf("test -e %s/later && %s", dir, tapGood)
 	out, ok := runPlanted(t, options{again: 3},
-		twice(dir, "s", "tap", tapBad, after), twice(dir, "later", "tap", tapGood, "false"))
+		twoStepSuite(dir, "s", "tap", tapBad, after), twoStepSuite(dir, "later", "tap", tapGood, "false"))
 	checkClosing(t, out, "4 passed, 0 failed, 0 skipped", ok)
 	_, path, _ := strings.Cut(out, saved)
 	path, _, _ = strings.Cut(path, " ")
@@ -130,7 +130,7 @@ func TestAgain_onlySoMany(t *testing.T) {
 			dir := t.TempDir()
 			var lines []string
 			for i := range tt.suites {
-				lines = append(lines, twice(dir, fmt.Sprint("s", i), "tap", tapBad, tapGood))
+				lines = append(lines, twoStepSuite(dir, fmt.Sprint("s", i), "tap", tapBad, tapGood))
 			}
 			out, ok := runPlanted(t, options{again: tt.again}, lines...)
 			if ok != tt.ok || strings.Contains(out, "  unsteady ") != tt.saved || !strings.Contains(out, tt.want) {
@@ -141,7 +141,7 @@ func TestAgain_onlySoMany(t *testing.T) {
 				runs = 2
 			}
 			for i := range tt.suites {
-				if n := ran(t, dir, fmt.Sprint("s", i)); n != runs {
+				if n := countRuns(t, dir, fmt.Sprint("s", i)); n != runs {
 					t.Errorf("suite %d ran %d times, not %d", i, n, runs)
 				}
 			}
@@ -153,9 +153,9 @@ func TestAgain_onlySoMany(t *testing.T) {
 func TestAgain_notFuzzers(t *testing.T) {
 	dir := t.TempDir()
 	out, ok := runPlanted(t, options{again: 3},
-		twice(dir, "f", "fuzz", "false", "true"), twice(dir, "s", "tap", tapBad, tapGood))
+		twoStepSuite(dir, "f", "fuzz", "false", "true"), twoStepSuite(dir, "s", "tap", tapBad, tapGood))
 	checkClosing(t, out, "1 passed, 2 failed, 0 skipped", ok)
-	if ran(t, dir, "f") != 1 || ran(t, dir, "s") != 1 || !strings.Contains(out, "no suite is run again: f found something") {
+	if countRuns(t, dir, "f") != 1 || countRuns(t, dir, "s") != 1 || !strings.Contains(out, "no suite is run again: f found something") {
 		t.Errorf("a fuzzer's find has a second chance:\n%s", out)
 	}
 }
@@ -168,7 +168,7 @@ func TestAgain_promises(t *testing.T) {
 		tapGood: "SPEC: 1 of 1 promises held",
 		tapBad:  "promise a-1: `s: b` failed",
 	} {
-		out, ok := runPlanted(t, options{again: 3, spec: spec, floor: floor}, twice(t.TempDir(), "s", "tap", tapBad, second))
+		out, ok := runPlanted(t, options{again: 3, spec: spec, floor: floor}, twoStepSuite(t.TempDir(), "s", "tap", tapBad, second))
 		if ok != (second == tapGood) || !strings.Contains(out, want) {
 			t.Errorf("verdict %v, want %q in\n%s", ok, want, out)
 		}

@@ -98,8 +98,8 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	}
 	var mu sync.Mutex
 	drained := make(chan struct{}, 2)
-	go pump(stdout, file, &mu, p.line, drained)
-	go pump(stderr, file, &mu, p.noise, drained)
+	go pumpLines(stdout, file, &mu, p.line, drained)
+	go pumpLines(stderr, file, &mu, p.noise, drained)
 	exit := s.wait(cmd, stop, out)
 	out.left = endLeftovers() // they may hold the pipes open
 	<-drained
@@ -152,9 +152,9 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// pump copies lines from r to the log and to each; lines longer than the
+// pumpLines copies lines from r to the log and to each; lines longer than the
 // buffer arrive in pieces, so that a suite can't exhaust the runner's memory.
-func pump(r io.ReadCloser, log io.Writer, mu *sync.Mutex, each func(string), drained chan<- struct{}) {
+func pumpLines(r io.ReadCloser, log io.Writer, mu *sync.Mutex, each func(string), drained chan<- struct{}) {
 	defer func() { drained <- struct{}{} }()
 	defer r.Close()
 	in := bufio.NewReaderSize(r, 1<<20)

@@ -51,7 +51,7 @@ func (p *goParser) line(text string) {
 		p.packageEvent(pkg, e)
 		return
 	}
-	t := p.test(pkg, e.Test)
+	t := p.findTest(pkg, e.Test)
 	switch e.Action {
 	case "output":
 		t.output.Add(strings.TrimRight(e.Output, "\n"))
@@ -100,7 +100,7 @@ func (p *goParser) failedIn(pkg string) int {
 	return n
 }
 
-func (p *goParser) test(pkg, name string) *goTest {
+func (p *goParser) findTest(pkg, name string) *goTest {
 	key := pkg + " " + name
 	if t := p.tests[key]; t != nil {
 		return t

@@ -59,9 +59,9 @@ func (l lap) outcome() outcome {
 	return out
 }
 
-// split gives the indices of the suites that run by themselves, with a second
+// splitLanes returns the indices of the suites that run by themselves, with a second
 // lane, and in it. Without a suite for either lane all run by themselves.
-func split(suites []suite) (single, first, second []int) {
+func splitLanes(suites []suite) (single, first, second []int) {
 	for i, s := range suites {
 		switch s.lane {
 		case machines:
@@ -170,7 +170,7 @@ func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) 
 		if len(outs[i].results) == 0 {
 			outs[i].results = []result{{suite: l.suites[i].name, name: whole, status: failed,
 				reason: "the runner's second lane ended before it"}}
-			rep.suite(l.suites[i], outs[i])
+			rep.reportSuite(l.suites[i], outs[i])
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) 
 func (l *secondLane) report(next lap, outs []outcome, rep *reporter) {
 	i := l.index[next.Index]
 	outs[i] = next.outcome()
-	rep.suite(l.suites[i], outs[i])
+	rep.reportSuite(l.suites[i], outs[i])
 }
 
 // stop ends the lane and the suite that runs in it.

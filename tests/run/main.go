@@ -49,7 +49,7 @@ func main() {
 		os.Exit(2)
 	}
 	if o.lane {
-		if err := runLane(o, os.Stdout, interrupts()); err != nil {
+		if err := runLane(o, os.Stdout, notifyInterrupts()); err != nil {
 			fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
 			os.Exit(2)
 		}
@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-func interrupts() chan os.Signal {
+func notifyInterrupts() chan os.Signal {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	return stop
@@ -88,7 +88,7 @@ func runAll(o options, rep *reporter) (bool, error) {
 	}
 	becomeReaper()
 	forgetMake()
-	stop := interrupts()
+	stop := notifyInterrupts()
 	defer signal.Stop(stop)
 
 	outs := make([]outcome, len(suites))
@@ -103,7 +103,7 @@ func runAll(o options, rep *reporter) (bool, error) {
 	for _, out := range outs {
 		all = append(all, out.results...)
 	}
-	return conclude(o, rep, suites, all, saved)
+	return concludeRun(o, rep, suites, all, saved)
 }
 
 // forgetMake drops the settings of a make above this process: neither its job
@@ -116,7 +116,7 @@ func forgetMake() {
 
 // runFirst runs every suite once: first those that run by themselves.
 func runFirst(o options, suites []suite, outs []outcome, rep *reporter, stop <-chan os.Signal) error {
-	single, first, second := split(suites)
+	single, first, second := splitLanes(suites)
 	var err error
 	for _, i := range single {
 		if outs[i], err = runOne(o, suites[i], rep, stop, nil); err != nil {
@@ -151,19 +151,19 @@ func runOne(o options, s suite, rep *reporter, stop <-chan os.Signal, first []re
 	rep.start(s)
 	out := s.run(o.log(s), stop)
 	if first != nil && !out.interrupted {
-		out.results = append(out.results, lost(first, out.results)...)
+		out.results = append(out.results, lostTests(first, out.results)...)
 	}
-	rep.suite(s, out)
+	rep.reportSuite(s, out)
 	if out.interrupted {
 		return out, fmt.Errorf("interrupted in suite %s", s.name)
 	}
 	return out, nil
 }
 
-// conclude judges floor and promises, writes the results and closes the report.
-func conclude(o options, rep *reporter, suites []suite, all []result, saved []retake) (bool, error) {
+// concludeRun judges floor and promises, writes the results and closes the report.
+func concludeRun(o options, rep *reporter, suites []suite, all []result, saved []retake) (bool, error) {
 	if len(all) == 0 {
-		rep.empty(o.suites)
+		rep.reportEmpty(o.suites)
 		all = []result{{suite: whole, name: "number of tests", status: failed, reason: "there is no suite to run"}}
 	}
 	if o.spec != "" {
@@ -171,7 +171,7 @@ func conclude(o options, rep *reporter, suites []suite, all []result, saved []re
 		if err != nil {
 			return false, err
 		}
-		rep.spec(judged)
+		rep.reportSpec(judged)
 		all = append(all, judged.results()...)
 	}
 	if o.floor != "" {

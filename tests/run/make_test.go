@@ -45,8 +45,8 @@ $(B)/speed $(B)/demo $(B)/kit.zip:
 	echo made-$(@F) >$@
 `
 
-// tree copies the frame into a directory of its own, with the given fragment.
-func tree(t *testing.T, fragment string) string {
+// copyFrame copies the frame into a directory of its own, with the given fragment.
+func copyFrame(t *testing.T, fragment string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, path := range []string{"Makefile", "go.mod", "mk", "internal/load", "internal/tap", "tests/run", ".ci"} {
@@ -102,7 +102,7 @@ func cleanEnv() []string {
 }
 
 func TestMake(t *testing.T) {
-	dir := tree(t, roomMk)
+	dir := copyFrame(t, roomMk)
 	tests := []struct {
 		name string
 		args []string
@@ -149,7 +149,7 @@ func TestMake(t *testing.T) {
 
 // What make would do can be asked without a trace.
 func TestMake_dry(t *testing.T) {
-	dir := tree(t, roomMk)
+	dir := copyFrame(t, roomMk)
 	module := filepath.Join(dir, "mk/kmod.sh") // builds modules with our job slots, so under -n too
 	if err := os.WriteFile(module, []byte("mkdir -p build\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestMake_dry(t *testing.T) {
 // Root may write everywhere, so make runs as another user.
 func TestMake_unwritable(t *testing.T) {
 	for _, readOnly := range []string{".", "build"} {
-		dir := tree(t, roomMk)
+		dir := copyFrame(t, roomMk)
 		if err := os.MkdirAll(filepath.Join(dir, readOnly), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestMake_unwritable(t *testing.T) {
 
 // What suites need is built side by side and once, before any of them runs.
 func TestMake_jobs(t *testing.T) {
-	dir := tree(t, roomMk+`CHECK_SUITES += pair
+	dir := copyFrame(t, roomMk+`CHECK_SUITES += pair
 suite_pair = sort $(B)/built | tr '\n' ' ' | grep -qx 'one two ' && printf 'ok 1 - once\n1..1\n'
 suite_pair_needs = $(B)/one $(B)/two
 $(B)/one: other = two
@@ -231,7 +231,7 @@ func TestCI(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := tree(t, tt.fragment)
+			dir := copyFrame(t, tt.fragment)
 			setup := filepath.Join(dir, "mk/setup.sh")
 			if err := os.WriteFile(setup, []byte("#!/bin/sh\n"), 0o755); err != nil {
 				t.Fatal(err)
@@ -252,7 +252,7 @@ func TestCI(t *testing.T) {
 // A whole run gives a suite a second chance; a strict one, or one of suites that
 // were named, does not.
 func TestMake_again(t *testing.T) {
-	dir := tree(t, roomMk+`CHECK_SUITES += wobbly
+	dir := copyFrame(t, roomMk+`CHECK_SUITES += wobbly
 suite_wobbly = if mkdir $(B)/once 2>/dev/null; then printf 'not '; fi; echo ok 1 - it stands; echo 1..1
 `)
 	for _, tt := range []struct {
@@ -278,7 +278,7 @@ suite_wobbly = if mkdir $(B)/once 2>/dev/null; then printf 'not '; fi; echo ok 1
 }
 
 func TestMake_rebuild(t *testing.T) {
-	dir := tree(t, roomMk)
+	dir := copyFrame(t, roomMk)
 	if out, err := makeIn(dir); err != nil {
 		t.Fatalf("make: %v\n%s", err, out)
 	}
@@ -296,7 +296,7 @@ func TestMake_rebuild(t *testing.T) {
 }
 
 func TestMake_empty(t *testing.T) {
-	dir := tree(t, "")
+	dir := copyFrame(t, "")
 	for _, target := range []string{"demo-run", "demo-run BUILT=yes", "bench", "fuzz", "soak", "windows-kit", "wine", "vm-run", "check"} {
 		if out, err := makeIn(dir, strings.Fields(target)...); err == nil {
 			t.Errorf("make %s has nothing to do and says it did it:\n%s", target, out)

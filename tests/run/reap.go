@@ -39,20 +39,20 @@ func endLeftovers() (left []string) {
 	defer kind.Stop()
 	defer end.Stop()
 	for {
-		list := descendants(os.Getpid())
+		list := listDescendants(os.Getpid())
 		if len(list) == 0 {
 			return left
 		}
-		if closed(end.C) {
+		if isClosed(end.C) {
 			return append(left, fmt.Sprintf("%d of them do not end: %v", len(list), list))
 		}
 		for _, pid := range list {
 			if !seen[pid] {
 				seen[pid] = true
-				left = append(left, describe(pid))
+				left = append(left, describeProcess(pid))
 				syscall.Kill(pid, syscall.SIGTERM)
 			}
-			if closed(kind.C) {
+			if isClosed(kind.C) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 			// Only those adopted can be waited for; the others'
@@ -64,7 +64,7 @@ func endLeftovers() (left []string) {
 	}
 }
 
-func closed(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -76,9 +76,9 @@ func closed(c <-chan struct{}) bool {
 // nameMax bounds what is printed of one process.
 const nameMax = 120
 
-// describe gives a process's number and command line, or the name of a program
+// describeProcess returns a process's number and command line, or the name of a program
 // that has none any more.
-func describe(pid int) string {
+func describeProcess(pid int) string {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	text, _ := os.ReadFile(dir + "cmdline")
 	words := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
@@ -107,9 +107,9 @@ func reapEnded() {
 	}
 }
 
-// descendants lists the live or unreaped processes below pid, by /proc, without
+// listDescendants lists the live or unreaped processes below pid, by /proc, without
 // the one that is spared and those below it.
-func descendants(pid int) []int {
+func listDescendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {

@@ -30,7 +30,7 @@ func (rep *reporter) start(s suite) {
 	}
 }
 
-func (rep *reporter) suite(s suite, o outcome) {
+func (rep *reporter) reportSuite(s suite, o outcome) {
 	if rep.tty {
 		fmt.Fprint(rep.out, "\r\x1b[K")
 	}
@@ -54,14 +54,14 @@ func (rep *reporter) suite(s suite, o outcome) {
 	for _, name := range o.left {
 		fmt.Fprintf(rep.out, "       left behind: %s\n", name)
 	}
-	rep.failures(o.results)
+	rep.reportFailures(o.results)
 }
 
-func (rep *reporter) empty(list string) {
+func (rep *reporter) reportEmpty(list string) {
 	fmt.Fprintf(rep.out, "  FAIL %s names no suite: no room defines one for this target\n", list)
 }
 
-func (rep *reporter) failures(list []result) {
+func (rep *reporter) reportFailures(list []result) {
 	for _, r := range list {
 		if r.status != failed {
 			continue
@@ -73,16 +73,16 @@ func (rep *reporter) failures(list []result) {
 	}
 }
 
-func (rep *reporter) spec(j judgement) {
+func (rep *reporter) reportSpec(j judgement) {
 	fmt.Fprintf(rep.out, "  SPEC: %d of %d promises held\n", j.held, len(j.promises))
-	rep.failures(j.broken)
+	rep.reportFailures(j.broken)
 	for _, u := range j.unshown {
 		fmt.Fprintf(rep.out, "       not shown in this run: %s\n", u)
 	}
 }
 
-// again reports what becomes of failed suites.
-func (rep *reporter) again(text string) {
+// reportAgain reports what becomes of failed suites.
+func (rep *reporter) reportAgain(text string) {
 	fmt.Fprintf(rep.out, "  %s\n", text)
 }
 
@@ -91,7 +91,7 @@ func (rep *reporter) again(text string) {
 func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	for _, r := range all {
 		if r.suite == floorSuite || r.suite == whole {
-			rep.failures([]result{r})
+			rep.reportFailures([]result{r})
 		}
 	}
 	for _, r := range all {

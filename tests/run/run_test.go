@@ -36,7 +36,7 @@ func runPlanted(t *testing.T, o options, lines ...string) (string, bool) {
 	return out.String(), ok
 }
 
-func planted(kind, seconds, command string) string {
+func plantSuite(kind, seconds, command string) string {
 	return "planted\t" + kind + "\t" + seconds + "\t" + command
 }
 
@@ -76,7 +76,7 @@ func TestTap(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, ok := runPlanted(t, options{}, planted("tap", "60", tt.command))
+			out, ok := runPlanted(t, options{}, plantSuite("tap", "60", tt.command))
 			checkClosing(t, out, tt.closing, ok)
 			if !strings.Contains(out, tt.want) {
 				t.Errorf("no %q in\n%s", tt.want, out)
@@ -98,7 +98,7 @@ func checkClosing(t *testing.T, out, closing string, ok bool) {
 
 func TestHang(t *testing.T) {
 	began := time.Now()
-	out, ok := runPlanted(t, options{}, planted("tap", "1",
+	out, ok := runPlanted(t, options{}, plantSuite("tap", "1",
 		`echo 'ok 1 - a'; (setsid sleep 300 &) ; sleep 300`))
 	if ok || !strings.Contains(out, "not finished after its deadline of 1s") {
 		t.Errorf("a hang passed:\n%s", out)
@@ -112,7 +112,7 @@ func TestHang(t *testing.T) {
 func TestBusy(t *testing.T) {
 	scale = func() float64 { return 1000 }
 	defer func() { scale = load.Scale }()
-	out, ok := runPlanted(t, options{}, planted("tap", "1", `sleep 3; printf 'ok 1 - a\n1..1\n'`))
+	out, ok := runPlanted(t, options{}, plantSuite("tap", "1", `sleep 3; printf 'ok 1 - a\n1..1\n'`))
 	if !ok {
 		t.Errorf("a suite that needs 3 ms of an idle computer missed its deadline of 1 s:\n%s", out)
 	}
@@ -141,7 +141,7 @@ func TestBusy_scripts(t *testing.T) {
 }
 
 func TestLeftovers(t *testing.T) {
-	out, ok := runPlanted(t, options{}, planted("tap", "60",
+	out, ok := runPlanted(t, options{}, plantSuite("tap", "60",
 		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 & until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done)`))
 	if !ok || !strings.Contains(out, "processes left behind, ended") {
 		t.Errorf("a process left behind went unnoticed:\n%s", out)
@@ -149,7 +149,7 @@ func TestLeftovers(t *testing.T) {
 	if !strings.Contains(out, " sleep 300\n") {
 		t.Errorf("no word of which process was left behind:\n%s", out)
 	}
-	if n := len(descendants(os.Getpid())); n != 0 {
+	if n := len(listDescendants(os.Getpid())); n != 0 {
 		t.Errorf("%d processes remain", n)
 	}
 }
@@ -157,10 +157,10 @@ func TestLeftovers(t *testing.T) {
 // A signal to the runner ends the suite that runs, and everything below it.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	o := options{suites: writeFile(t, planted("tap", "60", "(setsid sleep 300 &); sleep 300")+"\n"),
+	o := options{suites: writeFile(t, plantSuite("tap", "60", "(setsid sleep 300 &); sleep 300")+"\n"),
 		logs: dir, tsv: "results.tsv"}
 	go func() {
-		for len(descendants(os.Getpid())) < 2 {
+		for len(listDescendants(os.Getpid())) < 2 {
 			runtime.Gosched()
 		}
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
@@ -169,7 +169,7 @@ func TestInterrupt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "interrupted in suite planted") {
 		t.Errorf("got %v", err)
 	}
-	if n := len(descendants(os.Getpid())); n != 0 {
+	if n := len(listDescendants(os.Getpid())); n != 0 {
 		t.Errorf("%d processes remain", n)
 	}
 }
@@ -180,9 +180,9 @@ func TestNoSuite(t *testing.T) {
 }
 
 func TestExitKind(t *testing.T) {
-	out, ok := runPlanted(t, options{}, planted("exit", "60", "true"))
+	out, ok := runPlanted(t, options{}, plantSuite("exit", "60", "true"))
 	checkClosing(t, out, "1 passed, 0 failed, 0 skipped", ok)
-	out, ok = runPlanted(t, options{}, planted("exit", "60", "echo why; false"))
+	out, ok = runPlanted(t, options{}, plantSuite("exit", "60", "echo why; false"))
 	checkClosing(t, out, "0 passed, 1 failed, 0 skipped", ok)
 	if !strings.Contains(out, "| why") {
 		t.Errorf("no detail in\n%s", out)
@@ -216,7 +216,7 @@ func TestGoKind(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			file := writeFile(t, tt.text)
-			out, ok := runPlanted(t, options{}, planted("go", "60", "cat "+file))
+			out, ok := runPlanted(t, options{}, plantSuite("go", "60", "cat "+file))
 			checkClosing(t, out, tt.closing, ok)
 			if !strings.Contains(out, tt.want) {
 				t.Errorf("no %q in\n%s", tt.want, out)
@@ -226,13 +226,13 @@ func TestGoKind(t *testing.T) {
 }
 
 func TestFloor(t *testing.T) {
-	suite := planted("tap", "60", `printf 'ok 1 - a\nok 2 - b\n1..2\n'`)
+	suite := plantSuite("tap", "60", `printf 'ok 1 - a\nok 2 - b\n1..2\n'`)
 	file := writeFile(t, "# words\ncheck 2\ntest 3\n")
 	out, ok := runPlanted(t, options{floor: file + ":check"}, suite)
 	checkClosing(t, out, "2 passed, 0 failed, 0 skipped", ok)
 	out, ok = runPlanted(t, options{floor: file + ":test"}, suite)
 	checkClosing(t, out, "2 passed, 1 failed, 0 skipped", ok)
-	many := planted("tap", "60", "seq -f 'ok %g - a' 1300; echo 1..1300")
+	many := plantSuite("tap", "60", "seq -f 'ok %g - a' 1300; echo 1..1300")
 	low := writeFile(t, "check 1200\ntest 1280\n")
 	out, ok = runPlanted(t, options{floor: low + ":check"}, many)
 	checkClosing(t, out, "1300 passed, 1 failed, 0 skipped", ok)
@@ -247,7 +247,7 @@ func TestFloor(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suite := planted("tap", "60",
+	suite := plantSuite("tap", "60",
 		`printf 'ok 1 - good one\nnot ok 2 - bad\nok 3 - dry # SKIP no rain\n1..3\n'`)
 	tests := []struct{ name, text, want string }{
 		{"held", "**a-1** It\nworks. Held by: `planted:\ngood one`.", "1 of 1 promises held"},
@@ -293,7 +293,7 @@ func TestSpec_malformed(t *testing.T) {
 	}
 	ran := filepath.Join(t.TempDir(), "ran")
 	o := options{spec: writeFile(t, "**a-1** x\n\n**a-1** y"), logs: t.TempDir(),
-		suites: writeFile(t, planted("exit", "60", "touch "+ran)+"\n")}
+		suites: writeFile(t, plantSuite("exit", "60", "touch "+ran)+"\n")}
 	if _, err := runAll(o, &reporter{out: io.Discard}); err == nil {
 		t.Error("a run with promises that can't be read was judged")
 	}
@@ -327,7 +327,7 @@ func TestParseSuite_bad(t *testing.T) {
 func TestOuterMake(t *testing.T) {
 	t.Setenv("MAKEFLAGS", " -j9 --jobserver-auth=9,9 -- BUILT=yes")
 	t.Setenv("MAKELEVEL", "2")
-	out, ok := runPlanted(t, options{}, planted("exit", "60", `[ -z "$MAKEFLAGS$MAKELEVEL" ]`))
+	out, ok := runPlanted(t, options{}, plantSuite("exit", "60", `[ -z "$MAKEFLAGS$MAKELEVEL" ]`))
 	if !ok {
 		t.Errorf("a suite was told of another make:\n%s", out)
 	}
@@ -343,7 +343,7 @@ func TestProcessorTime(t *testing.T) {
 		t.Errorf("%v of processor time for a loop that is ended after about 1 s; %v", out.cpu, out.results)
 	}
 	var text bytes.Buffer
-	(&reporter{out: &text}).suite(s, newLap(0, outcome{cpu: 1540 * time.Millisecond}).outcome())
+	(&reporter{out: &text}).reportSuite(s, newLap(0, outcome{cpu: 1540 * time.Millisecond}).outcome())
 	if !strings.Contains(text.String(), " 0.0 s, 1.5 s of processor\n") {
 		t.Errorf("got %q", text.String())
 	}

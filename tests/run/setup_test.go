@@ -46,8 +46,8 @@ func newMachine(t *testing.T, fakes map[string]string) *machine {
 	return m
 }
 
-// setup gives what was printed and what was installed.
-func (m *machine) setup(env ...string) (string, string, error) {
+// runSetup returns what was printed and what was installed.
+func (m *machine) runSetup(env ...string) (string, string, error) {
 	log := filepath.Join(m.dir, "log")
 	cmd := exec.Command("/bin/sh", "../../mk/setup.sh", filepath.Join(m.dir, "build"))
 	cmd.Env = append([]string{"PATH=" + m.dir, "FAKE_LOG=" + log}, env...)
@@ -89,14 +89,14 @@ func TestSetup(t *testing.T) {
 				}
 			}
 			m := newMachine(t, fakes)
-			out, log, err := m.setup(tt.env)
+			out, log, err := m.runSetup(tt.env)
 			if (err == nil) != tt.ok || log != tt.want || !strings.Contains(out, tt.out) {
 				t.Errorf("err %v; installed %q, want %q; printed %q", err, log, tt.want, out)
 			}
 			if !tt.ok {
 				return
 			}
-			if _, again, err := m.setup(tt.env); err != nil || again != log {
+			if _, again, err := m.runSetup(tt.env); err != nil || again != log {
 				t.Errorf("a second call was not free: %v %q", err, again)
 			}
 		})

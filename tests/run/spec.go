@@ -76,7 +76,7 @@ func judgeSpec(path string, suites []suite, all []result, part bool) (judgement,
 		ran[s.name] = true
 	}
 	for _, p := range list {
-		if part && !p.within(ran) {
+		if part && !p.isComplete(ran) {
 			continue
 		}
 		j.promises = append(j.promises, p)
@@ -85,7 +85,7 @@ func judgeSpec(path string, suites []suite, all []result, part bool) (judgement,
 	return j, nil
 }
 
-func (p promise) within(ran map[string]bool) bool {
+func (p promise) isComplete(ran map[string]bool) bool {
 	for _, t := range p.tests {
 		if !ran[t[0]] {
 			return false
@@ -101,7 +101,7 @@ func (j *judgement) add(p promise, all []result) {
 	}
 	for _, t := range p.tests {
 		what := fmt.Sprintf("`%s: %s`", t[0], t[1])
-		switch worst(t, all) {
+		switch worstStatus(t, all) {
 		case passed:
 		case skipped:
 			open = append(open, what+" was skipped")
@@ -122,8 +122,8 @@ func (j *judgement) add(p promise, all []result) {
 	}
 }
 
-// worst is the worst status of the tests that a name stands for, "" for none.
-func worst(name [2]string, all []result) status {
+// worstStatus returns the worst status of the tests that a name stands for, "" for none.
+func worstStatus(name [2]string, all []result) status {
 	var w status
 	prefix, wild := strings.CutSuffix(name[1], "*")
 	for _, r := range all {

@@ -36,7 +36,7 @@ func (s *scan) findFunctions(path string) error {
 		at := span{symbol.Value, symbol.Value + symbol.Size}
 		if t := elf.ST_TYPE(symbol.Info); t != elf.STT_FUNC && t != elf.STT_GNU_IFUNC {
 			continue
-		} else if s.reasons.explain(symbol.Name) {
+		} else if s.reasons.hasReason(symbol.Name) {
 			s.data = append(s.data, span{at.start + bias, at.end + bias})
 		} else {
 			spans = append(spans, at)

@@ -21,8 +21,8 @@ type insn struct {
 	text string
 }
 
-// disassemble has objdump decode segments. It decodes straight on and starts again at each address of starts, where an instruction is known to begin.
-func disassemble(dir string, segments []segment, starts []uint64, each func(insn)) error {
+// disassembleSegments has objdump decode segments. It decodes straight on and starts again at each address of starts, where an instruction is known to begin.
+func disassembleSegments(dir string, segments []segment, starts []uint64, each func(insn)) error {
 	name := filepath.Join(dir, "final.o")
 	if err := os.WriteFile(name, objectFile(segments, starts), 0o600); err != nil {
 		return err

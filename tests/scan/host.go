@@ -24,7 +24,7 @@ func startHost(o options) (stop func(), err error) {
 	}
 	wine := func(words ...string) error {
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Env = environment(o)
+		cmd.Env = bareEnvironment(o)
 		return cmd.Run()
 	}
 	wine("wineserver", "-k") // fails when none runs, which is what is wanted
@@ -39,7 +39,7 @@ func startHost(o options) (stop func(), err error) {
 	}, nil
 }
 
-func environment(o options) []string {
+func bareEnvironment(o options) []string {
 	env := append(os.Environ(), "LC_ALL=C.UTF-8")
 	if o.prefix != "" {
 		env = append(env, "WINEPREFIX="+o.prefix, "WINEDEBUG=-all", "DISPLAY=")
@@ -62,7 +62,7 @@ func finalImage(o options, bee, dir, program string, env []string) (*image, erro
 	}
 	words := append(strings.Fields(bee), "--cache", cache, "--load-only", program)
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(environment(o), env...)
+	cmd.Env = append(bareEnvironment(o), env...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	late, err := watch.Run(cmd, 30*time.Second)

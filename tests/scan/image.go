@@ -60,7 +60,7 @@ const (
 	magic      = 0x31656863616365eb
 )
 
-func round8(n uint64) uint64 { return (n + 7) &^ 7 }
+func roundUp8(n uint64) uint64 { return (n + 7) &^ 7 }
 
 func pageUp(n uint64) uint64 { return (n + 4095) &^ 4095 }
 
@@ -85,11 +85,11 @@ func readImage(program, stored []byte) (*image, error) {
 		return nil, fmt.Errorf("the image's layout is unknown")
 	}
 	stubsAddr, stubsLen, mapLen, runsLen := word(160), word(168), word(176), word(184)
-	if round8(mapLen)+round8(stubsLen)+runsLen != uint64(len(body)-headLen) {
+	if roundUp8(mapLen)+roundUp8(stubsLen)+runsLen != uint64(len(body)-headLen) {
 		return nil, fmt.Errorf("the parts of the image do not make up its length")
 	}
 	rest := body[headLen:]
-	img := &image{file: file, stubs: segment{stubsAddr, rest[round8(mapLen):][:stubsLen]}}
+	img := &image{file: file, stubs: segment{stubsAddr, rest[roundUp8(mapLen):][:stubsLen]}}
 	img.bias = stubsAddr - pageUp(imageEnd(file))
 	if file.Type == elf.ET_EXEC && img.bias != 0 {
 		return nil, fmt.Errorf("the stubs are at %#x, not behind the program", stubsAddr)
@@ -99,7 +99,7 @@ func readImage(program, stored []byte) (*image, error) {
 	if err := img.readMap(rest[:mapLen]); err != nil {
 		return nil, err
 	}
-	return img, img.applyRuns(rest[round8(mapLen)+round8(stubsLen):])
+	return img, img.applyRuns(rest[roundUp8(mapLen)+roundUp8(stubsLen):])
 }
 
 // imageEnd is the end of the last loaded segment, at link addresses.
@@ -154,8 +154,8 @@ func (img *image) readMap(raw []byte) error {
 	return nil
 }
 
-// at is the position of an address's byte in the final text or the stubs.
-func (img *image) at(addr, n uint64) []byte {
+// bytesAt returns the position of an address's byte in the final text or the stubs.
+func (img *image) bytesAt(addr, n uint64) []byte {
 	for _, s := range append(img.texts, img.stubs) {
 		if s.holds(addr, n) {
 			return s.bytes[addr-s.addr:][:n]
@@ -171,12 +171,12 @@ func (img *image) applyRuns(raw []byte) error {
 		}
 		addr, n := binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:])
 		raw = raw[16:]
-		to := img.at(addr, n)
-		if to == nil || round8(n) > uint64(len(raw)) {
+		to := img.bytesAt(addr, n)
+		if to == nil || roundUp8(n) > uint64(len(raw)) {
 			return fmt.Errorf("a run of %d changed bytes at %#x is not text", n, addr)
 		}
 		copy(to, raw)
-		raw = raw[round8(n):]
+		raw = raw[roundUp8(n):]
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func leakKind(text string) string {
 	return ""
 }
 
-// unreadable: objdump knows no instruction with these bytes. A zero before a new start is padding.
-func unreadable(text string) bool {
+// isUnreadable: objdump knows no instruction with these bytes. A zero before a new start is padding.
+func isUnreadable(text string) bool {
 	return strings.Contains(text, "(bad)") || strings.HasPrefix(text, ".byte") && text != ".byte 0x0"
 }
 

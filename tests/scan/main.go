@@ -44,7 +44,7 @@ func main() {
 	if o.prefix != "" {
 		o.prefix, _ = filepath.Abs(o.prefix)
 	}
-	failed, err := run(o, flag.Args())
+	failed, err := scanPrograms(o, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scan:", err)
 	}
@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-func run(o options, programs []string) (failed int, err error) {
+func scanPrograms(o options, programs []string) (failed int, err error) {
 	dir, err := os.MkdirTemp("", "scan")
 	if err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func scanGroups(o options, report *tap.Report, dir string, programs []string, re
 		reportGroup(o, report, folder, verdicts[:n])
 		verdicts = verdicts[n:]
 	}
-	for _, name := range reasons.unused() {
+	for _, name := range reasons.unusedRows() {
 		report.Note("no program that was scanned needs the exception %s", name)
 	}
 }
@@ -165,7 +165,7 @@ func scanProgram(o options, dir, program string, reasons tables) verdict {
 	}
 	s, err := scanImage(img, program, dir, reasons)
 	if err == nil {
-		err = s.clean(reasons, program)
+		err = s.checkClean(reasons, program)
 	}
 	s.img.texts, s.img.first = nil, nil // only its counts are still wanted
 	return verdict{program, s, err}
@@ -179,8 +179,8 @@ func scanImage(img *image, program, dir string, reasons tables) (*scan, error) {
 	return s, s.run()
 }
 
-// clean is an error when something was found, or a table has no reason.
-func (s *scan) clean(reasons tables, program string) error {
+// checkClean returns an error if something was found, or if a table row has no reason.
+func (s *scan) checkClean(reasons tables, program string) error {
 	var errs []error
 	for _, h := range s.hits {
 		errs = append(errs, errors.New(h.String()))
@@ -189,7 +189,7 @@ func (s *scan) clean(reasons tables, program string) error {
 		errs = append(errs[:20], fmt.Errorf("and %d more", len(errs)-20))
 	}
 	for _, g := range s.gaps {
-		if g.table && !reasons.explain(filepath.Base(program)) {
+		if g.table && !reasons.hasReason(filepath.Base(program)) {
 			errs = append(errs, fmt.Errorf("%#x to %#x is not code, and the table has no reason why", g.start, g.end))
 			break
 		}

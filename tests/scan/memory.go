@@ -26,7 +26,7 @@ func compareMemory(o options, dir string) error {
 	const nonce = "5ca4000000000001"
 	words := append(strings.Fields(o.bee), "--nonce", nonce, o.memory, "cat")
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = environment(o)
+	cmd.Env = bareEnvironment(o)
 	var output watch.Text
 	cmd.Stdout, cmd.Stderr = &output, &output
 	input, err := cmd.StdinPipe()

@@ -101,7 +101,7 @@ func leaveSite(img *image, o options, dir string, n int) error {
 			want[s.addr] = true
 		}
 	}
-	at := img.at(p.patch, p.patchLen)
+	at := img.bytesAt(p.patch, p.patchLen)
 	ours := bytes.Clone(at)
 	for _, s := range img.first {
 		if s.holds(p.patch, p.patchLen) {
@@ -112,7 +112,7 @@ func leaveSite(img *image, o options, dir string, n int) error {
 	// The site is not patched any more.
 	left := *img
 	left.sites = slices.DeleteFunc(slices.Clone(img.sites), func(s site) bool { return s.patch == p.patch })
-	return expect(&left, o, dir, "", want)
+	return checkHits(&left, o, dir, "", want)
 }
 
 // plantBytes writes an instruction into a place whose rest becomes nops.
@@ -121,19 +121,19 @@ func plantBytes(img *image, o options, dir, kind, where string, leak []byte) err
 	if err != nil {
 		return err
 	}
-	at := img.at(place.start, place.end-place.start)
+	at := img.bytesAt(place.start, place.end-place.start)
 	ours := bytes.Clone(at)
 	copy(at, bytes.Repeat([]byte{0x90}, len(at)))
 	copy(at, leak)
 	defer copy(at, ours)
-	if err := expect(img, o, dir, kind, map[uint64]bool{place.start: true}); err != nil {
+	if err := checkHits(img, o, dir, kind, map[uint64]bool{place.start: true}); err != nil {
 		return fmt.Errorf("% x in a %s: %w", leak, where, err)
 	}
 	return nil
 }
 
-// expect wants the hits to be those, and of this kind.
-func expect(img *image, o options, dir, kind string, want map[uint64]bool) error {
+// checkHits checks that the hits are exactly these, and of this kind.
+func checkHits(img *image, o options, dir, kind string, want map[uint64]bool) error {
 	s, err := scanImage(img, o.plant, dir, tables{})
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func findPlace(img *image, o options, dir, where string) (span, error) {
 	}
 	for _, p := range places {
 		n := p.end - p.start
-		if n >= 12 && n <= 64 && img.at(p.start, n) != nil && !img.overlaps(p) {
+		if n >= 12 && n <= 64 && img.bytesAt(p.start, n) != nil && !img.overlaps(p) {
 			return p, nil
 		}
 	}

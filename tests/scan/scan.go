@@ -56,7 +56,7 @@ func newScan(img *image, path, dir string, reasons tables) (*scan, error) {
 // findGaps adds the borders of sections and of what bee wrote to the starts.
 func (s *scan) findGaps() {
 	edges := s.sectionEdges()
-	s.data = append(s.data, s.headers()...)
+	s.data = append(s.data, s.headerSpans()...)
 	for _, d := range s.data {
 		edges = append(edges, d.start, d.end)
 	}
@@ -79,7 +79,7 @@ func (s *scan) findGaps() {
 	known := mergeSpans(append(slices.Clone(s.functions), s.data...))
 	slices.Sort(edges)
 	for _, text := range s.img.texts {
-		for _, g := range uncovered(span{text.addr, text.end()}, known) {
+		for _, g := range uncoveredSpans(span{text.addr, text.end()}, known) {
 			s.addGap(g, edges)
 		}
 	}
@@ -88,7 +88,7 @@ func (s *scan) findGaps() {
 // afterCave skips what is left of the nop that a jump was put into: zeros of
 // its displacement, which nothing executes.
 func (s *scan) afterCave(addr uint64) uint64 {
-	for b := s.img.at(addr, 1); len(b) > 0 && b[0] == 0; b = s.img.at(addr, 1) {
+	for b := s.img.bytesAt(addr, 1); len(b) > 0 && b[0] == 0; b = s.img.bytesAt(addr, 1) {
 		addr++
 	}
 	return addr
@@ -113,9 +113,9 @@ func (s *scan) sectionEdges() (edges []uint64) {
 	return edges
 }
 
-// headers are the parts of the text segments that the file itself names as its
+// headerSpans returns the parts of the text segments that the file itself names as its
 // headers and notes (Go's linker puts them there).
-func (s *scan) headers() (spans []span) {
+func (s *scan) headerSpans() (spans []span) {
 	for _, p := range s.img.file.Progs {
 		switch {
 		case p.Type == elf.PT_LOAD && p.Off == 0 && p.Flags&elf.PF_X != 0:
@@ -136,8 +136,8 @@ func (s *scan) headers() (spans []span) {
 	return spans
 }
 
-// uncovered is what of whole none of the sorted spans covers.
-func uncovered(whole span, known []span) (out []span) {
+// uncoveredSpans returns the parts of whole that none of the sorted spans covers.
+func uncoveredSpans(whole span, known []span) (out []span) {
 	at := whole.start
 	for _, k := range known {
 		if k.end <= at || k.start >= whole.end {
@@ -171,9 +171,9 @@ func (s *scan) run() error {
 		}
 		return 1
 	})
-	err := disassemble(s.dir, append(slices.Clone(s.img.texts), s.img.stubs), s.starts, func(i insn) {
+	err := disassembleSegments(s.dir, append(slices.Clone(s.img.texts), s.img.stubs), s.starts, func(i insn) {
 		if !inSpans(s.data, i.addr) {
-			s.look(i)
+			s.visitInstruction(i)
 		}
 	})
 	if err != nil {
@@ -189,9 +189,9 @@ func (s *scan) run() error {
 	return s.followBranches()
 }
 
-// judge is what is wrong with an instruction that is executed; "" for nothing.
-func (s *scan) judge(i insn) string {
-	if unreadable(i.text) {
+// judgeInstruction returns why an executed instruction is a leak, or "".
+func (s *scan) judgeInstruction(i insn) string {
+	if isUnreadable(i.text) {
 		return "unreadable"
 	}
 	kind := leakKind(i.text)
@@ -215,12 +215,12 @@ func (s *scan) isOwn(i insn) bool {
 	return n < len(s.img.sites) && s.img.sites[n].addr == i.addr && s.img.sites[n].form == formInPlace
 }
 
-func (s *scan) look(i insn) {
+func (s *scan) visitInstruction(i insn) {
 	s.insns++
 	if to, ok := branchTarget(i.text); ok && s.gapOf(to) != nil {
 		s.branches = append(s.branches, [2]uint64{i.addr, to})
 	}
-	what := s.judge(i)
+	what := s.judgeInstruction(i)
 	if what == "" {
 		return
 	}
@@ -267,7 +267,7 @@ func (s *scan) decodeTables(reached map[uint64]bool) error {
 	var starts []uint64
 	for _, g := range s.gaps {
 		if g.table {
-			parts = append(parts, segment{g.start, s.img.at(g.start, g.end-g.start)})
+			parts = append(parts, segment{g.start, s.img.bytesAt(g.start, g.end-g.start)})
 		}
 	}
 	for addr := range reached {
@@ -276,7 +276,7 @@ func (s *scan) decodeTables(reached map[uint64]bool) error {
 	starts = append(starts, s.starts...)
 	live := false
 	s.reached = nil
-	return disassemble(s.dir, parts, starts, func(i insn) {
+	return disassembleSegments(s.dir, parts, starts, func(i insn) {
 		live = live && s.gapOf(i.addr).start != i.addr || reached[i.addr]
 		if !live {
 			return
@@ -284,7 +284,7 @@ func (s *scan) decodeTables(reached map[uint64]bool) error {
 		if to, ok := branchTarget(i.text); ok && s.gapOf(to) != nil && !reached[to] {
 			s.branches = append(s.branches, [2]uint64{0, to})
 		}
-		if what := s.judge(i); what != "" {
+		if what := s.judgeInstruction(i); what != "" {
 			s.reached = append(s.reached, hit{i.addr, what, i.text})
 		}
 		live = !endsFlow(i.text)

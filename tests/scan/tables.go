@@ -42,8 +42,8 @@ func readTables(path string) (tables, error) {
 	return all, lines.Err()
 }
 
-// explain: the program or symbol has a row.
-func (t tables) explain(name string) bool {
+// hasReason: the program or symbol has a row.
+func (t tables) hasReason(name string) bool {
 	row := t[name]
 	if row != nil {
 		row.once.Do(func() { row.used = true })
@@ -51,7 +51,7 @@ func (t tables) explain(name string) bool {
 	return row != nil
 }
 
-func (t tables) unused() (names []string) {
+func (t tables) unusedRows() (names []string) {
 	for name, row := range t {
 		if !row.used {
 			names = append(names, name)

@@ -15,7 +15,7 @@ const functionMax = 80
 
 // clangFormat wants version 14: others lay out differently.
 func clangFormat(t *tree) ([]string, error) {
-	files := t.with(".c", ".h")
+	files := t.filesWith(".c", ".h")
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -26,7 +26,7 @@ func clangFormat(t *tree) ([]string, error) {
 	if !strings.Contains(string(version), "version 14.") {
 		return nil, fmt.Errorf("want clang-format 14, have %s", strings.TrimSpace(string(version)))
 	}
-	out, err := t.tool(nil, "clang-format", append([]string{"--dry-run", "-Werror"}, files...)...)
+	out, err := t.runTool(nil, "clang-format", append([]string{"--dry-run", "-Werror"}, files...)...)
 	var bad []string
 	seen := map[string]bool{}
 	for _, line := range out {
@@ -43,7 +43,7 @@ func clangFormat(t *tree) ([]string, error) {
 // cFunctions counts from the brace in column one to its partner.
 func cFunctions(t *tree) ([]string, error) {
 	var bad []string
-	for _, name := range t.with(".c", ".h") {
+	for _, name := range t.filesWith(".c", ".h") {
 		start := 0
 		for i, line := range t.lines(name) {
 			switch {
@@ -68,7 +68,7 @@ type border struct {
 
 var borderFlags = []string{"free", "host", "windows", "kernel"}
 
-func (t *tree) borders() ([]border, error) {
+func (t *tree) readBorders() ([]border, error) {
 	var list []border
 	for i, line := range t.lines("tests/style/borders.tbl") {
 		f := strings.Fields(line)
@@ -86,15 +86,15 @@ func (t *tree) borders() ([]border, error) {
 	return list, nil
 }
 
-func under(name, dir string) bool {
+func isUnder(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// find gives the row for a file: the longest path wins.
-func find(list []border, name string) *border {
+// findBorder returns the row for a file: the longest path wins.
+func findBorder(list []border, name string) *border {
 	var best *border
 	for i := range list {
-		if under(name, list[i].path) && (best == nil || len(list[i].path) > len(best.path)) {
+		if isUnder(name, list[i].path) && (best == nil || len(list[i].path) > len(best.path)) {
 			best = &list[i]
 		}
 	}
@@ -104,13 +104,13 @@ func find(list []border, name string) *border {
 var includeLine = regexp.MustCompile(`^\s*#\s*include\s*([<"])([^>"]+)[>"]`)
 
 func cBorders(t *tree) ([]string, error) {
-	list, err := t.borders()
+	list, err := t.readBorders()
 	if err != nil {
 		return nil, err
 	}
 	var bad []string
-	for _, name := range t.with(".c", ".h", ".S", ".lds") {
-		b := find(list, name)
+	for _, name := range t.filesWith(".c", ".h", ".S", ".lds") {
+		b := findBorder(list, name)
 		if b == nil {
 			bad = append(bad, name+": no row in tests/style/borders.tbl covers it")
 			continue
@@ -120,7 +120,7 @@ func cBorders(t *tree) ([]string, error) {
 			if m == nil {
 				continue
 			}
-			target := t.resolve(name, m[1], m[2])
+			target := t.resolveInclude(name, m[1], m[2])
 			if !b.allows(name, target) && !b.allows(name, m[2]) {
 				bad = append(bad, fmt.Sprintf("%s:%d: includes %s (%s), which the row of %s does not allow", name, i+1, m[2], target, b.path))
 			}
@@ -129,9 +129,9 @@ func cBorders(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// resolve gives the path of an included file below the root, "system", or
+// resolveInclude returns the path of an included file below the root, "system", or
 // "build" for one that only the build makes.
-func (t *tree) resolve(from, quote, target string) string {
+func (t *tree) resolveInclude(from, quote, target string) string {
 	if quote == `"` {
 		if near := path.Join(path.Dir(from), target); t.exists(near) {
 			return near
@@ -153,7 +153,7 @@ func (b *border) allows(name, target string) bool {
 		return true
 	}
 	for _, ok := range b.includes {
-		if under(target, ok) {
+		if isUnder(target, ok) {
 			return true
 		}
 	}
@@ -166,17 +166,17 @@ var (
 	cTypedef = regexp.MustCompile(`\btypedef\s+(struct|union|enum)\b`)
 )
 
-// blank empties comments and strings, keeping the lines.
-func blank(text string) string {
+// blankComments empties comments and strings, keeping the lines.
+func blankComments(text string) string {
 	return cComment.ReplaceAllStringFunc(text, func(s string) string {
 		return strings.Repeat("\n", strings.Count(s, "\n")) + " "
 	})
 }
 
-// grep gives "name:line: message" for lines of C that match outside comments.
-func (t *tree) grep(name string, pattern *regexp.Regexp, message string) []string {
+// grepCode returns "name:line: message" for lines of C that match outside comments.
+func (t *tree) grepCode(name string, pattern *regexp.Regexp, message string) []string {
 	var bad []string
-	for i, line := range strings.Split(blank(t.read(name)), "\n") {
+	for i, line := range strings.Split(blankComments(t.read(name)), "\n") {
 		if pattern.MatchString(line) {
 			bad = append(bad, fmt.Sprintf("%s:%d: %s", name, i+1, message))
 		}
@@ -185,15 +185,15 @@ func (t *tree) grep(name string, pattern *regexp.Regexp, message string) []strin
 }
 
 func cNoLong(t *tree) ([]string, error) {
-	list, err := t.borders()
+	list, err := t.readBorders()
 	if err != nil {
 		return nil, err
 	}
 	var bad []string
-	for _, name := range t.with(".c", ".h") {
-		b := find(list, name)
+	for _, name := range t.filesWith(".c", ".h") {
+		b := findBorder(list, name)
 		if b != nil && b.flags == "free" && name != "include/skep/types.h" {
-			bad = append(bad, t.grep(name, cLong, "`long` in freestanding code: take a type of <skep/types.h>")...)
+			bad = append(bad, t.grepCode(name, cLong, "`long` in freestanding code: take a type of <skep/types.h>")...)
 		}
 	}
 	return bad, nil
@@ -201,11 +201,11 @@ func cNoLong(t *tree) ([]string, error) {
 
 func cNoTypedef(t *tree) ([]string, error) {
 	var bad []string
-	for _, name := range t.with(".c", ".h") {
+	for _, name := range t.filesWith(".c", ".h") {
 		if name == "grid/include/OmniRpc.h" {
 			continue // its types are OmniRPC's, and programs use them
 		}
-		bad = append(bad, t.grep(name, cTypedef, "typedef of a struct, union or enum")...)
+		bad = append(bad, t.grepCode(name, cTypedef, "typedef of a struct, union or enum")...)
 	}
 	return bad, nil
 }
@@ -214,13 +214,13 @@ var headerFlags = []string{"-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-
 	"-Werror", "-Iinclude", "-Igrid/include", "-I.", "-x", "c"}
 
 func headersAlone(t *tree) ([]string, error) {
-	list, err := t.borders()
+	list, err := t.readBorders()
 	if err != nil {
 		return nil, err
 	}
 	var bad []string
-	for _, name := range t.with(".h") {
-		b := find(list, name)
+	for _, name := range t.filesWith(".h") {
+		b := findBorder(list, name)
 		if b == nil {
 			continue // "c borders" reports it
 		}
@@ -234,7 +234,7 @@ func headersAlone(t *tree) ([]string, error) {
 		case "windows":
 			compiler = "x86_64-w64-mingw32-gcc"
 		}
-		out, err := t.tool(nil, compiler, append(flags, name)...)
+		out, err := t.runTool(nil, compiler, append(flags, name)...)
 		if err != nil {
 			return bad, err
 		}

@@ -53,7 +53,7 @@ func cLayers(t *tree) ([]string, error) {
 		return nil, err
 	}
 	var bad []string
-	for _, name := range t.with(".c", ".h") {
+	for _, name := range t.filesWith(".c", ".h") {
 		layers := folders[path.Dir(name)]
 		if layers == nil {
 			continue
@@ -68,7 +68,7 @@ func cLayers(t *tree) ([]string, error) {
 			if m == nil {
 				continue
 			}
-			target := t.resolve(name, m[1], m[2])
+			target := t.resolveInclude(name, m[1], m[2])
 			if path.Dir(target) != path.Dir(name) || target == strings.TrimSuffix(name, ".c")+".h" {
 				continue
 			}

@@ -17,7 +17,7 @@ const circleMax = 6
 // and all that a.c includes.
 func cCircles(t *tree) ([]string, error) {
 	var bad []string
-	for _, circle := range circles(t.modules()) {
+	for _, circle := range findCircles(t.includeGraph()) {
 		if len(circle) > circleMax {
 			slices.Sort(circle)
 			bad = append(bad, fmt.Sprintf("%s: %d modules include one another, at most %d: %s",
@@ -28,9 +28,9 @@ func cCircles(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// modules gives each module's name and the modules that it includes.
-func (t *tree) modules() map[string][]string {
-	files := t.with(".c", ".h", ".S")
+// includeGraph returns each module's name and the modules that it includes.
+func (t *tree) includeGraph() map[string][]string {
+	files := t.filesWith(".c", ".h", ".S")
 	module := map[string]string{}
 	for _, name := range files {
 		module[name] = strings.TrimSuffix(name, path.Ext(name))
@@ -42,7 +42,7 @@ func (t *tree) modules() map[string][]string {
 			if m == nil {
 				continue
 			}
-			target := t.resolve(name, m[1], m[2])
+			target := t.resolveInclude(name, m[1], m[2])
 			included[name] = append(included[name], target)
 			if implements(name, target) {
 				module[target] = module[name]
@@ -67,13 +67,13 @@ func (t *tree) modules() map[string][]string {
 // implements reports that a file of a room has the code of a header in the room's include folder: it has the stem of the header and includes it.
 func implements(name, header string) bool {
 	room, rest, found := strings.Cut(header, "/include/")
-	return found && path.Ext(name) == ".c" && under(name, room) &&
+	return found && path.Ext(name) == ".c" && isUnder(name, room) &&
 		strings.TrimSuffix(path.Base(name), ".c") == strings.TrimSuffix(rest, ".h")
 }
 
-// circles gives the strongly connected parts of a graph (Tarjan 1972) that
+// findCircles returns the strongly connected parts of a graph (Tarjan 1972) that
 // have more than one member.
-func circles(graph map[string][]string) [][]string {
+func findCircles(graph map[string][]string) [][]string {
 	var found [][]string
 	var stack []string
 	number, low := map[string]int{}, map[string]int{}

@@ -12,11 +12,11 @@ import (
 )
 
 func goFormat(t *tree) ([]string, error) {
-	files := t.with(".go")
+	files := t.filesWith(".go")
 	if len(files) == 0 {
 		return nil, nil
 	}
-	out, err := t.tool(nil, "gofmt", append([]string{"-l"}, files...)...)
+	out, err := t.runTool(nil, "gofmt", append([]string{"-l"}, files...)...)
 	for i, name := range out {
 		out[i] = name + ": not as gofmt lays it out"
 	}
@@ -25,10 +25,10 @@ func goFormat(t *tree) ([]string, error) {
 
 // goVet looks at the tree as Linux sees it, and at what also runs on Windows.
 func goVet(t *tree) ([]string, error) {
-	bad, err := t.tool(nil, "go", "vet", "./...")
+	bad, err := t.runTool(nil, "go", "vet", "./...")
 	if err == nil && t.exists("cmd") {
 		var more []string
-		more, err = t.tool([]string{"GOOS=windows"}, "go", "vet", "./cmd/...")
+		more, err = t.runTool([]string{"GOOS=windows"}, "go", "vet", "./cmd/...")
 		bad = append(bad, more...)
 	}
 	return bad, err
@@ -36,7 +36,7 @@ func goVet(t *tree) ([]string, error) {
 
 // eachGo parses every Go file; what does not parse is gofmt's to report.
 func (t *tree) eachGo(visit func(name string, set *token.FileSet, f *ast.File)) {
-	for _, name := range t.with(".go") {
+	for _, name := range t.filesWith(".go") {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, name, t.read(name), parser.ParseComments)
 		if err == nil {
@@ -93,7 +93,7 @@ func goPackageComment(t *tree) ([]string, error) {
 		}
 	})
 	var bad []string
-	for _, name := range t.with(".go") {
+	for _, name := range t.filesWith(".go") {
 		dir := path.Dir(name)
 		if first[dir] == name && !described[dir] {
 			bad = append(bad, dir+": no file has a package comment")

@@ -50,14 +50,14 @@ var checks = []check{
 	{"go packages are described", goPackageComment},
 	{"go tests do not sleep", goNoSleep},
 	{"go borders", goBorders},
-	{"shellcheck", shellcheck},
+	{"shellcheck", checkShell},
 	{"shell scripts are strict and short", shellShape},
 	{"files stay below 800 lines", fileSize},
-	{"licence line", licence},
-	{"no forbidden words", words},
-	{"no stray whitespace", whitespace},
-	{"spelling", spelling},
-	{"links lead somewhere", links},
+	{"licence line", checkLicence},
+	{"no forbidden words", checkWords},
+	{"no stray whitespace", checkWhitespace},
+	{"spelling", checkSpelling},
+	{"links lead somewhere", checkLinks},
 	{"pages name what is there", pageNames},
 	{"executable bits", execBits},
 	{"windows programs", windowsPrograms},
@@ -154,8 +154,8 @@ func (t *tree) add(name string) {
 	}
 }
 
-// with lists the files whose names end in one of the suffixes.
-func (t *tree) with(suffixes ...string) []string {
+// filesWith lists the files whose names end in one of the suffixes.
+func (t *tree) filesWith(suffixes ...string) []string {
 	var list []string
 	for _, name := range t.files {
 		for _, s := range suffixes {
@@ -184,15 +184,15 @@ func (t *tree) lines(name string) []string {
 	return strings.Split(strings.TrimSuffix(t.read(name), "\n"), "\n")
 }
 
-// binary reports files that are not text.
-func (t *tree) binary(name string) bool {
+// isBinary reports files that are not text.
+func (t *tree) isBinary(name string) bool {
 	text := t.read(name)
 	return strings.ContainsRune(text[:min(len(text), 8000)], 0)
 }
 
-// tool runs a program in the tree and gives the lines it printed. Its exit
+// runTool runs a program in the tree and gives the lines it printed. Its exit
 // status is only an error when it printed nothing.
-func (t *tree) tool(env []string, name string, args ...string) ([]string, error) {
+func (t *tree) runTool(env []string, name string, args ...string) ([]string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.root
 	cmd.Env = append(os.Environ(), env...)

@@ -17,13 +17,13 @@ var (
 
 // moduleCode is what kernel modules are compiled from.
 func (t *tree) moduleCode() ([]string, error) {
-	list, err := t.borders()
+	list, err := t.readBorders()
 	if err != nil {
 		return nil, err
 	}
 	var files []string
-	for _, name := range t.with(".c", ".h") {
-		if b := find(list, name); b != nil && b.flags == "kernel" {
+	for _, name := range t.filesWith(".c", ".h") {
+		if b := findBorder(list, name); b != nil && b.flags == "kernel" {
 			files = append(files, name)
 		}
 	}
@@ -45,7 +45,7 @@ func moduleAsserts(t *tree) ([]string, error) {
 	}
 	var bad []string
 	for _, name := range files {
-		text := blank(t.read(name))
+		text := blankComments(t.read(name))
 		for _, at := range cWarns.FindAllStringIndex(text, -1) {
 			if strings.Contains(name, "/kmod/") {
 				line := strings.Count(text[:at[0]], "\n") + 1
@@ -84,7 +84,7 @@ func moduleNames(t *tree) ([]string, error) {
 	var bad []string
 	where := map[string]string{}
 	for _, name := range files {
-		text := blank(t.read(name))
+		text := blankComments(t.read(name))
 		for _, m := range cDefined.FindAllStringSubmatchIndex(text, -1) {
 			kind, function := text[m[2]:m[3]], text[m[4]:m[5]]
 			at := fmt.Sprintf("%s:%d", name, strings.Count(text[:m[4]], "\n")+1)

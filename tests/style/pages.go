@@ -47,7 +47,7 @@ func indexPages(t *tree) *pageIndex {
 			}
 		}
 	}
-	for _, name := range t.with(".c", ".h", ".S", ".go", ".sh", ".tbl") {
+	for _, name := range t.filesWith(".c", ".h", ".S", ".go", ".sh", ".tbl") {
 		for _, w := range anyWord.FindAllString(t.read(name), -1) {
 			x.words[w] = true
 		}
@@ -55,9 +55,9 @@ func indexPages(t *tree) *pageIndex {
 	return x
 }
 
-// has tells whether a file or folder has this name, or one that ends in it; a
+// hasName reports whether a file or folder has this name, or one that ends in it; a
 // star stands for any letters, and a module may be named without its .c or .h.
-func (x *pageIndex) has(name string) bool {
+func (x *pageIndex) hasName(name string) bool {
 	name = strings.TrimSuffix(name, "/")
 	for _, end := range []string{"", ".c", ".h", ".go", ".md"} {
 		if x.ends[name+end] {
@@ -83,7 +83,7 @@ func pageNames(t *tree) ([]string, error) {
 			continue
 		}
 		for i, line := range t.lines(name) {
-			for _, gone := range x.missing(line, path.Dir(name)) {
+			for _, gone := range x.missingNames(line, path.Dir(name)) {
 				bad = append(bad, fmt.Sprintf("%s:%d: %s is not in the tree", name, i+1, gone))
 			}
 		}
@@ -91,12 +91,12 @@ func pageNames(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// missing lists what one line names and the tree lacks.
-func (x *pageIndex) missing(line, dir string) []string {
+// missingNames lists the names in a line that the tree lacks.
+func (x *pageIndex) missingNames(line, dir string) []string {
 	var list []string
 	for _, m := range pagePath.FindAllStringSubmatch(line, -1) {
 		room, _, _ := strings.Cut(m[1], "/")
-		if x.folders[room] && room != "build" && !x.has(m[1]) && !notOfTree.MatchString(m[1]) {
+		if x.folders[room] && room != "build" && !x.hasName(m[1]) && !notOfTree.MatchString(m[1]) {
 			list = append(list, m[1])
 		}
 	}
@@ -118,7 +118,7 @@ func (x *pageIndex) missing(line, dir string) []string {
 		if strings.HasPrefix(span, "../") {
 			span = path.Join(dir, span)
 		}
-		if !x.has(span) && !notOfTree.MatchString(span) {
+		if !x.hasName(span) && !notOfTree.MatchString(span) {
 			list = append(list, span)
 		}
 	}

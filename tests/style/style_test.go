@@ -36,7 +36,7 @@ var good = map[string]string{
 	".clang-format":            "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
 }
 
-func plant(t *testing.T, files map[string]string) *tree {
+func plantTree(t *testing.T, files map[string]string) *tree {
 	t.Helper()
 	root := t.TempDir()
 	for _, set := range []map[string]string{good, files} {
@@ -65,8 +65,8 @@ func longC(lines int) string {
 	return spdxC + "void f(void)\n{\n" + strings.Repeat("\tf();\n", lines) + "}\n"
 }
 
-// ring is a circle of modules: each header's file includes the next header.
-func ring(modules int) map[string]string {
+// makeRing makes a circle of modules: each header's file includes the next header.
+func makeRing(modules int) map[string]string {
 	files := map[string]string{}
 	for i := range modules {
 		files[fmt.Sprintf("abi/r%d.h", i)] = spdxC
@@ -87,7 +87,7 @@ var plants = []struct {
 	{"c borders", map[string]string{"abi/x.c": spdxC + "#include \"stdio.h\"\n"}, "stdio.h"},
 	{"c borders", map[string]string{"abi/x.c": spdxC + "# include \"../bee/b.c\"\n"}, "bee/b.c"},
 	{"c borders", map[string]string{"other/x.c": spdxC}, "no row"},
-	{"include circles are small", ring(7), "abi/r0: 7 modules"},
+	{"include circles are small", makeRing(7), "abi/r0: 7 modules"},
 	{"c layers", map[string]string{"x/core/top.h": spdxC, "x/core/base.c": spdxC + "#include \"base.h\"\n#include \"top.h\"\n", "x/core/base.h": spdxC}, "base.c:3: includes x/core/top.h"},
 	{"c layers", map[string]string{"x/core/list.h": spdxC, "x/core/base.h": spdxC + "#include <x/core/list.h>\n"}, "base.h:2: includes x/core/list.h"},
 	{"c layers", map[string]string{"x/core/new.c": spdxC}, "no line in tests/style/c-layers.tbl"},
@@ -132,7 +132,7 @@ var plants = []struct {
 	{"windows programs", map[string]string{"build/bin/x.exe": "MZ, and no more"}, "x.exe"},
 }
 
-func find1(t *testing.T, name string) check {
+func findCheck(t *testing.T, name string) check {
 	t.Helper()
 	for _, c := range checks {
 		if c.name == name {
@@ -148,7 +148,7 @@ func TestPlanted(t *testing.T) {
 	for _, p := range plants {
 		proved[p.check] = true
 		t.Run(p.check+" "+p.want, func(t *testing.T) {
-			bad, err := find1(t, p.check).run(plant(t, p.files))
+			bad, err := findCheck(t, p.check).run(plantTree(t, p.files))
 			if errors.Is(err, errSkip) {
 				t.Fatalf("skipped: %v", err)
 			}
@@ -171,15 +171,15 @@ func TestPlanted(t *testing.T) {
 // A header in a room's include folder is one module with the file that includes
 // it under its stem, in whatever folder; six may form a circle.
 func TestCircles(t *testing.T) {
-	files := ring(6)
-	tr := plant(t, files)
+	files := makeRing(6)
+	tr := plantTree(t, files)
 	if bad, err := cCircles(tr); err != nil || len(bad) > 0 {
 		t.Errorf("a circle of 6: %v, %v", bad, err)
 	}
 	files["abi/include/door.h"] = spdxC
 	files["abi/sub/door.c"] = spdxC + "#include \"abi/include/door.h\"\n#include \"abi/r0.h\"\n"
 	files["abi/r3.c"] += "#include \"abi/include/door.h\"\n"
-	bad, err := cCircles(plant(t, files))
+	bad, err := cCircles(plantTree(t, files))
 	if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "7 modules") {
 		t.Errorf("a circle of 7 through an include folder: %v, %v", bad, err)
 	}
@@ -188,7 +188,7 @@ func TestCircles(t *testing.T) {
 // What a page may name: files by their end, without a suffix or with a star,
 // what a build makes, functions of the tree.
 func TestPages(t *testing.T) {
-	tr := plant(t, map[string]string{
+	tr := plantTree(t, map[string]string{
 		"docs/design/x.md": "abi/a.c, `abi/a`, `a.h`, `abi/*.c`, `skep/types.h`, `build/bin/x`, `a()`, `_linux.go`, and/or\n",
 		"docs/glossary.md": "not `abi/gone.c`\n",
 		"abi/README.md":    "`../include/skep/types.h`\n",
@@ -199,7 +199,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestGoodTree(t *testing.T) {
-	tr := plant(t, nil)
+	tr := plantTree(t, nil)
 	for _, c := range checks {
 		bad, err := c.run(tr)
 		if err != nil && !errors.Is(err, errSkip) {
@@ -212,7 +212,7 @@ func TestGoodTree(t *testing.T) {
 }
 
 func TestWindowsProgram(t *testing.T) {
-	tr := plant(t, map[string]string{
+	tr := plantTree(t, map[string]string{
 		"build/x.rc": "1 VERSIONINFO\nFILEVERSION 1,0,0,0\nBEGIN\nEND\n",
 		"build/x.c":  "#include <windows.h>\nint main(void)\n{\n\treturn (int)GetTickCount64();\n}\n",
 		windowsList:  "# SPDX-License-Identifier: MIT\nKERNEL32.dll Sleep\n",
@@ -221,11 +221,11 @@ func TestWindowsProgram(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(exe), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tr.tool(nil, "x86_64-w64-mingw32-windres", "-o", "build/x.o", "build/x.rc")
+	out, err := tr.runTool(nil, "x86_64-w64-mingw32-windres", "-o", "build/x.o", "build/x.rc")
 	if err != nil || len(out) > 0 {
 		t.Fatal(err, out)
 	}
-	out, err = tr.tool(nil, "x86_64-w64-mingw32-gcc", "-o", exe, "build/x.c", "build/x.o")
+	out, err = tr.runTool(nil, "x86_64-w64-mingw32-gcc", "-o", exe, "build/x.c", "build/x.o")
 	if err != nil || len(out) > 0 {
 		t.Fatal(err, out)
 	}

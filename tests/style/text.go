@@ -16,8 +16,8 @@ const (
 	shellMax = 150
 )
 
-// scripts lists files that a POSIX shell runs.
-func (t *tree) scripts() []string {
+// listScripts lists files that a POSIX shell runs.
+func (t *tree) listScripts() []string {
 	var list []string
 	for _, name := range t.files {
 		first, _, _ := strings.Cut(t.read(name), "\n")
@@ -28,17 +28,17 @@ func (t *tree) scripts() []string {
 	return list
 }
 
-func shellcheck(t *tree) ([]string, error) {
-	files := t.scripts()
+func checkShell(t *tree) ([]string, error) {
+	files := t.listScripts()
 	if len(files) == 0 {
 		return nil, nil
 	}
-	return t.tool(nil, "shellcheck", append([]string{"-f", "gcc"}, files...)...)
+	return t.runTool(nil, "shellcheck", append([]string{"-f", "gcc"}, files...)...)
 }
 
 func shellShape(t *tree) ([]string, error) {
 	var bad []string
-	for _, name := range t.scripts() {
+	for _, name := range t.listScripts() {
 		lines := t.lines(name)
 		if lines[0] != "#!/bin/sh" {
 			bad = append(bad, name+":1: want #!/bin/sh")
@@ -55,7 +55,7 @@ func shellShape(t *tree) ([]string, error) {
 
 func fileSize(t *tree) ([]string, error) {
 	var bad []string
-	for _, name := range t.with(".c", ".h", ".S", ".go", ".mk") {
+	for _, name := range t.filesWith(".c", ".h", ".S", ".go", ".mk") {
 		if n := len(t.lines(name)); n > fileMax {
 			bad = append(bad, fmt.Sprintf("%s: %d lines, at most %d", name, n, fileMax))
 		}
@@ -71,11 +71,11 @@ var (
 	unlicensed = regexp.MustCompile(`^LICENSES/|(^|/)go\.sum$|\.(expect|golden|json|mtx|bin|zip|ignore)$|/testdata/|/corpus/`)
 )
 
-func licence(t *tree) ([]string, error) {
+func checkLicence(t *tree) ([]string, error) {
 	known := map[string]bool{"MIT": true, "GPL-2.0-only": true, "BSD-2-Clause OR GPL-2.0-only": true, contractLicence: true}
 	var bad []string
 	for _, name := range t.files {
-		if unlicensed.MatchString(name) || t.binary(name) {
+		if unlicensed.MatchString(name) || t.isBinary(name) {
 			continue
 		}
 		found := ""
@@ -90,7 +90,7 @@ func licence(t *tree) ([]string, error) {
 			bad = append(bad, name+": no SPDX-License-Identifier in its first lines")
 		case !known[found]:
 			bad = append(bad, fmt.Sprintf("%s: unknown licence %q", name, found))
-		case under(name, "include/skep") && found != contractLicence:
+		case isUnder(name, "include/skep") && found != contractLicence:
 			bad = append(bad, fmt.Sprintf("%s: a contract's licence is %q", name, contractLicence))
 		}
 	}
@@ -112,10 +112,10 @@ var forbidden = []struct {
 // The runner has to speak of one of the words.
 var mayUseWords = regexp.MustCompile(`^tests/run/|^LICENSES/|(^|/)go\.sum$`)
 
-func words(t *tree) ([]string, error) {
+func checkWords(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.files {
-		if mayUseWords.MatchString(name) || t.binary(name) {
+		if mayUseWords.MatchString(name) || t.isBinary(name) {
 			continue
 		}
 		for i, line := range t.lines(name) {
@@ -129,11 +129,11 @@ func words(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-func whitespace(t *tree) ([]string, error) {
+func checkWhitespace(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.files {
 		text := t.read(name)
-		if unlicensed.MatchString(name) || t.binary(name) {
+		if unlicensed.MatchString(name) || t.isBinary(name) {
 			continue
 		}
 		if text != "" && (!strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\n\n")) {
@@ -151,10 +151,10 @@ func whitespace(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-func spelling(t *tree) ([]string, error) {
+func checkSpelling(t *tree) ([]string, error) {
 	var files []string
 	for _, name := range t.files {
-		if !unlicensed.MatchString(name) && !t.binary(name) {
+		if !unlicensed.MatchString(name) && !t.isBinary(name) {
 			files = append(files, name)
 		}
 	}
@@ -162,14 +162,14 @@ func spelling(t *tree) ([]string, error) {
 	if t.exists("tests/style/words.ignore") {
 		args = append(args, "-I", "tests/style/words.ignore")
 	}
-	return t.tool(nil, "codespell", append(args, files...)...)
+	return t.runTool(nil, "codespell", append(args, files...)...)
 }
 
 var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 
-func links(t *tree) ([]string, error) {
+func checkLinks(t *tree) ([]string, error) {
 	var bad []string
-	for _, name := range t.with(".md") {
+	for _, name := range t.filesWith(".md") {
 		for i, line := range t.lines(name) {
 			for _, m := range markdownLink.FindAllStringSubmatch(line, -1) {
 				if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {

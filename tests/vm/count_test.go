@@ -19,7 +19,7 @@ import (
 // marks, on both kernels; what is counted is that, to the last one. The
 // intervals are those of guest/count.c.
 func TestCount(t *testing.T) {
-	program := tool(t, "count")
+	program := toolPath(t, "count")
 	at := symbolsOf(t, program)
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		count := &lab.Count{
@@ -43,9 +43,9 @@ func TestCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := counted{counts, symbols}
-		t.Run("system calls", c.calls)
-		t.Run("instructions", c.instructions)
-		t.Run("nested intervals", c.nested)
+		t.Run("system calls", c.checkCalls)
+		t.Run("instructions", c.checkInstructions)
+		t.Run("nested intervals", c.checkNested)
 	})
 }
 
@@ -77,7 +77,7 @@ type counted struct {
 	symbols lab.Symbols
 }
 
-func (c counted) of(t *testing.T, number int) lab.Figures {
+func (c counted) figuresOf(t *testing.T, number int) lab.Figures {
 	t.Helper()
 	f, err := c.counts.Of(number)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c counted) of(t *testing.T, number int) lab.Figures {
 	return f
 }
 
-// entered is how often a kernel function was the first of an entry. All other entries of the kernel are reported by name.
-func (c counted) entered(t *testing.T, f lab.Figures, function string) uint64 {
+// countEntered counts how often a kernel function was the first of an entry. All other entries of the kernel are reported by name.
+func (c counted) countEntered(t *testing.T, f lab.Figures, function string) uint64 {
 	t.Helper()
 	address, err := c.symbols.Address(function)
 	if err != nil {
@@ -104,11 +104,11 @@ func (c counted) entered(t *testing.T, f lab.Figures, function string) uint64 {
 	return f.Entry[address]
 }
 
-// calls: N calls are N entries, marks are none, and one call more is seen.
-func (c counted) calls(t *testing.T) {
+// checkCalls: N calls are N entries, marks are none, and one call more is seen.
+func (c counted) checkCalls(t *testing.T) {
 	for number, want := range []uint64{0, 1, 1000, 1001} {
-		f := c.of(t, number)
-		if got := c.entered(t, f, "entry_SYSCALL_64"); got != want {
+		f := c.figuresOf(t, number)
+		if got := c.countEntered(t, f, "entry_SYSCALL_64"); got != want {
 			t.Errorf("interval %d: %d entries by a system call, not %d", number, got, want)
 		}
 		if want > 0 && f.Kernel < 20*want {
@@ -117,10 +117,10 @@ func (c counted) calls(t *testing.T) {
 	}
 }
 
-// executed is how many instructions of a range there were. An interrupt between
+// countExecuted counts how many instructions of a range there were. An interrupt between
 // an instruction's start and its work has it begun again, which is no second
 // one; without an entry into the kernel there is nothing to begin again after.
-func executed(t *testing.T, f lab.Figures, name string) uint64 {
+func countExecuted(t *testing.T, f lab.Figures, name string) uint64 {
 	t.Helper()
 	if f.Again[name] > f.Entries {
 		t.Errorf("%d restarts in the range of %s after %d entries", f.Again[name], name, f.Entries)
@@ -128,13 +128,13 @@ func executed(t *testing.T, f lab.Figures, name string) uint64 {
 	return f.Range[name] - f.Again[name]
 }
 
-func (c counted) instructions(t *testing.T) {
+func (c counted) checkInstructions(t *testing.T) {
 	for _, want := range []struct {
 		number int
 		name   string
 		n      uint64
 	}{{4, "plain", 1 + 2*1000000}, {5, "string", 4}, {6, "atomic", 2 + 3*1000}} {
-		f := c.of(t, want.number)
+		f := c.figuresOf(t, want.number)
 		if f.User-f.Restarts < want.n {
 			t.Errorf("%s: %d instructions in user space, %d of them again; want at least %d",
 				want.name, f.User, f.Restarts, want.n)
@@ -143,17 +143,17 @@ func (c counted) instructions(t *testing.T) {
 			t.Errorf("%s: figures of %d ranges, not 4", want.name, len(f.Range))
 		}
 		for other := range f.Range {
-			n := executed(t, f, other)
+			n := countExecuted(t, f, other)
 			if inside := other == want.name || other == "all"; inside != (n == want.n) || !inside && n != 0 {
 				t.Errorf("%s: %d instructions in the range of %s, begun again %d times; want %d inside",
 					want.name, n, other, f.Again[other], want.n)
 			}
 		}
-		if n := c.entered(t, f, "entry_SYSCALL_64"); n != 0 {
+		if n := c.countEntered(t, f, "entry_SYSCALL_64"); n != 0 {
 			t.Errorf("%s: %d system calls", want.name, n)
 		}
 	}
-	at := c.of(t, 4).At
+	at := c.figuresOf(t, 4).At
 	if len(at) != 2 {
 		t.Fatalf("counts at %d addresses, not 2", len(at))
 	}
@@ -171,14 +171,14 @@ func (c counted) instructions(t *testing.T) {
 	}
 }
 
-// nested: an interval in two parts inside another.
-func (c counted) nested(t *testing.T) {
-	outer, inner := c.of(t, 8), c.of(t, 9)
+// checkNested: an interval in two parts inside another.
+func (c counted) checkNested(t *testing.T) {
+	outer, inner := c.figuresOf(t, 8), c.figuresOf(t, 9)
 	if outer.Times != 1 || inner.Times != 2 {
 		t.Errorf("the outer interval ended %d times, the inner %d times", outer.Times, inner.Times)
 	}
 	for _, f := range []lab.Figures{outer, inner} {
-		if n := c.entered(t, f, "entry_SYSCALL_64"); n != 7 {
+		if n := c.countEntered(t, f, "entry_SYSCALL_64"); n != 7 {
 			t.Errorf("%d system calls, not 7", n)
 		}
 	}

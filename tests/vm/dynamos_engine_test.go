@@ -41,8 +41,8 @@ var engineParts = []struct {
 	{"hostile", 6},
 }
 
-// hand is the module of an update by hand.
-func hand(t *testing.T, kernel, name string) string {
+// handModule returns the module of an update written by hand.
+func handModule(t *testing.T, kernel, name string) string {
 	t.Helper()
 	build, err := lab.BuildDir()
 	if err != nil {
@@ -68,13 +68,13 @@ func TestDynamosEngine(t *testing.T) {
 			if name == "25" && cycles != "" {
 				name = cycles
 			}
-			vm.Run(lab.Program{Args: []string{tool(t, "dynamos_engine"), hand(t, kernel, "dynamos_hand"),
-				hand(t, kernel, "dynamos_next"), hand(t, kernel, "dynamos_try"), name}}, p.floor)
+			vm.Run(lab.Program{Args: []string{toolPath(t, "dynamos_engine"), handModule(t, kernel, "dynamos_hand"),
+				handModule(t, kernel, "dynamos_next"), handModule(t, kernel, "dynamos_try"), name}}, p.floor)
 			t.Logf("%s took %v", name, time.Since(began).Round(time.Second))
 		}
 		engineUnloads(t, vm, 100)
-		vm.Output(shell("insmod " + hand(t, kernel, "dynamos")))
-		vm.Run(lab.Program{Args: []string{tool(t, "dynamos_held"), hand(t, kernel, "dynamos_hand")}}, 16)
+		vm.Output(shellProgram("insmod " + handModule(t, kernel, "dynamos")))
+		vm.Run(lab.Program{Args: []string{toolPath(t, "dynamos_held"), handModule(t, kernel, "dynamos_hand")}}, 16)
 	})
 }
 
@@ -85,6 +85,6 @@ func rmmodEngine(tenths int) string {
 
 func engineUnloads(t *testing.T, vm *vmtest.VM, tenths int) {
 	t.Helper()
-	text := vm.Output(shell(rmmodEngine(tenths) + "! grep -q ^dynamos /proc/modules && echo gone"))
-	claim(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)
+	text := vm.Output(shellProgram(rmmodEngine(tenths) + "! grep -q ^dynamos /proc/modules && echo gone"))
+	checkGuest(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)
 }

@@ -66,15 +66,15 @@ func TestSoakUpdateFixes(t *testing.T) {
 	const kernel = "6.1.176-1"
 	vm := vmtest.Boot(t, lab.Machine{Name: "fixes", Kernel: kernel, CPUs: 1, Memory: 1024, Modules: []string{"dynamos", "dummy", "vxlan"}}, vmtest.Limit(40*time.Minute))
 	f := fixes{t, vm, filepath.Join(build, "bin", "skep") + " update ", folder}
-	for _, n := range numbers(t, files) {
-		t.Log(f.try(n))
+	for _, n := range caseNumbers(t, files) {
+		t.Log(f.tryFix(n))
 	}
-	_, text := f.do(rmmodEngine(100) + "cat /proc/modules")
-	claim(t, "no part of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
+	_, text := f.runScript(rmmodEngine(100) + "cat /proc/modules")
+	checkGuest(t, "no part of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
 }
 
-// numbers are those of the cases, in their order.
-func numbers(t *testing.T, files []string) []int {
+// caseNumbers returns those of the cases, in their order.
+func caseNumbers(t *testing.T, files []string) []int {
 	var list []int
 	for _, f := range files {
 		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), pack.Suffix))
@@ -94,59 +94,59 @@ type fixes struct {
 	skep, folder string
 }
 
-// do runs a script and reports whether it ended with status 0.
-func (f *fixes) do(script string) (bool, string) {
-	text := f.vm.Output(shell("{ " + script + "\n} 2>&1; echo exit $?"))
+// runScript runs a script and reports whether it ended with status 0.
+func (f *fixes) runScript(script string) (bool, string) {
+	text := f.vm.Output(shellProgram("{ " + script + "\n} 2>&1; echo exit $?"))
 	text, ok := strings.CutSuffix(text, "exit 0\n")
 	return ok, text
 }
 
-// try takes one fix from its package to the kernel and back, and reports how far that went.
-func (f *fixes) try(n int) string {
+// tryFix takes one fix from its package to the kernel and back, and reports how far that went.
+func (f *fixes) tryFix(n int) string {
 	name := fmt.Sprintf("fix_%d", n)
 	line := fmt.Sprintf("case %d:", n)
-	loaded, text := f.do(fmt.Sprintf(f.skep+"apply %s --all --confirm 0", filepath.Join(f.folder, strconv.Itoa(n)+pack.Suffix)))
-	claim(f.t, fmt.Sprintf("case %d is loaded", n), loaded, "%s", text)
+	loaded, text := f.runScript(fmt.Sprintf(f.skep+"apply %s --all --confirm 0", filepath.Join(f.folder, strconv.Itoa(n)+pack.Suffix)))
+	checkGuest(f.t, fmt.Sprintf("case %d is loaded", n), loaded, "%s", text)
 	if !loaded {
 		return line + " not loaded"
 	}
-	line += " loaded," + f.enter(n, name)
-	reversed, text := f.do(fmt.Sprintf(f.skep+"revert --wait 60s --remove %s", name))
-	claim(f.t, fmt.Sprintf("case %d is reversed", n), reversed && strings.Contains(text, "unloaded"), "%s", text)
+	line += " loaded," + f.enterFunctions(n, name)
+	reversed, text := f.runScript(fmt.Sprintf(f.skep+"revert --wait 60s --remove %s", name))
+	checkGuest(f.t, fmt.Sprintf("case %d is reversed", n), reversed && strings.Contains(text, "unloaded"), "%s", text)
 	if !reversed {
 		return line + " not reversed"
 	}
 	return line + " reversed"
 }
 
-// enter has a program enter the new functions, and reads in the counts which
+// enterFunctions has a program enter the new functions, and reads in the counts which
 // of them took a call.
-func (f *fixes) enter(n int, name string) string {
+func (f *fixes) enterFunctions(n int, name string) string {
 	w, ok := workloads[n]
 	if !ok {
 		return " not entered (no workload),"
 	}
-	before := f.counts(name)
+	before := f.readCounts(name)
 	script := "( true\n" + w.text + "\n)"
 	if w.word != "" {
-		script += " && " + tool(f.t, "dynamos_enter") + " " + w.word
+		script += " && " + toolPath(f.t, "dynamos_enter") + " " + w.word
 	}
-	went, text := f.do(script)
-	claim(f.t, fmt.Sprintf("case %d: %s still do what they did", n, w.says), went, "%s", text)
+	went, text := f.runScript(script)
+	checkGuest(f.t, fmt.Sprintf("case %d: %s still do what they did", n, w.says), went, "%s", text)
 	var entered, idle []string
-	for i, now := range f.counts(name) {
+	for i, now := range f.readCounts(name) {
 		if calls := now.New.Calls - before[i].New.Calls; calls > 0 {
 			entered = append(entered, fmt.Sprintf("%s %d", now.Symbol, calls))
 		} else {
 			idle = append(idle, now.Symbol)
 		}
 	}
-	claim(f.t, fmt.Sprintf("case %d is entered by %s", n, w.says), len(entered) > 0, "no call of %s", strings.Join(idle, ", "))
+	checkGuest(f.t, fmt.Sprintf("case %d is entered by %s", n, w.says), len(entered) > 0, "no call of %s", strings.Join(idle, ", "))
 	return fmt.Sprintf(" entered by %s (calls: %s; none: %s),", w.says, strings.Join(entered, ", "), strings.Join(idle, ", "))
 }
 
-func (f *fixes) counts(name string) []update.Function {
-	_, text := f.do(f.skep + "status --json " + name)
+func (f *fixes) readCounts(name string) []update.Function {
+	_, text := f.runScript(f.skep + "status --json " + name)
 	var list []update.Status
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
 		f.t.Fatalf("status of %s: %v: %q", name, err, text)

@@ -20,14 +20,14 @@ import (
 // tryingVar names the parts of TestDynamosHealth to run: SKEP_TRY_PARTS="bad".
 const tryingVar = "SKEP_TRY_PARTS"
 
-// trying is a machine in which updates by hand change functions that others
+// trialMachine returns a machine in which updates by hand change functions that others
 // call at the same time.
-func trying(kernel string) lab.Machine {
+func trialMachine(kernel string) lab.Machine {
 	return lab.Machine{Kernel: kernel, CPUs: 4, InTurns: true, Modules: []string{"dynamos"}}
 }
 
-// built is a module of this kernel that is for tests only.
-func built(t *testing.T, kernel, name string) string {
+// builtModule returns a module of this kernel that is for tests only.
+func builtModule(t *testing.T, kernel, name string) string {
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ var tryingParts = []struct {
 func TestDynamosHealth(t *testing.T) {
 	chosen := strings.Fields(os.Getenv(tryingVar))
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := vmtest.Boot(t, trying(kernel), vmtest.Limit(4*time.Minute))
+		vm := vmtest.Boot(t, trialMachine(kernel), vmtest.Limit(4*time.Minute))
 		for _, p := range tryingParts {
 			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
 				continue
@@ -70,7 +70,7 @@ func TestDynamosHealth(t *testing.T) {
 				vm.Expect(report.Oops, "try_mutex", 1)
 			}
 			began := time.Now()
-			args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}
+			args := []string{toolPath(t, "dynamos_"+p.name), builtModule(t, kernel, "dynamos_try")}
 			more, floor := p.more, p.floor
 			if p.name == "beside" && kernel == "6.12" && len(chosen) == 0 {
 				// There a livepatch changes the text of each
@@ -79,7 +79,7 @@ func TestDynamosHealth(t *testing.T) {
 				more, floor = more[:1], floor-26
 			}
 			for _, m := range more {
-				args = append(args, built(t, kernel, m))
+				args = append(args, builtModule(t, kernel, m))
 			}
 			vm.Run(lab.Program{Args: args}, floor)
 			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))

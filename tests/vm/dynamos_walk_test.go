@@ -29,9 +29,9 @@ const (
 	walkVar    = "SKEP_WALK_KERNEL"
 )
 
-// updated is a machine in which packages change functions that others call at
+// updateMachine returns a machine in which packages change functions that others call at
 // the same time.
-func updated(kernel string) lab.Machine {
+func updateMachine(kernel string) lab.Machine {
 	return lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024, Modules: []string{"dynamos"}}
 }
 
@@ -43,8 +43,8 @@ func TestUpdateWalk(t *testing.T) {
 		limit, cycles = 3*time.Hour, n
 	}
 	t.Run(kernel, func(t *testing.T) {
-		vm := vmtest.Boot(t, updated(kernel), vmtest.Limit(limit))
-		newWalker(t, vm, kernel).walk(kernel, cycles)
+		vm := vmtest.Boot(t, updateMachine(kernel), vmtest.Limit(limit))
+		newWalker(t, vm, kernel).walkAll(kernel, cycles)
 	})
 }
 
@@ -68,51 +68,51 @@ func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
 		t.Fatal(err)
 	}
 	return &walker{t: t, vm: vm, skepPath: filepath.Join(build, "bin", "skep"), packages: filepath.Join(build, "update", kernel),
-		hammer: tool(t, "dynamos_hammer"), jobFolder: "/sys/fs/cgroup/job"}
+		hammer: toolPath(t, "dynamos_hammer"), jobFolder: "/sys/fs/cgroup/job"}
 }
 
-func (w *walker) walk(kernel string, cycles int) {
+func (w *walker) walkAll(kernel string, cycles int) {
 	for range cycles {
 		w.start()
-		w.fixes()
+		w.walkFixes()
 		if kernel == walkKernel {
-			w.together()
+			w.walkTogether()
 		}
 		w.hammerTo("end")
 	}
-	w.unconfirmed()
-	w.follow()
-	w.links()
-	w.failing()
-	w.stuck()
-	w.objects()
-	w.unfollow()
-	w.slow()
-	w.refusals()
-	w.skep("status", "no update is loaded")
-	w.vm.Output(shell("rmmod dynamos"))
+	w.walkUnconfirmed()
+	w.startFollowers()
+	w.walkLinks()
+	w.walkFailing()
+	w.walkStuck()
+	w.walkObjects()
+	w.stopFollowers()
+	w.walkSlow()
+	w.walkRefusals()
+	w.runUpdate("status", "no update is loaded")
+	w.vm.Output(shellProgram("rmmod dynamos"))
 }
 
-// skep types a command of skep update and looks for a text in what it says.
-func (w *walker) skep(command, want string) string {
+// runUpdate types a command of skep update and looks for a text in what it says.
+func (w *walker) runUpdate(command, want string) string {
 	w.t.Helper()
-	text := w.vm.Output(shell(w.skepPath + " update " + command))
+	text := w.vm.Output(shellProgram(w.skepPath + " update " + command))
 	if !strings.Contains(text, want) {
 		w.t.Errorf("skep update %s: no %q in %q", command, want, text)
 	}
 	return text
 }
 
-// refused types one that must end with a code and say why.
-func (w *walker) refused(name, command string, code int, want string) {
+// checkRefused types one that must end with a code and say why.
+func (w *walker) checkRefused(name, command string, code int, want string) {
 	w.t.Helper()
-	text := w.vm.Output(shell(w.skepPath + " update " + command + " 2>&1; echo exit $?"))
-	claim(w.t, name, strings.Contains(text, want) && strings.HasSuffix(text, fmt.Sprintf("exit %d\n", code)), "it says %q", text)
+	text := w.vm.Output(shellProgram(w.skepPath + " update " + command + " 2>&1; echo exit $?"))
+	checkGuest(w.t, name, strings.Contains(text, want) && strings.HasSuffix(text, fmt.Sprintf("exit %d\n", code)), "it says %q", text)
 }
 
-func (w *walker) status(name string) update.Status {
+func (w *walker) readStatus(name string) update.Status {
 	w.t.Helper()
-	return w.parse(w.vm.Output(shell(w.skepPath + " update status --json " + name)))
+	return w.parse(w.vm.Output(shellProgram(w.skepPath + " update status --json " + name)))
 }
 
 func (w *walker) parse(text string) update.Status {
@@ -129,7 +129,7 @@ func (w *walker) parse(text string) update.Status {
 func (w *walker) start() {
 	w.t.Helper()
 	w.pids = nil
-	out := w.vm.Output(shell(w.hammer + " start /tmp/hammer 4"))
+	out := w.vm.Output(shellProgram(w.hammer + " start /tmp/hammer 4"))
 	for _, word := range strings.Fields(out) {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
@@ -140,26 +140,26 @@ func (w *walker) start() {
 	if len(w.pids) != 4 {
 		w.t.Fatalf("the hammer says %q", out)
 	}
-	w.vm.Output(shell(fmt.Sprintf("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup; mkdir -p %s/part && echo %d >%s/cgroup.procs && echo %d >%s/part/cgroup.procs",
+	w.vm.Output(shellProgram(fmt.Sprintf("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup; mkdir -p %s/part && echo %d >%s/cgroup.procs && echo %d >%s/part/cgroup.procs",
 		w.jobFolder, w.pids[1], w.jobFolder, w.pids[2], w.jobFolder)))
 }
 
 const callsEnough = 200
 
-// look has all processes make some calls while no command runs, and returns each one's answers, and the update's counts before and after.
-func (w *walker) look(name string) (told map[int]answers, before, after update.Function) {
+// collectAnswers makes all processes call the function while no command runs. It returns each one's answers, and the update's counts before and after.
+func (w *walker) collectAnswers(name string) (told map[int]answers, before, after update.Function) {
 	w.t.Helper()
 	status := w.skepPath + " update status --json " + name
 	if name == "" {
 		status = "true"
 	}
-	out := w.vm.Output(shell(fmt.Sprintf("h=%s; $h pause /tmp/hammer && echo -- && %s && echo -- && $h look /tmp/hammer %d && echo -- && %s && $h go /tmp/hammer",
+	out := w.vm.Output(shellProgram(fmt.Sprintf("h=%s; $h pause /tmp/hammer && echo -- && %s && echo -- && $h look /tmp/hammer %d && echo -- && %s && $h go /tmp/hammer",
 		w.hammer, status, callsEnough, status)))
 	part := strings.Split(out, "--\n")
 	if len(part) != 4 {
 		w.t.Fatalf("it says %q", out)
 	}
-	then, now := w.answers(part[0]), w.answers(part[2])
+	then, now := w.parseAnswers(part[0]), w.parseAnswers(part[2])
 	told = map[int]answers{}
 	for pid, a := range now {
 		b := then[pid]
@@ -171,7 +171,7 @@ func (w *walker) look(name string) (told map[int]answers, before, after update.F
 	return told, w.parse(part[1]).Functions[0], w.parse(part[3]).Functions[0]
 }
 
-func (w *walker) answers(text string) map[int]answers {
+func (w *walker) parseAnswers(text string) map[int]answers {
 	w.t.Helper()
 	list := map[int]answers{}
 	for line := range strings.Lines(text) {
@@ -185,12 +185,12 @@ func (w *walker) answers(text string) map[int]answers {
 	return list
 }
 
-// takes claims who is answered by whom, and that the counts of the update are
-// those of the callers: no call is lost, and no task is inside at rest. by[i]
-// is of the i-th process: k the kernel, f the fix, s the stricter one.
-func (w *walker) takes(name, updateName, by string) {
+// checkAnswers checks which version answers which process, and that the update
+// counted all calls: no call is lost, and no task is inside at rest. by[i] is
+// of the i-th process: k the kernel, f the fix, s the stricter one.
+func (w *walker) checkAnswers(name, updateName, by string) {
 	w.t.Helper()
-	told, before, after := w.look(updateName)
+	told, before, after := w.collectAnswers(updateName)
 	var older, newer uint64
 	var wrong []string
 	for i, pid := range w.pids {
@@ -212,59 +212,61 @@ func (w *walker) takes(name, updateName, by string) {
 	if o, n := after.Old.Calls-before.Old.Calls, after.New.Calls-before.New.Calls; o != older || n != newer {
 		wrong = append(wrong, fmt.Sprintf("counted are %d and %d calls, made were %d and %d", o, n, older, newer))
 	}
-	claim(w.t, name, len(wrong) == 0, "%s", strings.Join(wrong, "\n"))
+	checkGuest(w.t, name, len(wrong) == 0, "%s", strings.Join(wrong, "\n"))
 }
 
-func (w *walker) file(name string) string { return filepath.Join(w.packages, name+".skepup") }
+func (w *walker) filePath(name string) string { return filepath.Join(w.packages, name+".skepup") }
 
-// fixes is the walk of a fix and of the one that supersedes it. The function is
-// called all the time, also while the kernel's text changes.
-func (w *walker) fixes() {
-	w.skep("inspect "+w.file("arp"), "which runs here")
-	w.skep(fmt.Sprintf("apply %s --tgid %d", w.file("arp"), w.pids[0]), "on trial for tgid")
-	w.takes("only the chosen process takes the fix", "arp", "fkkk")
-	w.replaced()
-	w.skep("policy arp --cgroup job", "for cgroup /job")
-	w.takes("the cgroup takes the fix, with the cgroup below it", "arp", "kffk")
-	w.skep(fmt.Sprintf("policy arp --except --tgid %d --all", w.pids[3]), "all others")
-	w.takes("all processes but one take the fix", "arp", "fffk")
-	w.skep("policy arp --all", "for all")
-	w.takes("all processes take the fix", "arp", "ffff")
-	w.skep("commit arp", "committed")
-	w.refused("an update is applied once", "apply arp --all", 4, "arp is committed: 'skep update policy' changes")
-	w.refused("no process has the number of a policy", "policy arp --tgid 4194304", 2, "there is no process 4194304")
-	w.refused("an update in force is not unloaded", "remove arp", 4, "is in use")
-	w.skep("status arp", "class any, committed")
+// walkFixes tests a fix and the one that supersedes it. The function is called
+// all the time, also while the kernel's text changes.
+func (w *walker) walkFixes() {
+	w.runUpdate("inspect "+w.filePath("arp"), "which runs here")
+	w.runUpdate(fmt.Sprintf("apply %s --tgid %d", w.filePath("arp"), w.pids[0]), "on trial for tgid")
+	w.checkAnswers("only the chosen process takes the fix", "arp", "fkkk")
+	w.walkPolicies()
+	w.runUpdate("policy arp --cgroup job", "for cgroup /job")
+	w.checkAnswers("the cgroup takes the fix, with the cgroup below it", "arp", "kffk")
+	w.runUpdate(fmt.Sprintf("policy arp --except --tgid %d --all", w.pids[3]), "all others")
+	w.checkAnswers("all processes but one take the fix", "arp", "fffk")
+	w.runUpdate("policy arp --all", "for all")
+	w.checkAnswers("all processes take the fix", "arp", "ffff")
+	w.runUpdate("commit arp", "committed")
+	w.checkRefused("an update is applied once", "apply arp --all", 4, "arp is committed: 'skep update policy' changes")
+	w.checkRefused("no process has the number of a policy", "policy arp --tgid 4194304", 2, "there is no process 4194304")
+	w.checkRefused("an update in force is not unloaded", "remove arp", 4, "is in use")
+	w.runUpdate("status arp", "class any, committed")
 
-	w.skep(fmt.Sprintf("apply %s --all --supersede --confirm 0", w.file("arp_strict")), "on trial for all")
-	w.takes("a newer update supersedes it", "arp_strict", "ssss")
-	w.settled("arp")
-	w.skep("remove arp", "unloaded")
-	w.skep("revert --remove arp_strict", "arp_strict: unloaded")
-	text := w.vm.Output(shell("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
-	claim(w.t, "no part of the updates stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shell("cat /proc/modules")), "arp"), "%s", text)
-	since, _, _ := w.look("")
+	w.runUpdate(fmt.Sprintf("apply %s --all --supersede --confirm 0", w.filePath("arp_strict")), "on trial for all")
+	w.checkAnswers("a newer update supersedes it", "arp_strict", "ssss")
+	w.waitUntilSettled("arp")
+	w.runUpdate("remove arp", "unloaded")
+	w.runUpdate("revert --remove arp_strict", "arp_strict: unloaded")
+	text := w.vm.Output(shellProgram("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
+	checkGuest(w.t, "no part of the updates stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shellProgram("cat /proc/modules")), "arp"), "%s", text)
+	since, _, _ := w.collectAnswers("")
 	whole := true
 	for _, a := range since {
 		whole = whole && a.kernel == a.calls
 	}
-	claim(w.t, "the kernel's own function is back", whole, "%v", since)
+	checkGuest(w.t, "the kernel's own function is back", whole, "%v", since)
 }
 
-func (w *walker) hammerTo(word string) { w.vm.Output(shell(w.hammer + " " + word + " /tmp/hammer")) }
+func (w *walker) hammerTo(word string) {
+	w.vm.Output(shellProgram(w.hammer + " " + word + " /tmp/hammer"))
+}
 
-// settled waits until a superseded update is out.
-func (w *walker) settled(name string) {
+// waitUntilSettled waits until a superseded update is out.
+func (w *walker) waitUntilSettled(name string) {
 	w.t.Helper()
-	s := w.until(name, func(s *update.Status) bool { return s.State == "loaded" })
-	claim(w.t, "the superseded one leaves", strings.Contains(s.End, "superseded by arp_strict"), "%+v", s)
+	s := w.waitForStatus(name, func(s *update.Status) bool { return s.State == "loaded" })
+	checkGuest(w.t, "the superseded one leaves", strings.Contains(s.End, "superseded by arp_strict"), "%+v", s)
 }
 
-// until looks at an update until done says so.
-func (w *walker) until(name string, done func(*update.Status) bool) update.Status {
+// waitForStatus looks at an update until done says so.
+func (w *walker) waitForStatus(name string, done func(*update.Status) bool) update.Status {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		s := w.status(name)
+		s := w.readStatus(name)
 		if done(&s) {
 			return s
 		}
@@ -274,45 +276,45 @@ func (w *walker) until(name string, done func(*update.Status) bool) update.Statu
 	}
 }
 
-// follow has each CPU follow a link and close a file, over and over while
+// startFollowers has each CPU follow a link and close a file, over and over while
 // nothing else runs there. So functions are called while their text changes.
-func (w *walker) follow() {
+func (w *walker) startFollowers() {
 	w.t.Helper()
-	w.vm.Output(shell(`mkdir /tmp/follow && cd /tmp/follow && echo text >text && ln -s text link
+	w.vm.Output(shellProgram(`mkdir /tmp/follow && cd /tmp/follow && echo text >text && ln -s text link
 		for i in 1 2; do nice -n 19 sh -c 'echo >$1; while test -e $1; do read x <link; done; echo >end$1' - $i >/dev/null 2>&1 & done
 		until test -e 1 && test -e 2; do :; done`))
 }
 
-func (w *walker) unfollow() {
+func (w *walker) stopFollowers() {
 	w.t.Helper()
-	w.vm.Output(shell("cd /tmp/follow && rm 1 2 && until test -e end1 && test -e end2; do :; done"))
+	w.vm.Output(shellProgram("cd /tmp/follow && rm 1 2 && until test -e end1 && test -e end2; do :; done"))
 }
 
-// links is the update that was written by hand: two users, the same link.
-func (w *walker) links() {
-	w.vm.Output(shell(`cd /proc/sys/fs && echo 0 >protected_symlinks && echo 0 >protected_fifos && echo 0 >protected_hardlinks
+// walkLinks tests the update that was written by hand: two users, the same link.
+func (w *walker) walkLinks() {
+	w.vm.Output(shellProgram(`cd /proc/sys/fs && echo 0 >protected_symlinks && echo 0 >protected_fifos && echo 0 >protected_hardlinks
 		mkdir -m 1777 /tmp/open && cd /tmp/open && echo secret >/tmp/target && chmod 644 /tmp/target
 		setpriv --reuid 2000 --regid 2000 --clear-groups sh -c 'ln -s /tmp/target link && mkfifo -m 666 fifo && exec 3<>fifo && sleep 300' >/dev/null 2>&1 &
 		until test -p /tmp/open/fifo; do :; done`))
 	try := func(uid int) string {
-		return w.vm.Output(shell(fmt.Sprintf("cd /tmp/open; setpriv --reuid %d --regid %d --clear-groups sh -c 'cat link; : >>fifo && echo opened' 2>&1; true", uid, uid)))
+		return w.vm.Output(shellProgram(fmt.Sprintf("cd /tmp/open; setpriv --reuid %d --regid %d --clear-groups sh -c 'cat link; : >>fifo && echo opened' 2>&1; true", uid, uid)))
 	}
 	const free = "secret\nopened\n"
 	before := try(1000)
-	claim(w.t, "without the fix a user follows another user's link", before == free, "%q", before)
-	w.skep("apply "+w.file("links")+" --uid 1000", "on trial for uid")
+	checkGuest(w.t, "without the fix a user follows another user's link", before == free, "%q", before)
+	w.runUpdate("apply "+w.filePath("links")+" --uid 1000", "on trial for uid")
 	strict, other := try(1000), try(1001)
-	claim(w.t, "a chosen user follows no link and opens no FIFO of another user", strings.Count(strict, "Permission denied") == 2 && !strings.Contains(strict, "secret"), "%q", strict)
-	claim(w.t, "a user who is not chosen still follows the link", other == free, "%q", other)
-	w.skep("revert --remove links", "links: unloaded")
+	checkGuest(w.t, "a chosen user follows no link and opens no FIFO of another user", strings.Count(strict, "Permission denied") == 2 && !strings.Contains(strict, "secret"), "%q", strict)
+	checkGuest(w.t, "a user who is not chosen still follows the link", other == free, "%q", other)
+	w.runUpdate("revert --remove links", "links: unloaded")
 	after := try(1000)
-	claim(w.t, "after the revert the user follows the link again", after == free, "%q", after)
+	checkGuest(w.t, "after the revert the user follows the link again", after == free, "%q", after)
 }
 
-// foreign is the package of the fix with another kernel's build-id.
-func (w *walker) foreign() string {
+// foreignPackage returns the package of the fix with another kernel's build-id.
+func (w *walker) foreignPackage() string {
 	w.t.Helper()
-	p, err := pack.Open(w.file("arp"))
+	p, err := pack.Open(w.filePath("arp"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -320,17 +322,17 @@ func (w *walker) foreign() string {
 	module := p.Modules[k.BuildID]
 	k.BuildID = strings.Repeat("0123456789", 4)
 	p.Modules = map[string][]byte{k.BuildID: module}
-	if err := pack.WriteFile(w.file("foreign"), p); err != nil {
+	if err := pack.WriteFile(w.filePath("foreign"), p); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.file("foreign")
+	return w.filePath("foreign")
 }
 
-// renamed is the package of the fix as if it changed another function, whose
+// renamedPackage returns the package of the fix as if it changed another function, whose
 // name is not longer.
-func (w *walker) renamed(symbol string) string {
+func (w *walker) renamedPackage(symbol string) string {
 	w.t.Helper()
-	p, err := pack.Open(w.file("arp"))
+	p, err := pack.Open(w.filePath("arp"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -339,21 +341,21 @@ func (w *walker) renamed(symbol string) string {
 	copy(was, "arp_ioctl")
 	copy(is, symbol)
 	p.Modules[id] = bytes.ReplaceAll(p.Modules[id], was, is)
-	if err := pack.WriteFile(w.file("renamed"), p); err != nil {
+	if err := pack.WriteFile(w.filePath("renamed"), p); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.file("renamed")
+	return w.filePath("renamed")
 }
 
-// refusals are what must not be applied, with what to do.
-func (w *walker) refusals() {
-	w.refused("a package for another kernel is refused", "apply "+w.foreign()+" --all", 4, "is not for this kernel")
-	w.vm.Output(shell("head -c 9000 " + w.file("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.file("arp") + " >/tmp/changed.skepup"))
-	w.refused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
-	w.refused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
-	w.refused("a function that is only inlined is refused", "apply "+w.renamed("pick_link")+" --all", 4, "pick_link is not in this kernel, or only inlined")
-	w.refused("a missing update is refused", "apply nothing --all", 4, "no update")
+// walkRefusals tests what must not be applied, and that each refusal names a remedy.
+func (w *walker) walkRefusals() {
+	w.checkRefused("a package for another kernel is refused", "apply "+w.foreignPackage()+" --all", 4, "is not for this kernel")
+	w.vm.Output(shellProgram("head -c 9000 " + w.filePath("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.filePath("arp") + " >/tmp/changed.skepup"))
+	w.checkRefused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
+	w.checkRefused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
+	w.checkRefused("a function that is only inlined is refused", "apply "+w.renamedPackage("pick_link")+" --all", 4, "pick_link is not in this kernel, or only inlined")
+	w.checkRefused("a missing update is refused", "apply nothing --all", 4, "no update")
 	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
-	claim(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
-	w.skep("inspect "+w.file("links"), "its author says")
+	checkGuest(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
+	w.runUpdate("inspect "+w.filePath("links"), "its author says")
 }

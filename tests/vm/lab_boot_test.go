@@ -27,17 +27,17 @@ func TestLabPair(t *testing.T) {
 	a, b := vmtest.Pair(t,
 		lab.Machine{Name: "lab-one", Kernel: kernels[0], Memory: 512, Modules: []string{"trivial"}},
 		lab.Machine{Name: "lab-two", Kernel: kernels[1], Memory: 512, Disks: []lab.Disk{{MiB: 16}}},
-		vmtest.Alone(func(one *vmtest.VM) { one.Run(check(t, one, 0), checks) }))
+		vmtest.Alone(func(one *vmtest.VM) { one.Run(checkProgram(t, one, 0), checks) }))
 	one, two := a.Guest().Hello().Release, b.Guest().Hello().Release
-	claim(t, "their kernels differ", one != two, "both run %s", one)
-	stopA, stopB := serve(t, a, 0), serve(t, b, 0)
+	checkGuest(t, "their kernels differ", one != two, "both run %s", one)
+	stopA, stopB := startPeer(t, a, 0), startPeer(t, b, 0)
 	defer stopA()
 	defer stopB()
-	a.Run(lab.Program{Args: []string{tool(t, "peer"), "bytes", "lab-two", "8"}}, 2)
-	b.Run(lab.Program{Args: []string{tool(t, "peer"), "bytes", "lab-one", "8"}}, 2)
+	a.Run(lab.Program{Args: []string{toolPath(t, "peer"), "bytes", "lab-two", "8"}}, 2)
+	b.Run(lab.Program{Args: []string{toolPath(t, "peer"), "bytes", "lab-one", "8"}}, 2)
 	stopB()
-	reboot(t, b)
-	b.Run(lab.Program{Args: []string{tool(t, "peer"), "bytes", "lab-one", "1"}}, 2)
+	checkReboot(t, b)
+	b.Run(lab.Program{Args: []string{toolPath(t, "peer"), "bytes", "lab-one", "1"}}, 2)
 }
 
 // One machine of each kernel has everything that a machine can have.
@@ -51,19 +51,19 @@ func TestLabMachine(t *testing.T) {
 			Loss:    0.2,
 			Modules: []string{"trivial"},
 		})
-		programs(t, vm, kernel)
-		nodes(t, vm)
-		back(t, vm)
-		unload(t, vm)
+		runPrograms(t, vm, kernel)
+		checkNodes(t, vm)
+		checkFileBack(t, vm)
+		unloadModule(t, vm)
 		if kernel == lab.Series()[0] { // the pair reboots the other
-			reboot(t, vm)
-			vm.Run(check(t, vm, 0), checks)
+			checkReboot(t, vm)
+			vm.Run(checkProgram(t, vm, 0), checks)
 		}
 	})
 }
 
-// claim is a check on what the guest brought back, under a name of its own.
-func claim(t *testing.T, name string, ok bool, format string, args ...any) {
+// checkGuest checks a result of the guest, as a named subtest.
+func checkGuest(t *testing.T, name string, ok bool, format string, args ...any) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		t.Helper()
@@ -73,21 +73,21 @@ func claim(t *testing.T, name string, ok bool, format string, args ...any) {
 	})
 }
 
-// programs runs a C program as root and as the ordinary user.
-func programs(t *testing.T, vm *vmtest.VM, kernel string) {
+// runPrograms runs a C program as root and as the ordinary user.
+func runPrograms(t *testing.T, vm *vmtest.VM, kernel string) {
 	hello := vm.Guest().Hello()
-	claim(t, "the guest reports its kernel, CPUs and nodes", strings.HasPrefix(hello.Release, kernel+".") && hello.CPUs == 4 && len(hello.Nodes) == 2,
+	checkGuest(t, "the guest reports its kernel, CPUs and nodes", strings.HasPrefix(hello.Release, kernel+".") && hello.CPUs == 4 && len(hello.Nodes) == 2,
 		"it says %+v", hello)
 	for _, user := range []int{0, 1000} {
-		vm.Run(check(t, vm, user), checks)
+		vm.Run(checkProgram(t, vm, user), checks)
 	}
 }
 
 // checks is how many there are in guest/check.c.
 const checks = 12
 
-// check is the C program that compares a guest with what was asked for.
-func check(t *testing.T, vm *vmtest.VM, user int) lab.Program {
+// checkProgram returns the C program that compares a guest with its configuration.
+func checkProgram(t *testing.T, vm *vmtest.VM, user int) lab.Program {
 	m := vm.Guest().Machine()
 	swap, devices := 0, 0
 	for _, d := range m.Disks {
@@ -98,30 +98,30 @@ func check(t *testing.T, vm *vmtest.VM, user int) lab.Program {
 	if m.Wire != nil {
 		devices = 1
 	}
-	args := []string{tool(t, "check"), vm.Guest().Hello().Release}
+	args := []string{toolPath(t, "check"), vm.Guest().Hello().Release}
 	for _, n := range []int{user, m.CPUs, m.NUMA, m.Memory, swap, devices} {
 		args = append(args, strconv.Itoa(n))
 	}
 	return lab.Program{Args: args, User: user != 0}
 }
 
-// nodes has a Go program at one node ask another: delay and loss hold both
+// checkNodes has a Go program at one node ask another: delay and loss hold both
 // ways.
-func nodes(t *testing.T, vm *vmtest.VM) {
-	stop := serve(t, vm, 2)
+func checkNodes(t *testing.T, vm *vmtest.VM) {
+	stop := startPeer(t, vm, 2)
 	defer stop()
-	vm.Run(lab.Program{Args: []string{tool(t, "peer"), "delay", "node2"}, Node: 3, User: true}, 3)
+	vm.Run(lab.Program{Args: []string{toolPath(t, "peer"), "delay", "node2"}, Node: 3, User: true}, 3)
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", "cat /proc/net/dev"}, Node: 1})
-	claim(t, "a node has lo and one interface of its own", strings.Count(text, ":") == 2, "it has\n%s", text)
+	checkGuest(t, "a node has lo and one interface of its own", strings.Count(text, ":") == 2, "it has\n%s", text)
 }
 
-// serve starts the other side in a node, 0 for none, and gives what ends it.
-func serve(t *testing.T, vm *vmtest.VM, node int) (stop func()) {
+// startPeer starts the other side in a node, 0 for none, and gives what ends it.
+func startPeer(t *testing.T, vm *vmtest.VM, node int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		status, err := vm.Guest().Run(ctx, lab.Program{Args: []string{tool(t, "peer"), "serve"}, Node: node}, lab.Streams{})
+		status, err := vm.Guest().Run(ctx, lab.Program{Args: []string{toolPath(t, "peer"), "serve"}, Node: node}, lab.Streams{})
 		if ctx.Err() == nil {
 			t.Errorf("the server ended: status %d, %v", status, err)
 		}
@@ -132,17 +132,17 @@ func serve(t *testing.T, vm *vmtest.VM, node int) (stop func()) {
 	})
 }
 
-// back compares a file with what the guest brings back of it.
-func back(t *testing.T, vm *vmtest.VM) {
+// checkFileBack compares a file with the copy that the guest returns.
+func checkFileBack(t *testing.T, vm *vmtest.VM) {
 	digest := strings.Fields(vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"head -c 3000001 /dev/urandom >/out/blob && sha256sum </out/blob"}}))
 	own := sha256.Sum256(vm.File("blob"))
-	claim(t, "a file brought back is the guest's", len(digest) > 0 && digest[0] == hex.EncodeToString(own[:]),
+	checkGuest(t, "a file brought back is the guest's", len(digest) > 0 && digest[0] == hex.EncodeToString(own[:]),
 		"digest %x, the guest says %q", own, digest)
 }
 
-// reboot keeps the disk, and nothing else.
-func reboot(t *testing.T, vm *vmtest.VM) {
+// checkReboot checks that a reboot keeps the disk and nothing else.
+func checkReboot(t *testing.T, vm *vmtest.VM) {
 	mark := rand.Text()
 	first := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"echo " + mark + " >/root/mark && echo " + mark + " >/dev/vda && sync && cat /proc/sys/kernel/random/boot_id"}})
@@ -150,14 +150,14 @@ func reboot(t *testing.T, vm *vmtest.VM) {
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"cat /proc/sys/kernel/random/boot_id; head -n 1 /dev/vda; test ! -e /root/mark; echo $?"}})
 	lines := strings.Fields(text)
-	claim(t, "a reboot keeps the disk and nothing else",
+	checkGuest(t, "a reboot keeps the disk and nothing else",
 		len(lines) == 3 && lines[0] != strings.TrimSpace(first) && lines[1] == mark && lines[2] == "0",
 		"boot %q wrote %s; after a reboot: boot, disk and status of the old file's absence are %q", first, mark, lines)
 }
 
-// unload takes our module out again.
-func unload(t *testing.T, vm *vmtest.VM) {
+// unloadModule unloads our module.
+func unloadModule(t *testing.T, vm *vmtest.VM) {
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"rmmod trivial && ! grep trivial /proc/modules && test ! -e /proc/skep_trivial && echo gone"}})
-	claim(t, "our module unloads", text == "gone\n", "after rmmod: %q", text)
+	checkGuest(t, "our module unloads", text == "gone\n", "after rmmod: %q", text)
 }

@@ -53,7 +53,7 @@ var guards = []struct {
 func TestLabGuard(t *testing.T) {
 	for _, tt := range guards {
 		t.Run(tt.name, func(t *testing.T) {
-			p := start(t, tt.name)
+			p := startPlanted(t, tt.name)
 			out, err := p.wait()
 			if (err == nil) != (tt.fails == nil) {
 				t.Errorf("%v", err)
@@ -69,9 +69,9 @@ func TestLabGuard(t *testing.T) {
 
 // A QEMU that is killed is named as the cause.
 func TestLabGuard_killedQEMU(t *testing.T) {
-	p := start(t, "killed")
-	p.up(t)
-	list := qemus("planted-killed")
+	p := startPlanted(t, "killed")
+	p.waitUntilUp(t)
+	list := listQEMUs("planted-killed")
 	if len(list) != 1 {
 		t.Fatalf("QEMU's processes: %v", list)
 	}
@@ -89,11 +89,11 @@ func TestLabGuard_killedQEMU(t *testing.T) {
 func TestLabGuard_killedTest(t *testing.T) {
 	for _, who := range []string{"the test", "its starter"} {
 		t.Run(who, func(t *testing.T) {
-			p := start(t, "orphaned")
-			p.up(t)
+			p := startPlanted(t, "orphaned")
+			p.waitUntilUp(t)
 			pid := p.cmd.Process.Pid
 			if who == "the test" {
-				pid = children(pid)[0]
+				pid = listChildren(pid)[0]
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -113,7 +113,7 @@ type plantedRun struct {
 	late func() bool // its time is over
 }
 
-func start(t *testing.T, name string) *plantedRun {
+func startPlanted(t *testing.T, name string) *plantedRun {
 	t.Helper()
 	vmtest.Lock(t)
 	exe, err := os.Executable()
@@ -140,8 +140,8 @@ func start(t *testing.T, name string) *plantedRun {
 	return p
 }
 
-// line reads one more, false at the end.
-func (p *plantedRun) line() (string, bool) {
+// nextLine reads one line; false at the end.
+func (p *plantedRun) nextLine() (string, bool) {
 	if !p.out.Scan() {
 		return "", false
 	}
@@ -149,11 +149,11 @@ func (p *plantedRun) line() (string, bool) {
 	return p.out.Text(), true
 }
 
-// up waits for the machine.
-func (p *plantedRun) up(t *testing.T) {
+// waitUntilUp waits for the machine.
+func (p *plantedRun) waitUntilUp(t *testing.T) {
 	t.Helper()
 	for {
-		line, ok := p.line()
+		line, ok := p.nextLine()
 		if !ok {
 			t.Fatalf("the planted test ended early:\n%s", p.text.String())
 		}
@@ -166,7 +166,7 @@ func (p *plantedRun) up(t *testing.T) {
 // wait reads to the end, which comes when all that hold the output are gone.
 func (p *plantedRun) wait() (string, error) {
 	for {
-		if _, ok := p.line(); !ok {
+		if _, ok := p.nextLine(); !ok {
 			return p.text.String(), p.cmd.Wait()
 		}
 	}
@@ -184,9 +184,9 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 		t.Errorf("not over within %v of an idle computer", plantedTime)
 	}
 	name := "planted-" + p.name
-	for end := time.Now().Add(10 * time.Second); len(qemus(name)) > 0; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); len(listQEMUs(name)) > 0; <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("QEMU still runs: %v", qemus(name))
+			t.Errorf("QEMU still runs: %v", listQEMUs(name))
 			break
 		}
 	}
@@ -221,8 +221,8 @@ func (p *plantedRun) checkFiles(t *testing.T, dir string, logs bool) {
 	}
 }
 
-// qemus are the processes of the machine with this name.
-func qemus(machine string) (list []int) {
+// listQEMUs lists the processes of the machine with this name.
+func listQEMUs(machine string) (list []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
@@ -234,7 +234,7 @@ func qemus(machine string) (list []int) {
 	return list
 }
 
-func children(pid int) (list []int) {
+func listChildren(pid int) (list []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for _, f := range strings.Fields(string(text)) {
 		if n, err := strconv.Atoi(f); err == nil {

@@ -14,8 +14,8 @@ import (
 	"skep/lab"
 )
 
-// tool is a program for guests that make built.
-func tool(t *testing.T, name string) string {
+// toolPath returns a program for guests that make built.
+func toolPath(t *testing.T, name string) string {
 	t.Helper()
 	build, err := lab.BuildDir()
 	if err != nil {

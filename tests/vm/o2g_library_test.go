@@ -23,15 +23,15 @@ var libo2gSuites = []struct {
 	{"message", 89, false}, {"life", 91, false}, {"death", 20, false}, {"access", 150, false}, {"stranger", 57, true},
 }
 
-// library: libo2g's own tests, over the kernel engine.
-func (g *o2gGuest) library() {
+// testLibrary: libo2g's own tests, over the kernel engine.
+func (g *o2gGuest) testLibrary() {
 	// For the test that lets a page of a region wait.
-	g.vm.Output(shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd"))
+	g.vm.Output(shellProgram("echo 1 >/proc/sys/vm/unprivileged_userfaultfd"))
 	for _, s := range libo2gSuites {
 		if s.long && os.Getenv(longVar) == "" {
 			continue
 		}
-		g.vm.Run(lab.Program{Args: []string{tool(g.t, "o2g_lib_"+s.name)}, User: true,
+		g.vm.Run(lab.Program{Args: []string{toolPath(g.t, "o2g_lib_"+s.name)}, User: true,
 			Env: []string{"SKEP_O2G_ENGINE=kernel"}}, s.floor)
 	}
 }
@@ -40,20 +40,20 @@ func (g *o2gGuest) library() {
 // its variables.
 func (g *o2gGuest) asUser(script string) string {
 	g.t.Helper()
-	p := shell(script)
+	p := shellProgram(script)
 	p.User = true
 	p.Env = []string{"skep=" + filepath.Join(g.build, "bin", "skep"),
 		"job=mpirun --mpi " + filepath.Join(g.build, "mpi", "mpich") + " --no-shm -n 2",
-		"app=" + g.app()}
+		"app=" + g.appPath()}
 	return g.vm.Output(p)
 }
 
-// choice: which engine a program gets, and how a user sees it.
-func (g *o2gGuest) choice() {
+// testEngineChoice: which engine a program gets, and how a user sees it.
+func (g *o2gGuest) testEngineChoice() {
 	says := func(name, text string, words ...string) {
 		g.t.Helper()
 		for _, w := range words {
-			claim(g.t, name+": "+w, strings.Contains(text, w), "%s", text)
+			checkGuest(g.t, name+": "+w, strings.Contains(text, w), "%s", text)
 		}
 	}
 	says("doctor", g.asUser(`$skep doctor || :`), "the kernel module matches")
@@ -67,11 +67,11 @@ while [ $tries -lt 600 ]; do
 done
 kill $job; wait $job || :
 echo "$out"`), "kernel", "SOFTIRQ", "kB")
-	g.vm.Output(shell("chmod 600 /dev/o2g"))
+	g.vm.Output(shellProgram("chmod 600 /dev/o2g"))
 	text := g.asUser(`$skep $job -- "$app" talk 2>&1`)
 	says("without the right to the device", text, "Permission denied; ask root for access to /dev/o2g; using the engine 'user' instead", "over O2G (user engine)")
 	text = g.asUser(`$skep $job --engine kernel -- "$app" talk 2>&1 || echo refused`)
 	says("and the kernel's insisted on", text, "ask root for access to /dev/o2g", "refused")
 	says("doctor", g.asUser(`$skep doctor || :`), "ask root for access to it")
-	g.vm.Output(shell("chmod 666 /dev/o2g"))
+	g.vm.Output(shellProgram("chmod 666 /dev/o2g"))
 }

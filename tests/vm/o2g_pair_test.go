@@ -27,26 +27,26 @@ func TestO2gPair(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_, _ = b.Guest().Run(ctx, lab.Program{Args: []string{tool(t, "o2g_shell"), "serve"}, User: true}, lab.Streams{})
+		_, _ = b.Guest().Run(ctx, lab.Program{Args: []string{toolPath(t, "o2g_shell"), "serve"}, User: true}, lab.Streams{})
 	}()
 	defer func() {
 		stop()
 		<-served
 	}()
-	b.Output(shell("until ss -Hltn 'sport = 7022' | grep -q .; do sleep 0.1; done"))
+	b.Output(shellProgram("until ss -Hltn 'sport = 7022' | grep -q .; do sleep 0.1; done"))
 	job := func(words ...string) string {
-		return one.job(lab.Program{User: true}, "-n 2 --launcher "+tool(t, "o2g_shell")+" --hosts o2g-one,o2g-two", words...)
+		return one.startJob(lab.Program{User: true}, "-n 2 --launcher "+toolPath(t, "o2g_shell")+" --hosts o2g-one,o2g-two", words...)
 	}
-	text := job(one.app(), "talk")
-	one.counted("a program between two guests, both with the module", text, 10)
-	text = job(one.app(), "posted", "8000000")
-	one.counted("8 MB between them", text, 3)
+	text := job(one.appPath(), "talk")
+	one.checkCounted("a program between two guests, both with the module", text, 10)
+	text = job(one.appPath(), "posted", "8000000")
+	one.checkCounted("8 MB between them", text, 3)
 
 	two.unload(", with a job behind it")
-	text = job(one.app(), "talk")
-	claim(t, "a host with the module and one without run one job",
+	text = job(one.appPath(), "talk")
+	checkGuest(t, "a host with the module and one without run one job",
 		strings.Contains(text, "2 of 2 ranks reported") && strings.Contains(text, "kernel engine on 1, user engine on 1"), "%s", text)
-	text = job(one.app(), "posted", "8000000")
-	claim(t, "8 MB go between a kernel engine and a user engine", strings.Contains(text, "8000000 bytes came") && strings.Contains(text, "2 of 2 ranks reported"), "%s", text)
+	text = job(one.appPath(), "posted", "8000000")
+	checkGuest(t, "8 MB go between a kernel engine and a user engine", strings.Contains(text, "8000000 bytes came") && strings.Contains(text, "2 of 2 ranks reported"), "%s", text)
 	one.unload(", beside one without")
 }

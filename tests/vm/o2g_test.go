@@ -43,23 +43,23 @@ var o2gParts = []struct {
 }{
 	{"device", func(g *o2gGuest) { g.run("o2g_device", 60) }, ""},
 	// Two more where the kernel has KCM.
-	{"sockets", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_ulp")}}, 69) }, ""},
-	{"bent", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_bent")}}, 9) }, ""},
+	{"sockets", func(g *o2gGuest) { g.check(lab.Program{Args: []string{toolPath(g.t, "o2g_ulp")}}, 69) }, ""},
+	{"bent", func(g *o2gGuest) { g.check(lab.Program{Args: []string{toolPath(g.t, "o2g_bent")}}, 9) }, ""},
 	{"stop", (*o2gGuest).stop, ""},
 	{"rings", func(g *o2gGuest) { g.run("o2g_hostile", 20, "rings") }, ""},
 	{"area", func(g *o2gGuest) { g.run("o2g_hostile", 25, "area") }, ""},
 	{"calls", func(g *o2gGuest) { g.run("o2g_hostile", 6, "calls") }, ""},
 	{"buffers", func(g *o2gGuest) { g.run("o2g_hostile", 11, "buffers") }, ""},
-	{"share", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_share")}}, 9) }, ""},
+	{"share", func(g *o2gGuest) { g.check(lab.Program{Args: []string{toolPath(g.t, "o2g_share")}}, 9) }, ""},
 	{"frames", func(g *o2gGuest) { g.run("o2g_wreck", 25, "frames") }, ""},
 	{"streams", func(g *o2gGuest) { g.run("o2g_wreck", 12, "streams") }, ""},
 	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 30, "deaths") }, ""},
-	{"busy", (*o2gGuest).busy, ""},
-	{"mpi", (*o2gGuest).mpi, ""},
-	{"delay", (*o2gGuest).delay, ""},
-	{"mpi4py", (*o2gGuest).mpi4py, "6.12"},
-	{"library", (*o2gGuest).library, "6.1"},
-	{"choice", (*o2gGuest).choice, "6.12"},
+	{"busy", (*o2gGuest).testUnloadBusy, ""},
+	{"mpi", (*o2gGuest).testMPI, ""},
+	{"delay", (*o2gGuest).testDelay, ""},
+	{"mpi4py", (*o2gGuest).testMPI4Py, "6.12"},
+	{"library", (*o2gGuest).testLibrary, "6.1"},
+	{"choice", (*o2gGuest).testEngineChoice, "6.12"},
 }
 
 // longVar asks for every part on each kernel.
@@ -73,12 +73,12 @@ func TestO2gKernel(t *testing.T) {
 			limit = 5 * time.Hour
 		}
 		g := bootO2g(t, lab.Machine{Kernel: kernel, Nodes: 3, Memory: 2048}, limit)
-		g.parts(kernel)
+		g.runParts(kernel)
 		g.unload("")
 	})
 }
 
-func (g *o2gGuest) parts(kernel string) {
+func (g *o2gGuest) runParts(kernel string) {
 	wanted := strings.Fields(os.Getenv(partsVar))
 	for _, p := range o2gParts {
 		named := slices.Contains(wanted, p.name)
@@ -109,7 +109,7 @@ func newO2g(t *testing.T, vm *vmtest.VM) *o2gGuest {
 // run has the ordinary user run a program that prints TAP.
 func (g *o2gGuest) run(name string, floor int, args ...string) {
 	g.t.Helper()
-	g.check(lab.Program{Args: append([]string{tool(g.t, name)}, args...), User: true}, floor)
+	g.check(lab.Program{Args: append([]string{toolPath(g.t, name)}, args...), User: true}, floor)
 }
 
 // check runs a program that prints TAP and waits as long as this kernel needs.
@@ -126,14 +126,14 @@ func (g *o2gGuest) stop() {
 	g.run("o2g_stop", 19, "user", "absent")
 }
 
-// busy tries to unload the module under traffic.
-func (g *o2gGuest) busy() {
+// testUnloadBusy tries to unload the module under traffic.
+func (g *o2gGuest) testUnloadBusy() {
 	in, hold := io.Pipe()
 	said := &talking{begun: make(chan struct{})}
 	done := make(chan error, 1)
 	go func() {
 		status, err := g.vm.Guest().Run(context.Background(),
-			lab.Program{Args: []string{tool(g.t, "o2g_wreck"), "traffic"}, User: true}, lab.Streams{In: in, Out: said, Err: said})
+			lab.Program{Args: []string{toolPath(g.t, "o2g_wreck"), "traffic"}, User: true}, lab.Streams{In: in, Out: said, Err: said})
 		if err == nil && status != 0 {
 			err = fmt.Errorf("status %d: %s", status, said.text)
 		}
@@ -144,12 +144,12 @@ func (g *o2gGuest) busy() {
 	case err := <-done:
 		g.t.Fatalf("traffic ended by itself: %v", err)
 	}
-	text := g.vm.Output(shell("for i in $(seq 15); do rmmod o2g 2>&1; echo status $?; done"))
+	text := g.vm.Output(shellProgram("for i in $(seq 15); do rmmod o2g 2>&1; echo status $?; done"))
 	hold.Close()
 	err := <-done
-	claim(g.t, "rmmod is refused under traffic", strings.Count(text, "status 1\n") == 15 && strings.Count(text, "in use") == 15,
+	checkGuest(g.t, "rmmod is refused under traffic", strings.Count(text, "status 1\n") == 15 && strings.Count(text, "in use") == 15,
 		"15 times rmmod: %.400s", text)
-	claim(g.t, "the traffic goes on after the refused rmmod", err == nil, "%v", err)
+	checkGuest(g.t, "the traffic goes on after the refused rmmod", err == nil, "%v", err)
 }
 
 // talking begins at a program's first line.
@@ -166,8 +166,8 @@ func (w *talking) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// job starts an MPI program of this tree by skep mpirun and gives what it said.
-func (g *o2gGuest) job(p lab.Program, options string, words ...string) string {
+// startJob starts an MPI program of this tree by skep mpirun and gives what it said.
+func (g *o2gGuest) startJob(p lab.Program, options string, words ...string) string {
 	g.t.Helper()
 	args := []string{filepath.Join(g.build, "bin", "skep"), "mpirun", "--mpi", filepath.Join(g.build, "mpi", "mpich"), "--no-shm"}
 	args = append(append(args, strings.Fields(options)...), "--")
@@ -176,18 +176,18 @@ func (g *o2gGuest) job(p lab.Program, options string, words ...string) string {
 	return g.vm.Output(p)
 }
 
-func (g *o2gGuest) app() string { return filepath.Join(g.build, "test", "o2g", "app-wheel") }
+func (g *o2gGuest) appPath() string { return filepath.Join(g.build, "test", "o2g", "app-wheel") }
 
 var overKernel = regexp.MustCompile(`(\d+) messages? over O2G \(kernel engine\)`)
 
-// counted: the closing line counts messages that the kernel engine carried.
-func (g *o2gGuest) counted(name, text string, least int) {
+// checkCounted: the closing line counts messages that the kernel engine carried.
+func (g *o2gGuest) checkCounted(name, text string, least int) {
 	g.t.Helper()
 	n := 0
 	if m := overKernel.FindStringSubmatch(text); m != nil {
 		n, _ = strconv.Atoi(m[1])
 	}
-	claim(g.t, name, n >= least, "%d messages over the kernel engine, want %d:\n%s", n, least, text)
+	checkGuest(g.t, name, n >= least, "%d messages over the kernel engine, want %d:\n%s", n, least, text)
 }
 
 // launcher makes what stands in for ssh: ranks run at the nodes, by the words
@@ -196,8 +196,8 @@ const launcher = "/run/o2g-launcher"
 
 const asOrdinaryUser = "setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/skep"
 
-func (g *o2gGuest) launcher(words string) {
-	g.vm.Output(shell(`cat >` + launcher + ` <<'END' && chmod +x ` + launcher + `
+func (g *o2gGuest) testLauncher(words string) {
+	g.vm.Output(shellProgram(`cat >` + launcher + ` <<'END' && chmod +x ` + launcher + `
 #!/bin/sh
 set -eu
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -207,30 +207,30 @@ exec ip netns exec "node$node" ` + words + ` sh -c "$*"
 END`))
 }
 
-// mpi: stock MPICH, ranks in namespaces of their own and in one.
-func (g *o2gGuest) mpi() {
-	g.launcher(asOrdinaryUser)
-	text := g.job(lab.Program{}, "-n 2 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2", g.app(), "talk")
-	g.counted("two ranks in separate namespaces", text, 10)
-	text = g.job(lab.Program{}, "-n 3 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2,10.77.0.3", g.app(), "talk")
-	g.counted("three ranks in separate namespaces", text, 20)
-	text = g.job(lab.Program{User: true}, "-n 2", g.app(), "processes")
-	g.counted("ranks of an ordinary user fork and start programs", text, 2)
+// testMPI: stock MPICH, ranks in namespaces of their own and in one.
+func (g *o2gGuest) testMPI() {
+	g.testLauncher(asOrdinaryUser)
+	text := g.startJob(lab.Program{}, "-n 2 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2", g.appPath(), "talk")
+	g.checkCounted("two ranks in separate namespaces", text, 10)
+	text = g.startJob(lab.Program{}, "-n 3 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2,10.77.0.3", g.appPath(), "talk")
+	g.checkCounted("three ranks in separate namespaces", text, 20)
+	text = g.startJob(lab.Program{User: true}, "-n 2", g.appPath(), "processes")
+	g.checkCounted("ranks of an ordinary user fork and start programs", text, 2)
 }
 
-// delay: behind 20 ms, what is within credit takes no round trip, what is
+// testDelay: behind 20 ms, what is within credit takes no round trip, what is
 // beyond takes one; counted in a capture of the wire.
-func (g *o2gGuest) delay() {
-	g.launcher(asOrdinaryUser)
-	g.vm.Output(shell("for n in 1 2 3; do tc -n node$n qdisc add dev eth0 root netem limit 100000 delay 20ms; done"))
+func (g *o2gGuest) testDelay() {
+	g.testLauncher(asOrdinaryUser)
+	g.vm.Output(shellProgram("for n in 1 2 3; do tc -n node$n qdisc add dev eth0 root netem limit 100000 delay 20ms; done"))
 	for _, c := range []struct{ bytes, requests string }{{"2000000", "0"}, {"8000000", "1"}} {
 		g.vm.Run(lab.Program{Node: 1, Env: []string{"SKEP_O2G_CREDIT=4M"}, Args: []string{
-			tool(g.t, "o2g_capture"), "eth0", c.bytes, c.requests,
+			toolPath(g.t, "o2g_capture"), "eth0", c.bytes, c.requests,
 			filepath.Join(g.build, "bin", "skep"), "mpirun", "--mpi", filepath.Join(g.build, "mpi", "mpich"), "--no-shm", "-n", "2",
-			"--launcher", launcher, "--hosts", "10.77.0.1,10.77.0.2", "--", g.app(), "posted", c.bytes,
+			"--launcher", launcher, "--hosts", "10.77.0.1,10.77.0.2", "--", g.appPath(), "posted", c.bytes,
 		}}, 5)
 	}
-	g.vm.Output(shell("for n in 1 2 3; do tc -n node$n qdisc del dev eth0 root; done"))
+	g.vm.Output(shellProgram("for n in 1 2 3; do tc -n node$n qdisc del dev eth0 root; done"))
 }
 
 // modulesVar names modules of mpi4py for the long form, instead of all, and
@@ -243,12 +243,12 @@ const (
 // shortModules of mpi4py are those that take seconds in the emulator.
 var shortModules = []string{"test_request"}
 
-// mpi4py runs its tests, some modules or all of them beside the MPI's own TCP;
+// testMPI4Py runs its tests, some modules or all of them beside the MPI's own TCP;
 // as root, since the Python may be a link into a home that others can't enter.
-func (g *o2gGuest) mpi4py() {
+func (g *o2gGuest) testMPI4Py() {
 	tree := filepath.Dir(g.build)
 	if os.Getenv(longVar) != "" {
-		g.launcher("")
+		g.testLauncher("")
 		modules, least := strings.Fields(os.Getenv(modulesVar)), "1100"
 		if len(modules) > 0 {
 			least = "1"
@@ -262,16 +262,16 @@ func (g *o2gGuest) mpi4py() {
 	// The guest covers all of /tmp but the build folder.
 	suite := filepath.Join("/host", tree, "tests", "mpi", "suite.py")
 	for _, m := range shortModules {
-		text := g.job(lab.Program{Dir: "/skep"}, "-n 2", filepath.Join(g.build, "mpi", "mpich", "bin", "python"),
+		text := g.startJob(lab.Program{Dir: "/skep"}, "-n 2", filepath.Join(g.build, "mpi", "mpich", "bin", "python"),
 			suite, filepath.Join(g.build, "mpi", "mpi4py"), "/skep/rank", m)
-		g.counted("mpi4py's "+m, text, 1)
-		g.passed(m)
+		g.checkCounted("mpi4py's "+m, text, 1)
+		g.checkPassed(m)
 	}
 }
 
-// passed reads what the ranks' suites noted.
-func (g *o2gGuest) passed(module string) {
-	text := g.vm.Output(shell("cat /skep/rank.0 /skep/rank.1"))
+// checkPassed reads what the ranks' suites noted.
+func (g *o2gGuest) checkPassed(module string) {
+	text := g.vm.Output(shellProgram("cat /skep/rank.0 /skep/rank.1"))
 	good, bad := 0, ""
 	for line := range strings.Lines(text) {
 		switch what, name, _ := strings.Cut(strings.TrimSpace(line), " "); what {
@@ -281,12 +281,12 @@ func (g *o2gGuest) passed(module string) {
 			bad += name + " "
 		}
 	}
-	claim(g.t, "no test of "+module+" fails", good > 0 && bad == "", "%d passed; bad: %s", good, bad)
+	checkGuest(g.t, "no test of "+module+" fails", good > 0 && bad == "", "%d passed; bad: %s", good, bad)
 }
 
 // unload: nothing holds the module any more. where ends the claims' names.
 func (g *o2gGuest) unload(where string) {
-	text := g.vm.Output(shell(`
+	text := g.vm.Output(shellProgram(`
 		for i in $(seq 600); do
 			[ "$(cat /sys/module/o2g/refcnt)" = 0 ] && break
 			sleep 0.1
@@ -294,6 +294,6 @@ func (g *o2gGuest) unload(where string) {
 		grep -H . /sys/module/o2g/parameters/* /sys/module/o2g/refcnt
 		grep o2g /proc/slabinfo
 		rmmod o2g && ! grep -w o2g /proc/modules && test ! -e /dev/o2g && echo unloaded`))
-	claim(g.t, "the module unloads once nobody uses it"+where, strings.HasSuffix(text, "unloaded\n"), "%s", text)
-	claim(g.t, "the unloaded module had freed everything"+where, strings.Count(text, ":0\n") >= 5 && !regexp.MustCompile(`:[1-9]`).MatchString(text), "%s", text)
+	checkGuest(g.t, "the module unloads once nobody uses it"+where, strings.HasSuffix(text, "unloaded\n"), "%s", text)
+	checkGuest(g.t, "the unloaded module had freed everything"+where, strings.Count(text, ":0\n") >= 5 && !regexp.MustCompile(`:[1-9]`).MatchString(text), "%s", text)
 }

@@ -43,60 +43,60 @@ func TestLabPlanted(t *testing.T) {
 // machines are called "planted-" and their name.
 var planted = map[string]func(*testing.T){
 	"undeclared": func(t *testing.T) {
-		vm := boot(t, "undeclared", 0)
+		vm := bootPlanted(t, "undeclared", 0)
 		// The report must be found below what a program writes there.
-		vm.Output(shell("yes 'WARNING: this is a program' | head -c 300000 >/dev/console"))
-		vm.Output(plant("warn"))
+		vm.Output(shellProgram("yes 'WARNING: this is a program' | head -c 300000 >/dev/console"))
+		vm.Output(plantProgram("warn"))
 	},
 	"declared": func(t *testing.T) {
-		vm := boot(t, "declared", 1)
+		vm := bootPlanted(t, "declared", 1)
 		vm.Expect(report.Warning, "plant_warn", 1)
 		vm.Expect(report.Bug, "plant_bug", 1)
 		vm.Expect(report.Oops, "plant_null", 1)
 		vm.Expect(report.Bug, "", 1) // its function depends on what the compiler inlined
 		for _, word := range []string{"warn", "bug", "null", "atomic"} {
-			vm.Output(shell("(echo " + word + " >/proc/skep_planted); true"))
+			vm.Output(shellProgram("(echo " + word + " >/proc/skep_planted); true"))
 		}
 	},
 	"absent": func(t *testing.T) {
-		vm := boot(t, "absent", 0)
+		vm := bootPlanted(t, "absent", 0)
 		vm.Expect(report.Warning, "plant_warn", 2)
 		vm.Expect(report.Bug, "plant_bug", 1)
-		vm.Output(plant("warn"))
+		vm.Output(plantProgram("warn"))
 	},
 	"panic": func(t *testing.T) {
-		vm := boot(t, "panic", 0)
-		vm.Run(shell("echo ok 1 - before it; sleep 1; echo panic >/proc/skep_planted"), 1)
+		vm := bootPlanted(t, "panic", 0)
+		vm.Run(shellProgram("echo ok 1 - before it; sleep 1; echo panic >/proc/skep_planted"), 1)
 	},
 	"hang": func(t *testing.T) {
-		vm := boot(t, "hang", 1)
+		vm := bootPlanted(t, "hang", 1)
 		vm.Allow(6 * time.Second)
-		vm.Run(shell("echo 1..2; echo ok 1 - before it; sleep 1; echo spin >/proc/skep_planted"), 1)
+		vm.Run(shellProgram("echo 1..2; echo ok 1 - before it; sleep 1; echo spin >/proc/skep_planted"), 1)
 	},
 	"reports": func(t *testing.T) {
-		vm := boot(t, "reports", 0)
-		vm.Run(shell("echo ok 1 - without a plan"), 1)
-		vm.Run(shell("echo ok 1 - left out '# SKIP no reason at all'; echo 1..1"), 1)
-		vm.Run(shell("echo ok 1 - one; echo ok 2 - two; echo 1..2"), 3)
-		vm.Run(shell("echo ok 1 - fine; echo 1..1; exit 3"), 1)
-		vm.Run(shell("head -c 100000 /dev/urandom"), 1)
+		vm := bootPlanted(t, "reports", 0)
+		vm.Run(shellProgram("echo ok 1 - without a plan"), 1)
+		vm.Run(shellProgram("echo ok 1 - left out '# SKIP no reason at all'; echo 1..1"), 1)
+		vm.Run(shellProgram("echo ok 1 - one; echo ok 2 - two; echo 1..2"), 3)
+		vm.Run(shellProgram("echo ok 1 - fine; echo 1..1; exit 3"), 1)
+		vm.Run(shellProgram("head -c 100000 /dev/urandom"), 1)
 	},
 	"killed": func(t *testing.T) {
-		vm := boot(t, "killed", 0)
+		vm := bootPlanted(t, "killed", 0)
 		fmt.Println(upLine)
-		vm.Run(shell("echo ok 1 - before it; sleep 300"), 1)
+		vm.Run(shellProgram("echo ok 1 - before it; sleep 300"), 1)
 	},
 	"orphaned": func(t *testing.T) {
-		vm := boot(t, "orphaned", 1)
+		vm := bootPlanted(t, "orphaned", 1)
 		fmt.Println(upLine)
-		vm.Output(shell("sleep 300"))
+		vm.Output(shellProgram("sleep 300"))
 	},
 }
 
 // upLine reports to the guard that the planted test's machine runs.
 const upLine = "planted: up"
 
-func boot(t *testing.T, name string, kernel int) *vmtest.VM {
+func bootPlanted(t *testing.T, name string, kernel int) *vmtest.VM {
 	t.Helper()
 	return vmtest.Boot(t, lab.Machine{
 		Name: "planted-" + name, Kernel: lab.Series()[kernel], Memory: 512,
@@ -104,8 +104,10 @@ func boot(t *testing.T, name string, kernel int) *vmtest.VM {
 	})
 }
 
-func shell(script string) lab.Program {
+func shellProgram(script string) lab.Program {
 	return lab.Program{Args: []string{"/bin/sh", "-c", script}}
 }
 
-func plant(word string) lab.Program { return shell("echo " + word + " >/proc/skep_planted") }
+func plantProgram(word string) lab.Program {
+	return shellProgram("echo " + word + " >/proc/skep_planted")
+}

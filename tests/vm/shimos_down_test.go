@@ -34,7 +34,7 @@ func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)
 		t.Run("reboot", func(t *testing.T) { onGuest(t, kernel, (*lendingGuest).reboot) })
-		t.Run("kexec", func(t *testing.T) { onGuest(t, kernel, (*lendingGuest).kexec) })
+		t.Run("kexec", func(t *testing.T) { onGuest(t, kernel, (*lendingGuest).testKexec) })
 	})
 }
 
@@ -45,7 +45,7 @@ func onGuest(t *testing.T, kernel string, test func(*lendingGuest, *testing.T)) 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), load.Stretch(4*time.Minute))
 	defer cancel()
-	m := lending(kernel)
+	m := lendingMachine(kernel)
 	m.Name, m.NUMA, m.Threads = "shimos-down-"+kernel, 1, 2
 	guest, err := lab.Start(ctx, m)
 	if err != nil {
@@ -55,24 +55,24 @@ func onGuest(t *testing.T, kernel string, test func(*lendingGuest, *testing.T)) 
 	g := &lendingGuest{guest, ctx, build}
 	test(g, t)
 	if t.Failed() {
-		t.Logf("console: %s", g.file("console.log"))
+		t.Logf("console: %s", g.guestPath("console.log"))
 	} else if err := os.RemoveAll(g.Dir()); err != nil {
 		t.Error(err)
 	}
 }
 
-func (g *lendingGuest) file(name string) string { return filepath.Join(g.Dir(), name) }
+func (g *lendingGuest) guestPath(name string) string { return filepath.Join(g.Dir(), name) }
 
-// down is the program that has cores lent and run.
-func (g *lendingGuest) down(t *testing.T, more ...string) lab.Program {
+// downProgram returns the program that has cores lent and run.
+func (g *lendingGuest) downProgram(t *testing.T, more ...string) lab.Program {
 	module := func(name string) string {
 		return filepath.Join(g.build, "kmod", g.Machine().Kernel, name, name+".ko")
 	}
-	return lab.Program{Args: append([]string{tool(t, "lend_down"), tool(t, "image"), module("shimos"), module("witness")}, more...)}
+	return lab.Program{Args: append([]string{toolPath(t, "lend_down"), toolPath(t, "image"), module("shimos"), module("witness")}, more...)}
 }
 
-// output gives all that a program says.
-func (g *lendingGuest) output(t *testing.T, p lab.Program) string {
+// readOutput returns all that a program says.
+func (g *lendingGuest) readOutput(t *testing.T, p lab.Program) string {
 	t.Helper()
 	var out strings.Builder
 	if _, err := g.Run(g.ctx, p, lab.Streams{Out: &out, Err: &out}); err != nil {
@@ -81,15 +81,15 @@ func (g *lendingGuest) output(t *testing.T, p lab.Program) string {
 	return out.String()
 }
 
-// halves: one of a core's two threads is lent only to who says so.
-func (g *lendingGuest) halves(t *testing.T) {
-	text := g.output(t, shell("exec 2>&1; S="+skepOf(t)+`
+// testThreadPairs checks that one of a core's two threads is lent only if the user permits it.
+func (g *lendingGuest) testThreadPairs(t *testing.T) {
+	text := g.readOutput(t, shellProgram("exec 2>&1; S="+skepOf(t)+`
 		$S part create --cpus 3 --mem 32M || echo "exit $?"
 		cat /sys/devices/system/cpu/online
 		$S part create --cpus 3 --mem 32M --name half --split
 		$S part release half`))
 	for _, want := range []string{"CPU 2 is the hyperthread sibling of a requested CPU", "--split", "exit 4\n0-3\n", ": CPUs 3\n"} {
-		claim(t, "half a core: "+want, strings.Contains(text, want), "it says %q", text)
+		checkGuest(t, "half a core: "+want, strings.Contains(text, want), "it says %q", text)
 	}
 }
 
@@ -97,7 +97,7 @@ func (g *lendingGuest) halves(t *testing.T) {
 func (g *lendingGuest) goDown(t *testing.T, more ...string) {
 	t.Helper()
 	var out strings.Builder
-	status, err := g.Run(g.ctx, g.down(t, more...), lab.Streams{Out: &out, Err: &out})
+	status, err := g.Run(g.ctx, g.downProgram(t, more...), lab.Streams{Out: &out, Err: &out})
 	if err == nil {
 		t.Fatalf("the machine goes on: status %d, %q", status, out.String())
 	}
@@ -108,8 +108,8 @@ func (g *lendingGuest) goDown(t *testing.T, more ...string) {
 	}
 }
 
-// stopped checks that the witness saw both cores run when it was notified first, and wait when it was notified last, so often.
-func (g *lendingGuest) stopped(t *testing.T, event string, times int) {
+// checkNotified checks that the witness saw both cores run when it was notified first, and wait when it was notified last, so often.
+func (g *lendingGuest) checkNotified(t *testing.T, event string, times int) {
 	t.Helper()
 	var want, got []string
 	for range times {
@@ -117,46 +117,46 @@ func (g *lendingGuest) stopped(t *testing.T, event string, times int) {
 			want = append(want, event+", "+seen)
 		}
 	}
-	for _, line := range strings.Split(g.console(t), "\n") {
+	for _, line := range strings.Split(g.readConsole(t), "\n") {
 		if _, seen, found := strings.Cut(line, "witness: "); found && strings.HasPrefix(seen, event) {
 			got = append(got, strings.TrimSpace(seen))
 		}
 	}
-	claim(t, "a "+event+" stops the cores", slices.Equal(want, got), "the witness says %q", got)
+	checkGuest(t, "a "+event+" stops the cores", slices.Equal(want, got), "the witness says %q", got)
 }
 
 func (g *lendingGuest) reboot(t *testing.T) {
-	g.halves(t)
+	g.testThreadPairs(t)
 	g.goDown(t)
-	g.stopped(t, "reboot", 1)
-	g.reports(t)
+	g.checkNotified(t, "reboot", 1)
+	g.checkReports(t)
 }
 
-// kexec goes to another kernel while cores run; there cores are lent and run
+// testKexec goes to another kernel while cores run; there cores are lent and run
 // again when it panics.
-func (g *lendingGuest) kexec(t *testing.T) {
+func (g *lendingGuest) testKexec(t *testing.T) {
 	g.goDown(t, filepath.Join(g.build, "kernel", g.Machine().Kernel, "vmlinuz"))
-	g.stopped(t, "reboot", 1)
-	claim(t, "the next kernel has all CPUs", strings.Contains(g.console(t), "down: the next kernel has CPUs 0-3"), "not on the console")
-	g.stopped(t, "panic", 1)
-	claim(t, "the panic is the one that was requested", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
+	g.checkNotified(t, "reboot", 1)
+	checkGuest(t, "the next kernel has all CPUs", strings.Contains(g.readConsole(t), "down: the next kernel has CPUs 0-3"), "not on the console")
+	g.checkNotified(t, "panic", 1)
+	checkGuest(t, "the panic is the one that was requested", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
 		"the machine ended by %v", g.Err())
-	g.reports(t, report.Report{Kind: report.Panic, Count: 1})
+	g.checkReports(t, report.Report{Kind: report.Panic, Count: 1})
 }
 
-// reports claims that the kernels reported that and nothing else.
-func (g *lendingGuest) reports(t *testing.T, want ...report.Report) {
+// checkReports checks that the kernels reported exactly this.
+func (g *lendingGuest) checkReports(t *testing.T, want ...report.Report) {
 	t.Helper()
-	seen, err := report.Scan(strings.NewReader(g.console(t)))
+	seen, err := report.Scan(strings.NewReader(g.readConsole(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	missing, extra := report.Compare(want, seen)
-	claim(t, "the kernels report nothing else", len(missing)+len(extra) == 0, "missing %v, extra %v", missing, extra)
+	checkGuest(t, "the kernels report nothing else", len(missing)+len(extra) == 0, "missing %v, extra %v", missing, extra)
 }
 
-func (g *lendingGuest) console(t *testing.T) string {
-	text, err := os.ReadFile(g.file("console.log"))
+func (g *lendingGuest) readConsole(t *testing.T) string {
+	text, err := os.ReadFile(g.guestPath("console.log"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,11 +28,11 @@ const (
 // INIT, which may come before them or after them.
 const idlePark = 4
 
-// idle shows that an idle partition executes no instruction: stop and start
+// testIdle shows that an idle partition executes no instruction: stop and start
 // take as many with a storm on Linux in between as without, but for those of
 // idlePark. One instruction for each broadcast would be 30,000. CPU 3 is lent.
-func (m *smsMachine) idle(t *testing.T) {
-	m.vm.Run(lab.Program{Args: []string{tool(t, "lend_idle"), tool(t, "image")}}, 5)
+func (m *smsMachine) testIdle(t *testing.T) {
+	m.vm.Run(lab.Program{Args: []string{toolPath(t, "lend_idle"), toolPath(t, "image")}}, 5)
 	counts, err := lab.ReadCounts(m.counts)
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func (m *smsMachine) idle(t *testing.T) {
 	t.Logf("a stop and a start: %d instructions, with a storm in between %d, with something done %d", n[0], n[1], n[2])
 }
 
-// interrupts shows that the counter which finds nothing on lent cores would
+// testInterrupts shows that the counter which finds nothing on lent cores would
 // find interrupts there: all CPUs are Linux's, and CPU 3 is lent once more.
-func (m *smsMachine) interrupts(t *testing.T) {
-	m.vm.Run(lab.Program{Args: []string{tool(t, "lend_noise"), tool(t, "image")}}, 6)
+func (m *smsMachine) testInterrupts(t *testing.T) {
+	m.vm.Run(lab.Program{Args: []string{toolPath(t, "lend_noise"), toolPath(t, "image")}}, 6)
 	counts, err := lab.ReadCounts(m.counts)
 	if err != nil {
 		t.Fatal(err)

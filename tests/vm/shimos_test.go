@@ -36,14 +36,14 @@ var lendingParts = []struct {
 	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
 }
 
-// lending is a machine that can lend CPUs 1 to 3, two of them on a second node. Linux clears no memory there
+// lendingMachine returns a machine that can lend CPUs 1 to 3, two of them on a second node. Linux clears no memory there
 // by itself, so that the module must.
-func lending(kernel string) lab.Machine {
+func lendingMachine(kernel string) lab.Machine {
 	return lab.Machine{Kernel: kernel, CPUs: 4, NUMA: 2, Modules: []string{"shimos"}, Append: "init_on_alloc=0"}
 }
 
-// storms are those of a kernel: see guest/lend_storm.c for what 6.12 lacks.
-func storms(kernel string) []string {
+// listStorms lists the storms that a kernel supports: see guest/lend_storm.c for what 6.12 lacks.
+func listStorms(kernel string) []string {
 	if kernel == "6.12" {
 		return nil
 	}
@@ -54,29 +54,29 @@ func storms(kernel string) []string {
 func TestShimos(t *testing.T) {
 	chosen := strings.Fields(os.Getenv(lendingVar))
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(6*time.Minute))
+		vm := vmtest.Boot(t, lendingMachine(kernel), vmtest.Limit(6*time.Minute))
 		for _, p := range lendingParts {
 			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
 				continue
 			}
 			began := time.Now()
-			args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.more...)
+			args := append([]string{toolPath(t, "lend_"+p.name), toolPath(t, "image")}, p.more...)
 			if p.name == "storm" {
-				args = append(args, storms(kernel)...)
+				args = append(args, listStorms(kernel)...)
 			}
 			vm.Run(lab.Program{Args: args}, p.floor)
 			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 		}
 		if len(chosen) == 0 || slices.Contains(chosen, "walk") {
-			t.Run("walk", func(t *testing.T) { walk(t, vm) })
+			t.Run("walk", func(t *testing.T) { walkPartition(t, vm) })
 		}
 		if len(chosen) == 0 || slices.Contains(chosen, "bound") {
-			t.Run("bound", func(t *testing.T) { bound(t, vm) })
+			t.Run("bound", func(t *testing.T) { testBoundThread(t, vm) })
 		}
 		if len(chosen) == 0 || slices.Contains(chosen, "lockdown") { // for good
-			vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image"), "lockdown"}}, 3)
+			vm.Run(lab.Program{Args: []string{toolPath(t, "lend_rules"), toolPath(t, "image"), "lockdown"}}, 3)
 		}
-		whole(t, vm)
+		checkRestored(t, vm)
 	})
 }
 
@@ -89,13 +89,13 @@ func TestShimosScattered(t *testing.T) {
 		machine := lab.Machine{Name: "scattered-" + kernel, Kernel: kernel, CPUs: 4, Memory: 2048, Modules: []string{"shimos"}}
 		vm := vmtest.Boot(t, machine, vmtest.Limit(4*time.Minute))
 		build := filepath.Dir(skepOf(t))
-		vm.Output(shell("install -o 0 -g 0 -m 644 " + build + "/sms.image /run && echo /run/sms.image >/sys/module/shimos/parameters/image"))
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_scatter"), tool(t, "image")}}, 7)
-		text := vm.Output(shell(fmt.Sprintf(`exec 2>&1; export HOME=/run; s=0
+		vm.Output(shellProgram("install -o 0 -g 0 -m 644 " + build + "/sms.image /run && echo /run/sms.image >/sys/module/shimos/parameters/image"))
+		vm.Run(lab.Program{Args: []string{toolPath(t, "lend_scatter"), toolPath(t, "image")}}, 7)
+		text := vm.Output(shellProgram(fmt.Sprintf(`exec 2>&1; export HOME=/run; s=0
 			%s/skep part run --on scattered -- %s fill %d || s=$?; echo status $s
-			%[1]s/skep part release scattered`, build, tool(t, "sms_wreck"), scatteredLeast)))
-		claim(t, "a program fills it", strings.HasPrefix(text, fmt.Sprintf("filled %d MiB\nstatus 0\n", scatteredLeast)), "it says %q", text)
-		whole(t, vm)
+			%[1]s/skep part release scattered`, build, toolPath(t, "sms_wreck"), scatteredLeast)))
+		checkGuest(t, "a program fills it", strings.HasPrefix(text, fmt.Sprintf("filled %d MiB\nstatus 0\n", scatteredLeast)), "it says %q", text)
+		checkRestored(t, vm)
 	})
 }
 
@@ -108,11 +108,11 @@ func skepOf(t *testing.T) string {
 	return filepath.Join(build, "bin", "skep")
 }
 
-// walk is what people type: root allows a group, a member makes a partition.
-func walk(t *testing.T, vm *vmtest.VM) {
+// walkPartition types a user's commands: root allows a group, a member creates a partition.
+func walkPartition(t *testing.T, vm *vmtest.VM) {
 	skep := skepOf(t)
-	allowed := vm.Output(shell(skep + " part allow --group 1000 --cpus 2-3 --mem 64M && " + skep + " part allow"))
-	claim(t, "root allows a group", strings.Contains(allowed, "2-3   1     64M"), "it says %q", allowed)
+	allowed := vm.Output(shellProgram(skep + " part allow --group 1000 --cpus 2-3 --mem 64M && " + skep + " part allow"))
+	checkGuest(t, "root allows a group", strings.Contains(allowed, "2-3   1     64M"), "it says %q", allowed)
 	text := vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", `
 		skep="$0 part"
 		$skep create --cpus 1 --mem 8M 2>&1 || echo "exit $?"
@@ -132,10 +132,10 @@ func walk(t *testing.T, vm *vmtest.VM) {
 	}
 }
 
-// bound: a thread bound to lent CPUs only is named, and has lost its place if
+// testBoundThread: a thread bound to lent CPUs only is named, and has lost its place if
 // it ran; one of a control group has it again. docs/design/shimos.md says so.
-func bound(t *testing.T, vm *vmtest.VM) {
-	text := vm.Output(shell("skep=" + skepOf(t) + `
+func testBoundThread(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(shellProgram("skep=" + skepOf(t) + `
 		exec 2>&1
 		where() {
 			while read -r key value; do
@@ -165,17 +165,17 @@ func bound(t *testing.T, vm *vmtest.VM) {
 		until rmdir $lent; do :; done
 		echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control`))
 	told, grouped, _ := strings.Cut(text, "before 2-3\n")
-	claim(t, "a thread bound to lent CPUs only is named", strings.Contains(told, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
-	claim(t, "the named thread does not return to its CPUs", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
-	claim(t, "a control group has its CPUs again", strings.Contains(grouped, "after 2-3\n") && strings.Contains(grouped, "effective 2-3\n") &&
+	checkGuest(t, "a thread bound to lent CPUs only is named", strings.Contains(told, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
+	checkGuest(t, "the named thread does not return to its CPUs", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
+	checkGuest(t, "a control group has its CPUs again", strings.Contains(grouped, "after 2-3\n") && strings.Contains(grouped, "effective 2-3\n") &&
 		!strings.Contains(grouped, "warning"), "it says %q", text)
 }
 
-// whole looks at a machine whose partitions are gone.
-func whole(t *testing.T, vm *vmtest.VM) {
-	text := vm.Output(shell("rmmod shimos && cat /sys/devices/system/cpu/online && ! grep shimos /proc/interrupts && " +
+// checkRestored looks at a machine whose partitions are gone.
+func checkRestored(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(shellProgram("rmmod shimos && cat /sys/devices/system/cpu/online && ! grep shimos /proc/interrupts && " +
 		"for n in 0 1 2 3; do taskset -c $n echo $n; done"))
-	claim(t, "the module unloads, and every CPU works", text == "0-3\n0\n1\n2\n3\n", "it says %q", text)
+	checkGuest(t, "the module unloads, and every CPU works", text == "0-3\n0\n1\n2\n3\n", "it says %q", text)
 }
 
 // soakVar is how many cycles TestSoakShimos does: make soak ROOM=shimos.
@@ -187,10 +187,10 @@ func TestSoakShimos(t *testing.T) {
 		t.Skip(soakVar + " is not set: run make soak ROOM=shimos")
 	}
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(10*time.Minute+time.Duration(cycles)*5*time.Second))
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), strconv.Itoa(cycles), "100"}}, 4)
-		vm.Run(lab.Program{Args: append([]string{tool(t, "lend_storm"), tool(t, "image"), "40"}, storms(kernel)...)}, 6)
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_wild"), tool(t, "image"), strconv.Itoa(10 * cycles)}}, 4)
-		whole(t, vm)
+		vm := vmtest.Boot(t, lendingMachine(kernel), vmtest.Limit(10*time.Minute+time.Duration(cycles)*5*time.Second))
+		vm.Run(lab.Program{Args: []string{toolPath(t, "lend_cycle"), toolPath(t, "image"), strconv.Itoa(cycles), "100"}}, 4)
+		vm.Run(lab.Program{Args: append([]string{toolPath(t, "lend_storm"), toolPath(t, "image"), "40"}, listStorms(kernel)...)}, 6)
+		vm.Run(lab.Program{Args: []string{toolPath(t, "lend_wild"), toolPath(t, "image"), strconv.Itoa(10 * cycles)}}, 4)
+		checkRestored(t, vm)
 	})
 }

@@ -18,8 +18,8 @@ import (
 // A call wakes the worker of its core and no other thread: of the proxy's
 // threads one went to sleep hundreds of times for a thousand calls, and the
 // others as it takes to look each second.
-func (m *smsMachine) wakes(t *testing.T) {
-	out := m.shell(t, `mkfifo /run/in; $R ${T}calls /run/sms.image 1000 wait </run/in >/run/out & p=$!
+func (m *smsMachine) testWakeups(t *testing.T) {
+	out := m.runShell(t, `mkfifo /run/in; $R ${T}calls /run/sms.image 1000 wait </run/in >/run/out & p=$!
 		exec 3>/run/in; until grep -q read /run/out; do sleep .1; done
 		grep -h ^voluntary /proc/$p/task/*/status; exec 3>&-; wait $p; rm /run/in`)
 	var slept []int
@@ -42,20 +42,20 @@ const callerMax = 3000
 // calls, and on Linux's processors, where two runs of different length differ
 // by the calls and by its clock's ticks meanwhile: more on a busy computer, so
 // that figure is not a bound.
-func (m *smsMachine) forwarding(t *testing.T) {
+func (m *smsMachine) testForwarding(t *testing.T) {
 	const few, many = 200, 1200
 	before := m.countOf(t, 2, 6)
 	var ledger [2]map[string]uint64
 	for i, n := range []int{few, many} {
 		how := []string{"short", "long"}[i]
-		out := m.shell(t, fmt.Sprintf(`mkfifo /run/b0 /run/b1
+		out := m.runShell(t, fmt.Sprintf(`mkfifo /run/b0 /run/b1
 			for c in 0 1; do taskset -c $c ${T}calls bracket %s </run/b$c >/run/o$c & done
 			exec 3>/run/b0 4>/run/b1; until grep -q begun /run/o0 && grep -q begun /run/o1; do sleep .1; done
 			$R ${T}calls /run/sms.image %d; exec 3>&- 4>&-; wait; rm /run/b0 /run/b1`, how, n))
 		if out != "read 0\n" {
 			t.Fatalf("it printed %q", out)
 		}
-		ledger[i] = m.ledger(t)
+		ledger[i] = m.readLedger(t)
 	}
 	caller := (m.countOf(t, 2, 6).Kernel - before.Kernel) / (few + many)
 	var linux [2]int64

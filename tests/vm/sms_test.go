@@ -37,48 +37,48 @@ func TestSms(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		long := kernel == "6.12" || os.Getenv(smsLongVar) != ""
 		m := bootSms(t, lab.Machine{Kernel: kernel})
-		t.Run("hello", m.hello)
-		t.Run("team", m.team)
-		t.Run("threads", m.threads)
-		t.Run("clock", m.clock)
-		t.Run("timers", m.timers)
-		t.Run("vdso", m.vdso)
-		t.Run("signals", m.signals)
-		t.Run("crowd", m.crowd)
-		t.Run("strays", m.strays)
-		t.Run("helpers", m.helpers)
-		t.Run("go", m.golang)
-		t.Run("shared", m.shared)
-		t.Run("blocking", m.blocking)
-		t.Run("faults", m.faults)
-		t.Run("memory", m.memory)
-		t.Run("wakes", m.wakes)
-		t.Run("overcommit", m.overcommit)
+		t.Run("hello", m.testHello)
+		t.Run("team", m.testTeam)
+		t.Run("threads", m.testThreads)
+		t.Run("clock", m.testClock)
+		t.Run("timers", m.testTimers)
+		t.Run("vdso", m.testVDSO)
+		t.Run("signals", m.testSignals)
+		t.Run("crowd", m.testTimeSlices)
+		t.Run("strays", m.testForeignNMI)
+		t.Run("helpers", m.testHelpers)
+		t.Run("go", m.testGo)
+		t.Run("shared", m.testSharedFile)
+		t.Run("blocking", m.testBlocking)
+		t.Run("faults", m.testFaults)
+		t.Run("memory", m.testMemory)
+		t.Run("wakes", m.testWakeups)
+		t.Run("overcommit", m.testOvercommit)
 		if long {
-			t.Run("defects", m.defects)
-			t.Run("files", m.files)
+			t.Run("defects", m.testDefects)
+			t.Run("files", m.testFiles)
 		}
-		t.Run("refused", m.refused)
-		t.Run("killed", m.killed)
-		t.Run("secrets", m.secrets)
-		t.Run("whole", m.whole)
+		t.Run("refused", m.testRefusals)
+		t.Run("killed", m.testKilled)
+		t.Run("secrets", m.testSecrets)
+		t.Run("whole", m.checkRestored)
 		m.vm.PowerOff()
 
 		m = bootSms(t, lab.Machine{Name: "sms-counted-" + kernel, Kernel: kernel, Count: &lab.Count{}})
-		t.Run("noise", m.noise)
-		t.Run("forwarding", m.forwarding)
+		t.Run("noise", m.testNoise)
+		t.Run("forwarding", m.testForwarding)
 		if long {
-			t.Run("native", m.native)
+			t.Run("native", m.testNativeProxy)
 		}
-		m.whole(t)
+		m.checkRestored(t)
 		if long {
-			t.Run("interrupts", m.interrupts)
+			t.Run("interrupts", m.testInterrupts)
 		}
 		m.vm.PowerOff()
 
 		// The emulator's threads may run a processor that waits for SIPI.
 		m = bootLending(t, lab.Machine{Name: "sms-idle-" + kernel, Kernel: kernel, InTurns: true, Count: &lab.Count{}})
-		t.Run("idle", m.idle)
+		t.Run("idle", m.testIdle)
 	})
 }
 
@@ -98,41 +98,41 @@ func bootLending(t *testing.T, machine lab.Machine) *smsMachine {
 func bootSms(t *testing.T, machine lab.Machine) *smsMachine {
 	t.Helper()
 	m := bootLending(t, machine)
-	m.shell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
+	m.runShell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
 		echo /run/sms.image >/sys/module/shimos/parameters/image
 		$B/skep part create --cpus 2-3 --mem 128M --name p`)
 	return m
 }
 
-// whole shows that Linux has all its processors when the partition is gone.
-func (m *smsMachine) whole(t *testing.T) {
-	out := m.shell(t, "$B/skep part release p; cat /sys/devices/system/cpu/online")
+// checkRestored shows that Linux has all its processors when the partition is gone.
+func (m *smsMachine) checkRestored(t *testing.T) {
+	out := m.runShell(t, "$B/skep part release p; cat /sys/devices/system/cpu/online")
 	if strings.TrimSpace(out) != "0-3" {
 		t.Errorf("CPUs online: %s", out)
 	}
 }
 
-// shell runs a script with B and T as the folders of programs and of tests,
+// runShell runs a script with B and T as the folders of programs and of tests,
 // R to run on the partition by the proxy, which starts quicker than skep, and
 // gives all that it prints.
-func (m *smsMachine) shell(t *testing.T, script string) string {
+func (m *smsMachine) runShell(t *testing.T, script string) string {
 	t.Helper()
-	return m.vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", m.head(t) + script}})
+	return m.vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", m.scriptHead(t) + script}})
 }
 
-func (m *smsMachine) head(t *testing.T) string {
+func (m *smsMachine) scriptHead(t *testing.T) string {
 	return fmt.Sprintf("set -e; exec 2>&1; export HOME=/run; B=%s; T=%s/sms_; H=%s; R=\"$B/sms-proxy --ledger /run/ledger 1\"\n",
-		m.bin, filepath.Dir(tool(t, "sms_hello")), tool(t, "lend_hunt"))
+		m.bin, filepath.Dir(toolPath(t, "sms_hello")), toolPath(t, "lend_hunt"))
 }
 
-// ledger gives the figures of the last run of R, all cores together.
-func (m *smsMachine) ledger(t *testing.T) map[string]uint64 {
+// readLedger returns the figures of the last run of R, all cores together.
+func (m *smsMachine) readLedger(t *testing.T) map[string]uint64 {
 	t.Helper()
-	return figures(m.shell(t, "cat /run/ledger"))
+	return sumFigures(m.runShell(t, "cat /run/ledger"))
 }
 
-// figures adds up the cores of a ledger, as the proxy writes it.
-func figures(text string) map[string]uint64 {
+// sumFigures adds up the cores of a ledger, as the proxy writes it.
+func sumFigures(text string) map[string]uint64 {
 	sum := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		var core int
@@ -146,8 +146,8 @@ func figures(text string) map[string]uint64 {
 }
 
 // Once as a user types it, with the table that a user sees; then musl.
-func (m *smsMachine) hello(t *testing.T) {
-	out := m.shell(t, "s=0; $B/skep part run -- ${T}hello you 7 || s=$?; echo status $s; $B/skep part stats; $B/skep part list")
+func (m *smsMachine) testHello(t *testing.T) {
+	out := m.runShell(t, "s=0; $B/skep part run -- ${T}hello you 7 || s=$?; echo status $s; $B/skep part stats; $B/skep part list")
 	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") ||
 		!strings.Contains(out, "idle") || strings.Contains(out, "its proxy ended") {
 		t.Errorf("it printed %q", out)
@@ -155,48 +155,48 @@ func (m *smsMachine) hello(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^threads +1 +0$`).MatchString(out) || !regexp.MustCompile(`(?m)^forwarded-open +1 +0$`).MatchString(out) {
 		t.Errorf("the table is %q", out)
 	}
-	out = m.shell(t, "s=0; $R ${T}musl you 7 || s=$?; echo status $s; cat /run/ledger")
+	out = m.runShell(t, "s=0; $R ${T}musl you 7 || s=$?; echo status $s; cat /run/ledger")
 	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") {
 		t.Errorf("musl printed %q", out)
 	}
-	if l := figures(out); l["threads"] != 1 || l["calls"] == 0 || l["forwarded-write"] == 0 || l["forwarded-open"] != 1 {
+	if l := sumFigures(out); l["threads"] != 1 || l["calls"] == 0 || l["forwarded-write"] == 0 || l["forwarded-open"] != 1 {
 		t.Errorf("the ledger says %v", l)
 	}
 }
 
 // The same sum as natively, on one core for each thread; the CPUs are none of
 // Linux's meanwhile.
-func (m *smsMachine) team(t *testing.T) {
-	out := m.shell(t, "$R ${T}team 20; ${T}team 20; cat /sys/devices/system/cpu/online")
+func (m *smsMachine) testTeam(t *testing.T) {
+	out := m.runShell(t, "$R ${T}team 20; ${T}team 20; cat /sys/devices/system/cpu/online")
 	lines := strings.Split(out, "\n")
 	if len(lines) < 3 || lines[0] != lines[1] || !strings.HasPrefix(lines[0], "threads 2 of 2") || lines[2] != "0-1" {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["threads"] != 2 || l["nmi-start"] != 1 || l["nmi-foreign"] != 0 {
+	if l := m.readLedger(t); l["threads"] != 2 || l["nmi-start"] != 1 || l["nmi-foreign"] != 0 {
 		t.Errorf("the ledger says %v", l)
 	}
-	if out := m.shell(t, "OMP_NUM_THREADS=1 $R ${T}team 1"); !strings.HasPrefix(out, "threads 1 of 2") {
+	if out := m.runShell(t, "OMP_NUM_THREADS=1 $R ${T}team 1"); !strings.HasPrefix(out, "threads 1 of 2") {
 		t.Errorf("alone it printed %q", out)
 	}
 }
 
 // One after another on the second core, and one that only a signal ends.
-func (m *smsMachine) threads(t *testing.T) {
-	if out := m.shell(t, "$R ${T}wreck threads"); out != "threads 200\n" {
+func (m *smsMachine) testThreads(t *testing.T) {
+	if out := m.runShell(t, "$R ${T}wreck threads"); out != "threads 200\n" {
 		t.Errorf("it printed %q", out)
 	}
-	if out := m.shell(t, "$R ${T}wreck kick"); out != "kicked\n" {
+	if out := m.runShell(t, "$R ${T}wreck kick"); out != "kicked\n" {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["nmi-signal"] == 0 {
+	if l := m.readLedger(t); l["nmi-signal"] == 0 {
 		t.Errorf("the ledger says %v", l)
 	}
 }
 
 // The C library reads Linux's time without a call, also right after Linux's
 // clock was set.
-func (m *smsMachine) clock(t *testing.T) {
-	out := m.shell(t, `mkfifo /run/in; $R ${T}events wall </run/in >/run/out & p=$!
+func (m *smsMachine) testClock(t *testing.T) {
+	out := m.runShell(t, `mkfifo /run/in; $R ${T}events wall </run/in >/run/out & p=$!
 		exec 3>/run/in; until grep -q same /run/out; do sleep .1; done
 		echo -n x >&3; until grep -q now /run/out; do sleep .1; done; date +%s
 		date -s @$(($(date +%s) + 100000)) >/dev/null
@@ -219,26 +219,26 @@ func (m *smsMachine) clock(t *testing.T) {
 		t.Errorf("Linux's clock was not set: %v", linux)
 	}
 	// 2000 times one reading by a call, and what the program's life needs.
-	if l := m.ledger(t); l["calls"] < 2000 || l["calls"] > 2300 {
+	if l := m.readLedger(t); l["calls"] < 2000 || l["calls"] > 2300 {
 		t.Errorf("%d calls", l["calls"])
 	}
 }
 
 // Each kind of timer ends a wait or interrupts a loop; what there is none of
 // is ENOSYS, and the ledger names it.
-func (m *smsMachine) timers(t *testing.T) {
-	out := m.shell(t, "$R ${T}events timers")
+func (m *smsMachine) testTimers(t *testing.T) {
+	out := m.runShell(t, "$R ${T}events timers")
 	if want := "alarm 1 1\ninterval 1\ntimer 1 77\nsleep 1 1\nprofile 1\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["nmi-event"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
+	if l := m.readLedger(t); l["nmi-event"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
 		t.Errorf("the ledger says %v", l)
 	}
 }
 
 // A handler may interrupt the C library as it reads the clock.
-func (m *smsMachine) vdso(t *testing.T) {
-	out := m.shell(t, `$R ${T}events vdso >/run/out & p=$!
+func (m *smsMachine) testVDSO(t *testing.T) {
+	out := m.runShell(t, `$R ${T}events vdso >/run/out & p=$!
 		until grep -q time /run/out || ! kill -0 $p; do sleep .1; done
 		while kill -TERM $p; do sleep .1; done 2>/dev/null
 		s=0; wait $p || s=$?; cat /run/out; echo status $s`)
@@ -248,8 +248,8 @@ func (m *smsMachine) vdso(t *testing.T) {
 }
 
 // Signals to the proxy are the program's, wherever its threads are.
-func (m *smsMachine) signals(t *testing.T) {
-	out := m.shell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
+func (m *smsMachine) testSignals(t *testing.T) {
+	out := m.runShell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
 		mkfifo /run/in; $R ${T}events signals </run/in >/run/out & p=$!
 		exec 3>/run/in
 		w loops; kill -USR1 $p
@@ -266,7 +266,7 @@ func (m *smsMachine) signals(t *testing.T) {
 	if out != want {
 		t.Errorf("it printed %q", out)
 	}
-	out = m.shell(t, `for sig in TERM INT KILL; do
+	out = m.runShell(t, `for sig in TERM INT KILL; do
 			$R ${T}events joins >/run/out & p=$!
 			until grep -q computes /run/out; do sleep .1; done; kill -$sig $p; s=0; wait $p || s=$?; echo status $s
 		done`)
@@ -279,53 +279,53 @@ func (m *smsMachine) signals(t *testing.T) {
 
 // More threads than cores take turns; a core with two that run is sliced, and
 // the ledger counts that. None is, for a team on all cores.
-func (m *smsMachine) crowd(t *testing.T) {
+func (m *smsMachine) testTimeSlices(t *testing.T) {
 	for _, c := range []struct{ how, want string }{
 		{"pair", "handed over 40\n"}, {"compute", "area 3.141593\n"},
 		{"many 40", "threads 40 Success\n"}, {"yield", "came 5\n"}, {"bursts", "came 2400\n"},
 	} {
-		if out := m.shell(t, "$R ${T}crowd "+c.how); out != c.want {
+		if out := m.runShell(t, "$R ${T}crowd "+c.how); out != c.want {
 			t.Errorf("%s printed %q", c.how, out)
 		}
-		if l := m.ledger(t); l["switches"] == 0 || l["threads-refused"] != 0 || l["nmi-foreign"] != 0 ||
+		if l := m.readLedger(t); l["switches"] == 0 || l["threads-refused"] != 0 || l["nmi-foreign"] != 0 ||
 			c.how == "pair" && l["nmi-slice"] < 30 {
 			t.Errorf("%s: the ledger says %v", c.how, l)
 		}
 	}
-	out := m.shell(t, "OMP_NUM_THREADS=3 $R ${T}team 20; $R ${T}team 20")
+	out := m.runShell(t, "OMP_NUM_THREADS=3 $R ${T}team 20; $R ${T}team 20")
 	lines := strings.Split(out, "\n")
 	if len(lines) < 2 || !strings.HasPrefix(lines[0], "threads 3 of 2") || lines[1] != strings.Replace(lines[0], "3", "2", 1) {
 		t.Errorf("libgomp printed %q", out)
 	}
-	if out := m.shell(t, "OMP_PLACES=cores $R ${T}crowd places"); out != "places 2 of 1\n" {
+	if out := m.runShell(t, "OMP_PLACES=cores $R ${T}crowd places"); out != "places 2 of 1\n" {
 		t.Errorf("of places it printed %q", out)
 	}
-	m.shell(t, "OMP_PLACES=cores OMP_PROC_BIND=true $R ${T}team 20")
-	if l := m.ledger(t); l["nmi-slice"] != 0 || l["switches"] != 0 {
+	m.runShell(t, "OMP_PLACES=cores OMP_PROC_BIND=true $R ${T}team 20")
+	if l := m.readLedger(t); l["nmi-slice"] != 0 || l["switches"] != 0 {
 		t.Errorf("a team on all cores: the ledger says %v", l)
 	}
 }
 
 // A foreign NMI, the only one that this run has no reason for.
-func (m *smsMachine) strays(t *testing.T) {
-	m.shell(t, "$B/skep part create --cpus 1 --mem 64M --name other")
-	out := m.shell(t, `mkfifo /run/in; $R ${T}crowd wait </run/in >/run/out & p=$!
+func (m *smsMachine) testForeignNMI(t *testing.T) {
+	m.runShell(t, "$B/skep part create --cpus 1 --mem 64M --name other")
+	out := m.runShell(t, `mkfifo /run/in; $R ${T}crowd wait </run/in >/run/out & p=$!
 		exec 3>/run/in; until grep -q processor /run/out; do sleep .1; done
-		`+tool(t, "lend_stray")+` other `+tool(t, "image")+` $(sed -n 's/processor //p' /run/out)
+		`+toolPath(t, "lend_stray")+` other `+toolPath(t, "image")+` $(sed -n 's/processor //p' /run/out)
 		exec 3>&-; wait $p; rm /run/in; cat /run/out`)
 	if !strings.HasSuffix(out, "\nread 0\n") {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["nmi-foreign"] != 1 {
+	if l := m.readLedger(t); l["nmi-foreign"] != 1 {
 		t.Errorf("the ledger says %v", l)
 	}
-	m.shell(t, "$B/skep part release other")
+	m.runShell(t, "$B/skep part release other")
 }
 
 // Helpers that wait for input and for time do not hold up a team, and are not
 // held up; a signal is heard where every core spins.
-func (m *smsMachine) helpers(t *testing.T) {
-	out := m.shell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
+func (m *smsMachine) testHelpers(t *testing.T) {
+	out := m.runShell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
 		mkfifo /run/in; $R ${T}crowd helpers </run/in >/run/out & p=$!
 		exec 3>/run/in; echo a >&3; w team; echo b >&3; w 'read b'
 		exec 3>&-; wait $p; sort /run/out; rm /run/in
@@ -337,19 +337,19 @@ func (m *smsMachine) helpers(t *testing.T) {
 }
 
 // A Go program, whose run-time has threads beside those that compute.
-func (m *smsMachine) golang(t *testing.T) {
-	if out := m.shell(t, "$R ${T}go; GOMAXPROCS=5 $R ${T}go"); out != "procs 2 sum 499999500000\nprocs 5 sum 499999500000\n" {
+func (m *smsMachine) testGo(t *testing.T) {
+	if out := m.runShell(t, "$R ${T}go; GOMAXPROCS=5 $R ${T}go"); out != "procs 2 sum 499999500000\nprocs 5 sum 499999500000\n" {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["threads"] < 5 || l["threads-refused"] != 0 {
+	if l := m.readLedger(t); l["threads"] < 5 || l["threads-refused"] != 0 {
 		t.Errorf("the ledger says %v", l)
 	}
 }
 
 // All who share a redirected file lose no line: the program, Linux, and what
 // sms itself says.
-func (m *smsMachine) shared(t *testing.T) {
-	out := m.shell(t, `w() { until [ $(grep -c "$1" /run/log) = $2 ]; do sleep .1; done; }
+func (m *smsMachine) testSharedFile(t *testing.T) {
+	out := m.runShell(t, `w() { until [ $(grep -c "$1" /run/log) = $2 ]; do sleep .1; done; }
 		mkfifo /run/in; exec 4>/run/log; $R ${T}events wall </run/in >&4 2>&4 & p=$!
 		exec 3>/run/in; w same 1; for i in 1 2 3; do
 			echo Linux $i >&4; echo -n x >&3; w now $i
@@ -363,8 +363,8 @@ func (m *smsMachine) shared(t *testing.T) {
 }
 
 // A thread that waits for input does not hold up one that prints.
-func (m *smsMachine) blocking(t *testing.T) {
-	out := m.shell(t, `mkfifo /run/in; $R ${T}events both </run/in >/run/out & p=$!
+func (m *smsMachine) testBlocking(t *testing.T) {
+	out := m.runShell(t, `mkfifo /run/in; $R ${T}events both </run/in >/run/out & p=$!
 		exec 3>/run/in; until grep -q 'step 2' /run/out; do sleep .1; done
 		cat /run/out; echo -n y >&3; wait $p; cat /run/out; rm /run/in`)
 	steps := "step 0\nstep 1\nstep 2\n"
@@ -376,35 +376,35 @@ func (m *smsMachine) blocking(t *testing.T) {
 // What a user's program leaves, wherever it can, and however it ends, no other
 // program finds: neither in what a proxy maps nor, by an image, in the rest.
 // The user finds it: what is looked for is there until then.
-func (m *smsMachine) secrets(t *testing.T) {
+func (m *smsMachine) testSecrets(t *testing.T) {
 	const text = "SECRETS!SECRETS!SECRETS!SECRETS!"
-	m.shell(t, "$B/skep part allow --group 1000 --cpus 1 --mem 64M")
-	m.user(t, "$B/skep part create --cpus 1 --mem 64M --name mine")
+	m.runShell(t, "$B/skep part allow --group 1000 --cpus 1 --mem 64M")
+	m.runShellAsUser(t, "$B/skep part create --cpus 1 --mem 64M --name mine")
 	for _, how := range []string{
 		"$B/sms-proxy $id ${T}secret end $S",
 		"$B/sms-proxy $id ${T}secret wait $S >out & p=$!; until grep -q planted out; do sleep .1; done; kill -9 $p; wait $p || :; cat out",
 	} {
-		out := m.user(t, `id=$($B/skep part list --json | sed -n 's/.*"id": *\([0-9]*\).*/\1/p' | tail -1); export S=`+text+"; "+how+"; ${H} mine")
+		out := m.runShellAsUser(t, `id=$($B/skep part list --json | sed -n 's/.*"id": *\([0-9]*\).*/\1/p' | tail -1); export S=`+text+"; "+how+"; ${H} mine")
 		var mail, pool, words int
 		if n, err := fmt.Sscanf(out[max(0, strings.Index(out, "planted")):], "planted\nmail %d\npool %d", &mail, &pool); n != 2 || mail != 0 || pool < 1e5 {
 			t.Errorf("its user: %q: %v", out, err)
 		}
-		out = m.shell(t, "${H} mine "+tool(t, "image"))
+		out = m.runShell(t, "${H} mine "+toolPath(t, "image"))
 		if n, err := fmt.Sscanf(out, "mail %d\npool %d\nwords %d", &mail, &pool, &words); n != 3 || mail != 0 || pool != 0 || words != 0 {
 			t.Errorf("root: %q: %v", out, err)
 		}
 	}
-	m.user(t, "$B/skep part release mine")
+	m.runShellAsUser(t, "$B/skep part release mine")
 }
 
-// user runs a script as shell does, but as an ordinary user in a folder of his own.
-func (m *smsMachine) user(t *testing.T, script string) string {
+// runShellAsUser runs a script as shell does, but as an ordinary user in a folder of his own.
+func (m *smsMachine) runShellAsUser(t *testing.T, script string) string {
 	t.Helper()
-	return m.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", m.head(t) + "mkdir -p /tmp/own; cd /tmp/own; export HOME=/tmp/own\n" + script}})
+	return m.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", m.scriptHead(t) + "mkdir -p /tmp/own; cd /tmp/own; export HOME=/tmp/own\n" + script}})
 }
 
 // In one run, distinguished by their status.
-func (m *smsMachine) faults(t *testing.T) {
+func (m *smsMachine) testFaults(t *testing.T) {
 	var all string
 	var want []string
 	for _, c := range []struct {
@@ -421,7 +421,7 @@ func (m *smsMachine) faults(t *testing.T) {
 		all += "s=0; $R ${T}wreck " + c.how + " || s=$?; echo status $s\n"
 		want = append(append(want, c.says...), "status "+c.status+"\n")
 	}
-	out := m.shell(t, all)
+	out := m.runShell(t, all)
 	for _, w := range want {
 		_, rest, found := strings.Cut(out, w)
 		if !found {
@@ -433,8 +433,8 @@ func (m *smsMachine) faults(t *testing.T) {
 
 // Memory that is used up, for data or for page tables, ends a call or the
 // program; the next one finds all of it.
-func (m *smsMachine) memory(t *testing.T) {
-	out := m.shell(t, `for how in "wreck memory" "events sparse" "hello again"; do
+func (m *smsMachine) testMemory(t *testing.T) {
+	out := m.runShell(t, `for how in "wreck memory" "events sparse" "hello again"; do
 			s=0; $R ${T}$how || s=$?; echo status $s
 		done`)
 	for _, want := range []string{"memory 1\nstatus 0\n", "out of memory: no space is left for page tables",
@@ -448,20 +448,20 @@ func (m *smsMachine) memory(t *testing.T) {
 // More is mapped than there is, and what is touched has memory: with the touch,
 // which the ledger counts, or before where the program asks for that. When there
 // is no more the message says of what.
-func (m *smsMachine) overcommit(t *testing.T) {
-	if out := m.shell(t, "$R ${T}big look"); out != "bss 1\n8 GiB 1\n2 TiB 1\n" {
+func (m *smsMachine) testOvercommit(t *testing.T) {
+	if out := m.runShell(t, "$R ${T}big look"); out != "bss 1\n8 GiB 1\n2 TiB 1\n" {
 		t.Errorf("it printed %q", out)
 	}
-	out := m.shell(t, "s=0; $R ${T}big fill || s=$?; echo status $s")
+	out := m.runShell(t, "s=0; $R ${T}big fill || s=$?; echo status $s")
 	if !regexp.MustCompile(`out of memory: the program uses all 1\d\d MiB that the partition has`).MatchString(out) || !strings.HasSuffix(out, "status 135\n") {
 		t.Errorf("it printed %q", out)
 	}
 	faults := map[string]uint64{}
 	for _, how := range []string{"touch", "populate", "lock", "advise"} {
-		if out := m.shell(t, "$R ${T}big "+how); out != "used 0\n" {
+		if out := m.runShell(t, "$R ${T}big "+how); out != "used 0\n" {
 			t.Errorf("%s: it printed %q", how, out)
 		}
-		faults[how] = m.ledger(t)["faults"]
+		faults[how] = m.readLedger(t)["faults"]
 		if how != "touch" && faults[how]+15 > faults["touch"] {
 			t.Errorf("%s: %d faults, %d without", how, faults[how], faults["touch"])
 		}
@@ -471,13 +471,13 @@ func (m *smsMachine) overcommit(t *testing.T) {
 
 // The image as it is but for the first instructions of the function that tells
 // the time: a fault of sms itself ends the run, and nothing else.
-func (m *smsMachine) defects(t *testing.T) {
+func (m *smsMachine) testDefects(t *testing.T) {
 	build := filepath.Dir(m.bin)
 	image, err := os.ReadFile(filepath.Join(m.bin, "sms.image"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := symbol(t, filepath.Join(build, "lib", "sms.elf"), "sms_time_clock") - 0xffffffff80000000
+	at := symbolOffset(t, filepath.Join(build, "lib", "sms.elf"), "sms_time_clock") - 0xffffffff80000000
 	for _, c := range []struct{ name, code, says string }{
 		{"ud2", "\x0f\x0b", "sms itself got a trap at"},
 		{"load", "\x31\xc0\x8b\x00", "sms itself failed at"},
@@ -489,21 +489,21 @@ func (m *smsMachine) defects(t *testing.T) {
 		if err := os.WriteFile(broken, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out := m.shell(t, `install -o 0 -g 0 -m 644 ${T}broken_`+c.name+` /run/broken
+		out := m.runShell(t, `install -o 0 -g 0 -m 644 ${T}broken_`+c.name+` /run/broken
 			echo /run/broken >/sys/module/shimos/parameters/image
 			s=0; $R ${T}events wall </dev/null || s=$?; echo status $s; $B/skep part list`)
 		if !strings.Contains(out, "defect: "+c.says) || !strings.Contains(out, "status 126\n") || !strings.Contains(out, "idle") {
 			t.Errorf("%s: %q", c.name, out)
 		}
 	}
-	out := m.shell(t, `echo /run/sms.image >/sys/module/shimos/parameters/image; $R ${T}hello again
+	out := m.runShell(t, `echo /run/sms.image >/sys/module/shimos/parameters/image; $R ${T}hello again
 		cat /sys/devices/system/cpu/online`)
 	if !strings.HasPrefix(out, "hello again from sms") || !strings.HasSuffix(out, "\n0-1\n") {
 		t.Errorf("afterwards: %q", out)
 	}
 }
 
-func symbol(t *testing.T, path, name string) uint64 {
+func symbolOffset(t *testing.T, path, name string) uint64 {
 	t.Helper()
 	f, err := elf.Open(path)
 	if err != nil {
@@ -520,15 +520,15 @@ func symbol(t *testing.T, path, name string) uint64 {
 	return 0
 }
 
-// ran says why a run was not on lent cores: a ledger, what Linux says of its
+// checkLentRun reports why a run was not on lent cores: a ledger, what Linux says of its
 // CPUs, and the instructions of the program that the emulator saw there.
-func (m *smsMachine) ran(t *testing.T, proxy string) error {
+func (m *smsMachine) checkLentRun(t *testing.T, proxy string) error {
 	t.Helper()
 	const loop = 5 // of events count
 	before := m.userOn(t, loop)
-	out := m.shell(t, "rm -f /run/ran; "+proxy+" --ledger /run/ran 1 ${T}events count; cat /run/ran /sys/devices/system/cpu/online")
+	out := m.runShell(t, "rm -f /run/ran; "+proxy+" --ledger /run/ran 1 ${T}events count; cat /run/ran /sys/devices/system/cpu/online")
 	after := m.userOn(t, loop)
-	switch l := figures(out); {
+	switch l := sumFigures(out); {
 	case !strings.HasPrefix(out, "counted\n"):
 		t.Fatalf("it printed %q", out)
 	case l["threads"] != 1 || l["forwarded-write"] == 0:
@@ -561,19 +561,19 @@ func (m *smsMachine) userOn(t *testing.T, interval int) (n uint64) {
 
 // A proxy that runs the program on Linux, with a ledger as good as any, does
 // not pass for one.
-func (m *smsMachine) native(t *testing.T) {
-	if err := m.ran(t, "$B/sms-proxy"); err != nil {
+func (m *smsMachine) testNativeProxy(t *testing.T) {
+	if err := m.checkLentRun(t, "$B/sms-proxy"); err != nil {
 		t.Error(err)
 	}
-	m.shell(t, `cp /run/ran /run/good
+	m.runShell(t, `cp /run/ran /run/good
 		printf '#!/bin/sh\ncp /run/good $2; shift 3; exec taskset 1 "$@"\n' >/run/native; chmod 755 /run/native`)
-	if err := m.ran(t, "/run/native"); err != errNotThere {
+	if err := m.checkLentRun(t, "/run/native"); err != errNotThere {
 		t.Errorf("a proxy that runs it natively: %v", err)
 	}
 }
 
-func (m *smsMachine) files(t *testing.T) {
-	out := m.shell(t, `head -c 1048576 /dev/urandom >/run/m
+func (m *smsMachine) testFiles(t *testing.T) {
+	out := m.runShell(t, `head -c 1048576 /dev/urandom >/run/m
 		i=100; while [ $i -lt 200 ]; do echo $i; cat /run/m; i=$((i+1)); done >/run/a
 		$R ${T}copy /run/a /run/b; cmp /run/a /run/b && echo same; rm /run/[abm]`)
 	if !strings.HasPrefix(out, "104858000 bytes") || !strings.HasSuffix(out, "\nsame\n") {
@@ -581,7 +581,7 @@ func (m *smsMachine) files(t *testing.T) {
 	}
 }
 
-func (m *smsMachine) refused(t *testing.T) {
+func (m *smsMachine) testRefusals(t *testing.T) {
 	for _, c := range []struct{ script, want string }{
 		{"$R /bin/sh", "refused to load"},
 		{"$R /run/nothing", "no such program"},
@@ -589,7 +589,7 @@ func (m *smsMachine) refused(t *testing.T) {
 		{"$R /run", "not an executable file"},
 		{"$B/skep part run --on q -- ${T}hello", "there is no partition"},
 	} {
-		out := m.shell(t, "s=0; "+c.script+" || s=$?; echo status $s")
+		out := m.runShell(t, "s=0; "+c.script+" || s=$?; echo status $s")
 		if !strings.Contains(out, c.want) || strings.HasSuffix(out, "status 0\n") {
 			t.Errorf("%s: %q", c.script, out)
 		}
@@ -597,8 +597,8 @@ func (m *smsMachine) refused(t *testing.T) {
 }
 
 // A program that only spins ends with its proxy, and the partition is free.
-func (m *smsMachine) killed(t *testing.T) {
-	out := m.shell(t, `$R ${T}wreck spin & p=$!
+func (m *smsMachine) testKilled(t *testing.T) {
+	out := m.runShell(t, `$R ${T}wreck spin & p=$!
 		until $B/skep part list | grep -q running; do sleep .1; done
 		kill -KILL $p; wait $p || echo status $?
 		until $B/skep part list | grep -q idle; do sleep .1; done
@@ -610,8 +610,8 @@ func (m *smsMachine) killed(t *testing.T) {
 
 // No instruction of a kernel and no entry, while Linux is as noisy as it can;
 // the same counter counts calls to the last one, and Linux's own noise.
-func (m *smsMachine) noise(t *testing.T) {
-	out := m.shell(t, `touch /run/on; ${T}storm /run/on >/run/storms & p=$!
+func (m *smsMachine) testNoise(t *testing.T) {
+	out := m.runShell(t, `touch /run/on; ${T}storm /run/on >/run/storms & p=$!
 		mkfifo /run/in; $R ${T}quiet <>/run/in; rm /run/in; taskset 2 ${T}quiet linux
 		rm /run/on; wait $p; cat /run/storms`)
 	var storms int
@@ -654,7 +654,7 @@ func (m *smsMachine) noise(t *testing.T) {
 	// The thread that waits for input left its core to the team's second one.
 	// Where it was slow to wait, that one got its turn by a slice before the
 	// intervals began; none of them has an entry.
-	if l := m.ledger(t); l["nmi-foreign"] != 0 || l["threads"] != 3 || l["switches"] == 0 {
+	if l := m.readLedger(t); l["nmi-foreign"] != 0 || l["threads"] != 3 || l["switches"] == 0 {
 		t.Errorf("the ledger says %v", l)
 	}
 }

@@ -43,15 +43,15 @@ func newUser(t *testing.T, name string) *user {
 	}
 	u := &user{build, fmt.Sprintf("%s-%d", name, os.Getpid())}
 	t.Cleanup(func() {
-		u.command("down", u.machine).Run()
-		os.RemoveAll(u.records())
+		u.makeCommand("down", u.machine).Run()
+		os.RemoveAll(u.recordsPath())
 	})
 	return u
 }
 
-func (u *user) records() string { return filepath.Join(u.build, "lab", u.machine) }
+func (u *user) recordsPath() string { return filepath.Join(u.build, "lab", u.machine) }
 
-func (u *user) command(args ...string) *exec.Cmd {
+func (u *user) makeCommand(args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(u.build, "bin", "skep"), append([]string{"lab"}, args...)...)
 	c.Env = append(os.Environ(), "SKEP_BUILD="+u.build, "SHELL=/bin/sh", "TERM=dumb", "PS1=")
 	return c
@@ -67,9 +67,9 @@ func (r result) String() string {
 	return fmt.Sprintf("exit code %d\nstdout: %.600q\nstderr: %.600q", r.code, r.out, r.err)
 }
 
-func (u *user) types(t *testing.T, limit time.Duration, stdin string, args ...string) result {
+func (u *user) runTyped(t *testing.T, limit time.Duration, stdin string, args ...string) result {
 	t.Helper()
-	c := u.command(args...)
+	c := u.makeCommand(args...)
 	var out, errs bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(stdin), &out, &errs
 	if err := c.Start(); err != nil {
@@ -84,16 +84,16 @@ func (u *user) types(t *testing.T, limit time.Duration, stdin string, args ...st
 	return r
 }
 
-// in runs a command in the machine.
-func (u *user) in(t *testing.T, stdin string, args ...string) result {
+// runInMachine runs a command in the machine.
+func (u *user) runInMachine(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
-	return u.types(t, userSoon, stdin, append([]string{"run", "--name", u.machine}, args...)...)
+	return u.runTyped(t, userSoon, stdin, append([]string{"run", "--name", u.machine}, args...)...)
 }
 
-// state is what the list says of the machine, empty if it is not there.
-func (u *user) state(t *testing.T) (state, cause string) {
+// readState reads what the list says of the machine, empty if it is not there.
+func (u *user) readState(t *testing.T) (state, cause string) {
 	t.Helper()
-	r := u.types(t, userSoon, "", "list", "--json")
+	r := u.runTyped(t, userSoon, "", "list", "--json")
 	var list []struct{ Name, State, Cause string }
 	if err := json.Unmarshal([]byte(r.out), &list); err != nil || r.code != 0 {
 		t.Fatal(err, r)
@@ -106,10 +106,10 @@ func (u *user) state(t *testing.T) (state, cause string) {
 	return "", ""
 }
 
-// gone checks that no process of the machine is left.
-func (u *user) gone(t *testing.T) {
+// checkGone checks that no process of the machine is left.
+func (u *user) checkGone(t *testing.T) {
 	t.Helper()
-	userUntil(t, "no QEMU is left", func() bool { return len(qemus(u.machine)) == 0 })
+	userUntil(t, "no QEMU is left", func() bool { return len(listQEMUs(u.machine)) == 0 })
 	if _, err := os.Stat(filepath.Join(u.build, "lab", ".hold", u.machine)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the holder's folder is left: %v", err)
 	}
@@ -188,7 +188,7 @@ func (s *screen) read() {
 	}
 }
 
-func (s *screen) shown() string {
+func (s *screen) screenText() string {
 	s.Lock()
 	defer s.Unlock()
 	return s.text.String()
@@ -201,37 +201,37 @@ func (s *screen) resize(t *testing.T, rows, columns uint16) {
 	}
 }
 
-// shows waits for words; how long depends on what the screen waits for.
-func (s *screen) shows(t *testing.T, limit time.Duration, words string) {
+// waitForText waits for words; how long depends on what the screen waits for.
+func (s *screen) waitForText(t *testing.T, limit time.Duration, words string) {
 	t.Helper()
 	late, tick := time.After(limit), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(s.shown(), words) {
+	for !strings.Contains(s.screenText(), words) {
 		select {
 		case <-late:
-			t.Fatalf("the screen does not show %q:\n%s", words, s.shown())
+			t.Fatalf("the screen does not show %q:\n%s", words, s.screenText())
 		case <-tick.C:
 		}
 	}
 }
 
-func (s *screen) types(t *testing.T, text string) {
+func (s *screen) typeText(t *testing.T, text string) {
 	t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// ends waits for the program's end and checks that the terminal is as it was.
-func (s *screen) ends(t *testing.T, code int) {
+// waitForExit waits for the program's end and checks that the terminal is as it was.
+func (s *screen) waitForExit(t *testing.T, code int) {
 	t.Helper()
 	select {
 	case <-s.ended:
 	case <-time.After(2 * userSoon):
-		t.Fatalf("it does not end:\n%s", s.shown())
+		t.Fatalf("it does not end:\n%s", s.screenText())
 	}
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("exit code %d, want %d:\n%s", got, code, s.shown())
+		t.Errorf("exit code %d, want %d:\n%s", got, code, s.screenText())
 	}
 	after, err := unix.IoctlGetTermios(int(s.master.Fd()), unix.TCGETS)
 	if err != nil || *after != *s.before {
@@ -243,58 +243,58 @@ func (s *screen) ends(t *testing.T, code int) {
 // shell, and commands in it from elsewhere.
 func TestUserMachine(t *testing.T) {
 	u := newUser(t, "user")
-	s := newScreen(t, u.command("up", "--kernel", "6.12", "--cpus", "4", "--nodes", "3",
+	s := newScreen(t, u.makeCommand("up", "--kernel", "6.12", "--cpus", "4", "--nodes", "3",
 		"--name", u.machine, "--delay", "20ms", "--swap", "64M", "--module", "trivial"))
-	s.shows(t, userBoot, "leave the shell to end it")
-	t.Run("a shell has the terminal", u.shell(s))
-	t.Run("a command has its streams and status", u.streams)
-	t.Run("signals reach a command", u.signals)
-	t.Run("the machine has nodes, swap, modules and an ordinary user", u.parts)
-	t.Run("a folder is the user's own, and files come back", u.files)
-	t.Run("a killed command ends in the machine too", u.killed)
-	t.Run("wrong use is reported", u.wrong)
+	s.waitForText(t, userBoot, "leave the shell to end it")
+	t.Run("a shell has the terminal", u.testShell(s))
+	t.Run("a command has its streams and status", u.testStreams)
+	t.Run("signals reach a command", u.testSignals)
+	t.Run("the machine has nodes, swap, modules and an ordinary user", u.testParts)
+	t.Run("a folder is the user's own, and files come back", u.testFiles)
+	t.Run("a killed command ends in the machine too", u.testKilled)
+	t.Run("wrong use is reported", u.testWrongUse)
 	t.Run("a second shell leaves the machine alone", func(t *testing.T) {
-		second := newScreen(t, u.command("shell", u.machine, "--user"))
-		second.types(t, "echo I am $(id -un)\n")
-		second.shows(t, userSoon, "I am skep")
-		second.types(t, "exit 3\n")
-		second.ends(t, 0)
-		if state, _ := u.state(t); state != "up" {
+		second := newScreen(t, u.makeCommand("shell", u.machine, "--user"))
+		second.typeText(t, "echo I am $(id -un)\n")
+		second.waitForText(t, userSoon, "I am skep")
+		second.typeText(t, "exit 3\n")
+		second.waitForExit(t, 0)
+		if state, _ := u.readState(t); state != "up" {
 			t.Errorf("the machine is %q", state)
 		}
 	})
 	t.Run("the end of the shell ends the machine", func(t *testing.T) {
-		s.types(t, "exit\n")
-		s.ends(t, 0)
-		u.gone(t)
-		if left, _ := os.ReadFile(filepath.Join(u.records(), "out", "back")); string(left) != "from the guest\n" {
+		s.typeText(t, "exit\n")
+		s.waitForExit(t, 0)
+		u.checkGone(t)
+		if left, _ := os.ReadFile(filepath.Join(u.recordsPath(), "out", "back")); string(left) != "from the guest\n" {
 			t.Errorf("what it brought back is %q", left)
 		}
 	})
 }
 
-func (u *user) shell(s *screen) func(*testing.T) {
+func (u *user) testShell(s *screen) func(*testing.T) {
 	return func(t *testing.T) {
-		s.types(t, "echo this is $(uname -n), $(stty size)\n")
-		s.shows(t, userSoon, "this is "+u.machine+", 24 80")
+		s.typeText(t, "echo this is $(uname -n), $(stty size)\n")
+		s.waitForText(t, userSoon, "this is "+u.machine+", 24 80")
 		s.resize(t, 50, 132)
-		s.types(t, "until stty size | grep '50 132'; do :; done; echo resized $?\n")
-		s.shows(t, userSoon, "resized 0")
+		s.typeText(t, "until stty size | grep '50 132'; do :; done; echo resized $?\n")
+		s.waitForText(t, userSoon, "resized 0")
 		// Ctrl-C is the guest's to handle.
-		s.types(t, "echo sleeping $((1+1)); sleep 1000; echo slept\n")
-		s.shows(t, userSoon, "sleeping 2")
-		s.types(t, "\003")
-		s.shows(t, userSoon, "^C")
-		s.types(t, "echo stopped $?\n")
-		s.shows(t, userSoon, "stopped 130")
-		s.types(t, "skep version >/dev/null && echo ours\n")
-		s.shows(t, userSoon, "\nours")
+		s.typeText(t, "echo sleeping $((1+1)); sleep 1000; echo slept\n")
+		s.waitForText(t, userSoon, "sleeping 2")
+		s.typeText(t, "\003")
+		s.waitForText(t, userSoon, "^C")
+		s.typeText(t, "echo stopped $?\n")
+		s.waitForText(t, userSoon, "stopped 130")
+		s.typeText(t, "skep version >/dev/null && echo ours\n")
+		s.waitForText(t, userSoon, "\nours")
 	}
 }
 
-func (u *user) streams(t *testing.T) {
+func (u *user) testStreams(t *testing.T) {
 	in := strings.Repeat("input ", 50_000)
-	r := u.in(t, in, "--", "sh", "-c", "cat; echo problem >&2; exit 7")
+	r := u.runInMachine(t, in, "--", "sh", "-c", "cat; echo problem >&2; exit 7")
 	if r.out != in || r.err != "problem\n" || r.code != 7 {
 		t.Errorf("%d bytes of %d back, %v", len(r.out), len(in), r)
 	}
@@ -306,23 +306,23 @@ func (u *user) streams(t *testing.T) {
 		{127, "not found", []string{"no-such-program"}}, {127, "no such file", []string{"/no/such/program"}},
 		{126, "permission denied", []string{"/etc/passwd"}}, {137, "", []string{"sh", "-c", "kill -9 $$"}},
 	} {
-		r := u.in(t, "", append([]string{"--"}, c.args...)...)
+		r := u.runInMachine(t, "", append([]string{"--"}, c.args...)...)
 		if r.code != c.code || r.out != "" || !strings.Contains(r.err, c.word) || (c.word == "") != (r.err == "") {
 			t.Errorf("%v: %v, want %d", c.args, r, c.code)
 		}
 	}
 }
 
-func (u *user) signals(t *testing.T) {
-	c := u.command("run", "--name", u.machine, "--", "sh", "-c", "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
+func (u *user) testSignals(t *testing.T) {
+	c := u.makeCommand("run", "--name", u.machine, "--", "sh", "-c", "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
 	s := newScreen(t, c)
-	s.shows(t, userSoon, "ready")
+	s.waitForText(t, userSoon, "ready")
 	c.Process.Signal(syscall.SIGTERM)
-	s.ends(t, 5)
-	s.shows(t, userSoon, "caught")
+	s.waitForExit(t, 5)
+	s.waitForText(t, userSoon, "caught")
 }
 
-func (u *user) parts(t *testing.T) {
+func (u *user) testParts(t *testing.T) {
 	for _, c := range []struct {
 		what, want string
 		args       []string
@@ -338,13 +338,13 @@ func (u *user) parts(t *testing.T) {
 		{"unloading", "unloaded", []string{"--", "sh", "-c", "modprobe -r trivial && ! grep trivial /proc/modules && echo unloaded"}},
 		{"loading by name", "trivial", []string{"--", "sh", "-c", "modprobe trivial && cat /proc/modules"}},
 	} {
-		if r := u.in(t, "", c.args...); r.code != 0 || !strings.Contains(r.out, c.want) {
+		if r := u.runInMachine(t, "", c.args...); r.code != 0 || !strings.Contains(r.out, c.want) {
 			t.Errorf("%s: %v, want %q", c.what, r, c.want)
 		}
 	}
 }
 
-func (u *user) files(t *testing.T) {
+func (u *user) testFiles(t *testing.T) {
 	// Below /tmp, where a machine has a folder of its own.
 	dir, err := os.MkdirTemp("", "skep user ")
 	if err != nil {
@@ -359,12 +359,12 @@ func (u *user) files(t *testing.T) {
 	if err := os.Mkdir(part, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if r := u.in(t, "", "--", "sh", "-c", `mkdir -p "$1" && mount --bind "/host$1" "$1"`, "sh", part); r.code != 0 {
+	if r := u.runInMachine(t, "", "--", "sh", "-c", `mkdir -p "$1" && mount --bind "/host$1" "$1"`, "sh", part); r.code != 0 {
 		t.Error(r)
 	}
 	script := "pwd; cat mine; echo changed >mine; echo new >new; cat mine; echo from the guest >/out/back"
 	for range 2 { // the second finds the folder there
-		r := u.in(t, "", "--dir", dir, "--", "sh", "-c", script)
+		r := u.runInMachine(t, "", "--dir", dir, "--", "sh", "-c", script)
 		if r.code != 0 || !strings.HasPrefix(r.out, dir+"\n") || !strings.HasSuffix(r.out, "changed\n") {
 			t.Error(r)
 		}
@@ -376,22 +376,22 @@ func (u *user) files(t *testing.T) {
 		t.Error("the machine made a file here")
 	}
 	wd, _ := os.Getwd()
-	if r := u.in(t, "", "--", "pwd"); r.out != wd+"\n" {
+	if r := u.runInMachine(t, "", "--", "pwd"); r.out != wd+"\n" {
 		t.Errorf("%v, want the folder %s", r, wd)
 	}
 }
 
-func (u *user) killed(t *testing.T) {
-	c := u.command("run", "--name", u.machine, "--", "sh", "-c", "echo begun; exec sleep 4321")
+func (u *user) testKilled(t *testing.T) {
+	c := u.makeCommand("run", "--name", u.machine, "--", "sh", "-c", "echo begun; exec sleep 4321")
 	s := newScreen(t, c)
-	s.shows(t, userSoon, "begun")
+	s.waitForText(t, userSoon, "begun")
 	c.Process.Kill()
 	userUntil(t, "the program ends", func() bool {
-		return u.in(t, "", "--", "sh", "-c", "! grep -q '[4]321' /proc/[0-9]*/cmdline 2>/dev/null").code == 0
+		return u.runInMachine(t, "", "--", "sh", "-c", "! grep -q '[4]321' /proc/[0-9]*/cmdline 2>/dev/null").code == 0
 	})
 }
 
-func (u *user) wrong(t *testing.T) {
+func (u *user) testWrongUse(t *testing.T) {
 	for _, c := range []struct {
 		code int
 		word string
@@ -404,7 +404,7 @@ func (u *user) wrong(t *testing.T) {
 		{3, "no machine is named", []string{"run", "--name", "absent", "--", "true"}},
 		{1, "MiB are free", []string{"run", "--memory", "63G", "--", "true"}},
 	} {
-		if r := u.types(t, userSoon, "", c.args...); r.code != c.code || !strings.Contains(r.err, c.word) {
+		if r := u.runTyped(t, userSoon, "", c.args...); r.code != c.code || !strings.Contains(r.err, c.word) {
 			t.Errorf("skep lab %v: %v, want %d and %q", c.args, r, c.code, c.word)
 		}
 	}
@@ -413,20 +413,20 @@ func (u *user) wrong(t *testing.T) {
 // TestUserHolder kills the holder of a machine that no shell keeps.
 func TestUserHolder(t *testing.T) {
 	u := newUser(t, "user-held")
-	r := u.types(t, userBoot, "", "up", "--detach", "--name", u.machine, "--cpus", "1", "--memory", "512M")
+	r := u.runTyped(t, userBoot, "", "up", "--detach", "--name", u.machine, "--cpus", "1", "--memory", "512M")
 	if r.code != 0 || !strings.Contains(r.out, "skep lab down "+u.machine) || r.err != "" {
 		t.Fatal(r)
 	}
-	if r := u.types(t, userSoon, "", "list"); !strings.Contains(r.out, u.machine) || !strings.Contains(r.out, "512M") {
+	if r := u.runTyped(t, userSoon, "", "list"); !strings.Contains(r.out, u.machine) || !strings.Contains(r.out, "512M") {
 		t.Error(r)
 	}
-	if r := u.in(t, "", "--", "sh", "-c", "nproc; modprobe trivial && cat /proc/modules"); !strings.HasPrefix(r.out, "1\n") || !strings.Contains(r.out, "trivial") {
+	if r := u.runInMachine(t, "", "--", "sh", "-c", "nproc; modprobe trivial && cat /proc/modules"); !strings.HasPrefix(r.out, "1\n") || !strings.Contains(r.out, "trivial") {
 		t.Error(r)
 	}
-	c := u.command("run", "--name", u.machine, "--", "sh", "-c", "echo begun; exec sleep 1000")
+	c := u.makeCommand("run", "--name", u.machine, "--", "sh", "-c", "echo begun; exec sleep 1000")
 	s := newScreen(t, c)
-	s.shows(t, userSoon, "begun")
-	emulators := qemus(u.machine)
+	s.waitForText(t, userSoon, "begun")
+	emulators := listQEMUs(u.machine)
 	if len(emulators) != 1 {
 		t.Fatalf("%d QEMU", len(emulators))
 	}
@@ -440,28 +440,28 @@ func TestUserHolder(t *testing.T) {
 		t.Fatal(holder, err)
 	}
 	syscall.Kill(holder, syscall.SIGKILL)
-	s.ends(t, 3)
-	s.shows(t, userSoon, "its holder was killed")
-	if state, cause := u.state(t); state != "dead" || cause != "its holder was killed" {
+	s.waitForExit(t, 3)
+	s.waitForText(t, userSoon, "its holder was killed")
+	if state, cause := u.readState(t); state != "dead" || cause != "its holder was killed" {
 		t.Errorf("the list says %q, %q", state, cause)
 	}
-	if state, _ := u.state(t); state != "" {
+	if state, _ := u.readState(t); state != "" {
 		t.Errorf("once it was told, the list says %q", state)
 	}
-	u.gone(t)
+	u.checkGone(t)
 }
 
 // TestUserCommand needs no machine: each command has its own. The second one
 // dies under its command.
 func TestUserCommand(t *testing.T) {
 	u := newUser(t, "user-none")
-	r := u.types(t, userBoot, "in", "run", "--cpus", "1", "--", "sh", "-c", "cat; nproc >&2; exit 9")
+	r := u.runTyped(t, userBoot, "in", "run", "--cpus", "1", "--", "sh", "-c", "cat; nproc >&2; exit 9")
 	if r.out != "in" || r.err != "1\n" || r.code != 9 {
 		t.Error(r)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), userBoot)
 	defer cancel()
-	c := u.command("run", "--memory", "512M", "--cpus", "1", "--", "sh", "-c", "uname -r; echo c >/proc/sysrq-trigger; sleep 100")
+	c := u.makeCommand("run", "--memory", "512M", "--cpus", "1", "--", "sh", "-c", "uname -r; echo c >/proc/sysrq-trigger; sleep 100")
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Start(); err != nil {
@@ -470,7 +470,7 @@ func TestUserCommand(t *testing.T) {
 	u.machine = fmt.Sprintf("run-%d", c.Process.Pid)
 	defer context.AfterFunc(ctx, func() { c.Process.Kill() })()
 	c.Wait()
-	console := filepath.Join(u.records(), "console.log")
+	console := filepath.Join(u.recordsPath(), "console.log")
 	if c.ProcessState.ExitCode() != 3 || !strings.HasPrefix(out.String(), "6.1.") ||
 		!strings.Contains(errs.String(), "sysrq triggered crash") || !strings.Contains(errs.String(), console) {
 		t.Errorf("exit code %d, %q, %q", c.ProcessState.ExitCode(), out.String(), errs.String())
@@ -478,5 +478,5 @@ func TestUserCommand(t *testing.T) {
 	if text, _ := os.ReadFile(console); !bytes.Contains(text, []byte("Kernel panic")) {
 		t.Errorf("the console is %.300q", text)
 	}
-	u.gone(t)
+	u.checkGone(t)
 }

@@ -69,7 +69,7 @@ func firstLine(now time.Time) {
 	}
 	r := firstRun{began: time.Unix(0, began), started: started, up: first.up, line: now,
 		chosen: strings.Join(strings.Fields(os.Getenv(chosenVar)), "+")}
-	if err := r.tell(build); err != nil {
+	if err := r.writeNote(build); err != nil {
 		fmt.Fprintln(os.Stderr, "vmtest:", err)
 	}
 }
@@ -80,28 +80,29 @@ type firstRun struct {
 	began, started, up, line time.Time
 }
 
-// tell leaves what make prints, for the runner keeps a good suite's words. Make
-// removed it before; the first suite of a run prints it.
-func (r *firstRun) tell(build string) error {
+// writeNote writes the text that make prints, because the runner hides the
+// output of a suite that passed. Make removed it before; the first suite of a
+// run prints it.
+func (r *firstRun) writeNote(build string) error {
 	told := filepath.Join(build, "lab", ".first-tap")
 	if _, err := os.Stat(told); err == nil {
 		return nil
 	}
 	text := ""
-	if module, built := r.built(build); built {
-		text = fmt.Sprintf("first TAP line after %s; %s was built, so this does not count", r.parts(), module)
+	if module, built := r.builtModule(build); built {
+		text = fmt.Sprintf("first TAP line after %s; %s was built, so this does not count", r.formatParts(), module)
 	} else {
 		var err error
-		if text, err = r.note(told + ".tsv"); err != nil {
+		if text, err = r.appendFigures(told + ".tsv"); err != nil {
 			return err
 		}
 	}
 	return os.WriteFile(told, []byte(text+"\n"), 0o644)
 }
 
-// built names a module that was built in this run: then it did not begin with
+// builtModule names a module that was built in this run: then it did not begin with
 // warm caches.
-func (r *firstRun) built(build string) (string, bool) {
+func (r *firstRun) builtModule(build string) (string, bool) {
 	modules, _ := filepath.Glob(filepath.Join(build, "kmod", "*", "*", "*.ko"))
 	for _, module := range modules {
 		if info, err := os.Stat(module); err == nil && info.ModTime().After(r.began) {
@@ -111,15 +112,15 @@ func (r *firstRun) built(build string) (string, bool) {
 	return "", false
 }
 
-// parts says where the time went.
-func (r *firstRun) parts() string {
+// formatParts reports where the time went.
+func (r *firstRun) formatParts() string {
 	return fmt.Sprintf("%.1f s (make and go test %.1f, machine %.1f, program %.1f)", r.line.Sub(r.began).Seconds(),
 		r.started.Sub(r.began).Seconds(), r.up.Sub(r.started).Seconds(), r.line.Sub(r.up).Seconds())
 }
 
-// note appends to the file and says how it went. The median is of runs of the
+// appendFigures appends to the file and says how it went. The median is of runs of the
 // same suites.
-func (r *firstRun) note(path string) (string, error) {
+func (r *firstRun) appendFigures(path string) (string, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return "", err
@@ -146,10 +147,10 @@ func (r *firstRun) note(path string) (string, error) {
 	took = append(took, seconds)
 	took = took[max(0, len(took)-firstRuns):]
 	return fmt.Sprintf("first TAP line after %s; median of the last %d runs of T=%s %.1f s",
-		r.parts(), len(took), r.chosen, median(took)), nil
+		r.formatParts(), len(took), r.chosen, medianOf(took)), nil
 }
 
-func median(list []float64) float64 {
+func medianOf(list []float64) float64 {
 	sorted := slices.Sorted(slices.Values(list))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2

@@ -33,11 +33,11 @@ const Held = "SKEP_VM_LOCK_HELD"
 
 // Lock is for a test whose machines another program boots: it is the only one
 // of this build folder with machines until it ends.
-func Lock(t *testing.T) { lock(t) }
+func Lock(t *testing.T) { lockMachine(t) }
 
-// lock waits until no other test of this build folder has a machine, and holds
+// lockMachine waits until no other test of this build folder has a machine, and holds
 // the lock until the end of the test. The kernel drops it with the process.
-func lock(t *testing.T) {
+func lockMachine(t *testing.T) {
 	t.Helper()
 	if os.Getenv(Held) != "" {
 		return
@@ -54,7 +54,7 @@ func lock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if holder == "" {
-			t.Cleanup(unlock)
+			t.Cleanup(unlockMachine)
 			return
 		}
 		if !said {
@@ -103,7 +103,7 @@ func tryLock(owner string) (holder string, err error) {
 		return "the holder of " + path + ": " + orNone(string(name)), nil
 	}
 	if err == nil {
-		err = note(f, owner)
+		err = writeOwner(f, owner)
 	}
 	if err != nil {
 		f.Close()
@@ -113,8 +113,8 @@ func tryLock(owner string) (holder string, err error) {
 	return "", nil
 }
 
-// note says in the file who holds it.
-func note(f *os.File, owner string) error {
+// writeOwner says in the file who holds it.
+func writeOwner(f *os.File, owner string) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func note(f *os.File, owner string) error {
 	return err
 }
 
-func unlock() {
+func unlockMachine() {
 	holding.Lock()
 	defer holding.Unlock()
 	if holding.count--; holding.count == 0 {

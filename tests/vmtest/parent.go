@@ -23,7 +23,7 @@ var guests struct {
 	list map[*lab.Guest]bool
 }
 
-func keep(g *lab.Guest) {
+func keepGuest(g *lab.Guest) {
 	guests.Lock()
 	defer guests.Unlock()
 	if guests.list == nil {
@@ -32,7 +32,7 @@ func keep(g *lab.Guest) {
 	guests.list[g] = true
 }
 
-func forget(g *lab.Guest) {
+func forgetGuest(g *lab.Guest) {
 	guests.Lock()
 	defer guests.Unlock()
 	delete(guests.list, g)

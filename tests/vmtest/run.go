@@ -38,12 +38,12 @@ func (vm *VM) Run(p lab.Program, floor int) {
 	for _, test := range tests {
 		if test.Name == tap.Whole {
 			for _, line := range test.Detail {
-				vm.t.Logf("| %s", clean(line))
+				vm.t.Logf("| %s", cleanText(line))
 			}
-			vm.t.Errorf("%s: %s", p.Args[0], clean(test.Reason))
+			vm.t.Errorf("%s: %s", p.Args[0], cleanText(test.Reason))
 			continue
 		}
-		vm.t.Run(clean(test.Name), func(t *testing.T) { pass(t, test) })
+		vm.t.Run(cleanText(test.Name), func(t *testing.T) { passTest(t, test) })
 	}
 	if n := tap.CountStatus(tests, tap.Passed); n < floor {
 		vm.t.Errorf("%s: %d tests passed, the floor is %d", p.Args[0], n, floor)
@@ -53,15 +53,15 @@ func (vm *VM) Run(p lab.Program, floor int) {
 	}
 }
 
-func pass(t *testing.T, test tap.Test) {
+func passTest(t *testing.T, test tap.Test) {
 	for _, line := range test.Detail {
-		t.Logf("| %s", clean(line))
+		t.Logf("| %s", cleanText(line))
 	}
 	switch test.Status {
 	case tap.Skipped:
-		t.Skip(clean(test.Reason))
+		t.Skip(cleanText(test.Reason))
 	case tap.Failed:
-		t.Error("not ok " + clean(test.Reason))
+		t.Error("not ok " + cleanText(test.Reason))
 	}
 }
 
@@ -77,15 +77,14 @@ func (vm *VM) report(p lab.Program) (tests []tap.Test, alive bool) {
 		vm.t.Fatal(err)
 	}
 	r := &results{file: f, seen: time.Now()}
-	status, err := vm.await(p, lab.Streams{Results: true}, r)
+	status, err := vm.waitForProgram(p, lab.Streams{Results: true}, r)
 	r.read()
 	r.flush()
-	return r.tap.Finish(vm.exit(status, err, r)), !vm.dead
+	return r.tap.Finish(vm.describeExit(status, err, r)), !vm.dead
 }
 
-// await runs p; r, if there is one, takes what comes in the meantime. When the
-// machine's time is over, it is ended and the error is context's.
-func (vm *VM) await(p lab.Program, s lab.Streams, r *results) (int, error) {
+// waitForProgram runs p; r, if not nil, reads its output. At the machine's deadline it is ended, with the context's error.
+func (vm *VM) waitForProgram(p lab.Program, s lab.Streams, r *results) (int, error) {
 	over := time.NewTimer(time.Until(vm.deadline))
 	defer over.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -116,9 +115,9 @@ func (vm *VM) await(p lab.Program, s lab.Streams, r *results) (int, error) {
 	}
 }
 
-// exit says how a program ended, with nothing for status 0; and why, where
+// describeExit reports how a program ended, with nothing for status 0; and why, where
 // the machine ended it.
-func (vm *VM) exit(status int, err error, r *results) string {
+func (vm *VM) describeExit(status int, err error, r *results) string {
 	switch {
 	case err == nil && status > 128:
 		return fmt.Sprintf("killed by signal %d (%v)", status-128, syscall.Signal(status-128))
@@ -127,16 +126,16 @@ func (vm *VM) exit(status int, err error, r *results) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, context.DeadlineExceeded):
-		return vm.hang(r)
+		return vm.describeHang(r)
 	}
-	if died(err) {
+	if isDead(err) {
 		vm.dead = true
 	}
 	return err.Error()
 }
 
-// hang describes a machine whose time is over.
-func (vm *VM) hang(r *results) string {
+// describeHang describes a machine that missed its deadline.
+func (vm *VM) describeHang(r *results) string {
 	text := fmt.Sprintf("the machine's time of %v is over", vm.allowed)
 	if r != nil {
 		text = fmt.Sprintf("no result line for %.0f s; last line: %s", time.Since(r.seen).Seconds(), orNone(r.line))
@@ -145,7 +144,7 @@ func (vm *VM) hang(r *results) string {
 }
 
 func orNone(line string) string {
-	if line = clean(line); line == "" {
+	if line = cleanText(line); line == "" {
 		return "(none)"
 	}
 	return line
@@ -155,9 +154,9 @@ func orNone(line string) string {
 func (vm *VM) Output(p lab.Program) string {
 	vm.t.Helper()
 	out, said := &bounded{max: outputMax}, &bounded{max: lineMax}
-	status, err := vm.await(p, lab.Streams{Out: out, Err: said}, nil)
-	if exit := vm.exit(status, err, nil); exit != "" {
-		vm.t.Fatalf("%s: %s\n%s%s", strings.Join(p.Args, " "), exit, clean(tailOf(out.String())), clean(said.String()))
+	status, err := vm.waitForProgram(p, lab.Streams{Out: out, Err: said}, nil)
+	if exit := vm.describeExit(status, err, nil); exit != "" {
+		vm.t.Fatalf("%s: %s\n%s%s", strings.Join(p.Args, " "), exit, cleanText(tailOf(out.String())), cleanText(said.String()))
 	}
 	if out.more {
 		vm.t.Fatalf("%s wrote more than %d MiB", p.Args[0], outputMax>>20)
@@ -192,15 +191,15 @@ func (r *results) read() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.file.Read(buf)
-		r.take(buf[:n])
+		r.splitLines(buf[:n])
 		if n == 0 || err != nil {
 			return
 		}
 	}
 }
 
-// take splits bytes into lines; what a line has too many of is dropped.
-func (r *results) take(b []byte) {
+// splitLines splits bytes into lines; bytes beyond a line's limit are dropped.
+func (r *results) splitLines(b []byte) {
 	for len(b) > 0 {
 		at := bytes.IndexByte(b, '\n')
 		piece := b
@@ -257,8 +256,8 @@ func endOf(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, lineMax))
 }
 
-// clean makes a guest's text fit for this computer's terminal.
-func clean(text string) string {
+// cleanText removes control characters from a guest's text.
+func cleanText(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	return strings.Map(func(c rune) rune {
 		// C1 controls are a terminal's too.

@@ -67,7 +67,7 @@ type VM struct {
 // goes unless the test failed.
 func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 	t.Helper()
-	lock(t)
+	lockMachine(t)
 	vm := newVM(t, options)
 	if m.Name == "" {
 		m.Name = nameOf(t.Name())
@@ -79,7 +79,7 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 // Pair starts two machines that are joined by one wire, one after the other.
 func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	t.Helper()
-	lock(t)
+	lockMachine(t)
 	if err := lab.Join(&a, &b); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	}
 	second := newVM(t, options)
 	second.start(b)
-	first.begin()
+	first.setDeadline()
 	return first, second
 }
 
@@ -105,7 +105,7 @@ func (vm *VM) start(m lab.Machine) {
 	if vm.guest, err = lab.Start(ctx, m); err != nil {
 		vm.t.Fatal(err)
 	}
-	vm.adopt()
+	vm.adoptGuest()
 }
 
 func newVM(t *testing.T, options []Option) *VM {
@@ -115,24 +115,24 @@ func newVM(t *testing.T, options []Option) *VM {
 	for _, o := range options {
 		o(vm)
 	}
-	vm.begin()
+	vm.setDeadline()
 	return vm
 }
 
-// begin sets the deadline: the machine's own, or what `go test` leaves.
-func (vm *VM) begin() {
+// setDeadline sets the deadline: the machine's own, or what `go test` leaves.
+func (vm *VM) setDeadline() {
 	vm.t.Helper()
 	now := time.Now()
 	end, ok := vm.t.Deadline()
-	vm.deadline = until(now, vm.limit, load.Scale(), end, ok)
+	vm.deadline = deadlineOf(now, vm.limit, load.Scale(), end, ok)
 	vm.allowed = vm.deadline.Sub(now).Round(time.Second / 10)
 	if !vm.deadline.After(now) {
 		vm.t.Fatalf("no time is left for a machine: go test's deadline is less than %v away; give it a longer -timeout", margin)
 	}
 }
 
-// until is when a machine's time is over: before `go test` would end all.
-func until(now time.Time, limit time.Duration, scale float64, end time.Time, ends bool) time.Time {
+// deadlineOf returns a machine's deadline: before that of `go test`.
+func deadlineOf(now time.Time, limit time.Duration, scale float64, end time.Time, ends bool) time.Time {
 	own := now.Add(time.Duration(float64(limit) * scale))
 	if last := end.Add(-margin); ends && last.Before(own) {
 		return last
@@ -145,7 +145,7 @@ func until(now time.Time, limit time.Duration, scale float64, end time.Time, end
 func (vm *VM) Allow(d time.Duration) {
 	vm.t.Helper()
 	vm.limit = d
-	vm.begin()
+	vm.setDeadline()
 }
 
 // context ends with the machine's time.
@@ -154,14 +154,14 @@ func (vm *VM) context() (context.Context, context.CancelFunc) {
 		fmt.Errorf("the machine's time of %v is over", vm.allowed))
 }
 
-// adopt has the guest end with the test.
-func (vm *VM) adopt() {
-	keep(vm.guest)
+// adoptGuest ends the guest with the test.
+func (vm *VM) adoptGuest() {
+	keepGuest(vm.guest)
 	firstUp(time.Now())
 	vm.t.Cleanup(func() {
-		vm.off()
-		vm.judge()
-		forget(vm.guest)
+		vm.shutDown()
+		vm.judgeConsole()
+		forgetGuest(vm.guest)
 		if vm.t.Failed() {
 			vm.t.Logf("console: %s", vm.path("console.log"))
 		} else if err := os.RemoveAll(vm.guest.Dir()); err != nil {
@@ -204,7 +204,7 @@ func (vm *VM) File(name string) []byte {
 // Reboot turns the guest off and on again, with the same disks.
 func (vm *VM) Reboot() {
 	vm.t.Helper()
-	vm.begin()
+	vm.setDeadline()
 	ctx, cancel := vm.context()
 	defer cancel()
 	if err := vm.guest.Reboot(ctx); err != nil {
@@ -217,12 +217,11 @@ func (vm *VM) Reboot() {
 // its console said is judged at the end of the test all the same.
 func (vm *VM) PowerOff() {
 	vm.t.Helper()
-	vm.off()
+	vm.shutDown()
 }
 
-// off ends the guest. Whatever the test did with its time, a guest gets some
-// to end in order: what it says then is part of the judgement.
-func (vm *VM) off() {
+// shutDown ends the guest. It gets some time to end in order, even if the test used all of its own: its last messages are judged too.
+func (vm *VM) shutDown() {
 	select {
 	case <-vm.guest.Done():
 		if err := vm.guest.Err(); err != nil && !vm.dead {
@@ -231,7 +230,7 @@ func (vm *VM) off() {
 		return
 	default:
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), later(vm.deadline, time.Now().Add(margin/2)))
+	ctx, cancel := context.WithDeadline(context.Background(), laterOf(vm.deadline, time.Now().Add(margin/2)))
 	defer cancel()
 	if err := vm.guest.PowerOff(ctx); err != nil {
 		vm.t.Errorf("power off: %v", err)
@@ -241,7 +240,7 @@ func (vm *VM) off() {
 	vm.ordered = true
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -255,8 +254,8 @@ func toTheEnd(console string) bool {
 	return err == nil && bytes.Contains(end, []byte("reboot: Power down"))
 }
 
-// judge compares the console with what was declared.
-func (vm *VM) judge() {
+// judgeConsole compares the console with what was declared.
+func (vm *VM) judgeConsole() {
 	if console := vm.path("console.log"); vm.ordered && !toTheEnd(console) {
 		vm.t.Errorf("the console lacks the kernel's last line, so reports may be missing too: is the disk full? console: %s", console)
 	}
@@ -301,8 +300,8 @@ func nameOf(test string) string {
 	return name
 }
 
-// died distinguishes an error of a dead machine from one of a program.
-func died(err error) bool {
+// isDead reports whether an error of a dead machine from one of a program.
+func isDead(err error) bool {
 	var dead *lab.DeadError
 	return errors.As(err, &dead)
 }

@@ -31,7 +31,7 @@ func TestUntil(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := until(now, tt.limit, tt.scale, now.Add(tt.end), tt.end > 0)
+			got := deadlineOf(now, tt.limit, tt.scale, now.Add(tt.end), tt.end > 0)
 			if got.Sub(now) != tt.want {
 				t.Errorf("%v, want %v", got.Sub(now), tt.want)
 			}
@@ -60,7 +60,7 @@ func TestResults(t *testing.T) {
 	for _, step := range []int{1, 7, 4096, len(text)} {
 		r := &results{}
 		for at := 0; at < len(text); at += step {
-			r.take([]byte(text[at:min(len(text), at+step)]))
+			r.splitLines([]byte(text[at:min(len(text), at+step)]))
 			if len(r.part) > lineMax {
 				t.Fatalf("%d bytes of a line are kept", len(r.part))
 			}
@@ -79,7 +79,7 @@ func TestFirstLine(t *testing.T) {
 		t.Helper()
 		began := time.Unix(1_700_000_000, number)
 		r := &firstRun{chosen: chosen, began: began, started: began.Add(time.Second), up: began.Add(took - time.Second/2), line: began.Add(took)}
-		text, err := r.note(path)
+		text, err := r.appendFigures(path)
 		if err != nil {
 			t.Error(err)
 		}
@@ -116,15 +116,15 @@ func TestFirstLine_built(t *testing.T) {
 	if err := os.WriteFile(module, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if name, built := (&firstRun{began: time.Now().Add(-time.Minute)}).built(build); name != "a.ko" || !built {
+	if name, built := (&firstRun{began: time.Now().Add(-time.Minute)}).builtModule(build); name != "a.ko" || !built {
 		t.Errorf("built a moment ago: %q, %v", name, built)
 	}
-	if name, built := (&firstRun{began: time.Now().Add(time.Minute)}).built(build); built {
+	if name, built := (&firstRun{began: time.Now().Add(time.Minute)}).builtModule(build); built {
 		t.Errorf("built before: %q", name)
 	}
 	// The first suite of a run prints it; the others leave it alone.
 	for range 2 {
-		if err := (&firstRun{chosen: "lab", began: time.Now().Add(-time.Minute), line: time.Now()}).tell(build); err != nil {
+		if err := (&firstRun{chosen: "lab", began: time.Now().Add(-time.Minute), line: time.Now()}).writeNote(build); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Remove(module); err != nil && !os.IsNotExist(err) {
@@ -187,9 +187,9 @@ func TestLock(t *testing.T) {
 	hold("TestA", "")
 	hold("TestA", "")
 	hold("TestB", "TestA")
-	unlock()
+	unlockMachine()
 	hold("TestB", "TestA")
-	unlock()
+	unlockMachine()
 	hold("TestB", "")
 	// Another process sees the name in the file.
 	file := holding.file
@@ -197,5 +197,5 @@ func TestLock(t *testing.T) {
 	hold("TestC", "TestB, process ")
 	file.Close()
 	hold("TestC", "")
-	unlock()
+	unlockMachine()
 }

@@ -46,10 +46,10 @@ func newHost(name string) (*host, error) {
 	return h, nil
 }
 
-func (h *host) pid() string { return fmt.Sprint(h.first.Process.Pid) }
+func (h *host) pidText() string { return fmt.Sprint(h.first.Process.Pid) }
 
-func (h *host) enter() []string {
-	return []string{"nsenter", "-t", h.pid(), "-n", "-u", "-m"}
+func (h *host) enterCommand() []string {
+	return []string{"nsenter", "-t", h.pidText(), "-n", "-u", "-m"}
 }
 
 func (h *host) close() {

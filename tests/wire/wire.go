@@ -73,7 +73,7 @@ func New(dir string, hosts int, delay time.Duration) (*Wire, error) {
 }
 
 func (w *Wire) build(hosts int) error {
-	if err := w.settle(); err != nil {
+	if err := w.chooseNetwork(); err != nil {
 		return err
 	}
 	for n := 1; n <= hosts; n++ {
@@ -82,19 +82,18 @@ func (w *Wire) build(hosts int) error {
 			return err
 		}
 		w.hosts = append(w.hosts, h)
-		if err := w.attach(n, h); err != nil {
+		if err := w.attachHost(n, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle finds a network that no other wire of this computer has: the name of
-// the device here says so.
-func (w *Wire) settle() error {
+// chooseNetwork finds a network that no other wire of this computer uses: its device name shows that.
+func (w *Wire) chooseNetwork() error {
 	for n := 20; ; n++ {
 		name := fmt.Sprint(Device, n)
-		device, err := tunnel(name)
+		device, err := createTunnel(name)
 		if errors.Is(err, unix.EBUSY) && n < 20+wireMax {
 			continue
 		}
@@ -103,26 +102,26 @@ func (w *Wire) settle() error {
 		}
 		w.Net = fmt.Sprintf("10.77.%d.", n)
 		w.ends[home] = newEnd(device)
-		return up(nil, name, w.Host(home))
+		return setAddress(nil, name, w.Host(home))
 	}
 }
 
-func (w *Wire) attach(n int, h *host) error {
-	device, err := tunnel(Device)
+func (w *Wire) attachHost(n int, h *host) error {
+	device, err := createTunnel(Device)
 	if err != nil {
 		return err
 	}
 	w.ends[byte(n)] = newEnd(device)
-	if err := run("ip", "link", "set", Device, "netns", h.pid()); err != nil {
+	if err := runCommand("ip", "link", "set", Device, "netns", h.pidText()); err != nil {
 		return err
 	}
-	return up(h.enter(), Device, w.Host(n))
+	return setAddress(h.enterCommand(), Device, w.Host(n))
 }
 
 func newEnd(device *os.File) *end { return &end{device, make(chan packet, lineMax)} }
 
-// tunnel makes a device with that name.
-func tunnel(name string) (*os.File, error) {
+// createTunnel makes a device with that name.
+func createTunnel(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("/dev/net/tun: %w", err)
@@ -141,15 +140,15 @@ func tunnel(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// up gives a device its address, on the host that `enter` leads to.
-func up(enter []string, device, address string) error {
+// setAddress returns a device its address, on the host that `enter` leads to.
+func setAddress(enter []string, device, address string) error {
 	words := func(more ...string) []string { return append(append([]string(nil), enter...), more...) }
 	return errors.Join(
-		run(words("ip", "address", "add", address+"/24", "dev", device)...),
-		run(words("ip", "link", "set", device, "mtu", "1500", "txqueuelen", "10000", "up")...))
+		runCommand(words("ip", "address", "add", address+"/24", "dev", device)...),
+		runCommand(words("ip", "link", "set", device, "mtu", "1500", "txqueuelen", "10000", "up")...))
 }
 
-func run(words ...string) error {
+func runCommand(words ...string) error {
 	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
@@ -192,13 +191,13 @@ func (e *end) write() {
 func (w *Wire) Host(n int) string { return fmt.Sprint(w.Net, n) }
 
 // Enter are the words in front of a command that runs on a host.
-func (w *Wire) Enter(n int) []string { return w.hosts[n-1].enter() }
+func (w *Wire) Enter(n int) []string { return w.hosts[n-1].enterCommand() }
 
 func (w *Wire) writeShell(dir string) error {
 	w.Shell = filepath.Join(dir, w.Net+"shell")
 	text := "#!/bin/sh\nset -eu\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\ncase $host in\n"
 	for i, h := range w.hosts {
-		text += fmt.Sprintf("%s) exec %s sh -c \"$*\" ;;\n", w.Host(i+1), strings.Join(h.enter(), " "))
+		text += fmt.Sprintf("%s) exec %s sh -c \"$*\" ;;\n", w.Host(i+1), strings.Join(h.enterCommand(), " "))
 	}
 	return os.WriteFile(w.Shell, []byte(text+"esac\necho \"no host $host on this wire\" >&2\nexit 1\n"), 0o755)
 }

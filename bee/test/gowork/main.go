@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func goroutines() int {
+func runGoroutines() int {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	sum := 0
@@ -36,14 +36,14 @@ func goroutines() int {
 	return sum
 }
 
-func fault() (text string) {
+func catchFault() (text string) {
 	defer func() { text = fmt.Sprint(recover()) }()
 	var p *[4]int
 	p[2] = 1
 	return "no fault"
 }
 
-func tcp() (string, error) {
+func echoTCP() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -68,9 +68,9 @@ func tcp() (string, error) {
 }
 
 func main() {
-	fmt.Println("goroutines", goroutines())
-	fmt.Println("fault", fault())
-	text, err := tcp()
+	fmt.Println("goroutines", runGoroutines())
+	fmt.Println("fault", catchFault())
+	text, err := echoTCP()
 	fmt.Println("tcp", text, err)
 	start := time.Now()
 	<-time.After(30 * time.Millisecond)

@@ -19,24 +19,24 @@ int run(int a) { return set(a) + 1; }
 
 func TestRenamedFunctionIsNoChange(t *testing.T) {
 	before := compileSource(t, "before", named)
-	after := compileSource(t, "after", replacing(t, replacing(t, replacing(t, named, "int set(", "int set_all("), "keep, set ", "keep, set_all "), "set(a) + 1", "set_all(a) + 1"))
-	names := FindRenamed(parse(t, before), parse(t, after))
+	after := compileSource(t, "after", replaceText(t, replaceText(t, replaceText(t, named, "int set(", "int set_all("), "keep, set ", "keep, set_all "), "set(a) + 1", "set_all(a) + 1"))
+	names := FindRenamed(parseUnit(t, before), parseUnit(t, after))
 	if !maps.Equal(names, map[string]string{"set_all": "set"}) {
 		t.Fatalf("renamed: %v", names)
 	}
-	c, err := Compare(parse(t, before), parse(t, string(RenameSymbols([]byte(after), names))))
+	c, err := Compare(parseUnit(t, before), parseUnit(t, string(RenameSymbols([]byte(after), names))))
 	if err != nil || !c.IsEmpty() {
 		t.Errorf("%v, %v", c, err)
 	}
-	if _, err := Compare(parse(t, before), parse(t, after)); err == nil {
+	if _, err := Compare(parseUnit(t, before), parseUnit(t, after)); err == nil {
 		t.Error("a table with another name in it is no change")
 	}
 }
 
 func TestRenamedAndChangedFunctionIsNew(t *testing.T) {
-	after := replacing(t, replacing(t, named, "set(", "set_all("), "keep, set ", "keep, set_all ")
-	for _, other := range []string{replacing(t, after, "a + 2", "a + 3"), replacing(t, after, "int set_all(int a) {", "static int set_all(int a) {")} {
-		if names := FindRenamed(parse(t, compileSource(t, "before", named)), parse(t, compileSource(t, "after", other))); len(names) > 0 {
+	after := replaceText(t, replaceText(t, named, "set(", "set_all("), "keep, set ", "keep, set_all ")
+	for _, other := range []string{replaceText(t, after, "a + 2", "a + 3"), replaceText(t, after, "int set_all(int a) {", "static int set_all(int a) {")} {
+		if names := FindRenamed(parseUnit(t, compileSource(t, "before", named)), parseUnit(t, compileSource(t, "after", other))); len(names) > 0 {
 			t.Errorf("renamed: %v", names)
 		}
 	}
@@ -52,25 +52,25 @@ func TestRenameTakesWholeNames(t *testing.T) {
 
 func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
 	const user, maker = "int run(int a) { seen(\"run\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n"
-	uses, err := compare(t, user, "extern int made(int);\n"+replacing(t, user, "return a", "return made(a)"))
+	uses, err := compareTexts(t, user, "extern int made(int);\n"+replaceText(t, user, "return a", "return made(a)"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	makes, err := compare(t, maker, maker+"static noinline int help(int a) { seen(\"help\"); return a; }\nint made(int a) { return help(a) + 1; }\nint idle(int a) { return a; }\n")
+	makes, err := compareTexts(t, maker, maker+"static noinline int help(int a) { seen(\"help\"); return a; }\nint made(int a) { return help(a) + 1; }\nint idle(int a) { return a; }\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !makes.IsEmpty() || !maps.Equal(set(makes.Added()), set([]string{"made", "idle"})) {
+	if !makes.IsEmpty() || !maps.Equal(nameSet(makes.Added()), nameSet([]string{"made", "idle"})) {
 		t.Errorf("none: %v, added: %v", makes.IsEmpty(), makes.Added())
 	}
-	if needs := set(uses.Needed()); !needs["made"] || !needs["seen"] || needs["run"] || needs["idle"] {
+	if needs := nameSet(uses.Needed()); !needs["made"] || !needs["seen"] || needs["run"] || needs["idle"] {
 		t.Errorf("needs: %v", needs)
 	}
 	if err := makes.Carry("made"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "new", makes.New, "help", "made")
-	want(t, "added", makes.Added(), "idle")
+	checkNames(t, "new", makes.New, "help", "made")
+	checkNames(t, "added", makes.Added(), "idle")
 	if makes.IsEmpty() || len(makes.Extract("u_1").Functions) != 0 {
 		t.Error("what is carried replaces nothing, and is there")
 	}
@@ -86,16 +86,16 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 		text       string
 	}{
 		{"as it was", goes, []string{"other"}, ""},
-		{"changed", replacing(t, goes, "help(a) + 1", "help(a) + 2"), []string{"goes", "other"}, "u_0:"},
-		{"its helper changed", replacing(t, goes, "return a;", "return a + 3;"), []string{"goes", "other"}, "help:"},
-		{"static now", replacing(t, goes, "noinline int goes(", "static noinline int goes("), []string{"other"}, "goes:"},
+		{"changed", replaceText(t, goes, "help(a) + 1", "help(a) + 2"), []string{"goes", "other"}, "u_0:"},
+		{"its helper changed", replaceText(t, goes, "return a;", "return a + 3;"), []string{"goes", "other"}, "help:"},
+		{"static now", replaceText(t, goes, "noinline int goes(", "static noinline int goes("), []string{"other"}, "goes:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			from, err := compare(t, stays+goes, stays)
+			from, err := compareTexts(t, stays+goes, stays)
 			if err != nil {
 				t.Fatal(err)
 			}
-			to, err := compare(t, other, c.goes+replacing(t, other, "return a", "return goes(a)"))
+			to, err := compareTexts(t, other, c.goes+replaceText(t, other, "return a", "return goes(a)"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 				t.Fatal(err)
 			}
 			slices.Sort(to.Changed)
-			want(t, "changed", to.Changed, c.changed...)
+			checkNames(t, "changed", to.Changed, c.changed...)
 			moved := slices.Contains(c.changed, "goes")
 			if (to.From["goes"] == from) != moved || slices.Contains(to.Added(), "goes") {
 				t.Errorf("from %v, added %v", to.From, to.Added())
@@ -113,7 +113,7 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 			}
 		})
 	}
-	user, err := compare(t, other, uses+replacing(t, other, "return a", "return goes(a)"))
+	user, err := compareTexts(t, other, uses+replaceText(t, other, "return a", "return goes(a)"))
 	if err != nil || slices.Contains(user.Changed, "goes") {
 		t.Errorf("%v, %v", user, err)
 	}
@@ -122,28 +122,28 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 func TestAmbiguousMovedFunctionIsRefused(t *testing.T) {
 	const goes, other = "int goes(int a) { seen(\"goes\"); return a + 1; }\n", "int other(int a) { seen(\"other\"); return a; }\n"
 	from := func(text string) *Change {
-		c, err := compare(t, text, "int left;\n")
+		c, err := compareTexts(t, text, "int left;\n")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	to := func(text string) *Change {
-		c, err := compare(t, other, other+text)
+		c, err := compareTexts(t, other, other+text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	new := replacing(t, goes, "a + 1", "a + 2")
+	new := replaceText(t, goes, "a + 1", "a + 2")
 	for _, c := range []struct {
 		name, text, why string
 		from            []string
 	}{
 		{"from two files", new, "several files", []string{goes, goes}},
-		{"no trace of it", new, "notrace", []string{replacing(t, goes, "int", "notrace int")}},
+		{"no trace of it", new, "notrace", []string{replaceText(t, goes, "int", "notrace int")}},
 		{"a function of the start", "__init " + new, "gone once the kernel is up", []string{goes}},
-		{"its variable", replacing(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replacing(t, goes, "return a", "static int count; return count++ + a")}},
+		{"its variable", replaceText(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replaceText(t, goes, "return a", "static int count; return count++ + a")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			change, err := to(c.text), error(nil)
@@ -165,7 +165,7 @@ func TestAmbiguousMovedFunctionIsRefused(t *testing.T) {
 }
 
 func TestInitFunctionIsNotCarried(t *testing.T) {
-	c, err := compare(t, "int old(int a) { seen(\"old\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n__init int made(int a) { return a; }\n")
+	c, err := compareTexts(t, "int old(int a) { seen(\"old\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n__init int made(int a) { return a; }\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestInitFunctionIsNotCarried(t *testing.T) {
 	}
 }
 
-func set(names []string) map[string]bool {
+func nameSet(names []string) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range names {
 		out[n] = true

@@ -52,7 +52,7 @@ func compileSource(t *testing.T, name, src string, more ...string) string {
 	return string(text)
 }
 
-func parse(t *testing.T, text string) *Unit {
+func parseUnit(t *testing.T, text string) *Unit {
 	t.Helper()
 	u, err := Parse("t.c", []byte(text))
 	if err != nil {
@@ -61,20 +61,20 @@ func parse(t *testing.T, text string) *Unit {
 	return u
 }
 
-func compare(t *testing.T, before, after string) (*Change, error) {
+func compareTexts(t *testing.T, before, after string) (*Change, error) {
 	t.Helper()
-	return Compare(parse(t, compileSource(t, "before", before)), parse(t, compileSource(t, "after", after)))
+	return Compare(parseUnit(t, compileSource(t, "before", before)), parseUnit(t, compileSource(t, "after", after)))
 }
 
-func want(t *testing.T, what string, got []string, names ...string) {
+func checkNames(t *testing.T, what string, got []string, names ...string) {
 	t.Helper()
 	if !slices.Equal(got, names) && len(got)+len(names) > 0 {
 		t.Errorf("%s: got %v, want %v", what, got, names)
 	}
 }
 
-// replacing gives src with one text put for another, which must be there.
-func replacing(t *testing.T, src, old, new string) string {
+// replaceText replaces one text of src, which must contain it.
+func replaceText(t *testing.T, src, old, new string) string {
 	t.Helper()
 	if !strings.Contains(src, old) {
 		t.Fatalf("the source has no %q", old)
@@ -105,11 +105,11 @@ func TestCompareSeesWhatChanges(t *testing.T) {
 		{"a call", "hidden++", "hidden++; seen(0)", []string{"g"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := compare(t, plain, replacing(t, plain, c.old, c.new))
+			got, err := compareTexts(t, plain, replaceText(t, plain, c.old, c.new))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, "changed", got.Changed, c.changed...)
+			checkNames(t, "changed", got.Changed, c.changed...)
 			if got.IsEmpty() != (len(c.changed) == 0) {
 				t.Errorf("None is %v", got.IsEmpty())
 			}
@@ -124,11 +124,11 @@ int f(int a) { return twice(a) + 1; }
 int g(int a) { return twice(a) + 2; }
 int h(int a) { return a; }
 `
-	got, err := compare(t, src, replacing(t, src, "a * 2", "a * 3"))
+	got, err := compareTexts(t, src, replaceText(t, src, "a * 2", "a * 3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "f", "g")
+	checkNames(t, "changed", got.Changed, "f", "g")
 }
 
 func TestCloneIsCarriedWithItsCallers(t *testing.T) {
@@ -143,11 +143,11 @@ int h(int a) { return a; }
 	if !strings.Contains(text, "sum.isra.0:") && !strings.Contains(text, "sum.constprop.0:") {
 		t.Fatal("gcc makes no clone of sum")
 	}
-	got, err := compare(t, src, replacing(t, src, `seen("sum")`, `seen("total")`))
+	got, err := compareTexts(t, src, replaceText(t, src, `seen("sum")`, `seen("total")`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "f", "g")
+	checkNames(t, "changed", got.Changed, "f", "g")
 	if len(got.Clones) != 1 || !strings.HasPrefix(got.Clones[0], "sum.") {
 		t.Errorf("clones: %v", got.Clones)
 	}
@@ -162,14 +162,14 @@ int f(int a) { return inner(a) + 1; }
 int g(int a) { return inner(a) + 2; }
 int h(int a) { return a; }
 `
-	got, err := compare(t, src, replacing(t, src, `seen("inner")`, `seen("deep")`))
+	got, err := compareTexts(t, src, replaceText(t, src, `seen("inner")`, `seen("deep")`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "f", "g")
-	want(t, "clones", got.Clones, "inner")
+	checkNames(t, "changed", got.Changed, "f", "g")
+	checkNames(t, "clones", got.Clones, "inner")
 	held := src + "int (*held)(int) = inner;\n"
-	_, err = compare(t, held, replacing(t, held, `seen("inner")`, `seen("deep")`))
+	_, err = compareTexts(t, held, replaceText(t, held, `seen("inner")`, `seen("deep")`))
 	var r *Refusal
 	if !errors.As(err, &r) || r.Symbol != "inner" || !strings.Contains(r.Reason, "held holds its address") {
 		t.Errorf("got %v", err)
@@ -184,13 +184,13 @@ int g(int a) { static int count; count -= a; seen("g"); return count; }
 // The number that gcc gives a static variable shifts with those above it; each
 // must stay the kernel's variable that it was.
 func TestShiftedStaticLocalIsFound(t *testing.T) {
-	after := replacing(t, locals, "count -= a", "count -= 2 * a") +
+	after := replaceText(t, locals, "count -= a", "count -= 2 * a") +
 		"int e(int a) { static int count; static int more; count ^= more; more = a; seen(0); return count; }\n"
-	got, err := compare(t, locals, after)
+	got, err := compareTexts(t, locals, after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "g")
+	checkNames(t, "changed", got.Changed, "g")
 	x := string(got.Extract("v").Text)
 	old := localUses(got.Before, "g")
 	new := localUses(got.After, "g")
@@ -221,7 +221,7 @@ func TestRefusals(t *testing.T) {
 		{"new init data", plain, "int g(int a) {", "static int once __attribute__((section(\".init.data\"))) = 3;\nint g(int a) { once++;", "once", "section .init.data"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := compare(t, c.src, replacing(t, c.src, c.old, c.new))
+			got, err := compareTexts(t, c.src, replaceText(t, c.src, c.old, c.new))
 			var r *Refusal
 			if !errors.As(err, &r) {
 				t.Fatalf("not refused: %v, %v", got, err)
@@ -254,12 +254,12 @@ func TestInitCodeIsNotInForce(t *testing.T) {
 		{"what it alone calls", "a * 9", "a * 11", nil, []string{"once"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := compare(t, boots, replacing(t, boots, c.old, c.new))
+			got, err := compareTexts(t, boots, replaceText(t, boots, c.old, c.new))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, "changed", got.Changed, c.changed...)
-			want(t, "idle", got.Idle, c.idle...)
+			checkNames(t, "changed", got.Changed, c.changed...)
+			checkNames(t, "idle", got.Idle, c.idle...)
 			if len(got.Clones) > 0 || got.IsEmpty() != (len(c.changed) == 0) {
 				t.Errorf("clones %v, none %v", got.Clones, got.IsEmpty())
 			}
@@ -270,12 +270,12 @@ func TestInitCodeIsNotInForce(t *testing.T) {
 func TestUnchangedFunctionIsLeftOut(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
 		"int first(int a) { seen(\"first\"); return step(a); }\n"
-	before, after := parse(t, compileSource(t, "before", text)), parse(t, compileSource(t, "after", replacing(t, text, "a + 1", "a + 2")))
+	before, after := parseUnit(t, compileSource(t, "before", text)), parseUnit(t, compileSource(t, "after", replaceText(t, text, "a + 1", "a + 2")))
 	c, err := View{Written: func(name string) bool { return name == "later" }}.Compare(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", c.Changed, "later")
+	checkNames(t, "changed", c.Changed, "later")
 	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first does what it did") {
 		t.Errorf("notes: %v", c.Notes)
 	}
@@ -283,36 +283,36 @@ func TestUnchangedFunctionIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", c.Changed, "first")
+	checkNames(t, "changed", c.Changed, "first")
 }
 
 func TestFunctionThatCannotBeHookedIsCarriedWithItsCallers(t *testing.T) {
 	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
 	few := View{Led: func(name string) bool { return name != "many" }}
 	try := func(text string) (*Change, error) {
-		return few.Compare(parse(t, compileSource(t, "before", text)), parse(t, compileSource(t, "after", replacing(t, text, "a + 1", "a + 3"))))
+		return few.Compare(parseUnit(t, compileSource(t, "before", text)), parseUnit(t, compileSource(t, "after", replaceText(t, text, "a + 1", "a + 3"))))
 	}
 	c, err := try(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", c.Changed, "one")
-	want(t, "clones", c.Clones, "many")
+	checkNames(t, "changed", c.Changed, "one")
+	checkNames(t, "clones", c.Clones, "many")
 	_, err = try(text + "int (*const held)(int) = many;\n")
 	var r *Refusal
 	if !errors.As(err, &r) || !strings.Contains(r.Reason, "held holds its address") {
 		t.Errorf("got %v", err)
 	}
-	if c, err = try(replacing(t, text, "static noinline int many", "noinline int many")); err != nil {
+	if c, err = try(replaceText(t, text, "static noinline int many", "noinline int many")); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed, one that others call", c.Changed, "many")
+	checkNames(t, "changed, one that others call", c.Changed, "many")
 }
 
 func TestMovedStaticLocalIsRefused(t *testing.T) {
-	after := replacing(t, locals, "int g(int a) { static int count; count -= a;",
+	after := replaceText(t, locals, "int g(int a) { static int count; count -= a;",
 		"static noinline int moved(int a) { static int count; count -= a; seen(\"m\"); return count; }\nint g(int a) { int count = moved(a);")
-	_, err := compare(t, locals, after)
+	_, err := compareTexts(t, locals, after)
 	var r *Refusal
 	if !errors.As(err, &r) || !strings.Contains(r.Reason, "cannot be told") {
 		t.Errorf("got %v", err)
@@ -320,18 +320,18 @@ func TestMovedStaticLocalIsRefused(t *testing.T) {
 }
 
 func TestNewSymbolsAreIncluded(t *testing.T) {
-	after := replacing(t, plain, "int g(int a) { WARN();", `
+	after := replaceText(t, plain, "int g(int a) { WARN();", `
 static int fresh[3] = { 1, 2, 3 };
 static noinline int helper(int a) { fresh[a]++; seen("helper %d", fresh[0]); return a; }
 int apart(void) { seen("nobody calls this"); return 1; }
 EXPORT(apart);
 int g(int a) { static int turns; turns++; WARN(); a = helper(a);`)
-	got, err := compare(t, plain, after)
+	got, err := compareTexts(t, plain, after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "g")
-	want(t, "new", got.New, "helper")
+	checkNames(t, "changed", got.Changed, "g")
+	checkNames(t, "new", got.New, "helper")
 	if len(got.Data) != 2 || got.Data[0] != "fresh" || !strings.HasPrefix(got.Data[1], "turns.") {
 		t.Errorf("data: %v", got.Data)
 	}
@@ -362,7 +362,7 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 		{"two functions", "n += a; unlock_it(&lock); return n; }\nint g(int a) { n = a;", "n -= a; unlock_it(&lock); return n; }\nint g(int a) { n = -a;", Together, "2 functions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := compare(t, src, replacing(t, src, c.old, c.new))
+			got, err := compareTexts(t, src, replaceText(t, src, c.old, c.new))
 			if err != nil {
 				t.Fatal(err)
 			}

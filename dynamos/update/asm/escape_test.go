@@ -119,7 +119,7 @@ func TestPointersThatOutliveACall(t *testing.T) {
 			source := strings.ReplaceAll(kernelWords+c.source, "seen(", "_printk(")
 			old, new := strings.ReplaceAll(c.old, "seen(", "_printk("), strings.ReplaceAll(c.new, "seen(", "_printk(")
 			old, new = strings.TrimSuffix(old, "seen"), strings.TrimSuffix(new, "seen")
-			got, err := compare(t, source, replacing(t, source, old, new))
+			got, err := compareTexts(t, source, replaceText(t, source, old, new))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestPointersThatOutliveACall(t *testing.T) {
 // the module's address, and holds it.
 func TestSealedFunctionKeepsTheModulesAddress(t *testing.T) {
 	source := kernelWords + "int woken(struct wait *w, unsigned m) { _printk(\"w\"); return m; }\nvoid queue(struct wait *w) { w->func = woken; _printk(\"q\"); }\n"
-	got, err := compare(t, source, replacing(t, source, "return m; }\nvoid queue(struct wait *w) {", "return m + 1; }\nvoid queue(struct wait *w) { _printk(\"more\");"))
+	got, err := compareTexts(t, source, replaceText(t, source, "return m; }\nvoid queue(struct wait *w) {", "return m + 1; }\nvoid queue(struct wait *w) { _printk(\"more\");"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +162,12 @@ func TestSealedFunctionKeepsTheModulesAddress(t *testing.T) {
 // What the kernel's own function is called by names it in the image.
 func TestPointerToChangedFunctionNamesTheKernels(t *testing.T) {
 	source := kernelWords + "static noinline int woken(struct wait *w, unsigned m) { seen(\"w\"); return m; }\nint queue(struct wait *w) { w->func = woken; seen(\"q\"); return woken(w, 2); }\n"
-	got, err := compare(t, source, replacing(t, source, "return m; }\nint queue(struct wait *w) {", "return m + 1; }\nint queue(struct wait *w) { seen(\"more\");"))
+	got, err := compareTexts(t, source, replaceText(t, source, "return m; }\nint queue(struct wait *w) {", "return m + 1; }\nint queue(struct wait *w) { seen(\"more\");"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := got.Extract("v")
-	want(t, "changed", got.Changed, "woken", "queue")
+	checkNames(t, "changed", got.Changed, "woken", "queue")
 	if !slices.Contains(e.Locals, Local{Name: ownName + "woken", Is: "woken", Func: true, Kernel: true}) {
 		t.Errorf("locals %+v", e.Locals)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func tool(t *testing.T, dir string, args ...string) string {
+func runTool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
@@ -23,7 +23,7 @@ func tool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -42,16 +42,16 @@ int g(int a) { hidden = a; return helper(1); }
 // original's variables and functions, static ones too, and its own new ones.
 func TestExtractRunsBesideTheOriginal(t *testing.T) {
 	before := compileSource(t, "before", running)
-	after := compileSource(t, "after", replacing(t, running, "calls++;", "static int mine = 1000; mine++; calls += mine;"))
-	c, err := Compare(parse(t, before), parse(t, after))
+	after := compileSource(t, "after", replaceText(t, running, "calls++;", "static int mine = 1000; mine++; calls += mine;"))
+	c, err := Compare(parseUnit(t, before), parseUnit(t, after))
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := c.Extract("v")
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "old.s"), before)
-	write(t, filepath.Join(dir, "new.S"), string(x.Text))
-	write(t, filepath.Join(dir, "main.c"), `
+	writeFile(t, filepath.Join(dir, "old.s"), before)
+	writeFile(t, filepath.Join(dir, "new.S"), string(x.Text))
+	writeFile(t, filepath.Join(dir, "main.c"), `
 #include <stdio.h>
 int f(int), g(int), v_0(int);
 extern char v_0_end[];
@@ -67,32 +67,32 @@ int main(void)
 	printf("%d %d %d %d %d\n", a, b, c, d, v_0_end > (char *)v_0);
 }
 `)
-	tool(t, dir, "gcc", "-c", "-o", "old.o", "old.s")
-	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
+	runTool(t, dir, "gcc", "-c", "-o", "old.o", "old.s")
+	runTool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 	var globalize []string
 	for _, l := range x.Locals {
 		globalize = append(globalize, "--globalize-symbol="+l.Is)
 	}
-	tool(t, dir, slices.Concat([]string{"objcopy"}, globalize, []string{"old.o"})...)
-	tool(t, dir, "gcc", "-no-pie", "-fcf-protection=none", "-o", "all", "main.c", "old.o", "new.o")
-	if got := tool(t, dir, "./all"); got != "112 1113 2215 2216 1\n" {
+	runTool(t, dir, slices.Concat([]string{"objcopy"}, globalize, []string{"old.o"})...)
+	runTool(t, dir, "gcc", "-no-pie", "-fcf-protection=none", "-o", "all", "main.c", "old.o", "new.o")
+	if got := runTool(t, dir, "./all"); got != "112 1113 2215 2216 1\n" {
 		t.Errorf("got %s", got)
 	}
-	want(t, "data", []string{strings.Split(x.Data[0], ".")[0]}, "mine")
+	checkNames(t, "data", []string{strings.Split(x.Data[0], ".")[0]}, "mine")
 }
 
 // What is asked for and not carried is exactly what the assembled text lacks.
 func TestExtractNamesWhatItNeeds(t *testing.T) {
 	before := compileSource(t, "before", running)
-	after := compileSource(t, "after", replacing(t, running, "calls++;", "calls += 2;"))
-	c, err := Compare(parse(t, before), parse(t, after))
+	after := compileSource(t, "after", replaceText(t, running, "calls++;", "calls += 2;"))
+	c, err := Compare(parseUnit(t, before), parseUnit(t, after))
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := c.Extract("v")
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "new.S"), string(x.Text))
-	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
+	writeFile(t, filepath.Join(dir, "new.S"), string(x.Text))
+	runTool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 	f, err := elf.Open(filepath.Join(dir, "new.o"))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestExtractNamesWhatItNeeds(t *testing.T) {
 		told = append(told, l.Name)
 	}
 	slices.Sort(asked)
-	want(t, "locals", told, asked...)
+	checkNames(t, "locals", told, asked...)
 	if len(told) != 2 || told[1] != "helper" {
 		t.Errorf("told %v", told)
 	}
@@ -129,7 +129,7 @@ func TestExtractCarriesJumpLabels(t *testing.T) {
 int key;
 int f(int a) { if (KEY(key)) seen("on"); return a; }
 `
-	c, err := compare(t, src, replacing(t, src, "return a", "return a + 1"))
+	c, err := compareTexts(t, src, replaceText(t, src, "return a", "return a + 1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,21 +138,21 @@ int f(int a) { if (KEY(key)) seen("on"); return a; }
 		t.Errorf("got %s", text)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "new.S"), text)
-	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
+	writeFile(t, filepath.Join(dir, "new.S"), text)
+	runTool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 }
 
 // Newer kernels have room before each function, and note where it begins.
 func TestExtractKeepsRoomBeforeFunctions(t *testing.T) {
 	const room = "-fpatchable-function-entry=16,16"
-	c, err := Compare(parse(t, compileSource(t, "before", plain, room)), parse(t, compileSource(t, "after", "int first(int a) { seen(\"first\"); return a; }\n"+replacing(t, plain, "a * 3", "a * 5"), room)))
+	c, err := Compare(parseUnit(t, compileSource(t, "before", plain, room)), parseUnit(t, compileSource(t, "after", "int first(int a) { seen(\"first\"); return a; }\n"+replaceText(t, plain, "a * 3", "a * 5"), room)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", c.Changed, "g")
+	checkNames(t, "changed", c.Changed, "g")
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "new.S"), string(c.Extract("v").Text))
-	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
+	writeFile(t, filepath.Join(dir, "new.S"), string(c.Extract("v").Text))
+	runTool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 	f, err := elf.Open(filepath.Join(dir, "new.o"))
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestExtractKeepsRoomBeforeFunctions(t *testing.T) {
 
 func TestExtractNamesKeysOfStaticCalls(t *testing.T) {
 	before := "\t.section .text.f,\"ax\"\n\t.globl f\n\t.type f,@function\nf:\n\tcall __fentry__\n\tcall __SCT__resched\n\tret\n\t.size f,.-f\n"
-	c, err := Compare(parse(t, before), parse(t, strings.Replace(before, "\tret", "\tnop\n\tret", 1)))
+	c, err := Compare(parseUnit(t, before), parseUnit(t, strings.Replace(before, "\tret", "\tnop\n\tret", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// written is a global function as gcc writes it.
-func written(name, body string) string {
+// globalFunction returns a global function as gcc writes it.
+func globalFunction(name, body string) string {
 	return fmt.Sprintf("\t.section .text.%[1]s,\"ax\"\n\t.globl %[1]s\n\t.type %[1]s,@function\n%[1]s:\n\tcall __fentry__\n%[2]s\tret\n\t.size %[1]s,.-%[1]s\n", name, body)
 }
 
@@ -21,7 +21,7 @@ const fresh = "\t.section .data.fresh,\"aw\"\n\t.type fresh, @object\n\t.size fr
 // a function with this text.
 func escapesOf(t *testing.T, body string) []Escape {
 	t.Helper()
-	c, err := Compare(parse(t, written("f", "")), parse(t, written("f", body)+fresh))
+	c, err := Compare(parseUnit(t, globalFunction("f", "")), parseUnit(t, globalFunction("f", body)+fresh))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +95,10 @@ func TestExtractListsPointersInOrder(t *testing.T) {
 	var before, after strings.Builder
 	want := []string{"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"}
 	for _, n := range want {
-		before.WriteString(written(n, ""))
+		before.WriteString(globalFunction(n, ""))
 		fmt.Fprintf(&after, "\tmovq $%s, %%rax\n", n)
 	}
-	c, err := Compare(parse(t, written("f", "")+before.String()), parse(t, written("f", after.String())+before.String()))
+	c, err := Compare(parseUnit(t, globalFunction("f", "")+before.String()), parseUnit(t, globalFunction("f", after.String())+before.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,24 +122,24 @@ func TestWarningDiffersByWhatItDoes(t *testing.T) {
 		{"another flag in the first", warning(10, 4) + warning(11, 5), []string{"f"}},
 		{"another flag in the second", warning(10, 3) + warning(11, 4), []string{"f"}},
 	} {
-		got, err := Compare(parse(t, written("f", warning(10, 3)+warning(11, 5))), parse(t, written("f", c.body)))
+		got, err := Compare(parseUnit(t, globalFunction("f", warning(10, 3)+warning(11, 5))), parseUnit(t, globalFunction("f", c.body)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, c.name, got.Changed, c.changed...)
+		checkNames(t, c.name, got.Changed, c.changed...)
 	}
 }
 
 func TestAssemblyOutsideOfFunctionsThatStays(t *testing.T) {
 	const loose = "asm(\".pushsection .init.data\\n .long 1\\n.popsection\");\n"
-	got, err := compare(t, plain+loose+loose+"EXPORT(g);\n", replacing(t, plain, "a * 3", "a * 5")+loose+loose+"EXPORT(g);\n")
+	got, err := compareTexts(t, plain+loose+loose+"EXPORT(g);\n", replaceText(t, plain, "a * 3", "a * 5")+loose+loose+"EXPORT(g);\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", got.Changed, "g")
-	want(t, "notes", got.Notes)
+	checkNames(t, "changed", got.Changed, "g")
+	checkNames(t, "notes", got.Notes)
 	for _, after := range []string{loose, loose + loose + loose} {
-		if got, err := compare(t, plain+loose+loose, plain+after); err == nil || !strings.Contains(err.Error(), "assembly that stands outside of functions") {
+		if got, err := compareTexts(t, plain+loose+loose, plain+after); err == nil || !strings.Contains(err.Error(), "assembly that stands outside of functions") {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
@@ -152,12 +152,12 @@ func TestAddedOrRemovedMessageIsNoVariable(t *testing.T) {
 		return "int f(int a) { seen(\"f\");\n" + strings.Repeat(once, n) + "return a; }\n"
 	}
 	for _, c := range [][2]int{{1, 2}, {2, 1}, {3, 1}} {
-		got, err := compare(t, text(c[0]), text(c[1]))
+		got, err := compareTexts(t, text(c[0]), text(c[1]))
 		if err != nil {
 			t.Errorf("%d become %d: %v", c[0], c[1], err)
 			continue
 		}
-		want(t, "changed", got.Changed, "f")
+		checkNames(t, "changed", got.Changed, "f")
 	}
 }
 
@@ -174,14 +174,14 @@ func TestOtherFunctionsAreNotMoved(t *testing.T) {
 		{"it is nowhere now", body, other, other, nil},
 		{"a variable has the name", body, other, other + "int goes = 4;\n", nil},
 		{"a static function has the name", body, other, other + "static noinline " + body + user, []string{"goes", "user"}},
-		{"the other file had one already", body, other + "static noinline " + body + user, other + replacing(t, body, "a + 1", "a + 2") + user, nil},
+		{"the other file had one already", body, other + "static noinline " + body + user, other + replaceText(t, body, "a + 1", "a + 2") + user, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			from, err := compare(t, c.from+other, "int kept(int a) { return a; }\n"+other)
+			from, err := compareTexts(t, c.from+other, "int kept(int a) { return a; }\n"+other)
 			if err != nil {
 				t.Fatal(err)
 			}
-			to, err := compare(t, c.before, c.after)
+			to, err := compareTexts(t, c.before, c.after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestOtherFunctionsAreNotMoved(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			want(t, "new", to.New, c.new...)
+			checkNames(t, "new", to.New, c.new...)
 		})
 	}
 }
@@ -206,17 +206,17 @@ func TestMovedFunctionsOfACircleStayTheKernels(t *testing.T) {
 	const pair = "static int back(int a);\nnoinline int goes(int a) { seen(\"goes\"); return a > 9 ? a : back(a + 1); }\n" +
 		"static noinline int back(int a) { seen(\"back\"); return a > 7 ? a : goes(a + 2); }\n"
 	const other = "int other(int a) { seen(\"other\"); return a; }\n"
-	from, err := compare(t, other+pair, other)
+	from, err := compareTexts(t, other+pair, other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := compare(t, "int user(int a) { seen(\"u\"); return a; }\n", pair+"int user(int a) { seen(\"u\"); return goes(a); }\n")
+	to, err := compareTexts(t, "int user(int a) { seen(\"u\"); return a; }\n", pair+"int user(int a) { seen(\"u\"); return goes(a); }\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := to.Adopt(from); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "changed", to.Changed, "user")
-	want(t, "new", to.New)
+	checkNames(t, "changed", to.Changed, "user")
+	checkNames(t, "new", to.New)
 }

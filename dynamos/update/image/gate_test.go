@@ -59,7 +59,7 @@ int other_twin(const char *text, int n) { return text[n + 1] + inner(n); }
 
 var flags = []string{"-O2", "-DWIDTH=6", "-fno-pie", "-mcmodel=kernel", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"}
 
-func gcc(t testing.TB, dir, out, text string, args ...string) []byte {
+func compileText(t testing.TB, dir, out, text string, args ...string) []byte {
 	t.Helper()
 	in := filepath.Join(dir, "in.c")
 	if strings.HasSuffix(out, ".o") && strings.HasPrefix(text, "\t.file") {
@@ -68,7 +68,7 @@ func gcc(t testing.TB, dir, out, text string, args ...string) []byte {
 	if err := os.WriteFile(in, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, append([]string{"gcc"}, append(args, "-o", filepath.Join(dir, out), in)...)...)
+	runCommand(t, append([]string{"gcc"}, append(args, "-o", filepath.Join(dir, out), in)...)...)
 	data, err := os.ReadFile(filepath.Join(dir, out))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func gcc(t testing.TB, dir, out, text string, args ...string) []byte {
 	return data
 }
 
-func run(t testing.TB, args ...string) {
+func runCommand(t testing.TB, args ...string) {
 	t.Helper()
 	if says, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v: %s", args, err, says)
@@ -84,16 +84,16 @@ func run(t testing.TB, args ...string) {
 }
 
 // smallKernel links the two files and gives them an image's table of symbols.
-func smallKernel(t testing.TB) *Image { return linked(t, otherFile, kernelFile) }
+func smallKernel(t testing.TB) *Image { return linkImage(t, otherFile, kernelFile) }
 
-// linked is a kernel of two files.
-func linked(t testing.TB, other, file string, args ...string) *Image {
+// linkImage links a kernel of two files.
+func linkImage(t testing.TB, other, file string, args ...string) *Image {
 	t.Helper()
 	dir := t.TempDir()
-	gcc(t, dir, "other.o", other, append(flags, "-c")...)
-	gcc(t, dir, "file.o", file, append(append(slices.Clone(flags), args...), "-c")...)
+	compileText(t, dir, "other.o", other, append(flags, "-c")...)
+	compileText(t, dir, "file.o", file, append(append(slices.Clone(flags), args...), "-c")...)
 	out := filepath.Join(dir, "vmlinux")
-	run(t, "ld", "-Ttext=0xffffffff81000000", "-e", "tune", "-o", out, filepath.Join(dir, "other.o"), filepath.Join(dir, "file.o"))
+	runCommand(t, "ld", "-Ttext=0xffffffff81000000", "-e", "tune", "-o", out, filepath.Join(dir, "other.o"), filepath.Join(dir, "file.o"))
 	data, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -124,19 +124,19 @@ func linked(t testing.TB, other, file string, args ...string) *Image {
 	return im
 }
 
-// rebuilt is what the builder makes of a file: a section for each function,
-// folded.
-func rebuilt(t testing.TB, text string, args ...string) []byte {
+// rebuildObject compiles a file as the builder does: a section for each
+// function, folded.
+func rebuildObject(t testing.TB, text string, args ...string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	args = append(append([]string{}, flags...), args...)
-	asm := gcc(t, dir, "out.s", text, append(args, "-S", "-ffunction-sections", "-fdata-sections", "-g0")...)
-	return gcc(t, dir, "out.o", string(FoldSections(asm)), "-c")
+	asm := compileText(t, dir, "out.s", text, append(args, "-S", "-ffunction-sections", "-fdata-sections", "-g0")...)
+	return compileText(t, dir, "out.o", string(FoldSections(asm)), "-c")
 }
 
 func TestGateAcceptsTheSameFile(t *testing.T) {
 	im := smallKernel(t)
-	f, err := im.Gate("file.c", rebuilt(t, kernelFile))
+	f, err := im.Gate("file.c", rebuildObject(t, kernelFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestGateAcceptsTheSameFile(t *testing.T) {
 // Both files have a static `inner`, and the file two variables `seen`.
 func TestGateDistinguishesSymbolsOfOneName(t *testing.T) {
 	im := smallKernel(t)
-	f, err := im.Gate("file.c", rebuilt(t, kernelFile))
+	f, err := im.Gate("file.c", rebuildObject(t, kernelFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestGateRefusesWhatTheKernelWasNotMadeOf(t *testing.T) {
 			t.Errorf("%s: the file is still the same", c.name)
 			continue
 		}
-		_, err := im.Gate("file.c", rebuilt(t, text, c.args...))
+		_, err := im.Gate("file.c", rebuildObject(t, text, c.args...))
 		if err == nil {
 			t.Errorf("%s: taken", c.name)
 		} else if !strings.Contains(err.Error(), c.want) {
@@ -246,6 +246,6 @@ func TestFoldJoinsSectionsOfFunctionsOnly(t *testing.T) {
 
 func FuzzGate(f *testing.F) {
 	im := smallKernel(f)
-	f.Add(rebuilt(f, kernelFile))
+	f.Add(rebuildObject(f, kernelFile))
 	f.Fuzz(func(t *testing.T, object []byte) { im.Gate("x.c", object) })
 }

@@ -10,8 +10,8 @@ import (
 	"skep/lab"
 )
 
-// stock gives a kernel that make has fetched.
-func stock(t testing.TB, series string) *lab.Kernel {
+// findStockKernel returns a kernel that make has fetched.
+func findStockKernel(t testing.TB, series string) *lab.Kernel {
 	t.Helper()
 	build, err := lab.BuildDir()
 	if err != nil {
@@ -27,7 +27,7 @@ func stock(t testing.TB, series string) *lab.Kernel {
 func TestStockImageVersions(t *testing.T) {
 	for _, series := range lab.Series() {
 		t.Run(series, func(t *testing.T) {
-			k := stock(t, series)
+			k := findStockKernel(t, series)
 			im, err := Open(k.Image())
 			if err != nil {
 				t.Fatal(err)

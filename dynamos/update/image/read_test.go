@@ -27,12 +27,12 @@ func (b *btf) add(name string, kind, vlen, size uint32, details ...uint32) {
 	}
 }
 
-func (b *btf) text(name string) uint32 {
+func (b *btf) addString(name string) uint32 {
 	b.names = append(append(b.names, name...), 0)
 	return uint32(len(b.names) - 1 - len(name))
 }
 
-func (b *btf) section() []byte {
+func (b *btf) encodeSection() []byte {
 	out := []byte{0x9f, 0xeb, 1, 0}
 	for _, v := range []int{24, 0, len(b.types), len(b.types), len(b.names)} {
 		out = le.AppendUint32(out, uint32(v))
@@ -45,15 +45,15 @@ func (b *btf) section() []byte {
 func smallTypes() []byte {
 	const flagged = 0x80 // a structure with bit fields
 	b := &btf{names: []byte{0}}
-	b.add("int", kindInt, 0, 4, 1<<24|32)                                           // 1
-	b.add("pair", flagged|kindStruct, 2, 16, b.text("a"), 1, 0, b.text("b"), 1, 64) // 2
-	b.add("", kindPointer, 0, 2)                                                    // 3
-	b.add("big", kindStruct, 1, 24, b.text("all"), 1, 0)                            // 4
-	b.add("sum", kindFunc, 0, 7)                                                    // 5
-	b.add("tell", kindFunc, 0, 8)                                                   // 6
-	b.add("", kindProto, 3, 1, b.text("n"), 1, b.text("to"), 3, b.text("both"), 2)  // 7
-	b.add("", kindProto, 1, 0, b.text("it"), 4)                                     // 8
-	return b.section()
+	b.add("int", kindInt, 0, 4, 1<<24|32)                                                         // 1
+	b.add("pair", flagged|kindStruct, 2, 16, b.addString("a"), 1, 0, b.addString("b"), 1, 64)     // 2
+	b.add("", kindPointer, 0, 2)                                                                  // 3
+	b.add("big", kindStruct, 1, 24, b.addString("all"), 1, 0)                                     // 4
+	b.add("sum", kindFunc, 0, 7)                                                                  // 5
+	b.add("tell", kindFunc, 0, 8)                                                                 // 6
+	b.add("", kindProto, 3, 1, b.addString("n"), 1, b.addString("to"), 3, b.addString("both"), 2) // 7
+	b.add("", kindProto, 1, 0, b.addString("it"), 4)                                              // 8
+	return b.encodeSection()
 }
 
 const (
@@ -68,8 +68,8 @@ func smallSymbols() []Symbol {
 	return append(list[:len(list)-1], Symbol{"__start_mcount_loc", 'R', 0xffffffff81800000}, Symbol{"__stop_mcount_loc", 'R', 0xffffffff81800010}, last)
 }
 
-// vmlinux links an image of these sections.
-func vmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []byte) []byte {
+// linkVmlinux links an image of these sections.
+func linkVmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []byte) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{"notes": []byte(notes), "ro": kernelTable(symbols, true), "types": types} {
@@ -77,11 +77,11 @@ func vmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []byte)
 			t.Fatal(err)
 		}
 	}
-	gcc(t, dir, "in.o", fmt.Sprintf("\t.file \"x\"\n\t.text\n\tret\n\t.section .notes,\"a\"\n\t.incbin \"%[1]s/notes\"\n"+
+	compileText(t, dir, "in.o", fmt.Sprintf("\t.file \"x\"\n\t.text\n\tret\n\t.section .notes,\"a\"\n\t.incbin \"%[1]s/notes\"\n"+
 		"\t.section .rodata\n\t.incbin \"%[1]s/ro\"\n\t.string \"%[2]s\\n\"\n\t.section .mcount,\"a\"\n\t.quad 0xffffffff81001000, 0xffffffff81001024\n"+
 		"\t.section .BTF,\"a\"\n\t.incbin \"%[1]s/types\"\n", dir, banner), "-c")
 	out := filepath.Join(dir, "vmlinux")
-	run(t, "ld", "-Ttext=0xffffffff81000000", "--section-start=.mcount=0xffffffff81800000", "-e", "0", "-o", out, filepath.Join(dir, "in.o"))
+	runCommand(t, "ld", "-Ttext=0xffffffff81000000", "--section-start=.mcount=0xffffffff81800000", "-e", "0", "-o", out, filepath.Join(dir, "in.o"))
 	data, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func vmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []byte)
 }
 
 func TestImageVersions(t *testing.T) {
-	im, err := Read(vmlinux(t, smallBuildID, smallBanner, smallSymbols(), smallTypes()))
+	im, err := Read(linkVmlinux(t, smallBuildID, smallBanner, smallSymbols(), smallTypes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,15 +115,15 @@ func TestImageVersions(t *testing.T) {
 // Of several functions with one name each must fit.
 func TestPrototypeOfAnyFunctionMayBeUnfit(t *testing.T) {
 	b := &btf{names: []byte{0}}
-	b.add("int", kindInt, 0, 4, 1<<24|32)                // 1
-	b.add("big", kindStruct, 1, 24, b.text("all"), 1, 0) // 2
-	b.add("first", kindFunc, 0, 7)                       // 3
-	b.add("first", kindFunc, 0, 8)                       // 4
-	b.add("last", kindFunc, 0, 8)                        // 5
-	b.add("last", kindFunc, 0, 7)                        // 6
-	b.add("", kindProto, 1, 1, b.text("it"), 2)          // 7
-	b.add("", kindProto, 1, 1, b.text("n"), 1)           // 8
-	im, err := Read(vmlinux(t, smallBuildID, smallBanner, smallSymbols(), b.section()))
+	b.add("int", kindInt, 0, 4, 1<<24|32)                     // 1
+	b.add("big", kindStruct, 1, 24, b.addString("all"), 1, 0) // 2
+	b.add("first", kindFunc, 0, 7)                            // 3
+	b.add("first", kindFunc, 0, 8)                            // 4
+	b.add("last", kindFunc, 0, 8)                             // 5
+	b.add("last", kindFunc, 0, 7)                             // 6
+	b.add("", kindProto, 1, 1, b.addString("it"), 2)          // 7
+	b.add("", kindProto, 1, 1, b.addString("n"), 1)           // 8
+	im, err := Read(linkVmlinux(t, smallBuildID, smallBanner, smallSymbols(), b.encodeSection()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestImageThatLacksAPartIsRefused(t *testing.T) {
 		{"types that break off", smallBuildID, smallSymbols(), cutTypes(8), "its types (BTF): type 8 is of an unknown kind"},
 		{"a header of a type that breaks off", smallBuildID, smallSymbols(), cutTypes(12), "its types (BTF): they break off"},
 	} {
-		if _, err := Read(vmlinux(t, c.notes, smallBanner, c.symbols, c.types)); err == nil || !strings.Contains(err.Error(), c.why) {
+		if _, err := Read(linkVmlinux(t, c.notes, smallBanner, c.symbols, c.types)); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.why)
 		}
 	}
@@ -238,28 +238,28 @@ const copied = "static __attribute__((noinline, used)) int one(int n) { return n
 
 func TestGateSelectsTheCopyOfTheFile(t *testing.T) {
 	text := func(step string) string { return strings.ReplaceAll(copied, "STEP", step) }
-	im := linked(t, text("5"), "void tune(void) { }\n"+text("7"))
+	im := linkImage(t, text("5"), "void tune(void) { }\n"+text("7"))
 	both := im.Named("one")
 	if len(both) != 2 {
 		t.Fatalf("one is there %d times", len(both))
 	}
-	if f, err := im.Gate("file.c", rebuilt(t, text("5"))); err != nil || f.Functions["one"].Addr != both[0].Addr {
+	if f, err := im.Gate("file.c", rebuildObject(t, text("5"))); err != nil || f.Functions["one"].Addr != both[0].Addr {
 		t.Errorf("the first: %+v, %v", f, err)
 	}
-	if _, err := im.Gate("file.c", rebuilt(t, text("6"))); err == nil {
+	if _, err := im.Gate("file.c", rebuildObject(t, text("6"))); err == nil {
 		t.Error("one that is not there is taken")
 	}
-	if _, err := linked(t, text("5"), text("5")+"void tune(void) { }\n").Gate("file.c", rebuilt(t, text("5"))); err == nil {
+	if _, err := linkImage(t, text("5"), text("5")+"void tune(void) { }\n").Gate("file.c", rebuildObject(t, text("5"))); err == nil {
 		t.Error("which of two equal files it is cannot be told, and it is taken")
 	}
 }
 
 func TestGateRefusesAFunctionWithoutALength(t *testing.T) {
 	const text = "void tune(void) { }\nint last(int n) { return n + 1; }\n"
-	im := linked(t, "int other = 1;\n", text)
+	im := linkImage(t, "int other = 1;\n", text)
 	at := im.uniqueAddr("last")
 	im.Symbols = slices.DeleteFunc(im.Symbols, func(s Symbol) bool { return s.Addr > at })
-	f, err := im.Gate("file.c", rebuilt(t, text))
+	f, err := im.Gate("file.c", rebuildObject(t, text))
 	if err == nil || !strings.Contains(err.Error(), "last: the kernel's table does not tell its length") {
 		t.Errorf("%+v, %v", f, err)
 	}

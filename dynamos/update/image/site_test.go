@@ -43,15 +43,15 @@ const (
 // traced makes calls of ftrace at the beginning of each function.
 var traced = []string{"-pg", "-mfentry"}
 
-// sites is a kernel of that file, as it lies in an image, and the file anew.
-func sites(t *testing.T) (*Image, []byte) {
+// makeSites links a kernel image of that file, and compiles the file again.
+func makeSites(t *testing.T) (*Image, []byte) {
 	t.Helper()
-	im := linked(t, otherFile+"\nasm(\".globl __fentry__\\n__fentry__: ret\");\n", sitesFile, traced...)
-	return im, rebuilt(t, sitesFile, traced...)
+	im := linkImage(t, otherFile+"\nasm(\".globl __fentry__\\n__fentry__: ret\");\n", sitesFile, traced...)
+	return im, rebuildObject(t, sitesFile, traced...)
 }
 
-// put writes into an image, until the end of the test.
-func put(t *testing.T, im *Image, addr uint64, text string) {
+// patchImage writes into an image, until the end of the test.
+func patchImage(t *testing.T, im *Image, addr uint64, text string) {
 	t.Helper()
 	for i, p := range im.parts {
 		if addr >= p.start && addr+uint64(len(text)) <= p.start+uint64(len(p.data)) {
@@ -65,8 +65,8 @@ func put(t *testing.T, im *Image, addr uint64, text string) {
 	t.Fatalf("%#x lies outside of the image", addr)
 }
 
-// branch is where the image has a function's branch on a static key.
-func branch(t *testing.T, im *Image, object []byte, function string) uint64 {
+// findBranch returns the address of a function's branch on a static key.
+func findBranch(t *testing.T, im *Image, object []byte, function string) uint64 {
 	t.Helper()
 	o, err := readObject(object)
 	if err != nil {
@@ -85,11 +85,11 @@ func branch(t *testing.T, im *Image, object []byte, function string) uint64 {
 
 // Bytes may differ only where the kernel itself writes, and only as it does.
 func TestGateComparesSitesThatTheKernelPatches(t *testing.T) {
-	im, object := sites(t)
+	im, object := makeSites(t)
 	if _, err := im.Gate("file.c", object); err != nil {
 		t.Fatal(err)
 	}
-	near, far := branch(t, im, object, "near"), branch(t, im, object, "far")
+	near, far := findBranch(t, im, object, "near"), findBranch(t, im, object, "far")
 	if text, _ := im.Bytes(near, 1); text[0] != 0xeb {
 		t.Fatalf("the near branch is %x", text)
 	}
@@ -116,7 +116,7 @@ func TestGateComparesSitesThatTheKernelPatches(t *testing.T) {
 		{"a jump where ftrace is called", im.uniqueAddr("far"), "\xe9", "no call of ftrace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			put(t, im, c.at, c.text)
+			patchImage(t, im, c.at, c.text)
 			_, err := im.Gate("file.c", object)
 			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 				t.Errorf("got %v, want %q", err, c.refused)
@@ -127,8 +127,8 @@ func TestGateComparesSitesThatTheKernelPatches(t *testing.T) {
 
 // What is no jump in the source is none that objtool would replace.
 func TestGateAcceptsOnlyJumpsAsStaticBranches(t *testing.T) {
-	im, object := sites(t)
-	put(t, im, branch(t, im, object, "near"), nop2)
+	im, object := makeSites(t)
+	patchImage(t, im, findBranch(t, im, object, "near"), nop2)
 	const call = "\xe8\x00\x00\x00\x00"
 	changed := bytes.Replace(object, []byte(call+"\xeb"), []byte(call+"\x74"), 1)
 	if bytes.Equal(changed, object) {
@@ -140,9 +140,9 @@ func TestGateAcceptsOnlyJumpsAsStaticBranches(t *testing.T) {
 	}
 }
 
-// reference finds where a function of the image refers to an address, counted
+// findReference finds where a function of the image refers to an address, counted
 // from the end of four bytes there.
-func reference(t *testing.T, im *Image, function string, to uint64) uint64 {
+func findReference(t *testing.T, im *Image, function string, to uint64) uint64 {
 	t.Helper()
 	from := im.uniqueAddr(function)
 	text, _ := im.bytesFrom(from)
@@ -157,23 +157,23 @@ func reference(t *testing.T, im *Image, function string, to uint64) uint64 {
 
 // A name of another file is one place, and the one that the kernel has it at.
 func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
-	im, object := sites(t)
-	at := reference(t, im, "far", im.uniqueAddr("other_count"))
+	im, object := makeSites(t)
+	at := findReference(t, im, "far", im.uniqueAddr("other_count"))
 	leads := func(to uint64) string {
 		return string(binary.LittleEndian.AppendUint32(nil, uint32(to-at-4)))
 	}
 	t.Run("a name with two addresses", func(t *testing.T) {
-		im.hide(t, "other_count") // so that the kernel's table says nothing
-		put(t, im, at, leads(im.uniqueAddr("other_limit")))
+		im.hideSymbol(t, "other_count") // so that the kernel's table says nothing
+		patchImage(t, im, at, leads(im.uniqueAddr("other_limit")))
 		_, err := im.Gate("file.c", object)
 		if err == nil || !strings.Contains(err.Error(), "the image refers to two places where this refers to other_count") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("an address of another name", func(t *testing.T) {
-		put(t, im, at, leads(im.uniqueAddr("other_limit")))
-		put(t, im, reference(t, im, "near", im.uniqueAddr("other_count")), string(binary.LittleEndian.AppendUint32(nil,
-			uint32(im.uniqueAddr("other_limit")-reference(t, im, "near", im.uniqueAddr("other_count"))-4))))
+		patchImage(t, im, at, leads(im.uniqueAddr("other_limit")))
+		patchImage(t, im, findReference(t, im, "near", im.uniqueAddr("other_count")), string(binary.LittleEndian.AppendUint32(nil,
+			uint32(im.uniqueAddr("other_limit")-findReference(t, im, "near", im.uniqueAddr("other_count"))-4))))
 		_, err := im.Gate("file.c", object)
 		if err == nil || !strings.Contains(err.Error(), "the image refers to other_limit, this to other_count") {
 			t.Errorf("got %v", err)
@@ -184,16 +184,16 @@ func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
 // A variable that has another name in the image's place is another variable,
 // though it begins with the same value.
 func TestGateComparesNamesOfData(t *testing.T) {
-	im, _ := sites(t)
+	im, _ := makeSites(t)
 	renamed := strings.NewReplacer("limit = 7", "other_limit = 7", "+ limit", "+ other_limit", "{ limit = n", "{ other_limit = n").Replace(sitesFile)
-	_, err := im.Gate("file.c", rebuilt(t, renamed, traced...))
+	_, err := im.Gate("file.c", rebuildObject(t, renamed, traced...))
 	if err == nil || !strings.Contains(err.Error(), "other_limit: the image has limit in its place") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// hide takes a name out of the table, until the end of the test.
-func (im *Image) hide(t *testing.T, name string) {
+// hideSymbol removes a name from the table until the end of the test.
+func (im *Image) hideSymbol(t *testing.T, name string) {
 	list := im.byName[name]
 	delete(im.byName, name)
 	t.Cleanup(func() { im.byName[name] = list })

@@ -10,7 +10,7 @@ import (
 )
 
 func TestSectionsThatLieOutsideAreRefused(t *testing.T) {
-	data := object(t, example)
+	data := assembleObject(t, example)
 	at := le.Uint64(data[40:]) + sectionSize // of the first section
 	for name, spoil := range map[string]func(s *section){
 		"its offset":            func(s *section) { s.offset = uint64(len(data)) + 1 },
@@ -31,7 +31,7 @@ func TestSectionsThatLieOutsideAreRefused(t *testing.T) {
 
 // What the kernel reads are the numbers of its own headers.
 func TestLivepatchSectionsHaveTheKernelsFlags(t *testing.T) {
-	s := rewritten(t).Section(".klp.rela.vmlinux..text")
+	s := rewriteObject(t).Section(".klp.rela.vmlinux..text")
 	if want := elf.SHF_ALLOC | elf.SHF_INFO_LINK | 0x00100000; s == nil || s.Flags != want {
 		t.Errorf("got %+v, want %v", s, want)
 	}

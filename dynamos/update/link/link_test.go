@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// object assembles a stand-in for a module.
-func object(t testing.TB, text string) []byte {
+// assembleObject assembles a stand-in for a module.
+func assembleObject(t testing.TB, text string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.o")
 	as := exec.Command("gcc", "-m64", "-c", "-x", "assembler", "-o", path, "-")
@@ -48,9 +48,9 @@ end:
 
 var targets = map[string]Target{"hidden": {"hidden", 0}, "hidden_too.3": {"hidden_too.5", 2}, "unused": {"unused", 0}}
 
-func rewritten(t *testing.T) *elf.File {
+func rewriteObject(t *testing.T) *elf.File {
 	t.Helper()
-	data, err := RewriteSymbols(object(t, example), targets)
+	data, err := RewriteSymbols(assembleObject(t, example), targets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func rewritten(t *testing.T) *elf.File {
 }
 
 func TestHiddenSymbolsAreLeftToLivepatch(t *testing.T) {
-	f := rewritten(t)
+	f := rewriteObject(t)
 	symbols, err := f.Symbols()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestHiddenSymbolsAreLeftToLivepatch(t *testing.T) {
 }
 
 func TestOnlyTheirRelocationsMove(t *testing.T) {
-	f := rewritten(t)
+	f := rewriteObject(t)
 	for name, want := range map[string]uint64{
 		".rela.text": 1, ".rela.data": 1, ".rela.alone": 0, ".rela.debug_x": 1,
 		".klp.rela.vmlinux..text": 3, ".klp.rela.vmlinux..data": 1, ".klp.rela.vmlinux..alone": 1,
@@ -104,7 +104,7 @@ func TestOnlyTheirRelocationsMove(t *testing.T) {
 }
 
 func TestRelocationsKeepPlaceAndSymbol(t *testing.T) {
-	f := rewritten(t)
+	f := rewriteObject(t)
 	data, err := f.Section(".klp.rela.vmlinux..text").Data()
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestRelocationsKeepPlaceAndSymbol(t *testing.T) {
 }
 
 func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
-	data := object(t, example)
+	data := assembleObject(t, example)
 	got, err := RewriteSymbols(data, map[string]Target{"other": {"other", 0}})
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("it changed, %v", err)
@@ -133,7 +133,7 @@ func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
 }
 
 func TestUndefinedAndLength(t *testing.T) {
-	data := object(t, example)
+	data := assembleObject(t, example)
 	got, err := UndefinedSymbols(data)
 	if want := []string{"exported", "hidden", "hidden_too.3"}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
@@ -149,7 +149,7 @@ func TestUndefinedAndLength(t *testing.T) {
 }
 
 func TestLinkingTwiceIsRefused(t *testing.T) {
-	data, err := RewriteSymbols(object(t, example), map[string]Target{"hidden": {"hidden", 0}})
+	data, err := RewriteSymbols(assembleObject(t, example), map[string]Target{"hidden": {"hidden", 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestLinkingTwiceIsRefused(t *testing.T) {
 }
 
 func FuzzRewrite(f *testing.F) {
-	f.Add(object(f, example))
+	f.Add(assembleObject(f, example))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		out, err := RewriteSymbols(data, targets)
 		if err != nil {

@@ -21,7 +21,7 @@ func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 		"it says nothing":   {"modules:\n", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
 		"what is no module": {"modules:\n\t@echo text >$(M)/fix.ko\n", func(err error) bool { return strings.Contains(err.Error(), "no module") }},
 	} {
-		p := example()
+		p := examplePlan()
 		p.Tree, p.Compiler = t.TempDir(), "gcc"
 		for file, text := range map[string]string{"Makefile": c.makefile, "Module.symvers": "0x00000000\tvfs_read\tvmlinux\tEXPORT_SYMBOL\t\n"} {
 			if err := os.WriteFile(filepath.Join(p.Tree, file), []byte(text), 0o644); err != nil {

@@ -24,7 +24,7 @@ func buildDir(t *testing.T) string {
 	return dir
 }
 
-func example() *Plan {
+func examplePlan() *Plan {
 	arg := 1
 	return &Plan{
 		Name: "fix", Class: pack.Object, Image: &image.Image{BuildID: strings.Repeat("a", 40)},
@@ -39,7 +39,7 @@ func example() *Plan {
 }
 
 func TestTableStatesWhatTheEngineAsks(t *testing.T) {
-	glue, err := example().writeGlue()
+	glue, err := examplePlan().writeGlue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestTableStatesWhatTheEngineAsks(t *testing.T) {
 
 // The reason why a module must stay is a text of C, whatever is in it.
 func TestTableStatesWhyAModuleStays(t *testing.T) {
-	p := example()
+	p := examplePlan()
 	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") {
 		t.Errorf("%v, %s", err, glue)
 	}
@@ -79,7 +79,7 @@ func TestTableRefusesInvalidNames(t *testing.T) {
 		"version":     func(p *Plan) { p.Functions[0].asm.Version = "a b" },
 		"result":      func(p *Plan) { p.Functions[0].Result = "u8" },
 	} {
-		p := example()
+		p := examplePlan()
 		spoil(p)
 		if _, err := p.writeGlue(); err == nil {
 			t.Errorf("%s: taken", name)
@@ -109,9 +109,9 @@ func TestEngineHasTheSymbolVersionsThatUpdatesAskFor(t *testing.T) {
 	}
 }
 
-// twice finds a static function that a stock kernel has under one name at two
+// findDuplicate finds a static function that a stock kernel has under one name at two
 // places.
-func twice(t *testing.T, im *image.Image) []image.Symbol {
+func findDuplicate(t *testing.T, im *image.Image) []image.Symbol {
 	t.Helper()
 	for _, s := range im.Symbols {
 		if list := im.Named(s.Name); s.Type == 't' && len(list) == 2 && list[0].Addr != list[1].Addr && list[1].Type == 't' {
@@ -131,7 +131,7 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := twice(t, im)
+	both := findDuplicate(t, im)
 	name := both[1].Name
 	plan := func(files ...File) *Plan { return &Plan{Image: im, Files: files} }
 	file := func(is string, addr uint64) File {

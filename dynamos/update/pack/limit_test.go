@@ -10,7 +10,7 @@ import (
 
 // What Open would refuse, Write does not write.
 func TestPackageWithTooLongAPatchIsNotWritten(t *testing.T) {
-	p := example()
+	p := examplePackage()
 	p.Patch = make([]byte, MaxPatch)
 	if _, err := Read(bytes.NewReader(bytesOf(t, p))); err != nil {
 		t.Errorf("the longest patch: %v", err)

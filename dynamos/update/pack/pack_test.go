@@ -13,7 +13,7 @@ import (
 
 const kernelA = "0123456789abcdef0123456789abcdef01234567"
 
-func example() *Package {
+func examplePackage() *Package {
 	return &Package{
 		Manifest: Manifest{
 			Revision: Revision,
@@ -46,7 +46,7 @@ func bytesOf(t testing.TB, p *Package) []byte {
 
 func TestPackageRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Suffix)
-	want := example()
+	want := examplePackage()
 	if err := WriteFile(path, want); err != nil {
 		t.Fatal(err)
 	}
@@ -85,18 +85,18 @@ func TestImpossibleManifestIsRefused(t *testing.T) {
 		"arguments":       func(m *Manifest) { m.Kernels[0].Functions[0].Args = 7 },
 		"result":          func(m *Manifest) { m.Kernels[0].Functions[0].Result = "u8" },
 		"size":            func(m *Manifest) { m.Kernels[0].Functions[0].OldSize = 0 },
-		"stays, any":      func(m *Manifest) { m.stays() },
-		"all stay":        func(m *Manifest) { m.object(new(int)); m.Kernels[0].Functions = nil; m.stays() },
+		"stays, any":      func(m *Manifest) { m.addUnchanged() },
+		"all stay":        func(m *Manifest) { m.setObjectArg(new(int)); m.Kernels[0].Functions = nil; m.addUnchanged() },
 		"object":          func(m *Manifest) { m.Kernels[0].Functions[0].Object = new(int) },
-		"object too high": func(m *Manifest) { m.object(&seven) },
-		"object below 0":  func(m *Manifest) { m.object(&minus) },
-		"ends no object":  func(m *Manifest) { m.object(nil); m.Kernels[0].Functions[0].Ends = true },
+		"object too high": func(m *Manifest) { m.setObjectArg(&seven) },
+		"object below 0":  func(m *Manifest) { m.setObjectArg(&minus) },
+		"ends no object":  func(m *Manifest) { m.setObjectArg(nil); m.Kernels[0].Functions[0].Ends = true },
 		"layout":          func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "struct x", Was: 1, Is: 2, Because: " "}} },
 		"layout's text":   func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "x\n", Because: "y"}} },
 		"idle's text":     func(m *Manifest) { m.Kernels[0].Idle = []string{"\x1b"} },
 		"import":          func(m *Manifest) { m.Kernels[0].Imports[0].Position = -1 },
 	} {
-		p := example()
+		p := examplePackage()
 		p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
 		if err := p.Check(); err != nil {
 			t.Fatal(err)
@@ -108,30 +108,30 @@ func TestImpossibleManifestIsRefused(t *testing.T) {
 	}
 }
 
-// stays adds a function that stays as it is.
-func (m *Manifest) stays() {
-	f := example().Kernels[0].Functions[0]
+// addUnchanged adds a function that stays as it is.
+func (m *Manifest) addUnchanged() {
+	f := examplePackage().Kernels[0].Functions[0]
 	f.Name, f.Size = "arp_close", 0
 	m.Kernels[0].Functions = append(m.Kernels[0].Functions, f)
 }
 
 func TestFunctionMayStayAsItIs(t *testing.T) {
-	p := example()
+	p := examplePackage()
 	p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
-	p.object(new(int))
-	p.stays()
+	p.setObjectArg(new(int))
+	p.addUnchanged()
 	if err := p.Check(); err != nil {
 		t.Error(err)
 	}
 }
 
-func (m *Manifest) object(arg *int) {
+func (m *Manifest) setObjectArg(arg *int) {
 	m.Class, m.Proposed = Object, Object
 	m.Kernels[0].Functions[0].Object = arg
 }
 
 func TestPackageThatWasChangedIsRefused(t *testing.T) {
-	whole := bytesOf(t, example())
+	whole := bytesOf(t, examplePackage())
 	at := bytes.Index(whole, []byte("\x7fELF"))
 	changed := bytes.Clone(whole)
 	changed[at+5]++
@@ -140,8 +140,8 @@ func TestPackageThatWasChangedIsRefused(t *testing.T) {
 		"cut":            whole[:at],
 		"no tar":         []byte("hello"),
 		"nothing":        nil,
-		"other order":    files(t, patchName, "x", manifestName, "{}"),
-		"more after it":  append(bytes.Clone(whole[:at+512]), files(t, "x", "y")...),
+		"other order":    archiveFiles(t, patchName, "x", manifestName, "{}"),
+		"more after it":  append(bytes.Clone(whole[:at+512]), archiveFiles(t, "x", "y")...),
 	} {
 		if _, err := Read(bytes.NewReader(text)); err == nil {
 			t.Errorf("%s: taken", name)
@@ -149,7 +149,7 @@ func TestPackageThatWasChangedIsRefused(t *testing.T) {
 	}
 }
 
-func files(t *testing.T, list ...string) []byte {
+func archiveFiles(t *testing.T, list ...string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for i := 0; i < len(list); i += 2 {
@@ -164,7 +164,7 @@ func files(t *testing.T, list ...string) []byte {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(bytesOf(f, example()))
+	f.Add(bytesOf(f, examplePackage()))
 	f.Add([]byte("hello"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Read(bytes.NewReader(text))

@@ -37,8 +37,8 @@ const shelfH = `#include <box.h>
 struct shelf { int rows[ROWS]; struct chest *on; };
 `
 
-// layouts compares a header before and after, as a unit sees it.
-func layouts(t *testing.T, before, after string) []Layout {
+// compareLayouts compares a header before and after, as a unit sees it.
+func compareLayouts(t *testing.T, before, after string) []Layout {
 	t.Helper()
 	tree := smallTree(t)
 	for name, text := range map[string]string{"include/box.h": before,
@@ -102,7 +102,7 @@ func TestLayoutIsComparedAndNotItsText(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, l := range layouts(t, boxH, strings.Replace(boxH, c.old, c.new, 1)) {
+			for _, l := range compareLayouts(t, boxH, strings.Replace(boxH, c.old, c.new, 1)) {
 				got = append(got, fmt.Sprintf("%s:%d %s: %s %d %d", filepath.Base(l.File), l.Line, l.Name, l.What, l.Is, l.Was))
 			}
 			if text := strings.Join(got, "; "); text != c.want {

@@ -66,21 +66,21 @@ func TestParsePatch_refused(t *testing.T) {
 		{"too long", "@@ -3,4 +3,5 @@", "@@ -3,1 +3,5 @@", "more lines than it says"},
 	} {
 		_, err := parsePatch([]byte(strings.Replace(mail, c.old, c.new, 1)))
-		if !refuses(err, c.why) {
+		if !isRefusal(err, c.why) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for text, why := range map[string]string{"hello\n": "it is no patch", "--- a/x/y.c\n+++ b/x/y.c\n": "changes nothing",
 		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1,2 @@\n-x\n+y\n":                                              "inside of the hunk",
 		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n": "a second time: make one patch of its commits"} {
-		if _, err := parsePatch([]byte(text)); !refuses(err, why) {
+		if _, err := parsePatch([]byte(text)); !isRefusal(err, why) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
-// refuses tells whether an error is a refusal, which has an exit code of its own.
-func refuses(err error, why string) bool {
+// isRefusal reports whether an error is a refusal, which has an exit code of its own.
+func isRefusal(err error, why string) bool {
 	var r *asm.Refusal
 	return errors.As(err, &r) && strings.Contains(r.Reason, why)
 }
@@ -88,7 +88,7 @@ func refuses(err error, why string) bool {
 // A patch that git made with --no-prefix is taken as it is.
 func TestPatchWithoutPrefixes(t *testing.T) {
 	tree := smallTree(t)
-	want := change("mm/leaf.c", leafC, "seen", "saw")
+	want := changeHunk("mm/leaf.c", leafC, "seen", "saw")
 	plain := strings.NewReplacer("--- a/", "--- ", "+++ b/", "+++ ").Replace(want)
 	if plain == want {
 		t.Fatal(want)

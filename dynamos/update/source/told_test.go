@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// put writes files into a folder.
-func put(t *testing.T, dir string, files map[string]string) {
+// writeFiles writes files into a folder.
+func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -58,7 +58,7 @@ func TestSourceIsNotPreparedWithoutItsTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, version, _ := strings.Cut(strings.SplitN(string(out), "\n", 2)[0], " ")
-	put(t, dir, map[string]string{"config": "\nCONFIG_CC_VERSION_TEXT=\"gcc " + version + "\"\n", "symvers": ""})
+	writeFiles(t, dir, map[string]string{"config": "\nCONFIG_CC_VERSION_TEXT=\"gcc " + version + "\"\n", "symvers": ""})
 	if err := os.Symlink(gcc, filepath.Join(dir, "gcc")); err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func TestSourceIsNotPreparedWithoutItsTools(t *testing.T) {
 
 func TestSourceThatDoesNotCompileIsReported(t *testing.T) {
 	tree := smallTree(t)
-	put(t, tree.Dir, map[string]string{"include/box.h": boxH, "mm/leaf.c": "#include <box.h>\nint leaf(struct nothing a) { return 1; }\n"})
-	w, err := tree.Patch(t.Context(), []byte(change("include/box.h", boxH, "short pad", "long pad")))
+	writeFiles(t, tree.Dir, map[string]string{"include/box.h": boxH, "mm/leaf.c": "#include <box.h>\nint leaf(struct nothing a) { return 1; }\n"})
+	w, err := tree.Patch(t.Context(), []byte(changeHunk("include/box.h", boxH, "short pad", "long pad")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSourceThatDoesNotCompileIsReported(t *testing.T) {
 func TestFileThatCannotBeReadIsAnError(t *testing.T) {
 	tree := smallTree(t)
 	w := &Work{tree: tree, old: map[string]string{}, new: map[string]string{}}
-	if err := w.read(t.Context(), part{path: "mm/gone.c", text: []byte(change("mm/leaf.c", leafC, `"leaf"`, `"twig"`))}); !errors.Is(err, os.ErrNotExist) {
+	if err := w.read(t.Context(), part{path: "mm/gone.c", text: []byte(changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`))}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestFileThatCannotBeReadIsAnError(t *testing.T) {
 // A function is named where it is defined, before who only speaks of it.
 func TestLineIsThatOfTheDefinition(t *testing.T) {
 	w := &Work{Dir: t.TempDir()}
-	put(t, w.Dir, map[string]string{"tree/mm/leaf.c": "int first;\n\n/* leaf is small */\n#define LEAF leaf\nint tree(void)\n{\n\treturn leaf();\n}\n * leaf\nint leaf(void)\n{\n\treturn leaf();\n}\n"})
+	writeFiles(t, w.Dir, map[string]string{"tree/mm/leaf.c": "int first;\n\n/* leaf is small */\n#define LEAF leaf\nint tree(void)\n{\n\treturn leaf();\n}\n * leaf\nint leaf(void)\n{\n\treturn leaf();\n}\n"})
 	for name, want := range map[string]int{"leaf": 10, "tree": 5, "leaf.isra.0": 10, "twig": 0} {
 		if got := w.Line("mm/leaf.c", name); got != want {
 			t.Errorf("%s is in line %d, not %d", name, got, want)
@@ -107,7 +107,7 @@ func TestLineIsThatOfTheDefinition(t *testing.T) {
 // structure changes as well; what only hands the pointer on does not.
 func TestNarrowFollowsWhoReadsThroughAPointer(t *testing.T) {
 	tree := &Tree{Dir: t.TempDir()}
-	put(t, tree.Dir, map[string]string{
+	writeFiles(t, tree.Dir, map[string]string{
 		"include/wide.h": wideH,
 		"include/hold.h": "#include <wide.h>\nstruct list { struct box *first; };\n#define TOP(l) ((l)->first->height)\n#define EMPTY(l) ((l)->first == 0)\n" +
 			"static inline int top(struct list *l) { return l->first->height; }\nstatic inline int empty(struct list *l) { return l->first == 0; }\n",

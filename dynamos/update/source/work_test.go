@@ -60,18 +60,18 @@ func smallTree(t *testing.T) *Tree {
 	return tree
 }
 
-func change(path, before, old, new string) string {
+func changeHunk(path, before, old, new string) string {
 	line := 1 + strings.Count(before[:strings.Index(before, old)], "\n")
 	n := strings.Split(before, "\n")[line-1]
-	at := "@@ -" + itoa(line) + " +" + itoa(line) + " @@\n"
+	at := "@@ -" + formatInt(line) + " +" + formatInt(line) + " @@\n"
 	return "--- a/" + path + "\n+++ b/" + path + "\n" + at + "-" + n + "\n+" + strings.Replace(n, old, new, 1) + "\n"
 }
 
-func itoa(n int) string { return string(rune('0' + n)) }
+func formatInt(n int) string { return string(rune('0' + n)) }
 
 func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
 	tree := smallTree(t)
-	w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", leafC, `"leaf"`, `"twig"`)))
+	w, err := tree.Patch(context.Background(), []byte(changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
 
 func TestHeaderAffectsFilesThatIncludeIt(t *testing.T) {
 	tree := smallTree(t)
-	w, err := tree.Patch(context.Background(), []byte(change("include/small.h", smallH, "+ 1", "+ 2")))
+	w, err := tree.Patch(context.Background(), []byte(changeHunk("include/small.h", smallH, "+ 1", "+ 2")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestHeaderAffectsFilesThatIncludeIt(t *testing.T) {
 
 func TestPatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, patch, why string }{
-		{"another source", change("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
+		{"another source", changeHunk("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
 		{"a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
 	} {
 		_, err := smallTree(t).Patch(context.Background(), []byte(c.patch))
@@ -139,7 +139,7 @@ func TestPatch_refused(t *testing.T) {
 }
 
 func TestChangedLayoutIsRefused(t *testing.T) {
-	w, err := smallTree(t).Patch(context.Background(), []byte(change("include/layout.h", "#define SIZE 8\n", "8", "16")))
+	w, err := smallTree(t).Patch(context.Background(), []byte(changeHunk("include/layout.h", "#define SIZE 8\n", "8", "16")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,8 @@ func TestOwnFilesAreCompiledFirst(t *testing.T) {
 	tree := smallTree(t)
 	list := "image mm/leaf.c\n"
 	for i := range Quick {
-		name := "mm/other" + itoa(i) + ".c"
-		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(strings.Replace(otherC, "other(", "other"+itoa(i)+"(", 1)), 0o644); err != nil {
+		name := "mm/other" + formatInt(i) + ".c"
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(strings.Replace(otherC, "other(", "other"+formatInt(i)+"(", 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		list += "image " + name + "\n"
@@ -169,8 +169,8 @@ func TestOwnFilesAreCompiledFirst(t *testing.T) {
 	}
 	var says strings.Builder
 	for old, refused := range map[string]bool{"limit = 3": true, `"leaf"`: false} {
-		w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, old, strings.NewReplacer("3", "4", "leaf", "twig").Replace(old))+
-			change("include/small.h", smallH, "+ 1", "+ 2")))
+		w, err := tree.Patch(context.Background(), []byte(changeHunk("mm/leaf.c", data, old, strings.NewReplacer("3", "4", "leaf", "twig").Replace(old))+
+			changeHunk("include/small.h", smallH, "+ 1", "+ 2")))
 		if err != nil || len(w.Units) != Quick+1 {
 			t.Fatalf("%v, %v", w, err)
 		}
@@ -190,7 +190,7 @@ func TestRefusalHasItsLine(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tree.Dir, "mm/leaf.c"), []byte(data), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, "limit = 3", "limit = 4")))
+	w, err := tree.Patch(context.Background(), []byte(changeHunk("mm/leaf.c", data, "limit = 3", "limit = 4")))
 	if err != nil {
 		t.Fatal(err)
 	}

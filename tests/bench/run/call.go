@@ -16,8 +16,8 @@ func (b *bench) call() error {
 	defer b.stopWine()
 	program := filepath.Join(b.build, "bench", "linux", "calls")
 	peer := side{name: "win32", words: []string{"wine"}, wine: true}
-	sides := append(b.sides(), peer)
-	result, order, err := b.medians(sides, func(s side) []string {
+	sides := append(b.listSides(), peer)
+	result, order, err := b.runMedians(sides, func(s side) []string {
 		if s.name == "win32" {
 			return []string{filepath.Join(b.build, "bench", "windows", "calls.exe")}
 		}
@@ -31,40 +31,40 @@ func (b *bench) call() error {
 		op, state, _ := strings.Cut(key, " ")
 		native, linux, wine, win32 := result["native"][key], result["linux"][key], result["wine"][key], result["win32"][op]
 		fmt.Printf("%-24s %9.1f %9.1f %9.1f %9.1f %9.2f %9.1f\n", key, native, linux, wine, win32, wine/win32, wine-win32)
-		b.record("result bench=bee_call op=%s state=%s native_ns=%.1f linux_ns=%.1f wine_ns=%.1f win32_ns=%.1f ratio=%.3f added_ns=%.1f",
+		b.writeRecord("result bench=bee_call op=%s state=%s native_ns=%.1f linux_ns=%.1f wine_ns=%.1f win32_ns=%.1f ratio=%.3f added_ns=%.1f",
 			op, state, native, linux, wine, win32, wine/win32, wine-win32)
 	}
 	fmt.Println("ratio and added: bee.exe against the Win32 call in the same Wine")
-	b.instructions(program)
+	b.printInstructions(program)
 	return nil
 }
 
-// instructions prints user instructions per call, where a counter exists: the
+// printInstructions prints user instructions per call, where a counter exists: the
 // difference of two runs that differ in their number of calls only.
-func (b *bench) instructions(program string) {
-	if _, err := count(b.command(side{}, "true")); err != nil {
+func (b *bench) printInstructions(program string) {
+	if _, err := countInstructions(b.makeCommand(side{}, "true")); err != nil {
 		fmt.Println("instructions: not counted: no counter here")
-		b.record("result bench=bee_call instructions=none")
+		b.writeRecord("result bench=bee_call instructions=none")
 		return
 	}
 	const n = 20000
-	for _, s := range b.sides() {
+	for _, s := range b.listSides() {
 		for _, op := range []string{"getpid", "write_null_64", "read_file_1k"} {
 			for _, state := range []string{"clean", "avx"} {
-				one, err1 := count(b.command(s, program, op, state, strconv.Itoa(n)))
-				two, err2 := count(b.command(s, program, op, state, strconv.Itoa(2*n)))
+				one, err1 := countInstructions(b.makeCommand(s, program, op, state, strconv.Itoa(n)))
+				two, err2 := countInstructions(b.makeCommand(s, program, op, state, strconv.Itoa(2*n)))
 				if err1 != nil || err2 != nil {
 					fmt.Printf("instructions: %s %s %s: %v %v\n", s.name, op, state, err1, err2)
 					continue
 				}
-				b.record("result bench=bee_call op=%s state=%s side=%s instructions=%.1f", op, state, s.name, float64(two-one)/n)
+				b.writeRecord("result bench=bee_call op=%s state=%s side=%s instructions=%.1f", op, state, s.name, float64(two-one)/n)
 			}
 		}
 	}
 }
 
-// count runs a command under perf stat and gives its user instructions.
-func count(cmd *exec.Cmd) (int64, error) {
+// countInstructions runs a command under perf stat and gives its user instructions.
+func countInstructions(cmd *exec.Cmd) (int64, error) {
 	words := append([]string{"perf", "stat", "-x,", "-e", "instructions:u", "--"}, cmd.Args...)
 	perf := exec.Command(words[0], words[1:]...)
 	perf.Dir, perf.Env = cmd.Dir, cmd.Env

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// compute: speed is native time by time under bee, so 1 is as fast as native.
-func (b *bench) compute() error {
+// benchCompute reports speed as native time divided by time under bee; 1 is native speed.
+func (b *bench) benchCompute() error {
 	defer b.stopWine()
 	program := filepath.Join(b.build, "bench", "linux", "compute")
-	result, order, err := b.medians(b.sides(), func(side) []string { return []string{program} })
+	result, order, err := b.runMedians(b.listSides(), func(side) []string { return []string{program} })
 	if err != nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func (b *bench) compute() error {
 	for _, key := range order {
 		native, linux, wine := result["native"][key], result["linux"][key], result["wine"][key]
 		fmt.Printf("%-18s %12.2f %12.2f %12.2f %8.3f %8.3f\n", key, native, linux, wine, native/linux, native/wine)
-		b.record("result bench=bee_compute kernel=%s native_ns=%.2f linux_ns=%.2f wine_ns=%.2f linux_speed=%.3f wine_speed=%.3f",
+		b.writeRecord("result bench=bee_compute kernel=%s native_ns=%.2f linux_ns=%.2f wine_ns=%.2f linux_speed=%.3f wine_speed=%.3f",
 			key, native, linux, wine, native/linux, native/wine)
 	}
 	return nil

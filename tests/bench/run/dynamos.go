@@ -51,12 +51,12 @@ type weighing struct {
 	calls   map[string]float64
 }
 
-func (w weighing) middle(op string) float64 {
+func (w weighing) medianOf(op string) float64 {
 	slices.Sort(w.batches[op])
 	return w.batches[op][len(w.batches[op])/2]
 }
 
-func (b *bench) dynamos() error {
+func (b *bench) benchDynamos() error {
 	ctx, stop := context.WithTimeout(context.Background(), time.Hour)
 	defer stop()
 	kernel, ways := kernelSeries, weighWays
@@ -79,7 +79,7 @@ func (b *bench) dynamos() error {
 	module := filepath.Join(b.build, "kmod", kernel, "dynamos_weigh", "dynamos_weigh.ko")
 	var none, direct weighing
 	for _, way := range ways {
-		if _, err := b.weigh(ctx, g, "set", way, module); err != nil {
+		if _, err := b.runWeighing(ctx, g, "set", way, module); err != nil {
 			fmt.Printf("%-16s %v\n", way, err)
 			continue
 		}
@@ -87,7 +87,7 @@ func (b *bench) dynamos() error {
 		if err != nil {
 			return err
 		}
-		if _, err := b.weigh(ctx, g, "clear", way); err != nil {
+		if _, err := b.runWeighing(ctx, g, "clear", way); err != nil {
 			return err
 		}
 		switch way {
@@ -114,7 +114,7 @@ func (b *bench) weighAll(ctx context.Context, g *lab.Guest, way string) (weighin
 		if err != nil {
 			return w, err
 		}
-		text, err := b.weigh(ctx, g, append([]string{"run", way}, ops...)...)
+		text, err := b.runWeighing(ctx, g, append([]string{"run", way}, ops...)...)
 		if err != nil {
 			return w, err
 		}
@@ -161,8 +161,8 @@ func (w weighing) add(ops, words []string, before, after lab.Counts) error {
 // known from the updates' own counts.
 func (b *bench) printWeighing(way string, is, none, direct weighing) {
 	for _, op := range weighOperations {
-		base := none.middle(op.name)
-		more := is.middle(op.name) - base
+		base := none.medianOf(op.name)
+		more := is.medianOf(op.name) - base
 		if way == weighWays[0] {
 			fmt.Printf("%-16s %-18s %10.0f\n", way, op.text, base)
 			continue
@@ -175,10 +175,10 @@ func (b *bench) printWeighing(way string, is, none, direct weighing) {
 			fmt.Printf("   the paper: %s %%", op.paper)
 		}
 		fmt.Println()
-		b.record("result dynamos %s %s %.0f %.1f", way, op.name, more, 100*more/base)
+		b.writeRecord("result dynamos %s %s %.0f %.1f", way, op.name, more, 100*more/base)
 	}
 }
 
-func (b *bench) weigh(ctx context.Context, g *lab.Guest, args ...string) (string, error) {
-	return said(ctx, g, lab.Program{Args: append([]string{filepath.Join(b.build, "bench", "dynamos", "weigh")}, args...)})
+func (b *bench) runWeighing(ctx context.Context, g *lab.Guest, args ...string) (string, error) {
+	return readOutput(ctx, g, lab.Program{Args: append([]string{filepath.Join(b.build, "bench", "dynamos", "weigh")}, args...)})
 }

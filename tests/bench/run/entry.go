@@ -20,9 +20,10 @@ type start struct {
 	entry, load, rewrite, wall float64
 }
 
-// entry: cold is the first start after the files have left the page cache (and,
-// under Wine, with no wineserver); warm is the median of those that follow.
-func (b *bench) entry() error {
+// benchEntry measures starts. Cold is the first start after the files have left
+// the page cache (and, under Wine, with no wineserver); warm is the median of
+// those that follow.
+func (b *bench) benchEntry() error {
 	defer b.stopWine()
 	programs := [][]string{
 		{filepath.Join(b.build, "conformance", "musl", "hello")},
@@ -31,7 +32,7 @@ func (b *bench) entry() error {
 		{filepath.Join(b.build, "conformance", "go", "panics")},
 	}
 	fmt.Printf("%-16s %-7s %-5s %9s %9s %9s %9s\n", "ms", "side", "", "entry", "load", "rewrite", "wall")
-	for _, s := range b.sides() {
+	for _, s := range b.listSides() {
 		for _, p := range programs {
 			if err := b.startsOf(s, p); err != nil {
 				return err
@@ -47,8 +48,8 @@ func (b *bench) startsOf(s side, program []string) error {
 	if s.wine {
 		b.stopWine()
 	}
-	for _, path := range append([]string{program[0], b.bin("bee"), b.bin("bee.exe")}, s.words...) {
-		dropFromCache(path)
+	for _, path := range append([]string{program[0], b.binPath("bee"), b.binPath("bee.exe")}, s.words...) {
+		evictFile(path)
 	}
 	var starts []start
 	for range 1 + warmStarts {
@@ -71,7 +72,7 @@ func (b *bench) startOnce(s side, program []string) (start, error) {
 	if s.name == "linux" || s.name == "wine" {
 		argv = append([]string{"--report", report}, program...)
 	}
-	cmd := b.command(s, argv...)
+	cmd := b.makeCommand(s, argv...)
 	cmd.Stderr = nil
 	began := time.Now()
 	err := cmd.Run()
@@ -103,7 +104,7 @@ func medianStart(starts []start) start {
 		for _, s := range starts {
 			list = append(list, get(s))
 		}
-		return median(list)
+		return medianOf(list)
 	}
 	return start{
 		entry:   pick(func(s start) float64 { return s.entry }),
@@ -121,13 +122,13 @@ func (b *bench) printStart(program, side, state string, s start) {
 		return fmt.Sprintf("%.2f", ms)
 	}
 	fmt.Printf("%-16s %-7s %-5s %9s %9s %9s %9s\n", program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
-	b.record("result bench=bee_entry program=%s side=%s state=%s entry_ms=%s load_ms=%s rewrite_ms=%s wall_ms=%s",
+	b.writeRecord("result bench=bee_entry program=%s side=%s state=%s entry_ms=%s load_ms=%s rewrite_ms=%s wall_ms=%s",
 		program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
 }
 
-// dropFromCache asks for the file's pages to be forgotten; an error leaves the
+// evictFile asks for the file's pages to be forgotten; an error leaves the
 // start warmer than it is called, never wrong.
-func dropFromCache(path string) {
+func evictFile(path string) {
 	file, err := os.Open(path)
 	if err != nil {
 		return

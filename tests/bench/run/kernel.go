@@ -59,8 +59,8 @@ func (b *bench) o2gKernel() error {
 	return nil
 }
 
-// said runs a program in a guest and gives its output.
-func said(ctx context.Context, g *lab.Guest, p lab.Program) (string, error) {
+// readOutput runs a program in a guest and gives its output.
+func readOutput(ctx context.Context, g *lab.Guest, p lab.Program) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Minute)
 	defer stop()
 	var out, errs bytes.Buffer
@@ -104,7 +104,7 @@ func (b *bench) kernelCount(ctx context.Context) error {
 	fmt.Printf("%-27s %-7s %10s %10s %6s %10s %10s %6s %7s\n", "", "", "send: user", "kernel", "calls", "rest: user", "kernel", "calls", "all")
 	before := lab.Counts{Figures: map[lab.Interval]*lab.Figures{}}
 	for _, side := range kernelSides {
-		yields, err := b.messages(ctx, g, side)
+		yields, err := b.countMessages(ctx, g, side)
 		if err != nil {
 			fmt.Printf("%-27s %-7s %v\n", "", side.name, err)
 			continue
@@ -125,11 +125,11 @@ func (b *bench) kernelCount(ctx context.Context) error {
 
 var yieldsLine = regexp.MustCompile(`yields (\d+) (\d+)`)
 
-// messages runs the program and reports how often it yielded the processor, per question.
-func (b *bench) messages(ctx context.Context, g *lab.Guest, side kernelSide) (map[int]uint64, error) {
+// countMessages runs the program and reports how often it yielded the processor, per question.
+func (b *bench) countMessages(ctx context.Context, g *lab.Guest, side kernelSide) (map[int]uint64, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
-	text, err := said(ctx, g, lab.Program{
+	text, err := readOutput(ctx, g, lab.Program{
 		Args: []string{filepath.Join(b.build, "bench", "o2g-kernel", "message"), side.provider, strconv.Itoa(kernelMessages)},
 		Env: []string{
 			"FI_PROVIDER_PATH=" + filepath.Join(b.build, "lib"),
@@ -180,11 +180,11 @@ type kernelPlace struct {
 
 var resultLine = regexp.MustCompile(`result (\S+) (\S+) (\S+)`)
 
-// warm has guests read what a job begins with: a busy computer's emulator takes
+// warmCaches has guests read what a job begins with: a busy computer's emulator takes
 // longer for that than skep mpirun waits for an MPI to name itself.
-func (b *bench) warm(ctx context.Context, guests ...*lab.Guest) error {
+func (b *bench) warmCaches(ctx context.Context, guests ...*lab.Guest) error {
 	for _, g := range guests {
-		if _, err := said(ctx, g, lab.Program{Args: []string{filepath.Join(b.prefixMPI, "bin", "mpiexec"), "--version"}}); err != nil {
+		if _, err := readOutput(ctx, g, lab.Program{Args: []string{filepath.Join(b.prefixMPI, "bin", "mpiexec"), "--version"}}); err != nil {
 			return err
 		}
 	}
@@ -231,10 +231,10 @@ func (b *bench) compare(ctx context.Context, where string, p kernelPlace, progra
 }
 
 func (b *bench) kernelJob(ctx context.Context, p kernelPlace, side kernelSide, words []string) (string, error) {
-	args := append([]string{b.bin("skep"), "mpirun", "--mpi", b.prefixMPI, "--no-shm", "-n", "2",
+	args := append([]string{b.binPath("skep"), "mpirun", "--mpi", b.prefixMPI, "--no-shm", "-n", "2",
 		"--launcher", p.launcher, "--hosts", p.hosts}, side.mpirun...)
 	args = append(args, "--", filepath.Join(b.build, "bench", "o2g-kernel", words[0]))
-	text, err := said(ctx, p.guest, lab.Program{Args: append(args, words[1:]...)})
+	text, err := readOutput(ctx, p.guest, lab.Program{Args: append(args, words[1:]...)})
 	if err == nil && side.provider == "o2g" && !strings.Contains(text, side.name+" engine") {
 		err = fmt.Errorf("this was not the %s engine: %s", side.name, text)
 	}
@@ -245,9 +245,9 @@ func (b *bench) kernelJob(ctx context.Context, p kernelPlace, side kernelSide, w
 // have been.
 var windowCounters = []string{"TCPToZeroWindowAdv", "TCPWantZeroWindowAdv"}
 
-// windows reads them where command runs a shell.
-func windows(ctx context.Context, g *lab.Guest, node int) (map[string]int, error) {
-	text, err := said(ctx, g, lab.Program{Args: []string{"/bin/cat", "/proc/net/netstat"}, Node: node})
+// readWindows reads the windows on the node where command runs a shell.
+func readWindows(ctx context.Context, g *lab.Guest, node int) (map[string]int, error) {
+	text, err := readOutput(ctx, g, lab.Program{Args: []string{"/bin/cat", "/proc/net/netstat"}, Node: node})
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (b *bench) kernelNodes(ctx context.Context) error {
 	defer os.RemoveAll(g.Dir())
 	defer g.Kill()
 	const launcher = "/run/launcher"
-	_, err = said(ctx, g, lab.Program{Args: []string{"/bin/sh", "-c", `cat >` + launcher + ` <<'END' && chmod +x ` + launcher + `
+	_, err = readOutput(ctx, g, lab.Program{Args: []string{"/bin/sh", "-c", `cat >` + launcher + ` <<'END' && chmod +x ` + launcher + `
 #!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 node=${1##*.}
@@ -291,15 +291,15 @@ END`}})
 	if err != nil {
 		return err
 	}
-	if err := b.warm(ctx, g); err != nil {
+	if err := b.warmCaches(ctx, g); err != nil {
 		return err
 	}
-	p := kernelPlace{g, launcher, "10.77.0.1,10.77.0.2", func() (map[string]int, error) { return windows(ctx, g, 2) }}
+	p := kernelPlace{g, launcher, "10.77.0.1,10.77.0.2", func() (map[string]int, error) { return readWindows(ctx, g, 2) }}
 	if err := b.compare(ctx, "two nodes of one guest", p, kernelPrograms); err != nil {
 		return err
 	}
 	for _, node := range []string{"node1", "node2"} {
-		_, err := said(ctx, g, lab.Program{Args: []string{"tc", "-n", node, "qdisc", "add", "dev", "eth0", "root", "netem", "limit", "100000", "delay", "20ms"}})
+		_, err := readOutput(ctx, g, lab.Program{Args: []string{"tc", "-n", node, "qdisc", "add", "dev", "eth0", "root", "netem", "limit", "100000", "delay", "20ms"}})
 		if err != nil {
 			return err
 		}
@@ -316,13 +316,13 @@ func (b *bench) kernelPair(ctx context.Context) error {
 		defer os.RemoveAll(g.Dir())
 		defer g.Kill()
 	}
-	if err := b.warm(ctx, pair[0], pair[1]); err != nil {
+	if err := b.warmCaches(ctx, pair[0], pair[1]); err != nil {
 		return err
 	}
 	shell := filepath.Join(b.build, "test", "vm", "o2g_shell")
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	go pair[1].Run(serving, lab.Program{Args: []string{shell, "serve"}}, lab.Streams{})
-	p := kernelPlace{pair[0], shell, "bench-one,bench-two", func() (map[string]int, error) { return windows(ctx, pair[1], 0) }}
+	p := kernelPlace{pair[0], shell, "bench-one,bench-two", func() (map[string]int, error) { return readWindows(ctx, pair[1], 0) }}
 	return b.compare(ctx, "two guests", p, kernelPrograms)
 }

@@ -55,9 +55,9 @@ func main() {
 }
 
 func (b *bench) run(what string) error {
-	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute, "processes": b.processes,
-		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi,
-		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.dynamos}
+	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses,
+		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.benchMPI,
+		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos}
 	step := steps[what]
 	if step == nil {
 		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
@@ -66,26 +66,26 @@ func (b *bench) run(what string) error {
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
 		return err
 	}
-	return b.recorded(what, step)
+	return b.runRecorded(what, step)
 }
 
-// recorded runs a bench with a fresh file for its results. What one that failed
+// runRecorded runs a bench with a fresh file for its results. What one that failed
 // had measured stays.
-func (b *bench) recorded(what string, step func() error) (err error) {
+func (b *bench) runRecorded(what string, step func() error) (err error) {
 	file := filepath.Join(b.build, "bench", what+".results")
 	if b.results, err = os.Create(file); err != nil {
 		return err
 	}
-	machine := fmt.Sprintf("machine: %s, %d CPUs, load %s", cpuModel(), runtime.NumCPU(), load())
+	machine := fmt.Sprintf("machine: %s, %d CPUs, load %s", cpuModel(), runtime.NumCPU(), readLoad())
 	fmt.Println(machine)
-	b.record("# %s, %s", time.Now().Format("2006-01-02"), machine)
+	b.writeRecord("# %s, %s", time.Now().Format("2006-01-02"), machine)
 	err = errors.Join(step(), b.unwritten, b.results.Close())
 	fmt.Println("results as lines:", file)
 	return err
 }
 
-// record writes a line for machines.
-func (b *bench) record(format string, args ...any) {
+// writeRecord writes a line for machines.
+func (b *bench) writeRecord(format string, args ...any) {
 	if _, err := fmt.Fprintf(b.results, format+"\n", args...); err != nil && b.unwritten == nil {
 		b.unwritten = err
 	}
@@ -101,7 +101,7 @@ func cpuModel() string {
 	return "unknown CPU"
 }
 
-func load() string {
+func readLoad() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	one, _, _ := strings.Cut(string(text), " ")
 	return one
@@ -114,17 +114,17 @@ type side struct {
 	wine  bool
 }
 
-func (b *bench) sides() []side {
+func (b *bench) listSides() []side {
 	return []side{
 		{name: "native"},
-		{name: "linux", words: []string{b.bin("bee")}},
-		{name: "wine", words: []string{"wine", b.bin("bee.exe")}, wine: true},
+		{name: "linux", words: []string{b.binPath("bee")}},
+		{name: "wine", words: []string{"wine", b.binPath("bee.exe")}, wine: true},
 	}
 }
 
-func (b *bench) bin(name string) string { return filepath.Join(b.build, "bin", name) }
+func (b *bench) binPath(name string) string { return filepath.Join(b.build, "bin", name) }
 
-func (b *bench) command(s side, argv ...string) *exec.Cmd {
+func (b *bench) makeCommand(s side, argv ...string) *exec.Cmd {
 	argv = append(append([]string{}, s.words...), argv...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = b.work
@@ -151,7 +151,7 @@ func (b *bench) stopWine() {
 // figures maps "operation" or "operation state" to nanoseconds.
 type figures map[string]float64
 
-func parse(out []byte) (figures, []string) {
+func parseFigures(out []byte) (figures, []string) {
 	f := figures{}
 	var order []string
 	for line := range strings.Lines(string(out)) {
@@ -169,18 +169,18 @@ func parse(out []byte) (figures, []string) {
 	return f, order
 }
 
-// medians runs each side `rounds` times in turn, so that a slow moment of the
+// runMedians runs each side `rounds` times in turn, so that a slow moment of the
 // machine meets all of them, and takes the median per operation.
-func (b *bench) medians(sides []side, program func(side) []string) (map[string]figures, []string, error) {
+func (b *bench) runMedians(sides []side, program func(side) []string) (map[string]figures, []string, error) {
 	all := map[string]map[string][]float64{}
 	var order []string
 	for range b.rounds {
 		for _, s := range sides {
-			out, err := b.command(s, program(s)...).Output()
+			out, err := b.makeCommand(s, program(s)...).Output()
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", s.name, err)
 			}
-			f, names := parse(out)
+			f, names := parseFigures(out)
 			if len(f) == 0 {
 				return nil, nil, fmt.Errorf("%s: no figures", s.name)
 			}
@@ -199,13 +199,13 @@ func (b *bench) medians(sides []side, program func(side) []string) (map[string]f
 	for name, table := range all {
 		result[name] = figures{}
 		for key, list := range table {
-			result[name][key] = median(list)
+			result[name][key] = medianOf(list)
 		}
 	}
 	return result, order, nil
 }
 
-func median(list []float64) float64 {
+func medianOf(list []float64) float64 {
 	sort.Float64s(list)
 	if len(list) == 0 {
 		return 0

@@ -38,8 +38,8 @@ type play struct {
 
 var ucx = []string{"MPIR_CVAR_CH4_NETMOD=ucx", "UCX_TLS=tcp,self", "MPIR_CVAR_NOLOCAL=1"}
 
-// networks are measured in turn, O2G first.
-func networks() []network {
+// listNetworks lists the networks in the order in which they are measured, O2G first.
+func listNetworks() []network {
 	return []network{
 		{name: "o2g", args: []string{"--no-shm"}},
 		{name: "tcp", args: []string{"--tcp", "--no-shm"}},
@@ -55,15 +55,15 @@ var (
 	mpiManyWords = []string{"patterns", "sort"}
 )
 
-// mpi measures MPICH's programs over O2G, its own TCP and UCX, interleaved.
-func (b *bench) mpi() error {
+// benchMPI measures MPICH's programs over O2G, its own TCP and UCX, interleaved.
+func (b *bench) benchMPI() error {
 	for _, ranks := range []int{2, 4} {
 		words := mpiWords
 		if ranks > 2 {
 			words = mpiManyWords
 		}
 		fmt.Printf("\n%d ranks, no shared memory, median of %d rounds\n", ranks, b.rounds)
-		b.mpiPlay(play{"mpi", networks(), ranks, words, b.rounds, nil})
+		b.mpiPlay(play{"mpi", listNetworks(), ranks, words, b.rounds, nil})
 	}
 	return nil
 }
@@ -143,9 +143,9 @@ func (b *bench) printPlay(p play, order []string, units map[string]string, all m
 				fmt.Printf(" %10s", "-")
 				continue
 			}
-			v := median(list)
+			v := medianOf(list)
 			fmt.Printf(" %10.4g", v)
-			b.record("result %s %d %s %s %.6g %s", p.name, p.ranks, n.name, key, v, units[key])
+			b.writeRecord("result %s %d %s %s %.6g %s", p.name, p.ranks, n.name, key, v, units[key])
 			switch {
 			case n.name == "o2g":
 				own = v
@@ -196,7 +196,7 @@ func (b *bench) mpiCommand(p play, n network) (args, env []string) {
 		args = p.wire.Enter(1)
 	}
 	if n.args != nil {
-		args = append(args, b.bin("skep"), "mpirun", "--quiet", "--mpi", b.prefixMPI)
+		args = append(args, b.binPath("skep"), "mpirun", "--quiet", "--mpi", b.prefixMPI)
 		args = append(args, n.args...)
 	} else {
 		args = append(args, filepath.Join(b.prefixMPI, "bin", "mpiexec"))

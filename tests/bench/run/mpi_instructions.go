@@ -51,7 +51,7 @@ func (b *bench) o2gInstructions() error {
 	if err != nil {
 		return err
 	}
-	if err := b.natively(sizes); err != nil {
+	if err := b.countNative(sizes); err != nil {
 		return err
 	}
 	unlock, err := b.onlyMachine()
@@ -142,7 +142,7 @@ func guestSymbols(ctx context.Context, g *lab.Guest) (lab.Symbols, error) {
 	return lab.ReadSymbols(&out)
 }
 
-func (b *bench) receiver(provider string, senders int, options ...string) (args, env []string) {
+func (b *bench) receiverCommand(provider string, senders int, options ...string) (args, env []string) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	args = append([]string{filepath.Join(b.build, "bench", "o2g", "receiver")}, options...)
@@ -156,7 +156,7 @@ func (b *bench) receiver(provider string, senders int, options ...string) (args,
 }
 
 func (b *bench) inGuest(ctx context.Context, g *lab.Guest, provider string, senders int) error {
-	args, env := b.receiver(provider, senders, "-r")
+	args, env := b.receiverCommand(provider, senders, "-r")
 	ctx, stop := context.WithTimeout(ctx, 8*time.Minute)
 	defer stop()
 	var said bytes.Buffer
@@ -207,7 +207,7 @@ func (b *bench) countRows(sockets int, provider string, symbols lab.Symbols, bef
 		per := func(n uint64) float64 { return float64(n) / float64(f.Times) / float64(q.messages) }
 		fmt.Printf("%-8d %-6s %-26s %9.0f %9.0f %9.2f %9.2f\n", sockets, provider, q.name,
 			per(f.User), per(f.Kernel), per(f.Entry[call]), per(f.Entry[fault]))
-		b.record("result o2g_instructions %d %s %s %.0f %.0f %.2f", sockets, provider,
+		b.writeRecord("result o2g_instructions %d %s %s %.0f %.0f %.2f", sockets, provider,
 			strings.ReplaceAll(strings.ReplaceAll(q.name, ",", ""), " ", "-"), per(f.User), per(f.Kernel), per(f.Entry[call]))
 	}
 	f, err := sumOf(ticksInterval, before, after)
@@ -217,9 +217,9 @@ func (b *bench) countRows(sockets int, provider string, symbols lab.Symbols, bef
 	return err
 }
 
-// natively counts system calls on this computer's kernel by strace, which
+// countNative counts system calls on this computer's kernel by strace, which
 // follows the receiver's main thread alone.
-func (b *bench) natively(sizes []int) error {
+func (b *bench) countNative(sizes []int) error {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		fmt.Println("strace is missing: no system calls counted on this computer")
@@ -231,7 +231,7 @@ func (b *bench) natively(sizes []int) error {
 	for _, n := range sizes {
 		for _, provider := range fabricProviders {
 			log := filepath.Join(b.work, "strace."+provider)
-			args, env := b.receiver(provider, n, "-c")
+			args, env := b.receiverCommand(provider, n, "-c")
 			ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 			cmd := exec.CommandContext(ctx, strace, append([]string{"-o", log}, args...)...)
 			cmd.Env = append(os.Environ(), env...)

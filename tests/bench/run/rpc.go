@@ -22,7 +22,7 @@ import (
 func (b *bench) rpcCall() error {
 	figures := map[string][]float64{}
 	for range b.rounds {
-		f, err := b.master("call", "5000")
+		f, err := b.runMaster("call", "5000")
 		if err != nil {
 			return err
 		}
@@ -32,9 +32,9 @@ func (b *bench) rpcCall() error {
 	}
 	fmt.Println("round trip of an empty call through the hub, 5000 calls one after another:")
 	for _, key := range []string{"tenth", "median", "ninetieth"} {
-		fmt.Printf("  %-10s %8.0f us\n", key, median(figures[key])/1000)
+		fmt.Printf("  %-10s %8.0f us\n", key, medianOf(figures[key])/1000)
 	}
-	b.record("result rpc_call_us %.1f aim 150", median(figures["median"])/1000)
+	b.writeRecord("result rpc_call_us %.1f aim 150", medianOf(figures["median"])/1000)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (b *bench) rpcArgument() error {
 			return err
 		}
 		raw = append(raw, ns)
-		f, err := b.master("argument", strconv.Itoa(megabytes), "2")
+		f, err := b.runMaster("argument", strconv.Itoa(megabytes), "2")
 		if err != nil {
 			return err
 		}
@@ -59,20 +59,20 @@ func (b *bench) rpcArgument() error {
 	}
 	rate := func(ns float64) float64 { return megabytes / (ns / 1e9) }
 	fmt.Printf("an argument of %d MB, from the call to the function's entry:\n", megabytes)
-	fmt.Printf("  %-10s %8.0f MB/s\n  %-10s %8.0f MB/s\n", "skep", rate(median(skep)), "raw TLS", rate(median(raw)))
-	b.record("result rpc_argument_ratio %.2f aim 0.7", median(raw)/median(skep))
+	fmt.Printf("  %-10s %8.0f MB/s\n  %-10s %8.0f MB/s\n", "skep", rate(medianOf(skep)), "raw TLS", rate(medianOf(raw)))
+	b.writeRecord("result rpc_argument_ratio %.2f aim 0.7", medianOf(raw)/medianOf(skep))
 	return nil
 }
 
-// master runs the benches' master with a hub of its own.
-func (b *bench) master(args ...string) (figures, error) {
-	argv := append([]string{b.bin("skep"), "run", "--state", "none", "--slots", "1",
+// runMaster runs the benches' master with a hub of its own.
+func (b *bench) runMaster(args ...string) (figures, error) {
+	argv := append([]string{b.binPath("skep"), "run", "--state", "none", "--slots", "1",
 		"--modules", b.build + "/bench/rpc", "--", b.build + "/bench/rpc/master"}, args...)
-	out, err := b.command(side{}, argv...).Output()
+	out, err := b.makeCommand(side{}, argv...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 	}
-	f, _ := parse(out)
+	f, _ := parseFigures(out)
 	return f, nil
 }
 

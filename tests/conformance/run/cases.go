@@ -24,7 +24,7 @@ type testCase struct {
 	missing string // why it cannot run on this machine
 }
 
-func (c testCase) limit() time.Duration {
+func (c testCase) timeLimit() time.Duration {
 	if c.seconds > 0 {
 		return time.Duration(c.seconds) * time.Second
 	}
@@ -81,14 +81,14 @@ func allCases(programs string) []testCase {
 	for _, folder := range folders {
 		files, _ := filepath.Glob(filepath.Join(programs, folder, "*"))
 		for _, file := range files {
-			cases = append(cases, expand(folder, file)...)
+			cases = append(cases, expandCases(folder, file)...)
 		}
 	}
 	cases = append(cases, fortranCase(programs)...)
 	return append(cases, debianCases()...)
 }
 
-func expand(folder, file string) []testCase {
+func expandCases(folder, file string) []testCase {
 	program := filepath.Base(file)
 	list := variants[program]
 	if list == nil {
@@ -106,13 +106,13 @@ func expand(folder, file string) []testCase {
 
 // fortranCase keeps the case visible on machines without the compiler.
 func fortranCase(programs string) []testCase {
-	if readable(filepath.Join(programs, "glibc", "fortran")) {
+	if isReadable(filepath.Join(programs, "glibc", "fortran")) {
 		return nil
 	}
 	return []testCase{{name: "glibc fortran", missing: "no gfortran on this machine"}}
 }
 
-func chosen(cases []testCase, only *regexp.Regexp) []testCase {
+func selectCases(cases []testCase, only *regexp.Regexp) []testCase {
 	var out []testCase
 	for _, c := range cases {
 		if only.MatchString(c.name) {
@@ -122,8 +122,8 @@ func chosen(cases []testCase, only *regexp.Regexp) []testCase {
 	return out
 }
 
-// fixture makes the small tree that file tools look at, with fixed times.
-func fixture(dir string, wanted bool) error {
+// makeFixture makes the small tree that file tools look at, with fixed times.
+func makeFixture(dir string, wanted bool) error {
 	if !wanted {
 		return nil
 	}

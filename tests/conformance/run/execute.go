@@ -24,9 +24,9 @@ type outcome struct {
 // The environment of every program; the host's is kept out.
 var environment = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C", "LC_ALL=C", "TZ=UTC", "CONF_ENV=from the runner"}
 
-// execute runs c natively (sub is nil) or under a substrate, in a fresh
+// executeCase runs c natively (sub is nil) or under a substrate, in a fresh
 // directory, and waits for it, but not longer than its limit.
-func execute(o options, sub *substrate, c testCase) (outcome, error) {
+func executeCase(o options, sub *substrate, c testCase) (outcome, error) {
 	dir, err := freshDir(o, sub, c)
 	if err != nil {
 		return outcome{}, err
@@ -42,7 +42,7 @@ func execute(o options, sub *substrate, c testCase) (outcome, error) {
 		argv = sub.command(report, argv)
 		env = append(append([]string{}, environment...), sub.env...)
 	}
-	out, err := start(argv, env, work, c.stdin, sub.caseTimeout(c))
+	out, err := runGroup(argv, env, work, c.stdin, sub.caseTimeout(c))
 	if text, err := os.ReadFile(report); err == nil {
 		out.report = string(text)
 	}
@@ -66,11 +66,11 @@ func freshDir(o options, sub *substrate, c testCase) (string, error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return "", err
 	}
-	return dir, fixture(work, c.fixture)
+	return dir, makeFixture(work, c.fixture)
 }
 
-// start runs one process group and reads its streams to their end.
-func start(argv, env []string, dir, stdin string, limit time.Duration) (outcome, error) {
+// runGroup runs one process group and reads its streams to their end.
+func runGroup(argv, env []string, dir, stdin string, limit time.Duration) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = dir, env

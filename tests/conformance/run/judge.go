@@ -15,23 +15,23 @@ type result struct {
 	why  []string // of a failure
 }
 
-// judge runs one case; unsupported is the reason the table gives, if any.
-func judge(o options, sub *substrate, c testCase, unsupported string) result {
+// judgeCase runs one case; unsupported is the reason the table gives, if any.
+func judgeCase(o options, sub *substrate, c testCase, unsupported string) result {
 	if c.missing != "" {
 		return result{skip: c.missing}
 	}
-	native, err := execute(o, nil, c)
+	native, err := executeCase(o, nil, c)
 	if err != nil {
 		return result{why: []string{err.Error()}}
 	}
-	if why := c.oracle(native); len(why) > 0 {
+	if why := c.checkNative(native); len(why) > 0 {
 		return result{why: why}
 	}
 	var why []string
 	if sub.native {
-		why = again(o, c, native)
+		why = rerunOracle(o, c, native)
 	} else {
-		why = compare(o, sub, c, native)
+		why = compareRuns(o, sub, c, native)
 	}
 	if unsupported == "" {
 		return result{why: why}
@@ -42,11 +42,11 @@ func judge(o options, sub *substrate, c testCase, unsupported string) result {
 	return result{skip: unsupported}
 }
 
-// oracle checks the native run: a program that finds fault with plain Linux
+// checkNative checks the native run: a program that finds fault with plain Linux
 // says nothing about bee.
-func (c testCase) oracle(native outcome) []string {
+func (c testCase) checkNative(native outcome) []string {
 	if native.late {
-		return []string{"the native run did not end within " + c.limit().String() + " of an idle computer"}
+		return []string{"the native run did not end within " + c.timeLimit().String() + " of an idle computer"}
 	}
 	for line := range strings.Lines(native.stdout) {
 		if strings.HasPrefix(line, "BAD") {
@@ -59,32 +59,32 @@ func (c testCase) oracle(native outcome) []string {
 	return nil
 }
 
-// again runs the oracle a second time.
-func again(o options, c testCase, first outcome) []string {
-	second, err := execute(o, nil, c)
+// rerunOracle runs the oracle a second time.
+func rerunOracle(o options, c testCase, first outcome) []string {
+	second, err := executeCase(o, nil, c)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return differences(first, second)
+	return listDifferences(first, second)
 }
 
-func compare(o options, sub *substrate, c testCase, native outcome) []string {
+func compareRuns(o options, sub *substrate, c testCase, native outcome) []string {
 	nonce, err := newNonce()
 	if err != nil {
 		return []string{err.Error()}
 	}
 	sub = sub.withNonce(nonce)
-	got, err := execute(o, sub, c)
+	got, err := executeCase(o, sub, c)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	if c.proof {
 		native.stdout = fmt.Sprintf("%d\n", int64(nonce))
 	}
-	why := differences(native, got)
-	why = append(why, proven(got.report, nonce, c.file)...)
+	why := listDifferences(native, got)
+	why = append(why, checkReport(got.report, nonce, c.file)...)
 	if len(why) > 0 {
-		why = append(why, tail("stderr", got.stderr, 12)...)
+		why = append(why, tailLines("stderr", got.stderr, 12)...)
 	}
 	return why
 }
@@ -98,7 +98,7 @@ func newNonce() (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:])>>2 | 1, nil
 }
 
-func differences(want, got outcome) []string {
+func listDifferences(want, got outcome) []string {
 	var why []string
 	if got.late {
 		why = append(why, "did not end within its time; killed")
@@ -127,7 +127,7 @@ func firstDifference(want, got string) []string {
 		"  natively: " + show(a), "  here:     " + show(b)}
 }
 
-func tail(name, text string, count int) []string {
+func tailLines(name, text string, count int) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > count {
 		lines = lines[len(lines)-count:]
@@ -139,7 +139,7 @@ func tail(name, text string, count int) []string {
 	return out
 }
 
-func readable(path string) bool {
+func isReadable(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

@@ -31,7 +31,7 @@ type options struct {
 	keep, list                                       bool
 }
 
-func parse() options {
+func parseOptions() options {
 	var o options
 	only := flag.String("only", "", "run the cases whose names match")
 	flag.StringVar(&o.substrate, "on", "native", "native, linux or wine")
@@ -51,7 +51,7 @@ func parse() options {
 }
 
 func main() {
-	code, err := run(parse())
+	code, err := runSuite(parseOptions())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		code = 1
@@ -59,7 +59,7 @@ func main() {
 	os.Exit(code)
 }
 
-func run(o options) (int, error) {
+func runSuite(o options) (int, error) {
 	sub, err := newSubstrate(o)
 	if err != nil {
 		return 1, err
@@ -68,7 +68,7 @@ func run(o options) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	cases := chosen(allCases(o.programs), o.only)
+	cases := selectCases(allCases(o.programs), o.only)
 	if err := table.check(cases, o.only.String() == ""); err != nil {
 		return 1, err
 	}
@@ -84,7 +84,7 @@ func run(o options) (int, error) {
 	defer sub.stop()
 	report := tap.Report{Out: os.Stdout}
 	for _, c := range cases {
-		switch r := judge(o, sub, c, table[c.name]); {
+		switch r := judgeCase(o, sub, c, table[c.name]); {
 		case r.skip != "":
 			report.Skip(c.name, r.skip)
 		case len(r.why) > 0:

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// proven checks bee's report about one run: why it does not prove that bee ran the file, or nothing.
-func proven(report string, nonce uint64, file string) []string {
+// checkReport checks bee's report about one run: why it does not prove that bee ran the file, or nothing.
+func checkReport(report string, nonce uint64, file string) []string {
 	if report == "" {
 		return []string{"no proof: bee wrote no report"}
 	}
@@ -24,14 +24,14 @@ func proven(report string, nonce uint64, file string) []string {
 		}
 	}
 	var why []string
-	if got, err := strconv.ParseUint(first(fields["nonce"]), 16, 64); err != nil || got != nonce {
-		why = append(why, fmt.Sprintf("no proof: the report's nonce is %q, not %016x", first(fields["nonce"]), nonce))
+	if got, err := strconv.ParseUint(firstWord(fields["nonce"]), 16, 64); err != nil || got != nonce {
+		why = append(why, fmt.Sprintf("no proof: the report's nonce is %q, not %016x", firstWord(fields["nonce"]), nonce))
 	}
-	if calls, _ := strconv.ParseUint(first(fields["calls"]), 10, 64); calls == 0 {
+	if calls, _ := strconv.ParseUint(firstWord(fields["calls"]), 10, 64); calls == 0 {
 		why = append(why, "no proof: the report counts no calls")
 	}
 	why = append(why, provenSites(fields)...)
-	return append(why, provenFile(first(fields["sha256_file"]), file)...)
+	return append(why, provenFile(firstWord(fields["sha256_file"]), file)...)
 }
 
 // provenSites: found and patched agree for each kind, and there is a system
@@ -47,7 +47,7 @@ func provenSites(fields map[string][]string) []string {
 			why = append(why, fmt.Sprintf("no proof: %s found and patched: %v", key, v))
 		}
 	}
-	if n, _ := strconv.Atoi(first(fields["sites_syscall"])); n == 0 {
+	if n, _ := strconv.Atoi(firstWord(fields["sites_syscall"])); n == 0 {
 		why = append(why, "no proof: the report has no patched system call")
 	}
 	return why
@@ -65,7 +65,7 @@ func provenFile(digest, file string) []string {
 	return nil
 }
 
-func first(words []string) string {
+func firstWord(words []string) string {
 	if len(words) == 0 {
 		return ""
 	}

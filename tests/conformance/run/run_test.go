@@ -28,7 +28,7 @@ printf 'nonce %s\nstatus 0\ncalls 9\nsites_syscall 3 3\nsha256_file %s\n' "$nonc
 exec "$@"
 `
 
-func fake(t *testing.T, text string) (options, *substrate) {
+func makeFakeBee(t *testing.T, text string) (options, *substrate) {
 	t.Helper()
 	dir := t.TempDir()
 	programs, err := filepath.Abs("../../../build/conformance")
@@ -43,7 +43,7 @@ func fake(t *testing.T, text string) (options, *substrate) {
 		&substrate{name: "fake", words: []string{bee}}
 }
 
-func one(t *testing.T, o options, name string) testCase {
+func findCase(t *testing.T, o options, name string) testCase {
 	t.Helper()
 	for _, c := range allCases(o.programs) {
 		if c.name == name {
@@ -54,10 +54,10 @@ func one(t *testing.T, o options, name string) testCase {
 	return testCase{}
 }
 
-func refused(t *testing.T, text, name, reason string) {
+func checkRefused(t *testing.T, text, name, reason string) {
 	t.Helper()
-	o, sub := fake(t, text)
-	r := judge(o, sub, one(t, o, name), "")
+	o, sub := makeFakeBee(t, text)
+	r := judgeCase(o, sub, findCase(t, o, name), "")
 	if all := strings.Join(r.why, "\n"); !strings.Contains(all, reason) {
 		t.Errorf("a cheat passes %q: want a failure with %q, got %q", name, reason, all)
 	}
@@ -65,32 +65,32 @@ func refused(t *testing.T, text, name, reason string) {
 
 // A loader that starts the program natively is caught by its missing report.
 func TestCheat_nativeStartIsRefused(t *testing.T) {
-	refused(t, plain, "glibc hello", "bee wrote no report")
+	checkRefused(t, plain, "glibc hello", "bee wrote no report")
 }
 
 // One that forges the whole report still cannot answer call 0xBEE.
 func TestCheat_forgedReportIsRefused(t *testing.T) {
-	refused(t, forged, "glibc proof", "stdout differs")
+	checkRefused(t, forged, "glibc proof", "stdout differs")
 }
 
 func TestCheat_forgedReportIsComplete(t *testing.T) {
-	o, sub := fake(t, forged)
-	if r := judge(o, sub, one(t, o, "glibc hello"), ""); len(r.why) > 0 {
+	o, sub := makeFakeBee(t, forged)
+	if r := judgeCase(o, sub, findCase(t, o, "glibc hello"), ""); len(r.why) > 0 {
 		t.Errorf("the forged report has a fault of its own: %q", r.why)
 	}
 }
 
 func TestCheat_wrongOutputIsRefused(t *testing.T) {
-	refused(t, forged+"# not reached\n", "glibc proof", "natively")
-	refused(t, strings.Replace(forged, `exec "$@"`, `"$@"; echo more; exit 7`, 1), "glibc hello", "stdout differs")
-	refused(t, strings.Replace(forged, `exec "$@"`, `"$@"; exit 0`, 1), "glibc hello", "exit code 0, natively 7")
+	checkRefused(t, forged+"# not reached\n", "glibc proof", "natively")
+	checkRefused(t, strings.Replace(forged, `exec "$@"`, `"$@"; echo more; exit 7`, 1), "glibc hello", "stdout differs")
+	checkRefused(t, strings.Replace(forged, `exec "$@"`, `"$@"; exit 0`, 1), "glibc hello", "exit code 0, natively 7")
 }
 
 func TestCheat_lateProgramIsRefused(t *testing.T) {
-	o, sub := fake(t, head+"exec sleep 600\n")
-	c := one(t, o, "glibc hello")
+	o, sub := makeFakeBee(t, head+"exec sleep 600\n")
+	c := findCase(t, o, "glibc hello")
 	c.seconds = 1
-	if r := judge(o, sub, c, ""); len(r.why) == 0 || !strings.Contains(r.why[0], "within its time") {
+	if r := judgeCase(o, sub, c, ""); len(r.why) == 0 || !strings.Contains(r.why[0], "within its time") {
 		t.Errorf("a program that hangs: %q", r.why)
 	}
 }
@@ -100,7 +100,7 @@ func TestCheat_lateProgramIsRefused(t *testing.T) {
 func TestCheat_slowComputerIsNotBlamed(t *testing.T) {
 	watch.Scale = func() float64 { return 1000 }
 	defer func() { watch.Scale = load.Scale }()
-	out, err := start([]string{"/bin/sh", "-c", "sleep 2; echo done"}, nil, t.TempDir(), "", time.Second)
+	out, err := runGroup([]string{"/bin/sh", "-c", "sleep 2; echo done"}, nil, t.TempDir(), "", time.Second)
 	if err != nil || out.late || out.stdout != "done\n" {
 		t.Errorf("a slow program: %v %+v", err, out)
 	}
@@ -114,7 +114,7 @@ func TestReport_eachFieldMatters(t *testing.T) {
 	}
 	const sum = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 	good := "nonce 00000000000000ff\ncalls 3\nsites_syscall 2 2\nsites_fs_stub 5 5\nsha256_file " + sum + "\n"
-	if why := proven(good, 0xff, file); len(why) > 0 {
+	if why := checkReport(good, 0xff, file); len(why) > 0 {
 		t.Fatalf("a good report is refused: %q", why)
 	}
 	for from, to := range map[string]string{
@@ -127,7 +127,7 @@ func TestReport_eachFieldMatters(t *testing.T) {
 		"sites_fs_stub 5 5\n": "sites_fs_stub 5\n",
 		sum:                   sum[1:],
 	} {
-		if why := proven(strings.Replace(good, from, to, 1), 0xff, file); len(why) == 0 {
+		if why := checkReport(strings.Replace(good, from, to, 1), 0xff, file); len(why) == 0 {
 			t.Errorf("a report with %q for %q passes", to, from)
 		}
 	}
@@ -135,13 +135,13 @@ func TestReport_eachFieldMatters(t *testing.T) {
 
 // The table: what is listed is skipped, but only while it fails.
 func TestTable_listedProgramMustFail(t *testing.T) {
-	o, sub := fake(t, plain)
-	c := one(t, o, "glibc hello")
-	if r := judge(o, sub, c, "a reason"); r.skip != "a reason" {
+	o, sub := makeFakeBee(t, plain)
+	c := findCase(t, o, "glibc hello")
+	if r := judgeCase(o, sub, c, "a reason"); r.skip != "a reason" {
 		t.Errorf("a listed failure is not a skip: %+v", r)
 	}
-	o, sub = fake(t, forged)
-	if r := judge(o, sub, c, "a reason"); len(r.why) == 0 {
+	o, sub = makeFakeBee(t, forged)
+	if r := judgeCase(o, sub, c, "a reason"); len(r.why) == 0 {
 		t.Errorf("a listed case that works is not a failure")
 	}
 }

@@ -66,17 +66,17 @@ func (s *substrate) command(report string, program []string) []string {
 // caseTimeout: the limit of a case, longer where a start takes longer.
 func (s *substrate) caseTimeout(c testCase) time.Duration {
 	if s == nil {
-		return c.limit()
+		return c.timeLimit()
 	}
 	if s.prefix != "" {
-		return 3 * c.limit()
+		return 3 * c.timeLimit()
 	}
-	return 2 * c.limit()
+	return 2 * c.timeLimit()
 }
 
 func (s *substrate) start() error {
 	for _, word := range s.words {
-		if filepath.IsAbs(word) && !readable(word) {
+		if filepath.IsAbs(word) && !isReadable(word) {
 			return fmt.Errorf("%s is missing; run: make", word)
 		}
 	}
@@ -89,17 +89,17 @@ func (s *substrate) start() error {
 	// One server for all cases: Debian's wine has it end with each program,
 	// and starting it and its services takes seconds. The first program
 	// starts the services, so that none of them holds a case's pipes.
-	s.tool("wineserver", "-k")
+	s.runTool("wineserver", "-k")
 	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
-		if err := s.tool(words...); err != nil {
+		if err := s.runTool(words...); err != nil {
 			return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
 		}
 	}
 	return nil
 }
 
-// tool runs a program of Wine without our streams.
-func (s *substrate) tool(words ...string) error {
+// runTool runs a program of Wine without our streams.
+func (s *substrate) runTool(words ...string) error {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), s.env...)
 	return cmd.Run()
@@ -109,8 +109,8 @@ func (s *substrate) stop() {
 	if s.prefix == "" {
 		return
 	}
-	s.tool("wineserver", "-k") // fails when none runs, which is what is wanted
-	s.tool("wineserver", "-w") // its services end with it
+	s.runTool("wineserver", "-k") // fails when none runs, which is what is wanted
+	s.runTool("wineserver", "-w") // its services end with it
 }
 
 // unsupported maps the name of a case to the reason why it is not expected to

@@ -51,14 +51,14 @@ func (o *options) start(j job) result {
 		args = append(args, "--engine", o.engine)
 	}
 	if o.launcher != "" {
-		args = append(args, "--launcher", o.launcher, "--hosts", o.places(j.ranks))
+		args = append(args, "--launcher", o.launcher, "--hosts", o.hostList(j.ranks))
 	}
 	ctx, stop := load.WithTimeout(context.Background(), j.deadline)
 	defer stop()
 	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = append(environment(), j.env...)
+	cmd.Env = append(mpiEnvironment(), j.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = graceTime
@@ -76,14 +76,14 @@ func (o *options) start(j job) result {
 	return r
 }
 
-// places are the hosts of that many ranks.
-func (o *options) places(ranks int) string {
+// hostList returns a host for each rank.
+func (o *options) hostList(ranks int) string {
 	hosts := strings.Split(o.hosts, ",")
 	return strings.Join(hosts[:min(ranks, len(hosts))], ",")
 }
 
-// environment lets Open MPI run for root, more ranks than cores.
-func environment() []string {
+// mpiEnvironment lets Open MPI run for root, more ranks than cores.
+func mpiEnvironment() []string {
 	return append(os.Environ(),
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 		"PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -91,8 +91,8 @@ func environment() []string {
 		"PYTHONDONTWRITEBYTECODE=1")
 }
 
-// tail is the end of what a job printed.
-func (r *result) tail(lines int) string {
+// lastLines returns the end of what a job printed.
+func (r *result) lastLines(lines int) string {
 	all := strings.Split(strings.TrimRight(r.output, "\n"), "\n")
 	text := strings.Join(all[max(0, len(all)-lines):], "\n")
 	switch {

@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&o.least, "least", 0, "mpi4py: tests that must pass over O2G with each number of ranks")
 	flag.DurationVar(&o.deadline, "deadline", 2*time.Minute, "of one job")
 	flag.Parse()
-	code, err := run(&o, *mpis, *ranks, flag.Args())
+	code, err := runSuite(&o, *mpis, *ranks, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mpi:", err)
 		code = 2
@@ -56,7 +56,7 @@ func main() {
 	os.Exit(code)
 }
 
-func run(o *options, mpis, ranks string, words []string) (int, error) {
+func runSuite(o *options, mpis, ranks string, words []string) (int, error) {
 	for _, s := range strings.Split(ranks, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
@@ -74,9 +74,9 @@ func run(o *options, mpis, ranks string, words []string) (int, error) {
 	}
 	switch words[0] {
 	case "programs":
-		return o.programs(), nil
+		return o.runPrograms(), nil
 	case "mpi4py":
-		return o.mpi4py(words[1:])
+		return o.runMPI4Py(words[1:])
 	}
 	return 0, fmt.Errorf("want programs or mpi4py, not %s", words[0])
 }
@@ -86,7 +86,7 @@ type report struct{ tap.Report }
 
 func newReport() *report { return &report{tap.Report{Out: os.Stdout}} }
 
-func (r *report) ok(good bool, why, format string, args ...any) {
+func (r *report) check(good bool, why, format string, args ...any) {
 	var err error
 	if !good {
 		err = errors.New(why)
@@ -94,7 +94,7 @@ func (r *report) ok(good bool, why, format string, args ...any) {
 	r.Ok(fmt.Sprintf(format, args...), err)
 }
 
-func (r *report) done() int {
+func (r *report) exitStatus() int {
 	r.Plan()
 	if r.Failed > 0 {
 		return 1

@@ -12,7 +12,7 @@ import (
 // the same ABI.
 type flavour struct{ name, prefix, program string }
 
-func (o *options) flavours() []flavour {
+func (o *options) listFlavours() []flavour {
 	mpich, openmpi := filepath.Join(o.build, "mpi", "mpich"), filepath.Join(o.build, "mpi", "openmpi")
 	program := func(kind string) string { return filepath.Join(o.build, "test", "mpi", "program-"+kind) }
 	return []flavour{
@@ -30,18 +30,18 @@ var checkNames = []string{
 	"cancelled receive", "waiting",
 }
 
-func (o *options) programs() int {
+func (o *options) runPrograms() int {
 	t := newReport()
-	for _, f := range o.flavours() {
+	for _, f := range o.listFlavours() {
 		for _, n := range o.ranks {
 			r := o.start(job{prefix: f.prefix, ranks: n, deadline: o.deadline, program: []string{f.program}})
 			where := fmt.Sprintf("%s, %d ranks", f.name, n)
 			for _, name := range checkNames {
 				good := strings.Contains(r.output, "\nok - "+name+"\n")
-				t.ok(good, during(&r), "%s: %s", where, name)
+				t.check(good, lastTest(&r), "%s: %s", where, name)
 			}
-			t.ok(r.err == nil && !r.hung, r.tail(8), "%s: ends well", where)
-			t.ok(r.messages > 0, r.tail(3), "%s: its messages went over O2G", where)
+			t.check(r.err == nil && !r.hung, r.lastLines(8), "%s: ends well", where)
+			t.check(r.messages > 0, r.lastLines(3), "%s: its messages went over O2G", where)
 			for line := range strings.Lines(r.output) {
 				if strings.HasPrefix(line, "# waited") || strings.HasPrefix(line, "skep: ") {
 					fmt.Print("# ", where, ": ", strings.TrimPrefix(line, "# "))
@@ -49,16 +49,16 @@ func (o *options) programs() int {
 			}
 		}
 	}
-	return t.done()
+	return t.exitStatus()
 }
 
-// during says what ran last, for a check that has no good end.
-func during(r *result) string {
+// lastTest names the test that ran last, for a failure's details.
+func lastTest(r *result) string {
 	last := "nothing"
 	for line := range strings.Lines(r.output) {
 		if name, found := strings.CutPrefix(line, "# "); found {
 			last = strings.TrimSpace(name)
 		}
 	}
-	return "last: " + last + "\n" + r.tail(6)
+	return "last: " + last + "\n" + r.lastLines(6)
 }

@@ -48,7 +48,7 @@ type world struct {
 	env            []string
 }
 
-func (o *options) world(mpi string) world {
+func (o *options) makeWorld(mpi string) world {
 	own := filepath.Join(o.build, "mpi", mpi)
 	if mpi != "debian" {
 		return world{prefix: own, python: filepath.Join(own, "bin", "python")}
@@ -58,7 +58,7 @@ func (o *options) world(mpi string) world {
 		[]string{"MPI4PY_MPIABI=openmpi", "MPI4PY_LIBMPI=libmpi.so.40"}}
 }
 
-func (o *options) mpi4py(modules []string) (int, error) {
+func (o *options) runMPI4Py(modules []string) (int, error) {
 	if len(modules) == 0 {
 		files, _ := filepath.Glob(filepath.Join(o.build, "mpi", "mpi4py", "test_*.py"))
 		for _, f := range files {
@@ -82,22 +82,22 @@ func (o *options) mpi4py(modules []string) (int, error) {
 		for _, n := range o.ranks {
 			var passed int
 			var messages uint64
-			jobs, err := o.jobs(mpi, n, modules)
+			jobs, err := o.groupModules(mpi, n, modules)
 			if err != nil {
 				return 0, err
 			}
 			for _, m := range jobs {
 				r := o.compare(mpi, m, n, out)
 				table = append(table, r)
-				t.ok(r.good(), r.why(), "%s, %d ranks: %s", mpi, n, m)
-				fmt.Println("# " + r.text())
-				good, _, _ := r.o2g.count()
+				t.check(r.isGood(), r.failureReason(), "%s, %d ranks: %s", mpi, n, m)
+				fmt.Println("# " + r.rowText())
+				good, _, _ := r.o2g.countOutcomes()
 				passed += good
 				messages += r.o2g.job.messages
 			}
 			fmt.Printf("# %s, %d ranks: %d tests pass, with %d messages over O2G\n", mpi, n, passed, messages)
-			if err := o.enough(n, passed, messages); n > 1 || o.least > 0 {
-				t.ok(err == nil, fmt.Sprint(err), "%s, %d ranks: enough tests pass, with messages over O2G", mpi, n)
+			if err := o.checkMessages(n, passed, messages); n > 1 || o.least > 0 {
+				t.check(err == nil, fmt.Sprint(err), "%s, %d ranks: enough tests pass, with messages over O2G", mpi, n)
 			}
 		}
 	}
@@ -106,11 +106,11 @@ func (o *options) mpi4py(modules []string) (int, error) {
 			return 0, err
 		}
 	}
-	return t.done(), nil
+	return t.exitStatus(), nil
 }
 
-// enough judges what n ranks did over O2G; one alone sends nothing.
-func (o *options) enough(n, passed int, messages uint64) error {
+// checkMessages judges what n ranks did over O2G; one alone sends nothing.
+func (o *options) checkMessages(n, passed int, messages uint64) error {
 	if passed < o.least {
 		return fmt.Errorf("%d tests pass, want %d", passed, o.least)
 	}
@@ -120,12 +120,12 @@ func (o *options) enough(n, passed int, messages uint64) error {
 	return nil
 }
 
-// jobs are the modules that n ranks run, some of them together, joined by
+// groupModules groups the modules that n ranks run, some of them together, joined by
 // commas.
-func (o *options) jobs(mpi string, n int, modules []string) ([]string, error) {
+func (o *options) groupModules(mpi string, n int, modules []string) ([]string, error) {
 	var fit, jobs []string
 	for _, m := range modules {
-		m, most, err := atMost(m)
+		m, most, err := splitRankLimit(m)
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +139,8 @@ func (o *options) jobs(mpi string, n int, modules []string) ([]string, error) {
 	return jobs, nil
 }
 
-// left are the tests of these modules that are left out.
-func left(mpi, modules string) []string {
+// excludedTests returns the tests of these modules that do not run.
+func excludedTests(mpi, modules string) []string {
 	var tests []string
 	for m := range strings.SplitSeq(modules, ",") {
 		tests = append(tests, unsound[mpi][m]...)
@@ -148,9 +148,9 @@ func left(mpi, modules string) []string {
 	return tests
 }
 
-// atMost takes MODULE@N apart: not with more than N ranks, for modules that take
-// minutes where ranks outnumber cores.
-func atMost(module string) (string, int, error) {
+// splitRankLimit splits MODULE@N: the module runs with at most N ranks, for
+// modules that take minutes where ranks outnumber cores.
+func splitRankLimit(module string) (string, int, error) {
 	name, most, found := strings.Cut(module, "@")
 	if !found {
 		return module, math.MaxInt, nil
@@ -188,17 +188,17 @@ const (
 // runs on TCP; if it fails there too it says nothing about O2G, is named, and
 // the module is run again without it.
 func (o *options) compare(mpi, module string, ranks int, out string) row {
-	r := row{mpi: mpi, module: module, ranks: ranks, unstable: left(mpi, module)}
+	r := row{mpi: mpi, module: module, ranks: ranks, unstable: excludedTests(mpi, module)}
 	for {
-		r.tcp = o.module(&r, module, true, o.deadline, out)
+		r.tcp = o.runModule(&r, module, true, o.deadline, out)
 		culprit := ""
 		if !r.tcp.complete {
-			culprit = r.tcp.culprit()
+			culprit = r.tcp.firstFailure()
 		} else {
-			r.o2g = o.module(&r, module, false, o.deadline, out)
+			r.o2g = o.runModule(&r, module, false, o.deadline, out)
 			r.judge()
 			if len(r.broken) > 0 {
-				culprit = r.o2g.culprit()
+				culprit = r.o2g.firstFailure()
 			}
 			if culprit == "" || !o.failsOnTCP(&r, culprit, out) {
 				return r
@@ -217,7 +217,7 @@ func (r *row) judge() {
 	r.broken = nil
 	for name, outcome := range r.tcp.outcome {
 		over, ran := r.o2g.outcome[name]
-		if passed(outcome) && (!ran || slices.Index(worse, over) > slices.Index(worse, outcome)) {
+		if isPass(outcome) && (!ran || slices.Index(worse, over) > slices.Index(worse, outcome)) {
 			r.broken = append(r.broken, name)
 		}
 	}
@@ -226,27 +226,27 @@ func (r *row) judge() {
 
 func (o *options) failsOnTCP(r *row, test, out string) bool {
 	for range unstableRuns {
-		s := o.module(r, test, true, o.deadline, out)
-		if !s.complete || !passed(s.outcome[test]) {
+		s := o.runModule(r, test, true, o.deadline, out)
+		if !s.complete || !isPass(s.outcome[test]) {
 			return true
 		}
 	}
 	return false
 }
 
-// culprit is the test that failed first, or hung.
-func (s *side) culprit() string {
+// firstFailure returns the test that failed first, or hung.
+func (s *side) firstFailure() string {
 	if s.first != "" {
 		return s.first
 	}
 	return s.running
 }
 
-func passed(outcome string) bool { return outcome == "ok" || outcome == "skip" }
+func isPass(outcome string) bool { return outcome == "ok" || outcome == "skip" }
 
-func (o *options) module(r *row, module string, tcp bool, deadline time.Duration, out string) side {
+func (o *options) runModule(r *row, module string, tcp bool, deadline time.Duration, out string) side {
 	out = filepath.Join(out, "rank")
-	w := o.world(r.mpi)
+	w := o.makeWorld(r.mpi)
 	for rank := range r.ranks {
 		os.Remove(fmt.Sprintf("%s.%d", out, rank))
 	}
@@ -291,7 +291,7 @@ func (s *side) add(text string) {
 	}
 }
 
-func (s *side) count() (ok, skip, bad int) {
+func (s *side) countOutcomes() (ok, skip, bad int) {
 	for _, what := range s.outcome {
 		switch what {
 		case "ok":
@@ -305,33 +305,33 @@ func (s *side) count() (ok, skip, bad int) {
 	return ok, skip, bad
 }
 
-// good: both ran to their end, something passed, and O2G is not worse.
-func (r *row) good() bool {
-	ok, skip, _ := r.tcp.count()
+// isGood: both ran to their end, something passed, and O2G is not worse.
+func (r *row) isGood() bool {
+	ok, skip, _ := r.tcp.countOutcomes()
 	return r.tcp.complete && r.o2g.complete && len(r.broken) == 0 && ok+skip > 0
 }
 
-func (r *row) why() string {
-	text := r.o2g.job.tail(12)
+func (r *row) failureReason() string {
+	text := r.o2g.job.lastLines(12)
 	if r.o2g.running != "" {
 		text += "\nrunning: " + r.o2g.running
 	}
 	for _, name := range r.broken {
 		text += fmt.Sprintf("\n%s on TCP, %s on O2G: %s", r.tcp.outcome[name], cmp.Or(r.o2g.outcome[name], "not run"), name)
 	}
-	if ok, skip, _ := r.tcp.count(); !r.tcp.complete || ok+skip == 0 {
-		text += "\nnothing to compare with, on TCP: " + r.tcp.job.tail(6)
+	if ok, skip, _ := r.tcp.countOutcomes(); !r.tcp.complete || ok+skip == 0 {
+		text += "\nnothing to compare with, on TCP: " + r.tcp.job.lastLines(6)
 	}
 	return text
 }
 
-func (r *row) text() string {
+func (r *row) rowText() string {
 	left := ""
 	if len(r.unstable) > 0 {
 		left = "; left out, see unsound: " + strings.Join(r.unstable, " ")
 	}
 	tell := func(s *side) string {
-		ok, skip, bad := s.count()
+		ok, skip, bad := s.countOutcomes()
 		return fmt.Sprintf("%d ok %d skipped %d bad in %v", ok, skip, bad, s.job.took.Round(100*time.Millisecond))
 	}
 	return fmt.Sprintf("tcp %s; o2g %s, %d messages%s", tell(&r.tcp), tell(&r.o2g), r.o2g.job.messages, left)
@@ -342,8 +342,8 @@ func writeTable(path string, rows []row) error {
 	var b strings.Builder
 	b.WriteString("| MPI | ranks | module | tcp ok/skipped/bad | o2g ok/skipped/bad | worse on o2g | left out |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		a, as, ab := r.tcp.count()
-		c, cs, cb := r.o2g.count()
+		a, as, ab := r.tcp.countOutcomes()
+		c, cs, cb := r.o2g.countOutcomes()
 		fmt.Fprintf(&b, "| %s | %d | %s | %d/%d/%d | %d/%d/%d | %s | %s |\n", r.mpi, r.ranks, r.module,
 			a, as, ab, c, cs, cb, strings.Join(r.broken, " "), strings.Join(r.unstable, " "))
 	}

@@ -36,8 +36,8 @@ func TestJudge(t *testing.T) {
 	} {
 		r := row{tcp: sideOf(c.tcp...), o2g: sideOf(c.o2g...)}
 		r.judge()
-		if !slices.Equal(r.broken, c.broken) || r.good() != c.good {
-			t.Errorf("%s: broken %v, good %v: %s", c.name, r.broken, r.good(), r.why())
+		if !slices.Equal(r.broken, c.broken) || r.isGood() != c.good {
+			t.Errorf("%s: broken %v, good %v: %s", c.name, r.broken, r.isGood(), r.failureReason())
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestEnoughMessages(t *testing.T) {
 		{1100, 3, 1100, 0, "no message"},
 	} {
 		o := options{least: c.least}
-		err := o.enough(c.ranks, c.passed, c.messages)
+		err := o.checkMessages(c.ranks, c.passed, c.messages)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func write(t *testing.T, root, name, text string) string {
+func writeFile(t *testing.T, root, name, text string) string {
 	t.Helper()
 	path := filepath.Join(root, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -22,7 +22,7 @@ func write(t *testing.T, root, name, text string) string {
 	return path
 }
 
-func mirrored(t *testing.T, root, copy string, want ...string) {
+func checkMirror(t *testing.T, root, copy string, want ...string) {
 	t.Helper()
 	if _, err := Tree(root, copy); err != nil {
 		t.Fatal(err)
@@ -37,10 +37,10 @@ func mirrored(t *testing.T, root, copy string, want ...string) {
 // what is gone, and shares no file with the tree.
 func TestTree(t *testing.T) {
 	root, copy := t.TempDir(), t.TempDir()
-	old := write(t, root, "room/a.c", "int a;\n")
-	write(t, root, "build/obj/a.o", "object")
-	write(t, root, "build/kernel/vmlinuz", "large")
-	write(t, root, "build/mutants/tree/room/a.c", "a copy")
+	old := writeFile(t, root, "room/a.c", "int a;\n")
+	writeFile(t, root, "build/obj/a.o", "object")
+	writeFile(t, root, "build/kernel/vmlinuz", "large")
+	writeFile(t, root, "build/mutants/tree/room/a.c", "a copy")
 	if err := os.Symlink("a.c", root+"/room/link.c"); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestTree(t *testing.T) {
 	if err := os.Chtimes(old, when, when); err != nil {
 		t.Fatal(err)
 	}
-	mirrored(t, root, copy, "build/obj/a.o", "room/a.c", "room/link.c")
+	checkMirror(t, root, copy, "build/obj/a.o", "room/a.c", "room/link.c")
 	info, err := os.Stat(copy + "/room/a.c")
 	if err != nil || !info.ModTime().Equal(when) || info.Mode().Perm() != 0o755 {
 		t.Errorf("the copy is %v: %v", info, err)
@@ -62,7 +62,7 @@ func TestTree(t *testing.T) {
 	if err := os.Remove(root + "/build/obj/a.o"); err != nil {
 		t.Fatal(err)
 	}
-	mirrored(t, root, copy, "room/a.c", "room/link.c")
+	checkMirror(t, root, copy, "room/a.c", "room/link.c")
 	if text, err := os.ReadFile(copy + "/room/a.c"); string(text) != "int a;\n" {
 		t.Errorf("the copy's file is %q: %v", text, err)
 	}
@@ -71,18 +71,18 @@ func TestTree(t *testing.T) {
 // Results of another tree do not count; a document makes no other tree.
 func TestDigest(t *testing.T) {
 	root := t.TempDir()
-	write(t, root, "a.c", "int a;\n")
-	write(t, root, "a.md", "text")
+	writeFile(t, root, "a.c", "int a;\n")
+	writeFile(t, root, "a.md", "text")
 	names := []string{"a.c", "a.md"}
 	first, err := Digest(root, names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, root, "a.md", "other text")
+	writeFile(t, root, "a.md", "other text")
 	if d, err := Digest(root, names); err != nil || d != first {
 		t.Errorf("another document: %s and %s, %v", first, d, err)
 	}
-	write(t, root, "a.c", "int b;\n")
+	writeFile(t, root, "a.c", "int b;\n")
 	if d, err := Digest(root, names); err != nil || d == first {
 		t.Errorf("another source: %s and %s, %v", first, d, err)
 	}

@@ -36,7 +36,7 @@ func cTokens(text []byte) []cToken {
 		part := text[i : i+n]
 		if kind != 0 {
 			list = append(list, cToken{kind, string(part), i, line, i - start + 1,
-				i > 0 && blank(text[i-1]) && i+n < len(text) && blank(text[i+n])})
+				i > 0 && isBlank(text[i-1]) && i+n < len(text) && isBlank(text[i+n])})
 			fresh = false
 		}
 		if k := bytes.Count(part, []byte("\n")); k > 0 {
@@ -49,24 +49,24 @@ func cTokens(text []byte) []cToken {
 	return list
 }
 
-func blank(b byte) bool { return b == ' ' || b == '\t' || b == '\n' }
+func isBlank(b byte) bool { return b == ' ' || b == '\t' || b == '\n' }
 
 // cNext gives the length and the kind of what comes next; kind 0 is not a token.
 func cNext(s []byte, fresh bool) (int, byte) {
 	switch {
 	case bytes.HasPrefix(s, []byte("//")):
-		return until(s, 2, "\n", false), 0
+		return findMark(s, 2, "\n", false), 0
 	case bytes.HasPrefix(s, []byte("/*")):
-		return until(s, 2, "*/", true), 0
+		return findMark(s, 2, "*/", true), 0
 	case s[0] == '#' && fresh:
 		n := 0
 		for {
-			n = until(s, n, "\n", true)
+			n = findMark(s, n, "\n", true)
 			if n < 2 || n == len(s) || s[n-2] != '\\' {
 				return n, 0
 			}
 		}
-	case blank(s[0]):
+	case isBlank(s[0]):
 		return 1, 0
 	case s[0] == '"' || s[0] == '\'':
 		return cQuoted(s), 's'
@@ -92,8 +92,8 @@ func wordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// until finds mark behind from and gives the offset before or behind it.
-func until(s []byte, from int, mark string, behind bool) int {
+// findMark finds mark behind from and gives the offset before or behind it.
+func findMark(s []byte, from int, mark string, behind bool) int {
 	n := bytes.Index(s[from:], []byte(mark))
 	if n < 0 {
 		return len(s)
@@ -136,9 +136,9 @@ func cMutations(name string, text []byte) []Mutation {
 		case ")":
 			round--
 		case "{":
-			last := c.before(i)
+			last := c.textBefore(i)
 			inside = append(inside, last == ")" || last == "=" || last == "else" || last == "do" ||
-				len(inside) > 0 && inside[len(inside)-1] && !c.declares(i))
+				len(inside) > 0 && inside[len(inside)-1] && !c.isTypeBrace(i))
 			continue
 		case "}":
 			if len(inside) > 0 {
@@ -147,24 +147,24 @@ func cMutations(name string, text []byte) []Mutation {
 			continue
 		}
 		if len(inside) > 0 && inside[len(inside)-1] {
-			c.token(i)
+			c.mutateToken(i)
 			if round == 0 {
-				c.statement(i)
+				c.dropStatement(i)
 			}
 		}
 	}
 	return c.list
 }
 
-func (c *cSource) before(i int) string {
+func (c *cSource) textBefore(i int) string {
 	if i == 0 {
 		return ""
 	}
 	return c.toks[i-1].text
 }
 
-// declares distinguishes the brace of a type from others.
-func (c *cSource) declares(i int) bool {
+// isTypeBrace reports whether the brace of a type from others.
+func (c *cSource) isTypeBrace(i int) bool {
 	for k := i - 1; k >= 0 && k >= i-2; k-- {
 		switch c.toks[k].text {
 		case "struct", "union", "enum":
@@ -183,8 +183,8 @@ func (c *cSource) add(from cToken, end int, new string) {
 
 func (c *cSource) replace(t cToken, new string) { c.add(t, t.end(), new) }
 
-// token changes one token, and the condition behind an if or a while.
-func (c *cSource) token(i int) {
+// mutateToken changes one token, and the condition behind an if or a while.
+func (c *cSource) mutateToken(i int) {
 	t := c.toks[i]
 	switch {
 	case t.kind == 'n':
@@ -196,12 +196,12 @@ func (c *cSource) token(i int) {
 	case t.text == "false":
 		c.replace(t, "true")
 	case t.text == "if" || t.text == "while":
-		if end := c.closing(i + 1); end > 0 {
+		if end := c.closingParen(i + 1); end > 0 {
 			cond := string(c.text[c.toks[i+1].at:c.toks[end].end()])
 			c.add(c.toks[i+1], c.toks[end].end(), "(!"+cond+")")
 		}
 	case t.text == "for":
-		c.loop(i)
+		c.mutateLoop(i)
 	case t.text == "return" && i+3 < len(c.toks) && c.toks[i+1].text == "-" &&
 		strings.HasPrefix(c.toks[i+2].text, "E") && c.toks[i+3].text == ";":
 		c.add(c.toks[i+1], c.toks[i+2].end(), "0")
@@ -212,9 +212,9 @@ func (c *cSource) token(i int) {
 	}
 }
 
-// loop negates the condition of a for.
-func (c *cSource) loop(i int) {
-	end := c.closing(i + 1)
+// mutateLoop negates the condition of a for.
+func (c *cSource) mutateLoop(i int) {
+	end := c.closingParen(i + 1)
 	var marks []int
 	depth := 0
 	for k := i + 1; k < end; k++ {
@@ -249,8 +249,8 @@ func plusOne(text string) (string, bool) {
 	return strconv.FormatUint(v+1, 10) + suffix, true
 }
 
-// closing finds the parenthesis that closes the one at i.
-func (c *cSource) closing(i int) int {
+// closingParen finds the parenthesis that closes the one at i.
+func (c *cSource) closingParen(i int) int {
 	depth := 0
 	for k := i; k < len(c.toks); k++ {
 		switch c.toks[k].text {
@@ -269,22 +269,22 @@ func (c *cSource) closing(i int) int {
 	return 0
 }
 
-// statement drops the statement that begins at i, if one does: a call, an
+// dropStatement drops the statement that begins at i, if one does: a call, an
 // assignment, a count, a break or a continue.
-func (c *cSource) statement(i int) {
+func (c *cSource) dropStatement(i int) {
 	if i == 0 || i+1 >= len(c.toks) {
 		return
 	}
-	switch c.before(i) {
+	switch c.textBefore(i) {
 	case ";", "{", "}", "else", "do", ":":
 	case ")":
-		if !c.controlled(i - 1) {
+		if !c.isControlled(i - 1) {
 			return
 		}
 	default:
 		return
 	}
-	if !c.dropped(i) {
+	if !c.isDroppable(i) {
 		return
 	}
 	depth := 0
@@ -306,8 +306,8 @@ func (c *cSource) statement(i int) {
 	}
 }
 
-// controlled says whether the parenthesis at i closes an if, a for or a while.
-func (c *cSource) controlled(i int) bool {
+// isControlled reports whether the parenthesis at i closes an if, a for or a while.
+func (c *cSource) isControlled(i int) bool {
 	depth := 0
 	for k := i; k > 0; k-- {
 		switch c.toks[k].text {
@@ -324,8 +324,8 @@ func (c *cSource) controlled(i int) bool {
 	return false
 }
 
-// dropped says whether what begins at i is a statement that may go.
-func (c *cSource) dropped(i int) bool {
+// isDroppable reports whether what begins at i is a statement that may go.
+func (c *cSource) isDroppable(i int) bool {
 	t, next := c.toks[i], c.toks[i+1].text
 	switch t.text {
 	case "break", "continue":

@@ -33,7 +33,7 @@ static int f(int *a, char c)
 `
 
 func TestC(t *testing.T) {
-	wantList(t, listed(cMutations("p/f.c", []byte(cSample))), `
+	wantList(t, formatMutations(cMutations("p/f.c", []byte(cSample))), `
 10: 0 -> 1
 14: (a[0] < 0x10u && c != '+') -> (!(a[0] < 0x10u && c != '+'))
 14: 0 -> 1

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// planted writes a tree with one file and gives its mutations.
-func planted(t *testing.T, text string) (root string, list []Mutation) {
+// plantTree writes a tree with one file and gives its mutations.
+func plantTree(t *testing.T, text string) (root string, list []Mutation) {
 	t.Helper()
 	root = t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "f.c"), []byte(text), 0o644); err != nil {
@@ -37,7 +37,7 @@ func equalOf(t *testing.T, text string) ([]Equal, error) {
 // when the line changes or two places fit.
 func TestEqual(t *testing.T) {
 	const text = "int f(int a)\n{\n\treturn a < 5;\n}\n"
-	root, list := planted(t, text)
+	root, list := plantTree(t, text)
 	equal, err := equalOf(t, "# why\n\n"+list[0].Mark+" f.c it shows nowhere\n")
 	if err != nil || len(equal) != 1 {
 		t.Fatal(equal, err)
@@ -48,14 +48,14 @@ func TestEqual(t *testing.T) {
 	if rest := WithoutEqual(list, equal); len(rest) != len(list)-1 || slices.Contains(rest, list[0]) {
 		t.Errorf("of %v %v are left", list, rest)
 	}
-	root, _ = planted(t, "int g;\n\n"+text)
+	root, _ = plantTree(t, "int g;\n\n"+text)
 	if err := CheckEqual(root, "equal.tbl", equal); err != nil {
 		t.Errorf("after a move: %v", err)
 	}
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(text, "5", "6", 1), "stale"}, {"int g;\n", "stale"}, {text + text, "2 places"},
 	} {
-		root, _ = planted(t, c.text)
+		root, _ = plantTree(t, c.text)
 		if err := CheckEqual(root, "equal.tbl", equal); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("with %q: %v", c.text, err)
 		}

@@ -34,7 +34,7 @@ func goMutations(name string, text []byte) ([]Mutation, error) {
 		return nil, err
 	}
 	for _, d := range f.Decls {
-		g.decl(d)
+		g.mutateDecl(d)
 	}
 	return g.list, nil
 }
@@ -47,12 +47,12 @@ func (g *goFile) add(from, to token.Pos, new string) {
 	})
 }
 
-func (g *goFile) code(n ast.Node) string {
+func (g *goFile) sourceText(n ast.Node) string {
 	return string(g.text[g.set.Position(n.Pos()).Offset:g.set.Position(n.End()).Offset])
 }
 
-// decl walks one declaration; the results of functions show which of their returns give an error.
-func (g *goFile) decl(d ast.Decl) {
+// mutateDecl walks one declaration; the results of functions show which of their returns give an error.
+func (g *goFile) mutateDecl(d ast.Decl) {
 	if gen, ok := d.(*ast.GenDecl); ok && gen.Tok == token.IMPORT {
 		return
 	}
@@ -72,9 +72,9 @@ func (g *goFile) decl(d ast.Decl) {
 			kinds = append(kinds, t)
 		}
 		if r, ok := n.(*ast.ReturnStmt); ok && len(kinds) > 0 {
-			g.returns(r, kinds[len(kinds)-1])
+			g.mutateReturn(r, kinds[len(kinds)-1])
 		}
-		g.node(n)
+		g.mutateNode(n)
 		return true
 	})
 }
@@ -89,8 +89,8 @@ func funcType(n ast.Node) *ast.FuncType {
 	return nil
 }
 
-// returns drops the error that a return gives.
-func (g *goFile) returns(r *ast.ReturnStmt, t *ast.FuncType) {
+// mutateReturn drops the error that a return gives.
+func (g *goFile) mutateReturn(r *ast.ReturnStmt, t *ast.FuncType) {
 	if t.Results == nil || len(r.Results) == 0 {
 		return
 	}
@@ -99,27 +99,27 @@ func (g *goFile) returns(r *ast.ReturnStmt, t *ast.FuncType) {
 		return
 	}
 	value := r.Results[len(r.Results)-1]
-	if g.code(value) != "nil" && len(r.Results) == t.Results.NumFields() {
+	if g.sourceText(value) != "nil" && len(r.Results) == t.Results.NumFields() {
 		g.add(value.Pos(), value.End(), "nil")
 	}
 }
 
-func (g *goFile) node(n ast.Node) {
+func (g *goFile) mutateNode(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.IfStmt:
-		g.add(n.Cond.Pos(), n.Cond.End(), "!("+g.code(n.Cond)+")")
+		g.add(n.Cond.Pos(), n.Cond.End(), "!("+g.sourceText(n.Cond)+")")
 	case *ast.ForStmt:
 		if n.Cond != nil {
-			g.add(n.Cond.Pos(), n.Cond.End(), "!("+g.code(n.Cond)+")")
+			g.add(n.Cond.Pos(), n.Cond.End(), "!("+g.sourceText(n.Cond)+")")
 		}
 	case *ast.BinaryExpr:
-		g.operator(n.OpPos, n.Op)
+		g.mutateOperator(n.OpPos, n.Op)
 	case *ast.IncDecStmt:
-		g.operator(n.TokPos, n.Tok)
+		g.mutateOperator(n.TokPos, n.Tok)
 		g.add(n.Pos(), n.End(), "")
 	case *ast.AssignStmt:
 		if n.Tok != token.DEFINE {
-			g.operator(n.TokPos, n.Tok)
+			g.mutateOperator(n.TokPos, n.Tok)
 			g.add(n.Pos(), n.End(), "")
 		}
 	case *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt, *ast.BranchStmt:
@@ -135,7 +135,7 @@ func (g *goFile) node(n ast.Node) {
 	}
 }
 
-func (g *goFile) operator(pos token.Pos, op token.Token) {
+func (g *goFile) mutateOperator(pos token.Pos, op token.Token) {
 	if new, ok := swaps[op.String()]; ok {
 		g.add(pos, pos+token.Pos(len(op.String())), new)
 	}

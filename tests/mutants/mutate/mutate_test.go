@@ -31,8 +31,8 @@ func f(a, b int) (int, error) {
 }
 `
 
-// listed gives the mutations as old -> new with their line.
-func listed(list []Mutation) []string {
+// formatMutations returns the mutations as old -> new with their line.
+func formatMutations(list []Mutation) []string {
 	var out []string
 	for _, m := range list {
 		out = append(out, fmt.Sprintf("%d: %s -> %s", m.Line, Shorten(m.old), Shorten(m.new)))
@@ -55,7 +55,7 @@ func TestGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantList(t, listed(list), `
+	wantList(t, formatMutations(list), `
 5: 4 -> 5
 9: a < b && true -> !(a < b && true)
 9: && -> ||

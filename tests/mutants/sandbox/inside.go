@@ -85,12 +85,12 @@ func (t Task) carryOut() (Answer, error) {
 	}
 	a := Answer{Outcome: Survived, Took: map[string]time.Duration{}}
 	for _, s := range t.Suites {
-		if len(s.Needs) > 0 && t.make(s) != nil {
+		if len(s.Needs) > 0 && t.runMake(s) != nil {
 			a.Outcome, a.Suite = Broken, s.Name
 			return a, nil
 		}
 		began := time.Now()
-		outcome, why, err := t.try(s)
+		outcome, why, err := t.trySuite(s)
 		if err != nil || outcome != Survived {
 			a.Outcome, a.Suite, a.Why = outcome, s.Name, why
 			return a, err
@@ -107,19 +107,19 @@ func (t Task) compileGo() error {
 	for _, dir := range t.GoDirs {
 		args = append(args, "./"+dir)
 	}
-	return t.command(t.BuildMax, "go", args...)
+	return t.runCommand(t.BuildMax, "go", args...)
 }
 
-func (t Task) make(s Trial) error {
+func (t Task) runMake(s Trial) error {
 	args := append([]string{"--no-print-directory", "-s"}, s.Needs...)
-	return t.command(t.BuildMax, "make", args...)
+	return t.runCommand(t.BuildMax, "make", args...)
 }
 
 var errTimeout = errors.New("not finished in time")
 
-// command runs a program below the tree, bounded in time and memory; then all
+// runCommand runs a program below the tree, bounded in time and memory; then all
 // processes that are left are ended.
-func (t Task) command(limit time.Duration, name string, args ...string) error {
+func (t Task) runCommand(limit time.Duration, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.Box.Tree
 	cmd.Env = CleanEnv(os.Environ())
@@ -130,7 +130,7 @@ func (t Task) command(limit time.Duration, name string, args ...string) error {
 	}
 	over := make(chan error, 1)
 	done := make(chan struct{})
-	go func() { over <- t.watch(limit, done) }()
+	go func() { over <- t.watchLimits(limit, done) }()
 	err := cmd.Wait()
 	close(done)
 	endAll()
@@ -140,8 +140,8 @@ func (t Task) command(limit time.Duration, name string, args ...string) error {
 	return err
 }
 
-// watch ends everything when time or memory is used up.
-func (t Task) watch(limit time.Duration, done <-chan struct{}) error {
+// watchLimits ends everything when time or memory is used up.
+func (t Task) watchLimits(limit time.Duration, done <-chan struct{}) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -163,8 +163,8 @@ func (t Task) watch(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// try has the runner judge one suite.
-func (t Task) try(s Trial) (outcome, why string, err error) {
+// trySuite has the runner judge one suite.
+func (t Task) trySuite(s Trial) (outcome, why string, err error) {
 	logs := "/tmp/mutants"
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return Faulty, "", err
@@ -176,7 +176,7 @@ func (t Task) try(s Trial) (outcome, why string, err error) {
 	}
 	os.Remove(logs + "/results.tsv")
 	// The runner ends a suite at its deadline; this bound is for the runner.
-	err = t.command(s.Timeout+time.Minute, t.Runner, "-suites", logs+"/suites", "-logs", logs)
+	err = t.runCommand(s.Timeout+time.Minute, t.Runner, "-suites", logs+"/suites", "-logs", logs)
 	if err == nil {
 		return Survived, "", nil
 	}
@@ -187,12 +187,12 @@ func (t Task) try(s Trial) (outcome, why string, err error) {
 	if readErr != nil {
 		return Killed, "the runner: " + err.Error(), nil // it was ended, or its folder removed
 	}
-	outcome, why = judge(string(text))
+	outcome, why = judgeResults(string(text))
 	return outcome, why, nil
 }
 
-// judge finds the first failure among results.
-func judge(tsv string) (outcome, why string) {
+// judgeResults finds the first failure among results.
+func judgeResults(tsv string) (outcome, why string) {
 	for _, line := range strings.Split(tsv, "\n") {
 		f := strings.SplitN(line, "\t", 4)
 		if len(f) < 4 || f[2] != "failed" {

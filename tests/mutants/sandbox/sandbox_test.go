@@ -44,8 +44,8 @@ func plantedTask(t *testing.T, commands ...string) Task {
 	return task
 }
 
-// run sends a task, and skips the test where there are no namespaces.
-func run(t *testing.T, task Task) Answer {
+// runTask sends a task, and skips the test where there are no namespaces.
+func runTask(t *testing.T, task Task) Answer {
 	t.Helper()
 	log, err := os.Create(t.TempDir() + "/log")
 	if err != nil {
@@ -81,12 +81,12 @@ func TestWalls(t *testing.T) {
 	}
 	task := plantedTask(t, "echo changed >file && grep -q changed file",
 		"test ! -e "+outside+" && ! touch "+here+"/planted", "rm -rf -- * && test ! -e file")
-	if a := run(t, task); a.Outcome != Survived {
+	if a := runTask(t, task); a.Outcome != Survived {
 		t.Errorf("the walls: %+v", a)
 	}
 	task.Suites = task.Suites[:1]
 	task.Suites[0].Command = "rm -rf /tmp/*; kill -KILL -1"
-	if a := run(t, task); a.Outcome != Killed {
+	if a := runTask(t, task); a.Outcome != Killed {
 		t.Errorf("the suite that kills all: %+v", a)
 	}
 	go func() { ended <- bystander.Wait() }()
@@ -116,7 +116,7 @@ func TestOutcomes(t *testing.T) {
 		if c.outcome == Hung {
 			task.Suites[0].Timeout = 2 * time.Second
 		}
-		if a := run(t, task); a.Outcome != c.outcome || !strings.Contains(a.Why, c.why) {
+		if a := runTask(t, task); a.Outcome != c.outcome || !strings.Contains(a.Why, c.why) {
 			t.Errorf("%s: %+v", c.command, a)
 		}
 	}
@@ -148,7 +148,7 @@ func TestBroken(t *testing.T) {
 		{goTask, "", "", Survived}, {goTask, "p/file.go", "package p\n\nfunc f() {\n", Broken},
 	} {
 		c.task.File, c.task.Text = c.file, []byte(c.text)
-		if a := run(t, c.task); a.Outcome != c.want {
+		if a := runTask(t, c.task); a.Outcome != c.want {
 			t.Errorf("%s: %+v, want %s", c.file, a, c.want)
 		}
 	}
@@ -158,7 +158,7 @@ func TestBroken(t *testing.T) {
 func TestKeep(t *testing.T) {
 	task := plantedTask(t, "echo kept >built && echo kept >$GOCACHE/object")
 	task.Box.Keep = true
-	if a := run(t, task); a.Outcome != Survived {
+	if a := runTask(t, task); a.Outcome != Survived {
 		t.Fatalf("%+v", a)
 	}
 	next := task
@@ -166,7 +166,7 @@ func TestKeep(t *testing.T) {
 	next.Suites = []Trial{{Name: "s", Kind: "exit", Timeout: time.Minute,
 		Command: "grep -q kept built && grep -q kept $GOCACHE/object && rm $GOCACHE/object"}}
 	for range 2 {
-		if a := run(t, next); a.Outcome != Survived {
+		if a := runTask(t, next); a.Outcome != Survived {
 			t.Errorf("%+v", a)
 		}
 	}

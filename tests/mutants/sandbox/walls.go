@@ -52,14 +52,14 @@ func (b Box) build() error {
 		{"make mounts private", func() error {
 			return syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 		}},
-		{"hold what stays", func() error { return b.hold(held) }},
+		{"hold what stays", func() error { return b.openFolders(held) }},
 		{"make all read-only", allReadOnly},
 		{"mount /proc", func() error { return syscall.Mount("proc", "/proc", "proc", 0, "") }},
-		{"mount /tmp", func() error { return memory("/tmp", "8g") }}, // the lab wants 5 GB to be free
-		{"mount /var/tmp", func() error { return memory("/var/tmp", "1g") }},
-		{"mount /dev/shm", func() error { return memory("/dev/shm", "1g") }},
-		{"mount the tree", func() error { return b.tree(held) }},
-		{"mount the cache", func() error { return b.cache(held) }},
+		{"mount /tmp", func() error { return mountMemory("/tmp", "8g") }}, // the lab wants 5 GB to be free
+		{"mount /var/tmp", func() error { return mountMemory("/var/tmp", "1g") }},
+		{"mount /dev/shm", func() error { return mountMemory("/dev/shm", "1g") }},
+		{"mount the tree", func() error { return b.mountTree(held) }},
+		{"mount the cache", func() error { return b.mountCache(held) }},
 		{"make a home", func() error { return os.MkdirAll("/tmp/home", 0o700) }},
 		{"raise the loopback", loopbackUp},
 		{"drop capabilities", dropCapabilities},
@@ -72,8 +72,8 @@ func (b Box) build() error {
 	return nil
 }
 
-// hold opens the folders before anything is mounted above them.
-func (b Box) hold(held map[string]int) error {
+// openFolders opens the folders before anything is mounted above them.
+func (b Box) openFolders(held map[string]int) error {
 	for _, path := range []string{b.Tree, b.Cache, b.Warm} {
 		fd, err := syscall.Open(path, syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		if err != nil {
@@ -84,18 +84,18 @@ func (b Box) hold(held map[string]int) error {
 	return nil
 }
 
-func heldPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+func descriptorPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-func memory(path, size string) error {
+func mountMemory(path, size string) error {
 	return syscall.Mount("tmpfs", path, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=1777,size="+size)
 }
 
-// bring makes a held folder appear under its path again, and writable or not.
-func bring(fd int, path string, writable bool) error {
+// bindFolder mounts an open folder at its old path, read-only or writable.
+func bindFolder(fd int, path string, writable bool) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
 	}
-	if err := syscall.Mount(heldPath(fd), path, "", syscall.MS_BIND, ""); err != nil {
+	if err := syscall.Mount(descriptorPath(fd), path, "", syscall.MS_BIND, ""); err != nil {
 		return err
 	}
 	flags, err := lockedFlags(path)
@@ -123,39 +123,39 @@ func lockedFlags(path string) (uintptr, error) {
 	return flags, nil
 }
 
-func (b Box) tree(held map[string]int) error {
+func (b Box) mountTree(held map[string]int) error {
 	if b.Keep {
-		return bring(held[b.Tree], b.Tree, true)
+		return bindFolder(held[b.Tree], b.Tree, true)
 	}
-	if err := bring(held[b.Tree], b.Tree, false); err != nil {
+	if err := bindFolder(held[b.Tree], b.Tree, false); err != nil {
 		return err
 	}
-	return layer(b.Tree, []string{b.Tree}, "/tmp/layer/tree")
+	return mountLayer(b.Tree, []string{b.Tree}, "/tmp/layer/tree")
 }
 
-// cache puts a layer above the user's: kept in Warm, or in memory.
-func (b Box) cache(held map[string]int) error {
-	if err := bring(held[b.Cache], b.Cache, false); err != nil {
+// mountCache puts a layer above the user's: kept in Warm, or in memory.
+func (b Box) mountCache(held map[string]int) error {
+	if err := bindFolder(held[b.Cache], b.Cache, false); err != nil {
 		return err
 	}
-	if err := bring(held[b.Warm], b.Warm, b.Keep); err != nil {
+	if err := bindFolder(held[b.Warm], b.Warm, b.Keep); err != nil {
 		return err
 	}
 	if !b.Keep {
-		return layer(b.Cache, []string{b.Warm + "/upper", b.Cache}, "/tmp/layer/cache")
+		return mountLayer(b.Cache, []string{b.Warm + "/upper", b.Cache}, "/tmp/layer/cache")
 	}
-	return overlay(b.Cache, []string{b.Cache}, b.Warm+"/upper", b.Warm+"/work")
+	return mountOverlay(b.Cache, []string{b.Cache}, b.Warm+"/upper", b.Warm+"/work")
 }
 
-// layer mounts an overlay whose upper layer is in memory.
-func layer(path string, lower []string, upper string) error {
+// mountLayer mounts an overlay whose upper layer is in memory.
+func mountLayer(path string, lower []string, upper string) error {
 	if err := errors.Join(os.MkdirAll(upper+"/upper", 0o755), os.MkdirAll(upper+"/work", 0o755)); err != nil {
 		return err
 	}
-	return overlay(path, lower, upper+"/upper", upper+"/work")
+	return mountOverlay(path, lower, upper+"/upper", upper+"/work")
 }
 
-func overlay(path string, lower []string, upper, work string) error {
+func mountOverlay(path string, lower []string, upper, work string) error {
 	for _, p := range append(lower, upper) {
 		if strings.ContainsAny(p, ":,\\") {
 			return fmt.Errorf("%s: a path with ':', ',' or '\\' cannot be a layer", p)

@@ -24,20 +24,20 @@ import (
 	"skep/tests/watch"
 )
 
-// hostile connects unauthenticated peers to the ports of running jobs.
-func (b *bench) hostile() {
-	for _, m := range []mpi{b.mpich(), b.openmpi()} {
-		b.strangers(m)
+// testHostile connects unauthenticated peers to the ports of running jobs.
+func (b *bench) testHostile() {
+	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
+		b.testUnauthenticated(m)
 	}
 }
 
-func (b *bench) strangers(m mpi) {
+func (b *bench) testUnauthenticated(m mpi) {
 	stop := filepath.Join(b.tmp, "stop-"+filepath.Base(m.prefix))
-	j := b.mpirun(m, "--no-shm -n 2", "until", stop)
+	j := b.startMPIRun(m, "--no-shm -n 2", "until", stop)
 	defer j.Kill()
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err == nil {
-		err = watch.Poll(soon, func() error { return b.counters(pids) })
+		err = watch.Poll(soon, func() error { return b.checkCounters(pids) })
 	}
 	if err != nil {
 		b.Ok(m.name+": a job to attack", err)
@@ -45,17 +45,17 @@ func (b *bench) strangers(m mpi) {
 	}
 	list, err := b.endpointsOf(pids)
 	if err == nil {
-		err = storm(list, variable(pids[0], "SKEP_O2G_SECRET"))
+		err = connectMany(list, processVariable(pids[0], "SKEP_O2G_SECRET"))
 	}
 	b.Ok(m.name+": peers with garbage, silence or a false proof are refused", err)
-	b.Ok(m.name+": unauthenticated peers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
-	b.Ok(m.name+": the job runs on meanwhile", b.unmoved(list, pids))
+	b.Ok(m.name+": unauthenticated peers at the launcher's port are ignored", checkReports(processVariable(pids[0], "SKEP_O2G_REPORT")))
+	b.Ok(m.name+": the job runs on meanwhile", b.checkUndisturbed(list, pids))
 	err = os.WriteFile(stop, nil, 0o644)
-	b.Ok(m.name+": the attacked job ends with status 0 and its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
+	b.Ok(m.name+": the attacked job ends with status 0 and its reports", errors.Join(err, j.checkEnd(later, 0, "2 of 2 ranks reported")))
 }
 
 func (b *bench) endpointsOf(pids []int) ([]endpoint, error) {
-	list, err := b.endpoints()
+	list, err := b.readEndpoints()
 	list = slices.DeleteFunc(list, func(e endpoint) bool { return !slices.Contains(pids, e.PID) })
 	if err == nil && len(list) != len(pids) {
 		err = fmt.Errorf("%d of %d endpoints: %+v", len(list), len(pids), list)
@@ -63,13 +63,13 @@ func (b *bench) endpointsOf(pids []int) ([]endpoint, error) {
 	return list, err
 }
 
-// storm: many at once, each kind at each endpoint.
-func storm(list []endpoint, secret string) error {
+// connectMany opens many connections at once, of each kind to each endpoint.
+func connectMany(list []endpoint, secret string) error {
 	key, err := hex.DecodeString(secret)
 	if err != nil || len(key) != 32 {
 		return fmt.Errorf("the secret is %q", secret)
 	}
-	kinds := []func(net.Conn, endpoint, []byte, *atomic.Int32) error{garbage, silence, falseProof}
+	kinds := []func(net.Conn, endpoint, []byte, *atomic.Int32) error{sendGarbage, waitSilently, falseProof}
 	errs := make(chan error, 1000)
 	challenges := make([]atomic.Int32, len(list))
 	var all sync.WaitGroup
@@ -100,7 +100,7 @@ func storm(list []endpoint, secret string) error {
 	return err
 }
 
-func garbage(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
+func sendGarbage(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	b := make([]byte, 1<<16)
 	for i := range b {
 		b[i] = byte(rand.Int())
@@ -109,8 +109,8 @@ func garbage(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	return hungUp(conn, "garbage", 0)
 }
 
-// silence is hung up on after a while, or earlier for others to have a turn.
-func silence(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
+// waitSilently sends nothing. The endpoint closes the connection after a timeout, or earlier to accept others.
+func waitSilently(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	return hungUp(conn, "silence", 0)
 }
 
@@ -157,8 +157,8 @@ func hungUp(conn net.Conn, what string, most int) error {
 	return nil
 }
 
-// reports: the launcher's port takes records with the job's MAC alone.
-func reports(address string) error {
+// checkReports: the launcher's port takes records with the job's MAC alone.
+func checkReports(address string) error {
 	for _, text := range [][]byte{nil, []byte("GET / HTTP/1.0\r\n\r\n"), bytes.Repeat([]byte{0xff}, 1<<16), make([]byte, 128)} {
 		conn, err := net.DialTimeout("tcp", address, soon)
 		if err != nil {
@@ -170,9 +170,9 @@ func reports(address string) error {
 	return nil
 }
 
-// unmoved: both have sent and received more since, have one peer as before, and
+// checkUndisturbed: both have sent and received more since, have one peer as before, and
 // counted unauthenticated peers.
-func (b *bench) unmoved(before []endpoint, pids []int) error {
+func (b *bench) checkUndisturbed(before []endpoint, pids []int) error {
 	return watch.Poll(soon, func() error {
 		after, err := b.endpointsOf(pids)
 		if err != nil {
@@ -192,29 +192,29 @@ func (b *bench) unmoved(before []endpoint, pids []int) error {
 // Many, since each is the kernel's own for a minute after it.
 const firstPort, lastPort = 17000, 17999
 
-// kills starts n jobs and kills a random rank of each during its traffic. A
+// testKills starts n jobs and kills a random rank of each during its traffic. A
 // launcher that hears of it before the other ranks ends them unheard, so some
 // launchers are held up meanwhile.
-func (b *bench) kills(n int) {
+func (b *bench) testKills(n int) {
 	said, free := 0, 0
 	for i := range n {
-		m, held := b.mpich(), i%3 == 1
+		m, held := b.findMPICH(), i%3 == 1
 		if i%3 == 2 {
-			m = b.openmpi()
+			m = b.findOpenMPI()
 		}
 		v := victims{file: filepath.Join(b.tmp, fmt.Sprintf("said-%d", i)), held: held}
 		err := b.killOne(m, &v)
 		if err == nil {
-			err = b.left()
+			err = b.checkLeftovers()
 		}
 		b.Ok(fmt.Sprintf("%s: random kill %d", m.name, i+1), err)
 		if held {
-			b.Ok(fmt.Sprintf("%s: random kill %d: both survivors name the cause", m.name, i+1), v.heard(2, "reset by peer"))
+			b.Ok(fmt.Sprintf("%s: random kill %d: both survivors name the cause", m.name, i+1), v.checkReported(2, "reset by peer"))
 			continue
 		}
 		free++
 		// Open MPI has its launcher say it.
-		if v.heard(1, "reset by peer") == nil || strings.Contains(v.output, "MPI_ERR") {
+		if v.checkReported(1, "reset by peer") == nil || strings.Contains(v.output, "MPI_ERR") {
 			said++
 		}
 	}
@@ -230,14 +230,14 @@ type victims struct {
 }
 
 func (b *bench) killOne(m mpi, v *victims) error {
-	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "--no-shm", "-n", "3", "--ports", fmt.Sprintf("%d-%d", firstPort, lastPort),
+	args := []string{b.skepPath(), "mpirun", "--mpi", m.prefix, "--no-shm", "-n", "3", "--ports", fmt.Sprintf("%d-%d", firstPort, lastPort),
 		"--", "/bin/sh", "-c", `exec "$0" traffic 2>"$1.$$"`, m.app, v.file}
-	j := b.start(environment(), "", args...)
+	j := b.start(mpiEnvironment(), "", args...)
 	defer j.Kill()
 	var err error
-	v.pids, err = j.ranks(3)
+	v.pids, err = j.waitForRanks(3)
 	if err == nil {
-		err = j.says("rank 0 is talking", "rank 1 is talking", "rank 2 is talking")
+		err = j.waitForOutput("rank 0 is talking", "rank 1 is talking", "rank 2 is talking")
 	}
 	if err != nil {
 		return err
@@ -245,16 +245,16 @@ func (b *bench) killOne(m mpi, v *victims) error {
 	if err := v.kill(); err != nil {
 		return err
 	}
-	status, err := j.end(soon)
+	status, err := j.waitForEnd(soon)
 	v.output = j.String()
 	if err == nil && status == 0 {
-		err = errors.New("the job ended well:\n" + j.tail())
+		err = errors.New("the job ended well:\n" + j.lastLines())
 	}
 	if err == nil {
-		err = j.said("of 3 ranks reported")
+		err = j.checkOutput("of 3 ranks reported")
 	}
 	if err == nil {
-		err = b.gone(v.pids)
+		err = b.waitUntilGone(v.pids)
 	}
 	return err
 }
@@ -262,7 +262,7 @@ func (b *bench) killOne(m mpi, v *victims) error {
 // kill ends one of them.
 func (v *victims) kill() error {
 	if v.held {
-		thaw, err := freeze(parent(v.pids[0]))
+		thaw, err := stopProcess(parentPID(v.pids[0]))
 		if err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (v *victims) kill() error {
 	}
 	return watch.Poll(soon, func() error {
 		for _, pid := range v.pids {
-			if alive(pid) {
+			if isAlive(pid) {
 				return fmt.Errorf("process %d outlives a killed peer", pid)
 			}
 		}
@@ -282,8 +282,8 @@ func (v *victims) kill() error {
 	})
 }
 
-// freeze stops a process and waits until it stands.
-func freeze(pid int) (thaw func(), err error) {
+// stopProcess sends SIGSTOP and waits until the process has stopped.
+func stopProcess(pid int) (thaw func(), err error) {
 	if pid <= 1 {
 		return nil, errors.New("a rank has no launcher")
 	}
@@ -292,7 +292,7 @@ func freeze(pid int) (thaw func(), err error) {
 	}
 	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it is gone: nothing to thaw
 	err = watch.Poll(soon, func() error {
-		if s := stat(pid); len(s) == 0 || s[0] != "T" {
+		if s := readStat(pid); len(s) == 0 || s[0] != "T" {
 			return fmt.Errorf("process %d does not stop: %v", pid, s)
 		}
 		return nil
@@ -303,8 +303,8 @@ func freeze(pid int) (thaw func(), err error) {
 	return thaw, err
 }
 
-// heard wants so many of them to have said it.
-func (v *victims) heard(least int, what string) error {
+// checkReported checks that at least so many ranks reported it.
+func (v *victims) checkReported(least int, what string) error {
 	n, all := 0, ""
 	for _, pid := range v.pids {
 		text, _ := os.ReadFile(fmt.Sprintf("%s.%d", v.file, pid))
@@ -319,9 +319,9 @@ func (v *victims) heard(least int, what string) error {
 	return nil
 }
 
-// left looks for sockets and, in a /dev/shm of our own, for files. MPICH leaves
+// checkLeftovers looks for sockets and, in a /dev/shm of our own, for files. MPICH leaves
 // its mpich_shm_* when its ranks are killed, with or without O2G.
-func (b *bench) left() error {
+func (b *bench) checkLeftovers() error {
 	list, _ := filepath.Glob("/dev/shm/*")
 	for _, path := range list {
 		name := filepath.Base(path)
@@ -335,12 +335,12 @@ func (b *bench) left() error {
 			return err
 		}
 	}
-	return watch.Poll(soon, func() error { return sockets(firstPort, lastPort) })
+	return watch.Poll(soon, func() error { return findSockets(firstPort, lastPort) })
 }
 
-// sockets finds one on such a port that is open: 06 is TIME_WAIT, which is the
-// kernel's own.
-func sockets(first, last int) error {
+// findSockets fails if a socket on such a port is open: 06 is TIME_WAIT, which
+// is the kernel's own.
+func findSockets(first, last int) error {
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"skep/tests/wire"
 )
 
-// hosts runs jobs on several hosts, near ones and distant ones.
-func (b *bench) hosts() error {
+// testHosts runs jobs on several hosts, near ones and distant ones.
+func (b *bench) testHosts() error {
 	if os.Getuid() != 0 {
 		b.Skip("hosts", "network namespaces need root")
 		return nil
@@ -39,46 +39,46 @@ func (b *bench) hosts() error {
 func (b *bench) onWire(w *wire.Wire) {
 	far := fmt.Sprintf("%v away", w.Delay)
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", w.Shell, w.Host(1), w.Host(2))
-	for _, m := range []mpi{b.mpich(), b.openmpi()} {
-		j := b.mpirun(m, both, "talk")
-		b.Ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), heard(j, 10))
-		b.Ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.secrecy(m, both))
-		b.credit(m, both, fmt.Sprintf("%s: %s: ", far, m.name))
+	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
+		j := b.startMPIRun(m, both, "talk")
+		b.Ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), checkBothReported(j, 10))
+		b.Ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.checkSecrecy(m, both))
+		b.testCredit(m, both, fmt.Sprintf("%s: %s: ", far, m.name))
 	}
 	if w.Delay == 0 {
-		b.ways(w)
+		b.testNaming(w)
 	}
 }
 
-// heard: the job ended with status 0, and both ranks reported messages.
-func heard(j *job, least int) error {
-	err := j.ends(later, 0, "2 of 2 ranks reported")
-	if err == nil && j.messages() < least {
-		err = fmt.Errorf("%d messages were counted:\n%s", j.messages(), j.tail())
+// checkBothReported: the job ended with status 0, and both ranks reported messages.
+func checkBothReported(j *job, least int) error {
+	err := j.checkEnd(later, 0, "2 of 2 ranks reported")
+	if err == nil && j.countMessages() < least {
+		err = fmt.Errorf("%d messages were counted:\n%s", j.countMessages(), j.lastLines())
 	}
 	return err
 }
 
-// credit: of 4 MiB, 2 MB fit and 8 MB do not. Counted by the ranks; the time is
+// testCredit: of 4 MiB, 2 MB fit and 8 MB do not. Counted by the ranks; the time is
 // for people.
-func (b *bench) credit(m mpi, options, name string) {
+func (b *bench) testCredit(m mpi, options, name string) {
 	run := func(bytes string) *job {
-		args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
-		return b.start(environment("SKEP_O2G_CREDIT=4M"), "", append(args, "--", m.app, "posted", bytes)...)
+		args := append([]string{b.skepPath(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
+		return b.start(mpiEnvironment("SKEP_O2G_CREDIT=4M"), "", append(args, "--", m.app, "posted", bytes)...)
 	}
 	j := run("2000000")
-	err := j.ends(later, 0, "2 of 2 ranks reported")
+	err := j.checkEnd(later, 0, "2 of 2 ranks reported")
 	if err == nil && strings.Contains(j.String(), "beyond credit") {
-		err = errors.New("it was asked for:\n" + j.tail())
+		err = errors.New("it was asked for:\n" + j.lastLines())
 	}
 	b.Ok(name+"2 MB within credit are sent at once", err)
-	b.Note("%s%s", name, timed(j))
+	b.Note("%s%s", name, jobTime(j))
 	j = run("8000000")
-	b.Ok(name+"8 MB above the credit send one request", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
-	b.Note("%s%s", name, timed(j))
+	b.Ok(name+"8 MB above the credit send one request", j.checkEnd(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
+	b.Note("%s%s", name, jobTime(j))
 }
 
-func timed(j *job) string {
+func jobTime(j *job) string {
 	for line := range strings.Lines(j.String()) {
 		if text, found := strings.CutPrefix(line, "# "); found {
 			return strings.TrimSpace(text)
@@ -87,18 +87,18 @@ func timed(j *job) string {
 	return "no time was said"
 }
 
-// secrecy looks at all command lines while a job runs.
-func (b *bench) secrecy(m mpi, options string) error {
-	j := b.mpirun(m, options, "traffic")
+// checkSecrecy looks at all command lines while a job runs.
+func (b *bench) checkSecrecy(m mpi, options string) error {
+	j := b.startMPIRun(m, options, "traffic")
 	defer j.Kill()
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err == nil {
-		err = j.says("rank 0 is talking")
+		err = j.waitForOutput("rank 0 is talking")
 	}
 	if err != nil {
 		return err
 	}
-	secret := variable(pids[0], "SKEP_O2G_SECRET")
+	secret := processVariable(pids[0], "SKEP_O2G_SECRET")
 	if len(secret) != 64 {
 		return fmt.Errorf("rank 0 has the secret %q", secret)
 	}
@@ -112,14 +112,14 @@ func (b *bench) secrecy(m mpi, options string) error {
 	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := j.ends(soon, 130); err != nil {
+	if err := j.checkEnd(soon, 130); err != nil {
 		return err
 	}
-	return b.gone(pids)
+	return b.waitUntilGone(pids)
 }
 
-// variable is one of a process' environment.
-func variable(pid int, name string) string {
+// processVariable reads a variable from a process's environment.
+func processVariable(pid int, name string) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for _, e := range strings.Split(string(text), "\x00") {
 		if value, found := strings.CutPrefix(e, name+"="); found {
@@ -129,61 +129,61 @@ func variable(pid int, name string) string {
 	return ""
 }
 
-// ways to name hosts, interfaces and ports.
-func (b *bench) ways(w *wire.Wire) {
-	m := b.mpich()
+// testNaming tests the ways to name hosts, interfaces and ports.
+func (b *bench) testNaming(w *wire.Wire) {
+	m := b.findMPICH()
 	file := filepath.Join(b.tmp, "hosts")
 	text := fmt.Sprintf("# two\n%s:1\n%s:1\n", w.Host(1), w.Host(2))
 	err := os.WriteFile(file, []byte(text), 0o644)
-	j := b.mpirun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
-	b.Ok("a host file", errors.Join(err, heard(j, 10)))
+	j := b.startMPIRun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
+	b.Ok("a host file", errors.Join(err, checkBothReported(j, 10)))
 
 	file = filepath.Join(b.tmp, "slots")
 	text = fmt.Sprintf("%s slots=1\n%s slots=1\n", w.Host(1), w.Host(2))
 	err = os.WriteFile(file, []byte(text), 0o644)
-	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
-	b.Ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
+	j = b.startMPIRun(b.findOpenMPI(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
+	b.Ok("a host file of Open MPI's kind", errors.Join(err, checkBothReported(j, 10)))
 
 	// Where the others find this computer, a loopback name does not say.
-	for _, m := range []mpi{m, b.openmpi()} {
-		j = b.mpirun(m, fmt.Sprintf("--launcher %s --hosts localhost,%s --iface %s0/24 -n 2", w.Shell, w.Host(1), w.Net), "talk")
-		b.Ok(m.name+": this computer first, by a loopback name", heard(j, 10))
+	for _, m := range []mpi{m, b.findOpenMPI()} {
+		j = b.startMPIRun(m, fmt.Sprintf("--launcher %s --hosts localhost,%s --iface %s0/24 -n 2", w.Shell, w.Host(1), w.Net), "talk")
+		b.Ok(m.name+": this computer first, by a loopback name", checkBothReported(j, 10))
 	}
 
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", w.Shell, w.Host(1), w.Host(2))
-	j = b.mpirun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
-	b.Ok("an interface by its network, and ports", b.listening(j, w.Net, 7700, 7707))
-	j = b.mpirun(m, both+"--iface nothing0", "talk")
-	status, err := j.end(later)
+	j = b.startMPIRun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
+	b.Ok("an interface by its network, and ports", b.checkListening(j, w.Net, 7700, 7707))
+	j = b.startMPIRun(m, both+"--iface nothing0", "talk")
+	status, err := j.waitForEnd(later)
 	if err == nil && status == 0 {
 		err = errors.New("the job ended well")
 	}
 	if err == nil {
-		err = j.said("nothing0")
+		err = j.checkOutput("nothing0")
 	}
 	b.Ok("an interface that is missing is named", err)
 
 	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", w.Shell, w.Host(1), w.Host(2))
-	some := b.mpirun(m, four, "talk")
-	err = some.ends(later, 0, "4 of 4 ranks reported")
-	all := b.mpirun(m, four+"--no-shm", "talk")
-	err = errors.Join(err, all.ends(later, 0, "4 of 4 ranks reported"))
-	if err == nil && (some.messages() == 0 || some.messages() >= all.messages()) {
-		err = fmt.Errorf("%d messages, %d with --no-shm", some.messages(), all.messages())
+	some := b.startMPIRun(m, four, "talk")
+	err = some.checkEnd(later, 0, "4 of 4 ranks reported")
+	all := b.startMPIRun(m, four+"--no-shm", "talk")
+	err = errors.Join(err, all.checkEnd(later, 0, "4 of 4 ranks reported"))
+	if err == nil && (some.countMessages() == 0 || some.countMessages() >= all.countMessages()) {
+		err = fmt.Errorf("%d messages, %d with --no-shm", some.countMessages(), all.countMessages())
 	}
 	b.Ok("MPICH: ranks of one host use shared memory unless --no-shm", err)
-	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.messages(), all.messages())
+	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.countMessages(), all.countMessages())
 }
 
-// listening: the endpoints have addresses of that network and ports within
+// checkListening: the endpoints have addresses of that network and ports within
 // those bounds.
-func (b *bench) listening(j *job, net string, first, last int) error {
+func (b *bench) checkListening(j *job, net string, first, last int) error {
 	defer j.Kill()
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err != nil {
 		return err
 	}
-	list, err := b.endpoints()
+	list, err := b.readEndpoints()
 	if err != nil {
 		return err
 	}
@@ -203,23 +203,23 @@ func (b *bench) listening(j *job, net string, first, last int) error {
 	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		return err
 	}
-	return j.ends(soon, 130)
+	return j.checkEnd(soon, 130)
 }
 
-// step: tasks that a batch system started find each other by themselves.
+// testBatchStep: tasks that a batch system started find each other by themselves.
 // Slurm is played by Hydra, which gives the tasks their PMI.
-func (b *bench) step() {
-	m := b.mpich()
+func (b *bench) testBatchStep() {
+	m := b.findMPICH()
 	run := func(state, number string, words ...string) *job {
-		env := environment("SKEP_STATE="+state, "HYDRA_LAUNCHER=fork", "SLURM_JOB_ID="+number, "SLURM_STEP_ID=0",
+		env := mpiEnvironment("SKEP_STATE="+state, "HYDRA_LAUNCHER=fork", "SLURM_JOB_ID="+number, "SLURM_STEP_ID=0",
 			"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SKEP_O2G_LOG=2", "MPIR_CVAR_NOLOCAL=1")
 		args := []string{filepath.Join(m.prefix, "bin", "mpiexec"), "-rmk", "user", "-launcher", "fork", "-n", "2",
-			b.skep(), "mpirun", "--mpi", m.prefix, "--", m.app}
+			b.skepPath(), "mpirun", "--mpi", m.prefix, "--", m.app}
 		return b.start(env, "", append(args, words...)...)
 	}
 	state := filepath.Join(b.tmp, "state")
 	j := run(state, "77", "talk")
-	b.Ok("the ranks of a step find each other", j.ends(later, 0, "rank 0 pid", "rank 1 pid"))
+	b.Ok("the ranks of a step find each other", j.checkEnd(later, 0, "rank 0 pid", "rank 1 pid"))
 	info, err := os.Stat(filepath.Join(state, "o2g.key"))
 	if err == nil && info.Mode().Perm() != 0o600 {
 		err = fmt.Errorf("its mode is %v", info.Mode())
@@ -227,22 +227,22 @@ func (b *bench) step() {
 	b.Ok("only the user can read the key from which steps' secrets are derived", err)
 
 	j = run(state, "78", "traffic")
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err == nil {
 		err = b.stepLooks(pids)
 	}
 	j.Kill()
-	_, _ = j.end(soon)
+	_, _ = j.waitForEnd(soon)
 	b.Ok("the ranks of a step share a secret and listen on a reachable address", err)
-	b.Ok("no process of a killed step is left", b.gone(pids))
+	b.Ok("no process of a killed step is left", b.waitUntilGone(pids))
 }
 
 func (b *bench) stepLooks(pids []int) error {
-	one, two := variable(pids[0], "SKEP_O2G_SECRET"), variable(pids[1], "SKEP_O2G_SECRET")
+	one, two := processVariable(pids[0], "SKEP_O2G_SECRET"), processVariable(pids[1], "SKEP_O2G_SECRET")
 	if len(one) != 64 || one != two {
 		return fmt.Errorf("the secrets are %d and %d bytes long, or differ", len(one), len(two))
 	}
-	if at := variable(pids[0], "SKEP_O2G_IFACE"); at != "" {
+	if at := processVariable(pids[0], "SKEP_O2G_IFACE"); at != "" {
 		return fmt.Errorf("they are told to listen on %s", at)
 	}
 	return nil

@@ -20,22 +20,22 @@ import (
 // An mpi is one that jobs run on, and the program that was built for it.
 type mpi struct{ name, prefix, app string }
 
-func (b *bench) mpich() mpi {
+func (b *bench) findMPICH() mpi {
 	return mpi{"MPICH", filepath.Join(b.build, "mpi", "mpich"), filepath.Join(b.build, "test", "o2g", "app-wheel")}
 }
 
-func (b *bench) openmpi() mpi {
+func (b *bench) findOpenMPI() mpi {
 	return mpi{"Open MPI", filepath.Join(b.build, "mpi", "openmpi"), filepath.Join(b.build, "test", "o2g", "app-openmpi")}
 }
 
-func (b *bench) skep() string { return filepath.Join(b.build, "bin", "skep") }
+func (b *bench) skepPath() string { return filepath.Join(b.build, "bin", "skep") }
 
 // A job is a process of ours with what it started.
 type job struct{ *watch.Process }
 
-// environment lets Open MPI run for root, more ranks than cores; what this
+// mpiEnvironment lets Open MPI run for root, more ranks than cores; what this
 // process has from a Slurm or a Python around it does not matter.
-func environment(more ...string) []string {
+func mpiEnvironment(more ...string) []string {
 	var list []string
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") && !strings.HasPrefix(e, "FI_O2G_") {
@@ -62,60 +62,60 @@ func (b *bench) start(env []string, stdin string, words ...string) *job {
 	return &job{p}
 }
 
-// mpirun starts the MPI's program with options before and words after it.
-func (b *bench) mpirun(m mpi, options string, words ...string) *job {
-	args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
-	return b.start(environment(), "", append(append(args, "--", m.app), words...)...)
+// startMPIRun starts the MPI's program with options before and words after it.
+func (b *bench) startMPIRun(m mpi, options string, words ...string) *job {
+	args := append([]string{b.skepPath(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
+	return b.start(mpiEnvironment(), "", append(append(args, "--", m.app), words...)...)
 }
 
-// end waits for the job's end and gives its exit status; a job that does not
+// waitForEnd waits for the job's end and gives its exit status; a job that does not
 // end is killed, with its group.
-func (j *job) end(limit time.Duration) (int, error) {
+func (j *job) waitForEnd(limit time.Duration) (int, error) {
 	if !watch.Ends(j.Done, limit) {
 		j.Kill()
-		return -1, fmt.Errorf("it did not end within %v:\n%s", limit, j.tail())
+		return -1, fmt.Errorf("it did not end within %v:\n%s", limit, j.lastLines())
 	}
 	if j.Cmd.ProcessState == nil {
-		return -1, errors.New(j.tail())
+		return -1, errors.New(j.lastLines())
 	}
 	return j.Cmd.ProcessState.ExitCode(), nil
 }
 
-func (j *job) tail() string {
+func (j *job) lastLines() string {
 	lines := strings.Split(strings.TrimSpace(j.String()), "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
-// ends checks a job's status and that it said each of the words.
-func (j *job) ends(limit time.Duration, status int, words ...string) error {
-	got, err := j.end(limit)
+// checkEnd checks a job's status and that it said each of the words.
+func (j *job) checkEnd(limit time.Duration, status int, words ...string) error {
+	got, err := j.waitForEnd(limit)
 	if err != nil {
 		return err
 	}
 	if got != status {
-		return fmt.Errorf("exit status %d, want %d:\n%s", got, status, j.tail())
+		return fmt.Errorf("exit status %d, want %d:\n%s", got, status, j.lastLines())
 	}
-	return j.said(words...)
+	return j.checkOutput(words...)
 }
 
-func (j *job) said(words ...string) error {
+func (j *job) checkOutput(words ...string) error {
 	for _, w := range words {
 		if !strings.Contains(j.String(), w) {
-			return fmt.Errorf("it did not say %q:\n%s", w, j.tail())
+			return fmt.Errorf("it did not say %q:\n%s", w, j.lastLines())
 		}
 	}
 	return nil
 }
 
-// says waits until it has said each of the words.
-func (j *job) says(words ...string) error {
-	return watch.Poll(soon, func() error { return j.said(words...) })
+// waitForOutput waits until it has said each of the words.
+func (j *job) waitForOutput(words ...string) error {
+	return watch.Poll(soon, func() error { return j.checkOutput(words...) })
 }
 
 var pidLine = regexp.MustCompile(`rank \d+ pid (\d+)`)
 
-// ranks waits until n ranks have said who they are.
-func (j *job) ranks(n int) (pids []int, err error) {
+// waitForRanks waits until n ranks have said who they are.
+func (j *job) waitForRanks(n int) (pids []int, err error) {
 	err = watch.Poll(soon, func() error {
 		pids = nil
 		for _, m := range pidLine.FindAllStringSubmatch(j.String(), -1) {
@@ -123,7 +123,7 @@ func (j *job) ranks(n int) (pids []int, err error) {
 			pids = append(pids, pid)
 		}
 		if len(pids) != n {
-			return fmt.Errorf("%d of %d ranks began:\n%s", len(pids), n, j.tail())
+			return fmt.Errorf("%d of %d ranks began:\n%s", len(pids), n, j.lastLines())
 		}
 		return nil
 	})
@@ -132,8 +132,8 @@ func (j *job) ranks(n int) (pids []int, err error) {
 
 var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
 
-// messages is what the closing line counts, 0 without one.
-func (j *job) messages() int {
+// countMessages returns the count of the closing line, 0 without one.
+func (j *job) countMessages() int {
 	if m := overO2G.FindStringSubmatch(j.String()); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		return n
@@ -141,22 +141,22 @@ func (j *job) messages() int {
 	return 0
 }
 
-// stat gives the fields of /proc/PID/stat behind the name: its state, its
+// readStat returns the fields of /proc/PID/stat behind the name: its state, its
 // parent, ...; none for a process that is not there.
-func stat(pid int) []string {
+func readStat(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// alive says whether a process is there and no zombie.
-func alive(pid int) bool {
-	s := stat(pid)
+// isAlive reports whether a process exists and is no zombie.
+func isAlive(pid int) bool {
+	s := readStat(pid)
 	return len(s) > 0 && s[0] != "Z" && s[0] != "X"
 }
 
-// parent is 0 for a process that is not there.
-func parent(pid int) int {
-	s := stat(pid)
+// parentPID returns 0 for a process that is not there.
+func parentPID(pid int) int {
+	s := readStat(pid)
 	if len(s) < 2 {
 		return 0
 	}
@@ -164,12 +164,12 @@ func parent(pid int) int {
 	return n
 }
 
-// gone waits until none of the processes is there, and looks that skep o2g
+// waitUntilGone waits until the processes have ended, and checks that skep o2g
 // status removes the pages of those that were killed.
-func (b *bench) gone(pids []int) error {
+func (b *bench) waitUntilGone(pids []int) error {
 	err := watch.Poll(soon, func() error {
 		for _, pid := range pids {
-			if alive(pid) {
+			if isAlive(pid) {
 				return fmt.Errorf("process %d is still there", pid)
 			}
 		}
@@ -180,7 +180,7 @@ func (b *bench) gone(pids []int) error {
 	}
 	// A process is called dead when its first thread is; the last one releases the page.
 	return watch.Poll(soon, func() error {
-		if _, err := b.ask("o2g", "status"); err != nil {
+		if _, err := b.runSkep("o2g", "status"); err != nil {
 			return err
 		}
 		for _, pid := range pids {

@@ -15,25 +15,25 @@ import (
 	"skep/tests/watch"
 )
 
-func (b *bench) journey() {
-	b.Ok("libfabric's fi_info names the provider", b.provider())
-	b.wrong()
-	for _, m := range []mpi{b.mpich(), b.openmpi()} {
+func (b *bench) testJourney() {
+	b.Ok("libfabric's fi_info names the provider", b.checkProvider())
+	b.testWrongUse()
+	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
 		b.goesWell(m)
 		b.goesBadly(m)
-		b.status(m)
+		b.checkStatus(m)
 	}
 }
 
-// provider: libfabric finds it where it is told to look, and can ask it.
-func (b *bench) provider() error {
-	env := environment("FI_PROVIDER_PATH=" + filepath.Join(b.build, "lib"))
-	return b.start(env, "", "fi_info", "-p", "o2g").ends(soon, 0, "provider: o2g", "type: FI_EP_RDM")
+// checkProvider checks that libfabric finds and queries the provider in the folder that FI_PROVIDER_PATH names.
+func (b *bench) checkProvider() error {
+	env := mpiEnvironment("FI_PROVIDER_PATH=" + filepath.Join(b.build, "lib"))
+	return b.start(env, "", "fi_info", "-p", "o2g").checkEnd(soon, 0, "provider: o2g", "type: FI_EP_RDM")
 }
 
-// wrong is what a user gets wrong before anything starts.
-func (b *bench) wrong() {
-	m := b.mpich()
+// testWrongUse tests user errors that are refused before a job starts.
+func (b *bench) testWrongUse() {
+	m := b.findMPICH()
 	for _, c := range []struct {
 		name, line string
 		status     int
@@ -53,25 +53,25 @@ func (b *bench) wrong() {
 		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: auto, kernel, user"}},
 		{"a program that is missing", "--mpi " + m.prefix + " -- ./nonexistent", 127, []string{"./nonexistent can't be run"}},
 		{"a prefix without an MPI", "--mpi " + b.tmp + " -- true", 1, []string{"no MPI in " + b.tmp}},
-		{"a prefix of the other family", "--mpi " + b.openmpi().prefix + " -- " + m.app, 1, []string{"is not the family of libmpi.so.12", "pip install mpich"}},
-		{"an MPI without libfabric", "--mpi " + b.poor() + " -- true", 1, []string{"was built without libfabric", "pip install mpich"}},
+		{"a prefix of the other family", "--mpi " + b.findOpenMPI().prefix + " -- " + m.app, 1, []string{"is not the family of libmpi.so.12", "pip install mpich"}},
+		{"an MPI without libfabric", "--mpi " + b.makePoorMPI() + " -- true", 1, []string{"was built without libfabric", "pip install mpich"}},
 	} {
-		j := b.start(environment(), "", append([]string{b.skep(), "mpirun"}, strings.Fields(c.line)...)...)
-		err := j.ends(soon, c.status, c.words...)
+		j := b.start(mpiEnvironment(), "", append([]string{b.skepPath(), "mpirun"}, strings.Fields(c.line)...)...)
+		err := j.checkEnd(soon, c.status, c.words...)
 		if lines := strings.Count(j.String(), "\n"); err == nil && lines != 1 {
-			err = fmt.Errorf("%d lines instead of one:\n%s", lines, j.tail())
+			err = fmt.Errorf("%d lines instead of one:\n%s", lines, j.lastLines())
 		}
 		b.Ok("wrong: "+c.name, err)
 	}
 	empty := filepath.Join(b.tmp, "empty")
 	_ = os.Mkdir(empty, 0o755) // its absence would fail the check
-	j := b.start(environment("PATH="+empty), "", b.skep(), "mpirun", "--", m.app)
-	b.Ok("wrong: no MPI anywhere", j.ends(soon, 1, "no MPI was found", "pip install mpich"))
-	b.Ok("wrong: the provider is missing", b.homeless(m))
+	j := b.start(mpiEnvironment("PATH="+empty), "", b.skepPath(), "mpirun", "--", m.app)
+	b.Ok("wrong: no MPI anywhere", j.checkEnd(soon, 1, "no MPI was found", "pip install mpich"))
+	b.Ok("wrong: the provider is missing", b.checkNoLibrary(m))
 }
 
-// poor is an MPI without libfabric, as far as its launcher says.
-func (b *bench) poor() string {
+// makePoorMPI makes an MPI without libfabric, as far as its launcher says.
+func (b *bench) makePoorMPI() string {
 	prefix := filepath.Join(b.tmp, "poor")
 	text := "#!/bin/sh\necho 'HYDRA build details:\n    Version: 9\n    Configure options: --with-device=ch3:nemesis'\n"
 	err := os.MkdirAll(filepath.Join(prefix, "bin"), 0o755)
@@ -82,141 +82,141 @@ func (b *bench) poor() string {
 	return prefix
 }
 
-// homeless is skep without its library beside it.
-func (b *bench) homeless(m mpi) error {
+// checkNoLibrary runs a skep whose folder lacks the library.
+func (b *bench) checkNoLibrary(m mpi) error {
 	bin := filepath.Join(b.tmp, "alone", "bin")
-	skep, err := os.ReadFile(b.skep())
+	skep, err := os.ReadFile(b.skepPath())
 	if err := errors.Join(err, os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, "skep"), skep, 0o755)); err != nil {
 		return err
 	}
-	j := b.start(environment(), "", filepath.Join(bin, "skep"), "mpirun", "--mpi", m.prefix, "--", m.app)
-	return j.ends(soon, 1, "libo2g-fi.so is not in", "run make")
+	j := b.start(mpiEnvironment(), "", filepath.Join(bin, "skep"), "mpirun", "--mpi", m.prefix, "--", m.app)
+	return j.checkEnd(soon, 1, "libo2g-fi.so is not in", "run make")
 }
 
 func (b *bench) goesWell(m mpi) {
-	j := b.mpirun(m, "--no-shm -n 2", "talk")
-	err := j.ends(later, 0, "2 of 2 ranks reported", "over O2G (user engine)")
-	if err == nil && j.messages() < 10 {
-		err = fmt.Errorf("%d messages were counted:\n%s", j.messages(), j.tail())
+	j := b.startMPIRun(m, "--no-shm -n 2", "talk")
+	err := j.checkEnd(later, 0, "2 of 2 ranks reported", "over O2G (user engine)")
+	if err == nil && j.countMessages() < 10 {
+		err = fmt.Errorf("%d messages were counted:\n%s", j.countMessages(), j.lastLines())
 	}
 	b.Ok(m.name+": the closing line counts what went over O2G", err)
 
-	j = b.mpirun(m, "--no-shm -n 2 --tcp", "talk")
-	b.Ok(m.name+": --tcp says that nothing went over O2G", j.ends(later, 0, "on its own TCP; no message went over O2G"))
+	j = b.startMPIRun(m, "--no-shm -n 2 --tcp", "talk")
+	b.Ok(m.name+": --tcp says that nothing went over O2G", j.checkEnd(later, 0, "on its own TCP; no message went over O2G"))
 
-	j = b.mpirun(m, "--quiet --no-shm -n 2", "talk")
-	err = j.ends(later, 0)
+	j = b.startMPIRun(m, "--quiet --no-shm -n 2", "talk")
+	err = j.checkEnd(later, 0)
 	if err == nil && strings.Contains(j.String(), "skep:") {
-		err = errors.New(j.tail())
+		err = errors.New(j.lastLines())
 	}
 	b.Ok(m.name+": --quiet leaves the closing line out", err)
 
-	j = b.mpirun(m, "-n 1", "quiet")
-	b.Ok(m.name+": a run without messages over O2G says so", j.ends(later, 0, "no message went over O2G"))
-	if m.prefix == b.mpich().prefix {
-		none := b.mpirun(m, "-n 1 --no-shm", "quiet")
-		j = b.mpirun(m, "-n 2", "talk")
-		b.Ok(m.name+": a run of one rank without shared memory gets no advice", none.ends(later, 0, "no message went over O2G: there is one rank"))
-		b.Ok(m.name+": a run over shared memory says so", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
-		j = b.mpirun(m, "-n 2", "rally")
-		b.Ok(m.name+": ranks that share memory do not sleep between polls", j.ends(later, 0, "no message went over O2G"))
+	j = b.startMPIRun(m, "-n 1", "quiet")
+	b.Ok(m.name+": a run without messages over O2G says so", j.checkEnd(later, 0, "no message went over O2G"))
+	if m.prefix == b.findMPICH().prefix {
+		none := b.startMPIRun(m, "-n 1 --no-shm", "quiet")
+		j = b.startMPIRun(m, "-n 2", "talk")
+		b.Ok(m.name+": a run of one rank without shared memory gets no advice", none.checkEnd(later, 0, "no message went over O2G: there is one rank"))
+		b.Ok(m.name+": a run over shared memory says so", j.checkEnd(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
+		j = b.startMPIRun(m, "-n 2", "rally")
+		b.Ok(m.name+": ranks that share memory do not sleep between polls", j.checkEnd(later, 0, "no message went over O2G"))
 	}
 
 	// Open MPI 5.0's launcher does not pass the end of its input on.
-	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", m.app, "stdin"}
-	j = b.start(environment(), "one\ntwo\nend\n", args...)
-	b.Ok(m.name+": rank 0 reads standard input", j.ends(later, 0, "rank 0 read 3 lines, the last: end"))
-	if m.prefix == b.mpich().prefix {
-		j = b.start(environment(), "one\ntwo\n", args...)
-		b.Ok(m.name+": rank 0 sees the end of its input", j.ends(later, 0, "rank 0 read 2 lines, the last: two"))
+	args := []string{b.skepPath(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", m.app, "stdin"}
+	j = b.start(mpiEnvironment(), "one\ntwo\nend\n", args...)
+	b.Ok(m.name+": rank 0 reads standard input", j.checkEnd(later, 0, "rank 0 read 3 lines, the last: end"))
+	if m.prefix == b.findMPICH().prefix {
+		j = b.start(mpiEnvironment(), "one\ntwo\n", args...)
+		b.Ok(m.name+": rank 0 sees the end of its input", j.checkEnd(later, 0, "rank 0 read 2 lines, the last: two"))
 	}
 
-	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
-	b.Ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
+	j = b.startMPIRun(m, "--no-shm -n 2", "exit", "42")
+	b.Ok(m.name+": the exit status is the program's", j.checkEnd(later, 42, "2 of 2 ranks reported"))
 
 	for _, bytes := range []string{"8", "16384", "65536", "1000000"} {
-		j = b.mpirun(m, "--no-shm -n 3", "window", bytes)
-		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.ends(later, 0, "put and got\n", "over O2G"))
+		j = b.startMPIRun(m, "--no-shm -n 3", "window", bytes)
+		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.checkEnd(later, 0, "put and got\n", "over O2G"))
 	}
 
 	b.launcherOptions(m)
 
-	if m.prefix == b.mpich().prefix { // Open MPI's cm can't spawn over libfabric
-		j = b.mpirun(m, "--no-shm -n 1", "spawn")
-		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
+	if m.prefix == b.findMPICH().prefix { // Open MPI's cm can't spawn over libfabric
+		j = b.startMPIRun(m, "--no-shm -n 1", "spawn")
+		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.checkEnd(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
 	}
 
-	j = b.mpirun(m, "--no-shm -n 2", "leave")
+	j = b.startMPIRun(m, "--no-shm -n 2", "leave")
 	// Its launcher may kill the other one meanwhile.
-	_, err = j.end(later)
-	b.Ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.said("of 2 ranks reported", "over O2G")))
+	_, err = j.waitForEnd(later)
+	b.Ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.checkOutput("of 2 ranks reported", "over O2G")))
 
-	j = b.mpirun(m, "--no-shm -n 2", "processes")
-	err = j.ends(later, 0, "2 of 2 ranks reported")
+	j = b.startMPIRun(m, "--no-shm -n 2", "processes")
+	err = j.checkEnd(later, 0, "2 of 2 ranks reported")
 	if err == nil && strings.Contains(j.String(), "went wrong") {
-		err = errors.New(j.tail())
+		err = errors.New(j.lastLines())
 	}
 	b.Ok(m.name+": ranks fork, exec and call shells during their traffic", err)
 
-	j = b.start(environment(), "", b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
-	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
+	j = b.start(mpiEnvironment(), "", b.skepPath(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
+	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.checkEnd(later, 0, "no rank reported an O2G endpoint"))
 }
 
 // launcherOptions: what the MPI's own launcher offers is typed at skep mpirun.
 func (b *bench) launcherOptions(m mpi) {
 	line, foreign := "-genv COLOUR blue -ppn 2 -l", "--report-bindings"
-	if m.prefix != b.mpich().prefix {
+	if m.prefix != b.findMPICH().prefix {
 		line, foreign = "-x COLOUR=blue --bind-to none --tag-output", "-ppn 2"
 	}
 	start := func(words string, program ...string) *job {
-		args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(words)...)
-		return b.start(environment(), "", append(args, program...)...)
+		args := append([]string{b.skepPath(), "mpirun", "--mpi", m.prefix}, strings.Fields(words)...)
+		return b.start(mpiEnvironment(), "", append(args, program...)...)
 	}
 	j := start(line+" -n 2", "/bin/sh", "-c", "echo rank sees $COLOUR")
-	err := j.ends(later, 0, "rank sees blue")
+	err := j.checkEnd(later, 0, "rank sees blue")
 	if err == nil && strings.HasPrefix(j.String(), "rank") {
-		err = fmt.Errorf("the lines do not begin with their rank:\n%s", j.tail())
+		err = fmt.Errorf("the lines do not begin with their rank:\n%s", j.lastLines())
 	}
 	b.Ok(m.name+": options of its launcher are passed on", err)
 
 	j = start("--no-shm -n 1", m.app, "talk", ":", "-n", "2", m.app, "talk")
-	b.Ok(m.name+": a job of two programs is one job", j.ends(later, 0, "3 of 3 ranks reported", "over O2G"))
+	b.Ok(m.name+": a job of two programs is one job", j.checkEnd(later, 0, "3 of 3 ranks reported", "over O2G"))
 	j = start(foreign+" -n 2", m.app, "quiet")
-	b.Ok(m.name+": an option of another launcher is refused", j.ends(soon, 2, strings.Fields(foreign)[0]+" is an option of", "--help"))
+	b.Ok(m.name+": an option of another launcher is refused", j.checkEnd(soon, 2, strings.Fields(foreign)[0]+" is an option of", "--help"))
 }
 
 func (b *bench) goesBadly(m mpi) {
-	b.Ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", syscall.SIGINT, 130))
-	b.Ok(m.name+": Ctrl-C ends ranks that ignore it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
-	b.Ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGTERM, 130))
-	b.Ok(m.name+": SIGKILL to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
+	b.Ok(m.name+": Ctrl-C ends all ranks", b.checkInterrupt(m, "traffic", syscall.SIGINT, 130))
+	b.Ok(m.name+": Ctrl-C ends ranks that ignore it", b.checkInterrupt(m, "stubborn", syscall.SIGINT, 130))
+	b.Ok(m.name+": SIGTERM to skep ends all ranks", b.checkInterrupt(m, "traffic", syscall.SIGTERM, 130))
+	b.Ok(m.name+": SIGKILL to skep ends all ranks", b.checkInterrupt(m, "traffic", syscall.SIGKILL, -1))
 
-	j := b.mpirun(m, "--no-shm -n 2", "die")
-	pids, err := j.ranks(2)
+	j := b.startMPIRun(m, "--no-shm -n 2", "die")
+	pids, err := j.waitForRanks(2)
 	status := 0
 	if err == nil {
-		status, err = j.end(later)
+		status, err = j.waitForEnd(later)
 	}
 	if err == nil && status == 0 {
 		err = errors.New("the job ended well")
 	}
 	if err == nil {
-		err = j.said("of 2 ranks reported", "not counted")
+		err = j.checkOutput("of 2 ranks reported", "not counted")
 	}
 	if err == nil {
-		err = b.gone(pids)
+		err = b.waitUntilGone(pids)
 	}
 	j.Kill()
 	b.Ok(m.name+": a rank that is killed ends the job, and is not counted", err)
 }
 
-// interrupt: a terminal sends Ctrl-C to all of its group, others to skep.
-func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int) error {
-	j := b.mpirun(m, "--no-shm -n 2", what)
+// checkInterrupt: a terminal sends Ctrl-C to all of its group, others to skep.
+func (b *bench) checkInterrupt(m mpi, what string, signal syscall.Signal, status int) error {
+	j := b.startMPIRun(m, "--no-shm -n 2", what)
 	defer j.Kill()
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err == nil {
-		err = j.says("rank 0 is talking", "rank 1 is talking")
+		err = j.waitForOutput("rank 0 is talking", "rank 1 is talking")
 	}
 	if err != nil {
 		return err
@@ -226,33 +226,33 @@ func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int)
 		to = -to
 	}
 	err = syscall.Kill(to, signal)
-	if err = errors.Join(err, j.ends(soon, status)); err != nil {
+	if err = errors.Join(err, j.checkEnd(soon, status)); err != nil {
 		return err
 	}
-	return b.gone(pids)
+	return b.waitUntilGone(pids)
 }
 
-// status: skep o2g status lists the endpoints of a job while it runs.
-func (b *bench) status(m mpi) {
-	j := b.mpirun(m, "--no-shm -n 2", "traffic")
+// checkStatus: skep o2g status lists the endpoints of a job while it runs.
+func (b *bench) checkStatus(m mpi) {
+	j := b.startMPIRun(m, "--no-shm -n 2", "traffic")
 	defer j.Kill()
-	pids, err := j.ranks(2)
+	pids, err := j.waitForRanks(2)
 	if err == nil {
-		err = watch.Poll(soon, func() error { return b.table(m, pids) })
+		err = watch.Poll(soon, func() error { return b.checkTable(m, pids) })
 	}
 	b.Ok(m.name+": skep o2g status lists both endpoints", err)
 	if len(pids) > 0 {
-		err = watch.Poll(soon, func() error { return b.counters(pids) })
+		err = watch.Poll(soon, func() error { return b.checkCounters(pids) })
 	}
 	b.Ok(m.name+": skep o2g status --json counts their messages", err)
 	if j.Cmd.Process != nil {
 		_ = syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM)
 	}
-	_, err = j.end(soon)
+	_, err = j.waitForEnd(soon)
 	if err == nil {
-		err = b.gone(pids)
+		err = b.waitUntilGone(pids)
 	}
-	left, jerr := b.endpoints()
+	left, jerr := b.readEndpoints()
 	if err = errors.Join(err, jerr); err == nil {
 		for _, e := range left {
 			if slices.Contains(pids, e.PID) {
@@ -263,15 +263,15 @@ func (b *bench) status(m mpi) {
 	b.Ok(m.name+": skep o2g status lists no endpoint afterwards", err)
 }
 
-// ask runs skep to its end.
-func (b *bench) ask(words ...string) (string, error) {
-	j := b.start(environment(), "", append([]string{b.skep()}, words...)...)
-	err := j.ends(soon, 0)
+// runSkep runs skep to its end.
+func (b *bench) runSkep(words ...string) (string, error) {
+	j := b.start(mpiEnvironment(), "", append([]string{b.skepPath()}, words...)...)
+	err := j.checkEnd(soon, 0)
 	return j.String(), err
 }
 
-func (b *bench) table(m mpi, pids []int) error {
-	text, err := b.ask("o2g", "status")
+func (b *bench) checkTable(m mpi, pids []int) error {
+	text, err := b.runSkep("o2g", "status")
 	if err != nil {
 		return err
 	}
@@ -299,8 +299,8 @@ type endpoint struct {
 	Refused   uint32 `json:"refused"`
 }
 
-func (b *bench) endpoints() ([]endpoint, error) {
-	text, err := b.ask("o2g", "status", "--json")
+func (b *bench) readEndpoints() ([]endpoint, error) {
+	text, err := b.runSkep("o2g", "status", "--json")
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +308,8 @@ func (b *bench) endpoints() ([]endpoint, error) {
 	return list, json.Unmarshal([]byte(text), &list)
 }
 
-func (b *bench) counters(pids []int) error {
-	list, err := b.endpoints()
+func (b *bench) checkCounters(pids []int) error {
+	list, err := b.readEndpoints()
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func main() {
 	b := &bench{Report: tap.Report{Out: os.Stdout}}
 	flag.StringVar(&b.build, "build", "build", "where skep, its library and the MPIs are")
 	flag.Parse()
-	if err := b.alone(flag.Args()); err != nil {
+	if err := b.runIsolated(flag.Args()); err != nil {
 		fmt.Println("Bail out!", err)
 		os.Exit(2)
 	}
@@ -53,10 +53,10 @@ func main() {
 	}
 }
 
-// alone gives root's kills a /dev/shm and a network of their own: what is left
-// there is theirs, and MPICH's files don't fill the computer's. It becomes
-// another process.
-func (b *bench) alone(words []string) error {
+// runIsolated runs the suite in its own mount and network namespaces as root:
+// what is left there comes from it, and MPICH's files don't fill the
+// computer's. It becomes another process.
+func (b *bench) runIsolated(words []string) error {
 	const mark = "SKEP_O2G_ALONE"
 	b.private = os.Getenv(mark) != ""
 	if len(words) == 0 || words[0] != "kills" || b.private || os.Getuid() != 0 {
@@ -81,19 +81,19 @@ func (b *bench) run(words []string) (err error) {
 	defer os.RemoveAll(b.tmp)
 	switch {
 	case len(words) == 1 && words[0] == "journey":
-		b.journey()
+		b.testJourney()
 	case len(words) == 1 && words[0] == "hosts":
-		return b.hosts()
+		return b.testHosts()
 	case len(words) == 1 && words[0] == "step":
-		b.step()
+		b.testBatchStep()
 	case len(words) == 1 && words[0] == "hostile":
-		b.hostile()
+		b.testHostile()
 	case len(words) == 2 && words[0] == "kills":
 		n, err := strconv.Atoi(words[1])
 		if err != nil || n < 1 {
 			return fmt.Errorf("kills %s: want a number", words[1])
 		}
-		b.kills(n)
+		b.testKills(n)
 	default:
 		return fmt.Errorf("want journey, hosts, step, hostile or kills N, not %q", words)
 	}

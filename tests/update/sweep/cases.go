@@ -30,9 +30,9 @@ type fix struct {
 	files []string
 }
 
-// changed lists the files below folders, with a suffix, that two trees both
+// listChanged lists the files below folders, with a suffix, that two trees both
 // have and that differ.
-func changed(old, new string, folders []string, suffix string) ([]string, error) {
+func listChanged(old, new string, folders []string, suffix string) ([]string, error) {
 	var out []string
 	for _, f := range folders {
 		err := filepath.WalkDir(filepath.Join(new, f), func(path string, d fs.DirEntry, err error) error {
@@ -64,8 +64,8 @@ var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]{3,}`)
 
 var comment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|"[^"\n]*"`)
 
-// words are those of lines that only one of two versions has.
-func words(a, b string) map[string]bool { return wordsOf(word, a, b) }
+// changedWords returns those of lines that only one of two versions has.
+func changedWords(a, b string) map[string]bool { return wordsOf(word, a, b) }
 
 func wordsOf(word *regexp.Regexp, a, b string) map[string]bool {
 	count := map[string]int{}
@@ -86,8 +86,8 @@ func wordsOf(word *regexp.Regexp, a, b string) map[string]bool {
 	return out
 }
 
-// fresh are the words that only the newer of two versions has.
-func fresh(a, b string) map[string]bool {
+// newWords returns the words that only the newer of two versions has.
+func newWords(a, b string) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range word.FindAllString(b, -1) {
 		out[w] = true
@@ -98,19 +98,19 @@ func fresh(a, b string) map[string]bool {
 	return out
 }
 
-// reshaped are the functions and macros that a header declares in another way.
-func reshaped(a, b string) map[string]bool {
+// redeclaredNames returns the functions and macros that a header declares in another way.
+func redeclaredNames(a, b string) map[string]bool {
 	out := map[string]bool{}
-	for w := range words(a, b) {
-		if x, y := head(a, w), head(b, w); x != "" && y != "" && strings.Join(strings.Fields(x), " ") != strings.Join(strings.Fields(y), " ") {
+	for w := range changedWords(a, b) {
+		if x, y := declarationOf(a, w), declarationOf(b, w); x != "" && y != "" && strings.Join(strings.Fields(x), " ") != strings.Join(strings.Fields(y), " ") {
 			out[w] = true
 		}
 	}
 	return out
 }
 
-// head is what a header says of a function up to its body.
-func head(text, name string) string {
+// declarationOf returns a function's declaration in a header, up to its body.
+func declarationOf(text, name string) string {
 	i := strings.Index(text, name+"(")
 	if i < 0 {
 		return ""
@@ -122,15 +122,15 @@ func head(text, name string) string {
 	return text[i : i+end]
 }
 
-// fixes gives all cases in their order. A source takes along the headers whose
+// listFixes returns all cases in their order. A source takes along the headers whose
 // new names it newly uses; sources that call what a header declares in another
 // way belong together.
-func fixes(old, new string) ([]fix, error) {
-	sources, err := changed(old, new, folders, ".c")
+func listFixes(old, new string) ([]fix, error) {
+	sources, err := listChanged(old, new, folders, ".c")
 	if err != nil {
 		return nil, err
 	}
-	hs, err := changed(old, new, headers, ".h")
+	hs, err := listChanged(old, new, headers, ".h")
 	if err != nil {
 		return nil, err
 	}
@@ -139,24 +139,24 @@ func fixes(old, new string) ([]fix, error) {
 	g := groups{}
 	uses, news := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, s := range sources {
-		a, b := pair(old, new, s)
-		uses[s], news[s] = words(a, b), fresh(a, b)
+		a, b := readPair(old, new, s)
+		uses[s], news[s] = changedWords(a, b), newWords(a, b)
 	}
 	along := map[string][]string{}
 	for _, h := range hs {
-		a, b := pair(old, new, h)
-		shapes, names := reshaped(a, b), fresh(a, b)
+		a, b := readPair(old, new, h)
+		shapes, names := redeclaredNames(a, b), newWords(a, b)
 		for _, s := range sources {
-			if meet(shapes, uses[s]) && included[s][h] {
+			if setsMeet(shapes, uses[s]) && included[s][h] {
 				g.join(h, s)
-			} else if meet(names, news[s]) && included[s][h] {
+			} else if setsMeet(names, news[s]) && included[s][h] {
 				along[s] = append(along[s], h)
 			}
 		}
 	}
 	sets := map[string]map[string]bool{}
 	for _, f := range slices.Concat(sources, hs) {
-		r := g.root(f)
+		r := g.findRoot(f)
 		if sets[r] == nil {
 			sets[r] = map[string]bool{}
 		}
@@ -164,13 +164,13 @@ func fixes(old, new string) ([]fix, error) {
 			sets[r][x] = true
 		}
 	}
-	return order(sets), nil
+	return sortFixes(sets), nil
 }
 
 // groups are disjoint sets of files; each has one as its root.
 type groups map[string]string
 
-func (g groups) root(f string) string {
+func (g groups) findRoot(f string) string {
 	for g[f] != "" {
 		f = g[f]
 	}
@@ -178,12 +178,12 @@ func (g groups) root(f string) string {
 }
 
 func (g groups) join(a, b string) {
-	if a, b = g.root(a), g.root(b); a != b {
+	if a, b = g.findRoot(a), g.findRoot(b); a != b {
 		g[b] = a
 	}
 }
 
-func order(sets map[string]map[string]bool) []fix {
+func sortFixes(sets map[string]map[string]bool) []fix {
 	var out []fix
 	for _, set := range sets {
 		var files []string
@@ -208,7 +208,7 @@ func sortKey(f string) string {
 	return "1" + f
 }
 
-func meet(a, b map[string]bool) bool {
+func setsMeet(a, b map[string]bool) bool {
 	for k := range a {
 		if b[k] {
 			return true
@@ -217,7 +217,7 @@ func meet(a, b map[string]bool) bool {
 	return false
 }
 
-func pair(old, new, file string) (string, string) {
+func readPair(old, new, file string) (string, string) {
 	a, _ := os.ReadFile(filepath.Join(old, file)) // changed has read both
 	b, _ := os.ReadFile(filepath.Join(new, file))
 	return comment.ReplaceAllString(string(a), " "), comment.ReplaceAllString(string(b), " ")

@@ -38,9 +38,9 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "list":
-		err = list(os.Args[2], os.Args[3])
+		err = printList(os.Args[2], os.Args[3])
 	case len(os.Args) >= 5 && os.Args[1] == "run":
-		err = run(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
+		err = runSweep(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
 	default:
 		err = errors.New("usage: sweep list OLD NEW | run LIST NEW OUT [N...]")
 	}
@@ -50,15 +50,15 @@ func main() {
 	}
 }
 
-func list(old, new string) error {
-	all, err := fixes(old, new)
+func printList(old, new string) error {
+	all, err := listFixes(old, new)
 	for i, x := range all {
 		fmt.Println(i+1, x.hash, strings.Join(x.files, " "))
 	}
 	return err
 }
 
-func run(ctx context.Context, listFile, newer, out string, numbers []string) error {
+func runSweep(ctx context.Context, listFile, newer, out string, numbers []string) error {
 	text, err := os.ReadFile(listFile)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func run(ctx context.Context, listFile, newer, out string, numbers []string) err
 			continue
 		}
 		begun := processorTime()
-		verdict, err := t.try(ctx, out, f[0], f[3:])
+		verdict, err := t.tryCase(ctx, out, f[0], f[3:])
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -103,13 +103,13 @@ func processorTime() time.Duration {
 // rounds bounds how often a case is widened.
 const rounds = 8
 
-// try makes the patch of one case and builds its package. A case takes along
+// tryCase makes the patch of one case and builds its package. A case takes along
 // what it does not compile or link without.
-func (t *trees) try(ctx context.Context, out, number string, files []string) (string, error) {
+func (t *trees) tryCase(ctx context.Context, out, number string, files []string) (string, error) {
 	listed := len(files)
 	for range rounds {
 		verdict, err := t.build(ctx, out, number, files)
-		more, wide := t.missing(files, err)
+		more, wide := t.findMissing(files, err)
 		if wide != nil {
 			return "", wide
 		}
@@ -130,7 +130,7 @@ func (t *trees) try(ctx context.Context, out, number string, files []string) (st
 }
 
 func (t *trees) build(ctx context.Context, out, number string, files []string) (string, error) {
-	patch, err := diff(ctx, t.old.Dir, t.new.Dir, files)
+	patch, err := makeDiff(ctx, t.old.Dir, t.new.Dir, files)
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +141,7 @@ func (t *trees) build(ctx context.Context, out, number string, files []string) (
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return "", err
 	}
-	made, err := update.Build(ctx, update.Plan{Name: "fix_" + number, Patch: patch, Kernels: []string{base()}, Says: os.Stderr})
+	made, err := update.Build(ctx, update.Plan{Name: "fix_" + number, Patch: patch, Kernels: []string{baseName()}, Says: os.Stderr})
 	if err != nil {
 		return "", err
 	}
@@ -155,15 +155,15 @@ func (t *trees) build(ctx context.Context, out, number string, files []string) (
 	return fmt.Sprintf("built, %s: %s", made.Class, strings.Join(names, " ")), nil
 }
 
-func base() string {
+func baseName() string {
 	if v := os.Getenv("BASE"); v != "" {
 		return v
 	}
 	return "6.1.176-1"
 }
 
-// diff is the patch of some files, as git writes it.
-func diff(ctx context.Context, old, new string, files []string) ([]byte, error) {
+// makeDiff makes the patch of some files, as git writes it.
+func makeDiff(ctx context.Context, old, new string, files []string) ([]byte, error) {
 	var all []byte
 	for _, f := range files {
 		cmd := exec.CommandContext(ctx, "diff", "-u", "--label", "a/"+f, "--label", "b/"+f, filepath.Join(old, f), filepath.Join(new, f))

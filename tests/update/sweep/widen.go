@@ -21,18 +21,18 @@ import (
 type trees struct{ old, new *source.Tree }
 
 func openTrees(ctx context.Context, newer string) (*trees, error) {
-	old, err := prepare(ctx, base())
+	old, err := prepareTree(ctx, baseName())
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(newer); err == nil && info.IsDir() {
 		return &trees{old, &source.Tree{Dir: newer}}, nil
 	}
-	new, err := prepare(ctx, newer)
+	new, err := prepareTree(ctx, newer)
 	return &trees{old, new}, err
 }
 
-func prepare(ctx context.Context, version string) (*source.Tree, error) {
+func prepareTree(ctx context.Context, version string) (*source.Tree, error) {
 	cache, err := lab.CacheDir()
 	if err != nil {
 		return nil, err
@@ -59,12 +59,11 @@ var (
 // lacking is the builder's message for a function that does not exist.
 var lacking = regexp.MustCompile(`the new text uses ([A-Za-z0-9_]+), which the kernel does not have`)
 
-// missing finds what a case is not whole without, if that is why it was
-// refused.
-func (t *trees) missing(files []string, refusal error) ([]string, error) {
+// findMissing lists the files that a refused case lacks.
+func (t *trees) findMissing(files []string, refusal error) ([]string, error) {
 	var broken *source.CompileError
 	if errors.As(refusal, &broken) {
-		return t.widen(files, broken.FullText()), nil
+		return t.findHeaders(files, broken.FullText()), nil
 	}
 	if refusal == nil {
 		return nil, nil
@@ -73,19 +72,19 @@ func (t *trees) missing(files []string, refusal error) ([]string, error) {
 	if m == nil {
 		return nil, nil
 	}
-	return t.definers(files, m[1])
+	return t.findDefiners(files, m[1])
 }
 
-// definers are the sources that define a function again.
-func (t *trees) definers(files []string, name string) ([]string, error) {
-	sources, err := changed(t.old.Dir, t.new.Dir, folders, ".c")
+// findDefiners finds the sources that define a function again.
+func (t *trees) findDefiners(files []string, name string) ([]string, error) {
+	sources, err := listChanged(t.old.Dir, t.new.Dir, folders, ".c")
 	if err != nil {
 		return nil, err
 	}
 	head := regexp.MustCompile(`(?m)^[a-zA-Z][^;\n]*\b` + name + `\(`)
 	var out []string
 	for _, s := range sources {
-		a, b := pair(t.old.Dir, t.new.Dir, s)
+		a, b := readPair(t.old.Dir, t.new.Dir, s)
 		if !slices.Contains(files, s) && head.MatchString(b) && !head.MatchString(a) {
 			out = append(out, s)
 		}
@@ -93,30 +92,30 @@ func (t *trees) definers(files []string, name string) ([]string, error) {
 	return out, nil
 }
 
-// widen finds what a case does not compile without: the file that the compiler
+// findHeaders finds what a case does not compile without: the file that the compiler
 // could not read, if it changed as well; else the header with most of the names
 // that the compiler complains of, one of them in what changed.
-func (t *trees) widen(files []string, says string) []string {
+func (t *trees) findHeaders(files []string, says string) []string {
 	var out []string
 	for _, m := range mistake.FindAllStringSubmatch(says, -1) {
-		if t.differs(m[1]) && !slices.Contains(files, m[1]) {
+		if t.fileDiffers(m[1]) && !slices.Contains(files, m[1]) {
 			out = append(out, m[1])
 			continue
 		}
 		names := map[string]bool{}
 		for _, q := range quoted.FindAllStringSubmatch(m[2], -1) {
-			add(names, q[1])
+			addWords(names, q[1])
 		}
 		if len(names) == 0 {
-			add(names, m[3])
+			addWords(names, m[3])
 		}
-		out = append(out, t.headers(append(slices.Clone(files), m[1]), names)...)
+		out = append(out, t.bestHeaders(append(slices.Clone(files), m[1]), names)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-func add(names map[string]bool, text string) {
+func addWords(names map[string]bool, text string) {
 	for _, w := range anyWord.FindAllString(text, -1) {
 		if !plain[w] {
 			names[w] = true
@@ -130,14 +129,13 @@ var anyWord = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 var plain = map[string]bool{"struct": true, "union": true, "enum": true, "int": true, "long": true, "unsigned": true, "char": true,
 	"void": true, "const": true, "static": true, "inline": true, "extern": true, "if": true, "return": true, "for": true}
 
-func (t *trees) differs(file string) bool {
-	a, b := pair(t.old.Dir, t.new.Dir, file)
+func (t *trees) fileDiffers(file string) bool {
+	a, b := readPair(t.old.Dir, t.new.Dir, file)
 	return a != b
 }
 
-// headers are those that the files include, that are none of them, and that
-// fit best.
-func (t *trees) headers(files []string, names map[string]bool) []string {
+// bestHeaders returns the included headers outside the list that declare most of the names.
+func (t *trees) bestHeaders(files []string, names map[string]bool) []string {
 	var best []string
 	most := 0
 	for _, seen := range t.new.Includes(files) {
@@ -145,12 +143,12 @@ func (t *trees) headers(files []string, names map[string]bool) []string {
 			if path.Ext(h) != ".h" || slices.Contains(files, h) || slices.Contains(best, h) {
 				continue
 			}
-			a, b := pair(t.old.Dir, t.new.Dir, h)
-			if !meet(wordsOf(anyWord, a, b), names) {
+			a, b := readPair(t.old.Dir, t.new.Dir, h)
+			if !setsMeet(wordsOf(anyWord, a, b), names) {
 				continue
 			}
 			n := 0
-			for w := range fresh("", b) {
+			for w := range newWords("", b) {
 				if names[w] {
 					n++
 				}

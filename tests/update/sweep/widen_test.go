@@ -14,7 +14,7 @@ import (
 	"skep/dynamos/update/source"
 )
 
-func tree(t *testing.T, files map[string]string) *source.Tree {
+func makeTree(t *testing.T, files map[string]string) *source.Tree {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -35,13 +35,13 @@ func TestCaseIncludesDefinitionsOfItsCalls(t *testing.T) {
 	for _, f := range folders {
 		old[f+"/same.c"], new[f+"/same.c"] = "\n", "\n"
 	}
-	cases := &trees{tree(t, old), tree(t, new)}
-	more, err := cases.missing([]string{"fs/a.c"}, errors.New("for Linux: the new text uses made, which the kernel does not have"))
+	cases := &trees{makeTree(t, old), makeTree(t, new)}
+	more, err := cases.findMissing([]string{"fs/a.c"}, errors.New("for Linux: the new text uses made, which the kernel does not have"))
 	if err != nil || !slices.Equal(more, []string{"fs/b.c"}) {
 		t.Errorf("%v, %v", more, err)
 	}
 	for _, err := range []error{nil, errors.New("another reason"), errors.New("the new text uses nothing, which the kernel does not have")} {
-		if more, failed := cases.missing([]string{"fs/a.c"}, err); failed != nil || len(more) > 0 {
+		if more, failed := cases.findMissing([]string{"fs/a.c"}, err); failed != nil || len(more) > 0 {
 			t.Errorf("%v: %v, %v", err, more, failed)
 		}
 	}
@@ -58,7 +58,7 @@ func TestCaseIncludesWhatItNeedsToCompile(t *testing.T) {
 		"include/linux/list.h":  "struct entry {\n\tint first;\n\tint rcu;\n};\nint start(void);\n",
 		"include/linux/other.h": "struct room {\n\tint size;\n\tint rcu;\n};\n",
 	}
-	cases := &trees{tree(t, old), tree(t, new)}
+	cases := &trees{makeTree(t, old), makeTree(t, new)}
 	for _, c := range []struct {
 		what, says string
 		more       []string
@@ -68,7 +68,7 @@ func TestCaseIncludesWhatItNeedsToCompile(t *testing.T) {
 		{"a file that changed too", "mm/b.c:1:5: error: conflicting types for 'start'\n", []string{"mm/b.c"}},
 		{"a file that did not", "mm/c.c:1:5: error: 'nothing' undeclared\n", nil},
 	} {
-		if more := cases.widen([]string{"mm/a.c"}, c.says); !slices.Equal(more, c.more) {
+		if more := cases.findHeaders([]string{"mm/a.c"}, c.says); !slices.Equal(more, c.more) {
 			t.Errorf("%s: %v", c.what, more)
 		}
 	}

@@ -59,13 +59,13 @@ func Scan(r io.Reader) ([]Report, error) {
 	for {
 		piece, _, err := in.ReadLine()
 		if errors.Is(err, io.EOF) {
-			s.end()
+			s.endScan()
 			return s.reports, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading a console log: %w", err)
 		}
-		s.raw(string(piece))
+		s.scanRaw(string(piece))
 	}
 }
 
@@ -108,9 +108,9 @@ var (
 	rip    = regexp.MustCompile(`RIP: 0010:([A-Za-z_][\w.$]*)\+0x`)
 )
 
-// raw takes a line as the serial port brought it: two records may share it,
-// or a record may follow a program's text that has no newline.
-func (s *scanner) raw(text string) {
+// scanRaw reads a line from the serial port: two records may share it, or a
+// record may follow a program's text that has no newline.
+func (s *scanner) scanRaw(text string) {
 	if strings.IndexByte(text, '\x1b') >= 0 {
 		text = colour.ReplaceAllString(text, "")
 	}
@@ -118,18 +118,18 @@ func (s *scanner) raw(text string) {
 	from, stamped := 0, false
 	for _, at := range stamp.FindAllStringIndex(text, -1) {
 		if part := text[from:at[0]]; stamped || strings.TrimSpace(part) != "" {
-			s.line(part, stamped)
+			s.scanRecord(part, stamped)
 		}
 		from, stamped = at[1], true
 		s.stamped = true
 	}
-	s.line(text[from:], stamped)
+	s.scanRecord(text[from:], stamped)
 }
 
-// line takes one record's text.
-func (s *scanner) line(text string, stamped bool) {
+// scanRecord reads one record's text.
+func (s *scanner) scanRecord(text string, stamped bool) {
 	s.number++
-	s.expire()
+	s.expireEvents()
 	text = strings.TrimLeft(level.ReplaceAllString(strings.TrimLeft(text, "\r"), ""), "\x00")
 	switch {
 	case strings.HasPrefix(text, "---[ end trace"):
@@ -145,14 +145,14 @@ func (s *scanner) line(text string, stamped bool) {
 	// Where the kernel stamps its lines, one without is a program's: then
 	// only the kernel's own phrases count, not any line with "WARNING: ".
 	if h := findRule(text, stamped || !s.stamped); h != nil {
-		s.header(*h, text)
+		s.scanHeader(*h, text)
 		return
 	}
-	s.detail(text)
+	s.scanDetail(text)
 }
 
-// header opens an event, or adds to the open one.
-func (s *scanner) header(r rule, text string) {
+// scanHeader opens an event, or adds to the open one.
+func (s *scanner) scanHeader(r rule, text string) {
 	if s.cuts > 0 {
 		s.cuts--
 	}
@@ -163,7 +163,7 @@ func (s *scanner) header(r rule, text string) {
 		s.traces++
 		return
 	case r.role == hint && s.cur != nil && s.cur.rule.role == warn && s.number-s.cur.began < 4:
-		s.cur.kind = s.cur.rule.refined(r)
+		s.cur.kind = s.cur.rule.refinedKind(r)
 		return
 	}
 	e := &event{rule: r, kind: r.kind, line: text, began: s.number, function: r.function(text)}
@@ -173,7 +173,7 @@ func (s *scanner) header(r rule, text string) {
 		return
 	}
 	if s.hint != nil && (r.role == warn || r.role == bug) {
-		e.kind = r.refined(s.hint.rule)
+		e.kind = r.refinedKind(s.hint.rule)
 		s.hint = nil
 	}
 	s.open(e)
@@ -195,7 +195,7 @@ func (s *scanner) open(e *event) {
 	}
 	s.cur = e
 	s.after = s.number
-	if e.rule.ends() {
+	if e.rule.hasEndMark() {
 		s.ends++
 	}
 	s.traces++
@@ -217,8 +217,8 @@ func (s *scanner) close() {
 	s.after = s.number
 }
 
-// detail takes a line that begins no event.
-func (s *scanner) detail(text string) {
+// scanDetail reads a line that begins no event.
+func (s *scanner) scanDetail(text string) {
 	trace := strings.HasPrefix(text, "Call Trace:")
 	context := strings.HasPrefix(text, "CPU: ") && strings.Contains(text, " Comm: ")
 	if (trace && s.traces == 0) || (context && s.cur == nil && s.traces == 0) {
@@ -238,32 +238,32 @@ func (s *scanner) detail(text string) {
 	case strings.Contains(text, "</TASK>"):
 		e.inTrace = false
 	case e.inTrace:
-		e.frame(text)
+		e.addFrame(text)
 	case e.rip == "":
 		if m := rip.FindStringSubmatch(text); m != nil {
-			e.rip = bare(m[1])
+			e.rip = bareSymbol(m[1])
 		}
 	}
 }
 
-// frame takes a line of a trace; "?" marks what the kernel isn't sure about.
-func (e *event) frame(text string) {
+// addFrame reads a line of a trace; "?" marks a frame of which the kernel is not sure.
+func (e *event) addFrame(text string) {
 	m := frame.FindStringSubmatch(text)
 	if m == nil || m[1] != "" {
 		return
 	}
-	name := bare(m[2])
+	name := bareSymbol(m[2])
 	if m[3] != "" && e.module == "" {
 		e.module = name
 	}
-	if e.plain == "" && !plumbing(name) {
+	if e.plain == "" && !isPlumbing(name) {
 		e.plain = name
 	}
 }
 
-// name is the function that an event is about: the one that its header names,
+// functionName returns the function that an event is about: the one that its header names,
 // the one that ran, or the first in the trace that can be to blame.
-func (e *event) name() string {
+func (e *event) functionName() string {
 	order := []string{e.function, e.rip, e.module, e.plain}
 	if e.kind == Lockdep {
 		order = []string{e.module, e.plain, e.function, e.rip}
@@ -276,14 +276,14 @@ func (e *event) name() string {
 	return ""
 }
 
-// bare is a symbol without what the compiler appended to it.
-func bare(symbol string) string {
+// bareSymbol returns a symbol without what the compiler appended to it.
+func bareSymbol(symbol string) string {
 	name, _, _ := strings.Cut(symbol, ".")
 	return name
 }
 
-// expire gives up on what should have been continued by now.
-func (s *scanner) expire() {
+// expireEvents returns up on what should have been continued by now.
+func (s *scanner) expireEvents() {
 	if s.hint != nil && s.number-s.hint.began > 8 {
 		s.cuts = 0
 		s.flushHint()
@@ -315,7 +315,7 @@ func (s *scanner) flushCut() {
 	s.cuts = 0
 }
 
-func (s *scanner) end() {
+func (s *scanner) endScan() {
 	s.flushCut()
 	s.flushHint()
 	if s.cur != nil {
@@ -324,7 +324,7 @@ func (s *scanner) end() {
 }
 
 func (s *scanner) add(e *event) {
-	r := Report{Kind: e.kind, Function: e.name(), Count: 1, Line: printable(e.line)}
+	r := Report{Kind: e.kind, Function: e.functionName(), Count: 1, Line: printableText(e.line)}
 	key := string(r.Kind) + " " + r.Function
 	at, known := s.index[key]
 	if !known && len(s.reports) >= mostReports {
@@ -340,8 +340,8 @@ func (s *scanner) add(e *event) {
 	s.reports = append(s.reports, r)
 }
 
-// printable makes a line of the console fit for a message.
-func printable(text string) string {
+// printableText removes unprintable characters from a line of the console.
+func printableText(text string) string {
 	if len(text) > lineText {
 		text = text[:lineText] + "..."
 	}

@@ -23,12 +23,12 @@ func TestScan(t *testing.T) {
 	for _, path := range logs {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".log"), func(t *testing.T) {
 			want, text := readLog(t, path)
-			check(t, want, text)
-			check(t, want, strings.ReplaceAll(text, "\n", "\r\n"))
-			check(t, want, strings.ReplaceAll(text, "[   ", "<4>[   "))
-			check(t, want, "a program without a newline"+text)
+			checkReports(t, want, text)
+			checkReports(t, want, strings.ReplaceAll(text, "\n", "\r\n"))
+			checkReports(t, want, strings.ReplaceAll(text, "[   ", "<4>[   "))
+			checkReports(t, want, "a program without a newline"+text)
 			if want != nil { // a stamp makes a program's words the kernel's
-				check(t, want, stampAll(text))
+				checkReports(t, want, stampAll(text))
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func readLog(t *testing.T, path string) (want []string, text string) {
 	return want, text
 }
 
-func check(t *testing.T, want []string, text string) {
+func checkReports(t *testing.T, want []string, text string) {
 	t.Helper()
 	seen, err := Scan(strings.NewReader(text))
 	if err != nil {
@@ -90,7 +90,7 @@ func TestScan_several(t *testing.T) {
 	warn := "[    1.000000] WARNING: CPU: 0 PID: 7 at a/b.c:3 f%d+0x1/0x2\n[    1.000001] ---[ end trace 0000000000000000 ]---\n"
 	seen, err := Scan(strings.NewReader(fmt.Sprintf(warn+warn+warn, 1, 2, 1)))
 	want := []Report{{Kind: Warning, Function: "f1", Count: 2}, {Kind: Warning, Function: "f2", Count: 1}}
-	if err != nil || len(seen) != 2 || key(seen[0]) != key(want[0]) || key(seen[1]) != key(want[1]) {
+	if err != nil || len(seen) != 2 || reportKey(seen[0]) != reportKey(want[0]) || reportKey(seen[1]) != reportKey(want[1]) {
 		t.Errorf("got %v, %v; want %v", seen, err, want)
 	}
 }
@@ -103,7 +103,7 @@ func TestScan_interleaved(t *testing.T) {
 	for i := range one {
 		fmt.Fprintf(&text, "%s\n%s\n", one[i], two[i])
 	}
-	check(t, []string{"WARNING first", "WARNING second"}, text.String())
+	checkReports(t, []string{"WARNING first", "WARNING second"}, text.String())
 }
 
 const interleaved = `[    5.000001] ------------[ cut here ]------------
@@ -138,7 +138,7 @@ func TestScan_cut(t *testing.T) {
 	}
 }
 
-func key(r Report) string { return fmt.Sprint(r.Kind, " ", r.Function, " ", r.Count) }
+func reportKey(r Report) string { return fmt.Sprint(r.Kind, " ", r.Function, " ", r.Count) }
 
 // A flood costs neither memory nor the report behind it.
 func TestScan_flood(t *testing.T) {

@@ -116,7 +116,7 @@ var oopsRule = rule{kind: Oops, role: oops}
 // findRule gives the rule for a line, or nil; loose ones count only where the
 // line is known to be the kernel's.
 func findRule(text string, kernels bool) *rule {
-	if !suspect(text) {
+	if !isSuspect(text) {
 		return nil
 	}
 	for i := range rules {
@@ -130,8 +130,8 @@ func findRule(text string, kernels bool) *rule {
 	return nil
 }
 
-// suspect is the quick look that spares most lines the rules.
-func suspect(text string) bool {
+// isSuspect is a quick filter: most lines need no rule.
+func isSuspect(text string) bool {
 	for _, word := range []string{"WARN", "BUG", "panic", "INFO: ", "LOCKUP", "PANIC", "corruption",
 		"refcount_t", "UBSAN", "kmemleak", "unreferenced", "unregister_netdevice", "Oops", "[#",
 		"general protection", "lockdep bfs"} {
@@ -154,8 +154,8 @@ func (r *rule) matches(text string) bool {
 	return true
 }
 
-// ends reports whether an end mark closes such an event.
-func (r rule) ends() bool {
+// hasEndMark reports whether an end mark closes such an event.
+func (r rule) hasEndMark() bool {
 	return r.role == warn || r.role == bug || r.role == fault || r.role == oops
 }
 
@@ -170,21 +170,21 @@ func (r rule) function(text string) string {
 		text = text[:4096]
 	}
 	if m := place.FindStringSubmatch(text); m != nil {
-		return bare(m[1])
+		return bareSymbol(m[1])
 	}
 	return ""
 }
 
-// refined is the kind of an event under this header with that message.
-func (r rule) refined(message rule) Kind {
+// refinedKind returns the kind of an event under this header with that message.
+func (r rule) refinedKind(message rule) Kind {
 	if message.kind == Lockdep {
 		return Lockdep
 	}
 	return r.kind
 }
 
-// plumbing reports functions that only stand between a fault and its report.
-func plumbing(name string) bool {
+// isPlumbing reports whether a function belongs to the kernel's own reporting of a fault.
+func isPlumbing(name string) bool {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range []string{
 		"dump_stack", "show_stack", "show_trace", "print_", "might_", "lockdep_", "lock_acquire",

@@ -16,9 +16,9 @@ type thing struct {
 }
 
 //go:noinline
-func read(t *thing) int { return t.value }
+func readThing(t *thing) int { return t.value }
 
-func caught(f func()) (text string) {
+func catchPanic(f func()) (text string) {
 	defer func() {
 		err, ok := recover().(runtime.Error)
 		if ok {
@@ -35,7 +35,7 @@ func main() {
 	for id := range counts {
 		group.Go(func() {
 			for range 100 {
-				if caught(func() { read(nil) }) != "nothing" {
+				if catchPanic(func() { readThing(nil) }) != "nothing" {
 					counts[id]++
 				}
 				runtime.Gosched() // so that all stacks are in use

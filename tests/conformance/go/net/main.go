@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-func check(err error) {
+func mustSucceed(err error) {
 	if err != nil {
 		fmt.Println("BAD", err)
 		os.Exit(1)
 	}
 }
 
-func echo(listener net.Listener) {
+func serveEcho(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -34,9 +34,9 @@ func echo(listener net.Listener) {
 	}
 }
 
-func client(address string, id int) bool {
+func runClient(address string, id int) bool {
 	conn, err := net.Dial("tcp", address)
-	check(err)
+	mustSucceed(err)
 	defer conn.Close()
 	data := bytes.Repeat([]byte{byte(id), 1, 2, 3}, 50000)
 	go func() {
@@ -44,23 +44,23 @@ func client(address string, id int) bool {
 		conn.(*net.TCPConn).CloseWrite()
 	}()
 	back, err := io.ReadAll(conn)
-	check(err)
+	mustSucceed(err)
 	return bytes.Equal(data, back)
 }
 
-func deadline(address string) bool {
+func checkDeadline(address string) bool {
 	conn, err := net.Dial("tcp", address)
-	check(err)
+	mustSucceed(err)
 	defer conn.Close()
-	check(conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond)))
+	mustSucceed(conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond)))
 	_, err = conn.Read(make([]byte, 1))
 	timeout, ok := err.(net.Error)
 	return ok && timeout.Timeout()
 }
 
-func web() {
+func checkHTTP() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
+	mustSucceed(err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/add", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -71,41 +71,41 @@ func web() {
 	url := "http://" + listener.Addr().String() + "/add?q=x%20y"
 	for range 5 {
 		reply, err := http.Post(url, "text/plain", bytes.NewReader(make([]byte, 100000)))
-		check(err)
+		mustSucceed(err)
 		text, err := io.ReadAll(reply.Body)
-		check(err)
+		mustSucceed(err)
 		reply.Body.Close()
 		fmt.Println(reply.StatusCode, string(text))
 	}
-	check(server.Close())
+	mustSucceed(server.Close())
 }
 
-func datagrams() {
+func checkDatagrams() {
 	a, err := net.ListenPacket("udp", "127.0.0.1:0")
-	check(err)
+	mustSucceed(err)
 	b, err := net.Dial("udp", a.LocalAddr().String())
-	check(err)
+	mustSucceed(err)
 	_, err = b.Write([]byte("datagram"))
-	check(err)
+	mustSucceed(err)
 	buf := make([]byte, 100)
 	n, from, err := a.ReadFrom(buf)
-	check(err)
+	mustSucceed(err)
 	fmt.Println("udp", string(buf[:n]), from.String() == b.LocalAddr().String())
 }
 
 func main() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
-	go echo(listener)
+	mustSucceed(err)
+	go serveEcho(listener)
 	var group sync.WaitGroup
 	good := make([]bool, 10)
 	for id := range good {
-		group.Go(func() { good[id] = client(listener.Addr().String(), id) })
+		group.Go(func() { good[id] = runClient(listener.Addr().String(), id) })
 	}
 	group.Wait()
 	fmt.Println("tcp", good)
-	fmt.Println("deadline", deadline(listener.Addr().String()))
-	check(listener.Close())
-	web()
-	datagrams()
+	fmt.Println("deadline", checkDeadline(listener.Addr().String()))
+	mustSucceed(listener.Close())
+	checkHTTP()
+	checkDatagrams()
 }

@@ -19,12 +19,12 @@ type thing struct {
 }
 
 //go:noinline
-func read(t *thing) int { return t.value }
+func readThing(t *thing) int { return t.value }
 
 //go:noinline
-func divide(a, b int) int { return a / b }
+func divideInts(a, b int) int { return a / b }
 
-func caught(f func()) (text string) {
+func catchPanic(f func()) (text string) {
 	defer func() {
 		err, ok := recover().(runtime.Error)
 		if ok {
@@ -36,13 +36,13 @@ func caught(f func()) (text string) {
 }
 
 func main() {
-	fmt.Println(caught(func() { read(nil) }))
-	fmt.Println(caught(func() { divide(1, len(os.Args)-1) }))
-	fmt.Println(caught(func() { _ = os.Args[len(os.Args)+3] }))
+	fmt.Println(catchPanic(func() { readThing(nil) }))
+	fmt.Println(catchPanic(func() { divideInts(1, len(os.Args)-1) }))
+	fmt.Println(catchPanic(func() { _ = os.Args[len(os.Args)+3] }))
 
 	debug.SetPanicOnFault(true)
 	address := uintptr(0x123)
-	fmt.Println(caught(func() {
+	fmt.Println(catchPanic(func() {
 		_ = *(*int)(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
 	}) != "nothing")
 

@@ -17,11 +17,11 @@ type node struct {
 	value       int
 }
 
-func tree(depth int) *node {
+func makeTree(depth int) *node {
 	if depth == 0 {
 		return &node{value: 1}
 	}
-	return &node{left: tree(depth - 1), right: tree(depth - 1), value: depth}
+	return &node{left: makeTree(depth - 1), right: makeTree(depth - 1), value: depth}
 }
 
 func (n *node) sum() int {
@@ -31,7 +31,7 @@ func (n *node) sum() int {
 	return n.value + n.left.sum() + n.right.sum()
 }
 
-func pipeline() int {
+func runPipeline() int {
 	numbers, squares := make(chan int), make(chan int, 10)
 	var workers sync.WaitGroup
 	for range 50 {
@@ -56,7 +56,7 @@ func pipeline() int {
 	return sum
 }
 
-func locks() int64 {
+func countLocked() int64 {
 	var mutex sync.RWMutex
 	var count atomic.Int64
 	var group sync.WaitGroup
@@ -85,25 +85,25 @@ func locks() int64 {
 	return total + count.Load()
 }
 
-func deep(n int) int {
+func recurse(n int) int {
 	var block [200]int
 	block[n%200] = n
 	if n == 0 {
 		return 0
 	}
-	return deep(n-1) + block[n%200] - n + 1
+	return recurse(n-1) + block[n%200] - n + 1
 }
 
 func main() {
 	fmt.Println("args", len(os.Args), "env", os.Getenv("CONF_ENV"))
-	fmt.Println("pipeline", pipeline())
-	fmt.Println("locks", locks())
+	fmt.Println("pipeline", runPipeline())
+	fmt.Println("locks", countLocked())
 	grown := make(chan int)
-	go func() { grown <- deep(20000) }()
+	go func() { grown <- recurse(20000) }()
 	fmt.Println("deep", <-grown)
-	keep := tree(12)
+	keep := makeTree(12)
 	for range 30 {
-		if tree(13).sum() == 0 {
+		if makeTree(13).sum() == 0 {
 			fmt.Println("lost")
 		}
 	}

@@ -25,7 +25,7 @@ const port = "7022"
 func main() {
 	args := os.Args[1:]
 	if len(args) == 1 && args[0] == "serve" {
-		fmt.Fprintln(os.Stderr, "o2g_shell:", serve())
+		fmt.Fprintln(os.Stderr, "o2g_shell:", serveShell())
 		os.Exit(1)
 	}
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -35,13 +35,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: o2g_shell [-options] HOST COMMAND...")
 		os.Exit(2)
 	}
-	if err := run(args[0], strings.Join(args[1:], " ")); err != nil {
+	if err := runRemote(args[0], strings.Join(args[1:], " ")); err != nil {
 		fmt.Fprintln(os.Stderr, "o2g_shell:", err)
 		os.Exit(1)
 	}
 }
 
-func run(host, command string) error {
+func runRemote(host, command string) error {
 	if own, err := os.Hostname(); err == nil && own == host {
 		return syscall.Exec("/bin/sh", []string{"sh", "-c", command}, os.Environ())
 	}
@@ -60,7 +60,7 @@ func run(host, command string) error {
 	return err
 }
 
-func serve() error {
+func serveShell() error {
 	l, err := net.Listen("tcp", ":"+port)
 	if err != nil {
 		return err

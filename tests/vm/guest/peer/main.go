@@ -24,7 +24,7 @@ const port = ":7117"
 
 var count, failed int
 
-func ok(good bool, format string, args ...any) {
+func printCheck(good bool, format string, args ...any) {
 	count++
 	word := ""
 	if !good {
@@ -38,11 +38,11 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "serve":
-		err = serve()
+		err = servePeer()
 	case len(os.Args) == 4 && os.Args[1] == "bytes":
-		err = transfer(os.Args[2], os.Args[3])
+		err = runTransfer(os.Args[2], os.Args[3])
 	case len(os.Args) == 3 && os.Args[1] == "delay":
-		err = delay(os.Args[2])
+		err = measureDelay(os.Args[2])
 	default:
 		err = fmt.Errorf("usage: peer serve | bytes ADDRESS MIB | delay ADDRESS")
 	}
@@ -54,9 +54,9 @@ func main() {
 	os.Exit(failed)
 }
 
-// serve answers datagrams with themselves, and streams with the digest of what
+// servePeer answers datagrams with themselves, and streams with the digest of what
 // they said and then as many bytes of its own.
-func serve() error {
+func servePeer() error {
 	udp, err := net.ListenPacket("udp", port)
 	if err != nil {
 		return err
@@ -80,25 +80,25 @@ func serve() error {
 		if err != nil {
 			return err
 		}
-		if err := answer(c); err != nil {
+		if err := answerStream(c); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
 		}
 		c.Close()
 	}
 }
 
-// noise is the same everywhere for the same seed.
-func noise(seed byte, size int64) io.Reader {
+// noiseReader returns the same everywhere for the same seed.
+func noiseReader(seed byte, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{seed}), size)
 }
 
-func digest(seed byte, size int64) []byte {
+func noiseDigest(seed byte, size int64) []byte {
 	h := sha256.New()
-	io.Copy(h, noise(seed, size))
+	io.Copy(h, noiseReader(seed, size))
 	return h.Sum(nil)
 }
 
-func answer(c net.Conn) error {
+func answerStream(c net.Conn) error {
 	var size int64
 	if err := binary.Read(c, binary.LittleEndian, &size); err != nil {
 		return err
@@ -110,12 +110,12 @@ func answer(c net.Conn) error {
 	if _, err := c.Write(h.Sum(nil)); err != nil {
 		return err
 	}
-	_, err := io.Copy(c, noise(2, size))
+	_, err := io.Copy(c, noiseReader(2, size))
 	return err
 }
 
-// dial tries until the other side is there.
-func dial(address string) (c net.Conn, err error) {
+// dialPeer tries until the other side is there.
+func dialPeer(address string) (c net.Conn, err error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if c, err = net.DialTimeout("tcp", address+port, time.Second); err == nil {
 			return c, nil
@@ -124,13 +124,13 @@ func dial(address string) (c net.Conn, err error) {
 	return nil, err
 }
 
-func transfer(address, mib string) error {
+func runTransfer(address, mib string) error {
 	n, err := strconv.Atoi(mib)
 	if err != nil {
 		return err
 	}
 	size := int64(n) << 20
-	c, err := dial(address)
+	c, err := dialPeer(address)
 	if err != nil {
 		return err
 	}
@@ -138,25 +138,25 @@ func transfer(address, mib string) error {
 	if err := binary.Write(c, binary.LittleEndian, size); err != nil {
 		return err
 	}
-	if _, err := io.Copy(c, noise(1, size)); err != nil {
+	if _, err := io.Copy(c, noiseReader(1, size)); err != nil {
 		return err
 	}
 	theirs := make([]byte, sha256.Size)
 	if _, err := io.ReadFull(c, theirs); err != nil {
 		return err
 	}
-	ok(bytes.Equal(theirs, digest(1, size)), "%d MiB arrived at %s as they were sent", n, address)
+	printCheck(bytes.Equal(theirs, noiseDigest(1, size)), "%d MiB arrived at %s as they were sent", n, address)
 	h := sha256.New()
 	got, err := io.Copy(h, c)
 	if err != nil {
 		return err
 	}
-	ok(got == size && bytes.Equal(h.Sum(nil), digest(2, size)), "%d MiB arrived from %s as they were sent", n, address)
+	printCheck(got == size && bytes.Equal(h.Sum(nil), noiseDigest(2, size)), "%d MiB arrived from %s as they were sent", n, address)
 	return nil
 }
 
-// delay sends datagrams until both some came back and some did not.
-func delay(address string) error {
+// measureDelay sends datagrams until some were answered and some were lost.
+func measureDelay(address string) error {
 	c, err := net.Dial("udp", address+port)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func delay(address string) error {
 		}
 	}
 	fmt.Printf("# %d sent, %d back, the fastest in %v\n", sent, back, least)
-	ok(back >= 10, "datagrams come back from %s", address)
-	ok(least >= 40*time.Millisecond && least < time.Hour, "none is faster than two delays of 20 ms")
-	ok(back < sent, "some get lost")
+	printCheck(back >= 10, "datagrams come back from %s", address)
+	printCheck(least >= 40*time.Millisecond && least < time.Hour, "none is faster than two delays of 20 ms")
+	printCheck(back < sent, "some get lost")
 	return nil
 }

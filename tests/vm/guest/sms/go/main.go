@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// add gives the sum of a part, and leaves garbage behind.
-func add(part, parts, n int) (sum int) {
+// sumPart returns the sum of a part, and allocates garbage.
+func sumPart(part, parts, n int) (sum int) {
 	for i := part; i < n; i += parts {
 		sum += len(make([]byte, i%64)) - i%64 + i
 	}
@@ -26,7 +26,7 @@ func main() {
 	for part := range parts {
 		all.Go(func() {
 			time.Sleep(time.Millisecond)
-			sums <- add(part, parts, n)
+			sums <- sumPart(part, parts, n)
 		})
 	}
 	go func() {
