@@ -286,6 +286,20 @@ struct abi_family_op {
 	const char *path;
 };
 
+/*
+ * futex(2) on words that other processes share: abi_host.futex. WAIT_BITSET,
+ * WAKE_BITSET, REQUEUE, CMP_REQUEUE and WAKE_OP, without flags. Addresses are
+ * the guest's; abi has checked that they are in MAP_SHARED memory.
+ */
+struct abi_futex_op {
+	u32 command;
+	u32 value;  /* expected, or how many to wake */
+	u32 count;  /* how many to move or to wake at `second` */
+	u32 value3; /* bitset, expected value, or encoded operation */
+	u64 addr, second;
+	u64 deadline; /* CLOCK_MONOTONIC, ns, or ABI_FOREVER */
+};
+
 /* One thing to wait for; events and revents as poll(2). */
 struct abi_poll {
 	s32 handle;
@@ -369,6 +383,11 @@ struct abi_host {
 	 */
 	s64 (*wait)(u32 *word, u32 expect, u64 deadline_ns);
 	void (*wake)(u32 *word, u32 count);
+	/*
+	 * The result of futex(2); -EINTR when `thread` was kicked, before or
+	 * during. NULL: who waits is woken by its own process only.
+	 */
+	s64 (*futex)(const struct abi_futex_op *op, u32 thread);
 
 	/*
 	 * Have abi_timer_fire called at the deadline (CLOCK_MONOTONIC), not

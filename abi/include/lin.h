@@ -31,7 +31,7 @@ int abi_lin_file_same(s32 a, s32 b);
 /* WAIT answers -EAGAIN here; who can wait makes the call itself. */
 s64 abi_lin_file_lock(s32 handle, struct abi_filelock *lock);
 struct abi_lin_lock_call {
-	u64 nr, arg[5]; /* the last two are 0 */
+	u64 nr, arg[6]; /* the last three are 0 */
 	u64 flock[6];	/* room for the kernel's struct, which arg points to */
 };
 void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,

@@ -42,7 +42,7 @@ void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
 	u32 wait = l->verb == ABI_FILELOCK_WAIT;
 
 	to->arg[0] = (u64)handle;
-	to->arg[3] = to->arg[4] = 0;
+	to->arg[3] = to->arg[4] = to->arg[5] = 0;
 	if (l->kind == ABI_FILELOCK_FLOCK) {
 		to->nr = SYS_flock;
 		to->arg[1] = (u64)(how[l->type % 3] | (wait ? 0 : LOCK_NB));

@@ -126,11 +126,6 @@ static s64 fill_direct(struct abi_proc *p, const struct abi_area *a)
 	return rc;
 }
 
-int abi_map_is_common(const struct abi_proc *p, const struct abi_area *a)
-{
-	return a->bits & ABI_AREA_SHARED && !a->backing && p->host->family;
-}
-
 /* Another process could write to it while it runs here. */
 static s64 refuse_text(struct abi_proc *p)
 {
@@ -170,7 +165,7 @@ static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 		return 0;
 	if (a->bits & ABI_AREA_DIRECT)
 		return fill_direct(p, a);
-	if (abi_map_is_common(p, a))
+	if (abi_space_is_common(p, a))
 		return a->prot & ABI_PROT_EXEC ? refuse_text(p)
 					       : fill_shared(p, a);
 	say_copy(p, a);
@@ -416,7 +411,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 
 	/* A file's bytes are read now, so they need memory now. What a child
 	 * shall share has to be there before the fork. */
-	if (m->prot || backing || abi_map_is_common(p, &a))
+	if (m->prot || backing || abi_space_is_common(p, &a))
 		a.bits |= ABI_AREA_COMMITTED;
 	if (backing) {
 		a.offset = m->offset;
@@ -550,7 +545,7 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 	}
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
-	if (abi_map_is_common(p, a))
+	if (abi_space_is_common(p, a))
 		return refuse_text(p);
 	if (a->bits & ABI_AREA_DIRECT) {
 		rc = detach_area(p, a);

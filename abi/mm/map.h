@@ -24,7 +24,4 @@ s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 s64 abi_map_put(struct abi_proc *p, struct abi_area *a);
 s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end);
 
-/* Memory without a file that processes of one family share. */
-int abi_map_is_common(const struct abi_proc *p, const struct abi_area *a);
-
 #endif

@@ -102,7 +102,7 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 			     "code cannot be moved");
 		return -LINUX_EACCES;
 	}
-	if (abi_map_is_common(p, &new) && p->forked) {
+	if (abi_space_is_common(p, &new) && p->forked) {
 		p->host->log("mremap refused (ENOMEM): memory that processes "
 			     "share cannot be moved");
 		return -LINUX_ENOMEM;

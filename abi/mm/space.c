@@ -293,6 +293,11 @@ int abi_space_next(struct abi_proc *p, u64 addr, struct abi_area *area)
 	return found;
 }
 
+int abi_space_is_common(const struct abi_proc *p, const struct abi_area *a)
+{
+	return a->bits & ABI_AREA_SHARED && !a->backing && p->host->family;
+}
+
 void abi_space_count(struct abi_proc *p, u64 *committed, u64 *mapped)
 {
 	abi_lock(p, &p->space.lock);

@@ -66,6 +66,8 @@ const char *abi_space_wrong(const struct abi_space *s);
 int abi_space_check(struct abi_proc *p, u64 addr, u64 len, u32 prot);
 /* A copy of the first area that ends after addr; 0 when there is none. */
 int abi_space_next(struct abi_proc *p, u64 addr, struct abi_area *area);
+/* Memory without a file that processes of one family share. */
+int abi_space_is_common(const struct abi_proc *p, const struct abi_area *a);
 void abi_space_count(struct abi_proc *p, u64 *committed, u64 *mapped);
 /*
  * Text of /proc/self/maps: the lines of areas that end after *from, as many

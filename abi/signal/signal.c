@@ -733,5 +733,5 @@ void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 			log_mapping(p, "the address", fault->addr);
 		}
 	}
-	abi_thread_end_all(p, signo);
+	abi_thread_end_all(p, t, signo);
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Futexes: exact counts, every operation, no lost wake-up, no needless call. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "abi/uapi/linux.h"
 #include "guest.h"
 
 #define WAIT 0
@@ -8,6 +12,7 @@
 #define CMP_REQUEUE 4
 #define WAKE_OP 5
 #define LOCK_PI 6
+#define UNLOCK_PI 7
 #define WAIT_BITSET 9
 #define WAKE_BITSET 10
 #define REALTIME 256
@@ -378,6 +383,129 @@ static void stress(void *(*body)(void *))
 	}
 }
 
+/* Words that processes share ------------------------------------------------
+ */
+
+static struct abi_futex_op asked;
+static u32 asked_of, host_futexes;
+static s64 host_answer;
+
+static s64 host_futex(const struct abi_futex_op *op, u32 thread)
+{
+	asked = *op;
+	asked_of = thread;
+	host_futexes++;
+	return host_answer;
+}
+
+static s64 no_family(struct abi_family_op *op, u32 thread)
+{
+	(void)op;
+	(void)thread;
+	return -LINUX_ENOSYS;
+}
+
+static s64 common_memory(const struct abi_mem_file *m)
+{
+	return mmap((void *)m->addr, m->len, (int)m->prot,
+		    MAP_SHARED | MAP_FIXED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
+		       ? -LINUX_ENOMEM
+		       : 0;
+}
+
+static int asked_for(u32 command, u32 value, u32 count, u32 value3)
+{
+	return asked.command == command && asked.value == value &&
+	       asked.count == count && asked.value3 == value3;
+}
+
+static void test_host_operations(u64 shared)
+{
+	host_answer = 3;
+	tap_ok(CALL_AT(0, futex, shared, WAKE, 2) == 3 &&
+		       asked_for(WAKE_BITSET, 2, 0, ~0u) &&
+		       asked.addr == shared && asked_of == 0,
+	       "a wake in shared memory is the host's");
+	tap_ok(CALL(futex, shared, WAKE_BITSET, 1, 0, 0, 6) == 3 &&
+		       asked_for(WAKE_BITSET, 1, 0, 6),
+	       "a wake by bits too");
+	tap_ok(CALL(futex, shared, CMP_REQUEUE, 1, 2, shared + 4, 9) == 3 &&
+		       asked_for(CMP_REQUEUE, 1, 2, 9) &&
+		       asked.second == shared + 4,
+	       "a requeue in shared memory is the host's");
+	tap_ok(CALL(futex, shared, WAKE_OP, 1, 2, shared + 8, 7) == 3 &&
+		       asked_for(WAKE_OP, 1, 2, 7),
+	       "a wake with an operation is the host's");
+	host_futexes = 0;
+	tap_ok(CALL(futex, shared, REQUEUE, 1, 2, page, 0) == -LINUX_EINVAL &&
+		       !host_futexes && strstr(fake.last_log, "two words"),
+	       "a requeue out of shared memory is refused by name");
+}
+
+static void test_host_waits(u64 shared)
+{
+	u64 *past = (u64 *)(page + 64);
+
+	host_answer = 0;
+	past[0] = 5;
+	past[1] = 9;
+	tap_ok(CALL(futex, shared, WAIT, 4, 0) == 0 &&
+		       asked_for(WAIT_BITSET, 4, 0, ~0u) &&
+		       asked.deadline == ABI_FOREVER,
+	       "a wait in shared memory is the host's");
+	tap_ok(CALL(futex, shared, WAIT_BITSET, 4, page + 64, 0, 5) == 0 &&
+		       asked_for(WAIT_BITSET, 4, 0, 5) &&
+		       asked.deadline == 5000000009ull,
+	       "a wait until a time too");
+	host_answer = -LINUX_ETIMEDOUT;
+	tap_ok(CALL(futex, shared, WAIT, 4, page + 64) == -LINUX_ETIMEDOUT &&
+		       asked.deadline > 5000000009ull &&
+		       asked.deadline != ABI_FOREVER,
+	       "its time out is the host's answer");
+}
+
+static void test_own_queues(u64 shared)
+{
+	host_futexes = 0;
+	*word_at(shared) = 0;
+	tap_ok(CALL(futex, shared, WAIT | PRIVATE, 1) == -LINUX_EAGAIN &&
+		       CALL(futex, shared, WAKE | PRIVATE, 1) == 0 &&
+		       CALL(futex, page, WAKE, 1) == 0 && !host_futexes,
+	       "private words and private memory stay with abi");
+	fake.last_log[0] = 0;
+	p->threads.said_shared = 0;
+	p->forked = 1;
+	tap_ok(CALL(futex, shared, LOCK_PI) == 0 && !host_futexes &&
+		       strstr(fake.last_log, "its own process only"),
+	       "a lock with an owner in shared memory is named");
+	CALL(futex, shared, UNLOCK_PI);
+	fake.host.futex = NULL;
+	fake.last_log[0] = 0;
+	p->threads.said_shared = 0;
+	tap_ok(CALL(futex, shared, WAKE, 1) == 0 &&
+		       strstr(fake.last_log, "its own process only"),
+	       "a host without shared queues is named");
+	fake.last_log[0] = 0;
+	tap_ok(CALL(futex, shared, WAKE, 1) == 0 && !fake.last_log[0], "once");
+	p->forked = 0;
+	p->threads.said_shared = 0;
+	tap_ok(CALL(futex, shared, WAKE, 1) == 0 && !fake.last_log[0],
+	       "but not before there is another process");
+}
+
+static void test_shared(void)
+{
+	u64 shared;
+
+	fake.host.futex = host_futex;
+	fake.host.family = no_family;
+	fake.host.mem_file = common_memory;
+	shared = (u64)CALL(mmap, 0, 4096, 3, 0x21, ~0ull, 0);
+	test_host_operations(shared);
+	test_host_waits(shared);
+	test_own_queues(shared);
+}
+
 int main(void)
 {
 	guest_new();
@@ -396,6 +524,7 @@ int main(void)
 	tap_ok(counter == WORKERS * ROUNDS, "a mutex made of futexes excludes");
 	stress(round_main);
 	tap_ok(*word_at(page) == ROUNDS / 4, "a barrier loses no wake-up");
+	test_shared();
 	guest_free();
 	return tap_done();
 }

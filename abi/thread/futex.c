@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes: futex(2), for private and shared words alike inside one process.
+ * Futexes: futex(2). Words in memory that other processes share are the host's
+ * (abi_host.futex), where it has such queues; all others wait here.
  *
  * A bucket's lock guards its list, the places in it (struct abi_futex_wait)
  * and the comparison of the guest's word. Two buckets are locked in the order
@@ -41,6 +42,11 @@
 #define PRIVATE 128
 #define CLOCK_REALTIME 256
 #define COMMAND 0x7f
+
+/* Sets of operations: that wait, on one word only, that a host can have. */
+#define WAITS (1u << WAIT | 1u << WAIT_BITSET)
+#define ONE_WORD (WAITS | 1u << WAKE | 1u << WAKE_BITSET)
+#define HOSTS (ONE_WORD | 1u << REQUEUE | 1u << CMP_REQUEUE | 1u << WAKE_OP)
 
 #define BATCH 32
 
@@ -160,6 +166,51 @@ static s64 wake_some(struct wake_list *list, u32 index, u64 gaddr, s32 count,
 			break;
 	}
 	return woken;
+}
+
+/* Words that other processes share ------------------------------------------
+ */
+
+/* Does the host map the memory of this word for other processes too? */
+static int word_shared(struct abi_proc *p, u64 gaddr, struct abi_area *a)
+{
+	const u32 file = ABI_AREA_SHARED | ABI_AREA_DIRECT;
+
+	return abi_space_next(p, gaddr, a) && a->start <= gaddr &&
+	       ((a->bits & file) == file || abi_space_is_common(p, a));
+}
+
+/* Does futex(2) with this operation go to the queues of the host? */
+static int word_hosts(struct abi_proc *p, u64 gaddr, u32 op)
+{
+	struct abi_area a;
+
+	return p->host->futex && !(op & PRIVATE) && word_shared(p, gaddr, &a);
+}
+
+s64 abi_futex_wake_one(struct abi_proc *p, struct abi_thread *t, u64 gaddr)
+{
+	struct abi_futex_op op = {.command = WAKE_BITSET,
+				  .value = 1,
+				  .value3 = ABI_FUTEX_ANY,
+				  .addr = gaddr};
+
+	if (word_hosts(p, gaddr, 0))
+		return p->host->futex(&op, t->index);
+	return abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+}
+
+/* Once: who waits at this word is not woken by other processes. */
+static void say_unshared(struct abi_proc *p, u64 gaddr)
+{
+	struct abi_area a;
+
+	if (!__atomic_load_n(&p->threads.said_shared, __ATOMIC_RELAXED) &&
+	    word_shared(p, gaddr, &a) &&
+	    (a.backing || __atomic_load_n(&p->forked, __ATOMIC_RELAXED)))
+		abi_log_once(p, &p->threads.said_shared,
+			     "futex in memory that processes share: a wait "
+			     "there is woken by its own process only");
 }
 
 /* Operations -------------------------------------------------------------- */
@@ -426,6 +477,37 @@ static s64 deadline_get(struct abi_call *c, u64 *deadline)
 	return 0;
 }
 
+static s64 refuse_second(struct abi_call *c)
+{
+	abi_log_once(c->p, &c->p->threads.said_shared,
+		     "futex of two words, of which processes share one only: "
+		     "returned EINVAL");
+	return -LINUX_EINVAL;
+}
+
+/* An operation on words that other processes share. */
+static s64 host_call(struct abi_call *c, u64 deadline)
+{
+	u32 command = (u32)c->a[1] & COMMAND;
+	struct abi_futex_op op = {.command = command,
+				  .value = (u32)c->a[2],
+				  .value3 = (u32)c->a[5],
+				  .addr = c->a[0],
+				  .deadline = deadline};
+
+	if (command == WAIT || command == WAKE) {
+		op.command += WAIT_BITSET - WAIT;
+		op.value3 = ABI_FUTEX_ANY;
+	}
+	if (!(1u << command & ONE_WORD)) {
+		op.count = (u32)c->a[3];
+		op.second = c->a[4];
+		if (!word_hosts(c->p, op.second, 0))
+			return refuse_second(c);
+	}
+	return c->p->host->futex(&op, c->t->index);
+}
+
 static s64 wait_call(struct abi_call *c, u32 bitset)
 {
 	u64 deadline;
@@ -433,8 +515,11 @@ static s64 wait_call(struct abi_call *c, u32 bitset)
 
 	if (rc)
 		return rc;
-	rc = abi_futex_wait(c->p, c->t, c->a[0], (u32)c->a[2], bitset,
-			    deadline);
+	if (word_hosts(c->p, c->a[0], (u32)c->a[1]))
+		rc = host_call(c, deadline);
+	else
+		rc = abi_futex_wait(c->p, c->t, c->a[0], (u32)c->a[2], bitset,
+				    deadline);
 	if (rc == -LINUX_EINTR)
 		rc = c->a[3] ? -ABI_ERESTARTBLOCK : -ABI_ERESTARTSYS;
 	return rc;
@@ -479,31 +564,12 @@ static s64 pi_call(struct abi_call *c)
 				 command == TRYLOCK_PI);
 }
 
-/* Queues are of one process: who waits there does not hear of this one. */
-static void say_shared(struct abi_call *c)
+static s64 own_call(struct abi_call *c)
 {
-	struct abi_area a;
-
-	if (c->a[1] & PRIVATE ||
-	    !__atomic_load_n(&c->p->forked, __ATOMIC_RELAXED) ||
-	    !abi_space_next(c->p, c->a[0], &a) || a.start > c->a[0] ||
-	    !(a.bits & ABI_AREA_SHARED))
-		return;
-	abi_log_once(c->p, &c->p->threads.said_shared,
-		     "futex in memory that processes share: a wait there is "
-		     "woken by its own process only");
-}
-
-s64 abi_sys_futex(struct abi_call *c)
-{
-	u32 op = (u32)c->a[1], command = op & COMMAND;
+	u32 command = (u32)c->a[1] & COMMAND;
 	u32 expect = (u32)c->a[5];
 	struct requeue r = {c->a[0], c->a[4], (s32)c->a[2], (s32)c->a[3], 0};
 
-	if (op & CLOCK_REALTIME && command != WAIT_BITSET &&
-	    command != WAIT_REQUEUE_PI && command != LOCK_PI2)
-		return -LINUX_ENOSYS;
-	say_shared(c);
 	switch (command) {
 	case LOCK_PI:
 	case LOCK_PI2:
@@ -530,4 +596,21 @@ s64 abi_sys_futex(struct abi_call *c)
 		return wake_op(c->p, c->a);
 	}
 	return -LINUX_ENOSYS;
+}
+
+s64 abi_sys_futex(struct abi_call *c)
+{
+	u32 op = (u32)c->a[1], command = op & COMMAND;
+
+	if (op & CLOCK_REALTIME && command != WAIT_BITSET &&
+	    command != WAIT_REQUEUE_PI && command != LOCK_PI2)
+		return -LINUX_ENOSYS;
+	if (command > LOCK_PI2)
+		return -LINUX_ENOSYS;
+	if (1u << command & HOSTS && word_hosts(c->p, c->a[0], op))
+		return 1u << command & WAITS ? wait_call(c, (u32)c->a[5])
+					     : host_call(c, ABI_FOREVER);
+	if (!(op & PRIVATE))
+		say_unshared(c->p, c->a[0]);
+	return own_call(c);
 }

@@ -20,6 +20,8 @@ s64 abi_futex_wait(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		   u32 value, u32 bitset, u64 deadline);
 /* Wakes at most `count` waiters; how many. */
 s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset);
+/* One of any, also of another process where the word is shared; `t` calls. */
+s64 abi_futex_wake_one(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
 
 /*
  * Words that name their owner (futex_pi.c). take: 0, -EAGAIN for a try,

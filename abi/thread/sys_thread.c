@@ -123,7 +123,7 @@ s64 abi_sys_exit(struct abi_call *c)
 
 s64 abi_sys_exit_group(struct abi_call *c)
 {
-	abi_thread_end_all(c->p, ((u32)c->a[0] & 0xff) << 8);
+	abi_thread_end_all(c->p, c->t, ((u32)c->a[0] & 0xff) << 8);
 	return 0;
 }
 

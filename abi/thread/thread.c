@@ -225,7 +225,7 @@ static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		return;
 	if (pending && !old) {
 		/* It died between giving the lock up and waking the next. */
-		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+		abi_futex_wake_one(p, t, gaddr);
 		return;
 	}
 	do {
@@ -237,7 +237,7 @@ static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 			return;
 	} while (!done);
 	if (old & FUTEX_WAITERS)
-		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+		abi_futex_wake_one(p, t, gaddr);
 }
 
 /* get_robust_list(2); bit 0 of a pointer says that the lock is a PI lock. */
@@ -269,7 +269,7 @@ static void clear_tid(struct abi_proc *p, struct abi_thread *t)
 	if (!gaddr || gaddr % 4 || abi_user_check(p, gaddr, 4, ABI_PROT_WRITE))
 		return;
 	if (!abi_user_store(gaddr, 0))
-		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+		abi_futex_wake_one(p, t, gaddr);
 }
 
 void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
@@ -280,6 +280,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 	status = (status & 0xff) << 8;
 	abi_futex_pi_end(p, t);
 	robust_walk(p, t);
+	t->robust_head = 0;
 	abi_lock(p, &all->lock);
 	last = all->live == 1;
 	if (!last)
@@ -292,15 +293,16 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 		t->state = ABI_THREAD_EXITED;
 	abi_unlock(p, &all->lock);
 	if (last)
-		abi_thread_end_all(p, status);
+		abi_thread_end_all(p, t, status);
 	abi_signal_thread_end(p, t);
 	/* Last of all: a joiner may take our stack and start a new thread. */
 	clear_tid(p, t);
 	p->host->thread_exit(index);
 }
 
-void abi_thread_end_all(struct abi_proc *p, u32 status)
+void abi_thread_end_all(struct abi_proc *p, struct abi_thread *t, u32 status)
 {
+	robust_walk(p, t);
 	abi_space_flush(p);
 	p->host->proc_exit(status);
 	__builtin_unreachable();

@@ -52,8 +52,11 @@ s64 abi_thread_tp_check(struct abi_proc *p, u64 tp);
 
 /* Runs the end of a thread; does not return. status: the argument of exit. */
 void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status);
-/* Ends the process. status: as for wait(2). Does not return. */
-void abi_thread_end_all(struct abi_proc *p, u32 status);
+/*
+ * Ends the process; `t` is the caller. status: as for wait(2). Does not return.
+ * Other processes get the robust futexes of `t` only: other threads still run.
+ */
+void abi_thread_end_all(struct abi_proc *p, struct abi_thread *t, u32 status);
 
 /* One log line, once per process: a call that would need a child process. */
 s64 abi_thread_no_children(struct abi_proc *p, const char *name);

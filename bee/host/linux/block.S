@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A system call that may wait, and that a kick ends: s64 lin_block(u32 *kicked,
- * u64 nr, const u64 arg[5]). The look at `kicked` and the call are one for
+ * u64 nr, const u64 arg[6]). The look at `kicked` and the call are one for
  * the handler of kicks: from lin_block_begin up to lin_block_end it goes on at
  * lin_block_out, so no kick gets lost between the two. One that comes later
  * ends the call in the kernel, with -EINTR.
@@ -9,7 +9,8 @@
 	.text
 	.globl lin_block, lin_block_begin, lin_block_end, lin_block_out
 lin_block:
-	mov	%rdi, %r9
+	push	%rbx
+	mov	%rdi, %rbx
 	mov	%rsi, %rax
 	mov	%rdx, %rcx
 	mov	(%rcx), %rdi
@@ -17,14 +18,17 @@ lin_block:
 	mov	16(%rcx), %rdx
 	mov	24(%rcx), %r10
 	mov	32(%rcx), %r8
+	mov	40(%rcx), %r9
 lin_block_begin:
-	cmpl	$0, (%r9)
+	cmpl	$0, (%rbx)
 	jne	lin_block_out
 	syscall
 lin_block_end:
+	pop	%rbx
 	ret
 lin_block_out:
 	mov	$-4, %rax /* -EINTR */
+	pop	%rbx
 	ret
 
 	.section .note.GNU-stack, "", @progbits

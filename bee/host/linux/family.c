@@ -261,7 +261,7 @@ static s32 wait_target(s32 pid)
 	return pid > 0 ? host_pid(pid) : -host_pid(-pid);
 }
 
-static s64 call_kernel(u32 options, u64 nr, const u64 arg[5])
+static s64 call_kernel(u32 options, u64 nr, const u64 arg[6])
 {
 	if (!(options & WNOHANG))
 		return lin_wait_call(nr, arg);
@@ -272,7 +272,7 @@ static s64 call_kernel(u32 options, u64 nr, const u64 arg[5])
 static s64 wait_one(struct abi_family_op *op)
 {
 	s32 pid = wait_target(op->pid);
-	const u64 arg[5] = {(u64)pid, (u64)(__UINTPTR_TYPE__)&op->status,
+	const u64 arg[6] = {(u64)pid, (u64)(__UINTPTR_TYPE__)&op->status,
 			    op->options, (u64)(__UINTPTR_TYPE__)op->usage, 0};
 	s64 rc;
 
@@ -286,7 +286,7 @@ static s64 wait_info(struct abi_family_op *op)
 {
 	siginfo_t info = {.si_pid = 0};
 	pid_t id = op->pid ? host_pid(op->pid) : 0;
-	const u64 arg[5] = {(u64)op->status, (u64)id,
+	const u64 arg[6] = {(u64)op->status, (u64)id,
 			    (u64)(__UINTPTR_TYPE__)&info, op->options,
 			    (u64)(__UINTPTR_TYPE__)op->usage};
 	s64 rc;

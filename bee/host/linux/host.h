@@ -76,6 +76,7 @@ void lin_signal_entry(void);
 /* wait.c */
 s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns);
 void lin_wake(u32 *word, u32 count);
+s64 lin_futex(const struct abi_futex_op *op, u32 thread);
 s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
 /* The helper's work: timers and signals for the process. */
@@ -84,9 +85,9 @@ void lin_helper_forget(void);
 
 /* filelock.c, block.S */
 s64 lin_file_lock(s32 handle, struct abi_filelock *lock, u32 thread);
-s64 lin_block(u32 *kicked, u64 nr, const u64 arg[5]);
+s64 lin_block(u32 *kicked, u64 nr, const u64 arg[6]);
 /* The same for the calling guest thread: one kick is one -EINTR. */
-s64 lin_wait_call(u64 nr, const u64 arg[5]);
+s64 lin_wait_call(u64 nr, const u64 arg[6]);
 extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
 
 /* clock.c, vdso.c */

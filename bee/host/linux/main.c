@@ -36,6 +36,7 @@ const struct abi_host lin_host = {
 	.thread_affinity = lin_thread_affinity,
 	.wait = lin_wait,
 	.wake = lin_wake,
+	.futex = lin_futex,
 	.timer_arm = lin_timer_arm,
 	.clock = lin_clock,
 	.random = lin_random,

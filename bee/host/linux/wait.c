@@ -51,6 +51,27 @@ void lin_wake(u32 *word, u32 count)
 		count > INT_MAX ? INT_MAX : count, NULL, NULL, 0);
 }
 
+/*
+ * In words that processes share the kernel keeps the queues. Only waits end
+ * when the thread is kicked: a wake-up that is due is not lost.
+ */
+s64 lin_futex(const struct abi_futex_op *op, u32 thread)
+{
+	struct timespec ts;
+	u64 arg[6] = {op->addr,	 op->command, op->value,
+		      op->count, op->second,  op->value3};
+	s64 n;
+
+	(void)thread;
+	if (op->command != FUTEX_WAIT_BITSET) {
+		n = syscall(SYS_futex, arg[0], arg[1], arg[2], arg[3], arg[4],
+			    arg[5]);
+		return n < 0 ? -errno : n;
+	}
+	arg[3] = (u64)(__UINTPTR_TYPE__)timespec_of(&ts, op->deadline);
+	return lin_wait_call(SYS_futex, arg);
+}
+
 static u64 now_ns(void)
 {
 	return (u64)lin_clock(ABI_CLOCK_MONOTONIC);
@@ -106,7 +127,7 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 	}
 }
 
-s64 lin_wait_call(u64 nr, const u64 arg[5])
+s64 lin_wait_call(u64 nr, const u64 arg[6])
 {
 	struct lin_thread *t = lin_self();
 	s64 n = lin_block(&t->bee.kicked, nr, arg);
