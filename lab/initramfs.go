@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"skep/lab/wire"
 )
@@ -38,7 +37,10 @@ func (m *Machine) rootModules() []string {
 // real root needs, and the machine's description. It is not compressed: the
 // emulator copies faster than it unpacks.
 func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
-	guest := filepath.Join(m.Build, "bin", "skep-guest")
+	guest, err := GuestProgram(m.Build)
+	if err != nil {
+		return err
+	}
 	program, err := os.ReadFile(guest)
 	if err == nil {
 		err = standsAlone(program)

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/place"
 )
 
 // A Kernel is an unpacked kernel package:
@@ -38,7 +40,7 @@ func (k *Kernel) Headers() string { return filepath.Join(k.Dir, "headers") }
 // Config is the path of the kernel's configuration.
 func (k *Kernel) Config() string { return filepath.Join(k.Dir, "config") }
 
-// BuildDir finds the build folder: SKEP_BUILD, else the one that contains the running program, else build/ of the source tree around the working directory.
+// BuildDir finds the build folder: SKEP_BUILD, else the one that contains the running program, else the user's cache if the program is installed, else build/ of the source tree around the working directory.
 func BuildDir() (string, error) {
 	if dir := os.Getenv("SKEP_BUILD"); dir != "" {
 		return filepath.Abs(dir)
@@ -46,6 +48,9 @@ func BuildDir() (string, error) {
 	if exe, err := os.Executable(); err == nil {
 		if dir, ok := buildOf(exe); ok {
 			return dir, nil
+		}
+		if _, err := place.FindFor(exe, guestName); err == nil {
+			return CacheDir()
 		}
 	}
 	wd, err := os.Getwd()
@@ -69,7 +74,23 @@ func buildOf(exe string) (string, bool) {
 		return "", false
 	}
 	dir := filepath.Dir(bin)
-	return dir, exists(filepath.Join(dir, "kernel")) || exists(filepath.Join(bin, "skep-guest"))
+	return dir, exists(filepath.Join(dir, "kernel")) || exists(filepath.Join(bin, guestName))
+}
+
+// guestName is the file of process 1 of the guests.
+const guestName = "skep-guest"
+
+// GuestProgram finds process 1 of the guests: in the build folder, else where
+// this program is installed.
+func GuestProgram(build string) (string, error) {
+	path := filepath.Join(build, "bin", guestName)
+	if exists(path) {
+		return path, nil
+	}
+	if found, err := place.FindFile(guestName); err == nil {
+		return found, nil
+	}
+	return "", fmt.Errorf("%s, process 1 of machines, is not built: run make (%s is missing)", guestName, path)
 }
 
 func isSourceTree(dir string) bool {

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"skep/grid/agent"
 	"skep/internal/cli"
+	"skep/internal/place"
 )
 
 // States of a check. Only the last makes skep doctor fail.
@@ -147,17 +150,17 @@ func checkRoom(dir string) check {
 	return c
 }
 
-// beePath is the loader that belongs to this skep: the one beside it.
+// beePath is the loader that belongs to this skep, which may be missing.
 func beePath() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
 	name := "bee"
 	if runtime.GOOS == "windows" {
 		name = "bee.exe"
 	}
-	return filepath.Join(filepath.Dir(self), name), nil
+	path, err := place.FindFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return path, err
 }
 
 // checkConfined says how programs of a node here would be kept from the rest.

@@ -26,7 +26,7 @@ func loadCure(module, release, build string) string {
 			return "insmod " + file + moduleOptions(module, build)
 		}
 	}
-	return "build " + module + ".ko for Linux " + release + ": make kmod does it for Debian's kernels"
+	return "build " + module + ".ko for Linux " + release + ": the package skep-dkms does it, or make kmod for Debian's kernels"
 }
 
 // moduleOptions are those without which a module is of no use.

@@ -20,7 +20,7 @@ func TestDoctorNamesAModuleThatLoads(t *testing.T) {
 	for release, want := range map[string]string{
 		"6.12.9-amd64":   "insmod " + filepath.Join(build, "kmod", "6.12", "trial", "trial.ko"),
 		"6.1.0-50-amd64": "insmod " + filepath.Join(build, "kmod", "6.1", "trial", "trial.ko"),
-		"6.1.0-5":        "build trial.ko for Linux 6.1.0-5: make kmod does it for Debian's kernels",
+		"6.1.0-5":        "build trial.ko for Linux 6.1.0-5: the package skep-dkms does it, or make kmod for Debian's kernels",
 		"":               "build trial.ko for Linux ",
 	} {
 		if got := loadCure("trial", release, build); !strings.HasPrefix(got, want) {

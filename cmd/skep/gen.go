@@ -15,6 +15,7 @@ import (
 
 	"skep/grid/idl"
 	"skep/internal/cli"
+	"skep/internal/place"
 	"skep/internal/uapi"
 	"skep/internal/whole"
 )
@@ -202,25 +203,17 @@ type parts struct {
 	source           string // folder of the IDL file
 }
 
-// findParts looks beside skep: bin, lib and include of an installation, or
-// build/bin and build/lib of the source tree.
+// findParts finds the library and its headers: lib and include of an
+// installation, or build/lib and grid/include of the source tree.
 func findParts(library string) (parts, error) {
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
+	path, err := place.FindFile(library)
 	if err != nil {
-		return parts{}, fmt.Errorf("gen: skep's own file can't be found: %w", err)
+		return parts{}, fmt.Errorf("gen: %w (Debian: apt install libskep-dev)", err)
 	}
-	up := filepath.Dir(filepath.Dir(self))
-	found := parts{library: filepath.Join(up, "lib", library)}
-	if _, err := os.Stat(found.library); err != nil {
-		return parts{}, fmt.Errorf("gen: %s is missing: run make in skep's source tree", found.library)
-	}
+	up := filepath.Dir(filepath.Dir(path))
 	for _, dir := range []string{filepath.Join(up, "include"), filepath.Join(filepath.Dir(up), "grid", "include")} {
 		if _, err := os.Stat(filepath.Join(dir, "OmniRpc.h")); err == nil {
-			found.include = dir
-			return found, nil
+			return parts{library: path, include: dir}, nil
 		}
 	}
 	return parts{}, fmt.Errorf("gen: OmniRpc.h is neither in %s nor in the source tree around it", filepath.Join(up, "include"))

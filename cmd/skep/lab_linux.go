@@ -41,6 +41,11 @@ func labBuild() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if cache, err := labs.CacheDir(); err == nil && dir == cache {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", fmt.Errorf("there is no build folder yet: run make (%w)", err)
@@ -109,8 +114,8 @@ const labAlone = "run-"
 // a terminal, the fetching of a kernel also elsewhere, for it takes minutes.
 func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine, error) {
 	// Fetching a kernel takes minutes; what is missing here is known before.
-	if _, err := os.Stat(filepath.Join(build, "bin", "skep-guest")); err != nil {
-		return nil, fmt.Errorf("skep-guest, process 1 of machines, is not built: run make (%w)", err)
+	if _, err := labs.GuestProgram(build); err != nil {
+		return nil, err
 	}
 	p := newLabProgress(m.Kernel)
 	defer p.hide()
@@ -195,11 +200,23 @@ type labProgram struct {
 }
 
 func (p *labProgram) newProgram(build string, args []string) labs.Program {
-	env := []string{"PATH=" + filepath.Join(build, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	env := []string{"PATH=" + labBin(build) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if term := os.Getenv("TERM"); term != "" {
 		env = append(env, "TERM="+term)
 	}
 	return labs.Program{Args: args, Env: env, Dir: p.dir, User: p.user, Node: p.node}
+}
+
+// labBin is the folder of skep's programs: of the build, or of the installation.
+func labBin(build string) string {
+	bin := filepath.Join(build, "bin")
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	if self, err := os.Executable(); err == nil {
+		return filepath.Dir(self)
+	}
+	return bin
 }
 
 // check refuses a node that the machine does not have.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/cli"
+	"skep/internal/place"
 	lent "skep/shimos/part"
 )
 
@@ -40,11 +41,10 @@ func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
 			return err
 		}
 	}
-	self, err := os.Executable()
+	proxy, err := place.FindFile("sms-proxy")
 	if err != nil {
-		return err
+		return cli.Errorf(cli.Refused, "the proxy of partitions: %v", err)
 	}
-	proxy := filepath.Join(filepath.Dir(self), "sms-proxy")
 	args := append([]string{proxy, "--ledger", p.ledger, strconv.FormatUint(uint64(i.ID), 10)}, words...)
 	err = unix.Exec(proxy, args, os.Environ())
 	return cli.Errorf(cli.Refused, "the proxy of partitions %s cannot be started: %v", proxy, err)

@@ -18,6 +18,7 @@ import (
 
 	"skep/grid/ident"
 	"skep/grid/proto"
+	"skep/internal/place"
 	"skep/internal/uapi"
 )
 
@@ -133,7 +134,7 @@ func findBee(path, self string) (beeLoader, error) {
 		return "", nil
 	}
 	if path == "" {
-		path = filepath.Join(filepath.Dir(self), "bee.exe")
+		path, _ = place.FindFor(self, "bee.exe") // if it is missing, this says so below
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

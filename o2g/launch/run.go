@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/internal/place"
 )
 
 // A Runner starts jobs of one installation.
@@ -182,8 +184,7 @@ func StepName() string {
 // ProviderName is the file that libfabric loads.
 const ProviderName = "libo2g-fi.so"
 
-// FindProvider looks for the provider beside the running program: in ../lib,
-// where make and packages put it.
+// FindProvider gives the folder of the provider that belongs to this program.
 func FindProvider() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -194,13 +195,9 @@ func FindProvider() (string, error) {
 
 // providerOf is for the program at that path, which may be a link.
 func providerOf(self string) (string, error) {
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
+	path, err := place.FindFor(self, ProviderName)
+	if err != nil {
+		return "", err
 	}
-	for _, dir := range []string{filepath.Join(filepath.Dir(self), "..", "lib"), filepath.Join(filepath.Dir(self), "..", "lib", "skep")} {
-		if exists(filepath.Join(dir, ProviderName)) {
-			return filepath.Clean(dir), nil
-		}
-	}
-	return "", fmt.Errorf("%s is not in %s: run make, or copy it there", ProviderName, filepath.Join(filepath.Dir(self), "..", "lib"))
+	return filepath.Dir(path), nil
 }
