@@ -19,12 +19,14 @@ $(B)/lib/libskeprpc.a: $(B)/obj/gcc-pic/grid/lib/skeprpc.o
 	$(call say,AR)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $<
-$(B)/lib/libskeprpc.so: $(call grid_lib_objects,gcc-pic) grid/lib/exports.map
+$(B)/lib/libskeprpc.so: $(call grid_lib_objects,gcc-pic) grid/lib/exports.map \
+		grid/lib/room.mk
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -shared -pthread -Wl,-z,defs -Wl,-soname,libskeprpc.so \
+	$(Q)$(CC) -shared -pthread -Wl,-z,defs -Wl,-soname,libskeprpc.so.0 \
 		-Wl,--version-script=grid/lib/exports.map -o $@ \
 		$(filter %.o,$^)
+	$(Q)ln -sf libskeprpc.so $@.0
 PROGRAMS += $(B)/lib/libskeprpc.a $(B)/lib/libskeprpc.so
 
 grid_t := $(B)/test/grid

@@ -26,12 +26,13 @@ $(B)/obj/o2g-tsan/%.o: %.c
 	$(Q)$(CC) $(CFLAGS_HOST) -fsanitize=thread -Wno-tsan $(DEPS) -c -o $@ $<
 
 PROGRAMS += $(B)/lib/libo2g.so $(B)/lib/libo2g.a
-$(B)/lib/libo2g.so: $(o2g_lib_obj) o2g/lib/o2g.map
+$(B)/lib/libo2g.so: $(o2g_lib_obj) o2g/lib/o2g.map o2g/lib/room.mk
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -shared -pthread -Wl,-soname,libo2g.so \
+	$(Q)$(CC) -shared -pthread -Wl,-soname,libo2g.so.0 \
 		-Wl,--version-script=o2g/lib/o2g.map -Wl,-z,defs -Wl,-z,now \
 		-o $@ $(o2g_lib_obj)
+	$(Q)ln -sf libo2g.so $@.0
 $(B)/lib/libo2g.a: $(o2g_lib_obj)
 	$(call say,AR)
 	$(Q)mkdir -p $(@D)

@@ -34,8 +34,8 @@ readelf -d "$build/lib/libo2g.so" | grep NEEDED |
 	grep -vE 'libc\.so|ld-linux' && r=1 || r=0
 judge "$r" "libo2g.so needs no library but libc"
 readelf -d "$build/lib/libo2g.so" |
-	grep -q 'soname: \[libo2g.so\]' && r=0 || r=1
-judge "$r" "libo2g.so has a soname"
+	grep -q 'soname: \[libo2g.so.0\]' && r=0 || r=1
+judge "$r" "libo2g.so has a soname with its version"
 
 echo 'int o2g_probe(void); int o2g_probe(void) { return 0; }' \
 	>"$folder/user.c"

@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Installs what packaging/files.tbl names, or the rows of one package, into
+# ROOT/PREFIX; or removes it again, with the folders that are empty then.
+#
+# usage: install.sh put|remove|list BUILD ROOT PREFIX LIBDIR VERSION [PACKAGE]
+set -eu
+export LC_ALL=C
+
+what=$1
+build=$2
+root=$3
+prefix=$4
+libdir=$5
+version=$6
+package=${7:-}
+cd "$(dirname "$0")/.."
+
+die()
+{
+	printf 'install: %s\n' "$*" >&2
+	exit 1
+}
+
+case $prefix in /*) ;; *) die "PREFIX must be an absolute path, not $prefix" ;; esac
+case $prefix$libdir$root in
+*[!A-Za-z0-9/._+~-]*) die "a path has a character that pkg-config, DKMS or make takes for its own: $root$prefix" ;;
+esac
+
+# The files that name other files: they differ with PREFIX. sed's text is plain,
+# see above.
+fill()
+{
+	mkdir -p "$build/install"
+	for file in packaging/*/*.in; do
+		name=${file##*/}
+		sed -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" \
+			-e "s|@VERSION@|$version|g" "$file" \
+			>"$build/install/${name%.in}"
+	done
+}
+
+# MODE SOURCE TARGET for each file; the target is below ROOT.
+list_files()
+{
+	grep -v -e '^#' -e '^$' packaging/files.tbl |
+	while read -r owner mode source folder; do
+		may=${owner%"${owner#[?]}"}
+		owner=${owner#[?]}
+		case $package in ''|"$owner") ;; *) continue ;; esac
+		case $source in BUILD/*) source=$build/${source#BUILD/} ;; esac
+		case $folder in
+		LIBDIR/*) folder=$libdir/${folder#LIBDIR/} ;;
+		*) folder=$prefix/$folder ;;
+		esac
+		folder=$(printf '%s' "$folder" | sed "s|VERSION|$version|")
+		if [ "$mode" = link ]; then
+			printf '%s %s %s\n' link "$source" "$folder"
+			continue
+		fi
+		for file in $source; do
+			if [ ! -f "$file" ]; then
+				[ -n "$may" ] || printf 'none %s -\n' "$file"
+				continue
+			fi
+			case $folder in
+			*/) printf '%s %s %s\n' "$mode" "$file" "$folder${file##*/}" ;;
+			*) printf '%s %s %s\n' "$mode" "$file" "$folder" ;;
+			esac
+		done
+	done
+}
+
+put_file() # mode source target
+{
+	mkdir -p "${3%/*}"
+	case $1 in
+	none) die "$2 is not there: run make" ;;
+	link) ln -sfn "$2" "$3" ;;
+	*) install -m "${1%[sa]}" "$2" "$3" ;;
+	esac
+	case $1 in
+	*s) strip --strip-unneeded --remove-section=.comment "$3" ;;
+	*a) strip --strip-debug --enable-deterministic-archives "$3" ;;
+	esac
+}
+
+# Folders that hold others' files stay: rmdir refuses them.
+remove_file() # target
+{
+	rm -f "$1"
+	dir=${1%/*}
+	while [ "$dir" != "$root$prefix" ] && [ "$dir" != "$root" ]; do
+		rmdir "$dir" 2>/dev/null || return 0
+		dir=${dir%/*}
+	done
+}
+
+fill
+files=$(list_files)
+while read -r mode source target; do
+	case $what in
+	list) printf '%s\n' "$target" ;;
+	put) put_file "$mode" "$source" "$root$target" ;;
+	remove) remove_file "$root$target" ;;
+	*) die "put, remove or list, not $what" ;;
+	esac
+done <<END
+$files
+END

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Installs the built tree below build/test, and runs hello from there while the
+# source tree is out of sight: install.sh BUILD
+set -eu
+build=$1
+. "$(dirname "$0")/../tap.sh"
+
+top=$(pwd)
+prefix=/opt/skep
+root=$(realpath "$build")/test/install
+version=$(sed -n 's/^const version = "\(.*\)"$/\1/p' cmd/skep/version.go)
+run() # put, remove or list
+{
+	sh packaging/install.sh "$1" "$build" "$root" "$prefix" \
+		"$prefix/lib" "$version"
+}
+
+rm -rf "$root"
+run put >"$tmp/got" 2>"$tmp/err" && r=0 || r=1
+result "$r" "everything of the list is installed"
+
+run list | sort >"$tmp/want"
+(cd "$root" && find . ! -type d | sed 's/^\.//') | sort >"$tmp/got"
+cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
+result "$r" "and nothing else"
+
+(cd "$root" && grep -rlF -e "$top" -e "$root" .) >"$tmp/got" || true
+: >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
+result "$r" "no installed file names a path of the build"
+
+# A namespace of mounts: /opt is the installation, the tree is an empty folder.
+# The tree may be below /tmp, where $tmp is: what the walk needs is kept aside.
+# shellcheck disable=SC2016 # the inner shell expands
+apart()
+{
+	id=
+	[ "$(id -u)" = 0 ] || id=--map-root-user
+	# shellcheck disable=SC2086 # nothing, or one option
+	within 120 unshare $id --mount sh -eu -c '
+		mount -t tmpfs none /opt
+		mkdir /opt/skep /opt/home
+		mount --bind "$2$1" /opt/skep
+		cp "$4" /opt/home/walk.sh
+		mount -t tmpfs none "$3"
+		cd /opt/home
+		[ -z "$(ls "$3")" ]
+		exec env -u SKEP_BUILD -u BUILD HOME=/opt/home XDG_STATE_HOME= \
+			XDG_CONFIG_HOME= XDG_CACHE_HOME= XDG_RUNTIME_DIR= \
+			PATH=/opt/skep/bin:/usr/bin:/bin:/usr/sbin:/sbin \
+			sh -eu walk.sh /opt/skep' sh "$prefix" "$root" "$top" \
+		tests/packages/walk.sh
+}
+apart >"$tmp/got" 2>"$tmp/err" && r=0 || r=1
+cat >"$tmp/want" <<'END'
+hello: 10 20 30 40, together 100
+bee: ran
+doctor: bee ok
+lab: 1
+END
+cmp -s "$tmp/want" "$tmp/got" || r=1
+result "$r" "hello and the other parts run without the source tree"
+
+run remove >"$tmp/got" 2>"$tmp/err" && r=0 || r=1
+[ -z "$(find "$root$prefix" -mindepth 1 -print -quit)" ] || r=1
+find "$root" >"$tmp/got"
+result "$r" "make uninstall leaves nothing"
+rm -rf "$root"
+
+echo "1..$n"
+exit $failed

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What a user does with installed programs, in a folder of their own; each step
+# prints one line: walk.sh PREFIX
+set -eu
+
+prefix=$1
+examples=$prefix/share/doc/skep-examples/examples
+[ "$(command -v skep)" = "$prefix/bin/skep" ]
+
+cp "$examples"/hello/* .
+skep gen --build hello.idl hello.c
+skep gen --master master.c
+printf 'hello: %s\n' "$(skep run -- ./master)"
+
+PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+export PKG_CONFIG_PATH
+if command -v pkg-config >/dev/null; then
+	# shellcheck disable=SC2046 # words
+	gcc -o shared master.c $(pkg-config --cflags --libs libskeprpc)
+	LD_LIBRARY_PATH=$prefix/lib skep run -- ./shared >shared.out
+	grep -q 'together 100' shared.out
+fi
+
+printf 'int puts(const char *);\nint main(void) { puts("ran"); return 0; }\n' >a.c
+gcc -static -o a a.c
+printf 'bee: %s\n' "$(bee ./a)"
+
+# It looks at the machine as well, which may lack something.
+skep doctor >doctor.out || true
+printf 'doctor: %s\n' "$(grep -E -o '^bee +ok' doctor.out | tr -s ' ')"
+printf 'lab: %s\n' "$(skep lab list | grep -c .)"
