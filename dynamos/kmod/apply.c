@@ -4,8 +4,8 @@
  * top of the slot's chain, and the policy last. If a step fails, the earlier
  * ones are undone; no call has taken the update by then.
  *
- * dynamos_hooks is held throughout, dynamos_lock for all but what the kernel
- * does: its hooks and its livepatch may wait for every task.
+ * dynamos_hooks is held throughout. dynamos_lock is held except while ftrace or
+ * livepatch works, because these may wait for every task.
  *
  * Context: process, and may sleep. dynamos_apply_supersede() and
  * dynamos_apply_release() also run in drain.c's worker.
@@ -206,8 +206,8 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 void dynamos_apply_supersede(struct dynamos_update_state *u)
 {
 	struct dynamos_update_state *older;
-	/* Class together gets here later, in a worker whose task means
-	 * nothing. */
+	/* Class together gets here later, in a worker, where `current` is not
+	 * the caller. */
 	const struct task_struct *by =
 		current->flags & PF_KTHREAD ? NULL : current;
 	char text[DYNAMOS_WHY];
@@ -300,7 +300,7 @@ static int set_hooks(struct dynamos_update_state *u, char *why)
 	return err;
 }
 
-/* What is reserved, under dynamos_hooks alone. */
+/* The step that only needs dynamos_hooks: it reserves slots. */
 static int start_update(struct dynamos_update_state *u,
 			const struct dynamos_apply *a, char *why)
 {

@@ -116,7 +116,7 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 }
 
 /* 1: take it; 0: do not; -1: the words do not decide. The task is loaded again
- * for each test: a wrapper has no register for it. */
+ * for each test, because a wrapper has no register to spare. */
 static __always_inline int match_words(const struct dynamos_version *version)
 {
 	const struct dynamos_test *test = READ_ONCE(version->table)->task;

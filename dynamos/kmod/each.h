@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Says X(n) for each slot, n in octal from 0000 to 0177, to the compiler and
- * to the assembler.
+ * Expands X(n) for each slot, n in octal from 0000 to 0177, for the compiler
+ * and the assembler.
  */
 #ifndef DYNAMOS_KMOD_EACH_H
 #define DYNAMOS_KMOD_EACH_H

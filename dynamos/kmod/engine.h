@@ -34,7 +34,7 @@ struct dynamos_engine {
 /* update.c */
 /* The update of this name; or an error, with `why` unless that is NULL. */
 struct dynamos_update_state *dynamos_update_find(const char *name, char *why);
-/* Takes the step, or says why not. */
+/* Takes the step; if it is refused, `why` gets the reason. */
 int dynamos_update_step(struct dynamos_update_state *update, u32 step,
 			char *why);
 /* APPLY has ended, with or without success. */
@@ -47,13 +47,13 @@ bool dynamos_node_advised(void);
 /* Takes the locks that it needs; waits some seconds for a hook that is being
  * removed, then -EAGAIN. */
 int dynamos_apply_begin(struct dynamos_apply *a);
-/* One that waits for dynamos_hooks. */
+/* Whether an APPLY waits for dynamos_hooks. */
 bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
 /* Ends what this update supersedes. */
 void dynamos_apply_supersede(struct dynamos_update_state *update);
-/* Tells drain.c to retire the slot if its chain is empty. */
+/* Requests that drain.c retires the slot if its chain is empty. */
 void dynamos_apply_release(struct dynamos_slot *slot);
 
 /* drain.c */
@@ -61,7 +61,7 @@ int dynamos_drain_init(void);
 void dynamos_drain_exit(void);
 /* Schedules a poll. Any context but NMI. */
 void dynamos_drain_kick(void);
-/* Turns dynamos_update_end()'s wish into the state `leaving`. */
+/* Enters the state `leaving` after dynamos_update_end(). */
 void dynamos_drain_end(struct dynamos_update_state *update);
 /* Frees a table once no call can read it. */
 void dynamos_drain_table(struct dynamos_table *table);

@@ -5,11 +5,11 @@
  * Class any: each call asks the policy's table. Class task: a task's first call
  * to a group (the functions of an update) asks the table and leaves a frame
  * with the answer, on its own kernel stack; until that call returns, all calls
- * by that task find the frame and do the same. An update leaves when no frame
- * holds it: an outermost call of the old version, of a function that has no new
- * one, may have calls of the new one to come. Frames hang in hashed buckets by
- * task. Only task context looks there, so a bucket's lock needs no interrupts
- * off.
+ * by that task find the frame and do the same. An update is drained when no
+ * frame refers to it: an outermost call of the old version, of a function that
+ * has no new one, may have calls of the new one to come. Frames are in hash
+ * buckets, by task. Only task context looks there, so a bucket's lock needs no
+ * interrupts off.
  *
  * A lock is a bit, because the kernel's own lock functions could be the ones
  * that are changed. For the same reason nothing here can be traced (Kbuild).
@@ -17,7 +17,7 @@
  * Context: what a call asks runs where the hooked function is called, with
  * preemption off. dynamos_call_end() runs there too, with preemption as the
  * caller has it. dynamos_group_forget() runs in a task that ends or oopses.
- * What makes, checks and frees runs in process context under dynamos_lock.
+ * Creating, checking and freeing run in process context under dynamos_lock.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>

@@ -27,7 +27,7 @@
 struct place {
 	struct dynamos_sum newer, older; /* when the comparison began */
 	u64 swapped; /* ns; when the tallies changed places */
-	bool told;   /* that calls are stuck was reported */
+	bool told;   /* stuck calls were reported */
 };
 
 struct dynamos_watch {

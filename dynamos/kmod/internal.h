@@ -160,8 +160,9 @@ void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
 /* policy of class any and the first half of class task: policy.c of core with
  * the facts of this call; group.c ------------------------------------------ */
 
-/* Called for each call whose version says ASK; preemption off, any context.
- * `args` has six. True: take it; never for a version without a function. */
+/* Called for each call whose version has the choice ASK; preemption off, any
+ * context. `args` has six. True: take it; never for a version without a
+ * function. */
 bool dynamos_version_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args);
 /* Called for each call whose flags are not 0, after its version returned and
@@ -169,7 +170,7 @@ bool dynamos_version_ask(struct dynamos_version *version,
 void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
-/* What the table says, whatever the class. */
+/* The answer of the table, for any class. */
 bool dynamos_policy_ask(const struct dynamos_version *version);
 /* Reserves space in a call for frames and ending objects. */
 void dynamos_call_hold(struct dynamos_call *call);
@@ -186,7 +187,7 @@ struct list_head *dynamos_table_link(struct dynamos_table *table);
 void dynamos_tables_free(struct list_head *links);
 /* PASS, TAKE, TABLE or ASK for all calls. Anything but ASK only if the class
  * needs no table of the calls inside. An update of class task or object that
- * drains still says ASK: calls within keep their version. */
+ * drains still returns ASK: nested calls keep their version. */
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * DynAMOS: updates of a running kernel, for one process, for some, for all, and
- * back. include/skep/dynamos.h is what programs see of it, dynamos_update.h
- * what updates see, docs/design/dynamos.md how it works.
+ * back. include/skep/dynamos.h is the interface for programs and
+ * dynamos_update.h the one for updates; docs/design/dynamos.md describes how it
+ * works.
  *
  * Context: process, insmod and rmmod.
  */

@@ -6,7 +6,7 @@
 #include "message.h"
 #include "peer.h"
 
-#define O2G_TX_SLOTS 16 /* frames planned ahead of the socket */
+#define O2G_TX_SLOTS 16 /* frames prepared before the socket has space */
 
 struct o2g_slot { /* a planned frame */
 	struct o2g_frame frame;

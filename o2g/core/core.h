@@ -54,8 +54,8 @@ struct o2g_host {
 	/* A connection has something to write (again): call o2g_tx_gather()
 	 * soon. Called with the engine's lock held. */
 	void (*want_tx)(void *ctx, struct o2g_conn *conn);
-	/* Do this copy: 0, -errno (fails the receive), or O2G_COPY_LATER by an
-	 * engine that can't touch the program's memory here: it calls
+	/* Performs this copy: 0, -errno (fails the receive), or O2G_COPY_LATER
+	 * by an engine that can't touch the program's memory here: it calls
 	 * o2g_copy_done() when it has. The job stays where it is until then. */
 	int (*copy)(void *ctx, struct o2g_copy *job);
 	/* A completion was written, or waits because the ring is full. */
@@ -94,13 +94,13 @@ struct o2g_limits {
 	u8 hash_key[16]; /* random */
 };
 
-struct o2g_counts { /* since the core was made; shown by skep o2g status */
+struct o2g_counts { /* since the core was created; shown by skep o2g status */
 	u64 sent, sent_bytes;
 	u64 received, received_bytes;
 	u64 expected;	/* arrived after their receive was posted */
 	u64 unexpected; /* before */
 	u64 requested;	/* sends beyond credit, that went by REQUEST */
-	u64 waited;	/* sends that found no credit at all */
+	u64 waited;	/* sends that had no credit left */
 	u64 self;	/* messages to oneself */
 	u64 frames_in, frames_out;
 	u64 kicks;
@@ -108,7 +108,7 @@ struct o2g_counts { /* since the core was made; shown by skep o2g status */
 	u64 posted;	      /* unmatched receives now */
 };
 
-/* Area layout, rings, outbox and slab, is the engine's to allocate:
+/* The engine allocates the area with its rings, outbox and slab:
  * o2g_area_size() gives the bytes for a layout, o2g_area_format() writes its
  * header into zeroed, 64-byte aligned memory. Powers of two within O2G_RING_MIN
  * and O2G_RING_MAX, outbox and slab at most O2G_AREA_PART each, else -EINVAL.
@@ -119,9 +119,9 @@ int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 outbox, u64 slab,
 int o2g_area_format(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
 		    u64 outbox, u64 slab);
 
-/* Makes a core that consumes the area's submissions; trusts the area's header
- * this once. -ENOMEM, -EINVAL. Freeing drops all it has, connections too; no
- * copy may be under way. */
+/* Creates a core that consumes the area's submissions; trusts the area's header
+ * this once. -ENOMEM, -EINVAL. Freeing it frees its messages, operations and
+ * connections; no copy may be in progress. */
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area);
 void o2g_core_free(struct o2g_core *core);
@@ -180,7 +180,7 @@ int o2g_region_add(struct o2g_core *core,
 		   const struct o2g_region_options *options);
 int o2g_region_remove(struct o2g_core *core, u64 key); /* -ENOENT */
 
-/* A copy that was put off is done: 0 or -errno. */
+/* A deferred copy is done: 0 or -errno. */
 void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status);
 
 /* Names a peer, so that postings may refer to it: 0, -EEXIST, -ENOSPC. Peer
@@ -234,15 +234,16 @@ int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most);
 /* `length` bytes of them went out: 0 or -EPROTO for more than was gathered. */
 int o2g_tx_done(struct o2g_conn *conn, u64 length);
 
-/* Whether all there is to write are messages of which none has begun, the
- * newest of at most `most` bytes: a few more may go with them. */
+/* Whether all messages to write are unsent, and the newest has at most `most`
+ * bytes: then a few more may be sent with them. */
 int o2g_tx_small(const struct o2g_conn *conn, u64 most);
 
 /* A piece in the program's memory could not be read or written: its operation
  * fails, and the connection with it, since frames were promised: the engine
  * calls o2g_conn_end() with -EFAULT. */
 
-/* Says BYE once everything submitted is sent; more sends get -ESHUTDOWN. */
+/* Sends BYE once everything submitted is sent; later sends fail with
+ * -ESHUTDOWN. */
 void o2g_conn_bye(struct o2g_conn *conn);
 /* Whether BYE was sent; whether the peer's was received. */
 int o2g_conn_bye_sent(const struct o2g_conn *conn);

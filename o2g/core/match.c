@@ -211,7 +211,7 @@ void o2g_match_unqueue(struct o2g_core *core, struct o2g_envelope *envelope)
 	core->counts.held--;
 }
 
-/* In order of arrival, so that the queues are. */
+/* In order of arrival, so that each queue is in that order too. */
 static void use_mask(struct o2g_core *core, u64 ignore)
 {
 	struct list *node, *after;

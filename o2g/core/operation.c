@@ -63,7 +63,8 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 	core->host.completed(core->host.ctx);
 }
 
-/* Bounded: a program that makes room meanwhile could keep us here. */
+/* Bounded, because the program may free space meanwhile and so prolong this
+ * loop. */
 int o2g_result_flush(struct o2g_core *core)
 {
 	u32 most = core->limits.batch ? FLUSH_MAX : ~0u;

@@ -47,7 +47,7 @@ struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 				 const struct o2g_sqe *sqe);
 /* Completes with op->result.cqe and frees it. */
 void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
-/* Completes a send or an access, maybe quietly. */
+/* Completes a send or an access; with O2G_QUIET without an event. */
 void o2g_op_finish(struct o2g_core *core, struct o2g_op_entry *op, int status);
 /* The place of these bytes of it. */
 void o2g_op_piece(const struct o2g_op_entry *op, u64 offset, u64 length,

@@ -38,8 +38,8 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return o2g_result_refuse(core, sqe, -LINUX_EINVAL);
 }
 
-/* Reads the submissions that are there now and no more: a program that keeps
- * writing must not keep the engine here. */
+/* Reads only the submissions that are there now, so that a program that keeps
+ * writing cannot keep the engine here. */
 static int read_most(struct o2g_core *core, int most)
 {
 	struct o2g_sqe sqe;
@@ -56,7 +56,7 @@ static int read_most(struct o2g_core *core, int most)
 		return 0;
 	core->rested = core->scanned;
 	core->taken = 0;
-	o2g_recv_go_on(core); /* tired unless that is done */
+	o2g_recv_go_on(core); /* the budget is used up unless that is done */
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
@@ -82,9 +82,9 @@ static int batch_size(const struct o2g_core *core)
 	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
 }
 
-/* For an arriving message. Where many messages are unmatched, a receive may
- * have to be compared with all of them: not here. It finds its message in
- * either order. */
+/* For an arriving message. If many messages are unmatched, a receive may have
+ * to be compared with all of them, which takes too long here. It finds its
+ * message in either order. */
 int o2g_core_read(struct o2g_core *core)
 {
 	if (core->limits.batch && core->counts.held > UNEXPECTED_MANY) {

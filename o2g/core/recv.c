@@ -54,7 +54,7 @@ void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
 	o2g_op_complete(core, op);
 }
 
-/* Would this message be the last of a multi-receive? */
+/* Whether this message would be the last of a multi-receive. */
 static int fills_multi(const struct o2g_op_entry *op,
 		       const struct o2g_message *message)
 {

@@ -30,8 +30,8 @@ struct o2g_slab {
 int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 		  u64 size);
 void o2g_slab_free(struct o2g_slab *slab);
-/* An offset in the area, or 0 (which is no place in a slab): full, or no memory
- * for the books. */
+/* An offset in the area, or 0 (never valid in a slab): full, or no memory for
+ * the metadata. */
 u64 o2g_slab_take(struct o2g_slab *slab, u64 size);
 void o2g_slab_give(struct o2g_slab *slab, u64 offset);
 /* Takes the largest free block, of at least so many bytes: its offset, or 0. */

@@ -39,12 +39,12 @@ struct o2g_table {
 	struct o2g_hash_key secret;
 	struct o2g_knot **bucket;
 	u32 buckets; /* a power of two */
-	/* The array before, while the table grows: its first buckets are
-	 * moved, a few with each knot that is added. */
+	/* The array before, while the table grows: its first buckets are moved,
+	 * a few with each node that is added. */
 	struct o2g_knot **old;
 	u32 old_buckets, moved;
 	u32 keys;
-	u64 compared, rehashed; /* knots, for tests of the cost */
+	u64 compared, rehashed; /* nodes, for tests of the cost */
 };
 
 int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
@@ -55,7 +55,7 @@ struct o2g_knot *o2g_table_find(struct o2g_table *table,
 				const struct o2g_key *key);
 void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
 		   const struct o2g_key *key);
-/* Does nothing to a knot that is in no table. */
+/* Does nothing to a node that is in no table. */
 void o2g_table_remove(struct o2g_table *table, struct o2g_knot *knot);
 
 #endif

@@ -69,7 +69,7 @@ void o2g_area_free(struct o2g_engine *engine)
 
 /* ---- pages of the slab ---- */
 
-/* If several allocate the same page at once, the first one's stays. */
+/* If several contexts allocate the same page at once, the first page stays. */
 static struct page *page_new(struct o2g_engine *engine, unsigned long index,
 			     gfp_t gfp)
 {
@@ -255,7 +255,8 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	return vmf->page ? VM_FAULT_LOCKED : VM_FAULT_SIGBUS;
 }
 
-/* A child that inherited the area by MADV_DOFORK is not the program. */
+/* A child that inherited the area by MADV_DOFORK is another process and may not
+ * use it. */
 static bool vma_counts(const struct vm_area_struct *vma)
 {
 	const struct o2g_engine *engine = vma->vm_private_data;

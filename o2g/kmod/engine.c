@@ -104,7 +104,7 @@ static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
 		o2g_program_leave(engine);
 }
 
-/* Consumes a batch, with the lock. If even a sleeping allocation fails,
+/* Consumes a batch, with the lock held. If even a sleeping allocation fails,
  * submissions that need memory are refused. */
 static int consume_batch(struct o2g_engine *engine)
 {
@@ -251,8 +251,8 @@ int o2g_engine_region_add(struct o2g_engine *engine,
 	return rc;
 }
 
-/* A wait for all who may touch the program's memory now; freed by the last of
- * the grace period's end and who waited for it. */
+/* Waits for all contexts that may touch the program's memory now. Freed by the
+ * waiter or at the end of the grace period, whichever is later. */
 struct quiet {
 	struct rcu_head rcu;
 	struct kref ref;
@@ -288,8 +288,8 @@ static int wait_for_access(struct o2g_engine *engine, struct quiet *quiet)
 	return rc ? -EINTR : 0;
 }
 
-/* Copies to oneself that were put off still name the memory: they are done
- * here, or whoever has taken them is waited for. */
+/* Deferred copies to oneself may still refer to the memory: they are done here,
+ * or this waits for the context that does them. */
 static int quiesce_access(struct o2g_engine *engine, struct quiet *quiet)
 {
 	struct o2g_copy *jobs = NULL;

@@ -140,8 +140,9 @@ struct o2g_engine {
 	struct rw_semaphore use; /* held for sleeping work on the core */
 	spinlock_t lock;
 	struct o2g_core *core;
-	/* Read by who may touch the program's memory, from before the core
-	 * names an address until it was told of the bytes. */
+	/* Read section of each context that may touch the program's memory:
+	 * from before the core returns an address until the bytes are reported
+	 * to it. */
 	struct srcu_struct access;
 	bool access_made;
 	struct o2g_pages pages;
@@ -159,7 +160,7 @@ struct o2g_engine {
 	struct work_struct end_work; /* the program has no mapping any more */
 	struct path path;	     /* of a file that is closed later */
 	wait_queue_head_t wait;	     /* sleepers and poll */
-	bool rung;		     /* readable until calm; lock */
+	bool rung;		     /* readable until it is reset; lock */
 	bool poor;		     /* a sleeping allocation failed; lock */
 	bool closed;
 	bool broken;			 /* the program's rings were invalid */
@@ -216,7 +217,7 @@ struct o2g_link {
 	struct rcu_head rcu;
 	struct o2g_engine *engine;
 	struct list_head here; /* engine->links; control and lock */
-	/* tx_here: engine->tx, or a list of who claimed it */
+	/* tx_here: engine->tx, or the list of the context that claimed it */
 	struct list_head tx_here, blocked_here;
 	u32 number;
 	struct file *file;
@@ -228,7 +229,7 @@ struct o2g_link {
 	struct o2g_conn *conn;
 	u32 users;
 	bool over;    /* conn has ended, or will with its last user */
-	int error;    /* of the end; of writing, while not over */
+	int error;    /* of the end; of writing, until the end */
 	bool tx_busy; /* being written; again: more was queued meanwhile */
 	bool tx_again, tx_full;
 	bool shut;  /* the stream's end was written after BYE */

@@ -331,7 +331,7 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 
 /* ---- detaching ---- */
 
-/* Nobody starts to write once the link has ended: waits for the last writer. */
+/* No write starts once the link has ended; this waits for the last one. */
 static void stop_work(struct o2g_link *link)
 {
 	wait_var_event(&link->tx_busy, !READ_ONCE(link->tx_busy));

@@ -33,7 +33,7 @@ struct o2g_user {
 	atomic64_t bytes;
 };
 
-/* At the beginning of a block that waits for the core. */
+/* At the start of each block that is ready for the core. */
 struct block {
 	struct list_head here;
 	u64 size;

@@ -252,7 +252,8 @@ static enum stop read_some(struct reader *reader)
 	return reader->stop;
 }
 
-/* Is it over, now that all of it is read? The error, or 0 for its end; 1: no.
+/* Whether the stream has ended, now that all of it is read: the error, 0 for an
+ * orderly end, 1 if it has not.
  */
 static int stream_ended(const struct o2g_link *link)
 {

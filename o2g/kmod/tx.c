@@ -211,7 +211,8 @@ static bool write_some(struct writer *writer)
 		link_failed(link, (int)sent);
 		return false;
 	}
-	/* Space may have come since; without memory nobody would say so. */
+	/* Space may have been freed since. If memory was missing, no callback
+	 * reports that. */
 	if (link->tx_again || sent == -ENOMEM)
 		mod_delayed_work(link->engine->workers, &link->tx_work, 1);
 	else
@@ -229,7 +230,7 @@ static bool link_shuts(struct o2g_link *link)
 	return true;
 }
 
-/* Nobody is to write on for a program that is killed. */
+/* Nothing more is written for a program that is killed. */
 static bool writer_ended(const struct writer *writer)
 {
 	return writer->own ? fatal_signal_pending(current)
@@ -263,7 +264,7 @@ static void write_link(struct o2g_link *link, bool own)
 	if (link->tx_again && !link->over)
 		queue_delayed_work(link->engine->workers, &link->tx_work, 0);
 	spin_unlock_bh(&link->engine->lock);
-	smp_mb(); /* tx_busy is seen by who is not seen waiting */
+	smp_mb(); /* a waiter that is not seen here sees tx_busy */
 	wake_up_var(&link->tx_busy);
 }
 

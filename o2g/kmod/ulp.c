@@ -102,7 +102,8 @@ static int refuse_rcvlowat(struct sock *sk, int bytes)
 	return -EBUSY;
 }
 
-/* Options of TCP are the engine's; so is the family that we know it by. */
+/* TCP's options belong to the engine, and so does the address family, by which
+ * ulp_release() finds the operations. */
 static int write_option(struct socket *sock, int level, int name,
 			sockptr_t value, unsigned int length)
 {
@@ -129,7 +130,7 @@ static void detach_socket(struct sock *sk)
 	rcu_assign_sk_user_data(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
 	inet_csk(sk)->icsk_ulp_ops = NULL;
-	/* The one worker that closes files for all must not linger. */
+	/* The kernel's shared worker for closing files must not be delayed. */
 	if (current->flags & PF_KTHREAD)
 		sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
@@ -175,7 +176,8 @@ static void make_ops(int v, const struct proto_ops *stock)
 
 /* ---- setting it ---- */
 
-/* Plain TCP over IPv4 or IPv6, touched by nobody else: V4, V6 or -EINVAL. */
+/* Plain TCP over IPv4 or IPv6 without another ULP or callbacks: V4, V6 or
+ * -EINVAL. */
 static int stock_family(const struct sock *sk)
 {
 	const struct socket *sock = sk->sk_socket;
