@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Names and addresses. Pure, but for the list of this host's addresses. */
+/* Names and addresses. Pure functions, except for the list of this host's
+ * addresses. */
 #include "address.h"
 #include "error.h"
 #include "o2g.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The two families at their places. */
+/* The fields of the two address families. */
 struct view {
 	u8 *bytes;
 	u32 length;
@@ -157,7 +158,7 @@ int o2g_name_address(const uint8_t bytes[O2G_NAME_SIZE],
 	return 0;
 }
 
-/* What the user asked for, taken apart. */
+/* The user's setting, parsed. */
 struct wish {
 	const char *interface; /* a name, or 0 */
 	u8 bytes[16];
@@ -215,8 +216,8 @@ static int link_local(const struct view *v)
 	       (v->length == 4 && v->bytes[0] == 169 && v->bytes[1] == 254);
 }
 
-/* How well an address serves: 0 not at all. IPv4 goes before IPv6, loopback is
- * taken by itself only when there is nothing else. */
+/* The preference of an address, 0 if it is unusable. IPv4 is preferred to IPv6;
+ * loopback is chosen only if there is no other. */
 static int rank_interface(const struct wish *wish, const struct ifaddrs *i,
 			  const struct view *v)
 {

@@ -3,7 +3,7 @@
  * Addresses: the names of endpoints, and the address that one listens on.
  *
  * A name's 40 bytes, little endian: place and id of the endpoint. A name
- * without an id means whoever listens at that place.
+ * without an id means the endpoint that listens at that address.
  */
 #ifndef O2G_LIB_ADDRESS_H
 #define O2G_LIB_ADDRESS_H
@@ -31,9 +31,9 @@ int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
 			const struct o2g_id *id);
 const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
 			     const struct o2g_address *address);
-/* Where to listen: an interface's name, an address, an "address/bits" that one
- * of this host's addresses is within, or 0 or "*" for the first address that
- * other hosts may reach. -EADDRNOTAVAIL with o2g_error(). */
+/* Where to listen: an interface's name, an address, a network as "address/bits"
+ * that contains one of this host's addresses, or 0 or "*" for the first address
+ * that other hosts can reach. -EADDRNOTAVAIL with o2g_error(). */
 int o2g_address_choose(struct o2g_address *out, const char *interface);
 void o2g_address_set_port(struct o2g_address *address, u16 port);
 /* Every address of its family on this host, with the same port. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Bodies that the engine left in the slab: copied to their receives when the
- * completion is taken, then given back by RELEASE. Guarded by `take`.
+ * completion is taken, then released by RELEASE. Guarded by `take`.
  */
 #include "endpoint.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room to remember one more? Without memory the completion stays where it is
- * until the ring of submissions took what is remembered. */
+/* Whether one more can be recorded. Without memory the completion stays in its
+ * ring until the recorded ones fit into the submission ring. */
 int o2g_body_room(struct o2g *o2g)
 {
 	struct o2g_bodies *bodies = &o2g->bodies;

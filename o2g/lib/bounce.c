@@ -2,8 +2,8 @@
 /*
  * Buffers of sends with O2G_COPY, and tokens of those with O2G_QUIET: places of
  * three sizes, each in a list. A place is taken and filled with the lock
- * `submit`; its address is the cookie, so that its completion is known by lying
- * in our memory, where no program's cookie points.
+ * `submit`; its address is the cookie, so a completion is recognized by a
+ * cookie within our memory, which no cookie of the program can have.
  */
 #include "endpoint.h"
 #include "error.h"

@@ -16,7 +16,7 @@ static const struct {
 	{"auto", {&o2g_kernel_engine, SLAB_MESSAGE, 1}},
 	{"kernel", {&o2g_kernel_engine, SLAB_MESSAGE, 0}},
 	{"user", {&o2g_user_engine, 0, 0}},
-	/* For tests: the library's way with the kernel's bodies. */
+	/* For tests: the library handles bodies as with the kernel engine. */
 	{"user-slab", {&o2g_user_engine, SLAB_MESSAGE, 0}},
 };
 
@@ -35,7 +35,7 @@ int o2g_choice_read(struct o2g_choice *choice, const char *name)
 			     name);
 }
 
-/* No module is no news: few computers have it. */
+/* A missing module is normal and not reported. */
 static int module_absent(int error)
 {
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO;

@@ -8,13 +8,13 @@
 struct o2g_choice {
 	const struct o2g_engine_ops *ops;
 	u32 slab_message; /* see struct o2g_limits */
-	int automatic;	  /* the user engine will do as well */
+	int automatic;	  /* falling back to the user engine is allowed */
 };
 
 /* By name: auto, kernel or user. -EINVAL and o2g_error(). */
 int o2g_choice_read(struct o2g_choice *choice, const char *name);
-/* Makes the engine, and says in `choice` which one it became. `options` lacks
- * what depends on the engine. -errno and o2g_error(). */
+/* Creates the engine; `choice` tells which one it is. `options` lacks what
+ * depends on the engine. -errno and o2g_error(). */
 int o2g_choice_open(struct o2g_choice *choice,
 		    struct o2g_engine_options *options,
 		    struct o2g_engine **engine, struct o2g_area **area);

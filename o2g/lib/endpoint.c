@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Opening and closing an endpoint, and what it says about itself. */
+/* Opening and closing an endpoint, and its attributes. */
 #include "endpoint.h"
 #include "error.h"
 
@@ -11,7 +11,9 @@
 
 #define SQ_ENTRIES 1024
 #define CQ_ENTRIES 4096
-#define SPARE 64 /* peeks, cancels: beside the operations that count */
+#define SPARE                                                                  \
+	64 /* peeks, cancels: in addition to the operations that are limited   \
+	    */
 
 s64 o2g_now_ns(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An endpoint's inside. Locks, in the order in which they are taken:
+ * The internals of an endpoint. Locks, in the order in which they are locked:
  *   all      (fork.c) the list of endpoints
  *   take     the completion ring's consumer side
  *   submit   the submission ring's producer side, and copied sends
  *   lock     peers and openings; the opener's thread works under it
  *   and last the engine's own
- * `dead` and what is marked atomic is read without any.
+ * `dead` and fields marked atomic are read without a lock.
  */
 #ifndef O2G_LIB_ENDPOINT_H
 #define O2G_LIB_ENDPOINT_H
@@ -24,7 +24,8 @@
 
 enum o2g_peer_state {
 	O2G_PEER_IDLE,	   /* no connection, nothing sent yet */
-	O2G_PEER_EXPECTED, /* a receive waits: dialled unless it comes */
+	O2G_PEER_EXPECTED, /* a receive waits: dialled unless the peer connects
+			    */
 	O2G_PEER_DIALED,   /* the opener is at it */
 	O2G_PEER_OPEN,	   /* attached, now or once */
 	O2G_PEER_LOST,	   /* can't be reached */
@@ -38,21 +39,21 @@ struct o2g_seat {
 	struct o2g_seat *next;
 };
 
-/* Somebody of the job: named by the program, or by a proof of its own. */
+/* A process of the job, named by the program or by its own proof. */
 struct o2g_peer {
 	struct o2g_name name;	/* without an id until it has answered a dial */
 	struct o2g_peer *next;	/* of everybody */
 	struct o2g_peer *chain; /* of by_id, once it has an id */
 	struct o2g_seat named_seat; /* at the location that is dialled */
-	struct o2g_seat own_seat;   /* at another that it says is its own */
+	struct o2g_seat own_seat;   /* at another, which it announced */
 	struct o2g_peer *wanted;    /* next one for the opener */
 	u32 number;		    /* O2G_NO_PEER: none yet */
 	u32 link;		    /* of the engine, when open */
 	u8 state;		    /* atomic, written under `lock` */
 	u8 named;		    /* atomic: the program knows its number */
 	u8 listed;		    /* in the opener's list `wanted` */
-	u8 counted;		    /* there to be dialled: in opener.dials */
-	struct o2g_try *dial;	    /* under way, or in a pause between two */
+	u8 counted;		    /* to be dialled: in opener.dials */
+	struct o2g_try *dial;	    /* in progress, or in a pause between two */
 };
 
 struct o2g_try; /* opener.c: one opening, or the wait for the next one */
@@ -62,10 +63,10 @@ struct o2g_opener {
 	int epoll;
 	int event; /* eventfd: look at `wanted`, or stop */
 	int listener;
-	int resting;	       /* the listener, for want of descriptors */
-	int complained;	       /* about the want of them, once */
-	u32 strangers;	       /* accepted, not proven */
-	u64 refused;	       /* strangers that were sent away */
+	int resting;	/* the listener, closed for lack of descriptors */
+	int complained; /* the lack of them was reported */
+	u32 strangers;	/* accepted, not proven */
+	u64 refused;	/* unauthenticated peers that were refused */
 	struct o2g_try *tries; /* all of them, the oldest first */
 	struct o2g_try **last;
 	struct o2g_try *dead; /* dropped ones, to be freed */
@@ -117,10 +118,10 @@ struct o2g {
 	struct o2g_peer *by_id[O2G_PEER_TABLE];
 	struct o2g_seat *by_location[O2G_PEER_TABLE];
 	struct o2g_peer *everybody;
-	u32 named;	/* of them the ones that the program knows */
+	u32 named;	/* of them, those that the program knows */
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
-	u32 unsent;	/* of them the ones that sends waited for */
+	u32 unsent;	/* of them, those that sends waited for */
 	struct o2g_opener opener;
 	struct o2g_page *page; /* atomic */
 };
@@ -137,7 +138,7 @@ void o2g_fork_each(void (*visit)(struct o2g *o2g));
 
 /* peer.c; with `lock`. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
-/* Who has proven this id, and says that it listens at this place. 0: no
+/* Records a peer that has proven this id and announced this address. 0: no
  * memory. */
 struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
 				 const struct o2g_location *location);
@@ -147,13 +148,13 @@ struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
 int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
 		    const struct o2g_id *id,
 		    const struct o2g_location *location);
-/* Gives it a number if it has none. */
+/* Assigns a number if it has none. */
 int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error);
 void o2g_peer_free_all(struct o2g *o2g);
-/* Without it: has the peer dialled if nobody did; or if it does not come by
- * itself. */
+/* Without the lock: dials the peer if nobody does; or only if the peer does not
+ * connect by itself. */
 void o2g_peer_need(struct o2g *o2g, u32 number);
 void o2g_peer_expect(struct o2g *o2g, u32 number);
 /* The number as the program knows it: O2G_ANY for one that it did not name. */
@@ -175,20 +176,21 @@ void o2g_opener_close_files(struct o2g *o2g);
 /* bounce.c; with `submit`. */
 int o2g_bounce_make(struct o2g *o2g);
 void o2g_bounce_free_all(struct o2g *o2g);
-/* A copy of the buffer, or without O2G_COPY a mere mark; 0 when all places are
- * taken. */
+/* A copy of the buffer, or without O2G_COPY only a token; 0 if all places are
+ * in use. */
 void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
 		      void *cookie, unsigned options);
 /* Undoes it, for a send that was not submitted. */
 void o2g_bounce_return(struct o2g *o2g, void *copy);
-/* Without it: whether a completion's cookie is a copy's. If so that is freed,
- * and `cookie` becomes the program's; 2: the program wants no event. */
+/* Without the lock: whether a completion's cookie belongs to a copy. If so the
+ * copy is freed, and `cookie` becomes the program's; 2: the program requested
+ * no event. */
 int o2g_bounce_done(struct o2g *o2g, u64 *cookie);
 
 /* body.c; with `take`: bodies that the engine left in the slab. */
 int o2g_body_room(struct o2g *o2g);
 void o2g_body_copy(struct o2g *o2g, const struct o2g_cqe *cqe);
-/* Gives those back that were copied. True: kick. */
+/* Releases those that were copied. True: kick. */
 int o2g_body_release(struct o2g *o2g);
 
 /* page.c: what `skep o2g status` reads. show() is the engine's tick. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The joint of library and engine. The library listens, dials and does the
- * opening of every connection; an engine gets a socket whose peer has proven
- * itself, and from then on is the only one that reads and writes it.
+ * The interface between library and engine. The library listens, dials and does
+ * the opening of every connection; an engine gets a socket whose peer is
+ * authenticated, and is then the only one that reads and writes it.
  */
 #ifndef O2G_LIB_ENGINE_H
 #define O2G_LIB_ENGINE_H
@@ -32,8 +32,9 @@ struct o2g_engine_ops {
 	void (*close)(struct o2g_engine *engine);
 	int (*peer)(struct o2g_engine *engine, u32 peer, int self);
 	void (*lost)(struct o2g_engine *engine, u32 peer, int error);
-	/* Takes the socket, also when it fails. `link` numbers the connection
-	 * for identify(); it says bye() to all when the endpoint closes. */
+	/* Takes ownership of the socket, also if it fails. `link` is the number
+	 * of the connection for identify(). bye() sends BYE on all connections
+	 * when the endpoint closes. */
 	int (*attach)(struct o2g_engine *engine, int socket, u32 peer,
 		      u32 credit_out, u32 credit_in, u32 *link);
 	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
@@ -44,21 +45,21 @@ struct o2g_engine_ops {
 	int (*region_remove)(struct o2g_engine *engine, u64 key);
 	/* Consumes submissions now. */
 	int (*kick)(struct o2g_engine *engine);
-	/* The caller has time: move bytes, never block. Whether any moved;
-	 * 0 of an engine that needs no help. */
+	/* Called by a caller who waits: moves bytes, never blocks. Returns
+	 * whether any moved; an engine with its own thread returns 0. */
 	int (*drive)(struct o2g_engine *engine);
 	/* Sleep until there is a completion or o2g_wake, at most `us`. */
 	int (*sleep)(struct o2g_engine *engine, u64 us);
 	void (*wake)(struct o2g_engine *engine);
-	/* Readable from a completion for which the program set O2G_NEED_WAKE,
-	 * or from wake(), until calm(). */
+	/* Readable after a completion for which the program set O2G_NEED_WAKE,
+	 * or after wake(), until calm(). */
 	int (*descriptor)(struct o2g_engine *engine);
 	void (*calm)(struct o2g_engine *engine);
 	/* Flush and BYE on every connection, within ms. 0 or -ETIMEDOUT. */
 	int (*finish)(struct o2g_engine *engine, int ms);
 	void (*counts)(struct o2g_engine *engine, struct o2g_counts *counts);
-	/* Null, or all that the module counts; then nobody calls tick(), and
-	 * the library looks by itself. */
+	/* Null, or returns the module's counters; then nobody calls tick(), and
+	 * the library polls them. */
 	void (*module)(struct o2g_engine *engine,
 		       struct o2g_device_counts *counts);
 	/* Around fork(): lock, unlock; the child closes its descriptors and

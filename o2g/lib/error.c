@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Errors in words. The text belongs to the thread that made it. */
+/* Error messages. Each thread has its own. */
 #include "error.h"
 #include "o2g.h"
 
@@ -25,8 +25,8 @@ int o2g_error_set(int error, const char *format, ...)
 	return error;
 }
 
-/* Of the process. Threads of ours log beside a program that may be changing
- * its environment. */
+/* Of the process. Threads of ours log while the program may be changing its
+ * environment. */
 static int level = 1; /* atomic */
 
 void o2g_error_read_level(void)

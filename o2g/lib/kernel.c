@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel engine: the module's, reached over /dev/o2g. It works while the
- * program does anything or nothing, so that there is no thread here and nothing
- * to drive; see <skep/o2g_device.h>.
+ * The kernel engine: the module's, reached over /dev/o2g. It works whatever the
+ * program does, so there is no thread and no progress function here; see
+ * <skep/o2g_device.h>.
  */
 #include "engine.h"
 
@@ -22,7 +22,7 @@
 
 struct o2g_engine {
 	int file;
-	int rung;      /* atomic: it may be, so that calm() has to ask */
+	int rung; /* atomic: it may be readable, so calm() has to reset it */
 	int described; /* atomic: somebody polls the file */
 	struct o2g_area *area;
 	u64 area_size;
@@ -34,7 +34,7 @@ static int device_call(struct o2g_engine *e, unsigned long request,
 	return ioctl(e->file, request, argument) ? -errno : 0;
 }
 
-/* ---- making and freeing ---- */
+/* ---- creating and destroying ---- */
 
 static void kernel_close(struct o2g_engine *e)
 {
@@ -130,7 +130,7 @@ static int kernel_attach(struct o2g_engine *e, int socket, u32 peer,
 		r = -errno;
 	if (r == 0)
 		r = device_call(e, O2G_IOC_ATTACH, &a);
-	close(socket); /* the module holds what it needs */
+	close(socket); /* the module has its own references */
 	*link = a.link;
 	return r;
 }
@@ -176,8 +176,8 @@ static void set_rung(struct o2g_engine *e, int rung)
 	__atomic_store_n(&e->rung, rung, __ATOMIC_SEQ_CST);
 }
 
-/* A completion that rings while nobody sleeps is not seen here: the next sleep
- * ends at once then, and says so. */
+/* A wake-up while nobody sleeps is not seen here: the next sleep returns at
+ * once. */
 static int kernel_sleep(struct o2g_engine *e, u64 us)
 {
 	int r = ioctl(e->file, O2G_IOC_SLEEP, &us);
@@ -193,7 +193,7 @@ static void kernel_wake(struct o2g_engine *e)
 	set_rung(e, 1);
 }
 
-/* Whoever polls it wants it to be calmed each time. */
+/* If somebody polls the descriptor, it must be reset each time. */
 static int kernel_descriptor(struct o2g_engine *e)
 {
 	__atomic_store_n(&e->described, 1, __ATOMIC_SEQ_CST);
@@ -221,7 +221,7 @@ static int kernel_finish(struct o2g_engine *e, int ms)
 	s64 now = now_ms(), end = now + ms;
 	int r;
 
-	do { /* signals are the program's affair */
+	do { /* the program handles signals */
 		u32 left = end > now ? (u32)(end - now) : 0;
 
 		r = device_call(e, O2G_IOC_FINISH, &left);
@@ -241,11 +241,11 @@ static void kernel_counts(struct o2g_engine *e, struct o2g_counts *counts)
 	struct o2g_device_counts c;
 
 	kernel_module(e, &c);
-	/* The device's begin with the core's. */
+	/* The device's counters begin with those of the core. */
 	memcpy(counts, &c.sent, sizeof(*counts));
 }
 
-/* The child has no copy of the area: the module sees to that. */
+/* The child has no copy of the area: the module maps it without inheritance. */
 static void kernel_fork(struct o2g_engine *e, enum o2g_fork when)
 {
 	if (when != O2G_FORK_CHILD)

@@ -3,9 +3,9 @@
  * libo2g: messages with MPI's matching over TCP, matched and moved while the
  * program computes. After "The Design and Implementation of Kernel API for MPI
  * Communication Model" (Matsuda et al. 2003): o2g_put_entry() is o2g_recv()
- * here, o2g_set_dump_area() and o2g_start_dumper_thread() are gone because the
- * engine owns its area and copies by itself, o2g_poll() stayed. New are sends,
- * names of endpoints, and an end.
+ * here, o2g_set_dump_area() and o2g_start_dumper_thread() have no counterpart
+ * because the engine owns its area and copies by itself; o2g_poll() is the
+ * paper's. New are sends, names of endpoints, and closing.
  *
  * Every function returns 0 or a count, or a negative errno. One endpoint may be
  * used by several threads. After fork() the child's copy is dead (-EBADF).
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* libo2g is built with all symbols hidden; these are the ones it shows. */
+/* libo2g is built with hidden symbols; these are exported. */
 #pragma GCC visibility push(default)
 
 struct o2g; /* an endpoint */
@@ -35,29 +35,29 @@ struct o2g_options {	       /* zero means the default; see libo2g(3) */
 				  "*": on every address */
 	const char *ports;     /* "FIRST-LAST" to listen on; $SKEP_O2G_PORTS */
 	const char *secret;    /* 64 hexadecimal digits; $SKEP_O2G_SECRET */
-	uint32_t credit;       /* bytes that each peer may send unasked */
-	uint64_t unexpected;   /* most bytes held for unmatched messages */
-	uint32_t operations;   /* most operations in flight */
-	const char *engine;    /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
-	uint32_t nap_us; /* longest nap of o2g_poll's callers, see o2g_nap */
+	uint32_t credit;     /* bytes that each peer may send without a grant */
+	uint64_t unexpected; /* most bytes held for unmatched messages */
+	uint32_t operations; /* most operations in flight */
+	const char *engine;  /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
+	uint32_t nap_us;     /* longest nap in o2g_nap() */
 	uint32_t connect_ms; /* most time to reach a peer */
 };
 
 /* Opens an endpoint that listens. -EACCES: no or a malformed secret;
  * -EADDRINUSE, -EADDRNOTAVAIL: o2g_error() says which address. */
 int o2g_open(struct o2g **out, const struct o2g_options *options);
-/* Sends what was submitted, says goodbye and frees the endpoint. Waits for
- * slow peers at most `linger_ms`; -ETIMEDOUT: not all was taken. Events of
- * sends that failed before are told by o2g_poll() alone. Unmatched receives
- * vanish. */
+/* Sends what was submitted, sends BYE and frees the endpoint. Waits for slow
+ * peers at most `linger_ms`; -ETIMEDOUT: not everything was sent. Events of
+ * sends that failed before are only reported by o2g_poll(). Unmatched receives
+ * are dropped. */
 int o2g_close(struct o2g *o2g, int linger_ms);
-/* The last error of this thread in words, naming what to do; never 0. */
+/* The last error message of this thread, with the remedy; never 0. */
 const char *o2g_error(void);
 
 /* This endpoint's name: bytes to hand to others in any way. */
 int o2g_name(struct o2g *o2g, uint8_t name[O2G_NAME_SIZE]);
-/* The name of whoever listens at a socket address, IPv4 or IPv6; and the
- * address in a name. -EAFNOSUPPORT, -EINVAL: no port. */
+/* The name of the endpoint that listens at a socket address, IPv4 or IPv6; and
+ * the address in a name. -EAFNOSUPPORT, -EINVAL: no port. */
 int o2g_name_make(uint8_t name[O2G_NAME_SIZE], const struct sockaddr *address,
 		  size_t length);
 int o2g_name_address(const uint8_t name[O2G_NAME_SIZE],
@@ -73,13 +73,13 @@ int o2g_peer(struct o2g *o2g, const uint8_t name[O2G_NAME_SIZE],
 int o2g_register_socket(struct o2g *o2g, int socket, uint32_t peer,
 			int dialled);
 
-/* What a completion tells. Events come in the order in which operations end,
+/* A completed operation. Events come in the order in which operations end,
  * which need not be that of their calls: a send beyond credit ends late. */
 struct o2g_event {
 	void *cookie;
 	int32_t status; /* 0, -ECANCELED, -EMSGSIZE: cut, -ECONNRESET, ... */
 	uint32_t what;	/* O2G_SENT, ... */
-	uint32_t peer;	/* O2G_ANY when the sender is not named here */
+	uint32_t peer;	/* O2G_ANY if the sender was never named here */
 	uint32_t context;
 	uint64_t tag;
 	uint64_t length; /* delivered; of the message for a peek */
@@ -95,8 +95,9 @@ enum {
 	O2G_PEEKED,
 	O2G_PUT,	 /* o2g_write(): it is there */
 	O2G_GOT,	 /* o2g_read(): it is here */
-	O2G_WAS_WRITTEN, /* a peer's o2g_write() is in our memory, at `where`;
-			    cookie: of that memory. No operation of ours. */
+	O2G_WAS_WRITTEN, /* a peer's o2g_write() to our memory has ended, at
+			    `where`; cookie: of that memory. No operation of
+			    this endpoint. */
 	O2G_WAS_READ	 /* the same of an o2g_read() */
 };
 enum { O2G_HAS_DATA = 1, O2G_STAYS_POSTED = 2 }; /* flags */
@@ -105,7 +106,7 @@ enum { O2G_HAS_DATA = 1, O2G_STAYS_POSTED = 2 }; /* flags */
 enum {
 	O2G_WITH_DATA = 1, /* send: data travels too */
 	O2G_QUIET = 2,	   /* send: no event unless it fails */
-	O2G_COPY = 4,	   /* send: the buffer may change at once; up to
+	O2G_COPY = 4,	   /* send: the buffer may be reused at once; up to
 			      o2g_copy_max() bytes */
 	O2G_MULTI = 8,	   /* recv: see min_left */
 	O2G_CLAIM = 16,	   /* peek: keep it for o2g_recv_claimed() */
@@ -113,10 +114,10 @@ enum {
 };
 
 struct o2g_match {
-	uint32_t peer; /* O2G_ANY: from whoever (receives and peeks) */
+	uint32_t peer; /* O2G_ANY: from any peer (receives and peeks) */
 	uint32_t context;
 	uint64_t tag;
-	uint64_t ignore; /* bits of tag that do not matter */
+	uint64_t ignore; /* bits of tag that are ignored */
 };
 
 /* -EAGAIN: too many operations in flight; poll, then try again. Buffers belong
@@ -136,10 +137,10 @@ int o2g_discard_claimed(struct o2g *o2g, uint64_t handle);
 int o2g_cancel(struct o2g *o2g, void *cookie);
 
 /*
- * Memory of this endpoint that its peers may access under `key`, a number that
- * they are told in any way, without a call of ours for it. They name places in
- * it from `first` on: 0, or its address. All memory may be registered.
- * -EEXIST: the key is in use; -EOPNOTSUPP: not with this engine.
+ * Memory of this endpoint that its peers may access under `key`. How the peers
+ * learn the key is up to the program. Addresses in it begin with `first`: 0, or
+ * its address. All memory may be registered. -EEXIST: the key is in use;
+ * -EOPNOTSUPP: not with this engine.
  */
 struct o2g_memory {
 	uint64_t key;
@@ -155,8 +156,8 @@ enum {
 	O2G_TELL = 4 /* each access that ended well is an event */
 };
 int o2g_register_memory(struct o2g *o2g, const struct o2g_memory *memory);
-/* When it returns peers neither read nor write it any more; accesses under way
- * fail there with -EKEYREJECTED. -ENOENT. */
+/* After it returns, peers neither read nor write the memory; accesses in
+ * progress fail there with -EKEYREJECTED. -ENOENT. */
 int o2g_unregister_memory(struct o2g *o2g, uint64_t key);
 
 struct o2g_remote { /* a place in a peer's memory */
@@ -174,18 +175,18 @@ int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 /* Whether this endpoint's engine has these four. */
 int o2g_accesses(const struct o2g *o2g);
 
-/* Takes up to `most` events; drives the engine when it is in this process.
- * Returns their number, 0 when there is none. Never blocks. */
+/* Reads up to `most` events; makes progress if the engine is in this process.
+ * Returns their number, 0 if there is none. Never blocks. */
 int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most);
 /* Like o2g_poll(), but sleeps until there is one; timeout in ms, -1: none.
  * -EINTR after o2g_wake() or a signal. */
 int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most,
 	     int timeout_ms);
 int o2g_wake(struct o2g *o2g);
-/* For callers who can only poll in a loop: after repeated empty polls in close
- * succession naps, woken by a completion, never longer than nap_us, and past
- * 20 us never longer than a sixteenth of the wait so far. A loop that does
- * other work between its polls never naps. */
+/* For callers that poll in a loop: sleeps after repeated empty polls in close
+ * succession. A completion ends the sleep; it is never longer than nap_us, and
+ * above 20 us never longer than a sixteenth of the wait so far. A loop that
+ * does other work between its polls never sleeps. */
 void o2g_nap(struct o2g *o2g);
 /* A descriptor that is readable while there may be events. */
 int o2g_descriptor(struct o2g *o2g);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The opener: a thread of each endpoint that accepts, dials, and holds the
- * openings until a connection is the engine's. It never waits for a call of
- * the program. Everything here is guarded by the endpoint's `lock`.
+ * The opener: a thread of each endpoint that accepts and dials, and does the
+ * opening of each connection before the engine gets it. It never waits for a
+ * call of the program. Everything here is guarded by the endpoint's `lock`.
  *
- * A try is one opening, or the pause between two dials of one peer. Tries that
- * ended stay allocated until the events at hand are through.
+ * A try is one opening, or the pause between two dials of one peer. A try that
+ * ended stays allocated until the current batch of events has been processed.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "endpoint.h"
@@ -21,11 +21,12 @@
 #include <unistd.h>
 
 #define BATCH 64
-#define STRANGERS_MAX 128 /* accepted and not proven; see evict_unproven() */
+#define STRANGERS_MAX                                                          \
+	128 /* accepted and not authenticated; see evict_unproven() */
 #define REST_NS 100000000ll
 #define SHOW_NS 100000000ll	  /* between two looks at the counters */
-#define SHOW_MOST_NS 1600000000ll /* the same while they stand still */
-#define SLOW_NS 1000000000ll	  /* an opening is no matter of seconds */
+#define SHOW_MOST_NS 1600000000ll /* the same while they do not change */
+#define SLOW_NS 1000000000ll	  /* an opening should take less than this */
 
 static void wake_opener(struct o2g *o2g)
 {
@@ -68,8 +69,8 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	return r;
 }
 
-/* The oldest of the strangers who have named this job and endpoint, or have
- * not; if it has been one for so long. */
+/* The oldest unauthenticated peer that has named this job and endpoint, or has
+ * not; if it is at least this old. */
 static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
@@ -81,8 +82,9 @@ static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 	return try;
 }
 
-/* Makes room by sending away whom we know least. Whoever connects and says
- * nothing, however often, takes no place from an opening under way. */
+/* Makes room by refusing an unauthenticated peer, first one that has sent
+ * nothing. So silent connections, however many, never displace an opening in
+ * progress. */
 static int evict_unproven(struct o2g *o2g, s64 ns)
 {
 	struct o2g_try *try = oldest_unproven(o2g, 0, ns);
@@ -152,7 +154,7 @@ static void dial_wanted(struct o2g *o2g)
 	}
 }
 
-/* What time brings. Gives the ms until the next time, -1 for none. */
+/* Handles timeouts. Returns the ms until the next one, -1 for none. */
 static int expire_tries(struct o2g *o2g)
 {
 	s64 now = o2g_now_ns(), next = -1;
@@ -186,8 +188,8 @@ static void handle_event(struct o2g *o2g, struct epoll_event *event)
 		return; /* somebody's earlier ring */
 }
 
-/* Shows the counters of an engine without a thread, often while they move.
- * Gives the ms until the next time. Without `lock`. */
+/* Shows the counters of an engine without a thread, more often while they
+ * change. Returns the ms until the next time. Without `lock`. */
 static int update_page(struct o2g *o2g, int wait)
 {
 	struct o2g_opener *opener = &o2g->opener;
@@ -236,9 +238,9 @@ static void *run_opener(void *arg)
 
 /* ---- starting and stopping ---- */
 
-/* A socket that listens there, or -errno. Ports that an earlier job's
- * connections still linger on are free; that two processes bound the same one
- * shows when they listen. */
+/* A socket that listens there, or -errno. Ports with connections of an earlier
+ * job in TIME_WAIT are free; if two processes bound the same port, listen()
+ * fails. */
 static int listen_port(struct o2g_address *address, u16 port)
 {
 	const int on = 1;
@@ -271,7 +273,8 @@ static int listen_some(struct o2g_address *address,
 	return fd;
 }
 
-/* By an address that others may reach, and the port that listens. */
+/* Names the endpoint by an address that others can reach, and its listening
+ * port. */
 static int name_self(struct o2g *o2g, const struct o2g_address *address,
 		     const struct o2g_address *bound)
 {

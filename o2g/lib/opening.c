@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The opening's two state machines. Everything that comes in is hostile until
- * its MAC held: a message is read whole, at its fixed size, before any field
- * of it counts.
+ * The opening's two state machines. All input is hostile until its MAC is
+ * verified: a message is read completely, at its fixed size, before any field
+ * is used.
  */
 #include "opening.h"
 #include "hmac.h"

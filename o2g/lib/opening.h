@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The opening of a connection, as <skep/o2g_wire.h> states it: bytes in, bytes
- * out, a verdict. Knows no socket and no clock; its caller owns both, and the
- * lock. Never takes a byte beyond the opening, so that frames stay unread.
+ * The opening of a connection, as <skep/o2g_wire.h> defines it: bytes in, bytes
+ * out, a verdict. It uses no socket and no clock; its caller owns both, and the
+ * lock. It never consumes a byte beyond the opening, so frames stay unread.
  */
 #ifndef O2G_LIB_OPENING_H
 #define O2G_LIB_OPENING_H
@@ -18,7 +18,7 @@ struct o2g_identity { /* what an endpoint proves */
 
 enum o2g_opening_step {
 	O2G_OPENING_MORE,    /* more bytes are needed */
-	O2G_OPENING_PROVEN,  /* acceptor: say the verdict */
+	O2G_OPENING_PROVEN,  /* acceptor: send the verdict */
 	O2G_OPENING_WELCOME, /* connector: the connection is open */
 	O2G_OPENING_CROSSED, /* connector: wait for the other's dial */
 	O2G_OPENING_KNOWN    /* connector: refused, there is or was one */
@@ -29,10 +29,10 @@ struct o2g_opening {
 	u8 state;
 	u8 dialled;    /* we are the connector */
 	u8 out_length; /* bytes of `out` to send, before anything else */
-	u32 have;      /* bytes of the awaited message that are here */
+	u32 have;      /* bytes of the awaited message that have arrived */
 	u32 credit_in; /* granted to the other side */
 	u32 credit_out;
-	u32 revision; /* of the other side, once -EPROTONOSUPPORT was said */
+	u32 revision; /* of the other side, after -EPROTONOSUPPORT */
 	struct o2g_hello hello;
 	struct o2g_challenge challenge;
 	struct o2g_proof proof;
@@ -45,7 +45,8 @@ void o2g_identity_make(struct o2g_identity *self,
 		       const u8 secret[O2G_SECRET_SIZE],
 		       const struct o2g_id *id);
 
-/* `nonce`: 16 random bytes, used once; `to` zero: whoever listens there. */
+/* `nonce`: 16 random bytes, used once; `to` zero: any endpoint that listens
+ * there. */
 void o2g_opening_dial(struct o2g_opening *opening,
 		      const struct o2g_identity *self, const struct o2g_id *to,
 		      u32 credit, const u8 nonce[16]);
@@ -56,18 +57,18 @@ void o2g_opening_accept(struct o2g_opening *opening,
 /* Where the next bytes go, and at most how many; 0 when none is awaited. */
 u32 o2g_opening_space(struct o2g_opening *opening, u8 **at);
 /*
- * `length` bytes came. A step, or what ends the opening: -EPROTO (not ours),
- * -EACCES (wrong job, name or proof), -EPROTONOSUPPORT (`revision` says whose).
- * Whatever is returned, `out` has to be sent first.
+ * `length` bytes arrived. Returns a step, or the error that ends the opening:
+ * -EPROTO (not ours), -EACCES (wrong job, name or proof), -EPROTONOSUPPORT
+ * (`revision` is the other side's). In any case `out` has to be sent first.
  */
 int o2g_opening_took(struct o2g_opening *opening, u32 length);
-/* The acceptor's verdict on a proven opening, put into `out`. */
+/* Puts the acceptor's verdict on an authenticated opening into `out`. */
 void o2g_opening_decide(struct o2g_opening *opening, enum o2g_verdict verdict);
 
-/* Who is at the other end; to be trusted only once it is proven or welcome, or
- * has answered our hello. */
+/* The peer's id; valid only once it is authenticated or welcome, or has
+ * answered our hello. */
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *opening);
-/* Where it listens by its own account. */
+/* The address that it announced. */
 const struct o2g_location *
 o2g_opening_location(const struct o2g_opening *opening);
 

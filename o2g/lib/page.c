@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The page that `skep o2g status` reads; see <skep/o2g_status.h>. An endpoint
- * works as well without one, so that what goes wrong here goes unsaid, but for
- * SKEP_O2G_LOG=2. Written by the engine's thread, or by the opener's if that
- * has none, opened and closed by the program's; `page` itself is atomic.
+ * also works without one, so errors here are only logged with SKEP_O2G_LOG=2.
+ * Written by the engine's thread, or by the opener's if that has none; opened
+ * and closed by the program's; `page` itself is atomic.
  */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "endpoint.h"
@@ -23,7 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often a page may be swept away between its making and its lock. */
+/* How often a page may be removed by others between its creation and its
+ * lock. */
 #define TRIES 12
 
 struct o2g_page {
@@ -32,7 +33,7 @@ struct o2g_page {
 	char folder[288], name[32];
 };
 
-/* Makes the folder if need be. */
+/* Creates the folder if necessary. */
 static int name_folder(char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -45,9 +46,9 @@ static int name_folder(char *path, size_t size)
 	return mkdir(path, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-/* Opens the folder, if it is ours alone: /dev/shm is everybody's. Who owns the
- * one above it may put another in its place at any time, so what follows goes
- * through what is looked at here, not by its path. */
+/* Opens the folder if only this user can write to it: /dev/shm is shared by
+ * all. The owner of its parent may replace it at any time, so all later access
+ * is relative to this descriptor. */
 static int open_folder(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -61,8 +62,8 @@ static int open_folder(const char *path)
 	return -EPERM;
 }
 
-/* Nobody has it locked: whoever made it is gone, in whatever namespace. What
- * is no file of ours is not: no FIFO may hold us up. */
+/* Whether its owner has ended: then nobody has it locked, in any namespace.
+ * Only our own regular files count, because opening a FIFO could block. */
 static int page_abandoned(int folder, const char *name)
 {
 	int fd = openat(folder, name,
@@ -76,7 +77,7 @@ static int page_abandoned(int folder, const char *name)
 	return r;
 }
 
-/* What killed processes left behind. */
+/* Removes the pages of killed processes. */
 static void sweep_folder(int folder)
 {
 	int fd = fcntl(folder, F_DUPFD_CLOEXEC, 0);
@@ -93,7 +94,8 @@ static void sweep_folder(int folder)
 		close(fd);
 }
 
-/* A file of ours, or -errno; -EAGAIN: a sweeper was faster than our lock. */
+/* Creates a file of ours, or returns -errno; -EAGAIN: another process removed
+ * it before we locked it. */
 static int make_file(int folder, const char *name)
 {
 	struct stat st;
@@ -113,7 +115,8 @@ static int make_file(int folder, const char *name)
 static struct o2g_status *map_page(int file)
 {
 	void *memory = MAP_FAILED;
-	/* Allocated, so that a full file system can't kill us later. */
+	/* Allocated now, because a full file system would raise SIGBUS
+	 * later. */
 	int r = posix_fallocate(file, 0, sizeof(struct o2g_status));
 
 	if (r == 0)
@@ -137,15 +140,16 @@ static void remove_name(const struct o2g_page *page)
 	close(folder);
 }
 
-/* In this order there is a descriptor for the folder. */
+/* This order keeps a descriptor free for the folder. */
 static void drop_file(struct o2g_page *page)
 {
 	close(page->file);
 	remove_name(page);
 }
 
-/* The id keeps processes apart that have one number in two namespaces; each
- * try takes other bytes of it, since a sweeper may still remove the last name.
+/* The id distinguishes processes with equal numbers in two namespaces; each try
+ * uses other bytes of it, because another process may still remove the last
+ * name.
  */
 static int name_file(struct o2g_page *page, int folder, const struct o2g_id *id)
 {
@@ -301,7 +305,7 @@ void o2g_page_close(struct o2g *o2g)
 	o2g->page = 0;
 }
 
-/* In a child of fork(), which has no such memory. */
+/* In a child of fork(), which does not inherit this memory. */
 void o2g_page_fork(struct o2g *o2g)
 {
 	if (!o2g->page)

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ids are random, and only proven ones get in: any bytes of them will do. */
+/* Ids are random, and only authenticated ones are stored: any of their bytes
+ * can serve as the hash. */
 static struct o2g_peer **bucket_of_id(struct o2g *o2g, const struct o2g_id *id)
 {
 	u32 at = (id->byte[0] | (u32)id->byte[1] << 8) % O2G_PEER_TABLE;
@@ -41,7 +42,7 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 	return peer;
 }
 
-/* Whoever listened at a place and was lost makes room for another. */
+/* A lost peer frees its address for another. */
 static struct o2g_peer *find_location(struct o2g *o2g,
 				      const struct o2g_location *location)
 {
@@ -180,7 +181,7 @@ void o2g_peer_free_all(struct o2g *o2g)
 	o2g->by_number = 0;
 }
 
-/* What is to be done about a peer that got no further than `most`. */
+/* Which action a peer needs whose state is at most `most`. */
 static void nudge_peer(struct o2g *o2g, u32 number, enum o2g_peer_state most,
 		       void (*how)(struct o2g *o2g, struct o2g_peer *peer))
 {
@@ -217,9 +218,9 @@ u32 o2g_peer_known(struct o2g *o2g, u32 number)
 	return number;
 }
 
-/* A peer that connects gets its number then, not when it is named: the engine
- * has to know whose messages it holds when the peer has ended by that time. An
- * open link without one is beyond what is spent so, or found no memory. */
+/* A peer that connects gets its number then, not when it is named: if it ends
+ * before that, the engine must know whose messages it has buffered. An open
+ * link has no number if too many were given out this way, or without memory. */
 int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 {
 	int self = !memcmp(&peer->name.id, &o2g->identity.id,
@@ -263,7 +264,7 @@ static int own_location(const struct o2g *o2g, const struct o2g_name *name)
 	       o2g_address_local(&address);
 }
 
-/* The peer that the program means; a place is as good as a name. */
+/* The peer that the program means; an address identifies it like a name. */
 static struct o2g_peer *find_meant(struct o2g *o2g, const struct o2g_name *name)
 {
 	if (o2g_id_known(&name->id))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Taking events. `take` guards the consumer's side of the completion ring; a
- * caller who finds another one at it comes back empty rather than waits.
+ * Reading events. The lock `take` guards the consumer's side of the completion
+ * ring; a caller that finds it locked returns without events instead of
+ * waiting.
  */
 #include "endpoint.h"
 #include "error.h"
@@ -11,9 +12,9 @@
 #include <errno.h>
 #include <time.h>
 
-/* Naps of callers who can only poll: none below so many empty polls, each at
- * most so long after the one before; then a part of the wait so far. Few polls
- * that come late do not count: the system ran somebody else in between. */
+/* Naps of callers that only poll: after this many empty polls in close
+ * succession, a part of the wait so far. A few late polls are ignored: the
+ * system ran another process in between. */
 #define NAP_EMPTY 200
 #define NAP_CLOSE_NS 20000
 #define NAP_LATE 4
@@ -39,8 +40,8 @@ static u32 event_type(const struct o2g_cqe *cqe)
 	return O2G_RECEIVED;
 }
 
-/* Of an operation that has no event, and no place among those in flight: it
- * was refused. */
+/* Of an operation without an event that does not count as in flight: it was
+ * refused. */
 static int has_no_event(const struct o2g_cqe *cqe)
 {
 	return cqe->op == O2G_OP_CANCEL || cqe->op == O2G_OP_DISCARD ||
@@ -53,8 +54,8 @@ static int event_of_peer(const struct o2g_cqe *cqe)
 	return cqe->op == O2G_OP_WRITTEN || cqe->op == O2G_OP_READ_OUT;
 }
 
-/* Where the program finds a message: that the engine left it in the slab is
- * not its business. */
+/* Moves a message that the engine left in the slab to where the program expects
+ * it. */
 static void *completion_address(const struct o2g_cqe *cqe)
 {
 	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
@@ -63,7 +64,7 @@ static void *completion_address(const struct o2g_cqe *cqe)
 							    : 0;
 }
 
-/* False: the completion is none of the program's business. */
+/* False: the completion is internal and not reported to the program. */
 static int translate_completion(struct o2g *o2g, const struct o2g_cqe *cqe,
 				struct o2g_event *event)
 {
@@ -122,8 +123,8 @@ static int queue_empty(struct o2g *o2g)
 	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
-/* One descriptor wakes all: what o2g_wake() rang for somebody who waits may be
- * taken here by another thread, which passes it on. */
+/* One descriptor wakes all threads: a wake-up by o2g_wake() for one thread may
+ * be consumed by another, which passes it on. */
 static void clear_wakeup(struct o2g *o2g)
 {
 	o2g->ops->calm(o2g->engine);
@@ -149,7 +150,7 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 		if (n == most && !queue_empty(o2g)) /* came in between */
 			o2g->ops->wake(o2g->engine);
 	}
-	/* Part of a long message is no reason to nap. */
+	/* No nap while a long message is arriving. */
 	if (n > 0 || moved)
 		__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
 	return n;
@@ -170,8 +171,8 @@ static void withdraw_wakeup(struct o2g *o2g)
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&o2g->area->cq.flags, 0, __ATOMIC_SEQ_CST);
-	/* Somebody may have begun to wait in between, and have looked at the
-	 * ring before something came that saw no flag. */
+	/* Another thread may have begun to wait in between: it may have read
+	 * the ring before a completion that saw no flag. */
 	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) == 0 &&
 	    !__atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
@@ -220,7 +221,7 @@ int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most, int timeout_ms)
 				       : o2g_now_ns() + timeout_ms * 1000000ll);
 	__atomic_sub_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
 	withdraw_wakeup(o2g);
-	/* What is left is for the others who sleep. */
+	/* Wakes the other sleepers for the rest. */
 	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 &&
 	    !queue_empty(o2g))
 		o2g->ops->wake(o2g->engine);
@@ -238,8 +239,8 @@ int o2g_wake(struct o2g *o2g)
 	return 0;
 }
 
-/* What a nap adds to a wait that just then ends by other means, say by shared
- * memory, stays small beside the wait. */
+/* A wait that ends by other means during a nap, for example by shared memory,
+ * is prolonged by a small part only. */
 static u64 nap_us(const struct o2g *o2g, s64 now)
 {
 	s64 waited = now - __atomic_load_n(&o2g->empty_since, __ATOMIC_RELAXED);
@@ -260,7 +261,7 @@ void o2g_nap(struct o2g *o2g)
 	last = __atomic_exchange_n(&o2g->last_poll, now, __ATOMIC_RELAXED);
 	if (now - last > NAP_CLOSE_NS) {
 		if (__atomic_add_fetch(&o2g->late, 1, __ATOMIC_RELAXED) >=
-		    NAP_LATE) /* it has other things to do */
+		    NAP_LATE) /* the caller does other work between polls */
 			__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
 		return;
 	}
@@ -272,7 +273,7 @@ void o2g_nap(struct o2g *o2g)
 		return;
 	request_wakeup(o2g);
 	clear_wakeup(o2g);
-	if (queue_empty(o2g)) /* o2g_wake() is for those who wait */
+	if (queue_empty(o2g)) /* o2g_wake() is only for threads that wait */
 		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
 	withdraw_wakeup(o2g);
 	/* The nap itself does not count as other work. */

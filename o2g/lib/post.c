@@ -280,8 +280,8 @@ int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 	if (r)
 		return r;
 	o2g_peer_expect(o2g, from->peer);
-	/* Who probes in a loop takes the answers, and so never finds nothing
-	 * and drives: this is the place. */
+	/* A program that probes in a loop always finds an answer, so o2g_poll()
+	 * never runs the engine for it: it is run here. */
 	o2g->ops->drive(o2g->engine);
 	if (options & O2G_CLAIM)
 		sqe.flags |= O2G_SQE_CLAIM;

@@ -2,8 +2,8 @@
 /*
  * The report to the launcher when an endpoint closes, or its process exits; see
  * <skep/o2g_report.h>.
- * A launcher that does not take it within a second is left alone, in silence:
- * the program's end is not its business.
+ * If the launcher does not accept it within a second, the report is dropped
+ * without a message, so that the program can end.
  */
 #define _GNU_SOURCE /* pthread_clockjoin_np */
 #include "hmac.h"
@@ -75,7 +75,7 @@ static struct addrinfo *resolve_host(const char *where)
 	return getaddrinfo(host, port, &hints, &list) ? 0 : list;
 }
 
-/* The program's timers may fire as often as they like. */
+/* The program's timers may interrupt this at any time. */
 static int wait_ready(int fd, short events, s64 end)
 {
 	struct pollfd file = {.fd = fd, .events = events};
@@ -108,7 +108,7 @@ static int send_report(const struct addrinfo *to, const struct o2g_report *r,
 	    error == 0)
 		ok = send(fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r);
 	shutdown(fd, SHUT_WR);
-	/* Its end of the stream says that it has the record. */
+	/* The launcher closes the stream once it has the record. */
 	while (ok && wait_ready(fd, POLLIN, end) && recv(fd, &byte, 1, 0) > 0)
 		;
 	close(fd);
@@ -137,9 +137,10 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 
 /* ---- a process that calls exit() with open endpoints ---- */
 
-/* Its peers see it die, since nothing says that all it meant to send was sent;
- * but the launcher may know. A thread tells it, and exit() waits for a while
- * only: a handler of signals may have called it amid a call of ours. */
+/* Its peers see a dead process, because nothing shows that it sent everything;
+ * but the launcher is informed. A thread does that, and exit() waits for it
+ * with a timeout: a signal handler may have called exit() during a call of
+ * ours. */
 static void report_open(struct o2g *o2g)
 {
 	struct o2g_counts counts;
@@ -150,7 +151,7 @@ static void report_open(struct o2g *o2g)
 
 static void *leave_all(void *none)
 {
-	o2g_fork_each(o2g_page_remove); /* needs no lock of an endpoint's */
+	o2g_fork_each(o2g_page_remove); /* needs no endpoint's lock */
 	o2g_fork_each(report_open);
 	return none;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reading settings. A value that makes no sense is refused, never replaced. */
+/* Reading settings. An invalid value is refused, never replaced. */
 #include "settings.h"
 #include "error.h"
 

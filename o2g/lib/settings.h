@@ -9,7 +9,7 @@
 struct o2g_settings {
 	u8 secret[O2G_SECRET_SIZE];
 	char interface[64];
-	u16 first_port, last_port; /* 0: whatever the kernel gives */
+	u16 first_port, last_port; /* 0: chosen by the kernel */
 	u32 credit;
 	u64 unexpected;
 	u32 operations;
@@ -18,7 +18,7 @@ struct o2g_settings {
 	struct o2g_choice engine;
 };
 
-/* -EACCES: no secret, -EINVAL: a value that makes no sense; o2g_error(). */
+/* -EACCES: no secret, -EINVAL: an invalid value; o2g_error(). */
 int o2g_settings_read(struct o2g_settings *settings,
 		      const struct o2g_options *options);
 

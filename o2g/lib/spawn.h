@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of our own in somebody else's program: its signals are not ours. */
+/* Our threads in the program's process: they block all signals. */
 #ifndef O2G_LIB_SPAWN_H
 #define O2G_LIB_SPAWN_H
 

@@ -22,15 +22,15 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 
 #define MS 1000000ll
 #define OPENING_NS (O2G_OPENING_SECONDS * 1000 * MS)
-#define REFUSED_NS (2000 * MS) /* a listener that is gone stays gone */
-#define RESET_NS (5000 * MS)   /* another job's, or one with no room now */
+#define REFUSED_NS (2000 * MS) /* a listener that has ended does not return */
+#define RESET_NS (5000 * MS)   /* of another job, or currently without room */
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MOST_MS 500
 #define PATIENT_MOST_MS 10000
 #define EXPECT_NS                                                              \
-	(1000 * MS)    /* a peer that has not come by then is dialled          \
+	(1000 * MS)    /* a peer that has not connected by then is dialled     \
 			*/
-#define ALLOWED (-1ll) /* a timeout: as long as is allowed at all */
+#define ALLOWED (-1ll) /* a timeout: up to the whole limit */
 #define GRANT_SHARE 16 /* of what is left for unexpected messages */
 
 static void link_in(struct o2g *o2g, struct o2g_try *try)
@@ -93,8 +93,8 @@ static struct o2g_try *create_try(struct o2g *o2g, int socket,
 	return try;
 }
 
-/* A process that the program made by clone() may have a copy of the descriptor,
- * and epoll goes on watching while there is one. */
+/* A process that the program created by clone() may have a copy of the
+ * descriptor, and epoll watches it as long as a copy exists. */
 static void close_socket(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->socket >= 0) {
@@ -104,8 +104,8 @@ static void close_socket(struct o2g *o2g, struct o2g_try *try)
 	try->socket = -1;
 }
 
-/* What an opening offers counts until it fails, so that many at once do not
- * get the same bytes. */
+/* The credit that an opening offers is reserved until it fails, so that several
+ * openings do not get the same bytes. */
 static void promise_credit(struct o2g *o2g, struct o2g_try *try, u32 credit)
 {
 	o2g->opener.granted += credit;
@@ -191,9 +191,9 @@ static int send_out(struct o2g_try *try)
 	return -ECONNRESET;
 }
 
-/* All that is granted together stays below what may be held for unexpected
+/* The sum of all grants stays below what may be buffered for unexpected
  * messages, as long as that is possible: then nobody waits for memory. The
- * other half is for what the core forgives starved senders. */
+ * other half is for credit that the core returns early. */
 static u32 offered_credit(const struct o2g *o2g)
 {
 	u64 most = o2g->settings.unexpected / 2, given = o2g->opener.granted;
@@ -263,7 +263,7 @@ static void lose_peer(struct o2g *o2g, struct o2g_try *try, int error)
 		o2g_peer_lose(o2g, peer, error);
 }
 
-/* How long dialling goes on after such an error; 0: not at all. */
+/* How long to dial again after such an error; 0: not at all. */
 static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 {
 	if (o2g_try_starves(o2g, error))
@@ -283,8 +283,8 @@ static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 	return 0;
 }
 
-/* Who only receives may wait for a peer that is stopped, or whose host is slow
- * to come up, as long as it takes; but not for one that is gone. */
+/* A receiver may wait without limit for a peer that is stopped or whose host
+ * starts slowly, but not for one that has ended. */
 static int patient_goes_on(struct o2g_try *try, s64 most, s64 now)
 {
 	if (most == ALLOWED) {
@@ -323,7 +323,8 @@ static void pause_try(struct o2g *o2g, struct o2g_try *try)
 static void fail_try(struct o2g *o2g, struct o2g_try *try, int error)
 {
 	if (!try->opening.dialled && try->phase == OPENING) {
-		/* a stranger, or the other end of a registered socket */
+		/* an unauthenticated peer, or the other end of a registered
+		 * socket */
 		if (try->peer)
 			lose_peer(o2g, try, error);
 		else
@@ -335,7 +336,7 @@ static void fail_try(struct o2g *o2g, struct o2g_try *try, int error)
 	}
 }
 
-/* ---- the engine's from here ---- */
+/* ---- from here the engine owns the socket ---- */
 
 static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 			  struct o2g_peer *peer)
@@ -349,7 +350,7 @@ static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 	o2g_try_drop(o2g, try);
 	if (peer->dial)
 		o2g_try_drop(o2g, peer->dial);
-	/* Half of the numbers stay for those whom the program names. */
+	/* Half of the numbers are reserved for peers that the program names. */
 	if (o2g->peers - o2g->named < O2G_PEERS_MAX / 2)
 		o2g_peer_number(o2g, peer);
 	r = o2g->ops->attach(o2g->engine, fd, peer->number, credit_out,
@@ -373,7 +374,7 @@ static enum o2g_verdict judge_proof(const struct o2g *o2g,
 
 	if (peer->state == O2G_PEER_OPEN || peer->state == O2G_PEER_LOST)
 		return O2G_KNOWN;
-	/* One whose hello did not go out gives way to the one that came. */
+	/* A dial whose hello was not sent yields to the incoming connection. */
 	if (dial && dial->phase == OPENING &&
 	    memcmp(&o2g->identity.id, &peer->name.id, sizeof(struct o2g_id)) <
 		    0)
