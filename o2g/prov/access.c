@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote memory access. A write completes when it is in the peer's memory:
- * that is what FI_DELIVERY_COMPLETE asks for, and no level is below it here.
+ * Remote memory access. A write completes when it is in the peer's memory, as
+ * FI_DELIVERY_COMPLETE requires. Lower levels of completion are treated alike.
  */
 #include "prov.h"
 
@@ -99,7 +99,7 @@ static ssize_t read_transfer(struct fid_ep *fid, const struct transfer *t)
 
 /* ---- the calls ---- */
 
-/* One piece here and one there, of the same length. */
+/* One local and one remote piece, of the same length. */
 static int set_message(struct transfer *t, const struct fi_msg_rma *msg)
 {
 	if (!msg || prov_transfer_iov(t, msg->msg_iov, msg->iov_count) ||
@@ -119,7 +119,8 @@ static int set_message(struct transfer *t, const struct fi_msg_rma *msg)
 	return 0;
 }
 
-/* Flags of an endpoint's operations, without those of messages alone. */
+/* Flags of an endpoint's operations, without those that only concern
+ * messages. */
 static uint64_t own_flags(struct fid_ep *ep)
 {
 	return prov_send_flags(ep) & (ANY_LEVEL | FI_COMPLETION | FI_INJECT);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses as programs see them. One that asks for a node, a service or an
- * address format gets socket addresses, as of libfabric's tcp; one that asks
- * for nothing, such as an MPI, gets the 40 bytes of libo2g's names, which have
- * no second address.
+ * Address formats. A program that passes a node, a service or an address format
+ * gets socket addresses, as with libfabric's tcp provider; one that passes
+ * none, such as an MPI, gets libo2g's names of 40 bytes.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -95,7 +94,7 @@ void prov_address_text(uint32_t format, const void *address,
 		n += sprintf(out + n, "%02x", byte[i]);
 }
 
-/* ---- what fi_getinfo() is asked for ---- */
+/* ---- arguments of fi_getinfo() ---- */
 
 static int family_of(uint32_t format)
 {
@@ -130,7 +129,7 @@ int prov_address_resolve(const char *node, const char *service, uint64_t flags,
 		how |= AI_NUMERICHOST;
 	if (family != AF_UNSPEC)
 		return look_up(node, service, family, how, out);
-	/* IPv4 first, as endpoints choose by themselves. */
+	/* IPv4 first, as an endpoint without a setting chooses. */
 	return look_up(node, service, AF_INET, how, out) &&
 			       look_up(node, service, AF_INET6, how, out)
 		       ? -FI_ENODATA
@@ -149,8 +148,7 @@ uint32_t prov_address_format(const struct sockaddr_storage *address)
 	return address->ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
 }
 
-/* A datagram socket that is connected knows its own address, and sends
- * nothing for it. */
+/* Connecting a datagram socket sets its local address and sends nothing. */
 int prov_address_towards(const struct sockaddr_storage *there,
 			 struct sockaddr_storage *out)
 {
@@ -171,7 +169,7 @@ int prov_address_towards(const struct sockaddr_storage *there,
 	return error ? -FI_ENODATA : 0;
 }
 
-/* ---- where an endpoint is to listen ---- */
+/* ---- the address that an endpoint listens at ---- */
 
 int prov_address_listen(uint32_t format, const void *address,
 			struct prov_listen *out)

@@ -22,7 +22,7 @@ static uint64_t counter_read(struct fid_cntr *fid)
 {
 	struct counter *counter = (struct counter *)fid;
 
-	/* An endpoint that is dead counts no more; its operations say why. */
+	/* A dead endpoint is ignored; its operations report the error. */
 	uint64_t total;
 
 	(void)prov_counter_total(counter, &total);

@@ -8,7 +8,7 @@
 
 #define SIDE_FLAGS (FI_TRANSMIT | FI_RECV)
 
-/* What a counter is bound for. */
+/* The flags with which a counter is bound. */
 static const uint64_t counted[PROV_COUNTS] = {
 	[PROV_SENDS] = FI_SEND,		 [PROV_RECVS] = FI_RECV,
 	[PROV_READS] = FI_READ,		 [PROV_WRITES] = FI_WRITE,
@@ -126,7 +126,7 @@ static int endpoint_enable(struct endpoint *ep)
 	return 0;
 }
 
-/* Flags that name one direction, and are changed for it. */
+/* Flags that select one direction, and change only that. */
 static int change_flags(struct endpoint *ep, int command, uint64_t *flags)
 {
 	struct side *side;
@@ -195,7 +195,7 @@ static int endpoint_close(struct fid *fid)
 			 o2g_error());
 	atomic_fetch_sub(&ep->domain->users, 1);
 	if (inherited)
-		return 0; /* its memory may be amid a change */
+		return 0; /* its memory may be inconsistent */
 	prov_operations_free(&ep->operations);
 	prov_lock_destroy(&ep->polling);
 	prov_lock_destroy(&ep->lock);
@@ -213,8 +213,8 @@ static struct fi_ops fid_ops = {
 	.ops_open = PROV_REFUSED,
 };
 
-/* Where the program wants the endpoint to listen; of a service alone, where
- * the user does. */
+/* The address that the program chose to listen at; with a service alone, the
+ * user's setting. */
 static int choose_place(const struct fi_info *info, struct prov_listen *place,
 			struct o2g_options *options)
 {
@@ -259,7 +259,7 @@ static int open_messages(struct endpoint *ep, const struct fi_info *info)
 	ep->naps = tunables.nap_us || (wanted && *wanted);
 	ep->linger_ms = (int)tunables.linger_ms;
 	error = o2g_open(&ep->o2g, &options);
-	if (error) { /* for everybody to see, also with libfabric's log off */
+	if (error) { /* on standard error, also if libfabric's log is off */
 		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
 		return error;
 	}
@@ -269,7 +269,7 @@ static int open_messages(struct endpoint *ep, const struct fi_info *info)
 	return 0;
 }
 
-/* What was promised by prov_info_get() can't be taken back silently. */
+/* What prov_info_get() offered must not be missing silently. */
 static int check_access(const struct endpoint *ep, const struct fi_info *info)
 {
 	if (!(info->caps & FI_RMA) || o2g_accesses(ep->o2g))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What libo2g reports becomes completions and counts. */
+/* Turns events of libo2g into completions and counts. */
 #include "prov.h"
 
 #define BATCH 16
 
-/* Frees the operation, unless it goes on, and keeps what it said. */
+/* Frees the operation, unless it continues, after copying its result. */
 static struct operation finish_operation(struct endpoint *ep,
 					 const struct o2g_event *ev,
 					 fi_addr_t *from)
@@ -33,7 +33,7 @@ static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
 	keep->internal[1] = ep;
 }
 
-/* Of our side: it sends, or reads or writes what is elsewhere. */
+/* One of our operations: a send, or an access to a peer's memory. */
 static bool event_of_send(const struct o2g_event *ev)
 {
 	return ev->what == O2G_SENT || ev->what == O2G_PUT ||
@@ -120,7 +120,7 @@ static void report_event(struct endpoint *ep, const struct o2g_event *ev)
 		set_error(&c, ev);
 	else if (op.claim)
 		keep_claim(ep, op.context, ev->handle);
-	/* There is room: see prov_endpoint_progress(). */
+	/* There is always space: see prov_endpoint_progress(). */
 	if (side->queue && (op.report || c.error))
 		(void)prov_queue_put(side->queue, &c);
 	if (counter && op.counted)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event queues: they exist because programs open one and bind it. Addresses
- * are inserted at once and endpoints connect by themselves, so nothing is ever
- * reported there.
+ * Event queues: they exist because programs open one and bind it. Addresses are
+ * inserted synchronously and endpoints connect by themselves, so no event is
+ * ever reported.
  */
 #include <poll.h>
 #include <stdlib.h>

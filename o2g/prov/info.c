@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fi_getinfo(): one domain, one kind of endpoint. Hints that fit are echoed,
- * because MPICH takes the echo of threading and address vectors as proof that
- * they are kept; both are true here, whatever was asked.
+ * because MPICH relies on the echoed threading model and address vector type;
+ * the provider supports all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,9 @@
 #define CAPS (TX_CAPS | RX_CAPS | SECONDARY)
 #define TX_FLAGS                                                               \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
-/* MPICH insists on this for remote memory access, which it then does by
- * messages. Nobody is told that messages do it: it is not echoed. */
+/* MPICH requires this flag for remote memory access, which it then does by
+ * messages. It is accepted but not echoed, because messages do not provide
+ * it. */
 #define IGNORED_FLAGS FI_DELIVERY_COMPLETE
 #define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 #define PROTOCOL (FI_PROV_SPECIFIC | 0x4f3247) /* "O2G" */
@@ -81,7 +82,7 @@ static bool domain_fits(const struct fi_domain_attr *domain)
 		bits_within(domain->caps, FI_LOCAL_COMM | FI_REMOTE_COMM));
 }
 
-/* The first of the hints that asks for what is not there, or 0. */
+/* The first hint that cannot be met, or 0. */
 static const char *find_misfit(const struct fi_info *hints)
 {
 	if (!bits_within(hints->caps, CAPS))
@@ -105,7 +106,8 @@ static const char *find_misfit(const struct fi_info *hints)
 	return NULL;
 }
 
-/* What was asked, made whole: kinds need directions and the other way round. */
+/* The requested capabilities, completed: kinds imply directions, and directions
+ * imply kinds. */
 static uint64_t complete_caps(uint64_t asked)
 {
 	if (!asked)
@@ -164,8 +166,8 @@ static void fill_domain(struct fi_domain_attr *domain,
 	domain->control_progress = FI_PROGRESS_AUTO;
 	domain->data_progress = FI_PROGRESS_AUTO;
 	domain->resource_mgmt = FI_RM_ENABLED;
-	/* Both types are the same here. A program that is told FI_AV_TABLE may
-	 * count on indexes where one that asked for nothing did not. */
+	/* Both types are implemented alike. FI_AV_TABLE is reported only if it
+	 * was requested, because it promises indexes. */
 	domain->av_type = FI_AV_UNSPEC;
 	domain->mr_key_size = sizeof(uint64_t);
 	domain->cq_data_size = CQ_DATA_SIZE;
@@ -181,7 +183,8 @@ static void fill_domain(struct fi_domain_attr *domain,
 	domain->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 	if (!asked)
 		return;
-	/* Of modes that are more than bits; of bits nothing is demanded. */
+	/* Checks modes that are values; modes that are bits are not
+	 * required. */
 	if (asked->mr_mode == FI_MR_BASIC || asked->mr_mode == FI_MR_SCALABLE)
 		domain->mr_mode = asked->mr_mode;
 	if (asked->threading)
@@ -194,7 +197,7 @@ static void fill_domain(struct fi_domain_attr *domain,
 		domain->av_type = asked->av_type;
 }
 
-/* libfabric frees what is in there with free(), each on its own. */
+/* libfabric frees each member with free(). */
 static void *alloc_attribute(size_t size)
 {
 	return calloc(1, size + PROV_SLACK);
@@ -243,7 +246,7 @@ static struct fi_info *info_alloc(void)
 
 /* ---- addresses ---- */
 
-/* What a program asks for; without any of it, libo2g's names do. */
+/* The requested address format; without one, libo2g's names. */
 struct places {
 	struct sockaddr_storage source, destination;
 	bool from, to;	  /* which of them there is */
@@ -287,8 +290,8 @@ static bool format_known(uint32_t format)
 	       format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
 }
 
-/* Both are of one family, and the source, where nobody names it, is where the
- * destination is reached from. */
+/* Both are of one family. A source that is not given is the local address from
+ * which the destination is reached. */
 static int complete_places(struct places *places)
 {
 	if (places->to && !places->from)

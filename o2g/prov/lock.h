@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The provider's locks. A program that asked for FI_THREAD_DOMAIN never calls
- * for one domain from two threads at a time, and its locks are left alone:
- * taking and giving one back costs more than some of what they guard.
+ * into one domain from two threads at a time, and the locks are skipped:
+ * locking costs more than some of the guarded work.
  */
 #ifndef O2G_PROV_LOCK_H
 #define O2G_PROV_LOCK_H
@@ -44,7 +44,7 @@ static inline void prov_unlock(struct lock *lock)
 		pthread_mutex_unlock(&lock->mutex);
 }
 
-/* For what is called with the lock: checked where a sanitizer watches. */
+/* Asserts that the lock is held, in sanitizer builds. */
 static inline void prov_assert_locked(struct lock *lock)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

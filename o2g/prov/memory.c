@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory regions of a domain: all of its endpoints serve them. Who needs none
- * for its own buffers may register them all the same.
+ * Memory regions of a domain: all of its endpoints serve them. Registering
+ * local buffers is allowed but not needed.
  */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static int region_register(const struct region *region, struct endpoint *ep)
 		.rights = region->rights,
 		.cookie = (void *)(uintptr_t)region->fid.key};
 
-	/* Nobody is told of FI_RMA there. */
+	/* FI_RMA is not offered there. */
 	return o2g_accesses(ep->o2g) ? o2g_register_memory(ep->o2g, &memory)
 				     : 0;
 }
@@ -88,7 +88,7 @@ void prov_region_count(struct domain *domain, uint64_t key, uint64_t what)
 	pthread_mutex_unlock(&domain->lock);
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
 static int region_close(struct fid *fid)
 {
@@ -112,7 +112,7 @@ static int region_close(struct fid *fid)
 	return 0;
 }
 
-/* From here on each access is told. */
+/* From now on each access is reported. */
 static int region_report(struct region *region)
 {
 	int error;
@@ -139,8 +139,8 @@ static int bind_counter(struct region *region, struct counter *counter,
 	return region_report(region);
 }
 
-/* Binding a region to an endpoint changes nothing: all of the domain's serve
- * it. */
+/* Binding a region to an endpoint has no effect: all endpoints of the domain
+ * serve it. */
 static int region_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct region *region = (struct region *)fid;
@@ -166,7 +166,7 @@ static struct fi_ops fid_ops = {
 	.ops_open = PROV_REFUSED,
 };
 
-/* What a program asks to register. */
+/* The memory to register. */
 struct wish {
 	const void *start;
 	size_t length;

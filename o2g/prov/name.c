@@ -61,7 +61,7 @@ int prov_endpoint_name(struct endpoint *ep, size_t index,
 	return error;
 }
 
-/* A name may stand in the vector more than once; the first place counts. */
+/* A name may occur in the vector more than once; the first index is used. */
 static fi_addr_t first_place(const struct endpoint *ep, uint32_t number)
 {
 	for (size_t i = 0; i < ep->peers; i++)

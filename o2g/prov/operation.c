@@ -2,7 +2,7 @@
 /*
  * The operations of an endpoint, guarded by its lock. Chunks are never moved,
  * since libo2g holds the addresses as cookies, and reused before new ones are
- * made, so their number follows the most that were ever in flight.
+ * made, so their number is the largest number that was ever in flight.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Poll sets: which of several queues and counters have something to say. */
+/* Poll sets: which of several queues and counters have events. */
 #include <stdlib.h>
 
 #include "prov.h"
@@ -87,7 +87,8 @@ static int poll_del(struct fid_poll *fid, struct fid *object, uint64_t flags)
 	return member ? 0 : -FI_EINVAL;
 }
 
-/* A queue that is not empty, a counter that counted since it was reported. */
+/* A queue that is not empty, or a counter that changed since it was
+ * reported. */
 static int member_ready(struct member *member)
 {
 	struct queue *queue = (struct queue *)member->fid;

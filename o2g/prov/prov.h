@@ -7,10 +7,10 @@
  * Locks, outer before inner: vector.lock, source.lock, endpoint.polling,
  * endpoint.lock, queue.lock or counter.lock. The names of one vector, the
  * endpoints of one source, the order of one endpoint's events, its operations
- * and names, and the completions of one queue are what they guard.
+ * and names, and the completions of one queue are guarded by them.
  *
- * One binary serves libfabric 1.17 and later, whose structs are longer: what
- * libfabric or a program sees is allocated with room to spare.
+ * One binary serves libfabric 1.17 and later, whose structs are longer: structs
+ * that libfabric or a program sees are allocated with spare space.
  */
 #ifndef O2G_PROV_PROV_H
 #define O2G_PROV_PROV_H
@@ -48,7 +48,7 @@
 		char fid_room[sizeof(struct fid_##type) + PROV_SLACK];         \
 	}
 
-/* What this provider does not do, in any table of functions. */
+/* Functions for unsupported calls, for any table of functions. */
 long prov_refused(void);
 #define PROV_REFUSED ((void *)prov_refused)
 int prov_bind_refused(struct fid *fid, struct fid *other, uint64_t flags);
@@ -56,7 +56,8 @@ int prov_control_refused(struct fid *fid, int command, void *arg);
 extern struct fi_ops_atomic prov_atomic_refused;
 extern struct fi_ops_collective prov_collective_refused;
 
-/* provider.c: the door, and what the libfabric that loaded us lends. */
+/* provider.c: the entry point, and the functions of the libfabric that loaded
+ * it. */
 void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	      const char *format, ...) __attribute__((format(printf, 3, 4)));
 struct prov_tunables {
@@ -65,11 +66,11 @@ struct prov_tunables {
 	uint64_t linger_ms;
 	char *rma; /* "yes", "no" or not set */
 };
-/* -FI_EINVAL after a line on standard error: one of them makes no sense. */
+/* -FI_EINVAL after a line on standard error: one of them is invalid. */
 int prov_tunables_read(struct prov_tunables *tunables);
 
 /* Whether endpoints will have remote memory access: it depends on the engine,
- * and all processes of a job must say the same. */
+ * and must be the same in all processes of a job. */
 bool prov_accesses(void);
 
 /* Another number in each child of fork(). */
@@ -90,7 +91,7 @@ int prov_address_of_name(uint32_t format, const uint8_t name[O2G_NAME_SIZE],
 			 void *out, size_t *length);
 void prov_address_text(uint32_t format, const void *address,
 		       char out[PROV_ADDRESS_TEXT]);
-/* -FI_ENODATA: nothing is known by that name. */
+/* -FI_ENODATA: the name is unknown. */
 int prov_address_resolve(const char *node, const char *service, uint64_t flags,
 			 uint32_t format, struct sockaddr_storage *out);
 uint32_t prov_address_format(const struct sockaddr_storage *address);
@@ -117,10 +118,10 @@ struct domain {
 	PROV_FID(domain);
 	struct fabric *fabric;
 	atomic_int users;
-	bool serial;	      /* the program lets its threads take turns */
+	bool serial;	      /* the program serializes its threads */
 	unsigned forks;	      /* prov_forks when it was opened */
 	uint32_t format;      /* of addresses */
-	bool by_address;      /* peers name places by their addresses */
+	bool by_address;      /* peers use virtual addresses */
 	bool own_keys;	      /* the provider chooses keys */
 	pthread_mutex_t lock; /* of what follows; outermost */
 	struct endpoint *endpoints;
@@ -128,11 +129,11 @@ struct domain {
 	uint64_t next_key;
 	bool tells; /* an endpoint counts what peers do to its memory */
 };
-/* Makes known to the endpoint what is registered, from now on too. */
+/* Registers the domain's present and future regions with the endpoint. */
 int prov_domain_join(struct domain *domain, struct endpoint *ep);
 void prov_domain_leave(struct domain *domain, struct endpoint *ep);
-/* In a child of fork() nothing of its parent's works, and its locks may be held
- * by threads that are not there: no call takes one, or waits. */
+/* In a child of fork() the parent's objects do not work, and locks may be held
+ * by threads that do not exist: no call locks or waits. */
 static inline bool prov_inherited(const struct domain *domain)
 {
 	return domain->forks != prov_forks;
@@ -156,7 +157,7 @@ int prov_regions_show(struct domain *domain, struct endpoint *ep);
 /* A peer's access has ended well. */
 void prov_region_count(struct domain *domain, uint64_t key, uint64_t what);
 
-struct events { /* an event queue, which nothing but its program writes */
+struct events { /* an event queue, to which only its program writes */
 	PROV_FID(eq);
 	struct fabric *fabric;
 	atomic_int users;
@@ -175,7 +176,7 @@ struct source {
 	struct fid_wait *set; /* that sleeps for it, too */
 	struct fid *member;   /* whose source it is there */
 	int epoll;	      /* readable: look again */
-	int event;	      /* readable: something came by way of another */
+	int event;	      /* readable: another thread processed events */
 	atomic_bool armed;    /* write event when something comes */
 	atomic_bool called;   /* fi_cq_signal() */
 };
@@ -187,12 +188,12 @@ int prov_source_enlist(struct source *source, struct fid_wait *set,
 void prov_source_free(struct source *source);
 int prov_source_add(struct source *source, struct endpoint *ep);
 void prov_source_remove(struct source *source, struct endpoint *ep);
-/* Moves messages and takes their events: a negative errno when an endpoint
- * is dead. `nap`: the program has nothing else to do. */
+/* Makes progress and reads events: a negative errno if an endpoint is dead.
+ * `nap`: the program does nothing else and may sleep briefly. */
 int prov_source_progress(struct source *source, bool nap);
-/* Something came: wakes who sleeps. */
+/* Wakes sleepers after an event. */
 void prov_source_fire(struct source *source);
-/* From here on what comes is remembered; look once more, then sleep. */
+/* From now on events are recorded; check once more, then sleep. */
 void prov_source_arm(struct source *source);
 /* Sleeps until something may have come or the deadline: 0, -FI_EAGAIN after
  * the deadline or prov_source_call(), -FI_EINTR. */
@@ -201,7 +202,7 @@ void prov_source_call(struct source *source);
 /* The same on any descriptor. */
 int prov_sleep_on(int fd, int64_t deadline);
 int prov_source_control(struct source *source, int command, void *arg);
-/* Milliseconds of a clock that only grows; -1 for a timeout below 0. */
+/* Milliseconds of a monotonic clock; -1 for a timeout below 0. */
 int64_t prov_deadline(int timeout_ms);
 
 struct completion {
@@ -211,8 +212,8 @@ struct completion {
 	int error;  /* 0 or FI_E* */
 };
 
-/* Endpoints whose queue is half full take no more events; the other half is for
- * threads that have taken some already. */
+/* Endpoints whose queue is half full read no more events; the other half is for
+ * threads that have already read some. */
 struct queue {
 	PROV_FID(cq);
 	struct domain *domain;
@@ -244,7 +245,7 @@ struct counter {
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		      struct fid_cntr **out, void *context);
 void prov_counter_count(struct counter *counter, bool error);
-/* All that was counted so far. */
+/* The value of the counter. */
 int prov_counter_total(struct counter *counter, uint64_t *total);
 /* False also when it has counted since the program has last looked. */
 bool prov_counter_try_sleep(struct counter *counter);
@@ -283,9 +284,9 @@ struct operation {
 	bool busy;
 	bool receive; /* may be cancelled */
 	bool claim;   /* a peek that keeps what it finds */
-	bool report;  /* even if nothing went wrong */
+	bool report;  /* even on success */
 	bool counted;
-	void *copy; /* of what is sent, when libo2g does not keep one */
+	void *copy; /* of the sent data, if libo2g does not copy it */
 	struct operation *next;
 };
 struct operations { /* of one endpoint */
@@ -301,7 +302,7 @@ struct operation *prov_operation_find(struct operations *operations,
 				      void *context);
 void prov_operations_free(struct operations *operations);
 
-/* What counters count, each a flag of their binding. */
+/* The kinds of operations that counters count, each a flag of their binding. */
 enum {
 	PROV_SENDS,
 	PROV_RECVS,
@@ -316,7 +317,7 @@ enum {
 struct side {
 	struct queue *queue;
 	bool selective;	   /* only operations with FI_COMPLETION report */
-	uint64_t op_flags; /* of the calls that carry none */
+	uint64_t op_flags; /* of calls without flags */
 };
 
 struct endpoint {
@@ -333,7 +334,7 @@ struct endpoint {
 	size_t min_left; /* FI_OPT_MIN_MULTI_RECV */
 	size_t copy_max;
 	int linger_ms;
-	bool naps; /* it was told that nobody else brings messages */
+	bool naps; /* set: the environment says that an empty poll may nap */
 	atomic_bool enabled;
 	struct lock polling;
 	struct lock lock;
@@ -352,7 +353,7 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 int prov_endpoint_name(struct endpoint *ep, size_t index,
 		       const uint8_t name[O2G_NAME_SIZE]);
 void prov_endpoint_forget(struct endpoint *ep, size_t index);
-/* Whether who reads and finds nothing waits for this endpoint, and may nap. */
+/* Whether a reader of an empty queue waits for this endpoint, and may nap. */
 bool prov_endpoint_awaited(struct endpoint *ep);
 extern struct fi_ops_ep prov_endpoint_ops;
 extern struct fi_ops_cm prov_name_ops;
@@ -372,16 +373,16 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_receive(struct fid_ep *fid, const struct transfer *transfer);
 /* The steps of these, for access.c. */
 bool prov_reports(const struct side *side, uint64_t flags);
-/* Whose peer it is, without an operation. */
+/* The destination, without an operation. */
 int prov_aim(struct endpoint *ep, const struct transfer *transfer,
 	     struct o2g_match *to);
-/* Takes an operation and says to whom it goes. */
+/* Allocates an operation and finds its peer. */
 int prov_begin(struct endpoint *ep, const struct transfer *transfer, bool any,
 	       struct o2g_match *to, struct operation **out);
 /* The operation never started. */
 int prov_fail(struct endpoint *ep, struct operation *op, int error);
 int prov_again(struct endpoint *ep, int error);
-/* The buffer may change at once. */
+/* The buffer may be reused at once. */
 int prov_copy(struct endpoint *ep, const struct transfer *transfer,
 	      struct operation *op, const void **buffer, unsigned *options);
 /* At most one piece: 0, or -FI_EINVAL. */
@@ -393,7 +394,7 @@ extern struct fi_ops_msg prov_msg_ops;
 extern struct fi_ops_tagged prov_tagged_ops;
 extern struct fi_ops_rma prov_rma_ops;
 
-/* event.c: takes up to some events of the endpoint; their number, 0 also when
+/* event.c: reads a batch of events of the endpoint; their number, 0 also when
  * another thread does it, or a negative errno. */
 int prov_endpoint_progress(struct endpoint *ep);
 

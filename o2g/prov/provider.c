@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door of the provider. The library that opens it lends its log and its
- * parameters; they are looked up in that very library, since a process may
- * hold several copies of libfabric and this file must load into each.
+ * The entry point of the provider. It uses the log and the parameters of the
+ * library that opens it. They are looked up in that library, because a process
+ * may have several copies of libfabric and this file must load into each.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -25,8 +25,8 @@ static void provider_cleanup(void)
 
 static struct fi_provider provider = {
 	.version = FI_VERSION(1, 0),
-	/* Later versions skip a provider that says less than their own; the
-	 * interface that it uses has been stable since 1.5. */
+	/* Later versions skip a provider that reports an older version than
+	 * theirs; the interface has been stable since 1.5. */
 	.fi_version = FI_VERSION(2, 99),
 	.name = PROV_NAME,
 	.getinfo = prov_info_get,
@@ -116,7 +116,8 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	host.log(&provider, level, subsys, PROV_NAME, 0, "%s\n", line);
 }
 
-/* Texts are all that libfabric is asked for: it takes no K, M or G. */
+/* Parameters are read from libfabric as text, because it does not parse K, M
+ * and G. */
 static char *param_get(const char *name)
 {
 	char *text = NULL;
@@ -142,7 +143,7 @@ static int shift_of(char unit)
 	return 0;
 }
 
-/* Leaves the value alone where nothing is set. */
+/* Leaves the value unchanged if nothing is set. */
 static int get_number(const char *name, uint64_t least, uint64_t most,
 		      uint64_t *value)
 {
@@ -179,7 +180,8 @@ static int check_access(const char *text)
 	return -FI_EINVAL;
 }
 
-/* As the endpoints will choose; one that is made otherwise refuses to open. */
+/* As the endpoints will choose; an endpoint that chooses otherwise fails to
+ * open. */
 static bool user_engine(void)
 {
 	const char *engine = param_get("engine");

@@ -2,7 +2,7 @@
 /*
  * Completion queues. An empty one is cheap to read, because programs that only
  * poll do it all the time: one look at two indices, then at the endpoints.
- * Errors stay in line with the other completions; a read stops before one.
+ * Errors keep their order among the other completions; a read stops before one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static struct completion *queue_entry(struct queue *queue, size_t index)
 static void drop_head(struct queue *queue)
 {
 	prov_assert_locked(&queue->lock);
-	/* An empty ring starts over, in memory that is warm. */
+	/* An empty ring starts at its beginning again, which is in the
+	 * cache. */
 	if (atomic_fetch_sub(&queue->count, 1) == 1)
 		queue->head = 0;
 	else
@@ -76,7 +77,7 @@ static ssize_t take_completions(struct queue *queue, void *buffer, size_t most,
 
 		if (c->error)
 			break;
-		/* The formats are beginnings of the longest. */
+		/* Each format is a prefix of the longest one. */
 		memcpy((char *)buffer + (size_t)n * size, &c->entry, size);
 		if (from)
 			from[n] = c->from;
@@ -89,7 +90,7 @@ static ssize_t take_completions(struct queue *queue, void *buffer, size_t most,
 	return n;
 }
 
-/* A read of no entries moves messages, whatever lies there already. */
+/* A read of no entries makes progress, even if the queue is not empty. */
 static ssize_t read_queue(struct queue *queue, void *buffer, size_t count,
 			  fi_addr_t *from, bool nap)
 {
@@ -261,7 +262,7 @@ static struct fi_ops_cq ops = {
 	.strerror = cq_strerror,
 };
 
-/* What a program leaves unread must fit into half of it. */
+/* Unread completions must fit into half of it. */
 static int queue_alloc(struct queue **out, const struct domain *domain,
 		       const struct fi_cq_attr *attr)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the provider does not offer. libfabric's inline functions call through
- * the tables without looking, so every slot needs a function: one that takes
- * no notice of its arguments, which the calling conventions of the machines
- * that libfabric runs on allow.
+ * the tables without a check, so every slot needs a function. One function that
+ * ignores its arguments serves all slots, which the calling conventions of
+ * libfabric's platforms allow.
  */
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>

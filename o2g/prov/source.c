@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where the events of queues and counters come from: their endpoints. The lock
- * guards the list; who does not get it at once need not wait, because the
- * holder is moving the same messages.
+ * guards the list. A caller that does not get it at once need not wait, because
+ * the holder makes the same progress.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ void prov_source_arm(struct source *source)
 
 	if (prov_inherited(source->domain))
 		return; /* the parent reads it */
-	/* Fails when nothing was written, which is as good. */
+	/* Fails if nothing was written, which is harmless. */
 	if (read(source->event, &count, sizeof(count)) < 0)
 		count = 0;
 	atomic_store(&source->armed, true);

@@ -2,7 +2,7 @@
 /* The calls of tagged messages. */
 #include "prov.h"
 
-/* Buffers for many messages are for untagged ones alone. */
+/* FI_MULTI_RECV is only for untagged messages. */
 static uint64_t receive_flags(struct fid_ep *ep)
 {
 	return prov_receive_flags(ep) & ~FI_MULTI_RECV;

@@ -58,7 +58,7 @@ bool prov_reports(const struct side *side, uint64_t flags)
 	return !side->selective || (flags & FI_COMPLETION);
 }
 
-/* Takes an operation and says to whom it goes. */
+/* Allocates an operation and finds its peer. */
 int prov_begin(struct endpoint *ep, const struct transfer *t, bool any,
 	       struct o2g_match *to, struct operation **out)
 {
@@ -84,8 +84,8 @@ int prov_begin(struct endpoint *ep, const struct transfer *t, bool any,
 	return error;
 }
 
-/* A program that only tries again must get somewhere: what has ended makes
- * room when its events are taken. */
+/* A program that only retries must make progress: reading events frees the
+ * operations that have ended. */
 int prov_again(struct endpoint *ep, int error)
 {
 	if (error == -FI_EAGAIN)
@@ -102,7 +102,7 @@ int prov_fail(struct endpoint *ep, struct operation *op, int error)
 	return prov_again(ep, error);
 }
 
-/* The buffer may change at once: libo2g keeps a copy, or else the operation. */
+/* The buffer may be reused at once: libo2g or the operation has a copy. */
 int prov_copy(struct endpoint *ep, const struct transfer *t,
 	      struct operation *op, const void **buffer, unsigned *options)
 {
@@ -223,7 +223,7 @@ static ssize_t post_receive(struct endpoint *ep, const struct o2g_match *from,
 	return error;
 }
 
-/* The handle that a peek left in the program's context; it is good once. */
+/* The handle that a peek stored in the program's context; it is valid once. */
 static int claimed_handle(struct endpoint *ep, struct fi_context *keep,
 			  uint64_t *handle)
 {
@@ -238,9 +238,9 @@ static void clear_claim(struct fi_context *keep)
 	keep->internal[1] = NULL;
 }
 
-/* There is no event of libo2g's to wait for, so the completion needs room
- * first: as endpoints do it, which leaves the other half for threads that have
- * looked at the same time. */
+/* There is no later event of libo2g, so the completion needs space first. As
+ * for events, half of the queue is left for threads that check at the same
+ * time. */
 static bool side_has_room(const struct side *side)
 {
 	return !prov_queue_half_full(side->queue);

@@ -116,7 +116,7 @@ static int av_insert(struct fid_av *fid, const void *names, size_t count,
 	return done;
 }
 
-/* Whoever listens there; of names that have no other address, too. */
+/* Any endpoint that listens there; also for names without another address. */
 static int av_insertsvc(struct fid_av *fid, const char *node,
 			const char *service, fi_addr_t *address, uint64_t flags,
 			void *context)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wait sets: sleeping until one of several queues and counters, which were
- * opened with the set, has something to say. The set's epoll watches those of
- * its members.
+ * Wait sets: sleeping until one of the queues and counters that were opened
+ * with the set has an event. The set's epoll watches those of its members.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -66,8 +65,8 @@ void prov_wait_leave(struct fid_wait *fid, struct fid *object, int epoll)
 	pthread_mutex_unlock(&set->lock);
 }
 
-/* Has all members remember what comes from here on. False: there is something
- * already. */
+/* Arms all members, so that they record events from now on. False: there is an
+ * event already. */
 bool prov_wait_try_sleep(struct fid_wait *fid)
 {
 	struct waitset *set = (struct waitset *)fid;

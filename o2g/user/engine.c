@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The user engine's operations: what the library calls. See engine.h for what
- * the lock guards; thread.c for who works when.
+ * the lock guards; thread.c for which thread works when.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "engine.h"
@@ -27,7 +27,7 @@
  * twice as long by the byte. */
 #define AHEAD 0x100000
 
-/* ---- what the core needs ---- */
+/* ---- callbacks of the core ---- */
 
 static void *host_alloc(void *ctx, u64 size)
 {
@@ -64,7 +64,7 @@ static void host_completed(void *ctx)
 	(void)ctx; /* o2g_link_settle() asks the core */
 }
 
-/* ---- making and freeing ---- */
+/* ---- creating and destroying ---- */
 
 /* Twice what may be deferred, since blocks are powers of two. */
 static u64 slab_size(const struct o2g_limits *limits)
@@ -89,8 +89,7 @@ static int map_area(struct o2g_engine *e, const struct o2g_engine_options *o)
 	if (area == MAP_FAILED)
 		return -errno;
 	e->area = area;
-	/* A child of fork() has no thread that would write here: it does
-	 * not get a copy. */
+	/* A child of fork() has no engine thread, so it gets no copy. */
 	madvise(area, e->area_size, MADV_DONTFORK);
 	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, slab);
 }
@@ -185,7 +184,7 @@ static void user_close(struct o2g_engine *e)
 	free_engine(e);
 }
 
-/* ---- entering and leaving ---- */
+/* ---- locking and unlocking ---- */
 
 static void wake_thread(struct o2g_engine *e)
 {
@@ -297,7 +296,7 @@ static int user_region_add(struct o2g_engine *e,
 	return r;
 }
 
-/* Bytes move with the lock alone. */
+/* Bytes are moved under the lock only. */
 static int user_region_remove(struct o2g_engine *e, u64 key)
 {
 	int r;
@@ -331,8 +330,8 @@ static int user_drive(struct o2g_engine *e)
 		return 0; /* somebody is at it */
 	__atomic_store_n(&e->driven, 1, __ATOMIC_RELAXED);
 	e->burst++;
-	/* A read that finds nothing costs twice what asking epoll does, so it
-	 * is for those who have nobody else to listen to. */
+	/* A read without data costs twice as much as epoll_wait(), so it is
+	 * only used if there is one connection. */
 	if (e->link_count == 1 && e->hot && !e->hot->blocked)
 		got = o2g_link_read(e, e->hot);
 	if ((!got && (e->link_count > 1 || e->stalled)) ||
@@ -393,8 +392,8 @@ static s64 now_ms(void)
 	return (s64)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* The stream may only be closed once the other side has taken everything:
- * what it still sends would make our kernel reset it. */
+/* The stream may only be closed once the peer has received everything: data
+ * that it still sends would make our kernel reset it. */
 static int user_finish(struct o2g_engine *e, int ms)
 {
 	s64 end = now_ms() + ms;
@@ -418,7 +417,7 @@ static int user_finish(struct o2g_engine *e, int ms)
 		pthread_mutex_unlock(&e->lock);
 		if (!waiting || now_ms() >= end)
 			break;
-		poll(&file, 1, 1); /* acknowledgements make no event */
+		poll(&file, 1, 1); /* acknowledgements cause no event */
 		pthread_mutex_lock(&e->lock);
 	}
 	return waiting ? -ETIMEDOUT : 0;

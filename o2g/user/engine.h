@@ -12,19 +12,19 @@
 
 #include <pthread.h>
 
-/* Bytes read ahead of the frames' bodies: many small messages, and little of
- * a long one, whose rest is then read straight to its place. */
+/* Bytes read ahead of the frames' bodies: many small messages, and little of a
+ * long one, whose rest is then read directly to its destination. */
 #define O2G_STAGE_SIZE 0x4000
-#define O2G_DIRECT_MIN 0x1000	 /* bodies from here on skip the stage */
+#define O2G_DIRECT_MIN 0x1000	 /* larger bodies skip the stage */
 #define O2G_TURN_BYTES 0x100000	 /* one link's share of the lock */
 #define O2G_LOOK_NS 5000000000ll /* between two looks at silent links */
-#define O2G_SILENT_MAX 6	 /* looks without a sign of life: a death */
+#define O2G_SILENT_MAX 6	 /* checks without an answer */
 #define O2G_TAKEOVER_NS                                                        \
-	1000000ll /* the caller stays away: the thread works                   \
+	1000000ll /* the program does not call: the thread works               \
 		   */
 
 /* One connection. Freed with its end; found by slot and number, so that an
- * event that was reported before the end hits nothing. */
+ * event that was reported before the end finds no link. */
 struct o2g_link {
 	int socket;
 	u32 slot;
@@ -33,13 +33,13 @@ struct o2g_link {
 	struct o2g_link *next_tx; /* in the engine's list, if `listed` */
 	u8 listed;
 	u8 events;  /* LINK_IN, LINK_OUT: what epoll watches */
-	u8 blocked; /* the core takes nothing now */
-	u8 broken;  /* writing failed: only what arrived counts now */
-	u8 ended;   /* our BYE and FIN went out */
-	u8 silent;  /* looks that found bytes on their way and no answer */
-	u32 burst;  /* the engine's, when it last sent */
-	u32 sends;  /* in that burst */
-	u8 *left;   /* bytes that were read when the core stopped taking */
+	u8 blocked; /* the core accepts nothing now */
+	u8 broken; /* writing failed: only data that has arrived is processed */
+	u8 ended;  /* our BYE and FIN went out */
+	u8 silent; /* checks that found unacknowledged bytes and no answer */
+	u32 burst; /* the engine's, when it last sent */
+	u32 sends; /* in that burst */
+	u8 *left;  /* bytes that were read when the core stopped accepting */
 	u32 left_length;
 };
 
@@ -57,10 +57,10 @@ struct o2g_engine {
 	struct o2g_link *tx;	   /* links that want to write */
 	struct o2g_link *hot;	   /* the last one that brought something */
 	u32 stalled;		   /* links that wait for room to write */
-	u32 blocked;		   /* links that the core takes nothing from */
-	u32 cold;		   /* drives since epoll was asked */
-	u32 burst; /* a new one with each drive, and each tick */
-	int ring;  /* completions to wake for, at unlock */
+	u32 blocked; /* links from which the core accepts nothing */
+	u32 cold;    /* drives since the last epoll_wait() */
+	u32 burst;   /* a new one with each drive, and each tick */
+	int ring;    /* completions to wake for, at unlock */
 	u8 *stage;
 
 	pthread_t thread;
@@ -72,14 +72,15 @@ struct o2g_engine {
 	int deferred; /* atomic: o2g_link_defer(); written with the lock */
 	int sleepers; /* atomic: callers in sleep() */
 	int state;    /* atomic: of the thread, thread.c */
-	int ticks;    /* atomic: the thread looks each millisecond */
+	int ticks;    /* atomic: the thread checks each millisecond */
 	int rung;     /* atomic: `wake` is readable */
 	int stop;     /* atomic */
 	void (*tick)(void *ctx);
 	void *ctx;
 };
 
-/* What follows is called with the lock: checked where a sanitizer watches. */
+/* The following functions are called with the lock held, which sanitizer builds
+ * assert. */
 static inline void o2g_engine_assert_locked(struct o2g_engine *engine)
 {
 	skep_assert(pthread_mutex_trylock(&engine->lock));
@@ -91,34 +92,38 @@ int o2g_link_attach(struct o2g_engine *engine, int socket, u32 peer,
 		    u32 credit_out, u32 credit_in, u32 *number);
 struct o2g_link *o2g_link_find(struct o2g_engine *engine, u32 slot, u32 number);
 void o2g_link_end(struct o2g_engine *engine, struct o2g_link *link, int error);
-/* Reads what is there; how many bytes came. The link may be gone after. */
+/* Reads what has arrived; returns the number of bytes. The link may be freed
+ * afterwards. */
 u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
-/* Writes what there is, as far as it goes; the link may be gone after. */
+/* Writes as much as the socket accepts; the link may be freed afterwards. */
 void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
-/* After each piece of work: resumes, asks whom to wake, and writes unless all
- * that waits may wait longer. */
+/* After each piece of work: resumes links, decides whom to wake, and writes
+ * unless all pending data may wait longer. */
 void o2g_link_settle(struct o2g_engine *engine, int defer);
-/* Whether it may: the last of many small messages that the program sends one
- * after the other, of which some went at once. They go together, when a few
- * have come, or when the program polls, or with the thread's next tick. */
+/* Whether it may wait: it is the last of many small messages that the
+ * program sends in a row, the first of which were sent at once. They are
+ * sent together: when there are a few, when the program polls, or at the
+ * thread's next tick. */
 int o2g_link_defer(struct o2g_engine *engine);
-/* Ends links whose other host has been silent for half a minute although
- * something is on its way to it. */
+/* Ends links whose host has not answered for half a minute although data to it
+ * is unacknowledged. */
 void o2g_link_look(struct o2g_engine *engine);
 void o2g_link_want(void *ctx, struct o2g_conn *conn);
 
 /* thread.c */
 void *o2g_thread_run(void *engine);
-/* A caller works: the thread need not. Now, or once it has come back. */
+/* A caller makes progress, so the thread need not. Now, or once it has
+ * returned. */
 void o2g_thread_yield(struct o2g_engine *engine, int now);
 void o2g_thread_resume(struct o2g_engine *engine);
-/* Something moved: the program may soon go and compute. */
+/* Bytes were moved: the program may soon return to computing. */
 void o2g_thread_stir(struct o2g_engine *engine);
 void o2g_thread_stop(struct o2g_engine *engine);
 
 /* engine.c: settles, unlocks, wakes. */
 void o2g_engine_unlock(struct o2g_engine *engine);
-/* Takes what the sockets report now; with the lock. How many did. */
+/* Handles what the sockets report now, with the lock held. Returns the number
+ * of events. */
 int o2g_engine_collect(struct o2g_engine *engine);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Links: bytes between sockets and the core. Reads go into one stage for all
- * links, from where frames are fed to the core; a long body is read straight
- * to its place with the stage behind it, so that one call brings the rest of
- * it and the frames that follow. All with the engine's lock.
+ * links, from which frames are fed to the core. A long body is read directly to
+ * its destination with the stage behind it, so that one call reads the rest of
+ * it and the frames that follow. All with the engine's lock held.
  */
 #include "engine.h"
 
@@ -21,7 +21,8 @@
 #define LINK_OUT 2
 #define GATHER 32
 #define BEHIND 0x1000 /* read behind a long body: more would be copied */
-#define BURST_ALONE 4 /* messages of a burst that go at once, one by one */
+#define BURST_ALONE                                                            \
+	4 /* messages of a burst that are sent at once, one by one */
 #define BURST_TOGETHER 8
 #define BURST_BYTES 0x400 /* of a message, at most */
 
@@ -59,7 +60,7 @@ static int watch_socket(struct o2g_engine *e, struct o2g_link *link, u8 events)
 	return 0;
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
 static int make_room(struct o2g_engine *e)
 {
@@ -140,7 +141,7 @@ static void leave_list(struct o2g_engine *e, struct o2g_link *link)
 void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 {
 	if (o2g_conn_bye_received(link->conn) && error != -EPROTO)
-		error = 0; /* the other's last word came: how does not matter */
+		error = 0; /* after BYE any end of the stream is good */
 	o2g_conn_end(link->conn, error);
 	leave_list(e, link);
 	watch_socket(e, link, 0);
@@ -156,7 +157,7 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 
 /* ---- reading ---- */
 
-/* The core takes nothing more now: keeps what was read for later. */
+/* The core accepts nothing more now: keeps the bytes that were read. */
 static int keep_bytes(struct o2g_engine *e, struct o2g_link *link,
 		      const u8 *from, u64 length)
 {
@@ -201,12 +202,13 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 		from += n;
 		length -= n;
 	}
-	/* A message that began with the last of it may find no memory. */
+	/* There may be no memory for a message that began with the last
+	 * bytes. */
 	return o2g_rx_blocked(link->conn) ? keep_bytes(e, link, 0, 0) : 0;
 }
 
-/* One call: bytes that came, 0 at the end of the stream, or -errno. `drained`
- * when the socket had less than there was room for. */
+/* One call: bytes read, 0 at the end of the stream, or -errno. `drained` when
+ * the socket had less than there was room for. */
 static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 {
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
@@ -266,7 +268,7 @@ u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
 	return total;
 }
 
-/* The core may take bytes again. */
+/* The core may accept bytes again. */
 static void resume_link(struct o2g_engine *e, struct o2g_link *link)
 {
 	u8 *left = link->left;
@@ -297,7 +299,7 @@ void o2g_link_want(void *ctx, struct o2g_conn *conn)
 	e->tx = link;
 }
 
-/* Writing failed. What the other side sent before still counts: it is read to
+/* Writing failed. Data that the peer sent before is still valid: it is read to
  * the end of the stream, which ends the link. */
 static void break_link(struct o2g_engine *e, struct o2g_link *link, int error)
 {
@@ -355,7 +357,8 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 		total += (u64)n;
 		stalled = (u64)n < asked;
 	} while (asked && !stalled && total < O2G_TURN_BYTES);
-	/* Out of turn is like out of room: epoll says at once to go on. */
+	/* A used-up turn is treated like a full socket: epoll reports at once
+	 * that it is writable. */
 	stalled |= asked > 0;
 	if (watch_socket(
 		    e, link,
@@ -367,9 +370,9 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 	}
 }
 
-/* No acknowledgement since the last look. Not TCP_USER_TIMEOUT: that counts a
- * program which is stopped, say by a debugger, as dead, since its window stays
- * shut; but its kernel still answers. */
+/* No acknowledgement since the last check. TCP_USER_TIMEOUT would treat a
+ * program that is stopped, for example by a debugger, as dead, because its
+ * window stays closed; but its kernel still answers. */
 static int peer_silent(const struct o2g_link *link)
 {
 	struct tcp_info info = {0};

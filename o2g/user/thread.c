@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who works when. While the program polls or sleeps in the library, it reads
- * and writes the sockets itself, and the thread only looks each millisecond
- * whether it still does (PARKED), and writes what was deferred back for more to
- * come (o2g_link_defer); more rarely while the program naps between its polls
- * and nothing comes (CALM); or waits to be told when it sleeps for long (DEEP).
- * When the program stays away the thread waits for the sockets and does the
- * work (ACTIVE), until the program is back.
+ * Which thread makes progress. While the program polls or sleeps in the
+ * library, it reads and writes the sockets itself. The thread then only checks
+ * each millisecond whether it still does, and writes what o2g_link_defer()
+ * deferred (PARKED). It checks more rarely while the program naps between polls
+ * and nothing arrives (CALM), and waits for a notification while the program
+ * sleeps for long (DEEP). If the program does not call, the thread waits for
+ * the sockets and does the work (ACTIVE).
  *
- * The state is written by the thread alone.
+ * Only the thread writes the state.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "engine.h"
@@ -20,12 +20,13 @@
 
 enum { PARKED, CALM, DEEP, ACTIVE };
 
-#define DEEP_TICKS 8	       /* ticks of a sleeping program until DEEP */
-#define CALM_TICKS 8	       /* ticks with naps until CALM */
-#define CALM_NS 8000000ll      /* between two looks then */
-#define SHOW_TICKS 100	       /* ticks between two calls of tick() */
-#define SHOW_NS 100000000ll    /* the same while ACTIVE */
-#define RETURNS_BEFORE_YIELD 4 /* polls that show a program is back */
+#define DEEP_TICKS 8	    /* ticks of a sleeping program until DEEP */
+#define CALM_TICKS 8	    /* ticks with naps until CALM */
+#define CALM_NS 8000000ll   /* between two looks then */
+#define SHOW_TICKS 100	    /* ticks between two calls of tick() */
+#define SHOW_NS 100000000ll /* the same while ACTIVE */
+#define RETURNS_BEFORE_YIELD                                                   \
+	4 /* polls that show that the program calls again */
 
 static void wake_thread(struct o2g_engine *e)
 {
@@ -39,7 +40,7 @@ void o2g_thread_yield(struct o2g_engine *e, int now)
 {
 	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) != ACTIVE)
 		return;
-	/* A program that looks in once in a while gets the thread's help. */
+	/* A program that polls only once in a while is helped by the thread. */
 	if (__atomic_add_fetch(&e->returns, 1, __ATOMIC_RELAXED) ==
 		    RETURNS_BEFORE_YIELD ||
 	    now)
@@ -71,8 +72,8 @@ static void update_page(struct o2g_engine *e)
 		e->tick(e->ctx);
 }
 
-/* Whether what kick() holds back goes out within a millisecond. What was
- * deferred while it did is written before the thread rests for longer. */
+/* Whether data that kick() defers is written within a millisecond. Data that
+ * was deferred meanwhile is written before the thread sleeps for longer. */
 static void set_ticks(struct o2g_engine *e, int ticks)
 {
 	__atomic_store_n(&e->ticks, ticks, __ATOMIC_SEQ_CST);
@@ -113,7 +114,8 @@ static s64 now_ns(void)
 
 enum { TIMED_OUT, SOCKETS, NUDGED };
 
-/* Waits for a nudge, and if wanted for the sockets; ns < 0: without limit. */
+/* Waits for a notification, and if requested for the sockets; ns < 0: without
+ * limit. */
 static int wait_events(struct o2g_engine *e, int sockets, s64 ns)
 {
 	struct pollfd file[] = {{.fd = e->nudge, .events = POLLIN},
@@ -141,7 +143,7 @@ static void check_links(struct o2g_engine *e, s64 *last)
 	o2g_engine_unlock(e);
 }
 
-/* The program sleeps, and will say when it wakes. */
+/* The program sleeps, and notifies the thread when it wakes. */
 static void sleep_deep(struct o2g_engine *e)
 {
 	update_page(e);
@@ -165,7 +167,7 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 
 	watch->drives = count_drives(e);
 	watch->naps = __atomic_load_n(&e->naps, __ATOMIC_RELAXED);
-	/* One call that moves much is longer than a tick. */
+	/* One call that moves many bytes takes longer than a tick. */
 	if (watch->drives == last.drives &&
 	    !__atomic_load_n(&e->driven, __ATOMIC_RELAXED)) {
 		watch->asleep++;
@@ -176,7 +178,7 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 	return 1;
 }
 
-/* Until the program stays away. */
+/* Until the program no longer calls. */
 static void park_thread(struct o2g_engine *e, s64 *looked)
 {
 	struct watch watch = {.drives = count_drives(e)};
@@ -206,8 +208,8 @@ static void park_thread(struct o2g_engine *e, s64 *looked)
 	}
 }
 
-/* Does what there is to do. Whether the program has submitted anything since
- * the last time: then there may soon be more. */
+/* Does the pending work. Returns whether the program has submitted anything
+ * since the last time: then more may follow soon. */
 static int serve_once(struct o2g_engine *e, u64 *kicks)
 {
 	const u64 last = *kicks;
@@ -221,7 +223,7 @@ static int serve_once(struct o2g_engine *e, u64 *kicks)
 	return *kicks != last;
 }
 
-/* Until the program is back. */
+/* Until the program calls again. */
 static void serve_until_back(struct o2g_engine *e, s64 *looked)
 {
 	u64 kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);

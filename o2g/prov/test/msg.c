@@ -109,7 +109,7 @@ static void insistent(struct pair *p)
 	CHECK(received == COUNT);
 }
 
-/* Without FI_DIRECTED_RECV the source of a receive says nothing. */
+/* Without FI_DIRECTED_RECV the source of a receive is ignored. */
 static void undirected(void)
 {
 	struct setup setup = {.caps = FI_MSG};
