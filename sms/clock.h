@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linux's time from the page that its module writes, for sms and for the
- * program alike: skep/partition.h has the formula.
+ * Reads Linux's time from the page that the module writes, for sms and for the
+ * program; skep/partition.h has the formula.
  */
 #ifndef SMS_CLOCK_H
 #define SMS_CLOCK_H
@@ -10,7 +10,7 @@
 
 #define SMS_CLOCK_TRIES 100000
 
-/* Not before what was read before it. */
+/* Not earlier than the last value. */
 static inline u64 sms_clock_tsc(void)
 {
 	u32 low, high;

@@ -63,7 +63,7 @@ void sms_cpu_tables(void)
 
 	for (i = 0; i < 32; i++)
 		set_gate(i, sms_trap_table[i], i == 8 ? 2 : 0);
-	idt[3].low |= 3ull << 45; /* int3 is the program's to use */
+	idt[3].low |= 3ull << 45; /* the program may use int3 */
 	set_gate(2, (u64)sms_entry_nmi, 1);
 	set_gate(18, (u64)sms_entry_machine, 3);
 }
@@ -129,7 +129,7 @@ static void load_vector(u64 *cr4)
 	vec_size = abi_vec_size(mask);
 }
 
-/* Linux leaves a core at its slowest when it takes it out. */
+/* Linux leaves an offline core at its lowest frequency. */
 static void full_speed(void)
 {
 	const struct skep_partition *p = sms_partition;
@@ -169,7 +169,8 @@ static void send_ipi(u32 apic_id, u32 what)
 	volatile u32 *apic = (u32 *)AT_APIC;
 
 	if (!sms_partition->apic_base) {
-		/* That write may pass earlier stores: what they say is first.
+		/* The write to the APIC could pass earlier stores: they must be
+		 * visible first.
 		 */
 		__asm__ volatile("mfence\n\tlfence" : : : "memory");
 		sms_msr_write(MSR_X2APIC_ICR, (u64)apic_id << 32 | what);
@@ -187,7 +188,7 @@ void sms_cpu_nmi(struct core *to, enum mail_nmi why)
 		send_ipi(to->apic_id, ICR_NMI);
 }
 
-/* What was asked for meanwhile is looked at as if an NMI had come. */
+/* Requests that arrived meanwhile are handled as after an NMI. */
 void sms_cpu_open(struct core *c)
 {
 	u64 *foreign = &c->count.nmi[MAIL_NMI_FOREIGN], n;
@@ -245,7 +246,7 @@ int sms_cpu_sleeps(void)
 	return (int)has_wait;
 }
 
-/* Until *word is another, or the time comes, or for no reason at all. */
+/* Until *word changes or the deadline; may also return early. */
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 {
 	struct core *c = sms_core();
@@ -263,7 +264,7 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 		sms_wait_word(word, expect);
 }
 
-/* Of this core: all it knows of page tables, or of one page. */
+/* Flushes this core's TLB, or its entries for one page. */
 void sms_cpu_flush(void)
 {
 	u64 root;
@@ -341,7 +342,7 @@ s64 sms_cpu_vec_load(const void *buf, u64 len)
 	return err;
 }
 
-/* As clone(2) has it: nothing but the modes of floating point is inherited. */
+/* As for clone(2): only the floating point modes are inherited. */
 void sms_cpu_vec_fresh(u32 mxcsr, u16 control)
 {
 	*(u16 *)vec_zero = 0x37f;

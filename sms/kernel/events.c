@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * What comes to the program unasked: signals of Linux and the timer, noted in
- * the mail by the proxy. Core 0 gets an NMI for it, whatever it does; from a
- * wait, from the way out or from idleness it comes here. No core holds the
- * locks of abi's signals or timers there, so one can be taken while it waits
- * for another lock. `taking` keeps that to one core at a time; `lock` guards
- * the deadline.
+ * Asynchronous events for the program: signals of Linux and the timer, which
+ * the proxy writes into the mail. Core 0 gets an NMI for each; then it handles
+ * events here, from a wait, on its way to ring 3 or from the idle loop. No core
+ * holds abi's locks of signals or timers there, so they can be locked while the
+ * core waits for another lock. `taking` keeps that to one core at a time;
+ * `lock` guards the deadline.
  */
 #include "abi/include/siginfo.h"
 #include "kernel.h"
@@ -13,7 +13,8 @@
 static u32 ready, taking;
 static struct spin lock;
 static u32 armed; /* how often the deadline was set by the program */
-/* Of the program's timers; of threads that left their core. */
+/* The deadline of the program's timers; the one of threads that have no
+ * core. */
 static u64 timers = ABI_FOREVER, sleeps = ABI_FOREVER;
 
 static volatile struct mail_events *event_mail(void)
@@ -78,7 +79,8 @@ void sms_events_sleep(u64 deadline_ns)
 		sms_cpu_doorbell();
 }
 
-/* What the program arms meanwhile is newer than what abi_timer_fire returns. */
+/* A timer that the program arms meanwhile is newer than the result of
+ * abi_timer_fire. */
 static void fire_timers(void)
 {
 	u64 now, next;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * struct abi_host's files, names and sockets, by the proxy: mail.h says how.
- * What comes back is copied once and held against what was asked for; a proxy
- * can return false results, as Linux could, and do nothing else.
+ * A reply is copied once and checked against the request. A proxy can return
+ * false results, as Linux could, but cannot harm sms.
  */
 #include "abi/include/user.h"
 #include "kernel.h"
@@ -25,8 +25,8 @@ static int is_answered(const struct mail_slot *s)
 	return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != MAIL_CALL;
 }
 
-/* Who has taken `notify` sends an NMI: waits for it, so that the program does
- * not meet it.
+/* If the proxy has taken `notify` it sends an NMI. This waits for it, so that
+ * it does not arrive in the program.
  */
 static void await_nmi(struct core *c)
 {
@@ -39,9 +39,9 @@ static void await_nmi(struct core *c)
 }
 
 /*
- * Whatever this core must see comes with an NMI, the answer too once `notify`
- * is set. The looks come after `poked` is cleared: what comes later ends the
- * halt.
+ * Each event for this core comes with an NMI, and so does the reply once
+ * `notify` is set. The checks follow the clearing of `poked`, so a later event
+ * ends the halt.
  */
 static void halt_until_nmi(struct core *c)
 {
@@ -56,7 +56,7 @@ static void halt_until_nmi(struct core *c)
 		await_nmi(c);
 }
 
-/* Rings, and waits for the answer. */
+/* Rings the doorbell, and waits for the reply. */
 static s64 call_proxy(enum mail_op op, s32 handle)
 {
 	struct mail_slot *s = own_slot();
@@ -103,8 +103,8 @@ static int is_program(u64 addr)
 	return addr < SKEP_ARENA_END;
 }
 
-/* Names the parts of the pool where [addr, addr + len) lies; the bytes that
- * were named, or -EFAULT for the first. */
+/* Lists the parts of the pool that hold [addr, addr + len); returns the bytes
+ * listed, or -EFAULT for the first. */
 static s64 put_parts(u64 addr, u64 len, u32 prot)
 {
 	struct mail_slot *s = own_slot();
@@ -135,7 +135,7 @@ static int goes_in_parts(const void *buf, u64 len)
 	return is_program((u64)buf) && len > MAIL_PATH_SIZE;
 }
 
-/* Where the other side finds or leaves len bytes; how many of them. */
+/* Tells the proxy where len bytes are or go; returns how many of them. */
 static s64 put_buffer(const void *buf, u64 len, u32 prot)
 {
 	own_slot()->parts = 0;
@@ -150,8 +150,8 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 	return (s64)len;
 }
 
-/* What was received into a buffer of len bytes; n is at most what put_buffer
- * said. */
+/* Copies a reply into a buffer of len bytes; n is at most the result of
+ * put_buffer. */
 static s64 get_buffer(void *buf, u64 len, s64 n)
 {
 	if (n > 0 && !goes_in_parts(buf, len) &&
@@ -198,8 +198,8 @@ static s64 transfer_bytes(enum mail_op op, s32 handle, const struct abi_io *io,
 }
 
 /*
- * All of it, where there is a position: a part is the end of a file to many
- * programs. Streams give what they have.
+ * Everything, for files with a position, because many programs take a short
+ * read for the end of the file. Streams return what is available.
  */
 static s64 transfer_all(enum mail_op op, s32 handle, const struct abi_io *io,
 			u32 prot)
@@ -230,7 +230,7 @@ s64 sms_forward_write(s32 handle, const struct abi_io *io)
 	return transfer_all(MAIL_FILE_WRITE, handle, io, ABI_PROT_READ);
 }
 
-/* What an operation leaves at MAIL_BULK. */
+/* The data that an operation leaves at MAIL_BULK. */
 static void get_object(void *to, u64 size)
 {
 	abi_memcpy(to, bulk_area(), size);
@@ -315,7 +315,7 @@ static int takes_buffer(u32 verb)
 	return verb == ABI_SOCK_RECV || verb == ABI_SOCK_GETOPT;
 }
 
-/* What the answer says of addresses and lengths, within what was asked. */
+/* Addresses and lengths of the reply, within the request's limits. */
 static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 		       u64 asked, s64 n)
 {

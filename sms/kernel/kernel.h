@@ -21,7 +21,7 @@
 enum core_state {
 	CORE_OFF,  /* not yet here */
 	CORE_IDLE, /* waits for a thread */
-	CORE_BUSY, /* has one, or is about to let it go */
+	CORE_BUSY, /* has a core, or is about to leave it */
 };
 
 /* struct task.state. */
@@ -29,20 +29,20 @@ enum task_state {
 	TASK_FREE,
 	TASK_READY, /* in the queue of a core */
 	TASK_RUNS,
-	TASK_WAITS, /* for a word, and left its core to another */
+	TASK_WAITS, /* waits for a word, and another thread has its core */
 };
 
 /* A thread of the program, by abi's index; under the lock of thread.c. */
 struct task {
 	u32 state, thread;
-	u32 core;	 /* where it runs, or was last */
+	u32 core;	 /* where it runs, or ran last */
 	u32 next;	 /* in the queue, or in the list of poll.c */
-	u64 rsp;	 /* where it goes on when it gets a core */
+	u64 rsp;	 /* where it continues when it gets a core */
 	u64 stack;	 /* its frame, at the end of its stack */
 	u32 fresh;	 /* never ran */
-	u32 kicked;	 /* a kick that found it without a core; atomic */
-	const u32 *word; /* WAITS while that is `expect`.. */
-	u64 deadline;	 /* ..and the time has not come */
+	u32 kicked;	 /* it was kicked while it had no core; atomic */
+	const u32 *word; /* TASK_WAITS while that is `expect`.. */
+	u64 deadline;	 /* ..and the deadline has not passed */
 	u32 expect;
 	u32 mxcsr; /* to start with */
 	u16 control, pad[3];
@@ -50,7 +50,7 @@ struct task {
 	u64 allowed[SKEP_PARTITION_CORES / 64]; /* cores */
 	/* poll.c, of the core that it polls on */
 	struct abi_poll *list;
-	u32 count, polled; /* polled: the result is there */
+	u32 count, polled; /* polled: the result has arrived */
 	u64 until;
 	s64 result;
 };
@@ -60,24 +60,24 @@ struct core {
 	struct core *self;
 	u64 user_rsp; /* scratch of the system call entry */
 	struct abi_regs *frame;
-	u32 kicked; /* a kick that found the core in sms; atomic */
+	u32 kicked; /* the core was kicked while in sms; atomic */
 	u32 number;
 	u64 root;	   /* CR3 */
 	u64 top;	   /* end of its own stack, where it is idle */
-	u32 poked;	   /* an NMI arrived; for who is about to halt */
+	u32 poked;	   /* an NMI arrived; checked before a halt */
 	u32 state, thread; /* under the lock of thread.c, as up to `loose` */
 	u32 first, last;   /* queue of threads that are ready */
 	u32 queued;	   /* how many; atomic */
 	u32 ended;	   /* a thread that ended, NO_THREAD: none */
-	u32 loose;	   /* its thread waits here and looks around; atomic */
-	u32 turn;	   /* from the NMI: another's turn; atomic */
+	u32 loose;	   /* its thread waits on the core and polls; atomic */
+	u32 turn;	   /* from the NMI: the time slice is over; atomic */
 	u64 idle_rsp;
 	u32 pollers;   /* threads whose handles are in the slot's io_wait */
 	u32 poller;    /* the first of them, which are linked by task.next */
 	u32 polling;   /* the slot has that call */
 	u32 poll_kick; /* one of them was kicked; atomic */
-	u32 answered;  /* from the NMI: the proxy answered; atomic */
-	u64 flushed;   /* mappings as of this change are what it sees; atomic */
+	u32 answered;  /* from the NMI: the proxy replied; atomic */
+	u64 flushed;   /* the last change of mappings that it sees; atomic */
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
 	struct mail_ledger *ledger; /* in the mail: sms writes, never reads;
@@ -103,7 +103,7 @@ extern struct skep_partition *sms_partition;
 extern struct abi_proc *sms_proc;
 extern const struct abi_host sms_host;
 
-/* Of the core that asks: after a wait it may be another one. */
+/* Of the current core, which may change during a wait. */
 static inline struct core *sms_core(void)
 {
 	struct core *c;
@@ -113,7 +113,7 @@ static inline struct core *sms_core(void)
 }
 struct core *sms_core_at(u32 number);
 
-/* A count of the ledger, here and where the proxy reads it. */
+/* Adds to a count of the ledger, here and in the mail for the proxy. */
 #define SMS_COUNT(core, field) ((core)->ledger->field = ++(core)->count.field)
 
 struct spin {
@@ -122,7 +122,7 @@ struct spin {
 void sms_spin_lock(struct spin *s);
 void sms_spin_unlock(struct spin *s);
 
-/* That some core holds it; checked where a sanitizer watches. */
+/* Asserts that some core holds the lock, in sanitizer builds. */
 static inline void sms_spin_assert(const struct spin *s)
 {
 	skep_assert(__atomic_load_n(&s->word, __ATOMIC_RELAXED));
@@ -166,11 +166,12 @@ void sms_entry_nmi(void);
 void sms_entry_machine(void);
 void sms_resume_tick(void);
 void sms_idle_look(void), sms_idle_begin(void), sms_idle_end(void);
-/* Keeps this context at *save and goes on in that of rsp. */
+/* Saves this context at *save and continues that of rsp. */
 void sms_task_switch(u64 *save, u64 rsp);
 void sms_task_first(void);
 void sms_task_begin(void);
-/* Until a store near the word, or an interrupt, if it is as expected. */
+/* Waits for a store near the word or an interrupt, if the word is as
+ * expected. */
 void sms_wait_word(const u32 *word, u32 expect);
 /* Halts until an NMI, unless one arrived since `poked` was cleared. */
 void sms_halt(void);
@@ -190,10 +191,10 @@ void sms_cpu_begin(struct core *c);
 void sms_cpu_nmi(struct core *to, enum mail_nmi why);
 /* NMIs are sent to this core from now on. */
 void sms_cpu_open(struct core *c);
-/* Rings Linux: this core has a call; or anything else. */
+/* Rings Linux's doorbell for a call of this core, or another request. */
 void sms_cpu_doorbell_call(struct core *c);
 void sms_cpu_doorbell(void);
-/* Looks at the word for some microseconds: has it changed? */
+/* Polls the word for some microseconds; whether it has changed. */
 int sms_cpu_poll(const u32 *word, u32 expect);
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
 void sms_cpu_flush(void);
@@ -203,13 +204,14 @@ u64 sms_cpu_vec_mask(void), sms_cpu_vec_size(void);
 s64 sms_cpu_vec_save(void *buf, u64 len);
 s64 sms_cpu_vec_load(const void *buf, u64 len);
 void sms_cpu_vec_fresh(u32 mxcsr, u16 control);
-/* Of the thread that leaves the core, or comes to it; 64-byte aligned. */
+/* Saves the state of the thread that leaves the core, or restores that of the
+ * next; 64-byte aligned. */
 #define SMS_VEC_AREA 4096
 void sms_cpu_vec_keep(void *area);
 void sms_cpu_vec_bring(const void *area);
-/* Where the processor goes when the program calls or faults. */
+/* Sets the entry points of system calls and exceptions. */
 void sms_cpu_frame(struct core *c, u64 frame);
-/* Does sms_cpu_wait end at an NMI only? */
+/* Whether only an NMI ends sms_cpu_wait. */
 int sms_cpu_sleeps(void);
 
 /* page.c: memory of `kernel`, and page tables. */
@@ -219,7 +221,8 @@ int sms_cpu_sleeps(void);
 #define SMS_PAGE_UNCACHED 0x18ull
 #define SMS_PAGE_TOUCHED 0x60ull
 #define SMS_PAGE_LARGE 0x80ull
-#define SMS_PAGE_KEPT 0x200ull /* ours: a frame, though not present */
+#define SMS_PAGE_KEPT                                                          \
+	0x200ull /* software bit: has a frame, though not present */
 #define SMS_PAGE_FRAME 0x000ffffffffff000ull
 #define SMS_PAGE_NX (1ull << 63)
 void sms_page_begin(struct skep_partition *p);
@@ -252,7 +255,7 @@ s64 sms_memory_release(u64 addr, u64 len);
 s64 sms_memory_discard(u64 addr, u64 len);
 /* First touch of all pages that may be read. */
 s64 sms_memory_populate(u64 addr, u64 len);
-/* First touch. 1: it is there now; 0: it may not be; -ENOMEM. */
+/* First touch. 1: the page is mapped now; 0: not allowed; -ENOMEM. */
 int sms_memory_touch(u64 addr, u32 prot);
 /* Pool offset of the page at addr, touched before; bytes up to its end. */
 u64 sms_memory_offset(u64 addr, u32 prot, u64 *length);
@@ -261,11 +264,11 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length);
 int sms_task_setup(void);
 struct task *sms_task_at(u32 thread);
 u32 sms_task_high(void); /* more than any index in use */
-/* A thread of abi's that never ran, 0 or -ENOMEM; one that ended. */
+/* Registers a new thread of abi, 0 or -ENOMEM; and removes one that ended. */
 int sms_task_make(u32 thread);
 void sms_task_free(u32 thread);
 int sms_task_fits(const struct task *t, u32 core);
-/* NULL: the idle loop. Where `from` gets the lock back may be another core. */
+/* NULL: the idle loop. `from` may get the lock back on another core. */
 void sms_task_go(struct core *c, struct task *from, struct task *to);
 
 /* queue.c */
@@ -281,18 +284,18 @@ void sms_queue_slice(struct core *c);
 /* thread.c */
 /* The program's first thread, to start on core 0. */
 void sms_thread_main(void);
-/* Under poll.c's care: the wait is over. */
+/* For a thread in poll.c's list: its wait is over. */
 void sms_thread_ready(struct task *t);
-/* Lets another thread have the core while *word is `expect`; 0: there is none.
+/* Gives the core to another thread while *word is `expect`; 0: there is none.
  */
 int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns);
-/* Another's turn, if the NMI said so. */
+/* Switches to the next thread if the NMI requested it. */
 void sms_thread_turn(void);
-/* Wakes whose time has come; the next deadline. */
+/* Wakes threads whose deadline has passed; returns the next deadline. */
 u64 sms_thread_expire(u64 now);
-/* While it waits on its core: another thread may come there.. */
+/* While it waits on its core: another thread may be placed there.. */
 void sms_thread_loosen(void);
-/* ..and no more: then its core is sliced if one arrived. */
+/* ..until this: then the core is time-sliced if one was placed. */
 void sms_thread_stay(void);
 s64 sms_thread_start(u32 thread);
 void sms_thread_exit(u32 thread);
@@ -302,26 +305,27 @@ s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void sms_thread_tp(u32 thread, u64 tp);
 s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns);
 void sms_thread_wake(u32 *word, u32 count);
-/* Before a mapping's frames are used again: no core sees the old one. */
+/* Before a mapping's frames are reused: no core sees the old mapping. */
 void sms_thread_flush(void);
 
 /* events.c: signals of Linux and the timer, from the proxy. */
 void sms_events_begin(void); /* the process can take them from now on */
 int sms_events_is_here(void);
-/* Anywhere but in an NMI, with any lock of abi but those of signals, timers. */
+/* May be called anywhere but in an NMI, with any lock of abi held except those
+ * of signals and timers. */
 void sms_events_take(void);
 void sms_events_arm(u64 deadline_ns);
-/* sms_thread_expire wants to be called by then. */
+/* sms_thread_expire has to be called by then. */
 void sms_events_sleep(u64 deadline_ns);
 
-/* poll.c: threads that wait for handles, on the core that asks. */
+/* poll.c: threads that wait for handles, on the current core. */
 s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
 		  u32 thread);
-/* Takes what has been answered, and asks again; how many waits are over. */
+/* Processes replies and polls again; returns how many waits are over. */
 u32 sms_poll_look(struct core *c);
 /* The slot is needed for another call. */
 void sms_poll_release(struct core *c);
-/* The slot is not read from now on: 0, or there is an answer now. */
+/* The slot is not read from now on. Not 0: there is a reply already. */
 int sms_poll_leave(struct core *c);
 int sms_poll_is_answered(const struct core *c);
 

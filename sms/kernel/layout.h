@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where things are: addresses of sms' own and offsets that assembly needs. The
- * program's part of the address space is that of skep/guest.h.
+ * The layout of the address space of sms, and offsets for assembly. The
+ *program's part is in skep/guest.h.
  *
  *	0x00007ffff7000000  the vDSO, which the program reads; below it the
  *clock 0xffff800000000000  the pool, ranges one behind the other
@@ -31,9 +31,9 @@
 #define STACKS ((AT_MAIL - AT_STACKS) / STACK_STEP)
 #define FRAME_BELOW 0x100 /* struct abi_regs, so far below a stack's end */
 
-/* A core's block in `kernel`: struct core, then stacks for what cannot wait. */
+/* A core's block in `kernel`: struct core, then stacks for NMIs and faults. */
 #define BLOCK_SIZE 0x5000
-#define BLOCK_NMI 0x2ff0 /* there the address of struct core */
+#define BLOCK_NMI 0x2ff0 /* offset of the address of struct core */
 #define BLOCK_DOUBLE 0x4000
 #define BLOCK_MACHINE 0x5000
 

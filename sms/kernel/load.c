@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * From the boot message to a program that is ready to run. The message is
- * copied once; the program's file is read through the proxy, and is as hostile
- * as any.
+ * Loads the program that the boot message names. The message is copied once.
+ * The program's file is read through the proxy; its contents are hostile input.
  */
 #include "abi/include/page.h"
 #include "abi/include/user.h"
@@ -171,7 +170,8 @@ s64 sms_load_info(struct abi_host_info *info)
 	info->uid = boot->uid;
 	info->gid = boot->gid;
 	info->mem_total = sms_pool_bytes();
-	info->mem_limit = SKEP_ARENA_SIZE; /* memory comes with the touch */
+	info->mem_limit =
+		SKEP_ARENA_SIZE; /* memory is allocated on first touch */
 	info->mem_free = sms_pool_free_bytes();
 	info->xsave_size = sms_cpu_vec_size();
 	info->xsave_mask = sms_cpu_vec_mask();
@@ -180,7 +180,8 @@ s64 sms_load_info(struct abi_host_info *info)
 	return 0;
 }
 
-/* What is one open file outside is one here: flags set by either number. */
+/* Descriptors that share an open file description in Linux share one here:
+ * flags set through one hold for all. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -214,8 +215,8 @@ static u64 vdso_size(void)
 }
 
 /*
- * Where nothing of the program's memory can be: it can neither move nor free
- * these pages. 0: it gets none, and asks for the time.
+ * Outside the program's mappings, so that it can neither move nor free these
+ * pages. 0: there is no vDSO, and clocks are read by system calls.
  */
 static u64 map_vdso(void)
 {

@@ -9,7 +9,7 @@ static s64 seal_text(u64 addr, u64 len)
 {
 	(void)addr;
 	(void)len;
-	return 0; /* the protection that follows is all it takes */
+	return 0; /* the following mprotect changes only flags */
 }
 
 static u64 text_pc(u64 pc)
@@ -140,8 +140,8 @@ static int make_core(u32 i)
 	return 0;
 }
 
-/* On a stack of the image's, in the trampoline's tables. A failure here can
- * only be a partition that is smaller than the header asks for: it halts. */
+/* On a stack of the image, with the trampoline's page tables. The only possible
+ * failure is a partition smaller than the header requires: it halts. */
 void sms_main(struct skep_partition *p)
 {
 	u32 i;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The program's memory. `range` says what is committed and how it may be used;
- * frames come on first touch, 2 MiB at once where a range has all of them.
+ * The program's memory. `range` records what is committed, and with which
+ * access; frames are allocated on first touch, 2 MiB at a time if a range
+ * contains them all.
  *
- * One lock for ranges, tables and the pool. It is held over no zeroing: a
- * frame is taken, zeroed without the lock, and mapped if no other core did so
- * meanwhile. Taking rights back keeps frames in their entries, not present,
- * until no core can see them any more.
+ * One lock for ranges, tables and the pool. It is not held while a frame is
+ * zeroed: the frame is allocated, zeroed without the lock, and mapped unless
+ * another core did so meanwhile. When rights are removed, frames stay in their
+ * entries, not present, until no core can see them any more.
  */
 #include "kernel.h"
 
@@ -48,7 +49,7 @@ static void move_ranges(u32 from, u32 to)
 	ranges += to - from;
 }
 
-/* A border at addr, where it lies inside a range. */
+/* Splits the range that contains addr. */
 static void divide_range(u64 addr)
 {
 	u32 i = find_range(addr);
@@ -59,7 +60,7 @@ static void divide_range(u64 addr)
 	range[i].end = range[i + 1].start = addr;
 }
 
-/* [start, end) out of the list; the place where it was. */
+/* Removes [start, end) from the list; returns its index. */
 static u32 cut_range(u64 start, u64 end)
 {
 	u32 from, to;
@@ -119,7 +120,7 @@ static u64 flags_of(u32 prot)
 	       (prot & ABI_PROT_EXEC ? 0 : SMS_PAGE_NX);
 }
 
-/* What is done to each entry with a frame, and what it found. */
+/* The operation on each entry with a frame, and its result. */
 struct walk {
 	enum { WALK_PROTECT, WALK_HIDE, WALK_FREE } what;
 	u64 flags;
@@ -182,7 +183,7 @@ static void walk_all(struct walk *w, u64 addr, u64 end)
 	}
 }
 
-/* All of it or, without memory for tables, nothing. */
+/* Changes everything or, without memory for tables, nothing. */
 static s64 walk_range(struct walk *w, u64 addr, u64 end)
 {
 	s64 err = divide_large(w, addr);
@@ -194,7 +195,7 @@ static s64 walk_range(struct walk *w, u64 addr, u64 end)
 	return err;
 }
 
-/* Frames away, after no core sees them. */
+/* Frees frames once no core sees them. */
 static s64 drop_frames(u64 start, u64 end)
 {
 	struct walk w = {.what = WALK_HIDE};
@@ -207,9 +208,9 @@ static s64 drop_frames(u64 start, u64 end)
 }
 
 /*
- * More may be committed than there is, and much of it is never touched. But
- * when what is asked for is small and not even that is left, a call that fails
- * now serves a program better than its end later.
+ * More memory may be committed than exists, because much of it is never
+ * touched. But if a small request exceeds what is left, the call fails now
+ * rather than killing the program later.
  */
 static int used_up(u64 len)
 {
@@ -287,7 +288,8 @@ static const struct range *find_allowed(u64 addr, u32 prot)
 	return &range[i];
 }
 
-/* Could 2 MiB be entered at addr? The last part of a pool goes in small ones.
+/* Whether 2 MiB can be mapped at addr. The last part of a pool is mapped in
+ * small pages.
  */
 static u32 level_for(const struct range *r, u64 addr)
 {
@@ -299,7 +301,7 @@ static u32 level_for(const struct range *r, u64 addr)
 	       sms_pool_free_bytes() > sms_pool_bytes() / 8;
 }
 
-/* The entry for a fresh frame; NULL: it has one, or *level is too high now. */
+/* The entry for a new frame; NULL: it has one, or *level is too high now. */
 static u64 *empty_entry(u64 addr, u32 level)
 {
 	u64 *entry = sms_page_entry(addr, level, 1);
@@ -328,7 +330,8 @@ static void count_page(u32 level)
 		SMS_COUNT(c, pages);
 }
 
-/* A zeroed frame at addr: lock held, let go in between. -ENOMEM or 0. */
+/* Maps a zeroed frame at addr. Called with the lock held, which is released in
+ * between. -ENOMEM or 0. */
 static int enter_frame(u64 addr, u32 prot)
 {
 	const struct range *r = find_allowed(addr, prot);

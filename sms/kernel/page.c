@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory of `kernel` and page tables. Frames are handed out from the lowest
- * on and never come back; the module cleared all of them. Tables stay where
- * they are once made, so that no core's walk finds another use of one.
+ * Memory of `kernel` and page tables. Frames are allocated from the lowest
+ * upwards and never freed; the module cleared all of them. Page tables are
+ * never freed, so that no core's page walk uses a frame that has become
+ * something else.
  */
 #include "kernel.h"
 
 #define ENTRIES 512
-/* Page tables of programs leave that to abi, which has no way to do without. */
+/* Page tables of programs leave the last frames to abi, whose allocations must
+ * not fail. */
 #define SPARE 0x100000
 
 u64 sms_page_root; /* physical */
-static u64 next;   /* offset in `kernel` of the first frame not given */
+static u64 next;   /* offset in `kernel` of the first free frame */
 static u64 base;   /* physical minus address, of `kernel` */
 static u64 lazy = AT_LAZY;
 static struct spin lock; /* next; entries of AT_LAZY */
@@ -112,7 +114,7 @@ static void map_all(u64 addr, u64 physical, u64 bytes, u64 flags, u32 level)
 				  at);
 }
 
-/* The image apart from the rest: text that is never written. */
+/* Maps the image separately: its text is read-only. */
 static void map_kernel(struct skep_partition *p)
 {
 	u64 text = (u64)sms_text_end - AT_KERNEL;
@@ -144,7 +146,7 @@ void sms_page_begin(struct skep_partition *p)
 			SMS_PAGE_WRITE | SMS_PAGE_NX | SMS_PAGE_UNCACHED, 0);
 }
 
-/* Before a second core runs: the tables are made at once. */
+/* Before a second core runs: allocates the tables. */
 void *sms_page_reserve(u64 bytes)
 {
 	u64 at = lazy, table;

@@ -39,7 +39,7 @@ static void finish_wait(struct core *c, struct task *t, s64 result)
 	sms_thread_ready(t);
 }
 
-/* All lists, one behind the other; those that do not fit are reported. */
+/* Concatenates the lists; a wait whose handles do not fit ends with -ENOMEM. */
 static u64 put_lists(struct core *c, u64 *until)
 {
 	u32 at = c->poller, left = c->pollers, n = 0;
@@ -61,7 +61,7 @@ static u64 put_lists(struct core *c, u64 *until)
 	return n;
 }
 
-/* looks: a thread will look at the slot. */
+/* `looks`: a thread will read the slot. */
 static void issue_call(struct core *c, u32 looks)
 {
 	struct mail_slot *s = c->slot;
@@ -94,7 +94,7 @@ static u32 get_list(struct task *t, const struct abi_poll *back, int any)
 	return n;
 }
 
-/* The answer, for each thread what is its own; how many waits are over. */
+/* Passes the reply on to the threads; returns how many waits are over. */
 static u32 collect_answer(struct core *c)
 {
 	s64 n = *(volatile s64 *)&c->slot->result;
@@ -193,7 +193,7 @@ static void join_poll(struct core *c, struct task *t)
 	issue_call(c, 1);
 }
 
-/* One look of a thread that has the core; 0: it was kicked. */
+/* One poll by a thread that has the core; 0: it was kicked. */
 static int look_once(struct core *c, struct task *t)
 {
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frames for the program, by their offset in the pool: blocks of 2 MiB that
- * are given whole or in 4 KiB. What is free is written down in `kernel`, never
- * in the pool, which the proxy can write to. Callers hold memory.c's lock.
+ * Frames for the program, by their offset in the pool: blocks of 2 MiB that are
+ * allocated as a whole or in 4 KiB frames. Free memory is recorded in `kernel`,
+ * not in the pool, to which the proxy can write. Callers hold memory.c's lock.
  *
  * Two maps hold which blocks are whole and which are split and have a free
  * frame; each has a second level, with a bit for each word that is not 0. So a
@@ -21,7 +21,7 @@ struct map {
 static struct map whole, partial;
 static u64 (*used)[FRAMES / WORD]; /* frames of blocks that are divided */
 static u16 *count;		   /* frames in use, or WHOLE */
-static u64 *touched;		   /* the module's: what it is to clear */
+static u64 *touched;		   /* of the module: blocks to be cleared */
 static u64 blocks, in_use;
 static const struct skep_partition_range *range;
 
@@ -43,7 +43,7 @@ static void remove_bit(struct map *m, u64 i)
 		m->word[i / WORD / WORD] &= ~(1ull << i / WORD % WORD);
 }
 
-/* The lowest that is there; `blocks` when there is none. */
+/* The lowest free block; `blocks` if there is none. */
 static u64 lowest_bit(const struct map *m)
 {
 	u64 n = words_of(words_of(blocks)), i, at;
@@ -56,7 +56,7 @@ static u64 lowest_bit(const struct map *m)
 	return at * WORD + (u32)__builtin_ctzll(m->bit[at]);
 }
 
-/* Filled in before there is a first touch, so not reserved. */
+/* Filled in before the first touch, so not reserved. */
 static int make_map(struct map *m)
 {
 	u64 words = words_of(blocks);
@@ -159,7 +159,7 @@ static void give_frame(u64 block, u64 frame)
 	put_bit(&whole, block);
 }
 
-/* A whole block may come back in pieces, after its mapping was divided. */
+/* A whole block may be freed in pieces, after its mapping was split. */
 void sms_pool_give(u64 offset, u32 level)
 {
 	u64 block = offset / LARGE;
@@ -175,8 +175,8 @@ void sms_pool_give(u64 offset, u32 level)
 	put_bit(&whole, block);
 }
 
-/* The last range that begins at or below the value, by its offset or by its
- * address: both go up. */
+/* The last range that begins at or below the value, by offset or by address:
+ * both are ascending. */
 static const struct skep_partition_range *find_range(u64 value, int by_offset)
 {
 	u32 low = 0, high = sms_partition->ranges - 1, middle;

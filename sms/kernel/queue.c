@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The queues of cores: threads that could run where another one does. A thread
- * is placed where it runs soonest; a core with nothing to do takes one of any
- * queue. The lock is that of thread.c, and is held.
+ * The queues of cores: runnable threads that wait for a core. A thread is
+ * placed where it runs soonest; an idle core takes one of any queue. All
+ * functions are called with the lock of thread.c held.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -28,7 +28,7 @@ void sms_queue_add(struct core *c, struct task *t)
 	__atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
 }
 
-/* `before` is the one before it, NO_THREAD: it is the first. */
+/* `before` is its predecessor; NO_THREAD: it is the first. */
 static void unlink_task(struct core *c, u32 before, struct task *t)
 {
 	if (before == NO_THREAD)
@@ -68,7 +68,7 @@ void sms_queue_remove(struct task *t)
 	unlink_task(c, before, t);
 }
 
-/* What this core could run: of its own queue, or of another's. */
+/* A thread for this core, of its own queue or of another. */
 struct task *sms_queue_pick(struct core *c)
 {
 	struct task *t = sms_queue_take(c, c);
@@ -87,8 +87,8 @@ void sms_queue_slice(struct core *c)
 		sms_cpu_doorbell();
 }
 
-/* Will this core look at its queue soon? abi lets a thread go a moment before
- * it is gone. */
+/* Whether this core will check its queue soon. abi releases a thread shortly
+ * before it leaves its core. */
 static int is_loose(const struct core *c)
 {
 	u32 state;
@@ -101,7 +101,7 @@ static int is_loose(const struct core *c)
 	return state != ABI_THREAD_LIVE && state != ABI_THREAD_STARTING;
 }
 
-/* The fewer before it, the better; where it was on a tie. */
+/* The core with the shortest queue; on a tie, the thread's last one. */
 static u32 core_burden(const struct core *c, const struct task *t)
 {
 	u32 load = c->queued * 4 + (c->state == CORE_IDLE ? 0

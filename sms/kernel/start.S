@@ -4,7 +4,7 @@
  *
  * Interrupts are off all the time. In ring 3 the GS base is 0 and the hidden
  * one is struct core; in ring 0 the other way round. An NMI may come at any
- * instruction, so it asks nobody: its own stack knows the core.
+ * instruction, so its handler does not use GS: its stack holds the address of struct core.
  */
 #include "sms/kernel/layout.h"
 
@@ -19,7 +19,7 @@
 	.4byte	3
 	.4byte	sms_entry_offset
 	.8byte	sms_file_size
-	.8byte	0xc00000	/* tables of abi and pages, stacks: what is touched */
+	.8byte	0xc00000	/* what is used of abi's tables, page tables and stacks */
 	.4byte	0x40000		/* of each core: block, stack, tables */
 	.4byte	0x10000		/* of each GiB: tables, bits of frames */
 	.4byte	1		/* SKEP_IMAGE_MARKS */
@@ -57,8 +57,7 @@ sms_core_enter:
 	ud2
 
 /*
- * Nothing to do: halted, with no instruction executed, until an NMI says
- * that there may be. One that comes before the halt starts this again.
+ * Idle: halted, with no instruction executed, until an NMI. An NMI before the halt restarts this.
  */
 	.globl	sms_core_idle, sms_idle_begin, sms_idle_look, sms_idle_end
 sms_core_idle:
@@ -80,7 +79,7 @@ sms_idle_end:
 	jmp	1b
 
 /*
- * An NMI between the instructions would be slept through: it skips them. One that arrived since the caller's check is seen by its mark.
+ * An NMI between these instructions would be missed by the halt, so its handler skips them. One that arrived since the caller's check has set `poked`.
  */
 	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
 sms_wait_word:
@@ -127,7 +126,7 @@ sms_task_switch:
 	popq	%rbp
 	ret
 
-/* Where a thread that never ran comes from that. */
+/* Where sms_task_switch goes for a new thread. */
 sms_task_first:
 	call	sms_task_begin
 	movq	%gs:C_SELF, %rdi
@@ -163,8 +162,7 @@ sms_entry_syscall:
 	call	sms_trap_call
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to sms_exit_end a
- * kick starts again at sms_resume_tick: the look at it is never too early.
+ * eax: enum abi_return; rsp: the frame, complete. From here to sms_exit_end an NMI restarts at sms_resume_tick, so a kick is never missed.
  */
 	.globl	sms_exit_begin, sms_exit_end
 sms_exit_begin:
@@ -174,7 +172,7 @@ sms_exit_begin:
 	jnz	1f
 	movq	R_RIP(%rsp), %rcx
 	movq	%rcx, %rax
-	shrq	$47, %rax	/* sysretq would fault on others, in ring 0 */
+	shrq	$47, %rax	/* sysretq would fault on other addresses, in ring 0 */
 	jnz	1f
 	movq	R_RAX(%rsp), %rax
 	movq	R_RBX(%rsp), %rbx
@@ -227,7 +225,7 @@ sms_exit_begin:
 	iretq
 sms_exit_end:
 
-/* The program wants to go where no address is. */
+/* The program's return address is not canonical. */
 sms_exit_wild:
 	movq	%gs:C_SELF, %rdi
 	call	sms_trap_wild
@@ -238,7 +236,8 @@ sms_exit_kicked:
 	movq	%gs:C_SELF, %rdi
 	jmp	2f
 
-/* rdi: the core, whose frame is complete. Comes from an NMI: GS is unknown. */
+/* rdi: the core, whose frame is complete. Entered from an NMI: GS is
+ * unknown. */
 	.globl	sms_resume_tick
 sms_resume_tick:
 	call	own_gs
@@ -352,7 +351,7 @@ trap\number:
 	trap	\n
 	.endr
 
-/* On a stack of its own, whose end names the core. */
+/* On its own stack, whose end holds the address of struct core. */
 	.globl	sms_entry_nmi
 sms_entry_nmi:
 	pushq	%r15
@@ -391,7 +390,7 @@ sms_entry_nmi:
 	popq	%r15
 	iretq
 
-/* A machine check ends the partition, if the machine lives to see it. */
+/* A machine check ends the partition, if the machine survives it. */
 	.globl	sms_entry_machine
 sms_entry_machine:
 	cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a thread is when it has no core: a stack in ring 0 that says where it
- * goes on, vector state behind that, and how a core goes from one to another.
- * The lock is that of thread.c, and is held.
+ * A thread without a core: its stack in ring 0, where it continues, and its
+ * vector state; and the switch from one thread to another. All functions are
+ * called with the lock of thread.c held.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -37,7 +37,7 @@ int sms_task_fits(const struct task *t, u32 core)
 	return t->allowed[core / 64] >> core % 64 & 1;
 }
 
-/* The end of a stack, where its frame is; 0: no memory. Lock held. */
+/* The end of a new stack, where its frame is; 0: no memory. Lock held. */
 static u64 stack_take(void)
 {
 	u64 frames, stack, at;
@@ -92,7 +92,7 @@ void sms_task_free(u32 thread)
 	spare[spares++] = task[thread].stack;
 }
 
-/* Behind the frame, for the time without a core. */
+/* Beyond the frame, while the thread has no core. */
 static void *vec_of(const struct task *t)
 {
 	return (void *)(t->stack + FRAME_BELOW);
@@ -133,8 +133,8 @@ static void enter_core(struct core *c, struct task *t)
 	t->fresh = 0;
 }
 
-/* NULL: the idle loop. The lock is held before and after, maybe by another
- * core. */
+/* NULL: the idle loop. The lock is held before and after; afterwards the core
+ * may be another. */
 void sms_task_go(struct core *c, struct task *from, struct task *to)
 {
 	if (from)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads of the program: each core runs one, and has a queue of those that
- * could run too. As long as there are no more threads that run than cores, no
- * queue has one, nothing is switched, and who waits looks at its word. `lock`
- * guards queues and states; it goes along when a core switches from one
- * thread's stack to another's, so no core takes a thread before it is complete.
- * It is taken with no other lock of sms; that of events.c is taken inside.
+ * Threads of the program: each core runs one, and has a queue of other runnable
+ * threads. While there are no more runnable threads than cores, the queues are
+ * empty, nothing is switched, and a thread that waits polls its word. `lock`
+ * guards queues and states. It stays locked when a core switches from one
+ * thread's stack to another's, so no core runs a thread before its context is
+ * saved. It is locked with no other lock of sms held; that of events.c is
+ * locked inside.
  *
  * Threads are switched where they wait in abi's park or in poll.c, where they
  * yield, and on the way to ring 3: never with a lock of abi's.
@@ -17,7 +18,7 @@
 
 static struct spin lock;
 static u32 waiting; /* threads in TASK_WAITS; atomic */
-static u64 changes; /* of mappings that took rights back; atomic */
+static u64 changes; /* number of changes that removed rights; atomic */
 
 struct core *sms_core_at(u32 number)
 {
@@ -31,7 +32,7 @@ static void make_ready(struct task *t)
 	sms_queue_place(t);
 }
 
-/* The first of a thread, in its own stack. */
+/* The first code of a new thread, on its own stack. */
 void sms_task_begin(void)
 {
 	struct core *c = sms_core();
@@ -40,7 +41,7 @@ void sms_task_begin(void)
 	sms_spin_unlock(&lock);
 }
 
-/* A thread that ended on this core: its stack and its index are free. */
+/* Frees the stack and the index of a thread that ended on this core. */
 static void free_ended(struct core *c)
 {
 	u32 thread = c->ended;
@@ -54,7 +55,7 @@ static void free_ended(struct core *c)
 	abi_thread_gone(sms_proc, thread);
 }
 
-/* A thread for this core, if there is one: returns when all have left. */
+/* Runs threads on this core until there is none. */
 void sms_core_work(struct core *c)
 {
 	struct task *t;
@@ -90,7 +91,7 @@ static s64 refuse_thread(void)
 	return -LINUX_EAGAIN;
 }
 
-/* The first threads may be here before all cores have come. */
+/* The first threads may run before all cores have started. */
 static void wait_for_cores(void)
 {
 	u32 i;
@@ -147,7 +148,7 @@ static void kick_core(struct core *c)
 		sms_cpu_nmi(c, MAIL_NMI_SIGNAL);
 }
 
-/* A kick for one that polls goes to the core that asked for it. */
+/* A kick for a thread that polls goes to the core that made the call. */
 void sms_thread_kick(u32 thread)
 {
 	struct task *t = sms_task_at(thread);
@@ -197,7 +198,7 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 	t->deadline = deadline_ns;
 	t->state = TASK_WAITS;
 	__atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
-	/* Who changed the word before that did not see it wait. */
+	/* A core that changed the word before did not see the thread wait. */
 	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != expect) {
 		__atomic_sub_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
 		sms_queue_add(c, t);
@@ -208,8 +209,8 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 }
 
 /*
- * The next one of this core's queue gets the core; this one goes to the end of
- * a queue, or to a core that has become idle meanwhile.
+ * Runs the next thread of this core's queue; the current one goes to the end of
+ * a queue, or to a core that is idle now.
  */
 static void take_turns(void)
 {
@@ -242,7 +243,7 @@ s64 sms_thread_yield(void)
 	return 0;
 }
 
-/* Off a core where it must not be; the lock is held. */
+/* Moves the thread from a core that its affinity excludes. Lock held. */
 static void send_away(struct task *t)
 {
 	struct core *c = sms_core_at(t->core);
@@ -277,7 +278,8 @@ void sms_thread_tp(u32 thread, u64 tp)
 		sms_msr_write(MSR_FS, tp);
 }
 
-/* A wait for a lock of abi's keeps its core: its holder runs on another. */
+/* A wait for a lock of abi keeps its core, because the holder runs on
+ * another. */
 static int may_pass(const u32 *word)
 {
 	u32 thread = sms_core()->thread;
@@ -333,7 +335,7 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 	return err;
 }
 
-/* Who waits on its core looks at the word; others are notified. */
+/* A thread that waits on its core polls the word; others are notified. */
 void sms_thread_wake(u32 *word, u32 count)
 {
 	struct task *t;
@@ -381,7 +383,7 @@ static int must_flush(struct core *c)
 	       __atomic_load_n(&c->state, __ATOMIC_SEQ_CST) == CORE_BUSY;
 }
 
-/* The caller holds memory.c's lock: there is one at a time. */
+/* The caller holds memory.c's lock, so there is one flush at a time. */
 void sms_thread_flush(void)
 {
 	u64 now = __atomic_add_fetch(&changes, 1, __ATOMIC_SEQ_CST);
@@ -411,7 +413,7 @@ void sms_core_flush(struct core *c)
 	__atomic_store_n(&c->flushed, now, __ATOMIC_RELEASE);
 }
 
-/* On the stack of a double fault, tables still the trampoline's. */
+/* On the double fault's stack, with the trampoline's page tables. */
 void sms_core_begin(struct core *c)
 {
 	sms_cpu_begin(c);

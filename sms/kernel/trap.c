@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What start.S calls when a core enters ring 0, and the end when sms itself
- * fails: the partition stops there, never the machine.
+ * The functions that start.S calls when a core enters ring 0, and the panic of
+ * sms: it stops the partition, never the machine.
  */
 #include "kernel.h"
 
@@ -54,7 +54,7 @@ void sms_trap_tick(struct core *c, struct abi_regs *regs)
 {
 	__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
 	sms_events_take();
-	/* Who waited for a handle goes first. */
+	/* Threads that waited for a handle run first. */
 	if (sms_poll_look(c))
 		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
 	sms_thread_turn();
@@ -76,7 +76,7 @@ static void put_mib(struct abi_text *t, const char *before, u64 bytes,
 	abi_text_str(t, after);
 }
 
-/* Of what there is no more. */
+/* Counts a resource that is exhausted. */
 static void explain_lack(char *line, u64 size)
 {
 	u64 left = sms_pool_free_bytes(), all = sms_pool_bytes();
@@ -97,7 +97,7 @@ static void explain_lack(char *line, u64 size)
 		"scattered; use a larger partition");
 }
 
-/* 1: the page is there now. */
+/* 1: the page is mapped now. */
 static int page_fault(struct core *c, u64 error, struct abi_fault *f)
 {
 	char line[256];
@@ -171,7 +171,7 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector, u64 error)
 	sms_poll_look(sms_core());
 }
 
-/* As the processor would have it: a general protection fault at the target. */
+/* As on a processor: a general protection fault at the target. */
 void sms_trap_wild(struct core *c, struct abi_regs *regs)
 {
 	struct abi_fault f = {
@@ -223,7 +223,7 @@ static void take_regs(struct abi_regs *to, const struct trap_nmi *n)
 	};
 }
 
-/* Out of the program, or out of the way back to it: let abi look first. */
+/* From the program, or on the way back to it: abi checks first. */
 static void redirect_program(struct core *c, struct trap_nmi *n)
 {
 	if (n->cs & 3)
@@ -238,7 +238,7 @@ static void redirect_program(struct core *c, struct trap_nmi *n)
 	n->rflags = 2;
 }
 
-/* Reasons that the proxy may have. */
+/* Reasons for which the proxy may send an NMI. */
 #define PROXY_REASONS                                                          \
 	(1u << MAIL_NMI_EVENT | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
 
@@ -260,8 +260,8 @@ static int is_between(const struct trap_nmi *n, const void *begin,
 	return !(n->cs & 3) && n->rip >= (u64)begin && n->rip < (u64)end;
 }
 
-/* Before what they ask for is looked at: what is asked for later comes with an
- * NMI of its own.
+/* Cleared before the requests are handled: a later request comes with its own
+ * NMI.
  */
 static void take_reasons(struct core *c)
 {
