@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mail of a partition: what sms and its proxy say to each other.
+ * The mail of a partition: the memory that sms and its proxy share.
  *
  *	0               the clock (skep/partition.h)
  *	MAIL_BOOT       struct mail_boot, written by the proxy before START
- *	MAIL_EVENTS       struct mail_events, what comes to the program unasked
+ *	MAIL_EVENTS       struct mail_events, asynchronous events
  *	MAIL_SLOT(i)    struct mail_slot of core i
  *
- * A core asks for one thing at a time. It fills in its slot, sets `state` to
- * MAIL_CALL and rings; the proxy's worker for that core does it with the
- * functions of abi/linux and sets MAIL_DONE. The core looks for that for a
- * while, then sets `notify` and halts. Operations are those of struct
- * abi_host one to one: their structs go through `data` with pointers that are
- * not followed; what they point to is at the places named below. Big reads and
- * writes name parts of the pool instead.
+ * A core makes one call at a time. It fills in its slot, sets `state` to
+ *MAIL_CALL and rings the doorbell; the proxy's worker for that core executes
+ *the call with the functions of abi/linux and sets MAIL_DONE. The core polls
+ *for that for a while, then sets `notify` and halts. There is one operation for
+ *each of struct abi_host. Its struct is in `data`; pointers in it are not
+ *followed, and what they point to is at the offsets below. Large reads and
+ *writes list parts of the pool instead.
  *
- * Signals and timers go the other way: the proxy notes each as an event and
- * sends core 0 an NMI; the first core that looks takes it. Reasons of NMIs are
- * not in the mail but where skep/nmi.h says.
+ * Signals and timers go the other way: the proxy records each as an event and
+ *sends core 0 an NMI; the first core that checks handles it. Reasons for NMIs
+ *are not in the mail; skep/nmi.h says where they are.
  *
- * Each side holds the other for hostile: copy once, check, use.
+ * Each side treats the other as hostile: it copies once, checks, then uses.
  */
 #ifndef SMS_MAIL_H
 #define SMS_MAIL_H
@@ -46,7 +46,7 @@ enum mail_op {
 	MAIL_IO_WAIT,	 /* arg: count, deadline; list at MAIL_BULK */
 	MAIL_LOG,	 /* a line at MAIL_BULK */
 	MAIL_EXIT,	 /* arg: status, as for wait(2) */
-	MAIL_PANIC,	 /* a line at MAIL_BULK; the image ends itself */
+	MAIL_PANIC,	 /* a line at MAIL_BULK; the image stops */
 	MAIL_OPS
 };
 
@@ -59,28 +59,28 @@ struct mail_part {
 
 /* Why a core got an NMI: bits 1 << these in its word of skep/nmi.h. */
 enum mail_nmi {
-	MAIL_NMI_FOREIGN, /* without a request: Linux's, the machine's */
+	MAIL_NMI_FOREIGN, /* without a request: from Linux or the hardware */
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
 	MAIL_NMI_MAPPING, /* rights that were revoked */
-	MAIL_NMI_EVENT,	  /* the proxy's: signals of Linux, a timer */
-	MAIL_NMI_SLICE,	  /* the proxy's: the next thread's turn */
-	MAIL_NMI_ANSWER,  /* the proxy's: to a call that was abandoned */
+	MAIL_NMI_EVENT,	  /* from the proxy: a signal of Linux or a timer */
+	MAIL_NMI_SLICE,	  /* from the proxy: the time slice is over */
+	MAIL_NMI_ANSWER,  /* from the proxy: for a call that was cancelled */
 	MAIL_NMIS
 };
 
 #define MAIL_CALLS 512 /* ABI_NR_MAX */
 
-/* What happened on a core since the image was started; written by sms. */
+/* Counts of a core since the image was started; written by sms. */
 struct mail_ledger {
 	u64 calls;  /* system calls */
-	u64 faults; /* of the program: pages given, and those that were not */
+	u64 faults; /* of the program: page faults served, and those refused */
 	u64 nmi[MAIL_NMIS];
 	u64 threads;  /* that ran here */
 	u64 crowded;  /* threads that there was no memory for */
 	u64 switches; /* from one thread to another */
 	u64 forwarded[MAIL_OPS];
-	u64 pages, large;	 /* given on first touch: 4 KiB, 2 MiB */
+	u64 pages, large;	 /* mapped on first touch: 4 KiB, 2 MiB */
 	u32 refused[MAIL_CALLS]; /* of the whole run; core 0's at its end */
 };
 
@@ -101,8 +101,8 @@ struct mail_slot {
 	u64 arg[4];
 	s64 result;
 	u32 cancel; /* sms wants an io_wait back; atomic */
-	u32 notify; /* the answer is not awaited: an NMI, please; atomic */
-	u32 slice;  /* the core has threads that wait for a turn; atomic */
+	u32 notify; /* the core does not poll: send an NMI; atomic */
+	u32 slice; /* the core has threads that wait for a time slice; atomic */
 	u32 zero;
 	struct mail_part part[MAIL_PARTS];
 	struct mail_ledger ledger;
@@ -114,14 +114,14 @@ SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);
 struct mail_stream {
 	s32 handle; /* -1: closed */
 	u32 type, flags;
-	u32 same; /* an earlier stream that is the same open file, plus one */
+	u32 same; /* 1 + an earlier stream of the same open file */
 };
 
 struct mail_events {
 	u64 signals;  /* bits 1 << (signal - 1); set there, cleared here; atomic
 		       */
 	u64 deadline; /* of CLOCK_MONOTONIC, ABI_FOREVER: none; written here */
-	u32 due;      /* it has come; atomic as the signals */
+	u32 due;      /* it has expired; atomic like the signals */
 	u32 zero;
 };
 

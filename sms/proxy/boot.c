@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The boot message: what program, with which words, streams and names. */
+/* The boot message: the program, its arguments, environment, streams and
+ * names. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +33,8 @@ static int put_words(struct mail_boot *to, char **words, u32 *count)
 }
 
 /*
- * No other program wants the cores, so a team of libgomp need not sleep, unless
- * its user has said how it shall wait.
+ * No other program uses the cores, so libgomp's threads need not sleep, unless
+ * the user has set a wait policy.
  */
 static int put_waiting(struct mail_boot *to)
 {
@@ -45,8 +46,8 @@ static int put_waiting(struct mail_boot *to)
 }
 
 /*
- * A run-time that makes threads by itself makes one for each core, unless the
- * user has said how many there shall be.
+ * A run-time that creates threads by itself creates one for each core, unless
+ * the user has set a number.
  */
 static int put_limits(struct mail_boot *to)
 {

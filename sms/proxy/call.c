@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The calls, one function each, in a table. What the image wrote is copied
- * before it is looked at: its program runs beside us and may write to it. It
- * is this user's own program, and can do here what the user can; but no call
+ * The calls, one function each, in a table. A call is copied before it is
+ * checked, because the program runs at the same time and may change it. The
+ * program belongs to this user and may do here what the user may; but no call
  * may read or write outside the mail and the pool.
  */
 #define _GNU_SOURCE
@@ -93,7 +93,7 @@ static s64 file_close(struct call *c)
 	return abi_lin_file_close(c->handle);
 }
 
-/* Part by part: what follows a short one was not there, or not yet. */
+/* Part by part: after a short part there is no more data, or none yet. */
 static s64 transfer_parts(struct call *c,
 			  s64 (*move)(s32 handle, const struct abi_io *io))
 {
@@ -119,7 +119,7 @@ static s64 file_read(struct call *c)
 	return transfer_parts(c, abi_lin_file_read);
 }
 
-/* Others may write to the same open file: what is one write stays one. */
+/* Others may write to the same open file, so one write must stay one. */
 static s64 write_whole(struct call *c)
 {
 	s64 n = take_parts(c, c->arg[0]);
@@ -138,7 +138,7 @@ static s64 file_write(struct call *c)
 	return transfer_parts(c, abi_lin_file_write);
 }
 
-/* Objects are filled here and copied, so that nothing of ours is seen. */
+/* Objects are filled here and then copied, so that no memory of ours leaks. */
 union object {
 	struct abi_stat stat;
 	struct abi_statfs statfs;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What Linux has for the program unasked: signals to this process and the
- * program's earliest timer. One thread waits for both, notes events in the mail
- * area, and interrupts core 0. All signals are blocked in all threads, but
- * those that stop a process: the cores compute on then, their calls wait.
+ * Events from Linux for the program: signals to this process and the program's
+ * earliest timer. One thread waits for both, records events in the mail, and
+ * interrupts core 0. All signals are blocked in all threads, except those that
+ * stop a process: then the cores continue to compute, and their calls wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "proxy.h"
 
 #define SECOND 1000000000ull
-/* An image that leaves a signal lying for so long will not take it. */
+/* An image that does not handle a signal for so long is stuck. */
 #define REPEAT_TIMEOUT (10 * SECOND)
 
 #define SLICE (SECOND / 100) /* of threads that share a core */
@@ -49,7 +49,8 @@ void sms_events_interrupt(u32 core, enum mail_nmi why)
 	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &nmi);
 }
 
-/* Before START no core hears it: sms looks when its program begins. */
+/* Before START no core receives it; sms checks for events when its program
+ * begins. */
 static void ring_image(void)
 {
 	sms_events_interrupt(0, MAIL_NMI_EVENT);
@@ -61,7 +62,7 @@ static int ends_programs(u32 signo)
 	       signo == SIGTERM;
 }
 
-/* A second ^C ends a run whose image is deaf to the first. */
+/* A second ^C ends a run whose image does not react to the first. */
 static void note_signal(u32 signo)
 {
 	u64 bit = 1ull << (signo - 1), before, time = now_ns();
@@ -123,7 +124,7 @@ static void look_at_slices(void)
 			arm_slicer();
 }
 
-/* Armed again as long as a core wants it; a core that wants it rang before. */
+/* Armed again as long as a core needs it; such a core rang before. */
 static void take_slicer(void)
 {
 	u64 times;
@@ -154,7 +155,7 @@ static void *wait_for_all(void *arg)
 	}
 }
 
-/* One that has come is not set again: sms says what is next. */
+/* A timer that has expired is not set again: sms sets the next deadline. */
 void sms_events_look(void)
 {
 	u64 deadline =

@@ -2,9 +2,9 @@
 /*
  * The proxy of a partition: sms-proxy [--ledger FILE] PARTITION PROGRAM ARG...
  *
- * Starts sms there with the program, and does on Linux what it asks for, with
- * the rights, the directory and the streams of this process. Ends as the
- * program does. However this process ends, the partition is idle then.
+ * Starts sms there with the program, and executes its calls on Linux, with the
+ * rights, the directory and the streams of this process. It ends with the
+ * program's status. However this process ends, the partition becomes idle.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -100,7 +100,7 @@ static int run_program(char **argv)
 	return sms_serve();
 }
 
-/* Ends as the program ended, for the process that waits for this one. */
+/* Ends with the program's status or signal, for the parent of this process. */
 static int end_as(int status)
 {
 	static const struct rlimit none;
@@ -149,7 +149,8 @@ int main(int argc, char **argv)
 	if (ledger && sms_ledger_write(ledger, (u32)status))
 		sms_proxy_say("%s cannot be written: %s", ledger,
 			      strerror(errno));
-	/* It ended by itself: who lists partitions is not to read of a death.
+	/* It ended by itself: the list of partitions must not show a dead
+	 * owner.
 	 */
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_STOP) < 0)
 		sms_proxy_say("the partition does not stop: %s",

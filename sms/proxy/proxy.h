@@ -18,7 +18,7 @@ extern struct proxy sms_proxy;
 void sms_proxy_say(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* boot.c: argv[0] is the program. 0, or an exit code after saying why. */
+/* boot.c: argv[0] is the program. 0, or an exit code after an error message. */
 int sms_boot_write(struct mail_boot *to, char **argv, char **envp);
 
 /* serve.c: answers all cores until the program ends; status as for wait(2). */
@@ -33,10 +33,11 @@ void sms_events_block(void);
 int sms_events_start(void); /* 0 or -errno */
 /* An NMI to a core. */
 void sms_events_interrupt(u32 core, enum mail_nmi why);
-/* The image rang: has the program's deadline changed, or who is sliced? */
+/* After a doorbell: checks whether the program's deadline or the set of
+ * time-sliced cores has changed. */
 void sms_events_look(void);
 
-/* ledger.c: what happened, for people; 0 or -errno. */
+/* ledger.c: writes the ledger as text; 0 or -errno. */
 int sms_ledger_write(const char *path, u32 status);
 
 #endif

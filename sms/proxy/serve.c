@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * One worker for each core, so that two threads of the program that block do
- * not wait for each other; each looks at its core's slot whenever the image
- * rings. The first thread watches for calls that are to be cancelled.
+ * not wait for each other; each checks its core's slot after each doorbell. The
+ * first thread watches for calls that are to be cancelled.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,7 +50,7 @@ static int is_over(void)
 	return answer;
 }
 
-/* Until the image rings for that core, which gets an NMI before if there are
+/* Waits for the doorbell of that core, after sending it an NMI if there are
  * reasons for one. 0: it rang, or may have; else it does not run.
  */
 static int await_doorbell(u32 core, u32 *seen, u32 reasons)
@@ -73,7 +73,7 @@ static void report_stop(int err)
 	sms_serve_end(126 << 8);
 }
 
-/* The reason for an NMI if the core looks no more. */
+/* Adds the reason for an NMI if the core no longer polls. */
 static u32 answer_call(struct worker *w)
 {
 	sms_serve_call(w->slot, w->wake);

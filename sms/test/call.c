@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The proxy's calls against an image that writes what it likes. The functions
- * of abi/linux are stand-ins here: they touch every byte that they were given,
- * and the mail and the pool have holes at both ends. Half of a call is chosen
- * by bytes, so that the fuzzer and the table of cases use the same way.
+ * of abi/linux are replaced by stubs here: they touch every byte that they are
+ * given, and the mail and the pool have holes at both ends. Half of a call is
+ * chosen by bytes, so that the fuzzer and the table of cases use the same way.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,12 +29,12 @@ struct proxy sms_proxy;
 static struct mail_slot *slot;
 static int wake;
 
-/* What the stand-ins saw of the last call. */
+/* What the stubs saw of the last call. */
 static struct {
 	u32 moves, gathers;
 	u64 bytes;
 	char text[MAIL_PATH_SIZE];
-	s64 most;      /* a stand-in does no more than that at once; -1: all */
+	s64 most;      /* a stub transfers no more than that at once; -1: all */
 	s64 offset[2]; /* of the first two moves */
 	u32 ended, status;
 } seen;
