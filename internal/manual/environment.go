@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+
+package manual
+
+import "slices"
+
+// A Variable is one that a program of ours reads from its environment. What is
+// said about it here is all that help, pages and docs/environment.md say.
+type Variable struct {
+	Name    string
+	Readers string // pages of the programs that read it
+	Text    string
+}
+
+// A Group is what the page of all variables puts under one heading.
+type Group struct {
+	Heading, Text string
+	Variables     []Variable
+}
+
+// Groups are all variables, in the order of the page.
+func Groups() []Group {
+	return []Group{
+		{"The command skep", "", skepVariables},
+		{"Remote calls", "skep sets the first two for the programs that it starts.", callVariables},
+		{"libo2g and its libfabric provider", "Options of skep mpirun take precedence over these. Where a variable of the provider (FI_O2G) is set, that of the library (SKEP_O2G) with the same ending does not count. Sizes may end in K, M or G. A value that makes no sense is refused, with a line on standard error.", o2gVariables},
+		{"Programs on lent cores", "skep part run gives an OpenMP or Go program one thread for each core, unless one of these says otherwise.", partVariables},
+		{"Other variables", "", otherVariables},
+	}
+}
+
+var skepVariables = []Variable{
+	{"SKEP_STATE", "skep(1)", "the state directory where --state is not given"},
+	{"SKEP_TOKEN", "skep-join(1)", "the token of the first join; other users cannot see it, as they can on a command line"},
+	{"SKEP_BUILD", "skep(1)", "the build folder; by default the one that contains skep, else that of the source tree around the working directory"},
+	{"SKEP_ACCEL", "skep-lab(1)", "kvm or tcg: how QEMU runs the machines of the lab; by default KVM if a kernel was seen to boot with it"},
+}
+
+var callVariables = []Variable{
+	{"SKEP_SOCKET", "skep-run(1)", "the hub's socket for a master program"},
+	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
+	{"SKEP_ERRORS", "skep-run(1)", "in a master program that uses the functions of OmniRPC: exit, the default, ends the program when a call fails; return makes the call return its code"},
+	{"OMRPC_DEBUG", "skep-run(1)", "in a master program that uses the functions of OmniRPC: if set, OmniRPC's debug flag is on"},
+}
+
+var o2gVariables = []Variable{
+	{"SKEP_O2G_SECRET", "fi_o2g(7)", "the secret of a job: 64 hexadecimal digits, the same for all its processes"},
+	{"SKEP_O2G_IFACE", "fi_o2g(7)", "the network interface, address or network to listen on; by default the first address that others can reach"},
+	{"SKEP_O2G_PORTS", "fi_o2g(7)", "the TCP ports to listen on, FIRST-LAST; by default any"},
+	{"SKEP_O2G_ENGINE", "fi_o2g(7)", "what matches messages: user, kernel, or auto, the default: the kernel if its module is loaded"},
+	{"SKEP_O2G_CREDIT", "fi_o2g(7)", "the bytes that each peer may send without permission; by default 8M"},
+	{"SKEP_O2G_UNEXPECTED", "fi_o2g(7)", "the most bytes of messages that no receive waits for; by default 512M"},
+	{"SKEP_O2G_OPERATIONS", "fi_o2g(7)", "the most operations in flight on an endpoint; by default 1048576"},
+	{"SKEP_O2G_CONNECT_MS", "fi_o2g(7)", "how long a connection to a peer may take, 100 to 600000 milliseconds; by default 20000"},
+	{"SKEP_O2G_NAP_US", "fi_o2g(7)", "the longest nap of a waiting program in microseconds; by default none"},
+	{"SKEP_O2G_LOG", "fi_o2g(7)", "0: nothing on standard error; 1, the default: warnings; 2: counters at the end too"},
+	{"SKEP_O2G_REPORT", "fi_o2g(7)", "where skep mpirun listens for the counters of an endpoint; it sets this variable"},
+	{"FI_O2G_IFACE", "fi_o2g(7)", "as SKEP_O2G_IFACE"},
+	{"FI_O2G_PORTS", "fi_o2g(7)", "as SKEP_O2G_PORTS"},
+	{"FI_O2G_ENGINE", "fi_o2g(7)", "as SKEP_O2G_ENGINE"},
+	{"FI_O2G_CREDIT", "fi_o2g(7)", "as SKEP_O2G_CREDIT"},
+	{"FI_O2G_UNEXPECTED", "fi_o2g(7)", "as SKEP_O2G_UNEXPECTED"},
+	{"FI_O2G_OPERATIONS", "fi_o2g(7)", "as SKEP_O2G_OPERATIONS"},
+	{"FI_O2G_NAP_US", "fi_o2g(7)", "as SKEP_O2G_NAP_US"},
+	{"FI_O2G_LINGER_MS", "fi_o2g(7)", "how long the close of an endpoint waits for slow peers, in milliseconds; by default 10000"},
+	{"FI_O2G_RMA", "fi_o2g(7)", "yes, the default: remote memory access is offered with the user engine; no: it is not"},
+}
+
+var partVariables = []Variable{
+	{"OMP_NUM_THREADS", "skep-part-run(1)", "if set, skep part run does not set OMP_THREAD_LIMIT"},
+	{"OMP_THREAD_LIMIT", "skep-part-run(1)", "if set, it is passed on unchanged"},
+	{"OMP_WAIT_POLICY", "skep-part-run(1)", "if set, skep part run does not choose how threads of OpenMP wait"},
+	{"GOMP_SPINCOUNT", "skep-part-run(1)", "the same, for GNU OpenMP"},
+	{"GOMAXPROCS", "skep-part-run(1)", "if set, it is passed on unchanged"},
+}
+
+var otherVariables = []Variable{
+	{"XDG_STATE_HOME", "skep(1)", "the state directory is skep below this folder; by default below ~/.local/state"},
+	{"LOCALAPPDATA", "skep(1)", "on Windows: the state directory is skep below this folder"},
+	{"XDG_CACHE_HOME", "skep-update-build(1)", "kernel packages and sources are kept in skep below this folder; by default below ~/.cache"},
+	{"XDG_RUNTIME_DIR", "skep-o2g(1)", "endpoints of O2G write their counters to skep-o2g below this folder, and skep part run its ledger to skep below it"},
+	{"HOME", "skep(1)", "the home directory"},
+	{"PATH", "skep(1)", "where programs are searched: the MPI of skep mpirun, compilers, QEMU, and the program of skep part run"},
+	{"TMPDIR", "skep(1)", "the folder for temporary files"},
+	{"SHELL", "skep-lab(1)", "the shell that skep lab up and skep lab shell open"},
+	{"TERM", "skep(1)", "progress is not drawn if it is dumb; it is passed on to the shells of the lab"},
+	{"USER", "skep-run(1)", "in a master program that uses the functions of OmniRPC: the user's name"},
+	{"LOGNAME", "skep-run(1)", "the same, if USER is not set"},
+	{"USERNAME", "bee(1)", "on Windows: part of the name of what processes of one user share about locks of files"},
+	{"VIRTUAL_ENV", "skep-mpirun(1)", "the active Python environment, in which an MPI is searched first"},
+	{"LD_LIBRARY_PATH", "skep-mpirun(1)", "where the libraries of an MPI program are searched"},
+	{"SLURM_JOB_ID", "skep-mpirun(1)", "with the next three: skep mpirun is a task of a step of Slurm"},
+	{"SLURM_STEP_ID", "skep-mpirun(1)", "the number of the step"},
+	{"SLURM_PROCID", "skep-mpirun(1)", "the number of the task"},
+	{"SLURM_STEP_NUM_TASKS", "skep-mpirun(1)", "the number of tasks"},
+}
+
+// Environment are entries of the named variables.
+func Environment(names ...string) []Entry {
+	var entries []Entry
+	for _, name := range names {
+		for _, g := range Groups() {
+			if at := slices.IndexFunc(g.Variables, func(v Variable) bool { return v.Name == name }); at >= 0 {
+				entries = append(entries, Entry{name, g.Variables[at].Text})
+			}
+		}
+	}
+	return entries
+}
