@@ -29,7 +29,7 @@ $(B)/bin/skep.exe: FORCE $(skep_syso)
 PROGRAMS += $(B)/bin/skep $(B)/bin/skep.exe
 
 CHECK_SUITES += cli
-suite_cli = $(GO) test -count=1 -json ./internal/cli ./cmd/skep
+suite_cli = $(GO) test -count=1 -json ./internal/cli ./internal/manual ./cmd/skep
 suite_cli_kind = go
 
 # The kit holds programs of the conformance suites and what they print here.
