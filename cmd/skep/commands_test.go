@@ -59,15 +59,6 @@ func TestLinesThatEndEarly(t *testing.T) {
 	}
 }
 
-// Columns stand under one another, whichever cell is the widest.
-func TestHelpIsAligned(t *testing.T) {
-	var b strings.Builder
-	writeColumns(&b, [][2]string{{"a", "an explanation"}, {"longest", "b"}})
-	if want := "  a        an explanation\n  longest  b\n"; b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
-	}
-}
-
 func TestHelpOfCommandAndSubcommand(t *testing.T) {
 	out, code, text := outputOf(t, "help", "lab")
 	if code != 0 || !strings.Contains(out, "skep lab down") {

@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"skep/internal/cli"
+	"skep/internal/manual"
 )
 
 type help struct{}
@@ -21,66 +21,71 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
 		return list(os.Stdout)
 	}
-	about := findCommand(words[0])
+	about, rest := findCommand(words)
 	if about == nil {
 		return noCommand(words[0])
 	}
-	about, words = about.next(words)
-	if len(words) > 1 && len(about.words) > 0 {
-		return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, words[1], wordNames(about.words))
+	if len(rest) > 0 && len(about.words) > 0 {
+		return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, rest[0], wordNames(about.words))
 	}
-	if err := f.RefuseArgs(words[1:]); err != nil {
+	if err := f.RefuseArgs(rest); err != nil {
 		return err
 	}
 	return printHelp(os.Stdout, about)
 }
 
+// list prints what the page of skep says, but for its sections on files.
 func list(out io.Writer) error {
-	var b strings.Builder
-	b.WriteString("Skep runs Linux programs on Linux nodes, Windows PCs and lent cores,\ncarries MPI messages, and updates running kernels.\n\n")
-	writeSummaries(&b, commands())
-	b.WriteString("\n'skep help COMMAND' shows the options of one.\n" +
-		"Exit codes: 0 success, 1 failure, 2 usage, 3 unreachable, 4 refused by a\n" +
-		"safety check. A program's own exit code is passed on; 126: it cannot be run,\n" +
-		"127: it does not exist, 130: you interrupted it.\n")
-	_, err := io.WriteString(out, b.String())
-	return err
+	p := rootPage()
+	p.Files, p.Environment, p.Examples, p.See = nil, nil, nil, nil
+	return p.WriteHelp(out)
 }
 
-func printHelp(out io.Writer, c *command) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
-	if len(c.words) > 0 {
-		writeSummaries(&b, c.words)
-		fmt.Fprintf(&b, "\n'skep help %s WORD' shows the options of one.\n", c.name)
-	}
-	var options [][2]string
-	c.newFlags().VisitAll(func(o *flag.Flag) {
-		kind, text := flag.UnquoteUsage(o)
-		options = append(options, [2]string{strings.TrimRight(cli.DashedName(o.Name)+" "+kind, " "), text})
-	})
-	writeColumns(&b, options)
-	_, err := io.WriteString(out, b.String())
-	return err
-}
+func printHelp(out io.Writer, c *command) error { return c.page().WriteHelp(out) }
 
-func writeSummaries(b *strings.Builder, list []command) {
-	var rows [][2]string
+// summaries are those of commands that people type.
+func summaries(list []command) []manual.Entry {
+	var rows []manual.Entry
 	for _, c := range list {
 		if !c.hidden {
-			rows = append(rows, [2]string{"skep " + c.name, c.summary})
+			rows = append(rows, manual.Entry{Name: "skep " + c.name, Text: c.summary})
 		}
 	}
-	writeColumns(b, rows)
+	return rows
 }
 
-// writeColumns writes what is explained, and in a second column what of it.
-func writeColumns(b *strings.Builder, rows [][2]string) {
-	width := 0
-	for _, r := range rows {
-		width = max(width, len(r[0]))
+// page is all that is said about a command: its options, and its text in
+// texts().
+func (c *command) page() *manual.Page {
+	t := texts()[c.name]
+	p := &manual.Page{Name: "skep " + c.name, Summary: c.summary, Text: t.text, Commands: summaries(c.words),
+		Examples: t.examples, Files: t.files, Environment: manual.Environment(strings.Fields(t.environment)...),
+		Exit: exits(t.exit), See: strings.Fields(t.see)}
+	for _, line := range strings.Split(c.usage, " | "+c.name+" ") {
+		p.Usage = append(p.Usage, "skep "+c.name+strings.TrimPrefix(" "+strings.TrimPrefix(line, c.name+" "), " "+c.name))
 	}
-	for _, r := range rows {
-		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], r[1])
+	if len(c.words) > 0 {
+		p.CommandsEnd = "'skep help " + c.name + " WORD' shows the options of one."
 	}
+	c.newFlags().VisitAll(func(o *flag.Flag) {
+		kind, text := flag.UnquoteUsage(o)
+		p.Options = append(p.Options, manual.Entry{Name: strings.TrimRight(cli.DashedName(o.Name)+" "+kind, " "), Text: text})
+	})
+	return p
+}
+
+// rootPage is the page of skep itself.
+func rootPage() *manual.Page {
+	t := texts()[""]
+	p := &manual.Page{Name: "skep", Usage: []string{"skep COMMAND [OPTIONS] [WORDS]"},
+		Summary: "run Linux programs on Linux nodes, Windows PCs and lent cores, carry MPI messages, update kernels",
+		Text:    t.text, Commands: summaries(commands()), CommandsEnd: "'skep help COMMAND' shows the options of one.",
+		Examples: t.examples, Files: t.files, Environment: manual.Environment(strings.Fields(t.environment)...),
+		Exit: exits(t.exit), See: strings.Fields(t.see)}
+	for _, c := range commands() {
+		if !c.hidden {
+			p.See = append(p.See, "skep-"+strings.ReplaceAll(c.name, " ", "-")+"(1)")
+		}
+	}
+	return p
 }

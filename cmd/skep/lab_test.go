@@ -168,7 +168,8 @@ func TestLabEnds(t *testing.T) {
 
 func TestHelpOfTheLab(t *testing.T) {
 	var out strings.Builder
-	printHelp(&out, findCommand("lab"))
+	lab, _ := findCommand([]string{"lab"})
+	printHelp(&out, lab)
 	for _, w := range labWords() {
 		if strings.Contains(out.String(), "skep "+w.name+" ") == w.hidden {
 			t.Errorf("%s is hidden %v, but help says\n%s", w.name, w.hidden, out.String())

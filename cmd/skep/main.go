@@ -7,12 +7,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"skep/internal/cli"
@@ -68,6 +65,8 @@ func commands() []command {
 			summary: "check this machine, and say how to fix what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
 			summary: "print the versions of skep and of its protocol"},
+		{name: "completion", usage: "completion bash | zsh | fish | powershell", runner: &completion{},
+			summary: "print a script that completes command lines in a shell"},
 		{name: "help", usage: "help [COMMAND [WORD]]", runner: &help{},
 			summary: "print this list, or the options of one command"},
 		{name: "guard", usage: "guard", runner: &guard{}, hidden: true,
@@ -75,25 +74,6 @@ func commands() []command {
 		{name: "kit", usage: "kit FOLDER", runner: &kit{}, hidden: true,
 			summary: "run the test programs of the Windows kit"},
 	}
-}
-
-func findCommand(name string) *command {
-	for _, c := range commands() {
-		if c.name == name {
-			return &c
-		}
-	}
-	return nil
-}
-
-// next is the command that the second word names, if there is such a one.
-func (c *command) next(args []string) (*command, []string) {
-	for _, w := range c.words {
-		if len(args) > 1 && w.name == c.name+" "+args[1] {
-			return &w, args[1:]
-		}
-	}
-	return c, args
 }
 
 func (c *command) newFlags() *cli.Flags {
@@ -112,64 +92,4 @@ func start(args []string) int {
 		fmt.Fprintln(os.Stderr, "skep: "+text)
 	}
 	return code
-}
-
-// A splitter takes words of others out of the command line before the options
-// are parsed.
-type splitter interface {
-	splitArgs(f *cli.Flags, args []string) ([]string, error)
-}
-
-func dispatch(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		if err := list(os.Stderr); err != nil {
-			return err
-		}
-		return cli.Exit(cli.Usage)
-	}
-	c := findCommand(args[0])
-	switch args[0] {
-	case "-h", "--help":
-		c = findCommand("help")
-	case "--version":
-		c = findCommand("version")
-	}
-	if c == nil {
-		return noCommand(args[0])
-	}
-	c, args = c.next(args)
-	f := c.newFlags()
-	parse := f.Parse
-	if c.program {
-		parse = f.ParseCommand
-	}
-	args = args[1:]
-	if s, ok := c.runner.(splitter); ok {
-		var err error
-		if args, err = s.splitArgs(f, args); err != nil {
-			return err
-		}
-	}
-	words, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return printHelp(os.Stdout, c)
-	}
-	if err != nil {
-		return err
-	}
-	return c.runner.run(ctx, f, words)
-}
-
-func noCommand(name string) error {
-	if strings.HasPrefix(name, "-") {
-		return cli.Errorf(cli.Usage, "%s comes before the command: put options after the command, as in 'skep nodes --json'", name)
-	}
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	if meant := cli.Nearest(name, names); meant != "" {
-		return cli.Errorf(cli.Usage, "there is no command %q; did you mean 'skep %s'?", name, meant)
-	}
-	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
 }

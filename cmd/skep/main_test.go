@@ -9,10 +9,14 @@ import (
 	"skep/grid/agent"
 )
 
-// TestMain is a guard where an agent of these tests asks for one.
+// TestMain is a guard where an agent of these tests asks for one, and skep where
+// a test runs it as a process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		os.Exit(agent.RunGuard())
+	}
+	if os.Getenv("SKEP_TEST_MAIN") != "" {
+		os.Exit(start(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

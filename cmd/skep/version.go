@@ -14,6 +14,9 @@ import (
 // version is the product's; cmd/skep/skep.rc says the same to Windows.
 const version = "0.1.0"
 
+// released is the day of that version; the manual pages bear it.
+const released = "2026-11-23"
+
 // commit is what make built this program from: the linker sets it.
 var commit = "unknown"
 

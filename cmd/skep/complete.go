@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"skep/internal/cli"
+)
+
+// completion prints cobra's script for a shell. The script asks this program.
+type completion struct{}
+
+func (*completion) options(*cli.Flags) {}
+
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func (*completion) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a shell is expected: %s", strings.Join(shells, ", "))
+	}
+	if err := f.RefuseArgs(words[1:]); err != nil {
+		return err
+	}
+	text, err := completionScript(words[0])
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		return f.Usagef("%q is not one of %s", words[0], strings.Join(shells, ", "))
+	}
+	_, err = os.Stdout.WriteString(text)
+	return err
+}
+
+// completionScript is empty for a shell that cobra does not know.
+func completionScript(shell string) (string, error) {
+	var b strings.Builder
+	var err error
+	root := newTree(true)
+	switch shell {
+	case "bash":
+		err = root.GenBashCompletionV2(&b, true)
+	case "zsh":
+		err = root.GenZshCompletion(&b)
+	case "fish":
+		err = root.GenFishCompletion(&b, true)
+	case "powershell":
+		err = root.GenPowerShellCompletionWithDesc(&b)
+	}
+	return b.String(), err
+}
+
+// completer gives the words that begin with typed.
+type completer func(ctx context.Context, f *cli.Flags, typed string) []string
+
+// addCompletion tells cobra the options of a command, and what their values and
+// the command's words can be.
+func addCompletion(branch *cobra.Command, c *command) {
+	f := c.newFlags()
+	branch.Flags().SetInterspersed(!c.program)
+	branch.Flags().AddGoFlagSet(f.FlagSet)
+	f.VisitAll(func(o *flag.Flag) {
+		kind, _ := flag.UnquoteUsage(o)
+		if values := optionValues(c.name, o.Name); values != nil {
+			branch.RegisterFlagCompletionFunc(o.Name, offer(f, values))
+		} else if kind == "DIR" {
+			branch.MarkFlagDirname(o.Name)
+		} else if kind != "FILE" && kind != "PATH" && kind != "PROGRAM" {
+			branch.RegisterFlagCompletionFunc(o.Name, cobra.NoFileCompletions)
+		}
+	})
+	branch.Flags().VisitAll(func(o *pflag.Flag) { o.Usage = strings.ReplaceAll(o.Usage, "`", "") })
+	switch values := wordValues(c.name); {
+	case values != nil:
+		branch.ValidArgsFunction = offer(f, values)
+	case !takesFiles(c):
+		branch.ValidArgsFunction = cobra.NoFileCompletions
+	}
+}
+
+// takesFiles: the words of these commands name files, or are a program's.
+func takesFiles(c *command) bool {
+	for _, word := range []string{"FILE", "PATCH", "./", "COMMAND [ARGS]"} {
+		if strings.Contains(c.usage, word) && c.name != "part stats" {
+			return true
+		}
+	}
+	return false
+}
+
+// completionTimeout: a hub that does not answer must not hold up a person who
+// pressed a key.
+const completionTimeout = 2 * time.Second
+
+func offer(f *cli.Flags, values completer) cobra.CompletionFunc {
+	return func(b *cobra.Command, words []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ctx, stop := context.WithTimeout(context.Background(), completionTimeout)
+		defer stop()
+		var fit []string
+		for _, v := range values(ctx, f, typed) {
+			if strings.HasPrefix(v, typed) {
+				fit = append(fit, v)
+			}
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// constant offers always the same.
+func constant(values ...string) completer {
+	return func(context.Context, *cli.Flags, string) []string { return values }
+}
+
+func optionValues(command, option string) completer {
+	switch {
+	case option == "on" && (command == "exec" || command == "logs"):
+		return offerSelectors
+	case option == "remove" && command == "nodes":
+		return offerNodes
+	case option == "engine":
+		return constant(engines...)
+	case option == "class":
+		return constant("any", "task", "object", "together")
+	}
+	return systemOptionValues(command, option)
+}
+
+func wordValues(command string) completer {
+	switch command {
+	case "completion":
+		return constant(shells...)
+	case "o2g":
+		return constant("status")
+	case "help":
+		return offerCommands
+	}
+	return systemWordValues(command)
+}
+
+func offerCommands(context.Context, *cli.Flags, string) []string {
+	var names []string
+	for _, c := range commands() {
+		if !c.hidden {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// offerNodes asks the hub; without one there are no names.
+func offerNodes(ctx context.Context, f *cli.Flags, _ string) []string {
+	c, err := openControl(f.Lookup("state").Value.String())
+	if err != nil {
+		return nil
+	}
+	list, err := c.Nodes(ctx, "")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, i := range list {
+		names = append(names, cli.CleanText(i.Name))
+	}
+	return names
+}
+
+func offerSelectors(ctx context.Context, f *cli.Flags, typed string) []string {
+	all := []string{"any", "all", "os=linux", "os=windows"}
+	for _, name := range offerNodes(ctx, f, typed) {
+		all = append(all, "node="+name)
+	}
+	return all
+}
