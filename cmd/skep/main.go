@@ -71,6 +71,8 @@ func commands() []command {
 			summary: "print this list, or the options of one command"},
 		{name: "guard", usage: "guard", runner: &guard{}, hidden: true,
 			summary: "end what an agent started when the agent ends"},
+		{name: "pages", usage: "pages FOLDER", runner: &pages{}, hidden: true,
+			summary: "write the manual pages and the scripts for completion"},
 		{name: "kit", usage: "kit FOLDER", runner: &kit{}, hidden: true,
 			summary: "run the test programs of the Windows kit"},
 	}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"slices"
+
+	"skep/internal/manual"
+)
+
+// gridTexts are those of hub and nodes.
+func gridTexts() map[string]text {
+	return map[string]text{
+		"up": {
+			text: []string{"The hub listens on one TCP port, with TLS, and this machine becomes its first node. skep up stays in the foreground; it ends cleanly on Ctrl-C and SIGTERM. Nodes wait, and reconnect when the hub runs again.",
+				"The hub's user can run any program on every node that joined. On Linux a program reaches only what the node's owner allows with --allow, --allow-write and --allow-network. On Windows nothing confines it.",
+				"The options that begin with --limit bound what each program on this machine may use. Those that begin with --quota bound what the hub stores."},
+			examples: []manual.Entry{{Name: "skep up", Text: "hub and node, on port 4860 of all addresses"},
+				{Name: "skep up --no-agent --advertise hub.example.org:4860", Text: "a hub alone; join commands have this address"},
+				{Name: "skep up --slots 4 --limit-memory 2G --allow /srv/data", Text: "four workers at a time, each with 2 GiB and these files"}},
+			files:       slices.Concat(hubFiles, agentFiles[1:]),
+			environment: stateNames,
+			exit:        "0 1 2 4", see: "skep-join(1) skep-token(1) skep-nodes(1) skep-doctor(1)",
+		},
+		"join": {
+			text: []string{"skep join connects to the hub's port and stays in the foreground. It listens on no port. The token of the first join names the hub's certificate authority, so no other hub can take its place. From then on the node has an identity of its own, and skep join without words is enough.",
+				"A token on a command line is visible to every user of the machine. --token-file reads it from a file or standard input, and SKEP_TOKEN holds it as well; both may contain the whole join command.",
+				"Give --allow, --allow-write, --allow-network and the limits at each start."},
+			examples: []manual.Entry{{Name: "skep join 192.0.2.7:4860 --token-file token", Text: "join for the first time"},
+				{Name: "skep join", Text: "connect again"},
+				{Name: "skep join --allow-write /srv/results --limit-cpu-time 10m", Text: "let programs write there, and end them after ten minutes of processor time"}},
+			files:       agentFiles,
+			environment: "SKEP_TOKEN " + stateNames,
+			exit:        "0 1 2 3 4", see: "skep-up(1) skep-token(1) skep-doctor(1)",
+		},
+		"token": {
+			text:        []string{"A token works for as many machines as --uses says, until it expires. It is valid for this hub only."},
+			examples:    []manual.Entry{{Name: "skep token --uses 200 --expires 72h", Text: "for a classroom"}, {Name: "skep token | ssh node skep join HOST:4860 --token-file -", Text: "without showing it on a command line"}},
+			files:       hubFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3 4", see: "skep-join(1)",
+		},
+		"nodes": {
+			text: []string{"SUBSTRATE is what a node runs programs on: linux, bee-linux or bee-windows. CONFINED says what keeps programs from the owner's files. FREE is how many of its slots are free.",
+				"--remove ends the node's work and revokes its identity; its agent then ends."},
+			examples:    []manual.Entry{{Name: "skep nodes --json", Text: "for programs"}, {Name: "skep nodes --remove pc7", Text: "send pc7 away for good"}},
+			files:       hubFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3", see: "skep-up(1) skep-exec(1)",
+		},
+		"logs": {
+			text:        []string{"Without SESSION it shows the last run. A run has a number, which skep run prints where it omits lines."},
+			examples:    []manual.Entry{{Name: "skep logs --on node=pc7", Text: "what the workers of the last run wrote there"}},
+			files:       agentFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3", see: "skep-run(1)",
+		},
+		"exec": {
+			text: []string{"The program must be a static Linux program for x86-64; Windows nodes run the same file under bee. Standard input, output and the exit code are passed on. With several nodes each gets the whole input, lines of output begin with the node's name, and the first exit code other than 0 is returned.",
+				"The program ends when skep exec is interrupted, when the node's agent ends, and when the hub ends. The smaller of its limits and those of the node's owner applies."},
+			examples: []manual.Entry{{Name: "skep exec -- /bin/busybox echo hello", Text: "on the node with most free slots"},
+				{Name: "skep exec --on os=windows -- ./program <in >out", Text: "on a Windows node"},
+				{Name: "skep exec --on all --memory 2G -- ./program", Text: "on each node, with at most 2 GiB"}},
+			files:       hubFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3 126 127 128+N 130 program", see: "skep-nodes(1) skep-run(1) bee(1)",
+		},
+		"run": {
+			text: []string{"A master program calls functions of worker programs, NAME.rex, which run on the nodes. They are searched beside the master and in the folders of --modules. If a node fails, its calls are run again elsewhere.",
+				"If no hub runs, skep run starts one, and a node, for this run; --slots and --allow are for that node. On a terminal one line per node is shown below the program's output.",
+				"A call that exceeds a limit fails, and is not run again."},
+			examples:    []manual.Entry{{Name: "skep run -- ./master", Text: "run it; its exit code is passed on"}, {Name: "skep run --modules lib --wall-time 10m -- ./master 40", Text: "with workers in lib, and at most ten minutes per call"}},
+			files:       slices.Concat(hubFiles, []manual.Entry{{Name: "NAME.rex", Text: "a worker program, made by skep gen --build"}}),
+			environment: "SKEP_SOCKET SKEP_STREAM SKEP_ERRORS OMRPC_DEBUG USER LOGNAME " + stateNames,
+			exit:        "0 1 2 3 4 126 127 128+N 130 program", see: "skep-gen(1) skep-logs(1) skep-idl(5)",
+		},
+		"gen": {
+			text: []string{"--build makes a worker program of C or Fortran files and their interface, one static file for all nodes. Its name is that of the module unless -o names another. Options for the compiler follow --.",
+				"--master compiles a program that calls remote functions. Without an option skep gen writes the C stub alone. --manifest prints the functions that a file offers."},
+			examples: []manual.Entry{{Name: "skep gen --build hello.idl hello.c", Text: "makes hello.rex"},
+				{Name: "skep gen --master master.c -- -lm", Text: "makes master"},
+				{Name: "skep gen --manifest hello.rex", Text: "what hello.rex offers"}},
+			files:       []manual.Entry{{Name: "FILE.idl", Text: "the interface; skep-idl(5) describes the language"}, {Name: "NAME.rex", Text: "a worker program"}},
+			environment: "SKEP_BUILD PATH TMPDIR",
+			exit:        "0 1 2", see: "skep-run(1) skep-idl(5) skep-manifest(5)",
+		},
+	}
+}
+
+// programTexts are those of MPI programs.
+func programTexts() map[string]text {
+	return map[string]text{
+		"mpirun": {
+			text: []string{"The program is neither recompiled nor relinked. skep mpirun starts it with the launcher of an installed MPICH or Open MPI that uses libfabric, and adds what makes libfabric use O2G. Without --mpi it searches an MPI beside the program, in an active Python environment and in PATH.",
+				"Options that skep does not know are those of the MPI's launcher, and are passed on. A colon separates the parts of a job with several programs.",
+				"The last line on standard error counts the messages of all ranks, and says which engine matched them. Under a batch step of Slurm each task executes the program."},
+			examples: []manual.Entry{{Name: "skep mpirun -n 4 -- ./app", Text: "four ranks on this machine"},
+				{Name: "skep mpirun --hosts a,b -n 8 -- ./app", Text: "on two hosts, reached by ssh"},
+				{Name: "skep mpirun -n 4 --bind-to core -- ./app", Text: "with an option of the MPI's launcher"},
+				{Name: "skep mpirun -n 1 ./coupler : -n 4 ./model", Text: "one job of two programs"}},
+			files:       []manual.Entry{{Name: "libo2g-fi.so", Text: "the provider for libfabric, in skep's folder lib"}, {Name: "/dev/o2g", Text: "the kernel engine"}, {Name: "o2g.key", Text: "in the state directory: the key of jobs under Slurm"}},
+			environment: "VIRTUAL_ENV PATH LD_LIBRARY_PATH SLURM_JOB_ID SLURM_STEP_ID SLURM_PROCID SLURM_STEP_NUM_TASKS " + stateNames,
+			exit:        "0 1 2 126 127 128+N 130 program", see: "skep-o2g(1) fi_o2g(7) o2g(4) skep-environment(7)",
+		},
+		"o2g": {
+			text:        []string{"Each endpoint of a program that you started writes its counters to a file; skep o2g status reads these files. --json prints all counters."},
+			examples:    []manual.Entry{{Name: "skep o2g status", Text: "one line per endpoint"}},
+			files:       []manual.Entry{{Name: "$XDG_RUNTIME_DIR/skep-o2g", Text: "the files; /dev/shm/skep-o2g-UID if the variable is not set"}},
+			environment: "XDG_RUNTIME_DIR",
+			exit:        "0 1 2", see: "skep-mpirun(1) fi_o2g(7)",
+		},
+	}
+}

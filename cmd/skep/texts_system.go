@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import "skep/internal/manual"
+
+const machineWords = "MACHINE OPTIONS are --kernel, --cpus, --memory, --numa, --nodes, --delay, --loss, --swap and --module."
+
+var labFiles = []manual.Entry{{Name: "~/.cache/skep", Text: "kernel packages that were downloaded"}, {Name: "build/lab", Text: "sockets and logs of the machines"}}
+
+const labVariables = "SKEP_ACCEL SKEP_BUILD XDG_CACHE_HOME SHELL TERM"
+
+func labTexts() map[string]text {
+	return map[string]text{
+		"lab": {
+			text:        []string{"A machine runs a stock Debian kernel under QEMU, and sees this computer's files without being able to change them. What it writes is lost when it ends. " + machineWords},
+			examples:    []manual.Entry{{Name: "skep lab up --kernel 6.12 --cpus 4", Text: "boot a machine and open a shell in it"}},
+			files:       labFiles,
+			environment: labVariables,
+			exit:        "0 1 2 3", see: "skep-lab-up(1) skep-lab-run(1)",
+		},
+		"lab up": {
+			text:        []string{machineWords, "The shell belongs to root unless --user is given. The machine ends with the shell unless --detach is given."},
+			examples:    []manual.Entry{{Name: "skep lab up --kernel 6.12 --cpus 4 --nodes 3", Text: "four processors, and three nodes of a network"}, {Name: "skep lab up --detach --name try", Text: "leave a machine running"}},
+			files:       labFiles,
+			environment: labVariables,
+			exit:        "0 1 2 3 program", see: "skep-lab(1) skep-lab-shell(1) skep-lab-down(1)",
+		},
+		"lab shell": {
+			text:        []string{"Without NAME it uses the only machine that runs."},
+			examples:    []manual.Entry{{Name: "skep lab shell --node 2", Text: "in the network of node 2"}},
+			files:       labFiles,
+			environment: labVariables,
+			exit:        "0 1 2 3 program", see: "skep-lab(1)",
+		},
+		"lab run": {
+			text:        []string{"If a machine runs, the command runs there; else a machine is booted for this command alone. " + machineWords, "Streams and exit code are those of the command."},
+			examples:    []manual.Entry{{Name: "skep lab run -- uname -r", Text: "one command, with its exit code"}, {Name: "skep lab run --module o2g -- build/bin/skep doctor", Text: "with a module of ours loaded"}},
+			files:       labFiles,
+			environment: labVariables,
+			exit:        "0 1 2 3 126 127 128+N 130 program", see: "skep-lab(1)",
+		},
+		"lab list": {
+			text:        []string{"A machine that died is listed once, with the cause."},
+			examples:    []manual.Entry{{Name: "skep lab list --json", Text: "for programs"}},
+			files:       labFiles,
+			environment: "SKEP_BUILD",
+			exit:        "0 1 2", see: "skep-lab(1)",
+		},
+		"lab down": {
+			text:        []string{"Without NAME it ends the only machine that runs."},
+			examples:    []manual.Entry{{Name: "skep lab down --all", Text: "end every machine"}},
+			files:       labFiles,
+			environment: "SKEP_BUILD",
+			exit:        "0 1 2 3", see: "skep-lab(1)",
+		},
+	}
+}
+
+var partFiles = []manual.Entry{{Name: "/dev/shimos", Text: "the module's device"}}
+
+var ledgerFile = manual.Entry{Name: "$XDG_RUNTIME_DIR/skep/partition-N.ledger", Text: "what the last run on partition N recorded; below ~/.cache if the variable is not set"}
+
+func partTexts() map[string]text {
+	return map[string]text{
+		"part": {
+			text:     []string{"A partition is cores and memory that Linux lends to a compute kernel. No timer, interrupt or other program disturbs what runs there. It needs the module shimos, to which an administrator has named the image that partitions boot."},
+			examples: []manual.Entry{{Name: "skep part create --cpus 2-3 --mem 512M --name two", Text: "lend two cores"}, {Name: "skep part run -- ./app", Text: "run a static program there"}, {Name: "skep part release two", Text: "return them"}},
+			files:    partFiles,
+			exit:     "0 1 2 4", see: "skep-part-create(1) skep-part-run(1) shimos(4)",
+		},
+		"part create": {
+			text:     []string{"Whole cores are taken, with their hyperthreads, unless --split is given. CPU 0 stays with Linux. Users other than root may create partitions within the limits of skep part allow."},
+			examples: []manual.Entry{{Name: "skep part create --cpus 2-3 --mem 512M", Text: "two CPUs and 512 MiB"}, {Name: "skep part create --cpus 1,4-7 --mem 0=256M,1=256M", Text: "memory of two NUMA nodes"}},
+			files:    partFiles,
+			exit:     "0 1 2 4 130", see: "skep-part(1) skep-part-allow(1) shimos(4)",
+		},
+		"part list": {
+			text:     []string{"One line per partition: its number, name, owner, CPUs, memory and state."},
+			examples: []manual.Entry{{Name: "skep part list --json", Text: "for programs"}},
+			files:    partFiles,
+			exit:     "0 1 2 4", see: "skep-part(1)",
+		},
+		"part run": {
+			text:        []string{"The program must be static. It uses the files and streams of this Linux, and its exit code is passed on. It may have threads, and those of OpenMP and Go get one core each; fork and dynamic linking are not supported. Ctrl-C ends it."},
+			examples:    []manual.Entry{{Name: "skep part run -- ./app 1000", Text: "on the only partition"}, {Name: "skep part run --on two --ledger run.ledger -- ./app", Text: "on one of several, with the record in a file"}},
+			files:       []manual.Entry{partFiles[0], ledgerFile},
+			environment: "OMP_NUM_THREADS OMP_THREAD_LIMIT OMP_WAIT_POLICY GOMP_SPINCOUNT GOMAXPROCS PATH XDG_RUNTIME_DIR",
+			exit:        "0 1 2 4 126 127 128+N program", see: "skep-part-stats(1) shimos(4)",
+		},
+		"part stats": {
+			text:        []string{"It shows entries into the kernel by cause, and system calls by number."},
+			examples:    []manual.Entry{{Name: "skep part stats two", Text: "the last run on this partition"}, {Name: "skep part stats --ledger run.ledger", Text: "a run whose record was kept"}},
+			files:       []manual.Entry{partFiles[0], ledgerFile},
+			environment: "XDG_RUNTIME_DIR",
+			exit:        "0 1 2 4", see: "skep-part-run(1)",
+		},
+		"part release": {
+			text:     []string{"A program that still runs there is ended."},
+			examples: []manual.Entry{{Name: "skep part release --all", Text: "every partition"}},
+			files:    partFiles,
+			exit:     "0 1 2 4", see: "skep-part(1)",
+		},
+		"part allow": {
+			text:     []string{"Without options it shows what is allowed. Only root can change it. It holds until the module is unloaded."},
+			examples: []manual.Entry{{Name: "skep part allow --group hpc --cpus 2-7 --mem 4G", Text: "members of hpc may lend these"}, {Name: "skep part allow --nobody", Text: "only root"}},
+			files:    partFiles,
+			exit:     "0 1 2 4", see: "skep-part-create(1)",
+		},
+	}
+}
+
+var updateFiles = []manual.Entry{{Name: "/dev/dynamos", Text: "the module's device, for root"}}
+
+const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share and --window. All of them must hold for a task. --or begins another rule for tasks that take the update too, --except a rule for tasks that do not."
+
+func updateTexts() map[string]text {
+	return map[string]text{
+		"update": {
+			text:     []string{"An update replaces functions of a running stock Debian kernel, for the tasks that are named; other tasks keep the old version. Both are measured, and the update is reverted on command or by itself. All commands but build and inspect need root and the module dynamos."},
+			examples: []manual.Entry{{Name: "skep update build fix.patch --kernel 6.12", Text: "make fix.skepup"}, {Name: "skep update apply fix.skepup --tgid 4711", Text: "apply it on trial, for one process"}, {Name: "skep update policy fix --all", Text: "then for all"}, {Name: "skep update commit fix", Text: "keep it"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-build(1) skep-update-apply(1) skep-package(5) dynamos(4)",
+		},
+		"update build": {
+			text: []string{"It compiles the files that the patch changes, before and after the patch. Before it, the result must equal the kernel's image. What cannot be replaced is refused, with the reason and the line. The first build for a kernel downloads the kernel's source and prepares it.",
+				"The class says how far the versions may mix: any (each call takes its version), task (a task that is inside keeps its version), object (an object keeps its version), together (all tasks change together)."},
+			examples: []manual.Entry{{Name: "skep update build fix.patch --kernel 6.1 --kernel 6.12", Text: "one package for two kernels"}, {Name: "skep update build fix.patch --class task --because 'both read the count'", Text: "with a class of your own"}},
+			files: []manual.Entry{{Name: "NAME.skepup", Text: "the package; skep-package(5) describes it"},
+				{Name: "~/.cache/skep", Text: "kernel packages and sources that were downloaded"}},
+			environment: "XDG_CACHE_HOME SKEP_BUILD PATH TMPDIR",
+			exit:        "0 1 2 4", see: "skep-update(1) skep-update-inspect(1) skep-package(5)",
+		},
+		"update inspect": {
+			text:     []string{"It reads the file alone, and needs neither root nor the module."},
+			examples: []manual.Entry{{Name: "skep update inspect fix.skepup", Text: "its class, reasons, functions and kernels"}},
+			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package"}},
+			exit:     "0 1 2 4", see: "skep-update-build(1) skep-package(5)",
+		},
+		"update apply": {
+			text:     []string{whomWords, "It is on trial: it is reverted after --confirm unless skep update commit keeps it, and when it exceeds one of the limits of errors, latency or time. A word that is no file is an update that is loaded and reverted."},
+			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "instead of an older update of the same functions"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-policy(1) skep-update-status(1) skep-update-commit(1) skep-policy(5)",
+		},
+		"update policy": {
+			text:     []string{whomWords, "With --nobody the update stays applied, and new calls take the older version."},
+			examples: []manual.Entry{{Name: "skep update policy fix --share 10%", Text: "a tenth of all processes"}, {Name: "skep update policy fix --all --except --comm backup", Text: "all but one program"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-apply(1) skep-policy(5)",
+		},
+		"update status": {
+			text:     []string{"Of one update it also shows both versions of each function, with calls, errors and latency, and its last events."},
+			examples: []manual.Entry{{Name: "skep update status fix", Text: "one update"}, {Name: "skep update status --json", Text: "all, for programs"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update(1)",
+		},
+		"update commit": {
+			text:     []string{"The trial ends, and the update stays until it is reverted or the machine reboots."},
+			examples: []manual.Entry{{Name: "skep update commit fix", Text: "keep it"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-apply(1)",
+		},
+		"update revert": {
+			text:     []string{"New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it."},
+			examples: []manual.Entry{{Name: "skep update revert fix --remove", Text: "revert and unload"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-remove(1)",
+		},
+		"update remove": {
+			text:     []string{"It is refused while a task is inside, and for an update that is held: the kernel may still have a pointer to it."},
+			examples: []manual.Entry{{Name: "skep update remove fix", Text: "unload it"}},
+			files:    updateFiles,
+			exit:     "0 1 2 4", see: "skep-update-revert(1)",
+		},
+	}
+}
