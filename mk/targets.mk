@@ -11,7 +11,7 @@ $(if $(unwritable),$(error you may not write to '$(unwritable)': use a tree of y
 	chown -R $$USER build if root ran make here))
 endif
 
-.PHONY: all setup demo test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit \
+.PHONY: all setup demo test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit man \
 	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
@@ -193,6 +193,8 @@ fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each pa
 soak: $(soak_$(ROOM)_needs) ## run the long tests of one room: make soak ROOM=o2g
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \
 	name one of: ROOM=$(or $(strip $(SOAKS)),(no room has one yet))" >&2; exit 2)
+
+man: $(MAN_STAMP) ## make the manual pages and scripts for completion: build/man, build/completion
 
 windows-kit: $(windows_kit) ## pack a zip that tests bee and skep on a Windows PC
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \

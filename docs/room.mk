@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# Manual pages and scripts for completion. Those of commands and variables come
+# from skep itself, the others from docs/man. Below $(B)/man they lie as below a
+# system's share/man: MANPATH=build/man man skep-up.
+
+MAN_SOURCES := $(wildcard docs/man/*.[1-9])
+MAN_STAMP := $(B)/man/.stamp
+
+$(MAN_STAMP): $(B)/bin/skep $(MAN_SOURCES)
+	$(call say,MAN)
+	$(Q)sh docs/man/build.sh $(B) $(MAN_SOURCES)
+	$(Q)touch $@
+
+TEST_SUITES += man
+suite_man = sh tests/man.sh $(B)/man $(B)/completion
+suite_man_needs = $(MAN_STAMP)
+suite_man_beside = yes

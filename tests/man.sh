@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What man(1), mandoc and the shells say about our pages and scripts.
+#
+# usage: man.sh FOLDER-OF-PAGES FOLDER-OF-SCRIPTS
+set -eu
+
+man=$1
+scripts=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+number=0
+
+# judge FILE NAME: passes if the file of complaints is empty.
+judge()
+{
+	number=$((number + 1))
+	if [ -s "$1" ]; then
+		sed 's/^/# /' "$1"
+		echo "not ok $number - $2"
+	else
+		echo "ok $number - $2"
+	fi
+}
+
+# complain COMMAND...: what it says, or that it failed.
+complain()
+{
+	"$@" 2>&1 || echo "$* ended with $?"
+}
+
+(cd "$man" && find man? -type f | sort) >"$folder/pages"
+test "$(wc -l <"$folder/pages")" -ge 40 || echo "only $(wc -l <"$folder/pages") pages" >"$folder/few"
+: >>"$folder/few"
+judge "$folder/few" "all pages were made"
+while read -r page; do
+	! grep -q '^\.so ' "$man/$page" || continue # another page's name
+	(cd "$man" && complain mandoc -Tlint -Wstyle "$page") || :
+done <"$folder/pages" >"$folder/lint"
+judge "$folder/lint" "mandoc finds nothing in a page"
+while read -r page; do
+	(cd "$man" && LC_ALL=C.UTF-8 MANWIDTH=80 complain man --warnings -l "$page" 3>&1 >/dev/null 2>&3) || :
+done <"$folder/pages" >"$folder/groff"
+judge "$folder/groff" "groff warns of nothing in a page"
+
+complain bash -n "$scripts/bash/skep" >"$folder/bash"
+judge "$folder/bash" "bash can read its script"
+for script in zsh/_skep fish/skep.fish powershell/skep.ps1; do
+	grep -q __complete "$scripts/$script" || echo "$script asks nobody"
+done >"$folder/others"
+judge "$folder/others" "the other shells' scripts ask skep"
+for name in zsh fish; do
+	! command -v $name >/dev/null || complain $name -n "$scripts/$name"/*
+done >"$folder/parsed"
+judge "$folder/parsed" "zsh and fish can read theirs, where they are installed"
+echo "1..$number"
