@@ -15,3 +15,7 @@ TEST_SUITES += man
 suite_man = sh tests/man.sh $(B)/man $(B)/completion
 suite_man_needs = $(MAN_STAMP)
 suite_man_beside = yes
+
+CHECK_SUITES += man-entries
+suite_man-entries = sh tests/man_entries.sh $(B)
+suite_man-entries_needs = $(B)/bin/bee $(B)/bin/skep

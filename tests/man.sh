@@ -43,6 +43,15 @@ while read -r page; do
 done <"$folder/pages" >"$folder/groff"
 judge "$folder/groff" "groff warns of nothing in a page"
 
+# Each page that is mentioned and is ours is there.
+sed 's|.*/||' "$folder/pages" | sort >"$folder/have"
+(cd "$man" && cat man?/*) | sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/ (/(/' |
+	grep -ohE '\b(skep[a-z0-9-]*|bee|dynamos|shimos|o2g|fi_o2g|libo2g-fi)\([1-9]\)' |
+	sed 's/(\(.\))/.\1/' | sort -u >"$folder/mentioned"
+comm -13 "$folder/have" "$folder/mentioned" >"$folder/missing"
+test -s "$folder/mentioned" || echo nothing >"$folder/missing"
+judge "$folder/missing" "each page of ours that a page mentions is there"
+
 complain bash -n "$scripts/bash/skep" >"$folder/bash"
 judge "$folder/bash" "bash can read its script"
 for script in zsh/_skep fish/skep.fish powershell/skep.ps1; do

@@ -7,6 +7,8 @@ package main
 import (
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -114,5 +116,23 @@ func checkExample(t *testing.T, line string) {
 	// A cgroup or a group of the example need not be there.
 	if err != nil && !errors.Is(err, flag.ErrHelp) && !strings.Contains(err.Error(), "job7") {
 		t.Errorf("%q: %v", line, err)
+	}
+}
+
+// Where a page of ours is mentioned, it is there.
+func TestMentionedPagesAreThere(t *testing.T) {
+	dir := t.TempDir()
+	if _, code, text := outputOf(t, "pages", dir); code != 0 {
+		t.Fatal(text)
+	}
+	for name, about := range texts() {
+		for _, page := range strings.Fields(about.see) {
+			file := strings.NewReplacer("(", ".", ")", "").Replace(page)
+			_, made := os.Stat(filepath.Join(dir, "man", file))
+			_, written := os.Stat(filepath.Join("../../docs/man", file))
+			if made != nil && written != nil {
+				t.Errorf("%s mentions %s, which is nowhere", name, page)
+			}
+		}
 	}
 }

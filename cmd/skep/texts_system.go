@@ -96,7 +96,7 @@ func partTexts() map[string]text {
 			exit:        "0 1 2 4", see: "skep-part-run(1)",
 		},
 		"part release": {
-			text:     []string{"A program that still runs there is ended."},
+			text:     []string{"It is refused while a program runs there; skep part list shows its process."},
 			examples: []manual.Entry{{Name: "skep part release --all", Text: "every partition"}},
 			files:    partFiles,
 			exit:     "0 1 2 4", see: "skep-part(1)",
