@@ -11,6 +11,9 @@ $(MAN_STAMP): $(B)/bin/skep $(MAN_SOURCES)
 	$(Q)sh docs/man/build.sh $(B) $(MAN_SOURCES)
 	$(Q)touch $@
 
+# What is built by make, and so is there for make install and make deb.
+PROGRAMS += $(MAN_STAMP)
+
 TEST_SUITES += man
 suite_man = sh tests/man.sh $(B)/man $(B)/completion
 suite_man_needs = $(MAN_STAMP)
