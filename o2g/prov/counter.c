@@ -128,6 +128,7 @@ static int counter_close(struct fid *fid)
 
 	if (atomic_load(&counter->users))
 		return -FI_EBUSY;
+	prov_domain_unwatch(counter->domain, counter);
 	atomic_fetch_sub(&counter->domain->users, 1);
 	prov_source_free(&counter->source);
 	free(counter);

@@ -4,7 +4,7 @@
 
 #include "prov.h"
 
-int prov_domain_join(struct domain *domain, struct endpoint *ep)
+static int join_endpoints(struct domain *domain, struct endpoint *ep)
 {
 	int error;
 
@@ -18,18 +18,76 @@ int prov_domain_join(struct domain *domain, struct endpoint *ep)
 	return error;
 }
 
-void prov_domain_leave(struct domain *domain, struct endpoint *ep)
+static void leave_endpoints(struct domain *domain, struct endpoint *ep)
 {
 	struct endpoint **at = &domain->endpoints;
 
-	if (prov_inherited(domain))
-		return;
 	pthread_mutex_lock(&domain->lock);
 	while (*at && *at != ep)
 		at = &(*at)->sibling;
 	if (*at)
 		*at = ep->sibling;
 	pthread_mutex_unlock(&domain->lock);
+}
+
+int prov_domain_join(struct domain *domain, struct endpoint *ep)
+{
+	struct counter *counter;
+	int error;
+
+	pthread_mutex_lock(&domain->watch_lock);
+	error = join_endpoints(domain, ep);
+	for (counter = domain->watchers; counter && !error;
+	     counter = counter->next_watcher)
+		error = prov_source_add(&counter->source, ep);
+	pthread_mutex_unlock(&domain->watch_lock);
+	if (error)
+		prov_domain_leave(domain, ep);
+	return error;
+}
+
+void prov_domain_leave(struct domain *domain, struct endpoint *ep)
+{
+	struct counter *counter;
+
+	if (prov_inherited(domain))
+		return;
+	pthread_mutex_lock(&domain->watch_lock);
+	leave_endpoints(domain, ep);
+	for (counter = domain->watchers; counter;
+	     counter = counter->next_watcher)
+		prov_source_remove(&counter->source, ep);
+	pthread_mutex_unlock(&domain->watch_lock);
+}
+
+int prov_domain_watch(struct domain *domain, struct counter *counter)
+{
+	struct endpoint *ep;
+	int error = 0;
+
+	pthread_mutex_lock(&domain->watch_lock);
+	if (!counter->watches) {
+		counter->watches = true;
+		counter->next_watcher = domain->watchers;
+		domain->watchers = counter;
+	}
+	for (ep = domain->endpoints; ep && !error; ep = ep->sibling)
+		error = prov_source_add(&counter->source, ep);
+	pthread_mutex_unlock(&domain->watch_lock);
+	return error;
+}
+
+void prov_domain_unwatch(struct domain *domain, struct counter *counter)
+{
+	struct counter **at = &domain->watchers;
+
+	if (!counter->watches || prov_inherited(domain))
+		return;
+	pthread_mutex_lock(&domain->watch_lock);
+	while (*at != counter)
+		at = &(*at)->next_watcher;
+	*at = counter->next_watcher;
+	pthread_mutex_unlock(&domain->watch_lock);
 }
 
 static int domain_close(struct fid *fid)
@@ -39,6 +97,7 @@ static int domain_close(struct fid *fid)
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
 	atomic_fetch_sub(&domain->fabric->users, 1);
+	pthread_mutex_destroy(&domain->watch_lock);
 	pthread_mutex_destroy(&domain->lock);
 	free(domain);
 	return 0;
@@ -87,6 +146,7 @@ int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	domain->format = prov_address_size(info->addr_format) == O2G_NAME_SIZE
 				 ? FI_FORMAT_UNSPEC
 				 : info->addr_format;
+	pthread_mutex_init(&domain->watch_lock, NULL);
 	pthread_mutex_init(&domain->lock, NULL);
 	atomic_fetch_add(&domain->fabric->users, 1);
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;

@@ -323,15 +323,17 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 		return error;
 	}
 	ep->domain = (struct domain *)domain;
+	endpoint_fill(ep, info);
 	error = check_access(ep, info);
 	if (!error)
 		error = prov_domain_join(ep->domain, ep);
 	if (error) {
 		(void)o2g_close(ep->o2g, 0);
+		prov_lock_destroy(&ep->polling);
+		prov_lock_destroy(&ep->lock);
 		free(ep);
 		return error;
 	}
-	endpoint_fill(ep, info);
 	ep->fid.fid.context = context;
 	atomic_fetch_add(&ep->domain->users, 1);
 	*out = &ep->fid;

@@ -130,9 +130,14 @@ static int region_report(struct region *region)
 static int bind_counter(struct region *region, struct counter *counter,
 			uint64_t flags)
 {
-	if (region->counter || !flags ||
+	int error;
+
+	if (region->counter || !flags || counter->domain != region->domain ||
 	    (flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		return -FI_EINVAL;
+	error = prov_domain_watch(region->domain, counter);
+	if (error)
+		return error;
 	region->counter = counter;
 	region->counted = flags;
 	atomic_fetch_add(&counter->users, 1);

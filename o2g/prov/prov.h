@@ -4,10 +4,12 @@
  * untagged messages, each endpoint one of libo2g. A fi_addr_t is an index into
  * its address vector.
  *
- * Locks, outer before inner: vector.lock, source.lock, endpoint.polling,
- * endpoint.lock, queue.lock or counter.lock. The names of one vector, the
- * endpoints of one source, the order of one endpoint's events, its operations
- * and names, and the completions of one queue are guarded by them.
+ * Locks, outer before inner: domain.watch_lock, vector.lock, source.lock,
+ * endpoint.polling, domain.lock or endpoint.lock, queue.lock. Which counters
+ * get which endpoints of a domain, the names of one vector, the endpoints of
+ * one source, the order of one endpoint's events, the regions and endpoints of
+ * a domain, the operations and names of an endpoint, and the completions of
+ * one queue are guarded by them.
  *
  * One binary serves libfabric 1.17 and later, whose structs are longer: structs
  * that libfabric or a program sees are allocated with spare space.
@@ -118,13 +120,15 @@ struct domain {
 	PROV_FID(domain);
 	struct fabric *fabric;
 	atomic_int users;
-	bool serial;	      /* the program serializes its threads */
-	unsigned forks;	      /* prov_forks when it was opened */
-	uint32_t format;      /* of addresses */
-	bool by_address;      /* peers use virtual addresses */
-	bool own_keys;	      /* the provider chooses keys */
-	pthread_mutex_t lock; /* of what follows; outermost */
-	struct endpoint *endpoints;
+	bool serial;	 /* the program serializes its threads */
+	unsigned forks;	 /* prov_forks when it was opened */
+	uint32_t format; /* of addresses */
+	bool by_address; /* peers use virtual addresses */
+	bool own_keys;	 /* the provider chooses keys */
+	pthread_mutex_t watch_lock;
+	struct counter *watchers;   /* bound to regions, now or before */
+	pthread_mutex_t lock;	    /* of what follows */
+	struct endpoint *endpoints; /* changed with both locks */
 	struct region *regions[PROV_BUCKETS]; /* by key */
 	uint64_t next_key;
 	bool tells; /* an endpoint counts what peers do to its memory */
@@ -134,6 +138,12 @@ int prov_domain_join(struct domain *domain, struct endpoint *ep);
 void prov_domain_leave(struct domain *domain, struct endpoint *ep);
 /* In a child of fork() the parent's objects do not work, and locks may be held
  * by threads that do not exist: no call locks or waits. */
+/* The counter of a region: each endpoint of the domain serves the region, so
+ * waiting for the counter moves them all, also those that come later. */
+int prov_domain_watch(struct domain *domain, struct counter *counter);
+void prov_domain_unwatch(struct domain *domain, struct counter *counter);
+/* In a child of fork() nothing of its parent's works, and its locks may be held
+ * by threads that are not there: no call takes one, or waits. */
 static inline bool prov_inherited(const struct domain *domain)
 {
 	return domain->forks != prov_forks;
@@ -241,6 +251,8 @@ struct counter {
 	atomic_int users;
 	atomic_uint_least64_t value, errors;
 	atomic_uint_least64_t seen; /* by its program: both together */
+	bool watches;		    /* one of domain.watchers */
+	struct counter *next_watcher;
 };
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		      struct fid_cntr **out, void *context);

@@ -233,6 +233,45 @@ static void counters(void)
 	pair_close(&p);
 }
 
+/* Nothing but the counter of a region is looked at on the side that is written
+ * to: it moves the endpoints that serve the region. */
+static void counters_alone(enum fi_wait_obj wait)
+{
+	struct fi_cntr_attr attr = {.wait_obj = wait};
+	struct fid_cntr *in = NULL, *late = NULL;
+	struct setup setup = {.caps = CAPS};
+	struct fid_mr *mr, *second;
+	uint8_t name[NAME_SIZE];
+	struct end more = {0};
+	struct pair p;
+
+	pair_open(&p, &setup);
+	CHECK(!fi_cntr_open(p.domain, &attr, &in, NULL));
+	CHECK(!fi_cntr_open(p.domain, &attr, &late, NULL));
+	mr = reg(&p, BOTH, KEY);
+	second = reg(&p, BOTH, KEY + 1);
+	CHECK(!fi_mr_bind(mr, &in->fid, FI_REMOTE_WRITE));
+	CHECK(!fi_mr_bind(second, &late->fid, FI_REMOTE_READ));
+	CHECK(!fi_write(p.a.ep, mine, 100, NULL, p.a.other, 0, KEY, NULL));
+	CHECK(!fi_cntr_wait(in, 1, TIMEOUT_MS));
+	CHECK(done(&p, FI_RMA | FI_WRITE, NULL));
+	end_open(&p, &more, &setup);
+	end_name(&more, name);
+	CHECK(!fi_write(p.a.ep, mine, 100, NULL, end_insert(&p.a, name), 0, KEY,
+			NULL));
+	CHECK(!fi_cntr_wait(in, 2, TIMEOUT_MS));
+	CHECK(done(&p, FI_RMA | FI_WRITE, NULL));
+	end_close(&more);
+	CHECK(!fi_close(&mr->fid));
+	CHECK(!fi_close(&in->fid));
+	CHECK(!fi_read(p.a.ep, mine, 100, NULL, p.a.other, 0, KEY + 1, NULL));
+	CHECK(!fi_cntr_wait(late, 1, TIMEOUT_MS));
+	CHECK(done(&p, FI_RMA | FI_READ, NULL));
+	CHECK(!fi_close(&second->fid));
+	CHECK(!fi_close(&late->fid));
+	pair_close(&p);
+}
+
 /* Of processes that must agree, and of an engine that has none. */
 static void not_offered(const char *name, const char *value)
 {
@@ -261,6 +300,8 @@ void test_access(void)
 	data();
 	pieces();
 	counters();
+	counters_alone(FI_WAIT_UNSPEC);
+	counters_alone(FI_WAIT_NONE);
 	not_offered("FI_O2G_RMA", "no");
 	not_offered("FI_O2G_ENGINE", "kernel");
 	free(window);
