@@ -11,7 +11,7 @@ $(if $(unwritable),$(error you may not write to '$(unwritable)': use a tree of y
 	chown -R $$USER build if root ran make here))
 endif
 
-.PHONY: all setup demo test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit man \
+.PHONY: all setup demo record test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit man \
 	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
@@ -57,6 +57,10 @@ demo-build: $(demo_needs)
 demo-run: $(if $(BUILT),,$(demo_needs))
 	$(if $(demo_run),$(Q)$(demo_run),@echo "make demo: no room in this tree \
 	defines demo_run yet; run 'make' and build/bin/bee instead." >&2; exit 2)
+
+record: $(record_needs) ## run the demo, and draw its terminal for README
+	$(if $(record_run),$(Q)$(record_run),@echo "make record: no room in this \
+	tree defines record_run yet." >&2; exit 2)
 
 # Suites ------------------------------------------------------------------
 

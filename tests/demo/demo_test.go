@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"skep/grid/hub"
 	"skep/internal/load"
+	"skep/tests/picture"
 )
 
 // small is a problem whose solves take long enough for both nodes to join in.
@@ -99,6 +102,61 @@ func TestDemo(t *testing.T) {
 	s.waitForEnd(0, "== Linux only", "Wine 8.0 on this machine", "reference", "largest relative difference", "residual",
 		"median solve time, Windows to Linux", "bytes sent", "wall time", "bee's proof came with",
 		"40 calls, the same program file on both substrates", "All is well.")
+	t.Run("the picture shows what the demo prints", func(t *testing.T) { checkPicture(t, s.out.String()) })
+	t.Run("the page quotes what the demo prints", func(t *testing.T) { checkPage(t, s.out.String()) })
+}
+
+var (
+	ownWords = regexp.MustCompile(`skep1\.\w+…|Linux [0-9][^ ,]*`) // of a token, of a kernel
+	passing  = regexp.MustCompile(`^This machine is busy|^\(The first time|^skep: call #|^#/# point | running # done `)
+)
+
+// lasting is what each run prints: no progress, and not that Wine is new here,
+// that the machine is busy, or that a call ran again.
+func keepLasting(out string) []string {
+	shapes := picture.ShapesOf(strings.Split(ownWords.ReplaceAllString(out, "1"), "\n"))
+	return slices.DeleteFunc(shapes, passing.MatchString)
+}
+
+func checkPicture(t *testing.T, out string) {
+	file, err := os.Open("../../docs/pictures/demo.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	text, err := picture.SessionText(file)
+	if err != nil || len(text) < 20 || text[0] != "$ make demo" {
+		t.Fatalf("the picture has %d lines: %v", len(text), err)
+	}
+	shown, printed := keepLasting(strings.Join(text[1:], "\n")), keepLasting(out)
+	if !slices.Equal(shown, printed) {
+		t.Errorf("numbers aside, the picture shows\n%s\nthe demo printed\n%s\nIf the demo is right, run: make record", strings.Join(shown, "\n"), strings.Join(printed, "\n"))
+	}
+}
+
+// pageIsTrue looks up each quoted line, but those of progress.
+func checkPage(t *testing.T, out string) {
+	page, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The demo, line by line\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	n, printed := 0, keepLasting(out)
+	for line := range strings.Lines(section) {
+		quoted, ok := strings.CutPrefix(line, "    ")
+		if !ok {
+			continue
+		}
+		for _, want := range keepLasting(quoted) {
+			if n++; !slices.Contains(printed, want) {
+				t.Errorf("docs/running.md quotes a line that the demo does not print: %s", want)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d quoted lines", n)
+	}
 }
 
 // TestWrong: no computation is that exact, so the answer is wrong.
