@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+
+package walk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const root = "../.."
+
+// built is the folder of what make built.
+func buildDir(t *testing.T) string {
+	t.Helper()
+	build := os.Getenv("BUILD")
+	if build == "" {
+		t.Skip("BUILD does not name the build folder: make test T=walk does")
+	}
+	return build
+}
+
+func sourcePath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWorker(t *testing.T) {
+	Start(t, buildDir(t), map[string]string{"examples": sourcePath(t, "examples")}).Page(root, "docs/walks/worker.md")
+}
+
+func TestOmniRPC(t *testing.T) {
+	Start(t, buildDir(t), nil).Page(root, "docs/walks/omnirpc.md")
+}
+
+// What README says of bee and of this machine.
+func TestReadme(t *testing.T) {
+	Start(t, buildDir(t), nil).Lines(root, "README.md", "build/bin/bee ", "build/bin/skep doctor")
+}
+
+// The MPI is the one that the tests have; the page says how to get it.
+func TestMPI(t *testing.T) {
+	build := buildDir(t)
+	s := Start(t, build, map[string]string{"build/mpich": filepath.Join(build, "mpi/mpich"), "tests/mpi": sourcePath(t, "tests/mpi")})
+	s.Skip("python3 -m venv ", "skep mpirun --hosts ")
+	s.Page(root, "docs/walks/mpi.md")
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+
+package walk
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Wine is the PC. SHIM is the library that Windows has and Wine 8 lacks.
+func TestWindowsPCs(t *testing.T) {
+	build, shim := buildDir(t), os.Getenv("SHIM")
+	if shim == "" {
+		t.Skip("SHIM names no library for Wine: make test T=walk-wine does")
+	}
+	s := Start(t, build, map[string]string{"examples": sourcePath(t, "examples")})
+	prefix := filepath.Join(build, "wine-walk")
+	if err := prepareWine(prefix, shim); err != nil {
+		t.Fatal(err)
+	}
+	s.Wine = []string{"WINEPREFIX=" + prefix, "WINEDEBUG=-all", "DISPLAY=", "wine"}
+	s.runGood("export WINEPREFIX='" + prefix + "' WINEDEBUG=-all DISPLAY=")
+	s.Lines(root, "README.md", "wine build/bin/bee.exe ")
+	s.Page(root, "docs/walks/windows.md")
+}
+
+func prepareWine(prefix, shim string) error {
+	if _, err := os.Stat(filepath.Join(prefix, "system.reg")); err != nil {
+		if err := os.MkdirAll(prefix, 0o755); err != nil {
+			return err
+		}
+		boot := exec.Command("wine", "wineboot", "-i")
+		boot.Env = append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=")
+		if err := boot.Run(); err != nil {
+			return err
+		}
+	}
+	text, err := os.ReadFile(shim)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), text, 0o644)
+}
