@@ -88,6 +88,8 @@ func (w *walker) walkAll(kernel string, cycles int) {
 	w.walkObjects()
 	w.stopFollowers()
 	w.walkSlow()
+	err := typePage(w.vm, "docs/walks/updates.md", w.packages, "modprobe dynamos")
+	checkGuest(w.t, "page", err == nil, "%v", err)
 	w.walkRefusals()
 	w.runUpdate("status", "no update is loaded")
 	w.vm.Output(shellProgram("rmmod dynamos"))

@@ -62,6 +62,11 @@ func TestSms(t *testing.T) {
 		t.Run("killed", m.testKilled)
 		t.Run("secrets", m.testSecrets)
 		t.Run("whole", m.checkRestored)
+		t.Run("page", func(t *testing.T) {
+			if err := typePage(m.vm, "docs/walks/cores.md", m.bin, "modprobe shimos "); err != nil {
+				t.Error(err)
+			}
+		})
 		m.vm.PowerOff()
 
 		m = bootSms(t, lab.Machine{Name: "sms-counted-" + kernel, Kernel: kernel, Count: &lab.Count{}})
