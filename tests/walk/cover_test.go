@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+
+package walk
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages are README, CONTRIBUTING and all below docs/ but the results, which say
+// what was typed once.
+func listPages(t *testing.T) (list []string) {
+	t.Helper()
+	list = []string{"README.md", "CONTRIBUTING.md"}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		if err == nil && strings.HasSuffix(name, ".md") && !strings.HasPrefix(name, "docs/results/") {
+			list = append(list, filepath.ToSlash(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// An entry of commands.tbl: a page, the begin of a command, and the test that
+// types it, or - and the reason why none does.
+type entry struct {
+	line                int
+	page, command, test string
+	used                bool
+}
+
+// covers tells whether the entry is about a command. A page of which a test
+// types all commands behind a prompt has one entry for them, as "$ *".
+func (e *entry) covers(c Command) bool {
+	if prompt, ok := strings.CutSuffix(e.command, " *"); ok {
+		return c.Prompt == prompt
+	}
+	return strings.HasPrefix(c.Name(), e.command)
+}
+
+func readTable(text string) (list []*entry, bad []string) {
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		column := strings.Split(line, "\t")
+		if len(column) != 3 || column[0] == "" || column[1] == "" || column[2] == "" {
+			bad = append(bad, fmt.Sprintf("commands.tbl:%d: want page, command, test", i+1))
+			continue
+		}
+		list = append(list, &entry{line: i + 1, page: column[0], command: column[1], test: column[2]})
+	}
+	return list, bad
+}
+
+// judge compares commands with the table. exists tells whether there is a test.
+func judgeTable(commands []Command, table []*entry, exists func(suite, test string) bool) (bad []string) {
+	for _, c := range commands {
+		var found *entry
+		for _, e := range table {
+			if e.page == c.Page && e.covers(c) && (found == nil || len(e.command) > len(found.command)) {
+				found = e
+			}
+		}
+		if found == nil {
+			bad = append(bad, c.Page+fmt.Sprintf(":%d: no test types: %s", c.Line, c.Name()))
+			continue
+		}
+		found.used = true
+	}
+	for _, e := range table {
+		suite, test, ok := strings.Cut(e.test, ": ")
+		reason := strings.HasPrefix(e.test, "- ") && len(e.test) > 20
+		switch {
+		case !e.used:
+			bad = append(bad, fmt.Sprintf("commands.tbl:%d: %s has no such command", e.line, e.page))
+		case !reason && (!ok || !exists(suite, test)):
+			bad = append(bad, fmt.Sprintf("commands.tbl:%d: there is no test %q, and no reason why not", e.line, e.test))
+		}
+	}
+	return bad
+}
+
+// Each command that a page shows is typed by a test, or the table says why not.
+func TestCommands(t *testing.T) {
+	text, err := os.ReadFile("commands.tbl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, bad := readTable(string(text))
+	var commands []Command
+	for _, name := range listPages(t) {
+		list, err := Read(filepath.Join(root, name), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands = append(commands, list...)
+	}
+	if len(commands) < 100 {
+		t.Errorf("only %d commands were found", len(commands))
+	}
+	for _, line := range append(bad, judgeTable(commands, table, findTests(t))...) {
+		t.Error(line)
+	}
+}
+
+// testExists looks for the suite in the room.mk files, and for the test's name
+// where tests are.
+func findTests(t *testing.T) func(suite, test string) bool {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "cd "+root+" && cat mk/*.mk room.mk */room.mk */*/room.mk 2>/dev/null; true").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := string(out)
+	return func(suite, test string) bool {
+		if !regexp.MustCompile(`(?m)^suite_` + regexp.QuoteMeta(suite) + ` `).MatchString(rooms) {
+			return false
+		}
+		words := strings.Fields(test)
+		folder, name := words[0], strings.Split(words[len(words)-1], "/")[0]
+		if len(words) == 2 && strings.HasPrefix(name, "Test") {
+			files, _ := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+			return slices.ContainsFunc(files, func(file string) bool {
+				text, err := os.ReadFile(file)
+				return err == nil && strings.Contains(string(text), "func "+name+"(")
+			})
+		}
+		own := test[strings.LastIndex(test, ": ")+1:] // in front of it is what it was tried on
+		return exec.Command("grep", "-rqF", "--include=*.sh", "--include=*.go", "--include=*.c", "-e", strings.TrimSpace(own), root+"/tests", root+"/bee", root+"/o2g", root+"/examples").Run() == nil
+	}
+}
+
+// Planted: a new command without a test, a row without a command, a test that
+// is not there, and a reason that is none.
+func TestCommands_planted(t *testing.T) {
+	block := readBlock("p.md", 1, []string{"$ skep new --thing  # what", "output", "$ cat <<'END'", "text", "END", `$ skep long \`, "    --more"})
+	if len(block) != 3 || block[0].Text != "skep new --thing" || len(block[0].Output) != 1 || block[1].Name() != "cat <<'END'" || block[2].Text != "skep long --more" {
+		t.Fatalf("read is %q", block)
+	}
+	plain := readBlock("p.md", 1, []string{"Module m;", "build/bin/skep up   # the hub", "sudo insmod x.ko"})
+	if len(plain) != 2 || plain[0].Text != "build/bin/skep up" {
+		t.Fatalf("read is %q", plain)
+	}
+	exists := func(suite, test string) bool { return suite == "walk" && test == "here" }
+	for table, want := range map[string]string{
+		"p.md\t$ *\twalk: here":                                   "",
+		"p.md\tlab# *\twalk: here":                                "no test types: skep new|has no such command",
+		"p.md\tskep new\twalk: here":                              "",
+		"p.md\tskep old\twalk: here":                              "no test types: skep new|has no such command",
+		"q.md\tskep new\twalk: here":                              "no test types: skep new|has no such command",
+		"p.md\tskep new\twalk: gone":                              "there is no test",
+		"p.md\tskep new\t-":                                       "there is no test",
+		"p.md\tskep new\t- it needs a second computer with Slurm": "",
+		"p.md\tskep new":                                          "want page, command, test|no test types",
+	} {
+		list, bad := readTable(table)
+		got := strings.Join(append(bad, judgeTable(block[:1], list, exists)...), "\n")
+		for _, part := range strings.Split(want, "|") {
+			if !strings.Contains(got, part) || want == "" && got != "" {
+				t.Errorf("%q: got %q, want %q", table, got, want)
+			}
+		}
+	}
+}
+
+// Output is compared without numbers; a line more, less or changed is seen.
+func TestMatch(t *testing.T) {
+	shown := []string{"NAME  CALLS", "a     17", "…", "end … of it"}
+	for printed, good := range map[string]bool{
+		"NAME CALLS\na 3\nend now of it":             true,
+		"NAME CALLS\na 3\nb 4\nc\nend now of it":     true,
+		"NAME CALLS\nend now of it":                  false,
+		"NAME CALLS\na 3\nend now of it\nand more":   false,
+		"NAMES CALLS\na 3\nend now of it":            false,
+		"warning\nNAME CALLS\na 3\nend now of it\n.": false,
+	} {
+		if err := Match(shown, strings.Split(printed, "\n")); (err == nil) != good {
+			t.Errorf("%q: %v", printed, err)
+		}
+	}
+}
