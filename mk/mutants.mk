@@ -4,6 +4,7 @@
 #
 #   MUTANTS += room/folder
 #   mutants_room/folder = suite-a other-*      of CHECK_SUITES; * for any letters
+#   MUTANTS_SUITES += room-quick               a part of a slow suite, tried first
 
 # How many of each room, which (another seed chooses others), how many at a time,
 # and the marks of the only ones to try: those that survived the last run.
@@ -17,7 +18,7 @@ $(MUTANTS_TOOL): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./tests/mutants
 
-mutants_suites = $(filter $(subst *,%,$(mutants_$(1))),$(CHECK_SUITES))
+mutants_suites = $(filter $(subst *,%,$(mutants_$(1))),$(CHECK_SUITES) $(MUTANTS_SUITES))
 mutants_lines = $(foreach s,$(call mutants_suites,$(1)),$(1)$(tab)$(strip \
 	$(suite_$(s)_needs))$(tab)$(call suite_line,$(s)))
 

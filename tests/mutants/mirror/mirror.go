@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// What of build/ no quick suite needs: kernels, modules, other people's MPIs.
+// What of build/ no quick suite needs: kernels, modules, other people's MPIs,
+// and the folders of Wine, whose names begin so.
 var notCopied = map[string]bool{
 	"kernel": true, "kmod": true, "mpi": true, "update": true, "lab": true,
 	"mutants": true, "fuzz": true,
@@ -73,7 +74,7 @@ func Tree(root, copy string) ([]string, error) {
 	}
 	built, err := filesBelow(root, "build", func(name string) bool {
 		dir, base := filepath.Split(name)
-		return dir == "build/" && notCopied[base]
+		return dir == "build/" && (notCopied[base] || strings.HasPrefix(base, "wine"))
 	})
 	if err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ func TestTree(t *testing.T) {
 	old := writeFile(t, root, "room/a.c", "int a;\n")
 	writeFile(t, root, "build/obj/a.o", "object")
 	writeFile(t, root, "build/kernel/vmlinuz", "large")
+	writeFile(t, root, "build/wine-demo/drive_c/a.dll", "large")
 	writeFile(t, root, "build/mutants/tree/room/a.c", "a copy")
 	if err := os.Symlink("a.c", root+"/room/link.c"); err != nil {
 		t.Fatal(err)
