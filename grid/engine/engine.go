@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,10 +25,12 @@ import (
 // Limits of the server.
 const (
 	maxPayload = 1 << 20 // as NATS advises
-	readyIn    = 20 * time.Second
 	pingEvery  = 3 * time.Second
 	maxPending = 64 << 20 // bytes that a slow node may be behind
 )
+
+// readyIn is how long a server may take to start; tests wait less.
+var readyIn = 20 * time.Second
 
 // Config of an engine.
 type Config struct {
@@ -147,7 +150,7 @@ func (e *Engine) ServeConn(c net.Conn) error {
 	_, err = copyBuffered(inside, c)
 	inside.Close()
 	c.Close()
-	if e := <-done; err == nil && !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
+	if e := <-done; err == nil {
 		err = e
 	}
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
@@ -231,5 +234,5 @@ func Dial(c DialConfig) (*nats.Conn, error) {
 func backOff(attempts int) time.Duration {
 	d := 200 * time.Millisecond << min(attempts, 5)
 	d = min(d, 5*time.Second)
-	return d - time.Duration(time.Now().UnixNano())%(d/4+1)
+	return d - rand.N(d/4)
 }

@@ -65,19 +65,29 @@ func (l *ledger) open(c *nats.Conn) error {
 			Retention: jetstream.LimitsPolicy, MaxBytes: streamBytes, MaxAge: streamAge,
 			Discard: jetstream.DiscardOld, DenyDelete: true,
 		})
-		var api *jetstream.APIError
-		if err == nil || !errors.As(err, &api) || api.ErrorCode != errStoreRace {
+		if !hasCode(err, errStoreRace) {
 			break
 		}
 	}
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == errStorage {
+	l.js = js
+	return explainOpen(err)
+}
+
+// hasCode reports whether the server answered with this error.
+func hasCode(err error, code jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == code
+}
+
+// explainOpen says what its owner can do.
+func explainOpen(err error) error {
+	if hasCode(err, errStorage) {
 		// The server takes three quarters of what is free.
 		return fmt.Errorf("the hub's disk has too little room for its ledger: free %d MiB, or give another --state", streamBytes*4/3>>20+1)
 	}
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be opened: %w", err)
 	}
-	l.js = js
 	return nil
 }
 

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// checkErrorText checks that an error has this text.
+func checkErrorText(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%v, want %q", err, text)
+	}
+}
+
+// The hub does not start on a directory that is not whole, and says what is wrong.
+func TestStartErrors(t *testing.T) {
+	good := t.TempDir()
+	startEngine(t, good)
+	keys, err := os.ReadFile(filepath.Join(good, "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s seeds
+	if err := json.Unmarshal(keys, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Hub = s.Account
+	keys, _ = json.Marshal(s)
+	wrongHub := string(keys)
+	defer func(d time.Duration) { readyIn = d }(readyIn)
+	for _, c := range []struct{ file, text, want string }{
+		{".", "", "the engine's directory cannot be made"},
+		{"keys.json/below", "", "is a directory"},
+		{"keys.json", "no JSON", "is damaged: restore it"},
+		{"keys.json", `{"operator": "no seed"}`, "is damaged: restore it"},
+		{"jetstream", "a file", "another hub"},
+		{"keys.json", wrongHub, "not a public key of an engine user"},
+	} {
+		dir := filepath.Join(t.TempDir(), "engine")
+		name := filepath.Join(dir, c.file)
+		os.MkdirAll(filepath.Dir(name), 0o700)
+		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if readyIn = 20 * time.Second; c.file == "jetstream" {
+			readyIn = 50 * time.Millisecond
+		}
+		e, err := Start(Config{Dir: dir})
+		if err == nil {
+			e.Close()
+		}
+		checkErrorText(t, err, c.want)
+	}
+}
+
+// Only the hub's user may read the keys that sign.
+func TestKeysArePrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "engine")
+	startEngine(t, dir)
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "keys.json"): 0o600} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// What the server answers becomes something that the hub's owner can do.
+func TestLedgerThatDoesNotOpen(t *testing.T) {
+	checkErrorText(t, explainOpen(&jetstream.APIError{ErrorCode: 10047}), "too little room for its ledger: free 342 MiB")
+	checkErrorText(t, explainOpen(&jetstream.APIError{ErrorCode: 10049}), "the ledger cannot be opened")
+	checkErrorText(t, explainOpen(context.Canceled), "the ledger cannot be opened: context canceled")
+	if err := explainOpen(nil); err != nil {
+		t.Error(err)
+	}
+	if !hasCode(&jetstream.APIError{ErrorCode: 10049}, errStoreRace) || hasCode(nil, errStoreRace) {
+		t.Error("the server's race is not known")
+	}
+}
+
+// Messages of 1 MiB pass; the ledger has 256 MiB and 90 days; who is silent for
+// 12 s or 64 MiB behind is given up, on either side.
+func TestBounds(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	if err := e.Conn().Publish("x", make([]byte, 1<<20)); err != nil {
+		t.Error(err)
+	}
+	if err := e.Conn().Publish("x", make([]byte, 1<<20+1)); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("a message above 1 MiB: %v", err)
+	}
+	c := e.ledger.stream.CachedInfo().Config
+	if c.MaxBytes != 256<<20 || c.MaxAge != 2160*time.Hour || !c.DenyDelete {
+		t.Errorf("the ledger keeps %d bytes, %v", c.MaxBytes, c.MaxAge)
+	}
+	v, err := e.server.Varz(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if silent := v.PingInterval * time.Duration(v.MaxPingsOut+1); silent != 12*time.Second || v.MaxPending != 64<<20 {
+		t.Errorf("a node may be silent for %v and %d bytes behind", silent, v.MaxPending)
+	}
+	if !v.JetStream.Config.SyncAlways {
+		t.Error("entries are not written through")
+	}
+	key, pub := makeKeyPair(t)
+	jwt, _ := e.UserJWT(id, pub)
+	node, err := dialEngine(e, key, jwt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	if silent := node.Opts.PingInterval * time.Duration(node.Opts.MaxPingsOut+1); silent != 12*time.Second {
+		t.Errorf("the hub may be silent for %v", silent)
+	}
+}
+
+// Nothing is recorded silently: who records hears that it failed.
+func TestRecordErrors(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	checkErrorText(t, e.Record(t.Context(), Entry{State: "no such"}), `"no such" is not a state`)
+	if err := e.ledger.js.DeleteStream(t.Context(), streamName); err != nil {
+		t.Fatal(err)
+	}
+	checkErrorText(t, e.Record(t.Context(), Entry{State: Done}), "the ledger lost an entry")
+	if _, err := e.Entries(t.Context(), 1); err == nil {
+		t.Error("entries of a ledger that is gone")
+	}
+	e.server.Shutdown()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Record(gone, Entry{State: Done}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait for a server that is gone: %v", err)
+	}
+	e.conn.Close()
+	checkErrorText(t, e.Record(t.Context(), Entry{State: Done}), "the ledger takes no entry")
+}
+
+// Any number of the last entries can be read.
+func TestLastEntries(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	if list, err := e.Entries(t.Context(), 3); err != nil || len(list) != 0 {
+		t.Errorf("an empty ledger: %v, %v", list, err)
+	}
+	for i := range uint64(4) {
+		if err := e.Record(t.Context(), Entry{Call: i + 1, State: Queued}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]int{-1: 0, 0: 0, 1: 1, 3: 3, 4: 4, 5: 4, 1000: 4} {
+		list, err := e.Entries(t.Context(), n)
+		if err != nil || len(list) != want || want > 0 && (list[0].Call != uint64(5-want) || list[want-1].Call != 4) {
+			t.Errorf("the last %d: %+v, %v", n, list, err)
+		}
+	}
+}
+
+// slowConn takes its time to be closed the second time: by who serves it.
+type slowConn struct {
+	net.Conn
+	closed atomic.Int32
+	second func()
+}
+
+func (c *slowConn) Close() error {
+	if c.closed.Add(1) == 2 {
+		c.second()
+	}
+	return c.Conn.Close()
+}
+
+// A connection ends without an error, also by the engine's end; the server
+// outlives who serves it, and refuses others.
+func TestCloseWaitsForConnections(t *testing.T) {
+	e, err := Start(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	early := false
+	c := &slowConn{Conn: theirs, second: func() {
+		for range 30 {
+			early = early || !e.server.Running()
+			<-time.After(10 * time.Millisecond)
+		}
+	}}
+	served := make(chan error, 1)
+	go func() { served <- e.ServeConn(c) }()
+	if _, err := ours.Read(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	if err := <-served; err != nil {
+		t.Errorf("the connection ended with %v", err)
+	}
+	if early || e.server.Running() {
+		t.Errorf("the server ended before its connections: %v", early)
+	}
+	e.closed = false
+	_, theirs = net.Pipe()
+	checkErrorText(t, e.ServeConn(theirs), "the engine takes no connection")
+	if len(e.proxy) > 0 {
+		t.Errorf("%d connections are kept", len(e.proxy))
+	}
+}
+
+// A node without handlers outlives a refusal and a break.
+func TestNodeWithoutHandlers(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	key, pub := makeKeyPair(t)
+	jwt, _ := e.UserJWT(id, pub)
+	c, err := dialEngine(e, key, jwt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Publish("skep.v1.to.other", nil)
+	if err := c.FlushTimeout(20 * time.Second); err != nil {
+		t.Error(err)
+	}
+	e.mu.Lock()
+	for conn := range e.proxy {
+		conn.Close()
+	}
+	e.mu.Unlock()
+	for deadline := time.After(20 * time.Second); c.Stats().Reconnects == 0; {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("it did not come back")
+		}
+	}
+}
+
+// failingConn is a connection that breaks.
+type failingConn struct{ net.Conn }
+
+func (failingConn) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// The end of either side is that of the connection; why it broke is returned.
+func TestEndsOfServeConn(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	_, theirs := net.Pipe()
+	if err := e.ServeConn(failingConn{theirs}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that broke: %v", err)
+	}
+	ours, theirs := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- e.ServeConn(theirs) }()
+	if _, err := ours.Read(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	e.server.Shutdown()
+	for err := error(nil); err == nil; {
+		_, err = ours.Read(make([]byte, 1024))
+	}
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Errorf("the server's end: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on without a server")
+	}
+}
