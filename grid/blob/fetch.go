@@ -113,7 +113,7 @@ func (p *pull) run(ctx context.Context) error {
 			return fmt.Errorf("blob %s was not received: %w", p.digest, err)
 		}
 		select {
-		case <-time.After(pause << failed):
+		case <-time.After(p.draft.store.pause << failed):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -124,7 +124,8 @@ func (p *pull) run(ctx context.Context) error {
 func (p *pull) fetchRest(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(stallAfter, func() { cancel(fmt.Errorf("no data came for %v", stallAfter)) })
+	limit := p.draft.store.stallAfter
+	stall := time.AfterFunc(limit, func() { cancel(fmt.Errorf("no data came for %v", limit)) })
 	defer stall.Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
@@ -141,11 +142,8 @@ func (p *pull) fetchRest(ctx context.Context) error {
 	if err := p.accept(resp); err != nil {
 		return err
 	}
-	n, err := io.Copy(p.draft, &watched{resp.Body, stall})
+	n, err := io.Copy(p.draft, &watched{resp.Body, stall, limit})
 	p.bytes += uint64(n)
-	if err == nil && resp.ContentLength > 0 && n != resp.ContentLength {
-		err = io.ErrUnexpectedEOF
-	}
 	return cause(ctx, err)
 }
 
@@ -191,12 +189,13 @@ func cause(ctx context.Context, err error) error {
 type watched struct {
 	r     io.Reader
 	stall *time.Timer
+	limit time.Duration
 }
 
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	if n > 0 {
-		w.stall.Reset(stallAfter)
+		w.stall.Reset(w.limit)
 	}
 	return n, err
 }

@@ -43,6 +43,8 @@ type Store struct {
 	limit    int64
 	sink     func(*os.File) io.Writer // tests make it fail
 
+	stallAfter, pause time.Duration // of Fetch; tests wait less
+
 	mu      sync.Mutex
 	blobs   map[string]*entry
 	used    *list.List // of *entry, the latest used in front
@@ -64,7 +66,8 @@ type entry struct {
 // the least recently used first; 0 means no limit.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"), limit: limit,
-		sink:  func(f *os.File) io.Writer { return f },
+		sink:       func(f *os.File) io.Writer { return f },
+		stallAfter: stallAfter, pause: pause,
 		blobs: map[string]*entry{}, used: list.New(),
 		pins: map[string]map[string]bool{}, flights: map[string]*flight{}}
 	if err := os.RemoveAll(s.tmp); err != nil {
