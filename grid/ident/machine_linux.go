@@ -11,7 +11,12 @@ import (
 // installID is empty where the system has none (containers): then the network
 // cards alone decide.
 func installID() (string, error) {
-	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
+	return readInstallID("/etc/machine-id", "/var/lib/dbus/machine-id")
+}
+
+// readInstallID reads the first of these files that is there.
+func readInstallID(names ...string) (string, error) {
+	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err == nil {
 			return strings.TrimSpace(string(b)), nil
