@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+
+	"skep/grid/proto"
+)
+
+// What a node says is taken up to a bound and refused beyond it.
+func TestNodesStayInBounds(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.startAgent(1)
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[a.node.ID()]
+	for _, c := range []struct {
+		ask  proto.Ask
+		good bool
+	}{
+		{proto.Ask{Free: 0}, true}, {proto.Ask{Free: -1}, false},
+		{proto.Ask{Digests: make([]string, 256)}, true}, {proto.Ask{Digests: make([]string, 257)}, false},
+		{proto.Ask{Idle: make([]proto.Idle, 4096)}, true}, {proto.Ask{Idle: make([]proto.Idle, 4097)}, false},
+	} {
+		if err := h.handleAsk(n, &c.ask); (err == nil) != c.good {
+			t.Errorf("a request for %d, %d digests, %d idle workers: %v", c.ask.Free, len(c.ask.Digests), len(c.ask.Idle), err)
+		}
+	}
+	for running, good := range map[int]bool{4 * 4096: true, 4*4096 + 1: false} {
+		if err := h.handleBeat(n, &proto.Beat{Running: make([]uint64, running)}); (err == nil) != good {
+			t.Errorf("a heartbeat with %d leases: %v", running, err)
+		}
+	}
+	for said, want := range map[int]int{-1: 0, 0: 0, 7: 7, 4096: 4096, 5000: 4096} {
+		h.handleBeat(n, &proto.Beat{Free: said})
+		if n.info.Free != want {
+			t.Errorf("%d free slots count as %d", said, n.info.Free)
+		}
+		if said < 0 {
+			continue
+		}
+		if h.handleAsk(n, &proto.Ask{Free: said}); n.info.Free != want {
+			t.Errorf("%d slots to give count as %d", said, n.info.Free)
+		}
+	}
+	for _, c := range []struct {
+		hello proto.Hello
+		good  bool
+	}{
+		{proto.Hello{}, true}, {proto.Hello{Slots: -1}, false}, {proto.Hello{CPUs: -1}, false},
+		{proto.Hello{Slots: 4096}, true}, {proto.Hello{Slots: 4097}, false},
+		{proto.Hello{Name: strings.Repeat("n", 63)}, true}, {proto.Hello{Name: strings.Repeat("n", 64)}, false},
+	} {
+		c.hello.Revision = proto.Revision
+		if p := h.admitNode(n, "pc", &c.hello); (p == nil) != c.good {
+			t.Errorf("%+v: %v", c.hello, p)
+		}
+	}
+}
+
+// Text of a node cannot do anything to a terminal, and is short.
+func TestNodesTextIsClean(t *testing.T) {
+	for text, want := range map[string]string{
+		"a ~ é\n": "a ~ é?", "\x1b[2J": "?[2J", "\x7f": "?", "\x1f": "?", "\xff": "?",
+		strings.Repeat("x", 128): strings.Repeat("x", 128), strings.Repeat("x", 129): strings.Repeat("x", 128),
+	} {
+		if got := cleanText(text); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// A result is what its sender says, or has to be sent again.
+func TestResultsDigest(t *testing.T) {
+	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
+	for _, c := range []struct{ name, digest, wanted string }{
+		{"its digest", digestOf([]byte("abc")), ""}, {"no digest", "", ""},
+		{"another digest", digestOf([]byte("abd")), "another digest"}, {"no hex", "abc", "another digest"},
+	} {
+		s, err := p.newSpool(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Trailer: http.Header{}}
+		r.Trailer.Set(proto.TrailerDigest, c.digest)
+		err = receiveSpool(s, strings.NewReader("abc"), r)
+		if (err == nil) != (c.wanted == "") || err != nil && !strings.Contains(err.Error(), c.wanted) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		digest, whole := s.complete()
+		if hex.EncodeToString(digest[:]) != digestOf([]byte("abc")) || !whole {
+			t.Errorf("%s: the hub has %x", c.name, digest)
+		}
+		s.put()
+	}
+	s, err := p.newSpool(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.put()
+	if err := receiveSpool(s, strings.NewReader("abc"), &http.Request{}); err == nil {
+		t.Error("a result that is cut was taken")
+	}
+}
