@@ -97,6 +97,8 @@ var forms = []struct{ text, want string }{
 	{"Define f(IN int n, IN int x[n:n/2]) {}", "f(\n\tIN int n,\n\tIN int x[n:0,n / 2])"},
 	{"Define f(IN int n) Shrink \"yes\" Backend \"normal\" CalcOrder n^3 Language \"C\" {}", "f(\n\tIN int n)"},
 	{"Define f(IN int n) CalcOrder \"n\" Language \"Fortran\" Calls \"Fortran\" g(n);", "f(\n\tIN int n)"},
+	{"Define f(IN int x[3:0,3,1]) {}", "f(\n\tIN int x[3:0,3,1])"},
+	{"Define f(IN int n) Language \"C\"; Shrink \"no\"; Backend \"\"; {}", "f(\n\tIN int n)"},
 	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n)"},
 }
 
@@ -170,6 +172,9 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(WORK string x[2]) {}", `1:32: the WORK parameter "x" is a string or file: use a variable in the body`},
 	{"Module a; Define f(IN string x[5:1,2]) {}", `1:30: strings and files travel whole: write "x" without a range`},
 	{"Module a; Define f(IN filename x) Calls \"Fortran\" g(x);", `1:51: Fortran can't take "x": call a C function, or pass a char array with its size`},
+	{"Module a; Define f(void x, IN int y) {}", "1:20: void is not supported; name the type of what travels"},
+	{"Module a; Define f() 7 { int x; } Define g() {}", `1:22: expected the body of "f" as { C } or Calls, found "7"`},
+	{"Module a; DefClass c { DefMethod f() 7 { int x; } DefMethod g() {} }", `1:38: expected the body of "f" as { C } or Calls, found "7"`},
 	{"Module a; Define f(IN void x) {}", "1:23: void is not supported; name the type of what travels"},
 	{"Module a; Define f(WORK int s) {}", `1:29: the WORK parameter "s" is no array: use a variable in the body`},
 	{"Module a; Define f(IN int x[][3]) {}", `1:28: the size of "x" is missing: only the last brackets may be empty, for one element`},
@@ -215,6 +220,9 @@ var problems = []struct{ text, want string }{
 	{"Module a; DefClass c { DefMethod f() {} int x; }", `1:41: expected DefMethod or "}" in the class "c", found "int"`},
 	{"Module a; Define f() Required x.o {}", `1:31: expected a string behind Required, found "x"`},
 	{"Module a; Fortranformat \"%d\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
+	{"Module a; FortranFormat \"plain\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
+	{"Module a; FortranFormat \"%s-\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
+	{"Module a; Define f(unsigned double x) {}", `1:20: the parameter "x" has no mode: write IN, OUT, INOUT or WORK`},
 	{"Module a; Define f(IN int größe) {}", `1:29: expected "," or ")" behind a parameter, found "ö"`},
 	{"Module a;\r\n\tDefine f(IN int x[n]) {}\r\n", `2:20: the size names "n", which is no parameter of "f"`},
 }
@@ -441,6 +449,24 @@ func TestConstantsAreFolded(t *testing.T) {
 	for i, want := range []int64{6, 5} {
 		if got, _ := foldConstant(uapi.OpSelect, []int64{int64(i), 5, 6}); got != want {
 			t.Errorf("%d ? 5 : 6 is %d", i, got)
+		}
+	}
+}
+
+// The line before a block keeps its tabs, so that a compiler's caret stands
+// where the error does.
+func TestBlocksKeepTabs(t *testing.T) {
+	m := parseText(t, "Module a;\nGlobals\t\t{ int x; }\nDefine f() {}")
+	if got, want := m.Globals[0].indent, "       \t\t"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What a function does is said by its own string, not by an option's.
+func TestDocOfAFunction(t *testing.T) {
+	for _, text := range []string{`Define f(IN int n) "doc" CalcOrder "n" {}`, `Define f(IN int n) CalcOrder "n" "doc" {}`, `Define f(IN int n) CalcOrder n "doc" {}`} {
+		if doc := parseText(t, "Module a; "+text).Defines[0].doc; doc != "doc" {
+			t.Errorf("%s: %q", text, doc)
 		}
 	}
 }

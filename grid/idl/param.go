@@ -36,6 +36,7 @@ func (p *parser) parseParams(d *define) bool {
 		}
 		p.problemf(void.at, "void is not supported; %s", noTypes["void"])
 		p.restOfParam(void.at)
+		p.accept(",")
 	}
 	if p.accept(")") {
 		return true

@@ -190,7 +190,6 @@ func (p *parser) parseDefine(m *Module) {
 			return
 		default:
 			p.problemf(p.tok.at, "expected the body of %q as { C } or Calls, found %s", d.name, p.tok.name())
-			p.skipToItem()
 			return
 		}
 	}
