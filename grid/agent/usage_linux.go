@@ -79,7 +79,7 @@ func (m *meter) measure() (*excess, time.Duration) {
 		if used > l.Memory {
 			return &excess{proto.LimitMemory, float64(used), float64(l.Memory)}, 0
 		}
-		next = min(next, max(lookLeast, time.Duration(l.Memory-used)*time.Second/growth))
+		next = min(next, max(lookLeast, time.Duration(min(l.Memory-used, growth))*time.Second/growth))
 	}
 	m.mu.Lock()
 	limit, before := m.cpu, m.before
