@@ -495,6 +495,8 @@ func (a *answer) Read(p []byte) (int, error) {
 		}
 		f, err := a.worker.wire.read(a.buf)
 		switch {
+		case err == io.EOF: // not the result's end
+			return 0, io.ErrUnexpectedEOF
 		case err != nil:
 			return 0, err
 		case f.Type != uapi.TypeData || f.Call != a.call:
