@@ -175,6 +175,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(void x, IN int y) {}", "1:20: void is not supported; name the type of what travels"},
 	{"Module a; Define f() 7 { int x; } Define g() {}", `1:22: expected the body of "f" as { C } or Calls, found "7"`},
 	{"Module a; DefClass c { DefMethod f() 7 { int x; } DefMethod g() {} }", `1:38: expected the body of "f" as { C } or Calls, found "7"`},
+	{"Module a; Define f { \"Module b;\"; Module c; /* Define */ } Define g() {}", `1:20: expected "(" behind the function's name, found "{"`},
 	{"Module a; Define f(IN void x) {}", "1:23: void is not supported; name the type of what travels"},
 	{"Module a; Define f(WORK int s) {}", `1:29: the WORK parameter "s" is no array: use a variable in the body`},
 	{"Module a; Define f(IN int x[][3]) {}", `1:28: the size of "x" is missing: only the last brackets may be empty, for one element`},
@@ -459,6 +460,16 @@ func TestBlocksKeepTabs(t *testing.T) {
 	m := parseText(t, "Module a;\nGlobals\t\t{ int x; }\nDefine f() {}")
 	if got, want := m.Globals[0].indent, "       \t\t"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// An apostrophe that begins no character, as in a comment of the preprocessor,
+// hides no brace.
+func TestApostrophesInBlocks(t *testing.T) {
+	for _, text := range []string{"Define f() { #error don'}", "Define f() { #error '{ }\n}"} {
+		if got := parseText(t, "Module a; "+text).Defines[0].body; got == nil || "Define f() "+got.text != text {
+			t.Errorf("%q", got.text)
+		}
 	}
 }
 
