@@ -38,9 +38,10 @@ func TestStartErrors(t *testing.T) {
 	if err := json.Unmarshal(keys, &s); err != nil {
 		t.Fatal(err)
 	}
-	s.Hub = s.Account
-	keys, _ = json.Marshal(s)
-	wrongHub := string(keys)
+	other := s
+	s.Hub, other.Operator = s.Account, s.Account
+	hub, _ := json.Marshal(s)
+	operator, _ := json.Marshal(other)
 	defer func(d time.Duration) { readyIn = d }(readyIn)
 	for _, c := range []struct{ file, text, want string }{
 		{".", "", "the engine's directory cannot be made"},
@@ -48,7 +49,8 @@ func TestStartErrors(t *testing.T) {
 		{"keys.json", "no JSON", "is damaged: restore it"},
 		{"keys.json", `{"operator": "no seed"}`, "is damaged: restore it"},
 		{"jetstream", "a file", "another hub"},
-		{"keys.json", wrongHub, "not a public key of an engine user"},
+		{"keys.json", string(hub), "not a public key of an engine user"},
+		{"keys.json", string(operator), "key"},
 	} {
 		dir := filepath.Join(t.TempDir(), "engine")
 		name := filepath.Join(dir, c.file)
@@ -104,6 +106,9 @@ func TestBounds(t *testing.T) {
 	c := e.ledger.stream.CachedInfo().Config
 	if c.MaxBytes != 256<<20 || c.MaxAge != 2160*time.Hour || !c.DenyDelete {
 		t.Errorf("the ledger keeps %d bytes, %v", c.MaxBytes, c.MaxAge)
+	}
+	if a := e.server.Addr(); a != nil {
+		t.Errorf("it listens on %v", a)
 	}
 	v, err := e.server.Varz(nil)
 	if err != nil {
