@@ -21,7 +21,7 @@ struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd)
 {
 	struct abi_desc *d = 0;
 
-	/* Linux takes int: the upper half of the register is not looked at. */
+	/* Linux takes an int: the upper half of the register is ignored. */
 	fd = (u32)fd;
 	if (fd >= ABI_FD_MAX)
 		return 0;
@@ -41,7 +41,8 @@ void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 	abi_unlock(p, &p->fds.lock);
 }
 
-/* Nothing refers to it any more, and it is not free yet: it is all ours. */
+/* Nothing refers to it any more, and it is not free yet, so no lock is
+ * needed. */
 static void release_desc(struct abi_proc *p, struct abi_desc *d)
 {
 	const struct abi_desc_ops *ops = abi_desc_ops(d);
@@ -66,7 +67,7 @@ void abi_desc_put(struct abi_proc *p, struct abi_desc *d)
 
 static void reset_desc(struct abi_desc *d, u32 kind, u32 flags)
 {
-	/* path is long and mostly never used: only its start is cleared. */
+	/* path is long and mostly unused: only its start is cleared. */
 	abi_memset(d, 0, (u64)((u8 *)d->path - (u8 *)d));
 	d->path[0] = 0;
 	d->refs = 1;

@@ -7,7 +7,8 @@
 
 struct abi_proc;
 
-/* A reference to the description of `fd`, or 0 (EBADF). Give it back. */
+/* A reference to the description of `fd`, or 0 (EBADF); release it with
+ * abi_desc_put(). */
 struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd);
 void abi_desc_hold(struct abi_proc *p, struct abi_desc *d);
 void abi_desc_put(struct abi_proc *p, struct abi_desc *d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns what takes a number away: close, dup, and fcntl(2). fds->lock guards the
- * numbers.
+ * Owns the calls that change numbers: close, dup, and fcntl(2). fds->lock
+ * guards the numbers.
  */
 #include "fd.h"
 #include "desc.h"
@@ -22,7 +22,7 @@ int abi_fds_init(struct abi_proc *p)
 	return 0;
 }
 
-/* Empties a slot; the caller holds the lock and finishes with after_take. */
+/* Empties a slot. The caller holds the lock and calls after_take afterwards. */
 static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 {
 	struct abi_slot *slot = &p->fds.slot[fd];

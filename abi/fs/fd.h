@@ -3,14 +3,14 @@
  * File descriptors: numbers, and the open file descriptions behind them.
  *
  * A description ("desc") is counted: one reference for each number and one for
- * each call that works on it, so that close by one thread never takes it from
- * under another (whose call then finishes, as on Linux). All links are indexes,
- * so a snapshot is a copy.
+ * each call that works on it, so that close by one thread never frees it during
+ * a call of another (which then finishes, as on Linux). All links are indexes,
+ * so a snapshot is a plain copy.
  *
  * Locks, outer first: fds->epoll_lock (all interest lists), desc->lock (the
- * position and the like; over one host transfer of a regular file, which never
- * waits for the guest), fds->lock (numbers and counts) and ring->lock, both
- * leaves. None is held while a thread waits.
+ * position and the like; also during one host transfer of a regular file, which
+ * never waits for the guest), fds->lock (numbers and counts) and ring->lock,
+ * both leaves. None is held while a thread waits.
  */
 #ifndef ABI_FD_H
 #define ABI_FD_H
@@ -27,9 +27,9 @@ int abi_fds_init(struct abi_proc *p);
 s64 abi_desc_install_two(struct abi_proc *p, struct abi_desc *end[2],
 			 u32 cloexec, u64 gaddr);
 int abi_fd_close(struct abi_proc *p, u32 fd); /* 0 or -EBADF */
-/* For exec and the tools that report: closes every number. */
+/* For exec and for reports: closes every number. */
 void abi_fd_close_all(struct abi_proc *p);
-/* The process ends: pending output of the host is not abi's, so: as above. */
+/* At the end of the process: the same, because abi has no pending output. */
 void abi_fds_exit(struct abi_proc *p);
 
 /*

@@ -82,7 +82,7 @@ void abi_fd_release(struct abi_proc *p, u32 desc)
 	abi_desc_put(p, &p->fds.desc[desc]);
 }
 
-/* Goes on after short transfers; stops at the end of the file. */
+/* Continues after short transfers; stops at the end of the file. */
 static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
 			  u64 len, u64 offset, u32 writing)
 {

@@ -6,7 +6,7 @@
  *
  * Record locks go when the process closes any number of that file, and the
  * host drops them when it closes any handle of it. So a closed number drops
- * them here, and a handle that a mapping kept longer is parked while the
+ * them here, and a handle that a mapping still uses is kept open while the
  * process may hold locks on its file. fds->lock guards the list of such files.
  */
 #include "filelock.h"
@@ -34,7 +34,7 @@
 #define LOCK_NB 4u
 #define LOCK_UN 8u
 
-#define RETRY_NS 10000000ull /* of a host that cannot wait itself */
+#define RETRY_NS 10000000ull /* for a host that cannot wait itself */
 
 struct flock {
 	s16 type, whence;
@@ -55,7 +55,8 @@ static s64 host_lock(struct abi_call *c, struct abi_desc *d,
 	return c->p->host->file_lock(d->handle, l, c->t->index);
 }
 
-/* A host without locks behaves as if no other process existed, and says so. */
+/* With a host without locks, calls behave as if no other process existed, and a
+ * message is logged. */
 static s64 answer_alone(struct abi_call *c, struct abi_filelock *l)
 {
 	if (!__atomic_exchange_n(&c->p->fds.said_lock, 1, __ATOMIC_RELAXED))
@@ -66,7 +67,8 @@ static s64 answer_alone(struct abi_call *c, struct abi_filelock *l)
 	return 0;
 }
 
-/* Until it is had, another thread of ours breaks it off, or the host cannot. */
+/* Waits until the lock is acquired, the thread is kicked, or the host reports
+ * an error. */
 static s64 lock_wait(struct abi_call *c, struct abi_desc *d,
 		     struct abi_filelock *l)
 {
@@ -91,7 +93,7 @@ static s64 lock_wait(struct abi_call *c, struct abi_desc *d,
 
 /* Files with record locks ------------------------------------------------- */
 
-/* Which file it is, asked once; 0 when the host does not know. */
+/* The file's identity, requested once; 0 if the host does not know. */
 static int identify_file(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_stat st;
@@ -126,7 +128,7 @@ static u32 find_file(const struct abi_fds *fds, const struct abi_file_id *id)
 	return i;
 }
 
-/* Before a record lock is asked for: -ENOLCK when the list is full. */
+/* Before a record lock is requested: -ENOLCK if the list is full. */
 static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_fds *fds = &p->fds;
@@ -145,7 +147,7 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 	return rc;
 }
 
-/* One description that is parked for this file, no more parked; or 0. */
+/* Removes one parked description of this file from the list; or 0. */
 static struct abi_desc *unpark_desc(struct abi_proc *p,
 				    const struct abi_file_id *id)
 {
@@ -326,7 +328,8 @@ s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command)
 	}
 	if (f.type < 0 || f.type > 2)
 		return -LINUX_EINVAL;
-	if (!has_host(d)) /* pipes and the like have no other process */
+	if (!has_host(d)) /* pipes and the like are not shared with other
+			     processes */
 		return l.kind == ABI_FILELOCK_RECORD && command != F_GETLK
 			       ? 0
 			       : -LINUX_ENOLCK;

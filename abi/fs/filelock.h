@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* File locks: fcntl's commands, and what closing a number means for them. */
+/* File locks: fcntl's commands, and their release when a number is closed. */
 #ifndef ABI_FILELOCK_H
 #define ABI_FILELOCK_H
 
@@ -11,7 +11,7 @@ struct abi_proc;
 
 /* F_GETLK, F_SETLK, F_SETLKW and the F_OFD_ commands. */
 s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command);
-/* A number of `d` was closed: the process's record locks on its file go. */
+/* A number of `d` was closed: drops the process's record locks on its file. */
 void abi_filelock_close(struct abi_proc *p, struct abi_desc *d);
 /* 1: `d` has to stay open at the host, as the process may hold locks there. */
 int abi_filelock_park(struct abi_proc *p, struct abi_desc *d);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a description can do, by its kind: the struct file_operations of abi.
- * A description holds a number and no pointer, so that it stays plain data;
- * the table from kinds to operations is in kinds.c. Without an operation a
- * call gives the error that is written beside it, as Linux does.
+ * The operations of a description, by its kind: the struct file_operations of
+ * abi. A description holds a number and no pointer, so that it stays plain
+ * data; the table from kinds to operations is in kinds.c. Without an operation
+ * a call fails with the error that its comment names, as on Linux.
  */
 #ifndef ABI_FS_OPS_H
 #define ABI_FS_OPS_H
@@ -20,23 +20,23 @@ struct abi_sock_transfer;
 struct abi_span;
 struct abi_stat;
 
-/* File systems of what abi makes itself, as fstatfs names them. */
+/* File systems of objects inside abi, for fstatfs. */
 #define ABI_FS_ANON_INODE 0x09041934
 #define ABI_FS_PIPE 0x50495045
 #define ABI_FS_SOCK 0x534f434b
 #define ABI_FS_PROC 0x9fa0
 #define ABI_FS_TMP 0x01021994 /* where /dev lies */
 
-/* As an offset: at the position, which moves. */
+/* As an offset: the current position, which is advanced. */
 #define ABI_FILE_CURRENT (-1ll)
 
 struct abi_desc_ops {
 	u8 handle;   /* `handle` is the host's */
-	u8 polled;   /* the host knows whether it is ready: poll.c asks it */
-	u8 timed;    /* gets ready by time alone; `ready` counts that */
+	u8 polled;   /* the host reports readiness to poll.c */
+	u8 timed;    /* only time makes it ready; `ready` counts that */
 	u8 regular;  /* a regular file of the host: it can be mapped and cut */
 	u8 unmoved;  /* without `seek`: lseek does nothing and answers 0 */
-	u32 fs_type; /* fstatfs of what lacks `control`: ABI_FS_*. ENOSYS */
+	u32 fs_type; /* fstatfs without `control`: ABI_FS_*. ENOSYS */
 
 	/* offset: ABI_FILE_CURRENT uses and moves the position. EINVAL. */
 	s64 (*read)(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
@@ -46,7 +46,7 @@ struct abi_desc_ops {
 	/* d->lock is held. ESPIPE, for pread and pwrite as well. */
 	s64 (*seek)(struct abi_call *c, struct abi_desc *d, s64 offset,
 		    u32 whence);
-	/* stat(2). An inode without a name, for what has no other answer. */
+	/* stat(2). Without it: an inode without a name. */
 	s64 (*stat)(struct abi_call *c, struct abi_desc *d,
 		    struct abi_stat *st);
 	/* The entry after e->next: 1, or 0 at the end. ENOTDIR. */
@@ -54,7 +54,7 @@ struct abi_desc_ops {
 		    struct abi_dirent *e);
 	/* fsync(2). EINVAL. */
 	s64 (*sync)(struct abi_call *c, struct abi_desc *d);
-	/* Modes, times, the file system: the host's. What lacks it, has none.
+	/* Modes, times and the file system, from the host. Optional.
 	 */
 	s64 (*control)(struct abi_call *c, struct abi_desc *d,
 		       struct abi_file_op *op);
@@ -65,7 +65,7 @@ struct abi_desc_ops {
 	/* fcntl F_GETPIPE_SZ: bytes that fit. EBADF. */
 	s64 (*capacity)(const struct abi_desc *d);
 	/*
-	 * Of sockets, which have all three; other kinds: ENOTSOCK. sock is
+	 * Only sockets have these three; other kinds: ENOTSOCK. sock is
 	 * host->sock for all verbs but SEND and RECV.
 	 */
 	s64 (*sock)(struct abi_call *c, struct abi_desc *d,
@@ -73,17 +73,18 @@ struct abi_desc_ops {
 	s64 (*send)(struct abi_call *c, struct abi_sock_transfer *t);
 	s64 (*receive)(struct abi_call *c, struct abi_sock_transfer *t);
 	/*
-	 * POLL* bits that are true now, for what abi knows; *due becomes the
-	 * time of the next change, when that is earlier. Always ready, and not
-	 * for epoll (EPERM), unless it has this, `collect` or is `polled`.
+	 * POLL* bits that are true now, as far as abi knows; *due becomes the
+	 * time of the next change, if that is earlier. A kind without this,
+	 * `collect` and `polled` is always ready, and refused by epoll (EPERM).
 	 */
 	u32 (*ready)(struct abi_proc *p, struct abi_desc *d, u64 *due);
-	/* Of what stands for a list of others (epoll): see abi_set_add. */
+	/* For a kind that is a list of descriptions (epoll): see
+	 * abi_set_add. */
 	u32 (*collect)(struct abi_call *c, struct abi_set *set,
 		       struct abi_desc *d, u32 tag, u32 nested, u32 depth);
 	/*
-	 * Nothing refers to it any more: gives back what it holds. 0: it is
-	 * kept for now, and freed by somebody else.
+	 * Releases what it holds, when nothing refers to it any more. 0: it is
+	 * kept for now, and freed later.
 	 */
 	int (*release)(struct abi_proc *p, struct abi_desc *d);
 };

@@ -2,10 +2,10 @@
 /*
  * Guest paths as text: joined with a directory and normalised. Pure.
  *
- * ".." is taken away together with the component before it, without asking
- * whether that is a symbolic link: the text of a directory is all that abi
- * keeps of it. A guest that climbs out of a linked directory with ".." comes
- * to where the text says. That is the one difference to Linux.
+ * ".." is removed together with the component before it, even if that is a
+ * symbolic link, because abi keeps only the text of a directory. So ".." from a
+ * linked directory leads to the parent of the link. This is the only difference
+ * to Linux.
  */
 #ifndef ABI_PATH_H
 #define ABI_PATH_H

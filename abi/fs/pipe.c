@@ -96,7 +96,7 @@ static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	return -LINUX_ENFILE;
 }
 
-/* The host's own: what a fork copies stays one pipe. */
+/* A pipe of the host, so that it stays one pipe after a fork. */
 static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 {
 	s32 handle[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns where a description reads and writes next; d->lock guards d->pos. */
+/* Owns the file position of a description; d->lock guards d->pos. */
 #include "position.h"
 #include "stat.h"
 #include "base/errno.h"

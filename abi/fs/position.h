@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a description reads and writes next. */
+/* The file position of a description. */
 #ifndef ABI_FS_POSITION_H
 #define ABI_FS_POSITION_H
 
@@ -14,12 +14,12 @@ s64 abi_position_host(struct abi_proc *p, struct abi_desc *d, s64 offset,
 		      u32 whence);
 s64 abi_position_get(struct abi_proc *p, struct abi_desc *d);
 void abi_position_set(struct abi_proc *p, struct abi_desc *d, u64 at);
-/* The size of what `d` stands for: 0 and *size, or an error. */
+/* The size of the file of `d`: 0 and *size, or an error. */
 s64 abi_position_end(struct abi_call *c, struct abi_desc *d, u64 *size);
 /* lseek(2) of a position that abi keeps; d->lock is held. */
 s64 abi_position_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 		      u32 whence);
-/* All is data; the one hole is after the end. */
+/* The whole file is data; the only hole is at its end. */
 s64 abi_position_hole(u64 size, s64 offset, u32 whence);
 
 #endif

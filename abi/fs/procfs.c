@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the files that abi answers itself: what proc(5) and sysfs say about the
- * guest, and the devices of null(4) and random(4). The host's own /proc would
+ * Owns the files that abi answers itself: the files of proc(5) and sysfs about
+ * the guest, and the devices of null(4) and random(4). The host's /proc would
  * describe the loader, and Windows has none. Each read generates the text
  * again, in fds->bounce under bounce_lock.
  */
@@ -112,8 +112,8 @@ static s64 parse_decimal(const char *s)
 }
 
 /*
- * /proc/<pid>/x and /proc/thread-self/x are /proc/self/x: what follows self,
- * or 0 when the path names something else.
+ * /proc/<pid>/x and /proc/thread-self/x are /proc/self/x: the part after self,
+ * or 0 for other paths.
  */
 static const char *self_part(struct abi_proc *p, const char *path)
 {
@@ -195,7 +195,7 @@ static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
 	return -1;
 }
 
-/* Below these the host has nothing to say about the guest. */
+/* Below these folders the host has no data about the guest. */
 static int is_ours(const char *path)
 {
 	static const char *const roots[] = {"/proc", "/sys"};
@@ -309,7 +309,8 @@ static void add_line(struct abi_text *t, const char *name, u64 value,
 	abi_text_str(t, unit);
 }
 
-/* Does memory come with the first touch? Then also how much is free now. */
+/* Whether memory is allocated on first touch; then also how much is free
+ * now. */
 static int is_lazy(const struct abi_proc *p, u64 *left)
 {
 	struct abi_host_info now;
@@ -543,7 +544,7 @@ static s64 copy_text(struct abi_call *c, struct abi_span *s, u64 offset,
 	return abi_span_scatter(c->p, s, text + offset, len - offset);
 }
 
-/* The map may be longer than the buffer: piece after piece. */
+/* The map may be longer than the buffer, so it is written in pieces. */
 static s64 give_maps(struct abi_call *c, struct abi_span *s, u64 offset)
 {
 	char *buf = (char *)c->p->fds.bounce;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns files, directories and block devices of the host. desc->lock guards the
- * position, and makes reads and writes that move it take turns.
+ * position, and serializes reads and writes that move it.
  */
 #include "regular.h"
 #include "desc.h"
@@ -18,7 +18,7 @@
 
 /*
  * Others may write to an inherited file between two transfers, so a small
- * vector is put together first and stays in one piece.
+ * vector is gathered first and written in one piece.
  */
 static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 			  struct abi_span *s, s64 offset)

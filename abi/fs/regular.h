@@ -16,7 +16,7 @@ extern const struct abi_desc_ops abi_regular_ops;
 extern const struct abi_desc_ops abi_directory_ops;
 extern const struct abi_desc_ops abi_block_ops;
 
-/* Of all that has a handle of the host. */
+/* For all kinds with a handle of the host. */
 int abi_handle_release(struct abi_proc *p, struct abi_desc *d);
 
 s64 abi_handle_control(struct abi_call *c, struct abi_desc *d,

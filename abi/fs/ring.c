@@ -66,7 +66,7 @@ void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer)
 	abi_unlock(p, &p->fds.lock);
 }
 
-/* ring->lock is held. Will no byte be written, or read, any more? */
+/* ring->lock is held. Whether no more bytes will be written, or read. */
 static int is_ended(const struct abi_ring *r)
 {
 	abi_assert_locked(&r->lock);
@@ -106,7 +106,8 @@ static s64 copy_in(struct abi_ring *r, const void *from, u64 n)
 	return (s64)n;
 }
 
-/* What is there now, without a wait: -EAGAIN, 0 at the end of the stream. */
+/* Reads what is available, without a wait: -EAGAIN, 0 at the end of the
+ * stream. */
 static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		    u32 peek)
 {
@@ -143,7 +144,7 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 }
 
 /*
- * What fits now. At most PIPE_BUF bytes go in together or not at all
+ * Writes what fits now. Up to PIPE_BUF bytes are written together or not at all
  * (pipe(7)); `first` is false for the rest of a longer write.
  */
 static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
@@ -208,7 +209,7 @@ s64 abi_ring_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return n;
 }
 
-/* The part of a write that waits; `done` bytes went in before. */
+/* The part of a write that waits; `done` bytes were written before. */
 static s64 put_rest(struct abi_call *c, struct abi_desc *d, struct abi_ring *r,
 		    struct abi_span *s, s64 done)
 {

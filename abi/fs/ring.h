@@ -11,15 +11,15 @@ struct abi_desc;
 
 /* `ring` is always index + 1, as descriptions keep it. */
 struct abi_ring *abi_ring_at(struct abi_proc *p, u32 ring);
-/* One with a reader and a writer, or 0. */
+/* A ring with a reader and a writer, or 0. */
 u32 abi_ring_new(struct abi_proc *p);
 void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer);
 /* Both ends, of a ring that no description holds; or 0. */
 void abi_ring_free(struct abi_proc *p, u32 ring);
 
 /*
- * Out of and into the rings of `d`; waits as the flags say. nonblock is added
- * to the description's own flag. peek leaves the bytes.
+ * Reads from and writes to the rings of `d`; waits according to the flags.
+ * nonblock is added to the description's own flag. peek leaves the bytes.
  */
 s64 abi_ring_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		  u32 nonblock, u32 peek);
@@ -31,8 +31,8 @@ s64 abi_ring_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 #define ABI_RING_ROOM 0x02 /* PIPE_BUF bytes fit */
 #define ABI_RING_NO_WRITER 0x04
 #define ABI_RING_NO_READER 0x08
-#define ABI_RING_ENDED 0x10  /* what is there is all that will be read */
-#define ABI_RING_BROKEN 0x20 /* nothing that is written will be read */
+#define ABI_RING_ENDED 0x10  /* no more will be written */
+#define ABI_RING_BROKEN 0x20 /* no reader is left */
 u32 abi_ring_state(struct abi_proc *p, u32 ring);
 
 /* Bytes that can be read from `d`. */

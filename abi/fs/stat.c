@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns what is known about files: stat in its forms, modes, owners, times and
- * file systems, and the layouts in which guests get them. No state.
+ * file systems, and the layouts in which guests receive them. No state.
  */
 #include "stat.h"
 #include "desc.h"
@@ -197,7 +197,7 @@ static struct abi_statx_time statx_time(s64 ns)
 	return (struct abi_statx_time){t.sec, (u32)t.nsec, 0};
 }
 
-/* Device numbers as glibc's device_major() and device_minor() take them apart.
+/* Device numbers as glibc's device_major() and device_minor() decode them.
  */
 static u32 device_major(u64 dev)
 {
@@ -329,7 +329,7 @@ s64 abi_sys_fchmod(struct abi_call *c)
 	return error;
 }
 
-/* Owners: there is one user, so the only change allowed is none. */
+/* Owners: there is one user, so only a change to itself is allowed. */
 static s64 change_owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
 			u32 gid)
 {
@@ -402,7 +402,7 @@ static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2])
 	return abi_path_run(c, dirfd, name, &op);
 }
 
-/* A time that does not fit into ns is taken to the edge of what does. */
+/* A time that does not fit into 64 bits of ns is clamped. */
 static s64 to_ns(s64 sec, s64 nsec)
 {
 	s64 ns;

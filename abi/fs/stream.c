@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns what of the host has no position: terminals, devices, pipes. No state.
+/* Owns host files without a position: terminals, devices, pipes. No state.
  */
 #include "stream.h"
 #include "desc.h"
@@ -16,7 +16,7 @@
 #include "abi/uapi/linux.h"
 
 /*
- * write(2) of at most PIPE_BUF bytes to a pipe is one piece, of a vector too.
+ * write(2) of at most PIPE_BUF bytes to a pipe is atomic, also with a vector.
  * -EAGAIN leaves the span as it was.
  */
 static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
@@ -37,8 +37,8 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 }
 
 /*
- * Bytes that came or went are an edge for the other end, which the host does
- * not tell while it is ready anyway. Ends in other processes do not hear.
+ * Bytes read or written are an edge for the other end, which the host does not
+ * report while that end stays ready. Ends in other processes are not notified.
  */
 static void tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
 {
@@ -61,8 +61,8 @@ static s64 transfer_part(struct abi_proc *p, struct abi_desc *d,
 }
 
 /*
- * Terminals and pipes of the host: try, wait, try again. A write goes on
- * until all is out, as Linux does for blocking descriptions.
+ * Terminals and pipes of the host: try, wait, try again. A write continues
+ * until everything is written, as on Linux for blocking descriptions.
  */
 static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 			   struct abi_span *s, u32 writing)

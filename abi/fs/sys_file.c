@@ -48,7 +48,7 @@ static s64 transfer_vector(struct abi_call *c, s64 offset, u32 prot,
 	return error ? error : run_transfer(c, &s, offset, move);
 }
 
-/* The memory must be writable to read into it, and the other way round. */
+/* A read needs writable memory, a write readable memory. */
 #define READS ABI_PROT_WRITE, abi_file_read
 #define WRITES ABI_PROT_READ, abi_file_write
 
@@ -181,7 +181,7 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 	return result;
 }
 
-/* Makes a file at least `end` long; what is there stays. */
+/* Extends a file to at least `end` bytes; its contents stay. */
 static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = end};
@@ -239,7 +239,7 @@ s64 abi_sys_fdatasync(struct abi_call *c)
 	return abi_sys_fsync(c);
 }
 
-/* There is no list of what is dirty at the host: each open file is asked. */
+/* The host has no list of dirty files, so each open file is synced. */
 s64 abi_sys_sync(struct abi_call *c)
 {
 	struct abi_desc *d;
@@ -271,7 +271,7 @@ s64 abi_sys_sync_file_range(struct abi_call *c)
 	return abi_sys_fsync(c);
 }
 
-/* Advice changes nothing here, but its arguments are checked. */
+/* Advice has no effect here, but its arguments are checked. */
 s64 abi_sys_fadvise64(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
@@ -300,7 +300,8 @@ s64 abi_sys_readahead(struct abi_call *c)
 
 #define PIECE 4096
 
-/* One piece from `in` at `offset` to `out`; what `out` took. */
+/* Copies one piece from `in` at `offset` to `out`; returns the bytes that were
+ * written. */
 static s64 move_piece(struct abi_call *c, struct abi_desc *in,
 		      struct abi_desc *out, u64 offset, u64 len)
 {
@@ -311,7 +312,7 @@ static s64 move_piece(struct abi_call *c, struct abi_desc *in,
 
 	if (n <= 0)
 		return n;
-	/* The piece is abi's own memory, which the guest's map denies. */
+	/* The piece is abi's own memory, which is not in the guest's map. */
 	abi_span_one(&s, (u64)piece, (u64)n, ABI_SPAN_OWN);
 	return abi_file_write(c, out, &s, ABI_FILE_CURRENT);
 }
@@ -381,8 +382,8 @@ s64 abi_sys_sendfile(struct abi_call *c)
 }
 
 /*
- * EINVAL is what Linux says of descriptions that cannot be spliced, and what
- * programs (Go's net package) take as "copy it yourself"; ENOSYS is not.
+ * Linux returns EINVAL for descriptions that cannot be spliced, and programs
+ * (Go's net package) then copy; ENOSYS would be an error for them.
  */
 s64 abi_sys_splice(struct abi_call *c)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Owns ioctl(2): terminals as far as a size, and what works on any file. */
+/* Owns ioctl(2): the size of terminals, and the requests that work on any
+ * file. */
 #include "desc.h"
 #include "ops.h"
 #include "base/errno.h"
@@ -38,7 +39,7 @@ static s64 window_size(struct abi_call *c, struct abi_desc *d)
 	return ops->window ? ops->window(c, d) : -LINUX_ENOTTY;
 }
 
-/* A terminal in its usual, line by line mode; it cannot be changed. */
+/* A terminal in canonical mode, which cannot be changed. */
 static s64 get_termios(struct abi_call *c, struct abi_desc *d)
 {
 	static const struct termios usual = {

@@ -16,7 +16,7 @@
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
-/* The directory that `dirfd` stands for, as text. */
+/* The path of the directory `dirfd`. */
 static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 {
 	struct abi_desc *d;
@@ -90,7 +90,7 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	return 0;
 }
 
-/* /proc/self/fd/N and /dev/stdin: another number for what N is. */
+/* /proc/self/fd/N and /dev/stdin: duplicates the descriptor N. */
 static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
 {
 	s64 fd = abi_synth_number(path);
@@ -107,7 +107,7 @@ static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
 	return -LINUX_ENOENT;
 }
 
-/* Status that stays with the description, as F_GETFL tells it. */
+/* Status flags that are kept in the description, as F_GETFL returns them. */
 #define KEPT                                                                   \
 	(ABI_O_ACCMODE | ABI_O_APPEND | ABI_O_NONBLOCK | ABI_O_SYNC |          \
 	 ABI_O_DIRECT | ABI_O_LARGEFILE | ABI_O_DIRECTORY | ABI_O_NOFOLLOW |   \
@@ -250,7 +250,8 @@ s64 abi_sys_mkdirat(struct abi_call *c)
 	return make_dir(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
-/* rmdir(2) refuses names that end in "." and "..", which a path here lost. */
+/* rmdir(2) refuses names that end in "." and "..", which the normalised path no
+ * longer shows. */
 static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 {
 	struct abi_path_op op = {.verb = dir ? ABI_PATH_RMDIR
@@ -309,7 +310,7 @@ s64 abi_sys_renameat(struct abi_call *c)
 			 ABI_PATH_RENAME);
 }
 
-/* NOREPLACE and EXCHANGE need the host's help to be atomic: not offered. */
+/* NOREPLACE and EXCHANGE cannot be atomic without the host: refused. */
 s64 abi_sys_renameat2(struct abi_call *c)
 {
 	return (u32)c->a[4] ? -LINUX_EINVAL : abi_sys_renameat(c);

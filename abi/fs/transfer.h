@@ -11,8 +11,8 @@ struct abi_desc;
 s64 abi_transfer_part(struct abi_proc *p, struct abi_desc *d, void *at, u64 len,
 		      s64 offset, u32 writing);
 /*
- * Every chunk of the span, until one is short. `offset` moves along unless it
- * is one of the special ones.
+ * Every chunk of the span, until one is short. `offset` advances unless it is
+ * one of the special values.
  */
 s64 abi_transfer_span(struct abi_proc *p, struct abi_desc *d,
 		      struct abi_span *s, s64 offset, u32 writing);

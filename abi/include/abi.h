@@ -34,7 +34,7 @@ struct abi_elf_segment {
 	u32 prot;
 };
 
-/* What to map, decided from the file alone. Pure; never trusts a field. */
+/* Plans the mappings from the file alone. Pure; every field is checked. */
 struct abi_elf_plan {
 	u64 bias; /* 0, or SKEP_PIE_START for static-PIE */
 	u64 entry;
@@ -47,9 +47,9 @@ struct abi_elf_plan {
 };
 
 /*
- * head: the first `head_len` bytes of the file (headers must lie in them,
- * 64 KiB is plenty); file_size: its whole length.
- * -ENOEXEC with plan->why: not ELF, 32-bit, dynamic, corrupt, out of range.
+ * head: the first `head_len` bytes of the file (the headers must be within
+ * them; 64 KiB suffice); file_size: its whole length. -ENOEXEC with plan->why:
+ * not ELF, 32-bit, dynamic, corrupt, out of range.
  */
 int abi_elf_plan(const void *head, u64 head_len, u64 file_size,
 		 struct abi_elf_plan *plan);
@@ -64,8 +64,8 @@ struct abi_exec {
 	const char *path; /* AT_EXECFN, /proc/self/exe */
 	const char *cwd;  /* absolute, Linux form */
 	u64 stack_size;	  /* bytes; 0 for 8 MiB */
-	/* Text of the substrate's that the guest runs, outside of its map: an
-	 * ELF file for vdso(7). Both 0: there is none. */
+	/* Code of the substrate that the guest runs, outside of the guest's
+	 * map: an ELF file for vdso(7). Both 0: there is none. */
 	u64 vdso, vdso_end;
 	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
 };
@@ -77,9 +77,9 @@ int abi_proc_init(struct abi_proc *p, const struct abi_host *host);
 u32 abi_proc_pid(const struct abi_proc *p);
 
 /*
- * The segments are in memory with their final protection (the substrate did
- * that: only it can rewrite text). Enters them into the address map, builds
- * stack and auxv, and leaves thread 0 ready with its registers.
+ * The segments are in memory with their final protection (by the substrate,
+ * which rewrites text). Enters them into the address map, builds stack and
+ * auxv, and leaves thread 0 ready with its registers.
  */
 int abi_exec(struct abi_proc *p, const struct abi_exec *exec);
 
@@ -114,7 +114,7 @@ void abi_fault(struct abi_proc *p, u32 t, struct abi_regs *regs,
 
 /*
  * After thread_kick, when `t` was in guest code: deliver pending signals.
- * ABI_RETURN_FAST when there was nothing to do and regs are as they were.
+ * ABI_RETURN_FAST if there was nothing to do and regs are unchanged.
  */
 enum abi_return abi_tick(struct abi_proc *p, u32 t, struct abi_regs *regs);
 
@@ -131,38 +131,37 @@ struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);
 u64 abi_thread_tp(const struct abi_proc *p, u32 t);
 
 /*
- * The host thread behind `t` is gone, or about to go without touching anything
- * that belongs to index `t`: from now on thread_start may name it again. The
- * substrate calls it once for each thread_exit, as late as it can.
+ * The host thread of `t` has ended, or will end without touching anything of
+ * index `t`: from now on thread_start may use the index again. The substrate
+ * calls it once for each thread_exit, as late as it can.
  */
 void abi_thread_gone(struct abi_proc *p, u32 t);
 
 /*
  * Guest timers. The substrate has one helper thread that sleeps until the
- * deadline (CLOCK_MONOTONIC) and calls abi_timer_fire, which sends what is due
- * and returns the next deadline or ABI_FOREVER. host->timer_arm tells it that
- * the deadline changed.
+ * deadline (CLOCK_MONOTONIC) and calls abi_timer_fire, which sends the due
+ * signals and returns the next deadline or ABI_FOREVER. host->timer_arm
+ * announces that the deadline changed.
  */
 u64 abi_timer_fire(struct abi_proc *p, u64 now);
 
 /*
- * For fault handlers, before anything else when abi's or bee's own code was
- * interrupted: a fault at `pc` is one that abi is ready for (guest memory that
- * another thread unmapped). Go on at the address given, with all registers as
- * they are; 0: it is not.
+ * For fault handlers, called first if abi's or bee's own code faulted. If abi
+ * expects the fault at `pc` (guest memory that another thread unmapped),
+ * returns the address at which to continue with unchanged registers; else 0.
  */
 u64 abi_copy_resume(u64 pc);
 
 /* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
 
-/* Figures for reports: calls answered, by all threads; how often a number was
- * refused. */
+/* Counts for reports: calls completed by all threads, and how often a number
+ * was refused. */
 #define ABI_NR_MAX 512 /* x86-64 numbers end below it */
 u64 abi_count_calls(const struct abi_proc *p);
 u32 abi_count_refused(const struct abi_proc *p, u32 nr);
 
-/* A bee extension, answered by no kernel: the run's nonce. See
+/* A bee extension, which no kernel implements: the run's nonce. See
  * docs/design/bee.md */
 #define ABI_NR_PROOF 0xBEE
 void abi_proof_set(struct abi_proc *p, u64 nonce);
@@ -172,7 +171,7 @@ const char *abi_syscall_name(u32 nr);
 const char *abi_syscall_route(u32 nr); /* core, host, refused or probed */
 /* Arguments as a trace prints them ("fd,ptr,size"), NULL when unknown. */
 const char *abi_syscall_args(u32 nr);
-/* How the call falls short on this host, or NULL. */
+/* What the call lacks on this host, or NULL. */
 const char *abi_syscall_limit(const struct abi_host *host, u32 nr);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * execve, where the substrate starts itself again on the new program. abi
+ * execve, by which the substrate starts itself again with the new program. abi
  * writes this file: the head, `state` bytes that abi_exec_resume reads, and
  * argc and then envc strings with their NULs.
  */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What abi needs from the machine below it: the substrate.
+ * The functions that abi needs from its host, the substrate.
  *
  * bee fills this table with Win32 or Linux calls, sms with its own memory and
  * threads and with records sent to the Linux proxy. Rules:
  *
  * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
  * - Every call returns soon, except io_wait, wait, file_lock and family when
- *   they are asked to wait, and the two that never return. Whatever can block
- * is therefore: try (may give -EAGAIN), wait, try again; the wait is the only
- * place to be interrupted.
+ *   they are asked to wait, and the two that never return. An operation that
+ * can block is done as: try (may return -EAGAIN), wait, try again. Only the
+ * wait can be interrupted.
  * - At most four register-sized arguments, so that a gate in assembly can
  *   save vector state around any of them without knowing their types.
  * - Buffers lie in guest memory or in abi's own; abi has checked them.
@@ -41,13 +41,13 @@ struct abi_mem_file {
 	u64 offset; /* page aligned */
 	s32 handle;
 	u32 prot;   /* never ABI_PROT_EXEC */
-	u32 shared; /* stores go to the file; else they stay here */
+	u32 shared; /* stores go to the file; else they are private */
 };
 
-/* What the host is; filled once by host->info. */
+/* Attributes of the host; filled once by host->info. */
 struct abi_host_info {
 	u32 cpus;
-	u32 pid; /* what getpid answers; never 1 */
+	u32 pid; /* the result of getpid; never 1 */
 	u32 uid, gid;
 	u64 mem_total; /* bytes */
 	u64 mem_free;  /* bytes */
@@ -64,7 +64,7 @@ struct abi_host_info {
 	char machine[65]; /* uname: version text, names substrate and host */
 };
 
-/* Linux's struct stat, in abi's own words; abi writes the guest's layout. */
+/* The fields of Linux's struct stat; abi writes the guest's layout. */
 struct abi_stat {
 	u64 dev, ino, nlink;
 	u32 mode, uid, gid; /* mode holds S_IFMT as Linux numbers it */
@@ -105,7 +105,7 @@ enum abi_path_verb {
 	ABI_PATH_READLINK, /* buf, len; result is the length */
 	ABI_PATH_CHMOD,	   /* mode */
 	ABI_PATH_TRUNCATE, /* len */
-	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one alone */
+	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one unchanged */
 	ABI_PATH_STATFS,   /* statfs */
 };
 
@@ -167,8 +167,8 @@ struct abi_io {
 };
 
 /*
- * host->file_lock. Locks that other processes see, in one of three families
- * that know nothing of each other:
+ * host->file_lock. Locks that other processes see, in one of three independent
+ * families:
  *
  * RECORD  fcntl's F_SETLK. The process owns them: it never conflicts with
  *         itself. They split and merge by bytes. All that the process holds on
@@ -182,11 +182,11 @@ struct abi_io {
  * SET     0, or -EAGAIN when another owner is in the way. Replaces what the
  *         owner held on these bytes (READ to WRITE and back, NONE drops).
  * WAIT    The same, but waits; -EINTR when `thread` was kicked, before or
- *         during (one kick is one -EINTR, as with io_wait); -EDEADLK when
- *         owners of RECORD locks would wait for each other in a ring. A host
- *         that cannot wait answers -EAGAIN, and abi asks again.
- * GET     Not for FLOCK. type becomes NONE when SET would succeed, else type,
- *         first, last and pid (-1: an OPEN lock) tell of one in the way.
+ *         during (one kick is one -EINTR, as with io_wait); -EDEADLK if owners
+ * of RECORD locks would wait for each other. A host that cannot wait returns
+ * -EAGAIN, and abi tries again. GET     Not for FLOCK. type becomes NONE when
+ * SET would succeed, else type, first, last and pid (-1: an OPEN lock) tell of
+ * one in the way.
  *
  * READ needs a handle that is open for reading, WRITE one for writing: -EBADF.
  * May be NULL: then abi logs once that no other process sees the locks.
@@ -244,14 +244,14 @@ struct abi_sock_op {
 };
 
 /*
- * host->family. Processes that the program starts, and those that it may see:
- * all that came of one run. All pids, groups and sessions are as the guest
- * numbers them; 0 and negative ones mean what they mean to the call.
+ * host->family. The family: all processes that one run started, and the only
+ * ones that the program can see. Pids, groups and sessions are the guest's
+ * numbers; 0 and negative ones have the meaning of the system call.
  */
 enum abi_family_verb {
 	ABI_FAMILY_FORK, /* status: wait as vfork does; the child's pid, or 0 in
 			    the child, where pid is its own */
-	ABI_FAMILY_BEGIN,  /* in the child: signals may come from here on */
+	ABI_FAMILY_BEGIN,  /* in the child: from now on it receives signals */
 	ABI_FAMILY_WAIT4,  /* pid, options, usage; out: status; the pid, or 0 */
 	ABI_FAMILY_WAITID, /* status: P_*, pid, options, usage; out: info */
 	ABI_FAMILY_KILL,   /* pid, status: signal or 0; out: status 1: the
@@ -259,7 +259,7 @@ enum abi_family_verb {
 	ABI_FAMILY_QUEUE,  /* pid, info: rt_sigqueueinfo, not to oneself */
 	ABI_FAMILY_STOP,   /* status: the signal that stops this process */
 	ABI_FAMILY_REAP,   /* status: SA_NOCLDWAIT, or SIGCHLD is ignored */
-	ABI_FAMILY_PARENT, /* its pid, or 1 when it is none of the family */
+	ABI_FAMILY_PARENT, /* its pid, or 1 if it is not in the family */
 	ABI_FAMILY_GROUP,  /* pid: its process group */
 	ABI_FAMILY_SESSION,	/* pid: its session */
 	ABI_FAMILY_SET_GROUP,	/* pid, status: setpgid */
@@ -267,7 +267,7 @@ enum abi_family_verb {
 	ABI_FAMILY_TTY_GROUP,	/* handle: tcgetpgrp */
 	ABI_FAMILY_SET_TTY,	/* handle, pid: tcsetpgrp */
 	ABI_FAMILY_DEATH,	/* status: PR_SET_PDEATHSIG */
-	ABI_FAMILY_EXEC_FILE,	/* a handle for what include/exec.h describes */
+	ABI_FAMILY_EXEC_FILE,	/* a handle for the data of include/exec.h */
 	ABI_FAMILY_EXEC,	/* handle: that file, path: the program, as in
 				   abi_open; returns only when it failed */
 	ABI_FAMILY_USAGE,	/* out: usage, of children that were waited for
@@ -313,9 +313,9 @@ struct abi_host {
 	s64 (*mem_protect)(u64 addr, u64 len, u32 prot);
 	s64 (*mem_release)(u64 addr, u64 len); /* back to reserved */
 	/*
-	 * Pages of a file in place of what is there: what read and write, other
-	 * mappings and other processes do to the file shows at once. Behind the
-	 * file's end an access is SIGBUS (abi_fault). The handle may be closed
+	 * Maps pages of a file over existing mappings, coherent with read and
+	 * write, other mappings and other processes. An access beyond the
+	 * file's end is SIGBUS (abi_fault). The handle may be closed
 	 * afterwards; mem_protect and mem_release work as on other memory, and
 	 * mem_discard gives private pages the file's contents again. NULL: abi
 	 * makes copies, writes shared ones back, and says so once.
@@ -323,17 +323,17 @@ struct abi_host {
 	s64 (*mem_file)(const struct abi_mem_file *map);
 	/*
 	 * For a host that cannot map a file at every page: where shared
-	 * mappings may be placed, inside file_window. At map->addr, or where
-	 * the host wants when that is 0; it may be what is mapped there now
-	 * that gives way. The address, or a negative errno after a sentence.
-	 * Private mappings are copies then. NULL: mem_file takes any page.
+	 * mappings may be placed, inside file_window. At map->addr, or anywhere
+	 * if that is 0; an existing mapping there is replaced. The address, or
+	 * a negative errno after a sentence. Private mappings are copies then.
+	 * NULL: mem_file takes any page.
 	 */
 	s64 (*mem_place)(const struct abi_mem_file *map);
 	/*
 	 * With mem_place: make all of a range in file_window accessible that
 	 * the file reaches by now. -EFAULT: some of it lies behind the file's
-	 * end. fault: an access to it failed, so what is known about the file
-	 * may be old.
+	 * end. fault: an access to it failed, so cached knowledge about the
+	 * file may be outdated.
 	 */
 	s64 (*mem_reach)(u64 addr, u64 len, u32 fault);
 	/* With mem_place: stores to these pages go to the file's cache now. */
@@ -341,9 +341,9 @@ struct abi_host {
 	/* Read as zero again; readable and writable when this is called. */
 	s64 (*mem_discard)(u64 addr, u64 len);
 	/*
-	 * Give memory to all pages now that would get it when they are first
-	 * touched, where they may be used at all; -ENOMEM when there is not so
-	 * much. NULL: they have it when they are committed.
+	 * Allocates memory now for all accessible pages that would get it on
+	 * first touch; -ENOMEM if there is not enough. NULL: memory is
+	 * allocated at commit.
 	 */
 	s64 (*mem_populate)(u64 addr, u64 len);
 	/*
@@ -353,16 +353,16 @@ struct abi_host {
 	 */
 	s64 (*text_seal)(u64 addr, u64 len);
 	/*
-	 * The guest's own instruction that `pc` stands for: where it is after
-	 * a call may be an address of the host's making. Never fails.
+	 * Translates `pc` to the guest's instruction: after a call the program
+	 * counter may be in a stub of the host. Never fails.
 	 */
 	u64 (*text_pc)(u64 pc);
 
 	/* Threads, by abi's thread index; registers are in abi's thread. */
 	s64 (*thread_start)(u32 thread);
 	/*
-	 * Never returns. Thread 0 may exit while others run: the process goes
-	 * on. Ends with abi_thread_gone.
+	 * Never returns. Thread 0 may exit while others run: the process
+	 * continues. Ends with abi_thread_gone.
 	 */
 	void (*thread_exit)(u32 thread);
 	/*
@@ -373,7 +373,7 @@ struct abi_host {
 	void (*thread_kick)(u32 thread);
 	s64 (*thread_yield)(void);
 	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);
-	/* FS base as the guest sees it changed (thread pointer at tp). */
+	/* The guest's FS base changed (thread pointer at tp). */
 	void (*thread_tp)(u32 thread, u64 tp);
 
 	/*
@@ -443,7 +443,7 @@ struct abi_host {
 	/* status as for wait(2): code << 8, or a signal number. Never returns.
 	 */
 	void (*proc_exit)(u32 status);
-	/* One line for the person who runs the program, without newline. */
+	/* One line for the user, without newline. */
 	void (*log)(const char *line);
 };
 

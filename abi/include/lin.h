@@ -28,7 +28,7 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op);
 /* Are both one open file, as dup(2) makes them? 0 if unknown. */
 int abi_lin_file_same(s32 a, s32 b);
 
-/* WAIT answers -EAGAIN here; who can wait makes the call itself. */
+/* WAIT returns -EAGAIN here; a host that can wait makes the call itself. */
 s64 abi_lin_file_lock(s32 handle, struct abi_filelock *lock);
 struct abi_lin_lock_call {
 	u64 nr, arg[6]; /* the last three are 0 */

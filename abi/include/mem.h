@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes and strings without a C library. Compilers emit calls to memcpy and
- * its three brothers; the build renames those to the functions here, because
- * a libc's vector versions would overwrite the guest's vector registers.
+ * Bytes and strings without a C library. Compilers emit calls to memcpy,
+ * memmove, memset and memcmp; the build renames those to the functions here,
+ * because a libc's vector versions would overwrite the guest's vector
+ * registers.
  */
 #ifndef ABI_MEM_H
 #define ABI_MEM_H
@@ -19,7 +20,7 @@ int abi_streq(const char *a, const char *b);
 /* Copies at most size - 1 bytes and ends with NUL; the bytes copied. */
 u64 abi_strcpy(char *to, const char *from, u64 size);
 
-/* A line that is built piece by piece; what does not fit is cut off. */
+/* A line that is built piece by piece and truncated if it does not fit. */
 struct abi_text {
 	char *buf;
 	u64 size; /* of buf, at least 1 */

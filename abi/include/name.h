@@ -29,7 +29,7 @@
  */
 s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size);
 
-/* The way back, for directory listings; -EILSEQ as said above. */
+/* The inverse, for directory listings; -EILSEQ as above. */
 s64 abi_name_decode(const u16 *name, u64 len, char *out, u64 size);
 
 /*

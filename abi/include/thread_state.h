@@ -14,7 +14,7 @@
 
 enum abi_thread_state {
 	ABI_THREAD_FREE,
-	ABI_THREAD_STARTING, /* clone fills it in; no signal finds it */
+	ABI_THREAD_STARTING, /* clone fills it in; it receives no signal yet */
 	ABI_THREAD_LIVE,
 	ABI_THREAD_EXITED, /* the index is busy until abi_thread_gone */
 };
@@ -41,7 +41,7 @@ struct abi_pi_wait {
 	u64 ticket;
 	u32 owner;   /* tid that it waits for */
 	u32 granted; /* the word is its own now */
-	u32 ending;  /* it takes and waits for nothing any more */
+	u32 ending;  /* it acquires no more locks and waits for none */
 };
 
 struct abi_thread {

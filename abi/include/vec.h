@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * XSAVE areas that a program wrote: XRSTOR would fault on what it does not
- * know, so substrates ask here first. No state.
+ * Checks XSAVE areas that a program wrote, because XRSTOR would fault on
+ * invalid ones. No state.
  */
 #ifndef ABI_VEC_H
 #define ABI_VEC_H
@@ -14,7 +14,7 @@
 u64 abi_vec_size(u64 mask);
 /*
  * Copies buf, which the program can change meanwhile, to an area of the
- * caller's own and says whether the processor would take it: 0 or -EINVAL.
+ * caller's own and checks whether the processor would accept it: 0 or -EINVAL.
  * mask: the components that are on; 0: there is no XSAVE, only FXSAVE.
  */
 s64 abi_vec_take(void *area, const void *buf, u64 len, u64 mask);
