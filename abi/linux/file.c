@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files. A handle is a file descriptor; who may use it when is abi's
- * knowledge, so there is nothing to guard here.
+ * Files. A handle is a file descriptor; abi serializes its use, so no lock is
+ * needed here.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #include "abi/include/lin.h"
 
-/* What passes from guest to host; the rest is abi's or bee's own choice. */
+/* Flags that are passed from guest to host; abi or bee decides the others. */
 #define OPEN_FLAGS                                                             \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW |   \
 	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH)
@@ -29,7 +29,7 @@ static s64 errno_result(s64 n)
 	return n < 0 ? -errno : n;
 }
 
-/* O_NONBLOCK so that a FIFO or a terminal cannot hold the caller up. */
+/* O_NONBLOCK so that opening a FIFO or a terminal cannot block. */
 s64 abi_lin_file_open(struct abi_open *open_op)
 {
 	char path[PATH_MAX];
@@ -61,8 +61,8 @@ s64 abi_lin_file_close(s32 handle)
 }
 
 /*
- * Inherited streams may be blocking, and O_NONBLOCK would change them for
- * everyone who shares them: so they are asked first.
+ * Inherited streams may be blocking, and O_NONBLOCK would change them for all
+ * processes that share them, so they are polled first.
  */
 static int would_block(s32 handle, short events)
 {
@@ -79,7 +79,7 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 		if (would_block(handle, POLLIN))
 			return -EAGAIN;
 		n = read(handle, io->buf, io->len);
-		/* Another process was faster; the caller waits anew. */
+		/* Another process was faster; the caller waits again. */
 		if (n < 0 && errno == EINTR)
 			return -EAGAIN;
 	} else if (io->offset == ABI_CURRENT) {
@@ -119,7 +119,8 @@ s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 	return errno_result(pwritev2(handle, part, (int)parts, -1, flags));
 }
 
-/* Asks only: to move a position that others share would lose their output. */
+/* Only reads the position: moving a shared one could overwrite other processes'
+ * output. */
 int abi_lin_file_same(s32 a, s32 b)
 {
 	pid_t self = getpid();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names. A root is put in front of what the guest says; links and ".." inside
- * it can lead out, so it is a view, not a wall (docs/design/bee.md).
+ * Names. The root is prepended to the guest's path; links and ".." inside it
+ * can lead out of it, so it does not confine the guest (docs/design/bee.md).
  */
 #define _GNU_SOURCE
 #include <errno.h>

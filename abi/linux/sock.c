@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets. All are non-blocking here; whether the guest sees them so is abi's
- * knowledge. Addresses of AF_UNIX are names and go through --root.
+ * Sockets. All are non-blocking here; abi implements blocking for the guest.
+ * Addresses of AF_UNIX are names and go through --root.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the C library's structs about files say, as abi has it, and back. */
+/* Converts the C library's structs about files to those of abi, and back. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <sys/statfs.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few instructions of abi that touch guest memory. A check says what was
- * mapped a moment ago; another guest thread may have unmapped it since. So a
- * fault at one of these goes on behind it, where the rest is reported as not
- * done: no lock stays held, and the call answers EFAULT.
+ * The few instructions of abi that touch guest memory. A check holds only for
+ * the moment: another guest thread may unmap the memory afterwards. So after a
+ * fault at one of these instructions execution continues behind it, and the
+ * rest is reported as not done: locks are released as usual, and the call
+ * returns EFAULT.
  *
- * Each function stands in memory once (noinline, noclone): its two labels are
+ * Each function exists once (noinline, noclone): its two labels are
  * global names. No state.
  */
 #include "abi/include/abi.h"
@@ -18,7 +19,7 @@
 #define ONCE __attribute__((noinline))
 #endif
 
-/* `name` is the instruction that may fault; it goes on at name_end. */
+/* `name` is the instruction that may fault; execution continues at name_end. */
 #define MAY_FAULT(name, text)                                                  \
 	".globl " #name "\n" #name ":\n" text "\n"                             \
 	".globl " #name "_end\n" #name "_end:\n"

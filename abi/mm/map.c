@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Operations on the address map: the host's memory first, then the array.
- * Everything here runs under space.change, which is taken by the functions
- * that the header offers and dropped before files are let go.
+ * Everything here runs under space.change, which the functions of the header
+ * lock, and unlock before files are released.
  *
  * The host may be unable to overcommit (Windows), so accessible memory is
  * committed when it is mapped, also with MAP_NORESERVE, and counted against
@@ -27,7 +27,7 @@ void abi_map_begin(struct abi_proc *p)
 	abi_lock(p, &p->space.change);
 }
 
-/* Puts the files that no area refers to any more, one at a time. */
+/* Releases the files that no area refers to any more, one at a time. */
 void abi_map_end(struct abi_proc *p)
 {
 	struct abi_space *s = &p->space;
@@ -65,7 +65,7 @@ static s64 refuse_wx(struct abi_proc *p, u64 addr, u64 len)
 	return -LINUX_EACCES;
 }
 
-/* Would `more` bytes committed and `mapped` bytes mapped still be allowed? */
+/* Whether `more` committed and `mapped` mapped bytes are within the limits. */
 static int is_allowed(struct abi_proc *p, u64 more, u64 mapped)
 {
 	struct abi_space *s = &p->space;
@@ -78,7 +78,7 @@ static int is_allowed(struct abi_proc *p, u64 more, u64 mapped)
 
 /* Filling ------------------------------------------------------------------ */
 
-/* Bytes of a file into fresh memory; what lies behind its end stays zero. */
+/* Reads bytes of a file into new memory; the rest beyond its end stays zero. */
 static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 		      u64 offset)
 {
@@ -97,7 +97,7 @@ static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 	return 0;
 }
 
-/* From readable and writable to `prot`, through the seal when executable. */
+/* Changes readable and writable memory to `prot`; text is sealed before. */
 static s64 finish_protection(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 {
 	s64 rc = 0;
@@ -155,7 +155,7 @@ static void say_copy(struct abi_proc *p, const struct abi_area *a)
 		     "programs see changes only then");
 }
 
-/* Fresh memory with its final contents, or none at all. */
+/* New memory with its final contents, or none. */
 static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 {
 	u64 len = a->end - a->start;
@@ -280,7 +280,7 @@ void abi_space_say_room(struct abi_proc *p)
 		"ones included, must fit into 256 GiB of addresses");
 }
 
-/* Does the host decide where such an area is placed? */
+/* Whether the host decides where such an area is placed. */
 static int is_placed(const struct abi_proc *p, const struct abi_area *a)
 {
 	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT;
@@ -364,7 +364,7 @@ static void count_used(const struct abi_space *s, u64 start, u64 end,
 	}
 }
 
-/* Room, limits, then the new area in place of what was there. */
+/* Checks space and limits, then replaces the old areas by the new one. */
 s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 {
 	u64 len = a->end - a->start, mapped, committed;
@@ -389,8 +389,8 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 }
 
 /*
- * Text is looked at and rewritten, so it is a copy of its own, and one that is
- * shared never becomes writable: stores would not reach the file.
+ * Text is checked and rewritten, so it is a private copy, and a shared one
+ * never becomes writable: stores would not reach the file.
  */
 static u32 file_bits(const struct abi_proc *p, const struct abi_map *m)
 {
@@ -409,8 +409,8 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 			     .backing = (u16)backing};
 	s64 rc;
 
-	/* A file's bytes are read now, so they need memory now. What a child
-	 * shall share has to be there before the fork. */
+	/* A file's bytes are read now, so they need memory now. Memory to be
+	 * shared with a child must exist before the fork. */
 	if (m->prot || backing || abi_space_is_common(p, &a))
 		a.bits |= ABI_AREA_COMMITTED;
 	if (backing) {

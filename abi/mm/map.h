@@ -5,7 +5,7 @@
 
 #include "space.h"
 
-/* Around each operation: space.change, and files let go at its end. */
+/* Around each operation: locks space.change, and releases files at its end. */
 void abi_map_begin(struct abi_proc *p);
 void abi_map_end(struct abi_proc *p);
 

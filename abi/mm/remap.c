@@ -77,7 +77,7 @@ static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
 
 	if (!(m->area.bits & ABI_AREA_COMMITTED) ||
 	    (m->area.bits & ABI_AREA_DIRECT && m->area.bits & ABI_AREA_SHARED))
-		return 0; /* nothing, or what the file has */
+		return 0; /* zeros, or the file's contents */
 	if (!(prot & ABI_PROT_READ))
 		rc = p->host->mem_protect(m->old, m->old_len, ABI_PROT_READ);
 	if (!rc && prot != RW)

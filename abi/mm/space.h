@@ -17,7 +17,7 @@
 #include <skep/guest.h>
 #include "abi/state/space.h"
 
-/* Does the area need memory of its own? Shared pages are the file's. */
+/* Whether the area needs its own memory; shared pages belong to the file. */
 static inline int abi_area_counted(const struct abi_area *a)
 {
 	return (a->bits & ABI_AREA_COMMITTED) &&
@@ -89,7 +89,7 @@ struct abi_map {
 	u64 offset;
 };
 
-/* Says once why a mapping finds no room. */
+/* Logs once why a mapping finds no space. */
 void abi_space_say_room(struct abi_proc *p);
 s64 abi_space_map(struct abi_proc *p, const struct abi_map *map);
 s64 abi_space_unmap(struct abi_proc *p, u64 addr, u64 len);

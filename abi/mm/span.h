@@ -2,7 +2,7 @@
 /*
  * The guest's buffers of one transfer: a plain one, or an iovec array, which
  * stays in guest memory and is read entry by entry. The guest may change it
- * meanwhile; each entry is checked when it is used, so it harms itself only.
+ * meanwhile; each entry is checked when it is used, so it only harms itself.
  */
 #ifndef ABI_SPAN_H
 #define ABI_SPAN_H

@@ -23,7 +23,8 @@
 	 ABI_MAP_LOCKED | ABI_MAP_NORESERVE | ABI_MAP_POPULATE |               \
 	 ABI_MAP_NONBLOCK | ABI_MAP_STACK | ABI_MAP_FIXED_NOREPLACE)
 
-/* Memory before it is touched, where the host gives it with the first touch. */
+/* Allocates memory before it is touched, if the host allocates on first
+ * touch. */
 static s64 range_populate(struct abi_proc *p, u64 addr, u64 len)
 {
 	return p->host->mem_populate
@@ -95,7 +96,7 @@ s64 abi_sys_mmap(struct abi_call *c)
 		rc = map_file(c, &m, shared);
 	if (!rc)
 		rc = abi_space_map(c->p, &m);
-	/* As on Linux, the mapping is there where memory for it is not. */
+	/* As on Linux, the mapping succeeds even without memory for it. */
 	if (rc > 0 && flags & (ABI_MAP_POPULATE | ABI_MAP_LOCKED) &&
 	    !(flags & ABI_MAP_NONBLOCK))
 		(void)range_populate(c->p, (u64)rc, m.len);
@@ -256,8 +257,8 @@ static s64 policy_check(struct abi_call *c)
 }
 
 /*
- * The guest sees one node, and all of its memory is there: a policy that
- * allows node 0 is kept without doing anything, others name no node.
+ * The guest sees one NUMA node with all memory: a policy that allows node 0 is
+ * accepted without effect, others are refused.
  */
 s64 abi_sys_mbind(struct abi_call *c)
 {
@@ -276,8 +277,9 @@ s64 abi_sys_mbind(struct abi_call *c)
 }
 
 /*
- * Locking: what is committed is the best there is, so these only check. A
- * program that must keep secrets off the disk cannot rely on it.
+ * Locking: committed memory is not locked, so these calls only check their
+ * arguments. A program must not rely on them to keep secrets from being swapped
+ * out.
  */
 s64 abi_sys_mlock(struct abi_call *c)
 {

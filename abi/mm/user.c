@@ -9,7 +9,7 @@
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
 
-/* The host's own calls take these bytes next, so they must be there. */
+/* The host's calls access these bytes next, so they must be mapped. */
 static int window_reach(struct abi_proc *p, u64 gaddr, u64 len)
 {
 	u64 start = gaddr > p->space.top ? gaddr : p->space.top;
@@ -67,7 +67,7 @@ int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len)
 
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot)
 {
-	/* The reader takes a lock when it meets an edit, so it needs to write.
+	/* A reader that meets an edit locks, so it needs write access.
 	 */
 	return abi_space_check((struct abi_proc *)p, addr, len, prot);
 }

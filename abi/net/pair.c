@@ -67,7 +67,7 @@ static s64 pair_receive(struct abi_call *c, struct abi_sock_transfer *t)
 	return done ? done : n;
 }
 
-/* No option is worth keeping: buffers are what they are. */
+/* Options have no effect: buffer sizes are fixed. */
 static s64 option_get(struct abi_sock_op *op)
 {
 	s32 value;

@@ -77,7 +77,8 @@ static s64 send_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 	return n;
 }
 
-/* A blocking stream takes all; everything else ends after one success. */
+/* A blocking stream sends everything; other sockets return after one
+ * success. */
 static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	u32 nonblock = t->flags & ABI_MSG_DONTWAIT ||
@@ -219,7 +220,7 @@ static s64 sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return s->left ? receive_transfer(c, &t) : 0;
 }
 
-/* The signal of a broken stream is file.c's to send. */
+/* file.c sends the signal of a broken stream. */
 static s64 sock_write(struct abi_call *c, struct abi_desc *d,
 		      struct abi_span *s, s64 offset)
 {
@@ -298,7 +299,7 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 
 	if (ABI_GET(c->p, &h, gaddr))
 		return -LINUX_EFAULT;
-	/* Nothing that can ride along is carried, SCM_RIGHTS above all. */
+	/* Ancillary data is not supported, for example SCM_RIGHTS. */
 	if (h.control && h.controllen)
 		return -LINUX_EINVAL;
 	if (h.iovlen > ABI_IOV_MAX)
@@ -384,7 +385,7 @@ s64 abi_sys_recvmsg(struct abi_call *c)
 	return run_message(c, receive_message);
 }
 
-/* As many as go; an error counts only when it is the first. */
+/* As many as possible; an error is returned only for the first. */
 static s64 run_messages(struct abi_call *c, struct abi_desc *d, message *move,
 			u32 flags, u64 deadline)
 {

@@ -5,10 +5,10 @@
  * Level-triggered entries are asked again at each wait. Edges (EPOLLET): an
  * object inside abi counts its own, exactly as often as Linux would wake a
  * waiter. A host handle only reports levels; so once an event of it was
- * reported, it is left out of the question until a call on it takes input or
- * finds none, or finds no room (abi_event_rearm). A program that reads until
- * EAGAIN, or exactly what has come, gets every edge; one that leaves bytes
- * behind after a read may be reported once more than under Linux.
+ * reported, it is not polled again until a call on it reads input or finds
+ * none, or finds no space (abi_event_rearm). A program that reads until EAGAIN,
+ * or exactly what has come, gets every edge; one that leaves bytes behind after
+ * a read may be reported once more than under Linux.
  */
 #include "epoll.h"
 #include "poll.h"
@@ -97,7 +97,7 @@ void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d)
 
 /* Edges ------------------------------------------------------------------ */
 
-/* What of `w` is worth asking for: all, or for EPOLLET what is not stale. */
+/* The events of `w` to poll for: all, or with EPOLLET those that can be new. */
 static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 {
 	u32 wanted = (w->events & BITS) | ABI_POLLERR | ABI_POLLHUP, in, out;
@@ -124,7 +124,7 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	return wanted & ~w->last;
 }
 
-/* `told` goes to the guest. */
+/* `told` are the bits reported to the guest. */
 static void note_reported(struct abi_proc *p, struct abi_watch *w, u32 told)
 {
 	struct abi_event *e = &watch_target(p, w)->event;
@@ -148,9 +148,9 @@ static u32 epoll_collect(struct abi_call *c, struct abi_set *set,
 	for (i = d->watch; i; i = w->next) {
 		w = watch_at(c->p, i);
 		/*
-		 * Join, then look: an edge that comes in between must wake us,
-		 * even when there is nothing to ask now. abi_set_add joins
-		 * again and remembers to leave, unless the set is full.
+		 * Join, then poll: an edge in between must wake this thread,
+		 * even if there is nothing to poll now. abi_set_add joins again
+		 * and remembers to leave, unless the set is full.
 		 */
 		if (set)
 			abi_desc_join(c, watch_target(c->p, w), 1);
@@ -196,7 +196,7 @@ static void report_event(struct abi_call *c, struct gather *g,
 	g->count++;
 }
 
-/* Does the entry still say what the sleeping thread asked about? */
+/* Whether the entry still matches what the sleeping thread polls. */
 static int is_same(struct abi_proc *p, const struct abi_set_item *item)
 {
 	const struct abi_watch *w = &p->fds.watch[item->tag];
@@ -254,7 +254,7 @@ static void collect_events(struct abi_call *c, struct abi_desc *d,
 		d->code = 0;
 }
 
-/* One look, with a sleep if nothing is there. */
+/* Polls once, and sleeps if nothing is ready. */
 static s64 look_once(struct abi_call *c, struct abi_desc *d,
 		     struct abi_set *set, struct gather *g, u64 deadline)
 {
@@ -412,7 +412,7 @@ static u32 *find_watch(struct abi_proc *p, struct abi_desc *epoll, u32 fd,
 	return link;
 }
 
-/* Can `to` be reached from `from`, or is the chain too long? */
+/* Whether `to` can be reached from `from`, or the chain is too long. */
 static int epoll_reaches(struct abi_proc *p, struct abi_desc *from,
 			 const struct abi_desc *to, u32 depth)
 {
@@ -499,9 +499,9 @@ static int is_watchable(const struct abi_desc *d)
 }
 
 /*
- * Another thread may have closed the number since. With the last one gone
- * abi_epoll_forget has been here, or waits for epoll_lock: an entry made
- * before it would be removed, one made after it would outlive `d`.
+ * Another thread may have closed the number since. If the last one was closed,
+ * abi_epoll_forget has run, or waits for epoll_lock: an entry made before it
+ * would be removed, one made after it would outlive `d`.
  */
 static int has_number(struct abi_proc *p, const struct abi_desc *d)
 {

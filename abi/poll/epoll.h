@@ -13,7 +13,7 @@ struct abi_desc_ops;
 
 extern const struct abi_desc_ops abi_epoll_ops;
 
-/* Its last number is gone: no interest list names `d` any more. */
+/* Its last number was closed: removes `d` from all interest lists. */
 void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d);
 
 /* Is `d` an epoll? */

@@ -85,7 +85,7 @@ s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -LINUX_EFAULT : 8;
 }
 
-/* What one process adds the other would never see. */
+/* A counter is not shared between processes. */
 static s64 refuse_parted(struct abi_call *c)
 {
 	abi_log_once(c->p, &c->p->fds.said_parted,

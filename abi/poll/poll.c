@@ -84,7 +84,7 @@ static void add_handle(struct abi_set *set, const struct abi_desc *d,
 	item->nested = depth > 0;
 }
 
-/* Only look at a host handle, now. */
+/* Polls a host handle without waiting. */
 static u32 peek_handle(struct abi_call *c, const struct abi_desc *d, u32 events)
 {
 	struct abi_poll one = {d->handle, (u16)events, 0};
@@ -146,8 +146,8 @@ s64 abi_set_sleep(struct abi_call *c, struct abi_set *set, u32 ready,
 }
 
 /*
- * A kick or a change that another thread took first makes a look end without
- * a result. After the deadline that may happen a few times, not for ever.
+ * After a kick, or if another thread consumed the event, a poll ends without a
+ * result. After the deadline that is repeated a few times only.
  */
 int abi_set_again(struct abi_call *c, u64 deadline, u32 *rounds)
 {

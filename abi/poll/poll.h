@@ -16,7 +16,8 @@ struct abi_proc;
 u32 abi_desc_ready(struct abi_proc *p, struct abi_desc *d);
 /* Its changes wake (on), or no longer wake, the calling thread. */
 void abi_desc_join(struct abi_call *c, struct abi_desc *d, u32 on);
-/* May a fruitless look be repeated? `rounds` counts those after the deadline.
+/* Whether to repeat a poll without a result. `rounds` counts those after the
+ * deadline.
  */
 int abi_set_again(struct abi_call *c, u64 deadline, u32 *rounds);
 /* The edge counters that epoll compares. */

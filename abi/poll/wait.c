@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the meeting of threads that wait and objects that change; wait.h has
- * the protocol. No lock: fds->waiting[t] is written by thread t alone.
+ * Owns the synchronization of threads that wait with objects that change;
+ * wait.h has the protocol. No lock: fds->waiting[t] is written by thread t
+ * alone.
  */
 #include "wait.h"
 #include "base/errno.h"
@@ -74,7 +75,7 @@ void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges)
 		__atomic_add_fetch(&e->edge_in, 1, __ATOMIC_SEQ_CST);
 	if (edges & ABI_EDGE_OUT)
 		__atomic_add_fetch(&e->edge_out, 1, __ATOMIC_SEQ_CST);
-	/* Orders the change itself before the look at the bits. */
+	/* Orders the change before the read of the bits. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (i = 0; i < ABI_WAITER_WORDS; i++) {
 		bits = __atomic_load_n(&e->waiters[i], __ATOMIC_RELAXED);

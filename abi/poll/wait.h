@@ -12,8 +12,8 @@
  * Bits and changes are ordered (sequentially consistent, or by the object's
  * lock): either the waiter sees the change when it looks, or the changer sees
  * the bit. A wake that comes before the sleep makes the sleep return at once,
- * because both kinds of sleep remember one wake. A wake too many does no harm:
- * every waiter looks again.
+ * because both kinds of sleep remember one wake. A spurious wake-up is
+ * harmless: every waiter checks again.
  */
 #ifndef ABI_WAIT_H
 #define ABI_WAIT_H
@@ -39,7 +39,7 @@ void abi_event_leave(struct abi_call *c, struct abi_event *e);
 s64 abi_wait_sleep(struct abi_call *c, struct abi_poll *list, u32 count,
 		   u64 deadline_ns);
 
-/* Input, output or (edges 0) something else changed: wake who waits. */
+/* Input, output or (edges 0) something else changed: wakes the waiters. */
 void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges);
 
 /*
@@ -49,8 +49,8 @@ void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges);
 void abi_event_rearm(struct abi_proc *p, struct abi_event *e, u32 edges);
 
 /*
- * Until one of `events` on a host handle. 0; -EINTR; -ETIMEDOUT. Takes care
- * of kicks that mean nothing.
+ * Until one of `events` on a host handle. 0; -EINTR; -ETIMEDOUT. Handles
+ * spurious kicks.
  */
 s64 abi_wait_handle(struct abi_call *c, s32 handle, u32 events,
 		    u64 deadline_ns);

@@ -30,7 +30,7 @@ const char *abi_syscall_route(u32 nr)
 	return nr < ABI_NR_MAX ? entries[nr].route : 0;
 }
 
-/* What a host without a function of the table makes of a call. */
+/* The result of a call if the host lacks a function. */
 const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 {
 	switch (nr) {
@@ -113,7 +113,7 @@ static void log_refused(struct abi_proc *p, u64 nr)
 	p->host->log(line);
 }
 
-/* Calls that run-times try, and that they can do without. */
+/* Calls that run-times only try, with a fallback. */
 static int is_probed(u64 nr)
 {
 	return nr < ABI_NR_MAX && entries[nr].route &&
@@ -154,7 +154,7 @@ static s64 run_call(struct abi_call *c)
 	if (nr >= ABI_NR_MAX || !entries[nr].handler)
 		return refuse_call(c, nr);
 	rc = entries[nr].handler(c);
-	if (rc == -LINUX_ENOSYS) /* a part that this host has not */
+	if (rc == -LINUX_ENOSYS) /* a part that this host lacks */
 		__atomic_fetch_add(&c->p->refused[nr], 1, __ATOMIC_RELAXED);
 	return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What to map of an ELF file, decided from its headers alone (elf(5), and the
- * System V ABI with its x86-64 supplement). Pure: no lock, no host. Every
- * field is taken for hostile; sums are checked for overflow before use.
+ * System V ABI with its x86-64 supplement). Pure: no lock, no host. Every field
+ * is treated as hostile; sums are checked for overflow before use.
  */
 #include <skep/guest.h>
 
@@ -174,7 +174,7 @@ static int check_stack(struct reading *r, const struct elf_phdr *ph)
 	return 0;
 }
 
-/* Is the path of the loader one that says which C library it is? */
+/* Whether the loader's path tells which C library it is. */
 static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
 {
 	static const char musl[] = "/lib/ld-musl-x86_64.so.1";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process takes along through execve, as sys_exec.c writes it into a
- * file of the host and resume.c reads it. Both are the same build of abi.
+ * The state that a process keeps across execve: sys_exec.c writes it to a file
+ * of the host and resume.c reads it. Both are the same build of abi.
  */
 #ifndef ABI_PROC_EXEC_H
 #define ABI_PROC_EXEC_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * fork(2), vfork(2) and clone(2) of a process. The host copies the process
- * with all of abi's data; here all locks are taken before that, so that the
- * copy is whole, and the child's copy is made to hold one thread.
+ * with all of abi's data; before that all locks are locked here, so that the
+ * copy is consistent; then the child's copy is reduced to one thread.
  * docs/design/abi.md, "Processes".
  */
 #include "fork.h"
@@ -129,8 +129,7 @@ static void lock_process(struct abi_proc *p)
 }
 
 /*
- * Also of the child, in whose copy nobody waits: a lock that somebody waited
- * for in the parent wakes nobody here.
+ * Also in the child, whose copy has no waiters: unlocking wakes nobody there.
  */
 static void unlock_process(struct abi_proc *p)
 {
@@ -143,8 +142,8 @@ static void unlock_process(struct abi_proc *p)
 /* Before the copy ---------------------------------------------------------- */
 
 /*
- * From the first fork on the host keeps the positions of files: parent and
- * child share them, and whoever inherits the handle does so too.
+ * From the first fork on the host keeps file positions, because parent, child
+ * and all that inherit the handle share them.
  */
 void abi_fork_share(struct abi_proc *p, struct abi_desc *d)
 {
@@ -247,7 +246,7 @@ static void count_references(struct abi_proc *p)
 	fds->locked_files = fds->parked = 0;
 }
 
-/* Was it closed at the fork, and its handle given to another one since? */
+/* Whether it was closed at the fork, and its handle reused since. */
 static int handle_reused(const struct abi_proc *p, const struct abi_desc *d)
 {
 	const struct abi_desc *other;
@@ -320,7 +319,7 @@ static s64 check_flags(struct abi_call *c, const struct fork *f)
 	return 0;
 }
 
-/* In the child; what it cannot write is not told, as on Linux. */
+/* In the child; a failed write is ignored, as on Linux. */
 static void finish_child(struct abi_call *c, const struct fork *f)
 {
 	u32 pid = c->p->info.pid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clone(2) of what is no thread. */
+/* clone(2) of a process. */
 #ifndef ABI_PROC_FORK_H
 #define ABI_PROC_FORK_H
 

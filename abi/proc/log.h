@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sentences for the person who runs the program. */
+/* Messages for the user. */
 #ifndef ABI_PROC_LOG_H
 #define ABI_PROC_LOG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The process as a whole: birth and exec. */
+/* The process as a whole: its creation and exec. */
 #include "stack.h"
 #include "abi/fs/fd.h"
 #include "base/errno.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The initial stack of the System V ABI for x86-64, with the auxiliary vector
- * of getauxval(3). Runs before any guest thread: no lock. Where a substrate has
- * no vDSO there is no AT_SYSINFO_EHDR; C libraries and Go make system calls.
+ * of getauxval(3). Runs before any guest thread: no lock. Without a vDSO of the
+ * substrate there is no AT_SYSINFO_EHDR; C libraries and Go make system calls.
  */
 #include "stack.h"
 #include "base/errno.h"

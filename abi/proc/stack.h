@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program finds on its stack when it starts. */
+/* The initial stack of a program. */
 #ifndef ABI_STACK_H
 #define ABI_STACK_H
 

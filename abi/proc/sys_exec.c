@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * execve(2): finds out what is to run, writes down what the process takes
- * along, and has the host start over. Until that call nothing has changed.
+ * execve(2): resolves the program, saves the state that the process keeps, and
+ * lets the host restart. Until that call nothing has changed.
  */
 #include "exec.h"
 #include "fork.h"
@@ -175,7 +175,7 @@ static void put_bytes(struct writer *w, const void *from, u64 len)
 	w->at += len;
 }
 
-/* Page by page: the string may end where the memory does. */
+/* Page by page: the string may end at the end of mapped memory. */
 static void put_string(struct writer *w, u64 gaddr)
 {
 	char part[512];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Parents, process groups and sessions: the host's, where it has a family.
- * Elsewhere a program is alone in its group, in a session that somebody else
- * leads. No state of abi's.
+ * Elsewhere a program is alone in its group, in a session of another leader. No
+ * state of abi's.
  */
 #include "abi/state/proc.h"
 #include "base/errno.h"

@@ -347,7 +347,7 @@ s64 abi_sys_uname(struct abi_call *c)
 	return ABI_PUT(c->p, c->a[0], &names);
 }
 
-/* Priority: remembered and answered; the owner of the machine decides. --------
+/* Priority: stored and returned, without effect. --------
  */
 
 static s64 nice_check(struct abi_call *c)
@@ -437,7 +437,7 @@ static s64 name_get(struct abi_call *c)
 	return ABI_PUT(c->p, c->a[1], &name);
 }
 
-/* The first process of a family has no parent in it that could die. */
+/* The first process of a family has no parent in the family. */
 static s64 death_set(struct abi_call *c)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_DEATH,

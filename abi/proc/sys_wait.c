@@ -15,7 +15,7 @@
 #define P_PGID 2u
 
 /*
- * Looks before it waits, and once more when a signal ends the wait: the
+ * Checks before it waits, and once more after a signal: the
  * child's own SIGCHLD must not hide its end, which Linux returns first.
  */
 static s64 wait_child(struct abi_call *c, struct abi_family_op *op)

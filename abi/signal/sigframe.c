@@ -9,14 +9,14 @@
  *          struct ucontext
  *   rsp -> return address: the restorer        rsp % 16 == 8
  *
- * Everything in the frame is the guest's to change, so nothing in it is
- * believed: rt_sigreturn only ever does what the guest could do without.
+ * The guest may change everything in the frame, so nothing in it is trusted:
+ * rt_sigreturn can only do what the guest could do itself.
  *
  * Running a call again. As Linux does, the frame points rip back at the
- * instruction, with the call's number in rax; by that musl detects a call that
- * has not happened. The instruction is rewritten here, so the record names the
- * call too: if the handler left rip, rsp and rax alone, rt_sigreturn has the
- * call dispatched again with the registers of the frame.
+ * instruction, with the call's number in rax; from this musl detects that the
+ * call has not been made. The instruction is rewritten here, so the record
+ * names the call too: if the handler left rip, rsp and rax alone, rt_sigreturn
+ * has the call dispatched again with the registers of the frame.
  */
 #include "sigframe.h"
 #include "signal.h"
@@ -369,7 +369,8 @@ static u32 again_nr(const struct frame *f)
 	return (u32)a->nr;
 }
 
-/* Where the guest may go on: its own text, or the vDSO if that was interrupted.
+/* Where the guest may continue: its own text, or the vDSO if that was
+ * interrupted.
  */
 static int is_text(struct abi_proc *p, u64 rip)
 {
@@ -394,7 +395,7 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 	if (*again != ABI_NONE)
 		regs->rip += SYSCALL_LEN;
 	abi_signal_mask_set(p, t, f.uc.mask);
-	/* As Linux: a stack that cannot be set now is left as it is. */
+	/* As on Linux: a stack that cannot be set now is left unchanged. */
 	abi_signal_altstack(t, regs->rsp, f.uc.alt_sp, f.uc.alt_size,
 			    f.uc.alt_flags &
 				    (ABI_SS_AUTODISARM | ABI_SS_DISABLE));

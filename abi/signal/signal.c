@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals: pending sets and their queue, who gets one, delivery at the end of
- * a call. signals.lock guards what signal.h says; it is a leaf, and no guest
- * memory is touched while it is held (a fault there would come back here).
+ * Signals: pending sets and their queue, the choice of a thread, delivery at
+ * the end of a call. signals.lock guards what signal.h says; it is a leaf, and
+ * no guest memory is touched while it is held (a fault there would come back
+ * here).
  */
 #include "signal.h"
 #include "sigframe.h"
@@ -188,7 +189,7 @@ static int thread_wants(const struct abi_thread *t, u64 bits)
 	return is_live(t) && bits & (~t->blocked | t->sigwait);
 }
 
-/* Only a host with a family can stop a process, and go on with it. */
+/* Only a host with a family can stop and continue a process. */
 static int default_stops(struct abi_proc *p, u32 signo)
 {
 	return p->host->family && STOPS & abi_signal_bit(signo);
@@ -209,7 +210,7 @@ static int is_ignored(struct abi_proc *p, u32 signo)
 	       (handler == ABI_SIG_DFL && default_ignores(p, signo));
 }
 
-/* A child that stops or goes on, of which SA_NOCLDSTOP wants no word. */
+/* A child stopped or continued, which SA_NOCLDSTOP suppresses. */
 static int is_unwanted(struct abi_proc *p, const struct abi_siginfo *info)
 {
 	return info->signo == ABI_SIGCHLD &&
@@ -218,7 +219,7 @@ static int is_unwanted(struct abi_proc *p, const struct abi_siginfo *info)
 	       p->signals.action[ABI_SIGCHLD - 1].flags & ABI_SA_NOCLDSTOP;
 }
 
-/* A thread blocks it, so it may be wanted later (sigwait, a new handler). */
+/* A thread blocks it, so it may be accepted later (sigwait, a new handler). */
 static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 {
 	struct abi_thread *t;
@@ -234,7 +235,7 @@ static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 	return 0;
 }
 
-/* Who should act on a signal for the process; NULL: all block it. */
+/* The thread to handle a signal for the process; NULL: all block it. */
 static struct abi_thread *choose_thread(struct abi_proc *p,
 					struct abi_thread *from, u32 signo)
 {
@@ -307,7 +308,7 @@ void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo)
 	abi_signal_send(p, t, t->tid, &info);
 }
 
-/* Others may have to take over what `t` no longer will. Lock held. */
+/* Other threads may have to handle what `t` no longer does. Lock held. */
 static void retarget_pending(struct abi_proc *p, struct abi_thread *t, u64 bits)
 {
 	struct abi_thread *other;
@@ -631,7 +632,7 @@ void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
 	force_signal(p, t, regs, &info, &fault);
 }
 
-/* The last words
+/* The fatal message
  * ------------------------------------------------------------------ */
 
 static const char *const names[] = {
@@ -700,7 +701,8 @@ static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 	p->host->log(line);
 }
 
-/* A signal that ends a child is its parent's to tell of; a fault is not. */
+/* A child that a signal ends is reported by its parent; a fault is logged
+ * here. */
 static int is_told(const struct abi_proc *p, const struct abi_fault *fault)
 {
 	return fault || !p->child;

@@ -3,9 +3,9 @@
  * Signals: actions, pending sets, delivery.
  *
  * Sending: the signal is queued and its bit set under signals.lock, then the
- * target gets a park token and a host->thread_kick. Waiting: every wait looks
- * at abi_pending after it published that it waits (the park word, or the
- * host's own record inside io_wait), so one of the two sees the other.
+ * target gets a park token and a host->thread_kick. Waiting: every wait checks
+ * abi_pending after it published that it waits (the park word, or the host's
+ * own record inside io_wait), so one of the two sees the other.
  *
  * A call that a signal interrupts returns one of the restart codes below;
  * dispatch passes every result to abi_signal_finish, which delivers, and

@@ -29,7 +29,7 @@ static int signo_bad(u64 signo)
 	return (u32)signo > ABI_SIGNALS;
 }
 
-/* Whether children that end are waited for is the host's to know. */
+/* The host needs to know whether children that end become zombies. */
 static void reap_children(struct abi_call *c, const struct abi_sigaction *fresh)
 {
 	struct abi_family_op op = {
@@ -208,7 +208,7 @@ s64 abi_sys_sigaltstack(struct abi_call *c)
 
 /* Sending ------------------------------------------------------------------ */
 
-/* Does signal `signo` 0 find the target? Otherwise send it. */
+/* Signal 0 only checks that the target exists; others are sent. */
 static s64 send_or_probe(struct abi_call *c, u32 tid,
 			 const struct abi_siginfo *info)
 {
@@ -282,7 +282,7 @@ static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
 	return send_or_probe(c, tid, &info);
 }
 
-/* To another process; Linux does not let it look like the kernel's. */
+/* To another process; as on Linux, si_code must not be that of the kernel. */
 static s64 queue_family(struct abi_call *c)
 {
 	struct abi_siginfo info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors: numbers, descriptions and what stands behind them. */
+/* Descriptors: numbers, descriptions and their objects. */
 #ifndef ABI_STATE_FDS_H
 #define ABI_STATE_FDS_H
 
@@ -25,11 +25,13 @@ struct abi_fds {
 	struct abi_lock bounce_lock; /* never held over a wait */
 	u32 said_exec;		     /* execve closed an epoll; atomic */
 	u32 said_parted; /* an eventfd was copied by a fork; atomic */
-	u32 said_lock;	 /* the host has no file locks, and said so; atomic */
+	u32 said_lock;	 /* the host has no file locks, which was logged; atomic
+			  */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];
 	u32 pipes;	 /* number of the last pipe of the host; atomic */
-	u64 said_family; /* bits: socket(2) refused and said so; atomic */
+	u64 said_family; /* bits: domains that socket(2) refused, which was
+			    logged; atomic */
 	u32 high;	 /* descriptions above this were never used */
 	struct abi_slot slot[ABI_FD_MAX];
 	struct abi_waiting waiting[ABI_WAITER_WORDS * 64];

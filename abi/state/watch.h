@@ -22,7 +22,7 @@ struct abi_watch {
 /* What a thread in poll or epoll_wait looks at; filled again for each round. */
 #define ABI_SET_SMALL 32
 #define ABI_SET_LARGE 1280
-#define ABI_SET_POOL 128 /* threads at once that wait for many */
+#define ABI_SET_POOL 128 /* threads that can wait for many at once */
 
 struct abi_set_item {
 	struct abi_poll poll;

@@ -527,7 +527,8 @@ static s64 wait_call(struct abi_call *c, u32 bitset)
 
 static s64 wake_call(struct abi_call *c, u32 bitset)
 {
-	/* No look at the map: programs wake words that are already unmapped. */
+	/* The map is not checked: programs wake words that are already
+	 * unmapped. */
 	if (c->a[0] % 4)
 		return -LINUX_EINVAL;
 	return abi_futex_wake(c->p, c->a[0], (u32)c->a[2], bitset);

@@ -24,13 +24,14 @@ s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset);
 s64 abi_futex_wake_one(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
 
 /*
- * Words that name their owner (futex_pi.c). take: 0, -EAGAIN for a try,
- * -EDEADLK, -ESRCH when the owner is no thread, -ETIMEDOUT. drop: -EPERM.
+ * Priority-inheritance futexes, whose word names the owner (futex_pi.c). take:
+ * 0, -EAGAIN for a try, -EDEADLK, -ESRCH when the owner is no thread,
+ * -ETIMEDOUT. drop: -EPERM.
  */
 s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		      u64 deadline, u32 try);
 s64 abi_futex_pi_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
-/* `t` ends: what it owns and others wait for goes to them. */
+/* `t` ends: the futexes that it owns are passed to their waiters. */
 void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t);
 
 #endif

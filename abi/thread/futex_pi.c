@@ -29,7 +29,7 @@ static u32 thread_count(struct abi_proc *p)
 	return __atomic_load_n(&p->threads.high, __ATOMIC_ACQUIRE);
 }
 
-/* Who has waited longest, or NULL; *more: others wait as well. */
+/* The longest waiter, or NULL; *more: others wait as well. */
 static struct abi_thread *first_waiter(struct abi_proc *p, u64 gaddr, u32 *more)
 {
 	struct abi_thread *t, *first = 0;
@@ -48,8 +48,8 @@ static struct abi_thread *first_waiter(struct abi_proc *p, u64 gaddr, u32 *more)
 }
 
 /*
- * Would waiting for `owner` close a ring? 0; -ESRCH: no thread has this tid;
- * -EDEADLK; MUST_RETRY.
+ * Whether waiting for `owner` would be a deadlock. 0; -ESRCH: no thread has
+ * this tid; -EDEADLK; MUST_RETRY.
  */
 static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
 {
@@ -111,7 +111,7 @@ static void word_grant(struct abi_proc *p, struct abi_thread *t)
 	abi_thread_unpark(p, t);
 }
 
-/* Until a thread hands it over. */
+/* Waits until a thread passes it on. */
 static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 {
 	s64 rc;

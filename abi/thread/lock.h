@@ -39,7 +39,8 @@ static inline void abi_unlock(struct abi_proc *p, struct abi_lock *lock)
 		abi_lock_wake(p, lock);
 }
 
-/* That somebody holds it, as lockdep_assert_held(): not that it is us. */
+/* Asserts that some thread holds it, like lockdep_assert_held(), but not that
+ * it is the caller. */
 static inline void abi_assert_locked(const struct abi_lock *lock)
 {
 	skep_assert(__atomic_load_n(&lock->word, __ATOMIC_RELAXED));

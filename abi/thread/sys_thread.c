@@ -24,7 +24,7 @@
 #define CLONE_CHILD_CLEARTID 0x200000ull
 #define CLONE_DETACHED 0x400000ull /* without effect, musl sets it */
 #define CLONE_CHILD_SETTID 0x1000000ull
-#define CLONE_SIGNAL 0xffull /* of no meaning for a thread */
+#define CLONE_SIGNAL 0xffull /* ignored for a thread */
 #define CLONE_MUST                                                             \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 #define CLONE_MAY                                                              \
@@ -262,7 +262,7 @@ s64 abi_sys_sched_setaffinity(struct abi_call *c)
 	return 0;
 }
 
-/* A hint that is out of date anyway: a CPU that the thread may run on. */
+/* Only a hint: a CPU on which the thread may run. */
 s64 abi_sys_getcpu(struct abi_call *c)
 {
 	u32 cpu = 0, node = 0;
@@ -373,7 +373,7 @@ s64 abi_sys_sched_rr_get_interval(struct abi_call *c)
 	return abi_time_put(c->p, c->a[1], 4000000);
 }
 
-/* No command is offered, so callers use their own barriers. */
+/* No command is supported, so callers use their own barriers. */
 s64 abi_sys_membarrier(struct abi_call *c)
 {
 	return c->a[0] == 0 && c->a[1] == 0 ? 0 : -LINUX_EINVAL;

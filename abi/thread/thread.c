@@ -224,7 +224,7 @@ static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	    abi_user_load(gaddr, &old))
 		return;
 	if (pending && !old) {
-		/* It died between giving the lock up and waking the next. */
+		/* It died between unlocking and waking the next waiter. */
 		abi_futex_wake_one(p, t, gaddr);
 		return;
 	}

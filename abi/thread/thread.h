@@ -4,13 +4,13 @@
  * name for it) or by tid (the guest's).
  *
  * Parking. Every wait inside abi that is not a host->io_wait is a park: the
- * thread sleeps on its own word until a token is left there. A token
- * says "look again", nothing more: it may be left over from an earlier wait
- * or come from a signal. A caller therefore publishes what it waits for,
- * then loops: look, park, look. The thread that makes the condition true does
- * so before abi_thread_unpark; the exchange on the word orders the two, so no
- * wake-up is lost (the same argument as for the binary semaphore of a thread
- * in LockSupport or in Drepper's "Futexes Are Tricky").
+ * thread sleeps on its own word until a token is left there. A token only means
+ * "check again": it may be left over from an earlier wait or come from a
+ * signal. A caller therefore publishes what it waits for, then loops: check,
+ * park, check. The thread that makes the condition true does so before
+ * abi_thread_unpark; the exchange on the word orders the two, so no wake-up is
+ * lost (the same argument as for the binary semaphore of a thread in
+ * LockSupport or in Drepper's "Futexes Are Tricky").
  */
 #ifndef ABI_THREAD_H
 #define ABI_THREAD_H
@@ -25,7 +25,7 @@ int abi_threads_init(struct abi_proc *p);
 struct abi_thread *abi_thread_find(struct abi_proc *p, u32 tid);
 
 /*
- * Sleep until a token comes. 0: look again; -ETIMEDOUT: the deadline
+ * Sleeps until there is a token. 0: check again; -ETIMEDOUT: the deadline
  * (CLOCK_MONOTONIC, ns) passed and no token was there; -EINTR: only when
  * `interruptible`, a signal is deliverable.
  */
