@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The border inside bee: what core gives to a host and asks of it.
+ * The interface inside bee between core and its hosts.
  *
  * core/ is freestanding: it loads the image, drives the rewriter, owns the
  * way from guest code into abi and back (entry_*.S, gate.S), the CPU as
@@ -24,8 +24,8 @@
 /*
  * Thread slots have the same number on every host, so that a rewritten image
  * moves between hosts unchanged and assembly can use constants. The Windows
- * host takes exactly these TLS indices (TlsAlloc until it has them, give the
- * others back) and refuses to start without them.
+ * host takes exactly these TLS indices (it calls TlsAlloc until it has them,
+ * and frees the others) and refuses to start without them.
  */
 #define BEE_SLOT_FIRST 48
 #define BEE_SLOT(slot) (SKEP_TEB_SLOT_BASE + 8 * (BEE_SLOT_FIRST + (slot)))
@@ -87,14 +87,14 @@
  * the only field that other threads write.
  */
 struct bee_thread {
-	/* Where guest registers go: the top of the host stack, 16-aligned.
-	 * Below it, towards lower addresses, is room for C. */
+	/* Where guest registers are saved: the top of the host stack,
+	 * 16-aligned. Below it, towards lower addresses, is room for C. */
 	struct abi_regs *frame;
 	u64 host_fs;  /* Linux: FS base of the host's libc */
 	u64 guest_fs; /* Linux: FS base outside host code (the guard) */
 	u8 *vec;      /* BEE_VEC_SIZE bytes, 64-aligned: the gate's save area */
-	/* Set by a kick that found the thread in bee's code. The way back to
-	 * the guest looks at it last, see "Kicks". */
+	/* Set by a kick that found the thread in bee's code. The return to the
+	 * guest checks it last; see "Kicks". */
 	u32 kicked;
 	u32 index; /* abi's thread index */
 	struct abi_proc *proc;
@@ -120,11 +120,12 @@ BEE_OFFSET(struct abi_regs, r15, BEE_R_R15);
 struct bee_options {
 	u8 probe, list, trace, idle, help, version, child;
 	u8 no_debugger; /* Windows: the vectored handler takes faults */
-	u8 load_only;	/* the program is made ready, not run */
-	u64 memory;	/* bytes the guest may commit; 0: no limit asked */
+	u8 load_only;	/* the program is loaded, not run */
+	u64 memory;	/* bytes the guest may commit; 0: no limit */
 	u64 nonce;
 	u64 stream; /* the host's number of guest descriptor 3; 0: none */
-	u64 resume; /* descriptor of what execve left, see abi/include/exec.h */
+	u64 resume; /* descriptor of the state saved by execve, see
+		       abi/include/exec.h */
 	const char *report;  /* host path, or NULL */
 	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
@@ -170,7 +171,8 @@ struct bee {
 	/* Which earlier stream is the same open file, plus one: 2>&1.
 	 * bee_os_std fills it in if the host knows it. */
 	u32 std_same[3];
-	/* What execve left for this process, in place of all these; or NULL. */
+	/* The state that execve saved for this process, in place of all these;
+	 * or NULL. */
 	const void *resume;
 	u64 resume_len;
 };
@@ -187,12 +189,12 @@ extern struct abi_host bee_gated;
 int bee_load(const struct bee_options *o, const struct abi_host *os,
 	     const char *const *envp);
 
-/* Enter guest thread t->index at abi_thread_regs. Runs on any stack. */
+/* Enters guest thread t->index at abi_thread_regs. Runs on any stack. */
 __attribute__((noreturn)) void bee_thread_enter(struct bee_thread *t);
 
 /*
  * stack: the thread's host stack [stack, stack + len), at least 64 KiB; the
- * caller may itself run on its upper part only if it never comes back.
+ * caller may run on its upper part only if it never returns.
  */
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 		     u8 *vec);
@@ -229,14 +231,13 @@ u64 bee_text_pc(u64 pc);
  *                t->fault filled in); these load rsp from t->frame. Leave
  *                the vector registers as they are: they are the guest's.
  * BEE_PC_STUB    as GUEST, but first take the copy back to the guest's own
- *                state with bee_stub_undo(frame, slot SCRATCH, SCRATCH2). The
- *                way back into the middle of a patch is bee_pc_resume's work.
- * BEE_PC_EXIT    the last instructions before the guest, after the look at
- *                t->kicked: *t->frame is complete. Kick: resume at
- *                bee_resume_tick.
- * BEE_PC_BEE     anything else. Kick: set t->kicked and go on; the exit code
- *                looks at it. Fault: a defect of bee or a bad pointer behind
- *                abi's back: say so and end the process.
+ *                state with bee_stub_undo(frame, slot SCRATCH, SCRATCH2).
+ * bee_pc_resume handles a return into the middle of a patch. BEE_PC_EXIT    the
+ * last instructions before the guest, after the check of t->kicked: *t->frame
+ * is complete. Kick: resume at bee_resume_tick. BEE_PC_BEE     anything else.
+ * Kick: set t->kicked and continue; the exit code checks it. Fault: a defect of
+ * bee, or a bad pointer that abi did not check: print a message and end the
+ * process.
  */
 enum bee_pc { BEE_PC_GUEST, BEE_PC_STUB, BEE_PC_EXIT, BEE_PC_BEE };
 enum bee_pc bee_pc_where(u64 pc);

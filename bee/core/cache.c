@@ -3,11 +3,11 @@
  * The image cache. Owns the layout of its files, no state.
  *
  * A file holds differences, not text: header, map, stubs, and runs of changed
- * bytes, with a digest over all of it at the end. The digest finds damage;
- * other users are kept out by owner and mode, which the host checks on the open
- * file. Its bytes are copied before the digest is taken, so nothing that is
- * checked changes afterwards. Whatever it says, nothing outside the program's
- * text and stubs is written.
+ * bytes, with a digest over all of it at the end. The digest detects damage;
+ * the host checks owner and mode of the open file, so that no other user can
+ * have written it. Its bytes are copied before the digest is computed, so they
+ * cannot change after the check. Whatever it contains, nothing outside the
+ * program's text and stubs is written.
  *
  * The revision is a digest of the rewriter's own source, taken by make, so
  * that no file outlives the rewriter that made it. The map's slot numbers are
@@ -36,7 +36,7 @@ struct run {
 	u64 addr, len;
 };
 
-/* A file taken apart; everything points into it. */
+/* A parsed file; all pointers point into it. */
 struct parts {
 	struct header head;
 	const u8 *map, *stubs, *runs;
@@ -122,7 +122,7 @@ static int in_text(const struct bee_rewrite *rw, const struct run *run)
 	return 0;
 }
 
-/* write: into the text; else only look. 1: every run is good. */
+/* write: into the text; else only check. 1: every run is valid. */
 static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
 		     int write)
 {
@@ -267,7 +267,7 @@ static void put_bytes(struct out *o, const void *bytes, u64 len)
 	o->len += round_up(len);
 }
 
-/* Runs that are at most 16 bytes apart are one. */
+/* Runs that are at most 16 bytes apart are merged. */
 static void put_text(struct out *o, const struct bee_text *text, const u8 *old)
 {
 	struct run run;

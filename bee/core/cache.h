@@ -17,12 +17,12 @@ struct bee_cache {
 /*
  * Segments are loaded, rw->text and rw->slot are described, image->sha_file is
  * known. 0: the text is patched, stubs, sites, map, counts and sha_load are as
- * bee_rewrite left them once; the stubs are still writable. Else nothing was
- * changed, and rewriting has to be done.
+ * after bee_rewrite; the stubs are still writable. Else nothing was changed,
+ * and the text must be rewritten.
  */
 int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		   struct bee_image *image);
-/* After rewriting; a cache that cannot be written is a message, no failure. */
+/* After rewriting; if the cache cannot be written, a message is logged. */
 void bee_cache_store(const struct bee_cache *c, const struct bee_image *image);
 
 /*

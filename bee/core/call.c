@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the entry code calls, the thread slots, and the gated host table.
- * Owns `bee` and the table; both are written before guest threads exist.
+ * The functions that the entry code calls, the thread slots, and the gated host
+ * table. Owns `bee` and the table; both are written before guest threads exist.
  *
  * Everything here may run with the guest's vector state in the registers and,
  * on Linux, with FS at the guard: general registers, no libc.
@@ -174,7 +174,7 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 		trace_result(t, regs);
 	if (how == ABI_RETURN_FULL)
 		regs->rip = bee_pc_resume(regs->rip);
-	/* The fast way back does not load flags; C needs DF clear. */
+	/* The fast return does not load flags; C needs DF clear. */
 	else if (flags & FLAG_DF)
 		how = ABI_RETURN_FULL;
 	return how;
@@ -212,7 +212,8 @@ void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv)
 	regs->rdx = out[3];
 }
 
-/* Thunks for all, then what is safe without the gate directly. */
+/* Thunks for all, then direct entries for functions that are safe without the
+ * gate. */
 void bee_gate_init(const struct abi_host *os)
 {
 	void **gated = (void **)&bee_gated;

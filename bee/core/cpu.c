@@ -4,7 +4,7 @@
  *
  * Hidden: FSGSBASE (a guest that wrote FS itself would bypass its slots), TSX
  * (aborts make runs differ), PKU, and every XSAVE component but x87, SSE, AVX
- * and AVX-512: AMX state alone is 8 KiB and needs a permission from Linux.
+ * and AVX-512: AMX state is 8 KiB and needs a permission from Linux.
  * Leaf and bit numbers: Intel SDM volume 2, CPUID. Written once at start.
  */
 #include "abi/include/vec.h"

@@ -3,8 +3,7 @@
  * The way from guest code into abi and back, for both calling conventions.
  *
  * Nothing is written below the guest's stack pointer: its red zone is live.
- * Vector registers are not touched; what runs between entry and exit uses
- * general registers only, and gate.S stands before everything else.
+ * Vector registers are not touched; code between entry and exit uses general registers only, and everything else is called through gate.S.
  *
  * The frame (struct abi_regs) is the top of the thread's host stack, so rsp
  * is the frame's address whenever C is not running.
@@ -66,9 +65,7 @@ bee_entry_syscall:
 	add	$SHADOW, %rsp
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to bee_exit_end
- * a kick starts again at bee_resume_tick, so the look at `kicked` is never
- * too early.
+ * eax: enum abi_return; rsp: the frame, complete. From here to bee_exit_end a kick restarts at bee_resume_tick, so no kick is missed after the check of `kicked`.
  */
 	.globl bee_exit_begin
 bee_exit_begin:
@@ -122,7 +119,7 @@ bee_exit_begin:
 	.globl bee_exit_end
 bee_exit_end:
 
-/* The frame is complete: let abi look for signals. */
+/* The frame is complete: abi checks for signals. */
 	.globl bee_resume_tick
 bee_resume_tick:
 	cld
@@ -134,7 +131,7 @@ bee_resume_tick:
 	mov	$1, %eax
 	jmp	bee_exit_begin
 
-/* The frame is complete and thread->fault says what happened. */
+/* The frame is complete and thread->fault describes the fault. */
 	.globl bee_resume_fault
 bee_resume_fault:
 	cld

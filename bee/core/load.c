@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a file to a process that is ready to run: map, digest, rewrite,
- * protect, hand over to abi. Runs once, before guest threads exist, and owns
- * bee.image until then. The file is hostile: abi_elf_plan checks every field
- * used here, and nothing of it runs before the rewriter has agreed.
+ * Loads a program: map, digest, rewrite, protect, pass to abi. Runs once,
+ * before guest threads exist, and owns bee.image until then. The file is
+ * hostile: abi_elf_plan checks every field used here, and no code of it runs
+ * before the rewriter has accepted it.
  */
 #include "base/errno.h"
 #include "abi/include/exec.h"
@@ -56,7 +56,7 @@ static int refuse_program(const struct load *l, const char *why)
 	return BEE_EXIT_REFUSED;
 }
 
-/* Whoever types a bare name expects a shell's search. */
+/* A name without a slash is searched in PATH, as a shell does. */
 static int report_missing(const char *program)
 {
 	const char *p = program;
@@ -104,7 +104,7 @@ static u32 page_prot(const struct abi_elf_plan *plan, u64 page)
 	return prot;
 }
 
-/* The next page where the answer of page_prot may change. */
+/* The next page where the result of page_prot may change. */
 static u64 page_next(const struct abi_elf_plan *plan, u64 page)
 {
 	u64 next = plan->end, edge[2];
@@ -121,7 +121,7 @@ static u64 page_next(const struct abi_elf_plan *plan, u64 page)
 	return next;
 }
 
-/* final: give pages their protection; else commit them writable. */
+/* final: sets the pages' final protection; else commits them writable. */
 static int for_runs(struct load *l, int final)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
@@ -273,7 +273,7 @@ static int all_patched(const struct bee_rewrite *rw)
 {
 	u32 i;
 
-	/* What moved to make room was not looked for. */
+	/* Instructions that moved to make space were not searched for. */
 	for (i = 0; i < BEE_SITE_MOVED; i++)
 		if (rw->found[i] != rw->patched[i])
 			return 0;
@@ -293,7 +293,7 @@ static int refuse_site(struct load *l, const char *why)
 	return refuse_program(l, line);
 }
 
-/* Stub pages that are used become executable, the others go back. */
+/* Stub pages in use become executable, the others are released. */
 static int seal_stubs(struct load *l)
 {
 	struct bee_image *image = l->image;
@@ -370,7 +370,8 @@ static int rewrite_image(struct load *l)
 
 #define NR_DUP2 33
 
-/* What is one open file outside is one here: flags set by either number. */
+/* Descriptors that share an open file outside share one here: flags set through
+ * one hold for all. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -420,7 +421,7 @@ static int attach_stream(const struct load *l)
 	return 0;
 }
 
-/* The one that was asked for must be there; any other is where bee runs. */
+/* A requested directory must exist; else bee's own is used. */
 static int choose_cwd(const struct load *l, char *cwd, u64 len)
 {
 	const char *want = l->options->cwd;

@@ -218,7 +218,8 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 				    "");
 	o->program = argv[i];
 	o->argv = argv + i;
-	if (o->name && o->child) /* the parent hands the line on as it is */
+	if (o->name &&
+	    o->child) /* the parent passes the command line on unchanged */
 		argv[i] = (char *)(__UINTPTR_TYPE__)o->name;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program counter stands for. Reads the map that the rewriter left in
+ * Classifies a program counter. Reads the map that the rewriter stored in
  * bee.image; it does not change once the guest runs.
  */
 #include "bee/core/core.h"
@@ -94,7 +94,7 @@ static u64 stub_of(u64 stub, u64 end, u64 guest)
 
 /*
  * Text inside a patch holds no instructions any more; its stub is. A signal
- * handler that returns there must go on in the stub.
+ * handler that returns there must continue in the stub.
  */
 u64 bee_pc_resume(u64 rip)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sentences for people and the report for tests. Reads `bee`, owns nothing. */
+/* Messages for users and the report for tests. Reads `bee`, owns nothing. */
 #include "bee/core/core.h"
 
 void bee_say(const char *before, const char *subject, const char *after)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that a guest makes at run time: looked at, never rewritten. */
+/* Code that a guest generates at run time: checked, never rewritten. */
 #include "bee/core/core.h"
 
 #define EACCES 13

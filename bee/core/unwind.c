@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a file says about its text: where .eh_frame lies, and where executable
- * sections begin and end. Owns nothing; runs while loading.
+ * Finds a file's unwind data (.eh_frame), and where its executable sections
+ * begin and end. Owns nothing; runs while loading.
  *
  * PT_GNU_EH_FRAME leads to it, but linkers leave that out of static programs
  * that are no PIE; then the section headers do. Both come from the file and are
- * not trusted, so results are always inside the loaded bytes: what is wrong
- * costs coverage, never more.
+ * not trusted, so results are always inside the loaded bytes: wrong data only
+ * costs coverage.
  */
 #include "abi/include/elf.h"
 #include "bee/core/core.h"

@@ -3,8 +3,8 @@
  * bee-guard: run a program so that a system call made by guest memory kills
  * the process. The kernel passes a seccomp filter the instruction's address;
  * IMAGE and ARENA (guest.h) hold nothing but guest code and stubs, and no bee
- * on any host puts its own code there. So a site that the rewriter missed
- * dies with SIGSYS instead of reaching the real kernel unseen. Holds for
+ * on any host puts its own code there. So a system call that the rewriter
+ * missed ends the process with SIGSYS instead of reaching the kernel. Holds for
  * every architecture's entry (int 0x80 too) and across exec and fork; programs
  * linked at a fixed low address cannot run behind it natively.
  */

@@ -44,7 +44,7 @@ static int may_begin(u8 byte)
 
 /*
  * An instruction cut off by the end may be completed by the bytes that follow
- * it later, so it counts as the worst it could be.
+ * it later, so the worst case is assumed.
  */
 int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why)
 {

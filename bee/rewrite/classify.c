@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one instruction needs to run under bee: nothing, a slot, a stub, or a
- * refusal with its reason. Pure; no state, no lock.
+ * Decides how one instruction runs under bee: unchanged, with a slot, in a
+ * stub, or refused with a reason. Pure; no state, no lock.
  */
 #include "bee/rewrite/internal.h"
 

@@ -81,7 +81,7 @@ static int write_all(int fd, const u8 *bytes, u64 len)
 	return 0;
 }
 
-/* Under a name of its own first, so that no reader sees a part of it. */
+/* Under a temporary name first, so that no reader sees a partial file. */
 s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len)
 {
 	char temp[PATH_MAX];

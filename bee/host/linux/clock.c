@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Clocks, random bytes and what the machine is. Owns nothing. */
+/* Clocks, random bytes and a description of the machine. Owns nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -45,8 +45,8 @@ s64 lin_random(void *buf, u64 len)
 }
 
 /*
- * The pid is one that the kernel did not give: a program that reached the
- * real kernel would show another one.
+ * The pid differs from the kernel's, so that a program which reached the real
+ * kernel would show another one.
  */
 s64 lin_info(struct abi_host_info *info)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * execve: bee executes itself, so that the guest never leaves it. The process
- * stays the same for the kernel, and so for its parent and its children. What
- * abi wrote down goes along as an open memfd.
+ * stays the same for the kernel, and so for its parent and its children. The
+ * state that abi saved is passed as an open memfd.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -56,7 +56,7 @@ static void put_options(struct start *s, s32 handle)
 	put_option(s, "--report", o->report);
 }
 
-/* The strings lie behind the state, arguments first. */
+/* The strings follow the state, arguments first. */
 static int put_strings(struct start *s, char *program)
 {
 	char *at = (char *)(__UINTPTR_TYPE__)s->head + s->head->size;
@@ -97,7 +97,7 @@ static s64 map_state(struct start *s, s32 handle)
 	return -EINVAL;
 }
 
-/* Descriptors that go along; the new bee closes what it was not told of. */
+/* Descriptors that are passed on; the new bee closes all others. */
 static void open_handles(const struct start *s, s32 handle)
 {
 	u32 i;
@@ -128,7 +128,7 @@ static s64 execute(struct start *s, s32 handle, char *program)
 	return rc;
 }
 
-/* Above the numbers that have a meaning on the command line. */
+/* Above the numbers that the command line uses. */
 s64 lin_exec_file(void)
 {
 	int low = memfd_create("bee exec", MFD_CLOEXEC), fd;
@@ -170,7 +170,7 @@ static int is_wanted(const struct abi_exec_head *head, int fd, int dir)
 	return 0;
 }
 
-/* Of another thread's that forked or opened something at that moment. */
+/* Opened by another thread that was forking or opening at that moment. */
 static int close_others(const struct abi_exec_head *head)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -188,7 +188,7 @@ static int close_others(const struct abi_exec_head *head)
 	return 0;
 }
 
-/* Where the guest has its standard error. */
+/* The descriptor of the guest's standard error. */
 static int error_handle(const struct abi_exec_head *head)
 {
 	u32 i;

@@ -3,8 +3,8 @@
  * Processes of one run, as the kernel has them: children by fork, their ends,
  * signals, groups and sessions. The guest's number of a process is the
  * kernel's and PID_BASE, so that a program which reached the real kernel would
- * show other ones. A process is of the family when it has the same memfd as
- * BEE_FAMILY_FD; no other one gets a signal from here.
+ * show other ones. A process is in the family if it has the same memfd at
+ * BEE_FAMILY_FD; no other process gets a signal from here.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -56,9 +56,9 @@ s64 lin_pipe(s32 handle[2], u32 sockets)
 	return errno_result(pipe2(handle, O_CLOEXEC | O_NONBLOCK));
 }
 
-/* Who is of the family --------------------------------------------------- */
+/* Members of the family --------------------------------------------------- */
 
-/* Also one that has ended, which has no descriptors any more. */
+/* Also true for a process that has ended, which has no descriptors any more. */
 static int is_own_child(pid_t pid)
 {
 	siginfo_t info = {.si_pid = 0};
@@ -80,7 +80,7 @@ int lin_family_has(s32 pid)
 	return is_own_child(pid);
 }
 
-/* 0 is the caller; -ESRCH for whoever is not of the family. */
+/* 0 is the caller; -ESRCH for a process outside the family. */
 static pid_t family_pid(s32 guest)
 {
 	pid_t pid = guest ? host_pid(guest) : getpid();
@@ -90,7 +90,7 @@ static pid_t family_pid(s32 guest)
 
 /* Signals ------------------------------------------------------------------ */
 
-/* The libc's own two, and bee's: between processes they have no way. */
+/* The libc's two signals, and bee's, cannot be sent between processes. */
 static int is_taken(s32 sig)
 {
 	static u32 said;
@@ -103,7 +103,7 @@ static int is_taken(s32 sig)
 	return 1;
 }
 
-/* The process cannot become another one between the look and the signal. */
+/* The process id cannot be reused between the check and the signal. */
 static s64 send_signal(pid_t pid, s32 sig, siginfo_t *info)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -177,7 +177,7 @@ static s64 queue_signal(const struct abi_family_op *op)
 		       : send_signal(host_pid(op->pid), info.si_signo, &info);
 }
 
-/* Stops all threads; goes on behind the signal that continues them. */
+/* Stops all threads; returns after the signal that continues them. */
 static s64 stop_here(s32 sig)
 {
 	sigset_t set, old;
@@ -202,7 +202,8 @@ static s64 reap_children(s32 on)
 
 /* Children ----------------------------------------------------------------- */
 
-/* Until the child of a vfork executes or ends; only death breaks it off. */
+/* Waits until the child of a vfork executes or ends; only a fatal signal
+ * interrupts it. */
 static void wait_vfork(int end)
 {
 	char byte;
@@ -213,8 +214,8 @@ static void wait_vfork(int end)
 }
 
 /*
- * `forking` is held from the pipe to the closing of its end: no other child
- * may have it.
+ * `forking` is held from the pipe to the closing of its end: no other child may
+ * inherit it.
  */
 static s64 fork_process(struct abi_family_op *op)
 {
@@ -244,7 +245,7 @@ static s64 fork_process(struct abi_family_op *op)
 	return pid > 0 ? lin_family_guest(pid) : pid;
 }
 
-/* The first thing that the child does; nobody can be told of a failure. */
+/* The first step of the child, which cannot report a failure. */
 static s64 begin_child(void)
 {
 	if (!lin_helper_start())
@@ -253,7 +254,7 @@ static s64 begin_child(void)
 	_exit(BEE_EXIT_REFUSED);
 }
 
-/* pid as wait4 and kill take it: 0 and -1 stay, -n is a group. */
+/* pid as for wait4 and kill: 0 and -1 are unchanged, -n is a group. */
 static s32 wait_target(s32 pid)
 {
 	if (pid == 0 || pid == -1)

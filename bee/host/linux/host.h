@@ -6,7 +6,7 @@
 #include "abi/include/lin.h"
 #include "bee/core/bee.h"
 
-/* Takes a thread out of guest code or out of ppoll; nothing else uses it. */
+/* The signal that interrupts guest code or ppoll; it has no other use. */
 #define LIN_KICK 40
 
 /* FS base while guest code runs: the middle of 4 GiB that stay unmapped. */
@@ -17,11 +17,12 @@
 /* The process's first thread: timers and signals, never guest code. */
 #define LIN_NO_INDEX 0xffffffffu
 
-/* The child's pipe for its last word to the parent. */
+/* The child's pipe for its exit report to the parent. */
 #define BEE_WORD_FD 3
-/* Where the parent puts the stream of --stream for the child. */
+/* The child's descriptor for the stream of --stream. */
 #define BEE_STREAM_FD 4
-/* One memfd for all processes of a run: who has it here is of the family. */
+/* One memfd for all processes of a run: a process with it at this number is in
+ * the family. */
 #define BEE_FAMILY_FD 5
 
 #define LIN_HOST_STACK 0x40000u /* of a guest thread in bee's code */
@@ -109,11 +110,11 @@ s64 lin_exec(const struct abi_family_op *op);
 int lin_exec_resume(s32 handle);
 
 /* main.c */
-extern int lin_message_fd; /* -1: nobody reads what bee says */
+extern int lin_message_fd; /* -1: nobody reads bee's messages */
 void lin_proc_resumed(u32 forked);
 s64 lin_file_close(s32 handle);
 void lin_proc_exit(u32 status);
-/* This process came of a fork: its end is its parent's to hear of. */
+/* This process came of a fork: its end is reported to its parent. */
 void lin_proc_child(void);
 void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */

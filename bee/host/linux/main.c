@@ -2,7 +2,7 @@
 /*
  * bee on Linux: the child that runs the guest. The command line goes first to
  * the parent (parent.c), which starts this program again with --child and
- * descriptor 3 as the pipe for its last word.
+ * descriptor 3 as the pipe for its exit report.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 extern char **environ;
 static struct bee_options options;
 int lin_message_fd = 2;
-static int is_forked; /* the parent of the run knows nothing of it */
+static int is_forked; /* the parent of the run does not wait for it */
 
 const struct abi_host lin_host = {
 	.mem_commit = lin_mem_commit,
@@ -69,7 +69,8 @@ void bee_os_message(const char *line)
 		return;
 }
 
-/* What is opened next may get the same number: it is not for bee's words. */
+/* The next open file may get the same number; bee must not write messages to
+ * it. */
 s64 lin_file_close(s32 handle)
 {
 	if (handle == lin_message_fd)
@@ -106,8 +107,8 @@ static __attribute__((noreturn)) void die(u32 code)
 }
 
 /*
- * The parent hears by descriptor 3 that this end was meant; a signal that the
- * guest dies of is then raised here, so that its parent can see it as one.
+ * Descriptor 3 reports to the parent that this exit was intended; a signal that
+ * ends the guest is then raised here, so that the parent sees it.
  */
 void lin_proc_exit(u32 status)
 {
@@ -171,7 +172,7 @@ static s64 run_guest(void)
 
 	if (code || options.load_only)
 		lin_proc_exit((u32)code << 8);
-	if (options.stream) /* who holds its other end wants to know */
+	if (options.stream) /* its reader has to see the end */
 		write_report(0);
 	return 0;
 }
@@ -217,7 +218,7 @@ static void list_syscalls(void)
 			fputs(line, stdout);
 }
 
-/* What answers without a program. A full disk shows when all is flushed. */
+/* Options that need no program. A full disk is detected by the flush. */
 static int answer_option(void)
 {
 	int code = 0;

@@ -2,8 +2,8 @@
 /*
  * Guest memory. IMAGE and ARENA are reserved once, before anything else can be
  * mapped there, and never released; pages inside change between reserved (no
- * access) and committed. The kernel's own locks order the calls; which page is
- * whose is abi's knowledge.
+ * access) and committed. The kernel's locks serialize the calls; abi knows
+ * which page belongs to which mapping.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ int lin_mem_reserve(void)
 	return err;
 }
 
-/* No caller may reach beyond the two ranges, whatever it was asked for. */
+/* No call may change memory outside the two ranges. */
 static int is_outside(u64 addr, u64 len)
 {
 	u64 end;

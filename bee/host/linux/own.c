@@ -26,7 +26,8 @@ static s64 map_descriptor(int fd, const u8 **bytes, u64 *len)
 	*bytes = (const u8 *)"";
 	if (!*len) /* Linux has no mapping of an empty file */
 		return 0;
-	/* Private and read in at once: the file may change under a mapping. */
+	/* Read into private memory at once: a mapping would show later changes
+	 * of the file. */
 	p = mmap(NULL, *len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parent: starts the child with its policy, passes signals on, and says
+ * The parent: starts the child with its policy, forwards signals, and reports
  * in one sentence how the child died. It runs no guest code.
  */
 #define _GNU_SOURCE
@@ -58,7 +58,7 @@ static void set_limits(const struct bee_options *o)
 			       "without it");
 }
 
-/* The kernel makes each memfd a file of its own: nobody else has this one. */
+/* Each memfd is a new file, so no process outside the run has it. */
 static int place_family(void)
 {
 	int fd = memfd_create("bee family", 0);
@@ -73,8 +73,8 @@ static int place_family(void)
 }
 
 /*
- * Both go above the numbers they are for first, so that neither is in the
- * other's way. A stream that is not open is found by the child.
+ * Both are first duplicated above their final numbers, so that neither
+ * overwrites the other. The child finds out if a stream is not open.
  */
 static int place_streams(const struct bee_options *o, int word)
 {

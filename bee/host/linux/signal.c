@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Kicks and faults. The handler runs on the thread's alternate stack with all
- * signals blocked, touches only its own thread, and goes on at one of the
- * labels of bee/core/entry.S. Which place means what: bee.h, "Kicks".
+ * signals blocked, touches only its own thread, and continues at one of the
+ * labels of bee/core/entry.S; see bee.h, "Kicks".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,8 +50,8 @@ static void regs_from(struct abi_regs *r, const greg_t *g)
 }
 
 /*
- * A jump of the guest to where no code is. bee's own code would be inside
- * bee's text, or have the host's FS, or stand on its host stack.
+ * A jump of the guest to an address without code. bee's own code would be
+ * inside bee's text, or have the host's FS, or run on its host stack.
  */
 static int wild_jump(const struct lin_thread *t, const greg_t *g, u64 fs)
 {
@@ -138,7 +138,7 @@ static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
 	g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)bee_resume_fault;
 }
 
-/* abi touched guest memory that another thread unmapped: it knows how to go on.
+/* abi touched guest memory that another thread unmapped: it handles that.
  */
 static int go_on(greg_t *g)
 {
@@ -149,7 +149,7 @@ static int go_on(greg_t *g)
 	return next != 0;
 }
 
-/* fs: as it was. A pointer that is not canonical is no address on Linux. */
+/* fs: unchanged. A non-canonical pointer has no fault address on Linux. */
 void lin_signal(int sig, siginfo_t *info, void *context, u64 fs)
 {
 	ucontext_t *uc = context;

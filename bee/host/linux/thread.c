@@ -54,7 +54,7 @@ struct lin_thread *lin_thread_new(u32 index)
 	return NULL;
 }
 
-/* GS, slots, alternate stack; from here on signals may come. */
+/* Sets GS, slots and the alternate stack; from now on signals may arrive. */
 void lin_thread_enable(struct lin_thread *t)
 {
 	stack_t alt = {.ss_sp = t->alt, .ss_size = sizeof(t->alt)};
@@ -85,7 +85,7 @@ void lin_thread_enable(struct lin_thread *t)
 	pthread_sigmask(SIG_UNBLOCK, &none, NULL);
 }
 
-/* The opposite; abi may reuse the index as soon as it hears of it. */
+/* The inverse; abi may reuse the index once it is informed. */
 void lin_thread_leave(struct lin_thread *t)
 {
 	stack_t off = {.ss_flags = SS_DISABLE};
@@ -196,7 +196,7 @@ s64 lin_thread_start(u32 thread)
 	return err;
 }
 
-/* In the child of a fork: what belongs to threads of the parent goes. */
+/* In the child of a fork: frees what belonged to threads of the parent. */
 static void drop_thread(struct lin_thread *t, const struct lin_thread *self)
 {
 	if (!t || t == self)
@@ -227,7 +227,7 @@ static void keep_caller(struct lin_thread *self)
 	threads[0] = self;
 }
 
-/* No thread is half way in or out of the table meanwhile. */
+/* Meanwhile no thread enters or leaves the table. */
 s32 lin_thread_fork(void)
 {
 	struct lin_thread *self = lin_self();

@@ -2,9 +2,10 @@
 /*
  * The clock without the gate. The kernel's own clock function in the vDSO
  * (vdso(7)) is called with the guest's vector state live and FS at the guard,
- * so it is decoded first: general registers only, no fs:, no way out of it.
- * Where that cannot be shown, the gate stays. Owns `read_clock`, written
- * before the first guest thread. Built for general registers only.
+ * so it is decoded first: it may use only general registers, no fs: and no jump
+ * out of the vDSO. If that cannot be shown, the gate is used. Owns
+ * `read_clock`, written before the first guest thread. Built for general
+ * registers only.
  */
 #include <elf.h>
 #include <sys/auxv.h>
@@ -27,7 +28,7 @@ struct symbols {
 	const char *names;
 };
 
-/* Instructions of the one-byte map that a clock needs none of: x87. */
+/* Instructions of the one-byte map that are refused: x87. */
 static int is_general(const u8 *p, const struct bee_insn *insn)
 {
 	u8 op = insn->opcode;
@@ -43,7 +44,8 @@ static int is_general(const u8 *p, const struct bee_insn *insn)
 		 (op == 0xae && p[insn->modrm_at] < 0xc0));
 }
 
-/* What was reached of the vDSO's pages, and what is still to be looked at. */
+/* The reached instructions of the vDSO's pages, and those still to be
+ * decoded. */
 struct walk {
 	const u8 *base;
 	u64 len;
@@ -83,7 +85,7 @@ static int walk_path(struct walk *w, u64 off)
 	return off < w->len;
 }
 
-/* Everything that can run from `code` on. */
+/* Decodes all code that is reachable from `code`. */
 static int is_safe(const struct symbols *s, const u8 *code)
 {
 	static struct walk w;
@@ -139,7 +141,7 @@ static const u8 *find_symbol(struct symbols *s, const char *name)
 	return 0;
 }
 
-/* In place of the gate for the two clocks that everybody reads. */
+/* Replaces the gate for the two most frequent clocks. */
 static s64 quick_clock(u32 clock)
 {
 	struct kernel_time now;

@@ -52,8 +52,8 @@ void lin_wake(u32 *word, u32 count)
 }
 
 /*
- * In words that processes share the kernel keeps the queues. Only waits end
- * when the thread is kicked: a wake-up that is due is not lost.
+ * The kernel keeps the queues of words that processes share. Only waits end
+ * when the thread is kicked: a wake-up is not lost.
  */
 s64 lin_futex(const struct abi_futex_op *op, u32 thread)
 {
@@ -77,7 +77,7 @@ static u64 now_ns(void)
 	return (u64)lin_clock(ABI_CLOCK_MONOTONIC);
 }
 
-/* One kick is one -EINTR: abi looks for its signals after that. */
+/* One kick is one -EINTR, after which abi checks for signals. */
 static int take_kick(struct lin_thread *t)
 {
 	u64 count;
@@ -112,7 +112,7 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 			continue;
 		if (n < 0)
 			return -errno;
-		/* Left over from a kick that was seen otherwise. */
+		/* Left over from a kick that was already handled. */
 		if (fds[count].revents && !take_kick(t)) {
 			u64 drain;
 
@@ -221,7 +221,7 @@ static void signal_pass(int sig, const siginfo_t *from)
 }
 
 /*
- * All that is sent to the process; no other thread takes any of it. A fault
+ * All signals sent to the process; no other thread accepts them. A fault
  * is its thread's, and two signals are the libc's own.
  */
 static void helper_signals(sigset_t *set)
