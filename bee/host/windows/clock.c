@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Clocks. QueryPerformanceCounter and its like are calls that cost hundreds of
- * nanoseconds under Wine, so the processor's counter stands for them (tsc.h)
- * where it runs at one pace on all processors: CPUID says so, and a frequency
- * of 10 MHz says that Windows counts by it too. Owns the frequency, written
- * once before threads exist, and `tsc`; `lock` guards changes of it.
+ * nanoseconds under Wine, so the processor's counter replaces them (tsc.h) if
+ * it is invariant: CPUID must report that, and a frequency of 10 MHz shows that
+ * Windows uses it too. Owns the frequency, written once before threads exist,
+ * and `tsc`; `lock` guards changes of it.
  *
  * Built for general registers only: quick_clock runs without the gate.
  */
@@ -81,7 +81,7 @@ static s64 system_ns(void)
 	return bee_win_ns(&now);
 }
 
-/* Not before what was read earlier: another thread may wait for that. */
+/* Not earlier than the last value, because another thread may wait for it. */
 static u64 read_counter(void)
 {
 	u32 low, high;

@@ -2,14 +2,14 @@
 /*
  * The parent as the child's debugger. Windows writes the record of an
  * exception below the stack pointer before any handler in the process runs,
- * but asks a debugger before that. So a fault of the guest is taken here: its
- * record and registers go into a section that both have, and the thread goes
- * on in bee (fault.c) on its host stack. The guest's stack is not touched,
- * whether there is room on it or not.
+ * but asks a debugger before that. So a fault of the guest is handled here: its
+ * record and registers are written to a shared section, and the thread
+ * continues in bee (fault.c) on its host stack. The guest's stack is not
+ * touched.
  *
  * Only the thread that created the child may wait for its events, so this has
- * no lock. Owns the list of the child's threads. What lies in the section is
- * written here and never read: the child may put anything there.
+ * no lock. Owns the list of the child's threads. The section is only written
+ * here, never read, because the child can write to it.
  */
 #include "win.h"
 
@@ -68,7 +68,8 @@ static void thread_remove(DWORD id)
 		t->id = 0;
 }
 
-/* The thread goes on in bee: 1. Not the guest's, or not possible: 0. */
+/* 1: the thread continues in bee. 0: not a fault of the guest, or not
+ * possible. */
 static int fault_send(const DEBUG_EVENT *e)
 {
 	const EXCEPTION_RECORD *r = &e->u.Exception.ExceptionRecord;
@@ -89,7 +90,7 @@ static int fault_send(const DEBUG_EVENT *e)
 
 /*
  * Two exceptions exist only because of the debugger: the loader's breakpoint,
- * and Windows' complaint of a CloseHandle without a handle.
+ * and Windows' exception for a CloseHandle of an invalid handle.
  */
 static DWORD on_exception(const DEBUG_EVENT *e)
 {

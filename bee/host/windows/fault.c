@@ -3,13 +3,13 @@
  * Hardware exceptions in guest code become signals.
  *
  * The parent is the debugger of this process and sends a faulting thread to
- * bee_fault_enter before Windows writes anything (debug.c). Where no parent
- * does, Windows lays its exception record on the guest's stack first, where
- * there may be no room (a Go stack has 2 KiB in all), and a vectored handler
- * takes it. Both only copy registers into the thread's frame and go on on the
- * host stack with the guest's vector registers; this file is compiled for
- * general registers only, so the rest leaves them alone. Owns `faults`,
- * written before guest threads exist.
+ * bee_fault_enter before Windows writes anything (debug.c). Without such a
+ * parent, Windows first writes its exception record to the guest's stack, where
+ * there may be no space (a Go stack may have only 2 KiB), and a vectored
+ * handler handles it. Both only copy registers into the thread's frame and
+ * continue on the host stack with the guest's vector registers; this file is
+ * compiled for general registers only, so the rest does not touch them. Owns
+ * `faults`, written before guest threads exist.
  */
 #include "win.h"
 #include "view.h"
@@ -124,7 +124,8 @@ static int guest_address(u64 a)
 	       (a >= SKEP_ARENA_START && a < SKEP_ARENA_END);
 }
 
-/* A wild jump leaves no code behind pc; the stack says whose it was. */
+/* After a wild jump there is no code at pc; the stack shows whether the guest
+ * or bee made it. */
 static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
 	return r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION &&
@@ -224,7 +225,7 @@ static int is_error(DWORD code)
 }
 
 /*
- * abi touched guest memory that another thread unmapped: it knows how to go on.
+ * abi touched guest memory that another thread unmapped: it handles that.
  * Where a file is mapped the page may be there by now: then once more.
  */
 static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
@@ -259,7 +260,7 @@ static int fault_take(struct bee_thread *t, const EXCEPTION_RECORD *r,
 	    !fault_from(&t->fault, r))
 		return 0;
 	regs_copy(t->frame, c, where);
-	/* Linux shows the next instruction; a handler here is shown this. */
+	/* Linux reports the next instruction; Windows reports this one. */
 	if (r->ExceptionCode == EXCEPTION_BREAKPOINT)
 		t->frame->rip = (u64)r->ExceptionAddress + 1;
 	return 1;
@@ -288,8 +289,8 @@ static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 
 /*
  * Sent here by the parent, on the host stack, with the guest's vector
- * registers. The parent looked at the address already, so what is not taken
- * can only be a fault of a thread that runs no guest yet.
+ * registers. The parent has checked the address, so a fault that is not handled
+ * can only be of a thread that does not run the guest yet.
  */
 __attribute__((used)) static void fault_enter(u32 index)
 {
@@ -301,7 +302,7 @@ __attribute__((used)) static void fault_enter(u32 index)
 	fault_finish();
 }
 
-/* ecx: the index. The stack pointer may be of any worth. */
+/* ecx: the index. The stack pointer may have any value. */
 __attribute__((naked)) void bee_fault_enter(void)
 {
 	__asm__ volatile("mov %%gs:%c0, %%rdx\n\t"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Open files. Regular files use synchronous handles with explicit offsets: a
- * disk does not block a thread for ever, and Linux does not interrupt such a
- * wait either. What can block for ever is a stream or a socket and has its own
- * file. No state here.
+ * Open files. Regular files use synchronous handles with explicit offsets: disk
+ * transfers end, and Linux does not interrupt them either. Streams and sockets
+ * can block without limit and have their own files. No state here.
  */
 #include "win.h"
 #include "view.h"
@@ -27,8 +26,8 @@
 #define HOLD_MS 10
 
 /*
- * Virus scanners and indexers hold a new file for some milliseconds, and a
- * file whose deletion is pending refuses everybody.
+ * Virus scanners and indexers open a new file for some milliseconds, and a file
+ * whose deletion is pending cannot be opened.
  */
 HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags)
 {
@@ -133,7 +132,7 @@ static s64 handle_opened(HANDLE h, struct abi_open *open)
 	return 0;
 }
 
-/* A directory cannot be opened for writing; say so as Linux does. */
+/* A directory cannot be opened for writing; the error is that of Linux. */
 static s64 open_error(WCHAR *path)
 {
 	DWORD e = GetLastError(), a;
@@ -227,8 +226,8 @@ static s64 set_position(HANDLE h, s64 offset, DWORD whence)
 
 /*
  * On Windows a transfer at an offset moves the position as well. Only that of
- * an inherited file matters to anyone; who shares it may write meanwhile, so
- * it is put back only where the transfer left it.
+ * an inherited file is visible to others. They may write meanwhile, so it is
+ * restored only if it is where the transfer left it.
  */
 static void position_restore(struct win_handle *h, s64 before, s64 offset,
 			     s64 n)
@@ -239,7 +238,7 @@ static void position_restore(struct win_handle *h, s64 before, s64 offset,
 		set_position(h->h, before, FILE_BEGIN);
 }
 
-/* What pread and pwrite must leave as it is, or -1. */
+/* The position that pread and pwrite must restore, or -1. */
 static s64 position_keep(struct win_handle *h, s64 offset)
 {
 	return h->inherited && offset >= 0 ? set_position(h->h, 0, FILE_CURRENT)
@@ -248,9 +247,9 @@ static s64 position_keep(struct win_handle *h, s64 offset)
 
 /*
  * ReadFile and WriteFile with an offset also ask for a completion packet,
- * which costs a round trip to Wine's server each time, so this takes what they
- * are made of (WDK, "NtReadFile"). A synchronous handle serialises them, so
- * offsets of two threads do not mix.
+ * which costs a round trip to Wine's server each time, so this calls the
+ * functions below them (WDK, "NtReadFile"). A synchronous handle serialises
+ * them, so offsets of two threads do not mix.
  */
 static s64 plain_read(struct win_handle *h, const struct abi_io *io)
 {

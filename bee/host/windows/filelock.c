@@ -6,8 +6,9 @@
  * (locktable.h) in a named section, guarded by a named mutex.
  *
  * A waiter has an entry too, and a named event, which each change of that
- * file's locks sets. It also waits for the process that is in its way: a
- * process that died drops nothing, so the next one that meets its locks does.
+ * file's locks sets. It also waits for the process that owns the conflicting
+ * lock: locks of a dead process are dropped by the next process that meets
+ * them.
  *
  * `lock` guards everything here, and is taken before the mutex. Names are of
  * the session: bees of one user in two sessions do not see each other.
@@ -91,7 +92,7 @@ static s64 table_open(void)
 	return -LINUX_ENOLCK;
 }
 
-/* An abandoned mutex is no harm: the table is always whole. */
+/* An abandoned mutex is harmless: the table is always consistent. */
 static s64 table_lock(void)
 {
 	s64 err;
@@ -115,7 +116,7 @@ static void table_unlock(void)
 
 /* Waking ------------------------------------------------------------------- */
 
-/* Those who wait for locks of this file; the table is locked. */
+/* Wakes the waiters for locks of this file; the table is locked. */
 static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
 {
 	u32 i;
@@ -189,7 +190,7 @@ static const struct lock_process *process_at(u32 i)
 	return i < own_half.waiters ? &own_half.waiter[i].want.process : NULL;
 }
 
-/* Drops what dead processes left; how much that was. */
+/* Drops locks of dead processes; returns how many. */
 static u32 dead_locks_drop(void)
 {
 	const struct lock_process *at;
@@ -210,7 +211,7 @@ static u32 dead_locks_drop(void)
 	return n;
 }
 
-/* The living owner in the way, or NULL. */
+/* The live owner of a conflicting lock, or NULL. */
 static const struct lock_entry *conflict_find(const struct lock_entry *want)
 {
 	const struct lock_entry *e;
@@ -228,8 +229,9 @@ static const struct lock_entry *conflict_find(const struct lock_entry *want)
 /* The calls ---------------------------------------------------------------- */
 
 /*
- * flock(2) drops what the handle has before it looks for others. Only what is
- * dropped, or no more a write lock, lets others go on: `w` says whom to wake.
+ * flock(2) drops the handle's lock before it checks for others. Waiters can
+ * only continue if a lock was dropped or is no longer a write lock: `w` tells
+ * whom to wake.
  */
 static s64 set_now(struct win_handle *h, const struct lock_entry *want,
 		   struct wakeup *w)
@@ -314,13 +316,13 @@ static HANDLE event_of(struct win_thread *t)
 	return t->event;
 }
 
-/* What one look at the table left to wait for. */
+/* What to wait for after one check of the table. */
 struct holder {
 	HANDLE process; /* or NULL: then until `limit` */
 	DWORD limit;
 };
 
-/* Enters the queue behind the owner that is in the way. */
+/* Queues behind the owner of the conflicting lock. */
 static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 {
 	const struct lock_entry *e;

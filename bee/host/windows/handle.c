@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table from abi's small numbers to Windows handles. `lock` guards taking
- * and giving back numbers; an entry in use belongs to the calls that use it,
- * and abi closes it only after the last of them.
+ * The table from abi's small numbers to Windows handles. `lock` guards the
+ * allocation of numbers; an entry in use belongs to the calls that use it, and
+ * abi closes it only after the last of them.
  */
 #include "win.h"
 

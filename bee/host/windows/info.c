@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What this machine is, and random bytes from it. No state. */
+/* A description of this machine, and random bytes. No state. */
 #include "win.h"
 #include "view.h"
 #include <bcrypt.h>

@@ -7,8 +7,8 @@
  * it sleeps in WSAPoll, and one more socket, connected to itself on loopback,
  * stands for the doorbell. A change that a sleeper may wait for rings the
  * doorbells of the threads that are `asleep`; the sleeper reads its doorbell
- * before it looks, so nothing is lost. All fields used here are atomic or the
- * thread's own.
+ * before it checks, so no change is lost. All fields used here are atomic or
+ * the thread's own.
  */
 #include "win.h"
 
@@ -60,7 +60,7 @@ static SHORT events_out(u32 events)
 
 /*
  * Windows says "hung up" when the other side has sent its FIN; Linux calls
- * that readable (and RDHUP). An error makes everything possible on Linux.
+ * that readable (and RDHUP). On Linux an error sets all bits.
  */
 static u32 events_in(SHORT got, u32 wanted)
 {
@@ -167,7 +167,7 @@ static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 doorbell,
 
 	if (s->connecting && left > CONNECT_MS)
 		left = CONNECT_MS;
-	if (doorbell_socket(t)) { /* no loopback: look again often enough */
+	if (doorbell_socket(t)) { /* no loopback: poll repeatedly */
 		if (left > CONNECT_MS)
 			left = CONNECT_MS;
 		WaitOnAddress(&t->doorbell, &doorbell, sizeof(doorbell), left);

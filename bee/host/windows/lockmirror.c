@@ -74,7 +74,7 @@ static void range_unlock(HANDLE h, const struct range *r)
 	UnlockFileEx(h, 0, (DWORD)(r->last - r->first + 1), 0, &at);
 }
 
-/* What this process had and let go of for a moment only. */
+/* Takes again what this process released for a moment. */
 static void range_relock(HANDLE h, const struct range *r)
 {
 	static u32 said;
@@ -110,8 +110,8 @@ static void range_add(struct mirror *m, const struct range *r)
 }
 
 /*
- * All that overlaps `r` is unlocked and what lies outside of it locked again;
- * then `r`, or what was there when that cannot be had.
+ * Unlocks everything that overlaps `r` and locks the parts outside of it again;
+ * then locks `r`, or restores the old locks if that fails.
  */
 static s64 ranges_change(struct mirror *m, const struct range *r)
 {
@@ -161,7 +161,7 @@ static int name_is_shm(HANDLE h)
 	return n > 4 && n < WIN_PATH_MAX && !wcsncmp(path + n - 4, L"-shm", 5);
 }
 
-/* What of `want` is mirrored; 0: nothing. */
+/* The mirrored part of `want`; 0: none. */
 static int range_mirrored(struct win_handle *h, const struct lock_entry *want,
 			  struct range *r)
 {
@@ -191,7 +191,8 @@ static struct mirror *mirror_find(const struct win_file_id *id)
 	return NULL;
 }
 
-/* Its own open file, so that closing the program's handle keeps the locks. */
+/* A separate open file, so that closing the program's handle keeps the
+ * locks. */
 static struct mirror *mirror_new(struct win_handle *h)
 {
 	static u32 said;

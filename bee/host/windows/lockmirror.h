@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Record locks that native Windows programs see as well: those on bytes that
- * are never read or written. The caller serialises all of it.
+ * are never read or written. The caller serialises all calls.
  */
 #ifndef BEE_HOST_WINDOWS_LOCKMIRROR_H
 #define BEE_HOST_WINDOWS_LOCKMIRROR_H

@@ -36,7 +36,8 @@ void locktable_store(struct locktable *t, const struct locktable_half *own)
 	__atomic_store_n(&t->current, next, __ATOMIC_RELEASE);
 }
 
-/* Who and where ----------------------------------------------------------- */
+/* Owners and files
+ * ----------------------------------------------------------- */
 
 int locktable_same_process(const struct lock_process *a,
 			   const struct lock_process *b)
@@ -62,7 +63,8 @@ static int ranges_overlap(const struct lock_entry *a,
 	return a->first <= b->last && b->first <= a->last;
 }
 
-/* flock(2) knows nothing of the two others, which do know of each other. */
+/* flock(2) locks are independent of the two other kinds, which conflict with
+ * each other. */
 static int in_the_way(const struct lock_entry *a, const struct lock_entry *want)
 {
 	return locktable_same_file(&a->file, &want->file) &&
@@ -99,7 +101,7 @@ static void lock_remove(struct locktable_half *h, u32 i)
 	h->lock[i] = h->lock[--h->locks];
 }
 
-/* Takes [want->first, want->last] out of one entry that overlaps it. */
+/* Removes [want->first, want->last] from one entry that overlaps it. */
 static s64 lock_cut(struct locktable_half *h, u32 i,
 		    const struct lock_entry *want)
 {
@@ -118,7 +120,7 @@ static s64 lock_cut(struct locktable_half *h, u32 i,
 	return err;
 }
 
-/* Swallows what touches `e`, so that one range is one entry. */
+/* Merges adjacent ranges into `e`, so that one range is one entry. */
 static void lock_merge(struct locktable_half *h, struct lock_entry *e)
 {
 	u32 i = 0;
@@ -162,7 +164,7 @@ s64 locktable_set(struct locktable_half *h, const struct lock_entry *want)
 
 /* Rings -------------------------------------------------------------------- */
 
-/* Marks the waiters of one process; they are looked at later. */
+/* Marks the waiters of one process; they are visited later. */
 static void ring_reach(const struct locktable_half *h, u8 *seen,
 		       const struct lock_process *p)
 {
@@ -174,7 +176,8 @@ static void ring_reach(const struct locktable_half *h, u8 *seen,
 			seen[i] = 1;
 }
 
-/* Does `p` hold record locks that `want` waits for? Reaches all who do. */
+/* Whether `p` holds record locks for which `want` waits. Marks all processes
+ * that do. */
 static int ring_step(const struct locktable_half *h, u8 *seen,
 		     const struct lock_entry *want,
 		     const struct lock_process *p)
@@ -195,7 +198,7 @@ static int ring_step(const struct locktable_half *h, u8 *seen,
 int locktable_is_ring(const struct locktable_half *h,
 		      const struct lock_entry *want)
 {
-	u8 seen[LOCKTABLE_WAITERS] = {0}; /* 1: to look at, 2: looked at */
+	u8 seen[LOCKTABLE_WAITERS] = {0}; /* 1: to be visited, 2: visited */
 	u32 i;
 
 	if (want->kind != ABI_FILELOCK_RECORD)
@@ -212,7 +215,7 @@ int locktable_is_ring(const struct locktable_half *h,
 	return 0;
 }
 
-/* Waiters, and those who are gone ------------------------------------------ */
+/* Waiters, and dead processes ------------------------------------------ */
 
 s64 locktable_wait(struct locktable_half *h, const struct lock_waiter *w)
 {

@@ -4,11 +4,11 @@
  * of them maps. Pure: no call to Windows, so it is tested anywhere. The
  * caller serialises all of it by a mutex.
  *
- * All work is done in a copy of one's own. It goes back into the half that is
- * not current, which is then made current by one store, so a process that is
- * killed in the middle leaves the table as it was. The counts are read once
- * and cut off, so whatever another process writes there, and whenever, no index
- * leaves its array and no loop is without end.
+ * All work is done in a private copy. It is written to the half that is not
+ * current, which is then made current by one store, so a process that is killed
+ * in between leaves the table unchanged. Counts are read once and clamped, so
+ * whatever another process writes there, no index leaves its array and every
+ * loop ends.
  */
 #ifndef BEE_HOST_WINDOWS_LOCKTABLE_H
 #define BEE_HOST_WINDOWS_LOCKTABLE_H
@@ -53,11 +53,11 @@ struct locktable {
 	struct locktable_half half[2];
 };
 
-/* Between memory of one's own and the table. */
+/* Copies between private memory and the table. */
 void locktable_load(struct locktable_half *own, const struct locktable *t);
 void locktable_store(struct locktable *t, const struct locktable_half *own);
 
-/* One lock that stands in the way of `want`, or NULL. */
+/* One lock that conflicts with `want`, or NULL. */
 const struct lock_entry *locktable_conflict(const struct locktable_half *h,
 					    const struct lock_entry *want);
 /*
@@ -65,7 +65,8 @@ const struct lock_entry *locktable_conflict(const struct locktable_half *h,
  * -ENOLCK: no room, and the half must not be stored.
  */
 s64 locktable_set(struct locktable_half *h, const struct lock_entry *want);
-/* Would an owner of record locks wait for itself, by way of others? */
+/* Whether an owner of record locks would wait for itself through others (a
+ * deadlock). */
 int locktable_is_ring(const struct locktable_half *h,
 		      const struct lock_entry *want);
 

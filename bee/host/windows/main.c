@@ -16,7 +16,7 @@
 #define GUEST_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
 
 static struct bee_options options;
-static HANDLE goodbye; /* set to tell the parent that the end was ours */
+static HANDLE goodbye; /* set: the exit was intended */
 
 static const struct abi_host host = {
 	.mem_commit = bee_mem_commit,
@@ -110,7 +110,7 @@ static int is_overridden(const char *var)
 	return 0;
 }
 
-/* Drive directories (=C:), what is meant for us, and Windows' own PATH. */
+/* Drive directories (=C:), variables for bee, and Windows' own PATH. */
 static int is_wanted(const WCHAR *w)
 {
 	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
@@ -269,7 +269,7 @@ static int run_child(void)
 					    (DWORD)err);
 	}
 	if (!code && options.stream && options.report)
-		report_write(0); /* the stream's other end wants to know */
+		report_write(0); /* the stream's peer has to see the end */
 	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	if (!code)
 		bee_thread_enter(&t->bee);
@@ -287,7 +287,7 @@ static void list_syscalls(void)
 			fputs(line, stdout);
 }
 
-/* What answers without a program. A full disk shows when all is flushed. */
+/* Options that need no program. A full disk is detected by the flush. */
 static int answer_option(void)
 {
 	int code = 0;

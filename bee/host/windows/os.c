@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What core asks of its host besides struct abi_host: memory for bee itself,
- * the program's file, standard streams, messages. No state.
+ * The functions that core needs from its host besides struct abi_host: memory
+ * for bee itself, the program's file, standard streams, messages. No state.
  */
 #include "win.h"
 #include "abi/include/name.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The parent: starts bee again as the child that becomes the guest, with what
- * only a creator can set (job, mitigation policy, priority, inherited
- * handles), waits for it, and says in one sentence how it died if it did.
+ * The parent: starts bee again as the child that becomes the guest, with the
+ * attributes that only a creator can set (job, mitigation policy, priority,
+ * inherited handles), waits for it, and reports in one sentence how it died.
  * Ctrl-C reaches the child through the console; the parent outlives it.
  */
 #include "win.h"
@@ -10,7 +10,8 @@
 
 #define POLICY_DYNAMIC_CODE_OFF (2ull << 36)
 #define POLICY2_SHADOW_STACKS_OFF (2ull << 28)
-#define JOB_SLACK (256ull << 20) /* bee itself beside the guest's memory */
+#define JOB_SLACK                                                              \
+	(256ull << 20) /* bee itself, in addition to the guest's memory */
 
 #define SIGINT 2
 #define SIGILL 4
@@ -24,7 +25,7 @@ struct child {
 	PROCESS_INFORMATION info;
 };
 
-/* What follows the program's name on our own command line. */
+/* The part of our command line after the program's name. */
 static const WCHAR *command_rest(void)
 {
 	const WCHAR *p = GetCommandLineW();
@@ -145,7 +146,7 @@ static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 	return ok;
 }
 
-/* An older Windows does not know every policy, and then has no need of it. */
+/* An older Windows lacks some policies, and does not need them. */
 static BOOL create_somehow(struct child *c)
 {
 	u32 policies = 2;

@@ -90,8 +90,8 @@ static s64 delete_at_close(HANDLE h)
 }
 
 /*
- * POSIX deletion takes the name away at once even if the file is open. Where
- * a volume does not offer it the name stays until the last handle is closed.
+ * POSIX deletion removes the name at once even if the file is open. On volumes
+ * without it the name stays until the last handle is closed.
  */
 static s64 delete_handle(HANDLE h)
 {
@@ -259,7 +259,7 @@ static s64 symlink_path(const WCHAR *path, const char *text)
 		return -LINUX_EEXIST;
 	if (!CreateSymbolicLinkW(path, target, flags))
 		return bee_win_last();
-	/* Wine 8 says yes and does nothing. */
+	/* Wine 8 reports success without effect. */
 	if (GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES)
 		return -LINUX_EPERM;
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Sockets: Winsock, never blocking. Addresses and flags are translated here,
- * options in sockopt.c. Owns the fact that Winsock was started.
+ * options in sockopt.c. Owns the state of Winsock's start.
  */
 #include "sock.h"
 #include "view.h"
@@ -179,7 +179,8 @@ static s64 do_connect(struct win_handle *h, struct abi_sock_op *op)
 		return 0;
 	}
 	err = WSAGetLastError();
-	/* Winsock's word for "started" is the one for "try again". */
+	/* Winsock returns "try again" for a connection that has been
+	 * started. */
 	if (err == WSAEWOULDBLOCK) {
 		h->sock_connecting = 1;
 		return -LINUX_EINPROGRESS;
@@ -228,7 +229,7 @@ static int clip_length(u64 len)
 	return len < IO_MAX ? (int)len : (int)IO_MAX;
 }
 
-/* NOSIGNAL and DONTWAIT say what is always so here; WAITALL is abi's loop. */
+/* NOSIGNAL and DONTWAIT are always in effect here; abi implements WAITALL. */
 static int flags_out(u32 flags)
 {
 	int f = 0;

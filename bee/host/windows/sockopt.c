@@ -2,7 +2,7 @@
 /*
  * Socket options: Linux's level and name to Winsock's, with the few whose
  * value means something else. What Windows cannot do is refused by name
- * (ENOPROTOOPT), except where doing nothing keeps the promise. No state.
+ * (ENOPROTOOPT), unless the option's effect is the default. No state.
  */
 #include "sock.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What Windows knows about a file, in Linux's words. Owner and permission
+ * Windows' attributes of a file as Linux's. Owner and permission
  * bits do not exist there: everything belongs to the user and may be run;
  * only "read-only" is kept. Owns Wine's volume number, atomic.
  */
@@ -121,7 +121,8 @@ s64 bee_file_statfs(HANDLE h, struct abi_statfs *fs)
 	n = GetFinalPathNameByHandleW(h, path, WIN_PATH_MAX, 0);
 	if (!n || n >= WIN_PATH_MAX)
 		return bee_win_last();
-	/* A file's name will not do; its directory ends with a backslash. */
+	/* A file's name is not accepted; its directory ends with a
+	 * backslash. */
 	while (n && path[n - 1] != '\\')
 		n--;
 	path[n] = 0;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pipes and consoles that a parent gave us. Their handles may be synchronous,
+ * Inherited pipes and consoles. Their handles may be synchronous,
  * and a synchronous ReadFile or WriteFile cannot be interrupted, so each has
  * a helper thread and a buffer as large as a Linux pipe; guest threads only
  * touch the buffer and wait in io_wait.
  *
- * A reader asks for what the guest asked for and no more, so that input which
- * the guest leaves is there for the next program. A writer first lets the
- * other streams drain for a moment, so that lines on standard output and
- * error keep their order.
+ * A reader requests only as much as the guest did, so that unread input is left
+ * for the next program. A writer first waits briefly for the other streams to
+ * drain, so that lines on standard output and error keep their order.
  *
  * A two-way pipe is two streams whose handles are overlapped; its reader reads
  * ahead, because nothing else reads there.
@@ -93,7 +92,7 @@ static s64 read_console(HANDLE h, u8 *buf, u32 len)
 		len = BUFFER / 8;
 	if (!ReadConsoleW(h, text, len, &n, NULL))
 		return bee_win_last();
-	if (n && text[0] == 26) /* Ctrl-Z: the end, as everywhere here */
+	if (n && text[0] == 26) /* Ctrl-Z: the end, as usual on Windows */
 		return 0;
 	got = abi_utf16_to_utf8((u16 *)text, n, (char *)buf, BUFFER);
 	return got < 0 ? -LINUX_EIO : got;
@@ -111,7 +110,7 @@ static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 				       ? 0
 				       : bee_win_error(n);
 		}
-		/* On Windows a write of nothing arrives as nothing. */
+		/* On Windows an empty write is received as an empty message. */
 	} while (!n && GetFileType(s->h) == FILE_TYPE_PIPE &&
 		 !bee_wine_version());
 	return n;
@@ -310,7 +309,7 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 
 /* Both ------------------------------------------------------------------- */
 
-/* Events of poll(2) that are true now; asks for input that is wanted. */
+/* Events of poll(2) that are true now; requests input if polled for. */
 u32 bee_stream_poll(struct win_stream *s, u32 events)
 {
 	u32 now = 0;

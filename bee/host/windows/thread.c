@@ -3,7 +3,7 @@
  * Guest threads as Windows threads, their slots, kicks and the futex wait.
  *
  * Owns the table of threads. `lock` guards the table and every SuspendThread
- * to ResumeThread window; the thread that ends the process takes it for good,
+ * to ResumeThread window; the thread that ends the process never unlocks it,
  * since a process that exits while one of its threads suspends another may
  * hang.
  */
@@ -15,7 +15,7 @@
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static struct win_thread *threads[THREADS];
-static u32 frozen;		 /* atomic: the lock will never be free again */
+static u32 frozen;		 /* atomic: the lock is never released again */
 static struct win_thread *spare; /* linked through bee.os */
 
 /* Slots ----------------------------------------------------------------- */
@@ -261,7 +261,7 @@ static enum bee_pc divert_thread(struct win_thread *t)
 	return where;
 }
 
-/* A stub is left to finish: its instructions are not the guest's own. */
+/* A stub runs to its end: its instructions are not the guest's. */
 static void stop_and_divert(struct win_thread *t)
 {
 	enum bee_pc where = BEE_PC_STUB;

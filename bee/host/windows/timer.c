@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The helper thread that fires guest timers and hands Ctrl-C to the guest. It
+ * The helper thread that fires guest timers and passes Ctrl-C to the guest. It
  * calls abi, so it has a thread block and slots, but no index: it cannot be
- * kicked. `armed` changes with `deadline` and `control`, and is what it sleeps
- * on. All three are atomic.
+ * kicked. `armed` changes with `deadline` and `control`; the thread sleeps on
+ * it. All three are atomic.
  */
 #include "win.h"
 #include "abi/include/siginfo.h"

@@ -28,13 +28,13 @@ struct tsc_look {
 struct tsc_clock {
 	u32 seq; /* atomic; odd: being changed */
 	u32 on;
-	u32 given_up; /* the counter is no clock: Windows' are asked each time
+	u32 given_up; /* the counter is no clock: Windows' are read each time
 		       */
 	u64 base;     /* of the counter */
-	u64 limit;    /* ticks behind base after which it is time for a look */
+	u64 limit;    /* ticks after base at which a new sample is due */
 	s64 ns[TSC_CLOCKS];
 	u64 rate[TSC_CLOCKS]; /* ns per tick, times 2^32 */
-	u64 plain;	      /* the rate without what brings it back */
+	u64 plain;	      /* the rate without correction */
 	struct tsc_look first;
 };
 

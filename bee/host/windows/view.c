@@ -4,8 +4,8 @@
  * A view cannot lie inside a reservation, so the window is not reserved;
  * Windows places nothing there by itself.
  *
- * Windows wants address and offset of a view at a multiple of 64 KiB, and a
- * view ends where the file ended when its section was made. So a view begins
+ * Windows requires address and offset of a view to be multiples of 64 KiB, and
+ * a view ends where the file ended when its section was made. So a view begins
  * at the multiple below, and pages that the guest does not map are closed. When
  * the guest touches a page behind the end of a view and the file has grown,
  * a longer view replaces it at the same address. Threads that use the view
@@ -89,7 +89,7 @@ static u32 view_index(u64 addr)
 	return low;
 }
 
-/* Say it once: `said` is the caller's. */
+/* Logs it once: `said` belongs to the caller. */
 static s64 refuse_once(u32 *said, const char *line, s64 err)
 {
 	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
@@ -190,7 +190,7 @@ static void view_drop(struct view *v)
 	__atomic_store_n(&views, views - 1, __ATOMIC_RELAXED);
 }
 
-/* Room for it in the array, which stays sorted. */
+/* Makes space for it in the array, which stays sorted. */
 static struct view *view_add(const struct view *new)
 {
 	u32 i = view_index(new->start);
@@ -217,7 +217,8 @@ static u64 gap_find(u64 len)
 	return SKEP_MMAP_END - at >= len ? at : 0;
 }
 
-/* Do all live pages of the view lie in [start, end)? Then it goes with them. */
+/* Whether all live pages of the view are in [start, end), so that it can be
+ * unmapped. */
 static int gives_way(const struct view *v, u64 start, u64 end)
 {
 	u64 at, live = 0;
@@ -411,7 +412,7 @@ s64 bee_view_release(u64 addr, u64 len)
 	return err;
 }
 
-/* The file may have grown, or shrunk by another program's hand. */
+/* The file may have grown, or another program may have shrunk it. */
 static s64 view_renew(struct view *v, u64 wanted)
 {
 	s64 len = view_length(v), err;
@@ -518,7 +519,8 @@ static s64 size_set(HANDLE h, u64 len)
 			   -LINUX_ETXTBSY);
 }
 
-/* Windows shortens no file that has views, so ours make way meanwhile. */
+/* Windows does not truncate a file that has views, so ours are unmapped
+ * meanwhile. */
 s64 bee_view_truncate(HANDLE h, u64 len)
 {
 	struct win_file_id id;

@@ -66,7 +66,7 @@ struct win_thread {
 	HANDLE handle;
 	u32 live;      /* table lock: may be suspended */
 	u32 kick;      /* atomic: an io_wait has to end with -EINTR */
-	u32 doorbell;  /* atomic: counts reasons to look again; waited on */
+	u32 doorbell;  /* atomic: counts reasons to check again; waited on */
 	u32 asleep;    /* atomic: in io_wait */
 	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
 	HANDLE event;  /* named, for file locks; NULL: none yet */
@@ -111,7 +111,7 @@ void bee_wake(u32 *word, u32 count);
 
 /* Faults: fault.c ------------------------------------------------------- */
 
-/* A fault of the guest, from the parent to the thread that has it. */
+/* A fault of the guest, from the parent to the faulting thread. */
 struct win_fault {
 	EXCEPTION_RECORD record;
 	CONTEXT context;
@@ -167,7 +167,8 @@ struct win_file_id {
 struct win_handle {
 	u32 kind;
 	u32 flags;     /* O_* at open */
-	u32 inherited; /* its position is shared with who gave it to us */
+	u32 inherited; /* its position is shared with the process that passed it
+			*/
 	u32 gone; /* atomic: its last name was deleted, but is still there */
 	HANDLE h;
 	SOCKET s;

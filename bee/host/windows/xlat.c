@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The one place where Windows error codes become Linux error numbers, and
- * where NT status codes get names. Tables only; no state.
+ * Translates Windows error codes to Linux error numbers, and NT status codes to
+ * names. Tables only; no state.
  */
 #include "win.h"
 
