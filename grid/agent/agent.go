@@ -22,7 +22,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// Config is what an owner decides about a node. State is required.
+// Config has the owner's settings of a node. State is required.
 type Config struct {
 	State   string // directory of identity, cache and temporary files
 	Hub     string // host:port; empty: as joined
@@ -34,8 +34,7 @@ type Config struct {
 	Log     func(format string, args ...any)
 	Guard   []string // command of the guard, empty: this program with "guard"
 
-	// What programs may reach beside the system and their own directory. The
-	// hub and its users cannot add to it.
+	// What programs may access in addition to the system and their own directory. The hub and its users cannot extend it.
 	Read, Write []string
 	Network     bool
 	Hide        []string // state directories beside State
@@ -54,7 +53,7 @@ type Agent struct {
 	work, tmp  string
 	logs       string // what workers wrote
 	reports    string // bee's, where its programs on Windows see nothing
-	unlock     func() // gives the state directory free
+	unlock     func() // releases the state directory
 	muteLimit  time.Duration
 	startLimit time.Duration
 	began      time.Time
@@ -68,7 +67,7 @@ type Agent struct {
 	confined  confinement
 
 	hubMu sync.RWMutex
-	hub   hub // the connection of now, which others follow
+	hub   hub // the current connection, replaced when it breaks
 
 	mu      sync.Mutex
 	leases  map[uint64]*lease
@@ -109,7 +108,7 @@ func newAgent(c Config) (*Agent, error) {
 	if c.muteLimit > 0 {
 		a.muteLimit = c.muteLimit
 	}
-	if !a.bee.isSet() { // bee reads the program through first
+	if !a.bee.isSet() { // bee first reads the whole program
 		a.startLimit = a.muteLimit
 	}
 	if c.startLimit > 0 {
@@ -126,7 +125,7 @@ func newAgent(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Confined says how the programs of this node are kept from the rest.
+// Confined describes how this node confines programs.
 func (a *Agent) Confined() Confined { return Confined{a.confined.Kind, a.confined.open} }
 
 func findBee(path, self string) (beeLoader, error) {
@@ -146,7 +145,7 @@ func findBee(path, self string) (beeLoader, error) {
 	return beeLoader(path), nil
 }
 
-// makeDirs leaves an empty temporary directory: what a killed agent left belongs to no process any more.
+// makeDirs creates the directories and empties the temporary one: no process uses the files of a killed agent.
 func (a *Agent) makeDirs() error {
 	state, err := filepath.Abs(a.config.State)
 	if err != nil || a.config.State == "" {
@@ -204,7 +203,7 @@ func (a *Agent) log(l proto.Log) {
 	a.toHub().publish(proto.VerbLog, l, nil)
 }
 
-// sendAsk says what this node could take; it replaces what was said before.
+// sendAsk reports what this node can run; it replaces the last report.
 func (a *Agent) sendAsk() {
 	free, idle := a.pool.snapshot()
 	_, bytes := memoryInfo()
@@ -225,7 +224,7 @@ func (a *Agent) sendBeat() {
 	a.toHub().publish(proto.VerbBeat, b, nil)
 }
 
-// handleMessage takes one message of the hub. It does not block.
+// handleMessage processes one message of the hub. It does not block.
 func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []byte) error {
 	switch verb {
 	case proto.VerbLease:
@@ -287,7 +286,7 @@ func (a *Agent) cancel(fence uint64) {
 	}
 }
 
-// releaseSession ends all that a session has here.
+// releaseSession ends everything that belongs to a session here.
 func (a *Agent) releaseSession(session string) {
 	if session == "" {
 		return
@@ -306,8 +305,7 @@ func (a *Agent) releaseSession(session string) {
 	a.store.Unpin(session)
 }
 
-// dropLeases ends the leases of a connection that broke: the hub has given them to
-// others already. Workers stay.
+// dropLeases ends the leases of a connection that broke: the hub has already leased the calls to other nodes. Workers stay.
 func (a *Agent) dropLeases() {
 	a.mu.Lock()
 	for _, l := range a.leases {

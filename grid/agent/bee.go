@@ -34,7 +34,7 @@ func (a *Agent) substrate() uapi.Substrate {
 	return uapi.SubstrateBeeLinux
 }
 
-// programOptions are what a worker and a program of exec differ in.
+// programOptions has the differences between a worker and a program of exec.
 type programOptions struct {
 	dir    string
 	memory uint64
@@ -52,7 +52,7 @@ const (
 	lowestBytes = 16 << 20 // --memory below this starts nothing
 )
 
-// command says how to start a program of the cache on this substrate.
+// command returns the command that starts a cached program on this substrate.
 func (a *Agent) command(path, digest string, o programOptions) (*command, error) {
 	tmp, err := a.guestPath(o.dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 	}
 	l := a.limitsFor(o.limits)
 	if a.bee.isSet() {
-		o.memory, l.Memory = l.Memory, 0 // bee keeps the account of it
+		o.memory, l.Memory = l.Memory, 0 // bee measures it
 		if err := checkCached(digest, path); err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {
 	return append(append(args, path), o.args...)
 }
 
-// A report is what bee wrote about a start.
+// A report is bee's report about a start.
 type report struct {
 	nonce   uint64
 	calls   uint64
@@ -156,7 +156,7 @@ type sealedBlob struct {
 	users int
 }
 
-// get gives the blob with this digest, checked; put gives it back.
+// get returns the blob with this digest, checked; put gives it back.
 func (m *memories) get(digest, path string) (*os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,8 +211,7 @@ func sealChecked(digest, path string) (*os.File, error) {
 	return f, nil
 }
 
-// checkCached digests a blob that bee reads by its name. bee's report and the
-// worker say later what was read in fact; this finds out while it can be cured.
+// checkCached digests a blob that bee reads by its name. bee's report and the worker later prove what was read; this check comes early enough to fetch the blob again.
 func checkCached(digest, path string) error {
 	f, err := openCached(path)
 	if err != nil {

@@ -4,14 +4,14 @@ package agent
 
 import "strings"
 
-// A Confinement says what keeps programs from the rest of a machine.
+// A Confinement is the mechanism that isolates programs from the rest of a machine.
 type Confinement string
 
 // Kinds of confinement, the strongest first.
 const (
 	// ConfinedSpaces: namespaces of their own, in which nothing else exists.
 	ConfinedSpaces Confinement = "namespaces"
-	// ConfinedLandlock: the kernel refuses what is not theirs.
+	// ConfinedLandlock: Landlock and seccomp refuse access to everything else.
 	ConfinedLandlock Confinement = "landlock"
 	// ConfinedNot: programs have the rights of the agent's user.
 	ConfinedNot Confinement = "none"
@@ -19,7 +19,7 @@ const (
 	ConfinedBee Confinement = "bee"
 )
 
-// bounds is what one program may reach, in the words of its guard.
+// bounds describes what one program may access, for its guard.
 type bounds struct {
 	Kind    Confinement `json:"kind"`
 	User    bool        `json:"user"`    // namespaces: with one of users
@@ -28,10 +28,10 @@ type bounds struct {
 	Write   []string    `json:"write"`
 	Hide    []string    `json:"hide"` // wherever else they may be seen
 	RunAs   int         `json:"run_as"`
-	Probe   bool        `json:"probe"` // start nothing, look whether it holds
+	Probe   bool        `json:"probe"` // start no program, only check the bounds
 }
 
-// nobody is the user of programs if the agent is root's. It owns no file.
+// nobody is the user of programs if the agent runs as root. It owns no file.
 const nobody = 65534
 
 // isWithin reports whether path is dir or below it.

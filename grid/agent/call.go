@@ -38,7 +38,7 @@ func (a *Agent) call(ctx context.Context, l *lease) {
 	a.sendAsk()
 }
 
-// tryCall gives the message that ends a lease well, with an inline result.
+// tryCall returns the message that completes a lease, with an inline result.
 func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 	return done, result, nil
 }
 
-// check refuses what the hub should not have sent.
+// check refuses invalid leases.
 func (l *lease) check() error {
 	if l.Inline {
 		sum := sha256.Sum256(l.args)
@@ -85,8 +85,7 @@ func (l *lease) check() error {
 	return nil
 }
 
-// fetchBlobs brings what the call needs; the slot is taken after it, so that
-// transfers hide behind the work of others.
+// fetchBlobs fetches the blobs that the call needs before it takes a slot, so that transfers overlap with other calls.
 func (a *Agent) fetchBlobs(ctx context.Context, l *lease) (uint64, error) {
 	digests := []string{l.Worker.Module}
 	if l.Init != nil {
@@ -163,7 +162,7 @@ func (a *Agent) refetchBlob(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// callWorker is the call itself, on a worker that is ready.
+// callWorker runs the call on a ready worker.
 func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Done, []byte, error) {
 	limits := a.limitsFor(l.Limits)
 	if limits.CPU > 0 {
@@ -197,7 +196,7 @@ func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Don
 	return d, nil, nil
 }
 
-// resultError: either the worker broke while it was read, or the hub refused.
+// resultError distinguishes a worker that failed while its result was read from a hub that refused the result.
 func (a *Agent) resultError(ctx context.Context, w *worker, err error) error {
 	select {
 	case <-w.process.done:

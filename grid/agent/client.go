@@ -55,7 +55,7 @@ func (c *client) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", c.address)
 }
 
-// do sends a request; an answer with an error becomes its problem.
+// do sends a request; an error response is returned as a Problem.
 func (c *client) do(r *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(r)
 	if err != nil {

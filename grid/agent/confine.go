@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// confinement is how this agent bounds its programs.
+// confinement has the bounds that this agent sets for programs.
 type confinement struct {
 	bounds
 	open []string // what stays open, for people
@@ -37,7 +37,7 @@ func (c Confined) String() string {
 	return text
 }
 
-// FindConfined says how an agent on this machine would confine programs.
+// FindConfined returns how an agent on this machine would confine programs.
 func FindConfined() (Confined, error) {
 	if systemIsWindows {
 		return Confined{Kind: ConfinedBee, Open: openUnderBee}, nil
@@ -55,10 +55,10 @@ func FindConfined() (Confined, error) {
 	return a.Confined(), nil
 }
 
-// openUnderBee: bee emulates Linux for programs that mean well.
+// openUnderBee names what bee leaves open: it emulates Linux and is no sandbox.
 var openUnderBee = []string{"the network", "what a fault in bee would let them do as the agent's user"}
 
-// checkAllowed refuses what would not be what its owner means by it.
+// checkAllowed refuses allowances that would not have the effect that the owner intends.
 func checkAllowed(paths []string) error {
 	for _, path := range paths {
 		real, err := filepath.EvalSymlinks(path)
@@ -94,7 +94,7 @@ func (c *Config) stateDirs() []string {
 	return slices.CompactFunc(list, func(outer, inner string) bool { return isWithin(inner, outer) })
 }
 
-// boundsFor gives the bounds of a program that works in dirs and is started from
+// boundsFor returns the bounds of a program that works in dirs and is started from
 // files that it may read.
 func (a *Agent) boundsFor(dirs, files []string) bounds {
 	b := a.confined.bounds
@@ -117,8 +117,7 @@ func (a *Agent) makeOwn(pattern string) (string, error) {
 	return dir, err
 }
 
-// makeReport makes the file that a confined bee writes its report to: it cannot
-// make one in a directory that it does not see.
+// makeReport creates the file to which a confined bee writes its report: bee cannot create it, because it does not see the directory.
 func (a *Agent) makeReport(path string) error {
 	if systemIsWindows {
 		return nil

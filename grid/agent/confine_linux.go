@@ -13,9 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseConfinement finds the strongest confinement that holds on this machine. Each is
-// tried by a guard that looks whether it does: what a kernel offers, a sysctl,
-// a security module or a container may refuse.
+// chooseConfinement finds the strongest confinement that holds on this machine. A guard tries each, because a sysctl, a security module or a container may refuse what the kernel supports.
 func (a *Agent) chooseConfinement() error {
 	if err := checkAllowed(append(append([]string{}, a.config.Read...), a.config.Write...)); err != nil {
 		return err
@@ -37,7 +35,7 @@ func (a *Agent) chooseConfinement() error {
 	return fmt.Errorf("no program can be started here: %w", why)
 }
 
-// listConfinements lists what may hold, the strongest first.
+// listConfinements lists the candidates, the strongest first.
 func (a *Agent) listConfinements() []confinement {
 	if a.config.confine != nil {
 		return []confinement{{bounds: *a.config.confine}}
@@ -53,7 +51,7 @@ func (a *Agent) listConfinements() []confinement {
 	return append(list, confinement{bounds: bounds{Kind: ConfinedLandlock}}, confinement{bounds: bounds{Kind: ConfinedNot}})
 }
 
-// probeGuard starts a guard for nothing: it sets the bounds and looks at them.
+// probeGuard starts a guard without a program: it sets the bounds and checks them.
 func (a *Agent) probeGuard() error {
 	dir, err := a.makeOwn("p")
 	if err != nil {
@@ -73,7 +71,7 @@ func (a *Agent) probeGuard() error {
 	return nil
 }
 
-// stayOpen names what a confinement leaves open.
+// stayOpen lists what a confinement leaves open.
 func stayOpen(b *bounds) []string {
 	var open []string
 	if b.Network {
@@ -133,7 +131,7 @@ func idMap(ids ...int) []syscall.SysProcIDMap {
 	return m
 }
 
-// verify looks from inside whether the bounds do what they promise.
+// verify checks from inside that the bounds are effective.
 func (b *bounds) verify() error {
 	if b.Kind == ConfinedNot {
 		return nil

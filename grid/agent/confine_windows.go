@@ -4,8 +4,7 @@ package agent
 
 import "errors"
 
-// confine: on Windows bee shows a program one folder. It emulates Linux and
-// was not made to withstand a program that attacks it.
+// confine: on Windows bee shows a program one folder. It emulates Linux and does not protect against a hostile program.
 func (a *Agent) chooseConfinement() error {
 	if len(a.config.Read)+len(a.config.Write) > 0 || a.config.Network {
 		return errors.New("on Windows --allow has no effect: bee shows them the agent's own folder")

@@ -16,8 +16,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// runExec runs one program with its standard streams at the hub. Any number may
-// run beside the workers: people ask for them.
+// runExec runs one program with its standard streams at the hub. Their number is not limited by the slots, because users start them interactively.
 func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -40,7 +39,7 @@ func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	}()
 }
 
-// An execStream is the sending side of exec's frames; mu makes them whole.
+// An execStream is the sending side of exec's frames; mu keeps each frame in one piece.
 type execStream struct {
 	mu sync.Mutex
 	rw io.ReadWriteCloser
@@ -75,7 +74,7 @@ func (s *execStream) probeReader(done <-chan struct{}, broken func()) {
 type execOutput struct {
 	stream *execStream
 	kind   proto.ExecType
-	note   *lines // looks for bee's sentences
+	note   *lines // finds bee's messages
 }
 
 func (o execOutput) Write(p []byte) (int, error) {
@@ -111,7 +110,7 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
 }
 
-// execLogs sends what workers of a session said in place of a program's output.
+// execLogs sends the saved output of a session's workers in place of a program's output.
 func (a *Agent) execLogs(session string, s *execStream) error {
 	if err := showKept(a.logs, session, execOutput{s, proto.ExecStdout, nil}); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (a *Agent) execLogs(session string, s *execStream) error {
 	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 0))
 }
 
-// execProgram gives the exit status, or why there is none.
+// execProgram returns the exit status, or why there is none.
 func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *proto.Exec, s *execStream) (int, error) {
 	owner := "exec " + e.ID
 	a.store.Pin(e.Program, owner)
@@ -209,8 +208,7 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 	return p.exit, nil
 }
 
-// execInput feeds the program until its end of input, then goes on to read: a
-// stream that breaks ends the program.
+// execInput copies input to the program until its end, then continues to read: a broken stream ends the program.
 func execInput(r io.Reader, feed io.WriteCloser) error {
 	buf := make([]byte, proto.ExecFrameMax)
 	for {
@@ -234,7 +232,7 @@ func execInput(r io.Reader, feed io.WriteCloser) error {
 	}
 }
 
-// execProved believes an exit status only with bee's report of this very run.
+// execProved accepts an exit status only with bee's report of this run.
 func (a *Agent) execProved(end exit, path string, nonce uint64, digest string, note *lines) (int, error) {
 	if end.Error != "" {
 		return 0, errors.New(end.Error)

@@ -19,10 +19,11 @@ const (
 // x32Bit marks system calls of a second numbering.
 const x32Bit = 0x40000000
 
-// refusedCalls are what Landlock does not cover: files are changed by name
-// without being opened, and a ring makes sockets that no filter sees. Descriptors are open only where Landlock let it
-// be, so that fchmod and its like are harmless. Queues, semaphores and shared
-// memory of System V and POSIX have no place that Landlock knows.
+// refusedCalls are the system calls that Landlock does not cover: files are
+// changed by name without being opened, and a ring makes sockets that no filter
+// sees. Descriptors are open only where Landlock let it be, so that fchmod and
+// its like are harmless. System V and POSIX queues, semaphores and shared
+// memory have no path that Landlock could check.
 var refusedCalls = []uint32{
 	unix.SYS_CHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2,
 	unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_FCHOWNAT,
@@ -43,7 +44,7 @@ func (f *filter) add(code uint16, k uint32, yes, no uint8) {
 
 func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
 
-// returnErrno gives errno, or with 0 lets the call go on.
+// returnErrno returns errno, or with 0 permits the call.
 func (f *filter) returnErrno(errno unix.Errno) {
 	if errno == 0 {
 		f.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
@@ -52,10 +53,10 @@ func (f *filter) returnErrno(errno unix.Errno) {
 	f.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno), 0, 0)
 }
 
-// jumpUnless passes over the next n instructions if the value is not k.
+// jumpUnless skips the next n instructions if the value is not k.
 func (f *filter) jumpUnless(k uint32, n uint8) { f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, n) }
 
-// filterCalls refuses, where Landlock is all there is, what it leaves open.
+// filterCalls refuses what Landlock leaves open, where there are no namespaces.
 func filterCalls(b *bounds) error {
 	if b.Kind != ConfinedLandlock {
 		return nil
@@ -81,7 +82,7 @@ func makeFilter(network bool) filter {
 		f.jumpUnless(n, 1)
 		f.returnErrno(unix.EPERM)
 	}
-	// Without a name it is the time of an open file.
+	// Without a name it changes the times of an open file.
 	f.jumpUnless(unix.SYS_UTIMENSAT, 6)
 	f.load(callArgument + 8)
 	f.jumpUnless(0, 3)
@@ -95,7 +96,7 @@ func makeFilter(network bool) filter {
 	f.jumpUnless(0, 1)
 	f.returnErrno(0)
 	f.returnErrno(unix.EPERM)
-	// A socket of this machine is a name that Landlock does not look at.
+	// Landlock does not check the names of local sockets.
 	if network {
 		f.jumpUnless(unix.SYS_SOCKET, 3)
 		f.load(callArgument)

@@ -39,16 +39,14 @@ type guardOrder struct {
 	Limits  proto.Limits `json:"limits"`
 }
 
-// A guardCall begins an account of processor time.
+// A guardCall starts the accounting of processor time.
 type guardCall struct {
 	CPU float64 `json:"cpu"` // seconds allowed
 }
 
-// RunGuard is the main function of `skep guard`: it starts one program, adopts
-// whatever that leaves behind, and ends all of it when the program ends or
-// when the agent does, however that may happen. It returns an exit code.
+// RunGuard is the main function of `skep guard`: it starts one program, adopts its orphans, and kills all of them when the program or the agent ends, for whatever reason. It returns an exit code.
 func RunGuard() int {
-	// Caught, not ignored: a program would inherit what is ignored.
+	// Caught, not ignored, because a program inherits ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	syscall.CloseOnExec(fdControl)
 	syscall.CloseOnExec(fdProgram)
@@ -64,7 +62,7 @@ func RunGuard() int {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
 		return 2
 	}
-	// The program has the same user, and is to find nothing here.
+	// The program has the same user, and must not find secrets here.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	if order.Bounds.Kind == ConfinedSpaces {
@@ -79,7 +77,7 @@ func RunGuard() int {
 	go m.waitExcess(over)
 	gone := make(chan struct{})
 	go func() {
-		defer close(gone) // the agent's end is that of all
+		defer close(gone) // the end of the agent ends everything
 		for c := (guardCall{}); in.Decode(&c) == nil; c = (guardCall{}) {
 			m.start(c.CPU)
 		}
@@ -97,7 +95,7 @@ func RunGuard() int {
 	return 0
 }
 
-// processesOver are those beyond a limit that get a program ended for it.
+// processesOver is by how many processes a program may exceed its limit before it is killed.
 const processesOver = 64
 
 // limitProcesses bounds what a program in a user namespace, which counts its
@@ -123,7 +121,7 @@ func limitProcesses(order guardOrder) func(pid int) {
 	}
 }
 
-// afterStart is where tests hold the guard up while the program runs.
+// afterStart lets tests delay the guard while the program runs.
 var afterStart = func(pid int) {}
 
 // guardRun keeps its thread: the death signal of the program and its idle
@@ -172,7 +170,7 @@ func guardStart(order guardOrder) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("the kernel refuses to adopt processes: %w", err)
 	}
-	// What the owner of the machine does comes first. If the kernel refuses, the guard works without it.
+	// The owner's processes have priority. If the kernel refuses, the guard continues without it.
 	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
 	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
 	giveStreams(order.Bounds.RunAs)
@@ -212,8 +210,7 @@ func guardStart(order guardOrder) (int, error) {
 	}
 }
 
-// giveStreams lets another user open /dev/stdout again. Only pipes are given:
-// they were made for this program.
+// giveStreams lets another user reopen /dev/stdout. Only pipes change their owner, because they were created for this program.
 func giveStreams(id int) {
 	var st unix.Stat_t
 	for fd := range 3 {

@@ -9,21 +9,19 @@ import (
 	"skep/grid/proto"
 )
 
-// A hub is the other side, over whatever connects to it. Every method may be
-// called by many goroutines.
+// A hub is the connection to the hub. Every method may be called by many goroutines.
 type hub interface {
-	// exchangeHello introduces this node; the error says why it is refused.
+	// exchangeHello registers this node; the error is the reason of a refusal.
 	exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome, error)
 	// publish sends a message, which is lost while the connection is down.
 	publish(verb proto.Verb, v any, raw []byte) error
-	// args opens a call's arguments; the reader fails at the end when their
-	// digest is not what the hub says.
+	// args opens a call's arguments; the reader fails at the end if their digest differs from the hub's.
 	args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error)
 	// result sends n bytes and then the digest that sum gives.
 	result(ctx context.Context, call, fence, n uint64, body io.Reader, sum func() string) error
 	// exec opens the standard streams of a program.
 	exec(ctx context.Context, id string) (io.ReadWriteCloser, error)
-	// fetch brings a blob into the store, from where it is when it is there.
+	// fetch brings a blob into the store and continues a partial download.
 	fetch(ctx context.Context, digest string) (bytes uint64, err error)
 }
 
@@ -33,5 +31,5 @@ type store interface {
 	Held() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)
-	Drop(digest string) // it is not what its name says: fetch it again
+	Drop(digest string) // its digest does not match its name: fetch it again
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A keeper has the output of one worker in files of bounded size: its beginning
-// and its end, since both show what went wrong. Its owner's lock guards it.
+// A keeper saves the output of one worker in files of bounded size: its beginning and its end, because errors may be in both. Its owner's lock guards it.
 type keeper struct {
 	base  string // of the files' names
 	head  *os.File
@@ -84,7 +83,7 @@ func (k *keeper) rotate() (err error) {
 	return err
 }
 
-// close ends it. What says nothing leaves nothing.
+// close ends it. Without output there is no file.
 func (k *keeper) close() {
 	k.head.Close()
 	if k.tail != nil {
@@ -113,7 +112,7 @@ func pruneKept(dir string, most int) {
 	}
 }
 
-// showKept writes what workers of a session said, "": of the latest one.
+// showKept writes the saved output of a session's workers; "" means the latest session.
 func showKept(dir, session string, to io.Writer) error {
 	bases := keptBases(dir)
 	if session == "" && len(bases) > 0 {

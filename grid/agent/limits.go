@@ -10,7 +10,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// An excess is a limit that a program went beyond.
+// An excess is a limit that a program exceeded.
 type excess struct {
 	Limit   proto.Limit `json:"limit,omitempty"`
 	Used    float64     `json:"used,omitempty"`
@@ -19,17 +19,16 @@ type excess struct {
 
 const (
 	processesDefault = 1024
-	memoryLeast      = 1 << 30 // of a default, where slots are many
+	memoryLeast      = 1 << 30 // of a default, if there are many slots
 )
 
-// setDefaults bounds what would take the machine from its owner and from other
-// programs: each slot gets its part.
+// setDefaults sets limits that protect the machine's owner and other programs: each slot gets its share.
 func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 	total, _ := memoryInfo()
 	n := uint64(max(slots, 1))
 	d := proto.Limits{Memory: max(total/10*9/n, min(memoryLeast, total/10*9)), Processes: processesDefault,
 		Disk: diskFree / 2 / n}
-	if c.Limits.Memory == 0 && !bee { // bee's account is of what a program may touch one day
+	if c.Limits.Memory == 0 && !bee { // bee counts memory that a program may use later
 		c.Limits.Memory = d.Memory
 	}
 	if c.Limits.Processes == 0 {
@@ -40,13 +39,13 @@ func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 	}
 }
 
-// limitsFor are those of a program that asked for some.
+// limitsFor returns the limits of a program with its own requests.
 func (a *Agent) limitsFor(asked proto.Limits) proto.Limits {
 	l := a.config.Limits
 	return l.Within(asked)
 }
 
-// checkUnenforced names a limit that this node cannot keep.
+// checkUnenforced names a limit that this node cannot enforce.
 func checkUnenforced(l proto.Limits) error {
 	for _, name := range []proto.Limit{proto.LimitCPU, proto.LimitProcesses, proto.LimitDisk} {
 		if systemIsWindows && l.Of(name) != 0 {
@@ -56,7 +55,7 @@ func checkUnenforced(l proto.Limits) error {
 	return nil
 }
 
-// message says which limit it was and who can raise it.
+// message names the limit and who can raise it.
 func (e *excess) message(owner proto.Limits) string {
 	say := func(n float64) string {
 		switch e.Limit {
@@ -90,7 +89,7 @@ func (a *Agent) limitFailure(e *excess) *failure {
 	return failf(proto.ReasonLimit, uapi.EWorker, "%s", e.message(a.config.Limits))
 }
 
-// wallExcess is that of the time that this process counts.
+// wallExcess is the excess of the elapsed time, which this process measures.
 func wallExcess(limit, used time.Duration) *excess {
 	return &excess{proto.LimitWall, used.Seconds(), limit.Seconds()}
 }

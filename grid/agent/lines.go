@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// What a worker may say: more is counted and not passed on, but kept.
+// Limits of a worker's output: more is counted and saved, but not sent to the hub.
 const (
 	lineMax  = 1024
 	linesMax = 50 // per second
 )
 
-// lines cuts what is written to it into lines. It never blocks the writer for
-// longer than say does.
+// lines cuts what is written to it into lines. It blocks the writer no longer than its callback does.
 type lines struct {
 	mu      sync.Mutex
 	say     func(string)
@@ -82,7 +81,7 @@ func (l *lines) reportDropped() {
 	l.dropped = 0
 }
 
-// keepFile has all lines kept, and says where.
+// keepFile saves all lines, and returns where.
 func (l *lines) keepFile(dir, session string) error {
 	k, err := newKeeper(dir, session)
 	if err == nil {
@@ -91,7 +90,7 @@ func (l *lines) keepFile(dir, session string) error {
 	return err
 }
 
-// flush says what has no end of line, and ends what is kept.
+// flush passes on an unfinished line, and closes the saved output.
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ func openNode(state string) (*ident.Node, error) {
 	return ident.OpenNode(filepath.Join(state, "node"), machine)
 }
 
-// Join presents a token to the hub at address and keeps what it gives.
+// Join presents a token to the hub at address and stores the admission.
 func Join(ctx context.Context, c Config, address, text string) error {
 	token, err := ident.ParseToken(text)
 	if err != nil {
@@ -124,8 +124,7 @@ func (l *link) exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome,
 	return w, err
 }
 
-// Run works for the hub that the node joined until ctx ends, or until the hub
-// or the identity says that it never will. Broken connections are opened again.
+// Run works for the hub that the node joined until ctx ends, or until the hub refuses this node for good, or the identity is invalid. Broken connections are opened again.
 func Run(ctx context.Context, c Config) error {
 	a, err := newAgent(c)
 	if err != nil {
@@ -165,7 +164,7 @@ func Run(ctx context.Context, c Config) error {
 		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken || p.Code == proto.ProblemIdentity):
 			return p
 		case errors.As(err, &other) && !a.connected:
-			return ident.ErrOtherHub // later it may be a passing mistake
+			return ident.ErrOtherHub // later it may be a temporary error
 		case node.Why() != nil:
 			return node.Why()
 		}
@@ -229,7 +228,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	return a.serve(ctx, l, messages)
 }
 
-// handleWelcome drops what ended while this node was away.
+// handleWelcome drops sessions that ended while this node was disconnected.
 func (a *Agent) handleWelcome(w proto.Welcome) {
 	for _, session := range w.Ended {
 		a.releaseSession(session)
@@ -251,7 +250,7 @@ func (l *link) claimIdentity(ctx context.Context, boot string) error {
 	return err
 }
 
-// explainRefusal asks over HTTP, which can answer, why the engine took no connection.
+// explainRefusal asks the hub over HTTP why the engine refused the connection.
 func (l *link) explainRefusal(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -324,7 +323,7 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 	}
 }
 
-// stopped: a hub that wants this node no more says why.
+// stopped: the reason for which the hub removed this node.
 func stopReason(message []byte) error {
 	var v proto.Stop
 	if _, err := proto.Decode(message, &v); err != nil || v.Text == "" {
@@ -333,8 +332,7 @@ func stopReason(message []byte) error {
 	return &proto.Problem{Code: proto.ProblemToken, Text: v.Text}
 }
 
-// keepRenewed looks at the certificate at once, since a machine may never be on
-// for as long as an hour, and beside all else, since the hub may be slow.
+// keepRenewed checks the certificate at once, because a machine may never run for an hour, and in its own goroutine, because the hub may be slow.
 func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(string, ...any)) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()

@@ -22,7 +22,7 @@ func systemText() string {
 	return "Linux " + unix.ByteSliceToString(u.Release[:])
 }
 
-// memoryInfo gives all bytes, and those that may be used without harm.
+// memoryInfo returns the total bytes, and those available without swapping.
 func memoryInfo() (total, free uint64) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for _, line := range strings.Split(string(text), "\n") {
@@ -40,7 +40,7 @@ func memoryInfo() (total, free uint64) {
 	return total, free
 }
 
-// freeBytes is what the file system of a directory has left.
+// freeBytes is the free space of a directory's file system.
 func freeBytes(dir string) uint64 {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil {

@@ -35,7 +35,7 @@ type memoryStatus struct {
 	totalVirtual, availVirtual, ext uint64
 }
 
-// memoryInfo gives all bytes, and those that may be used without harm.
+// memoryInfo returns the total bytes, and those available without swapping.
 func memoryInfo() (total, free uint64) {
 	m := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
 	if ok, _, _ := globalMemoryStatus.Call(uintptr(unsafe.Pointer(&m))); ok == 0 {

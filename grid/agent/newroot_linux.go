@@ -60,15 +60,14 @@ func enterRoot(b *bounds, dir string) error {
 	return nil
 }
 
-// A part is a mount that is held until it has its place.
+// A part is a mount that is kept open until it is attached to the new root.
 type part struct {
 	path string
 	fd   int // -1: a link
 	dir  bool
 }
 
-// takeOwn holds what lies in hidden directories, such as the program's own,
-// since these are hidden whole.
+// takeOwn opens folders below hidden directories, such as the program's own, because a hidden directory is covered completely.
 func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	var own []part
 	for _, path := range append(slices.Clone(b.Write), b.Read...) {
@@ -84,8 +83,7 @@ func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	return own, nil
 }
 
-// mountAttr are those of a path that b allows. An owner who names a device
-// means the device.
+// mountAttr are those of a path that b allows. For a device that the owner names, device access is allowed.
 func (r *newRoot) mountAttr(b *bounds, path string) uint64 {
 	attr := r.plain
 	if slices.Contains(b.Write, path) {
@@ -269,7 +267,7 @@ func (r *newRoot) hideDirs(dirs []string, own []part) error {
 	return nil
 }
 
-// pivot makes the new root the only one: the old one is gone with all in it.
+// pivot switches to the new root and unmounts the old one.
 func (r *newRoot) pivot() error {
 	if err := unix.Chdir(r.at); err != nil {
 		return err
@@ -286,7 +284,7 @@ func (r *newRoot) pivot() error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: r.plain})
 }
 
-// raiseLoopback lets a program talk to itself by 127.0.0.1.
+// raiseLoopback enables 127.0.0.1 in the new network namespace.
 func raiseLoopback() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ type pool struct {
 	leases  map[uint64]bool // fences that have not ended
 }
 
-// A turn is a lease that waits for its slot; came is closed when the waiter has a worker.
+// A turn is a lease that waits for its slot; `came` is closed when it has a worker.
 type turn struct {
 	lease           *proto.Lease
 	came            chan struct{}
@@ -36,7 +36,7 @@ func newPool(slots int) *pool {
 	return &pool{slots: slots, all: map[*worker]bool{}, live: map[string]bool{}, leases: map[uint64]bool{}}
 }
 
-// open enters a lease and its session.
+// open records a lease and its session.
 func (p *pool) open(l *proto.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *pool) close(l *proto.Lease) {
 	p.handOut()
 }
 
-// sessionNames lists those that may have something here.
+// sessionNames lists the sessions that may have workers or data here.
 func (p *pool) sessionNames() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *pool) sessionNames() []string {
 }
 
 // acquire waits for a slot and gives a fitting idle worker or, with nil, the
-// right to start one. evicted is an idle worker that has to go first.
+// right to start one. evicted is an idle worker that has to end first.
 func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
 	t := &turn{lease: l, came: make(chan struct{})}
@@ -80,9 +80,7 @@ func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker,
 	return t.worker, t.evicted, nil
 }
 
-// handOut gives free slots to the oldest of those who wait. A lease that the hub
-// gave for the slot of another one waits until that has ended: the worker of
-// its session is there then. The lock is held.
+// handOut assigns free slots to the oldest waiting leases. A lease that the hub granted for the slot of another one waits until that has ended, because then a worker of its session is idle. The lock is held.
 func (p *pool) handOut() {
 	for p.taken < p.slots {
 		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
@@ -148,7 +146,7 @@ func (p *pool) removeWorker(w *worker) {
 	}
 }
 
-// releaseSession gives all workers of a session, which gets no more; "": of all.
+// releaseSession returns all workers of a session, which gets no more; "": of all.
 func (p *pool) releaseSession(session string) []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +160,7 @@ func (p *pool) releaseSession(session string) []*worker {
 	return list
 }
 
-// snapshot is what an ask says.
+// snapshot returns the state for an ask message.
 func (p *pool) snapshot() (free int, idle []proto.Idle) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

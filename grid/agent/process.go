@@ -12,8 +12,8 @@ import (
 	"skep/grid/proto"
 )
 
-// A command says what to start. Where the substrate is bee, path is bee's own
-// and the program is among args; natively the program is the descriptor.
+// A command describes what to start. Where the substrate is bee, path is bee's
+// own and the program is among args; natively the program is the descriptor.
 type command struct {
 	program *os.File // run through this descriptor; nil: by path
 	path    string
@@ -32,8 +32,8 @@ type command struct {
 // initialPath is where a worker that the kernel runs finds command.initial.
 const initialPath = "/proc/self/fd/4"
 
-// A process is a started command and everything that it started itself.
-// kill takes all of it and may be called at any time and more than once.
+// A process is a started command and everything that it started itself. kill
+// ends all of them and may be called at any time and more than once.
 type process struct {
 	stream io.ReadWriteCloser // nil when none was asked for
 	pid    int
@@ -55,7 +55,7 @@ func (p *process) finish(e exit) {
 	})
 }
 
-// An exit says how a process ended.
+// An exit describes how a process ended.
 type exit struct {
 	Code   int     `json:"code"`
 	Signal int     `json:"signal,omitempty"`
@@ -85,7 +85,7 @@ func (e exit) String() string {
 	return fmt.Sprintf("it ended with exit status %d", e.Code)
 }
 
-// underBee gives the guest's end: bee reports signals as a shell does.
+// underBee converts bee's exit status to the guest's: bee reports signals as a shell does.
 func (e exit) underBee() exit {
 	if e.Error == "" && e.Signal == 0 && e.Code > beeSignal && e.Code <= beeSignal+64 {
 		return exit{Code: e.Code, Signal: e.Code - beeSignal}
@@ -93,7 +93,7 @@ func (e exit) underBee() exit {
 	return e
 }
 
-// status is what a shell would say.
+// status is the exit status that a shell would report.
 func (e exit) status() int {
 	switch {
 	case e.Error != "":

@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 )
 
-// removeAll is os.RemoveAll, which needs what Windows before 10 and Wine 8 do
-// not have to delete a file; the plain way works there.
+// removeAll is os.RemoveAll, which needs a function to delete files that Windows before 10 and Wine 8 lack; there the older function is used.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil {

@@ -46,7 +46,7 @@ func restrictThread(b *bounds) error {
 	return filterCalls(b)
 }
 
-// dropCapabilities leaves what changing the user takes; that drops the rest.
+// dropCapabilities keeps the capabilities that changing the user needs; that change drops the rest.
 func dropCapabilities(b *bounds) error {
 	for c := range uintptr(64) {
 		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // without the right to: no new privileges
@@ -73,8 +73,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// restrictFiles closes, where namespaces do not, all files but those that b allows;
-// signals to others and their abstract sockets in each case.
+// restrictFiles denies all files except those that b allows, if namespaces do not; in each case it denies signals to other programs and their abstract sockets.
 func restrictFiles(b *bounds) error {
 	abi := landlockABI()
 	if abi == 0 && b.Kind != ConfinedLandlock || b.Kind == ConfinedNot {
@@ -92,7 +91,7 @@ func restrictFiles(b *bounds) error {
 	if b.Kind == ConfinedLandlock {
 		attr.Handled_access_fs = handledAccess(abi)
 	}
-	// What follows these three fields is not known to every kernel.
+	// Older kernels do not know the fields after these three.
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
 	if abi < abiScopes {
 		size = unsafe.Offsetof(attr.Handled_access_net)
@@ -149,8 +148,7 @@ func landlockFiles(ruleset int, b *bounds, all uint64) error {
 	return nil
 }
 
-// allowTree allows a path without the directories in hide: Landlock cannot
-// take anything from a tree, so what surrounds them is allowed one by one.
+// allowTree allows a path without the directories in hide: Landlock cannot exclude a subtree, so their neighbours are allowed one by one.
 func allowTree(ruleset int, path string, access uint64, hide []string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

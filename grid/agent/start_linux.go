@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPair gives two ends of a stream, neither of which a child inherits.
+// socketPair returns two ends of a stream, neither of which a child inherits.
 func socketPair(name string) (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -138,8 +138,7 @@ func sealProgram(from io.Reader, name string) (*os.File, error) {
 
 const sweeps = 100
 
-// killStrays ends what a guard that was killed could not: all processes that work in
-// dir or have it as their TMPDIR. What forks meanwhile is found by looking again.
+// killStrays kills the processes that a killed guard left: all whose working directory is dir or which have it as TMPDIR. It searches again until no new ones are found.
 func killStrays(dir string) {
 	for range sweeps {
 		found := false

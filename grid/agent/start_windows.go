@@ -23,7 +23,7 @@ const (
 	streamNumber = "@stream" // becomes the handle's number
 )
 
-// pipePair gives two ends of a two-way pipe, both overlapped; a child inherits
+// pipePair returns two ends of a two-way pipe, both overlapped; a child inherits
 // the second. Only this user may open it, and only once.
 func pipePair() (*os.File, windows.Handle, error) {
 	var b [16]byte
@@ -109,7 +109,7 @@ func sealProgram(io.Reader, string) (*os.File, error) {
 	return nil, errors.New("Windows runs programs under bee only")
 }
 
-// RunGuard has nothing to do here: job objects do it.
+// RunGuard is not needed here: job objects replace it.
 func RunGuard() int {
 	fmt.Fprintln(os.Stderr, "skep guard exists on Linux only")
 	return 2

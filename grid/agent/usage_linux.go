@@ -17,8 +17,7 @@ import (
 	"skep/grid/proto"
 )
 
-// A meter is the guard's account of the processes below it. It looks at a
-// limit the sooner the nearer it is; mu guards what the agent may change.
+// A meter is the guard's account of the processes below it. It checks a limit more often the closer usage is to it; mu guards what the agent may change.
 type meter struct {
 	order  guardOrder
 	tasks  func() []int // the processes
@@ -64,7 +63,7 @@ func (m *meter) waitExcess(over chan<- excess) {
 	}
 }
 
-// measure measures once and says when to look again.
+// measure measures once and returns when to measure again.
 func (m *meter) measure() (*excess, time.Duration) {
 	l, pids := m.order.Limits, m.tasks()
 	next := lookMax
@@ -162,7 +161,7 @@ func countThreads(pids []int) (n uint64) {
 	return n
 }
 
-// processorTime is that of all processes that are, and of all that were.
+// processorTime is the sum over live and ended processes.
 func (m *meter) processorTime(pids []int) float64 {
 	var ended unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
@@ -178,7 +177,7 @@ func (m *meter) processorTime(pids []int) float64 {
 	return total
 }
 
-// residentBytes counts what forked processes share once for each.
+// residentBytes counts memory that forked processes share once per process.
 func residentBytes(pids []int) uint64 {
 	return sumOf(pids, "status", "RssAnon:", "RssShmem:", "VmSwap:")
 }
@@ -212,7 +211,7 @@ func sumOf(pids []int, file string, names ...string) (sum uint64) {
 }
 
 // diskBytes is what a directory holds, and what its processes hold open of
-// files without a name. It need not know more than that it is beyond enough.
+// files without a name. It stops counting once the sum exceeds `enough`.
 func diskBytes(dir string, pids []int, enough uint64) (sum uint64) {
 	var home unix.Stat_t
 	if unix.Stat(dir, &home) != nil {
@@ -220,11 +219,11 @@ func diskBytes(dir string, pids []int, enough uint64) (sum uint64) {
 	}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrPermission) {
-			sum = enough + 1 // who hides what a folder holds has too much in it
+			sum = enough + 1 // an unreadable folder counts as too large
 		}
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil {
-			sum += max(uint64(st.Blocks)*512, pageBytes) // a file takes room by being there
+			sum += max(uint64(st.Blocks)*512, pageBytes) // an empty file also uses space
 		}
 		if sum > enough {
 			return fs.SkipAll

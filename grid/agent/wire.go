@@ -30,9 +30,9 @@ type wire struct {
 	err   error // why nothing can be sent any more
 
 	received, told uint64       // counted bytes read, and acknowledged; the reader's
-	heard          atomic.Int64 // when something moved last, UnixNano
-	idle           atomic.Int32 // this side is the slow one: silence says nothing
-	stuck          atomic.Int64 // since when the worker takes nothing, 0: it does
+	heard          atomic.Int64 // when bytes were last transferred, UnixNano
+	idle           atomic.Int32 // this side is the slow one: silence is not the worker's fault
+	stuck          atomic.Int64 // since when the worker reads nothing, 0: it reads
 }
 
 type wireFrame struct {
@@ -49,7 +49,7 @@ func newWire(rw io.ReadWriteCloser) *wire {
 
 func (w *wire) noteHeard() { w.heard.Store(time.Now().UnixNano()) }
 
-// silentFor is how long the worker said nothing while it was its turn.
+// silentFor is how long the worker has sent nothing while it was expected to.
 func (w *wire) silentFor() time.Duration {
 	if w.idle.Load() > 0 {
 		w.noteHeard()
@@ -57,8 +57,7 @@ func (w *wire) silentFor() time.Duration {
 	return time.Since(time.Unix(0, w.heard.Load()))
 }
 
-// unreadFor is how long the worker has not taken what it was sent. That it lives
-// and says so makes no difference.
+// unreadFor is how long the worker has not read what was sent. Its PING frames make no difference.
 func (w *wire) unreadFor() time.Duration {
 	since := w.stuck.Load()
 	if since == 0 {
@@ -74,7 +73,7 @@ func (w *wire) pauseSilence(f func()) {
 	f()
 }
 
-// close ends both directions; who waits in them gets err.
+// close ends both directions; waiters get err.
 func (w *wire) close(err error) {
 	w.mu.Lock()
 	if w.err == nil {
@@ -185,7 +184,7 @@ func olderSide(worker uint32) string {
 	return "update skep on this node"
 }
 
-// read gives the next frame that is not an acknowledgement or a sign of life.
+// read returns the next frame that is not an acknowledgement or a sign of life.
 func (w *wire) read(buf []byte) (wireFrame, error) {
 	for {
 		f, err := w.readFrame(buf)

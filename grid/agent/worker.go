@@ -37,12 +37,12 @@ type worker struct {
 	busy    atomic.Uint64 // the call that it runs, for its log lines
 	used    time.Time     // when it became idle
 	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
-	deaf    atomic.Bool   // or for taking nothing as long
+	deaf    atomic.Bool   // or for reading nothing as long
 	over    atomic.Pointer[excess]
 	blob    string // path of the program
 }
 
-// A failure says why a call was not done, in the words of the protocol.
+// A failure is the reason for which a call was not done, as in the protocol.
 type failure struct {
 	reason proto.Reason
 	code   uapi.ErrorCode
@@ -58,7 +58,7 @@ func failf(reason proto.Reason, code uapi.ErrorCode, format string, args ...any)
 	return &failure{reason: reason, code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// refusal: what bee was to prove is not proved. Nothing of this worker counts.
+// refusal: bee's proof is missing or wrong. Results of this worker are dropped.
 func refusef(format string, args ...any) *failure {
 	return failf(proto.ReasonRefused, uapi.ERefused,
 		"refused by a safety check: "+format, args...)
@@ -132,7 +132,7 @@ func (a *Agent) reportFile(dir string) string {
 	return filepath.Join(a.reports, filepath.Base(dir))
 }
 
-// initFiles are those that Initialize reads by name; open says when one is missing.
+// initFiles lists the files that Initialize reads by name; open reports a missing one.
 func (a *Agent) initFiles(l *proto.Lease) []string {
 	if l.Init == nil || !a.bee.isSet() {
 		return nil
@@ -184,7 +184,7 @@ func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 	return err
 }
 
-// openInit gives the memory with the data of Initialize where workers inherit
+// openInit returns the memory with the data of Initialize where workers inherit
 // it, else nil.
 func (a *Agent) openInit(l *proto.Lease) (*os.File, error) {
 	if l.Init == nil || a.bee.isSet() {
@@ -197,7 +197,7 @@ func (a *Agent) openInit(l *proto.Lease) (*os.File, error) {
 	return a.initials.get(l.Init.Blob, path)
 }
 
-// initFrame says where the data of Initialize is. bee's programs read it by
+// initFrame reports where the data of Initialize is. bee's programs read it by
 // its name and digest what they read.
 func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
 	init := uapi.Init{Function: i.Function, Length: i.Length, Path: initialPath}
@@ -246,7 +246,7 @@ func (w *worker) waitReady() error {
 	return w.checkProof(r.Proof)
 }
 
-// checkProof checks what bee alone can answer.
+// checkProof checks bee's answer to the random number.
 func (w *worker) checkProof(p uapi.Proof) error {
 	switch {
 	case !w.agent.bee.isSet():
@@ -328,8 +328,7 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 	}
 }
 
-// failureReason turns an error of a worker, which is of no more use, into the reason
-// that people read: mostly how the process ended.
+// failureReason converts the error of a broken worker into a readable reason: usually how the process ended.
 func (w *worker) failureReason(ctx context.Context, err error) error {
 	var f *failure
 	if errors.As(err, &f) {
@@ -371,7 +370,7 @@ func (w *worker) failureReason(ctx context.Context, err error) error {
 	return f
 }
 
-// killAndWait kills the worker and waits until nothing of it is left.
+// killAndWait kills the worker and waits until all its processes have ended.
 func (w *worker) killAndWait() {
 	w.process.kill()
 	<-w.process.done
@@ -466,7 +465,7 @@ func (w *worker) readAnswer(call uint64, sent chan error) (*answer, error) {
 		err = w.checkProof(res.Proof)
 	}
 	if err == nil {
-		err = <-sent // a result before the arguments are there is none
+		err = <-sent // a result before the arguments have arrived is invalid
 	}
 	w.wire.idle.Add(1) // but inside Read
 	return &answer{Result: res, worker: w, call: call, digest: sha256.New(), left: res.Length}, err
@@ -481,7 +480,7 @@ func (w *worker) handleError(payload []byte, sent chan error) error {
 	return err
 }
 
-// Read gives the result's bytes, at most as many as were promised.
+// Read returns the result's bytes, at most as many as were promised.
 func (a *answer) Read(p []byte) (int, error) {
 	a.worker.wire.noteHeard()
 	a.worker.wire.idle.Add(-1)
