@@ -8,7 +8,7 @@ import (
 	"skep/grid/proto"
 )
 
-// What the control socket says, as JSON. Fields are only added.
+// The JSON messages of the control socket. Fields are only added, never changed.
 
 // Node states.
 const (

@@ -25,8 +25,7 @@ import (
 // without a hub binds as soon as its own agent.
 const joinTime = 10 * time.Second
 
-// findHost gives the node that a host's name means. This computer has two names
-// that its nodes may not have.
+// findHost returns the node of a host name. Two names stand for this computer.
 func (m *master) findHost(host string) (sched.NodeID, *uapi.Error) {
 	if host == "" {
 		return "", nil
@@ -47,7 +46,7 @@ func (m *master) findHost(host string) (sched.NodeID, *uapi.Error) {
 	}
 }
 
-// nodeNamed gives the id of the node, and the names of all that are up.
+// nodeNamed returns the id of the node, and the names of all that are up.
 func (h *Hub) nodeNamed(host string) (id, known string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 	"skep/internal/uapi"
 )
 
-// A caller is whose call it is: all that the life of a call knows of a master.
+// A caller is the owner of a call: everything that calls need to know of a master.
 type caller struct {
 	id     sched.SessionID
 	key    string // what nodes call it
 	limits proto.Limits
-	quota  *quota // of bytes that the hub holds for it
+	quota  *quota // of bytes that the hub stores for it
 	out    *outbox
 	calls  map[uint64]*call // that live, by its own numbers; Hub.mu
 }
@@ -46,17 +46,17 @@ type call struct {
 	leases map[sched.Fence]*lease
 }
 
-// A callState is how far a call has come.
+// A callState is the state of a call.
 type callState int
 
 const (
-	callArriving callState = iota // its arguments come; the scheduler does not know it
+	callArriving callState = iota // its arguments are arriving; the scheduler does not know it yet
 	callWaiting                   // for a lease; long arguments may still come
 	callRunning                   // it has leases
 	callEnded                     // it was answered, or its caller has gone
 )
 
-// callMoves is the life of a call: what may follow each state.
+// callMoves has the transitions between states of a call.
 //
 //	arriving --queueCall--> waiting --grantLease--> running --commitCall--> ended
 //	                           ^--requeueCall, cancelLease--'
@@ -65,7 +65,7 @@ const (
 var callMoves = [...][]callState{
 	callArriving: {callWaiting, callEnded},
 	callWaiting:  {callRunning, callEnded},
-	callRunning:  {callRunning, callWaiting, callEnded}, // a copy, a lease too few, the end
+	callRunning:  {callRunning, callWaiting, callEnded}, // a copy of a call, a lease that was not granted, the end
 	callEnded:    {},
 }
 
@@ -76,7 +76,7 @@ func (c *call) setState(to callState) {
 	c.state = to
 }
 
-// A lease is what the hub keeps of one run of a call.
+// A lease is the hub's record of one run of a call.
 type lease struct {
 	sched.Lease
 	node *node
@@ -239,8 +239,7 @@ func (h *Hub) endCall(c *call, e *uapi.Error) {
 	c.caller.fail(c.client, e)
 }
 
-// forgetCall drops what the hub holds of a call. Readers of the arguments that
-// are under way end with an error.
+// forgetCall drops what the hub holds of a call. Reads of the arguments in progress end with an error.
 func (h *Hub) forgetCall(c *call) {
 	assertLocked(&h.mu)
 	if c.state == callEnded {

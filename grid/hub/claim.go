@@ -36,8 +36,7 @@ func (h *Hub) handleClaim(w http.ResponseWriter, r *http.Request, id string) {
 	writeJSON(w, http.StatusOK, struct{}{})
 }
 
-// otherAgent waits until another start of the node's agent has gone or shows
-// that it lives; then it gives its address. One that says nothing has gone.
+// otherAgent waits until another start of the node's agent has ended or shows that it is alive; then it returns its address. A silent one counts as ended.
 func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 	t := time.NewTicker(claimEvery)
 	defer t.Stop()

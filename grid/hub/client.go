@@ -104,7 +104,7 @@ func requestJSON[T any](ctx context.Context, c *Client, method, path string, in 
 	return v, json.NewDecoder(resp.Body).Decode(&v)
 }
 
-// Status asks how the hub does.
+// Status requests the hub's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return requestJSON[Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
@@ -123,7 +123,7 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	return resp.Body.Close()
 }
 
-// Ledger gives the last n entries.
+// Ledger returns the last n entries.
 func (c *Client) Ledger(ctx context.Context, n int) ([]engine.Entry, error) {
 	return requestJSON[[]engine.Entry](ctx, c, http.MethodGet, fmt.Sprintf("/v1/ledger?last=%d", n), nil)
 }
@@ -212,7 +212,7 @@ func (c *Client) Exec(ctx context.Context, v ExecRequest, stdin io.Reader, stdou
 			return 0, ctx.Err()
 		case err != nil:
 			return 0, &ExecError{proto.ExecGone, "the stream to the node broke before the program ended"}
-		case t == proto.ExecStdout && len(p) == 0: // the node looks whether this is there
+		case t == proto.ExecStdout && len(p) == 0: // the node checks that this exists
 		case t == proto.ExecStdout:
 			_, err = stdout.Write(p)
 		case t == proto.ExecStderr:

@@ -36,7 +36,7 @@ func (h *Hub) controlHandler() http.Handler {
 	return mux
 }
 
-// Status says how the hub does.
+// Status returns the hub's status.
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *Hub) Status() Status {
 	return s
 }
 
-// advertisedAddress is the address that is given to nodes: people may correct it.
+// advertisedAddress is the address for nodes; users may override it.
 func (h *Hub) advertisedAddress() string {
 	if h.cfg.Advertise != "" {
 		return h.cfg.Advertise

@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// A crowd holds connections whose peers are not yet authenticated. It has a
-// limit: beyond it the oldest has to go, so that many who only stand there
-// can't keep out one who comes and goes quickly. The lock guards what follows
-// it.
+// A crowd holds connections whose peers are not yet authenticated. Beyond a
+// limit the oldest is closed, so that many idle connections cannot keep out one
+// that authenticates quickly. The lock guards what follows it.
 type crowd struct {
 	most int
 
@@ -19,7 +18,7 @@ type crowd struct {
 	closed bool
 }
 
-// add says no when the hub is about to stop.
+// add returns false when the hub is stopping.
 func (c *crowd) add(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,7 +26,7 @@ func (c *crowd) add(conn net.Conn) bool {
 		return false
 	}
 	if len(c.order) >= c.most {
-		go c.order[0].Close() // TLS says goodbye, which may take a while
+		go c.order[0].Close() // TLS sends close_notify, which may take a while
 		c.order = c.order[1:]
 	}
 	c.order = append(c.order, conn)
@@ -45,7 +44,7 @@ func (c *crowd) remove(conn net.Conn) {
 	}
 }
 
-// close ends all that are there and those that come.
+// close closes all connections, present and future.
 func (c *crowd) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

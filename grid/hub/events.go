@@ -67,7 +67,7 @@ func (h *Hub) watchEvents(run string) (w *watcher, stop func()) {
 	}
 }
 
-// A recorder writes the ledger behind the calls: it never holds one up. The
+// A recorder writes the ledger asynchronously, so calls never wait for it. The
 // lock guards the list.
 type recorder struct {
 	record func(context.Context, ...engine.Entry) error

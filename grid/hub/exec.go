@@ -31,7 +31,7 @@ type execution struct {
 }
 
 const (
-	execJoinIn = 20 * time.Second // an agent comes for the streams
+	execJoinIn = 20 * time.Second // an agent connects for the streams
 	execArgs   = 128 << 10        // bytes of arguments and environment
 	programMax = 1 << 30
 )
@@ -162,7 +162,7 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 	defer agent.Close()
 	done := make(chan error, 2)
 	go func() {
-		// The command line went away: the agent sees it and ends the program.
+		// The command line disconnected: the agent sees that and ends the program.
 		io.Copy(agent, c)
 		agent.Close()
 	}()
@@ -180,7 +180,7 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 	}
 }
 
-// joinExec is the agent, which comes for a program's streams.
+// joinExec serves the agent that connects for a program's streams.
 func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	h.mu.Lock()
 	x := h.execs[r.PathValue("exec")]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package hub is the middle of a grid: agents dial in to its one TLS port,
-// masters and the command line to its local sockets. It joins what happens to
-// the scheduler and does what the scheduler answers.
+// Package hub is the center of a grid: agents dial in to its one TLS port,
+// masters and the command line to its local sockets. It passes events to the
+// scheduler and executes the scheduler's actions.
 //
 // Hub.mu guards what stands below its name in Hub, and in node, call, lease,
 // caller, run, execution and watcher below a comment with its name; all else in
@@ -11,8 +11,9 @@
 // Under Hub.mu there is no wait for a peer, a disk or a lock that is held over
 // such work: frames to masters, ledger entries and events have queues, messages
 // to nodes are the engine's, which drops a node that reads too slowly, and a
-// spool's lock is free while its file is written. What is left takes a moment:
-// closing the file of a spool without holders, and a line of log.
+// spool's lock is free while its file is written. The remaining work under the
+// lock is short: closing the file of a spool without holders, and a line of
+// log.
 package hub
 
 import (
@@ -153,8 +154,7 @@ func Open(cfg Config) (*Hub, error) {
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},
 	}
-	// Numbers of an earlier life of this hub must not come again: fewer than
-	// a thousand in a millisecond are given out.
+	// Numbers of an earlier run of this hub must not be reused: fewer than a thousand are assigned in a millisecond.
 	base := uint64(cfg.Now().UnixMilli()) * 1000
 	h.sched.StartFences(sched.Fence(base))
 	h.lastCall = sched.CallID(base)
@@ -326,7 +326,7 @@ func ControlSocket(state string) string { return filepath.Join(state, "hub.sock"
 // Tokens is the store of join tokens.
 func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
 
-// Close ends sessions and connections, and gives the state directory free.
+// Close ends sessions and connections, and releases the state directory.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	if h.closed {
@@ -405,7 +405,7 @@ func (l *queueListener) Close() error {
 func (l *queueListener) Addr() net.Addr { return l.addr }
 
 // listenUnix makes a socket that only this user can reach: its directory has
-// mode 0700. What a dead hub left under the name goes away.
+// mode 0700. The socket of a dead hub under this name is removed.
 func listenUnix(path string) (net.Listener, error) {
 	if len(path) > 100 {
 		return nil, fmt.Errorf("the path of a socket is too long for the system (%s): give a shorter --state", path)
@@ -424,7 +424,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeSpools takes away what a hub that was killed on Windows left.
+// removeSpools removes the files of a hub that was killed on Windows.
 func removeSpools(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, ".spool-*"))
 	for _, name := range old {

@@ -22,10 +22,10 @@ const (
 )
 
 // A master is the connection of one session: it begins with a HELLO that has a
-// new id and ends with BYE, or when its stream is cut for longer than the grace.
-// What it says goes down: to its modules, its transfers and the requests that
-// they belong to, and from there to the scheduler. Nothing below knows it: what
-// a call needs of it is its caller.
+// new id and ends with BYE, or when its stream is cut for longer than the
+// grace. Its frames go down to its modules, transfers and requests, and from
+// there to the scheduler. Lower layers do not know the master: a call only
+// knows its caller.
 type master struct {
 	*caller
 	hub   *Hub
@@ -73,7 +73,7 @@ func (m *master) serve() {
 		}
 	}
 	m.hub.log.Debug("a session ended", "session", m.key, "why", why)
-	// One that does not read must not keep what is said to it here.
+	// Replies to a master that does not read must not accumulate here.
 	t := time.AfterFunc(farewell, func() { m.conn.Abort(nil) })
 	defer t.Stop()
 	var e *uapi.Error
@@ -85,7 +85,7 @@ func (m *master) serve() {
 	m.close()
 }
 
-// wait gives a master that lost its stream the grace to come back.
+// wait returns a master that lost its stream the grace period to reconnect.
 func (m *master) wait() error {
 	t := time.NewTimer(m.hub.cfg.Grace)
 	defer t.Stop()
@@ -124,7 +124,7 @@ func protocolError(format string, args ...any) error {
 	return uapi.Errorf(uapi.EProtocol, format, args...)
 }
 
-// handleFrame gives an error when the session cannot go on.
+// handleFrame returns an error when the session cannot go on.
 func (m *master) handleFrame(f *session.Frame) error {
 	if n := m.out.countWaiting(); n > m.hub.cfg.unread {
 		return protocolError("%d answers wait and this program does not read them", n)

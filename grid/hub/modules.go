@@ -21,7 +21,7 @@ import (
 const workerSuffix = ".rex"
 
 // A module is a bound worker program. init is what workers that start from now
-// on are initialised with; it is the reading goroutine's, a call keeps its own.
+// on are initialised with; the reading goroutine owns it, a call keeps its own.
 type module struct {
 	digest   string
 	sum      [32]byte
@@ -160,7 +160,7 @@ func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spo
 	m.out.add(outgoing{client: id, kind: uapi.TypeDone})
 }
 
-// initDigest names what Initialize was given: a worker with the same one can
+// initDigest is the digest of Initialize's data: a worker with the same one can
 // take the place of another.
 func initDigest(function uint32, blob [32]byte) [32]byte {
 	b := append([]byte("skep init"), byte(function), byte(function>>8), byte(function>>16), byte(function>>24))

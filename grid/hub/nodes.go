@@ -17,7 +17,7 @@ import (
 	"skep/grid/sched"
 )
 
-// A node is what the hub knows of one agent.
+// A node is the hub's record of one agent.
 type node struct {
 	quota *quota // of results that it sends
 
@@ -35,8 +35,7 @@ const (
 	nodesMax = 10000
 )
 
-// serveEngine joins a node's connection to the engine until it ends. An older
-// one of the same node is half dead and goes first.
+// serveEngine joins a node's connection to the engine until it ends. An older connection of the same node is stale and is closed first.
 func (h *Hub) serveEngine(id string, c net.Conn) {
 	quota := h.cfg.Quotas.ofNode(h.roster.name(id))
 	h.mu.Lock()
@@ -80,7 +79,7 @@ func (h *Hub) nodeGone(n *node) {
 
 const stopIn = time.Second // a removed node hears why
 
-// RemoveNode takes a node's work away and lets its identity in no more. It is notified, so that its agent ends; one that is away will find the door closed.
+// RemoveNode requeues a node's calls and bars its identity. The node is notified, so that its agent ends; a disconnected one is refused later.
 func (h *Hub) RemoveNode(name string) error {
 	id, err := h.roster.remove(name)
 	if err != nil {
@@ -114,9 +113,7 @@ func (h *Hub) setState(n *node, state, problem string) {
 		Substrate: n.info.Substrate, Text: problem})
 }
 
-// handleMessage takes what any node publishes. The engine lets each speak only under
-// its own id; what it says is hostile all the same. It is read, and what it
-// brings stored, before the lock is taken.
+// handleMessage processes a node's message. The engine lets each node publish only under its own id; the contents are hostile all the same. They are parsed, and data is stored, before the lock is locked.
 func (h *Hub) handleMessage(m *nats.Msg) {
 	id, verb, ok := proto.SplitSubject(m.Subject)
 	if !ok {
@@ -134,7 +131,7 @@ func (h *Hub) handleMessage(m *nats.Msg) {
 	}
 	n.info.LastSeen = h.cfg.Now()
 	if verb != proto.VerbHello && !n.ready {
-		return // it must say hello first; its client does at each connect
+		return // it must send hello first; its client does so at each connect
 	}
 	if err == nil {
 		err = r.take(n)
@@ -174,7 +171,7 @@ func decode[T any](data []byte, f func(*node, *T) error) (report, error) {
 	return report{take: func(n *node) error { return f(n, &v) }}, err
 }
 
-// readHello: one that cannot be read has an answer too.
+// readHello answers a malformed hello too.
 func (h *Hub) readHello(id string, m *nats.Msg) (report, error) {
 	var v proto.Hello
 	_, err := proto.Decode(m.Data, &v)
@@ -234,7 +231,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	return nil
 }
 
-// endedOf gives those of a node's sessions that ended while it was away.
+// endedOf returns those of a node's sessions that ended while it was away.
 func (h *Hub) endedOf(sessions []string) (ended []string) {
 	live := map[string]bool{}
 	for _, m := range h.masters {
@@ -296,7 +293,7 @@ func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	return nil
 }
 
-// noteHeard brings a silent node back.
+// noteHeard marks a silent node as up again.
 func (h *Hub) noteHeard(n *node) {
 	if n.info.State == NodeSilent {
 		h.setState(n, NodeUp, "")
@@ -333,7 +330,7 @@ func (h *Hub) logLine(n *node, v *proto.Log) error {
 	return nil
 }
 
-// Nodes gives the table, by name.
+// Nodes returns the table, by name.
 func (h *Hub) Nodes() []NodeInfo {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -350,7 +347,7 @@ func (h *Hub) Nodes() []NodeInfo {
 	return list
 }
 
-// CheckSelector says what is wrong with a selector: it is any, all, os=NAME,
+// CheckSelector reports what is wrong with a selector: it is any, all, os=NAME,
 // node=NAME or substrate=NAME.
 func CheckSelector(selector string) error {
 	_, err := selectorMatch(selector)
@@ -372,7 +369,7 @@ func selectorMatch(selector string) (func(NodeInfo) bool, error) {
 	return nil, fmt.Errorf("%q selects nothing: say any, all, os=NAME, node=NAME or substrate=NAME", selector)
 }
 
-// SelectNodes gives the nodes that are up and match. For any it is the one with the
+// SelectNodes returns the nodes that are up and match. For any it is the one with the
 // most free slots.
 func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 	match, err := selectorMatch(selector)
@@ -404,7 +401,7 @@ func (h *Hub) publish(id string, verb proto.Verb, v any, raw []byte) error {
 	return err
 }
 
-// tellAll says something to every node that is connected.
+// tellAll sends a message to every connected node.
 func (h *Hub) tellAll(verb proto.Verb, v any) {
 	assertLocked(&h.mu)
 	for id, n := range h.nodes {

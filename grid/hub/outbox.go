@@ -21,7 +21,7 @@ type outgoing struct {
 	payload []byte
 }
 
-// An outbox sends what a master gets. Two goroutines: one for results, whose
+// An outbox sends frames to a master. Two goroutines: one for results, whose
 // data may take long, one for all else, which passes between their frames. add
 // never waits: a goroutine that reads from a master or holds the hub's lock
 // must not wait for that master to read. The lock guards the lists.
@@ -63,7 +63,7 @@ func (o *outbox) add(v outgoing) {
 	o.more.Broadcast()
 }
 
-// countWaiting counts what the master has yet to take.
+// countWaiting counts frames that the master has not read yet.
 func (o *outbox) countWaiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,8 +124,7 @@ func (v *outgoing) send(ctx context.Context, conn *session.Conn) error {
 	return err
 }
 
-// close drops what was not sent. The session must be about to end: a sender
-// that waits for its window is freed by that.
+// close drops what was not sent. The session must be about to end, which wakes a sender that waits for its window.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

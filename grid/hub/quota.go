@@ -24,7 +24,7 @@ type quota struct {
 type quotaError struct {
 	quota *quota
 	want  uint64
-	ever  bool // even when all else has gone
+	ever  bool // even if everything else were dropped
 }
 
 func (e *quotaError) Error() string {

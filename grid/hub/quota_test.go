@@ -163,7 +163,7 @@ func TestQuotaOfNode(t *testing.T) {
 	m.readResult(6)
 }
 
-// onFullDisk gives the system's device for that, under a name that may go.
+// onFullDisk returns the system's device for that, under a name that may go.
 func onFullDisk(dir, _ string) (*os.File, error) {
 	fd, err := syscall.Open("/dev/full", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	return os.NewFile(uintptr(fd), filepath.Join(dir, "full")), err

@@ -75,7 +75,7 @@ func (m *master) roomFor(result uint64) error {
 	return nil
 }
 
-// spoolError is for the master: what it may do about it is in err.
+// spoolError is the error for the master; err contains the remedy.
 func spoolError(what string, err error) *uapi.Error {
 	code := uapi.EInternal
 	if q := (*quotaError)(nil); errors.As(err, &q) {

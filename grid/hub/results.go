@@ -39,7 +39,7 @@ func (h *Hub) readDone(id string, data []byte) (report, error) {
 	return report{take: func(n *node) error { return h.handleDone(n, &v, r) }, result: r}, nil
 }
 
-// storeInline stores a result that belongs to a lease; another is not wanted.
+// storeInline stores a result that belongs to a lease; others are dropped.
 func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) {
 	c, l := h.leaseOf(id, sched.CallID(v.Call), sched.Fence(v.Fence))
 	if c == nil {
@@ -70,7 +70,7 @@ func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call,
 	return c, c.leases[fence]
 }
 
-// handleDone takes a node's result. All of it is checked before the scheduler hears.
+// handleDone processes a node's result. It is checked completely before the scheduler is informed.
 func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
 	h.noteHeard(n)
 	c := h.calls[sched.CallID(v.Call)]
@@ -110,7 +110,7 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sche
 	return 0, ""
 }
 
-// checkResultSize says whether the call's result may have n bytes.
+// checkResultSize reports whether the call's result may have n bytes.
 func (c *call) checkResultSize(n uint64) error {
 	if n > c.most {
 		return fmt.Errorf("the result of %s has %d bytes where its interface and its arguments allow %d", c.functionName(), n, c.most)
@@ -153,7 +153,7 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 	case proto.ReasonDied:
 		ev.Kind = sched.WorkerDied
 	case proto.ReasonMute:
-		// Each silence takes as long as a worker may be silent: two say enough.
+		// Each silence lasts for the whole timeout of a worker: two are enough.
 		ev.Kind = sched.WorkerDied
 		if c := h.calls[ev.Call]; c != nil && current {
 			if c.mutes++; c.mutes == mutesMax {

@@ -16,9 +16,9 @@ import (
 	"skep/internal/whole"
 )
 
-// A roster remembers who joined, so that a name means one node and an id one
-// key: the id follows from a public key, which is not secret. The lock guards
-// the map and the file.
+// A roster records the nodes that joined, so that a name belongs to one node
+// and an id to one key: the id is derived from a public key, which is not
+// secret. The lock guards the map and the file.
 type roster struct {
 	file string
 
@@ -74,7 +74,7 @@ func (r *roster) name(id string) string {
 	return r.list[id].Name
 }
 
-// check says whether id may join with this key.
+// check reports whether id may join with this key.
 func (r *roster) check(id, key string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"skep/grid/sched"
 )
 
-// handleEvent gives an event to the scheduler and does what follows. The lock
-// is held. Every source of events calls it (masters' requests, nodes' reports,
-// the clock); it alone calls what grants, takes back and ends the leases of a
-// call, which make no callbacks.
+// handleEvent passes an event to the scheduler and performs the actions. The
+// lock is held. Every source of events calls it (masters' requests, nodes'
+// reports, the clock); only it calls the functions that grant, revoke and end
+// leases, which make no callbacks.
 func (h *Hub) handleEvent(ev sched.Event) {
 	assertLocked(&h.mu)
 	events := []sched.Event{ev}
@@ -26,7 +26,7 @@ func (h *Hub) handleEvent(ev sched.Event) {
 	}
 }
 
-// perform gives an event when the action itself failed.
+// perform returns an event when the action itself failed.
 func (h *Hub) perform(a sched.Action) sched.Event {
 	switch a := a.(type) {
 	case sched.Grant:
@@ -52,7 +52,7 @@ func (h *Hub) perform(a sched.Action) sched.Event {
 	return nil
 }
 
-// handleWake lets the scheduler see a time that it asked for.
+// handleWake notifies the scheduler at a time that it requested.
 func (h *Hub) handleWake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // spoolMemory is how much of a call's data stays in memory; more goes to a file
-// without a name, which the system frees whatever happens to the hub.
+// without a name, which the system frees even if the hub is killed.
 const spoolMemory = 1 << 20
 
 // spoolMax bounds the length that a peer may announce.
@@ -133,8 +133,7 @@ func (s *spool) notify() {
 	s.moved = make(chan struct{})
 }
 
-// Write appends. A failure stays: readers see it, too. The lock is not held while
-// the disk works: others ask for what is there under locks of their own.
+// Write appends. A failure is permanent, and readers see it too. The lock is not held during disk writes, because readers hold other locks while they wait for it.
 func (s *spool) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +154,7 @@ func (s *spool) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeFile is called with the lock held, and gives it back for a while. Only the
+// writeFile is called with the lock held, and unlocks it meanwhile. Only the
 // one writer changes size, and it holds the file.
 func (s *spool) writeFile(b []byte) error {
 	at := s.size
@@ -165,7 +164,7 @@ func (s *spool) writeFile(b []byte) error {
 	if err != nil {
 		return s.fail(diskFull(s.from.dir, err))
 	}
-	return s.err // it may have been given up meanwhile
+	return s.err // it may have been aborted meanwhile
 }
 
 // fail is called with the lock held.
@@ -185,7 +184,7 @@ func (s *spool) abort(err error) {
 	s.fail(err)
 }
 
-// finish says that the last byte was written.
+// finish marks the last byte as written.
 func (s *spool) finish() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *spool) finish() error {
 	return s.err
 }
 
-// complete gives the digest once all bytes are there.
+// complete returns the digest once all bytes are there.
 func (s *spool) complete() (digest [32]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +279,7 @@ func (r *spoolReader) Read(b []byte) (int, error) {
 	}
 }
 
-// readAt gives what is there; nothing and no error mean: wait for moved.
+// readAt returns available bytes; nothing and no error means: wait for `moved`.
 func (s *spool) readAt(b []byte, at int64) (int, <-chan struct{}, error) {
 	s.mu.Lock()
 	left, file := s.size-at, s.file
@@ -311,7 +310,7 @@ func (s *spool) failure() error {
 	return s.err
 }
 
-// empty says whether a read would wait.
+// empty reports whether a read would wait.
 func (r *spoolReader) empty() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // incoming is a transfer from the master: arguments, or data of a module's
-// Initialize. What comes for a call that has ended already is thrown away.
+// Initialize. Data of a call that has already ended is dropped.
 type incoming struct {
 	to   *spool // nil: thrown away
 	left uint64
@@ -46,7 +46,7 @@ func (m *master) handleData(f *session.Frame) error {
 	return nil
 }
 
-// discard releases a transfer's bytes; what still comes is thrown away.
+// discard releases a transfer's bytes; later bytes are dropped.
 func (in *incoming) discard(err error) {
 	if in.to == nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"skep/grid/sched"
 )
 
-// stallIn is how long a peer may neither take nor send a byte.
+// stallIn is how long a peer may neither receive nor send a byte.
 const stallIn = time.Minute
 
 // webHandler is the HTTP side of the TLS port.
@@ -36,7 +36,7 @@ func (h *Hub) webHandler() http.Handler {
 	return h.limitTime(mux)
 }
 
-// limitTime gives a request's body little time until a handler gives it more, and allows a client that is not a node one request per connection.
+// limitTime returns a request's body little time until a handler gives it more, and allows a client that is not a node one request per connection.
 func (h *Hub) limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -49,7 +49,7 @@ func (h *Hub) limitTime(next http.Handler) http.Handler {
 	})
 }
 
-// forNode lets only nodes in that joined this hub.
+// forNode admits only nodes that joined this hub.
 func (h *Hub) forNode(f func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := "", false
@@ -97,8 +97,7 @@ func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int6
 	return err == nil
 }
 
-// join admits a node. All that can be wrong with the rest is looked at before
-// a use of the token is spent.
+// join admits a node. The rest of the request is checked before a use of the token is spent.
 func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	var v proto.Join
 	if !h.body(w, r, &v) {
@@ -160,7 +159,7 @@ func requestKey(csr []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// handleRenew gives the node that asks a new certificate for the key it has.
+// handleRenew returns the node that asks a new certificate for the key it has.
 func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Renew
 	if !h.body(w, r, &v) {
@@ -235,7 +234,7 @@ func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
 	http.ServeContent(h.paceBody(w, r, id, true), r, "", time.Time{}, f)
 }
 
-// checkLease finds what a node may touch: the call whose lease it holds.
+// checkLease finds the call whose lease a node holds: the only one that it may access.
 func (h *Hub) checkLease(w http.ResponseWriter, r *http.Request, id string) (*call, *lease) {
 	number, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	fence, err2 := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
