@@ -20,7 +20,7 @@ const (
 	pause      = 200 * time.Millisecond
 )
 
-// A flight is one download; others who want the blob wait for done.
+// A flight is one download; other callers that need the blob wait for done.
 type flight struct {
 	done chan struct{}
 	err  error
@@ -28,7 +28,7 @@ type flight struct {
 
 // Fetch brings a blob into the store from url and gives how many bytes that
 // took: 0 if it was there, or another caller was already fetching it. A broken
-// transfer goes on where it was.
+// transfer is resumed.
 func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest string) (uint64, error) {
 	for {
 		_, err := s.lookup(digest)
@@ -49,7 +49,7 @@ func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest stri
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-		// Who led may only have lost interest: then this one tries itself.
+		// The caller that downloaded may have been cancelled: then this one tries itself.
 		if f.err != nil && !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
 			return 0, f.err
 		}
@@ -64,7 +64,7 @@ func (s *Store) fetchFirst(ctx context.Context, client *http.Client, url, digest
 		f.err = err
 		close(f.done)
 	}()
-	// It may have come between the look and the flight.
+	// It may have arrived between the check and the flight.
 	if _, err := s.lookup(digest); err == nil {
 		return 0, nil
 	}
@@ -147,7 +147,7 @@ func (p *pull) fetchRest(ctx context.Context) error {
 	return cause(ctx, err)
 }
 
-// accept decides by the answer's head where the body belongs.
+// accept decides by the response header where the body belongs.
 func (p *pull) accept(resp *http.Response) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 // Package blob keeps files under the SHA-256 of what is in them: programs and
-// what their Initialize is given. A blob under its name is whole and right:
-// its digest was computed on the way in, and those of an earlier run are read
-// once more before their first use. Digests are 64 hex digits in lower case.
+// what their Initialize is given. A stored blob is complete and correct: its
+// digest was computed as it was written, and blobs of an earlier run are
+// verified before their first use. Digests are 64 hex digits in lower case.
 package blob
 
 import (
@@ -57,7 +57,7 @@ type entry struct {
 	digest string
 	size   int64
 	place  *list.Element
-	check  *sync.Once // of what an earlier run left; nil: known to be right
+	check  *sync.Once // of an earlier run, not verified yet; nil: verified
 	bad    error      // what check found, read after it
 }
 
@@ -138,7 +138,7 @@ func (s *Store) shrink(keep *entry) {
 	}
 }
 
-// lookup gives the entry of a blob that is there and right, now the latest used.
+// lookup returns the entry of a verified blob and marks it as the latest used.
 func (s *Store) lookup(digest string) (*entry, error) {
 	if !isDigest(digest) {
 		return nil, ErrDigest
@@ -163,8 +163,7 @@ func (s *Store) lookup(digest string) (*entry, error) {
 	return e, nil
 }
 
-// verify reads a blob of an earlier run, and drops it if it is not what its
-// name says: the machine may have lost power before all of it was on the disk.
+// verify reads a blob of an earlier run, and drops it if its digest does not match its name: the machine may have lost power before all of it was on the disk.
 func (s *Store) verify(e *entry) error {
 	f, err := os.Open(s.pathOf(e.digest))
 	if err == nil {
@@ -191,7 +190,7 @@ func (s *Store) Has(digest string) bool {
 	return err == nil
 }
 
-// Size gives a blob's bytes.
+// Size returns a blob's bytes.
 func (s *Store) Size(digest string) (int64, error) {
 	e, err := s.lookup(digest)
 	if err != nil {
@@ -228,7 +227,7 @@ func (s *Store) Held() []string {
 	return all
 }
 
-// Pin keeps a blob, there or yet to come, until its owners have let it go.
+// Pin keeps a blob, stored or not yet, until its owners unpin it.
 func (s *Store) Pin(digest, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +250,7 @@ func (s *Store) Unpin(owner string) {
 	s.shrink(nil)
 }
 
-// Drop forgets a blob whose file is not what its name says, also one that is
+// Drop removes a blob whose file does not match its name, also one that is
 // pinned: it can be put or fetched again. Windows may refuse while the file is
 // in use, then it stays.
 func (s *Store) Drop(digest string) {
@@ -319,7 +318,7 @@ func (d *draft) discard() {
 	os.Remove(d.file.Name())
 }
 
-// commitDraft gives a draft its name. It may be that another was faster.
+// commitDraft gives a draft its name. Another writer may have been faster.
 func (s *Store) commitDraft(d *draft) error {
 	digest := d.digest()
 	// Programs are executed from here; a blob is never written to.

@@ -83,7 +83,7 @@ int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
 int grid_param_texts(const struct skep_param *p);
 /* Number of elements of parameter i, when the arguments before it are known. */
 int grid_call_count(struct grid_call *c, u32 i, u64 *count);
-/* Gives back what came with a parameter's texts. */
+/* Frees the memory of a parameter's received texts. */
 void grid_call_drop_texts(struct grid_call *c, u32 i);
 
 /* Send what goes in `direction`; after measure. */

@@ -16,9 +16,9 @@ struct grid_module {
 };
 
 /*
- * Views `bytes`, which must stay and be aligned to 8. All of it is checked:
- * after 0 the tables can be walked and size code be run without asking again.
- * -EINVAL, with a sentence in why.
+ * Views `bytes`, which must stay valid and be aligned to 8. Everything is
+ * checked: after 0 the tables can be walked and size code be run without
+ * further checks. -EINVAL, with a sentence in why.
  */
 int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
 		     const char **why);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One side of a session (include/skep/session.h) as a state machine: what has
- * come, what is to go out, what the peer has. No I/O, no memory of its own, no
- * lock: the caller reads and writes the stream and guards the struct.
+ * One side of a session (include/skep/session.h) as a state machine: what was
+ * received, what is to be sent, what the peer has acknowledged. No I/O, no
+ * memory of its own, no lock: the caller reads and writes the stream and guards
+ * the struct.
  *
  * Going in, the caller reads 16 bytes and gives them to grid_session_head. It
  * then reads the payload wherever it likes, in parts of any size, and counts
@@ -92,7 +93,7 @@ void grid_session_greet(struct grid_session *s, struct grid_greeting *g);
 int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 			const void *payload, u64 len);
 
-/* The stream broke. What was not acknowledged is kept, unless `forget`. */
+/* The stream broke. Unacknowledged bytes are kept, unless `forget`. */
 void grid_session_cut(struct grid_session *s);
 
 /* A header came: `frame` and `left` are set. -EPROTO. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Package engine carries messages between hub and nodes and keeps the ledger
-// of calls: a NATS server inside this process, which listens on no port.
+// Package engine carries messages between hub and nodes and keeps the ledger of
+// calls: a NATS server inside this process, which listens on no port.
 // Connections of nodes come in through ServeConn, after TLS; its own keys say
-// what each may publish. The engine never decides who works.
+// what each may publish. The engine does not schedule calls.
 package engine
 
 import (
@@ -98,7 +98,7 @@ func (e *Engine) connect() error {
 	return e.ledger.open(e.conn)
 }
 
-// Conn is the hub's own connection: it may do all.
+// Conn is the hub's own connection, with all rights.
 func (e *Engine) Conn() *nats.Conn { return e.conn }
 
 var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
@@ -116,7 +116,7 @@ func (e *Engine) UserJWT(id, nkey string) (string, error) {
 		[]string{"skep.v1.to." + id + ".>", InboxPrefix(id) + ".>"})
 }
 
-// ErrClosed is the answer of an engine that has ended.
+// ErrClosed is returned by an engine that has ended.
 var ErrClosed = errors.New("the engine has ended")
 
 // ServeConn joins an authenticated connection to the server until either side

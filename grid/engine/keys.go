@@ -17,7 +17,7 @@ import (
 	"skep/internal/whole"
 )
 
-// Keys that must outlive a restart, or nodes' user JWTs would be worth nothing.
+// Keys that must survive a restart, because nodes' user JWTs depend on them.
 type seeds struct {
 	Operator string `json:"operator"`
 	Account  string `json:"account"`
@@ -96,8 +96,8 @@ func publicKey(pair nkeys.KeyPair) string {
 	return s
 }
 
-// fillOptions fills in who may do what: an operator that trusts two accounts, both
-// held in memory.
+// fillOptions sets the authorization: an operator that trusts two accounts,
+// both held in memory.
 func (k *keys) fillOptions(o *server.Options) error {
 	claim := jwt.NewOperatorClaims(publicKey(k.operator))
 	claim.Name, claim.SystemAccount = "skep", publicKey(k.system)

@@ -123,7 +123,7 @@ func (e *Engine) Record(ctx context.Context, entries ...Entry) error {
 	return nil
 }
 
-// Entries gives the last n entries, the oldest of them first.
+// Entries returns the last n entries, the oldest of them first.
 func (e *Engine) Entries(ctx context.Context, n int) ([]Entry, error) {
 	info, err := e.ledger.stream.Info(ctx)
 	if err != nil {

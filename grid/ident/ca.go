@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package ident says who is who: the hub's certificate authority, the tokens
+// Package ident manages identities: the hub's certificate authority, the tokens
 // that let a machine join, and a node's identity. Its files are in state
 // directories of mode 0700; keys and tokens have mode 0600. What a network peer
 // presents is checked here before anything else sees it.
@@ -35,7 +35,7 @@ const (
 	RenewDays  = 30 // a node renews when its certificate is this old
 	serverDays = 365
 	day        = 24 * time.Hour
-	clockSlack = time.Hour // clocks of lab machines disagree
+	clockSlack = time.Hour // clocks of machines differ
 )
 
 // A CA signs the certificates of one hub and its nodes. It does not change
@@ -103,7 +103,7 @@ func makeCA(keyFile, certFile string) error {
 	return writePEM(certFile, "CERTIFICATE", der)
 }
 
-// DER gives the CA's certificate.
+// DER returns the CA's certificate.
 func (ca *CA) DER() []byte { return ca.cert.Raw }
 
 // Digest is what tokens pin: SHA-256 of the CA's certificate.
@@ -154,7 +154,7 @@ func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
 	}, nil
 }
 
-// PeerNode gives the node's id of a verified client certificate.
+// PeerNode returns the node's id of a verified client certificate.
 func PeerNode(state tls.ConnectionState) (id string, ok bool) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return "", false
@@ -181,7 +181,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 	if host, err := os.Hostname(); err == nil && host != "localhost" {
 		t.DNSNames = append(t.DNSNames, host)
 	}
-	addresses, _ := net.InterfaceAddrs() // only for people who look with other tools
+	addresses, _ := net.InterfaceAddrs() // only for users of other tools
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok {
 			t.IPAddresses = append(t.IPAddresses, n.IP)
@@ -191,7 +191,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The CA travels too: a joining node knows its digest only.
+	// The CA's certificate is sent too, because a joining node only knows its digest.
 	return &tls.Certificate{Certificate: [][]byte{der, ca.cert.Raw}, PrivateKey: key}, nil
 }
 

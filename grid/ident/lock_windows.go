@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile waits for the lock that name stands for; `skep token` and the hub
-// share files. The system drops it when the process ends.
+// lockFile waits for the lock of this name; `skep token` and the hub share
+// files. The system drops it when the process ends.
 func lockFile(name string) (unlock func(), err error) {
 	return lock(name, windows.LOCKFILE_EXCLUSIVE_LOCK)
 }
 
-// TryLock does not wait: it is for what a second process may not use at all.
+// TryLock does not wait: it is for resources that only one process may use.
 func TryLock(name string) (unlock func(), err error) {
 	return lock(name, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
 }

@@ -34,7 +34,7 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// cardsOf gives what is kept of the addresses of cards: of the physical ones, or
+// cardsOf returns what is kept of the addresses of cards: of the physical ones, or
 // of all where there is none.
 func cardsOf(cards []net.Interface, physical func(name string) bool) (list []string) {
 	if some := slices.DeleteFunc(slices.Clone(cards), func(i net.Interface) bool { return !physical(i.Name) }); len(some) > 0 {

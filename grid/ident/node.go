@@ -28,7 +28,7 @@ import (
 // ErrNotAdmitted says that this node has yet to join.
 var ErrNotAdmitted = errors.New("this machine has not joined a hub: run the line that `skep up` or `skep token` prints on the hub")
 
-// ErrOtherHub says that who answers has not the CA that this node knows.
+// ErrOtherHub: the hub's certificate is not from the CA that this node knows.
 var ErrOtherHub = errors.New("another hub answers at this address, not the one that this machine joined: check the address, or join that hub with a token from `skep token` there")
 
 // ErrCloned is ErrNotAdmitted of a copied disk.
@@ -113,8 +113,8 @@ func (n *Node) readIdentity() (s stored, err error) {
 	return s, nil
 }
 
-// putAside answers ErrNotExist when the way is free for a new identity. The
-// mark comes first and the identity goes last, so a crash between repeats it.
+// putAside returns ErrNotExist if a new identity can be created. The mark comes
+// first and the identity goes last, so a crash between repeats it.
 func (n *Node) putAside() error {
 	if err := writeFile(n.pathOf("cloned"), nil); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// What may be wrong with a token; each says what to do.
+// Errors of a token; each message names the remedy.
 var (
 	ErrTokenForm    = errors.New("this is not a join token: copy the whole word that starts with skep1. from the hub's join line")
 	ErrTokenUnknown = errors.New("the hub does not know this token: ask for a new one with `skep token` on the hub")
@@ -144,7 +144,7 @@ func (s *Tokens) Remove(id string) error {
 	})
 }
 
-// List gives all tokens, those that end first in front.
+// List returns all tokens, those that end first in front.
 func (s *Tokens) List() ([]TokenInfo, error) {
 	all, err := s.read()
 	list := make([]TokenInfo, 0, len(all))

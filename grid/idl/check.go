@@ -4,7 +4,7 @@ package idl
 
 import "skep/internal/uapi"
 
-// check reports what is well written and means nothing.
+// check reports what is syntactically correct but has no meaning.
 func (p *parser) check(m *Module) {
 	names := map[string]bool{}
 	for _, d := range m.Defines {
@@ -137,7 +137,7 @@ func (p *parser) checkConstants(q *param, d dim) {
 	}
 }
 
-// eval gives the value of an expression without parameters. Overflow and
+// eval returns the value of an expression without parameters. Overflow and
 // division by zero are reported.
 func (e *expr) eval(p *parser) (int64, bool) {
 	values := make([]int64, len(e.args))

@@ -30,7 +30,7 @@ var levels = []map[string]uapi.Op{
 	{"*": uapi.OpMul, "/": uapi.OpDiv, "%": uapi.OpMod},
 }
 
-// parseExpr gives nil when it has reported an error.
+// parseExpr returns nil when it has reported an error.
 func (p *parser) parseExpr() *expr {
 	e := p.parseConditional(0)
 	if e == nil {

@@ -53,7 +53,7 @@ func (l *lexer) problemf(at position, format string, args ...any) {
 	}
 	for _, q := range l.problems.List {
 		if q.offset == at.offset {
-			return // what follows from the first is not news
+			return // later errors follow from the first
 		}
 	}
 	l.problems.List = append(l.problems.List, Problem{

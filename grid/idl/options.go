@@ -131,7 +131,7 @@ func (p *parser) setFortranFormat(_ *Module, t token) {
 	p.format = t.text
 }
 
-// fortranName gives the name that a Fortran compiler makes of one. Without a
+// fortranName returns the name that a Fortran compiler makes of one. Without a
 // format the compiler's own underscore may be written already.
 func (p *parser) fortranName(name string) string {
 	if p.format != "" {

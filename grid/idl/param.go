@@ -19,7 +19,7 @@ var types = map[string]uapi.Type{
 	"filename": uapi.Filename, "filepointer": uapi.Filepointer,
 }
 
-// noTypes are types of OmniRPC and Ninf-G that do not travel here.
+// noTypes are types of OmniRPC and Ninf-G that cannot be sent.
 var noTypes = map[string]string{
 	"file":     "write filename or filepointer",
 	"CALLBACK": "workers can't call the master; return what it needs as OUT",
@@ -27,7 +27,7 @@ var noTypes = map[string]string{
 	"void":     "name the type of what travels",
 }
 
-// parseParams takes all up to the closing parenthesis. False when it got lost.
+// parseParams takes all up to the closing parenthesis. False if the parser lost its place.
 func (p *parser) parseParams(d *define) bool {
 	if p.tok.is("void") {
 		void := p.tok
@@ -154,7 +154,7 @@ func (p *parser) parseParam(q *param) bool {
 	return true
 }
 
-// isOutScalar tells whether C gets a pointer already without one being written.
+// isOutScalar reports whether C gets a pointer already without one being written.
 func (q *param) isOutScalar() bool {
 	return q.mode == uapi.ModeOut || q.mode == uapi.ModeInOut
 }

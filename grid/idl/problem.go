@@ -15,7 +15,7 @@ const problemsMax = 20
 // sourceMax is the longest line that is shown: longer ones are no help.
 const sourceMax = 400
 
-// A position is a byte's offset, and what people call it.
+// A position is a byte's offset, with its line and column.
 type position struct {
 	offset, line, column int
 }
@@ -57,7 +57,7 @@ func (p *Problems) sorted() *Problems {
 	return p
 }
 
-// cleanLine keeps a hostile file from speaking to the terminal.
+// cleanLine removes control characters, so that a hostile file cannot control the terminal.
 func cleanLine(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0)) {

@@ -11,7 +11,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// A stub is C text that knows its own lines, for #line.
+// A stub is C text that counts its own lines, for #line.
 type stub struct {
 	bytes.Buffer
 	name    string
@@ -20,7 +20,7 @@ type stub struct {
 	counted int
 }
 
-// Stub gives the C file that makes a worker of the functions, to be compiled
+// Stub returns the C file that makes a worker of the functions, to be compiled
 // with grid/include and linked with libskepworker. name is the file's own.
 func (m *Module) Stub(name string) ([]byte, error) {
 	manifest, err := m.manifest.Encode()
@@ -73,7 +73,7 @@ func (s *stub) writeFrom(at position, text string) {
 	s.linef("#line %d %s", s.lines+2, cString(s.name))
 }
 
-// cString keeps any name of a file one line of C.
+// cString quotes a file name so that it stays in one line of C.
 func cString(name string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -131,7 +131,7 @@ func (q *param) declaration(name string, fortran bool) string {
 	return strings.TrimSuffix(q.cType()+" "+name, " ")
 }
 
-// argument gives argument i as C wants it.
+// argument returns argument i as C wants it.
 func (q *param) argument(i int, fortran bool) string {
 	if q.isPointer(fortran) {
 		return fmt.Sprintf("argument[%d]", i)
@@ -159,7 +159,7 @@ func (s *stub) writeFunction(i int) {
 	s.writeWrapper(d, fmt.Sprintf("\t%s(%s);", d.call.name, strings.Join(passed, ", ")), &d.call.at)
 }
 
-// callArguments gives types and values of a call. Fortran compilers expect the
+// callArguments returns types and values of a call. Fortran compilers expect the
 // lengths of strings behind all else.
 func (d *define) callArguments() (declared, passed []string) {
 	fortran := d.call.fortran

@@ -4,7 +4,7 @@
  *
  * A master is started with `skep run -- ./master`, which names the hub's socket
  * in SKEP_SOCKET. Every function may be called from any thread. OmniRPC
- * programs do not look at codes: a call that fails, unless the program
+ * programs do not check return codes: a call that fails, unless the program
  * cancelled it, is one line on standard error, and ends the program with exit
  * code 1 as soon as it asks for the result. With SKEP_ERRORS=return in the
  * environment, before OmniRpcInit, functions return OMRPC_OK or one of the
@@ -32,9 +32,9 @@ extern "C" {
 #endif
 
 #define OMRPC_OK 0
-#define OMRPC_ERROR -1 /* used wrongly; nothing was sent */
+#define OMRPC_ERROR -1 /* wrong use; nothing was sent */
 
-/* What the hub or a worker answered: the numbers of enum skep_error_code. */
+/* Errors of the hub or a worker: the numbers of enum skep_error_code. */
 #define OMRPC_E_PROTOCOL -101
 #define OMRPC_E_REVISION -102  /* update the library or the hub */
 #define OMRPC_E_NO_MODULE -103 /* no such worker program */
@@ -60,7 +60,7 @@ typedef void *OmniRpcExecHandle;
 /*
  * Connects to the hub. argc and argv may be NULL; OmniRPC's --debug is taken
  * out of them, its --hostfile is refused. A failure is also printed on standard
- * error, because OmniRPC programs do not look.
+ * error, because OmniRPC programs do not check return codes.
  */
 int OmniRpcInit(int *argc, char ***argv);
 /*
@@ -106,7 +106,7 @@ int OmniRpcWaitAny(int count, OmniRpcRequest request[]);
  */
 int OmniRpcCancel(OmniRpcRequest request);
 /*
- * Gives back what the library holds for a request (some 300 bytes after its
+ * Frees the library's memory of a request (some 300 bytes after its
  * end); cancels it and waits if it has not ended. Finalize does it for all.
  */
 int OmniRpcDestroyRequest(OmniRpcRequest request);
@@ -170,7 +170,7 @@ struct skep_info {
 	uint64_t exec_ns;   /* inside the function */
 	uint64_t wall_ns;   /* from the call until its result was here */
 	uint64_t bytes_in, bytes_out;
-	/* What bee alone can answer; 0 elsewhere. */
+	/* Facts from bee; 0 on other substrates. */
 	uint64_t nonce, calls;
 	uint8_t program[32]; /* SHA-256 of the worker program that ran */
 };

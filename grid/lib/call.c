@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Takes the arguments of a call from a va_list and sends them. Owns nothing
- * but what it has in hand.
+ * Takes the arguments of a call from a va_list and sends them. Owns only the
+ * call in progress.
  */
 #include "client.h"
 
@@ -132,7 +132,7 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 
 /* Sending ----------------------------------------------------------------- */
 
-/* DATA of one call; between begin and end the stream is ours. */
+/* DATA of one call; between begin and end this thread owns the stream. */
 struct sending {
 	struct grid_mover mover;
 	struct grid_stream *stream;

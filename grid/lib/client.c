@@ -205,7 +205,7 @@ void grid_request_free(struct grid_client *c, struct skep_request *r)
 	free(r);
 }
 
-/* The reader may have it in hand, so it is the reader that ends it. */
+/* The reader may be using it, so the reader ends it. */
 int grid_request_abandon(struct grid_client *c, struct skep_request *r)
 {
 	int code;
@@ -255,7 +255,7 @@ int grid_client_error(struct grid_client *c, u32 length, char *text, u64 size,
 	return err ? err : grid_stream_skip(&c->stream, length - part);
 }
 
-/* Only the first reason counts. */
+/* Only the first reason is kept. */
 static void set_down(struct grid_client *c, int code, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
@@ -418,7 +418,7 @@ static int open_error(const char *path, int err, u32 theirs)
 				      : "skep");
 }
 
-/* No signal of the program is for this thread. */
+/* This thread blocks all signals. */
 static int start_reader(struct grid_client *c)
 {
 	sigset_t all, before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What masters call. Owns the program's one session; `opening` guards that it
- * is opened once.
+ * The functions for masters. Owns the program's one session; `opening` guards
+ * that it is opened once.
  */
 #include <skep/assert.h>
 
@@ -77,7 +77,7 @@ static int open_session(void)
 	return code;
 }
 
-/* OmniRPC takes its own options out of the program's. */
+/* OmniRPC removes its own options from the program's. */
 static int take_options(int *argc, char ***argv)
 {
 	int i, kept = 1;
@@ -119,7 +119,8 @@ int OmniRpcInit(int *argc, char ***argv)
 	return grid_end_failed(code);
 }
 
-/* A program that never asked how a call ended must not end well. */
+/* A program that never asked for a failed call's status must not exit with
+ * 0. */
 static void end_unseen(struct grid_client *c)
 {
 	struct skep_request *r;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What failed goes to standard error, a line for each call: OmniRPC programs
- * do not look at return codes. A line is one write, so that lines of threads
- * and of other programs do not mix.
+ * Failures are printed to standard error, a line for each call, because OmniRPC
+ * programs do not check return codes. A line is one write, so that lines of
+ * threads and of other programs do not mix.
  */
 #include "client.h"
 

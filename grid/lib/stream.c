@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the socket. lock guards how far was sent and acknowledged, and who is
- * inside a frame; writing itself happens without it, so that the reader never
- * waits for longer than one frame, which the hub always takes.
+ * Owns the socket. lock guards the counts of bytes sent and acknowledged, and
+ * the owner of the current frame; writing itself happens without it, so that
+ * the reader never waits for longer than one frame, which the hub always takes.
  */
 #include "stream.h"
 

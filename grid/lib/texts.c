@@ -19,7 +19,7 @@ static void *plain_alloc(struct grid_memory *memory, u64 len)
 	return calloc(1, len);
 }
 
-/* A string that came is the program's from then on. */
+/* A received string belongs to the program. */
 static void plain_free(struct grid_memory *memory, void *at, u64 len)
 {
 	(void)memory;

@@ -24,7 +24,7 @@ const (
 	LimitDisk      Limit = "disk"
 )
 
-// Of gives a limit by its name.
+// Of returns a limit by its name.
 func (l Limits) Of(name Limit) float64 {
 	switch name {
 	case LimitMemory:
@@ -41,7 +41,7 @@ func (l Limits) Of(name Limit) float64 {
 	return 0
 }
 
-// Within gives the smaller of each of two limits.
+// Within returns the smaller of each of two limits.
 func (l Limits) Within(o Limits) Limits {
 	return Limits{least(l.Memory, o.Memory), least(l.CPU, o.CPU), least(l.Wall, o.Wall),
 		least(l.Processes, o.Processes), least(l.Disk, o.Disk)}
@@ -54,5 +54,5 @@ func least[T uint64 | float64](a, b T) T {
 	return a
 }
 
-// Check says whether all are numbers that mean something.
+// Check reports whether all numbers are valid.
 func (l Limits) Check() bool { return l.CPU >= 0 && l.Wall >= 0 && l.CPU < 1e12 && l.Wall < 1e12 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package proto holds what hub and agent say to one another: the paths of the
+// Package proto defines the messages between hub and agent: the paths of the
 // HTTP API and the messages on the engine's subjects. A message is one line of
-// JSON, then raw bytes. All of it is hostile until Check has seen it.
+// JSON, then raw bytes. All of it is untrusted until Check has accepted it.
 package proto
 
 import (
@@ -38,7 +38,7 @@ const (
 const (
 	BeatEvery  = 3 * time.Second
 	SilentFor  = 12 * time.Second
-	WorkerMute = 12 * time.Second // a busy worker that says nothing this long is killed
+	WorkerMute = 12 * time.Second // a busy worker that sends nothing for this long is killed
 )
 
 // Paths of the HTTP API. Exec is hijacked: after "101" both sides write exec
@@ -115,7 +115,7 @@ func FromNode(id string, verb Verb) string { return fromNode + id + "." + string
 // ToNode is the subject of messages with this verb to a node ("*" for all).
 func ToNode(id string, verb Verb) string { return toNode + id + "." + string(verb) }
 
-// SplitSubject gives the node and the verb of a subject of either direction.
+// SplitSubject returns the node and the verb of a subject of either direction.
 func SplitSubject(subject string) (id string, verb Verb, ok bool) {
 	for _, prefix := range []string{fromNode, toNode} {
 		rest, found := bytes.CutPrefix([]byte(subject), []byte(prefix))
@@ -162,7 +162,7 @@ type Claim struct {
 // Problem is the body of every HTTP answer that is not a success.
 type Problem struct {
 	Code string `json:"code"` // one of the Problem… constants
-	Text string `json:"text"` // one sentence that says what to do
+	Text string `json:"text"` // one sentence with the remedy
 }
 
 func (p *Problem) Error() string { return p.Text }
@@ -189,7 +189,7 @@ func RevisionProblem(hub, node int) *Problem {
 		"the hub speaks revision %d and the node revision %d: update %s skep", hub, node, older)}
 }
 
-// Hello says what a node is.
+// Hello describes a node.
 type Hello struct {
 	Revision  int    `json:"revision"`
 	Version   string `json:"version"`
@@ -216,7 +216,7 @@ type Welcome struct {
 	Ended    []string `json:"ended,omitempty"` // of the hello's sessions: released
 }
 
-// Beat says that a node lives and what it runs.
+// Beat shows that a node is alive, and lists what it runs.
 type Beat struct {
 	Free    int      `json:"free"`    // slots
 	Memory  uint64   `json:"memory"`  // bytes free
@@ -244,7 +244,7 @@ type Idle struct {
 	Worker  Worker `json:"worker"`
 }
 
-// Init says what a worker's Initialize is given.
+// Init describes the data of a worker's Initialize.
 type Init struct {
 	Function uint32 `json:"function"`
 	Blob     string `json:"blob"`
@@ -285,7 +285,7 @@ type Done struct {
 	Fetched   uint64  `json:"fetched"` // bytes of blobs pulled for it
 }
 
-// A Reason says why a lease failed.
+// A Reason is why a lease failed.
 type Reason string
 
 // Reasons. Only those that may differ on another node are tried again.
@@ -346,7 +346,7 @@ type Stop struct {
 	Text string `json:"text"`
 }
 
-// Encode gives a message: one line of JSON, then raw.
+// Encode returns a message: one line of JSON, then raw.
 func Encode(v any, raw []byte) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

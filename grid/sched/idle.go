@@ -18,7 +18,7 @@ type idlePass struct {
 	most   uint64   // memory that the largest of nodes has free
 }
 
-// takeIdle gives nodes that have nothing to do what waits at busy ones, or copies
+// takeIdle returns nodes that have nothing to do what waits at busy ones, or copies
 // of the calls that run longest, until nothing fits. Only the tail of a session
 // gets here: while calls wait, grantOne has filled every slot that fits.
 func (s *Scheduler) takeIdle(tick bool) {
@@ -82,7 +82,7 @@ func (p *idlePass) isMovable(l *lease) bool {
 	return l.call.session.queue.len() == 0 && (l.Ahead || p.tick && p.s.isSlow(l))
 }
 
-// equalEnd gives the end of the leases that are as good as that at at: the node
+// equalEnd returns the end of the leases that are as good as that at at: the node
 // decides between them.
 func (p *idlePass) equalEnd(at int) int {
 	if p.leases[at] == nil {
@@ -145,7 +145,7 @@ func isBetter(a, b *lease) bool {
 	return a.started.Before(b.started)
 }
 
-// isSlow says whether a copy of a running call is worth it: it takes twice as
+// isSlow reports whether a copy of a running call is worth it: it takes twice as
 // long as its function usually does. Nothing is known before a first result.
 func (s *Scheduler) isSlow(l *lease) bool {
 	usual, known := l.call.session.times[l.call.work]

@@ -29,17 +29,17 @@ func (s *Scheduler) assignCalls(tick bool) {
 	s.wakeUp()
 }
 
-// hasRoom says whether a slot and the memory for c are free now.
+// hasRoom reports whether a slot and the memory for c are free now.
 func (s *Scheduler) hasRoom(n *node, c *call) bool {
 	return n.open(false) && n.hasMemory(c) && s.seatFor(n, c.session) != nil
 }
 
-// hasMemory says whether the memory for c is free now.
+// hasMemory reports whether the memory for c is free now.
 func (n *node) hasMemory(c *call) bool {
 	return c.memory <= n.spare && c.memory <= n.memory-min(n.used, n.memory)
 }
 
-// fitsAhead says whether c may wait at a busy node. It must fit in the place of
+// fitsAhead reports whether c may wait at a busy node. It must fit in the place of
 // whichever call ends first, so it needs no more memory than each of them.
 func (n *node) fitsAhead(c *call) bool {
 	if !n.shown[c.work] {
@@ -98,7 +98,7 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 	return false
 }
 
-// byShare gives the sessions that wait, the one for which the fewest leases run
+// byShare returns the sessions that wait, the one for which the fewest leases run
 // first; among equals the one that had the least time, or was served longest ago.
 func (s *Scheduler) byShare() []*session {
 	var list []*session

@@ -114,14 +114,14 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 // quantumOver says that the session of a seat had its quantum.
 func (s *Scheduler) quantumOver(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
 
-// isReserved says whether a free seat waits for its session, and not for other.
+// isReserved reports whether a free seat waits for its session, and not for other.
 func (s *Scheduler) isReserved(t *seat, other *session) bool {
 	o := t.session
 	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= other.slots() &&
 		(o.queue.len() > 0 || s.expectsCall(t))
 }
 
-// expectsCall says whether the session of a free seat is about to call again, as
+// expectsCall reports whether the session of a free seat is about to call again, as
 // one that calls, waits and calls does.
 func (s *Scheduler) expectsCall(t *seat) bool {
 	return t.session.think <= s.cfg.Hold && s.now.Sub(t.left) < s.cfg.Hold
@@ -169,7 +169,7 @@ func (s *Scheduler) grantSeated() {
 	}
 }
 
-// firstFor gives the oldest call of a session that n can run now.
+// firstFor returns the oldest call of a session that n can run now.
 func (s *Scheduler) firstFor(n *node, ss *session) *call {
 	for i := range min(ss.queue.len(), scanMax) {
 		c := ss.queue.at(i)
@@ -180,7 +180,7 @@ func (s *Scheduler) firstFor(n *node, ss *session) *call {
 	return nil
 }
 
-// seatAfter gives the busy seat behind which a call of ss may wait: one that its session will keep, else one that any session may use.
+// seatAfter returns the busy seat behind which a call of ss may wait: one that its session will keep, else one that any session may use.
 func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	var free *seat
 	for i := range n.seats {
@@ -219,7 +219,7 @@ func (l *lease) endWait() {
 	}
 }
 
-// willKeep says whether a busy seat will be kept when its lease ends.
+// willKeep reports whether a busy seat will be kept when its lease ends.
 func (s *Scheduler) willKeep(t *seat) bool {
 	o := t.session
 	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= s.least &&

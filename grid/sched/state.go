@@ -189,7 +189,7 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	return s.out
 }
 
-// Current says whether the node holds a lease of the call with this number, so
+// Current reports whether the node holds a lease of the call with this number, so
 // that the owner can refuse a transfer before its first byte.
 func (s *Scheduler) Current(id NodeID, c CallID, f Fence) bool {
 	return s.findLease(id, c, f) != nil

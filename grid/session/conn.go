@@ -26,7 +26,7 @@ import (
 // side sends zeros until it knows it.
 type ID [16]byte
 
-// NewID gives a random id.
+// NewID returns a random id.
 func NewID() (id ID) {
 	if _, err := rand.Read(id[:]); err != nil {
 		panic(err) // does not fail on the systems skep runs on

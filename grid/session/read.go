@@ -59,7 +59,7 @@ func (r *reader) readFrame(buf []byte) (uapi.Frame, []byte, error) {
 	return f, buf, nil
 }
 
-// Read gives the next frame. Its payload is good until the next Read. One
+// Read returns the next frame. Its payload is good until the next Read. One
 // goroutine may read at a time. io.EOF: the peer said BYE. ErrCut: the stream
 // broke; Attach another, or Wait for one, and Read again. Any other error ended
 // the session.
@@ -79,7 +79,7 @@ func (c *Conn) Read() (Frame, error) {
 	}
 }
 
-// endError says why there is nothing to read; c.mu is held.
+// endError reports why there is nothing to read; c.mu is held.
 func (c *Conn) endError() error {
 	switch {
 	case c.bye:

@@ -55,7 +55,7 @@ func (c *Conn) send(t uapi.FrameType, flags uint16, call uint64, payload []byte)
 	return nil
 }
 
-// SendError says what went wrong with a call, or with the session (call 0).
+// SendError reports what went wrong with a call, or with the session (call 0).
 func (c *Conn) SendError(call uint64, e *uapi.Error) error {
 	return c.Send(uapi.TypeError, call, e.Encode())
 }
