@@ -12,7 +12,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// ModuleFor gives a package's module for the running kernel.
+// ModuleFor returns a package's module for the running kernel.
 func ModuleFor(p *pack.Package) ([]byte, error) {
 	running, err := RunningBuildID("/sys")
 	if err != nil {
@@ -29,11 +29,10 @@ func ModuleFor(p *pack.Package) ([]byte, error) {
 		running, strings.Join(list, ", "))
 }
 
-// pollEvery is how often a state is looked at that will change by itself.
+// pollEvery is the interval at which a state is polled.
 const pollEvery = 50 * time.Millisecond
 
-// waitUntil looks at an update until done says so. It gives up, and says false,
-// at the end of the limit.
+// waitUntil looks at an update until done says so. It returns false after the limit.
 func waitUntil(ctx context.Context, d Source, name string, limit time.Duration, done func(*uapi.DynamosInfo) bool) (uapi.DynamosInfo, bool, error) {
 	over := time.After(limit)
 	tick := time.NewTicker(pollEvery)
@@ -53,11 +52,10 @@ func waitUntil(ctx context.Context, d Source, name string, limit time.Duration, 
 	}
 }
 
-// A kernel that has undone a transition itself needs a while for it.
+// The kernel needs a while to reverse a transition.
 const undoTime = time.Minute
 
-// Apply puts a loaded update on trial, and where tasks have to change over
-// first, waits until all have.
+// Apply puts a loaded update on trial, and waits for the transition of tasks if there is one.
 func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
 	if err := putName(&a.Name, name); err != nil {
 		return uapi.DynamosInfo{}, err
@@ -103,7 +101,7 @@ func findInfo(s Source, name string) (uapi.DynamosInfo, error) {
 	return uapi.DynamosInfo{}, refusef("no update %q is loaded: 'skep update status' lists those that are", name)
 }
 
-// FindStatus gives the status of one update, without its events and who is inside.
+// FindStatus returns the status of one update, without its events and who is inside.
 func FindStatus(s Source, name string, names Names) (Status, error) {
 	i, err := findInfo(s, name)
 	if err != nil {

@@ -48,7 +48,7 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	return out, nil
 }
 
-// buildRefused tells what the patch is to blame for from what broke.
+// buildRefused reports what the patch is to blame for from what broke.
 func buildRefused(err error) error {
 	var change *asm.Refusal
 	var mismatch *image.Mismatch
@@ -170,7 +170,7 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 	return err
 }
 
-// sourceOf says which source an image was made of.
+// sourceOf reports which source an image was made of.
 func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
 	if im.Version == "" {
 		return source.Kernel{}, refusef("the image does not say of which package of Debian it is, so its source can't be found")
@@ -249,7 +249,7 @@ func (b *builder) checkPointers(path string, e *asm.Extract, gate *image.File) e
 	return nil
 }
 
-// proveOriginal gives the unpatched file as the kernel has it.
+// proveOriginal returns the unpatched file as the kernel has it.
 func (b *builder) proveOriginal(ctx context.Context, path string) (*image.File, error) {
 	if f := b.gates[path]; f != nil {
 		return f, nil

@@ -35,7 +35,7 @@ func Open() (*Device, error) {
 // Close closes the device; updates stay as they are.
 func (d *Device) Close() error { return unix.Close(d.fd) }
 
-// call carries out one call. why is where the answer says what was wrong.
+// call makes one call. `why` is the field of the reply with the error message.
 func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), number, uintptr(arg))
 	switch text := uapi.Text(why); {
@@ -59,7 +59,7 @@ func (d *Device) Apply(a *uapi.DynamosApply) error {
 	return d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
 }
 
-// SetPolicy says anew who takes an update.
+// SetPolicy replaces an update's policy.
 func (d *Device) SetPolicy(name string, p uapi.DynamosPolicy) error {
 	c := uapi.DynamosChange{Revision: uapi.DynamosRevision, Policy: p}
 	if err := putName(&c.Name, name); err != nil {
@@ -71,8 +71,7 @@ func (d *Device) SetPolicy(name string, p uapi.DynamosPolicy) error {
 // Commit keeps an update that is on trial.
 func (d *Device) Commit(name string) error { return d.callByName(uapi.DynamosIocCommit, name) }
 
-// Revert makes an update leave: new calls take the older version, and those
-// inside are waited for.
+// Revert drains an update: new calls use the older version, and calls inside are waited for.
 func (d *Device) Revert(name string) error { return d.callByName(uapi.DynamosIocRevert, name) }
 
 func (d *Device) callByName(number uintptr, name string) error {
@@ -91,7 +90,7 @@ func putName(to *[uapi.DynamosName]byte, name string) error {
 	return nil
 }
 
-// Info gives the update with that index; ErrNoMore tells that there is none.
+// Info returns the update with that index; ErrNoMore tells that there is none.
 func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
 	i.Revision, i.Index = uapi.DynamosRevision, index
 	err = d.call(uapi.DynamosIocInfo, unsafe.Pointer(&i), nil)
@@ -119,7 +118,7 @@ const eventSize = int(unsafe.Sizeof(uapi.DynamosEvent{}))
 // eventsMax ends the reading of events that come faster than they are read.
 const eventsMax = 1 << 16
 
-// Events gives what happened and was not read through this Device before.
+// Events returns what happened and was not read through this Device before.
 func (d *Device) Events() (list []uapi.DynamosEvent, err error) {
 	buf := make([]byte, 64*eventSize)
 	for len(list) < eventsMax {

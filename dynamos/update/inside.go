@@ -148,7 +148,7 @@ func (p placesOf) add(list []Status, address uint64, at place) {
 	}
 }
 
-// find says whether a task with these frames, innermost first, is inside a
+// find reports whether a task with these frames, innermost first, is inside a
 // function of u: its outermost one is told.
 func (p placesOf) find(u *Status, frames []place) (Task, bool) {
 	for i := len(frames) - 1; i >= 0; i-- {

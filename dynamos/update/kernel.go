@@ -80,8 +80,7 @@ func RunningVersion() (string, error) {
 	return runningVersion(strings.TrimSpace(string(text)))
 }
 
-// A RefusedError is what the kernel, or a check before it, did not allow: a
-// sentence that says what to do.
+// A RefusedError is a refusal by the kernel, or by a check before it: a sentence with the remedy.
 type RefusedError struct{ Why string }
 
 func (r *RefusedError) Error() string { return r.Why }

@@ -15,8 +15,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// Load loads the module of an update. That changes nothing yet; it is fine if
-// just this module is loaded already. fresh tells that it was not.
+// Load loads the module of an update. That changes nothing yet; it is no error if the same module is already loaded. fresh tells that it was not.
 func Load(name string, module []byte) (fresh bool, err error) {
 	loaded, err := loadedBuildID("/sys", name)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Package update is what `skep update` does: it builds packages from source
-// patches, loads them into a running kernel, says for whom they are, and tells
-// how they fare. What it may ask the kernel is in include/skep/dynamos.h.
+// patches, loads them into a running kernel, sets their policies, and reports
+// their state. The interface to the kernel is include/skep/dynamos.h.
 package update
 
 import (
@@ -20,11 +20,10 @@ type Policy struct {
 	all   bool
 }
 
-// Or begins another rule: who meets it takes the new version too.
+// Or begins another rule: tasks that match it also get the new version.
 func (p *Policy) Or() error { return p.beginRule(1, "--or") }
 
-// Except begins a rule for those who do not take the new version. It wins over
-// the rules behind it.
+// Except begins a rule for tasks that do not get the new version. It has precedence over later rules.
 func (p *Policy) Except() error { return p.beginRule(0, "--except") }
 
 func (p *Policy) beginRule(choice uint32, option string) error {
@@ -60,13 +59,13 @@ func (p *Policy) Add(term uint32, set func(*uapi.DynamosRule)) error {
 	return nil
 }
 
-// All lets everybody take the new version whom no rule names.
+// All gives the new version to all tasks that no rule matches.
 func (p *Policy) All() { p.all = true }
 
-// Given says whether anything was asked for.
+// Given reports whether anything was asked for.
 func (p *Policy) Given() bool { return p.all || len(p.rules) > 0 }
 
-// Encode gives what the kernel takes, or why the rules make no sense together.
+// Encode returns the kernel's form of the policy, or the error in its rules.
 func (p *Policy) Encode() (uapi.DynamosPolicy, error) {
 	out := uapi.DynamosPolicy{Rules: uint32(len(p.rules))}
 	takes := p.all

@@ -15,9 +15,10 @@ import (
 	"skep/dynamos/update/source"
 )
 
-// A Statement is an author's word about a function, which the change does not
-// tell. With class task or object, a function that the patch leaves as it is
-// may be named as well: it then belongs to the update's functions.
+// A Statement is a property of a function that the author declares, because the
+// change does not show it. With class task or object, a function that the patch
+// leaves as it is may be named as well: it then belongs to the update's
+// functions.
 type Statement struct {
 	Object *int // class object: which argument is the object, from 0
 	Ends   bool // a call ends the object's life
@@ -122,7 +123,7 @@ func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 		OldSize: f.Size, Original: f.Digest}, nil
 }
 
-// checkStatements tells which statement the class lacks, or has no use for.
+// checkStatements reports which statement the class lacks or does not use.
 func checkStatements(class string, functions []module.Function) error {
 	ends := false
 	for i := range functions {

@@ -9,10 +9,10 @@ import (
 	"skep/internal/uapi"
 )
 
-// ErrNoMore tells that there is no update, or no function, of that number.
+// ErrNoMore: there is no update, or no function, with that number.
 var ErrNoMore = errors.New("there is no more")
 
-// A Source tells of updates: a Device, or what a test says.
+// A Source lists updates: a Device, or a test's own.
 type Source interface {
 	Info(index uint32) (uapi.DynamosInfo, error)
 	Count(name string, function, version uint32) (uapi.DynamosCount, error)
@@ -90,7 +90,7 @@ type Event struct {
 	Text   string `json:"text"`
 }
 
-// AllInfos gives all updates.
+// AllInfos returns all updates.
 func AllInfos(s Source) (list []uapi.DynamosInfo, err error) {
 	for n := uint32(0); ; n++ {
 		i, err := s.Info(n)
@@ -104,7 +104,7 @@ func AllInfos(s Source) (list []uapi.DynamosInfo, err error) {
 	}
 }
 
-// List gives the status of all updates, without their events and who is inside.
+// List returns the status of all updates, without their events and who is inside.
 func List(s Source, names Names) ([]Status, error) {
 	infos, err := AllInfos(s)
 	if err != nil {
@@ -177,7 +177,7 @@ func percentile(buckets *[uapi.DynamosBuckets]uint64, part float64) uint64 {
 	return 0
 }
 
-// EventsOf gives the events of one update.
+// EventsOf returns the events of one update.
 func EventsOf(list []uapi.DynamosEvent, name string) []Event {
 	out := []Event{}
 	for _, e := range list {

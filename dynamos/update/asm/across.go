@@ -53,9 +53,9 @@ func (c *Change) Carry(name string) error {
 	return nil
 }
 
-// Adopt takes over what the patch takes to this file from another. A global
-// function that it changes on the way replaces the kernel's, wherever that
-// stands; one that stays the same is the kernel's own.
+// Adopt handles functions that the patch moves to this file from another. A
+// global function that it changes on the way replaces the kernel's, wherever
+// that stands; one that stays the same is the kernel's own.
 func (c *Change) Adopt(from *Change) error {
 	for _, name := range from.Gone {
 		old, s := from.Before.byName[name], c.After.byName[name]
@@ -77,7 +77,7 @@ func (c *Change) Adopt(from *Change) error {
 	return nil
 }
 
-// sameAs tells whether a function does what it did in another file, with all
+// sameAs reports whether a function does what it did in another file, with all
 // that came along with it.
 func (c *Change) sameAs(from *Change, name string, seen map[string]bool) bool {
 	old, s := from.Before.findSymbol(name), c.After.findSymbol(name)
@@ -175,7 +175,7 @@ func (n *normalizer) textWithoutName(s *Symbol) string {
 	return string(RenameSymbols([]byte(n.textOf(s)), map[string]string{s.Name: "itself"}))
 }
 
-// RenameSymbols gives assembly in which symbols have other names. Strings stay.
+// RenameSymbols returns assembly in which symbols have other names. Strings stay.
 func RenameSymbols(text []byte, names map[string]string) []byte {
 	for from, to := range names {
 		if !bytes.Contains(text, []byte(from)) {

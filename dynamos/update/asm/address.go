@@ -10,7 +10,7 @@ import "slices"
 // to the version that the policy says.
 const ownName = "__kernel_own_"
 
-// isOriginal tells whether the address of a function that the update takes is
+// isOriginal reports whether the address of a function that the update takes is
 // the kernel's own.
 func (x *extractor) isOriginal(s *Symbol) bool {
 	return s.Func && slices.Contains(x.c.Changed, s.Name) && (x.c.Sealed == nil || !x.c.Sealed(s.Name))
@@ -26,7 +26,7 @@ func (x *extractor) addressName(t string) string {
 	return ownName + hit.Name
 }
 
-// takesAddress tells whether a statement of a symbol uses what it names as a
+// takesAddress reports whether a statement of a symbol uses what it names as a
 // value: calls, jumps and what the assembler alone reads do not.
 func takesAddress(s *Symbol, text string) bool {
 	word, rest := cutMnemonic(text)

@@ -46,9 +46,9 @@ type Change struct {
 	Changed       []string // functions of both that differ, or must call one that does
 	New           []string // functions that only the patched file has, and are needed
 	Gone          []string // functions that the patch removes
-	// Clones are functions whose calls can't be led away, as those that the
-	// compiler gave parameters of its own: their new text is carried too, and
-	// their callers are in Changed.
+	// Clones are functions whose calls cannot be redirected, such as those
+	// whose parameters the compiler changed: their new text is carried too,
+	// and their callers are in Changed.
 	Clones []string
 	// Data are variables that the update gets of its own.
 	Data []string
@@ -61,7 +61,7 @@ type Change struct {
 	// Locals says which variable of the running kernel a static variable of
 	// the patched file is, where the compiler's numbers for them differ.
 	Locals map[string]string
-	Notes  []string // what was left aside and does not matter
+	Notes  []string // differences that were ignored
 	// Sealed tells whether the kernel's function of a name faults where a
 	// pointer leads to it; nil: none does.
 	Sealed func(name string) bool
@@ -72,7 +72,7 @@ type Change struct {
 	from *differ
 }
 
-// IsEmpty tells whether the update takes no code of the file.
+// IsEmpty reports whether the update takes no code of the file.
 func (c *Change) IsEmpty() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
 
 // A Refusal is a change that replacing functions cannot carry.
@@ -80,7 +80,7 @@ type Refusal struct {
 	Path   string // empty: the patch as a whole
 	Symbol string // where it was found; the source package finds its line
 	Line   int    // of the patched file; 0: not known
-	Reason string // what is the matter, and what would work
+	Reason string // the reason, and the remedy
 }
 
 func (r *Refusal) Error() string {

@@ -18,8 +18,8 @@ var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|r
 // userAccess begins functions that copy to or from a program, and take nothing.
 var userAccess = []string{"__get_user_", "__put_user_"}
 
-// ProposeClass tells the narrowest class that the changes of an update can have
-// without somebody's word for more, and why. More reasons may be known from
+// ProposeClass returns the narrowest class that the changes of an update allow
+// without a statement of the author, and why. More reasons may be known from
 // the source.
 func ProposeClass(changes []*Change, more ...string) (Class, []string) {
 	why := slices.Clone(more)
@@ -40,8 +40,7 @@ func ProposeClass(changes []*Change, more ...string) (Class, []string) {
 	return Any, []string{"one function changes, and none of the calls that lock, count, allocate or free"}
 }
 
-// sharedVariables are the new variables that calls may agree on. Whether a message was
-// said already is nothing of that kind.
+// sharedVariables are the new variables through which calls may share state. A flag that a message was printed does not count.
 func (c *Change) sharedVariables() []string {
 	return slices.DeleteFunc(slices.Clone(c.Data), func(name string) bool { return isOnceData(c.After.findSymbol(name)) })
 }

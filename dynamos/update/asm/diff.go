@@ -38,7 +38,7 @@ type View struct {
 	// Written tells whether the patch changes what a function does. Others that
 	// are only compiled in another way stay the kernel's.
 	Written func(name string) bool
-	// Led tells whether calls of a function can be led to another version.
+	// Led reports whether calls of a function can be redirected to another version.
 	Led func(name string) bool
 }
 
@@ -108,11 +108,10 @@ func (d *differ) compareFunctions() {
 	}
 }
 
-// atBoot tells what is gone once the kernel runs.
+// atBoot reports what is gone once the kernel runs.
 func atBoot(s *Symbol) bool { return hasPrefix(s.Section, onlyAtBoot...) }
 
-// dropInitOnly leaves aside what only functions of the start call: its change is as
-// little in force as theirs.
+// dropInitOnly drops functions that only boot code calls: like it, they do not run again.
 func (d *differ) dropInitOnly() {
 	for again := true; again; {
 		again = false
@@ -127,7 +126,7 @@ func (d *differ) dropInitOnly() {
 	slices.Sort(d.c.Idle)
 }
 
-// onlyBoot tells whether what names a function is of the start, or idle as well.
+// onlyBoot reports whether what names a function is of the start, or idle as well.
 func (d *differ) onlyBoot(name string) bool {
 	found := false
 	for _, s := range d.c.After.Symbols {
@@ -142,13 +141,13 @@ func (d *differ) onlyBoot(name string) bool {
 	return found
 }
 
-// isChanged tells whether the patch changes what a function does.
+// isChanged reports whether the patch changes what a function does.
 func (d *differ) isChanged(s *Symbol) bool {
 	name, _, _ := strings.Cut(s.Name, ".")
 	return d.view.Written == nil || d.view.Written(name)
 }
 
-// isInlinedOnly tells whether calls of a function can't be led away, but all its
+// isInlinedOnly reports whether calls of a function can't be led away, but all its
 // callers are in this file: what the compiler made up, what was declared
 // inline, which the kernel does not trace, and became a function all the same,
 // and what takes more arguments than a wrapper can pass on.
@@ -327,7 +326,7 @@ func (d *differ) carrySymbols(todo []string) error {
 	return nil
 }
 
-// isCarried tells whether the update gets a copy of a symbol, or uses the
+// isCarried reports whether the update gets a copy of a symbol, or uses the
 // kernel's.
 func (d *differ) isCarried(s *Symbol) (bool, error) {
 	switch {
@@ -410,7 +409,7 @@ func (d *differ) checkReplaceable(old, s *Symbol) error {
 	return nil
 }
 
-// returns tells whether a function's text can go back to a caller: by ret, by
+// returns reports whether a function's text can go back to a caller: by ret, by
 // the thunk that stands for it, or by a jump to another function.
 func (s *Symbol) returns() bool {
 	for _, l := range s.lines {

@@ -58,13 +58,13 @@ func (x *extractor) findEscapes() []Escape {
 	return out
 }
 
-// inModule tells whether the address of what the update takes is one of its
+// inModule reports whether the address of what the update takes is one of its
 // module. That of a function which replaces the kernel's is the kernel's.
 func (x *extractor) inModule(s *Symbol) bool {
 	return !hasPrefix(s.Section, ".discard", "__dyndbg") && (!s.Func || !x.isOriginal(s))
 }
 
-// leads tells whether the data of a symbol holds addresses of the module.
+// leads reports whether the data of a symbol holds addresses of the module.
 func (x *extractor) leads(s *Symbol) bool {
 	if s.Func {
 		return false
@@ -129,12 +129,12 @@ func (x *extractor) graph(fn *Symbol) *graph {
 	return x.graphs[fn]
 }
 
-// toKernel tells whether others than the update's own functions call one.
+// toKernel reports whether others than the update's own functions call one.
 func (f *follower) toKernel(fn *Symbol) bool {
 	return slices.Contains(f.x.c.Changed, fn.Name) || f.x.pointed[fn.Name]
 }
 
-// mayBegin tells whether a function takes the address, or calls another one of
+// mayBegin reports whether a function takes the address, or calls another one of
 // this file that may return it.
 func (f *follower) mayBegin(g *graph) bool {
 	for _, s := range g.steps {
@@ -148,7 +148,7 @@ func (f *follower) mayBegin(g *graph) bool {
 	return false
 }
 
-// holds tells whether data holds the address.
+// holds reports whether data holds the address.
 func (f *follower) holds(s *Symbol) bool {
 	if s.Func || s == f.of {
 		return false
@@ -163,10 +163,10 @@ func (f *follower) gives(fn *Symbol, how string) {
 	}
 }
 
-// isText tells whether a symbol is a text.
+// isText reports whether a symbol is a text.
 func isText(s *Symbol) bool { return isPrivate(s) && strings.Contains(s.Section, ".str1.") }
 
-// titleOf says what a symbol is called, or what a text says.
+// titleOf reports what a symbol is called, or what a text says.
 func titleOf(s *Symbol) string {
 	for _, l := range s.lines {
 		if word, rest := cutMnemonic(l.text); isText(s) && word == ".string" {
@@ -176,7 +176,7 @@ func titleOf(s *Symbol) string {
 	return s.Name
 }
 
-// step gives the registers that hold the address after a statement.
+// step returns the registers that hold the address after a statement.
 func (f *follower) step(fn *Symbol, g *graph, i int, state uint32, o *outcome) uint32 {
 	s := g.steps[i]
 	switch {
@@ -315,7 +315,7 @@ var compares = map[string]bool{"cmp": true, "cmpb": true, "cmpw": true, "cmpl": 
 	"test": true, "testb": true, "testw": true, "testl": true, "testq": true,
 	"bt": true, "btw": true, "btl": true, "btq": true, "prefetcht0": true, "prefetchw": true, "prefetchnta": true}
 
-// replaces tells whether an instruction's result has nothing of what its last
+// replaces reports whether an instruction's result has nothing of what its last
 // operand was.
 func replaces(s *step) bool {
 	if hasPrefix(s.word, "mov", "lea", "set", "bsf", "bsr", "tzcnt", "lzcnt", "popcnt") {
@@ -324,7 +324,7 @@ func replaces(s *step) bool {
 	return hasPrefix(s.word, "xor", "sub") && len(s.operands) == 2 && registerBit(s.operands[0]) == registerBit(s.operands[1])
 }
 
-// value tells whether an operand is the address, or holds it.
+// value reports whether an operand is the address, or holds it.
 func (f *follower) value(s *step, op string, state uint32) bool {
 	switch {
 	case isRegister(op):
@@ -349,7 +349,7 @@ func (f *follower) value(s *step, op string, state uint32) bool {
 	return false
 }
 
-// names tells whether an operand names what is followed.
+// names reports whether an operand names what is followed.
 func (f *follower) names(op string) bool {
 	text := "x " + op
 	for _, t := range listTokens(text) {

@@ -28,7 +28,7 @@ func escapesOf(t *testing.T, body string) []Escape {
 	return c.Extract("v").Escapes
 }
 
-// isWritten tells whether the address is given away by a write to memory.
+// isWritten reports whether the address is given away by a write to memory.
 func isWritten(list []Escape) bool {
 	return slices.Contains(list, Escape{"fresh", "f", "is written to memory that others see"})
 }

@@ -76,7 +76,7 @@ func (g *graph) add(text, section string, aside bool) {
 	g.steps = append(g.steps, s)
 }
 
-// onStack tells whether an operand is memory of the function's own stack.
+// onStack reports whether an operand is memory of the function's own stack.
 func onStack(op string) bool { return addressBits(op)&(1<<regSP) != 0 }
 
 // splitOperands parts them at the commas outside of brackets.
@@ -99,7 +99,7 @@ func splitOperands(s string) []string {
 	return out
 }
 
-// successors gives the statements that may come after one.
+// successors returns the statements that may come after one.
 func (g *graph) successors(i int) []int {
 	s := g.steps[i]
 	var out []int
@@ -118,7 +118,7 @@ func (g *graph) successors(i int) []int {
 	return out
 }
 
-// findLabel gives the places of a label, also of one with a number.
+// findLabel returns the places of a label, also of one with a number.
 func (g *graph) findLabel(name string, i int) []int {
 	if at := g.labels[name]; at != nil && !number.MatchString(name) {
 		return at
@@ -135,7 +135,7 @@ func (g *graph) findLabel(name string, i int) []int {
 	return out
 }
 
-// isLocal tells whether a branch stays in the function.
+// isLocal reports whether a branch stays in the function.
 func (g *graph) isLocal(s *step) bool {
 	return slices.ContainsFunc(s.names, func(n string) bool { return g.labels[n] != nil || numRef.MatchString(n) })
 }

@@ -5,8 +5,8 @@ package asm
 import "regexp"
 
 // What functions of the kernel do with an address that they are given. A module
-// whose address somebody keeps must not be unloaded. Of a function that is in
-// no table nothing is known, which counts as keeping.
+// whose address somebody keeps must not be unloaded. A function in no table is
+// assumed to keep it.
 
 // argument marks of a function's six registers.
 const (
@@ -26,7 +26,7 @@ type use struct {
 	copies  uint8 // arguments whose content is copied elsewhere
 }
 
-// lookers only look at the address. The text of a message is the most frequent.
+// lookers only read through the address. The text of a message is the most frequent.
 var lookers = map[string]use{
 	// messages
 	"_printk": {looks: argAll}, "_printk_deferred": {looks: argAll}, "vprintk": {looks: argAll},
@@ -87,7 +87,7 @@ var lookers = map[string]use{
 	"iterate_fd": {looks: argAll}, "idr_for_each": {looks: argAll}, "stop_machine": {looks: argAll},
 	"bus_for_each_dev": {looks: argAll}, "class_for_each_device": {looks: argAll}, "device_for_each_child": {looks: argAll},
 	"rtnl_dump_all": {looks: argAll}, "bitmap_parselist": {looks: argAll},
-	// of these only some arguments
+	// of these functions only some arguments
 	"init_timer_key": {looks: arg0 | arg3 | arg4}, "init_on_stack_timer_key": {looks: arg0 | arg3 | arg4},
 	"kthread_create_on_node": {looks: arg3}, "kthread_create_on_cpu": {looks: arg3},
 	"alloc_workqueue": {looks: arg0}, "kobject_set_name": {looks: arg1}, "dev_set_name": {looks: arg1},
@@ -114,7 +114,7 @@ var keepers = []struct {
 // which removing an update calls.
 var barriers = map[string]bool{"call_rcu": true, "call_rcu_hurry": true}
 
-// keepReason says what is known of a function that keeps an address.
+// keepReason is the reason why a function keeps an address.
 func keepReason(name string) string {
 	for _, k := range keepers {
 		if k.name.MatchString(name) {

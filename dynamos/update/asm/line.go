@@ -16,7 +16,7 @@ const (
 	appEnd   = "#NO_APP"
 )
 
-// split gives the statements of assembly, each label one of its own, without
+// split returns the statements of assembly, each label one of its own, without
 // comments. The marks stay.
 func split(path string, text []byte) ([]line, error) {
 	if len(text) > maxText {
@@ -158,7 +158,7 @@ func listTokens(s string) []token {
 	return out
 }
 
-// replaceTokens gives s with its tokens put through f.
+// replaceTokens returns s with its tokens put through f.
 func replaceTokens(s string, f func(string) string) string {
 	list := listTokens(s)
 	if len(list) == 0 {
@@ -175,7 +175,7 @@ func replaceTokens(s string, f func(string) string) string {
 	return b.String()
 }
 
-// cutMnemonic gives the directive or mnemonic, and its operands.
+// cutMnemonic returns the directive or mnemonic, and its operands.
 func cutMnemonic(s string) (word, rest string) {
 	word, rest, _ = strings.Cut(s, " ")
 	return word, rest

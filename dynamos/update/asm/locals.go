@@ -55,7 +55,7 @@ func (d *differ) matchLocals() error {
 	return nil
 }
 
-// isOnceData tells whether a variable only keeps a message from being said twice, or
+// isOnceData reports whether a variable only keeps a message from being said twice, or
 // describes one: its content has line numbers and does not matter.
 func isOnceData(s *Symbol) bool { return hasPrefix(s.Section, ".data.once", "__dyndbg") }
 

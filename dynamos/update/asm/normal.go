@@ -19,7 +19,7 @@ var (
 	numRef  = regexp.MustCompile(`^[0-9]+[bf]$`)
 )
 
-// isClone tells whether gcc made up a function's parameters.
+// isClone reports whether gcc made up a function's parameters.
 func isClone(name string) bool { return clone.MatchString(name) }
 
 // baseName is a variable's name without the number that gcc gave it, if any.
@@ -45,7 +45,7 @@ func hasPrefix(s string, list ...string) bool {
 	return false
 }
 
-// isPrivate tells whether a symbol is a constant that only its content names:
+// isPrivate reports whether a symbol is a constant that only its content names:
 // each function can have a copy.
 func isPrivate(s *Symbol) bool {
 	if s.Func || s.Global || !hasPrefix(s.Section, ".rodata") {
@@ -58,7 +58,7 @@ func isPrivate(s *Symbol) bool {
 	return numbered
 }
 
-// isLocal tells whether a symbol is a variable whose name has a number.
+// isLocal reports whether a symbol is a variable whose name has a number.
 func isLocal(s *Symbol) bool {
 	if s.Func || s.Global || isPrivate(s) {
 		return false
@@ -67,7 +67,7 @@ func isLocal(s *Symbol) bool {
 	return numbered
 }
 
-// findSymbol gives the symbol or constant that a token names.
+// findSymbol returns the symbol or constant that a token names.
 func (u *Unit) findSymbol(name string) *Symbol {
 	if s := u.consts[name]; s != nil {
 		return s

@@ -121,7 +121,7 @@ var (
 	dataWord   = regexp.MustCompile(`^\.(byte|value|short|word|hword|2byte|long|int|4byte|quad|8byte|octa|zero|skip|space|string(8|16|32|64)?|ascii|asciz|float|single|double|base64|uleb128|sleb128|fill)$`)
 )
 
-// isInSymbol tells whether a statement is part of the open symbol.
+// isInSymbol reports whether a statement is part of the open symbol.
 func (p *parser) isInSymbol(s string) bool {
 	word, rest := cutMnemonic(s)
 	name := p.item.Name

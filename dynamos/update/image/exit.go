@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// exits ends the task that calls it, and never returns.
+	// exits is a function that ends its calling task.
 	exits = "do_exit"
 	// dying calls it for a task that made an error. That can happen in any
 	// function, and the engine tells of it by itself.
 	dying = "make_task_dead"
 )
 
-// Exit tells whether a task may end inside of the function at an address, and
+// Exit reports whether a task may end inside of the function at an address, and
 // by which calls: get_signal, do_group_exit, do_exit. Only calls that stand in
 // the text are seen, none through pointers.
 func (im *Image) Exit(addr uint64) (chain []string) {
@@ -96,7 +96,7 @@ func (im *Image) findCallers() map[uint64][]uint64 {
 	return out
 }
 
-// functionAround gives the function that an address lies in; what the compiler moved
+// functionAround returns the function that an address lies in; what the compiler moved
 // away from a function counts as a part of it.
 func (im *Image) functionAround(addr uint64) uint64 {
 	i := sort.Search(len(im.Symbols), func(i int) bool { return im.Symbols[i].Addr > addr })

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A Mismatch says where a file that was compiled here differs from the image.
+// A Mismatch is a difference between a file compiled here and the image.
 type Mismatch struct {
 	Path   string // of the source
 	Symbol string
@@ -74,12 +74,12 @@ func FoldSections(text []byte) []byte {
 	})
 }
 
-// Gate proves that an object is what the image was made of: that each of its
-// functions stands in the image byte by byte, each reference leads to where
-// the kernel has that name, and constants and initial values are the same: those
-// that are referred to, and those that have a name of their own. Code outside of
-// functions, as what alternatives are made of, has no place that could be found.
-// The object is folded assembly of the unchanged source.
+// Gate proves that the image was built from an object: that each of its
+// functions stands in the image byte by byte, each reference leads to where the
+// kernel has that name, and constants and initial values are the same: those
+// that are referred to, and those that have a name of their own. Code outside
+// of functions, as what alternatives are made of, has no place that could be
+// found. The object is folded assembly of the unchanged source.
 func (im *Image) Gate(path string, object []byte) (*File, error) {
 	o, err := readObject(object)
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *gate) placeText() error {
 	return nil
 }
 
-// firstDifference tells why a section has no place in the image, as well as
+// firstDifference reports why a section has no place in the image, as well as
 // that can be told: distances between functions count as well.
 func (g *gate) firstDifference(n int, functions []symbol) error {
 	s := g.o.sections[n]
@@ -322,7 +322,7 @@ func (g *gate) checkReloc(n int, r reloc, base uint64, want []byte, free []bool)
 	return g.learnSymbol(to, addr, name, at)
 }
 
-// isReplacedJump tells whether a relocation belongs to a jump that objtool replaced.
+// isReplacedJump reports whether a relocation belongs to a jump that objtool replaced.
 func (g *gate) isReplacedJump(n int, r reloc, want []byte) bool {
 	for _, j := range g.o.jumps[n] {
 		if r.offset == j+1 && g.o.sections[n].data[j] == 0xe9 && want[j] == 0x0f {
@@ -450,7 +450,7 @@ func (im *Image) describeAddr(addr uint64) string {
 	return fmt.Sprintf("%s+%#x", s.Name, addr-s.Addr)
 }
 
-// result tells what was proved.
+// result returns what was proved.
 func (g *gate) result() (*File, error) {
 	f := &File{Path: g.path, Functions: map[string]*Function{}, Symbols: g.symbols}
 	for n := range g.o.sections {

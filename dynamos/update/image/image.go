@@ -140,7 +140,7 @@ func (im *Image) sectionData(name string) []byte {
 	return nil
 }
 
-// Bytes gives n bytes at an address, if the image has them.
+// Bytes returns n bytes at an address, if the image has them.
 func (im *Image) Bytes(addr uint64, n int) ([]byte, bool) {
 	rest, ok := im.bytesFrom(addr)
 	if !ok || n < 0 || n > len(rest) {
@@ -221,7 +221,7 @@ func (im *Image) readTraced() error {
 	return nil
 }
 
-// Traced gives the place in a function at which ftrace steps in. It is the
+// Traced returns the place in a function at which ftrace steps in. It is the
 // function's first instruction, or its second behind a landing pad.
 func (im *Image) Traced(addr uint64) (uint64, bool) {
 	for _, skip := range []uint64{0, 4} {
@@ -232,7 +232,7 @@ func (im *Image) Traced(addr uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Sealed tells whether a function's landing pad is taken away when the kernel
+// Sealed reports whether a function's landing pad is taken away when the kernel
 // starts on a processor with IBT: nobody had its address, and a call by a
 // pointer faults from then on.
 func (im *Image) Sealed(addr uint64) bool {
@@ -250,7 +250,7 @@ func (im *Image) Sealed(addr uint64) bool {
 	return im.sealed[addr]
 }
 
-// Init tells whether an address is in what the kernel frees once it is up.
+// Init reports whether an address is in what the kernel frees once it is up.
 func (im *Image) Init(addr uint64) bool {
 	return addr >= im.uniqueAddr("__init_begin") && addr < im.uniqueAddr("__init_end") ||
 		strings.HasPrefix(im.Section(addr), ".init.") || im.Section(addr) == ".exit.text"

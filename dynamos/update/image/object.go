@@ -173,7 +173,7 @@ func (o *object) readJumps() error {
 	return nil
 }
 
-// functionsIn gives the functions in a section in the order of their places.
+// functionsIn returns the functions in a section in the order of their places.
 func (o *object) functionsIn(n int) []symbol {
 	var list []symbol
 	for _, s := range o.symbols {
@@ -211,7 +211,7 @@ func (o *object) nameOf(s symbol) string {
 	return o.nameAt(s.section, s.value)
 }
 
-// canReturn tells whether a function has a way out: a return, or a jump to the
+// canReturn reports whether a function has a way out: a return, or a jump to the
 // beginning of another function. Bytes are not decoded, so one that only looks
 // like a way out counts as well; but without any, there is none.
 func (o *object) canReturn(n int, f symbol) bool {
@@ -236,7 +236,7 @@ func (o *object) canReturn(n int, f symbol) bool {
 	return false
 }
 
-// isJump tells whether text ends in the first bytes of a long jump.
+// isJump reports whether text ends in the first bytes of a long jump.
 func isJump(text []byte) bool {
 	n := len(text)
 	return n > 0 && text[n-1] == 0xe9 || n > 1 && text[n-2] == 0x0f && text[n-1]&0xf0 == 0x80

@@ -32,7 +32,7 @@ type Symbol struct {
 	Addr uint64
 }
 
-// Global tells whether other files of the kernel can refer to a symbol.
+// Global reports whether other files of the kernel can refer to a symbol.
 func (s Symbol) Global() bool { return s.Type >= 'A' && s.Type <= 'Z' }
 
 const maxSymbols = 2_000_000
@@ -103,7 +103,7 @@ func tokensBefore(ro []byte, at int) (int, bool) {
 	return 0, false
 }
 
-// tokensAt tells whether table holds just the texts that index says.
+// tokensAt reports whether table holds just the texts that index says.
 func tokensAt(table, index []byte) bool {
 	for i := 0; i < 256; i++ {
 		from := int(le16(index[2*i:]))
@@ -192,7 +192,7 @@ func (t *nameTable) namesFit() bool {
 
 func validType(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '?' }
 
-// tokenText gives a token with what follows it; tokensAt has seen its NUL.
+// tokenText returns a token with what follows it; tokensAt has seen its NUL.
 func (t *nameTable) tokenText(code byte) []byte {
 	return t.ro[t.table+int(le16(t.ro[t.index+2*int(code):])):]
 }
@@ -253,7 +253,7 @@ func symbolAddress(offset int32, base uint64) uint64 {
 	return base - 1 - uint64(int64(offset))
 }
 
-// uniqueAddr gives the address of a symbol that exists once, else 0.
+// uniqueAddr returns the address of a symbol that exists once, else 0.
 func (im *Image) uniqueAddr(name string) uint64 {
 	if list := im.byName[name]; len(list) == 1 {
 		return im.Symbols[list[0]].Addr
@@ -271,7 +271,7 @@ func (im *Image) Named(name string) []Symbol {
 	return list
 }
 
-// Position tells how livepatch is to look up a name that must mean addr: 0
+// Position reports how livepatch is to look up a name that must mean addr: 0
 // where the name is unique, else which it is. It fails if none is there.
 func (im *Image) Position(name string, addr uint64) (int, bool) {
 	list := im.byName[name]

@@ -145,7 +145,7 @@ func (t *types) stripQualifiers(id uint32) (kind, bool) {
 	return kind{}, false
 }
 
-// Prototype gives a function's type, or why it cannot stand behind a wrapper
+// Prototype returns a function's type, or why it cannot stand behind a wrapper
 // that passes six registers on and one back.
 func (im *Image) Prototype(name string) (Prototype, error) {
 	list := im.types.functions[name]
@@ -165,7 +165,7 @@ func (im *Image) Prototype(name string) (Prototype, error) {
 	return first, err
 }
 
-// Variadic tells whether all functions of a name take a format, or something
+// Variadic reports whether all functions of a name take a format, or something
 // else, and as many arguments as that says.
 func (im *Image) Variadic(name string) bool {
 	list := im.types.functions[name]
@@ -213,7 +213,7 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 	return p, refusal
 }
 
-// countRegisters tells how many general registers an argument takes. Structs above
+// countRegisters reports how many general registers an argument takes. Structs above
 // 16 bytes are passed in memory, and so is what holds a float.
 func (t *types) countRegisters(id uint32) (int, bool) {
 	k, ok := t.stripQualifiers(id)
@@ -257,7 +257,7 @@ func (t *types) resultKind(id uint32) (string, bool) {
 	return "", false
 }
 
-// voidBehind tells whether a type is only another name of void.
+// voidBehind reports whether a type is only another name of void.
 func (t *types) voidBehind(id uint32) bool {
 	for range 64 {
 		k, ok := t.get(id)

@@ -222,7 +222,7 @@ func unknownf(format string, args ...any) error {
 	return &UnknownError{fmt.Sprintf(format, args...)}
 }
 
-// findTarget says which of the kernel's symbols a name of the new text is. What the
+// findTarget reports which of the kernel's symbols a name of the new text is. What the
 // gate has proved counts: the address that the file's own old text uses.
 func (p *Plan) findTarget(name string) (link.Target, error) {
 	var found []link.Target

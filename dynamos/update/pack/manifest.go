@@ -7,7 +7,7 @@
 //	source.patch
 //	BUILD-ID.ko    one for each kernel of the manifest, in its order
 //
-// Nothing in a package is believed: not a length, a name or a digest.
+// Nothing in a package is trusted: no length, name or digest.
 package pack
 
 import (
@@ -40,7 +40,7 @@ const (
 	maxList      = 4096
 )
 
-// A Manifest says what a package holds.
+// A Manifest describes the contents of a package.
 type Manifest struct {
 	Revision int    `json:"revision"`
 	Name     string `json:"name"`  // of the update and of its module
@@ -78,8 +78,7 @@ type Kernel struct {
 	Held []string `json:"held,omitempty"`
 }
 
-// A Layout is a structure of which the kernel has older ones, and why the new
-// code can do with them, by its author's word.
+// A Layout is a structure of which the kernel has older ones, and the author's reason why the new code works with them.
 type Layout struct {
 	Name    string `json:"name"` // as "struct kprobe"
 	What    string `json:"what"` // that is different
@@ -139,8 +138,7 @@ func (m *Manifest) Kernel(buildID string) (*Kernel, bool) {
 	return nil, false
 }
 
-// ValidName tells whether an update may be called s: as C names, so that
-// nothing of the name changes on its way to a module and to files.
+// ValidName reports whether s is a valid name of an update: a C identifier, so that it is the same in the module and in file names.
 func ValidName(s string) bool {
 	if s == "" || len(s) > maxName || s[0] >= '0' && s[0] <= '9' {
 		return false
@@ -148,7 +146,7 @@ func ValidName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// Check tells the first thing that a manifest must not say.
+// Check returns the first error in a manifest.
 func (m *Manifest) Check() error {
 	switch {
 	case m.Revision != Revision:
@@ -257,7 +255,7 @@ func (s Symbol) isValid() bool {
 	return ValidSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
 }
 
-// ValidSymbol takes what compilers make of C names, and nothing else.
+// ValidSymbol accepts only names that compilers make from C names.
 func ValidSymbol(s string) bool {
 	if s == "" || len(s) > maxSymbol || s[0] >= '0' && s[0] <= '9' {
 		return false
@@ -299,7 +297,7 @@ func hexDigits(s string, n int) bool {
 	return err == nil && len(s) == n && strings.ToLower(s) == s
 }
 
-// decode reads a manifest; what it does not know it refuses.
+// decode reads a manifest; unknown fields are refused.
 func decode(text []byte) (Manifest, error) {
 	var m Manifest
 	d := json.NewDecoder(bytes.NewReader(text))

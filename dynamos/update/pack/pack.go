@@ -15,7 +15,7 @@ import (
 	"skep/internal/whole"
 )
 
-// A Package is a manifest and what it speaks of.
+// A Package is a manifest and its files.
 type Package struct {
 	Manifest
 	Patch   []byte
@@ -41,8 +41,7 @@ func Open(path string) (*Package, error) {
 	return p, nil
 }
 
-// Read takes a package apart. What it gives is as Check wants it, and each
-// module has the digest that the manifest names.
+// Read parses a package. The result has passed Check, and each module has the digest of the manifest.
 func Read(r io.Reader) (*Package, error) {
 	t := tar.NewReader(r)
 	text, err := readMember(t, manifestName, MaxManifest)

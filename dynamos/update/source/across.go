@@ -156,7 +156,7 @@ func (u Unit) findRenamed() (map[string]string, error) {
 	return asm.FindRenamed(before, after), nil
 }
 
-// isMissingAny tells whether the second set does not have all of the first.
+// isMissingAny reports whether the second set does not have all of the first.
 func isMissingAny(a, b map[string]bool) bool {
 	for name := range a {
 		if !b[name] {

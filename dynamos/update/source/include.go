@@ -35,7 +35,7 @@ func newIncludes(dir string) *includes {
 	return &includes{dir: dir, memo: map[string][]string{}}
 }
 
-// includedNames gives the names that a file includes, in the submatches of
+// includedNames returns the names that a file includes, in the submatches of
 // includeLine, which alone would take long for a whole kernel.
 func includedNames(text []byte) [][][]byte {
 	var out [][][]byte
@@ -138,7 +138,7 @@ func (n *includes) addReachable(file string, seen map[string]bool) {
 	}
 }
 
-// Includes gives what each of the sources may include, directly or not.
+// Includes returns what each of the sources may include, directly or not.
 func (t *Tree) Includes(sources []string) map[string]map[string]bool {
 	n := newIncludes(t.Dir)
 	out := map[string]map[string]bool{}

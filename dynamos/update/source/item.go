@@ -39,8 +39,7 @@ type itemizer struct {
 	out        []item
 }
 
-// splitItems cuts a C file at its top level. Where brackets do not pair, as between
-// two branches of a condition, it is not whole and nothing is said.
+// splitItems cuts a C file at its top level. If brackets do not pair, as between two branches of a condition, the result is incomplete.
 func splitItems(text string) (list []item, whole bool) {
 	text = joined.ReplaceAllString(commentText.ReplaceAllString(text, " "), " ")
 	var z itemizer

@@ -226,10 +226,10 @@ func (it *item) name(names map[string]bool) {
 	}
 }
 
-// isStruct tells whether an item is a structure.
+// isStruct reports whether an item is a structure.
 func (it *item) isStruct() bool { return it.kind == 's' && !it.isEnum() }
 
-// makesStructs tells whether an item is none itself, but structures are made with it.
+// makesStructs reports whether an item is none itself, but structures are made with it.
 func (it *item) makesStructs() bool {
 	return it.kind == 'm' || it.isEnum() || it.kind == 'p' && strings.Contains(it.text, "typedef ")
 }
@@ -237,7 +237,7 @@ func (it *item) makesStructs() bool {
 // isEnum tells constants from structures.
 func (it *item) isEnum() bool { return it.kind == 's' && it.tag == "" && it.parts == nil }
 
-// OfModules gives a source that is compiled for a module and that uses a
+// OfModules returns a source that is compiled for a module and that uses a
 // structure, or "": modules keep what they know of it.
 func (w *Work) OfModules(ctx context.Context, l Layout) (string, error) {
 	if path.Ext(l.File) != ".h" {

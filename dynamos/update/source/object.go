@@ -43,7 +43,7 @@ func (t *Tree) listObjects(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(text.String()), 0o644)
 }
 
-// moduleSources gives the sources of all modules: a minute for the first who asks.
+// moduleSources returns the sources of all modules: a minute for the first who asks.
 func (t *Tree) moduleSources(ctx context.Context) (map[string]bool, error) {
 	file := filepath.Join(t.Dir, modulesFile)
 	text, err := os.ReadFile(file)
@@ -82,7 +82,7 @@ func (t *Tree) compiledSources(out, mark string) map[string]bool {
 	return seen
 }
 
-// wouldCompile gives the lines by which make tells of compiling. It goes on
+// wouldCompile returns the lines by which make tells of compiling. It goes on
 // where a target cannot be made: nothing is, so others are missing.
 func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
 	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
@@ -92,7 +92,7 @@ func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, err
 	return string(out), err
 }
 
-// imageSources gives the sources of the image.
+// imageSources returns the sources of the image.
 func (t *Tree) imageSources() (map[string]bool, error) {
 	text, err := os.ReadFile(filepath.Join(t.Dir, objectsFile))
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *Tree) imageSources() (map[string]bool, error) {
 	return image, nil
 }
 
-// inModule tells whether make compiles a file for a module.
+// inModule reports whether make compiles a file for a module.
 func (t *Tree) inModule(ctx context.Context, path string) (bool, error) {
 	name, isC := strings.CutSuffix(path, ".c")
 	if !isC {

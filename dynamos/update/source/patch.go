@@ -162,12 +162,12 @@ func parseSpan(s string) (first, count int, ok bool) {
 	return first, count, err == nil && count >= 0 && count < maxPatch
 }
 
-// refusef says why a patch as a whole can't be taken.
+// refusef returns the refusal of a whole patch.
 func refusef(format string, args ...any) error {
 	return &asm.Refusal{Reason: fmt.Sprintf(format, args...)}
 }
 
-// addPrefixes gives the files of a patch that was made with --no-prefix the prefixes
+// addPrefixes returns the files of a patch that was made with --no-prefix the prefixes
 // that git gives them.
 func (t *Tree) addPrefixes(text []byte) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
@@ -187,7 +187,7 @@ func (t *Tree) addPrefixes(text []byte) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// hasFile tells whether the tree has a file of just the name in a patch.
+// hasFile reports whether the tree has a file of just the name in a patch.
 func (t *Tree) hasFile(line []byte) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(string(line)), "\t")
 	if !filepath.IsLocal(name) {
@@ -228,7 +228,7 @@ func firstLine(p part) int {
 	return p.changed[0]
 }
 
-// ignoreReason tells why a file does not matter for a running kernel, or "".
+// ignoreReason reports why a file does not matter for a running kernel, or "".
 func ignoreReason(p part) string {
 	name := p.path
 	first, rest, _ := strings.Cut(name, "/")
@@ -248,7 +248,7 @@ func ignoreReason(p part) string {
 	return ""
 }
 
-// onlyVersion tells whether a change of the Makefile only counts versions.
+// onlyVersion reports whether a change of the Makefile only counts versions.
 func onlyVersion(text []byte) bool {
 	for _, line := range strings.Split(string(text), "\n")[2:] {
 		if line == "" || line[0] != '+' && line[0] != '-' {

@@ -26,7 +26,7 @@ const space = 3 << 30
 // flags make gcc write a section for each function and variable.
 const flags = "KCFLAGS=-ffunction-sections -fdata-sections -g0"
 
-// PrepareTree gives the tree of a kernel, and makes it first if need be. Two calls
+// PrepareTree returns the tree of a kernel, and makes it first if need be. Two calls
 // at once, in any two processes, do the work once; one that was killed is done
 // again. The cache is a folder such as lab.CacheDir gives.
 func PrepareTree(ctx context.Context, cache string, k Kernel, says io.Writer) (*Tree, error) {

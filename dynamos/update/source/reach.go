@@ -216,7 +216,7 @@ func (r *reach) addHolders(names []string, parts map[string]bool) {
 	}
 }
 
-// mentions tells whether a text speaks of what changed.
+// mentions reports whether a text speaks of what changed.
 func (r *reach) mentions(text string) bool {
 	words := map[string]bool{}
 	var held []string
@@ -262,7 +262,7 @@ func isLocalHeader(file, header string) bool {
 	return path.Dir(file) == path.Dir(header) && path.Ext(file) == ".c"
 }
 
-// changedParams tells which functions a patch gives other parameters.
+// changedParams reports which functions a patch gives other parameters.
 func changedParams(path, old, new string) []string {
 	was, _ := splitItems(old)
 	is, _ := splitItems(new)

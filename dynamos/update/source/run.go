@@ -16,22 +16,21 @@ import (
 	"time"
 )
 
-// A toolError is what a program complained about, all of it.
+// A toolError has the error output of a program.
 type toolError struct {
 	tool string
 	err  error
 	text string
 }
 
-// Error gives the end of it.
+// Error returns the end of it.
 func (e *toolError) Error() string {
 	return fmt.Sprintf("%s: %v: %s", e.tool, e.err, e.text[max(0, len(e.text)-1500):])
 }
 
 func (e *toolError) Unwrap() error { return e.err }
 
-// runOutput runs a program in dir and gives what it printed; an error carries the
-// end of what it complained about. What it started ends with it.
+// runOutput runs a program in dir and gives what it printed; an error has the end of its error output. Its child processes end with it.
 func runOutput(ctx context.Context, dir string, in io.Reader, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdin = dir, in

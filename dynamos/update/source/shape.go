@@ -25,7 +25,7 @@ type shape struct {
 // A field is a member. Its place is in bytes, and bits behind a colon.
 type field struct{ name, place, kind string }
 
-// readShapes gives the structures that an object's debug information tells of,
+// readShapes returns the structures that an object's debug information tells of,
 // by the name that programs call them by.
 func readShapes(object string) (map[string]*shape, error) {
 	f, err := elf.Open(object)
@@ -172,7 +172,7 @@ func pointeeName(t dwarf.Type) string {
 	}
 }
 
-// difference tells what is laid out in another way, or "". A member with another
+// difference reports what is laid out in another way, or "". A member with another
 // name in the same place is the same.
 func (s *shape) difference(old *shape) string {
 	for _, f := range s.fields {
@@ -205,7 +205,7 @@ func (s *shape) findField(name string) *field {
 	return nil
 }
 
-// hasField tells whether a member of the same kind lies in the same place.
+// hasField reports whether a member of the same kind lies in the same place.
 func (s *shape) hasField(f field) bool {
 	return slices.ContainsFunc(s.fields, func(g field) bool { return g.place == f.place && g.kind == f.kind })
 }

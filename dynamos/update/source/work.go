@@ -22,7 +22,7 @@ import (
 	"skep/dynamos/update/asm"
 )
 
-// Quick is how many files are compiled without a word; Most how many at all.
+// Quick is how many files are compiled without a message; Most is the largest number.
 const (
 	Quick = 8
 	Most  = 400
@@ -48,8 +48,8 @@ type Work struct {
 	moved    []Layout          // what Layouts has found
 }
 
-// Patch sees what a patch is about and whether it applies. Nothing is compiled
-// yet. A patch that cannot be carried gives an *asm.Refusal.
+// Patch analyses a patch and checks that it applies. Nothing is compiled yet. A
+// patch that cannot be carried gives an *asm.Refusal.
 func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 	parts, err := parsePatch(t.addPrefixes(text))
 	if err != nil {
@@ -98,8 +98,7 @@ func (w *Work) read(ctx context.Context, p part) error {
 	return err
 }
 
-// Reasons tells what the patch changes that its assembly does not show, and
-// that keeps two versions from running at once.
+// Reasons lists changes that the assembly does not show and that prevent two versions from running at once.
 func (w *Work) Reasons() []string {
 	var why []string
 	for _, l := range w.moved {
@@ -309,14 +308,14 @@ func (w *Work) compileFirst(ctx context.Context, says io.Writer) error {
 	return err
 }
 
-// A CompileError is what the compiler says of the patched source.
+// A CompileError has the compiler's messages about the patched source.
 type CompileError struct{ Says error }
 
 func (e *CompileError) Error() string {
 	return "the patched source does not compile: " + e.Says.Error()
 }
 
-// Unwrap gives what ended the compiler.
+// Unwrap returns what ended the compiler.
 func (e *CompileError) Unwrap() error { return e.Says }
 
 // FullText is all that it says.
@@ -365,7 +364,7 @@ func (w *Work) compileRound(ctx context.Context, t *Tree, name string, says io.W
 	return w.compile(ctx, t, name, args...)
 }
 
-// compile gives make these arguments and all units' assembly to make.
+// compile returns make these arguments and all units' assembly to make.
 func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string) error {
 	var targets []string
 	for _, u := range w.Units {

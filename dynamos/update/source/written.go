@@ -77,7 +77,7 @@ func (w *Work) changedFunctions(file string) func(name string) bool {
 	}
 }
 
-// onlyDeclares tells whether all that changes of a header are first declarations
+// onlyDeclares reports whether all that changes of a header are first declarations
 // of functions: who includes it stays as it is.
 func onlyDeclares(old, new string) bool {
 	was, ok1 := splitItems(old)
