@@ -122,7 +122,7 @@ type Counts struct {
 	Lost map[int]uint64
 }
 
-// Of gives the figures of an interval on all processors together. It is an
+// Of returns the figures of an interval on all processors together. It is an
 // error if there are none, or if they lack a part: a figure of a test is the
 // right one or none.
 func (c Counts) Of(number int) (Figures, error) {

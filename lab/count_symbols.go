@@ -67,7 +67,7 @@ func ReadSymbols(r io.Reader) (Symbols, error) {
 	return s, nil
 }
 
-// Address gives a symbol's address. Names that several functions share have
+// Address returns a symbol's address. Names that several functions share have
 // none.
 func (s Symbols) Address(name string) (uint64, error) {
 	found := slices.Compact(slices.Clone(s.names[name]))

@@ -16,7 +16,7 @@ import (
 	"skep/lab/wire"
 )
 
-// guestOf gives a guest, whose QEMU has ended, a session, and the other end.
+// guestOf returns a guest, whose QEMU has ended, a session, and the other end.
 func guestOf(t *testing.T, script, console string) (*Guest, *yamux.Session) {
 	t.Helper()
 	g, v := deadGuest(t, script, console, "")

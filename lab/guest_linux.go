@@ -76,7 +76,7 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 	}
 }
 
-// startOnce gives a guest with an error too if it got as far as to boot: one
+// startOnce returns a guest with an error too if it got as far as to boot: one
 // that has ended.
 func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
@@ -556,7 +556,7 @@ func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 	return 0, g.causeOf(err)
 }
 
-// socketPair gives our end as a connection and QEMU's as a file.
+// socketPair returns our end as a connection and QEMU's as a file.
 func socketPair() (net.Conn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

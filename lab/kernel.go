@@ -112,7 +112,7 @@ var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.
 // exactVersion distinguishes a package's version from a series.
 func exactVersion(series string) bool { return packageVersion.MatchString(series) }
 
-// seriesOf gives the series that a package's version belongs to.
+// seriesOf returns the series that a package's version belongs to.
 func seriesOf(series string) string {
 	if m := packageVersion.FindStringSubmatch(series); m != nil {
 		return m[1]
@@ -145,7 +145,7 @@ func kernelDir(build, series string) (string, error) {
 	return filepath.Join(cache, "kernel", series), nil
 }
 
-// FindKernel gives the kernel of a series that was fetched or built before.
+// FindKernel returns the kernel of a series that was fetched or built before.
 func FindKernel(build, series string) (*Kernel, error) {
 	dir, err := kernelDir(build, series)
 	if err != nil {

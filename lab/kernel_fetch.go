@@ -31,7 +31,7 @@ var leftOut = []string{
 	"./usr/src/*/include/dt-bindings",
 }
 
-// FetchKernel gives the kernel of a series or package version, and gets Debian's package for it first
+// FetchKernel returns the kernel of a series or package version, and gets Debian's package for it first
 // if need be: checked by apt, unpacked, never installed. Root is not needed.
 // Two calls at once, in any two processes, do the work once.
 func FetchKernel(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {

@@ -19,7 +19,7 @@ import (
 // maxModule bounds a module once it is unpacked; the largest are below 20 MiB.
 const maxModule = 64 << 20
 
-// Closure gives the modules of these names and all that they need, as paths in
+// Closure returns the modules of these names and all that they need, as paths in
 // the order in which they can be loaded, each once. What is built into the
 // kernel needs nothing. As for modprobe, - and _ are one.
 func (k *Kernel) Closure(names ...string) ([]string, error) {
@@ -104,7 +104,7 @@ func moduleName(file string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// ReadModule gives the plain object of a module, which some kernels store
+// ReadModule returns the plain object of a module, which some kernels store
 // compressed.
 func ReadModule(file string) ([]byte, error) {
 	object, err := readModule(file)

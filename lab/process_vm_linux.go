@@ -117,7 +117,7 @@ func (v *vm) waitHello(ctx context.Context) (wire.Hello, error) {
 	return h, nil
 }
 
-// channelError says what the channel made of its end.
+// channelError reports what the channel made of its end.
 func (v *vm) channelError() error {
 	if line := v.said.String(); line != "" {
 		return fmt.Errorf("%w: %w: %s", errChannel, errNonsense, line)

@@ -22,7 +22,7 @@ import (
 // imageMax bounds an unpacked kernel; Debian's have below 70 MiB.
 const imageMax = 512 << 20
 
-// plainImage gives the kernel k as the ELF file inside its compressed image,
+// plainImage returns the kernel k as the ELF file inside its compressed image,
 // unpacked once into the build folder. QEMU enters that directly (PVH), while
 // the emulator would spend up to eight seconds of each boot on unpacking. An
 // image that is packed in another way than Debian's is booted as it is.
@@ -68,7 +68,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 // errPacking is an image packed in a way that is not read here.
 var errPacking = errors.New("packed in an unknown way")
 
-// UnpackImage gives the ELF file inside a compressed image, by the kernel's
+// UnpackImage returns the ELF file inside a compressed image, by the kernel's
 // boot protocol: the setup header says where the payload is, whose last four
 // bytes are its length when unpacked.
 func UnpackImage(b []byte) ([]byte, error) {
@@ -99,7 +99,7 @@ func UnpackImage(b []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// unpackPayload gives size bytes at most.
+// unpackPayload returns size bytes at most.
 func unpackPayload(payload []byte, size int64) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(payload, []byte("\xfd7zXZ\x00")):

@@ -24,7 +24,7 @@ func openControl(state string) (*hub.Client, error) {
 	return hub.NewClient(hub.ControlSocket(hubState(dir))), nil
 }
 
-// withExitCode gives what a hub or an agent says an exit code.
+// withExitCode maps errors of a hub or an agent to exit codes.
 func withExitCode(err error) error {
 	var p *proto.Problem
 	switch {

@@ -163,7 +163,7 @@ func beePath() (string, error) {
 	return path, err
 }
 
-// checkConfined says how programs of a node here would be kept from the rest.
+// checkConfined reports how a node on this machine would confine programs.
 func checkConfined() check {
 	found, err := agent.FindConfined()
 	if err != nil {

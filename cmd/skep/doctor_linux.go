@@ -37,7 +37,7 @@ func checkFiles() check {
 
 const o2gDevice = "/dev/o2g"
 
-// checkModule makes an endpoint of O2G's kernel engine and drops it again.
+// checkModule creates and destroys an endpoint of O2G's kernel engine.
 func checkModule(device string) check {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) {

@@ -18,7 +18,7 @@ import (
 
 const netTimeout = 5 * time.Second
 
-// checkHub: not every machine is one.
+// checkHub checks the hub of this machine, if there is one.
 func checkHub(ctx context.Context, state string) check {
 	ctx, cancel := context.WithTimeout(ctx, netTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func checkHub(ctx context.Context, state string) check {
 	return passed("hub", "process %d, address %s, %d nodes up", s.PID, s.Address, s.Nodes)
 }
 
-// checkNode looks at what an earlier join left, and whether that hub answers.
+// checkNode checks the identity of an earlier join, and that its hub answers.
 func checkNode(ctx context.Context, state string) []check {
 	text, err := os.ReadFile(filepath.Join(agentState(state), "node", "admission.json"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,8 @@ import (
 	lent "skep/shimos/part"
 )
 
-// checkLending says what keeps this machine from lending cores. root is where
-// /sys and /dev begin.
+// checkLending reports what prevents this machine from lending cores. root is
+// where /sys and /dev begin.
 func checkLending(root string) check {
 	const name = "partitions"
 	if text, err := os.ReadFile(filepath.Join(root, "sys/hypervisor/type")); err == nil && strings.TrimSpace(string(text)) == "xen" {

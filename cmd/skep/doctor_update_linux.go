@@ -14,8 +14,7 @@ import (
 
 const updates = "updates"
 
-// checkUpdates says what keeps this machine's kernel from being updated while
-// it runs. root is where /sys, /proc and /dev begin.
+// checkUpdates reports what prevents updates of this machine's running kernel. root is where /sys, /proc and /dev begin.
 func checkUpdates(root string) check {
 	missing := func(path string) bool {
 		_, err := os.Stat(filepath.Join(root, path))

@@ -78,7 +78,7 @@ func noNode(err error) error {
 	return withExitCode(err)
 }
 
-// put stores a program with the hub, which looks whether it can run at all.
+// put stores a program with the hub, which checks that it can run.
 func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -95,7 +95,7 @@ func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error
 	return blob, withExitCode(err)
 }
 
-// notRun says why a program of this machine does not start, with the code that
+// notRun reports why a program of this machine does not start, with the code that
 // a shell gives it.
 func notRun(name string, err error) error {
 	code := exitCannot
@@ -126,8 +126,7 @@ type job struct {
 	lock   sync.Mutex
 }
 
-// runAll runs the program everywhere; the first bad end, in the nodes' order, is
-// that of the whole.
+// runAll runs the program on all nodes; the first failure in the nodes' order is the result.
 func (j *job) runAll(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecRequest) error {
 	ends := make([]error, len(chosen))
 	var wait sync.WaitGroup

@@ -63,7 +63,7 @@ func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return g.writeStub(words[0])
 }
 
-// readIDL gives the errors of the file as they are: they begin with its name,
+// readIDL returns the errors of the file unchanged: they begin with its name,
 // as those of compilers do.
 func readIDL(name string) (*idl.Module, error) {
 	file, err := os.Open(name)
@@ -155,8 +155,8 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	return installProgram(made, out)
 }
 
-// runCompiler leaves it to the compiler to say what is wrong. The first name
-// that is there is its: the command line's, then others.
+// runCompiler passes the compiler's errors on. The first name that is there is
+// its: the command line's, then others.
 func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) error {
 	words := strings.Fields(cmp.Or(append([]string{g.cc}, names...)...))
 	if len(words) == 0 {

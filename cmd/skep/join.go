@@ -83,7 +83,7 @@ func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 	return words[0], nil
 }
 
-// joinError gives what agents say an exit code.
+// joinError returns what agents say an exit code.
 func joinError(err error) error {
 	var dial *net.OpError
 	switch {

@@ -18,11 +18,11 @@ const (
 	tokenMax      = 4096 // bytes of a file; a token has about 90
 )
 
-// readToken gives the token of whichever way was taken: the option, a file or
+// readToken returns the token of whichever way was taken: the option, a file or
 // standard input, the environment. Empty: none.
 func readToken(f *cli.Flags, option, file string, input io.Reader) (string, error) {
 	variable := os.Getenv(tokenVariable)
-	os.Unsetenv(tokenVariable) // what the agent starts has no use for it
+	os.Unsetenv(tokenVariable) // programs that the agent starts must not see it
 	switch {
 	case f.Given("token") && f.Given("token-file"):
 		return "", f.Usagef("--token and --token-file both give a token: take one")
@@ -48,7 +48,7 @@ func readTokenFile(name string, input io.Reader) (string, error) {
 	if err != nil {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("the token's file: %w", err))
 	}
-	// A line that was copied whole is as good as the token in it.
+	// A copied join line is accepted like the token in it.
 	words := strings.Fields(string(text))
 	for i, word := range words {
 		if word == "--token" && i+1 < len(words) {

@@ -56,7 +56,7 @@ func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return labStopped(ctx, err)
 }
 
-// chooseMachines gives the machines to end. Dead ones are cleared away by now.
+// chooseMachines returns the machines to end. Dead ones have been removed.
 func (d *labDown) chooseMachines(f *cli.Flags, name string, running []*hold.Machine, dead []*hold.Info) ([]*hold.Machine, error) {
 	cleared := false
 	for _, i := range dead {

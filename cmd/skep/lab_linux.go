@@ -53,9 +53,9 @@ func labBuild() (string, error) {
 	return real, nil
 }
 
-// findMachine finds a machine by its name, or the only machine if no name is given.
-// Without a name it is not an error that there is none. A dead machine is
-// reported once, as an error if it is the chosen one.
+// findMachine finds a machine by its name, or the only machine if no name is
+// given. Without a name it is not an error that there is none. A dead machine
+// is reported once, as an error if it is the chosen one.
 func findMachine(build, name string) (*hold.Machine, error) {
 	all, dead, err := hold.List(build)
 	if err != nil {
@@ -96,7 +96,7 @@ func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (
 	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs: 'skep lab up --detach --name %s' starts it", name, name)
 }
 
-// labNames says what the name of a machine may be.
+// labNames describes valid machine names.
 const labNames = "a name has letters, digits and ._- and begins with a letter or digit"
 
 // labOffered omits from machines, if none was named, those that end with another user's command.

@@ -102,7 +102,7 @@ func (m *labMachine) check(f *cli.Flags, build string) error {
 	return nil
 }
 
-// describeMachine says what a machine is, for people.
+// describeMachine reports what a machine is, for people.
 func describeMachine(i *hold.Info) string {
 	text := fmt.Sprintf("Linux %s, %d CPUs, %s", i.Release, i.CPUs, formatMiB(i.Memory))
 	if i.CPUs == 1 {

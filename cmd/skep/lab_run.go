@@ -111,7 +111,7 @@ func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, f
 				}
 				select {
 				case passed <- s.(syscall.Signal):
-				default: // a stream that takes nothing loses them
+				default: // a stream that is not read loses them
 				}
 			case <-ctx.Done():
 				return

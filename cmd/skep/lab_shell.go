@@ -53,8 +53,7 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 	return labInteract(ctx, build, m, &s.labProgram)
 }
 
-// labInteract joins this terminal with a shell. What status the shell ends
-// with is of no interest: it is that of whatever was typed last.
+// labInteract connects this terminal to a shell. The shell's exit status is ignored, because it is that of the last command typed.
 func labInteract(ctx context.Context, build string, m *hold.Machine, p *labProgram) error {
 	if err := p.chooseDir(ctx, m); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Skep is the one program for people: it serves as hub and as agent, and asks
-// a hub for things. Each command is a file of its own that names its options
+// Skep is the program for users: it runs as hub and as agent, and sends
+// requests to a hub. Each command is a file of its own that names its options
 // and calls the packages below internal/.
 package main
 

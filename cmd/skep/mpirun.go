@@ -133,7 +133,7 @@ func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
 	return first, nil
 }
 
-// placed says whether an option says how many ranks start, or where.
+// placed reports whether an option says how many ranks start, or where.
 func (m *mpirun) placed() bool {
 	return m.job.Ranks != 0 || m.hosts != "" || m.job.Hostfile != ""
 }
@@ -170,7 +170,7 @@ func (m *mpirun) check(f *cli.Flags) error {
 	return nil
 }
 
-// portRange says whether a text is FIRST-LAST or one port, as libo2g takes it.
+// portRange reports whether a text is FIRST-LAST or one port, as libo2g takes it.
 func portRange(text string) bool {
 	first, last, more := strings.Cut(text, "-")
 	if !more {
@@ -239,11 +239,10 @@ func (m *mpirun) execRank(r *launch.Runner, step string) error {
 	return r.Exec(&m.job, secret)
 }
 
-// uncounted is said of ranks that sent no report.
+// uncounted is the text for ranks that sent no report.
 const uncounted = "they never began, were killed, or can't reach this computer"
 
-// closingLine says which way the messages went, and claims nothing of ranks that
-// did not report.
+// closingLine reports how many messages each transport carried, without ranks that did not report.
 func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
 	if m.job.TCP {
@@ -266,7 +265,7 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	return text
 }
 
-// reportedText says how many of the ranks did. A rank has one endpoint; where there
+// reportedText reports how many of the ranks did. A rank has one endpoint; where there
 // are more than ranks, some were spawned by the program, and how many of those
 // there were is not known here.
 func (m *mpirun) reportedText(endpoints int) string {
@@ -279,8 +278,7 @@ func (m *mpirun) reportedText(endpoints int) string {
 	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.TotalRanks())
 }
 
-// silenceCause is why nothing went over O2G although every rank reported, and what
-// changes that, if anything does.
+// silenceCause is why no message went over O2G although every rank reported, with the remedy if there is one.
 func (m *mpirun) silenceCause(i *launch.Install) string {
 	const nothing = "no message went over O2G"
 	switch {
@@ -292,7 +290,7 @@ func (m *mpirun) silenceCause(i *launch.Install) string {
 	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"
 }
 
-// carriedText is what the ranks that reported say.
+// carriedText sums up the ranks' reports.
 func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	switch {
 	case t.Sent == 0 && t.Endpoints >= m.job.TotalRanks():

@@ -65,7 +65,7 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return nil
 }
 
-// agoText says how long ago something was, as people say it.
+// agoText formats how long ago something was.
 func agoText(when time.Time) string {
 	if when.IsZero() {
 		return "never"

@@ -52,7 +52,7 @@ func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) erro
 	return err
 }
 
-// warnOf says what happens to some of these names, and how many there are.
+// warnOf reports what happens to some of these names, and how many there are.
 func warnOf(names []string, what string) {
 	if len(names) == 0 {
 		return

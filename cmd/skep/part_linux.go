@@ -27,7 +27,7 @@ func partWords() []command {
 	}
 }
 
-// partError gives what the module refused its exit code.
+// partError maps the module's refusals to exit codes.
 func partError(err error) error {
 	var refused *lent.RefusedError
 	switch {

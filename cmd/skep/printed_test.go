@@ -17,7 +17,7 @@ func outputOf(t *testing.T, words ...string) (out string, code int, text string)
 	return out, code, text
 }
 
-// printedBy gives what is written meanwhile to one of the standard streams.
+// printedBy returns what is written meanwhile to one of the standard streams.
 func printedBy(t *testing.T, stream **os.File, do func()) string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "printed")

@@ -35,7 +35,7 @@ func updateWords() []command {
 	}
 }
 
-// updateError gives what was refused its exit code.
+// updateError returns what was refused its exit code.
 func updateError(err error) error {
 	var refused *update.RefusedError
 	if errors.As(err, &refused) {
@@ -64,14 +64,13 @@ func withDevice(do func(d *update.Device) error) error {
 	return updateError(do(d))
 }
 
-// An updateSource lists updates and their events: a device, or what a test
-// says.
+// An updateSource lists updates and their events: a device, or a test's own.
 type updateSource interface {
 	update.Source
 	Events() ([]uapi.DynamosEvent, error)
 }
 
-// updateNames says uids, gids and cgroups as people know them.
+// updateNames converts uids, gids and cgroups to names.
 func updateNames() update.Names {
 	return update.Names{
 		User: func(id uint32) string {
@@ -91,7 +90,7 @@ func updateNames() update.Names {
 	}
 }
 
-// oneUpdate takes the one word that these commands have.
+// oneUpdate parses the only word of these commands.
 func oneUpdate(f *cli.Flags, words []string) (string, error) {
 	if len(words) == 0 {
 		return "", f.Usagef("an update is expected")

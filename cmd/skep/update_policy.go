@@ -22,7 +22,7 @@ import (
 	lent "skep/shimos/part"
 )
 
-// whom holds the options of a policy. All terms of a rule must hold; --or and
+// whom has the options of a policy. All terms of a rule must hold; --or and
 // --except begin another rule.
 type whom struct {
 	update.Policy
@@ -142,7 +142,7 @@ func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
 	}, nil
 }
 
-// encode gives the policy, or what is wrong with the options.
+// encode returns the policy, or what is wrong with the options.
 func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	if w.nobody == w.Given() {
 		return uapi.DynamosPolicy{}, f.Usagef("name the tasks that use it: processes, users, cgroups..., or say --all")
@@ -154,8 +154,7 @@ func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	return p, nil
 }
 
-// checkTasks refuses a policy for a process or thread that is not there: its
-// number would stand for whatever has it next. proc is where /proc is.
+// checkTasks refuses a policy for a process or thread that does not exist, because its number may be reused. proc is where /proc is.
 func checkTasks(p *uapi.DynamosPolicy, proc string) error {
 	for i := range p.Rules {
 		r := &p.Rule[i]

@@ -80,7 +80,7 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 	})
 }
 
-// stillInside names who keeps an update from leaving.
+// stillInside lists the tasks for which a draining update waits.
 func stillInside(d update.Source, name string) error {
 	s, err := update.FindStatus(d, name, updateNames())
 	if err != nil {

@@ -45,7 +45,7 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 	})
 }
 
-// read gives all updates, or the one that was named.
+// read returns all updates, or the one that was named.
 func (u *updateStatus) read(d updateSource, words []string) (list []update.Status, err error) {
 	if len(words) == 0 {
 		list, err = update.List(d, updateNames())
@@ -146,7 +146,7 @@ func timerText(u *update.Status) string {
 	return fmt.Sprintf(", reverted in %v unless committed", left.Round(time.Second))
 }
 
-// healthText says what reverts an update.
+// healthText reports what reverts an update.
 func healthText(h *update.Health) string {
 	var list []string
 	if h.Errors > 0 {

@@ -39,7 +39,7 @@ func WithCode(code int, err error) error {
 	return &coded{code, err}
 }
 
-// An Exit ends skep with the status of the program that it ran, in silence.
+// An Exit ends skep with the status of the program that it ran, without a message.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Flags are the options of one command. What is wrong about them is an error
-// with the code Usage and one sentence.
+// Flags are the options of one command. Errors in them have the code Usage and one sentence.
 type Flags struct {
 	*flag.FlagSet
 	usage string
@@ -132,7 +131,7 @@ func DashedName(option string) string {
 	return "--" + option
 }
 
-// Given says whether an option was typed, be it with an empty value.
+// Given reports whether an option was typed, be it with an empty value.
 func (f *Flags) Given(option string) bool {
 	given := false
 	f.Visit(func(o *flag.Flag) { given = given || o.Name == option })

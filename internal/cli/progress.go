@@ -35,10 +35,10 @@ func NewProgress(f *os.File) *Progress {
 	return &Progress{out: f, width: terminalWidth(f), begin: time.Now()}
 }
 
-// Terminal says whether Set shows anything.
+// Terminal reports whether Set shows anything.
 func (p *Progress) Terminal() bool { return p.width > 0 }
 
-// Hide draws no more lines: others write to the terminal, unseen by this.
+// Hide stops drawing, because others write to the terminal.
 func (p *Progress) Hide() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -94,7 +94,7 @@ func (p *Progress) redraw() {
 	}
 }
 
-// Done takes the lines away.
+// Done removes the lines.
 func (p *Progress) Done() {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -54,8 +54,7 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// CleanText takes control characters out of text that another machine wrote, so
-// that it can't steer a terminal.
+// CleanText removes control characters from text of another machine, so that it cannot control the terminal.
 func CleanText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {

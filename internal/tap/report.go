@@ -40,5 +40,5 @@ func (r *Report) Note(format string, args ...any) {
 	fmt.Fprintf(r.Out, "# "+format+"\n", args...)
 }
 
-// Plan says how many tests there were.
+// Plan reports how many tests there were.
 func (r *Report) Plan() { fmt.Fprintf(r.Out, "1..%d\n", r.count) }

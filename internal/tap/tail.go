@@ -17,7 +17,7 @@ func (t *Tail) Add(text string) {
 	t.Lines = append(t.Lines, text)
 }
 
-// TakeLines gives the lines and forgets them.
+// TakeLines returns the lines and forgets them.
 func (t *Tail) TakeLines() []string {
 	lines := t.Lines
 	t.Lines = nil

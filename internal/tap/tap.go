@@ -134,10 +134,10 @@ func (r *Reader) Complete() bool {
 	return r.plans > 0 && len(r.tests) >= r.planned
 }
 
-// Count gives how many tests were reported so far.
+// Count returns how many tests were reported so far.
 func (r *Reader) Count() int { return len(r.tests) }
 
-// Finish gives the tests, and a failed Whole for each thing that is wrong with
+// Finish returns the tests, and a failed Whole for each thing that is wrong with
 // the report. exit describes how the program ended, empty for status 0.
 func (r *Reader) Finish(exit string) []Test {
 	for _, cause := range r.findCauses(exit) {

@@ -44,10 +44,10 @@ const (
 
 var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0, Filename: 0, Filepointer: 0}
 
-// Text tells whether values of t have a length of their own: strings and files.
+// Text reports whether values of t have a length of their own: strings and files.
 func (t Type) Text() bool { return t >= String && t <= Filepointer }
 
-// Size gives the bytes of one element, 0 for a text.
+// Size returns the bytes of one element, 0 for a text.
 func (t Type) Size() int { return typeSizes[t] }
 
 // Integer reports whether values of t may appear in sizes.
@@ -135,7 +135,7 @@ type Param struct {
 	Dims     []Dim
 }
 
-// Lookup gives the index of a function, or -1.
+// Lookup returns the index of a function, or -1.
 func (m *Manifest) Lookup(name string) int {
 	for i := range m.Functions {
 		if m.Functions[i].Name == name {
@@ -145,7 +145,7 @@ func (m *Manifest) Lookup(name string) int {
 	return -1
 }
 
-// Initialize gives the index of the module's Initialize, or -1.
+// Initialize returns the index of the module's Initialize, or -1.
 func (m *Manifest) Initialize() int {
 	for i := range m.Functions {
 		if m.Functions[i].Init {
@@ -155,7 +155,7 @@ func (m *Manifest) Initialize() int {
 	return -1
 }
 
-// Encode gives the bytes that ParseManifest reads, or what is wrong with m.
+// Encode returns the bytes that ParseManifest reads, or what is wrong with m.
 func (m *Manifest) Encode() ([]byte, error) {
 	h := module{Magic: ModuleMagic, Revision: ModuleRevision,
 		Functions: uint32(len(m.Functions)), Code: uint32(len(m.Code))}

@@ -219,7 +219,7 @@ func (op Op) effect() (pops, pushes int) {
 	return 2, 1
 }
 
-// ConstCode gives the size code of a constant, for those who make manifests.
+// ConstCode returns the size code of a constant, for those who make manifests.
 func ConstCode(v int64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte{byte(OpConst)}, uint64(v))
 }

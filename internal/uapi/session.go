@@ -255,7 +255,7 @@ func Errorf(code ErrorCode, format string, args ...any) *Error {
 
 const errorTextMax = 0x1000
 
-// Encode gives the payload; text that is too long is cut.
+// Encode returns the payload; text that is too long is cut.
 func (e *Error) Encode() []byte {
 	text := e.Text
 	if len(text) > errorTextMax {
@@ -284,7 +284,7 @@ type Init struct {
 	Digest   [32]byte // zero: the file cannot be changed
 }
 
-// Encode gives the payload.
+// Encode returns the payload.
 func (i Init) Encode() []byte {
 	h := InitHeader{Function: i.Function, Path: uint32(len(i.Path)), Length: i.Length, Digest: i.Digest}
 	return append(Append(nil, h), i.Path...)
@@ -305,7 +305,7 @@ type Bound struct {
 	Manifest []byte
 }
 
-// Encode gives the payload.
+// Encode returns the payload.
 func (v Bound) Encode() []byte {
 	h := BoundHeader{v.Module, uint32(len(v.Manifest))}
 	return append(Append(nil, h), v.Manifest...)

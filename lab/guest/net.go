@@ -43,7 +43,7 @@ func raiseLink(name string) error {
 	})
 }
 
-// setWire gives the only real interface its address. Without IPv6 the link
+// setWire returns the only real interface its address. Without IPv6 the link
 // stays silent until a program speaks: the other guest may not be there yet.
 func setWire(c *wire.Config) error {
 	if c.Address == "" {

@@ -110,7 +110,7 @@ func (s *start) forkExec() (int, error) {
 	return syscall.ForkExec(s.path, s.args, &attr)
 }
 
-// enterNode gives the calling thread the node's network, and a /sys that shows
+// enterNode returns the calling thread the node's network, and a /sys that shows
 // it, as `ip netns exec` does.
 func enterNode(n int) error {
 	ns, err := os.Open(fmt.Sprintf("/run/netns/node%d", n))

@@ -43,7 +43,7 @@ func setNames(c *wire.Config) error {
 	return raiseLink("lo")
 }
 
-// addUser gives the overlay's tables user 1000, in place of one that this
+// addUser returns the overlay's tables user 1000, in place of one that this
 // computer may have.
 func addUser() error {
 	user := fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh", userName, userID, userID, userHome)
@@ -96,7 +96,7 @@ func setKernel(c *wire.Config) error {
 	return setLimits()
 }
 
-// setLimits gives every program what Debian's ordinary sessions have: 1,024
+// setLimits returns every program what Debian's ordinary sessions have: 1,024
 // open files (up to 524,288 on demand) and 8 MiB of locked memory; the rest are
 // the kernel's own defaults (8 MiB of stack, no core files).
 func setLimits() error {

@@ -131,7 +131,7 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 	return 0, m.lostError(err)
 }
 
-// openStream gives a connection that is one of the guest's streams.
+// openStream returns a connection that is one of the guest's streams.
 func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
 	c, err := dial(machineDir(m.build, m.Name))
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// lostError says why the machine does not answer. Where the connection broke its end
+// lostError reports why the machine does not answer. Where the connection broke its end
 // is more often the cause than not: the holder gets a moment to write it down.
 func (m *Machine) lostError(err error) error {
 	dir := machineDir(m.build, m.Name)

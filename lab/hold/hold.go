@@ -150,7 +150,7 @@ func isAlive(dir string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// describeDead says what became of a machine whose holder is dead.
+// describeDead reports what became of a machine whose holder is dead.
 func describeDead(build, name string) *Info {
 	dir := machineDir(build, name)
 	info, err := readInfo(dir)

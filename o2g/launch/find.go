@@ -150,7 +150,7 @@ func ompiFabric(ctx context.Context, launcher string) bool {
 	return err == nil && strings.Contains(text, "mca:mtl:ofi:")
 }
 
-// unfitReason says why an MPI can't run the program, empty when it can.
+// unfitReason reports why an MPI can't run the program, empty when it can.
 func (i *Install) unfitReason(need Need, tcp bool) string {
 	switch {
 	case need.Kind() != "" && need.Kind() != i.Kind:
@@ -163,7 +163,7 @@ func (i *Install) unfitReason(need Need, tcp bool) string {
 	return ""
 }
 
-// ownsLibrary says whether the installation has that library, in its own folder or,
+// ownsLibrary reports whether the installation has that library, in its own folder or,
 // below /usr, in that of the distribution.
 func (i *Install) ownsLibrary(soname string) bool {
 	return locateLibrary(soname, []string{filepath.Join(i.Prefix, "lib")}) != ""

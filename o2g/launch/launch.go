@@ -115,7 +115,7 @@ func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	}
 }
 
-// Libraries gives the folders that the ranks' linker must search first, so
+// Libraries returns the folders that the ranks' linker must search first, so
 // that the program gets this MPI whatever name it was linked with. Where a
 // name differs (Debian's libmpich.so.12), it makes a folder of links in cache;
 // all hosts of a job must see it at the same path.
@@ -221,7 +221,7 @@ func (i *Install) exportArgs(settings []Setting) []string {
 	return args
 }
 
-// slotsPerHost gives Open MPI as many slots per host as the ranks need, in turn.
+// slotsPerHost returns Open MPI as many slots per host as the ranks need, in turn.
 func slotsPerHost(j *Job) []string {
 	n := len(j.Hosts)
 	per := max(1, (j.TotalRanks()+n-1)/n)

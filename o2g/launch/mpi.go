@@ -48,5 +48,5 @@ type Job struct {
 	home string // this computer's address as the hosts see it
 }
 
-// isRemote says whether ranks may run on other computers.
+// isRemote reports whether ranks may run on other computers.
 func (j *Job) isRemote() bool { return len(j.Hosts) > 0 || j.Hostfile != "" || j.Step }

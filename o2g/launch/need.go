@@ -54,7 +54,7 @@ func NeedOf(program string) Need {
 // Kind is the family that the program needs, empty when it does not say.
 func (n Need) Kind() Kind { return mpiSonames[n.Soname] }
 
-// readImports gives the libraries that an ELF file names and where it looks first.
+// readImports returns the libraries that an ELF file names and where it looks first.
 func readImports(path string) (names, folders []string) {
 	file, err := elf.Open(path)
 	if err != nil {

@@ -190,7 +190,7 @@ func (j *Job) TotalRanks() int {
 	return n
 }
 
-// hasOption says whether the first part has one of these options.
+// hasOption reports whether the first part has one of these options.
 func (j *Job) hasOption(names ...string) bool {
 	return slices.ContainsFunc(j.Options, func(o Option) bool { return slices.Contains(names, optionName(o[0])) })
 }

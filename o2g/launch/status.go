@@ -86,7 +86,7 @@ func ReadEndpoints(folders []string) ([]Endpoint, []error) {
 	return list, refused
 }
 
-// pageOf gives the process that a file's name begins with; a file with another
+// pageOf returns the process that a file's name begins with; a file with another
 // kind of name is not ours.
 func pageOf(name string) (pid int, ok bool) {
 	first, _, _ := strings.Cut(name, "-")

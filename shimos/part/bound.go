@@ -15,11 +15,11 @@ import (
 // moves and brings back.
 const kernelThread = 0x00200000
 
-// FindBound names what loses its place when these CPUs go: threads that were told to
-// run nowhere else, as "name (number)", and control groups of the old kind (cgroup
-// v1) whose set has any of them, by their folders. Linux gives neither of them
-// back. root is the machine's root; what ends meanwhile or can't be seen isn't
-// named.
+// FindBound lists what loses its CPU affinity if these CPUs go offline: threads
+// that are bound to them alone, as "name (number)", and control groups of the
+// old kind (cgroup v1) whose set has any of them, by their folders. Linux gives
+// neither of them back. root is the machine's root; what ends meanwhile or
+// can't be seen isn't named.
 func FindBound(root fs.FS, cpus CPUs) (threads, groups []string) {
 	tasks, _ := fs.Glob(root, "proc/[0-9]*/task/[0-9]*")
 	for _, task := range tasks {
@@ -68,7 +68,7 @@ func boundThread(root fs.FS, task string, cpus CPUs) (name string, bound bool) {
 	return "", false
 }
 
-// groupsChoice says whether a thread is where it is because its control group
+// groupsChoice reports whether a thread is where it is because its control group
 // (cgroup v2) is: then both come back.
 func groupsChoice(root fs.FS, task string, allowed CPUs) bool {
 	text, err := fs.ReadFile(root, path.Join(task, "cgroup"))
@@ -90,7 +90,7 @@ func groupsChoice(root fs.FS, task string, allowed CPUs) bool {
 	return false
 }
 
-// cpusetMounts gives where sets of CPUs of the old kind are mounted.
+// cpusetMounts returns where sets of CPUs of the old kind are mounted.
 func cpusetMounts(root fs.FS) (mounts []string) {
 	text, err := fs.ReadFile(root, "proc/self/mounts")
 	if err != nil {
@@ -129,7 +129,7 @@ func boundGroups(root fs.FS, mount string, cpus CPUs) (groups []string) {
 	return groups
 }
 
-// intersects says whether both have a CPU.
+// intersects reports whether both have a CPU.
 func (c CPUs) intersects(other CPUs) bool {
 	for i := range c {
 		if c[i]&other[i] != 0 {
@@ -139,7 +139,7 @@ func (c CPUs) intersects(other CPUs) bool {
 	return false
 }
 
-// isSubset says whether c has no CPU that other lacks.
+// isSubset reports whether c has no CPU that other lacks.
 func (c CPUs) isSubset(other CPUs) bool {
 	for i := range c {
 		if c[i]&^other[i] != 0 {

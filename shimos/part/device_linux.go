@@ -19,7 +19,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// module carries out one call of the device; a test answers in its place.
+// module makes one call of the device; tests replace it.
 var module = func(number uintptr, arg unsafe.Pointer) error {
 	return ioctl(uapi.ShimosDevice, number, arg)
 }
@@ -39,8 +39,7 @@ func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// call carries out one call of the module. why is where the answer says what
-// was wrong.
+// call makes one call of the module. `why` is the field of the reply with the error message.
 func call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	err := module(number, arg)
 	switch text := uapi.Text(why); {
@@ -75,13 +74,13 @@ func CreatePartition(ctx context.Context, r Request) (uint32, error) {
 	}
 }
 
-// ReleasePartition gives a partition's cores and memory back to Linux.
+// ReleasePartition returns a partition's cores and memory back to Linux.
 func ReleasePartition(id uint32) error {
 	r := uapi.ShimosRelease{ID: id}
 	return call(uapi.ShimosIocRelease, unsafe.Pointer(&r), r.Why[:])
 }
 
-// List gives all partitions, in the order of their numbers.
+// List returns all partitions, in the order of their numbers.
 func List() (list []Info, err error) {
 	for id := uint32(0); ; {
 		v := uapi.ShimosInfo{ID: id}
@@ -118,20 +117,20 @@ func FindPartition(word string) (Info, error) {
 	return Info{}, &RefusedError{fmt.Sprintf("there is no partition %q: 'skep part list' shows the existing ones", word)}
 }
 
-// SetAllowance sets what others than root may have.
+// SetAllowance sets what users other than root may lend.
 func SetAllowance(a Allowance) error {
 	v := uapi.ShimosAllow{Revision: uapi.ShimosRevision, GID: a.Group, CPUs: a.CPUs, Bytes: a.Memory}
 	return call(uapi.ShimosIocAllow, unsafe.Pointer(&v), v.Why[:])
 }
 
-// GetAllowance tells what others than root may have.
+// GetAllowance returns what users other than root may lend.
 func GetAllowance() (Allowance, error) {
 	var v uapi.ShimosAllow
 	err := call(uapi.ShimosIocAllowed, unsafe.Pointer(&v), nil)
 	return Allowance{Group: v.GID, CPUs: v.CPUs, Memory: v.Bytes}, err
 }
 
-// NodesOf gives the NUMA nodes of CPUs; those of a machine without are 0.
+// NodesOf returns the NUMA nodes of CPUs; those of a machine without are 0.
 func NodesOf(c CPUs) []int { return nodesBelow(os.DirFS("/sys/devices/system/cpu"), c) }
 
 func nodesBelow(root fs.FS, c CPUs) (list []int) {

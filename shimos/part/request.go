@@ -37,7 +37,7 @@ func ParseCPUs(text string) (c CPUs, err error) {
 	return c, nil
 }
 
-// List gives the numbers in order.
+// List returns the numbers in order.
 func (c CPUs) List() (list []int) {
 	for i, word := range c {
 		for ; word != 0; word &= word - 1 {
@@ -93,8 +93,8 @@ func ParseMemory(text string, nodes []int, size func(string) (uint64, error)) (m
 	return m, nil
 }
 
-// spreadBytes divides bytes among nodes in whole steps; the first ones get what is
-// left over. What is no multiple is left for the module to refuse.
+// spreadBytes divides bytes among nodes in whole steps; the first ones get what
+// is left over. The module refuses a size that is no multiple.
 func spreadBytes(bytes uint64, nodes []int) (m Memory) {
 	sort.Ints(nodes)
 	n := uint64(len(nodes))
@@ -141,8 +141,7 @@ type Allowance struct {
 	Memory Memory
 }
 
-// A RefusedError is a request that the module did not carry out, with its own
-// words.
+// A RefusedError is a request that the module refused, with its message.
 type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }

@@ -91,7 +91,7 @@ func readSource(t *testing.T, name string) string {
 	return path
 }
 
-// blockOf gives the first indented block of a page behind a heading.
+// blockOf returns the first indented block of a page behind a heading.
 func blockOf(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))

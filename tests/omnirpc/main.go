@@ -192,7 +192,7 @@ func (r *room) absolutePaths(names []string) []string {
 	return list
 }
 
-// runCase gives three causes; empty is well.
+// runCase returns three causes; empty is well.
 func (r *room) runCase(p *program, dir string) (worker, client, result string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", "", err.Error()

@@ -26,7 +26,7 @@ type parser interface {
 	finish(exit string) []result
 }
 
-// newParser gives nil for a kind that there is not.
+// newParser returns nil for a kind that there is not.
 func newParser(s suite) parser {
 	switch s.kind {
 	case "tap":
@@ -72,7 +72,7 @@ func childrenCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// execute gives a sentence about the exit, empty when the status was 0.
+// execute returns a sentence about the exit, empty when the status was 0.
 func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome) (string, error) {
 	file, err := os.Create(log)
 	if err != nil {

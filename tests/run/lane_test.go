@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// buildRunner gives the runner as a program: the second lane is one more.
+// buildRunner returns the runner as a program: the second lane is one more.
 func buildRunner(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run")

@@ -37,7 +37,7 @@ func (t *tree) cLayering() (map[string]map[string]int, error) {
 	return folders, nil
 }
 
-// fileLayer gives the line that covers a file: by its name, else by its stem.
+// fileLayer returns the line that covers a file: by its name, else by its stem.
 func fileLayer(layers map[string]int, name string) int {
 	base := path.Base(name)
 	if n, ok := layers[base]; ok {

@@ -156,7 +156,7 @@ func goBorders(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// layerOf gives the layer of the longest path that covers dir, 0 for none.
+// layerOf returns the layer of the longest path that covers dir, 0 for none.
 func layerOf(layer map[string]int, dir string) int {
 	for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if n := layer[dir]; n > 0 {

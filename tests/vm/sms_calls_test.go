@@ -78,7 +78,7 @@ func (m *smsMachine) testForwarding(t *testing.T) {
 	}
 }
 
-// countOf gives an interval on a processor, empty before there is any.
+// countOf returns an interval on a processor, empty before there is any.
 func (m *smsMachine) countOf(t *testing.T, cpu, number int) lab.Figures {
 	t.Helper()
 	counts, err := lab.ReadCounts(m.counts)

@@ -87,7 +87,7 @@ func TestSms(t *testing.T) {
 	})
 }
 
-// bootLending gives a machine that can lend its processors.
+// bootLending returns a machine that can lend its processors.
 func bootLending(t *testing.T, machine lab.Machine) *smsMachine {
 	t.Helper()
 	build, err := lab.BuildDir()
@@ -99,7 +99,7 @@ func bootLending(t *testing.T, machine lab.Machine) *smsMachine {
 	return &smsMachine{vm: vm, bin: filepath.Join(build, "bin"), counts: filepath.Join(vm.Guest().Dir(), "counts")}
 }
 
-// bootSms gives one with a partition of two of its four processors.
+// bootSms returns one with a partition of two of its four processors.
 func bootSms(t *testing.T, machine lab.Machine) *smsMachine {
 	t.Helper()
 	m := bootLending(t, machine)
@@ -548,7 +548,7 @@ func (m *smsMachine) checkLentRun(t *testing.T, proxy string) error {
 
 var errNotThere = errors.New("its instructions were on other cores")
 
-// userOn gives the program's instructions in an interval on the lent cores.
+// userOn returns the program's instructions in an interval on the lent cores.
 // The emulator writes the file when the first interval ends.
 func (m *smsMachine) userOn(t *testing.T, interval int) (n uint64) {
 	t.Helper()

@@ -140,7 +140,7 @@ func deadlineOf(now time.Time, limit time.Duration, scale float64, end time.Time
 	return own
 }
 
-// Allow gives the machine this much time from now on, instead of what is left
+// Allow returns the machine this much time from now on, instead of what is left
 // of its limit.
 func (vm *VM) Allow(d time.Duration) {
 	vm.t.Helper()

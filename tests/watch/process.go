@@ -42,7 +42,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Running says whether it has not ended.
+// Running reports whether it has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.Done:

@@ -51,7 +51,7 @@ func cTokens(text []byte) []cToken {
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' || b == '\n' }
 
-// cNext gives the length and the kind of what comes next; kind 0 is not a token.
+// cNext returns the length and the kind of what comes next; kind 0 is not a token.
 func cNext(s []byte, fresh bool) (int, byte) {
 	switch {
 	case bytes.HasPrefix(s, []byte("//")):

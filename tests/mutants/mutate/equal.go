@@ -52,7 +52,7 @@ func ReadEqual(path string) ([]Equal, error) {
 	return list, nil
 }
 
-// CheckEqual says which entries name no mutation, or more than one.
+// CheckEqual reports which entries name no mutation, or more than one.
 func CheckEqual(root, path string, list []Equal) error {
 	count := map[string]int{}
 	read := map[string]bool{}

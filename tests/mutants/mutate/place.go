@@ -73,7 +73,7 @@ func (m Mutation) markOf(lines []string) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// Of gives all mutations of one file, by what its name says it is.
+// Of returns all mutations of one file, by what its name says it is.
 func Of(root, name string) ([]Mutation, error) {
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {

@@ -58,7 +58,7 @@ func Read(path string) ([]*Room, error) {
 	return list, nil
 }
 
-// Clone gives a room whose deadlines may change without the other's.
+// Clone returns a room whose deadlines may change without the other's.
 func (r *Room) Clone() *Room {
 	return &Room{Name: r.Name, Suites: slices.Clone(r.Suites)}
 }

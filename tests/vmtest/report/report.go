@@ -365,7 +365,7 @@ func (r Report) String() string {
 	return text
 }
 
-// Compare gives the expected reports that were not seen and the seen ones that
+// Compare returns the expected reports that were not seen and the seen ones that
 // were not expected, with how many of each. A count of 0 means 1. An expected
 // report without a function stands for one of its kind in any function.
 func Compare(expected, seen []Report) (missing, extra []Report) {

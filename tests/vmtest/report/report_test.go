@@ -34,7 +34,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// stampAll gives each line without one a time stamp with a caller.
+// stampAll returns each line without one a time stamp with a caller.
 func stampAll(text string) string {
 	var out strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {

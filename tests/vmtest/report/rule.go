@@ -113,7 +113,7 @@ var numbered = regexp.MustCompile(`^[A-Za-z][\w ,.:-]*: [0-9a-f]{4} \[#\d+\]`)
 
 var oopsRule = rule{kind: Oops, role: oops}
 
-// findRule gives the rule for a line, or nil; loose ones count only where the
+// findRule returns the rule for a line, or nil; loose ones count only where the
 // line is known to be the kernel's.
 func findRule(text string, kernels bool) *rule {
 	if !isSuspect(text) {
