@@ -17,7 +17,7 @@ export GOTOOLCHAIN := local
 # The same for all: with and without -trimpath, Go compiles its library twice.
 # Tests have no time limit of Go's own, which does not follow the computer's
 # load; the runner's does.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath -timeout=0)
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -buildvcs=false -timeout=0)
 # Go tests go through `go test`, whose cache is safe only without files that
 # make built; the runner passes -count=1.
 
@@ -27,9 +27,12 @@ INCLUDE := -Iinclude -I.
 
 # Freestanding code: no header of any system can be found, general registers
 # only. Host programs (Linux and, through MINGW, Windows) take CFLAGS_HOST.
-CFLAGS_FREE := -std=gnu11 -O2 -g -ffreestanding -nostdinc \
+# Debugging information names the tree's folder, and with it a library's build
+# id: two builds in different folders are to have equal bytes.
+MAP := -ffile-prefix-map=$(CURDIR)=.
+CFLAGS_FREE := -std=gnu11 -O2 -g $(MAP) -ffreestanding -nostdinc \
 	-mgeneral-regs-only -fno-stack-protector $(INCLUDE) $(WARN)
-CFLAGS_HOST := -std=gnu11 -O2 -g $(INCLUDE) $(WARN)
+CFLAGS_HOST := -std=gnu11 -O2 -g $(MAP) $(INCLUDE) $(WARN)
 SAN := -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
 DEPS = -MMD -MP
