@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Lays out what each archive of a release contains, in a folder that has the
+# archive's name.
+#
+# usage: stage.sh BUILD VERSION
+set -eu
+export LC_ALL=C
+
+build=$1
+version=$2
+stage=$build/release-stage
+texts="README.md CHANGELOG.md SECURITY.md LICENSES"
+rm -rf "$stage"
+
+# What make install PREFIX=/opt/skep installs; it may lie elsewhere too.
+linux=$stage/skep-$version-linux-amd64.tar.gz
+root=$build/release-root
+rm -rf "$root"
+sh packaging/install.sh put "$build" "$root" /opt/skep /opt/skep/lib "$version"
+mkdir -p "$stage"
+mv "$root/opt/skep" "$linux"
+rm -rf "$root"
+# shellcheck disable=SC2086 # a list of names
+cp -r $texts "$linux"
+
+windows=$stage/skep-$version-windows-amd64.zip
+mkdir -p "$windows"
+cp "$build/bin/skep.exe" "$build/bin/bee.exe" docs/windows.md "$windows"
+x86_64-w64-mingw32-strip --strip-debug "$windows/bee.exe"
+# shellcheck disable=SC2086
+cp -r $texts "$windows"
+
+# The sources as they are here: those that git has, where there is git.
+source=$stage/skep-$version-source.tar.gz
+mkdir -p "$source"
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	git ls-files
+else
+	find . -path ./build -prune -o ! -type d -print
+fi | tar -cf - -T - | tar -xf - -C "$source"
