@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# make release: archives with the same bytes wherever and whenever they are
+# built from the same commit with the same packages, notices, a bill of
+# materials and checksums.
+
+RELEASE := $(B)/release
+RELEASE_TOOL := $(B)/tool/release
+# The time of all files: that of the commit.
+release_epoch = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),0)
+
+$(RELEASE_TOOL): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./mk/release
+
+# The stamp is made each time: what is packed is whatever was built.
+.PHONY: release
+release: $(RELEASE)/SHA256SUMS ## pack archives, notices, SBOM and checksums into build/release
+$(RELEASE)/SHA256SUMS: all $(RELEASE_TOOL) FORCE
+	$(call say,RELEASE)
+	$(Q)rm -rf $(RELEASE)
+	$(Q)sh mk/release/stage.sh $(B) '$(SKEP_VERSION)'
+	$(Q)$(RELEASE_TOOL) -version '$(SKEP_VERSION)' -epoch $(release_epoch) \
+		-stage $(B)/release-stage -out $(RELEASE)
+	$(Q)rm -rf $(B)/release-stage
+
+TEST_SUITES += release
+suite_release = env BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./mk/release
+suite_release_kind = go
+suite_release_needs = $(RELEASE)/SHA256SUMS
+suite_release_beside = yes
+
+# Two builds in two folders, minutes apart.
+FULL_SUITES += release-twice
+suite_release-twice = sh tests/release_twice.sh $(B)
+suite_release-twice_deadline = 3600
