@@ -102,6 +102,8 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	go pumpLines(stderr, file, &mu, p.noise, drained)
 	exit := s.wait(cmd, stop, out)
 	out.left = endLeftovers() // they may hold the pipes open
+	limit := time.Now().Add(load.Stretch(drainMax))
+	_, _ = stdout.SetReadDeadline(limit), stderr.SetReadDeadline(limit) // or they have ended
 	<-drained
 	<-drained
 	for _, name := range out.left {
@@ -109,6 +111,10 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	}
 	return exit, nil
 }
+
+// drainMax is how long output is read that nobody writes any more: a process
+// that does not end, or is none of the suite's, may hold the pipes open.
+var drainMax = 10 * time.Second
 
 // scale stretches deadlines; tests replace it.
 var scale = load.Scale
