@@ -342,6 +342,10 @@ func TestProcessorTime(t *testing.T) {
 	if out.cpu < time.Second/2 || countStatus(out.results, passed) != 1 {
 		t.Errorf("%v of processor time for a loop that is ended after about 1 s; %v", out.cpu, out.results)
 	}
+	s.command = `printf 'ok 1 - a\n1..1\n'`
+	if idle := s.run(filepath.Join(t.TempDir(), "log"), nil); idle.cpu > time.Second/2 {
+		t.Errorf("%v of processor time for a suite that does nothing: what came before is counted", idle.cpu)
+	}
 	var text bytes.Buffer
 	(&reporter{out: &text}).reportSuite(s, newLap(0, outcome{cpu: 1540 * time.Millisecond}).outcome())
 	if !strings.Contains(text.String(), " 0.0 s, 1.5 s of processor\n") {

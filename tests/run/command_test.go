@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What make and CI see of the runner: its exit status, and where it says what.
+func TestCommandLine(t *testing.T) {
+	runner := buildRunner(t)
+	good := "a\ttap\t60\tprintf 'ok 1 - a\\n1..1\\n'\n"
+	bad := "a\ttap\t60\tprintf 'not ok 1 - a\\n1..1\\n'; exit 1\n"
+	tests := []struct {
+		name, suites string
+		args         []string
+		status       int
+		out, err     string // printed, among others
+	}{
+		{"good", good, nil, 0, "\n1 passed, 0 failed, 0 skipped\n", ""},
+		{"a failure", bad, nil, 1, "\n0 passed, 1 failed, 0 skipped\n", ""},
+		{"no list", good, []string{"-suites", ""}, 2, "", "Usage"},
+		{"an argument", good, []string{"more"}, 2, "", "Usage"},
+		{"a negative number of second runs", good, []string{"-again", "-1"}, 2, "", "Usage"},
+		{"one second run", good, []string{"-again", "1"}, 0, "1 passed", ""},
+		{"a list that is not there", good, []string{"-suites", "none"}, 2, "", "tests/run: open none: "},
+		{"a floor without a key", good, []string{"-floor", "none"}, 2, "", "tests/run: -floor none: want FILE:KEY"},
+		{"a floor that is not there", good, []string{"-floor", "none:x"}, 2, "", "tests/run: open none: "},
+		{"promises that are not there", good, []string{"-spec", "none"}, 2, "", "tests/run: open none: "},
+		{"logs in no folder", good, []string{"-logs", "suites/x"}, 2, "", "tests/run: mkdir "},
+		{"results in no folder", good, []string{"-results", "no/x"}, 2, "", "tests/run: open logs/no/x: "},
+		{"the closing line elsewhere", good, []string{"-closing", "closing"}, 0, "ok   a", ""},
+		{"the closing line nowhere", good, []string{"-closing", "no/x"}, 2, "", "tests/run: open no/x: "},
+		{"another lane", good, []string{"-lane", "-logs", "."}, 0, `{"Index":0,"Results":[{"Suite":"a","Name":"a","Status":"passed"`, ""},
+		{"another lane without a list", good, []string{"-lane", "-suites", "none"}, 2, "", "tests/run: open none: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.Command(runner, append([]string{"-suites", "suites", "-logs", "logs"}, tt.args...)...)
+			cmd.Dir = t.TempDir()
+			if err := os.WriteFile(filepath.Join(cmd.Dir, "suites"), []byte(tt.suites), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var out, said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &said
+			err := cmd.Run()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if n := cmd.ProcessState.ExitCode(); n != tt.status {
+				t.Errorf("status %d, not %d", n, tt.status)
+			}
+			if !strings.Contains(out.String(), tt.out) || !strings.Contains(said.String(), tt.err) || (tt.err == "" && said.Len() > 0) {
+				t.Errorf("want %q and %q; printed\n%s\nand\n%s", tt.out, tt.err, out.String(), said.String())
+			}
+			if tt.name == "the closing line elsewhere" {
+				text, err := os.ReadFile(filepath.Join(cmd.Dir, "closing"))
+				if err != nil || string(text) != "1 passed, 0 failed, 0 skipped\n" || strings.Contains(out.String(), string(text)) {
+					t.Errorf("%v; %q in the file; printed\n%s", err, text, out.String())
+				}
+			}
+		})
+	}
+}
