@@ -62,6 +62,7 @@ extern struct fi_ops_collective prov_collective_refused;
  * it. */
 void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	      const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *prov_strerror(int error);
 struct prov_tunables {
 	char *interface, *ports, *engine;
 	uint64_t credit, unexpected, operations, nap_us; /* 0: not set */

@@ -39,6 +39,7 @@ static struct {
 	__typeof__(fi_log_enabled) *log_enabled;
 	__typeof__(fi_param_define) *param_define;
 	__typeof__(fi_param_get) *param_get;
+	__typeof__(fi_strerror) *strerror;
 } host;
 
 static const struct parameter {
@@ -81,6 +82,7 @@ static void find_host(void *caller)
 	host.log_enabled = dlsym(library, "fi_log_enabled");
 	host.param_define = dlsym(library, "fi_param_define");
 	host.param_get = dlsym(library, "fi_param_get");
+	host.strerror = dlsym(library, "fi_strerror");
 }
 
 unsigned prov_forks;
@@ -114,6 +116,12 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
 	host.log(&provider, level, subsys, PROV_NAME, 0, "%s\n", line);
+}
+
+/* libc knows no error above the system's own, such as FI_ETRUNC. */
+const char *prov_strerror(int error)
+{
+	return host.strerror ? host.strerror(error) : strerror(error);
 }
 
 /* Parameters are read from libfabric as text, because it does not parse K, M

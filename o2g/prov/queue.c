@@ -215,7 +215,7 @@ static int queue_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *fid, int error, const void *data,
 			       char *buffer, size_t length)
 {
-	const char *text = strerror(error);
+	const char *text = prov_strerror(error);
 
 	(void)fid, (void)data;
 	if (buffer && length)
