@@ -24,7 +24,7 @@ static const struct {
 	{"counter", test_counter}, {"wait", test_wait},
 	{"threads", test_threads}, {"access", test_access},
 	{"located", test_located}, {"sets", test_sets},
-	{"arguments", test_arguments},
+	{"limits", test_limits},   {"arguments", test_arguments},
 };
 
 void check(bool ok, const char *function, int line, const char *text)

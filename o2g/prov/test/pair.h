@@ -76,6 +76,7 @@ void check(bool ok, const char *function, int line, const char *text);
 #define CHECK(condition) check(!!(condition), __func__, __LINE__, #condition)
 
 void test_info(void);
+void test_limits(void);
 void test_arguments(void);
 void test_objects(void);
 void test_vector(void);

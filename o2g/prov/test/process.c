@@ -258,18 +258,31 @@ static void sizes(const char *program)
 		{"FI_O2G_CREDIT", "12x", "FI_O2G_CREDIT=12x: want a number"},
 		{"FI_O2G_CREDIT", "-1", "FI_O2G_CREDIT=-1: want"},
 		{"FI_O2G_CREDIT", "5G", "FI_O2G_CREDIT=5G: want"},
+		{"FI_O2G_CREDIT", "4194304k", "FI_O2G_CREDIT=4194304k: want"},
 		{"FI_O2G_CREDIT", "5", "16384"},
 		{"FI_O2G_UNEXPECTED", "M", "FI_O2G_UNEXPECTED=M: want"},
 		{"FI_O2G_UNEXPECTED", "1MB", "FI_O2G_UNEXPECTED=1MB: want"},
 		{"FI_O2G_OPERATIONS", "0", "FI_O2G_OPERATIONS=0: want"},
 		{"FI_O2G_NAP_US", "1e3", "FI_O2G_NAP_US=1e3: want"},
 		{"FI_O2G_LINGER_MS", "never", "FI_O2G_LINGER_MS=never: want"},
+		{"FI_O2G_LINGER_MS", "2097152K",
+		 "FI_O2G_LINGER_MS=2097152K: want a number from 0 to "
+		 "2147483647, which may end in K, M or G"},
+		{"FI_O2G_LINGER_MS", "2048m", "FI_O2G_LINGER_MS=2048m: want"},
+		{"FI_O2G_LINGER_MS", "2g", "FI_O2G_LINGER_MS=2g: want"},
+		{"FI_O2G_LINGER_MS", "1KK", "FI_O2G_LINGER_MS=1KK: want"},
+		{"FI_O2G_LINGER_MS", "-0", "FI_O2G_LINGER_MS=-0: want"},
+		{"FI_O2G_UNEXPECTED", "18446744073709551616",
+		 "FI_O2G_UNEXPECTED=18446744073709551616: want"},
+		{"FI_O2G_RMA", "maybe", "FI_O2G_RMA=maybe: want yes or no"},
 	};
 	static const char *const good[][2] = {
-		{"FI_O2G_CREDIT", "64K"},    {"FI_O2G_UNEXPECTED", "1M"},
-		{"FI_O2G_UNEXPECTED", "2g"}, {"FI_O2G_OPERATIONS", "1k"},
-		{"FI_O2G_NAP_US", "100"},    {"FI_O2G_LINGER_MS", "0"},
-		{"FI_O2G_CREDIT", ""},
+		{"FI_O2G_CREDIT", "64K"},      {"FI_O2G_UNEXPECTED", "1M"},
+		{"FI_O2G_UNEXPECTED", "2g"},   {"FI_O2G_OPERATIONS", "1k"},
+		{"FI_O2G_NAP_US", "100"},      {"FI_O2G_LINGER_MS", "0"},
+		{"FI_O2G_CREDIT", ""},	       {"FI_O2G_LINGER_MS", "2097151K"},
+		{"FI_O2G_LINGER_MS", "2047M"}, {"FI_O2G_LINGER_MS", "1G"},
+		{"FI_O2G_RMA", "no"},	       {"FI_O2G_RMA", "yes"},
 	};
 	char text[4096];
 
@@ -282,8 +295,22 @@ static void sizes(const char *program)
 		CHECK(!open_with(program, good[i][0], good[i][1], text));
 }
 
+/* Who turns libfabric's log on is told what was chosen. */
+static void log_lines(const char *program)
+{
+	char text[4096];
+
+	setenv("FI_LOG_SUBSYS", "ep_ctrl", 1);
+	CHECK(!open_with(program, "FI_LOG_LEVEL", "info", text));
+	CHECK(strstr(text, "engine user") && strstr(text, "copies up to "));
+	CHECK(!open_with(program, "FI_LOG_LEVEL", "warn", text));
+	CHECK(!strstr(text, "copies up to "));
+	unsetenv("FI_LOG_SUBSYS");
+}
+
 void test_processes(const char *program)
 {
+	log_lines(program);
 	no_secret(program);
 	sizes(program);
 	echo(program);
