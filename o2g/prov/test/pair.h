@@ -78,6 +78,7 @@ void check(bool ok, const char *function, int line, const char *text);
 void test_info(void);
 void test_limits(void);
 void test_arguments(void);
+void test_kept(void);
 void test_objects(void);
 void test_vector(void);
 void test_tagged(void);
