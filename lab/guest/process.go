@@ -201,6 +201,7 @@ func runTool(input, name string, args ...string) error {
 		feed.Close()
 	}()
 	text, err := io.ReadAll(io.LimitReader(said, 4096))
+	io.Copy(io.Discard, said) // what says more must not wait for a reader
 	status := <-ended
 	if status.ExitStatus() != 0 {
 		return fmt.Errorf("%s %s: %s: %s", name, strings.Join(args, " "), statusText(status), strings.TrimSpace(string(text)))
