@@ -5,6 +5,7 @@
 #   MUTANTS += room/folder
 #   mutants_room/folder = suite-a other-*      of CHECK_SUITES; * for any letters
 #   MUTANTS_SUITES += room-quick               a part of a slow suite, tried first
+#   mutants_without_room/folder = file ...     that only suites in machines see
 
 # How many of each room, which (another seed chooses others), how many at a time,
 # and the marks of the only ones to try: those that survived the last run.
@@ -36,4 +37,5 @@ mutants: $(MUTANTS_TOOL) $(RUNNER) $(foreach r,$(mutants_rooms),$(call \
 		needs,$(call mutants_suites,$(r))))
 	$(if $(dry),,$(shell mkdir -p $(B)/mutants)$(file >$(B)/mutants/rooms,$(foreach \
 		r,$(mutants_rooms),$(call mutants_lines,$(r)))))$(Q)$(MUTANTS_TOOL) \
-		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)' -jobs '$(JOBS)' -marks '$(MARKS)'
+		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)' -jobs '$(JOBS)' -marks '$(MARKS)' \
+		-without '$(foreach r,$(mutants_rooms),$(mutants_without_$(r)))'

@@ -23,6 +23,7 @@ type campaigner struct {
 	jobs    int      // mutants at a time
 	slot    int      // which of them this one is
 	marks   []string // only these, if there are any
+	skip    []string // files that are not mutated
 	seed    string
 	work    string
 	digest  string
@@ -147,6 +148,15 @@ func (c *campaigner) listCandidates(r *rooms.Room) ([]mutate.Mutation, error) {
 	files, err := r.Files(c.box.Tree, c.sources)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range c.skip {
+		i := slices.Index(files, name)
+		if i < 0 && strings.HasPrefix(name, r.Name+"/") {
+			return nil, fmt.Errorf("%s: no file %s that could be mutated: its room.mk names it", r.Name, name)
+		}
+		if i >= 0 {
+			files = slices.Delete(files, i, i+1)
+		}
 	}
 	var all []mutate.Mutation
 	for _, name := range files {

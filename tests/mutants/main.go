@@ -31,6 +31,7 @@ type options struct {
 	n     int
 	jobs  int
 	marks string // of the only mutants to try
+	skip  string // files that only suites in machines see
 }
 
 func main() {
@@ -44,6 +45,7 @@ func main() {
 	flag.IntVar(&o.n, "n", 100, "mutants of each room")
 	flag.IntVar(&o.jobs, "jobs", 1, "mutants at a time")
 	flag.StringVar(&o.marks, "marks", "", "try only the mutants with these `marks`")
+	flag.StringVar(&o.skip, "without", "", "leave these `files` as they are")
 	inside := flag.Bool("inside", false, "be process 1 of a sandbox")
 	flag.Parse()
 	if *inside {
@@ -126,7 +128,7 @@ func prepareCampaign(o options, stop <-chan struct{}) (*campaigner, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &campaigner{n: o.n, jobs: o.jobs, marks: strings.Fields(o.marks), seed: o.seed, work: work, stop: stop}
+	c := &campaigner{n: o.n, jobs: o.jobs, marks: strings.Fields(o.marks), skip: strings.Fields(o.skip), seed: o.seed, work: work, stop: stop}
 	c.box = sandbox.Box{Tree: work + "/tree", Warm: work + "/warm"}
 	for _, dir := range []string{c.box.Tree, c.box.Warm + "/upper", c.box.Warm + "/work"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -239,6 +239,23 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A room may leave out a file that its quick suites cannot see, and none that is
+// not there. Another room's file is no fault.
+func TestWithout(t *testing.T) {
+	_, args := plantTree(t)
+	for files, want := range map[string]string{
+		"room/t.c":              "room: nothing to change",
+		"room/t.c room/gone.c":  "room: no file room/gone.c that could be mutated",
+		"other/gone.c room/t.c": "room: nothing to change",
+		"room/test/main.c":      "room: no file room/test/main.c that could be mutated",
+	} {
+		out, err := makeCommand(append(args, "-without", files)).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("without %s: %v, %s", files, err, out)
+		}
+	}
+}
+
 func TestState(t *testing.T) {
 	path := t.TempDir() + "/state"
 	m := mutate.Mutation{File: "f.c", Line: 3}
