@@ -280,3 +280,21 @@ func TestAccel_probe(t *testing.T) {
 		t.Errorf("an answer of another start of this computer: %q, %v", got, err)
 	}
 }
+
+// A machine that is none, or that has no kernel, is refused before anything is
+// made.
+func TestStart_refused(t *testing.T) {
+	for why, m := range map[string]Machine{
+		"CPUs":                      {CPUs: 65},
+		"kernel 6.1 is not fetched": {},
+	} {
+		m.Build = t.TempDir()
+		g, err := Start(t.Context(), m)
+		if err == nil || g != nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, %v; want a word of %q", g, err, why)
+		}
+		if list, _ := os.ReadDir(m.Build); len(list) > 0 {
+			t.Errorf("%s: it left %v", why, list)
+		}
+	}
+}

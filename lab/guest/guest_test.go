@@ -83,6 +83,9 @@ func TestDepends(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}
 	}
+	if got, err := moduleDeps(filepath.Join(t.TempDir(), "gone.ko")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a file that is not there: %q, %v", got, err)
+	}
 }
 
 func TestMakeSwap(t *testing.T) {

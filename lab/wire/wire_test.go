@@ -140,7 +140,8 @@ func TestGuard(t *testing.T) {
 		{"a ping", [][]byte{makeFrame(typePing, 1, 0, 7, "")}, "ping"},
 		{"another version", [][]byte{{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, "version 1"},
 		{"a type that is none", [][]byte{makeFrame(4, 0, 0, 0, "")}, "type 4"},
-		{"data beyond the window", [][]byte{syn, makeFrame(typeData, 0, 2, windowBytes+1, "")}, "bytes"},
+		{"data of a whole window", [][]byte{syn, makeFrame(typeData, 0, 2, 256<<10, strings.Repeat("x", 256<<10))}, ""},
+		{"data beyond the window", [][]byte{syn, makeFrame(typeData, 0, 2, 256<<10+1, "")}, "bytes"},
 	} {
 		in := bytes.Join(c.in, nil)
 		for _, r := range []io.Reader{bytes.NewReader(in), slowly{bytes.NewReader(in)}} {
