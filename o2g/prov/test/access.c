@@ -227,6 +227,19 @@ static void counters(void)
 	CHECK(!fi_endpoint(p.domain, p.info, &more.ep, NULL));
 	CHECK(!fi_ep_bind(more.ep, &out->fid, FI_READ | FI_WRITE));
 	CHECK(fi_ep_bind(more.ep, &in->fid, FI_WRITE) == -FI_EINVAL);
+	CHECK(!fi_ep_bind(more.ep, &p.a.av->fid, 0));
+	CHECK(!fi_ep_bind(more.ep, &p.a.cq->fid, FI_TRANSMIT | FI_RECV));
+	CHECK(!fi_enable(more.ep));
+	/* Each kind of access counts, also where nothing else reports it. */
+	CHECK(!fi_write(more.ep, mine, 8, NULL, p.a.other, 0, KEY, &more));
+	CHECK(done(&p, FI_RMA | FI_WRITE, &more) && fi_cntr_read(out) == 1);
+	CHECK(!fi_read(more.ep, mine, 8, NULL, p.a.other, 0, KEY, &more));
+	CHECK(done(&p, FI_RMA | FI_READ, &more) && fi_cntr_read(out) == 2);
+	CHECK(!fi_inject_write(more.ep, mine, 8, p.a.other, 0, KEY));
+	for (int64_t end = now_ms() + TIMEOUT_MS;
+	     fi_cntr_read(out) < 3 && now_ms() < end;)
+		CHECK(quiet(&p, &p.b));
+	CHECK(fi_cntr_read(out) == 3);
 	CHECK(!fi_close(&more.ep->fid));
 	CHECK(!fi_close(&mr->fid));
 	CHECK(!fi_close(&out->fid) && !fi_close(&in->fid));

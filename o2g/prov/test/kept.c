@@ -83,6 +83,33 @@ static void use_objects(void)
 	pair_close(&half);
 }
 
+/* An operation's memory serves the next one. */
+static void reuse_operations(void)
+{
+	enum { ROUNDS = 500 };
+	struct fi_cq_tagged_entry e;
+	struct pair p;
+	size_t bytes = 0;
+	char in[2];
+	int bad = 0;
+
+	pair_open(&p, NULL);
+	for (int i = 0; i < ROUNDS + 10; i++) {
+		if (i == 10)
+			bytes = __sanitizer_get_current_allocated_bytes();
+		for (int j = 0; j < 2; j++)
+			bad |= fi_trecv(p.b.ep, &in[j], 1, NULL, p.b.other, 1,
+					0, NULL) ||
+			       fi_tinject(p.a.ep, "o", 1, p.a.other, 1);
+		for (int j = 0; j < 2; j++)
+			bad |= next(&p, &p.b, &e) != 1;
+	}
+	CHECK(!bad);
+	bytes = __sanitizer_get_current_allocated_bytes() - bytes;
+	CHECK((ssize_t)bytes < 1 << 20);
+	pair_close(&p);
+}
+
 void test_kept(void)
 {
 	enum { ROUNDS = 6 };
@@ -100,4 +127,5 @@ void test_kept(void)
 	printf("# %zd bytes more\n", (ssize_t)bytes);
 	CHECK((ssize_t)bytes < ROUNDS);
 	CHECK(count_descriptors() == open);
+	reuse_operations();
 }
