@@ -53,6 +53,12 @@ static void offered(void)
 	      is_address(info->src_addr, info->src_addrlen, "0.0.0.0", 7471));
 	fi_freeinfo(info);
 	info = NULL;
+	/* Without a node the destination is this computer, not any address. */
+	CHECK(!ask(NULL, "7471", 0, hints_alloc(), &info));
+	CHECK(info && is_address(info->dest_addr, info->dest_addrlen,
+				 "127.0.0.1", 7471));
+	fi_freeinfo(info);
+	info = NULL;
 	CHECK(!ask("127.0.0.1", "7471", 0, hints_alloc(), &info));
 	CHECK(info && info->addr_format == FI_SOCKADDR_IN);
 	CHECK(info && is_address(info->dest_addr, info->dest_addrlen,
