@@ -214,7 +214,7 @@ format: ## format all C files for make style
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## print this list
-	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk packaging/room.mk mk/release/room.mk | \
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk packaging/room.mk packaging/release/room.mk | \
 	expand -t 30
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

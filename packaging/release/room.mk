@@ -10,7 +10,7 @@ release_epoch = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev
 
 $(RELEASE_TOOL): FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -o $@ ./mk/release
+	$(Q)$(GO) build -o $@ ./packaging/release
 
 # The stamp is made each time: what is packed is whatever was built.
 .PHONY: release
@@ -18,13 +18,13 @@ release: $(RELEASE)/SHA256SUMS ## pack archives, notices, SBOM and checksums int
 $(RELEASE)/SHA256SUMS: all $(RELEASE_TOOL) FORCE
 	$(call say,RELEASE)
 	$(Q)rm -rf $(RELEASE)
-	$(Q)sh mk/release/stage.sh $(B) '$(SKEP_VERSION)'
+	$(Q)sh packaging/release/stage.sh $(B) '$(SKEP_VERSION)'
 	$(Q)$(RELEASE_TOOL) -version '$(SKEP_VERSION)' -epoch $(release_epoch) \
 		-stage $(B)/release-stage -out $(RELEASE)
 	$(Q)rm -rf $(B)/release-stage
 
 TEST_SUITES += release
-suite_release = env BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./mk/release
+suite_release = env BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./packaging/release
 suite_release_kind = go
 suite_release_needs = $(RELEASE)/SHA256SUMS
 suite_release_beside = yes

@@ -48,7 +48,7 @@ func (r *release) make() error {
 		return err
 	}
 	linked = append(linked, library)
-	libraries, err := staticLibraries("mk/release/linked.tbl")
+	libraries, err := staticLibraries("packaging/release/linked.tbl")
 	if err != nil {
 		return err
 	}
