@@ -6,6 +6,7 @@
 # usage: install.sh put|remove|list BUILD ROOT PREFIX LIBDIR VERSION [PACKAGE]
 set -eu
 export LC_ALL=C
+umask 022
 
 what=$1
 build=$2

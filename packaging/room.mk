@@ -17,3 +17,23 @@ TEST_SUITES += install
 suite_install = sh tests/packages/install.sh $(B)
 suite_install_needs = $(PROGRAMS)
 suite_install_beside = yes
+
+# DEB_VERSION is what the packages say: an upgrade is tested with a higher one.
+DEB_VERSION = $(SKEP_VERSION)
+.PHONY: deb
+deb: all ## make Debian packages in build/deb
+	$(Q)$(if $(dry),: )sh packaging/deb.sh $(B) $(B)/deb '$(DEB_VERSION)'
+
+# The packages of the built tree: contents, and a walk through a scratch root.
+TEST_SUITES += deb
+suite_deb = sh tests/packages/deb.sh $(B) '$(SKEP_VERSION)'
+suite_deb_needs = $(PROGRAMS)
+suite_deb_beside = yes
+
+# On clean roots of Debian: installed, upgraded, removed, purged.
+PACKAGE_SUITES := packages-bookworm packages-trixie
+FULL_SUITES += $(PACKAGE_SUITES)
+$(foreach s,$(PACKAGE_SUITES),\
+	$(eval suite_$(s) = sh tests/packages/clean.sh $$(B) $(s:packages-%=%) '$$(SKEP_VERSION)')\
+	$(eval suite_$(s)_needs = $$(PROGRAMS))\
+	$(eval suite_$(s)_deadline = 3600))
