@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes a clean root of a Debian release, once: BUILD/root/SUITE.tar. Its apt
-# reaches the archive as this computer's does.
+# Makes a clean root of a Debian release, once: BUILD/root/SUITE, with a compiler
+# and what DKMS needs. Its apt reaches the archive as this computer's does.
 #
 # usage: root.sh BUILD SUITE
 set -eu
 
 build=$1
 suite=$2
-tar=$build/root/$suite.tar
-[ ! -e "$tar" ] || exit 0
+root=$build/root/$suite
+[ ! -e "$root" ] || exit 0
 mkdir -p "$build/root"
 
 die()
@@ -41,13 +41,12 @@ apt-config dump --format '%F "%v";%n' Acquire |
 		printf 'deb %s %s-security main\n' "$security" "$suite"
 } >"$scratch/sources"
 
-# shellcheck disable=SC2016 # mmdebstrap's shell expands
-mmdebstrap --quiet --mode=root --variant=minbase \
-	--aptopt="$scratch/reach" \
-	--setup-hook='mkdir -p "$1/etc/apt/apt.conf.d"' \
-	--customize-hook="copy-in $scratch/reach /etc/apt/apt.conf.d" \
-	--customize-hook='mv "$1/etc/apt/apt.conf.d/reach" "$1/etc/apt/apt.conf.d/99reach"' \
-	"$suite" "$scratch/root.tar" - <"$scratch/sources" ||
+# No package of a kernel: its modules and headers are enough to build for it.
+rm -rf "$root.part"
+mmdebstrap --quiet --mode=root --variant=minbase --format=directory \
+	--aptopt="$scratch/reach" --include=dkms,openssl,gcc,libc6-dev,pkgconf,linux-headers-amd64 \
+	"$suite" "$root.part" - <"$scratch/sources" >&2 ||
 	die "mmdebstrap failed: its message is above"
-mv "$scratch/root.tar" "$tar.part"
-mv "$tar.part" "$tar"
+rm -rf "$root.part"/var/cache/apt/archives "$root.part"/var/lib/apt/lists \
+	"$root.part"/usr/share/doc "$root.part"/usr/share/locale
+mv "$root.part" "$root"

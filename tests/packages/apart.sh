@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# A root of its own for a test of packages, sourced. What is written there lands
+# in a tmpfs and goes away with the namespace.
+set -eu
+
+# Runs a script in a copy of ROOT (`/` is this computer's) that it may change,
+# with the folder HIDE empty and FOLDER seen as /opt/test.
+run_apart() # seconds root hide folder script argument...
+{
+	limit=$1
+	shift
+	id=
+	[ "$(id -u)" = 0 ] || id=--map-root-user
+	# shellcheck disable=SC2016,SC2086 # the inner shell expands; one option
+	within "$limit" unshare $id --mount --pid --fork --kill-child sh -eu -c '
+		root=$1 hide=$2 folder=$3 script=$4
+		shift 4
+		at=$(mktemp -d)
+		trap "umount -l $at; rmdir $at" EXIT
+		mount -t tmpfs none "$at"
+		mkdir "$at/up" "$at/work" "$at/root" "$at/test"
+		mount --bind "$folder" "$at/test"
+		mount -t overlay -o "lowerdir=$root,upperdir=$at/up,workdir=$at/work" none "$at/root"
+		mount --rbind /dev "$at/root/dev"
+		mount -t proc none "$at/root/proc"
+		mount --rbind /sys "$at/root/sys"
+		mkdir -p "$at/root/opt/test" "$at/root/opt/home" "$at/root/tmp" \
+			"$at/root/opt/upper" "$at/root/opt/lower"
+		mount --bind "$at/up" "$at/root/opt/upper"
+		mount --bind "$root" "$at/root/opt/lower"
+		mount -t tmpfs none "$at/root/tmp"
+		[ ! -d "$at/root$hide" ] || mount -t tmpfs none "$at/root$hide"
+		mount --bind "$at/test" "$at/root/opt/test"
+		env -i HOME=/opt/home LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+			PATH=/usr/bin:/bin:/usr/sbin:/sbin \
+			chroot "$at/root" sh -eu "/opt/test/$script" "$@" </dev/null
+		' sh "$@"
+}
+
+# What differs from the root before, but for dpkg's and apt's own notes: the
+# upper layer has it, with a device 0:0 for what is gone.
+list_changes()
+{
+	(cd /opt/upper && find . \( -path ./opt -o -path ./tmp -o -path ./run -o -path ./var/lib/dpkg \
+		-o -path ./var/lib/apt -o -path ./var/cache -o -path ./var/log \
+		-o -path ./etc/ld.so.cache \) -prune -o ! -name . -print) |
+	while read -r path; do
+		{ [ -d "/opt/upper/$path" ] && [ -d "/opt/lower/$path" ]; } ||
+			echo "$path"
+	done
+}

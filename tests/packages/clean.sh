@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The packages on a clean root of a Debian release: installed with DKMS,
+# upgraded to a higher version, removed and purged: clean.sh BUILD SUITE VERSION
+set -eu
+build=$1
+suite=$2
+version=$3
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/apart.sh"
+
+top=$(pwd)
+at=$(realpath "$build")/test/packages-$suite
+root=$(realpath "$build")/root/$suite
+next=$version.1
+rm -rf "$at"
+mkdir -p "$at"
+
+within 900 sh tests/packages/root.sh "$build" "$suite" >"$tmp/err" 2>&1 &&
+	r=0 || r=1
+result "$r" "a clean root of $suite"
+
+DEB_LEVEL=0
+export DEB_LEVEL
+within 120 sh packaging/deb.sh "$build" "$at/first" "$version" >"$tmp/err" 2>&1 &&
+	within 120 sh packaging/deb.sh "$build" "$at/second" "$next" \
+		>"$tmp/err" 2>&1 && r=0 || r=1
+result "$r" "packages of two versions"
+
+cp tests/packages/*.sh "$at"
+printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' \
+	>"$at/walk.want"
+run_apart 1200 "$root" "$top" "$at" inside.sh "$next" >"$tmp/got" \
+	2>"$tmp/err" || true
+# A name of the walk inside, and what it shows.
+while read -r step name; do
+	grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
+	result "$r" "$suite: $name"
+done <<'END'
+install the packages are installed
+walk hello without the source tree
+modules DKMS built the modules, and signed them
+upgrade the packages of a higher version are installed
+version and have taken the place of the first
+walk-again hello after the upgrade
+modules-again DKMS built the modules of the new version
+remove the packages are removed
+purge and purged
+nothing-left nothing is left
+END
+
+rm -rf "$at"
+echo "1..$n"
+exit $failed
