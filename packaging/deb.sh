@@ -20,7 +20,8 @@ die()
 }
 
 command -v dpkg-gencontrol >/dev/null || die "dpkg-dev is missing: run make setup"
-: "${SOURCE_DATE_EPOCH:=$(dpkg-parsechangelog -l $debian/changelog -S Timestamp)}"
+released=$(sed -n 's/^const released = "\(.*\)"$/\1/p' cmd/skep/version.go)
+: "${SOURCE_DATE_EPOCH:=$(date -d "${released:-2026-11-23}" +%s)}"
 export SOURCE_DATE_EPOCH
 rm -rf "$out"
 mkdir -p "$out"
@@ -30,7 +31,9 @@ work=$out/work
 # dpkg-shlibdeps and dpkg-gencontrol read debian/ of the folder they run in.
 mkdir -p "$work/debian"
 cp $debian/control "$work/debian/control"
-sed "1s/(.*)/($version)/" $debian/changelog >"$work/debian/changelog"
+printf 'skep (%s) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' \
+	"$version" "$version" "$(sed -n 's/^Maintainer: //p' $debian/control)" \
+	"$(date -R -d "@$SOURCE_DATE_EPOCH")" >"$work/debian/changelog"
 
 # Everything that policy wants beside the files themselves.
 add_documents() # package

@@ -38,13 +38,14 @@ run_apart() # seconds root hide folder script argument...
 		' sh "$@"
 }
 
-# What differs from the root before, but for dpkg's and apt's own notes: the
-# upper layer has it, with a device 0:0 for what is gone.
+# What differs from the root before, but for notes that dpkg, ldconfig, depmod
+# and DKMS keep: the upper layer has it, with a device 0:0 for what is gone.
 list_changes()
 {
 	(cd /opt/upper && find . \( -path ./opt -o -path ./tmp -o -path ./run -o -path ./var/lib/dpkg \
 		-o -path ./var/lib/apt -o -path ./var/cache -o -path ./var/log \
-		-o -path ./etc/ld.so.cache \) -prune -o ! -name . -print) |
+		-o -path ./etc/ld.so.cache -o -path './var/lib/dkms/mok.*' \
+		-o -path './usr/lib/modules/*/modules.*' \) -prune -o ! -name . -print) |
 	while read -r path; do
 		{ [ -d "/opt/upper/$path" ] && [ -d "/opt/lower/$path" ]; } ||
 			echo "$path"

@@ -43,8 +43,8 @@ modules_ready() # version
 		release=${headers#/usr/src/linux-headers-}
 		dkms status -m skep -v "$1" -k "$release" | tee /dev/stderr |
 			grep -q ': installed' || return 1
-		for name in dynamos o2g shimos; do
-			file=$(find "/lib/modules/$release/updates" -name "$name.ko*")
+		for module in dynamos o2g shimos; do
+			file=$(find "/lib/modules/$release/updates" -name "$module.ko*")
 			modinfo -F vermagic "$file" | grep -qF "$release " &&
 				modinfo -F sig_id "$file" | grep -q . || return 1
 		done
