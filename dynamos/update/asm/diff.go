@@ -38,6 +38,10 @@ type View struct {
 	// Written tells whether the patch changes what a function does. Others that
 	// are only compiled in another way stay the kernel's.
 	Written func(name string) bool
+	// Kept reports whether the patch leaves a function's source, and all that it
+	// names, as it was. If only numbers differ in its assembly, these come from
+	// __LINE__, and the kernel's function stays. With nil, none is kept.
+	Kept func(name string) bool
 	// Led reports whether calls of a function can be redirected to another version.
 	Led func(name string) bool
 }
@@ -95,6 +99,9 @@ func (d *differ) compareFunctions() {
 			d.same = append(d.same, s.Name)
 		case atBoot(old) && atBoot(s):
 			d.c.Idle = append(d.c.Idle, s.Name)
+		case d.differsInLines(old, s):
+			d.same = append(d.same, s.Name)
+			d.notef("%s differs only in line numbers: the kernel's stays", s.Name)
 		case !d.isChanged(s):
 			d.notef("%s does what it did, and is only compiled in another way: the kernel's stays", s.Name)
 		default:
@@ -106,6 +113,13 @@ func (d *differ) compareFunctions() {
 			d.c.Gone = append(d.c.Gone, s.Name)
 		}
 	}
+}
+
+// differsInLines reports whether two texts of a function differ only in numbers
+// that come from __LINE__, as in ASSERT_RTNL().
+func (d *differ) differsInLines(old, new *Symbol) bool {
+	name, _, _ := strings.Cut(new.Name, ".")
+	return d.view.Kept != nil && maskNumbers(d.before.textOf(old)) == maskNumbers(d.after.textOf(new)) && d.view.Kept(name)
 }
 
 // atBoot reports what is gone once the kernel runs.

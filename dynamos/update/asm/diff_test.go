@@ -286,6 +286,33 @@ func TestUnchangedFunctionIsLeftOut(t *testing.T) {
 	checkNames(t, "changed", c.Changed, "first")
 }
 
+func TestLineNumbersAreNoChange(t *testing.T) {
+	const text = "int first(int a) { return a; }\nint f(int a) { if (a) seen(\"at line %d\", __LINE__); return a + 7; }\n"
+	kept := View{Kept: func(name string) bool { return name == "f" }}
+	for _, c := range []struct {
+		name, old, new string
+		view           View
+		changed        []string
+	}{
+		{"a line above", "return a; }\n", "return a + 5; }\n\n\n", kept, []string{"first"}},
+		{"the patch changes the function", "return a; }\n", "return a; }\n\n\n", View{Kept: func(string) bool { return false }}, []string{"f"}},
+		{"nothing is known of the source", "return a; }\n", "return a; }\n\n\n", View{}, []string{"f"}},
+		{"more than numbers", "if (a)", "\nif (!a)", kept, []string{"f"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.view.Compare(parseUnit(t, compileSource(t, "before", text)), parseUnit(t, compileSource(t, "after", replaceText(t, text, c.old, c.new))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkNames(t, "changed", got.Changed, c.changed...)
+			noted := len(got.Notes) == 1 && strings.HasPrefix(got.Notes[0], "f differs only in line numbers")
+			if noted != !slices.Contains(c.changed, "f") {
+				t.Errorf("notes: %v", got.Notes)
+			}
+		})
+	}
+}
+
 func TestFunctionThatCannotBeHookedIsCarriedWithItsCallers(t *testing.T) {
 	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
 	few := View{Led: func(name string) bool { return name != "many" }}

@@ -17,6 +17,9 @@ var (
 	number  = regexp.MustCompile(`^[0-9]+$`)
 	digits  = regexp.MustCompile(`_[0-9]+`)
 	numRef  = regexp.MustCompile(`^[0-9]+[bf]$`)
+
+	// immediate is a number that an instruction contains.
+	immediate = regexp.MustCompile(`\$-?[0-9]+\b`)
 )
 
 // isClone reports whether gcc made up a function's parameters.
@@ -176,6 +179,9 @@ func index(m map[string]int, key string) string {
 	}
 	return fmt.Sprint(i)
 }
+
+// maskNumbers replaces the numbers that instructions contain.
+func maskNumbers(text string) string { return immediate.ReplaceAllString(text, "$$number") }
 
 // A bugLines masks the line numbers in the table of WARN and BUG, which any
 // line added above changes.

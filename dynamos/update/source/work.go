@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"skep/dynamos/update/asm"
@@ -431,9 +432,11 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.View{Led: w.Led}.Compare(before, after)
+	changed := sync.OnceValue(func() func(string) bool { return w.changedFunctions(u.Path) })
+	kept := func(name string) bool { return !changed()(name) }
+	c, err := asm.View{Kept: kept, Led: w.Led}.Compare(before, after)
 	if err != nil { // of functions that need not change, perhaps
-		c, err = asm.View{Written: w.changedFunctions(u.Path), Led: w.Led}.Compare(before, after)
+		c, err = asm.View{Written: changed(), Led: w.Led}.Compare(before, after)
 	}
 	return c, w.addLine(err)
 }
