@@ -120,3 +120,15 @@ bench_dynamos = $(BENCH_RUN) dynamos
 bench_dynamos_needs = $(BENCH_RUN) $(BENCH)/dynamos/weigh kernels kmod \
 	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/dynamos_weigh/dynamos_weigh.ko) \
 	$(B)/bin/skep-guest $(COUNT_PLUGIN)
+
+# A page of files that others sent.
+RECEIVED := $(B)/tool/received
+$(RECEIVED): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./$(bench_dir)/received
+results_needs = $(RECEIVED)
+results_run = $(RECEIVED) -o $(B)/results.html $(FILE)
+
+CHECK_SUITES += report
+suite_report = $(GO) test -count=1 -json ./internal/report
+suite_report_kind = go
