@@ -63,6 +63,8 @@ func commands() []command {
 			summary: "replace functions of a running kernel, for selected tasks, and revert"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, and say how to fix what is wrong"},
+		{name: "bench", usage: "bench --report FILE [--kit DIR] [--hosts A,B --measure PROGRAM] [--names]", runner: &bench{},
+			summary: "measure what this machine can show, and write a file that can be sent"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
 			summary: "print the versions of skep and of its protocol"},
 		{name: "completion", usage: "completion bash | zsh | fish | powershell", runner: &completion{},

@@ -84,6 +84,14 @@ func rootTexts() map[string]text {
 			environment: stateNames,
 			exit:        "0 1 2", see: "skep(1)",
 		},
+		"bench": {
+			text: []string{"In at most ten minutes: the programs of the kit, system calls, the start of a program, one solve of the demo, a hub and a node; with the kernel modules the noise of a lent core and the cost of an update; with --hosts O2G between two hosts. What this machine cannot show is listed with the reason.",
+				"The file is JSON. Names of hosts, users and folders, and addresses, are taken out of it, unless --names is given. Read it before you send it."},
+			examples:    []manual.Entry{{Name: "skep bench --report result.json --kit skep-kit", Text: "with the programs of an unpacked kit (make windows-kit)"}},
+			files:       []manual.Entry{{Name: "kit.tbl", Text: "the list of the kit's programs, in DIR"}},
+			environment: "TMPDIR",
+			exit:        "0 1 2", see: "skep-doctor(1)",
+		},
 		"version": {
 			text:     []string{"One version counts for all programs of a release. The commit is that from which this program was built."},
 			examples: []manual.Entry{{Name: "skep version --json", Text: "for programs: version, platform and commit"}},
