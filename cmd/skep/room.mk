@@ -38,7 +38,9 @@ kit_dir := cmd/skep/kit
 kit_programs := $(addprefix $(B)/conformance/,$(sort $(shell \
 	awk '!/^#/ { print $$2 }' $(kit_dir)/kit.tbl)))
 
-$(windows_kit): $(B)/bin/bee.exe $(B)/bin/skep.exe $(kit_programs) \
+kit_bench := $(B)/bench/linux/calls $(B)/bench/linux/noise $(B)/test/eigen/point
+
+$(windows_kit): $(B)/bin/bee.exe $(B)/bin/skep.exe $(kit_programs) $(kit_bench) \
 		$(wildcard $(kit_dir)/*)
 	$(call say,ZIP)
 	$(Q)sh $(kit_dir)/make.sh $(B) $@

@@ -31,7 +31,7 @@ within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
 result $? "kit.cmd ends with status 0"
 tr -d '\r' <result.txt >"$tmp/why"
 for part in system "bee --probe" "bee hello" "skep version" "skep doctor" \
-	programs; do
+	programs "skep bench"; do
 	grep -qx "== $part *" "$tmp/why"
 	result $? "the result has $part"
 done
@@ -47,8 +47,20 @@ while read -r name; do
 done <"$tmp/names"
 [ "$(wc -l <"$tmp/passed")" -eq "$want" ]
 result $? "as many programs as the table has"
-[ "$(find . -newer "$tmp/stamp" -type f)" = ./result.txt ]
-result $? "nothing but the result file is written"
+find . -newer "$tmp/stamp" -type f | sort >"$tmp/written"
+printf './result.json\n./result.txt\n' | cmp -s - "$tmp/written"
+result $? "nothing but the result files is written"
+
+for bar in programs calls start eigen join; do
+	grep -q "\"bar\": \"$bar\"" result.json
+	result $? "the report has a figure of $bar"
+done
+for bar in noise update o2g; do
+	grep -A1 "\"bar\": \"$bar\"" result.json | grep -q '"reason": "..*"'
+	result $? "the report says why $bar is not shown"
+done
+! grep -qiwF -e "$(hostname)" -e "$tmp" -e 127.0.0.1 result.json
+result $? "the report names no host, folder or address"
 
 echo 3 >expected/hello-musl.code
 within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1

@@ -1,12 +1,12 @@
 @echo off
 rem SPDX-License-Identifier: MIT
-rem Tries bee and skep on this PC and writes result.txt. It installs nothing,
+rem Tries bee and skep on this PC and writes result.txt and result.json. It installs nothing,
 rem needs no administrator and writes to this folder alone.
 setlocal
 cd /d "%~dp0"
 set result=result.txt
 set bad=0
-echo Skep: testing this PC. This takes a few minutes.
+echo Skep: testing this PC. This takes up to ten minutes.
 
 echo == system > %result%
 ver >> %result%
@@ -32,8 +32,12 @@ echo == programs >> %result%
 skep.exe kit . >> %result% 2>&1
 if errorlevel 1 call :failed "programs"
 
+echo == skep bench >> %result%
+skep.exe bench --report result.json --kit . >> %result% 2>&1
+if errorlevel 1 call :failed "skep bench"
+
 echo == end, %bad% parts failed >> %result%
-echo Done: %bad% parts failed. The result is in %~dp0%result%
+echo Done: %bad% parts failed. The results are %result% and result.json, in %~dp0
 exit /b %bad%
 
 :failed

@@ -29,6 +29,9 @@ grep -v '^#' "$here/kit.tbl" | while read -r name program args; do
 	[ "$code" -ne 124 ] || { echo "kit: $name hangs on Linux" >&2; exit 1; }
 	echo "$code" >"$k/expected/$name.code"
 done
+mkdir -p "$k/programs/bench"
+cp "$b/bench/linux/calls" "$b/bench/linux/noise" "$b/test/eigen/point" \
+	"$k/programs/bench"
 rm -f "$zip"
 root=$(pwd)
 (cd "$dir" && TZ=UTC zip -q -r -X "$root/$zip" skep-kit)
