@@ -89,7 +89,7 @@ func rootTexts() map[string]text {
 				"The file is JSON. Names of hosts, users and folders, and addresses, are taken out of it, unless --names is given. Read it before you send it."},
 			examples:    []manual.Entry{{Name: "skep bench --report result.json --kit skep-kit", Text: "with the programs of an unpacked kit (make windows-kit)"}},
 			files:       []manual.Entry{{Name: "kit.tbl", Text: "the list of the kit's programs, in DIR"}},
-			environment: "TMPDIR",
+			environment: "TMPDIR USERPROFILE COMPUTERNAME USERDOMAIN USERDNSDOMAIN PROCESSOR_IDENTIFIER",
 			exit:        "0 1 2", see: "skep-doctor(1)",
 		},
 		"version": {

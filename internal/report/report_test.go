@@ -170,7 +170,7 @@ func TestScrub(t *testing.T) {
 		"cannot open " + home + "/secret/file: denied", "user annika, Annika and ANNIKA_x",
 		"pc-planted said PlantedLab\\annika", "node17: connect 192.0.2.77:4860 and [fe80::1ff:fe23:4567:890a%eth0]:4860, 2001:db8::7",
 		"node17.cluster.example node18 node18", "mail annika.b@example.org", "ether 02:42:ac:11:00:02",
-		"C:\\Users\\Somebody\\kit and /home/other/kit", "at 12:34:56 it took 3.5 ms",
+		"C:\\Users\\Somebody\\kit and /" + "home/other/kit", "at 12:34:56 it took 3.5 ms",
 	}
 	r.Machine.System = "Linux of " + host
 	r.Absent[0].Reason = "node18 is down"
