@@ -4,7 +4,10 @@ package hub
 
 import (
 	"encoding/hex"
+	"errors"
+	"math"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -105,5 +108,98 @@ func TestResultsDigest(t *testing.T) {
 	defer s.put()
 	if err := receiveSpool(s, strings.NewReader("abc"), &http.Request{}); err == nil {
 		t.Error("a result that is cut was taken")
+	}
+}
+
+// A result that differs from what its node announced is none.
+func TestResultsAreWhatWasAnnounced(t *testing.T) {
+	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
+	digest := digestOf([]byte("abc"))
+	failed := errors.New("no room")
+	for _, c := range []struct {
+		name, sent string
+		done       proto.Done
+		err        error
+		wanted     string
+	}{
+		{"as announced", "abc", proto.Done{Length: 3, Digest: digest}, nil, ""},
+		{"in the message", "abc", proto.Done{Length: 3, Digest: digest, Inline: true}, nil, ""},
+		{"another length", "abc", proto.Done{Length: 4, Digest: digest}, nil, "not what the node announced"},
+		{"another digest", "abc", proto.Done{Length: 3, Digest: digestOf(nil)}, nil, "not what the node announced"},
+		{"not all of it", "ab", proto.Done{Length: 3, Digest: digest}, nil, "not what the node announced"},
+		{"nothing", "", proto.Done{Length: 3, Digest: digest}, nil, "announced but not sent"},
+		{"no room for it", "abc", proto.Done{Length: 3, Digest: digest, Inline: true}, failed, "no room"},
+	} {
+		var s *spool
+		if c.sent != "" {
+			var err error
+			if s, err = p.newSpool(3); err != nil {
+				t.Fatal(err)
+			}
+			s.Write([]byte(c.sent))
+			s.finish()
+		}
+		l, r := &lease{}, &inlineResult{err: c.err}
+		if l.result = s; c.done.Inline {
+			l.result, r.spool = nil, s
+		}
+		err := l.takeResult(&c.done, r)
+		if (err == nil) != (c.wanted == "") || err != nil && !strings.Contains(err.Error(), c.wanted) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if l.result != s || r.spool != nil {
+			t.Errorf("%s: the lease has another result", c.name)
+		}
+		if s != nil {
+			s.put()
+		}
+	}
+}
+
+// A hub without a log works.
+func TestHubWithoutLog(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Log = nil })
+	w.startAgent(1)
+	if err := w.cli.RemoveNode(t.Context(), "pc"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A node is found by its name, its id, or the first part of its name, in this
+// order; nodes that are away are not.
+func TestNodeNamed(t *testing.T) {
+	here, _ := os.Hostname()
+	h := &Hub{nodes: map[string]*node{}}
+	for id, name := range map[string]string{"1": "pc", "2": "pc.lab", "3": "ws.lab", "4": "away", "5": here} {
+		h.nodes[id] = &node{ready: name != "away", info: NodeInfo{ID: id, Name: name}}
+	}
+	for host, want := range map[string]string{"pc": "1", "pc.lab": "2", "2": "2", "ws": "3", "ws.lab": "3", "away": "", "4": "",
+		"lab": "", "": "", "localhost": "5", "127.0.0.1": "5", here: "5"} {
+		for range 5 { // in any order of the nodes
+			id, known := h.nodeNamed(host)
+			if id != want || strings.Contains(known, "away") || strings.Count(known, ", ") != 3 {
+				t.Errorf("%q is node %q; known are %s", host, id, known)
+			}
+		}
+	}
+}
+
+// Without numbers of its owner a hub holds nine tenths of the free disk, and a
+// node may send three quarters of that.
+func TestDefaultQuotas(t *testing.T) {
+	for _, c := range []struct{ given, want Quotas }{
+		{Quotas{}, Quotas{Hub: 9000, Session: 9000, Node: 6750}},
+		{Quotas{Hub: 400}, Quotas{Hub: 400, Session: 400, Node: 300}},
+		{Quotas{Session: 1, Node: 2}, Quotas{Hub: 9000, Session: 1, Node: 2}},
+	} {
+		got := c.given
+		if got.setDefaults(10000); got != c.want {
+			t.Errorf("%+v became %+v", c.given, got)
+		}
+	}
+	large := Quotas{Hub: math.MaxUint64}
+	large.setDefaults(0)
+	if q := large.ofHub(); q.most <= 0 || q.most+large.ofSession().most <= 0 {
+		t.Errorf("two quotas are %d bytes", q.most)
 	}
 }
