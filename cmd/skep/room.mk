@@ -32,6 +32,10 @@ CHECK_SUITES += cli
 suite_cli = $(GO) test -count=1 -json ./internal/cli ./internal/manual ./cmd/skep
 suite_cli_kind = go
 
+CHECK_SUITES += service
+suite_service = $(GO) test -count=1 -json ./internal/service
+suite_service_kind = go
+
 # The kit holds programs of the conformance suites and what they print here.
 windows_kit := $(B)/skep-windows-kit.zip
 kit_dir := cmd/skep/kit
