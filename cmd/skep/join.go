@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"sync"
 
 	"skep/grid/agent"
 	"skep/grid/ident"
 	"skep/grid/proto"
 	"skep/internal/cli"
+	"skep/internal/service"
 )
 
 type join struct {
@@ -21,6 +24,7 @@ type join struct {
 	state     string
 	name      string
 	slots     int
+	only      bool
 	bee       string
 	allow     allowances
 }
@@ -31,6 +35,7 @@ func (j *join) options(f *cli.Flags) {
 	f.StringVar(&j.state, "state", "", "keep data in `DIR`")
 	f.StringVar(&j.name, "name", "", "call this node `NAME` (the machine's name)")
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time (one per CPU)")
+	f.BoolVar(&j.only, "only", false, "join, and leave it to a later 'skep join' or a service to work")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
 	j.allow.options(f)
 }
@@ -54,6 +59,9 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
 		Slots: j.slots, Bee: j.bee, Log: agentLog}
 	j.allow.apply(&c, dir)
+	if j.only && j.token == "" {
+		return f.Usagef("--only joins with a token: give --token-file FILE")
+	}
 	if j.token != "" {
 		if _, err := ident.ParseToken(j.token); err != nil {
 			return cli.WithCode(cli.Usage, err)
@@ -63,7 +71,33 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 		}
 		fmt.Printf("joined the hub at %s\n", address)
 	}
-	return joinError(agent.Run(ctx, c))
+	if j.only {
+		return nil
+	}
+	return joinError(runAgent(ctx, c))
+}
+
+// runAgent runs an agent, and tells systemd how it does if that started it.
+func runAgent(ctx context.Context, c agent.Config) error {
+	notifier := openNotifier()
+	log := c.Log
+	c.Log = func(format string, args ...any) {
+		log(format, args...)
+		notifier.Status(fmt.Sprintf(format, args...))
+	}
+	ready := sync.OnceFunc(func() { notifier.Ready("looks for the hub") })
+	c.Alive = func() { ready(); notifier.Alive() }
+	defer context.AfterFunc(ctx, notifier.Stopping)()
+	return agent.Run(ctx, c)
+}
+
+// openNotifier finds systemd's socket, if systemd started this program.
+func openNotifier() *service.Notifier {
+	n, err := service.NewNotifier()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%sskep: the socket of systemd cannot be used: %v\n", service.Priority(os.Stderr, slog.LevelWarn), err)
+	}
+	return n
 }
 
 // hubAddress is the hub's; without a token that of an earlier join will do.

@@ -13,6 +13,7 @@ import (
 	"skep/grid/agent"
 	"skep/grid/hub"
 	"skep/internal/cli"
+	"skep/internal/service"
 )
 
 type up struct {
@@ -24,6 +25,7 @@ type up struct {
 	uses      int
 	expires   time.Duration
 	noAgent   bool
+	noToken   bool
 	bee       string
 	verbose   bool
 	allow     allowances
@@ -39,6 +41,7 @@ func (u *up) options(f *cli.Flags) {
 	f.IntVar(&u.uses, "uses", 1, "let `N` machines join with the first token (1)")
 	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`, such as 30m or 72h (24h)")
 	f.BoolVar(&u.noAgent, "no-agent", false, "do not make this machine a node")
+	f.BoolVar(&u.noToken, "no-token", false, "make and print no first token: 'skep token' prints one")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
 	u.allow.options(f)
 	size(f, &u.quotas.Hub, "quota-hub", "store at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
@@ -61,13 +64,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
-	if err := checkSlots(f, u.slots); err != nil {
-		return err
-	}
-	if err := checkToken(f, u.uses, u.expires); err != nil {
-		return err
-	}
-	if err := u.checkAddresses(f); err != nil {
+	if err := u.check(f); err != nil {
 		return err
 	}
 	dir, err := stateDir(u.state)
@@ -80,20 +77,23 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	defer h.Close()
+	notifier := openNotifier()
 	c, err := openControl(dir)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("skep %s: the hub listens on %s\n", version, h.Address())
-	if err := printToken(ctx, c, u.uses, u.expires); err != nil {
+	if err := u.announce(ctx, h, c); err != nil {
 		return err
 	}
 	failed := make(chan error, 1)
 	if !u.noAgent {
 		go func() { failed <- u.runAgent(ctx, h, dir) }()
 	}
+	notifier.Ready(fmt.Sprintf("listens on %s", h.Address()))
+	go notifier.Watch(ctx, func(ctx context.Context) error { _, err := c.Status(ctx); return err })
 	select {
 	case <-ctx.Done():
+		notifier.Stopping()
 		if !u.noAgent {
 			<-failed
 		}
@@ -101,6 +101,14 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	case err := <-failed:
 		return err
 	}
+}
+
+// announce says where the hub listens, and how a machine joins it.
+func (u *up) announce(ctx context.Context, h *hub.Hub, c *hub.Client) error {
+	if _, err := fmt.Printf("skep %s: the hub listens on %s\n", version, h.Address()); err != nil || u.noToken {
+		return err
+	}
+	return printToken(ctx, c, u.uses, u.expires)
 }
 
 // runAgent is the hub's own agent.
@@ -138,7 +146,7 @@ func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 }
 
 func agentLog(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "agent: %s\n", cli.CleanText(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(os.Stderr, "%sagent: %s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
 }
 
 func newLogger(verbose bool) *slog.Logger {
@@ -146,10 +154,24 @@ func newLogger(verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelDebug
 	}
+	if service.IsJournal(os.Stderr) {
+		return slog.New(service.NewJournalHandler(os.Stderr, level))
+	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
 const slotsMax = 4096
+
+// check looks at the options, without the machine.
+func (u *up) check(f *cli.Flags) error {
+	if err := checkSlots(f, u.slots); err != nil {
+		return err
+	}
+	if err := checkToken(f, u.uses, u.expires); err != nil {
+		return err
+	}
+	return u.checkAddresses(f)
+}
 
 func (u *up) checkAddresses(f *cli.Flags) error {
 	if u.listen != "" {

@@ -32,6 +32,7 @@ type Config struct {
 	Bee     string // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
 	Cache   uint64 // most bytes of blobs, 0: 8 GiB
 	Log     func(format string, args ...any)
+	Alive   func()   // called every few seconds and at each try to connect, or nil
 	Guard   []string // command of the guard, empty: this program with "guard"
 
 	// What programs may access in addition to the system and their own directory. The hub and its users cannot extend it.
@@ -87,6 +88,9 @@ type lease struct {
 func newAgent(c Config) (*Agent, error) {
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
+	}
+	if c.Alive == nil {
+		c.Alive = func() {}
 	}
 	if c.Slots <= 0 {
 		c.Slots = runtime.NumCPU()

@@ -155,6 +155,7 @@ func Run(ctx context.Context, c Config) error {
 	defer a.stop()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
+		a.config.Alive()
 		err := a.runSession(ctx, node, cache)
 		var p *proto.Problem
 		var other *tls.CertificateVerificationError
@@ -318,6 +319,7 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 				a.config.Log("a message of the hub was dropped: %v", err)
 			}
 		case <-beat.C:
+			a.config.Alive()
 			a.sendBeat()
 		}
 	}
