@@ -8,11 +8,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"skep/internal/cli"
+	"skep/internal/service"
 )
 
 // A runner is one use of a command. Its options are kept in its own fields.
@@ -61,6 +63,8 @@ func commands() []command {
 			summary: "lend cores and memory of this Linux to a compute kernel"},
 		{name: "update", usage: "update build | inspect | apply | policy | status | commit | revert | remove", runner: &wordless{updateWords(), "only Linux kernels can be updated: use skep update on a Linux machine"}, program: true, words: updateWords(),
 			summary: "replace functions of a running kernel, for selected tasks, and revert"},
+		{name: "service", usage: "service install | uninstall | status | start | stop | restart", runner: &wordless{words: serviceWords()}, program: true, words: serviceWords(),
+			summary: "have hub and agent start at boot"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, and say how to fix what is wrong"},
 		{name: "bench", usage: "bench --report FILE [--kit DIR] [--hosts A,B --measure PROGRAM] [--names]", runner: &bench{},
@@ -93,7 +97,7 @@ func start(args []string) int {
 	defer stop()
 	code, text := cli.ExitCode(dispatch(ctx, args))
 	if text != "" {
-		fmt.Fprintln(os.Stderr, "skep: "+text)
+		fmt.Fprintln(os.Stderr, service.Priority(os.Stderr, slog.LevelError)+"skep: "+text)
 	}
 	return code
 }

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/service"
+	"skep/packaging/systemd"
+)
+
+// systemState is where the services of the system keep their state.
+const (
+	systemState    = "/var/lib/skep"
+	userOptionText = "a service of this user, without root; it starts at login, or at boot after 'loginctl enable-linger'"
+)
+
+func serviceNames() []string { return []string{hubService, agentService} }
+
+func unitName(name string) string { return "skep-" + name + ".service" }
+
+type serviceInstall struct {
+	tokenFile, root string
+	user            bool
+	passed          []string // options of skep up or skep join
+}
+
+func (s *serviceInstall) options(f *cli.Flags) {
+	f.StringVar(&s.tokenFile, "token-file", "", "agent: join the hub now with the token in `FILE`, or on standard input with -; it is not kept")
+	f.StringVar(&s.root, "root", "", "write the files below `DIR`, and start nothing")
+	userOption(f, &s.user)
+}
+
+// splitArgs keeps what follows -- for skep up or skep join.
+func (s *serviceInstall) splitArgs(_ *cli.Flags, args []string) ([]string, error) {
+	if at := slices.Index(args, "--"); at >= 0 {
+		s.passed = args[at+1:]
+		args = args[:at]
+	}
+	return args, nil
+}
+
+// A setup is one service being installed or removed.
+type setup struct {
+	name, program, account string
+	address                string // of the hub to join
+	token                  string
+	passed                 []string
+	allow                  *allowances
+	systemd                *service.Systemd
+}
+
+func newSystemd(root string, user bool) (*service.Systemd, error) {
+	s := &service.Systemd{User: user, Out: os.Stdout}
+	if root == "" {
+		return s, nil
+	}
+	var err error
+	s.Root, err = filepath.Abs(root)
+	if err == nil {
+		_, err = os.Stat(s.Root)
+	}
+	return s, cli.WithCode(cli.Usage, err)
+}
+
+func (s *serviceInstall) run(ctx context.Context, f *cli.Flags, words []string) error {
+	p, err := s.prepare(f, words)
+	if err != nil {
+		return err
+	}
+	if p.systemd.Root == "" {
+		if err := p.checkSystem(); err != nil {
+			return err
+		}
+	}
+	if p.systemd.Root == "" {
+		if err := p.makeAccount(); err != nil {
+			return err
+		}
+		if err := p.join(ctx); err != nil {
+			return err
+		}
+	} else if err := p.writeAccount(); err != nil {
+		return err
+	}
+	changed, err := p.writeUnit()
+	if err != nil || p.systemd.Root != "" {
+		return err
+	}
+	return p.startUnit(changed)
+}
+
+// prepare reads the command line.
+func (s *serviceInstall) prepare(f *cli.Flags, words []string) (*setup, error) {
+	name, words, err := oneService(f, words)
+	if err != nil {
+		return nil, err
+	}
+	p := &setup{name: name, passed: s.passed}
+	if len(words) > 0 && name == agentService {
+		p.address, words = words[0], words[1:]
+		if _, _, err := net.SplitHostPort(p.address); err != nil {
+			return nil, f.Usagef("%q is not the HOST:PORT of a hub", p.address)
+		}
+	}
+	switch {
+	case len(words) > 0:
+		return nil, f.RefuseArgs(words)
+	case s.user && s.root != "":
+		return nil, f.Usagef("--root is for packages, whose units for users are in the system: take --root or --user")
+	case name != agentService && f.Given("token-file"):
+		return nil, f.Usagef("only an agent joins a hub with a token")
+	case name == agentService && f.Given("token-file") != (p.address != ""):
+		return nil, f.Usagef("HOST:PORT and --token-file belong together, as 'skep token' on the hub prints them")
+	case s.root != "" && f.Given("token-file"):
+		return nil, f.Usagef("an agent joins on its own machine, not below --root")
+	}
+	if p.allow, err = serviceOptions(name, s.passed); err != nil {
+		return nil, err
+	}
+	if f.Given("token-file") {
+		if p.token, err = readTokenFile(s.tokenFile, os.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	if p.systemd, err = newSystemd(s.root, s.user); err != nil {
+		return nil, err
+	}
+	if p.program = systemd.Program; p.systemd.Root == "" {
+		p.program, err = os.Executable()
+	}
+	return p, err
+}
+
+// checkSystem refuses what could not start.
+func (p *setup) checkSystem() error {
+	if err := needSystemd(p.systemd.User); err != nil {
+		return err
+	}
+	if p.systemd.User {
+		return nil
+	}
+	if why := unsafeProgram(p.program); why != "" {
+		return cli.Errorf(cli.Refused, "%s %s, so a service of the system must not start it: install it first, for example with 'sudo install %s /usr/local/bin', and use that one",
+			p.program, why, p.program)
+	}
+	return nil
+}
+
+// needSystemd refuses another init, and an ordinary user who asks for root's.
+func needSystemd(user bool) error {
+	if !service.Runs() {
+		return cli.Errorf(cli.Refused, "process 1 of this system is %s, not systemd, the only one for which skep installs services: have %[1]s run 'skep up' or 'skep join' as an account of its own (docs/services.md)", service.InitName())
+	}
+	if !user && os.Geteuid() != 0 {
+		return cli.Errorf(cli.Refused, "services of the system are root's: use sudo, or --user for a service of your own")
+	}
+	return nil
+}
+
+// writeUnit writes the unit, and a drop-in for what this installation adds.
+func (p *setup) writeUnit() (changed bool, err error) {
+	u, err := p.unit()
+	if err != nil {
+		return false, err
+	}
+	return p.systemd.Install(u)
+}
+
+func (p *setup) unit() (service.Unit, error) {
+	kind, target := "system", "multi-user.target"
+	if p.systemd.User {
+		kind, target = "user", "default.target"
+	}
+	u := service.Unit{Name: unitName(p.name), Target: target}
+	text, err := systemd.Files.ReadFile(kind + "/" + u.Name)
+	if err != nil {
+		return u, err
+	}
+	u.Text = text
+	u.Dropin, err = p.dropin(string(text))
+	return u, err
+}
+
+// The versions of systemd that wait longer after each failure.
+const backoffVersion = 254
+
+func (p *setup) dropin(unit string) (string, error) {
+	var b strings.Builder
+	line := execLine(unit)
+	words := strings.Fields(line)
+	if p.systemd.User {
+		dir, err := stateDir("")
+		if err != nil {
+			return "", err
+		}
+		words = append(words, "--state", dir)
+	}
+	if full := append(words[1:], p.passed...); words[0] != p.program || len(full) > len(strings.Fields(line))-1 {
+		fmt.Fprintf(&b, "ExecStart=\nExecStart=%s\n", service.CommandLine(p.program, full...))
+	}
+	if !p.systemd.User && p.allow != nil {
+		for _, path := range p.allow.write {
+			fmt.Fprintf(&b, "ReadWritePaths=%s\n", service.QuotePath(path))
+		}
+	}
+	if p.systemd.Root == "" && p.systemd.Version() >= backoffVersion {
+		b.WriteString("RestartSteps=8\nRestartMaxDelaySec=5min\n")
+	}
+	if b.Len() == 0 {
+		return "", nil
+	}
+	return "[Service]\n" + b.String(), nil
+}
+
+// execLine is the command of a unit of ours, whose words need no quotes.
+func execLine(unit string) string {
+	_, rest, _ := strings.Cut(unit, "\nExecStart=")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+// startUnit has the service start now and at boot. One that runs is started
+// anew where its files changed.
+func (p *setup) startUnit(changed bool) error {
+	unit := unitName(p.name)
+	if changed {
+		if _, err := p.systemd.Control("daemon-reload"); err != nil {
+			return err
+		}
+	}
+	if _, err := p.systemd.Control("enable", "--quiet", unit); err != nil {
+		return err
+	}
+	verb := "start"
+	if changed || p.token != "" {
+		verb = "restart"
+	}
+	if _, err := p.systemd.Control(verb, unit); err != nil {
+		return fmt.Errorf("%s is installed, but does not start; '%s' says why (%w)", unit, p.journalCommand(), err)
+	}
+	if !changed {
+		fmt.Println("no file was changed")
+	}
+	fmt.Printf("%s runs, and starts at %s; its log: %s\n", unit, p.when(), p.journalCommand())
+	if p.name == hubService {
+		fmt.Printf("a join command for another machine: %s\n", p.tokenCommand())
+	}
+	return nil
+}
+
+func (p *setup) when() string {
+	if p.systemd.User {
+		return "login (at boot after 'loginctl enable-linger')"
+	}
+	return "boot"
+}
+
+func (p *setup) journalCommand() string {
+	if p.systemd.User {
+		return "journalctl --user -u skep-" + p.name
+	}
+	return "journalctl -u skep-" + p.name
+}
+
+func (p *setup) tokenCommand() string {
+	if p.systemd.User {
+		return "skep token"
+	}
+	return "sudo skep token --state " + systemState
+}
+
+// checkInstalled refuses what there is no unit for.
+func checkInstalled(s *service.Systemd, name string) error {
+	if s.Installed(unitName(name)) {
+		return nil
+	}
+	user := ""
+	if s.User {
+		user = " --user"
+	}
+	return cli.Errorf(cli.Refused, "the service %s is not installed: 'skep service install %[1]s%s' does it", name, user)
+}
+
+func controlService(verb, name string, user bool) error {
+	if err := needSystemd(user); err != nil {
+		return err
+	}
+	s, err := newSystemd("", user)
+	if err == nil {
+		err = checkInstalled(s, name)
+	}
+	if err == nil {
+		_, err = s.Control(verb, unitName(name))
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"skep/internal/cli"
+)
+
+type serviceUninstall struct {
+	root        string
+	user, purge bool
+}
+
+func (s *serviceUninstall) options(f *cli.Flags) {
+	f.StringVar(&s.root, "root", "", "remove the files below `DIR`, and stop nothing")
+	f.BoolVar(&s.purge, "purge", false, "remove its state too, after you typed the service's name on standard input")
+	userOption(f, &s.user)
+}
+
+func (s *serviceUninstall) run(_ context.Context, f *cli.Flags, words []string) error {
+	name, err := onlyService(f, words)
+	if err != nil {
+		return err
+	}
+	if s.root != "" && (s.user || s.purge) {
+		return f.Usagef("--root goes with neither --user nor --purge")
+	}
+	p := &setup{name: name}
+	if p.systemd, err = newSystemd(s.root, s.user); err != nil {
+		return err
+	}
+	if s.root == "" {
+		if err := needSystemd(s.user); err != nil {
+			return err
+		}
+	}
+	state, err := p.stateFolder()
+	if err == nil && s.purge {
+		err = confirmPurge(os.Stdin, name, state)
+	}
+	if err != nil {
+		return err
+	}
+	return p.remove(state, s.purge)
+}
+
+// stateFolder is what a service leaves behind.
+func (p *setup) stateFolder() (string, error) {
+	if !p.systemd.User {
+		return filepath.Join(systemState, p.name), nil
+	}
+	dir, err := stateDir("")
+	return filepath.Join(dir, p.name), err
+}
+
+// confirmPurge has the user type the name, for a state is not made again: a
+// hub's holds the identities of all its nodes.
+func confirmPurge(in io.Reader, name, state string) error {
+	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	fmt.Printf("this removes %s for good; type %q to go on: ", state, name)
+	line, err := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if strings.TrimSpace(line) != name {
+		fmt.Println()
+		return cli.Errorf(cli.Refused, "%q was not typed: nothing was removed", name)
+	}
+	return nil
+}
+
+func (p *setup) remove(state string, purge bool) error {
+	unit := unitName(p.name)
+	live := p.systemd.Root == ""
+	if live && p.systemd.Installed(unit) {
+		if _, err := p.systemd.Control("disable", "--now", "--quiet", unit); err != nil {
+			return err
+		}
+	}
+	u, err := p.unit()
+	if err != nil {
+		return err
+	}
+	changed, err := p.systemd.Uninstall(u)
+	if err != nil {
+		return err
+	}
+	if live && changed {
+		if _, err := p.systemd.Control("daemon-reload"); err != nil {
+			return err
+		}
+	}
+	if packaged := p.systemd.Packaged(unit); packaged != "" {
+		fmt.Printf("%s belongs to a package, and stays: it is stopped, and does not start at boot\n", packaged)
+	} else if !changed {
+		fmt.Printf("%s is not installed: nothing to remove\n", unit)
+	}
+	if !live {
+		return p.forgetAccount()
+	}
+	return p.leaveState(state, purge)
+}
+
+// leaveState removes the state, or says where it is.
+func (p *setup) leaveState(state string, purge bool) error {
+	if _, err := os.Stat(state); err == nil {
+		if !purge {
+			fmt.Printf("its state stays in %s: 'skep service uninstall %s --purge' removes it\n", state, p.name)
+			return nil
+		}
+		if err := os.RemoveAll(state); err != nil {
+			return err
+		}
+		fmt.Printf("removed %s\n", state)
+	}
+	if p.systemd.User {
+		return nil
+	}
+	if left, err := os.ReadDir(systemState); err == nil && len(left) > 0 {
+		return nil // the other service's, or an administrator's
+	}
+	return p.removeAccount()
+}
+
+// removeAccount removes the folder of all state and the account, if we made it,
+// when neither service is left.
+func (p *setup) removeAccount() error {
+	for _, other := range []string{hubService, agentService} {
+		if p.systemd.Installed(unitName(other)) {
+			return nil
+		}
+	}
+	if err := os.Remove(systemState); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return p.forgetAccount()
+}
+
+func (p *setup) forgetAccount() error {
+	for _, other := range []string{hubService, agentService} {
+		if p.systemd.User || p.systemd.Installed(unitName(other)) {
+			return nil
+		}
+	}
+	ours, err := p.systemd.RemoveFile(filepath.Join("/", p.systemd.Root, sysusersFile))
+	if err != nil || !ours || p.systemd.Root != "" {
+		return err
+	}
+	if _, err := user.Lookup(serviceAccount); err != nil {
+		return nil
+	}
+	if err := runAccountTool("userdel", serviceAccount); err != nil {
+		return err
+	}
+	fmt.Printf("removed the account %s\n", serviceAccount)
+	return nil
+}

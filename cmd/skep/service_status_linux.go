@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"skep/internal/cli"
+	"skep/internal/service"
+)
+
+type serviceStatus struct{ user, json bool }
+
+func (s *serviceStatus) options(f *cli.Flags) {
+	userOption(f, &s.user)
+	f.BoolVar(&s.json, "json", false, "print JSON for programs")
+}
+
+// A serviceState is what systemd says of a service.
+type serviceState struct {
+	Service  string `json:"service"`
+	State    string `json:"state"`
+	AtBoot   string `json:"atBoot"`
+	PID      string `json:"pid"`
+	Restarts string `json:"restarts"`
+	Says     string `json:"says"`
+}
+
+func (s *serviceStatus) run(_ context.Context, f *cli.Flags, words []string) error {
+	names := serviceNames()
+	if len(words) > 0 {
+		name, err := onlyService(f, words)
+		if err != nil {
+			return err
+		}
+		names = []string{name}
+	}
+	if !service.Runs() {
+		return needSystemd(true)
+	}
+	systemd, err := newSystemd("", s.user)
+	if err != nil {
+		return err
+	}
+	list, err := serviceStates(systemd, names)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 && len(list) == 0 {
+		return checkInstalled(systemd, names[0])
+	}
+	return s.print(list)
+}
+
+func serviceStates(systemd *service.Systemd, names []string) ([]serviceState, error) {
+	list := []serviceState{}
+	for _, name := range names {
+		if !systemd.Installed(unitName(name)) {
+			continue
+		}
+		p, err := systemd.Properties(unitName(name), "ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText")
+		if err != nil {
+			return nil, err
+		}
+		if p["MainPID"] == "0" {
+			p["MainPID"] = ""
+		}
+		list = append(list, serviceState{Service: name, State: p["ActiveState"] + " (" + p["SubState"] + ")",
+			AtBoot: p["UnitFileState"], PID: p["MainPID"], Restarts: p["NRestarts"], Says: p["StatusText"]})
+	}
+	return list, nil
+}
+
+// print ends with the code of an unreachable service where one does not run.
+func (s *serviceStatus) print(list []serviceState) error {
+	var err error
+	if s.json {
+		err = cli.PrintJSON(os.Stdout, list)
+	} else {
+		table := cli.NewTable("SERVICE", "STATE", "AT BOOT", "PID", "RESTARTS", "SAYS")
+		for _, v := range list {
+			table.Row(v.Service, v.State, v.AtBoot, orDash(v.PID), v.Restarts, orDash(v.Says))
+		}
+		err = table.Write(os.Stdout)
+	}
+	for _, v := range list {
+		if err == nil && v.PID == "" {
+			err = cli.Exit(cli.Unreachable)
+		}
+	}
+	return err
+}
