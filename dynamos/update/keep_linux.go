@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"skep/dynamos/update/pack"
+	"skep/internal/uapi"
+	"skep/internal/whole"
+)
+
+// A Keep stores committed updates, so that they come back at the next boot. Its
+// folder is root's alone: the kernel loads what is in it.
+type Keep struct {
+	Dir string // survives a boot; without it nothing is kept
+	Run string // goes with a boot: the packages of updates that were applied
+}
+
+// A Kept is a committed update as it is stored beside its package.
+type Kept struct {
+	Name    string
+	BuildID string // of the kernel that it was committed on
+	Digest  string // SHA-256 of the package
+	Policy  uapi.DynamosPolicy
+	Health  uapi.DynamosHealth
+	Cgroups map[int]string // by rule: numbers of cgroups end with a boot
+}
+
+// What a policy says of tasks of this boot alone.
+const passingTerms = uapi.DynamosPID | uapi.DynamosTGID | uapi.DynamosWindow
+
+func (k *Keep) path(name, kind string) string { return filepath.Join(k.Dir, name+kind) }
+
+// IsOn says whether updates are kept. A folder that others than root may change
+// is refused.
+func (k *Keep) IsOn() (bool, error) {
+	info, err := os.Lstat(k.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(s.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return false, refusef("%s is not a folder that its owner alone may change: what is in it is not loaded into the kernel", k.Dir)
+	}
+	return true, nil
+}
+
+// Remember has a copy of an applied package for a later Save.
+func (k *Keep) Remember(name, file string) error {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.MkdirAll(k.Run, 0o700)
+	}
+	if err == nil {
+		err = whole.Write(filepath.Join(k.Run, name+pack.Suffix), text, 0o600)
+	}
+	return err
+}
+
+// Save stores an update that is committed on the kernel with this build-id.
+// refused says why it can't come back.
+func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) {
+	i, err := findInfo(s, name)
+	if err != nil {
+		return "", err
+	}
+	kept := Kept{Name: name, BuildID: buildID, Policy: i.Policy, Health: i.Health, Cgroups: map[int]string{}}
+	if refused = kept.nameCgroups(CgroupPath); refused != "" {
+		return refused, nil
+	}
+	file, err := os.ReadFile(filepath.Join(k.Run, name+pack.Suffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "its package was not applied from a file by this version of skep", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	kept.Digest = digestOf(file)
+	text, err := json.Marshal(kept)
+	if err == nil {
+		err = whole.Write(k.path(name, pack.Suffix), file, 0o600)
+	}
+	if err == nil {
+		err = whole.Write(k.path(name, ".json"), text, 0o600)
+	}
+	return "", err
+}
+
+// nameCgroups says why a policy ends with this boot, or else names its cgroups.
+func (k *Kept) nameCgroups(path func(uint64) string) string {
+	for n := range min(int(k.Policy.Rules), len(k.Policy.Rule)) {
+		r := &k.Policy.Rule[n]
+		if r.Terms&passingTerms != 0 {
+			return "its policy names processes or times of this boot"
+		}
+		if r.Terms&uapi.DynamosCgroup != 0 {
+			if k.Cgroups[n] = path(r.Cgroup); k.Cgroups[n] == "" {
+				return "its policy names a cgroup that is gone"
+			}
+		}
+	}
+	return ""
+}
+
+// numberCgroups finds the cgroups of this boot.
+func (k *Kept) numberCgroups(number func(string) (uint64, error)) error {
+	for n, path := range k.Cgroups {
+		if n < 0 || n >= len(k.Policy.Rule) {
+			return refusef("what is stored of %s is damaged", k.Name)
+		}
+		id, err := number(path)
+		if err != nil {
+			return err
+		}
+		k.Policy.Rule[n].Cgroup = id
+	}
+	return nil
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Forget has an update not come back.
+func (k *Keep) Forget(name string) error {
+	var all error
+	for _, kind := range []string{".json", pack.Suffix} {
+		if err := os.Remove(k.path(name, kind)); !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+// List gives what is stored; a file that can't be read is an error of its own.
+func (k *Keep) List() (list []Kept, all error) {
+	files, err := filepath.Glob(k.path("*", ".json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if filepath.Base(file) == bootFile {
+			continue
+		}
+		var kept Kept
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &kept)
+		}
+		if err == nil && kept.Name+".json" != filepath.Base(file) {
+			err = errors.New("it is of another update")
+		}
+		if err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", file, err))
+			continue
+		}
+		list = append(list, kept)
+	}
+	return list, all
+}
+
+// open gives the module of a kept update for the running kernel.
+func (k *Keep) open(kept *Kept) ([]byte, error) {
+	file, err := os.ReadFile(k.path(kept.Name, pack.Suffix))
+	if err != nil {
+		return nil, err
+	}
+	if digestOf(file) != kept.Digest {
+		return nil, refusef("its package is not the one that was committed")
+	}
+	p, err := pack.Read(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	m, ok := p.Modules[kept.BuildID]
+	if !ok || p.Name != kept.Name {
+		return nil, refusef("its package is of another update or kernel")
+	}
+	return m, nil
+}
+
+// bootFile is there from before updates are brought back until the machine has
+// run well with them for a while.
+const bootFile = ".boot.json"
+
+// bootsMax failed boots turn the updates off.
+const bootsMax = 2
+
+// A Boot counts the boots that did not last with the kept updates.
+type Boot struct {
+	ID     string
+	Failed int
+	Names  []string
+}
+
+// BeginBoot marks that updates are about to come back in this boot. failed is how
+// many boots before it did not last; from two on nothing may be brought back.
+func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
+	var b Boot
+	text, err := os.ReadFile(filepath.Join(k.Dir, bootFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return 0, err
+	case json.Unmarshal(text, &b) != nil:
+		b.Failed = bootsMax // it is damaged: the careful answer
+	case b.ID != id:
+		b.Failed++
+	}
+	if b.Failed >= bootsMax {
+		return b.Failed, nil
+	}
+	b.ID, b.Names = id, names
+	if text, err = json.Marshal(b); err == nil {
+		err = whole.Write(filepath.Join(k.Dir, bootFile), text, 0o600)
+	}
+	return b.Failed, err
+}
+
+// EndBoot says that the machine has run well, or was turned off as it should be.
+func (k *Keep) EndBoot() error {
+	if err := os.Remove(filepath.Join(k.Dir, bootFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skep/internal/uapi"
+)
+
+// A Kernel is what brings updates back into a running kernel.
+type Kernel interface {
+	Source
+	BuildID() (string, error)
+	Load(name string, module []byte) (fresh bool, err error)
+	Apply(ctx context.Context, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error)
+	Commit(name string) error
+}
+
+// ThisKernel is the running one.
+type ThisKernel struct{ *Device }
+
+// BuildID is the kernel's.
+func (ThisKernel) BuildID() (string, error) { return RunningBuildID("/sys") }
+
+// Load loads a module.
+func (ThisKernel) Load(name string, module []byte) (bool, error) { return Load(name, module) }
+
+// Apply puts an update on trial.
+func (t ThisKernel) Apply(ctx context.Context, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
+	return Apply(ctx, t.Device, name, a)
+}
+
+// A Restore brings kept updates back: on trial at first, and committed when the
+// machine has run with them for a while.
+type Restore struct {
+	Keep   *Keep
+	Kernel Kernel
+	BootID string
+	Settle time.Duration
+	Retry  bool // in spite of boots that did not last
+	Says   func(format string, args ...any)
+	Ready  func()
+}
+
+// confirmMargin is how much later than we the kernel gives up a trial: it
+// reverts all if this program dies.
+const confirmMargin = time.Minute
+
+// Run returns when the updates are committed, or ctx ends: the machine is turned
+// off as it should be.
+func (r *Restore) Run(ctx context.Context) error {
+	list, all := r.Keep.List()
+	if all != nil {
+		r.Says("left out: %v", all)
+	}
+	if len(list) == 0 {
+		r.Ready()
+		return all
+	}
+	if r.Retry {
+		all = errors.Join(all, r.Keep.EndBoot())
+	}
+	var names []string
+	for _, k := range list {
+		names = append(names, k.Name)
+	}
+	failed, err := r.Keep.BeginBoot(r.BootID, names)
+	if err != nil {
+		r.Ready()
+		return fmt.Errorf("no update comes back, because this boot cannot be marked: %w", err)
+	}
+	if failed >= bootsMax {
+		r.Ready()
+		return refusef("no update comes back: %d boots with %v ended before %v: 'skep service restore --retry' tries again",
+			failed, names, r.Settle)
+	}
+	var tried []string
+	for i := range list {
+		if err := r.applyKept(ctx, &list[i]); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s does not come back: %w", list[i].Name, err))
+			continue
+		}
+		tried = append(tried, list[i].Name)
+	}
+	r.Ready()
+	select {
+	case <-ctx.Done():
+	case <-time.After(r.Settle):
+		for _, name := range tried {
+			all = errors.Join(all, r.commitKept(name))
+		}
+	}
+	return errors.Join(all, r.Keep.EndBoot())
+}
+
+// applyKept loads one update and puts it on trial.
+func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
+	running, err := r.Kernel.BuildID()
+	if err != nil {
+		return err
+	}
+	if running != k.BuildID {
+		return refusef("it was committed on another kernel, whose build-id is %s", k.BuildID)
+	}
+	if i, err := findInfo(r.Kernel, k.Name); err == nil && (i.State == uapi.DynamosTrial || i.State == uapi.DynamosCommitted) {
+		return nil // this command was started again
+	}
+	module, err := r.Keep.open(k)
+	if err != nil {
+		return err
+	}
+	if err := k.numberCgroups(CgroupID); err != nil {
+		return err
+	}
+	if _, err := r.Kernel.Load(k.Name, module); err != nil {
+		return err
+	}
+	a := uapi.DynamosApply{Policy: k.Policy, Health: k.Health,
+		ConfirmMS: uint32((r.Settle + confirmMargin).Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds())}
+	if _, err := r.Kernel.Apply(ctx, k.Name, &a); err != nil {
+		return err
+	}
+	r.Says("%s: on trial for %v", k.Name, r.Settle)
+	return nil
+}
+
+// commitKept keeps an update that is still on trial, and forgets one that the
+// kernel has reverted.
+func (r *Restore) commitKept(name string) error {
+	i, err := findInfo(r.Kernel, name)
+	switch {
+	case err != nil:
+		return err
+	case i.State == uapi.DynamosCommitted:
+		return nil
+	case i.State != uapi.DynamosTrial:
+		return errors.Join(fmt.Errorf("%s was reverted, and does not come back again: %s", name, uapi.Text(i.End[:])), r.Keep.Forget(name))
+	}
+	if err := r.Kernel.Commit(name); err != nil {
+		return err
+	}
+	r.Says("%s: committed", name)
+	return nil
+}
