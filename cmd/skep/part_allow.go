@@ -33,7 +33,7 @@ func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if p.nobody {
-		return partError(lent.SetAllowance(lent.Allowance{Group: uapi.ShimosNobody}))
+		return p.set(lent.Allowance{Group: uapi.ShimosNobody})
 	}
 	if p.group == "" && p.cpus == "" && p.memory == "" {
 		return showAllowance()
@@ -49,7 +49,15 @@ func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
 	if a.CPUs, a.Memory, err = partSizes(p.cpus, p.memory); err != nil {
 		return err
 	}
-	return partError(lent.SetAllowance(a))
+	return p.set(a)
+}
+
+// set makes an allowance valid, at the next boot too where that is wanted.
+func (p *partAllow) set(a lent.Allowance) error {
+	if err := lent.SetAllowance(a); err != nil {
+		return partError(err)
+	}
+	return keepAllowance(a)
 }
 
 func groupNumber(name string) (uint32, error) {

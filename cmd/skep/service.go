@@ -9,19 +9,20 @@ import (
 	"skep/internal/cli"
 )
 
-// The two sides of a grid.
+// The two sides of a grid, and on Linux what the kernel was given.
 const (
-	hubService   = "hub"
-	agentService = "agent"
+	hubService    = "hub"
+	agentService  = "agent"
+	kernelService = "kernel"
 )
 
 func serviceWords() []command {
-	return []command{
-		{name: "service install", usage: "service install hub | agent [HOST:PORT] [--token-file FILE] [--user] [--root DIR] [-- OPTIONS OF SKEP UP OR JOIN]", runner: &serviceInstall{},
+	return append([]command{
+		{name: "service install", usage: "service install hub | agent | kernel [HOST:PORT] [--token-file FILE] [--user] [--root DIR] [-- OPTIONS OF SKEP UP OR JOIN]", runner: &serviceInstall{},
 			summary: "have it start at boot, and start it"},
-		{name: "service uninstall", usage: "service uninstall hub | agent [--user] [--root DIR] [--purge]", runner: &serviceUninstall{},
+		{name: "service uninstall", usage: "service uninstall hub | agent | kernel [--user] [--root DIR] [--purge]", runner: &serviceUninstall{},
 			summary: "stop it, and remove all but its state"},
-		{name: "service status", usage: "service status [--user] [--json] [hub | agent]", runner: &serviceStatus{},
+		{name: "service status", usage: "service status [--user] [--json] [hub | agent | kernel]", runner: &serviceStatus{},
 			summary: "show which services are installed, and how they do"},
 		{name: "service start", usage: "service start [--user] hub | agent", runner: &serviceControl{verb: "start"},
 			summary: "start an installed service"},
@@ -29,7 +30,7 @@ func serviceWords() []command {
 			summary: "stop a service until it is started, or until the next boot"},
 		{name: "service restart", usage: "service restart [--user] hub | agent", runner: &serviceControl{verb: "restart"},
 			summary: "stop a service and start it"},
-	}
+	}, systemServiceWords()...)
 }
 
 // oneService takes the word that says which service, and gives the rest.
@@ -61,6 +62,12 @@ func onlyService(f *cli.Flags, words []string) (string, error) {
 // serviceOptions reads what is passed on to skep up or skep join, so that a
 // mistake shows now and not at boot. What belongs to the service is refused.
 func serviceOptions(name string, args []string) (allow *allowances, err error) {
+	if name == kernelService {
+		if len(args) > 0 {
+			return nil, cli.Errorf(cli.Usage, "service install kernel: %q is not expected", args[0])
+		}
+		return &allowances{}, nil
+	}
 	u, j := &up{}, &join{}
 	var runner runner = u
 	allow = &u.allow

@@ -22,7 +22,12 @@ const (
 	userOptionText = "a service of this user, without root; it starts at login, or at boot after 'loginctl enable-linger'"
 )
 
-func serviceNames() []string { return []string{hubService, agentService} }
+func serviceNames() []string { return []string{hubService, agentService, kernelService} }
+
+func systemServiceWords() []command {
+	return []command{{name: "service restore", usage: "service restore [--settle TIME] [--retry]", runner: &serviceRestore{}, hidden: true,
+		summary: "bring back the allowance of cores and committed updates"}}
+}
 
 func unitName(name string) string { return "skep-" + name + ".service" }
 
@@ -80,6 +85,9 @@ func (s *serviceInstall) run(ctx context.Context, f *cli.Flags, words []string) 
 			return err
 		}
 	}
+	if p.name == kernelService {
+		return p.installKernel()
+	}
 	if p.systemd.Root == "" {
 		if err := p.makeAccount(); err != nil {
 			return err
@@ -115,6 +123,8 @@ func (s *serviceInstall) prepare(f *cli.Flags, words []string) (*setup, error) {
 		return nil, f.RefuseArgs(words)
 	case s.user && s.root != "":
 		return nil, f.Usagef("--root is for packages, whose units for users are in the system: take --root or --user")
+	case s.user && name == kernelService:
+		return nil, f.Usagef("the kernel is root's: there is no --user")
 	case name != agentService && f.Given("token-file"):
 		return nil, f.Usagef("only an agent joins a hub with a token")
 	case name == agentService && f.Given("token-file") != (p.address != ""):
@@ -211,7 +221,7 @@ func (p *setup) dropin(unit string) (string, error) {
 			fmt.Fprintf(&b, "ReadWritePaths=%s\n", service.QuotePath(path))
 		}
 	}
-	if p.systemd.Root == "" && p.systemd.Version() >= backoffVersion {
+	if p.systemd.Root == "" && p.name != kernelService && p.systemd.Version() >= backoffVersion {
 		b.WriteString("RestartSteps=8\nRestartMaxDelaySec=5min\n")
 	}
 	if b.Len() == 0 {

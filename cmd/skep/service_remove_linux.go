@@ -57,6 +57,9 @@ func (s *serviceUninstall) run(_ context.Context, f *cli.Flags, words []string) 
 
 // stateFolder is what a service leaves behind.
 func (p *setup) stateFolder() (string, error) {
+	if p.name == kernelService {
+		return kernelState, nil
+	}
 	if !p.systemd.User {
 		return filepath.Join(systemState, p.name), nil
 	}
@@ -98,6 +101,13 @@ func (p *setup) remove(state string, purge bool) error {
 	if err != nil {
 		return err
 	}
+	if p.name == kernelService {
+		more, err := p.removeModules()
+		if err != nil {
+			return err
+		}
+		changed = changed || more
+	}
 	if live && changed {
 		if _, err := p.systemd.Control("daemon-reload"); err != nil {
 			return err
@@ -108,8 +118,11 @@ func (p *setup) remove(state string, purge bool) error {
 	} else if !changed {
 		fmt.Printf("%s is not installed: nothing to remove\n", unit)
 	}
-	if !live {
+	if !live && p.name != kernelService {
 		return p.forgetAccount()
+	}
+	if !live {
+		return nil
 	}
 	return p.leaveState(state, purge)
 }
@@ -126,7 +139,7 @@ func (p *setup) leaveState(state string, purge bool) error {
 		}
 		fmt.Printf("removed %s\n", state)
 	}
-	if p.systemd.User {
+	if p.systemd.User || p.name == kernelService {
 		return nil
 	}
 	if left, err := os.ReadDir(systemState); err == nil && len(left) > 0 {

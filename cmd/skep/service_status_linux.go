@@ -85,7 +85,7 @@ func (s *serviceStatus) print(list []serviceState) error {
 		err = table.Write(os.Stdout)
 	}
 	for _, v := range list {
-		if err == nil && v.PID == "" {
+		if err == nil && v.PID == "" && v.Service != kernelService {
 			err = cli.Exit(cli.Unreachable)
 		}
 	}

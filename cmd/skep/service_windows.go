@@ -10,6 +10,8 @@ import (
 
 const userOptionText = "a service of this user, without an administrator"
 
+func systemServiceWords() []command { return nil }
+
 func serviceNames() []string { return []string{hubService, agentService} }
 
 type serviceInstall struct{}

@@ -123,6 +123,9 @@ func loadPackage(path string) (name string, fresh bool, err error) {
 		return "", false, err
 	}
 	fresh, err = update.Load(p.Name, module)
+	if err == nil {
+		rememberPackage(p.Name, path)
+	}
 	return p.Name, fresh, err
 }
 

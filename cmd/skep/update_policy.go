@@ -201,7 +201,9 @@ func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) erro
 		if err := d.SetPolicy(name, p); err != nil {
 			return err
 		}
-		_, err := fmt.Printf("%s: for %s\n", name, update.DescribePolicy(&p, updateNames()))
-		return err
+		if _, err := fmt.Printf("%s: for %s\n", name, update.DescribePolicy(&p, updateNames())); err != nil || !isKept(name) {
+			return err
+		}
+		return keepUpdate(d, name)
 	})
 }

@@ -28,8 +28,10 @@ func (u *updateCommit) run(_ context.Context, f *cli.Flags, words []string) erro
 		if err := d.Commit(name); err != nil {
 			return err
 		}
-		_, err := fmt.Printf("%s: committed\n", name)
-		return err
+		if _, err := fmt.Printf("%s: committed\n", name); err != nil {
+			return err
+		}
+		return keepUpdate(d, name)
 	})
 }
 
@@ -53,6 +55,9 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 	}
 	return withDevice(func(d *update.Device) error {
 		if err := d.Revert(name); err != nil {
+			return err
+		}
+		if err := forgetUpdate(name); err != nil {
 			return err
 		}
 		done := progressOf("waiting for the last users of " + name)

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"skep/dynamos/update"
+	"skep/internal/cli"
+	"skep/internal/service"
+	"skep/internal/uapi"
+	"skep/internal/whole"
+	lent "skep/shimos/part"
+)
+
+// kernelState is what the kernel is given again at boot. It is apart from the
+// state of hub and agent: the kernel loads what is in it, so it is root's.
+const (
+	kernelState   = "/var/lib/skep-kernel"
+	kernelRun     = "/run/skep-kernel"
+	modulesFile   = "etc/modules-load.d/skep-kernel.conf"
+	settingsFile  = "etc/modprobe.d/skep-kernel.conf"
+	allowanceFile = "allowance.json"
+)
+
+// newKeep is where updates are kept. Tests have folders of their own.
+var newKeep = func() *update.Keep { return &update.Keep{Dir: kernelState, Run: kernelRun} }
+
+// kernelSettings are the parameters that an administrator sets, by module.
+var kernelSettings = map[string][]string{"o2g": {"user_megabytes"}, "shimos": {"image"}, "dynamos": {"share"}}
+
+// plainValue is what modprobe reads as one word.
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./:+,-]+$`)
+
+// loadedModules are ours that are loaded below sys, with their settings.
+func loadedModules(sys string) (names, settings []string, err error) {
+	for _, name := range []string{"dynamos", "o2g", "shimos"} {
+		dir := filepath.Join(sys, "module", name)
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		names = append(names, name)
+		line := ""
+		for _, parameter := range kernelSettings[name] {
+			text, err := os.ReadFile(filepath.Join(dir, "parameters", parameter))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			value := strings.TrimSpace(string(text))
+			if value == "" || value == "(null)" {
+				continue
+			}
+			if !plainValue.MatchString(value) {
+				return nil, nil, cli.Errorf(cli.Refused, "the parameter %s of %s is %q, which a file of modprobe cannot hold: use a path of letters, digits and ._-", parameter, name, value)
+			}
+			line += " " + parameter + "=" + value
+		}
+		if line != "" {
+			settings = append(settings, "options "+name+line)
+		}
+	}
+	return names, settings, nil
+}
+
+// installKernel has what the kernel was given come back at boot: the modules
+// that are loaded now, the allowance, and updates that are committed.
+func (p *setup) installKernel() error {
+	names, settings, err := loadedModules("/sys")
+	if err != nil {
+		return err
+	}
+	if p.systemd.Root == "" {
+		if err := p.checkModules(names); err != nil {
+			return err
+		}
+	}
+	changed, err := p.writeModules(names, settings)
+	if err != nil {
+		return err
+	}
+	more, err := p.writeUnit()
+	if err != nil || p.systemd.Root != "" {
+		return err
+	}
+	if err := os.Mkdir(kernelState, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := keepAll(); err != nil {
+		return err
+	}
+	if changed || more {
+		if _, err := p.systemd.Control("daemon-reload"); err != nil {
+			return err
+		}
+	} else {
+		fmt.Println("no file was changed")
+	}
+	if _, err := p.systemd.Control("enable", "--quiet", unitName(p.name)); err != nil {
+		return err
+	}
+	fmt.Printf("at boot come back: the modules %s with their settings, 'skep part allow', and committed updates\n", strings.Join(names, ", "))
+	return nil
+}
+
+// checkModules refuses what modprobe would not find at boot.
+func (p *setup) checkModules(names []string) error {
+	if len(names) == 0 {
+		return cli.Errorf(cli.Refused, "none of the modules dynamos, o2g and shimos is loaded: load what shall come back at boot, and type this again")
+	}
+	for _, name := range names {
+		if err := exec.Command("modinfo", "-n", name).Run(); err != nil {
+			return cli.Errorf(cli.Refused, "the module %s is loaded, but not in /lib/modules, so it cannot come back: install skep-dkms, or copy it there and type 'depmod'", name)
+		}
+	}
+	return nil
+}
+
+func (p *setup) writeModules(names, settings []string) (changed bool, err error) {
+	for _, f := range []struct {
+		file  string
+		lines []string
+	}{{modulesFile, names}, {settingsFile, settings}} {
+		path := filepath.Join("/", p.systemd.Root, f.file)
+		var more bool
+		if len(f.lines) == 0 {
+			more, err = p.systemd.RemoveFile(path)
+		} else {
+			more, err = p.systemd.WriteFile(path, strings.Join(f.lines, "\n")+"\n")
+		}
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || more
+	}
+	return changed, nil
+}
+
+// removeModules removes what writeModules wrote.
+func (p *setup) removeModules() (changed bool, err error) { return p.writeModules(nil, nil) }
+
+// keepAll stores what the kernel has now.
+func keepAll() error {
+	if a, err := lent.GetAllowance(); err == nil && a.Group != uapi.ShimosNobody {
+		if err := keepAllowance(a); err != nil {
+			return err
+		}
+	}
+	d, err := update.Open()
+	if err != nil {
+		return nil // the module is not loaded: there are no updates
+	}
+	defer d.Close()
+	list, err := update.AllInfos(d)
+	for _, i := range list {
+		if i.State == uapi.DynamosCommitted {
+			err = errors.Join(err, keepUpdate(d, uapi.Text(i.Name[:])))
+		}
+	}
+	return err
+}
+
+// keepUpdate stores a committed update, and says whether it comes back.
+func keepUpdate(d update.Source, name string) error {
+	keep := newKeep()
+	on, err := keep.IsOn()
+	if err != nil || !on {
+		return err
+	}
+	running, err := update.RunningBuildID("/sys")
+	if err != nil {
+		return err
+	}
+	refused, err := keep.Save(d, name, running)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is committed, but will not come back at boot: %w", name, err)
+	case refused != "":
+		fmt.Printf("%s: it does not come back at boot: %s\n", name, refused)
+		return keep.Forget(name)
+	}
+	fmt.Printf("%s: it comes back at boot\n", name)
+	return nil
+}
+
+// forgetUpdate has an update that was reverted not come back.
+func forgetUpdate(name string) error {
+	keep := newKeep()
+	if on, err := keep.IsOn(); err != nil || !on {
+		return err
+	}
+	return keep.Forget(name)
+}
+
+// keepAllowance stores an allowance, or that there is none.
+func keepAllowance(a lent.Allowance) error {
+	if on, err := newKeep().IsOn(); err != nil || !on {
+		return err
+	}
+	path := filepath.Join(newKeep().Dir, allowanceFile)
+	if a.Group == uapi.ShimosNobody {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return whole.Write(path, text, 0o600)
+}
+
+func restoreAllowance() error {
+	text, err := os.ReadFile(filepath.Join(newKeep().Dir, allowanceFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var a lent.Allowance
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err == nil {
+		err = lent.SetAllowance(a)
+	}
+	if err != nil {
+		return fmt.Errorf("the allowance of cores does not come back: %w", partError(err))
+	}
+	return nil
+}
+
+// serviceRestore is what the unit starts at boot.
+type serviceRestore struct {
+	settle time.Duration
+	retry  bool
+}
+
+func (s *serviceRestore) options(f *cli.Flags) {
+	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
+	f.BoolVar(&s.retry, "retry", false, "bring updates back although two boots with them did not last")
+}
+
+func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.RefuseArgs(words); err != nil {
+		return err
+	}
+	if s.settle <= 0 || s.settle > 24*time.Hour {
+		return f.Usagef("--settle takes a time up to 24h, as 2m")
+	}
+	keep := newKeep()
+	on, err := keep.IsOn()
+	if err != nil {
+		return updateError(err)
+	}
+	if !on {
+		return cli.Errorf(cli.Refused, "nothing is kept for a boot: 'skep service install kernel' begins to")
+	}
+	notifier := openNotifier()
+	all := restoreAllowance()
+	return errors.Join(all, s.restoreUpdates(ctx, keep, notifier))
+}
+
+func (s *serviceRestore) restoreUpdates(ctx context.Context, keep *update.Keep, notifier *service.Notifier) error {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	list, err := keep.List()
+	if len(list) == 0 {
+		notifier.Ready("no update is kept")
+		return err
+	}
+	return withDevice(func(d *update.Device) error {
+		r := &update.Restore{Keep: keep, Kernel: update.ThisKernel{Device: d}, BootID: strings.TrimSpace(string(boot)),
+			Settle: s.settle, Retry: s.retry,
+			Says: func(format string, args ...any) {
+				fmt.Fprintf(os.Stderr, "%s%s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
+			},
+			Ready: func() { notifier.Ready("updates are on trial") }}
+		return r.Run(ctx)
+	})
+}
+
+// isKept says whether an update is stored.
+func isKept(name string) bool {
+	keep := newKeep()
+	if on, err := keep.IsOn(); err != nil || !on {
+		return false
+	}
+	list, _ := keep.List()
+	return slices.ContainsFunc(list, func(k update.Kept) bool { return k.Name == name })
+}
+
+// rememberPackage has a package at hand when its update is committed.
+func rememberPackage(name, file string) {
+	if err := newKeep().Remember(name, file); err != nil {
+		fmt.Fprintf(os.Stderr, "skep: %s will not come back at boot: %v\n", name, err)
+	}
+}
