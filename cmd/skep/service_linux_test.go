@@ -274,7 +274,7 @@ func startService(t *testing.T, dir, name string, more ...string) *started {
 		t.Fatal(err)
 	}
 	s.cmd = exec.Command(program, append(words[1:], more...)...)
-	s.cmd.Env = append(os.Environ(), asProgram+"=1", "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=1500000",
+	s.cmd.Env = append(os.Environ(), "SKEP_TEST_MAIN=1", "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=1500000",
 		fmt.Sprintf("JOURNAL_STREAM=%d:%d", stat.Dev, stat.Ino))
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := s.cmd.Start(); err != nil {
@@ -369,7 +369,7 @@ func TestServiceWithoutAPlaceForItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, program, "up", "--no-agent", "--no-token", "--listen", "127.0.0.1:0", "--state", file)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), "SKEP_TEST_MAIN=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "the state directory cannot be made") {
 		t.Errorf("%v\n%s", err, out)

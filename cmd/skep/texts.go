@@ -24,7 +24,7 @@ type text struct {
 // itself has no name.
 func texts() map[string]text {
 	all := map[string]text{}
-	for _, some := range []map[string]text{rootTexts(), gridTexts(), programTexts(), labTexts(), partTexts(), updateTexts()} {
+	for _, some := range []map[string]text{rootTexts(), gridTexts(), programTexts(), labTexts(), partTexts(), updateTexts(), serviceTexts()} {
 		maps.Copy(all, some)
 	}
 	return all

@@ -30,7 +30,7 @@ const (
 
 // NewNotifier reads the variables of systemd and removes them.
 func NewNotifier() (*Notifier, error) {
-	address, limit, pid := os.Getenv(notifySocket), os.Getenv(watchdogTime), os.Getenv(watchdogPID)
+	address, limit, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	for _, name := range []string{notifySocket, watchdogTime, watchdogPID} {
 		os.Unsetenv(name)
 	}

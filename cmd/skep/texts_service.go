@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import "skep/internal/manual"
+
+var serviceFiles = []manual.Entry{{Name: "/etc/systemd/system/skep-hub.service, skep-agent.service, skep-kernel.service", Text: "the units, where no package brought them"},
+	{Name: "/etc/systemd/system/skep-hub.service.d/skep.conf", Text: "what this machine adds to a unit"},
+	{Name: "~/.config/systemd/user", Text: "the same, with --user"},
+	{Name: "/var/lib/skep", Text: "the state of hub and agent, of the account skep"},
+	{Name: "/var/lib/skep-kernel", Text: "what the kernel is given again at boot; root's"}}
+
+const serviceVariables = stateNames + " HOME PATH"
+
+func serviceTexts() map[string]text {
+	return map[string]text{
+		"service": {
+			text: []string{"systemd runs hub and agent from boot on, as the account skep, and starts them again after a failure. The service kernel brings back the modules of Skep that are loaded, the allowance of cores and committed updates.",
+				"A system with another init is refused by name."},
+			examples:    []manual.Entry{{Name: "sudo skep service install hub", Text: "a hub from boot on"}, {Name: "skep service status", Text: "how the services do"}},
+			files:       serviceFiles,
+			environment: serviceVariables,
+			exit:        "0 1 2 3 4", see: "skep-up(1) skep-join(1) skep-part-allow(1) skep-update-commit(1)",
+		},
+		"service install": {
+			text: []string{"It prints each file that it writes. The same command again changes nothing; with other options it replaces the old ones and restarts the service. Files that others wrote stay.",
+				"An agent joins its hub now, with the token of --token-file. The token is kept nowhere. An agent that has joined before needs none.",
+				"Options behind -- are those of skep up (hub) or skep join (agent)."},
+			examples: []manual.Entry{{Name: "sudo skep service install hub -- --listen :4870", Text: "with an option of skep up"},
+				{Name: "sudo skep service install agent 192.0.2.7:4860 --token-file token", Text: "join that hub, and work for it from boot on"},
+				{Name: "skep service install hub --user", Text: "without root"}},
+			files:       serviceFiles,
+			environment: serviceVariables,
+			exit:        "0 1 2 3 4", see: "skep-service(1) skep-service-uninstall(1) skep-token(1)",
+		},
+		"service uninstall": {
+			text:        []string{"It removes what skep service install wrote, and nothing else. The state stays unless --purge is given; then the name of the service is asked for on standard input."},
+			examples:    []manual.Entry{{Name: "sudo skep service uninstall agent", Text: "all but the state"}, {Name: "sudo skep service uninstall agent --purge", Text: "the state too"}},
+			files:       serviceFiles,
+			environment: serviceVariables,
+			exit:        "0 1 2 4", see: "skep-service(1)",
+		},
+		"service status": {
+			text:        []string{"One line per installed service, with what the service says of itself. The exit code is 3 if hub or agent does not run."},
+			examples:    []manual.Entry{{Name: "skep service status --json", Text: "for programs"}},
+			environment: serviceVariables,
+			exit:        "0 1 2 3 4", see: "skep-service(1)",
+		},
+		"service start": {
+			text:        []string{"It waits until the service is ready."},
+			examples:    []manual.Entry{{Name: "sudo skep service start hub", Text: "start the hub"}},
+			environment: serviceVariables,
+			exit:        "0 1 2 4", see: "skep-service(1)",
+		},
+		"service stop": {
+			text:        []string{"The programs that a node runs end. At the next boot the service starts again."},
+			examples:    []manual.Entry{{Name: "sudo skep service stop agent", Text: "stop the agent"}},
+			environment: serviceVariables,
+			exit:        "0 1 2 4", see: "skep-service(1)",
+		},
+		"service restart": {
+			text:        []string{"Agents reconnect to a hub that is restarted."},
+			examples:    []manual.Entry{{Name: "skep service restart --user hub", Text: "restart this user's hub"}},
+			environment: serviceVariables,
+			exit:        "0 1 2 4", see: "skep-service(1)",
+		},
+	}
+}
