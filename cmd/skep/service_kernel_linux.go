@@ -194,7 +194,18 @@ func keepUpdate(d update.Source, name string) error {
 		return keep.Forget(name)
 	}
 	fmt.Printf("%s: it comes back at boot\n", name)
-	return nil
+	return forgetSuperseded(d, keep)
+}
+
+// forgetSuperseded has those not come back that a newer update replaced.
+func forgetSuperseded(d update.Source, keep *update.Keep) error {
+	list, err := update.AllInfos(d)
+	for _, i := range list {
+		if i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
+			err = errors.Join(err, keep.Forget(uapi.Text(i.Name[:])))
+		}
+	}
+	return err
 }
 
 // forgetUpdate has an update that was reverted not come back.

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -129,7 +130,7 @@ func (u *updateRemove) run(_ context.Context, f *cli.Flags, words []string) erro
 }
 
 func removeUpdate(d *update.Device, name string) error {
-	if err := update.Remove(d, name); err != nil {
+	if err := errors.Join(update.Remove(d, name), forgetUpdate(name)); err != nil {
 		return err
 	}
 	_, err := fmt.Printf("%s: unloaded\n", name)

@@ -245,12 +245,35 @@ func (w *walker) walkFixes() {
 	w.runUpdate("revert --remove arp_strict", "arp_strict: unloaded")
 	text := w.vm.Output(shellProgram("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
 	checkGuest(w.t, "no part of the updates stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shellProgram("cat /proc/modules")), "arp"), "%s", text)
+	w.walkRestore()
 	since, _, _ := w.collectAnswers("")
 	whole := true
 	for _, a := range since {
 		whole = whole && a.kernel == a.calls
 	}
 	checkGuest(w.t, "the kernel's own function is back", whole, "%v", since)
+}
+
+// walkRestore tests that a committed update comes back when the kernel has lost
+// it, and that two boots that did not last turn it off.
+func (w *walker) walkRestore() {
+	const store = "/var/lib/skep-kernel"
+	w.vm.Output(shellProgram("mkdir -m 700 " + store))
+	w.runUpdate(fmt.Sprintf("apply %s --uid 4711", w.filePath("arp")), "on trial")
+	w.runUpdate("commit arp", "arp: it comes back at boot")
+	w.vm.Output(shellProgram("cp -a " + store + " /run/kept"))
+	w.runUpdate("revert --remove arp", "arp: unloaded")
+	left := w.vm.Output(shellProgram("ls -A " + store))
+	checkGuest(w.t, "a reverted update is not kept", left == "", "left: %s", left)
+	restore := w.skepPath + " service restore --settle 1s 2>&1; echo exit $?"
+	text := w.vm.Output(shellProgram("cp -a /run/kept/. " + store + "; " + restore))
+	status := w.runUpdate("status arp", "class any, committed")
+	checkGuest(w.t, "a committed update comes back with its policy", strings.HasSuffix(text, "exit 0\n") && strings.Contains(status, "4711"), "%s%s", text, status)
+	w.vm.Output(shellProgram(`echo '{"ID":"an earlier boot","Failed":1,"Names":["arp"]}' >` + store + "/.boot.json"))
+	text = w.vm.Output(shellProgram(restore))
+	checkGuest(w.t, "two boots that did not last turn updates off", strings.Contains(text, "2 boots with [arp] ended") && strings.HasSuffix(text, "exit 4\n"), "%s", text)
+	w.runUpdate("revert --remove arp", "arp: unloaded")
+	w.vm.Output(shellProgram("rm -r " + store + " /run/kept"))
 }
 
 func (w *walker) hammerTo(word string) {
