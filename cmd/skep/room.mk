@@ -19,12 +19,18 @@ $(skep_syso): cmd/skep/skep.rc cmd/skep/skep.manifest
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WINDRES) -Icmd/skep -O coff $< $@
 
-$(B)/bin/skep.exe: FORCE $(skep_syso)
+# Two of Go's files, changed so that skep.exe starts under Wine 8 as well.
+skep_overlay := $(B)/gen/overlay/overlay.json
+
+$(skep_overlay): FORCE
+	$(Q)$(GO) run ./cmd/skep/overlay $(@D)
+
+$(B)/bin/skep.exe: FORCE $(skep_syso) $(skep_overlay)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $(skep_win)/*.go
 	$(Q)cp cmd/skep/*.go $(skep_win)
 	$(Q)rm -f $(skep_win)/*_test.go
-	$(Q)GOOS=windows $(SKEP_GO) -o $@ ./$(skep_win)
+	$(Q)GOOS=windows $(SKEP_GO) -overlay $(skep_overlay) -o $@ ./$(skep_win)
 
 PROGRAMS += $(B)/bin/skep $(B)/bin/skep.exe
 

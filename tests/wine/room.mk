@@ -106,6 +106,11 @@ suite_wine-native_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 suite_wine-native_deadline = 600
 suite_wine-native_beside = yes
 
+TEST_SUITES += wine-alone
+suite_wine-alone = $(STEADY) sh tests/wine/alone.sh $(B)
+suite_wine-alone_needs = $(B)/bin/skep $(B)/bin/skep.exe
+suite_wine-alone_beside = yes
+
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
 $(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o

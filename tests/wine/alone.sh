@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# skep.exe without libraries beside Wine's own. usage: alone.sh BUILD
+set -eu
+b=$1
+WINEPREFIX=${WINEPREFIX:-$(pwd)/$b/wine}
+WINEDEBUG=-all
+export WINEPREFIX WINEDEBUG
+unset DISPLAY
+if ! command -v wine >/dev/null 2>&1; then
+	echo "Bail out! no wine here; run: make setup"
+	exit 1
+fi
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+# Wine's services outlive its programs, on a busy computer for long.
+trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
+code=0
+[ ! -e "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" ] || code=1
+result $code "the prefix has Wine's own libraries alone"
+code=0
+within 280 wine "$b/bin/skep.exe" version >"$tmp/got" 2>"$tmp/err" &&
+	grep -q '^skep .* for windows/amd64' "$tmp/got" || code=1
+result $code "skep.exe starts without bcryptprimitives.dll"
+# The key of a new node needs random numbers, before any hub is asked.
+"$b/bin/skep" up --no-agent --no-token --listen 127.0.0.1:0 \
+	--state "$tmp/state" >"$tmp/hub" 2>&1 &
+hub=$!
+trap 'kill "$hub" || true; wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
+i=0
+until token=$("$b/bin/skep" token --state "$tmp/state" 2>/dev/null); do
+	i=$((i + 1))
+	[ "$i" -lt 600 ] || break
+	sleep 0.1
+done
+echo "$token" >"$tmp/token"
+address=$(echo "$token" | cut -d' ' -f3)
+code=0
+within 280 wine "$b/bin/skep.exe" join "$address" --only --token-file \
+	"$tmp/token" --state "Z:$tmp/node" >"$tmp/got" 2>"$tmp/err" || code=1
+result $code "skep.exe makes keys and joins without it"
+echo "1..$n"
+exit $failed
