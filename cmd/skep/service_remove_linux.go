@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"skep/internal/cli"
 )
@@ -156,7 +157,10 @@ func (p *setup) removeAccount() error {
 			return nil
 		}
 	}
-	if err := os.Remove(systemState); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(systemState)
+	if errors.Is(err, syscall.EBUSY) { // an administrator mounted it
+		fmt.Printf("%s stays: it is the root of a mount\n", systemState)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return p.forgetAccount()
