@@ -59,9 +59,23 @@ func TestArchivesHaveEqualBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for k, name := range []string{"tar", "zip"} {
-		if archives[0][k].Len() == 0 || !bytes.Equal(archives[0][k].Bytes(), archives[1][k].Bytes()) {
+	for k, name := range []string{"a.tar.gz", "a.zip"} {
+		if !bytes.Equal(archives[0][k].Bytes(), archives[1][k].Bytes()) {
 			t.Errorf("two of %s differ", name)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, archives[0][k].Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range readArchive(t, path) {
+			got = append(got, f.name)
+			if !f.when.Equal(when) {
+				t.Errorf("%s: %s is of %v", name, f.name, f.when)
+			}
+		}
+		if strings.Join(got, " ") != "skep-1/B skep-1/a.c skep-1/a/b skep-1/z" {
+			t.Errorf("%s has %v", name, got)
 		}
 	}
 }
