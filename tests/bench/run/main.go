@@ -81,7 +81,11 @@ func (b *bench) runRecorded(what string, step func() error) (err error) {
 	b.writeRecord("# %s, %s", time.Now().Format("2006-01-02"), machine)
 	err = errors.Join(step(), b.unwritten, b.results.Close())
 	fmt.Println("results as lines:", file)
-	return err
+	drawn, problem := drawResults(file, "make bench: "+what, machine)
+	if drawn != "" {
+		fmt.Println("results as a picture:", drawn)
+	}
+	return errors.Join(err, problem)
 }
 
 // writeRecord writes a line for machines.

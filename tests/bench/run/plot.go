@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skep/tests/picture"
+)
+
+// Units of the keys in lines "result bench=NAME key=value...".
+var lineUnits = []string{"ns", "us", "ms", "s", "mbs", "instructions"}
+
+// plotResults draws the lines for machines of one bench as bars, a group for
+// each line or, where lines are of one network each, for each figure.
+func plotResults(lines []string) []picture.Group {
+	var groups []picture.Group
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "result" {
+			continue
+		}
+		if strings.Contains(words[1], "=") {
+			if g := groupOfPairs(words[1:]); len(g.Bars) > 0 {
+				groups = append(groups, g)
+			}
+			continue
+		}
+		groups = addNetwork(groups, words[1:])
+	}
+	return groups
+}
+
+// groupOfPairs takes key=value words: numbers with a unit are bars, others name
+// the group.
+func groupOfPairs(words []string) picture.Group {
+	var g picture.Group
+	var names []string
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		at := strings.LastIndexByte(key, '_')
+		v, err := strconv.ParseFloat(value, 64)
+		switch {
+		case key == "bench" || strings.HasPrefix(key, "added"): // a difference is no bar
+		case err == nil && slices.Contains(lineUnits, strings.ToLower(key[at+1:])):
+			name := strings.TrimSuffix(key[:max(at, 0)], "_")
+			g.Bars = append(g.Bars, picture.Bar{Name: strings.TrimSpace(name + " " + key[at+1:]), Value: v, Ours: isOurs(name)})
+		case err != nil:
+			names = append(names, value)
+		}
+	}
+	g.Name = strings.Join(names, " ")
+	return g
+}
+
+// addNetwork takes "PROGRAM RANKS NETWORK FIGURE VALUE UNIT".
+func addNetwork(groups []picture.Group, w []string) []picture.Group {
+	if len(w) != 6 {
+		return groups
+	}
+	v, err := strconv.ParseFloat(w[4], 64)
+	if err != nil {
+		return groups
+	}
+	name := fmt.Sprintf("%s, %s ranks, %s", w[3], w[1], w[5])
+	i := slices.IndexFunc(groups, func(g picture.Group) bool { return g.Name == name })
+	if i < 0 {
+		groups, i = append(groups, picture.Group{Name: name}), len(groups)
+	}
+	groups[i].Bars = append(groups[i].Bars, picture.Bar{Name: w[2], Value: v, Ours: isOurs(w[2])})
+	return groups
+}
+
+// isOurs tells Skep's own figures from those of peers.
+func isOurs(name string) bool {
+	return slices.Contains([]string{"", "linux", "wine", "bee", "skep", "entry", "load", "rewrite", "wall"}, name) || strings.HasPrefix(name, "o2g")
+}
+
+// drawResults writes the picture of a file of lines beside it. A bench whose
+// lines have no figures that compare has none.
+func drawResults(file, title, machine string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	groups := plotResults(strings.Split(string(text), "\n"))
+	if len(groups) == 0 {
+		return "", nil
+	}
+	name := strings.TrimSuffix(file, ".results") + ".svg"
+	out, err := os.Create(name)
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	return name, picture.DrawBars(out, title, machine+". Each group has its own scale.", groups)
+}
