@@ -11,7 +11,7 @@ $(if $(unwritable),$(error you may not write to '$(unwritable)': use a tree of y
 	chown -R $$USER build if root ran make here))
 endif
 
-.PHONY: all setup demo record results test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit man \
+.PHONY: all setup demo record results claims test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit man \
 	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
@@ -65,6 +65,10 @@ record: $(record_needs) ## run the demo, and draw its terminal for README
 results: $(results_needs) ## make a page of received reports (FILE='a.json b.json')
 	$(if $(results_run),$(Q)$(results_run),@echo "make results: no room in this \
 	tree defines results_run yet." >&2; exit 2)
+
+claims: $(claims_needs) ## draw the overview in docs/results from its table of figures
+	$(if $(claims_run),$(Q)$(claims_run),@echo "make claims: no room in this \
+	tree defines claims_run yet." >&2; exit 2)
 
 # Suites ------------------------------------------------------------------
 

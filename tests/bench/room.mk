@@ -132,3 +132,16 @@ results_run = $(RECEIVED) -o $(B)/results.html $(FILE)
 CHECK_SUITES += report
 suite_report = $(GO) test -count=1 -json ./internal/report
 suite_report_kind = go
+
+# The overview of all results: figures stand in claims.tbl as their pages have
+# them.
+CLAIMS := $(B)/tool/claims
+$(CLAIMS): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./$(bench_dir)/claims
+claims_needs = $(CLAIMS)
+claims_run = $(CLAIMS) docs/results
+
+CHECK_SUITES += claims
+suite_claims = $(GO) test -count=1 -json ./tests/bench/claims ./tests/bench/run
+suite_claims_kind = go

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const folder = "../../../docs/results"
+
+// hasFigure tells whether a page has a figure as a number by itself.
+func hasFigure(page, figure string) bool {
+	return regexp.MustCompile(`(^|[^\d.,])` + regexp.QuoteMeta(figure) + `([.,]?$|[^\d.,]|[.,]\D)`).MatchString(page)
+}
+
+// Each figure of the overview is on the page that its row names, with its day.
+func TestFiguresAreOnTheirPages(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(folder, "claims.tbl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := readRows(string(text))
+	if err != nil || len(rows) < 8 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for _, r := range rows {
+		page, err := os.ReadFile(filepath.Join(folder, r.page))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, f := range append(r.ours, r.peers...) {
+			if !hasFigure(string(page), f.text) {
+				t.Errorf("%s has no %s, which is the figure of %s (%s)", r.page, f.text, r.what, f.name)
+			}
+		}
+		if day := strings.TrimPrefix(r.day, "2026-11-"); !strings.Contains(string(page), day+" November") {
+			t.Errorf("%s does not name the day %s", r.page, r.day)
+		}
+	}
+}
+
+// The page and its pictures are those of the table.
+func TestOverviewIsCurrent(t *testing.T) {
+	files, err := render(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(got) != want {
+			t.Errorf("%s is not what the table says (%v): run make claims", name, err)
+		}
+	}
+}
+
+func TestWrongTables(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\tb":                                 "2 columns",
+		"a\tb\tc\tns\tbee\tx=1\tp\tm\td":       "NAME=FIGURE",
+		"a\tb\tc\tns\tbee=1\tx=many\tp\tm\td":  "invalid syntax",
+		"a\tb\tc\tns\tbee=1\tx=1,200\tp\tm\td": "",
+	} {
+		_, err := readRows(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for page, has := range map[string]bool{"| 13.6 |": true, "113.6": false, "13.65": false, "13.6.": true, "+13.6": true, "13,6": false} {
+		if hasFigure(page, "13.6") != has {
+			t.Errorf("%q", page)
+		}
+	}
+}
