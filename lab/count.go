@@ -250,7 +250,7 @@ func (c Counts) parseLine(f []string) (string, error) {
 
 func (f *Figures) setFigure(what string, value uint64) error {
 	if kind, of, ok := strings.Cut(what, ":"); ok {
-		return f.takeOf(kind, of, value)
+		return f.setFigureOf(kind, of, value)
 	}
 	switch what {
 	case "times":
@@ -274,7 +274,7 @@ func (f *Figures) setFigure(what string, value uint64) error {
 	return nil
 }
 
-func (f *Figures) takeOf(kind, of string, value uint64) error {
+func (f *Figures) setFigureOf(kind, of string, value uint64) error {
 	if kind == "range" && countName(of) {
 		f.Range[of] = value
 		return nil

@@ -47,7 +47,7 @@ func showEndpoints(list []launch.Endpoint) error {
 	}
 	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "EARLY", "HELD", "POSTED")
 	for _, e := range list {
-		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.FormatBytes(e.SentBytes), e.Received, cli.FormatBytes(e.ReceivedBytes), e.Unexpected, e.Held, e.Posted)
+		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.FormatBytes(e.SentBytes), e.Received, cli.FormatBytes(e.ReceivedBytes), e.Unexpected, e.Unmatched, e.Posted)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err

@@ -211,7 +211,7 @@ func (a *Agent) log(l proto.Log) {
 func (a *Agent) sendAsk() {
 	free, idle := a.pool.snapshot()
 	_, bytes := memoryInfo()
-	held := a.store.Held()
+	held := a.store.List()
 	a.toHub().publish(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
 		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
 }

@@ -93,7 +93,7 @@ func (s fakeStore) Path(digest string) (string, error) {
 	_, err := os.Stat(path)
 	return path, err
 }
-func (s fakeStore) Held() []string     { return nil }
+func (s fakeStore) List() []string     { return nil }
 func (s fakeStore) Pin(string, string) {}
 func (s fakeStore) Unpin(string)       {}
 func (s fakeStore) Drop(digest string) { os.Remove(filepath.Join(s.dir, digest)) }

@@ -28,7 +28,7 @@ type hub interface {
 // A store is the cache of blobs.
 type store interface {
 	Path(digest string) (string, error) // a file that is never changed
-	Held() []string                     // the latest used first
+	List() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)
 	Drop(digest string) // its digest does not match its name: fetch it again

@@ -28,7 +28,7 @@ type pool struct {
 // A turn is a lease that waits for its slot; `came` is closed when it has a worker.
 type turn struct {
 	lease           *proto.Lease
-	came            chan struct{}
+	ready           chan struct{}
 	worker, evicted *worker
 }
 
@@ -63,12 +63,12 @@ func (p *pool) sessionNames() []string {
 // right to start one. evicted is an idle worker that has to end first.
 func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
-	t := &turn{lease: l, came: make(chan struct{})}
+	t := &turn{lease: l, ready: make(chan struct{})}
 	p.waiting = append(p.waiting, t)
 	p.handOut()
 	p.mu.Unlock()
 	select {
-	case <-t.came:
+	case <-t.ready:
 	case <-ctx.Done():
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *pool) handOut() {
 			t.evicted = p.idle[0]
 			p.idle = slices.Delete(p.idle, 0, 1)
 		}
-		close(t.came)
+		close(t.ready)
 	}
 }
 

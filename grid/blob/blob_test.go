@@ -94,8 +94,8 @@ func TestConcurrentPutsOfOneBlob(t *testing.T) {
 		wg.Go(func() { putText(t, s, text, "") })
 	}
 	wg.Wait()
-	if len(s.Held()) != 1 || s.total != 1<<20 || len(listDrafts(t, s)) != 0 {
-		t.Fatalf("%v, %d bytes, %d drafts", s.Held(), s.total, len(listDrafts(t, s)))
+	if len(s.List()) != 1 || s.total != 1<<20 || len(listDrafts(t, s)) != 0 {
+		t.Fatalf("%v, %d bytes, %d drafts", s.List(), s.total, len(listDrafts(t, s)))
 	}
 }
 
@@ -106,18 +106,18 @@ func TestLimitSparesThePinned(t *testing.T) {
 	c := putText(t, s, strings.Repeat("c", 10), "")
 	s.Has(b) // now c is the longest unused that may go
 	d := putText(t, s, strings.Repeat("d", 10), "")
-	if got := s.Held(); !slices.Equal(got, []string{d, b, a}) || s.Has(c) {
+	if got := s.List(); !slices.Equal(got, []string{d, b, a}) || s.Has(c) {
 		t.Fatalf("%v", got)
 	}
 	s.Pin(b, "one")
 	s.Pin(b, "two")
 	s.Unpin("one")
 	e := putText(t, s, strings.Repeat("e", 30), "")
-	if got := s.Held(); !slices.Equal(got, []string{e, b, a}) {
+	if got := s.List(); !slices.Equal(got, []string{e, b, a}) {
 		t.Fatalf("%v", got)
 	}
 	s.Unpin("two") // what was too much goes now, a is still pinned
-	if got := s.Held(); !slices.Equal(got, []string{a}) || s.total != 10 {
+	if got := s.List(); !slices.Equal(got, []string{a}) || s.total != 10 {
 		t.Fatalf("after unpinning: %v, %d", got, s.total)
 	}
 }
@@ -140,8 +140,8 @@ func TestCrashLeavesNothingWrong(t *testing.T) {
 		t.Fatalf("good %v, torn %v", s.Has(good), s.Has(torn))
 	}
 	putText(t, s, "torn", "")
-	if !s.Has(torn) || len(s.Held()) != 2 {
-		t.Fatalf("%v", s.Held())
+	if !s.Has(torn) || len(s.List()) != 2 {
+		t.Fatalf("%v", s.List())
 	}
 }
 
@@ -162,7 +162,7 @@ func TestDiskFullIsNamed(t *testing.T) {
 	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), filepath.Dir(s.dir)) {
 		t.Fatalf("%v", err)
 	}
-	if len(listDrafts(t, s)) != 0 || len(s.Held()) != 0 {
+	if len(listDrafts(t, s)) != 0 || len(s.List()) != 0 {
 		t.Fatal("something is left")
 	}
 	if _, _, err := s.Put(io.MultiReader(strings.NewReader("abc"), failing{}), ""); err != errSource || len(listDrafts(t, s)) != 0 {
@@ -308,7 +308,7 @@ func TestFetchRefuses(t *testing.T) {
 	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf([]byte("other bytes"))); !errors.Is(err, ErrFull) {
 		t.Fatalf("full disk: %v", err)
 	}
-	if len(s.Held()) != 0 || len(listDrafts(t, s)) != 0 {
+	if len(s.List()) != 0 || len(listDrafts(t, s)) != 0 {
 		t.Fatal("something is left")
 	}
 }

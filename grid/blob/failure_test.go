@@ -58,14 +58,14 @@ func TestRestartKeepsTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, dir, 30)
-	if got := s.Held(); !slices.Equal(got, all) || s.total != 30 {
+	if got := s.List(); !slices.Equal(got, all) || s.total != 30 {
 		t.Errorf("%q, %d bytes, want %q", got, s.total, all)
 	}
 	if !s.Has(all[2]) {
 		t.Error("the oldest is gone")
 	}
 	s = openStore(t, dir, 29)
-	if got, want := s.Held(), []string{all[2], all[0]}; !slices.Equal(got, want) || s.total != 20 {
+	if got, want := s.List(), []string{all[2], all[0]}; !slices.Equal(got, want) || s.total != 20 {
 		t.Errorf("%q, %d bytes, want %q", got, s.total, want)
 	}
 }
@@ -83,14 +83,14 @@ func TestDamagedAndDropped(t *testing.T) {
 			t.Errorf("%s of a damaged blob: %v", name, err)
 		}
 	}
-	if _, err := os.Stat(s.pathOf(d)); err == nil || len(s.Held()) != 0 || s.total != 0 {
-		t.Errorf("it is still there: %v, %d bytes", s.Held(), s.total)
+	if _, err := os.Stat(s.pathOf(d)); err == nil || len(s.List()) != 0 || s.total != 0 {
+		t.Errorf("it is still there: %v, %d bytes", s.List(), s.total)
 	}
 	putText(t, s, "torn", "owner")
 	s.Drop(digestOf(nil))
 	s.Drop(d)
-	if _, err := os.Stat(s.pathOf(d)); err == nil || s.Has(d) || len(s.Held()) != 0 {
-		t.Errorf("it is still there: %v", s.Held())
+	if _, err := os.Stat(s.pathOf(d)); err == nil || s.Has(d) || len(s.List()) != 0 {
+		t.Errorf("it is still there: %v", s.List())
 	}
 }
 
@@ -107,16 +107,16 @@ func TestBlobInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Drop(d)
-	if len(s.Held()) != 1 || s.total != 4 {
-		t.Errorf("%v, %d bytes", s.Held(), s.total)
+	if len(s.List()) != 1 || s.total != 4 {
+		t.Errorf("%v, %d bytes", s.List(), s.total)
 	}
 	if _, _, err := s.Put(strings.NewReader("text"), ""); err == nil || !strings.Contains(err.Error(), "is in use and cannot be replaced") {
 		t.Errorf("%v", err)
 	}
 	os.RemoveAll(s.pathOf(d)) // gone without us: no fault
 	s.Drop(d)
-	if len(s.Held()) != 0 {
-		t.Errorf("%v", s.Held())
+	if len(s.List()) != 0 {
+		t.Errorf("%v", s.List())
 	}
 }
 
@@ -152,8 +152,8 @@ func TestLostDrafts(t *testing.T) {
 	if _, _, err := s.Put(strings.NewReader("text"), ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a directory of drafts: %v", err)
 	}
-	if len(s.Held()) != 0 {
-		t.Errorf("%v", s.Held())
+	if len(s.List()) != 0 {
+		t.Errorf("%v", s.List())
 	}
 	for _, err := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		if !errors.Is(s.explainError(err), ErrFull) {
@@ -215,7 +215,7 @@ func TestFetchAnswers(t *testing.T) {
 			t.Errorf("%s: %v after %d requests, want %q after %d", c.name, err, asked.Load(), c.wanted, c.asked)
 		}
 		if s.Has(digestOf([]byte(want))) != (err == nil) || len(listDrafts(t, s)) != 0 || len(s.flights) != 0 {
-			t.Errorf("%s: held %v, drafts %v, flights %v", c.name, s.Held(), listDrafts(t, s), s.flights)
+			t.Errorf("%s: held %v, drafts %v, flights %v", c.name, s.List(), listDrafts(t, s), s.flights)
 		}
 	}
 }

@@ -216,8 +216,8 @@ func (s *Store) Open(digest string) (*os.File, error) {
 	return os.Open(s.pathOf(digest))
 }
 
-// Held lists the blobs, the latest used first.
-func (s *Store) Held() []string {
+// List lists the blobs, the latest used first.
+func (s *Store) List() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]string, 0, len(s.blobs))

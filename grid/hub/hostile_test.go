@@ -37,7 +37,7 @@ func (w *world) dialUnauthenticated() net.Conn {
 }
 
 func TestOldestUnauthenticatedPeerIsClosed(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.strangers = 2 })
+	w := newWorld(t, func(c *Config) { c.unauthenticated = 2 })
 	first := w.dialUnauthenticated()
 	for range 2 {
 		w.dialUnauthenticated()

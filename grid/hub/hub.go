@@ -55,18 +55,18 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	strangers, unread, transfers int           // limits that tests change
-	bodyIn                       time.Duration // likewise: for a request's body (handshakeIn)
+	unauthenticated, unread, transfers int           // limits that tests change
+	bodyIn                             time.Duration // likewise: for a request's body (handshakeIn)
 }
 
 const (
-	graceDefault = 5 * time.Second
-	blobDefault  = 8 << 30
-	spoolLimit   = 256 << 20
-	handshakeIn  = 10 * time.Second
-	handshakes   = 256 // at the same time
-	strangers    = 256 // likewise
-	headerMax    = 16 << 10
+	graceDefault       = 5 * time.Second
+	blobDefault        = 8 << 30
+	spoolLimit         = 256 << 20
+	handshakeIn        = 10 * time.Second
+	handshakes         = 256 // at the same time
+	unauthenticatedMax = 256 // likewise
+	headerMax          = 16 << 10
 )
 
 // A Hub runs from Open to Close.
@@ -131,7 +131,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *int
 		most  int
-	}{{&c.strangers, strangers}, {&c.unread, callsMax}, {&c.transfers, transfersMax}} {
+	}{{&c.unauthenticated, unauthenticatedMax}, {&c.unread, callsMax}, {&c.transfers, transfersMax}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}
@@ -152,7 +152,7 @@ func Open(cfg Config) (*Hub, error) {
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
-		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},
+		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
 	// Numbers of an earlier run of this hub must not be reused: fewer than a thousand are assigned in a millisecond.
 	base := uint64(cfg.Now().UnixMilli()) * 1000

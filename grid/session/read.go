@@ -107,7 +107,7 @@ func (c *Conn) accountFrame(s *stream, f uapi.Frame, b []byte, err error) (Frame
 	case err == nil && f.Type == uapi.TypeHello:
 		err = protocolError("a second HELLO on one stream")
 	case err == nil && f.Type == uapi.TypeAck:
-		if err = c.ackCame(s, b); err == nil {
+		if err = c.handleAck(s, b); err == nil {
 			return Frame{}, false, nil
 		}
 	}
@@ -126,7 +126,7 @@ func (c *Conn) accountFrame(s *stream, f uapi.Frame, b []byte, err error) (Frame
 	return Frame{f.Type, f.Flags, f.Call, b}, true, nil
 }
 
-func (c *Conn) ackCame(s *stream, b []byte) error {
+func (c *Conn) handleAck(s *stream, b []byte) error {
 	if len(b) != 8 {
 		return protocolError("an ACK of %d bytes", len(b))
 	}

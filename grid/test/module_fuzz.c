@@ -18,7 +18,7 @@ struct bytes {
 	u64 left;
 };
 
-static int take(struct grid_mover *mover, void *to, u64 len, int own)
+static int receive_bytes(struct grid_mover *mover, void *to, u64 len, int own)
 {
 	struct bytes *b = (struct bytes *)mover;
 
@@ -53,7 +53,8 @@ static void *alloc(struct grid_memory *memory, u64 len)
 static void call(const struct grid_module *m, u32 f, const u8 *data, u64 size)
 {
 	struct grid_memory memory = {alloc, grid_memory_heap.free, 0};
-	struct bytes in = {{take}, data, size}, out = {{count}, NULL, 0};
+	struct bytes in = {{receive_bytes}, data, size},
+		     out = {{count}, NULL, 0};
 	struct grid_shape shape[SKEP_PARAMS_MAX];
 	struct grid_call c;
 	u64 length;
@@ -68,7 +69,7 @@ static void call(const struct grid_module *m, u32 f, const u8 *data, u64 size)
 		    out.left != length)
 			abort();
 		/* Into the same memory, as a master would. */
-		in = (struct bytes){{take}, data, size};
+		in = (struct bytes){{receive_bytes}, data, size};
 		grid_call_accept(&c, &in.mover, size);
 	}
 	grid_call_drop(&c, &memory);

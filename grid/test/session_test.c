@@ -126,7 +126,7 @@ static int take_head(struct side *x)
 	return 1;
 }
 
-static void take(struct side *x)
+static void read_frames(struct side *x)
 {
 	u32 n, i;
 
@@ -188,9 +188,9 @@ static int talk(u32 frames, u32 cuts, u8 forget)
 		carry(a, b);
 		carry(b, a);
 		if (random_below(2))
-			take(a);
+			read_frames(a);
 		if (random_below(2))
-			take(b);
+			read_frames(b);
 		if (cuts && random_below(frames / 16) == 0 && cuts-- && !join())
 			return 0;
 	}

@@ -80,7 +80,7 @@ struct o2g_device_counts {
 	/* struct o2g_counts of the core, in its order */
 	u64 sent, sent_bytes, received, received_bytes;
 	u64 expected, unexpected, requested, waited, self;
-	u64 frames_in, frames_out, kicks, held, held_bytes, posted;
+	u64 frames_in, frames_out, kicks, unmatched, unmatched_bytes, posted;
 	/* the kernel engine's own */
 	u64 softirq_bytes;   /* read where they arrived */
 	u64 worker_bytes;    /* read by a worker */

@@ -33,20 +33,20 @@ struct o2g_status {
 	u32 named;	 /* peers that the program named */
 	u32 connected;	 /* connections made so far */
 	u32 unreachable; /* peers that could not be reached */
-	u32 refused;	 /* strangers that were sent away */
+	u32 refused;	 /* unauthenticated peers that were refused */
 	u64 sent;	 /* messages; these are struct o2g_counts */
 	u64 sent_bytes;	 /* of bodies */
 	u64 received;
 	u64 received_bytes;
-	u64 expected;	/* received into a receive that waited for it */
-	u64 unexpected; /* came first */
+	u64 expected;	/* arrived after their receive was posted */
+	u64 unexpected; /* arrived before */
 	u64 requested;	/* sent beyond credit, by rendezvous */
-	u64 waited;	/* sends that found no credit at all */
+	u64 waited;	/* sends that had no credit left */
 	u64 self;	/* of the sent ones: to the same endpoint */
 	u64 frames_in;
 	u64 frames_out;
-	u64 held; /* messages that no receive has matched, now */
-	u64 held_bytes;
+	u64 unmatched; /* messages that no receive has matched, now */
+	u64 unmatched_bytes;
 	u64 posted; /* receives that no message has matched, now */
 	/* The kernel engine's own (struct o2g_device_counts), else 0. */
 	u64 softirq_bytes;

@@ -73,7 +73,7 @@ func cName(field string) string {
 		return "enter_ms"
 	case "BuildID":
 		return "build_id"
-	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut",
+	case "SentBytes", "ReceivedBytes", "UnmatchedBytes", "FramesIn", "FramesOut",
 		"SoftirqBytes", "WorkerBytes", "DirectBytes", "OverBudget", "SlabPages", "StoppedReading", "RefusedMemory",
 		"SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength", "WhyHeld", "WriteOff":
 		at := strings.LastIndexFunc(field, unicode.IsUpper)

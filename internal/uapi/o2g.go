@@ -22,7 +22,7 @@ type O2GStatus struct {
 	Expected, Unexpected       uint64
 	Requested, Waited, Self    uint64
 	FramesIn, FramesOut        uint64
-	Held, HeldBytes            uint64
+	Unmatched, UnmatchedBytes  uint64
 	Posted                     uint64
 	SoftirqBytes, WorkerBytes  uint64
 	OverBudget, DirectBytes    uint64

@@ -61,7 +61,7 @@ int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 	conn->credit_in = credit_in;
 	conn->credit_out = credit_out;
 	list_init(&conn->inbox.messages);
-	list_init(&conn->inbox.unpaid);
+	list_init(&conn->inbox.early_credit);
 	list_init(&conn->sending);
 	list_init(&conn->bodies);
 	list_init(&conn->grants);

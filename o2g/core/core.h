@@ -104,8 +104,8 @@ struct o2g_counts { /* since the core was created; shown by skep o2g status */
 	u64 self;	/* messages to oneself */
 	u64 frames_in, frames_out;
 	u64 kicks;
-	u64 held, held_bytes; /* unexpected messages now */
-	u64 posted;	      /* unmatched receives now */
+	u64 unmatched, unmatched_bytes; /* unexpected messages now */
+	u64 posted;			/* unmatched receives now */
 };
 
 /* The engine allocates the area with its rings, outbox and slab:

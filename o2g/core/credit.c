@@ -48,10 +48,10 @@ void o2g_credit_write_off(struct o2g_conn *conn)
 		return;
 	}
 	for (u32 n = 0; n < WRITE_OFF_MAX && conn->owed < conn->credit_in / 4 &&
-			(node = list_first(&conn->inbox.unpaid));
+			(node = list_first(&conn->inbox.early_credit));
 	     n++) {
 		struct o2g_message *message =
-			list_entry(node, struct o2g_message, unpaid);
+			list_entry(node, struct o2g_message, early_credit);
 
 		core->scanned++;
 		o2g_credit_owe(conn, message->cost);

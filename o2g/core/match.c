@@ -201,14 +201,14 @@ void o2g_match_queue(struct o2g_core *core, struct o2g_envelope *envelope)
 	index_message(core, envelope, envelope->source);
 	index_message(core, envelope, O2G_ANY_PEER);
 	list_append(&core->arrival, &envelope->arrival);
-	core->counts.held++;
+	core->counts.unmatched++;
 }
 
 void o2g_match_unqueue(struct o2g_core *core, struct o2g_envelope *envelope)
 {
 	unindex_message(core, envelope);
 	list_unlink(&envelope->arrival);
-	core->counts.held--;
+	core->counts.unmatched--;
 }
 
 /* In order of arrival, so that each queue is in that order too. */
@@ -258,7 +258,7 @@ static int has_mask(struct o2g_core *core, u64 ignore)
 		core->mask_tried = ignore;
 		core->mask_cost = 0;
 	}
-	if (core->mask_cost < MASK_WORTH + 4 * core->counts.held)
+	if (core->mask_cost < MASK_WORTH + 4 * core->counts.unmatched)
 		return 0;
 	use_mask(core, ignore);
 	return 1;
@@ -273,7 +273,7 @@ struct o2g_envelope *o2g_match_message(struct o2g_core *core, u32 peer,
 	const int any = peer == O2G_ANY_PEER;
 	struct o2g_knot *knot;
 
-	if (!core->counts.held)
+	if (!core->counts.unmatched)
 		return 0;
 	if (ignore && !has_mask(core, ignore))
 		return search_arrivals(core, peer, context, tag, ignore);

@@ -35,7 +35,7 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 }
 
 /* A complete unmatched message may have its credit returned early. */
-static void may_forgive(struct o2g_message *message)
+static void queue_early_credit(struct o2g_message *message)
 {
 	const u32 unmatched = O2G_IS_UNEXPECTED | O2G_IS_CLAIMED;
 
@@ -43,8 +43,9 @@ static void may_forgive(struct o2g_message *message)
 	    o2g_message_is(message, unmatched) &&
 	    (message->kind == O2G_MSG_REQUEST ||
 	     !o2g_message_is(message, O2G_IS_ARRIVING)) &&
-	    !list_linked(&message->unpaid))
-		list_append(&message->inbox->unpaid, &message->unpaid);
+	    !list_linked(&message->early_credit))
+		list_append(&message->inbox->early_credit,
+			    &message->early_credit);
 }
 
 void o2g_message_unbuffer(struct o2g_core *core, struct o2g_message *message)
@@ -97,7 +98,7 @@ static int charge_message(struct o2g_core *core, struct o2g_message *message,
 		return -LINUX_EAGAIN;
 	core->charged += bytes;
 	message->charged += bytes;
-	core->counts.held_bytes = core->charged;
+	core->counts.unmatched_bytes = core->charged;
 	return 0;
 }
 
@@ -106,7 +107,7 @@ static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
 {
 	core->charged -= bytes;
 	message->charged -= bytes;
-	core->counts.held_bytes = core->charged;
+	core->counts.unmatched_bytes = core->charged;
 }
 
 /* Memory for the body of an unmatched message. The slab may have space, but not
@@ -131,7 +132,7 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 	core->changes += message->charged > 0;
 	uncharge_message(core, message, message->charged);
 	list_unlink(&message->here);
-	list_unlink(&message->unpaid);
+	list_unlink(&message->early_credit);
 	list_unlink(&message->user);
 	list_unlink(&message->result.link);
 	if (message->inbox)
@@ -157,7 +158,7 @@ static void message_arrived(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_step(message, O2G_MSG_WHOLE);
 	o2g_table_remove(&core->table, &message->by_id);
 	message->inbox->incomplete--;
-	may_forgive(message);
+	queue_early_credit(message);
 }
 
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
@@ -384,7 +385,7 @@ void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
 {
 	unmatch_message(core, message);
 	o2g_message_step(message, O2G_MSG_MATCH);
-	list_unlink(&message->unpaid);
+	list_unlink(&message->early_credit);
 	aim_message(core, message, op);
 	if (!message->status)
 		redirect_body(core, message);
@@ -409,7 +410,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 	core->counts.unexpected++;
 	o2g_message_step(message, O2G_MSG_QUEUE);
 	o2g_match_queue(core, &message->envelope);
-	may_forgive(message);
+	queue_early_credit(message);
 	return 0;
 }
 
@@ -447,7 +448,7 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 {
 	unmatch_message(core, message);
 	o2g_message_step(message, O2G_MSG_DISCARD);
-	list_unlink(&message->unpaid);
+	list_unlink(&message->early_credit);
 	if (message->send && !o2g_message_is(message, O2G_IS_BUFFERING)) {
 		o2g_op_finish(core, message->send, 0);
 		message->send = 0;
@@ -520,7 +521,7 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 	}
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
-	list_unlink(&message->unpaid);
+	list_unlink(&message->early_credit);
 	message->inbox = 0;
 	o2g_message_step(message, O2G_MSG_CUT);
 	if (arriving && o2g_message_is(message, O2G_IS_MATCHED))

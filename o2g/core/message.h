@@ -21,7 +21,7 @@ enum o2g_message_kind {
 /* The messages that arrived over one connection. */
 struct o2g_inbox {
 	struct list messages;	     /* all of them */
-	struct list unpaid;	     /* those whose cost may go back early */
+	struct list early_credit;    /* those whose cost may go back early */
 	u32 incomplete;		     /* messages with bytes to come */
 	struct o2g_message *reading; /* whose bytes come next */
 	u64 offered;		     /* bytes placed but not answered */
@@ -33,11 +33,12 @@ struct o2g_message {
 	struct o2g_member member;
 	struct o2g_result result;
 	struct o2g_envelope envelope;
-	struct list here;   /* messages of its connection */
-	struct list unpaid; /* unmatched, complete, credit not returned yet */
-	struct list grant;  /* GRANTs and DONEs, or replies, of its
-			       connection */
-	struct list user;   /* those of its region */
+	struct list here; /* messages of its connection */
+	struct list
+		early_credit; /* unmatched, complete, credit not returned yet */
+	struct list grant;    /* GRANTs and DONEs, or replies, of its
+				 connection */
+	struct list user;     /* those of its region */
 	struct o2g_region *region;
 	struct o2g_knot by_id;
 	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */

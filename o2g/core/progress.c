@@ -87,7 +87,7 @@ static int batch_size(const struct o2g_core *core)
  * message in either order. */
 int o2g_core_read(struct o2g_core *core)
 {
-	if (core->limits.batch && core->counts.held > UNEXPECTED_MANY) {
+	if (core->limits.batch && core->counts.unmatched > UNEXPECTED_MANY) {
 		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
@@ -97,8 +97,8 @@ int o2g_core_read(struct o2g_core *core)
 static u32 kick_needs(const struct o2g_core *core)
 {
 	const int room = core->stalled || !list_empty(&core->backlog);
-	const int kick =
-		room || core->counts.held || core->blocked || core->lost_peers;
+	const int kick = room || core->counts.unmatched || core->blocked ||
+			 core->lost_peers;
 
 	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0) |
 	       (core->blocked ? O2G_NEED_BODIES : 0);

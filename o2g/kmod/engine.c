@@ -443,8 +443,8 @@ int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c)
 	c->frames_in = core.frames_in;
 	c->frames_out = core.frames_out;
 	c->kicks = core.kicks;
-	c->held = core.held;
-	c->held_bytes = core.held_bytes;
+	c->unmatched = core.unmatched;
+	c->unmatched_bytes = core.unmatched_bytes;
 	c->posted = core.posted;
 	c->slab_pages = atomic64_read(&engine->pages.present);
 	return 0;

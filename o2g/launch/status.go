@@ -19,31 +19,31 @@ import (
 
 // An Endpoint is what one open endpoint of O2G shows of itself.
 type Endpoint struct {
-	PID           int     `json:"pid"`
-	Program       string  `json:"program"`
-	Engine        string  `json:"engine"`
-	Address       string  `json:"address"`
-	ID            string  `json:"id"`
-	Opened        uint64  `json:"opened"` // seconds since 1970
-	Named         uint32  `json:"named"`
-	Connected     uint32  `json:"connected"`
-	Unreachable   uint32  `json:"unreachable"`
-	Refused       uint32  `json:"refused"`
-	Sent          uint64  `json:"sent"`
-	SentBytes     uint64  `json:"sent_bytes"`
-	Received      uint64  `json:"received"`
-	ReceivedBytes uint64  `json:"received_bytes"`
-	Expected      uint64  `json:"expected"`
-	Unexpected    uint64  `json:"unexpected"`
-	Requested     uint64  `json:"requested"`
-	Waited        uint64  `json:"waited"`
-	Self          uint64  `json:"self"`
-	FramesIn      uint64  `json:"frames_in"`
-	FramesOut     uint64  `json:"frames_out"`
-	Held          uint64  `json:"held"`
-	HeldBytes     uint64  `json:"held_bytes"`
-	Posted        uint64  `json:"posted"`
-	Module        *Module `json:"module,omitempty"`
+	PID            int     `json:"pid"`
+	Program        string  `json:"program"`
+	Engine         string  `json:"engine"`
+	Address        string  `json:"address"`
+	ID             string  `json:"id"`
+	Opened         uint64  `json:"opened"` // seconds since 1970
+	Named          uint32  `json:"named"`
+	Connected      uint32  `json:"connected"`
+	Unreachable    uint32  `json:"unreachable"`
+	Refused        uint32  `json:"refused"`
+	Sent           uint64  `json:"sent"`
+	SentBytes      uint64  `json:"sent_bytes"`
+	Received       uint64  `json:"received"`
+	ReceivedBytes  uint64  `json:"received_bytes"`
+	Expected       uint64  `json:"expected"`
+	Unexpected     uint64  `json:"unexpected"`
+	Requested      uint64  `json:"requested"`
+	Waited         uint64  `json:"waited"`
+	Self           uint64  `json:"self"`
+	FramesIn       uint64  `json:"frames_in"`
+	FramesOut      uint64  `json:"frames_out"`
+	Unmatched      uint64  `json:"held"`
+	UnmatchedBytes uint64  `json:"held_bytes"`
+	Posted         uint64  `json:"posted"`
+	Module         *Module `json:"module,omitempty"`
 }
 
 // A Module is what the kernel engine counts beside.
@@ -131,7 +131,7 @@ func endpointOf(s *uapi.O2GStatus) Endpoint {
 		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,
 		Expected: s.Expected, Unexpected: s.Unexpected, Requested: s.Requested, Waited: s.Waited,
 		Self: s.Self, FramesIn: s.FramesIn, FramesOut: s.FramesOut,
-		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted, Module: moduleOf(s),
+		Unmatched: s.Unmatched, UnmatchedBytes: s.UnmatchedBytes, Posted: s.Posted, Module: moduleOf(s),
 	}
 }
 

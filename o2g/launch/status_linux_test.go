@@ -56,7 +56,7 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 	// No process of this namespace has the number: one of another one has.
 	const far = 4194303
 	live := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision,
-		PID: far, Sent: 12, HeldBytes: 7}
+		PID: far, Sent: 12, UnmatchedBytes: 7}
 	live.Name[0], live.Name[2], live.Name[3] = 4, 0x34, 0x12
 	copy(live.Name[8:], []byte{10, 0, 0, 9})
 	copy(live.Engine[:], "user")
@@ -74,7 +74,7 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 		t.Fatalf("%v, %+v", refused, list)
 	}
 	e := list[0]
-	if e.PID != far || e.Program != "app?" || e.Engine != "user" || e.Address != "10.0.0.9:4660" || e.Sent != 12 || e.HeldBytes != 7 {
+	if e.PID != far || e.Program != "app?" || e.Engine != "user" || e.Address != "10.0.0.9:4660" || e.Sent != 12 || e.UnmatchedBytes != 7 {
 		t.Errorf("%+v", e)
 	}
 	for path, stays := range map[string]bool{page: true, foreign: true, dead: false} {

@@ -65,7 +65,7 @@ struct o2g_opener {
 	int listener;
 	int resting;	/* the listener, closed for lack of descriptors */
 	int complained; /* the lack of them was reported */
-	u32 strangers;	/* accepted, not proven */
+	u32 unproven;	/* accepted, not proven */
 	u64 refused;	/* unauthenticated peers that were refused */
 	struct o2g_try *tries; /* all of them, the oldest first */
 	struct o2g_try **last;

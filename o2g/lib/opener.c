@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BATCH 64
-#define STRANGERS_MAX                                                          \
+#define UNPROVEN_MAX                                                           \
 	128 /* accepted and not authenticated; see evict_unproven() */
 #define REST_NS 100000000ll
 #define SHOW_NS 100000000ll	  /* between two looks at the counters */
@@ -75,7 +75,7 @@ static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
 
-	while (try && (!o2g_try_strange(try) || o2g_try_named(try) != named))
+	while (try && (!o2g_try_unproven(try) || o2g_try_named(try) != named))
 		try = try->next;
 	if (try && o2g_try_age(try) < ns)
 		return 0;
@@ -122,7 +122,7 @@ static void accept_some(struct o2g *o2g)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			if (opener->strangers >= STRANGERS_MAX)
+			if (opener->unproven >= UNPROVEN_MAX)
 				evict_unproven(o2g, 0);
 			if (o2g_try_accept(o2g, fd))
 				close(fd);

@@ -258,8 +258,8 @@ void o2g_page_show(void *ctx)
 	store_relaxed(&s->self, c.self);
 	store_relaxed(&s->frames_in, c.frames_in);
 	store_relaxed(&s->frames_out, c.frames_out);
-	store_relaxed(&s->held, c.held);
-	store_relaxed(&s->held_bytes, c.held_bytes);
+	store_relaxed(&s->unmatched, c.unmatched);
+	store_relaxed(&s->unmatched_bytes, c.unmatched_bytes);
 	store_relaxed(&s->posted, c.posted);
 	pthread_mutex_lock(&o2g->lock);
 	s->named = o2g->named;

@@ -49,7 +49,7 @@ suite_o2g-manual = sh o2g/test/manual.sh
 # The tests: under ASan and UBSan, and those that do not fork under
 # ThreadSanitizer, which knows no threads in a child of a threaded process.
 o2g_t := $(B)/test/o2g
-o2g_tests := hmac opening address locate try device idle access message stranger death life
+o2g_tests := hmac opening address locate try device idle access message unauthenticated death life
 $(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -73,8 +73,8 @@ CHECK_SUITES += o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o
 	o2g-access o2g-message o2g-death o2g-life
 # Once more with bodies in a slab, as the kernel engine leaves them.
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab
-TEST_SUITES += o2g-stranger o2g-message-tsan o2g-stranger-tsan
-suite_o2g-stranger_beside = yes
+TEST_SUITES += o2g-unauthenticated o2g-message-tsan o2g-unauthenticated-tsan
+suite_o2g-unauthenticated_beside = yes
 
 $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
 	$(call say,LINK)

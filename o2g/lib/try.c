@@ -49,7 +49,7 @@ static void link_out(struct o2g *o2g, struct o2g_try *try)
 		o2g->opener.last = try->back;
 }
 
-int o2g_try_strange(const struct o2g_try *try)
+int o2g_try_unproven(const struct o2g_try *try)
 {
 	return !try->peer && try->phase == OPENING;
 }
@@ -118,8 +118,8 @@ void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 	if (try->phase == ENDED)
 		return;
 	promise_credit(o2g, try, 0);
-	if (o2g_try_strange(try)) {
-		o2g->opener.strangers--;
+	if (o2g_try_unproven(try)) {
+		o2g->opener.unproven--;
 		if (try->socket >= 0)
 			o2g->opener.refused++;
 	}
@@ -608,7 +608,7 @@ int o2g_try_accept(struct o2g *o2g, int socket)
 		return -ENOMEM;
 	tune_socket(socket);
 	try->phase = OPENING;
-	o2g->opener.strangers++;
+	o2g->opener.unproven++;
 	o2g_opening_accept(&try->opening, &o2g->identity, offered_credit(o2g),
 			   random);
 	r = watch_socket(o2g, try, EPOLLIN, EPOLL_CTL_ADD);

@@ -35,7 +35,7 @@ void o2g_try_drop(struct o2g *o2g, struct o2g_try *try);
 void o2g_try_drop_all(struct o2g *o2g);
 /* Frees what was dropped. */
 void o2g_try_abort(struct o2g *o2g);
-int o2g_try_strange(const struct o2g_try *try);
+int o2g_try_unproven(const struct o2g_try *try);
 /* Of a stranger: its hello was for this job and endpoint. */
 int o2g_try_named(const struct o2g_try *try);
 s64 o2g_try_age(const struct o2g_try *try); /* of a stranger, ns */

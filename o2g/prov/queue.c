@@ -10,7 +10,7 @@
 
 #include "prov.h"
 
-#define ROOM_LEAST 65536
+#define ROOM_MIN 65536
 /* Of attr.size: as many operations as libo2g has in flight at most. */
 #define QUEUE_SIZE_MAX ((size_t)1 << 23)
 
@@ -271,7 +271,7 @@ static int queue_alloc(struct queue **out, const struct domain *domain,
 
 	if (!queue)
 		return error;
-	queue->room = ROOM_LEAST;
+	queue->room = ROOM_MIN;
 	while (queue->room / 2 < attr->size)
 		queue->room *= 2;
 	queue->ring = calloc(queue->room, sizeof(*queue->ring));

@@ -95,7 +95,7 @@ static void teardown(void)
 {
 	o2g_try_drop_all(me);
 	TAP(me->opener.dials == 0 && me->opener.granted == 0 &&
-	    me->opener.strangers == 0 && !me->opener.tries);
+	    me->opener.unproven == 0 && !me->opener.tries);
 	o2g_peer_free_all(me);
 	close(me->opener.epoll);
 	close(listener);

@@ -210,14 +210,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	u64 one = 1, n;
 
 	begin();
-	take(&b, slot, __builtin_offsetof(struct mail_slot, part));
+	take_bytes(&b, slot, __builtin_offsetof(struct mail_slot, part));
 	seen.most = slot->zero & 1 ? (s64)(slot->zero >> 1) : -1;
 	slot->parts = slot->parts >> 31 ? slot->parts : slot->parts % 260;
 	n = slot->parts < MAIL_PARTS ? slot->parts : MAIL_PARTS;
-	take(&b, slot->part, n * sizeof(slot->part[0]));
-	take(&b, slot->data, 256);
-	take(&b, slot->data + MAIL_PATH, 64);
-	take(&b, slot->data + MAIL_BULK, sizeof(slot->data) - MAIL_BULK);
+	take_bytes(&b, slot->part, n * sizeof(slot->part[0]));
+	take_bytes(&b, slot->data, 256);
+	take_bytes(&b, slot->data + MAIL_PATH, 64);
+	take_bytes(&b, slot->data + MAIL_BULK, sizeof(slot->data) - MAIL_BULK);
 	/* No handle of this process's own, and no wait without an end. */
 	slot->handle |= 1 << 20;
 	((struct abi_poll *)(slot->data + MAIL_BULK))->handle |= 1 << 20;

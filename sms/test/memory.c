@@ -347,7 +347,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 		prot = what >> 4 & 7;
 		fail_tables = what >> 7;
 		first = 0;
-		take(&b, &first, 2);
+		take_bytes(&b, &first, 2);
 		/* Borders of 2 MiB more often than others. */
 		first = first & 0x8000 ? first % LARGES * 512 : first % PAGES;
 		count = take_one(&b);

@@ -30,7 +30,8 @@ struct bytes {
 };
 
 /* Up to len bytes; what is not there stays as it was. */
-__attribute__((unused)) static void take(struct bytes *b, void *to, u64 len)
+__attribute__((unused)) static void take_bytes(struct bytes *b, void *to,
+					       u64 len)
 {
 	if (len > b->left)
 		len = b->left;
@@ -43,7 +44,7 @@ __attribute__((unused)) static u32 take_one(struct bytes *b)
 {
 	u8 one = 0;
 
-	take(b, &one, 1);
+	take_bytes(b, &one, 1);
 	return one;
 }
 

@@ -74,9 +74,9 @@ void sms_cpu_doorbell_call(struct core *c)
 		return;
 	if (!answers.left) /* or a file would be read byte by byte */
 		slot->result = slot->op == MAIL_IO_WAIT ? -LINUX_EIO : 0;
-	take(&answers, slot, __builtin_offsetof(struct mail_slot, part));
-	take(&answers, slot->data, DATA);
-	take(&answers, slot->data + MAIL_BULK, 600);
+	take_bytes(&answers, slot, __builtin_offsetof(struct mail_slot, part));
+	take_bytes(&answers, slot->data, DATA);
+	take_bytes(&answers, slot->data + MAIL_BULK, 600);
 	slot->state = take_one(&answers) ? MAIL_DONE : 77;
 }
 
@@ -221,7 +221,7 @@ static void *buffer(struct bytes *b, u64 *len)
 	u32 size = 0;
 	int is_own = take_one(b) & 1;
 
-	take(b, &size, 3);
+	take_bytes(b, &size, 3);
 	*len = size % ((is_own ? OWN : BUFFER) + 1);
 	return is_own ? own : program;
 }
@@ -303,8 +303,8 @@ static void play_wait(struct bytes *b)
 	static struct abi_poll list[0x10001], other[0x10001];
 	u32 count = 0, others = 0;
 
-	take(b, &count, 2);
-	take(b, &others, 2);
+	take_bytes(b, &count, 2);
+	take_bytes(b, &others, 2);
 	answers = *b;
 	core.kicked = take_one(&answers) & 1;
 	if (take_one(&answers) & 1)

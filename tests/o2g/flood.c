@@ -55,7 +55,7 @@ static void move(int out, const void *bytes, size_t length)
 		check(-1, "a pipe broke");
 }
 
-static void take(int in, void *bytes, size_t length)
+static void read_all(int in, void *bytes, size_t length)
 {
 	if (read(in, bytes, length) != (ssize_t)length)
 		check(-1, "the other process is gone");
@@ -69,7 +69,7 @@ static uint32_t meet(struct o2g *o2g, int in, int out)
 
 	check(o2g_name(o2g, name), "name");
 	move(out, name, sizeof(name));
-	take(in, name, sizeof(name));
+	read_all(in, name, sizeof(name));
 	check(o2g_peer(o2g, name, &peer), "peer");
 	return peer;
 }
@@ -115,7 +115,7 @@ static void send_numbers(int in, int out, uint32_t count)
 	uint32_t done = 0;
 	char go;
 
-	take(in, &go, 1);
+	read_all(in, &go, 1);
 	for (uint32_t i = 0; i < count; i++) {
 		number[i] = i;
 		to.tag = i;
@@ -269,7 +269,7 @@ static void deaf(void)
 
 	meet(o2g, in, out);
 	before = peak_kib();
-	take(in, &done, sizeof(done));
+	read_all(in, &done, sizeof(done));
 	printf("# %u of %u messages were taken unread; memory grew by %ld "
 	       "KiB\n",
 	       done, BODIES, peak_kib() - before);

@@ -67,7 +67,7 @@ static void unfinished(check_fn *check)
 	u32 id = 0, said = 0;
 
 	open_many(0, 1ull << 30);
-	while (bed.core->counts.held < MANY)
+	while (bed.core->counts.unmatched < MANY)
 		if (!says(begun(++id, 1)))
 			abort();
 	says(begun(++id, CREDIT - conn->spent_in - O2G_MESSAGE_COST));
@@ -192,7 +192,7 @@ static void meanwhile(check_fn *check)
 	while (o2g_core_more(bed.core))
 		n += o2g_core_consume(bed.core);
 	check(n == 1, "no submission is consumed while a connection ends");
-	check(bed.core->counts.posted == 1 && bed.core->counts.held == 0,
+	check(bed.core->counts.posted == 1 && bed.core->counts.unmatched == 0,
 	      "a receive from any peer gets no message of a connection that "
 	      "ends");
 	check(!bed_close(&bed), "memory");
@@ -328,17 +328,17 @@ static void many_received(check_fn *check)
 	u64 before, most;
 
 	receive_many();
-	most = MANY - bed.core->counts.held;
+	most = MANY - bed.core->counts.unmatched;
 	numbered(MANY, 5);
 	numbered(MANY + 1, 9);
 	o2g_ring_submit(bed.area, &cancel);
 	while (o2g_core_more(bed.core)) {
-		before = bed.core->counts.held;
+		before = bed.core->counts.unmatched;
 		o2g_core_consume(bed.core);
-		if (before - bed.core->counts.held > most)
-			most = before - bed.core->counts.held;
+		if (before - bed.core->counts.unmatched > most)
+			most = before - bed.core->counts.unmatched;
 	}
-	check(most > 0 && most <= AT_ONCE && !bed.core->counts.held,
+	check(most > 0 && most <= AT_ONCE && !bed.core->counts.unmatched,
 	      "a multi-receive takes a few of the messages at a time");
 	check(came_in_order(MANY + 1), "a multi-receive keeps the order of "
 				       "messages that come meanwhile");

@@ -136,7 +136,7 @@ static void sources(check_fn *check)
 			take_all();
 	}
 	check(counts->received > MANY / 2 &&
-		      counts->received + counts->held == MANY,
+		      counts->received + counts->unmatched == MANY,
 	      "senders' messages are received or buffered");
 	report(check, "1,000 senders", each(before), said);
 	for (u32 i = 0; i < SOURCES; i++)

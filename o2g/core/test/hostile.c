@@ -166,7 +166,7 @@ static void unheld(void)
 	pair_open(&p, &options, 1 << 20);
 	CHECK(says(message(1, 50000, 50000), 50000) == O2G_FRAME_SIZE);
 	CHECK(o2g_rx_blocked(p.end[1].conn));
-	CHECK(p.bed[1].core->counts.held == 1);
+	CHECK(p.bed[1].core->counts.unmatched == 1);
 	bed_recv(&p.bed[1], 0, 1, 0, body, 50000, 11);
 	CHECK(bed_read(&p.end[1], 1 << 20) == 50000);
 	check(pair_took(&p, 1, 11, 0),
@@ -335,7 +335,7 @@ static void no_memory(void)
 			refusals += cqe.status == -12;
 		while (bed_take(&p.bed[1], &cqe))
 			received += cqe.status == 0;
-		bad += p.bed[1].core->counts.held != 0;
+		bad += p.bed[1].core->counts.unmatched != 0;
 		bad += !pair_close(&p);
 	}
 	check(!bad && received + refusals == 39 * 40,

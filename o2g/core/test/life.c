@@ -117,7 +117,7 @@ static void forgiven_in_turn(void)
 			bed_send(&from[i], 0, 5, out, 0, k);
 		TRUE(bed_run(end[i]) == 0);
 	}
-	TRUE(to.core->counts.held == OWN + 2 * (BEYOND - 1));
+	TRUE(to.core->counts.unmatched == OWN + 2 * (BEYOND - 1));
 	for (u64 i = 0; i < OWN; i++) {
 		bed_recv(&to, 0, 9, 0, in, 1, i);
 		more += (u32)o2g_core_more(to.core);
@@ -125,7 +125,7 @@ static void forgiven_in_turn(void)
 	TRUE(more == 1);
 	for (u32 i = 0; i < 2; i++)
 		TRUE(bed_run(end[i]) == 0);
-	check(to.core->counts.held == 2 * BEYOND,
+	check(to.core->counts.unmatched == 2 * BEYOND,
 	      "of several peers one at a time gets credit back");
 	for (u32 i = 0; i < 2; i++) {
 		bed_part(end[i]);

@@ -17,7 +17,7 @@ static int fits(const struct model_receive *receive,
 		       (message->tag | receive->ignore);
 }
 
-static void drop(void *array, u32 *count, u32 place, u64 size)
+static void remove_entry(void *array, u32 *count, u32 place, u64 size)
 {
 	char *at = (char *)array + place * size;
 
@@ -49,8 +49,8 @@ static int offer(struct model *model, const struct model_message *message)
 		if (!fits(&model->receive[i], message))
 			continue;
 		if (give(model, &model->receive[i], message))
-			drop(model->receive, &model->receives, i,
-			     sizeof(*model->receive));
+			remove_entry(model->receive, &model->receives, i,
+				     sizeof(*model->receive));
 		return 1;
 	}
 	return 0;
@@ -89,8 +89,8 @@ int model_find(const struct model *model, const struct model_receive *receive)
 
 void model_remove(struct model *model, int place)
 {
-	drop(model->message, &model->messages, (u32)place,
-	     sizeof(*model->message));
+	remove_entry(model->message, &model->messages, (u32)place,
+		     sizeof(*model->message));
 }
 
 void model_post(struct model *model, const struct model_receive *receive)
@@ -115,8 +115,8 @@ int model_cancel(struct model *model, u64 cookie)
 	for (u32 i = 0; i < model->receives; i++) {
 		if (model->receive[i].cookie != cookie)
 			continue;
-		drop(model->receive, &model->receives, i,
-		     sizeof(*model->receive));
+		remove_entry(model->receive, &model->receives, i,
+			     sizeof(*model->receive));
 		return 1;
 	}
 	return 0;

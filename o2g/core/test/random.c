@@ -224,7 +224,7 @@ static void kick(u32 who)
 
 static void complete(u32 who, const struct o2g_cqe *cqe);
 
-static u32 take(u32 who, u32 most)
+static u32 read_completions(u32 who, u32 most)
 {
 	struct o2g_cqe cqe;
 	u32 n = 0;
@@ -250,7 +250,7 @@ static void submit(u32 who, const struct o2g_sqe *sqe)
 		world->full++;
 		kick(who);
 		while (!o2g_ring_submit(area, sqe))
-			take(who, 8);
+			read_completions(who, 8);
 	}
 	world->pending[who][world->written[who]++ % 65536] = *sqe;
 	world->owes_kick[who] |= o2g_ring_kicks(area) || !waits;
@@ -543,7 +543,7 @@ static void step(void)
 	else if (kind < 90)
 		move(who, roll(2), 1 + roll(roll(2) ? 100 : 100000));
 	else if (kind < 95)
-		take(who, roll(20));
+		read_completions(who, roll(20));
 	else if (kind < 98)
 		copies(who);
 	else if (kind < 99 && world->owes_kick[who])
@@ -570,7 +570,7 @@ static u64 settle(void)
 		copies(i);
 		if (world->owes_kick[i] || o2g_core_more(world->bed[i].core))
 			kick(i);
-		moved += take(i, 1000);
+		moved += read_completions(i, 1000);
 	}
 	return moved;
 }
@@ -641,7 +641,7 @@ static void drain_broken(void)
 				       .peer = O2G_ANY_PEER,
 				       .context = 1 + i / ENDS % 2,
 				       .ignore = ~0ull};
-		if (!world->bed[i % ENDS].core->counts.held)
+		if (!world->bed[i % ENDS].core->counts.unmatched)
 			continue;
 		op_new(i % ENDS, PEEK, &sqe);
 		submit(i % ENDS, &sqe);
@@ -697,7 +697,7 @@ static void world_close(struct random_counts *counts)
 		expect(!core->ops.used, "an operation is left");
 		expect(!core->messages.used, "a message is left");
 		expect(!core->charged && !core->counts.posted &&
-			       !core->counts.held,
+			       !core->counts.unmatched,
 		       "counts");
 		expect(!core->table.keys, "a key is left");
 	}

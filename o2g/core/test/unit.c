@@ -85,7 +85,7 @@ static void halfway(const struct bed_options *options, int later)
 	send(1, out, 50000, 1);
 	bed_write(&p.end[0], 20000);
 	bed_read(&p.end[1], 20000);
-	TAP(p.bed[1].core->counts.held == 1);
+	TAP(p.bed[1].core->counts.unmatched == 1);
 	memset(in, 0, 50000);
 	recv(1, in, 50000, 11);
 	TAP(pair_none(&p, 1));
@@ -194,7 +194,8 @@ static void forgiving(void)
 	recv(7, in, 1, 11);
 	send(7, out, 1, 1);
 	TAP(pair_run(&p) == 0);
-	NAMED(pair_took(&p, 1, 11, 0) && p.bed[1].core->counts.held == 1000,
+	NAMED(pair_took(&p, 1, 11, 0) &&
+		      p.bed[1].core->counts.unmatched == 1000,
 	      "credit is returned early while there is memory");
 	TAP(pair_close(&p));
 }
@@ -325,7 +326,7 @@ static void multi(void)
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_MORE) &&
 	    at(p.cqe.where) == in + 300);
-	NAMED(pair_none(&p, 1) && p.bed[1].core->counts.held == 1,
+	NAMED(pair_none(&p, 1) && p.bed[1].core->counts.unmatched == 1,
 	      "a multi-receive ends when too little is left");
 	TAP(pair_close(&p));
 }
@@ -474,7 +475,7 @@ static void batches(void)
 	lay(20);
 	send(19, out, 10, 100);
 	TAP(pair_run(&p) == 0);
-	NAMED(core->counts.held == 1 && core->counts.posted == 8 &&
+	NAMED(core->counts.unmatched == 1 && core->counts.posted == 8 &&
 		      o2g_core_more(core),
 	      "an arrival reads no more than a batch of submissions");
 	TAP(o2g_core_consume(core) == 8 && o2g_core_more(core));
@@ -550,7 +551,8 @@ static void fragments(void)
 	}
 	TAP(sent == most && taken == most / 2);
 	send(most, out + 1, 5000, 1);
-	TAP(pair_run(&p) == 0 && p.bed[1].core->counts.held == most / 2 + 1);
+	TAP(pair_run(&p) == 0 &&
+	    p.bed[1].core->counts.unmatched == most / 2 + 1);
 	memset(in, 0, 5000);
 	recv(most, in, 5000, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB) &&

@@ -15,7 +15,7 @@ static struct pair pair;
 static atomic_int received, bad;
 
 /* Takes whatever has completed at b, also for the other threads. */
-static void take(void)
+static void read_completion(void)
 {
 	struct fi_cq_tagged_entry e;
 	ssize_t n = fi_cq_read(pair.b.cq, &e, 1);
@@ -38,13 +38,13 @@ static void *work(void *arg)
 		while ((n = fi_trecv(pair.b.ep, &in[me][i], 1, NULL,
 				     pair.b.other, (uint64_t)me, 0,
 				     &in[me][i])) == -FI_EAGAIN)
-			take();
+			read_completion();
 		atomic_fetch_add(&bad, n != 0);
 		while ((n = fi_tinject(pair.a.ep, &out, 1, pair.a.other,
 				       (uint64_t)me)) == -FI_EAGAIN)
 			(void)fi_cq_read(pair.a.cq, NULL, 0);
 		atomic_fetch_add(&bad, n != 0);
-		take();
+		read_completion();
 	}
 	return in[me];
 }
@@ -135,7 +135,7 @@ static void together(void)
 		pthread_join(thread[i], &in[i]);
 	while (received < THREADS * MESSAGES && now_ms() < deadline) {
 		(void)fi_cq_read(pair.a.cq, NULL, 0);
-		take();
+		read_completion();
 	}
 	CHECK(received == THREADS * MESSAGES);
 	for (int i = 0; i < THREADS; i++)

@@ -157,7 +157,7 @@ static fi_addr_t sender(struct pair *p)
 
 /* A sender that is in no vector has no address; one that is there twice has
  * the first. */
-static void strangers(struct pair *p)
+static void unknown_senders(struct pair *p)
 {
 	uint8_t a[NAME_SIZE];
 	fi_addr_t first, second;
@@ -185,7 +185,7 @@ void test_vector(void)
 	refusals(&p);
 	garbage(&p);
 	halves(&p);
-	strangers(&p);
+	unknown_senders(&p);
 	pair_close(&p);
 	pair_open(&p, &setup);
 	lookups(&p);

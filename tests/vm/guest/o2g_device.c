@@ -171,7 +171,7 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 	if (!posted) { /* it is there before its receive is */
 		double end = raw_now() + RAW_TIMEOUT_S;
 
-		while (raw_counts(to).held == 0 && raw_now() < end)
+		while (raw_counts(to).unmatched == 0 && raw_now() < end)
 			usleep(1000);
 		raw_do(to, O2G_OP_RECV, O2G_ANY_PEER, seed, in, length);
 	}
@@ -181,7 +181,7 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 	after = raw_counts(to);
 	tap_ok(after.received == before.received + 1 &&
 		       after.expected - before.expected == (posted ? 1 : 0) &&
-		       after.held == 0 && after.posted == 0,
+		       after.unmatched == 0 && after.posted == 0,
 	       "%llu bytes, posted %s: the counters say so",
 	       (unsigned long long)length, posted ? "before" : "after");
 }

@@ -142,7 +142,7 @@ static int misuse(struct raw *other, struct o2g_sqe *sqe)
 	return served;
 }
 
-static void drop(struct raw *raw)
+static void close_raw(struct raw *raw)
 {
 	raw_ioctl(raw->fd, O2G_IOC_CLOSE, 0);
 	munmap(raw->area, raw->size);
@@ -174,8 +174,8 @@ static void rewritten_round(int round)
 	if (rewrites != EVERYTHING)
 		tap_ok(served == 400, "rings: round %d: every kick is answered",
 		       round);
-	drop(&victim);
-	drop(&other);
+	close_raw(&victim);
+	close_raw(&other);
 	tap_ok(talk(), "rings: round %d does not disturb others", round);
 }
 

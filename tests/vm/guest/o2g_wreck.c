@@ -300,9 +300,9 @@ static void flood(void)
 	}
 	tap_ok(talk(), "streams: 20 peers that flood do not delay others");
 	counts = raw_counts(&target);
-	tap_ok(counts.held_bytes <= raw_options().unexpected,
+	tap_ok(counts.unmatched_bytes <= raw_options().unexpected,
 	       "streams: no more than the limit is buffered: %llu bytes",
-	       (unsigned long long)counts.held_bytes);
+	       (unsigned long long)counts.unmatched_bytes);
 	for (int i = 0; i < 20; i++)
 		close(fds[i]);
 }
@@ -402,7 +402,7 @@ static void reach(enum stage stage, int near)
 		raw_do(&raw, O2G_OP_SEND, 1, 1, malloc(LARGE), LARGE);
 	while (stage == INSIDE_BODY && raw_counts(&raw).frames_in == 0)
 		usleep(1000);
-	while (stage == HELD && raw_counts(&raw).held == 0)
+	while (stage == HELD && raw_counts(&raw).unmatched == 0)
 		usleep(1000);
 	if (stage == ENDED)
 		raw_ioctl(raw.fd, O2G_IOC_CLOSE, 0);

@@ -222,7 +222,8 @@ static unsigned long size_of(const void *function)
 	return size;
 }
 
-static int take(u32 class, struct dynamos_function *functions, u32 count)
+static int register_update(u32 class, struct dynamos_function *functions,
+			   u32 count)
 {
 	u32 i;
 
@@ -240,15 +241,17 @@ static int choose(void)
 	int i;
 
 	if (!strcmp(kind, "task"))
-		return take(DYNAMOS_TASK, group, ARRAY_SIZE(group));
+		return register_update(DYNAMOS_TASK, group, ARRAY_SIZE(group));
 	if (!strcmp(kind, "object"))
-		return take(DYNAMOS_OBJECT, files, ARRAY_SIZE(files));
+		return register_update(DYNAMOS_OBJECT, files,
+				       ARRAY_SIZE(files));
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (strcmp(kind, kinds[i].kind))
 			continue;
 		changed[0].version = kinds[i].version;
 		changed[0].bare = kinds[i].bare;
-		return take(DYNAMOS_ANY, changed, ARRAY_SIZE(changed));
+		return register_update(DYNAMOS_ANY, changed,
+				       ARRAY_SIZE(changed));
 	}
 	pr_err("dynamos_try: there is no kind \"%s\"\n", kind);
 	return -EINVAL;
