@@ -1,12 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs the packages of mk/packages.list that are missing, and checks Go.
-# A stamp named after the list's digest makes a second call free.
+# Installs the packages of mk/packages.list that are missing, as far as a target
+# needs them, and checks Go. A stamp named after the list's digest makes a
+# second call free.
 #
-# usage: setup.sh BUILD-DIR
+# usage: setup.sh BUILD-DIR [demo|test|full]
+#
+# It asks on a terminal, unless YES is set. Elsewhere it goes on only if YES or,
+# as most services for continuous integration do, CI is set.
 set -eu
 
 build=$1
+last=${2:-test}
 list=$(dirname "$0")/packages.list
 go_wanted=1.26
 
@@ -33,15 +38,63 @@ check_go()
 			"https://go.dev/dl and put its bin directory in PATH"
 }
 
+# The names of the sections up to the last one that is wanted.
+list_packages()
+{
+	done=
+	sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list" |
+	while read -r name _; do
+		case $name in
+		\[*\]) [ -z "$done" ] || break
+			[ "$name" != "[$last]" ] || done=yes ;;
+		*) printf '%s\n' "$name" ;;
+		esac
+	done
+}
+
 # One name per line of those that dpkg does not have.
 missing_packages()
 {
-	sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list" |
-	while read -r name _; do
+	list_packages |
+	while read -r name; do
 		state=$(dpkg-query -W -f '${db:Status-Status}' "$name" \
 			2>/dev/null) || state=none
 		[ "$state" = installed ] || printf '%s\n' "$name"
 	done
+}
+
+# What apt is about to do: how much, and which installed packages must make
+# place for newer ones, since a new package needs those.
+show_plan()
+{
+	plan=$(LC_ALL=C apt-get -s install --no-upgrade --no-install-recommends \
+		"$@" </dev/null 2>&1) || die "apt-get cannot: $plan"
+	count=$(printf '%s\n' "$plan" | sed -n '/^Inst [^ ]* (/p' | sed -n '$=')
+	newer=$(printf '%s\n' "$plan" | sed -n 's/^Inst \([^ ]*\) \[.*/\1/p')
+	say "with what they need these are ${count:-0} packages"
+	# shellcheck disable=SC2086 # names
+	[ -z "$newer" ] || say "newer ones of installed packages are among them:" $newer
+}
+
+# Nothing is installed on a computer whose owner was not asked.
+is_agreed() { [ -n "${YES:-}${CI:-}" ]; }
+
+find_owner()
+{
+	is_agreed || { [ -t 0 ] && [ -t 1 ]; } ||
+		die "nothing was installed: there is no terminal to ask on;" \
+			"give YES=1 to install them"
+}
+
+ask_owner()
+{
+	is_agreed && return
+	printf 'setup: install them? [y/N] '
+	read -r answer || answer=
+	case $answer in
+	[yY]*) ;;
+	*) die "nothing was installed" ;;
+	esac
 }
 
 # apt-get as root, or through sudo.
@@ -61,27 +114,30 @@ install_packages()
 	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
 		die "not root and no sudo: ask an administrator to run:" \
 			"apt-get install --no-install-recommends" "$@"
-	say "installing" "$@"
+	say "these packages are missing:" "$@"
+	find_owner
 	apt update </dev/null ||
 		die "apt-get update failed: check the package sources"
-	apt install -y --no-install-recommends "$@" </dev/null ||
+	show_plan "$@"
+	ask_owner
+	apt install -y --no-upgrade --no-install-recommends "$@" </dev/null ||
 		die "apt-get install failed: its message is above"
 }
 
 check_go
 command -v sha256sum >/dev/null || die "sha256sum is missing (coreutils)"
-stamp=$build/setup-$(sha256sum "$list" | cut -c 1-16)
+case $last in demo|test|full) ;; *) die "demo, test or full, not $last" ;; esac
+stamp=$build/setup-$last-$(sha256sum "$list" | cut -c 1-16)
 [ ! -e "$stamp" ] || exit 0
 
 if command -v dpkg-query >/dev/null; then
 	missing=$(missing_packages)
 else
-	missing=$(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list" |
-		cut -d ' ' -f 1)
+	missing=$(list_packages)
 fi
 # shellcheck disable=SC2086 # a list of package names
 [ -z "$missing" ] || install_packages $missing
 mkdir -p "$build"
-rm -f "$build"/setup-*
+rm -f "$build/setup-$last"-*
 : >"$stamp"
-say "everything on the list is installed"
+say "everything that $last needs is installed"

@@ -16,8 +16,10 @@ endif
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
-setup: ## install missing packages with the system's package manager
-	$(Q)sh mk/setup.sh $(B)
+# What is installed without a question: see mk/setup.sh. NEED: demo, test, full.
+NEED := test
+setup: ## install missing packages with the system's package manager (NEED=demo for few, YES=1: do not ask)
+	$(Q)$(if $(YES),YES='$(YES)' )sh mk/setup.sh $(B) $(NEED)
 
 # As many jobs as there are processors, and gigabytes of memory for them, unless
 # -j was typed.
@@ -35,7 +37,7 @@ endif
 needed = $(if $(BUILT),,$(filter $(SLOW),$(1)) $(1))
 
 demo: ## the demo: one Linux binary on Linux and Windows workers
-	$(Q)$(MAKE) --no-print-directory setup
+	$(Q)$(MAKE) --no-print-directory NEED=demo setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) demo-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes demo-run
 
@@ -48,7 +50,7 @@ test: ## install missing packages, run every test (T=NAME for one, T='abi*' for 
 # that take minutes are strict: none may fail and then pass.
 test-full: ## before a release: make test, then reboots, a large demo and programs on lent cores (T=NAME for one)
 	$(if $(CHOSEN),,$(Q)$(MAKE) --no-print-directory test)
-	$(if $(CHOSEN),$(Q)$(MAKE) --no-print-directory setup)
+	$(Q)$(MAKE) --no-print-directory NEED=full setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-full-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-full-run
 

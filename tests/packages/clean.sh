@@ -11,7 +11,7 @@ version=$3
 
 top=$(pwd)
 at=$(realpath "$build")/test/packages-$suite
-root=$(realpath "$build")/root/$suite
+root=$(realpath "$build")/_root/$suite
 next=$version.1
 rm -rf "$at"
 mkdir -p "$at"

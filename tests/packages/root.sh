@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes a clean root of a Debian release, once: BUILD/root/SUITE, with a compiler
-# and what DKMS needs. Its apt reaches the archive as this computer's does.
+# Makes a clean root of a Debian release, once: BUILD/_root/SUITE, with a compiler
+# and what DKMS needs. Its apt reaches the archive as this computer's does. Go
+# does not look for packages in a folder whose name begins with _.
 #
 # usage: root.sh BUILD SUITE
 set -eu
 
 build=$1
 suite=$2
-root=$build/root/$suite
+root=$build/_root/$suite
 [ ! -e "$root" ] || exit 0
-mkdir -p "$build/root"
+mkdir -p "$build/_root"
 
 die()
 {

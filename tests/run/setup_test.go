@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ type machine struct {
 const (
 	fakeGo    = `echo "${FAKE_GO:-go1.26.1}"`
 	fakeDpkg  = `case "$*" in *strace*) exit 1;; *) printf installed;; esac`
-	fakeApt   = `echo "apt-get $*" >>"$FAKE_LOG"; exit "${FAKE_APT:-0}"`
+	fakeApt   = `echo "apt-get $*" >>"$FAKE_LOG"; echo "Inst strace (6.1)"; echo "Inst libc6 [1] (2)"; exit "${FAKE_APT:-0}"`
 	fakeRoot  = `echo 0`
 	fakeUser  = `echo 1000`
 	fakeSudo  = `echo sudo >>"$FAKE_LOG"; exec "$@"`
@@ -47,16 +48,19 @@ func newMachine(t *testing.T, fakes map[string]string) *machine {
 }
 
 // runSetup returns what was printed and what was installed.
-func (m *machine) runSetup(env ...string) (string, string, error) {
+func (m *machine) runSetup(set string, env ...string) (string, string, error) {
 	log := filepath.Join(m.dir, "log")
-	cmd := exec.Command("/bin/sh", "../../mk/setup.sh", filepath.Join(m.dir, "build"))
+	cmd := exec.Command("/bin/sh", "../../mk/setup.sh", filepath.Join(m.dir, "build"), set)
 	cmd.Env = append([]string{"PATH=" + m.dir, "FAKE_LOG=" + log}, env...)
 	out, err := cmd.CombinedOutput()
 	text, _ := os.ReadFile(log)
 	return string(out), string(text), err
 }
 
-const installed = "apt-get -q update\napt-get -q install -y --no-install-recommends strace\n"
+const (
+	simulated = "apt-get -s install --no-upgrade --no-install-recommends strace\n"
+	installed = "apt-get -q update\n" + simulated + "apt-get -q install -y --no-upgrade --no-install-recommends strace\n"
+)
 
 func TestSetup(t *testing.T) {
 	all := map[string]string{"go": fakeGo, "dpkg-query": fakeDpkg, "apt-get": fakeApt, "id": fakeRoot}
@@ -64,12 +68,18 @@ func TestSetup(t *testing.T) {
 		name      string
 		without   string
 		with      map[string]string
-		env       string
+		set       string // test if empty
+		env       string // YES=1 if empty
 		out, want string // printed, installed
 		ok        bool
 	}{
-		{name: "root installs what is missing", want: installed, ok: true},
-		{name: "a user uses sudo", with: map[string]string{"id": fakeUser, "sudo": fakeSudo}, want: "sudo\napt-get -q update\nsudo\napt-get -q install -y --no-install-recommends strace\n", ok: true},
+		{name: "root installs what is missing", want: installed, ok: true, out: "with what they need these are 1 packages\nsetup: newer ones of installed packages are among them: libc6"},
+		{name: "the demo needs less", set: "demo", ok: true, out: "everything that demo needs is installed"},
+		{name: "a release needs more", set: "full", want: installed, ok: true, out: "everything that full needs is installed"},
+		{name: "an unknown set", set: "none", out: "demo, test or full, not none"},
+		{name: "no terminal to ask on", env: "YES=", out: "missing: strace\nsetup: nothing was installed: there is no terminal"},
+		{name: "continuous integration is not asked", env: "CI=true", want: installed, ok: true},
+		{name: "a user uses sudo", with: map[string]string{"id": fakeUser, "sudo": fakeSudo}, want: "sudo\napt-get -q update\n" + simulated + "sudo\napt-get -q install -y --no-upgrade --no-install-recommends strace\n", ok: true},
 		{name: "nothing is missing", with: map[string]string{"dpkg-query": "printf installed"}, ok: true},
 		{name: "a user without sudo", with: map[string]string{"id": fakeUser}, out: "ask an administrator to run: apt-get install --no-install-recommends strace"},
 		{name: "no apt-get", without: "apt-get", out: "install these by hand, then rerun: strace"},
@@ -89,14 +99,19 @@ func TestSetup(t *testing.T) {
 				}
 			}
 			m := newMachine(t, fakes)
-			out, log, err := m.runSetup(tt.env)
+			set, env := cmp.Or(tt.set, "test"), cmp.Or(tt.env, "YES=1")
+			if strings.HasPrefix(env, "FAKE_") {
+				env += " YES=1"
+			}
+			environment := append([]string{"YES=", "CI="}, strings.Fields(env)...)
+			out, log, err := m.runSetup(set, environment...)
 			if (err == nil) != tt.ok || log != tt.want || !strings.Contains(out, tt.out) {
 				t.Errorf("err %v; installed %q, want %q; printed %q", err, log, tt.want, out)
 			}
 			if !tt.ok {
 				return
 			}
-			if _, again, err := m.runSetup(tt.env); err != nil || again != log {
+			if _, again, err := m.runSetup(set, environment...); err != nil || again != log {
 				t.Errorf("a second call was not free: %v %q", err, again)
 			}
 		})
