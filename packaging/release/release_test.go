@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"debug/pe"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -226,6 +227,9 @@ func TestArchivesSayNoPlaceAndTime(t *testing.T) {
 		for _, f := range list {
 			if !f.when.Equal(list[0].when) {
 				t.Errorf("%s: %s is of %v, and %s of %v", path, f.name, f.when, list[0].name, list[0].when)
+			}
+			if p, err := pe.NewFile(bytes.NewReader(f.text)); err == nil && p.TimeDateStamp != 0 {
+				t.Errorf("%s: %s was linked at %v", path, f.name, time.Unix(int64(p.TimeDateStamp), 0))
 			}
 			if bytes.Contains(f.text, []byte(top+"/")) {
 				t.Errorf("%s: %s names %s", path, f.name, top)

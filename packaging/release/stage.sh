@@ -27,7 +27,6 @@ cp -r $texts "$linux"
 windows=$stage/skep-$version-windows-amd64.zip
 mkdir -p "$windows"
 cp "$build/bin/skep.exe" "$build/bin/bee.exe" docs/windows.md "$windows"
-x86_64-w64-mingw32-strip --strip-debug "$windows/bee.exe"
 # shellcheck disable=SC2086
 cp -r $texts "$windows"
 

@@ -28,14 +28,15 @@ $(bee_win_obj)/bee.res.o: $(BEE_WIN)/bee.rc $(BEE_WIN)/bee.manifest
 # ld gives .guest a size in the file, though it has no bytes there; objcopy
 # makes it the uninitialised, read-only section that it is.
 # $(call bee_win_link,output,objects)
+# Neither tool may write the present time: releases are to have equal bytes.
 define bee_win_link
 $(MINGW) -municode -s -o $(1).linked $(2) $(BEE_WIN_LIBS) \
 	-Wl,-T,$(bee_win_obj)/bee.ld -Wl,--image-base,0x3f0000 \
 	-Wl,--disable-dynamicbase -Wl,--disable-reloc-section \
-	-Wl,--stack,0x100000 \
+	-Wl,--stack,0x100000 -Wl,--no-insert-timestamp \
 	-Wl,--major-os-version,10 -Wl,--minor-os-version,0 \
 	-Wl,--major-subsystem-version,10 -Wl,--minor-subsystem-version,0 && \
-x86_64-w64-mingw32-objcopy --set-section-flags .guest=alloc,readonly \
+SOURCE_DATE_EPOCH=0 x86_64-w64-mingw32-objcopy --set-section-flags .guest=alloc,readonly \
 	$(1).linked $(1) && rm -f $(1).linked
 endef
 
