@@ -182,7 +182,12 @@ func TestKeptUpdateThatTheKernelReverted(t *testing.T) {
 // but the one that was committed.
 func TestKeptUpdateThatWasChanged(t *testing.T) {
 	keep, kernel := newKept(t), freshKernel()
-	if err := os.WriteFile(keep.path("fix", pack.Suffix), []byte("another"), 0o600); err != nil {
+	another, err := pack.Open(keep.path("fix", pack.Suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	another.Modules[keptBuildID] = []byte("\x7fELF of another")
+	if err := pack.WriteFile(keep.path("fix", pack.Suffix), another); err != nil {
 		t.Fatal(err)
 	}
 	if err := boot(t, keep, kernel, "b1", true, false); err == nil || len(kernel.did) > 0 {
