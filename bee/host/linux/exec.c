@@ -107,7 +107,7 @@ static void open_handles(const struct start *s, s32 handle)
 	fcntl(handle, F_SETFD, 0);
 }
 
-static s64 execute(struct start *s, s32 handle, char *program)
+static s64 execute_program(struct start *s, s32 handle, char *program)
 {
 	s64 rc;
 
@@ -150,7 +150,7 @@ s64 lin_exec(const struct abi_family_op *op)
 		rc = map_state(&s, op->handle);
 	if (rc)
 		return rc;
-	rc = execute(&s, op->handle, program);
+	rc = execute_program(&s, op->handle, program);
 	munmap((void *)(__UINTPTR_TYPE__)s.head, s.len);
 	return rc;
 }
