@@ -37,3 +37,10 @@ $(foreach s,$(PACKAGE_SUITES),\
 	$(eval suite_$(s) = sh tests/packages/clean.sh $$(B) $(s:packages-%=%) '$$(SKEP_VERSION)')\
 	$(eval suite_$(s)_needs = $$(PROGRAMS))\
 	$(eval suite_$(s)_deadline = 3600))
+
+FULL_SUITES += packages-lintian
+suite_packages-lintian = sh packaging/deb.sh $(B) $(B)/test/lintian '$(SKEP_VERSION)' && \
+	lintian --allow-root --fail-on error,warning $(B)/test/lintian/*.deb
+suite_packages-lintian_kind = exit
+suite_packages-lintian_deadline = 1200
+suite_packages-lintian_needs = $(PROGRAMS)
