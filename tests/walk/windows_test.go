@@ -26,14 +26,16 @@ func TestWindowsPCs(t *testing.T) {
 	s.Page(root, "docs/walks/windows.md")
 }
 
+// prepareWine makes a prefix. Wine's server opens the sockets of its programs, so
+// none of another network namespace may stay.
 func prepareWine(prefix, shim string) error {
+	defer endWine(prefix)
+	endWine(prefix)
 	if _, err := os.Stat(filepath.Join(prefix, "system.reg")); err != nil {
 		if err := os.MkdirAll(prefix, 0o755); err != nil {
 			return err
 		}
-		boot := exec.Command("wine", "wineboot", "-i")
-		boot.Env = append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=")
-		if err := boot.Run(); err != nil {
+		if err := wineCommand(prefix, "wine", "wineboot", "-i").Run(); err != nil {
 			return err
 		}
 	}
@@ -42,4 +44,16 @@ func prepareWine(prefix, shim string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), text, 0o644)
+}
+
+// endWine ends the server of a prefix, and waits for it and its services.
+func endWine(prefix string) {
+	_ = wineCommand(prefix, "wineserver", "-k").Run() // fails when none runs, which is what is wanted
+	_ = wineCommand(prefix, "wineserver", "-w").Run()
+}
+
+func wineCommand(prefix, name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...)
+	c.Env = append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=")
+	return c
 }
