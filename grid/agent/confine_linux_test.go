@@ -149,12 +149,21 @@ func TestUnconfinedReachAll(t *testing.T) {
 		if os.Geteuid() != 0 {
 			privileged = what == "create" && !strings.HasPrefix(on, s.dir)
 		}
+		if what == "create" && isReadOnly(filepath.Dir(strings.TrimSpace(on))) {
+			continue // nobody may
+		}
 		if !strings.Contains(list, line) && !privileged {
 			t.Errorf("without bounds this failed too: %s", line)
 		}
 	}
 	os.Remove("/etc/skep-test")
 	os.Remove("/usr/skep-test")
+}
+
+// isReadOnly tells whether a folder's file system is mounted read-only.
+func isReadOnly(dir string) bool {
+	var fs syscall.Statfs_t
+	return syscall.Statfs(dir, &fs) == nil && fs.Flags&1 != 0 // ST_RDONLY
 }
 
 // What an owner allows is there, and no more of it than that.

@@ -60,6 +60,9 @@ static void test_refusals(void)
 	       "gs: is refused");
 	tap_ok(REFUSED("\xf3\x48\x0f\xae\xd0", "wrfsbase"),
 	       "wrfsbase is refused");
+	tap_ok(REFUSED("\xf3\x0f\xae\xc8", "rdgsbase"), "rdgsbase is refused");
+	tap_ok(REFUSED("\xf3\x48\x0f\xae\xd8\xc3", "wrgsbase"),
+	       "wrgsbase is refused");
 	tap_ok(REFUSED("\x64\xa4\xc3", "string"), "string with fs: is refused");
 	tap_ok(REFUSED("\x8e\xe0", "selector"), "mov to fs is refused");
 	tap_ok(REFUSED("\xb8\x27\0\0\0\x0f\x05\x0f\x34", "sysenter"),
