@@ -508,14 +508,14 @@ static s64 host_call(struct abi_call *c, u64 deadline)
 	return c->p->host->futex(&op, c->t->index);
 }
 
-static s64 wait_call(struct abi_call *c, u32 bitset)
+static s64 wait_call(struct abi_call *c, u32 bitset, int hosts)
 {
 	u64 deadline;
 	s64 rc = deadline_get(c, &deadline);
 
 	if (rc)
 		return rc;
-	if (word_hosts(c->p, c->a[0], (u32)c->a[1]))
+	if (hosts)
 		rc = host_call(c, deadline);
 	else
 		rc = abi_futex_wait(c->p, c->t, c->a[0], (u32)c->a[2], bitset,
@@ -581,9 +581,9 @@ static s64 own_call(struct abi_call *c)
 	case CMP_REQUEUE_PI:
 		return refuse_requeue(c);
 	case WAIT:
-		return wait_call(c, ABI_FUTEX_ANY);
+		return wait_call(c, ABI_FUTEX_ANY, 0);
 	case WAIT_BITSET:
-		return wait_call(c, expect);
+		return wait_call(c, expect, 0);
 	case WAKE:
 		return wake_call(c, ABI_FUTEX_ANY);
 	case WAKE_BITSET:
@@ -609,7 +609,7 @@ s64 abi_sys_futex(struct abi_call *c)
 	if (command > LOCK_PI2)
 		return -LINUX_ENOSYS;
 	if (1u << command & HOSTS && word_hosts(c->p, c->a[0], op))
-		return 1u << command & WAITS ? wait_call(c, (u32)c->a[5])
+		return 1u << command & WAITS ? wait_call(c, (u32)c->a[5], 1)
 					     : host_call(c, ABI_FOREVER);
 	if (!(op & PRIVATE))
 		say_unshared(c->p, c->a[0]);
