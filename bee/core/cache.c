@@ -10,7 +10,7 @@
  * program's text and stubs is written.
  *
  * The revision is a digest of the rewriter's own source, taken by make, so
- * that no file outlives the rewriter that made it. The map's slot numbers are
+ * that no file outlives the rewriter that made it. The slots in the code are
  * the same on every host, and nothing depends on the CPU.
  */
 #include "base/errno.h"
@@ -168,11 +168,6 @@ static void drop_arrays(struct bee_rewrite *rw)
 static int map_fits(const struct bee_image *image, const struct header *h,
 		    const struct bee_map *map)
 {
-	u32 i;
-
-	for (i = 0; i < SKEP_SLOT_COUNT; i++)
-		if (map->slot[i] != image->rw.slot[i])
-			return 0;
 	return map->stubs_addr == h->stubs_addr &&
 	       map->stubs_used == h->stubs_used &&
 	       h->stubs_addr == page_up(image->plan.end);

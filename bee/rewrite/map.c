@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The map of a rewritten image: from a PC to the guest's state, to bytes and
- * back, and to other slot numbers.
+ * The map of a rewritten image: from a PC to the guest's state, and to bytes
+ * and back.
  *
  * The arrays are the caller's. Bytes that come in are checked in full: a map
  * from the cache or a snapshot is input like any other.
@@ -9,7 +9,7 @@
 #include "bee/rewrite/internal.h"
 
 #define MAP_MAGIC 0x50414d45 /* "EMAP" */
-#define HEADER_LEN 64
+#define HEADER_LEN 32
 #define SITE_LEN 40
 #define PC_LEN 24
 
@@ -21,8 +21,6 @@ void bee_map_from(struct bee_map *map, const struct bee_rewrite *rw)
 				.pcs = rw->pcs,
 				.stubs_addr = rw->stubs_addr,
 				.stubs_used = rw->stubs_used};
-	for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
-		map->slot[i] = rw->slot[i];
 }
 
 /* Finding ------------------------------------------------------------- */
@@ -129,11 +127,6 @@ s64 bee_map_write(const struct bee_map *map, u8 *out, u64 len)
 	bee_put_u32(out + 12, map->pcs);
 	put_u64(out + 16, map->stubs_addr);
 	put_u64(out + 24, map->stubs_used);
-	_Static_assert(32 + 4 * SKEP_SLOT_COUNT <= HEADER_LEN, "slots fit");
-	for (u32 i = 32; i < HEADER_LEN; i++)
-		out[i] = 0;
-	for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
-		bee_put_u32(out + 32 + 4 * i, (u32)map->slot[i]);
 	out += HEADER_LEN;
 	for (u32 i = 0; i < map->sites; i++, out += SITE_LEN)
 		write_site(out, &map->site[i]);
@@ -188,8 +181,6 @@ static int read_header(struct bee_map *map, const u8 *in, u64 len)
 				.pcs = bee_get_u32(in + 12),
 				.stubs_addr = bee_get_u64(in + 16),
 				.stubs_used = bee_get_u64(in + 24)};
-	for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
-		map->slot[i] = bee_get_s32(in + 32 + 4 * i);
 	return bee_map_size(map) == len &&
 	       map->stubs_addr + map->stubs_used >= map->stubs_addr;
 }
@@ -214,72 +205,4 @@ int bee_map_read(struct bee_map *map, const u8 *in, u64 len,
 	map->site = site;
 	map->pc = pc;
 	return 0;
-}
-
-/* Other slot numbers ----------------------------------------------------- */
-
-/* Guests have no gs: of their own, so every one is the rewriter's. */
-static int reslot_insn(u8 *p, const struct bee_insn *insn, const s32 *from,
-		       const s32 *to)
-{
-	if (insn->seg != 0x65 || insn->disp_len != 4)
-		return 0;
-	for (u32 i = 0; i < SKEP_SLOT_COUNT; i++) {
-		if (bee_get_s32(p + insn->disp_at) != from[i])
-			continue;
-		if (to)
-			bee_put_u32(p + insn->disp_at, (u32)to[i]);
-		return 0;
-	}
-	return -LINUX_EINVAL;
-}
-
-static int reslot_range(u8 *p, u64 len, const s32 *from, const s32 *to)
-{
-	struct bee_insn insn;
-
-	for (u64 at = 0; at < len; at += insn.len)
-		if (bee_decode(p + at, len - at, &insn) < 0 ||
-		    reslot_insn(p + at, &insn, from, to))
-			return -LINUX_EINVAL;
-	return 0;
-}
-
-static int reslot_site(const struct bee_site *s, struct bee_text *text,
-		       u32 texts, const s32 *from, const s32 *to)
-{
-	if (s->form != BEE_FORM_INPLACE)
-		return 0;
-	for (u32 i = 0; i < texts; i++) {
-		u64 off = s->addr - text[i].addr;
-
-		if (off < text[i].len && s->patch_len <= text[i].len - off)
-			return reslot_range(text[i].bytes + off, s->patch_len,
-					    from, to);
-	}
-	return -LINUX_EINVAL;
-}
-
-static int reslot_map(struct bee_map *map, struct bee_text *text, u32 texts,
-		      u8 *stubs, const s32 *to)
-{
-	int rc = reslot_range(stubs, map->stubs_used, map->slot, to);
-
-	for (u32 i = 0; i < map->sites && !rc; i++)
-		rc = reslot_site(&map->site[i], text, texts, map->slot, to);
-	return rc;
-}
-
-/* Once to check, once to write: a bad map changes nothing. */
-int bee_map_reslot(struct bee_map *map, struct bee_text *text, u32 texts,
-		   u8 *stubs, const s32 slot[SKEP_SLOT_COUNT])
-{
-	int rc = reslot_map(map, text, texts, stubs, 0);
-
-	if (!rc)
-		rc = reslot_map(map, text, texts, stubs, slot);
-	if (!rc)
-		for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
-			map->slot[i] = slot[i];
-	return rc;
 }

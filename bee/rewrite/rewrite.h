@@ -23,7 +23,7 @@
  *
  * The CPU entry keeps the flags and every register that is no output.
  */
-#define BEE_MAP_REVISION 1
+#define BEE_MAP_REVISION 2
 
 enum bee_site_kind {
 	BEE_SITE_SYSCALL,
@@ -204,7 +204,6 @@ struct bee_map {
 	const struct bee_stub_pc *pc;
 	u32 sites, pcs;
 	u64 stubs_addr, stubs_used;
-	s32 slot[SKEP_SLOT_COUNT];
 };
 
 void bee_map_from(struct bee_map *map, const struct bee_rewrite *rw);
@@ -219,9 +218,6 @@ s64 bee_map_write(const struct bee_map *map, u8 *out, u64 len);
 int bee_map_read(struct bee_map *map, const u8 *in, u64 len,
 		 struct bee_site *site, u32 sites_max, struct bee_stub_pc *pc,
 		 u32 pcs_max);
-/* Rewrites all gs: displacements for a host with other slot numbers. */
-int bee_map_reslot(struct bee_map *map, struct bee_text *text, u32 texts,
-		   u8 *stubs, const s32 slot[SKEP_SLOT_COUNT]);
 
 /*
  * Function ranges from .eh_frame (System V ABI AMD64 4.2.4, LSB 10.6), sorted,

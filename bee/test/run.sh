@@ -19,6 +19,9 @@ if [ -x /bin/bash-static ]; then
 fi
 
 check_family() { # what a child is held to as well
+	for libc in glibc pie musl; do
+		same "processes and their signals, $libc" "$g/family-$libc"
+	done
 	code "execve of a dynamic program is refused" 126 guarded /bin/busybox \
 		ash -c '/bin/true; exit $?'
 	says "execve of a dynamic program is refused by name" \
@@ -38,7 +41,18 @@ check_family() { # what a child is held to as well
 	result $? "a program that changes its standard error loses no line"
 }
 
+check_trace() { # the call, its first three arguments and its result
+	guarded --trace "$g/hello-musl" 42 >"$tmp/got" 2>"$tmp/err"
+	sed -n -e 's/^bee: trace 0 exit_group(0x2a, .*/exit_group(0x2a, )/p' \
+		-e 's/^bee: trace 0 \(write\|writev\)(0x1, 0x[0-9a-f]*, 0x[0-9a-f]*)$/write(0x1, , )/p' \
+		"$tmp/err" | uniq >"$tmp/got"
+	printf '%s\n' 'write(0x1, , )' 'exit_group(0x2a, )' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "a trace has each call with its arguments"
+}
+
 check_report
+check_trace
 check_family
 check_streams
 check_refusals

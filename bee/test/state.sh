@@ -49,6 +49,13 @@ for libc in glibc musl; do
 		"$g/work-$libc"
 done
 
+for number in 2 77; do
+	guarded "$g/state-musl" $number >"$tmp/got" 2>"$tmp/err"
+	echo 0 >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "xgetbv of no register, $number, is 0"
+done
+
 for clock in "" insn call; do
 	fallback "the clock goes forward, fs by $clock" xsavec "$clock" \
 		"$g/clock-glibc"

@@ -78,6 +78,30 @@ static void lie(u8 *copy, u64 len, const u8 *file)
 		memcpy(copy + at, &value, (size_t)(1 + rand() % 8));
 }
 
+/* Only the names before `more` bytes behind the name ".eh_frame" are left. */
+static u32 count_ranges(const struct abi_elf_plan *plan, const u8 *file,
+			u64 len, u64 more)
+{
+	static const char want[] = ".eh_frame";
+	u8 *copy = malloc(len);
+	Elf64_Shdr *names, *s;
+	u32 n = 0;
+
+	memcpy(copy, file, len);
+	s = (void *)(copy + ((Elf64_Ehdr *)copy)->e_shoff);
+	names = &s[((Elf64_Ehdr *)copy)->e_shstrndx];
+	for (int i = 0; i < ((Elf64_Ehdr *)copy)->e_shnum; i++) {
+		if (strcmp((char *)copy + names->sh_offset + s[i].sh_name,
+			   want) != 0)
+			continue;
+		names->sh_size = s[i].sh_name + more;
+		n = bee_unwind_ranges(plan, copy, len, range, MAX);
+		break;
+	}
+	free(copy);
+	return n;
+}
+
 static int sorted(u32 n)
 {
 	for (u32 i = 1; i < n; i++)
@@ -99,6 +123,9 @@ int main(int argc, char **argv)
 	file = read_all(argv[1], &len);
 	image = load(file, &plan);
 	n = bee_unwind_ranges(&plan, file, len, range, MAX);
+	tap_ok(count_ranges(&plan, file, len, sizeof(".eh_frame")) == n &&
+		       !count_ranges(&plan, file, len, sizeof(".eh_frame") - 1),
+	       "a name that ends behind the names names no section");
 	edges = bee_unwind_edges(&plan, file, len, edge, EDGES);
 	tap_ok(n > 100, "functions are found by section headers");
 	tap_ok(edges >= 4 && sorted(edges), "executable sections are found");

@@ -21,7 +21,7 @@ static const char *distrust_reason(const struct stat *st, u64 max)
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return "writable by others";
 	if (st->st_size <= 0 || (u64)st->st_size > max)
-		return "of a wrong size";
+		return "of the wrong size";
 	return NULL;
 }
 

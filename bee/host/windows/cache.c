@@ -60,7 +60,7 @@ static s64 read_open(HANDLE file, u64 max, u8 **bytes, u64 *len,
 	else if (!owner_is_us(file))
 		*why = "owned by another user";
 	else if (size.QuadPart <= 0 || (u64)size.QuadPart > max)
-		*why = "of a wrong size";
+		*why = "of the wrong size";
 	if (*why)
 		return 0;
 	*len = (u64)size.QuadPart;

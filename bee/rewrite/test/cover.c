@@ -73,25 +73,6 @@ static int check_map(const struct bee_rewrite *rw)
 	return ok;
 }
 
-static int check_reslot(struct bee_rewrite *rw)
-{
-	u8 *before = malloc(rw->stubs_used);
-	s32 other[SKEP_SLOT_COUNT];
-	struct bee_map map;
-	int ok;
-
-	bee_map_from(&map, rw);
-	memcpy(before, rw->stubs, rw->stubs_used);
-	for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
-		other[i] = SKEP_TEB_SLOT_BASE + 8 * (s32)(20 + i);
-	ok = !bee_map_reslot(&map, rw->text, rw->texts, rw->stubs, other) &&
-	     (!rw->stubs_used || memcmp(before, rw->stubs, rw->stubs_used)) &&
-	     !bee_map_reslot(&map, rw->text, rw->texts, rw->stubs, rw->slot) &&
-	     !memcmp(before, rw->stubs, rw->stubs_used);
-	free(before);
-	return ok;
-}
-
 static void show(const struct bee_rewrite *rw, double ms)
 {
 	printf("# %llu instructions, %u functions, %llu bytes skipped, %.1f "
@@ -135,7 +116,6 @@ static void cover(const char *path)
 	tap_ok(!left, "%s: no site is left in the stubs", name);
 	tap_ok(check_map(&rw),
 	       "%s: the map is the same after it was written and read", name);
-	tap_ok(check_reslot(&rw), "%s: slots can be renumbered", name);
 }
 
 int main(int argc, char **argv)

@@ -564,6 +564,22 @@ static void test_tricks(void)
 		   0) &&
 		       last.forms[BEE_FORM_CALL] == 1,
 	       "a short store before a call goes with the call");
+	/* xor; jmp over padding; push %fs:(%rdx); call; pop; the callee reads
+	 * the return address and what was pushed */
+	tap_ok(RUN("\x31\xd2\xeb\x07\x0f\x1f\x80\0\0\0\0\x64\xff\x32"
+		   "\xe8\x03\0\0\0\x58\xeb\x0a\x48\x8b\x1c\x24"
+		   "\x48\x8b\x4c\x24\x08\xc3",
+		   0) &&
+		       !last.forms[BEE_FORM_CALL],
+	       "a push before a call stays below the return address");
+	/* push 5; xor; jmp over padding; pop %fs:(%rdx); call; the same callee
+	 */
+	tap_ok(RUN("\x6a\x05\x31\xd2\xeb\x07\x0f\x1f\x80\0\0\0\0"
+		   "\x64\x8f\x02\xe8\x02\0\0\0\xeb\x0a\x48\x8b\x1c\x24"
+		   "\x48\x8b\x4c\x24\x08\xc3",
+		   0) &&
+		       !last.forms[BEE_FORM_CALL],
+	       "a pop before a call takes what was pushed before it");
 	/* xor; jc to the nop; jmp to the store; padding; store; nop */
 	tap_ok(RUN("\x31\xd2\x72\x0c\xeb\x07\x0f\x1f\x80\0\0\0\0"
 		   "\x64\x89\x02\x90",

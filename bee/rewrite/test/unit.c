@@ -82,10 +82,10 @@ static void test_refusals(void)
 /* nop; mov $39, %eax; syscall; test %rax, %rax; nops */
 #define CALL "\x90\xb8\x27\0\0\0\x0f\x05\x48\x85\xc0\x90\x90\x90"
 
-static u64 patch_with(u64 word)
+static u64 patch_with(u64 word, u64 at)
 {
 	PREPARE(CALL);
-	memcpy(data + 8, &word, 8);
+	memcpy(data + at, &word, 8);
 	return bee_rewrite(&rw) ? 0 : sites[0].patch;
 }
 
@@ -93,9 +93,11 @@ static void test_targets(void)
 {
 	s32 entries[3] = {(s32)(TEXT + 8 - DATA), (s32)(TEXT - DATA), 7};
 
-	tap_ok(patch_with(0) == TEXT + 6, "following instructions go first");
-	tap_ok(patch_with(TEXT + 8) == TEXT + 1,
-	       "a pointer in the data is a target");
+	tap_ok(patch_with(0, 8) == TEXT + 6, "following instructions go first");
+	tap_ok(patch_with(TEXT + 8, 8) == TEXT + 1 &&
+		       patch_with(TEXT + 8, 0) == TEXT + 1 &&
+		       patch_with(TEXT + 8, sizeof(data) - 8) == TEXT + 1,
+	       "a pointer in the data is a target, in its last word too");
 	PREPARE(CALL);
 	rw.bias = 0x400000;
 	data[8 + 1] = 0x10;

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -62,6 +63,14 @@ static int kept(int wide, long nr, long a, long b)
 	return 1;
 }
 
+static unsigned read_xcr(unsigned index)
+{
+	unsigned low, high;
+
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(index));
+	return low;
+}
+
 static void check(int wide)
 {
 	struct timespec ts = {0, 2000000};
@@ -71,7 +80,9 @@ static void check(int wide)
 	       kept(wide, SYS_getpid, 0, 0));
 	printf(" sleep %d", kept(wide, SYS_nanosleep, (long)&ts, 0));
 	printf(" clock %d", kept(wide, SYS_clock_gettime, 1, (long)&ts));
-	printf(" uname %d\n", kept(wide, SYS_uname, (long)name, 0));
+	printf(" uname %d", kept(wide, SYS_uname, (long)name, 0));
+	/* Of the components, those that bee has. */
+	printf(" xcr0 %x\n", wide ? read_xcr(0) & 0xe7 : 0);
 }
 
 static void *child(void *arg)
@@ -85,7 +96,7 @@ static void *child(void *arg)
 	return arg;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	unsigned mxcsr = 0xffc0; /* all masked, flush, towards zero */
 	unsigned short control = 0x0e7f;
@@ -96,6 +107,10 @@ int main(void)
 		for (j = 0; j < 32; j++)
 			before[0][i][j] = before[1][i][j] = 17 * i + 3 * j + 1;
 	call3(SYS_getpid, 0, 0, 0);
+	if (argc > 1) { /* a number of no register; natively it is a fault */
+		printf("%x\n", read_xcr(atoi(argv[1])));
+		return 0;
+	}
 	check(0);
 	if (__builtin_cpu_supports("avx"))
 		check(1);
