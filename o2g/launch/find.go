@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// launchers, by the names that installations use.
+// launchers lists the file names of launchers in MPI installations.
 var launchers = []string{"mpiexec", "mpirun", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi", "orterun", "prterun"}
 
 var (
@@ -25,9 +25,9 @@ var (
 )
 
 // FindInstall chooses the MPI that runs the program: the one in prefix if that is
-// given, else the first that suits among those beside the program, in an
-// active Python environment and in PATH. `tcp` says that O2G is not wanted.
-// Errors name what was found and what to install.
+// given, else the first suitable one among those in the program's folder, in an
+// active Python environment and in PATH. With tcp the MPI need not support O2G.
+// The error lists the installations found and says what to install.
 func FindInstall(ctx context.Context, prefix, program string, tcp bool) (*Install, error) {
 	need := NeedOf(program)
 	var unfit []string
@@ -51,7 +51,7 @@ func FindInstall(ctx context.Context, prefix, program string, tcp bool) (*Instal
 	return nil, notFound(prefix, program, need, unfit)
 }
 
-// launcherPaths are the paths of launchers worth a look, in order.
+// launcherPaths returns the paths of launchers to probe, in order.
 func launcherPaths(prefix, program string) []string {
 	var folders []string
 	if prefix != "" {
@@ -76,10 +76,10 @@ func launcherPaths(prefix, program string) []string {
 	return list
 }
 
-// probeTime bounds a launcher that is asked for its version.
+// probeTime is the time limit for a launcher that is run for its version.
 var probeTime = 20 * time.Second
 
-// ProbeLauncher asks a launcher which MPI it belongs to.
+// ProbeLauncher runs a launcher with --version to learn which MPI it belongs to.
 func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
 	text, err := runLauncher(ctx, launcher, "--version")
 	if err != nil {
@@ -129,8 +129,9 @@ func firstMatch(re *regexp.Regexp, text string) string {
 	return ""
 }
 
-// hydraFabric judges MPICH's --with-device. Without one it chose ch4:ofi; an
-// old ch3 device or a list of other netmods alone can't use libfabric.
+// hydraFabric reports whether an MPICH that was configured with this
+// --with-device can use libfabric. The default device is ch4:ofi. A ch3 device,
+// or a ch4 device without the netmod ofi, can't use libfabric.
 func hydraFabric(device string) bool {
 	name, netmods, given := strings.Cut(device, ":")
 	switch {
@@ -144,13 +145,13 @@ func hydraFabric(device string) bool {
 	return slices.Contains(strings.Split(netmods, ","), "ofi")
 }
 
-// ompiFabric asks Open MPI's ompi_info for the component mtl/ofi.
+// ompiFabric reports whether Open MPI's ompi_info lists the component mtl/ofi.
 func ompiFabric(ctx context.Context, launcher string) bool {
 	text, err := runLauncher(ctx, filepath.Join(filepath.Dir(launcher), "ompi_info"), "--parsable")
 	return err == nil && strings.Contains(text, "mca:mtl:ofi:")
 }
 
-// unfitReason reports why an MPI can't run the program, empty when it can.
+// unfitReason reports why an MPI can't run the program; it is empty if it can.
 func (i *Install) unfitReason(need Need, tcp bool) string {
 	switch {
 	case need.Kind() != "" && need.Kind() != i.Kind:
@@ -163,8 +164,8 @@ func (i *Install) unfitReason(need Need, tcp bool) string {
 	return ""
 }
 
-// ownsLibrary reports whether the installation has that library, in its own folder or,
-// below /usr, in that of the distribution.
+// ownsLibrary reports whether the installation has that library, in its own lib
+// folder or, for an installation below /usr, in the distribution's.
 func (i *Install) ownsLibrary(soname string) bool {
 	return locateLibrary(soname, []string{filepath.Join(i.Prefix, "lib")}) != ""
 }

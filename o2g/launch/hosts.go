@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hostNames are those that the job may run on, without their slots.
+// hostNames returns the hosts that the job may run on, without their slots.
 func (j *Job) hostNames() []string {
 	var list []string
 	for _, host := range j.Hosts {
@@ -25,7 +25,7 @@ func (j *Job) hostNames() []string {
 		return nil
 	}
 	defer file.Close()
-	// HOST, HOST:SLOTS or HOST slots=N, and comments, for either launcher.
+	// A line is HOST, HOST:SLOTS, HOST slots=N or a comment, for either launcher.
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		text, _, _ := strings.Cut(lines.Text(), "#")
 		if words := strings.Fields(text); len(words) > 0 {
@@ -35,8 +35,8 @@ func (j *Job) hostNames() []string {
 	return list
 }
 
-// bareHost is a host of USER@HOST:SLOTS; an address of IPv6 has colons of its own,
-// and brackets around it where slots follow.
+// bareHost returns HOST of USER@HOST:SLOTS. An IPv6 address contains colons, so
+// it stands in brackets if slots follow.
 func bareHost(host string) string {
 	if _, name, found := strings.Cut(host, "@"); found {
 		host = name
@@ -52,15 +52,16 @@ func bareHost(host string) string {
 	return host
 }
 
-// How long hosts' names are looked up, one and all.
+// Time limits for looking up one host's name, and the names of all hosts.
 const (
 	lookTime    = 5 * time.Second
 	lookAllTime = 10 * time.Second
 )
 
-// homeFor is this computer's address as the hosts see it, empty when unknown.
-// A loopback address, which Debian's installer gives a computer's own name,
-// cannot be reached from other hosts: it counts only if all hosts are this one.
+// homeFor returns this computer's address as the hosts see it, or an empty string.
+// Debian's installer maps a computer's own name to a loopback address, which
+// other hosts cannot reach. So a loopback address is used only if all hosts are
+// this computer.
 func homeFor(hosts []string, towards func(host string) string) string {
 	own, strange := "", false
 	for _, host := range hosts {
@@ -79,8 +80,9 @@ func homeFor(hosts []string, towards func(host string) string) string {
 	return own
 }
 
-// sourceAddress gives the address that the kernel would send from to a host. No
-// packet is sent. Empty when there is no way.
+// sourceAddress returns a function which gives the source address that the kernel
+// would use towards a host, or an empty string if there is no route. No packet is
+// sent.
 func sourceAddress() func(host string) string {
 	dialer := net.Dialer{Timeout: lookTime, Deadline: time.Now().Add(lookAllTime)}
 	return func(host string) string {

@@ -15,14 +15,14 @@ import (
 // appear on a command line.
 type Setting struct{ Name, Value string }
 
-// Settings are what the ranks need in their environment. provider is the
-// folder of libo2g-fi.so.
+// Settings returns the variables that the ranks need in their environment.
+// provider is the folder of libo2g-fi.so.
 func (i *Install) Settings(j *Job, provider string) []Setting {
 	var list []Setting
 	add := func(name, value string) { list = append(list, Setting{name, value}) }
 	if j.Launcher != "" && i.Kind == OpenMPI {
 		add("OMPI_MCA_plm_rsh_agent", j.Launcher)
-		add("PRTE_MCA_plm_ssh_agent", j.Launcher) // its name since 5.0
+		add("PRTE_MCA_plm_ssh_agent", j.Launcher) // the name since Open MPI 5.0
 	}
 	if j.TCP {
 		i.addTCP(j, add)
@@ -49,13 +49,13 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if iface == "" && !j.isRemote() {
 		iface = "127.0.0.1"
 	}
-	// Ranks must agree on it, and on hosts with the module the kernel engine
-	// has none; which those are is not known here.
+	// All ranks must use the same value. The kernel engine has no remote
+	// memory access, and the hosts that have the module are not known here.
 	if j.isRemote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
 		add(rmaVar, "no")
 	}
-	// The provider has names of its own, which win over those of libo2g: what
-	// the shell has of them must not win over what was typed.
+	// The provider's variables (FI_O2G_*) override those of libo2g (O2G_*). Set
+	// both, so that options typed here override the shell's variables.
 	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
 		if s.Value != "" {
 			add("SKEP_O2G_"+s.Name, s.Value)
@@ -65,33 +65,33 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	return list
 }
 
-// Whether the MPI has remote memory access.
+// rmaVar says whether the provider offers remote memory access to the MPI.
 const rmaVar = "FI_O2G_RMA"
 
-// Ranks that wait nap, for at most so many microseconds.
+// The longest sleep of a waiting rank, in microseconds.
 const (
 	napVar = "SKEP_O2G_NAP_US"
 	napMax = "2000"
 )
 
-// onlyO2G says that all messages between the job's ranks go over O2G: the MPI
-// polls its shared memory in the same loop, and a nap there would keep who
-// talks through it waiting.
+// onlyO2G reports whether all messages between the job's ranks go over O2G.
+// Otherwise ranks must not sleep while they wait: the MPI polls its shared
+// memory in the same loop, and a sleep would delay messages there.
 func (i *Install) onlyO2G(j *Job) bool {
-	if j.NoShm || i.Kind == OpenMPI { // whose cm has no shared memory
+	if j.NoShm || i.Kind == OpenMPI { // Open MPI's cm uses no shared memory
 		return true
 	}
 	names := map[string]bool{}
 	for _, host := range j.Hosts {
 		if strings.Contains(host, ":") || names[host] {
-			return false // perhaps several ranks there
+			return false // several ranks may run on this host
 		}
 		names[host] = true
 	}
 	return len(names) > 0 && j.TotalRanks() <= len(names)
 }
 
-// addTCP settings choose the MPI's own TCP, for comparison.
+// addTCP adds the settings that select the MPI's own TCP, for comparison.
 func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	switch {
 	case i.Kind == OpenMPI && j.NoShm:
@@ -115,20 +115,20 @@ func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	}
 }
 
-// Libraries returns the folders that the ranks' linker must search first, so
-// that the program gets this MPI whatever name it was linked with. Where a
-// name differs (Debian's libmpich.so.12), it makes a folder of links in cache;
-// all hosts of a job must see it at the same path.
+// Libraries returns the folders that the ranks' dynamic linker must search first,
+// so that the program loads this MPI under any soname that it was linked with.
+// For another soname (Debian's libmpich.so.12) it creates a folder of symbolic
+// links in cache, which all hosts of a job must see at the same path.
 func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	if i.Prefix == "/usr" {
-		return nil, nil // where the linker looks anyway
+		return nil, nil // the linker searches this folder anyway
 	}
 	lib := filepath.Join(i.Prefix, "lib")
 	folders := []string{lib}
 	if i.Kind != MPICH {
 		return folders, nil
 	}
-	// Wheels keep what they depend on in a folder of their own, which they
+	// A Python wheel keeps its dependencies in a subfolder, which its libraries
 	// find relative to the path that they are opened by.
 	if own := filepath.Join(lib, "mpich"); isDir(own) {
 		folders = append(folders, own)
@@ -143,8 +143,8 @@ func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	return append([]string{swap}, folders...), nil
 }
 
-// linkABI makes cache/<name of the target>/<soname> a link to target: libraries
-// of the MPICH ABI initiative differ in their names alone.
+// linkABI creates the symbolic link cache/<name of the target>/<soname> to target.
+// Libraries of the MPICH ABI initiative differ only in their sonames.
 func linkABI(target, soname, cache string) (string, error) {
 	if !exists(target) {
 		return "", fmt.Errorf("%s is missing, so programs built for %s can't run there: name another MPICH with --mpi PREFIX", target, soname)
@@ -164,8 +164,8 @@ func linkABI(target, soname, cache string) (string, error) {
 	return dir, os.Rename(fresh, link)
 }
 
-// Command is the launcher's command line. The values of settings travel in
-// the launcher's environment; only Open MPI wants to be told their names.
+// Command returns the launcher's command line. The values of settings are in the
+// launcher's environment; Open MPI also needs their names on the command line.
 func (i *Install) Command(j *Job, settings []Setting) []string {
 	args := []string{i.Launcher}
 	if j.Ranks > 0 {
@@ -179,8 +179,9 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 		if j.Hostfile != "" {
 			args = append(args, "-f", j.Hostfile)
 		}
-		// Where its host name is a loopback address, as Debian's installer
-		// writes it, Hydra's proxies would look for it on their own host.
+		// If this computer's host name resolves to a loopback address, as
+		// Debian's installer sets it, Hydra's proxies would connect to their
+		// own host.
 		if j.home != "" {
 			args = append(args, "-localhost", j.home)
 		}
@@ -221,7 +222,8 @@ func (i *Install) exportArgs(settings []Setting) []string {
 	return args
 }
 
-// slotsPerHost returns Open MPI as many slots per host as the ranks need, in turn.
+// slotsPerHost returns the hosts for Open MPI, each with enough slots for an equal
+// share of the ranks.
 func slotsPerHost(j *Job) []string {
 	n := len(j.Hosts)
 	per := max(1, (j.TotalRanks()+n-1)/n)

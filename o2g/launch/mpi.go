@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package launch starts MPI programs, as they are, on the MPI that is installed,
-// over O2G: it finds the MPI that a program was built for, gives it the
-// libfabric provider through its own settings, and counts at the end which
-// way the messages took.
+// Package launch starts unmodified MPI programs over O2G, with the installed MPI.
+// It finds the MPI that a program was built for, selects O2G's libfabric provider
+// by that MPI's own settings, and counts the messages that went over O2G.
 package launch
 
 // A Kind is a family of MPI libraries.
@@ -24,7 +23,7 @@ type Install struct {
 	Fabric   bool   // it can use libfabric providers
 }
 
-// String names it for people.
+// String returns the name and version for messages.
 func (i *Install) String() string {
 	return string(i.Kind) + " " + i.Version + " in " + i.Prefix
 }
@@ -32,14 +31,14 @@ func (i *Install) String() string {
 // A Job is one run of a program.
 type Job struct {
 	Ranks    int      // of Program
-	Hosts    []string // none: this computer
+	Hosts    []string // empty: this computer
 	Hostfile string
 	Iface    string // network interface or address for messages
 	Ports    string // FIRST-LAST
-	NoShm    bool   // also ranks of one host talk over O2G
-	TCP      bool   // the MPI's own TCP instead of O2G
+	NoShm    bool   // ranks on one host also use O2G
+	TCP      bool   // use the MPI's own TCP instead of O2G
 	Engine   string
-	Launcher string   // reaches hosts instead of ssh, called as ssh is
+	Launcher string   // used instead of ssh, with ssh's arguments
 	Step     bool     // a batch system starts the ranks
 	Options  []Option // of the MPI's launcher, passed on
 	Program  []string

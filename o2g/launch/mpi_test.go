@@ -21,7 +21,7 @@ import (
 	"skep/tests/watch"
 )
 
-// makeFakeMPI makes a prefix whose launcher prints text for --version.
+// makeFakeMPI creates a prefix whose launcher prints text for --version.
 func makeFakeMPI(t *testing.T, name, text, info string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -206,11 +206,11 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestLibraries: a program built for Debian's name finds this MPI by it.
+// TestLibraries: a program that was linked with Debian's soname finds this MPI.
 func TestLibraries(t *testing.T) {
 	prefix, cache := makeFakeMPI(t, "mpiexec", hydra, ""), t.TempDir()
 	i := &Install{Kind: MPICH, Prefix: prefix}
-	for range 2 { // the second time the link is there
+	for range 2 { // the second time the link exists
 		dirs, err := i.Libraries(Need{"libmpich.so.12"}, cache)
 		if err != nil || len(dirs) != 2 {
 			t.Fatalf("%v, %v", dirs, err)
@@ -261,7 +261,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandOpenMPI: hosts of a file, and none.
+// TestCommandOpenMPI: a job with a host file, and a job without hosts.
 func TestCommandOpenMPI(t *testing.T) {
 	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
 	for _, c := range []struct {
@@ -312,7 +312,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestHosts: either launcher's way to write hosts leads to their names.
+// TestHosts: host names are found in the formats of both launchers.
 func TestHosts(t *testing.T) {
 	for _, c := range []struct{ hosts, file, want string }{
 		{"a:4,b", "", "a b"},
@@ -335,7 +335,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHome: a loopback address is told to nobody elsewhere.
+// TestHome: other hosts are never given a loopback address.
 func TestHome(t *testing.T) {
 	known := map[string]string{"a": "127.0.0.1", "localhost": "::1", "b": "10.0.0.9", "c": "fd00::9", "later": "10.0.0.8"}
 	for _, c := range []struct{ hosts, want string }{
@@ -345,7 +345,7 @@ func TestHome(t *testing.T) {
 		{"b,a", "10.0.0.9"},
 		{"a", "127.0.0.1"},
 		{"a,a,localhost", "::1"},
-		{"a,unknown", ""}, // perhaps ssh knows it
+		{"a,unknown", ""}, // ssh may know the name
 		{"", ""},
 	} {
 		got := homeFor(strings.FieldsFunc(c.hosts, func(r rune) bool { return r == ',' }), func(host string) string { return known[host] })
@@ -399,7 +399,7 @@ func TestStepSecret(t *testing.T) {
 			t.Errorf("a key of %d bytes: %v", len(key), err)
 		}
 	}
-	// Each byte of the key counts.
+	// Each byte of the key changes the secret.
 	seen := map[string]int{a: -1}
 	for i := range 32 {
 		key := bytes.Repeat([]byte{'k'}, 32)
@@ -415,7 +415,7 @@ func TestStepSecret(t *testing.T) {
 	}
 }
 
-// encodeRecord makes the bytes that an endpoint sends.
+// encodeRecord returns the bytes that an endpoint sends.
 func encodeRecord(t *testing.T, r Record, secret []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -428,7 +428,8 @@ func encodeRecord(t *testing.T, r Record, secret []byte) []byte {
 	return mac.Sum(b.Bytes()[:b.Len()-32])
 }
 
-// TestCollector: reports of the job count once each, strangers never.
+// TestCollector: each report of the job is counted once; unauthenticated reports
+// are not counted.
 func TestCollector(t *testing.T) {
 	secret := NewSecret()
 	key, _ := hex.DecodeString(secret)
@@ -471,8 +472,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestRecordMAC: a report in which one bit is another holds no longer, and one
-// with a key that differs in one bit never did.
+// TestRecordMAC: a report is refused if one bit of it was changed, or if its key
+// differs in one bit.
 func TestRecordMAC(t *testing.T) {
 	key, _ := hex.DecodeString(NewSecret())
 	good := encodeRecord(t, Record{Magic: recordMagic, Revision: recordRevision, Sent: 10}, key)
@@ -495,7 +496,7 @@ func TestRecordMAC(t *testing.T) {
 	}
 }
 
-// TestCollectorIsFull: who comes when no more are read at a time is heard later.
+// TestCollectorIsFull: a connection beyond the limit is read later.
 func TestCollectorIsFull(t *testing.T) {
 	defer func(n int) { recordMax = n }(recordMax)
 	recordMax = 2
@@ -538,7 +539,7 @@ func TestCollectorIsFull(t *testing.T) {
 		conn.Close()
 	}
 	rank.SetDeadline(time.Now().Add(30 * time.Second))
-	rank.Read(make([]byte, 1)) // its end: heard, or hung up on
+	rank.Read(make([]byte, 1)) // end of file: the report was read, or the connection was closed unread
 	if total := Sum(c.Close()); total.Endpoints != 1 || total.Sent != 10 {
 		t.Errorf("got %+v", total)
 	}
@@ -553,20 +554,20 @@ func sendRecord(t *testing.T, c *Collector, b []byte) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	conn.Write(b) // may be cut off, that is the collector's right
+	conn.Write(b) // the collector may close the connection before the last byte
 	conn.(*net.TCPConn).CloseWrite()
 	conn.Read(make([]byte, 1))
 }
 
-// TestRecordSize: the mirror has the size of the C structure.
+// TestRecordSize: Record has the size of the C structure.
 func TestRecordSize(t *testing.T) {
 	if n := binary.Size(Record{}); n != 128 {
 		t.Errorf("%d bytes, struct o2g_report has 128", n)
 	}
 }
 
-// TestRun: the program's status and streams pass through, its environment has
-// each setting once.
+// TestRun: the program's exit status and standard streams are passed through, and
+// its environment has each setting once.
 func TestRun(t *testing.T) {
 	prefix := makeFakeMPI(t, "mpiexec", hydra, "")
 	writeFile(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
@@ -612,8 +613,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// checkForwarding checks that options override the shell's settings for the
-// provider, that these go to ranks of other hosts too, and nowhere with TCP.
+// checkForwarding checks that options override the shell's settings of the
+// provider, that these reach ranks on other hosts too, and that with TCP no
+// settings are passed.
 func checkForwarding(t *testing.T, r *Runner, env string) {
 	t.Helper()
 	env = "\n" + env

@@ -12,20 +12,20 @@ import (
 
 // A Need is the MPI library that a program was linked with.
 type Need struct {
-	Soname string // empty: none, or not visible (a script, an interpreter)
+	Soname string // empty: none, or unknown (a script, an interpreter)
 }
 
-// mpiSonames says which family serves a soname.
+// mpiSonames maps a soname to the family of MPI libraries that provides it.
 var mpiSonames = map[string]Kind{
-	"libmpich.so.12":     MPICH, // Debian's name
+	"libmpich.so.12":     MPICH, // Debian's soname
 	"libmpichfort.so.12": MPICH,
 	"libmpi.so.12":       MPICH, // the MPICH ABI initiative
 	"libmpi_abi.so.1":    MPICH, // the standard ABI of MPI 5
 	"libmpi.so.40":       OpenMPI,
 }
 
-// NeedOf looks which MPI the program's file asks for, through libraries that
-// lie in the usual places as well. It reads names alone and runs nothing.
+// NeedOf finds the MPI library that the program's file needs, directly or through
+// libraries in the usual folders. It reads ELF headers only and runs nothing.
 func NeedOf(program string) Need {
 	seen := map[string]bool{}
 	queue := []string{program}
@@ -51,10 +51,11 @@ func NeedOf(program string) Need {
 	return Need{}
 }
 
-// Kind is the family that the program needs, empty when it does not say.
+// Kind returns the family that the program needs, empty if unknown.
 func (n Need) Kind() Kind { return mpiSonames[n.Soname] }
 
-// readImports returns the libraries that an ELF file names and where it looks first.
+// readImports returns the libraries that an ELF file needs (DT_NEEDED) and the
+// folders of its DT_RUNPATH and DT_RPATH.
 func readImports(path string) (names, folders []string) {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -67,7 +68,7 @@ func readImports(path string) (names, folders []string) {
 	}
 	origin := filepath.Dir(path)
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
-		list, _ := file.DynString(tag) // none where there is no such tag
+		list, _ := file.DynString(tag) // empty if the file has no such tag
 		for _, l := range list {
 			l = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(l)
 			folders = append(folders, strings.Split(l, ":")...)
@@ -76,17 +77,17 @@ func readImports(path string) (names, folders []string) {
 	return names, folders
 }
 
-// systemFolders are where the linker looks last.
+// systemFolders are the folders that the dynamic linker searches last.
 var systemFolders = []string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"}
 
-// locateLibrary finds a library, except those of the system that can't lead to MPI.
+// locateLibrary finds a library. It skips system libraries, which never need MPI.
 func locateLibrary(name string, folders []string) string {
 	if strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "ld-linux") {
 		return ""
 	}
 	places := slices.Concat(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), systemFolders)
 	for _, dir := range places {
-		path := filepath.Join(dir, name) // the linker, too, takes none for the working folder
+		path := filepath.Join(dir, name) // as for the linker, an empty name is the working folder
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// launcherOptions are the options of each MPI's launcher that a job may pass on,
-// with the number of words that follow each: Hydra's mpiexec --help, and
-// mpirun(1) of Open MPI 4.1 and 5. Options that skep has itself are not here.
+// launcherOptions are the options that a job may pass on to each MPI's launcher,
+// with the number of arguments of each. Sources: Hydra's mpiexec --help, and
+// mpirun(1) of Open MPI 4.1 and 5. skep's own options are not listed here.
 var launcherOptions = map[Kind]map[string]int{
 	MPICH: {
 		"ppn": 1, "env": 2, "envlist": 1, "envall": 0, "envnone": 0,
@@ -36,17 +36,18 @@ var launcherOptions = map[Kind]map[string]int{
 	},
 }
 
-// ownNames are options of the launchers under the name that skep has for them.
+// ownNames maps a launcher's option to skep's name for the same option.
 var ownNames = map[string]string{
 	"host": "--hosts", "H": "--hosts", "f": "--hostfile", "machinefile": "--hostfile", "machine": "--hostfile",
 	"default-hostfile": "--hostfile", "launcher-exec": "--launcher", "c": "-n",
 }
 
-// An Option is one of the launcher's, as typed: its name with the dashes, and
-// its values.
+// An Option is one of the launcher's options as typed: the name with its dashes,
+// then the values.
 type Option []string
 
-// optionName is the name of an option, without dashes and "=VALUE"; or empty.
+// optionName returns the name of an option without dashes and "=VALUE", or an
+// empty string if the word is no option.
 func optionName(word string) string {
 	name := strings.TrimLeft(word, "-")
 	if name == word || word == "-" || word == "--" {
@@ -56,9 +57,9 @@ func optionName(word string) string {
 	return name
 }
 
-// SplitOptions takes the launchers' options out of those before the program.
-// ownValues is how many words follow an option of skep's, or -1 where skep has
-// none of that name; those and what nobody knows stay in rest.
+// SplitOptions separates the launchers' options from the other words before the
+// program. ownValues returns the number of arguments of one of skep's options, or
+// -1 if skep has no such option. skep's options and unknown ones stay in rest.
 func SplitOptions(args []string, ownValues func(name string) int) (rest []string, passed []Option, err error) {
 	for len(args) > 0 {
 		name := optionName(args[0])
@@ -77,7 +78,7 @@ func SplitOptions(args []string, ownValues func(name string) int) (rest []string
 			values = 0
 		}
 		if len(args) <= values {
-			return append(rest, args...), passed, nil // the parser says what is missing
+			return append(rest, args...), passed, nil // the option parser reports the missing value
 		}
 		if own < 0 && known {
 			passed = append(passed, args[:1+values])
@@ -89,8 +90,8 @@ func SplitOptions(args []string, ownValues func(name string) int) (rest []string
 	return append(rest, args...), passed, nil
 }
 
-// valuesOf is how many words follow an option, which is the same in all
-// launchers that have it.
+// valuesOf returns the number of arguments of a launcher's option. It is the same
+// in all launchers that have the option.
 func valuesOf(name string) (values int, known bool) {
 	for _, list := range launcherOptions {
 		if values, known = list[name]; known {
@@ -120,15 +121,15 @@ func (i *Install) CheckJob(j *Job) error {
 	return nil
 }
 
-// A Part is a program of a job that runs several (MPMD), behind a ":".
+// A Part is a further program of an MPMD job. It follows a ":" on the command line.
 type Part struct {
 	Ranks   int
 	Options []Option
 	Program []string
 }
 
-// ParseParts reads what follows the first ":" of a command line: -n and options
-// of the launcher, then a program, for each part.
+// ParseParts parses the words after the first ":" of a command line. Each part is
+// -n and options of the launcher, then a program.
 func ParseParts(words []string) ([]Part, error) {
 	var parts []Part
 	for {
@@ -195,8 +196,8 @@ func (j *Job) hasOption(names ...string) bool {
 	return slices.ContainsFunc(j.Options, func(o Option) bool { return slices.Contains(names, optionName(o[0])) })
 }
 
-// args is the tail of the launcher's command line: this part's own options
-// and program, with what names the settings to Open MPI.
+// args returns this part's words of the launcher's command line: its options,
+// exports (which name the settings to Open MPI) and its program.
 func (p *Part) args(exports []string) []string {
 	args := append([]string{":", "-n", strconv.Itoa(p.Ranks)}, exports...)
 	for _, o := range p.Options {

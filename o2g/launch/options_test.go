@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// ownOf is how skep's own options are told: -n N, --mpi PREFIX, --no-shm.
+// ownOf returns the number of arguments of skep's own options -n N, --mpi PREFIX
+// and --no-shm.
 func ownOf(name string) int {
 	values, known := map[string]int{"n": 1, "mpi": 1, "no-shm": 0}[name]
 	if !known {
@@ -43,8 +44,8 @@ func TestSplitOptions(t *testing.T) {
 	}
 }
 
-// TestWordsBehindOptions: as many words follow as the launchers' manuals say;
-// the next one is the program.
+// TestWordsBehindOptions: each option takes the number of arguments that the
+// launchers' manuals give; the next word is the program.
 func TestWordsBehindOptions(t *testing.T) {
 	for values, names := range []string{
 		"envall envnone genvall genvnone l prepend-rank skip-launch-node disable-auto-cleanup " +
@@ -68,8 +69,7 @@ func TestWordsBehindOptions(t *testing.T) {
 	}
 }
 
-// TestOwnOptionCounts: an option that skep has itself is skep's, whatever the
-// launchers mean by it.
+// TestOwnOptionCounts: an option that skep and a launcher both have is skep's.
 func TestOwnOptionCounts(t *testing.T) {
 	own := func(name string) int {
 		if values, ok := map[string]int{"bind-to": 0, "l": 1}[name]; ok {
@@ -83,8 +83,8 @@ func TestOwnOptionCounts(t *testing.T) {
 	}
 }
 
-// TestOptionValues: where two launchers have an option of one name, as many
-// words follow it; skep could not tell the program from a value otherwise.
+// TestOptionValues: an option that two launchers have takes the same number of
+// arguments in both. Otherwise skep could not tell the program from a value.
 func TestOptionValues(t *testing.T) {
 	for name, values := range launcherOptions[MPICH] {
 		if other, both := launcherOptions[OpenMPI][name]; both && other != values {

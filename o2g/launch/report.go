@@ -35,7 +35,7 @@ const (
 	recordRevision = 1
 )
 
-// parseRecord takes a record that holds the job's secret.
+// parseRecord decodes a record and verifies its MAC with the job's secret.
 func parseRecord(b, secret []byte) (Record, error) {
 	var r Record
 	if err := binary.Read(bytes.NewReader(b), binary.LittleEndian, &r); err != nil {
@@ -58,7 +58,7 @@ type Collector struct {
 	listener net.Listener
 	secret   []byte
 	work     sync.WaitGroup
-	room     chan struct{} // has as many as there are connections
+	room     chan struct{} // semaphore: one element per open connection
 
 	lock    sync.Mutex
 	records map[[16]byte]Record
@@ -66,13 +66,14 @@ type Collector struct {
 	closed  bool
 }
 
-// Limits of a stranger at the collector's port.
+// recordTime limits how long an unauthenticated peer may keep a connection open.
 const recordTime = 5 * time.Second
 
-// recordMax connections are read at a time; the kernel lets others wait.
+// recordMax is the number of connections that are read at a time; others stay in
+// the kernel's backlog.
 var recordMax = 1024
 
-// NewCollector listens on address; secret is 64 hexadecimal digits.
+// NewCollector listens on address. secret has 64 hexadecimal digits.
 func NewCollector(address, secret string) (*Collector, error) {
 	key, err := hex.DecodeString(secret)
 	if err != nil {
@@ -89,13 +90,14 @@ func NewCollector(address, secret string) (*Collector, error) {
 	return c, nil
 }
 
-// Port is where the collector listens.
+// Port returns the port that the collector listens on.
 func (c *Collector) Port() int { return c.listener.Addr().(*net.TCPAddr).Port }
 
 func (c *Collector) accept() {
 	defer c.work.Done()
 	for {
-		// Hung up on, a rank would take its report for heard.
+		// Wait instead of closing: a rank whose connection is closed would
+		// believe that its report was read.
 		c.room <- struct{}{}
 		conn, err := c.listener.Accept()
 		if err == nil && c.addReport(conn) {
@@ -107,7 +109,7 @@ func (c *Collector) accept() {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors, say
+			time.Sleep(10 * time.Millisecond) // for example EMFILE: try again
 			continue
 		}
 		conn.Close()
@@ -141,14 +143,15 @@ func (c *Collector) read(conn net.Conn) {
 	}
 	r, err := parseRecord(b, c.secret)
 	if err != nil {
-		return // a stranger: what it says is nobody's business
+		return // an unauthenticated peer
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.records[r.ID] = r
 }
 
-// Close ends listening, waits briefly for reports on their way and gives all.
+// Close stops listening, waits briefly for reports in transit, and returns all
+// reports.
 func (c *Collector) Close() []Record {
 	c.lock.Lock()
 	c.closed = true
@@ -174,7 +177,7 @@ type Total struct {
 	Requested, Self   uint64
 }
 
-// Sum adds records up.
+// Sum adds the records.
 func Sum(list []Record) Total {
 	var t Total
 	for _, r := range list {

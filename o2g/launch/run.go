@@ -20,12 +20,12 @@ import (
 	"skep/internal/place"
 )
 
-// A Runner starts jobs of one installation.
+// A Runner starts jobs with one installation of MPI.
 type Runner struct {
 	Install  *Install
 	Need     Need
 	Provider string // folder of libo2g-fi.so
-	Cache    string // for what all hosts must see
+	Cache    string // folder for files that all hosts of a job must see
 }
 
 // A Result is how a job ended.
@@ -34,11 +34,12 @@ type Result struct {
 	Records []Record
 }
 
-// stopTime is how long a launcher may take to end its ranks once asked.
+// stopTime is how long a launcher may take to end its ranks after SIGTERM.
 const stopTime = 5 * time.Second
 
-// Run starts the job with this process's streams and waits for its end. A
-// cancelled context asks the launcher to end its ranks, then makes it.
+// Run starts the job with this process's standard streams and waits for its end.
+// If the context is cancelled, Run sends the launcher SIGTERM, and SIGKILL after
+// stopTime.
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
 	if j.isRemote() {
@@ -61,17 +62,17 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	if collector != nil {
 		res.Records = collector.Close()
 	}
-	// What killed ranks left on this computer; a folder that can't be read is no
-	// news of the job.
+	// This removes the status pages that killed ranks left on this computer. A
+	// folder that can't be read does not concern the job.
 	_, _ = ReadEndpoints(StatusFolders())
 	return res, err
 }
 
-// collectSettings are those of the MPI, what the user set for O2G, and where the
-// linker looks first.
+// collectSettings returns the settings of the MPI, the user's variables for O2G,
+// and the folders that the dynamic linker searches first.
 func (r *Runner) collectSettings(j *Job) ([]Setting, error) {
 	settings := r.Install.Settings(j, r.Provider)
-	// Open MPI takes no variable to other hosts that it isn't told of.
+	// Open MPI passes only named variables to other hosts.
 	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
 		known := func(s Setting) bool { return s.Name == name }
@@ -91,7 +92,7 @@ func (r *Runner) collectSettings(j *Job) ([]Setting, error) {
 	return append(settings, Setting{"LD_LIBRARY_PATH", path}), nil
 }
 
-// startCollector listens for reports where all ranks can reach this computer.
+// startCollector listens for reports on an address that all ranks can reach.
 func startCollector(j *Job, secret string) (*Collector, error) {
 	if !j.isRemote() {
 		return NewCollector("127.0.0.1:0", secret)
@@ -99,7 +100,7 @@ func startCollector(j *Job, secret string) (*Collector, error) {
 	return NewCollector(":0", secret)
 }
 
-// reportTo is the collector's address as the ranks see it.
+// reportTo returns the collector's address as the ranks see it.
 func (c *Collector) reportTo(j *Job) string {
 	host := j.home
 	if !j.isRemote() {
@@ -135,7 +136,8 @@ func start(ctx context.Context, args []string, settings []Setting) (int, error) 
 	return 0, nil
 }
 
-// withSettings replaces variables, so that none is there twice.
+// withSettings adds the settings to env and removes older values of the same
+// variables.
 func withSettings(env []string, settings []Setting) []string {
 	list := make([]string, 0, len(env)+len(settings))
 	set := map[string]bool{}
@@ -153,8 +155,8 @@ func withSettings(env []string, settings []Setting) []string {
 	return list
 }
 
-// Exec turns this process, one rank that a batch system started, into the
-// program. It returns only when that fails.
+// Exec replaces this process, a rank that a batch system started, by the program
+// (execve). It returns only on failure.
 func (r *Runner) Exec(j *Job, secret string) error {
 	settings, err := r.collectSettings(j)
 	if err != nil {
@@ -168,8 +170,8 @@ func (r *Runner) Exec(j *Job, secret string) error {
 	return execProgram(path, j.Program, withSettings(os.Environ(), settings))
 }
 
-// StepName names the job step that started this process as one of its ranks, or
-// is empty. Slurm's srun says so in the environment.
+// StepName returns the name of the job step whose rank this process is, from the
+// environment of Slurm's srun, or an empty string.
 func StepName() string {
 	job, step, rank := os.Getenv("SLURM_JOB_ID"), os.Getenv("SLURM_STEP_ID"), os.Getenv("SLURM_PROCID")
 	if job == "" || step == "" || rank == "" || os.Getenv("SLURM_STEP_NUM_TASKS") == "" {
@@ -184,7 +186,7 @@ func StepName() string {
 // ProviderName is the file that libfabric loads.
 const ProviderName = "libo2g-fi.so"
 
-// FindProvider gives the folder of the provider that belongs to this program.
+// FindProvider returns the folder of the provider that belongs to this program.
 func FindProvider() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -193,7 +195,7 @@ func FindProvider() (string, error) {
 	return providerOf(self)
 }
 
-// providerOf is for the program at that path, which may be a link.
+// providerOf is FindProvider for the program at that path, which may be a link.
 func providerOf(self string) (string, error) {
 	path, err := place.FindFor(self, ProviderName)
 	if err != nil {

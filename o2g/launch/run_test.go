@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// linkELF makes an ELF file that needs the libraries in its folder.
+// linkELF links an ELF file that needs the libraries in its folder.
 func linkELF(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -22,8 +22,8 @@ func linkELF(t *testing.T, dir, name string, args ...string) string {
 	return path
 }
 
-// TestNeedBehindLibraries: the MPI of a program is found behind libraries of
-// its own, where the linker finds them, and circles of them end.
+// TestNeedBehindLibraries: the MPI of a program is found if only the program's
+// libraries need it. Libraries that need each other do not make the search endless.
 func TestNeedBehindLibraries(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("LD_LIBRARY_PATH", "")
@@ -53,8 +53,8 @@ func TestNeedBehindLibraries(t *testing.T) {
 	}
 }
 
-// makeRecorder makes an MPI whose launcher writes its arguments and the environment
-// of its ranks to a file.
+// makeRecorder creates an MPI whose launcher writes its arguments and the
+// environment of its ranks to a file.
 func makeRecorder(t *testing.T) (r *Runner, out string) {
 	t.Helper()
 	prefix := makeFakeMPI(t, "mpiexec", hydra, "")
@@ -64,9 +64,9 @@ func makeRecorder(t *testing.T) (r *Runner, out string) {
 	return &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: launcher, Fabric: true}, Provider: "/p", Cache: t.TempDir()}, out
 }
 
-// TestRunPlaces: ranks elsewhere are told an address of this computer that
-// they reach; the linker looks into this MPI's folder first; all else that the
-// shell has stays.
+// TestRunPlaces: ranks on other hosts get an address of this computer that they
+// can reach; the dynamic linker searches this MPI's folder first; the shell's other
+// variables are unchanged.
 func TestRunPlaces(t *testing.T) {
 	r, out := makeRecorder(t)
 	lib := filepath.Join(r.Install.Prefix, "lib")
@@ -101,7 +101,7 @@ func TestRunPlaces(t *testing.T) {
 	}
 }
 
-// TestRunFails: a job that can't start says why, and has no status.
+// TestRunFails: a job that can't start returns an error that says why.
 func TestRunFails(t *testing.T) {
 	r, _ := makeRecorder(t)
 	absent := filepath.Join(t.TempDir(), "mpiexec")
@@ -116,8 +116,8 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// TestExec: a rank that a batch system started becomes the program, with the
-// secret of its step.
+// TestExec: a rank that a batch system started is replaced by the program, with
+// the secret of its step.
 func TestExec(t *testing.T) {
 	const mark = "SKEP_TEST_EXEC"
 	if os.Getenv(mark) != "" {
@@ -137,7 +137,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestProvider: it lies in ../lib of the program that a link leads to.
+// TestProvider: the provider is in ../lib of the program, or of the program that a
+// link leads to.
 func TestProvider(t *testing.T) {
 	for _, lib := range []string{"lib", filepath.Join("lib", "skep")} {
 		top := t.TempDir()
@@ -163,7 +164,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestStepName: only with all that Slurm's srun sets is a process one of its ranks.
+// TestStepName: a process is a rank of srun only if all of srun's variables are set.
 func TestStepName(t *testing.T) {
 	all := map[string]string{"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}
 	set := func(change, value string) {

@@ -14,16 +14,17 @@ import (
 	"path/filepath"
 )
 
-// NewSecret makes the secret that the ranks of one job prove to each other.
+// NewSecret returns the secret by which the ranks of one job authenticate each
+// other.
 func NewSecret() string {
 	b := make([]byte, sha256.Size)
 	rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// StepSecret is the secret of a job step whose ranks a batch system started, so
-// that no launcher could distribute one. It is derived from a key of the user's,
-// in a folder that all hosts of the step share, and the step's name.
+// StepSecret returns the secret of a job step whose ranks a batch system started,
+// where no launcher distributes one. It is derived from the user's key, in a
+// folder that all hosts of the step share, and from the step's name.
 func StepSecret(dir, step string) (string, error) {
 	key, err := userKey(dir)
 	if err != nil {
@@ -55,7 +56,7 @@ func userKey(dir string) ([]byte, error) {
 	if err := errors.Join(err, fresh.Sync(), fresh.Close()); err != nil {
 		return nil, err
 	}
-	// A link fails where somebody was first; then that key is the one.
+	// The link fails if another process was first; then that process's key is used.
 	if err := os.Link(fresh.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// An Endpoint is what one open endpoint of O2G shows of itself.
+// An Endpoint holds the status page of one open O2G endpoint.
 type Endpoint struct {
 	PID            int     `json:"pid"`
 	Program        string  `json:"program"`
@@ -46,7 +46,7 @@ type Endpoint struct {
 	Module         *Module `json:"module,omitempty"`
 }
 
-// A Module is what the kernel engine counts beside.
+// A Module holds the counters of the kernel engine's module.
 type Module struct {
 	SoftirqBytes   uint64 `json:"softirq_bytes"`
 	WorkerBytes    uint64 `json:"worker_bytes"`
@@ -59,8 +59,9 @@ type Module struct {
 	RefusedMemory  uint64 `json:"refused_memory"`
 }
 
-// StatusFolders are where this user's endpoints may have left their pages. A
-// program started over ssh may lack the variable that this shell has.
+// StatusFolders returns the folders that may hold status pages of this user's
+// endpoints. A program started over ssh may lack XDG_RUNTIME_DIR, which this shell
+// has, and so use another folder.
 func StatusFolders() []string {
 	list := []string{fmt.Sprintf("/dev/shm/skep-o2g-%d", os.Getuid())}
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
@@ -69,9 +70,9 @@ func StatusFolders() []string {
 	return list
 }
 
-// ReadEndpoints reads the pages in the folders, by process, also those of other
-// pid namespaces. Pages of processes that are gone are removed. A folder that
-// can't be trusted is left out, and the second result says so.
+// ReadEndpoints reads the status pages in the folders, sorted by process, also those
+// of other pid namespaces. It removes the pages of processes that have ended. A
+// folder that can't be trusted is skipped, with an error in the second result.
 func ReadEndpoints(folders []string) ([]Endpoint, []error) {
 	var list []Endpoint
 	var refused []error
@@ -86,15 +87,15 @@ func ReadEndpoints(folders []string) ([]Endpoint, []error) {
 	return list, refused
 }
 
-// pageOf returns the process that a file's name begins with; a file with another
-// kind of name is not ours.
+// pageOf returns the process number that the name of a status page begins with. ok
+// is false for the name of another file.
 func pageOf(name string) (pid int, ok bool) {
 	first, _, _ := strings.Cut(name, "-")
 	pid, err := strconv.Atoi(first)
 	return pid, err == nil && pid > 0
 }
 
-// parsePage gives what a live endpoint's page shows.
+// parsePage decodes a live endpoint's status page.
 func parsePage(pid int, page io.Reader) (Endpoint, bool) {
 	var s uapi.O2GStatus
 	err := binary.Read(io.LimitReader(page, int64(binary.Size(s))), binary.LittleEndian, &s)
@@ -135,7 +136,7 @@ func endpointOf(s *uapi.O2GStatus) Endpoint {
 	}
 }
 
-// addressOf reads an endpoint's name: family, port, address.
+// addressOf decodes an endpoint's address: family, port, IP address.
 func addressOf(name []byte) string {
 	port := binary.LittleEndian.Uint16(name[2:])
 	switch name[0] {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pagesIn reads the pages in a folder; one that is not there has none.
+// pagesIn reads the status pages in a folder. A missing folder has none.
 func pagesIn(path string) ([]Endpoint, error) {
 	folder, err := openFolder(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -24,9 +24,9 @@ func pagesIn(path string) ([]Endpoint, error) {
 	return readFolder(folder)
 }
 
-// openFolder opens a folder of pages, if it is this user's alone: in /dev/shm
-// anybody may make one of that name, and move it while it is read. So all that
-// follows goes through what was opened here, not by its name.
+// openFolder opens a folder of status pages if only this user can write to it. In
+// /dev/shm any user may create a folder of that name, and rename it while it is
+// read. So callers use the descriptor that is opened here, never the name.
 func openFolder(path string) (*os.File, error) {
 	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	foreign := errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, os.ErrPermission)
@@ -67,10 +67,10 @@ func readFolder(folder *os.File) ([]Endpoint, error) {
 	return list, nil
 }
 
-// readPage gives what a live endpoint's page shows, and removes a page that a
-// killed process left. What is no file of this user is left alone.
+// readPage reads a live endpoint's status page, and removes a page that a killed
+// process left. It ignores everything that is not a regular file of this user.
 func readPage(folder *os.File, name string, pid int) (Endpoint, bool) {
-	// A FIFO would hold up an open() that blocks.
+	// Without O_NONBLOCK, open() of a FIFO would block.
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return Endpoint{}, false
@@ -82,13 +82,13 @@ func readPage(folder *os.File, name string, pid int) (Endpoint, bool) {
 		return Endpoint{}, false
 	}
 	if isAbandoned(fd) {
-		_ = unix.Unlinkat(int(folder.Fd()), name, 0) // another who looks may be first
+		_ = unix.Unlinkat(int(folder.Fd()), name, 0) // another reader may have removed it
 		return Endpoint{}, false
 	}
 	return parsePage(pid, page)
 }
 
-// isAbandoned says that a page's process is gone: its lock is.
+// isAbandoned reports whether a page's process has ended, which released its lock.
 func isAbandoned(page int) bool {
 	return unix.Flock(page, unix.LOCK_SH|unix.LOCK_NB) == nil
 }

@@ -15,7 +15,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// lockPage locks a status page as a live endpoint does.
+// lockPage locks a status page like a live endpoint.
 func lockPage(t *testing.T, path string) (release func()) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -28,7 +28,7 @@ func lockPage(t *testing.T, path string) (release func()) {
 	return func() { f.Close() }
 }
 
-// privateFolder makes a folder as libo2g does.
+// privateFolder creates a folder like libo2g.
 func privateFolder(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "skep-o2g")
@@ -53,7 +53,7 @@ func writePage(t *testing.T, folder, name string, s uapi.O2GStatus) string {
 
 func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 	folder := privateFolder(t)
-	// No process of this namespace has the number: one of another one has.
+	// No process of this pid namespace has this number; one of another may.
 	const far = 4194303
 	live := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision,
 		PID: far, Sent: 12, UnmatchedBytes: 7}
@@ -122,7 +122,7 @@ func TestStatusIgnoresShortAndForeignFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		defer lockPage(t, path)() // else it is removed unread
+		defer lockPage(t, path)() // without the lock it would be removed
 	}
 	if list, refused := ReadEndpoints([]string{folder}); refused != nil || len(list) != 0 {
 		t.Errorf("%v, %+v", refused, list)
@@ -144,7 +144,7 @@ func plantLeftover(t *testing.T, folder string) (check func()) {
 	}
 }
 
-// TestStatusTrustsNoFolderOfOthers: in /dev/shm anybody may have made it.
+// TestStatusTrustsNoFolderOfOthers: in /dev/shm any user may have created it.
 func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, folder string) string{
 		"open to others": func(t *testing.T, folder string) string {
@@ -192,7 +192,7 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 	}
 }
 
-// TestStatusIgnoresRenamedFolder: where the folder's name leads to later matters not.
+// TestStatusIgnoresRenamedFolder: a rename after the folder was opened has no effect.
 func TestStatusIgnoresRenamedFolder(t *testing.T) {
 	folder, victim := privateFolder(t), privateFolder(t)
 	check := plantLeftover(t, victim)
@@ -217,7 +217,8 @@ func TestStatusIgnoresRenamedFolder(t *testing.T) {
 	}
 }
 
-// TestStatusLeavesOtherEntriesAlone: no FIFO holds it up, no link leads it away.
+// TestStatusLeavesOtherEntriesAlone: FIFOs do not block the reader, and symbolic
+// links are not followed.
 func TestStatusLeavesOtherEntriesAlone(t *testing.T) {
 	folder, victim := privateFolder(t), privateFolder(t)
 	check := plantLeftover(t, victim)

@@ -2,5 +2,5 @@
 
 package launch
 
-// pagesIn: nobody makes pages there.
+// pagesIn returns nothing: there are no status pages on Windows.
 func pagesIn(string) ([]Endpoint, error) { return nil, nil }
