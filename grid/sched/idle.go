@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Near the end of a session nodes have nothing to do while calls wait at busy
-// ones or run for long. An idlePass looks at each such node and each such lease
-// once, not at each pair of them.
+// Near the end of a session some nodes are idle while calls wait at busy nodes or
+// run for long. An idlePass visits each idle node and each such lease once, instead
+// of each pair of a node and a lease.
 type idlePass struct {
 	s      *Scheduler
 	tick   bool
-	nodes  []*node  // that have nothing to do, in order; nil: has got something
-	first  int      // of nodes that is not nil
-	leases []*lease // that might move there, the best first; nil: it cannot any more
-	most   uint64   // memory that the largest of nodes has free
+	nodes  []*node  // idle nodes, in order; nil: has received a lease in this pass
+	first  int      // index of the first element of nodes that is not nil
+	leases []*lease // leases that may move to idle nodes, the best first; nil: no longer movable
+	most   uint64   // the largest free memory of an idle node
 }
 
-// takeIdle returns nodes that have nothing to do what waits at busy ones, or copies
-// of the calls that run longest, until nothing fits. Only the tail of a session
-// gets here: while calls wait, grantOne has filled every slot that fits.
+// takeIdle moves leases that wait at busy nodes to idle nodes, and grants idle nodes
+// copies of the calls that have run longest, until nothing fits. It has work only at
+// the end of a session: while calls are queued, grantOne fills every slot that fits.
 func (s *Scheduler) takeIdle(tick bool) {
 	p := &idlePass{s: s, tick: tick}
 	p.findNodes()
@@ -28,7 +28,7 @@ func (s *Scheduler) takeIdle(tick bool) {
 		return
 	}
 	p.findLeases()
-	blocked := len(p.leases) // the first that only a seat that is kept holds up
+	blocked := len(p.leases) // the first lease that only a reserved seat prevents from moving
 	for at := 0; at < len(p.leases); {
 		end := p.equalEnd(at)
 		i, n, kept := p.match(at, end)
@@ -40,7 +40,8 @@ func (s *Scheduler) takeIdle(tick bool) {
 			continue
 		}
 		p.moveCalls(i, n)
-		// Who holds how many slots has changed, and so what is kept.
+		// The sessions' numbers of slots have changed, and with them the reserved
+		// seats: try the blocked leases again.
 		at, blocked = min(at, blocked), len(p.leases)
 	}
 }
@@ -77,13 +78,14 @@ func (p *idlePass) findLeases() {
 	})
 }
 
-// movable: once it is not, it is not for the rest of the pass.
+// isMovable reports whether a lease may move or be copied. A lease that is not
+// movable stays so for the rest of the pass.
 func (p *idlePass) isMovable(l *lease) bool {
 	return l.call.session.queue.len() == 0 && (l.Ahead || p.tick && p.s.isSlow(l))
 }
 
-// equalEnd returns the end of the leases that are as good as that at at: the node
-// decides between them.
+// equalEnd returns the end of the run of leases that rank equal to the one at index
+// at. The order of the nodes decides between them.
 func (p *idlePass) equalEnd(at int) int {
 	if p.leases[at] == nil {
 		return at + 1
@@ -95,9 +97,9 @@ func (p *idlePass) equalEnd(at int) int {
 	return end
 }
 
-// match finds the first node that one of the leases from at to end can move to,
-// and the first lease that can; n is -1 without one. kept: a seat that is kept
-// for another session was in the way.
+// match finds the first node n to which one of the leases from at to end can move,
+// and the first such lease i. n is -1 if there is none. kept reports that a lease
+// could not move because a seat is reserved for another session.
 func (p *idlePass) match(at, end int) (i, n int, kept bool) {
 	for p.first < len(p.nodes) && p.nodes[p.first] == nil {
 		p.first++
@@ -105,7 +107,7 @@ func (p *idlePass) match(at, end int) (i, n int, kept bool) {
 	for n = p.first; n < len(p.nodes); n++ {
 		for i = at; p.nodes[n] != nil && i < end; i++ {
 			l := p.leases[i]
-			if l != nil && !p.isMovable(l) { // another lease of its call was copied
+			if l != nil && !p.isMovable(l) { // its call was copied meanwhile
 				p.leases[i] = nil
 			}
 			if p.leases[i] == nil || !p.canTake(p.nodes[n], l.call) {
@@ -137,7 +139,8 @@ func (p *idlePass) moveCalls(i, n int) {
 	p.nodes[n] = nil
 }
 
-// isBetter prefers a call that only waits, then the one that runs longest.
+// isBetter orders leases for moving: those that wait first, then those that have run
+// longest.
 func isBetter(a, b *lease) bool {
 	if a.Ahead != b.Ahead {
 		return a.Ahead
@@ -145,8 +148,8 @@ func isBetter(a, b *lease) bool {
 	return a.started.Before(b.started)
 }
 
-// isSlow reports whether a copy of a running call is worth it: it takes twice as
-// long as its function usually does. Nothing is known before a first result.
+// isSlow reports whether a running call may be copied: it has run for at least twice
+// its function's usual duration. That is unknown before the first result.
 func (s *Scheduler) isSlow(l *lease) bool {
 	usual, known := l.call.session.times[l.call.work]
 	ran := s.now.Sub(l.started)

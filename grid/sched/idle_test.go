@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// takeIdlePairs is what takeIdle must do, written down plainly: each lease is
-// looked at for each node that has nothing to do.
+// takeIdlePairs is the reference for takeIdle. It compares each lease with each idle
+// node.
 func (s *Scheduler) takeIdlePairs(tick bool) {
 	for {
 		var victim *lease
@@ -48,8 +48,8 @@ func (s *Scheduler) bestFor(n *node, tick bool) (best *lease) {
 	return best
 }
 
-// TestIdle_sameOrder: nodes that have nothing to do get the same leases in the
-// same order as by looking at all pairs.
+// TestIdle_sameOrder: takeIdle grants idle nodes the same leases in the same order as
+// the reference.
 func TestIdle_sameOrder(t *testing.T) {
 	moved := 0
 	for seed := range uint64(400) {
@@ -57,10 +57,10 @@ func TestIdle_sameOrder(t *testing.T) {
 		if seed%2 == 0 {
 			cfg.Hold = 1
 		} else {
-			cfg.Hold, cfg.Quantum = 5*time.Second, time.Minute // seats are kept for long
+			cfg.Hold, cfg.Quantum = 5*time.Second, time.Minute // seats stay reserved for long
 		}
 		m := newSim(t, seed)
-		m.same = false // seats that are kept are not judged here
+		m.same = false // reserved seats break the fairness rule
 		m.s, m.twin = New(cfg), New(cfg)
 		m.twin.grantIdle = m.twin.takeIdlePairs
 		inner := m.s.grantIdle
@@ -73,7 +73,7 @@ func TestIdle_sameOrder(t *testing.T) {
 			m.handle(SessionOpen{SessionID(id + 1)})
 		}
 		for n := range 900 {
-			if m.most = 300; n%100 > 40 { // again and again the end of the sessions
+			if m.most = 300; n%100 > 40 { // repeatedly no new calls, as at the end of sessions
 				m.most = 0
 				for _, o := range m.nodes {
 					if o.up && !o.mute && m.r.IntN(3) == 0 {
@@ -89,8 +89,8 @@ func TestIdle_sameOrder(t *testing.T) {
 	}
 }
 
-// TestIdle_steps: half of the nodes run slow calls, half have nothing to do. The
-// work grows with the nodes, not with their square.
+// TestIdle_steps: half of the nodes run slow calls, the other half is idle. The number
+// of steps grows linearly with the nodes.
 func TestIdle_steps(t *testing.T) {
 	t.Run("copies", func(t *testing.T) { idleSteps(t, 0) })
 	t.Run("no idle node is large enough", func(t *testing.T) { idleSteps(t, 2<<30) })
@@ -106,7 +106,7 @@ func idleSteps(t *testing.T, memory uint64) {
 		s.Handle(epoch, Ask{Node: name(i), Slots: 1, Memory: 2 << 30})
 		s.Handle(epoch, CallQueued{Call: CallID(i + 1), Session: 1, Memory: memory})
 	}
-	// What the function usually takes is known from one call.
+	// One finished call sets the function's usual duration.
 	s.Handle(epoch, CallDone{Node: name(0), Call: 1, Fence: 1, Duration: time.Second})
 	for i := range half {
 		s.Handle(epoch, NodeUp{name(half + i), 1, 1 << 30})
@@ -127,8 +127,8 @@ func idleSteps(t *testing.T, memory uint64) {
 	}
 }
 
-// TestDurationIsLearned: a function's usual time follows the newest calls by a
-// quarter; a call that does not say its time took what passed since its start.
+// TestDurationIsLearned: each new duration of a function has a weight of one quarter.
+// A result without a duration counts the time since the lease started.
 func TestDurationIsLearned(t *testing.T) {
 	s := New(Config{})
 	s.now = epoch.Add(8 * time.Second)

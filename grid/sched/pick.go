@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// scanMax bounds how many waiting calls of a session are looked at when the
-// first ones fit no node; they differ rarely.
+// scanMax limits how many waiting calls of a session are tried if the first ones fit
+// no node. The calls of one session rarely differ in what they need.
 const scanMax = 256
 
-// assignCalls grants until nothing fits: free slots first, to those who have them
-// already, then what may wait at a busy node, then what an idle node can take
-// over near the end. Calls that run are compared with the clock only on a tick:
-// it costs nodes times leases.
+// assignCalls grants leases until nothing fits: first free slots to the sessions that
+// own them, then the other free slots, then places ahead at busy nodes, then leases
+// that idle nodes can take over. Running calls are compared with the clock only on a
+// tick, because that visits every lease.
 func (s *Scheduler) assignCalls(tick bool) {
 	s.countFresh()
 	s.grantSeated()
@@ -53,7 +53,8 @@ func (n *node) fitsAhead(c *call) bool {
 	return true
 }
 
-// open is what is asked before a call is known.
+// open reports whether the node can take another lease, running or ahead, before the
+// call is known.
 func (n *node) open(ahead bool) bool {
 	if ahead {
 		return n.isUsable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
@@ -61,11 +62,11 @@ func (n *node) open(ahead bool) bool {
 	return n.isUsable() && n.want > 0 && len(n.running) < n.slots
 }
 
-// grantOne grants one waiting call: of the session with the smallest share the
-// oldest that fits somewhere. It says whether it did.
+// grantOne grants one waiting call: the oldest one that fits somewhere, of the session
+// with the smallest share. It reports whether it granted one.
 func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *session) *seat, ahead bool) bool {
 	if s.least = s.leastHolds(); s.least == math.MaxInt {
-		return false // nobody waits
+		return false // no session has waiting calls
 	}
 	var nodes []*node
 	for _, n := range s.nodes {
@@ -90,7 +91,7 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 			c := ss.queue.at(i)
 			if n := s.bestNode(seated, c, fits); n != nil {
 				s.grantCall(n, c, ahead, true)
-				ss.queue.remove(c) // what is waiting decides about seats
+				ss.queue.remove(c) // only now: grantCall's choice of a seat depends on the queue
 				return true
 			}
 		}
@@ -98,8 +99,8 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 	return false
 }
 
-// byShare returns the sessions that wait, the one for which the fewest leases run
-// first; among equals the one that had the least time, or was served longest ago.
+// byShare returns the sessions with waiting calls, sorted by their slots, then by the
+// time they were served, then by their last grant.
 func (s *Scheduler) byShare() []*session {
 	var list []*session
 	for _, ss := range s.sessions {
@@ -113,8 +114,8 @@ func (s *Scheduler) byShare() []*session {
 	return list
 }
 
-// bestNode chooses a node for c: one with an idle worker for it, then one that
-// holds its blobs, then the one that was used longest ago.
+// bestNode chooses a node for c: one with an idle worker for it, else one that holds
+// its blobs, else the one with the oldest last grant.
 func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) bool) *node {
 	var best *node
 	rank := -1
@@ -135,9 +136,9 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 	return best
 }
 
-// isAvoided is true for a while on a node where this call failed: long enough to
-// let another node have it, or a moment where there is no other. It is always true on
-// other nodes than the one that the call is bound to.
+// isAvoided reports whether c must not run on n now. A node where the call failed is
+// avoided for Config.Avoid, or only for Config.Again if the call failed on all usable
+// nodes. A call that is bound to a node avoids all others.
 func (s *Scheduler) isAvoided(n *node, c *call) bool {
 	if c.only != "" && c.only != n.id {
 		return true
@@ -163,8 +164,8 @@ func (c *call) runsOn(n *node) bool {
 	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
 }
 
-// grantCall gives c to n. turn: the session was chosen before others, so a new
-// quantum begins when the old one is over.
+// grantCall grants c to n. turn says that the session was chosen by its share, so that
+// a new quantum begins if the old one is over.
 func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 	s.fence++
 	s.grants++

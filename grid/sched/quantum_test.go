@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A market is masters that share nodes, in a time of its own. Its nodes keep
-// idle workers as agents do: one process a slot, for calls of its session only.
+// A market simulates masters that share nodes, on a simulated clock. Its nodes keep
+// idle workers like agents: one process per slot, for calls of its session only.
 type market struct {
 	t      *testing.T
 	s      *Scheduler
 	now    time.Time
 	events timeline
 	agents map[NodeID]*marketAgent
-	think  time.Duration // a master calls again so long after a result; < 0: all its calls at once
+	think  time.Duration // from a result to the master's next call; < 0: it submits all calls at once
 	length func(SessionID) time.Duration
 	calls  CallID
 	done   map[SessionID]int
@@ -30,7 +30,7 @@ type marketAgent struct {
 	id    NodeID
 	slots int
 	taken int
-	idle  []SessionID // the longest idle first
+	idle  []SessionID // sessions of the idle workers, the longest idle first
 	wait  []Lease
 
 	running map[Fence]bool
@@ -58,7 +58,7 @@ func (l *timeline) Pop() any {
 
 const (
 	quantum   = 250 * time.Millisecond
-	startTime = 10 * time.Millisecond // of a worker, with the end of another
+	startTime = 10 * time.Millisecond // to end one worker and start another
 	callTime  = 2 * time.Millisecond
 	sendTime  = 200 * time.Microsecond // from the end of a call to the hub's next lease
 )
@@ -163,7 +163,7 @@ func (m *market) askLease(a *marketAgent) {
 	m.handle(ev)
 }
 
-// run lets d go by and gives how many calls were done in it.
+// run advances the clock by d and returns how many calls ended meanwhile.
 func (m *market) run(d time.Duration) (all int) {
 	for end := m.now.Add(d); len(m.events) > 0 && m.events[0].at.Before(end); {
 		next := heap.Pop(&m.events).(moment)
@@ -176,7 +176,8 @@ func (m *market) run(d time.Duration) (all int) {
 	return all
 }
 
-// checkEvenShares fails if a session's share is wrong by more than a tenth.
+// checkEvenShares fails if a session's share differs from the fair one by more than a
+// tenth.
 func (m *market) checkEvenShares(all int) {
 	m.t.Helper()
 	share := float64(all) / float64(len(m.s.sessions))
@@ -187,8 +188,8 @@ func (m *market) checkEvenShares(all int) {
 	}
 }
 
-// Many masters together get as much done as one, and each of them its share,
-// whether they call and wait or have all their calls waiting.
+// Many masters together complete as many calls as one master, and each gets its share,
+// whether they wait for each result or submit all calls at once.
 func TestMastersShareByQuanta(t *testing.T) {
 	for _, c := range []struct {
 		nodes, slots, masters int
@@ -197,12 +198,12 @@ func TestMastersShareByQuanta(t *testing.T) {
 			t.Run(fmt.Sprintf("%d nodes of %d, %d masters, think %v", c.nodes, c.slots, c.masters, think), func(t *testing.T) {
 				slots := c.nodes * c.slots
 				m := newMarket(t, c.nodes, c.slots, c.masters, think)
-				span := time.Duration(max(10*c.masters/slots, 10)) * quantum // ten for each
+				span := time.Duration(max(10*c.masters/slots, 10)) * quantum // ten quanta for each master
 				all := m.run(span)
 				m.checkEvenShares(all)
 				one := newMarket(t, c.nodes, c.slots, 1, think).run(span)
 				if think >= 0 {
-					one *= min(slots, c.masters) // one that waits keeps one slot busy
+					one *= min(slots, c.masters) // a master that waits for each result uses one slot
 				}
 				t.Logf("%d calls, %d by one; %d workers started, woken %d times", all, one, m.starts, m.woken)
 				if float64(all) < 0.9*float64(one) {
@@ -216,11 +217,12 @@ func TestMastersShareByQuanta(t *testing.T) {
 	}
 }
 
-// A slot is not kept for a master that thinks for long, or is gone.
+// A slot is not reserved for a master that takes long between calls, or that has
+// disconnected.
 func TestSeatsAreReleased(t *testing.T) {
 	m := newMarket(t, 1, 1, 2, 0)
 	m.run(100 * time.Millisecond)
-	m.think = time.Second // first the one that sits, then both
+	m.think = time.Second // holds for each master after its next result
 	before := m.done[1] + m.done[2]
 	m.run(10 * time.Second)
 	if n := m.done[1] + m.done[2] - before; n < 16 {
@@ -231,7 +233,7 @@ func TestSeatsAreReleased(t *testing.T) {
 		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", 1), nil}, {0, askSlots("a", 1), nil},
 		{0, submitCall(1, 1, modA), []string{"grant 1 to a #1"}}, {0, submitCall(2, 2, modA), nil},
 		{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
-		{0.1, askSlots("a", 1), []string{"wake at 200ms"}}, // kept for session 1
+		{0.1, askSlots("a", 1), []string{"wake at 200ms"}}, // reserved for session 1
 		{0.11, SessionClose{1}, []string{"grant 2 to a #2"}},
 	} {
 		at := epoch.Add(time.Duration(st.at * float64(time.Second)))
@@ -245,7 +247,7 @@ func TestSeatsAreReleased(t *testing.T) {
 	}
 }
 
-// A master that comes does not wait for a quantum where another has more.
+// A new master does not wait for the end of a quantum if another master has more slots.
 func TestNewMasterIsServedAtOnce(t *testing.T) {
 	m := newMarket(t, 1, 4, 1, -1)
 	m.run(50 * time.Millisecond)

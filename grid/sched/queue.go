@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// queue holds waiting calls in the order in which they were made, so that one
-// that comes back stands where it stood. Calls leave mostly at the front.
+// queue holds waiting calls in the order of their submission, so that a requeued call
+// regains its place. Calls are mostly removed at the front.
 type queue struct {
 	calls []*call
 	front int

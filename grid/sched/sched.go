@@ -2,13 +2,13 @@
 
 // Package sched decides which node runs which call.
 //
-// It is a pure state machine: events go in with the time they happened, actions
-// come out, and equal events give equal actions. It starts nothing, reads no
-// clock and holds no lock; its owner calls it from one goroutine at a time.
+// It is a pure state machine. Its input is events with their times, its output is
+// actions; equal events give equal actions. It starts no goroutine, reads no clock
+// and holds no lock. Its owner calls it from one goroutine at a time.
 //
-// A lease is the right to run one call on one node. Its fencing number grows
-// over all calls for ever, so a result that carries an old number is known to
-// come from a revoked lease.
+// A lease is the right to run one call on one node. Each lease has a fencing number
+// greater than all before it, over all calls. So a result with an old number is
+// recognized as one of a revoked lease.
 package sched
 
 import "time"
@@ -16,7 +16,7 @@ import "time"
 // Digest is the SHA-256 of a blob; the zero value means that there is none.
 type Digest [32]byte
 
-// NodeID names a node, SessionID a master, CallID a call over all sessions.
+// NodeID identifies a node, SessionID a master, CallID a call among all sessions.
 type (
 	NodeID    string
 	SessionID uint64
@@ -30,8 +30,8 @@ type Worker struct {
 	Init   Digest
 }
 
-// Idle names worker processes that wait on a node. They hold what calls of their
-// session left in them, so no other session gets them.
+// Idle identifies worker processes that wait on a node. They may hold data of their
+// session's calls, so no other session gets them.
 type Idle struct {
 	Session SessionID
 	Worker  Worker
@@ -44,41 +44,41 @@ type Lease struct {
 	Node    NodeID
 	Session SessionID
 	Attempt int  // 1 for the first lease of this call
-	Ahead   bool // prefetched: the node fetches now, and runs it when After has ended
+	Ahead   bool // the node fetches its data now and runs it when lease After has ended
 	After   Fence
 	Copy    bool // another lease of the same call runs elsewhere
 }
 
 // Config holds the limits; New puts the default where a field is zero.
 type Config struct {
-	Silence  time.Duration // a node that says nothing for so long is silent (12 s)
-	Missing  time.Duration // a lease not in the node's beats for so long is lost (8 s)
-	Avoid    time.Duration // how long a node that failed a call does not get it again (10 s)
-	Again    time.Duration // the same where every other node failed it too (1 s)
-	NoNode   time.Duration // how long a call waits that is too large for every node (60 s)
-	CopyFrom time.Duration // a call that ran for less is never copied (2 s)
-	Quantum  time.Duration // how long a slot stays with a session while others wait (1 s)
-	Hold     time.Duration // how long within it a slot waits for its session's next call (100 ms)
-	Attempts int           // worker deaths until the call fails (4)
-	Alike    int           // nodes with the same exit status until it fails (2)
-	Losses   int           // leases lost with their nodes until it fails (32)
-	Copies   int           // leases of one call at the same time (2)
+	Silence  time.Duration // a node that sends nothing for this long counts as silent (12 s)
+	Missing  time.Duration // a lease absent from its node's beats for this long is lost (8 s)
+	Avoid    time.Duration // a node that failed a call does not get it again for this long (10 s)
+	Again    time.Duration // the same if every other node failed the call too (1 s)
+	NoNode   time.Duration // a call that fits no node fails after this time (60 s)
+	CopyFrom time.Duration // a call that has run for less is never copied (2 s)
+	Quantum  time.Duration // a slot stays with a session for this long while others wait (1 s)
+	Hold     time.Duration // within the quantum, a free slot is reserved for its session's next call for this long (100 ms)
+	Attempts int           // failures on nodes after which the call fails (4)
+	Alike    int           // nodes with the same exit status after which the call fails (2)
+	Losses   int           // lost leases after which the call fails (32)
+	Copies   int           // largest number of leases of one call at the same time (2)
 }
 
-// Event is what happened: one of the types below.
+// Event is one of the types below.
 type Event interface{ event() }
 
-// NodeUp: a node said hello. A node that was up already has restarted.
+// NodeUp: a node sent its hello. A node that was up already has restarted.
 type NodeUp struct {
 	Node   NodeID
 	Slots  int
-	Memory uint64 // bytes it gives to calls
+	Memory uint64 // bytes that the node offers to calls
 }
 
 // NodeDown: the connection of a node ended.
 type NodeDown struct{ Node NodeID }
 
-// NodeBar: a node gets no more work, for it failed a safety check.
+// NodeBar: a node failed a safety check and gets no more work.
 type NodeBar struct{ Node NodeID }
 
 // Ask: a node has free slots. It replaces the node's former Ask.
@@ -90,7 +90,7 @@ type Ask struct {
 	Idle   []Idle
 }
 
-// Beat: a node lives and holds these leases.
+// Beat: a node is alive and holds these leases.
 type Beat struct {
 	Node   NodeID
 	Leases []Fence
@@ -99,10 +99,10 @@ type Beat struct {
 // SessionOpen: a master connected.
 type SessionOpen struct{ Session SessionID }
 
-// SessionClose: it is gone; its calls are dropped.
+// SessionClose: a master disconnected; its calls are dropped.
 type SessionClose struct{ Session SessionID }
 
-// CallQueued: a master wants a call.
+// CallQueued: a master submitted a call.
 type CallQueued struct {
 	Call     CallID
 	Session  SessionID
@@ -110,34 +110,36 @@ type CallQueued struct {
 	Function uint32
 	Memory   uint64 // that the call needs; 0 if unknown
 	Size     uint64 // bytes of arguments
-	Node     NodeID // that alone may run it; "" for any
+	Node     NodeID // the only node that may run it; "" for any
 }
 
-// CallCancel: the master no longer wants it.
+// CallCancel: the master cancelled the call.
 type CallCancel struct{ Call CallID }
 
-// CallDone: a node has a complete result. Commit or Refuse answers.
+// CallDone: a node has a complete result. The answer is Commit or Refuse.
 type CallDone struct {
 	Node     NodeID
 	Call     CallID
 	Fence    Fence
-	Duration time.Duration // on the node, without transfers; 0 when unknown
+	Duration time.Duration // on the node, without transfers; 0 if unknown
 }
 
-// Failure says whose fault a failed lease is.
+// Failure is the cause of a failed lease.
 type Failure int
 
 const (
-	// WorkerDied counts as an attempt of the call.
+	// WorkerDied: the worker ended. It counts as an attempt of the call.
 	WorkerDied Failure = iota
-	// NodeFailed is the node's fault (no space, no blob): an attempt too, for
-	// it could be the call's after all, but never alike.
+	// NodeFailed: the node has no space or no blob, for example. It counts as an
+	// attempt, since the call may be the cause, but not for Config.Alike.
 	NodeFailed
-	// Unsafe bars the node; the call does not suffer.
+	// Unsafe: the node failed a safety check and is barred. It does not count
+	// against the call.
 	Unsafe
-	// Final is the answer of the user's program: no other node helps.
+	// Final: the user's program answered with an error. The call is not retried.
 	Final
-	// Returned returns the call unstarted, as when the owner needs the computer.
+	// Returned: the node gives the call back unstarted, for example because its
+	// owner needs the computer.
 	Returned
 )
 
@@ -151,10 +153,11 @@ type CallFailed struct {
 	Why    string // one sentence
 }
 
-// Tick: time went by. Silence and speculation are looked at only here.
+// Tick: time has passed. Silent nodes are detected, and running calls copied, only
+// on a Tick.
 type Tick struct{}
 
-// Woken answers Wake when its time has come.
+// Woken: the time of a Wake has come.
 type Woken struct{}
 
 func (NodeUp) event()       {}
@@ -171,14 +174,14 @@ func (CallFailed) event()   {}
 func (Tick) event()         {}
 func (Woken) event()        {}
 
-// Action is what the owner has to do: one of the types below.
+// Action is what the owner must do: one of the types below.
 type Action interface{ action() }
 
 // Grant: send this lease to its node.
 type Grant struct{ Lease Lease }
 
-// Cancel: tell the node to stop. It is sent for numbers that the scheduler does
-// not know, too: then Call and Session are 0.
+// Cancel: tell the node to stop this lease. For a fencing number that the scheduler
+// does not know, Call and Session are 0.
 type Cancel struct{ Lease Lease }
 
 // Commit: the result of this lease is the result of the call.
@@ -201,11 +204,12 @@ type Requeued struct {
 type Reason int
 
 const (
-	// Exhausted means that its worker ended too often.
+	// Exhausted means that it failed on too many nodes, or lost too many leases.
 	Exhausted Reason = iota
-	// Fatal is the answer of the user's program.
+	// Fatal means that the user's program answered with an error.
 	Fatal
-	// NoFit means that it needs more memory than every node has.
+	// NoFit means that no node can run it: it needs more memory than each node
+	// has, or the node that it is bound to is not up.
 	NoFit
 )
 
@@ -217,11 +221,11 @@ type FailCall struct {
 	Why     string
 }
 
-// Wake: send Woken at this time. A slot is kept for a session until then, and
+// Wake: send Woken at this time. Until then a slot is reserved for a session while
 // others wait.
 type Wake struct{ At time.Time }
 
-// MarkSilent: the node did not speak; it stays known.
+// MarkSilent: the node sent nothing for Config.Silence. The scheduler keeps it.
 type MarkSilent struct{ Node NodeID }
 
 func (Grant) action()      {}

@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// step is one event at a second, and the actions it must give.
+// step is one event, its time in seconds, and the actions that it must cause.
 type step struct {
 	at   float64
 	ev   Event

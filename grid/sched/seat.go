@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// A seat is one slot of a node. A session that takes it finds the worker that
-// its last call left there; another one has to end that worker and start its
-// own. So a seat stays with a session for a quantum, unless a session that
-// waits has fewer calls running.
+// A seat is one slot of a node. It belongs to the session that used it last, whose
+// worker is still there; another session would have to end that worker and start its
+// own. So a seat stays with a session for a quantum, unless a waiting session has
+// fewer slots.
 type seat struct {
 	session *session
-	since   time.Time // the session sits there
-	left    time.Time // its last lease ended
-	lease   *lease    // nil: free
-	next    *lease    // waits for the one that runs to end
+	since   time.Time // when the session's quantum began
+	left    time.Time // when its last lease ended
+	lease   *lease    // the running lease; nil: free
+	next    *lease    // the lease that runs when lease has ended
 }
 
 // idleWorker names the worker that the call needs or leaves.
 func (c *call) idleWorker() Idle { return Idle{c.session.id, c.worker} }
 
-// takeSeat puts a lease that runs on a seat of its node. Who grants has seen one that
-// its session may take. idlePass.move ends the waiting of the lease in between;
-// with that its session has not more slots and no other has fewer, so what was
-// not kept from it still is not.
+// takeSeat assigns a running lease to a seat of its node. The caller has found that
+// there is a seat which the session may take. In between, idlePass.moveCalls may remove
+// a lease that waits. This gives its session no more slots and no other session fewer
+// slots, so the seat is still available.
 func (s *Scheduler) takeSeat(l *lease) {
 	s.setSeat(s.seatFor(l.node, l.call.session), l)
 }
@@ -44,8 +44,8 @@ func (s *Scheduler) setSeat(t *seat, l *lease) {
 	t.lease, l.seat = l, t
 }
 
-// leaveSeat leaves the seat of a lease that ran. Who waits for it runs now; else its
-// session goes on to own it.
+// leaveSeat frees the seat of a lease that ran. The lease that waits for the seat runs
+// now; if there is none, the session keeps the seat.
 func (s *Scheduler) leaveSeat(l *lease) {
 	t, n := l.seat, l.node
 	l.call.session.runs--
@@ -65,12 +65,11 @@ func (s *Scheduler) leaveSeat(l *lease) {
 	s.setSeat(t, next)
 }
 
-// slots is how many slots a session has: those where it runs a call, and those
-// that it just left and whose node has not asked again, and with what will come
-// and go when calls end.
+// slots returns how many slots a session has: those where it runs a call, those that it
+// just left, and the balance of those that it will get and lose when running calls end.
 func (ss *session) slots() int { return ss.runs + ss.fresh + ss.gain }
 
-// countFresh counts the seats that sessions just left.
+// countFresh counts, for each session, the seats that it left within Config.Hold.
 func (s *Scheduler) countFresh() {
 	for _, t := range s.fresh {
 		t.session.fresh = 0
@@ -95,7 +94,7 @@ func (s *Scheduler) freeSeat(t *seat) {
 	t.session = nil
 }
 
-// seatFor gives a free seat that ss may take: its own, else one without an owner.
+// seatFor returns a free seat that ss may take: its own, else one that is not reserved.
 func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 	var free *seat
 	for i := range n.seats {
@@ -111,28 +110,29 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 	return free
 }
 
-// quantumOver says that the session of a seat had its quantum.
+// quantumOver reports whether the quantum of the seat's session is over.
 func (s *Scheduler) quantumOver(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
 
-// isReserved reports whether a free seat waits for its session, and not for other.
+// isReserved reports whether a free seat is reserved for its session, so that other
+// must not take it.
 func (s *Scheduler) isReserved(t *seat, other *session) bool {
 	o := t.session
 	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= other.slots() &&
 		(o.queue.len() > 0 || s.expectsCall(t))
 }
 
-// expectsCall reports whether the session of a free seat is about to call again, as
-// one that calls, waits and calls does.
+// expectsCall reports whether the session of a free seat will probably call again soon,
+// like a master that waits for each result.
 func (s *Scheduler) expectsCall(t *seat) bool {
 	return t.session.think <= s.cfg.Hold && s.now.Sub(t.left) < s.cfg.Hold
 }
 
-// noteWant is called before a session gets one more call.
+// noteWant updates a session's statistics before a call is queued.
 func (s *Scheduler) noteWant(ss *session) {
 	if ss.queue.len() > 0 || ss.runs > 0 {
 		return
 	}
-	// A session that was away has no claim on the time that others used.
+	// An idle session earns no claim on the time that others used meanwhile.
 	least, any := time.Duration(0), false
 	for _, o := range s.sessions {
 		if o != ss && (o.queue.len() > 0 || o.runs > 0) && (!any || o.served < least) {
@@ -146,11 +146,11 @@ func (s *Scheduler) noteWant(ss *session) {
 	}
 }
 
-// grantSeated grants calls to the sessions that sit where a seat is free. One whose
-// calls do not fit there loses the seat.
+// grantSeated grants free seats to the sessions that own them. A session whose calls do
+// not fit there loses the seat.
 func (s *Scheduler) grantSeated() {
 	if s.leastHolds() == math.MaxInt {
-		return // nobody waits
+		return // no session has waiting calls
 	}
 	for _, n := range s.nodes {
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
@@ -180,7 +180,8 @@ func (s *Scheduler) firstFor(n *node, ss *session) *call {
 	return nil
 }
 
-// seatAfter returns the busy seat behind which a call of ss may wait: one that its session will keep, else one that any session may use.
+// seatAfter returns the busy seat at which a call of ss may wait: one that ss will keep,
+// else one that its session will not keep.
 func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	var free *seat
 	for i := range n.seats {
@@ -196,8 +197,8 @@ func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	return free
 }
 
-// queueForSeat has a lease wait for a seat. It begins a new quantum if that is free to
-// all.
+// queueForSeat makes a lease wait for a seat. It will begin a new quantum if the seat's
+// session will not keep the seat.
 func (s *Scheduler) queueForSeat(l *lease) {
 	t := s.seatAfter(l.node, l.call.session)
 	l.turn = !s.willKeep(t)
@@ -209,7 +210,7 @@ func (s *Scheduler) queueForSeat(l *lease) {
 	}
 }
 
-// endWait ends the waiting of a lease: it runs, or will not.
+// endWait removes a lease from the seat that it waits for: it runs now, or was removed.
 func (l *lease) endWait() {
 	l.seat.next = nil
 	if l.from != nil {
@@ -226,7 +227,8 @@ func (s *Scheduler) willKeep(t *seat) bool {
 		(o.queue.len() > 0 || o.think <= s.cfg.Hold)
 }
 
-// leastHolds is the fewest slots that a session holds which waits.
+// leastHolds returns the smallest number of slots of a session that has waiting calls,
+// or MaxInt if there is no such session.
 func (s *Scheduler) leastHolds() int {
 	least := math.MaxInt
 	for _, o := range s.sessions {
@@ -237,8 +239,8 @@ func (s *Scheduler) leastHolds() int {
 	return least
 }
 
-// wakeUp asks for an event when a seat is kept for a call that may not come,
-// while others wait.
+// wakeUp requests a Woken event for the time when a reservation expires, if other
+// sessions wait.
 func (s *Scheduler) wakeUp() {
 	if s.wake.After(s.now) || s.leastHolds() == math.MaxInt {
 		return

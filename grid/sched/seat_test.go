@@ -4,19 +4,19 @@ package sched
 
 import "time"
 
-// workerOf returns a worker with a digest of its own, so that no node knows its duration.
+// workerOf returns a worker with its own digest, whose durations no node has shown.
 func workerOf(n byte) Worker { return Worker{Module: Digest{9, n}} }
 
 func submitWithMemory(id CallID, s SessionID, memory uint64) Event {
 	return CallQueued{Call: id, Session: s, Worker: modA, Memory: memory}
 }
 
-// twoSessions has two sessions and a node of so many slots.
+// twoSessions returns steps that begin with two sessions and a node with that many slots.
 func twoSessions(slots int, steps ...step) []step {
 	return append([]step{{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", slots), nil}}, steps...)
 }
 
-// How slots pass between sessions.
+// seatScripts test how slots pass between sessions.
 var seatScripts = []script{
 	{"a slot is not kept for calls that do not fit there", Config{}, twoSessions(1,
 		step{0, submitCall(1, 1, modA), nil}, step{0, submitWithMemory(2, 1, 101), nil}, step{0, submitCall(3, 2, modA), nil},
@@ -69,8 +69,8 @@ var seatScripts = []script{
 		step{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
 		step{0.1, askSlots("a", 2), nil},
 	)},
-	// Call 6 may go to m when its failure there is long ago. With that its
-	// session has more slots, and the one that it left at n is free to call 3.
+	// Call 6 may run on m once its failure there is long ago. Then its session
+	// has more slots, and call 3 may use the seat that it left at n.
 	{"what is moved to an idle node may free another for a call before it", Config{Hold: 5 * time.Second, Quantum: time.Minute}, []step{
 		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil},
 		{0, nodeUp("b", 1), nil}, {0, askSlots("b", 1), nil},

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// sim is a world of volatile nodes around a scheduler. It believes nothing: it
-// keeps its own books from the actions alone and compares.
+// sim simulates volatile nodes around a scheduler. It keeps its own record from the
+// actions alone and compares the scheduler's state with it.
 type sim struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -20,12 +20,12 @@ type sim struct {
 	now   time.Time
 	nodes []*simNode
 	calls map[CallID]*simCall
-	held  map[SessionID]int // leases
-	runs  map[SessionID]int // of them those that run
+	held  map[SessionID]int // leases of each session
+	runs  map[SessionID]int // running leases of each session
 	fence Fence
-	most  int        // calls in all
-	same  bool       // equal calls: fairness can be judged
-	twin  *Scheduler // does the same in another way, or nil
+	most  int        // limit on the number of calls
+	same  bool       // all calls are equal, so fairness can be checked
+	twin  *Scheduler // a second implementation to compare with, or nil
 }
 
 type simNode struct {
@@ -34,9 +34,9 @@ type simNode struct {
 	mute   bool // up but silent
 	slots  int
 	memory uint64
-	leases map[Fence]Lease // what the scheduler should count here
-	ahead  []Lease         // of them those that wait, in order
-	work   map[Fence]Lease // what the node itself holds, late or not
+	leases map[Fence]Lease // leases that the scheduler should count on this node
+	ahead  []Lease         // those of them that wait, in order
+	work   map[Fence]Lease // leases that the node itself holds, revoked or not
 }
 
 type simCall struct {
@@ -157,8 +157,8 @@ func (m *sim) leaseGranted(l Lease) {
 	n.work[l.Fence] = l
 }
 
-// checkFairness: no other session that waits will have fewer slots, by more than the one
-// that may be free for a moment.
+// checkFairness checks that no other waiting session has fewer slots. A difference of one
+// is allowed, for a slot that is free for a moment.
 func (m *sim) checkFairness(c *simCall) {
 	has := m.promisedSlots()
 	for _, o := range m.calls {
@@ -168,8 +168,8 @@ func (m *sim) checkFairness(c *simCall) {
 	}
 }
 
-// promisedSlots returns how many slots each session has when those who wait for the
-// end of a call have got theirs.
+// promisedSlots returns how many slots each session will have when the leases that wait
+// for a running call have their slots.
 func (m *sim) promisedSlots() map[SessionID]int {
 	has := maps.Clone(m.runs)
 	for _, n := range m.nodes {
@@ -201,7 +201,8 @@ func (m *sim) leaseEnded(l Lease) {
 	}
 }
 
-// checkNodes: slots and memory never exceeded, at most one lease ahead a slot.
+// checkNodes checks that slots and memory are not exceeded and that at most one lease
+// waits per slot.
 func (m *sim) checkNodes() {
 	for _, n := range m.nodes {
 		running, ahead := m.s.sumCounts(n.id)
@@ -214,7 +215,7 @@ func (m *sim) checkNodes() {
 	}
 }
 
-// sumCounts and sumMemory add up the running leases of a node.
+// sumCounts counts a node's leases. sumMemory adds up the memory of its running leases.
 func (s *Scheduler) sumCounts(id NodeID) (running, ahead int) {
 	if n := s.byNode[id]; n != nil {
 		return len(n.running), len(n.ahead)
@@ -252,7 +253,7 @@ func (m *sim) nodeJoins(n *simNode) {
 	m.handle(NodeUp{n.id, n.slots, n.memory})
 }
 
-// finish ends one of the leases that the node holds, perhaps long too late.
+// finish ends one of the leases that the node holds, which may have been revoked.
 func (m *sim) finish(n *simNode, fail int) {
 	for f, l := range n.work {
 		late := !m.calls[l.Call].current[f]
@@ -317,7 +318,7 @@ func (m *sim) step() {
 	case dice < 36:
 		m.nodeJoins(n)
 	case dice < 40:
-		m.finish(n, 30) // a connection that is gone still delivers
+		m.finish(n, 30) // a result can arrive after its connection has ended
 	case dice < 45 && n.up:
 		m.loseLease(n)
 	case n.up && !n.mute:
@@ -326,7 +327,7 @@ func (m *sim) step() {
 	m.handle(Tick{})
 }
 
-// loseLease drops a lease on its way, as when an agent crashes and starts at once.
+// loseLease drops a lease in transit, as when an agent crashes and restarts at once.
 func (m *sim) loseLease(n *simNode) {
 	for f := range n.work {
 		delete(n.work, f)
@@ -388,7 +389,8 @@ func (m *sim) settleCalls() {
 	}
 }
 
-// TestVolatileNodes: nodes come, go, fall silent, answer late and lose leases.
+// TestVolatileNodes: nodes connect, disconnect, become silent, answer late and lose
+// leases.
 func TestVolatileNodes(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Scheduler holds every node, session, call and lease. Not for concurrent use.
+// Scheduler holds every node, session, call and lease. It is not safe for concurrent
+// use.
 type Scheduler struct {
 	cfg      Config
 	now      time.Time
@@ -20,15 +21,15 @@ type Scheduler struct {
 	sessions []*session
 	bySess   map[SessionID]*session
 	calls    map[CallID]*call
-	order    uint64 // of calls
+	order    uint64 // order of the newest call
 	ahead    int    // leases that wait at busy nodes
 	wake     time.Time
-	least    int     // leastHolds, as grantOne began
-	fresh    []*seat // left within Hold
+	least    int     // leastHolds at the start of grantOne
+	fresh    []*seat // seats left within Config.Hold
 	out      []Action
 
-	grantIdle func(tick bool) // takeIdle, but in the test that compares it
-	steps     int             // of it, for tests
+	grantIdle func(tick bool) // takeIdle; a test replaces it by its reference
+	steps     int             // steps of takeIdle, for tests
 }
 
 type node struct {
@@ -40,18 +41,18 @@ type node struct {
 	slots   int
 	memory  uint64
 	used    uint64 // memory of the leases that run
-	want    int    // slots it asked for and did not get yet
-	spare   uint64 // memory it said is free, less what was granted since
+	want    int    // slots that it asked for and that are not granted yet
+	spare   uint64 // free memory of its last Ask, less the memory granted since
 	last    uint64 // number of the last grant
 	running []*lease
 	ahead   []*lease
 	idle    map[Idle]int
 	seats   []seat
 	held    map[Digest]bool
-	shown   map[work]bool // functions whose duration it has shown
+	shown   map[work]bool // functions that it has completed
 }
 
-// work is what durations are remembered for.
+// work is a function of a module. Usual durations are kept per work.
 type work struct {
 	module   Digest
 	function uint32
@@ -61,10 +62,10 @@ type session struct {
 	id     SessionID
 	last   uint64
 	runs   int           // leases that run
-	fresh  int           // seats that it left just now
-	gain   int           // seats of others that it will get, less those that they will
-	served time.Duration // by leases that ended, never less than those who wait
-	done   time.Time     // of its last call
+	fresh  int           // seats that it left within Config.Hold
+	gain   int           // seats of others that it will get, less its seats that others will get
+	served time.Duration // duration of its ended leases, raised by noteWant after idle time
+	done   time.Time     // end of its last call
 	think  time.Duration // smoothed time from there to its next call
 	closed bool
 	queue  queue
@@ -88,7 +89,7 @@ type call struct {
 	ends    []end
 }
 
-// end is a failure that was not the connection's.
+// end is a failure on a node, other than a lost connection.
 type end struct {
 	node   NodeID
 	kind   Failure
@@ -101,14 +102,14 @@ type lease struct {
 	call    *call
 	node    *node
 	seat    *seat
-	from    *session // ahead: will lose the seat to this lease
+	from    *session // if ahead: the session that will lose its seat to this lease
 	turn    bool     // it may begin a new quantum
 	granted time.Time
-	started time.Time // granted, or when the slot came for one ahead
-	seen    time.Time // in a beat
+	started time.Time // when it was granted or, if it was ahead, when it got its slot
+	seen    time.Time // when a beat last listed it
 }
 
-// New makes a scheduler without nodes.
+// New returns a scheduler without nodes.
 func New(cfg Config) *Scheduler {
 	span := func(d *time.Duration, value time.Duration) {
 		if *d <= 0 {
@@ -148,8 +149,8 @@ func (s *Scheduler) StartFences(last Fence) {
 	s.fence = max(s.fence, last)
 }
 
-// Handle takes one event and gives the actions that follow from it, in order.
-// now never goes back: an earlier time counts as the latest one seen.
+// Handle processes one event and returns the actions that follow from it, in order. A
+// time earlier than that of a former event is replaced by the latest one seen.
 func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	if now.After(s.now) {
 		s.now = now
@@ -208,7 +209,8 @@ func (s *Scheduler) findLease(id NodeID, c CallID, f Fence) *lease {
 	return nil
 }
 
-// findHeld finds a lease that a node speaks of; one that it lost is refused.
+// findHeld finds the lease that a node's message names. It refuses a lease that is not
+// current.
 func (s *Scheduler) findHeld(id NodeID, c CallID, f Fence) *lease {
 	l := s.findLease(id, c, f)
 	if l == nil {
@@ -237,7 +239,8 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	n.shown = map[work]bool{}
 }
 
-// nodeDown forgets a node, unless it is barred: that outlives a connection.
+// nodeDown forgets a node. A barred node is kept, because it stays barred when it
+// connects again.
 func (s *Scheduler) nodeDown(id NodeID) {
 	n := s.byNode[id]
 	if n == nil {
@@ -263,7 +266,8 @@ func (s *Scheduler) barNode(n *node) {
 	s.loseNode(n, "its node failed a safety check")
 }
 
-// noteHeard notes that a node spoke; it gives nil for one that has not said hello.
+// noteHeard records that a node sent a message. It returns nil for a node that has not
+// sent its hello.
 func (s *Scheduler) noteHeard(id NodeID) *node {
 	n := s.byNode[id]
 	if n == nil || !n.up {
@@ -289,7 +293,7 @@ func (s *Scheduler) handleAsk(e Ask) {
 	}
 }
 
-// handleBeat compares what the node says it holds with what it was given.
+// handleBeat compares the leases that the node lists with those granted to it.
 func (s *Scheduler) handleBeat(e Beat) {
 	n := s.noteHeard(e.Node)
 	if n == nil {
@@ -367,8 +371,9 @@ func (s *Scheduler) callQueued(e CallQueued) {
 	ss.queue.add(c)
 }
 
-// dropCall ends a call without a word to its master. Cancel for its other leases
-// comes before the action that ends it, while its owner still knows the call.
+// dropCall ends a call without telling its master. It emits Cancel for the remaining
+// leases before the caller emits the action that ends the call, while the owner still
+// knows it.
 func (s *Scheduler) dropCall(c *call) {
 	if c == nil {
 		return
@@ -397,7 +402,8 @@ func (s *Scheduler) callDone(e CallDone) {
 	s.emit(Commit{l.Lease})
 }
 
-// learnDuration remembers how long the function takes, new values counting a quarter.
+// learnDuration updates the function's usual duration. A new value has a weight of one
+// quarter.
 func (s *Scheduler) learnDuration(n *node, l *lease, d time.Duration) {
 	if d <= 0 {
 		d = s.now.Sub(l.started)
@@ -466,7 +472,7 @@ func (s *Scheduler) loseNode(n *node, why string) {
 	n.want = 0
 }
 
-// loseLease goes on with a call whose lease vanished with its node.
+// loseLease requeues a call whose lease was lost, or fails it after too many losses.
 func (s *Scheduler) loseLease(l *lease, why string) {
 	c := l.call
 	c.losses++
@@ -477,7 +483,7 @@ func (s *Scheduler) loseLease(l *lease, why string) {
 	s.requeueCall(l, why)
 }
 
-// requeueCall puts a call back in its old place, unless a copy still runs.
+// requeueCall puts a call back in its place in the queue, unless a copy still runs.
 func (s *Scheduler) requeueCall(l *lease, why string) {
 	s.emit(Requeued{l.Lease, why})
 	if len(l.call.leases) == 0 {
@@ -485,7 +491,8 @@ func (s *Scheduler) requeueCall(l *lease, why string) {
 	}
 }
 
-// removeLease removes a lease from its call and its node; what waits there moves up.
+// removeLease removes a lease from its call and its node. A lease that waits for its
+// seat starts to run.
 func (s *Scheduler) removeLease(l *lease) {
 	drop := func(list []*lease) []*lease {
 		return slices.DeleteFunc(list, func(o *lease) bool { return o == l })
@@ -514,8 +521,8 @@ func (s *Scheduler) handleTick() {
 	s.failTooLarge()
 }
 
-// failTooLarge ends calls that wait although no node could ever take them.
-// Without any node they wait on: one may come.
+// failTooLarge fails waiting calls that no node can run. If there are no nodes, the
+// calls go on waiting.
 func (s *Scheduler) failTooLarge() {
 	most, any := uint64(0), false
 	for _, n := range s.nodes {
