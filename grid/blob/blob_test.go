@@ -48,7 +48,7 @@ func putText(t *testing.T, s *Store, text, owner string) string {
 	return d
 }
 
-// listDrafts lists what lies in the directory of drafts.
+// listDrafts lists the directory of drafts.
 func listDrafts(t *testing.T, s *Store) []os.DirEntry {
 	t.Helper()
 	files, err := os.ReadDir(s.tmp)
@@ -104,7 +104,7 @@ func TestLimitSparesThePinned(t *testing.T) {
 	a := putText(t, s, strings.Repeat("a", 10), "owner")
 	b := putText(t, s, strings.Repeat("b", 10), "")
 	c := putText(t, s, strings.Repeat("c", 10), "")
-	s.Has(b) // now c is the longest unused that may go
+	s.Has(b) // now c is the least recently used blob that is not pinned
 	d := putText(t, s, strings.Repeat("d", 10), "")
 	if got := s.List(); !slices.Equal(got, []string{d, b, a}) || s.Has(c) {
 		t.Fatalf("%v", got)
@@ -116,7 +116,7 @@ func TestLimitSparesThePinned(t *testing.T) {
 	if got := s.List(); !slices.Equal(got, []string{e, b, a}) {
 		t.Fatalf("%v", got)
 	}
-	s.Unpin("two") // what was too much goes now, a is still pinned
+	s.Unpin("two") // now the store shrinks to its limit; a is still pinned
 	if got := s.List(); !slices.Equal(got, []string{a}) || s.total != 10 {
 		t.Fatalf("after unpinning: %v, %d", got, s.total)
 	}
@@ -176,8 +176,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errSource }
 
-// serveContent serves content, cutting the connection after so many bytes of
-// each answer (0: never), and counts requests.
+// serveContent serves content and counts requests. It cuts the connection after cut
+// bytes of each answer (0: never).
 func serveContent(t *testing.T, content []byte, cut int) (*httptest.Server, *atomic.Int32) {
 	t.Helper()
 	asked := &atomic.Int32{}
@@ -313,7 +313,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// Bytes of an answer that broke off are not kept behind the right ones.
+// If an answer breaks off and the next one is shorter, no bytes of the first remain.
 func TestShorterSecondAnswerIsWhole(t *testing.T) {
 	for _, want := range []string{"", "abc"} {
 		s := openStore(t, t.TempDir(), 0)
@@ -324,7 +324,7 @@ func TestShorterSecondAnswerIsWhole(t *testing.T) {
 				w.Header().Set("Content-Length", "100")
 				(&cutting{w, 10}).Write(make([]byte, 100))
 			}
-			fmt.Fprint(w, want) // whatever part was asked for
+			fmt.Fprint(w, want) // ignores the requested range
 		}))
 		defer srv.Close()
 		if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, digestOf([]byte(want))); err != nil {
@@ -337,7 +337,7 @@ func TestShorterSecondAnswerIsWhole(t *testing.T) {
 }
 
 func TestFetchGivesUp(t *testing.T) {
-	t.Parallel() // it pauses between its tries
+	t.Parallel() // Fetch pauses between its tries
 	s := openStore(t, t.TempDir(), 0)
 	asked := atomic.Int32{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

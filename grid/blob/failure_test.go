@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A store that cannot be had says so.
+// Open reports a directory that it cannot use.
 func TestOpenErrors(t *testing.T) {
 	for name, want := range map[string]string{".": "cannot clean up", "sha256": "cannot be made"} {
 		dir := filepath.Join(t.TempDir(), "store")
@@ -41,7 +41,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// The order of use outlives a restart, and so does the limit.
+// The order of last use and the limit hold across a restart.
 func TestRestartKeepsTheOrder(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, 0)
@@ -70,8 +70,7 @@ func TestRestartKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A blob that is found to be damaged is forgotten at once, and what is dropped
-// is gone, also when it is pinned.
+// A damaged blob is forgotten at once. A dropped blob is removed even if it is pinned.
 func TestDamagedAndDropped(t *testing.T) {
 	dir := t.TempDir()
 	d := putText(t, openStore(t, dir, 0), "torn", "")
@@ -113,14 +112,14 @@ func TestBlobInUse(t *testing.T) {
 	if _, _, err := s.Put(strings.NewReader("text"), ""); err == nil || !strings.Contains(err.Error(), "is in use and cannot be replaced") {
 		t.Errorf("%v", err)
 	}
-	os.RemoveAll(s.pathOf(d)) // gone without us: no fault
+	os.RemoveAll(s.pathOf(d)) // a file that is already gone is no error
 	s.Drop(d)
 	if len(s.List()) != 0 {
 		t.Errorf("%v", s.List())
 	}
 }
 
-// A draft whose file is lost or closed is no blob.
+// A draft whose file is lost or closed does not become a blob.
 func TestLostDrafts(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	lost := func(do func(d *draft)) *draft {
@@ -162,7 +161,8 @@ func TestLostDrafts(t *testing.T) {
 	}
 }
 
-// serveAnswers gives one answer after the other, then the last one again.
+// serveAnswers answers each request by the next function of list, then always by the
+// last one.
 func serveAnswers(t *testing.T, list ...func(w http.ResponseWriter, r *http.Request)) (*httptest.Server, *atomic.Int32) {
 	asked := &atomic.Int32{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,7 @@ func answerBroken(w http.ResponseWriter, _ *http.Request) {
 	(&cutting{w, 10}).Write(make([]byte, 100))
 }
 
-// What an answer means for the next request, and for who asked.
+// How each answer affects the next request, and what the caller gets.
 func TestFetchAnswers(t *testing.T) {
 	want := "0123456789abc"
 	whole := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, want) }
@@ -195,7 +195,7 @@ func TestFetchAnswers(t *testing.T) {
 		name   string
 		list   []func(http.ResponseWriter, *http.Request)
 		asked  int32
-		wanted string // in the error
+		wanted string // text of the error
 	}{
 		{"it is gone", []func(http.ResponseWriter, *http.Request){answerStatus(410)}, 1, "does not have it"},
 		{"it is not there", []func(http.ResponseWriter, *http.Request){answerStatus(404)}, 1, "does not have it"},
@@ -220,7 +220,7 @@ func TestFetchAnswers(t *testing.T) {
 	}
 }
 
-// A server that sends nothing is given up; every byte gives it the time again.
+// A server that sends nothing is given up after stallAfter; every byte restarts the time.
 func TestStalledFetch(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	if s.stallAfter != 30*time.Second {
@@ -241,7 +241,8 @@ func TestStalledFetch(t *testing.T) {
 	}
 }
 
-// Without a request nothing is tried again, and what came meanwhile is not asked for.
+// A request that cannot be made is not tried again, and a blob that arrived meanwhile is
+// not requested.
 func TestFetchWithoutRequests(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	if _, err := s.Fetch(t.Context(), http.DefaultClient, "http://[", digestOf(nil)); err == nil || strings.Contains(err.Error(), "was not received") {
@@ -263,7 +264,7 @@ func TestFetchWithoutRequests(t *testing.T) {
 	}
 }
 
-// Who gives up while the next try is awaited hears that.
+// A caller that is cancelled during the pause before the next try gets that error.
 func TestFetchGivenUp(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	s.pause = time.Hour

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	stallAfter = 30 * time.Second // without a byte
-	tries      = 4                // in a row that bring nothing
+	stallAfter = 30 * time.Second // time without a byte after which a try ends
+	tries      = 4                // consecutive tries without a byte before Fetch fails
 	pause      = 200 * time.Millisecond
 )
 
-// A flight is one download; other callers that need the blob wait for done.
+// A flight is one download. Other callers that need the blob wait for done.
 type flight struct {
 	done chan struct{}
 	err  error
 }
 
-// Fetch brings a blob into the store from url and gives how many bytes that
-// took: 0 if it was there, or another caller was already fetching it. A broken
-// transfer is resumed.
+// Fetch downloads a blob from url into the store and returns the number of bytes
+// transferred: 0 if the blob was stored already or another caller was downloading it. It
+// resumes a broken transfer.
 func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest string) (uint64, error) {
 	for {
 		_, err := s.lookup(digest)
@@ -49,7 +49,7 @@ func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest stri
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-		// The caller that downloaded may have been cancelled: then this one tries itself.
+		// If the downloading caller was cancelled, this caller tries itself.
 		if f.err != nil && !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
 			return 0, f.err
 		}
@@ -83,7 +83,7 @@ func (s *Store) fetchFirst(ctx context.Context, client *http.Client, url, digest
 	return p.bytes, s.commitDraft(d)
 }
 
-// A pull is the transfer of one blob, in as many requests as it takes.
+// A pull is the transfer of one blob, by one or more requests.
 type pull struct {
 	client      *http.Client
 	url, digest string
@@ -91,7 +91,7 @@ type pull struct {
 	bytes       uint64 // of all requests together
 }
 
-// final errors are not tried again.
+// final wraps an error after which no request is tried again.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
@@ -120,7 +120,7 @@ func (p *pull) run(ctx context.Context) error {
 	}
 }
 
-// fetchRest asks for what is missing.
+// fetchRest requests the bytes that are missing.
 func (p *pull) fetchRest(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -147,11 +147,11 @@ func (p *pull) fetchRest(ctx context.Context) error {
 	return cause(ctx, err)
 }
 
-// accept decides by the response header where the body belongs.
+// accept decides by the response header at which offset the body belongs.
 func (p *pull) accept(resp *http.Response) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
-		return p.draft.restart() // from the beginning, whatever was asked
+		return p.draft.restart() // the whole blob follows, whatever range was requested
 	case code == http.StatusPartialContent &&
 		strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", p.draft.n)):
 		return nil
@@ -168,7 +168,7 @@ func (p *pull) accept(resp *http.Response) error {
 	return errors.New(problemText(resp))
 }
 
-// problemText finds the message in an answer with an error.
+// problemText returns the message of an error response.
 func problemText(resp *http.Response) string {
 	var problem struct{ Text string }
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
@@ -185,7 +185,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// watched puts off the stall timer with every byte.
+// watched is a reader that restarts the stall timer with every byte.
 type watched struct {
 	r     io.Reader
 	stall *time.Timer

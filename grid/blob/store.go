@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Package blob keeps files under the SHA-256 of what is in them: programs and
-// what their Initialize is given. A stored blob is complete and correct: its
-// digest was computed as it was written, and blobs of an earlier run are
-// verified before their first use. Digests are 64 hex digits in lower case.
+// Package blob stores files by the SHA-256 of their contents: programs and the data of
+// their Initialize. A stored blob is complete and correct: its digest is computed while
+// it is written, and blobs of an earlier run are verified before their first use.
+// Digests are 64 hex digits in lower case.
 package blob
 
 import (
@@ -29,7 +29,7 @@ var (
 	ErrDigest = errors.New("this is not a SHA-256 digest of 64 hex digits")
 )
 
-// A Mismatch reports that bytes do not match the digest that they were stored under.
+// A Mismatch reports that a blob's bytes do not have its digest.
 type Mismatch struct{ Want, Got string }
 
 func (e *Mismatch) Error() string {
@@ -41,13 +41,13 @@ func (e *Mismatch) Error() string {
 type Store struct {
 	dir, tmp string
 	limit    int64
-	sink     func(*os.File) io.Writer // tests make it fail
+	sink     func(*os.File) io.Writer // a hook by which tests make writes fail
 
-	stallAfter, pause time.Duration // of Fetch; tests wait less
+	stallAfter, pause time.Duration // times of Fetch; tests shorten them
 
 	mu      sync.Mutex
 	blobs   map[string]*entry
-	used    *list.List // of *entry, the latest used in front
+	used    *list.List // of *entry, the most recently used in front
 	total   int64
 	pins    map[string]map[string]bool // digest, then owners
 	flights map[string]*flight
@@ -57,8 +57,8 @@ type entry struct {
 	digest string
 	size   int64
 	place  *list.Element
-	check  *sync.Once // of an earlier run, not verified yet; nil: verified
-	bad    error      // what check found, read after it
+	check  *sync.Once // verifies a blob of an earlier run; nil: verified
+	bad    error      // the result of check
 }
 
 // Open opens the directory and removes files that a crash left incomplete. If
@@ -109,15 +109,15 @@ func isDigest(digest string) bool {
 
 func (s *Store) pathOf(digest string) string { return filepath.Join(s.dir, digest) }
 
-// insert makes e the latest used; s.mu is held.
+// insert adds e as the most recently used entry. The caller holds s.mu.
 func (s *Store) insert(e *entry) {
 	e.place = s.used.PushFront(e)
 	s.blobs[e.digest] = e
 	s.total += e.size
 }
 
-// remove forgets e and its file; s.mu is held. Windows may refuse while the
-// file is in use: then it stays.
+// remove removes e and its file. The caller holds s.mu. On Windows a file that is in use
+// may not be removable; then e stays.
 func (s *Store) remove(e *entry) {
 	if err := os.Remove(s.pathOf(e.digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -127,7 +127,8 @@ func (s *Store) remove(e *entry) {
 	s.total -= e.size
 }
 
-// shrink keeps within the limit, never dropping keep; s.mu is held.
+// shrink removes unpinned blobs, but not keep, until the limit holds. The caller holds
+// s.mu.
 func (s *Store) shrink(keep *entry) {
 	for at := s.used.Back(); at != nil && s.limit > 0 && s.total > s.limit; {
 		e := at.Value.(*entry)
@@ -138,7 +139,7 @@ func (s *Store) shrink(keep *entry) {
 	}
 }
 
-// lookup returns the entry of a verified blob and marks it as the latest used.
+// lookup returns the entry of a verified blob and marks it as the most recently used.
 func (s *Store) lookup(digest string) (*entry, error) {
 	if !isDigest(digest) {
 		return nil, ErrDigest
@@ -159,11 +160,12 @@ func (s *Store) lookup(digest string) (*entry, error) {
 		}
 	}
 	now := time.Now()
-	_ = os.Chtimes(s.pathOf(digest), now, now) // only the order after a restart
+	_ = os.Chtimes(s.pathOf(digest), now, now) // keeps the order of use across a restart
 	return e, nil
 }
 
-// verify reads a blob of an earlier run, and drops it if its digest does not match its name: the machine may have lost power before all of it was on the disk.
+// verify reads a blob of an earlier run and drops it if its digest is wrong: the machine
+// may have lost power before the whole file was on the disk.
 func (s *Store) verify(e *entry) error {
 	f, err := os.Open(s.pathOf(e.digest))
 	if err == nil {
@@ -190,7 +192,7 @@ func (s *Store) Has(digest string) bool {
 	return err == nil
 }
 
-// Size returns a blob's bytes.
+// Size returns a blob's size in bytes.
 func (s *Store) Size(digest string) (int64, error) {
 	e, err := s.lookup(digest)
 	if err != nil {
@@ -216,7 +218,7 @@ func (s *Store) Open(digest string) (*os.File, error) {
 	return os.Open(s.pathOf(digest))
 }
 
-// List lists the blobs, the latest used first.
+// List lists the blobs, the most recently used first.
 func (s *Store) List() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,9 +252,8 @@ func (s *Store) Unpin(owner string) {
 	s.shrink(nil)
 }
 
-// Drop removes a blob whose file does not match its name, also one that is
-// pinned: it can be put or fetched again. Windows may refuse while the file is
-// in use, then it stays.
+// Drop removes a damaged blob, even if it is pinned, so that it can be put or fetched
+// again. On Windows a file that is in use may not be removable; then the blob stays.
 func (s *Store) Drop(digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,10 +319,11 @@ func (d *draft) discard() {
 	os.Remove(d.file.Name())
 }
 
-// commitDraft gives a draft its name. Another writer may have been faster.
+// commitDraft renames a complete draft to its digest. Another writer may have stored the
+// blob first.
 func (s *Store) commitDraft(d *draft) error {
 	digest := d.digest()
-	// Programs are executed from here; a blob is never written to.
+	// Blobs may be programs, so they are executable; they are never written to.
 	err := os.Chmod(d.file.Name(), 0o500)
 	if e := d.file.Close(); err == nil {
 		err = e

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Package engine carries messages between hub and nodes and keeps the ledger of
-// calls: a NATS server inside this process, which listens on no port.
-// Connections of nodes come in through ServeConn, after TLS; its own keys say
-// what each may publish. The engine does not schedule calls.
+// Package engine transports messages between hub and nodes and stores the ledger of
+// calls. It is a NATS server inside this process, which listens on no port. Nodes'
+// connections arrive through ServeConn, after TLS. JWTs signed by the engine's keys limit
+// what each node may publish. The engine does not schedule calls.
 package engine
 
 import (
@@ -24,17 +24,17 @@ import (
 
 // Limits of the server.
 const (
-	maxPayload = 1 << 20 // as NATS advises
+	maxPayload = 1 << 20 // the largest that NATS recommends
 	pingEvery  = 3 * time.Second
-	maxPending = 64 << 20 // bytes that a slow node may be behind
+	maxPending = 64 << 20 // unsent bytes for a slow node before it is disconnected
 )
 
-// readyIn is how long a server may take to start; tests wait less.
+// readyIn is the time limit for the start of the server; tests shorten it.
 var readyIn = 20 * time.Second
 
 // Config of an engine.
 type Config struct {
-	Dir  string // state directory, for this package alone
+	Dir  string // state directory, used by this package only
 	Sync bool   // write each ledger entry through to the disk
 }
 
@@ -45,7 +45,7 @@ type Engine struct {
 	conn   *nats.Conn
 	ledger ledger
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	proxy  map[net.Conn]struct{}
 	closed bool
 	served sync.WaitGroup
@@ -106,8 +106,8 @@ var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
 // InboxPrefix is the prefix of a node's reply subjects.
 func InboxPrefix(id string) string { return "_INBOX." + id }
 
-// UserJWT lets the node with this public nkey say skep.v1.node.<id>.> and hear
-// skep.v1.to.<id>.> and its own inbox, and nothing else.
+// UserJWT returns a JWT that permits the node with this public nkey to publish to
+// skep.v1.node.<id>.> and to subscribe to skep.v1.to.<id>.> and its own inbox.
 func (e *Engine) UserJWT(id, nkey string) (string, error) {
 	if !validID.MatchString(id) {
 		return "", fmt.Errorf("%q is not a node id", id)
@@ -159,13 +159,14 @@ func (e *Engine) ServeConn(c net.Conn) error {
 	return err
 }
 
-// buffers of the size that the server writes in.
+// buffers have the size of the server's writes.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 func copyBuffered(to io.Writer, from io.Reader) (int64, error) {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
-	// Hide ReadFrom and WriteTo: neither side can hand over pages.
+	// Hide ReadFrom and WriteTo, so that io.CopyBuffer uses the buffer: neither
+	// connection supports a transfer without one.
 	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, *b)
 }
 
@@ -188,11 +189,11 @@ func (e *Engine) Close() {
 // DialConfig says how a node reaches the engine.
 type DialConfig struct {
 	ID    string
-	JWT   func() (string, error)             // read at each connect: it may be renewed
+	JWT   func() (string, error)             // called at each connect, since the JWT may be renewed
 	Sign  func(nonce []byte) ([]byte, error) // with the node's nkey
 	Dial  func() (net.Conn, error)           // TLS, ALPN skep-nats/1
 	Down  func(err error)                    // the connection broke; err may be nil
-	Up    func()                             // it is there again
+	Up    func()                             // the connection works again
 	Wrong func(err error)                    // a subscription or a publication was refused
 }
 
@@ -200,11 +201,12 @@ type dialer func() (net.Conn, error)
 
 func (d dialer) Dial(_, _ string) (net.Conn, error) { return d() }
 
-// SkipTLSHandshake: the dialer has done TLS, the server inside has none.
+// SkipTLSHandshake returns true: Config.Dial has done TLS, and the embedded server has
+// none.
 func (d dialer) SkipTLSHandshake() bool { return true }
 
-// Dial connects a node. The first connect fails at once if the hub cannot be
-// reached or refuses; later breaks are repaired until the connection is closed.
+// Dial connects a node. It fails at once if the hub cannot be reached or refuses. Later
+// the client reconnects after each break until the connection is closed.
 func Dial(c DialConfig) (*nats.Conn, error) {
 	return nats.Connect("nats://skep-hub:1", nats.Name(c.ID),
 		nats.SetCustomDialer(dialer(c.Dial)), nats.CustomInboxPrefix(InboxPrefix(c.ID)),
@@ -230,7 +232,8 @@ func Dial(c DialConfig) (*nats.Conn, error) {
 		}))
 }
 
-// backOff: 0.2 s, 0.4 s ... 5 s, and less by chance, lest 300 nodes come at once.
+// backOff returns the pause before the next attempt: up to 0.2 s, 0.4 s ... 5 s. It is
+// shortened at random so that 300 nodes do not reconnect at the same moment.
 func backOff(attempts int) time.Duration {
 	d := 200 * time.Millisecond << min(attempts, 5)
 	d = min(d, 5*time.Second)

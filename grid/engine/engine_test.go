@@ -36,7 +36,7 @@ func makeKeyPair(t *testing.T) (nkeys.KeyPair, string) {
 	return k, p
 }
 
-// dialEngine connects a node through pipes that e proxies; wrong gets refusals.
+// dialEngine connects a node through pipes served by e; wrong receives refusals.
 func dialEngine(e *Engine, key nkeys.KeyPair, jwt string, wrong func(error)) (*nats.Conn, error) {
 	return Dial(DialConfig{
 		ID: id, JWT: func() (string, error) { return jwt, nil }, Sign: key.Sign, Wrong: wrong,

@@ -26,7 +26,7 @@ func checkErrorText(t *testing.T, err error, text string) {
 	}
 }
 
-// The hub does not start on a directory that is not whole, and says what is wrong.
+// Start fails on a damaged state directory and says what is wrong.
 func TestStartErrors(t *testing.T) {
 	good := t.TempDir()
 	startEngine(t, good)
@@ -80,7 +80,7 @@ func TestKeysArePrivate(t *testing.T) {
 	}
 }
 
-// What the server answers becomes something that the hub's owner can do.
+// An error of the server becomes a message that tells the hub's owner what to do.
 func TestLedgerThatDoesNotOpen(t *testing.T) {
 	checkErrorText(t, explainOpen(&jetstream.APIError{ErrorCode: 10047}), "too little room for its ledger: free 342 MiB")
 	checkErrorText(t, explainOpen(&jetstream.APIError{ErrorCode: 10049}), "the ledger cannot be opened")
@@ -93,8 +93,8 @@ func TestLedgerThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// Messages of 1 MiB pass; the ledger has 256 MiB and 90 days; who is silent for
-// 12 s or 64 MiB behind is given up, on either side.
+// Messages of 1 MiB pass. The ledger is limited to 256 MiB and 90 days. A peer that is
+// silent for 12 s or 64 MiB behind is disconnected, by either side.
 func TestBounds(t *testing.T) {
 	e := startEngine(t, t.TempDir())
 	if err := e.Conn().Publish("x", make([]byte, 1<<20)); err != nil {
@@ -132,7 +132,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Nothing is recorded silently: who records hears that it failed.
+// Record returns an error if an entry was not stored.
 func TestRecordErrors(t *testing.T) {
 	e := startEngine(t, t.TempDir())
 	checkErrorText(t, e.Record(t.Context(), Entry{State: "no such"}), `"no such" is not a state`)
@@ -172,7 +172,7 @@ func TestLastEntries(t *testing.T) {
 	}
 }
 
-// slowConn takes its time to be closed the second time: by who serves it.
+// slowConn is slow to close the second time, which is the close by ServeConn.
 type slowConn struct {
 	net.Conn
 	closed atomic.Int32
@@ -186,8 +186,8 @@ func (c *slowConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A connection ends without an error, also by the engine's end; the server
-// outlives who serves it, and refuses others.
+// A connection that ends, also because the engine ends, returns no error. Close waits for
+// ServeConn, and later connections are refused.
 func TestCloseWaitsForConnections(t *testing.T) {
 	e, err := Start(Config{Dir: t.TempDir()})
 	if err != nil {
@@ -221,7 +221,7 @@ func TestCloseWaitsForConnections(t *testing.T) {
 	}
 }
 
-// A node without handlers outlives a refusal and a break.
+// A node without handlers survives a refusal and a break of the connection.
 func TestNodeWithoutHandlers(t *testing.T) {
 	e := startEngine(t, t.TempDir())
 	key, pub := makeKeyPair(t)
@@ -254,7 +254,7 @@ type failingConn struct{ net.Conn }
 
 func (failingConn) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// The end of either side is that of the connection; why it broke is returned.
+// The end of either side ends the connection; the cause is returned.
 func TestEndsOfServeConn(t *testing.T) {
 	e := startEngine(t, t.TempDir())
 	_, theirs := net.Pipe()

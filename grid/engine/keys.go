@@ -17,7 +17,7 @@ import (
 	"skep/internal/whole"
 )
 
-// Keys that must survive a restart, because nodes' user JWTs depend on them.
+// seeds are the keys that must survive a restart, because nodes' user JWTs depend on them.
 type seeds struct {
 	Operator string `json:"operator"`
 	Account  string `json:"account"`
@@ -25,8 +25,8 @@ type seeds struct {
 	Hub      string `json:"hub"`
 }
 
-// keys holds the pairs of the operator, of the account in which hub and nodes
-// are, of the server's own account, and of the hub's user.
+// keys holds the key pairs of the operator, of the account of hub and nodes, of the
+// server's system account, and of the hub's user.
 type keys struct {
 	operator, account, system, hub nkeys.KeyPair
 }
@@ -91,7 +91,7 @@ func makeKeys(name string) (*keys, error) {
 func publicKey(pair nkeys.KeyPair) string {
 	s, err := pair.PublicKey()
 	if err != nil {
-		panic(err) // of a pair that was just read or made
+		panic(err) // impossible: the pair was just read or created
 	}
 	return s
 }
@@ -131,7 +131,7 @@ func (k *keys) fillOptions(o *server.Options) error {
 	return nil
 }
 
-// userJWT makes a user JWT; without subjects it may do all.
+// userJWT returns a user JWT; without subjects it permits everything.
 func (k *keys) userJWT(name, nkey string, publish, subscribe []string) (string, error) {
 	if !nkeys.IsValidPublicUserKey(nkey) {
 		return "", errors.New("this is not a public key of an engine user")

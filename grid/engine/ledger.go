@@ -13,16 +13,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The ledger is one permanent stream: deleting the last stream and making one
-// races inside the server (error 10049), so nothing ever deletes it.
+// The ledger is one permanent stream. It is never deleted: deleting the last stream and
+// creating another races inside the server (error 10049).
 const (
 	streamName    = "CALLS"
 	streamSubject = "skep.v1.ledger."
-	streamBytes   = 256 << 20 // the oldest entries go first
+	streamBytes   = 256 << 20 // beyond it the oldest entries are dropped
 	streamAge     = 90 * 24 * time.Hour
 	openWithin    = 15 * time.Second
 	errStoreRace  = 10049
-	errStorage    = 10047 // less room on the disk than streamBytes
+	errStorage    = 10047 // the disk has less free space than streamBytes
 )
 
 // An Entry is one change of a call's state.
@@ -33,7 +33,7 @@ type Entry struct {
 	Fence   uint64    `json:"fence,omitempty"`
 	State   State     `json:"state"`
 	Node    string    `json:"node,omitempty"`
-	Text    string    `json:"text,omitempty"` // function, or why it failed
+	Text    string    `json:"text,omitempty"` // function, or cause of the failure
 }
 
 // A State of a call.
@@ -79,10 +79,10 @@ func hasCode(err error, code jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && api.ErrorCode == code
 }
 
-// explainOpen says what its owner can do.
+// explainOpen adds what the hub's owner can do.
 func explainOpen(err error) error {
 	if hasCode(err, errStorage) {
-		// The server takes three quarters of what is free.
+		// The server uses three quarters of the free space.
 		return fmt.Errorf("the hub's disk has too little room for its ledger: free %d MiB, or give another --state", streamBytes*4/3>>20+1)
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Engine) Entries(ctx context.Context, n int) ([]Entry, error) {
 	for seq := first; seq <= last; seq++ {
 		m, err := e.ledger.stream.GetMsg(ctx, seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue // it was dropped meanwhile
+			continue // dropped meanwhile
 		}
 		if err != nil {
 			return nil, err

@@ -8,14 +8,14 @@ import (
 	"io"
 )
 
-// An ExecType says what a frame of an exec stream carries.
+// An ExecType is the type of a frame of an exec stream.
 type ExecType byte
 
-// Frames of an exec stream: towards the program STDIN (empty: end of file) and
-// SIGNAL (one byte); from it STDOUT, STDERR and at last EXIT (status, 4 bytes)
-// or a sentence: FAILED (it did not start), REFUSED (by a safety check) or
-// GONE (the node went away; the hub says that). RESIZE gives a program in a
-// lab's guest the size of its terminal; nodes and hubs refuse it.
+// Frames of an exec stream. To the program: STDIN (empty: end of file) and SIGNAL (one
+// byte). From the program: STDOUT, STDERR and at last EXIT (status, 4 bytes) or one of
+// FAILED (it did not start), REFUSED (by a safety check) and GONE (the node was lost;
+// sent by the hub), each with a sentence. RESIZE gives a program in a lab's guest the
+// size of its terminal; nodes and hubs refuse it.
 const (
 	ExecStdin ExecType = iota + 1
 	ExecSignal
@@ -31,8 +31,7 @@ const (
 // ExecFrameMax bounds the payload of an exec frame.
 const ExecFrameMax = 64 << 10
 
-// WriteExec writes one frame in a single Write: callers that share w hold a
-// lock around it.
+// WriteExec writes one frame in a single Write. Callers that share w must hold a lock.
 func WriteExec(w io.Writer, t ExecType, payload []byte) error {
 	if len(payload) > ExecFrameMax {
 		return fmt.Errorf("an exec frame of %d bytes, at most %d", len(payload), ExecFrameMax)

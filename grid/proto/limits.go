@@ -2,20 +2,20 @@
 
 package proto
 
-// Limits bound one program of exec, or one call: memory, processes and disk are
-// those of its worker, times its own. 0 is none.
+// Limits are those of one program of exec, or of one call. For a call, memory, processes
+// and disk are limits of its worker; the times are its own. 0 means no limit.
 type Limits struct {
 	Memory    uint64  `json:"memory,omitempty"`    // bytes
-	CPU       float64 `json:"cpu,omitempty"`       // seconds of all its processors
+	CPU       float64 `json:"cpu,omitempty"`       // processor seconds, of all its threads
 	Wall      float64 `json:"wall,omitempty"`      // seconds
-	Processes uint64  `json:"processes,omitempty"` // and threads
+	Processes uint64  `json:"processes,omitempty"` // processes and threads
 	Disk      uint64  `json:"disk,omitempty"`      // bytes in its directory
 }
 
-// A Limit is a name of one of them.
+// A Limit is the name of a limit.
 type Limit string
 
-// Names of limits, as their options have them.
+// Names of limits, as in the options of skep exec.
 const (
 	LimitMemory    Limit = "memory"
 	LimitCPU       Limit = "cpu-time"

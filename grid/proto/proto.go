@@ -31,10 +31,10 @@ const (
 	JoinMax    = 64 << 10  // bytes of a join request's body
 	NameMax    = 63        // bytes of a node's name
 	TextMax    = 4 << 10   // bytes of an error's or a log line's text
-	DigestsMax = 256       // blobs named in one ask
+	DigestsMax = 256       // blobs named in one Ask
 )
 
-// Times of presence.
+// Times for detecting lost nodes and workers.
 const (
 	BeatEvery  = 3 * time.Second
 	SilentFor  = 12 * time.Second
@@ -66,20 +66,20 @@ const (
 // TrailerDigest is the HTTP trailer with the SHA-256 of a streamed body, hex.
 const TrailerDigest = "Skep-Digest"
 
-// PathBlob is where a blob is (a digest in hex).
+// PathBlob returns the path of a blob; digest is in hex.
 func PathBlob(digest string) string { return pathBlob + digest }
 
-// PathArgs is where a leased call's arguments are.
+// PathArgs returns the path of a leased call's arguments.
 func PathArgs(call, fence uint64) string {
 	return fmt.Sprintf("%s%d/args?fence=%d", pathCall, call, fence)
 }
 
-// PathResult is where a leased call's result goes.
+// PathResult returns the path of a leased call's result.
 func PathResult(call, fence uint64) string {
 	return fmt.Sprintf("%s%d/result?fence=%d", pathCall, call, fence)
 }
 
-// PathExec is the stream of one program that `skep exec` started.
+// PathExec returns the path of the stream of one program that `skep exec` started.
 func PathExec(id string) string { return pathExec + id + "/stream" }
 
 // A Verb is the last part of a subject.
@@ -91,11 +91,11 @@ const (
 	VerbHello  Verb = "hello" // request; the hub replies with Welcome
 	VerbBeat   Verb = "beat"
 	VerbAsk    Verb = "ask"
-	VerbDone   Verb = "done"   // then the result's bytes, if inline
+	VerbDone   Verb = "done"   // followed by the result's bytes, if inline
 	VerbFailed Verb = "failed" //
 	VerbLog    Verb = "log"
 
-	VerbLease   Verb = "lease" // then the arguments, if inline
+	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
 	VerbRelease Verb = "release"
 	VerbExec    Verb = "exec"
@@ -109,10 +109,10 @@ const (
 	toNode    = "skep.v1.to."
 )
 
-// FromNode is the subject on which a node says verb.
+// FromNode returns the subject on which a node publishes verb.
 func FromNode(id string, verb Verb) string { return fromNode + id + "." + string(verb) }
 
-// ToNode is the subject of messages with this verb to a node ("*" for all).
+// ToNode returns the subject of messages with this verb to a node ("*" for all).
 func ToNode(id string, verb Verb) string { return toNode + id + "." + string(verb) }
 
 // SplitSubject returns the node and the verb of a subject of either direction.
@@ -131,7 +131,7 @@ func SplitSubject(subject string) (id string, verb Verb, ok bool) {
 // Join is the body of a join request.
 type Join struct {
 	Revision int    `json:"revision"`
-	Version  string `json:"version"` // of the program, for people
+	Version  string `json:"version"` // of skep, for messages
 	Token    string `json:"token"`
 	CSR      []byte `json:"csr"` // DER
 	NKey     string `json:"nkey"`
@@ -141,11 +141,11 @@ type Join struct {
 // Joined answers Join and Renew.
 type Joined struct {
 	Node        string `json:"node"` // its id
-	Name        string `json:"name"` // as the hub settled it
+	Name        string `json:"name"` // as assigned by the hub
 	Certificate []byte `json:"certificate"`
 	CA          []byte `json:"ca"`
 	UserJWT     string `json:"user_jwt"`
-	Hub         string `json:"hub"` // version, for people
+	Hub         string `json:"hub"` // version, for messages
 }
 
 // Renew is the body of a renewal, sent over mutual TLS.
@@ -153,8 +153,8 @@ type Renew struct {
 	CSR []byte `json:"csr"`
 }
 
-// Claim is what an agent asks before it connects, sent over mutual TLS: that no
-// other agent has its identity. It waits for the answer.
+// Claim is the body of the request by which an agent, before it connects, asks whether
+// another agent uses its identity. It is sent over mutual TLS.
 type Claim struct {
 	Boot string `json:"boot"` // as in Hello
 }
@@ -172,14 +172,14 @@ const (
 	ProblemRevision = "revision"
 	ProblemToken    = "token"
 	ProblemRequest  = "request"
-	ProblemIdentity = "identity" // two agents have one
+	ProblemIdentity = "identity" // two agents have the same identity
 	ProblemFence    = "fence"    // the lease is no longer current
 	ProblemGone     = "gone"
-	ProblemFull     = "full" // the hub's disk
+	ProblemFull     = "full" // the hub's disk is full
 	ProblemInternal = "internal"
 )
 
-// RevisionProblem names both numbers and the side to update.
+// RevisionProblem returns a problem that names both revisions and the side to update.
 func RevisionProblem(hub, node int) *Problem {
 	older := "the node's"
 	if hub < node {
@@ -201,10 +201,10 @@ type Hello struct {
 	Memory    uint64 `json:"memory"` // bytes
 	Slots     int    `json:"slots"`
 	Boot      string `json:"boot"` // random, one per start of the agent
-	// How programs are kept from the rest of the node, and what stays open.
+	// How programs are confined, and what they may still reach.
 	Confined string `json:"confined,omitempty"`
 	Open     string `json:"open,omitempty"`
-	// Sessions that have workers or data there since an earlier connection.
+	// Sessions that have workers or data on the node from an earlier connection.
 	Sessions []string `json:"sessions,omitempty"`
 }
 
@@ -213,7 +213,7 @@ type Welcome struct {
 	Revision int      `json:"revision"`
 	Version  string   `json:"version"`
 	Problem  *Problem `json:"problem,omitempty"`
-	Ended    []string `json:"ended,omitempty"` // of the hello's sessions: released
+	Ended    []string `json:"ended,omitempty"` // sessions of the hello that have ended
 }
 
 // Beat shows that a node is alive, and lists what it runs.
@@ -229,16 +229,17 @@ type Ask struct {
 	Free    int      `json:"free"`
 	Memory  uint64   `json:"memory"`
 	Idle    []Idle   `json:"idle,omitempty"`  // workers that wait
-	Digests []string `json:"blobs,omitempty"` // blobs held, the latest first
+	Digests []string `json:"blobs,omitempty"` // blobs held, the most recently used first
 }
 
-// A Worker is a process's identity: module and what its Initialize was given.
+// A Worker identifies what a worker process can run: the module and the data of its
+// Initialize.
 type Worker struct {
 	Module string `json:"module"` // digest of the program
 	Init   string `json:"init"`   // generation, empty if none
 }
 
-// Idle is a worker that waits, for calls of its session only.
+// Idle is a waiting worker. It runs calls of its session only.
 type Idle struct {
 	Session string `json:"session"`
 	Worker  Worker `json:"worker"`
@@ -260,13 +261,13 @@ type Lease struct {
 	Init     *Init  `json:"init,omitempty"`
 	Function uint32 `json:"function"`
 	Length   uint64 `json:"length"` // bytes of arguments
-	Result   uint64 `json:"result"` // most bytes of its result
-	After    uint64 `json:"after"`  // fence of the lease whose slot it gets, 0: any free one
-	Inline   bool   `json:"inline"` // they follow; Digest is then set
+	Result   uint64 `json:"result"` // largest size of its result, in bytes
+	After    uint64 `json:"after"`  // fence of the lease whose slot it gets; 0: any free slot
+	Inline   bool   `json:"inline"` // the arguments follow; Digest is then set
 	Digest   string `json:"digest,omitempty"`
 	Limits   Limits `json:"limits"`
 	Attempt  uint32 `json:"attempt"`
-	Name     string `json:"name"` // of the function, for people
+	Name     string `json:"name"` // of the function, for messages
 }
 
 // Done ends a lease with a result.
@@ -275,7 +276,7 @@ type Done struct {
 	Fence     uint64  `json:"fence"`
 	Length    uint64  `json:"length"` // bytes of result
 	Digest    string  `json:"digest"` // of the result
-	Inline    bool    `json:"inline"` // it follows; else it was PUT before
+	Inline    bool    `json:"inline"` // the result follows; else it was sent by PUT before
 	ExecNS    uint64  `json:"exec_ns"`
 	Program   string  `json:"program"` // digest of the bytes that were loaded
 	Substrate string  `json:"substrate"`
@@ -288,16 +289,16 @@ type Done struct {
 // A Reason is why a lease failed.
 type Reason string
 
-// Reasons. Only those that may differ on another node are tried again.
+// Reasons. A call is retried only if the reason may not apply on another node.
 const (
 	ReasonDied      Reason = "died"      // the worker exited or was killed
-	ReasonMute      Reason = "mute"      // it said nothing for too long
-	ReasonError     Reason = "error"     // it answered with ERROR: final
+	ReasonMute      Reason = "mute"      // the worker sent nothing for too long
+	ReasonError     Reason = "error"     // the worker answered with ERROR: final
 	ReasonRefused   Reason = "refused"   // by a safety check: final, node marked
-	ReasonTransfer  Reason = "transfer"  // data did not come or go
-	ReasonLimit     Reason = "limit"     // it went beyond what is allowed: final
+	ReasonTransfer  Reason = "transfer"  // a transfer of data failed
+	ReasonLimit     Reason = "limit"     // the worker exceeded a limit: final
 	ReasonCancelled Reason = "cancelled" //
-	ReasonNode      Reason = "node"      // disk full, cannot start: try elsewhere
+	ReasonNode      Reason = "node"      // the node's disk is full or the worker cannot start
 )
 
 // Failed ends a lease without a result.
@@ -310,13 +311,13 @@ type Failed struct {
 	Status int            `json:"status"` // exit status, 128+signal
 }
 
-// Cancel ends a lease that is no longer wanted.
+// Cancel ends a lease that is no longer needed.
 type Cancel struct {
 	Call  uint64 `json:"call"`
 	Fence uint64 `json:"fence"`
 }
 
-// Release ends a session: kill its workers, drop its data.
+// Release ends a session: the node kills its workers and drops its data.
 type Release struct {
 	Session string `json:"session"`
 }
@@ -336,7 +337,8 @@ type Exec struct {
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Limits  Limits   `json:"limits"`
-	// In place of a program: what workers of a session wrote, "": of the latest.
+	// Instead of a program: print what workers of a session wrote; "" is the latest
+	// session.
 	Logs    bool   `json:"logs,omitempty"`
 	Session string `json:"session,omitempty"`
 }

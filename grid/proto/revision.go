@@ -4,5 +4,5 @@
 
 package proto
 
-// Revision of all that this package describes. Unequal ones do not talk.
+// Revision of the protocol in this package. Peers with unequal revisions refuse each other.
 const Revision = 2

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// Package session moves frames over a byte stream, and goes on where it was
-// when a broken stream is replaced: see include/skep/session.h.
+// Package session sends frames over a byte stream. If the stream breaks, the session
+// resumes on another one without loss: see include/skep/session.h.
 //
-// A Conn has one reader and many writers. Writers queue frames; one goroutine
-// per stream writes them, so a reader that owes an ACK never waits for a peer
-// that waits for it. Frames stay queued until the peer acknowledged them; Read
-// is what takes acknowledgements, so who sends much must keep reading.
+// A Conn has one reader and many writers. Writers queue frames, and one goroutine per
+// stream writes them. So a reader that must send an ACK never blocks on a peer that
+// waits for this ACK. Frames stay queued until the peer acknowledges them. Read
+// processes acknowledgements, so a program that sends much must keep reading.
 package session
 
 import (
@@ -22,14 +22,14 @@ import (
 	"skep/internal/uapi"
 )
 
-// An ID names a session. Who dials or starts the peer chooses it; the other
-// side sends zeros until it knows it.
+// An ID identifies a session. The side that dials or starts the peer chooses it; the
+// other side sends zeros until it has received it.
 type ID [16]byte
 
 // NewID returns a random id.
 func NewID() (id ID) {
 	if _, err := rand.Read(id[:]); err != nil {
-		panic(err) // does not fail on the systems skep runs on
+		panic(err) // never fails on the systems that skep runs on
 	}
 	return id
 }
@@ -38,7 +38,8 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Errors of a Conn.
 var (
-	// ErrCut says that the stream ended without BYE: Attach another and go on.
+	// ErrCut says that the stream ended without BYE. The session continues after
+	// Attach with another stream.
 	ErrCut = errors.New("the session's stream was cut")
 	// ErrClosed says that this side has closed the session.
 	ErrClosed = errors.New("the session is closed")
@@ -55,7 +56,7 @@ func (e *RevisionError) Error() string {
 	return fmt.Sprintf("the peer speaks session revision %d, this side %d: update %s", e.Theirs, e.Ours, older)
 }
 
-// A ProtocolError says how the peer broke the rules; it ends the session.
+// A ProtocolError says how the peer violated the protocol; it ends the session.
 type ProtocolError struct{ Err error }
 
 func (e *ProtocolError) Error() string { return "the other side broke the protocol: " + e.Err.Error() }
@@ -66,7 +67,7 @@ func protocolError(format string, args ...any) error {
 	return &ProtocolError{fmt.Errorf(format, args...)}
 }
 
-// A Frame as it was read. The next Read reuses Payload.
+// A Frame is a received frame. The next Read reuses Payload.
 type Frame struct {
 	Type    uapi.FrameType
 	Flags   uint16
@@ -77,7 +78,8 @@ type Frame struct {
 // Last reports whether this is the final DATA frame of a transfer.
 func (f *Frame) Last() bool { return f.Flags&uapi.FlagLast != 0 }
 
-// Limits of the queue. Data leaves room for control frames in the window.
+// Limits. dataWindow is smaller than the window, so that control frames still fit when
+// data has filled it.
 const (
 	dataChunk  = 256 << 10
 	dataWindow = uapi.SessionWindow - uapi.FrameMax - 64<<10
@@ -85,19 +87,19 @@ const (
 	closeIn    = 2 * time.Second
 )
 
-// A sent frame: queued, perhaps written, not yet acknowledged.
+// sent is a frame that is queued, perhaps written, and not yet acknowledged.
 type sent struct {
-	at      uint64 // its first byte's place in the session
+	at      uint64 // offset of its first byte in the session
 	head    [uapi.FrameSize]byte
 	payload []byte
-	buffer  *[]byte // of chunks, if payload is in one
-	busy    int     // writers that have it in hand; a stale one may be late
+	buffer  *[]byte // the buffer of the pool chunks that holds payload, or nil
+	busy    int     // goroutines that are writing it; that of an old stream may be late
 	data    bool
 }
 
 func (s *sent) endOffset() uint64 { return s.at + uapi.FrameSize + uint64(len(s.payload)) }
 
-// A Conn is one session. mu guards all of it but in; change wakes all waiters.
+// A Conn is one session. mu guards all fields except in; change wakes all waiters.
 type Conn struct {
 	mu     sync.Mutex
 	change *sync.Cond
@@ -108,25 +110,26 @@ type Conn struct {
 	bye    bool    // the peer's BYE was read
 
 	queue   []*sent // not acknowledged, in order
-	next    int     // first in queue that this stream has yet to write
+	next    int     // index of the first frame that this stream has not written
 	queued  uint64  // end of the queue: bytes sent since the beginning
 	acked   uint64
-	pending int    // data frames that this stream has yet to write
-	sentTo  uint64 // the furthest position that any stream was asked to write
+	pending int    // data frames that this stream has not written
+	sentTo  uint64 // the largest offset that any stream was given to write
 
-	received uint64 // bytes taken from the peer
+	received uint64 // bytes received from the peer
 	ackSent  uint64
 
-	in []byte // the reader's payload buffer, its alone
+	in []byte // payload buffer, used only by the reader
 }
 
-// A stream is one attachment; who holds a stale one notices by comparing.
+// A stream is one attachment. A goroutine compares its stream with Conn.stream to find
+// out whether it has been replaced.
 type stream struct {
 	rw     io.ReadWriteCloser
 	from   *reader
 	skip   uint64 // bytes of the first frame that the peer already has
-	sent   uint64 // end of what was taken to be written
-	idle   bool   // all of it is out
+	sent   uint64 // end offset of the frames given to the writer
+	idle   bool   // all of them are written and flushed
 	broken bool   // writing failed; reading may still find an ERROR or BYE
 }
 
@@ -136,15 +139,15 @@ func newConn(id ID) *Conn {
 	return c
 }
 
-// ID is the session's id.
+// ID returns the session's id.
 func (c *Conn) ID() ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.id
 }
 
-// Open starts a session on a new stream: HELLO goes out, the peer's comes in.
-// With a zero id the peer's counts.
+// Open starts a session on a new stream by exchanging HELLO frames. If id is zero, the
+// session gets the peer's id.
 func Open(rw io.ReadWriteCloser, id ID) (*Conn, error) {
 	c := newConn(id)
 	if err := c.Attach(rw); err != nil {
@@ -153,8 +156,8 @@ func Open(rw io.ReadWriteCloser, id ID) (*Conn, error) {
 	return c, nil
 }
 
-// Attach continues the session on another stream, as the side that dialled. On
-// an error rw is closed; unless Ended says otherwise another may be tried.
+// Attach continues the session on another stream, as the side that dialled. On an error
+// it closes rw; the caller may try another stream unless Ended returns an error.
 func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 	hello, err := c.detach()
 	if err != nil {
@@ -165,11 +168,12 @@ func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 	wrote := make(chan error, 1)
 	watch := time.AfterFunc(helloIn, func() { rw.Close() })
 	defer watch.Stop()
-	// At once, lest two sides on a stream without buffers both write.
+	// Write and read at the same time: on a stream without buffers two sides that
+	// both write first would deadlock.
 	go func() { wrote <- writeHello(rw, hello) }()
 	theirs, err := from.readHello()
 	if r := (*RevisionError)(nil); err == nil || errors.As(err, &r) {
-		// In both cases the peer is to know our revision.
+		// In both cases let the peer receive our revision.
 		if e := <-wrote; err == nil {
 			err = e
 		}
@@ -183,15 +187,15 @@ func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 	return err
 }
 
-// Accept reads the peer's HELLO, then answers. find gives the session that a
-// peer wants to resume, or nil; a peer without an id gets a new one.
+// Accept reads the peer's HELLO, then answers. find returns the session that a peer
+// resumes, or nil. A peer that sends no id gets a new one.
 func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, err error) {
 	from := newReader(rw)
 	watch := time.AfterFunc(helloIn, func() { rw.Close() })
 	defer watch.Stop()
 	theirs, err := from.readHello()
 	if r := (*RevisionError)(nil); errors.As(err, &r) {
-		// So that the other side can name both numbers too.
+		// Let the peer name both revisions in its error.
 		writeHello(rw, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision})
 	}
 	if err != nil {
@@ -231,8 +235,8 @@ func writeHello(w io.Writer, h uapi.Hello) error {
 	return nil
 }
 
-// detach leaves the old stream, if any, and says what to greet the peer with.
-// From here on frames of the old stream do not count.
+// detach drops the old stream, if any, and returns the HELLO for the peer. Frames that
+// are still read from the old stream are ignored.
 func (c *Conn) detach() (uapi.Hello, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +248,7 @@ func (c *Conn) detach() (uapi.Hello, error) {
 		Session: c.id, Received: c.received}, nil
 }
 
-// dropStream ends the current stream; c.mu is held.
+// dropStream closes the current stream. The caller holds c.mu.
 func (c *Conn) dropStream() {
 	if c.stream == nil {
 		return
@@ -254,7 +258,8 @@ func (c *Conn) dropStream() {
 	c.change.Broadcast()
 }
 
-// attach checks the peer's HELLO and starts to write from where the peer is.
+// attach checks the peer's HELLO and resumes writing at the first byte that the peer has
+// not received.
 func (c *Conn) attach(rw io.ReadWriteCloser, from *reader, h uapi.Hello) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,7 +294,7 @@ func (c *Conn) attach(rw io.ReadWriteCloser, from *reader, h uapi.Hello) error {
 	return nil
 }
 
-// fail ends the session for good; c.mu is held. Returns err.
+// fail ends the session permanently and returns err. The caller holds c.mu.
 func (c *Conn) fail(err error) error {
 	if c.err == nil {
 		c.err = err
@@ -300,7 +305,8 @@ func (c *Conn) fail(err error) error {
 	return err
 }
 
-// releaseAcked forgets what the peer has; c.mu is held, received was checked.
+// releaseAcked frees the frames that the peer has acknowledged. The caller holds c.mu
+// and has validated received.
 func (c *Conn) releaseAcked(received uint64) {
 	c.acked = received
 	n := 0
@@ -318,14 +324,14 @@ func (c *Conn) releaseAcked(received uint64) {
 	}
 }
 
-// Ended is why the session is over, or nil while it may go on.
+// Ended returns why the session ended, or nil while it can continue.
 func (c *Conn) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Abort ends the session at once; later calls answer err.
+// Abort ends the session at once; later calls return err.
 func (c *Conn) Abort(err error) {
 	if err == nil {
 		err = ErrClosed
@@ -335,7 +341,8 @@ func (c *Conn) Abort(err error) {
 	c.fail(err)
 }
 
-// Close says BYE, waits a little until all is written, and ends the session.
+// Close sends BYE, waits for at most closeIn until all frames are written, and ends the
+// session.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -343,8 +350,8 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// endSession sends a last frame, waits until it is out, or not for long, and ends the
-// session with err; c.mu is held.
+// endSession sends a last frame, waits for at most closeIn until it is written, and ends
+// the session with err. The caller holds c.mu.
 func (c *Conn) endSession(t uapi.FrameType, payload []byte, err error) {
 	if c.err != nil {
 		return
@@ -368,8 +375,8 @@ func (c *Conn) endSession(t uapi.FrameType, payload []byte, err error) {
 	}
 }
 
-// Wait waits until the session has a stream, after ErrCut; the error says why
-// it will have none.
+// Wait waits, after ErrCut, until the session has a stream again. The error says why it
+// will get none.
 func (c *Conn) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()

@@ -25,7 +25,7 @@ func (r *reader) readHello() (h uapi.Hello, err error) {
 	if f.Type != uapi.TypeHello || f.Call != 0 {
 		return h, protocolError("it opens with %v, not HELLO", f.Type)
 	}
-	// Another revision may have a longer HELLO: magic and revision stay first.
+	// HELLO of another revision may be longer, but begins with magic and revision.
 	if len(b) < 8 || binary.LittleEndian.Uint32(b) != uapi.SessionMagic {
 		return h, protocolError("its HELLO is not skep's")
 	}
@@ -38,8 +38,8 @@ func (r *reader) readHello() (h uapi.Hello, err error) {
 	return h, err
 }
 
-// readFrame reads one frame, its payload into buf if that is large enough. A frame
-// that ends early is a cut, one that cannot be is a ProtocolError.
+// readFrame reads one frame; the payload goes into buf if it fits. It returns ErrCut if
+// the stream ends within the frame, and a ProtocolError for an invalid frame.
 func (r *reader) readFrame(buf []byte) (uapi.Frame, []byte, error) {
 	var head [uapi.FrameSize]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
@@ -59,10 +59,10 @@ func (r *reader) readFrame(buf []byte) (uapi.Frame, []byte, error) {
 	return f, buf, nil
 }
 
-// Read returns the next frame. Its payload is good until the next Read. One
-// goroutine may read at a time. io.EOF: the peer said BYE. ErrCut: the stream
-// broke; Attach another, or Wait for one, and Read again. Any other error ended
-// the session.
+// Read returns the next frame. Its payload is valid until the next Read. Only one
+// goroutine may read at a time. The error is io.EOF if the peer sent BYE, and ErrCut if
+// the stream broke: then Attach another or Wait for one, and Read again. After any other
+// error the session has ended.
 func (c *Conn) Read() (Frame, error) {
 	for {
 		c.mu.Lock()
@@ -79,7 +79,7 @@ func (c *Conn) Read() (Frame, error) {
 	}
 }
 
-// endError reports why there is nothing to read; c.mu is held.
+// endError returns why there is nothing to read, or nil. The caller holds c.mu.
 func (c *Conn) endError() error {
 	switch {
 	case c.bye:
@@ -92,13 +92,13 @@ func (c *Conn) endError() error {
 	return nil
 }
 
-// accountFrame counts a frame received on s, or the error instead of one. It
-// answers false for what callers do not see.
+// accountFrame counts a frame that was received on s, or handles the read error err. It
+// returns false for a frame that callers do not see.
 func (c *Conn) accountFrame(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream != s {
-		return Frame{}, false, nil // it comes again on the new stream
+		return Frame{}, false, nil // the peer sends it again on the new stream
 	}
 	switch {
 	case errors.Is(err, ErrCut):

@@ -15,7 +15,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// A fuse lets so many bytes through, in this direction, then cuts both.
+// A fuse passes left bytes in one direction, then closes the connection.
 type fuse struct {
 	net.Conn
 	left int
@@ -32,14 +32,14 @@ func (f *fuse) Write(b []byte) (int, error) {
 	return n, io.ErrClosedPipe
 }
 
-// A side runs one end of the script: it says its lines, hears the other's, and
-// finds a new stream whenever the old one is cut.
+// A side is one end of the exchange. It sends its lines, receives those of the other
+// side, and gets a new stream whenever the old one is cut.
 type side struct {
 	conn    *Conn
 	recover func(*Conn) error
 	heard   []string
-	full    chan struct{} // closed when all lines were heard
-	err     error         // why it gave up; then full is closed too
+	full    chan struct{} // closed when all lines are received, or after an error
+	err     error         // why it stopped early
 }
 
 const lines = 6
@@ -60,7 +60,7 @@ func (s *side) runScript() {
 	}
 }
 
-// listen goes on after the last line: the other side may still need a stream.
+// listen continues after the last line, because the other side may still need a stream.
 func (s *side) listen() {
 	for {
 		f, err := s.conn.Read()
@@ -84,8 +84,8 @@ func (s *side) listen() {
 	}
 }
 
-// playExchange plays the exchange; the first stream is cut after so many bytes of one
-// direction, the second too, a little later.
+// playExchange runs the exchange. The first stream is cut after cutA bytes in one
+// direction or cutB in the other (never if negative), the second one 17 bytes later.
 func playExchange(cutA, cutB int) (a, b *side, cuts int) {
 	id := NewID()
 	a = &side{conn: newConn(id), full: make(chan struct{})}
@@ -130,7 +130,7 @@ func playExchange(cutA, cutB int) (a, b *side, cuts int) {
 }
 
 func TestResumeAtEveryByte(t *testing.T) {
-	whole := 0 // bytes that a side says, HELLO included
+	whole := 0 // bytes that a side sends, with HELLO
 	for i := range lines {
 		n := len("line 0")
 		if i%3 == 2 {
@@ -168,7 +168,7 @@ func checkResume(t *testing.T, at, cutA, cutB int) {
 	}
 }
 
-// A dead stream that was not noticed is replaced by the peer's new one.
+// The peer's new stream replaces a dead one that this side has not noticed.
 func TestNewStreamReplacesSilentOne(t *testing.T) {
 	a, b := connPair(t)
 	got := make(chan string, 1)
@@ -194,7 +194,7 @@ func TestNewStreamReplacesSilentOne(t *testing.T) {
 	})
 }
 
-// readAll reads what a says on y until it has n bytes.
+// readAll reads n bytes from y.
 func readAll(t *testing.T, y net.Conn, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
@@ -206,7 +206,7 @@ func readAll(t *testing.T, y net.Conn, n int) []byte {
 	return b
 }
 
-// A peer may have any part of a frame: it gets the rest, from that byte on.
+// A peer that has received part of a frame gets the rest, from that byte on.
 func TestPeerHasPartOfAFrame(t *testing.T) {
 	const text = "eleven byte"
 	first := uapi.Append(nil, uapi.Frame{Length: uint32(len(text)), Type: uapi.TypeBind, Call: 1})
@@ -248,7 +248,7 @@ func TestPeerHasPartOfAFrame(t *testing.T) {
 	}
 }
 
-// Who stops waiting for a stream leaves the session as it was, however often.
+// A cancelled Wait does not change the session, however often it happens.
 func TestWaitStops(t *testing.T) {
 	c := newConn(NewID())
 	runWithin(t, "the end of the waits", func() {

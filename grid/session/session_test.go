@@ -22,7 +22,7 @@ import (
 
 const testTimeout = 20 * time.Second
 
-// runWithin fails the test, and names what it waited for, if f takes too long.
+// runWithin fails the test, naming what, if f takes too long.
 func runWithin(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -119,7 +119,7 @@ func TestDataBothWaysAtOnce(t *testing.T) {
 		io.CopyN(h, rand.NewChaCha8([32]byte{byte(call)}), size)
 		return fmt.Sprintf("%x", h.Sum(nil))
 	}
-	// Readers go on after the last frame: they are who takes the ACKs.
+	// Readers continue after the last frame, because they process the ACKs.
 	receive := func(c *Conn, sum chan<- string) {
 		h := sha256.New()
 		for {
@@ -154,7 +154,7 @@ func TestDataBothWaysAtOnce(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing stops the data, but not what else is to be said.
+// A peer that reads nothing stops data frames but not control frames.
 func TestWindowHoldsDataNotControl(t *testing.T) {
 	a, b := connPair(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -190,7 +190,7 @@ func TestWindowHoldsDataNotControl(t *testing.T) {
 	}
 }
 
-// Without acknowledgement no more than the window is ever kept.
+// Without acknowledgements no more than the window is queued.
 func TestNoAckNoMemory(t *testing.T) {
 	x, y := net.Pipe()
 	go io.Copy(io.Discard, y)
@@ -258,7 +258,7 @@ func TestCutIsReportedWithItsCause(t *testing.T) {
 	}
 }
 
-// A writer with nothing to write waits.
+// A writer with nothing to write sleeps.
 func TestWriterRests(t *testing.T) {
 	a, b := connPair(t)
 	runWithin(t, "a frame, then rest", func() {
@@ -276,7 +276,7 @@ func TestWriterRests(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
-	t.Parallel() // it takes closeIn
+	t.Parallel() // takes as long as closeIn
 	a, _ := connPair(t)
 	runWithin(t, "Close", func() { a.Close() })
 	if err := a.Ended(); !errors.Is(err, ErrClosed) {
@@ -446,7 +446,7 @@ func BenchmarkData(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	go c.Read() // takes the ACKs
+	go c.Read() // processes the ACKs
 	payload := bytes.Repeat([]byte("skep"), 16<<18)
 	b.SetBytes(int64(len(payload)))
 	for b.Loop() {

@@ -16,7 +16,8 @@ import (
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, dataChunk); return &b }}
 
-// enqueue appends a frame; c.mu is held and the window has room.
+// enqueue appends a frame. The caller holds c.mu and has checked that the window has
+// room.
 func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []byte, buffer *[]byte) {
 	f := &sent{at: c.queued, payload: payload, buffer: buffer, data: t == uapi.TypeData}
 	uapi.PutFrame(f.head[:], uapi.Frame{Length: uint32(len(payload)), Type: t, Flags: flags, Call: call})
@@ -28,9 +29,9 @@ func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []by
 	c.change.Broadcast()
 }
 
-// Send queues one frame. payload is kept until the peer acknowledged it, so the
-// caller must not change it. It waits only while the window is full; while the
-// stream is cut, frames wait for the next one.
+// Send queues one frame. It keeps payload until the peer has acknowledged it, so the
+// caller must not change it. Send blocks only while the window is full. While there is
+// no stream, frames stay queued.
 func (c *Conn) Send(t uapi.FrameType, call uint64, payload []byte) error {
 	return c.send(t, 0, call, payload)
 }
@@ -55,15 +56,15 @@ func (c *Conn) send(t uapi.FrameType, flags uint16, call uint64, payload []byte)
 	return nil
 }
 
-// SendError reports what went wrong with a call, or with the session (call 0).
+// SendError sends an error of a call, or of the session (call 0).
 func (c *Conn) SendError(call uint64, e *uapi.Error) error {
 	return c.Send(uapi.TypeError, call, e.Encode())
 }
 
-// SendData sends n bytes of r as DATA frames, the final one marked; all of r if
-// n is negative. It lets one frame at a time wait for the stream, so other
-// frames pass between. If r ends early or fails, the error is returned and the
-// transfer has no final frame: the caller sends ERROR for the call.
+// SendData sends n bytes of r, or all of r if n is negative, as DATA frames; the last one
+// is marked. It queues one frame at a time, so that other frames can be sent between. If
+// r ends early or fails, SendData returns the error and sends no last frame; the caller
+// then sends ERROR for the call.
 func (c *Conn) SendData(ctx context.Context, call uint64, r io.Reader, n int64) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
@@ -122,7 +123,7 @@ func (c *Conn) sendChunk(ctx context.Context, call uint64, b *[]byte, n int, las
 	return nil
 }
 
-// What the writer does next.
+// A step is what the writer does next.
 type step int
 
 const (
@@ -132,7 +133,7 @@ const (
 	frame
 )
 
-// write is the goroutine of one stream.
+// write is the writer goroutine of one stream.
 func (c *Conn) write(s *stream) {
 	w := bufio.NewWriterSize(s.rw, 64<<10)
 	for {
@@ -154,7 +155,7 @@ func (c *Conn) write(s *stream) {
 			c.mu.Lock()
 			s.broken = true
 			if c.bye && c.err == nil {
-				c.fail(ErrClosed) // it said that it would go
+				c.fail(ErrClosed) // the peer's BYE was read before
 			}
 			c.change.Broadcast()
 			c.mu.Unlock()
@@ -163,7 +164,8 @@ func (c *Conn) write(s *stream) {
 	}
 }
 
-// nextToWrite waits for what there is to write: ACKs first, then the queue in order.
+// nextToWrite waits until there is something to write: an ACK first, then the queue in
+// order.
 func (c *Conn) nextToWrite(s *stream, buffered bool) (step, *sent, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +192,8 @@ func (c *Conn) nextToWrite(s *stream, buffered bool) (step, *sent, uint64) {
 	return stop, nil, 0
 }
 
-// noteWritten lets the next data frame into the queue.
+// noteWritten records that a frame was written, so that the next data frame may be
+// queued.
 func (c *Conn) noteWritten(s *stream, f *sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +212,7 @@ func writeAck(w io.Writer, received uint64) error {
 	return err
 }
 
-// writeFrame leaves out the bytes that the peer already has.
+// writeFrame writes a frame without the first skip bytes, which the peer already has.
 func writeFrame(w io.Writer, f *sent, skip uint64) error {
 	head, payload := f.head[:], f.payload
 	n := min(skip, uint64(len(head)))
