@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// probeLimit bounds the search for a KVM that works.
+// probeLimit is the time limit of the test whether KVM works.
 const probeLimit = 10 * time.Second
 
-// chooseAccel chooses how QEMU runs the guest: SKEP_ACCEL where it is set, else KVM
-// where a stock kernel was seen to boot under it, else the emulator. Counts
-// exist only in the emulator.
+// chooseAccel chooses QEMU's accelerator: SKEP_ACCEL if it is set, else KVM if a stock
+// kernel boots under it, else the emulator (TCG). Instructions can be counted only in the
+// emulator.
 func (m *Machine) chooseAccel(ctx context.Context, qemu, image string) (string, error) {
 	switch want := os.Getenv("SKEP_ACCEL"); {
 	case want != "" && want != "tcg" && want != "kvm":
@@ -38,8 +38,8 @@ func (m *Machine) chooseAccel(ctx context.Context, qemu, image string) (string, 
 	return cachedProbe(ctx, filepath.Join(m.Build, "lab", ".accel"), qemu, image)
 }
 
-// cachedProbe asks once for each start of this computer; the file's line is
-// the start's id and the answer.
+// cachedProbe runs canBoot once per boot of this computer. It caches the result in file:
+// one line with the boot's id and the answer.
 func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -60,7 +60,8 @@ func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) 
 	return answer, os.WriteFile(file, []byte(boot+" "+answer+"\n"), 0o644)
 }
 
-// canBoot reports whether a kernel without a root gets far enough under KVM to miss it: the panic ends QEMU in order.
+// canBoot reports whether a kernel boots under KVM until it panics because it has no root
+// file system. This panic ends QEMU without an error.
 func canBoot(ctx context.Context, qemu, image string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -83,8 +84,9 @@ func canBoot(ctx context.Context, qemu, image string) bool {
 	return p.err == nil && strings.Contains(string(said), "Kernel panic - not syncing: VFS")
 }
 
-// mapOwners finds how the file system below dir can keep a guest's owners and
-// modes: in attributes of a file, else in a file beside it.
+// mapOwners returns the 9p security model for dir, which decides where QEMU stores the
+// guest's owners and modes: in extended attributes if the file system has them, else in
+// separate files.
 func mapOwners(dir string) string {
 	const probe = "user.skep.probe"
 	if err := syscall.Setxattr(dir, probe, []byte("1"), 0); err != nil {

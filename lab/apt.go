@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// An archive is apt with lists, cache and sources of its own in one folder. It
-// needs no root, leaves the machine's apt alone, and believes signatures of
-// Debian's archive keys only.
+// An archive is apt with its own lists, cache and sources in one folder. It needs no
+// root, does not change the machine's apt, and accepts only signatures of Debian's
+// archive keys.
 type archive struct{ dir string }
 
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// A source is one suite of Debian; security suites have a host of their own.
+// A source is one suite of Debian. Security suites are on another host.
 type source struct {
 	suite    string
 	security bool
 }
 
-// packageSources returns where the packages of a series are found. apt takes
-// the newest version of all of them, unless the series is a version.
+// packageSources returns the suites that hold the packages of a series. apt chooses the
+// newest version in all of them, unless series is an exact version.
 func packageSources(series string) []source {
 	if seriesOf(series) == "6.1" {
 		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
@@ -37,12 +37,12 @@ func packageSources(series string) []source {
 	return []source{{suite: "bookworm-backports"}}
 }
 
-// A site is where this machine gets Debian from.
+// A site holds the URLs of this machine's Debian mirrors.
 type site struct{ main, security string }
 
-// findSite asks the machine's apt. Images of containers often come without
-// package lists, and without them apt does not know the origin of a source:
-// then the lists are read into dir first.
+// findSite finds the mirrors in the configuration of the machine's apt. Container images
+// often have no package lists, and without lists apt does not know the origin of a source.
+// Then findSite first downloads the lists into dir.
 func findSite(ctx context.Context, dir string) (site, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return site{}, errors.New("kernels come as Debian packages, and there is no apt-get here: copy build/kernel from a Debian computer")
@@ -57,7 +57,7 @@ func findSite(ctx context.Context, dir string) (site, error) {
 	}
 	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::State::lists=" + dir + "/lists",
 		"-o", "Dir::Cache=" + dir, "-o", "APT::Sandbox::User=root"}
-	// A failure of a source that is not Debian's does not stop it.
+	// A failure of a source that is not Debian's is ignored.
 	_, updateErr := runOutput(ctx, nil, "apt-get", append(private, "update")...)
 	out, err = runOutput(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
 	if err != nil {
@@ -90,8 +90,8 @@ func parseSite(targets string) site {
 	return s
 }
 
-// sourceLines writes sources.list. A computer without a security source gets
-// what the release itself holds.
+// sourceLines returns the text of sources.list. On a computer without a security source
+// it omits security suites.
 func sourceLines(s site, list []source) string {
 	var b strings.Builder
 	for _, src := range list {
@@ -106,7 +106,7 @@ func sourceLines(s site, list []source) string {
 	return b.String()
 }
 
-// openArchive sets up apt in dir and reads the lists of a series.
+// openArchive sets up apt in dir and downloads the lists of a series.
 func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 	for _, d := range []string{"state/lists/partial", "cache/archives/partial", "machine/lists/partial", "debs"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -134,18 +134,18 @@ func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 		}
 	}
 	a := &archive{dir}
-	// Without --error-on=any, lists that could not be had are a mere warning.
+	// Without --error-on=any, lists that fail to download are only a warning.
 	if _, err := a.run(ctx, "apt-get", "update", "--error-on=any"); err != nil {
 		return nil, fmt.Errorf("cannot read Debian's package lists: check the network and try again: %w", err)
 	}
 	return a, nil
 }
 
-// reachOptions are what a machine may need to reach its archive.
+// reachOptions matches the options that a machine may need to reach its mirrors.
 var reachOptions = regexp.MustCompile(`(?m)^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6)\b.*$`)
 
-// aptConfig replaces the machine's configuration, of which it keeps proxies
-// and the like. apt reads this file first and then finds no other.
+// aptConfig returns a configuration that replaces the machine's and keeps only reach, its
+// proxies and the like. apt reads this file first, and it makes apt read no other.
 func aptConfig(dir, reach string) string {
 	var b strings.Builder
 	for _, line := range reachOptions.FindAllString(reach, -1) {
@@ -163,7 +163,7 @@ func aptConfig(dir, reach string) string {
 		{"Dir::Cache", dir + "/cache"},
 		{"APT::Architecture", "amd64"},
 		{"APT::Architectures", "amd64"},
-		{"APT::Sandbox::User", "root"}, // its own user could not write here
+		{"APT::Sandbox::User", "root"}, // apt's own user could not write here
 		{"APT::Get::AllowUnauthenticated", "false"},
 		{"Acquire::AllowInsecureRepositories", "false"},
 		{"Acquire::AllowWeakRepositories", "false"},
@@ -179,8 +179,8 @@ func (a *archive) run(ctx context.Context, args ...string) (string, error) {
 	return runOutput(ctx, a, args[0], args[1:]...)
 }
 
-// runOutput runs a command and gives what it printed; an error carries the end of
-// what it complained about. With an archive, apt uses that one.
+// runOutput runs a command and returns its standard output. An error contains the end of
+// its standard error. If a is not nil, apt uses that archive.
 func runOutput(ctx context.Context, a *archive, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -204,7 +204,7 @@ func runOutput(ctx context.Context, a *archive, name string, args ...string) (st
 // A deb is one package of the archive.
 type deb struct {
 	name, version string
-	depends       []string // names alone
+	depends       []string // names without versions
 	size          string   // bytes, as written
 }
 
@@ -242,16 +242,16 @@ func parseDeb(text string) (deb, error) {
 	return d, nil
 }
 
-// A kernelSet names the packages of one kernel.
+// A kernelSet holds the names of the packages of one kernel.
 type kernelSet struct {
 	release, image, headers, common, kbuild string
-	version                                 string // of all of them; empty: the newest
+	version                                 string // of all packages; empty: the newest
 }
 
 func (s kernelSet) names() []string { return []string{s.image, s.headers, s.common, s.kbuild} }
 
-// resolveSet finds a kernel's packages: those of a version, or those on which
-// the packages of a series depend that always mean the newest kernel.
+// resolveSet finds a kernel's packages: those of an exact version, or the newest ones of a
+// series, on which the series' metapackages depend.
 func (a *archive) resolveSet(ctx context.Context, series string) (kernelSet, error) {
 	var s kernelSet
 	var err error
@@ -286,8 +286,8 @@ func (a *archive) newestImage(ctx context.Context) (string, error) {
 	return pickName(meta.depends, "linux-image-", "-amd64"), err
 }
 
-// imageOf finds the image whose package has a version: names carry the
-// version of the ABI instead.
+// imageOf finds the image package that has a version. Its name contains the ABI's version
+// instead.
 func (a *archive) imageOf(ctx context.Context, version string) (string, error) {
 	pattern := `^linux-image-` + regexp.QuoteMeta(seriesOf(version)) + `\.[0-9.+~a-z]*(-[0-9]+)?-amd64$`
 	found, err := a.run(ctx, "apt-cache", "search", "--names-only", pattern)
@@ -329,8 +329,8 @@ func pickName(names []string, prefix, suffix string) string {
 	return ""
 }
 
-// downloadAll fetches packages whose digest apt has checked, and gives their
-// paths by name. Without a version it takes the newest.
+// downloadAll downloads packages, whose digests apt checks, and returns their paths by
+// name. Without a version it downloads the newest.
 func (a *archive) downloadAll(ctx context.Context, names []string, version string) (map[string]string, error) {
 	args := []string{"apt-get", "download"}
 	for _, n := range names {

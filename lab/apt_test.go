@@ -63,7 +63,7 @@ func TestAptConfigKeepsProxiesAndNoPermission(t *testing.T) {
 	}
 }
 
-// fakeApt puts programs in PATH that print what apt would.
+// fakeApt puts programs in PATH that print apt's output.
 func fakeApt(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

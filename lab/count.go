@@ -19,26 +19,26 @@ const (
 	countPoints   = 32
 )
 
-// A Range names addresses whose instructions are counted apart; ranges may
-// overlap. High is the first address after it.
+// A Range is a range of addresses whose instructions are counted separately. Ranges may
+// overlap. High is the first address after the range.
 type Range struct {
 	Name      string // letters, digits, - and _
 	Low, High uint64
 }
 
-// A Count asks QEMU's plugin (lab/count) to count what each
-// processor executes between the marks of include/skep/mark.h. It needs
-// emulation: a guest that the computer's own processor runs cannot be counted.
+// A Count makes QEMU's plugin (lab/count) count the instructions that each processor
+// executes between the marks of include/skep/mark.h. It works only in the emulator, not
+// under KVM.
 type Count struct {
 	Ranges []Range
 	At     []uint64 // executions of these addresses are counted
-	// Steady lets the guest's time follow its instructions, so that its timer
-	// ticks as seldom on a busy computer as on an idle one. All its
-	// processors then take turns in one thread.
+	// Steady derives the guest's time from its number of instructions. So the
+	// number of timer ticks does not depend on this computer's load. All the guest's
+	// processors then run in turn in one thread.
 	Steady bool
 }
 
-// qemuArgs are QEMU's arguments for figures in the file out.
+// qemuArgs returns QEMU's arguments for a count that is written to the file out.
 func (c *Count) qemuArgs(out string) ([]string, error) {
 	build, err := BuildDir()
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *Count) qemuArgs(out string) ([]string, error) {
 	return args, nil
 }
 
-// slowFactor is by how much longer a machine takes than a stock one: seen were 4
-// times the instructions' time with the counter, and 6 with all checks.
+// slowFactor returns how many times longer a machine may take than a stock one. Measured
+// were 4 times with the counter, and 6 times with a debug kernel.
 func (m *Machine) slowFactor() float64 {
 	factor := 1.0
 	if m.Count != nil {
@@ -94,19 +94,19 @@ func countName(s string) bool {
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }
 
-// Figures are what was counted in an interval, all its parts together.
+// Figures are the counts of an interval, summed over all its occurrences.
 type Figures struct {
 	Times    uint64 // how often the interval ended
-	Open     bool   // begun once more and not ended; that part is not counted
+	Open     bool   // the last occurrence has not ended and is not counted
 	User     uint64 // instructions in the lower half of addresses
 	Kernel   uint64 // instructions in the upper half
 	Restarts uint64 // returns to the user instruction that was started last
-	Entries  uint64 // passages from user to kernel
+	Entries  uint64 // transitions from user mode to the kernel
 
-	Entry      map[uint64]uint64 // of those, by the first kernel address
-	EntryOther uint64            // beyond the addresses that the counter holds
+	Entry      map[uint64]uint64 // the transitions by their first kernel address
+	EntryOther uint64            // transitions to addresses for which the counter has no room
 	Range      map[string]uint64
-	// Again are the restarts in a range: each was counted there before.
+	// Again holds the restarts in each range. Range counts their instructions too.
 	Again map[string]uint64
 	At    map[uint64]uint64
 }
@@ -117,14 +117,13 @@ type Interval struct{ CPU, Number int }
 // Counts are the figures of a guest.
 type Counts struct {
 	Figures map[Interval]*Figures
-	// Lost counts marks by processor that did not fit: begun twice, or ended
-	// without a begin, which is what a program that changes processors does.
+	// Lost counts, by processor, marks without a partner: two begins, or an end
+	// without a begin. A program that migrates between processors causes them.
 	Lost map[int]uint64
 }
 
-// Of returns the figures of an interval on all processors together. It is an
-// error if there are none, or if they lack a part: a figure of a test is the
-// right one or none.
+// Of returns the figures of an interval, summed over all processors. It returns an error
+// if there are none or if they are incomplete, so that no test uses a wrong figure.
 func (c Counts) Of(number int) (Figures, error) {
 	sum := Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, Again: map[string]uint64{}, At: map[uint64]uint64{}}
 	for i, f := range c.Figures {
@@ -168,7 +167,7 @@ func (f *Figures) add(o *Figures) {
 	}
 }
 
-// countsMax bounds the file: a guest decides how much of it is used.
+// countsMax limits the size of the file, which depends on the guest.
 const countsMax = 16 << 20
 
 // ReadCounts reads the file that the plugin wrote.
@@ -220,7 +219,7 @@ func parseCounts(text string) (Counts, error) {
 
 var errFigure = errors.New("not a figure")
 
-// parseLine enters one line, and gives what it is about.
+// parseLine parses one line into c and returns the line's subject.
 func (c Counts) parseLine(f []string) (string, error) {
 	if len(f) < 3 || len(f) > 4 {
 		return "", errFigure
@@ -299,7 +298,7 @@ func (f *Figures) setFigureOf(kind, of string, value uint64) error {
 	return nil
 }
 
-// parseNumber takes digits as the plugin writes them, and no other spelling.
+// parseNumber accepts a number only in the plugin's own spelling.
 func parseNumber(s string, base, bits int) (uint64, error) {
 	v, err := strconv.ParseUint(s, base, bits)
 	if err == nil && strconv.FormatUint(v, base) != s {
@@ -308,7 +307,7 @@ func parseNumber(s string, base, bits int) (uint64, error) {
 	return v, err
 }
 
-// checkComplete finds what a damaged file lacks.
+// checkComplete returns an error if the file lacks a line, as a damaged file does.
 func (c Counts) checkComplete(seen map[string]bool) error {
 	for i, f := range c.Figures {
 		if _, ok := c.Lost[i.CPU]; !ok {

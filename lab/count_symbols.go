@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Symbols name the addresses of a guest's kernel. Guests boot with nokaslr,
-// so those of one kernel hold for every boot of it; modules move.
+// Symbols maps the addresses of a guest's kernel to names. Guests boot with nokaslr, so a
+// kernel's addresses are the same at every boot; those of modules are not.
 type Symbols struct {
-	list  []symbol // by address, text before data, else as read
+	list  []symbol // sorted by address, at equal addresses text before data
 	names map[string][]uint64
 }
 
@@ -25,7 +25,7 @@ type symbol struct {
 	text    bool
 }
 
-// symbolsMax bounds what a guest may claim to have.
+// symbolsMax limits the number of symbols accepted from a guest.
 const symbolsMax = 4 << 20
 
 // ReadSymbols reads the text of /proc/kallsyms as root sees it.
@@ -34,7 +34,7 @@ func ReadSymbols(r io.Reader) (Symbols, error) {
 	lines := bufio.NewScanner(r)
 	known := false
 	for lines.Scan() {
-		// address, type, name and, of a module, [its name]
+		// Fields: address, type, name and, for a module's symbol, [module].
 		f := strings.Fields(lines.Text())
 		if len(f) < 3 || len(f) > 4 || len(f[0]) != 16 || len(f[1]) != 1 {
 			return Symbols{}, fmt.Errorf("%.80q is no line of kallsyms", lines.Text())
@@ -67,8 +67,8 @@ func ReadSymbols(r io.Reader) (Symbols, error) {
 	return s, nil
 }
 
-// Address returns a symbol's address. Names that several functions share have
-// none.
+// Address returns a symbol's address. It returns an error for a name that several
+// functions share.
 func (s Symbols) Address(name string) (uint64, error) {
 	found := slices.Compact(slices.Clone(s.names[name]))
 	switch len(found) {
@@ -80,8 +80,7 @@ func (s Symbols) Address(name string) (uint64, error) {
 	return 0, fmt.Errorf("this kernel has %d symbols %q", len(found), name)
 }
 
-// Name returns the symbol at an address: a symbol, or the one before with the
-// distance.
+// Name returns the symbol at an address, or the preceding one and the distance from it.
 func (s Symbols) Name(address uint64) string {
 	i, exact := slices.BinarySearchFunc(s.list, address, func(e symbol, a uint64) int { return cmp.Compare(e.address, a) })
 	if exact {

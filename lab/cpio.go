@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A cpio writes an archive in the "newc" format, which the kernel unpacks as
-// the first root. All of it belongs to root and has no time.
+// A cpio writes an archive in the "newc" format, which the kernel unpacks as its first
+// root file system. All entries belong to root and have time 0.
 type cpio struct {
 	w     io.Writer
 	inode int
 	err   error
 }
 
-// addDir adds a folder; its parents come first.
+// addDir adds a folder. Its parents must have been added before.
 func (c *cpio) addDir(name string) { c.addEntry(name, 0o040755, nil) }
 
-// addFile adds a file that only root may change, executable where exec is set.
+// addFile adds a file that only root may write, executable if exec is set.
 func (c *cpio) addFile(name string, exec bool, data []byte) {
 	mode := 0o100644
 	if exec {
@@ -28,14 +28,14 @@ func (c *cpio) addFile(name string, exec bool, data []byte) {
 	c.addEntry(name, mode, data)
 }
 
-// close ends the archive and returns the first error of all.
+// close ends the archive and returns the first error that occurred.
 func (c *cpio) close() error {
 	c.inode = -1
 	c.addEntry("TRAILER!!!", 0, nil)
 	return c.err
 }
 
-// cpioMax is what the eight hexadecimal digits of a size can say.
+// cpioMax is the largest size that eight hexadecimal digits can hold.
 const cpioMax = 1<<32 - 1
 
 func (c *cpio) addEntry(name string, mode int, data []byte) {
@@ -56,7 +56,7 @@ func (c *cpio) addEntry(name string, mode int, data []byte) {
 	c.write(make([]byte, paddingOf(len(data))))
 }
 
-// paddingOf brings n to a multiple of four.
+// paddingOf returns the number of bytes that pad n to a multiple of four.
 func paddingOf(n int) int { return -n & 3 }
 
 func (c *cpio) write(b []byte) {

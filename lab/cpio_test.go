@@ -21,8 +21,8 @@ func archiveOf(t *testing.T, fill func(c *cpio)) []byte {
 	return b.Bytes()
 }
 
-// The layout of the format, from its documentation in the kernel: a reader
-// other than the kernel takes names and contents of every length back.
+// A reader written for this test, after the kernel's documentation of the format, gets
+// back names and contents of every length.
 func TestCpio_layout(t *testing.T) {
 	var names []string
 	b := archiveOf(t, func(c *cpio) {
@@ -66,7 +66,7 @@ func TestCpio_layout(t *testing.T) {
 	}
 }
 
-// What another implementation reads.
+// The program cpio reads the archive.
 func TestCpio_program(t *testing.T) {
 	path, err := exec.LookPath("cpio")
 	if err != nil {

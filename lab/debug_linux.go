@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// debugSpace is what building a debug kernel takes on disk for a while: 1.5 GB
-// of source, and what becomes of it.
+// debugSpace is the disk space that building a debug kernel needs: 1.5 GB of source and
+// the objects.
 const debugSpace = 5 << 30
 
-// A debugKernel is one to be built: from which source, and where.
+// A debugKernel is a debug kernel that is to be built.
 type debugKernel struct {
-	series string // with the suffix
-	dir    string // where it goes
-	work   string // what is done so far
+	series string // with the suffix -debug
+	dir    string // folder of the finished kernel
+	work   string // folder of the unfinished build
 	recipe string // folder of build.sh and debug.config
 	says   io.Writer
 }
 
-// BuildDebug builds the debug kernel of a series, unless it is there and was
-// made of Debian's present source and this recipe: the folder that holds
-// build.sh and debug.config. It takes long; stopped, it goes on next time.
+// BuildDebug builds the debug kernel of a series, unless it exists and was built from
+// Debian's current source and this recipe, the folder with build.sh and debug.config. The
+// build takes long. If it is stopped, the next call continues it.
 func BuildDebug(ctx context.Context, build, series, recipe string, progress io.Writer) (*Kernel, error) {
 	if !strings.HasSuffix(series, debugSuffix) {
 		return nil, fmt.Errorf("kernel %s is fetched, not built: want a series with %s, such as 6.1%s or 6.12%s", series, debugSuffix, debugSuffix, debugSuffix)
@@ -101,7 +101,7 @@ func (k *debugKernel) build(ctx context.Context, build string) error {
 	return k.install(digest)
 }
 
-// digestInputs is of everything that decides what the kernel will be.
+// digestInputs returns the digest of all inputs of the build.
 func (k *debugKernel) digestInputs(version string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", version)
@@ -121,8 +121,8 @@ func contains(path, want string) bool {
 	return err == nil && string(text) == want
 }
 
-// prepareDir keeps what was begun for the same digest, and else makes sure that
-// there is room to begin.
+// prepareDir keeps an unfinished build with the same digest. Otherwise it removes it and
+// checks that there is enough disk space.
 func (k *debugKernel) prepareDir(digest string) error {
 	stamp := filepath.Join(k.work, "digest")
 	if contains(stamp, digest) {
@@ -153,7 +153,7 @@ func (k *debugKernel) checkSpace(free uint64) error {
 	return nil
 }
 
-// run has build.sh do the work, in an environment that no make above changes.
+// run runs build.sh, in an environment without the variables of an outer make.
 func (k *debugKernel) run(ctx context.Context, deb string) error {
 	log, err := os.Create(filepath.Join(k.work, "log"))
 	if err != nil {
@@ -168,7 +168,8 @@ func (k *debugKernel) run(ctx context.Context, deb string) error {
 		"KBUILD_BUILD_USER=skep", "KBUILD_BUILD_HOST=lab"}
 	cmd.Stdout = io.MultiWriter(log, meter)
 	cmd.Stderr = cmd.Stdout
-	// All of make's children go with it; a terminal's ^C does not reach them.
+	// A process group of its own: a kill reaches all of make's children, and a
+	// terminal's ^C none.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -200,7 +201,8 @@ func (k *debugKernel) install(digest string) error {
 	return os.RemoveAll(k.work)
 }
 
-// A buildMeter reads what a build prints: it reports its progress once a minute, and keeps the end for an error.
+// A buildMeter reads the output of a build. It reports the progress once a minute and
+// keeps the last part for an error.
 type buildMeter struct {
 	say   func(format string, args ...any)
 	next  time.Time

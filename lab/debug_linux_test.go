@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A recipe whose build.sh is this script.
+// debugRecipe returns a debug kernel whose build.sh is script.
 func debugRecipe(t *testing.T, script string) *debugKernel {
 	t.Helper()
 	recipe, cache := t.TempDir(), t.TempDir()
@@ -26,7 +26,7 @@ func debugRecipe(t *testing.T, script string) *debugKernel {
 	return &debugKernel{series: "6.1-debug", dir: dir, work: dir + ".build", recipe: recipe, says: io.Discard}
 }
 
-// goodBuild makes every part that a kernel's folder has.
+// goodBuild creates every part of a kernel's folder.
 const goodBuild = `set -eu
 tree=$3/tree
 mkdir -p $tree/lib/modules/6.1.9-test $tree/headers
@@ -143,7 +143,7 @@ wait
 	waitFor(t, filepath.Join(k.work, "ended"))
 }
 
-// waitFor a file that another process makes.
+// waitFor waits for a file that another process creates.
 func waitFor(t *testing.T, path string) {
 	t.Helper()
 	end := time.After(30 * time.Second)

@@ -16,7 +16,7 @@ import (
 	"skep/lab/wire"
 )
 
-// guestOf returns a guest, whose QEMU has ended, a session, and the other end.
+// guestOf returns a guest whose QEMU has ended, and the guest's end of its session.
 func guestOf(t *testing.T, script, console string) (*Guest, *yamux.Session) {
 	t.Helper()
 	g, v := deadGuest(t, script, console, "")
@@ -35,13 +35,13 @@ func guestOf(t *testing.T, script, console string) (*Guest, *yamux.Session) {
 	return g, inside
 }
 
-// An end that was asked for is one only where nothing else ended the guest.
+// A requested end counts as such only if nothing else ended the guest.
 func TestGuest_endThatWasAsked(t *testing.T) {
 	const off, panicked = "reboot: Power down\n", "Kernel panic - not syncing: a\n"
 	for _, c := range []struct {
 		name, script, console string
 		end                   ending
-		want                  string // the cause; empty: none
+		want                  string // the expected cause; empty: none
 	}{
 		{"turned off", "true", off, turningOff, ""},
 		{"restarted", "true", off, restarting, ""},
@@ -71,7 +71,7 @@ func TestGuest_endThatWasAsked(t *testing.T) {
 	}
 }
 
-// A program's status is that of Run, and a guest that has ended runs none.
+// Run returns the program's status. A guest that has ended runs no program.
 func TestGuest_run(t *testing.T) {
 	g, inside := guestOf(t, "true", "")
 	go func() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// A Guest owns its folder, its lock and the QEMU that runs. The mutex guards
-// which QEMU that is, what is meant to happen to it, and the cause of its end.
+// A Guest owns its folder, the folder's lock and the running QEMU. The mutex guards the
+// fields vm, end, cause and hello.
 
 package lab
 
@@ -27,10 +27,9 @@ type Guest struct {
 	machine Machine
 	kernel  *Kernel
 	lock    *os.File
-	accel   string // tcg or kvm, once it was booted
-	// What QEMU reads and writes beside its logs, already removed from the
-	// folder, so that nothing of it stays behind whatever ends us: the
-	// initramfs, then the disks.
+	accel   string // tcg or kvm; set when it is booted
+	// Files that QEMU has open: the initramfs, then the disks. Their names are already
+	// removed from the folder, so that none remains however this process ends.
 	files []*os.File
 	done  chan struct{}
 
@@ -41,7 +40,7 @@ type Guest struct {
 	cause error
 }
 
-// An ending is what may happen to the QEMU that runs.
+// An ending is the expected end of the running QEMU.
 type ending int
 
 const (
@@ -50,11 +49,11 @@ const (
 	restarting
 )
 
-// ErrKilled is the cause of the end of a guest that Kill ended.
+// ErrKilled is the cause of the end after Kill.
 var ErrKilled = errors.New("it was killed")
 
-// Start checks m, boots it, and returns once it is up: modules loaded, swap,
-// nodes and the wire set up. It takes two minutes at most, longer under load.
+// Start checks m, boots it, and returns when it is up: modules are loaded, and swap, nodes
+// and the wire are set up. It takes at most two minutes, longer under load.
 func Start(ctx context.Context, m Machine) (*Guest, error) {
 	m, err := m.withDefaults()
 	if err != nil {
@@ -76,8 +75,8 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 	}
 }
 
-// startOnce returns a guest with an error too if it got as far as to boot: one
-// that has ended.
+// startOnce boots a machine once. If the boot fails, it returns the ended guest with the
+// error.
 func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
 	if err := g.prepareDir(); err != nil {
@@ -90,7 +89,7 @@ func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	if err := g.startQEMU(ctx); err != nil {
 		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
 			err = fmt.Errorf("%w; its console is %s", err, console)
-		} else if lock, failed := claimDir(g.Dir()); failed == nil { // and empty
+		} else if lock, failed := claimDir(g.Dir()); failed == nil { // empties the folder too
 			os.Remove(g.Dir())
 			lock.Close()
 		}
@@ -99,7 +98,7 @@ func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	return g, nil
 }
 
-// prepareDir makes the folder with all that QEMU will open.
+// prepareDir creates the folder and all files that QEMU opens.
 func (g *Guest) prepareDir() error {
 	m := &g.machine
 	dir := m.dir()
@@ -139,7 +138,7 @@ func (g *Guest) prepareDir() error {
 	return nil
 }
 
-// createUnnamed makes the next of g.files in the folder, and takes its name away.
+// createUnnamed creates the next of g.files in the folder and removes its name.
 func (g *Guest) createUnnamed() (*os.File, error) {
 	f, err := os.CreateTemp(g.Dir(), "file")
 	if err != nil {
@@ -149,7 +148,7 @@ func (g *Guest) createUnnamed() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// claimDir locks the folder and empties it of a dead run.
+// claimDir locks the folder and removes the files of an earlier run.
 func claimDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another name if a file of the lab has this one", err)
@@ -165,7 +164,7 @@ func claimDir(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	// Its owner may have removed it while we opened it.
+	// Its owner may have removed the folder while it was being opened.
 	if now, err := os.Stat(dir); err != nil || !sameFile(f, now) {
 		f.Close()
 		return nil, fmt.Errorf("%s was removed by a machine that ended: start again", dir)
@@ -186,7 +185,7 @@ func sameFile(f *os.File, info os.FileInfo) bool {
 	return err == nil && os.SameFile(own, info)
 }
 
-// releaseAll gives up what the guest holds on this computer; its logs stay.
+// releaseAll frees the guest's resources on this computer; its logs remain.
 func (g *Guest) releaseAll() {
 	for _, f := range g.files {
 		f.Close()
@@ -199,14 +198,14 @@ func (g *Guest) releaseAll() {
 	}
 }
 
-// Dir is the guest's folder: console.log, results.tap, qemu.log, out. It is
-// the caller's to remove once the guest is done.
+// Dir returns the guest's folder with console.log, results.tap, qemu.log and out. The
+// caller removes it after the guest's end.
 func (g *Guest) Dir() string { return g.machine.dir() }
 
-// Machine is what was started, with defaults filled in.
+// Machine returns the machine that was started, with defaults filled in.
 func (g *Guest) Machine() Machine { return g.machine }
 
-// Hello is what the guest said of itself when it came up last.
+// Hello returns the hello of the guest's last boot.
 func (g *Guest) Hello() wire.Hello {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,7 +215,7 @@ func (g *Guest) Hello() wire.Hello {
 // Done is closed when the guest has ended for good.
 func (g *Guest) Done() <-chan struct{} { return g.done }
 
-// Err is nil while the guest runs and after PowerOff, else why it ended.
+// Err returns nil while the guest runs and after PowerOff, else the cause of its end.
 func (g *Guest) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,7 +228,7 @@ func (g *Guest) Kill() {
 	<-g.done
 }
 
-// fail ends QEMU for a cause; the first one counts.
+// fail ends QEMU with a cause. Only the first cause is kept.
 func (g *Guest) fail(cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,8 +241,8 @@ func (g *Guest) fail(cause error) {
 	}
 }
 
-// bootLimit is how long a guest may take to say hello on an idle computer, ten
-// times what it does take: a computer's load is known only in hindsight.
+// bootLimit is the time limit from the start to the hello on an idle computer. It is ten
+// times what a boot takes, since the load during the boot cannot be known before.
 const bootLimit = 2 * time.Minute
 
 // startQEMU starts QEMU and waits for the hello. The guest has ended if it fails.
@@ -279,8 +278,8 @@ func (g *Guest) startQEMU(ctx context.Context) error {
 	return nil
 }
 
-// settleEnd ends a guest whose channel failed with err. If QEMU is about to end
-// by itself, what made it end is the better cause.
+// settleEnd ends a guest whose channel failed with err. If QEMU ends by itself meanwhile,
+// the cause of that end is reported instead.
 func (g *Guest) settleEnd(v *vm, err error) {
 	if !errors.Is(err, errChannel) {
 		g.fail(err)
@@ -295,7 +294,7 @@ func (g *Guest) settleEnd(v *vm, err error) {
 	}
 }
 
-// watchVM sees one QEMU to its end.
+// watchVM watches one QEMU until its end.
 func (g *Guest) watchVM(v *vm) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -316,7 +315,7 @@ func (g *Guest) watchVM(v *vm) {
 	}
 }
 
-// What a guest can fill without end is bounded: each log, and /out.
+// Limits on what a guest can write to this computer: each log, and /out.
 const (
 	logMax      = 64 << 20
 	outMax      = 2 << 30
@@ -333,9 +332,9 @@ func (g *Guest) tooMuch(qemu int) error {
 	return outTooMuch(filepath.Join(g.Dir(), outDir), qemu, outMax, outFilesMax)
 }
 
-// outTooMuch counts blocks, not lengths: a file with a hole is as small here as
-// there. What vanishes while it looks does not count, and what has no name any
-// more does, as long as QEMU has it open.
+// outTooMuch returns an error if a guest's files in dir exceed a limit. It counts allocated
+// blocks, so holes do not count. Files that vanish meanwhile do not count either; removed
+// files count as long as QEMU has them open.
 func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
 	bytes, files := countUnlinked(dir, qemu)
 	tooMuch := func() error {
@@ -351,7 +350,7 @@ func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil
 		}
-		if err != nil { // a path that is too long, for one
+		if err != nil { // for example ENAMETOOLONG
 			return fmt.Errorf("what the guest wrote to /out can't be looked through: %w", err)
 		}
 		if info, err := d.Info(); err == nil {
@@ -370,7 +369,7 @@ func countUnlinked(dir string, process int) (bytes, files int64) {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", process))
 	for _, fd := range open {
 		path, err := os.Readlink(fd)
-		deep := errors.Is(err, syscall.ENAMETOOLONG) // as only a guest's may be
+		deep := errors.Is(err, syscall.ENAMETOOLONG) // only files of the guest have such paths
 		if !deep && !(strings.HasPrefix(path, dir+"/") && strings.HasSuffix(path, " (deleted)")) {
 			continue
 		}
@@ -382,7 +381,7 @@ func countUnlinked(dir string, process int) (bytes, files int64) {
 	return bytes, files
 }
 
-// judgeEnd judges the end of a QEMU.
+// judgeEnd decides whether the end of a QEMU was in order, and records its cause.
 func (g *Guest) judgeEnd(v *vm) {
 	v.session.Close()
 	g.mu.Lock()
@@ -409,8 +408,8 @@ func (g *Guest) setEnded(cause error) {
 	close(g.done)
 }
 
-// PowerOff asks the guest to turn itself off and waits until it has. A guest
-// that does not is ended, and that is the error.
+// PowerOff asks the guest to turn itself off and waits for its end. A guest that does not
+// turn off in time is killed, and PowerOff returns an error.
 func (g *Guest) PowerOff(ctx context.Context) error {
 	v, err := g.requestEnd(ctx, turningOff, wire.PowerOff)
 	if err != nil {
@@ -419,8 +418,8 @@ func (g *Guest) PowerOff(ctx context.Context) error {
 	return g.waitGone(ctx, v)
 }
 
-// Reboot turns the guest off in order and boots it again with the same disks;
-// its memory, and with it all that programs wrote, is gone.
+// Reboot turns the guest off in order and boots it again with the same disks. Its memory
+// is lost, and with it all files that programs wrote outside disks and /out.
 func (g *Guest) Reboot(ctx context.Context) error {
 	v, err := g.requestEnd(ctx, restarting, wire.Reboot)
 	if v == nil {
@@ -435,8 +434,8 @@ func (g *Guest) Reboot(ctx context.Context) error {
 	return g.startQEMU(ctx)
 }
 
-// betweenBoots waits for QEMU's end. A guest that may not boot again has ended
-// for good, also where QEMU's own end was in order.
+// betweenBoots waits for QEMU's end before the next boot. If the guest must not boot
+// again, its end is permanent even if QEMU ended in order.
 func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
 	err := g.waitGone(ctx, v)
 	if err == nil {
@@ -444,16 +443,16 @@ func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
 	}
 	select {
 	case <-g.done:
-	default: // ended left it to the next boot
+	default: // judgeEnd left the guest for the next boot
 		g.setEnded(err)
 	}
 	return err
 }
 
-// requestEnd asks the guest to end, as the ending that is now expected: from
-// then on there is a vm, with an error too.
+// requestEnd asks the guest to end and records end as the expected ending. It returns the
+// vm also with an error, if the request may have been sent.
 func (g *Guest) requestEnd(ctx context.Context, end ending, op wire.Op) (*vm, error) {
-	// One that hangs may not even take the request.
+	// A guest that hangs may not even read the request.
 	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
 	stream, err := g.Stream(ctx)
 	if err != nil {
@@ -481,7 +480,7 @@ func (g *Guest) waitGone(ctx context.Context, v *vm) error {
 	case <-v.gone:
 	case <-timed.Done():
 		select {
-		case <-v.gone: // just so
+		case <-v.gone: // it ended just in time
 			return g.Err()
 		default:
 		}
@@ -491,7 +490,7 @@ func (g *Guest) waitGone(ctx context.Context, v *vm) error {
 	return g.Err()
 }
 
-// Stream opens a raw stream to process 1, on which a wire request is expected.
+// Stream opens a raw stream to process 1. The caller sends a wire request on it.
 func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -506,7 +505,7 @@ func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
 	return stream, nil
 }
 
-// causeOf prefers the cause of the guest's end to what was seen of it.
+// causeOf returns the cause of the guest's end if it ends within a moment, else err.
 func (g *Guest) causeOf(err error) error {
 	timer := time.NewTimer(load.Stretch(10 * time.Second))
 	defer timer.Stop()
@@ -531,9 +530,8 @@ func (e *DeadError) Error() string { return fmt.Sprintf("machine %q is dead: %v"
 
 func (e *DeadError) Unwrap() error { return e.Cause }
 
-// Run runs p to its end and gives its exit status, 128 and the signal's number
-// if one ended it. A context that ends takes the program, and all that it has
-// started, along.
+// Run runs p and returns its exit status, or 128 plus the signal's number if a signal
+// ended it. If ctx ends, the program and all processes that it started are killed.
 func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 	stream, err := g.Stream(ctx)
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 	"skep/lab/wire"
 )
 
-// Streams connect a program in a guest with its caller. Nil means no input, or output that is dropped.
+// Streams connect a program in a guest to its caller. Nil means no input, or output that is
+// discarded.
 type Streams struct {
-	In       io.Reader // may still be read from once after the program's end
+	In       io.Reader // one more Read may happen after the program's end
 	Out, Err io.Writer
 	// Results sends standard output to results.tap instead of Out; standard
 	// error then goes to the console unless Err is set.
@@ -32,8 +33,8 @@ type Streams struct {
 	Signals  <-chan syscall.Signal // to its process group
 }
 
-// A RunError is a program that the guest could not start: as a shell, 127 where
-// it does not exist and 126 else, and why in the guest's words.
+// A RunError says that the guest could not start a program. Its status is a shell's: 127
+// if the program does not exist, else 126. The text is the guest's.
 type RunError struct {
 	Status int
 	Reason string
@@ -46,7 +47,7 @@ var (
 	errUnanswered = errors.New("no answer to the end of a run")
 )
 
-// ErrOutput is about the caller's own output, not about the guest.
+// ErrOutput says that the caller's own output failed, not the guest.
 var ErrOutput = errors.New("what the guest says can't be written")
 
 // Limited keeps the first 256 KiB of what is written to it.
@@ -57,13 +58,13 @@ func (l *Limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A caller is the host's end of a run. The mutex guards writes to conn.
+// A caller is the host's side of a run. The mutex guards writes to conn.
 type caller struct {
 	sync.Mutex
 	conn   net.Conn
 	s      Streams
-	window chan struct{} // a token for each piece of input under way
-	over   chan struct{} // closed when the run is
+	window chan struct{} // a token for each unacknowledged piece of input
+	over   chan struct{} // closed when the run ends
 }
 
 // RunProgram runs p over a raw stream to process 1, which it closes.
@@ -92,7 +93,7 @@ func RunProgram(ctx context.Context, conn net.Conn, p Program, s Streams) (int, 
 	return status, err
 }
 
-// sendRequest sends the request, which a guest may not even take.
+// sendRequest sends the request. A guest that hangs may not read it.
 func (c *caller) sendRequest(r wire.Request) error {
 	c.Lock()
 	defer c.Unlock()
@@ -103,16 +104,16 @@ func (c *caller) sendRequest(r wire.Request) error {
 	return err
 }
 
-// isTimeout distinguishes a timeout from other ends.
+// isTimeout reports whether an error is a timeout.
 func isTimeout(err error) bool {
 	var slow net.Error
 	return errors.As(err, &slow) && slow.Timeout()
 }
 
-// givenUp is how long a guest may take to end a run; tests set a shorter one.
+// givenUp is how long a guest may take to end a run; tests shorten it.
 var givenUp = 20 * time.Second
 
-// giveUp has the guest end the whole run, and waits only so long for it.
+// giveUp asks the guest to end the whole run and waits for at most givenUp.
 func (c *caller) giveUp() {
 	c.conn.SetDeadline(time.Now().Add(load.Stretch(givenUp)))
 	c.send(proto.ExecGone, nil)
@@ -124,7 +125,7 @@ func (c *caller) send(t proto.ExecType, payload []byte) error {
 	return proto.WriteExec(c.conn, t, payload)
 }
 
-// sendInput sends pieces as long as the guest takes them; an empty one is the end.
+// sendInput sends input in pieces as the window permits; an empty piece is the end.
 func (c *caller) sendInput() {
 	buf := make([]byte, wire.InputMax)
 	for open := c.s.In != nil; open; {
@@ -171,7 +172,7 @@ func (c *caller) readEvents() {
 	}
 }
 
-// readOutput passes on what the program says until it ends.
+// readOutput passes on the program's output until its end.
 func (c *caller) readOutput() (int, error) {
 	buf := make([]byte, proto.ExecFrameMax)
 	for {

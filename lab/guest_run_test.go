@@ -20,7 +20,7 @@ import (
 	"skep/lab/wire"
 )
 
-// runExchange runs Exchange against a guest that the test plays.
+// runExchange runs RunProgram against a guest that is played by the test.
 func runExchange(t *testing.T, ctx context.Context, p Program, s Streams, guest func(c net.Conn, r *wire.Request)) (int, error) {
 	t.Helper()
 	host, theirs := net.Pipe()
@@ -44,7 +44,7 @@ func sendExit(c net.Conn, status int32) {
 
 var echo = Program{Args: []string{"echo", "a"}, Env: []string{"A=b"}, Dir: "/tmp", User: true, Node: 3}
 
-// discardInput reads and drops what the host sends, so that none of its writes blocks.
+// discardInput reads and discards what the host sends, so that no write of the host blocks.
 func discardInput(c net.Conn) { go io.Copy(io.Discard, c) }
 
 func TestExchange_streams(t *testing.T) {
@@ -63,7 +63,7 @@ func TestExchange_streams(t *testing.T) {
 	}
 }
 
-// An output that takes no more is not the guest's fault.
+// An output that cannot be written is reported as such, not as a fault of the guest.
 func TestExchange_fullOutput(t *testing.T) {
 	for _, s := range []Streams{{Out: full{}}, {Err: full{}}} {
 		_, err := runExchange(t, t.Context(), echo, s, func(c net.Conn, r *wire.Request) {
@@ -87,8 +87,8 @@ func TestExchange_fullOutput(t *testing.T) {
 	}
 }
 
-// The host sends no more than the window holds until the guest has taken some,
-// and loses nothing.
+// The host sends no more than the window permits until the guest acknowledges input, and
+// loses nothing.
 func TestExchange_window(t *testing.T) {
 	sent := bytes.Repeat([]byte("x"), wire.InputMax*wire.Window*2+1)
 	var got []byte
@@ -131,7 +131,7 @@ func TestExchange_nonsense(t *testing.T) {
 		{"a failure without a status", []byte{byte(proto.ExecFailed), 2, 0, 0, 0, 'n', 'o'}},
 		{"a size", []byte{byte(proto.ExecResize), 0, 0, 0, 0}},
 	} {
-		// Input that never comes: nothing is under way.
+		// Input that never comes: no piece is unacknowledged.
 		never, end := io.Pipe()
 		_, err := runExchange(t, t.Context(), echo, Streams{In: never}, func(conn net.Conn, r *wire.Request) {
 			discardInput(conn)
@@ -189,7 +189,7 @@ func TestExchange_cancel(t *testing.T) {
 	}
 }
 
-// A guest that takes nothing at all is given up too.
+// A guest that reads nothing at all is given up too.
 func TestExchange_deaf(t *testing.T) {
 	host, guest := net.Pipe()
 	defer guest.Close()

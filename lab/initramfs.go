@@ -14,8 +14,9 @@ import (
 	"skep/lab/wire"
 )
 
-// rootModules names what the guest needs before it can see this computer's
-// files, and its devices; what its nodes need is found sooner here than there.
+// rootModules returns the names of the modules that the guest loads before it can see the
+// host's files: those of the root file system and of its devices, and those of its nodes,
+// which are found faster here than in the guest.
 func (m *Machine) rootModules() []string {
 	names := []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"}
 	if len(m.Disks) > 0 {
@@ -33,9 +34,9 @@ func (m *Machine) rootModules() []string {
 	return names
 }
 
-// writeInitramfs makes the guest's first root: process 1, the modules that the
-// real root needs, and the machine's description. It is not compressed: the
-// emulator copies faster than it unpacks.
+// writeInitramfs writes the guest's first root file system: process 1, the modules that the
+// real root needs, and the machine's description. It is not compressed, because copying is
+// faster than unpacking in the emulator.
 func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
 	guest, err := GuestProgram(m.Build)
 	if err != nil {
@@ -77,7 +78,8 @@ func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
 	return w.Flush()
 }
 
-// standsAlone refuses a program that asks for a loader, which is not there yet.
+// standsAlone returns an error for a program that needs a dynamic loader, which the
+// initramfs lacks.
 func standsAlone(program []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

@@ -16,31 +16,33 @@ import (
 
 // A Kernel is an unpacked kernel package:
 //
-//	release                 one line, what uname -r says; written last
+//	release                 one line, the output of uname -r; written last
 //	vmlinuz, config
 //	lib/modules/RELEASE/    with modules.dep
-//	headers/                what Kbuild takes as -C, and works from anywhere
+//	headers/                the folder for make -C; it may be moved
 type Kernel struct {
-	Series  string // or the version of its package
+	Series  string // the series, or the version of the package
 	Release string
 	Dir     string
 }
 
 const debugSuffix = "-debug"
 
-// Image is the path of the bootable image.
+// Image returns the path of the bootable image.
 func (k *Kernel) Image() string { return filepath.Join(k.Dir, "vmlinuz") }
 
-// ModuleDir is the folder that modprobe calls /lib/modules/RELEASE.
+// ModuleDir returns the folder that corresponds to /lib/modules/RELEASE.
 func (k *Kernel) ModuleDir() string { return filepath.Join(k.Dir, "lib", "modules", k.Release) }
 
-// Headers is the folder in which Kbuild runs.
+// Headers returns the folder in which Kbuild runs.
 func (k *Kernel) Headers() string { return filepath.Join(k.Dir, "headers") }
 
-// Config is the path of the kernel's configuration.
+// Config returns the path of the kernel's configuration.
 func (k *Kernel) Config() string { return filepath.Join(k.Dir, "config") }
 
-// BuildDir finds the build folder: SKEP_BUILD, else the one that contains the running program, else the user's cache if the program is installed, else build/ of the source tree around the working directory.
+// BuildDir finds the build folder: SKEP_BUILD, else the one that contains the running
+// program, else the user's cache if the program is installed, else build/ of the source
+// tree around the working directory.
 func BuildDir() (string, error) {
 	if dir := os.Getenv("SKEP_BUILD"); dir != "" {
 		return filepath.Abs(dir)
@@ -77,11 +79,11 @@ func buildOf(exe string) (string, bool) {
 	return dir, exists(filepath.Join(dir, "kernel")) || exists(filepath.Join(bin, guestName))
 }
 
-// guestName is the file of process 1 of the guests.
+// guestName is the file name of the program that is process 1 of a guest.
 const guestName = "skep-guest"
 
-// GuestProgram finds process 1 of the guests: in the build folder, else where
-// this program is installed.
+// GuestProgram finds the program that is process 1 of a guest: in the build folder, else
+// where this program is installed.
 func GuestProgram(build string) (string, error) {
 	path := filepath.Join(build, "bin", guestName)
 	if exists(path) {
@@ -106,10 +108,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// packageVersion is a version of Debian's kernel packages.
+// packageVersion matches a version of Debian's kernel packages.
 var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.+~]{0,31}$`)
 
-// exactVersion distinguishes a package's version from a series.
+// exactVersion reports whether series is a package's version.
 func exactVersion(series string) bool { return packageVersion.MatchString(series) }
 
 // seriesOf returns the series that a package's version belongs to.
@@ -120,7 +122,7 @@ func seriesOf(series string) string {
 	return series
 }
 
-// CheckKernel refuses an invalid name of a kernel, before anything is fetched.
+// CheckKernel returns an error for an invalid name of a kernel. It fetches nothing.
 func CheckKernel(series string) error {
 	stock, debug := strings.CutSuffix(series, debugSuffix)
 	if !slices.Contains(Series(), seriesOf(stock)) || debug && exactVersion(stock) {
@@ -129,8 +131,8 @@ func CheckKernel(series string) error {
 	return nil
 }
 
-// kernelDir is the folder of a series: stock kernels in the build folder, debug
-// kernels, which take an hour to build, in the user's cache.
+// kernelDir returns the folder of a series: of a stock kernel in the build folder, of a
+// debug kernel, whose build takes long, in the user's cache.
 func kernelDir(build, series string) (string, error) {
 	if err := CheckKernel(series); err != nil {
 		return "", err
@@ -184,7 +186,7 @@ func openKernel(dir, series string) (*Kernel, error) {
 	return k, nil
 }
 
-// validRelease keeps what becomes a part of paths to what uname may say.
+// validRelease reports whether s can be a kernel release. Releases become part of paths.
 func validRelease(s string) bool {
 	if s == "" || len(s) > 64 || s[0] < '0' || s[0] > '9' {
 		return false

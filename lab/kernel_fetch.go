@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// leftOut names what no virtual machine has a device for and Kbuild does not
-// read, over a third of a package. Patterns of tar, below a package's root.
+// leftOut are tar patterns of files that are not unpacked: modules for devices that no
+// virtual machine has, and files that Kbuild does not read. They are over a third of a
+// package.
 var leftOut = []string{
 	"./usr/share",
 	"./lib/modules/*/kernel/sound",
@@ -31,9 +32,10 @@ var leftOut = []string{
 	"./usr/src/*/include/dt-bindings",
 }
 
-// FetchKernel returns the kernel of a series or package version, and gets Debian's package for it first
-// if need be: checked by apt, unpacked, never installed. Root is not needed.
-// Two calls at once, in any two processes, do the work once.
+// FetchKernel returns the kernel of a series or package version. If it is not there,
+// FetchKernel downloads Debian's package, which apt checks, and unpacks it without
+// installing it. It needs no root. Concurrent calls, also in several processes, do the
+// work once.
 func FetchKernel(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {
 	if k, err := FindKernel(build, series); err == nil || strings.HasSuffix(series, debugSuffix) {
 		return k, err
@@ -61,13 +63,13 @@ func FetchKernel(ctx context.Context, build, series string, progress io.Writer) 
 	}
 	part := filepath.Join(build, "kernel", "."+series+".part")
 	defer os.RemoveAll(part)
-	if err := os.RemoveAll(part); err != nil { // of a fetch that was killed
+	if err := os.RemoveAll(part); err != nil { // left by a fetch that was killed
 		return nil, err
 	}
 	if err := fetchInto(ctx, part, series, progress); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", series, err)
 	}
-	if err := os.RemoveAll(dir); err != nil { // damaged, or Find had taken it
+	if err := os.RemoveAll(dir); err != nil { // damaged, or FindKernel would have returned it
 		return nil, err
 	}
 	if err := os.Rename(filepath.Join(part, "tree"), dir); err != nil {
@@ -76,7 +78,7 @@ func FetchKernel(ctx context.Context, build, series string, progress io.Writer) 
 	return FindKernel(build, series)
 }
 
-// fetchInto leaves the finished folder as part/tree.
+// fetchInto fetches a kernel; the finished folder is part/tree.
 func fetchInto(ctx context.Context, part, series string, progress io.Writer) error {
 	fmt.Fprintf(progress, "kernel %s: reading Debian's package lists\n", series)
 	a, err := openArchive(ctx, filepath.Join(part, "apt"), series)
@@ -113,7 +115,7 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 	return os.WriteFile(filepath.Join(tree, "release"), []byte(set.release+"\n"), 0o644)
 }
 
-// unpackDeb is dpkg-deb -x without what leftOut names.
+// unpackDeb unpacks a package like dpkg-deb -x, without the files of leftOut.
 func unpackDeb(ctx context.Context, path, dir string) error {
 	args := []string{"-x", "-C", dir, "--no-same-owner"}
 	for _, pattern := range leftOut {
@@ -132,15 +134,15 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 		return err
 	}
 	toErr := run(to)
-	pipe.Close() // a tar that failed must not leave dpkg-deb waiting
+	pipe.Close() // if tar failed, dpkg-deb must not block
 	if err := errors.Join(toErr, from.Wait()); err != nil {
 		return fmt.Errorf("unpacking %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(fromSays.String()+toSays.String()))
 	}
 	return nil
 }
 
-// arrangeFiles moves what the packages hold to where Kernel expects it, and points
-// the headers, made for /usr/src, at their new neighbours by relative names.
+// arrangeFiles moves the packages' files to the places that Kernel describes. The headers
+// are made for /usr/src; arrangeFiles replaces their absolute paths by relative ones.
 func arrangeFiles(raw, tree string, set kernelSet) error {
 	headers := filepath.Join(tree, "headers")
 	src := filepath.Join(raw, "usr", "src")
@@ -195,11 +197,11 @@ func keepOnly(dir, name string) error {
 	return nil
 }
 
-// runDepmod writes modules.dep, which a package leaves to its installation.
+// runDepmod writes modules.dep, which is otherwise written when a package is installed.
 func runDepmod(ctx context.Context, tree, release string) error {
 	program := "depmod"
 	if _, err := exec.LookPath(program); err != nil {
-		program = "/sbin/depmod" // not in the PATH of ordinary users
+		program = "/sbin/depmod" // an ordinary user's PATH lacks /sbin
 		if !exists(program) {
 			return errors.New("depmod is missing: install the package kmod, or run make setup")
 		}
@@ -208,7 +210,7 @@ func runDepmod(ctx context.Context, tree, release string) error {
 	return err
 }
 
-// lockFile takes an exclusive lock, which ends with this process at the latest.
+// lockFile takes an exclusive lock, which ends at the latest with this process.
 func lockFile(ctx context.Context, path string, waiting func()) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

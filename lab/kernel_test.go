@@ -150,7 +150,7 @@ func TestBuildOfAProgram(t *testing.T) {
 	}
 }
 
-// An empty PATH holds no apt: whatever Fetch would run, it could not.
+// With an empty PATH FetchKernel cannot run any program.
 func TestFetchOfAKernelThatIsThereRunsNothing(t *testing.T) {
 	build := t.TempDir()
 	want := plantKernel(t, build, "6.1")
@@ -197,7 +197,7 @@ func TestFetchWaitsForAnother(t *testing.T) {
 	}
 }
 
-// dpkg-deb writes more than a pipe holds, and tar reads nothing.
+// If tar fails without reading, dpkg-deb ends although it writes more than a pipe holds.
 func TestUnpackEndsWhenTarFails(t *testing.T) {
 	fakeApt(t, map[string]string{
 		"dpkg-deb": "while :; do echo 0123456789012345678901234567890123456789 || exit 3; done\n",

@@ -17,12 +17,12 @@ import (
 	"testing"
 )
 
-// A computer without Debian's lists has them read, and what fails is named.
+// On a computer without package lists they are downloaded; a failure is named.
 func TestSiteOfAComputerWithoutLists(t *testing.T) {
 	const late = "Debian\tDebian\tmain\thttp://a.example/debian\n"
 	for _, c := range []struct{ update, lists, want, wrong string }{
 		{"exit 0", late, "http://a.example/debian", ""},
-		{"exit 1", late, "http://a.example/debian", ""}, // of a source that is not Debian's
+		{"exit 1", late, "http://a.example/debian", ""}, // a source that is not Debian's failed
 		{"exit 1", "", "", "cannot find where this computer gets Debian packages from"},
 		{"exit 0", "", "", "no package source of this computer is Debian's"},
 	} {
@@ -37,8 +37,8 @@ case $1 in -o) printf '%s' '` + c.lists + `' ;; esac
 	}
 }
 
-// The counter takes as many ranges and addresses as it says, and processors of
-// 16 bits.
+// The counter accepts as many ranges and addresses as its limits say, and processor
+// numbers of 16 bits.
 func TestLimitsOfTheCounter(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)
@@ -72,7 +72,7 @@ func TestSymbolBehindTwo(t *testing.T) {
 	}
 }
 
-// Who lacks room learns how much there is and how much is needed.
+// The error for too little disk space says how much there is and how much is needed.
 func TestDebugKernelNeedsRoom(t *testing.T) {
 	k := debugRecipe(t, goodBuild)
 	if err := k.checkSpace(debugSpace); err != nil {
@@ -103,8 +103,8 @@ func objectFile() []byte {
 	return append(b, 64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0)
 }
 
-// Process 1 loads the modules of the first root in their order, by the names
-// that they have there; what can't be written is no first root.
+// Process 1 loads the modules of the initramfs in order, by their names there. A write
+// error makes writeInitramfs fail.
 func TestInitramfs_modules(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -144,8 +144,8 @@ func TestInitramfs_modules(t *testing.T) {
 	}
 }
 
-// What is written at one end of a link comes out at the other, in whole
-// packets; an end that is closed can't be given to a guest.
+// Packets written at one end of a link arrive whole at the other. A closed end can't be
+// given to a guest.
 func TestWireCarriesPackets(t *testing.T) {
 	a, b, err := NewWire()
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// A Wire is one end of an Ethernet link between two guests. Each frame is one
-// datagram, so a guest that dies in the middle of one leaves no half behind,
-// and both ends outlive their guests.
+// A Wire is one end of an Ethernet link between two guests. Each Ethernet frame is one
+// datagram, so a guest that dies while it sends leaves no partial frame. Both ends stay
+// open after their guests have ended.
 type Wire struct {
 	end  int    // 1 or 2
 	peer string // name of the guest at the other end
@@ -20,7 +20,7 @@ func addressOf(end int) string { return fmt.Sprintf("10.78.0.%d", end) }
 
 func (w *Wire) address() string { return addressOf(w.end) }
 
-// hosts names both ends.
+// hosts returns the lines of /etc/hosts for both ends.
 func (w *Wire) hosts(own string) []string {
 	lines := []string{addressOf(w.end) + " " + own}
 	if w.peer != "" {

@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// A Pair is two guests on one wire: 10.78.0.1 and 10.78.0.2, each with both
-// names in its /etc/hosts.
+// A Pair is two guests on one wire, with the addresses 10.78.0.1 and 10.78.0.2. Each has
+// both names in its /etc/hosts.
 type Pair [2]*Guest
 
-// Join puts two machines on one wire and gives each the other's name. The ends
-// are to be closed once both have started: a guest has its own copy.
+// Join puts two machines on one wire and gives each the other's name. The caller closes
+// both ends when both machines have started, because a guest has its own copy.
 func Join(a, b *Machine) (err error) {
 	setDefault(&a.Name, "vm1")
 	setDefault(&b.Name, "vm2")
@@ -30,8 +30,8 @@ func Join(a, b *Machine) (err error) {
 	return nil
 }
 
-// NewPair starts a, then b: two kernels that boot at the same time take each
-// other's ticks. If b does not come up, a is ended too.
+// NewPair starts a, then b: two kernels that boot at the same time delay each other's
+// timer ticks. If b does not come up, a is ended too.
 func NewPair(ctx context.Context, a, b Machine) (*Pair, error) {
 	if err := Join(&a, &b); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (p *Pair) Kill() {
 	p[1].Kill()
 }
 
-// NewWire makes the two ends of a link.
+// NewWire creates the two ends of a link.
 func NewWire() (*Wire, *Wire, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -70,10 +70,10 @@ func NewWire() (*Wire, *Wire, error) {
 	return &Wire{end: 1, file: os.NewFile(uintptr(fds[0]), "wire")}, &Wire{end: 2, file: os.NewFile(uintptr(fds[1]), "wire")}, nil
 }
 
-// Close ends the link once the guests on it have ended too.
+// Close closes the end. The link ends when the guests on it have ended too.
 func (w *Wire) Close() error { return w.file.Close() }
 
-// copy gives a guest an end that lives as long as it does.
+// copy returns a copy of the end for a guest.
 func (w *Wire) copy() (*Wire, error) {
 	fd, err := syscall.Dup(int(w.file.Fd()))
 	if err != nil {

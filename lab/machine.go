@@ -13,7 +13,7 @@ import (
 	"skep/lab/wire"
 )
 
-// Limits of a Machine; larger values are a mistake, or do not fit below an emulator.
+// Limits of a Machine. Larger values are mistakes, or more than the emulator can run.
 const (
 	cpusMax   = 64
 	memoryMin = 256
@@ -24,8 +24,8 @@ const (
 	delayMax  = 10 * time.Second
 )
 
-// withDefaults gives m its defaults and its build folder, and refuses what cannot
-// be meant.
+// withDefaults returns m with its defaults and its build folder, or an error if a value is
+// invalid.
 func (m Machine) withDefaults() (Machine, error) {
 	setDefault(&m.Name, "vm")
 	setDefault(&m.Kernel, Series()[0])
@@ -53,7 +53,7 @@ func (m Machine) withDefaults() (Machine, error) {
 	return m, nil
 }
 
-// Check refuses what Start would refuse of the description alone.
+// Check returns the error that Start would return because of the description alone.
 func (m Machine) Check() error {
 	_, err := m.withDefaults()
 	return err
@@ -128,7 +128,8 @@ func (m *Machine) checkSizes() error {
 	return nil
 }
 
-// plainName keeps what becomes a file, a host and part of an option plain.
+// plainName reports whether s may be a machine's name, which becomes a file name, a host
+// name and part of an option.
 func plainName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if s == "" || len(s) > 63 || !strings.Contains(letters, s[:1]) && (s[0] < '0' || s[0] > '9') {
@@ -137,10 +138,10 @@ func plainName(s string) bool {
 	return strings.Trim(s, letters+"0123456789._-") == ""
 }
 
-// dir is the machine's folder, the only place that it writes to.
+// dir returns the machine's folder, the only one that it writes to.
 func (m *Machine) dir() string { return filepath.Join(m.Build, "lab", m.Name) }
 
-// guestConfig is what process 1 has to know.
+// guestConfig returns the description of the machine for process 1.
 func (m *Machine) guestConfig(k *Kernel, root []string) (*wire.Config, error) {
 	tree, err := filepath.EvalSymlinks(k.ModuleDir())
 	if err != nil {
@@ -175,7 +176,7 @@ func (m *Machine) guestConfig(k *Kernel, root []string) (*wire.Config, error) {
 	return c, nil
 }
 
-// findModule takes ours if it was built for this kernel, else the kernel's own.
+// findModule finds a module: ours if it was built for this kernel, else the kernel's own.
 func (m *Machine) findModule(k *Kernel, name string) (wire.Module, error) {
 	file := filepath.Join(m.Build, "kmod", m.Kernel, name, name+".ko")
 	if exists(file) {

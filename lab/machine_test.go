@@ -74,7 +74,7 @@ func TestMachine_buildFolder(t *testing.T) {
 	}
 }
 
-// fakeKernel is a folder that looks like a fetched kernel.
+// fakeKernel creates a folder that looks like a fetched kernel.
 func fakeKernel(t *testing.T, build string) *Kernel {
 	t.Helper()
 	k := &Kernel{Series: "6.1", Release: "6.1.0-1-amd64", Dir: filepath.Join(build, "kernel", "6.1")}
@@ -116,7 +116,7 @@ func TestMachine_config(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patient = 0 // the load's
+	c.Patient = 0 // depends on the load
 	want := &wire.Config{
 		Name: "a", Release: k.Release, Root: []string{"/modules/00-x.ko"}, Tree: k.ModuleDir(), Build: build,
 		Modules: []wire.Module{{Name: "veth"}, {Name: "o2g", File: ours}}, Swap: []string{"/dev/vdb"},
@@ -147,8 +147,7 @@ func TestInitramfs_guestMissing(t *testing.T) {
 	if err := m.writeInitramfs(k, to); err == nil || !strings.Contains(err.Error(), "run make") {
 		t.Errorf("without a guest program: %v", err)
 	}
-	// This test itself needs no loader or one, but is an ELF file; a script
-	// is none.
+	// This test program is an ELF file, with or without a loader; a script is none.
 	guest := filepath.Join(build, "bin", "skep-guest")
 	if err := os.Mkdir(filepath.Dir(guest), 0o755); err != nil {
 		t.Fatal(err)

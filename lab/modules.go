@@ -16,12 +16,12 @@ import (
 	"strings"
 )
 
-// maxModule bounds a module once it is unpacked; the largest are below 20 MiB.
+// maxModule limits the size of an unpacked module; the largest are below 20 MiB.
 const maxModule = 64 << 20
 
-// Closure returns the modules of these names and all that they need, as paths in
-// the order in which they can be loaded, each once. What is built into the
-// kernel needs nothing. As for modprobe, - and _ are one.
+// Closure returns the paths of these modules and of all that they need, each once, in the
+// order in which they can be loaded. Modules that are built into the kernel are omitted.
+// As in modprobe, - and _ are equal.
 func (k *Kernel) Closure(names ...string) ([]string, error) {
 	dep, err := os.ReadFile(filepath.Join(k.ModuleDir(), "modules.dep"))
 	if err != nil {
@@ -41,8 +41,8 @@ func (k *Kernel) Closure(names ...string) ([]string, error) {
 	return order, nil
 }
 
-// moduleClosure reads modules.dep, of which each line is "a.ko: b.ko c.ko", and
-// modules.builtin, a path per line; it gives paths as they stand there.
+// moduleClosure reads modules.dep, whose lines are "a.ko: b.ko c.ko", and modules.builtin,
+// with one path per line. It returns the paths as in these files.
 func moduleClosure(dep, builtin string, names []string) ([]string, error) {
 	needs, byName, err := parseDep(dep)
 	if err != nil {
@@ -60,7 +60,7 @@ func moduleClosure(dep, builtin string, names []string) ([]string, error) {
 			return
 		}
 		seen[file] = true
-		// depmod writes what must come first last.
+		// depmod lists the module that must be loaded first as the last.
 		for _, need := range slices.Backward(needs[file]) {
 			visit(need)
 		}
@@ -98,18 +98,17 @@ func parseDep(text string) (needs map[string][]string, byName map[string]string,
 	return needs, byName, nil
 }
 
-// moduleName makes "virtio-net" and "kernel/x/virtio_net.ko.xz" virtio_net.
+// moduleName converts "virtio-net" and "kernel/x/virtio_net.ko.xz" to virtio_net.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(file), ".ko")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// ReadModule returns the plain object of a module, which some kernels store
-// compressed.
+// ReadModule returns the object file of a module, uncompressed if necessary.
 func ReadModule(file string) ([]byte, error) {
 	object, err := readModule(file)
 	if err == nil {
-		// One that was cut short lacks the table at its end.
+		// A truncated file lacks the section table at its end.
 		if _, bad := elf.NewFile(bytes.NewReader(object)); bad != nil {
 			err = fmt.Errorf("no ELF object, or a part of one: %w", bad)
 		}

@@ -62,7 +62,7 @@ func TestClosureRefuses(t *testing.T) {
 	}
 }
 
-// A damaged file may name modules in a circle.
+// In a damaged modules.dep modules may need each other in a circle.
 func TestClosureOfACircleEnds(t *testing.T) {
 	got, err := moduleClosure("a.ko: b.ko\nb.ko: a.ko\n", "", []string{"a"})
 	if err != nil || joinNames(got) != "b a" {
@@ -105,7 +105,7 @@ func TestReadModule(t *testing.T) {
 	head = append(head, 64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0) // sizes and numbers
 	object := append(head, bytes.Repeat([]byte{7}, 100000)...)
 	cut := bytes.Clone(object)
-	cut[41], cut[60] = 0xf0, 1 // its table of sections is behind its end
+	cut[41], cut[60] = 0xf0, 1 // the section table is beyond the end
 	cut = cut[:0xf000]
 	write := func(name string, data []byte) string {
 		t.Helper()

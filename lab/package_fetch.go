@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// FetchPackage fetches one package of Debian at the version of a kernel's packages,
-// checked by apt and not installed, into dir, and gives its path.
+// FetchPackage downloads one Debian package, in the version of a kernel's packages, into
+// dir and returns its path. apt checks it; it is not installed.
 func FetchPackage(ctx context.Context, dir, name, version string, progress io.Writer) (string, error) {
 	if !exactVersion(version) {
 		return "", fmt.Errorf("%.80q is no version of Debian's kernel packages, such as 6.1.176-1", version)
@@ -26,7 +26,7 @@ func FetchPackage(ctx context.Context, dir, name, version string, progress io.Wr
 	return paths[name], err
 }
 
-// CacheDir is a folder of the user for what takes long to make again.
+// CacheDir returns the user's folder for files that take long to create again.
 func CacheDir() (string, error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
@@ -39,8 +39,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(cache, "skep"), nil
 }
 
-// Lock takes an exclusive lock on a file, which ends with this process at the
-// latest; waiting is called once if another process holds it.
+// Lock takes an exclusive lock on a file, which ends at the latest with this process. It
+// calls waiting once if another process holds the lock.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	return lockFile(ctx, path, waiting)
 }

@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// A process dies with the one that started it, whatever that one's end.
+// A process is killed when the process that started it ends, even by SIGKILL.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once it has ended
-	err  error         // how; read after done
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; read after done
 }
 
-// startProcess starts cmd. The kernel kills it when the thread that started it ends,
-// so that thread is kept, by this goroutine, until the process has ended.
+// startProcess starts cmd. The kernel kills the process when the thread that started it
+// ends, so the goroutine that started it keeps its thread until the process has ended.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
-	// A group of its own: a terminal's interrupt is ours to handle.
+	// A process group of its own: a terminal's ^C reaches only this program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error, 1)
 	go func() {
@@ -39,7 +39,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// run is cmd.Run for a command that dies with this process, whatever its end.
+// run is cmd.Run for a command that is killed when this process ends.
 func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -47,10 +47,10 @@ func run(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// kill is for a process of any state.
+// kill kills the process, which may have ended already.
 func (p *process) kill() { p.cmd.Process.Kill() }
 
-// endText says in words how a process that failed ended; empty: in order.
+// endText describes how the process failed; it is empty if it ended in order.
 func (p *process) endText() string {
 	if p.err == nil {
 		return ""

@@ -61,7 +61,7 @@ func TestProcess_ending(t *testing.T) {
 	}
 }
 
-// deadGuest is a guest whose QEMU, a script here, has ended.
+// deadGuest returns a guest whose QEMU, here a script, has ended.
 func deadGuest(t *testing.T, script, console, said string) (*Guest, *vm) {
 	t.Helper()
 	g := &Guest{machine: Machine{Build: t.TempDir(), Name: "vm"}, done: make(chan struct{})}
@@ -97,8 +97,8 @@ func TestGuest_cause(t *testing.T) {
 	}
 }
 
-// A guest that may not boot again once its QEMU has ended in order has ended:
-// the process that kills it then would wait for ever.
+// A guest that must not boot again has ended for good, even if its QEMU ended in order.
+// Otherwise Kill would wait for ever.
 func TestGuest_endBetweenBoots(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		g, v := deadGuest(t, "true", "reboot: Restarting system\n", "")
@@ -116,7 +116,7 @@ func TestGuest_endBetweenBoots(t *testing.T) {
 			want = errors.New("it took too long")
 			g.fail(want)
 		}
-		// Its time being over too is no cause: it was in time.
+		// An expired time limit is not the cause: the end came in time.
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := g.betweenBoots(over, v); err != want {
@@ -135,7 +135,7 @@ func TestGuest_endBetweenBoots(t *testing.T) {
 	}
 }
 
-// A restart appends to the console: an earlier boot's panic is not this one's.
+// A restart appends to console.log. A panic of an earlier boot is not reported again.
 func TestGuest_earlierBoot(t *testing.T) {
 	earlier := "Kernel panic - not syncing: then\n"
 	g, v := deadGuest(t, "true", earlier+"Power down\n", "")
@@ -181,7 +181,7 @@ func TestOutTooMuch(t *testing.T) {
 	}
 }
 
-// A file without a name fills this computer as well.
+// A removed file that is still open uses disk space too.
 func TestOutTooMuch_removed(t *testing.T) {
 	out := t.TempDir()
 	f, err := os.Create(filepath.Join(out, "full"))
@@ -206,7 +206,7 @@ func TestOutTooMuch_removed(t *testing.T) {
 	}
 }
 
-// Nor may what lies too deep for a path be passed over.
+// Files in folders too deep for a path count too.
 func TestOutTooMuch_deep(t *testing.T) {
 	out := t.TempDir()
 	root, err := os.OpenRoot(out)
@@ -251,7 +251,7 @@ func TestAccel_chosen(t *testing.T) {
 	}
 }
 
-// The answer is asked for once: a second call does not start QEMU.
+// The answer is cached: a second call does not start QEMU.
 func TestAccel_probe(t *testing.T) {
 	dir := t.TempDir()
 	qemu := filepath.Join(dir, "qemu")
@@ -281,8 +281,7 @@ func TestAccel_probe(t *testing.T) {
 	}
 }
 
-// A machine that is none, or that has no kernel, is refused before anything is
-// made.
+// An invalid machine, or one without a kernel, is refused before any file is created.
 func TestStart_refused(t *testing.T) {
 	for why, m := range map[string]Machine{
 		"CPUs":                      {CPUs: 65},

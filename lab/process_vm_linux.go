@@ -24,12 +24,12 @@ import (
 type vm struct {
 	process *process
 	session *yamux.Session
-	said    *lastLine // by the channel, of what was wrong
+	said    *lastLine // the first error of the channel
 	gone    chan struct{}
 	console int64 // where this boot begins in console.log
 }
 
-// errChannel marks errors that QEMU's own end may explain better.
+// errChannel marks errors for which the end of QEMU may be a better explanation.
 var errChannel = errors.New("the control channel broke")
 
 // startVM starts QEMU on the guest's folder.
@@ -117,7 +117,7 @@ func (v *vm) waitHello(ctx context.Context) (wire.Hello, error) {
 	return h, nil
 }
 
-// channelError reports what the channel made of its end.
+// channelError returns the error with which the channel ended.
 func (v *vm) channelError() error {
 	if line := v.said.String(); line != "" {
 		return fmt.Errorf("%w: %w: %s", errChannel, errNonsense, line)
@@ -125,7 +125,7 @@ func (v *vm) channelError() error {
 	return errChannel
 }
 
-// findCause explains an end that was not requested.
+// findCause returns the cause of an end that was not requested.
 func (g *Guest) findCause(v *vm) error {
 	if how := v.process.endText(); how != "" {
 		if said := readTail(filepath.Join(g.Dir(), emulator), 0); said != "" {
@@ -145,7 +145,7 @@ func (g *Guest) findCause(v *vm) error {
 	return errors.New("the guest turned itself off or restarted, and nobody had asked for it")
 }
 
-// panicLine is what the kernel said last if it gave up in this boot.
+// panicLine returns the kernel's panic message of this boot, or an empty string.
 func (g *Guest) panicLine(v *vm) string {
 	const sign = "Kernel panic - not syncing"
 	console := readTail(filepath.Join(g.Dir(), consoleFile), v.console)
@@ -157,10 +157,10 @@ func (g *Guest) panicLine(v *vm) string {
 	return cleanLine(line)
 }
 
-// tailMax is how much of a log's end an error may need.
+// tailMax is how much of a log's end is read for an error.
 const tailMax = 256 << 10
 
-// readTail reads the end of a file, behind from.
+// readTail reads the end of a file, but nothing before offset from.
 func readTail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -177,7 +177,7 @@ func lastOf(text string) string {
 	return cleanLine(lines[len(lines)-1])
 }
 
-// lastLine keeps the end of what is written to it.
+// A lastLine keeps the last line of the first write that is no warning.
 type lastLine struct {
 	mu   sync.Mutex
 	line string
@@ -186,7 +186,7 @@ type lastLine struct {
 func (l *lastLine) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Of a flood only the first error is useful.
+	// Later errors only follow from the first.
 	if l.line == "" && !bytes.Contains(b, []byte("[WARN]")) {
 		l.line = lastOf(string(b))
 	}

@@ -16,13 +16,13 @@ import (
 const (
 	consoleFile = "console.log"
 	resultsFile = "results.tap"
-	emulator    = "qemu.log" // what QEMU itself says
+	emulator    = "qemu.log" // messages of QEMU itself
 	outDir      = "out"
 	countsFile  = "counts"
 )
 
-// Descriptors that QEMU inherits: the control channel, the initramfs, the
-// disks, and the wire if there is one.
+// Descriptors that QEMU inherits: the control channel, the initramfs, the disks, and the
+// wire, if any.
 const (
 	controlFD   = 3
 	initramfsFD = 4
@@ -31,15 +31,15 @@ const (
 
 func (m *Machine) wireFD() int { return diskFD + len(m.Disks) }
 
-// fdPath is a path by which QEMU opens a descriptor that it has.
+// fdPath returns a path by which QEMU opens a descriptor that it inherited.
 func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// cpu has four levels of page tables, as most computers: a fifth costs the
-// emulator time with every miss of its TLB.
+// cpu is QEMU's CPU with four levels of page tables, like most computers. A fifth level
+// would slow down every TLB miss in the emulator.
 const cpu = "max,la57=off"
 
-// cpuModel is the processor's model. The emulator's own is AMD's, of a kind that
-// never had threads: one that has them must be another.
+// cpuModel returns the CPU model. The emulator's default is an old AMD model without
+// hardware threads, so a machine with threads needs another.
 func (m *Machine) cpuModel() string {
 	if m.Threads > 1 {
 		return cpu + ",vendor=GenuineIntel"
@@ -55,18 +55,18 @@ func findQEMU() (string, error) {
 	return path, nil
 }
 
-// A hardware is what QEMU's command line depends on beside the machine.
+// hardware is what QEMU's command line depends on besides the machine.
 type hardware struct {
 	accel   string // tcg or kvm
 	image   string // the kernel
-	mapping string // how /out keeps owners and modes: mapped-xattr or mapped-file
+	mapping string // security model of /out: mapped-xattr or mapped-file
 	scale   float64
 }
 
-// qemuArgs is QEMU's command line. The 9p root has no security model: it is
-// read-only, and QEMU has no rights that its starter lacks. /out is mapped:
-// owners, modes and kinds of files are notes beside plain files of the
-// starter's, so a guest can create neither a setuid program nor a device.
+// qemuArgs returns QEMU's command line. The 9p root has the security model "none": it is
+// read-only, and QEMU has only the rights of the user who started it. For /out the model
+// is mapped: owners, modes and file types are stored as metadata of plain files that the
+// user owns. So a guest can create neither a setuid program nor a device there.
 func (m *Machine) qemuArgs(h hardware) ([]string, error) {
 	in := func(name string) string { return filepath.Join(m.dir(), name) }
 	accel := h.accel
@@ -123,19 +123,18 @@ func (m *Machine) numaArguments() (args []string) {
 	return args
 }
 
-// commandLine of the kernel. A fixed text address (nokaslr) lets a counter
-// take System.map's addresses as they are, and makes two runs comparable. The
-// emulator on a loaded computer may lose ticks: the kernel need not check its
-// timers against one another, nor give its own watchdogs their usual haste. Nor
-// need it test its ciphers at each boot.
+// commandLine returns the kernel's command line. A fixed text address (nokaslr) lets a
+// counter use System.map's addresses unchanged, and makes two runs comparable. On a loaded
+// computer the emulator may lose ticks, so checks of clock sources are off and watchdogs
+// wait longer. Self-tests of ciphers are off to shorten the boot.
 func (m *Machine) commandLine(h hardware) string {
 	words := []string{
 		"console=ttyS0", "loglevel=5", "panic=-1", "nokaslr", "tsc=reliable", "no_timer_check",
 		"cryptomgr.notests", "nmi_watchdog=0", fmt.Sprintf("rcupdate.rcu_cpu_stall_timeout=%d", min(300, int(60*h.scale))),
 	}
 	if strings.HasSuffix(m.Kernel, debugSuffix) {
-		// Asking ACPI for a device's interrupt takes it half a minute, and
-		// then it gives up; ours have messages instead.
+		// Finding a device's interrupt by ACPI takes half a minute and fails; our
+		// devices use MSI-X instead.
 		words = append(words, "acpi=noirq")
 	}
 	if m.Append != "" {

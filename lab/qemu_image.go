@@ -19,20 +19,20 @@ import (
 	"skep/internal/whole"
 )
 
-// imageMax bounds an unpacked kernel; Debian's have below 70 MiB.
+// imageMax limits the size of an unpacked kernel; Debian's have less than 70 MiB.
 const imageMax = 512 << 20
 
-// plainImage returns the kernel k as the ELF file inside its compressed image,
-// unpacked once into the build folder. QEMU enters that directly (PVH), while
-// the emulator would spend up to eight seconds of each boot on unpacking. An
-// image that is packed in another way than Debian's is booted as it is.
+// plainImage returns the path of the ELF file inside the compressed image of kernel k,
+// unpacked once into the build folder. QEMU boots the ELF file directly (PVH); unpacking
+// in the emulator would take up to eight seconds at each boot. An image that is not packed
+// like Debian's is booted unchanged.
 func (m *Machine) plainImage(k *Kernel) (string, error) {
 	info, err := os.Stat(k.Image())
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(m.Build, "lab", ".kernel")
-	// Another image is another file: no stale one is ever taken.
+	// The name depends on the image, so an older unpacked file is never used.
 	name := fmt.Sprintf("%s-%x-%x", k.Release, info.Size(), info.ModTime().UnixNano())
 	path := filepath.Join(dir, name)
 	if exists(path) {
@@ -65,7 +65,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 	return path, whole.Write(path, plain, 0o644)
 }
 
-// errPacking is an image packed in a way that is not read here.
+// errPacking says that an image is packed by an unsupported method.
 var errPacking = errors.New("packed in an unknown way")
 
 // UnpackImage returns the ELF file inside a compressed image, by the kernel's
@@ -99,7 +99,7 @@ func UnpackImage(b []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// unpackPayload returns size bytes at most.
+// unpackPayload unpacks a payload; it returns at most size bytes.
 func unpackPayload(payload []byte, size int64) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(payload, []byte("\xfd7zXZ\x00")):

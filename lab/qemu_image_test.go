@@ -89,7 +89,7 @@ func TestPlainImage_cached(t *testing.T) {
 	build := t.TempDir()
 	k := fakeKernel(t, build)
 	m := &Machine{Build: build}
-	// What is not understood is booted as it is.
+	// An image of unknown format is booted unchanged.
 	if got, err := m.plainImage(k); got != k.Image() || err != nil {
 		t.Errorf("an empty image: %q, %v", got, err)
 	}

@@ -22,7 +22,7 @@ func argumentsOf(t *testing.T, m Machine) []string {
 	return args
 }
 
-// optionValues returns the values of all options of a name.
+// optionValues returns the values of all options with this name.
 func optionValues(args []string, option string) (values []string) {
 	for i := range args[:len(args)-1] {
 		if args[i] == option {
@@ -52,7 +52,7 @@ func TestArguments_plain(t *testing.T) {
 	}
 }
 
-// Nothing that a guest writes to this computer may become more than a file.
+// A guest can create only plain files on this computer.
 func TestArguments_shares(t *testing.T) {
 	shares := optionValues(argumentsOf(t, Machine{}), "-fsdev")
 	if len(shares) != 2 {
@@ -77,7 +77,7 @@ func TestArguments_nodes(t *testing.T) {
 	if got := optionValues(args, "-object"); len(got) != 2 || !strings.Contains(got[1], "size=300M") {
 		t.Errorf("-object %q", got)
 	}
-	// The kernel complains about cores of one socket on two nodes.
+	// The kernel warns if cores of one socket are on two NUMA nodes.
 	if got := optionValues(args, "-smp"); got[0] != "4,sockets=2,cores=2,threads=1" {
 		t.Errorf("-smp %q", got)
 	}
@@ -93,7 +93,7 @@ func TestArguments_threads(t *testing.T) {
 	}
 }
 
-// In one thread no CPU translates text while another one changes it.
+// With one thread for all CPUs, no CPU translates text while another changes it.
 func TestArguments_inTurns(t *testing.T) {
 	if got := optionValues(argumentsOf(t, Machine{InTurns: true}), "-accel"); !slices.Equal(got, []string{"tcg,thread=single"}) {
 		t.Errorf("-accel %q", got)
@@ -106,7 +106,7 @@ func TestArguments_disksAndWire(t *testing.T) {
 		t.Errorf("-drive %q", got)
 	}
 	for _, drive := range optionValues(args, "-drive") {
-		// QEMU would stop the guest without a word where this disk is full.
+		// Without werror=report QEMU would silently stop the guest if this disk is full.
 		if !strings.Contains(drive, ",werror=report,") {
 			t.Errorf("-drive %q", drive)
 		}
@@ -148,7 +148,7 @@ func TestCommandLine(t *testing.T) {
 	if !strings.HasSuffix(line, " debug  x=1") {
 		t.Errorf("%q does not end with what was appended", line)
 	}
-	// A report must be seen and judged, not end the guest before the next one.
+	// An oops must be reported, and not end the guest before the next one.
 	if strings.Contains(line, "oops=panic") {
 		t.Errorf("%q ends a guest at its first oops", line)
 	}

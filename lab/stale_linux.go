@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// bootTries is how often a machine is booted that the emulator's own fault
-// stopped.
+// bootTries is how many times a machine is booted if a fault of the emulator stops the
+// boot.
 const bootTries = 3
 
-// staleText reports whether the boot was stopped by a fault of QEMU's emulator.
-// A kernel that changes its text puts a breakpoint there first, and other
-// processors of the emulator may still run it when it is gone (QEMU 7.2, about
-// one boot of 6.12 in 100). A stock kernel that dies of a breakpoint before any
-// module was there, ours least of all, is that; nothing else is passed over.
+// staleText reports whether a fault of QEMU's emulator stopped the boot. A kernel that
+// patches its text first writes a breakpoint. Other processors of the emulator may still
+// execute the breakpoint when it is already replaced (QEMU 7.2, about one boot of 6.12 in
+// 100). A stock kernel that panics because of a breakpoint before any module was loaded
+// has this fault; no other failure is ignored.
 func (g *Guest) staleText() bool {
 	if g == nil || g.accel != "tcg" {
 		return false

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Only a breakpoint, the first report, and no module: all else is a failure.
+// Only a breakpoint as the first report and without a module is ignored; everything else
+// is a failure.
 func TestStaleText(t *testing.T) {
 	tests := []struct {
 		name, console string

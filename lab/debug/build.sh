@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Builds a kernel with all checks from Debian's source package, as a folder like
-# that of a fetched kernel (docs/design/lab.md). Started again after it was
-# stopped, it goes on where it was.
+# that of a fetched kernel (docs/design/lab.md). If it is stopped, the next run
+# continues the build.
 #
 # usage: build.sh SOURCE-DEB OVERLAY WORK-DIR
 #
-# SOURCE-DEB may be gone once WORK-DIR/unpacked is there. The result is
-# WORK-DIR/tree, complete if this ends well.
+# SOURCE-DEB is not needed once WORK-DIR/unpacked exists. The result is
+# WORK-DIR/tree, which is complete if the script succeeds.
 set -eu
 export LC_ALL=C
 
@@ -26,7 +26,7 @@ src=$work/src
 tree=$work/tree
 jobs=$(nproc)
 
-# Whoever builds our modules has make and gcc; these are the kernel's own needs.
+# make and gcc are there, since our modules need them; the kernel also needs these.
 missing=
 for tool in flex bison bc xz cpio; do
 	command -v "$tool" >/dev/null || missing="$missing $tool"
@@ -52,8 +52,8 @@ unpack()
 	: >"$work/unpacked"
 }
 
-# A line of the overlay that the kernel does not take over is an error: it may
-# be unknown to this version, or lack what it depends on.
+# A line of the overlay that is missing from the resulting .config is an error: the
+# option may be unknown to this version, or its dependencies may be off.
 check_config()
 {
 	bad=$(grep -E '^(# )?CONFIG_' "$overlay" | while IFS= read -r line; do
@@ -79,7 +79,7 @@ configure()
 	check_config
 }
 
-# What make needs to build modules, without the source itself.
+# Installs the files that make needs to build modules, without the kernel's source.
 install_headers()
 {
 	mkdir -p "$tree/headers"

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Debug builds kernels with all checks into the user's cache, for make.
+// Debug builds debug kernels into the user's cache, for make.
 //
 // usage: debug BUILD RECIPE SERIES...
 //

@@ -4,9 +4,9 @@ package main
 
 import "testing"
 
-// make must not go on without a kernel.
+// The program must fail without a kernel, so that make stops.
 func TestFetchFails(t *testing.T) {
-	t.Setenv("PATH", t.TempDir()) // there is no apt
+	t.Setenv("PATH", t.TempDir()) // without apt
 	for _, c := range []struct {
 		args []string
 		want int

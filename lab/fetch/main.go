@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Fetch gets kernels into a build folder, for make.
+// Fetch downloads kernels into a build folder, for make.
 //
 // usage: fetch BUILD SERIES...
 package main

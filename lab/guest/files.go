@@ -12,10 +12,10 @@ import (
 	"skep/lab/wire"
 )
 
-// files are the two sides of a program's standard streams.
+// files are both ends of a program's standard streams.
 type files struct {
-	in, out, err *os.File   // ours; with a terminal, in and out are its master
-	theirs       []*os.File // 0, 1 and 2
+	in, out, err *os.File   // our ends; for a terminal, in and out are its master
+	theirs       []*os.File // the program's descriptors 0, 1 and 2
 	terminal     bool
 }
 
@@ -66,7 +66,7 @@ func (f *files) openPipes(r *wire.Request) error {
 	return nil
 }
 
-// openTerminal makes a pair whose slave becomes the controlling terminal.
+// openTerminal opens a pseudoterminal. Its slave becomes the controlling terminal.
 func (f *files) openTerminal(size wire.Size) error {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *files) openTerminal(size wire.Size) error {
 	return nil
 }
 
-// withFd leaves the file pollable, which Fd does not.
+// withFd calls do with the descriptor. Unlike Fd, it leaves the file in non-blocking mode.
 func withFd(f *os.File, do func(fd int) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -109,7 +109,8 @@ func withFd(f *os.File, do func(fd int) error) error {
 	return failed
 }
 
-// chownStreams lets the ordinary user open its streams again through /dev/stdout.
+// chownStreams makes the ordinary user the owner of its streams, so that it can reopen
+// them through /dev/stdout.
 func (f *files) chownStreams() error {
 	for _, t := range f.theirs {
 		if err := t.Chown(userID, userID); err != nil {
@@ -128,7 +129,7 @@ func (f *files) resize(s wire.Size) error {
 	})
 }
 
-// endInput: a terminal knows the end of input only as a character.
+// endInput ends the program's input. On a terminal the end of input is a character.
 func (f *files) endInput() {
 	if f.terminal {
 		f.in.Write([]byte{4})
@@ -137,7 +138,7 @@ func (f *files) endInput() {
 	f.in.Close()
 }
 
-// wakeReaders has the readers of output look only at what is there.
+// wakeReaders makes the readers of output stop waiting for more.
 func (f *files) wakeReaders() {
 	for _, r := range []*os.File{f.out, f.err} {
 		if r != nil {
@@ -161,11 +162,11 @@ func (f *files) closeTheirs() {
 	f.theirs = nil
 }
 
-// resultsPort is the second serial line; this computer keeps what is written
-// to it up to the last byte before a panic.
+// resultsPort is the second serial port. The host keeps every byte written to it, up to
+// the last one before a panic.
 const resultsPort = "/dev/ttyS1"
 
-// rawResults has the line change no byte.
+// rawResults sets the port to raw mode, so that no byte is changed.
 func rawResults() error {
 	return withResults(func(fd int) error {
 		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -177,19 +178,19 @@ func rawResults() error {
 	})
 }
 
-// setRaw is 8 bits at full speed, without a modem and without any change.
+// setRaw sets 8 bits, full speed, no modem control and no input or output processing.
 func setRaw(t *unix.Termios) {
 	t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
 	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200
 }
 
-// drainResults waits until the line has sent everything.
+// drainResults waits until the port has sent everything.
 func drainResults() error {
 	return withResults(func(fd int) error { return unix.IoctlSetInt(fd, unix.TCSBRK, 1) })
 }
 
-// retryInterrupted begins a call again that a signal ended, of a child or of the
-// run-time: both come while the line still sends.
+// retryInterrupted repeats a call that a signal interrupted: SIGCHLD or one of the Go
+// runtime. Both occur while the port still sends.
 func retryInterrupted(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

@@ -114,7 +114,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// Only the fields that a job takes to judge frames are needed here.
+// Only the fields by which a job checks frames are set here.
 func TestJob_frames(t *testing.T) {
 	j := &job{input: make(chan []byte, wire.Window), files: &files{}, group: t.TempDir()}
 	for range wire.Window {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Guest is process 1 of a lab's machine: it mounts this computer's root below
-// an overlay, brings the machine up as /machine.json describes it, says hello
-// on the virtio-serial port and then runs the programs that requests name.
+// Guest is process 1 of a lab's machine. It mounts the host's root file system below an
+// overlay, sets the machine up as /machine.json describes it, sends a hello on the
+// virtio-serial port and then runs programs on request.
 //
-// It starts as /init of an initramfs; docs/design/lab.md draws the rest.
+// It starts as /init of an initramfs. docs/design/lab.md describes the rest.
 package main
 
 import (
@@ -23,19 +23,19 @@ func main() {
 		os.Exit(2)
 	}
 	if err := serveLife(); err != nil {
-		// The host looks for this line where no hello came.
+		// The host looks for this line if it received no hello.
 		fmt.Fprintf(os.Stderr, "skep-guest: %v\n", err)
 		turnOff(syscall.LINUX_REBOOT_CMD_POWER_OFF)
 	}
 }
 
-// A step of coming up; its name leads every failure.
+// A step is one step of setting the machine up. Its error begins with its name.
 type step struct {
 	name string
 	do   func(*wire.Config) error
 }
 
-// Until the port is there a failure can only be printed.
+// early are the steps before the port exists. Their errors can only be printed.
 var early = []step{
 	{"mount /proc, /sys and /dev", mountKernel},
 	{"read " + wire.ConfigFile, readConfig},
@@ -95,7 +95,7 @@ func readConfig(c *wire.Config) error {
 	return nil
 }
 
-// turnOff ends the machine at once; what matters was synced before.
+// turnOff ends the machine at once. The caller has synced the file systems.
 func turnOff(how int) {
 	syscall.Sync()
 	syscall.Reboot(how)

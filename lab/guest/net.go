@@ -43,8 +43,8 @@ func raiseLink(name string) error {
 	})
 }
 
-// setWire returns the only real interface its address. Without IPv6 the link
-// stays silent until a program speaks: the other guest may not be there yet.
+// setWire sets the address of the only hardware interface. It disables IPv6, so that
+// nothing is sent before a program sends: the other guest may not run yet.
 func setWire(c *wire.Config) error {
 	if c.Address == "" {
 		return nil
@@ -76,9 +76,9 @@ func setWire(c *wire.Config) error {
 
 const bridge = "nodes"
 
-// setNodes makes a bridge and namespaces on it. One batch of ip serves all:
-// each start of a program costs tens of milliseconds in the emulator. The nodes
-// then come up side by side, as far as there are processors.
+// setNodes creates a bridge and network namespaces on it. It uses one batch of ip,
+// because each start of a program takes tens of milliseconds in the emulator. Then it sets
+// up the nodes in parallel.
 func setNodes(c *wire.Config) error {
 	if c.Nodes == 0 {
 		return nil
@@ -117,7 +117,8 @@ func setNode(c *wire.Config, n int) error {
 	return setDelay(c, name)
 }
 
-// setDelay has room for what is under way on a long fat link.
+// setDelay sets a node's delay and loss by netem, with a queue long enough for the packets
+// in flight on a link with a large bandwidth-delay product.
 func setDelay(c *wire.Config, node string) error {
 	if c.Delay == 0 && c.Loss == 0 {
 		return nil

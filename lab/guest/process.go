@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Owns the table of processes with waiters; reaper.Mutex guards it. It is held
-// across a start, so that no child can end before it is listed.
+// This file owns the table of processes with waiters; reaper.Mutex guards it. The mutex is
+// held during a start, so that no child can end before it is in the table.
 
 package main
 
@@ -25,11 +25,11 @@ var reaper = struct {
 	waits map[int]chan syscall.WaitStatus
 }{waits: map[int]chan syscall.WaitStatus{}}
 
-// startReaper takes every child that ends, orphans too: nothing else in this
-// program may wait for a process.
+// startReaper reaps every child that ends, including orphans. Nothing else in this program
+// may wait for a process.
 func startReaper() {
-	// A process 1 that these end takes the machine along. They are caught,
-	// not ignored: what is ignored stays so in every program.
+	// If one of these signals ended process 1, the kernel would panic. They are
+	// caught and not ignored, because programs would inherit ignored signals.
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	died := make(chan os.Signal, 1)
@@ -59,18 +59,19 @@ func reapChildren() {
 	}
 }
 
-// A start is a process to begin, with a program's view of the machine.
+// A start describes a process to start.
 type start struct {
 	path  string
 	args  []string
 	env   []string
 	dir   string
-	files []*os.File // 0, 1 and 2
+	files []*os.File // descriptors 0, 1 and 2
 	node  int
 	sys   syscall.SysProcAttr
 }
 
-// startProcess starts the process and returns its number and where its end arrives.
+// startProcess starts the process. It returns its number and the channel that receives its
+// wait status.
 func (s *start) startProcess() (int, <-chan syscall.WaitStatus, error) {
 	type result struct {
 		pid   int
@@ -79,7 +80,8 @@ func (s *start) startProcess() (int, <-chan syscall.WaitStatus, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// A thread that has entered a node's namespaces is used for nothing else: it ends with this goroutine, for it stays locked to it.
+		// A thread that has entered a node's namespaces must not be reused. It stays locked
+		// to this goroutine and so ends with it.
 		if s.node != 0 {
 			runtime.LockOSThread()
 			if err := enterNode(s.node); err != nil {
@@ -110,8 +112,8 @@ func (s *start) forkExec() (int, error) {
 	return syscall.ForkExec(s.path, s.args, &attr)
 }
 
-// enterNode returns the calling thread the node's network, and a /sys that shows
-// it, as `ip netns exec` does.
+// enterNode moves the calling thread into the node's network namespace and mounts a /sys
+// that shows it, like `ip netns exec`.
 func enterNode(n int) error {
 	ns, err := os.Open(fmt.Sprintf("/run/netns/node%d", n))
 	if err != nil {
@@ -138,7 +140,7 @@ func enterNode(n int) error {
 	})
 }
 
-// errNotFound counts as a file that does not exist.
+// errNotFound is an fs.ErrNotExist.
 var errNotFound error = notFound{}
 
 type notFound struct{}
@@ -149,7 +151,7 @@ func (notFound) Is(target error) bool { return target == os.ErrNotExist }
 
 const pathList = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookPath looks name up as a shell would, with PATH from env and seen from dir.
+// lookPath looks name up like a shell, with PATH from env and relative to dir.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -172,7 +174,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: %w in PATH (%s)", name, errNotFound, list)
 }
 
-// runTool runs one of this computer's administration programs to its end.
+// runTool runs one of this computer's administration programs and waits for its end.
 func runTool(input, name string, args ...string) error {
 	env := []string{"PATH=" + pathList}
 	path, err := lookPath(name, "/", env)
@@ -201,7 +203,7 @@ func runTool(input, name string, args ...string) error {
 		feed.Close()
 	}()
 	text, err := io.ReadAll(io.LimitReader(said, 4096))
-	io.Copy(io.Discard, said) // what says more must not wait for a reader
+	io.Copy(io.Discard, said) // a tool that writes more must not block
 	status := <-ended
 	if status.ExitStatus() != 0 {
 		return fmt.Errorf("%s %s: %s: %s", name, strings.Join(args, " "), statusText(status), strings.TrimSpace(string(text)))
@@ -219,7 +221,7 @@ func statusText(s syscall.WaitStatus) string {
 	return fmt.Sprintf("status %d", s.ExitStatus())
 }
 
-// exitStatus is what a shell would call it.
+// exitStatus returns the exit status as a shell reports it.
 func exitStatus(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())

@@ -16,7 +16,7 @@ import (
 	"skep/lab/wire"
 )
 
-// A program's terminal has the size that was asked for, and carries its lines.
+// A program's terminal has the requested size and passes its lines on.
 func TestTerminalOfAProgram(t *testing.T) {
 	f := &files{}
 	defer f.close()
@@ -40,7 +40,7 @@ func TestTerminalOfAProgram(t *testing.T) {
 	}
 }
 
-// Results come as they were written: 8 bits, no flow control, no modem.
+// The results port changes no byte: 8 bits, no flow control, no modem control.
 func TestResultsLineChangesNothing(t *testing.T) {
 	text := unix.Termios{Iflag: unix.ICRNL | unix.IXON, Oflag: unix.OPOST | unix.ONLCR, Lflag: unix.ECHO | unix.ICANON,
 		Cflag: unix.CS5 | unix.PARENB | unix.HUPCL | unix.B9600}
@@ -53,7 +53,7 @@ func TestResultsLineChangesNothing(t *testing.T) {
 	}
 }
 
-// A signal of one byte reaches the program, and nothing else counts as one.
+// A SIGNAL frame of one byte reaches the program; other lengths are refused.
 func TestJob_signals(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "trap 'exit 5' TERM; echo; while :; do sleep 0.1; done")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -66,7 +66,7 @@ func TestJob_signals(t *testing.T) {
 	}
 	late := time.AfterFunc(time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer late.Stop()
-	out.Read(make([]byte, 1)) // it catches signals now
+	out.Read(make([]byte, 1)) // now it catches signals
 	j := &job{pid: cmd.Process.Pid, files: &files{}}
 	for _, p := range [][]byte{nil, {9, 0}, {byte(syscall.SIGTERM)}} {
 		if err := j.handleFrame(proto.ExecSignal, p); err != nil {
@@ -79,14 +79,14 @@ func TestJob_signals(t *testing.T) {
 	}
 }
 
-// What an ended program left in its output is read, and no end is waited for.
+// The output that an ended program left is read without waiting for end of file.
 func TestReadNowNeverWaits(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	defer in.Close() // a process that was left behind has it
+	defer in.Close() // stands for a process that still has it open
 	read := make(chan string, 2)
 	go func() {
 		buf := make([]byte, 100)

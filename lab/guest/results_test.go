@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The signal of a child that ends while the line drains does not fail a run.
+// The SIGCHLD of a child that ends while the port drains does not fail a run.
 func TestUninterrupted(t *testing.T) {
 	gone := errors.New("gone")
 	for _, tt := range []struct {

@@ -13,7 +13,7 @@ import (
 	"skep/lab/wire"
 )
 
-// A mount to make; its directory is made too.
+// A mount is a file system to mount; its directory is created too.
 type mount struct {
 	source, target, fs string
 	flags              uintptr
@@ -40,7 +40,7 @@ func mountKernel(*wire.Config) error {
 	})
 }
 
-// loadRoot loads the files that the host put into the initramfs.
+// loadRoot loads the modules that the host put into the initramfs.
 func loadRoot(c *wire.Config) error {
 	for _, name := range c.Root {
 		if err := insert(name); err != nil {
@@ -50,7 +50,7 @@ func loadRoot(c *wire.Config) error {
 	return nil
 }
 
-// insert loads one module file; one that is already there is fine.
+// insert loads one module file. A module that is already loaded is no error.
 func insert(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -64,13 +64,13 @@ func insert(name string) error {
 	return err
 }
 
-// hostDir is where the bare root of this computer stays visible: its /tmp and
-// /run are covered by fresh ones.
+// hostDir is where the host's root file system stays visible without the overlay, with the
+// host's /tmp and /run.
 const hostDir = "/host"
 
-// mountRoot lays the overlay and moves into it. The initramfs cannot be
-// pivoted away from, so the new root is moved over it; its files are removed
-// first, for they would hold their memory for ever.
+// mountRoot mounts the overlay and makes it the root. pivot_root does not work on an
+// initramfs, so the new root is moved over it. The initramfs's files are removed first,
+// because they would occupy memory for ever.
 func mountRoot(c *wire.Config) error {
 	const lower, rw, root = "/lower", "/rw", "/new"
 	options := "trans=virtio,version=9p2000.L,msize=512000,cache=loose"
@@ -161,8 +161,8 @@ func mountSystem(c *wire.Config) error {
 	return showBuild(c)
 }
 
-// coverHome gives root a home where this computer's is closed to the user who
-// started the machine.
+// coverHome mounts an empty home for root if the user who started the machine cannot read
+// the host's.
 func coverHome() error {
 	if _, err := os.ReadDir("/root"); err == nil || !os.IsPermission(err) {
 		return err
@@ -170,7 +170,8 @@ func coverHome() error {
 	return mountAll([]mount{{"tmpfs", "/root", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0700"}})
 }
 
-// showBuild binds a build folder below a covered path to its path.
+// showBuild bind-mounts the build folder to its own path if a fresh mount covers that
+// path.
 func showBuild(c *wire.Config) error {
 	if !strings.HasPrefix(c.Build, "/tmp/") && !strings.HasPrefix(c.Build, "/run/") {
 		return nil
@@ -178,8 +179,8 @@ func showBuild(c *wire.Config) error {
 	return mountAll([]mount{{hostDir + c.Build, c.Build, "", unix.MS_BIND, ""}})
 }
 
-// mountOut mounts the only place that outlives the guest. Its owner and mode
-// are kept beside the file on this computer, never applied there.
+// mountOut mounts /out, the only folder whose files remain after the guest's end. Their
+// owners and modes are stored as metadata on the host and never applied there.
 func mountOut(*wire.Config) error {
 	options := "trans=virtio,version=9p2000.L,msize=512000,cache=none"
 	if err := mountAll([]mount{{"out", "/out", "9p", unix.MS_NOSUID | unix.MS_NODEV, options}}); err != nil {

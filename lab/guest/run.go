@@ -22,8 +22,8 @@ import (
 	"skep/lab/wire"
 )
 
-// runs is where each run has a control group, by which all of its processes
-// can be ended, however they have placed themselves.
+// runs holds one control group per run. Killing the group ends all processes of the run,
+// whatever sessions and process groups they are in.
 const runs = "/sys/fs/cgroup/skep"
 
 var runCount atomic.Int64
@@ -32,14 +32,14 @@ var runCount atomic.Int64
 type job struct {
 	sync.Mutex
 	stream net.Conn
-	group  string // its control group
+	group  string // path of its control group
 	pid    int
 	input  chan []byte // nil ends the program's input
 	files  *files
-	over   atomic.Bool // it has ended: what it left behind may stay
+	over   atomic.Bool // the program has ended; processes that it left may stay
 }
 
-// send drops what a host that is gone cannot take.
+// send sends one frame. It fails if the host is gone, which most callers ignore.
 func (j *job) send(t proto.ExecType, payload []byte) error {
 	j.Lock()
 	defer j.Unlock()
@@ -67,7 +67,7 @@ func (j *job) run(r *wire.Request) (syscall.WaitStatus, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(j.group) // stays where processes were left behind
+	defer os.Remove(j.group) // fails if processes were left behind
 	go j.listen()
 	go j.feedInput()
 	var outputs sync.WaitGroup
@@ -83,7 +83,7 @@ func (j *job) run(r *wire.Request) (syscall.WaitStatus, error) {
 	return status, err
 }
 
-// start begins the program in a control group of its own.
+// start starts the program in a control group of its own.
 func (j *job) start(r *wire.Request) (<-chan syscall.WaitStatus, error) {
 	p := &r.Program
 	env := buildEnv(p)
@@ -129,8 +129,8 @@ func buildEnv(p *wire.Program) []string {
 	return merge(env, p.Env)
 }
 
-// merge adds entries to env; of those of one name the last stays, for some
-// programs would take the first.
+// merge adds entries to env. It keeps only the last entry of each name, because some
+// programs use the first.
 func merge(env, more []string) []string {
 	all := append(env, more...)
 	at := map[string]int{}
@@ -147,7 +147,7 @@ func merge(env, more []string) []string {
 	return merged
 }
 
-// listen takes frames until the run is over or the host has given it up.
+// listen processes frames until the run ends or the host closes the stream.
 func (j *job) listen() {
 	defer close(j.input)
 	buf := make([]byte, proto.ExecFrameMax)
@@ -160,7 +160,7 @@ func (j *job) listen() {
 			if !j.over.Load() {
 				j.kill()
 			}
-			// There is no reader any more: no output may wait for it.
+			// Nobody reads any more, so no output may block.
 			j.stream.SetWriteDeadline(time.Now())
 			return
 		}
@@ -199,7 +199,8 @@ func (j *job) kill() {
 	os.WriteFile(j.group+"/cgroup.kill", []byte("1"), 0)
 }
 
-// feedInput acknowledges each piece once the program's pipe has it, or will never.
+// feedInput writes input to the program. It acknowledges each piece when it is in the
+// program's pipe, or never can be.
 func (j *job) feedInput() {
 	for p := range j.input {
 		if len(p) == 0 {
@@ -213,8 +214,9 @@ func (j *job) feedInput() {
 	}
 }
 
-// forwardOutput sends what the program writes. Processes that it leaves behind may
-// hold the pipe open for ever: once it has ended only what is there is taken.
+// forwardOutput sends the program's output to the host. Processes that the program leaves
+// behind may keep the pipe open for ever, so after the program's end only the bytes
+// already in the pipe are sent.
 func (j *job) forwardOutput(from *os.File, t proto.ExecType) {
 	if from == nil {
 		return
@@ -241,11 +243,11 @@ func (j *job) forwardOutput(from *os.File, t proto.ExecType) {
 	}
 }
 
-// pipeMax is what a pipe may hold at most, and so what one that has ended can
-// have left in it.
+// pipeMax is the largest capacity of a pipe, and so the most output that an ended program
+// can have left in it.
 const pipeMax = 1 << 20
 
-// readNow reads what is there, without waiting.
+// readNow reads the available bytes without waiting.
 func readNow(f *os.File, buf []byte) (n int) {
 	f.SetReadDeadline(time.Time{})
 	c, err := f.SyscallConn()

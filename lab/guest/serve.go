@@ -19,7 +19,8 @@ import (
 	"skep/lab/wire"
 )
 
-// openPort waits for the port: its driver names it when the device answers.
+// openPort waits for the port, which its driver creates when the device has answered, and
+// opens it.
 func openPort() (*os.File, error) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -33,7 +34,7 @@ func openPort() (*os.File, error) {
 	return nil, fmt.Errorf("no virtio-serial port is called %q", wire.Port)
 }
 
-// serve says hello and answers requests until the host goes away.
+// serve sends the hello and serves requests until the channel ends.
 func serve(port *os.File, hello wire.Hello) error {
 	session, err := yamux.Server(port, wire.Yamux(os.Stderr))
 	if err != nil {
@@ -81,7 +82,7 @@ func serveStream(stream net.Conn) {
 	}
 }
 
-// powerOff asks what still runs to end, gives it a moment, and turns off.
+// powerOff sends SIGTERM to all processes, waits briefly for them, and turns off.
 func powerOff(how int) {
 	syscall.Kill(-1, syscall.SIGTERM)
 	for end := time.Now().Add(time.Second); time.Now().Before(end) && anyLeft(); {
@@ -91,8 +92,8 @@ func powerOff(how int) {
 	turnOff(how)
 }
 
-// anyLeft reports whether a process other than this one and the kernel's is
-// left: only those have an image.
+// anyLeft reports whether a process other than this one and the kernel threads is left.
+// Kernel threads have no executable.
 func anyLeft() bool {
 	images, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, image := range images {

@@ -19,7 +19,7 @@ import (
 	"skep/lab/wire"
 )
 
-// The ordinary user.
+// The ordinary user of programs with Program.User.
 const (
 	userID   = 1000
 	userName = "skep"
@@ -43,8 +43,8 @@ func setNames(c *wire.Config) error {
 	return raiseLink("lo")
 }
 
-// addUser returns the overlay's tables user 1000, in place of one that this
-// computer may have.
+// addUser adds user 1000 to passwd and group in the overlay. It replaces a user of the
+// host with that number or name.
 func addUser() error {
 	user := fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh", userName, userID, userID, userHome)
 	if err := addLine("/etc/passwd", user); err != nil {
@@ -59,7 +59,7 @@ func addUser() error {
 	return os.Chown(userHome, userID, userID)
 }
 
-// addLine puts an entry first and drops others of its name or number.
+// addLine inserts an entry as the first line and removes others with its name or number.
 func addLine(file, entry string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -75,9 +75,9 @@ func addLine(file, entry string) error {
 	return os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// setKernel makes a hang visible on the console without calling a guest hung
-// that is only slow: the emulator runs on a loaded computer. From here on the
-// console shows what modules say, not only warnings.
+// setKernel sets the kernel's watchdogs so that a hang is reported on the console, but a
+// guest that is slow because the host is busy is not. From here on the console also shows
+// messages below warnings.
 func setKernel(c *wire.Config) error {
 	patient := max(1, c.Patient)
 	settings := map[string]int{
@@ -96,9 +96,9 @@ func setKernel(c *wire.Config) error {
 	return setLimits()
 }
 
-// setLimits returns every program what Debian's ordinary sessions have: 1,024
-// open files (up to 524,288 on demand) and 8 MiB of locked memory; the rest are
-// the kernel's own defaults (8 MiB of stack, no core files).
+// setLimits sets the limits of Debian's ordinary sessions for every program: 1,024 open
+// files (hard limit 524,288) and 8 MiB of locked memory. The others keep the kernel's
+// defaults (8 MiB of stack, no core files).
 func setLimits() error {
 	limits := map[int]unix.Rlimit{
 		unix.RLIMIT_NOFILE:  {Cur: 1024, Max: 524288},
@@ -129,7 +129,7 @@ func loadModules(c *wire.Config) error {
 	return nil
 }
 
-// loadOurs loads what a module of ours needs of the kernel's own first.
+// loadOurs loads one of our modules, and before it the kernel's modules that it needs.
 func loadOurs(m wire.Module, ours map[string]bool) error {
 	needs, err := moduleDeps(m.File)
 	if err != nil {
@@ -176,8 +176,8 @@ func setSwap(c *wire.Config) error {
 	return nil
 }
 
-// makeSwap writes the one page that makes a disk swap space: version 1, the
-// last page, no bad ones, and the signature at its end.
+// makeSwap writes the header page of a swap space: version 1, the number of the last page,
+// no bad pages, and the signature at the end.
 func makeSwap(disk string) error {
 	f, err := os.OpenFile(disk, os.O_RDWR, 0)
 	if err != nil {
@@ -206,7 +206,7 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// measureGuest reads what the machine has become.
+// measureGuest returns the properties of the running machine for its hello.
 func measureGuest(c *wire.Config) wire.Hello {
 	h := wire.Hello{Release: kernelRelease(), CPUs: runtime.NumCPU()}
 	var info unix.Sysinfo_t

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Process 1 waits for every child there is, which a test of others must not: so
-// this program is started again for it.
+// Process 1 reaps every child, which would disturb other tests. So its tests run this
+// program again as a child.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "-as-guest" {
 		startReaper()
@@ -54,7 +54,7 @@ func runAsGuest(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// A tool gets its input, and one that fails says why, with its own words.
+// A tool gets its input, and the error of a failing tool contains its output.
 func TestRunTool(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -81,7 +81,7 @@ func TestRunTool(t *testing.T) {
 	}
 }
 
-// A program's end reaches who started it; a node that is not there is named.
+// A program's end reaches its starter; the error for a missing node names it.
 func TestStartProcess(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -89,7 +89,7 @@ func TestStartProcess(t *testing.T) {
 	}{
 		{[]string{"0", "/bin/sh", "-c", "[ $A = b ] && exit 7"}, "true status 7 7\n"},
 		{[]string{"0", "/bin/sh", "-c", "kill -TERM $$"}, "true ended by terminated 143\n"},
-		// Orphans are taken too, and end nobody's wait.
+		// Orphans are reaped too, and their ends are not taken for those of others.
 		{[]string{"0", "/bin/sh", "-c", "(sh -c 'exit 9' &); exit 2"}, "true status 2 2\n"},
 		{[]string{"0", "/no/such"}, syscall.ENOENT.Error() + "\n"},
 		{[]string{"9999", "/bin/true"}, "enter node 9999: open /run/netns/node9999: no such file or directory\n"},
@@ -100,7 +100,7 @@ func TestStartProcess(t *testing.T) {
 	}
 }
 
-// Signals that would end the machine with its process 1 are taken.
+// Signals that would end process 1, and so the machine, are caught.
 func TestReaperTakesSignals(t *testing.T) {
 	out, _ := runAsGuest(t, "0", "/bin/sh", "-c", "for s in HUP INT QUIT TERM USR1 USR2; do kill -$s $PPID; done; exit 4")
 	if out != "true status 4 4\n" {

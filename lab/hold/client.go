@@ -24,7 +24,7 @@ import (
 	"skep/lab/wire"
 )
 
-// How long a holder may take to answer, to end its machine, and to die.
+// Time limits for a holder: to answer, to end its machine, and to end after SIGKILL.
 const (
 	infoPatient   = 3 * time.Second
 	streamPatient = 30 * time.Second
@@ -34,24 +34,24 @@ const (
 	causePatient  = 10 * time.Second
 )
 
-// Gone says that the machine went away under a program, or was not there.
+// Gone says that the machine ended while a program ran on it, or did not exist.
 type Gone struct{ Text string }
 
 func (g *Gone) Error() string { return g.Text }
 
-// A Machine is one that a holder keeps.
+// A Machine is a machine kept by a holder.
 type Machine struct {
 	Info
 	build string
-	tie   io.WriteCloser // of one that was started here
+	tie   io.WriteCloser // input of the holder, if this process started it; its end ends the machine
 }
 
-// Start has the command line of a holder boot a machine, which ends with this
-// process unless Keep is called.
+// Start runs holder, the command line of a holder, which boots a machine. The machine ends
+// with this process unless Keep is called.
 func Start(ctx context.Context, holder []string, build string, m lab.Machine, progress func(State)) (*Machine, error) {
 	cmd := exec.Command(holder[0], holder[1:]...)
 	cmd.Dir = "/"
-	cmd.Stderr = os.Stderr // until the holder has a folder for its log
+	cmd.Stderr = os.Stderr // used until the holder has a folder for its log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	tie, err := cmd.StdinPipe()
 	if err != nil {
@@ -64,8 +64,8 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// A holder that does not end with its tie, because it was stopped or
-	// hangs, is ended, and its QEMU with it.
+	// Kill a holder, and with it its QEMU, that does not end when its input ends,
+	// because it is stopped or hangs.
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(killPatient, func() { cmd.Process.Kill() })
 	})()
@@ -79,8 +79,8 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 	return &Machine{Info: *info, build: build, tie: tie}, nil
 }
 
-// followOrder follows the answers to an order up to the last one. When ctx ends,
-// the tie is cut, and the holder's own answer comes soon.
+// followOrder reads the answers to an order up to the last one. When ctx ends, it closes
+// the holder's input, so that the holder ends the machine and answers soon.
 func followOrder(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, progress func(State)) (*Info, error) {
 	if err := wire.Write(tie, o); err != nil {
 		return nil, fmt.Errorf("the holder took no order: %w", err)
@@ -109,14 +109,14 @@ func (m *Machine) Keep() error {
 	return errors.Join(err, m.tie.Close())
 }
 
-// Exec runs a program and gives its status. A *lab.RunError is about the
-// program, a *Gone about the machine.
+// Exec runs a program and returns its exit status. Its error is a *lab.RunError if the
+// program could not start, and a *Gone if the machine ended.
 func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, error) {
 	c, err := m.openStream(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// A guest that hangs does not answer to the end of ctx either.
+	// A guest that hangs does not react to the end of ctx, so close the connection.
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(hangPatient, func() { c.Close() })
 	})()
@@ -131,7 +131,7 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 	return 0, m.lostError(err)
 }
 
-// openStream returns a connection that is one of the guest's streams.
+// openStream returns a connection that is joined to a stream of the guest.
 func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
 	c, err := dial(machineDir(m.build, m.Name))
 	if err != nil {
@@ -160,8 +160,8 @@ func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// lostError reports why the machine does not answer. Where the connection broke its end
-// is more often the cause than not: the holder gets a moment to write it down.
+// lostError returns the reason why the machine does not answer. A broken connection usually
+// means that the machine ended, so lostError waits a moment for the holder to record this.
 func (m *Machine) lostError(err error) error {
 	dir := machineDir(m.build, m.Name)
 	patient := causePatient
@@ -176,7 +176,8 @@ func (m *Machine) lostError(err error) error {
 	}
 	var gone *Gone
 	failed := withLock(m.build, func() error {
-		// A machine that ended well leaves nothing, or its name to another.
+		// A machine that ended in order leaves nothing, and its name may be in use
+		// again.
 		if exists(dir) && !isAlive(dir) {
 			gone = &Gone{describeDead(m.build, m.Name).Death()}
 		}
@@ -196,8 +197,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// List gives the machines of a build by their names; of dead ones nothing is
-// left afterwards but the folder that Info names.
+// List returns the machines of a build, sorted by name. It removes what dead machines left,
+// except the folder that Info names.
 func List(build string) (running []*Machine, dead []*Info, err error) {
 	if !exists(rootDir(build)) {
 		return nil, nil, nil
@@ -224,7 +225,8 @@ func List(build string) (running []*Machine, dead []*Info, err error) {
 	return running, dead, err
 }
 
-// queryHolder asks the holder; one that does not answer is silent, or just gone.
+// queryHolder asks a holder for its machine's Info. A holder that does not answer is
+// silent, or has just ended.
 func queryHolder(build, name string) (*Machine, bool) {
 	dir := machineDir(build, name)
 	m := &Machine{Info: Info{Name: name, State: Silent, Dir: recordsDir(build, name)}, build: build}
@@ -258,7 +260,7 @@ func askInfo(dir string) (*Info, error) {
 	return a.Info, nil
 }
 
-// Down ends the machine, in order if it can be, and leaves nothing of it.
+// Down ends the machine, in order if possible, and removes all that it left.
 func (m *Machine) Down(ctx context.Context) error {
 	dir := machineDir(m.build, m.Name)
 	c, err := dial(dir)
@@ -287,8 +289,8 @@ func askDown(ctx context.Context, c *net.UnixConn) error {
 	return wire.Read(c, &a)
 }
 
-// kill ends a holder that does not answer, and with it its QEMU. It is the
-// process that listens, as long as it has the lock: no number written down.
+// kill kills a holder that does not answer, and with it its QEMU. The socket's peer
+// credentials name the process; a recorded process number could be reused.
 func kill(c *net.UnixConn, dir string) error {
 	pid, err := peerProcess(c)
 	if err != nil {
@@ -305,7 +307,7 @@ func kill(c *net.UnixConn, dir string) error {
 	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// waitRemoved waits for the holder's end and clears what it left for others.
+// waitRemoved waits for the holder's end and removes the files that it left.
 func (m *Machine) waitRemoved(err error) error {
 	dir := machineDir(m.build, m.Name)
 	for end := time.Now().Add(killPatient); isAlive(dir); time.Sleep(tick) {
@@ -314,15 +316,15 @@ func (m *Machine) waitRemoved(err error) error {
 		}
 	}
 	return withLock(m.build, func() error {
-		if !isAlive(dir) { // else it is a new one of the same name
+		if !isAlive(dir) { // else a new machine has the same name
 			return os.RemoveAll(dir)
 		}
 		return nil
 	})
 }
 
-// FreeName finds a name for a machine that begins like this: no machine has it,
-// and no earlier one left files under it.
+// FreeName returns an unused name for a machine, beginning with name: no machine has it,
+// and no earlier machine left files under it.
 func FreeName(build, name string) string {
 	for n := 1; ; n++ {
 		next := name
@@ -335,7 +337,7 @@ func FreeName(build, name string) string {
 	}
 }
 
-// JoinNames lists machines for a sentence.
+// JoinNames returns the machines' names as part of a sentence.
 func JoinNames(list []*Machine) string {
 	var names []string
 	for _, m := range list {

@@ -2,17 +2,17 @@
 
 //go:build linux
 
-// Package hold keeps the machines of users: each belongs to a holder, a
-// process of its own that no terminal can end, and clients reach the guest
-// through the holder's socket.
+// Package hold keeps the machines of users. Each belongs to a holder, a process in a
+// session of its own, so that no terminal can end it. Clients reach the guest through the
+// holder's socket.
 //
 //	client ── unix socket ──> holder ── virtio-serial ──> guest
-//	       an ask, an answer, then the bytes of one stream of the guest
+//	       a request, an answer, then the bytes of one stream of the guest
 //
-// The files of a holder are in build/lab/.hold/NAME: the socket, and a lock
-// that it holds as long as it lives. If the lock is free, the machine is
-// dead, whatever else lies there. The lock of build/lab/.hold itself is taken
-// for the moments in which such a folder is made, judged or removed.
+// The files of a holder are in build/lab/.hold/NAME: the socket, and a lock that it holds
+// as long as it lives. If the lock is free, the machine is dead, whatever other files
+// exist. A process that creates, checks or removes such a folder holds the lock of
+// build/lab/.hold meanwhile.
 package hold
 
 import (
@@ -29,10 +29,10 @@ import (
 	"skep/lab"
 )
 
-// A State is what a machine of a user does.
+// A State is the state of a user's machine.
 type State string
 
-// States. A silent machine's holder lives and does not answer.
+// States. The holder of a silent machine is alive but does not answer.
 const (
 	Waiting State = "waiting" // for another machine to boot
 	Booting State = "booting"
@@ -57,13 +57,13 @@ type Info struct {
 	Dir     string    `json:"dir"`             // console.log and out/ are there
 }
 
-// Console is the file with all that the guest's kernel printed.
+// Console returns the path of the file with all messages of the guest's kernel.
 func (i *Info) Console() string { return filepath.Join(i.Dir, "console.log") }
 
-// Out is the folder that the guest calls /out.
+// Out returns the path of the guest's /out.
 func (i *Info) Out() string { return filepath.Join(i.Dir, "out") }
 
-// Death is the sentence about a machine that is dead.
+// Death returns a sentence about the machine's end.
 func (i *Info) Death() string {
 	text := fmt.Sprintf("the machine %s died: %s", i.Name, i.Cause)
 	if _, err := os.Stat(i.Console()); err == nil {
@@ -72,7 +72,8 @@ func (i *Info) Death() string {
 	return text
 }
 
-// An order is the first message to a holder. A byte after it makes the machine outlive the client that ordered it; without one the machine ends with them.
+// An order is the first message to a holder. If one byte follows it, the machine stays
+// after the client's end; otherwise it ends with the client.
 type order struct {
 	Build   string
 	Machine lab.Machine
@@ -90,7 +91,8 @@ const (
 
 type ask struct{ Op op }
 
-// An answer to an order may follow some that only report progress.
+// An answer is the reply to a request or an order. Answers that only report progress may
+// precede the last one.
 type answer struct {
 	Progress State
 	Error    string
@@ -101,24 +103,24 @@ type answer struct {
 const (
 	lockName   = "lock"
 	socketName = "socket"
-	infoName   = "info" // its Info, for when the holder no longer answers
-	logName    = "log"  // what the holder itself complained of
+	infoName   = "info" // its Info, used when the holder no longer answers
+	logName    = "log"  // the holder's own errors
 )
 
-// Names beside the machines' folders. No machine's begins with a dot.
+// Names beside the machines' folders. No machine's name begins with a dot.
 const (
 	rootLock = ".lock"
-	bootLock = ".boot" // of the machine that boots
+	bootLock = ".boot" // lock held while a machine boots
 )
 
 func rootDir(build string) string { return filepath.Join(build, "lab", ".hold") }
 
-// recordsDir is where the machine itself keeps its console and what it leaves.
+// recordsDir returns the folder of the machine's console.log and out.
 func recordsDir(build, name string) string { return filepath.Join(build, "lab", name) }
 
 func machineDir(build, name string) string { return filepath.Join(rootDir(build), name) }
 
-// claimDir makes the folder of a machine and takes its lock.
+// claimDir creates the folder of a machine and locks it.
 func claimDir(build, name string) (*os.File, error) {
 	var lock *os.File
 	err := withLock(build, func() error {
@@ -139,8 +141,8 @@ func claimDir(build, name string) (*os.File, error) {
 	return lock, err
 }
 
-// isAlive reports whether a holder has the folder's lock. Those who ask at the
-// same time share it, and do not take one another for the holder.
+// isAlive reports whether a holder has the folder's lock. It tries a shared lock, so that
+// several callers at the same time do not mistake one another for the holder.
 func isAlive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {
@@ -150,14 +152,14 @@ func isAlive(dir string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// describeDead reports what became of a machine whose holder is dead.
+// describeDead returns the Info of a machine whose holder is dead.
 func describeDead(build, name string) *Info {
 	dir := machineDir(build, name)
 	info, err := readInfo(dir)
 	if err == nil && info.State == Dead {
 		return info
 	}
-	if err != nil { // it did not live long enough to say what it is
+	if err != nil { // the holder ended before it wrote the file
 		info = &Info{Name: name, Dir: recordsDir(build, name)}
 	}
 	info.State, info.Cause = Dead, "its holder was killed"
@@ -170,7 +172,7 @@ func describeDead(build, name string) *Info {
 	return info
 }
 
-// removeDead removes the folder of a dead machine and says what became of it.
+// removeDead removes the folder of a dead machine and returns its Info.
 func removeDead(build, name string) *Info {
 	info := describeDead(build, name)
 	os.RemoveAll(machineDir(build, name))
@@ -186,8 +188,8 @@ func readInfo(dir string) (*Info, error) {
 	return info, json.Unmarshal(text, info)
 }
 
-// writeInfo replaces the file as a whole: a holder may be killed any time, and
-// the disk be full.
+// writeInfo replaces the file atomically: the holder may be killed at any time, and the
+// disk may be full.
 func writeInfo(dir string, info Info) error {
 	text, err := json.Marshal(info)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"skep/lab/wire"
 )
 
-// The tests' own program is the holder, of guests that are not there.
+// The test program itself is the holder. Its guests are fake.
 const holderVariable = "SKEP_TEST_HOLDER"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A fake guest does what its machine's Append and its programs' names say.
+// A fake is a guest whose behaviour its machine's Append and its programs' names select.
 type fake struct {
 	dir  string
 	done chan struct{}
@@ -143,7 +143,7 @@ func mustStart(t *testing.T, build, name string) *Machine {
 	return m
 }
 
-// deepFolder returns a folder whose path alone is longer than a socket's may be.
+// deepFolder returns a folder whose path is longer than the path of a socket may be.
 func deepFolder(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	if err := os.MkdirAll(filepath.Join(dir, "lab"), 0o755); err != nil {
@@ -222,7 +222,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 			t.Errorf("a machine named %q started", bad)
 		}
 	}
-	// No file of the lab's own has a name that a machine may have.
+	// The lab's own files have names that no machine may have.
 	for _, name := range []string{lockName, "boot", socketName, infoName} {
 		other := mustStart(t, build, name)
 		if _, _, err := List(build); err != nil {
@@ -333,9 +333,9 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	mustStart(t, build, "one") // the name is free again
 }
 
-// A disk that fills tears no file: what was written before is still reported.
-// The limit is of a whole process, and go test's own log may be written just
-// then: so the test runs in a child, which has no such log.
+// If the disk is full, the old file stays whole and is still reported. The test sets a
+// limit on file sizes, which holds for the whole process and could hit go test's own log.
+// So it runs in a child process, which has no such log.
 func TestInfoIsReplacedAtomically(t *testing.T) {
 	const child = "HOLD_TEST_CHILD"
 	if os.Getenv(child) == "" {
@@ -394,7 +394,7 @@ func TestInfoThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A list of machines while one ends in order reports no death.
+// List does not report a machine dead that is just ending in order.
 func TestListDuringAnEnd(t *testing.T) {
 	build := deepFolder(t)
 	stop, deaths := make(chan struct{}), make(chan string)
@@ -436,7 +436,7 @@ func TestSilentHolderIsEnded(t *testing.T) {
 	m := mustStart(t, build, "one")
 	pid := holderOf(t, m)
 	syscall.Kill(pid, syscall.SIGSTOP)
-	// Its threads stop one by one, some may still answer.
+	// The threads of the holder stop one by one; some may still answer.
 	waitUntil(t, "the list shows that it is silent", func() bool {
 		running, _, err := List(build)
 		return err == nil && len(running) == 1 && running[0].State == Silent
@@ -465,7 +465,7 @@ func TestMachineEndsWithWhoeverOrderedIt(t *testing.T) {
 	if err := kept.Keep(); err != nil {
 		t.Fatal(err)
 	}
-	m.tie.Close() // as the end of the process would
+	m.tie.Close() // as at the end of the process
 	waitUntil(t, "the machine ended", func() bool { return !isAlive(machineDir(build, "one")) })
 	if _, err := kept.Exec(t.Context(), makeProgram("cat"), lab.Streams{Out: io.Discard, Err: io.Discard}); err != nil {
 		t.Error(err)
@@ -482,7 +482,7 @@ func TestBootThatFails(t *testing.T) {
 	}
 }
 
-// No client knows that the machine is up, so none would end it.
+// If the client ends during the boot, the machine ends too: no client would know of it.
 func TestClientLeavesDuringBoot(t *testing.T) {
 	build := deepFolder(t)
 	t.Setenv(holderVariable, "1")
@@ -515,7 +515,7 @@ func TestClientLeavesDuringBoot(t *testing.T) {
 	}
 }
 
-// QEMU keeps owners and modes beside the files, and of the folder itself.
+// Files in which QEMU stores owners and modes do not make a folder non-empty.
 func TestEmpty(t *testing.T) {
 	dir := t.TempDir()
 	if !Empty(dir) || !Empty(filepath.Join(dir, "absent")) {

@@ -28,7 +28,7 @@ func tryLock(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// wait takes a lock when it is free; waiting is called once if it is not.
+// wait locks path. It calls waiting once if the lock is not free.
 func wait(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -48,7 +48,7 @@ func wait(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	return f, nil
 }
 
-// waitLock waits for a lock that others have for moments at most.
+// waitLock locks path, which other processes lock only briefly.
 func waitLock(path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatient)
 	defer cancel()
@@ -74,7 +74,8 @@ func withLock(build string, f func() error) error {
 	return f()
 }
 
-// shortPath gives a path of a few bytes for a socket below dir, however deep dir is: the kernel takes 107.
+// shortPath returns a short path of dir for a socket below it, however long dir's own path
+// is: the path of a socket has at most 107 bytes.
 func shortPath(dir string) (path string, done func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -93,7 +94,7 @@ func listen(dir string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the folder goes as a whole
+	l.SetUnlinkOnClose(false) // the whole folder is removed at once
 	return l, os.Chmod(filepath.Join(dir, socketName), 0o600)
 }
 
@@ -106,7 +107,7 @@ func dial(dir string) (*net.UnixConn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// peerProcess is the process that listens at the other end, which may be stopped.
+// peerProcess returns the process that listens at the other end, even if it is stopped.
 func peerProcess(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -126,7 +127,7 @@ func peerProcess(c *net.UnixConn) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// lastLine is the last line of a file that is not empty, at most 300 bytes.
+// lastLine returns the last non-empty line of a file, at most 300 bytes of it.
 func lastLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -137,7 +138,7 @@ func lastLine(path string) string {
 	return line[:min(len(line), 300)]
 }
 
-// FreeMemory is the memory that programs can still have, in MiB.
+// FreeMemory returns the memory available to programs, in MiB.
 func FreeMemory() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -21,9 +21,8 @@ import (
 // preparePatient is how long a new guest may take to copy a few lines.
 const preparePatient = 2 * time.Minute
 
-// installModules makes our modules known to the guest's modprobe. Its own list is the
-// kernel package's and stays as it is: a new one takes the guest's depmod half
-// a minute.
+// installModules makes our modules known to the guest's modprobe by its configuration. It
+// does not run depmod, which would take half a minute in the guest.
 func installModules(ctx context.Context, g Guest, text string) error {
 	if text == "" {
 		return nil
@@ -48,13 +47,14 @@ func installModules(ctx context.Context, g Guest, text string) error {
 	return nil
 }
 
-// What may stand in modprobe's configuration, which a shell reads.
+// Only these names and paths are written to modprobe's configuration, which a shell reads.
 var (
 	plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._+-]+$`)
 	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// modprobeConfig has a line for each of our modules: what it needs comes first.
+// modprobeConfig returns one line for each of our modules, which loads the modules that it
+// needs first.
 func modprobeConfig(build, kernel string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(build, "kmod", kernel, "*", "*.ko"))
 	if err != nil {
@@ -79,7 +79,7 @@ func modprobeConfig(build, kernel string) (string, error) {
 	return out.String(), nil
 }
 
-// moduleDeps reads a module's own list of what it needs.
+// moduleDeps reads the names of the modules that a module needs from its .modinfo.
 func moduleDeps(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -106,7 +106,8 @@ func moduleDeps(file string) ([]string, error) {
 	return names, nil
 }
 
-// logTo has the holder's own complaints go to a file: the terminal of the client that ordered the machine is not its own.
+// logTo redirects the holder's own errors to a file, away from the terminal of the client
+// that ordered the machine.
 func logTo(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 	"skep/lab/wire"
 )
 
-// moduleFile is an object with a section .modinfo, which may lie behind the end.
+// moduleFile creates an object with a section .modinfo, which may be beyond the end of the
+// file.
 func moduleFile(t *testing.T, info string, behind uint64) string {
 	t.Helper()
 	const names = "\x00.modinfo\x00.shstrtab\x00"
@@ -50,7 +51,8 @@ func moduleFile(t *testing.T, info string, behind uint64) string {
 	return path
 }
 
-// What a module needs is read from itself; one that is cut is refused by name.
+// The modules that a module needs are read from its file. The error for a truncated file
+// names it.
 func TestModuleNeedsOthers(t *testing.T) {
 	needs, err := moduleDeps(moduleFile(t, "license=GPL\x00depends=veth,bridge\x00", 0))
 	if err != nil || !slices.Equal(needs, []string{"veth", "bridge"}) {
@@ -62,7 +64,7 @@ func TestModuleNeedsOthers(t *testing.T) {
 	}
 }
 
-// A guest whose program ends with a status.
+// An ending is a guest whose programs end with a status.
 type ending struct {
 	*fake
 	status uint32
@@ -89,7 +91,7 @@ func (g ending) Stream(context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
-// A machine whose modprobe cannot be configured for our modules does not count as up.
+// A machine is not up if its modprobe cannot be configured for our modules.
 func TestGuestLearnsOfOurModules(t *testing.T) {
 	for status, want := range map[uint32]string{0: "", 3: `status 3: "no room"`} {
 		err := installModules(t.Context(), ending{&fake{}, status}, "install x /sbin/insmod /x.ko\n")
@@ -102,7 +104,7 @@ func TestGuestLearnsOfOurModules(t *testing.T) {
 	}
 }
 
-// A holder keeps no folder of its user's busy.
+// The working directory of a holder is /, so that it keeps no file system of its user busy.
 func TestHolderLivesInTheRoot(t *testing.T) {
 	pid := holderOf(t, mustStart(t, deepFolder(t), "one"))
 	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
@@ -110,12 +112,12 @@ func TestHolderLivesInTheRoot(t *testing.T) {
 	}
 }
 
-// Machines of another user are not "none": that is said.
+// Machines of another user are reported as such, not as "none".
 func TestMachinesOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")
 	}
-	build, err := os.MkdirTemp("/tmp", "hold") // others reach it
+	build, err := os.MkdirTemp("/tmp", "hold") // other users can reach it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,7 @@ func TestMachinesOfAnotherUser(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // it ends with this goroutine
+		runtime.LockOSThread() // the thread ends with this goroutine
 		unix.Setfsuid(65534)
 		failed <- withLock(build, func() error { return nil })
 	}()

@@ -22,25 +22,25 @@ import (
 	"skep/lab/wire"
 )
 
-// Timeouts of a guest that is to end, and of its streams.
+// Time limits for the end of a guest and for its streams.
 const (
 	offPatient = 20 * time.Second
 	askPatient = 10 * time.Second
 	flushTime  = 5 * time.Second
 )
 
-// A Guest is what a holder needs of a machine.
+// A Guest is the part of lab.Guest that a holder uses.
 type Guest interface {
-	Stream(context.Context) (net.Conn, error) // for one request
+	Stream(context.Context) (net.Conn, error) // a stream for one request
 	PowerOff(context.Context) error
 	Kill()
 	Done() <-chan struct{}
-	Err() error // after Done: why it ended, nil if it was asked to
+	Err() error // after Done: why it ended; nil if the end was requested
 	Dir() string
 	Hello() wire.Hello
 }
 
-// A Boot starts a machine; it ends early when the context does.
+// A Boot starts a machine. It stops early when the context ends.
 type Boot func(ctx context.Context, build string, m lab.Machine) (Guest, error)
 
 // A holder owns one machine. The mutex guards info.
@@ -53,19 +53,19 @@ type holder struct {
 	end      context.CancelFunc
 	guest    Guest // set before booted is closed
 	booted   chan struct{}
-	gone     chan struct{} // closed once info says how it ended
-	clients  atomic.Int32  // that are being served
+	gone     chan struct{} // closed when info says how the guest ended
+	clients  atomic.Int32  // number of clients being served
 
 	sync.Mutex
 	info Info
 }
 
-// ErrNoOrder is returned by a holder that was started without an order.
+// ErrNoOrder is returned by Serve if it gets no order.
 var ErrNoOrder = errors.New("no order of a machine came")
 
-// Serve takes an order from in, boots the machine and keeps it until it ends:
-// by itself, on demand, with ctx, or when in ends without the byte that lets
-// the machine stay. What is wrong before the machine is up goes to out.
+// Serve reads an order from in, boots the machine and keeps it until it ends: by itself, by
+// request, with ctx, or when in ends without the byte that lets the machine stay. Errors
+// before the machine is up are written to out.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 	h := &holder{answers: out, booted: make(chan struct{}), gone: make(chan struct{})}
 	if err := wire.Read(in, &h.order); err != nil {
@@ -85,7 +85,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 		h.listener.Close()
 		h.removeDir()
 		if ctx.Err() != nil || size(h.info.Console()) == 0 {
-			removeRecords(h.info.Dir) // it was stopped, or nothing there explains anything
+			removeRecords(h.info.Dir) // the boot was stopped, or the console is empty
 		}
 		if ctx.Err() != nil {
 			err = fmt.Errorf("the machine %s was ended before it was up", h.info.Name)
@@ -130,7 +130,8 @@ func (h *holder) open() error {
 	return err
 }
 
-// watchTie ends the machine with the client that ordered it, unless that lets it stay.
+// watchTie ends the machine when the client that ordered it ends, unless the client has
+// sent the byte that lets it stay.
 func (h *holder) watchTie(in io.Reader) {
 	var b [1]byte
 	if n, _ := in.Read(b[:]); n == 1 && b[0] == keep {
@@ -139,7 +140,8 @@ func (h *holder) watchTie(in io.Reader) {
 	h.end()
 }
 
-// bootMachine lets one machine boot at a time: two take more than twice as long.
+// bootMachine boots the machine. Only one machine boots at a time, because two boots in
+// parallel take more than twice as long.
 func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 	lock, err := wait(ctx, filepath.Join(rootDir(h.order.Build), bootLock), func() { h.setState(Waiting) })
 	if err != nil {
@@ -164,7 +166,7 @@ func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 		return err
 	}
 	h.guest = guest
-	h.changeInfo(func(i *Info) { // up once it is prepared
+	h.changeInfo(func(i *Info) { // it is up when it is prepared
 		i.Boot, i.Dir = time.Since(begin).Seconds(), guest.Dir()
 		hello := guest.Hello()
 		i.Release, i.CPUs = hello.Release, hello.CPUs
@@ -178,7 +180,7 @@ func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 	close(h.booted)
 	info := h.snapshot()
 	err = wire.Write(h.answers, answer{Info: &info})
-	if err != nil { // no client wants it any more
+	if err != nil { // the client has ended
 		h.end()
 		guest.Kill()
 		<-guest.Done()
@@ -188,10 +190,10 @@ func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 
 func (h *holder) setState(s State) {
 	h.changeInfo(func(i *Info) { i.State = s })
-	wire.Write(h.answers, answer{Progress: s}) // to no client, if it is gone
+	wire.Write(h.answers, answer{Progress: s}) // fails if the client is gone
 }
 
-// changeInfo keeps the file beside the socket true.
+// changeInfo changes h.info and writes it to the file beside the socket.
 func (h *holder) changeInfo(f func(*Info)) {
 	h.Lock()
 	defer h.Unlock()
@@ -207,7 +209,8 @@ func (h *holder) snapshot() Info {
 	return h.info
 }
 
-// waitEnd waits for the machine's end. A dead one leaves its folder, for later questions, unless the client that ordered it is told now.
+// waitEnd waits for the machine's end. The folder of a machine that died stays for later
+// clients, unless the client that ordered the machine is told now.
 func (h *holder) waitEnd(ctx context.Context) error {
 	asked := false
 	select {
@@ -237,12 +240,12 @@ func (h *holder) waitEnd(ctx context.Context) error {
 	return nil
 }
 
-// removeDir removes the folder as a whole for those who look for machines.
+// removeDir removes the folder under the lock, so that List never sees a part of it.
 func (h *holder) removeDir() error {
 	return withLock(h.order.Build, func() error { return os.RemoveAll(h.dir) })
 }
 
-// powerOff is bounded, whatever the guest does.
+// powerOff turns the guest off, and kills it after a time limit.
 func powerOff(g Guest) {
 	ctx, cancel := context.WithTimeout(context.Background(), offPatient)
 	defer cancel()
@@ -254,17 +257,17 @@ func powerOff(g Guest) {
 	}
 }
 
-// flush lets every client hear how the machine ended. New ones come as long as
-// it listens: a WaitGroup, which panics where one comes as the last goes, counts
-// them wrong.
+// flush waits until every client has received how the machine ended. It uses a counter and
+// not a WaitGroup, because new clients can connect while it waits, and a WaitGroup panics
+// if Add follows Wait at zero.
 func (h *holder) flush() {
 	for end := time.Now().Add(flushTime); h.clients.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(tick)
 	}
 }
 
-// removeRecords removes the records of a machine that ended well, but for what was
-// brought back from it.
+// removeRecords removes the records of a machine that ended in order, except files in its
+// /out.
 func removeRecords(dir string) {
 	list, _ := os.ReadDir(dir)
 	for _, e := range list {
@@ -275,11 +278,11 @@ func removeRecords(dir string) {
 	if out := filepath.Join(dir, "out"); Empty(out) {
 		os.RemoveAll(out)
 	}
-	os.Remove(dir) // if nothing is left in it
+	os.Remove(dir) // succeeds only if it is empty
 }
 
-// Empty reports whether a folder, if it exists, holds no file of a user's; some
-// of QEMU's may hold the owners and modes of those, and of the folder itself.
+// Empty reports whether a folder is missing or holds no file of the user's. It ignores the
+// files in which QEMU stores owners and modes.
 func Empty(dir string) bool {
 	list, _ := os.ReadDir(dir)
 	return !slices.ContainsFunc(list, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".virtfs_metadata") })
@@ -302,7 +305,7 @@ func (h *holder) accept() {
 	}
 }
 
-// serve answers one ask. An error is reported only before the answer.
+// serve answers one request. It returns an error only before it has answered.
 func (h *holder) serve(c *net.UnixConn) error {
 	var a ask
 	c.SetReadDeadline(time.Now().Add(askPatient))
@@ -326,8 +329,8 @@ func (h *holder) serve(c *net.UnixConn) error {
 	return fmt.Errorf("the holder of this machine does not know %q: it is of another version of skep; end it with skep lab down", a.Op)
 }
 
-// joinStream joins a client with a stream of the guest. Where either end goes, so
-// does the other: the guest ends the program, the client looks for the cause.
+// joinStream joins a client's connection and a stream of the guest. If either ends, it
+// closes the other; then the guest ends the program, or the client looks for the cause.
 func (h *holder) joinStream(c *net.UnixConn) error {
 	select {
 	case <-h.booted:

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// Frames of yamux, of which a hostile guest may send few: no pings, which cost
-// the host a goroutine each, one stream of its own, and no more data in a
-// frame than a window holds.
+// Limits on the yamux frames of a hostile guest: no pings, each of which would cost the
+// host a goroutine, one stream opened by the guest, and no more data in a frame than a
+// window holds.
 const (
 	frameSize   = 12
 	typeData    = 0
@@ -21,16 +21,15 @@ const (
 	windowBytes = 256 << 10
 )
 
-// Guard wraps the host's end of the channel: it looks at what comes in before
-// yamux does, and ends the channel at the first frame that no guest of ours
-// sends.
+// Guard wraps the host's end of the channel. It checks each incoming frame before yamux
+// gets it, and ends the channel at the first frame that our guest program would not send.
 func Guard(conn io.ReadWriteCloser) io.ReadWriteCloser { return &guard{ReadWriteCloser: conn} }
 
 type guard struct {
 	io.ReadWriteCloser
 	head [frameSize]byte
 	have int    // bytes of head
-	data uint32 // still to come of a frame's data
+	data uint32 // bytes of the frame's data that have not arrived
 	syns int
 }
 

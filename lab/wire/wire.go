@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-// Package wire is what a lab's host and process 1 of its guest say to each
-// other: the description of the machine, which travels in the initramfs, and
-// messages on the streams of the virtio-serial port. Each stream is one
-// request, a length and JSON; frames of grid/proto follow it.
+// Package wire is the protocol between a lab's host and process 1 of its guest: the
+// description of the machine, a file of the initramfs, and messages on the streams of the
+// virtio-serial port. Each stream begins with one request, a length and JSON; frames of
+// grid/proto follow it.
 //
-// A guest is hostile: what the host reads is bounded here.
+// A guest may be hostile, so this package limits what the host reads.
 package wire
 
 import (
@@ -26,30 +26,30 @@ const (
 	ConfigFile = "/machine.json"
 	// MessageMax bounds the JSON of a request or a hello.
 	MessageMax = 1 << 20
-	// Window is how many frames of standard input may be under way to a
-	// program: each that it has taken is answered by an empty frame of the
-	// same type. A program that does not read thus never blocks its stream,
-	// on which signals and the end of the run travel too.
+	// Window is the number of unacknowledged frames of standard input. The
+	// guest acknowledges each frame that the program has read by an empty frame
+	// of the same type. So a program that does not read never blocks its
+	// stream, which also carries signals and the end of the run.
 	Window = 8
-	// InputMax bounds a frame of standard input.
+	// InputMax is the largest payload of a frame of standard input.
 	InputMax = 16 << 10
 )
 
 // A Config describes the machine to its process 1.
 type Config struct {
 	Name    string
-	Release string   // of the kernel, which must be the one running
+	Release string   // of the kernel that must be running
 	Root    []string // module files of the initramfs that the root needs, in order
 	Tree    string   // this computer's lib/modules/<release> of that kernel
-	Build   string   // this computer's build folder, kept visible
-	Modules []Module // loaded in this order once the root is there
-	Swap    []string // disks to swap to: /dev/vdb
+	Build   string   // this computer's build folder, visible in the guest
+	Modules []Module // loaded in this order when the root is mounted
+	Swap    []string // disks for swap space, as /dev/vdb
 	Address string   // of the wire, with its prefix length; empty: no wire
 	Hosts   []string // lines of /etc/hosts
 	Nodes   int
 	Delay   time.Duration // of each packet of a node
-	Loss    float64       // share of a node's packets that get lost
-	Patient int           // factor of the kernel's own watchdogs
+	Loss    float64       // share of a node's packets that is dropped
+	Patient int           // factor for the timeouts of the kernel's watchdogs
 }
 
 // A Module is one of the kernel's own, by name, or a file of ours.
@@ -58,7 +58,7 @@ type Module struct {
 	File string // path on this computer; empty: the kernel's own
 }
 
-// A Hello is the guest's first message: it is up, or could not come up.
+// A Hello is the guest's first message. It says that the guest is up, or why it is not.
 type Hello struct {
 	Failure string // the step that failed, and why; empty: none
 	Release string
@@ -75,11 +75,11 @@ type NUMA struct {
 	Memory int    // MiB
 }
 
-// An Op says what a request wants.
+// An Op is the operation of a request.
 type Op string
 
-// Run runs a program, the exec frames follow; PowerOff and Reboot end the
-// guest, which says nothing more on the stream.
+// Run runs a program; exec frames follow. PowerOff and Reboot end the guest, which sends
+// nothing more on the stream.
 const (
 	Run      Op = "run"
 	PowerOff Op = "poweroff"
@@ -104,16 +104,16 @@ type Program struct {
 	Node int
 }
 
-// A Size of a terminal, in characters.
+// A Size is the size of a terminal in characters.
 type Size struct{ Rows, Columns uint16 }
 
-// Bytes lays s out as the payload of a frame.
+// Bytes returns s as the payload of a frame.
 func (s Size) Bytes() []byte {
 	b := binary.LittleEndian.AppendUint16(nil, s.Rows)
 	return binary.LittleEndian.AppendUint16(b, s.Columns)
 }
 
-// ParseSize reads what Bytes wrote.
+// ParseSize decodes a payload made by Bytes.
 func ParseSize(b []byte) (Size, error) {
 	if len(b) != 4 {
 		return Size{}, fmt.Errorf("a terminal size of %d bytes, want 4", len(b))
@@ -121,13 +121,13 @@ func ParseSize(b []byte) (Size, error) {
 	return Size{binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])}, nil
 }
 
-// What a shell calls a program that it cannot run, or cannot find.
+// A shell's exit statuses for a program that cannot be run, or is not found.
 const (
 	StatusCannot  = 126
 	StatusMissing = 127
 )
 
-// Failure is the payload of a FAILED frame: a status, and why in words.
+// Failure returns the payload of a FAILED frame: a status and a sentence.
 func Failure(err error) []byte {
 	status := byte(StatusCannot)
 	if errors.Is(err, os.ErrNotExist) {
@@ -136,7 +136,7 @@ func Failure(err error) []byte {
 	return append([]byte{status}, err.Error()...)
 }
 
-// ParseFailure reads what Failure wrote.
+// ParseFailure decodes a payload made by Failure.
 func ParseFailure(b []byte) (status int, reason string, err error) {
 	if len(b) == 0 || b[0] != StatusCannot && b[0] != StatusMissing {
 		return 0, "", errors.New("a failure without a status")
@@ -157,7 +157,7 @@ func Write(w io.Writer, v any) error {
 	return err
 }
 
-// Read takes one message into v; unknown fields are refused.
+// Read reads one message into v. It refuses unknown fields.
 func Read(r io.Reader, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -167,7 +167,7 @@ func Read(r io.Reader, v any) error {
 	if n > MessageMax {
 		return fmt.Errorf("a message of %d bytes, at most %d", n, MessageMax)
 	}
-	// Grown as the bytes come: a length alone must not cost memory.
+	// The buffer grows as bytes arrive, so that a length alone costs no memory.
 	var data bytes.Buffer
 	if _, err := io.CopyN(&data, r, int64(n)); err != nil {
 		return fmt.Errorf("the stream ended inside a message: %w", err)
@@ -180,7 +180,7 @@ func Read(r io.Reader, v any) error {
 	return nil
 }
 
-// Check refuses what no host of ours sends.
+// Check returns an error for a request that our host would not send.
 func (r *Request) Check() error {
 	switch r.Op {
 	case PowerOff, Reboot:

@@ -121,7 +121,7 @@ type channel struct {
 func (c *channel) Write(b []byte) (int, error) { return len(b), nil }
 func (c *channel) Close() error                { c.closed = true; return nil }
 
-// slowly gives one byte for each Read: a frame may come in any pieces.
+// slowly returns one byte per Read, because a frame may arrive in pieces of any size.
 type slowly struct{ r io.Reader }
 
 func (s slowly) Read(b []byte) (int, error) { return s.r.Read(b[:min(1, len(b))]) }
@@ -131,7 +131,7 @@ func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   [][]byte
-		why  string // empty: it passes
+		why  string // expected error; empty: none
 	}{
 		{"a stream and its data", [][]byte{syn, makeFrame(typeData, 0, 2, 3, "abc"), makeFrame(typeWindow, 0, 2, 9, "")}, ""},
 		{"the guest ends its stream", [][]byte{syn, makeFrame(typeWindow, 4, 2, 0, "")}, ""},
@@ -157,7 +157,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A guest of ours passes the guard, whatever its streams carry.
+// The guard passes the frames of our guest program, whatever its streams carry.
 func TestGuard_yamux(t *testing.T) {
 	host, guest := net.Pipe()
 	server, err := yamux.Server(guest, Yamux(io.Discard))

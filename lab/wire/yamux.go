@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Yamux is the configuration of both ends. The emulator may stand still for
-// long on a loaded computer, so nothing here judges by time: deadlines belong
-// to the program's caller. One stream at most may wait to be accepted by the
-// host, the guest takes many.
+// Yamux returns the configuration of both ends. On a loaded computer the emulator may
+// stand still for long, so nothing here uses timeouts; deadlines are set by the caller of
+// a program. At most one stream may wait to be accepted by the host; at the guest many
+// may.
 func Yamux(log io.Writer) *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A computer that stands still for minutes loses no machine.
+// A computer that stands still for minutes does not lose a machine.
 func TestYamux_judgesNothingByTime(t *testing.T) {
 	if c := Yamux(io.Discard); c.EnableKeepAlive || c.StreamOpenTimeout != 0 || c.ConnectionWriteTimeout < time.Hour {
 		t.Errorf("%+v", c)
