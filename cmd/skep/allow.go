@@ -10,8 +10,8 @@ import (
 	"skep/internal/cli"
 )
 
-// allowances are what the owner of a node lets programs reach there. No option
-// of skep run or skep exec on a hub adds to them.
+// allowances say what the owner of a node permits programs to reach there. No option of
+// skep run or skep exec can extend them.
 type allowances struct {
 	read, write []string
 	network     bool
@@ -32,8 +32,8 @@ func (a *allowances) isGiven() bool {
 	return len(a.read)+len(a.write) > 0 || a.network || a.limits != (proto.Limits{})
 }
 
-// apply puts them into an agent's configuration. State directories are never
-// allowed: that of this agent, and the one that commands use by themselves.
+// apply sets the allowances in an agent's configuration. It hides the state directories
+// of this agent and of this user's commands, so that they can never be allowed.
 func (a *allowances) apply(c *agent.Config, dir string) {
 	c.Read, c.Write, c.Network, c.Limits = a.read, a.write, a.network, a.limits
 	c.Hide = []string{dir}

@@ -13,7 +13,7 @@ import (
 	"skep/internal/cli"
 )
 
-// Where a hub runs, its user allows nothing on its nodes.
+// The hub's user cannot allow anything on nodes.
 func TestOnlyOwnerAllows(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(cli.StateVariable, dir+"/own")

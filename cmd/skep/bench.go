@@ -16,8 +16,8 @@ import (
 	"skep/internal/report"
 )
 
-// bench measures what this machine can show and writes one file, for people who
-// have a machine that this project has not.
+// bench runs the measurements that this machine supports and writes one file. It is for
+// people who have machines that this project does not have.
 type bench struct {
 	file, folder, hosts, mpi, program string
 	names                             bool
@@ -38,18 +38,18 @@ const (
 	barTime   = 3 * time.Minute
 )
 
-// An unshownError says why this machine cannot show a bar.
+// An unshownError says why a bar cannot be measured on this machine.
 type unshownError string
 
 func (e unshownError) Error() string { return string(e) }
 
-// A bar is one thing that is measured; it adds figures and lines to the report.
+// A bar is one measurement. It adds figures and log lines to the report.
 type bar struct {
 	name    string
 	measure func(ctx context.Context, m *measuring) error
 }
 
-// measuring is a report under way.
+// measuring is a report that is being made.
 type measuring struct {
 	*report.Report
 	bench
@@ -81,7 +81,7 @@ func (b *bench) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if b.hosts != "" && b.program == "" {
 		return f.Usagef("--hosts needs --measure PROGRAM, an MPI program that prints lines 'result NAME VALUE UNIT'")
 	}
-	// A file that cannot be written is better known before ten minutes.
+	// Find out that the file cannot be written before ten minutes of measuring.
 	out, err := os.Create(b.file)
 	if err != nil {
 		return err
@@ -132,7 +132,8 @@ func (b *bench) measureAll(ctx context.Context) (*report.Report, error) {
 	return m.Report, nil
 }
 
-// measureBar keeps why a bar cannot be shown, or how it failed.
+// measureBar runs one measurement. It records the reason if the bar cannot be measured
+// here or fails.
 func (m *measuring) measureBar(ctx context.Context, bar bar) {
 	fmt.Println("measuring:", bar.name)
 	ctx, cancel := context.WithTimeout(ctx, barTime)
@@ -149,7 +150,7 @@ func (m *measuring) measureBar(ctx context.Context, bar bar) {
 	m.logf("%s: %d figures in %v", bar.name, len(m.Figures)-before, time.Since(begin).Round(time.Millisecond))
 }
 
-// newReport has what skep doctor says of the machine in its log.
+// newReport returns a report whose log has skep doctor's lines about the machine.
 func newReport(ctx context.Context, now time.Time) *report.Report {
 	r := &report.Report{Format: report.Format, Revision: report.Revision, Date: now.Format(time.DateOnly),
 		Skep:    report.Versions{Version: version, Commit: commit},
@@ -166,7 +167,7 @@ func newReport(ctx context.Context, now time.Time) *report.Report {
 	return r
 }
 
-// findProcessor gives the model, without names of people.
+// findProcessor returns the processor's model. It contains no names of people.
 func findProcessor() string {
 	if name := os.Getenv("PROCESSOR_IDENTIFIER"); name != "" {
 		return name

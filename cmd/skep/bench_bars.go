@@ -28,7 +28,7 @@ const (
 	onLinux     = "Linux itself"
 )
 
-// findProgram gives the path of a program of the kit.
+// findProgram returns the path of a program of the kit.
 func (m *measuring) findProgram(name string) (string, error) {
 	path := filepath.Join(m.folder, "programs", filepath.FromSlash(name))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,8 @@ func (m *measuring) findProgram(name string) (string, error) {
 	return path, nil
 }
 
-// runProgram runs a program in the empty folder; without a loader as Linux does.
+// runProgram runs a program in the empty folder, by a loader or, if loader is empty,
+// directly.
 func (m *measuring) runProgram(ctx context.Context, loader string, argv ...string) (string, error) {
 	if loader != "" {
 		argv = append([]string{loader}, argv...)
@@ -53,7 +54,7 @@ func (m *measuring) runProgram(ctx context.Context, loader string, argv ...strin
 	return out.String(), nil
 }
 
-// runBoth runs a program under bee and, on Linux, by itself.
+// runBoth runs a program under bee and, on Linux, also natively.
 func (m *measuring) runBoth(ctx context.Context, argv ...string) (bee, native string, err error) {
 	if bee, err = m.runProgram(ctx, m.bee, argv...); err == nil && runtime.GOOS == "linux" {
 		native, err = m.runProgram(ctx, "", argv...)
@@ -61,7 +62,7 @@ func (m *measuring) runBoth(ctx context.Context, argv ...string) (bee, native st
 	return bee, native, err
 }
 
-// addFigure adds one; the peer counts where this is Linux.
+// addFigure adds a figure. The peer's value is used only on Linux.
 func (m *measuring) addFigure(bar, name, unit string, value float64, peer string, peerValue float64) {
 	f := report.Figure{Bar: bar, Name: name, Unit: unit, Value: value}
 	if peer != "" {
@@ -124,7 +125,7 @@ func measureCalls(ctx context.Context, m *measuring) error {
 	return nil
 }
 
-// A figureLine is "NAME... VALUE".
+// A figureLine is a line "NAME... VALUE".
 type figureLine struct {
 	name  string
 	value float64
@@ -143,7 +144,7 @@ func parseFigures(text string) (list []figureLine) {
 	return list
 }
 
-// measureStart takes the median time of a program that prints its arguments.
+// measureStart measures the median run time of a program that prints its arguments.
 func measureStart(ctx context.Context, m *measuring) error {
 	program, err := m.findProgram("musl/hello")
 	if err != nil {
@@ -157,7 +158,7 @@ func measureStart(ctx context.Context, m *measuring) error {
 			if loader != "" {
 				argv = []string{loader, program}
 			}
-			exec.CommandContext(ctx, argv[0], argv[1:]...).Run() // its exit code says nothing here
+			exec.CommandContext(ctx, argv[0], argv[1:]...).Run() // the exit code does not matter here
 			times = append(times, float64(time.Since(begin).Microseconds())/1000)
 		}
 		slices.Sort(times)
@@ -238,7 +239,7 @@ func checkModuleLoaded(device, module string) error {
 	return nil
 }
 
-// measureNoise compares a lent core with one of Linux, where cores are lent.
+// measureNoise compares a lent core with one of Linux, if cores are lent here.
 func measureNoise(ctx context.Context, m *measuring) error {
 	program, err := m.findProgram("bench/noise")
 	if err != nil {
@@ -258,7 +259,7 @@ func measureNoise(ctx context.Context, m *measuring) error {
 	return m.addPairs("noise", lent, "a core of Linux", native)
 }
 
-// addPairs adds lines "NAME VALUE UNIT" of two runs.
+// addPairs adds the figures of two outputs with lines "NAME VALUE UNIT".
 func (m *measuring) addPairs(bar, own, peer, others string) error {
 	n := 0
 	for line := range strings.Lines(own) {
@@ -288,7 +289,7 @@ func (m *measuring) addPairs(bar, own, peer, others string) error {
 	return nil
 }
 
-// measureUpdate reads what the module measured of updates that are applied.
+// measureUpdate reads the module's measurements of applied updates.
 func measureUpdate(ctx context.Context, m *measuring) error {
 	if err := checkModuleLoaded("/dev/dynamos", "dynamos"); err != nil {
 		return err
@@ -330,7 +331,7 @@ func (m *measuring) addUpdates(text string) error {
 	return nil
 }
 
-// measureO2G has one rank on each of two hosts.
+// measureO2G runs one rank on each of two hosts.
 func measureO2G(ctx context.Context, m *measuring) error {
 	if runtime.GOOS != "linux" {
 		return unshownError("MPI programs over O2G run on Linux")

@@ -16,8 +16,8 @@ import (
 
 var testDay = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
-// A bar that cannot be shown is listed with its reason, one that fails with its
-// error, and the others are measured.
+// A bar that cannot be measured is listed with the reason, one that fails with its error,
+// and the others are measured.
 func TestBenchListsWhatIsAbsent(t *testing.T) {
 	m := &measuring{Report: newReport(t.Context(), testDay), work: t.TempDir()}
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestBenchWrongUse(t *testing.T) {
 	}
 }
 
-// Figures of two runs are put beside one another by their names.
+// Figures of two runs are paired by their names.
 func TestBenchFigures(t *testing.T) {
 	m := &measuring{Report: &report.Report{}}
 	if err := m.addPairs("noise", "gap 3.5 us\nword\nlost 0 %\n", "Linux", "lost 7 %\n"); err != nil {
@@ -71,8 +71,7 @@ func TestBenchFigures(t *testing.T) {
 	}
 }
 
-// A report that a kit on a machine with telling names makes has none of them:
-// the program of the kit prints all that it can.
+// A report hides the names of the machine and its user, even if a program prints them.
 func TestBenchHidesNames(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home", "plantedperson")
 	folder := filepath.Join(home, "kit")

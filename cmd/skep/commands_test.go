@@ -13,8 +13,8 @@ import (
 	"skep/internal/cli"
 )
 
-// A wrong command line differs from a correct one without results: each has its
-// exit code, and the sentence names what is wrong.
+// A wrong command line and a correct one that fails have different exit codes, and the
+// message names what is wrong.
 func TestLinesThatEndEarly(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(cli.StateVariable, dir)
@@ -70,7 +70,7 @@ func TestHelpOfCommandAndSubcommand(t *testing.T) {
 	}
 }
 
-// The kit's table has a case in each line that is not a comment, and a run leaves no files.
+// Each line of the kit's table that is no comment is a case. A run leaves no files.
 func TestKitRunsItsTable(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

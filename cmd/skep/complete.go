@@ -15,7 +15,8 @@ import (
 	"skep/internal/cli"
 )
 
-// completion prints cobra's script for a shell. The script asks this program.
+// completion prints cobra's completion script for a shell. The script runs this program
+// to get the words that it offers.
 type completion struct{}
 
 func (*completion) options(*cli.Flags) {}
@@ -40,7 +41,7 @@ func (*completion) run(_ context.Context, f *cli.Flags, words []string) error {
 	return err
 }
 
-// completionScript is empty for a shell that cobra does not know.
+// completionScript returns an empty string for a shell that cobra does not support.
 func completionScript(shell string) (string, error) {
 	var b strings.Builder
 	var err error
@@ -58,11 +59,11 @@ func completionScript(shell string) (string, error) {
 	return b.String(), err
 }
 
-// completer gives the words that begin with typed.
+// A completer returns the words that begin with typed.
 type completer func(ctx context.Context, f *cli.Flags, typed string) []string
 
-// addCompletion tells cobra the options of a command, and what their values and
-// the command's words can be.
+// addCompletion registers the options of a command with cobra, and the possible values of
+// options and words.
 func addCompletion(branch *cobra.Command, c *command) {
 	f := c.newFlags()
 	branch.Flags().SetInterspersed(!c.program)
@@ -86,7 +87,7 @@ func addCompletion(branch *cobra.Command, c *command) {
 	}
 }
 
-// takesFiles: the words of these commands name files, or are a program's.
+// takesFiles reports whether the words of a command name files, or are those of a program.
 func takesFiles(c *command) bool {
 	for _, word := range []string{"FILE", "PATCH", "./", "COMMAND [ARGS]"} {
 		if strings.Contains(c.usage, word) && c.name != "part stats" {
@@ -96,8 +97,8 @@ func takesFiles(c *command) bool {
 	return false
 }
 
-// completionTimeout: a hub that does not answer must not hold up a person who
-// pressed a key.
+// completionTimeout limits the wait for a hub that does not answer while a person waits at
+// the prompt.
 const completionTimeout = 2 * time.Second
 
 func offer(f *cli.Flags, values completer) cobra.CompletionFunc {
@@ -114,7 +115,7 @@ func offer(f *cli.Flags, values completer) cobra.CompletionFunc {
 	}
 }
 
-// constant offers always the same.
+// constant returns a completer that always offers the same words.
 func constant(values ...string) completer {
 	return func(context.Context, *cli.Flags, string) []string { return values }
 }
@@ -155,7 +156,7 @@ func offerCommands(context.Context, *cli.Flags, string) []string {
 	return names
 }
 
-// offerNodes asks the hub; without one there are no names.
+// offerNodes offers the names of the hub's nodes, or nothing without a hub.
 func offerNodes(ctx context.Context, f *cli.Flags, _ string) []string {
 	c, err := openControl(f.Lookup("state").Value.String())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"skep/internal/cli"
 )
 
-// What is offered where a person presses the key.
+// The words offered for a command line when the completion key is pressed.
 func TestCompletion(t *testing.T) {
 	t.Setenv(cli.StateVariable, t.TempDir())
 	t.Setenv("SKEP_BUILD", t.TempDir())
@@ -60,8 +60,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// bash asks this program through its script, and a word is completed. What the
-// script needs of the package bash-completion is played here.
+// bash completes a word by the script and this program. The test replaces the functions
+// that the script needs from the package bash-completion.
 func TestBashCompletes(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

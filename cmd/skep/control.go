@@ -11,11 +11,11 @@ import (
 	"skep/internal/cli"
 )
 
-// hubState and agentState are what a state directory holds.
+// hubState and agentState return the folders of hub and agent in a state directory.
 func hubState(state string) string   { return filepath.Join(state, "hub") }
 func agentState(state string) string { return filepath.Join(state, "agent") }
 
-// openControl finds the hub of this user on this machine.
+// openControl connects to this user's hub on this machine.
 func openControl(state string) (*hub.Client, error) {
 	dir, err := stateDir(state)
 	if err != nil {

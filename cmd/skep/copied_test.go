@@ -20,7 +20,7 @@ import (
 
 const copiedTimeout = time.Minute
 
-// An agentRun is agent.Run with what it says.
+// An agentRun is a running agent.Run and its log.
 type agentRun struct {
 	stop  context.CancelFunc
 	lines chan string
@@ -59,7 +59,7 @@ func (r *agentRun) waitForLine(t *testing.T, words string) {
 	}
 }
 
-// endsAlone waits for the agent's end, for as long as first says nothing.
+// endsAlone waits for the agent's end and fails if first logs something meanwhile.
 func (r *agentRun) endsAlone(t *testing.T, first *agentRun) error {
 	t.Helper()
 	for end := time.After(copiedTimeout); ; {
@@ -78,8 +78,8 @@ func (r *agentRun) endsAlone(t *testing.T, first *agentRun) error {
 	}
 }
 
-// Of two agents with one identity the second is refused by name, and the first
-// is not disturbed. It may work when the first has gone.
+// If two agents have the same identity, the second is refused by name and the first is
+// not disturbed. The second may connect when the first has ended.
 func TestCopiedState(t *testing.T) {
 	dir, err := os.MkdirTemp("", "copied") // t.TempDir is too long for a socket
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // States of a check. Only the last makes skep doctor fail.
 const (
 	checkOK   = "ok"
-	checkNote = "note" // works, but with less than all of it
+	checkNote = "note" // works with restrictions
 	checkBad  = "bad"
 )
 
@@ -97,7 +97,7 @@ func printChecks(checks []check, asJSON bool) error {
 	return table.Write(os.Stdout)
 }
 
-// stateDir is the directory that --state named, or the user's own.
+// stateDir returns the directory given by --state, or the user's own.
 func stateDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -113,11 +113,11 @@ func checkMachine() check {
 	return c
 }
 
-// roomWanted is what a hub or a node needs to hold programs and arguments.
+// roomWanted is the disk space that a hub or a node needs for programs and arguments.
 const roomWanted = 1 << 30
 
 func checkState(dir string) []check {
-	there := dir // or the nearest directory above it that exists
+	there := dir // then the nearest parent that exists
 	for {
 		info, err := os.Stat(there)
 		if err == nil && !info.IsDir() {
@@ -150,7 +150,8 @@ func checkRoom(dir string) check {
 	return c
 }
 
-// beePath is the loader that belongs to this skep, which may be missing.
+// beePath returns the path of the loader that belongs to this skep. The file may be
+// missing.
 func beePath() (string, error) {
 	name := "bee"
 	if runtime.GOOS == "windows" {
@@ -183,7 +184,7 @@ func checkConfined() check {
 
 const probeTimeout = time.Minute
 
-// checkBee asks the loader what it finds. A Linux node does without one.
+// checkBee runs the loader's own checks. A Linux node works without the loader.
 func checkBee(ctx context.Context) []check {
 	path, err := beePath()
 	if err == nil {
@@ -206,8 +207,8 @@ func checkBee(ctx context.Context) []check {
 	return checks
 }
 
-// probeLines reads what bee --probe prints: "name state text", where Linux
-// leaves the state out.
+// probeLines parses the output of bee --probe: lines "name state text", on Linux without
+// the state.
 func probeLines(out string) []check {
 	var checks []check
 	for line := range strings.Lines(out) {

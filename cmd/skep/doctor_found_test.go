@@ -18,7 +18,7 @@ import (
 	"skep/grid/ident"
 )
 
-// The doctor says the same to people and to programs.
+// skep doctor reports the same as text and as JSON.
 func TestDoctorForProgramsAndPeople(t *testing.T) {
 	dir := t.TempDir()
 	out, _, _ := outputOf(t, "doctor", "--json", "--state", dir)
@@ -44,7 +44,7 @@ func TestDoctorForProgramsAndPeople(t *testing.T) {
 	}
 }
 
-// What bee says is missing is named.
+// What bee reports as missing is named.
 func TestDoctorNamesWhatBeeLacks(t *testing.T) {
 	for line, want := range map[string]check{
 		"arena bad error 487":  {"bee arena", checkBad, "error 487", "guests can't run here; docs/windows.md, arena"},
@@ -56,7 +56,7 @@ func TestDoctorNamesWhatBeeLacks(t *testing.T) {
 	}
 }
 
-// How programs would be kept from the rest is what an agent finds.
+// skep doctor reports the confinement that an agent would use.
 func TestDoctorReportsConfinement(t *testing.T) {
 	found, err := agent.FindConfined()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDoctorReportsConfinement(t *testing.T) {
 	}
 }
 
-// A machine that has been a hub is distinguished from one that never was.
+// A stopped hub is distinguished from a machine that never was a hub.
 func TestDoctorSaysThatTheHubIsStopped(t *testing.T) {
 	dir := t.TempDir()
 	if c := checkHub(t.Context(), dir); c.State != checkOK || c.Found != "none runs here" {
@@ -122,7 +122,7 @@ func TestDoctorTriesTheHubOfANode(t *testing.T) {
 	}
 }
 
-// Each answer of O2G's module has its own sentence.
+// Each answer of O2G's module gives a different sentence.
 func TestDoctorReadsTheModulesAnswer(t *testing.T) {
 	for errno, want := range map[syscall.Errno][2]string{
 		0:              {checkOK, "matches MPI programs' messages"},

@@ -54,7 +54,7 @@ func checkModule(device string) check {
 	return moduleAnswer(device, errno)
 }
 
-// moduleAnswer is what the module's answer to that says.
+// moduleAnswer turns the module's answer to this into a check.
 func moduleAnswer(device string, errno syscall.Errno) check {
 	if errno == syscall.EPROTO {
 		return passed("o2g", "the kernel module has another revision than this skep, which has %d", uapi.O2GDeviceRevision).

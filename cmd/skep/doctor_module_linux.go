@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// loadCure is a command that loads a module of ours into the running kernel, or
-// says that none was built for it. modprobe knows what was installed; build is
-// where make put the modules.
+// loadCure returns a command that loads one of our modules into the running kernel, or a
+// sentence that none was built for this kernel. modprobe loads an installed module; build
+// is the folder of modules that make built.
 func loadCure(module, release, build string) string {
 	for _, tool := range []string{"modprobe", "/sbin/modprobe", "/usr/sbin/modprobe"} {
 		if exec.Command(tool, "--dry-run", "--quiet", module).Run() == nil {
@@ -29,7 +29,7 @@ func loadCure(module, release, build string) string {
 	return "build " + module + ".ko for Linux " + release + ": the package skep-dkms does it, or make kmod for Debian's kernels"
 }
 
-// moduleOptions are those without which a module is of no use.
+// moduleOptions returns the options that a module cannot do without.
 func moduleOptions(module, build string) string {
 	if module == "shimos" {
 		return " image=" + filepath.Join(build, "bin", "sms.image")
@@ -37,7 +37,8 @@ func moduleOptions(module, build string) string {
 	return ""
 }
 
-// moduleRelease is the kernel for which a module was built, or empty.
+// moduleRelease returns the release of the kernel for which a module was built, or an
+// empty string.
 func moduleRelease(file string) string {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -61,9 +62,9 @@ func moduleRelease(file string) string {
 	return ""
 }
 
-// cureHere is loadCure for the running kernel and the tree of this program.
+// cureHere is loadCure for the running kernel and this program's build folder.
 func cureHere(module string) string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // empty: nothing was built for that
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // if empty, no module matches
 	self, err := os.Executable()
 	if err != nil {
 		return "modprobe " + module

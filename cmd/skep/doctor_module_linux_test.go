@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The doctor's cure for a missing module works when it is typed: it names a file
+// The command that skep doctor gives for a missing module works as typed: it names a file
 // for this kernel, or says that there is none.
 func TestDoctorNamesAModuleThatLoads(t *testing.T) {
 	build := t.TempDir()
@@ -29,7 +29,7 @@ func TestDoctorNamesAModuleThatLoads(t *testing.T) {
 	}
 }
 
-// writeModule makes an object with what modinfo(8) reads.
+// writeModule writes an object with the section that modinfo(8) reads.
 func writeModule(t *testing.T, file, release string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

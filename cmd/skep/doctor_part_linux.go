@@ -12,8 +12,8 @@ import (
 	lent "skep/shimos/part"
 )
 
-// checkLending reports what prevents this machine from lending cores. root is
-// where /sys and /dev begin.
+// checkLending reports what prevents this machine from lending cores. It reads /sys and
+// /dev below root.
 func checkLending(root string) check {
 	const name = "partitions"
 	if text, err := os.ReadFile(filepath.Join(root, "sys/hypervisor/type")); err == nil && strings.TrimSpace(string(text)) == "xen" {
@@ -34,7 +34,7 @@ func checkLending(root string) check {
 	return checkAllowance()
 }
 
-// checkAllowance asks the module who may lend what.
+// checkAllowance reads from the module who may lend what.
 func checkAllowance() check {
 	const name = "partitions"
 	a, err := lent.GetAllowance()

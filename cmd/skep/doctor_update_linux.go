@@ -14,7 +14,8 @@ import (
 
 const updates = "updates"
 
-// checkUpdates reports what prevents updates of this machine's running kernel. root is where /sys, /proc and /dev begin.
+// checkUpdates reports what prevents updates of this machine's running kernel. It reads
+// /sys, /proc and /dev below root.
 func checkUpdates(root string) check {
 	missing := func(path string) bool {
 		_, err := os.Stat(filepath.Join(root, path))
@@ -36,7 +37,7 @@ func checkUpdates(root string) check {
 	return checkApplied(update.Open())
 }
 
-// checkApplied asks the module what is applied.
+// checkApplied reports the applied updates.
 func checkApplied(d *update.Device, err error) check {
 	var list []update.Status
 	if err == nil {

@@ -13,7 +13,8 @@ import (
 	"skep/dynamos/update"
 )
 
-// What a kernel lacks for updates is named, with a remedy, and does not make skep doctor fail; a reboot that is advised is one.
+// What a kernel lacks for updates is named, with a remedy, and does not make skep doctor
+// fail; nor does the advice to reboot.
 func TestCheckUpdates(t *testing.T) {
 	const livepatch, ftrace = "sys/kernel/livepatch/x", "proc/sys/kernel/ftrace_enabled"
 	for want, files := range map[string]map[string]string{

@@ -39,7 +39,7 @@ func (e *execute) options(f *cli.Flags) {
 	limitOptions(f, "", "the program", &e.limits)
 }
 
-// Exit codes of a shell for what could not be started.
+// Exit codes of a shell for programs that could not be started.
 const (
 	exitCannot  = 126
 	exitMissing = 127
@@ -69,7 +69,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits})
 }
 
-// noNode: the hub has seen that the selector is one, so nothing matches it.
+// noNode reports that no node matches. The hub has accepted the selector, so it is valid.
 func noNode(err error) error {
 	var p *proto.Problem
 	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
@@ -78,7 +78,7 @@ func noNode(err error) error {
 	return withExitCode(err)
 }
 
-// put stores a program with the hub, which checks that it can run.
+// put uploads a program to the hub, which checks that it can run.
 func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -95,8 +95,8 @@ func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error
 	return blob, withExitCode(err)
 }
 
-// notRun reports why a program of this machine does not start, with the code that
-// a shell gives it.
+// notRun returns the error for a program of this machine that does not start, with a
+// shell's exit code.
 func notRun(name string, err error) error {
 	code := exitCannot
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
@@ -105,7 +105,7 @@ func notRun(name string, err error) error {
 	return cli.Errorf(code, "%s can't be run: %w", name, reasonOf(err))
 }
 
-// reasonOf is an error without the path that it repeats.
+// reasonOf returns an error without the path, which the message already names.
 func reasonOf(err error) error {
 	var path *os.PathError
 	var look *exec.Error
@@ -122,7 +122,7 @@ func reasonOf(err error) error {
 type job struct {
 	client *hub.Client
 	stdin  *fan
-	many   bool // each line says where it comes from
+	many   bool // each line begins with the name of its node
 	lock   sync.Mutex
 }
 
@@ -155,7 +155,7 @@ func (j *job) runAll(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecReq
 	return first
 }
 
-// runOn runs the program on one node and brings its streams here.
+// runOn runs the program on one node and copies its output here.
 func (j *job) runOn(ctx context.Context, n hub.NodeInfo, req hub.ExecRequest, stdin io.Reader) error {
 	out, errs := j.newOutput(os.Stdout, n.Name), j.newOutput(os.Stderr, n.Name)
 	defer out.flush()
@@ -185,12 +185,12 @@ func failedCode(e *hub.ExecError) int {
 	return exitCannot
 }
 
-// An output passes bytes on, or whole lines with the node's name before them.
+// An output passes bytes on, or whole lines prefixed with the node's name.
 type output struct {
 	job  *job
 	file *os.File
 	name string
-	part bytes.Buffer // of a line
+	part bytes.Buffer // the beginning of a line
 }
 
 const lineMax = 64 << 10
@@ -212,7 +212,7 @@ func (o *output) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		end := ""
-		if at < 0 { // the rest is a line of its own: another node's may come between
+		if at < 0 { // keep the rest: another node's line may be printed before its end
 			at, end = lineMax-1, "\n"
 		}
 		if _, err := fmt.Fprintf(o.file, "%s: %s%s", o.name, o.part.Next(at+1), end); err != nil {
@@ -221,7 +221,7 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 }
 
-// flush prints a last line that has no end.
+// flush prints a last line that has no newline.
 func (o *output) flush() {
 	o.job.lock.Lock()
 	defer o.job.lock.Unlock()

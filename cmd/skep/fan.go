@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A fan copies all bytes of one input to each of several readers. The slowest
-// sets the pace; a reader that has ended delays no other.
+// A fan copies all bytes of one input to several readers. The slowest reader determines
+// the speed; a reader that has ended does not delay others.
 type fan struct {
 	readers []*io.PipeReader
 	writers []*io.PipeWriter

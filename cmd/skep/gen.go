@@ -26,7 +26,7 @@ type gen struct {
 	manifest, build, master bool
 }
 
-// idlMax is far above any file that people write.
+// idlMax is far above the size of any IDL file that people write.
 const idlMax = 1 << 20
 
 func (g *gen) options(f *cli.Flags) {
@@ -63,8 +63,8 @@ func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return g.writeStub(words[0])
 }
 
-// readIDL returns the errors of the file unchanged: they begin with its name,
-// as those of compilers do.
+// readIDL returns the errors of the file unchanged. They begin with its name, like those
+// of compilers.
 func readIDL(name string) (*idl.Module, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -155,8 +155,8 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	return installProgram(made, out)
 }
 
-// runCompiler passes the compiler's errors on. The first name that is there is
-// its: the command line's, then others.
+// runCompiler runs the first compiler that is named, by --cc or else in names, and passes
+// its errors on.
 func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) error {
 	words := strings.Fields(cmp.Or(append([]string{g.cc}, names...)...))
 	if len(words) == 0 {
@@ -177,8 +177,8 @@ func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) e
 	return nil
 }
 
-// installProgram replaces a program in one step, so that a worker that runs is not
-// written into.
+// installProgram replaces a program by a rename, so that the file of a running worker is
+// not written to.
 func installProgram(made, out string) error {
 	text, err := os.ReadFile(made)
 	if err != nil {
@@ -187,7 +187,7 @@ func installProgram(made, out string) error {
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
 		return cli.Errorf(cli.Usage, "gen: -o %s is a folder: name the program", out)
 	}
-	info, err := os.Stat(made) // its mode has the user's umask in it
+	info, err := os.Stat(made) // its mode follows the user's umask
 	if err == nil {
 		err = whole.Write(out, text, info.Mode().Perm())
 	}
@@ -197,7 +197,7 @@ func installProgram(made, out string) error {
 	return nil
 }
 
-// parts are what programs are compiled with.
+// parts are the files that programs are compiled with.
 type parts struct {
 	include, library string
 	source           string // folder of the IDL file

@@ -18,7 +18,7 @@ import (
 
 const defaultCompiler = "gcc"
 
-// split parts what is compiled from the one IDL file among it.
+// split separates the one IDL file from the other words.
 func split(f *cli.Flags, words []string) (name string, rest []string, err error) {
 	for _, w := range words {
 		switch {
@@ -78,11 +78,10 @@ func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) err
 	return installProgram(made, out)
 }
 
-// compileWorker compiles and links in one step, or in two where the file names
-// a linker of its own.
+// compileWorker compiles and links in one step, or in two if the IDL file names a linker.
 func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stub, made string, rest []string) error {
-	// OmniRPC's compilers let bodies call functions that nothing declares; those
-	// of today would refuse the file.
+	// OmniRPC's compilers accepted calls of undeclared functions; today's
+	// compilers would refuse the file.
 	args := append([]string{"-O2", "-g", "-Wno-error=implicit-function-declaration", "-pthread",
 		"-I" + parts.include, "-I" + parts.source}, m.Options...)
 	link := append([]string{"-static"}, args...)
@@ -98,9 +97,9 @@ func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stu
 	return g.runCompiler(ctx, all, m.Compiler, defaultCompiler)
 }
 
-// requiredFiles are those of Required and Library that the command line does not
-// give already, as themselves or as their source. A file that is not there is
-// left out with a warning: if it is needed, the linker says what for.
+// requiredFiles returns the files of Required and Library that are not on the command
+// line, nor their sources. A missing file is omitted with a warning; if it is needed, the
+// linker reports what is undefined.
 func requiredFiles(m *idl.Module, name string, given []string) (list []string) {
 	seen := map[string]bool{}
 	for _, g := range given {
@@ -112,7 +111,7 @@ func requiredFiles(m *idl.Module, name string, given []string) (list []string) {
 			continue
 		}
 		key := stem(f)
-		if f != filepath.Base(f) { // it says which one
+		if f != filepath.Base(f) { // a path names one file
 			key = filepath.Clean(f)
 		}
 		if seen[key] {
@@ -132,7 +131,7 @@ func requiredFiles(m *idl.Module, name string, given []string) (list []string) {
 	return list
 }
 
-// stem is what a source and its object have in common.
+// stem returns a path without its suffix, which is the same for a source and its object.
 func stem(path string) string {
 	base := filepath.Base(path)
 	switch ext := filepath.Ext(base); ext {
@@ -142,7 +141,7 @@ func stem(path string) string {
 	return base
 }
 
-// checkWorker reads the program as the hub will.
+// checkWorker checks the program like the hub.
 func checkWorker(path string, m *idl.Module) error {
 	file, err := os.Open(path)
 	if err != nil {

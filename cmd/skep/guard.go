@@ -9,7 +9,7 @@ import (
 	"skep/internal/cli"
 )
 
-// guard stands between an agent and one of its programs, on Linux.
+// guard is the process between an agent and one of its programs, on Linux.
 type guard struct{}
 
 func (g *guard) options(*cli.Flags) {}

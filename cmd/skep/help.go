@@ -34,7 +34,7 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	return printHelp(os.Stdout, about)
 }
 
-// list prints what the page of skep says, but for its sections on files.
+// list prints skep's own page without its sections on files.
 func list(out io.Writer) error {
 	p := rootPage()
 	p.Files, p.Environment, p.Examples, p.See = nil, nil, nil, nil
@@ -43,7 +43,7 @@ func list(out io.Writer) error {
 
 func printHelp(out io.Writer, c *command) error { return c.page().WriteHelp(out) }
 
-// summaries are those of commands that people type.
+// summaries returns the summaries of the commands that people type.
 func summaries(list []command) []manual.Entry {
 	var rows []manual.Entry
 	for _, c := range list {
@@ -54,8 +54,7 @@ func summaries(list []command) []manual.Entry {
 	return rows
 }
 
-// page is all that is said about a command: its options, and its text in
-// texts().
+// page returns the page of a command, from its options and its text in texts().
 func (c *command) page() *manual.Page {
 	t := texts()[c.name]
 	p := &manual.Page{Name: "skep " + c.name, Summary: c.summary, Text: t.text, Commands: summaries(c.words),
@@ -74,7 +73,7 @@ func (c *command) page() *manual.Page {
 	return p
 }
 
-// rootPage is the page of skep itself.
+// rootPage returns the page of skep itself.
 func rootPage() *manual.Page {
 	t := texts()[""]
 	p := &manual.Page{Name: "skep", Usage: []string{"skep COMMAND [OPTIONS] [WORDS]"},

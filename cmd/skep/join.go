@@ -77,7 +77,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return joinError(runAgent(ctx, c))
 }
 
-// runAgent runs an agent, and tells systemd how it does if that started it.
+// runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.
 func runAgent(ctx context.Context, c agent.Config) error {
 	notifier := openNotifier()
 	log := c.Log
@@ -91,7 +91,7 @@ func runAgent(ctx context.Context, c agent.Config) error {
 	return agent.Run(ctx, c)
 }
 
-// openNotifier finds systemd's socket, if systemd started this program.
+// openNotifier opens systemd's notification socket, if systemd started this program.
 func openNotifier() *service.Notifier {
 	n, err := service.NewNotifier()
 	if err != nil {
@@ -100,7 +100,8 @@ func openNotifier() *service.Notifier {
 	return n
 }
 
-// hubAddress is the hub's; without a token that of an earlier join will do.
+// hubAddress returns the hub's address: the one given, or without a token that of an
+// earlier join.
 func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 	if len(words) > 1 {
 		return "", f.RefuseArgs(words[1:])
@@ -117,7 +118,7 @@ func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 	return words[0], nil
 }
 
-// joinError returns what agents say an exit code.
+// joinError adds an exit code to an agent's error.
 func joinError(err error) error {
 	var dial *net.OpError
 	switch {

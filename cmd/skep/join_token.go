@@ -11,15 +11,15 @@ import (
 	"skep/internal/cli"
 )
 
-// tokenVariable holds a token where every user may read the list of processes,
-// and with it the command line.
+// tokenVariable is an alternative to --token, because every user can read the command line
+// of a process.
 const (
 	tokenVariable = "SKEP_TOKEN"
 	tokenMax      = 4096 // bytes of a file; a token has about 90
 )
 
-// readToken returns the token of whichever way was taken: the option, a file or
-// standard input, the environment. Empty: none.
+// readToken returns the token from the option, from a file or standard input, or from the
+// environment. It is empty if none is given.
 func readToken(f *cli.Flags, option, file string, input io.Reader) (string, error) {
 	variable := os.Getenv(tokenVariable)
 	os.Unsetenv(tokenVariable) // programs that the agent starts must not see it
@@ -48,7 +48,7 @@ func readTokenFile(name string, input io.Reader) (string, error) {
 	if err != nil {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("the token's file: %w", err))
 	}
-	// A copied join line is accepted like the token in it.
+	// The whole join command is accepted too.
 	words := strings.Fields(string(text))
 	for i, word := range words {
 		if word == "--token" && i+1 < len(words) {

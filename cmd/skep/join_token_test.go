@@ -12,8 +12,8 @@ import (
 	"skep/internal/cli"
 )
 
-// A token on the command line stands in the list of processes, so there are
-// three other ways.
+// Every user can read a token on the command line, so there are three other ways to give
+// it.
 func TestTokenSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("  skep1.file\n"), 0o600); err != nil {

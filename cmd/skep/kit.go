@@ -19,10 +19,10 @@ import (
 	"skep/internal/cli"
 )
 
-// kit runs the programs of the Windows kit under bee and compares what they
-// print with what Linux printed, and looks for bee's own proof. kit.tbl has a line per case: its name, then
-// program and arguments; NAME.in is its input, NAME.out the output, NAME.code
-// the exit code.
+// kit runs the programs of the Windows kit under bee. It compares their output with the
+// output on Linux and checks bee's proof. kit.tbl has one line per case: its name, then
+// program and arguments. NAME.in is the input, NAME.out the expected output, NAME.code the
+// exit code.
 type kit struct {
 	bee    string
 	folder string
@@ -120,7 +120,7 @@ func (k *kit) runCase(ctx context.Context, name string, argv []string) error {
 	return checkReport(report, nonce, program)
 }
 
-// checkReport checks bee's report: bee itself ran this very file.
+// checkReport checks bee's report, which proves that bee ran this very file.
 func checkReport(report, nonce, program string) error {
 	text, err := os.ReadFile(report)
 	if err != nil {

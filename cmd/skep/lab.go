@@ -8,7 +8,7 @@ import (
 	"skep/internal/cli"
 )
 
-// lab has words of its own, each in a file lab_WORD.go.
+// lab has subcommands, each in a file lab_WORD.go.
 type lab struct{}
 
 func (l *lab) options(*cli.Flags) {}

@@ -30,7 +30,7 @@ func machinesOf(names string) (list []*hold.Machine) {
 	return list
 }
 
-// Which machine a command is about: the one that is named, or the only one.
+// A command uses the machine that is named, or the only one.
 func TestLabChoosesAMachine(t *testing.T) {
 	for _, c := range []struct{ running, name, want, wrong string }{
 		{"", "", "", ""},
@@ -56,7 +56,7 @@ func TestLabChoosesAMachine(t *testing.T) {
 	}
 }
 
-// Which machines a command ends, and what it says where it ends none.
+// The machines that skep lab down ends, and its message if it ends none.
 func TestLabChoosesWhatToEnd(t *testing.T) {
 	for _, c := range []struct {
 		running, dead, name string
@@ -100,7 +100,7 @@ func TestLabChoosesWhatToEnd(t *testing.T) {
 	}
 }
 
-// A delay and a loss are of the nodes that a machine has.
+// --delay and --loss need nodes.
 func TestLabDelaysNodes(t *testing.T) {
 	for line, want := range map[string]int{
 		"--nodes 2 --delay 20ms --loss 1%": 0, "--nodes 2": 0,
@@ -155,7 +155,7 @@ func TestLabHoldWantsAnOrder(t *testing.T) {
 	}
 }
 
-// Signals reach the program; only those that end it count against it.
+// Signals reach the program. Only signals that should end it count towards giving up.
 func TestLabPassesSignals(t *testing.T) {
 	ctx, passed, stop := passSignals(t.Context())
 	defer stop()
@@ -201,8 +201,8 @@ func openTerminal(t *testing.T) (ours, program *os.File) {
 	return ours, program
 }
 
-// While a shell of a machine has the terminal, each key is passed on as it is;
-// afterwards the terminal is as before.
+// While a shell of a machine has the terminal, every key is passed on unchanged. Afterwards
+// the terminal has its former settings.
 func TestLabTerminalIsRaw(t *testing.T) {
 	ours, program := openTerminal(t)
 	fd := int(program.Fd())
@@ -210,7 +210,7 @@ func TestLabTerminalIsRaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// All that cfmakeraw(3) clears.
+	// All flags that cfmakeraw(3) clears.
 	const input = unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	const local = unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	old.Iflag |= input
@@ -268,9 +268,9 @@ func TestLabFollowsTheSize(t *testing.T) {
 	}
 }
 
-// A shell in a machine that is gone fails, and the terminal is as before.
+// A shell in a machine that has ended fails, and the terminal has its former settings.
 func TestLabShellOfALostMachine(t *testing.T) {
-	t.Chdir(t.TempDir()) // the build folder of a machine that says of none
+	t.Chdir(t.TempDir()) // becomes the build folder
 	_, program := openTerminal(t)
 	stdin := os.Stdin
 	os.Stdin = program

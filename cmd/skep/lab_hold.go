@@ -18,7 +18,8 @@ import (
 	"skep/lab/hold"
 )
 
-// labHold is started by up and run: its standard streams carry an order.
+// labHold is the holder of a machine, which up and run start. It gets the order on its
+// standard input.
 type labHold struct{}
 
 func (h *labHold) options(*cli.Flags) {}
@@ -30,7 +31,8 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if isTerminal(os.Stdin) {
 		return f.Usagef("skep starts this command itself")
 	}
-	// The reader of an answer may be gone; that must not end the machine.
+	// The client may be gone when an answer is written; that must not end the
+	// machine.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	if err := dropInherited(); err != nil {
 		return err
@@ -44,8 +46,9 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return nil
 }
 
-// dropInherited closes what the user's shell left open, a lock perhaps: the
-// machine may outlive it. Descriptors of this program's own end on exec.
+// dropInherited closes descriptors that the user's shell passed on, for example of a lock,
+// because the holder may outlive the shell. This program's own descriptors are
+// close-on-exec.
 func dropInherited() error {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

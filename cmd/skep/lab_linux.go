@@ -35,7 +35,7 @@ func labWords() []command {
 	}
 }
 
-// labBuild is the build folder under its one name: machines are found by it.
+// labBuild returns the canonical path of the build folder, by which machines are found.
 func labBuild() (string, error) {
 	dir, err := labs.BuildDir()
 	if err != nil {
@@ -53,9 +53,9 @@ func labBuild() (string, error) {
 	return real, nil
 }
 
-// findMachine finds a machine by its name, or the only machine if no name is
-// given. Without a name it is not an error that there is none. A dead machine
-// is reported once, as an error if it is the chosen one.
+// findMachine finds a machine by its name, or the only machine if no name is given. Without
+// a name it is no error if there is none. A dead machine is reported once; if it is the one
+// named, as an error.
 func findMachine(build, name string) (*hold.Machine, error) {
 	all, dead, err := hold.List(build)
 	if err != nil {
@@ -99,7 +99,7 @@ func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (
 // labNames describes valid machine names.
 const labNames = "a name has letters, digits and ._- and begins with a letter or digit"
 
-// labOffered omits from machines, if none was named, those that end with another user's command.
+// labOffered omits, if none is named, machines that belong to a single command.
 func labOffered(all []*hold.Machine, name string) []*hold.Machine {
 	if name != "" {
 		return all
@@ -107,13 +107,13 @@ func labOffered(all []*hold.Machine, name string) []*hold.Machine {
 	return slices.DeleteFunc(slices.Clone(all), func(m *hold.Machine) bool { return strings.HasPrefix(m.Name, labAlone) })
 }
 
-// labAlone begins the names of machines for one command alone.
+// labAlone is the prefix of the names of machines that belong to a single command.
 const labAlone = "run-"
 
-// start boots a machine that ends with this process. What goes on is shown on
-// a terminal, the fetching of a kernel also elsewhere, for it takes minutes.
+// labStart boots a machine that ends with this process. The progress is shown on a
+// terminal; that of fetching a kernel, which takes minutes, always.
 func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine, error) {
-	// Fetching a kernel takes minutes; what is missing here is known before.
+	// Find a missing program before a kernel is fetched, which takes minutes.
 	if _, err := labs.GuestProgram(build); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func labStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// labProgress shows one line and how long it has been true.
+// labProgress shows one line of progress and its age.
 type labProgress struct {
 	line  *cli.Progress
 	texts chan string
@@ -167,7 +167,7 @@ func (p *labProgress) showText(text string) {
 	}
 }
 
-// Write takes lines about the fetching of a kernel.
+// Write shows lines about the fetching of a kernel.
 func (p *labProgress) Write(b []byte) (int, error) {
 	if !p.line.Terminal() {
 		return os.Stderr.Write(b)
@@ -192,7 +192,7 @@ func (p *labProgress) hide() {
 	p.line.Done()
 }
 
-// A labProgram is what up, shell and run have a machine run.
+// A labProgram is the program that up, shell and run start in a machine.
 type labProgram struct {
 	user bool
 	node int
@@ -207,7 +207,7 @@ func (p *labProgram) newProgram(build string, args []string) labs.Program {
 	return labs.Program{Args: args, Env: env, Dir: p.dir, User: p.user, Node: p.node}
 }
 
-// labBin is the folder of skep's programs: of the build, or of the installation.
+// labBin returns the folder of skep's programs, in the build folder or the installation.
 func labBin(build string) string {
 	bin := filepath.Join(build, "bin")
 	if _, err := os.Stat(bin); err == nil {
@@ -227,9 +227,9 @@ func (p *labProgram) check(f *cli.Flags, m *hold.Info) error {
 	return nil
 }
 
-// showDir makes a folder below /tmp or /run visible: a machine has fresh ones
-// of its own there, and this computer's below /host. A folder there that holds
-// nothing but folders may be above one that is mounted, such as build.
+// showDir makes a folder below /tmp or /run visible in a machine, which has a /tmp and a
+// /run of its own and this computer's below /host. An existing folder there that contains
+// only folders may be the parent of a mount, such as build, and is shown too.
 const showDir = `if [ -d "$1" ]; then
 	[ -d "/host$1" ] || exit 0
 	case $(stat -c %m "$1") in /tmp|/run) ;; *) exit 0 ;; esac
@@ -240,7 +240,7 @@ s=$(mktemp -d /run/skep-dir.XXXXXX) && chmod 755 "$s" &&
 mkdir "$s/up" "$s/work" && mkdir -p "$1" &&
 mount -t overlay -o "lowerdir=/host$1,upperdir=$s/up,workdir=$s/work" overlay "$1"`
 
-// chooseDir gives the program its folder: that of this command by default.
+// chooseDir sets the program's working directory, by default that of this command.
 func (p *labProgram) chooseDir(ctx context.Context, m *hold.Machine) error {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil {
@@ -260,7 +260,7 @@ func (p *labProgram) chooseDir(ctx context.Context, m *hold.Machine) error {
 	return labEnd(0, err)
 }
 
-// labEnd is how skep ends after a program in a machine.
+// labEnd returns the error with which skep ends after a program in a machine.
 func labEnd(status int, err error) error {
 	var failed *labs.RunError
 	var gone *hold.Gone
@@ -274,7 +274,7 @@ func labEnd(status int, err error) error {
 	case err != nil:
 		return err
 	case status != 0:
-		// A shell sees no more of it, and must not see success.
+		// A shell sees only the low 8 bits, which must not be 0.
 		return cli.Exit(max(1, status&0xff))
 	}
 	return nil

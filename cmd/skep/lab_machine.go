@@ -19,7 +19,7 @@ import (
 
 const labName = "lab"
 
-// labMachine has the options that describe a machine.
+// labMachine holds the options that describe a machine.
 type labMachine struct {
 	labs.Machine
 }
@@ -45,7 +45,7 @@ func (m *labMachine) options(f *cli.Flags) {
 	})
 }
 
-// parseMiB reads a size; it needs a unit, since a number alone means bytes.
+// parseMiB parses a size. It requires a unit, because a number alone would mean bytes.
 func parseMiB(to *int) func(string) error {
 	return func(s string) error {
 		n, err := cli.ParseBytes(s)
@@ -79,8 +79,8 @@ func (m *labMachine) isGiven(f *cli.Flags) bool {
 	return found
 }
 
-// check refuses what no machine can be, before anything is fetched or made.
-// Where the machine's own check would not speak of options, this one does.
+// check refuses impossible options before anything is fetched or created. Its messages
+// name options, which those of lab.Machine.Check do not.
 func (m *labMachine) check(f *cli.Flags, build string) error {
 	if err := labs.CheckKernel(m.Kernel); err != nil {
 		return f.Usagef("%v", err)
@@ -102,7 +102,7 @@ func (m *labMachine) check(f *cli.Flags, build string) error {
 	return nil
 }
 
-// describeMachine reports what a machine is, for people.
+// describeMachine describes a machine for people.
 func describeMachine(i *hold.Info) string {
 	text := fmt.Sprintf("Linux %s, %d CPUs, %s", i.Release, i.CPUs, formatMiB(i.Memory))
 	if i.CPUs == 1 {
@@ -114,7 +114,7 @@ func describeMachine(i *hold.Info) string {
 	return fmt.Sprintf("%s, up in %.1f s", text, i.Boot)
 }
 
-// formatMiB writes a size as the options take it.
+// formatMiB formats a size as the options accept it.
 func formatMiB(n int) string {
 	if n%1024 == 0 {
 		return fmt.Sprintf("%dG", n/1024)

@@ -52,7 +52,7 @@ func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return err
 }
 
-// findMachine is one that runs, or one for this command alone.
+// findMachine returns a running machine, or starts one that belongs to this command.
 func (r *labRun) findMachine(ctx context.Context, f *cli.Flags, build string) (m *hold.Machine, alone bool, err error) {
 	if r.Name != "" && r.isGiven(f) {
 		return nil, false, f.Usagef("--name is of a machine that runs, the other options are of one for this command alone: give one of them")
@@ -88,11 +88,11 @@ func (r *labRun) runIn(ctx context.Context, f *cli.Flags, build string, m *hold.
 	return err != nil && ctx.Err() != nil, err
 }
 
-// signalsIgnored is how many signals to end a program may ignore.
+// signalsIgnored is how many terminating signals a program may ignore.
 const signalsIgnored = 3
 
-// passSignals forwards signals to the program. A machine that hangs does not
-// react to them: after several signals the program is abandoned.
+// passSignals forwards signals to the program. A machine that hangs does not react, so
+// after several terminating signals the program is given up.
 func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	caught := make(chan os.Signal, 8)
@@ -111,7 +111,7 @@ func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, f
 				}
 				select {
 				case passed <- s.(syscall.Signal):
-				default: // a stream that is not read loses them
+				default: // dropped if the stream is not read
 				}
 			case <-ctx.Done():
 				return

@@ -53,7 +53,8 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 	return labInteract(ctx, build, m, &s.labProgram)
 }
 
-// labInteract connects this terminal to a shell. The shell's exit status is ignored, because it is that of the last command typed.
+// labInteract connects this terminal to a shell. The shell's exit status is ignored,
+// because it is that of the last command typed.
 func labInteract(ctx context.Context, build string, m *hold.Machine, p *labProgram) error {
 	if err := p.chooseDir(ctx, m); err != nil {
 		return err
@@ -89,7 +90,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// rawTerminal has every key go to the guest, Ctrl-C too.
+// rawTerminal sets raw mode, so that every key goes to the guest, including Ctrl-C.
 func rawTerminal(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	old, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -116,7 +117,7 @@ func terminalSize(f *os.File) (labs.Size, error) {
 	return labs.Size{Rows: w.Row, Columns: w.Col}, nil
 }
 
-// followSize sends every new size, the latest last.
+// followSize sends every new size of the terminal.
 func followSize(f *os.File) (<-chan labs.Size, func()) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)

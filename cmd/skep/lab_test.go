@@ -80,7 +80,7 @@ func TestLabTakesVersionsOfKernels(t *testing.T) {
 	}
 }
 
-// Without machines nothing is found, made or left.
+// Without machines the commands find nothing and create no files.
 func TestLabWithoutMachines(t *testing.T) {
 	t.Setenv("SKEP_BUILD", t.TempDir())
 	for line, want := range map[string]int{
@@ -97,7 +97,7 @@ func TestLabWithoutMachines(t *testing.T) {
 	}
 }
 
-// plantDeadMachine plants what is left of a machine whose holder was killed.
+// plantDeadMachine creates the files that remain of a machine whose holder was killed.
 func plantDeadMachine(t *testing.T, build, name string) {
 	t.Helper()
 	dir := filepath.Join(build, "lab", ".hold", name)
@@ -115,7 +115,7 @@ func plantDeadMachine(t *testing.T, build, name string) {
 	}
 }
 
-// A request for one machine that removes the others reports them.
+// A command for one machine also reports other machines that it found dead and removed.
 func TestLabReportsOtherDeaths(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)

@@ -73,8 +73,8 @@ func (u *labUp) leaveRunning(m *hold.Machine) error {
 	return nil
 }
 
-// labFinish ends a machine whose only command has ended. Of one that died its
-// console stays.
+// labFinish ends a machine whose only command has ended. The console of a machine that died
+// is kept.
 func labFinish(ctx context.Context, m *hold.Machine, end error) error {
 	if err := m.Down(context.WithoutCancel(ctx)); err != nil {
 		return err

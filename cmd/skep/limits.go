@@ -11,8 +11,8 @@ import (
 	"skep/internal/cli"
 )
 
-// limitOptions are the same words for who asks and, with limit- before them,
-// for the owner of a node.
+// limitOptions defines the options for limits. The owner of a node uses the same names with
+// the prefix limit-.
 func limitOptions(f *cli.Flags, prefix, whom string, l *proto.Limits) {
 	bytes := func(to *uint64) func(string) error {
 		return func(s string) (err error) {

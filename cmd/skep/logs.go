@@ -10,7 +10,8 @@ import (
 	"skep/internal/cli"
 )
 
-// logs shows what workers wrote, the lines too that were too many for a run.
+// logs shows what workers wrote, including lines that skep run dropped because there were
+// too many.
 type logs struct {
 	state string
 	on    string

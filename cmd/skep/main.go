@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Skep is the program for users: it runs as hub and as agent, and sends
-// requests to a hub. Each command is a file of its own that names its options
-// and calls the packages below internal/.
+// Skep is the command line program. It runs as hub and as agent, and sends requests to a
+// hub, a kernel module or a machine of the lab. Each command is in a file of its own, which
+// defines its options and calls the packages of its room.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"skep/internal/service"
 )
 
-// A runner is one use of a command. Its options are kept in its own fields.
+// A runner is one invocation of a command. Its fields hold the options.
 type runner interface {
 	options(f *cli.Flags)
 	run(ctx context.Context, f *cli.Flags, words []string) error
@@ -30,8 +30,8 @@ type command struct {
 	summary string
 	runner  runner
 	program bool      // the words are a program with its own options
-	words   []command // it is nothing by itself: the next word says what
-	hidden  bool      // started by skep itself or by a script of ours
+	words   []command // subcommands; if there are any, the next word selects one
+	hidden  bool      // started only by skep itself or by our scripts
 }
 
 // commands, in the order in which help lists them.

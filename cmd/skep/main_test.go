@@ -9,8 +9,8 @@ import (
 	"skep/grid/agent"
 )
 
-// TestMain is a guard where an agent of these tests asks for one, and skep where
-// a test runs it as a process.
+// TestMain acts as a guard if an agent of these tests starts it as one, and as skep if a
+// test runs it as a process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		os.Exit(agent.RunGuard())

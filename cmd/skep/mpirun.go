@@ -48,7 +48,7 @@ func (m *mpirun) options(f *cli.Flags) {
 
 var engines = []string{"auto", "kernel", "user"}
 
-// splitArgs takes the options of the MPI's launcher out of those of skep.
+// splitArgs separates the options of the MPI's launcher from those of skep.
 func (m *mpirun) splitArgs(f *cli.Flags, args []string) ([]string, error) {
 	rest, passed, err := launch.SplitOptions(args, f.Values)
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *mpirun) splitArgs(f *cli.Flags, args []string) ([]string, error) {
 	return rest, nil
 }
 
-// ranksMax is far above what one launcher starts.
+// ranksMax is far above the number of ranks that one launcher can start.
 const ranksMax = 1 << 20
 
 func parseRanks(s string) (int, error) {
@@ -110,7 +110,7 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return nil
 }
 
-// splitParts takes the parts behind ":" off the first program.
+// splitParts separates the parts after ":" from the first program.
 func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
 	first, rest := words, []string(nil)
 	if at := slices.Index(words, ":"); at >= 0 {
@@ -133,7 +133,7 @@ func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
 	return first, nil
 }
 
-// placed reports whether an option says how many ranks start, or where.
+// placed reports whether an option determines how many ranks start, or where.
 func (m *mpirun) placed() bool {
 	return m.job.Ranks != 0 || m.hosts != "" || m.job.Hostfile != ""
 }
@@ -170,7 +170,7 @@ func (m *mpirun) check(f *cli.Flags) error {
 	return nil
 }
 
-// portRange reports whether a text is FIRST-LAST or one port, as libo2g takes it.
+// portRange reports whether a text is FIRST-LAST or one port, as libo2g accepts it.
 func portRange(text string) bool {
 	first, last, more := strings.Cut(text, "-")
 	if !more {
@@ -181,7 +181,8 @@ func portRange(text string) bool {
 	return bad == nil && worse == nil && a > 0 && a <= b
 }
 
-// resolveLauncher makes --launcher a path: hosts are reached from other folders too.
+// resolveLauncher makes --launcher an absolute path, because the MPI's launcher may start
+// it in another folder.
 func (m *mpirun) resolveLauncher(f *cli.Flags) error {
 	name := m.job.Launcher
 	if name == "" {
@@ -230,7 +231,7 @@ func (m *mpirun) newRunner(ctx context.Context, words []string) (*launch.Runner,
 	return r, err
 }
 
-// execRank is one task of a batch step: it becomes the program.
+// execRank replaces this process, a task of a batch step, by the program.
 func (m *mpirun) execRank(r *launch.Runner, step string) error {
 	secret, err := launch.StepSecret(r.Cache, step)
 	if err != nil {
@@ -242,7 +243,8 @@ func (m *mpirun) execRank(r *launch.Runner, step string) error {
 // uncounted is the text for ranks that sent no report.
 const uncounted = "they never began, were killed, or can't reach this computer"
 
-// closingLine reports how many messages each transport carried, without ranks that did not report.
+// closingLine returns the last line: how many messages went over O2G. It covers only the
+// ranks that reported.
 func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
 	if m.job.TCP {
@@ -265,9 +267,8 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	return text
 }
 
-// reportedText reports how many of the ranks did. A rank has one endpoint; where there
-// are more than ranks, some were spawned by the program, and how many of those
-// there were is not known here.
+// reportedText says how many of the ranks reported. A rank has one endpoint. If there are
+// more endpoints than ranks, the program has spawned some; their number is not known here.
 func (m *mpirun) reportedText(endpoints int) string {
 	switch {
 	case m.job.TotalRanks() == 0:
@@ -278,19 +279,20 @@ func (m *mpirun) reportedText(endpoints int) string {
 	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.TotalRanks())
 }
 
-// silenceCause is why no message went over O2G although every rank reported, with the remedy if there is one.
+// silenceCause says why no message went over O2G although every rank reported, and what to
+// change.
 func (m *mpirun) silenceCause(i *launch.Install) string {
 	const nothing = "no message went over O2G"
 	switch {
 	case m.job.TotalRanks() == 1:
 		return nothing + ": there is one rank"
-	case m.job.NoShm || i.Kind != launch.MPICH: // no shared memory beside it
+	case m.job.NoShm || i.Kind != launch.MPICH: // no shared memory besides O2G
 		return nothing
 	}
 	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"
 }
 
-// carriedText sums up the ranks' reports.
+// carriedText summarizes the ranks' reports.
 func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	switch {
 	case t.Sent == 0 && t.Endpoints >= m.job.TotalRanks():

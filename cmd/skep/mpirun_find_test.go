@@ -13,8 +13,7 @@ import (
 	"skep/internal/cli"
 )
 
-// An MPI without O2G's provider beside skep runs on its own TCP only: it is
-// said what is missing.
+// If O2G's provider is missing beside skep, the error says so; with --tcp the program runs.
 func TestMpirunWithoutTheProvider(t *testing.T) {
 	prefix := t.TempDir()
 	t.Setenv(cli.StateVariable, t.TempDir())
@@ -36,7 +35,7 @@ func TestMpirunWithoutTheProvider(t *testing.T) {
 	}
 }
 
-// The loader that belongs to skep is the one beside it.
+// skep uses the bee in its own folder.
 func TestLoaderBesideSkep(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

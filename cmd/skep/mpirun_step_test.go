@@ -12,8 +12,8 @@ import (
 	"skep/o2g/launch"
 )
 
-// An option that says how many ranks start, or where, is not overruled by a
-// number of cores, nor by the batch step that this command runs in.
+// An option that determines how many ranks start, or where, has precedence over the number
+// of cores and over the batch step that this command runs in.
 func TestMpirunKnowsWhatIsPlaced(t *testing.T) {
 	for line, want := range map[string]struct {
 		ranks  int
@@ -40,7 +40,7 @@ func TestMpirunKnowsWhatIsPlaced(t *testing.T) {
 	}
 }
 
-// A rank of a batch step becomes the program, or fails.
+// A rank of a batch step is replaced by the program, or fails.
 func TestRankOfAStep(t *testing.T) {
 	m := &mpirun{}
 	m.job.Program = []string{"/nonexistent"}

@@ -10,7 +10,7 @@ import (
 	"skep/o2g/launch"
 )
 
-// TestClosing: the last line claims what was reported, and no more.
+// TestClosing: the last line claims only what was reported.
 func TestClosing(t *testing.T) {
 	install := &launch.Install{Kind: launch.MPICH, Version: "5.0.2"}
 	busy := launch.Record{Sent: 10, SentBytes: 1000, Expected: 5, Self: 2}
@@ -46,8 +46,8 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// TestClosingOpenMPI: it has no shared memory beside O2G, so no option of its
-// changes what was not sent.
+// TestClosingOpenMPI: Open MPI uses no shared memory besides O2G, so the line recommends no
+// option.
 func TestClosingOpenMPI(t *testing.T) {
 	m := mpirun{job: launch.Job{Ranks: 2}}
 	got := m.closingLine(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: []launch.Record{{}, {}}})
@@ -56,7 +56,7 @@ func TestClosingOpenMPI(t *testing.T) {
 	}
 }
 
-// TestMpirunCheck: what makes no sense is refused before anything is looked for.
+// TestMpirunCheck: invalid options are refused before an MPI is searched for.
 func TestMpirunCheck(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "a program is expected"},

@@ -18,8 +18,7 @@ import (
 	"skep/internal/cli"
 )
 
-// The owner of a node says the same of its programs to each command that makes
-// one.
+// Each command that starts a node accepts the same options of its owner.
 func TestAllowancesOfEachCommand(t *testing.T) {
 	line := strings.Fields("--allow /a --allow /b --allow-write /c --allow-network --limit-memory 50M --limit-wall-time 3s")
 	var u up
@@ -45,7 +44,7 @@ func TestAllowancesOfEachCommand(t *testing.T) {
 	}
 }
 
-// A hub without a port is on the port of all hubs.
+// An address without a port gets the default port.
 func TestAddressOfAHub(t *testing.T) {
 	for _, c := range []struct{ words, token, want, wrong string }{
 		{"pc", "t", "pc:4860", ""},
@@ -64,7 +63,7 @@ func TestAddressOfAHub(t *testing.T) {
 	}
 }
 
-// The token by which a hub's own agent joins is of no use to others.
+// The token by which a hub's own agent joins cannot be used again.
 func TestTokenOfTheOwnAgentIsUsedUp(t *testing.T) {
 	dir, err := os.MkdirTemp("", "own") // t.TempDir is too long for a socket
 	if err != nil {
@@ -91,7 +90,8 @@ func TestTokenOfTheOwnAgentIsUsedUp(t *testing.T) {
 	}
 }
 
-// Lines of several nodes are printed whole with their node, in whatever pieces they arrive.
+// Lines of several nodes are printed whole and with the node's name, in whatever pieces
+// they arrive.
 func TestOutputOfSeveralNodes(t *testing.T) {
 	long := strings.Repeat("x", lineMax)
 	for _, c := range []struct {
@@ -120,10 +120,10 @@ func TestOutputOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// All programs read all of the one input, one that has ended delays no other,
-// and a single one has the input for itself.
+// Every program reads the whole input. One that has ended does not delay others. A single
+// program gets the input itself.
 func TestInputOfSeveralPrograms(t *testing.T) {
-	text := bytes.Repeat([]byte("0123456789"), 20000) // several of the copies
+	text := bytes.Repeat([]byte("0123456789"), 20000) // more than one copy of the fan
 	f := newFan(bytes.NewReader(text), 3)
 	f.releaseReader(1)
 	var wait sync.WaitGroup
@@ -148,7 +148,7 @@ func TestInputOfSeveralPrograms(t *testing.T) {
 	}
 }
 
-// A run's progress counts what each node does, and says what people must see.
+// A run's progress counts the calls of each node and prints important events.
 func TestProgressOfARun(t *testing.T) {
 	w := newWatch(os.Stderr)
 	call := func(state string, n uint64) hub.Event {
@@ -162,7 +162,7 @@ func TestProgressOfARun(t *testing.T) {
 		{hub.Event{Type: "node", Name: "pc", State: hub.NodeUp}, ""},
 		{hub.Event{Type: "node", Name: "pc", State: "lost", Text: "silent"}, "skep: node pc is lost: silent"},
 		{hub.Event{Type: "node", Name: "pc", State: "lost"}, "skep: node pc is lost"},
-		{hub.Event{Type: "call", State: hub.CallLeased}, ""}, // of no node
+		{hub.Event{Type: "call", State: hub.CallLeased}, ""}, // without a node
 		{call(hub.CallLeased, 1), ""}, {call(hub.CallLeased, 2), ""}, {call(hub.CallLeased, 3), ""}, {call(hub.CallLeased, 4), ""},
 		{call(hub.CallDone, 1), ""}, {call(hub.CallFailed, 2), ""},
 		{call(hub.CallRequeued, 3), "skep: call 3 is run again, it was on node pc: it left"},

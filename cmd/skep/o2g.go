@@ -55,7 +55,7 @@ func showEndpoints(list []launch.Endpoint) error {
 	return printModules(list)
 }
 
-// printModules shows what the kernel engine did for each endpoint that has it.
+// printModules prints the kernel engine's counters of each endpoint that uses it.
 func printModules(list []launch.Endpoint) error {
 	table := cli.NewTable("PID", "PROGRAM", "SOFTIRQ", "WORKER", "IN PLACE", "SLAB", "LEFT TO WORKER", "STOPPED", "REFUSED")
 	n := 0

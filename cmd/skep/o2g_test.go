@@ -12,7 +12,7 @@ import (
 	"skep/o2g/launch"
 )
 
-// Each endpoint has a line, and a second one where the kernel engine has it.
+// Each endpoint has a line, and a second one if it uses the kernel engine.
 func TestEndpointsText(t *testing.T) {
 	user := launch.Endpoint{PID: 5, Program: "a", Engine: "user"}
 	kernel := launch.Endpoint{PID: 6, Program: "b", Engine: "kernel", Module: &launch.Module{SoftirqBytes: 2000, StoppedReading: 3}}

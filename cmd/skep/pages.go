@@ -13,8 +13,8 @@ import (
 	"skep/internal/manual"
 )
 
-// pages writes what make man puts into build: a page for each command, that of
-// all variables, and a script for each shell.
+// pages writes the files of make man: a page for each command, the page of all variables,
+// and a completion script for each shell.
 type pages struct{}
 
 func (*pages) options(*cli.Flags) {}
@@ -45,7 +45,7 @@ func (*pages) run(_ context.Context, f *cli.Flags, words []string) error {
 	return writeScripts(words[0])
 }
 
-// scriptNames are those under which the shells look for a script for skep.
+// scriptNames are the file names under which the shells look for skep's script.
 var scriptNames = map[string]string{"bash": "skep", "zsh": "_skep", "fish": "skep.fish", "powershell": "skep.ps1"}
 
 func writeScripts(dir string) error {
@@ -64,7 +64,7 @@ func writeScripts(dir string) error {
 	return nil
 }
 
-// shownCommands are the commands that people type, and their words.
+// shownCommands returns the commands that people type, with their subcommands.
 func shownCommands(list []command) []command {
 	var all []command
 	for _, c := range list {

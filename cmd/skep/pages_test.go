@@ -16,26 +16,26 @@ import (
 	"skep/internal/manual"
 )
 
-// roffMarks are what stands in a page besides the words of help.
+// roffMarks matches the parts of a page that are not words of the help text.
 var roffMarks = regexp.MustCompile(`(?m)^\.(TH|\\").*$|^\.(SH|TP|PP|BR|nf|fi|SS)\b|\\f[BR]|\\&|"`)
 
-// plainWords are the words of a page as a reader sees them.
+// plainWords returns the words of a page as a reader sees them.
 func plainWords(roff string) []string {
 	text := roffMarks.ReplaceAllString(roff, "")
 	text = strings.NewReplacer(`\-`, "-", `\(aq`, "'", `\(ti`, "~", `\(ha`, "^", `\(ga`, "`", `\e`, `\`, `"`, "").Replace(text)
 	return strings.Fields(text)
 }
 
-// helpHeadings are the lines that a page has in capitals.
+// helpHeadings matches the headings, which a page has in capitals.
 var helpHeadings = regexp.MustCompile(`(?m)^(Options|Examples|Files|Environment|Exit codes):$`)
 
-// joinWords omits what line breaks and fonts change.
+// joinWords joins words without the differences that line breaks and fonts cause.
 func joinWords(words []string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), " (", "(")
 }
 
-// The page of a command has the same words as its help, in the same order, but
-// for the headings.
+// The page of a command has the same words as its help in the same order, except the
+// headings.
 func TestPageHasTheWordsOfHelp(t *testing.T) {
 	for _, c := range shownCommands(commands()) {
 		p := c.page()
@@ -54,8 +54,8 @@ func TestPageHasTheWordsOfHelp(t *testing.T) {
 	}
 }
 
-// Each command that people type is described, with an example that it takes,
-// its exit codes, and variables and pages that there are.
+// Each command that people type has a description, an example that it accepts, exit codes,
+// and variables and pages that exist.
 func TestEachCommandIsDescribed(t *testing.T) {
 	all := texts()
 	names := map[string]bool{"": true}
@@ -113,13 +113,13 @@ func checkExample(t *testing.T, line string) {
 	if err == nil {
 		_, err = parse(args)
 	}
-	// A cgroup or a group of the example need not be there.
+	// A cgroup or a group of the example need not exist.
 	if err != nil && !errors.Is(err, flag.ErrHelp) && !strings.Contains(err.Error(), "job7") {
 		t.Errorf("%q: %v", line, err)
 	}
 }
 
-// Where a page of ours is mentioned, it is there.
+// Every page of ours that is mentioned exists.
 func TestMentionedPagesAreThere(t *testing.T) {
 	dir := t.TempDir()
 	if _, code, text := outputOf(t, "pages", dir); code != 0 {

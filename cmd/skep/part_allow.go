@@ -52,7 +52,8 @@ func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
 	return p.set(a)
 }
 
-// set makes an allowance valid, at the next boot too where that is wanted.
+// set sets an allowance. It also stores it for the next boot if skep service install kernel
+// was used.
 func (p *partAllow) set(a lent.Allowance) error {
 	if err := lent.SetAllowance(a); err != nil {
 		return partError(err)

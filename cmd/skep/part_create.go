@@ -52,7 +52,7 @@ func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) erro
 	return err
 }
 
-// warnOf reports what happens to some of these names, and how many there are.
+// warnOf prints a warning with some of these names and their number.
 func warnOf(names []string, what string) {
 	if len(names) == 0 {
 		return
@@ -64,8 +64,8 @@ func warnOf(names []string, what string) {
 	fmt.Fprintf(os.Stderr, "skep: warning: %s: %s\n", cli.CleanText(some), what)
 }
 
-// progressOf shows a line on a terminal until the function that it gives is
-// called; what is shorter than a second shows nothing.
+// progressOf shows a line on a terminal until the returned function is called. During the
+// first second it shows nothing.
 func progressOf(text string) func() {
 	p := cli.NewProgress(os.Stderr)
 	end, ended := make(chan struct{}), make(chan struct{})

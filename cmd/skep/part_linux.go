@@ -39,7 +39,7 @@ func partError(err error) error {
 	return err
 }
 
-// partSizes reads --cpus and --mem.
+// partSizes parses --cpus and --mem.
 func partSizes(cpus, memory string) (c lent.CPUs, m lent.Memory, err error) {
 	if c, err = lent.ParseCPUs(cpus); err != nil {
 		return c, m, cli.WithCode(cli.Usage, err)

@@ -26,8 +26,8 @@ func (p *partRun) options(f *cli.Flags) {
 	f.StringVar(&p.ledger, "ledger", "", "write the run's ledger to `FILE`, instead of the file that part stats reads by default")
 }
 
-// run becomes the proxy, so that signals, streams and the status are the
-// program's own.
+// run replaces this process by the proxy, so that signals, streams and exit status are
+// those of the program.
 func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
 		return f.Usagef("a program is expected")
@@ -50,7 +50,7 @@ func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
 	return cli.Errorf(cli.Refused, "the proxy of partitions %s cannot be started: %v", proxy, err)
 }
 
-// onePartition finds the one that is named, or the only one that there is.
+// onePartition finds the partition that is named, or the only one.
 func onePartition(word string) (lent.Info, error) {
 	if word != "" {
 		return lent.FindPartition(word)
@@ -72,7 +72,7 @@ func onePartition(word string) (lent.Info, error) {
 	return lent.Info{}, &lent.RefusedError{Why: fmt.Sprintf("there are partitions %s: say which with --on", strings.Join(names, ", "))}
 }
 
-// ledgerOf is the file of a partition's last run by this user.
+// ledgerOf returns the path of the ledger of this user's last run in a partition.
 func ledgerOf(id uint32) (string, error) {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {

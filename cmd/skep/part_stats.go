@@ -84,7 +84,7 @@ func ledgerTable(figures []*ledgerFigure, cores int) *cli.Table {
 	return table
 }
 
-// Bounds of a ledger: what sms-proxy can write at most.
+// Limits of a ledger: the most that sms-proxy can write.
 const (
 	ledgerCores = 256
 	ledgerBytes = 16 << 20
@@ -92,7 +92,7 @@ const (
 
 var errLedger = errors.New("this is not a complete ledger of a run")
 
-// readLedger takes lines "core N NAME COUNT" between a first and a last one.
+// readLedger reads lines "core N NAME COUNT" between a first and a last line.
 func readLedger(r io.Reader) (figures []*ledgerFigure, cores int, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, ledgerBytes))
 	if err != nil {

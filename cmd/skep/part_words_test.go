@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A user without a name has a number.
+// A user without a name is shown as a number.
 func TestOwnerOfAPartition(t *testing.T) {
 	if got := ownerName(0); got != "root" {
 		t.Errorf("user 0 is %q", got)
@@ -20,7 +20,7 @@ func TestOwnerOfAPartition(t *testing.T) {
 	}
 }
 
-// A warning names five of what it is about, and how many more there are.
+// A warning lists five names and the number of the others.
 func TestWarningOfLentCPUs(t *testing.T) {
 	for names, want := range map[string]string{
 		"":              "",

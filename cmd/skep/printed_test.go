@@ -10,14 +10,14 @@ import (
 	"skep/internal/cli"
 )
 
-// outputOf runs a command line and gives what it prints.
+// outputOf runs a command line and returns its output.
 func outputOf(t *testing.T, words ...string) (out string, code int, text string) {
 	t.Helper()
 	out = printedBy(t, &os.Stdout, func() { code, text = cli.ExitCode(dispatch(t.Context(), words)) })
 	return out, code, text
 }
 
-// printedBy returns what is written meanwhile to one of the standard streams.
+// printedBy returns what do writes to one of the standard streams.
 func printedBy(t *testing.T, stream **os.File, do func()) string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "printed")

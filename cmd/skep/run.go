@@ -72,7 +72,8 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	} else if r.allow.isGiven() {
 		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}
-	// The run outlives an interrupt, so that the master may end in order.
+	// An interrupt does not end the run at once, so that the master can end in
+	// order.
 	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
 	if err != nil {
 		return withExitCode(err)
@@ -84,7 +85,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return startMaster(ctx, master, words, socket, w)
 }
 
-// moduleDirs are where worker programs are looked for: beside the master first.
+// moduleDirs returns the folders that are searched for worker programs, the master's first.
 func (r *run) moduleDirs(master string) ([]string, error) {
 	var dirs []string
 	for _, dir := range append([]string{filepath.Dir(master), "."}, r.modules...) {
@@ -128,7 +129,7 @@ func startMaster(ctx context.Context, master string, words []string, socket stri
 	return notRun(words[0], err)
 }
 
-// exitStatus is 128+n for death by signal n, as a shell says it.
+// exitStatus returns 128+n for a process killed by signal n, like a shell.
 func exitStatus(state *os.ProcessState) int {
 	if code := state.ExitCode(); code >= 0 {
 		return code & 0xff
@@ -139,8 +140,8 @@ func exitStatus(state *os.ProcessState) int {
 	return cli.Failed
 }
 
-// startAlone is a hub and an agent for this run only, with a state of their own that
-// goes with it.
+// startAlone starts a hub and an agent for this run only. Their state is removed
+// afterwards.
 func (r *run) startAlone() (*hub.Client, func(), error) {
 	dir, err := os.MkdirTemp("", "skep-run-")
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"skep/internal/cli"
 )
 
-// A screen is what a master writes to. Progress erases the lines that it drew
-// last, so whatever else is written to its terminal must pass through it.
+// A screen holds the files that a master writes to. Progress erases the lines that it drew
+// last, so everything else that is written to its terminal must pass through it.
 type screen struct {
 	stdout, stderr *os.File
 
-	ours, program *os.File // of a terminal between, or nil
+	ours, program *os.File // both ends of a pseudoterminal, or nil
 	passed        chan struct{}
 }
 
-// openScreen gives the master a terminal of its own where it would share the one
-// that progress is drawn on. Where there can be none, progress is not drawn.
+// openScreen gives the master a pseudoterminal if it would otherwise share the terminal
+// that progress is drawn on. If none can be opened, progress is not drawn.
 func (w *watch) openScreen() *screen {
 	s := &screen{stdout: os.Stdout, stderr: os.Stderr}
 	if !w.progress.Terminal() {

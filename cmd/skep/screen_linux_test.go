@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A glass shows what a terminal does with what is written to it, without an
-// end below. The lock guards it.
+// A glass emulates a terminal of unlimited height. The lock guards it.
 type glass struct {
 	lock     sync.Mutex
 	lines    []string
@@ -81,7 +80,7 @@ func openPair() (ours, program *os.File, err error) {
 	return ours, program, err
 }
 
-// onGlass makes a terminal this program's standard output and error.
+// onGlass makes an emulated terminal this program's standard output and error.
 func onGlass(t *testing.T) *glass {
 	t.Helper()
 	ours, program, err := openPair()
@@ -106,8 +105,8 @@ func onGlass(t *testing.T) *glass {
 	return g
 }
 
-// A program's lines stay on a terminal that progress is drawn on too, below
-// them, and no line of progress is left at the end.
+// On a terminal with progress, the program's lines stay above it, and no line of progress
+// is left at the end.
 func TestProgramAboveProgress(t *testing.T) {
 	g := onGlass(t)
 	in, answers, err := os.Pipe()

@@ -9,7 +9,8 @@ import (
 	"skep/internal/cli"
 )
 
-// The two sides of a grid, and on Linux what the kernel was given.
+// Names of the services: the two sides of a grid, and on Linux the kernel's modules,
+// allowance and updates.
 const (
 	hubService    = "hub"
 	agentService  = "agent"
@@ -33,7 +34,7 @@ func serviceWords() []command {
 	}, systemServiceWords()...)
 }
 
-// oneService takes the word that says which service, and gives the rest.
+// oneService returns the name of a service and the words after it.
 func oneService(f *cli.Flags, words []string) (string, []string, error) {
 	names := serviceNames()
 	if len(words) == 0 {
@@ -59,8 +60,8 @@ func onlyService(f *cli.Flags, words []string) (string, error) {
 	return name, f.RefuseArgs(rest)
 }
 
-// serviceOptions reads what is passed on to skep up or skep join, so that a
-// mistake shows now and not at boot. What belongs to the service is refused.
+// serviceOptions checks the options that are passed on to skep up or skep join, so that a
+// mistake is reported now and not at boot. It refuses options that the service itself sets.
 func serviceOptions(name string, args []string) (allow *allowances, err error) {
 	if name == kernelService {
 		if len(args) > 0 {
@@ -93,7 +94,7 @@ func serviceOptions(name string, args []string) (allow *allowances, err error) {
 	return allow, err
 }
 
-// serviceControl is a word that does what it is called.
+// serviceControl is a subcommand that runs the systemctl command of the same name.
 type serviceControl struct {
 	verb string
 	user bool

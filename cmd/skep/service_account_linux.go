@@ -19,14 +19,15 @@ import (
 	"skep/packaging/systemd"
 )
 
-// The account of hub and agent, and how sysusers.d(5) describes it.
+// The account of hub and agent, and its file for sysusers.d(5).
 const (
 	serviceAccount = "skep"
 	sysusersFile   = "etc/sysusers.d/skep.conf"
 	systemUIDMax   = 999
 )
 
-// unsafeProgram says why root or an account of its own must not start a program.
+// unsafeProgram returns why a service of the system must not start a program, or an empty
+// string.
 func unsafeProgram(program string) string {
 	for path := program; ; path = filepath.Dir(path) {
 		info, err := os.Stat(path)
@@ -54,7 +55,7 @@ func unsafeProgram(program string) string {
 	return ""
 }
 
-// writeAccount describes the account, where no package did.
+// writeAccount writes the account's sysusers.d file, unless a package installed one.
 func (p *setup) writeAccount() error {
 	if _, err := os.Stat(filepath.Join("/", p.systemd.Root, "usr/lib/sysusers.d/skep.conf")); err == nil {
 		return nil
@@ -67,8 +68,8 @@ func (p *setup) writeAccount() error {
 	return err
 }
 
-// makeAccount makes the account of the system's services, and refuses one that
-// belongs to a person.
+// makeAccount creates the account of the system's services. It refuses an existing account
+// that belongs to a person.
 func (p *setup) makeAccount() error {
 	if p.systemd.User {
 		return nil
@@ -114,7 +115,7 @@ func runAccountTool(name string, args ...string) error {
 	return nil
 }
 
-// agentDir is where the agent of a setup keeps its identity.
+// agentDir returns the folder of the agent's identity.
 func (p *setup) agentDir() (string, error) {
 	if !p.systemd.User {
 		return agentState(systemState), nil
@@ -123,8 +124,8 @@ func (p *setup) agentDir() (string, error) {
 	return agentState(dir), err
 }
 
-// join has the account join the hub now: a token in a unit would be there for
-// all to read. Without a token it must have joined before.
+// join joins the hub now, as the service's account, because every user could read a token
+// in a unit. Without a token the account must have joined before.
 func (p *setup) join(ctx context.Context) error {
 	if p.name != agentService {
 		return nil

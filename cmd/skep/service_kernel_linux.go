@@ -25,8 +25,8 @@ import (
 	lent "skep/shimos/part"
 )
 
-// kernelState is what the kernel is given again at boot. It is apart from the
-// state of hub and agent: the kernel loads what is in it, so it is root's.
+// kernelState holds what is restored at boot. It is separate from the state of hub and
+// agent and belongs to root, because the kernel loads files from it.
 const (
 	kernelState   = "/var/lib/skep-kernel"
 	kernelRun     = "/run/skep-kernel"
@@ -35,16 +35,17 @@ const (
 	allowanceFile = "allowance.json"
 )
 
-// newKeep is where updates are kept. Tests have folders of their own.
+// newKeep returns the store of updates. Tests use other folders.
 var newKeep = func() *update.Keep { return &update.Keep{Dir: kernelState, Run: kernelRun} }
 
 // kernelSettings are the parameters that an administrator sets, by module.
 var kernelSettings = map[string][]string{"o2g": {"user_megabytes"}, "shimos": {"image"}, "dynamos": {"share"}}
 
-// plainValue is what modprobe reads as one word.
+// plainValue matches values that modprobe reads as one word.
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./:+,-]+$`)
 
-// loadedModules are ours that are loaded below sys, with their settings.
+// loadedModules returns those of our modules that are loaded according to sys, and their
+// settings.
 func loadedModules(sys string) (names, settings []string, err error) {
 	for _, name := range []string{"dynamos", "o2g", "shimos"} {
 		dir := filepath.Join(sys, "module", name)
@@ -77,8 +78,8 @@ func loadedModules(sys string) (names, settings []string, err error) {
 	return names, settings, nil
 }
 
-// installKernel has what the kernel was given come back at boot: the modules
-// that are loaded now, the allowance, and updates that are committed.
+// installKernel installs a service that restores at boot the modules that are loaded now,
+// the allowance, and committed updates.
 func (p *setup) installKernel() error {
 	names, settings, err := loadedModules("/sys")
 	if err != nil {
@@ -117,7 +118,7 @@ func (p *setup) installKernel() error {
 	return nil
 }
 
-// checkModules refuses what modprobe would not find at boot.
+// checkModules returns an error for modules that modprobe would not find at boot.
 func (p *setup) checkModules(names []string) error {
 	if len(names) == 0 {
 		return cli.Errorf(cli.Refused, "none of the modules dynamos, o2g and shimos is loaded: load what shall come back at boot, and type this again")
@@ -150,10 +151,10 @@ func (p *setup) writeModules(names, settings []string) (changed bool, err error)
 	return changed, nil
 }
 
-// removeModules removes what writeModules wrote.
+// removeModules removes the files that writeModules wrote.
 func (p *setup) removeModules() (changed bool, err error) { return p.writeModules(nil, nil) }
 
-// keepAll stores what the kernel has now.
+// keepAll stores the kernel's current allowance and updates.
 func keepAll() error {
 	if a, err := lent.GetAllowance(); err == nil && a.Group != uapi.ShimosNobody {
 		if err := keepAllowance(a); err != nil {
@@ -174,7 +175,7 @@ func keepAll() error {
 	return err
 }
 
-// keepUpdate stores a committed update, and says whether it comes back.
+// keepUpdate stores a committed update and prints whether it will be restored at boot.
 func keepUpdate(d update.Source, name string) error {
 	keep := newKeep()
 	on, err := keep.IsOn()
@@ -197,7 +198,7 @@ func keepUpdate(d update.Source, name string) error {
 	return forgetSuperseded(d, keep)
 }
 
-// forgetSuperseded has those not come back that a newer update replaced.
+// forgetSuperseded removes stored updates that a newer update has replaced.
 func forgetSuperseded(d update.Source, keep *update.Keep) error {
 	list, err := update.AllInfos(d)
 	for _, i := range list {
@@ -208,7 +209,7 @@ func forgetSuperseded(d update.Source, keep *update.Keep) error {
 	return err
 }
 
-// forgetUpdate has an update that was reverted not come back.
+// forgetUpdate removes a stored update that was reverted.
 func forgetUpdate(name string) error {
 	keep := newKeep()
 	if on, err := keep.IsOn(); err != nil || !on {
@@ -217,7 +218,7 @@ func forgetUpdate(name string) error {
 	return keep.Forget(name)
 }
 
-// keepAllowance stores an allowance, or that there is none.
+// keepAllowance stores an allowance, or removes the stored one if there is none.
 func keepAllowance(a lent.Allowance) error {
 	if on, err := newKeep().IsOn(); err != nil || !on {
 		return err
@@ -254,7 +255,7 @@ func restoreAllowance() error {
 	return nil
 }
 
-// serviceRestore is what the unit starts at boot.
+// serviceRestore is the command that the unit runs at boot.
 type serviceRestore struct {
 	settle time.Duration
 	retry  bool
@@ -306,7 +307,7 @@ func (s *serviceRestore) restoreUpdates(ctx context.Context, keep *update.Keep, 
 	})
 }
 
-// isKept says whether an update is stored.
+// isKept reports whether an update is stored.
 func isKept(name string) bool {
 	keep := newKeep()
 	if on, err := keep.IsOn(); err != nil || !on {
@@ -316,7 +317,7 @@ func isKept(name string) bool {
 	return slices.ContainsFunc(list, func(k update.Kept) bool { return k.Name == name })
 }
 
-// rememberPackage has a package at hand when its update is committed.
+// rememberPackage stores a package, so that it is available when its update is committed.
 func rememberPackage(name, file string) {
 	if err := newKeep().Remember(name, file); err != nil {
 		fmt.Fprintf(os.Stderr, "skep: %s will not come back at boot: %v\n", name, err)

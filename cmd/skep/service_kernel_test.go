@@ -16,7 +16,7 @@ import (
 	lent "skep/shimos/part"
 )
 
-// keepIn has updates and the allowance kept below dir.
+// keepIn makes the tests store updates and the allowance below dir.
 func keepIn(t *testing.T, dir string) {
 	t.Helper()
 	old := newKeep
@@ -37,7 +37,7 @@ func writeSys(t *testing.T, sys string, files map[string]string) {
 	}
 }
 
-// The modules that are loaded and their settings are what comes back.
+// The loaded modules and their settings are restored.
 func TestServiceKernelModules(t *testing.T) {
 	sys := t.TempDir()
 	writeSys(t, sys, map[string]string{"o2g/parameters/user_megabytes": "64\n", "o2g/parameters/engines": "3\n",
@@ -69,7 +69,7 @@ func TestServiceKernelModules(t *testing.T) {
 	}
 }
 
-// An allowance is stored where things are kept for a boot, and goes with --nobody.
+// An allowance is stored if the kernel service is installed, and removed by --nobody.
 func TestServiceKernelAllowance(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keep")
 	keepIn(t, dir)

@@ -16,7 +16,7 @@ import (
 	"skep/packaging/systemd"
 )
 
-// systemState is where the services of the system keep their state.
+// systemState is the state directory of the system's services.
 const (
 	systemState    = "/var/lib/skep"
 	userOptionText = "a service of this user, without root; it starts at login, or at boot after 'loginctl enable-linger'"
@@ -43,7 +43,7 @@ func (s *serviceInstall) options(f *cli.Flags) {
 	userOption(f, &s.user)
 }
 
-// splitArgs keeps what follows -- for skep up or skep join.
+// splitArgs stores the words after -- for skep up or skep join.
 func (s *serviceInstall) splitArgs(_ *cli.Flags, args []string) ([]string, error) {
 	if at := slices.Index(args, "--"); at >= 0 {
 		s.passed = args[at+1:]
@@ -52,7 +52,7 @@ func (s *serviceInstall) splitArgs(_ *cli.Flags, args []string) ([]string, error
 	return args, nil
 }
 
-// A setup is one service being installed or removed.
+// A setup is a service that is being installed or removed.
 type setup struct {
 	name, program, account string
 	address                string // of the hub to join
@@ -149,7 +149,7 @@ func (s *serviceInstall) prepare(f *cli.Flags, words []string) (*setup, error) {
 	return p, err
 }
 
-// checkSystem refuses what could not start.
+// checkSystem returns an error if the service could not start on this system.
 func (p *setup) checkSystem() error {
 	if err := needSystemd(p.systemd.User); err != nil {
 		return err
@@ -164,7 +164,8 @@ func (p *setup) checkSystem() error {
 	return nil
 }
 
-// needSystemd refuses another init, and an ordinary user who asks for root's.
+// needSystemd returns an error if init is not systemd, or if an ordinary user asks for a
+// service of the system.
 func needSystemd(user bool) error {
 	if !service.Runs() {
 		return cli.Errorf(cli.Refused, "process 1 of this system is %s, not systemd, the only one for which skep installs services: have %[1]s run 'skep up' or 'skep join' as an account of its own (docs/services.md)", service.InitName())
@@ -175,7 +176,7 @@ func needSystemd(user bool) error {
 	return nil
 }
 
-// writeUnit writes the unit, and a drop-in for what this installation adds.
+// writeUnit writes the unit, and a drop-in with the settings of this installation.
 func (p *setup) writeUnit() (changed bool, err error) {
 	u, err := p.unit()
 	if err != nil {
@@ -199,7 +200,7 @@ func (p *setup) unit() (service.Unit, error) {
 	return u, err
 }
 
-// The versions of systemd that wait longer after each failure.
+// The first version of systemd that has RestartSteps= and RestartMaxDelaySec=.
 const backoffVersion = 254
 
 func (p *setup) dropin(unit string) (string, error) {
@@ -230,15 +231,15 @@ func (p *setup) dropin(unit string) (string, error) {
 	return "[Service]\n" + b.String(), nil
 }
 
-// execLine is the command of a unit of ours, whose words need no quotes.
+// execLine returns the command of one of our units. Its words need no quotes.
 func execLine(unit string) string {
 	_, rest, _ := strings.Cut(unit, "\nExecStart=")
 	line, _, _ := strings.Cut(rest, "\n")
 	return line
 }
 
-// startUnit has the service start now and at boot. One that runs is started
-// anew where its files changed.
+// startUnit starts the service now and at boot. It restarts a running service if its files
+// or its token changed.
 func (p *setup) startUnit(changed bool) error {
 	unit := unitName(p.name)
 	if changed {
@@ -287,7 +288,7 @@ func (p *setup) tokenCommand() string {
 	return "sudo skep token --state " + systemState
 }
 
-// checkInstalled refuses what there is no unit for.
+// checkInstalled returns an error if there is no unit.
 func checkInstalled(s *service.Systemd, name string) error {
 	if s.Installed(unitName(name)) {
 		return nil

@@ -77,7 +77,7 @@ func TestServiceFilesComeAndGo(t *testing.T) {
 	}
 }
 
-// The unit of a package is used as it is: only what this machine adds is written.
+// The unit of a package is used unchanged; only this machine's settings are written.
 func TestServiceOfAPackage(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"usr/lib/systemd/system", "usr/lib/sysusers.d"} {
@@ -146,7 +146,7 @@ func TestServiceLinesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Where another init runs, it is named, and nothing is written.
+// If init is not systemd, the error names it and nothing is written.
 func TestServiceNeedsSystemd(t *testing.T) {
 	if service.Runs() {
 		t.Skip("systemd is this system's init")
@@ -238,7 +238,7 @@ func TestServiceUnitsAreValid(t *testing.T) {
 	}
 }
 
-// A started is a service that runs as systemd would start it.
+// A started is a service that the test runs like systemd.
 type started struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -247,8 +247,8 @@ type started struct {
 	heard string
 }
 
-// startService runs the ExecStart line of a unit with a socket for its news and
-// a file in place of the journal.
+// startService runs the ExecStart line of a unit, with a notification socket and with a
+// file in place of the journal.
 func startService(t *testing.T, dir, name string, more ...string) *started {
 	t.Helper()
 	text, err := systemd.Files.ReadFile("system/" + unitName(name))
@@ -284,7 +284,7 @@ func startService(t *testing.T, dir, name string, more ...string) *started {
 	return s
 }
 
-// hears waits for news with these words.
+// hears waits for a notification that contains these words.
 func (s *started) hears(words string) {
 	s.t.Helper()
 	s.conn.SetReadDeadline(time.Now().Add(load.Stretch(time.Minute)))
@@ -309,8 +309,8 @@ func (s *started) printed() string {
 	return string(b)
 }
 
-// The walk of both services as their units start them: ready, alive, killed,
-// started again, stopped, and nothing in the log that is a secret.
+// Both services run by the command lines of their units: they become ready, send watchdog
+// messages, are killed, started again and stopped. The log contains no secret.
 func TestServiceWalk(t *testing.T) {
 	dir, err := os.MkdirTemp("", "walk") // t.TempDir is too long for a socket
 	if err != nil {
@@ -355,7 +355,7 @@ func TestServiceWalk(t *testing.T) {
 	}
 }
 
-// A hub that cannot have its state where it should says so, and ends.
+// A hub that cannot use its state directory says so and ends.
 func TestServiceWithoutAPlaceForItsState(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

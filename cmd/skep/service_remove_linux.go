@@ -56,7 +56,7 @@ func (s *serviceUninstall) run(_ context.Context, f *cli.Flags, words []string) 
 	return p.remove(state, s.purge)
 }
 
-// stateFolder is what a service leaves behind.
+// stateFolder returns the state directory, which remains when a service is removed.
 func (p *setup) stateFolder() (string, error) {
 	if p.name == kernelService {
 		return kernelState, nil
@@ -68,8 +68,8 @@ func (p *setup) stateFolder() (string, error) {
 	return filepath.Join(dir, p.name), err
 }
 
-// confirmPurge has the user type the name, for a state is not made again: a
-// hub's holds the identities of all its nodes.
+// confirmPurge asks the user to type the name, because a removed state is lost: a hub's
+// state holds the identities of all its nodes.
 func confirmPurge(in io.Reader, name, state string) error {
 	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -128,7 +128,7 @@ func (p *setup) remove(state string, purge bool) error {
 	return p.leaveState(state, purge)
 }
 
-// leaveState removes the state, or says where it is.
+// leaveState removes the state, or prints where it is.
 func (p *setup) leaveState(state string, purge bool) error {
 	if _, err := os.Stat(state); err == nil {
 		if !purge {
@@ -144,13 +144,13 @@ func (p *setup) leaveState(state string, purge bool) error {
 		return nil
 	}
 	if left, err := os.ReadDir(systemState); err == nil && len(left) > 0 {
-		return nil // the other service's, or an administrator's
+		return nil // it has files of the other service or of an administrator
 	}
 	return p.removeAccount()
 }
 
-// removeAccount removes the folder of all state and the account, if we made it,
-// when neither service is left.
+// removeAccount removes the parent folder of the states, and the account if skep created
+// it, when no service is left.
 func (p *setup) removeAccount() error {
 	for _, other := range []string{hubService, agentService} {
 		if p.systemd.Installed(unitName(other)) {

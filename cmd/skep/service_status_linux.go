@@ -17,7 +17,7 @@ func (s *serviceStatus) options(f *cli.Flags) {
 	f.BoolVar(&s.json, "json", false, "print JSON for programs")
 }
 
-// A serviceState is what systemd says of a service.
+// A serviceState is the state of a service according to systemd.
 type serviceState struct {
 	Service  string `json:"service"`
 	State    string `json:"state"`
@@ -72,7 +72,8 @@ func serviceStates(systemd *service.Systemd, names []string) ([]serviceState, er
 	return list, nil
 }
 
-// print ends with the code of an unreachable service where one does not run.
+// print prints the states. If a service does not run, the error has the exit code of an
+// unreachable one.
 func (s *serviceStatus) print(list []serviceState) error {
 	var err error
 	if s.json {

@@ -14,7 +14,7 @@ import (
 	"skep/internal/cli"
 )
 
-// Every wrong line gives exit code 2 and one sentence.
+// Every invalid command line gives exit code 2 and one sentence.
 func TestUsage(t *testing.T) {
 	for _, line := range []string{"frob", "doctor x", "doctor --nonsense", "version --json=maybe", "help a b", "help frob", "kit",
 		"help lab frob", "help lab up x", "help up x", "--json nodes", "nodes --remove=", "token --expires soon",
@@ -33,7 +33,7 @@ func TestHelpOfUnknownSubcommand(t *testing.T) {
 	}
 }
 
-// What is printed for people is a failure where it can't be written.
+// A command fails if its output can't be written.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// 126 and 127 are those of a shell.
+// The exit codes 126 and 127 are those of a shell.
 func TestProgramsThatDoNotStart(t *testing.T) {
 	for _, verb := range []string{"run", "mpirun -n 1"} {
 		for program, want := range map[string]int{"/nonexistent": exitMissing, "no-such-program": exitMissing, "/dev/null": exitCannot, t.TempDir(): exitCannot} {
@@ -111,8 +111,8 @@ func TestDoctorState(t *testing.T) {
 	}
 }
 
-// A loader that starts the program itself prints the right thing; without
-// bee's report of this very run it fails all the same.
+// A loader that merely starts the program gives the right output, but fails because it has
+// no report of this run.
 func TestKitWantsProof(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {

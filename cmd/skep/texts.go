@@ -9,8 +9,7 @@ import (
 	"skep/internal/manual"
 )
 
-// A text is what help and the manual page say about a command besides its
-// options.
+// A text is the part of a command's help and manual page that does not concern options.
 type text struct {
 	text        []string // paragraphs
 	examples    []manual.Entry
@@ -20,8 +19,8 @@ type text struct {
 	see         string // other pages
 }
 
-// texts are those of all commands that people type, by name; that of skep
-// itself has no name.
+// texts returns the texts of all commands that people type, by name. The text of skep
+// itself has an empty name.
 func texts() map[string]text {
 	all := map[string]text{}
 	for _, some := range []map[string]text{rootTexts(), gridTexts(), programTexts(), labTexts(), partTexts(), updateTexts(), serviceTexts()} {

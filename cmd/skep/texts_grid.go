@@ -8,7 +8,7 @@ import (
 	"skep/internal/manual"
 )
 
-// gridTexts are those of hub and nodes.
+// gridTexts returns the texts of the commands for hub and nodes.
 func gridTexts() map[string]text {
 	return map[string]text{
 		"up": {
@@ -87,7 +87,7 @@ func gridTexts() map[string]text {
 	}
 }
 
-// programTexts are those of MPI programs.
+// programTexts returns the texts of the commands for programs.
 func programTexts() map[string]text {
 	return map[string]text{
 		"mpirun": {

@@ -53,7 +53,7 @@ func (t *token) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return printToken(ctx, c, t.uses, t.expires)
 }
 
-// printToken asks for a token and prints what to type on the other machine.
+// printToken gets a token from the hub and prints the join command for another machine.
 func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Duration) error {
 	answer, err := c.Token(ctx, hub.TokenRequest{Uses: uses, Life: expires})
 	if err != nil {

@@ -15,22 +15,22 @@ import (
 	"skep/internal/cli"
 )
 
-// A splitter takes words of others out of the command line before the options
-// are parsed.
+// A splitter removes words that belong to another program from the command line before the
+// options are parsed.
 type splitter interface {
 	splitArgs(f *cli.Flags, args []string) ([]string, error)
 }
 
-// newTree gives the table of commands to cobra, which finds the command that
-// was typed and completes its names and options. cobra parses options only to
-// complete them: it would read -np 4, which MPI's users type, as -n p, and its
-// sentences about wrong options are others than ours.
+// newTree passes the table of commands to cobra, which finds the command that was typed and
+// completes names and options. cobra parses options only for completion: it would read
+// -np 4, which MPI users type, as -n p, and its messages about wrong options differ from
+// ours.
 func newTree(completes bool) *cobra.Command {
 	root := &cobra.Command{Use: "skep", SilenceErrors: true, SilenceUsage: true, DisableFlagParsing: !completes,
 		Args: cobra.ArbitraryArgs, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(c *cobra.Command, args []string) error { return runNone(args) }}
 	root.SetOut(os.Stdout)
-	cobra.MousetrapHelpText = "" // skep.exe says the same wherever it was started
+	cobra.MousetrapHelpText = "" // no special message if skep.exe is started from Explorer
 	for _, c := range commands() {
 		branch := newBranch(c, completes)
 		root.AddCommand(branch)
@@ -91,11 +91,11 @@ func dispatch(ctx context.Context, args []string) error {
 	}
 	completes := len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 	root := newTree(completes)
-	root.SetArgs(slices.Concat([]string{}, args)) // cobra takes nil for the program's own
+	root.SetArgs(slices.Concat([]string{}, args)) // for nil, cobra would use os.Args
 	return root.ExecuteContext(ctx)
 }
 
-// runNone is skep alone, or with a word that is no command.
+// runNone handles skep without a word, or with a word that is no command.
 func runNone(args []string) error {
 	if len(args) > 0 {
 		return noCommand(args[0])
@@ -120,7 +120,7 @@ func noCommand(name string) error {
 	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
 }
 
-// findCommand is the command that words name, and the words behind its name.
+// findCommand returns the command that words name, and the words after its name.
 func findCommand(words []string) (*command, []string) {
 	var found *command
 	list := commands()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What is nearly a command or an option is answered with the one that was
-// probably meant, and 0 workers with how many there may be.
+// The error for a misspelled command or option names the one that was probably meant. The
+// error for 0 workers gives the allowed range.
 func TestTypos(t *testing.T) {
 	for line, want := range map[string]string{
 		"noeds":             "there is no command \"noeds\"; did you mean 'skep nodes'?",

@@ -50,7 +50,7 @@ func (u *up) options(f *cli.Flags) {
 	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 
-// size is an option that takes bytes, such as 512M.
+// size defines an option whose value is a size such as 512M.
 func size(f *cli.Flags, to *uint64, name, usage string) {
 	f.Func(name, usage, func(text string) (err error) {
 		if *to, err = cli.ParseBytes(text); err == nil && *to == 0 {
@@ -103,7 +103,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 }
 
-// announce says where the hub listens, and how a machine joins it.
+// announce prints the hub's address and a join command.
 func (u *up) announce(ctx context.Context, h *hub.Hub, c *hub.Client) error {
 	if _, err := fmt.Printf("skep %s: the hub listens on %s\n", version, h.Address()); err != nil || u.noToken {
 		return err
@@ -111,7 +111,7 @@ func (u *up) announce(ctx context.Context, h *hub.Hub, c *hub.Client) error {
 	return printToken(ctx, c, u.uses, u.expires)
 }
 
-// runAgent is the hub's own agent.
+// runAgent runs the hub's own agent.
 func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
 	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
 	u.allow.apply(&c, dir)
@@ -123,8 +123,8 @@ func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
 
 const localTokenLife = time.Minute
 
-// joinHere joins an agent to the hub of the same process, as any other joins,
-// and at each start: the hub may have got another port since.
+// joinHere joins an agent to the hub of the same process, like any other agent. It does so
+// at each start, because the hub's port may have changed.
 func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 	address, ok := h.Address().(*net.TCPAddr)
 	if !ok {
@@ -162,7 +162,7 @@ func newLogger(verbose bool) *slog.Logger {
 
 const slotsMax = 4096
 
-// check looks at the options, without the machine.
+// check checks the options. It does not examine the machine.
 func (u *up) check(f *cli.Flags) error {
 	if err := checkSlots(f, u.slots); err != nil {
 		return err

@@ -25,7 +25,7 @@ type updateApply struct {
 	health         watched
 }
 
-// watched are the options that say what reverts an update by itself.
+// watched holds the options of the health checks that revert an update automatically.
 type watched struct {
 	least, errors, latency uint
 	stuck                  time.Duration
@@ -108,7 +108,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	})
 }
 
-// isPackage distinguishes a file from the name of a loaded update.
+// isPackage reports whether a word is a file name rather than the name of a loaded update.
 func isPackage(word string) bool {
 	return strings.HasSuffix(word, pack.Suffix) || strings.ContainsRune(word, '/')
 }

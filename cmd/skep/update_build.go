@@ -137,7 +137,8 @@ func readPatch(path string) ([]byte, error) {
 
 var notOfNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nameOfPatch makes a name for an update: fix_the_leak of 0001-Fix-the-leak.patch.
+// nameOfPatch derives the name of an update from its patch: fix_the_leak from
+// 0001-Fix-the-leak.patch.
 func nameOfPatch(path string) string {
 	base := strings.ToLower(filepath.Base(path))
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".diff"), ".patch")

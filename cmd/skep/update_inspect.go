@@ -41,7 +41,7 @@ func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) err
 	return showPackage(os.Stdout, p, running)
 }
 
-// showPackage prints what a package holds; running is the build-id of this
+// showPackage prints the contents of a package. running is the build-id of the running
 // kernel.
 func showPackage(w io.Writer, p *pack.Package, running string) error {
 	var b strings.Builder
@@ -113,7 +113,7 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	return nil
 }
 
-// statedText is what the author says of a function.
+// statedText returns the author's statements about a function.
 func statedText(f *pack.Function) string {
 	var list []string
 	if f.Object != nil {

@@ -35,7 +35,7 @@ func updateWords() []command {
 	}
 }
 
-// updateError returns what was refused its exit code.
+// updateError adds the exit code to an error of an update.
 func updateError(err error) error {
 	var refused *update.RefusedError
 	if errors.As(err, &refused) {
@@ -54,7 +54,7 @@ func openPackage(path string) (*pack.Package, error) {
 	return p, err
 }
 
-// withDevice carries out one use of /dev/dynamos.
+// withDevice opens /dev/dynamos, calls do, and closes it.
 func withDevice(do func(d *update.Device) error) error {
 	d, err := update.Open()
 	if err != nil {
@@ -64,7 +64,7 @@ func withDevice(do func(d *update.Device) error) error {
 	return updateError(do(d))
 }
 
-// An updateSource lists updates and their events: a device, or a test's own.
+// An updateSource lists updates and their events: the device, or one of a test.
 type updateSource interface {
 	update.Source
 	Events() ([]uapi.DynamosEvent, error)

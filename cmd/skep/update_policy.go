@@ -22,8 +22,8 @@ import (
 	lent "skep/shimos/part"
 )
 
-// whom has the options of a policy. All terms of a rule must hold; --or and
-// --except begin another rule.
+// whom holds the options of a policy. All terms of a rule must hold. --or and --except
+// begin another rule.
 type whom struct {
 	update.Policy
 	nobody bool
@@ -142,7 +142,7 @@ func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
 	}, nil
 }
 
-// encode returns the policy, or what is wrong with the options.
+// encode returns the policy, or an error if the options are invalid.
 func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	if w.nobody == w.Given() {
 		return uapi.DynamosPolicy{}, f.Usagef("name the tasks that use it: processes, users, cgroups..., or say --all")
@@ -154,7 +154,8 @@ func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
 	return p, nil
 }
 
-// checkTasks refuses a policy for a process or thread that does not exist, because its number may be reused. proc is where /proc is.
+// checkTasks refuses a policy for a process or thread that does not exist, because its
+// number may be reused. proc is the path of /proc.
 func checkTasks(p *uapi.DynamosPolicy, proc string) error {
 	for i := range p.Rules {
 		r := &p.Rule[i]

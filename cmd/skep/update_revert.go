@@ -86,7 +86,7 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 	})
 }
 
-// stillInside lists the tasks for which a draining update waits.
+// stillInside lists the tasks that a draining update waits for.
 func stillInside(d update.Source, name string) error {
 	s, err := update.FindStatus(d, name, updateNames())
 	if err != nil {

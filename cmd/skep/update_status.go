@@ -45,7 +45,7 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 	})
 }
 
-// read returns all updates, or the one that was named.
+// read returns all updates, or the one named.
 func (u *updateStatus) read(d updateSource, words []string) (list []update.Status, err error) {
 	if len(words) == 0 {
 		list, err = update.List(d, updateNames())
@@ -85,7 +85,7 @@ func showUpdates(w io.Writer, list []update.Status) error {
 	return table.Write(w)
 }
 
-// showUpdate prints all that is known of one; now is CLOCK_BOOTTIME's.
+// showUpdate prints all details of one update; now is a time of CLOCK_BOOTTIME.
 func showUpdate(w io.Writer, u *update.Status, now uint64) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: class %s, %s%s\n", u.Name, u.Class, u.State, timerText(u))
@@ -146,7 +146,7 @@ func timerText(u *update.Status) string {
 	return fmt.Sprintf(", reverted in %v unless committed", left.Round(time.Second))
 }
 
-// healthText reports what reverts an update.
+// healthText describes the health checks that revert an update.
 func healthText(h *update.Health) string {
 	var list []string
 	if h.Errors > 0 {

@@ -52,7 +52,8 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 	}
 }
 
-// The kernel counts a median from the older one's, people from what is more.
+// The kernel takes a median limit in percent of the older version's median; the option
+// takes the increase.
 func TestLatencyLimits(t *testing.T) {
 	u := &updateApply{}
 	f := cli.NewFlags("update apply", "update apply")

@@ -16,7 +16,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// A module that a test describes: its updates, each with one function.
+// loaded describes a module for a test: its updates, each with one function.
 type loaded struct {
 	list   []uapi.DynamosInfo
 	inside uint64
@@ -50,8 +50,7 @@ func (l *loaded) load(name string, class uapi.DynamosClass) {
 	l.list = append(l.list, i)
 }
 
-// The list of updates has no events; one update, and what is for programs, has
-// its own.
+// The list of updates shows no events. The page of one update and the JSON output do.
 func TestStatusOfLoadedUpdates(t *testing.T) {
 	l := &loaded{}
 	l.load("a", uapi.DynamosAny)
@@ -65,7 +64,7 @@ func TestStatusOfLoadedUpdates(t *testing.T) {
 		json   bool
 		word   string
 		names  string
-		events int // of the last
+		events int // number of events of the last update
 	}{
 		{false, "", "a b", 0}, {true, "", "a b", 2}, {false, "b", "b", 2}, {true, "a", "a", 1},
 	} {
@@ -83,7 +82,7 @@ func TestStatusOfLoadedUpdates(t *testing.T) {
 	}
 }
 
-// Functions of one update stand below it.
+// The functions of an update are listed below it.
 func TestListOfUpdates(t *testing.T) {
 	var b strings.Builder
 	err := showUpdates(&b, []update.Status{
@@ -102,7 +101,7 @@ func TestListOfUpdates(t *testing.T) {
 	}
 }
 
-// Who waits for an update to be left learns what keeps it.
+// A user who waits for an update to drain is told what it waits for.
 func TestUpdateWithTasksInside(t *testing.T) {
 	l := &loaded{}
 	l.load("a", uapi.DynamosAny)
@@ -118,7 +117,7 @@ func TestUpdateWithTasksInside(t *testing.T) {
 	}
 }
 
-// An update of a kernel that is named is not one of the running kernel.
+// With --kernel, an update is built for that kernel and not for the running one.
 func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
 	dir := t.TempDir()
 	patch := dir + "/fix.patch"
@@ -137,7 +136,7 @@ func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
 	}
 }
 
-// A policy for a number that nothing has would hold for whatever gets it next.
+// A policy for an unused process number would hold for the process that gets it next.
 func TestPolicyNamesWhatIsThere(t *testing.T) {
 	proc := t.TempDir()
 	for number, tgid := range map[string]string{"5": "5", "6": "5"} {
@@ -165,7 +164,7 @@ func TestPolicyNamesWhatIsThere(t *testing.T) {
 		{rule(uapi.DynamosPID|uapi.DynamosTGID, 6, 9), "there is no process 9"},
 	} {
 		p := uapi.DynamosPolicy{Rules: 2}
-		p.Rule[1] = c.rule // behind one for all
+		p.Rule[1] = c.rule // after a rule for all tasks
 		p.Rule[2] = rule(uapi.DynamosPID, 9, 0)
 		if err := checkTasks(&p, proc); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v, want %q", c.rule, err, c.want)

@@ -11,13 +11,13 @@ import (
 	"skep/internal/cli"
 )
 
-// version is the product's; cmd/skep/skep.rc says the same to Windows.
+// version is the product's version; cmd/skep/skep.rc has the same for Windows.
 const version = "0.1.0"
 
-// released is the day of that version; the manual pages bear it.
+// released is the date of this version, which the manual pages show.
 const released = "2026-11-23"
 
-// commit is what make built this program from: the linker sets it.
+// commit is the commit that this program was built from. The linker sets it.
 var commit = "unknown"
 
 type versionOf struct {

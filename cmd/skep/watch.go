@@ -13,9 +13,9 @@ import (
 	"skep/internal/cli"
 )
 
-// A watch shows what happens to a run: a line per node that is kept up to date
-// on a terminal, and above it what workers print and what had to be done again.
-// The lock guards nodes.
+// A watch shows the progress of a run. On a terminal it keeps one line per node up to date;
+// above them it prints the workers' output and the calls that are retried. The lock guards
+// nodes.
 type watch struct {
 	progress *cli.Progress
 
@@ -23,7 +23,7 @@ type watch struct {
 	nodes map[string]*share
 }
 
-// A share is what one node does of a run.
+// A share is one node's part of a run.
 type share struct {
 	name, substrate string
 	running, done   int

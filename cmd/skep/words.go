@@ -9,11 +9,11 @@ import (
 	"skep/internal/cli"
 )
 
-// A wordless is a command typed without one of its words, or with a wrong one.
-// Each word is in a file COMMAND_WORD.go.
+// A wordless is a command that was typed without a subcommand, or with a wrong one. Each
+// subcommand is in a file COMMAND_WORD.go.
 type wordless struct {
 	words     []command
-	elsewhere string // what to say on a system where there are none
+	elsewhere string // the message on a system that has none of them
 }
 
 func (w *wordless) options(*cli.Flags) {}
@@ -28,7 +28,7 @@ func (w *wordless) run(_ context.Context, f *cli.Flags, words []string) error {
 	return f.Usagef("there is no subcommand %q: there are %s", words[0], wordNames(w.words))
 }
 
-// wordNames lists the second words of commands.
+// wordNames lists the names of subcommands.
 func wordNames(list []command) string {
 	var names []string
 	for _, c := range list {

@@ -164,7 +164,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// What others print stands above the lines; they wait for the end of its line.
+// Text of other programs is printed above the lines of progress, which are redrawn at the
+// end of its line.
 func TestProgressBelowOthers(t *testing.T) {
 	const erased = "\r\x1b[A\x1b[J"
 	var out strings.Builder

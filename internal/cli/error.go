@@ -26,7 +26,7 @@ type coded struct {
 func (c *coded) Error() string { return c.err.Error() }
 func (c *coded) Unwrap() error { return c.err }
 
-// Errorf makes an error that ends skep with the given code.
+// Errorf returns an error that ends skep with the given code.
 func Errorf(code int, format string, args ...any) error {
 	return &coded{code, fmt.Errorf(format, args...)}
 }
@@ -44,7 +44,7 @@ type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// ExitCode is the exit status that err stands for, and what to print before.
+// ExitCode returns skep's exit status for err, and the text to print.
 func ExitCode(err error) (code int, text string) {
 	if err == nil {
 		return 0, ""

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Flags are the options of one command. Errors in them have the code Usage and one sentence.
+// Flags are the options of one command. Their errors have the code Usage and one sentence.
 type Flags struct {
 	*flag.FlagSet
 	usage string
 }
 
-// NewFlags takes the command's name and the line that shows how it is used.
+// NewFlags returns the options of the command with this name and usage line.
 func NewFlags(name, usage string) *Flags {
 	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), usage}
 	f.SetOutput(io.Discard)
 	return f
 }
 
-// Usagef is the error for a command line that the command can't take.
+// Usagef returns the error for an invalid command line.
 func (f *Flags) Usagef(format string, args ...any) error {
 	return Errorf(Usage, "%s: "+format+"; usage: skep %s", append(append([]any{f.Name()}, args...), f.usage)...)
 }
 
-// Parse takes options and words in any order and returns the words.
+// Parse parses options and words in any order and returns the words.
 func (f *Flags) Parse(args []string) ([]string, error) {
 	var words []string
 	for {
@@ -47,8 +47,8 @@ func (f *Flags) Parse(args []string) ([]string, error) {
 	}
 }
 
-// ParseCommand takes options up to the first word, or to "--": what follows
-// is a program and its own options.
+// ParseCommand parses options up to the first word or "--". It returns the rest, a program
+// and its own options.
 func (f *Flags) ParseCommand(args []string) ([]string, error) {
 	if err := f.FlagSet.Parse(args); err != nil {
 		return nil, f.explainError(err)
@@ -56,8 +56,8 @@ func (f *Flags) ParseCommand(args []string) ([]string, error) {
 	return f.FlagSet.Args(), nil
 }
 
-// Values is how many words follow an option: 0 or 1, or -1 where there is none
-// of that name.
+// Values returns the number of arguments of an option: 0 or 1, or -1 if there is no such
+// option.
 func (f *Flags) Values(option string) int {
 	known := f.Lookup(option)
 	if known == nil {
@@ -101,10 +101,11 @@ func (f *Flags) explainError(err error) error {
 	return f.Usagef("%s", text)
 }
 
-// invalid is what the standard library says of a value: it, its option, why.
+// invalid matches the standard library's error for a value: the value, its option, the
+// reason.
 var invalid = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-(\S+): (.*)$`)
 
-// wantedText is why a value is none; of numbers the library says "parse error".
+// wantedText says what an option requires. For numbers the library says only "parse error".
 func (f *Flags) wantedText(option, why string) string {
 	value, ok := f.Lookup(option).Value.(flag.Getter)
 	if !ok {
@@ -123,7 +124,7 @@ func (f *Flags) wantedText(option, why string) string {
 	return why
 }
 
-// DashedName is an option as people type it.
+// DashedName returns an option with its dashes, as people type it.
 func DashedName(option string) string {
 	if len(option) == 1 {
 		return "-" + option
@@ -131,7 +132,7 @@ func DashedName(option string) string {
 	return "--" + option
 }
 
-// Given reports whether an option was typed, be it with an empty value.
+// Given reports whether an option was given, even with an empty value.
 func (f *Flags) Given(option string) bool {
 	given := false
 	f.Visit(func(o *flag.Flag) { given = given || o.Name == option })

@@ -2,9 +2,10 @@
 
 package cli
 
-// Nearest is the name that was probably meant: at most two letters were
-// inserted, left out or changed, or two neighbours exchanged, and less than half
-// of the word. It is empty if there is none, or if two are equally near.
+// Nearest returns the name that was probably meant: one at an edit distance of at most two
+// and of less than half the word's length. An edit inserts, omits or changes a letter, or
+// exchanges two adjacent ones. The result is empty if there is no such name, or if two are
+// equally near.
 func Nearest(word string, names []string) string {
 	limit := min(2, (len(word)-1)/2)
 	found, least, ties := "", limit+1, 0
@@ -22,7 +23,7 @@ func Nearest(word string, names []string) string {
 	return found
 }
 
-// distance is the restricted Damerau-Levenshtein distance, in bytes.
+// distance returns the restricted Damerau-Levenshtein distance, in bytes.
 func distance(a, b string) int {
 	before, last, row := []int(nil), []int(nil), make([]int, len(b)+1)
 	for k := range row {

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Progress keeps a few lines at the bottom of a terminal up to date. Where the
-// output is no terminal it prints nothing. The lock guards everything below it.
+// Progress keeps a few lines at the bottom of a terminal up to date. If the output is no
+// terminal it prints nothing. The lock guards the fields below it.
 type Progress struct {
 	out   io.Writer
 	width int // 0: no terminal
 	begin time.Time
 
 	lock  sync.Mutex
-	lines []string // as asked for
-	drawn int      // lines that are on the screen
+	lines []string // set by Set
+	drawn int      // number of lines on the screen
 	last  time.Time
-	over  bool // no more is drawn
-	mid   bool // others' text stands on the last line, which is not ended
+	over  bool // nothing is drawn any more
+	mid   bool // another program has printed an incomplete line
 }
 
 const (
-	progressAfter = time.Second // shorter things show nothing
+	progressAfter = time.Second // shorter operations show no progress
 	progressEvery = 100 * time.Millisecond
 )
 
-// NewProgress draws on f when f is a terminal.
+// NewProgress returns a Progress that draws on f if f is a terminal.
 func NewProgress(f *os.File) *Progress {
 	return &Progress{out: f, width: terminalWidth(f), begin: time.Now()}
 }
@@ -38,7 +38,7 @@ func NewProgress(f *os.File) *Progress {
 // Terminal reports whether Set shows anything.
 func (p *Progress) Terminal() bool { return p.width > 0 }
 
-// Hide stops drawing, because others write to the terminal.
+// Hide stops drawing, because other programs write to the terminal.
 func (p *Progress) Hide() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -46,8 +46,8 @@ func (p *Progress) Hide() {
 	p.over = true
 }
 
-// Write passes on what a program prints, above the lines. They come back when
-// it has ended its line.
+// Write prints a program's output above the lines. The lines are redrawn when the output
+// ends with a newline.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -74,7 +74,7 @@ func (p *Progress) Set(lines []string) {
 	p.draw(true)
 }
 
-// PrintAbove prints text over the lines, which stay at the bottom.
+// PrintAbove prints text above the lines, which stay at the bottom.
 func (p *Progress) PrintAbove(text string) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -87,7 +87,7 @@ func (p *Progress) PrintAbove(text string) {
 	p.redraw()
 }
 
-// redraw draws lines that were erased for something above them.
+// redraw draws the lines again that were erased to print above them.
 func (p *Progress) redraw() {
 	if p.drawn == 0 && p.width > 0 && !p.over && !p.mid && !p.last.IsZero() {
 		p.draw(false)
@@ -109,7 +109,7 @@ func (p *Progress) erase() {
 	}
 }
 
-// draw cuts lines to the width: a wrapped one would break the count.
+// draw cuts lines to the terminal's width, because a wrapped line would take two rows.
 func (p *Progress) draw(erase bool) {
 	if erase {
 		p.erase()

@@ -9,10 +9,10 @@ import (
 	"runtime"
 )
 
-// StateVariable names the state directory where --state is not given.
+// StateVariable names the state directory if --state is not given.
 const StateVariable = "SKEP_STATE"
 
-// StateDir is where hub and agent of this user keep what outlives them.
+// StateDir returns the directory in which this user's hub and agent keep their state.
 func StateDir() (string, error) {
 	if dir := os.Getenv(StateVariable); dir != "" {
 		return filepath.Abs(dir)

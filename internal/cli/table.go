@@ -18,10 +18,10 @@ type Table struct {
 	rows [][]string
 }
 
-// NewTable takes the heading.
+// NewTable returns a table with this heading.
 func NewTable(head ...string) *Table { return &Table{head: head} }
 
-// Row adds a row; cells are printed as fmt.Print would.
+// Row adds a row. Cells are formatted like by fmt.Print.
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(t.head))
 	for i := range row {
@@ -64,7 +64,7 @@ func CleanText(s string) string {
 	}, s)
 }
 
-// PrintJSON prints a value for other programs.
+// PrintJSON prints a value as JSON for other programs.
 func PrintJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -72,7 +72,7 @@ func PrintJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// ParseBytes reads a size as people and bee write it: 512M, in powers of 1024.
+// ParseBytes parses a size in powers of 1024 as people and bee write it, for example 512M.
 func ParseBytes(s string) (uint64, error) {
 	digits := strings.TrimRight(s, "KMGkmg")
 	shift := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30}
@@ -84,7 +84,7 @@ func ParseBytes(s string) (uint64, error) {
 	return n << unit, nil
 }
 
-// FormatBytes says a size as people read it, in powers of 1000.
+// FormatBytes formats a size for people, in powers of 1000.
 func FormatBytes(n uint64) string {
 	const units = "kMGTPE"
 	if n < 1000 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth is 0 where f is no terminal, else its columns.
+// terminalWidth returns the number of columns of a terminal, or 0 if f is none.
 func terminalWidth(f *os.File) int {
 	var size struct{ rows, columns, x, y uint16 }
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(),
@@ -25,9 +25,9 @@ func terminalWidth(f *os.File) int {
 	return int(size.columns)
 }
 
-// OpenTerminal makes a terminal for a program whose output is shown on like:
-// what is written to program is read from ours, and nothing is changed on the
-// way. It is nobody's controlling terminal.
+// OpenTerminal opens a pseudoterminal for a program whose output is shown on the terminal
+// like. What the program writes to program is read unchanged from ours. It does not become
+// a controlling terminal.
 func OpenTerminal(like *os.File) (ours, program *os.File, err error) {
 	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ func OpenTerminal(like *os.File) (ours, program *os.File, err error) {
 		err = copyModes(program, like)
 	}
 	if err == nil {
-		err = unix.SetNonblock(fd, true) // Fd made it blocking, so no deadline would count
+		err = unix.SetNonblock(fd, true) // Fd made it blocking, so deadlines would have no effect
 	}
 	if err != nil {
 		ours.Close()
@@ -57,7 +57,8 @@ func OpenTerminal(like *os.File) (ours, program *os.File, err error) {
 	return ours, program, nil
 }
 
-// copyModes: the terminal that shows it in the end turns \n into \r\n.
+// copyModes copies the size and modes of from but turns output processing off, because the terminal
+// that finally shows the text converts \n to \r\n.
 func copyModes(to, from *os.File) error {
 	modes, err := unix.IoctlGetTermios(int(from.Fd()), unix.TCGETS)
 	if err != nil {

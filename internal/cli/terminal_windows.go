@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// terminalWidth is 0 where f is no console that understands escape sequences
-// (Windows 10 and newer), else its columns.
+// terminalWidth returns the number of columns of a console that supports escape sequences
+// (Windows 10 and newer), else 0.
 func terminalWidth(f *os.File) int {
 	handle := windows.Handle(f.Fd())
 	var mode uint32
@@ -30,7 +30,7 @@ func terminalWidth(f *os.File) int {
 	return int(info.Size.X)
 }
 
-// OpenTerminal is for systems that have pseudo-terminals.
+// OpenTerminal returns an error: it is supported only on systems with pseudoterminals.
 func OpenTerminal(*os.File) (ours, program *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }

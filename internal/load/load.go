@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package load lets deadlines follow the load of this computer: a wait for another process must distinguish one that hangs from one that a busy computer slows down.
+// Package load adapts time limits to the load of this computer. With it a wait for another
+// process distinguishes a process that hangs from one that is slow on a busy computer.
 package load
 
 import (
@@ -12,18 +13,18 @@ import (
 	"time"
 )
 
-// Max bounds Scale, so that a deadline is one on any computer.
+// Max limits Scale, so that every wait ends.
 const Max = 40
 
-// Scale is by how much slower than an idle one this computer may be: its load
-// for each processor, 1 to Max.
+// Scale returns how many times slower than an idle computer this one may be: its load per
+// processor, from 1 to Max.
 func Scale() float64 {
-	text, _ := os.ReadFile("/proc/loadavg") // elsewhere there is none
+	text, _ := os.ReadFile("/proc/loadavg") // exists only on Linux
 	return scaleOf(string(text), runtime.NumCPU())
 }
 
-// scaleOf reads proc(5)'s loadavg. The average of the last minute rises slowly,
-// so what wants to run at this moment counts as well.
+// scaleOf parses /proc/loadavg. The average of the last minute rises slowly, so the number
+// of tasks that are runnable now counts as well.
 func scaleOf(text string, processors int) float64 {
 	var most float64
 	fields := strings.Fields(text)
@@ -38,34 +39,33 @@ func scaleOf(text string, processors int) float64 {
 	return min(Max, max(1, most/float64(processors)))
 }
 
-// Stretch gives the time that takes as long now as d does on an idle computer.
-// It is for limits that must be known in advance; a Timer sees the load change.
+// Stretch returns the time that corresponds at the present load to d on an idle computer.
+// It is for limits that must be known in advance; a Timer follows changes of the load.
 func Stretch(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * Scale())
 }
 
-// A budget is the time that is left, as an idle computer counts it.
+// A budget is the remaining time in seconds of an idle computer.
 type budget time.Duration
 
-// charge takes a span of the clock that passed at this scale. One longer than
-// most counts as most: this process itself did not run then.
+// charge subtracts a span of clock time that passed at this scale. A span longer than most
+// counts as most, because then this process itself did not run.
 func (b *budget) charge(span, most time.Duration, scale float64) (over bool) {
 	*b -= budget(float64(min(span, most)) / scale)
 	return *b <= 0
 }
 
-// A Timer closes C when the time that it was given has passed, counted as on an
-// idle computer: while the load is 8 for each processor, a second counts as an
-// eighth of one.
+// A Timer closes C when its time has passed, counted as on an idle computer: while the load
+// per processor is 8, a second counts as an eighth of a second.
 type Timer struct {
 	C    <-chan struct{}
 	stop chan struct{}
 }
 
-// look is how often a Timer looks at the load.
+// look is the interval at which a Timer reads the load.
 const look = 250 * time.Millisecond
 
-// NewTimer starts a timer; scale is Scale, but in tests. Stop must be called.
+// NewTimer starts a timer. scale is Scale except in tests. The caller must call Stop.
 func NewTimer(d time.Duration, scale func() float64) *Timer {
 	over := make(chan struct{})
 	t := &Timer{C: over, stop: make(chan struct{})}
@@ -89,7 +89,7 @@ func (t *Timer) run(left budget, scale func() float64, over chan<- struct{}) {
 	}
 }
 
-// Stop ends the timer; C is closed from then on only if it was before.
+// Stop ends the timer. C stays open if it was not closed before.
 func (t *Timer) Stop() { close(t.stop) }
 
 // WithTimeout is context.WithTimeout by a Timer. The context has no Deadline,

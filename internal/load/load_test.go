@@ -50,12 +50,12 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A timer ends by the load as it is, not as it was at its start.
+// A timer follows the present load, not the load at its start.
 func TestTimer_followsTheLoad(t *testing.T) {
 	asked := 0
 	timer := NewTimer(2*time.Millisecond, func() float64 {
 		if asked++; asked < 5 {
-			return 1e12 // time stands still
+			return 1e12 // a second counts as nothing
 		}
 		return 1
 	})

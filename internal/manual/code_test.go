@@ -15,7 +15,7 @@ import (
 var (
 	// Calls that read a variable by its name.
 	readByName = regexp.MustCompile(`\b(?:getenv|os\.Getenv|os\.LookupEnv|GetEnvironmentVariable[AW])\(L?"([A-Z][A-Z0-9_]*)"`)
-	// A name in a string of its own is read by a function of ours.
+	// A string that is only a name is passed to one of our functions, which reads it.
 	ownName = regexp.MustCompile(`"((?:SKEP|FI_O2G)_[A-Z0-9_]*[A-Z0-9])"`)
 	// Parameters of the provider are variables that libfabric reads.
 	providerName = regexp.MustCompile(`\{"([a-z_]+)", FI_PARAM_`)
@@ -23,7 +23,7 @@ var (
 	readByLibrary = map[string]string{"os.UserHomeDir()": "HOME", "os.TempDir()": "TMPDIR", "os.UserCacheDir()": "XDG_CACHE_HOME"}
 )
 
-// isProduct tells whether a file is of a program that users get.
+// isProduct reports whether a file belongs to a program for users.
 func isProduct(path string) bool {
 	for _, part := range strings.Split(filepath.Dir(path), "/") {
 		if slices.Contains([]string{"tests", "test", "testdata", "vmtest", "bench"}, part) {
@@ -34,7 +34,7 @@ func isProduct(path string) bool {
 		!strings.HasPrefix(path, "internal/manual/")
 }
 
-// variablesRead are those that the product's code reads, and where.
+// variablesRead returns the variables that the product's code reads, and the file of each.
 func variablesRead(t *testing.T, root string) map[string]string {
 	read := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func variablesRead(t *testing.T, root string) map[string]string {
 	return read
 }
 
-// The page names each variable that a program reads, and no other.
+// The page lists exactly the variables that programs read.
 func TestEnvironmentIsThatOfTheCode(t *testing.T) {
 	read := variablesRead(t, "../..")
 	if len(read) < 40 {
@@ -95,7 +95,7 @@ func TestEnvironmentIsThatOfTheCode(t *testing.T) {
 	}
 }
 
-// The page of the tree is the one that make man writes.
+// docs/environment.md is the file that make man writes.
 func TestEnvironmentPageIsCurrent(t *testing.T) {
 	var b strings.Builder
 	if err := WriteEnvironmentMarkdown(&b); err != nil {

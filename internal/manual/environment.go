@@ -4,21 +4,21 @@ package manual
 
 import "slices"
 
-// A Variable is one that a program of ours reads from its environment. What is
-// said about it here is all that help, pages and docs/environment.md say.
+// A Variable is an environment variable that one of our programs reads. Help, manual pages
+// and docs/environment.md are made from this description.
 type Variable struct {
 	Name    string
 	Readers string // pages of the programs that read it
 	Text    string
 }
 
-// A Group is what the page of all variables puts under one heading.
+// A Group holds the variables under one heading of the page of all variables.
 type Group struct {
 	Heading, Text string
 	Variables     []Variable
 }
 
-// Groups are all variables, in the order of the page.
+// Groups returns all variables, in the order of the page.
 func Groups() []Group {
 	return []Group{
 		{"The command skep", "", skepVariables},
@@ -104,7 +104,7 @@ var otherVariables = []Variable{
 	{"SLURM_STEP_NUM_TASKS", "skep-mpirun(1)", "the number of tasks"},
 }
 
-// Environment are entries of the named variables.
+// Environment returns the entries of the named variables.
 func Environment(names ...string) []Entry {
 	var entries []Entry
 	for _, name := range names {

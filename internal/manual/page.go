@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package manual keeps what a user reads about a command in one form, and
-// writes it as help on a terminal and as a manual page, in the same words.
+// Package manual holds the description of a command in one form and writes it as help text
+// and as a manual page, with the same words.
 package manual
 
 import (
@@ -13,14 +13,14 @@ import (
 // An Entry is a name and what it means.
 type Entry struct{ Name, Text string }
 
-// A Page is all that is said about one command.
+// A Page is the whole description of one command.
 type Page struct {
 	Name        string   // skep up
-	Usage       []string // without the word usage
+	Usage       []string // without the word "usage"
 	Summary     string
 	Text        []string // paragraphs
 	Commands    []Entry
-	CommandsEnd string // a sentence below them
+	CommandsEnd string // a sentence below the commands
 	Options     []Entry
 	Examples    []Entry // a line as typed, and what it does
 	Files       []Entry
@@ -29,7 +29,7 @@ type Page struct {
 	See         []string // skep-up(1)
 }
 
-// A section is a heading with entries below it; both forms have the same ones.
+// A section is a heading with entries below it. Help and page have the same sections.
 type section struct {
 	help, page string // heading
 	entries    []Entry
@@ -47,7 +47,7 @@ func (p *Page) sections() []section {
 
 const lineWidth = 80
 
-// WriteHelp writes the page as help prints it.
+// WriteHelp writes the page as help text.
 func (p *Page) WriteHelp(out io.Writer) error {
 	var b strings.Builder
 	for i, line := range p.Usage {
@@ -79,11 +79,11 @@ func (p *Page) WriteHelp(out io.Writer) error {
 	return err
 }
 
-// textColumn is where explanations begin at the latest, so that lines stay short.
+// textColumn is the last column at which explanations may begin, so that lines stay short.
 const textColumn = 34
 
-// WriteColumns writes names, and what each means in a second column. A name
-// that is too long has its text on the next line.
+// WriteColumns writes names and, in a second column, their texts. The text of a name that
+// is too long begins on the next line.
 func WriteColumns(b *strings.Builder, entries []Entry) {
 	width := 0
 	for _, e := range entries {

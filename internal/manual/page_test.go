@@ -41,8 +41,7 @@ func TestManualPage(t *testing.T) {
 	}
 }
 
-// Columns stand under one another, whichever cell is the widest; one that is too
-// wide does not push the others away.
+// Columns are aligned by the widest cell. A cell that is too wide does not move the others.
 func TestColumns(t *testing.T) {
 	var b strings.Builder
 	long := strings.Repeat("x", 40)

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// cobra/doc writes pages too. It knows no files, variables and exit codes, and
-// sends what it prints through Markdown, which changes the words; so the macros
-// of man(7) are written here.
+// This file writes the macros of man(7). cobra/doc also writes manual pages, but has no
+// sections for files, variables and exit codes, and converts its text by Markdown, which
+// changes the words.
 
 // Title is the line above and below each page.
 type Title struct {
@@ -20,7 +20,7 @@ type Title struct {
 	Release string // Skep 1.2.3
 }
 
-// PageName is the name of a page's file without its section: skep-up.
+// PageName returns the name of a page's file without its section, for example skep-up.
 func (p *Page) PageName() string { return strings.ReplaceAll(p.Name, " ", "-") }
 
 // WriteRoff writes the page for man(1).
@@ -81,7 +81,7 @@ func writeEntries(b *strings.Builder, entries []Entry) {
 	}
 }
 
-// referenceLines are names of pages, bold but for the section.
+// referenceLines returns names of pages in bold, without the section.
 func referenceLines(names []string) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -95,7 +95,8 @@ func referenceLines(names []string) string {
 	return strings.ReplaceAll(b.String(), ") ,", "),")
 }
 
-// endOfSentence: man(1) decides the space behind it when a line ends there.
+// endOfSentence matches where a new line begins, because man(1) chooses the space after a
+// sentence that ends a line.
 var endOfSentence = regexp.MustCompile(`([a-z0-9)"'][.:]) `)
 
 func textLines(text string) string {
@@ -107,7 +108,7 @@ func textLines(text string) string {
 	return guardLines(b.String())
 }
 
-// guardLines: a dot or a quote at the start of a line would be a macro.
+// guardLines escapes a dot or a quote at the start of a line, which would begin a macro.
 func guardLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 )
 
-// FindFile gives the path of a file that belongs to the running program. If the
-// file is missing, the error is fs.ErrNotExist and the path is the one beside the
-// program.
+// FindFile returns the path of a file that belongs to the running program. If the file is
+// missing, the error is fs.ErrNotExist and the path is the one in the program's folder.
 func FindFile(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,16 +36,16 @@ func FindFor(program, name string) (string, error) {
 	return filepath.Join(dirs[0], name), &MissingError{Name: name, Dirs: dirs}
 }
 
-// listDirs has the folders of a program's files, in the order of the search:
-// beside it, then where `make install` puts the parts that nobody types, then
-// where it puts libraries. The last one is also right in a build folder.
+// listDirs returns the folders of a program's files, in the order of the search: the
+// program's own, then lib/skep and lib beside it, as `make install` fills them. The last one
+// is also that of a build folder.
 func listDirs(program string) []string {
 	bin := filepath.Dir(program)
 	lib := filepath.Join(filepath.Dir(bin), "lib")
 	return []string{bin, filepath.Join(lib, "skep"), lib}
 }
 
-// A MissingError says where a file of the program was looked for.
+// A MissingError says which folders were searched for a file of the program.
 type MissingError struct {
 	Name string
 	Dirs []string
@@ -56,5 +55,5 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not in %s, %s or %s: install the package that has it, or run make", e.Name, e.Dirs[0], e.Dirs[1], e.Dirs[2])
 }
 
-// Is makes a MissingError one of those about a file that is not there.
+// Is makes a MissingError match fs.ErrNotExist.
 func (*MissingError) Is(other error) bool { return other == fs.ErrNotExist }

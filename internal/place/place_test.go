@@ -22,8 +22,8 @@ func plant(t *testing.T, path string) string {
 	return path
 }
 
-// The file that is found first is planted last, so each step of the search
-// wins over the later ones.
+// The test creates the files in reverse order of the search, so each new file must be found
+// before the older ones.
 func TestOrderOfTheSearch(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// html/template escapes what reports say, wherever it stands.
+// html/template escapes the texts of reports according to their context.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"number": FormatNumber, "width": barWidth}).Parse(`<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -41,10 +41,10 @@ pre { overflow: auto; max-height: 20em; border: 1px solid #8886; padding: .5em }
 {{end}}</html>
 `))
 
-// WritePage shows reports on one page, without scripts.
+// WritePage writes one HTML page with all reports, without scripts.
 func WritePage(w io.Writer, list []*Report) error { return page.Execute(w, list) }
 
-// FormatNumber has four digits, as much as a figure of one run is worth.
+// FormatNumber formats a number with four digits; a figure of one run is not more precise.
 func FormatNumber(v any) string {
 	f, ok := v.(float64)
 	if p, is := v.(*float64); is {
@@ -59,7 +59,7 @@ func FormatNumber(v any) string {
 	return fmt.Sprintf("%.4g", f)
 }
 
-// barWidth is that of a figure's bar: the longer of two has 12.
+// barWidth returns the width of a figure's bar. The longer of two bars has 12.
 func barWidth(mine, other any) float64 {
 	a, b := value(mine), value(other)
 	if most := max(a, b); most > 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package report is the file that `skep bench --report` writes on machines that
-// this project does not have, and that people send back: figures, versions, a
-// log, and no names. What is received may come from anyone.
+// Package report reads and writes the file of `skep bench --report`: figures, versions and
+// a log, without names. People run it on machines that this project does not have and send
+// the file back. A received file is untrusted.
 package report
 
 import (
@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// Format and Revision are in each file. A change of the meaning of a
-	// field needs another revision.
+	// Each file has Format and Revision. If the meaning of a field changes,
+	// Revision must change.
 	Format   = "skep-bench-report"
 	Revision = 1
 
@@ -42,21 +42,21 @@ type Report struct {
 	Log      []string `json:"log"`
 }
 
-// Versions are those of the programs that measured.
+// Versions are the versions of the programs that measured.
 type Versions struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Bee     string `json:"bee"`
 }
 
-// A Machine is what a reader needs to compare figures, without names.
+// A Machine describes the machine, so that a reader can compare figures. It has no names.
 type Machine struct {
 	System    string `json:"system"`
 	Processor string `json:"processor"`
 	CPUs      int    `json:"cpus"`
 }
 
-// A Figure is one thing that was measured, beside its peer if there is one.
+// A Figure is one measured value, with that of a peer if there is one.
 type Figure struct {
 	Bar       string   `json:"bar"`
 	Name      string   `json:"name"`
@@ -66,13 +66,13 @@ type Figure struct {
 	PeerValue *float64 `json:"peer_value,omitempty"`
 }
 
-// An Absent bar is one that this machine cannot show.
+// Absent is a bar that was not measured, and the reason.
 type Absent struct {
 	Bar    string `json:"bar"`
 	Reason string `json:"reason"`
 }
 
-// Write gives the file's bytes.
+// Write writes a report.
 func Write(w io.Writer, r *Report) error {
 	if err := r.check(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func Write(w io.Writer, r *Report) error {
 	return e.Encode(r)
 }
 
-// Read takes a file that anyone may have made.
+// Read reads and checks an untrusted file.
 func Read(from io.Reader) (*Report, error) {
 	text, err := io.ReadAll(io.LimitReader(from, sizeMax+1))
 	if err != nil {
@@ -117,7 +117,7 @@ func Read(from io.Reader) (*Report, error) {
 	return r, r.check()
 }
 
-// depth counts brackets that are open together; those in strings count too.
+// depth returns the largest nesting depth of brackets. Brackets in strings count too.
 func depth(text []byte) (most int) {
 	open := 0
 	for _, c := range text {
@@ -132,7 +132,7 @@ func depth(text []byte) (most int) {
 	return most
 }
 
-// check holds to what a page can show.
+// check returns an error for a report that a page cannot show.
 func (r *Report) check() error {
 	if r.Format != Format || r.Revision != Revision {
 		return errors.New("the format is not named")
@@ -171,8 +171,8 @@ func (r *Report) check() error {
 	return nil
 }
 
-// checkText refuses what could change how a page is read: control characters
-// and those that turn the direction of text.
+// checkText refuses characters that could change how a page is read: control characters and
+// those that change the direction of text.
 func checkText(text string) error {
 	if len(text) > textMax || !utf8.ValidString(text) {
 		return fmt.Errorf("a text is longer than %d bytes or no UTF-8", textMax)

@@ -30,7 +30,7 @@ func text(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// What is written can be read, and is the same again.
+// A written report is read back unchanged.
 func TestWriteAndRead(t *testing.T) {
 	first := text(t, sample())
 	r, err := Read(strings.NewReader(first))
@@ -42,7 +42,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// Files that are wrong in one place are refused.
+// Files with one fault are refused.
 func TestRefused(t *testing.T) {
 	good := text(t, sample())
 	for name, c := range map[string][2]string{
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What a hostile file says is text on the page.
+// The page shows texts of a hostile file as plain text.
 func TestPageEscapes(t *testing.T) {
 	r := sample()
 	evil := `"><script>alert(1)</script>`
@@ -113,8 +113,8 @@ func turned(text []byte, random *rand.Rand) []byte {
 	return text
 }
 
-// Read of any bytes ends without a panic, and what it takes can be shown and
-// written again.
+// Read does not panic on any bytes. A report that it accepts can be shown and written
+// again.
 func readAny(t *testing.T, b []byte) (taken bool) {
 	r, err := Read(bytes.NewReader(b))
 	if err != nil {
@@ -154,7 +154,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { readAny(t, b) })
 }
 
-// Planted names are in no text, whatever stands beside them.
+// Planted names are removed from all texts, whatever characters surround them.
 func TestScrub(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home", "annika")
 	for name, value := range map[string]string{"HOME": home, "USERPROFILE": home, "USER": "annika", "USERNAME": "annika", "LOGNAME": "annika", "COMPUTERNAME": "PC-PLANTED", "USERDOMAIN": "PLANTEDLAB"} {

@@ -13,14 +13,14 @@ import (
 	"unicode"
 )
 
-// A Scrubber takes names of people, hosts and places out of texts.
+// A Scrubber removes names of people, hosts and folders from texts.
 type Scrubber struct {
 	names []secret
 }
 
 type secret struct {
 	text, instead string
-	word          bool // only as a word by itself
+	word          bool // remove it only as a whole word
 }
 
 var (
@@ -31,8 +31,8 @@ var (
 	homes     = regexp.MustCompile(`(?i)(/home/|/Users/|\\Users\\)[^/\\\s"':]+`)
 )
 
-// NewScrubber knows this host, its user and the user's folders, and more names
-// that the caller knows of.
+// NewScrubber returns a Scrubber for the names of this host, its user and the user's
+// folders, and for the given hosts.
 func NewScrubber(hosts ...string) *Scrubber {
 	s := &Scrubber{}
 	if host, err := os.Hostname(); err == nil {
@@ -66,12 +66,12 @@ func NewScrubber(hosts ...string) *Scrubber {
 	for _, name := range users {
 		s.add(name, "<user>", true)
 	}
-	// The longest first: a folder has the user's name in it.
+	// The longest first, because a folder's path contains the user's name.
 	slices.SortStableFunc(s.names, func(a, b secret) int { return cmp.Compare(len(b.text), len(a.text)) })
 	return s
 }
 
-// Names that are words of each report tell nothing.
+// common are names that occur in every report and so reveal nothing.
 var common = []string{"", ".", "/", "localhost", "root", "linux", "windows", "wine", "bee", "skep"}
 
 func (s *Scrubber) add(text, instead string, word bool) {
@@ -80,8 +80,7 @@ func (s *Scrubber) add(text, instead string, word bool) {
 	}
 }
 
-// Text takes names and addresses out of a text, and makes it one that a report
-// may hold.
+// Text removes names and addresses from a text, and characters that a report must not have.
 func (s *Scrubber) Text(text string) string {
 	for _, n := range s.names {
 		text = n.replace(text)
@@ -99,12 +98,13 @@ func (s *Scrubber) Text(text string) string {
 	return plain(text)
 }
 
-// replace finds the text in any case; a word only where no letter is beside it.
+// replace replaces the text in upper or lower case, and a word only if no letter is
+// adjacent to it.
 func (n secret) replace(text string) string {
 	re := regexp.QuoteMeta(n.text)
 	if n.word {
 		re = `(^|[^\pL\pN])` + re + `($|[^\pL\pN])`
-		for range 2 { // neighbours share the character between them
+		for range 2 { // adjacent matches share the character between them
 			text = regexp.MustCompile("(?i)"+re).ReplaceAllString(text, "${1}"+n.instead+"${2}")
 		}
 		return text
@@ -112,7 +112,7 @@ func (n secret) replace(text string) string {
 	return regexp.MustCompile("(?i)"+re).ReplaceAllLiteralString(text, n.instead)
 }
 
-// plain makes a text one that a report may hold.
+// plain removes characters that a report must not have.
 func plain(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
@@ -126,7 +126,7 @@ func plain(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// Scrub takes names out of all texts of a report.
+// Scrub removes names from all texts of a report.
 func (s *Scrubber) Scrub(r *Report) {
 	for _, text := range []*string{&r.Machine.System, &r.Machine.Processor, &r.Skep.Version, &r.Skep.Commit, &r.Skep.Bee} {
 		*text = s.Text(*text)
@@ -143,8 +143,8 @@ func (s *Scrubber) Scrub(r *Report) {
 	}
 }
 
-// Plain makes the texts of programs ones that a report may hold, and leaves
-// names in them.
+// Plain removes characters that a report must not have from the texts of programs. It does
+// not remove names.
 func Plain(r *Report) {
 	for i := range r.Log {
 		r.Log[i] = plain(r.Log[i])

@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Priorities of syslog(3), which the journal reads in front of a line.
+// Priorities of syslog(3), which the journal reads as the prefix of a line.
 const (
 	priorityError   = 3
 	priorityWarning = 4
@@ -33,8 +33,8 @@ func priorityOf(level slog.Level) int {
 	return priorityDebug
 }
 
-// A JournalHandler writes lines as the journal wants them on a stream: priority,
-// message, attributes. The journal adds time and program.
+// A JournalHandler writes log lines to a stream that the journal reads: priority, message,
+// attributes. The journal adds time and program.
 type JournalHandler struct {
 	level slog.Level
 	with  []func(slog.Handler) slog.Handler // attributes and groups, in order
@@ -43,12 +43,12 @@ type JournalHandler struct {
 	out  io.Writer
 }
 
-// NewJournalHandler drops what is below the level.
+// NewJournalHandler returns a handler that drops records below the level.
 func NewJournalHandler(out io.Writer, level slog.Level) *JournalHandler {
 	return &JournalHandler{level: level, lock: &sync.Mutex{}, out: out}
 }
 
-// Enabled is what slog asks first.
+// Enabled implements slog.Handler.
 func (h *JournalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // Handle writes one line.
@@ -68,7 +68,7 @@ func (h *JournalHandler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// dropFixed leaves out what the line begins with or the journal has.
+// dropFixed drops attributes that the line begins with or that the journal adds.
 func dropFixed(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 		return slog.Attr{}
@@ -76,12 +76,12 @@ func dropFixed(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// WithAttrs gives a handler that adds attributes to each line.
+// WithAttrs returns a handler that adds attributes to each line.
 func (h *JournalHandler) WithAttrs(list []slog.Attr) slog.Handler {
 	return h.extend(func(inner slog.Handler) slog.Handler { return inner.WithAttrs(list) })
 }
 
-// WithGroup gives a handler that puts what follows into a group.
+// WithGroup returns a handler that puts later attributes into a group.
 func (h *JournalHandler) WithGroup(name string) slog.Handler {
 	return h.extend(func(inner slog.Handler) slog.Handler { return inner.WithGroup(name) })
 }
@@ -92,7 +92,8 @@ func (h *JournalHandler) extend(add func(slog.Handler) slog.Handler) slog.Handle
 	return &more
 }
 
-// Priority begins a line that the journal reads, and is empty for other streams.
+// Priority returns the prefix of a line that the journal reads, or an empty string for
+// other streams.
 func Priority(f *os.File, level slog.Level) string {
 	if !IsJournal(f) {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// IsJournal says whether a stream is the one that the journal reads: systemd
-// names its device and inode.
+// IsJournal reports whether the journal reads a stream. systemd gives the device and inode
+// of that stream in JOURNAL_STREAM.
 func IsJournal(f *os.File) bool {
 	named := os.Getenv("JOURNAL_STREAM")
 	if named == "" {

@@ -4,5 +4,5 @@ package service
 
 import "os"
 
-// IsJournal says whether a stream is the one that systemd's journal reads.
+// IsJournal reports whether systemd's journal reads a stream.
 func IsJournal(*os.File) bool { return false }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package service is what a program needs to be a service of systemd or of
-// Windows: it tells the manager how it does, writes to the system's log, and
-// installs and removes itself.
+// Package service lets a program be a service of systemd: it reports its status to systemd,
+// writes to the journal, and installs and removes its units.
 package service
 
 import (
@@ -14,14 +13,14 @@ import (
 	"time"
 )
 
-// A Notifier tells systemd how the service does, as sd_notify(3) describes. One
-// without a socket says nothing: nobody asked.
+// A Notifier reports the service's status to systemd, as sd_notify(3) describes. Without a
+// socket it does nothing.
 type Notifier struct {
 	conn     net.Conn
-	watchdog time.Duration // systemd waits so long for a sign of life; 0: for ever
+	watchdog time.Duration // systemd restarts the service if no WATCHDOG=1 comes for this long; 0: never
 }
 
-// Variables that systemd sets. What this program starts must not speak for it.
+// Variables that systemd sets. Programs started by this one must not get them.
 const (
 	notifySocket = "NOTIFY_SOCKET"
 	watchdogTime = "WATCHDOG_USEC"
@@ -50,23 +49,23 @@ func NewNotifier() (*Notifier, error) {
 	return n, nil
 }
 
-// Ready says that the service does its work, and in one line how.
+// Ready reports that the service is ready, with its status in one line.
 func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
-// Status says in one line how the service does.
+// Status reports the service's status in one line.
 func (n *Notifier) Status(status string) { n.send("STATUS=" + oneLine(status)) }
 
-// Stopping says that the service ends, and that this may take a while.
+// Stopping reports that the service is ending, which may take a while.
 func (n *Notifier) Stopping() { n.send("STOPPING=1\nSTATUS=stopping") }
 
-// Alive is a sign of life.
+// Alive sends WATCHDOG=1.
 func (n *Notifier) Alive() {
 	if n.watchdog > 0 {
 		n.send("WATCHDOG=1")
 	}
 }
 
-// Watch gives a sign of life while check succeeds, until ctx ends.
+// Watch calls Alive regularly, as long as check succeeds, until ctx ends.
 func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error) {
 	if n.watchdog == 0 {
 		return
@@ -91,14 +90,14 @@ func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error)
 	}
 }
 
-// send can't do anything about an error: systemd then counts what it never got.
+// send ignores errors: systemd notices a missing message by itself.
 func (n *Notifier) send(state string) {
 	if n.conn != nil {
 		n.conn.Write([]byte(state))
 	}
 }
 
-// oneLine keeps text from becoming another assignment.
+// oneLine removes newlines, so that text cannot contain another assignment.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -77,7 +77,7 @@ func TestNotifierTellsSystemd(t *testing.T) {
 	}
 }
 
-// A watchdog that barks for another process is none of ours.
+// A watchdog that is meant for another process is ignored.
 func TestNotifierKeepsToItsOwnWatchdog(t *testing.T) {
 	c := listen(t)
 	t.Setenv(watchdogTime, "3000000")
@@ -93,7 +93,7 @@ func TestNotifierKeepsToItsOwnWatchdog(t *testing.T) {
 	}
 }
 
-// A service that does not answer itself gives no sign of life.
+// A service whose check fails sends no watchdog message.
 func TestNotifierWatchesTheService(t *testing.T) {
 	c := listen(t)
 	t.Setenv(watchdogTime, "300000")
@@ -148,8 +148,8 @@ func TestJournalLines(t *testing.T) {
 	}
 }
 
-// systemd names the journal's stream by device and inode, so that output that
-// was redirected since gets no priorities.
+// systemd identifies the journal's stream by device and inode, so redirected output gets no
+// priorities.
 func TestJournalStream(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
 	if err != nil {

@@ -18,26 +18,27 @@ import (
 	"skep/internal/whole"
 )
 
-// mark begins each file that is written here: no other is replaced or removed.
+// mark is the first line of each file that this package writes. It replaces and removes no
+// file without it.
 const mark = "# Written by 'skep service install'; 'skep service uninstall' removes it.\n"
 
 // A Systemd writes and removes units, of the system or of this user. Out gets a
 // line for each file that was changed.
 type Systemd struct {
-	Root string // install below this folder and start nothing; empty: this system
+	Root string // install below this folder and start no service; empty: this system
 	User bool
 	Out  io.Writer
 }
 
-// A Unit is a service: the text as packages have it, and what is added here.
+// A Unit is a service: the unit file as in packages, and a drop-in for this machine.
 type Unit struct {
 	Name   string // with .service
 	Text   []byte
 	Dropin string // empty: none
-	Target string // that wants it
+	Target string // the target that wants it
 }
 
-// units is where an administrator's units are.
+// units returns the folder of an administrator's units.
 func (s *Systemd) units() (string, error) {
 	if !s.User {
 		return filepath.Join("/", s.Root, "etc/systemd/system"), nil
@@ -46,7 +47,7 @@ func (s *Systemd) units() (string, error) {
 	return filepath.Join(config, "systemd/user"), err
 }
 
-// Packaged is the unit that a package installed, or empty.
+// Packaged returns the path of a unit that a package installed, or an empty string.
 func (s *Systemd) Packaged(name string) string {
 	kind := "system"
 	if s.User {
@@ -61,8 +62,8 @@ func (s *Systemd) Packaged(name string) string {
 	return ""
 }
 
-// Install writes a unit and what wants it. changed says whether a file is other
-// than before.
+// Install writes a unit, its drop-in and the link of its target. changed reports whether a
+// file has changed.
 func (s *Systemd) Install(u Unit) (changed bool, err error) {
 	dir, err := s.units()
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *Systemd) Install(u Unit) (changed bool, err error) {
 	return true, s.link(strings.TrimPrefix(unit, filepath.Clean(s.Root)), filepath.Join(dir, u.Target+".wants", u.Name))
 }
 
-// link is what `systemctl enable` does, for a system that does not run.
+// link enables a unit like `systemctl enable`, on a system that is not running.
 func (s *Systemd) link(unit, wants string) error {
 	if err := os.MkdirAll(filepath.Dir(wants), 0o755); err != nil {
 		return err
@@ -124,12 +125,12 @@ func (s *Systemd) Uninstall(u Unit) (changed bool, err error) {
 			return changed, err
 		}
 	}
-	os.Remove(filepath.Join(dir, u.Name+".d"))       // where an administrator has a file
-	os.Remove(filepath.Join(dir, u.Target+".wants")) // or another unit, they stay
+	os.Remove(filepath.Join(dir, u.Name+".d"))       // fails, and the folder stays, if it
+	os.Remove(filepath.Join(dir, u.Target+".wants")) // has a file of an administrator
 	return changed, nil
 }
 
-// Installed says whether there is a unit, ours or a package's.
+// Installed reports whether there is a unit, ours or a package's.
 func (s *Systemd) Installed(name string) bool {
 	dir, err := s.units()
 	if err != nil {
@@ -139,7 +140,8 @@ func (s *Systemd) Installed(name string) bool {
 	return err == nil || s.Packaged(name) != ""
 }
 
-// WriteFile writes a file of ours where it is not the same already.
+// WriteFile writes a file, with mark as its first line, unless it is the same already. It
+// refuses to replace a file without mark.
 func (s *Systemd) WriteFile(path, text string) (changed bool, err error) {
 	text = mark + text
 	old, err := os.ReadFile(path)
@@ -157,14 +159,14 @@ func (s *Systemd) WriteFile(path, text string) (changed bool, err error) {
 	if err := whole.Write(path, []byte(text), 0o644); err != nil {
 		return false, err
 	}
-	if err := os.Chmod(path, 0o644); err != nil { // whatever the umask
+	if err := os.Chmod(path, 0o644); err != nil { // independent of the umask
 		return true, err
 	}
 	fmt.Fprintf(s.Out, "wrote %s\n", path)
 	return true, nil
 }
 
-// RemoveFile removes a file of ours.
+// RemoveFile removes a file that begins with mark.
 func (s *Systemd) RemoveFile(path string) (changed bool, err error) {
 	old, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +185,7 @@ func (s *Systemd) RemoveFile(path string) (changed bool, err error) {
 	return true, nil
 }
 
-// Control runs systemctl, and gives what it prints.
+// Control runs systemctl and returns its output.
 func (s *Systemd) Control(args ...string) (string, error) {
 	if s.User {
 		args = append([]string{"--user"}, args...)
@@ -203,7 +205,7 @@ func (s *Systemd) Control(args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// Properties are what systemd says of a unit.
+// Properties returns properties of a unit from systemd.
 func (s *Systemd) Properties(unit string, names ...string) (map[string]string, error) {
 	out, err := s.Control("show", unit, "--property", strings.Join(names, ","))
 	list := map[string]string{}
@@ -214,7 +216,7 @@ func (s *Systemd) Properties(unit string, names ...string) (map[string]string, e
 	return list, err
 }
 
-// Version is that of systemd.
+// Version returns the version of systemd.
 func (s *Systemd) Version() int {
 	out, err := exec.Command("systemctl", "--version").Output()
 	if err != nil {
@@ -234,13 +236,13 @@ func versionIn(text string) int {
 	return n
 }
 
-// Runs says whether systemd is this system's init, as sd_booted(3) does.
+// Runs reports whether systemd is this system's init, like sd_booted(3).
 func Runs() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir()
 }
 
-// InitName is the program that runs as process 1.
+// InitName returns the name of the program that runs as process 1.
 func InitName() string {
 	name, err := os.ReadFile("/proc/1/comm")
 	if err != nil {

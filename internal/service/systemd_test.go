@@ -34,7 +34,7 @@ func TestSystemdVersion(t *testing.T) {
 	}
 }
 
-// What an administrator wrote is neither replaced nor removed.
+// Files of an administrator are neither replaced nor removed.
 func TestFilesOfOthersStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "x.service")
 	s := &Systemd{Out: io.Discard}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Quote writes a word so that systemd reads it as it is in a command line or in
-// a list of paths: quotes, variables and specifiers mean nothing.
+// Quote quotes a word for a command line or a list of paths of systemd, so that quotes,
+// variables and specifiers in it have no effect.
 func Quote(word string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -30,11 +30,11 @@ func Quote(word string) string {
 	return b.String()
 }
 
-// QuotePath is Quote where systemd expands no variables.
+// QuotePath is Quote for places where systemd expands no variables.
 func QuotePath(path string) string { return strings.ReplaceAll(Quote(path), "$$", "$") }
 
-// CommandLine is the value of ExecStart for a program and its words. The first
-// one is a path, in which systemd expands no variables.
+// CommandLine returns the value of ExecStart= for a program and its arguments. systemd
+// expands no variables in the program's path.
 func CommandLine(program string, args ...string) string {
 	line := QuotePath(program)
 	for _, a := range args {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Report writes what a Reader reads. Plan ends it.
+// A Report writes a report in the form that a Reader reads. Plan ends it.
 type Report struct {
 	Out    io.Writer
 	Failed int // tests so far
@@ -29,16 +29,16 @@ func (r *Report) Ok(name string, err error) {
 	}
 }
 
-// Skip writes a test that was not made, and why.
+// Skip writes a skipped test and the reason.
 func (r *Report) Skip(name, why string) {
 	r.count++
 	fmt.Fprintf(r.Out, "ok %d - %s # SKIP %s\n", r.count, name, why)
 }
 
-// Note writes a line for people.
+// Note writes a comment line for people.
 func (r *Report) Note(format string, args ...any) {
 	fmt.Fprintf(r.Out, "# "+format+"\n", args...)
 }
 
-// Plan reports how many tests there were.
+// Plan writes the plan, the number of tests.
 func (r *Report) Plan() { fmt.Fprintf(r.Out, "1..%d\n", r.count) }

@@ -9,7 +9,7 @@ type Tail struct {
 
 const tailMax = 40
 
-// Add appends a line, and drops the oldest of too many.
+// Add appends a line and drops the oldest one if there are too many.
 func (t *Tail) Add(text string) {
 	if len(t.Lines) == tailMax {
 		t.Lines = t.Lines[1:]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package tap reads and writes the Test Anything Protocol, strictly: one plan, numbers in
-// order, a reason for each skip. A failure that is marked as known is a failure.
-// Its input may come from a guest, so a report has a greatest length.
+// Package tap reads and writes the Test Anything Protocol, strictly: one plan, test numbers
+// in order, a reason for each skip. A failure that is marked as expected is still a failure. The
+// input may come from a guest, so the length of a report is limited.
 package tap
 
 import (
@@ -12,28 +12,28 @@ import (
 	"strings"
 )
 
-// A Status says how a test ended.
+// A Status is the result of a test.
 type Status string
 
-// The three ends of a test.
+// The results of a test.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
 	Skipped Status = "skipped"
 )
 
-// Whole names a result of the report rather than of one of its tests.
+// Whole is the name of a result of the whole report.
 const Whole = "(the suite)"
 
-// mostTests bounds a report: more of them come from a program gone wild.
+// mostTests limits a report. Only a broken program reports more tests.
 const mostTests = 100000
 
-// A Test is what one test said.
+// A Test is one test line and the output around it.
 type Test struct {
 	Name   string
 	Status Status
 	Reason string   // why it was skipped, or the cause of a failure
-	Detail []string // what was printed around a failure
+	Detail []string // lines printed around a failure
 }
 
 // A Reader takes a report line by line. Its zero value is ready.
@@ -42,10 +42,10 @@ type Reader struct {
 	planned int
 	plans   int  // plan lines seen
 	empty   bool // plan 1..0 with a reason
-	more    bool // than mostTests
+	more    bool // more than mostTests
 	faults  []string
 	recent  Tail // lines since the last test line
-	last    Tail // lines at the end, whatever they are
+	last    Tail // the last lines of any kind
 }
 
 var (
@@ -54,13 +54,13 @@ var (
 	skipMark = regexp.MustCompile(`(?i)\s*#\s*skip\S*\s*(.*)$`)
 )
 
-// AddNoise keeps a line that is not part of the report, as detail of failures.
+// AddNoise keeps a line that is not part of the report. It becomes a detail of failures.
 func (r *Reader) AddNoise(text string) {
 	r.recent.Add(text)
 	r.last.Add(text)
 }
 
-// AddLine takes the report's next line, without its newline.
+// AddLine parses the report's next line, without its newline.
 func (r *Reader) AddLine(text string) {
 	r.last.Add(text)
 	text = strings.TrimSuffix(text, "\r")
@@ -121,15 +121,15 @@ func (r *Reader) addTest(ok bool, number, rest string) {
 	r.tests = append(r.tests, t)
 }
 
-// addFault keeps the first faults; a report that has many is as bad as with few.
+// addFault records a fault of the report. It keeps only the first faults.
 func (r *Reader) addFault(text string) {
 	if len(r.faults) < tailMax {
 		r.faults = append(r.faults, text)
 	}
 }
 
-// Complete reports whether the plan was seen and all its tests reported, so
-// that nothing may follow.
+// Complete reports whether the plan and all its tests have been read, so that nothing may
+// follow.
 func (r *Reader) Complete() bool {
 	return r.plans > 0 && len(r.tests) >= r.planned
 }
@@ -137,19 +137,19 @@ func (r *Reader) Complete() bool {
 // Count returns how many tests were reported so far.
 func (r *Reader) Count() int { return len(r.tests) }
 
-// Finish returns the tests, and a failed Whole for each thing that is wrong with
-// the report. exit describes how the program ended, empty for status 0.
+// Finish returns the tests, and a failed Whole for each fault of the report. exit describes
+// how the program ended; it is empty for status 0.
 func (r *Reader) Finish(exit string) []Test {
 	for _, cause := range r.findCauses(exit) {
 		r.tests = append(r.tests, Test{
 			Name: Whole, Status: Failed, Reason: cause, Detail: r.last.Lines,
 		})
-		r.last.Lines = nil // once is enough
+		r.last.Lines = nil // show them only once
 	}
 	return r.tests
 }
 
-// findCauses lists what is wrong with the report as a whole.
+// findCauses lists the faults of the whole report.
 func (r *Reader) findCauses(exit string) []string {
 	causes := r.faults
 	count := len(r.tests)
@@ -175,7 +175,7 @@ func (r *Reader) findCauses(exit string) []string {
 	return causes
 }
 
-// AppendCause appends a cause to a sentence where there is one.
+// AppendCause returns the end of a sentence: ": " and the cause, if there is one.
 func AppendCause(cause string) string {
 	if cause == "" {
 		return ""
@@ -183,7 +183,7 @@ func AppendCause(cause string) string {
 	return ": " + cause
 }
 
-// CountStatus counts the tests that ended so.
+// CountStatus counts the tests with this status.
 func CountStatus(list []Test, s Status) int {
 	n := 0
 	for _, t := range list {

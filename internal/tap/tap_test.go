@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The runner's own tests hold what each report comes to; these hold what only
-// a hostile program would print.
+// The runner's own tests cover the results of reports. These tests cover output that only a
+// hostile program prints.
 func TestReader_bounds(t *testing.T) {
 	var r Reader
 	for i := range mostTests + 10 {

@@ -12,8 +12,8 @@ const (
 	DynamosRules     = 16
 	DynamosCPUs      = 4096
 	DynamosFunctions = 64
-	DynamosBuckets   = 40 // bucket i of a latency is from 2^i ns on
-	DynamosSupersede = 1  // flag: older updates of the same functions leave
+	DynamosBuckets   = 40 // bucket i of a latency begins at 2^i ns
+	DynamosSupersede = 1  // flag: drain older updates of the same functions
 
 	DynamosIocApply  = 0xe5f04460
 	DynamosIocPolicy = 0xe5d04461
@@ -38,7 +38,7 @@ var dynamosClasses = [...]string{"unknown", "any", "task", "object", "together"}
 
 func (c DynamosClass) String() string { return nameAt(dynamosClasses[:], uint32(c)) }
 
-// A DynamosState is where an update is in its life.
+// A DynamosState is the state of an update.
 type DynamosState uint32
 
 // States of an update.
@@ -58,14 +58,14 @@ func (s DynamosState) String() string { return nameAt(dynamosStates[:], uint32(s
 // inside.
 type DynamosHeld uint32
 
-// Free, from its first APPLY on not, never.
+// Free: it can; HeldOnce: not after its first APPLY; IsHeld: never.
 const (
 	DynamosFree DynamosHeld = iota
 	DynamosHeldOnce
 	DynamosIsHeld
 )
 
-// A DynamosInstaller is how calls of a function are led to a version.
+// A DynamosInstaller is the mechanism that redirects calls of a function to a version.
 type DynamosInstaller uint32
 
 // Installers.
@@ -85,7 +85,7 @@ func (i DynamosInstaller) String() string {
 	return nameAt(dynamosInstallers[:], uint32(i))
 }
 
-// A DynamosCause is why there is an event.
+// A DynamosCause is the cause of an event.
 type DynamosCause uint32
 
 // Causes.
@@ -107,7 +107,7 @@ var dynamosCauses = [...]string{"unknown", "asked", "warned", "died", "errors", 
 
 func (c DynamosCause) String() string { return nameAt(dynamosCauses[:], uint32(c)) }
 
-// nameAt is a name of a list whose first is for what is not known.
+// nameAt returns a name of a list. The first name stands for unknown numbers.
 func nameAt(names []string, n uint32) string {
 	if n == 0 || n >= uint32(len(names)) {
 		return "unknown"
@@ -115,7 +115,7 @@ func nameAt(names []string, n uint32) string {
 	return names[n]
 }
 
-// Terms of a rule: bits.
+// Bits for the terms of a rule.
 const (
 	DynamosPID = 1 << iota
 	DynamosTGID
@@ -129,7 +129,7 @@ const (
 	DynamosTerms = 1<<iota - 1
 )
 
-// DynamosWhole is a share of everything.
+// DynamosWhole is a share of 100 %.
 const DynamosWhole = 65536
 
 // DynamosRule is struct dynamos_rule.
@@ -144,7 +144,7 @@ type DynamosRule struct {
 	CPUs          [DynamosCPUs / 64]uint64
 }
 
-// DynamosPolicy is struct dynamos_policy: the first rule that holds decides.
+// DynamosPolicy is struct dynamos_policy. The first rule that matches decides.
 type DynamosPolicy struct {
 	Rules, Otherwise uint32
 	Rule             [DynamosRules]DynamosRule
@@ -174,7 +174,7 @@ type DynamosChange struct {
 	Policy         DynamosPolicy
 }
 
-// DynamosNamed is struct dynamos_name: what COMMIT and REVERT take.
+// DynamosNamed is struct dynamos_name, the argument of COMMIT and REVERT.
 type DynamosNamed struct {
 	Revision, Zero uint32
 	Name           [DynamosName]byte

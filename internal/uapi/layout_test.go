@@ -15,8 +15,8 @@ import (
 	"unicode"
 )
 
-// layouts pairs Go structures with those of the contracts; fields are matched
-// by name, in lower case without the initialisms' tail.
+// layouts maps names of the contracts' structures to Go structures. Fields are matched by
+// their names in lower case.
 var layouts = map[string]any{
 	"skep_frame": Frame{}, "skep_hello": Hello{}, "skep_error": ErrorHeader{},
 	"skep_init": InitHeader{}, "skep_call": Call{}, "skep_proof": Proof{},
@@ -82,7 +82,7 @@ func cName(field string) string {
 	return strings.ToLower(field)
 }
 
-// describeLayouts gives, per line, what the C compiler is asked and what Go says.
+// describeLayouts returns C expressions for sizes and offsets, and Go's values of them.
 func describeLayouts() (questions, answers []string) {
 	for c, v := range layouts {
 		t := reflect.TypeOf(v)

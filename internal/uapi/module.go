@@ -18,9 +18,9 @@ const (
 	ParamsMax      = 64
 	CodeMax        = 0x10000
 	FunctionInit   = 1          // flag: the module's Initialize
-	CodeDefault    = ^uint32(0) // a dimension's offset that is not given
+	CodeDefault    = ^uint32(0) // a dimension's offset if it is omitted
 	TypeUnsigned   = 0x80
-	ManifestMax    = 0x80000 // most bytes of a manifest; it travels in one frame
+	ManifestMax    = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
 	Section        = ".skep.module"
 )
 
@@ -44,10 +44,10 @@ const (
 
 var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0, Filename: 0, Filepointer: 0}
 
-// Text reports whether values of t have a length of their own: strings and files.
+// Text reports whether values of t have a variable length: strings and files.
 func (t Type) Text() bool { return t >= String && t <= Filepointer }
 
-// Size returns the bytes of one element, 0 for a text.
+// Size returns the size of one element in bytes, 0 for a text.
 func (t Type) Size() int { return typeSizes[t] }
 
 // Integer reports whether values of t may appear in sizes.
@@ -155,7 +155,7 @@ func (m *Manifest) Initialize() int {
 	return -1
 }
 
-// Encode returns the bytes that ParseManifest reads, or what is wrong with m.
+// Encode returns the bytes that ParseManifest reads, or an error if m is invalid.
 func (m *Manifest) Encode() ([]byte, error) {
 	h := module{Magic: ModuleMagic, Revision: ModuleRevision,
 		Functions: uint32(len(m.Functions)), Code: uint32(len(m.Code))}
@@ -201,9 +201,8 @@ func encodeParam(p *Param) ([]byte, error) {
 // ErrNoManifest says that a program has no manifest section.
 var ErrNoManifest = errors.New("the program has no manifest: link it with what `skep gen` makes")
 
-// ReadManifest reads the manifest of a worker program and its bytes as they
-// stand there. It judges whether skep can run the file, never how to load it:
-// a static x86-64 ELF. Nothing is executed from what is read here.
+// ReadManifest returns the manifest of a worker program, parsed and as bytes. It checks that
+// the file is a static x86-64 ELF program. It does not execute anything.
 func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 	f, err := openELF(r)
 	if err != nil {
@@ -229,8 +228,7 @@ func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 	return m, b, err
 }
 
-// CheckStatic says in one sentence why a file is not a program that every
-// substrate can run; nil if it is.
+// CheckStatic returns an error of one sentence if not every substrate can run a file.
 func CheckStatic(r io.ReaderAt) error {
 	f, err := openELF(r)
 	if err != nil {

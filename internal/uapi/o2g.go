@@ -8,7 +8,7 @@ const (
 	O2GStatusRevision = 3
 )
 
-// O2GStatus is what an open endpoint shows of itself (struct o2g_status).
+// O2GStatus is the status page of an open endpoint (struct o2g_status).
 type O2GStatus struct {
 	Magic, Revision, PID, Zero uint32
 	Opened                     uint64
@@ -37,7 +37,7 @@ const (
 	O2GDeviceOpenCall = 0xc0483200 // O2G_IOC_OPEN
 )
 
-// O2GDeviceOpen makes an endpoint of the kernel engine (struct
+// O2GDeviceOpen is the argument that opens an endpoint of the kernel engine (struct
 // o2g_device_open).
 type O2GDeviceOpen struct {
 	Revision             uint32

@@ -8,15 +8,15 @@ import (
 	"fmt"
 )
 
-// Bounds that keep the work of reading a hostile manifest small.
+// Limits on the work that a hostile manifest can cause.
 const (
-	stackMax   = 64   // values that size code may have on its stack
+	stackMax   = 64   // values on the stack of size code
 	programMax = 4096 // bytes of the size code of one dimension
 )
 
-// ParseManifest reads a manifest and checks all of it: a manifest that it
-// accepts can be walked and its size code run without further checks, except
-// of what the arguments decide (overflow, division by zero, index in an array).
+// ParseManifest parses a manifest and checks all of it. The size code of an accepted
+// manifest needs only the checks that depend on the arguments: overflow, division by zero,
+// index in an array.
 func ParseManifest(b []byte) (*Manifest, error) {
 	if len(b) > ManifestMax {
 		return nil, fmt.Errorf("a manifest of %d bytes, at most %d are taken", len(b), ManifestMax)
@@ -178,7 +178,8 @@ func (m *Manifest) checkProgram(f *Function, self int, at uint32) error {
 	}
 }
 
-// checkOperand: PARAM names an IN scalar, ITEM another IN array, of integers.
+// checkOperand checks the operand of PARAM, an IN integer scalar, or of ITEM, another IN
+// array of integers.
 func (f *Function) checkOperand(op Op, args []byte, self int) error {
 	if op != OpParam && op != OpItem {
 		return nil
@@ -219,7 +220,7 @@ func (op Op) effect() (pops, pushes int) {
 	return 2, 1
 }
 
-// ConstCode returns the size code of a constant, for those who make manifests.
+// ConstCode returns the size code of a constant.
 func ConstCode(v int64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte{byte(OpConst)}, uint64(v))
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package uapi mirrors the byte layouts of include/skep: session.h, module.h
-// and o2g_status.h. It has no state and does no I/O but reading a manifest
-// out of a worker program.
+// Package uapi mirrors the byte layouts of headers in include/skep. It has no state, and its
+// only I/O is to read the manifest of a worker program.
 package uapi
 
 import (
@@ -21,7 +20,7 @@ const (
 	FrameSize       = 16 // bytes of a frame's header
 )
 
-// A FrameType says what a frame carries (enum skep_frame_type).
+// A FrameType is the type of a frame (enum skep_frame_type).
 type FrameType uint16
 
 // Frame types, in the order of session.h.
@@ -54,7 +53,7 @@ func (t FrameType) String() string {
 	return fmt.Sprintf("type %d", uint16(t))
 }
 
-// Known reports whether the contract has this type; others end the session.
+// Known reports whether the contract defines this type. Other types end the session.
 func (t FrameType) Known() bool { return t > 0 && t < typeEnd }
 
 // FlagLast marks the final DATA frame of a transfer (SKEP_LAST).
@@ -145,7 +144,7 @@ func (s Substrate) String() string {
 	return fmt.Sprintf("substrate %d", uint32(s))
 }
 
-// ParseSubstrate is the inverse of String.
+// ParseSubstrate returns the substrate with this name.
 func ParseSubstrate(name string) (Substrate, error) {
 	for i, n := range substrateNames {
 		if i > 0 && n == name {
@@ -176,7 +175,7 @@ type BoundHeader struct {
 	Module, Manifest uint32
 }
 
-// Fixed are the structures of the contracts, little endian without padding.
+// Fixed is a structure of the contracts, little endian without padding.
 type Fixed interface {
 	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
 		ModuleInit | BoundHeader | module | function | param
@@ -186,12 +185,12 @@ type Fixed interface {
 func Append[T Fixed](b []byte, v T) []byte {
 	b, err := binary.Append(b, binary.LittleEndian, v)
 	if err != nil {
-		panic(err) // T is fixed: its size is known when this is compiled
+		panic(err) // impossible: T has a fixed size
 	}
 	return b
 }
 
-// DecodePrefix decodes a T from the front of b and gives what follows.
+// DecodePrefix decodes a T from the front of b and returns the rest.
 func DecodePrefix[T Fixed](b []byte) (v T, rest []byte, err error) {
 	n, err := binary.Decode(b, binary.LittleEndian, &v)
 	if err != nil {
@@ -218,7 +217,7 @@ func PutFrame(b []byte, f Frame) {
 	binary.LittleEndian.PutUint64(b[8:], f.Call)
 }
 
-// ParseFrame reads a header and refuses what the contract does not have.
+// ParseFrame parses a header and refuses types and lengths that the contract forbids.
 func ParseFrame(b []byte) (Frame, error) {
 	if len(b) < FrameSize {
 		return Frame{}, fmt.Errorf("a frame header has %d bytes, not %d", FrameSize, len(b))
@@ -255,7 +254,7 @@ func Errorf(code ErrorCode, format string, args ...any) *Error {
 
 const errorTextMax = 0x1000
 
-// Encode returns the payload; text that is too long is cut.
+// Encode returns the payload. It cuts text that is too long.
 func (e *Error) Encode() []byte {
 	text := e.Text
 	if len(text) > errorTextMax {
@@ -264,7 +263,7 @@ func (e *Error) Encode() []byte {
 	return append(Append(nil, ErrorHeader{e.Code, uint32(len(text))}), text...)
 }
 
-// ParseError reads an ERROR frame's payload.
+// ParseError parses an ERROR frame's payload.
 func ParseError(b []byte) (*Error, error) {
 	h, text, err := DecodePrefix[ErrorHeader](b)
 	if err == nil {
@@ -276,12 +275,12 @@ func ParseError(b []byte) (*Error, error) {
 	return &Error{Code: h.Code, Text: string(text)}, nil
 }
 
-// Init is an INIT frame's payload: replay Initialize from a file.
+// Init is an INIT frame's payload: run Initialize with data from a file.
 type Init struct {
 	Function uint32
 	Length   uint64 // bytes in the file
 	Path     string
-	Digest   [32]byte // zero: the file cannot be changed
+	Digest   [32]byte // of the file; zero if nobody can change it
 }
 
 // Encode returns the payload.
@@ -290,7 +289,7 @@ func (i Init) Encode() []byte {
 	return append(Append(nil, h), i.Path...)
 }
 
-// ParseInit reads an INIT frame's payload.
+// ParseInit parses an INIT frame's payload.
 func ParseInit(b []byte) (Init, error) {
 	h, path, err := DecodePrefix[InitHeader](b)
 	if err == nil {
@@ -311,7 +310,7 @@ func (v Bound) Encode() []byte {
 	return append(Append(nil, h), v.Manifest...)
 }
 
-// ParseBound reads a BOUND frame's payload; the manifest is not parsed.
+// ParseBound parses a BOUND frame's payload, but not the manifest in it.
 func ParseBound(b []byte) (Bound, error) {
 	h, rest, err := DecodePrefix[BoundHeader](b)
 	if err == nil {
@@ -320,7 +319,7 @@ func ParseBound(b []byte) (Bound, error) {
 	return Bound{h.Module, rest}, err
 }
 
-// checkTail checks that a counted ending is all that is left.
+// checkTail returns an error unless exactly n bytes are left.
 func checkTail(what string, n uint64, rest []byte) error {
 	if n != uint64(len(rest)) {
 		return fmt.Errorf("%s should have %d bytes, but has %d", what, n, len(rest))
@@ -328,10 +327,10 @@ func checkTail(what string, n uint64, rest []byte) error {
 	return nil
 }
 
-// NodeName gives the name in r as text, up to its first zero byte.
+// NodeName returns the name in r up to its first zero byte.
 func (r *Result) NodeName() string { return textOf(r.Node[:]) }
 
-// SetNode stores a name; what does not fit is cut.
+// SetNode stores a name. It cuts a name that is too long.
 func (r *Result) SetNode(name string) {
 	clear(r.Node[:])
 	copy(r.Node[:len(r.Node)-1], name)

@@ -8,7 +8,7 @@ const (
 	ShimosNodes    = 64
 	ShimosCPUs     = 4096
 	ShimosDevice   = "/dev/shimos"
-	ShimosNobody   = ^uint32(0) // the group of an allowance for root alone
+	ShimosNobody   = ^uint32(0) // group of an allowance: only root
 	ShimosSplit    = 1          // flag: leave the other half of a core to Linux
 	ShimosAlign    = 2 << 20    // memory is lent in multiples of it
 
@@ -39,7 +39,7 @@ func (s ShimosState) String() string {
 	return shimosStates[s]
 }
 
-// ShimosAllow is struct shimos_allow: what others than root may have together.
+// ShimosAllow is struct shimos_allow: what users other than root may lend together.
 type ShimosAllow struct {
 	Revision, GID uint32
 	CPUs          [ShimosCPUs / 64]uint64
@@ -77,5 +77,5 @@ type ShimosInfo struct {
 	End                [192]byte
 }
 
-// Text is a string of a contract up to its first 0.
+// Text returns a string of a contract up to its first zero byte.
 func Text(b []byte) string { return textOf(b) }

@@ -65,7 +65,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 }
 
-// Offsets of the sample, to damage it at known places.
+// Offsets in the sample, to damage it at known places.
 const (
 	firstFunction = 88
 	firstParam    = 88 + 2*80
@@ -242,7 +242,7 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was accepted cannot be encoded: %v", err)
 		}
-		// Dimensions that are not used may hold anything; the rest is the same.
+		// Unused dimensions may hold anything; the rest must be equal.
 		if len(again) != len(b) {
 			t.Fatalf("%d bytes became %d", len(b), len(again))
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package whole replaces files atomically: every reader, also after a crash,
-// sees the old file or all of the new one.
+// Package whole replaces files atomically: every reader, even after a crash, sees either the
+// old file or the whole new one.
 package whole
 
 import (
@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 )
 
-// Write makes name a file with these bytes and this mode, before the umask as
-// os.WriteFile has it. Where it fails the file is what it was.
+// Write writes a file with these bytes and this mode, which the umask restricts as for
+// os.WriteFile. If it fails, the old file is unchanged.
 func Write(name string, b []byte, mode os.FileMode) error {
 	err := write(name, b, mode)
 	if err != nil {
@@ -22,7 +22,7 @@ func Write(name string, b []byte, mode os.FileMode) error {
 	return nil
 }
 
-// causeOf is an error without the names of temporary files.
+// causeOf returns an error without the names of temporary files.
 func causeOf(err error) error {
 	var path *os.PathError
 	var link *os.LinkError

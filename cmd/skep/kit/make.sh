@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Packs the Windows kit: programs, and what they print on Linux, now.
+# Packs the Windows kit: programs, and their output on Linux, which it records now.
 # usage: make.sh BUILD ZIP
 set -eu
 b=$1
@@ -22,7 +22,7 @@ grep -v '^#' "$here/kit.tbl" | while read -r name program args; do
 	in=$k/expected/$name.in
 	[ -e "$in" ] || in=/dev/null
 	code=0
-	# The braces hide what the shell says about deaths by signal.
+	# The braces hide the shell's messages about processes killed by a signal.
 	# shellcheck disable=SC2086 # words of the table
 	{ (cd "$k" && env -i timeout 20 "./programs/$program" $args) \
 		<"$in" >"$k/expected/$name.out" || code=$?; } 2>/dev/null

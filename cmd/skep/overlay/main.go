@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Overlay writes an overlay for `go build` with which a Windows program of Go
-// starts where bcryptprimitives.dll is missing: Wine before 8.18 lacks it, and
-// Go's run-time ends before main if it is not there. The two files of Go that
-// ask it for random numbers then ask advapi32.dll, which has done so since
-// Windows XP. Where the library is there, nothing changes.
+// Overlay writes an overlay for `go build`. With it a Windows program written in Go starts
+// without bcryptprimitives.dll. Wine before 8.18 lacks this library, and without it Go's
+// runtime ends before main. If it is missing, the two files of Go that use it get random
+// numbers from advapi32.dll, which exists since Windows XP. Otherwise nothing changes.
 package main
 
 import (
