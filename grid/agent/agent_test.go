@@ -116,6 +116,7 @@ type fakeHub struct {
 	logs    []proto.Log
 	large   map[uint64][]byte
 	argErr  error
+	refuses error // each result
 	execs   map[string]net.Conn
 	origin  sync.Map // blobs by digest
 	cache   string   // directory of the agent's
@@ -160,7 +161,7 @@ func (h *fakeHub) result(_ context.Context, call, _, n uint64, body io.Reader, s
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.results[call] = b
-	return nil
+	return h.refuses
 }
 
 func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error) {

@@ -132,6 +132,11 @@ func TestConfinedReachNothing(t *testing.T) {
 		if list := listReached(t, r, s.attemptList(otherWorker(t, r))); len(list) > 0 {
 			t.Errorf("a confined worker reached:\n%s", strings.Join(list, "\n"))
 		}
+		// Not even a file of its own is made where a hidden folder is.
+		got, _ := r.mustSucceed(r.start(fnAttack, []byte("create "+s.state+"/new\n")))
+		if strings.HasSuffix(string(got), " 0\n") {
+			t.Errorf("in a hidden folder: %s", got)
+		}
 	})
 }
 

@@ -144,11 +144,7 @@ func Run(ctx context.Context, c Config) error {
 	if err := node.Why(); err != nil {
 		return err
 	}
-	limit := c.Cache
-	if limit == 0 {
-		limit = cacheBytes
-	}
-	cache, err := blob.Open(filepath.Join(a.work, "blobs"), int64(min(limit, math.MaxInt64)))
+	cache, err := blob.Open(filepath.Join(a.work, "blobs"), c.cacheLimit())
 	if err != nil {
 		return fmt.Errorf("the node's cache cannot be used: %w", err)
 	}
@@ -179,6 +175,13 @@ func Run(ctx context.Context, c Config) error {
 		case <-time.After(wait/2 + rand.N(wait)): // not all nodes at once
 		}
 	}
+}
+
+func (c *Config) cacheLimit() int64 {
+	if c.Cache == 0 {
+		return cacheBytes
+	}
+	return int64(min(c.Cache, math.MaxInt64))
 }
 
 func (c *Config) log(format string, args ...any) {

@@ -4,11 +4,13 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -133,6 +135,57 @@ func TestOtherFrameInsideAResultIsRefused(t *testing.T) {
 		a := &answer{worker: &worker{wire: newWire(&stream{Reader: &b})}, call: 7, digest: sha256.New(), left: 1}
 		if got, err := io.ReadAll(a); err == nil || !strings.Contains(err.Error(), "inside a result") {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// A result that the hub does not take ends the call with the hub's words.
+func TestRefusedResult(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beeProgram(t), 1)
+	r.fake.refuses = errors.New("the hub is full")
+	r.mustFail(r.start(fnEcho, make([]byte, proto.InlineMax+1)), proto.ReasonTransfer, "the result could not be sent: the hub is full")
+	if got, _ := r.mustSucceed(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A call's own time is looked at often, however long a worker may be silent.
+func TestTimeOfACallWithPatience(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beeProgram(t), 1)
+	r.Agent.muteLimit = 24 * time.Hour
+	l := r.makeLease(fnSilent, nil)
+	l.Limits.Wall = 0.2
+	r.mustFail(r.send(l), proto.ReasonLimit, "ask for more with --wall-time")
+}
+
+// An error is the failure in it, or that the call was cancelled, or what went wrong here.
+func TestErrorsAsFailures(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx    context.Context
+		err    error
+		reason proto.Reason
+		text   string
+	}{
+		{t.Context(), io.ErrUnexpectedEOF, proto.ReasonTransfer, "unexpected EOF"},
+		{ended, io.ErrUnexpectedEOF, proto.ReasonCancelled, "the call was cancelled"},
+		{ended, fmt.Errorf("it: %w", failf(proto.ReasonNode, 1, "own")), proto.ReasonNode, "own"},
+	} {
+		if f := asFailure(c.ctx, c.err); f.reason != c.reason || f.text != c.text {
+			t.Errorf("%v: %s, %s", c.err, f.reason, f.text)
+		}
+	}
+}
+
+// Without an owner's word the cache holds 8 GiB.
+func TestSizeOfCache(t *testing.T) {
+	for given, want := range map[uint64]int64{0: 8 << 30, 1: 1, 5 << 40: 5 << 40, math.MaxUint64: math.MaxInt64} {
+		c := Config{Cache: given}
+		if got := c.cacheLimit(); got != want {
+			t.Errorf("%d: %d", given, got)
 		}
 	}
 }

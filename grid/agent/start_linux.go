@@ -30,13 +30,21 @@ func socketPair(name string) (ours, theirs *os.File, err error) {
 }
 
 // start runs a command below a guard, a process of its own: see Guard.
-func (a *Agent) start(c *command) (*process, error) {
+func (a *Agent) start(c *command) (_ *process, err error) {
 	control, guardControl, err := socketPair("guard")
 	if err != nil {
 		return nil, err
 	}
 	defer guardControl.Close()
 	p := &process{done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			control.Close()
+			if p.stream != nil {
+				p.stream.Close()
+			}
+		}
+	}()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -52,7 +60,6 @@ func (a *Agent) start(c *command) (*process, error) {
 	if c.stream {
 		ours, theirs, err := socketPair("worker")
 		if err != nil {
-			control.Close()
 			return nil, err
 		}
 		defer theirs.Close()
@@ -65,14 +72,12 @@ func (a *Agent) start(c *command) (*process, error) {
 		// A description of its own, so that no worker moves another's.
 		own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", c.initial.Fd()))
 		if err != nil {
-			control.Close()
 			return nil, fmt.Errorf("the data of Initialize cannot be handed on: %w", err)
 		}
 		defer own.Close()
 		guard.ExtraFiles[3] = own
 	}
 	if err := guard.Start(); err != nil {
-		control.Close()
 		return nil, fmt.Errorf("the guard of a worker cannot be started: %w", err)
 	}
 	p.pid = guard.Process.Pid

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"skep/grid/proto"
+)
+
+// Below this number all descriptors of the process that tries are in use, but as
+// many as a try may have.
+const descriptorsMost = 96
+
+// What needs descriptors: each gives an error, or works and gives all back.
+var descriptorUsers = []struct {
+	name string
+	run  func(r *rig) error
+}{
+	{"call", func(r *rig) error {
+		// The hub is told; the worker is not kept.
+		call := r.start(fnEcho, []byte("on"))
+		_, failed, ok := r.waitForEnd(call)
+		for _, w := range r.pool.releaseSession("") {
+			w.process.kill()
+			<-w.process.done
+		}
+		if ok {
+			return nil
+		}
+		return errors.New(failed.Text)
+	}},
+	{"program", func(r *rig) error {
+		if end := r.execAndWait(proto.Exec{ID: "1", Program: r.module, Name: "worker"}, ""); end.failed != "" {
+			return errors.New(end.failed)
+		}
+		return nil
+	}},
+	{"socket pair", func(r *rig) error {
+		ours, theirs, err := socketPair("test")
+		if err == nil {
+			err = errors.Join(ours.Close(), theirs.Close())
+		}
+		return err
+	}},
+}
+
+func openDescriptors() (n int) {
+	for fd := range descriptorsMost {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// leaveDescriptors fills all below the limit but n, and gives how to undo it.
+func leaveDescriptors(n int) func() {
+	var taken []int
+	for {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		taken = append(taken, fd)
+	}
+	for range min(n, len(taken)) {
+		unix.Close(taken[len(taken)-1])
+		taken = taken[:len(taken)-1]
+	}
+	return func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+	}
+}
+
+func init() {
+	roles["descriptors"] = func(args []string) {
+		workerFile = args[0]
+		testing.Init()
+		// Without namespaces: where clone fails, Go leaves the pipe open by which it
+		// gives their users.
+		r := newRigOf(&victimT{}, Config{State: os.Getenv("VICTIM_DIR"), Slots: 1, confine: &bounds{Kind: ConfinedNot}})
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptorsMost, Max: descriptorsMost})
+		for _, user := range descriptorUsers {
+			if err := user.run(r); err != nil { // what stays open from now on is open
+				fmt.Println(user.name, "with all descriptors:", err)
+			}
+			tryDescriptors(r, user.name, user.run)
+		}
+		fmt.Println("tried")
+		os.Exit(0)
+	}
+}
+
+// tryDescriptors tries with none, one, two and so on, until it works.
+func tryDescriptors(r *rig, name string, run func(r *rig) error) {
+	before := openDescriptors()
+	for n := 0; ; n++ {
+		undo := leaveDescriptors(n)
+		err := run(r)
+		undo()
+		waitUntil(&victimT{}, fmt.Sprintf("%s with %d (%v): all descriptors", name, n, err), func() bool {
+			return openDescriptors() == before
+		})
+		switch {
+		case err == nil:
+			fmt.Printf("%s needs %d\n", name, n)
+			return
+		case !strings.Contains(err.Error(), "too many open files"):
+			fmt.Printf("%s with %d: %v\n", name, n, err)
+			return
+		}
+	}
+}
+
+// Whatever cannot be had for want of descriptors is an error that says so, and
+// nothing stays open.
+func TestWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "descriptors", workerFile)
+	cmd.Env = append(os.Environ(), "VICTIM_DIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil || strings.Count(text, " needs ") != len(descriptorUsers) || !strings.HasSuffix(text, "tried\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// What cannot be removed is an error, also where its folder is none.
+func TestNoFolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeAll(file + "/below"); err == nil {
+		t.Error("what is below a file was removed")
+	}
+}
