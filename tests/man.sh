@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What man(1), mandoc and the shells say about our pages and scripts.
+# Checks our manual pages by man(1) and mandoc, and our completion scripts by
+# the shells.
 #
 # usage: man.sh FOLDER-OF-PAGES FOLDER-OF-SCRIPTS
 set -eu
@@ -11,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 number=0
 
-# judge FILE NAME: passes if the file of complaints is empty.
+# judge FILE NAME: the test passes if FILE, a list of errors, is empty.
 judge()
 {
 	number=$((number + 1))
@@ -23,7 +24,7 @@ judge()
 	fi
 }
 
-# complain COMMAND...: what it says, or that it failed.
+# complain COMMAND...: prints its messages, or that it failed.
 complain()
 {
 	"$@" 2>&1 || echo "$* ended with $?"
@@ -43,7 +44,7 @@ while read -r page; do
 done <"$folder/pages" >"$folder/groff"
 judge "$folder/groff" "groff warns of nothing in a page"
 
-# Each page that is mentioned and is ours is there.
+# Each mentioned page of ours exists.
 sed 's|.*/||' "$folder/pages" | sort >"$folder/have"
 (cd "$man" && cat man?/*) | sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/ (/(/' |
 	grep -ohE '\b(skep[a-z0-9-]*|bee|dynamos|shimos|o2g|fi_o2g|libo2g-fi)\([1-9]\)' |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The pages that are written by hand name what the programs, modules and formats
-# have, and nothing else. Each list is compared both ways.
+# The pages that are written by hand list exactly the options, parameters and
+# fields of the programs, modules and formats.
 #
 # usage: man_entries.sh BUILD
 set -eu
@@ -34,7 +34,7 @@ section()
 	sed -n "/^\\.SH $2\$/,/^\\.SH /p" "$man/$1"
 }
 
-# options: those that lines of man macros begin with.
+# options: the options at the start of lines with man macros.
 options()
 {
 	sed -n 's/^\.\(B\|BI\|BR\) \\-\\-\([a-z\\-]*\).*/--\2/p' | sed 's/\\-/-/g'
@@ -65,14 +65,14 @@ grep -ohE 'json:"[a-z0-9_]+' dynamos/update/pack/manifest.go | sed 's/.*"//' >"$
 section skep-package.5 MANIFEST | grep '^\.BR\{0,1\} ' | grep -oE '[a-z][a-z0-9_]+' >"$folder/page"
 compare "the page of packages has the keys of their manifest"
 
-# Words that the scanner of interface files knows, in capital letters or not.
+# Words of the scanner of interface files, in upper or lower case.
 sed -n '/^var \(types\|modes\) = /,/^}/p' grid/idl/*.go | grep -oE '"[A-Za-z_]+"' |
 	tr -d '"' >"$folder/real"
 section skep-idl.5 PARAMETERS | grep -E '^\.BR? ' |
 	grep -oE '[A-Za-z_]{2,}' | grep -vxE 'BR|unsigned' >"$folder/page"
 compare "the page of interface files has their modes and types"
 
-# CalcOrder is the one that is no table's; Fortranformat is another spelling.
+# CalcOrder is in no table; Fortranformat is an alternative spelling.
 { echo CalcOrder; sed -n '/^var options = /,/^}/p' grid/idl/options.go |
 	grep -oE '"[A-Za-z]+"' | tr -d '"' | grep -vx Fortranformat; } >"$folder/real"
 section skep-idl.5 OPTIONS | grep -E '^\.BR? ' | grep -oE '[A-Za-z]{3,}' >"$folder/page"

@@ -17,8 +17,8 @@ import (
 
 const runTime = 2 * time.Minute
 
-// runProgram returns what a program prints and its exit code; the user has a state of
-// their own, so that no hub of this machine takes part.
+// runProgram returns a program's output and exit code. It uses its own state directory, so
+// that no hub of this machine is used.
 func runProgram(t *testing.T, dir, name string, args ...string) (output string, code int) {
 	t.Helper()
 	ctx, cancel := load.WithTimeout(t.Context(), runTime)
@@ -41,7 +41,7 @@ func skepPath(t *testing.T) string {
 	return filepath.Join(build, "bin", "skep")
 }
 
-// buildFolder makes all worker programs and the master of a folder.
+// buildFolder builds all worker programs and the master of a folder.
 func buildFolder(t *testing.T, folder string) (dir string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("programs", folder))
@@ -62,7 +62,7 @@ func buildFolder(t *testing.T, folder string) (dir string) {
 	return dir
 }
 
-// Each program says that its answers are right.
+// Each program prints that its results are right.
 func TestPrograms(t *testing.T) {
 	folders, err := os.ReadDir("programs")
 	if err != nil || len(folders) == 0 {
@@ -79,8 +79,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A failed call is one line on standard error and ends a program that looks at
-// no code; SKEP_ERRORS=return lets it go on.
+// A failed call prints one line on standard error and ends the program. With
+// SKEP_ERRORS=return the program continues.
 func TestFailures(t *testing.T) {
 	dir := buildFolder(t, "../failures")
 	for name, want := range map[string]string{

@@ -20,11 +20,10 @@ import (
 	"skep/tests/picture"
 )
 
-// small is a problem whose solves take long enough for both nodes to join in.
+// small is a problem whose solution takes long enough for both nodes to take part.
 var small = []string{"-size", "16"}
 
-// A show is the built demo under way, with a directory of its own for all that
-// it starts.
+// A show is the running demo, with a directory for all processes that it starts.
 type show struct {
 	t   *testing.T
 	dir string
@@ -111,8 +110,8 @@ var (
 	passing  = regexp.MustCompile(`^This machine is busy|^\(The first time|^skep: call #|^#/# point | running # done `)
 )
 
-// lasting is what each run prints: no progress, and not that Wine is new here,
-// that the machine is busy, or that a call ran again.
+// keepLasting keeps the lines that every run prints. It omits progress, and messages about a
+// new Wine prefix, a busy machine and retried calls.
 func keepLasting(out string) []string {
 	shapes := picture.ShapesOf(strings.Split(ownWords.ReplaceAllString(out, "1"), "\n"))
 	return slices.DeleteFunc(shapes, passing.MatchString)
@@ -134,7 +133,7 @@ func checkPicture(t *testing.T, out string) {
 	}
 }
 
-// pageIsTrue looks up each quoted line, but those of progress.
+// checkPage checks that each quoted line of the page, except progress, was printed.
 func checkPage(t *testing.T, out string) {
 	page, err := os.ReadFile("../../docs/running.md")
 	if err != nil {
@@ -159,7 +158,7 @@ func checkPage(t *testing.T, out string) {
 	}
 }
 
-// TestWrong: no computation is that exact, so the answer is wrong.
+// TestWrong: no computation reaches this accuracy, so the answer counts as wrong.
 func TestWrong(t *testing.T) {
 	s := startShow(t, nil, "-size", "8", "--", "--tol", "1e-30")
 	s.waitForEnd(1, "the solver ended with exit code 1", "WRONG")
@@ -173,7 +172,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestSolverOnFullDisk: eigenvalues that cannot be read are no answer.
+// TestSolverOnFullDisk: the demo fails if the eigenvalues could not be written.
 func TestSolverOnFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -191,8 +190,8 @@ func TestSolverOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestCheat puts a loader in bee's place that has the system start the program,
-// which Wine does with a Linux file. The answer is right then: Linux did it all.
+// TestCheat replaces bee by a loader that lets the system start the program, which Wine does
+// with a Linux file. The answer is right, but the demo must fail: Linux ran everything.
 func TestCheat(t *testing.T) {
 	worker, err := filepath.Abs("../../build/bin/eigen.rex")
 	if err != nil {
@@ -203,7 +202,7 @@ func TestCheat(t *testing.T) {
 	s.waitForEnd(1, "0 calls ran on substrate bee-windows; at least 4 must", "it was on node windows")
 }
 
-// TestInterrupt is Ctrl-C while both nodes are at work.
+// TestInterrupt presses Ctrl-C while both nodes work.
 func TestInterrupt(t *testing.T) {
 	s := startShow(t, nil, small...)
 	late := load.NewTimer(time.Minute, load.Scale)
@@ -219,7 +218,7 @@ func TestInterrupt(t *testing.T) {
 	s.waitForEnd(130, "interrupted")
 }
 
-// soundResult returns a run as it should be, from events as the hub sends them.
+// soundResult returns a good run, made of events as the hub sends them.
 func soundResult(edit func(*hub.Event)) *result {
 	r := newResult()
 	for i := range callsInAll {

@@ -18,24 +18,24 @@ const (
 	callsAtEach = 4
 )
 
-// A result is what the hub saw of one run. The lock guards shares and session
-// while the run is watched.
+// A result holds the hub's events of one run. The lock guards shares and session while the
+// run is watched.
 type result struct {
 	code int // of the master
 	wall time.Duration
 
 	lock    sync.Mutex
-	ended   chan struct{} // closed when the session is
+	ended   chan struct{} // closed when the session ends
 	session string
 	shares  map[string]*share
 }
 
-// A share is what one node did of it.
+// A share is one node's part of the run.
 type share struct {
 	name, substrate string
 	running, done   int
 	sent            uint64 // arguments and pulled blobs
-	again           int    // calls that were taken from it
+	again           int    // calls that it lost and that ran again
 	unproved        int    // results from bee without its proof
 	emulated        uint64 // system calls that bee counted
 	programs        []string
@@ -135,9 +135,8 @@ func (n *share) medianTime() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// tableLines prints the nodes' shares, and how the substrates compare. What a node
-// got in the run before, if there was one, it did not get again, so bytes count
-// from there.
+// tableLines returns the nodes' shares and a comparison of the substrates. A node keeps the
+// blobs of an earlier run, so its bytes of that run are added.
 func (r *result) tableLines(before *result) []string {
 	lines := []string{fmt.Sprintf("%-8s %-12s %5s %14s %11s %9s  %s", "node", "substrate", "calls", "median solve", "bytes sent", "run again", "loaded, SHA-256")}
 	median := map[bool]time.Duration{}
@@ -190,8 +189,8 @@ func (r *result) closingLine() string {
 	return fmt.Sprintf("%d calls, the same program file on both substrates: %s. All is well.", r.callsDone(), strings.Join(parts, ", "))
 }
 
-// judgeRuns holds the hybrid run, and the one before if there was one, to what the
-// demo promises. digest is that of the worker's file.
+// judgeRuns checks the hybrid run, and the one before if there was one, against the demo's
+// promises. digest is the digest of the worker's file.
 func judgeRuns(digest string, both, alone *result) (problems []error) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	for _, r := range []*result{alone, both} {

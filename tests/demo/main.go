@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Command demo shows Skep's main job: a hub, a Linux node and a Windows node
-// on this machine, which solve one eigenvalue problem with the same static
-// Linux file. It prints what happened, and judges it by what the hub saw and
-// by what the solver found, not by what either says of itself.
+// Command demo shows Skep's main use: a hub, a Linux node and a Windows node on this machine
+// solve one eigenvalue problem with the same static Linux file. It prints what happened, and
+// checks it by the hub's events and the solver's results.
 //
 //	demo                            the main job; about a minute
 //	demo -soak -- --elements X,Y,Z  only the hybrid run, of another problem
@@ -51,8 +50,8 @@ func parseOptions() options {
 	return o
 }
 
-// Children die with the thread that started them, so that must not be one that
-// the run-time ends.
+// The children are killed when the thread that started them ends (PR_SET_PDEATHSIG), so that
+// must be the main thread, which Go's runtime does not end.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -115,8 +114,8 @@ func (s *stage) runShow() error {
 	return nil
 }
 
-// explainLoad explains a wait if other programs use the machine: on Linux workers
-// have the lowest priority there is. It takes /proc/loadavg.
+// explainLoad explains a wait if other programs use the machine, because on Linux workers
+// have the lowest priority. text is the contents of /proc/loadavg.
 func explainLoad(text string, cpus int) string {
 	var load float64
 	if _, err := fmt.Sscan(text, &load); err != nil || load < float64(cpus)/2 {

@@ -22,9 +22,9 @@ import (
 	"skep/internal/cli"
 )
 
-// solveProblem runs the master on the nodes that are there, shows what it prints and
-// what the nodes do meanwhile, and gives what the hub saw. Of a run that is only
-// there to be compared with, a good answer is not shown.
+// solveProblem runs the master on the present nodes, shows its output and the nodes'
+// progress, and returns the hub's events. With quiet, for a run that only serves as a
+// comparison, it does not print a good answer.
 func (s *stage) solveProblem(quiet bool) (*result, error) {
 	events, err := s.client.Events(s.ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *stage) solveProblem(quiet bool) (*result, error) {
 	var answer bytes.Buffer
 	err = s.runMaster(cmd, progress, &answer, quiet)
 	r.wall = time.Since(begin)
-	// The last events are on their way: the hub sends the end of the session.
+	// Wait for the last event, the end of the session.
 	select {
 	case <-r.ended:
 	case <-time.After(5 * time.Second):
@@ -75,7 +75,7 @@ func (s *stage) masterCommand() *exec.Cmd {
 	return exec.Command(filepath.Join(s.o.bin, "skep"), append(words, s.o.args...)...)
 }
 
-// runMaster lets the progress stay below what the master prints.
+// runMaster runs the master. The progress stays below the master's output.
 func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress, answer io.Writer, quiet bool) error {
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
@@ -109,8 +109,8 @@ func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress, answer io.Write
 	return err
 }
 
-// watchEvents takes events until the stream is closed. Without a terminal it prints
-// a line per node now and then.
+// watchEvents reads events until the stream is closed. Without a terminal it prints a line
+// per node from time to time.
 func (r *result) watchEvents(events *hub.Stream, progress *cli.Progress) {
 	shown := time.Now()
 	for {

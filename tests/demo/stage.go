@@ -21,13 +21,12 @@ import (
 
 const (
 	soon   = 20 * time.Second
-	later  = 90 * time.Second // the first start of Wine writes a whole prefix
+	later  = 90 * time.Second // the first start of Wine creates a whole prefix
 	tick   = 20 * time.Millisecond
 	joined = `skep join (\S+) --token (skep1\.\S+)`
 )
 
-// A stage is all that the demo leaves behind until close: a directory and
-// processes.
+// A stage holds the demo's directory and processes, which close removes.
 type stage struct {
 	ctx    context.Context
 	o      options
@@ -45,13 +44,12 @@ func newStage(ctx context.Context, o options) (*stage, error) {
 	return &stage{ctx: ctx, o: o, dir: dir}, err
 }
 
-// close may be called when anything went wrong: it ends the processes whatever
-// they do, those of Wine by Wine's own means.
+// close ends all processes, in any state; those of Wine by wineserver -k.
 func (s *stage) close() {
 	for i := len(s.actors) - 1; i >= 0; i-- {
 		s.actors[i].end()
 	}
-	s.wineServer("-k") // fails when none runs, which is what is wanted
+	s.wineServer("-k") // fails if none runs, which is fine
 	s.wineServer("-w")
 	os.RemoveAll(s.dir)
 }
@@ -62,7 +60,7 @@ func (s *stage) wineServer(flag string) {
 	cmd.Run()
 }
 
-// wineEnv has a place for what Wine itself leaves behind.
+// wineEnv returns an environment in which Wine writes its files below the stage's directory.
 func (s *stage) wineEnv() []string {
 	return append(os.Environ(), "TMPDIR="+s.dir, "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
 }
@@ -96,9 +94,9 @@ func (s *stage) join() error {
 		return err
 	}
 	s.sayf("C:\\> skep join %s --token %.12s…", s.address, s.token)
-	// Workers have the lowest priority on either system, but Wine does not
-	// pass that on: without nice they would push those of Linux aside on
-	// the cores that both nodes share.
+	// Workers have the lowest priority on both systems, but Wine does not apply
+	// it. Without nice they would slow down the Linux workers on the cores that
+	// both nodes share.
 	a, err := s.start(s.wineEnv(), "nice", "-n", "19", "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
 		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
 	if err != nil {
@@ -124,8 +122,8 @@ func (s *stage) waitForNode(a *actor, name string, limit time.Duration) error {
 	})
 }
 
-// prepareWine makes the prefix and puts the library there that Windows 10 has
-// and Wine 8 lacks.
+// prepareWine creates the prefix and installs a library that Windows 10 has and Wine 8
+// lacks.
 func (s *stage) prepareWine() error {
 	if _, err := exec.LookPath("wine"); err != nil {
 		return errors.New("no wine here; run: make setup")
@@ -144,7 +142,7 @@ func (s *stage) prepareWine() error {
 	return copyFile(s.o.shim, filepath.Join(s.o.prefix, "drive_c/windows/system32/bcryptprimitives.dll"))
 }
 
-// windowsFiles is the folder a Windows owner would have: skep.exe and bee.exe.
+// windowsFiles creates the folder that the owner of a Windows PC has: skep.exe and bee.exe.
 func (s *stage) windowsFiles() (string, error) {
 	if s.o.bee == "" {
 		return s.o.bin, nil
@@ -168,14 +166,14 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// An actor is a process that goes on.
+// An actor is a background process.
 type actor struct {
 	*watch.Process
 	name string
 }
 
-// start gives the process a group of its own, so that Ctrl-C is this program's
-// matter, and lets it die with this program. Call it from the main thread.
+// start starts a process in its own process group, so that Ctrl-C reaches only this program.
+// The process is killed when this program ends. Call start from the main thread.
 func (s *stage) start(env []string, argv ...string) (*actor, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = env, s.dir
@@ -189,7 +187,7 @@ func (s *stage) start(env []string, argv ...string) (*actor, error) {
 	return a, nil
 }
 
-// poll asks until test is content or the process has ended.
+// poll calls test until it succeeds or the process has ended.
 func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error) error {
 	late := load.NewTimer(limit, load.Scale)
 	defer late.Stop()
@@ -223,7 +221,7 @@ func (a *actor) waitForLine(ctx context.Context, pattern string, limit time.Dura
 	return words, err
 }
 
-// end asks first: a hub that ends in order ends its node's workers itself.
+// end first sends SIGTERM: a hub that ends in order ends its node's workers itself.
 func (a *actor) end() {
 	a.Cmd.Process.Signal(syscall.SIGTERM)
 	if !watch.Ends(a.Done, 2*time.Second) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# TAP: a guest that makes random system calls, for a few fixed seeds and one
-# new one. bee must not fail, hang or run out of anything for good.
+# TAP: a guest makes random system calls, for a few fixed seeds and one new
+# one. bee must not fail, hang or exhaust a resource permanently.
 # usage: calls.sh BUILD [MILLISECONDS [SEED...]]
 set -eu
 

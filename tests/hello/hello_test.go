@@ -48,8 +48,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// run gives what a program prints and its exit code. The user has a state of
-// their own, so that no hub of this machine takes part.
+// run returns a program's output and exit code. It uses its own state directory, so that no
+// hub of this machine is used.
 func (p *place) run(name string, args ...string) (output string, code int) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), runTime)
@@ -91,7 +91,7 @@ func readSource(t *testing.T, name string) string {
 	return path
 }
 
-// blockOf returns the first indented block of a page behind a heading.
+// blockOf returns the first indented block after a heading of a page.
 func blockOf(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))
@@ -106,7 +106,7 @@ func blockOf(t *testing.T, page, heading string) string {
 	for _, line := range strings.Split(section, "\n") {
 		code, indented := strings.CutPrefix(line, "    ")
 		switch {
-		case indented, line == "" && block.Len() > 0: // code has empty lines
+		case indented, line == "" && block.Len() > 0: // code may contain empty lines
 			block.WriteString(code + "\n")
 		case block.Len() > 0 || strings.HasPrefix(line, "#"):
 			return block.String()
@@ -115,8 +115,7 @@ func blockOf(t *testing.T, page, heading string) string {
 	return block.String()
 }
 
-// runTyped runs a block of commands; the comment of its last line says what that
-// prints.
+// runTyped runs a block of commands. The comment of its last line is the expected output.
 func (p *place) runTyped(block string) {
 	p.t.Helper()
 	lines := strings.Split(strings.TrimSpace(block), "\n")
@@ -130,13 +129,12 @@ func (p *place) runTyped(block string) {
 	}
 }
 
-// The example of the page on calling is typed as it stands there.
+// The example of docs/calling.md works as typed.
 func TestCallingPage(t *testing.T) {
 	newPlace(t).runTyped(blockOf(t, "docs/calling.md", "## Many calls at once"))
 }
 
-// The block stands in README as people type it, and its last line prints what
-// the comment behind it says.
+// The commands of README work as typed, and the last one prints what its comment says.
 func TestReadme(t *testing.T) {
 	p := newPlace(t)
 	block := blockOf(t, "README.md", "## Your own C function")
@@ -172,7 +170,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The stub goes where it is asked to, and a user may link it alone.
+// The stub is written to the requested file, and can be linked by itself.
 func TestStub(t *testing.T) {
 	p := newPlace(t)
 	p.mustRun(p.skep, "gen", "-o", "new/folder", readSource(t, "kinds.idl"))
@@ -187,8 +185,7 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// What is wrong is said in one place each, with the exit code, and no file is
-// left or damaged.
+// Each mistake is reported once, with its exit code, and no file is left or damaged.
 func TestWrong(t *testing.T) {
 	p := newPlace(t)
 	p.write("bad.idl", "Module bad;\nDefine f(IN file x) {}\n")
@@ -241,8 +238,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// A file that Required names is linked once if the command line gives it too, as
-// itself or as its source, and may be missing.
+// A file of Required is linked only once if the command line also gives it or its source. It
+// may be missing.
 func TestRequired(t *testing.T) {
 	p := newPlace(t)
 	p.write("half.c", "int half(int n) { return n / 2; }\n")

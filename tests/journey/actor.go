@@ -16,13 +16,13 @@ import (
 	"skep/tests/watch"
 )
 
-// An actor is a process that goes on: a hub or an agent.
+// An actor is a background process: a hub or an agent.
 type actor struct {
 	*watch.Process
 	name string
 }
 
-// start brings up an actor.
+// start starts an actor.
 func (s *stage) start(name string, env []string, argv ...string) (*actor, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), env...)
@@ -35,7 +35,7 @@ func (s *stage) start(name string, env []string, argv ...string) (*actor, error)
 	return a, nil
 }
 
-// waitForLine waits for a line and gives what its groups matched.
+// waitForLine waits for a line and returns the matches of the pattern's groups.
 func (a *actor) waitForLine(pattern string, limit time.Duration) ([]string, error) {
 	want := regexp.MustCompile(pattern)
 	var found []string
@@ -48,7 +48,7 @@ func (a *actor) waitForLine(pattern string, limit time.Duration) ([]string, erro
 	return found, err
 }
 
-// waitForExit waits for the end and gives the exit code, 128+n for signal n.
+// waitForExit waits for the end and returns the exit code, 128+n for signal n.
 func (a *actor) waitForExit(limit time.Duration) (int, error) {
 	if !watch.Ends(a.Done, limit) {
 		return 0, fmt.Errorf("%s still runs", a.name)
@@ -58,7 +58,7 @@ func (a *actor) waitForExit(limit time.Duration) (int, error) {
 
 func (a *actor) signal(sig syscall.Signal) { a.Cmd.Process.Signal(sig) }
 
-// kill ends the process by SIGKILL, and waits; its children see it.
+// kill kills the process by SIGKILL and waits for its end. Its children notice it.
 func (a *actor) kill() {
 	if a.Running() {
 		a.signal(syscall.SIGKILL)
@@ -66,7 +66,7 @@ func (a *actor) kill() {
 	}
 }
 
-// An outcome is what a command that ended showed.
+// An outcome is the output and exit code of a command.
 type outcome struct {
 	stdout, stderr string
 	code           int
@@ -77,7 +77,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("exit code %d after %v\nstdout: %.800s\nstderr: %.800s", o.code, o.wall.Round(time.Millisecond), o.stdout, o.stderr)
 }
 
-// run waits for a command; that it must end is part of every test.
+// run runs a command and waits for its end. A command that does not end fails the test.
 func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)

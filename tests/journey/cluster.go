@@ -13,8 +13,8 @@ import (
 	"skep/tests/watch"
 )
 
-// A cluster is a hub with an agent of its own, called "here", and one more
-// agent: "second", another Linux one or one under Wine.
+// A cluster is a hub with its own agent, called "here", and a second agent, called "second",
+// on Linux or under Wine.
 type cluster struct {
 	s       *stage
 	wine    bool
@@ -33,7 +33,7 @@ func (s *stage) startCluster(args ...string) (*cluster, string, error) {
 	return c, token, err
 }
 
-// startHub starts the hub, perhaps again; it gives the join line's token.
+// startHub starts the hub, or restarts it, and returns the token of the join command.
 func (c *cluster) startHub(listen string, args ...string) (token string, err error) {
 	argv := append([]string{c.s.skepPath(), "up", "--state", c.state, "--listen", listen, "--name", "here"}, args...)
 	if c.hub, err = c.s.start("hub", nil, argv...); err != nil {
@@ -74,7 +74,7 @@ func (c *cluster) join(name, token string) (*actor, error) {
 	return c.s.start(name, env, argv...)
 }
 
-// node is what the tests read of `skep nodes --json`.
+// A node holds the fields of `skep nodes --json` that the tests read.
 type node struct {
 	Name, OS, Substrate, System, State string
 	CPUs, Slots                        int
@@ -113,13 +113,13 @@ func (c *cluster) waitForNodes(names ...string) error {
 	})
 }
 
-// exec runs a program on the nodes that on selects.
+// exec runs a program on the nodes selected by on.
 func (c *cluster) exec(stdin, on string, program ...string) (outcome, error) {
 	argv := append([]string{c.s.skepPath(), "exec", "--state", c.state, "--on", on, "--"}, program...)
 	return c.s.run(strings.NewReader(stdin), argv...)
 }
 
-// wantExec is exec with what must come of it.
+// wantExec runs exec and checks its exit code and output.
 func (c *cluster) wantExec(on string, code int, stdout string, program ...string) error {
 	o, err := c.exec("", on, program...)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *cluster) wantExec(on string, code int, stdout string, program ...string
 	return o.checkOutcome(code, stdout)
 }
 
-// startPair raises a hub and the second agent, as most journeys begin.
+// startPair starts a hub and the second agent. Most journeys begin so.
 func (s *stage) startPair() *cluster {
 	var c *cluster
 	s.mustStep("a hub comes up and prints a join line", func() (err error) {

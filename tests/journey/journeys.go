@@ -34,7 +34,7 @@ func listJourneys() []journey {
 	}
 }
 
-// journeyUsage: commands that need no hub, and errors of those that do.
+// journeyUsage tests commands that need no hub, and errors of commands that need one.
 func journeyUsage(s *stage) {
 	wrong := func(code int, words []string, args ...string) {
 		s.runStep("skep "+strings.Join(args, " "), func() error {
@@ -77,7 +77,7 @@ func journeyUsage(s *stage) {
 	})
 }
 
-// A token of the right form, of no hub: 56 bytes of zeros.
+// someToken is a well-formed token that belongs to no hub: 56 zero bytes.
 var someToken = "skep1." + strings.Repeat("a", 90)
 
 // journeyTwoNodes: from nothing to programs that run on two nodes.
@@ -120,12 +120,12 @@ func journeyTwoNodes(s *stage) {
 	s.runStep("the hub stops when asked to", func() error { return s.stopActor(c.hub) })
 }
 
-// checkBounds: what a program on the hub's own node reaches and may use.
+// checkBounds checks what a program on the hub's own node can reach, and its limits.
 func checkBounds(c *cluster) {
 	s := c.s
 	s.runStep("a program on the hub's node sees nothing of the hub", func() error {
 		if _, err := os.Stat(filepath.Join(c.state, "hub")); err != nil {
-			return err // else nothing was to be seen
+			return err // without the file, the check would see nothing
 		}
 		o, err := c.exec("", "node=here", "/bin/busybox", "ls", "-R", c.state)
 		if seen := regexp.MustCompile(`(?m)^(hub|node|logs|blobs)$`).FindString(o.stdout); err == nil && seen != "" {
@@ -157,7 +157,7 @@ func checkBounds(c *cluster) {
 	})
 }
 
-// checkSelections: which nodes run a program that prints a line and ends with 7.
+// checkSelections checks which nodes run a program that prints a line and exits with 7.
 func checkSelections(c *cluster, hello string) {
 	s := c.s
 	s.runStep("hello on any", func() error { return c.wantExec("any", 7, "hello, world\n", hello) })
@@ -189,7 +189,8 @@ func checkSelections(c *cluster, hello string) {
 	})
 }
 
-// stopSecond: Wine turns no signal into a console event, so there it is killed.
+// stopSecond stops the second agent. Under Wine it is killed, because Wine does not turn
+// signals into console events.
 func stopSecond(c *cluster) error {
 	if c.wine {
 		c.second.kill()
@@ -217,7 +218,7 @@ func tellsNodes(c *cluster) error {
 	return nil
 }
 
-// checkStreams sends three megabytes through a program that gives them back.
+// checkStreams sends three megabytes to a program that sends them back.
 func checkStreams(c *cluster, on string) error {
 	var in strings.Builder
 	r := rand.New(rand.NewPCG(1, 2))
@@ -234,7 +235,7 @@ func checkStreams(c *cluster, on string) error {
 	return nil
 }
 
-// journeyMasters: skep run gives a program the socket, with a hub and without.
+// journeyMasters tests skep run, which gives a program the socket, with and without a hub.
 func journeyMasters(s *stage) {
 	c := s.startPair()
 	const script = `test -S "$SKEP_SOCKET" && cat && exit 5`
@@ -274,7 +275,7 @@ func journeyMasters(s *stage) {
 	})
 }
 
-// hubKilled: so does the hub, with an agent inside.
+// hubKilled kills the hub, which has an agent of its own.
 func hubKilled(s *stage, c *cluster) {
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
 	var run *actor
@@ -316,7 +317,7 @@ func waitUntilGone(marker string) error {
 	})
 }
 
-// journeyKilledAgent: an agent dies by SIGKILL.
+// journeyKilledAgent kills an agent by SIGKILL.
 func journeyKilledAgent(s *stage) {
 	c := s.startPair()
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
@@ -360,7 +361,7 @@ func journeyKilledAgent(s *stage) {
 	hubKilled(s, c)
 }
 
-// journeyHubRestart: the hub is killed and restarts with its state.
+// journeyHubRestart kills the hub and restarts it with its state.
 func journeyHubRestart(s *stage) {
 	c := s.startPair()
 	c.hub.kill()
@@ -389,7 +390,7 @@ func journeyHubRestart(s *stage) {
 	})
 }
 
-// journeyPrograms: what can't be run is one clear error, from the command line.
+// journeyPrograms checks that a file which can't be run gives one clear error.
 func journeyPrograms(s *stage) {
 	c := s.startPair()
 	text := s.path("text")

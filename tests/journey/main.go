@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-// Command journey walks through what a newcomer does with skep, with the real
-// binaries, and prints TAP: a hub, agents on Linux and under Wine, programs on
-// each of them, and what goes wrong on the way.
+// Command journey tests what a new user does with skep, with the real binaries, and prints
+// TAP: a hub, agents on Linux and under Wine, programs on each of them, and errors.
 //
 //	journey -on linux    needs build/bin/skep
 //	journey -on wine     besides needs wine, skep.exe and bee.exe
-//	journey -kill ...    runs of a master whose nodes die, stop or give false answers
+//	journey -kill ...    runs of a master whose nodes end, stop or give false answers
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 	"skep/internal/tap"
 )
 
-// A journey is a story in steps; every step is a test.
+// A journey is a sequence of steps; every step is a test.
 type journey struct {
 	name string
 	wine bool
@@ -80,9 +79,8 @@ func main() {
 	}
 }
 
-// runJourney gives the journey a stage of its own and clears it afterwards. A
-// step whose failure makes the rest senseless ends the journey by a panic with
-// stop.
+// runJourney runs a journey on a new stage and closes the stage afterwards. A step on which
+// all later ones depend ends the journey by a panic with stop if it fails.
 func runJourney(o options, t *tap.Report, j journey) {
 	s := newStage(o, t, j.name)
 	defer s.close()

@@ -28,7 +28,7 @@ type play struct {
 	events []hub.Event
 }
 
-// startPlay starts a master with so many calls, each of which takes some time.
+// startPlay starts a master with a number of calls, each of which takes some milliseconds.
 func (c *cluster) startPlay(calls, milliseconds int) (*play, error) {
 	client := hub.NewClient(hub.ControlSocket(filepath.Join(c.state, "hub")))
 	stream, err := client.Events(context.Background())
@@ -69,8 +69,8 @@ func (p *play) countEvents(node, state string, since time.Time) (n int) {
 	return n
 }
 
-// waitForWork waits until every node has done a call and is at work again: there is
-// something to lose then.
+// waitForWork waits until every node has completed a call and runs another, so that there is
+// a call to lose.
 func (p *play) waitForWork(nodes ...string) error {
 	return watch.Poll(later, func() error {
 		for _, node := range nodes {
@@ -103,8 +103,8 @@ func (p *play) eventText() string {
 	return out.String()
 }
 
-// checkEnd waits for the end, which must be a good one, and says what was done
-// again and where it had been.
+// checkEnd waits for the end, which must be a success, and checks on which nodes the retried
+// calls had run.
 func (p *play) checkEnd(nodes ...string) error {
 	code, err := p.run.waitForExit(later)
 	p.stream.Close()
@@ -123,8 +123,8 @@ func (p *play) checkEnd(nodes ...string) error {
 	return nil
 }
 
-// listWorkers lists what a node has started: processes that know a path in its
-// state directory, in their arguments or their environment.
+// listWorkers lists the processes that a node has started. They have a path of its state
+// directory in their arguments or environment.
 func (c *cluster) listWorkers(node string) (pids []int) {
 	place := c.s.path(node, "agent")
 	if node == "here" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// processesKnowing lists the processes that have word in their environment.
+// processesKnowing lists the processes whose environment contains word.
 func processesKnowing(word string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
@@ -30,7 +30,7 @@ func procFile(pid int, name string) string {
 	return string(text)
 }
 
-// isWorker distinguishes processes that run a program from those that watch over it.
+// isWorker reports whether a process runs a program, rather than being its guard.
 func isWorker(pid int) bool {
 	if strings.Contains(procFile(pid, "cmdline"), "bee.exe") {
 		return true

@@ -13,7 +13,7 @@ import (
 	"skep/internal/tap"
 )
 
-// Limits on an idle computer, where nothing here takes long.
+// Time limits for an idle computer.
 const (
 	soon  = 20 * time.Second
 	later = 60 * time.Second
@@ -21,7 +21,7 @@ const (
 
 var stop = errors.New("the journey can't go on")
 
-// A stage is what one journey has: a directory, and the processes in it.
+// A stage holds one journey's directory and processes.
 type stage struct {
 	o      options
 	tap    *tap.Report
@@ -42,7 +42,7 @@ func newStage(o options, t *tap.Report, name string) *stage {
 	return &stage{o: o, tap: t, name: name, dir: dir}
 }
 
-// close ends what still runs.
+// close ends the processes that still run.
 func (s *stage) close() {
 	for i := len(s.actors) - 1; i >= 0; i-- {
 		s.actors[i].kill()
@@ -64,7 +64,7 @@ func (s *stage) runStep(name string, test func() error) bool {
 	return err == nil
 }
 
-// mustStep runs a step whose failure ends the journey.
+// mustStep runs a step. Its failure ends the journey.
 func (s *stage) mustStep(name string, test func() error) {
 	if !s.runStep(name, test) {
 		panic(stop)

@@ -15,7 +15,7 @@ import (
 	"skep/tests/watch"
 )
 
-// What the agents and the hub promise, and what two busy cores may add to it.
+// Time limits: those that agents and hub promise, and the slack for two busy cores.
 const (
 	broken = 3 * time.Second
 	silent = 15 * time.Second
@@ -37,7 +37,7 @@ func listTroubles() []journey {
 	return list
 }
 
-// startLongPlay starts a run that lasts longer than the trouble takes to begin.
+// startLongPlay starts a run that lasts until the fault has been caused.
 func (c *cluster) startLongPlay(calls, milliseconds int) *play {
 	var p *play
 	c.s.mustStep("both nodes are at work", func() (err error) {
@@ -165,12 +165,12 @@ func masterKilled(s *stage) {
 	p.stream.Close()
 }
 
-// checkEmpty looks for what calls have left in the directories of hub and agents.
+// checkEmpty checks that calls have left no files in the directories of hub and agents.
 func (c *cluster) checkEmpty() error {
 	return errors.Join(leftIn(c.state), leftIn(c.s.path("second")))
 }
 
-// leftIn complains about files that work.c has made.
+// leftIn returns an error if there are files created by work.c.
 func leftIn(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -183,7 +183,7 @@ func leftIn(dir string) error {
 	})
 }
 
-// badWorkers: programs that can't be workers, and one that does not stay.
+// badWorkers tests programs that can't be workers, and a worker that exits.
 func badWorkers(s *stage) {
 	c := s.startPair()
 	wrong := func(name string, words []string, args ...string) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// createToken asks the hub for one.
+// createToken gets a token from the hub.
 func (c *cluster) createToken(args ...string) (string, error) {
 	o, err := c.s.run(nil, append([]string{c.s.skepPath(), "token", "--state", c.state}, args...)...)
 	if err != nil {
@@ -92,7 +92,7 @@ func journeyTokens(s *stage) {
 	s.runStep("no other user can read secrets", func() error { return checkPrivate(s.dir) })
 }
 
-// checkPrivate refuses files below a state that others may read.
+// checkPrivate returns an error if other users can read a file of a state directory.
 func checkPrivate(dir string) error {
 	for _, state := range []string{"hub", "second"} {
 		info, err := os.Stat(dir + "/" + state)
@@ -106,7 +106,7 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// journeyCertificates: another hub answers at the address that an agent knows.
+// journeyCertificates tests an agent whose hub was replaced by another at the same address.
 func journeyCertificates(s *stage) {
 	c := s.startPair()
 	s.mustStep("the agent and its hub stop", func() error {
@@ -131,7 +131,8 @@ func journeyCertificates(s *stage) {
 	s.runStep("the other hub does not list the node", func() error { return other.waitForNodes("here") })
 }
 
-// journeyRevisions: a peer of another revision and its user are informed.
+// journeyRevisions tests that a peer of another revision gets an error, and its user a
+// message.
 func journeyRevisions(s *stage) {
 	c := s.startPair()
 	s.runStep("an older agent may not join", func() error {

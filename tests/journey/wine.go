@@ -14,8 +14,8 @@ func wineEnv(o options) []string {
 	return []string{"WINEPREFIX=" + o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8"}
 }
 
-// prepareWine makes the prefix and puts the library there that Windows 10 has
-// and Wine 8 lacks.
+// prepareWine creates the prefix and installs a library that Windows 10 has and Wine 8
+// lacks.
 func prepareWine(o options) error {
 	if _, err := exec.LookPath("wine"); err != nil {
 		return fmt.Errorf("no wine here; run: make setup")
@@ -44,7 +44,7 @@ func stopWine(o options) {
 	}
 	kill := exec.Command("wineserver", "-k")
 	kill.Env = append(os.Environ(), wineEnv(o)...)
-	kill.Run() // fails when no server runs, which is what is wanted
+	kill.Run() // fails if no server runs, which is fine
 	wait := exec.Command("wineserver", "-w")
 	wait.Env = kill.Env
 	wait.Run()

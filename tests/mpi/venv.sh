@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes the virtual environments of the MPIs from PyPI, with mpi4py, and
-# unpacks the tests of that very mpi4py. Done once: the stamp that make looks
-# at is written last.
+# Creates the virtual environments of the MPIs from PyPI, with mpi4py, and
+# unpacks the tests of the same version of mpi4py. The stamp for make is
+# written last, so this is done only once.
 #
 # usage: venv.sh FOLDER
 set -eu
@@ -24,7 +24,7 @@ die()
 	exit 1
 }
 
-# pip: an environment's pip with a deadline, its words in the log.
+# pip: runs an environment's pip with a time limit; its output goes to the log.
 pip()
 {
 	env=$1
@@ -33,7 +33,7 @@ pip()
 		--disable-pip-version-check "$@" >>"$log" 2>&1 </dev/null
 }
 
-# environment NAME: one with the MPI of that name, and mpi4py.
+# environment NAME: creates one with the MPI of that name and mpi4py.
 environment()
 {
 	say "installing $1 and mpi4py from PyPI into $dir/$1"

@@ -12,7 +12,7 @@ import (
 
 const folder = "../../../docs/results"
 
-// hasFigure tells whether a page has a figure as a number by itself.
+// hasFigure reports whether a page contains a figure as a separate number.
 func hasFigure(page, figure string) bool {
 	return regexp.MustCompile(`(^|[^\d.,])` + regexp.QuoteMeta(figure) + `([.,]?$|[^\d.,]|[.,]\D)`).MatchString(page)
 }
@@ -44,7 +44,7 @@ func TestFiguresAreOnTheirPages(t *testing.T) {
 	}
 }
 
-// The page and its pictures are those of the table.
+// The page and its pictures are up to date with the table.
 func TestOverviewIsCurrent(t *testing.T) {
 	files, err := render(folder)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Claims writes docs/results/README.md and its pictures from claims.tbl, which
-// has the figures that the pages of results have: claims DOCS/RESULTS.
+// Claims writes docs/results/README.md and its pictures from claims.tbl, a table of the
+// main figures of the pages of results: claims DOCS/RESULTS.
 package main
 
 import (
@@ -102,7 +102,7 @@ Nothing here was measured on Windows itself or on several real hosts. [If you ha
 |---|---|---|---|---|---|---|
 `
 
-// render gives the files by name.
+// render returns the contents of the files by name.
 func render(folder string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "claims.tbl"))
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Received turns files of `skep bench --report`, which may come from anyone,
-// into one page: received -o PAGE.html FILE...
+// Received makes one page of untrusted files of `skep bench --report`:
+// received -o PAGE.html FILE...
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	fmt.Println(*out)
 }
 
-// writePage refuses all if one file is wrong.
+// writePage writes no page if one file is invalid.
 func writePage(out string, files []string) error {
 	var list []*report.Report
 	for _, name := range files {

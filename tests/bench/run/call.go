@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// call: figures of one call. The Win32 side has no vector states: its one
-// figure stands beside both.
+// call measures one system call. The Win32 side has one figure only, because it has no
+// vector states; it is printed for both.
 func (b *bench) call() error {
 	defer b.stopWine()
 	program := filepath.Join(b.build, "bench", "linux", "calls")
@@ -39,8 +39,8 @@ func (b *bench) call() error {
 	return nil
 }
 
-// printInstructions prints user instructions per call, where a counter exists: the
-// difference of two runs that differ in their number of calls only.
+// printInstructions prints user instructions per call, if the machine has a counter: the
+// difference of two runs that differ only in their numbers of calls.
 func (b *bench) printInstructions(program string) {
 	if _, err := countInstructions(b.makeCommand(side{}, "true")); err != nil {
 		fmt.Println("instructions: not counted: no counter here")
@@ -63,7 +63,7 @@ func (b *bench) printInstructions(program string) {
 	}
 }
 
-// countInstructions runs a command under perf stat and gives its user instructions.
+// countInstructions runs a command under perf stat and returns its user instructions.
 func countInstructions(cmd *exec.Cmd) (int64, error) {
 	words := append([]string{"perf", "stat", "-x,", "-e", "instructions:u", "--"}, cmd.Args...)
 	perf := exec.Command(words[0], words[1:]...)

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// benchCompute reports speed as native time divided by time under bee; 1 is native speed.
+// benchCompute reports the speed as native time divided by time under bee, so 1 is native
+// speed.
 func (b *bench) benchCompute() error {
 	defer b.stopWine()
 	program := filepath.Join(b.build, "bench", "linux", "compute")

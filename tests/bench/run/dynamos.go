@@ -18,12 +18,12 @@ import (
 	"skep/lab"
 )
 
-// What counting the calls of a function costs in instructions, in one way and
-// another: tests/bench/dynamos/weigh.c says how each operation is marked.
+// This file measures how many instructions the counting of a function's calls costs, by
+// several mechanisms. tests/bench/dynamos/weigh.c says how each operation is marked.
 
 const weighBatches = 15
 
-// weighOperations with the paper's own figures, in percent, where it has one.
+// weighOperations are the operations, with the paper's figures in percent if it has any.
 var weighOperations = []struct {
 	name, text string
 	paper      string
@@ -35,17 +35,17 @@ var weighOperations = []struct {
 	{"fork", "fork, exit, wait", ""}, {"exec", "vfork, exec, wait", ""},
 }
 
-// weighRounds share the batches of a run: operations that take the same path
-// each time need few.
+// weighRounds divide the batches of a run. Operations that always execute the same path
+// need few batches.
 var weighRounds = [][]string{{"brk", "kill", "read1", "read4k"}, {"write1", "write4k", "open", "fault"},
 	{"fork"}, {"exec"}, {"fork"}, {"exec"}, {"fork"}, {"exec"}}
 
-// weighWays begins with what the others are compared to.
+// weighWays are the mechanisms. The others are compared with the first one.
 var weighWays = []string{"none", "direct", "direct-terms", "direct-share", "task", "ipmodify", "ipmodify-terms",
 	"together", "livepatch", "kprobe", "kretprobe", "bpf"}
 
-// A weighing is one way's figures by operation: the instructions that one takes
-// in each batch, and how many calls of the functions it makes.
+// A weighing holds the figures of one mechanism by operation: the instructions of each
+// batch, and the number of calls of the functions.
 type weighing struct {
 	batches map[string][]float64
 	calls   map[string]float64
@@ -101,8 +101,7 @@ func (b *bench) benchDynamos() error {
 	return nil
 }
 
-// weighAll runs every operation in a guest whose functions are changed in one
-// way.
+// weighAll runs every operation in a guest whose functions are changed by one mechanism.
 func (b *bench) weighAll(ctx context.Context, g *lab.Guest, way string) (weighing, error) {
 	w := weighing{map[string][]float64{}, map[string]float64{}}
 	file := filepath.Join(g.Dir(), "counts")
@@ -129,7 +128,7 @@ func (b *bench) weighAll(ctx context.Context, g *lab.Guest, way string) (weighin
 	return w, nil
 }
 
-// add takes up a run of these operations, which said what it did in words.
+// add adds a run of these operations; words is its output.
 func (w weighing) add(ops, words []string, before, after lab.Counts) error {
 	if len(words) != 2*len(ops) {
 		return fmt.Errorf("weigh said %q of %d operations", words, len(ops))
@@ -157,8 +156,8 @@ func (w weighing) add(ops, words []string, before, after lab.Counts) error {
 	return nil
 }
 
-// tellWeighing prints one way. How many of the functions an operation calls is
-// known from the updates' own counts.
+// printWeighing prints the figures of one mechanism. The updates' own counters show how many
+// of the functions an operation calls.
 func (b *bench) printWeighing(way string, is, none, direct weighing) {
 	for _, op := range weighOperations {
 		base := none.medianOf(op.name)

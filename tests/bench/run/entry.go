@@ -15,7 +15,7 @@ import (
 
 const warmStarts = 9
 
-// A start is one run's figures in milliseconds; -1 where there is none.
+// A start holds one run's figures in milliseconds; -1 means that a figure is missing.
 type start struct {
 	entry, load, rewrite, wall float64
 }
@@ -39,7 +39,7 @@ func (b *bench) benchEntry() error {
 			}
 		}
 	}
-	// What starting nothing costs in this Wine.
+	// The time that this Wine takes to start an empty program.
 	empty := []string{filepath.Join(b.build, "bench", "windows", "empty.exe")}
 	return b.startsOf(side{name: "win32", words: []string{"wine"}, wine: true}, empty)
 }
@@ -126,8 +126,8 @@ func (b *bench) printStart(program, side, state string, s start) {
 		program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
 }
 
-// evictFile asks for the file's pages to be forgotten; an error leaves the
-// start warmer than it is called, never wrong.
+// evictFile asks the kernel to drop the file's pages from the page cache. An error is
+// ignored: the cold start is then warmer than its name says, but not wrong.
 func evictFile(path string) {
 	file, err := os.Open(path)
 	if err != nil {

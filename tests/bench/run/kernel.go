@@ -20,8 +20,8 @@ import (
 	"skep/lab"
 )
 
-// The paper's control experiment: one provider, its engine in the library or in
-// the kernel, beside MPICH's own TCP, all in the same guests.
+// kernelSides are those of the paper's control experiment: one provider with its engine in
+// the library or in the kernel, and MPICH's own TCP, all in the same guests.
 var kernelSides = []kernelSide{
 	{"user", "o2g", []string{"--engine", "user"}},
 	{"kernel", "o2g", []string{"--engine", "kernel"}},
@@ -36,7 +36,7 @@ type kernelSide struct {
 // kernelSeries is the guests' kernel.
 const kernelSeries = "6.1"
 
-// o2gKernel does the parts that are named on the command line, or all.
+// o2gKernel runs the parts that are named on the command line, or all.
 func (b *bench) o2gKernel() error {
 	unlock, err := b.onlyMachine()
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *bench) o2gKernel() error {
 	return nil
 }
 
-// readOutput runs a program in a guest and gives its output.
+// readOutput runs a program in a guest and returns its output.
 func readOutput(ctx context.Context, g *lab.Guest, p lab.Program) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Minute)
 	defer stop()
@@ -75,7 +75,7 @@ func (b *bench) kernelMachine(name string) lab.Machine {
 	return lab.Machine{Name: name, Kernel: kernelSeries, Memory: 2048, Build: b.build, Modules: []string{"o2g"}}
 }
 
-// ---- what a message costs a machine with one processor ----
+// ---- the cost of a message on a machine with one processor ----
 
 // kernelQuestions are those of tests/bench/o2g-kernel/message.c, in its order.
 var kernelQuestions = []string{"8 bytes", "8 KiB", "64 KiB", "1 MiB", "8 bytes, unexpected", "a read that finds nothing"}
@@ -168,7 +168,7 @@ func kernelRow(q int, name, side string, call, yields uint64, before, after lab.
 	return nil
 }
 
-// ---- what programs feel: two nodes of one guest, two guests ----
+// ---- the effect on programs: two nodes of one guest, two guests ----
 
 // A kernelPlace is where jobs of two ranks run.
 type kernelPlace struct {
@@ -180,8 +180,8 @@ type kernelPlace struct {
 
 var resultLine = regexp.MustCompile(`result (\S+) (\S+) (\S+)`)
 
-// warmCaches has guests read what a job begins with: a busy computer's emulator takes
-// longer for that than skep mpirun waits for an MPI to name itself.
+// warmCaches makes guests read the files that a job needs at its start. Otherwise, in the
+// emulator on a busy computer, an MPI's --version can exceed the time limit of skep mpirun.
 func (b *bench) warmCaches(ctx context.Context, guests ...*lab.Guest) error {
 	for _, g := range guests {
 		if _, err := readOutput(ctx, g, lab.Program{Args: []string{filepath.Join(b.prefixMPI, "bin", "mpiexec"), "--version"}}); err != nil {
@@ -241,8 +241,8 @@ func (b *bench) kernelJob(ctx context.Context, p kernelPlace, side kernelSide, w
 	return text, err
 }
 
-// windowCounters of TcpExt: windows that were closed, and those that should
-// have been.
+// windowCounters are counters of TcpExt: windows that were closed, and windows that should
+// have been closed.
 var windowCounters = []string{"TCPToZeroWindowAdv", "TCPWantZeroWindowAdv"}
 
 // readWindows reads the windows on the node where command runs a shell.

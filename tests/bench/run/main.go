@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Command run measures bee, the grid and O2G beside their peers on this
-// machine. It prints a table for people and writes "result" lines for machines
-// to build/bench/NAME.results. It judges nothing.
+// Command run measures bee, the grid, O2G and DynamOS, and their peers, on this machine. It
+// prints a table for people and writes "result" lines for programs to
+// build/bench/NAME.results. It has no pass criteria.
 //
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
@@ -35,7 +35,7 @@ type bench struct {
 	prefixMPI           string
 	rounds              int
 	results             *os.File // lines for machines
-	unwritten           error    // why a line is missing there
+	unwritten           error    // why a line could not be written
 }
 
 func main() {
@@ -69,8 +69,8 @@ func (b *bench) run(what string) error {
 	return b.runRecorded(what, step)
 }
 
-// runRecorded runs a bench with a fresh file for its results. What one that failed
-// had measured stays.
+// runRecorded runs a bench with a new file for its results. If the bench fails, the results
+// before the failure stay.
 func (b *bench) runRecorded(what string, step func() error) (err error) {
 	file := filepath.Join(b.build, "bench", what+".results")
 	if b.results, err = os.Create(file); err != nil {
@@ -145,10 +145,10 @@ func (b *bench) wineEnv() []string {
 }
 
 func (b *bench) stopWine() {
-	for _, what := range []string{"-k", "-w"} { // end it, and wait for its services
+	for _, what := range []string{"-k", "-w"} { // end wineserver, and wait for its services
 		cmd := exec.Command("wineserver", what)
 		cmd.Env = append(os.Environ(), b.wineEnv()...)
-		cmd.Run() // fails when none runs, which is what is wanted
+		cmd.Run() // fails if none runs, which is fine
 	}
 }
 
@@ -173,8 +173,8 @@ func parseFigures(out []byte) (figures, []string) {
 	return f, order
 }
 
-// runMedians runs each side `rounds` times in turn, so that a slow moment of the
-// machine meets all of them, and takes the median per operation.
+// runMedians runs the sides in turn, `rounds` times each, so that a slow moment of the
+// machine affects all of them. It returns the median per operation.
 func (b *bench) runMedians(sides []side, program func(side) []string) (map[string]figures, []string, error) {
 	all := map[string]map[string][]float64{}
 	var order []string

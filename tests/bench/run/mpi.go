@@ -17,16 +17,17 @@ import (
 	"skep/tests/wire"
 )
 
-// A network is one way to carry the messages of the same program.
+// A network is one transport for the messages of the same program.
 type network struct {
 	name string
-	args []string // of skep mpirun; none: the MPI's launcher itself
+	args []string // options of skep mpirun; none: the MPI's launcher itself is used
 	env  []string
 }
 
 const asyncProgress = "MPIR_CVAR_ASYNC_PROGRESS=1"
 
-// A play is which networks are asked what, by how many ranks, where.
+// A play says which networks are measured with which questions, by how many ranks, and
+// where.
 type play struct {
 	name     string
 	networks []network
@@ -49,7 +50,7 @@ func listNetworks() []network {
 	}
 }
 
-// mpiWords are the questions for 2 ranks; for more, those that use them all.
+// The questions for 2 ranks, and for more ranks those that use all of them.
 var (
 	mpiWords     = []string{"latency", "bandwidth", "held", "overlap", "mixed", "patterns", "sort", "wait"}
 	mpiManyWords = []string{"patterns", "sort"}
@@ -68,8 +69,7 @@ func (b *bench) benchMPI() error {
 	return nil
 }
 
-// delayWay is how long a packet is under way with mpi_delay: 20 ms there and
-// back.
+// delayWay is the one-way delay of a packet in mpi_delay: the round trip is 20 ms.
 const delayWay = 10 * time.Millisecond
 
 // mpiDelay measures two hosts with a delay between them.
@@ -90,7 +90,7 @@ func (b *bench) mpiDelay() error {
 	return nil
 }
 
-// mpiPlay asks the networks in turn, and prints what they said.
+// mpiPlay measures the networks in turn and prints the figures.
 func (b *bench) mpiPlay(p play) {
 	all := map[string]map[string][]float64{}
 	units := map[string]string{}
@@ -100,7 +100,7 @@ func (b *bench) mpiPlay(p play) {
 			out, err := b.mpiRun(p, n)
 			if err != nil {
 				fmt.Printf("%s: %v\n", n.name, err)
-				continue // a peer that fails is a result as well
+				continue // a failure of a peer is a result too
 			}
 			for line := range strings.Lines(string(out)) {
 				f := strings.Fields(line)
@@ -125,8 +125,8 @@ func (b *bench) mpiPlay(p play) {
 	b.printPlay(p, order, units, all)
 }
 
-// printPlay prints a row per figure; the ratio is O2G's advantage over its best
-// peer, above 1 is better whatever the unit.
+// printPlay prints a row per figure. The ratio is O2G's advantage over its best peer; above
+// 1, O2G is better, whatever the unit.
 func (b *bench) printPlay(p play, order []string, units map[string]string, all map[string]map[string][]float64) {
 	fmt.Printf("%-24s %-8s", "figure", "unit")
 	for _, n := range p.networks {
@@ -164,7 +164,7 @@ func (b *bench) printPlay(p play, order []string, units map[string]string, all m
 	}
 }
 
-// mpiTime bounds one run of one network.
+// mpiTime is the time limit of one run of one network.
 const mpiTime = 3 * time.Minute
 
 func (b *bench) mpiRun(p play, n network) ([]byte, error) {
@@ -173,7 +173,7 @@ func (b *bench) mpiRun(p play, n network) ([]byte, error) {
 	args, env := b.mpiCommand(p, n)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	// Asked, launchers end what they started elsewhere; SIGKILL they can't.
+	// After SIGTERM launchers end the ranks on other hosts; after SIGKILL they can't.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var errs bytes.Buffer
@@ -188,8 +188,8 @@ func (b *bench) mpiRun(p play, n network) ([]byte, error) {
 	return out, nil
 }
 
-// mpiCommand starts the ranks. What skep mpirun does not set up, UCX, gets the
-// MPI's launcher in the same way.
+// mpiCommand returns the command line and environment of a job. UCX, which skep mpirun does
+// not set up, runs by the MPI's launcher with the same settings.
 func (b *bench) mpiCommand(p play, n network) (args, env []string) {
 	env = n.env
 	if p.wire != nil { // the launcher runs on the first host

@@ -21,8 +21,8 @@ import (
 	"skep/lab"
 )
 
-// questions are the intervals of tests/bench/o2g/receiver.c, and by how many
-// messages each part of one is divided.
+// questions are the intervals of tests/bench/o2g/receiver.c, and the number of messages by
+// which each part's count is divided.
 var questions = []struct {
 	number, messages int
 	name             string
@@ -35,8 +35,8 @@ var questions = []struct {
 	{6, 64, "a read that finds nothing"},
 }
 
-// tickLoops are the loops of interval 0, two instructions or more each: what
-// the kernel does in it are interrupts.
+// ticksInterval is an interval of loops without system calls, so that all kernel
+// instructions in it are interrupts.
 const ticksInterval = 0
 
 // receiverMessages keeps a run in the emulator below a minute.
@@ -44,8 +44,8 @@ const receiverMessages = 200
 
 var fabricProviders = []string{"o2g", "tcp"}
 
-// o2gInstructions counts what a receiver spends on a message when 2 and 1,000
-// connections lead to it: instructions in a guest, system calls there and here.
+// o2gInstructions counts the work of a receiver per message with 2 and with 1,000
+// connections: instructions in a guest, and system calls in the guest and on this computer.
 func (b *bench) o2gInstructions() error {
 	sizes, err := socketsAsked()
 	if err != nil {
@@ -94,8 +94,8 @@ func (b *bench) o2gInstructions() error {
 	return nil
 }
 
-// socketsAsked are the numbers of connections, 2 and 1,000 unless others stand
-// on the command line.
+// socketsAsked returns the numbers of connections: those on the command line, else 2 and
+// 1,000.
 func socketsAsked() ([]int, error) {
 	if flag.NArg() < 2 {
 		return []int{2, 1000}, nil
@@ -168,7 +168,7 @@ func (b *bench) inGuest(ctx context.Context, g *lab.Guest, provider string, send
 	return err
 }
 
-// sumOf is an interval on all processors, without what was counted before.
+// sumOf returns the figures of an interval on all processors, minus an earlier count.
 func sumOf(number int, before, after lab.Counts) (lab.Figures, error) {
 	f, err := after.Of(number)
 	if err != nil {
@@ -217,8 +217,8 @@ func (b *bench) countRows(sockets int, provider string, symbols lab.Symbols, bef
 	return err
 }
 
-// countNative counts system calls on this computer's kernel by strace, which
-// follows the receiver's main thread alone.
+// countNative counts system calls on this computer's kernel by strace, which traces only the
+// receiver's main thread.
 func (b *bench) countNative(sizes []int) error {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

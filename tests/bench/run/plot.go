@@ -35,8 +35,8 @@ func plotResults(lines []string) []picture.Group {
 	return groups
 }
 
-// groupOfPairs takes key=value words: numbers with a unit are bars, others name
-// the group.
+// groupOfPairs makes a group of key=value words. Numbers with a unit become bars; other
+// words name the group.
 func groupOfPairs(words []string) picture.Group {
 	var g picture.Group
 	var names []string
@@ -45,7 +45,7 @@ func groupOfPairs(words []string) picture.Group {
 		at := strings.LastIndexByte(key, '_')
 		v, err := strconv.ParseFloat(value, 64)
 		switch {
-		case key == "bench" || strings.HasPrefix(key, "added"): // a difference is no bar
+		case key == "bench" || strings.HasPrefix(key, "added"): // differences are not drawn
 		case err == nil && slices.Contains(lineUnits, strings.ToLower(key[at+1:])):
 			name := strings.TrimSuffix(key[:max(at, 0)], "_")
 			g.Bars = append(g.Bars, picture.Bar{Name: strings.TrimSpace(name + " " + key[at+1:]), Value: v, Ours: isOurs(name)})
@@ -57,7 +57,7 @@ func groupOfPairs(words []string) picture.Group {
 	return g
 }
 
-// addNetwork takes "PROGRAM RANKS NETWORK FIGURE VALUE UNIT".
+// addNetwork adds a line "PROGRAM RANKS NETWORK FIGURE VALUE UNIT".
 func addNetwork(groups []picture.Group, w []string) []picture.Group {
 	if len(w) != 6 {
 		return groups
@@ -75,13 +75,13 @@ func addNetwork(groups []picture.Group, w []string) []picture.Group {
 	return groups
 }
 
-// isOurs tells Skep's own figures from those of peers.
+// isOurs reports whether a figure is Skep's and not a peer's.
 func isOurs(name string) bool {
 	return slices.Contains([]string{"", "linux", "wine", "bee", "skep", "entry", "load", "rewrite", "wall"}, name) || strings.HasPrefix(name, "o2g")
 }
 
-// drawResults writes the picture of a file of lines beside it. A bench whose
-// lines have no figures that compare has none.
+// drawResults draws the results in file and writes the picture beside it. A bench without
+// comparable figures gets no picture.
 func drawResults(file, title, machine string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Lines of each kind become bars beside their peers.
+// Lines of each kind become bars, next to those of peers.
 func TestPlot(t *testing.T) {
 	groups := plotResults([]string{
 		"# 2026-11-23, machine: x",

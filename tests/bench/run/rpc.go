@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// rpcCall is the round trip of an empty call: master, hub, agent, worker and
-// back, with a hub and a node of its own.
+// rpcCall measures the round trip of an empty call: master, hub, agent, worker and back. It
+// starts its own hub and node.
 func (b *bench) rpcCall() error {
 	figures := map[string][]float64{}
 	for range b.rounds {
@@ -40,9 +40,9 @@ func (b *bench) rpcCall() error {
 
 const megabytes = 500
 
-// rpcArgument is the time from the call until its function has all of a large
-// argument, beside the same bytes through one TLS connection on this machine.
-// Rounds alternate; the first of each run pulls the program, so it is left out.
+// rpcArgument measures the time from a call until its function has received all of a large
+// argument. The peer is one TLS connection on this machine with the same bytes. Rounds
+// alternate. The first round of each run also fetches the program, so it is omitted.
 func (b *bench) rpcArgument() error {
 	var skep, raw []float64
 	for range b.rounds {
@@ -76,8 +76,8 @@ func (b *bench) runMaster(args ...string) (figures, error) {
 	return f, nil
 }
 
-// rawTLS sends bytes from one buffer into another over loopback, and gives
-// nanoseconds until the last one is there.
+// rawTLS sends bytes from one buffer to another over loopback and returns the nanoseconds
+// until the last byte has arrived.
 func rawTLS(size int) (float64, error) {
 	cert, err := selfSigned()
 	if err != nil {
@@ -90,7 +90,7 @@ func rawTLS(size int) (float64, error) {
 	defer l.Close()
 	sent, got := make([]byte, size), make([]byte, size)
 	for i := range sent {
-		sent[i], got[i] = byte(i), 1 // so that both are in memory
+		sent[i], got[i] = byte(i), 1 // so that the pages of both are allocated
 	}
 	begin := make(chan time.Time, 1)
 	failed := make(chan error, 1)

@@ -17,9 +17,9 @@ type testCase struct {
 	file    string
 	args    []string
 	stdin   string
-	code    int    // native exit code; -1: any, it is only compared
+	code    int    // expected native exit code; -1: any, both runs are only compared
 	seconds int    // limit of the native run on an idle computer; 0 for 5
-	fixture bool   // wants the tree of files
+	fixture bool   // needs the tree of files
 	proof   bool   // prints the nonce under bee
 	missing string // why it cannot run on this machine
 }
@@ -31,9 +31,9 @@ func (c testCase) timeLimit() time.Duration {
 	return 5 * time.Second
 }
 
-// A variant of a C or Go program that needs more than its name.
+// A variant is a run of a C or Go program with arguments or special settings.
 type variant struct {
-	name  string // added to the program's, may be empty
+	name  string // appended to the program's name, may be empty
 	args  []string
 	stdin string
 	code  int
@@ -68,9 +68,9 @@ var variants = map[string][]variant{
 	"files":    {{stdin: "some input"}},
 }
 
-// Limits of programs that need more than the usual seconds on a busy machine:
-// each fault of one under Wine is some ten messages to Wine's server, and two
-// start some hundred processes.
+// seconds are the time limits of programs that need more than the usual time on a busy
+// machine. Under Wine, each fault of one program causes about ten messages to Wine's server;
+// the two others start about a hundred processes.
 var seconds = map[string]int{"faults": 40, "processes": 20, "execute": 20}
 
 // The folders of programs, in the order of the output.
@@ -104,7 +104,7 @@ func expandCases(folder, file string) []testCase {
 	return cases
 }
 
-// fortranCase keeps the case visible on machines without the compiler.
+// fortranCase returns the case also on machines without the compiler, where it is skipped.
 func fortranCase(programs string) []testCase {
 	if isReadable(filepath.Join(programs, "glibc", "fortran")) {
 		return nil
@@ -122,7 +122,7 @@ func selectCases(cases []testCase, only *regexp.Regexp) []testCase {
 	return out
 }
 
-// makeFixture makes the small tree that file tools look at, with fixed times.
+// makeFixture creates the small tree of files for file tools, with fixed times.
 func makeFixture(dir string, wanted bool) error {
 	if !wanted {
 		return nil

@@ -14,18 +14,18 @@ import (
 	"skep/tests/watch"
 )
 
-// An outcome is all that a run showed.
+// An outcome is the observable result of a run.
 type outcome struct {
 	stdout, stderr, report string
 	code                   int // 128 + n for death by signal n
 	late                   bool
 }
 
-// The environment of every program; the host's is kept out.
+// environment is the environment of every program. The host's is not inherited.
 var environment = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C", "LC_ALL=C", "TZ=UTC", "CONF_ENV=from the runner"}
 
-// executeCase runs c natively (sub is nil) or under a substrate, in a fresh
-// directory, and waits for it, but not longer than its limit.
+// executeCase runs c natively (sub is nil) or under a substrate, in a new directory. It
+// kills the program at its time limit.
 func executeCase(o options, sub *substrate, c testCase) (outcome, error) {
 	dir, err := freshDir(o, sub, c)
 	if err != nil {
@@ -69,7 +69,7 @@ func freshDir(o options, sub *substrate, c testCase) (string, error) {
 	return dir, makeFixture(work, c.fixture)
 }
 
-// runGroup runs one process group and reads its streams to their end.
+// runGroup runs a command in its own process group and reads its output to the end.
 func runGroup(argv, env []string, dir, stdin string, limit time.Duration) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)

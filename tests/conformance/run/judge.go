@@ -15,7 +15,7 @@ type result struct {
 	why  []string // of a failure
 }
 
-// judgeCase runs one case; unsupported is the reason the table gives, if any.
+// judgeCase runs one case. unsupported is the table's reason why it may fail, if any.
 func judgeCase(o options, sub *substrate, c testCase, unsupported string) result {
 	if c.missing != "" {
 		return result{skip: c.missing}
@@ -42,8 +42,8 @@ func judgeCase(o options, sub *substrate, c testCase, unsupported string) result
 	return result{skip: unsupported}
 }
 
-// checkNative checks the native run: a program that finds fault with plain Linux
-// says nothing about bee.
+// checkNative checks the native run. A program that fails on plain Linux says nothing about
+// bee.
 func (c testCase) checkNative(native outcome) []string {
 	if native.late {
 		return []string{"the native run did not end within " + c.timeLimit().String() + " of an idle computer"}

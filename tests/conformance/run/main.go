@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// Command run compares what Linux programs do under bee with what the same
-// files do natively, and prints TAP.
+// Command run compares Linux programs under bee with native runs of the same files, and
+// prints TAP.
 //
-// A run under bee counts only with bee's own proof: its report must echo the
-// nonce of this run, count calls, have patched every site it found, and hold
-// the digest of the very file. One program besides prints what call 0xBEE
-// answers. A loader that starts programs natively fails all of that.
+// A run under bee counts only with bee's proof: its report must contain the nonce of this
+// run, a number of calls, as many patched sites as found ones, and the digest of this file.
+// One program also prints the answer of call 0xBEE. A loader that starts programs natively
+// fails all of this.
 //
 //	run -on native   each program twice: the oracle must be deterministic
 //	run -on linux    under bee-guard build/bin/bee

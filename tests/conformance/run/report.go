@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// checkReport checks bee's report about one run: why it does not prove that bee ran the file, or nothing.
+// checkReport checks bee's report of one run. It returns why the report does not prove that
+// bee ran the file, or nothing.
 func checkReport(report string, nonce uint64, file string) []string {
 	if report == "" {
 		return []string{"no proof: bee wrote no report"}
@@ -34,8 +35,8 @@ func checkReport(report string, nonce uint64, file string) []string {
 	return append(why, provenFile(firstWord(fields["sha256_file"]), file)...)
 }
 
-// provenSites: found and patched agree for each kind, and there is a system
-// call among them.
+// provenSites checks that for each kind of site as many were patched as found, and that
+// there is at least one system call.
 func provenSites(fields map[string][]string) []string {
 	var why []string
 	for _, key := range sortedKeys(fields) {

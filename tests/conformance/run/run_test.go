@@ -13,7 +13,7 @@ import (
 	"skep/tests/watch"
 )
 
-// The fakes stand where bee would: each starts the program natively.
+// The fakes replace bee. Each starts the program natively.
 const head = `#!/bin/sh
 while [ $# -gt 0 ]; do case $1 in
 --report) report=$2; shift 2;; --nonce) nonce=$2; shift 2;;
@@ -63,12 +63,12 @@ func checkRefused(t *testing.T, text, name, reason string) {
 	}
 }
 
-// A loader that starts the program natively is caught by its missing report.
+// A loader that starts the program natively is detected by its missing report.
 func TestCheat_nativeStartIsRefused(t *testing.T) {
 	checkRefused(t, plain, "glibc hello", "bee wrote no report")
 }
 
-// One that forges the whole report still cannot answer call 0xBEE.
+// A loader that forges the whole report cannot answer call 0xBEE.
 func TestCheat_forgedReportIsRefused(t *testing.T) {
 	checkRefused(t, forged, "glibc proof", "stdout differs")
 }
@@ -95,8 +95,8 @@ func TestCheat_lateProgramIsRefused(t *testing.T) {
 	}
 }
 
-// A busy computer makes a program slow, not wrong: 2 s here are 2 ms of an idle
-// computer, of the second that the program has.
+// A program that is slow because the computer is busy does not fail. Here 2 s count as 2 ms
+// of an idle computer, and the limit is a second.
 func TestCheat_slowComputerIsNotBlamed(t *testing.T) {
 	watch.Scale = func() float64 { return 1000 }
 	defer func() { watch.Scale = load.Scale }()
@@ -106,7 +106,7 @@ func TestCheat_slowComputerIsNotBlamed(t *testing.T) {
 	}
 }
 
-// Each field of the report matters by itself.
+// Each field of the report is checked.
 func TestReport_eachFieldMatters(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
@@ -133,7 +133,8 @@ func TestReport_eachFieldMatters(t *testing.T) {
 	}
 }
 
-// The table: what is listed is skipped, but only while it fails.
+// A case that the table lists is skipped only if it fails; if it passes, the row is an
+// error.
 func TestTable_listedProgramMustFail(t *testing.T) {
 	o, sub := makeFakeBee(t, plain)
 	c := findCase(t, o, "glibc hello")

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// A substrate is a way to run a program that is not plain Linux.
+// A substrate runs programs by bee, on Linux or Wine.
 type substrate struct {
 	name   string
 	native bool
 	words  []string // before bee's own options
 	env    []string
 	nonce  uint64
-	prefix string // of Wine
+	prefix string // Wine's prefix
 }
 
 func newSubstrate(o options) (*substrate, error) {
@@ -36,9 +36,9 @@ func newSubstrate(o options) (*substrate, error) {
 		}
 		return &substrate{name: "wine", prefix: o.prefix,
 			words: []string{guard, wine, filepath.Join(o.bin, "bee.exe")},
-			// Wine takes arguments apart by the locale; the guest's
-			// own environment is set by --env. Of its own
-			// messages only those come that explain a start that failed.
+			// Wine decodes arguments by the locale. --env sets the
+			// guest's environment. WINEDEBUG keeps only messages that
+			// explain a failed start.
 			env: []string{"WINEPREFIX=" + o.prefix, "WINEDEBUG=-all,err+virtual", "DISPLAY=", "LC_ALL=C.UTF-8"}}, nil
 	}
 	return nil, fmt.Errorf("no substrate %q; there are native, linux and wine", o.substrate)
@@ -63,7 +63,7 @@ func (s *substrate) command(report string, program []string) []string {
 	return append(argv, program...)
 }
 
-// caseTimeout: the limit of a case, longer where a start takes longer.
+// caseTimeout returns the time limit of a case. It is longer if starting takes longer.
 func (s *substrate) caseTimeout(c testCase) time.Duration {
 	if s == nil {
 		return c.timeLimit()
@@ -86,9 +86,9 @@ func (s *substrate) start() error {
 	if err := os.MkdirAll(s.prefix, 0o755); err != nil {
 		return err
 	}
-	// One server for all cases: Debian's wine has it end with each program,
-	// and starting it and its services takes seconds. The first program
-	// starts the services, so that none of them holds a case's pipes.
+	// Use one wineserver for all cases: Debian's wine ends it with each program,
+	// and starting it and its services takes seconds. The first program starts
+	// the services, so that none of them inherits a case's pipes.
 	s.runTool("wineserver", "-k")
 	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
 		if err := s.runTool(words...); err != nil {
@@ -98,7 +98,7 @@ func (s *substrate) start() error {
 	return nil
 }
 
-// runTool runs a program of Wine without our streams.
+// runTool runs a program of Wine without our standard streams.
 func (s *substrate) runTool(words ...string) error {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), s.env...)
@@ -109,7 +109,7 @@ func (s *substrate) stop() {
 	if s.prefix == "" {
 		return
 	}
-	s.runTool("wineserver", "-k") // fails when none runs, which is what is wanted
+	s.runTool("wineserver", "-k") // fails if none runs, which is fine
 	s.runTool("wineserver", "-w") // its services end with it
 }
 
@@ -142,7 +142,7 @@ func readTable(path, substrate string) (unsupported, error) {
 	return table, lines.Err()
 }
 
-// check refuses names that no case has.
+// check returns an error for a name that no case has.
 func (u unsupported) check(cases []testCase, all bool) error {
 	if !all {
 		return nil

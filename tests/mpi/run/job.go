@@ -29,7 +29,7 @@ type job struct {
 	deadline time.Duration
 }
 
-// A result is how a job went. hung: it missed its deadline.
+// A result is the result of a job. hung: it exceeded its time limit.
 type result struct {
 	output   string
 	hung     bool
@@ -38,7 +38,7 @@ type result struct {
 	took     time.Duration
 }
 
-// graceTime is what a job gets to end once it was asked to.
+// graceTime is how long a job may take to end after SIGTERM.
 const graceTime = 8 * time.Second
 
 var overO2G = regexp.MustCompile(`(\d+) messages? over O2G(?: \((\w+) engine\))?`)
@@ -65,7 +65,7 @@ func (o *options) start(j job) result {
 	began := time.Now()
 	err := cmd.Run()
 	if cmd.Process != nil {
-		// Whatever a launcher left behind in its group.
+		// Kill processes that a launcher left behind in its group.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	r := result{output: out.String(), err: err, took: time.Since(began)}
@@ -82,7 +82,7 @@ func (o *options) hostList(ranks int) string {
 	return strings.Join(hosts[:min(ranks, len(hosts))], ",")
 }
 
-// mpiEnvironment lets Open MPI run for root, more ranks than cores.
+// mpiEnvironment permits Open MPI to run as root, and more ranks than cores.
 func mpiEnvironment() []string {
 	return append(os.Environ(),
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -91,7 +91,7 @@ func mpiEnvironment() []string {
 		"PYTHONDONTWRITEBYTECODE=1")
 }
 
-// lastLines returns the end of what a job printed.
+// lastLines returns the last lines of a job's output.
 func (r *result) lastLines(lines int) string {
 	all := strings.Split(strings.TrimRight(r.output, "\n"), "\n")
 	text := strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -8,8 +8,8 @@
 //	                      several ranks must send messages over it. No module:
 //	                      all but dynamic processes.
 //
-// Every job has a deadline; one that misses it is a failure with the name of
-// what was running.
+// Every job has a time limit. A job that exceeds it fails, with the name of the test that
+// was running.
 package main
 
 import (

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A flavour is an MPI and a program that was built for it, or for a brother of
-// the same ABI.
+// A flavour is an MPI and a program that was built for it, or for another MPI with the same
+// ABI.
 type flavour struct{ name, prefix, program string }
 
 func (o *options) listFlavours() []flavour {
@@ -23,7 +23,7 @@ func (o *options) listFlavours() []flavour {
 	}
 }
 
-// checkNames are those of tests/mpi/program.c.
+// checkNames are the names of the checks in tests/mpi/program.c.
 var checkNames = []string{
 	"ring", "all to all", "sum", "probe", "any source", "a small message overtakes a huge one",
 	"unexpected messages in reverse", "20000 receives at once", "synchronous sends", "truncation",

@@ -15,19 +15,17 @@ import (
 	"time"
 )
 
-// excluded are mpi4py's modules about processes that start processes: they
-// need a launcher's name service, not messages. The pool starts its workers.
+// excluded are mpi4py's modules about dynamic processes. They need a name service of the
+// launcher, not messages. test_util_pool starts its workers dynamically.
 var excluded = []string{"test_spawn", "test_dynproc", "test_util_pool"}
 
-// unsound are tests that fail for other reasons than O2G, by MPI and module;
-// they are left out from the start. MPICH fails them on its own TCP as well,
-// though not each time: it makes a distributed graph of messages from any
-// source, and those of a fast rank's next graph may be taken for the one
-// before. The others are those of Open MPI's layer for libfabric, whatever the
-// provider: that of 5.0 does not revoke communicators; that of 4.1 does not end
-// some synchronous sends, crashes when one is cancelled, and sends from the
-// address 0 for MPI_BOTTOM, on which libfabric's tcp crashes, while O2G refuses
-// it and the collective waits for ever.
+// unsound are tests that fail for other reasons than O2G, by MPI and module. They are never
+// run. Those of MPICH also fail on its own TCP, but not each time: it builds a distributed
+// graph from messages with MPI_ANY_SOURCE, and messages of a fast rank's next graph can
+// match the current one. Those of Open MPI fail in its libfabric layer with every provider.
+// In 5.0 it does not revoke communicators. In 4.1 it does not complete some synchronous
+// sends, crashes when one is cancelled, and sends from address 0 for MPI_BOTTOM: there
+// libfabric's tcp crashes, while O2G refuses the address and the collective never ends.
 var unsound = map[string]map[string][]string{
 	"mpich": {"test_comm_topo": {"test_comm_topo.TestTopoWorld.testDistgraphcomm",
 		"test_comm_topo.TestTopoWorldDup.testDistgraphcomm"}},
@@ -39,10 +37,10 @@ var unsound = map[string]map[string][]string{
 			"test_p2p_buf.TestP2PBufWorldDup.testProbeCancel"}},
 }
 
-// unfit modules stop at the first of many tests that such a layer does not pass.
+// unfit are modules that stop at the first of many tests which that layer fails.
 var unfit = map[string][]string{"debian": {"test_p2p_obj", "test_util_pkl5"}}
 
-// A world is an MPI and the python whose mpi4py is built for its kind.
+// A world is an MPI, and a Python whose mpi4py was built for that kind of MPI.
 type world struct {
 	prefix, python string
 	env            []string
@@ -53,7 +51,7 @@ func (o *options) makeWorld(mpi string) world {
 	if mpi != "debian" {
 		return world{prefix: own, python: filepath.Join(own, "bin", "python")}
 	}
-	// Debian's Open MPI, under the mpi4py for any Open MPI.
+	// Debian's Open MPI, with the mpi4py that fits any Open MPI.
 	return world{"/usr", filepath.Join(o.build, "mpi", "openmpi", "bin", "python"),
 		[]string{"MPI4PY_MPIABI=openmpi", "MPI4PY_LIBMPI=libmpi.so.40"}}
 }
@@ -109,7 +107,7 @@ func (o *options) runMPI4Py(modules []string) (int, error) {
 	return t.exitStatus(), nil
 }
 
-// checkMessages judges what n ranks did over O2G; one alone sends nothing.
+// checkMessages checks that n ranks sent messages over O2G. A single rank sends none.
 func (o *options) checkMessages(n, passed int, messages uint64) error {
 	if passed < o.least {
 		return fmt.Errorf("%d tests pass, want %d", passed, o.least)
@@ -120,8 +118,7 @@ func (o *options) checkMessages(n, passed int, messages uint64) error {
 	return nil
 }
 
-// groupModules groups the modules that n ranks run, some of them together, joined by
-// commas.
+// groupModules returns groups of modules for n ranks. Names of a group are joined by commas.
 func (o *options) groupModules(mpi string, n int, modules []string) ([]string, error) {
 	var fit, jobs []string
 	for _, m := range modules {
@@ -163,8 +160,8 @@ func splitRankLimit(module string) (string, int, error) {
 // ranks.
 type side struct {
 	outcome  map[string]string
-	first    string // that went bad
-	running  string // when the job ended before its tests
+	first    string // the first test that failed
+	running  string // the running test, if the job ended before its tests
 	job      result
 	complete bool
 }
@@ -175,18 +172,18 @@ type row struct {
 	ranks       int
 	tcp, o2g    side
 	broken      []string // worse on O2G than on TCP
-	unstable    []string // fail whatever carries the messages, and left out
+	unstable    []string // excluded tests, which fail on both transports
 }
 
-// Limits of the search for tests that are unstable by themselves.
+// Limits of the search for unstable tests.
 const (
 	unstableMax  = 6
 	unstableRuns = 6
 )
 
-// compare runs a module on both. A test that fails on O2G alone gets further
-// runs on TCP; if it fails there too it says nothing about O2G, is named, and
-// the module is run again without it.
+// compare runs a module on both transports. A test that fails only on O2G is run again on
+// TCP. If it also fails there, it says nothing about O2G: it is listed, and the module is
+// run again without it.
 func (o *options) compare(mpi, module string, ranks int, out string) row {
 	r := row{mpi: mpi, module: module, ranks: ranks, unstable: excludedTests(mpi, module)}
 	for {
@@ -211,8 +208,8 @@ func (o *options) compare(mpi, module string, ranks int, out string) row {
 	}
 }
 
-// judge finds what is worse on O2G: what is ok on TCP must be ok, a test that
-// skips itself on O2G alone counts as broken.
+// judge finds the tests that are worse on O2G: a test that passes on TCP must pass. A test
+// that skips itself only on O2G counts as broken.
 func (r *row) judge() {
 	r.broken = nil
 	for name, outcome := range r.tcp.outcome {
@@ -234,7 +231,7 @@ func (o *options) failsOnTCP(r *row, test, out string) bool {
 	return false
 }
 
-// firstFailure returns the test that failed first, or hung.
+// firstFailure returns the first test that failed or hung.
 func (s *side) firstFailure() string {
 	if s.first != "" {
 		return s.first
@@ -264,7 +261,7 @@ func (o *options) runModule(r *row, module string, tcp bool, deadline time.Durat
 	return s
 }
 
-// worse orders outcomes.
+// worse lists the outcomes from best to worst.
 var worse = []string{"ok", "skip", "bad", "start"}
 
 func (s *side) add(text string) {
@@ -305,7 +302,7 @@ func (s *side) countOutcomes() (ok, skip, bad int) {
 	return ok, skip, bad
 }
 
-// isGood: both ran to their end, something passed, and O2G is not worse.
+// isGood reports whether both runs ended, a test passed, and O2G is not worse.
 func (r *row) isGood() bool {
 	ok, skip, _ := r.tcp.countOutcomes()
 	return r.tcp.complete && r.o2g.complete && len(r.broken) == 0 && ok+skip > 0
@@ -337,7 +334,7 @@ func (r *row) rowText() string {
 	return fmt.Sprintf("tcp %s; o2g %s, %d messages%s", tell(&r.tcp), tell(&r.o2g), r.o2g.job.messages, left)
 }
 
-// writeTable writes the rows as a page of docs/results would show them.
+// writeTable writes the rows as a table for docs/results.
 func writeTable(path string, rows []row) error {
 	var b strings.Builder
 	b.WriteString("| MPI | ranks | module | tcp ok/skipped/bad | o2g ok/skipped/bad | worse on o2g | left out |\n|---|---|---|---|---|---|---|\n")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sideOf has what each rank wrote.
+// sideOf returns a side made of the ranks' outputs.
 func sideOf(ranks ...string) side {
 	s := side{outcome: map[string]string{}, complete: true}
 	for _, text := range ranks {
@@ -17,7 +17,7 @@ func sideOf(ranks ...string) side {
 	return s
 }
 
-// TestJudge: on O2G no test may be worse than on TCP, a skip included.
+// TestJudge: no test may be worse on O2G than on TCP; a skip counts as worse.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestEnoughMessages: several ranks that sent nothing over O2G show nothing of it.
+// TestEnoughMessages: several ranks that sent no message over O2G are a failure.
 func TestEnoughMessages(t *testing.T) {
 	for _, c := range []struct {
 		least, ranks, passed int

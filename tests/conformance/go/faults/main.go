@@ -38,7 +38,7 @@ func main() {
 				if catchPanic(func() { readThing(nil) }) != "nothing" {
 					counts[id]++
 				}
-				runtime.Gosched() // so that all stacks are in use
+				runtime.Gosched() // so that all goroutines run at the same time
 			}
 		})
 	}

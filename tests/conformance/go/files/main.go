@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Command files uses package os on a small tree of its own.
+// Command files uses package os on a small directory tree that it creates.
 package main
 
 import (

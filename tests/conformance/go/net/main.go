@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Command net talks TCP, UDP and HTTP to itself over loopback.
+// Command net uses TCP, UDP and HTTP over loopback with itself.
 package main
 
 import (

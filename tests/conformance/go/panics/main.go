@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command panics recovers from faults that the CPU reports, and then dies
-// of one that nothing recovers.
+// Command panics recovers from faults that the CPU reports, and then ends by a panic that it
+// does not recover.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Command signals sends signals to itself and hears of them by a channel.
+// Command signals sends signals to itself and receives them by os/signal.
 package main
 
 import (

@@ -41,7 +41,8 @@ func main() {
 		fmt.Println("after")
 	}
 
-	// Preemption: a loop without calls does not keep others from running.
+	// Preemption: a loop without calls does not prevent other goroutines from
+	// running.
 	done := make(chan bool)
 	go func() {
 		time.Sleep(10 * time.Millisecond)
