@@ -12,7 +12,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 trap 'rm -rf "$folder"' EXIT
 
-# Both are clones of one commit, whatever is committed here meanwhile.
+# Both are clones of the same commit, even if there is a new commit meanwhile.
 git clone -q . "$folder/one"
 git clone -q "$folder/one" "$folder/another-longer-name"
 

@@ -34,7 +34,7 @@ type campaigner struct {
 	stop    <-chan struct{}
 }
 
-// No suite gets less; tests of this program set less.
+// timeoutMin is the smallest time limit of a suite; tests of this program shorten it.
 var timeoutMin = 20 * time.Second
 
 const (
@@ -75,17 +75,16 @@ func (c *campaigner) runCampaign(r *rooms.Room) (*tally, error) {
 	return t, c.tryAll(r, list, s, t)
 }
 
-// A result is what one worker found.
+// A result is one worker's answer.
 type result struct {
 	mutation mutate.Mutation
 	answer   sandbox.Answer
 	err      error
 }
 
-// tryAll tries mutants in the order of the list, some at a time, until enough of
-// them compiled. Each that runs may compile, so never more are begun than are
-// wanted: those that are counted are the first of the list, however many run at
-// a time.
+// tryAll tries mutants in the order of the list, several at a time, until enough of them
+// compiled. It never starts more than are still needed, since each may compile. So the
+// counted mutants are the first ones of the list, however many run at a time.
 func (c *campaigner) tryAll(r *rooms.Room, list []mutate.Mutation, s *state, t *tally) error {
 	results := make(chan result)
 	slots := make(chan int, c.jobs)
@@ -177,7 +176,7 @@ func (c *campaigner) selectMarked(all []mutate.Mutation) []mutate.Mutation {
 	return slices.DeleteFunc(all, func(m mutate.Mutation) bool { return !slices.Contains(c.marks, m.Mark) })
 }
 
-// goDirs are the Go packages that mutations are in.
+// goDirs returns the Go packages that contain the mutations.
 func goDirs(list []mutate.Mutation) []string {
 	var dirs []string
 	for _, m := range list {
@@ -188,11 +187,11 @@ func goDirs(list []mutate.Mutation) []string {
 	return dirs
 }
 
-// measure builds and runs the suites without a mutant: all must pass, and the
-// time of each says how long a mutant may take.
+// measure builds and runs the suites without a mutant. All must pass, and their times set
+// the time limits for mutants.
 func (c *campaigner) measure(r *rooms.Room, goDirs []string) error {
 	t := c.makeTask(r.Suites)
-	t.GoDirs = goDirs // what vet finds of the libraries is kept
+	t.GoDirs = goDirs // fills vet's cache for the libraries
 	t.Box.Keep = true
 	fmt.Printf("%s: %d suites without a mutant\n", r.Name, len(r.Suites))
 	a, err := c.send(t)
@@ -216,7 +215,8 @@ func (c *campaigner) makeTask(suites []sandbox.Trial) sandbox.Task {
 	return sandbox.Task{Box: c.box, Runner: c.runner, Suites: suites, BuildMax: buildMax, MemoryMax: memoryMax()}
 }
 
-// memoryMax is half of the machine's memory, or what no suite comes near.
+// memoryMax returns the memory limit: half of the machine's memory, or an amount that no
+// suite needs.
 func memoryMax() int64 {
 	const most = 6 << 30
 	text, err := os.ReadFile("/proc/meminfo")
@@ -246,8 +246,8 @@ func (c *campaigner) send(t sandbox.Task) (sandbox.Answer, error) {
 	return sandbox.Run(t, log, c.stop)
 }
 
-// trySurely tries one mutant. When a suite does not end in time, the machine may
-// be at fault: the suite must end in that time without the mutant.
+// trySurely tries one mutant. If a suite does not end in time, the machine may be the
+// cause, so trySurely checks that the suite ends in this time without the mutant.
 func (c *campaigner) trySurely(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
 	for {
 		a, err := c.tryMutation(r, m)
@@ -278,8 +278,8 @@ func (c *campaigner) tryMutation(r *rooms.Room, m mutate.Mutation) (sandbox.Answ
 	return c.send(t)
 }
 
-// sortByNearest puts suites first that have the name of the file; the others come the
-// quickest first.
+// sortByNearest sorts suites: first those named like the file, then the others by their
+// duration.
 func sortByNearest(suites []sandbox.Trial, file string) []sandbox.Trial {
 	word := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	out := append([]sandbox.Trial{}, suites...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Mutants changes one place of a room's code at a time, and sees whether the
-// room's quick suites notice it. `make mutants ROOM=NAME` runs it.
+// Mutants changes one place of a room's code at a time and checks whether the room's quick
+// suites detect the change. `make mutants ROOM=NAME` runs it.
 package main
 
 import (
@@ -103,13 +103,13 @@ func runRooms(o options, stop <-chan struct{}) error {
 			failed = errors.New("stopped: the same command goes on from here")
 			break
 		}
-		failed = errors.Join(failed, err) // the next room may be well
+		failed = errors.Join(failed, err) // go on with the next room
 	}
 	fmt.Print(formatReport(tallies))
 	return failed
 }
 
-// lockWork keeps a second run out of the folder.
+// lockWork locks the folder against a second run.
 func lockWork(work string) (unlock func(), err error) {
 	file, err := os.Create(filepath.Join(work, "lock"))
 	if err != nil {

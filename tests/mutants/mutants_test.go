@@ -16,7 +16,7 @@ import (
 	"skep/tests/mutants/sandbox"
 )
 
-// A sandbox starts this program again, and so does a test of the whole program.
+// TestMain acts as the sandbox or as the whole program if a test starts it so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-inside" || os.Getenv("MUTANTS_TEST_MAIN") != "" {
 		timeoutMin = 5 * time.Second
@@ -136,13 +136,13 @@ func needSandbox(t *testing.T, output string) {
 	}
 }
 
-// A run that is killed leaves the tree as it was; the next one goes on.
+// A killed run does not change the tree. The next run continues it.
 func TestPlanted(t *testing.T) {
 	root, args := plantTree(t)
 	killAfter(t, makeCommand(args), " killed ")
 	var out []byte
 	deadline := time.Now().Add(time.Minute)
-	for { // the lock goes with the last process of the one that was killed
+	for { // the lock is released by the last process of the killed run
 		var err error
 		out, err = makeCommand(args).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "another run") || time.Now().After(deadline) {
@@ -181,7 +181,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// killAfter kills a run when it has printed the words.
+// killAfter kills a run after it has printed the words.
 func killAfter(t *testing.T, cmd *exec.Cmd, words string) {
 	t.Helper()
 	var stderr strings.Builder
@@ -207,7 +207,7 @@ func killAfter(t *testing.T, cmd *exec.Cmd, words string) {
 	}
 }
 
-// stripMarks takes the marks away.
+// stripMarks removes the marks.
 func stripMarks(text string) string {
 	var b strings.Builder
 	for _, line := range strings.SplitAfter(text, "\n") {
@@ -219,7 +219,7 @@ func stripMarks(text string) string {
 	return b.String()
 }
 
-// A suite that fails without a mutant, a stale entry and a torn list end a run.
+// A suite that fails without a mutant, a stale entry or a truncated list ends a run.
 func TestRefused(t *testing.T) {
 	root, args := plantTree(t)
 	for _, c := range []struct{ file, text, want string }{
@@ -239,8 +239,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A room may leave out a file that its quick suites cannot see, and none that is
-// not there. Another room's file is no fault.
+// A room may exclude a file that its quick suites do not cover. A missing file is an error;
+// a file of another room is not.
 func TestWithout(t *testing.T) {
 	_, args := plantTree(t)
 	for files, want := range map[string]string{
@@ -281,8 +281,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A change near a mutant without effect requires a new look at its entry; make
-// mutants runs in no room while one is stale.
+// A change near an equal mutant makes its entry stale. While an entry is stale, make mutants
+// runs in no room.
 func TestEqualTableIsCurrent(t *testing.T) {
 	equal, err := mutate.ReadEqual("equal.tbl")
 	if err == nil {

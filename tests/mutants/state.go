@@ -15,8 +15,8 @@ import (
 	"skep/tests/mutants/sandbox"
 )
 
-// A state file has a line for each mutant that was tried, behind one that says
-// of which tree and seed. A run that was ended goes on where it stood.
+// A state file has a header line with tree and seed, then a line for each mutant that was
+// tried. A run that was stopped continues from it.
 type state struct {
 	path string
 	done map[string]sandbox.Answer // by the id of the mutation
@@ -36,7 +36,7 @@ func openState(path, digest, seed string) (*state, error) {
 	whole := 0
 	for i, line := range lines {
 		if !strings.HasSuffix(line, "\n") {
-			break // torn: the run was ended while it wrote
+			break // truncated: the run was killed while it wrote
 		}
 		whole += len(line)
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)

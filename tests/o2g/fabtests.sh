@@ -3,12 +3,12 @@
 # fabtests' functional programs over libfabric's tcp;ofi_rxm and over o2g:
 # fabtests.sh BUILD FABTESTS
 #
-# Which programs: every file of fabtests/functional, in the order of the folder,
-# with each set of options that scripts/runfabtests.sh gives it in its lists of
-# functional and short tests; one that neither list names runs without options.
-# Server and client run on 127.0.0.1 as that script runs them. A row that passes
-# over tcp;ofi_rxm and not over o2g is tried twice more, and fails the run if it
-# never passes. Prints a table.
+# It runs every program of fabtests/functional, in the order of the folder, with
+# each set of options in the lists of functional and short tests of
+# scripts/runfabtests.sh; a program in neither list runs without options. Server
+# and client run on 127.0.0.1 as in that script. A row that passes over
+# tcp;ofi_rxm and not over o2g is tried twice more; if it never passes, the run
+# fails. Prints a table.
 set -eu
 
 provider=$(realpath "${1:?usage: fabtests.sh BUILD FABTESTS}")/lib
@@ -28,7 +28,7 @@ tests_of()
 		grep -oE "\"$1( [^\"]*)?\"" | tr -d '"' | grep . || echo "$1"
 }
 
-# outcome SERVER CLIENT: as the script judges; 61 is ENODATA, 38 ENOSYS.
+# outcome SERVER CLIENT: by the script's rules; 61 is ENODATA, 38 is ENOSYS.
 outcome()
 {
 	case "$1 $2" in

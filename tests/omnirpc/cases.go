@@ -2,22 +2,22 @@
 
 package main
 
-// A worker is an interface file of the tree and what the tree's own makefile
+// A worker is an interface file of the tree, and the files that the tree's own makefile
 // links with it.
 type worker struct {
 	idl   string
 	files []string
 }
 
-// A program is a client of the tree, compiled as its makefile does.
+// A program is a client of the tree, compiled like by its makefile.
 type program struct {
 	name    string
 	source  string
 	more    []string // linked with it
 	defines []string
 	workers []worker // registered before it runs
-	files   []string // copied to where it runs
-	data    string   // of our own, in a file `data` there
+	files   []string // copied to the folder in which it runs
+	data    string   // contents of a file `data` there, written by us
 	args    []string
 	need    []string // what it prints when its answers are right
 	never   []string // what it prints when they are wrong
@@ -35,14 +35,14 @@ var (
 	knapsa = []string{"example/knap/knap_dfs.c"}
 )
 
-// items is a knapsack of its own, sorted as the programs' bound wants it: the one
-// of the tree takes minutes. 329 is the best price, by dynamic programming.
+// items is the input of the knapsack program, sorted as its bound requires. It replaces that
+// of the tree, which takes minutes. The best price is 329, by dynamic programming.
 const items = "18 150 " +
 	"23 17 13 10 22 9 21 12 26 31 8 7 11 5 14 28 19 16 " +
 	"61 40 30 22 47 19 44 24 51 59 15 13 20 9 25 50 33 27\n"
 
-// programs are all C files of the tree that include OmniRpc.h, have a main and
-// do not belong to the quantum computer's part.
+// programs are all C files of the tree that include OmniRpc.h and have a main, except those
+// of the part about quantum computers.
 var programs = []program{
 	{name: "stub-test/local-exec-test", source: "test/stub-test/local-exec-test.c", more: matrix,
 		workers: []worker{sample}, need: right, never: wrong},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Command omnirpc runs the programs of the public OmniRPC 2 tree unchanged and
-// prints, case by case, what became of them: whether their interface files are
-// accepted, whether they compile, and whether their answers are right. Nothing
-// of that tree is kept here; its path is an argument.
+// Command omnirpc runs the unchanged programs of the public OmniRPC 2 tree. For each it
+// prints whether the interface files are accepted, whether the program compiles, and whether
+// its results are right. This tree contains nothing of OmniRPC's; the path of its tree is an
+// argument.
 package main
 
 import (
@@ -71,7 +71,8 @@ func runAll(skep, tree string, ninfg []string) (bool, error) {
 	return whole && accepted == all && right == len(programs), nil
 }
 
-// tryInterfaces leaves the tree as the one that is tried.
+// tryInterfaces tries all interface files of a tree and counts the accepted ones. It sets
+// r.tree to this tree.
 func (r *room) tryInterfaces(tree string) (accepted, all int, err error) {
 	if r.tree, err = filepath.Abs(tree); err != nil {
 		return 0, 0, err
@@ -145,7 +146,7 @@ func (r *room) listInterfaces() ([]string, error) {
 	return list, err
 }
 
-// runCommand returns what a program prints, and why it did not end well.
+// runCommand returns a program's output, and an error if it failed.
 func (r *room) runCommand(limit time.Duration, dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -160,7 +161,7 @@ func (r *room) runCommand(limit time.Duration, dir, name string, args ...string)
 	return string(out), err
 }
 
-// firstError is the line that says what went wrong, fit for a table.
+// firstError returns the line that says what went wrong, in a form for the table.
 func (r *room) firstError(out string, err error) string {
 	line := err.Error()
 	for _, l := range strings.Split(out, "\n") {
@@ -192,7 +193,7 @@ func (r *room) absolutePaths(names []string) []string {
 	return list
 }
 
-// runCase returns three causes; empty is well.
+// runCase returns three causes of failure; an empty one means success.
 func (r *room) runCase(p *program, dir string) (worker, client, result string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", "", err.Error()
@@ -215,7 +216,7 @@ func (r *room) runCase(p *program, dir string) (worker, client, result string) {
 	return worker, client, result
 }
 
-// judgeProgram runs a program and says what is wrong with its answers.
+// judgeProgram runs a program and returns what is wrong with its results.
 func (r *room) judgeProgram(p *program, dir string) string {
 	for _, f := range p.files {
 		if out, err := r.runCommand(buildTime, dir, "cp", filepath.Join(r.tree, f), "."); err != nil {

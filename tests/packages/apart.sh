@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A root of its own for a test of packages, sourced. What is written there lands
-# in a tmpfs and goes away with the namespace.
+# Functions for tests of packages in a private root, sourced. Files written there
+# are in a tmpfs and are lost with the namespace.
 set -eu
 
-# Runs a script in a copy of ROOT (`/` is this computer's) that it may change,
-# with the folder HIDE empty and FOLDER seen as /opt/test.
+# Runs a script in an overlay of ROOT (`/` is this computer's), which it may
+# change, with the folder HIDE empty and FOLDER mounted at /opt/test.
 run_apart() # seconds root hide folder script argument...
 {
 	limit=$1
@@ -38,8 +38,9 @@ run_apart() # seconds root hide folder script argument...
 		' sh "$@"
 }
 
-# What differs from the root before, but for notes that dpkg, ldconfig, depmod
-# and DKMS keep: the upper layer has it, with a device 0:0 for what is gone.
+# Lists the differences from the root: the files of the overlay's upper layer,
+# where a device 0:0 stands for a removed file. It omits files in which dpkg,
+# ldconfig, depmod and DKMS keep their state.
 list_changes()
 {
 	(cd /opt/upper && find . \( -path ./opt -o -path ./tmp -o -path ./run -o -path ./var/lib/dpkg \

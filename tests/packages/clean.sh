@@ -32,7 +32,7 @@ printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' \
 	>"$at/walk.want"
 run_apart 1200 "$root" "$top" "$at" inside.sh "$next" >"$tmp/got" \
 	2>"$tmp/err" || true
-# A name of the walk inside, and what it shows.
+# Each line: a step's name in inside.sh, and the name of its test.
 while read -r step name; do
 	grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
 	result "$r" "$suite: $name"

@@ -70,7 +70,7 @@ echo 0 >"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
 result "$r" "no package names a path of the build"
 
-# DKMS is not on every computer that builds: its walk is on clean roots.
+# Not every build machine has DKMS; clean.sh tests it on clean roots.
 cp tests/packages/*.sh "$at"
 printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' \
 	>"$at/walk.want"

@@ -35,7 +35,7 @@ walk()
 		cmp "$test/walked" "$test/walk.want")
 }
 
-# Built for every kernel whose headers are there, and signed: DKMS has a key.
+# Built for every kernel whose headers are installed, and signed by DKMS's key.
 modules_ready() # version
 {
 	[ -d "/usr/src/skep-$1" ] || return 0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Installs the built tree below build/test, and runs hello from there while the
-# source tree is out of sight: install.sh BUILD
+# source tree is hidden: install.sh BUILD
 set -eu
 build=$1
 . "$(dirname "$0")/../tap.sh"
@@ -30,8 +30,8 @@ result "$r" "and nothing else"
 cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
 result "$r" "no installed file names a path of the build"
 
-# A namespace of mounts: /opt is the installation, the tree is an empty folder.
-# The tree may be below /tmp, where $tmp is: what the walk needs is kept aside.
+# A mount namespace: /opt is the installation, the tree is an empty folder. The
+# tree may be below /tmp, like $tmp, so the files for the walk are copied first.
 # shellcheck disable=SC2016 # the inner shell expands
 apart()
 {

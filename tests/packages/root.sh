@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes a clean root of a Debian release, once: BUILD/_root/SUITE, with a compiler
-# and what DKMS needs. Its apt reaches the archive as this computer's does. Go
-# does not look for packages in a folder whose name begins with _.
+# Creates a clean root of a Debian release, once: BUILD/_root/SUITE, with a
+# compiler and what DKMS needs. Its apt uses this computer's mirrors. Go ignores
+# folders whose names begin with _.
 #
 # usage: root.sh BUILD SUITE
 set -eu
@@ -19,7 +19,7 @@ die()
 	exit 1
 }
 
-# Where this computer's apt gets Debian from, and its security updates.
+# The URLs of this computer's mirrors of Debian and of its security updates.
 find_site()
 {
 	apt-get indextargets --format "\$(LABEL) \$(COMPONENT) \$(SITE)" |
@@ -42,7 +42,7 @@ apt-config dump --format '%F "%v";%n' Acquire |
 		printf 'deb %s %s-security main\n' "$security" "$suite"
 } >"$scratch/sources"
 
-# No package of a kernel: its modules and headers are enough to build for it.
+# No kernel package: modules and headers are enough to build modules.
 rm -rf "$root.part"
 mmdebstrap --quiet --mode=root --variant=minbase --format=directory \
 	--aptopt="$scratch/reach" --include=dkms,openssl,gcc,libc6-dev,pkgconf,linux-headers-amd64 \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a user does with installed programs, in a folder of their own; each step
-# prints one line: walk.sh PREFIX
+# What a user does with the installed programs, in a new folder; each step prints
+# one line: walk.sh PREFIX
 set -eu
 
 prefix=$1
@@ -26,7 +26,7 @@ printf 'int puts(const char *);\nint main(void) { puts("ran"); return 0; }\n' >a
 gcc -static -o a a.c
 printf 'bee: %s\n' "$(bee ./a)"
 
-# It looks at the machine as well, which may lack something.
+# skep doctor also checks the machine, which may lack something.
 skep doctor >doctor.out || true
 printf 'doctor: %s\n' "$(grep -E -o '^bee +ok' doctor.out | tr -s ' ')"
 printf 'lab: %s\n' "$(skep lab list | grep -c .)"

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// A Group is one row of a table of figures: bars below one another.
+// A Group is one row of a table of figures, drawn as bars below one another.
 type Group struct {
 	Name string
 	Bars []Bar
 }
 
-// A Bar is one figure; that which is ours is drawn in the colour of Skep.
+// A Bar is one figure. Skep's own figures are drawn in its colour.
 type Bar struct {
 	Name  string
 	Value float64
 	Ours  bool
 }
 
-// Of a picture of bars, in pixels.
+// Sizes of a picture of bars, in pixels.
 const (
 	barsWidth  = 860
 	barsNames  = 230
@@ -50,8 +50,8 @@ text { fill: #e6edf3 }
 }
 `
 
-// DrawBars writes groups of bars as SVG. Each group has a scale of its own: its
-// longest bar fills the width, because figures of two groups seldom compare.
+// DrawBars writes groups of bars as SVG. Each group has its own scale, on which its longest
+// bar fills the width, because figures of different groups are rarely comparable.
 func DrawBars(w io.Writer, title, below string, groups []Group) error {
 	height := barsHead
 	for _, g := range groups {
@@ -96,7 +96,7 @@ func drawGroup(b *strings.Builder, g Group, y int) int {
 	return y + groupGap
 }
 
-// formatFigure has three or four digits.
+// formatFigure formats a figure with three or four digits.
 func formatFigure(v float64) string {
 	if math.Abs(v) >= 1000 || v == math.Trunc(v) {
 		return fmt.Sprintf("%.0f", v)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The longest bar of a group fills the width, others are in proportion, and no
-// figure or name breaks the picture.
+// The longest bar of a group fills the width and the others are in proportion. No figure or
+// name makes the picture invalid.
 func TestSizesOfBars(t *testing.T) {
 	var svg strings.Builder
 	err := DrawBars(&svg, "a & b", "<below>", []Group{{"one", []Bar{{"own", 10, true}, {"<peer>", 40, false}}}, {"odd", []Bar{{"nan", math.NaN(), false}, {"inf", math.Inf(1), false}, {"less", -1, false}, {"0", 0, true}}}})

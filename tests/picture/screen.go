@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package picture draws what the pages show: recorded terminal sessions, and
-// figures as bars. It writes SVG that needs no script and no font of ours.
+// Package picture draws the pictures of the pages: recorded terminal sessions, and figures
+// as bars. It writes SVG without scripts or embedded fonts.
 package picture
 
 import (
@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// A Screen is a terminal without a lower end.
+// A Screen is a terminal of unlimited height.
 type Screen struct {
 	Columns int
 
 	rows     [][]rune
 	row, col int
 	escape   string
-	cut      []byte // the begin of a character
+	cut      []byte // the first bytes of an incomplete character
 }
 
-// Write takes what a program writes to its terminal.
+// Write processes what a program writes to its terminal.
 func (s *Screen) Write(b []byte) (int, error) {
 	n := len(b)
 	b = append(s.cut, b...)
@@ -58,8 +58,8 @@ func (s *Screen) put(c rune) {
 	}
 }
 
-// steer collects an escape sequence, and carries out those that move up and
-// erase to the end, which are all that skep writes. Others change no text.
+// steer collects an escape sequence. It executes the two that skep writes, which move up and
+// erase to the end; others are ignored.
 func (s *Screen) steer(c rune) {
 	s.escape += string(c)
 	if len(s.escape) < 3 || c < '@' || c > '~' {
@@ -75,7 +75,7 @@ func (s *Screen) steer(c rune) {
 	s.escape = ""
 }
 
-// Text is what the screen shows, without empty rows at its end.
+// Text returns the text of the screen without empty rows at its end.
 func (s *Screen) Text() []string {
 	var lines []string
 	for _, row := range s.rows {

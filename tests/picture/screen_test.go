@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// What skep draws and erases is shown as a terminal shows it, and a character
-// may come in two parts.
+// Drawing and erasing work as on a terminal. A character may arrive in two parts.
 func TestScreen(t *testing.T) {
 	s := &Screen{Columns: 10}
 	for _, part := range []string{"one\r\ntwo\r\n", "half \xe2\x80", "\xa6\r\n", "below\r\n", "\r\x1b[A\x1b[J", "\x1b[1mmore than ten\x1b[0m\r\nX\rY"} {
@@ -21,7 +20,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// Text is escaped, stands in its columns, and can be read again.
+// Text is escaped, keeps its columns, and can be read back.
 func TestSession(t *testing.T) {
 	s := &Screen{Columns: 40}
 	s.Write([]byte("$ a <b> & \"c\"\r\n\r\n  end\r\n"))
@@ -40,7 +39,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Two runs are alike when only numbers, units and the width of columns differ.
+// Two runs are equal if they differ only in numbers, units and the width of columns.
 func TestShapes(t *testing.T) {
 	a := ShapesOf([]string{"node   calls  20 1.13s  66c3fe7f67c19825…", "node   calls  2  870ms  f65b741f7724ea47…", "", "sent 9.4 MB, -1.5e-12"})
 	b := ShapesOf([]string{"node calls 7 1m2s 000000000000…", "sent 192 B, 3"})

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Of a session's picture, in pixels.
+// Sizes of a session's picture, in pixels.
 const (
 	cell   = 7.2
 	leap   = 17
@@ -20,7 +20,7 @@ const (
 	title  = 30
 )
 
-// A terminal is dark on a light page too.
+// The terminal is dark, on light pages too.
 const sessionStyle = `
 rect { fill: #1b1f27 }
 .bar { fill: #2b303b }
@@ -29,8 +29,8 @@ text { font: 12px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #d5d9e2;
 .head { fill: #f0c674; font-weight: bold }
 `
 
-// Draw writes what the screen shows as SVG. words describe it to those who do
-// not see it.
+// Draw writes the screen as SVG. words is a description for readers who do not see the
+// picture.
 func (s *Screen) Draw(w io.Writer, words string) error {
 	lines := s.Text()
 	width := int(float64(s.Columns)*cell) + 2*margin
@@ -47,8 +47,7 @@ func (s *Screen) Draw(w io.Writer, words string) error {
 	return err
 }
 
-// drawText fixes the width of a line, so that columns stand below one another
-// in any font.
+// drawText sets the width of a line, so that columns are aligned in any font.
 func drawText(b *strings.Builder, line string, y int) {
 	text := strings.TrimLeft(line, " ")
 	cells := len([]rune(text))
@@ -97,8 +96,8 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// ShapesOf gives what two runs have in common: text without numbers, digests, units
-// and the width of columns, each row of a table once.
+// ShapesOf returns the lines without the parts that differ between runs: numbers, digests,
+// units and the width of columns. Equal rows of a table occur once.
 func ShapesOf(lines []string) []string {
 	var list []string
 	for _, line := range lines {

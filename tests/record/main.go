@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Record runs a command on a terminal of its own and draws the session as SVG:
+// Record runs a command on a pseudoterminal and draws the session as SVG:
 //
 //	record -o FILE.svg -typed 'make demo' -words 'what is seen' -- COMMAND...
 //
-// A command that fails leaves the older picture.
+// If the command fails, the older picture stays.
 package main
 
 import (
@@ -57,7 +57,7 @@ func write(s *picture.Screen, path, words string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// record runs the command to its end.
+// record runs the command and waits for its end.
 func record(s *picture.Screen, argv []string) error {
 	ours, program, err := openTerminal(s.Columns)
 	if err != nil {
@@ -73,7 +73,7 @@ func record(s *picture.Screen, argv []string) error {
 	if err != nil {
 		return err
 	}
-	io.Copy(s, ours) // ends with EIO when the terminal's last user does
+	io.Copy(s, ours) // ends with EIO when the last process has closed the terminal
 	return cmd.Wait()
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package mirror keeps a copy of the tree and of what was built of it, so that the user's own files are not touched.
+// Package mirror keeps a copy of the tree and of its build folder, so that the user's own
+// files are not changed.
 package mirror
 
 import (
@@ -17,8 +18,8 @@ import (
 	"strings"
 )
 
-// What of build/ no quick suite needs: kernels, modules, other people's MPIs,
-// and the folders of Wine, whose names begin so.
+// notCopied are the parts of build/ that no quick suite needs: kernels, modules, foreign
+// MPIs, and Wine's folders, whose names begin so.
 var notCopied = map[string]bool{
 	"kernel": true, "kmod": true, "mpi": true, "update": true, "lab": true,
 	"mutants": true, "fuzz": true,
@@ -47,7 +48,7 @@ func filesBelow(root, folder string, skip func(name string) bool) ([]string, err
 	err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it went away meanwhile
+				return nil // removed meanwhile
 			}
 			return err
 		}
@@ -65,8 +66,8 @@ func filesBelow(root, folder string, skip func(name string) bool) ([]string, err
 	return list, err
 }
 
-// Tree makes the copy what the tree is now: sources, and what was built of
-// them, with their times, so that make rebuilds nothing.
+// Tree updates the copy: the sources and the build folder, with their times, so that make
+// rebuilds nothing.
 func Tree(root, copy string) ([]string, error) {
 	sources, err := sourceFiles(root)
 	if err != nil {
@@ -100,7 +101,7 @@ func Tree(root, copy string) ([]string, error) {
 	return sources, nil
 }
 
-// mirrorFile copies what differs in size, time or kind.
+// mirrorFile copies a file if size, time or type differ.
 func mirrorFile(from, to string) error {
 	a, err := os.Lstat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +153,8 @@ func File(from, to string, mode fs.FileMode) error {
 	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
-// Digest is of all sources but documents: results of one are none of another.
+// Digest returns the digest of all sources except documents. Results are valid only for a
+// tree with the same digest.
 func Digest(root string, sources []string) (string, error) {
 	all := sha256.New()
 	for _, name := range sources {

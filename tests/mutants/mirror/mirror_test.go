@@ -33,8 +33,8 @@ func checkMirror(t *testing.T, root, copy string, want ...string) {
 	}
 }
 
-// The copy has sources and what was built, with their times and modes, loses
-// what is gone, and shares no file with the tree.
+// The copy has the sources and the build folder with their times and modes. Removed files
+// are removed from it, and it shares no file with the tree.
 func TestTree(t *testing.T) {
 	root, copy := t.TempDir(), t.TempDir()
 	old := writeFile(t, root, "room/a.c", "int a;\n")
@@ -69,7 +69,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Results of another tree do not count; a document makes no other tree.
+// Results of another tree are not used. A changed document does not make another tree.
 func TestDigest(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, root, "a.c", "int a;\n")

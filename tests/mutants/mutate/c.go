@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Mutations of C by its tokens: no parser knows the dialects of kernel and
-// freestanding code, and a mutant that does not compile costs a second.
+// This file makes mutations of C from tokens, without a parser: parsers do not know the
+// dialects of kernel and freestanding code, and a mutant that does not compile costs only a
+// second.
 
 type cToken struct {
 	kind     byte // i identifier, n number, s string or character, o operator
@@ -27,7 +28,7 @@ var cOperators = []string{
 	"&&", "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "##",
 }
 
-// cTokens leaves out comments and what the preprocessor reads.
+// cTokens returns the tokens without comments and preprocessor lines.
 func cTokens(text []byte) []cToken {
 	var list []cToken
 	line, start, fresh := 1, 0, true // fresh: only blanks so far in this line
@@ -51,7 +52,7 @@ func cTokens(text []byte) []cToken {
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' || b == '\n' }
 
-// cNext returns the length and the kind of what comes next; kind 0 is not a token.
+// cNext returns the length and the kind of the next token; kind 0 is no token.
 func cNext(s []byte, fresh bool) (int, byte) {
 	switch {
 	case bytes.HasPrefix(s, []byte("//")):
@@ -92,7 +93,7 @@ func wordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// findMark finds mark behind from and gives the offset before or behind it.
+// findMark finds mark after from and returns the offset before it, or with behind after it.
 func findMark(s []byte, from int, mark string, behind bool) int {
 	n := bytes.Index(s[from:], []byte(mark))
 	if n < 0 {
@@ -124,7 +125,7 @@ type cSource struct {
 	list []Mutation
 }
 
-// cMutations changes what stands in functions and initialisers.
+// cMutations returns the mutations in functions and initialisers.
 func cMutations(name string, text []byte) []Mutation {
 	c := &cSource{name: name, text: text, toks: cTokens(text)}
 	var inside []bool // for each open brace: code or data, no declaration
@@ -183,7 +184,7 @@ func (c *cSource) add(from cToken, end int, new string) {
 
 func (c *cSource) replace(t cToken, new string) { c.add(t, t.end(), new) }
 
-// mutateToken changes one token, and the condition behind an if or a while.
+// mutateToken adds mutations of one token, and of the condition after an if or a while.
 func (c *cSource) mutateToken(i int) {
 	t := c.toks[i]
 	switch {
@@ -269,8 +270,8 @@ func (c *cSource) closingParen(i int) int {
 	return 0
 }
 
-// dropStatement drops the statement that begins at i, if one does: a call, an
-// assignment, a count, a break or a continue.
+// dropStatement adds the removal of the statement that begins at i, if it is a call, an
+// assignment, an increment, a break or a continue.
 func (c *cSource) dropStatement(i int) {
 	if i == 0 || i+1 >= len(c.toks) {
 		return
@@ -324,7 +325,7 @@ func (c *cSource) isControlled(i int) bool {
 	return false
 }
 
-// isDroppable reports whether what begins at i is a statement that may go.
+// isDroppable reports whether a statement that may be removed begins at i.
 func (c *cSource) isDroppable(i int) bool {
 	t, next := c.toks[i], c.toks[i+1].text
 	switch t.text {

@@ -15,8 +15,8 @@ import (
 //
 //	MARK FILE REASON
 //
-// The mark is a digest of the changed line, of its neighbours and of the
-// change. With the line the entry becomes stale, and stale entries are errors.
+// The mark is a digest of the changed line, of its neighbours and of the change. If the line
+// changes, the entry becomes stale, and stale entries are errors.
 type Equal struct {
 	line       int
 	mark, file string
@@ -25,7 +25,7 @@ type Equal struct {
 
 var equalLine = regexp.MustCompile(`^([0-9a-f]{12}) (\S+) (\S.*)$`)
 
-// ReadEqual reads the table; one that is not there is empty.
+// ReadEqual reads the table. A missing table is empty.
 func ReadEqual(path string) ([]Equal, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func ReadEqual(path string) ([]Equal, error) {
 	return list, nil
 }
 
-// CheckEqual reports which entries name no mutation, or more than one.
+// CheckEqual returns an error if an entry matches no mutation, or more than one.
 func CheckEqual(root, path string, list []Equal) error {
 	count := map[string]int{}
 	read := map[string]bool{}
@@ -81,7 +81,7 @@ func CheckEqual(root, path string, list []Equal) error {
 	return errors.Join(bad...)
 }
 
-// WithoutEqual leaves out what equal.tbl names.
+// WithoutEqual removes the mutations that equal.tbl names.
 func WithoutEqual(list []Mutation, equal []Equal) []Mutation {
 	known := map[string]bool{}
 	for _, e := range equal {

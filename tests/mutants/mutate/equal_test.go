@@ -33,8 +33,8 @@ func equalOf(t *testing.T, text string) ([]Equal, error) {
 	return ReadEqual(path)
 }
 
-// An entry leaves its mutation out, outlives a move of the line, and is an error
-// when the line changes or two places fit.
+// An entry excludes its mutation. It stays valid if the line moves, and is an error if the
+// line changes or if two places match.
 func TestEqual(t *testing.T) {
 	const text = "int f(int a)\n{\n\treturn a < 5;\n}\n"
 	root, list := plantTree(t, text)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// What each operator becomes, in Go and in C.
+// swaps maps each operator to its replacement, in Go and in C.
 var swaps = map[string]string{
 	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
 	"&&": "||", "||": "&&",
@@ -89,7 +89,7 @@ func funcType(n ast.Node) *ast.FuncType {
 	return nil
 }
 
-// mutateReturn drops the error that a return gives.
+// mutateReturn replaces the error of a return statement by nil.
 func (g *goFile) mutateReturn(r *ast.ReturnStmt, t *ast.FuncType) {
 	if t.Results == nil || len(r.Results) == 0 {
 		return

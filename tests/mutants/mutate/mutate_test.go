@@ -75,7 +75,7 @@ func TestGo(t *testing.T) {
 `)
 }
 
-// The order hangs on the seed and on nothing else.
+// The order depends only on the seed.
 func TestChoose(t *testing.T) {
 	list, err := goMutations("p/f.go", []byte(goSample))
 	if err != nil {

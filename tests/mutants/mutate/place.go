@@ -18,23 +18,23 @@ import (
 type Mutation struct {
 	File     string // relative to the top of the tree
 	Line     int
-	Mark     string // what equal.tbl knows it by
+	Mark     string // its mark in equal.tbl
 	col      int
 	from, to int
 	old, new string
 }
 
-// String is how a mutation is listed: one line, whatever it replaces.
+// String describes a mutation in one line.
 func (m Mutation) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", m.File, m.Line, Shorten(m.old), Shorten(m.new))
 }
 
-// ID identifies a mutation. The order of the choice hangs on it.
+// ID identifies a mutation. The order of the choice depends on it.
 func (m Mutation) ID() string {
 	return fmt.Sprintf("%s:%d:%d: %s -> %s", m.File, m.Line, m.col, Shorten(m.old), Shorten(m.new))
 }
 
-// Shorten puts code on one line of bearable length.
+// Shorten formats code as one short line.
 func Shorten(code string) string {
 	s := strings.Join(strings.Fields(code), " ")
 	if len(s) > 70 {
@@ -46,7 +46,7 @@ func Shorten(code string) string {
 	return s
 }
 
-// Apply gives the text of the file with the change.
+// Apply returns the text of the file with the change.
 func (m Mutation) Apply(text []byte) []byte {
 	var out []byte
 	out = append(out, text[:m.from]...)
@@ -54,8 +54,8 @@ func (m Mutation) Apply(text []byte) []byte {
 	return append(out, text[m.to:]...)
 }
 
-// markOf is a digest of the changed line, its neighbours and the change, so that
-// it outlives a move of the line and ends with a change of it.
+// markOf returns a digest of the changed line, its neighbours and the change. It stays the
+// same if the line moves, and differs if the line changes.
 func (m Mutation) markOf(lines []string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", m.File)
@@ -73,7 +73,7 @@ func (m Mutation) markOf(lines []string) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// Of returns all mutations of one file, by what its name says it is.
+// Of returns all mutations of one file; the suffix selects the language.
 func Of(root, name string) ([]Mutation, error) {
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
@@ -92,7 +92,8 @@ func Of(root, name string) ([]Mutation, error) {
 	return list, err
 }
 
-// Choose sorts mutations by the hash of the seed and each one's id, so that the choice is not a person's.
+// Choose sorts mutations by the hash of the seed and of each one's id, so that no person
+// makes the choice.
 func Choose(seed string, list []Mutation) []Mutation {
 	key := make(map[string]string, len(list))
 	out := make([]Mutation, 0, len(list))
@@ -107,7 +108,7 @@ func Choose(seed string, list []Mutation) []Mutation {
 	return out
 }
 
-// Product distinguishes the code of a room from its tests.
+// Product reports whether a file is code of a room and not a test.
 func Product(name string) bool {
 	for _, part := range strings.Split(filepath.Dir(name), "/") {
 		if part == "test" || part == "testdata" || part == "fuzz" {

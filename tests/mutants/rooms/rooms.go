@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package rooms knows which files and which suites make a room.
+// Package rooms lists the files and suites of each room.
 package rooms
 
 import (
@@ -19,13 +19,13 @@ import (
 	"skep/tests/mutants/sandbox"
 )
 
-// A Room is a folder and the suites that its mutants must get past.
+// A Room is a folder and the suites that test its mutants.
 type Room struct {
 	Name   string // the folder
 	Suites []sandbox.Trial
 }
 
-// Read reads what make wrote.
+// Read reads the file that make wrote.
 func Read(path string) ([]*Room, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -58,12 +58,12 @@ func Read(path string) ([]*Room, error) {
 	return list, nil
 }
 
-// Clone returns a room whose deadlines may change without the other's.
+// Clone returns a copy whose deadlines can change independently.
 func (r *Room) Clone() *Room {
 	return &Room{Name: r.Name, Suites: slices.Clone(r.Suites)}
 }
 
-// Suite finds one by its name.
+// Suite finds a suite by its name.
 func (r *Room) Suite(name string) *sandbox.Trial {
 	for i := range r.Suites {
 		if r.Suites[i].Name == name {
@@ -73,8 +73,8 @@ func (r *Room) Suite(name string) *sandbox.Trial {
 	return nil
 }
 
-// Files gives those of a copy of the tree that may be mutated: what Go or the
-// compiler takes for this system, and what the suites are made of.
+// Files returns the files of a copy of the tree that may be mutated: those that are compiled
+// for this system, in Go or for the suites.
 func (r *Room) Files(copy string, sources []string) ([]string, error) {
 	var needs []string
 	for _, s := range r.Suites {
@@ -106,7 +106,8 @@ func (r *Room) Files(copy string, sources []string) ([]string, error) {
 	return list, nil
 }
 
-// compiledBy reads what make says it would run, were nothing built.
+// compiledBy returns the files that make would compile for the targets if nothing were built
+// (make -nB).
 func compiledBy(copy string, targets []string) (map[string]bool, error) {
 	found := map[string]bool{}
 	if len(targets) == 0 {

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// A Task is what process 1 of a sandbox is to do.
+// A Task describes the work of process 1 of a sandbox.
 type Task struct {
 	Box       Box
 	File      string   // relative to the tree; empty without a mutation
-	Text      []byte   // what the file is to be
+	Text      []byte   // the new contents of the file
 	GoDirs    []string // Go packages that must compile
-	Runner    string   // the runner, of the tree as it is
+	Runner    string   // the runner, built from the unchanged tree
 	Suites    []Trial
 	BuildMax  time.Duration
 	MemoryMax int64
 }
 
-// A Trial is one suite with what is built for it.
+// A Trial is one suite and its make targets.
 type Trial struct {
 	Name    string
 	Kind    string
@@ -36,7 +36,7 @@ type Trial struct {
 	Timeout time.Duration
 }
 
-// An Answer is what became of a task.
+// An Answer is the result of a task.
 type Answer struct {
 	Outcome string // see below
 	Suite   string // the first that did not pass, or did not compile
@@ -52,8 +52,8 @@ const (
 	Faulty   = "error"    // the sandbox or the runner failed, not the mutant
 )
 
-// RunInside is process 1: a task comes in by standard input, its answer goes out
-// by standard output, what make and the suites say by standard error.
+// RunInside is process 1 of a sandbox. It reads a task from standard input and writes the
+// answer to standard output, and the output of make and suites to standard error.
 func RunInside() {
 	var t Task
 	a := Answer{Outcome: Faulty}
@@ -100,7 +100,7 @@ func (t Task) carryOut() (Answer, error) {
 	return a, nil
 }
 
-// compileGo has packages compiled, and the part of vet that go test runs.
+// compileGo compiles packages and runs the part of vet that go test runs.
 func (t Task) compileGo() error {
 	args := []string{"vet", "-atomic", "-bool", "-buildtags", "-directive",
 		"-errorsas", "-ifaceassert", "-nilfunc", "-printf", "-stringintconv"}
@@ -117,8 +117,8 @@ func (t Task) runMake(s Trial) error {
 
 var errTimeout = errors.New("not finished in time")
 
-// runCommand runs a program below the tree, bounded in time and memory; then all
-// processes that are left are ended.
+// runCommand runs a program in the tree with limits on time and memory. Then it kills all
+// remaining processes.
 func (t Task) runCommand(limit time.Duration, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.Box.Tree
@@ -140,7 +140,7 @@ func (t Task) runCommand(limit time.Duration, name string, args ...string) error
 	return err
 }
 
-// watchLimits ends everything when time or memory is used up.
+// watchLimits kills everything if time or memory is exceeded.
 func (t Task) watchLimits(limit time.Duration, done <-chan struct{}) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -163,7 +163,7 @@ func (t Task) watchLimits(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// trySuite has the runner judge one suite.
+// trySuite lets the runner run and judge one suite.
 func (t Task) trySuite(s Trial) (outcome, why string, err error) {
 	logs := "/tmp/mutants"
 	if err := os.MkdirAll(logs, 0o755); err != nil {
@@ -175,7 +175,7 @@ func (t Task) trySuite(s Trial) (outcome, why string, err error) {
 		return Faulty, "", err
 	}
 	os.Remove(logs + "/results.tsv")
-	// The runner ends a suite at its deadline; this bound is for the runner.
+	// The runner ends a suite at its deadline; this limit is for the runner.
 	err = t.runCommand(s.Timeout+time.Minute, t.Runner, "-suites", logs+"/suites", "-logs", logs)
 	if err == nil {
 		return Survived, "", nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A sandbox starts this program again.
+// TestMain acts as process 1 of a sandbox if a test starts it so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-inside" {
 		RunInside()
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// plantedTask is a tree of one file, and a task whose suites are shell commands.
+// plantedTask creates a tree of one file, and a task whose suites are shell commands.
 func plantedTask(t *testing.T, commands ...string) Task {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func runTask(t *testing.T, task Task) Answer {
 	return a
 }
 
-// What mutated code does to files and processes stays inside.
+// Mutated code cannot affect files and processes outside of the sandbox.
 func TestWalls(t *testing.T) {
 	bystander := exec.Command("sleep", "600")
 	if err := bystander.Start(); err != nil {
@@ -154,7 +154,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// The run without mutants keeps what it builds.
+// The files built in the run without mutants are kept.
 func TestKeep(t *testing.T) {
 	task := plantedTask(t, "echo kept >built && echo kept >$GOCACHE/object")
 	task.Box.Keep = true

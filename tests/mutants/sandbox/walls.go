@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Package sandbox runs suites on mutated code. Such code may delete files and
-// kill processes. So each mutant runs in namespaces of its own: no other process
-// is seen, nothing of the file system can be written but a layer in memory above
-// the copy of the tree, the network is a loopback. Process 1 in there is this
-// program; with its end all processes in there end, and all that they wrote is
-// gone.
+// Package sandbox runs suites on mutated code, which may delete files and kill processes. So
+// each mutant runs in its own namespaces: it sees no other process, the file system is
+// read-only except an overlay in memory above the copy of the tree, and the network has only
+// a loopback interface. Process 1 of the sandbox is this program. When it ends, all
+// processes of the sandbox end and all files that they wrote are removed.
 package sandbox
 
 import (
@@ -18,12 +17,12 @@ import (
 	"unsafe"
 )
 
-// A Box describes its walls to the process that becomes number 1.
+// A Box describes the sandbox to its process 1.
 type Box struct {
 	Tree  string // the copy: a layer is put above it
-	Cache string // Go's cache, of the user: read, with a layer above
+	Cache string // the user's Go cache, read-only below a layer
 	Warm  string // what the run without mutants added to the cache
-	Keep  bool   // write to Tree and Warm: that run
+	Keep  bool   // the run without mutants: write to Tree and Warm
 }
 
 func sandboxAttr() *syscall.SysProcAttr {
@@ -45,7 +44,7 @@ type step struct {
 	run  func() error
 }
 
-// build raises the walls; it runs as process 1.
+// build sets up the namespaces' mounts, network and capabilities. It runs as process 1.
 func (b Box) build() error {
 	held := map[string]int{}
 	steps := []step{
@@ -55,7 +54,7 @@ func (b Box) build() error {
 		{"hold what stays", func() error { return b.openFolders(held) }},
 		{"make all read-only", allReadOnly},
 		{"mount /proc", func() error { return syscall.Mount("proc", "/proc", "proc", 0, "") }},
-		{"mount /tmp", func() error { return mountMemory("/tmp", "8g") }}, // the lab wants 5 GB to be free
+		{"mount /tmp", func() error { return mountMemory("/tmp", "8g") }}, // the lab requires 5 GB of free space
 		{"mount /var/tmp", func() error { return mountMemory("/var/tmp", "1g") }},
 		{"mount /dev/shm", func() error { return mountMemory("/dev/shm", "1g") }},
 		{"mount the tree", func() error { return b.mountTree(held) }},
@@ -108,7 +107,7 @@ func bindFolder(fd int, path string, writable bool) error {
 	return syscall.Mount("", path, "", flags|syscall.MS_BIND|syscall.MS_REMOUNT, "")
 }
 
-// lockedFlags are those of a mount that its user may not take away.
+// lockedFlags returns the flags of a mount that an unprivileged user must not remove.
 func lockedFlags(path string) (uintptr, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
@@ -133,7 +132,7 @@ func (b Box) mountTree(held map[string]int) error {
 	return mountLayer(b.Tree, []string{b.Tree}, "/tmp/layer/tree")
 }
 
-// mountCache puts a layer above the user's: kept in Warm, or in memory.
+// mountCache mounts a layer above the user's Go cache, in Warm or in memory.
 func (b Box) mountCache(held map[string]int) error {
 	if err := bindFolder(held[b.Cache], b.Cache, false); err != nil {
 		return err
@@ -168,7 +167,7 @@ func mountOverlay(path string, lower []string, upper, work string) error {
 	return syscall.Mount("overlay", path, "overlay", 0, data)
 }
 
-// allReadOnly is mount_setattr(2) on everything that is mounted.
+// allReadOnly makes all mounts read-only by mount_setattr(2).
 func allReadOnly() error {
 	const mountSetattr, recursive, readOnly = 442, 0x8000, 1
 	attr := [4]uint64{readOnly, 0, 0, 0}
@@ -199,7 +198,8 @@ func loopbackUp() error {
 	return nil
 }
 
-// dropCapabilities: namespaces hold neither the clock nor modules nor ports.
+// dropCapabilities drops capabilities for things that namespaces do not isolate: the clock,
+// modules, I/O ports.
 func dropCapabilities() error {
 	const capbsetDrop = 24
 	// CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_MKNOD
@@ -212,17 +212,17 @@ func dropCapabilities() error {
 	return nil
 }
 
-// envUser says in the sandbox that it was made by a user other than root.
+// envUser is set in a sandbox that was created by a user other than root.
 const envUser = "SKEP_MUTANTS_USER"
 
 // endAll ends every process of the sandbox but this one.
 func endAll() {
-	if os.Getpid() == 1 { // elsewhere it would end the user's
+	if os.Getpid() == 1 { // otherwise it would kill the user's processes
 		syscall.Kill(-1, syscall.SIGKILL)
 	}
 }
 
-// CleanEnv is the environment without what make above us says.
+// CleanEnv returns the environment without the variables of an outer make.
 func CleanEnv(env []string) []string {
 	var out []string
 	for _, v := range env {
@@ -236,8 +236,7 @@ func CleanEnv(env []string) []string {
 	return out
 }
 
-// memoryUsed adds up what the processes of the sandbox have in memory, and
-// counts them.
+// memoryUsed returns the memory of all processes of the sandbox, and their number.
 func memoryUsed() (bytes int64, processes int) {
 	list, _ := filepath.Glob("/proc/[0-9]*/statm")
 	for _, path := range list {

@@ -114,8 +114,8 @@ func waitSilently(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	return hungUp(conn, "silence", 0)
 }
 
-// falseProof knows all that an eavesdropper does: the name of the job and of
-// the endpoint. It sends a message at once, in case it is accepted.
+// falseProof knows what an eavesdropper knows: the names of the job and of the endpoint. It
+// sends a false proof, and a message at once in case the proof is accepted.
 func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int32) error {
 	id, err := hex.DecodeString(e.ID)
 	if err != nil || len(id) != 16 {
@@ -131,10 +131,10 @@ func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int
 	location := []byte{4, 0, 0x11, 0x11, 0, 0, 0, 0, 127, 0, 0, 1}
 	hello = append(hello, append(location, make([]byte, 12)...)...)
 	if _, err := conn.Write(hello); err != nil {
-		return nil // crowded out: not let in
+		return nil // closed to make room for others
 	}
 	if _, err := io.ReadFull(conn, make([]byte, 104)); err != nil {
-		return nil // crowded out
+		return nil // closed to make room for others
 	}
 	challenges.Add(1)
 	proof := make([]byte, 40)
@@ -145,7 +145,7 @@ func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int
 	return hungUp(conn, "a false proof", 0)
 }
 
-// hungUp wants the end of the stream after at most so many bytes.
+// hungUp returns an error unless the peer closes the stream after at most `most` bytes.
 func hungUp(conn net.Conn, what string, most int) error {
 	got, err := io.ReadAll(io.LimitReader(conn, 1000))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -157,7 +157,7 @@ func hungUp(conn net.Conn, what string, most int) error {
 	return nil
 }
 
-// checkReports: the launcher's port takes records with the job's MAC alone.
+// checkReports checks that the launcher's port accepts only records with the job's MAC.
 func checkReports(address string) error {
 	for _, text := range [][]byte{nil, []byte("GET / HTTP/1.0\r\n\r\n"), bytes.Repeat([]byte{0xff}, 1<<16), make([]byte, 128)} {
 		conn, err := net.DialTimeout("tcp", address, soon)
@@ -170,8 +170,8 @@ func checkReports(address string) error {
 	return nil
 }
 
-// checkUndisturbed: both have sent and received more since, have one peer as before, and
-// counted unauthenticated peers.
+// checkUndisturbed checks that both endpoints have sent and received more since, still have
+// one peer, and have counted unauthenticated peers.
 func (b *bench) checkUndisturbed(before []endpoint, pids []int) error {
 	return watch.Poll(soon, func() error {
 		after, err := b.endpointsOf(pids)
@@ -188,13 +188,13 @@ func (b *bench) checkUndisturbed(before []endpoint, pids []int) error {
 	})
 }
 
-// Ports of jobs whose ranks are killed, so that what they leave can be found.
-// Many, since each is the kernel's own for a minute after it.
+// Ports of jobs whose ranks are killed, by which leftover sockets are found. There are many,
+// because a port stays in TIME_WAIT for a minute.
 const firstPort, lastPort = 17000, 17999
 
-// testKills starts n jobs and kills a random rank of each during its traffic. A
-// launcher that hears of it before the other ranks ends them unheard, so some
-// launchers are held up meanwhile.
+// testKills starts n jobs and kills a random rank of each during its traffic. A launcher
+// that notices it before the other ranks kills them before they can report it. So some
+// launchers are stopped meanwhile.
 func (b *bench) testKills(n int) {
 	said, free := 0, 0
 	for i := range n {
@@ -213,7 +213,7 @@ func (b *bench) testKills(n int) {
 			continue
 		}
 		free++
-		// Open MPI has its launcher say it.
+		// With Open MPI the launcher reports it.
 		if v.checkReported(1, "reset by peer") == nil || strings.Contains(v.output, "MPI_ERR") {
 			said++
 		}
@@ -221,10 +221,10 @@ func (b *bench) testKills(n int) {
 	b.Note("in %d of %d other jobs a survivor said why before its launcher ended it", said, free)
 }
 
-// victims are the ranks of a job one of which is killed, and what they said.
+// victims are the ranks of a job, one of which is killed, and their output.
 type victims struct {
 	file   string // and a rank's process: its standard error
-	held   bool   // their launcher, until the survivors have ended
+	held   bool   // the launcher is stopped until the survivors have ended
 	pids   []int
 	output string // of the job
 }
@@ -268,7 +268,7 @@ func (v *victims) kill() error {
 		}
 		defer thaw()
 	}
-	time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond) // anywhere in it
+	time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond) // kill at a random time
 	if err := syscall.Kill(v.pids[rand.IntN(len(v.pids))], syscall.SIGKILL); err != nil || !v.held {
 		return err
 	}
@@ -290,7 +290,7 @@ func stopProcess(pid int) (thaw func(), err error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it is gone: nothing to thaw
+	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // fails if the process has ended
 	err = watch.Poll(soon, func() error {
 		if s := readStat(pid); len(s) == 0 || s[0] != "T" {
 			return fmt.Errorf("process %d does not stop: %v", pid, s)
@@ -319,14 +319,14 @@ func (v *victims) checkReported(least int, what string) error {
 	return nil
 }
 
-// checkLeftovers looks for sockets and, in a /dev/shm of our own, for files. MPICH leaves
-// its mpich_shm_* when its ranks are killed, with or without O2G.
+// checkLeftovers checks that no sockets and, in a private /dev/shm, no files remain. It
+// ignores mpich_shm_*, which MPICH leaves when its ranks are killed, with or without O2G.
 func (b *bench) checkLeftovers() error {
 	list, _ := filepath.Glob("/dev/shm/*")
 	for _, path := range list {
 		name := filepath.Base(path)
 		if !b.private || name == fmt.Sprintf("skep-o2g-%d", os.Getuid()) {
-			continue // gone has looked into it
+			continue // waitUntilGone has checked this folder
 		}
 		if !strings.HasPrefix(name, "mpich_shm_") {
 			return errors.New("left: " + path)
@@ -338,8 +338,8 @@ func (b *bench) checkLeftovers() error {
 	return watch.Poll(soon, func() error { return findSockets(firstPort, lastPort) })
 }
 
-// findSockets fails if a socket on such a port is open: 06 is TIME_WAIT, which
-// is the kernel's own.
+// findSockets returns an error if a socket on such a port is open. State 06, TIME_WAIT,
+// belongs to the kernel and is ignored.
 func findSockets(first, last int) error {
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {

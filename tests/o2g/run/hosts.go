@@ -15,7 +15,7 @@ import (
 	"skep/tests/wire"
 )
 
-// testHosts runs jobs on several hosts, near ones and distant ones.
+// testHosts runs jobs on several hosts, with and without delay.
 func (b *bench) testHosts() error {
 	if os.Getuid() != 0 {
 		b.Skip("hosts", "network namespaces need root")
@@ -50,7 +50,8 @@ func (b *bench) onWire(w *wire.Wire) {
 	}
 }
 
-// checkBothReported: the job ended with status 0, and both ranks reported messages.
+// checkBothReported checks that the job ended with status 0 and that both ranks reported
+// messages.
 func checkBothReported(j *job, least int) error {
 	err := j.checkEnd(later, 0, "2 of 2 ranks reported")
 	if err == nil && j.countMessages() < least {
@@ -59,8 +60,8 @@ func checkBothReported(j *job, least int) error {
 	return err
 }
 
-// testCredit: of 4 MiB, 2 MB fit and 8 MB do not. Counted by the ranks; the time is
-// for people.
+// testCredit checks that with 4 MiB of credit 2 MB fit and 8 MB do not, by the ranks'
+// counters; the printed time is only information.
 func (b *bench) testCredit(m mpi, options, name string) {
 	run := func(bytes string) *job {
 		args := append([]string{b.skepPath(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
@@ -87,7 +88,7 @@ func jobTime(j *job) string {
 	return "no time was said"
 }
 
-// checkSecrecy looks at all command lines while a job runs.
+// checkSecrecy checks that no command line contains the secret while a job runs.
 func (b *bench) checkSecrecy(m mpi, options string) error {
 	j := b.startMPIRun(m, options, "traffic")
 	defer j.Kill()
@@ -144,7 +145,7 @@ func (b *bench) testNaming(w *wire.Wire) {
 	j = b.startMPIRun(b.findOpenMPI(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
 	b.Ok("a host file of Open MPI's kind", errors.Join(err, checkBothReported(j, 10)))
 
-	// Where the others find this computer, a loopback name does not say.
+	// A loopback address would not let the hosts find this computer.
 	for _, m := range []mpi{m, b.findOpenMPI()} {
 		j = b.startMPIRun(m, fmt.Sprintf("--launcher %s --hosts localhost,%s --iface %s0/24 -n 2", w.Shell, w.Host(1), w.Net), "talk")
 		b.Ok(m.name+": this computer first, by a loopback name", checkBothReported(j, 10))
@@ -175,8 +176,8 @@ func (b *bench) testNaming(w *wire.Wire) {
 	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.countMessages(), all.countMessages())
 }
 
-// checkListening: the endpoints have addresses of that network and ports within
-// those bounds.
+// checkListening checks that the endpoints have addresses of that network and ports in that
+// range.
 func (b *bench) checkListening(j *job, net string, first, last int) error {
 	defer j.Kill()
 	pids, err := j.waitForRanks(2)
@@ -206,8 +207,8 @@ func (b *bench) checkListening(j *job, net string, first, last int) error {
 	return j.checkEnd(soon, 130)
 }
 
-// testBatchStep: tasks that a batch system started find each other by themselves.
-// Slurm is played by Hydra, which gives the tasks their PMI.
+// testBatchStep checks that the tasks of a batch system find each other. Hydra replaces
+// Slurm; it provides PMI to the tasks.
 func (b *bench) testBatchStep() {
 	m := b.findMPICH()
 	run := func(state, number string, words ...string) *job {

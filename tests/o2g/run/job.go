@@ -17,7 +17,7 @@ import (
 	"skep/tests/watch"
 )
 
-// An mpi is one that jobs run on, and the program that was built for it.
+// An mpi is an installed MPI and the program that was built for it.
 type mpi struct{ name, prefix, app string }
 
 func (b *bench) findMPICH() mpi {
@@ -30,11 +30,11 @@ func (b *bench) findOpenMPI() mpi {
 
 func (b *bench) skepPath() string { return filepath.Join(b.build, "bin", "skep") }
 
-// A job is a process of ours with what it started.
+// A job is a process and its descendants.
 type job struct{ *watch.Process }
 
-// mpiEnvironment lets Open MPI run for root, more ranks than cores; what this
-// process has from a Slurm or a Python around it does not matter.
+// mpiEnvironment permits Open MPI to run as root, and more ranks than cores. It removes the
+// variables of an outer Slurm or Python environment.
 func mpiEnvironment(more ...string) []string {
 	var list []string
 	for _, e := range os.Environ() {
@@ -48,7 +48,8 @@ func mpiEnvironment(more ...string) []string {
 	return append(list, more...)
 }
 
-// start runs a command; one that cannot be started has ended, and says why.
+// start starts a command. If it cannot be started, the job has ended and its output says
+// why.
 func (b *bench) start(env []string, stdin string, words ...string) *job {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env, cmd.Stdin = env, strings.NewReader(stdin)
@@ -68,8 +69,8 @@ func (b *bench) startMPIRun(m mpi, options string, words ...string) *job {
 	return b.start(mpiEnvironment(), "", append(append(args, "--", m.app), words...)...)
 }
 
-// waitForEnd waits for the job's end and gives its exit status; a job that does not
-// end is killed, with its group.
+// waitForEnd waits for the job's end and returns its exit status. At the time limit it kills
+// the process group.
 func (j *job) waitForEnd(limit time.Duration) (int, error) {
 	if !watch.Ends(j.Done, limit) {
 		j.Kill()
@@ -86,7 +87,7 @@ func (j *job) lastLines() string {
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
-// checkEnd checks a job's status and that it said each of the words.
+// checkEnd checks a job's status and that it printed each of the words.
 func (j *job) checkEnd(limit time.Duration, status int, words ...string) error {
 	got, err := j.waitForEnd(limit)
 	if err != nil {
@@ -107,14 +108,14 @@ func (j *job) checkOutput(words ...string) error {
 	return nil
 }
 
-// waitForOutput waits until it has said each of the words.
+// waitForOutput waits until the job has printed each of the words.
 func (j *job) waitForOutput(words ...string) error {
 	return watch.Poll(soon, func() error { return j.checkOutput(words...) })
 }
 
 var pidLine = regexp.MustCompile(`rank \d+ pid (\d+)`)
 
-// waitForRanks waits until n ranks have said who they are.
+// waitForRanks waits until n ranks have printed their process numbers.
 func (j *job) waitForRanks(n int) (pids []int, err error) {
 	err = watch.Poll(soon, func() error {
 		pids = nil
@@ -141,20 +142,20 @@ func (j *job) countMessages() int {
 	return 0
 }
 
-// readStat returns the fields of /proc/PID/stat behind the name: its state, its
-// parent, ...; none for a process that is not there.
+// readStat returns the fields of /proc/PID/stat after the name: state, parent, and so on. It
+// returns none if there is no such process.
 func readStat(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
-// isAlive reports whether a process exists and is no zombie.
+// isAlive reports whether a process exists and is not a zombie.
 func isAlive(pid int) bool {
 	s := readStat(pid)
 	return len(s) > 0 && s[0] != "Z" && s[0] != "X"
 }
 
-// parentPID returns 0 for a process that is not there.
+// parentPID returns the parent of a process, or 0 if there is no such process.
 func parentPID(pid int) int {
 	s := readStat(pid)
 	if len(s) < 2 {
@@ -178,7 +179,8 @@ func (b *bench) waitUntilGone(pids []int) error {
 	if err != nil {
 		return err
 	}
-	// A process is called dead when its first thread is; the last one releases the page.
+	// A process looks dead when its first thread has ended, but its page stays locked
+	// until the last thread ends.
 	return watch.Poll(soon, func() error {
 		if _, err := b.runSkep("o2g", "status"); err != nil {
 			return err

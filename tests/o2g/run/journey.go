@@ -70,7 +70,7 @@ func (b *bench) testWrongUse() {
 	b.Ok("wrong: the provider is missing", b.checkNoLibrary(m))
 }
 
-// makePoorMPI makes an MPI without libfabric, as far as its launcher says.
+// makePoorMPI creates an MPI whose launcher says that it has no libfabric.
 func (b *bench) makePoorMPI() string {
 	prefix := filepath.Join(b.tmp, "poor")
 	text := "#!/bin/sh\necho 'HYDRA build details:\n    Version: 9\n    Configure options: --with-device=ch3:nemesis'\n"
@@ -141,13 +141,13 @@ func (b *bench) goesWell(m mpi) {
 
 	b.launcherOptions(m)
 
-	if m.prefix == b.findMPICH().prefix { // Open MPI's cm can't spawn over libfabric
+	if m.prefix == b.findMPICH().prefix { // Open MPI's cm does not support spawning over libfabric
 		j = b.startMPIRun(m, "--no-shm -n 1", "spawn")
 		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.checkEnd(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
 	}
 
 	j = b.startMPIRun(m, "--no-shm -n 2", "leave")
-	// Its launcher may kill the other one meanwhile.
+	// The launcher may kill the other rank meanwhile.
 	_, err = j.waitForEnd(later)
 	b.Ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.checkOutput("of 2 ranks reported", "over O2G")))
 
@@ -162,7 +162,7 @@ func (b *bench) goesWell(m mpi) {
 	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.checkEnd(later, 0, "no rank reported an O2G endpoint"))
 }
 
-// launcherOptions: what the MPI's own launcher offers is typed at skep mpirun.
+// launcherOptions tests that skep mpirun accepts the options of the MPI's own launcher.
 func (b *bench) launcherOptions(m mpi) {
 	line, foreign := "-genv COLOUR blue -ppn 2 -l", "--report-bindings"
 	if m.prefix != b.findMPICH().prefix {
@@ -210,7 +210,8 @@ func (b *bench) goesBadly(m mpi) {
 	b.Ok(m.name+": a rank that is killed ends the job, and is not counted", err)
 }
 
-// checkInterrupt: a terminal sends Ctrl-C to all of its group, others to skep.
+// checkInterrupt checks a signal to the whole process group, like a terminal's Ctrl-C, and a
+// signal to skep only.
 func (b *bench) checkInterrupt(m mpi, what string, signal syscall.Signal, status int) error {
 	j := b.startMPIRun(m, "--no-shm -n 2", what)
 	defer j.Kill()
@@ -232,7 +233,7 @@ func (b *bench) checkInterrupt(m mpi, what string, signal syscall.Signal, status
 	return b.waitUntilGone(pids)
 }
 
-// checkStatus: skep o2g status lists the endpoints of a job while it runs.
+// checkStatus checks that skep o2g status lists the endpoints of a running job.
 func (b *bench) checkStatus(m mpi) {
 	j := b.startMPIRun(m, "--no-shm -n 2", "traffic")
 	defer j.Kill()
@@ -263,7 +264,7 @@ func (b *bench) checkStatus(m mpi) {
 	b.Ok(m.name+": skep o2g status lists no endpoint afterwards", err)
 }
 
-// runSkep runs skep to its end.
+// runSkep runs skep and waits for its end.
 func (b *bench) runSkep(words ...string) (string, error) {
 	j := b.start(mpiEnvironment(), "", append([]string{b.skepPath()}, words...)...)
 	err := j.checkEnd(soon, 0)
@@ -288,7 +289,7 @@ func (b *bench) checkTable(m mpi, pids []int) error {
 	return nil
 }
 
-// An endpoint is what skep o2g status --json says of one.
+// An endpoint is an element of skep o2g status --json.
 type endpoint struct {
 	PID       int    `json:"pid"`
 	Address   string `json:"address"`

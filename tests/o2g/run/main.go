@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Command run looks at jobs of `skep mpirun` from outside and prints TAP.
+// Command run tests jobs of `skep mpirun` from outside and prints TAP.
 //
 //	run journey    what its users do and do wrong, on each MPI
 //	run hosts      several hosts, each a network namespace of this computer
@@ -22,14 +22,14 @@ import (
 	"skep/internal/tap"
 )
 
-// A bench is what all checks share.
+// A bench holds the state that all checks share.
 type bench struct {
 	tap.Report
 	build, tmp string
 	private    bool // /dev/shm and network are our own
 }
 
-// Limits on an idle computer: a hang fails, a busy machine does not.
+// Time limits for an idle computer. A hang fails; a busy machine does not.
 const (
 	soon  = time.Minute
 	later = 3 * time.Minute
@@ -53,9 +53,9 @@ func main() {
 	}
 }
 
-// runIsolated runs the suite in its own mount and network namespaces as root:
-// what is left there comes from it, and MPICH's files don't fill the
-// computer's. It becomes another process.
+// runIsolated runs the suite, as root, in its own mount and network namespaces, by execve.
+// So everything that remains there comes from the suite, and MPICH's files do not fill the
+// computer's /dev/shm.
 func (b *bench) runIsolated(words []string) error {
 	const mark = "SKEP_O2G_ALONE"
 	b.private = os.Getenv(mark) != ""
