@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2034 # sourced; callers use what it sets
-# TAP for scripts, sourced. $tmp is a folder that goes away at the end; `result
-# CODE NAME` prints one line of TAP and, for a failure, what lies in $tmp as
-# want, got, err and why. The caller ends with its plan: echo "1..$n".
+# TAP for scripts, sourced. $tmp is a folder that is removed at the end. `result
+# CODE NAME` prints one line of TAP and, for a failure, the files want, got, err
+# and why of $tmp. The caller ends with its plan: echo "1..$n".
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 n=0
 failed=0
 
-# Kills a command that takes longer than it may on an idle computer, with what
-# internal/load makes of the load; `timeout` alone makes a busy one red.
+# Kills a command at a time limit that follows the load, as in internal/load. With
+# `timeout` alone, tests would fail on a busy computer.
 within() { # seconds command
 	seconds=$(awk -v s="$1" -v n="$(nproc)" '{
 		split($4, running, "/")

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// A suite that fails and then passes is a fault of the suite or of what it
-// tests. A whole run bears one.
+// unsteadyMax is how many suites of a whole run may fail at first and then pass. Each of them
+// has a fault, or tests code that has one.
 const unsteadyMax = 1
 
 // A retake is the second run of a suite that failed.
@@ -18,9 +18,9 @@ type retake struct {
 	log   string // of the first run, kept
 }
 
-// runAgain runs suites that failed once more, when all others are done: what
-// counts from then on is their second run. It does not when more than o.again
-// failed, nor when a fuzzer did: what it met by chance is there all the same.
+// runAgain runs failed suites a second time when all others are done; then the second run
+// counts. It does not do so if more than o.again suites failed, or if a fuzzer failed: a fault
+// found by chance is a fault.
 func runAgain(o options, suites []suite, outs []outcome, rep *reporter, stop <-chan os.Signal) ([]retake, error) {
 	bad := indexFailed(outs)
 	if len(bad) == 0 || o.again == 0 {
@@ -60,7 +60,7 @@ func indexFailed(outs []outcome) []int {
 	return bad
 }
 
-// finalReason reports why no second run could make this one good.
+// finalReason returns why failed suites are not run again, or an empty string.
 func finalReason(o options, suites []suite, bad []int) string {
 	if len(bad) > o.again {
 		return fmt.Sprintf("%d failed, more than %d", len(bad), o.again)
@@ -73,8 +73,8 @@ func finalReason(o options, suites []suite, bad []int) string {
 	return ""
 }
 
-// lostTests reports why a second run without failures does not make up for the first:
-// a test that failed must have passed since, and none may have vanished.
+// lostTests returns the tests because of which a second run without failures does not count:
+// a test that failed must have passed now, and none may be missing.
 func lostTests(first, second []result) []result {
 	if countStatus(second, failed) > 0 {
 		return nil
@@ -101,7 +101,7 @@ func (r retake) result() result {
 	return result{suite: r.suite.name, name: whole, status: unsteady, reason: "failed once: " + r.log}
 }
 
-// judgeUnsteady fails a run that needed more second chances than it may.
+// judgeUnsteady fails a run in which more than unsteadyMax suites needed a second run.
 func judgeUnsteady(saved []retake) []result {
 	if len(saved) <= unsteadyMax {
 		return nil
@@ -114,7 +114,7 @@ func (o options) log(s suite) string {
 	return filepath.Join(o.logs, s.name+".log")
 }
 
-// firstLog is where a failed run's log is kept when the suite is run again.
+// firstLog returns the path at which a failed run's log is kept when the suite runs again.
 func (o options) firstLog(s suite) string {
 	return filepath.Join(o.logs, s.name+".first.log")
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// twoStepSuite returns a suite that does one thing at first and another thereafter; its mark in dir counts how often it ran.
+// twoStepSuite returns a suite that runs first at its first run and second afterwards. A file
+// in dir counts its runs.
 func twoStepSuite(dir, name, kind, first, second string) string {
 	mark := filepath.Join(dir, name)
 	return fmt.Sprintf("%s\t%s\t5\techo x >>%s; if [ $(wc -l <%s) = 1 ]; then %s; else %s; fi",
@@ -43,7 +44,7 @@ func TestAgain(t *testing.T) {
 	}
 	tests := []struct {
 		name, kind, first, second, closing string
-		want                               string // saved, or why not
+		want                               string // "saved", or the reason why not
 	}{
 		{"passes then", "tap", tapBad, tapGood, "2 passed, 0 failed, 0 skipped", saved},
 		{"fails twice", "tap", tapBad, tapBad, "1 passed, 1 failed, 0 skipped", "not ok: s: b"},
@@ -77,7 +78,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// Fewer tests than before are no second success, though none failed.
+// A second run with fewer tests than the first is no success, even if none failed.
 func TestAgain_fewerTests(t *testing.T) {
 	three := `printf 'ok 1 - a\nok 2 - b\nok 3 - c\nBail out! disk full\n1..3\n'`
 	out, ok := runPlanted(t, options{again: 1}, twoStepSuite(t.TempDir(), "s", "tap", three, tapGood))
@@ -87,7 +88,7 @@ func TestAgain_fewerTests(t *testing.T) {
 	}
 }
 
-// A suite is run again when all others are done, and the first failure stays.
+// A suite is run again when all others are done. The log of the first failure is kept.
 func TestAgain_comesLast(t *testing.T) {
 	dir := t.TempDir()
 	after := fmt.Sprintf("test -e %s/later && %s", dir, tapGood)
@@ -149,7 +150,7 @@ func TestAgain_onlySoMany(t *testing.T) {
 	}
 }
 
-// What a fuzzer meets by chance is a fault whether it meets it again or not.
+// A fuzzer that failed is not run again: a fault found by chance is a fault.
 func TestAgain_notFuzzers(t *testing.T) {
 	dir := t.TempDir()
 	out, ok := runPlanted(t, options{again: 3},
@@ -160,7 +161,7 @@ func TestAgain_notFuzzers(t *testing.T) {
 	}
 }
 
-// Promises and the floor go by the second run.
+// Promises and the floor use the results of the second run.
 func TestAgain_promises(t *testing.T) {
 	spec := writeFile(t, "**a-1** x Held by: `s: b`\n")
 	floor := writeFile(t, "test 2\n") + ":test"
@@ -175,7 +176,7 @@ func TestAgain_promises(t *testing.T) {
 	}
 }
 
-// The log of a first failure goes when the suite has none any more.
+// The log of a first failure is removed when the suite passes at once.
 func TestAgain_oldLog(t *testing.T) {
 	dir := t.TempDir()
 	o := options{logs: dir, tsv: "results.tsv", suites: writeFile(t, "s\ttap\t5\t"+tapGood+"\n")}

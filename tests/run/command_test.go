@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What make and CI see of the runner: its exit status, and where it says what.
+// The runner's exit status and output, which make and CI use.
 func TestCommandLine(t *testing.T) {
 	runner := buildRunner(t)
 	good := "a\ttap\t60\tprintf 'ok 1 - a\\n1..1\\n'\n"

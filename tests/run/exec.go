@@ -26,7 +26,7 @@ type parser interface {
 	finish(exit string) []result
 }
 
-// newParser returns nil for a kind that there is not.
+// newParser returns nil for an unknown kind.
 func newParser(s suite) parser {
 	switch s.kind {
 	case "tap":
@@ -39,11 +39,11 @@ func newParser(s suite) parser {
 	return nil
 }
 
-// An outcome is everything the runner learnt from one suite.
+// An outcome is the result of one suite.
 type outcome struct {
 	results     []result
 	took        time.Duration
-	cpu         time.Duration // of all its processes that ended in turn
+	cpu         time.Duration // processor time of its processes that ended
 	left        []string      // processes that the suite left behind, ended by the runner
 	interrupted bool
 }
@@ -62,8 +62,8 @@ func (s suite) run(log string, stop <-chan os.Signal) outcome {
 	return out
 }
 
-// childrenCPU is the processor time of all descendants that ended and were
-// waited for: on a busy computer it says more than the clock on the wall.
+// childrenCPU returns the processor time of all descendants that ended and were waited for.
+// On a busy computer it is more meaningful than the wall time.
 func childrenCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
@@ -112,15 +112,15 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	return exit, nil
 }
 
-// drainMax is how long output is read that nobody writes any more: a process
-// that does not end, or is none of the suite's, may hold the pipes open.
+// drainMax is how long output is read after the suite's end. A process that does not end, or
+// that does not belong to the suite, may keep the pipes open.
 var drainMax = 10 * time.Second
 
 // scale stretches deadlines; tests replace it.
 var scale = load.Scale
 
-// wait ends with the suite's exit, its deadline or a signal to the runner. The
-// deadline is that of an idle computer: a busy one makes a suite slow, not red.
+// wait returns at the suite's exit, its deadline or a signal to the runner. The deadline is
+// in seconds of an idle computer, so that a busy computer makes a suite slow but not fail.
 func (s suite) wait(cmd *exec.Cmd, stop <-chan os.Signal, out *outcome) string {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
@@ -176,7 +176,7 @@ func pumpLines(r io.ReadCloser, log io.Writer, mu *sync.Mutex, each func(string)
 	}
 }
 
-// An exitParser takes the exit status for the only test.
+// An exitParser treats the exit status as the only test.
 type exitParser struct {
 	suite string
 	last  tap.Tail

@@ -11,7 +11,7 @@ import (
 
 const floorSuite = "floor"
 
-// readFloor reads the number behind KEY from FILE:KEY; '#' starts a comment.
+// readFloor reads the number after KEY from FILE:KEY; '#' starts a comment.
 func readFloor(spec string) (int, error) {
 	path, key, ok := strings.Cut(spec, ":")
 	if !ok {
@@ -30,10 +30,9 @@ func readFloor(spec string) (int, error) {
 	return 0, fmt.Errorf("%s has no line '%s NUMBER'", path, key)
 }
 
-// judgeFloor fails a run in which fewer tests passed than are known to exist:
-// tests that vanish are as bad as tests that fail. The floor follows what
-// passes: one that is more than 2 % (and ten tests) below it would let as many
-// vanish unseen.
+// judgeFloor fails a run in which fewer tests passed than the floor, because missing tests
+// are as bad as failed ones. It also fails if the floor is more than 2 % (and ten tests)
+// below the passed tests, because then as many could vanish unnoticed.
 func judgeFloor(least int, where string, all []result) []result {
 	n := countStatus(all, passed)
 	reason := fmt.Sprintf("%d passed, %s asks for %d", n, where, least)

@@ -129,7 +129,8 @@ func (p *goParser) finish(exit string) []result {
 	return list
 }
 
-// markParents distinguishes groups from tests: a slash may also be part of a name.
+// markParents marks tests that have subtests. A slash in a name is not sufficient, because a
+// name may contain slashes.
 func (p *goParser) markParents() {
 	for _, t := range p.order {
 		for i, c := range t.name {
@@ -158,7 +159,7 @@ func (t *goTest) result(suite string) result {
 	return r
 }
 
-// skipReason is the text of t.Skip, printed as "    file_test.go:12: text".
+// skipReason returns the text of t.Skip, which is printed as "    file_test.go:12: text".
 func (t *goTest) skipReason() string {
 	for _, line := range t.output.Lines {
 		if _, text, ok := strings.Cut(line, "_test.go:"); ok {

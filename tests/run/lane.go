@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// A lane says what may run in parallel with a suite. A suite runs alone, unless
-// it boots machines, which leave a processor idle now and then, or may run in
-// parallel with those that do.
+// A lane says what may run in parallel with a suite. A suite runs alone unless it boots
+// machines, which do not use all processors all the time, or may run in parallel with those
+// that do.
 const (
 	alone    = ""
 	machines = "machines"
 	beside   = "beside"
 )
 
-// A lap is one suite's outcome on its way from the second lane, a process of
-// its own, so that each can end what its own suites leave behind.
+// A lap is one suite's outcome, as the second lane sends it. The second lane is another
+// process, so that each lane can end the processes that its own suites leave behind.
 type lap struct {
 	Index       int
 	Results     []lapResult
@@ -59,8 +59,8 @@ func (l lap) outcome() outcome {
 	return out
 }
 
-// splitLanes returns the indices of the suites that run by themselves, with a second
-// lane, and in it. Without a suite for either lane all run by themselves.
+// splitLanes returns the indices of the suites that run alone, of those in the first lane and
+// of those in the second lane. If a lane has no suite, all suites run alone.
 func splitLanes(suites []suite) (single, first, second []int) {
 	for i, s := range suites {
 		switch s.lane {
@@ -82,7 +82,7 @@ func splitLanes(suites []suite) (single, first, second []int) {
 	return single, nil, nil
 }
 
-// A secondLane is the process that runs some suites beside this one's.
+// A secondLane is the process that runs suites in parallel with this one.
 type secondLane struct {
 	cmd    *exec.Cmd
 	suites []suite
@@ -90,7 +90,8 @@ type secondLane struct {
 	laps   chan lap
 }
 
-// startLane begins to run the suites of index. No suite runs here yet.
+// startLane starts a process that runs the suites of index. No suite runs in this process
+// yet.
 func startLane(o options, suites []suite, index []int) (*secondLane, error) {
 	var list strings.Builder
 	for _, i := range index {
@@ -137,7 +138,7 @@ func (l *secondLane) read(out io.Reader) {
 	}
 }
 
-// poll reports the laps that are there.
+// poll reports the laps that have arrived.
 func (l *secondLane) poll(outs []outcome, rep *reporter) {
 	for {
 		select {
@@ -152,7 +153,8 @@ func (l *secondLane) poll(outs []outcome, rep *reporter) {
 	}
 }
 
-// wait reports the laps to come, and then what a lane that died did not run.
+// wait reports the remaining laps. If the lane ended early, it reports the suites that were
+// not run.
 func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) error {
 	for done := false; !done; {
 		select {
@@ -165,7 +167,7 @@ func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) 
 			return errors.New("interrupted in the second lane")
 		}
 	}
-	_ = l.cmd.Wait() // its status may be gone: see reapEnded
+	_ = l.cmd.Wait() // reapEnded may have taken its status
 	for _, i := range l.index {
 		if len(outs[i].results) == 0 {
 			outs[i].results = []result{{suite: l.suites[i].name, name: whole, status: failed,
@@ -182,7 +184,7 @@ func (l *secondLane) report(next lap, outs []outcome, rep *reporter) {
 	rep.reportSuite(l.suites[i], outs[i])
 }
 
-// stop ends the lane and the suite that runs in it.
+// stop ends the lane and its running suite.
 func (l *secondLane) stop() {
 	syscall.Kill(l.cmd.Process.Pid, syscall.SIGTERM)
 	for range l.laps {

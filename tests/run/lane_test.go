@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// buildRunner returns the runner as a program: the second lane is one more.
+// buildRunner builds the runner, because the second lane is another process of it.
 func buildRunner(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run")
@@ -23,8 +23,8 @@ func buildRunner(t *testing.T) string {
 	return path
 }
 
-// Two suites that each wait for the other pass only side by side; what runs
-// alone runs before both, and each lane ends only its own leftovers.
+// Two suites that wait for each other pass only in parallel. Suites that run alone run before
+// both. Each lane ends only the processes that its own suites left.
 func TestLanes(t *testing.T) {
 	runner := buildRunner(t)
 	meet := func(mine, other string) string {
@@ -84,7 +84,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A signal ends what runs in both lanes.
+// A signal ends the running suites of both lanes.
 func TestLanes_interrupt(t *testing.T) {
 	dir := t.TempDir()
 	list := writeFile(t, "b\ttap,beside\t60\techo $$ >B; sleep 300\n"+

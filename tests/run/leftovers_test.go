@@ -15,7 +15,7 @@ import (
 	"skep/internal/load"
 )
 
-// A command may hold spaces and parentheses; what is no line of stat names nobody.
+// A command may contain spaces and parentheses. An invalid line of stat gives no process.
 func TestParseStat(t *testing.T) {
 	for text, want := range map[string][2]int{
 		"77 (sleep) S 12 77 77 0 -1": {77, 12},
@@ -32,12 +32,12 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// A process that is reported cannot write to a person's terminal, nor fill it.
+// The description of a process contains no control characters and is not long.
 func TestDescribe(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		want string // behind the number
+		want string // text after the number
 	}{
 		{"words", []string{"sleep", "300"}, "sleep 300"},
 		{"control characters", []string{"sleep", "300", "a\x1b[2Jb\x7fc"}, "sleep 300 a?[2Jb?c"},
@@ -70,7 +70,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// One that has ended, and waits for its parent, has a name and no command line.
+// A zombie has a name and no command line.
 func TestDescribe_ended(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "exit 0")
 	if err := cmd.Start(); err != nil {
@@ -87,7 +87,7 @@ func TestDescribe_ended(t *testing.T) {
 	}
 }
 
-// waitFor polls until it is so, at most 20 s.
+// waitFor polls until so returns true, for at most 20 s.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -100,7 +100,8 @@ func waitFor(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// Below this process, with what is below those; not what is spared, nor below it.
+// listDescendants lists children and their descendants, but not the spared process and its
+// descendants.
 func TestDescendants(t *testing.T) {
 	dir := t.TempDir()
 	start := func(name string) (*exec.Cmd, int) {
@@ -118,7 +119,7 @@ func TestDescendants(t *testing.T) {
 		return cmd, child
 	}
 	becomeReaper()
-	endLeftovers() // of other tests
+	endLeftovers() // those of other tests
 	one, below := start("one")
 	other, spare := start("other")
 	spared.Store(int64(other.Process.Pid))
@@ -136,7 +137,7 @@ func TestDescendants(t *testing.T) {
 	}
 }
 
-// One that ended before the suite did was not left behind.
+// A process that ended before its suite was not left behind.
 func TestLeftovers_ended(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	out, ok := runPlanted(t, options{}, plantSuite("tap", "60", `printf 'ok 1 - a\n1..1\n'; `+
@@ -146,7 +147,7 @@ func TestLeftovers_ended(t *testing.T) {
 	}
 }
 
-// What ignores the polite signal is killed, and the log says who was ended.
+// A process that ignores SIGTERM is killed, and the log names it.
 func TestLeftovers_stubborn(t *testing.T) {
 	scale = func() float64 { return 0.1 } // 10 times as fast as an idle computer
 	defer func() { scale = load.Scale }()
@@ -167,8 +168,8 @@ func TestLeftovers_stubborn(t *testing.T) {
 	}
 }
 
-// A process that the runner does not end, and that holds the output open, does
-// not hold up the run.
+// A process that the runner cannot end, and that keeps the output open, does not block the
+// run.
 func TestLeftovers_foreign(t *testing.T) {
 	drainMax = 100 * time.Millisecond
 	defer func() { drainMax = 10 * time.Second }()

@@ -2,12 +2,11 @@
 
 // Run is the test runner behind `make test`, `make check` and `make style`.
 //
-// It runs suites one after the other, but those of a second lane beside those
-// that boot machines, each under a deadline. It believes nothing but their
-// reports (TAP, or `go test -json`), and ends with one line
-// `N passed, N failed, N skipped`. A suite that ends without a plan, reports
-// fewer tests than it planned, exits with an error although every test passed,
-// or reports nothing at all has failed, and the cause is named.
+// It runs suites one after the other, each with a deadline. Suites of a second lane run in
+// parallel with those that boot machines. The runner judges only the suites' reports (TAP, or
+// `go test -json`), and ends with one line `N passed, N failed, N skipped`. A suite fails,
+// and the cause is named, if it ends without a plan, reports fewer tests than planned, exits
+// with an error although every test passed, or reports nothing.
 package main
 
 import (
@@ -24,11 +23,11 @@ type options struct {
 	suites string // file with one suite per line
 	logs   string // directory for logs and results
 	tsv    string // name of the file of results in it
-	end    string // file that takes the closing line, or empty
+	end    string // file for the closing line, or empty
 	floor  string // FILE:KEY, or empty
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
-	again  int    // how many suites that failed may be run again
+	again  int    // how many failed suites may be run again
 	lane   bool   // be the second lane of another runner
 }
 
@@ -71,14 +70,14 @@ func notifyInterrupts() chan os.Signal {
 	return stop
 }
 
-// runAll runs every suite, those that failed perhaps again, and reports. It is
-// false when anything failed for good.
+// runAll runs every suite, failed ones perhaps again, and prints the report. It returns false
+// if a failure remains.
 func runAll(o options, rep *reporter) (bool, error) {
 	suites, err := readSuites(o.suites)
 	if err != nil {
 		return false, err
 	}
-	if o.spec != "" { // what is wrong with it must not wait for the suites' end
+	if o.spec != "" { // find errors in it before the suites run
 		if _, err := readSpec(o.spec); err != nil {
 			return false, err
 		}
@@ -106,15 +105,15 @@ func runAll(o options, rep *reporter) (bool, error) {
 	return concludeRun(o, rep, suites, all, saved)
 }
 
-// forgetMake drops the settings of a make above this process: neither its job
-// slots nor its options are for a make that a suite starts.
+// forgetMake drops the settings of an outer make, since its job slots and options are not
+// meant for a make that a suite starts.
 func forgetMake() {
 	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL"} {
 		os.Unsetenv(name)
 	}
 }
 
-// runFirst runs every suite once: first those that run by themselves.
+// runFirst runs every suite once, first those that run alone.
 func runFirst(o options, suites []suite, outs []outcome, rep *reporter, stop <-chan os.Signal) error {
 	single, first, second := splitLanes(suites)
 	var err error
@@ -146,7 +145,7 @@ func runFirst(o options, suites []suite, outs []outcome, rep *reporter, stop <-c
 // one.
 func runOne(o options, s suite, rep *reporter, stop <-chan os.Signal, first []result) (outcome, error) {
 	if first == nil {
-		os.Remove(o.firstLog(s)) // of another day
+		os.Remove(o.firstLog(s)) // left by an earlier run
 	}
 	rep.start(s)
 	out := s.run(o.log(s), stop)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A room as an engineer would write it, with one of everything.
+// roomMk is the fragment of a room with one of everything.
 const roomMk = `# SPDX-License-Identifier: MIT
 PROGRAMS += $(B)/bin/prog
 CHECK_SUITES += quick
@@ -45,7 +45,7 @@ $(B)/speed $(B)/demo $(B)/kit.zip:
 	echo made-$(@F) >$@
 `
 
-// copyFrame copies the frame into a directory of its own, with the given fragment.
+// copyFrame copies the tree's makefiles to a new directory, with the given fragment.
 func copyFrame(t *testing.T, fragment string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func copyFrame(t *testing.T, fragment string) string {
 	return dir
 }
 
-// makeIn runs make without what an outer make left in the environment.
+// makeIn runs make without the variables of an outer make.
 func makeIn(dir string, args ...string) (string, error) {
 	cmd := exec.Command("make", args...)
 	cmd.Dir = dir
@@ -90,7 +90,8 @@ func makeIn(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// cleanEnv holds nothing of an outer make, and a T that must not count.
+// cleanEnv returns the environment without variables of an outer make, and with a T that make
+// must ignore.
 func cleanEnv() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "T=from-the-shell"}
 	for _, e := range os.Environ() {
@@ -147,7 +148,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What make would do can be asked without a trace.
+// make -n writes nothing.
 func TestMake_dry(t *testing.T) {
 	dir := copyFrame(t, roomMk)
 	module := filepath.Join(dir, "mk/kmod.sh") // builds modules with our job slots, so under -n too
@@ -195,7 +196,7 @@ func TestMake_unwritable(t *testing.T) {
 	}
 }
 
-// What suites need is built side by side and once, before any of them runs.
+// The files that suites need are built in parallel and once, before any suite runs.
 func TestMake_jobs(t *testing.T) {
 	dir := copyFrame(t, roomMk+`CHECK_SUITES += pair
 suite_pair = sort $(B)/built | tr '\n' ' ' | grep -qx 'one two ' && printf 'ok 1 - once\n1..1\n'
@@ -222,7 +223,7 @@ $(B)/one $(B)/two: FORCE
 	}
 }
 
-// What CI calls ends with the closing line, whatever make says on its way out.
+// CI's command ends with the closing line, whatever make prints at its end.
 func TestCI(t *testing.T) {
 	tests := []struct{ name, fragment, want string }{
 		{"green", roomMk, "\n4 passed, 0 failed, 0 skipped\n"},
@@ -249,8 +250,7 @@ func TestCI(t *testing.T) {
 	}
 }
 
-// A whole run gives a suite a second chance; a strict one, or one of suites that
-// were named, does not.
+// A whole run runs a failed suite again. A strict run, or a run of named suites, does not.
 func TestMake_again(t *testing.T) {
 	dir := copyFrame(t, roomMk+`CHECK_SUITES += wobbly
 suite_wobbly = if mkdir $(B)/once 2>/dev/null; then printf 'not '; fi; echo ok 1 - it stands; echo 1..1

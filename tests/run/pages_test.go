@@ -18,11 +18,11 @@ var (
 	anyName  = regexp.MustCompile(`^([A-Z]+|\.+|\$.*)$`) // NAME, SUITE, ..., $(T)
 )
 
-// A suite that was renamed leaves no command behind that make refuses.
+// The pages contain no make command with a suite that does not exist.
 func TestPages(t *testing.T) {
 	lists := makeLists(t)
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "*.md", "mk/*.mk", ":!docs/results/").Output()
-	if err != nil || len(out) == 0 { // a copy inside of a clone has no files in git
+	if err != nil || len(out) == 0 { // a copy of the tree inside a clone has no files in git
 		t.Skip("no git here, or not a clone")
 	}
 	commands := 0
@@ -45,8 +45,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// missingNames returns the first of these names, each with stars perhaps, that
-// fits nothing of the list.
+// missingNames returns the first of these names, which may contain stars, that matches
+// nothing in the list.
 func missingNames(list []string, names string) string {
 	for _, want := range strings.Fields(strings.Trim(names, `'"`)) {
 		found := anyName.MatchString(want)
@@ -61,7 +61,7 @@ func missingNames(list []string, names string) string {
 	return ""
 }
 
-// makeLists asks make what T and ROOM may name, for each goal.
+// makeLists gets the valid values of T and ROOM from make, for each goal.
 func makeLists(t *testing.T) map[string][]string {
 	t.Helper()
 	variables := map[string]string{"test": "ALL_SUITES", "check": "ALL_SUITES", "wine": "wine_suites", "bench": "BENCHES",

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// On a terminal the suite that runs is named, and its name is wiped.
+// On a terminal the running suite is named, and the name is erased afterwards.
 func TestTerminal(t *testing.T) {
 	s := suite{name: "planted"}
 	for tty, want := range map[bool]string{
@@ -43,7 +43,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A line says how many passed, failed, were skipped and were left behind.
+// A suite's line has the numbers of passed, failed and skipped tests and of processes left.
 func TestSuiteLine(t *testing.T) {
 	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed, reason: "why", detail: []string{"around"}},
 		{suite: "s", name: "c", status: skipped, reason: "no"}}
@@ -56,7 +56,7 @@ func TestSuiteLine(t *testing.T) {
 	}
 }
 
-// What a whole run says at its end: failures of no suite, skips, the sum.
+// The end of a whole run: failures of the run itself, skips, the sum.
 func TestClosing(t *testing.T) {
 	s := suite{name: "s"}
 	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed},
@@ -82,7 +82,7 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// The floor bears ten tests more, and 2 % more, before it must rise.
+// The floor must be raised when it is exceeded by more than ten tests and more than 2 %.
 func TestFloor_edges(t *testing.T) {
 	many := func(n int, more ...result) []result {
 		var list []result
@@ -131,7 +131,7 @@ func TestReadFloor(t *testing.T) {
 	}
 }
 
-// Lists of suites: what a line is made of, and which line is wrong.
+// Lists of suites: the fields of a line, and errors.
 func TestReadSuites(t *testing.T) {
 	list, err := readSuites(writeFile(t, "a\ttap\t5\tcat x\ty\n\n  \n  b\tgo,beside\t 7 \t go test \n"))
 	want := []suite{{name: "a", kind: "tap", deadline: 5 * time.Second, command: "cat x\ty"},
@@ -161,7 +161,7 @@ func TestReadSuites(t *testing.T) {
 	}
 }
 
-// Both lists are needed for two lanes.
+// Two lanes are used only if both have suites.
 func TestSplit(t *testing.T) {
 	for lanes, want := range map[string]string{
 		"":                         "[] [] []",
@@ -182,7 +182,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// What crosses from the second lane's process arrives whole; other text ends it.
+// Laps arrive whole from the second lane's process; other text ends the reading.
 func TestLaps(t *testing.T) {
 	out := outcome{took: 2, cpu: 1, left: []string{"7 x"}, interrupted: true,
 		results: []result{{"s", "a", failed, "why", []string{"around"}, true}}}
@@ -208,8 +208,7 @@ func TestLaps(t *testing.T) {
 	}
 }
 
-// The second lane's results are reported as they come, under their place in the
-// whole list.
+// The second lane's results are reported when they arrive, with their index in the whole list.
 func TestLanes_poll(t *testing.T) {
 	suites := []suite{{name: "a"}, {name: "b"}, {name: "c"}}
 	l := &secondLane{suites: suites, index: []int{1, 2}, laps: make(chan lap, 2)}
@@ -291,7 +290,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Go's events: what a package printed, whose test it was, what never ended.
+// Go's events: output of packages and tests, and tests that never ended.
 func TestGoEvents(t *testing.T) {
 	read := func(exit string, lines ...string) string {
 		p := newParser(suite{name: "s", kind: "go"})

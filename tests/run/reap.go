@@ -16,22 +16,22 @@ import (
 	"skep/internal/load"
 )
 
-// becomeReaper makes this process the parent of whatever its suites leave
-// behind, also of processes that started a session of their own.
+// becomeReaper makes this process the subreaper of its descendants, so that it becomes the
+// parent of processes that suites leave, also of those in another session.
 func becomeReaper() {
 	const prSetChildSubreaper = 36 // prctl(2)
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0)
 }
 
-// How long a process left behind may take to end once asked: wineserver
-// writes its registry then.
+// politeness is how long a process that was left may take to end after SIGTERM. wineserver
+// writes its registry in this time.
 const politeness = 2 * time.Second
 
-// spared is the process of the second lane, or 0: it ends its own leftovers.
+// spared is the process of the second lane, or 0. It ends its own leftovers.
 var spared atomic.Int64
 
-// endLeftovers ends every descendant of this process, kindly at first, and
-// gives their names. It is called when no suite of this process runs.
+// endLeftovers ends every descendant of this process, first by SIGTERM, and returns their
+// names. It is called when no suite of this process runs.
 func endLeftovers() (left []string) {
 	reapEnded()
 	seen := map[int]bool{}
@@ -55,8 +55,8 @@ func endLeftovers() (left []string) {
 			if isClosed(kind.C) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
-			// Only those adopted can be waited for; the others'
-			// parents do it, or they are adopted next.
+			// Only children can be waited for. Other descendants are
+			// reaped by their parents, or become children next.
 			var ws syscall.WaitStatus
 			syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 		}
@@ -73,11 +73,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// nameMax bounds what is printed of one process.
+// nameMax is the largest length of a process's description.
 const nameMax = 120
 
-// describeProcess returns a process's number and command line, or the name of a program
-// that has none any more.
+// describeProcess returns a process's number and its command line, or its name if it is a
+// zombie.
 func describeProcess(pid int) string {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	text, _ := os.ReadFile(dir + "cmdline")
@@ -95,8 +95,8 @@ func describeProcess(pid int) string {
 	return fmt.Sprintf("%d %s", pid, clean)
 }
 
-// reapEnded takes leave of adopted processes that ended by themselves: those
-// were not left behind, only their exit status was.
+// reapEnded reaps adopted processes that ended by themselves. They do not count as left
+// behind.
 func reapEnded() {
 	for {
 		var ws syscall.WaitStatus
@@ -133,8 +133,8 @@ func listDescendants(pid int) []int {
 	return all
 }
 
-// parseStat reads pid and parent from proc(5)'s stat; the command between
-// parentheses may hold anything.
+// parseStat parses the process number and the parent from /proc/PID/stat. The command between
+// parentheses may contain any characters.
 func parseStat(text []byte) (pid, parent int) {
 	first := bytes.IndexByte(text, ' ')
 	last := bytes.LastIndexByte(text, ')')

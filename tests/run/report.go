@@ -12,8 +12,8 @@ import (
 	"skep/internal/tap"
 )
 
-// A reporter prints what a person reads: a line per suite, the failures with
-// what was printed around them, the skips with their reasons, one closing line.
+// A reporter prints the report for people: a line per suite, the failures with the output
+// around them, the skips with their reasons, and one closing line.
 type reporter struct {
 	out io.Writer
 	tty bool
@@ -81,12 +81,12 @@ func (rep *reporter) reportSpec(j judgement) {
 	}
 }
 
-// reportAgain reports what becomes of failed suites.
+// reportAgain prints whether failed suites run again.
 func (rep *reporter) reportAgain(text string) {
 	fmt.Fprintf(rep.out, "  %s\n", text)
 }
 
-// close prints failures of the whole run, skips and unsteady suites, and gives the closing
+// close prints failures of the whole run, skips and unsteady suites, and returns the closing
 // line.
 func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	for _, r := range all {

@@ -17,8 +17,8 @@ import (
 	"skep/internal/load"
 )
 
-// runPlanted runs one planted suite through everything and gives what a
-// person would read and whether the run was good.
+// runPlanted runs one planted suite through the whole runner. It returns the printed report
+// and whether the run succeeded.
 func runPlanted(t *testing.T, o options, lines ...string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// checkClosing wants the closing line last, alone and once.
+// checkClosing checks that the closing line occurs once, as the last line.
 func checkClosing(t *testing.T, out, closing string, ok bool) {
 	t.Helper()
 	if !strings.HasSuffix(out, "\n"+closing+"\n") || strings.Count(out, " skipped\n") != 1 {
@@ -108,7 +108,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// A busy computer makes a suite slow, not red: its deadline follows the load.
+// The deadline of a suite follows the load, so that a busy computer does not make it fail.
 func TestBusy(t *testing.T) {
 	scale = func() float64 { return 1000 }
 	defer func() { scale = load.Scale }()
@@ -118,7 +118,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// What scripts have for it, with fakes of what it asks.
+// The function `within` of tests/tap.sh does the same for scripts. Its inputs are fakes here.
 func TestBusy_scripts(t *testing.T) {
 	dir := t.TempDir()
 	for name, body := range map[string]string{"nproc": "echo 2", "timeout": `echo "$3"`} {
@@ -154,7 +154,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// A signal to the runner ends the suite that runs, and everything below it.
+// A signal to the runner ends the running suite and all its descendants.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	o := options{suites: writeFile(t, plantSuite("tap", "60", "(setsid sleep 300 &); sleep 300")+"\n"),
@@ -277,8 +277,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// The tree's own page can be read, so that a mistake in it is found before a whole
-// run begins.
+// The tree's SPEC.md can be parsed, so that a mistake in it is found before a whole run.
 func TestSpec_ofThisTree(t *testing.T) {
 	if list, err := readSpec(filepath.Join("..", "..", "SPEC.md")); err != nil || len(list) == 0 {
 		t.Errorf("%d promises: %v", len(list), err)
@@ -323,7 +322,7 @@ func TestParseSuite_bad(t *testing.T) {
 	}
 }
 
-// A suite's own make gets neither job slots nor options of the one above.
+// A make that a suite starts gets neither job slots nor options of the outer make.
 func TestOuterMake(t *testing.T) {
 	t.Setenv("MAKEFLAGS", " -j9 --jobserver-auth=9,9 -- BUILT=yes")
 	t.Setenv("MAKELEVEL", "2")

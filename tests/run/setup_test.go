@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A machine is a PATH that holds fakes of what mk/setup.sh asks.
+// A machine is a PATH with fakes of the programs that mk/setup.sh runs.
 type machine struct {
 	dir string
 }

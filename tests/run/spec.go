@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A promise is a paragraph of SPEC.md that begins with **id-N** and names
-// behind "Held by:" the tests that hold it, each as `suite: test name`. A name
-// that ends in * stands for every test that begins so, at least one.
+// A promise is a paragraph of SPEC.md that begins with **id-N**. After "Held by:" it lists
+// the tests that verify it, each as `suite: test name`. A name that ends in * stands for all
+// tests that begin so; there must be at least one.
 type promise struct {
 	id    string
 	tests [][2]string // suite, test
 }
 
-// A judgement is what a run says about the promises.
+// A judgement is the result of a run for the promises.
 type judgement struct {
 	promises []promise
 	held     int
@@ -63,8 +63,8 @@ func readSpec(path string) ([]promise, error) {
 	return list, nil
 }
 
-// judgeSpec holds every promise against the results; with part, only those
-// whose suites were all asked for.
+// judgeSpec compares every promise with the results, or with part only those whose suites
+// were all run.
 func judgeSpec(path string, suites []suite, all []result, part bool) (judgement, error) {
 	var j judgement
 	list, err := readSpec(path)

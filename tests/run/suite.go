@@ -12,7 +12,7 @@ import (
 	"skep/internal/tap"
 )
 
-// A suite is one command and how to read what it prints.
+// A suite is one command and the format of its output.
 type suite struct {
 	name     string
 	kind     string // tap, go, exit or fuzz
@@ -32,16 +32,16 @@ const (
 	unsteady status = "unsteady" // of a suite: failed, and passed when run again
 )
 
-// A result is what one test said.
+// A result is the result of one test.
 type result struct {
 	suite, name string
 	status      status
 	reason      string   // why it was skipped, or the cause of a failure
 	detail      []string // what the suite printed around a failure
-	wide        bool     // a failure of many tests, with a name of its own
+	wide        bool     // a failure of many tests, reported under its own name
 }
 
-// whole names a failure of a suite rather than of one of its tests.
+// whole is the name of a failure of the whole suite.
 const whole = tap.Whole
 
 func readSuites(path string) ([]suite, error) {

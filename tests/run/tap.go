@@ -4,7 +4,7 @@ package main
 
 import "skep/internal/tap"
 
-// A tapParser hands a suite's report to the house's one reader of TAP.
+// A tapParser reads a suite's report by package tap.
 type tapParser struct {
 	suite  string
 	reader tap.Reader

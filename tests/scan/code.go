@@ -14,15 +14,15 @@ import (
 	"sync"
 )
 
-// A span is a range of addresses; end is behind it.
+// A span is a range of addresses; end is the first address after it.
 type span struct{ start, end uint64 }
 
-// frames holds what frameSpans said of each program: one that leaks are planted
-// in is searched often.
+// frames caches the results of frameSpans, because a program in which leaks are planted is
+// searched often.
 var frames sync.Map
 
-// findFunctions takes the ranges that the program itself names as code: its
-// function symbols, and its unwind data as readelf reads it.
+// findFunctions collects the ranges that the program itself declares as code: its function
+// symbols, and its unwind data as readelf prints it.
 func (s *scan) findFunctions(path string) error {
 	bias := s.img.bias
 	symbols, _ := s.img.file.Symbols() // a stripped program has none
@@ -115,7 +115,7 @@ func mergeSpans(spans []span) []span {
 	return out
 }
 
-// inSpans: addr is in one of the sorted spans.
+// inSpans reports whether addr is in one of the sorted spans.
 func inSpans(spans []span, addr uint64) bool {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].end > addr })
 	return i < len(spans) && spans[i].start <= addr

@@ -21,7 +21,8 @@ type insn struct {
 	text string
 }
 
-// disassembleSegments has objdump decode segments. It decodes straight on and starts again at each address of starts, where an instruction is known to begin.
+// disassembleSegments decodes segments by objdump. objdump decodes linearly and starts again
+// at each address of starts, where an instruction is known to begin.
 func disassembleSegments(dir string, segments []segment, starts []uint64, each func(insn)) error {
 	name := filepath.Join(dir, "final.o")
 	if err := os.WriteFile(name, objectFile(segments, starts), 0o600); err != nil {
@@ -60,8 +61,8 @@ func readLines(pipe interface{ Read([]byte) (int, error) }, each func(insn)) {
 	}
 }
 
-// objectFile is the least ELF file from which objdump decodes the segments: one
-// section for each, and a symbol for each start.
+// objectFile returns a minimal ELF file for objdump: a section for each segment, and a symbol
+// for each start.
 func objectFile(segments []segment, starts []uint64) []byte {
 	const ehdr, shdr = 64, 64
 	le := binary.LittleEndian

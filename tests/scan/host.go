@@ -14,7 +14,7 @@ import (
 	"skep/tests/watch"
 )
 
-// startHost readies Wine, whose server and services then serve all programs.
+// startHost starts Wine's server and services, which then serve all programs.
 func startHost(o options) (stop func(), err error) {
 	if o.prefix == "" {
 		return func() {}, nil
@@ -47,7 +47,7 @@ func bareEnvironment(o options) []string {
 	return env
 }
 
-// finalImage has bee load a program and reads what it stored.
+// finalImage lets bee load a program and reads the rewritten text that bee stored.
 func finalImage(o options, bee, dir, program string, env []string) (*image, error) {
 	file, err := os.ReadFile(program)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// A segment is bytes at their address in the running program.
+// A segment holds bytes and their address in the running program.
 type segment struct {
 	addr  uint64
 	bytes []byte
@@ -29,7 +29,7 @@ type site struct {
 	kind, form              byte
 }
 
-// As enum bee_site_kind and enum bee_site_form have them.
+// The values of enum bee_site_kind and enum bee_site_form.
 const (
 	siteSyscall = iota
 	siteFS
@@ -45,7 +45,7 @@ type image struct {
 	file  *elf.File
 	bias  uint64
 	texts []segment // final text, one for each executable segment
-	first []segment // the same as the file has it
+	first []segment // the original text, from the file
 	stubs segment
 	sites []site
 	slots map[int32]bool // displacements of bee's thread slots
@@ -64,7 +64,7 @@ func roundUp8(n uint64) uint64 { return (n + 7) &^ 7 }
 
 func pageUp(n uint64) uint64 { return (n + 4095) &^ 4095 }
 
-// readImage applies what bee stored in its cache to the program.
+// readImage applies the contents of bee's cache to the program.
 func readImage(program, stored []byte) (*image, error) {
 	file, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -102,7 +102,7 @@ func readImage(program, stored []byte) (*image, error) {
 	return img, img.applyRuns(rest[roundUp8(mapLen)+roundUp8(stubsLen):])
 }
 
-// imageEnd is the end of the last loaded segment, at link addresses.
+// imageEnd returns the end of the last loaded segment, at link addresses.
 func imageEnd(file *elf.File) uint64 {
 	var end uint64
 	for _, p := range file.Progs {
@@ -113,7 +113,7 @@ func imageEnd(file *elf.File) uint64 {
 	return end
 }
 
-// headSpans are the file's own headers: ELF header, program and section headers.
+// headSpans returns the file's headers: ELF header, program and section headers.
 func headSpans(program []byte) []span {
 	le := binary.LittleEndian
 	table := func(off uint64, size, count int) span {

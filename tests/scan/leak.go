@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// mnemonics that leak, and the kind of their leak. Each may have prefixes.
+// mnemonics maps mnemonics that leak to the kind of leak. Each may have prefixes.
 var mnemonics = map[string]string{
 	"syscall": "syscall", "sysenter": "syscall",
 	"cpuid": "cpuid", "xgetbv": "xgetbv",
@@ -15,8 +15,8 @@ var mnemonics = map[string]string{
 	"rdgsbase": "gs", "wrgsbase": "gs", "lgs": "gs", "gs": "gs", "swapgs": "gs",
 }
 
-// leakKind is the kind of leak that an instruction in objdump's words is: fs, gs,
-// cpuid, xgetbv or syscall; "" for none.
+// leakKind returns the kind of leak of an instruction in objdump's syntax: fs, gs, cpuid,
+// xgetbv or syscall; "" for none.
 func leakKind(text string) string {
 	text = strings.ReplaceAll(text, ",", " ")
 	for _, word := range strings.Fields(text) {
@@ -36,13 +36,14 @@ func leakKind(text string) string {
 	return ""
 }
 
-// isUnreadable: objdump knows no instruction with these bytes. A zero before a new start is padding.
+// isUnreadable reports whether objdump cannot decode the bytes. A zero before a new start is
+// padding.
 func isUnreadable(text string) bool {
 	return strings.Contains(text, "(bad)") || strings.HasPrefix(text, ".byte") && text != ".byte 0x0"
 }
 
-// slotAccess is the displacement of an access to gs: with nothing else in its
-// address, which is how rewritten code reaches a thread slot.
+// slotAccess returns the displacement of an access to gs: whose address has no other part.
+// Rewritten code accesses a thread slot in this way.
 func slotAccess(text string) (int32, bool) {
 	_, rest, ok := strings.Cut(text, "%gs:")
 	if !ok || strings.Contains(rest, "%gs") {
@@ -53,7 +54,7 @@ func slotAccess(text string) (int32, bool) {
 	return int32(value), err == nil
 }
 
-// branchTarget is where a direct branch leads.
+// branchTarget returns the target of a direct branch.
 func branchTarget(text string) (uint64, bool) {
 	words := strings.Fields(strings.ReplaceAll(text, ",", " "))
 	for i, word := range words {
@@ -75,7 +76,7 @@ func isBranch(word string) bool {
 		strings.HasPrefix(word, "loop") || word == "xbegin"
 }
 
-// endsFlow: the instruction behind this one is not reached from it.
+// endsFlow reports whether control never continues after this instruction.
 func endsFlow(text string) bool {
 	for _, word := range strings.Fields(text) {
 		switch word {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Scan looks for what bee's rewriter left in programs. bee loads each program
-// and stores its rewritten text; objdump, which shares nothing with bee's
-// decoder, decodes that text, and no instruction may be there that reaches
-// Linux or the host's own thread pointer without bee. Then sites are put back
-// one at a time, and the search must find each.
+// Scan searches programs for sites that bee's rewriter missed. bee loads each program and
+// stores its rewritten text. objdump, which shares no code with bee's decoder, decodes this
+// text. It must contain no instruction that reaches Linux or the host's own thread pointer
+// without bee. Then sites are restored one at a time, and the search must find each.
 package main
 
 import (
@@ -82,7 +81,7 @@ func scanPrograms(o options, programs []string) (failed int, err error) {
 	return report.Failed, nil
 }
 
-// A verdict is what the search of one program said.
+// A verdict is the result of searching one program.
 type verdict struct {
 	program string
 	scan    *scan
@@ -167,7 +166,7 @@ func scanProgram(o options, dir, program string, reasons tables) verdict {
 	if err == nil {
 		err = s.checkClean(reasons, program)
 	}
-	s.img.texts, s.img.first = nil, nil // only its counts are still wanted
+	s.img.texts, s.img.first = nil, nil // only the counts are still needed
 	return verdict{program, s, err}
 }
 

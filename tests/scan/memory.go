@@ -38,7 +38,7 @@ func compareMemory(o options, dir string) error {
 		return err
 	}
 	defer p.Kill()
-	defer input.Close() // cat ends, and so does all that serves it
+	defer input.Close() // ends cat and the processes that serve it
 	if _, err := io.WriteString(input, "ready\n"); err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func awaitEnd(p *watch.Process) error {
 	return nil
 }
 
-// compareProcesses: one of the processes with the nonce on their command lines
-// holds the program, and it holds it as the image has it.
+// compareProcesses checks that one of the processes with the nonce on their command lines has
+// the program in memory, and that its text equals the image.
 func compareProcesses(img *image, nonce string) error {
 	var why []error
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Instructions that leak, by kind. All but the first of a kind are refused by
-// bee or appear in no program here.
+// leaks are instructions that leak, by kind. Except the first of each kind, bee refuses them
+// or they occur in no program here.
 var leaks = map[string][][]byte{
 	"fs": {
 		{0x64, 0x89, 0x02},             // mov %eax,%fs:(%rdx)
@@ -35,8 +35,8 @@ var siteKinds = map[string][]byte{
 	"fs": {siteFS, siteFSInPlace}, "cpuid": {siteCPUID}, "xgetbv": {siteXGETBV}, "syscall": {siteSyscall},
 }
 
-// findPlanted puts leaks of one kind into the final text, one at a time, and
-// wants each to be found, and nothing else.
+// findPlanted plants leaks of one kind in the final text, one at a time, and checks that
+// exactly these are found.
 func findPlanted(o options, dir, kind string) error {
 	img, err := finalImage(o, o.bee, dir, o.plant, nil)
 	if err != nil {
@@ -63,8 +63,8 @@ func findPlanted(o options, dir, kind string) error {
 	return errors.Join(errs...)
 }
 
-// plantSlots puts accesses to bee's own thread slots where bee wrote none; in a
-// stub only one with a register in its address is foreign.
+// plantSlots plants accesses to bee's own thread slots where bee wrote none. In a stub only an
+// access with a register in its address counts as a leak.
 func plantSlots(img *image, o options, dir, where string) error {
 	slot := binary.LittleEndian.AppendUint32(nil, uint32(slices.Min(slices.Collect(maps.Keys(img.slots)))))
 	indexed := append([]byte{0x65, 0x48, 0x8b, 0x84, 0x08}, slot...) // mov %gs:slot(%rax,%rcx),%rax
@@ -76,7 +76,7 @@ func plantSlots(img *image, o options, dir, where string) error {
 	return err
 }
 
-// sampleSites takes the first, the middle and the last of each kind of site.
+// sampleSites chooses the first, the middle and the last site of each kind.
 func sampleSites(img *image, kind string) (chosen []int) {
 	for _, k := range siteKinds[kind] {
 		var all []int
@@ -92,7 +92,7 @@ func sampleSites(img *image, kind string) (chosen []int) {
 	return chosen
 }
 
-// leaveSite puts back what bee overwrote at one site.
+// leaveSite restores the original bytes of one site.
 func leaveSite(img *image, o options, dir string, n int) error {
 	p := img.sites[n]
 	want := map[uint64]bool{}
@@ -115,7 +115,7 @@ func leaveSite(img *image, o options, dir string, n int) error {
 	return checkHits(&left, o, dir, "", want)
 }
 
-// plantBytes writes an instruction into a place whose rest becomes nops.
+// plantBytes writes an instruction to a place and fills the rest of the place with nops.
 func plantBytes(img *image, o options, dir, kind, where string, leak []byte) error {
 	place, err := findPlace(img, o, dir, where)
 	if err != nil {
@@ -156,7 +156,7 @@ func checkHits(img *image, o options, dir, kind string, want map[uint64]bool) er
 	return nil
 }
 
-// findPlace is a function, a gap or a stub of 16 to 64 bytes without a patch.
+// findPlace returns a function, a gap or a stub of 16 to 64 bytes without a patch.
 func findPlace(img *image, o options, dir, where string) (span, error) {
 	s, err := newScan(img, o.plant, dir, tables{})
 	if err != nil {
@@ -182,7 +182,7 @@ func findPlace(img *image, o options, dir, where string) (span, error) {
 	return span{}, fmt.Errorf("%s has no %s to plant a leak in", o.plant, where)
 }
 
-// stubSpans are the stubs in order, each to the start of the next.
+// stubSpans returns the stubs in order; each extends to the start of the next.
 func stubSpans(img *image) (spans []span) {
 	at := []uint64{img.stubs.end()}
 	for _, p := range img.sites {
@@ -217,8 +217,8 @@ func (img *image) overlaps(p span) bool {
 	return false
 }
 
-// findLeft has a bee whose rewriter leaves all sites of one kind load a
-// program, and wants them to be found.
+// findLeft loads a program by a bee whose rewriter skips all sites of one kind, and checks
+// that they are found.
 func findLeft(o options, dir, kind string) error {
 	img, err := finalImage(o, o.leak, dir, o.plant, []string{"BEE_LEAK=" + kind})
 	if err != nil {
@@ -240,7 +240,7 @@ func findLeft(o options, dir, kind string) error {
 	return nil
 }
 
-// followTable: a table between functions hides no code that a branch reaches.
+// followTable checks that a table between functions hides no code that a branch reaches.
 func followTable(dir string) error {
 	text := segment{0x1000, bytes.Repeat([]byte{0x06}, 0x40)} // 06 is not an instruction
 	copy(text.bytes, []byte{0xe9, 0x0b, 0, 0, 0})             // jmp 0x1010

@@ -18,8 +18,8 @@ type hit struct {
 
 func (h hit) String() string { return fmt.Sprintf("%s at %#x: %s", h.kind, h.addr, h.text) }
 
-// A gap is text that no function covers. Where it holds bytes that are no
-// instruction it is a table, with code in it where a branch leads.
+// A gap is text that no function covers. If it contains bytes that are no instruction it is a
+// table, which may contain code at the targets of branches.
 type gap struct {
 	span
 	table bool
@@ -31,7 +31,7 @@ type scan struct {
 	img       *image
 	dir       string // for objdump's input
 	reasons   tables
-	data      []span // named as no code: headers, notes, symbols with a reason
+	data      []span // declared as data: headers, notes, symbols with a reason
 	functions []span
 	starts    []uint64
 	gaps      []gap
@@ -53,7 +53,7 @@ func newScan(img *image, path, dir string, reasons tables) (*scan, error) {
 	return s, nil
 }
 
-// findGaps adds the borders of sections and of what bee wrote to the starts.
+// findGaps adds the borders of sections and of bee's patches to the starts.
 func (s *scan) findGaps() {
 	edges := s.sectionEdges()
 	s.data = append(s.data, s.headerSpans()...)
@@ -85,8 +85,8 @@ func (s *scan) findGaps() {
 	}
 }
 
-// afterCave skips what is left of the nop that a jump was put into: zeros of
-// its displacement, which nothing executes.
+// afterCave skips the rest of a nop into which a jump was written: zeros of the nop's
+// displacement, which are never executed.
 func (s *scan) afterCave(addr uint64) uint64 {
 	for b := s.img.bytesAt(addr, 1); len(b) > 0 && b[0] == 0; b = s.img.bytesAt(addr, 1) {
 		addr++
@@ -113,8 +113,8 @@ func (s *scan) sectionEdges() (edges []uint64) {
 	return edges
 }
 
-// headerSpans returns the parts of the text segments that the file itself names as its
-// headers and notes (Go's linker puts them there).
+// headerSpans returns the parts of the text segments that are the file's headers and notes
+// (Go's linker places them there).
 func (s *scan) headerSpans() (spans []span) {
 	for _, p := range s.img.file.Progs {
 		switch {
@@ -202,7 +202,7 @@ func (s *scan) judgeInstruction(i insn) string {
 	return kind
 }
 
-// isOwn: bee wrote this access to one of its thread slots.
+// isOwn reports whether bee wrote this access to one of its thread slots.
 func (s *scan) isOwn(i insn) bool {
 	slot, ok := slotAccess(i.text)
 	if !ok || !s.img.slots[slot] {
@@ -244,7 +244,7 @@ func (s *scan) followBranches() error {
 		more = false
 		for _, b := range s.branches {
 			from, to := s.gapOf(b[0]), s.gapOf(b[1])
-			// What stands in a table is a branch only where it is reached.
+			// Bytes in a table are a branch only if they are reached.
 			if (from == nil || !from.table) && to.table && !reached[b[1]] {
 				reached[b[1]] = true
 				more = true

@@ -42,7 +42,7 @@ func readTables(path string) (tables, error) {
 	return all, lines.Err()
 }
 
-// hasReason: the program or symbol has a row.
+// hasReason reports whether the program or symbol has a row.
 func (t tables) hasReason(name string) bool {
 	row := t[name]
 	if row != nil {

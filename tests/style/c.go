@@ -13,7 +13,7 @@ import (
 
 const functionMax = 80
 
-// clangFormat wants version 14: others lay out differently.
+// clangFormat requires version 14, because other versions format differently.
 func clangFormat(t *tree) ([]string, error) {
 	files := t.filesWith(".c", ".h")
 	if len(files) == 0 {
@@ -40,7 +40,7 @@ func clangFormat(t *tree) ([]string, error) {
 	return bad, err
 }
 
-// cFunctions counts from the brace in column one to its partner.
+// cFunctions counts the lines from the brace in column one to the closing brace.
 func cFunctions(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.filesWith(".c", ".h") {
@@ -90,7 +90,7 @@ func isUnder(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// findBorder returns the row for a file: the longest path wins.
+// findBorder returns the row with the longest path that covers a file.
 func findBorder(list []border, name string) *border {
 	var best *border
 	for i := range list {
@@ -129,8 +129,8 @@ func cBorders(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// resolveInclude returns the path of an included file below the root, "system", or
-// "build" for one that only the build makes.
+// resolveInclude returns the path of an included file below the root, "system", or "build" for
+// a generated file.
 func (t *tree) resolveInclude(from, quote, target string) string {
 	if quote == `"` {
 		if near := path.Join(path.Dir(from), target); t.exists(near) {
@@ -203,7 +203,7 @@ func cNoTypedef(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.filesWith(".c", ".h") {
 		if name == "grid/include/OmniRpc.h" {
-			continue // its types are OmniRPC's, and programs use them
+			continue // it declares OmniRPC's types, which programs use
 		}
 		bad = append(bad, t.grepCode(name, cTypedef, "typedef of a struct, union or enum")...)
 	}

@@ -10,7 +10,7 @@ import (
 
 const cLayersTable = "tests/style/c-layers.tbl"
 
-// cLayering reads the table: how low a file or a stem stands in its folder.
+// cLayering reads the table of the layers of files and stems in each folder.
 func (t *tree) cLayering() (map[string]map[string]int, error) {
 	folders := map[string]map[string]int{}
 	for i, line := range t.lines(cLayersTable) {
@@ -46,7 +46,7 @@ func fileLayer(layers map[string]int, name string) int {
 	return layers[strings.TrimSuffix(base, path.Ext(base))]
 }
 
-// cLayers holds includes within a folder to the order of its layers.
+// cLayers checks that includes within a folder follow the order of its layers.
 func cLayers(t *tree) ([]string, error) {
 	folders, err := t.cLayering()
 	if err != nil {

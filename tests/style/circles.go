@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// circleMax is the most modules that may need one another.
+// circleMax is the largest number of modules that may include one another in a circle.
 const circleMax = 6
 
 // cCircles looks for modules that include one another in a circle. A module is

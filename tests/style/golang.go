@@ -23,7 +23,7 @@ func goFormat(t *tree) ([]string, error) {
 	return out, err
 }
 
-// goVet looks at the tree as Linux sees it, and at what also runs on Windows.
+// goVet runs go vet for Linux, and for Windows on the packages that also run there.
 func goVet(t *tree) ([]string, error) {
 	bad, err := t.runTool(nil, "go", "vet", "./...")
 	if err == nil && t.exists("cmd") {
@@ -34,7 +34,7 @@ func goVet(t *tree) ([]string, error) {
 	return bad, err
 }
 
-// eachGo parses every Go file; what does not parse is gofmt's to report.
+// eachGo parses every Go file. It skips files that do not parse, which gofmt reports.
 func (t *tree) eachGo(visit func(name string, set *token.FileSet, f *ast.File)) {
 	for _, name := range t.filesWith(".go") {
 		set := token.NewFileSet()
@@ -45,7 +45,7 @@ func (t *tree) eachGo(visit func(name string, set *token.FileSet, f *ast.File)) 
 	}
 }
 
-// goFunctions does not count the lines of literals: tables may be long.
+// goFunctions does not count the lines of literals, because tables may be long.
 func goFunctions(t *tree) ([]string, error) {
 	var bad []string
 	t.eachGo(func(name string, set *token.FileSet, f *ast.File) {
@@ -120,7 +120,7 @@ func goNoSleep(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// goBorders holds imports to layers.tbl: downward only, and no cgo.
+// goBorders checks imports against layers.tbl: only lower layers may be imported, and no cgo.
 func goBorders(t *tree) ([]string, error) {
 	layer := map[string]int{}
 	for i, line := range t.lines("tests/style/layers.tbl") {

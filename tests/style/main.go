@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Style holds the tree to docs/style.md and prints one TAP test per rule.
+// Style checks the tree against docs/style.md and prints one TAP test per rule.
 //
-// Every rule is shown a planted violation by this package's own tests, so that
-// none of them can turn into one that never fails.
+// This package's own tests plant a violation of every rule, so that each rule is known to
+// fail.
 package main
 
 import (
@@ -17,14 +17,14 @@ import (
 	"strings"
 )
 
-// A tree is the set of files that a rule looks at.
+// A tree is the set of files that a rule checks.
 type tree struct {
 	root  string
 	files []string // relative to root, sorted, with slashes
 }
 
-// A check is one rule. It gives a line per violation; an error of errSkip says
-// why it can't be decided here, any other that it failed to run.
+// A check is one rule. It returns a line per violation. An errSkip says why it can't run here;
+// any other error says that it failed to run.
 type check struct {
 	name string
 	run  func(t *tree) ([]string, error)
@@ -175,7 +175,7 @@ func (t *tree) exists(name string) bool {
 func (t *tree) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(t.root, name))
 	if err != nil {
-		return "" // it went away since the tree was listed
+		return "" // removed since the tree was listed
 	}
 	return string(text)
 }
@@ -190,8 +190,8 @@ func (t *tree) isBinary(name string) bool {
 	return strings.ContainsRune(text[:min(len(text), 8000)], 0)
 }
 
-// runTool runs a program in the tree and gives the lines it printed. Its exit
-// status is only an error when it printed nothing.
+// runTool runs a program in the tree and returns the lines that it printed. Its exit status
+// is an error only if it printed nothing.
 func (t *tree) runTool(env []string, name string, args ...string) ([]string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.root

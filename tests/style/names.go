@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A definition's first line: what it returns, its name, and the brace that
-// opens its body in column one, some lines below.
+// A definition's first line: the type, the name, and, some lines below, the brace in column
+// one that opens the body.
 var (
 	cDefined = regexp.MustCompile(`(?m)^([A-Za-z_][\w \t*]*[\s*])(\w+)\(([^;{}]*)\)\s*\n\{`)
 	cMacroed = regexp.MustCompile(`^[A-Z0-9_]+$`)
 )
 
-// moduleCode is what kernel modules are compiled from.
+// moduleCode returns the source files of kernel modules.
 func (t *tree) moduleCode() ([]string, error) {
 	list, err := t.readBorders()
 	if err != nil {
@@ -30,14 +30,14 @@ func (t *tree) moduleCode() ([]string, error) {
 	return files, nil
 }
 
-// How the first comment of a module's file says what may call it.
+// cContext matches the statement of the context in the first comment of a module's file.
 var cContext = regexp.MustCompile(`Context: |(?i:process|softirq|atomic|any) context`)
 
-// A warning stops a machine with panic_on_warn, a BUG each machine.
+// cWarns matches WARN and BUG. WARN panics a machine with panic_on_warn, BUG may panic any.
 var cWarns = regexp.MustCompile(`\b(WARN|BUG)(_ON)?(_ONCE)?\(`)
 
-// moduleAsserts: what must hold in a kernel module is skep_assert, which only
-// builds with a sanitizer check.
+// moduleAsserts checks that kernel modules state invariants by skep_assert, which only builds
+// with a sanitizer evaluate.
 func moduleAsserts(t *tree) ([]string, error) {
 	files, err := t.moduleCode()
 	if err != nil {
@@ -56,8 +56,8 @@ func moduleAsserts(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// moduleContext wants the head of each file of a kernel module to say in which
-// context its functions run: whether they may sleep decides what they may call.
+// moduleContext checks that the first comment of each file of a kernel module states the
+// context of its functions, which decides whether they may sleep.
 func moduleContext(t *tree) ([]string, error) {
 	files, err := t.moduleCode()
 	if err != nil {
@@ -73,9 +73,9 @@ func moduleContext(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// moduleNames holds the functions of kernel modules to two words at least, and
-// to one static function of a name in all of them: an oops, a stack or a list
-// of ftrace names a function and nothing else.
+// moduleNames checks that functions of kernel modules have names of at least two words, and
+// that no name of a static function occurs twice in them: an oops, a stack trace or ftrace
+// shows only the function's name.
 func moduleNames(t *tree) ([]string, error) {
 	files, err := t.moduleCode()
 	if err != nil {

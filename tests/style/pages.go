@@ -11,20 +11,20 @@ import (
 
 var (
 	treePages = regexp.MustCompile(`^docs/.*\.md$|(^|/)(README|CONTRIBUTING)\.md$`)
-	// These name what others have, or what is gone.
+	// These pages name files of other projects, or former names.
 	otherPages = regexp.MustCompile(`^docs/(glossary|papers)\.md$`)
-	// A path from the top of the tree, in code or in the text around it.
+	// A path from the top of the tree, in code or in text.
 	pagePath = regexp.MustCompile("(?:^|[\\s`(|])([a-z][\\w.-]*/[\\w.*/-]*[\\w*/])")
 	pageCode = regexp.MustCompile("`([^`]+)`")
 	codePath = regexp.MustCompile(`^[\w.*-]+(/[\w.*-]+)+/?$|^[\w*-]+\.(c|h|S|go|tbl|mk|sh|md)$`)
 	codeCall = regexp.MustCompile(`^(\w+)\(\)$`)
 	codeName = regexp.MustCompile(`^([a-z0-9]+)_\w*[a-z0-9]$`) // of a room, by its prefix
 	anyWord  = regexp.MustCompile(`\w+`)
-	// Names of another place: what a build or a user makes, and patterns.
+	// Names outside of the tree: files that a build or a user makes, and patterns.
 	notOfTree = regexp.MustCompile(`^(build|bin|lib|\.\.?)/|[A-Z]{4}|^_`)
 )
 
-// A pageIndex answers whether the tree has a file, a folder or a function.
+// A pageIndex holds the names of the tree's files, folders and functions.
 type pageIndex struct {
 	files, folders map[string]bool
 	ends           map[string]bool // of files and folders, after each slash
@@ -55,8 +55,8 @@ func indexPages(t *tree) *pageIndex {
 	return x
 }
 
-// hasName reports whether a file or folder has this name, or one that ends in it; a
-// star stands for any letters, and a module may be named without its .c or .h.
+// hasName reports whether the path of a file or folder is this name or ends in it. A star
+// stands for any letters, and a module may be named without its .c or .h.
 func (x *pageIndex) hasName(name string) bool {
 	name = strings.TrimSuffix(name, "/")
 	for _, end := range []string{"", ".c", ".h", ".go", ".md"} {
@@ -74,7 +74,7 @@ func (x *pageIndex) hasName(name string) bool {
 	return false
 }
 
-// pageNames wants each path and function that a page names to be in the tree.
+// pageNames checks that each path and function that a page names exists in the tree.
 func pageNames(t *tree) ([]string, error) {
 	var bad []string
 	x := indexPages(t)
@@ -110,10 +110,10 @@ func (x *pageIndex) missingNames(line, dir string) []string {
 		}
 		room, _, deep := strings.Cut(span, "/")
 		if !codePath.MatchString(span) || deep && x.folders[room] {
-			continue // no path, or looked at above
+			continue // no path, or checked above
 		}
 		if deep && !x.ends[room] && path.Ext(span) == "" {
-			continue // of something else
+			continue // another project's
 		}
 		if strings.HasPrefix(span, "../") {
 			span = path.Join(dir, span)

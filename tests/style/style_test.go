@@ -19,7 +19,7 @@ const (
 	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\nx/core host x system\n"
 )
 
-// good is a tree that keeps every rule; each plant adds or replaces files.
+// good is a tree that follows every rule. Each plant adds or replaces files.
 var good = map[string]string{
 	"go.mod":                   "// SPDX-License-Identifier: MIT\n\nmodule skep\n\ngo 1.26\n",
 	"tests/style/borders.tbl":  "# SPDX-License-Identifier: MIT\n" + table,
@@ -65,7 +65,7 @@ func longC(lines int) string {
 	return spdxC + "void f(void)\n{\n" + strings.Repeat("\tf();\n", lines) + "}\n"
 }
 
-// makeRing makes a circle of modules: each header's file includes the next header.
+// makeRing returns a circle of modules: each header's source file includes the next header.
 func makeRing(modules int) map[string]string {
 	files := map[string]string{}
 	for i := range modules {
@@ -75,7 +75,7 @@ func makeRing(modules int) map[string]string {
 	return files
 }
 
-// plants lists for every rule what must make it fail, and a word of the message.
+// plants lists violations of every rule, and a word of the expected message.
 var plants = []struct {
 	check string
 	files map[string]string
@@ -168,8 +168,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// A header in a room's include folder is one module with the file that includes
-// it under its stem, in whatever folder; six may form a circle.
+// A header in a room's include folder and the source file with its stem that includes it are
+// one module, in whatever folder the file is. Six modules may form a circle.
 func TestCircles(t *testing.T) {
 	files := makeRing(6)
 	tr := plantTree(t, files)
@@ -185,8 +185,8 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// What a page may name: files by their end, without a suffix or with a star,
-// what a build makes, functions of the tree.
+// A page may name files by the end of their path, without a suffix or with a star, generated
+// files, and functions of the tree.
 func TestPages(t *testing.T) {
 	tr := plantTree(t, map[string]string{
 		"docs/design/x.md": "abi/a.c, `abi/a`, `a.h`, `abi/*.c`, `skep/types.h`, `build/bin/x`, `a()`, `_linux.go`, and/or\n",

@@ -16,7 +16,7 @@ const (
 	shellMax = 150
 )
 
-// listScripts lists files that a POSIX shell runs.
+// listScripts lists the scripts for a POSIX shell.
 func (t *tree) listScripts() []string {
 	var list []string
 	for _, name := range t.files {
@@ -67,7 +67,7 @@ const contractLicence = "GPL-2.0-only WITH Linux-syscall-note OR MIT"
 
 var (
 	licenceLine = regexp.MustCompile(`SPDX-License-Identifier: (.*?)\s*(?:\*/|-->)?$`)
-	// These cannot hold a comment, or are the output of a program.
+	// These files cannot contain a comment, or are the output of a program.
 	unlicensed = regexp.MustCompile(`^LICENSES/|(^|/)go\.sum$|\.(expect|golden|json|mtx|bin|zip|ignore)$|/testdata/|/corpus/`)
 )
 
@@ -97,7 +97,7 @@ func checkLicence(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// Spelled in pieces, so that this file holds none of them.
+// The words are split, so that this file does not contain them.
 var forbidden = []struct {
 	pattern *regexp.Regexp
 	why     string
@@ -109,7 +109,7 @@ var forbidden = []struct {
 	{regexp.MustCompile(`<<<<<` + `<< |>>>>>` + `>> `), "a merge that was not finished"},
 }
 
-// The runner has to speak of one of the words.
+// The runner needs one of the words.
 var mayUseWords = regexp.MustCompile(`^tests/run/|^LICENSES/|(^|/)go\.sum$`)
 
 func checkWords(t *tree) ([]string, error) {
@@ -184,7 +184,7 @@ func checkLinks(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// execBits wants a file executable exactly when it names its interpreter.
+// execBits checks that a file is executable if and only if it names its interpreter.
 func execBits(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.files {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// The list of what Windows 10 1809 documents: "DLL function" per line.
+// windowsList is the list of functions that are documented for Windows 10 1809: "DLL function"
+// per line.
 const windowsList = "tests/style/windows-imports.tbl"
 
-// windowsPrograms holds what was built for Windows to documented imports, to
-// sections that are never writable and executable, and to having a
-// manifest and version data.
+// windowsPrograms checks the programs for Windows: imports must be documented, no section may
+// be writable and executable, and there must be a manifest and version data.
 func windowsPrograms(t *tree) ([]string, error) {
 	programs, err := filepath.Glob(filepath.Join(t.root, "build/bin/*.exe"))
 	if err != nil {

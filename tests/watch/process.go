@@ -12,14 +12,15 @@ import (
 	"skep/internal/load"
 )
 
-// A Process is one that a test started, in a process group of its own. Only this package waits for it.
+// A Process was started by a test, in a process group of its own. Only this package waits for
+// it.
 type Process struct {
-	Text // what it said, where its streams went nowhere else
+	Text // its output, unless its streams were redirected
 	Cmd  *exec.Cmd
 	Done chan struct{} // closed when it has ended
 }
 
-// Start starts cmd. What it leaves running does not hold its streams for ever.
+// Start starts cmd. Processes that cmd leaves running do not keep its streams open for ever.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Cmd: cmd, Done: make(chan struct{})}
 	if cmd.Stdout == nil && cmd.Stderr == nil {
@@ -36,13 +37,13 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // the status is looked at where it matters
+		_ = cmd.Wait() // callers check the status
 		close(p.Done)
 	}()
 	return p, nil
 }
 
-// Running reports whether it has not ended.
+// Running reports whether the process has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.Done:
@@ -52,8 +53,8 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill ends it with its group by SIGKILL, and waits. Once a process was waited
-// for, its number may be another's.
+// Kill kills the process group by SIGKILL and waits. It does not signal a process that was
+// already waited for, because its number may be in use again.
 func (p *Process) Kill() {
 	if p.Running() {
 		_ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL)
@@ -61,9 +62,9 @@ func (p *Process) Kill() {
 	}
 }
 
-// Run runs cmd to its end, or kills its group when its time, that of an idle
-// computer, is over: late. An exit status is not an error; exec.ErrWaitDelay
-// is, when something else holds its streams.
+// Run runs cmd and waits for its end. At the time limit, in seconds of an idle computer, it
+// kills the process group and returns late. An exit status is not an error. If another
+// process keeps the streams open, the error is exec.ErrWaitDelay.
 func Run(cmd *exec.Cmd, limit time.Duration) (late bool, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if cmd.WaitDelay == 0 {
@@ -89,7 +90,7 @@ func Run(cmd *exec.Cmd, limit time.Duration) (late bool, err error) {
 	return late, err
 }
 
-// ExitCode is 128 + n for death by signal n.
+// ExitCode returns the exit code, 128 + n for a process killed by signal n.
 func ExitCode(state *os.ProcessState) int {
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {

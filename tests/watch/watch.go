@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package watch is for tests that wait for what other processes say and do.
+// Package watch lets tests wait for the output and the end of other processes.
 package watch
 
 import (
@@ -13,10 +13,10 @@ import (
 
 const tick = 20 * time.Millisecond
 
-// Scale stretches all limits; tests of tests replace it.
+// Scale is the factor of all time limits; tests of tests replace it.
 var Scale = load.Scale
 
-// A Text is what a process has said so far; many may write and read it.
+// A Text is the output of a process so far. It is safe for concurrent use.
 type Text struct {
 	lock sync.Mutex
 	text bytes.Buffer
@@ -29,15 +29,15 @@ func (t *Text) Write(b []byte) (int, error) {
 	return t.text.Write(b)
 }
 
-// String is all that was written.
+// String returns all that was written.
 func (t *Text) String() string {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	return t.text.String()
 }
 
-// Poll asks until test is content, and gives its last complaint otherwise. The
-// limit, like those of Ends, is that of an idle computer.
+// Poll calls test until it succeeds, and returns its last error at the time limit. The limits
+// of Poll and Ends are in seconds of an idle computer.
 func Poll(limit time.Duration, test func() error) error {
 	timer := load.NewTimer(limit, Scale)
 	defer timer.Stop()
@@ -48,13 +48,13 @@ func Poll(limit time.Duration, test func() error) error {
 		}
 		select {
 		case <-timer.C:
-			late = true // and one look more
+			late = true // try once more
 		case <-time.After(tick):
 		}
 	}
 }
 
-// Ends waits until done is closed, and says whether it was in time.
+// Ends waits until done is closed, and reports whether it was closed in time.
 func Ends(done <-chan struct{}, limit time.Duration) bool {
 	timer := load.NewTimer(limit, Scale)
 	defer timer.Stop()

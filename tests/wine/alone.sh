@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# skep.exe without libraries beside Wine's own. usage: alone.sh BUILD
+# skep.exe without libraries other than Wine's own. usage: alone.sh BUILD
 set -eu
 b=$1
 WINEPREFIX=${WINEPREFIX:-$(pwd)/$b/wine}
@@ -13,7 +13,7 @@ if ! command -v wine >/dev/null 2>&1; then
 fi
 # shellcheck source=../../tests/tap.sh
 . "$(dirname "$0")/../../tests/tap.sh"
-# Wine's services outlive its programs, on a busy computer for long.
+# Wine's services end after its programs, on a busy computer much later.
 trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 code=0
 [ ! -e "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" ] || code=1
@@ -22,7 +22,7 @@ code=0
 within 280 wine "$b/bin/skep.exe" version >"$tmp/got" 2>"$tmp/err" &&
 	grep -q '^skep .* for windows/amd64' "$tmp/got" || code=1
 result $code "skep.exe starts without bcryptprimitives.dll"
-# The key of a new node needs random numbers, before any hub is asked.
+# A new node generates its key by random numbers before it connects to a hub.
 "$b/bin/skep" up --no-agent --no-token --listen 127.0.0.1:0 \
 	--state "$tmp/state" >"$tmp/hub" 2>&1 &
 hub=$!

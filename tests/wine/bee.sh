@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bee.exe under Wine behind the guard: each guest runs natively too, and output
-# and exit code must be the same. usage: bee.sh BUILD
+# bee.exe under Wine and the guard. Each guest also runs natively; output and
+# exit code must be the same. usage: bee.sh BUILD
 # shellcheck disable=SC2016 # scripts for guests expand there
 set -eu
 WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine}
@@ -25,10 +25,10 @@ if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
 	exit 1
 fi
-# Wine's services outlive its programs, on a busy computer for long.
+# Wine's services end after its programs, on a busy computer much later.
 trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 seq 1 2000 >"$tmp/in"
-# A new prefix is made by whatever runs first, and says so.
+# The first program that runs creates the prefix, and Wine prints messages.
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 
 check_guests

@@ -25,11 +25,11 @@ if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
 	exit 1
 fi
-# Wine's services outlive its programs, on a busy computer for long.
+# Wine's services end after its programs, on a busy computer much later.
 trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 
-# The process that runs a program of ours in this directory.
+# Prints the number of the process that runs one of our programs here.
 child() { # words of its command line
 	for p in /proc/[0-9]*; do
 		[ "$(readlink "$p/cwd" 2>/dev/null)" = "$tmp" ] || continue

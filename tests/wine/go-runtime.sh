@@ -15,7 +15,7 @@ if ! command -v wine >/dev/null 2>&1; then
 fi
 # shellcheck source=../../tests/tap.sh
 . "$(dirname "$0")/../../tests/tap.sh"
-# Wine's services outlive its programs, on a busy computer for long.
+# Wine's services end after its programs, on a busy computer much later.
 trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 within 280 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$2" -test.v -test.short \

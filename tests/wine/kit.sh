@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The Windows kit as its owner runs it, under Wine: unpacked, started by
-# kit.cmd, its result file read. usage: kit.sh BUILD ZIP PRNG.DLL
+# Runs the Windows kit under Wine like the owner of a PC: unpacks it, starts
+# kit.cmd, reads the result file. usage: kit.sh BUILD ZIP PRNG.DLL
 set -eu
 zip=$2
 prng=$3

@@ -21,7 +21,7 @@ if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
 	exit 1
 fi
-# Wine's services outlive its programs, on a busy computer for long.
+# Wine's services end after its programs, on a busy computer much later.
 trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 
@@ -29,7 +29,7 @@ native_lock() { # as locker.c's arguments
 	within 100 wine "$b/test/wine/locker.exe" "$@" | tr -d '\r'
 }
 
-# What a native program can lock while bee holds some bytes of a file.
+# Checks what a native program can lock while bee holds a lock on some bytes.
 check_seen() { # name, file, command, first, count, how, then what it tries
 	rm -f locked drop dropped end base*
 	: >"$2"

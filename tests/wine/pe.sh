@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a Windows loader will see in bee.exe or skep.exe.
+# Checks the PE headers and sections of bee.exe or skep.exe.
 # usage: pe.sh EXE ALLOWED fixed|moves
 # shellcheck disable=SC2317 # the checks are called through try
 set -eu

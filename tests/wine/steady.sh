@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Run a command whose Wine starts do not hang on luck. usage: steady.sh command
+# Runs a command so that its starts of Wine do not fail at random. usage:
+# steady.sh command
 #
-# Wine must have the page at 0x7ffe0000. Debian's Wine 8 has no preloader that
-# takes it first: wine64 is linked to 0x7d000000, and since Linux 6.9 the heap
-# of such a program begins anywhere in the GiB behind it. About one start in
-# 7000 finds its own heap there and ends with 1 and, under WINEDEBUG=-all,
-# without a word. Without randomisation the heap begins right behind wine64.
+# Wine needs the page at 0x7ffe0000. Debian's Wine 8 has no preloader that
+# reserves it: wine64 is linked to 0x7d000000, and since Linux 6.9 the heap of
+# such a program begins at a random address in the GiB after it. In about one
+# start of 7000 the heap is at that page, and Wine ends with 1, under
+# WINEDEBUG=-all without a message. Without randomisation the heap begins
+# immediately after wine64.
 set -eu
 if setarch -R true 2>/dev/null; then
 	exec setarch -R "$@"

@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// A host is what its first process holds, which reads from a pipe of ours.
+// A host is a set of namespaces, held by its first process, which reads from a pipe of ours.
 type host struct {
 	first *exec.Cmd
 	pipe  io.Closer
 }
 
-// newHost has network, name and mounts of its own; its /sys shows its own
-// devices, which UCX looks for there.
+// newHost creates a host with its own network, host name and mounts. Its /sys shows its own
+// devices, because UCX reads them there.
 func newHost(name string) (*host, error) {
 	h := &host{}
 	h.first = exec.Command("/bin/sh", "-c", "mount --make-rprivate / && mount -t sysfs sysfs /sys && "+

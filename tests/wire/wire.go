@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Package wire joins this computer and hosts of its own with a network on which
-// packets take their time. A host is a set of namespaces, its device a tunnel
-// whose other end is here: delay needs no module of the kernel. Segments travel
-// as large as TCP made them, as through a good card. All of it vanishes with
-// this process, however that ends.
+// Package wire connects this computer and simulated hosts by a network with delay. A host is
+// a set of namespaces. Its device is a tunnel whose other end is in this process, so the
+// delay needs no kernel module. Segments are passed on as large as TCP made them, as with
+// segmentation offload. Everything is removed when this process ends, for any reason.
 package wire
 
 import (
@@ -22,28 +21,30 @@ import (
 // Device is the name of the network device on every host.
 const Device = "skwire"
 
-// A Wire needs root. This computer has a device on it too, of another name.
+// A Wire is such a network. It needs root. This computer has a device on it too, with another
+// name.
 type Wire struct {
-	Delay time.Duration // each way
-	Net   string        // "10.77.N.": the hosts count from 1
-	Shell string        // stands in for ssh: `Shell [-options] HOST COMMAND...`
+	Delay time.Duration // one way
+	Net   string        // "10.77.N.": hosts are numbered from 1
+	Shell string        // replaces ssh: `Shell [-options] HOST COMMAND...`
 
 	hosts []*host
 	ends  map[byte]*end
 }
 
-// Limits: what is on its way to one host, what comes on top is lost, as on any
-// wire; wires at a time; and the place of this computer on its own.
+// Limits: packets in flight to one host, beyond which others are dropped; wires at a time; and
+// the number of this computer on its own wire.
 const (
 	lineMax = 1 << 16
 	wireMax = 200
 	home    = 254
 )
 
-// A header says how a packet is to be segmented; the packet follows.
+// header is the size of the virtio-net header before a packet, which describes its
+// segmentation.
 const header = 10
 
-// An end is a device; packets for it wait in line until they are due.
+// An end is a device. Packets to it are queued until they are due.
 type end struct {
 	device *os.File
 	line   chan packet
@@ -54,7 +55,7 @@ type packet struct {
 	text []byte
 }
 
-// New joins that many hosts; dir is where the shell is put. The receiver closes it.
+// New creates a network of hosts. The shell is written to dir. The caller closes the network.
 func New(dir string, hosts int, delay time.Duration) (*Wire, error) {
 	w := &Wire{Delay: delay, ends: map[byte]*end{}}
 	err := w.build(hosts)
@@ -89,7 +90,8 @@ func (w *Wire) build(hosts int) error {
 	return nil
 }
 
-// chooseNetwork finds a network that no other wire of this computer uses: its device name shows that.
+// chooseNetwork finds a network that no other wire of this computer uses, by the name of its
+// device.
 func (w *Wire) chooseNetwork() error {
 	for n := 20; ; n++ {
 		name := fmt.Sprint(Device, n)
@@ -120,7 +122,7 @@ func (w *Wire) attachHost(n int, h *host) error {
 
 func newEnd(device *os.File) *end { return &end{device, make(chan packet, lineMax)} }
 
-// createTunnel makes a device with that name.
+// createTunnel creates a tunnel device with that name.
 func createTunnel(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -140,7 +142,7 @@ func createTunnel(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// setAddress returns a device its address, on the host that `enter` leads to.
+// setAddress sets a device's address, on the host that the command `enter` enters.
 func setAddress(enter []string, device, address string) error {
 	words := func(more ...string) []string { return append(append([]string(nil), enter...), more...) }
 	return errors.Join(
@@ -156,7 +158,7 @@ func runCommand(words ...string) error {
 	return nil
 }
 
-// read takes what leaves a device and puts it into its receiver's line.
+// read reads packets from a device and queues them for their receivers.
 func (w *Wire) read(from *end) {
 	b := make([]byte, header+65536)
 	for {
@@ -165,7 +167,7 @@ func (w *Wire) read(from *end) {
 			return // closed
 		}
 		if n < header+20 || b[header]>>4 != 4 {
-			continue // no IPv4
+			continue // not IPv4
 		}
 		to := w.ends[b[header+19]]
 		if to == nil {
@@ -187,10 +189,10 @@ func (e *end) write() {
 	}
 }
 
-// Host is a host's address.
+// Host returns a host's address.
 func (w *Wire) Host(n int) string { return fmt.Sprint(w.Net, n) }
 
-// Enter are the words in front of a command that runs on a host.
+// Enter returns the words to put before a command that runs on a host.
 func (w *Wire) Enter(n int) []string { return w.hosts[n-1].enterCommand() }
 
 func (w *Wire) writeShell(dir string) error {
@@ -202,7 +204,7 @@ func (w *Wire) writeShell(dir string) error {
 	return os.WriteFile(w.Shell, []byte(text+"esac\necho \"no host $host on this wire\" >&2\nexit 1\n"), 0o755)
 }
 
-// Close takes the network away; programs on its hosts stay until they end.
+// Close removes the network. Programs on its hosts run on.
 func (w *Wire) Close() {
 	for _, e := range w.ends {
 		e.device.Close()
