@@ -37,7 +37,7 @@ static void catch_faults(void)
 	sigaction(SIGBUS, &sa, NULL);
 }
 
-static void accesses(void)
+static void test_accesses(void)
 {
 	u8 *at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,13 +63,13 @@ static void accesses(void)
 		       abi_user_swap(end, &value, 1) == -LINUX_EFAULT,
 	       "words are compared and exchanged");
 	tap_ok(faults == 6, "each fault is counted");
-	tap_ok(!abi_copy_resume(0) && !abi_copy_resume((u64)accesses),
+	tap_ok(!abi_copy_resume(0) && !abi_copy_resume((u64)test_accesses),
 	       "a fault elsewhere is not recovered");
 	munmap(at, PAGE);
 }
 
 /* The host takes a page away that abi's map still shows. */
-static void calls(void)
+static void test_calls(void)
 {
 	u64 gone = guest_map(PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
 	s32 fd[2];
@@ -102,8 +102,8 @@ static void calls(void)
 int main(void)
 {
 	catch_faults();
-	accesses();
+	test_accesses();
 	guest_new();
-	calls();
+	test_calls();
 	return tap_done();
 }

@@ -52,7 +52,7 @@ static void base_file(u16 type, u64 base)
 				  0x100000,	16};
 }
 
-static void save(const char *name)
+static void save_input(const char *name)
 {
 	char path[512];
 	FILE *f;
@@ -70,26 +70,26 @@ static void save(const char *name)
 	fclose(f);
 }
 
-static int planned(void)
+static int plan_file(void)
 {
 	memset(&plan, 0xee, sizeof(plan));
 	return abi_elf_plan(&file, sizeof(file), FILE_SIZE, &plan);
 }
 
-static void good(const char *name)
+static void expect_good(const char *name)
 {
 	if (corpus)
-		save(name);
-	else if (!tap_ok(!planned() && !plan.why, "%s", name))
+		save_input(name);
+	else if (!tap_ok(!plan_file() && !plan.why, "%s", name))
 		printf("# %s\n", plan.why);
 }
 
 /* Refused with a sentence that has `word` in it; the file is good again. */
-static void bad(const char *name, const char *word)
+static void expect_refused(const char *name, const char *word)
 {
 	if (corpus)
-		save(name);
-	else if (!tap_ok(planned() == -LINUX_ENOEXEC && plan.why &&
+		save_input(name);
+	else if (!tap_ok(plan_file() == -LINUX_ENOEXEC && plan.why &&
 				 strstr(plan.why, word) &&
 				 plan.why[strlen(plan.why) - 1] == '.',
 			 "%s", name))
@@ -97,10 +97,10 @@ static void bad(const char *name, const char *word)
 	base_file(ET_EXEC, 0x400000);
 }
 
-static void accepted(void)
+static void test_accepted(void)
 {
 	base_file(ET_EXEC, 0x400000);
-	good("a static program at 0x400000");
+	expect_good("a static program at 0x400000");
 	if (!corpus) {
 		TAP(plan.start == 0x400000 && plan.end == 0x409000);
 		TAP(plan.entry == 0x401010 && plan.bias == 0);
@@ -109,7 +109,7 @@ static void accepted(void)
 		TAP(plan.stack_size == 0x100000);
 	}
 	base_file(ET_DYN, 0);
-	good("a static-pie program");
+	expect_good("a static-pie program");
 	if (!corpus)
 		TAP(plan.bias == SKEP_PIE_START &&
 		    plan.entry == SKEP_PIE_START + 0x1010 &&
@@ -120,70 +120,72 @@ static void accepted(void)
 static void bad_header(void)
 {
 	file.h.e_ident[0] = '#';
-	bad("not ELF", "not an ELF");
+	expect_refused("not ELF", "not an ELF");
 	file.h.e_ident[EI_CLASS] = ELFCLASS32;
-	bad("a 32-bit program", "32-bit");
+	expect_refused("a 32-bit program", "32-bit");
 	file.h.e_ident[EI_DATA] = 2;
-	bad("a big-endian program", "byte order");
+	expect_refused("a big-endian program", "byte order");
 	file.h.e_machine = EM_AARCH64;
-	bad("another machine", "another processor");
+	expect_refused("another machine", "another processor");
 	file.h.e_type = ET_REL;
-	bad("an object file", "object file");
+	expect_refused("an object file", "object file");
 	file.h.e_type = ET_CORE;
-	bad("a core file", "not a program");
+	expect_refused("a core file", "not a program");
 	file.h.e_phentsize = 32;
-	bad("program headers of a wrong size", "program headers");
+	expect_refused("program headers of a wrong size", "program headers");
 	file.h.e_phnum = 0;
-	bad("no program headers", "program headers");
+	expect_refused("no program headers", "program headers");
 	file.h.e_phnum = 0xffff;
-	bad("65535 program headers", "program headers");
+	expect_refused("65535 program headers", "program headers");
 	file.h.e_phoff = ~0ull - 8;
-	bad("program headers outside the file", "outside");
+	expect_refused("program headers outside the file", "outside");
 	file.h.e_phoff = sizeof(file) - 100;
-	bad("program headers half outside", "outside");
+	expect_refused("program headers half outside", "outside");
 	file.h.e_entry = 0x403100;
-	bad("an entry in data", "entry");
+	expect_refused("an entry in data", "entry");
 	file.h.e_entry = 0;
-	bad("an entry outside", "entry");
+	expect_refused("an entry outside", "entry");
 }
 
 static void bad_segment(void)
 {
 	file.ph[1].p_filesz = 0x901;
-	bad("more bytes in the file than in memory", "more bytes");
+	expect_refused("more bytes in the file than in memory", "more bytes");
 	file.ph[1].p_offset = ~0xfffull;
-	bad("a segment whose offset overflows", "outside the file");
+	expect_refused("a segment whose offset overflows", "outside the file");
 	file.ph[2].p_filesz = 0x1000;
-	bad("a segment that ends behind the file", "outside the file");
+	expect_refused("a segment that ends behind the file",
+		       "outside the file");
 	file.ph[2].p_memsz = ~0ull - 0x400000;
-	bad("a segment whose size overflows", "overflow");
+	expect_refused("a segment whose size overflows", "overflow");
 	file.ph[2].p_vaddr = ~0xfffull + 0x100;
-	bad("a segment at the end of all addresses", "overflow");
+	expect_refused("a segment at the end of all addresses", "overflow");
 	file.ph[1].p_vaddr += 8;
-	bad("a misaligned segment", "max-page-size");
+	expect_refused("a misaligned segment", "max-page-size");
 	file.ph[1].p_flags |= PF_W;
-	bad("a writable and executable segment", "writable and executable");
+	expect_refused("a writable and executable segment",
+		       "writable and executable");
 	file.ph[1].p_vaddr = 0x400000;
-	bad("overlapping segments", "overlap");
+	expect_refused("overlapping segments", "overlap");
 	file.ph[2].p_vaddr = 0x401100;
-	bad("segments that share a page", "share a page");
+	expect_refused("segments that share a page", "share a page");
 	file.ph[0].p_vaddr = 0x410000;
-	bad("segments that are not sorted", "overlap");
+	expect_refused("segments that are not sorted", "overlap");
 	file.ph[2].p_memsz = 0x60000000;
-	bad("an image larger than its range", "1531 MiB");
+	expect_refused("an image larger than its range", "1531 MiB");
 	file.ph[0].p_type = PT_NULL;
-	bad("program headers in no segment", "no");
+	expect_refused("program headers in no segment", "no");
 	file.ph[0].p_type = file.ph[1].p_type = file.ph[2].p_type = PT_NULL;
-	bad("no segment at all", "no segment");
+	expect_refused("no segment at all", "no segment");
 	base_file(ET_EXEC, 0x10000);
-	bad("a program linked at 0x10000", "below 0x400000");
+	expect_refused("a program linked at 0x10000", "below 0x400000");
 	base_file(ET_EXEC, 0x70000000);
-	bad("a program linked at 0x70000000", "above");
+	expect_refused("a program linked at 0x70000000", "above");
 	base_file(ET_DYN, 0);
 	file.ph[2].p_memsz = 0x7ff00000;
-	bad("a static-pie larger than its range", "2047 MiB");
+	expect_refused("a static-pie larger than its range", "2047 MiB");
 	base_file(ET_DYN, 0xffff800000000000);
-	bad("a static-pie at a kernel address", "2047 MiB");
+	expect_refused("a static-pie at a kernel address", "2047 MiB");
 }
 
 static void bad_kind(void)
@@ -194,27 +196,29 @@ static void bad_kind(void)
 				  .p_offset = offsetof(struct file, text),
 				  .p_filesz = 28};
 	strcpy(file.text, "/lib64/ld-linux-x86-64.so.2");
-	bad("a dynamic program for glibc", "/lib64/ld-linux-x86-64.so.2");
+	expect_refused("a dynamic program for glibc",
+		       "/lib64/ld-linux-x86-64.so.2");
 	file.ph[3] = (Elf64_Phdr){.p_type = PT_INTERP,
 				  .p_offset = offsetof(struct file, text),
 				  .p_filesz = 26};
 	strcpy(file.text, "/lib/ld-musl-x86_64.so.1");
-	bad("a dynamic program for musl", "/lib/ld-musl-x86_64.so.1");
+	expect_refused("a dynamic program for musl",
+		       "/lib/ld-musl-x86_64.so.1");
 	file.ph[3] = (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = ~0ull};
-	bad("a loader's name outside the file", "-static");
+	expect_refused("a loader's name outside the file", "-static");
 	file.ph[3].p_flags |= PF_X;
-	bad("an executable stack", "executable stack");
+	expect_refused("an executable stack", "executable stack");
 	file.ph[3] = (Elf64_Phdr){.p_type = PT_TLS, .p_memsz = 1ull << 40};
-	bad("thread-local data of 1 TiB", "thread-local");
+	expect_refused("thread-local data of 1 TiB", "thread-local");
 	file.h.e_phnum = 20;
 	for (i = 3; i < 20; i++) {
 		file.ph[i] = file.ph[1];
 		file.ph[i].p_vaddr = 0x410000 + i * 0x1000;
 	}
-	bad("20 segments", "16 segments");
+	expect_refused("20 segments", "16 segments");
 }
 
-static void truncated(void)
+static void test_truncated(void)
 {
 	u8 *copy;
 	u64 n;
@@ -235,7 +239,7 @@ static void truncated(void)
 static const char *const argv[] = {"/bin/prog", "one", "", 0};
 static const char *const envp[] = {"A=b", "LONG=0123456789", 0};
 
-static u64 auxv(const u64 *aux, u64 type)
+static u64 find_auxv(const u64 *aux, u64 type)
 {
 	for (; aux[0]; aux += 2)
 		if (aux[0] == type)
@@ -246,7 +250,7 @@ static u64 auxv(const u64 *aux, u64 type)
 static struct abi_exec exec_args(void)
 {
 	base_file(ET_EXEC, 0x400000);
-	planned();
+	plan_file();
 	return (struct abi_exec){.plan = &plan,
 				 .image_end = plan.end + 0x2345,
 				 .argv = argv,
@@ -273,21 +277,26 @@ static void check_stack(struct abi_proc *p)
 	tap_ok(!strcmp((char *)sp[5], "A=b") &&
 		       !strcmp((char *)sp[6], "LONG=0123456789") && !sp[7],
 	       "envp");
-	TAP(auxv(aux, AT_PHDR) == 0x400040 && auxv(aux, AT_PHNUM) == 4);
-	TAP(auxv(aux, AT_PHENT) == 56 && auxv(aux, AT_PAGESZ) == 4096);
-	TAP(auxv(aux, AT_ENTRY) == 0x401010 && auxv(aux, AT_BASE) == 0);
-	TAP(auxv(aux, AT_HWCAP) == 0x178bfbff && auxv(aux, AT_HWCAP2) == 0);
-	TAP(auxv(aux, AT_UID) == 1000 && auxv(aux, AT_SECURE) == 0);
-	TAP(auxv(aux, AT_CLKTCK) == 100 && auxv(aux, 51) >= 576 + 128);
-	TAP(!strcmp((char *)auxv(aux, AT_EXECFN), "/bin/prog"));
-	TAP(!strcmp((char *)auxv(aux, AT_PLATFORM), "x86_64"));
-	TAP(auxv(aux, AT_SYSINFO_EHDR) == ~0ull);
-	TAP(((u64 *)auxv(aux, AT_RANDOM))[0] != 0);
+	TAP(find_auxv(aux, AT_PHDR) == 0x400040 &&
+	    find_auxv(aux, AT_PHNUM) == 4);
+	TAP(find_auxv(aux, AT_PHENT) == 56 &&
+	    find_auxv(aux, AT_PAGESZ) == 4096);
+	TAP(find_auxv(aux, AT_ENTRY) == 0x401010 &&
+	    find_auxv(aux, AT_BASE) == 0);
+	TAP(find_auxv(aux, AT_HWCAP) == 0x178bfbff &&
+	    find_auxv(aux, AT_HWCAP2) == 0);
+	TAP(find_auxv(aux, AT_UID) == 1000 && find_auxv(aux, AT_SECURE) == 0);
+	TAP(find_auxv(aux, AT_CLKTCK) == 100 &&
+	    find_auxv(aux, 51) >= 576 + 128);
+	TAP(!strcmp((char *)find_auxv(aux, AT_EXECFN), "/bin/prog"));
+	TAP(!strcmp((char *)find_auxv(aux, AT_PLATFORM), "x86_64"));
+	TAP(find_auxv(aux, AT_SYSINFO_EHDR) == ~0ull);
+	TAP(((u64 *)find_auxv(aux, AT_RANDOM))[0] != 0);
 	TAP(p->arg_end - p->arg_start == 15 && p->auxv_start == (u64)aux);
 	TAP(!memcmp((char *)p->arg_start, "/bin/prog\0one\0", 15));
 }
 
-static void exec(void)
+static void test_exec(void)
 {
 	struct abi_proc *p = fake_proc();
 	struct abi_exec args = exec_args();
@@ -333,14 +342,14 @@ int main(int argc, char **args)
 {
 	if (argc == 3 && !strcmp(args[1], "--corpus"))
 		corpus = args[2];
-	accepted();
+	test_accepted();
 	bad_header();
 	bad_segment();
 	bad_kind();
 	if (corpus)
 		return 0;
-	truncated();
-	exec();
+	test_truncated();
+	test_exec();
 	exec_refused();
 	return tap_done();
 }

@@ -11,18 +11,18 @@
 
 static u32 other;
 
-static s64 ctl(s64 ep, u32 op, s64 fd, u32 events)
+static s64 epoll_ctl_of(s64 ep, u32 op, s64 fd, u32 events)
 {
 	*(struct abi_epoll_event *)GUEST(0x2000) =
 		(struct abi_epoll_event){events, (u64)fd};
 	return CALL(epoll_ctl, ep, op, fd, page + 0x2000);
 }
 
-#define ADD(ep, fd, events) ctl(ep, 1, fd, events)
-#define MOD(ep, fd, events) ctl(ep, 3, fd, events)
-#define DEL(ep, fd) ctl(ep, 2, fd, 0)
+#define ADD(ep, fd, events) epoll_ctl_of(ep, 1, fd, events)
+#define MOD(ep, fd, events) epoll_ctl_of(ep, 3, fd, events)
+#define DEL(ep, fd) epoll_ctl_of(ep, 2, fd, 0)
 
-static s64 ready(s64 ep, s32 ms)
+static s64 wait_ready(s64 ep, s32 ms)
 {
 	return CALL(epoll_wait, ep, page + 0x2100, 16, (u64)(s64)ms);
 }
@@ -72,7 +72,7 @@ static void all_closed(const char *what)
 	tap_ok(!used, "%s: no descriptor or watch is left", what);
 }
 
-static void polling(void)
+static void test_polling(void)
 {
 	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
 	struct abi_pollfd *f = GUEST(0x2800);
@@ -107,7 +107,7 @@ static void polling(void)
 	all_closed("poll");
 }
 
-static void large(void)
+static void test_large(void)
 {
 	struct abi_pollfd *f = GUEST(0x2800);
 	s32 *e = pipe_ends(), w = e[1], host[2];
@@ -124,7 +124,7 @@ static void large(void)
 	all_closed("large");
 }
 
-static void selecting(void)
+static void test_selecting(void)
 {
 	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
 	u64 *in = GUEST(0x2800), *out = GUEST(0x2900);
@@ -152,7 +152,7 @@ static void selecting(void)
 	all_closed("select");
 }
 
-static void levels(void)
+static void test_levels(void)
 {
 	s64 ep = CALL(epoll_create1, 0), n;
 	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
@@ -163,24 +163,24 @@ static void levels(void)
 	tap_ok(ADD(ep, r, IN) == -LINUX_EEXIST &&
 		       DEL(ep, ep) == -LINUX_EINVAL &&
 		       MOD(ep, 99, IN) == -LINUX_EBADF &&
-		       ctl(ep, 9, r, 0) == -LINUX_EINVAL,
+		       epoll_ctl_of(ep, 9, r, 0) == -LINUX_EINVAL,
 	       "epoll_ctl checks its arguments");
-	n = ready(ep, 0);
+	n = wait_ready(ep, 0);
 	tap_ok(n == 1 && events_of(n, w) == OUT, "only output is ready");
 	CALL(write, w, page, 1);
-	n = ready(ep, 0);
-	tap_ok(n == 2 && events_of(n, r) == IN && (n = ready(ep, 0)) == 2,
+	n = wait_ready(ep, 0);
+	tap_ok(n == 2 && events_of(n, r) == IN && (n = wait_ready(ep, 0)) == 2,
 	       "a level-triggered event is reported again");
 	if (write(host[0], "x", 1) != 1)
 		abort();
-	n = ready(ep, 0);
+	n = wait_ready(ep, 0);
 	tap_ok(n == 3 && events_of(n, host[1]) == IN,
 	       "a host handle is reported as well");
-	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = ready(ep, 0)) == 1 &&
+	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = wait_ready(ep, 0)) == 1 &&
 		       DEL(ep, r) == -LINUX_ENOENT,
 	       "entries are modified and deleted");
 	CALL(close, host[1]);
-	tap_ok(ready(ep, 0) == 0, "a closed descriptor leaves the list");
+	tap_ok(wait_ready(ep, 0) == 0, "a closed descriptor leaves the list");
 	tap_ok(CALL(epoll_wait, ep, page, 0, 0) == -LINUX_EINVAL &&
 		       CALL(epoll_wait, r, page, 1, 0) == -LINUX_EINVAL,
 	       "epoll_wait checks its arguments");
@@ -188,25 +188,25 @@ static void levels(void)
 	all_closed("levels");
 }
 
-static void edges(void)
+static void test_edges(void)
 {
 	s64 ep = CALL(epoll_create1, 0), n;
 	s32 *e = pipe_ends(), r = e[0], w = e[1];
 
 	ADD(ep, r, IN | ET);
 	CALL(write, w, page, 2);
-	n = ready(ep, 0);
-	tap_ok(n == 1 && events_of(n, r) == IN && ready(ep, 0) == 0,
+	n = wait_ready(ep, 0);
+	tap_ok(n == 1 && events_of(n, r) == IN && wait_ready(ep, 0) == 0,
 	       "an edge is reported once");
 	CALL(read, r, page, 1);
-	tap_ok(ready(ep, 0) == 0, "a partial read is no new edge");
+	tap_ok(wait_ready(ep, 0) == 0, "a partial read is no new edge");
 	CALL(write, w, page, 1);
-	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	tap_ok(wait_ready(ep, 0) == 1 && wait_ready(ep, 0) == 0,
 	       "new bytes are an edge even if old bytes are unread");
 	CALL(close, w);
-	n = ready(ep, 0);
+	n = wait_ready(ep, 0);
 	tap_ok(n == 1 && events_of(n, r) == (IN | ABI_POLLHUP) &&
-		       ready(ep, 0) == 0,
+		       wait_ready(ep, 0) == 0,
 	       "the end of the stream is an edge");
 	all_closed("edges");
 }
@@ -220,37 +220,37 @@ static void host_edges(void)
 
 	host_pair(host);
 	ADD(ep, host[1], IN | OUT | ABI_POLLRDHUP | ET);
-	n = ready(ep, 0);
-	tap_ok(n == 1 && events_of(n, host[1]) == OUT && ready(ep, 0) == 0,
+	n = wait_ready(ep, 0);
+	tap_ok(n == 1 && events_of(n, host[1]) == OUT && wait_ready(ep, 0) == 0,
 	       "host: output is one edge");
 	if (write(host[0], "abcd", 4) != 4)
 		abort();
-	n = ready(ep, 0);
-	tap_ok(n == 1 && events_of(n, host[1]) & IN && ready(ep, 0) == 0,
+	n = wait_ready(ep, 0);
+	tap_ok(n == 1 && events_of(n, host[1]) & IN && wait_ready(ep, 0) == 0,
 	       "host: input is one edge");
 	tap_ok(CALL(read, host[1], page, 9) == 4 &&
 		       CALL(read, host[1], page, 9) == -LINUX_EAGAIN &&
-		       ready(ep, 0) == 0,
+		       wait_ready(ep, 0) == 0,
 	       "host: no edge without new bytes");
 	if (write(host[0], "efgh", 4) != 4)
 		abort();
-	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	tap_ok(wait_ready(ep, 0) == 1 && wait_ready(ep, 0) == 0,
 	       "host: the next bytes are the next edge");
 	CALL(read, host[1], page, 4);
 	if (write(host[0], "ijkl", 4) != 4)
 		abort();
-	tap_ok(ready(ep, 0) == 1,
+	tap_ok(wait_ready(ep, 0) == 1,
 	       "host: bytes after a complete read are an edge");
 	while (CALL(write, host[1], page, 0x8000) > 0)
 		;
-	tap_ok(ready(ep, 0) == 0, "host: a full socket is no edge");
+	tap_ok(wait_ready(ep, 0) == 0, "host: a full socket is no edge");
 	while (read(host[0], sink, sizeof(sink)) > 0)
 		;
-	n = ready(ep, 100);
+	n = wait_ready(ep, 100);
 	tap_ok(n == 1 && events_of(n, host[1]) & OUT,
 	       "host: new space for output is an edge");
 	close(host[0]);
-	n = ready(ep, 100);
+	n = wait_ready(ep, 100);
 	tap_ok(n == 1 && events_of(n, host[1]) & ABI_POLLRDHUP,
 	       "host: the end of the stream is an edge");
 	all_closed("edges of host handles");
@@ -265,35 +265,36 @@ static void hang_up(void)
 	host_pair(fd);
 	ADD(ep, fd[1], IN | OUT | RDHUP | ET);
 	close(fd[0]);
-	tap_ok(ready(ep, 1000) == 1 && events_of(1, fd[1]) & HUP &&
-		       ready(ep, 0) == 0 && ready(ep, 20) == 0,
+	tap_ok(wait_ready(ep, 1000) == 1 && events_of(1, fd[1]) & HUP &&
+		       wait_ready(ep, 0) == 0 && wait_ready(ep, 20) == 0,
 	       "host: a hang-up is reported once and does not keep waits "
 	       "awake");
-	tap_ok(CALL(read, (u64)fd[1], page, 1) == 0 && ready(ep, 1000) == 1 &&
-		       ready(ep, 0) == 0,
+	tap_ok(CALL(read, (u64)fd[1], page, 1) == 0 &&
+		       wait_ready(ep, 1000) == 1 && wait_ready(ep, 0) == 0,
 	       "host: a read reports the hang-up once more");
 	CALL(close, (u64)fd[1]);
 	CALL(close, (u64)ep);
 	all_closed("hang-up");
 }
 
-static void oneshot(void)
+static void test_oneshot(void)
 {
 	s64 ep = CALL(epoll_create1, 0);
 	s32 *e = pipe_ends(), r = e[0], w = e[1];
 
 	ADD(ep, r, IN | ABI_EPOLLONESHOT);
 	CALL(write, w, page, 1);
-	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	tap_ok(wait_ready(ep, 0) == 1 && wait_ready(ep, 0) == 0,
 	       "EPOLLONESHOT reports once");
 	CALL(write, w, page, 1);
-	tap_ok(ready(ep, 0) == 0 && !MOD(ep, r, IN | ABI_EPOLLONESHOT | ET) &&
-		       ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	tap_ok(wait_ready(ep, 0) == 0 &&
+		       !MOD(ep, r, IN | ABI_EPOLLONESHOT | ET) &&
+		       wait_ready(ep, 0) == 1 && wait_ready(ep, 0) == 0,
 	       "EPOLLONESHOT reports again after EPOLL_CTL_MOD");
 	all_closed("oneshot");
 }
 
-static void nested(void)
+static void test_nested(void)
 {
 	s64 a = CALL(epoll_create1, 0), b = CALL(epoll_create1, 0), ep, last;
 	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
@@ -306,15 +307,15 @@ static void nested(void)
 	       "epoll descriptors cannot watch each other in a circle");
 	ADD(b, r, IN);
 	ADD(b, host[1], IN);
-	tap_ok(ready(a, 0) == 0, "an epoll without events is not ready");
+	tap_ok(wait_ready(a, 0) == 0, "an epoll without events is not ready");
 	CALL(write, w, page, 1);
-	tap_ok(events_of(ready(a, 0), b) == IN,
+	tap_ok(events_of(wait_ready(a, 0), b) == IN,
 	       "an epoll with an event is ready");
 	CALL(read, r, page, 1);
 	if (write(host[0], "x", 1) != 1)
 		abort();
 	f[0] = (struct abi_pollfd){(s32)b, IN, 0};
-	tap_ok(events_of(ready(a, 0), b) == IN &&
+	tap_ok(events_of(wait_ready(a, 0), b) == IN &&
 		       CALL(poll, page + 0x2800, 1, 0) == 1,
 	       "an epoll is ready through a host handle, and for poll");
 	for (last = CALL(epoll_create1, 0), i = 0; i < 8; i++, last = ep) {
@@ -327,7 +328,7 @@ static void nested(void)
 	all_closed("nested");
 }
 
-static void waking(void)
+static void test_waking(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_epoll_wait};
 	s64 ep = CALL(epoll_create1, 0), ev = CALL(eventfd2, 0, 0);
@@ -378,7 +379,7 @@ static void waking(void)
 	all_closed("waking");
 }
 
-static void timing(void)
+static void test_timing(void)
 {
 	s64 ep = CALL(epoll_create1, 0), t = CALL(timerfd_create, 1, 0);
 	u64 began = guest_now(ABI_CLOCK_MONOTONIC);
@@ -387,21 +388,21 @@ static void timing(void)
 		(struct abi_itimerspec){{0, 5000000}, {0, 5000000}};
 	CALL(timerfd_settime, t, 0, page + 0x2800, 0);
 	ADD(ep, t, IN | ET);
-	tap_ok(ready(ep, -1) == 1 && ready(ep, -1) == 1 &&
+	tap_ok(wait_ready(ep, -1) == 1 && wait_ready(ep, -1) == 1 &&
 		       guest_now(ABI_CLOCK_MONOTONIC) - began < ABI_NS,
 	       "each tick of a timer is an edge");
 	all_closed("timing");
 }
 
 /* Every entry of a long ready list has its turn. */
-static void fairness(void)
+static void test_fairness(void)
 {
 	s64 ep = CALL(epoll_create1, 0), fd;
 	u32 seen[40] = {0}, i, missed = 0;
 
 	for (i = 0; i < 40; i++) {
 		fd = CALL(eventfd2, 1, 0);
-		ctl(ep, 1, fd, IN);
+		epoll_ctl_of(ep, 1, fd, IN);
 	}
 	for (i = 0; i < 40; i++) {
 		CALL(epoll_wait, ep, page + 0x2100, 1, 0);
@@ -415,7 +416,7 @@ static void fairness(void)
 }
 
 /* Writer and epoll reader race: the sum shows whether an edge was lost. */
-static void race(void)
+static void test_race(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_write};
 	s64 ep = CALL(epoll_create1, 0), ev = CALL(eventfd2, 0, ABI_O_NONBLOCK);
@@ -429,7 +430,7 @@ static void race(void)
 	task.a[2] = 8;
 	for (i = 0; i < 1000 && sum == i; i++) {
 		io_start(&task);
-		if (ready(ep, 5000) != 1)
+		if (wait_ready(ep, 5000) != 1)
 			break;
 		if (CALL(read, ev, page, 8) == 8)
 			sum += *v;
@@ -444,19 +445,19 @@ int main(void)
 	guest_new();
 	io_install();
 	other = guest_thread()->index;
-	polling();
-	large();
-	selecting();
-	levels();
-	edges();
+	test_polling();
+	test_large();
+	test_selecting();
+	test_levels();
+	test_edges();
 	host_edges();
 	hang_up();
-	oneshot();
-	nested();
-	waking();
-	timing();
-	fairness();
-	race();
+	test_oneshot();
+	test_nested();
+	test_waking();
+	test_timing();
+	test_fairness();
+	test_race();
 	guest_free();
 	return tap_done();
 }

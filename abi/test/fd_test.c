@@ -23,7 +23,7 @@ static s64 open_new(const char *name, u32 flags)
 	return CALL(openat, CWD, in_dir(0, name), flags | ABI_O_CREAT, 0644);
 }
 
-static void numbers(void)
+static void test_numbers(void)
 {
 	s64 a = open_new("n", ABI_O_RDWR), b;
 
@@ -64,7 +64,7 @@ static void numbers(void)
 }
 
 /* An inherited file: what the host's position is, is the guest's. */
-static void inherited(void)
+static void test_inherited(void)
 {
 	char name[100];
 	struct abi_iovec *v = GUEST(0x2000);
@@ -110,7 +110,7 @@ static void inherited(void)
 	close(fd);
 }
 
-static void limit(void)
+static void test_limit(void)
 {
 	s64 fd, n = 0;
 
@@ -125,7 +125,7 @@ static void limit(void)
 	CALL(close, 0);
 }
 
-static void data(void)
+static void test_data(void)
 {
 	s64 fd = open_new("d", ABI_O_RDWR);
 	struct abi_iovec *v = GUEST(0x2000);
@@ -174,7 +174,7 @@ static void data(void)
 	CALL(close, fd);
 }
 
-static void positions(void)
+static void test_positions(void)
 {
 	s64 fd = open_new("p", ABI_O_RDWR);
 
@@ -218,7 +218,7 @@ static void file_times(void)
 	       "times for a file, also before 1970");
 }
 
-static void names(void)
+static void test_names(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
 	s64 d;
@@ -281,7 +281,7 @@ struct dent {
 };
 
 /* How often each of the 40 names is listed, with a small buffer. */
-static void listing(void)
+static void test_listing(void)
 {
 	u32 seen[40] = {0}, i, wrong = 0, dots = 0;
 	char name[16];
@@ -315,7 +315,7 @@ static void listing(void)
 	CALL(close, fd);
 }
 
-static int holds(const char *path, const char *what)
+static int file_holds(const char *path, const char *what)
 {
 	s64 fd = CALL(open, io_str(0, path), 0, 0), n;
 	u32 len = 0;
@@ -337,7 +337,7 @@ static void put_at(const char *path, s64 fd)
 }
 
 /* How many entries of a directory are called `name`. */
-static u32 listed(const char *path, const char *name, u32 *all)
+static u32 count_listed(const char *path, const char *name, u32 *all)
 {
 	s64 fd = CALL(open, io_str(0, path), 0x10000, 0), n, at;
 	u32 found = 0;
@@ -361,7 +361,7 @@ static void lists_of_self(void)
 
 	fd = CALL(open, io_str(0, "/dev/null"), 0, 0);
 	snprintf(name, sizeof(name), "%d", (int)fd);
-	tap_ok(listed("/proc/self/fd", name, &all) == 1 && all >= 4,
+	tap_ok(count_listed("/proc/self/fd", name, &all) == 1 && all >= 4,
 	       "/proc/self/fd lists the descriptors");
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", (int)fd);
 	tap_ok(CALL(lstat, io_str(0, name), page + 0x3000) == 0 &&
@@ -373,47 +373,49 @@ static void lists_of_self(void)
 	tap_ok(CALL(stat, io_str(0, name), page + 0x3000) == -LINUX_ENOENT,
 	       "a closed descriptor is not in /proc/self/fd");
 	snprintf(name, sizeof(name), "%u", fake.info.pid);
-	tap_ok(listed("/proc/self/task", name, &all) == 1 && all == 3,
+	tap_ok(count_listed("/proc/self/task", name, &all) == 1 && all == 3,
 	       "/proc/self/task lists the threads");
 	CALL(umask, 027);
-	tap_ok(holds("/proc/self/status", "Umask:\t0027\n"),
+	tap_ok(file_holds("/proc/self/status", "Umask:\t0027\n"),
 	       "/proc/self/status shows the umask");
 	CALL(umask, 022);
 }
 
-static int absent(const char *name)
+static int is_absent(const char *name)
 {
 	return CALL(open, io_str(0, name), 0, 0) == -LINUX_ENOENT;
 }
 
-static void synthetic(void)
+static void test_synthetic(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
 	char map[64];
 	s64 fd;
 
 	snprintf(map, sizeof(map), "%llx-%llx rw-p", page, page + 0x10000);
-	tap_ok(holds("/proc/self/maps", map), "/proc/self/maps");
+	tap_ok(file_holds("/proc/self/maps", map), "/proc/self/maps");
 	snprintf(map, sizeof(map), "Pid:\t%u\n", fake.info.pid);
-	tap_ok(holds("/proc/self/status", map), "/proc/self/status");
-	tap_ok(holds("/proc/cpuinfo", "processor\t: 0"), "/proc/cpuinfo");
-	tap_ok(holds("/proc/meminfo", "MemTotal:"), "/proc/meminfo");
-	tap_ok(holds("/proc/sys/kernel/ostype", "Linux\n"), "ostype");
-	tap_ok(holds("/sys/devices/system/cpu/online", "0"), "cpus online");
+	tap_ok(file_holds("/proc/self/status", map), "/proc/self/status");
+	tap_ok(file_holds("/proc/cpuinfo", "processor\t: 0"), "/proc/cpuinfo");
+	tap_ok(file_holds("/proc/meminfo", "MemTotal:"), "/proc/meminfo");
+	tap_ok(file_holds("/proc/sys/kernel/ostype", "Linux\n"), "ostype");
+	tap_ok(file_holds("/sys/devices/system/cpu/online", "0"),
+	       "cpus online");
 	p->info.cpus = 12;
-	tap_ok(holds("/sys/devices/system/cpu/cpu11/topology/core_cpus_list",
-		     "11\n") &&
-		       holds("/sys/devices/system/cpu/cpu0/topology/"
-			     "core_siblings_list",
-			     "0-11\n") &&
-		       holds("/sys/devices/system/node/node0/cpulist",
-			     "0-11\n"),
+	tap_ok(file_holds(
+		       "/sys/devices/system/cpu/cpu11/topology/core_cpus_list",
+		       "11\n") &&
+		       file_holds("/sys/devices/system/cpu/cpu0/topology/"
+				  "core_siblings_list",
+				  "0-11\n") &&
+		       file_holds("/sys/devices/system/node/node0/cpulist",
+				  "0-11\n"),
 	       "each processor is a core of one node");
-	tap_ok(absent("/sys/devices/system/cpu/cpu12/topology/core_id") &&
-		       absent("/sys/devices/system/cpu/cpu01/topology/"
-			      "core_id") &&
-		       absent("/sys/devices/system/cpu/cpu4294967296/"
-			      "topology/core_id"),
+	tap_ok(is_absent("/sys/devices/system/cpu/cpu12/topology/core_id") &&
+		       is_absent("/sys/devices/system/cpu/cpu01/topology/"
+				 "core_id") &&
+		       is_absent("/sys/devices/system/cpu/cpu4294967296/"
+				 "topology/core_id"),
 	       "there is no processor beyond the last");
 	p->info.cpus = 1;
 	tap_ok(CALL(open,
@@ -422,7 +424,7 @@ static void synthetic(void)
 		    0, 0) == -LINUX_ENOENT,
 	       "the host's /sys is not shown");
 	snprintf(map, sizeof(map), "/proc/%u/maps", fake.info.pid);
-	tap_ok(holds(map, "rw-p"), "/proc/<pid> is /proc/self");
+	tap_ok(file_holds(map, "rw-p"), "/proc/<pid> is /proc/self");
 	tap_ok(CALL(open, io_str(0, "/proc/1/maps"), 0, 0) == -LINUX_ENOENT,
 	       "other processes are not shown");
 	fd = CALL(open, io_str(0, "/dev/zero"), 2, 0);
@@ -447,7 +449,7 @@ static void synthetic(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void sending(void)
+static void test_sending(void)
 {
 	s64 in = open_new("s", ABI_O_RDWR), out = open_new("t", ABI_O_RDWR);
 	u64 *offset = GUEST(0x3000);
@@ -466,7 +468,7 @@ static void sending(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void mapping(void)
+static void test_mapping(void)
 {
 	s64 fd = open_new("m", ABI_O_RDWR), held;
 
@@ -506,18 +508,18 @@ int main(void)
 		return 1;
 	guest_new();
 	io_install();
-	numbers();
-	limit();
-	data();
-	inherited();
-	positions();
+	test_numbers();
+	test_limit();
+	test_data();
+	test_inherited();
+	test_positions();
 	file_times();
-	names();
-	listing();
-	synthetic();
+	test_names();
+	test_listing();
+	test_synthetic();
 	lists_of_self();
-	sending();
-	mapping();
+	test_sending();
+	test_mapping();
 	guest_free();
 	remove_all();
 	return tap_done();

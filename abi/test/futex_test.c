@@ -61,7 +61,7 @@ static void *wait_main(void *arg)
 	return NULL;
 }
 
-static u32 queued(u64 gaddr)
+static u32 count_queued(u64 gaddr)
 {
 	u32 i, n = 0;
 
@@ -82,7 +82,7 @@ static void waiters_start(u32 count, u64 gaddr, u32 op)
 		waiter[i].index = guest_thread()->index;
 		waiter[i].bitset = 1u << i;
 		pthread_create(&waiter[i].id, NULL, wait_main, &waiter[i]);
-		TAP(WAIT_FOR(queued(gaddr) == i + 1));
+		TAP(WAIT_FOR(count_queued(gaddr) == i + 1));
 	}
 }
 
@@ -176,7 +176,7 @@ static void test_timeouts(void)
 	ts[1] = 0;
 	TAP(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_EINVAL);
 	TAP(CALL(futex, page, WAIT, 7, 0x1000) == -LINUX_EFAULT);
-	tap_ok(!queued(page), "no thread stays in a queue");
+	tap_ok(!count_queued(page), "no thread stays in a queue");
 }
 
 static void test_counts(void)
@@ -185,7 +185,7 @@ static void test_counts(void)
 	waiters_start(WAITERS, page, WAIT);
 	TAP(CALL(futex, page + 4, WAKE, 10) == 0);
 	tap_ok(CALL(futex, page, WAKE, 2) == 2, "wake 2 of 5 wakes 2");
-	tap_ok(WAIT_FOR(waiters_done(WAITERS) == 2) && queued(page) == 3,
+	tap_ok(WAIT_FOR(waiters_done(WAITERS) == 2) && count_queued(page) == 3,
 	       "3 of 5 waiters remain");
 	tap_ok(waiter[0].done && waiter[1].done,
 	       "the first two waiters were woken");
@@ -212,11 +212,12 @@ static void test_requeue(void)
 	tap_ok(CALL(futex, page, CMP_REQUEUE, 1, 2, page + 4, 0) == 3,
 	       "requeue returns how many it woke and moved");
 	TAP(WAIT_FOR(waiters_done(WAITERS) == 1));
-	TAP(queued(page) == 2 && queued(page + 4) == 2);
+	TAP(count_queued(page) == 2 && count_queued(page + 4) == 2);
 	tap_ok(CALL(futex, page + 4, WAKE, 10) == 2,
 	       "requeued threads wait at the second word");
 	TAP(CALL(futex, page, REQUEUE, 0, 10, page) == 2);
-	tap_ok(queued(page) == 2, "requeue onto the same word moves no thread");
+	tap_ok(count_queued(page) == 2,
+	       "requeue onto the same word moves no thread");
 	TAP(CALL(futex, page, WAKE, 10) == 2);
 	waiters_join(WAITERS);
 }
@@ -237,10 +238,10 @@ static void test_requeue_timeout(void)
 	w.index = guest_thread()->index;
 	time_at(page + 64, 100000000);
 	pthread_create(&w.id, NULL, timed_main, &w);
-	TAP(WAIT_FOR(queued(page) == 1));
+	TAP(WAIT_FOR(count_queued(page) == 1));
 	TAP(CALL(futex, page, REQUEUE, 0, 1, page + 0x400) == 1);
 	pthread_join(w.id, NULL);
-	tap_ok(w.result == -LINUX_ETIMEDOUT && !queued(page + 0x400),
+	tap_ok(w.result == -LINUX_ETIMEDOUT && !count_queued(page + 0x400),
 	       "a moved waiter still times out");
 	TAP(CALL(futex, page + 0x400, WAKE, 1) == 0);
 	abi_thread_undo(p, abi_thread_get(p, w.index));
@@ -367,7 +368,7 @@ static void *round_main(void *arg)
 	return NULL;
 }
 
-static void stress(void *(*body)(void *))
+static void run_stress(void *(*body)(void *))
 {
 	pthread_t id[WORKERS];
 	u32 i, index[WORKERS];
@@ -520,9 +521,9 @@ int main(void)
 	test_requeue();
 	test_requeue_timeout();
 	test_wake_op();
-	stress(mutex_main);
+	run_stress(mutex_main);
 	tap_ok(counter == WORKERS * ROUNDS, "a mutex made of futexes excludes");
-	stress(round_main);
+	run_stress(round_main);
 	tap_ok(*word_at(page) == ROUNDS / 4, "a barrier loses no wake-up");
 	test_shared();
 	guest_free();

@@ -34,6 +34,16 @@ __attribute__((unused, noreturn)) static void guest_end_jump(u32 status)
 	longjmp(guest_end, 1);
 }
 
+__attribute__((unused)) static u64 u64_at(u64 gaddr)
+{
+	return *(u64 *)gaddr;
+}
+
+__attribute__((unused)) static u32 u32_at(u64 gaddr)
+{
+	return *(u32 *)gaddr;
+}
+
 __attribute__((unused)) static struct abi_regs guest_regs(void)
 {
 	struct abi_regs r;

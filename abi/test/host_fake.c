@@ -27,7 +27,7 @@ static struct abi_proc *current_proc;
 /* Memory ---------------------------------------------------------------- */
 
 /* A mapping at [addr, addr + len) as unused guest memory. */
-static s64 fresh(u64 addr, u64 len, int prot)
+static s64 map_fresh(u64 addr, u64 len, int prot)
 {
 	void *p = mmap((void *)addr, len, prot, RESERVE, -1, 0);
 
@@ -40,7 +40,7 @@ static s64 mem_commit(u64 addr, u64 len, u32 prot)
 		return fake.commit_answer;
 	fake.commits++;
 	fake.committed += len;
-	return fresh(addr, len, (int)prot);
+	return map_fresh(addr, len, (int)prot);
 }
 
 static s64 mem_protect(u64 addr, u64 len, u32 prot)
@@ -53,13 +53,13 @@ static s64 mem_release(u64 addr, u64 len)
 {
 	fake.releases++;
 	fake.committed -= len;
-	return fresh(addr, len, PROT_NONE);
+	return map_fresh(addr, len, PROT_NONE);
 }
 
 static s64 mem_discard(u64 addr, u64 len)
 {
 	fake.discards++;
-	return fresh(addr, len, PROT_READ | PROT_WRITE);
+	return map_fresh(addr, len, PROT_READ | PROT_WRITE);
 }
 
 static s64 text_seal(u64 addr, u64 len)
@@ -166,7 +166,7 @@ static s64 host_info(struct abi_host_info *info)
 	return 0;
 }
 
-static s64 rusage(s64 *user, s64 *system)
+static s64 read_rusage(s64 *user, s64 *system)
 {
 	*user = host_clock(ABI_CLOCK_PROCESS);
 	*system = 0;
@@ -175,7 +175,7 @@ static s64 rusage(s64 *user, s64 *system)
 
 /* Files ------------------------------------------------------------------- */
 
-static s64 answer(long rc)
+static s64 return_errno(long rc)
 {
 	return rc < 0 ? -errno : rc;
 }
@@ -198,14 +198,14 @@ static s64 file_open(struct abi_open *o)
 
 static s64 file_close(s32 handle)
 {
-	return answer(close(handle));
+	return return_errno(close(handle));
 }
 
 static s64 file_read(s32 handle, const struct abi_io *io)
 {
 	if (io->offset == ABI_STREAM || io->offset == ABI_CURRENT)
-		return answer(read(handle, io->buf, io->len));
-	return answer(pread(handle, io->buf, io->len, io->offset));
+		return return_errno(read(handle, io->buf, io->len));
+	return return_errno(pread(handle, io->buf, io->len, io->offset));
 }
 
 static s64 file_write(s32 handle, const struct abi_io *io)
@@ -213,12 +213,13 @@ static s64 file_write(s32 handle, const struct abi_io *io)
 	struct stat st;
 
 	if (io->offset == ABI_STREAM || io->offset == ABI_CURRENT)
-		return answer(write(handle, io->buf, io->len));
+		return return_errno(write(handle, io->buf, io->len));
 	if (io->offset != ABI_APPEND)
-		return answer(pwrite(handle, io->buf, io->len, io->offset));
+		return return_errno(
+			pwrite(handle, io->buf, io->len, io->offset));
 	if (fstat(handle, &st))
 		return -errno;
-	return answer(pwrite(handle, io->buf, io->len, st.st_size));
+	return return_errno(pwrite(handle, io->buf, io->len, st.st_size));
 }
 
 static s64 host_file(s32 handle, struct abi_file_op *op)
@@ -232,15 +233,16 @@ static s64 host_file(s32 handle, struct abi_file_op *op)
 		abi_lin_stat_from(op->stat, &st);
 		return 0;
 	case ABI_FILE_SYNC:
-		return answer(fsync(handle));
+		return return_errno(fsync(handle));
 	case ABI_FILE_TRUNCATE:
-		return answer(ftruncate(handle, (off_t)op->len));
+		return return_errno(ftruncate(handle, (off_t)op->len));
 	case ABI_FILE_CHMOD:
-		return answer(fchmod(handle, op->mode));
+		return return_errno(fchmod(handle, op->mode));
 	case ABI_FILE_WINSIZE:
 		return -ENOTTY;
 	case ABI_FILE_SEEK:
-		return answer(lseek(handle, (off_t)op->len, (int)op->mode));
+		return return_errno(
+			lseek(handle, (off_t)op->len, (int)op->mode));
 	default:
 		return -ENOSYS;
 	}
@@ -264,25 +266,25 @@ static s64 host_path(struct abi_path_op *op)
 	case ABI_PATH_LSTAT:
 		return path_stat(op, AT_SYMLINK_NOFOLLOW);
 	case ABI_PATH_ACCESS:
-		return answer(access(op->path, (int)op->mode));
+		return return_errno(access(op->path, (int)op->mode));
 	case ABI_PATH_UNLINK:
-		return answer(unlink(op->path));
+		return return_errno(unlink(op->path));
 	case ABI_PATH_RMDIR:
-		return answer(rmdir(op->path));
+		return return_errno(rmdir(op->path));
 	case ABI_PATH_MKDIR:
-		return answer(mkdir(op->path, op->mode));
+		return return_errno(mkdir(op->path, op->mode));
 	case ABI_PATH_RENAME:
-		return answer(rename(op->path, op->path2));
+		return return_errno(rename(op->path, op->path2));
 	case ABI_PATH_LINK:
-		return answer(link(op->path, op->path2));
+		return return_errno(link(op->path, op->path2));
 	case ABI_PATH_SYMLINK:
-		return answer(symlink(op->path2, op->path));
+		return return_errno(symlink(op->path2, op->path));
 	case ABI_PATH_READLINK:
-		return answer(readlink(op->path, op->buf, op->len));
+		return return_errno(readlink(op->path, op->buf, op->len));
 	case ABI_PATH_CHMOD:
-		return answer(chmod(op->path, op->mode));
+		return return_errno(chmod(op->path, op->mode));
 	case ABI_PATH_TRUNCATE:
-		return answer(truncate(op->path, (off_t)op->len));
+		return return_errno(truncate(op->path, (off_t)op->len));
 	default:
 		return -ENOSYS;
 	}
@@ -322,7 +324,7 @@ static s64 io_wait(struct abi_poll *list, u32 count, u64 deadline, u32 thread)
 	rc = poll(fds, count, (int)left);
 	for (i = 0; i < count; i++)
 		list[i].revents = (u16)fds[i].revents;
-	return answer(rc);
+	return return_errno(rc);
 }
 
 /* The rest ---------------------------------------------------------------- */
@@ -370,7 +372,7 @@ static const struct abi_host template = {
 	.clock = host_clock,
 	.random = host_random,
 	.info = host_info,
-	.rusage = rusage,
+	.rusage = read_rusage,
 	.file_open = file_open,
 	.file_close = file_close,
 	.file_read = file_read,
@@ -404,9 +406,9 @@ void fake_reset(void)
 	 * Test programs are PIE and the shadow of ASan ends below ARENA, so
 	 * nothing of theirs lies in either range.
 	 */
-	if (fresh(SKEP_IMAGE_START, SKEP_IMAGE_END - SKEP_IMAGE_START,
-		  PROT_NONE) ||
-	    fresh(SKEP_ARENA_START, SKEP_ARENA_SIZE, PROT_NONE)) {
+	if (map_fresh(SKEP_IMAGE_START, SKEP_IMAGE_END - SKEP_IMAGE_START,
+		      PROT_NONE) ||
+	    map_fresh(SKEP_ARENA_START, SKEP_ARENA_SIZE, PROT_NONE)) {
 		perror("fake host: reserve guest memory");
 		exit(99);
 	}

@@ -26,7 +26,7 @@ static u64 fd[KINDS];
 #define SPIPE (-LINUX_ESPIPE)
 #define ANY 1 /* not compared: it depends on the version of Linux */
 
-static void check(const char *call, u32 kind, s64 got, s64 want)
+static void check_call(const char *call, u32 kind, s64 got, s64 want)
 {
 	if (want != ANY)
 		tap_ok(want ? got == want : got >= 0, "%s of %s", call,
@@ -40,8 +40,8 @@ static void check(const char *call, u32 kind, s64 got, s64 want)
 		u32 k_;                                                        \
                                                                                \
 		for (k_ = 0; k_ < KINDS; k_++)                                 \
-			check(call, k_, CALL(nr, fd[k_], ARGS arguments),      \
-			      want_[k_]);                                      \
+			check_call(call, k_, CALL(nr, fd[k_], ARGS arguments), \
+				   want_[k_]);                                 \
 	} while (0)
 #define ARGS(...) __VA_ARGS__
 
@@ -107,12 +107,12 @@ static void other_calls(void)
 	ROW("timerfd_gettime", timerfd_gettime, (page), INVAL, INVAL, INVAL,
 	    INVAL, OK, INVAL, INVAL, INVAL, INVAL);
 	for (u32 k = 0; k < KINDS; k++)
-		check("epoll_ctl", k,
-		      CALL(epoll_ctl, set, 1, fd[k], io_str(0, "")),
-		      k < DEVICE ? OK : PERM);
+		check_call("epoll_ctl", k,
+			   CALL(epoll_ctl, set, 1, fd[k], io_str(0, "")),
+			   k < DEVICE ? OK : PERM);
 	for (u32 k = 0; k < KINDS; k++)
-		check("mmap", k, CALL(mmap, 0, 4096, 1, 2, fd[k], 0),
-		      k == PIPE_W ? -LINUX_EACCES : NODEV);
+		check_call("mmap", k, CALL(mmap, 0, 4096, 1, 2, fd[k], 0),
+			   k == PIPE_W ? -LINUX_EACCES : NODEV);
 }
 
 static u32 poll_bits(u64 number)

@@ -8,7 +8,7 @@
 
 static struct abi_proc *p;
 
-static s64 call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
+static s64 make_call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
 	struct abi_regs regs = {.rax = nr,
 				.rdi = a,
@@ -22,7 +22,8 @@ static s64 call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 	return (s64)regs.rax;
 }
 
-#define MMAP(a, l, pr, fl, fd, off) call(ABI_NR_mmap, a, l, pr, fl, fd, off)
-#define CALL(nr, a, b, c) call(ABI_NR_##nr, a, b, c, 0, 0, 0)
+#define MMAP(a, l, pr, fl, fd, off)                                            \
+	make_call(ABI_NR_mmap, a, l, pr, fl, fd, off)
+#define CALL(nr, a, b, c) make_call(ABI_NR_##nr, a, b, c, 0, 0, 0)
 
 #endif

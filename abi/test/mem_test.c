@@ -53,33 +53,34 @@ static void mremap_calls(void)
 	p = fake_proc();
 	a = (u64)MMAP(0, 3 * 4096, RW, ANON, -1, 0);
 	memset((void *)a, 5, 3 * 4096);
-	tap_ok(call(ABI_NR_mremap, a, 12288, 4096, 0, 0, 0) == (s64)a &&
+	tap_ok(make_call(ABI_NR_mremap, a, 12288, 4096, 0, 0, 0) == (s64)a &&
 		       !abi_space_check(p, a + 4096, 1, 0),
 	       "mremap shrinks in place");
-	tap_ok(call(ABI_NR_mremap, a, 4096, 8192, 0, 0, 0) == (s64)a &&
+	tap_ok(make_call(ABI_NR_mremap, a, 4096, 8192, 0, 0, 0) == (s64)a &&
 		       *(u8 *)(a + 4095) == 5 && *(u8 *)(a + 4096) == 0,
 	       "mremap grows in place");
-	tap_ok(call(ABI_NR_mremap, a, 8192, 1 << 20, 0, 0, 0) == -LINUX_ENOMEM,
+	tap_ok(make_call(ABI_NR_mremap, a, 8192, 1 << 20, 0, 0, 0) ==
+		       -LINUX_ENOMEM,
 	       "mremap without MAYMOVE fails where there is no room");
-	b = (u64)call(ABI_NR_mremap, a, 8192, 1 << 20, 1, 0, 0);
+	b = (u64)make_call(ABI_NR_mremap, a, 8192, 1 << 20, 1, 0, 0);
 	bytes = (u8 *)b;
 	tap_ok(b < a && bytes[4095] == 5 && bytes[4096] == 0 &&
 		       !abi_space_check(p, a, 1, 0),
 	       "mremap moves contents");
 	c = SKEP_MMAP_START + (1 << 24);
-	tap_ok(call(ABI_NR_mremap, b, 1 << 20, 4096, 3, c, 0) == (s64)c &&
+	tap_ok(make_call(ABI_NR_mremap, b, 1 << 20, 4096, 3, c, 0) == (s64)c &&
 		       *(u8 *)c == 5 && !abi_space_check(p, b, 1, 0),
 	       "mremap to a fixed address");
 	CALL(mprotect, c, 4096, 0);
-	b = (u64)call(ABI_NR_mremap, c, 4096, 8192, 3, c + (1 << 20), 0);
+	b = (u64)make_call(ABI_NR_mremap, c, 4096, 8192, 3, c + (1 << 20), 0);
 	CALL(mprotect, b, 4096, ABI_PROT_READ);
 	tap_ok(b == c + (1 << 20) && *(u8 *)b == 5,
 	       "mremap moves PROT_NONE memory");
-	tap_ok(call(ABI_NR_mremap, b, 8192, 4096, 3, b + 4096, 0) ==
+	tap_ok(make_call(ABI_NR_mremap, b, 8192, 4096, 3, b + 4096, 0) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mremap, b + 1, 4096, 4096, 0, 0, 0) ==
+		       make_call(ABI_NR_mremap, b + 1, 4096, 4096, 0, 0, 0) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mremap, b, 1 << 20, 4096, 0, 0, 0) ==
+		       make_call(ABI_NR_mremap, b, 1 << 20, 4096, 0, 0, 0) ==
 			       -LINUX_EFAULT,
 	       "mremap refuses overlap, misalignment and holes");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
@@ -187,7 +188,7 @@ static void file_shared(void)
 	fake_free(p);
 }
 
-static void advice(void)
+static void test_advice(void)
 {
 	u64 a, v;
 	u8 *b;
@@ -232,7 +233,7 @@ static void advice(void)
 	fake_free(p);
 }
 
-static void maps(void)
+static void test_maps(void)
 {
 	static char text[3 * 4296];
 	u64 from = 0, n, a;
@@ -253,7 +254,7 @@ static void maps(void)
 	fake_free(p);
 }
 
-static void user(void)
+static void test_user(void)
 {
 	u64 a, u;
 	char buf[16];
@@ -276,7 +277,7 @@ static void user(void)
 	fake_free(p);
 }
 
-static void bytes(void)
+static void test_bytes(void)
 {
 	char a[64], b[64];
 	u32 i, k, bad = 0;
@@ -301,9 +302,9 @@ static void dispatch_calls(void)
 
 	p = fake_proc();
 	abi_proof_set(p, 0x1234567890);
-	TAP(call(ABI_NR_PROOF, 0, 0, 0, 0, 0, 0) == ABI_NR_PROOF);
-	TAP(call(ABI_NR_PROOF, 1, 0, 0, 0, 0, 0) == 0x1234567890);
-	n = (u64)call(ABI_NR_PROOF, 2, 0, 0, 0, 0, 0);
+	TAP(make_call(ABI_NR_PROOF, 0, 0, 0, 0, 0, 0) == ABI_NR_PROOF);
+	TAP(make_call(ABI_NR_PROOF, 1, 0, 0, 0, 0, 0) == 0x1234567890);
+	n = (u64)make_call(ABI_NR_PROOF, 2, 0, 0, 0, 0, 0);
 	TAP(n == 3 && abi_count_calls(p) == 3);
 	p->trace = 1;
 	tap_ok(CALL(fork, 0, 0, 0) == -LINUX_ENOSYS &&
@@ -311,7 +312,7 @@ static void dispatch_calls(void)
 		       abi_count_refused(p, ABI_NR_fork) == 2 &&
 		       fake.logs == 1 && strstr(fake.last_log, "fork"),
 	       "a refused call is counted, and logged once with its name");
-	TAP(call(5000, 0, 0, 0, 0, 0, 0) == -LINUX_ENOSYS);
+	TAP(make_call(5000, 0, 0, 0, 0, 0, 0) == -LINUX_ENOSYS);
 	TAP(p->refused_other == 1 && strstr(fake.last_log, "5000"));
 	TAP(!strcmp(abi_syscall_name(9), "mmap"));
 	TAP(!strcmp(abi_syscall_route(ABI_NR_ptrace), "refused"));
@@ -321,38 +322,40 @@ static void dispatch_calls(void)
 }
 
 /* One node: what names it holds, what does not is refused as by Linux. */
-static void policies(void)
+static void test_policies(void)
 {
 	u64 a, *mask;
 	u32 mode;
 
 	p = fake_proc();
-	a = (u64)call(ABI_NR_mmap, 0, 8192, 3, 0x22, ~0ull, 0);
+	a = (u64)make_call(ABI_NR_mmap, 0, 8192, 3, 0x22, ~0ull, 0);
 	mask = (u64 *)a;
 	mask[0] = 1;
 	mask[1] = 0;
 	for (mode = 1; mode < 4; mode++)
-		tap_ok(!call(ABI_NR_mbind, a, 8192, mode, a, 65, 0),
+		tap_ok(!make_call(ABI_NR_mbind, a, 8192, mode, a, 65, 0),
 		       "mbind to the only node, mode %u", mode);
-	tap_ok(call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -LINUX_EINVAL &&
-		       call(ABI_NR_mbind, a, 8192, 6, a, 65, 0) ==
+	tap_ok(make_call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -LINUX_EINVAL &&
+		       make_call(ABI_NR_mbind, a, 8192, 6, a, 65, 0) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mbind, a + 1, 1, 2, a, 65, 0) ==
+		       make_call(ABI_NR_mbind, a + 1, 1, 2, a, 65, 0) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 8) ==
+		       make_call(ABI_NR_mbind, a, 8192, 2, a, 65, 8) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) == -LINUX_EINVAL,
+		       make_call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) ==
+			       -LINUX_EINVAL,
 	       "mbind refuses unknown modes, flags and masks");
-	tap_ok(!call(ABI_NR_mbind, a, 8192, 0, 0, 0, 0) &&
-		       call(ABI_NR_mbind, a, 8192, 2, a, 1ull << 40, 0) ==
+	tap_ok(!make_call(ABI_NR_mbind, a, 8192, 0, 0, 0, 0) &&
+		       make_call(ABI_NR_mbind, a, 8192, 2, a, 1ull << 40, 0) ==
 			       -LINUX_EINVAL &&
-		       call(ABI_NR_mbind, a, 1 << 20, 0, 0, 0, 0) ==
+		       make_call(ABI_NR_mbind, a, 1 << 20, 0, 0, 0, 0) ==
 			       -LINUX_EFAULT &&
-		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) == -LINUX_EPERM,
+		       make_call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) ==
+			       -LINUX_EPERM,
 	       "mbind refuses holes, long masks and memory outside the guest");
 	mask[0] = 2;
-	tap_ok(call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -LINUX_EINVAL &&
-		       !call(ABI_NR_mbind, a, 8192, 1, a, 2, 0),
+	tap_ok(make_call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -LINUX_EINVAL &&
+		       !make_call(ABI_NR_mbind, a, 8192, 1, a, 2, 0),
 	       "mbind refuses a second node, and ignores bits behind the "
 	       "mask's end");
 	fake_free(p);
@@ -369,11 +372,11 @@ int main(void)
 	mremap_calls();
 	file_private();
 	file_shared();
-	advice();
-	maps();
-	user();
-	bytes();
-	policies();
+	test_advice();
+	test_maps();
+	test_user();
+	test_bytes();
+	test_policies();
 	dispatch_calls();
 	unlink(path);
 	return tap_done();

@@ -10,23 +10,24 @@
 static u16 out[4096];
 
 /* The units of `name` equal the UTF-16 text `want`. */
-static int is(const char *name, const u16 *want, u64 len)
+static int name_equals(const char *name, const u16 *want, u64 len)
 {
 	s64 n = abi_name_encode(name, strlen(name), out, 255);
 
 	return n == (s64)len && !memcmp(out, want, len * 2);
 }
 
-#define IS(name, text) is(name, (const u16 *)text, sizeof(text) / 2 - 1)
+#define IS(name, text)                                                         \
+	name_equals(name, (const u16 *)text, sizeof(text) / 2 - 1)
 
-static int device(const char *name)
+static int is_device(const char *name)
 {
 	s64 n = abi_name_encode(name, strlen(name), out, 255);
 
 	return n > 0 && out[0] == 0xf000 + (u8)name[0];
 }
 
-static void cases(void)
+static void test_cases(void)
 {
 	tap_ok(IS("plain.txt", u"plain.txt"), "a plain name is unchanged");
 	tap_ok(IS("a:b", u"a\xf03a"
@@ -46,13 +47,14 @@ static void cases(void)
 	       "a character of the escape range is escaped itself");
 	tap_ok(IS("\xed\xa0\x80", u"\xf0ed\xf0a0\xf080"),
 	       "a surrogate encoded in UTF-8 is escaped byte by byte");
-	tap_ok(device("CON") && device("nul.txt") && device("Com1") &&
-		       device("lpt9.a.b") && device("aux .c") &&
-		       device("con.") && device("COM\xc2\xb9") &&
-		       device("CONIN$"),
+	tap_ok(is_device("CON") && is_device("nul.txt") && is_device("Com1") &&
+		       is_device("lpt9.a.b") && is_device("aux .c") &&
+		       is_device("con.") && is_device("COM\xc2\xb9") &&
+		       is_device("CONIN$"),
 	       "device names are escaped");
-	tap_ok(!device("CONSOLE") && !device("COM") && !device("COM10") &&
-		       !device("nulx") && !device("x.con"),
+	tap_ok(!is_device("CONSOLE") && !is_device("COM") &&
+		       !is_device("COM10") && !is_device("nulx") &&
+		       !is_device("x.con"),
 	       "names that only resemble devices are not escaped");
 	tap_ok(abi_name_encode(".", 1, out, 255) == -LINUX_EINVAL &&
 		       abi_name_encode("..", 2, out, 255) == -LINUX_EINVAL &&
@@ -63,28 +65,29 @@ static void cases(void)
 	       "a full buffer is an error");
 }
 
-static int foreign(const u16 *name, u64 len)
+static int is_foreign(const u16 *name, u64 len)
 {
 	char back[256];
 
 	return abi_name_decode(name, len, back, 255) == -LINUX_EILSEQ;
 }
 
-static void decoding(void)
+static void test_decoding(void)
 {
-	tap_ok(foreign(u"\xf041", 1),
+	tap_ok(is_foreign(u"\xf041", 1),
 	       "an unnecessary escape is refused as foreign");
-	tap_ok(foreign(u"CON", 3),
+	tap_ok(is_foreign(u"CON", 3),
 	       "a device name on disk is refused as foreign");
-	tap_ok(foreign(u"\xd800", 1),
+	tap_ok(is_foreign(u"\xd800", 1),
 	       "a single surrogate is refused as foreign");
-	tap_ok(foreign(u"a.", 2), "a final dot is refused as foreign");
-	tap_ok(foreign(u"\xf02f", 1), "an escaped slash is refused as foreign");
+	tap_ok(is_foreign(u"a.", 2), "a final dot is refused as foreign");
+	tap_ok(is_foreign(u"\xf02f", 1),
+	       "an escaped slash is refused as foreign");
 }
 
 static u64 rng = 88172645463325252ull;
 
-static u32 rnd(u32 n)
+static u32 random_below(u32 n)
 {
 	rng ^= rng << 13;
 	rng ^= rng >> 7;
@@ -107,23 +110,23 @@ static u64 random_name(char *name)
 					    "\xc2\xb2",
 					    "COM",
 					    "\xf0\x9f\x98\x80"};
-	u64 len = 0, want = 1 + rnd(20);
+	u64 len = 0, want = 1 + random_below(20);
 
 	while (len < want) {
-		if (rnd(2)) {
-			name[len++] = (char)(1 + rnd(255));
+		if (random_below(2)) {
+			name[len++] = (char)(1 + random_below(255));
 			if (name[len - 1] == '/')
 				len--;
 			continue;
 		}
-		strcpy(name + len, parts[rnd(12)]);
+		strcpy(name + len, parts[random_below(12)]);
 		len = strlen(name);
 	}
 	name[len] = 0;
 	return len;
 }
 
-static void fuzz(void)
+static void fuzz_names(void)
 {
 	char name[64], back[256];
 	u16 units[255];
@@ -146,12 +149,13 @@ static void fuzz(void)
 	tap_ok(!bad, "300000 random names survive escaping and unescaping");
 	tap_ok(!odd, "300000 escaped names hold nothing that Windows refuses");
 	for (i = bad = 0; i < 300000; i++) {
-		u64 len = 1 + rnd(6), k;
+		u64 len = 1 + random_below(6), k;
 		s64 m, n;
 
 		for (k = 0; k < len; k++)
-			units[k] =
-				(u16)(rnd(2) ? 0xf000 + rnd(256) : rnd(65536));
+			units[k] = (u16)(random_below(2)
+						 ? 0xf000 + random_below(256)
+						 : random_below(65536));
 		m = abi_name_decode(units, len, back, 255);
 		n = m < 0 ? 0 : abi_name_encode(back, (u64)m, out, 255);
 		bad += m >= 0 && (n != (s64)len || memcmp(out, units, len * 2));
@@ -175,7 +179,7 @@ static int path_is(const u16 *root, u64 len, const char *path, const u16 *want,
 #define PATH_IS(root, path, want)                                              \
 	path_is(root, sizeof(root) / 2 - 1, path, want, sizeof(want) / 2 - 1)
 
-static void paths(void)
+static void test_paths(void)
 {
 	char back[8];
 
@@ -203,7 +207,7 @@ static void paths(void)
 	       "a path that does not fit is refused");
 }
 
-static void texts(void)
+static void test_texts(void)
 {
 	char back[16];
 
@@ -221,10 +225,10 @@ static void texts(void)
 
 int main(void)
 {
-	cases();
-	decoding();
-	fuzz();
-	paths();
-	texts();
+	test_cases();
+	test_decoding();
+	fuzz_names();
+	test_paths();
+	test_texts();
 	return tap_done();
 }

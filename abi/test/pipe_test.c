@@ -5,7 +5,7 @@
 
 static u32 other; /* a second thread */
 
-static s32 *ends(u32 flags)
+static s32 *open_pipe(u32 flags)
 {
 	s32 *fd = GUEST(0x3000);
 
@@ -21,9 +21,9 @@ static u32 free_rings(void)
 	return n;
 }
 
-static void basics(void)
+static void test_basics(void)
 {
-	s32 *fd = ends(ABI_O_NONBLOCK), r = fd[0], w = fd[1], *n;
+	s32 *fd = open_pipe(ABI_O_NONBLOCK), r = fd[0], w = fd[1], *n;
 
 	tap_ok(CALL(read, r, page, 1) == -LINUX_EAGAIN,
 	       "an empty pipe is EAGAIN");
@@ -62,9 +62,9 @@ static void basics(void)
 	       "a pipe that fails leaves no descriptor");
 }
 
-static void wrapped(void)
+static void test_wrapped(void)
 {
-	s32 *fd = ends(ABI_O_NONBLOCK), r = fd[0], w = fd[1];
+	s32 *fd = open_pipe(ABI_O_NONBLOCK), r = fd[0], w = fd[1];
 	u32 round, bad = 0, i, next = 0, expect = 0;
 	u8 *b = GUEST(0x4000);
 
@@ -80,9 +80,9 @@ static void wrapped(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void blocking(void)
+static void test_blocking(void)
 {
-	s32 *fd = ends(0), r = fd[0], w = fd[1];
+	s32 *fd = open_pipe(0), r = fd[0], w = fd[1];
 	struct io_task task = {.t = other, .nr = ABI_NR_read};
 
 	task.a[0] = (u64)r;
@@ -101,7 +101,7 @@ static void blocking(void)
 	CALL(close, w);
 	tap_ok(free_rings() == ABI_RING_MAX,
 	       "a reader that finishes releases the closed pipe");
-	fd = ends(0);
+	fd = open_pipe(0);
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
 	CALL(close, fd[1]);
@@ -109,9 +109,9 @@ static void blocking(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void writer(void)
+static void test_writer(void)
 {
-	s32 *fd = ends(0), r = fd[0], w = fd[1];
+	s32 *fd = open_pipe(0), r = fd[0], w = fd[1];
 	struct io_task task = {.t = other, .nr = ABI_NR_writev};
 	struct abi_iovec *v = GUEST(0x3200);
 	u32 i, got = 0;
@@ -130,9 +130,9 @@ static void writer(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void broken(void)
+static void test_broken(void)
 {
-	s32 *fd = ends(0), w = fd[1];
+	s32 *fd = open_pipe(0), w = fd[1];
 	struct abi_sigaction *act = GUEST(0x3300);
 
 	CALL(close, fd[0]);
@@ -157,7 +157,7 @@ static void broken(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void pair(void)
+static void test_pair(void)
 {
 	s32 *fd = GUEST(0x3000);
 	u32 *len = GUEST(0x3100);
@@ -190,7 +190,7 @@ static void pair(void)
 	       "closed pairs release their buffers");
 }
 
-static void events(void)
+static void test_events(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_read};
 	s64 fd = CALL(eventfd2, 3, ABI_O_NONBLOCK), sem;
@@ -236,7 +236,7 @@ static void events(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void timers(void)
+static void test_timers(void)
 {
 	s64 fd = CALL(timerfd_create, 1, ABI_O_NONBLOCK);
 	struct abi_itimerspec *t = GUEST(0x3000);
@@ -302,15 +302,15 @@ int main(void)
 	guest_new();
 	io_install();
 	other = guest_thread()->index;
-	basics();
-	wrapped();
-	blocking();
-	writer();
-	pair();
-	timers();
+	test_basics();
+	test_wrapped();
+	test_blocking();
+	test_writer();
+	test_pair();
+	test_timers();
 	ping_pong();
-	broken();
-	events();
+	test_broken();
+	test_events();
 	guest_free();
 	return tap_done();
 }

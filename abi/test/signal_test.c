@@ -28,17 +28,7 @@
 #define UC_MASK (UC + 296)
 #define INFO (UC + 304)
 
-static u64 q(u64 gaddr)
-{
-	return *(u64 *)gaddr;
-}
-
-static u32 d(u64 gaddr)
-{
-	return *(u32 *)gaddr;
-}
-
-static s64 action(u32 signo, u64 handler, u64 flags, u64 mask)
+static s64 set_action(u32 signo, u64 handler, u64 flags, u64 mask)
 {
 	u64 *act = (u64 *)(page + 0x100);
 
@@ -55,12 +45,12 @@ static s64 mask_at(u32 t, u32 how, u64 mask)
 	return CALL_AT(t, rt_sigprocmask, how, page + 0x140 + t * 8, 0, 8);
 }
 
-static s64 mask(u32 how, u64 set)
+static s64 set_mask(u32 how, u64 set)
 {
 	return mask_at(0, how, set);
 }
 
-static enum abi_return sysc(struct abi_regs *r, u32 nr, u64 a, u64 b, u64 c)
+static enum abi_return do_call(struct abi_regs *r, u32 nr, u64 a, u64 b, u64 c)
 {
 	r->rax = nr;
 	r->rdi = a;
@@ -88,7 +78,7 @@ static enum abi_return sigreturn_at(u32 t, struct abi_regs *r)
 		ended_;                                                        \
 	})
 
-static void fresh(void)
+static void reset_proc(void)
 {
 	if (p)
 		guest_free();
@@ -98,23 +88,24 @@ static void fresh(void)
 
 static void test_arguments(void)
 {
-	fresh();
+	reset_proc();
 	TAP(CALL(rt_sigaction, 10, 0, 0, 4) == -LINUX_EINVAL);
 	TAP(CALL(rt_sigaction, 0, 0, 0, 8) == -LINUX_EINVAL);
 	TAP(CALL(rt_sigaction, 65, 0, 0, 8) == -LINUX_EINVAL);
 	TAP(CALL(rt_sigaction, 10, 0x1000, 0, 8) == -LINUX_EFAULT);
-	TAP(action(ABI_SIGKILL, HANDLER, 0, 0) == -LINUX_EINVAL);
-	TAP(action(ABI_SIGSTOP, HANDLER, 0, 0) == -LINUX_EINVAL);
-	TAP(action(10, HANDLER, 0, ~0ull) == 0);
+	TAP(set_action(ABI_SIGKILL, HANDLER, 0, 0) == -LINUX_EINVAL);
+	TAP(set_action(ABI_SIGSTOP, HANDLER, 0, 0) == -LINUX_EINVAL);
+	TAP(set_action(10, HANDLER, 0, ~0ull) == 0);
 	TAP(CALL(rt_sigaction, 10, 0, page + 0x200, 8) == 0);
-	tap_ok(q(page + 0x200) == HANDLER && q(page + 0x210) == RESTORER,
+	tap_ok(u64_at(page + 0x200) == HANDLER &&
+		       u64_at(page + 0x210) == RESTORER,
 	       "sigaction returns the old action");
-	tap_ok(q(page + 0x218) == ~(BIT(9) | BIT(19)),
+	tap_ok(u64_at(page + 0x218) == ~(BIT(9) | BIT(19)),
 	       "KILL and STOP cannot be masked");
-	TAP(mask(SIG_SETMASK, ~0ull) == 0);
+	TAP(set_mask(SIG_SETMASK, ~0ull) == 0);
 	TAP(p->threads.thread[0].blocked == ~(BIT(9) | BIT(19)));
-	TAP(mask(3, 0) == -LINUX_EINVAL);
-	TAP(mask(SIG_UNBLOCK, BIT(10)) == 0);
+	TAP(set_mask(3, 0) == -LINUX_EINVAL);
+	TAP(set_mask(SIG_UNBLOCK, BIT(10)) == 0);
 	TAP(!(p->threads.thread[0].blocked & BIT(10)));
 	TAP(CALL(kill, 4242, 65) == -LINUX_EINVAL);
 	TAP(CALL(kill, 4241, 10) == -LINUX_ESRCH);
@@ -132,33 +123,35 @@ static void test_frame(void)
 	u64 *reg = &r.rax, i;
 	u64 fp;
 
-	fresh();
-	action(10, HANDLER, ABI_SA_SIGINFO, BIT(12));
+	reset_proc();
+	set_action(10, HANDLER, ABI_SA_SIGINFO, BIT(12));
 	for (i = 0; i < 16; i++)
 		reg[i] = 0x1111111111111111ull * i;
 	r.rsp = STACK - 24;
 	r.rip = text + 0x123;
 	r.rflags = GUEST_FLAGS | 0x400 | 1;
 	before = r;
-	TAP(sysc(&r, ABI_NR_tgkill, 4242, 4242, 10) == ABI_RETURN_FULL);
+	TAP(do_call(&r, ABI_NR_tgkill, 4242, 4242, 10) == ABI_RETURN_FULL);
 	TAP(r.rip == HANDLER && r.rdi == 10 && r.rax == 0);
 	tap_ok(r.rsp % 16 == 8, "the stack is aligned as after a call");
 	tap_ok(r.rsi == r.rsp + INFO && r.rdx == r.rsp + UC,
 	       "siginfo and ucontext are where Linux has them");
 	tap_ok(!(r.rflags & 0x400), "the direction flag is clear");
-	tap_ok(q(r.rsp) == RESTORER, "the handler returns to the restorer");
-	fp = q(r.rsp + MC_FP);
+	tap_ok(u64_at(r.rsp) == RESTORER,
+	       "the handler returns to the restorer");
+	fp = u64_at(r.rsp + MC_FP);
 	tap_ok(fp % 64 == 0 && fp + 576 + 4 <= before.rsp - 128,
 	       "vector state is aligned and leaves the red zone alone");
-	tap_ok(d(fp + 464) == 0x46505853 && d(fp + 576) == 0x46505845 &&
-		       d(fp + 468) == 580 && d(fp + 480) == 576,
+	tap_ok(u32_at(fp + 464) == 0x46505853 &&
+		       u32_at(fp + 576) == 0x46505845 &&
+		       u32_at(fp + 468) == 580 && u32_at(fp + 480) == 576,
 	       "both magic numbers of extended state are present");
-	TAP(d(r.rsi) == 10 && (s32)d(r.rsi + 8) == ABI_SI_TKILL &&
-	    d(r.rsi + 16) == 4242);
-	TAP(q(r.rsp + MC_RIP) == before.rip);
-	TAP(q(r.rsp + MC_RSP) == before.rsp);
-	TAP(q(r.rsp + MC_CS) == 0x002b000000000033ull);
-	TAP(q(r.rsp + UC_MASK) == 0);
+	TAP(u32_at(r.rsi) == 10 && (s32)u32_at(r.rsi + 8) == ABI_SI_TKILL &&
+	    u32_at(r.rsi + 16) == 4242);
+	TAP(u64_at(r.rsp + MC_RIP) == before.rip);
+	TAP(u64_at(r.rsp + MC_RSP) == before.rsp);
+	TAP(u64_at(r.rsp + MC_CS) == 0x002b000000000033ull);
+	TAP(u64_at(r.rsp + UC_MASK) == 0);
 	tap_ok(p->threads.thread[0].blocked == (BIT(10) | BIT(12)),
 	       "the handler runs with its mask and its own signal blocked");
 	TAP(sigreturn_at(0, &r) == ABI_RETURN_FULL);
@@ -176,10 +169,10 @@ static void test_flags(void)
 	struct abi_regs r;
 	u64 *st = (u64 *)(page + 0x300), inner;
 
-	fresh();
-	action(10, HANDLER, ABI_SA_RESETHAND | ABI_SA_NODEFER, 0);
+	reset_proc();
+	set_action(10, HANDLER, ABI_SA_RESETHAND | ABI_SA_NODEFER, 0);
 	r = guest_regs();
-	sysc(&r, ABI_NR_tkill, 4242, 10, 0);
+	do_call(&r, ABI_NR_tkill, 4242, 10, 0);
 	tap_ok(p->threads.thread[0].blocked == 0, "SA_NODEFER");
 	tap_ok(p->signals.action[9].handler == ABI_SIG_DFL, "SA_RESETHAND");
 	st[0] = page + 0x4000;
@@ -188,17 +181,17 @@ static void test_flags(void)
 	TAP(CALL(sigaltstack, page + 0x300, 0) == -LINUX_ENOMEM);
 	st[2] = 0x2000;
 	TAP(CALL(sigaltstack, page + 0x300, 0) == 0);
-	action(10, HANDLER, ABI_SA_ONSTACK | ABI_SA_NODEFER, 0);
+	set_action(10, HANDLER, ABI_SA_ONSTACK | ABI_SA_NODEFER, 0);
 	r = guest_regs();
-	sysc(&r, ABI_NR_tkill, 4242, 10, 0);
+	do_call(&r, ABI_NR_tkill, 4242, 10, 0);
 	tap_ok(r.rsp > page + 0x4000 && r.rsp < page + 0x6000, "SA_ONSTACK");
-	tap_ok(q(r.rsp + UC_STACK) == page + 0x4000,
+	tap_ok(u64_at(r.rsp + UC_STACK) == page + 0x4000,
 	       "the frame describes the alternate stack");
 	inner = r.rsp;
-	TAP(sysc(&r, ABI_NR_sigaltstack, page + 0x300, 0, 0) ==
+	TAP(do_call(&r, ABI_NR_sigaltstack, page + 0x300, 0, 0) ==
 		    ABI_RETURN_FAST &&
 	    (s64)r.rax == -LINUX_EPERM);
-	sysc(&r, ABI_NR_tkill, 4242, 10, 0);
+	do_call(&r, ABI_NR_tkill, 4242, 10, 0);
 	tap_ok(r.rsp < inner - 128 && r.rsp > page + 0x4000,
 	       "a nested signal stays on the alternate stack");
 	sigreturn_at(0, &r);
@@ -207,26 +200,27 @@ static void test_flags(void)
 	TAP(r.rsp == guest_regs().rsp);
 	st[1] = 2;
 	TAP(CALL(sigaltstack, page + 0x300, page + 0x340) == 0);
-	TAP(q(page + 0x340) == page + 0x4000 && q(page + 0x350) == 0x2000);
+	TAP(u64_at(page + 0x340) == page + 0x4000 &&
+	    u64_at(page + 0x350) == 0x2000);
 }
 
 static void test_blocked(void)
 {
 	struct abi_regs r = {0};
 
-	fresh();
-	action(10, HANDLER, 0, 0);
-	action(12, HANDLER + 16, 0, 0);
-	mask(SIG_BLOCK, BIT(10) | BIT(12));
+	reset_proc();
+	set_action(10, HANDLER, 0, 0);
+	set_action(12, HANDLER + 16, 0, 0);
+	set_mask(SIG_BLOCK, BIT(10) | BIT(12));
 	TAP(CALL(kill, 4242, 10) == 0);
 	TAP(CALL(tkill, 4242, 12) == 0);
 	TAP(CALL(rt_sigpending, page, 8) == 0 &&
-	    q(page) == (BIT(10) | BIT(12)));
+	    u64_at(page) == (BIT(10) | BIT(12)));
 	TAP(!abi_pending(p, 0));
 	r = guest_regs();
 	*(u64 *)page = BIT(10) | BIT(12);
 	r.r10 = 8;
-	tap_ok(sysc(&r, ABI_NR_rt_sigprocmask, SIG_UNBLOCK, page, 0) ==
+	tap_ok(do_call(&r, ABI_NR_rt_sigprocmask, SIG_UNBLOCK, page, 0) ==
 		       ABI_RETURN_FULL,
 	       "unblocking a pending signal delivers it");
 	TAP(r.rip == HANDLER); /* pending for the process: delivered last */
@@ -252,7 +246,7 @@ static u64 wait_value(u64 set, s64 *signo)
 	*(u64 *)page = set;
 	memset((void *)(page + 0x500), 0, 16);
 	*signo = CALL(rt_sigtimedwait, page, page + 0x480, page + 0x500, 8);
-	return q(page + 0x480 + 24);
+	return u64_at(page + 0x480 + 24);
 }
 
 static void test_queue(void)
@@ -260,8 +254,8 @@ static void test_queue(void)
 	u64 i, bad = 0;
 	s64 signo, rc = 0;
 
-	fresh();
-	mask(SIG_BLOCK, BIT(40) | BIT(10) | BIT(41));
+	reset_proc();
+	set_mask(SIG_BLOCK, BIT(40) | BIT(10) | BIT(41));
 	for (i = 0; i < 20; i++)
 		queue_value(40, i, ABI_SI_QUEUE);
 	for (i = 0; i < 3; i++)
@@ -286,7 +280,7 @@ static void test_queue(void)
 	wait_value(BIT(10), &signo);
 	tap_ok(signo == 10,
 	       "a standard signal is delivered although the queue is full");
-	action(41, ABI_SIG_IGN, 0, 0);
+	set_action(41, ABI_SIG_IGN, 0, 0);
 	tap_ok(!p->signals.pending, "ignoring a signal discards a pending one");
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
 		queue_value(40, i, ABI_SI_QUEUE);
@@ -302,14 +296,14 @@ static void test_vsyscall(void)
 	struct abi_regs r = guest_regs();
 	u64 now = guest_now(ABI_CLOCK_REALTIME) / ABI_NS;
 
-	fresh();
+	reset_proc();
 	*(u64 *)page = text + 0x40;
 	r.rip = fault.addr;
 	r.rsp = page;
 	r.rdi = page + 64;
 	abi_fault(p, 0, &r, &fault);
 	TAP(!r.rax && r.rip == text + 0x40 && r.rsp == page + 8 &&
-	    q(page + 64) - now < 10);
+	    u64_at(page + 64) - now < 10);
 	r.rip = fault.addr = 0xffffffffff600400;
 	r.rsp = page;
 	r.rdi = 0;
@@ -319,7 +313,7 @@ static void test_vsyscall(void)
 	r.rip = fault.addr = 0xffffffffff600000;
 	r.rdi = 0x10;
 	TAP(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11);
-	fresh();
+	reset_proc();
 	r.rip = fault.addr = 0xffffffffff600c00;
 	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
 	       "other addresses there and bad pointers are faults");
@@ -330,42 +324,42 @@ static void test_default(void)
 	struct abi_fault fault = {ABI_SIGSEGV, 1, 0xdead000, 14, 6};
 	struct abi_regs r;
 
-	fresh();
+	reset_proc();
 	TAP(CALL(kill, 4242, ABI_SIGCHLD) == 0 && !p->signals.pending);
 	TAP(CALL(kill, 4242, ABI_SIGTSTP) == 0 && !p->signals.pending);
 	tap_ok(ENDS(CALL(kill, 4242, 15)) && fake.exit_status == 15 &&
 		       strstr(fake.last_log, "killed by SIGTERM"),
 	       "SIGTERM ends the process with a message");
-	fresh();
-	mask(SIG_SETMASK, ~0ull);
+	reset_proc();
+	set_mask(SIG_SETMASK, ~0ull);
 	tap_ok(ENDS(CALL(tkill, 4242, 9)) && fake.exit_status == 9,
 	       "SIGKILL cannot be blocked");
-	fresh();
+	reset_proc();
 	r = guest_regs();
 	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11 &&
 		       fake.logs == 8 &&
 		       strstr(fake.last_log, "the address is not mapped"),
 	       "a fault ends the process with a dump of registers");
-	fresh();
-	action(11, HANDLER, ABI_SA_SIGINFO, 0);
+	reset_proc();
+	set_action(11, HANDLER, ABI_SA_SIGINFO, 0);
 	r = guest_regs();
 	abi_fault(p, 0, &r, &fault);
-	TAP(r.rip == HANDLER && q(r.rsp + MC_TRAPNO) == 14 &&
-	    q(r.rsp + MC_ERR) == 6 && q(r.rsp + MC_CR2) == 0xdead000);
-	TAP(q(r.rsi + 16) == 0xdead000 && d(r.rsi + 8) == 1);
+	TAP(r.rip == HANDLER && u64_at(r.rsp + MC_TRAPNO) == 14 &&
+	    u64_at(r.rsp + MC_ERR) == 6 && u64_at(r.rsp + MC_CR2) == 0xdead000);
+	TAP(u64_at(r.rsi + 16) == 0xdead000 && u32_at(r.rsi + 8) == 1);
 	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
 	       "a fault inside its own handler ends the process");
-	fresh();
-	action(11, HANDLER, ABI_SA_SIGINFO, 0);
+	reset_proc();
+	set_action(11, HANDLER, ABI_SA_SIGINFO, 0);
 	r = guest_regs();
 	r.rsp = 0x1000;
 	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
 	       "a stack without space for a frame ends the process");
-	fresh();
-	action(10, HANDLER, 0, 0);
+	reset_proc();
+	set_action(10, HANDLER, 0, 0);
 	r = guest_regs();
 	r.rsp = page + 64;
-	tap_ok(ENDS(sysc(&r, ABI_NR_tkill, 4242, 10, 0)) &&
+	tap_ok(ENDS(do_call(&r, ABI_NR_tkill, 4242, 10, 0)) &&
 		       fake.exit_status == 11,
 	       "no frame is written below the stack");
 }
@@ -375,10 +369,10 @@ static void test_default(void)
 
 static u64 frame_make(struct abi_regs *r)
 {
-	fresh();
-	action(10, HANDLER, ABI_SA_SIGINFO, 0);
+	reset_proc();
+	set_action(10, HANDLER, ABI_SA_SIGINFO, 0);
 	*r = guest_regs();
-	sysc(r, ABI_NR_tkill, 4242, 10, 0);
+	do_call(r, ABI_NR_tkill, 4242, 10, 0);
 	return r->rsp;
 }
 
@@ -422,10 +416,10 @@ static void test_hostile(void)
 	*(u64 *)(f + MC_FP) = page + 8;
 	tap_ok(ENDS(sigreturn_at(0, &r)), "vector state that is not aligned");
 	f = frame_make(&r);
-	*(u32 *)(q(f + MC_FP) + 24) = 0x10000;
+	*(u32 *)(u64_at(f + MC_FP) + 24) = 0x10000;
 	tap_ok(ENDS(sigreturn_at(0, &r)), "reserved bits of mxcsr");
 	f = frame_make(&r);
-	*(u64 *)(q(f + MC_FP) + 520) = 1;
+	*(u64 *)(u64_at(f + MC_FP) + 520) = 1;
 	tap_ok(ENDS(sigreturn_at(0, &r)), "a compacted header");
 	f = frame_make(&r);
 	*(u64 *)(f + MC_FP) = 0;
@@ -438,7 +432,7 @@ static void test_hostile(void)
 	*(u64 *)(f + UC_MASK) = ~0ull;
 	sigreturn_at(0, &r);
 	TAP(p->threads.thread[0].blocked == ~(BIT(9) | BIT(19)));
-	fresh();
+	reset_proc();
 	r = guest_regs();
 	r.rsp = 0;
 	tap_ok(ENDS(sigreturn_at(0, &r)), "sigreturn without a frame");
@@ -460,7 +454,7 @@ static void test_random(void)
 		p->signals.action[9].handler = HANDLER;
 		p->threads.thread[0].blocked = 0;
 		p->threads.thread[0].alt_flags = ABI_SS_DISABLE;
-		if (ENDS(sysc(&r, ABI_NR_tkill, 4242, 10, 0)))
+		if (ENDS(do_call(&r, ABI_NR_tkill, 4242, 10, 0)))
 			continue;
 		f = r.rsp;
 		n = 1 + i % 4;
@@ -520,7 +514,7 @@ static u32 tid_of(const struct blocked *b)
 
 static void blocked_new(struct blocked *b)
 {
-	fresh();
+	reset_proc();
 	b->index = guest_thread()->index;
 	b->regs = guest_regs();
 }
@@ -530,7 +524,7 @@ static void test_eintr(void)
 	struct blocked b;
 
 	blocked_new(&b);
-	action(10, HANDLER, 0, 0);
+	set_action(10, HANDLER, 0, 0);
 	*(u32 *)page = 0;
 	blocked_start(&b, ABI_NR_futex, page, FUTEX_WAIT, 0, 0);
 	TAP(CALL(tgkill, 4242, tid_of(&b), 10) == 0);
@@ -542,7 +536,7 @@ static void test_eintr(void)
 
 	((u64 *)page)[8] = 5;
 	((u64 *)page)[9] = 0;
-	action(10, HANDLER, ABI_SA_RESTART, 0);
+	set_action(10, HANDLER, ABI_SA_RESTART, 0);
 	blocked_start(&b, ABI_NR_nanosleep, page + 64, page + 96, 0, 0);
 	CALL(tgkill, 4242, tid_of(&b), 10);
 	pthread_join(b.id, NULL);
@@ -557,15 +551,15 @@ static void test_restart(void)
 	struct blocked b;
 
 	blocked_new(&b);
-	action(10, HANDLER, ABI_SA_RESTART, 0);
+	set_action(10, HANDLER, ABI_SA_RESTART, 0);
 	*(u32 *)page = 0;
 	b.regs.rbx = 77;
 	blocked_start(&b, ABI_NR_futex, page, FUTEX_WAIT, 0, 0);
 	CALL(tgkill, 4242, tid_of(&b), 10);
 	pthread_join(b.id, NULL);
 	TAP(b.regs.rip == HANDLER);
-	TAP(q(b.regs.rsp + MC + 13 * 8) == ABI_NR_futex);
-	TAP(q(b.regs.rsp + MC_RIP) == guest_regs().rip - 2);
+	TAP(u64_at(b.regs.rsp + MC + 13 * 8) == ABI_NR_futex);
+	TAP(u64_at(b.regs.rsp + MC_RIP) == guest_regs().rip - 2);
 	/* The handler returns: the wait goes on. */
 	b.regs.rsp += 8;
 	blocked_start(&b, NR_SIGRETURN, 0, 0, 0, 0);
@@ -593,9 +587,9 @@ static void test_no_handler(void)
 	u64 start = guest_now(ABI_CLOCK_MONOTONIC), took, i;
 
 	blocked_new(&b);
-	mask(SIG_SETMASK, BIT(10));
+	set_mask(SIG_SETMASK, BIT(10));
 	mask_at(b.index, SIG_SETMASK, 0);
-	action(10, HANDLER, 0, 0);
+	set_action(10, HANDLER, 0, 0);
 	((u64 *)page)[8] = 0;
 	((u64 *)page)[9] = 200000000;
 	blocked_start(&b, ABI_NR_nanosleep, page + 64, 0, 0, 0);
@@ -621,14 +615,14 @@ static void test_suspend(void)
 	struct blocked b;
 
 	blocked_new(&b);
-	action(10, HANDLER, 0, 0);
+	set_action(10, HANDLER, 0, 0);
 	mask_at(b.index, SIG_SETMASK, BIT(10) | BIT(12));
 	*(u64 *)(page + 64) = BIT(12);
 	blocked_start(&b, ABI_NR_rt_sigsuspend, page + 64, 8, 0, 0);
 	CALL(tgkill, 4242, tid_of(&b), 10);
 	pthread_join(b.id, NULL);
 	TAP(b.regs.rip == HANDLER);
-	TAP(q(b.regs.rsp + UC_MASK) == (BIT(10) | BIT(12)));
+	TAP(u64_at(b.regs.rsp + UC_MASK) == (BIT(10) | BIT(12)));
 	sigreturn_at(b.index, &b.regs);
 	tap_ok((s64)b.regs.rax == -LINUX_EINTR &&
 		       p->threads.thread[b.index].blocked ==
@@ -639,7 +633,7 @@ static void test_suspend(void)
 	blocked_start(&b, ABI_NR_rt_sigtimedwait, page + 64, page + 128, 0, 8);
 	CALL(tgkill, 4242, tid_of(&b), 12);
 	pthread_join(b.id, NULL);
-	tap_ok(b.regs.rax == 12 && d(page + 128) == 12 &&
+	tap_ok(b.regs.rax == 12 && u32_at(page + 128) == 12 &&
 		       b.how == ABI_RETURN_FAST,
 	       "sigtimedwait takes a blocked signal, even one not handled");
 }
@@ -649,8 +643,8 @@ static void test_shared(void)
 	struct blocked b;
 
 	blocked_new(&b);
-	action(10, HANDLER, 0, 0);
-	mask(SIG_SETMASK, BIT(10));
+	set_action(10, HANDLER, 0, 0);
+	set_mask(SIG_SETMASK, BIT(10));
 	blocked_start(&b, ABI_NR_pause, 0, 0, 0, 0);
 	CALL(kill, 4242, 10);
 	pthread_join(b.id, NULL);
@@ -677,7 +671,7 @@ static void test_vec_size(void)
 	struct abi_proc *other;
 	u32 i, bad = 0;
 
-	fresh();
+	reset_proc();
 	other = calloc(1, abi_proc_size());
 	for (i = 0; i < 5; i++) {
 		fake.info.xsave_size = size[i];
@@ -693,11 +687,11 @@ static void test_tick(void)
 {
 	struct abi_regs r, before;
 
-	fresh();
+	reset_proc();
 	r = before = guest_regs();
 	TAP(abi_tick(p, 0, &r) == ABI_RETURN_FAST &&
 	    !memcmp(&r, &before, sizeof(r)));
-	action(10, HANDLER, 0, 0);
+	set_action(10, HANDLER, 0, 0);
 	guest_thread();
 	CALL_AT(1, tgkill, 4242, 4242, 10);
 	TAP(abi_pending(p, 0) && fake.kicks == 1);
@@ -752,10 +746,10 @@ static void test_storm(void)
 	pthread_t id[2];
 	u32 sent = 0;
 
-	fresh();
-	action(10, HANDLER, ABI_SA_RESTART, 0);
-	action(12, HANDLER, 0, 0);
-	mask(SIG_SETMASK, ~0ull);
+	reset_proc();
+	set_action(10, HANDLER, ABI_SA_RESTART, 0);
+	set_action(12, HANDLER, 0, 0);
+	set_mask(SIG_SETMASK, ~0ull);
 	guest_thread();
 	guest_thread();
 	*(u32 *)page = 0;

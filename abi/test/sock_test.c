@@ -5,7 +5,7 @@
 
 static u32 other;
 
-static u64 address(u32 slot, u32 port)
+static u64 write_address(u32 slot, u32 port)
 {
 	struct sockaddr_in *a = GUEST(0x2000 + slot * 0x40);
 
@@ -26,16 +26,16 @@ static u32 port_of(s64 fd)
 	return ntohs(a->sin_port);
 }
 
-static s64 listener(void)
+static s64 open_listener(void)
 {
 	s64 fd = CALL(socket, 2, 1, 0);
 
-	CALL(bind, fd, address(0, 0), 16);
+	CALL(bind, fd, write_address(0, 0), 16);
 	CALL(listen, fd, 8);
 	return fd;
 }
 
-static void refusals(void)
+static void test_refusals(void)
 {
 	u32 logs = fake.logs;
 	s64 e;
@@ -55,10 +55,10 @@ static void refusals(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void connecting(void)
+static void test_connecting(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_accept4};
-	s64 l = listener(), a = CALL(socket, 2, 1, 0), b;
+	s64 l = open_listener(), a = CALL(socket, 2, 1, 0), b;
 	u32 *len = GUEST(0x2300);
 
 	*len = 5;
@@ -68,7 +68,7 @@ static void connecting(void)
 	task.a[3] = ABI_O_CLOEXEC;
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
-	tap_ok(CALL(connect, a, address(1, port_of(l)), 16) == 0,
+	tap_ok(CALL(connect, a, write_address(1, port_of(l)), 16) == 0,
 	       "a blocking connect");
 	b = io_join(&task);
 	tap_ok(b > a && *len == 16 && CALL(fcntl, b, 1) == 1,
@@ -88,15 +88,15 @@ static void connecting(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void failing(void)
+static void test_failing(void)
 {
-	s64 l = listener(), a = CALL(socket, 2, 1 | ABI_O_NONBLOCK, 0);
+	s64 l = open_listener(), a = CALL(socket, 2, 1 | ABI_O_NONBLOCK, 0);
 	u32 port = port_of(l);
 	struct abi_pollfd *f = GUEST(0x2800);
 	s64 first;
 
 	CALL(close, l);
-	first = CALL(connect, a, address(1, port), 16);
+	first = CALL(connect, a, write_address(1, port), 16);
 	f[0] = (struct abi_pollfd){(s32)a, ABI_POLLOUT, 0};
 	CALL(poll, page + 0x2800, 1, 1000);
 	*(u32 *)GUEST(0x2300) = 4;
@@ -106,7 +106,8 @@ static void failing(void)
 	       "a refused connection is reported by SO_ERROR");
 	CALL(close_range, 0, ~0u, 0);
 	a = CALL(socket, 2, 1, 0);
-	tap_ok(CALL(connect, a, address(1, port), 16) == -LINUX_ECONNREFUSED,
+	tap_ok(CALL(connect, a, write_address(1, port), 16) ==
+		       -LINUX_ECONNREFUSED,
 	       "a refused connection is reported by a blocking connect");
 	tap_ok(CALL(connect, a, page, 200) == -LINUX_EINVAL &&
 		       CALL(connect, a, 0x10, 16) == -LINUX_EFAULT,
@@ -115,7 +116,7 @@ static void failing(void)
 }
 
 /* A connected pair of host sockets as abi's numbers 10 and 11. */
-static void pair(int type)
+static void open_pair(int type)
 {
 	int sv[2], i;
 
@@ -129,11 +130,11 @@ static void pair(int type)
 	}
 }
 
-static void timeouts(void)
+static void test_timeouts(void)
 {
 	struct abi_timeval *tv = GUEST(0x2300);
 
-	pair(SOCK_STREAM);
+	open_pair(SOCK_STREAM);
 	*tv = (struct abi_timeval){0, 20000};
 	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == 0 &&
 		       CALL(read, 10, page, 1) == -LINUX_EAGAIN,
@@ -149,12 +150,12 @@ static void timeouts(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void vectors(void)
+static void test_vectors(void)
 {
 	struct abi_iovec *v = GUEST(0x2400);
 	struct abi_msghdr *h = GUEST(0x2500);
 
-	pair(SOCK_STREAM);
+	open_pair(SOCK_STREAM);
 	memcpy(GUEST(0), "headbody", 8);
 	v[0] = (struct abi_iovec){page, 4};
 	v[1] = (struct abi_iovec){page + 4, 4};
@@ -183,12 +184,12 @@ static void vectors(void)
 	CALL(close_range, 0, ~0u, 0);
 }
 
-static void datagrams(void)
+static void test_datagrams(void)
 {
 	struct abi_iovec *v = GUEST(0x2400);
 	struct abi_mmsghdr *m = GUEST(0x2500);
 
-	pair(SOCK_DGRAM);
+	open_pair(SOCK_DGRAM);
 	memcpy(GUEST(0), "0123456789", 10);
 	v[0] = (struct abi_iovec){page, 4};
 	v[1] = (struct abi_iovec){page + 4, 6};
@@ -220,13 +221,13 @@ static void datagrams(void)
 }
 
 /* 4 MiB through a socket with small buffers, in blocking calls. */
-static void bulk(void)
+static void test_bulk(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_write};
 	u64 area = guest_map(1 << 22, 3), to = guest_map(1 << 22, 3), i;
 	s64 got = 0, n = 1;
 
-	pair(SOCK_STREAM);
+	open_pair(SOCK_STREAM);
 	for (i = 0; i < 1 << 22; i += 8)
 		*(u64 *)(area + i) = i * 0x9e3779b97f4a7c15ull;
 	task.a[0] = 10;
@@ -246,13 +247,13 @@ int main(void)
 	guest_new();
 	io_install();
 	other = guest_thread()->index;
-	refusals();
-	connecting();
-	failing();
-	timeouts();
-	vectors();
-	datagrams();
-	bulk();
+	test_refusals();
+	test_connecting();
+	test_failing();
+	test_timeouts();
+	test_vectors();
+	test_datagrams();
+	test_bulk();
 	guest_free();
 	return tap_done();
 }

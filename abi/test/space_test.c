@@ -28,7 +28,7 @@ static struct page model[PAGES];
 static struct abi_proc *p;
 static u64 seed = 88172645463325252ull;
 
-static u32 dice(u32 n)
+static u32 random_below(u32 n)
 {
 	seed ^= seed << 13;
 	seed ^= seed >> 7;
@@ -40,10 +40,10 @@ static u32 some_prot(void)
 {
 	static const u32 prots[] = {0, ABI_PROT_READ, RW, RW, RX};
 
-	return prots[dice(5)];
+	return prots[random_below(5)];
 }
 
-static u64 at(u32 page)
+static u64 page_address(u32 page)
 {
 	return base + page * 4096ull;
 }
@@ -73,7 +73,7 @@ static void model_map(u32 first, u32 n, u32 prot)
 static int op_map(u32 first, u32 n, u32 flags)
 {
 	u32 prot = some_prot();
-	struct abi_map m = {.addr = at(first),
+	struct abi_map m = {.addr = page_address(first),
 			    .len = n * 4096ull,
 			    .prot = prot,
 			    .flags = flags};
@@ -81,7 +81,7 @@ static int op_map(u32 first, u32 n, u32 flags)
 
 	if (flags == ABI_MAP_FIXED_NOREPLACE && any_mapped(first, n))
 		return rc == -LINUX_EEXIST;
-	if (rc != (s64)at(first))
+	if (rc != (s64)page_address(first))
 		return 0;
 	model_map(first, n, prot);
 	return 1;
@@ -89,7 +89,7 @@ static int op_map(u32 first, u32 n, u32 flags)
 
 static int op_unmap(u32 first, u32 n)
 {
-	if (abi_space_unmap(p, at(first), n * 4096ull))
+	if (abi_space_unmap(p, page_address(first), n * 4096ull))
 		return 0;
 	memset(&model[first], 0, n * sizeof(model[0]));
 	return 1;
@@ -98,7 +98,7 @@ static int op_unmap(u32 first, u32 n)
 static int op_protect(u32 first, u32 n)
 {
 	u32 prot = some_prot(), i;
-	s64 rc = abi_space_protect(p, at(first), n * 4096ull, prot);
+	s64 rc = abi_space_protect(p, page_address(first), n * 4096ull, prot);
 
 	if (!all_mapped(first, n))
 		return rc == -LINUX_ENOMEM;
@@ -111,7 +111,7 @@ static int op_protect(u32 first, u32 n)
 
 static int op_discard(u32 first, u32 n)
 {
-	s64 rc = abi_space_discard(p, at(first), n * 4096ull);
+	s64 rc = abi_space_discard(p, page_address(first), n * 4096ull);
 	u32 i;
 
 	for (i = first; i < first + n; i++)
@@ -127,19 +127,19 @@ static int op_write(u32 first, u32 n)
 	for (i = first; i < first + n; i++) {
 		if (!(model[i].prot & ABI_PROT_WRITE))
 			continue;
-		model[i].byte = (u8)dice(256);
-		*(volatile u8 *)at(i) = model[i].byte;
+		model[i].byte = (u8)random_below(256);
+		*(volatile u8 *)page_address(i) = model[i].byte;
 	}
 	return 1;
 }
 
-static int op(void)
+static int run_step(void)
 {
-	u32 first = dice(PAGES), n = 1 + dice(PAGES - first);
+	u32 first = random_below(PAGES), n = 1 + random_below(PAGES - first);
 
 	if (n > 12)
 		n = 1 + n % 12;
-	switch (dice(7)) {
+	switch (random_below(7)) {
 	case 0:
 		return op_map(first, n, ABI_MAP_FIXED);
 	case 1:
@@ -159,17 +159,18 @@ static int page_agrees(u32 i)
 {
 	const struct page *m = &model[i];
 
-	if (abi_space_check(p, at(i), 4096, 0) != m->mapped)
+	if (abi_space_check(p, page_address(i), 4096, 0) != m->mapped)
 		return 0;
 	if (!m->mapped)
 		return 1;
-	if (!abi_space_check(p, at(i), 4096, m->prot) ||
-	    abi_space_check(p, at(i), 4096, 7 & ~m->prot))
+	if (!abi_space_check(p, page_address(i), 4096, m->prot) ||
+	    abi_space_check(p, page_address(i), 4096, 7 & ~m->prot))
 		return 0;
-	return !(m->prot & ABI_PROT_READ) || *(volatile u8 *)at(i) == m->byte;
+	return !(m->prot & ABI_PROT_READ) ||
+	       *(volatile u8 *)page_address(i) == m->byte;
 }
 
-static int agrees(u64 committed_before)
+static int space_agrees(u64 committed_before)
 {
 	u64 committed = 0, mapped = 0, has, sum;
 	u32 i;
@@ -191,7 +192,7 @@ static void random_ops(void)
 
 	p = fake_proc();
 	for (i = 0; i < 20000 && !bad; i++)
-		if (!op() || !agrees(0))
+		if (!run_step() || !space_agrees(0))
 			bad = i + 1;
 	if (bad)
 		printf("# operation %u, map: %s\n", bad,
@@ -202,7 +203,7 @@ static void random_ops(void)
 	fake_free(p);
 }
 
-static s64 map(u64 addr, u64 len, u32 prot, u32 flags)
+static s64 map_range(u64 addr, u64 len, u32 prot, u32 flags)
 {
 	struct abi_map m = {
 		.addr = addr, .len = len, .prot = prot, .flags = flags};
@@ -210,54 +211,56 @@ static s64 map(u64 addr, u64 len, u32 prot, u32 flags)
 	return abi_space_map(p, &m);
 }
 
-static void placement(void)
+static void test_placement(void)
 {
 	u64 a, b, c;
 
 	p = fake_proc();
-	a = (u64)map(0, 8192, RW, 0);
-	b = (u64)map(0, 4096, RW, 0);
+	a = (u64)map_range(0, 8192, RW, 0);
+	b = (u64)map_range(0, 4096, RW, 0);
 	tap_ok(a == SKEP_MMAP_END - 8192 && b == a - 4096,
 	       "mmap allocates from the top down");
 	tap_ok(p->space.areas == 1,
 	       "adjacent mappings with equal attributes are merged");
 	c = SKEP_MMAP_START + 0x100000;
-	tap_ok((u64)map(c, 4096, RW, 0) == c, "a hint is used if it is free");
-	tap_ok((u64)map(c, 4096, RW, 0) == b - 4096,
+	tap_ok((u64)map_range(c, 4096, RW, 0) == c,
+	       "a hint is used if it is free");
+	tap_ok((u64)map_range(c, 4096, RW, 0) == b - 4096,
 	       "a hint is not used if it is mapped");
-	tap_ok((u64)map(0xc000000000, 4096, 0, 0) == b - 8192,
+	tap_ok((u64)map_range(0xc000000000, 4096, 0, 0) == b - 8192,
 	       "a hint outside the guest's ranges is not used");
-	tap_ok(map(c + 1, 4096, RW, ABI_MAP_FIXED) == -LINUX_EINVAL,
+	tap_ok(map_range(c + 1, 4096, RW, ABI_MAP_FIXED) == -LINUX_EINVAL,
 	       "a fixed address must be page aligned");
-	tap_ok(map(0x10000, 4096, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
+	tap_ok(map_range(0x10000, 4096, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
 	       "a fixed address outside the ranges is refused");
-	tap_ok(map(~0ull << 12, 8192, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
+	tap_ok(map_range(~0ull << 12, 8192, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
 	       "a fixed range that wraps is refused");
-	tap_ok(map(SKEP_IMAGE_START, 4096, RW, ABI_MAP_FIXED) ==
+	tap_ok(map_range(SKEP_IMAGE_START, 4096, RW, ABI_MAP_FIXED) ==
 		       SKEP_IMAGE_START,
 	       "a fixed address in the image range works");
-	tap_ok(!abi_space_unmap(p, b, 4096) && (u64)map(0, 4096, RW, 0) == b,
+	tap_ok(!abi_space_unmap(p, b, 4096) &&
+		       (u64)map_range(0, 4096, RW, 0) == b,
 	       "a gap near the top is used again");
-	tap_ok(map(0, SKEP_ARENA_SIZE, 0, 0) == -LINUX_ENOMEM,
+	tap_ok(map_range(0, SKEP_ARENA_SIZE, 0, 0) == -LINUX_ENOMEM,
 	       "a reservation larger than the window fails");
-	tap_ok(map(0, 64ull << 30, 0, 0) > 0,
+	tap_ok(map_range(0, 64ull << 30, 0, 0) > 0,
 	       "a reservation of 64 GiB costs nothing");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
 	fake_free(p);
 }
 
-static void limits(void)
+static void test_limits(void)
 {
 	u64 gib = 1ull << 30, a;
 
 	p = fake_proc();
-	tap_ok(map(0, gib + 4096, RW, 0) == -LINUX_ENOMEM,
+	tap_ok(map_range(0, gib + 4096, RW, 0) == -LINUX_ENOMEM,
 	       "memory above the limit is refused");
-	a = (u64)map(0, gib / 2, RW, 0);
-	tap_ok(map(0, gib / 2 + 4096, RW, 0) == -LINUX_ENOMEM &&
+	a = (u64)map_range(0, gib / 2, RW, 0);
+	tap_ok(map_range(0, gib / 2 + 4096, RW, 0) == -LINUX_ENOMEM &&
 		       !abi_space_unmap(p, a, gib / 2),
 	       "mappings are added up against the limit");
-	a = (u64)map(0, 4 * gib, 0, 0);
+	a = (u64)map_range(0, 4 * gib, 0, 0);
 	tap_ok(p->space.committed == 0, "PROT_NONE is not counted");
 	tap_ok(abi_space_protect(p, a, 2 * gib, RW) == -LINUX_ENOMEM &&
 		       p->space.committed == 0,
@@ -268,29 +271,30 @@ static void limits(void)
 	tap_ok(!abi_space_protect(p, a, gib / 2, 0) &&
 		       p->space.committed == gib / 2,
 	       "PROT_NONE keeps contents, and memory stays counted");
-	tap_ok((u64)map(a, gib, RW, ABI_MAP_FIXED) == a,
+	tap_ok((u64)map_range(a, gib, RW, ABI_MAP_FIXED) == a,
 	       "memory that a fixed mapping replaces is not counted twice");
 	tap_ok(!abi_space_unmap(p, a, 4 * gib) && !p->space.committed &&
 		       !p->space.mapped && !fake.committed,
 	       "munmap releases everything that was counted");
 	p->limit[ABI_RLIMIT_AS].cur = gib;
-	tap_ok(map(0, 2 * gib, 0, 0) == -LINUX_ENOMEM, "RLIMIT_AS is enforced");
+	tap_ok(map_range(0, 2 * gib, 0, 0) == -LINUX_ENOMEM,
+	       "RLIMIT_AS is enforced");
 	fake.commit_answer = -LINUX_ENOMEM;
-	tap_ok(map(0, 4096, RW, 0) == -LINUX_ENOMEM && !p->space.areas,
+	tap_ok(map_range(0, 4096, RW, 0) == -LINUX_ENOMEM && !p->space.areas,
 	       "a host without memory leaves the map as it was");
 	fake_free(p);
 }
 
-static void wx(void)
+static void test_wx(void)
 {
 	u64 a;
 	u8 *byte;
 
 	p = fake_proc();
-	tap_ok(map(0, 4096, 7, 0) == -LINUX_EACCES && fake.logs == 1 &&
+	tap_ok(map_range(0, 4096, 7, 0) == -LINUX_EACCES && fake.logs == 1 &&
 		       strstr(fake.last_log, "writable and executable"),
 	       "writable and executable memory is refused with a message");
-	a = (u64)map(0, 8192, RW, 0);
+	a = (u64)map_range(0, 8192, RW, 0);
 	byte = (u8 *)a;
 	*byte = 0xc3;
 	tap_ok(abi_space_protect(p, a, 4096, 7) == -LINUX_EACCES,
@@ -303,7 +307,8 @@ static void wx(void)
 		       abi_space_check(p, a + 4096, 4096, RW),
 	       "a refused seal leaves the protection as it was");
 	byte[4096] = 1;
-	tap_ok(map(0, 4096, RX, 0) == -LINUX_EACCES && p->space.areas == 2,
+	tap_ok(map_range(0, 4096, RX, 0) == -LINUX_EACCES &&
+		       p->space.areas == 2,
 	       "a refused seal undoes the mapping");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
 	fake_free(p);
@@ -315,7 +320,7 @@ static void full_table(void)
 	s64 rc = 0;
 
 	p = fake_proc();
-	a = (u64)map(0, 4ull * ABI_AREAS_MAX * 4096, 0, 0);
+	a = (u64)map_range(0, 4ull * ABI_AREAS_MAX * 4096, 0, 0);
 	for (i = 0; i < 2 * ABI_AREAS_MAX && !rc; i += 2)
 		rc = abi_space_unmap(p, a + i * 4096, 4096);
 	tap_ok(rc == -LINUX_ENOMEM && p->space.areas <= ABI_AREAS_MAX,
@@ -331,9 +336,9 @@ static void full_table(void)
 int main(void)
 {
 	random_ops();
-	placement();
-	limits();
-	wx();
+	test_placement();
+	test_limits();
+	test_wx();
 	full_table();
 	return tap_done();
 }

@@ -38,7 +38,7 @@ static void robust_build(u32 tid)
 	*word_at(page + 0x1000 + 64 * 4 + 32) = tid;
 }
 
-static void body(struct abi_proc *proc, u32 index)
+static void run_body(struct abi_proc *proc, u32 index)
 {
 	struct abi_regs r = *abi_thread_regs(proc, index);
 
@@ -69,7 +69,7 @@ static s64 clone_job(u64 flags, enum job job)
 }
 
 /* Joins as pthread_join does; 0 after ten seconds. */
-static int join(void)
+static int join_thread(void)
 {
 	u64 *ts = (u64 *)(page + 0x40);
 	s64 rc = 0;
@@ -83,7 +83,7 @@ static int join(void)
 	return !tid;
 }
 
-static u32 busy(void)
+static u32 count_busy(void)
 {
 	u32 i, n = 0;
 
@@ -99,12 +99,13 @@ static void test_clone(void)
 
 	tap_ok(tid == 4243, "clone gives the new tid");
 	tap_ok(*word_at(page) == 4243, "CLONE_PARENT_SETTID");
-	tap_ok(join(), "the end of a thread clears its tid and wakes a waiter");
+	tap_ok(join_thread(),
+	       "the end of a thread clears its tid and wakes a waiter");
 	TAP(seen_tp == page + 0x6000);
-	tap_ok(WAIT_FOR(busy() == 1),
+	tap_ok(WAIT_FOR(count_busy() == 1),
 	       "a thread's record is free after its end");
 	tid = clone_job(CLONE_PTHREAD | 0x1000000, JOB_EXIT);
-	tap_ok(tid == 4244 && join(), "a tid is not used again at once");
+	tap_ok(tid == 4244 && join_thread(), "a tid is not used again at once");
 	TAP(p->threads.live == 1);
 	TAP(CALL(tgkill, 4242, 4243, 0) == -LINUX_ESRCH);
 }
@@ -138,8 +139,9 @@ static void test_limit(void)
 	u32 n = 0;
 
 	fake.host.thread_start = no_start;
-	TAP(WAIT_FOR(busy() == 1));
-	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -LINUX_EAGAIN && busy() == 1);
+	TAP(WAIT_FOR(count_busy() == 1));
+	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -LINUX_EAGAIN &&
+	    count_busy() == 1);
 	fake.host.thread_start = start;
 	while (guest_thread())
 		n++;
@@ -155,7 +157,7 @@ static void test_robust(void)
 	u64 *head = (u64 *)(page + 0x1000);
 	s64 tid = clone_job(CLONE_PTHREAD | 0x1000000, JOB_ROBUST);
 
-	TAP(tid > 0 && join());
+	TAP(tid > 0 && join_thread());
 	tap_ok(*word_at(page + 0x1000 + 64 + 32) == 0x40000000 &&
 		       *word_at(page + 0x1000 + 192 + 32) == 0xc0000000,
 	       "robust futexes of a dead thread are marked");
@@ -166,12 +168,14 @@ static void test_robust(void)
 	head[8] = page + 0x1000 + 64;
 	head[2] = 0;
 	clone_job(CLONE_PTHREAD | 0x1000000, JOB_LIST);
-	tap_ok(join(), "a robust list without an end is walked only so far");
+	tap_ok(join_thread(),
+	       "a robust list without an end is walked only so far");
 	head[0] = 0x10001000;
 	head[1] = ~0ull - 2;
 	head[2] = 0xffffffffffff0000;
 	clone_job(CLONE_PTHREAD | 0x1000000, JOB_LIST);
-	tap_ok(join(), "a robust list that leads outside the map ends there");
+	tap_ok(join_thread(),
+	       "a robust list that leads outside the map ends there");
 	TAP(CALL(set_robust_list, page + 0x1000, 23) == -LINUX_EINVAL);
 	TAP(CALL(set_robust_list, page + 0x1000, 24) == 0);
 	TAP(CALL(get_robust_list, 0, page + 0x80, page + 0x88) == 0 &&
@@ -268,14 +272,14 @@ static void *end_group(void *arg)
 	return NULL;
 }
 
-static void end(void *(*main)(void *))
+static void end_process(void *(*main)(void *))
 {
 	pthread_t id;
 
 	guest_free();
 	guest_new();
 	hold = 1;
-	fake_thread_run = body;
+	fake_thread_run = run_body;
 	pthread_create(&id, NULL, main, NULL);
 	pthread_join(id, NULL);
 }
@@ -283,15 +287,15 @@ static void end(void *(*main)(void *))
 static void test_end(void)
 {
 	/* A thread that was joined may still be on its way out. */
-	TAP(WAIT_FOR(busy() == 1));
-	end(end_main);
+	TAP(WAIT_FOR(count_busy() == 1));
+	end_process(end_main);
 	tap_ok(!fake.exited && p->threads.live == 1,
 	       "the process outlives its first thread");
 	__atomic_store_n(&hold, 0, __ATOMIC_SEQ_CST);
 	tap_ok(WAIT_FOR(__atomic_load_n(&fake.exited, __ATOMIC_SEQ_CST)) &&
 		       fake.exit_status == EXITED(5),
 	       "the exit status is that of the first thread");
-	end(end_group);
+	end_process(end_group);
 	tap_ok(fake.exited && fake.exit_status == EXITED(7),
 	       "exit_group ends the process at once");
 }
@@ -299,7 +303,7 @@ static void test_end(void)
 int main(void)
 {
 	guest_new();
-	fake_thread_run = body;
+	fake_thread_run = run_body;
 	test_clone();
 	test_clone_refused();
 	test_limit();

@@ -6,28 +6,28 @@
 #define MS 1000000ull
 #define SIGALRM 14
 
-static u64 *at(u64 gaddr)
+static u64 *words_at(u64 gaddr)
 {
 	return (u64 *)gaddr;
 }
 
 static void time_at(u64 gaddr, u64 ns)
 {
-	at(gaddr)[0] = ns / ABI_NS;
-	at(gaddr)[1] = ns % ABI_NS;
+	words_at(gaddr)[0] = ns / ABI_NS;
+	words_at(gaddr)[1] = ns % ABI_NS;
 }
 
 static u64 time_of(u64 gaddr)
 {
-	return at(gaddr)[0] * ABI_NS + at(gaddr)[1];
+	return words_at(gaddr)[0] * ABI_NS + words_at(gaddr)[1];
 }
 
-static u64 mono(void)
+static u64 guest_monotonic(void)
 {
 	return guest_now(ABI_CLOCK_MONOTONIC);
 }
 
-static int near(u64 a, u64 b)
+static int is_near(u64 a, u64 b)
 {
 	return (a > b ? a - b : b - a) < 2 * ABI_NS;
 }
@@ -39,10 +39,10 @@ static void test_clocks(void)
 
 	for (i = 0; i < 4; i++)
 		bad += CALL(clock_gettime, real[i], page) != 0 ||
-		       !near(time_of(page), guest_now(ABI_CLOCK_REALTIME));
+		       !is_near(time_of(page), guest_now(ABI_CLOCK_REALTIME));
 	for (i = 0; i < 5; i++)
 		bad += CALL(clock_gettime, steady[i], page) != 0 ||
-		       !near(time_of(page), mono());
+		       !is_near(time_of(page), guest_monotonic());
 	tap_ok(!bad, "each clock returns its own time");
 	TAP(CALL(clock_gettime, 2, page) == 0 && time_of(page) > 0);
 	TAP(CALL(clock_gettime, 3, page) == 0);
@@ -56,27 +56,31 @@ static void test_clocks(void)
 	TAP(CALL(clock_getres, 99, 0) == -LINUX_EINVAL);
 	TAP(CALL(clock_settime, 0, page) == -LINUX_EPERM);
 	TAP(CALL(gettimeofday, page, 0) == 0 &&
-	    near(at(page)[0] * ABI_NS, guest_now(ABI_CLOCK_REALTIME)) &&
-	    at(page)[1] < 1000000);
-	TAP((u64)CALL(time, page) == at(page)[0]);
+	    is_near(words_at(page)[0] * ABI_NS,
+		    guest_now(ABI_CLOCK_REALTIME)) &&
+	    words_at(page)[1] < 1000000);
+	TAP((u64)CALL(time, page) == words_at(page)[0]);
 	TAP(CALL(times, page) > 0);
 }
 
 static void test_sleep(void)
 {
-	u64 start = mono();
+	u64 start = guest_monotonic();
 
 	time_at(page, 10 * MS);
 	TAP(CALL(nanosleep, page, 0) == 0);
-	tap_ok(mono() - start >= 10 * MS, "a relative sleep is not too short");
-	start = mono();
+	tap_ok(guest_monotonic() - start >= 10 * MS,
+	       "a relative sleep is not too short");
+	start = guest_monotonic();
 	time_at(page, start + 10 * MS);
 	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
-	tap_ok(mono() - start >= 10 * MS, "an absolute sleep is not too short");
+	tap_ok(guest_monotonic() - start >= 10 * MS,
+	       "an absolute sleep is not too short");
 	time_at(page, guest_now(ABI_CLOCK_REALTIME) + 10 * MS);
-	start = mono();
+	start = guest_monotonic();
 	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
-	tap_ok(mono() - start >= 9 * MS && mono() - start < 5 * ABI_NS,
+	tap_ok(guest_monotonic() - start >= 9 * MS &&
+		       guest_monotonic() - start < 5 * ABI_NS,
 	       "a sleep on the wall clock is not too short");
 	time_at(page, 5);
 	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
@@ -85,10 +89,10 @@ static void test_sleep(void)
 	TAP(CALL(clock_nanosleep, 4, 0, page, 0) == -LINUX_EOPNOTSUPP);
 	TAP(CALL(clock_nanosleep, 12, 0, page, 0) == -LINUX_EINVAL);
 	TAP(CALL(nanosleep, 0x1000, 0) == -LINUX_EFAULT);
-	at(page)[1] = ABI_NS;
+	words_at(page)[1] = ABI_NS;
 	TAP(CALL(nanosleep, page, 0) == -LINUX_EINVAL);
-	at(page)[0] = ~0ull;
-	at(page)[1] = 0;
+	words_at(page)[0] = ~0ull;
+	words_at(page)[1] = 0;
 	TAP(CALL(nanosleep, page, 0) == -LINUX_EINVAL);
 }
 
@@ -104,14 +108,14 @@ static void timer_arm(u64 deadline)
 
 static void block_alarm(void)
 {
-	at(page)[0] = 1ull << (SIGALRM - 1) | 1ull << 33;
+	words_at(page)[0] = 1ull << (SIGALRM - 1) | 1ull << 33;
 	CALL(rt_sigprocmask, 0, page, 0, 8);
 }
 
 /* The next pending signal, siginfo at page + 0x200; or -EAGAIN. */
 static s64 next_signal(void)
 {
-	at(page + 0x180)[0] = ~0ull;
+	words_at(page + 0x180)[0] = ~0ull;
 	time_at(page + 0x190, 0);
 	return CALL(rt_sigtimedwait, page + 0x180, page + 0x200, page + 0x190,
 		    8);
@@ -119,18 +123,19 @@ static s64 next_signal(void)
 
 static void test_alarm(void)
 {
-	u64 now = mono();
+	u64 now = guest_monotonic();
 
 	TAP(CALL(alarm, 100) == 0);
-	tap_ok(armed >= now + 100 * ABI_NS && armed < mono() + 101 * ABI_NS,
+	tap_ok(armed >= now + 100 * ABI_NS &&
+		       armed < guest_monotonic() + 101 * ABI_NS,
 	       "an alarm arms the host's timer");
 	TAP(CALL(alarm, 50) == 100 && CALL(alarm, 0) == 50);
 	TAP(armed == ABI_FOREVER);
-	at(page)[0] = 0;
-	at(page)[1] = 10000; /* every 10 ms, first after 20 ms */
-	at(page)[2] = 0;
-	at(page)[3] = 20000;
-	now = mono();
+	words_at(page)[0] = 0;
+	words_at(page)[1] = 10000; /* every 10 ms, first after 20 ms */
+	words_at(page)[2] = 0;
+	words_at(page)[3] = 20000;
+	now = guest_monotonic();
 	TAP(CALL(setitimer, 0, page, 0) == 0);
 	TAP(abi_timer_fire(p, now) == armed && next_signal() == -LINUX_EAGAIN);
 	now = armed;
@@ -140,17 +145,17 @@ static void test_alarm(void)
 	tap_ok(abi_timer_fire(p, now + 95 * MS) == now + 100 * MS,
 	       "a late interval timer skips missed expirations");
 	TAP(next_signal() == SIGALRM && next_signal() == -LINUX_EAGAIN);
-	TAP(CALL(getitimer, 0, page) == 0 && at(page)[1] == 10000);
-	memset(at(page), 0, 32);
+	TAP(CALL(getitimer, 0, page) == 0 && words_at(page)[1] == 10000);
+	memset(words_at(page), 0, 32);
 	TAP(CALL(setitimer, 0, page, page + 64) == 0 && armed == ABI_FOREVER);
-	TAP(at(page + 64)[1] == 10000 && at(page + 64)[2] == 0);
-	at(page)[3] = 1000000;
+	TAP(words_at(page + 64)[1] == 10000 && words_at(page + 64)[2] == 0);
+	words_at(page)[3] = 1000000;
 	TAP(CALL(setitimer, 0, page, 0) == -LINUX_EINVAL);
 	TAP(CALL(setitimer, 2, page, 0) == -LINUX_ENOSYS &&
 	    strstr(fake.last_log, "ITIMER_REAL"));
 }
 
-static s64 create(u32 notify, u32 tid, u64 value)
+static s64 timer_create_of(u32 notify, u32 tid, u64 value)
 {
 	u32 *e = (u32 *)(page + 0x300);
 
@@ -164,35 +169,36 @@ static s64 create(u32 notify, u32 tid, u64 value)
 
 static void test_timers(void)
 {
-	u64 now = mono(), spec = page + 0x380;
+	u64 now = guest_monotonic(), spec = page + 0x380;
 	s64 n = 0;
 	u32 id;
 
-	TAP(create(4, 4242, 0x1234567890) == 0);
+	TAP(timer_create_of(4, 4242, 0x1234567890) == 0);
 	id = *(u32 *)(page + 0x340);
 	time_at(spec, 0);
 	time_at(spec + 16, now + 5 * ABI_NS);
 	TAP(CALL(timer_settime, id, TIMER_ABSTIME, spec, 0) == 0);
 	TAP(armed == now + 5 * ABI_NS);
 	TAP(CALL(timer_gettime, id, spec) == 0 &&
-	    near(time_of(spec + 16), 5 * ABI_NS));
+	    is_near(time_of(spec + 16), 5 * ABI_NS));
 	TAP(abi_timer_fire(p, armed) == ABI_FOREVER);
-	tap_ok(next_signal() == 34 && at(page + 0x200)[3] == 0x1234567890 &&
-		       (s32)at(page + 0x200)[1] == ABI_SI_TIMER,
+	tap_ok(next_signal() == 34 &&
+		       words_at(page + 0x200)[3] == 0x1234567890 &&
+		       (s32)words_at(page + 0x200)[1] == ABI_SI_TIMER,
 	       "a POSIX timer sends its sigevent's value");
 	TAP(CALL(timer_getoverrun, id) == 0);
 	TAP(CALL(timer_delete, id) == 0);
 	TAP(CALL(timer_delete, id) == -LINUX_EINVAL);
 	TAP(CALL(timer_gettime, id, spec) == -LINUX_EINVAL);
 	TAP(CALL(timer_gettime, ~0ull, spec) == -LINUX_EINVAL);
-	TAP(create(4, 77, 0) == -LINUX_EINVAL);
-	TAP(create(2, 0, 0) == -LINUX_EINVAL);
-	while (create(0, 0, 0) == 0)
+	TAP(timer_create_of(4, 77, 0) == -LINUX_EINVAL);
+	TAP(timer_create_of(2, 0, 0) == -LINUX_EINVAL);
+	while (timer_create_of(0, 0, 0) == 0)
 		n++;
 	tap_ok(n == ABI_ALARMS, "32 POSIX timers exist at once");
 	while (n)
 		CALL(timer_delete, (u64)--n);
-	TAP(create(1, 0, 0) == 0);
+	TAP(timer_create_of(1, 0, 0) == 0);
 }
 
 int main(void)

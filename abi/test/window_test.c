@@ -60,7 +60,7 @@ static s64 mem_sync(u64 addr, u64 len)
 static char path[] = "/tmp/abi-window-XXXXXX";
 
 /* A process whose descriptor 3 is a file of four pages 'f'. */
-static void fresh(void)
+static void reset_proc(void)
 {
 	char page[4096];
 	int fd, i;
@@ -85,11 +85,11 @@ static void fresh(void)
 	reached = faulted = synced = 0;
 }
 
-static void places(void)
+static void test_places(void)
 {
 	u64 shared, private, plain;
 
-	fresh();
+	reset_proc();
 	shared = (u64)MMAP(0, 8192, RW, ABI_MAP_SHARED, 3, 4096);
 	private = (u64)MMAP(shared, 8192, RW, ABI_MAP_PRIVATE, 3, 4096);
 	plain = (u64)MMAP(FIRST - 0x10000, 8192, RW, ANON, -1, 0);
@@ -128,7 +128,7 @@ static void text_stays(void)
 {
 	u64 a;
 
-	fresh();
+	reset_proc();
 	a = (u64)MMAP(0, 4096, ABI_PROT_READ | ABI_PROT_EXEC, ABI_MAP_SHARED, 3,
 		      0);
 	tap_ok(CALL(mprotect, a, 4096, RW) == -LINUX_EACCES,
@@ -136,22 +136,23 @@ static void text_stays(void)
 	fake_free(p);
 }
 
-static void moves(void)
+static void test_moves(void)
 {
 	u64 a, b;
 
-	fresh();
+	reset_proc();
 	a = (u64)MMAP(0, 4096, RW, ABI_MAP_SHARED, 3, 0);
-	tap_ok(call(ABI_NR_mremap, a, 4096, 16384, 0, 0, 0) == -LINUX_ENOMEM,
+	tap_ok(make_call(ABI_NR_mremap, a, 4096, 16384, 0, 0, 0) ==
+		       -LINUX_ENOMEM,
 	       "a shared mapping does not grow in place");
-	b = (u64)call(ABI_NR_mremap, a, 4096, 16384, 1, 0, 0);
+	b = (u64)make_call(ABI_NR_mremap, a, 4096, 16384, 1, 0, 0);
 	*(u8 *)(b + 12288) = 'm';
 	tap_ok(b == FIRST + 0x10000 && !abi_space_check(p, a, 1, 0) &&
 		       abi_space_check(p, b, 16384, RW),
 	       "a shared mapping grows at another address of the host's");
 	a = (u64)MMAP(0, 4096, RW, ANON, -1, 0);
-	tap_ok(call(ABI_NR_mremap, a, 4096, 4096, 3, WINDOW + 0x100000, 0) ==
-		       -LINUX_ENOMEM,
+	tap_ok(make_call(ABI_NR_mremap, a, 4096, 4096, 3, WINDOW + 0x100000,
+			 0) == -LINUX_ENOMEM,
 	       "other memory does not move into the window");
 	tap_ok(!CALL(msync, b, 8192, ABI_MS_ASYNC) && !synced &&
 		       !CALL(msync, b, 8192, ABI_MS_SYNC) && synced == 1,
@@ -159,16 +160,16 @@ static void moves(void)
 	fake_free(p);
 }
 
-static void faults(void)
+static void test_faults(void)
 {
 	struct abi_fault f = {ABI_SIGSEGV, 2, 0, 14, 4};
 	struct abi_regs regs = {.rip = 0x1234, .rsp = 0x5678};
 	u64 a, act[4] = {0x77000, ABI_SA_RESTORER, 0x88000, 0}, stack;
 
-	fresh();
+	reset_proc();
 	stack = (u64)MMAP(0, 1 << 16, RW, ANON, -1, 0);
 	memcpy((void *)stack, act, sizeof(act));
-	call(ABI_NR_rt_sigaction, ABI_SIGBUS, stack, 0, 8, 0, 0);
+	make_call(ABI_NR_rt_sigaction, ABI_SIGBUS, stack, 0, 8, 0, 0);
 	a = (u64)MMAP(0, 8192, ABI_PROT_READ, ABI_MAP_SHARED, 3, 0);
 	f.addr = a + 4096;
 	regs.rsp = stack + 60000;
@@ -176,8 +177,8 @@ static void faults(void)
 	tap_ok(faulted == 1 && regs.rip == 0x1234,
 	       "a fault on a page that the file has gained is retried");
 	reach = -LINUX_EFAULT;
-	tap_ok(call(ABI_NR_pread64, 3, a, 1, 0, 0, 0) == -LINUX_EFAULT &&
-		       call(ABI_NR_pwrite64, 3, a + 4096, 1, 0, 0, 0) ==
+	tap_ok(make_call(ABI_NR_pread64, 3, a, 1, 0, 0, 0) == -LINUX_EFAULT &&
+		       make_call(ABI_NR_pwrite64, 3, a + 4096, 1, 0, 0, 0) ==
 			       -LINUX_EFAULT,
 	       "calls get EFAULT for pages behind the end");
 	abi_fault(p, 0, &regs, &f);
@@ -189,16 +190,16 @@ static void faults(void)
 }
 
 /* An access that the map does not allow never reaches the file. */
-static void protection(void)
+static void test_protection(void)
 {
 	struct abi_fault f = {ABI_SIGSEGV, 2, 0, 14, 6};
 	struct abi_regs regs = {.rip = 0x1234};
 	u64 a, act[4] = {0x77000, ABI_SA_RESTORER, 0x88000, 0}, stack;
 
-	fresh();
+	reset_proc();
 	stack = (u64)MMAP(0, 1 << 16, RW, ANON, -1, 0);
 	memcpy((void *)stack, act, sizeof(act));
-	call(ABI_NR_rt_sigaction, ABI_SIGSEGV, stack, 0, 8, 0, 0);
+	make_call(ABI_NR_rt_sigaction, ABI_SIGSEGV, stack, 0, 8, 0, 0);
 	a = (u64)MMAP(0, 8192, ABI_PROT_READ, ABI_MAP_SHARED, 3, 0);
 	f.addr = a;
 	regs.rsp = stack + 60000;
@@ -206,7 +207,8 @@ static void protection(void)
 	tap_ok(!faulted && regs.rip == 0x77000 && regs.rdi == ABI_SIGSEGV,
 	       "a store to read-only pages is SIGSEGV");
 	reached = 0;
-	tap_ok(call(ABI_NR_pwrite64, 3, stack, 1, 0, 0, 0) == 1 && !reached,
+	tap_ok(make_call(ABI_NR_pwrite64, 3, stack, 1, 0, 0, 0) == 1 &&
+		       !reached,
 	       "faults outside the window are not passed to the host");
 	fake_free(p);
 }
@@ -218,11 +220,11 @@ int main(void)
 	if (fd < 0)
 		return 1;
 	close(fd);
-	places();
+	test_places();
 	text_stays();
-	moves();
-	faults();
-	protection();
+	test_moves();
+	test_faults();
+	test_protection();
 	unlink(path);
 	return tap_done();
 }
