@@ -18,7 +18,7 @@ void __real_bee_cpuid(u32 leaf, u32 sub, u32 out[4]);
 unsigned long __wrap_getauxval(unsigned long type);
 unsigned long __real_getauxval(unsigned long type);
 
-static int is(const char *name, const char *value)
+static int env_equals(const char *name, const char *value)
 {
 	const char *s = getenv(name);
 
@@ -28,9 +28,9 @@ static int is(const char *name, const char *value)
 void __wrap_bee_cpu_init(void)
 {
 	__real_bee_cpu_init();
-	if (is("BEE_VEC", "xsave"))
+	if (env_equals("BEE_VEC", "xsave"))
 		bee_vec_mode = BEE_VEC_XSAVE;
-	if (is("BEE_VEC", "fxsave")) {
+	if (env_equals("BEE_VEC", "fxsave")) {
 		bee_vec_mode = BEE_VEC_FXSAVE;
 		bee_vec_mask = 0;
 	}
@@ -40,7 +40,8 @@ unsigned long __wrap_getauxval(unsigned long type)
 {
 	unsigned long value = __real_getauxval(type);
 
-	return type == AT_HWCAP2 && is("BEE_FS", "call") ? value & ~2ul : value;
+	return type == AT_HWCAP2 && env_equals("BEE_FS", "call") ? value & ~2ul
+								 : value;
 }
 
 /* Called with the guest's state live and FS at the guard. */

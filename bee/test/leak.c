@@ -14,7 +14,7 @@
 int __wrap_bee_rewrite(struct bee_rewrite *rw);
 int __real_bee_rewrite(struct bee_rewrite *rw);
 
-static int chosen(const struct bee_site *site)
+static int is_chosen(const struct bee_site *site)
 {
 	static const struct {
 		const char *name;
@@ -48,7 +48,7 @@ int __wrap_bee_rewrite(struct bee_rewrite *rw)
 	}
 	err = __real_bee_rewrite(rw);
 	for (i = 0; !err && i < rw->sites; i++) {
-		for (j = 0; chosen(&rw->site[i]) && j < rw->texts; j++) {
+		for (j = 0; is_chosen(&rw->site[i]) && j < rw->texts; j++) {
 			text = &rw->text[j];
 			if (rw->site[i].patch - text->addr < text->len)
 				memcpy(text->bytes +

@@ -21,7 +21,7 @@ static struct locktable_half own;
 static u8 model[OWNERS][BYTES]; /* type + 1, or 0 */
 
 /* Owners 0 and 1 are processes, 2 and 3 two handles of one. */
-static struct lock_entry entry(u32 owner, u32 type, u64 first, u64 last)
+static struct lock_entry make_entry(u32 owner, u32 type, u64 first, u64 last)
 {
 	struct lock_entry e = {
 		.file = {7, 9},
@@ -36,15 +36,15 @@ static struct lock_entry entry(u32 owner, u32 type, u64 first, u64 last)
 	return e;
 }
 
-static struct lock_waiter waiter(u32 owner, u64 byte)
+static struct lock_waiter make_waiter(u32 owner, u64 byte)
 {
-	struct lock_waiter w = {.want = entry(owner, WRITE, byte, byte),
+	struct lock_waiter w = {.want = make_entry(owner, WRITE, byte, byte),
 				.thread = owner};
 
 	return w;
 }
 
-static void reset(void)
+static void reset_table(void)
 {
 	memset(&table, 0, sizeof(table));
 	memset(&own, 0, sizeof(own));
@@ -70,7 +70,7 @@ static int table_equals_model(void)
 	for (i = 0; i < OWNERS; i++)
 		for (b = 0; b < BYTES; b++) {
 			struct lock_entry e =
-				entry((i + 1) % OWNERS, WRITE, b, b);
+				make_entry((i + 1) % OWNERS, WRITE, b, b);
 
 			/* another owner has it, as the model says */
 			held = (u32)model_conflict((i + 1) % OWNERS, WRITE, b,
@@ -89,7 +89,7 @@ static void check_ranges(void)
 	u32 i, owner, type, first, last, good = 0, refused = 0;
 	const u32 rounds = 20000;
 
-	reset();
+	reset_table();
 	srand(1);
 	for (i = 0; i < rounds; i++) {
 		struct lock_entry e;
@@ -98,7 +98,7 @@ static void check_ranges(void)
 		type = (u32)rand() % 3;
 		first = (u32)rand() % BYTES;
 		last = first + (u32)rand() % (BYTES - first);
-		e = entry(owner, type, first, last);
+		e = make_entry(owner, type, first, last);
 		if (type != NONE && locktable_conflict(&own, &e)) {
 			good += model_conflict(owner, type, first, last);
 			refused++;
@@ -119,10 +119,10 @@ static void check_ranges(void)
 
 static void check_kinds(void)
 {
-	struct lock_entry e = entry(0, WRITE, 0, ABI_FILELOCK_END);
+	struct lock_entry e = make_entry(0, WRITE, 0, ABI_FILELOCK_END);
 	struct lock_entry f = e;
 
-	reset();
+	reset_table();
 	locktable_set(&own, &e);
 	f.kind = ABI_FILELOCK_FLOCK;
 	f.process.pid = 8;
@@ -142,8 +142,8 @@ static void check_kinds(void)
 	tap_ok(locktable_drop_process(&own, &f.process) == 0 &&
 		       locktable_drop_process(&own, &e.process) == 1,
 	       "all locks of a process are dropped at once");
-	e = entry(2, READ, 3, 4);
-	f = entry(3, READ, 3, 4);
+	e = make_entry(2, READ, 3, 4);
+	f = make_entry(3, READ, 3, 4);
 	locktable_set(&own, &e);
 	locktable_set(&own, &f);
 	tap_ok(locktable_drop_handle(&own, &e.process, e.handle) == 1 &&
@@ -157,14 +157,14 @@ static void check_rings(void)
 	struct lock_waiter w;
 	u32 i;
 
-	reset();
+	reset_table();
 	for (i = 0; i < 2; i++) {
-		e = entry(i, WRITE, i, i);
+		e = make_entry(i, WRITE, i, i);
 		locktable_set(&own, &e);
 	}
-	e = entry(0, WRITE, 1, 1);
+	e = make_entry(0, WRITE, 1, 1);
 	tap_ok(!locktable_is_ring(&own, &e), "one waiter is no deadlock");
-	w = waiter(1, 0);
+	w = make_waiter(1, 0);
 	locktable_wait(&own, &w);
 	tap_ok(locktable_is_ring(&own, &e),
 	       "two waiters for each other are a deadlock");
@@ -172,15 +172,15 @@ static void check_rings(void)
 	tap_ok(!locktable_is_ring(&own, &e),
 	       "no deadlock once a waiter is gone");
 	/* 0 waits for 1, which waits for 9, which waits for 0 */
-	e = entry(0, WRITE, 2, 2);
+	e = make_entry(0, WRITE, 2, 2);
 	e.process.pid = 9;
 	locktable_set(&own, &e);
-	w = waiter(0, 0);
+	w = make_waiter(0, 0);
 	w.want.process.pid = 9;
 	locktable_wait(&own, &w);
-	w = waiter(1, 2);
+	w = make_waiter(1, 2);
 	locktable_wait(&own, &w);
-	e = entry(0, WRITE, 1, 1);
+	e = make_entry(0, WRITE, 1, 1);
 	tap_ok(locktable_is_ring(&own, &e),
 	       "a deadlock of three, found by the last waiter");
 }
@@ -188,15 +188,15 @@ static void check_rings(void)
 /* A process that is killed while it stores leaves what was there. */
 static void check_death(void)
 {
-	struct lock_entry e = entry(0, WRITE, 1, 2);
+	struct lock_entry e = make_entry(0, WRITE, 1, 2);
 	struct locktable before;
 	u32 good = 0, cut;
 
-	reset();
+	reset_table();
 	locktable_set(&own, &e);
 	locktable_store(&table, &own);
 	before = table;
-	e = entry(0, NONE, 1, 2);
+	e = make_entry(0, NONE, 1, 2);
 	locktable_set(&own, &e);
 	for (cut = 0; cut < 64; cut++) { /* any bytes of the other half */
 		table = before;
@@ -215,7 +215,7 @@ static void check_death(void)
 
 static void check_hostile(void)
 {
-	struct lock_entry e = entry(0, WRITE, 0, 5);
+	struct lock_entry e = make_entry(0, WRITE, 0, 5);
 	u32 i, j, value, good = 0;
 
 	srand(2);
@@ -242,13 +242,13 @@ static void check_hostile(void)
 static void check_full(void)
 {
 	struct lock_entry e;
-	struct lock_waiter w = waiter(0, 1);
+	struct lock_waiter w = make_waiter(0, 1);
 	u64 i;
 	s64 err = 0;
 
-	reset();
+	reset_table();
 	for (i = 0; !err && i <= LOCKTABLE_LOCKS; i++) {
-		e = entry(0, WRITE, i * 2, i * 2);
+		e = make_entry(0, WRITE, i * 2, i * 2);
 		err = locktable_set(&own, &e);
 	}
 	tap_ok(err == -LINUX_ENOLCK && i == LOCKTABLE_LOCKS + 1,

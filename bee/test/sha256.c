@@ -10,7 +10,7 @@
 
 static u8 bytes[1 << 20];
 
-static void digest(u64 len, u64 cut, u8 out[32])
+static void digest_message(u64 len, u64 cut, u8 out[32])
 {
 	struct skep_sha256 s;
 
@@ -20,27 +20,28 @@ static void digest(u64 len, u64 cut, u8 out[32])
 	skep_sha256_final(&s, out);
 }
 
-static int is(const char *text, const char *hex)
+static int digest_equals(const char *text, const char *hex)
 {
 	char got[65];
 	u8 out[32];
 
 	memcpy(bytes, text, strlen(text));
-	digest(strlen(text), 0, out);
+	digest_message(strlen(text), 0, out);
 	for (int i = 0; i < 32; i++)
 		sprintf(got + 2 * i, "%02x", out[i]);
 	return !strcmp(got, hex);
 }
 
-static int examples(void)
+static int digest_examples(void)
 {
-	return is("", "e3b0c44298fc1c149afbf4c8996fb924"
-		      "27ae41e4649b934ca495991b7852b855") &&
-	       is("abc", "ba7816bf8f01cfea414140de5dae2223"
-			 "b00361a396177a9cb410ff61f20015ad") &&
-	       is("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-		  "248d6a61d20638b8e5c026930c3e6039"
-		  "a33ce45964ff2167f6ecedd419db06c1");
+	return digest_equals("", "e3b0c44298fc1c149afbf4c8996fb924"
+				 "27ae41e4649b934ca495991b7852b855") &&
+	       digest_equals("abc", "ba7816bf8f01cfea414140de5dae2223"
+				    "b00361a396177a9cb410ff61f20015ad") &&
+	       digest_equals("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnom"
+			     "nopnopq",
+			     "248d6a61d20638b8e5c026930c3e6039"
+			     "a33ce45964ff2167f6ecedd419db06c1");
 }
 
 static int ways_agree(void)
@@ -51,9 +52,9 @@ static int ways_agree(void)
 		bytes[i] = (u8)rand();
 	for (u64 len = 0; len < 600; len++) {
 		bee_sha256_way = BEE_SHA256_PLAIN;
-		digest(len, 0, plain);
+		digest_message(len, 0, plain);
 		bee_sha256_way = BEE_SHA256_NI;
-		digest(len, (u64)rand() % (len + 1), quick);
+		digest_message(len, (u64)rand() % (len + 1), quick);
 		if (memcmp(plain, quick, 32))
 			return 0;
 	}
@@ -86,7 +87,7 @@ static void show_speed(const char *name)
 	u8 out[32];
 
 	clock_gettime(CLOCK_MONOTONIC, &a);
-	digest(sizeof(bytes), 0, out);
+	digest_message(sizeof(bytes), 0, out);
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	printf("# %s: %.2f ms per MiB\n", name,
 	       (double)(b.tv_sec - a.tv_sec) * 1e3 +
@@ -96,10 +97,10 @@ static void show_speed(const char *name)
 int main(void)
 {
 	bee_sha256_way = BEE_SHA256_PLAIN;
-	tap_ok(examples(), "plain: the standard's examples");
+	tap_ok(digest_examples(), "plain: the standard's examples");
 	show_speed("plain");
 	bee_sha256_way = BEE_SHA256_UNKNOWN;
-	tap_ok(examples(), "chosen by cpuid: the standard's examples");
+	tap_ok(digest_examples(), "chosen by cpuid: the standard's examples");
 	show_speed("chosen");
 	if (has_sha() < 0)
 		tap_skip("cpuid chooses the implementation",

@@ -19,13 +19,13 @@ static s64 tick_off; /* added to the counter */
 static int good;
 static u32 looks;
 
-static u64 counter(void)
+static u64 read_counter(void)
 {
 	return (u64)((s64)((double)now * pace) + tick_off);
 }
 
 /* Windows' clocks go faster and slower, by 20 us for a second each. */
-static s64 windows(void)
+static s64 windows_time(void)
 {
 	s64 part = now % (2000 * MS);
 
@@ -33,29 +33,29 @@ static s64 windows(void)
 }
 
 /* They count 100 ns, and a look takes a while. */
-static void look(struct tsc_look *l)
+static void take_look(struct tsc_look *l)
 {
-	l->tsc = counter();
+	l->tsc = read_counter();
 	now += rand() % 300;
-	l->ns[TSC_MONOTONIC] = windows() / 100 * 100;
-	l->ns[TSC_REAL] = (windows() + stepped) / 100 * 100;
+	l->ns[TSC_MONOTONIC] = windows_time() / 100 * 100;
+	l->ns[TSC_REAL] = (windows_time() + stepped) / 100 * 100;
 	looks++;
 }
 
 static s64 read_clock(u32 which)
 {
-	s64 ns = tsc_now(&c, which, counter);
+	s64 ns = tsc_now(&c, which, read_counter);
 	struct tsc_look l;
 
 	if (ns != TSC_ASK)
 		return ns;
 	tsc_change(&c);
-	look(&l);
+	take_look(&l);
 	tsc_adjust(&c, &l, good);
 	return l.ns[which];
 }
 
-static void begin(void)
+static void begin_clock(void)
 {
 	struct tsc_look l;
 
@@ -65,13 +65,13 @@ static void begin(void)
 	pace = 2.5;
 	tick_off = 0;
 	good = 1;
-	look(&l);
+	take_look(&l);
 	looks = 0;
 	tsc_begin(&c, &l);
 }
 
 /* `steps` readings, each up to `most` later; the worst error, or -1: back. */
-static s64 run(u32 which, u32 steps, s64 most)
+static s64 run_clock(u32 which, u32 steps, s64 most)
 {
 	s64 last = read_clock(which), ns, error, worst = 0;
 	u32 i;
@@ -98,13 +98,13 @@ static void check_pace(void)
 	srand(3);
 	for (i = 0; i < 5; i++)
 		for (which = 0; which < TSC_CLOCKS; which++) {
-			begin();
+			begin_clock();
 			pace = paces[i];
 			tick_off = (s64)1 << 40;
-			tsc_begin(&c,
-				  &(struct tsc_look){counter(),
-						     {windows(), windows()}});
-			got = run(which, 200000, 100000);
+			tsc_begin(&c, &(struct tsc_look){read_counter(),
+							 {windows_time(),
+							  windows_time()}});
+			got = run_clock(which, 200000, 100000);
 			worst = got < 0 || worst < 0 ? -1
 				: got > worst	     ? got
 						     : worst;
@@ -120,9 +120,9 @@ static void check_idle(void)
 {
 	s64 worst;
 
-	begin();
-	run(TSC_MONOTONIC, 1000, 100000);
-	worst = run(TSC_MONOTONIC, 200, 20000 * MS);
+	begin_clock();
+	run_clock(TSC_MONOTONIC, 1000, 100000);
+	worst = run_clock(TSC_MONOTONIC, 200, 20000 * MS);
 	tap_ok(worst >= 0 && worst < 50000 && c.on,
 	       "the time is right after a long sleep");
 }
@@ -136,8 +136,8 @@ static void check_step(void)
 {
 	s64 before;
 
-	begin();
-	run(TSC_REAL, 1000, 100000);
+	begin_clock();
+	run_clock(TSC_REAL, 1000, 100000);
 	stepped = 3600000 * MS;
 	now += 2 * (s64)TSC_LOOK_NS;
 	before = read_clock(TSC_REAL);
@@ -148,7 +148,7 @@ static void check_step(void)
 	before = read_clock(TSC_REAL);
 	tap_ok(close_to(before - now - stepped),
 	       "a clock that was set back is followed");
-	tap_ok(run(TSC_MONOTONIC, 1000, 100000) >= 0 && c.on,
+	tap_ok(run_clock(TSC_MONOTONIC, 1000, 100000) >= 0 && c.on,
 	       "setting the clock does not change the monotonic clock");
 }
 
@@ -157,13 +157,13 @@ static void check_ahead(void)
 {
 	s64 worst;
 
-	begin();
-	run(TSC_MONOTONIC, 50000, 100000);
+	begin_clock();
+	run_clock(TSC_MONOTONIC, 50000, 100000);
 	tick_off += (s64)(0.5 * (double)MS * pace);
-	worst = run(TSC_MONOTONIC, 50000, 100000);
+	worst = run_clock(TSC_MONOTONIC, 50000, 100000);
 	tap_ok(worst > 300000 && !c.given_up,
 	       "a counter that was ahead a little is kept (%d ns)", (int)worst);
-	worst = run(TSC_MONOTONIC, 50000, 100000);
+	worst = run_clock(TSC_MONOTONIC, 50000, 100000);
 	tap_ok(worst >= 0 && worst < 100000,
 	       "a counter that was ahead is right later (%d ns)", (int)worst);
 }
@@ -178,15 +178,15 @@ static void check_failure(const char *name, s64 jump, double to, int is_good)
 	pace = to;
 	good = is_good;
 	ns = read_clock(TSC_MONOTONIC);
-	worst = run(TSC_MONOTONIC, 50000, 100000);
+	worst = run_clock(TSC_MONOTONIC, 50000, 100000);
 	tap_ok(c.given_up && ns >= last && worst >= 0 && worst < 200 * MS,
 	       "%s: the TSC is given up, and time does not go back", name);
 }
 
 static void run_before(s64 most)
 {
-	begin();
-	run(TSC_MONOTONIC, 5000, most);
+	begin_clock();
+	run_clock(TSC_MONOTONIC, 5000, most);
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static u8 *read_all(const char *path, u64 *len)
 }
 
 /* The segments copied to where no byte follows the last one. */
-static u8 *load(const u8 *file, struct abi_elf_plan *plan)
+static u8 *load_segments(const u8 *file, struct abi_elf_plan *plan)
 {
 	const Elf64_Ehdr *eh = (const void *)file;
 	const Elf64_Phdr *ph = (const void *)(file + eh->e_phoff);
@@ -66,7 +66,7 @@ static u8 *load(const u8 *file, struct abi_elf_plan *plan)
 }
 
 /* One field of the section table, or of the header that leads to it. */
-static void lie(u8 *copy, u64 len, const u8 *file)
+static void corrupt_section(u8 *copy, u64 len, const u8 *file)
 {
 	const Elf64_Ehdr *eh = (const void *)file;
 	u64 at = 40 + (u64)rand() % 24, value;
@@ -102,7 +102,7 @@ static u32 count_ranges(const struct abi_elf_plan *plan, const u8 *file,
 	return n;
 }
 
-static int sorted(u32 n)
+static int edges_sorted(u32 n)
 {
 	for (u32 i = 1; i < n; i++)
 		if (edge[i] < edge[i - 1])
@@ -121,14 +121,15 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	file = read_all(argv[1], &len);
-	image = load(file, &plan);
+	image = load_segments(file, &plan);
 	n = bee_unwind_ranges(&plan, file, len, range, MAX);
 	tap_ok(count_ranges(&plan, file, len, sizeof(".eh_frame")) == n &&
 		       !count_ranges(&plan, file, len, sizeof(".eh_frame") - 1),
 	       "a name that ends behind the names names no section");
 	edges = bee_unwind_edges(&plan, file, len, edge, EDGES);
 	tap_ok(n > 100, "functions are found by section headers");
-	tap_ok(edges >= 4 && sorted(edges), "executable sections are found");
+	tap_ok(edges >= 4 && edges_sorted(edges),
+	       "executable sections are found");
 	tap_ok(bee_unwind_edges(&plan, file, len, edge, edges) == edges &&
 		       bee_unwind_edges(&plan, file, len, edge, edges - 1) ==
 			       edges - 2,
@@ -139,11 +140,11 @@ int main(int argc, char **argv)
 		memcpy(copy, file, 64);
 		cut = ((Elf64_Ehdr *)file)->e_shoff;
 		memcpy(copy + cut, file + cut, len - cut);
-		lie(copy, len, file);
+		corrupt_section(copy, len, file);
 		n = bee_unwind_ranges(&plan, copy, len, range, MAX);
 		found += n > 100;
 		n = bee_unwind_edges(&plan, copy, len, edge, EDGES);
-		ok &= n <= EDGES && sorted(n);
+		ok &= n <= EDGES && edges_sorted(n);
 	}
 	tap_ok(ok && found > LIES / 2 && found < LIES,
 	       "damaged headers do no harm");

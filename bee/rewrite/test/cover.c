@@ -73,7 +73,7 @@ static int check_map(const struct bee_rewrite *rw)
 	return ok;
 }
 
-static void show(const struct bee_rewrite *rw, double ms)
+static void print_counts(const struct bee_rewrite *rw, double ms)
 {
 	printf("# %llu instructions, %u functions, %llu bytes skipped, %.1f "
 	       "ms\n",
@@ -88,7 +88,7 @@ static void show(const struct bee_rewrite *rw, double ms)
 	       rw->patched[BEE_SITE_MOVED], rw->stubs_used);
 }
 
-static void cover(const char *path)
+static void cover_file(const char *path)
 {
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	struct bee_rewrite rw;
@@ -102,7 +102,7 @@ static void cover(const char *path)
 	}
 	start = image_now();
 	rc = bee_rewrite(&rw);
-	show(&rw, image_now() - start);
+	print_counts(&rw, image_now() - start);
 	if (!tap_ok(!rc, "%s: rewritten", name)) {
 		printf("# rc %d, %s\n", rc, rw.why);
 		return;
@@ -121,6 +121,6 @@ static void cover(const char *path)
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		cover(argv[i]);
+		cover_file(argv[i]);
 	return tap_done();
 }

@@ -17,7 +17,7 @@ static unsigned char *lens;
 static size_t used, count, room;
 static u64 run_addr;
 
-static void compare(u32 at, unsigned len, int is_bad)
+static void compare_length(u32 at, unsigned len, int is_bad)
 {
 	struct bee_insn insn;
 	int rc = bee_decode(run + at, used - at, &insn);
@@ -34,10 +34,10 @@ static void compare(u32 at, unsigned len, int is_bad)
 		printf("# %llx: objdump %u, bee %d\n", run_addr + at, len, rc);
 }
 
-static void flush(void)
+static void flush_batch(void)
 {
 	for (size_t i = 0; i < count; i++)
-		compare(starts[i], lens[i] & 0x7f, lens[i] >> 7);
+		compare_length(starts[i], lens[i] & 0x7f, lens[i] >> 7);
 	used = count = 0;
 }
 
@@ -63,7 +63,7 @@ static void add_line(const char *line)
 	if (sscanf(line, " %llx:%n", &addr, &at) != 1 || line[at] != '\t')
 		return;
 	if (addr != run_addr + used)
-		flush();
+		flush_batch();
 	if (!used)
 		run_addr = addr;
 	s = line + at + 1;
@@ -86,7 +86,7 @@ int main(void)
 	while (fgets(line, sizeof(line), stdin))
 		if (line[0] == ' ')
 			add_line(line);
-	flush();
+	flush_batch();
 	printf("%llu instructions, %llu differ, %llu bad\n", insns, wrong, bad);
 	return wrong || !insns;
 }

@@ -23,7 +23,7 @@ static u32 seed = 12345;
 /* The snippet has no fs: operand with registers: the canary's slot is exact. */
 static int absolute;
 
-static u32 rnd(u32 n)
+static u32 random_below(u32 n)
 {
 	seed = seed * 1664525 + 1013904223;
 	return (seed >> 8) % n;
@@ -43,31 +43,31 @@ static void *map_at(u64 addr, u64 len, int prot)
 static void load_memory(u8 from[3][2 * HALF])
 {
 	for (int i = 0; i < 3; i++)
-		memcpy(at(region[i] - HALF), from[i], 2 * HALF);
+		memcpy(host_pointer(region[i] - HALF), from[i], 2 * HALF);
 }
 
 static void store_memory(u8 to[3][2 * HALF])
 {
 	for (int i = 0; i < 3; i++)
-		memcpy(to[i], at(region[i] - HALF), 2 * HALF);
+		memcpy(to[i], host_pointer(region[i] - HALF), 2 * HALF);
 }
 
 /* Code being made. */
 static u8 *out;
 
-static void put(const char *bytes, int n)
+static void emit_bytes(const char *bytes, int n)
 {
 	memcpy(out, bytes, n);
 	out += n;
 }
-#define PUT(s) put(s, sizeof(s) - 1)
+#define PUT(s) emit_bytes(s, sizeof(s) - 1)
 
-static void put8(int v)
+static void emit_byte(int v)
 {
 	*out++ = v;
 }
 
-static void put64(u64 v)
+static void emit_u64(u64 v)
 {
 	memcpy(out, &v, 8);
 	out += 8;
@@ -85,7 +85,7 @@ static void run_once(const struct native_cpu *start, u64 fs, const u8 *vectors)
 	native_run();
 }
 
-static void dump(const char *what, const u8 *p, u64 n)
+static void dump_bytes(const char *what, const u8 *p, u64 n)
 {
 	printf("# %s:", what);
 	for (u64 i = 0; i < n; i++)
@@ -93,7 +93,8 @@ static void dump(const char *what, const u8 *p, u64 n)
 	printf("\n");
 }
 
-static int differ(const struct native_cpu *a, const u8 *vectors, int ignore)
+static int states_differ(const struct native_cpu *a, const u8 *vectors,
+			 int ignore)
 {
 	static u8 now[3][2 * HALF];
 	u64 canary;
@@ -111,7 +112,7 @@ static int differ(const struct native_cpu *a, const u8 *vectors, int ignore)
 	store_memory(now);
 	if (memcmp(now, memory_native, sizeof(now)))
 		return printf("# memory differs\n");
-	memcpy(&canary, at(TP + 0x28), 8);
+	memcpy(&canary, host_pointer(TP + 0x28), 8);
 	if (absolute &&
 	    canary != ((u64 *)(teb + SKEP_TEB_SLOT_BASE))[SKEP_SLOT_CANARY])
 		return printf("# the canary's slot is stale\n");
@@ -119,18 +120,18 @@ static int differ(const struct native_cpu *a, const u8 *vectors, int ignore)
 }
 
 /* [TEXT, TEXT + len) ends by a jump to native_exit. ignore: registers. */
-static int same(u64 len, const struct native_cpu *start, int ignore)
+static int runs_equal(u64 len, const struct native_cpu *start, int ignore)
 {
 	static u8 fresh[16384], vectors[16384], before[4096];
 	struct native_cpu first;
 
 	for (int i = 160; i < 416; i++)
-		fresh[i] = rnd(256);
+		fresh[i] = random_below(256);
 	fresh[512] = 3; /* XSTATE_BV: x87 and SSE, the rest as after reset */
 	fresh[0] = 0x7f;
 	fresh[1] = 3;
 	memcpy(fresh + 24, "\x80\x1f\0\0\xff\xff\0", 8);
-	memcpy(before, at(TEXT), len);
+	memcpy(before, host_pointer(TEXT), len);
 	load_memory(memory_before);
 	run_once(start, TP, fresh);
 	first = native_cpu;
@@ -138,25 +139,25 @@ static int same(u64 len, const struct native_cpu *start, int ignore)
 	store_memory(memory_native);
 	load_memory(memory_before);
 	set_slots();
-	if (rewrite(len, &last)) {
+	if (rewrite_text(len, &last)) {
 		printf("# %s\n", last.why);
-		dump("refused", before, len);
+		dump_bytes("refused", before, len);
 		return 0;
 	}
 	run_once(start, 0x1000, fresh);
-	if (!differ(&first, vectors, ignore))
+	if (!states_differ(&first, vectors, ignore))
 		return 1;
-	dump("original", before, len);
-	dump("rewritten", at(TEXT), len);
-	dump("stubs", last.stubs, last.stubs_used);
+	dump_bytes("original", before, len);
+	dump_bytes("rewritten", host_pointer(TEXT), len);
+	dump_bytes("stubs", last.stubs, last.stubs_used);
 	return 0;
 }
 
 static void put_exit(u64 *len)
 {
 	PUT("\xff\x25\0\0\0\0");
-	*len = out - at(TEXT);
-	put64((u64)(uintptr_t)native_exit);
+	*len = out - host_pointer(TEXT);
+	emit_u64((u64)(uintptr_t)native_exit);
 }
 
 /* Registers hold small multiples of 64, so every operand is in memory. */
@@ -164,16 +165,17 @@ static void random_cpu(struct native_cpu *cpu)
 {
 	memset(cpu, 0, sizeof(*cpu));
 	for (int i = 0; i < 16; i++)
-		cpu->gpr[i] = (u64)64 * ((s64)rnd(64) - 32);
+		cpu->gpr[i] = (u64)64 * ((s64)random_below(64) - 32);
 	cpu->gpr[4] = STACK;
-	cpu->flags = 0x202 | (rnd(65536) & ARITH_FLAGS);
+	cpu->flags = 0x202 | (random_below(65536) & ARITH_FLAGS);
 }
 
 static void random_memory(void)
 {
 	for (int r = 0; r < 3; r++)
 		for (int i = 0; i < 2 * HALF; i += 4)
-			*(u32 *)(memory_before[r] + i) = rnd(1 << 24) * 257;
+			*(u32 *)(memory_before[r] + i) =
+				random_below(1 << 24) * 257;
 	*(u64 *)(memory_before[1] + HALF) = TP;
 }
 
@@ -246,20 +248,20 @@ static u32 reg_not_rsp(int rex)
 	u32 r;
 
 	do
-		r = rnd(rex ? 16 : 8);
+		r = random_below(rex ? 16 : 8);
 	while (r == 4);
 	return r;
 }
 
 static s32 random_disp(void)
 {
-	switch (rnd(4)) {
+	switch (random_below(4)) {
 	case 0:
 		return 0x28;
 	case 1:
 		return 0;
 	default:
-		return 64 * ((s32)rnd(256) - 128);
+		return 64 * ((s32)random_below(256) - 128);
 	}
 }
 
@@ -272,9 +274,10 @@ struct operand {
 /* odd: other displacements than multiples of 64; big: EVEX disp8 */
 static void random_operand(struct operand *o, int reg, int rex, int odd)
 {
-	u32 kind = rnd(6), base = reg_not_rsp(rex), index = reg_not_rsp(rex);
-	u32 mod = rnd(3);
-	s32 disp = mod == 1 ? 64 * (s32)rnd(2) : random_disp();
+	u32 kind = random_below(6), base = reg_not_rsp(rex),
+	    index = reg_not_rsp(rex);
+	u32 mod = random_below(3);
+	s32 disp = mod == 1 ? 64 * (s32)random_below(2) : random_disp();
 
 	if (!odd && disp == 0x28)
 		disp = 64;
@@ -285,19 +288,21 @@ static void random_operand(struct operand *o, int reg, int rex, int odd)
 		mod = 2;
 	} else if (kind == 1) { /* index alone */
 		o->bytes[o->n++] = reg << 3 | 4;
-		o->bytes[o->n++] = rnd(4) << 6 | (index & 7) << 3 | 5;
+		o->bytes[o->n++] = random_below(4) << 6 | (index & 7) << 3 | 5;
 		o->ext = index & 8 ? 2 : 0;
 		mod = 2;
 	} else if (kind == 2) { /* stack pointer, perhaps an index */
 		o->bytes[o->n++] = mod << 6 | reg << 3 | 4;
-		o->bytes[o->n++] = rnd(2) ? 0x24 : (index & 7) << 3 | 4;
+		o->bytes[o->n++] =
+			random_below(2) ? 0x24 : (index & 7) << 3 | 4;
 		if (o->bytes[1] != 0x24)
 			o->ext = index & 8 ? 2 : 0;
 	} else if (kind == 3) { /* base and index */
 		if (!mod && (base & 7) == 5)
 			mod = 1, disp = 64;
 		o->bytes[o->n++] = mod << 6 | reg << 3 | 4;
-		o->bytes[o->n++] = rnd(4) << 6 | (index & 7) << 3 | (base & 7);
+		o->bytes[o->n++] =
+			random_below(4) << 6 | (index & 7) << 3 | (base & 7);
 		o->ext = (index & 8 ? 2 : 0) | (base & 8 ? 1 : 0);
 	} else { /* base alone */
 		if (base == 12)
@@ -319,7 +324,7 @@ static void random_operand(struct operand *o, int reg, int rex, int odd)
 static void put_before(int n)
 {
 	while (n--) {
-		switch (rnd(6)) {
+		switch (random_below(6)) {
 		case 0:
 			PUT("\x48\x39\xdf"); /* cmp %rbx, %rdi */
 			break;
@@ -345,7 +350,7 @@ static void put_before(int n)
 static void put_after(int n)
 {
 	while (n--) {
-		switch (rnd(6)) {
+		switch (random_below(6)) {
 		case 0:
 			PUT("\x48\x89\xca"); /* mov %rcx, %rdx */
 			break;
@@ -372,7 +377,8 @@ static void put_form(const struct form *f)
 {
 	static const char *const escape[] = {"", "\x0f", "\x0f\x38",
 					     "\x0f\x3a"};
-	int rex = rnd(3) != 0, reg = f->reg < 0 ? (int)rnd(16) : f->reg;
+	int rex = random_below(3) != 0,
+	    reg = f->reg < 0 ? (int)random_below(16) : f->reg;
 	struct operand o;
 
 	if (reg == 4) /* never the stack pointer as a result */
@@ -380,16 +386,16 @@ static void put_form(const struct form *f)
 	if (!rex)
 		reg &= 7;
 	random_operand(&o, reg & 7, rex, f->map == 0);
-	put8(0x64);
-	put(f->prefix, strlen(f->prefix));
+	emit_byte(0x64);
+	emit_bytes(f->prefix, strlen(f->prefix));
 	if (rex)
-		put8(0x40 | (f->wide && rnd(2) ? 8 : 0) | (reg & 8 ? 4 : 0) |
-		     o.ext);
-	put(escape[f->map], strlen(escape[f->map]));
-	put8(f->op);
-	put((char *)o.bytes, o.n);
+		emit_byte(0x40 | (f->wide && random_below(2) ? 8 : 0) |
+			  (reg & 8 ? 4 : 0) | o.ext);
+	emit_bytes(escape[f->map], strlen(escape[f->map]));
+	emit_byte(f->op);
+	emit_bytes((char *)o.bytes, o.n);
 	for (int i = 0; i < f->imm; i++)
-		put8(rnd(256));
+		emit_byte(random_below(256));
 }
 
 static void test_forms(void)
@@ -403,13 +409,13 @@ static void test_forms(void)
 			struct native_cpu cpu;
 			u64 len;
 
-			out = at(TEXT);
+			out = host_pointer(TEXT);
 			random_cpu(&cpu);
-			put_before(rnd(4));
+			put_before(random_below(4));
 			put_form(&forms[i]);
-			put_after(rnd(4));
+			put_after(random_below(4));
 			put_exit(&len);
-			good += same(len, &cpu, 0);
+			good += runs_equal(len, &cpu, 0);
 			if (good <= n)
 				break;
 		}
@@ -421,44 +427,45 @@ static void test_forms(void)
 static void put_vex(int op, int map, int pp, int len, int imm)
 {
 	struct operand o;
-	int reg = rnd(16), v = 0;
+	int reg = random_below(16), v = 0;
 
 	random_operand(&o, reg & 7, 1, 0);
 	if (op == 0x58 || op == 0xf7) /* a second source or a count */
-		v = rnd(16);
+		v = random_below(16);
 	if (op == 0xf7 && reg == 4)
 		reg = 5;
-	put8(0x64);
-	if (map == 1 && !o.ext && rnd(2)) {
-		put8(0xc5);
-		put8((reg & 8 ? 0 : 0x80) | (~v & 15) << 3 | len << 2 | pp);
+	emit_byte(0x64);
+	if (map == 1 && !o.ext && random_below(2)) {
+		emit_byte(0xc5);
+		emit_byte((reg & 8 ? 0 : 0x80) | (~v & 15) << 3 | len << 2 |
+			  pp);
 	} else {
-		put8(0xc4);
-		put8((reg & 8 ? 0 : 0x80) | (o.ext & 2 ? 0 : 0x40) |
-		     (o.ext & 1 ? 0 : 0x20) | map);
-		put8((~v & 15) << 3 | len << 2 | pp);
+		emit_byte(0xc4);
+		emit_byte((reg & 8 ? 0 : 0x80) | (o.ext & 2 ? 0 : 0x40) |
+			  (o.ext & 1 ? 0 : 0x20) | map);
+		emit_byte((~v & 15) << 3 | len << 2 | pp);
 	}
-	put8(op);
+	emit_byte(op);
 	o.bytes[0] = (o.bytes[0] & ~0x38) | (reg & 7) << 3;
-	put((char *)o.bytes, o.n);
+	emit_bytes((char *)o.bytes, o.n);
 	if (imm)
-		put8(rnd(256));
+		emit_byte(random_below(256));
 }
 
 static void put_evex(int op, int map, int pp, int len)
 {
 	struct operand o;
-	int reg = rnd(32), v = op == 0x58 ? (int)rnd(32) : 0;
+	int reg = random_below(32), v = op == 0x58 ? (int)random_below(32) : 0;
 
 	random_operand(&o, reg & 7, 1, 0);
-	put8(0x64);
-	put8(0x62);
-	put8((reg & 8 ? 0 : 0x80) | (o.ext & 2 ? 0 : 0x40) |
-	     (o.ext & 1 ? 0 : 0x20) | (reg & 16 ? 0 : 0x10) | map);
-	put8((~v & 15) << 3 | 4 | pp);
-	put8(len << 5 | (v & 16 ? 0 : 8));
-	put8(op);
-	put((char *)o.bytes, o.n);
+	emit_byte(0x64);
+	emit_byte(0x62);
+	emit_byte((reg & 8 ? 0 : 0x80) | (o.ext & 2 ? 0 : 0x40) |
+		  (o.ext & 1 ? 0 : 0x20) | (reg & 16 ? 0 : 0x10) | map);
+	emit_byte((~v & 15) << 3 | 4 | pp);
+	emit_byte(len << 5 | (v & 16 ? 0 : 8));
+	emit_byte(op);
+	emit_bytes((char *)o.bytes, o.n);
 }
 
 static int run_vector(int evex, int op, int map, int pp, int len, int imm)
@@ -467,16 +474,16 @@ static int run_vector(int evex, int op, int map, int pp, int len, int imm)
 	u64 size;
 
 	for (int n = 0; n < 60; n++) {
-		out = at(TEXT);
+		out = host_pointer(TEXT);
 		random_cpu(&cpu);
-		put_before(rnd(3));
+		put_before(random_below(3));
 		if (evex)
 			put_evex(op, map, pp, len);
 		else
 			put_vex(op, map, pp, len, imm);
-		put_after(rnd(3));
+		put_after(random_below(3));
 		put_exit(&size);
-		if (!same(size, &cpu, 0))
+		if (!runs_equal(size, &cpu, 0))
 			return 0;
 	}
 	return 1;
@@ -510,10 +517,10 @@ static int run_bytes(const char *bytes, int n, int ignore)
 	u64 len;
 
 	random_cpu(&cpu);
-	out = at(TEXT);
-	put(bytes, n);
+	out = host_pointer(TEXT);
+	emit_bytes(bytes, n);
 	put_exit(&len);
-	return same(len, &cpu, ignore);
+	return runs_equal(len, &cpu, ignore);
 }
 #define RUN(bytes, ignore) run_bytes(bytes, sizeof(bytes) - 1, ignore)
 

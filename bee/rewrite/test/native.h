@@ -30,7 +30,7 @@ void native_cpu_entry(void);
 
 static u8 teb[8192] __attribute__((aligned(4096)));
 
-static u8 *at(u64 addr)
+static u8 *host_pointer(u64 addr)
 {
 	return (u8 *)addr;
 }
@@ -41,14 +41,14 @@ static void set_slots(void)
 	u64 slot[SKEP_SLOT_COUNT] = {0};
 
 	slot[SKEP_SLOT_TP] = TP;
-	memcpy(&slot[SKEP_SLOT_CANARY], at(TP + 0x28), 8);
+	memcpy(&slot[SKEP_SLOT_CANARY], host_pointer(TP + 0x28), 8);
 	slot[SKEP_SLOT_ENTRY] = (u64)native_entry;
 	slot[SKEP_SLOT_CPU_ENTRY] = (u64)native_cpu_entry;
 	memcpy(teb + SKEP_TEB_SLOT_BASE, slot, sizeof(slot));
 }
 
 /* [TEXT, TEXT + len); what rw points to is good until the next call. */
-static int rewrite(u64 len, struct bee_rewrite *rw)
+static int rewrite_text(u64 len, struct bee_rewrite *rw)
 {
 	static struct bee_site sites[64];
 	static struct bee_stub_pc pcs[512];
@@ -56,10 +56,10 @@ static int rewrite(u64 len, struct bee_rewrite *rw)
 
 	memset(marks, 0, sizeof(marks));
 	*rw = (struct bee_rewrite){
-		.text = {{at(TEXT), TEXT, len}},
+		.text = {{host_pointer(TEXT), TEXT, len}},
 		.texts = 1,
 		.entry = TEXT,
-		.stubs = at(STUBS),
+		.stubs = host_pointer(STUBS),
 		.stubs_addr = STUBS,
 		.stubs_len = 4096,
 		.site = sites,

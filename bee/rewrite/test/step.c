@@ -76,12 +76,12 @@ static u64 put_text(const struct snippet *s)
 	return s->len + 10;
 }
 
-static int rewritten(u64 len, struct bee_map *map)
+static int rewrite_snippet(u64 len, struct bee_map *map)
 {
 	struct bee_rewrite rw;
 
 	set_slots();
-	if (rewrite(len, &rw)) {
+	if (rewrite_text(len, &rw)) {
 		printf("# %s\n", rw.why);
 		return -1;
 	}
@@ -89,7 +89,7 @@ static int rewritten(u64 len, struct bee_map *map)
 	return 0;
 }
 
-static pid_t start(u64 fs)
+static pid_t start_tracee(u64 fs)
 {
 	pid_t pid;
 
@@ -126,8 +126,8 @@ static unsigned long long *reg_of(struct user_regs_struct *r, u32 n)
 }
 
 /* As bee_stub_undo does it. */
-static void undo(pid_t pid, const struct bee_map *map,
-		 struct user_regs_struct *r)
+static void undo_stub(pid_t pid, const struct bee_map *map,
+		      struct user_regs_struct *r)
 {
 	struct bee_stub_pc state;
 
@@ -145,7 +145,7 @@ static void undo(pid_t pid, const struct bee_map *map,
 }
 
 /* rcx before a system call, r11 and flags after it, have no defined value. */
-static int agrees(const struct snippet *s, struct user_regs_struct *r)
+static int registers_agree(const struct snippet *s, struct user_regs_struct *r)
 {
 	const int system_call = !strcmp(s->name, "system call");
 	struct user_regs_struct *want = &seen[(r->rip - TEXT) & 4095];
@@ -162,7 +162,8 @@ static int agrees(const struct snippet *s, struct user_regs_struct *r)
 }
 
 /* map NULL: record; else compare. Steps compared, or negative. */
-static int trace(const struct snippet *s, pid_t pid, const struct bee_map *map)
+static int trace_snippet(const struct snippet *s, pid_t pid,
+			 const struct bee_map *map)
 {
 	struct user_regs_struct r;
 	int status, steps, in_stubs = 0, bad = 0;
@@ -178,8 +179,8 @@ static int trace(const struct snippet *s, pid_t pid, const struct bee_map *map)
 		}
 		if (map && (pc - TEXT < 4096 || pc - STUBS < 4096)) {
 			in_stubs += pc - STUBS < 4096;
-			undo(pid, map, &r);
-			if (!agrees(s, &r) && !bad++)
+			undo_stub(pid, map, &r);
+			if (!registers_agree(s, &r) && !bad++)
 				printf("# pc 0x%llx as 0x%llx\n", pc,
 				       (u64)r.rip);
 		}
@@ -194,19 +195,19 @@ static int trace(const struct snippet *s, pid_t pid, const struct bee_map *map)
 	return bad ? -1 : in_stubs;
 }
 
-static void step(const struct snippet *s)
+static void test_snippet(const struct snippet *s)
 {
 	struct bee_map map;
 	u64 len = put_text(s);
 	int in_stubs;
 
 	memset(known, 0, sizeof(known));
-	trace(s, start(TP), 0);
-	if (rewritten(len, &map)) {
+	trace_snippet(s, start_tracee(TP), 0);
+	if (rewrite_snippet(len, &map)) {
 		tap_ok(0, "%s: rewritten", s->name);
 		return;
 	}
-	in_stubs = trace(s, start(0x1000), &map);
+	in_stubs = trace_snippet(s, start_tracee(0x1000), &map);
 	tap_ok(in_stubs > 0 || (!in_stubs && strstr(s->name, "in place")),
 	       "%s: every step stands for a state of the original", s->name);
 	printf("# %d steps in stubs\n", in_stubs);
@@ -222,6 +223,6 @@ int main(void)
 			 : "=m"(native_vectors)
 			 : "a"(-1), "d"(-1));
 	for (u32 i = 0; i < sizeof(snippets) / sizeof(snippets[0]); i++)
-		step(&snippets[i]);
+		test_snippet(&snippets[i]);
 	return tap_done();
 }

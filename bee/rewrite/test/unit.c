@@ -16,7 +16,7 @@ static struct bee_site sites[64];
 static struct bee_stub_pc pcs[256];
 static struct bee_rewrite rw;
 
-static void prepare(const char *bytes, u64 n)
+static void prepare_text(const char *bytes, u64 n)
 {
 	memset(text, 0x90, sizeof(text));
 	memset(data, 0, sizeof(data));
@@ -40,15 +40,15 @@ static void prepare(const char *bytes, u64 n)
 	for (int i = 0; i < SKEP_SLOT_COUNT; i++)
 		rw.slot[i] = SKEP_TEB_SLOT_BASE + 8 * i;
 }
-#define PREPARE(s) prepare(s, sizeof(s) - 1)
+#define PREPARE(s) prepare_text(s, sizeof(s) - 1)
 
-static int refused(const char *bytes, u64 n, const char *word)
+static int is_refused(const char *bytes, u64 n, const char *word)
 {
-	prepare(bytes, n);
+	prepare_text(bytes, n);
 	return bee_rewrite(&rw) == -8 && strstr(rw.why, word) &&
 	       !memcmp(text, bytes, n);
 }
-#define REFUSED(s, word) refused(s, sizeof(s) - 1, word)
+#define REFUSED(s, word) is_refused(s, sizeof(s) - 1, word)
 
 static void test_refusals(void)
 {
@@ -259,13 +259,13 @@ static void test_map(void)
 	       "a map of another revision is refused");
 }
 
-static int check(const char *bytes, u64 n, u64 *bad)
+static int check_text(const char *bytes, u64 n, u64 *bad)
 {
 	char why[160];
 
 	return bee_text_check((const u8 *)bytes, n, bad, why);
 }
-#define CHECK(s, bad) check(s, sizeof(s) - 1, bad)
+#define CHECK(s, bad) check_text(s, sizeof(s) - 1, bad)
 
 static void test_check(void)
 {
@@ -273,7 +273,7 @@ static void test_check(void)
 				     "\x90\x90\x90\x90\x90\x90\x90\x90";
 	u64 bad = 0;
 
-	tap_ok(!check(nops, 16, &bad), "plain run-time code is allowed");
+	tap_ok(!check_text(nops, 16, &bad), "plain run-time code is allowed");
 	tap_ok(CHECK("\xb8\x0f\x05\0\0\xc3", &bad) == -13 && bad == 1,
 	       "a syscall inside an immediate is refused");
 	tap_ok(CHECK("\x90\x64\x8b\x00\xc3", &bad) == -13 && bad == 1,

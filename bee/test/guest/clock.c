@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static long long now(int id)
+static long long clock_ns(int id)
 {
 	struct timespec ts;
 
@@ -19,13 +19,13 @@ static long long now(int id)
 static long long latest; /* atomic: the latest time that any thread saw */
 
 /* What another thread read before is not later than what we read now. */
-static void *race(void *arg)
+static void *run_race(void *arg)
 {
 	int i, *back = arg;
 
 	for (i = 0; i < 300000; i++) {
 		long long seen = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
-		long long next = now(CLOCK_MONOTONIC);
+		long long next = clock_ns(CLOCK_MONOTONIC);
 
 		*back += next < seen;
 		while (seen < next &&
@@ -43,7 +43,7 @@ static int race_all(void)
 	int back[4] = {0}, i, sum = 0;
 
 	for (i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, race, &back[i]);
+		pthread_create(&threads[i], NULL, run_race, &back[i]);
 	for (i = 0; i < 4; i++) {
 		pthread_join(threads[i], NULL);
 		sum += back[i];
@@ -53,25 +53,26 @@ static int race_all(void)
 
 int main(void)
 {
-	long long start = now(CLOCK_MONOTONIC), last = start, next;
-	long long apart = now(CLOCK_REALTIME) - start, drift;
+	long long start = clock_ns(CLOCK_MONOTONIC), last = start, next;
+	long long apart = clock_ns(CLOCK_REALTIME) - start, drift;
 	double sum = 0, step = 1.0 / 3;
 	int i, back = 0;
 
 	for (i = 0; i < 300000; i++) {
-		next = now(CLOCK_MONOTONIC);
+		next = clock_ns(CLOCK_MONOTONIC);
 		back += next < last;
 		last = next;
 		sum += step;
 	}
 	usleep(30000);
-	drift = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC) - apart;
+	drift = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC) - apart;
 	printf("back %d\n", back);
 	printf("back between threads %d\n", race_all());
-	printf("slept %d\n", now(CLOCK_MONOTONIC) - last >= 30000000);
+	printf("slept %d\n", clock_ns(CLOCK_MONOTONIC) - last >= 30000000);
 	printf("together %d\n", drift > -50000000 && drift < 50000000);
-	printf("this year %d\n", now(CLOCK_REALTIME) > 1700000000000000000ll);
-	printf("cpu %d\n", now(CLOCK_PROCESS_CPUTIME_ID) > 0);
+	printf("this year %d\n",
+	       clock_ns(CLOCK_REALTIME) > 1700000000000000000ll);
+	printf("cpu %d\n", clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 0);
 	printf("sum %.6f\n", sum);
 	return 0;
 }

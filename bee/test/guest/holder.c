@@ -24,48 +24,48 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int lock(int fd, int command, off_t start, off_t len)
+static int lock_range(int fd, int command, off_t start, off_t len)
 {
 	struct flock f = {.l_type = F_WRLCK, .l_start = start, .l_len = len};
 
 	return fcntl(fd, command, &f);
 }
 
-static void tell(const char *name)
+static void create_file(const char *name)
 {
 	close(open(name, O_WRONLY | O_CREAT, 0600));
 }
 
-static void await(const char *name)
+static void await_file(const char *name)
 {
 	while (access(name, F_OK))
 		usleep(1000);
 }
 
-static int ring(const char *me, const char *other)
+static int wait_in_ring(const char *me, const char *other)
 {
 	int fd = open("ring", O_RDWR | O_CREAT, 0600);
 
-	if (lock(fd, F_SETLK, atoi(me), 1))
+	if (lock_range(fd, F_SETLK, atoi(me), 1))
 		return 2;
-	tell(me);
-	await(other);
-	if (!lock(fd, F_SETLKW, atoi(other), 1))
+	create_file(me);
+	await_file(other);
+	if (!lock_range(fd, F_SETLKW, atoi(other), 1))
 		puts("had both");
 	else
 		puts(errno == EDEADLK ? "deadlock" : strerror(errno));
 	return 0;
 }
 
-static int pass(int fd)
+static int pass_file(int fd)
 {
 	struct flock f = {.l_type = F_UNLCK};
 
-	tell("holding");
-	await("die");
+	create_file("holding");
+	await_file("die");
 	if (fcntl(fd, F_SETLK, &f))
 		return 2;
-	await("taken");
+	await_file("taken");
 	return 0;
 }
 
@@ -81,14 +81,14 @@ static void say_held(void)
 }
 
 /* Whatever another program does to the file shows in the next stat. */
-static int look(void)
+static int watch_stat(void)
 {
 	say_held();
-	tell("holding");
-	await("die");
+	create_file("holding");
+	await_file("die");
 	say_held();
-	tell("seen");
-	await("gone");
+	create_file("seen");
+	await_file("gone");
 	say_held();
 	return 0;
 }
@@ -98,28 +98,28 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc == 4)
-		return ring(argv[2], argv[3]);
+		return wait_in_ring(argv[2], argv[3]);
 	if (argc != 2)
 		return 2;
 	if (!strcmp(argv[1], "look"))
-		return look();
+		return watch_stat();
 	fd = open("held", O_RDWR | O_CREAT, 0600);
 	if (!strcmp(argv[1], "wait")) {
-		if (lock(fd, F_SETLK, 0, 0)) {
-			tell("waiting");
-			if (lock(fd, F_SETLKW, 0, 0))
+		if (lock_range(fd, F_SETLK, 0, 0)) {
+			create_file("waiting");
+			if (lock_range(fd, F_SETLKW, 0, 0))
 				return 1;
 		}
-		tell("taken");
+		create_file("taken");
 		return 0;
 	}
-	if (lock(fd, F_SETLK, 0, 0))
+	if (lock_range(fd, F_SETLK, 0, 0))
 		return 1;
 	if (!strcmp(argv[1], "pass"))
-		return pass(fd);
+		return pass_file(fd);
 	if (!strcmp(argv[1], "hold")) {
-		tell("holding");
-		await("die");
+		create_file("holding");
+		await_file("die");
 		raise(SIGKILL);
 	}
 	return 0;

@@ -14,7 +14,7 @@ static const unsigned char fs[] = {0x64, 0x48, 0x8b, 4, 0x25, 0, 0, 0, 0, 0xc3};
 /* mov $0x050f, %eax; ret: no system call, but one byte later it is */
 static const unsigned char hidden[] = {0xb8, 0x0f, 0x05, 0, 0, 0xc3};
 
-static int run(unsigned char *p, const unsigned char *code, size_t len)
+static int run_code(unsigned char *p, const unsigned char *code, size_t len)
 {
 	if (mprotect(p, 4096, PROT_READ | PROT_WRITE))
 		return -1;
@@ -34,19 +34,19 @@ int main(int argc, char **argv)
 				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (!strcmp(how, "clean"))
-		return run(p, answer, sizeof(answer));
+		return run_code(p, answer, sizeof(answer));
 	if (!strcmp(how, "again"))
-		return run(p, answer, sizeof(answer)) ||
-		       run(p, other, sizeof(other));
+		return run_code(p, answer, sizeof(answer)) ||
+		       run_code(p, other, sizeof(other));
 	if (!strcmp(how, "late"))
-		return run(p, answer, sizeof(answer)) ||
-		       run(p, call, sizeof(call));
+		return run_code(p, answer, sizeof(answer)) ||
+		       run_code(p, call, sizeof(call));
 	if (!strcmp(how, "syscall"))
-		return run(p, call, sizeof(call));
+		return run_code(p, call, sizeof(call));
 	if (!strcmp(how, "fs"))
-		return run(p, fs, sizeof(fs));
+		return run_code(p, fs, sizeof(fs));
 	if (!strcmp(how, "hidden"))
-		return run(p, hidden, sizeof(hidden));
+		return run_code(p, hidden, sizeof(hidden));
 	if (!strcmp(how, "both") &&
 	    !mprotect(p, 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
 		return 0;

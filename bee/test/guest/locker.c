@@ -31,18 +31,18 @@ static int lock_as(int type, int command)
 	return fcntl(fd, command, &f) ? -errno : 0;
 }
 
-static void tell(const char *name)
+static void create_file(const char *name)
 {
 	close(open(name, O_WRONLY | O_CREAT, 0600));
 }
 
-static void await(const char *name)
+static void await_file(const char *name)
 {
 	while (access(name, F_OK))
 		usleep(1000);
 }
 
-static int hold(int split)
+static int hold_lock(int split)
 {
 	struct flock middle = {.l_type = F_UNLCK, .l_len = 1};
 
@@ -51,28 +51,28 @@ static int hold(int split)
 	middle.l_start = asked.l_start + asked.l_len / 2;
 	if (split && fcntl(fd, F_SETLK, &middle))
 		return 4;
-	tell("locked");
-	await("drop");
+	create_file("locked");
+	await_file("drop");
 	if (lock_as(F_UNLCK, F_SETLK))
 		return 2;
-	tell("dropped");
-	await("end");
+	create_file("dropped");
+	await_file("end");
 	return 0;
 }
 
-static int keep(void)
+static int keep_lock(void)
 {
 	if (lock_as(F_RDLCK, F_SETLK))
 		return 1;
 	printf("write lock %s\n",
 	       lock_as(asked.l_type, F_SETLK) == -EAGAIN ? "taken" : "free");
 	fflush(stdout);
-	tell("asking");
-	await("end");
+	create_file("asking");
+	await_file("end");
 	return 0;
 }
 
-static void ask(void)
+static void query_lock(void)
 {
 	struct flock f = asked;
 	int set;
@@ -97,15 +97,15 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[2], "change") && lock_as(F_RDLCK, F_SETLK))
 		return 3;
 	if (!strcmp(argv[2], "keep"))
-		return keep();
+		return keep_lock();
 	if (!strcmp(argv[2], "hold") || !strcmp(argv[2], "change"))
-		return hold(0);
+		return hold_lock(0);
 	if (!strcmp(argv[2], "split"))
-		return hold(1);
+		return hold_lock(1);
 	if (!strcmp(argv[2], "ask"))
-		ask();
+		query_lock();
 	if (!strcmp(argv[2], "take")) {
-		tell("asking");
+		create_file("asking");
 		printf("take %d\n", lock_as(asked.l_type, F_SETLKW));
 	}
 	return 0;

@@ -10,7 +10,7 @@
 
 static int bad;
 
-static void want(const char *what, long result, int error)
+static void expect_error(const char *what, long result, int error)
 {
 	if (result != -1 || errno != error) {
 		printf("%s: %ld, errno %d\n", what, result, errno);
@@ -23,26 +23,30 @@ int main(void)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		want("ptrace", syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0),
-		     ENOSYS);
-		want("memfd", syscall(SYS_memfd_create, "name", 0), ENOSYS);
-		want("inotify", syscall(SYS_inotify_init1, 0), ENOSYS);
-		want("rseq", syscall(SYS_rseq, 0, 0, 0, 0), ENOSYS);
-		want("number", syscall(4321), ENOSYS);
-		want("memory",
-		     (long)mmap(NULL, 1ul << 36, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-		     ENOMEM);
-		want("addresses",
-		     (long)mmap(NULL, 1ul << 39, PROT_NONE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-				0),
-		     ENOMEM);
-		want("huge",
-		     (long)mmap(NULL, 1ul << 21, PROT_READ,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1,
-				0),
-		     ENOMEM);
+		expect_error("ptrace",
+			     syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0),
+			     ENOSYS);
+		expect_error("memfd", syscall(SYS_memfd_create, "name", 0),
+			     ENOSYS);
+		expect_error("inotify", syscall(SYS_inotify_init1, 0), ENOSYS);
+		expect_error("rseq", syscall(SYS_rseq, 0, 0, 0, 0), ENOSYS);
+		expect_error("number", syscall(4321), ENOSYS);
+		expect_error("memory",
+			     (long)mmap(NULL, 1ul << 36, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+			     ENOMEM);
+		expect_error(
+			"addresses",
+			(long)mmap(NULL, 1ul << 39, PROT_NONE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				   -1, 0),
+			ENOMEM);
+		expect_error(
+			"huge",
+			(long)mmap(NULL, 1ul << 21, PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+				   -1, 0),
+			ENOMEM);
 	}
 	return bad;
 }

@@ -10,20 +10,20 @@
 
 static sqlite3 *db;
 
-static int say(void *arg, int columns, char **values, char **names)
+static int print_row(void *arg, int columns, char **values, char **names)
 {
 	(void)arg, (void)columns, (void)names;
 	puts(values[0]);
 	return 0;
 }
 
-static int ignore(void *arg, int columns, char **values, char **names)
+static int ignore_row(void *arg, int columns, char **values, char **names)
 {
 	(void)arg, (void)columns, (void)values, (void)names;
 	return 0;
 }
 
-static void run(const char *sql, int (*row)(void *, int, char **, char **))
+static void run_sql(const char *sql, int (*row)(void *, int, char **, char **))
 {
 	char *why = NULL;
 
@@ -41,7 +41,7 @@ static void set_journal(const char *mode)
 	int tries = 0, result;
 
 	snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", mode);
-	while ((result = sqlite3_exec(db, sql, ignore, NULL, NULL)) ==
+	while ((result = sqlite3_exec(db, sql, ignore_row, NULL, NULL)) ==
 		       SQLITE_BUSY &&
 	       tries++ < 10000)
 		sqlite3_sleep(10);
@@ -61,20 +61,21 @@ int main(int argc, char **argv)
 	rows = atoi(argv[4]);
 	sqlite3_busy_timeout(db, 100000);
 	snprintf(sql, sizeof(sql), "PRAGMA mmap_size=%s", argv[3]);
-	run(sql, ignore);
+	run_sql(sql, ignore_row);
 	set_journal(argv[2]);
-	run("PRAGMA synchronous=OFF", ignore);
-	run("CREATE TABLE IF NOT EXISTS t(writer, number, filling)", ignore);
+	run_sql("PRAGMA synchronous=OFF", ignore_row);
+	run_sql("CREATE TABLE IF NOT EXISTS t(writer, number, filling)",
+		ignore_row);
 	for (i = 0; i < rows; i++) {
 		snprintf(sql, sizeof(sql),
 			 "BEGIN IMMEDIATE; INSERT INTO t VALUES(%d, %d, "
 			 "randomblob(300)); SELECT count(*) FROM t; COMMIT",
 			 i, rows);
-		run(sql, ignore);
+		run_sql(sql, ignore_row);
 	}
 	if (!rows) {
-		run("SELECT count(*) FROM t", say);
-		run("PRAGMA integrity_check", say);
+		run_sql("SELECT count(*) FROM t", print_row);
+		run_sql("PRAGMA integrity_check", print_row);
 	}
 	return sqlite3_close(db) != SQLITE_OK;
 }

@@ -16,7 +16,7 @@
 #define PAGE 4096
 #define FILL 0x5a
 
-static void skip(int signo, siginfo_t *info, void *context)
+static void skip_fault(int signo, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
 
@@ -52,7 +52,7 @@ static int is_filled(const uint8_t *p)
 	return 1;
 }
 
-static void *faulting(void *arg)
+static void *run_faults(void *arg)
 {
 	static const int room[] = {0, 8, 128, 512, 1024, 2048, 4096};
 	uint8_t *page = mmap(NULL, 2 * PAGE, PROT_NONE,
@@ -83,7 +83,7 @@ __attribute__((noinline)) static int deep(int n)
 
 int main(int argc, char **argv)
 {
-	struct sigaction sa = {.sa_sigaction = skip,
+	struct sigaction sa = {.sa_sigaction = skip_fault,
 			       .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	pthread_t threads[2];
 	void *good;
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 		return deep(0);
 	sigaction(SIGSEGV, &sa, NULL);
 	for (i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, faulting, NULL);
+		pthread_create(&threads[i], NULL, run_faults, NULL);
 	for (i = 0; i < 2; i++) {
 		pthread_join(threads[i], &good);
 		printf("%d faults left the stack alone\n", (int)(intptr_t)good);

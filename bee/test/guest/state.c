@@ -15,7 +15,7 @@
 static unsigned char before[2][16][32], after[2][16][32];
 static volatile int fired;
 
-static long call3(long nr, long a, long b, long c)
+static long raw_syscall3(long nr, long a, long b, long c)
 {
 	long ret;
 
@@ -38,7 +38,7 @@ static long call3(long nr, long a, long b, long c)
 		"xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",   \
 		"xmm15"
 
-static int kept(int wide, long nr, long a, long b)
+static int state_kept(int wide, long nr, long a, long b)
 {
 	long ret;
 	int i, n;
@@ -71,21 +71,21 @@ static unsigned read_xcr(unsigned index)
 	return low;
 }
 
-static void check(int wide)
+static void check_state(int wide)
 {
 	struct timespec ts = {0, 2000000};
 	char name[400];
 
 	printf("%s: getpid %d", wide ? "ymm" : "xmm",
-	       kept(wide, SYS_getpid, 0, 0));
-	printf(" sleep %d", kept(wide, SYS_nanosleep, (long)&ts, 0));
-	printf(" clock %d", kept(wide, SYS_clock_gettime, 1, (long)&ts));
-	printf(" uname %d", kept(wide, SYS_uname, (long)name, 0));
+	       state_kept(wide, SYS_getpid, 0, 0));
+	printf(" sleep %d", state_kept(wide, SYS_nanosleep, (long)&ts, 0));
+	printf(" clock %d", state_kept(wide, SYS_clock_gettime, 1, (long)&ts));
+	printf(" uname %d", state_kept(wide, SYS_uname, (long)name, 0));
 	/* Of the components, those that bee has. */
 	printf(" xcr0 %x\n", wide ? read_xcr(0) & 0xe7 : 0);
 }
 
-static void *child(void *arg)
+static void *run_child(void *arg)
 {
 	unsigned mxcsr;
 	unsigned short control;
@@ -106,20 +106,20 @@ int main(int argc, char **argv)
 	for (i = 0; i < 16; i++)
 		for (j = 0; j < 32; j++)
 			before[0][i][j] = before[1][i][j] = 17 * i + 3 * j + 1;
-	call3(SYS_getpid, 0, 0, 0);
+	raw_syscall3(SYS_getpid, 0, 0, 0);
 	if (argc > 1) { /* a number of no register; natively it is a fault */
 		printf("%x\n", read_xcr(atoi(argv[1])));
 		return 0;
 	}
-	check(0);
+	check_state(0);
 	if (__builtin_cpu_supports("avx"))
-		check(1);
+		check_state(1);
 	else
 		puts("no avx");
-	child("start");
+	run_child("start");
 	__asm__ volatile("ldmxcsr %0; fldcw %1" : : "m"(mxcsr), "m"(control));
-	pthread_create(&thread, 0, child, "thread");
+	pthread_create(&thread, 0, run_child, "thread");
 	pthread_join(thread, 0);
-	child("parent");
+	run_child("parent");
 	return 0;
 }

@@ -16,22 +16,22 @@ enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, FUTEX_CMP_REQUEUE = 4 };
 static void *page;
 static volatile int done;
 
-static void map(void)
+static void map_page(void)
 {
 	mmap(page, 4096, PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-static void *flip(void *arg)
+static void *flip_page(void *arg)
 {
 	while (!done) {
 		munmap(page, 4096);
-		map();
+		map_page();
 	}
 	return arg;
 }
 
-static int bad(long ret)
+static int result_bad(long ret)
 {
 	return ret < 0 && errno != EFAULT && errno != EAGAIN &&
 	       errno != ETIMEDOUT;
@@ -45,14 +45,15 @@ int main(void)
 
 	page = mmap(0, 4096, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	pthread_create(&thread, 0, flip, 0);
+	pthread_create(&thread, 0, flip_page, 0);
 	for (i = 0; i < 30000; i++) {
-		wrong |= bad(syscall(SYS_futex, page, FUTEX_WAIT, 1, &none));
-		wrong |= bad(syscall(SYS_futex, page, FUTEX_WAKE, 1));
-		wrong |= bad(syscall(SYS_futex, &local, FUTEX_CMP_REQUEUE, 1, 1,
-				     page, 0));
-		wrong |= bad(syscall(SYS_clock_gettime, 1, page));
-		wrong |= bad(syscall(SYS_uname, page));
+		wrong |= result_bad(
+			syscall(SYS_futex, page, FUTEX_WAIT, 1, &none));
+		wrong |= result_bad(syscall(SYS_futex, page, FUTEX_WAKE, 1));
+		wrong |= result_bad(syscall(SYS_futex, &local,
+					    FUTEX_CMP_REQUEUE, 1, 1, page, 0));
+		wrong |= result_bad(syscall(SYS_clock_gettime, 1, page));
+		wrong |= result_bad(syscall(SYS_uname, page));
 	}
 	done = 1;
 	pthread_join(thread, 0);

@@ -18,7 +18,7 @@ static long total;
 static volatile sig_atomic_t last, kicks;
 static sigjmp_buf back;
 
-static void *count(void *arg)
+static void *count_turns(void *arg)
 {
 	int i;
 
@@ -52,7 +52,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 }
 
 /* Thread-local and floating-point work that a kick must not disturb. */
-static void *spin(void *arg)
+static void *spin_thread(void *arg)
 {
 	double x = 1;
 	long bad = 0, i;
@@ -69,14 +69,14 @@ static void *spin(void *arg)
 	return (void *)bad;
 }
 
-static void threads(void)
+static void run_threads(void)
 {
 	pthread_t id[4];
 	long sum = 0, i;
 	void *result;
 
 	for (i = 0; i < 4; i++)
-		pthread_create(&id[i], NULL, count, (void *)i);
+		pthread_create(&id[i], NULL, count_turns, (void *)i);
 	for (i = 0; i < 4; i++) {
 		pthread_join(id[i], &result);
 		sum += (long)result;
@@ -84,14 +84,14 @@ static void threads(void)
 	printf("threads: total %ld, sum %ld, own %d\n", total, sum, local);
 }
 
-static void kicking(void)
+static void run_kicks(void)
 {
 	int before = 0;
 	pthread_t id;
 	void *bad;
 
 	signal(SIGUSR1, on_kick);
-	pthread_create(&id, NULL, spin, NULL);
+	pthread_create(&id, NULL, spin_thread, NULL);
 	while (kicks < KICKS) {
 		before = kicks;
 		pthread_kill(id, SIGUSR1);
@@ -103,7 +103,7 @@ static void kicking(void)
 	       (long)bad);
 }
 
-static void faults(void)
+static void run_faults(void)
 {
 	struct sigaction sa = {.sa_flags = SA_SIGINFO};
 
@@ -116,7 +116,7 @@ static void faults(void)
 }
 
 /* What follows uses the same threads. */
-static void processors(void)
+static void run_processors(void)
 {
 	int yielded = sched_yield(), got, set;
 	cpu_set_t mask;
@@ -128,13 +128,13 @@ static void processors(void)
 
 int main(void)
 {
-	processors();
-	threads();
+	run_processors();
+	run_threads();
 	signal(SIGUSR2, on_signal);
 	raise(SIGUSR2);
 	printf("raise: %d\n", (int)(last == SIGUSR2));
-	kicking();
-	faults();
+	run_kicks();
+	run_faults();
 	signal(SIGALRM, on_signal);
 	ualarm(20000, 0);
 	pause();
