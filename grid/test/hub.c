@@ -31,7 +31,8 @@ static struct grid_module module;
 static u64 manifest_len;
 static struct live live[LIVE_MAX];
 
-static struct skep_param *array(const char *name, u8 type, u8 mode, u32 size)
+static struct skep_param *add_array(const char *name, u8 type, u8 mode,
+				    u32 size)
 {
 	struct skep_param *p = manifest_param(&manifest, name, type, mode);
 
@@ -50,15 +51,15 @@ static void make_manifest(void)
 	manifest_function(m, "Initialize", SKEP_FUNCTION_INIT);
 	manifest_param(m, "n", SKEP_INT, SKEP_IN);
 	first = manifest_scalar(m, 0);
-	array("x", SKEP_DOUBLE, SKEP_IN, first);
+	add_array("x", SKEP_DOUBLE, SKEP_IN, first);
 	manifest_function(m, "sum", 0);
 	manifest_param(m, "n", SKEP_LONG, SKEP_IN);
-	array("x", SKEP_DOUBLE, SKEP_IN, first);
+	add_array("x", SKEP_DOUBLE, SKEP_IN, first);
 	manifest_param(m, "total", SKEP_DOUBLE, SKEP_OUT);
 	manifest_function(m, "scale", 0);
 	manifest_param(m, "n", SKEP_INT, SKEP_IN);
 	manifest_param(m, "by", SKEP_FLOAT, SKEP_IN);
-	array("x", SKEP_DOUBLE, SKEP_INOUT, first);
+	add_array("x", SKEP_DOUBLE, SKEP_INOUT, first);
 	manifest_function(m, "fail", 0);
 	manifest_function(m, "hang", 0);
 	manifest_function(m, "types", 0);
@@ -70,7 +71,7 @@ static void make_manifest(void)
 	manifest_param(m, "t", SKEP_STRING, SKEP_IN);
 	manifest_param(m, "w", SKEP_INT, SKEP_WORK)->dims = 1;
 	m->param[m->head.params - 1].dim[0].size = manifest_const(m, 7);
-	array("r", SKEP_LONG, SKEP_OUT, manifest_const(m, 6));
+	add_array("r", SKEP_LONG, SKEP_OUT, manifest_const(m, 6));
 	manifest_param(m, "io", SKEP_SHORT, SKEP_INOUT);
 	manifest_function(m, "nothing", 0);
 	manifest_len = manifest_done(m);
@@ -80,7 +81,7 @@ static void make_manifest(void)
 
 /* The stream -------------------------------------------------------------- */
 
-static int get(struct hub *h, void *to, u64 len)
+static int read_bytes(struct hub *h, void *to, u64 len)
 {
 	ssize_t n;
 
@@ -92,7 +93,7 @@ static int get(struct hub *h, void *to, u64 len)
 	return 0;
 }
 
-static int put(struct hub *h, const void *bytes, u64 len)
+static int write_frame(struct hub *h, const void *bytes, u64 len)
 {
 	ssize_t n;
 
@@ -111,7 +112,9 @@ static int send_frame(struct hub *h, u16 type, u16 flags, u64 call,
 
 	if (type != SKEP_ACK)
 		h->sent += sizeof(f) + len;
-	return put(h, &f, sizeof(f)) || put(h, payload, len) ? -EPIPE : 0;
+	return write_frame(h, &f, sizeof(f)) || write_frame(h, payload, len)
+		       ? -EPIPE
+		       : 0;
 }
 
 static int send_error(struct hub *h, u64 call, u32 code, const char *text)
@@ -126,14 +129,14 @@ static int send_error(struct hub *h, u64 call, u32 code, const char *text)
 			  (u32)sizeof(out.e) + out.e.text);
 }
 
-static int hello(struct hub *h)
+static int exchange_hello(struct hub *h)
 {
 	struct {
 		struct skep_frame f;
 		struct skep_hello h;
 	} io;
 
-	if (get(h, &io, sizeof(io)) || io.f.type != SKEP_HELLO ||
+	if (read_bytes(h, &io, sizeof(io)) || io.f.type != SKEP_HELLO ||
 	    io.h.magic != SKEP_SESSION_MAGIC ||
 	    io.h.revision != SKEP_SESSION_REVISION)
 		return -EPROTO;
@@ -141,7 +144,7 @@ static int hello(struct hub *h)
 		io.h.revision = 77;
 	if (h->manner == HUB_NONSENSE)
 		io.h.magic = 0;
-	return put(h, &io, sizeof(io));
+	return write_frame(h, &io, sizeof(io));
 }
 
 /* Functions --------------------------------------------------------------- */
@@ -174,7 +177,7 @@ static int to_buffer(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-static double number(u64 bits, u64 size)
+static double bits_to_number(u64 bits, u64 size)
 {
 	double wide;
 	float narrow;
@@ -184,7 +187,7 @@ static double number(u64 bits, u64 size)
 	return size == 4 ? narrow : wide;
 }
 
-static void run(struct grid_call *c, u32 function)
+static void run_call(struct grid_call *c, u32 function)
 {
 	struct grid_value *v = c->value;
 	s64 *r = v[7].at;
@@ -196,19 +199,19 @@ static void run(struct grid_call *c, u32 function)
 			*(double *)v[2].at += x[i];
 	} else if (function == SCALE) {
 		for (x = v[2].at, i = 0; i < v[2].count; i++)
-			x[i] *= number(v[1].bits, 4);
+			x[i] *= bits_to_number(v[1].bits, 4);
 	} else if (function == TYPES) {
 		for (i = 0; i < 3; i++)
 			r[i] = (s64)v[i].bits;
-		r[3] = (s64)(number(v[3].bits, 4) * 1000);
-		r[4] = (s64)(number(v[4].bits, 8) * 1000);
+		r[3] = (s64)(bits_to_number(v[3].bits, 4) * 1000);
+		r[4] = (s64)(bits_to_number(v[4].bits, 8) * 1000);
 		r[5] = (s64)strlen(v[5].at);
 		*(s16 *)v[8].at = (s16)(*(s16 *)v[8].at * 2);
 	}
 }
 
 /* Answers the bytes of the result. */
-static u8 *compute(struct hub *h, struct live *l, u64 *length)
+static u8 *compute_result(struct hub *h, struct live *l, u64 *length)
 {
 	struct buffer in = {{from_buffer}, l->bytes, 0, l->length};
 	struct buffer out = {{to_buffer}, NULL, 0, 0};
@@ -221,7 +224,7 @@ static u8 *compute(struct hub *h, struct live *l, u64 *length)
 		grid_call_drop(&c, &grid_memory_heap);
 		return calloc(1, 1);
 	}
-	run(&c, l->function);
+	run_call(&c, l->function);
 	grid_call_measure(&c, SKEP_OUT, length);
 	out.bytes = calloc(1, *length + 16);
 	grid_call_send(&c, SKEP_OUT, &out.mover);
@@ -264,7 +267,7 @@ static int send_result(struct hub *h, struct live *l)
 
 	if (h->manner == HUB_ENDS)
 		return send_error(h, 0, SKEP_E_REFUSED, "no more of this");
-	bytes = compute(h, l, &r.length);
+	bytes = compute_result(h, l, &r.length);
 	r.length += h->manner == HUB_LONG ? 16 : 0;
 	err = send_frame(h, SKEP_RESULT, 0, h->manner == HUB_WRONG ? 5 : l->id,
 			 &r, sizeof(r));
@@ -276,7 +279,7 @@ static int send_result(struct hub *h, struct live *l)
 
 /* Frames ------------------------------------------------------------------ */
 
-static struct live *find(u64 id)
+static struct live *find_call(u64 id)
 {
 	u32 i;
 
@@ -285,20 +288,21 @@ static struct live *find(u64 id)
 	return i < LIVE_MAX ? &live[i] : NULL;
 }
 
-static void forget(struct live *l)
+static void forget_call(struct live *l)
 {
 	free(l->bytes);
 	memset(l, 0, sizeof(*l));
 }
 
-static int announced(struct hub *h, const struct skep_frame *f, const u8 *bytes)
+static int announce_call(struct hub *h, const struct skep_frame *f,
+			 const u8 *bytes)
 {
-	struct live *l = find(0);
+	struct live *l = find_call(0);
 	struct skep_call call = {0};
 	u64 len = f->type == SKEP_MODULE_INIT ? sizeof(struct skep_module_init)
 					      : sizeof(call);
 
-	if (f->length != len || !f->call || find(f->call) || !l)
+	if (f->length != len || !f->call || find_call(f->call) || !l)
 		return -EPROTO;
 	memcpy(&call, bytes, len);
 	if (f->type == SKEP_MODULE_INIT) {
@@ -317,7 +321,7 @@ static int announced(struct hub *h, const struct skep_frame *f, const u8 *bytes)
 	return 0;
 }
 
-static int ended(struct hub *h, struct live *l)
+static int end_call(struct hub *h, struct live *l)
 {
 	int err = 0;
 
@@ -332,13 +336,14 @@ static int ended(struct hub *h, struct live *l)
 	else
 		err = send_result(h, l);
 	h->inits += l->function == INITIALIZE;
-	forget(l);
+	forget_call(l);
 	return err;
 }
 
-static int data(struct hub *h, const struct skep_frame *f, const u8 *bytes)
+static int receive_data(struct hub *h, const struct skep_frame *f,
+			const u8 *bytes)
 {
-	struct live *l = find(f->call);
+	struct live *l = find_call(f->call);
 
 	if (!l || f->length > l->length - l->have)
 		return -EPROTO;
@@ -346,7 +351,7 @@ static int data(struct hub *h, const struct skep_frame *f, const u8 *bytes)
 	l->have += f->length;
 	if (!(f->flags & SKEP_LAST))
 		return 0;
-	return l->have == l->length ? ended(h, l) : -EPROTO;
+	return l->have == l->length ? end_call(h, l) : -EPROTO;
 }
 
 static int bind_came(struct hub *h, const struct skep_frame *f, const u8 *bytes)
@@ -363,28 +368,29 @@ static int bind_came(struct hub *h, const struct skep_frame *f, const u8 *bytes)
 			  (u32)(sizeof(bound) + manifest_len));
 }
 
-static int cancel(struct hub *h, u64 call)
+static int cancel_call(struct hub *h, u64 call)
 {
-	struct live *l = find(call);
+	struct live *l = find_call(call);
 
 	if (!l)
 		return 0;
-	forget(l);
+	forget_call(l);
 	return send_error(h, call, SKEP_E_CANCELLED, "it was cancelled");
 }
 
-static int frame(struct hub *h, const struct skep_frame *f, const u8 *bytes)
+static int receive_frame(struct hub *h, const struct skep_frame *f,
+			 const u8 *bytes)
 {
 	switch (f->type) {
 	case SKEP_BIND:
 		return bind_came(h, f, bytes);
 	case SKEP_CALL:
 	case SKEP_MODULE_INIT:
-		return announced(h, f, bytes);
+		return announce_call(h, f, bytes);
 	case SKEP_DATA:
-		return data(h, f, bytes);
+		return receive_data(h, f, bytes);
 	case SKEP_CANCEL:
-		return cancel(h, f->call);
+		return cancel_call(h, f->call);
 	case SKEP_BYE:
 		return -EPIPE;
 	}
@@ -402,19 +408,19 @@ static int ack_came(struct hub *h, const u8 *bytes)
 	return 0;
 }
 
-static int serve(struct hub *h)
+static int serve_master(struct hub *h)
 {
 	static u8 bytes[SKEP_FRAME_MAX];
 	struct skep_frame f;
 	int err;
 
-	err = hello(h);
+	err = exchange_hello(h);
 	while (!err) {
-		err = get(h, &f, sizeof(f));
+		err = read_bytes(h, &f, sizeof(f));
 		if (!err && f.length > sizeof(bytes))
 			err = -EPROTO;
 		if (!err)
-			err = get(h, bytes, f.length);
+			err = read_bytes(h, bytes, f.length);
 		if (!err && f.type == SKEP_ACK) {
 			err = ack_came(h, bytes);
 			continue;
@@ -423,7 +429,7 @@ static int serve(struct hub *h)
 		if (h->received - h->acked > h->unacked_max)
 			h->unacked_max = h->received - h->acked;
 		if (!err)
-			err = frame(h, &f, bytes);
+			err = receive_frame(h, &f, bytes);
 		/* As late as the rules allow, and a little later. */
 		if (!err && h->received - h->acked >= 3 << 20) {
 			h->acked = h->received;
@@ -439,11 +445,11 @@ static void *serve_one(void *arg)
 	u32 i;
 
 	h->fd = accept(h->listener, NULL, NULL);
-	if (serve(h) == -EPROTO)
+	if (serve_master(h) == -EPROTO)
 		h->broken = 1;
 	close(h->fd);
 	for (i = 0; i < LIVE_MAX; i++)
-		forget(&live[i]);
+		forget_call(&live[i]);
 	return NULL;
 }
 

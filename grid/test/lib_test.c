@@ -16,7 +16,7 @@
 
 static struct hub hub;
 
-static int says(const char *words)
+static int message_has(const char *words)
 {
 	return !!strstr(OmniRpcLastErrorText(), words);
 }
@@ -40,7 +40,7 @@ static void leave_error(void)
 }
 
 /* Were there so many lines since the last look, and these words in them? */
-static int printed(int lines, const char *words)
+static int stderr_has(int lines, const char *words)
 {
 	char text[8192] = "";
 	long i, n = pread(seen_file, text, sizeof(text) - 1, 0);
@@ -56,14 +56,16 @@ static int printed(int lines, const char *words)
 static void test_without_hub(void)
 {
 	unsetenv("SKEP_SOCKET");
-	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB && says("skep run"),
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB &&
+		       message_has("skep run"),
 	       "without skep run, init says how to start");
 	setenv("SKEP_SOCKET", "/nowhere/at/all", 1);
 	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB &&
-		       says("/nowhere/at/all") && says("skep run"),
+		       message_has("/nowhere/at/all") &&
+		       message_has("skep run"),
 	       "a missing socket is named");
 	tap_ok(!OmniRpcCallAsync("demo.sum", 0l, NULL, NULL) &&
-		       says("OmniRpcInit"),
+		       message_has("OmniRpcInit"),
 	       "calls before init are refused");
 	tap_ok(OmniRpcWait(NULL) == OMRPC_ERROR &&
 		       OmniRpcFinalize() == OMRPC_ERROR,
@@ -127,25 +129,27 @@ static void test_errors(void)
 	double x = 0;
 
 	tap_ok(OmniRpcCall("other.f") == OMRPC_E_NO_MODULE &&
-		       says("no worker program"),
+		       message_has("no worker program"),
 	       "a module that is not there");
 	tap_ok(OmniRpcCall("demo.other") == OMRPC_E_NO_FUNCTION &&
-		       says("other"),
+		       message_has("other"),
 	       "a function that is not there");
-	tap_ok(OmniRpcCall("fail") == OMRPC_E_WORKER && says("it fell over"),
+	tap_ok(OmniRpcCall("fail") == OMRPC_E_WORKER &&
+		       message_has("it fell over"),
 	       "a worker's error is reported");
 	tap_ok(OmniRpcCall("sum", 1l, NULL, &x) == OMRPC_E_ARGUMENTS &&
-		       says("argument x of demo.sum"),
+		       message_has("argument x of demo.sum"),
 	       "a null array is named");
 	tap_ok(OmniRpcCall("sum", 1l, &x, NULL) == OMRPC_E_ARGUMENTS &&
-		       says("argument total"),
+		       message_has("argument total"),
 	       "a null scalar is named");
 	tap_ok(OmniRpcCall("scale", -1, 1.0, &x) == OMRPC_E_ARGUMENTS,
 	       "a negative size is refused");
 	tap_ok(OmniRpcCall("Initialize", 0, &x) == OMRPC_E_NO_FUNCTION &&
-		       says("OmniRpcModuleInit"),
+		       message_has("OmniRpcModuleInit"),
 	       "initialize cannot be called as a function");
-	tap_ok(!OmniRpcCreateHandle("some@where", "demo") && says("some@where"),
+	tap_ok(!OmniRpcCreateHandle("some@where", "demo") &&
+		       message_has("some@where"),
 	       "what is no name of a host is refused");
 	r = OmniRpcCallAsync("hang");
 	tap_ok(r && !OmniRpcProbe(r) && !OmniRpcCancel(r) &&
@@ -181,31 +185,32 @@ static void test_lines(void)
 	watch_error();
 	OmniRpcCall("demo.sum", 3l, x, &total);
 	OmniRpcDestroyRequest(OmniRpcCallAsync("hang"));
-	tap_ok(printed(0, ""), "successful and cancelled calls print nothing");
+	tap_ok(stderr_has(0, ""),
+	       "successful and cancelled calls print nothing");
 	OmniRpcCall("fail");
-	tap_ok(printed(1, "skep: demo.fail, call "),
+	tap_ok(stderr_has(1, "skep: demo.fail, call "),
 	       "a failed call prints one line");
 	OmniRpcCall("fail");
-	tap_ok(printed(1, "failed: it fell over\n"),
+	tap_ok(stderr_has(1, "failed: it fell over\n"),
 	       "the line gives the reason");
 	fail_together();
-	tap_ok(printed(5, "it fell over"),
+	tap_ok(stderr_has(5, "it fell over"),
 	       "each of many failed calls prints one line");
 	OmniRpcWait(OmniRpcCallAsync("sum", 1l, NULL, &total));
-	tap_ok(printed(1, "skep: sum failed: argument x of demo.sum"),
+	tap_ok(stderr_has(1, "skep: sum failed: argument x of demo.sum"),
 	       "a call that is not sent prints one line");
 	OmniRpcCall("demo.oth\n\x1b"
 		    "er");
-	tap_ok(printed(1, "skep: demo.oth  er failed: module demo has no "),
+	tap_ok(stderr_has(1, "skep: demo.oth  er failed: module demo has no "),
 	       "a line has no newline and no control characters");
 	OmniRpcModuleInit("other", 3, x);
-	tap_ok(printed(1, "skep: other.Initialize failed: "),
+	tap_ok(stderr_has(1, "skep: other.Initialize failed: "),
 	       "a missing module prints one line");
 	OmniRpcModuleInit("demo", 0, x);
-	tap_ok(printed(1, "skep: demo.Initialize, call "),
+	tap_ok(stderr_has(1, "skep: demo.Initialize, call "),
 	       "a failed initialize prints one line");
 	OmniRpcCallByHandle(NULL, "sum");
-	tap_ok(printed(1, "skep: sum failed: the handle is NULL"),
+	tap_ok(stderr_has(1, "skep: sum failed: the handle is NULL"),
 	       "an invalid handle prints one line");
 	leave_error();
 }
@@ -235,7 +240,7 @@ static void test_many(void)
 		OmniRpcDestroyRequest(r[i]);
 }
 
-static void *caller(void *arg)
+static void *run_caller(void *arg)
 {
 	double *bad = arg, x[3000], total;
 	int i, n;
@@ -257,7 +262,7 @@ static void test_threads(void)
 	int i;
 
 	for (i = 0; i < 8; i++)
-		pthread_create(&thread[i], NULL, caller, &bad[i]);
+		pthread_create(&thread[i], NULL, run_caller, &bad[i]);
 	for (i = 0; i < 8; i++) {
 		pthread_join(thread[i], NULL);
 		sum += bad[i];
@@ -295,7 +300,7 @@ static void test_good(void)
 	test_big();
 	watch_error();
 	OmniRpcCallAsync("hang");
-	tap_ok(OmniRpcFinalize() == OMRPC_OK && printed(0, ""),
+	tap_ok(OmniRpcFinalize() == OMRPC_OK && stderr_has(0, ""),
 	       "finalize drops what still runs");
 	leave_error();
 	hub_stop(&hub);
@@ -357,13 +362,13 @@ static void test_bad_hubs(void)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tap_ok(call_once(cases[i].manner) == cases[i].code, "%s",
 		       cases[i].name);
-		tap_ok(printed(cases[i].manner == HUB_BREAKS ? 2 : 1,
-			       cases[i].says),
+		tap_ok(stderr_has(cases[i].manner == HUB_BREAKS ? 2 : 1,
+				  cases[i].says),
 		       "%s: one line for each call", cases[i].name);
 		OmniRpcFinalize();
 		hub_stop(&hub);
 	}
-	tap_ok(printed(0, ""), "the end of a session prints no line");
+	tap_ok(stderr_has(0, ""), "the end of a session prints no line");
 	leave_error();
 }
 

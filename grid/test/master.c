@@ -100,7 +100,7 @@ static void test_big(void)
 	free(x);
 }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -108,27 +108,29 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int measure(void)
+static int measure_calls(void)
 {
 	double *x = calloc(BIG, sizeof(*x)), sum, t;
 	OmniRpcRequest r[1000];
 	int i;
 
 	OmniRpcCall("sample.scale", 1l, 1.0, x, &sum);
-	t = now();
+	t = clock_seconds();
 	for (i = 0; i < 1000; i++)
 		OmniRpcCall("scale", 1l, 1.0, x, &sum);
-	printf("one call after the other: %.0f us each\n", (now() - t) * 1e3);
-	t = now();
+	printf("one call after the other: %.0f us each\n",
+	       (clock_seconds() - t) * 1e3);
+	t = clock_seconds();
 	for (i = 0; i < 1000; i++)
 		r[i] = OmniRpcCallAsync("scale", 1l, 1.0, x + i, x + 2000 + i);
 	if (OmniRpcWaitAll(1000, r))
 		printf("%s\n", OmniRpcLastErrorText());
-	printf("1000 calls at once: %.0f us each\n", (now() - t) * 1e3);
-	t = now();
+	printf("1000 calls at once: %.0f us each\n",
+	       (clock_seconds() - t) * 1e3);
+	t = clock_seconds();
 	if (OmniRpcCall("scale", BIG, 1.0, x, &sum))
 		printf("%s\n", OmniRpcLastErrorText());
-	printf("64 MiB there and back: %.0f ms\n", (now() - t) * 1e3);
+	printf("64 MiB there and back: %.0f ms\n", (clock_seconds() - t) * 1e3);
 	free(x);
 	return 0;
 }
@@ -139,10 +141,10 @@ static int call_many(int n)
 	double x = 1, sum, t;
 	int i, bad = OmniRpcCall("sample.scale", 1l, 1.0, &x, &sum);
 
-	t = now();
+	t = clock_seconds();
 	for (i = 0; i < n; i++)
 		bad |= OmniRpcCall("scale", 1l, 1.0, &x, &sum);
-	printf("%d calls in %.3f s\n", n, now() - t);
+	printf("%d calls in %.3f s\n", n, clock_seconds() - t);
 	return bad != 0;
 }
 
@@ -152,7 +154,7 @@ int main(int argc, char **argv)
 	if (OmniRpcInit(&argc, &argv))
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], "measure"))
-		return measure();
+		return measure_calls();
 	if (argc > 2 && !strcmp(argv[1], "calls"))
 		return call_many(atoi(argv[2]));
 	if (argc > 1 && !strcmp(argv[1], "death")) {

@@ -31,7 +31,7 @@ static int receive_bytes(struct grid_mover *mover, void *to, u64 len, int own)
 	return 0;
 }
 
-static int count(struct grid_mover *mover, void *bytes, u64 len, int own)
+static int count_moved(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	static volatile u8 sum;
 	struct bytes *b = (struct bytes *)mover;
@@ -45,16 +45,17 @@ static int count(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-static void *alloc(struct grid_memory *memory, u64 len)
+static void *alloc_bounded(struct grid_memory *memory, u64 len)
 {
 	return len > MEMORY_MAX ? NULL : grid_memory_heap.alloc(memory, len);
 }
 
-static void call(const struct grid_module *m, u32 f, const u8 *data, u64 size)
+static void call_function(const struct grid_module *m, u32 f, const u8 *data,
+			  u64 size)
 {
-	struct grid_memory memory = {alloc, grid_memory_heap.free, 0};
+	struct grid_memory memory = {alloc_bounded, grid_memory_heap.free, 0};
 	struct bytes in = {{receive_bytes}, data, size},
-		     out = {{count}, NULL, 0};
+		     out = {{count_moved}, NULL, 0};
 	struct grid_shape shape[SKEP_PARAMS_MAX];
 	struct grid_call c;
 	u64 length;
@@ -94,7 +95,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	memcpy(bytes, data, len);
 	if (!grid_module_open(&m, bytes, len, &why)) {
 		for (f = 0; f < m.head.functions && f < 16; f++)
-			call(&m, f, data + len, size - len);
+			call_function(&m, f, data + len, size - len);
 	}
 	free(bytes);
 	return 0;

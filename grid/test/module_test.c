@@ -13,13 +13,13 @@ static struct manifest m;
 static struct grid_module module;
 static const char *why;
 
-static int reopen(void)
+static int reopen_module(void)
 {
 	return grid_module_open(&module, m.bytes, manifest_done(&m), &why);
 }
 
 /* f(IN int n, IN int at[n], IN double x[4]) */
-static void simple(void)
+static void make_simple(void)
 {
 	manifest_init(&m, "simple");
 	manifest_function(&m, "f", 0);
@@ -30,17 +30,17 @@ static void simple(void)
 	m.param[2].dim[0].size = manifest_const(&m, 4);
 }
 
-static int refused(const char *words)
+static int is_refused(const char *words)
 {
-	return reopen() == -EINVAL && strstr(why, words);
+	return reopen_module() == -EINVAL && strstr(why, words);
 }
 
 static void test_refusals(void)
 {
 	u64 len;
 
-	simple();
-	tap_ok(!reopen(), "a valid manifest is accepted");
+	make_simple();
+	tap_ok(!reopen_module(), "a valid manifest is accepted");
 	tap_ok(grid_module_find(&module, "f") == 0 &&
 		       grid_module_find(&module, "g") == -ENOENT,
 	       "functions are found by name");
@@ -49,38 +49,39 @@ static void test_refusals(void)
 		       strstr(why, "tables"),
 	       "a truncated manifest is refused");
 	m.head.revision++;
-	tap_ok(refused("revision"), "another revision is refused");
-	simple();
+	tap_ok(is_refused("revision"), "another revision is refused");
+	make_simple();
 	m.function[0].first = 1;
-	tap_ok(refused("outside"), "a function outside the tables is refused");
-	simple();
+	tap_ok(is_refused("outside"),
+	       "a function outside the tables is refused");
+	make_simple();
 	m.function[0].params = ~0u;
-	tap_ok(refused("outside"), "too many parameters are refused");
-	simple();
+	tap_ok(is_refused("outside"), "too many parameters are refused");
+	make_simple();
 	m.param[1].dim[0].size = 4000;
-	tap_ok(refused("size"), "size code outside the code is refused");
-	simple();
+	tap_ok(is_refused("size"), "size code outside the code is refused");
+	make_simple();
 	m.code[m.param[1].dim[0].size + 1] = 2;
-	tap_ok(refused("size"), "a size that reads no integer is refused");
-	simple();
+	tap_ok(is_refused("size"), "a size that reads no integer is refused");
+	make_simple();
 	m.code[m.param[1].dim[0].size] = SKEP_OP_ADD;
-	tap_ok(refused("size"), "size code that lacks operands is refused");
-	simple();
+	tap_ok(is_refused("size"), "size code that lacks operands is refused");
+	make_simple();
 	m.head.code -= 1;
-	tap_ok(refused("size"), "size code without an end is refused");
-	simple();
+	tap_ok(is_refused("size"), "size code without an end is refused");
+	make_simple();
 	m.param[0].type = SKEP_FILEPOINTER + 1;
-	tap_ok(refused("type"), "an unknown type is refused");
-	simple();
+	tap_ok(is_refused("type"), "an unknown type is refused");
+	make_simple();
 	m.param[0].mode = 5;
-	tap_ok(refused("mode"), "an unknown mode is refused");
-	simple();
+	tap_ok(is_refused("mode"), "an unknown mode is refused");
+	make_simple();
 	memset(m.param[0].name, 'a', SKEP_NAME_MAX);
-	tap_ok(refused("name"), "a name without an end is refused");
+	tap_ok(is_refused("name"), "a name without an end is refused");
 }
 
 /* Runs `a op b`, both constants. */
-static int operate(s64 a, u8 op, s64 b, s64 *result)
+static int eval_operation(s64 a, u8 op, s64 b, s64 *result)
 {
 	struct grid_value value[1] = {{0}};
 	u8 code[20] = {SKEP_OP_CONST};
@@ -94,7 +95,7 @@ static int operate(s64 a, u8 op, s64 b, s64 *result)
 	manifest_function(&m, "f", 0);
 	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
 	m.param[0].dim[0].size = manifest_code(&m, code, sizeof(code));
-	if (reopen())
+	if (reopen_module())
 		return -EINVAL;
 	return grid_module_size(&module, module.function, value, 0, result);
 }
@@ -108,7 +109,7 @@ static int run_code(const void *code, u32 len, s64 *result)
 	manifest_function(&m, "f", 0);
 	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
 	m.param[0].dim[0].size = manifest_code(&m, code, len);
-	if (reopen())
+	if (reopen_module())
 		return -EINVAL;
 	return grid_module_size(&module, module.function, value, 0, result);
 }
@@ -147,12 +148,12 @@ static void test_bounds(void)
 		manifest_function(&m, "f", 0);
 		while (m.head.params < i)
 			manifest_param(&m, "x", SKEP_INT, SKEP_IN);
-		tap_ok(i > 64 ? refused("outside") : !reopen(),
+		tap_ok(i > 64 ? is_refused("outside") : !reopen_module(),
 		       "of %u parameters a function may have 64", i);
 	}
 	manifest_function(&m, "g", 0);
 	m.function[0].params = 64;
-	tap_ok(!reopen(), "a function without parameters may come last");
+	tap_ok(!reopen_module(), "a function without parameters may come last");
 }
 
 static void test_size_code(void)
@@ -196,12 +197,13 @@ static void test_size_code(void)
 	u32 i;
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		tap_ok(!operate(good[i].a, good[i].op, good[i].b, &result) &&
+		tap_ok(!eval_operation(good[i].a, good[i].op, good[i].b,
+				       &result) &&
 			       result == good[i].want,
 		       "size code: operator %u, case %u, is computed",
 		       good[i].op, i);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		tap_ok(operate(bad[i].a, bad[i].op, bad[i].b, &result) ==
+		tap_ok(eval_operation(bad[i].a, bad[i].op, bad[i].b, &result) ==
 			       -ERANGE,
 		       "size code: operator %u, case %u, is an error",
 		       bad[i].op, i);
@@ -212,7 +214,7 @@ static void test_size_code(void)
 static u8 wire[0x4000];
 static u64 written, taken;
 
-static int put(struct grid_mover *mover, void *bytes, u64 len, int own)
+static int mover_put(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	(void)mover;
 	(void)own;
@@ -223,7 +225,7 @@ static int put(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-static int get(struct grid_mover *mover, void *bytes, u64 len, int own)
+static int mover_get(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	(void)mover;
 	(void)own;
@@ -234,10 +236,10 @@ static int get(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-static struct grid_mover to = {put}, from = {get};
+static struct grid_mover to = {mover_put}, from = {mover_get};
 static u64 live;
 
-static void *alloc(struct grid_memory *memory, u64 len)
+static void *memory_alloc(struct grid_memory *memory, u64 len)
 {
 	if (len > 1 << 20)
 		return NULL;
@@ -268,7 +270,7 @@ static int item_at(s64 index, s64 *result)
 	m.param[0].dim[0].size = manifest_const(&m, 3);
 	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
 	at = m.param[1].dim[0].size = manifest_code(&m, code, sizeof(code));
-	if (reopen())
+	if (reopen_module())
 		return -EINVAL;
 	return grid_module_size(&module, module.function, value, at, result);
 }
@@ -284,7 +286,7 @@ static void test_items(void)
 	       "size code: no item beyond an array");
 }
 
-static struct grid_memory memory = {alloc, give_back, 0};
+static struct grid_memory memory = {memory_alloc, give_back, 0};
 
 /* A machine of 64 MiB: the C library's heap grants more (proc(5)). */
 int sysinfo(struct sysinfo *info)
@@ -314,7 +316,7 @@ static void test_memory(void)
  * g(IN string s, INOUT int n, IN float f, IN int idx[3],
  *   INOUT double a[idx[1]][n : 1, n, 2], OUT short o[n], WORK char w[n])
  */
-static void mixed(void)
+static void test_mixed(void)
 {
 	static const u8 item[] = {
 		SKEP_OP_CONST, 1, 0,	      0, 0, 0, 0, 0, 0,
@@ -349,7 +351,7 @@ static void start_mixed(void)
 {
 	int i;
 
-	mixed();
+	test_mixed();
 	written = taken = 0;
 	n = 5;
 	idx[1] = 2;
@@ -357,7 +359,7 @@ static void start_mixed(void)
 		a[i / 5][i % 5] = i;
 	memset(o, 0, sizeof(o));
 	memset(shape, 0, sizeof(shape));
-	reopen();
+	reopen_module();
 	grid_call_init(&master, &module, 0);
 	grid_call_init(&worker, &module, 0);
 	master.shape = shape[0];
@@ -377,7 +379,8 @@ static void test_in(void)
 	u64 length;
 
 	start_mixed();
-	tap_ok(!reopen(), "a manifest with the item of an array is accepted");
+	tap_ok(!reopen_module(),
+	       "a manifest with the item of an array is accepted");
 	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
 		       length == 3 * 8 - 8 + 16 + 16 + 4 * 8,
 	       "the size of the arguments is computed");

@@ -66,7 +66,7 @@ manifest __attribute__((aligned(8), section(".skep.module"), used)) = {
 static const double *kept;
 static long kept_count;
 
-static double sum(const double *x, long n)
+static double sum_array(const double *x, long n)
 {
 	double all = 0;
 
@@ -75,28 +75,28 @@ static double sum(const double *x, long n)
 	return all;
 }
 
-static void scale(void *const *argument)
+static void fn_scale(void *const *argument)
 {
 	long i, n = *(long *)argument[0];
 	double *x = argument[2];
 
 	for (i = 0; i < n; i++)
 		x[i] *= *(double *)argument[1];
-	*(double *)argument[3] = sum(x, n);
+	*(double *)argument[3] = sum_array(x, n);
 }
 
-static void initialize(void *const *argument)
+static void fn_initialize(void *const *argument)
 {
 	kept_count = *(long *)argument[0];
 	kept = argument[1];
 }
 
-static void state(void *const *argument)
+static void fn_state(void *const *argument)
 {
-	*(double *)argument[0] = sum(kept, kept_count);
+	*(double *)argument[0] = sum_array(kept, kept_count);
 }
 
-static void say(void *const *argument)
+static void fn_say(void *const *argument)
 {
 	printf("said %s\n", (char *)argument[0]);
 	*(int *)argument[1] = (int)strlen(argument[0]);
@@ -104,13 +104,13 @@ static void say(void *const *argument)
 		exit(7);
 }
 
-static void rest(void *const *argument)
+static void fn_rest(void *const *argument)
 {
 	sleep((unsigned int)*(long *)argument[0]);
 }
 
 /* Without its work array it would not be what was asked for. */
-static void fill(void *const *argument)
+static void fn_fill(void *const *argument)
 {
 	long n = *(long *)argument[0];
 
@@ -119,7 +119,7 @@ static void fill(void *const *argument)
 }
 
 static skep_worker_function *const functions[] = {
-	scale, initialize, state, say, rest, fill,
+	fn_scale, fn_initialize, fn_state, fn_say, fn_rest, fn_fill,
 };
 
 const struct skep_worker skep_worker = {&manifest, sizeof(manifest), functions};

@@ -13,7 +13,7 @@ static struct grid_session s;
 static u8 bulk[0x20000];
 
 /* What must not happen for any input. */
-static void check(void)
+static void check_session(void)
 {
 	if (s.acked > s.written || s.written > s.sent || s.sent > s.queued ||
 	    s.queued - s.acked > SKEP_SESSION_WINDOW ||
@@ -39,7 +39,7 @@ static void send_some(u32 how)
 	grid_session_wrote(&s, how & 2 ? all : all / 2);
 }
 
-static int attach(const u8 *data, u64 size)
+static int attach_session(const u8 *data, u64 size)
 {
 	struct grid_greeting g;
 	struct skep_hello h = {
@@ -59,14 +59,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, unsigned long size)
 
 	grid_session_init(&s, NULL);
 	s.forget = size && data[0] & 1;
-	if (attach(NULL, 0))
+	if (attach_session(NULL, 0))
 		__builtin_trap();
 	while (size >= sizeof(f)) {
 		memcpy(&f, data, sizeof(f));
 		data += sizeof(f);
 		size -= sizeof(f);
 		send_some(f.call & 0xffff);
-		if (f.call >> 16 & 1 && attach(data, size))
+		if (f.call >> 16 & 1 && attach_session(data, size))
 			return 0;
 		if (grid_session_head(&s, &f))
 			return 0;
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, unsigned long size)
 		}
 		data += n;
 		size -= n;
-		check();
+		check_session();
 	}
 	return 0;
 }

@@ -49,7 +49,7 @@ static u8 byte_of(u32 at)
 }
 
 /* In two pieces, of which each may have to wait. */
-static int put(struct side *x)
+static int write_frames(struct side *x)
 {
 	u32 half = x->len / 2, end;
 
@@ -62,9 +62,9 @@ static int put(struct side *x)
 	return 1;
 }
 
-static void fill(struct side *x)
+static void fill_output(struct side *x)
 {
-	while (put(x) && x->sent < x->frames_to_send) {
+	while (write_frames(x) && x->sent < x->frames_to_send) {
 		x->len = length_of(x->sent);
 		x->done = x->len;
 		if (grid_session_frame(&x->s, SKEP_DATA, SKEP_LAST, x->sent,
@@ -76,7 +76,7 @@ static void fill(struct side *x)
 }
 
 /* Move some bytes of what x has to write into the other's pipe. */
-static void carry(struct side *x, struct side *to)
+static void carry_bytes(struct side *x, struct side *to)
 {
 	struct grid_piece piece[4];
 	u32 n = grid_session_out(&x->s, piece, 4), i, len;
@@ -98,7 +98,7 @@ static void carry(struct side *x, struct side *to)
 		grid_session_wrote(&x->s, done);
 }
 
-static void consumed(struct side *x, u32 n)
+static void expect_consumed(struct side *x, u32 n)
 {
 	memmove(x->pipe, x->pipe + n, x->have - n);
 	x->have -= n;
@@ -116,10 +116,10 @@ static int take_head(struct side *x)
 	x->bad |= !!grid_session_head(&x->s, &f);
 	if (f.type == SKEP_ACK) {
 		x->bad |= !!grid_session_acked(&x->s, x->pipe + sizeof(f));
-		consumed(x, sizeof(f) + 8);
+		expect_consumed(x, sizeof(f) + 8);
 		return 1;
 	}
-	consumed(x, sizeof(f));
+	expect_consumed(x, sizeof(f));
 	x->bad |= f.call != x->got || f.length != length_of(x->got);
 	x->at = 0;
 	x->got += !f.length;
@@ -140,13 +140,13 @@ static void read_frames(struct side *x)
 		for (i = 0; i < n; i++)
 			x->bad |= x->pipe[i] != byte_of(x->at + i);
 		x->at += n;
-		consumed(x, n);
+		expect_consumed(x, n);
 		grid_session_took(&x->s, n);
 		x->got += !x->s.left;
 	}
 }
 
-static int join(void)
+static int join_sides(void)
 {
 	struct grid_greeting x, y;
 
@@ -159,7 +159,7 @@ static int join(void)
 	       !grid_session_attach(&b->s, &x.frame, &x.hello, sizeof(x.hello));
 }
 
-static void make(u8 forget)
+static void make_sides(u8 forget)
 {
 	static const u8 id[16] = {1, 2, 3};
 
@@ -172,43 +172,45 @@ static void make(u8 forget)
 }
 
 /* Returns whether all arrived; cuts: how many there shall be. */
-static int talk(u32 frames, u32 cuts, u8 forget)
+static int exchange_frames(u32 frames, u32 cuts, u8 forget)
 {
 	u32 turns = 0;
 
-	make(forget);
+	make_sides(forget);
 	a->frames_to_send = frames;
 	b->frames_to_send = frames;
-	if (!join())
+	if (!join_sides())
 		return 0;
 	while ((a->got < frames || b->got < frames) && !a->bad && !b->bad &&
 	       turns++ < 10000000) {
-		fill(a);
-		fill(b);
-		carry(a, b);
-		carry(b, a);
+		fill_output(a);
+		fill_output(b);
+		carry_bytes(a, b);
+		carry_bytes(b, a);
 		if (random_below(2))
 			read_frames(a);
 		if (random_below(2))
 			read_frames(b);
-		if (cuts && random_below(frames / 16) == 0 && cuts-- && !join())
+		if (cuts && random_below(frames / 16) == 0 && cuts-- &&
+		    !join_sides())
 			return 0;
 	}
 	return !a->bad && !b->bad && a->got == frames && b->got == frames;
 }
 
-static void talks(void)
+static void test_talks(void)
 {
 	u64 s;
 	int ok = 1;
 
-	tap_ok(talk(4000, 0, 0), "frames arrive in order and complete");
-	tap_ok(talk(4000, 0, 1),
+	tap_ok(exchange_frames(4000, 0, 0),
+	       "frames arrive in order and complete");
+	tap_ok(exchange_frames(4000, 0, 1),
 	       "a side that drops acknowledged bytes can go on");
 	tap_ok(!memcmp(a->s.id, b->s.id, 16), "the peer learns the id");
 	for (s = 1; s <= 20 && ok; s++) {
 		seed = s;
-		ok = talk(2000, ENDS, 0);
+		ok = exchange_frames(2000, ENDS, 0);
 		if (!ok)
 			printf("# seed %llu: a got %u, b got %u; %s; %s\n", s,
 			       a->got, b->got, a->s.why ? a->s.why : "",
@@ -219,78 +221,82 @@ static void talks(void)
 }
 
 /* A peer's HELLO on a fresh session of which 100 bytes were sent. */
-static int hello(u32 magic, u32 revision, u64 received, u8 id, u32 len)
+static int receive_hello(u32 magic, u32 revision, u64 received, u8 id, u32 len)
 {
 	struct skep_hello h = {magic, revision, {id}, received};
 	struct skep_frame f = {len, SKEP_HELLO, 0, 0};
 
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	grid_session_frame(&a->s, SKEP_DATA, 0, 1, 84);
 	grid_session_put(&a->s, bulk, 84, 1);
-	carry(a, b);
+	carry_bytes(a, b);
 	while (a->s.written < 100)
-		carry(a, b);
+		carry_bytes(a, b);
 	grid_session_cut(&a->s);
 	return grid_session_attach(&a->s, &f, &h,
 				   len < sizeof(h) ? len : sizeof(h));
 }
 
-static void hellos(void)
+static void test_hellos(void)
 {
 	u32 m = SKEP_SESSION_MAGIC, r = SKEP_SESSION_REVISION;
 
-	tap_ok(hello(m, r, 100, 0, 32) == 0 && hello(m, r, 0, 0, 32) == 0 &&
-		       hello(m, r, 50, 0, 32) == 0 && a->s.written == 50,
+	tap_ok(receive_hello(m, r, 100, 0, 32) == 0 &&
+		       receive_hello(m, r, 0, 0, 32) == 0 &&
+		       receive_hello(m, r, 50, 0, 32) == 0 &&
+		       a->s.written == 50,
 	       "a peer resumes at any byte that was sent");
-	tap_ok(hello(m, r, 101, 0, 32) == -EPROTO,
+	tap_ok(receive_hello(m, r, 101, 0, 32) == -EPROTO,
 	       "a peer cannot resume behind what was sent");
-	tap_ok(hello(m, r, 0, 9, 32) == -EPROTO,
+	tap_ok(receive_hello(m, r, 0, 9, 32) == -EPROTO,
 	       "a peer of another session is refused");
-	tap_ok(hello(m + 1, r, 0, 0, 32) == -EPROTO &&
-		       hello(m, r, 0, 0, 31) == -EPROTO &&
-		       hello(m, r, 0, 0, 7) == -EPROTO,
+	tap_ok(receive_hello(m + 1, r, 0, 0, 32) == -EPROTO &&
+		       receive_hello(m, r, 0, 0, 31) == -EPROTO &&
+		       receive_hello(m, r, 0, 0, 7) == -EPROTO,
 	       "an invalid HELLO is refused");
-	tap_ok(hello(m, r + 1, 0, 0, 64) == -EPROTONOSUPPORT &&
+	tap_ok(receive_hello(m, r + 1, 0, 0, 64) == -EPROTONOSUPPORT &&
 		       a->s.theirs == r + 1 && strstr(a->s.why, "revision"),
 	       "another revision is reported with its number");
-	tap_ok(hello(m, r + 1, 0, 0, 8) == -EPROTONOSUPPORT &&
-		       hello(m, r + 1, 0, 0, SKEP_FRAME_MAX) ==
+	tap_ok(receive_hello(m, r + 1, 0, 0, 8) == -EPROTONOSUPPORT &&
+		       receive_hello(m, r + 1, 0, 0, SKEP_FRAME_MAX) ==
 			       -EPROTONOSUPPORT &&
-		       hello(m, r + 1, 0, 0, SKEP_FRAME_MAX + 1) == -EPROTO,
+		       receive_hello(m, r + 1, 0, 0, SKEP_FRAME_MAX + 1) ==
+			       -EPROTO,
 	       "another revision's HELLO may have 8 bytes to one MiB");
 }
 
-static int head(u16 type, u16 flags, u32 len)
+static int header_valid(u16 type, u16 flags, u32 len)
 {
 	struct skep_frame f = {len, type, flags, 0};
 
 	return grid_session_head(&a->s, &f);
 }
 
-static void heads(void)
+static void test_heads(void)
 {
 	u64 ack = 17;
 
-	make(0);
-	join();
-	tap_ok(head(0, 0, 0) && head(SKEP_DONE + 1, 0, 0) &&
-		       head(SKEP_HELLO, 0, 32),
+	make_sides(0);
+	join_sides();
+	tap_ok(header_valid(0, 0, 0) && header_valid(SKEP_DONE + 1, 0, 0) &&
+		       header_valid(SKEP_HELLO, 0, 32),
 	       "a frame of an unknown type or a second HELLO is refused");
-	tap_ok(head(SKEP_DATA, 0, SKEP_FRAME_MAX + 1) &&
-		       !head(SKEP_DATA, 0, SKEP_FRAME_MAX),
+	tap_ok(header_valid(SKEP_DATA, 0, SKEP_FRAME_MAX + 1) &&
+		       !header_valid(SKEP_DATA, 0, SKEP_FRAME_MAX),
 	       "a frame may be one MiB long");
-	tap_ok(head(SKEP_DATA, 2, 0) && head(SKEP_PING, SKEP_LAST, 0),
+	tap_ok(header_valid(SKEP_DATA, 2, 0) &&
+		       header_valid(SKEP_PING, SKEP_LAST, 0),
 	       "unknown flags are refused");
-	tap_ok(head(SKEP_ACK, 0, 7) && head(SKEP_ACK, 0, 9),
+	tap_ok(header_valid(SKEP_ACK, 0, 7) && header_valid(SKEP_ACK, 0, 9),
 	       "an ACK has 8 bytes");
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	grid_session_frame(&a->s, SKEP_PING, 0, 0, 0);
 	tap_ok(grid_session_acked(&a->s, &ack) == -EPROTO,
 	       "an ACK of what was not written is refused");
 	while (a->s.written < 16)
-		carry(a, b);
+		carry_bytes(a, b);
 	ack = 16;
 	tap_ok(!grid_session_acked(&a->s, &ack) &&
 		       (ack = 8, grid_session_acked(&a->s, &ack)),
@@ -298,7 +304,7 @@ static void heads(void)
 }
 
 /* Two frames of 16 copied bytes and 16 KiB kept by reference. */
-static void releases(void)
+static void test_releases(void)
 {
 	const u64 frame = sizeof(struct skep_frame) + GRID_COPY_BELOW;
 	const struct {
@@ -308,14 +314,14 @@ static void releases(void)
 		     {frame, 2, 16}, {frame + 16, 1, 0}, {2 * frame, 0, 0}};
 	u32 i, bad = 0;
 
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	for (i = 0; i < 2; i++)
 		bad |= grid_session_frame(&a->s, SKEP_DATA, 0, i,
 					  GRID_COPY_BELOW) ||
 		       grid_session_put(&a->s, bulk, GRID_COPY_BELOW, 1);
 	while (!bad && a->s.written < a->s.queued)
-		carry(a, b);
+		carry_bytes(a, b);
 	for (i = 0; i < sizeof(after) / sizeof(*after); i++) {
 		bad |= !!grid_session_acked(&a->s, &after[i].place);
 		bad |= a->s.parts != after[i].parts ||
@@ -324,27 +330,27 @@ static void releases(void)
 	tap_ok(!bad, "what the peer has acknowledged takes no more room");
 }
 
-static void windows(void)
+static void test_windows(void)
 {
 	struct grid_piece piece;
 	u32 n = 0;
 
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	while (!grid_session_frame(&a->s, SKEP_DATA, 0, 0, 0x40000 - 16) &&
 	       !grid_session_put(&a->s, bulk, 0x40000 - 16, 1))
 		n++;
 	tap_ok(n == 16 && !grid_session_room(&a->s, 1),
 	       "the window holds 4 MiB");
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	n = 0;
 	while (!grid_session_frame(&a->s, SKEP_PING, 0, 0, 0))
 		n++;
 	tap_ok(n * sizeof(struct skep_frame) >= SKEP_ACK_EVERY,
 	       "small frames fit until an ACK of them is due");
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	tap_ok(grid_session_frame(&a->s, SKEP_DATA, 0, 0, SKEP_FRAME_MAX + 1) ==
 			       -EINVAL &&
 		       !grid_session_frame(&a->s, SKEP_DATA, 0, 0,
@@ -354,8 +360,8 @@ static void windows(void)
 	grid_session_cut(&a->s);
 	tap_ok(!grid_session_out(&a->s, &piece, 1),
 	       "a stream that was cut is not written to");
-	make(0);
-	join();
+	make_sides(0);
+	join_sides();
 	tap_ok(!grid_session_frame(&a->s, SKEP_DATA, 0, 0, 8) &&
 		       grid_session_put(&a->s, bulk, 9, 0) == -EINVAL &&
 		       grid_session_frame(&a->s, SKEP_PING, 0, 0, 0) == -EINVAL,
@@ -370,11 +376,11 @@ int main(void)
 	b = calloc(1, sizeof(*b));
 	for (i = 0; i < sizeof(bulk); i++)
 		bulk[i] = (u8)random_below(256);
-	talks();
-	hellos();
-	heads();
-	releases();
-	windows();
+	test_talks();
+	test_hellos();
+	test_heads();
+	test_releases();
+	test_windows();
 	free(a);
 	free(b);
 	return tap_done();

@@ -46,7 +46,7 @@ static int ready_for(short events)
 	return poll(&p, 1, TIMEOUT_MS) == 1;
 }
 
-static int put(const void *bytes, u64 len)
+static int write_pair(const void *bytes, u64 len)
 {
 	const u8 *at = bytes;
 	ssize_t n;
@@ -59,7 +59,7 @@ static int put(const void *bytes, u64 len)
 	return 1;
 }
 
-static int get(void *to, u64 len)
+static int read_bytes(void *to, u64 len)
 {
 	u8 *at = to;
 	ssize_t n;
@@ -74,7 +74,7 @@ static int get(void *to, u64 len)
 
 /* Small frames in one piece: a worker that refuses a header is gone before
  * what follows could be sent. */
-static int frame(u16 type, u16 flags, u64 call, const void *bytes, u32 len)
+static int send_frame(u16 type, u16 flags, u64 call, const void *bytes, u32 len)
 {
 	struct {
 		struct skep_frame f;
@@ -82,32 +82,33 @@ static int frame(u16 type, u16 flags, u64 call, const void *bytes, u32 len)
 	} one = {{len, type, flags, call}, {0}};
 
 	if (len > sizeof(one.payload))
-		return put(&one.f, sizeof(one.f)) && put(bytes, len);
+		return write_pair(&one.f, sizeof(one.f)) &&
+		       write_pair(bytes, len);
 	if (len)
 		memcpy(one.payload, bytes, len);
-	return put(&one, sizeof(one.f) + len);
+	return write_pair(&one, sizeof(one.f) + len);
 }
 
 /* The next frame but ACK and PING; answers ACKs as they are due. */
-static int next(struct skep_frame *f, u8 *payload)
+static int next_frame(struct skep_frame *f, u8 *payload)
 {
 	do {
-		if (!get(f, sizeof(*f)) || f->length > SKEP_FRAME_MAX ||
-		    !get(payload, f->length))
+		if (!read_bytes(f, sizeof(*f)) || f->length > SKEP_FRAME_MAX ||
+		    !read_bytes(payload, f->length))
 			return 0;
 		if (f->type != SKEP_HELLO && f->type != SKEP_ACK)
 			received += sizeof(*f) + f->length;
 		pings += f->type == SKEP_PING;
 		if (received - told >= SKEP_ACK_EVERY) {
 			told = received;
-			if (!frame(SKEP_ACK, 0, 0, &told, 8))
+			if (!send_frame(SKEP_ACK, 0, 0, &told, 8))
 				return 0;
 		}
 	} while (f->type == SKEP_PING || f->type == SKEP_ACK);
 	return 1;
 }
 
-static int proved(const struct skep_proof *p)
+static int proof_valid(const struct skep_proof *p)
 {
 	int ok = bee ? p->nonce == NONCE && p->calls > proofs
 		     : !p->nonce && !p->calls;
@@ -116,19 +117,20 @@ static int proved(const struct skep_proof *p)
 	return ok;
 }
 
-static int ready(void)
+static int await_ready(void)
 {
 	static u8 payload[SKEP_FRAME_MAX];
 	struct skep_ready *r = (void *)payload;
 	struct skep_frame f;
 
-	return next(&f, payload) && f.type == SKEP_READY &&
-	       f.length == sizeof(*r) && r->functions == 6 && proved(&r->proof);
+	return next_frame(&f, payload) && f.type == SKEP_READY &&
+	       f.length == sizeof(*r) && r->functions == 6 &&
+	       proof_valid(&r->proof);
 }
 
 /* Processes ---------------------------------------------------------------- */
 
-static void become(int theirs, int log)
+static void become_worker(int theirs, int log)
 {
 	char program[256], loader[256], guard[256];
 
@@ -148,7 +150,7 @@ static void become(int theirs, int log)
 	_exit(125);
 }
 
-static int start(void)
+static int start_worker(void)
 {
 	int ends[2], log[2];
 
@@ -157,7 +159,7 @@ static int start(void)
 		return 0;
 	child = fork();
 	if (!child)
-		become(ends[1], log[1]);
+		become_worker(ends[1], log[1]);
 	close(ends[1]);
 	close(log[1]);
 	fd = ends[0];
@@ -166,24 +168,25 @@ static int start(void)
 	return child > 0;
 }
 
-static int hello(u32 revision)
+static int exchange_hello(u32 revision)
 {
 	struct skep_hello h = {SKEP_SESSION_MAGIC, revision, {0}, 0};
 	struct skep_frame f;
 
-	return frame(SKEP_HELLO, 0, 0, &h, sizeof(h)) && next(&f, (u8 *)&h) &&
-	       f.type == SKEP_HELLO && f.length == sizeof(h) &&
-	       h.magic == SKEP_SESSION_MAGIC &&
+	return send_frame(SKEP_HELLO, 0, 0, &h, sizeof(h)) &&
+	       next_frame(&f, (u8 *)&h) && f.type == SKEP_HELLO &&
+	       f.length == sizeof(h) && h.magic == SKEP_SESSION_MAGIC &&
 	       h.revision == SKEP_SESSION_REVISION && !h.received;
 }
 
-static int begin(void)
+static int begin_session(void)
 {
-	return start() && hello(SKEP_SESSION_REVISION) && ready();
+	return start_worker() && exchange_hello(SKEP_SESSION_REVISION) &&
+	       await_ready();
 }
 
 /* The exit status, 128 + n for signals. */
-static int end(void)
+static int end_session(void)
 {
 	int status = 0;
 	pid_t got;
@@ -203,13 +206,13 @@ static int send_call(u32 function, const void *bytes, u64 len, u64 announce)
 	struct skep_call c = {function, 0, announce, 1ull << 40};
 	const u8 *at = bytes;
 	u64 part;
-	int ok = frame(SKEP_CALL, 0, ++call_number, &c, sizeof(c));
+	int ok = send_frame(SKEP_CALL, 0, ++call_number, &c, sizeof(c));
 
 	do {
 		part = len < 0x40000 ? len : 0x40000;
 		len -= part;
-		ok = ok && frame(SKEP_DATA, len ? 0 : SKEP_LAST, call_number,
-				 at, (u32)part);
+		ok = ok && send_frame(SKEP_DATA, len ? 0 : SKEP_LAST,
+				      call_number, at, (u32)part);
 		at += part;
 	} while (ok && len);
 	return ok;
@@ -222,12 +225,12 @@ static int take_result(void *to, u64 len)
 	struct skep_frame f;
 	u8 *at = to;
 
-	if (!next(&f, payload) || f.type != SKEP_RESULT ||
+	if (!next_frame(&f, payload) || f.type != SKEP_RESULT ||
 	    f.call != call_number || f.length != sizeof(*r) ||
-	    r->length != len || !proved(&r->proof))
+	    r->length != len || !proof_valid(&r->proof))
 		return 0;
 	do {
-		if (!next(&f, payload) || f.type != SKEP_DATA ||
+		if (!next_frame(&f, payload) || f.type != SKEP_DATA ||
 		    f.call != call_number || f.length > len)
 			return 0;
 		memcpy(at, payload, f.length);
@@ -244,15 +247,16 @@ static u32 take_error(u64 call, const char *text)
 	struct skep_error *e = (void *)payload;
 	struct skep_frame f;
 
-	if (!next(&f, payload) || f.type != SKEP_ERROR || f.call != call ||
-	    f.length < sizeof(*e) || f.length != sizeof(*e) + e->text)
+	if (!next_frame(&f, payload) || f.type != SKEP_ERROR ||
+	    f.call != call || f.length < sizeof(*e) ||
+	    f.length != sizeof(*e) + e->text)
 		return 0;
 	payload[f.length] = 0;
 	return strstr((char *)payload + sizeof(*e), text) ? e->code : 0;
 }
 
 /* scale(n, by 2, x, sum) */
-static int scales(long n)
+static int call_scale(long n)
 {
 	u64 len = 16 + (u64)n * 8, i;
 	double *in = malloc(len), *out = malloc(len), sum = 0, by = 2;
@@ -273,7 +277,7 @@ static int scales(long n)
 	return ok;
 }
 
-static int says(const char *text)
+static int call_say(const char *text)
 {
 	struct {
 		u64 length;
@@ -288,7 +292,7 @@ static int says(const char *text)
 }
 
 /* The next line of the worker's error stream. */
-static int printed(const char *text)
+static int stderr_has(const char *text)
 {
 	struct pollfd p = {errors, POLLIN, 0};
 	char got[256];
@@ -303,24 +307,24 @@ static int printed(const char *text)
 
 /* Tests -------------------------------------------------------------------- */
 
-static void calls(void)
+static void test_calls(void)
 {
 	static const u64 huge[2] = {1ull << 43, 0};
 	static const u64 n = 100000;
 	char *all = malloc(n);
 	u64 i;
 
-	CHECK(begin(), "a worker says HELLO and READY with a proof");
-	CHECK(scales(3), "scalars and arrays are passed in and out");
-	CHECK(scales(0), "an empty array is an array");
-	CHECK(scales(1 << 21), "arrays four times the window go both ways");
-	for (i = 0; i < 3000 && scales(5); i++)
+	CHECK(begin_session(), "a worker says HELLO and READY with a proof");
+	CHECK(call_scale(3), "scalars and arrays are passed in and out");
+	CHECK(call_scale(0), "an empty array is an array");
+	CHECK(call_scale(1 << 21), "arrays four times the window go both ways");
+	for (i = 0; i < 3000 && call_scale(5); i++)
 		;
 	CHECK(i == 3000, "thousands of small calls on one session");
 	CHECK(send_call(FILL, &n, 8, 8) &&
 		      take_result(all, n + (-n & 7)) == (n % 8 == 0),
 	      "WORK memory is allocated by the worker");
-	CHECK(says("hello") && printed("said hello\n"),
+	CHECK(call_say("hello") && stderr_has("said hello\n"),
 	      "a function's output goes to the error stream at once");
 	CHECK(send_call(SCALE, huge, 16, 16) &&
 		      take_error(call_number,
@@ -338,15 +342,15 @@ static void calls(void)
 		      take_error(call_number, "no function") ==
 			      SKEP_E_NO_FUNCTION,
 	      "Initialize cannot be called");
-	CHECK(scales(10), "a worker that refused calls accepts others");
-	CHECK(frame(SKEP_BYE, 0, 0, NULL, 0) && end() == 0,
+	CHECK(call_scale(10), "a worker that refused calls accepts others");
+	CHECK(send_frame(SKEP_BYE, 0, 0, NULL, 0) && end_session() == 0,
 	      "BYE ends a worker with status 0");
 	free(all);
 }
 
 static u8 digest[32]; /* of the next file of Initialize; zero: not looked at */
 
-static int initializes(const char *path, u64 len)
+static int initialize_worker(const char *path, u64 len)
 {
 	struct {
 		struct skep_init i;
@@ -355,10 +359,10 @@ static int initializes(const char *path, u64 len)
 
 	memcpy(f.path, path, f.i.path);
 	memcpy(f.i.digest, digest, sizeof(f.i.digest));
-	return frame(SKEP_INIT, 0, 0, &f, (u32)sizeof(f.i) + f.i.path);
+	return send_frame(SKEP_INIT, 0, 0, &f, (u32)sizeof(f.i) + f.i.path);
 }
 
-static void state(void)
+static void test_state(void)
 {
 	struct {
 		u64 n;
@@ -372,24 +376,26 @@ static void state(void)
 		file.x[i] = i;
 	i = write(f, &file, sizeof(file)) == sizeof(file);
 	close(f);
-	CHECK(i && begin() && initializes(path, sizeof(file)) && ready(),
+	CHECK(i && begin_session() && initialize_worker(path, sizeof(file)) &&
+		      await_ready(),
 	      "Initialize reads its arguments from a file");
-	CHECK(scales(1000) && send_call(STATE, NULL, 0, 0) &&
+	CHECK(call_scale(1000) && send_call(STATE, NULL, 0, 0) &&
 		      take_result(&sum, 8) && sum == 999 * 500.0,
 	      "Initialize's data stay for later calls");
-	CHECK(initializes(path, sizeof(file) + 8) &&
+	CHECK(initialize_worker(path, sizeof(file) + 8) &&
 		      take_error(0, "Initialize: more bytes") ==
 			      SKEP_E_ARGUMENTS,
 	      "a file that is too long for Initialize is refused");
 	unlink(path);
-	CHECK(initializes(path, sizeof(file)) &&
+	CHECK(initialize_worker(path, sizeof(file)) &&
 		      take_error(0, "cannot be opened") == SKEP_E_INTERNAL,
 	      "a missing file of Initialize is refused");
-	CHECK(end() == 0, "the end of the stream ends a worker with status 0");
+	CHECK(end_session() == 0,
+	      "the end of the stream ends a worker with status 0");
 }
 
 /* Another worker of the node's user wrote to the file that the agent named. */
-static void digested(void)
+static void test_digested(void)
 {
 	struct {
 		u64 n;
@@ -404,25 +410,26 @@ static void digested(void)
 	skep_sha256_init(&sum);
 	skep_sha256_update(&sum, &file, sizeof(file));
 	skep_sha256_final(&sum, digest);
-	CHECK(write(f, &file, sizeof(file)) == sizeof(file) && begin() &&
-		      initializes(path, sizeof(file)) && ready() &&
+	CHECK(write(f, &file, sizeof(file)) == sizeof(file) &&
+		      begin_session() &&
+		      initialize_worker(path, sizeof(file)) && await_ready() &&
 		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&
-		      total == 6 && end() == 0,
+		      total == 6 && end_session() == 0,
 	      "data of Initialize with the right digest are accepted");
-	CHECK(pwrite(f, "x", 1, 4000) == 1 && begin() &&
-		      initializes(path, sizeof(file)) &&
+	CHECK(pwrite(f, "x", 1, 4000) == 1 && begin_session() &&
+		      initialize_worker(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
-		      end() == 0,
+		      end_session() == 0,
 	      "data of Initialize that were changed are refused");
-	CHECK(pwrite(f, &one, 8, 0) == 8 && begin() &&
-		      initializes(path, sizeof(file)) &&
+	CHECK(pwrite(f, &one, 8, 0) == 8 && begin_session() &&
+		      initialize_worker(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
-		      end() == 0,
+		      end_session() == 0,
 	      "data of Initialize whose sizes were changed are refused");
-	CHECK(!ftruncate(f, 100) && begin() &&
-		      initializes(path, sizeof(file)) &&
+	CHECK(!ftruncate(f, 100) && begin_session() &&
+		      initialize_worker(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
-		      end() == 0,
+		      end_session() == 0,
 	      "truncated data of Initialize are refused");
 	memset(digest, 0, sizeof(digest));
 	close(f);
@@ -430,7 +437,7 @@ static void digested(void)
 }
 
 /* Natively the file is an inherited descriptor of sealed memory. */
-static void inherited(void)
+static void test_inherited(void)
 {
 	struct {
 		u64 n;
@@ -444,70 +451,76 @@ static void inherited(void)
 	initial = fcntl(f, F_DUPFD, 10); /* 3 is the stream's */
 	close(f);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", initial);
-	CHECK(write(initial, &file, sizeof(file)) == sizeof(file) && begin() &&
-		      initializes(path, sizeof(file)) && ready() &&
+	CHECK(write(initial, &file, sizeof(file)) == sizeof(file) &&
+		      begin_session() &&
+		      initialize_worker(path, sizeof(file)) && await_ready() &&
 		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&
-		      total == 10 && end() == 0,
+		      total == 10 && end_session() == 0,
 	      "data of Initialize comes by an inherited descriptor");
 	close(initial);
 }
 
-static void alive(void)
+static void test_alive(void)
 {
 	u64 seconds = 2 * SKEP_PING_SECONDS + 1;
 	u8 none[1];
 
 	pings = 0;
-	CHECK(begin() && send_call(REST, &seconds, 8, 8) &&
+	CHECK(begin_session() && send_call(REST, &seconds, 8, 8) &&
 		      take_result(none, 0) && pings >= 1 && pings <= 3,
 	      "a computing worker sends keepalives");
 	CHECK(send_call(SAY, "\4\0\0\0\0\0\0\0exit\0\0\0\0", 16, 16) &&
-		      printed("said exit\n") && end() == 7,
+		      stderr_has("said exit\n") && end_session() == 7,
 	      "a function that exits ends the worker with its status");
 }
 
-static int refuses(int ok)
+static int is_refused(int ok)
 {
 	struct skep_frame f;
 	u8 payload[64];
 
-	return ok && !next(&f, payload) && end() == 3;
+	return ok && !next_frame(&f, payload) && end_session() == 3;
 }
 
-static void breaches(void)
+static void test_breaches(void)
 {
 	u8 bytes[64] = {0};
 
-	CHECK(refuses(start() && !hello(SKEP_SESSION_REVISION + 1) == 0),
+	CHECK(is_refused(start_worker() &&
+			 !exchange_hello(SKEP_SESSION_REVISION + 1) == 0),
 	      "another revision ends the session");
-	CHECK(refuses(begin() && frame(77, 0, 0, NULL, 0)),
+	CHECK(is_refused(begin_session() && send_frame(77, 0, 0, NULL, 0)),
 	      "a frame of an unknown type ends the session");
-	CHECK(refuses(begin() && frame(SKEP_DATA, SKEP_LAST, 1, bytes, 8)),
+	CHECK(is_refused(begin_session() &&
+			 send_frame(SKEP_DATA, SKEP_LAST, 1, bytes, 8)),
 	      "data without a call ends the session");
-	CHECK(refuses(begin() && send_call(SCALE, bytes, 32, 24)),
+	CHECK(is_refused(begin_session() && send_call(SCALE, bytes, 32, 24)),
 	      "more data than announced ends the session");
-	CHECK(refuses(begin() && send_call(SCALE, bytes, 24, 32)),
+	CHECK(is_refused(begin_session() && send_call(SCALE, bytes, 24, 32)),
 	      "less data than announced ends the session");
-	CHECK(refuses(begin() && frame(SKEP_CALL, 0, 1, bytes, 12)),
+	CHECK(is_refused(begin_session() &&
+			 send_frame(SKEP_CALL, 0, 1, bytes, 12)),
 	      "a CALL of a wrong length ends the session");
-	CHECK(refuses(begin() && frame(SKEP_INIT, 0, 0, bytes, 56)),
+	CHECK(is_refused(begin_session() &&
+			 send_frame(SKEP_INIT, 0, 0, bytes, 56)),
 	      "a path that does not fit its INIT ends the session");
-	CHECK(refuses(begin() && frame(SKEP_ACK, 0, 0, "\0\0\0\1\0\0\0", 8)),
+	CHECK(is_refused(begin_session() &&
+			 send_frame(SKEP_ACK, 0, 0, "\0\0\0\1\0\0\0", 8)),
 	      "an ACK of what was not sent ends the session");
 }
 
-static void every(const char *c_library, int under)
+static void test_substrate(const char *c_library, int under)
 {
 	library = c_library;
 	bee = under;
 	substrate = under ? "under bee" : "natively";
-	calls();
-	state();
-	digested();
+	test_calls();
+	test_state();
+	test_digested();
 	if (!bee)
-		inherited();
-	alive();
-	breaches();
+		test_inherited();
+	test_alive();
+	test_breaches();
 }
 
 int main(int argc, char **argv)
@@ -516,9 +529,9 @@ int main(int argc, char **argv)
 		return 2;
 	build = argv[1];
 	signal(SIGPIPE, SIG_IGN);
-	every("glibc", 0);
-	every("musl", 0);
-	every("glibc", 1);
-	every("musl", 1);
+	test_substrate("glibc", 0);
+	test_substrate("musl", 0);
+	test_substrate("glibc", 1);
+	test_substrate("musl", 1);
 	return tap_done();
 }

@@ -64,7 +64,7 @@ static char init_path[4096];
 static u64 state_len;
 static u64 calls;
 
-static void die(const char *why)
+static void exit_worker(const char *why)
 {
 	fprintf(stderr, "worker: %s\n", why);
 	exit(9);
@@ -122,7 +122,7 @@ static void send_data(u64 call, const u8 *p, u64 len)
 	} while (len);
 }
 
-static void acknowledge(u64 least)
+static void send_ack(u64 least)
 {
 	if (received - acked < least)
 		return;
@@ -137,16 +137,16 @@ static void *next_frame(struct skep_frame *f)
 
 	read_all(f, sizeof(*f));
 	if (f->length > SKEP_FRAME_MAX)
-		die("a frame that is too long");
+		exit_worker("a frame that is too long");
 	p = malloc(f->length + 1);
 	read_all(p, f->length);
 	if (f->type != SKEP_HELLO && f->type != SKEP_ACK)
 		received += sizeof(*f) + f->length;
-	acknowledge(SKEP_ACK_EVERY);
+	send_ack(SKEP_ACK_EVERY);
 	return p;
 }
 
-static u8 *data(u64 call, u64 len)
+static u8 *receive_data(u64 call, u64 len)
 {
 	struct skep_frame f;
 	u8 *all = malloc(len + 1), *p;
@@ -156,18 +156,18 @@ static u8 *data(u64 call, u64 len)
 		p = next_frame(&f);
 		if (f.type == SKEP_DATA && f.call == call) {
 			if (f.length > len - got)
-				die("more arguments than promised");
+				exit_worker("more arguments than promised");
 			memcpy(all + got, p, f.length);
 			got += f.length;
 		}
 		free(p);
 	} while (f.type != SKEP_DATA || !(f.flags & SKEP_LAST));
 	if (got != len)
-		die("fewer arguments than promised");
+		exit_worker("fewer arguments than promised");
 	return all;
 }
 
-static struct skep_proof proof(void)
+static struct skep_proof make_proof(void)
 {
 	struct skep_proof p = {0, 0};
 
@@ -180,16 +180,16 @@ static struct skep_proof proof(void)
 	return p;
 }
 
-static void result(u64 call, const void *p, u64 len)
+static void send_result(u64 call, const void *p, u64 len)
 {
 	struct skep_result r = {.length = len, .exec_ns = 1};
 
-	r.proof = proof();
+	r.proof = make_proof();
 	send_frame(SKEP_RESULT, 0, call, &r, sizeof(r));
 	send_data(call, p, len);
 }
 
-static void *ping(void *none)
+static void *send_pings(void *none)
 {
 	for (;;) {
 		sleep(1);
@@ -199,7 +199,7 @@ static void *ping(void *none)
 	return NULL;
 }
 
-static void compute(void)
+static void wait_forever(void)
 {
 	for (;;)
 		pause();
@@ -210,15 +210,15 @@ static void fork_away(void)
 	if (!fork()) {
 		setsid();
 		if (!fork())
-			compute();
+			wait_forever();
 		_exit(0);
 	}
 	if (!fork())
-		compute();
-	compute();
+		wait_forever();
+	wait_forever();
 }
 
-static void speak(void)
+static void print_lines(void)
 {
 	int i;
 
@@ -230,7 +230,7 @@ static void speak(void)
 	fputc('\n', stderr);
 }
 
-static void flood(const u8 *args, u64 len)
+static void print_flood(const u8 *args, u64 len)
 {
 	char text[32];
 	int i, n = 0;
@@ -243,7 +243,7 @@ static void flood(const u8 *args, u64 len)
 	fflush(stdout);
 }
 
-static void refuse(u64 call, u32 code, const char *text)
+static void send_refusal(u64 call, u32 code, const char *text)
 {
 	struct {
 		struct skep_error e;
@@ -260,16 +260,16 @@ static void with_state(u64 call, const u8 *args, u64 len)
 
 	memcpy(all, state, state_len);
 	memcpy(all + state_len, args, len);
-	result(call, all, state_len + len);
+	send_result(call, all, state_len + len);
 	free(all);
 }
 
-static void counted(u64 call)
+static void report_count(u64 call)
 {
 	char text[64];
 	int n = snprintf(text, sizeof(text), "%llu %d", ++calls, getpid());
 
-	result(call, text, (u64)n);
+	send_result(call, text, (u64)n);
 }
 
 static int write_to(const char *path)
@@ -284,7 +284,7 @@ static int write_to(const char *path)
 }
 
 /* As a worker can that means no good: the cache has the same owner. */
-static void poison(u64 call, const u8 *args, u64 len)
+static void poison_files(u64 call, const u8 *args, u64 len)
 {
 	char dir[4096], path[8192], text[32];
 	struct dirent *e;
@@ -299,10 +299,10 @@ static void poison(u64 call, const u8 *args, u64 len)
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
 		n += write_to(path);
 	}
-	result(call, text, (u64)snprintf(text, sizeof(text), "%d", n));
+	send_result(call, text, (u64)snprintf(text, sizeof(text), "%d", n));
 }
 
-static void tamper(u64 call)
+static void tamper_file(u64 call)
 {
 	int f = open(init_path, O_RDWR), own = f < 0 ? -1 : f;
 	char text[64];
@@ -314,9 +314,9 @@ static void tamper(u64 call)
 	ways += mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0) !=
 		MAP_FAILED;
 	lseek(4, 3, SEEK_SET);
-	result(call, text,
-	       (u64)snprintf(text, sizeof(text), "%d of %s", ways,
-			     own < 0 ? "none" : "four"));
+	send_result(call, text,
+		    (u64)snprintf(text, sizeof(text), "%d of %s", ways,
+				  own < 0 ? "none" : "four"));
 }
 
 static void consume_memory(long long n, int processes)
@@ -340,10 +340,10 @@ static void consume_disk(long long n, int hidden)
 	memset(part, 1, sizeof(part));
 	for (; n > 0; n -= (long long)sizeof(part))
 		if (write(fd, part, sizeof(part)) < 0)
-			die("the disk takes no more");
+			exit_worker("the disk takes no more");
 }
 
-static void heir(void)
+static void fork_child(void)
 {
 	clock_t end = CLOCKS_PER_SEC / 20;
 
@@ -357,13 +357,13 @@ static void heir(void)
 }
 
 /* One at a time: the pipe ends with it. */
-static void orphan(void)
+static void fork_orphan(void)
 {
 	int ends[2];
 	char none;
 
 	if (pipe(ends))
-		die("no pipe");
+		exit_worker("no pipe");
 	if (!fork()) {
 		if (!fork()) {
 			while (clock() < CLOCKS_PER_SEC / 20)
@@ -378,14 +378,14 @@ static void orphan(void)
 	wait(NULL);
 }
 
-static void consume(const u8 *args, u64 len)
+static void consume_resource(const u8 *args, u64 len)
 {
 	char text[128], what[32];
 	long long n = 0;
 
 	snprintf(text, sizeof(text), "%.*s", (int)len, (const char *)args);
 	if (sscanf(text, "%31s %lld", what, &n) != 2)
-		die("what is to be consumed?");
+		exit_worker("what is to be consumed?");
 	if (!strcmp(what, "memory"))
 		consume_memory(n, 1);
 	if (!strcmp(what,
@@ -400,13 +400,13 @@ static void consume(const u8 *args, u64 len)
 	while (!strcmp(what, "cpu"))
 		n++;
 	while (!strcmp(what, "heirs")) /* short ones, one after another */
-		heir();
+		fork_child();
 	while (!strcmp(what, "orphans")) /* the same, whose parent ends first */
-		orphan();
+		fork_orphan();
 }
 
 /* "tick MILLISECONDS" of the processor, then as ECHO. */
-static void spin(const u8 *args, u64 len)
+static void spin_cpu(const u8 *args, u64 len)
 {
 	char text[128];
 	int ms = 0;
@@ -462,7 +462,7 @@ static int result_of(long r)
 	return r < 0 ? errno : 0;
 }
 
-static int attack(const char *what, const char *on)
+static int try_attack(const char *what, const char *on)
 {
 	int pid = atoi(on);
 
@@ -489,7 +489,7 @@ static int attack(const char *what, const char *on)
 	return -1;
 }
 
-static void attacks(u64 call, const u8 *args, u64 len)
+static void try_attacks(u64 call, const u8 *args, u64 len)
 {
 	char *script = strndup((const char *)args, len), *all = NULL, *line;
 	size_t size;
@@ -498,9 +498,9 @@ static void attacks(u64 call, const u8 *args, u64 len)
 
 	for (line = strtok(script, "\n"); line; line = strtok(NULL, "\n"))
 		if (sscanf(line, "%63s %511s", what, on) == 2)
-			fprintf(f, "%s %d\n", line, attack(what, on));
+			fprintf(f, "%s %d\n", line, try_attack(what, on));
 	fclose(f);
-	result(call, all, size);
+	send_result(call, all, size);
 	free(all);
 	free(script);
 }
@@ -511,19 +511,19 @@ static void say_limit(u64 call)
 	int n = snprintf(text, sizeof(text), "%llu",
 			 (unsigned long long)first_limit.rlim_cur);
 
-	result(call, (const u8 *)text, (u64)n);
+	send_result(call, (const u8 *)text, (u64)n);
 }
 
-static void run(u64 call, const struct skep_call *c)
+static void run_call(u64 call, const struct skep_call *c)
 {
 	u8 *args;
 
 	if (c->function ==
 	    DEAF) { /* it says that it lives, and reads nothing */
 		busy = 1;
-		compute();
+		wait_forever();
 	}
-	args = data(call, c->length);
+	args = receive_data(call, c->length);
 
 	busy = c->function != SILENT;
 	switch (c->function) {
@@ -531,7 +531,7 @@ static void run(u64 call, const struct skep_call *c)
 		abort();
 	case SILENT:
 	case COMPUTE:
-		compute();
+		wait_forever();
 		break;
 	case FORK:
 		fork_away();
@@ -542,60 +542,60 @@ static void run(u64 call, const struct skep_call *c)
 		with_state(call, args, c->length);
 		break;
 	case POISON:
-		poison(call, args, c->length);
+		poison_files(call, args, c->length);
 		break;
 	case TAMPER:
-		tamper(call);
+		tamper_file(call);
 		break;
 	case COUNT:
-		counted(call);
+		report_count(call);
 		break;
 	case FAIL:
-		refuse(call, SKEP_E_ARGUMENTS, "no good");
+		send_refusal(call, SKEP_E_ARGUMENTS, "no good");
 		break;
 	case CONSUME:
 		if (c->length > 4 && !memcmp(args, "tick", 4)) {
-			spin(args, c->length);
-			result(call, args, c->length);
+			spin_cpu(args, c->length);
+			send_result(call, args, c->length);
 			break;
 		}
 		if (c->length == 5 && !memcmp(args, "limit", 5)) {
 			say_limit(call);
 			break;
 		}
-		consume(args, c->length);
-		compute();
+		consume_resource(args, c->length);
+		wait_forever();
 		break;
 	case ATTACK:
-		attacks(call, args, c->length);
+		try_attacks(call, args, c->length);
 		break;
 	case SPEAK:
 		if (c->length)
-			flood(args, c->length);
+			print_flood(args, c->length);
 		else
-			speak();
-		result(call, args, c->length);
+			print_lines();
+		send_result(call, args, c->length);
 		break;
 	case LIE:
 		liar = 1;
-		result(call, args, c->length);
+		send_result(call, args, c->length);
 		break;
 	default:
-		result(call, args, c->length);
+		send_result(call, args, c->length);
 	}
 	busy = 0;
 	free(args);
-	acknowledge(1);
+	send_ack(1);
 }
 
-static void ready(void)
+static void send_ready(void)
 {
-	struct skep_ready r = {1, FUNCTIONS, proof()};
+	struct skep_ready r = {1, FUNCTIONS, make_proof()};
 
 	send_frame(SKEP_READY, 0, 0, &r, sizeof(r));
 }
 
-static int changed(const u8 digest[32])
+static int digest_changed(const u8 digest[32])
 {
 	static const u8 none[32];
 	struct skep_sha256 s;
@@ -607,36 +607,36 @@ static int changed(const u8 digest[32])
 	return memcmp(digest, none, 32) && memcmp(digest, sum, 32);
 }
 
-static void initialize(const u8 *p, u32 len)
+static void initialize_state(const u8 *p, u32 len)
 {
 	struct skep_init i;
 	char *path = init_path;
 	FILE *f;
 
 	if (len < sizeof(i))
-		die("a short INIT");
+		exit_worker("a short INIT");
 	memcpy(&i, p, sizeof(i));
 	if (i.path > len - sizeof(i) || i.path >= sizeof(init_path))
-		die("a bad path");
+		exit_worker("a bad path");
 	memcpy(path, p + sizeof(i), i.path);
 	path[i.path] = 0;
 	f = fopen(path, "r");
 	if (!f)
-		die("the init file cannot be opened");
+		exit_worker("the init file cannot be opened");
 	state = malloc(i.length + 1);
 	state_len = i.length;
 	if (fread(state, 1, i.length, f) != i.length)
-		die("the init file is short");
+		exit_worker("the init file is short");
 	fclose(f);
 	if (i.length == 6 && !memcmp(state, "silent", 6))
-		compute();
-	if (changed(i.digest))
-		refuse(0, SKEP_E_DIGEST, "changed");
+		wait_forever();
+	if (digest_changed(i.digest))
+		send_refusal(0, SKEP_E_DIGEST, "changed");
 	else
-		ready();
+		send_ready();
 }
 
-static void hello(void)
+static void exchange_hello(void)
 {
 	struct skep_hello h = {
 		SKEP_SESSION_MAGIC, SKEP_SESSION_REVISION, {0}, 0};
@@ -649,7 +649,7 @@ static void hello(void)
 	p = next_frame(&f);
 	if (f.type != SKEP_HELLO || f.length != sizeof(h) ||
 	    memcmp(p, &h, 8) != 0)
-		die("no HELLO that suits");
+		exit_worker("no HELLO that suits");
 	free(p);
 }
 
@@ -662,19 +662,19 @@ int main(void)
 
 	getrlimit(RLIMIT_NPROC, &first_limit);
 	if (!number)
-		die("SKEP_STREAM is not set: start this through skep");
+		exit_worker("SKEP_STREAM is not set: start this through skep");
 	stream = atoi(number);
-	hello();
-	pthread_create(&t, NULL, ping, NULL);
-	ready();
+	exchange_hello();
+	pthread_create(&t, NULL, send_pings, NULL);
+	send_ready();
 	for (;;) {
 		p = next_frame(&f);
 		if (f.type == SKEP_BYE)
 			exit(0);
 		if (f.type == SKEP_INIT)
-			initialize(p, f.length);
+			initialize_state(p, f.length);
 		if (f.type == SKEP_CALL && f.length == sizeof(struct skep_call))
-			run(f.call, (struct skep_call *)(void *)p);
+			run_call(f.call, (struct skep_call *)(void *)p);
 		free(p);
 	}
 }
