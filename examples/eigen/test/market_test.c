@@ -8,7 +8,7 @@
 
 static char why[EIGEN_MARKET_WHY];
 
-static int parse(const char *text, size_t length, struct eigen_sparse *m)
+static int parse_text(const char *text, size_t length, struct eigen_sparse *m)
 {
 	FILE *from = fmemopen((void *)text, length, "r");
 	int error;
@@ -22,33 +22,35 @@ static int parse(const char *text, size_t length, struct eigen_sparse *m)
 #define BANNER "%%MatrixMarket matrix coordinate real symmetric\n"
 #define GENERAL "%%MatrixMarket matrix coordinate real general\n"
 
-static void good(void)
+static void test_good(void)
 {
 	struct eigen_sparse m;
 	const char *text = BANNER "% a comment\n\n3 3 4\n1 1 2.5\n2 1 -1\n"
 				  "3 3 1e-3\n2 2 4\n";
 
-	tap_ok(!parse(text, strlen(text), &m) && m.n == 3 && m.nnz == 4 &&
+	tap_ok(!parse_text(text, strlen(text), &m) && m.n == 3 && m.nnz == 4 &&
 		       m.start[2] == 3 && m.column[1] == 0 &&
 		       m.value[1] == -1 && m.value[3] == 1e-3,
 	       "a symmetric file is read");
 	eigen_sparse_free(&m);
 	text = "%%matrixmarket MATRIX Coordinate Integer Symmetric\n"
 	       "1 1 2\n1 1 2\n1 1 3";
-	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 1 && m.value[0] == 5,
+	tap_ok(!parse_text(text, strlen(text), &m) && m.nnz == 1 &&
+		       m.value[0] == 5,
 	       "entries at one place are summed; any case, no last newline");
 	eigen_sparse_free(&m);
 	text = GENERAL "2 2 4\n1 1 1\n1 2 7\r\n2 1 7\n2 2 1\n";
-	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 && m.value[1] == 7,
+	tap_ok(!parse_text(text, strlen(text), &m) && m.nnz == 3 &&
+		       m.value[1] == 7,
 	       "a general file with equal halves is read");
 	eigen_sparse_free(&m);
 	text = BANNER "2 2 3\n1 1 1\n1 2 7\n2 2 4\n";
-	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 &&
+	tap_ok(!parse_text(text, strlen(text), &m) && m.nnz == 3 &&
 		       m.column[1] == 0 && m.value[1] == 7 && m.value[2] == 4,
 	       "a symmetric file that gives the upper triangle is read");
 	eigen_sparse_free(&m);
 	text = BANNER "2 2 0\n";
-	tap_ok(!parse(text, strlen(text), &m) && m.n == 2 && m.nnz == 0,
+	tap_ok(!parse_text(text, strlen(text), &m) && m.n == 2 && m.nnz == 0,
 	       "a file without an entry is read");
 	eigen_sparse_free(&m);
 }
@@ -61,15 +63,16 @@ static void long_comment(void)
 
 	memset(text + start, '%', 4000);
 	strcpy(text + start + 4000, "\n1 1 1\n1 1 3\n");
-	tap_ok(!parse(text, strlen(text), &m) && m.n == 1 && m.value[0] == 3,
+	tap_ok(!parse_text(text, strlen(text), &m) && m.n == 1 &&
+		       m.value[0] == 3,
 	       "a comment line of 4000 characters is passed over");
 	eigen_sparse_free(&m);
 	memset(text + start, ' ', 4000);
-	tap_ok(parse(text, strlen(text), &m) < 0 && strstr(why, "longer"),
+	tap_ok(parse_text(text, strlen(text), &m) < 0 && strstr(why, "longer"),
 	       "refused with its reason: a long line of numbers");
 }
 
-static void folder(void)
+static void test_folder(void)
 {
 	struct eigen_sparse m;
 	FILE *from = fopen("/", "r");
@@ -114,7 +117,7 @@ static const struct {
 	{"half of a general matrix", GENERAL "2 2 2\n1 1 1\n2 1 8\n", "halves"},
 };
 
-static void bad(void)
+static void test_bad(void)
 {
 	struct eigen_sparse m;
 	char line[2000];
@@ -123,21 +126,21 @@ static void bad(void)
 	for (i = 0; i < sizeof(hostile) / sizeof(*hostile); i++) {
 		const char *text = hostile[i].text;
 
-		tap_ok(parse(text, strlen(text), &m) < 0 && !m.value &&
+		tap_ok(parse_text(text, strlen(text), &m) < 0 && !m.value &&
 			       strstr(why, hostile[i].why),
 		       "refused with its reason: %s", hostile[i].name);
 	}
-	tap_ok(parse("", 1, &m) < 0, "refused: a zero byte");
+	tap_ok(parse_text("", 1, &m) < 0, "refused: a zero byte");
 	memset(line, '%', sizeof(line));
-	tap_ok(parse(line, sizeof(line), &m) < 0 && strstr(why, "want"),
+	tap_ok(parse_text(line, sizeof(line), &m) < 0 && strstr(why, "want"),
 	       "refused with its reason: a long first line");
 }
 
 int main(void)
 {
-	good();
+	test_good();
 	long_comment();
-	folder();
-	bad();
+	test_folder();
+	test_bad();
 	return tap_done();
 }

@@ -37,7 +37,7 @@ static int failing, calls;  /* so many of them fail; how many there were */
 static int space[8];	    /* the work space that each was given, percent */
 static int by_values, by_pattern; /* how the last one ordered: ICNTL 6, 12 */
 
-static int plant(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
+static int plant_failure(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
 {
 	if (job != FACTORISE)
 		return 0;
@@ -57,7 +57,7 @@ void dmumps_c(DMUMPS_STRUC_C *mumps)
 	void (*real)(DMUMPS_STRUC_C *) =
 		(__typeof__(real))dlsym(RTLD_NEXT, "dmumps_c");
 
-	if (!plant(mumps->job, mumps->icntl, mumps->infog))
+	if (!plant_failure(mumps->job, mumps->icntl, mumps->infog))
 		real(mumps);
 }
 
@@ -66,7 +66,7 @@ void zmumps_c(ZMUMPS_STRUC_C *mumps)
 	void (*real)(ZMUMPS_STRUC_C *) =
 		(__typeof__(real))dlsym(RTLD_NEXT, "zmumps_c");
 
-	if (!plant(mumps->job, mumps->icntl, mumps->infog))
+	if (!plant_failure(mumps->job, mumps->icntl, mumps->infog))
 		real(mumps);
 }
 
@@ -315,8 +315,9 @@ static void test_size(void)
 static const int place[] = {0, 1, 2, 3};
 
 /* Extracts from S for the diagonal matrices a and 1. */
-static int extract(const double *diagonal, int block, const double *v,
-		   double *s, struct eigen_contour c, struct eigen_found *found)
+static int extract_pairs(const double *diagonal, int block, const double *v,
+			 double *s, struct eigen_contour c,
+			 struct eigen_found *found)
 {
 	const double one[] = {1, 1, 1, 1};
 	struct eigen_sparse a, b;
@@ -343,9 +344,9 @@ static void test_estimate(void)
 	struct eigen_found found;
 
 	/* v^T S is 2 and 4: their mean, and that mean's deviation */
-	TAP(extract(diagonal, 2, v, s,
-		    (struct eigen_contour){.center = 2, .radius = 1.5},
-		    &found) == 0);
+	TAP(extract_pairs(diagonal, 2, v, s,
+			  (struct eigen_contour){.center = 2, .radius = 1.5},
+			  &found) == 0);
 	tap_ok(found.estimate == 3 && found.error == 1 && found.count == 2,
 	       "the trace is estimated at %g +- %g", found.estimate,
 	       found.error);
@@ -360,12 +361,12 @@ static void test_scale(void)
 	const struct eigen_contour c = {.center = 3e-9, .radius = 1e-9};
 	struct eigen_found found;
 
-	tap_ok(extract(diagonal, 1, v, s, c, &found) == 0 && found.rank == 1 &&
-		       found.count == 1 &&
+	tap_ok(extract_pairs(diagonal, 1, v, s, c, &found) == 0 &&
+		       found.rank == 1 && found.count == 1 &&
 		       fabs(found.pair[0].value - 3e-9) < 1e-20,
 	       "one eigenvalue of a tiny circle is found");
 	free(found.pair);
-	tap_ok(extract(diagonal, 1, v, empty, c, &found) == -EDOM,
+	tap_ok(extract_pairs(diagonal, 1, v, empty, c, &found) == -EDOM,
 	       "solutions that are zero span no subspace");
 	free(found.pair);
 }

@@ -18,7 +18,7 @@
 
 #define COLUMNS 16
 
-static double seconds(void)
+static double clock_seconds(void)
 {
 	struct timespec now;
 
@@ -27,7 +27,7 @@ static double seconds(void)
 }
 
 /* FNV-1a: one changed bit changes it. */
-static uint64_t digest(const void *data, size_t length)
+static uint64_t digest_bytes(const void *data, size_t length)
 {
 	const unsigned char *byte = data;
 	uint64_t sum = 0xcbf29ce484222325;
@@ -37,14 +37,14 @@ static uint64_t digest(const void *data, size_t length)
 	return sum;
 }
 
-static int rising(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static int fail(void)
+static int report_failure(void)
 {
 	fprintf(stderr, "point: %s\n", eigen_why());
 	return 1;
@@ -75,22 +75,22 @@ int main(int argc, char **argv)
 	eigen_box_order(&box, order);
 	for (i = 0; i < n * COLUMNS; i++)
 		v[i] = (i * 2654435761u) >> 31 ? 1 : -1;
-	begin = seconds();
+	begin = clock_seconds();
 	if (eigen_initialize(n, a.nnz, b.nnz, COLUMNS, a.start, a.column,
 			     a.value, b.start, b.column, b.value, v, order))
-		return fail();
+		return report_failure();
 	if (timed)
-		printf("n %d analysis %.3f s\n", n, seconds() - begin);
+		printf("n %d analysis %.3f s\n", n, clock_seconds() - begin);
 	for (i = 0; i < runs; i++) {
-		begin = seconds();
+		begin = clock_seconds();
 		if (eigen_solve(n, COLUMNS, 60 + i, 7, y))
-			return fail();
-		took[i] = seconds() - begin;
+			return report_failure();
+		took[i] = clock_seconds() - begin;
 		if (!timed)
 			printf("%d %016" PRIx64 "\n", i,
-			       digest(y, sizeof(*y) * n * COLUMNS * 2));
+			       digest_bytes(y, sizeof(*y) * n * COLUMNS * 2));
 	}
-	qsort(took, runs, sizeof(*took), rising);
+	qsort(took, runs, sizeof(*took), compare_doubles);
 	if (timed)
 		printf("%.6f\n", took[runs / 2]);
 	return 0;

@@ -240,7 +240,7 @@ static void test_answer(void)
 
 /* JSON -------------------------------------------------------------------- */
 
-static const char *skip(const char *at)
+static const char *skip_space(const char *at)
 {
 	return at + strspn(at, " \n\t\r");
 }
@@ -266,18 +266,18 @@ static const char *read_value(const char *at);
 /* What stands between brackets, with commas. */
 static const char *read_list(const char *at, char end)
 {
-	at = skip(at + 1);
+	at = skip_space(at + 1);
 	if (*at == end)
 		return at + 1;
 	for (;;) {
 		if (end == '}') {
-			at = read_text(skip(at));
-			at = at ? skip(at) : NULL;
+			at = read_text(skip_space(at));
+			at = at ? skip_space(at) : NULL;
 			if (!at || *at++ != ':')
 				return NULL;
 		}
 		at = read_value(at);
-		at = at ? skip(at) : NULL;
+		at = at ? skip_space(at) : NULL;
 		if (!at || *at == end)
 			return at ? at + 1 : NULL;
 		if (*at++ != ',')
@@ -292,7 +292,7 @@ static const char *read_value(const char *at)
 	char *end;
 	int i;
 
-	at = skip(at);
+	at = skip_space(at);
 	if (*at == '{' || *at == '[')
 		return read_list(at, *at == '{' ? '}' : ']');
 	if (*at == '"')
@@ -311,7 +311,7 @@ static int is_json(const char *text)
 {
 	const char *end = read_value(text);
 
-	return end && !*skip(end);
+	return end && !*skip_space(end);
 }
 
 static void test_json(void)

@@ -49,7 +49,7 @@ static int run_on(const struct eigen_engine *engine, const char *words)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int run(const char *words)
+static int run_solver(const char *words)
 {
 	return run_on(&eigen_engine_local, words);
 }
@@ -98,7 +98,7 @@ static void no_proof(struct eigen_call *call)
 	call->bee = call->index == 39;
 }
 
-static void failed(struct eigen_call *call)
+static void plant_failed(struct eigen_call *call)
 {
 	if (call->index == 1) {
 		call->status = -1;
@@ -116,7 +116,7 @@ static void test_planted(void)
 	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
 		       strstr(said, "does not solve the equation"),
 	       "a result that is no number fails the run");
-	plant = failed;
+	plant = plant_failed;
 	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
 		       strstr(said, "planted sentence"),
 	       "a failed call fails the run and is explained");
@@ -133,29 +133,30 @@ static void test_planted(void)
 
 static void test_box(void)
 {
-	tap_ok(run("--size 6") == EIGEN_RIGHT && strstr(said, "LAPACK"),
+	tap_ok(run_solver("--size 6") == EIGEN_RIGHT && strstr(said, "LAPACK"),
 	       "a small box agrees with LAPACK");
-	tap_ok(run("--size 9") == EIGEN_RIGHT && strstr(said, "ARPACK"),
+	tap_ok(run_solver("--size 9") == EIGEN_RIGHT && strstr(said, "ARPACK"),
 	       "a larger box agrees with ARPACK");
-	tap_ok(run("--elements 7,7,7 --edges 1,1,1 --center 75 --radius 40") ==
-		       EIGEN_RIGHT,
+	tap_ok(run_solver("--elements 7,7,7 --edges 1,1,1 --center 75 --radius "
+			  "40") == EIGEN_RIGHT,
 	       "a cube's triple eigenvalues are all found");
-	tap_ok(run("--elements 9,9,9 --edges 1,1,1 --center 75 --radius 40") ==
-		       EIGEN_RIGHT,
+	tap_ok(run_solver("--elements 9,9,9 --edges 1,1,1 --center 75 --radius "
+			  "40") == EIGEN_RIGHT,
 	       "triple eigenvalues are all found beside ARPACK's");
-	tap_ok(run("--elements 7,8,9 --edges 1,1.0001,1.0002 --center 75 "
-		   "--radius 40") == EIGEN_RIGHT,
+	tap_ok(run_solver(
+		       "--elements 7,8,9 --edges 1,1.0001,1.0002 --center 75 "
+		       "--radius 40") == EIGEN_RIGHT,
 	       "clustered eigenvalues are all found");
-	tap_ok(run("--size 6 --no-reference") == EIGEN_RIGHT &&
+	tap_ok(run_solver("--size 6 --no-reference") == EIGEN_RIGHT &&
 		       strstr(said, "reference  none"),
 	       "without a reference the count by inertia is checked");
-	tap_ok(run("--elements 3,3,3") == EIGEN_RIGHT,
+	tap_ok(run_solver("--elements 3,3,3") == EIGEN_RIGHT,
 	       "a box with few unknowns has all its eigenvalues");
-	tap_ok(run("--elements 3,3,3 --json /dev/null") == EIGEN_RIGHT,
+	tap_ok(run_solver("--elements 3,3,3 --json /dev/null") == EIGEN_RIGHT,
 	       "a run may leave a report");
-	tap_ok(run("--elements 3,3,3 --json /dev/full") == EIGEN_WRONG,
+	tap_ok(run_solver("--elements 3,3,3 --json /dev/full") == EIGEN_WRONG,
 	       "a report that cannot be written fails the run");
-	run("--size 6 --center -5 --radius 1");
+	run_solver("--size 6 --center -5 --radius 1");
 	tap_ok(!!strstr(said, "inside     0 eigenvalues by inertia"),
 	       "a circle without eigenvalues is counted");
 }
@@ -203,21 +204,21 @@ static void test_edge(void)
 		radius = (value[8] - 60) * (1 + beside[i]);
 		snprintf(line, sizeof(line),
 			 "--size 6 --center 60 --radius %.17g", radius);
-		tap_ok(run(line) == EIGEN_RIGHT,
+		tap_ok(run_solver(line) == EIGEN_RIGHT,
 		       "an eigenvalue %g radii from the circle is placed right",
 		       beside[i]);
 	}
 	snprintf(line, sizeof(line), "--size 6 --center 60 --radius %.17g",
 		 (value[8] - 60) * (1 + 1e-12));
-	tap_ok(run(line) == EIGEN_WRONG && strstr(said, "on the circle"),
+	tap_ok(run_solver(line) == EIGEN_WRONG && strstr(said, "on the circle"),
 	       "an eigenvalue on the circle fails the run");
 	free(value);
 }
 
 static void test_subspace(void)
 {
-	tap_ok(run("--size 8 --block 4 --moments 2 --center 75 --radius 45") ==
-			       EIGEN_WRONG &&
+	tap_ok(run_solver("--size 8 --block 4 --moments 2 --center 75 --radius "
+			  "45") == EIGEN_WRONG &&
 		       strstr(said, "subspace is full") &&
 		       strstr(said, "take a larger --block"),
 	       "a subspace that is too small fails with advice");
@@ -282,15 +283,15 @@ static void test_usage(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		tap_ok(run(wrong[i]) == EIGEN_USAGE && *said, "wrong use: %s",
-		       wrong[i]);
+		tap_ok(run_solver(wrong[i]) == EIGEN_USAGE && *said,
+		       "wrong use: %s", wrong[i]);
 }
 
 /* Random pencils ---------------------------------------------------------- */
 
 static unsigned int state = 1;
 
-static double next(void)
+static double next_random(void)
 {
 	state = state * 1664525u + 1013904223u;
 	return (state >> 8) * 0x1p-24 - 0.5;
@@ -309,8 +310,10 @@ static void write_matrix(const char *name, int n, double diagonal, int band)
 		n, n, count);
 	for (i = 0; i < n; i++) {
 		for (j = i - band < 0 ? 0 : i - band; j < i; j++)
-			fprintf(to, "%d %d %.17g\n", i + 1, j + 1, next());
-		fprintf(to, "%d %d %.17g\n", i + 1, i + 1, diagonal + next());
+			fprintf(to, "%d %d %.17g\n", i + 1, j + 1,
+				next_random());
+		fprintf(to, "%d %d %.17g\n", i + 1, i + 1,
+			diagonal + next_random());
 	}
 	fclose(to);
 }
@@ -331,14 +334,14 @@ static void test_pencils(void)
 			 "--matrix-a %s --matrix-b %s --center 0.013 --radius "
 			 "0.021",
 			 a, b);
-		tap_ok(run(line) == EIGEN_RIGHT,
+		tap_ok(run_solver(line) == EIGEN_RIGHT,
 		       "random pencil %d agrees with LAPACK", i);
 	}
 	snprintf(line, sizeof(line), "--matrix-a %s --matrix-b %s", a, b);
-	tap_ok(run(line) == EIGEN_RIGHT && strstr(said, "chosen"),
+	tap_ok(run_solver(line) == EIGEN_RIGHT && strstr(said, "chosen"),
 	       "a circle is chosen for matrices from files");
 	snprintf(line, sizeof(line), "--matrix-a %s --matrix-b %s", a, a);
-	tap_ok(run(line) == EIGEN_USAGE &&
+	tap_ok(run_solver(line) == EIGEN_USAGE &&
 		       strstr(said, "not positive definite"),
 	       "a B that is not positive definite is refused");
 	unlink(a);
