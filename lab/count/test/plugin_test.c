@@ -100,7 +100,7 @@ const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn)
 }
 #endif
 
-static int install(const char *target, int argc, char **argv)
+static int install_plugin(const char *target, int argc, char **argv)
 {
 	struct qemu_info_t info = {.target_name = target,
 				   .system_emulation = true,
@@ -109,21 +109,22 @@ static int install(const char *target, int argc, char **argv)
 	return qemu_plugin_install(1, &info, argc, argv);
 }
 
-static void execute(unsigned int vcpu, int i)
+static void execute_block(unsigned int vcpu, int i)
 {
 	code.insns[i].cb(vcpu, code.insns[i].userdata);
 }
 
-static void refuses(const char *arg)
+static void expect_refused(const char *arg)
 {
 	char text[128];
 	char *argv[] = {text};
 
 	snprintf(text, sizeof(text), "%s", arg);
-	tap_ok(install("x86_64", 1, argv) != 0, "refuses the argument %s", arg);
+	tap_ok(install_plugin("x86_64", 1, argv) != 0,
+	       "refuses the argument %s", arg);
 }
 
-static void holds(const char *path, const char *want)
+static void file_equals(const char *path, const char *want)
 {
 	char got[4096] = "";
 	FILE *f = fopen(path, "r");
@@ -166,36 +167,36 @@ static void holds(const char *path, const char *want)
 
 static void refuses_all(void)
 {
-	refuses("out=");
-	refuses("range=x:1");
-	refuses("range=x:2:1");
-	refuses("range=:1:2");
-	refuses("range=x:-1:2");
-	refuses("at=0x10");
-	refuses("at=11112222333344445");
-	refuses("colour=red");
+	expect_refused("out=");
+	expect_refused("range=x:1");
+	expect_refused("range=x:2:1");
+	expect_refused("range=:1:2");
+	expect_refused("range=x:-1:2");
+	expect_refused("at=0x10");
+	expect_refused("at=11112222333344445");
+	expect_refused("colour=red");
 }
 
-static void counts(const char *path)
+static void test_counts(const char *path)
 {
 	translate(1, &code);
-	execute(0, 1);
+	execute_block(0, 1);
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < CODE; i++)
-			execute(0, i);
+			execute_block(0, i);
 	for (int i = 0; i < CODE; i++) {
-		execute(0, i);
+		execute_block(0, i);
 		if (i == 3) { /* the kernel has it begun again */
-			execute(0, 2);
-			execute(0, 3);
+			execute_block(0, 2);
+			execute_block(0, 3);
 		}
 	}
-	execute(1, 1);
-	execute(1, 5);
-	execute(1, 0);
-	holds(path, THROUGH "end\n");
+	execute_block(1, 1);
+	execute_block(1, 5);
+	execute_block(1, 0);
+	file_equals(path, THROUGH "end\n");
 	at_exit(1, NULL);
-	holds(path, THROUGH INSIDE "end\n");
+	file_equals(path, THROUGH INSIDE "end\n");
 }
 
 int main(void)
@@ -208,13 +209,14 @@ int main(void)
 
 	snprintf(out, sizeof(out), "out=%s", path);
 	refuses_all();
-	tap_ok(install("x86_64", 0, NULL) != 0,
+	tap_ok(install_plugin("x86_64", 0, NULL) != 0,
 	       "refuses a missing file argument");
-	tap_ok(install("aarch64", 1, argv) != 0, "refuses another machine");
-	tap_ok(install("x86_64", 3, argv) == 0, "installs");
+	tap_ok(install_plugin("aarch64", 1, argv) != 0,
+	       "refuses another machine");
+	tap_ok(install_plugin("x86_64", 3, argv) == 0, "installs");
 	tap_ok(qemu_plugin_version == COUNT_PLUGIN_API, "states its revision");
 
-	counts(path);
+	test_counts(path);
 	close(fd);
 	remove(path);
 	return tap_done();

@@ -8,7 +8,7 @@
 
 static const struct tally_kind plain = {.point = -1};
 
-static void mark(struct tally *t, bool end, unsigned int n)
+static void add_mark(struct tally *t, bool end, unsigned int n)
 {
 	struct tally_kind kind = {
 		.point = -1, .mark = true, .end = end, .interval = n};
@@ -16,7 +16,7 @@ static void mark(struct tally *t, bool end, unsigned int n)
 	count_tally_step(t, 0x400000 + n + 0x100 * end, &kind);
 }
 
-static void run(struct tally *t, uint64_t address, unsigned int length)
+static void run_block(struct tally *t, uint64_t address, unsigned int length)
 {
 	for (unsigned int i = 0; i < length; i++)
 		count_tally_step(t, address + i, &plain);
@@ -26,13 +26,13 @@ static void test_only_between_marks(void)
 {
 	struct tally t = {0};
 
-	run(&t, 0x1000, 5);
-	run(&t, KERNEL, 5);
-	mark(&t, false, 3);
-	run(&t, 0x1000, 7);
-	mark(&t, true, 3);
-	run(&t, 0x1000, 9);
-	run(&t, KERNEL, 5);
+	run_block(&t, 0x1000, 5);
+	run_block(&t, KERNEL, 5);
+	add_mark(&t, false, 3);
+	run_block(&t, 0x1000, 7);
+	add_mark(&t, true, 3);
+	run_block(&t, 0x1000, 9);
+	run_block(&t, KERNEL, 5);
 	TAP(t.sum[3].user == 7);
 	TAP(t.sum[3].kernel == 0 && t.sum[3].entries == 0);
 	TAP(t.times[3] == 1 && t.lost == 0 && t.open == 0);
@@ -43,16 +43,16 @@ static void test_intervals_add_up_nest_and_overlap(void)
 {
 	struct tally t = {0};
 
-	mark(&t, false, 0);
-	run(&t, 0x1000, 10);
-	mark(&t, false, 15);
-	run(&t, 0x2000, 100);
-	mark(&t, true, 0);
-	run(&t, 0x3000, 1000);
-	mark(&t, true, 15);
-	mark(&t, false, 0);
-	run(&t, 0x1000, 1);
-	mark(&t, true, 0);
+	add_mark(&t, false, 0);
+	run_block(&t, 0x1000, 10);
+	add_mark(&t, false, 15);
+	run_block(&t, 0x2000, 100);
+	add_mark(&t, true, 0);
+	run_block(&t, 0x3000, 1000);
+	add_mark(&t, true, 15);
+	add_mark(&t, false, 0);
+	run_block(&t, 0x1000, 1);
+	add_mark(&t, true, 0);
 	TAP(t.sum[0].user == 111 && t.times[0] == 2);
 	TAP(t.sum[15].user == 1100 && t.times[15] == 1);
 }
@@ -61,13 +61,13 @@ static void test_entries_by_first_address(void)
 {
 	struct tally t = {0};
 
-	mark(&t, false, 1);
-	run(&t, KERNEL, 20);
+	add_mark(&t, false, 1);
+	run_block(&t, KERNEL, 20);
 	for (int i = 0; i < 3; i++) {
-		run(&t, 0x1000, 2);
-		run(&t, KERNEL + 0x40, 4);
+		run_block(&t, 0x1000, 2);
+		run_block(&t, KERNEL + 0x40, 4);
 	}
-	mark(&t, true, 1);
+	add_mark(&t, true, 1);
 	TAP(t.sum[1].entries == 4);
 	TAP(t.entry_count == 2 && t.entry_address[0] == KERNEL &&
 	    t.sum[1].entry[0] == 1);
@@ -79,12 +79,12 @@ static void test_more_entries_than_the_table_holds(void)
 {
 	struct tally t = {0};
 
-	mark(&t, false, 1);
+	add_mark(&t, false, 1);
 	for (unsigned int i = 0; i < TALLY_ENTRIES + 5; i++) {
-		run(&t, 0x1000, 1);
-		run(&t, KERNEL + 16 * i, 1);
+		run_block(&t, 0x1000, 1);
+		run_block(&t, KERNEL + 16 * i, 1);
 	}
-	mark(&t, true, 1);
+	add_mark(&t, true, 1);
 	TAP(t.sum[1].entries == TALLY_ENTRIES + 5);
 	TAP(t.sum[1].entries_other == 5);
 	TAP(t.sum[1].entry[TALLY_ENTRIES - 1] == 1);
@@ -94,12 +94,12 @@ static void test_marks_that_do_not_fit_are_lost(void)
 {
 	struct tally t = {0};
 
-	mark(&t, true, 2);
-	mark(&t, false, 2);
-	run(&t, 0x1000, 3);
-	mark(&t, false, 2);
-	run(&t, 0x2000, 4);
-	mark(&t, true, 2);
+	add_mark(&t, true, 2);
+	add_mark(&t, false, 2);
+	run_block(&t, 0x1000, 3);
+	add_mark(&t, false, 2);
+	run_block(&t, 0x2000, 4);
+	add_mark(&t, true, 2);
 	TAP(t.lost == 2);
 	TAP(t.sum[2].user == 7 && t.times[2] == 1);
 }
@@ -109,12 +109,12 @@ static void test_repeated_instruction_is_one(void)
 	struct tally t = {0};
 	struct tally_kind branch = {.point = -1, .self_branch = true};
 
-	mark(&t, false, 0);
+	add_mark(&t, false, 0);
 	for (int i = 0; i < 50; i++)
 		count_tally_step(&t, 0x1000, &plain);
 	for (int i = 0; i < 50; i++)
 		count_tally_step(&t, 0x1002, &branch);
-	mark(&t, true, 0);
+	add_mark(&t, true, 0);
 	TAP(t.sum[0].user == 51);
 }
 
@@ -123,26 +123,26 @@ static void test_restart_after_a_fault(void)
 	struct tally t = {0};
 	struct tally_kind within = {.ranges = 2, .point = -1};
 
-	mark(&t, false, 0);
-	run(&t, 0x1000, 3);
-	run(&t, KERNEL, 9);
-	run(&t, 0x1002, 3);
-	run(&t, KERNEL, 9);
-	run(&t, 0x1005, 1);
-	mark(&t, true, 0);
+	add_mark(&t, false, 0);
+	run_block(&t, 0x1000, 3);
+	run_block(&t, KERNEL, 9);
+	run_block(&t, 0x1002, 3);
+	run_block(&t, KERNEL, 9);
+	run_block(&t, 0x1005, 1);
+	add_mark(&t, true, 0);
 	TAP(t.sum[0].user == 7);
 	TAP(t.sum[0].restarts == 1);
 
-	mark(&t, false, 1);
+	add_mark(&t, false, 1);
 	count_tally_step(&t, 0x2000, &within);
-	run(&t, KERNEL, 9);
+	run_block(&t, KERNEL, 9);
 	count_tally_step(&t, 0x2000, &within);
-	run(&t, KERNEL, 9);
+	run_block(&t, KERNEL, 9);
 	count_tally_step(&t, 0x2001, &within);
-	run(&t, 0x1000, 1);
-	run(&t, KERNEL, 9);
-	run(&t, 0x1000, 1);
-	mark(&t, true, 1);
+	run_block(&t, 0x1000, 1);
+	run_block(&t, KERNEL, 9);
+	run_block(&t, 0x1000, 1);
+	add_mark(&t, true, 1);
 	TAP(t.sum[1].range[1] == 3 && t.sum[1].range_restarts[1] == 1);
 	TAP(t.sum[1].restarts == 2 && t.sum[1].range_restarts[0] == 0);
 }
@@ -153,12 +153,12 @@ static void test_ranges_and_points(void)
 	struct tally_kind both = {.ranges = 5, .point = 31};
 	struct tally_kind last = {.ranges = 1U << 15, .point = -1};
 
-	mark(&t, false, 0);
+	add_mark(&t, false, 0);
 	count_tally_step(&t, 0x1000, &both);
-	run(&t, 0x1001, 4);
+	run_block(&t, 0x1001, 4);
 	count_tally_step(&t, 0x1000, &both);
 	count_tally_step(&t, 0x2000, &last);
-	mark(&t, true, 0);
+	add_mark(&t, true, 0);
 	TAP(t.sum[0].range[0] == 2 && t.sum[0].range[2] == 2);
 	TAP(t.sum[0].range[1] == 0 && t.sum[0].range[15] == 1);
 	TAP(t.sum[0].point[31] == 2 && t.sum[0].point[0] == 0);
@@ -174,14 +174,14 @@ static void test_quiet_steps_leave_the_shared_part(void)
 
 	TAP(count_tally_quiet(&t, KERNEL, &plain));
 	TAP(!count_tally_quiet(&t, 0x1000, &m));
-	mark(&t, false, 0);
+	add_mark(&t, false, 0);
 	TAP(!count_tally_quiet(&t, KERNEL, &plain));
-	run(&t, KERNEL, 1);
-	run(&t, 0x1000, 1);
+	run_block(&t, KERNEL, 1);
+	run_block(&t, 0x1000, 1);
 	TAP(count_tally_quiet(&t, KERNEL, &plain));
 	before = t;
-	run(&t, KERNEL, 1);
-	run(&t, 0x1000, 20);
+	run_block(&t, KERNEL, 1);
+	run_block(&t, 0x1000, 20);
 	TAP(!memcmp((char *)&t + shared, (char *)&before + shared,
 		    sizeof(t) - shared));
 }
