@@ -17,7 +17,7 @@
 #define MIB (1ull << 20)
 #define TIB (1ull << 40)
 
-static void text(void)
+static void test_text(void)
 {
 	u64 map[2] = {0x8000000000000006ull, 0x11};
 	u64 last[2] = {0, 0x8000000000000000ull};
@@ -55,7 +55,7 @@ static void text(void)
 }
 
 /* From the manuals of Intel, volume 3, 11.6.1 and 11.12.9. */
-static void apic(void)
+static void test_apic(void)
 {
 	u32 high = 0;
 
@@ -76,7 +76,7 @@ static void apic(void)
 	       "preference 0");
 }
 
-static void state(void)
+static void test_state(void)
 {
 	int err = -LINUX_EINVAL, busy = -LINUX_EBUSY;
 	const int want[4][SHIMOS_EVENTS] = {
@@ -97,7 +97,7 @@ static void state(void)
 	       "state: unknown states and unknown events are refused");
 }
 
-static struct skep_image good(void)
+static struct skep_image good_image(void)
 {
 	struct skep_image h = {.magic = SKEP_IMAGE_MAGIC,
 			       .revision = SKEP_IMAGE_REVISION,
@@ -111,8 +111,8 @@ static struct skep_image good(void)
 	return h;
 }
 
-static void refused(const char *name, struct skep_image h, u64 length,
-		    const char *words)
+static void expect_refused(const char *name, struct skep_image h, u64 length,
+			   const char *words)
 {
 	char data[100] __attribute__((aligned(8))) = {0}, why[SHIMOS_WHY];
 	struct shimos_text t;
@@ -128,21 +128,22 @@ static void refused(const char *name, struct skep_image h, u64 length,
 
 #define WRONG(name, field, value, words)                                       \
 	do {                                                                   \
-		struct skep_image h_ = good();                                 \
+		struct skep_image h_ = good_image();                           \
 		h_.field = value;                                              \
-		refused(name, h_, 100, words);                                 \
+		expect_refused(name, h_, 100, words);                          \
 	} while (0)
 
-static u64 memory(const struct skep_image *h, u32 cores, u32 ranges, u64 bytes)
+static u64 image_memory(const struct skep_image *h, u32 cores, u32 ranges,
+			u64 bytes)
 {
 	const struct shimos_size size = {cores, ranges, bytes};
 
 	return shimos_image_memory(h, &size);
 }
 
-static void image(void)
+static void test_image(void)
 {
-	struct skep_image h = good();
+	struct skep_image h = good_image();
 	char data[100] __attribute__((aligned(8))) = {0}, why[SHIMOS_WHY];
 	struct shimos_text t;
 
@@ -150,8 +151,8 @@ static void image(void)
 	shimos_text_begin(&t, why, sizeof(why));
 	tap_ok(!shimos_image_check(data, 100, &t) && !*why,
 	       "image: a valid image is accepted");
-	refused("shorter than its header", h, 63, "SMS1");
-	refused("shorter than its header states", h, 99, "size");
+	expect_refused("shorter than its header", h, 63, "SMS1");
+	expect_refused("shorter than its header states", h, 99, "size");
 	WRONG("another magic", magic, 1, "SMS1");
 	WRONG("another header", revision, 7, "header revision 7");
 	WRONG("another partition", partition, 7, "partition revision 7");
@@ -167,40 +168,40 @@ static void image(void)
 	tap_ok(!shimos_image_check(data, 100, &t),
 	       "image: accepted if there is memory for one core");
 	h.core_memory = 65536;
-	tap_ok(memory(&h, 2, 1, 0) == 4 * MIB,
+	tap_ok(image_memory(&h, 2, 1, 0) == 4 * MIB,
 	       "image: states how much memory it needs");
 	h.memory = 0;
-	tap_ok(memory(&h, 1, 1, 0) == 2 * MIB,
+	tap_ok(image_memory(&h, 1, 1, 0) == 2 * MIB,
 	       "image: at least the file and the description");
-	tap_ok(!memory(&h, 257, 1, 0), "image: no more than 256 cores");
+	tap_ok(!image_memory(&h, 257, 1, 0), "image: no more than 256 cores");
 	h.core_memory = 8 * MIB;
-	tap_ok(memory(&h, 127, 1, 0) && !memory(&h, 128, 1, 0),
+	tap_ok(image_memory(&h, 127, 1, 0) && !image_memory(&h, 128, 1, 0),
 	       "image: at most 1 GiB with all its cores");
-	tap_ok(memory(NULL, 2, 1, 0) == 8 * MIB &&
-		       memory(NULL, 2, 1, 2 * TIB) > 128 * MIB,
+	tap_ok(image_memory(NULL, 2, 1, 0) == 8 * MIB &&
+		       image_memory(NULL, 2, 1, 2 * TIB) > 128 * MIB,
 	       "image: a partition without an image needs memory as well");
 	h.core_memory = 0;
 	h.memory = h.gib_memory = 1024 * MIB;
-	tap_ok(memory(&h, 1, 1, 0) == 1024 * MIB,
+	tap_ok(image_memory(&h, 1, 1, 0) == 1024 * MIB,
 	       "image: 1 GiB is the largest");
 	h.memory = 0;
 	h.core_memory = 65536;
 	h.gib_memory = 65536;
-	tap_ok(memory(&h, 1, 1, 2 * TIB) >= 128 * MIB &&
-		       memory(&h, 1, 1, 2 * TIB) < 136 * MIB &&
-		       !memory(&h, 1, 1, 16 * TIB),
+	tap_ok(image_memory(&h, 1, 1, 2 * TIB) >= 128 * MIB &&
+		       image_memory(&h, 1, 1, 2 * TIB) < 136 * MIB &&
+		       !image_memory(&h, 1, 1, 16 * TIB),
 	       "image: more for each GiB, 1 GiB for itself at most");
-	tap_ok(!memory(&h, 1, SKEP_PARTITION_RANGES + 1, 0) &&
-		       memory(&h, 1, SKEP_PARTITION_RANGES, 2 * TIB),
+	tap_ok(!image_memory(&h, 1, SKEP_PARTITION_RANGES + 1, 0) &&
+		       image_memory(&h, 1, SKEP_PARTITION_RANGES, 2 * TIB),
 	       "image: no more pieces than a list has");
 }
 
 /* The tables of the description, for 2 TiB in as many pieces as can be. */
-static void layout(void)
+static void test_layout(void)
 {
 	const struct shimos_size size = {1, SKEP_PARTITION_RANGES, 2 * TIB};
 	const struct shimos_size most = {1, 1, 16 * TIB};
-	struct skep_image h = good();
+	struct skep_image h = good_image();
 	u64 ranges = shimos_image_ranges(&h);
 	u64 used = shimos_image_used(&h, size.ranges);
 
@@ -224,27 +225,27 @@ static void layout(void)
 	       "image: one byte above a page takes a page more");
 }
 
-static int meets(const struct skep_partition_range *a,
-		 const struct skep_partition_range *b)
+static int ranges_overlap(const struct skep_partition_range *a,
+			  const struct skep_partition_range *b)
 {
 	return a->start < b->start + b->length &&
 	       b->start < a->start + a->length;
 }
 
-static int overlaps(struct shimos_plan *p)
+static int plan_overlaps(struct shimos_plan *p)
 {
 	u32 i;
 
 	for (i = 0; i < p->pool.count; i++)
-		if (meets(&p->pool.at[i], &p->kernel) ||
-		    meets(&p->pool.at[i], &p->mail))
+		if (ranges_overlap(&p->pool.at[i], &p->kernel) ||
+		    ranges_overlap(&p->pool.at[i], &p->mail))
 			return 1;
-	return meets(&p->kernel, &p->mail);
+	return ranges_overlap(&p->kernel, &p->mail);
 }
 
 /* Some of three ranges, divided. */
-static int make(struct shimos_plan *p, u32 from, u32 count, u64 kernel,
-		u32 node)
+static int make_plan(struct shimos_plan *p, u32 from, u32 count, u64 kernel,
+		     u32 node)
 {
 	static const struct skep_partition_range all[3] = {
 		{.start = 64 * MIB, .length = 32 * MIB, .node = 0},
@@ -258,33 +259,34 @@ static int make(struct shimos_plan *p, u32 from, u32 count, u64 kernel,
 	return shimos_plan_make(p, kernel * MIB, 2 * MIB, node);
 }
 
-static void plan(void)
+static void test_plan(void)
 {
 	struct skep_partition_range rising[2] = {
 		{.start = 64 * MIB, .length = 2 * MIB},
 		{.start = 128 * MIB, .length = 32 * MIB}};
 	struct shimos_plan p;
 
-	tap_ok(!make(&p, 0, 3, 6, 1) && p.kernel.start == 128 * MIB &&
+	tap_ok(!make_plan(&p, 0, 3, 6, 1) && p.kernel.start == 128 * MIB &&
 		       p.kernel.node == 1 && p.mail.start == 256 * MIB &&
 		       p.pool.count == 1 && p.bytes == 32 * MIB &&
-		       !overlaps(&p),
+		       !plan_overlaps(&p),
 	       "plan: takes the smallest range of the node that is large "
 	       "enough");
-	tap_ok(!make(&p, 0, 3, 8, 1) && p.kernel.start == 64 * MIB &&
+	tap_ok(!make_plan(&p, 0, 3, 8, 1) && p.kernel.start == 64 * MIB &&
 		       p.mail.node == 1 && p.pool.count == 2 &&
-		       p.pool.at[1].offset == 24 * MIB && !overlaps(&p),
+		       p.pool.at[1].offset == 24 * MIB && !plan_overlaps(&p),
 	       "plan: another node where this one has no range of that size");
-	tap_ok(!make(&p, 1, 2, 2, 1) && p.kernel.start == 256 * MIB &&
+	tap_ok(!make_plan(&p, 1, 2, 2, 1) && p.kernel.start == 256 * MIB &&
 		       p.mail.start == 128 * MIB,
 	       "plan: the smallest range is the last one");
 	p.pool = (struct shimos_ranges){rising, 2, 2};
 	tap_ok(!shimos_plan_make(&p, 2 * MIB, 2 * MIB, 0) &&
 		       p.kernel.start == 64 * MIB && p.mail.start == 128 * MIB,
 	       "plan: the smallest range is the first one");
-	tap_ok(make(&p, 0, 3, 34, 0) == -LINUX_ENOMEM, "plan: too scattered");
-	tap_ok(make(&p, 2, 1, 2, 0) == -LINUX_ENOMEM &&
-		       make(&p, 1, 1, 4, 0) == -LINUX_ENOMEM,
+	tap_ok(make_plan(&p, 0, 3, 34, 0) == -LINUX_ENOMEM,
+	       "plan: too scattered");
+	tap_ok(make_plan(&p, 2, 1, 2, 0) == -LINUX_ENOMEM &&
+		       make_plan(&p, 1, 1, 4, 0) == -LINUX_ENOMEM,
 	       "plan: refuses memory without space for the mail or the "
 	       "program");
 	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
@@ -295,7 +297,7 @@ static void plan(void)
 }
 
 /* What the processor would find: physical address, 0 where nothing is. */
-static u64 walk(struct shimos_tables *t, u64 address)
+static u64 walk_tables(struct shimos_tables *t, u64 address)
 {
 	u64 *table = t->at[0], e;
 	u32 shift;
@@ -311,7 +313,7 @@ static u64 walk(struct shimos_tables *t, u64 address)
 	}
 }
 
-static void tables(void)
+static void test_tables(void)
 {
 	void *at = aligned_alloc(4096, 11 * 4096);
 	struct shimos_tables t;
@@ -328,15 +330,15 @@ static void tables(void)
 		err |= shimos_tables_map(&t, SKEP_PARTITION_BASE + i * 2 * MIB,
 					 0x140000000ull + i * 2 * MIB, 1);
 	tap_ok(!err && t.used == 8, "tables: what a core starts on fits");
-	tap_ok(walk(&t, 0x97123) == 0x97123 && !walk(&t, 0x98000) &&
-		       !walk(&t, 0x96fff),
+	tap_ok(walk_tables(&t, 0x97123) == 0x97123 &&
+		       !walk_tables(&t, 0x98000) && !walk_tables(&t, 0x96fff),
 	       "tables: one page below 1 MiB");
-	tap_ok(walk(&t, 0x7eff0000) == 0x7eff0000 &&
-		       walk(&t, 0x7effffff) == 0x7effffff &&
-		       !walk(&t, 0x7f000000),
+	tap_ok(walk_tables(&t, 0x7eff0000) == 0x7eff0000 &&
+		       walk_tables(&t, 0x7effffff) == 0x7effffff &&
+		       !walk_tables(&t, 0x7f000000),
 	       "tables: the stage across no more than its pages");
-	tap_ok(walk(&t, SKEP_PARTITION_BASE) == 0x140000000ull &&
-		       walk(&t, ~0ull - (1ull << 30)) == 0x17fffffffull,
+	tap_ok(walk_tables(&t, SKEP_PARTITION_BASE) == 0x140000000ull &&
+		       walk_tables(&t, ~0ull - (1ull << 30)) == 0x17fffffffull,
 	       "tables: the kernel region");
 	for (i = 0; !err; i++)
 		err = shimos_tables_map(&t, (i + 4) << 39, 0, 0);
@@ -346,12 +348,12 @@ static void tables(void)
 
 int main(void)
 {
-	text();
-	apic();
-	state();
-	image();
-	layout();
-	plan();
-	tables();
+	test_text();
+	test_apic();
+	test_state();
+	test_image();
+	test_layout();
+	test_plan();
+	test_tables();
 	return tap_done();
 }

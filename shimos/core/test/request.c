@@ -15,7 +15,7 @@ static struct shimos_allow allow;
 static struct shimos_create ask;
 static char why[SHIMOS_WHY];
 
-static void begin(void)
+static void reset_request(void)
 {
 	memset(&machine, 0, sizeof(machine));
 	machine.present[0] = 0xff;
@@ -36,7 +36,7 @@ static void begin(void)
 	ask.bytes[0] = 64 * MIB;
 }
 
-static int check(void)
+static int check_request(void)
 {
 	struct shimos_text t;
 
@@ -45,79 +45,83 @@ static int check(void)
 }
 
 /* One thing is wrong, and the sentence names it and what would work. */
-static void refused(const char *name, int err, const char *a, const char *b)
+static void expect_refused(const char *name, int err, const char *a,
+			   const char *b)
 {
-	int got = check();
+	int got = check_request();
 
 	if (!tap_ok(got == -err && strstr(why, a) && strstr(why, b),
 		    "request: %s", name))
 		printf("# %d: %s\n", got, why);
-	begin();
+	reset_request();
 }
 
-static void cpus(void)
+static void test_cpus(void)
 {
-	begin();
-	tap_ok(!check() && !*why, "request: two halves of a core are lent");
+	reset_request();
+	tap_ok(!check_request() && !*why,
+	       "request: two halves of a core are lent");
 	ask.cpus[0] = 1;
-	refused("CPU 0", LINUX_EINVAL, "CPU 0 stays with Linux", "1-5,7");
+	expect_refused("CPU 0", LINUX_EINVAL, "CPU 0 stays with Linux",
+		       "1-5,7");
 	ask.cpus[0] = 0x100;
-	refused("a CPU that is not there", LINUX_EINVAL, "CPU 8 is not in",
-		"1-5,7");
+	expect_refused("a CPU that is not there", LINUX_EINVAL,
+		       "CPU 8 is not in", "1-5,7");
 	machine.present[0] = 0x1ff;
 	ask.cpus[0] = 0x100;
-	refused("a CPU behind the last one", LINUX_EINVAL, "CPU 8 is not in",
-		"1-5,7");
+	expect_refused("a CPU behind the last one", LINUX_EINVAL,
+		       "CPU 8 is not in", "1-5,7");
 	ask.cpus[63] = 1ull << 63;
-	refused("the last CPU that can be named", LINUX_EINVAL, "CPU 4095",
-		"1-5,7");
+	expect_refused("the last CPU that can be named", LINUX_EINVAL,
+		       "CPU 4095", "1-5,7");
 	ask.cpus[0] = 0xc0;
-	refused("a CPU that is offline", LINUX_EINVAL, "CPU 6 is offline",
-		"1-5,7");
+	expect_refused("a CPU that is offline", LINUX_EINVAL,
+		       "CPU 6 is offline", "1-5,7");
 	machine.lent[0] = 8;
-	refused("a CPU of another partition", LINUX_EINVAL,
-		"CPU 3 belongs to another", "1-2,4-5,7");
+	expect_refused("a CPU of another partition", LINUX_EINVAL,
+		       "CPU 3 belongs to another", "1-2,4-5,7");
 	machine.lent[0] = 0xfe;
-	refused("when all are lent", LINUX_EBUSY, "another partition",
-		"no CPU can be lent now");
+	expect_refused("when all are lent", LINUX_EBUSY, "another partition",
+		       "no CPU can be lent now");
 	ask.cpus[0] = 0;
-	refused("no CPU", LINUX_EINVAL, "no CPU was requested", "1-5,7");
+	expect_refused("no CPU", LINUX_EINVAL, "no CPU was requested", "1-5,7");
 	memset(ask.cpus, 0xff, 4 * 8);
-	refused("CPU 0 among 256", LINUX_EINVAL, "CPU 0 stays", "1-5,7");
+	expect_refused("CPU 0 among 256", LINUX_EINVAL, "CPU 0 stays", "1-5,7");
 	memset(ask.cpus, 0xff, 5 * 8);
-	refused("too many CPUs", LINUX_EINVAL, "at most 256", "");
+	expect_refused("too many CPUs", LINUX_EINVAL, "at most 256", "");
 	ask.cpus[0] = 0x08;
-	refused("half a core", LINUX_EINVAL, "CPU 2 is the hyperthread sibling",
-		"--split");
+	expect_refused("half a core", LINUX_EINVAL,
+		       "CPU 2 is the hyperthread sibling", "--split");
 	ask.cpus[0] = 0x02;
-	refused("the half that Linux keeps", LINUX_EINVAL,
-		"CPU 0 is the hyperthread sibling", "--split");
+	expect_refused("the half that Linux keeps", LINUX_EINVAL,
+		       "CPU 0 is the hyperthread sibling", "--split");
 	ask.cpus[0] = 0x08;
 	ask.flags = SHIMOS_SPLIT;
-	tap_ok(!check(), "request: half a core, if half cores are allowed");
-	begin();
+	tap_ok(!check_request(),
+	       "request: half a core, if half cores are allowed");
+	reset_request();
 	ask.cpus[0] = 0x80;
-	tap_ok(!check(), "request: the other half is offline already");
-	begin();
+	tap_ok(!check_request(), "request: the other half is offline already");
+	reset_request();
 }
 
-static void memory(void)
+static void test_memory(void)
 {
 	struct shimos_text t;
 
 	ask.bytes[0] = 1024 * MIB;
-	refused("more memory than can be had", LINUX_ENOMEM,
-		"node 0 could spare about 512 MiB", "less");
+	expect_refused("more memory than can be had", LINUX_ENOMEM,
+		       "node 0 could spare about 512 MiB", "less");
 	ask.bytes[0] = 512 * MIB;
-	tap_ok(!check(), "request: all memory that can be had");
+	tap_ok(!check_request(), "request: all memory that can be had");
 	ask.bytes[0] = ~0ull & ~(2 * MIB - 1);
-	refused("all memory that can be named", LINUX_ENOMEM, "node 0",
-		"512 MiB");
+	expect_refused("all memory that can be named", LINUX_ENOMEM, "node 0",
+		       "512 MiB");
 	ask.bytes[1] = 3 * MIB;
-	refused("half a block", LINUX_EINVAL, "multiples of 2 MiB", "");
+	expect_refused("half a block", LINUX_EINVAL, "multiples of 2 MiB", "");
 	ask.bytes[63] = 2 * MIB;
-	refused("a node without memory", LINUX_EINVAL, "node 63 has no memory",
-		"numactl");
+	expect_refused("a node without memory", LINUX_EINVAL,
+		       "node 63 has no memory", "numactl");
 	shimos_text_begin(&t, why, sizeof(why));
 	tap_ok(!shimos_request_memory(&ask, 62 * MIB, &t),
 	       "request: 2 MiB remain for the program");
@@ -129,81 +133,84 @@ static void memory(void)
 	       "request: a byte less than 2 MiB would remain");
 }
 
-static void rights(void)
+static void test_rights(void)
 {
 	struct shimos_text t;
 
 	machine.root = 0;
-	refused("without an allowance", LINUX_EPERM, "no allowance",
-		"skep part allow");
+	expect_refused("without an allowance", LINUX_EPERM, "no allowance",
+		       "skep part allow");
 	machine.root = 0;
 	machine.member = 1;
-	tap_ok(!check(), "request: within the allowance");
+	tap_ok(!check_request(), "request: within the allowance");
 	machine.used[0] = 2 * MIB;
-	refused("beyond what is left of the allowance", LINUX_ENOMEM,
-		"another 62 MiB", "less");
+	expect_refused("beyond what is left of the allowance", LINUX_ENOMEM,
+		       "another 62 MiB", "less");
 	machine.root = 0;
 	machine.member = 1;
 	machine.used[0] = 1ull << 40;
-	refused("an allowance that was lowered below what is lent",
-		LINUX_ENOMEM, "another 0 MiB", "");
+	expect_refused("an allowance that was lowered below what is lent",
+		       LINUX_ENOMEM, "another 0 MiB", "");
 	machine.root = 0;
 	machine.member = 1;
 	ask.cpus[0] = 0x82;
 	ask.flags = SHIMOS_SPLIT;
-	refused("a CPU beyond the allowance", LINUX_EINVAL,
-		"CPU 1 is not in the allowance", "lent: 2-5");
+	expect_refused("a CPU beyond the allowance", LINUX_EINVAL,
+		       "CPU 1 is not in the allowance", "lent: 2-5");
 	shimos_text_begin(&t, why, sizeof(why));
 	allow.cpus[0] = 1;
 	tap_ok(shimos_allow_check(&allow, &t) == -LINUX_EINVAL &&
 		       strstr(why, "CPU 0"),
 	       "request: no allowance has CPU 0");
-	begin();
+	reset_request();
 }
 
-static void form(void)
+static void test_form(void)
 {
 	ask.revision = 2;
-	refused("another revision of the request", LINUX_EINVAL, "revision 2",
-		"one build");
+	expect_refused("another revision of the request", LINUX_EINVAL,
+		       "revision 2", "one build");
 	ask.flags = 2;
-	refused("an unknown flag", LINUX_EINVAL, "flag", "");
+	expect_refused("an unknown flag", LINUX_EINVAL, "flag", "");
 	ask.zero = 1;
-	refused("a field that must be 0", LINUX_EINVAL, "flag", "");
+	expect_refused("a field that must be 0", LINUX_EINVAL, "flag", "");
 	memset(ask.name, 'x', sizeof(ask.name));
-	refused("a name without an end", LINUX_EINVAL, "name", "31");
+	expect_refused("a name without an end", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "a\033b");
-	refused("a name that is not printable", LINUX_EINVAL, "name", "31");
+	expect_refused("a name that is not printable", LINUX_EINVAL, "name",
+		       "31");
 	strcpy(ask.name, "a b");
-	refused("a name with a blank", LINUX_EINVAL, "name", "31");
+	expect_refused("a name with a blank", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "a\177");
-	refused("a name that ends unprintably", LINUX_EINVAL, "name", "31");
+	expect_refused("a name that ends unprintably", LINUX_EINVAL, "name",
+		       "31");
 	strcpy(ask.name, "!a-name.of_31_characters,at0:9~");
-	tap_ok(!check() && !*why, "request: a name of 31 characters");
-	begin();
+	tap_ok(!check_request() && !*why, "request: a name of 31 characters");
+	reset_request();
 }
 
-static void kinds(void)
+static void test_kinds(void)
 {
 	machine.kind = SHIMOS_XEN;
-	refused("Xen", LINUX_EOPNOTSUPP, "Xen", "bare metal");
+	expect_refused("Xen", LINUX_EOPNOTSUPP, "Xen", "bare metal");
 	machine.kind = SHIMOS_CONFIDENTIAL;
-	refused("a confidential guest", LINUX_EOPNOTSUPP, "confidential",
-		"another machine");
+	expect_refused("a confidential guest", LINUX_EOPNOTSUPP, "confidential",
+		       "another machine");
 	machine.kind = SHIMOS_ENCRYPTED;
-	refused("encrypted memory", LINUX_EOPNOTSUPP, "SME", "mem_encrypt");
+	expect_refused("encrypted memory", LINUX_EOPNOTSUPP, "SME",
+		       "mem_encrypt");
 	machine.kind = SHIMOS_NO_TSC;
-	refused("a clock that is not the TSC", LINUX_EOPNOTSUPP, "TSC",
-		"clocksource");
+	expect_refused("a clock that is not the TSC", LINUX_EOPNOTSUPP, "TSC",
+		       "clocksource");
 }
 
 int main(void)
 {
-	begin();
-	cpus();
-	memory();
-	rights();
-	form();
-	kinds();
+	reset_request();
+	test_cpus();
+	test_memory();
+	test_rights();
+	test_form();
+	test_kinds();
 	return tap_done();
 }

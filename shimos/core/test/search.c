@@ -27,7 +27,7 @@ static struct ground {
 	u64 fail_after; /* attempts; then a signal */
 } ground;
 
-static int never(u64 block)
+static int block_never(u64 block)
 {
 	(void)block;
 	return 0;
@@ -39,18 +39,18 @@ static int every_other(u64 block)
 }
 
 /* A page that stays in each 64 MiB, at places that look like chance. */
-static int scattered(u64 block)
+static int block_scattered(u64 block)
 {
 	return block % 32 == block / 32 * 2654435761u % 32;
 }
 
 /* 8 MiB at the top of each GiB, as firmware and devices have it. */
-static int holes(u64 block)
+static int block_holes(u64 block)
 {
 	return block % 512 >= 508;
 }
 
-static u64 obstacle(void *arg, u64 start, u64 end)
+static u64 find_obstacle(void *arg, u64 start, u64 end)
 {
 	u64 at;
 
@@ -62,7 +62,7 @@ static u64 obstacle(void *arg, u64 start, u64 end)
 	return end;
 }
 
-static int take(void *arg, u64 start, u64 length)
+static int take_range(void *arg, u64 start, u64 length)
 {
 	u64 at;
 
@@ -76,7 +76,7 @@ static int take(void *arg, u64 start, u64 length)
 	return 0;
 }
 
-static void begin(int (*fixed)(u64), int seen, u32 room)
+static void reset_ground(int (*fixed)(u64), int seen, u32 room)
 {
 	memset(&ground, 0, sizeof(ground));
 	ground.fixed = fixed;
@@ -85,7 +85,7 @@ static void begin(int (*fixed)(u64), int seen, u32 room)
 }
 
 /* Sorted, apart, aligned, without what can't be had, and all that was taken. */
-static int sound(u64 bytes)
+static int set_sound(u64 bytes)
 {
 	u64 sum = 0, end = 0, at;
 	u32 i;
@@ -104,19 +104,19 @@ static int sound(u64 bytes)
 	return sum == bytes && sum == ground.taken;
 }
 
-static int search(u64 start, u64 end, u64 bytes)
+static int search_memory(u64 start, u64 end, u64 bytes)
 {
-	const struct shimos_zone zone = {start,	  end,	    0,
-					 &ground, obstacle, take};
+	const struct shimos_zone zone = {start,	  end,		 0,
+					 &ground, find_obstacle, take_range};
 
 	return shimos_search(&set, &zone, 1, bytes);
 }
 
-static void ranges(void)
+static void test_ranges(void)
 {
 	u64 left;
 
-	begin(never, 0, 3);
+	reset_ground(block_never, 0, 3);
 	tap_ok(!shimos_ranges_add(&set, 8 * MIB, BLOCK, 0) &&
 		       !shimos_ranges_add(&set, 12 * MIB, BLOCK, 0) &&
 		       !shimos_ranges_add(&set, 10 * MIB, BLOCK, 0) &&
@@ -154,15 +154,15 @@ static void ranges(void)
 	       "ranges: a range cut to length 0 is removed");
 }
 
-static void large(void)
+static void test_large(void)
 {
-	begin(never, 0, 1);
-	tap_ok(!search(4 * GIB, 3 * TIB, 2 * TIB) && set.count == 1 &&
-		       sound(2 * TIB) && ground.attempts == 2048,
+	reset_ground(block_never, 0, 1);
+	tap_ok(!search_memory(4 * GIB, 3 * TIB, 2 * TIB) && set.count == 1 &&
+		       set_sound(2 * TIB) && ground.attempts == 2048,
 	       "search: 2 TiB are one range, by an attempt for each GiB");
-	begin(holes, 1, ROOM);
-	tap_ok(!search(4 * GIB, 3 * TIB, 2 * TIB) && sound(2 * TIB) &&
-		       set.count < 3100,
+	reset_ground(block_holes, 1, ROOM);
+	tap_ok(!search_memory(4 * GIB, 3 * TIB, 2 * TIB) &&
+		       set_sound(2 * TIB) && set.count < 3100,
 	       "search: 2 TiB with a hole in each GiB, in some 3000 ranges");
 	printf("# %u ranges, %llu attempts\n", set.count, ground.attempts);
 	/* Each size passes the 3 TiB once: fewer than a look for each block. */
@@ -171,57 +171,60 @@ static void large(void)
 	       "search: no part of a zone is searched twice");
 }
 
-static void small(void)
+static void test_small(void)
 {
-	begin(every_other, 1, 1024);
-	tap_ok(!search(0, 4 * GIB, 2 * GIB - 2 * MIB) &&
-		       sound(2 * GIB - 2 * MIB) && set.count == 1023,
+	reset_ground(every_other, 1, 1024);
+	tap_ok(!search_memory(0, 4 * GIB, 2 * GIB - 2 * MIB) &&
+		       set_sound(2 * GIB - 2 * MIB) && set.count == 1023,
 	       "search: every other block of 4 GiB");
-	begin(every_other, 1, 1024);
-	tap_ok(search(0, 4 * GIB, 2 * GIB + 2 * MIB) == -LINUX_ENOMEM &&
-		       sound(2 * GIB),
+	reset_ground(every_other, 1, 1024);
+	tap_ok(search_memory(0, 4 * GIB, 2 * GIB + 2 * MIB) == -LINUX_ENOMEM &&
+		       set_sound(2 * GIB),
 	       "search: fails with ENOMEM above what can be had");
-	begin(scattered, 0, ROOM);
-	tap_ok(!search(0, 64 * GIB, 60 * GIB) && sound(60 * GIB) &&
+	reset_ground(block_scattered, 0, ROOM);
+	tap_ok(!search_memory(0, 64 * GIB, 60 * GIB) && set_sound(60 * GIB) &&
 		       set.count < 1300,
 	       "search: pages that stay in each 64 MiB, found by attempts");
 	printf("# %u ranges, %llu attempts\n", set.count, ground.attempts);
 	tap_ok(ground.attempts < 8 * (64 * GIB / BLOCK),
 	       "search: few attempts for each block");
-	begin(scattered, 1, 100);
-	tap_ok(search(0, 64 * GIB, 60 * GIB) == -LINUX_ENOSPC &&
+	reset_ground(block_scattered, 1, 100);
+	tap_ok(search_memory(0, 64 * GIB, 60 * GIB) == -LINUX_ENOSPC &&
 		       set.count == 100,
 	       "search: more pieces than the list can hold");
 }
 
-static void ends(void)
+static void test_ends(void)
 {
-	begin(never, 0, ROOM);
+	reset_ground(block_never, 0, ROOM);
 	ground.fail_after = 3;
-	tap_ok(search(0, 8 * GIB, 4 * GIB) == -512 && sound(2 * GIB),
+	tap_ok(search_memory(0, 8 * GIB, 4 * GIB) == -512 && set_sound(2 * GIB),
 	       "search: a signal ends it, and the ranges found are listed");
-	begin(never, 0, ROOM);
-	tap_ok(search(3 * MIB, 7 * MIB, BLOCK) == 0 && list[0].start == 4 * MIB,
+	reset_ground(block_never, 0, ROOM);
+	tap_ok(search_memory(3 * MIB, 7 * MIB, BLOCK) == 0 &&
+		       list[0].start == 4 * MIB,
 	       "search: whole blocks of a zone with unaligned ends");
-	begin(never, 0, ROOM);
-	tap_ok(!search(0, BLOCK, BLOCK) && !search(4 * MIB, 6 * MIB, BLOCK) &&
+	reset_ground(block_never, 0, ROOM);
+	tap_ok(!search_memory(0, BLOCK, BLOCK) &&
+		       !search_memory(4 * MIB, 6 * MIB, BLOCK) &&
 		       set.count == 2 && !list[0].start &&
 		       list[1].start == 4 * MIB,
 	       "search: a zone is searched to its beginning, also at 0");
-	begin(never, 0, ROOM);
-	tap_ok(search(3 * MIB, 5 * MIB, BLOCK) == -LINUX_ENOMEM && !set.count,
+	reset_ground(block_never, 0, ROOM);
+	tap_ok(search_memory(3 * MIB, 5 * MIB, BLOCK) == -LINUX_ENOMEM &&
+		       !set.count,
 	       "search: a zone without a whole block");
-	begin(never, 0, ROOM);
-	tap_ok(!search(0, 8 * GIB, 3 * GIB + 6 * MIB) && set.count == 1 &&
-		       sound(3 * GIB + 6 * MIB),
+	reset_ground(block_never, 0, ROOM);
+	tap_ok(!search_memory(0, 8 * GIB, 3 * GIB + 6 * MIB) &&
+		       set.count == 1 && set_sound(3 * GIB + 6 * MIB),
 	       "search: an odd number of blocks is one range too");
 }
 
 int main(void)
 {
-	ranges();
-	large();
-	small();
-	ends();
+	test_ranges();
+	test_large();
+	test_small();
+	test_ends();
 	return tap_done();
 }
