@@ -48,7 +48,7 @@ static int is_inside(const void *at, u64 len, const u8 *start, u64 size)
 }
 
 /* All of it is the image's, and can be read and written. */
-static void touch(void *at, u64 len)
+static void touch_bytes(void *at, u64 len)
 {
 	must(is_inside(at, len, sms_proxy.pool, POOL) ||
 	     is_inside(at, len, (u8 *)slot, sizeof(*slot)));
@@ -56,11 +56,11 @@ static void touch(void *at, u64 len)
 		memset(at, *(u8 *)at, len);
 }
 
-static s64 moved(const struct abi_io *io)
+static s64 count_moved(const struct abi_io *io)
 {
 	u64 len = io->len;
 
-	touch(io->buf, len);
+	touch_bytes(io->buf, len);
 	if (seen.moves < 2)
 		seen.offset[seen.moves] = io->offset;
 	seen.moves++;
@@ -72,12 +72,12 @@ static s64 moved(const struct abi_io *io)
 
 s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 {
-	return handle < 0 ? -EBADF : moved(io);
+	return handle < 0 ? -EBADF : count_moved(io);
 }
 
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 {
-	return handle < 0 ? -EBADF : moved(io);
+	return handle < 0 ? -EBADF : count_moved(io);
 }
 
 s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
@@ -90,8 +90,8 @@ s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 	must(offset == ABI_CURRENT || offset == ABI_APPEND);
 	seen.gathers++;
 	for (i = 0; i < parts; i++)
-		done += moved(&(struct abi_io){part[i].iov_base,
-					       part[i].iov_len, offset});
+		done += count_moved(&(struct abi_io){part[i].iov_base,
+						     part[i].iov_len, offset});
 	return handle < 0 ? -EBADF : done;
 }
 
@@ -152,7 +152,7 @@ s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
 
 s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
 {
-	touch(op->buf, op->len);
+	touch_bytes(op->buf, op->len);
 	return handle < 0 ? -EBADF : 0;
 }
 
@@ -181,7 +181,7 @@ static u8 *between_holes(u64 bytes)
 	return at + HOLE;
 }
 
-static void begin(void)
+static void reset_slot(void)
 {
 	if (!slot) {
 		slot = (struct mail_slot *)between_holes(sizeof(*slot));
@@ -194,7 +194,7 @@ static void begin(void)
 	seen.most = -1;
 }
 
-static s64 ask(u32 op)
+static s64 serve_call(u32 op)
 {
 	slot->op = op;
 	slot->state = MAIL_CALL;
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	struct bytes b = {data, size};
 	u64 one = 1, n;
 
-	begin();
+	reset_slot();
 	take_bytes(&b, slot, __builtin_offsetof(struct mail_slot, part));
 	seen.most = slot->zero & 1 ? (s64)(slot->zero >> 1) : -1;
 	slot->parts = slot->parts >> 31 ? slot->parts : slot->parts % 260;
@@ -222,7 +222,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	slot->handle |= 1 << 20;
 	((struct abi_poll *)(slot->data + MAIL_BULK))->handle |= 1 << 20;
 	must(write(wake, &one, sizeof(one)) == sizeof(one));
-	ask(slot->op % (MAIL_OPS + 2));
+	serve_call(slot->op % (MAIL_OPS + 2));
 	must(read(wake, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
 	return 0;
 }
@@ -230,78 +230,80 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 #ifndef SMS_FUZZ
 #include "tests/tap.h"
 
-static void part(u32 i, u64 offset, u64 length)
+static void set_part(u32 i, u64 offset, u64 length)
 {
 	slot->part[i] = (struct mail_part){offset, length};
 	slot->parts = i + 1;
 }
 
-static s64 reads(u64 len)
+static s64 read_parts(u64 len)
 {
 	slot->handle = 3;
 	slot->arg[0] = len;
 	slot->arg[1] = 0;
-	return ask(MAIL_FILE_READ);
+	return serve_call(MAIL_FILE_READ);
 }
 
-static void parts(void)
+static void test_parts(void)
 {
-	begin();
-	part(0, 0, POOL);
-	tap_ok(reads(POOL) == (s64)POOL, "parts: all of the pool");
-	part(0, POOL - 16, 16);
-	part(1, POOL, 0);
-	tap_ok(reads(100) == 16, "parts: up to its end");
-	part(0, POOL - 16, 17);
-	tap_ok(reads(100) == -EFAULT, "parts: a byte behind the pool");
-	part(0, POOL + 1, 0);
-	tap_ok(reads(100) == -EFAULT, "parts: an offset behind the pool");
-	part(0, ~0ull, 16);
-	tap_ok(reads(100) == -EFAULT, "parts: the largest offset");
-	part(0, 16, ~0ull);
-	tap_ok(reads(100) == -EFAULT, "parts: a length that wraps");
-	part(0, 0, 64);
-	part(1, POOL, 1);
+	reset_slot();
+	set_part(0, 0, POOL);
+	tap_ok(read_parts(POOL) == (s64)POOL, "parts: all of the pool");
+	set_part(0, POOL - 16, 16);
+	set_part(1, POOL, 0);
+	tap_ok(read_parts(100) == 16, "parts: up to its end");
+	set_part(0, POOL - 16, 17);
+	tap_ok(read_parts(100) == -EFAULT, "parts: a byte behind the pool");
+	set_part(0, POOL + 1, 0);
+	tap_ok(read_parts(100) == -EFAULT, "parts: an offset behind the pool");
+	set_part(0, ~0ull, 16);
+	tap_ok(read_parts(100) == -EFAULT, "parts: the largest offset");
+	set_part(0, 16, ~0ull);
+	tap_ok(read_parts(100) == -EFAULT, "parts: a length that wraps");
+	set_part(0, 0, 64);
+	set_part(1, POOL, 1);
 	seen.moves = 0;
-	tap_ok(reads(100) == -EFAULT && !seen.moves,
+	tap_ok(read_parts(100) == -EFAULT && !seen.moves,
 	       "parts: a later bad part refuses all");
 	slot->parts = MAIL_PARTS + 1;
-	tap_ok(reads(100) == -EFAULT, "parts: one more than fits is refused");
+	tap_ok(read_parts(100) == -EFAULT,
+	       "parts: one more than fits is refused");
 	slot->parts = ~0u;
-	tap_ok(reads(100) == -EFAULT, "parts: the largest count is refused");
+	tap_ok(read_parts(100) == -EFAULT,
+	       "parts: the largest count is refused");
 }
 
-static void lengths(void)
+static void test_lengths(void)
 {
-	begin();
-	part(0, 0, 64);
-	part(1, 128, 64);
-	tap_ok(reads(100) == 100,
+	reset_slot();
+	set_part(0, 0, 64);
+	set_part(1, 128, 64);
+	tap_ok(read_parts(100) == 100,
 	       "lengths: a read gets no more than it requested");
-	begin();
+	reset_slot();
 	seen.most = 10;
-	tap_ok(reads(100) == 10 && seen.moves == 1,
+	tap_ok(read_parts(100) == 10 && seen.moves == 1,
 	       "lengths: nothing is read after a short part");
-	begin();
-	part(0, 0, 64);
-	part(1, 128, 64);
+	reset_slot();
+	set_part(0, 0, 64);
+	set_part(1, 128, 64);
 	slot->handle = 3;
 	slot->arg[0] = 100;
 	slot->arg[1] = (u64)ABI_CURRENT;
 	seen.gathers = 0;
-	tap_ok(ask(MAIL_FILE_WRITE) == 100 && seen.gathers == 1,
+	tap_ok(serve_call(MAIL_FILE_WRITE) == 100 && seen.gathers == 1,
 	       "lengths: one write call where other processes may write");
-	begin();
+	reset_slot();
 	slot->parts = 0;
-	tap_ok(reads(MAIL_BULK_SIZE) == (s64)MAIL_BULK_SIZE,
+	tap_ok(read_parts(MAIL_BULK_SIZE) == (s64)MAIL_BULK_SIZE,
 	       "lengths: all of the slot's own");
-	tap_ok(reads(MAIL_BULK_SIZE + 1) == -EFAULT,
+	tap_ok(read_parts(MAIL_BULK_SIZE + 1) == -EFAULT,
 	       "lengths: a byte behind the slot");
-	tap_ok(reads(~0ull) == -EFAULT, "lengths: the largest");
+	tap_ok(read_parts(~0ull) == -EFAULT, "lengths: the largest");
 }
 
 /* The position of each part of a transfer in the file. */
-static void offsets(void)
+static void test_offsets(void)
 {
 	static const struct {
 		s64 at, second;
@@ -313,13 +315,14 @@ static void offsets(void)
 
 	for (i = 0; i < 2 * sizeof(c) / sizeof(c[0]); i++) {
 		writes = i & 1;
-		begin();
-		part(0, 0, 64);
-		part(1, 128, 64);
+		reset_slot();
+		set_part(0, 0, 64);
+		set_part(1, 128, 64);
 		slot->handle = 3;
 		slot->arg[0] = 128;
 		slot->arg[1] = (u64)c[i / 2].at;
-		tap_ok(ask(writes ? MAIL_FILE_WRITE : MAIL_FILE_READ) == 128 &&
+		tap_ok(serve_call(writes ? MAIL_FILE_WRITE : MAIL_FILE_READ) ==
+				       128 &&
 			       seen.moves == 2 &&
 			       seen.offset[0] == c[i / 2].at &&
 			       seen.offset[1] == c[i / 2].second,
@@ -335,14 +338,14 @@ static int all_is(const u8 *at, u64 len, u8 what)
 	return !len;
 }
 
-static void objects(void)
+static void test_objects(void)
 {
 	struct abi_file_op *file = (void *)slot->data;
 	struct abi_path_op *path = (void *)slot->data;
 	u8 *out = slot->data + MAIL_BULK;
 	u32 verb;
 
-	begin();
+	reset_slot();
 	slot->handle = 3;
 	for (verb = ABI_FILE_STAT; verb <= ABI_FILE_SEEK; verb++) {
 		u64 size = verb == ABI_FILE_STAT     ? sizeof(struct abi_stat)
@@ -353,35 +356,37 @@ static void objects(void)
 
 		memset(out, 0, MAIL_PATH_SIZE);
 		*file = (struct abi_file_op){.verb = verb};
-		tap_ok(!ask(MAIL_FILE) && all_is(out, size, 1) &&
+		tap_ok(!serve_call(MAIL_FILE) && all_is(out, size, 1) &&
 			       all_is(out + size, MAIL_PATH_SIZE - size, 0),
 		       "objects: of file operation %u, and no byte more", verb);
 	}
 	memset(out, 9, MAIL_PATH_SIZE);
 	*file = (struct abi_file_op){.verb = ABI_FILE_STAT};
 	slot->handle = -1;
-	tap_ok(ask(MAIL_FILE) == -EBADF && all_is(out, MAIL_PATH_SIZE, 0),
+	tap_ok(serve_call(MAIL_FILE) == -EBADF &&
+		       all_is(out, MAIL_PATH_SIZE, 0),
 	       "objects: none of a file that is not open");
 	*path = (struct abi_path_op){.verb = ABI_PATH_STAT};
-	tap_ok(!ask(MAIL_NAME) && all_is(out, sizeof(struct abi_stat), 2),
+	tap_ok(!serve_call(MAIL_NAME) &&
+		       all_is(out, sizeof(struct abi_stat), 2),
 	       "objects: of a name");
 	slot->data[MAIL_PATH] = 0;
-	tap_ok(!ask(MAIL_FILE_OPEN) &&
+	tap_ok(!serve_call(MAIL_FILE_OPEN) &&
 		       ((struct abi_open *)slot->data)->handle == 7 &&
 		       ((struct abi_open *)slot->data)->type == 0100000,
 	       "objects: handle and kind of an open file");
 }
 
 /* A socket's call with two parts of 8 bytes. */
-static s64 datagram(s32 handle, u32 verb, struct abi_sock_op *op)
+static s64 send_datagram(s32 handle, u32 verb, struct abi_sock_op *op)
 {
-	part(0, 0, 8);
-	part(1, 64, 8);
+	set_part(0, 0, 8);
+	set_part(1, 64, 8);
 	slot->handle = handle;
 	op->verb = verb;
 	op->len = 16;
 	*(struct abi_sock_op *)slot->data = *op;
-	return ask(MAIL_SOCK);
+	return serve_call(MAIL_SOCK);
 }
 
 /* Two sockets with names that Linux chose. */
@@ -400,7 +405,7 @@ static int open_pair(int s[2], struct sockaddr_un *name, socklen_t *len)
 	return getsockname(s[1], (struct sockaddr *)name, len);
 }
 
-static void datagrams(void)
+static void test_datagrams(void)
 {
 	struct abi_sock_op op = {.addrlen = 0}, *back = (void *)slot->data;
 	struct sockaddr_un name;
@@ -408,49 +413,50 @@ static void datagrams(void)
 	socklen_t len;
 	int s[2];
 
-	begin();
+	reset_slot();
 	must(!open_pair(s, &name, &len));
 	memcpy(op.addr, &name, len);
 	op.addrlen = len;
 	memcpy(sms_proxy.pool, "01234567", 8);
 	memcpy(sms_proxy.pool + 64, "89abcdef", 8);
-	tap_ok(datagram(s[0], ABI_SOCK_SEND, &op) == 16 &&
+	tap_ok(send_datagram(s[0], ABI_SOCK_SEND, &op) == 16 &&
 		       recv(s[1], text, sizeof(text), MSG_DONTWAIT) == 16 &&
 		       !memcmp(text, "0123456789abcdef", 16),
 	       "datagrams: two parts are sent as one, to an address");
 	must(!connect(s[0], (struct sockaddr *)&name, len));
 	op.addrlen = 0;
-	tap_ok(datagram(s[0], ABI_SOCK_SEND, &op) == 16,
+	tap_ok(send_datagram(s[0], ABI_SOCK_SEND, &op) == 16,
 	       "datagrams: without an address go to the connected peer");
-	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == 16 &&
+	tap_ok(send_datagram(s[1], ABI_SOCK_RECV, &op) == 16 &&
 		       !memcmp(sms_proxy.pool + 64, "89abcdef", 8) &&
 		       back->addrlen > sizeof(name.sun_family) &&
 		       back->addr[0] == AF_UNIX,
 	       "datagrams: one is received in two parts, with its address");
-	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == -EAGAIN,
+	tap_ok(send_datagram(s[1], ABI_SOCK_RECV, &op) == -EAGAIN,
 	       "datagrams: a receive does not wait");
-	part(0, POOL - 16, 16);
+	set_part(0, POOL - 16, 16);
 	op.verb = ABI_SOCK_SEND;
 	op.len = 100;
 	*back = op;
-	tap_ok(!ask(MAIL_SOCK), "datagrams: no byte is written behind a part");
+	tap_ok(!serve_call(MAIL_SOCK),
+	       "datagrams: no byte is written behind a part");
 	close(s[0]);
 	close(s[1]);
 }
 
-static void waits(void)
+static void test_waits(void)
 {
 	u64 count = MAIL_BULK_SIZE / sizeof(struct abi_poll), i;
 	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
 	struct rlimit files;
 
-	begin();
+	reset_slot();
 	list[0] = (struct abi_poll){.handle = wake, .events = POLLIN};
 	list[1] = (struct abi_poll){.handle = wake, .events = POLLOUT};
 	list[2] = (struct abi_poll){.handle = -1, .events = POLLOUT};
 	slot->arg[0] = 3;
 	slot->arg[1] = 0;
-	tap_ok(ask(MAIL_IO_WAIT) == 1 && !list[0].revents &&
+	tap_ok(serve_call(MAIL_IO_WAIT) == 1 && !list[0].revents &&
 		       list[1].revents == POLLOUT && !list[2].revents,
 	       "waits: each handle has its own answer");
 	must(!getrlimit(RLIMIT_NOFILE, &files));
@@ -459,78 +465,80 @@ static void waits(void)
 	for (i = 0; i < count; i++)
 		list[i] = (struct abi_poll){.handle = -1};
 	slot->arg[0] = count;
-	tap_ok(ask(MAIL_IO_WAIT) == (files.rlim_cur > count ? 0 : -EINVAL),
+	tap_ok(serve_call(MAIL_IO_WAIT) ==
+		       (files.rlim_cur > count ? 0 : -EINVAL),
 	       "waits: as many as fit, and none behind them");
 }
 
-static void texts(void)
+static void test_texts(void)
 {
 	struct abi_path_op *op = (void *)slot->data;
 
-	begin();
+	reset_slot();
 	memset(slot->data, 'x', MAIL_BULK + 0x1000);
-	tap_ok(ask(MAIL_FILE_OPEN) == 0 &&
+	tap_ok(serve_call(MAIL_FILE_OPEN) == 0 &&
 		       strlen(seen.text) == MAIL_PATH_SIZE - 1,
 	       "texts: a name without a terminator gets one");
 	memset(op, 0, sizeof(*op));
 	op->verb = ABI_PATH_RENAME;
-	tap_ok(ask(MAIL_NAME) == 0,
+	tap_ok(serve_call(MAIL_NAME) == 0,
 	       "texts: the second name gets a terminator as well");
 	op->verb = ABI_PATH_READLINK;
 	op->len = ~0ull;
 	op->buf = (void *)8;
-	tap_ok(ask(MAIL_NAME) == MAIL_PATH_SIZE,
+	tap_ok(serve_call(MAIL_NAME) == MAIL_PATH_SIZE,
 	       "texts: a link is read into the proxy's buffer");
 	memset(slot->data + MAIL_BULK, 'y', 0x1000);
-	ask(MAIL_LOG);
+	serve_call(MAIL_LOG);
 	tap_ok(strlen(seen.text) == 511,
 	       "texts: a log line without a terminator gets one");
 }
 
-static void calls(void)
+static void test_calls(void)
 {
 	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
 	u32 op;
 
-	begin();
-	tap_ok(ask(MAIL_NONE) == -ENOSYS && ask(MAIL_OPS) == -ENOSYS &&
-		       ask(~0u) == -ENOSYS,
+	reset_slot();
+	tap_ok(serve_call(MAIL_NONE) == -ENOSYS &&
+		       serve_call(MAIL_OPS) == -ENOSYS &&
+		       serve_call(~0u) == -ENOSYS,
 	       "calls: an unknown call is refused");
 	slot->arg[0] = MAIL_BULK_SIZE / sizeof(*list) + 1;
-	tap_ok(ask(MAIL_IO_WAIT) == -EINVAL,
+	tap_ok(serve_call(MAIL_IO_WAIT) == -EINVAL,
 	       "calls: a wait for too many handles is refused");
 	slot->arg[0] = 1;
 	slot->arg[1] = 0;
 	list->handle = wake;
 	list->events = 4;
-	tap_ok(ask(MAIL_IO_WAIT) == 1 && list->revents == 4,
+	tap_ok(serve_call(MAIL_IO_WAIT) == 1 && list->revents == 4,
 	       "calls: a wait is answered");
 	slot->arg[0] = 0xabcd0009;
-	ask(MAIL_EXIT);
+	serve_call(MAIL_EXIT);
 	tap_ok(seen.ended == 1 && seen.status == 9,
 	       "calls: the end of the program ends the proxy");
 	strcpy((char *)list, "a panic");
-	ask(MAIL_PANIC);
+	serve_call(MAIL_PANIC);
 	tap_ok(seen.ended == 2 && seen.status == 126 << 8 &&
 		       !strcmp(seen.text, "a panic"),
 	       "calls: a panic is reported and ends with status 126");
 	slot->handle = -1;
 	for (op = MAIL_FILE_CLOSE; op <= MAIL_FILE; op++)
-		tap_ok(ask(op) < 0, "calls: %u without a handle is refused",
-		       op);
+		tap_ok(serve_call(op) < 0,
+		       "calls: %u without a handle is refused", op);
 }
 
 int main(void)
 {
-	begin();
-	parts();
-	lengths();
-	offsets();
-	objects();
-	datagrams();
-	waits();
-	texts();
-	calls();
+	reset_slot();
+	test_parts();
+	test_lengths();
+	test_offsets();
+	test_objects();
+	test_datagrams();
+	test_waits();
+	test_texts();
+	test_calls();
 	tap_ok(play_random(3000), "random: 3000 slots of random bytes");
 	return tap_done();
 }

@@ -101,7 +101,7 @@ static void disturb_all(u32 between)
 	       between);
 }
 
-static void formula(void)
+static void test_formula(void)
 {
 	u64 low, now;
 
@@ -127,7 +127,7 @@ int main(void)
 
 	act.sa_sigaction = on_step;
 	must(!sigaction(SIGTRAP, &act, NULL));
-	formula();
+	test_formula();
 	disturb_all(7);
 	disturb_all(400);
 	page = before;

@@ -168,7 +168,7 @@ void sms_thread_flush(void)
 	must(sms_pool_free_bytes() == (POOL_PAGES - held) * PAGE);
 }
 
-static void begin(void)
+static void reset_space(void)
 {
 	static int once;
 	u32 i;
@@ -212,7 +212,7 @@ static void check_rights(u64 entry, u32 prot)
 }
 
 /* After a step: entries, frames and counts; then the model knows the frames. */
-static void check(void)
+static void check_space(void)
 {
 	static u8 used[POOL_PAGES];
 	u32 i, held = 0, frame;
@@ -239,26 +239,26 @@ static void check(void)
 }
 
 /* As the processor has them: what may be used at all may be read. */
-static u32 rights(u32 prot)
+static u32 rights_of(u32 prot)
 {
 	return prot ? prot | ABI_PROT_READ : 0;
 }
 
 /* Were there rights that a core may have seen, and does not have now? */
-static int takes(u32 first, u32 count, u32 prot, int drops)
+static int takes_rights(u32 first, u32 count, u32 prot, int drops)
 {
 	u32 i;
 
 	for (i = first; i < first + count; i++)
 		if (entry_of(i) & SMS_PAGE_PRESENT &&
-		    (drops || rights(model[i].prot) & ~rights(prot)))
+		    (drops || rights_of(model[i].prot) & ~rights_of(prot)))
 			return 1;
 	return 0;
 }
 
 enum { COMMIT, PROTECT, RELEASE, DISCARD, TOUCH, STEPS };
 
-static s64 act(u32 what, u32 first, u32 count, u32 prot)
+static s64 apply_step(u32 what, u32 first, u32 count, u32 prot)
 {
 	u64 addr = START + first * PAGE, len = count * PAGE;
 
@@ -275,7 +275,7 @@ static s64 act(u32 what, u32 first, u32 count, u32 prot)
 }
 
 /* Pages of 2 MiB that were divided: both sizes must not be seen. */
-static int divided(const u64 before[LARGES])
+static int large_divided(const u64 before[LARGES])
 {
 	u32 i;
 
@@ -285,21 +285,21 @@ static int divided(const u64 before[LARGES])
 	return 0;
 }
 
-static void step(u32 what, u32 first, u32 count, u32 prot)
+static void run_step(u32 what, u32 first, u32 count, u32 prot)
 {
 	u32 before = flushes, i;
-	int less = takes(first, count, prot, what != PROTECT);
+	int less = takes_rights(first, count, prot, what != PROTECT);
 	int few = sms_pool_free_bytes() < LARGE &&
 		  sms_pool_free_bytes() < count * PAGE;
 	u64 whole[LARGES];
 	s64 err;
 
 	memcpy(whole, large, sizeof(whole));
-	err = act(what, first, count, prot);
+	err = apply_step(what, first, count, prot);
 	must(!err || (err == -LINUX_ENOMEM &&
 		      (fail_tables || (what == COMMIT && few))));
 	must(!less || flushes > before || err);
-	must(!divided(whole) || flushes > before);
+	must(!large_divided(whole) || flushes > before);
 	for (i = first; i < first + count && !err; i++) {
 		/* abi protects only what it committed, so that is the same. */
 		if (what == COMMIT || what == PROTECT)
@@ -313,7 +313,7 @@ static void step(u32 what, u32 first, u32 count, u32 prot)
 	}
 }
 
-static void touch(u32 page, u32 prot)
+static void touch_page(u32 page, u32 prot)
 {
 	int had = !!entry_of(page), got;
 	int may = model[page].committed && model[page].prot &&
@@ -341,7 +341,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	u32 what, count, prot, n = 0;
 	u16 first;
 
-	begin();
+	reset_space();
 	while (b.left > 4 && n++ < 300) {
 		what = take_one(&b);
 		prot = what >> 4 & 7;
@@ -355,11 +355,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 		if (count > PAGES - first)
 			count = PAGES - first;
 		if ((what & 15) % STEPS == TOUCH)
-			touch(first, prot);
+			touch_page(first, prot);
 		else if ((what & 15) % STEPS != PROTECT || count)
-			step((what & 15) % STEPS, first, count ? count : 1,
-			     prot);
-		check();
+			run_step((what & 15) % STEPS, first, count ? count : 1,
+				 prot);
+		check_space();
 	}
 	return 0;
 }
@@ -369,20 +369,20 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
-static void whole(void)
+static void test_whole(void)
 {
-	begin();
-	step(COMMIT, 0, 1024, RW);
-	touch(700, ABI_PROT_WRITE);
-	check();
+	reset_space();
+	run_step(COMMIT, 0, 1024, RW);
+	touch_page(700, ABI_PROT_WRITE);
+	check_space();
 	tap_ok(large[1] & SMS_PAGE_LARGE && !large[0],
 	       "whole: the first touch populates 2 MiB");
-	step(PROTECT, 600, 1, ABI_PROT_READ);
-	check();
+	run_step(PROTECT, 600, 1, ABI_PROT_READ);
+	check_space();
 	tap_ok(large[1] == TABLE && flushes, "whole: 2 MiB are split for one "
 					     "page, and cores flush their TLB");
-	step(RELEASE, 513, 511, 0);
-	check();
+	run_step(RELEASE, 513, 511, 0);
+	check_space();
 	tap_ok(sms_pool_free_bytes() == (POOL_PAGES - 1) * PAGE,
 	       "whole: all but one page of them are freed");
 }
@@ -391,24 +391,24 @@ static void used_up(void)
 {
 	u32 i, got = 0;
 
-	begin();
-	step(COMMIT, 0, PAGES, RW);
+	reset_space();
+	run_step(COMMIT, 0, PAGES, RW);
 	for (i = 0; i < PAGES; i++)
 		got += sms_memory_touch(START + i * PAGE, RW) == 1;
-	check();
+	check_space();
 	tap_ok(got == POOL_PAGES && !sms_pool_free_bytes(),
 	       "used up: every page of the pool, and no more");
-	step(DISCARD, 3, 1, 0);
+	run_step(DISCARD, 3, 1, 0);
 	tap_ok(sms_memory_touch(START + (PAGES - 1) * PAGE, RW) == 1,
 	       "used up: a freed page can be used");
-	check();
+	check_space();
 	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -LINUX_ENOMEM,
 	       "used up: no second page can be used");
 	tap_ok(sms_memory_commit(START, PAGE, RW) == -LINUX_ENOMEM &&
 		       entry_of(0),
 	       "used up: no further page is committed, and none is lost");
-	begin();
-	step(COMMIT, 0, PAGES, RW);
+	reset_space();
+	run_step(COMMIT, 0, PAGES, RW);
 	tap_ok(PAGES > POOL_PAGES &&
 		       sms_memory_populate(START, 512 * PAGE) == 0 &&
 		       entry_of(0) && entry_of(511) && !entry_of(512) &&
@@ -417,9 +417,9 @@ static void used_up(void)
 		       !sms_pool_free_bytes(),
 	       "used up: a commitment above the pool is populated as far as it "
 	       "lasts");
-	check();
-	begin();
-	step(COMMIT, 0, 1, RW);
+	check_space();
+	reset_space();
+	run_step(COMMIT, 0, 1, RW);
 	fail_tables = 1;
 	tap_ok(sms_memory_touch(START, RW) == -LINUX_ENOMEM &&
 		       sms_pool_free_bytes() == sms_pool_bytes(),
@@ -431,42 +431,42 @@ static void no_tables(void)
 {
 	u64 entry;
 
-	begin();
-	step(COMMIT, 0, 1024, RW);
-	touch(0, RW);
-	touch(600, RW);
-	check();
+	reset_space();
+	run_step(COMMIT, 0, 1024, RW);
+	touch_page(0, RW);
+	touch_page(600, RW);
+	check_space();
 	entry = large[0];
 	fail_tables = 1;
 	tap_ok(sms_memory_release(START, 513 * PAGE) == -LINUX_ENOMEM &&
 		       large[0] == entry && large[1] & SMS_PAGE_LARGE,
 	       "no tables: a change that cannot be completed is not begun");
-	check();
+	check_space();
 }
 
 /* While a frame is cleared for it, 2 MiB at 1, another core.. */
 static void cut_before(void)
 {
 	meanwhile = 0;
-	step(RELEASE, 512, 1, 0);
+	run_step(RELEASE, 512, 1, 0);
 }
 
 static void cut_behind(void)
 {
 	meanwhile = 0;
-	step(RELEASE, 1023, 1, 0);
+	run_step(RELEASE, 1023, 1, 0);
 }
 
 static void cut_all(void)
 {
 	meanwhile = 0;
-	step(RELEASE, 512, 512, 0);
+	run_step(RELEASE, 512, 512, 0);
 }
 
 static void touch_first(void)
 {
 	meanwhile = 0;
-	touch(700, ABI_PROT_WRITE);
+	touch_page(700, ABI_PROT_WRITE);
 }
 
 static void change_meanwhile(void)
@@ -484,8 +484,8 @@ static void change_meanwhile(void)
 	u32 i, got;
 
 	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-		begin();
-		step(COMMIT, 0, PAGES, RW);
+		reset_space();
+		run_step(COMMIT, 0, PAGES, RW);
 		meanwhile = c[i].act;
 		got = sms_memory_touch(START + 700 * PAGE, RW) == 1;
 		tap_ok(!meanwhile && got == c[i].got &&
@@ -493,41 +493,41 @@ static void change_meanwhile(void)
 				       (POOL_PAGES - c[i].pages) * PAGE,
 		       "concurrent: while 2 MiB are cleared another core %s",
 		       c[i].name);
-		check();
+		check_space();
 	}
 }
 
 /* Pages that came one by one are as good as those that came at once. */
-static void neighbours(void)
+static void test_neighbours(void)
 {
 	static const char *const name[] = {"upwards", "downwards"};
 	u32 down, i;
 
 	for (down = 0; down < 2; down++) {
-		begin();
+		reset_space();
 		for (i = 0; i < 512; i++)
-			step(COMMIT, down ? 511 - i : i, 1, RW);
-		touch(5, RW);
-		check();
+			run_step(COMMIT, down ? 511 - i : i, 1, RW);
+		touch_page(5, RW);
+		check_space();
 		tap_ok(large[0] & SMS_PAGE_LARGE,
 		       "neighbours: 512 pages, committed one by one %s, are "
 		       "touched at once",
 		       name[down]);
 	}
-	begin();
-	step(COMMIT, 0, 511, RW);
-	step(COMMIT, 511, 1, ABI_PROT_READ);
-	step(COMMIT, 513, 511, RW);
-	touch(5, RW);
-	touch(600, RW);
-	check();
+	reset_space();
+	run_step(COMMIT, 0, 511, RW);
+	run_step(COMMIT, 511, 1, ABI_PROT_READ);
+	run_step(COMMIT, 513, 511, RW);
+	touch_page(5, RW);
+	touch_page(600, RW);
+	check_space();
 	tap_ok(large[0] == TABLE && large[1] == TABLE,
 	       "neighbours: other rights, or a gap, keep them apart");
 	for (i = 0; i < 40000; i++) {
 		must(!sms_memory_protect(START + PAGE, PAGE, ABI_PROT_READ));
 		must(!sms_memory_protect(START + PAGE, PAGE, RW));
 	}
-	check();
+	check_space();
 	tap_ok(1, "neighbours: changing rights back and forth uses up no list");
 }
 
@@ -576,9 +576,9 @@ static void large_pool(void)
 	sms_pool_give(0, 1);
 }
 
-static void refused(void)
+static void test_refused(void)
 {
-	begin();
+	reset_space();
 	tap_ok(sms_memory_commit(START, 0, RW) == -LINUX_EINVAL &&
 		       sms_memory_commit(START + 1, PAGE, RW) ==
 			       -LINUX_EINVAL &&
@@ -597,30 +597,30 @@ static void refused(void)
 		       !sms_memory_release(SKEP_IMAGE_START,
 					   SKEP_IMAGE_END - SKEP_IMAGE_START),
 	       "refused: no mapping between both ends of a program's image");
-	step(COMMIT, 0, 2, 0);
+	run_step(COMMIT, 0, 2, 0);
 	tap_ok(!sms_memory_touch(START, ABI_PROT_READ) && !entry_of(0),
 	       "refused: a touch of memory without read permission");
-	step(COMMIT, 0, 2, RW);
-	touch(0, ABI_PROT_WRITE);
-	check();
+	run_step(COMMIT, 0, 2, RW);
+	touch_page(0, ABI_PROT_WRITE);
+	check_space();
 	flushes = 0;
-	step(PROTECT, 0, 1, 0);
+	run_step(PROTECT, 0, 1, 0);
 	tap_ok(flushes == 1 && entry_of(0) == (entry_of(0) & ~1ull),
 	       "refused: a page whose rights are gone keeps its frame");
-	step(PROTECT, 0, 1, RW);
+	run_step(PROTECT, 0, 1, RW);
 	tap_ok(flushes == 1, "refused: adding rights needs no TLB flush");
-	check();
+	check_space();
 }
 
 int main(void)
 {
 	large_pool();
-	whole();
+	test_whole();
 	used_up();
 	no_tables();
 	change_meanwhile();
-	neighbours();
-	refused();
+	test_neighbours();
+	test_refused();
 	tap_ok(play_random(100), "random: 100 times 300 steps");
 	return tap_done();
 }

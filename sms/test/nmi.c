@@ -64,7 +64,7 @@ static int is_new(const struct world *w)
 	return 1;
 }
 
-static void deliver(struct world *w)
+static void deliver_nmi(struct world *w)
 {
 	if (w->pending && w->merged < CAP)
 		w->merged++;
@@ -78,7 +78,7 @@ static int step_sender(struct world *w, u32 i)
 	if (w->at[i] % 2 == 0)
 		w->sends[i] = (u32)ask(&w->word, reason[i]);
 	else if (w->sends[i])
-		deliver(w);
+		deliver_nmi(w);
 	if (w->at[i] % 2)
 		w->sends[i] = 0;
 	w->at[i]++;
@@ -113,11 +113,11 @@ static int step_stray(struct world *w)
 	if (w->stray == strays)
 		return 0;
 	w->stray++;
-	deliver(w);
+	deliver_nmi(w);
 	return 1;
 }
 
-static int step(struct world *w, u32 which)
+static int step_world(struct world *w, u32 which)
 {
 	switch (which) {
 	case SENDERS:
@@ -139,7 +139,7 @@ static void search_from(struct world w)
 		return;
 	for (i = 0; i < SENDERS + 3; i++) {
 		next = w;
-		if (!step(&next, i))
+		if (!step_world(&next, i))
 			continue;
 		moved = 1;
 		search_from(next);
@@ -150,7 +150,7 @@ static void search_from(struct world w)
 	wrong += w.word || w.foreign + w.merged != strays;
 }
 
-static void search(int (*how)(u32 *, u32), u32 foreign)
+static void search_states(int (*how)(u32 *, u32), u32 foreign)
 {
 	struct world w = {.word = SKEP_NMI_CLOSED};
 
@@ -175,13 +175,13 @@ static int send_never(u32 *word, u32 reasons)
 
 int main(void)
 {
-	search(skep_nmi_request, 0);
+	search_states(skep_nmi_request, 0);
 	tap_ok(ends && !wrong, "nmi: in every order each NMI finds its reason");
-	search(skep_nmi_request, 1);
+	search_states(skep_nmi_request, 1);
 	tap_ok(ends && !wrong, "nmi: a foreign NMI is counted as foreign");
-	search(send_always, 0);
+	search_states(send_always, 0);
 	tap_ok(wrong, "nmi: the search finds a sender that always sends");
-	search(send_never, 0);
+	search_states(send_never, 0);
 	tap_ok(wrong, "nmi: the search finds a sender that never sends");
 	return tap_done();
 }

@@ -189,7 +189,7 @@ u32 abi_count_refused(const struct abi_proc *p, u32 nr)
 	return nr;
 }
 
-static void begin(void)
+static void reset_slot(void)
 {
 	if (!slot) {
 		slot = mmap(NULL, sizeof(*slot), PROT_READ | PROT_WRITE,
@@ -216,7 +216,7 @@ static void begin(void)
 }
 
 /* Both kinds of buffer, and as many bytes as the input says. */
-static void *buffer(struct bytes *b, u64 *len)
+static void *make_buffer(struct bytes *b, u64 *len)
 {
 	u32 size = 0;
 	int is_own = take_one(b) & 1;
@@ -226,7 +226,7 @@ static void *buffer(struct bytes *b, u64 *len)
 	return is_own ? own : program;
 }
 
-static void good(s64 n, u64 most)
+static void expect_good(s64 n, u64 most)
 {
 	must(n >= -4095 && (n < 0 || (u64)n <= most));
 }
@@ -235,10 +235,11 @@ static void play_io(struct bytes *b, int writes)
 {
 	struct abi_io io = {.offset = take_one(b) & 1 ? ABI_STREAM : 5};
 
-	io.buf = buffer(b, &io.len);
+	io.buf = make_buffer(b, &io.len);
 	answers = *b;
-	good(writes ? sms_forward_write(3, &io) : sms_forward_read(3, &io),
-	     io.len);
+	expect_good(writes ? sms_forward_write(3, &io)
+			   : sms_forward_read(3, &io),
+		    io.len);
 }
 
 static void play_file(struct bytes *b)
@@ -252,10 +253,11 @@ static void play_file(struct bytes *b)
 	op.statfs = &statfs;
 	op.dirent = &entry;
 	answers = *b;
-	good(sms_forward_file(3, &op), op.verb == ABI_FILE_WINSIZE ? 0xffffffff
-				       : op.verb == ABI_FILE_AVAILABLE
-					       ? 0x7fffffff
-					       : op.verb == ABI_FILE_READDIR);
+	expect_good(sms_forward_file(3, &op),
+		    op.verb == ABI_FILE_WINSIZE ? 0xffffffff
+		    : op.verb == ABI_FILE_AVAILABLE
+			    ? 0x7fffffff
+			    : op.verb == ABI_FILE_READDIR);
 	must(memchr(entry.name, 0, sizeof(entry.name)));
 }
 
@@ -266,11 +268,12 @@ static void play_path(struct bytes *b)
 	struct abi_stat stat;
 
 	op.path2 = "/b";
-	op.buf = buffer(b, &op.len);
+	op.buf = make_buffer(b, &op.len);
 	op.stat = &stat;
 	op.statfs = &statfs;
 	answers = *b;
-	good(sms_forward_path(&op), op.verb == ABI_PATH_READLINK ? op.len : 0);
+	expect_good(sms_forward_path(&op),
+		    op.verb == ABI_PATH_READLINK ? op.len : 0);
 }
 
 static void play_sock(struct bytes *b)
@@ -278,11 +281,11 @@ static void play_sock(struct bytes *b)
 	struct abi_sock_op op = {.verb = take_one(b) % 11};
 	u64 len;
 
-	op.buf = buffer(b, &len);
+	op.buf = make_buffer(b, &len);
 	op.len = len;
 	op.addrlen = take_one(b) % 129;
 	answers = *b;
-	good(sms_forward_sock(3, &op), len);
+	expect_good(sms_forward_sock(3, &op), len);
 	must(op.addrlen <= sizeof(op.addr));
 	must(op.len <= len);
 }
@@ -311,13 +314,13 @@ static void play_wait(struct bytes *b)
 		add_poller(other, others);
 	other[others].revents = 0xa5a5;
 	list[count].revents = 0xa5a5;
-	good(sms_poll_wait(list, count, ABI_FOREVER, 0), count);
+	expect_good(sms_poll_wait(list, count, ABI_FOREVER, 0), count);
 	task[1].kicked = core.poll_kick = take_one(&answers) & 1;
 	sms_poll_look(&core);
 	must(list[count].revents == 0xa5a5 && other[others].revents == 0xa5a5);
 	must(core.pollers < 2 && (core.pollers || !core.polling));
 	if (task[1].polled)
-		good(task[1].result, others);
+		expect_good(task[1].result, others);
 }
 
 static void play_open(struct bytes *b)
@@ -325,9 +328,9 @@ static void play_open(struct bytes *b)
 	struct abi_open open = {.path = "/a"};
 
 	answers = *b;
-	good(sms_forward_open(&open), 0);
-	good(sms_forward_sock_open(1, 2, 3), 0x7fffffff);
-	good(sms_forward_close(3), 0);
+	expect_good(sms_forward_open(&open), 0);
+	expect_good(sms_forward_sock_open(1, 2, 3), 0x7fffffff);
+	expect_good(sms_forward_close(3), 0);
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
@@ -335,7 +338,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 	struct bytes b = {data, size};
 	u32 what = take_one(&b) % 7, i;
 
-	begin();
+	reset_slot();
 	if (what < 2)
 		play_io(&b, (int)what);
 	if (what == 2)
@@ -370,35 +373,35 @@ _Static_assert(__builtin_offsetof(struct answer, data) ==
 		       __builtin_offsetof(struct mail_slot, part),
 	       "as in a slot");
 
-static void answer(struct answer *a, s64 result, u32 parts)
+static void set_answer(struct answer *a, s64 result, u32 parts)
 {
 	*a = (struct answer){.result = result, .parts = parts};
 	answers = (struct bytes){(const u8 *)a, sizeof(*a)};
 }
 
-static void results(void)
+static void test_results(void)
 {
 	struct abi_io io = {.len = 100, .offset = ABI_STREAM};
 	struct answer a;
 
 	io.buf = own;
-	answer(&a, 100, 0);
+	set_answer(&a, 100, 0);
 	tap_ok(sms_forward_read(3, &io) == 100, "results: all bytes");
-	answer(&a, 101, 0);
+	set_answer(&a, 101, 0);
 	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
 	       "results: one byte above the request is refused");
-	answer(&a, -4095, 0);
+	set_answer(&a, -4095, 0);
 	tap_ok(sms_forward_read(3, &io) == -4095, "results: the largest errno");
-	answer(&a, -4096, 0);
+	set_answer(&a, -4096, 0);
 	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
 	       "results: a number above the largest errno is refused");
-	answer(&a, (s64)(1ull << 63), 0);
+	set_answer(&a, (s64)(1ull << 63), 0);
 	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
 	       "results: the smallest number is refused");
-	answer(&a, 1, 0);
+	set_answer(&a, 1, 0);
 	tap_ok(sms_forward_close(3) == -LINUX_EIO,
 	       "results: anything but 0 is refused where 0 is due");
-	answer(&a, 1, 0);
+	set_answer(&a, 1, 0);
 	tap_ok(sms_forward_open(&(struct abi_open){.path = "/a"}) == -LINUX_EIO,
 	       "results: an open with an error has no handle");
 }
@@ -416,7 +419,7 @@ static void answer_all(struct reply *r, u32 count)
 
 /* A file with a position is read until its end, a stream as far as it gives.
  */
-static void offsets(void)
+static void test_offsets(void)
 {
 	static const struct {
 		s64 at, second, third, bytes;
@@ -434,7 +437,7 @@ static void offsets(void)
 	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
 		struct reply r[3] = {{.head.result = 100}, {.head.result = 50}};
 
-		begin();
+		reset_slot();
 		answer_all(r, 3);
 		io.offset = c[i].at;
 		tap_ok(sms_forward_read(3, &io) == c[i].bytes && !asked.parts &&
@@ -445,13 +448,13 @@ static void offsets(void)
 	}
 }
 
-static void directory(void)
+static void test_directory(void)
 {
 	struct abi_dirent entry = {.next = 77};
 	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = &entry};
 	struct reply r = {.head.result = 1};
 
-	begin();
+	reset_slot();
 	memset(r.bulk, 'x', sizeof(r.bulk));
 	answer_all(&r, 1);
 	tap_ok(sms_forward_file(3, &op) == 1 &&
@@ -466,7 +469,7 @@ static void directory(void)
 }
 
 /* Each operation that fills an object. */
-static void objects(void)
+static void test_objects(void)
 {
 	struct reply r = {.head.result = 0};
 	struct abi_statfs statfs;
@@ -483,7 +486,7 @@ static void objects(void)
 		path.statfs = file.statfs = &statfs;
 		if (v == ABI_PATH_READLINK)
 			continue;
-		begin();
+		reset_slot();
 		stat.ino = statfs.type = 0;
 		answer_all(&r, 1);
 		tap_ok(!sms_forward_path(&path) && !stat.ino == !of_stat &&
@@ -500,20 +503,20 @@ static void objects(void)
 }
 
 /* What a call says reaches the proxy, and no address of sms does. */
-static void paths(void)
+static void test_paths(void)
 {
 	static char text[MAIL_PATH_SIZE + 1];
 	struct abi_path_op op = {.verb = ABI_PATH_UTIMENS, .mode = 5}, *to;
 	struct abi_stat stat;
 	struct answer a;
 
-	begin();
+	reset_slot();
 	to = (struct abi_path_op *)asked.data;
 	op.path = op.path2 = "/name";
 	op.times[1] = 9;
 	op.stat = &stat;
 	op.buf = own;
-	answer(&a, 0, 0);
+	set_answer(&a, 0, 0);
 	tap_ok(!sms_forward_path(&op) && to->verb == ABI_PATH_UTIMENS &&
 		       to->mode == 5 && to->times[1] == 9 &&
 		       !strcmp((char *)asked.path, "/name"),
@@ -522,7 +525,7 @@ static void paths(void)
 	       "paths: a bad address is EFAULT");
 	memset(text, 'x', sizeof(text) - 2);
 	op.path = op.path2 = text;
-	answer(&a, 0, 0);
+	set_answer(&a, 0, 0);
 	tap_ok(!sms_forward_path(&op) && !strcmp((char *)asked.path, text),
 	       "paths: the longest name");
 	text[MAIL_PATH_SIZE - 1] = 'x';
@@ -531,7 +534,7 @@ static void paths(void)
 }
 
 /* Parts of the pool stay that, whatever the slot says afterwards. */
-static void parts(void)
+static void test_parts(void)
 {
 	struct abi_io io = {.len = BUFFER, .offset = ABI_STREAM};
 	struct answer a;
@@ -539,25 +542,25 @@ static void parts(void)
 	io.buf = program;
 	memset(program, 1, BUFFER);
 	memset(slot->data, 2, sizeof(slot->data));
-	answer(&a, BUFFER, 0);
+	set_answer(&a, BUFFER, 0);
 	tap_ok(sms_forward_read(3, &io) == BUFFER && asked.bytes == BUFFER &&
 		       program[0] == 1 && program[BUFFER - 1] == 1,
 	       "parts: bytes that went to the pool do not come from the slot");
 	io.buf = own;
 	io.len = OWN;
-	answer(&a, OWN, 9);
+	set_answer(&a, OWN, 9);
 	tap_ok(sms_forward_read(3, &io) == (s64)OWN && own[OWN - 1] == 2,
 	       "parts: bytes in the slot do not become parts");
 }
 
-static void sockets(void)
+static void test_sockets(void)
 {
 	struct abi_sock_op op = {.verb = ABI_SOCK_GETOPT}, *to;
 	struct answer a;
 
 	op.buf = own;
 	op.len = 4;
-	answer(&a, 0, 0);
+	set_answer(&a, 0, 0);
 	to = (struct abi_sock_op *)a.data;
 	to->len = ~0ull;
 	to->addrlen = ~0u;
@@ -571,7 +574,7 @@ static void socket_bytes(void)
 	struct abi_sock_op op = {.verb = ABI_SOCK_SEND};
 	struct reply r = {.head.result = 4};
 
-	begin();
+	reset_slot();
 	memset(r.bulk, 'r', sizeof(r.bulk));
 	memcpy(own, "sent", 4);
 	op.buf = own;
@@ -640,13 +643,13 @@ static void only_another(u32 n)
 }
 
 /* The proxy looked at `notify` before it was set: no NMI comes. */
-static void unasked(u32 n)
+static void answer_unasked(u32 n)
 {
 	must(n == 1);
 	answer_late(0);
 }
 
-static void halted(void)
+static void test_halted(void)
 {
 	static const struct {
 		void (*during)(u32 n);
@@ -656,18 +659,19 @@ static void halted(void)
 		{at_once, 1, "the answer's NMI ends it"},
 		{after_another, 2, "an answer's NMI is waited for"},
 		{only_another, 2, "another NMI does not end it"},
-		{unasked, 1, "does not wait for an NMI that nobody sends"},
+		{answer_unasked, 1,
+		 "does not wait for an NMI that nobody sends"},
 	};
 	u32 i;
 
 	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-		begin();
+		reset_slot();
 		at_halt = c[i].during;
 		tap_ok(!sms_forward_close(3) && halts == c[i].halts &&
 			       !slot->notify,
 		       "halted: %s", c[i].name);
 	}
-	begin();
+	reset_slot();
 }
 
 /* As a proxy answers: result, and what handle 0 and 1 of the list have. */
@@ -685,45 +689,45 @@ static void answer_poll(struct answer *a, s64 result, u16 first, u16 second)
 }
 
 /* The thread that has the core comes first in the list. */
-static void polls(void)
+static void test_polls(void)
 {
 	struct abi_poll mine = {.handle = 3}, other = {.handle = 4};
 	struct answer a;
 
-	begin();
+	reset_slot();
 	answer_poll(&a, 1, 5, 0);
 	add_poller(&other, 1);
 	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
 		       mine.revents == 5 && !task[1].polled &&
 		       core.pollers == 1,
 	       "polls: an answer for one thread leaves the other waiting");
-	begin();
+	reset_slot();
 	answer_poll(&a, 2, 5, 6);
 	add_poller(&other, 1);
 	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
 		       task[1].result == 1 && other.revents == 6 &&
 		       !core.pollers,
 	       "polls: one answer for two threads");
-	begin();
+	reset_slot();
 	add_poller(&other, 1);
 	task[1].kicked = core.poll_kick = 1;
 	tap_ok(sms_poll_look(&core) == 1 && task[1].result == -LINUX_EINTR &&
 		       !core.pollers,
 	       "polls: a kick ends the wait of a thread without a core");
-	begin();
+	reset_slot();
 	answer_poll(&a, 0, 0, 0);
 	add_poller(&other, 1);
 	task[1].until = 1000;
 	sms_poll_look(&core);
 	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
 	       "polls: a wait ends at its deadline");
-	begin();
+	reset_slot();
 	tap_ok(!sms_poll_is_answered(&core),
 	       "polls: without a kick or an answer no poll is due");
 	core.poll_kick = 1;
 	tap_ok(sms_poll_is_answered(&core),
 	       "polls: after a kick a poll is due");
-	begin();
+	reset_slot();
 	answer_poll(&a, 0, 0, 0);
 	add_poller(&other, 1);
 	sms_poll_look(&core);
@@ -736,17 +740,17 @@ static void polls(void)
 
 int main(void)
 {
-	begin();
-	results();
-	offsets();
-	directory();
-	objects();
-	paths();
-	polls();
-	parts();
-	sockets();
+	reset_slot();
+	test_results();
+	test_offsets();
+	test_directory();
+	test_objects();
+	test_paths();
+	test_polls();
+	test_parts();
+	test_sockets();
 	socket_bytes();
-	halted();
+	test_halted();
 	tap_ok(play_random(20000), "random: 20000 answers of random bytes");
 	return tap_done();
 }
