@@ -22,7 +22,7 @@ static struct o2g *a, *b;
 static uint32_t to_b, to_a;
 static uint8_t *window, *mine;
 
-static struct o2g_memory memory(uint64_t key, unsigned rights)
+static struct o2g_memory make_memory(uint64_t key, unsigned rights)
 {
 	return (struct o2g_memory){.key = key,
 				   .start = window,
@@ -31,9 +31,9 @@ static struct o2g_memory memory(uint64_t key, unsigned rights)
 				   .cookie = window};
 }
 
-static void setup(unsigned rights)
+static void open_pair(unsigned rights)
 {
-	struct o2g_memory all = memory(KEY, rights);
+	struct o2g_memory all = make_memory(KEY, rights);
 
 	a = bed_open();
 	b = bed_open();
@@ -44,13 +44,13 @@ static void setup(unsigned rights)
 		bed_die("register");
 }
 
-static void teardown(void)
+static void close_pair(void)
 {
 	TAP(o2g_close(a, 5000) == 0);
 	TAP(o2g_close(b, 5000) == 0);
 }
 
-static struct o2g_remote at(uint64_t place)
+static struct o2g_remote remote_at(uint64_t place)
 {
 	return (struct o2g_remote){.peer = to_b, .key = KEY, .place = place};
 }
@@ -58,7 +58,7 @@ static struct o2g_remote at(uint64_t place)
 /* There and back, while nobody calls anything for the target. */
 static int round_trip(size_t length, uint64_t place)
 {
-	struct o2g_remote there = at(place);
+	struct o2g_remote there = remote_at(place);
 	struct o2g_event event;
 	int ok;
 
@@ -78,35 +78,35 @@ static int round_trip(size_t length, uint64_t place)
 	       bed_check(mine, length, (unsigned)length);
 }
 
-static void sizes(void)
+static void test_sizes(void)
 {
 	static const size_t size[] = {0,      1,      48,      4096,	65537,
 				      131073, 999999, 8 << 20, SIZE - 9};
 
-	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	open_pair(O2G_MAY_READ | O2G_MAY_WRITE);
 	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++)
 		tap_ok(round_trip(size[i], i + 1),
 		       "%zu bytes are written and read while the target makes "
 		       "no call",
 		       size[i]);
-	teardown();
+	close_pair();
 }
 
 /* Many at once, in both directions, among messages. */
-static void crowd(void)
+static void test_crowd(void)
 {
 	enum { MANY = 200, EACH = 50000 };
-	struct o2g_memory own = memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
+	struct o2g_memory own = make_memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
 	struct o2g_event event;
 	int ok = 0;
 
-	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	open_pair(O2G_MAY_READ | O2G_MAY_WRITE);
 	own.start = mine;
 	TAP(o2g_register_memory(a, &own) == 0);
 	bed_fill(mine, MANY * EACH, 1);
 	memset(window, 0, MANY * EACH);
 	for (int i = 0; i < MANY; i++) {
-		struct o2g_remote there = at((uint64_t)i * EACH);
+		struct o2g_remote there = remote_at((uint64_t)i * EACH);
 		struct o2g_remote here = {
 			.peer = to_a, .key = KEY, .place = there.place};
 
@@ -124,10 +124,10 @@ static void crowd(void)
 	}
 	tap_ok(ok == MANY + MANY / 10 && bed_check(window, MANY * EACH, 1),
 	       "%d accesses in both directions between messages", MANY);
-	teardown();
+	close_pair();
 }
 
-static int refused(const struct o2g_remote *where, int reads, int status)
+static int access_refused(const struct o2g_remote *where, int reads, int status)
 {
 	int r = reads ? o2g_read(a, where, mine, 100, 0, 0)
 		      : o2g_write(a, where, mine, 100, 0, 0, 0);
@@ -135,38 +135,41 @@ static int refused(const struct o2g_remote *where, int reads, int status)
 	return r == 0 && bed_event(a).status == status;
 }
 
-static void refusals(void)
+static void test_refusals(void)
 {
-	struct o2g_memory again = memory(KEY, O2G_MAY_READ);
-	struct o2g_remote where = at(0);
+	struct o2g_memory again = make_memory(KEY, O2G_MAY_READ);
+	struct o2g_remote where = remote_at(0);
 
-	setup(O2G_MAY_READ);
+	open_pair(O2G_MAY_READ);
 	TAP(o2g_register_memory(b, &again) == -EEXIST);
 	again.rights = 64;
 	TAP(o2g_register_memory(b, &again) == -EINVAL);
-	tap_ok(refused(&where, 0, -EACCES),
+	tap_ok(access_refused(&where, 0, -EACCES),
 	       "a write without permission is refused");
 	where.place = SIZE - 99;
-	tap_ok(refused(&where, 1, -ERANGE), "a read beyond the end is refused");
+	tap_ok(access_refused(&where, 1, -ERANGE),
+	       "a read beyond the end is refused");
 	where.key++;
-	tap_ok(refused(&where, 1, -EKEYREJECTED), "an unknown key is refused");
+	tap_ok(access_refused(&where, 1, -EKEYREJECTED),
+	       "an unknown key is refused");
 	where.key--;
 	where.place = 0;
 	TAP(o2g_unregister_memory(b, KEY) == 0);
 	TAP(o2g_unregister_memory(b, KEY) == -ENOENT);
-	tap_ok(refused(&where, 1, -EKEYREJECTED), "a stale key is refused");
+	tap_ok(access_refused(&where, 1, -EKEYREJECTED),
+	       "a stale key is refused");
 	tap_ok(bed_look(window) == 0xee, "refused accesses change no byte");
 	where.peer = O2G_ANY;
 	TAP(o2g_write(a, &where, mine, 1, 0, 0, 0) == -EINVAL);
-	teardown();
+	close_pair();
 }
 
-static void told(void)
+static void test_written_event(void)
 {
-	struct o2g_remote where = at(11);
+	struct o2g_remote where = remote_at(11);
 	struct o2g_event event;
 
-	setup(O2G_MAY_WRITE);
+	open_pair(O2G_MAY_WRITE);
 	TAP(o2g_write(a, &where, "abc", 3, 0xfedcba9876543210,
 		      O2G_WITH_DATA | O2G_COPY, &event) == 0);
 	event = bed_event(b);
@@ -184,16 +187,16 @@ static void told(void)
 	event = bed_event(a);
 	tap_ok(event.status == -EKEYREJECTED && event.cookie == mine,
 	       "a quiet write has an event only if it fails");
-	teardown();
+	close_pair();
 }
 
 /* A peer that dies, and memory that goes while it is read. */
-static void ends(void)
+static void test_ends(void)
 {
-	struct o2g_remote where = at(0);
+	struct o2g_remote where = remote_at(0);
 	int ok = 0;
 
-	setup(O2G_MAY_READ);
+	open_pair(O2G_MAY_READ);
 	for (int i = 0; i < 20; i++)
 		TAP(o2g_read(a, &where, mine, SIZE, 0, 0) == 0);
 	TAP(o2g_unregister_memory(b, KEY) == 0);
@@ -214,13 +217,13 @@ static void ends(void)
 
 /* Memory belongs to the program alone once it is unregistered, also while
  * peers write to it. */
-static void reclaimed(void)
+static void test_reclaimed(void)
 {
-	struct o2g_memory all = memory(KEY, O2G_MAY_WRITE);
-	struct o2g_remote where = at(0);
+	struct o2g_memory all = make_memory(KEY, O2G_MAY_WRITE);
+	struct o2g_remote where = remote_at(0);
 	int touched = 0, ended = 0;
 
-	setup(O2G_MAY_WRITE);
+	open_pair(O2G_MAY_WRITE);
 	memset(mine, 0x11, SIZE);
 	for (int i = 0; i < 20; i++) {
 		for (int n = 0; n < 4; n++)
@@ -237,11 +240,11 @@ static void reclaimed(void)
 	}
 	tap_ok(ended == 20 * 4, "every write ends: %d", ended);
 	tap_ok(touched == 0, "and none reaches memory that is not registered");
-	teardown();
+	close_pair();
 }
 
 /* Memory whose first use waits until this program says so (userfaultfd(2)). */
-static int withhold(void *start, size_t length)
+static int withhold_pages(void *start, size_t length)
 {
 	struct uffdio_api api = {.api = UFFD_API};
 	struct uffdio_register range = {.range = {(uintptr_t)start, length},
@@ -308,23 +311,24 @@ static int removal_waits(struct remover *r)
 
 /* A removal returns when nobody is amid a copy to the memory any more: here
  * one is, as it waits for a page. */
-static void withheld(void)
+static void test_withheld(void)
 {
 	struct remover r = {.state = -1};
-	struct o2g_memory all = memory(KEY + 2, O2G_MAY_WRITE);
+	struct o2g_memory all = make_memory(KEY + 2, O2G_MAY_WRITE);
 	const size_t length = 1u << 16;
 	uint8_t *page =
 		mmap(0, length, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct uffdio_zeropage whole = {.range = {(uintptr_t)page, length}};
-	struct pollfd fault = {.fd = withhold(page, length), .events = POLLIN};
+	struct pollfd fault = {.fd = withhold_pages(page, length),
+			       .events = POLLIN};
 	pthread_t thread;
 
 	if (fault.fd < 0) {
 		tap_skip("a removal waits for who copies", "no userfaultfd");
 		return;
 	}
-	setup(O2G_MAY_WRITE);
+	open_pair(O2G_MAY_WRITE);
 	all.start = page;
 	all.length = length;
 	TAP(o2g_register_memory(b, &all) == 0);
@@ -338,7 +342,7 @@ static void withheld(void)
 	pthread_join(thread, NULL);
 	TAP(r.result == 0 && bed_event(a).what == O2G_PUT);
 	close(fault.fd);
-	teardown();
+	close_pair();
 	munmap(page, length);
 }
 
@@ -355,7 +359,7 @@ static pid_t start_owner(uint8_t *shared, uint8_t name[O2G_NAME_SIZE])
 	pid = fork();
 	if (pid == 0) {
 		struct o2g_memory all =
-			memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
+			make_memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
 
 		all.start = shared;
 		b = bed_open();
@@ -373,7 +377,7 @@ static pid_t start_owner(uint8_t *shared, uint8_t name[O2G_NAME_SIZE])
 }
 
 /* With the kernel engine the target need not even run. */
-static void stopped(void)
+static void test_stopped(void)
 {
 	uint8_t name[O2G_NAME_SIZE], *old = window;
 	int status;
@@ -407,14 +411,14 @@ static void stopped(void)
 	window = old;
 }
 
-static void child(void)
+static void run_child(void)
 {
-	struct o2g_memory more = memory(KEY + 1, O2G_MAY_READ);
-	struct o2g_remote where = at(0);
+	struct o2g_memory more = make_memory(KEY + 1, O2G_MAY_READ);
+	struct o2g_remote where = remote_at(0);
 	int status = 1;
 	pid_t pid;
 
-	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	open_pair(O2G_MAY_READ | O2G_MAY_WRITE);
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
@@ -425,7 +429,7 @@ static void child(void)
 	tap_ok(status == 0, "a child of fork() cannot use the regions");
 	tap_ok(round_trip(1000, 5),
 	       "the parent keeps its regions after fork()");
-	teardown();
+	close_pair();
 }
 
 int main(void)
@@ -433,15 +437,15 @@ int main(void)
 	setenv("SKEP_O2G_LOG", "0", 1);
 	window = malloc(SIZE);
 	mine = malloc(SIZE);
-	sizes();
-	crowd();
-	refusals();
-	told();
-	ends();
-	child();
-	reclaimed();
-	withheld();
-	stopped();
+	test_sizes();
+	test_crowd();
+	test_refusals();
+	test_written_event();
+	test_ends();
+	run_child();
+	test_reclaimed();
+	test_withheld();
+	test_stopped();
 	free(window);
 	free(mine);
 	return tap_done();

@@ -76,7 +76,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	return n;
 }
 
-static void obey(int order, struct o2g *o2g, uint32_t to)
+static void carry_out(int order, struct o2g *o2g, uint32_t to)
 {
 	static uint8_t big[BIG];
 	char word = 'k';
@@ -114,11 +114,11 @@ static int be_victim(void)
 	    write(CHANNEL, name, sizeof(name)) != sizeof(name))
 		bed_die("a victim's names");
 	while (read(CHANNEL, &order, 1) == 1 && order != STOP)
-		obey(order, o2g, to);
+		carry_out(order, o2g, to);
 	return o2g_close(o2g, 5000) ? 1 : 0;
 }
 
-static pid_t spawn(int channel)
+static pid_t spawn_victim(int channel)
 {
 	char *argv[] = {"victim", 0};
 	posix_spawn_file_actions_t actions;
@@ -132,7 +132,7 @@ static pid_t spawn(int channel)
 	return pid;
 }
 
-static struct victim start(void)
+static struct victim start_victim(void)
 {
 	struct victim v = {0};
 	uint8_t name[O2G_NAME_SIZE];
@@ -140,7 +140,7 @@ static struct victim start(void)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		bed_die("socketpair");
-	v.pid = spawn(pair[1]);
+	v.pid = spawn_victim(pair[1]);
 	close(pair[1]);
 	v.channel = pair[0];
 	if (write(v.channel, my_name, sizeof(my_name)) != sizeof(my_name) ||
@@ -151,7 +151,7 @@ static struct victim start(void)
 }
 
 /* Does not wait for an answer. */
-static void order(struct victim *v, int what)
+static void send_order(struct victim *v, int what)
 {
 	char word = (char)what;
 
@@ -159,11 +159,11 @@ static void order(struct victim *v, int what)
 		bed_die("order");
 }
 
-static void tell(struct victim *v, int what)
+static void order_and_wait(struct victim *v, int what)
 {
 	char word;
 
-	order(v, what);
+	send_order(v, what);
 	if (read(v->channel, &word, 1) != 1)
 		bed_die("tell");
 }
@@ -185,7 +185,7 @@ static void await_stop(struct victim *v)
 		bed_die("freeze");
 }
 
-static void freeze(struct victim *v)
+static void freeze_victim(struct victim *v)
 {
 	kill(v->pid, SIGSTOP);
 	await_stop(v);
@@ -198,26 +198,26 @@ static int by_kernel(void)
 
 /* Stops it amid what it is told to do next. With the kernel's engine that goes
  * on by itself, and may be done: 0. */
-static int halve(struct victim *v, int where, int what)
+static int freeze_halfway(struct victim *v, int where, int what)
 {
 	if (by_kernel()) {
-		tell(v, what);
-		freeze(v);
+		order_and_wait(v, what);
+		freeze_victim(v);
 		return 0;
 	}
-	tell(v, where);
-	order(v, what);
+	order_and_wait(v, where);
+	send_order(v, what);
 	await_stop(v);
 	return 1;
 }
 
 /* A first message, so that there is a connection. */
-static void greet(struct victim *v)
+static void greet_victim(struct victim *v)
 {
 	char in[6];
 
 	bed_recv(me, v->peer, 1, in, sizeof(in));
-	tell(v, SEND_SMALL);
+	order_and_wait(v, SEND_SMALL);
 	if (bed_event(me).status)
 		bed_die("greet");
 }
@@ -228,13 +228,13 @@ static int fails_for(int status)
 	       status == -ECONNREFUSED || status == -EPIPE;
 }
 
-static void idle(void)
+static void test_idle(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	char directed[8], any[8];
 	struct o2g_event event;
 
-	greet(&v);
+	greet_victim(&v);
 	bed_recv(me, v.peer, 5, directed, sizeof(directed));
 	bed_recv(me, O2G_ANY, 6, any, sizeof(any));
 	kill_victim(&v);
@@ -246,8 +246,8 @@ static void idle(void)
 	bed_recv(me, v.peer, 5, directed, sizeof(directed));
 	tap_ok(fails_for(bed_event(me).status), "a later receive fails");
 	TAP(o2g_wait(me, &event, 1, 200) == 0);
-	v = start();
-	greet(&v);
+	v = start_victim();
+	greet_victim(&v);
 	TAP(o2g_cancel(me, any) == 0);
 	event = bed_event(me);
 	tap_ok(event.cookie == any && event.status == -ECANCELED,
@@ -258,16 +258,16 @@ static void idle(void)
 /* Died with a message that had come whole, and one that had not. */
 static void mid_body(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	static uint8_t in[BIG];
 	struct o2g_event event;
 	char small[6];
 	int half;
 
-	greet(&v);
-	tell(&v, SEND_SMALL); /* unexpected, whole */
+	greet_victim(&v);
+	order_and_wait(&v, SEND_SMALL); /* unexpected, whole */
 	bed_recv(me, O2G_ANY, 2, in, sizeof(in));
-	half = halve(&v, HALF_SENT, SEND_BIG);
+	half = freeze_halfway(&v, HALF_SENT, SEND_BIG);
 	for (int i = 0; half && i < BED_WAIT && bed_look(in) != 'b'; i++)
 		usleep(1000);
 	TAP(!half || bed_look(in) == 'b');
@@ -284,16 +284,16 @@ static void mid_body(void)
 }
 
 /* The same for a message that was claimed. */
-static void claimed(void)
+static void test_claimed(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	struct o2g_match from = bed_match(v.peer, 4);
 	struct o2g_event event;
 	static uint8_t in[EAGER];
 	int half;
 
-	greet(&v);
-	half = halve(&v, HALF_SENT, SEND_EAGER);
+	greet_victim(&v);
+	half = freeze_halfway(&v, HALF_SENT, SEND_EAGER);
 	do {
 		if (o2g_peek(me, &from, O2G_CLAIM, in))
 			bed_die("peek");
@@ -310,7 +310,7 @@ static void claimed(void)
 }
 
 /* It was about to say goodbye, which the kernel's engine does by itself. */
-static void ending(void)
+static void test_ending(void)
 {
 	struct o2g_event event;
 	struct victim v;
@@ -318,10 +318,10 @@ static void ending(void)
 
 	if (by_kernel())
 		return;
-	v = start();
-	greet(&v);
+	v = start_victim();
+	greet_victim(&v);
 	bed_recv(me, v.peer, 1, in, sizeof(in));
-	halve(&v, SENT, STOP);
+	freeze_halfway(&v, SENT, STOP);
 	kill_victim(&v);
 	event = bed_event(me);
 	tap_ok(event.cookie == in && event.status == -ECONNRESET,
@@ -329,24 +329,24 @@ static void ending(void)
 }
 
 /* It stops in the middle: nobody reads, then it dies. */
-static void granted(void)
+static void test_granted(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	static uint8_t out[BIG], in[BIG];
 	struct o2g_event event;
 
-	greet(&v);
-	tell(&v, RECV_PART);
-	freeze(&v);
+	greet_victim(&v);
+	order_and_wait(&v, RECV_PART);
+	freeze_victim(&v);
 	bed_send(me, v.peer, 3, out, sizeof(out));
 	TAP(o2g_wait(me, &event, 1, 100) == 0);
 	kill_victim(&v);
 	event = bed_event(me);
 	tap_ok(event.cookie == out && fails_for(event.status),
 	       "a long send to a peer that dies fails (%d)", event.status);
-	v = start();
-	greet(&v);
-	freeze(&v);
+	v = start_victim();
+	greet_victim(&v);
+	freeze_victim(&v);
 	bed_send(me, v.peer, 9, out, sizeof(out)); /* not expected there */
 	bed_recv(me, v.peer, 9, in, sizeof(in));
 	TAP(o2g_wait(me, &event, 1, 100) == 0);
@@ -357,19 +357,20 @@ static void granted(void)
 }
 
 /* Dead while the connection is made, and before. */
-static void opening(void)
+static void test_opening(void)
 {
-	struct victim deaf = start(), judge = start(), prover = start(), v;
+	struct victim deaf = start_victim(), judge = start_victim(),
+		      prover = start_victim(), v;
 	struct o2g_event event;
 	char in[6];
 
-	freeze(&deaf); /* its kernel accepts, nobody answers */
+	freeze_victim(&deaf); /* its kernel accepts, nobody answers */
 	bed_send(me, deaf.peer, 1, "x", 1);
-	tell(&judge, HALF_OPEN);
+	order_and_wait(&judge, HALF_OPEN);
 	bed_send(me, judge.peer, 1, "x", 1);
 	await_stop(&judge); /* it has our proof */
-	tell(&prover, HALF_OPEN);
-	order(&prover, SEND_SMALL);
+	order_and_wait(&prover, HALF_OPEN);
+	send_order(&prover, SEND_SMALL);
 	await_stop(&prover); /* it has our challenge */
 	bed_recv(me, prover.peer, 1, in, sizeof(in));
 	TAP(o2g_wait(me, &event, 1, 100) == 0);
@@ -383,7 +384,7 @@ static void opening(void)
 		       "(peer %u, %d)",
 		       event.peer, event.status);
 	}
-	v = start();
+	v = start_victim();
 	kill_victim(&v);
 	bed_send(me, v.peer, 1, "x", 1);
 	tap_ok(bed_event(me).status == -ECONNREFUSED,
@@ -392,9 +393,9 @@ static void opening(void)
 
 /* Without a connection a receive finds out as well, but only what is certain.
  */
-static void unconnected(void)
+static void test_unconnected(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	struct o2g_event event;
 	char in[8], out[8] = "out";
 
@@ -404,23 +405,23 @@ static void unconnected(void)
 	tap_ok(event.cookie == in && event.status == -ECONNREFUSED,
 	       "a receive from a peer that was dead before fails (%d)",
 	       event.status);
-	v = start();
+	v = start_victim();
 	bed_recv(me, v.peer, 1, in, sizeof(in));
 	kill_victim(&v);
 	TAP(fails_for(bed_event(me).status));
-	v = start();
+	v = start_victim();
 	bed_recv(me, v.peer, 1, in, sizeof(in));
 	bed_send(me, v.peer, 1, out, sizeof(out));
 	event = bed_event(me);
 	tap_ok(event.cookie == out && event.status == 0,
 	       "a send after such a receive connects (%d)", event.status);
-	tell(&v, SEND_SMALL);
+	order_and_wait(&v, SEND_SMALL);
 	TAP(bed_event(me).status == 0 && strcmp(in, "small") == 0);
 	kill_victim(&v);
 }
 
 /* Nobody there says that it is gone: the host may be slow to come up. */
-static void silent(void)
+static void test_silent(void)
 {
 	struct o2g_options options = bed_options();
 	uint8_t name[O2G_NAME_SIZE] = {[0] = 4, [2] = 9, [8] = 192, 0, 2, 1};
@@ -443,14 +444,14 @@ static void silent(void)
 }
 
 /* A clean end is not a death: what it sent last arrives. */
-static void clean(void)
+static void test_clean(void)
 {
-	struct victim v = start();
+	struct victim v = start_victim();
 	char in[6] = "", word = STOP;
 	int status = 1;
 
-	greet(&v);
-	tell(&v, SEND_SMALL);
+	greet_victim(&v);
+	order_and_wait(&v, SEND_SMALL);
 	if (write(v.channel, &word, 1) != 1)
 		bed_die("stop");
 	waitpid(v.pid, &status, 0);
@@ -473,15 +474,15 @@ int main(int argc, char **argv)
 	me = bed_open();
 	if (o2g_name(me, my_name))
 		return 1;
-	idle();
+	test_idle();
 	mid_body();
-	claimed();
-	ending();
-	granted();
-	opening();
-	unconnected();
-	silent();
-	clean();
+	test_claimed();
+	test_ending();
+	test_granted();
+	test_opening();
+	test_unconnected();
+	test_silent();
+	test_clean();
 	TAP(o2g_close(me, 2000) == 0);
 	return tap_done();
 }

@@ -79,7 +79,7 @@ static struct o2g *open_device(u64 unexpected)
 	return o2g;
 }
 
-static void limits(void)
+static void test_limits(void)
 {
 	const u64 unexpected = 100 << 20;
 	struct o2g *o2g = open_device(unexpected);
@@ -95,7 +95,7 @@ static void limits(void)
 }
 
 /* What a program is told that can't have the device. */
-static int advises(u64 unexpected, int error, const char *advice)
+static int open_advises(u64 unexpected, int error, const char *advice)
 {
 	struct o2g_options o = bed_options();
 	struct o2g *o2g;
@@ -111,17 +111,17 @@ static int advises(u64 unexpected, int error, const char *advice)
 	       !strstr(o2g_error(), "4G") == (error != E2BIG);
 }
 
-static void advice(void)
+static void test_advice(void)
 {
-	tap_ok(advises(5ull << 30, E2BIG, "SKEP_O2G_UNEXPECTED"),
+	tap_ok(open_advises(5ull << 30, E2BIG, "SKEP_O2G_UNEXPECTED"),
 	       "more memory than the device allows is refused with advice");
-	tap_ok(advises(0, EPROTO, "different versions"),
+	tap_ok(open_advises(0, EPROTO, "different versions"),
 	       "a module of another version is refused with advice");
-	tap_ok(advises(0, EPERM, "access to /dev/o2g"),
+	tap_ok(open_advises(0, EPERM, "access to /dev/o2g"),
 	       "missing permission is refused with advice");
-	tap_ok(advises(0, ENFILE, "ulimit -n"),
+	tap_ok(open_advises(0, ENFILE, "ulimit -n"),
 	       "a lack of descriptors is refused with advice");
-	tap_ok(advises(0, EIO, "engine 'kernel'"),
+	tap_ok(open_advises(0, EIO, "engine 'kernel'"),
 	       "any other error is refused with the engine's name");
 }
 
@@ -152,7 +152,7 @@ static const struct o2g_status *find_page(const char *folder)
 	return memory;
 }
 
-static int shows(const struct o2g_status *page, u64 value)
+static int page_shows(const struct o2g_status *page, u64 value)
 {
 	__atomic_store_n(&frames, value, __ATOMIC_RELAXED);
 	for (int i = 0; i < BED_WAIT; i++) {
@@ -165,7 +165,7 @@ static int shows(const struct o2g_status *page, u64 value)
 }
 
 /* The module has no thread that calls us: the library looks by itself. */
-static void page(void)
+static void test_page(void)
 {
 	char folder[] = "/tmp/o2g-device-XXXXXX", path[100];
 	const struct o2g_status *status;
@@ -176,7 +176,8 @@ static void page(void)
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	o2g = open_device(0);
 	status = find_page(folder);
-	tap_ok(shows(status, 5) && shows(status, 6) && shows(status, 9),
+	tap_ok(page_shows(status, 5) && page_shows(status, 6) &&
+		       page_shows(status, 9),
 	       "the page follows the module's counters without a call");
 	munmap((void *)(size_t)status, sizeof(*status));
 	TAP(o2g_close(o2g, 100) == 0);
@@ -199,7 +200,7 @@ static int errors_name(FILE *errors, const char *words)
 }
 
 /* The device does not take a connection that is open. */
-static void unattached(void)
+static void test_unattached(void)
 {
 	struct o2g *one, *two;
 	int was = dup(STDERR_FILENO);
@@ -226,9 +227,9 @@ int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
 	setenv("SKEP_O2G_ENGINE", "user", 1);
-	limits();
-	advice();
-	page();
-	unattached();
+	test_limits();
+	test_advice();
+	test_page();
+	test_unattached();
 	return tap_done();
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void hex(char out[65], const u8 digest[SKEP_SHA256_SIZE])
+static void format_hex(char out[65], const u8 digest[SKEP_SHA256_SIZE])
 {
 	for (int i = 0; i < SKEP_SHA256_SIZE; i++)
 		sprintf(out + 2 * i, "%02x", digest[i]);
@@ -22,12 +22,12 @@ static void check_hmac(int number, const void *key, u64 key_length,
 	o2g_hmac_update(&h, data, length / 2);
 	o2g_hmac_update(&h, (const u8 *)data + length / 2, length - length / 2);
 	o2g_hmac_final(&h, out);
-	hex(got, out);
+	format_hex(got, out);
 	tap_ok(strcmp(got, want) == 0, "hmac-sha-256, rfc 4231 case %d",
 	       number);
 }
 
-static void hmacs(void)
+static void test_hmacs(void)
 {
 	u8 key[131], data[64];
 	const char *large = "Test Using Larger Than Block-Size Key - Hash Key "
@@ -54,7 +54,7 @@ int main(void)
 {
 	u8 a[32] = {0}, b[32] = {0};
 
-	hmacs();
+	test_hmacs();
 	TAP(o2g_mac_equal(a, b, 32));
 	b[31] = 1;
 	TAP(!o2g_mac_equal(a, b, 32));

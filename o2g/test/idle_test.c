@@ -60,7 +60,7 @@ void *calloc(size_t count, size_t size)
 /* ---- the tests ---- */
 
 /* One message each time, until the thread that polls has read one. */
-static void polling(void)
+static void test_polling(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
 	uint32_t to = bed_peer(a, b);
@@ -96,7 +96,7 @@ static void in_vain(void)
 }
 
 /* One byte is the least that a copied send carries. */
-static int copies(struct o2g *o2g)
+static int send_copied(struct o2g *o2g)
 {
 	uint32_t self = bed_peer(o2g, o2g);
 	struct o2g_match to = bed_match(self, 1);
@@ -107,11 +107,11 @@ static int copies(struct o2g *o2g)
 	       bed_event(o2g).status == 0 && in == 'a';
 }
 
-static void copied(void)
+static void test_copied(void)
 {
 	struct o2g *o2g = bed_open();
 
-	tap_ok(copies(o2g), "a copied send carries one byte");
+	tap_ok(send_copied(o2g), "a copied send carries one byte");
 	TAP(o2g_close(o2g, 0) == 0);
 }
 
@@ -127,7 +127,7 @@ static int count_lines(FILE *errors, const char *words)
 }
 
 /* Opens and closes an endpoint at a level: how often it says a word. */
-static int says(const char *level, const char *words)
+static int log_count(const char *level, const char *words)
 {
 	FILE *errors = tmpfile();
 	int was = dup(STDERR_FILENO), n;
@@ -143,16 +143,16 @@ static int says(const char *level, const char *words)
 	return n;
 }
 
-static void levels(void)
+static void test_levels(void)
 {
-	tap_ok(says("2", "closed: sent 0") == 1,
+	tap_ok(log_count("2", "closed: sent 0") == 1,
 	       "SKEP_O2G_LOG=2 counts what was sent");
-	tap_ok(says("1", "o2g") == 0,
+	tap_ok(log_count("1", "o2g") == 0,
 	       "SKEP_O2G_LOG=1 does not count what was sent");
 }
 
 /* Each allocation of opening an endpoint fails once. */
-static void memory(void)
+static void test_memory(void)
 {
 	struct o2g_options o = bed_options();
 	int tried = 0, wrong = 0;
@@ -168,7 +168,7 @@ static void memory(void)
 		/* without its page it works as well */
 		wrong += r != (o2g ? 0 : -ENOMEM) || (!o2g && !refused);
 		if (o2g)
-			wrong += !copies(o2g) || o2g_close(o2g, 0) != 0;
+			wrong += !send_copied(o2g) || o2g_close(o2g, 0) != 0;
 	} while (refused && tried < 1000);
 	tap_ok(wrong == 0 && !refused && tried > 5,
 	       "without memory an endpoint is refused or works (%d)",
@@ -193,7 +193,7 @@ static int take_all(int *taken, int most, int left)
 }
 
 /* It has one descriptor to dial with, and none to accept with. */
-static void starved(void)
+static void test_starved(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
 	struct o2g_event event;
@@ -219,7 +219,7 @@ static void starved(void)
 	TAP(o2g_close(a, BED_WAIT) == 0 && o2g_close(b, BED_WAIT) == 0);
 }
 
-static int entries(const char *path)
+static int count_entries(const char *path)
 {
 	DIR *dir = opendir(path);
 	int n = 0;
@@ -243,12 +243,12 @@ static void without_input(void)
 	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	o2g = bed_open();
-	TAP(entries(path) == 3);
+	TAP(count_entries(path) == 3);
 	close(0);
 	TAP(o2g_close(o2g, 0) == 0);
 	dup2(input, 0);
 	close(input);
-	tap_ok(entries(path) == 2,
+	tap_ok(count_entries(path) == 2,
 	       "the page is removed although the folder's descriptor is 0");
 	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
 	unsetenv("XDG_RUNTIME_DIR");
@@ -270,7 +270,7 @@ static pthread_t closer;
 static int early;
 
 /* Gives the thread time to do what it must not. */
-static void visit(struct o2g *o2g)
+static void visit_endpoint(struct o2g *o2g)
 {
 	if (o2g == other || pthread_create(&closer, 0, close_other, other))
 		return;
@@ -280,13 +280,13 @@ static void visit(struct o2g *o2g)
 	}
 }
 
-static void visited(void)
+static void test_visited(void)
 {
 	struct o2g *o2g;
 
 	other = bed_open();
 	o2g = bed_open(); /* the first of the list */
-	o2g_fork_each(visit);
+	o2g_fork_each(visit_endpoint);
 	pthread_join(closer, 0);
 	tap_ok(!early && forgotten,
 	       "no endpoint is freed while the list is walked");
@@ -297,13 +297,13 @@ int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
 	setenv("SKEP_O2G_ENGINE", "user", 1);
-	polling();
+	test_polling();
 	in_vain();
-	copied();
-	levels();
-	memory();
+	test_copied();
+	test_levels();
+	test_memory();
 	without_input();
-	visited();
-	starved();
+	test_visited();
+	test_starved();
 	return tap_done();
 }

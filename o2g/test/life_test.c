@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static int refused(struct o2g_options options, int error, const char *word)
+static int open_refused(struct o2g_options options, int error, const char *word)
 {
 	struct o2g *o2g = (void *)1;
 	int r = o2g_open(&o2g, &options);
@@ -40,47 +40,48 @@ static int refused_environment(const char *variable, const char *value)
 	int r;
 
 	setenv(variable, value, 1);
-	r = refused(bed_options(), -EINVAL, variable);
+	r = open_refused(bed_options(), -EINVAL, variable);
 	unsetenv(variable);
 	return r;
 }
 
-static void options(void)
+static void test_options(void)
 {
 	struct o2g_options o = bed_options();
 
 	o.secret = 0;
-	tap_ok(refused(o, -EACCES, "skep mpirun"), "no secret");
+	tap_ok(open_refused(o, -EACCES, "skep mpirun"), "no secret");
 	o.secret = "0123";
-	tap_ok(refused(o, -EACCES, "64 hexadecimal"), "a short secret");
+	tap_ok(open_refused(o, -EACCES, "64 hexadecimal"), "a short secret");
 	o.secret = BED_SECRET "0";
-	tap_ok(refused(o, -EACCES, "64 hexadecimal"), "a long secret");
+	tap_ok(open_refused(o, -EACCES, "64 hexadecimal"), "a long secret");
 	o = bed_options();
 	o.interface = "nosuch0";
-	tap_ok(refused(o, -EADDRNOTAVAIL, "nosuch0"), "no such interface");
+	tap_ok(open_refused(o, -EADDRNOTAVAIL, "nosuch0"), "no such interface");
 	o.interface = "192.0.2.1";
-	tap_ok(refused(o, -EADDRNOTAVAIL, "192.0.2.1"), "no such address");
+	tap_ok(open_refused(o, -EADDRNOTAVAIL, "192.0.2.1"), "no such address");
 	o.interface = "10.0.0.0/99";
-	tap_ok(refused(o, -EINVAL, "10.0.0.0/99"), "no such network");
+	tap_ok(open_refused(o, -EINVAL, "10.0.0.0/99"), "no such network");
 	o = bed_options();
 	o.ports = "70000";
-	tap_ok(refused(o, -EINVAL, "70000"), "no such port");
+	tap_ok(open_refused(o, -EINVAL, "70000"), "no such port");
 	o.ports = "10-5";
-	tap_ok(refused(o, -EINVAL, "10-5"),
+	tap_ok(open_refused(o, -EINVAL, "10-5"),
 	       "a range of ports whose end precedes its start");
 	o = bed_options();
 	o.credit = 5;
-	tap_ok(refused(o, -EINVAL, "SKEP_O2G_CREDIT"), "too little credit");
+	tap_ok(open_refused(o, -EINVAL, "SKEP_O2G_CREDIT"),
+	       "too little credit");
 	o = bed_options();
 	o.engine = "hardware";
-	tap_ok(refused(o, -EINVAL, "hardware"), "no such engine");
+	tap_ok(open_refused(o, -EINVAL, "hardware"), "no such engine");
 	o.engine = "kernel";
 	if (access("/dev/o2g", F_OK))
-		tap_ok(refused(o, -ENOENT, "modprobe o2g"),
+		tap_ok(open_refused(o, -ENOENT, "modprobe o2g"),
 		       "the kernel engine without its module");
 	o = bed_options();
 	o.size = 4000;
-	tap_ok(refused(o, -EINVAL, "size"), "options of a later library");
+	tap_ok(open_refused(o, -EINVAL, "size"), "options of a later library");
 	TAP(refused_environment("SKEP_O2G_NAP_US", "-1"));
 	TAP(refused_environment("SKEP_O2G_CREDIT", "12x"));
 	TAP(refused_environment("SKEP_O2G_UNEXPECTED", "1"));
@@ -108,7 +109,7 @@ static int open_pair(struct o2g **one, struct o2g **two)
 	return 0;
 }
 
-static void environment(void)
+static void test_environment(void)
 {
 	struct o2g_options o = {.size = sizeof(o)};
 	uint8_t name[O2G_NAME_SIZE];
@@ -123,7 +124,8 @@ static void environment(void)
 	tap_ok(name[0] == 4 && name[8] == 127 &&
 		       (name[2] | name[3] << 8) / 2 == port / 2,
 	       "the environment gives network and ports");
-	tap_ok(refused(o, -EADDRINUSE, "SKEP_O2G_PORTS"), "all ports in use");
+	tap_ok(open_refused(o, -EADDRINUSE, "SKEP_O2G_PORTS"),
+	       "all ports in use");
 	TAP(o2g_close(o2g, 0) == 0);
 	TAP(o2g_close(second, 0) == 0);
 	unsetenv("SKEP_O2G_SECRET");
@@ -132,7 +134,7 @@ static void environment(void)
 	unsetenv("SKEP_O2G_PORTS");
 }
 
-static int transfer(struct o2g *a, struct o2g *b)
+static int transfer_message(struct o2g *a, struct o2g *b)
 {
 	char in[5] = "";
 
@@ -142,7 +144,7 @@ static int transfer(struct o2g *a, struct o2g *b)
 	       strcmp(in, "abcd") == 0;
 }
 
-static void inet6(void)
+static void test_inet6(void)
 {
 	struct o2g_options o = bed_options();
 	struct o2g *a, *b;
@@ -153,11 +155,11 @@ static void inet6(void)
 		return;
 	}
 	TAP(o2g_open(&b, &o) == 0);
-	tap_ok(transfer(a, b), "messages over IPv6");
+	tap_ok(transfer_message(a, b), "messages over IPv6");
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
 }
 
-static int entries(const char *path)
+static int count_entries(const char *path)
 {
 	DIR *dir = opendir(path);
 	int n = 0;
@@ -168,13 +170,13 @@ static int entries(const char *path)
 	return n;
 }
 
-static int descriptors(void)
+static int count_descriptors(void)
 {
-	return entries("/proc/self/fd");
+	return count_entries("/proc/self/fd");
 }
 
 /* What a program sees that we start, as a number. */
-static int inherited(void)
+static int count_inherited(void)
 {
 	FILE *list = popen("ls /proc/self/fd | wc -l", "r");
 	int n = -1;
@@ -185,15 +187,15 @@ static int inherited(void)
 	return n;
 }
 
-static void forks(void)
+static void test_forks(void)
 {
-	int plain = inherited();
+	int plain = count_inherited();
 	struct o2g *a = bed_open(), *b = bed_open();
 	int before, status = 1;
 	pid_t pid;
 
-	before = descriptors();
-	TAP(transfer(a, b));
+	before = count_descriptors();
+	TAP(transfer_message(a, b));
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
@@ -201,13 +203,13 @@ static void forks(void)
 		struct o2g *mine;
 		int bad, spare;
 
-		bad = descriptors() > before - 6;
+		bad = count_descriptors() > before - 6;
 		bad |= (o2g_poll(a, &event, 1) != -EBADF) << 1;
 		bad |= (o2g_wait(a, &event, 1, 0) != -EBADF) << 2;
 		bad |= (o2g_close(a, 0) != -EBADF) << 3;
 		bad |= !strstr(o2g_error(), "fork") << 4;
 		mine = bed_open();
-		bad |= !transfer(mine, mine) << 5;
+		bad |= !transfer_message(mine, mine) << 5;
 		bad |= !!o2g_close(mine, 100) << 6;
 		spare = dup(0);
 		bad |= (o2g_register_socket(a, spare, 0, 1) != -EBADF ||
@@ -220,29 +222,31 @@ static void forks(void)
 	       "after fork() inherited endpoints fail, the child's own work "
 	       "(%#x)",
 	       status);
-	TAP(transfer(a, b));
-	tap_ok(inherited() == plain, "a program started by exec inherits "
-				     "nothing");
-	TAP(transfer(b, a));
+	TAP(transfer_message(a, b));
+	tap_ok(count_inherited() == plain, "a program started by exec inherits "
+					   "nothing");
+	TAP(transfer_message(b, a));
 	TAP(o2g_close(a, 1000) == 0);
 	TAP(o2g_close(b, 1000) == 0);
 }
 
-static void leaks(void)
+static void test_leaks(void)
 {
-	int files = descriptors(), threads = entries("/proc/self/task");
+	int files = count_descriptors(),
+	    threads = count_entries("/proc/self/task");
 	int bad = 0;
 
 	for (int i = 0; i < 220; i++) {
 		struct o2g *a = bed_open(), *b = bed_open();
 
-		bad += !transfer(a, b);
+		bad += !transfer_message(a, b);
 		/* Both in any case, and however slow: none may be left. */
 		bad += !!o2g_close(a, BED_WAIT) + !!o2g_close(b, BED_WAIT);
 	}
 	tap_ok(bad == 0, "200 times opened, used and closed");
-	tap_ok(descriptors() == files, "no descriptor is left");
-	tap_ok(entries("/proc/self/task") == threads, "no thread is left");
+	tap_ok(count_descriptors() == files, "no descriptor is left");
+	tap_ok(count_entries("/proc/self/task") == threads,
+	       "no thread is left");
 }
 
 /* Standard error goes to a file until it is read: how often it has a word.
@@ -275,7 +279,7 @@ static int end_errors(FILE *errors, int was, const char *word)
 }
 
 /* Too few descriptors: to open, to dial, to accept. */
-static void limits(void)
+static void test_limits(void)
 {
 	struct o2g_options o = bed_options();
 	int n = 0, was;
@@ -289,7 +293,7 @@ static void limits(void)
 	TAP(o2g_open(&hasty, &o) == 0);
 	getrlimit(RLIMIT_NOFILE, &old);
 	tight = old;
-	tight.rlim_cur = (rlim_t)descriptors() + 10;
+	tight.rlim_cur = (rlim_t)count_descriptors() + 10;
 	setrlimit(RLIMIT_NOFILE, &tight);
 	while ((spare[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
 		n++;
@@ -335,7 +339,7 @@ static void name_port(uint8_t name[O2G_NAME_SIZE], uint16_t port)
 
 /* How much is logged is read when an endpoint opens: its thread must not read
  * the environment while the program changes it. */
-static void logs(void)
+static void test_logs(void)
 {
 	struct o2g_options o = bed_options();
 	uint8_t name[O2G_NAME_SIZE];
@@ -356,7 +360,7 @@ static void logs(void)
 	TAP(o2g_close(a, 0) == 0);
 }
 
-static void descriptor(void)
+static void test_descriptor(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
 	struct pollfd file = {.fd = o2g_descriptor(b), .events = POLLIN};
@@ -396,7 +400,7 @@ static void wake_and_nap(void)
 }
 
 /* Who takes a wake-up that was meant for another passes it on. */
-static void wakes(void)
+static void test_wakes(void)
 {
 	struct o2g_event event;
 	int before;
@@ -430,7 +434,7 @@ static void send_two(void)
 }
 
 /* Events that come while the descriptor is made calm, more than are taken. */
-static void leftovers(void)
+static void test_leftovers(void)
 {
 	struct pollfd file = {.events = POLLIN};
 	struct o2g_event event;
@@ -448,7 +452,7 @@ static void leftovers(void)
 }
 
 /* Operations are bounded; events make room. */
-static void operations(void)
+static void test_operations(void)
 {
 	struct o2g_options o = bed_options();
 	static char in[200][8];
@@ -475,7 +479,7 @@ static void operations(void)
 /* ---- what an endpoint shows, and reports ---- */
 
 /* The page of this process in a folder, 0 for none. */
-static const struct o2g_status *page(const char *folder)
+static const struct o2g_status *find_page(const char *folder)
 {
 	void *memory = MAP_FAILED;
 	struct dirent *entry;
@@ -498,7 +502,7 @@ static const struct o2g_status *page(const char *folder)
 	return memory == MAP_FAILED ? 0 : memory;
 }
 
-static void shows(void)
+static void test_shows(void)
 {
 	char folder[] = "/tmp/o2g-life-XXXXXX";
 	char path[100], stale[100], distant[100];
@@ -520,7 +524,7 @@ static void shows(void)
 	TAP(flock(far, LOCK_EX) == 0);
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	a = bed_open();
-	s = page(folder);
+	s = find_page(folder);
 	TAP(s && s->magic == O2G_STATUS_MAGIC && s->pid == (u32)getpid());
 	TAP(s && strcmp((const char *)s->engine, o2g_engine_name(a)) == 0 &&
 	    strstr((const char *)s->program, "life"));
@@ -529,7 +533,7 @@ static void shows(void)
 	tap_ok(access(distant, F_OK) == 0,
 	       "a page of a live process in another pid namespace stays");
 	close(far);
-	TAP(transfer(a, a));
+	TAP(transfer_message(a, a));
 	for (int i = 0; s && i < 5000; i++) {
 		if (__atomic_load_n(&s->sent, __ATOMIC_RELAXED) == 1)
 			break;
@@ -539,17 +543,18 @@ static void shows(void)
 	       "the page shows what was sent while no call is made");
 	munmap((void *)s, sizeof(*s));
 	TAP(o2g_close(a, 100) == 0);
-	tap_ok(!page(folder), "the page is removed with its endpoint");
+	tap_ok(!find_page(folder), "the page is removed with its endpoint");
 	chmod(path, 0755);
 	TAP(unlink(distant) == 0);
 	a = bed_open();
-	tap_ok(!page(folder), "a folder that others may enter is not used");
+	tap_ok(!find_page(folder),
+	       "a folder that others may enter is not used");
 	TAP(o2g_close(a, 100) == 0);
 	TAP(stat(path, &st) == 0 && rmdir(path) == 0 && rmdir(folder) == 0);
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
-static int authentic(const struct o2g_report *r)
+static int report_authentic(const struct o2g_report *r)
 {
 	struct o2g_hmac hmac;
 	u8 secret[32], mac[32];
@@ -563,7 +568,7 @@ static int authentic(const struct o2g_report *r)
 	return !memcmp(mac, r->mac, sizeof(mac));
 }
 
-static void *launcher(void *arg)
+static void *run_launcher(void *arg)
 {
 	static struct o2g_report r;
 	int fd = accept(*(int *)arg, 0, 0);
@@ -607,7 +612,7 @@ static int listen_for_reports(void)
 	return fd;
 }
 
-static void reports(void)
+static void test_reports(void)
 {
 	int fd = listen_for_reports();
 	struct o2g_report *r = 0;
@@ -615,20 +620,21 @@ static void reports(void)
 	pthread_t thread;
 	struct o2g *a;
 
-	pthread_create(&thread, 0, launcher, &fd);
+	pthread_create(&thread, 0, run_launcher, &fd);
 	a = bed_open();
-	TAP(transfer(a, a) && o2g_name(a, name) == 0);
+	TAP(transfer_message(a, a) && o2g_name(a, name) == 0);
 	TAP(o2g_close(a, 100) == 0);
 	pthread_join(thread, (void **)&r);
 	tap_ok(r->magic == O2G_REPORT_MAGIC && r->sent == 1 && r->self == 1 &&
 		       r->received_bytes == 5 && r->pid == (u32)getpid() &&
 		       !memcmp(r->id, name + 24, 16),
 	       "the launcher gets a report of what was sent");
-	tap_ok(authentic(r), "the report is authenticated by the job's secret");
+	tap_ok(report_authentic(r),
+	       "the report is authenticated by the job's secret");
 	r->sent = 0;
-	pthread_create(&thread, 0, launcher, &fd);
+	pthread_create(&thread, 0, run_launcher, &fd);
 	a = bed_open();
-	TAP(transfer(a, a));
+	TAP(transfer_message(a, a));
 	interrupted = 20;
 	TAP(o2g_close(a, 100) == 0);
 	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
@@ -657,7 +663,7 @@ int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
 }
 
 /* Answers with garbage once the endpoint that dialled it is being closed. */
-static void *refuse(void *arg)
+static void *run_refuser(void *arg)
 {
 	static const char junk[200];
 	int fd = accept(*(int *)arg, 0, 0);
@@ -689,7 +695,7 @@ static int close_dialling(int listener, int linger_ms)
 	return o2g_close(a, linger_ms);
 }
 
-static void unsent(void)
+static void test_unsent(void)
 {
 	int fd = listen_for_reports();
 	pthread_t thread;
@@ -699,7 +705,7 @@ static void unsent(void)
 	       "closing during a connection attempt: %s", o2g_error());
 	close(accept(fd, 0, 0));
 	closing = 0;
-	pthread_create(&thread, 0, refuse, &fd);
+	pthread_create(&thread, 0, run_refuser, &fd);
 	tap_ok(close_dialling(fd, BED_WAIT) == -ETIMEDOUT,
 	       "a peer that is lost while it closes: %s", o2g_error());
 	pthread_join(thread, 0);
@@ -707,7 +713,7 @@ static void unsent(void)
 }
 
 /* Ends without closing its endpoints, maybe inside a call of the library. */
-static pid_t leave(const char *folder, int inside)
+static pid_t leave_child(const char *folder, int inside)
 {
 	struct o2g *a, *b;
 	pid_t pid;
@@ -719,16 +725,16 @@ static pid_t leave(const char *folder, int inside)
 	alarm(60); /* a hang is another status */
 	a = bed_open();
 	if (!inside)
-		exit(transfer(a, a) && page(folder) ? 0 : 1);
+		exit(transfer_message(a, a) && find_page(folder) ? 0 : 1);
 	b = bed_open();
-	if (!transfer(a, b))
+	if (!transfer_message(a, b))
 		exit(1);
 	__atomic_store_n(&exits, 1, __ATOMIC_RELAXED);
-	(void)transfer(a, b);
+	(void)transfer_message(a, b);
 	exit(2);
 }
 
-static void leaves(void)
+static void test_leaves(void)
 {
 	char folder[] = "/tmp/o2g-life-XXXXXX", path[100];
 	int status = -1, fd = listen_for_reports();
@@ -739,18 +745,18 @@ static void leaves(void)
 	if (!mkdtemp(folder))
 		bed_die("mkdtemp");
 	setenv("XDG_RUNTIME_DIR", folder, 1);
-	pid = leave(folder, 0);
-	pthread_create(&thread, 0, launcher, &fd);
+	pid = leave_child(folder, 0);
+	pthread_create(&thread, 0, run_launcher, &fd);
 	TAP(waitpid(pid, &status, 0) == pid && status == 0);
 	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
 	pthread_join(thread, (void **)&r);
-	tap_ok(r->pid == (u32)pid && r->sent == 1 && authentic(r),
+	tap_ok(r->pid == (u32)pid && r->sent == 1 && report_authentic(r),
 	       "a process that exits without closing reports");
 	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
 	tap_ok(rmdir(path) == 0,
 	       "a process that exits without closing leaves no page");
 	close(fd);
-	pid = leave(folder, 1);
+	pid = leave_child(folder, 1);
 	TAP(waitpid(pid, &status, 0) == pid);
 	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 3,
 	       "exit() during a call of the library ends the process");
@@ -762,20 +768,20 @@ static void leaves(void)
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
-	options();
-	environment();
-	inet6();
-	forks();
-	descriptor();
-	wakes();
-	leftovers();
-	operations();
-	shows();
-	reports();
-	unsent();
-	leaves();
-	logs();
-	limits();
-	leaks();
+	test_options();
+	test_environment();
+	test_inet6();
+	test_forks();
+	test_descriptor();
+	test_wakes();
+	test_leftovers();
+	test_operations();
+	test_shows();
+	test_reports();
+	test_unsent();
+	test_leaves();
+	test_logs();
+	test_limits();
+	test_leaks();
 	return tap_done();
 }

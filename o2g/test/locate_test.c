@@ -63,7 +63,7 @@ static uint32_t own_address(struct o2g *at, struct o2g *to)
 	return peer;
 }
 
-static uint32_t located(struct o2g *at, struct o2g *to)
+static uint32_t locate_peer(struct o2g *at, struct o2g *to)
 {
 	return located_at(at, to, "127.0.0.1");
 }
@@ -96,14 +96,14 @@ static uint32_t sender_of(struct o2g *from, uint32_t to, struct o2g *at)
 static void client_and_server(void)
 {
 	struct o2g *client = bed_open(), *server = bed_open();
-	uint32_t there = located(client, server), back;
+	uint32_t there = locate_peer(client, server), back;
 	char in = 0, out = 'y';
 
 	tap_ok(sender_of(client, there, server) == O2G_ANY,
 	       "a message goes to whoever listens at an address");
 	bed_send(client, there, 8, &out, 1);
 	TAP(bed_event(client).status == 0);
-	back = located(server, client);
+	back = locate_peer(server, client);
 	bed_recv(server, back, 8, &in, 1);
 	TAP(bed_event(server).peer == back);
 	tap_ok(in == 'y', "who connected is known by where it listens");
@@ -119,15 +119,15 @@ static void client_and_server(void)
 static void known_before(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
-	uint32_t at_a = located(a, b), at_b = located(b, a);
+	uint32_t at_a = locate_peer(a, b), at_b = locate_peer(b, a);
 
-	TAP(located(a, b) == at_a);
+	TAP(locate_peer(a, b) == at_a);
 	tap_ok(sender_of(a, at_a, b) == at_b,
 	       "who was known by address before it connected is recognized");
 	close_all(a, b);
 	a = bed_open();
 	b = bed_open();
-	at_a = located(a, b);
+	at_a = locate_peer(a, b);
 	tap_ok(bed_peer(a, b) == at_a,
 	       "the name of who was known by address is the same peer");
 	TAP(sender_of(a, at_a, b) == O2G_ANY);
@@ -135,19 +135,19 @@ static void known_before(void)
 	a = bed_open();
 	b = bed_open();
 	at_a = bed_peer(a, b);
-	tap_ok(located(a, b) == at_a,
+	tap_ok(locate_peer(a, b) == at_a,
 	       "the address of who was known by name is the same peer");
 	close_all(a, b);
 }
 
 /* Both dial at once, by address. */
-static void crossing(void)
+static void test_crossing(void)
 {
 	int right = 0;
 
 	for (int i = 0; i < 20; i++) {
 		struct o2g *a = bed_open(), *b = bed_open();
-		uint32_t to_b = located(a, b), to_a = located(b, a);
+		uint32_t to_b = locate_peer(a, b), to_a = locate_peer(b, a);
 		char out = 'z', in[2] = {0};
 
 		bed_recv(a, to_b, 1, &in[0], 1);
@@ -163,12 +163,12 @@ static void crossing(void)
 	       right);
 }
 
-static void itself(void)
+static void test_itself(void)
 {
 	struct o2g *a = bed_open(), *all = open_at("*", NULL);
 
-	tap_ok(sender_of(a, located(a, a), a) == located(a, a) &&
-		       located(a, a) == bed_peer(a, a),
+	tap_ok(sender_of(a, locate_peer(a, a), a) == locate_peer(a, a) &&
+		       locate_peer(a, a) == bed_peer(a, a),
 	       "an endpoint's own address is itself");
 	tap_ok(located_at(all, all, "127.0.0.7") == bed_peer(all, all),
 	       "so is every address of one that listens on all");
@@ -176,7 +176,7 @@ static void itself(void)
 }
 
 /* An endpoint that listens on every address has one name. */
-static void everywhere(void)
+static void test_everywhere(void)
 {
 	struct o2g *a = bed_open(), *all = open_at("*", NULL);
 	uint32_t there = located_at(a, all, "127.0.0.9"), other;
@@ -202,10 +202,10 @@ static void everywhere(void)
 }
 
 /* A server that is started again at the same port is another endpoint. */
-static void again(void)
+static void test_again(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
-	uint32_t first = located(a, b);
+	uint32_t first = locate_peer(a, b);
 	uint8_t name[O2G_NAME_SIZE];
 	char ports[16];
 	char out = 'x';
@@ -216,8 +216,8 @@ static void again(void)
 	bed_send(a, first, 1, &out, 1);
 	TAP(bed_event(a).status == -ECONNREFUSED);
 	b = open_at("lo", ports);
-	tap_ok(located(a, b) != first &&
-		       sender_of(a, located(a, b), b) == O2G_ANY,
+	tap_ok(locate_peer(a, b) != first &&
+		       sender_of(a, locate_peer(a, b), b) == O2G_ANY,
 	       "a lost peer's place may be taken by another");
 	close_all(a, b);
 }
@@ -231,7 +231,7 @@ static int name_status(int family, unsigned port, size_t length)
 	return o2g_name_make(name, (struct sockaddr *)&in, length);
 }
 
-static void refused(void)
+static void test_refused(void)
 {
 	struct sockaddr_storage address;
 	uint8_t name[O2G_NAME_SIZE] = {0};
@@ -251,10 +251,10 @@ int main(void)
 {
 	client_and_server();
 	known_before();
-	crossing();
-	itself();
-	everywhere();
-	again();
-	refused();
+	test_crossing();
+	test_itself();
+	test_everywhere();
+	test_again();
+	test_refused();
 	return tap_done();
 }

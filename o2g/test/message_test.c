@@ -16,7 +16,7 @@
 static struct o2g *a, *b;
 static uint32_t to_b, to_a;
 
-static void setup(void)
+static void open_pair(void)
 {
 	a = bed_open();
 	b = bed_open();
@@ -24,21 +24,21 @@ static void setup(void)
 	to_a = bed_peer(b, a);
 }
 
-static void teardown(void)
+static void close_pair(void)
 {
 	TAP(o2g_close(a, 5000) == 0);
 	TAP(o2g_close(b, 5000) == 0);
 }
 
 /* Waits for the event with this cookie; others are an error. */
-static int ends(struct o2g *o2g, const void *cookie, int status)
+static int await_end(struct o2g *o2g, const void *cookie, int status)
 {
 	struct o2g_event event = bed_event(o2g);
 
 	return event.cookie == cookie && event.status == status;
 }
 
-static int transfer(size_t size, size_t offset, int expected)
+static int transfer_message(size_t size, size_t offset, int expected)
 {
 	uint8_t *from = malloc(size + 16), *to = calloc(1, size + 17);
 	int ok;
@@ -60,7 +60,7 @@ static int transfer(size_t size, size_t offset, int expected)
 		}
 		bed_recv(b, to_a, 5, to + offset, size);
 	}
-	ok = ends(b, to + offset, 0) && ends(a, from + offset, 0) &&
+	ok = await_end(b, to + offset, 0) && await_end(a, from + offset, 0) &&
 	     bed_check(to + offset, size, (unsigned)size) &&
 	     to[offset + size] == 0xa5;
 	free(from);
@@ -68,17 +68,17 @@ static int transfer(size_t size, size_t offset, int expected)
 	return ok;
 }
 
-static void sizes(void)
+static void test_sizes(void)
 {
 	static const size_t size[] = {0,      1,       7,	48,	 49,
 				      4095,   4096,    65535,	65537,	 131072,
 				      131073, 1000003, 4194304, 33554432};
 
 	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
-		tap_ok(transfer(size[i], i % 8, 1), "%zu bytes expected",
-		       size[i]);
-		tap_ok(transfer(size[i], (i + 3) % 8, 0), "%zu bytes first",
-		       size[i]);
+		tap_ok(transfer_message(size[i], i % 8, 1),
+		       "%zu bytes expected", size[i]);
+		tap_ok(transfer_message(size[i], (i + 3) % 8, 0),
+		       "%zu bytes first", size[i]);
 	}
 }
 
@@ -114,13 +114,13 @@ static void huge_then_small(void)
 	bed_send(a, to_b, 1, huge, size);
 	bed_send(a, to_b, 2, small, 2);
 	bed_recv(b, to_a, 2, got, 2);
-	tap_ok(ends(b, got, 0) && strcmp(got, "B") == 0,
+	tap_ok(await_end(b, got, 0) && strcmp(got, "B") == 0,
 	       "a small message overtakes a huge one without a receive");
 	bed_recv(b, to_a, 1, in, size);
-	tap_ok(ends(b, in, 0) && bed_check(in, size, 9),
+	tap_ok(await_end(b, in, 0) && bed_check(in, size, 9),
 	       "the huge message arrives later");
-	TAP(ends(a, small, 0));
-	TAP(ends(a, huge, 0));
+	TAP(await_end(a, small, 0));
+	TAP(await_end(a, huge, 0));
 	free(huge);
 	free(in);
 }
@@ -128,7 +128,7 @@ static void huge_then_small(void)
 #define FLOOD 30000
 
 /* Messages that nobody takes use up all credit; the one behind is wanted. */
-static void flood(void)
+static void test_flood(void)
 {
 	static char body[100], in[100];
 	struct o2g_match to = bed_match(to_b, 90);
@@ -144,7 +144,7 @@ static void flood(void)
 	while (o2g_send(a, &to, last, sizeof(last), 0, 0, last))
 		sent += o2g_poll(a, &event, 1);
 	bed_recv(b, to_a, 91, got, sizeof(got));
-	tap_ok(ends(b, got, 0) && strcmp(got, "wanted") == 0,
+	tap_ok(await_end(b, got, 0) && strcmp(got, "wanted") == 0,
 	       "a message behind %d without a receive arrives", FLOOD);
 	for (int i = 0; i < FLOOD; i++) {
 		bed_recv(b, to_a, 90, in, sizeof(in));
@@ -182,7 +182,7 @@ static void nobody_calls(void)
 		usleep(1000);
 	tap_ok(bed_check(to, size, 3),
 	       "a message arrives completely while no call is made");
-	TAP(ends(a, from, 0) && ends(b, to, 0));
+	TAP(await_end(a, from, 0) && await_end(b, to, 0));
 	free(from);
 	free(to);
 }
@@ -266,7 +266,7 @@ static void many_beyond_credit(void)
 	TAP(o2g_close(from, 5000) == 0 && o2g_close(to, 5000) == 0);
 }
 
-static void peeks(void)
+static void test_peeks(void)
 {
 	struct o2g_match from = bed_match(to_a, 30);
 	struct o2g_event event = {.status = -ENOMSG};
@@ -286,7 +286,7 @@ static void peeks(void)
 	}
 	TAP(event.status == 0 && event.length == 8 && event.peer == to_a);
 	TAP(o2g_recv_claimed(b, event.handle, in, sizeof(in), in) == 0);
-	tap_ok(ends(b, in, 0) && strcmp(in, "claimed") == 0,
+	tap_ok(await_end(b, in, 0) && strcmp(in, "claimed") == 0,
 	       "a claimed message is received by its handle");
 	TAP(o2g_recv_claimed(b, event.handle, in, sizeof(in), in) == 0);
 	tap_ok(bed_event(b).status == -ENOENT,
@@ -310,21 +310,21 @@ static void refused_orders(void)
 	tap_ok(r == 0, "discarding unknown handles does no harm");
 }
 
-static void cancels(void)
+static void test_cancels(void)
 {
 	char one[4], two[4];
 
 	bed_recv(b, to_a, 40, one, 4);
 	bed_recv(b, O2G_ANY, 41, two, 4);
 	TAP(o2g_cancel(b, one) == 0);
-	tap_ok(ends(b, one, -ECANCELED), "a receive is cancelled");
+	tap_ok(await_end(b, one, -ECANCELED), "a receive is cancelled");
 	TAP(o2g_cancel(b, one) == 0); /* does nothing */
 	bed_send(a, to_b, 41, "abc", 4);
-	tap_ok(ends(b, two, 0), "another receive is not cancelled");
+	tap_ok(await_end(b, two, 0), "another receive is not cancelled");
 	TAP(bed_event(a).status == 0);
 }
 
-static void multi(void)
+static void test_multi(void)
 {
 	struct o2g_match from = bed_match(O2G_ANY, 50);
 	char buffer[64], out[10] = "0123456789";
@@ -346,7 +346,7 @@ static void multi(void)
 					 "then its buffer is returned");
 }
 
-static void copies(void)
+static void test_copies(void)
 {
 	struct o2g_match to = bed_match(to_b, 60);
 	static char out[16384], in[16384];
@@ -366,7 +366,7 @@ static void copies(void)
 			sent += o2g_poll(a, &none, 1);
 		} while (r == -EAGAIN);
 		memset(out, 0xff, sizeof(out));
-		good += r == 0 && ends(b, in, 0) &&
+		good += r == 0 && await_end(b, in, 0) &&
 			bed_check((uint8_t *)in, size, (unsigned)i);
 	}
 	tap_ok(good == 200, "copied sends carry what the buffer held");
@@ -375,7 +375,7 @@ static void copies(void)
 	    -EMSGSIZE);
 	bed_recv(b, to_a, 60, in, 4);
 	TAP(o2g_send(a, &to, "abc", 4, 0, O2G_COPY, &good) == 0);
-	TAP(ends(a, &good, 0) && ends(b, in, 0));
+	TAP(await_end(a, &good, 0) && await_end(b, in, 0));
 }
 
 static void to_itself(void)
@@ -401,7 +401,7 @@ static void to_itself(void)
 #define SENDERS 6
 #define EACH 300
 
-static void *sender(void *arg)
+static void *run_sender(void *arg)
 {
 	struct o2g *hub = arg, *me = bed_open();
 	uint32_t to = bed_peer(me, hub);
@@ -425,7 +425,7 @@ static void many_to_one(void)
 	int good = 0, counts[EACH] = {0};
 
 	for (int i = 0; i < SENDERS; i++)
-		pthread_create(&thread[i], 0, sender, a);
+		pthread_create(&thread[i], 0, run_sender, a);
 	for (int i = 0; i < SENDERS * EACH; i++) {
 		struct o2g_match any = {
 			.peer = O2G_ANY, .context = 1, .ignore = ~0ull};
@@ -539,7 +539,7 @@ static void begins_late(void)
 	for (int i = 0; i < 140; i++)
 		bed_send(to, self, 2, body, i < 100 ? sizeof(body) : 1);
 	bed_send(from, bed_peer(from, to), 3, &end, 0);
-	TAP(ends(from, &end, 0));
+	TAP(await_end(from, &end, 0));
 	for (int i = 0; i < 1000; i++)
 		events += o2g_poll(to, &event, 1);
 	for (int i = 0; i < 140; i++)
@@ -547,21 +547,22 @@ static void begins_late(void)
 	for (; events < 2 * 140; events++)
 		bed_event(to);
 	bed_recv(to, at_from, 3, &end, 0);
-	tap_ok(ends(to, &end, 0), "a message begins when memory is free again");
+	tap_ok(await_end(to, &end, 0),
+	       "a message begins when memory is free again");
 	o2g_close(from, 0);
 	o2g_close(other, 0);
 	o2g_close(to, 0);
 }
 
 /* A second thread wakes one that waits; a wait sleeps. */
-static void *waker(void *arg)
+static void *run_waker(void *arg)
 {
 	usleep(50000);
 	o2g_wake(arg);
 	return 0;
 }
 
-static void waits(void)
+static void test_waits(void)
 {
 	struct o2g_event event;
 	pthread_t thread;
@@ -573,7 +574,7 @@ static void waits(void)
 	used = cpu_seconds() - before;
 	printf("# a wait of a second took %.1f %% of a core\n", used * 100);
 	tap_ok(used < 0.3, "a wait of a second sleeps");
-	pthread_create(&thread, 0, waker, b);
+	pthread_create(&thread, 0, run_waker, b);
 	tap_ok(o2g_wait(b, &event, 1, BED_WAIT) == -EINTR,
 	       "o2g_wake() ends a wait");
 	pthread_join(thread, 0);
@@ -587,7 +588,7 @@ static void waits(void)
 /* ---- loops that can only poll ---- */
 
 #ifndef __SANITIZE_THREAD__
-static void naps(void)
+static void test_naps(void)
 {
 	struct rusage before, after, all, all_after;
 	double start, cpu = cpu_seconds();
@@ -635,7 +636,7 @@ static void naps(void)
 #define BURST 64
 
 /* TCP segments with data that this process has sent so far. */
-static long segments(void)
+static long tcp_segments(void)
 {
 	long sum = 0;
 
@@ -651,7 +652,8 @@ static long segments(void)
 
 /* From a program that polls all the time and so drives by itself; only its
  * thread is there after the last message. */
-static long burst(uint8_t *out, uint8_t *in, int *received_all, int *sent_all)
+static long send_burst(uint8_t *out, uint8_t *in, int *received_all,
+		       int *sent_all)
 {
 	struct o2g_event event;
 	long before;
@@ -661,18 +663,18 @@ static long burst(uint8_t *out, uint8_t *in, int *received_all, int *sent_all)
 	for (int i = 0; i < 2000; i++)
 		if (o2g_poll(a, &event, 1))
 			bed_die("an event of nothing");
-	before = segments();
+	before = tcp_segments();
 	for (int i = 0; i < BURST; i++)
 		bed_send(a, to_b, 50u + (unsigned)i, out + i, 1);
 	for (int i = 0; i < BURST; i++)
-		received_all[i] &= ends(b, in + i, 0);
-	before = segments() - before;
+		received_all[i] &= await_end(b, in + i, 0);
+	before = tcp_segments() - before;
 	for (int i = 0; i < BURST; i++)
-		sent_all[i] &= ends(a, out + i, 0);
+		sent_all[i] &= await_end(a, out + i, 0);
 	return before;
 }
 
-static void bursts(void)
+static void test_bursts(void)
 {
 	const int user = !strcmp(o2g_engine_name(a), "user");
 	int received_all[BURST], sent_all[BURST];
@@ -684,7 +686,7 @@ static void bursts(void)
 	for (int i = 0; i < BURST; i++)
 		received_all[i] = sent_all[i] = 1;
 	do /* a busy machine may keep us from polling */
-		sent = burst(out, in, received_all, sent_all);
+		sent = send_burst(out, in, received_all, sent_all);
 	while (user && sent > BURST / 2 && time(0) < end);
 	/* As many tests, however often it was tried. */
 	for (int i = 0; i < BURST; i++) {
@@ -703,14 +705,14 @@ static void bursts(void)
 static int received[TALKERS][TALKS]; /* atomic */
 static int taken;		     /* atomic: events of both ends */
 
-static void account(const struct o2g_event *event)
+static void count_event(const struct o2g_event *event)
 {
 	__atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
 	if (event->what == O2G_RECEIVED && event->status == 0)
 		__atomic_add_fetch((int *)event->cookie, 1, __ATOMIC_RELAXED);
 }
 
-static void *talker(void *arg)
+static void *run_talker(void *arg)
 {
 	int me = (int)(size_t)arg;
 	static int bodies[TALKERS][TALKS];
@@ -728,12 +730,12 @@ static void *talker(void *arg)
 		bed_send(from, there, any.tag, &me, sizeof(me));
 		n = o2g_wait(from, event, 3, 1);
 		while (n-- > 0)
-			account(&event[n]);
+			count_event(&event[n]);
 	}
 	return 0;
 }
 
-static void threads(void)
+static void test_threads(void)
 {
 	pthread_t thread[TALKERS];
 	struct o2g_event event;
@@ -741,15 +743,15 @@ static void threads(void)
 	time_t end = time(0) + 60;
 
 	for (size_t i = 0; i < TALKERS; i++)
-		pthread_create(&thread[i], 0, talker, (void *)i);
+		pthread_create(&thread[i], 0, run_talker, (void *)i);
 	for (int i = 0; i < TALKERS; i++)
 		pthread_join(thread[i], 0);
 	while (__atomic_load_n(&taken, __ATOMIC_RELAXED) < all &&
 	       time(0) < end) {
 		if (o2g_wait(a, &event, 1, 1) == 1)
-			account(&event);
+			count_event(&event);
 		if (o2g_wait(b, &event, 1, 1) == 1)
-			account(&event);
+			count_event(&event);
 	}
 	for (int i = 0; i < TALKERS * TALKS; i++)
 		good += received[i / TALKS][i % TALKS] == 1;
@@ -759,30 +761,30 @@ static void threads(void)
 
 int main(void)
 {
-	setup();
-	sizes();
+	open_pair();
+	test_sizes();
 	tags_and_data();
 	huge_then_small();
-	flood();
+	test_flood();
 	nobody_calls();
 	many_while_computing(a, b, in_place_size(), "");
 	many_beyond_credit();
-	peeks();
+	test_peeks();
 	refused_orders();
-	cancels();
-	multi();
-	copies();
+	test_cancels();
+	test_multi();
+	test_copies();
 	to_itself();
 	many_to_one();
 	named_late();
 	named_after_its_end();
 	begins_late();
-	waits();
-	bursts();
+	test_waits();
+	test_bursts();
 #ifndef __SANITIZE_THREAD__ /* which makes each poll a late one */
-	naps();
+	test_naps();
 #endif
-	threads();
-	teardown();
+	test_threads();
+	close_pair();
 	return tap_done();
 }

@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct o2g_identity identity(u8 id)
+static struct o2g_identity make_identity(u8 id)
 {
 	static const u8 secret[O2G_SECRET_SIZE] = {1, 2, 3};
 	struct o2g_identity self;
@@ -29,7 +29,7 @@ static struct o2g_identity identity(u8 id)
 }
 
 /* Gives bytes in pieces that the input sizes; the last step. */
-static int feed(struct o2g_opening *o, const uint8_t *data, size_t size)
+static int feed_opening(struct o2g_opening *o, const uint8_t *data, size_t size)
 {
 	int step = O2G_OPENING_MORE;
 
@@ -55,7 +55,7 @@ static int feed(struct o2g_opening *o, const uint8_t *data, size_t size)
 }
 
 /* Moves what one says to the other. */
-static int honest(struct o2g_opening *from, struct o2g_opening *to)
+static int move_honest(struct o2g_opening *from, struct o2g_opening *to)
 {
 	u8 *at;
 
@@ -65,7 +65,7 @@ static int honest(struct o2g_opening *from, struct o2g_opening *to)
 	return o2g_opening_took(to, from->out_length);
 }
 
-static void names(const uint8_t *data, size_t size)
+static void check_names(const uint8_t *data, size_t size)
 {
 	struct o2g_address address;
 	struct o2g_name name, again;
@@ -87,21 +87,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const u8 nonce[16] = {9};
 	static const struct o2g_id whoever;
-	struct o2g_identity one = identity(1), two = identity(2);
+	struct o2g_identity one = make_identity(1), two = make_identity(2);
 	struct o2g_opening dials, accepts;
 	int step;
 
 	if (size == 0)
 		return 0;
-	names(data + 1, size - 1);
+	check_names(data + 1, size - 1);
 	o2g_opening_dial(&dials, &one, data[0] & 4 ? &whoever : &two.id,
 			 O2G_CREDIT_MIN, nonce);
 	o2g_opening_accept(&accepts, &two, O2G_CREDIT_MIN, nonce);
-	if (data[0] & 2 && honest(&dials, &accepts))
+	if (data[0] & 2 && move_honest(&dials, &accepts))
 		abort();
-	if (data[0] & 2 && !(data[0] & 1) && honest(&accepts, &dials))
+	if (data[0] & 2 && !(data[0] & 1) && move_honest(&accepts, &dials))
 		abort();
-	step = feed(data[0] & 1 ? &accepts : &dials, data + 1, size - 1);
+	step = feed_opening(data[0] & 1 ? &accepts : &dials, data + 1,
+			    size - 1);
 	/* A welcome carries no MAC: what stands before it has proven itself. */
 	if (step == O2G_OPENING_PROVEN ||
 	    (step > O2G_OPENING_PROVEN && !(data[0] & 2)))

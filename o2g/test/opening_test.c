@@ -14,7 +14,7 @@
 #define CREDIT_ONE 0x5000
 #define CREDIT_TWO 0x6000
 
-static struct o2g_identity identity(u8 id)
+static struct o2g_identity make_identity(u8 id)
 {
 	struct o2g_identity self;
 	u8 secret[O2G_SECRET_SIZE];
@@ -35,7 +35,7 @@ struct both {
 	struct o2g_opening dials, accepts;
 };
 
-static void begin(struct both *b, u32 credit_one, u32 credit_two)
+static void begin_opening(struct both *b, u32 credit_one, u32 credit_two)
 {
 	static const u8 nonce[2][16] = {{1, 2, 3}, {4, 5, 6}};
 
@@ -43,15 +43,16 @@ static void begin(struct both *b, u32 credit_one, u32 credit_two)
 	o2g_opening_accept(&b->accepts, &b->two, credit_two, nonce[1]);
 }
 
-static void meet(struct both *b)
+static void reset_opening(struct both *b)
 {
-	b->one = identity(1);
-	b->two = identity(2);
-	begin(b, CREDIT_ONE, CREDIT_TWO);
+	b->one = make_identity(1);
+	b->two = make_identity(2);
+	begin_opening(b, CREDIT_ONE, CREDIT_TWO);
 }
 
 /* What one says reaches the other with this bit turned over; -1: none. */
-static int pass(struct o2g_opening *from, struct o2g_opening *to, int bit)
+static int pass_message(struct o2g_opening *from, struct o2g_opening *to,
+			int bit)
 {
 	u32 length = from->out_length;
 	u8 *at;
@@ -66,53 +67,53 @@ static int pass(struct o2g_opening *from, struct o2g_opening *to, int bit)
 
 /* The opening up to its message `stage`, which comes with a bit turned over:
  * what the side that hears it says, or the first that refuses. */
-static int run(struct both *b, int stage, int bit)
+static int run_damaged(struct both *b, int stage, int bit)
 {
-	int r = pass(&b->dials, &b->accepts, stage == 0 ? bit : -1);
+	int r = pass_message(&b->dials, &b->accepts, stage == 0 ? bit : -1);
 
 	if (r || (stage == 0 && bit < 0))
 		return r;
-	r = pass(&b->accepts, &b->dials, stage == 1 ? bit : -1);
+	r = pass_message(&b->accepts, &b->dials, stage == 1 ? bit : -1);
 	if (r || stage <= 1)
 		return r;
-	r = pass(&b->dials, &b->accepts, stage == 2 ? bit : -1);
+	r = pass_message(&b->dials, &b->accepts, stage == 2 ? bit : -1);
 	if (r != O2G_OPENING_PROVEN || stage == 2)
 		return r;
 	o2g_opening_decide(&b->accepts, O2G_WELCOME);
-	return pass(&b->accepts, &b->dials, stage == 3 ? bit : -1);
+	return pass_message(&b->accepts, &b->dials, stage == 3 ? bit : -1);
 }
 
-static void honest(void)
+static void test_honest(void)
 {
 	struct both b;
 
-	meet(&b);
-	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
+	reset_opening(&b);
+	tap_ok(run_damaged(&b, 3, -1) == O2G_OPENING_WELCOME,
 	       "two endpoints with the secret open a connection");
 	TAP(b.dials.credit_out == CREDIT_TWO);
 	TAP(b.accepts.credit_out == CREDIT_ONE);
 	TAP(!memcmp(o2g_opening_other(&b.dials), &b.two.id, 16));
 	TAP(!memcmp(o2g_opening_other(&b.accepts), &b.one.id, 16));
 	for (int v = O2G_WELCOME; v <= O2G_KNOWN; v++) {
-		meet(&b);
-		TAP(run(&b, 2, -1) == O2G_OPENING_PROVEN);
+		reset_opening(&b);
+		TAP(run_damaged(&b, 2, -1) == O2G_OPENING_PROVEN);
 		o2g_opening_decide(&b.accepts, (enum o2g_verdict)v);
-		tap_ok(pass(&b.accepts, &b.dials, -1) ==
+		tap_ok(pass_message(&b.accepts, &b.dials, -1) ==
 			       O2G_OPENING_WELCOME + v - O2G_WELCOME,
 		       "verdict %d arrives", v);
 	}
 }
 
 /* A second dial of a peer lies where the first one did. */
-static void again(void)
+static void test_again(void)
 {
 	struct both fresh, used;
 
-	meet(&fresh);
-	meet(&used);
+	reset_opening(&fresh);
+	reset_opening(&used);
 	memset(&used.dials, 0xff, sizeof(used.dials));
 	memset(&used.accepts, 0xff, sizeof(used.accepts));
-	begin(&used, CREDIT_ONE, CREDIT_TWO);
+	begin_opening(&used, CREDIT_ONE, CREDIT_TWO);
 	tap_ok(!memcmp(&used.dials.hello, &fresh.dials.hello,
 		       sizeof(fresh.dials.hello)) &&
 		       used.dials.proof.credit == 0 &&
@@ -120,13 +121,13 @@ static void again(void)
 		       used.accepts.credit_out == 0 &&
 		       used.accepts.out_length == 0,
 	       "an opening does not depend on an earlier one");
-	TAP(run(&used, 3, -1) == O2G_OPENING_WELCOME);
+	TAP(run_damaged(&used, 3, -1) == O2G_OPENING_WELCOME);
 }
 
 /* Every bit of these bytes of message `stage`, turned over alone. A hello for
  * somebody else hears nothing that is signed. */
-static void turned(const char *what, int stage, size_t from, size_t size,
-		   int want, int unheard)
+static void test_damaged(const char *what, int stage, size_t from, size_t size,
+			 int want, int unheard)
 {
 	int wrong = 0, said = want;
 	struct both b;
@@ -134,8 +135,8 @@ static void turned(const char *what, int stage, size_t from, size_t size,
 	for (size_t bit = 8 * from; bit < 8 * (from + size); bit++) {
 		int r;
 
-		meet(&b);
-		r = run(&b, stage, (int)bit);
+		reset_opening(&b);
+		r = run_damaged(&b, stage, (int)bit);
 		if (r != want || (unheard && b.accepts.out_length)) {
 			said = r;
 			wrong++;
@@ -148,13 +149,13 @@ static void turned(const char *what, int stage, size_t from, size_t size,
 }
 
 #define TURNED(stage, message, field, want)                                    \
-	turned(#message "'s " #field, stage,                                   \
-	       offsetof(struct o2g_##message, field),                          \
-	       sizeof(((struct o2g_##message *)0)->field), want, 0)
+	test_damaged(#message "'s " #field, stage,                             \
+		     offsetof(struct o2g_##message, field),                    \
+		     sizeof(((struct o2g_##message *)0)->field), want, 0)
 #define UNHEARD(message, field, want)                                          \
-	turned(#message "'s " #field, 0,                                       \
-	       offsetof(struct o2g_##message, field),                          \
-	       sizeof(((struct o2g_##message *)0)->field), want, 1)
+	test_damaged(#message "'s " #field, 0,                                 \
+		     offsetof(struct o2g_##message, field),                    \
+		     sizeof(((struct o2g_##message *)0)->field), want, 1)
 
 static void each_bit(void)
 {
@@ -181,8 +182,9 @@ static void each_bit(void)
 }
 
 /* Signs as the wire's description says, by other code. */
-static void sign(const struct both *b, const char *label, size_t length,
-		 const void *proof, size_t proof_length, u8 mac[O2G_MAC_SIZE])
+static void sign_message(const struct both *b, const char *label, size_t length,
+			 const void *proof, size_t proof_length,
+			 u8 mac[O2G_MAC_SIZE])
 {
 	struct o2g_hmac h;
 
@@ -195,67 +197,67 @@ static void sign(const struct both *b, const char *label, size_t length,
 }
 
 /* The challenge that lies in `accepts.out`, changed and signed anew. */
-static int forged(struct both *b, struct o2g_challenge c)
+static int challenge_forged(struct both *b, struct o2g_challenge c)
 {
 	b->accepts.challenge = c;
-	sign(b, "o2g acceptor", offsetof(struct o2g_challenge, mac), 0, 0,
-	     b->accepts.challenge.mac);
+	sign_message(b, "o2g acceptor", offsetof(struct o2g_challenge, mac), 0,
+		     0, b->accepts.challenge.mac);
 	memcpy(b->accepts.out, &b->accepts.challenge, sizeof(c));
-	return pass(&b->accepts, &b->dials, -1);
+	return pass_message(&b->accepts, &b->dials, -1);
 }
 
 /* Who knows the secret and still says what it must not. */
-static void insiders(void)
+static void test_insiders(void)
 {
 	struct o2g_challenge c;
 	struct both b;
 	int wrong = 0;
 
 	for (int i = 0; i < 16; i++) {
-		meet(&b);
-		run(&b, 0, -1);
+		reset_opening(&b);
+		run_damaged(&b, 0, -1);
 		c = b.accepts.challenge;
 		c.from.byte[i] ^= 1;
-		wrong += forged(&b, c) != -EACCES;
+		wrong += challenge_forged(&b, c) != -EACCES;
 	}
 	tap_ok(wrong == 0, "an answer of another member of the job is refused");
-	meet(&b);
-	run(&b, 0, -1);
-	tap_ok(forged(&b, b.accepts.challenge) == O2G_OPENING_MORE,
+	reset_opening(&b);
+	run_damaged(&b, 0, -1);
+	tap_ok(challenge_forged(&b, b.accepts.challenge) == O2G_OPENING_MORE,
 	       "the same answer of the peer that was dialled is accepted");
-	meet(&b);
-	begin(&b, CREDIT_ONE, O2G_CREDIT_MIN - 1);
-	tap_ok(run(&b, 1, -1) == -EPROTO,
+	reset_opening(&b);
+	begin_opening(&b, CREDIT_ONE, O2G_CREDIT_MIN - 1);
+	tap_ok(run_damaged(&b, 1, -1) == -EPROTO,
 	       "the connector refuses a grant that is too small");
-	begin(&b, CREDIT_ONE, O2G_CREDIT_MAX + 1u);
-	tap_ok(run(&b, 1, -1) == -EPROTO,
+	begin_opening(&b, CREDIT_ONE, O2G_CREDIT_MAX + 1u);
+	tap_ok(run_damaged(&b, 1, -1) == -EPROTO,
 	       "the connector refuses a grant that is too large");
-	begin(&b, O2G_CREDIT_MIN - 1, CREDIT_TWO);
-	tap_ok(run(&b, 2, -1) == -EPROTO,
+	begin_opening(&b, O2G_CREDIT_MIN - 1, CREDIT_TWO);
+	tap_ok(run_damaged(&b, 2, -1) == -EPROTO,
 	       "the acceptor refuses a grant that is too small");
-	begin(&b, O2G_CREDIT_MAX + 1u, CREDIT_TWO);
-	tap_ok(run(&b, 2, -1) == -EPROTO,
+	begin_opening(&b, O2G_CREDIT_MAX + 1u, CREDIT_TWO);
+	tap_ok(run_damaged(&b, 2, -1) == -EPROTO,
 	       "the acceptor refuses a grant that is too large");
-	begin(&b, O2G_CREDIT_MIN, O2G_CREDIT_MAX);
-	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
+	begin_opening(&b, O2G_CREDIT_MIN, O2G_CREDIT_MAX);
+	tap_ok(run_damaged(&b, 3, -1) == O2G_OPENING_WELCOME,
 	       "the smallest and the largest grant are accepted");
 	b.one = b.two;
-	begin(&b, CREDIT_ONE, CREDIT_TWO);
-	tap_ok(run(&b, 0, -1) == -EACCES,
+	begin_opening(&b, CREDIT_ONE, CREDIT_TWO);
+	tap_ok(run_damaged(&b, 0, -1) == -EACCES,
 	       "an endpoint refuses a connection to itself");
 }
 
 /* A connector that knows an address alone. */
-static void whoever(void)
+static void test_whoever(void)
 {
 	const struct o2g_id nobody = {0};
 	const u8 nonce[16] = {7};
 	struct o2g_challenge c;
 	struct both b;
 
-	meet(&b);
+	reset_opening(&b);
 	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
-	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME &&
+	tap_ok(run_damaged(&b, 3, -1) == O2G_OPENING_WELCOME &&
 		       !memcmp(o2g_opening_other(&b.dials), &b.two.id, 16),
 	       "who dials whoever listens hears who that is");
 	tap_ok(!memcmp(o2g_opening_location(&b.accepts), &b.one.location,
@@ -264,24 +266,25 @@ static void whoever(void)
 	tap_ok(!memcmp(o2g_opening_location(&b.dials), &b.two.location,
 		       sizeof(b.two.location)),
 	       "and hears where the other one says that it listens");
-	meet(&b);
+	reset_opening(&b);
 	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
-	run(&b, 0, -1);
+	run_damaged(&b, 0, -1);
 	c = b.accepts.challenge;
 	memset(&c.from, 0, sizeof(c.from));
-	tap_ok(forged(&b, c) == -EACCES, "nobody is no answer");
-	meet(&b);
+	tap_ok(challenge_forged(&b, c) == -EACCES, "nobody is no answer");
+	reset_opening(&b);
 	memset(&b.one.id, 0, sizeof(b.one.id));
-	begin(&b, CREDIT_ONE, CREDIT_TWO);
-	tap_ok(run(&b, 0, -1) == -EACCES, "nor does nobody dial");
-	meet(&b);
+	begin_opening(&b, CREDIT_ONE, CREDIT_TWO);
+	tap_ok(run_damaged(&b, 0, -1) == -EACCES, "nor does nobody dial");
+	reset_opening(&b);
 	b.two.secret[3] ^= 1;
 	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
-	tap_ok(run(&b, 1, -1) == -EACCES, "nor is who lacks the secret");
+	tap_ok(run_damaged(&b, 1, -1) == -EACCES,
+	       "nor is who lacks the secret");
 }
 
 /* Where a connector says that it listens. */
-static void locations(void)
+static void test_locations(void)
 {
 	static const struct o2g_location bad[] = {
 		{.family = 0, .port = 1},
@@ -292,20 +295,21 @@ static void locations(void)
 	struct both b;
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		meet(&b);
+		reset_opening(&b);
 		b.one.location = bad[i];
-		begin(&b, CREDIT_ONE, CREDIT_TWO);
-		tap_ok(run(&b, 0, -1) == -EPROTO && !b.accepts.out_length,
+		begin_opening(&b, CREDIT_ONE, CREDIT_TWO);
+		tap_ok(run_damaged(&b, 0, -1) == -EPROTO &&
+			       !b.accepts.out_length,
 		       "location %u, which is none, is refused", i);
-		meet(&b);
+		reset_opening(&b);
 		b.two.location = bad[i];
-		tap_ok(run(&b, 1, -1) == -EPROTO,
+		tap_ok(run_damaged(&b, 1, -1) == -EPROTO,
 		       "location %u of an acceptor, too", i);
 	}
 }
 
 /* Secrets that differ in one byte, under one public name. */
-static void secrets(void)
+static void test_secrets(void)
 {
 	int in = 0, named = 0, proven = 0;
 	struct o2g_identity other;
@@ -314,17 +318,17 @@ static void secrets(void)
 	for (int i = 0; i < O2G_SECRET_SIZE; i++) {
 		u8 secret[O2G_SECRET_SIZE];
 
-		meet(&b);
+		reset_opening(&b);
 		b.two.secret[i] ^= 0x10;
-		in += run(&b, 1, -1) != -EACCES;
+		in += run_damaged(&b, 1, -1) != -EACCES;
 		memcpy(secret, b.two.secret, sizeof(secret));
 		o2g_identity_make(&other, secret, &b.two.id);
 		named += !memcmp(other.job, b.one.job, sizeof(other.job));
 		proven += memcmp(other.secret, secret, sizeof(secret)) != 0;
-		meet(&b);
-		run(&b, 1, -1);
+		reset_opening(&b);
+		run_damaged(&b, 1, -1);
 		b.two.secret[i] ^= 0x10; /* after it has spoken */
-		in += pass(&b.dials, &b.accepts, -1) != -EACCES;
+		in += pass_message(&b.dials, &b.accepts, -1) != -EACCES;
 	}
 	memset(&other, 0xff, sizeof(other)); /* what was there before */
 	o2g_identity_make(&other, b.one.secret, &b.one.id);
@@ -337,26 +341,26 @@ static void secrets(void)
 }
 
 /* MACs of the one kind are none of the other. */
-static void reflected(void)
+static void test_reflected(void)
 {
 	struct o2g_proof proof = {.credit = CREDIT_ONE};
 	struct both b;
 
-	meet(&b);
-	run(&b, 0, -1);
-	sign(&b, "o2g acceptor", sizeof(struct o2g_challenge), &proof,
-	     offsetof(struct o2g_proof, mac), proof.mac);
+	reset_opening(&b);
+	run_damaged(&b, 0, -1);
+	sign_message(&b, "o2g acceptor", sizeof(struct o2g_challenge), &proof,
+		     offsetof(struct o2g_proof, mac), proof.mac);
 	memcpy(b.dials.out, &proof, sizeof(proof));
 	b.dials.out_length = sizeof(proof);
-	tap_ok(pass(&b.dials, &b.accepts, -1) == -EACCES,
+	tap_ok(pass_message(&b.dials, &b.accepts, -1) == -EACCES,
 	       "a connector's proof under the acceptor's label is refused");
-	meet(&b);
-	run(&b, 0, -1);
-	sign(&b, "o2g connector", sizeof(struct o2g_challenge), &proof,
-	     offsetof(struct o2g_proof, mac), proof.mac);
+	reset_opening(&b);
+	run_damaged(&b, 0, -1);
+	sign_message(&b, "o2g connector", sizeof(struct o2g_challenge), &proof,
+		     offsetof(struct o2g_proof, mac), proof.mac);
 	memcpy(b.dials.out, &proof, sizeof(proof));
 	b.dials.out_length = sizeof(proof);
-	tap_ok(pass(&b.dials, &b.accepts, -1) == O2G_OPENING_PROVEN,
+	tap_ok(pass_message(&b.dials, &b.accepts, -1) == O2G_OPENING_PROVEN,
 	       "a connector's proof under its own label is accepted");
 }
 
@@ -366,15 +370,15 @@ static void other_revision(void)
 				     .revision = O2G_WIRE_REVISION};
 	struct both b;
 
-	meet(&b);
+	reset_opening(&b);
 	b.dials.out[offsetof(struct o2g_hello, revision)]++;
-	TAP(pass(&b.dials, &b.accepts, -1) == -EPROTONOSUPPORT);
+	TAP(pass_message(&b.dials, &b.accepts, -1) == -EPROTONOSUPPORT);
 	TAP(b.accepts.revision == O2G_WIRE_REVISION + 1);
 	tap_ok(b.accepts.out_length == sizeof(zero) &&
 		       !memcmp(b.accepts.out, &zero, sizeof(zero)),
 	       "another revision gets our revision and nothing signed");
 	b.accepts.out[offsetof(struct o2g_challenge, revision)] += 2;
-	TAP(pass(&b.accepts, &b.dials, -1) == -EPROTONOSUPPORT);
+	TAP(pass_message(&b.accepts, &b.dials, -1) == -EPROTONOSUPPORT);
 	TAP(b.dials.revision == O2G_WIRE_REVISION + 2);
 }
 
@@ -384,34 +388,34 @@ static void out_of_turn(void)
 	struct both b;
 	u8 *at;
 
-	meet(&b);
+	reset_opening(&b);
 	TAP(o2g_opening_took(&b.accepts, sizeof(struct o2g_hello) + 1) ==
 	    -EPROTO);
-	meet(&b);
-	TAP(run(&b, 3, -1) == O2G_OPENING_WELCOME);
+	reset_opening(&b);
+	TAP(run_damaged(&b, 3, -1) == O2G_OPENING_WELCOME);
 	TAP(o2g_opening_space(&b.dials, &at) == 0);
 	TAP(o2g_opening_space(&b.accepts, &at) == 0);
 	tap_ok(o2g_opening_took(&b.dials, 1) == -EPROTO &&
 		       o2g_opening_took(&b.accepts, 1) == -EPROTO &&
 		       o2g_opening_took(&b.accepts, 0) == -EPROTO,
 	       "an opening that ended stays ended");
-	meet(&b);
-	TAP(run(&b, 2, -1) == O2G_OPENING_PROVEN);
+	reset_opening(&b);
+	TAP(run_damaged(&b, 2, -1) == O2G_OPENING_PROVEN);
 	o2g_opening_decide(&b.accepts, (enum o2g_verdict)4);
-	tap_ok(pass(&b.accepts, &b.dials, -1) == -EPROTO,
+	tap_ok(pass_message(&b.accepts, &b.dials, -1) == -EPROTO,
 	       "an invalid verdict is refused");
 }
 
 int main(void)
 {
-	honest();
-	again();
+	test_honest();
+	test_again();
 	each_bit();
-	insiders();
-	whoever();
-	locations();
-	secrets();
-	reflected();
+	test_insiders();
+	test_whoever();
+	test_locations();
+	test_secrets();
+	test_reflected();
 	other_revision();
 	out_of_turn();
 	return tap_done();

@@ -14,13 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static void die(const char *what)
+static void exit_errno(const char *what)
 {
 	fprintf(stderr, "pingpong: %s: %s\n", what, o2g_error());
 	exit(1);
 }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -28,32 +28,33 @@ static double now(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static void await(struct o2g *o2g, int events)
+static void await_events(struct o2g *o2g, int events)
 {
 	while (events > 0) {
 		struct o2g_event event;
 		int n = o2g_poll(o2g, &event, 1);
 
 		if (n < 0 || (n == 1 && event.status))
-			die("poll");
+			exit_errno("poll");
 		events -= n;
 		if (n == 0)
 			o2g_nap(o2g);
 	}
 }
 
-static void move(struct o2g *o2g, struct o2g_match *match, char *buffer,
-		 size_t size, int send)
+static void move_message(struct o2g *o2g, struct o2g_match *match, char *buffer,
+			 size_t size, int send)
 {
 	int r = send ? o2g_send(o2g, match, buffer, size, 0, 0, 0)
 		     : o2g_recv(o2g, match, buffer, size, 0, 0, 0);
 
 	if (r)
-		die(send ? "send" : "recv");
-	await(o2g, 1);
+		exit_errno(send ? "send" : "recv");
+	await_events(o2g, 1);
 }
 
-static void play(int channel, int first, int repeats, int argc, char **argv)
+static void run_pingpong(int channel, int first, int repeats, int argc,
+			 char **argv)
 {
 	struct o2g_match match = {.context = 1, .tag = 7};
 	uint8_t name[O2G_NAME_SIZE];
@@ -63,7 +64,7 @@ static void play(int channel, int first, int repeats, int argc, char **argv)
 	    write(channel, name, sizeof(name)) != sizeof(name) ||
 	    read(channel, name, sizeof(name)) != sizeof(name) ||
 	    o2g_peer(o2g, name, &match.peer))
-		die("open");
+		exit_errno("open");
 	for (int i = 0; i < argc; i++) {
 		size_t size = strtoul(argv[i], 0, 10);
 		int times = size > 65536 ? repeats / 20 + 1 : repeats;
@@ -72,18 +73,18 @@ static void play(int channel, int first, int repeats, int argc, char **argv)
 
 		for (int j = -10; j < times; j++) {
 			if (j == 0)
-				start = now();
-			move(o2g, &match, buffer, size, first);
-			move(o2g, &match, buffer, size, !first);
+				start = clock_seconds();
+			move_message(o2g, &match, buffer, size, first);
+			move_message(o2g, &match, buffer, size, !first);
 		}
-		start = (now() - start) / times / 2;
+		start = (clock_seconds() - start) / times / 2;
 		if (first)
 			printf("%9zu %10.2f us %9.1f MB/s\n", size, start,
 			       (double)size / start);
 		free(buffer);
 	}
 	if (o2g_close(o2g, 5000))
-		die("close");
+		exit_errno("close");
 }
 
 int main(int argc, char **argv)
@@ -108,6 +109,6 @@ int main(int argc, char **argv)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		return 1;
 	child = fork();
-	play(pair[child != 0], child != 0, repeats, argc, argv);
+	run_pingpong(pair[child != 0], child != 0, repeats, argc, argv);
 	return child && (waitpid(child, &status, 0) < 0 || status);
 }

@@ -61,7 +61,7 @@ static struct o2g_peer *peer;
 static int listener; /* where the peer is */
 
 /* An endpoint that knows one peer, by number. */
-static void setup(u32 connect_ms)
+static void open_tries(u32 connect_ms)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
 	socklen_t length = sizeof(at);
@@ -91,7 +91,7 @@ static void setup(u32 connect_ms)
 }
 
 /* Whatever was tried, nothing may count as under way at the end. */
-static void teardown(void)
+static void close_tries(void)
 {
 	o2g_try_drop_all(me);
 	TAP(me->opener.dials == 0 && me->opener.granted == 0 &&
@@ -129,11 +129,11 @@ static int make_pair(int *other)
 	return fd;
 }
 
-static void adopted(void)
+static void test_adopted(void)
 {
 	int fd, other;
 
-	setup(60000);
+	open_tries(60000);
 	fd = make_pair(&other);
 	TAP(fcntl(fd, F_GETFD) == 0);
 	TAP(o2g_try_adopt(me, fd, peer, 0) == 0);
@@ -145,16 +145,16 @@ static void adopted(void)
 	tap_ok(me->opener.dials == 0 && !peer->dial,
 	       "the attempt of a registered socket ends with it");
 	close(other);
-	teardown();
+	close_tries();
 }
 
 /* epoll takes no more. The caller closes the socket. */
-static void unwatched(void)
+static void test_unwatched(void)
 {
 	struct o2g_try *expected;
 	int fd, other, epoll;
 
-	setup(60000);
+	open_tries(60000);
 	expect_peer();
 	expected = peer->dial;
 	fd = make_pair(&other);
@@ -168,15 +168,15 @@ static void unwatched(void)
 	       "a socket that cannot be watched changes nothing");
 	close(fd);
 	close(other);
-	teardown();
+	close_tries();
 }
 
 /* Events that were at hand when it ended. */
-static void ended(void)
+static void test_ended(void)
 {
 	struct o2g_try *try;
 
-	setup(60000);
+	open_tries(60000);
 	dial_peer();
 	try = peer->dial;
 	o2g_try_drop(me, try);
@@ -186,7 +186,7 @@ static void ended(void)
 		       me->opener.dials == 0 && lost == 0,
 	       "an event for an attempt that ended changes nothing");
 	o2g_try_abort(me);
-	teardown();
+	close_tries();
 }
 
 /* The pauses between tries that find no descriptor, in ms. */
@@ -205,31 +205,31 @@ static u32 longest_pause(void)
 	return most;
 }
 
-static void pauses(void)
+static void test_pauses(void)
 {
 	u32 dials, waits;
 
-	setup(600000);
+	open_tries(600000);
 	me->opener.complained = 1;
 	no_sockets = 1;
 	dial_peer();
 	dials = longest_pause();
 	tap_ok(dials >= 500 && dials <= 1000,
 	       "pauses between attempts grow to about 500 ms: %u", dials);
-	teardown();
-	setup(600000);
+	close_tries();
+	open_tries(600000);
 	me->opener.complained = 1;
 	expect_peer();
 	waits = longest_pause();
 	tap_ok(waits >= 10000 && waits <= 20000 && lost == 0,
 	       "an endpoint that only receives retries less often: %u ms",
 	       waits);
-	teardown();
+	close_tries();
 }
 
 /* The peer's side up to its challenge: then only the peer decides. */
-static void prove(int fd, struct o2g_opening *theirs,
-		  struct o2g_identity *identity)
+static void prove_peer(int fd, struct o2g_opening *theirs,
+		       struct o2g_identity *identity)
 {
 	const u8 nonce[16] = {9};
 	u8 *at;
@@ -264,12 +264,12 @@ static void test_timeouts(void)
 	s64 before;
 	int fd;
 
-	setup(60000);
+	open_tries(60000);
 	expect_peer();
 	o2g_try_expire(me, peer->dial); /* it did not come */
 	fd = accept(listener, 0, 0);
 	work_until(&peer->dial->opening.dialled, 1);
-	prove(fd, &theirs, &identity);
+	prove_peer(fd, &theirs, &identity);
 	work_until(&peer->dial->proved, 1);
 	TAP(peer->dial->proved == 1);
 	before = o2g_now_ns();
@@ -278,16 +278,16 @@ static void test_timeouts(void)
 		       peer->dial->socket >= 0,
 	       "an endpoint that only receives keeps waiting for a verdict");
 	close(fd);
-	teardown();
+	close_tries();
 }
 
 /* A send follows a receive that began to dial. */
-static void hurry(u32 connect_ms, int sooner)
+static void test_hurry(u32 connect_ms, int sooner)
 {
 	s64 patient;
 	int fd;
 
-	setup(connect_ms);
+	open_tries(connect_ms);
 	expect_peer();
 	o2g_try_expire(me, peer->dial);
 	fd = accept(listener, 0, 0);
@@ -300,18 +300,18 @@ static void hurry(u32 connect_ms, int sooner)
 	       "a send that may take %u ms %s an opening under way", connect_ms,
 	       sooner ? "shortens" : "does not prolong");
 	close(fd);
-	teardown();
+	close_tries();
 }
 
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
-	adopted();
-	unwatched();
-	ended();
-	pauses();
+	test_adopted();
+	test_unwatched();
+	test_ended();
+	test_pauses();
 	test_timeouts();
-	hurry(100, 1);
-	hurry(600000, 0);
+	test_hurry(100, 1);
+	test_hurry(600000, 0);
 	return tap_done();
 }

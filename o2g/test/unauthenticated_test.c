@@ -20,7 +20,7 @@
 static struct o2g *victim;
 static uint8_t name[O2G_NAME_SIZE];
 
-static struct o2g_identity identity(const char *secret_seed, u8 id)
+static struct o2g_identity make_identity(const char *secret_seed, u8 id)
 {
 	struct o2g_identity self;
 	u8 secret[32];
@@ -54,7 +54,7 @@ static void connect_to(int fd)
 		bed_die("connect");
 }
 
-static int dial(void)
+static int dial_victim(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -64,13 +64,13 @@ static int dial(void)
 	return fd;
 }
 
-static int say(int fd, const void *bytes, size_t length)
+static int send_bytes(int fd, const void *bytes, size_t length)
 {
 	return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
 /* Bytes until the end of the stream; -1 when it stays open. */
-static int hear(int fd, void *bytes, int most)
+static int receive_bytes(int fd, void *bytes, int most)
 {
 	int n = 0;
 
@@ -93,27 +93,27 @@ static int sent_away(int fd)
 {
 	char byte;
 
-	return hear(fd, &byte, 1) == 0;
+	return receive_bytes(fd, &byte, 1) == 0;
 }
 
-static void garbage(void)
+static void test_garbage(void)
 {
 	char junk[200];
-	int fd = dial();
+	int fd = dial_victim();
 
 	memset(junk, 'x', sizeof(junk));
-	TAP(say(fd, junk, sizeof(junk)));
+	TAP(send_bytes(fd, junk, sizeof(junk)));
 	tap_ok(sent_away(fd), "garbage is refused");
 	close(fd);
-	fd = dial();
-	TAP(say(fd, "GET / HTTP/1.0\r\n\r\n", 18));
+	fd = dial_victim();
+	TAP(send_bytes(fd, "GET / HTTP/1.0\r\n\r\n", 18));
 	shutdown(fd, SHUT_WR);
 	tap_ok(sent_away(fd),
 	       "an unauthenticated peer with a short frame is refused");
 	close(fd);
 }
 
-static struct o2g_opening hello(const struct o2g_identity *self)
+static struct o2g_opening make_hello(const struct o2g_identity *self)
 {
 	static u8 nonce[16] = {1, 2, 3};
 	struct o2g_opening o;
@@ -125,11 +125,11 @@ static struct o2g_opening hello(const struct o2g_identity *self)
 
 static void wrong_job(void)
 {
-	struct o2g_identity other = identity("z", 7);
-	struct o2g_opening o = hello(&other);
-	int fd = dial();
+	struct o2g_identity other = make_identity("z", 7);
+	struct o2g_opening o = make_hello(&other);
+	int fd = dial_victim();
 
-	TAP(say(fd, o.out, o.out_length));
+	TAP(send_bytes(fd, o.out, o.out_length));
 	tap_ok(sent_away(fd), "another job's endpoint is refused");
 	close(fd);
 }
@@ -137,28 +137,30 @@ static void wrong_job(void)
 /* Knows the job's public name, has heard an opening, has no secret. */
 static void no_secret(void)
 {
-	struct o2g_identity self = identity(0, 7);
+	struct o2g_identity self = make_identity(0, 7);
 	struct o2g_identity liar = self;
 	struct o2g_opening o;
-	int fd = dial(), step;
+	int fd = dial_victim(), step;
 	u8 *at;
 
 	memset(liar.secret, 1, sizeof(liar.secret));
-	o = hello(&liar);
-	TAP(say(fd, o.out, o.out_length));
-	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+	o = make_hello(&liar);
+	TAP(send_bytes(fd, o.out, o.out_length));
+	TAP(receive_bytes(fd, &o.challenge, sizeof(o.challenge)) ==
+	    sizeof(o.challenge));
 	o.proof.credit = O2G_CREDIT_MIN;
 	memset(o.proof.mac, 5, sizeof(o.proof.mac));
-	TAP(say(fd, &o.proof, sizeof(o.proof)));
+	TAP(send_bytes(fd, &o.proof, sizeof(o.proof)));
 	tap_ok(sent_away(fd),
 	       "a well-formed opening without the secret is refused");
 	close(fd);
 
 	/* the challenge of the victim does not convince the liar either */
-	fd = dial();
-	o = hello(&liar);
-	TAP(say(fd, o.out, o.out_length));
-	TAP(hear(fd, at = (u8 *)&o.challenge, sizeof(o.challenge)) > 0);
+	fd = dial_victim();
+	o = make_hello(&liar);
+	TAP(send_bytes(fd, o.out, o.out_length));
+	TAP(receive_bytes(fd, at = (u8 *)&o.challenge, sizeof(o.challenge)) >
+	    0);
 	(void)at;
 	step = o2g_opening_took(&o, sizeof(o.challenge));
 	tap_ok(step == -EACCES,
@@ -167,40 +169,42 @@ static void no_secret(void)
 }
 
 /* Repeats what a real opening sent. */
-static void replayed(void)
+static void test_replayed(void)
 {
-	struct o2g_identity self = identity(0, 9);
-	struct o2g_opening o = hello(&self);
+	struct o2g_identity self = make_identity(0, 9);
+	struct o2g_opening o = make_hello(&self);
 	struct o2g_proof proof;
 	u8 first[sizeof(struct o2g_hello)];
 	u8 challenge[sizeof(struct o2g_challenge)];
-	int fd = dial();
+	int fd = dial_victim();
 
 	memcpy(first, o.out, sizeof(first));
-	TAP(say(fd, o.out, o.out_length));
-	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+	TAP(send_bytes(fd, o.out, o.out_length));
+	TAP(receive_bytes(fd, &o.challenge, sizeof(o.challenge)) ==
+	    sizeof(o.challenge));
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
 	memcpy(&proof, o.out, sizeof(proof));
 	close(fd); /* the real one never proved itself */
 
-	fd = dial();
-	TAP(say(fd, first, sizeof(first)));
-	TAP(hear(fd, challenge, sizeof(challenge)) == sizeof(challenge));
-	TAP(say(fd, &proof, sizeof(proof)));
+	fd = dial_victim();
+	TAP(send_bytes(fd, first, sizeof(first)));
+	TAP(receive_bytes(fd, challenge, sizeof(challenge)) ==
+	    sizeof(challenge));
+	TAP(send_bytes(fd, &proof, sizeof(proof)));
 	tap_ok(sent_away(fd), "a replayed hello and proof are refused");
 	close(fd);
 }
 
 static void wrong_revision(void)
 {
-	struct o2g_identity self = identity(0, 7);
-	struct o2g_opening o = hello(&self), mine = o;
+	struct o2g_identity self = make_identity(0, 7);
+	struct o2g_opening o = make_hello(&self), mine = o;
 	struct o2g_challenge answer;
-	int fd = dial(), step;
+	int fd = dial_victim(), step;
 
 	((struct o2g_hello *)o.out)->revision = 99;
-	TAP(say(fd, o.out, o.out_length));
-	TAP(hear(fd, &answer, sizeof(answer)) == sizeof(answer));
+	TAP(send_bytes(fd, o.out, o.out_length));
+	TAP(receive_bytes(fd, &answer, sizeof(answer)) == sizeof(answer));
 	tap_ok(answer.magic == O2G_WIRE_MAGIC &&
 		       answer.revision == O2G_WIRE_REVISION &&
 		       answer.credit == 0,
@@ -217,25 +221,26 @@ static void wrong_revision(void)
 /* Somebody of the job, byte by byte: still slow, yet welcome. */
 static void slow_friend(void)
 {
-	struct o2g_identity self = identity(0, 11);
-	struct o2g_opening o = hello(&self);
-	int fd = dial(), good = 1;
+	struct o2g_identity self = make_identity(0, 11);
+	struct o2g_opening o = make_hello(&self);
+	int fd = dial_victim(), good = 1;
 
 	for (u32 i = 0; i < o.out_length; i++)
-		good &= say(fd, o.out + i, 1);
-	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+		good &= send_bytes(fd, o.out + i, 1);
+	TAP(receive_bytes(fd, &o.challenge, sizeof(o.challenge)) ==
+	    sizeof(o.challenge));
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
 	for (u32 i = 0; i < o.out_length; i++)
-		good &= say(fd, o.out + i, 1);
-	TAP(good &&
-	    hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome));
+		good &= send_bytes(fd, o.out + i, 1);
+	TAP(good && receive_bytes(fd, &o.welcome, sizeof(o.welcome)) ==
+			    sizeof(o.welcome));
 	tap_ok(o2g_opening_took(&o, sizeof(o.welcome)) == O2G_OPENING_WELCOME,
 	       "an opening with the secret succeeds, also byte by byte");
 	close(fd);
 }
 
 /* A message between the victim and a new endpoint, both ways. */
-static int works(void)
+static int victim_works(void)
 {
 	struct o2g *other = bed_open();
 	uint32_t there = bed_peer(other, victim);
@@ -256,7 +261,7 @@ static int works(void)
 #define GUESTS 64
 
 /* Openings under way at once share what may be granted. */
-static void grants(void)
+static void test_grants(void)
 {
 	struct o2g_options options = bed_options();
 	uint8_t was[O2G_NAME_SIZE];
@@ -269,12 +274,13 @@ static void grants(void)
 	if (o2g_open(&o2g, &options) || o2g_name(o2g, name))
 		bed_die("open");
 	for (int i = 0; i < GUESTS; i++) {
-		struct o2g_identity self = identity(0, (u8)(i + 1));
-		struct o2g_opening o = hello(&self);
+		struct o2g_identity self = make_identity(0, (u8)(i + 1));
+		struct o2g_opening o = make_hello(&self);
 
-		fd[i] = dial();
-		if (!say(fd[i], o.out, o.out_length) ||
-		    hear(fd[i], &o.challenge, sizeof(o.challenge)) <= 0)
+		fd[i] = dial_victim();
+		if (!send_bytes(fd[i], o.out, o.out_length) ||
+		    receive_bytes(fd[i], &o.challenge, sizeof(o.challenge)) <=
+			    0)
 			bed_die("challenge");
 		all += o.challenge.credit;
 	}
@@ -303,9 +309,9 @@ static int take_all(int *taken, int most, struct rlimit *was)
 }
 
 /* Who accepts and has no descriptor left lets an opening under way go on. */
-static void starved(void)
+static void test_starved(void)
 {
-	struct o2g_identity self = identity(0, 13);
+	struct o2g_identity self = make_identity(0, 13);
 	int fd, second, taken[1024], n, was_err = dup(STDERR_FILENO);
 	uint8_t was[O2G_NAME_SIZE];
 	FILE *errors = tmpfile();
@@ -318,10 +324,10 @@ static void starved(void)
 	o2g = bed_open();
 	memcpy(was, name, sizeof(was));
 	TAP(o2g_name(o2g, name) == 0);
-	fd = dial();
-	o = hello(&self);
-	TAP(say(fd, o.out, o.out_length));
-	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) > 0);
+	fd = dial_victim();
+	o = make_hello(&self);
+	TAP(send_bytes(fd, o.out, o.out_length));
+	TAP(receive_bytes(fd, &o.challenge, sizeof(o.challenge)) > 0);
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
 	second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	dup2(fileno(errors), STDERR_FILENO);
@@ -336,8 +342,9 @@ static void starved(void)
 	dup2(was_err, STDERR_FILENO);
 	close(was_err);
 	fclose(errors);
-	TAP(say(fd, o.out, o.out_length));
-	tap_ok(hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome) &&
+	TAP(send_bytes(fd, o.out, o.out_length));
+	tap_ok(receive_bytes(fd, &o.welcome, sizeof(o.welcome)) ==
+			       sizeof(o.welcome) &&
 		       o2g_opening_took(&o, sizeof(o.welcome)) ==
 			       O2G_OPENING_WELCOME,
 	       "a lack of descriptors ends no opening under way");
@@ -350,7 +357,7 @@ static void starved(void)
 
 #define CROWD 1000
 
-static void crowd(void)
+static void test_crowd(void)
 {
 	struct rlimit limit;
 	static int fd[CROWD];
@@ -363,8 +370,9 @@ static void crowd(void)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	for (int i = 0; i < CROWD; i++)
-		fd[i] = dial();
-	tap_ok(works(), "a real peer connects beside %d half-open ones", CROWD);
+		fd[i] = dial_victim();
+	tap_ok(victim_works(), "a real peer connects beside %d half-open ones",
+	       CROWD);
 	for (int i = 0; i < CROWD; i++) {
 		struct pollfd file = {.fd = fd[i], .events = POLLIN};
 
@@ -376,15 +384,15 @@ static void crowd(void)
 }
 
 /* Says hello, as whoever has heard one can; what it has to prove is in `o`. */
-static int named(struct o2g_opening *o, u8 id)
+static int dial_hello(struct o2g_opening *o, u8 id)
 {
-	struct o2g_identity self = identity(0, id);
-	int fd = dial();
+	struct o2g_identity self = make_identity(0, id);
+	int fd = dial_victim();
 
-	*o = hello(&self);
+	*o = make_hello(&self);
 	o->self = 0; /* it ends with this call */
-	if (!say(fd, o->out, o->out_length) ||
-	    hear(fd, &o->challenge, sizeof(o->challenge)) <= 0)
+	if (!send_bytes(fd, o->out, o->out_length) ||
+	    receive_bytes(fd, &o->challenge, sizeof(o->challenge)) <= 0)
 		bed_die("hello");
 	return fd;
 }
@@ -393,30 +401,30 @@ static int named(struct o2g_opening *o, u8 id)
 
 /* An opening under way outlasts those who connect and say nothing; among its
  * own kind the oldest goes. */
-static void outlasts(void)
+static void test_outlasts(void)
 {
 	static int fd[CROWD], rival[PLACES];
-	struct o2g_identity self = identity(0, 21);
+	struct o2g_identity self = make_identity(0, 21);
 	struct o2g_opening o, other;
-	int friend = named(&o, 21), oldest;
+	int friend = dial_hello(&o, 21), oldest;
 
 	for (int i = 0; i < CROWD; i++)
-		fd[i] = dial();
+		fd[i] = dial_victim();
 	/* all of them have been accepted once this one was sent away */
 	TAP(sent_away(fd[CROWD - PLACES]));
 	o.self = &self;
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
-	TAP(say(friend, o.out, o.out_length));
-	tap_ok(hear(friend, &o.welcome, sizeof(o.welcome)) ==
+	TAP(send_bytes(friend, o.out, o.out_length));
+	tap_ok(receive_bytes(friend, &o.welcome, sizeof(o.welcome)) ==
 			       sizeof(o.welcome) &&
 		       o2g_opening_took(&o, sizeof(o.welcome)) ==
 			       O2G_OPENING_WELCOME,
 	       "an opening under way survives %d silent unauthenticated peers",
 	       CROWD);
 	close(friend);
-	oldest = named(&other, 22);
+	oldest = dial_hello(&other, 22);
 	for (int i = 0; i < PLACES; i++)
-		rival[i] = named(&other, (u8)(23 + i % 100));
+		rival[i] = dial_hello(&other, (u8)(23 + i % 100));
 	tap_ok(sent_away(oldest),
 	       "openings that name the job have no more than %d places",
 	       PLACES);
@@ -438,7 +446,7 @@ struct side {
 
 #define ROUND 20
 
-static void *talk(void *arg)
+static void *run_side(void *arg)
 {
 	struct side *side = arg;
 	uint32_t in[ROUND] = {0}, out[ROUND];
@@ -471,8 +479,8 @@ static int both_dial(void)
 	int extra;
 
 	pthread_barrier_init(&gate, 0, 2);
-	pthread_create(&thread, 0, talk, &side[0]);
-	talk(&side[1]);
+	pthread_create(&thread, 0, run_side, &side[0]);
+	run_side(&side[1]);
 	pthread_join(thread, 0);
 	extra = o2g_wait(one, &event, 1, 0) + o2g_wait(two, &event, 1, 0);
 	pthread_barrier_destroy(&gate);
@@ -480,7 +488,7 @@ static int both_dial(void)
 	return side[0].good && side[1].good && extra == 0;
 }
 
-static void simultaneous(void)
+static void test_simultaneous(void)
 {
 	int good = 0, rounds = 150;
 
@@ -513,11 +521,11 @@ static int listen_as(uint8_t out[O2G_NAME_SIZE], u8 id)
 
 /* The victim dials us, and before we answer we prove ourselves on a dial of
  * our own: what is its verdict? `theirs`: its connection to us. */
-static u32 cross(u8 id, int *theirs, int *ours)
+static u32 cross_dials(u8 id, int *theirs, int *ours)
 {
 	uint8_t mine[O2G_NAME_SIZE];
-	struct o2g_identity self = identity(0, id);
-	struct o2g_opening o = hello(&self);
+	struct o2g_identity self = make_identity(0, id);
+	struct o2g_opening o = make_hello(&self);
 	struct o2g_match to = {.context = 1};
 	int listener = listen_as(mine, id);
 
@@ -526,44 +534,45 @@ static u32 cross(u8 id, int *theirs, int *ours)
 		bed_die("send");
 	*theirs = accept(listener, 0, 0);
 	close(listener);
-	*ours = dial();
-	if (!say(*ours, o.out, o.out_length) ||
-	    hear(*ours, &o.challenge, sizeof(o.challenge)) <= 0 ||
+	*ours = dial_victim();
+	if (!send_bytes(*ours, o.out, o.out_length) ||
+	    receive_bytes(*ours, &o.challenge, sizeof(o.challenge)) <= 0 ||
 	    o2g_opening_took(&o, sizeof(o.challenge)) ||
-	    !say(*ours, o.out, o.out_length) ||
-	    hear(*ours, &o.welcome, sizeof(o.welcome)) <= 0)
+	    !send_bytes(*ours, o.out, o.out_length) ||
+	    receive_bytes(*ours, &o.welcome, sizeof(o.welcome)) <= 0)
 		bed_die("opening");
 	return o.welcome.verdict;
 }
 
-static void verdicts(void)
+static void test_verdicts(void)
 {
 	char byte, bytes[sizeof(struct o2g_hello)];
 	int theirs, ours;
 
-	tap_ok(cross(0, &theirs, &ours) == O2G_WELCOME,
+	tap_ok(cross_dials(0, &theirs, &ours) == O2G_WELCOME,
 	       "of two simultaneous connects the smaller id's is accepted");
-	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
-	tap_ok(hear(theirs, &byte, 1) == 0,
+	TAP(receive_bytes(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
+	tap_ok(receive_bytes(theirs, &byte, 1) == 0,
 	       "of two simultaneous connects the larger id's is closed");
-	tap_ok(hear(ours, &byte, 1) == 1 && byte == O2G_MESSAGE,
+	tap_ok(receive_bytes(ours, &byte, 1) == 1 && byte == O2G_MESSAGE,
 	       "waiting messages go over the connection that remains");
 	close(theirs);
 	close(ours);
 	TAP(bed_event(victim).status == 0);
-	tap_ok(cross(0xff, &theirs, &ours) == O2G_CROSSED,
+	tap_ok(cross_dials(0xff, &theirs, &ours) == O2G_CROSSED,
 	       "the larger id's connect is told to wait");
-	tap_ok(hear(ours, &byte, 1) == 0, "the larger id's connect is closed");
-	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
+	tap_ok(receive_bytes(ours, &byte, 1) == 0,
+	       "the larger id's connect is closed");
+	TAP(receive_bytes(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
 	TAP(recv(theirs, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 	close(theirs);
 	close(ours);
 }
 
 /* One that says nothing is closed by time. */
-static void silent(void)
+static void test_silent(void)
 {
-	int fd = dial();
+	int fd = dial_victim();
 
 	tap_ok(sent_away(fd),
 	       "a silent unauthenticated peer is closed after %d s",
@@ -573,9 +582,9 @@ static void silent(void)
 
 /* The victim expects a message from us and dials; we answer, take its proof,
  * and then stop as a process does under a debugger. */
-static void stopped(void)
+static void test_stopped(void)
 {
-	struct o2g_identity self = identity(0, 31);
+	struct o2g_identity self = make_identity(0, 31);
 	static u8 nonce[16] = {4};
 	uint8_t mine[O2G_NAME_SIZE];
 	struct o2g_opening o;
@@ -589,17 +598,17 @@ static void stopped(void)
 	bed_recv(victim, peer, 1, &in, 1);
 	fd = accept(listener, 0, 0);
 	o2g_opening_accept(&o, &self, O2G_CREDIT_MIN, nonce);
-	if (hear(fd, &o.hello, sizeof(o.hello)) <= 0 ||
+	if (receive_bytes(fd, &o.hello, sizeof(o.hello)) <= 0 ||
 	    o2g_opening_took(&o, sizeof(o.hello)) ||
-	    !say(fd, o.out, o.out_length) ||
-	    hear(fd, &o.proof, sizeof(o.proof)) <= 0 ||
+	    !send_bytes(fd, o.out, o.out_length) ||
+	    receive_bytes(fd, &o.proof, sizeof(o.proof)) <= 0 ||
 	    o2g_opening_took(&o, sizeof(o.proof)) != O2G_OPENING_PROVEN)
 		bed_die("opening");
-	silent(); /* who came after us: our time is over too */
+	test_silent(); /* who came after us: our time is over too */
 	tap_ok(o2g_wait(victim, &event, 1, 0) == 0,
 	       "a peer that stops during its opening is waited for");
 	o2g_opening_decide(&o, O2G_WELCOME);
-	TAP(say(fd, o.out, o.out_length));
+	TAP(send_bytes(fd, o.out, o.out_length));
 	shutdown(fd, SHUT_WR);
 	tap_ok(bed_event(victim).status == -ECONNRESET,
 	       "a peer that stopped is accepted when it continues");
@@ -627,7 +636,7 @@ static int tcp_pair(int pair[2])
 	return pair[1] >= 0;
 }
 
-static void registered(void)
+static void test_registered(void)
 {
 	struct o2g *one = bed_open(), *two = bed_open();
 	uint32_t there = bed_peer(one, two), here = bed_peer(two, one);
@@ -657,8 +666,8 @@ static void registered(void)
  * is for that peer fails. Our side of the stream, shut, stands for that. */
 static void registered_gone(void)
 {
-	struct o2g_identity self = identity(0, 13);
-	struct o2g_opening o = hello(&self);
+	struct o2g_identity self = make_identity(0, 13);
+	struct o2g_opening o = make_hello(&self);
 	uint8_t its[O2G_NAME_SIZE];
 	struct o2g_event event;
 	int pair[2], shut;
@@ -670,12 +679,12 @@ static void registered_gone(void)
 	shut = dup(pair[1]);
 	TAP(o2g_register_socket(victim, pair[1], peer, 0) == 0);
 	bed_send(victim, peer, 1, its, 1);
-	TAP(say(pair[0], o.out, o.out_length));
-	TAP(hear(pair[0], &o.challenge, sizeof(o.challenge)) ==
+	TAP(send_bytes(pair[0], o.out, o.out_length));
+	TAP(receive_bytes(pair[0], &o.challenge, sizeof(o.challenge)) ==
 	    sizeof(o.challenge));
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
 	TAP(shutdown(shut, SHUT_WR) == 0);
-	TAP(say(pair[0], o.out, o.out_length));
+	TAP(send_bytes(pair[0], o.out, o.out_length));
 	do /* sends to earlier strangers may end here, too */
 		event = bed_event(victim);
 	while (event.cookie != its);
@@ -691,23 +700,24 @@ int main(void)
 	victim = bed_open();
 	if (o2g_name(victim, name))
 		return 1;
-	garbage();
+	test_garbage();
 	wrong_job();
 	no_secret();
-	replayed();
+	test_replayed();
 	wrong_revision();
 	slow_friend();
-	tap_ok(works(), "a real peer connects after all of them");
-	grants();
-	starved();
-	crowd();
-	outlasts();
-	stopped();
-	verdicts();
-	registered();
+	tap_ok(victim_works(), "a real peer connects after all of them");
+	test_grants();
+	test_starved();
+	test_crowd();
+	test_outlasts();
+	test_stopped();
+	test_verdicts();
+	test_registered();
 	registered_gone();
-	simultaneous();
-	TAP(bed_event(victim).status < 0); /* whom verdicts() left waiting */
+	test_simultaneous();
+	TAP(bed_event(victim).status <
+	    0); /* whom test_verdicts() left waiting */
 	TAP(o2g_close(victim, 1000) == 0);
 	return tap_done();
 }

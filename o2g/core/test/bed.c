@@ -33,7 +33,7 @@ static void bed_want(void *ctx, struct o2g_conn *conn)
 	end->wants = 1;
 }
 
-static u8 *at(struct bed *bed, const struct o2g_piece *piece)
+static u8 *piece_pointer(struct bed *bed, const struct o2g_piece *piece)
 {
 	switch (piece->place) {
 	case O2G_PLACE_CORE:
@@ -59,7 +59,8 @@ static int bed_copy(void *ctx, struct o2g_copy *job)
 		bed->later[bed->laters++] = job;
 		return O2G_COPY_LATER;
 	}
-	memcpy(at(bed, &job->to), at(bed, &job->from), job->to.length);
+	memcpy(piece_pointer(bed, &job->to), piece_pointer(bed, &job->from),
+	       job->to.length);
 	return 0;
 }
 
@@ -68,7 +69,8 @@ void bed_copies(struct bed *bed)
 	for (int i = 0; i < bed->laters; i++) {
 		struct o2g_copy *job = bed->later[i];
 
-		memcpy(at(bed, &job->to), at(bed, &job->from), job->to.length);
+		memcpy(piece_pointer(bed, &job->to),
+		       piece_pointer(bed, &job->from), job->to.length);
 		bed->later[i] = 0;
 		o2g_copy_done(bed->core, job, 0);
 	}
@@ -164,14 +166,14 @@ void bed_part(struct bed_end end[2])
 }
 
 /* Bytes that can be moved at once: no wrap, no overflow. */
-static u64 straight(u32 from, u64 most)
+static u64 bytes_in_row(u32 from, u64 most)
 {
 	const u64 to_end = BED_PIPE - from % BED_PIPE;
 
 	return most < to_end ? most : to_end;
 }
 
-static u64 put(struct bed_pipe *pipe, const u8 *byte, u64 length)
+static u64 pipe_write(struct bed_pipe *pipe, const u8 *byte, u64 length)
 {
 	const u64 room = BED_PIPE - (pipe->tail - pipe->head);
 	u64 done = 0, n;
@@ -179,18 +181,18 @@ static u64 put(struct bed_pipe *pipe, const u8 *byte, u64 length)
 	if (length > room)
 		length = room;
 	for (; done < length; done += n, pipe->tail += (u32)n) {
-		n = straight(pipe->tail, length - done);
+		n = bytes_in_row(pipe->tail, length - done);
 		memcpy(pipe->byte + pipe->tail % BED_PIPE, byte + done, n);
 	}
 	return done;
 }
 
-static void get(struct bed_pipe *pipe, u8 *byte, u64 length)
+static void pipe_read(struct bed_pipe *pipe, u8 *byte, u64 length)
 {
 	u64 done = 0, n;
 
 	for (; done < length; done += n, pipe->head += (u32)n) {
-		n = straight(pipe->head, length - done);
+		n = bytes_in_row(pipe->head, length - done);
 		if (byte)
 			memcpy(byte + done, pipe->byte + pipe->head % BED_PIPE,
 			       n);
@@ -231,7 +233,8 @@ int bed_write(struct bed_end *end, u64 most)
 
 		if (length > most - done)
 			length = most - done;
-		went = put(end->out, at(end->bed, &piece[i]), length);
+		went = pipe_write(end->out, piece_pointer(end->bed, &piece[i]),
+				  length);
 		done += went;
 		if (went < piece[i].length)
 			break;
@@ -241,7 +244,7 @@ int bed_write(struct bed_end *end, u64 most)
 	return (int)done;
 }
 
-static int want(struct bed_end *end, struct o2g_piece *piece)
+static int offer_piece(struct bed_end *end, struct o2g_piece *piece)
 {
 	const int waited = end->conn->rx == O2G_RX_START;
 	int rc;
@@ -260,7 +263,7 @@ static int want(struct bed_end *end, struct o2g_piece *piece)
 void bed_offer(struct bed_end *end)
 {
 	if (end->conn && !end->offered)
-		end->offered = !want(end, &end->offer);
+		end->offered = !offer_piece(end, &end->offer);
 }
 
 int bed_read(struct bed_end *end, u64 most)
@@ -273,7 +276,7 @@ int bed_read(struct bed_end *end, u64 most)
 		bed_offer(end); /* nothing more need come */
 	while (end->conn && done < most && pipe->head != pipe->tail) {
 		u64 length = pipe->tail - pipe->head;
-		int rc = want(end, &piece);
+		int rc = offer_piece(end, &piece);
 
 		if (rc == -11)
 			break;
@@ -283,7 +286,7 @@ int bed_read(struct bed_end *end, u64 most)
 			length = piece.length;
 		if (length > most - done)
 			length = most - done;
-		get(pipe, at(end->bed, &piece), length);
+		pipe_read(pipe, piece_pointer(end->bed, &piece), length);
 		rc = bed_came(end, length);
 		if (rc)
 			return rc;

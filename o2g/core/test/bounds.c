@@ -40,7 +40,7 @@ static void open_many(u32 batch, u64 write_off)
 	open_with(0x10000, batch, write_off);
 }
 
-static int says(struct o2g_frame frame)
+static int receive_frame(struct o2g_frame frame)
 {
 	struct o2g_piece piece;
 
@@ -51,7 +51,7 @@ static int says(struct o2g_frame frame)
 }
 
 /* A message of which nothing but the header comes. */
-static struct o2g_frame begun(u32 id, u64 length)
+static struct o2g_frame frame_begun(u32 id, u64 length)
 {
 	return (struct o2g_frame){.type = O2G_MESSAGE,
 				  .id = id,
@@ -61,19 +61,20 @@ static struct o2g_frame begun(u32 id, u64 length)
 }
 
 /* All credit in messages that never come whole. */
-static void unfinished(check_fn *check)
+static void test_unfinished(check_fn *check)
 {
 	u64 before, looked = 0;
 	u32 id = 0, said = 0;
 
 	open_many(0, 1ull << 30);
 	while (bed.core->counts.unmatched < MANY)
-		if (!says(begun(++id, 1)))
+		if (!receive_frame(frame_begun(++id, 1)))
 			abort();
-	says(begun(++id, CREDIT - conn->spent_in - O2G_MESSAGE_COST));
+	receive_frame(
+		frame_begun(++id, CREDIT - conn->spent_in - O2G_MESSAGE_COST));
 	for (u32 i = 0; i < MANY; i++) {
 		before = bed.core->scanned;
-		said += says((struct o2g_frame){.type = O2G_CREDIT});
+		said += receive_frame((struct o2g_frame){.type = O2G_CREDIT});
 		if (bed.core->scanned - before > looked)
 			looked = bed.core->scanned - before;
 	}
@@ -91,14 +92,14 @@ static void credit_written_off(check_fn *check)
 
 	open_many(0, 1);
 	for (u32 i = 0; i < most; i++)
-		if (!says(begun(i + 1, 0)))
+		if (!receive_frame(frame_begun(i + 1, 0)))
 			abort();
 	bed.core->limits.write_off = bed.core->charged;
-	says((struct o2g_frame){.type = O2G_CREDIT});
+	receive_frame((struct o2g_frame){.type = O2G_CREDIT});
 	check(!conn->owed, "at the limit no credit goes back");
 	bed.core->limits.write_off = bed.core->charged + 1;
 	before = bed.core->scanned;
-	says((struct o2g_frame){.type = O2G_CREDIT});
+	receive_frame((struct o2g_frame){.type = O2G_CREDIT});
 	check(conn->owed > 0 && bed.core->scanned - before <= AT_ONCE,
 	      "credit is returned for a few messages at a time");
 	o2g_conn_end(conn, -104);
@@ -110,7 +111,7 @@ static void credit_written_off(check_fn *check)
 static u32 over, failed;
 
 /* Does one piece of the rest; how many operations and messages went. */
-static u32 step(void)
+static u32 consume_step(void)
 {
 	const u32 before = bed.core->ops.used + bed.core->messages.used;
 	struct o2g_cqe cqe;
@@ -131,7 +132,7 @@ static void pile_up(void)
 	for (u32 i = 0; i < MANY; i++) {
 		bed_recv(&bed, 1, 6, 0, body, sizeof(body), i);
 		bed_send(&bed, 1, 6, body, sizeof(body), i);
-		if (!says(begun(i + 1, 1)))
+		if (!receive_frame(frame_begun(i + 1, 1)))
 			abort();
 	}
 }
@@ -143,7 +144,7 @@ static void in_steps(check_fn *check, const char *name)
 	u32 steps = 0, most = 0, n;
 
 	while (o2g_core_more(bed.core)) {
-		n = step();
+		n = consume_step();
 		most = n > most ? n : most;
 		steps++;
 	}
@@ -181,7 +182,7 @@ static void end_of_peer(check_fn *check)
 
 /* What is about to vanish is not received meanwhile, and nothing is left when
  * the core goes in the middle of it. */
-static void meanwhile(check_fn *check)
+static void test_meanwhile(check_fn *check)
 {
 	int n = 0;
 
@@ -220,7 +221,7 @@ static void wait_for_room(void)
 		bed_recv(&bed, 2, 6, 0, body, sizeof(body), i);
 }
 
-static void flushed(check_fn *check)
+static void test_flushed(check_fn *check)
 {
 	const struct o2g_sqe late = {
 		.op = O2G_OP_RECV, .peer = 2, .cookie = MANY};
@@ -233,7 +234,7 @@ static void flushed(check_fn *check)
 	before = bed.area->cq.tail;
 	make_room();
 	o2g_ring_submit(bed.area, &late);
-	says(begun(1, 0));
+	receive_frame(frame_begun(1, 0));
 	n = bed.area->cq.tail - before;
 	check(n > 0 && n <= AT_ONCE && o2g_core_more(bed.core) &&
 		      bed.area->sq.head == MANY,
@@ -264,7 +265,7 @@ static void flush_limited(check_fn *check)
 	for (u32 i = 0; i < 17; i++)
 		bed_recv(&bed, 1, 5, 0, body, sizeof(body), i);
 	for (u32 i = 0; i < 17; i++)
-		says(begun(i + 1, 0));
+		receive_frame(frame_begun(i + 1, 0));
 	check(!list_empty(&bed.core->backlog) && o2g_core_more(bed.core),
 	      "space in the ring is noticed even if made before the flag");
 	o2g_core_consume(bed.core);
@@ -276,14 +277,14 @@ static void flush_limited(check_fn *check)
 
 /* ---- a receive of many messages ---- */
 
-static int numbered(u32 number, u64 tag)
+static int send_numbered(u32 number, u64 tag)
 {
-	struct o2g_frame frame = begun(number + 1, 0);
+	struct o2g_frame frame = frame_begun(number + 1, 0);
 
 	frame.tag = tag;
 	frame.flags = O2G_FRAME_DATA;
 	frame.data = number;
-	return says(frame);
+	return receive_frame(frame);
 }
 
 /* Empty messages, and a receive that they never fill. */
@@ -301,7 +302,7 @@ static void receive_many(void)
 	open_many(64, 0);
 	bed_recv(&bed, O2G_ANY_PEER, 9, 0, body, sizeof(body), 1);
 	for (u32 i = 0; i < MANY; i++)
-		if (!numbered(i, 5))
+		if (!send_numbered(i, 5))
 			abort();
 	bed_submit(&bed, &sqe);
 }
@@ -329,8 +330,8 @@ static void many_received(check_fn *check)
 
 	receive_many();
 	most = MANY - bed.core->counts.unmatched;
-	numbered(MANY, 5);
-	numbered(MANY + 1, 9);
+	send_numbered(MANY, 5);
+	send_numbered(MANY + 1, 9);
 	o2g_ring_submit(bed.area, &cancel);
 	while (o2g_core_more(bed.core)) {
 		before = bed.core->counts.unmatched;
@@ -351,12 +352,12 @@ static void many_received(check_fn *check)
 
 void bounds_run(check_fn *check)
 {
-	unfinished(check);
+	test_unfinished(check);
 	credit_written_off(check);
 	end_of_stream(check);
 	end_of_peer(check);
-	meanwhile(check);
-	flushed(check);
+	test_meanwhile(check);
+	test_flushed(check);
 	flush_limited(check);
 	many_received(check);
 }

@@ -15,7 +15,7 @@
 static struct bed bed;
 static u8 body[8];
 
-static u64 cost(void)
+static u64 entries_examined(void)
 {
 	return bed.core->table.compared + bed.core->scanned;
 }
@@ -44,12 +44,13 @@ static u32 take_all(void)
 }
 
 /* Entries looked at for each pair, in hundredths. */
-static u32 each(u64 before)
+static u32 cost_per_pair(u64 before)
 {
-	return (u32)((cost() - before) * 100 / MANY);
+	return (u32)((entries_examined() - before) * 100 / MANY);
 }
 
-static void report(check_fn *check, const char *name, u32 per_pair, u32 got)
+static void report_cost(check_fn *check, const char *name, u32 per_pair,
+			u32 got)
 {
 	printf("# %s: %u.%02u entries for each\n", name, per_pair / 100,
 	       per_pair % 100);
@@ -57,13 +58,13 @@ static void report(check_fn *check, const char *name, u32 per_pair, u32 got)
 }
 
 /* Receives first, then a flood; `tags` different ones. */
-static void posted(check_fn *check, const char *name, u32 tags, u64 ignore)
+static void test_posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 {
 	u64 before, moved, most = 0;
 	u32 got = 0;
 
 	open_large();
-	before = cost();
+	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++) {
 		moved = bed.core->table.rehashed;
 		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
@@ -76,17 +77,18 @@ static void posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 		bed_send(&bed, 0, i % tags, body, 0, i);
 		got += i % 4096 ? 0 : take_all();
 	}
-	report(check, name, each(before), got);
+	report_cost(check, name, cost_per_pair(before), got);
 	check(!bed_close(&bed), "memory");
 }
 
-static void unmatched(check_fn *check, const char *name, u32 tags, u64 ignore)
+static void test_unmatched(check_fn *check, const char *name, u32 tags,
+			   u64 ignore)
 {
 	u64 before;
 	u32 got = 0;
 
 	open_large();
-	before = cost();
+	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++) {
 		bed_send(&bed, 0, i % tags, body, 0, i);
 		if (i % 4096 == 0)
@@ -96,11 +98,11 @@ static void unmatched(check_fn *check, const char *name, u32 tags, u64 ignore)
 		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
 		got += i % 4096 ? 0 : take_all();
 	}
-	report(check, name, each(before), got);
+	report_cost(check, name, cost_per_pair(before), got);
 	check(!bed_close(&bed), "memory");
 }
 
-static int say(struct o2g_conn *conn, u32 id, u64 tag)
+static int send_message(struct o2g_conn *conn, u32 id, u64 tag)
 {
 	const struct o2g_frame frame = {
 		.type = O2G_MESSAGE, .id = id, .context = 1, .tag = tag};
@@ -113,7 +115,7 @@ static int say(struct o2g_conn *conn, u32 id, u64 tag)
 }
 
 /* Directed receives, some from anybody between them, and as many senders. */
-static void sources(check_fn *check)
+static void test_sources(check_fn *check)
 {
 	static struct o2g_conn *conn[SOURCES];
 	static struct bed_end end;
@@ -126,19 +128,19 @@ static void sources(check_fn *check)
 	for (u32 i = 0; i < SOURCES; i++)
 		o2g_conn_attach(bed.core, i + 1, 1 << 20, 1 << 20, &end,
 				&conn[i]);
-	before = cost();
+	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++)
 		bed_recv(&bed, i % 7 ? 1 + i % SOURCES : O2G_ANY_PEER, 5,
 			 i % 3 ? 0 : ~0ull, body, 0, i);
 	for (u32 i = 0; i < MANY; i++) {
-		said += say(conn[i % SOURCES], 1, 5);
+		said += send_message(conn[i % SOURCES], 1, 5);
 		if (i % 4096 == 0)
 			take_all();
 	}
 	check(counts->received > MANY / 2 &&
 		      counts->received + counts->unmatched == MANY,
 	      "senders' messages are received or buffered");
-	report(check, "1,000 senders", each(before), said);
+	report_cost(check, "1,000 senders", cost_per_pair(before), said);
 	for (u32 i = 0; i < SOURCES; i++)
 		o2g_conn_end(conn[i], 0);
 	check(!bed_close(&bed), "memory");
@@ -156,30 +158,34 @@ static void credit_written_off(check_fn *check)
 	open_large();
 	bed.core->limits.write_off = 1ull << 30;
 	o2g_conn_attach(bed.core, 1, 1 << 20, O2G_CREDIT_MIN, &end, &conn);
-	before = cost();
+	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++) {
 		int n;
 
-		said += say(conn, 1, 5);
+		said += send_message(conn, 1, 5);
 		while ((n = o2g_tx_gather(conn, piece, 4)) > 0)
 			while (n-- > 0)
 				o2g_tx_done(conn, piece[n].length);
 	}
-	report(check, "100,000 messages whose credit is written off",
-	       each(before), said);
+	report_cost(check, "100,000 messages whose credit is written off",
+		    cost_per_pair(before), said);
 	o2g_conn_end(conn, 0);
 	check(!bed_close(&bed), "memory");
 }
 
 void cost_run(check_fn *check)
 {
-	posted(check, "100,000 receives from any peer, each its tag", MANY, 0);
-	posted(check, "100,000 receives from any peer, one tag", 1, 0);
-	posted(check, "100,000 receives from any peer with any tag", 1, ~0ull);
-	posted(check, "100,000 receives with a mask", 1000, 0xff00000000ull);
-	unmatched(check, "100,000 unmatched, each its tag", MANY, 0);
-	unmatched(check, "100,000 unmatched, one tag", 1, 0);
-	unmatched(check, "100,000 unmatched, with a mask", MANY, 0xffull << 40);
-	sources(check);
+	test_posted(check, "100,000 receives from any peer, each its tag", MANY,
+		    0);
+	test_posted(check, "100,000 receives from any peer, one tag", 1, 0);
+	test_posted(check, "100,000 receives from any peer with any tag", 1,
+		    ~0ull);
+	test_posted(check, "100,000 receives with a mask", 1000,
+		    0xff00000000ull);
+	test_unmatched(check, "100,000 unmatched, each its tag", MANY, 0);
+	test_unmatched(check, "100,000 unmatched, one tag", 1, 0);
+	test_unmatched(check, "100,000 unmatched, with a mask", MANY,
+		       0xffull << 40);
+	test_sources(check);
 	credit_written_off(check);
 }

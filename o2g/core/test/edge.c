@@ -34,7 +34,7 @@ static void area_layout(void)
 }
 
 /* Gathered twice, it may still go out once only. */
-static void gathered(void)
+static void test_gathered(void)
 {
 	struct o2g_piece piece[4];
 	const u64 all = O2G_FRAME_SIZE + 100;
@@ -55,7 +55,7 @@ static void gathered(void)
 }
 
 /* By this number an engine sees whether a stopped connection may go on. */
-static void changes(void)
+static void test_changes(void)
 {
 	u64 before;
 
@@ -93,7 +93,7 @@ static void table_removal(void)
 }
 
 /* A second core on the same area, which never comes to be. */
-static void making(void)
+static void test_making(void)
 {
 	struct bed *bed = &p.bed[0];
 	struct o2g_limits limits;
@@ -123,8 +123,8 @@ void edge_run(check_fn *with)
 {
 	check = with;
 	area_layout();
-	gathered();
-	changes();
+	test_gathered();
+	test_changes();
 	table_removal();
-	making();
+	test_making();
 }

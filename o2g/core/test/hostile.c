@@ -11,7 +11,7 @@ static check_fn *check;
 
 #define CHECK(condition) check(!!(condition), #condition)
 
-static void push(const void *bytes, u32 length)
+static void push_bytes(const void *bytes, u32 length)
 {
 	struct bed_pipe *pipe = p.end[1].in;
 
@@ -20,10 +20,10 @@ static void push(const void *bytes, u32 length)
 }
 
 /* What endpoint 1 says to this frame of its peer, with `length` body bytes. */
-static int says(struct o2g_frame frame, u32 length)
+static int receive_frame(struct o2g_frame frame, u32 length)
 {
-	push(&frame, sizeof(frame));
-	push(body, length);
+	push_bytes(&frame, sizeof(frame));
+	push_bytes(body, length);
 	return bed_read(&p.end[1], 1 << 20);
 }
 
@@ -32,7 +32,7 @@ static void open_plain(void)
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 }
 
-static struct o2g_frame message(u32 id, u64 length, u32 first)
+static struct o2g_frame message_frame(u32 id, u64 length, u32 first)
 {
 	return (struct o2g_frame){.type = O2G_MESSAGE,
 				  .body = first,
@@ -43,96 +43,102 @@ static struct o2g_frame message(u32 id, u64 length, u32 first)
 }
 
 /* Each in a fresh connection: refused, and nothing is left of it. */
-static void refused(const char *name, struct o2g_frame frame, u32 length)
+static void expect_refused(const char *name, struct o2g_frame frame, u32 length)
 {
 	int rc;
 
 	open_plain();
-	rc = says(frame, length);
+	rc = receive_frame(frame, length);
 	check(rc == -71, name);
 	CHECK(pair_close(&p));
 }
 
-static void malformed(void)
+static void test_malformed(void)
 {
-	struct o2g_frame frame = message(1, 10, 10);
+	struct o2g_frame frame = message_frame(1, 10, 10);
 
 	frame.zero = 1;
-	refused("a frame with a reserved field is refused", frame, 10);
-	frame = message(1, 10, 11);
-	refused("a first piece longer than its message is refused", frame, 11);
-	frame = message(0, 10, 10);
-	refused("id 0 is refused", frame, 10);
-	frame = message(1, 10, 10);
+	expect_refused("a frame with a reserved field is refused", frame, 10);
+	frame = message_frame(1, 10, 11);
+	expect_refused("a first piece longer than its message is refused",
+		       frame, 11);
+	frame = message_frame(0, 10, 10);
+	expect_refused("id 0 is refused", frame, 10);
+	frame = message_frame(1, 10, 10);
 	frame.data = 1;
-	refused("immediate data without its flag are refused", frame, 10);
-	frame = message(1, O2G_LENGTH_MAX + 1, 0);
+	expect_refused("immediate data without its flag are refused", frame,
+		       10);
+	frame = message_frame(1, O2G_LENGTH_MAX + 1, 0);
 	frame.type = O2G_REQUEST;
-	refused("a length above O2G_LENGTH_MAX is refused", frame, 0);
-	refused("an unknown type is refused",
-		(struct o2g_frame){.type = O2G_FRAME_TYPES}, 0);
-	refused("type 0 is refused", (struct o2g_frame){.type = 0}, 0);
-	refused("a body above its bound is refused",
-		message(1, O2G_BODY_MAX + 1, O2G_BODY_MAX + 1), 0);
+	expect_refused("a length above O2G_LENGTH_MAX is refused", frame, 0);
+	expect_refused("an unknown type is refused",
+		       (struct o2g_frame){.type = O2G_FRAME_TYPES}, 0);
+	expect_refused("type 0 is refused", (struct o2g_frame){.type = 0}, 0);
+	expect_refused("a body above its bound is refused",
+		       message_frame(1, O2G_BODY_MAX + 1, O2G_BODY_MAX + 1), 0);
 }
 
 static void out_of_state(void)
 {
 	struct o2g_frame frame = {.type = O2G_PIECE, .id = 4, .body = 1};
 
-	refused("a piece of no message is refused", frame, 1);
+	expect_refused("a piece of no message is refused", frame, 1);
 	frame = (struct o2g_frame){.type = O2G_GRANT, .id = 1, .length = 5};
-	refused("a grant for no request is refused", frame, 0);
+	expect_refused("a grant for no request is refused", frame, 0);
 	frame = (struct o2g_frame){.type = O2G_CREDIT, .credit = 1};
-	refused("credit that was not spent is refused", frame, 0);
-	refused("more than the credit is refused",
-		message(1, O2G_CREDIT_MIN - O2G_MESSAGE_COST + 1, 10), 10);
-	frame = message(1, 1ull << 32, 0);
-	refused("a length that wraps its cost is refused", frame, 0);
+	expect_refused("credit that was not spent is refused", frame, 0);
+	expect_refused(
+		"more than the credit is refused",
+		message_frame(1, O2G_CREDIT_MIN - O2G_MESSAGE_COST + 1, 10),
+		10);
+	frame = message_frame(1, 1ull << 32, 0);
+	expect_refused("a length that wraps its cost is refused", frame, 0);
 }
 
-static void sequences(void)
+static void test_sequences(void)
 {
 	struct o2g_frame piece = {.type = O2G_PIECE, .id = 1, .body = 60};
 	struct o2g_frame bye = {.type = O2G_BYE};
-	struct o2g_frame request = message(2, 100, 0);
+	struct o2g_frame request = message_frame(2, 100, 0);
 	struct o2g_piece place;
 
 	open_plain();
-	CHECK(says(message(1, 100, 50), 50) > 0);
-	check(says(message(1, 100, 50), 50) == -71,
+	CHECK(receive_frame(message_frame(1, 100, 50), 50) > 0);
+	check(receive_frame(message_frame(1, 100, 50), 50) == -71,
 	      "an id in flight is refused for a second message");
 	CHECK(pair_close(&p));
 	open_plain();
-	CHECK(says(message(1, 100, 50), 50) > 0);
-	check(says(piece, 60) == -71, "more pieces than length are refused");
+	CHECK(receive_frame(message_frame(1, 100, 50), 50) > 0);
+	check(receive_frame(piece, 60) == -71,
+	      "more pieces than length are refused");
 	CHECK(pair_close(&p));
 	open_plain();
-	CHECK(says(message(1, 100, 50), 50) > 0);
-	check(says(bye, 0) == -71, "BYE within a message is refused");
+	CHECK(receive_frame(message_frame(1, 100, 50), 50) > 0);
+	check(receive_frame(bye, 0) == -71, "BYE within a message is refused");
 	CHECK(pair_close(&p));
 	open_plain();
 	request.type = O2G_REQUEST;
 	piece.id = 2;
-	CHECK(says(request, 0) > 0);
-	check(says(piece, 60) == -71, "pieces without a grant are refused");
+	CHECK(receive_frame(request, 0) > 0);
+	check(receive_frame(piece, 60) == -71,
+	      "pieces without a grant are refused");
 	CHECK(pair_close(&p));
 	open_plain();
-	CHECK(says(bye, 0) > 0);
+	CHECK(receive_frame(bye, 0) > 0);
 	check(o2g_rx_want(p.end[1].conn, &place) == -32,
 	      "nothing is read after BYE");
 	CHECK(pair_close(&p));
 }
 
 /* A peer that spends all its credit, and one of many that would fill us. */
-static void flood(void)
+static void test_flood(void)
 {
 	struct bed_options options = pair_plain;
 	u64 held;
 	u32 id = 0;
 
 	open_plain();
-	while (says(message(++id, 0, 0), 0) > 0)
+	while (receive_frame(message_frame(++id, 0, 0), 0) > 0)
 		;
 	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
 	      "a peer uses no more than its credit");
@@ -145,7 +151,7 @@ static void flood(void)
 	id = 0;
 	do {
 		held = p.bed[1].core->charged;
-		says(message(++id, 1000, 1000), 1000);
+		receive_frame(message_frame(++id, 1000, 1000), 1000);
 	} while (p.bed[1].core->charged != held);
 	check(held <= 10000 && o2g_rx_blocked(p.end[1].conn),
 	      "above the limit a connection is not read");
@@ -158,13 +164,14 @@ static void flood(void)
 }
 
 /* A large body that nobody can hold goes to its receive when there is one. */
-static void unheld(void)
+static void test_unbuffered(void)
 {
 	struct bed_options options = pair_plain;
 
 	options.unexpected = 1000;
 	pair_open(&p, &options, 1 << 20);
-	CHECK(says(message(1, 50000, 50000), 50000) == O2G_FRAME_SIZE);
+	CHECK(receive_frame(message_frame(1, 50000, 50000), 50000) ==
+	      O2G_FRAME_SIZE);
 	CHECK(o2g_rx_blocked(p.end[1].conn));
 	CHECK(p.bed[1].core->counts.unmatched == 1);
 	bed_recv(&p.bed[1], 0, 1, 0, body, 50000, 11);
@@ -173,7 +180,8 @@ static void unheld(void)
 	      "a message that cannot be buffered waits in its stream");
 	CHECK(pair_close(&p));
 	pair_open(&p, &options, 1 << 20);
-	CHECK(says(message(1, 50000, 50000), 50000) == O2G_FRAME_SIZE);
+	CHECK(receive_frame(message_frame(1, 50000, 50000), 50000) ==
+	      O2G_FRAME_SIZE);
 	CHECK(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_BODIES));
 	bed_end(&p.end[0], -104);
 	bed_end(&p.end[1], -104);
@@ -190,7 +198,7 @@ static void submit_bad(struct o2g_sqe sqe, int status, const char *name)
 	check(pair_took(&p, 0, 66, status), name);
 }
 
-static void program(void)
+static void test_program(void)
 {
 	const u64 outbox = p.bed[0].area->outbox;
 	const struct o2g_sqe send = {.op = O2G_OP_SEND, .peer = 1};
@@ -238,7 +246,7 @@ static void program(void)
 	submit_bad(sqe, -2, "an address outside the slab is refused");
 }
 
-static void postings(void)
+static void test_postings(void)
 {
 	struct bed_options options = pair_plain;
 	int refused_ones = 0;
@@ -263,7 +271,7 @@ static void postings(void)
 }
 
 /* More refusals than fit in the completions and operations there are. */
-static void stall(void)
+static void test_stall(void)
 {
 	struct bed_options options = pair_plain;
 	const struct o2g_sqe bad = {.op = 99, .cookie = 5};
@@ -371,16 +379,16 @@ static void bad_buffer(void)
 void hostile_run(check_fn *report)
 {
 	check = report;
-	malformed();
+	test_malformed();
 	out_of_state();
-	sequences();
-	flood();
-	unheld();
+	test_sequences();
+	test_flood();
+	test_unbuffered();
 	pair_open(&p, &pair_slab, O2G_CREDIT_MIN);
-	program();
+	test_program();
 	CHECK(pair_close(&p));
-	postings();
-	stall();
+	test_postings();
+	test_stall();
 	broken_ring();
 	no_memory();
 	bad_buffer();

@@ -13,7 +13,7 @@ static check_fn *check;
 
 /* The core does not know who it was, so the engine has to say that the peer
  * is lost; what came whole from it is anybody's. */
-static void nameless(void)
+static void test_nameless(void)
 {
 	pair_open_unnamed(&p);
 	bed_send(&p.bed[0], 1, 1, out, 10, 1);
@@ -139,7 +139,7 @@ static void forgiven_in_turn(void)
 void life_run(check_fn *of_suite)
 {
 	check = of_suite;
-	nameless();
+	test_nameless();
 	header_last(0);
 	header_last(sizeof(out));
 	forgiven_late(0);

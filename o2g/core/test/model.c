@@ -7,8 +7,8 @@
 
 #include "model.h"
 
-static int fits(const struct model_receive *receive,
-		const struct model_message *message)
+static int receive_matches(const struct model_receive *receive,
+			   const struct model_message *message)
 {
 	return (receive->source == O2G_ANY_PEER ||
 		receive->source == message->source) &&
@@ -26,8 +26,8 @@ static void remove_entry(void *array, u32 *count, u32 place, u64 size)
 }
 
 /* Gives a message to a receive; true when the receive is over. */
-static int give(struct model *model, struct model_receive *receive,
-		const struct model_message *message)
+static int give_message(struct model *model, struct model_receive *receive,
+			const struct model_message *message)
 {
 	const u64 offset = receive->filled;
 	u64 room = receive->length - offset;
@@ -43,12 +43,13 @@ static int give(struct model *model, struct model_receive *receive,
 }
 
 /* The first receive that takes it, if any does. */
-static int offer(struct model *model, const struct model_message *message)
+static int offer_message(struct model *model,
+			 const struct model_message *message)
 {
 	for (u32 i = 0; i < model->receives; i++) {
-		if (!fits(&model->receive[i], message))
+		if (!receive_matches(&model->receive[i], message))
 			continue;
-		if (give(model, &model->receive[i], message))
+		if (give_message(model, &model->receive[i], message))
 			remove_entry(model->receive, &model->receives, i,
 				     sizeof(*model->receive));
 		return 1;
@@ -58,7 +59,7 @@ static int offer(struct model *model, const struct model_message *message)
 
 void model_arrive(struct model *model, const struct model_message *message)
 {
-	if (offer(model, message))
+	if (offer_message(model, message))
 		return;
 	if (model->messages == MODEL_MAX)
 		abort();
@@ -72,7 +73,7 @@ void model_name(struct model *model, u32 from, u32 source)
 
 		if (message->from == from)
 			message->source = source;
-		if (message->from == from && offer(model, message))
+		if (message->from == from && offer_message(model, message))
 			model_remove(model, (int)i);
 		else
 			i++;
@@ -82,7 +83,7 @@ void model_name(struct model *model, u32 from, u32 source)
 int model_find(const struct model *model, const struct model_receive *receive)
 {
 	for (u32 i = 0; i < model->messages; i++)
-		if (fits(receive, &model->message[i]))
+		if (receive_matches(receive, &model->message[i]))
 			return (int)i;
 	return -1;
 }
@@ -102,7 +103,7 @@ void model_post(struct model *model, const struct model_receive *receive)
 		const struct model_message message = model->message[place];
 
 		model_remove(model, place);
-		if (give(model, &posted, &message))
+		if (give_message(model, &posted, &message))
 			return;
 	}
 	if (model->receives == MODEL_MAX)

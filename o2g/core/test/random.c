@@ -55,7 +55,7 @@ struct world {
 
 static struct world *world;
 
-static u32 roll(u32 below)
+static u32 random_below(u32 below)
 {
 	world->seed ^= world->seed << 13;
 	world->seed ^= world->seed >> 7;
@@ -63,7 +63,7 @@ static u32 roll(u32 below)
 	return (u32)((world->seed * 0x2545f4914f6cdd1dull) >> 33) % below;
 }
 
-static void expect(int ok, const char *why)
+static void expect_true(int ok, const char *why)
 {
 	if (ok)
 		return;
@@ -78,29 +78,29 @@ static u8 byte_of(u64 id, u64 at)
 
 static u64 some_length(void)
 {
-	const u32 kind = roll(100);
+	const u32 kind = random_below(100);
 
 	if (kind < 20)
 		return 0;
 	if (kind < 80)
-		return roll(300);
+		return random_below(300);
 	if (kind < 95)
-		return roll(5000);
-	return kind < 99 ? roll(40000) : roll(300000);
+		return random_below(5000);
+	return kind < 99 ? random_below(40000) : random_below(300000);
 }
 
 static u32 some_context(void)
 {
-	return 1 + roll(2);
+	return 1 + random_below(2);
 }
 
 static u64 some_ignore(void)
 {
-	const u32 kind = roll(10);
+	const u32 kind = random_below(10);
 
 	if (kind < 6)
 		return 0;
-	return kind < 9 ? ~0ull : 1ull << roll(14);
+	return kind < 9 ? ~0ull : 1ull << random_below(14);
 }
 
 /* What the reference makes of a submission, when the core has read it. */
@@ -137,7 +137,7 @@ static void apply_peek(u32 who, const struct o2g_sqe *sqe,
 		model_remove(model, place);
 }
 
-static void matched(void *test, u64 id, u64 cookie, u64 offset, int last)
+static void note_match(void *test, u64 id, u64 cookie, u64 offset, int last)
 {
 	struct note *note = &world->note[id];
 	struct op *op = &world->op[cookie];
@@ -149,7 +149,7 @@ static void matched(void *test, u64 id, u64 cookie, u64 offset, int last)
 	op->last = (u8)last;
 }
 
-static void apply(u32 who, const struct o2g_sqe *sqe)
+static void apply_entry(u32 who, const struct o2g_sqe *sqe)
 {
 	const struct model_receive receive = {
 		.source = sqe->peer,
@@ -168,8 +168,8 @@ static void apply(u32 who, const struct o2g_sqe *sqe)
 		break;
 	case O2G_OP_RECV:
 		if (sqe->flags & O2G_SQE_CLAIMED)
-			matched(0, (u64)world->op[sqe->cookie].expect,
-				sqe->cookie, 0, 1);
+			note_match(0, (u64)world->op[sqe->cookie].expect,
+				   sqe->cookie, 0, 1);
 		else
 			model_post(&world->model[who], &receive);
 		break;
@@ -183,17 +183,18 @@ static void apply(u32 who, const struct o2g_sqe *sqe)
 	}
 }
 
-static void sync(u32 who)
+static void sync_model(u32 who)
 {
 	const u32 head = world->bed[who].area->sq.head;
 
 	if (world->broken)
 		world->read[who] = head;
 	while (world->read[who] != head)
-		apply(who, &world->pending[who][world->read[who]++ % 65536]);
+		apply_entry(who,
+			    &world->pending[who][world->read[who]++ % 65536]);
 }
 
-static void arrived(struct bed_end *end)
+static void note_arrival(struct bed_end *end)
 {
 	const u32 who = (u32)(end->bed - world->bed);
 	const struct note *note = &world->note[end->frame.data];
@@ -206,23 +207,24 @@ static void arrived(struct bed_end *end)
 		.id = end->frame.data,
 	};
 
-	sync(who);
+	sync_model(who);
 	if (world->broken)
 		return;
-	expect(note->to == who, "a message came to somebody else");
+	expect_true(note->to == who, "a message came to somebody else");
 	model_arrive(&world->model[who], &message);
 }
 
-static void kick(u32 who)
+static void kick_end(u32 who)
 {
 	world->owes_kick[who] = 0;
 	do {
-		expect(o2g_core_consume(world->bed[who].core) >= 0, "consume");
-		sync(who);
+		expect_true(o2g_core_consume(world->bed[who].core) >= 0,
+			    "consume");
+		sync_model(who);
 	} while (o2g_core_more(world->bed[who].core));
 }
 
-static void complete(u32 who, const struct o2g_cqe *cqe);
+static void check_completion(u32 who, const struct o2g_cqe *cqe);
 
 static u32 read_completions(u32 who, u32 most)
 {
@@ -230,16 +232,16 @@ static u32 read_completions(u32 who, u32 most)
 	u32 n = 0;
 
 	while (n < most && o2g_ring_take(world->bed[who].area, &cqe)) {
-		complete(who, &cqe);
+		check_completion(who, &cqe);
 		n++;
 	}
 	if (n && o2g_ring_roomy(world->bed[who].area))
-		kick(who);
+		kick_end(who);
 	return n;
 }
 
 /* As a program does it: kick when asked, or when it can't wait. */
-static void submit(u32 who, const struct o2g_sqe *sqe)
+static void submit_entry(u32 who, const struct o2g_sqe *sqe)
 {
 	struct o2g_area *area = world->bed[who].area;
 	const int waits =
@@ -248,14 +250,14 @@ static void submit(u32 who, const struct o2g_sqe *sqe)
 
 	if (!o2g_ring_submit(area, sqe)) {
 		world->full++;
-		kick(who);
+		kick_end(who);
 		while (!o2g_ring_submit(area, sqe))
 			read_completions(who, 8);
 	}
 	world->pending[who][world->written[who]++ % 65536] = *sqe;
 	world->owes_kick[who] |= o2g_ring_kicks(area) || !waits;
-	if (world->owes_kick[who] && !roll(8))
-		kick(who);
+	if (world->owes_kick[who] && !random_below(8))
+		kick_end(who);
 }
 
 static struct op *op_new(u32 who, u8 kind, struct o2g_sqe *sqe)
@@ -275,10 +277,10 @@ static void do_send(u32 who)
 {
 	struct o2g_sqe sqe = {
 		.op = O2G_OP_SEND,
-		.flags = O2G_SQE_DATA | (roll(4) ? 0 : O2G_SQE_QUIET),
-		.peer = roll(ENDS),
+		.flags = O2G_SQE_DATA | (random_below(4) ? 0 : O2G_SQE_QUIET),
+		.peer = random_below(ENDS),
 		.context = some_context(),
-		.tag = roll(5),
+		.tag = random_below(5),
 		.length = some_length(),
 		.data = world->notes,
 	};
@@ -296,7 +298,7 @@ static void do_send(u32 who)
 	for (u64 i = 0; i < sqe.length; i++)
 		op->buffer[i] = byte_of(sqe.data, i);
 	sqe.addr = (u64)op->buffer;
-	submit(who, &sqe);
+	submit_entry(who, &sqe);
 }
 
 static void do_recv(u32 who, u32 source, u64 ignore, u8 flags)
@@ -306,21 +308,21 @@ static void do_recv(u32 who, u32 source, u64 ignore, u8 flags)
 		.flags = flags,
 		.peer = source,
 		.context = some_context(),
-		.tag = roll(5),
+		.tag = random_below(5),
 		.ignore = ignore,
-		.length = flags ? 1000 + roll(20000) : some_length(),
-		.data = flags ? roll(3000) : 0,
+		.length = flags ? 1000 + random_below(20000) : some_length(),
+		.data = flags ? random_below(3000) : 0,
 	};
 	struct op *op = op_new(who, RECV, &sqe);
 
 	op->buffer = malloc(sqe.length + 1);
 	sqe.addr = (u64)op->buffer;
-	submit(who, &sqe);
+	submit_entry(who, &sqe);
 }
 
 static u32 some_source(void)
 {
-	const u32 kind = roll(ENDS + 2);
+	const u32 kind = random_below(ENDS + 2);
 
 	return kind < ENDS ? kind : O2G_ANY_PEER;
 }
@@ -330,15 +332,15 @@ static void do_peek(u32 who)
 	static const u8 flags[] = {0, 0, O2G_SQE_CLAIM, O2G_SQE_DISCARD};
 	struct o2g_sqe sqe = {
 		.op = O2G_OP_PEEK,
-		.flags = flags[roll(4)],
+		.flags = flags[random_below(4)],
 		.peer = some_source(),
 		.context = some_context(),
-		.tag = roll(5),
+		.tag = random_below(5),
 		.ignore = some_ignore(),
 	};
 
 	op_new(who, PEEK, &sqe);
-	submit(who, &sqe);
+	submit_entry(who, &sqe);
 }
 
 static void do_cancel(u32 who)
@@ -348,13 +350,13 @@ static void do_cancel(u32 who)
 
 	if (!model->receives)
 		return;
-	sqe.cookie = model->receive[roll(model->receives)].cookie;
-	submit(who, &sqe);
+	sqe.cookie = model->receive[random_below(model->receives)].cookie;
+	submit_entry(who, &sqe);
 }
 
-static void over(struct op *op)
+static void end_op(struct op *op)
 {
-	expect(!op->over, "an operation completed twice");
+	expect_true(!op->over, "an operation completed twice");
 	op->over = 1;
 	if (!(op->kind == SEND && op->flags & O2G_SQE_QUIET))
 		world->flying[op->who]--;
@@ -364,18 +366,18 @@ static void over(struct op *op)
 	op->buffer = 0;
 }
 
-static void release(u32 who, struct op *op, const struct o2g_cqe *cqe)
+static void release_body(u32 who, struct op *op, const struct o2g_cqe *cqe)
 {
 	u8 *to = (u8 *)cqe->total;
 	const struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .data = cqe->where};
 
-	expect(to == op->buffer + world->note[cqe->data].offset,
-	       "slab body to another place");
+	expect_true(to == op->buffer + world->note[cqe->data].offset,
+		    "slab body to another place");
 	memcpy(to, (u8 *)world->bed[who].area + cqe->where, cqe->length);
-	submit(who, &sqe);
+	submit_entry(who, &sqe);
 }
 
-static void received(u32 who, struct op *op, const struct o2g_cqe *cqe)
+static void check_received(u32 who, struct op *op, const struct o2g_cqe *cqe)
 {
 	struct note *note = &world->note[cqe->data];
 	const u64 room = op->length - note->offset;
@@ -384,39 +386,44 @@ static void received(u32 who, struct op *op, const struct o2g_cqe *cqe)
 	const int slab = cqe->flags & O2G_CQE_SLAB;
 	u64 i;
 
-	expect(cqe->data < world->notes && note->to == who, "not his message");
-	expect(note->cookie == cqe->cookie + 1, "not the reference's pair");
-	expect(!note->delivered, "delivered twice");
-	expect(cqe->length == length, "length");
-	expect(cqe->status == (length < note->length ? -90 : 0), "status");
-	expect(cqe->tag == note->tag && cqe->context == note->context, "tag");
-	expect(cqe->peer == note->from || cqe->peer == O2G_NO_PEER, "source");
-	expect(slab ? length == note->length : cqe->total == note->length,
-	       "total");
-	expect(slab || cqe->where == (u64)body, "place");
+	expect_true(cqe->data < world->notes && note->to == who,
+		    "not his message");
+	expect_true(note->cookie == cqe->cookie + 1,
+		    "not the reference's pair");
+	expect_true(!note->delivered, "delivered twice");
+	expect_true(cqe->length == length, "length");
+	expect_true(cqe->status == (length < note->length ? -90 : 0), "status");
+	expect_true(cqe->tag == note->tag && cqe->context == note->context,
+		    "tag");
+	expect_true(cqe->peer == note->from || cqe->peer == O2G_NO_PEER,
+		    "source");
+	expect_true(slab ? length == note->length : cqe->total == note->length,
+		    "total");
+	expect_true(slab || cqe->where == (u64)body, "place");
 	if (slab)
-		release(who, op, cqe);
+		release_body(who, op, cqe);
 	for (i = 0; i < length && body[i] == byte_of(cqe->data, i);)
 		i++;
-	expect(i == length, "body");
+	expect_true(i == length, "body");
 	note->delivered = 1;
 	world->delivered++;
 	op->delivered++;
 	if (!(cqe->flags & O2G_CQE_MORE)) {
-		expect(op->last && op->given == op->delivered, "not the last");
-		over(op);
+		expect_true(op->last && op->given == op->delivered,
+			    "not the last");
+		end_op(op);
 	}
 }
 
-static void claimed(u32 who, u64 id, u64 handle)
+static void resolve_claim(u32 who, u64 id, u64 handle)
 {
 	struct o2g_sqe sqe = {.data = handle};
 	struct op *op;
 
-	if (!roll(3)) {
+	if (!random_below(3)) {
 		sqe.op = O2G_OP_DISCARD;
 		world->note[id].discarded = 1;
-		submit(who, &sqe);
+		submit_entry(who, &sqe);
 		return;
 	}
 	sqe.op = O2G_OP_RECV;
@@ -426,7 +433,7 @@ static void claimed(u32 who, u64 id, u64 handle)
 	op->expect = (s64)id;
 	op->buffer = malloc(sqe.length + 1);
 	sqe.addr = (u64)op->buffer;
-	submit(who, &sqe);
+	submit_entry(who, &sqe);
 }
 
 /* After a cut: every operation ends once, however it does. */
@@ -435,43 +442,43 @@ static void complete_broken(u32 who, struct op *op, const struct o2g_cqe *cqe)
 	struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .data = cqe->where};
 
 	if (op->kind == RECV && cqe->flags & O2G_CQE_SLAB)
-		submit(who, &sqe);
+		submit_entry(who, &sqe);
 	sqe.op = O2G_OP_DISCARD;
 	if (op->kind == PEEK && op->flags & O2G_SQE_CLAIM && !cqe->status)
-		submit(who, &sqe);
+		submit_entry(who, &sqe);
 	if (!(cqe->flags & O2G_CQE_MORE))
-		over(op);
+		end_op(op);
 }
 
-static void complete(u32 who, const struct o2g_cqe *cqe)
+static void check_completion(u32 who, const struct o2g_cqe *cqe)
 {
 	struct op *op = &world->op[cqe->cookie];
 
-	expect(cqe->cookie < world->ops && op->who == who, "cookie");
+	expect_true(cqe->cookie < world->ops && op->who == who, "cookie");
 	if (world->broken) {
 		complete_broken(who, op, cqe);
 	} else if (op->kind == RECV && cqe->status == -125) {
-		expect(op->cancelled, "cancelled without being asked");
-		expect(op->given == op->delivered, "cancelled too early");
-		over(op);
+		expect_true(op->cancelled, "cancelled without being asked");
+		expect_true(op->given == op->delivered, "cancelled too early");
+		end_op(op);
 	} else if (op->kind == RECV) {
-		received(who, op, cqe);
+		check_received(who, op, cqe);
 	} else if (op->kind == SEND) {
-		expect(!cqe->status && cqe->op == O2G_OP_SEND, "send");
-		over(op);
+		expect_true(!cqe->status && cqe->op == O2G_OP_SEND, "send");
+		end_op(op);
 	} else {
-		expect(cqe->status == (op->expect < 0 ? -42 : 0), "peek");
-		expect(op->expect < 0 || cqe->data == (u64)op->expect,
-		       "peek found another message");
-		over(op);
+		expect_true(cqe->status == (op->expect < 0 ? -42 : 0), "peek");
+		expect_true(op->expect < 0 || cqe->data == (u64)op->expect,
+			    "peek found another message");
+		end_op(op);
 		if (!cqe->status && op->flags & O2G_SQE_CLAIM)
-			claimed(who, cqe->data, cqe->where);
+			resolve_claim(who, cqe->data, cqe->where);
 	}
 }
 
-static void act(u32 who)
+static void random_op(u32 who)
 {
-	const u32 kind = roll(100);
+	const u32 kind = random_below(100);
 
 	if (world->flying[who] >= IN_FLIGHT || world->ops > OPS_MAX - 8000 ||
 	    world->notes > MESSAGES_MAX - 8)
@@ -488,7 +495,7 @@ static void act(u32 who)
 		do_cancel(who);
 }
 
-static void name(u32 i, u32 side)
+static void name_pair(u32 i, u32 side)
 {
 	struct bed_end *end = &world->pair[i][side];
 	const u32 who = (i + side) % ENDS, other = (i + !side) % ENDS;
@@ -504,52 +511,53 @@ static void name(u32 i, u32 side)
 	 * they may be on their way to a message which its name gives to a
 	 * receive posted earlier. */
 	if (world->bed[who].limits.batch)
-		kick(who);
-	expect(!o2g_conn_name(end->conn, other), "name");
-	sync(who);
+		kick_end(who);
+	expect_true(!o2g_conn_name(end->conn, other), "name");
+	sync_model(who);
 	if (!world->broken)
 		model_name(&world->model[who], other, other);
 }
 
-static u64 move(u32 i, u32 side, u64 most)
+static u64 move_bytes(u32 i, u32 side, u64 most)
 {
 	struct bed_end *end = &world->pair[i][side];
 	const u32 who = (i + side) % ENDS;
 	int wrote = bed_write(end, most), got;
 
-	sync(who);
+	sync_model(who);
 	got = bed_read(end, most);
-	sync(who);
-	if (!roll(4))
+	sync_model(who);
+	if (!random_below(4))
 		bed_offer(end);
-	sync(who);
-	expect(got >= 0 || world->broken, "the wire");
+	sync_model(who);
+	expect_true(got >= 0 || world->broken, "the wire");
 	return (u64)(wrote + (got > 0 ? got : 0));
 }
 
-static void copies(u32 who)
+static void run_copies(u32 who)
 {
 	bed_copies(&world->bed[who]);
-	sync(who);
+	sync_model(who);
 }
 
-static void step(void)
+static void random_step(void)
 {
-	const u32 who = roll(ENDS);
-	const u32 kind = roll(100);
+	const u32 who = random_below(ENDS);
+	const u32 kind = random_below(100);
 
 	if (kind < 40)
-		act(who);
+		random_op(who);
 	else if (kind < 90)
-		move(who, roll(2), 1 + roll(roll(2) ? 100 : 100000));
+		move_bytes(who, random_below(2),
+			   1 + random_below(random_below(2) ? 100 : 100000));
 	else if (kind < 95)
-		read_completions(who, roll(20));
+		read_completions(who, random_below(20));
 	else if (kind < 98)
-		copies(who);
+		run_copies(who);
 	else if (kind < 99 && world->owes_kick[who])
-		kick(who);
+		kick_end(who);
 	else
-		name(who, roll(2));
+		name_pair(who, random_below(2));
 }
 
 static int to_come(u32 who)
@@ -561,15 +569,15 @@ static int to_come(u32 who)
 	return 0;
 }
 
-static u64 settle(void)
+static u64 settle_step(void)
 {
 	u64 moved = 0;
 
 	for (u32 i = 0; i < ENDS; i++) {
-		moved += move(i, 0, 1 << 20) + move(i, 1, 1 << 20);
-		copies(i);
+		moved += move_bytes(i, 0, 1 << 20) + move_bytes(i, 1, 1 << 20);
+		run_copies(i);
 		if (world->owes_kick[i] || o2g_core_more(world->bed[i].core))
-			kick(i);
+			kick_end(i);
 		moved += read_completions(i, 1000);
 	}
 	return moved;
@@ -579,17 +587,17 @@ static void name_all(void)
 {
 	for (u32 i = 0; i < ENDS; i++)
 		for (u32 side = 0; side < 2; side++)
-			name(i, side);
+			name_pair(i, side);
 }
 
 /* Receives all that is on its way, then cancels the receives left over. */
-static void drain(void)
+static void drain_all(void)
 {
 	name_all();
 	for (u32 turn = 0; turn < 20000; turn++) {
 		u32 waiting;
 
-		if (settle())
+		if (settle_step())
 			continue;
 		waiting = 0;
 		for (u32 who = 0; who < ENDS; who++) {
@@ -601,17 +609,17 @@ static void drain(void)
 			break;
 	}
 	for (u32 who = 0; who < ENDS; who++) {
-		expect(!to_come(who), "a message was lost");
+		expect_true(!to_come(who), "a message was lost");
 		for (u32 i = 0; world->model[who].receives && i < 5000; i++) {
 			do_cancel(who);
-			kick(who);
+			kick_end(who);
 		}
 	}
-	while (settle())
+	while (settle_step())
 		;
 }
 
-static void cut(u32 i, int error)
+static void cut_connection(u32 i, int error)
 {
 	world->broken = 1;
 	bed_end(&world->pair[i][0], error);
@@ -626,14 +634,14 @@ static void drain_broken(void)
 	struct o2g_sqe sqe = {.op = O2G_OP_CANCEL};
 
 	for (u32 i = 0; i < ENDS; i++)
-		cut(i, 0);
+		cut_connection(i, 0);
 	name_all();
-	while (settle())
+	while (settle_step())
 		;
 	for (u32 i = 0; i < world->ops; i++) {
 		sqe.cookie = i;
 		if (!world->op[i].over && world->op[i].kind == RECV)
-			submit(world->op[i].who, &sqe);
+			submit_entry(world->op[i].who, &sqe);
 	}
 	for (u32 i = 0; i < ENDS * 2 * 400; i++) {
 		sqe = (struct o2g_sqe){.op = O2G_OP_PEEK,
@@ -644,10 +652,10 @@ static void drain_broken(void)
 		if (!world->bed[i % ENDS].core->counts.unmatched)
 			continue;
 		op_new(i % ENDS, PEEK, &sqe);
-		submit(i % ENDS, &sqe);
-		settle();
+		submit_entry(i % ENDS, &sqe);
+		settle_step();
 	}
-	while (settle())
+	while (settle_step())
 		;
 }
 
@@ -656,35 +664,38 @@ static void world_open(u64 seed)
 	world->seed = seed * 0x9e3779b97f4a7c15ull + 1;
 	for (u32 i = 0; i < ENDS; i++) {
 		const struct bed_options options = {
-			.sq = 16u << roll(3),
-			.cq = 16u << roll(3),
+			.sq = 16u << random_below(3),
+			.cq = 16u << random_below(3),
 			.postings = 4096,
 			.peers = ENDS,
-			.slab_message = roll(2) ? 0 : 256 + roll(4096),
-			.slab = 0x10000u << roll(5),
+			.slab_message =
+				random_below(2) ? 0 : 256 + random_below(4096),
+			.slab = 0x10000u << random_below(5),
 			.outbox = 4096,
-			.unexpected = 0x40000u << roll(6),
-			.write_off = roll(2) ? 0x40000u << roll(4) : 0,
-			.batch = roll(2) ? 1 + roll(16) : 0,
+			.unexpected = 0x40000u << random_below(6),
+			.write_off = random_below(2)
+					     ? 0x40000u << random_below(4)
+					     : 0,
+			.batch = random_below(2) ? 1 + random_below(16) : 0,
 		};
 
 		bed_open(&world->bed[i], &options);
-		world->bed[i].put_off = roll(2);
-		world->model[i].matched = matched;
+		world->bed[i].put_off = random_below(2);
+		world->model[i].matched = note_match;
 		for (u32 peer = 0; peer < ENDS; peer++)
 			o2g_core_peer(world->bed[i].core, peer, peer == i);
 	}
 	for (u32 i = 0; i < ENDS; i++) {
 		const u32 j = (i + 1) % ENDS;
 
-		world->named[i][0] = !!roll(3);
-		world->named[i][1] = !!roll(3);
+		world->named[i][0] = !!random_below(3);
+		world->named[i][1] = !!random_below(3);
 		bed_join(&world->bed[i], world->named[i][0] ? j : O2G_NO_PEER,
-			 O2G_CREDIT_MIN << roll(4), &world->bed[j],
+			 O2G_CREDIT_MIN << random_below(4), &world->bed[j],
 			 world->named[i][1] ? i : O2G_NO_PEER,
-			 O2G_CREDIT_MIN << roll(4), world->pair[i]);
-		world->pair[i][0].arrived = arrived;
-		world->pair[i][1].arrived = arrived;
+			 O2G_CREDIT_MIN << random_below(4), world->pair[i]);
+		world->pair[i][0].arrived = note_arrival;
+		world->pair[i][1].arrived = note_arrival;
 	}
 }
 
@@ -694,12 +705,12 @@ static void world_close(struct random_counts *counts)
 	for (u32 i = 0; i < ENDS; i++) {
 		struct o2g_core *core = world->bed[i].core;
 
-		expect(!core->ops.used, "an operation is left");
-		expect(!core->messages.used, "a message is left");
-		expect(!core->charged && !core->counts.posted &&
-			       !core->counts.unmatched,
-		       "counts");
-		expect(!core->table.keys, "a key is left");
+		expect_true(!core->ops.used, "an operation is left");
+		expect_true(!core->messages.used, "a message is left");
+		expect_true(!core->charged && !core->counts.posted &&
+				    !core->counts.unmatched,
+			    "counts");
+		expect_true(!core->table.keys, "a key is left");
 	}
 	for (u32 i = 0; i < ENDS; i++) {
 		counts->requested += world->bed[i].core->counts.requested;
@@ -708,12 +719,12 @@ static void world_close(struct random_counts *counts)
 	for (u32 i = 0; i < ENDS; i++)
 		bed_part(world->pair[i]);
 	for (u32 i = 0; i < ENDS; i++)
-		expect(!bed_close(&world->bed[i]), "memory");
+		expect_true(!bed_close(&world->bed[i]), "memory");
 	for (u32 i = 0; i < world->ops; i++) {
-		expect(world->op[i].over ||
-			       (world->op[i].kind == SEND &&
-				world->op[i].flags & O2G_SQE_QUIET),
-		       "an operation never completed");
+		expect_true(world->op[i].over ||
+				    (world->op[i].kind == SEND &&
+				     world->op[i].flags & O2G_SQE_QUIET),
+			    "an operation never completed");
 		free(world->op[i].buffer);
 	}
 }
@@ -729,14 +740,16 @@ u32 random_run(u32 seeds, u32 steps, struct random_counts *counts)
 		world = calloc(1, sizeof(*world));
 		world_open(seed);
 		for (u32 i = 0; i < steps && !world->bad; i++) {
-			if (seed % 4 == 0 && i >= unharmed && !roll(1000))
-				cut(roll(ENDS), roll(2) ? 0 : -104);
-			step();
+			if (seed % 4 == 0 && i >= unharmed &&
+			    !random_below(1000))
+				cut_connection(random_below(ENDS),
+					       random_below(2) ? 0 : -104);
+			random_step();
 		}
 		if (world->broken)
 			drain_broken();
 		else
-			drain();
+			drain_all();
 		world_close(counts);
 		counts->delivered += world->delivered;
 		counts->full += world->full;

@@ -13,8 +13,8 @@ static struct pair p;
 static u8 window[SIZE + 64], mine[SIZE + 64];
 static check_fn *check;
 
-static void access(int who, u8 op, u64 key, u64 place, void *at, u64 length,
-		   u64 cookie)
+static void submit_access(int who, u8 op, u64 key, u64 place, void *at,
+			  u64 length, u64 cookie)
 {
 	const struct o2g_sqe sqe = {.op = op,
 				    .peer = !who,
@@ -29,21 +29,21 @@ static void access(int who, u8 op, u64 key, u64 place, void *at, u64 length,
 
 static void write_to(u64 place, u64 length, u64 cookie)
 {
-	access(0, O2G_OP_WRITE, KEY, place, mine, length, cookie);
+	submit_access(0, O2G_OP_WRITE, KEY, place, mine, length, cookie);
 }
 
 static void read_from(u64 place, u64 length, u64 cookie)
 {
-	access(0, O2G_OP_READ, KEY, place, mine, length, cookie);
+	submit_access(0, O2G_OP_READ, KEY, place, mine, length, cookie);
 }
 
-static void fill(u8 *at, u8 first)
+static void fill_buffer(u8 *at, u8 first)
 {
 	for (u32 i = 0; i < SIZE; i++)
 		at[i] = (u8)(first + i * 7 + i / 251);
 }
 
-static int region(u32 rights, u64 first)
+static int add_region(u32 rights, u64 first)
 {
 	const struct o2g_region_options options = {.key = KEY,
 						   .address = (u64)window,
@@ -60,17 +60,17 @@ static void open_with(u32 rights)
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	memset(window, 0xee, sizeof(window));
 	memset(mine, 0xdd, sizeof(mine));
-	TRUE(region(rights, 0) == 0);
+	TRUE(add_region(rights, 0) == 0);
 }
 
 #define BOTH (O2G_REGION_READ | O2G_REGION_WRITE)
 
-static void whole(u64 length)
+static void test_write_length(u64 length)
 {
 	char name[80];
 
 	open_with(BOTH);
-	fill(mine, 5);
+	fill_buffer(mine, 5);
 	write_to(10, length, 1);
 	TRUE(pair_none(&p, 0) || !length);
 	TRUE(pair_run(&p) == 0);
@@ -94,13 +94,13 @@ static void whole(u64 length)
 }
 
 /* The status of one access, whose target is left as it was. */
-static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
-		    u64 length, int status)
+static void expect_refused(const char *name, u32 rights, u8 op, u64 key,
+			   u64 place, u64 length, int status)
 {
 	int same = 1;
 
 	open_with(rights);
-	access(0, op, key, place, mine, length, 3);
+	submit_access(0, op, key, place, mine, length, 3);
 	TRUE(pair_run(&p) == 0);
 	TRUE(pair_took(&p, 0, 3, status));
 	for (u32 i = 0; i < sizeof(window); i++)
@@ -116,7 +116,7 @@ static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
 }
 
 /* More accesses than there is credit for at a time. */
-static void credit(void)
+static void test_credit(void)
 {
 	int done = 0;
 
@@ -134,37 +134,37 @@ static void credit(void)
 	TRUE(pair_close(&p));
 }
 
-static void refusals(void)
+static void test_refusals(void)
 {
 	const u8 w = O2G_OP_WRITE, r = O2G_OP_READ;
 
-	refused("a write with an unknown key is refused", BOTH, w, KEY + 1, 0,
-		9, -LINUX_EKEYREJECTED);
-	refused("a read with an unknown key is refused", BOTH, r, KEY + 1, 0, 9,
-		-LINUX_EKEYREJECTED);
-	refused("a read-only region refuses a write", O2G_REGION_READ, w, KEY,
-		0, 9, -LINUX_EACCES);
-	refused("a write-only region refuses a read", O2G_REGION_WRITE, r, KEY,
-		0, 9, -LINUX_EACCES);
-	refused("a write beyond the end writes nothing", BOTH, w, KEY, SIZE - 8,
-		9, -LINUX_ERANGE);
-	refused("a read beyond the end reads nothing", BOTH, r, KEY, SIZE - 8,
-		9, -LINUX_ERANGE);
-	refused("a write that begins beyond the end is refused", BOTH, w, KEY,
-		SIZE + 1, 0, -LINUX_ERANGE);
-	refused("an offset that wraps is refused", BOTH, w, KEY, ~0ull - 3, 9,
-		-LINUX_ERANGE);
-	refused("a long write with an unknown key is read and discarded", BOTH,
-		w, 1, 0, SIZE, -LINUX_EKEYREJECTED);
-	refused("a long write beyond the end is read and discarded", BOTH, w,
-		KEY, 1, SIZE, -LINUX_ERANGE);
+	expect_refused("a write with an unknown key is refused", BOTH, w,
+		       KEY + 1, 0, 9, -LINUX_EKEYREJECTED);
+	expect_refused("a read with an unknown key is refused", BOTH, r,
+		       KEY + 1, 0, 9, -LINUX_EKEYREJECTED);
+	expect_refused("a read-only region refuses a write", O2G_REGION_READ, w,
+		       KEY, 0, 9, -LINUX_EACCES);
+	expect_refused("a write-only region refuses a read", O2G_REGION_WRITE,
+		       r, KEY, 0, 9, -LINUX_EACCES);
+	expect_refused("a write beyond the end writes nothing", BOTH, w, KEY,
+		       SIZE - 8, 9, -LINUX_ERANGE);
+	expect_refused("a read beyond the end reads nothing", BOTH, r, KEY,
+		       SIZE - 8, 9, -LINUX_ERANGE);
+	expect_refused("a write that begins beyond the end is refused", BOTH, w,
+		       KEY, SIZE + 1, 0, -LINUX_ERANGE);
+	expect_refused("an offset that wraps is refused", BOTH, w, KEY,
+		       ~0ull - 3, 9, -LINUX_ERANGE);
+	expect_refused("a long write with an unknown key is read and discarded",
+		       BOTH, w, 1, 0, SIZE, -LINUX_EKEYREJECTED);
+	expect_refused("a long write beyond the end is read and discarded",
+		       BOTH, w, KEY, 1, SIZE, -LINUX_ERANGE);
 }
 
-static void names(void)
+static void test_names(void)
 {
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
-	TRUE(region(BOTH, (u64)window) == 0);
-	check(region(BOTH, 0) == -LINUX_EEXIST,
+	TRUE(add_region(BOTH, (u64)window) == 0);
+	check(add_region(BOTH, 0) == -LINUX_EEXIST,
 	      "a key in use is refused for a second region");
 	memset(window, 0, SIZE);
 	mine[0] = 42;
@@ -201,7 +201,7 @@ static void names(void)
 }
 
 /* Moves at most so many bytes from `who` to the other. */
-static void move(int who, u64 most)
+static void move_bytes(int who, u64 most)
 {
 	bed_write(&p.end[who], most);
 	TRUE(bed_read(&p.end[!who], most) >= 0);
@@ -212,9 +212,9 @@ static void removed_amid_write(void)
 	u64 at;
 
 	open_with(BOTH);
-	fill(mine, 1);
+	fill_buffer(mine, 1);
 	write_to(0, SIZE, 1);
-	move(0, 100000);
+	move_bytes(0, 100000);
 	at = window[50000];
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	memset(window, 0x11, SIZE);
@@ -242,7 +242,7 @@ static void removed_amid_read(u64 length, u64 moved)
 	memset(mine, 0, SIZE);
 	TRUE(o2g_region_add(p.bed[1].core, &options) == 0);
 	read_from(0, length, 1);
-	move(0, 1000);
+	move_bytes(0, 1000);
 	bed_write(&p.end[1], moved); /* the rest is planned, its DONE too */
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	free(heap); /* the sanitizer sees who looks */
@@ -256,13 +256,13 @@ static void removed_amid_read(u64 length, u64 moved)
 	TRUE(pair_close(&p));
 }
 
-static void death(void)
+static void test_death(void)
 {
 	open_with(BOTH);
 	write_to(0, SIZE, 1);
 	read_from(0, SIZE, 2);
-	move(0, 200000);
-	move(1, 100000);
+	move_bytes(0, 200000);
+	move_bytes(1, 100000);
 	bed_end(&p.end[0], -104);
 	bed_end(&p.end[1], -104);
 	TRUE(pair_took(&p, 0, 1, -LINUX_ECONNRESET) ||
@@ -275,12 +275,12 @@ static void death(void)
 }
 
 /* The other side says goodbye and answers nothing any more. */
-static void goodbye(void)
+static void test_goodbye(void)
 {
 	open_with(BOTH);
 	write_to(0, 100, 1);
 	o2g_conn_bye(p.end[1].conn);
-	move(1, 1000);
+	move_bytes(1, 1000);
 	TRUE(o2g_conn_bye_received(p.end[0].conn));
 	o2g_conn_bye(p.end[0].conn);
 	TRUE(pair_run(&p) == 0);
@@ -302,7 +302,7 @@ static void goodbye(void)
 	open_with(BOTH);
 	write_to(0, 100, 1);
 	o2g_conn_bye(p.end[0].conn);
-	move(0, 1 << 20);
+	move_bytes(0, 1 << 20);
 	TRUE(!o2g_conn_bye_sent(p.end[0].conn));
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 1, 0) && o2g_conn_bye_sent(p.end[0].conn),
@@ -310,7 +310,7 @@ static void goodbye(void)
 	TRUE(pair_close(&p));
 }
 
-static void events(void)
+static void test_events(void)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_WRITE,
 			      .flags = O2G_SQE_DATA,
@@ -348,7 +348,7 @@ static void events(void)
 	TRUE(pair_close(&p));
 }
 
-static void own(int later)
+static void test_own_region(int later)
 {
 	open_with(0);
 	TRUE(o2g_region_add(p.bed[0].core,
@@ -357,7 +357,7 @@ static void own(int later)
 							 .length = SIZE,
 							 .rights = BOTH}) == 0);
 	p.bed[0].put_off = later;
-	fill(mine, 3);
+	fill_buffer(mine, 3);
 	for (int i = 0; i < 2; i++) {
 		const struct o2g_sqe sqe = {.op = i ? O2G_OP_READ
 						    : O2G_OP_WRITE,
@@ -382,7 +382,7 @@ static void own(int later)
 
 /* ---- who does not keep to it ---- */
 
-static int says(struct o2g_frame frame, u32 length)
+static int receive_frame(struct o2g_frame frame, u32 length)
 {
 	struct bed_pipe *pipe = p.end[1].in;
 
@@ -393,7 +393,7 @@ static int says(struct o2g_frame frame, u32 length)
 	return bed_read(&p.end[1], 1 << 20);
 }
 
-static struct o2g_frame written(u32 id, u64 place, u64 length, u32 first)
+static struct o2g_frame write_frame(u32 id, u64 place, u64 length, u32 first)
 {
 	return (struct o2g_frame){.type = O2G_WRITE,
 				  .body = first,
@@ -406,18 +406,18 @@ static struct o2g_frame written(u32 id, u64 place, u64 length, u32 first)
 static void cut_off(const char *name, struct o2g_frame frame, u32 length)
 {
 	open_with(BOTH);
-	check(says(frame, length) == -LINUX_EPROTO, name);
+	check(receive_frame(frame, length) == -LINUX_EPROTO, name);
 	TRUE(pair_close(&p));
 }
 
-static void forgeries(void)
+static void test_forgeries(void)
 {
-	struct o2g_frame frame = written(1, 0, 4, 5);
+	struct o2g_frame frame = write_frame(1, 0, 4, 5);
 
 	cut_off("a write shorter than its first piece is refused", frame, 5);
-	frame = written(0, 0, 4, 4);
+	frame = write_frame(0, 0, 4, 4);
 	cut_off("a write without an id is refused", frame, 4);
-	frame = written(1, 0, 4, 4);
+	frame = write_frame(1, 0, 4, 4);
 	frame.high = 1;
 	cut_off("immediate data of a write without its flag are refused", frame,
 		4);
@@ -441,12 +441,12 @@ static void bad_answers(void)
 
 	for (int i = 0; i < 4; i++) {
 		open_with(BOTH);
-		access(1, i < 2 ? O2G_OP_READ : O2G_OP_WRITE, 1, 0, mine, 10,
-		       8);
+		submit_access(1, i < 2 ? O2G_OP_READ : O2G_OP_WRITE, 1, 0, mine,
+			      10, 8);
 		if (i != 3)
 			bed_write(&p.end[1], 1000);
-		check(says(i == 0 || i == 2 ? reply : done,
-			   i == 0 || i == 2 ? 11 : 0) == -LINUX_EPROTO,
+		check(receive_frame(i == 0 || i == 2 ? reply : done,
+				    i == 0 || i == 2 ? 11 : 0) == -LINUX_EPROTO,
 		      i == 0   ? "a reply longer than its read is refused"
 		      : i == 1 ? "a reply shorter than its read is refused"
 		      : i == 2 ? "a reply to a write is refused"
@@ -456,10 +456,11 @@ static void bad_answers(void)
 		TRUE(pair_close(&p));
 	}
 	open_with(BOTH);
-	access(1, O2G_OP_WRITE, 1, 0, mine, 10, 8);
+	submit_access(1, O2G_OP_WRITE, 1, 0, mine, 10, 8);
 	bed_write(&p.end[1], 1000);
-	TRUE(says(done, 0) > 0 && pair_took(&p, 1, 8, 0));
-	check(says(done, 0) == -LINUX_EPROTO, "a second answer is refused");
+	TRUE(receive_frame(done, 0) > 0 && pair_took(&p, 1, 8, 0));
+	check(receive_frame(done, 0) == -LINUX_EPROTO,
+	      "a second answer is refused");
 	TRUE(pair_close(&p));
 }
 
@@ -469,9 +470,9 @@ static int done_early(u32 context, u64 length, u64 out)
 		.type = O2G_DONE, .id = 1, .context = context};
 
 	open_with(BOTH);
-	access(1, O2G_OP_WRITE, 1, 0, mine, length, 8);
+	submit_access(1, O2G_OP_WRITE, 1, 0, mine, length, 8);
 	bed_write(&p.end[1], out);
-	return says(done, 0);
+	return receive_frame(done, 0);
 }
 
 /* A member of the job answers what another one was asked. */
@@ -486,7 +487,7 @@ static int foreign_answer(struct o2g_frame frame, u8 op)
 	TRUE(o2g_core_peer(third.core, 1, 0) == 0);
 	TRUE(o2g_core_peer(p.bed[1].core, 2, 0) == 0);
 	bed_join(&third, 1, O2G_CREDIT_MIN, &p.bed[1], 2, O2G_CREDIT_MIN, more);
-	access(1, op, 1, 0, mine, 10, 8);
+	submit_access(1, op, 1, 0, mine, 10, 8);
 	bed_write(&p.end[1], 1000);
 	for (u32 i = 0; i < sizeof(frame) + 10; i++)
 		more[1].in->byte[more[1].in->tail++] =
@@ -522,12 +523,12 @@ static void wrong_answers(void)
 }
 
 /* A peer that opens as many accesses as its credit lets it. */
-static void flood(void)
+static void test_flood(void)
 {
 	u32 id = 0;
 
 	open_with(BOTH);
-	while (says(written(++id, 0, 2, 1), 1) > 0)
+	while (receive_frame(write_frame(++id, 0, 2, 1), 1) > 0)
 		;
 	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
 	      "a peer has no more accesses in flight than its credit");
@@ -555,24 +556,24 @@ void rma_run(check_fn *judge)
 
 	check = judge;
 	for (u32 i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
-		whole(lengths[i]);
-	credit();
-	refusals();
-	names();
+		test_write_length(lengths[i]);
+	test_credit();
+	test_refusals();
+	test_names();
 	removed_amid_write();
 	removed_amid_read(SIZE, 0);
 	removed_amid_read(SIZE, 20);
 	removed_amid_read(SIZE, 150000);
 	removed_amid_read(1000, 0);
 	removed_amid_read(1000, 500);
-	death();
-	goodbye();
-	events();
-	own(0);
-	own(1);
-	forgeries();
+	test_death();
+	test_goodbye();
+	test_events();
+	test_own_region(0);
+	test_own_region(1);
+	test_forgeries();
 	bad_answers();
 	wrong_answers();
-	flood();
+	test_flood();
 	not_offered();
 }

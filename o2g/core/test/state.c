@@ -22,13 +22,13 @@ static int each_step(int (*holds)(u32 event, u32 from, u32 to))
 	return 1;
 }
 
-static u32 facts(u32 state)
+static u32 state_facts(u32 state)
 {
 	return o2g_message_facts[state];
 }
 
 /* All states that steps lead to from this one, itself too, as a set. */
-static u32 reach(u32 from)
+static u32 states_reached(u32 from)
 {
 	u32 set = 1u << from, before = 0;
 
@@ -49,7 +49,7 @@ static u32 reach(u32 from)
 static int all_end(void)
 {
 	for (u32 at = 1; at < O2G_MSG_STATES; at++) {
-		if (!(reach(at) & 1u << O2G_MSG_DONE))
+		if (!(states_reached(at) & 1u << O2G_MSG_DONE))
 			return 0;
 	}
 	return 1;
@@ -60,19 +60,19 @@ static int copy_stays(u32 event, u32 from, u32 to)
 {
 	const int ends = event == O2G_MSG_BUFFERED || event == O2G_MSG_COPIED;
 
-	return ends || (facts(from) & COPIES & ~facts(to)) == 0;
+	return ends || (state_facts(from) & COPIES & ~state_facts(to)) == 0;
 }
 
 static int copy_once(u32 event, u32 from, u32 to)
 {
 	(void)to;
 	return event != O2G_MSG_COPY ||
-	       !(facts(from) & (COPIES | O2G_IS_COPIED | UNMATCHED));
+	       !(state_facts(from) & (COPIES | O2G_IS_COPIED | UNMATCHED));
 }
 
 static int bytes_end(u32 event, u32 from, u32 to)
 {
-	const u32 gone = facts(from) & ~facts(to);
+	const u32 gone = state_facts(from) & ~state_facts(to);
 
 	return !(gone & O2G_IS_ARRIVING) || event == O2G_MSG_WHOLE ||
 	       event == O2G_MSG_CUT;
@@ -80,16 +80,16 @@ static int bytes_end(u32 event, u32 from, u32 to)
 
 static int index_leaves(u32 event, u32 from, u32 to)
 {
-	const u32 gone = facts(from) & ~facts(to);
+	const u32 gone = state_facts(from) & ~state_facts(to);
 
 	return !(gone & O2G_IS_UNEXPECTED) || event == O2G_MSG_MATCH ||
 	       event == O2G_MSG_CLAIM || event == O2G_MSG_DISCARD ||
-	       (event == O2G_MSG_CUT && facts(from) & O2G_IS_ARRIVING);
+	       (event == O2G_MSG_CUT && state_facts(from) & O2G_IS_ARRIVING);
 }
 
 static int match_ends(u32 event, u32 from, u32 to)
 {
-	const u32 gone = facts(from) & ~facts(to);
+	const u32 gone = state_facts(from) & ~state_facts(to);
 
 	return !(gone & O2G_IS_MATCHED) || event == O2G_MSG_COMPLETE;
 }
@@ -98,14 +98,14 @@ static int complete_whole(u32 event, u32 from, u32 to)
 {
 	(void)to;
 	return event != O2G_MSG_COMPLETE ||
-	       !(facts(from) & (O2G_IS_ARRIVING | COPIES));
+	       !(state_facts(from) & (O2G_IS_ARRIVING | COPIES));
 }
 
 static int answer_leaves(u32 event, u32 from, u32 to)
 {
 	const u32 frames = O2G_IS_ANSWERING | O2G_IS_REPLYING;
 
-	return !(facts(from) & frames & ~facts(to)) ||
+	return !(state_facts(from) & frames & ~state_facts(to)) ||
 	       event == O2G_MSG_ANSWER || event == O2G_MSG_ANSWERED ||
 	       event == O2G_MSG_CUT;
 }
@@ -114,14 +114,14 @@ static int done_is_empty(u32 event, u32 from, u32 to)
 {
 	(void)event;
 	(void)from;
-	return to != O2G_MSG_DONE || !facts(to);
+	return to != O2G_MSG_DONE || !state_facts(to);
 }
 
 /* At most one has the message. */
 static int one_owner(void)
 {
 	for (u32 at = 1; at < O2G_MSG_STATES; at++) {
-		const u32 owner = facts(at) & OWNED;
+		const u32 owner = state_facts(at) & OWNED;
 
 		if (owner & (owner - 1))
 			return 0;
@@ -134,14 +134,14 @@ static int cut_is_final(u32 event, u32 from, u32 to)
 	const u32 wire = O2G_IS_ARRIVING | O2G_IS_ANSWERING | O2G_IS_REPLYING;
 
 	(void)from;
-	return event != O2G_MSG_CUT || !(facts(to) & wire);
+	return event != O2G_MSG_CUT || !(state_facts(to) & wire);
 }
 
 void state_run(check_fn *check)
 {
 	const u32 all = (1u << O2G_MSG_STATES) - 1 - (1u << O2G_MSG_NONE);
 
-	check(reach(O2G_MSG_NEW) == all,
+	check(states_reached(O2G_MSG_NEW) == all,
 	      "state: each state is reached from NEW");
 	check(all_end(), "state: each state leads to DONE");
 	check(one_owner(), "state: a message has one owner at most");

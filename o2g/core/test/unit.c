@@ -10,33 +10,33 @@
 static u8 out[1 << 20], in[1 << 20];
 static struct pair p;
 
-static u8 *at(u64 address)
+static u8 *host_pointer(u64 address)
 {
 	return (u8 *)address;
 }
 
-static void submit(int who, struct o2g_sqe sqe)
+static void submit_entry(int who, struct o2g_sqe sqe)
 {
 	if (!sqe.context)
 		sqe.context = 1;
 	bed_submit(&p.bed[who], &sqe);
 }
 
-static void send(u64 tag, const void *body, u64 length, u64 cookie)
+static void submit_send(u64 tag, const void *body, u64 length, u64 cookie)
 {
 	bed_send(&p.bed[0], 1, tag, body, length, cookie);
 }
 
-static void recv(u64 tag, void *body, u64 length, u64 cookie)
+static void submit_recv(u64 tag, void *body, u64 length, u64 cookie)
 {
 	bed_recv(&p.bed[1], 0, tag, 0, body, length, cookie);
 }
 
-static void expected(void)
+static void test_expected(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	recv(7, in, 16, 11);
-	send(7, "hello", 6, 22);
+	submit_recv(7, in, 16, 11);
+	submit_send(7, "hello", 6, 22);
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 0, 22, 0) && p.cqe.length == 6);
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.length == 6 && p.cqe.peer == 0);
@@ -45,10 +45,10 @@ static void expected(void)
 	TAP(pair_close(&p));
 }
 
-static void unexpected(void)
+static void test_unexpected(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	send(7, "hello", 6, 22);
+	submit_send(7, "hello", 6, 22);
 	TAP(pair_run(&p) == 0);
 	memset(in, 0, 16);
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 3, ~0ull, in, 16, 11);
@@ -58,18 +58,18 @@ static void unexpected(void)
 	TAP(pair_close(&p));
 }
 
-static void rendezvous(void)
+static void test_rendezvous(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, sizeof(out), 1);
-	send(2, "b", 1, 2);
+	submit_send(1, out, sizeof(out), 1);
+	submit_send(2, "b", 1, 2);
 	TAP(pair_run(&p) == 0);
-	recv(2, in, 1, 12);
+	submit_recv(2, in, 1, 12);
 	NAMED(pair_took(&p, 1, 12, 0) && in[0] == 'b',
 	      "a later message overtakes one that waits for credit");
 	TAP(p.bed[1].core->charged == sizeof(struct o2g_message));
 	memset(in, 0, sizeof(in));
-	recv(1, in, sizeof(in), 11);
+	submit_recv(1, in, sizeof(in), 11);
 	TAP(pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0) && !memcmp(in, out, sizeof(in)),
 	      "a message above the credit is sent when it is granted");
@@ -78,16 +78,16 @@ static void rendezvous(void)
 }
 
 /* Half of it has come when its receive is posted. */
-static void halfway(const struct bed_options *options, int later)
+static void test_halfway(const struct bed_options *options, int later)
 {
 	pair_open(&p, options, 0x100000);
 	p.bed[1].put_off = later;
-	send(1, out, 50000, 1);
+	submit_send(1, out, 50000, 1);
 	bed_write(&p.end[0], 20000);
 	bed_read(&p.end[1], 20000);
 	TAP(p.bed[1].core->counts.unmatched == 1);
 	memset(in, 0, 50000);
-	recv(1, in, 50000, 11);
+	submit_recv(1, in, 50000, 11);
 	TAP(pair_none(&p, 1));
 	TAP(!later == !memcmp(in, out, 20000 - O2G_FRAME_SIZE));
 	bed_write(&p.end[0], 10000);
@@ -101,18 +101,18 @@ static void halfway(const struct bed_options *options, int later)
 }
 
 /* The engine was told a place, then the receive comes, then the bytes. */
-static void offered(const struct bed_options *options)
+static void test_offered(const struct bed_options *options)
 {
 	const u8 *body;
 	int got;
 
 	pair_open(&p, options, 0x100000);
-	send(1, out, 50000, 1);
+	submit_send(1, out, 50000, 1);
 	bed_write(&p.end[0], 20000);
 	bed_read(&p.end[1], 10000);
 	bed_offer(&p.end[1]);
 	memset(in, 0, 50000);
-	recv(1, in, 50000, 11);
+	submit_recv(1, in, 50000, 11);
 	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
 	got = pair_took(&p, 1, 11, 0);
 	body = p.cqe.flags & O2G_CQE_SLAB ? (u8 *)p.bed[1].area + p.cqe.where
@@ -122,34 +122,34 @@ static void offered(const struct bed_options *options)
 	TAP(pair_close(&p));
 }
 
-static void cut(u64 length, u64 room, int before)
+static void test_truncated(u64 length, u64 room, int before)
 {
 	if (before)
-		recv(1, in, room, 11);
-	send(1, out, length, 1);
+		submit_recv(1, in, room, 11);
+	submit_send(1, out, length, 1);
 	pair_run(&p);
 	if (!before)
-		recv(1, in, room, 11);
+		submit_recv(1, in, room, 11);
 	pair_run(&p);
 	TAP(pair_took(&p, 1, 11, -90) && p.cqe.length == room &&
 	    p.cqe.total == length);
 	TAP(pair_took(&p, 0, 1, 0));
 }
 
-static void truncation(void)
+static void test_truncation(void)
 {
 	int lost = 0;
 
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
-	cut(1000, 10, 1);
-	cut(1000, 10, 0);
-	cut(1000, 0, 1);
-	cut(100000, 70000, 1);
-	cut(100000, 70000, 0);
-	cut(100000, 0, 0);
+	test_truncated(1000, 10, 1);
+	test_truncated(1000, 10, 0);
+	test_truncated(1000, 0, 1);
+	test_truncated(100000, 70000, 1);
+	test_truncated(100000, 70000, 0);
+	test_truncated(100000, 0, 0);
 	for (u64 i = 0; i < 100; i++) {
-		recv(1, in, 5, i);
-		send(1, out, 3000, i);
+		submit_recv(1, in, 5, i);
+		submit_send(1, out, 3000, i);
 		pair_run(&p);
 		lost += !pair_took(&p, 1, i, -90) || !pair_took(&p, 0, i, 0);
 	}
@@ -166,12 +166,12 @@ static void low_traffic(void)
 
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	for (u32 i = 0; i < most; i++)
-		send(i ? 5 : 6, 0, 0, i);
-	send(7, 0, 0, 99);
+		submit_send(i ? 5 : 6, 0, 0, i);
+	submit_send(7, 0, 0, 99);
 	TAP(pair_run(&p) == 0 && p.bed[0].core->counts.waited == 1);
-	recv(7, in, 1, 12);
+	submit_recv(7, in, 1, 12);
 	TAP(pair_run(&p) == 0 && pair_none(&p, 1));
-	recv(6, in, 1, 11);
+	submit_recv(6, in, 1, 11);
 	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 11, 0));
 	NAMED(pair_took(&p, 1, 12, 0),
 	      "a little credit is returned to a sender that has none");
@@ -179,7 +179,7 @@ static void low_traffic(void)
 }
 
 /* Far more than the credit is sent before the message that is wanted. */
-static void forgiving(void)
+static void test_write_off(void)
 {
 	struct bed_options options = pair_plain;
 
@@ -191,8 +191,8 @@ static void forgiving(void)
 		pair_run(&p);
 		pair_took(&p, 0, i, 0);
 	}
-	recv(7, in, 1, 11);
-	send(7, out, 1, 1);
+	submit_recv(7, in, 1, 11);
+	submit_send(7, out, 1, 1);
 	TAP(pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0) &&
 		      p.bed[1].core->counts.unmatched == 1000,
@@ -200,28 +200,28 @@ static void forgiving(void)
 	TAP(pair_close(&p));
 }
 
-static void cancel(void)
+static void test_cancel(void)
 {
 	const struct o2g_sqe sqe = {.op = O2G_OP_CANCEL, .cookie = 11};
 
 	pair_open(&p, &pair_plain, 0x10000);
-	recv(1, in, 100, 11);
-	recv(1, in, 100, 12);
-	submit(1, sqe);
+	submit_recv(1, in, 100, 11);
+	submit_recv(1, in, 100, 12);
+	submit_entry(1, sqe);
 	NAMED(pair_took(&p, 1, 11, -125), "an unmatched receive is cancelled");
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_none(&p, 1));
-	recv(2, in, 100, 11);
-	send(2, out, 100, 1);
+	submit_recv(2, in, 100, 11);
+	submit_send(2, out, 100, 1);
 	bed_write(&p.end[0], 100);
 	bed_read(&p.end[1], 100);
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0), "a matched receive is not cancelled");
 	TAP(pair_close(&p));
 }
 
-static struct o2g_sqe peek(u32 source, u64 tag, u64 ignore, u8 flags)
+static struct o2g_sqe make_peek(u32 source, u64 tag, u64 ignore, u8 flags)
 {
 	return (struct o2g_sqe){.op = O2G_OP_PEEK,
 				.flags = flags,
@@ -236,27 +236,27 @@ static struct o2g_sqe peek(u32 source, u64 tag, u64 ignore, u8 flags)
 static void peek_order(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	submit_entry(1, make_peek(O2G_ANY_PEER, 1, 0, 0));
 	TAP(pair_took(&p, 1, 77, -42));
-	send(1, out, 3, 1);
-	send(1, out, 4, 2);
-	send(2, out, 5, 3);
+	submit_send(1, out, 3, 1);
+	submit_send(1, out, 4, 2);
+	submit_send(2, out, 5, 3);
 	TAP(pair_run(&p) == 0);
-	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	submit_entry(1, make_peek(O2G_ANY_PEER, 1, 0, 0));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 3 && p.cqe.peer == 0);
-	submit(1, peek(0, 0, ~0ull, 0));
+	submit_entry(1, make_peek(0, 0, ~0ull, 0));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 3);
-	submit(1, peek(0, 2, 0, 0));
+	submit_entry(1, make_peek(0, 2, 0, 0));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 5);
-	recv(1, in, 10, 11);
+	submit_recv(1, in, 10, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == 3,
 	      "a receive gets the message that a peek reported");
-	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	submit_entry(1, make_peek(O2G_ANY_PEER, 1, 0, 0));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 4);
 	TAP(pair_close(&p));
 }
 
-static void claim(u64 length)
+static void test_claim(u64 length)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RECV,
 			      .flags = O2G_SQE_CLAIMED,
@@ -265,47 +265,47 @@ static void claim(u64 length)
 			      .cookie = 11};
 
 	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, length, 1);
-	send(1, out, 2, 2);
+	submit_send(1, out, length, 1);
+	submit_send(1, out, 2, 2);
 	TAP(pair_run(&p) == 0);
-	submit(1, peek(0, 1, 0, O2G_SQE_CLAIM));
+	submit_entry(1, make_peek(0, 1, 0, O2G_SQE_CLAIM));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == length);
 	sqe.data = p.cqe.where;
-	recv(1, in, 10, 12);
+	submit_recv(1, in, 10, 12);
 	TAP(pair_took(&p, 1, 12, 0) && p.cqe.length == 2);
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == length,
 	      "a claimed message is received by its handle");
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	NAMED(pair_took(&p, 1, 11, -2), "a handle is valid once");
 	TAP(pair_close(&p));
 }
 
-static void discard(u64 length)
+static void test_discard(u64 length)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_DISCARD, .cookie = 3};
 
 	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, length, 1);
-	send(1, out, length, 2);
+	submit_send(1, out, length, 1);
+	submit_send(1, out, length, 2);
 	TAP(pair_run(&p) == 0);
-	submit(1, peek(0, 1, 0, O2G_SQE_DISCARD));
+	submit_entry(1, make_peek(0, 1, 0, O2G_SQE_DISCARD));
 	TAP(pair_took(&p, 1, 77, 0));
-	submit(1, peek(0, 1, 0, O2G_SQE_CLAIM));
+	submit_entry(1, make_peek(0, 1, 0, O2G_SQE_CLAIM));
 	TAP(pair_took(&p, 1, 77, 0));
 	sqe.data = p.cqe.where;
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
 	NAMED(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0),
 	      "sends of discarded messages are completed");
 	TAP(p.bed[1].core->messages.used == 0 && p.bed[1].core->charged == 0);
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_took(&p, 1, 3, -2));
 	TAP(pair_close(&p));
 }
 
-static void multi(void)
+static void test_multi(void)
 {
 	const struct o2g_sqe sqe = {.op = O2G_OP_RECV,
 				    .flags = O2G_SQE_MULTI,
@@ -316,22 +316,22 @@ static void multi(void)
 				    .cookie = 11};
 
 	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, 300, 1);
+	submit_send(1, out, 300, 1);
 	TAP(pair_run(&p) == 0);
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_MORE &&
-	    at(p.cqe.where) == in);
-	send(1, out, 501, 2);
-	send(1, out, 50, 3);
+	    host_pointer(p.cqe.where) == in);
+	submit_send(1, out, 501, 2);
+	submit_send(1, out, 50, 3);
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_MORE) &&
-	    at(p.cqe.where) == in + 300);
+	    host_pointer(p.cqe.where) == in + 300);
 	NAMED(pair_none(&p, 1) && p.bed[1].core->counts.unmatched == 1,
 	      "a multi-receive ends when too little is left");
 	TAP(pair_close(&p));
 }
 
-static void self(void)
+static void test_self(void)
 {
 	struct o2g_cqe *cqe = &p.cqe;
 
@@ -351,21 +351,21 @@ static void self(void)
 	bed_send(&p.bed[0], 0, 1, out, 100000, 3);
 	TAP(pair_took(&p, 0, 3, 0) && pair_took(&p, 0, 13, -90));
 	bed_send(&p.bed[0], 0, 1, out, 100000, 4);
-	submit(0, peek(0, 1, 0, O2G_SQE_DISCARD));
+	submit_entry(0, make_peek(0, 1, 0, O2G_SQE_DISCARD));
 	TAP(pair_took(&p, 0, 4, 0) && pair_took(&p, 0, 77, 0));
 	TAP(pair_close(&p));
 }
 
-static void naming(void)
+static void test_naming(void)
 {
 	struct bed_end *end = &p.end[1];
 
 	pair_open_unnamed(&p);
 	for (u64 i = 1; i <= 4; i++)
-		send(i, out, i, i);
+		submit_send(i, out, i, i);
 	TAP(pair_run(&p) == 0);
-	recv(3, in, 100, 13);
-	recv(2, in, 100, 12);
+	submit_recv(3, in, 100, 13);
+	submit_recv(2, in, 100, 12);
 	TAP(pair_none(&p, 1));
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 1, 0, in, 100, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.peer == O2G_NO_PEER,
@@ -378,39 +378,39 @@ static void naming(void)
 	NAMED(pair_took(&p, 1, 13, 0) && p.cqe.length == 3,
 	      "directed receives match when the peer is added");
 	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 99, 0));
-	recv(4, in, 100, 14);
+	submit_recv(4, in, 100, 14);
 	TAP(pair_took(&p, 1, 14, 0));
 	TAP(o2g_conn_name(end->conn, 0) == -17);
 	TAP(pair_close(&p));
 }
 
-static void death(void)
+static void test_death(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	send(1, out, 50, 1);
-	send(2, out, 9000, 2);
+	submit_send(1, out, 50, 1);
+	submit_send(2, out, 9000, 2);
 	TAP(pair_run(&p) == 0);
-	send(3, out, 200000, 3);
-	send(4, out, 9000, 4);
-	recv(4, in, 9000, 14);
+	submit_send(3, out, 200000, 3);
+	submit_send(4, out, 9000, 4);
+	submit_recv(4, in, 9000, 14);
 	bed_write(&p.end[0], 6000);
 	bed_read(&p.end[1], 6000);
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 8, 0, in, 1, 18);
-	recv(9, in, 1, 19);
+	submit_recv(9, in, 1, 19);
 	bed_send(&p.bed[1], 0, 1, out, 10, 21);
 	bed_end(&p.end[1], 0);
 	TAP(pair_took(&p, 1, 14, -104));
 	TAP(pair_took(&p, 1, 21, -104) && pair_took(&p, 1, 19, -104));
 	NAMED(pair_none(&p, 1),
 	      "receives from any peer survive a peer's death");
-	recv(1, in, 50, 11);
+	submit_recv(1, in, 50, 11);
 	NAMED(pair_took(&p, 1, 11, 0),
 	      "a complete message survives its sender's death");
-	recv(3, in, 50, 13);
+	submit_recv(3, in, 50, 13);
 	TAP(pair_took(&p, 1, 13, -104));
 	bed_send(&p.bed[1], 0, 1, out, 10, 22);
 	TAP(pair_took(&p, 1, 22, -104));
-	submit(1, peek(0, 5, 0, 0));
+	submit_entry(1, make_peek(0, 5, 0, 0));
 	TAP(pair_took(&p, 1, 77, -104));
 	bed_end(&p.end[0], -104);
 	TAP(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0));
@@ -421,13 +421,13 @@ static void death(void)
 static void clean_end(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
-	recv(5, in, 1, 15);
-	send(1, out, 200000, 1);
+	submit_recv(5, in, 1, 15);
+	submit_send(1, out, 200000, 1);
 	o2g_conn_bye(p.end[0].conn);
-	send(2, out, 1, 2);
+	submit_send(2, out, 1, 2);
 	TAP(pair_took(&p, 0, 2, -108));
 	TAP(pair_run(&p) == 0 && !o2g_conn_bye_sent(p.end[0].conn));
-	recv(1, in, sizeof(in), 11);
+	submit_recv(1, in, sizeof(in), 11);
 	TAP(pair_run(&p) == 0 && o2g_conn_bye_sent(p.end[0].conn));
 	TAP(o2g_conn_bye_received(p.end[1].conn));
 	TAP(pair_took(&p, 1, 11, 0));
@@ -436,7 +436,7 @@ static void clean_end(void)
 	TAP(pair_close(&p));
 }
 
-static void unreachable(void)
+static void test_unreachable(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
 	o2g_core_peer(p.bed[0].core, 2, 0);
@@ -452,7 +452,7 @@ static void unreachable(void)
 	TAP(pair_close(&p));
 }
 
-static void lay(u64 count)
+static void submit_receives(u64 count)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RECV,
 			      .peer = O2G_ANY_PEER,
@@ -464,7 +464,7 @@ static void lay(u64 count)
 		o2g_ring_submit(p.bed[1].area, &sqe);
 }
 
-static void batches(void)
+static void test_batches(void)
 {
 	struct bed_options bounded = pair_plain;
 	struct o2g_core *core;
@@ -472,8 +472,8 @@ static void batches(void)
 	bounded.batch = 8;
 	pair_open(&p, &bounded, 0x100000);
 	core = p.bed[1].core;
-	lay(20);
-	send(19, out, 10, 100);
+	submit_receives(20);
+	submit_send(19, out, 10, 100);
 	TAP(pair_run(&p) == 0);
 	NAMED(core->counts.unmatched == 1 && core->counts.posted == 8 &&
 		      o2g_core_more(core),
@@ -493,7 +493,7 @@ static void test_wait_for_memory(void)
 	pair_open(&p, &pair_plain, 0x100000);
 	core = p.bed[1].core;
 	o2g_core_wait_memory(core, 1);
-	lay(40);
+	submit_receives(40);
 	p.bed[1].fail_after = 1;
 	TAP(o2g_core_consume(core) == 32 && !o2g_core_more(core));
 	NAMED(core->counts.posted == 32 && !pair_took(&p, 1, 32, -LINUX_ENOMEM),
@@ -502,7 +502,7 @@ static void test_wait_for_memory(void)
 	TAP(o2g_core_consume(core) == 8 && core->counts.posted == 40);
 	TAP(pair_close(&p));
 	pair_open(&p, &pair_plain, 0x100000);
-	lay(33);
+	submit_receives(33);
 	p.bed[1].fail_after = 1;
 	o2g_core_consume(p.bed[1].core);
 	NAMED(pair_took(&p, 1, 32, -LINUX_ENOMEM),
@@ -519,8 +519,8 @@ static void full_ring(void)
 	small.cq = 16;
 	pair_open(&p, &small, 0x100000);
 	for (u64 i = 0; i < 100; i++) {
-		recv(i, in, 10, i);
-		send(i, out, 10, i);
+		submit_recv(i, in, 10, i);
+		submit_send(i, out, 10, i);
 	}
 	TAP(pair_run(&p) == 0);
 	TAP(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_ROOM));
@@ -532,7 +532,7 @@ static void full_ring(void)
 }
 
 /* Room enough, but not in one piece. */
-static void fragments(void)
+static void test_fragments(void)
 {
 	const u64 most = pair_slab.slab / 1024;
 	struct o2g_sqe back = {.op = O2G_OP_RELEASE};
@@ -540,35 +540,35 @@ static void fragments(void)
 
 	pair_open(&p, &pair_slab, 1 << 20);
 	for (u64 i = 0; i < most; i++) {
-		send(i, out, 1000, 1);
+		submit_send(i, out, 1000, 1);
 		sent += pair_run(&p) == 0 && pair_took(&p, 0, 1, 0);
 	}
 	for (u64 i = 0; i < most; i += 2) {
-		recv(i, in, 1000, 11);
+		submit_recv(i, in, 1000, 11);
 		taken += pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_SLAB;
 		back.data = p.cqe.where;
-		submit(1, back);
+		submit_entry(1, back);
 	}
 	TAP(sent == most && taken == most / 2);
-	send(most, out + 1, 5000, 1);
+	submit_send(most, out + 1, 5000, 1);
 	TAP(pair_run(&p) == 0 &&
 	    p.bed[1].core->counts.unmatched == most / 2 + 1);
 	memset(in, 0, 5000);
-	recv(most, in, 5000, 11);
+	submit_recv(most, in, 5000, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB) &&
 		      !memcmp(in, out + 1, 5000),
 	      "a long message arrives although the slab is fragmented");
 	TAP(pair_close(&p));
 }
 
-static void slab(void)
+static void test_slab(void)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .cookie = 5};
 
 	pair_open(&p, &pair_slab, 0x10000);
 	memset(in, 0, 1000);
-	recv(1, in, 1000, 11);
-	send(1, out + 3, 1000, 1);
+	submit_recv(1, in, 1000, 11);
+	submit_send(1, out + 3, 1000, 1);
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_SLAB);
 	NAMED(!memcmp((u8 *)p.bed[1].area + p.cqe.where, out + 3, 1000) &&
@@ -576,26 +576,26 @@ static void slab(void)
 	      "a small body is stored in the slab, with its receive's buffer "
 	      "named");
 	sqe.data = p.cqe.where;
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	TAP(pair_none(&p, 1));
-	submit(1, sqe);
+	submit_entry(1, sqe);
 	NAMED(pair_took(&p, 1, 5, -2), "a slab body is released once");
-	send(7, out, 1, 1);
+	submit_send(7, out, 1, 1);
 	TAP(pair_run(&p) == 0 && o2g_ring_kicks(p.bed[1].area));
 	NAMED(!o2g_ring_releases(p.bed[1].area),
 	      "a buffered message asks for receives, not for releases");
-	recv(1, in, 2000, 11);
-	send(1, out, 2000, 1);
+	submit_recv(1, in, 2000, 11);
+	submit_send(1, out, 2000, 1);
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB));
 	for (int before = 0; before < 2; before++) {
 		memset(in, 0, 500);
 		if (before)
-			recv(1, in, 500, 11);
-		send(1, out, 1000, 1);
+			submit_recv(1, in, 500, 11);
+		submit_send(1, out, 1000, 1);
 		TAP(pair_run(&p) == 0);
 		if (!before)
-			recv(1, in, 500, 11);
+			submit_recv(1, in, 500, 11);
 		NAMED(pair_took(&p, 1, 11, -90) && p.cqe.total == 1000 &&
 			      !(p.cqe.flags & O2G_CQE_SLAB) &&
 			      !memcmp(in, out, 500),
@@ -606,7 +606,7 @@ static void slab(void)
 
 /* Small messages go out before the pieces of a long one, but after some of
  * them a piece has its turn. */
-static void turns(void)
+static void test_turns(void)
 {
 	struct bed_pipe *pipe;
 	struct o2g_frame frame;
@@ -614,10 +614,10 @@ static void turns(void)
 
 	pair_open(&p, &pair_plain, 0x1000000);
 	pipe = p.end[0].out;
-	send(1, out, sizeof(out), 1);
+	submit_send(1, out, sizeof(out), 1);
 	bed_write(&p.end[0], 1);
 	for (u64 i = 0; i < 60; i++)
-		send(2, out, 16, 2);
+		submit_send(2, out, 16, 2);
 	while (bed_write(&p.end[0], 1 << 20))
 		;
 	while (small < 60) {
@@ -634,20 +634,20 @@ static void turns(void)
 	TAP(pair_close(&p));
 }
 
-static void wakes(void)
+static void test_wakes(void)
 {
 	pair_open(&p, &pair_plain, 0x10000);
 	p.bed[0].area->cq.flags = O2G_NEED_WAKE;
 	TAP(!o2g_core_wakes(p.bed[0].core));
-	submit(0, peek(1, 1, 0, 0));
+	submit_entry(0, make_peek(1, 1, 0, 0));
 	TAP(o2g_core_wakes(p.bed[0].core) && !o2g_core_wakes(p.bed[0].core));
 	p.bed[0].area->cq.flags = 0;
-	submit(0, peek(1, 1, 0, 0));
+	submit_entry(0, make_peek(1, 1, 0, 0));
 	TAP(!o2g_core_wakes(p.bed[0].core));
 	TAP(pair_close(&p));
 }
 
-static void hash(void)
+static void test_hash(void)
 {
 	struct o2g_hash_key key = {
 		{0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull}};
@@ -665,7 +665,7 @@ static void hash(void)
 	      "SipHash-1-3 of 20 bytes");
 }
 
-static int check(int ok, const char *name)
+static int check_ok(int ok, const char *name)
 {
 	return tap_ok(ok, "%s", name);
 }
@@ -687,44 +687,44 @@ int main(void)
 {
 	for (u32 i = 0; i < sizeof(out); i++)
 		out[i] = (u8)(i * 7 + i / 251);
-	hash();
-	expected();
-	unexpected();
-	rendezvous();
-	halfway(&pair_plain, 0);
-	halfway(&pair_plain, 1);
-	halfway(&pair_slab, 0);
-	offered(&pair_plain);
-	offered(&pair_slab);
-	truncation();
+	test_hash();
+	test_expected();
+	test_unexpected();
+	test_rendezvous();
+	test_halfway(&pair_plain, 0);
+	test_halfway(&pair_plain, 1);
+	test_halfway(&pair_slab, 0);
+	test_offered(&pair_plain);
+	test_offered(&pair_slab);
+	test_truncation();
 	low_traffic();
-	forgiving();
-	cancel();
+	test_write_off();
+	test_cancel();
 	peek_order();
-	claim(3);
-	claim(200000);
-	discard(3);
-	discard(200000);
-	multi();
-	self();
-	naming();
-	death();
+	test_claim(3);
+	test_claim(200000);
+	test_discard(3);
+	test_discard(200000);
+	test_multi();
+	test_self();
+	test_naming();
+	test_death();
 	clean_end();
-	unreachable();
-	batches();
+	test_unreachable();
+	test_batches();
 	test_wait_for_memory();
 	full_ring();
-	slab();
-	fragments();
-	turns();
-	wakes();
-	hostile_run(check);
-	cost_run(check);
-	bounds_run(check);
-	life_run(check);
-	rma_run(check);
-	state_run(check);
-	edge_run(check);
+	test_slab();
+	test_fragments();
+	test_turns();
+	test_wakes();
+	hostile_run(check_ok);
+	cost_run(check_ok);
+	bounds_run(check_ok);
+	life_run(check_ok);
+	rma_run(check_ok);
+	state_run(check_ok);
+	edge_run(check_ok);
 	random_worlds();
 	return tap_done();
 }

@@ -15,7 +15,8 @@
 
 static uint8_t *window, *mine;
 
-static struct fid_mr *reg(struct pair *p, uint64_t access, uint64_t key)
+static struct fid_mr *register_window(struct pair *p, uint64_t access,
+				      uint64_t key)
 {
 	struct fid_mr *mr = NULL;
 
@@ -25,31 +26,33 @@ static struct fid_mr *reg(struct pair *p, uint64_t access, uint64_t key)
 	return mr;
 }
 
-static bool done(struct pair *p, uint64_t flags, void *context)
+static bool access_done(struct pair *p, uint64_t flags, void *context)
 {
 	struct fi_cq_tagged_entry e;
 
-	return next(p, &p->a, &e) == 1 && e.flags == flags &&
+	return next_entry(p, &p->a, &e) == 1 && e.flags == flags &&
 	       e.op_context == context;
 }
 
 /* There and back; `base`: how the peer names the first byte. */
-static bool trip(struct pair *p, uint64_t base, uint64_t key, size_t length)
+static bool round_trip(struct pair *p, uint64_t base, uint64_t key,
+		       size_t length)
 {
 	bool ok;
 
-	fill(mine, length, 3);
+	fill_buffer(mine, length, 3);
 	CHECK(!fi_write(p->a.ep, mine, length, NULL, p->a.other, base + 5, key,
 			&ok));
-	ok = done(p, FI_RMA | FI_WRITE, &ok) && filled(window + 5, length, 3);
+	ok = access_done(p, FI_RMA | FI_WRITE, &ok) &&
+	     buffer_filled(window + 5, length, 3);
 	memset(mine, 0, length);
 	CHECK(!fi_read(p->a.ep, mine, length, NULL, p->a.other, base + 5, key,
 		       window));
-	return ok && done(p, FI_RMA | FI_READ, window) &&
-	       filled(mine, length, 3);
+	return ok && access_done(p, FI_RMA | FI_READ, window) &&
+	       buffer_filled(mine, length, 3);
 }
 
-static void trips(void)
+static void test_trips(void)
 {
 	static const size_t length[] = {0, 1, 4096, 200000, LONG - 5};
 	struct setup setup = {.caps = CAPS};
@@ -57,18 +60,19 @@ static void trips(void)
 	struct pair p;
 
 	pair_open(&p, &setup);
-	mr = reg(&p, BOTH, KEY);
+	mr = register_window(&p, BOTH, KEY);
 	/* It is good from the start on: there is nothing more to do. */
 	CHECK(!fi_mr_enable(mr) && !fi_control(&mr->fid, FI_REFRESH, NULL));
 	CHECK(fi_control(&mr->fid, FI_GETWAIT, NULL) == -FI_ENOSYS);
 	for (int i = 0; i < 5; i++)
-		CHECK(trip(&p, 0, KEY, length[i]));
+		CHECK(round_trip(&p, 0, KEY, length[i]));
 	CHECK(fi_close(&p.domain->fid) == -FI_EBUSY);
 	CHECK(!fi_close(&mr->fid));
 	pair_close(&p);
 }
 
-static bool fails(struct pair *p, uint64_t place, uint64_t key, int error)
+static bool access_fails(struct pair *p, uint64_t place, uint64_t key,
+			 int error)
 {
 	struct fi_cq_err_entry e;
 
@@ -77,29 +81,29 @@ static bool fails(struct pair *p, uint64_t place, uint64_t key, int error)
 	       e.flags == (FI_RMA | FI_WRITE);
 }
 
-static void keys(void)
+static void test_keys(void)
 {
 	struct setup setup = {.caps = CAPS};
 	struct fid_mr *mr, *other = NULL;
 	struct pair p;
 
 	pair_open(&p, &setup);
-	mr = reg(&p, FI_REMOTE_READ, KEY);
+	mr = register_window(&p, FI_REMOTE_READ, KEY);
 	CHECK(fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &other, NULL) ==
 	      -FI_ENOKEY);
-	CHECK(fails(&p, 0, KEY, FI_EACCES));
-	CHECK(fails(&p, 0, KEY + 1, FI_EKEYREJECTED));
+	CHECK(access_fails(&p, 0, KEY, FI_EACCES));
+	CHECK(access_fails(&p, 0, KEY + 1, FI_EKEYREJECTED));
 	CHECK(!fi_close(&mr->fid));
-	mr = reg(&p, FI_REMOTE_WRITE, KEY);
-	CHECK(fails(&p, LONG - 9, KEY, ERANGE));
+	mr = register_window(&p, FI_REMOTE_WRITE, KEY);
+	CHECK(access_fails(&p, LONG - 9, KEY, ERANGE));
 	CHECK(!fi_close(&mr->fid));
-	CHECK(fails(&p, 0, KEY, FI_EKEYREJECTED));
+	CHECK(access_fails(&p, 0, KEY, FI_EKEYREJECTED));
 	CHECK(window[0] == 0xee && window[LONG - 1] == 0xee);
 	pair_close(&p);
 }
 
 /* FI_MR_BASIC: addresses, and keys that the provider chooses. */
-static void basic(void)
+static void test_basic(void)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
 	struct setup setup = {.caps = CAPS};
@@ -119,7 +123,7 @@ static void basic(void)
 	end_close(&p.b);
 	was = p.domain;
 	CHECK(!fi_domain(p.fabric, info, &p.domain, NULL));
-	mr = reg(&p, BOTH, KEY); /* before its endpoints */
+	mr = register_window(&p, BOTH, KEY); /* before its endpoints */
 	CHECK(!fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &again, NULL));
 	CHECK(fi_mr_key(mr) != fi_mr_key(again));
 	p.a = p.b = (struct end){0};
@@ -131,7 +135,7 @@ static void basic(void)
 		end_name(&p.b, name);
 		p.a.other = end_insert(&p.a, name);
 	}
-	CHECK(trip(&p, (uintptr_t)window, fi_mr_key(mr), 1000));
+	CHECK(round_trip(&p, (uintptr_t)window, fi_mr_key(mr), 1000));
 	CHECK(!fi_close(&mr->fid) && !fi_close(&again->fid));
 	CHECK(!fi_close(&was->fid));
 	pair_close(&p);
@@ -139,7 +143,7 @@ static void basic(void)
 	fi_freeinfo(hints);
 }
 
-static void data(void)
+static void test_data(void)
 {
 	struct setup setup = {.caps = CAPS | FI_RMA_EVENT,
 			      .selective = FI_SELECTIVE_COMPLETION};
@@ -148,15 +152,15 @@ static void data(void)
 	struct pair p;
 
 	pair_open(&p, &setup);
-	mr = reg(&p, BOTH, KEY);
+	mr = register_window(&p, BOTH, KEY);
 	CHECK(!fi_inject_writedata(p.a.ep, "abc", 3, 0x1122334455667788,
 				   p.a.other, 9, KEY));
-	CHECK(next(&p, &p.b, &e) == 1);
+	CHECK(next_entry(&p, &p.b, &e) == 1);
 	CHECK(e.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA));
 	CHECK(e.data == 0x1122334455667788 && e.len == 3);
-	CHECK(!memcmp(window + 9, "abc", 3) && quiet(&p, &p.a));
+	CHECK(!memcmp(window + 9, "abc", 3) && pair_quiet(&p, &p.a));
 	CHECK(!fi_writedata(p.a.ep, "de", 2, NULL, 5, p.a.other, 12, KEY, &p));
-	CHECK(next(&p, &p.b, &e) == 1 && e.data == 5);
+	CHECK(next_entry(&p, &p.b, &e) == 1 && e.data == 5);
 	CHECK(!fi_inject_write(p.a.ep, "f", 1, p.a.other, 14, KEY));
 	CHECK(fi_inject_write(p.a.ep, mine, 20000, p.a.other, 14, KEY) ==
 	      -FI_EINVAL);
@@ -165,7 +169,7 @@ static void data(void)
 }
 
 /* One piece, and what FI_DELIVERY_COMPLETE asks for. */
-static void pieces(void)
+static void test_pieces(void)
 {
 	struct iovec iov[2] = {{mine, 8}, {mine, 8}};
 	struct fi_rma_iov there = {.addr = 1, .len = 8, .key = KEY};
@@ -180,14 +184,16 @@ static void pieces(void)
 	struct pair p;
 
 	pair_open(&p, &setup);
-	mr = reg(&p, BOTH, KEY);
-	fill(mine, 8, 1);
+	mr = register_window(&p, BOTH, KEY);
+	fill_buffer(mine, 8, 1);
 	msg.addr = p.a.other;
 	CHECK(!fi_writemsg(p.a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
-	CHECK(done(&p, FI_RMA | FI_WRITE, iov) && filled(window + 1, 8, 1));
+	CHECK(access_done(&p, FI_RMA | FI_WRITE, iov) &&
+	      buffer_filled(window + 1, 8, 1));
 	memset(mine, 0, 8);
 	CHECK(!fi_readmsg(p.a.ep, &msg, FI_COMPLETION));
-	CHECK(done(&p, FI_RMA | FI_READ, iov) && filled(mine, 8, 1));
+	CHECK(access_done(&p, FI_RMA | FI_READ, iov) &&
+	      buffer_filled(mine, 8, 1));
 	CHECK(!fi_writev(p.a.ep, iov, NULL, 1, p.a.other, 1, KEY, NULL));
 	CHECK(!fi_readv(p.a.ep, iov, NULL, 1, p.a.other, 1, KEY, NULL));
 	there.len = 9;
@@ -202,7 +208,7 @@ static void pieces(void)
 	pair_close(&p);
 }
 
-static void counters(void)
+static void test_counters(void)
 {
 	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
 	struct fid_cntr *out = NULL, *in = NULL;
@@ -214,15 +220,15 @@ static void counters(void)
 	pair_open(&p, &setup);
 	CHECK(!fi_cntr_open(p.domain, &attr, &out, NULL));
 	CHECK(!fi_cntr_open(p.domain, &attr, &in, NULL));
-	mr = reg(&p, BOTH, KEY);
+	mr = register_window(&p, BOTH, KEY);
 	CHECK(fi_mr_bind(mr, &in->fid, FI_SEND) == -FI_EINVAL);
 	CHECK(!fi_mr_bind(mr, &in->fid, FI_REMOTE_WRITE));
 	CHECK(!fi_mr_enable(mr));
 	CHECK(fi_close(&in->fid) == -FI_EBUSY);
-	CHECK(trip(&p, 0, KEY, 100) && trip(&p, 0, KEY, 100));
+	CHECK(round_trip(&p, 0, KEY, 100) && round_trip(&p, 0, KEY, 100));
 	for (int64_t end = now_ms() + TIMEOUT_MS;
 	     fi_cntr_read(in) < 2 && now_ms() < end;)
-		CHECK(quiet(&p, &p.b));
+		CHECK(pair_quiet(&p, &p.b));
 	CHECK(fi_cntr_read(in) == 2);
 	CHECK(!fi_endpoint(p.domain, p.info, &more.ep, NULL));
 	CHECK(!fi_ep_bind(more.ep, &out->fid, FI_READ | FI_WRITE));
@@ -232,13 +238,15 @@ static void counters(void)
 	CHECK(!fi_enable(more.ep));
 	/* Each kind of access counts, also where nothing else reports it. */
 	CHECK(!fi_write(more.ep, mine, 8, NULL, p.a.other, 0, KEY, &more));
-	CHECK(done(&p, FI_RMA | FI_WRITE, &more) && fi_cntr_read(out) == 1);
+	CHECK(access_done(&p, FI_RMA | FI_WRITE, &more) &&
+	      fi_cntr_read(out) == 1);
 	CHECK(!fi_read(more.ep, mine, 8, NULL, p.a.other, 0, KEY, &more));
-	CHECK(done(&p, FI_RMA | FI_READ, &more) && fi_cntr_read(out) == 2);
+	CHECK(access_done(&p, FI_RMA | FI_READ, &more) &&
+	      fi_cntr_read(out) == 2);
 	CHECK(!fi_inject_write(more.ep, mine, 8, p.a.other, 0, KEY));
 	for (int64_t end = now_ms() + TIMEOUT_MS;
 	     fi_cntr_read(out) < 3 && now_ms() < end;)
-		CHECK(quiet(&p, &p.b));
+		CHECK(pair_quiet(&p, &p.b));
 	CHECK(fi_cntr_read(out) == 3);
 	CHECK(!fi_close(&more.ep->fid));
 	CHECK(!fi_close(&mr->fid));
@@ -261,25 +269,25 @@ static void counters_alone(enum fi_wait_obj wait)
 	pair_open(&p, &setup);
 	CHECK(!fi_cntr_open(p.domain, &attr, &in, NULL));
 	CHECK(!fi_cntr_open(p.domain, &attr, &late, NULL));
-	mr = reg(&p, BOTH, KEY);
-	second = reg(&p, BOTH, KEY + 1);
+	mr = register_window(&p, BOTH, KEY);
+	second = register_window(&p, BOTH, KEY + 1);
 	CHECK(!fi_mr_bind(mr, &in->fid, FI_REMOTE_WRITE));
 	CHECK(!fi_mr_bind(second, &late->fid, FI_REMOTE_READ));
 	CHECK(!fi_write(p.a.ep, mine, 100, NULL, p.a.other, 0, KEY, NULL));
 	CHECK(!fi_cntr_wait(in, 1, TIMEOUT_MS));
-	CHECK(done(&p, FI_RMA | FI_WRITE, NULL));
+	CHECK(access_done(&p, FI_RMA | FI_WRITE, NULL));
 	end_open(&p, &more, &setup);
 	end_name(&more, name);
 	CHECK(!fi_write(p.a.ep, mine, 100, NULL, end_insert(&p.a, name), 0, KEY,
 			NULL));
 	CHECK(!fi_cntr_wait(in, 2, TIMEOUT_MS));
-	CHECK(done(&p, FI_RMA | FI_WRITE, NULL));
+	CHECK(access_done(&p, FI_RMA | FI_WRITE, NULL));
 	end_close(&more);
 	CHECK(!fi_close(&mr->fid));
 	CHECK(!fi_close(&in->fid));
 	CHECK(!fi_read(p.a.ep, mine, 100, NULL, p.a.other, 0, KEY + 1, NULL));
 	CHECK(!fi_cntr_wait(late, 1, TIMEOUT_MS));
-	CHECK(done(&p, FI_RMA | FI_READ, NULL));
+	CHECK(access_done(&p, FI_RMA | FI_READ, NULL));
 	CHECK(!fi_close(&second->fid));
 	CHECK(!fi_close(&late->fid));
 	pair_close(&p);
@@ -307,12 +315,12 @@ void test_access(void)
 {
 	window = malloc(LONG);
 	mine = malloc(LONG);
-	trips();
-	keys();
-	basic();
-	data();
-	pieces();
-	counters();
+	test_trips();
+	test_keys();
+	test_basic();
+	test_data();
+	test_pieces();
+	test_counters();
 	counters_alone(FI_WAIT_UNSPEC);
 	counters_alone(FI_WAIT_NONE);
 	not_offered("FI_O2G_RMA", "no");

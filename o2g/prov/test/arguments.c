@@ -4,7 +4,7 @@
 
 #include "pair.h"
 
-static void absent(struct pair *p)
+static void test_absent(struct pair *p)
 {
 	struct fi_wait_attr wait_attr = {.flags = 1};
 	struct fi_poll_attr poll_attr = {.flags = 1};
@@ -28,7 +28,7 @@ static void absent(struct pair *p)
 	p->info->ep_attr->type = FI_EP_RDM;
 }
 
-static void names(struct pair *p)
+static void test_names(struct pair *p)
 {
 	uint8_t name[NAME_SIZE];
 	fi_addr_t address[2] = {0, 999};
@@ -82,13 +82,13 @@ static void many_names(struct pair *p)
 	      !memcmp(found, name, NAME_SIZE));
 	CHECK(!fi_trecv(p->b.ep, &in, 1, NULL, p->b.other, 1, 0, &in));
 	CHECK(!fi_tinject(p->a.ep, "m", 1, address[COUNT - 1], 1));
-	CHECK(next(p, &p->b, &e) == 1 && in == 'm');
+	CHECK(next_entry(p, &p->b, &e) == 1 && in == 'm');
 	CHECK(!fi_av_remove(p->a.av, address, COUNT, 0));
 	CHECK(fi_tinject(p->a.ep, "m", 1, address[COUNT - 1], 1) == -FI_EINVAL);
 }
 
 /* An event queue, to which nothing ever comes. */
-static void events(struct pair *p)
+static void test_events(struct pair *p)
 {
 	struct fi_eq_err_entry error;
 	struct fi_eq_attr attr = {0};
@@ -113,7 +113,7 @@ static void events(struct pair *p)
 	CHECK(!fi_close(&eq->fid));
 }
 
-static struct fid_cntr *counter(struct pair *p)
+static struct fid_cntr *open_counter(struct pair *p)
 {
 	struct fid_cntr *cntr = NULL;
 
@@ -122,9 +122,9 @@ static struct fid_cntr *counter(struct pair *p)
 }
 
 /* An endpoint may count instead of completing; each event at most once. */
-static void counters(struct pair *p)
+static void test_counters(struct pair *p)
 {
-	struct fid_cntr *one = counter(p), *other = counter(p);
+	struct fid_cntr *one = open_counter(p), *other = open_counter(p);
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP + 1};
 	struct fid_cntr *none;
 	struct fid_ep *ep = NULL;
@@ -145,7 +145,7 @@ static void counters(struct pair *p)
 	CHECK(!fi_close(&one->fid) && !fi_close(&other->fid));
 }
 
-static void flags(struct pair *p)
+static void test_flags(struct pair *p)
 {
 	struct fid *ep = &p->a.ep->fid;
 	uint64_t value = FI_RECV | FI_COMPLETION;
@@ -178,7 +178,7 @@ static void flags(struct pair *p)
 			sizeof(least)) == -FI_EINVAL);
 }
 
-static void regions(struct pair *p)
+static void test_regions(struct pair *p)
 {
 	static char byte[8];
 	struct iovec iov[2] = {{byte, 4}, {byte + 4, 4}};
@@ -187,7 +187,7 @@ static void regions(struct pair *p)
 				  .access = FI_REMOTE_READ,
 				  .requested_key = 5,
 				  .context = byte};
-	struct fid_cntr *cntr = counter(p);
+	struct fid_cntr *cntr = open_counter(p);
 	struct fid_mr *mr = NULL, *other;
 
 	CHECK(fi_mr_reg(p->domain, byte, 8, 0, 0, 1, FI_COMPLETION, &mr,
@@ -218,7 +218,7 @@ static void regions(struct pair *p)
 }
 
 /* What an error entry says, and its text in as much room as there is. */
-static void errors(struct pair *p)
+static void test_errors(struct pair *p)
 {
 	struct fi_cq_err_entry error = {.err_data_size = 7};
 	const char *whole = fi_strerror(FI_ETRUNC);
@@ -248,7 +248,7 @@ static void wait_objects(struct pair *p)
 {
 	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
 	enum fi_wait_obj object = FI_WAIT_MUTEX_COND;
-	struct fid_cntr *cntr = counter(p);
+	struct fid_cntr *cntr = open_counter(p);
 	struct fid *cq = &p->a.cq->fid;
 	struct fid_wait *wait = NULL;
 	int fd = -1;
@@ -272,7 +272,7 @@ static void wait_objects(struct pair *p)
 /* A poll set gives as many as are asked for, and knows its members. */
 static void poll_set(struct pair *p)
 {
-	struct fid_cntr *one = counter(p), *other = counter(p);
+	struct fid_cntr *one = open_counter(p), *other = open_counter(p);
 	struct fid_poll *set = NULL;
 	void *context[2] = {p, p};
 
@@ -327,14 +327,14 @@ void test_arguments(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	absent(&p);
-	names(&p);
+	test_absent(&p);
+	test_names(&p);
 	many_names(&p);
-	events(&p);
-	counters(&p);
-	flags(&p);
-	regions(&p);
-	errors(&p);
+	test_events(&p);
+	test_counters(&p);
+	test_flags(&p);
+	test_regions(&p);
+	test_errors(&p);
 	wait_objects(&p);
 	poll_set(&p);
 	wait_members(&p);

@@ -2,7 +2,7 @@
 /* Counters. */
 #include "pair.h"
 
-static void counts(void)
+static void test_counts(void)
 {
 	struct setup setup = {.counters = true,
 			      .wait = FI_WAIT_UNSPEC,
@@ -29,7 +29,7 @@ static void counts(void)
 	pair_close(&p);
 }
 
-static void arithmetic(struct pair *p)
+static void test_arithmetic(struct pair *p)
 {
 	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fid_cntr *cntr = NULL;
@@ -50,8 +50,8 @@ void test_counter(void)
 {
 	struct pair p;
 
-	counts();
+	test_counts();
 	pair_open(&p, NULL);
-	arithmetic(&p);
+	test_arithmetic(&p);
 	pair_close(&p);
 }

@@ -4,7 +4,7 @@
 
 #include "pair.h"
 
-static int ask(struct fi_info *hints, struct fi_info **info)
+static int get_info(struct fi_info *hints, struct fi_info **info)
 {
 	int result = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, info);
 
@@ -12,11 +12,11 @@ static int ask(struct fi_info *hints, struct fi_info **info)
 	return result;
 }
 
-static void offer(void)
+static void test_offer(void)
 {
 	struct fi_info *info = NULL;
 
-	CHECK(!ask(hints_alloc(), &info));
+	CHECK(!get_info(hints_alloc(), &info));
 	if (!info)
 		return;
 	CHECK(!info->next);
@@ -40,7 +40,7 @@ static void offer(void)
 	fi_freeinfo(info);
 }
 
-static void echo(void)
+static void test_echo(void)
 {
 	for (int threading = FI_THREAD_SAFE; threading <= FI_THREAD_ENDPOINT;
 	     threading++) {
@@ -51,7 +51,7 @@ static void echo(void)
 		hints->domain_attr->av_type =
 			threading & 1 ? FI_AV_MAP : FI_AV_TABLE;
 		hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-		CHECK(!ask(hints, &info));
+		CHECK(!get_info(hints, &info));
 		if (!info)
 			return;
 		CHECK((int)info->domain_attr->threading == threading);
@@ -64,11 +64,12 @@ static void echo(void)
 	}
 }
 
-static void refused(struct fi_info *hints, const char *what)
+static void expect_refused(struct fi_info *hints, const char *what)
 {
 	struct fi_info *info = NULL;
 
-	check(ask(hints, &info) == -FI_ENODATA && !info, "refused", 0, what);
+	check_condition(get_info(hints, &info) == -FI_ENODATA && !info,
+			"refused", 0, what);
 }
 
 static struct fi_info *with_caps(uint64_t caps)
@@ -79,79 +80,79 @@ static struct fi_info *with_caps(uint64_t caps)
 	return hints;
 }
 
-static void refusals(void)
+static void test_refusals(void)
 {
 	struct fi_info *hints;
 
-	refused(with_caps(FI_ATOMIC), "atomics");
-	refused(with_caps(FI_MSG | FI_MULTICAST), "multicast");
+	expect_refused(with_caps(FI_ATOMIC), "atomics");
+	expect_refused(with_caps(FI_MSG | FI_MULTICAST), "multicast");
 	hints = hints_alloc();
 	hints->ep_attr->type = FI_EP_MSG;
-	refused(hints, "connected endpoints");
+	expect_refused(hints, "connected endpoints");
 	hints = hints_alloc();
 	hints->ep_attr->type = FI_EP_DGRAM;
-	refused(hints, "datagrams");
+	expect_refused(hints, "datagrams");
 	hints = hints_alloc();
 	hints->addr_format = FI_ADDR_STR;
-	refused(hints, "addresses as text");
+	expect_refused(hints, "addresses as text");
 	hints = hints_alloc();
 	hints->tx_attr->iov_limit = 2;
-	refused(hints, "two pieces");
+	expect_refused(hints, "two pieces");
 	hints = hints_alloc();
 	hints->tx_attr->inject_size = 1 << 20;
-	refused(hints, "a long inject");
+	expect_refused(hints, "a long inject");
 	hints = hints_alloc();
 	hints->rx_attr->msg_order = FI_ORDER_STRICT;
-	refused(hints, "strict order");
+	expect_refused(hints, "strict order");
 	hints = hints_alloc();
 	hints->tx_attr->size = (1 << 19) + 1;
-	refused(hints, "more sends than there can be");
+	expect_refused(hints, "more sends than there can be");
 	hints = hints_alloc();
 	hints->rx_attr->size = SIZE_MAX;
-	refused(hints, "more receives than there can be");
+	expect_refused(hints, "more receives than there can be");
 	hints = hints_alloc();
 	hints->ep_attr->tx_ctx_cnt = 2;
-	refused(hints, "two transmit contexts");
+	expect_refused(hints, "two transmit contexts");
 	hints = hints_alloc();
 	hints->tx_attr->op_flags = FI_COMMIT_COMPLETE;
-	refused(hints, "completion when it is durable");
+	expect_refused(hints, "completion when it is durable");
 	hints = hints_alloc();
 	hints->domain_attr->name = strdup("eth0");
-	refused(hints, "another domain");
+	expect_refused(hints, "another domain");
 }
 
 /* MPICH asks for it on behalf of remote memory access; it is not promised. */
-static void delivery(void)
+static void test_delivery(void)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
 
 	hints->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-	CHECK(!ask(hints, &info));
+	CHECK(!get_info(hints, &info));
 	CHECK(info && info->tx_attr->op_flags == FI_COMPLETION);
 	fi_freeinfo(info);
 }
 
 /* Peers may be on this host and on others. */
-static void places(void)
+static void test_places(void)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
 
 	hints->domain_attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
-	CHECK(!ask(hints, &info) && info);
+	CHECK(!get_info(hints, &info) && info);
 	fi_freeinfo(info);
 	hints = hints_alloc();
 	hints->domain_attr->caps = FI_SHARED_AV;
-	refused(hints, "a vector that processes share");
+	expect_refused(hints, "a vector that processes share");
 }
 
 /* How many operations a program means to have in flight. */
-static void sizes(void)
+static void test_sizes(void)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
 
 	hints->tx_attr->size = 100000;
 	hints->rx_attr->size = 10;
-	CHECK(!ask(hints, &info));
+	CHECK(!get_info(hints, &info));
 	CHECK(info && info->tx_attr->size == 100000);
 	CHECK(info && info->rx_attr->size == 1024);
 	fi_freeinfo(info);
@@ -159,10 +160,10 @@ static void sizes(void)
 
 void test_info(void)
 {
-	offer();
-	echo();
-	refusals();
-	delivery();
-	places();
-	sizes();
+	test_offer();
+	test_echo();
+	test_refusals();
+	test_delivery();
+	test_places();
+	test_sizes();
 }

@@ -75,7 +75,7 @@ static void use_objects(void)
 	pair_open(&p, &setup);
 	fi_trecv(p.b.ep, &in, 1, NULL, p.b.other, 1, 0, &in);
 	fi_tinject(p.a.ep, "k", 1, p.a.other, 1);
-	CHECK(next(&p, &p.b, &e) == 1 && in == 'k');
+	CHECK(next_entry(&p, &p.b, &e) == 1 && in == 'k');
 	fail_opens(&p);
 	use_sets(&p);
 	pair_close(&p);
@@ -102,7 +102,7 @@ static void reuse_operations(void)
 					0, NULL) ||
 			       fi_tinject(p.a.ep, "o", 1, p.a.other, 1);
 		for (int j = 0; j < 2; j++)
-			bad |= next(&p, &p.b, &e) != 1;
+			bad |= next_entry(&p, &p.b, &e) != 1;
 	}
 	CHECK(!bad);
 	bytes = __sanitizer_get_current_allocated_bytes() - bytes;

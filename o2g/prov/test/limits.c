@@ -14,7 +14,7 @@
 	 FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define WHERE (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
-static struct fi_info *ask(struct fi_info *hints)
+static struct fi_info *get_info(struct fi_info *hints)
 {
 	struct fi_info *info = NULL;
 	int result = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
@@ -159,13 +159,13 @@ static bool is_offered(enum field field, uint64_t value)
 		set_ep(hints->ep_attr, field, value);
 	else
 		set_domain(hints->domain_attr, field, value);
-	info = ask(hints);
+	info = get_info(hints);
 	fi_freeinfo(info);
 	return info;
 }
 
 /* Each limit by itself. */
-static void limits(void)
+static void test_each_limit(void)
 {
 	static const struct {
 		const char *what;
@@ -205,33 +205,33 @@ static void limits(void)
 	};
 
 	for (size_t i = 0; i < sizeof(limit) / sizeof(*limit); i++) {
-		check(is_offered(limit[i].field, limit[i].good), "fits", 0,
-		      limit[i].what);
-		check(!is_offered(limit[i].field, limit[i].bad), "is refused",
-		      0, limit[i].what);
+		check_condition(is_offered(limit[i].field, limit[i].good),
+				"fits", 0, limit[i].what);
+		check_condition(!is_offered(limit[i].field, limit[i].bad),
+				"is refused", 0, limit[i].what);
 	}
 }
 
-static void names(void)
+static void test_names(void)
 {
 	struct fi_info *hints = hints_alloc(), *info;
 	struct fid nothing = {0};
 
 	hints->fabric_attr->name = strdup("o2g");
 	hints->domain_attr->name = strdup("o2g");
-	info = ask(hints);
+	info = get_info(hints);
 	CHECK(info);
 	fi_freeinfo(info);
 	hints = hints_alloc();
 	hints->fabric_attr->name = strdup("10.0.0.0/8");
-	CHECK(!ask(hints));
+	CHECK(!get_info(hints));
 	hints = hints_alloc();
 	hints->handle = &nothing; /* of a connection request */
-	CHECK(!ask(hints));
+	CHECK(!get_info(hints));
 }
 
 /* What a program asks for, made whole. */
-static void capabilities(void)
+static void test_capabilities(void)
 {
 	static const struct {
 		uint64_t asked, told;
@@ -256,7 +256,7 @@ static void capabilities(void)
 		uint64_t told = caps[i].told | WHERE;
 
 		hints->caps = caps[i].asked;
-		info = ask(hints);
+		info = get_info(hints);
 		CHECK(info && info->caps == told);
 		CHECK(info &&
 		      info->tx_attr->caps == (told & (TX_CAPS & ~FI_SOURCE)));
@@ -267,7 +267,7 @@ static void capabilities(void)
 	}
 }
 
-static void transfers(const struct fi_info *info)
+static void check_transfers(const struct fi_info *info)
 {
 	const struct fi_tx_attr *tx = info->tx_attr;
 	const struct fi_rx_attr *rx = info->rx_attr;
@@ -284,7 +284,7 @@ static void transfers(const struct fi_info *info)
 	CHECK(ep->tx_ctx_cnt == 1 && ep->rx_ctx_cnt == 1);
 }
 
-static void domain(const struct fi_domain_attr *domain)
+static void check_domain(const struct fi_domain_attr *domain)
 {
 	CHECK(domain->threading == FI_THREAD_SAFE);
 	CHECK(domain->control_progress == FI_PROGRESS_AUTO);
@@ -300,22 +300,22 @@ static void domain(const struct fi_domain_attr *domain)
 }
 
 /* A program that asks for nothing. */
-static void defaults(void)
+static void test_defaults(void)
 {
-	struct fi_info *info = ask(hints_alloc());
+	struct fi_info *info = get_info(hints_alloc());
 
 	CHECK(info);
 	if (!info)
 		return;
-	transfers(info);
-	domain(info->domain_attr);
+	check_transfers(info);
+	check_domain(info->domain_attr);
 	CHECK(info->fabric_attr->prov_version == FI_VERSION(1, 0));
 	CHECK(info->fabric_attr->api_version == FI_VERSION(1, 17));
 	fi_freeinfo(info);
 }
 
 /* What a program chooses among equals is what it is told. */
-static void choices(void)
+static void test_choices(void)
 {
 	struct fi_info *hints = hints_alloc(), *info;
 
@@ -324,7 +324,7 @@ static void choices(void)
 	hints->rx_attr->size = 1 << 19;
 	hints->rx_attr->op_flags = FI_COMPLETION;
 	hints->tx_attr->op_flags = FI_INJECT_COMPLETE;
-	info = ask(hints);
+	info = get_info(hints);
 	CHECK(info &&
 	      info->domain_attr->control_progress == FI_PROGRESS_MANUAL);
 	CHECK(info && info->domain_attr->data_progress == FI_PROGRESS_AUTO);
@@ -336,7 +336,7 @@ static void choices(void)
 }
 
 /* The variables that fi_info -e lists, each with a word of help. */
-static void parameters(void)
+static void test_parameters(void)
 {
 	static const char *const want[] = {
 		"IFACE",      "PORTS",	"ENGINE", "CREDIT",    "UNEXPECTED",
@@ -357,10 +357,10 @@ static void parameters(void)
 
 void test_limits(void)
 {
-	limits();
-	names();
-	capabilities();
-	defaults();
-	choices();
-	parameters();
+	test_each_limit();
+	test_names();
+	test_capabilities();
+	test_defaults();
+	test_choices();
+	test_parameters();
 }

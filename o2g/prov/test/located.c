@@ -8,8 +8,8 @@
 
 #include "pair.h"
 
-static int ask(const char *node, const char *service, uint64_t flags,
-	       struct fi_info *hints, struct fi_info **info)
+static int get_info(const char *node, const char *service, uint64_t flags,
+		    struct fi_info *hints, struct fi_info **info)
 {
 	int result = fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints,
 				info);
@@ -38,28 +38,28 @@ static bool is_address(const void *address, size_t length, const char *host,
 	       in->sin_addr.s_addr == want.s_addr;
 }
 
-static void offered(void)
+static void test_offered(void)
 {
 	struct fi_info *info = NULL;
 
-	CHECK(!ask("127.0.0.1", "7471", FI_SOURCE, hints_alloc(), &info));
+	CHECK(!get_info("127.0.0.1", "7471", FI_SOURCE, hints_alloc(), &info));
 	CHECK(info && info->addr_format == FI_SOCKADDR_IN && !info->dest_addr);
 	CHECK(info &&
 	      is_address(info->src_addr, info->src_addrlen, "127.0.0.1", 7471));
 	fi_freeinfo(info);
 	info = NULL;
-	CHECK(!ask(NULL, "7471", FI_SOURCE, hints_alloc(), &info));
+	CHECK(!get_info(NULL, "7471", FI_SOURCE, hints_alloc(), &info));
 	CHECK(info &&
 	      is_address(info->src_addr, info->src_addrlen, "0.0.0.0", 7471));
 	fi_freeinfo(info);
 	info = NULL;
 	/* Without a node the destination is this computer, not any address. */
-	CHECK(!ask(NULL, "7471", 0, hints_alloc(), &info));
+	CHECK(!get_info(NULL, "7471", 0, hints_alloc(), &info));
 	CHECK(info && is_address(info->dest_addr, info->dest_addrlen,
 				 "127.0.0.1", 7471));
 	fi_freeinfo(info);
 	info = NULL;
-	CHECK(!ask("127.0.0.1", "7471", 0, hints_alloc(), &info));
+	CHECK(!get_info("127.0.0.1", "7471", 0, hints_alloc(), &info));
 	CHECK(info && info->addr_format == FI_SOCKADDR_IN);
 	CHECK(info && is_address(info->dest_addr, info->dest_addrlen,
 				 "127.0.0.1", 7471));
@@ -67,22 +67,22 @@ static void offered(void)
 	      is_address(info->src_addr, info->src_addrlen, "127.0.0.1", 0));
 	fi_freeinfo(info);
 	info = NULL;
-	CHECK(!ask(NULL, NULL, 0, format_hint(FI_SOCKADDR), &info));
+	CHECK(!get_info(NULL, NULL, 0, format_hint(FI_SOCKADDR), &info));
 	CHECK(info && info->addr_format == FI_SOCKADDR_IN);
 	fi_freeinfo(info);
 	info = NULL;
-	CHECK(!ask(NULL, NULL, 0, hints_alloc(), &info));
+	CHECK(!get_info(NULL, NULL, 0, hints_alloc(), &info));
 	CHECK(info && info->addr_format == FI_FORMAT_UNSPEC &&
 	      !info->src_addr && !info->dest_addr);
 	fi_freeinfo(info);
 }
 
 /* What fi_getinfo() said is a hint that it takes. */
-static void again(void)
+static void test_again(void)
 {
 	struct fi_info *info = NULL, *second = NULL;
 
-	CHECK(!ask("127.0.0.1", "7471", 0, hints_alloc(), &info));
+	CHECK(!get_info("127.0.0.1", "7471", 0, hints_alloc(), &info));
 	if (!info)
 		return;
 	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, info, &second));
@@ -92,32 +92,32 @@ static void again(void)
 	fi_freeinfo(info);
 }
 
-static void refused(void)
+static void test_refused(void)
 {
 	struct fi_info *info = NULL, *hints = format_hint(FI_SOCKADDR_IN6);
 	struct sockaddr_in in = {.sin_family = AF_INET};
 
-	CHECK(ask("127.0.0.1", "7471", 0, hints, &info) == -FI_ENODATA);
-	CHECK(ask("no such host", "7471", FI_NUMERICHOST, hints_alloc(),
-		  &info) == -FI_ENODATA);
-	CHECK(ask("::1", "7471", 0, format_hint(FI_SOCKADDR_IN), &info) ==
+	CHECK(get_info("127.0.0.1", "7471", 0, hints, &info) == -FI_ENODATA);
+	CHECK(get_info("no such host", "7471", FI_NUMERICHOST, hints_alloc(),
+		       &info) == -FI_ENODATA);
+	CHECK(get_info("::1", "7471", 0, format_hint(FI_SOCKADDR_IN), &info) ==
 	      -FI_ENODATA);
-	CHECK(ask(NULL, NULL, 0, format_hint(FI_ADDR_STR), &info) ==
+	CHECK(get_info(NULL, NULL, 0, format_hint(FI_ADDR_STR), &info) ==
 	      -FI_ENODATA);
 	hints = format_hint(FI_SOCKADDR_IN);
 	hints->dest_addr = calloc(1, sizeof(in));
 	memcpy(hints->dest_addr, &in, sizeof(in));
 	hints->dest_addrlen = 8;
-	CHECK(ask(NULL, NULL, 0, hints, &info) == -FI_ENODATA);
+	CHECK(get_info(NULL, NULL, 0, hints, &info) == -FI_ENODATA);
 	hints = format_hint(FI_FORMAT_UNSPEC);
 	hints->dest_addr = calloc(1, NAME_SIZE); /* no name of libo2g's */
 	hints->dest_addrlen = NAME_SIZE;
-	CHECK(ask(NULL, NULL, 0, hints, &info) == -FI_ENODATA);
+	CHECK(get_info(NULL, NULL, 0, hints, &info) == -FI_ENODATA);
 	CHECK(!info);
 }
 
 /* Reads the next completion of a half. */
-static bool finished(struct pair *half, fi_addr_t *from)
+static bool read_completion(struct pair *half, fi_addr_t *from)
 {
 	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_tagged_entry entry;
@@ -142,7 +142,7 @@ static void port_text(struct pair *server, char text[8])
 
 /* The client knows the server's address, and tells it its own in a message: as
  * fi_pingpong and fabtests do. */
-static void introduce(struct pair *client, struct pair *server)
+static void exchange_names(struct pair *client, struct pair *server)
 {
 	uint8_t in[64] = {0}, own[64], back[64];
 	size_t length = sizeof(own), found = sizeof(back);
@@ -154,19 +154,19 @@ static void introduce(struct pair *client, struct pair *server)
 			   NULL) == 1);
 	CHECK(!fi_recv(server->a.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in));
 	CHECK(!fi_inject(client->a.ep, own, length, there));
-	CHECK(finished(server, &from) && from == FI_ADDR_NOTAVAIL);
+	CHECK(read_completion(server, &from) && from == FI_ADDR_NOTAVAIL);
 	CHECK(fi_av_insert(server->a.av, in, 1, &here, 0, NULL) == 1);
 	CHECK(!fi_av_lookup(server->a.av, here, back, &found) &&
 	      found == length && !memcmp(back, own, length));
 	CHECK(!fi_recv(client->a.ep, &byte, 1, NULL, there, &byte));
 	CHECK(!fi_inject(server->a.ep, "b", 1, here));
-	CHECK(finished(client, &from) && from == there && byte == 'b');
+	CHECK(read_completion(client, &from) && from == there && byte == 'b');
 	CHECK(!fi_recv(server->a.ep, &byte, 1, NULL, here, &byte));
 	CHECK(!fi_inject(client->a.ep, "c", 1, there));
-	CHECK(finished(server, &from) && from == here && byte == 'c');
+	CHECK(read_completion(server, &from) && from == here && byte == 'c');
 }
 
-static void meet(const char *listens, const char *dials)
+static void test_meeting(const char *listens, const char *dials)
 {
 	struct pair server, client;
 	char port[8];
@@ -174,13 +174,13 @@ static void meet(const char *listens, const char *dials)
 	half_open(&server, listens, "0", FI_SOURCE);
 	port_text(&server, port);
 	half_open(&client, dials, port, 0);
-	introduce(&client, &server);
+	exchange_names(&client, &server);
 	pair_close(&client);
 	pair_close(&server);
 }
 
 /* By a service of its own, which a second one does not get. */
-static void taken(void)
+static void test_taken(void)
 {
 	struct pair server;
 	struct fid_ep *ep;
@@ -189,14 +189,14 @@ static void taken(void)
 
 	half_open(&server, "127.0.0.1", "0", FI_SOURCE);
 	port_text(&server, port);
-	CHECK(!ask("127.0.0.1", port, FI_SOURCE, hints_alloc(), &info));
+	CHECK(!get_info("127.0.0.1", port, FI_SOURCE, hints_alloc(), &info));
 	CHECK(info &&
 	      fi_endpoint(server.domain, info, &ep, NULL) == -FI_EADDRINUSE);
 	fi_freeinfo(info);
 	pair_close(&server);
 }
 
-static void services(void)
+static void test_services(void)
 {
 	struct pair server, client;
 	char port[8], text[64], want[64];
@@ -213,7 +213,7 @@ static void services(void)
 	      -FI_EINVAL);
 	CHECK(!fi_recv(server.a.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, &byte));
 	CHECK(!fi_inject(client.a.ep, "s", 1, there));
-	CHECK(finished(&server, NULL) && byte == 's');
+	CHECK(read_completion(&server, NULL) && byte == 's');
 	CHECK(fi_av_straddr(server.a.av, server.info->src_addr, text,
 			    &length) == text);
 	snprintf(want, sizeof(want), "fi_sockaddr_in://127.0.0.1:0");
@@ -242,12 +242,12 @@ static void not_addresses(void)
 
 void test_located(void)
 {
-	offered();
-	again();
-	refused();
-	meet("127.0.0.1", "127.0.0.1");
-	meet(NULL, "127.0.0.1");
-	taken();
-	services();
+	test_offered();
+	test_again();
+	test_refused();
+	test_meeting("127.0.0.1", "127.0.0.1");
+	test_meeting(NULL, "127.0.0.1");
+	test_taken();
+	test_services();
 	not_addresses();
 }

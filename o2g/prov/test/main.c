@@ -28,7 +28,7 @@ static const struct {
 	{"kept", test_kept},
 };
 
-void check(bool ok, const char *function, int line, const char *text)
+void check_condition(bool ok, const char *function, int line, const char *text)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,7 +37,7 @@ void check(bool ok, const char *function, int line, const char *text)
 	pthread_mutex_unlock(&lock);
 }
 
-static bool wanted(const char *name, int argc, char **argv)
+static bool test_wanted(const char *name, int argc, char **argv)
 {
 	for (int i = 2; i < argc; i++)
 		if (!strcmp(argv[i], name))
@@ -59,9 +59,9 @@ int main(int argc, char **argv)
 	setenv("FI_PROVIDER_PATH", argv[1], 1);
 	setenv("SKEP_O2G_SECRET", secret, 1);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++)
-		if (wanted(tests[i].name, argc, argv))
+		if (test_wanted(tests[i].name, argc, argv))
 			tests[i].run();
-	if (wanted("processes", argc, argv))
+	if (test_wanted("processes", argc, argv))
 		test_processes(argv[0]);
 	return tap_done();
 }

@@ -4,7 +4,7 @@
 
 #include "pair.h"
 
-static void calls(struct pair *p)
+static void test_calls(struct pair *p)
 {
 	struct iovec iov = {.iov_base = "three", .iov_len = 5};
 	struct fi_msg msg = {.msg_iov = &iov,
@@ -30,22 +30,23 @@ static void calls(struct pair *p)
 	CHECK(!fi_inject(p->a.ep, "four", 4, p->a.other));
 	CHECK(!fi_senddata(p->a.ep, "five", 4, NULL, 55, p->a.other, in));
 	CHECK(!fi_injectdata(p->a.ep, "six", 3, 66, p->a.other));
-	CHECK(next(p, &p->b, &e) == 1 && e.flags == (FI_MSG | FI_RECV));
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.flags == (FI_MSG | FI_RECV));
 	CHECK(e.op_context == in[0] && e.len == 3 && !memcmp(in[0], "one", 3));
-	CHECK(next(p, &p->b, &e) == 1 && !memcmp(in[1], "three", 5));
-	CHECK(next(p, &p->b, &e) == 1 && e.data == 33);
+	CHECK(next_entry(p, &p->b, &e) == 1 && !memcmp(in[1], "three", 5));
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == 33);
 	CHECK(e.flags == (FI_MSG | FI_RECV | FI_REMOTE_CQ_DATA));
-	CHECK(next(p, &p->b, &e) == 1 && !memcmp(in[3], "four", 4));
-	CHECK(next(p, &p->b, &e) == 1 && e.data == 55);
-	CHECK(next(p, &p->b, &e) == 1 && e.data == 66 && e.op_context == &iov &&
-	      !memcmp(in[5], "six", 3));
+	CHECK(next_entry(p, &p->b, &e) == 1 && !memcmp(in[3], "four", 4));
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == 55);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == 66 &&
+	      e.op_context == &iov && !memcmp(in[5], "six", 3));
 	for (int i = 0; i < 4; i++)
-		CHECK(next(p, &p->a, &e) == 1 && e.flags == (FI_MSG | FI_SEND));
-	CHECK(quiet(p, &p->a));
+		CHECK(next_entry(p, &p->a, &e) == 1 &&
+		      e.flags == (FI_MSG | FI_SEND));
+	CHECK(pair_quiet(p, &p->a));
 }
 
 /* Tag 0 is a tag; no tag is something else. */
-static void apart(struct pair *p)
+static void test_apart(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	char tagged = 0, plain = 0;
@@ -53,16 +54,16 @@ static void apart(struct pair *p)
 	CHECK(!fi_trecv(p->b.ep, &tagged, 1, NULL, FI_ADDR_UNSPEC, 0, ~0ull,
 			&tagged));
 	CHECK(!fi_inject(p->a.ep, "p", 1, p->a.other));
-	CHECK(quiet(p, &p->b));
+	CHECK(pair_quiet(p, &p->b));
 	CHECK(!fi_recv(p->b.ep, &plain, 1, NULL, FI_ADDR_UNSPEC, &plain));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &plain);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &plain);
 	CHECK(!fi_tinject(p->a.ep, "t", 1, p->a.other, 0));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &tagged);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &tagged);
 	CHECK(plain == 'p' && tagged == 't');
 }
 
 /* A buffer that was injected may change at once. */
-static void injected(struct pair *p)
+static void test_injected(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	static char out[16384], in[8][16384];
@@ -71,7 +72,7 @@ static void injected(struct pair *p)
 	for (int i = 0; i < 8; i++) {
 		int n;
 
-		fill(out, sizeof(out), (unsigned)i);
+		fill_buffer(out, sizeof(out), (unsigned)i);
 		while ((n = (int)fi_inject(p->a.ep, out, sizeof(out),
 					   p->a.other)) == -FI_EAGAIN)
 			(void)fi_cq_read(p->a.cq, NULL, 0);
@@ -82,14 +83,14 @@ static void injected(struct pair *p)
 		bad |= fi_recv(p->b.ep, in[i], sizeof(in[i]), NULL, p->b.other,
 			       in[i]) != 0;
 	for (int i = 0; i < 8; i++)
-		bad |= next(p, &p->b, &e) != 1 || e.op_context != in[i] ||
-		       !filled(in[i], sizeof(in[i]), (unsigned)i);
+		bad |= next_entry(p, &p->b, &e) != 1 || e.op_context != in[i] ||
+		       !buffer_filled(in[i], sizeof(in[i]), (unsigned)i);
 	CHECK(!bad);
-	CHECK(quiet(p, &p->a));
+	CHECK(pair_quiet(p, &p->a));
 }
 
 /* Who only tries again gets somewhere, without reading the sender's queue. */
-static void insistent(struct pair *p)
+static void test_insistent(struct pair *p)
 {
 	enum { COUNT = 20000 };
 	int64_t deadline = now_ms() + TIMEOUT_MS;
@@ -110,7 +111,7 @@ static void insistent(struct pair *p)
 }
 
 /* Without FI_DIRECTED_RECV the source of a receive is ignored. */
-static void undirected(void)
+static void test_undirected(void)
 {
 	struct setup setup = {.caps = FI_MSG};
 	struct fi_cq_tagged_entry e;
@@ -120,7 +121,7 @@ static void undirected(void)
 	pair_open(&p, &setup);
 	CHECK(!fi_recv(p.b.ep, &in, 1, NULL, p.b.self, &in));
 	CHECK(!fi_inject(p.a.ep, "u", 1, p.a.other));
-	CHECK(next(&p, &p.b, &e) == 1 && in == 'u');
+	CHECK(next_entry(&p, &p.b, &e) == 1 && in == 'u');
 	pair_close(&p);
 }
 
@@ -129,10 +130,10 @@ void test_msg(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	calls(&p);
-	apart(&p);
-	injected(&p);
-	insistent(&p);
+	test_calls(&p);
+	test_apart(&p);
+	test_injected(&p);
+	test_insistent(&p);
 	pair_close(&p);
-	undirected();
+	test_undirected();
 }

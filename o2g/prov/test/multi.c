@@ -6,7 +6,7 @@
 
 static char room[4096];
 
-static int post(struct pair *p, size_t length, uint64_t flags)
+static int post_multi(struct pair *p, size_t length, uint64_t flags)
 {
 	struct iovec iov = {.iov_base = room, .iov_len = length};
 	struct fi_msg msg = {.msg_iov = &iov,
@@ -24,40 +24,40 @@ static void set_min(struct pair *p, size_t min)
 }
 
 /* Messages lie one after the other until less than the minimum is left. */
-static void packed(struct pair *p)
+static void test_packed(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	char out[1000];
 	char *at = room;
 
 	set_min(p, 1000);
-	CHECK(!post(p, sizeof(room), 0));
+	CHECK(!post_multi(p, sizeof(room), 0));
 	for (unsigned i = 0; i < 4; i++) {
-		fill(out, 900, i);
+		fill_buffer(out, 900, i);
 		CHECK(!fi_inject(p->a.ep, out, 900, p->a.other));
 	}
 	for (unsigned i = 0; i < 4; i++) {
 		bool last = i == 3;
 
-		CHECK(next(p, &p->b, &e) == 1);
+		CHECK(next_entry(p, &p->b, &e) == 1);
 		CHECK(e.op_context == room && e.len == 900 &&
 		      e.buf >= (void *)at);
 		CHECK((char *)e.buf + 900 <= room + sizeof(room));
-		CHECK(filled(e.buf, 900, i));
+		CHECK(buffer_filled(e.buf, 900, i));
 		CHECK(!!(e.flags & FI_MULTI_RECV) == last);
 		at = (char *)e.buf + 900;
 	}
-	CHECK(quiet(p, &p->b));
+	CHECK(pair_quiet(p, &p->b));
 }
 
 /* What arrives without a buffer waits for the next. */
-static void refilled(struct pair *p)
+static void test_refilled(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	int count = 0, bad = 0, posted = 1;
 
 	set_min(p, 100);
-	CHECK(!post(p, 1000, 0));
+	CHECK(!post_multi(p, 1000, 0));
 	for (int i = 0; i < 50; i++) {
 		char out[100];
 
@@ -65,11 +65,11 @@ static void refilled(struct pair *p)
 		bad |= fi_inject(p->a.ep, out, sizeof(out), p->a.other) != 0;
 	}
 	while (count < 50 && !bad) {
-		bad |= next(p, &p->b, &e) != 1 || e.len != 100 ||
+		bad |= next_entry(p, &p->b, &e) != 1 || e.len != 100 ||
 		       *(char *)e.buf != count;
 		count++;
 		if (e.flags & FI_MULTI_RECV && count < 50) {
-			bad |= post(p, 1000, 0) != 0;
+			bad |= post_multi(p, 1000, 0) != 0;
 			posted++;
 		}
 	}
@@ -84,11 +84,11 @@ static void refilled(struct pair *p)
 	}
 }
 
-static void cancelled(struct pair *p)
+static void test_cancelled(struct pair *p)
 {
 	struct fi_cq_err_entry error;
 
-	CHECK(!post(p, sizeof(room), 0));
+	CHECK(!post_multi(p, sizeof(room), 0));
 	CHECK(!fi_cancel(&p->b.ep->fid, room));
 	CHECK(next_error(p, &p->b, &error) == 1);
 	CHECK(error.err == FI_ECANCELED && error.op_context == room);
@@ -100,10 +100,10 @@ void test_multi(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	packed(&p);
-	refilled(&p);
-	cancelled(&p);
-	CHECK(post(&p, 0, 0) == -FI_EINVAL);
-	CHECK(post(&p, 100, FI_PEEK) == -FI_EINVAL);
+	test_packed(&p);
+	test_refilled(&p);
+	test_cancelled(&p);
+	CHECK(post_multi(&p, 0, 0) == -FI_EINVAL);
+	CHECK(post_multi(&p, 100, FI_PEEK) == -FI_EINVAL);
 	pair_close(&p);
 }

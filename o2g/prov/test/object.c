@@ -7,7 +7,7 @@
 
 #include "pair.h"
 
-static void busy(void)
+static void test_busy(void)
 {
 	struct pair p;
 
@@ -20,7 +20,7 @@ static void busy(void)
 }
 
 /* Endpoints listen on the ports that the environment gives. */
-static void ports(void)
+static void test_ports(void)
 {
 	uint8_t name[NAME_SIZE];
 	struct pair p;
@@ -35,7 +35,7 @@ static void ports(void)
 	pair_close(&p);
 }
 
-static void bindings(struct pair *p)
+static void test_bindings(struct pair *p)
 {
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
@@ -68,7 +68,7 @@ static void bindings(struct pair *p)
 	CHECK(!fi_close(&av->fid));
 }
 
-static void absent(struct pair *p)
+static void test_absent(struct pair *p)
 {
 	struct fid_pep *pep;
 	struct fid_ep *ep;
@@ -84,7 +84,7 @@ static void absent(struct pair *p)
 	CHECK(fi_getpeer(p->a.ep, &byte, NULL) == -FI_ENOSYS);
 }
 
-static void options(struct pair *p)
+static void test_options(struct pair *p)
 {
 	uint64_t flags = FI_TRANSMIT;
 	size_t value = 0, length = sizeof(value);
@@ -112,7 +112,7 @@ static void options(struct pair *p)
 	CHECK(fi_control(ep, FI_BACKLOG, &flags) == -FI_ENOSYS);
 }
 
-static void memory(struct pair *p)
+static void test_memory(struct pair *p)
 {
 	struct fid_mr *mr = NULL;
 	char byte[64];
@@ -126,7 +126,7 @@ static void memory(struct pair *p)
 	CHECK(!fi_close(&mr->fid));
 }
 
-static void events(struct pair *p)
+static void test_events(struct pair *p)
 {
 	struct fi_eq_attr attr = {0};
 	struct fid_eq *eq = NULL;
@@ -144,13 +144,13 @@ void test_objects(void)
 {
 	struct pair p;
 
-	busy();
-	ports();
+	test_busy();
+	test_ports();
 	pair_open(&p, NULL);
-	bindings(&p);
-	absent(&p);
-	options(&p);
-	memory(&p);
-	events(&p);
+	test_bindings(&p);
+	test_absent(&p);
+	test_options(&p);
+	test_memory(&p);
+	test_events(&p);
 	pair_close(&p);
 }

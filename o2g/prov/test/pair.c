@@ -6,7 +6,7 @@
 
 #include "pair.h"
 
-static void must(int result, const char *what)
+static void expect_success(int result, const char *what)
 {
 	if (!result)
 		return;
@@ -32,10 +32,11 @@ static void open_queue(struct pair *pair, struct end *end,
 
 	if (!attr.format)
 		attr.format = FI_CQ_FORMAT_TAGGED;
-	must(fi_cq_open(pair->domain, &attr, &end->cq, end), "fi_cq_open");
-	must(fi_ep_bind(end->ep, &end->cq->fid,
-			FI_TRANSMIT | FI_RECV | setup->selective),
-	     "binding a queue");
+	expect_success(fi_cq_open(pair->domain, &attr, &end->cq, end),
+		       "fi_cq_open");
+	expect_success(fi_ep_bind(end->ep, &end->cq->fid,
+				  FI_TRANSMIT | FI_RECV | setup->selective),
+		       "binding a queue");
 }
 
 static void open_counters(struct pair *pair, struct end *end,
@@ -43,40 +44,45 @@ static void open_counters(struct pair *pair, struct end *end,
 {
 	struct fi_cntr_attr attr = {.wait_obj = setup->wait};
 
-	must(fi_cntr_open(pair->domain, &attr, &end->sent, end), "a counter");
-	must(fi_cntr_open(pair->domain, &attr, &end->received, end),
-	     "a counter");
-	must(fi_ep_bind(end->ep, &end->sent->fid, FI_SEND), "FI_SEND");
-	must(fi_ep_bind(end->ep, &end->received->fid, FI_RECV), "FI_RECV");
+	expect_success(fi_cntr_open(pair->domain, &attr, &end->sent, end),
+		       "a counter");
+	expect_success(fi_cntr_open(pair->domain, &attr, &end->received, end),
+		       "a counter");
+	expect_success(fi_ep_bind(end->ep, &end->sent->fid, FI_SEND),
+		       "FI_SEND");
+	expect_success(fi_ep_bind(end->ep, &end->received->fid, FI_RECV),
+		       "FI_RECV");
 }
 
 void end_open(struct pair *pair, struct end *end, const struct setup *setup)
 {
 	struct fi_av_attr attr = {.type = setup->vector};
 
-	must(fi_endpoint(pair->domain, pair->info, &end->ep, end),
-	     "fi_endpoint");
-	must(fi_av_open(pair->domain, &attr, &end->av, end), "fi_av_open");
-	must(fi_ep_bind(end->ep, &end->av->fid, 0), "binding a vector");
+	expect_success(fi_endpoint(pair->domain, pair->info, &end->ep, end),
+		       "fi_endpoint");
+	expect_success(fi_av_open(pair->domain, &attr, &end->av, end),
+		       "fi_av_open");
+	expect_success(fi_ep_bind(end->ep, &end->av->fid, 0),
+		       "binding a vector");
 	open_queue(pair, end, setup);
 	if (setup->counters)
 		open_counters(pair, end, setup);
-	must(fi_enable(end->ep), "fi_enable");
+	expect_success(fi_enable(end->ep), "fi_enable");
 }
 
 void end_name(struct end *end, uint8_t name[NAME_SIZE])
 {
 	size_t length = NAME_SIZE;
 
-	must(fi_getname(&end->ep->fid, name, &length), "fi_getname");
+	expect_success(fi_getname(&end->ep->fid, name, &length), "fi_getname");
 }
 
 fi_addr_t end_insert(struct end *end, const uint8_t name[NAME_SIZE])
 {
 	fi_addr_t address = FI_ADDR_NOTAVAIL;
 
-	must(fi_av_insert(end->av, name, 1, &address, 0, NULL) - 1,
-	     "fi_av_insert");
+	expect_success(fi_av_insert(end->av, name, 1, &address, 0, NULL) - 1,
+		       "fi_av_insert");
 	return address;
 }
 
@@ -88,14 +94,14 @@ static void open_domain(struct pair *pair, const struct setup *setup,
 	memset(pair, 0, sizeof(*pair));
 	hints->caps = setup->caps;
 	hints->domain_attr->threading = setup->threading;
-	must(fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints,
-			&pair->info),
-	     "fi_getinfo");
+	expect_success(fi_getinfo(FI_VERSION(1, 17), node, service, flags,
+				  hints, &pair->info),
+		       "fi_getinfo");
 	fi_freeinfo(hints);
-	must(fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL),
-	     "fi_fabric");
-	must(fi_domain(pair->fabric, pair->info, &pair->domain, NULL),
-	     "fi_domain");
+	expect_success(fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL),
+		       "fi_fabric");
+	expect_success(fi_domain(pair->fabric, pair->info, &pair->domain, NULL),
+		       "fi_domain");
 }
 
 static const struct setup plain;
@@ -125,13 +131,14 @@ void pair_open(struct pair *pair, const struct setup *setup)
 
 void end_close(struct end *end)
 {
-	must(fi_close(&end->ep->fid), "closing an endpoint");
-	must(fi_close(&end->cq->fid), "closing a queue");
-	must(fi_close(&end->av->fid), "closing a vector");
+	expect_success(fi_close(&end->ep->fid), "closing an endpoint");
+	expect_success(fi_close(&end->cq->fid), "closing a queue");
+	expect_success(fi_close(&end->av->fid), "closing a vector");
 	if (end->sent)
-		must(fi_close(&end->sent->fid), "closing a counter");
+		expect_success(fi_close(&end->sent->fid), "closing a counter");
 	if (end->received)
-		must(fi_close(&end->received->fid), "closing a counter");
+		expect_success(fi_close(&end->received->fid),
+			       "closing a counter");
 }
 
 void pair_close(struct pair *pair)
@@ -140,8 +147,8 @@ void pair_close(struct pair *pair)
 		end_close(&pair->a);
 	if (pair->b.ep)
 		end_close(&pair->b);
-	must(fi_close(&pair->domain->fid), "closing a domain");
-	must(fi_close(&pair->fabric->fid), "closing a fabric");
+	expect_success(fi_close(&pair->domain->fid), "closing a domain");
+	expect_success(fi_close(&pair->fabric->fid), "closing a fabric");
 	fi_freeinfo(pair->info);
 }
 
@@ -153,26 +160,27 @@ int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void move(struct end *end)
+static void read_queue(struct end *end)
 {
 	if (end->cq)
 		(void)fi_cq_read(end->cq, NULL, 0);
 }
 
-int next(struct pair *pair, struct end *end, struct fi_cq_tagged_entry *entry)
+int next_entry(struct pair *pair, struct end *end,
+	       struct fi_cq_tagged_entry *entry)
 {
 	int64_t deadline = now_ms() + TIMEOUT_MS;
 	ssize_t n;
 
 	memset(entry, 0, sizeof(*entry));
 	do {
-		move(&pair->a);
-		move(&pair->b);
+		read_queue(&pair->a);
+		read_queue(&pair->b);
 		n = fi_cq_read(end->cq, entry, 1);
 	} while (n == -FI_EAGAIN && now_ms() < deadline);
 	if (n != -FI_EAGAIN)
 		return (int)n;
-	check(false, __func__, __LINE__, "a completion came in time");
+	check_condition(false, __func__, __LINE__, "a completion came in time");
 	return -FI_ETIMEDOUT;
 }
 
@@ -180,30 +188,30 @@ int next_error(struct pair *pair, struct end *end,
 	       struct fi_cq_err_entry *entry)
 {
 	struct fi_cq_tagged_entry none;
-	int n = next(pair, end, &none);
+	int n = next_entry(pair, end, &none);
 
 	memset(entry, 0, sizeof(*entry));
 	if (n != -FI_EAVAIL) {
-		check(false, __func__, __LINE__, "an error came");
+		check_condition(false, __func__, __LINE__, "an error came");
 		return n;
 	}
 	return (int)fi_cq_readerr(end->cq, entry, 0);
 }
 
-bool quiet(struct pair *pair, struct end *end)
+bool pair_quiet(struct pair *pair, struct end *end)
 {
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < 200; i++) {
-		move(&pair->a);
-		move(&pair->b);
+		read_queue(&pair->a);
+		read_queue(&pair->b);
 		if (fi_cq_read(end->cq, &entry, 1) != -FI_EAGAIN)
 			return false;
 	}
 	return true;
 }
 
-void fill(void *buffer, size_t length, unsigned seed)
+void fill_buffer(void *buffer, size_t length, unsigned seed)
 {
 	uint8_t *byte = buffer;
 
@@ -211,7 +219,7 @@ void fill(void *buffer, size_t length, unsigned seed)
 		byte[i] = (uint8_t)(i * 31 + i / 251 + seed);
 }
 
-bool filled(const void *buffer, size_t length, unsigned seed)
+bool buffer_filled(const void *buffer, size_t length, unsigned seed)
 {
 	const uint8_t *byte = buffer;
 

@@ -62,18 +62,20 @@ fi_addr_t end_insert(struct end *end, const uint8_t name[NAME_SIZE]);
 
 /* The next completion of an end, moving both: 1, or the error of fi_cq_read.
  * Nothing within TIMEOUT_MS is a failed check and -FI_ETIMEDOUT. */
-int next(struct pair *pair, struct end *end, struct fi_cq_tagged_entry *entry);
+int next_entry(struct pair *pair, struct end *end,
+	       struct fi_cq_tagged_entry *entry);
 int next_error(struct pair *pair, struct end *end,
 	       struct fi_cq_err_entry *entry);
 /* Nothing is there, nor comes while both ends move. */
-bool quiet(struct pair *pair, struct end *end);
+bool pair_quiet(struct pair *pair, struct end *end);
 int64_t now_ms(void);
 
-void fill(void *buffer, size_t length, unsigned seed);
-bool filled(const void *buffer, size_t length, unsigned seed);
+void fill_buffer(void *buffer, size_t length, unsigned seed);
+bool buffer_filled(const void *buffer, size_t length, unsigned seed);
 
-void check(bool ok, const char *function, int line, const char *text);
-#define CHECK(condition) check(!!(condition), __func__, __LINE__, #condition)
+void check_condition(bool ok, const char *function, int line, const char *text);
+#define CHECK(condition)                                                       \
+	check_condition(!!(condition), __func__, __LINE__, #condition)
 
 void test_info(void);
 void test_limits(void);

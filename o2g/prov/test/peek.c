@@ -5,18 +5,18 @@
 
 #include "pair.h"
 
-static struct fi_msg_tagged about(struct end *end, uint64_t tag,
-				  struct fi_context *context)
+static struct fi_msg_tagged make_message(struct end *end, uint64_t tag,
+					 struct fi_context *context)
 {
 	return (struct fi_msg_tagged){
 		.addr = end->other, .tag = tag, .context = context};
 }
 
 /* Peeks until the message is there; a peek does not wait for one. */
-static int peek(struct pair *p, uint64_t tag, uint64_t flags,
-		struct fi_context *context, struct fi_cq_tagged_entry *e)
+static int peek_until(struct pair *p, uint64_t tag, uint64_t flags,
+		      struct fi_context *context, struct fi_cq_tagged_entry *e)
 {
-	struct fi_msg_tagged msg = about(&p->b, tag, context);
+	struct fi_msg_tagged msg = make_message(&p->b, tag, context);
 	int64_t deadline = now_ms() + TIMEOUT_MS;
 	struct fi_cq_err_entry error;
 
@@ -25,7 +25,7 @@ static int peek(struct pair *p, uint64_t tag, uint64_t flags,
 
 		if (n)
 			return (int)n;
-		n = next(p, &p->b, e);
+		n = next_entry(p, &p->b, e);
 		if (n != -FI_EAVAIL)
 			return (int)n;
 		if (fi_cq_readerr(p->b.cq, &error, 0) != 1 ||
@@ -35,10 +35,10 @@ static int peek(struct pair *p, uint64_t tag, uint64_t flags,
 	return -FI_ETIMEDOUT;
 }
 
-static void nothing(struct pair *p)
+static void test_nothing(struct pair *p)
 {
 	struct fi_context context;
-	struct fi_msg_tagged msg = about(&p->b, 404, &context);
+	struct fi_msg_tagged msg = make_message(&p->b, 404, &context);
 	struct fi_cq_err_entry error;
 
 	CHECK(!fi_trecvmsg(p->b.ep, &msg, FI_PEEK));
@@ -51,7 +51,7 @@ static void nothing(struct pair *p)
 }
 
 /* A look changes nothing. */
-static void look(struct pair *p)
+static void test_plain_peek(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	struct fi_context context;
@@ -59,56 +59,56 @@ static void look(struct pair *p)
 
 	CHECK(!fi_tinjectdata(p->a.ep, "seen", 4, 44, p->a.other, 7));
 	for (int i = 0; i < 2; i++) {
-		CHECK(peek(p, 7, 0, &context, &e) == 1);
+		CHECK(peek_until(p, 7, 0, &context, &e) == 1);
 		CHECK(e.len == 4 && e.tag == 7 && e.data == 44);
 		CHECK(e.flags & FI_REMOTE_CQ_DATA && e.flags & FI_TAGGED);
 	}
 	CHECK(!fi_trecv(p->b.ep, in, 8, NULL, p->b.other, 7, 0, in));
-	CHECK(next(p, &p->b, &e) == 1 && !memcmp(in, "seen", 4));
+	CHECK(next_entry(p, &p->b, &e) == 1 && !memcmp(in, "seen", 4));
 }
 
 /* A claimed message is out of sight for other receives. */
-static void claim(struct pair *p, size_t size)
+static void test_claim(struct pair *p, size_t size)
 {
 	struct fi_context context = {0};
-	struct fi_msg_tagged msg = about(&p->b, 8, &context);
+	struct fi_msg_tagged msg = make_message(&p->b, 8, &context);
 	struct fi_cq_tagged_entry e;
 	static char out[1 << 20], in[1 << 20];
 	struct iovec iov = {.iov_base = in, .iov_len = size};
 	char second = 0;
 
-	fill(out, size, 5);
+	fill_buffer(out, size, 5);
 	CHECK(!fi_tsend(p->a.ep, out, size, NULL, p->a.other, 8, NULL));
 	CHECK(!fi_tinject(p->a.ep, "2", 1, p->a.other, 8));
-	CHECK(peek(p, 8, FI_CLAIM, &context, &e) == 1 && e.len == size);
+	CHECK(peek_until(p, 8, FI_CLAIM, &context, &e) == 1 && e.len == size);
 	CHECK(!fi_trecv(p->b.ep, &second, 1, NULL, p->b.other, 8, 0, &second));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &second);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &second);
 	CHECK(second == '2');
 	msg.msg_iov = &iov;
 	msg.iov_count = 1;
 	CHECK(!fi_trecvmsg(p->b.ep, &msg, FI_CLAIM));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &context);
-	CHECK(e.len == size && e.tag == 8 && filled(in, size, 5));
-	CHECK(next(p, &p->a, &e) == 1);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &context);
+	CHECK(e.len == size && e.tag == 8 && buffer_filled(in, size, 5));
+	CHECK(next_entry(p, &p->a, &e) == 1);
 	CHECK(fi_trecvmsg(p->b.ep, &msg, FI_CLAIM) == -FI_EINVAL);
 }
 
-static void discard(struct pair *p)
+static void test_discard(struct pair *p)
 {
 	struct fi_context context = {0};
-	struct fi_msg_tagged msg = about(&p->b, 9, &context);
+	struct fi_msg_tagged msg = make_message(&p->b, 9, &context);
 	struct fi_cq_tagged_entry e;
 	char in = 0;
 
 	CHECK(!fi_tinject(p->a.ep, "1", 1, p->a.other, 9));
 	CHECK(!fi_tinject(p->a.ep, "2", 1, p->a.other, 9));
 	CHECK(!fi_tinject(p->a.ep, "3", 1, p->a.other, 9));
-	CHECK(peek(p, 9, FI_DISCARD, &context, &e) == 1 && e.len == 1);
-	CHECK(peek(p, 9, FI_CLAIM, &context, &e) == 1);
+	CHECK(peek_until(p, 9, FI_DISCARD, &context, &e) == 1 && e.len == 1);
+	CHECK(peek_until(p, 9, FI_CLAIM, &context, &e) == 1);
 	CHECK(!fi_trecvmsg(p->b.ep, &msg, FI_CLAIM | FI_DISCARD));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &context);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &context);
 	CHECK(!fi_trecv(p->b.ep, &in, 1, NULL, p->b.other, 9, 0, &in));
-	CHECK(next(p, &p->b, &e) == 1 && in == '3');
+	CHECK(next_entry(p, &p->b, &e) == 1 && in == '3');
 	CHECK(fi_trecvmsg(p->b.ep, &msg, FI_PEEK | FI_CLAIM | FI_DISCARD) ==
 	      -FI_EINVAL);
 }
@@ -125,7 +125,7 @@ static struct fi_context *claim_many(struct pair *p)
 	for (int i = 0; i < MANY; i++) {
 		while (fi_tinject(p->a.ep, "x", 1, p->a.other, 10))
 			(void)fi_cq_read(p->a.cq, NULL, 0);
-		claimed += peek(p, 10, FI_CLAIM, &context[i], &e) == 1;
+		claimed += peek_until(p, 10, FI_CLAIM, &context[i], &e) == 1;
 	}
 	CHECK(claimed == MANY);
 	return context;
@@ -157,7 +157,8 @@ static void discard_many(struct pair *p)
 
 	fill_queue(p);
 	while (done < MANY) {
-		struct fi_msg_tagged msg = about(&p->b, 10, &context[done]);
+		struct fi_msg_tagged msg =
+			make_message(&p->b, 10, &context[done]);
 		ssize_t n = fi_trecvmsg(p->b.ep, &msg, FI_CLAIM | FI_DISCARD);
 
 		if (n && n != -FI_EAGAIN)
@@ -167,13 +168,13 @@ static void discard_many(struct pair *p)
 			(e.flags & FI_SEND) ? sent++ : told++;
 	}
 	CHECK(done == MANY && again > 0);
-	while (sent + told < 2 * MANY && next(p, &p->b, &e) == 1)
+	while (sent + told < 2 * MANY && next_entry(p, &p->b, &e) == 1)
 		(e.flags & FI_SEND) ? sent++ : told++;
 	CHECK(sent == MANY && told == MANY);
 	free(context);
 }
 
-static void untagged(struct pair *p)
+static void test_untagged(struct pair *p)
 {
 	struct fi_context context;
 	struct fi_msg msg = {.addr = p->b.other, .context = &context};
@@ -183,12 +184,12 @@ static void untagged(struct pair *p)
 	CHECK(!fi_recv(p->b.ep, &in, 1, NULL, p->b.other, &in));
 	CHECK(!fi_inject(p->a.ep, "1", 1, p->a.other));
 	CHECK(!fi_inject(p->a.ep, "22", 2, p->a.other));
-	CHECK(next(p, &p->b, &e) == 1);
+	CHECK(next_entry(p, &p->b, &e) == 1);
 	do {
 		struct fi_cq_err_entry error;
 
 		CHECK(!fi_recvmsg(p->b.ep, &msg, FI_PEEK | FI_DISCARD));
-		if (next(p, &p->b, &e) == 1)
+		if (next_entry(p, &p->b, &e) == 1)
 			break;
 		CHECK(fi_cq_readerr(p->b.cq, &error, 0) == 1 &&
 		      error.err == FI_ENOMSG);
@@ -201,12 +202,12 @@ void test_peek(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	nothing(&p);
-	look(&p);
-	claim(&p, 3);
-	claim(&p, 1 << 20);
-	discard(&p);
-	untagged(&p);
+	test_nothing(&p);
+	test_plain_peek(&p);
+	test_claim(&p, 3);
+	test_claim(&p, 1 << 20);
+	test_discard(&p);
+	test_untagged(&p);
 	discard_many(&p);
 	pair_close(&p);
 }

@@ -44,26 +44,26 @@ static bool move_bytes(int fd, void *buffer, size_t length, bool out)
 }
 
 /* Waits for one completion; its length, or -1. */
-static ssize_t finish(struct pair *p)
+static ssize_t wait_completion(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 
-	return next(p, &p->a, &e) == 1 ? (ssize_t)e.len : -1;
+	return next_entry(p, &p->a, &e) == 1 ? (ssize_t)e.len : -1;
 }
 
-static int answer(struct pair *p, char *buffer)
+static int echo_messages(struct pair *p, char *buffer)
 {
 	for (;;) {
 		ssize_t n = fi_trecv(p->a.ep, buffer, LONG, NULL, p->a.other, 1,
 				     0, NULL);
 
-		if (n || (n = finish(p)) < 0)
+		if (n || (n = wait_completion(p)) < 0)
 			return 1;
 		if (!n)
 			return 0;
 		if (fi_tsend(p->a.ep, buffer, (size_t)n, NULL, p->a.other, 2,
 			     NULL) ||
-		    finish(p) < 0)
+		    wait_completion(p) < 0)
 			return 1;
 	}
 }
@@ -84,14 +84,14 @@ int process_child(int argc, char **argv)
 	    !move_bytes(atoi(argv[2]), name, sizeof(name), false))
 		return 1;
 	p.a.other = end_insert(&p.a, name);
-	error = answer(&p, malloc(LONG));
+	error = echo_messages(&p, malloc(LONG));
 	if (!strcmp(argv[1], "--die"))
 		_exit(error);
 	pair_close(&p);
 	return error;
 }
 
-static pid_t start(const char *program, const char *how, int fd[2])
+static pid_t start_child(const char *program, const char *how, int fd[2])
 {
 	int to[2], from[2];
 	pid_t pid;
@@ -114,7 +114,7 @@ static pid_t start(const char *program, const char *how, int fd[2])
 	return pid;
 }
 
-static void meet(struct pair *p, int fd[2])
+static void exchange_names(struct pair *p, int fd[2])
 {
 	uint8_t name[NAME_SIZE];
 
@@ -124,21 +124,21 @@ static void meet(struct pair *p, int fd[2])
 	p->a.other = end_insert(&p->a, name);
 }
 
-static bool bounce(struct pair *p, char *out, char *in, size_t size)
+static bool bounce_message(struct pair *p, char *out, char *in, size_t size)
 {
 	struct fi_cq_tagged_entry e;
 	int got = 0;
 
-	fill(out, size, (unsigned)size);
+	fill_buffer(out, size, (unsigned)size);
 	if (fi_trecv(p->a.ep, in, size, NULL, p->a.other, 2, 0, in) ||
 	    fi_tsend(p->a.ep, out, size, NULL, p->a.other, 1, out))
 		return false;
 	for (int i = 0; i < 2; i++) {
-		if (next(p, &p->a, &e) != 1)
+		if (next_entry(p, &p->a, &e) != 1)
 			return false;
 		got += e.op_context == in && e.len == size;
 	}
-	return got == 1 && filled(in, size, (unsigned)size);
+	return got == 1 && buffer_filled(in, size, (unsigned)size);
 }
 
 static void end_child(pid_t pid)
@@ -149,20 +149,20 @@ static void end_child(pid_t pid)
 	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-static void echo(const char *program)
+static void test_echo(const char *program)
 {
 	char *out = malloc(LONG), *in = malloc(LONG);
 	struct pair p;
 	int fd[2], bad = 0;
-	pid_t pid = start(program, "--echo", fd);
+	pid_t pid = start_child(program, "--echo", fd);
 
 	open_alone(&p);
-	meet(&p, fd);
+	exchange_names(&p, fd);
 	for (int i = 0; i < 1000; i++)
-		bad |= !bounce(&p, out, in, (size_t)i + 1);
+		bad |= !bounce_message(&p, out, in, (size_t)i + 1);
 	CHECK(!bad);
 	for (size_t size = 2000; size < LONG; size = size * 3 - 1)
-		CHECK(bounce(&p, out, in, size));
+		CHECK(bounce_message(&p, out, in, size));
 	CHECK(!fi_tinject(p.a.ep, NULL, 0, p.a.other, 1));
 	end_child(pid);
 	pair_close(&p);
@@ -171,18 +171,18 @@ static void echo(const char *program)
 }
 
 /* A peer that dies fails what is directed at it, and nothing else. */
-static void death(const char *program)
+static void test_death(const char *program)
 {
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry error;
 	struct pair p;
 	char in[2] = {0};
 	int fd[2];
-	pid_t pid = start(program, "--die", fd);
+	pid_t pid = start_child(program, "--die", fd);
 
 	open_alone(&p);
-	meet(&p, fd);
-	CHECK(bounce(&p, (char[4]){0}, (char[4]){0}, 4));
+	exchange_names(&p, fd);
+	CHECK(bounce_message(&p, (char[4]){0}, (char[4]){0}, 4));
 	CHECK(!fi_trecv(p.a.ep, &in[0], 1, NULL, p.a.other, 3, 0, &in[0]));
 	CHECK(!fi_trecv(p.a.ep, &in[1], 1, NULL, FI_ADDR_UNSPEC, 4, 0, &in[1]));
 	CHECK(!fi_tinject(p.a.ep, NULL, 0, p.a.other, 1));
@@ -190,7 +190,7 @@ static void death(const char *program)
 	CHECK(next_error(&p, &p.a, &error) == 1);
 	CHECK(error.op_context == &in[0]);
 	CHECK(error.err == FI_ECONNRESET || error.err == FI_ESHUTDOWN);
-	CHECK(quiet(&p, &p.a));
+	CHECK(pair_quiet(&p, &p.a));
 	CHECK(!fi_cancel(&p.a.ep->fid, &in[1]));
 	CHECK(next_error(&p, &p.a, &error) == 1 && error.err == FI_ECANCELED);
 	CHECK(!fi_tsend(p.a.ep, "x", 1, NULL, p.a.other, 1, &e));
@@ -250,7 +250,7 @@ static void no_secret(const char *program)
 	CHECK(strstr(text, "fi_endpoint: Permission denied"));
 }
 
-static void sizes(const char *program)
+static void test_sizes(const char *program)
 {
 	static const struct {
 		const char *variable, *value, *word;
@@ -312,7 +312,7 @@ void test_processes(const char *program)
 {
 	log_lines(program);
 	no_secret(program);
-	sizes(program);
-	echo(program);
-	death(program);
+	test_sizes(program);
+	test_echo(program);
+	test_death(program);
 }

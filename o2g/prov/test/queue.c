@@ -5,7 +5,7 @@
 #include "pair.h"
 
 /* Reads one entry of any format; the rest of the space must stay untouched. */
-static void format(enum fi_cq_format which, size_t size)
+static void test_format(enum fi_cq_format which, size_t size)
 {
 	struct setup setup = {.format = which};
 	union {
@@ -57,13 +57,13 @@ static void errors_in_line(struct pair *p)
 	CHECK(e[0].op_context == in[0]);
 	CHECK(next_error(p, &p->b, &error) == 1);
 	CHECK(error.err == FI_ETRUNC && error.op_context == in[1]);
-	CHECK(next(p, &p->b, e) == 1 && e[0].op_context == in[2]);
+	CHECK(next_entry(p, &p->b, e) == 1 && e[0].op_context == in[2]);
 	CHECK(!fi_tinject(p->a.ep, "4", 1, p->a.other, 2));
-	CHECK(next(p, &p->b, e) == 1 && e[0].op_context == &last);
+	CHECK(next_entry(p, &p->b, e) == 1 && e[0].op_context == &last);
 	CHECK(fi_cq_readerr(p->b.cq, NULL, 0) == -FI_EINVAL);
 }
 
-static void selective(void)
+static void test_selective(void)
 {
 	struct setup setup = {.selective = FI_SELECTIVE_COMPLETION};
 	struct iovec iov = {.iov_base = "b", .iov_len = 1};
@@ -84,10 +84,10 @@ static void selective(void)
 	msg.context = &in[1];
 	iov.iov_base = &in[1];
 	CHECK(!fi_trecvmsg(p.b.ep, &msg, FI_COMPLETION));
-	CHECK(next(&p, &p.b, &e) == 1 && e.op_context == &in[1]);
-	CHECK(in[0] == 'a' && in[1] == 'b' && quiet(&p, &p.b));
-	CHECK(next(&p, &p.a, &e) == 1 && e.op_context == &iov);
-	CHECK(quiet(&p, &p.a));
+	CHECK(next_entry(&p, &p.b, &e) == 1 && e.op_context == &in[1]);
+	CHECK(in[0] == 'a' && in[1] == 'b' && pair_quiet(&p, &p.b));
+	CHECK(next_entry(&p, &p.a, &e) == 1 && e.op_context == &iov);
+	CHECK(pair_quiet(&p, &p.a));
 	/* Errors are reported always. */
 	CHECK(!fi_trecv(p.b.ep, in, 1, NULL, p.b.other, 3, 0, &in[2]));
 	CHECK(!fi_tinject(p.a.ep, "long", 4, p.a.other, 3));
@@ -96,7 +96,7 @@ static void selective(void)
 }
 
 /* More completions than anybody reads: none is lost. */
-static void flood(struct pair *p)
+static void test_flood(struct pair *p)
 {
 	enum { COUNT = 20000 };
 	struct fi_cq_tagged_entry e;
@@ -118,13 +118,13 @@ static void flood(struct pair *p)
 		bad |= n != 0;
 	}
 	for (int i = 0; i < COUNT && !bad; i++)
-		bad |= next(p, &p->b, &e) != 1 || e.op_context != &in[i] ||
-		       in[i] != i;
+		bad |= next_entry(p, &p->b, &e) != 1 ||
+		       e.op_context != &in[i] || in[i] != i;
 	CHECK(!bad);
 }
 
 /* Two endpoints report to one queue. */
-static void shared(struct pair *p)
+static void test_shared(struct pair *p)
 {
 	struct fi_av_attr attr = {.type = FI_AV_TABLE};
 	struct fi_cq_tagged_entry e;
@@ -145,13 +145,13 @@ static void shared(struct pair *p)
 	CHECK(!fi_trecv(c.ep, &in[0], 1, NULL, at_c, 1, 0, &in[0]));
 	CHECK(!fi_trecv(p->b.ep, &in[1], 1, NULL, p->b.other, 1, 0, &in[1]));
 	CHECK(!fi_tinject(p->a.ep, "c", 1, at_a, 1));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[0]);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &in[0]);
 	CHECK(!fi_tinject(p->a.ep, "b", 1, p->a.other, 1));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[1]);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &in[1]);
 	CHECK(in[0] == 'c' && in[1] == 'b');
 	CHECK(!fi_close(&c.ep->fid));
 	CHECK(!fi_close(&c.av->fid));
-	CHECK(quiet(p, &p->b));
+	CHECK(pair_quiet(p, &p->b));
 }
 
 /* Peeks that find nothing, each an error in the queue that nobody reads. */
@@ -173,7 +173,7 @@ static bool leave_unread(struct fid_ep *ep, struct fid_cq *cq, int count)
 }
 
 /* A queue holds what it was asked to, and meanwhile the other one goes on. */
-static void large(struct pair *p)
+static void test_large(struct pair *p)
 {
 	enum { UNREAD = 33000, SIZE = 40000 };
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
@@ -213,7 +213,7 @@ static void large(struct pair *p)
 	CHECK(!fi_close(&c.av->fid));
 }
 
-static void wrong(struct pair *p)
+static void test_wrong(struct pair *p)
 {
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_MUTEX_COND};
 	struct fi_cq_tagged_entry e;
@@ -237,16 +237,16 @@ void test_queue(void)
 {
 	struct pair p;
 
-	format(FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry));
-	format(FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry));
-	format(FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry));
-	format(FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry));
+	test_format(FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry));
+	test_format(FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry));
+	test_format(FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry));
+	test_format(FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry));
 	pair_open(&p, NULL);
 	errors_in_line(&p);
-	wrong(&p);
-	shared(&p);
-	large(&p);
-	flood(&p);
+	test_wrong(&p);
+	test_shared(&p);
+	test_large(&p);
+	test_flood(&p);
 	pair_close(&p);
-	selective();
+	test_selective();
 }

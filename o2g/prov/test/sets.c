@@ -8,7 +8,7 @@
 static struct pair p;
 
 /* Polls until something is ready: the context, or NULL when nothing came. */
-static void *ready(struct fid_poll *set)
+static void *poll_ready(struct fid_poll *set)
 {
 	int64_t deadline = now_ms() + TIMEOUT_MS;
 	void *context = NULL;
@@ -38,7 +38,7 @@ static void poll_queues(void)
 	CHECK(fi_poll(set, context, 2) == 0);
 	CHECK(!fi_trecv(p.b.ep, &in, 1, NULL, p.b.other, 1, 0, &in));
 	CHECK(!fi_tinject(p.a.ep, "p", 1, p.a.other, 1));
-	CHECK(ready(set) == &p.b && in == 'p');
+	CHECK(poll_ready(set) == &p.b && in == 'p');
 	CHECK(fi_poll(set, context, 2) == 1 && context[0] == &p.b);
 	CHECK(fi_cq_read(p.b.cq, &entry, 1) == 1);
 	CHECK(fi_poll(set, context, 2) == 0);
@@ -62,11 +62,11 @@ static void poll_counters(void)
 	CHECK(!fi_poll_add(set, &p.b.received->fid, 0));
 	CHECK(!fi_trecv(p.b.ep, &in, 1, NULL, p.b.other, 1, 0, &in));
 	CHECK(!fi_tinject(p.a.ep, "c", 1, p.a.other, 1));
-	CHECK(ready(set) == &p.b);
+	CHECK(poll_ready(set) == &p.b);
 	CHECK(fi_poll(set, &context, 1) == 0); /* it was told */
 	CHECK(fi_cntr_read(p.b.received) == 1);
 	CHECK(!fi_cntr_add(p.b.received, 1));
-	CHECK(ready(set) == &p.b);
+	CHECK(poll_ready(set) == &p.b);
 	CHECK(fi_close(&p.b.received->fid) == -FI_EBUSY);
 	CHECK(!fi_close(&set->fid));
 	pair_close(&p);

@@ -15,28 +15,28 @@ static bool sent_ok(const struct fi_cq_tagged_entry *e, void *context)
 }
 
 /* One message from a to b, the receive before or after it. */
-static void one(struct pair *p, size_t size, bool early)
+static void test_one(struct pair *p, size_t size, bool early)
 {
 	struct fi_cq_tagged_entry e;
 	char *out = malloc(size + 1), *in = calloc(1, size + 1);
 	int x, y;
 
-	fill(out, size, 3);
+	fill_buffer(out, size, 3);
 	if (early)
 		CHECK(!fi_trecv(p->b.ep, in, size, NULL, p->b.other, 5, 0, &y));
 	CHECK(!fi_tsend(p->a.ep, out, size, NULL, p->a.other, 5, &x));
 	if (!early)
 		CHECK(!fi_trecv(p->b.ep, in, size, NULL, p->b.other, 5, 0, &y));
-	CHECK(next(p, &p->b, &e) == 1);
+	CHECK(next_entry(p, &p->b, &e) == 1);
 	CHECK(e.op_context == &y && e.flags == (FI_TAGGED | FI_RECV));
-	CHECK(e.len == size && e.tag == 5 && filled(in, size, 3));
-	CHECK(next(p, &p->a, &e) == 1 && sent_ok(&e, &x));
+	CHECK(e.len == size && e.tag == 5 && buffer_filled(in, size, 3));
+	CHECK(next_entry(p, &p->a, &e) == 1 && sent_ok(&e, &x));
 	free(out);
 	free(in);
 }
 
 /* Messages with the same tag match in the order in which they were sent. */
-static void order(struct pair *p)
+static void test_order(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	int in[50], out[50], wrong = 0;
@@ -50,13 +50,13 @@ static void order(struct pair *p)
 		wrong |= fi_trecv(p->b.ep, &in[i], sizeof(*in), NULL,
 				  FI_ADDR_UNSPEC, 9, 0, &in[i]) != 0;
 	for (int i = 0; i < 50; i++)
-		wrong |= next(p, &p->b, &e) != 1 || e.op_context != &in[i] ||
-			 in[i] != i;
+		wrong |= next_entry(p, &p->b, &e) != 1 ||
+			 e.op_context != &in[i] || in[i] != i;
 	CHECK(!wrong);
-	CHECK(quiet(p, &p->a));
+	CHECK(pair_quiet(p, &p->a));
 }
 
-static void masks(struct pair *p)
+static void test_masks(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	int in[3] = {0}, out[3] = {10, 20, 30};
@@ -66,19 +66,19 @@ static void masks(struct pair *p)
 	CHECK(!fi_tinject(p->a.ep, &out[2], 4, p->a.other, 0x0f00000000000002));
 	CHECK(!fi_trecv(p->b.ep, &in[0], 4, NULL, p->b.other,
 			0x0f00000000000000, 0xff, &in[0]));
-	CHECK(next(p, &p->b, &e) == 1 && in[0] == 30 &&
+	CHECK(next_entry(p, &p->b, &e) == 1 && in[0] == 30 &&
 	      e.tag == 0x0f00000000000002);
 	CHECK(!fi_trecv(p->b.ep, &in[1], 4, NULL, p->b.other, 2,
 			0xff00000000000000, &in[1]));
-	CHECK(next(p, &p->b, &e) == 1 && in[1] == 20);
+	CHECK(next_entry(p, &p->b, &e) == 1 && in[1] == 20);
 	CHECK(!fi_trecv(p->b.ep, &in[2], 4, NULL, p->b.other, 0, ~0ull,
 			&in[2]));
-	CHECK(next(p, &p->b, &e) == 1 && in[2] == 10 &&
+	CHECK(next_entry(p, &p->b, &e) == 1 && in[2] == 10 &&
 	      e.tag == 0xff00000000000001);
 }
 
 /* A receive from a peer takes no other's message; one from anybody does. */
-static void sources(struct pair *p)
+static void test_sources(struct pair *p)
 {
 	struct fi_cq_tagged_entry e = {0};
 	fi_addr_t from = 0;
@@ -87,10 +87,10 @@ static void sources(struct pair *p)
 
 	CHECK(!fi_trecv(p->b.ep, &in[0], 4, NULL, p->b.other, 1, 0, &in[0]));
 	CHECK(!fi_tinject(p->b.ep, &own, 4, p->b.self, 1));
-	CHECK(quiet(p, &p->b));
+	CHECK(pair_quiet(p, &p->b));
 	CHECK(!fi_trecv(p->b.ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 1, 0,
 			&in[1]));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[1]);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &in[1]);
 	CHECK(in[1] == 1);
 	CHECK(!fi_tinject(p->a.ep, &other, 4, p->a.other, 1));
 	while (fi_cq_readfrom(p->b.cq, &e, 1, &from) == -FI_EAGAIN &&
@@ -99,7 +99,7 @@ static void sources(struct pair *p)
 	CHECK(e.op_context == &in[0] && in[0] == 2 && from == p->b.other);
 }
 
-static void data(struct pair *p)
+static void test_data(struct pair *p)
 {
 	struct iovec iov = {.iov_base = "x", .iov_len = 1};
 	struct fi_msg_tagged msg = {.msg_iov = &iov,
@@ -118,24 +118,25 @@ static void data(struct pair *p)
 	CHECK(!fi_tinjectdata(p->a.ep, "b", 1, 77, p->a.other, 4));
 	CHECK(!fi_tsendmsg(p->a.ep, &msg, FI_REMOTE_CQ_DATA | FI_INJECT));
 	CHECK(!fi_tsend(p->a.ep, "d", 1, NULL, p->a.other, 4, NULL));
-	CHECK(next(p, &p->b, &e) == 1 && e.data == 0x123456789abcdef0);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == 0x123456789abcdef0);
 	CHECK(e.flags == (FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA));
-	CHECK(next(p, &p->b, &e) == 1 && e.data == 77);
-	CHECK(next(p, &p->b, &e) == 1 && e.data == ~0ull);
-	CHECK(next(p, &p->b, &e) == 1 && e.flags == (FI_TAGGED | FI_RECV));
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == 77);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.data == ~0ull);
+	CHECK(next_entry(p, &p->b, &e) == 1 &&
+	      e.flags == (FI_TAGGED | FI_RECV));
 	for (int i = 0; i < 3; i++)
-		CHECK(next(p, &p->a, &e) == 1);
-	CHECK(quiet(p, &p->a));
+		CHECK(next_entry(p, &p->a, &e) == 1);
+	CHECK(pair_quiet(p, &p->a));
 }
 
 /* A message longer than the buffer fills it and says how much was cut. */
-static void truncation(struct pair *p, size_t size, bool early)
+static void test_truncation(struct pair *p, size_t size, bool early)
 {
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry error;
 	char *out = malloc(size), in[64] = {0}, text[80];
 
-	fill(out, size, 1);
+	fill_buffer(out, size, 1);
 	if (early)
 		CHECK(!fi_trecv(p->b.ep, in, 16, NULL, p->b.other, 1, 0, in));
 	CHECK(!fi_tsend(p->a.ep, out, size, NULL, p->a.other, 1, NULL));
@@ -144,15 +145,15 @@ static void truncation(struct pair *p, size_t size, bool early)
 	CHECK(next_error(p, &p->b, &error) == 1);
 	CHECK(error.err == FI_ETRUNC && error.op_context == in);
 	CHECK(error.len == 16 && error.olen == size - 16 && error.tag == 1);
-	CHECK(filled(in, 16, 1) && !in[16]);
+	CHECK(buffer_filled(in, 16, 1) && !in[16]);
 	CHECK(fi_cq_strerror(p->b.cq, error.prov_errno, NULL, text,
 			     sizeof(text)) &&
 	      text[0]);
-	CHECK(next(p, &p->a, &e) == 1);
+	CHECK(next_entry(p, &p->a, &e) == 1);
 	free(out);
 }
 
-static void cancels(struct pair *p)
+static void test_cancels(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry error;
@@ -165,33 +166,34 @@ static void cancels(struct pair *p)
 	CHECK(error.err == FI_ECANCELED && error.op_context == &in[0]);
 	CHECK(fi_cancel(&p->b.ep->fid, &out) == -FI_ENOENT);
 	CHECK(!fi_tinject(p->a.ep, &out, 4, p->a.other, 1));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[1]);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &in[1]);
 	CHECK(!in[0] && in[1] == 7);
 }
 
 /* A long message that nobody wants must not keep a short one waiting. */
-static void overtaking(struct pair *p)
+static void test_overtaking(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	size_t size = 8 * LONG;
 	char *out = malloc(size), *in = calloc(1, size);
 	int small = 0, x;
 
-	fill(out, size, 8);
+	fill_buffer(out, size, 8);
 	CHECK(!fi_tsend(p->a.ep, out, size, NULL, p->a.other, 1, out));
 	CHECK(!fi_tsend(p->a.ep, "four", 4, NULL, p->a.other, 2, &x));
 	CHECK(!fi_trecv(p->b.ep, &small, 4, NULL, p->b.other, 2, 0, &small));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &small);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == &small);
 	CHECK(!memcmp(&small, "four", 4));
 	CHECK(!fi_trecv(p->b.ep, in, size, NULL, p->b.other, 1, 0, in));
-	CHECK(next(p, &p->b, &e) == 1 && e.op_context == in && e.len == size);
-	CHECK(filled(in, size, 8));
-	CHECK(next(p, &p->a, &e) == 1 && next(p, &p->a, &e) == 1);
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.op_context == in &&
+	      e.len == size);
+	CHECK(buffer_filled(in, size, 8));
+	CHECK(next_entry(p, &p->a, &e) == 1 && next_entry(p, &p->a, &e) == 1);
 	free(out);
 	free(in);
 }
 
-static void wrong(struct pair *p)
+static void test_wrong(struct pair *p)
 {
 	struct iovec two[2] = {{"a", 1}, {"b", 1}};
 	struct fi_msg_tagged msg = {.msg_iov = two, .iov_count = 2};
@@ -219,26 +221,26 @@ static void wrong(struct pair *p)
 	CHECK(fi_trecvmsg(p->a.ep, &msg, FI_CLAIM) == -FI_EINVAL);
 }
 
-static void all(const struct setup *setup)
+static void test_all(const struct setup *setup)
 {
 	struct pair p;
 
 	pair_open(&p, setup);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		one(&p, sizes[i], true);
-		one(&p, sizes[i], false);
+		test_one(&p, sizes[i], true);
+		test_one(&p, sizes[i], false);
 	}
-	order(&p);
-	masks(&p);
-	sources(&p);
-	data(&p);
-	truncation(&p, 1000, true);
-	truncation(&p, 1000, false);
-	truncation(&p, LONG, true);
-	truncation(&p, LONG, false);
-	cancels(&p);
-	overtaking(&p);
-	wrong(&p);
+	test_order(&p);
+	test_masks(&p);
+	test_sources(&p);
+	test_data(&p);
+	test_truncation(&p, 1000, true);
+	test_truncation(&p, 1000, false);
+	test_truncation(&p, LONG, true);
+	test_truncation(&p, LONG, false);
+	test_cancels(&p);
+	test_overtaking(&p);
+	test_wrong(&p);
 	pair_close(&p);
 }
 
@@ -247,6 +249,6 @@ void test_tagged(void)
 	/* Without the provider's locks, as MPICH asks. */
 	const struct setup serial = {.threading = FI_THREAD_DOMAIN};
 
-	all(NULL);
-	all(&serial);
+	test_all(NULL);
+	test_all(&serial);
 }

@@ -26,7 +26,7 @@ static void read_completion(void)
 		atomic_fetch_add(&bad, 1);
 }
 
-static void *work(void *arg)
+static void *run_pair(void *arg)
 {
 	static char in[THREADS][MESSAGES];
 	int me = *(int *)arg;
@@ -66,7 +66,7 @@ static void *read_on(void *arg)
 }
 
 /* In a child of fork(): every call says so, and none waits. */
-static int inherit(void)
+static int calls_refused(void)
 {
 	struct fi_cq_tagged_entry e;
 	struct end *end = &pair.a;
@@ -89,7 +89,7 @@ static int inherit(void)
 	return wrong;
 }
 
-static void forked(void)
+static void test_forked(void)
 {
 	struct fi_cq_tagged_entry e;
 	pthread_t thread;
@@ -108,18 +108,18 @@ static void forked(void)
 
 		pid = fork();
 		if (!pid)
-			_exit(inherit());
+			_exit(calls_refused());
 		CHECK(waitpid(pid, &status, 0) == pid && !status);
 	}
 	atomic_store(&enough, true);
 	pthread_join(thread, NULL);
 	CHECK(!bad);
 	CHECK(!fi_tinject(pair.a.ep, "p", 1, pair.a.self, 1));
-	CHECK(next(&pair, &pair.a, &e) == 1 && in == 'p');
+	CHECK(next_entry(&pair, &pair.a, &e) == 1 && in == 'p');
 	pair_close(&pair);
 }
 
-static void together(void)
+static void test_together(void)
 {
 	int64_t deadline = now_ms() + TIMEOUT_MS;
 	pthread_t thread[THREADS];
@@ -129,7 +129,7 @@ static void together(void)
 	pair_open(&pair, NULL);
 	for (int i = 0; i < THREADS; i++) {
 		number[i] = i;
-		pthread_create(&thread[i], NULL, work, &number[i]);
+		pthread_create(&thread[i], NULL, run_pair, &number[i]);
 	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], &in[i]);
@@ -147,6 +147,6 @@ static void together(void)
 
 void test_threads(void)
 {
-	together();
-	forked();
+	test_together();
+	test_forked();
 }

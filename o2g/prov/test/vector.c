@@ -4,7 +4,7 @@
 
 #include "pair.h"
 
-static void names(struct pair *p)
+static void test_names(struct pair *p)
 {
 	uint8_t name[NAME_SIZE + 8], again[NAME_SIZE];
 	size_t length = 8;
@@ -21,7 +21,7 @@ static void names(struct pair *p)
 	CHECK(memcmp(name, again, NAME_SIZE));
 }
 
-static void lookups(struct pair *p)
+static void test_lookups(struct pair *p)
 {
 	uint8_t b[NAME_SIZE], found[NAME_SIZE + 1] = {0};
 	size_t length = sizeof(found);
@@ -43,7 +43,7 @@ static void lookups(struct pair *p)
 	CHECK(fi_av_straddr(p->a.av, b, text, &length) && strlen(text) == 4);
 }
 
-static void many(struct pair *p)
+static void test_many(struct pair *p)
 {
 	uint8_t name[3][NAME_SIZE];
 	fi_addr_t address[3] = {0};
@@ -64,7 +64,7 @@ static void many(struct pair *p)
 	CHECK(fi_av_insert(p->a.av, NULL, 1, address, 0, NULL) == -FI_EINVAL);
 }
 
-static void refusals(struct pair *p)
+static void test_refusals(struct pair *p)
 {
 	struct fi_av_attr attr = {.type = FI_AV_MAP};
 	struct fid_av *av;
@@ -83,7 +83,7 @@ static void refusals(struct pair *p)
 }
 
 /* A name that is no name must not get in. */
-static void garbage(struct pair *p)
+static void test_garbage(struct pair *p)
 {
 	uint8_t name[NAME_SIZE];
 	fi_addr_t address = 0;
@@ -94,7 +94,7 @@ static void garbage(struct pair *p)
 }
 
 /* Names peers to an endpoint until it has no number left. */
-static bool exhaust(struct fid_av *av, uint8_t name[NAME_SIZE])
+static bool fill_vector(struct fid_av *av, uint8_t name[NAME_SIZE])
 {
 	fi_addr_t address;
 
@@ -109,7 +109,7 @@ static bool exhaust(struct fid_av *av, uint8_t name[NAME_SIZE])
 }
 
 /* A name that one endpoint of the vector can't take is none of the others'. */
-static void halves(struct pair *p)
+static void test_halves(struct pair *p)
 {
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_av_attr attr = {.type = FI_AV_TABLE};
@@ -124,7 +124,7 @@ static void halves(struct pair *p)
 	CHECK(!fi_endpoint(p->domain, p->info, &full, NULL));
 	CHECK(!fi_ep_bind(full, &av->fid, 0));
 	end_name(&p->a, name);
-	CHECK(exhaust(av, name));
+	CHECK(fill_vector(av, name));
 	CHECK(!fi_endpoint(p->domain, p->info, &ep, NULL));
 	CHECK(!fi_ep_bind(ep, &av->fid, 0));
 	CHECK(!fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
@@ -139,7 +139,7 @@ static void halves(struct pair *p)
 }
 
 /* Sends from a to whoever at b; the address that b sees. */
-static fi_addr_t sender(struct pair *p)
+static fi_addr_t find_sender(struct pair *p)
 {
 	struct fi_cq_tagged_entry e = {0};
 	int64_t deadline = now_ms() + TIMEOUT_MS;
@@ -163,14 +163,14 @@ static void unknown_senders(struct pair *p)
 	fi_addr_t first, second;
 
 	end_name(&p->a, a);
-	CHECK(sender(p) == p->b.other);
+	CHECK(find_sender(p) == p->b.other);
 	CHECK(!fi_av_remove(p->b.av, &p->b.other, 1, 0));
-	CHECK(sender(p) == FI_ADDR_NOTAVAIL);
+	CHECK(find_sender(p) == FI_ADDR_NOTAVAIL);
 	first = end_insert(&p->b, a);
 	second = end_insert(&p->b, a);
-	CHECK(sender(p) == first);
+	CHECK(find_sender(p) == first);
 	CHECK(!fi_av_remove(p->b.av, &first, 1, 0));
-	CHECK(sender(p) == second);
+	CHECK(find_sender(p) == second);
 }
 
 void test_vector(void)
@@ -179,15 +179,15 @@ void test_vector(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	names(&p);
-	lookups(&p);
-	many(&p);
-	refusals(&p);
-	garbage(&p);
-	halves(&p);
+	test_names(&p);
+	test_lookups(&p);
+	test_many(&p);
+	test_refusals(&p);
+	test_garbage(&p);
+	test_halves(&p);
 	unknown_senders(&p);
 	pair_close(&p);
 	pair_open(&p, &setup);
-	lookups(&p);
+	test_lookups(&p);
 	pair_close(&p);
 }

@@ -23,7 +23,7 @@ static void *signal_later(void *arg)
 	return NULL;
 }
 
-static void sread(struct pair *p)
+static void test_sread(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	int64_t start = now_ms();
@@ -44,7 +44,7 @@ static void sread(struct pair *p)
 	CHECK(in == 'v' && from == p->b.other);
 }
 
-static void signalled(struct pair *p)
+static void test_signalled(struct pair *p)
 {
 	struct fi_cq_tagged_entry e;
 	pthread_t thread;
@@ -54,7 +54,7 @@ static void signalled(struct pair *p)
 	pthread_join(thread, NULL);
 }
 
-static void descriptor(struct pair *p)
+static void test_descriptor(struct pair *p)
 {
 	struct fid *fids[1] = {&p->b.cq->fid};
 	struct fi_cq_tagged_entry e;
@@ -85,8 +85,8 @@ void test_wait(void)
 	struct pair p;
 
 	pair_open(&p, &setup);
-	sread(&p);
-	signalled(&p);
-	descriptor(&p);
+	test_sread(&p);
+	test_signalled(&p);
+	test_descriptor(&p);
 	pair_close(&p);
 }

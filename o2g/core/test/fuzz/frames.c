@@ -6,7 +6,7 @@
 #define BUFFERS_END 0x900000u
 #define REGION 0x800000u
 
-static void submit(struct o2g_sqe sqe)
+static void submit_entry(struct o2g_sqe sqe)
 {
 	sqe.peer = stand_byte() & 3;
 	if (sqe.peer == 3)
@@ -26,7 +26,7 @@ static void submit(struct o2g_sqe sqe)
 }
 
 /* Regions come and go inside the program's buffers; accesses of its own. */
-static void access(u8 what)
+static void change_access(u8 what)
 {
 	const struct o2g_region_options options = {
 		.key = what & 1,
@@ -52,7 +52,7 @@ static void access(u8 what)
 		o2g_core_consume(stand.core);
 }
 
-static void program(u8 what)
+static void run_program(u8 what)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RECV};
 
@@ -83,10 +83,10 @@ static void program(u8 what)
 		sqe.data = (u64)(stand_byte() & 3) << 32 | (stand_byte() & 7);
 		break;
 	}
-	submit(sqe);
+	submit_entry(sqe);
 }
 
-static void act(u8 what)
+static void run_action(u8 what)
 {
 	const u32 conn = what & 1;
 
@@ -121,10 +121,10 @@ static void act(u8 what)
 	case 8:
 	case 9:
 	case 10:
-		program(stand_byte());
+		run_program(stand_byte());
 		break;
 	case 11:
-		access(stand_byte());
+		change_access(stand_byte());
 		break;
 	default:
 		stand_frame(conn);
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const u8 *input, __SIZE_TYPE__ length)
 	stand.program = BUFFERS;
 	stand.program_end = BUFFERS_END;
 	while (stand.left) {
-		act(stand_byte());
+		run_action(stand_byte());
 		stand_check();
 	}
 	stand_close();

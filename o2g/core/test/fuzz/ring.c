@@ -17,7 +17,7 @@ static void write_word(void)
 	words[at] = stand_word();
 }
 
-static void entry(void)
+static void submit_entry(void)
 {
 	struct o2g_sqe *ring =
 		(struct o2g_sqe *)((u8 *)stand.area + sizeof(*stand.area));
@@ -38,7 +38,7 @@ static void entry(void)
 		sqe->peer = O2G_ANY_PEER;
 }
 
-void unsteady(void)
+void change_area(void)
 {
 	if (busy || !stand.left || !stand.core || stand_byte() & 0xf)
 		return;
@@ -58,18 +58,18 @@ void unsteady(void)
 		stand.area->cq.flags = stand_byte();
 		break;
 	default:
-		entry();
+		submit_entry();
 	}
 	busy = 0;
 }
 
-static void act(u8 what)
+static void run_action(u8 what)
 {
 	switch (what >> 1 & 7) {
 	case 0:
 	case 1:
 	case 2:
-		entry();
+		submit_entry();
 		stand.area->sq.tail += stand_byte() & 3;
 		o2g_core_consume(stand.core);
 		break;
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const u8 *input, __SIZE_TYPE__ length)
 {
 	stand_open(input, length);
 	while (stand.left) {
-		act(stand_byte());
+		run_action(stand_byte());
 		stand_check();
 	}
 	stand_close();

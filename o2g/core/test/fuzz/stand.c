@@ -61,7 +61,7 @@ static void stand_completed(void *ctx)
 	(void)ctx;
 }
 
-static void judge(const struct o2g_piece *piece, int writes)
+static void check_piece(const struct o2g_piece *piece, int writes)
 {
 	const struct o2g_ring *ring = &stand.core->ring;
 	const u64 end = piece->address + piece->length;
@@ -103,7 +103,7 @@ static int stand_copy(void *ctx, struct o2g_copy *job)
 	if (job->to.place == O2G_PLACE_CORE)
 		memset(job->to.core, 1, job->to.length);
 	else
-		judge(&job->to, 1);
+		check_piece(&job->to, 1);
 	if (stand.put_off && stand.laters < STAND_LATER) {
 		stand.later[stand.laters++] = job;
 		return O2G_COPY_LATER;
@@ -188,7 +188,7 @@ void stand_close(void)
 }
 
 /* Puts bytes of the input, or zeros, where the core wants them. */
-static int feed(u32 conn, const u8 *bytes, u32 length)
+static int feed_bytes(u32 conn, const u8 *bytes, u32 length)
 {
 	struct o2g_piece piece;
 
@@ -204,7 +204,7 @@ static int feed(u32 conn, const u8 *bytes, u32 length)
 		if (!rc && piece.place == O2G_PLACE_CORE)
 			memcpy(piece.core, bytes, piece.length);
 		else if (!rc)
-			judge(&piece, 1);
+			check_piece(&piece, 1);
 		if (!rc)
 			rc = o2g_rx_done(stand.conn[conn], piece.length);
 		if (rc) {
@@ -226,7 +226,7 @@ void stand_feed(u32 conn, u32 length)
 		length = (u32)stand.left;
 	stand.input += length;
 	stand.left -= length;
-	feed(conn, bytes, length);
+	feed_bytes(conn, bytes, length);
 }
 
 static u64 some_length(void)
@@ -268,8 +268,8 @@ void stand_frame(u32 conn)
 		frame.length = frame.body;
 	if (stand_byte() < 250)
 		frame.credit = 0;
-	if (feed(conn, (u8 *)&frame, sizeof(frame)))
-		feed(conn, zeros, frame.body < 8192 ? frame.body : 8192);
+	if (feed_bytes(conn, (u8 *)&frame, sizeof(frame)))
+		feed_bytes(conn, zeros, frame.body < 8192 ? frame.body : 8192);
 }
 
 void stand_drain(u32 conn)
@@ -282,7 +282,7 @@ void stand_drain(u32 conn)
 		return;
 	n = o2g_tx_gather(stand.conn[conn], piece, 2 + stand_byte() % 5);
 	for (int i = 0; i < n; i++) {
-		judge(&piece[i], 0);
+		check_piece(&piece[i], 0);
 		length += piece[i].length;
 	}
 	if (stand_byte() & 1)

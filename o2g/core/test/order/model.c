@@ -69,7 +69,7 @@ static struct o2g_ring ring;
 static u64 *seen;
 static u32 states, runs;
 
-static void learn(u64 what)
+static void learn_value(u64 what)
 {
 	struct thread *t = &thread[running];
 
@@ -81,13 +81,13 @@ static void pause_thread(void)
 {
 	const int me = running;
 
-	learn(3);
+	learn_value(3);
 	swapcontext(&thread[me].context, &scheduler);
 	running = me;
 }
 
 /* Words of the shared indices alone; an entry's words are data. */
-static int shared(const void *at, u32 size)
+static int is_shared(const void *at, u32 size)
 {
 	return size == 4 && (const u8 *)at < (const u8 *)area + sizeof(*area);
 }
@@ -97,7 +97,7 @@ static u64 model_load(const void *at, u32 size)
 	struct thread *t;
 	u32 value;
 
-	if (!shared(at, size)) {
+	if (!is_shared(at, size)) {
 		u64 word = 0;
 
 		memcpy(&word, at, size);
@@ -109,7 +109,7 @@ static u64 model_load(const void *at, u32 size)
 	for (u32 i = 0; i < t->stores; i++)
 		if (t->buffer[i].at == at)
 			value = t->buffer[i].value;
-	learn(value + 1);
+	learn_value(value + 1);
 	return value;
 }
 
@@ -117,14 +117,14 @@ static void model_store(void *at, u64 value, u32 size)
 {
 	struct thread *t;
 
-	if (!shared(at, size))
+	if (!is_shared(at, size))
 		abort();
 	pause_thread();
 	t = &thread[running];
 	if (t->stores == BUFFER)
 		abort();
 	t->buffer[t->stores++] = (struct store){at, (u32)value};
-	learn(value + 1000);
+	learn_value(value + 1000);
 }
 
 static void model_barrier(void)
@@ -133,10 +133,10 @@ static void model_barrier(void)
 		return;
 	thread[running].in_barrier = 1;
 	pause_thread();
-	learn(7);
+	learn_value(7);
 }
 
-static void flush(struct thread *t)
+static void flush_store(struct thread *t)
 {
 	memcpy(t->buffer[0].at, &t->buffer[0].value, 4);
 	memmove(t->buffer, t->buffer + 1, --t->stores * sizeof(*t->buffer));
@@ -151,7 +151,7 @@ static void thread_main(void)
 
 /* What can happen next: a thread's next access, or the oldest store of its
  * buffer reaching memory. */
-static u32 choices(u32 choice[2 * THREADS])
+static u32 list_choices(u32 choice[2 * THREADS])
 {
 	u32 n = 0;
 
@@ -166,10 +166,10 @@ static u32 choices(u32 choice[2 * THREADS])
 	return n;
 }
 
-static void choose(u32 choice)
+static void take_choice(u32 choice)
 {
 	if (choice >= THREADS) {
-		flush(&thread[choice - THREADS]);
+		flush_store(&thread[choice - THREADS]);
 		return;
 	}
 	running = (int)choice;
@@ -210,7 +210,7 @@ static int is_new(void)
 	return 1;
 }
 
-static void begin(void)
+static void begin_run(void)
 {
 	u64 size;
 
@@ -238,14 +238,14 @@ static void begin(void)
 
 /* One run along `path`, then on by first choices while states are new. Gives
  * the path for the next run, or its length 0; true when the end was wrong. */
-static int run(u32 *path, u32 *length)
+static int run_path(u32 *path, u32 *length)
 {
 	u32 choice[2 * THREADS], of[DEPTH], n = 0, count;
 	int wrong;
 
-	begin();
+	begin_run();
 	runs++;
-	while ((count = choices(choice))) {
+	while ((count = list_choices(choice))) {
 		if (n >= DEPTH)
 			abort();
 		if (n >= *length) {
@@ -254,7 +254,7 @@ static int run(u32 *path, u32 *length)
 			path[n] = 0;
 		}
 		of[n] = count;
-		choose(choice[path[n++]]);
+		take_choice(choice[path[n++]]);
 	}
 	wrong = !count && protocol->wrong();
 	while (n && path[n - 1] + 1 == of[n - 1])
@@ -265,7 +265,7 @@ static int run(u32 *path, u32 *length)
 	return wrong;
 }
 
-static int search(const struct protocol *which)
+static int search_protocol(const struct protocol *which)
 {
 	u32 path[DEPTH], length = 0;
 	int wrong = 0;
@@ -275,7 +275,7 @@ static int search(const struct protocol *which)
 	runs = 0;
 	memset(seen, 0, SEEN * sizeof(*seen));
 	do
-		wrong |= run(path, &length);
+		wrong |= run_path(path, &length);
 	while (length && !wrong);
 	return wrong;
 }
@@ -438,17 +438,17 @@ int main(void)
 	for (u32 i = 0; i < 3; i++) {
 		const char *name = protocols[i].name;
 
-		tap_ok(!search(&protocols[i]),
+		tap_ok(!search_protocol(&protocols[i]),
 		       "%s: no entry is left unprocessed", name);
 		printf("# %u states, %u runs\n", states, runs);
 		tap_ok(states > 50,
 		       "%s: the search reaches more than 50 states", name);
 		no_barrier[PROGRAM] = 1;
-		tap_ok(search(&protocols[i]),
+		tap_ok(search_protocol(&protocols[i]),
 		       "%s: fails without the program's barrier", name);
 		no_barrier[PROGRAM] = 0;
 		no_barrier[ENGINE] = 1;
-		tap_ok(search(&protocols[i]),
+		tap_ok(search_protocol(&protocols[i]),
 		       "%s: fails without the engine's barrier", name);
 		no_barrier[ENGINE] = 0;
 	}
