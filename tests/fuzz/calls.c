@@ -41,7 +41,7 @@ static pthread_t thread[THREADS];
 static pid_t tids[THREADS];
 static volatile long doing[THREADS][8];
 
-static uint64_t next(uint64_t *s)
+static uint64_t next_random(uint64_t *s)
 {
 	*s ^= *s << 13;
 	*s ^= *s >> 7;
@@ -49,9 +49,9 @@ static uint64_t next(uint64_t *s)
 	return *s * 0x2545f4914f6cdd1dull;
 }
 
-static uint64_t below(uint64_t *s, uint64_t n)
+static uint64_t random_below(uint64_t *s, uint64_t n)
 {
-	return next(s) % n;
+	return next_random(s) % n;
 }
 
 /* Calls that would end the run, change the test's own state for good, or
@@ -93,7 +93,7 @@ static int is_left_out(long nr)
 	}
 }
 
-static uint64_t wild(uint64_t *s)
+static uint64_t random_value(uint64_t *s)
 {
 	static const uint64_t value[] = {
 		0,
@@ -119,75 +119,78 @@ static uint64_t wild(uint64_t *s)
 		0x5fffffff,
 	};
 
-	if (below(s, 3) == 0)
-		return next(s) >> below(s, 64);
-	return value[below(s, sizeof(value) / sizeof(value[0]))];
+	if (random_below(s, 3) == 0)
+		return next_random(s) >> random_below(s, 64);
+	return value[random_below(s, sizeof(value) / sizeof(value[0]))];
 }
 
-static uint64_t pointer(uint64_t *s)
+static uint64_t random_pointer(uint64_t *s)
 {
-	switch (below(s, 16)) {
+	switch (random_below(s, 16)) {
 	case 0:
-		return wild(s);
+		return random_value(s);
 	case 1:
-		return (uint64_t)(uintptr_t)hole - below(s, 64);
+		return (uint64_t)(uintptr_t)hole - random_below(s, 64);
 	case 2:
-		return (uint64_t)(uintptr_t)hole + 0x1000 - below(s, 64);
+		return (uint64_t)(uintptr_t)hole + 0x1000 - random_below(s, 64);
 	case 3:
-		return (uint64_t)(uintptr_t)churn + below(s, 0x4000);
+		return (uint64_t)(uintptr_t)churn + random_below(s, 0x4000);
 	case 4:
-		return (uint64_t)(uintptr_t)churn + below(s, 4) * 0x1000;
+		return (uint64_t)(uintptr_t)churn + random_below(s, 4) * 0x1000;
 	case 5:
 	case 6:
 	case 7:
 	case 8:
-		return (uint64_t)(uintptr_t)consts + below(s, CONSTS / 64) * 64;
+		return (uint64_t)(uintptr_t)consts +
+		       random_below(s, CONSTS / 64) * 64;
 	default:
-		return (uint64_t)(uintptr_t)arena + below(s, ARENA / 16) * 16;
+		return (uint64_t)(uintptr_t)arena +
+		       random_below(s, ARENA / 16) * 16;
 	}
 }
 
-static uint64_t length(uint64_t *s)
+static uint64_t random_length(uint64_t *s)
 {
-	switch (below(s, 8)) {
+	switch (random_below(s, 8)) {
 	case 0:
-		return wild(s);
+		return random_value(s);
 	case 1:
-		return below(s, ARENA);
+		return random_below(s, ARENA);
 	case 2:
 		return 0;
 	default:
-		return below(s, 512);
+		return random_below(s, 512);
 	}
 }
 
-static uint64_t any(uint64_t *s)
+static uint64_t random_fd(uint64_t *s)
 {
-	switch (below(s, 8)) {
+	switch (random_below(s, 8)) {
 	case 0:
-		return wild(s);
+		return random_value(s);
 	case 1:
 	case 2:
-		return below(s, TOP_FD);
+		return random_below(s, TOP_FD);
 	case 3:
-		return length(s);
+		return random_length(s);
 	case 4:
-		return 1ull << below(s, 32);
+		return 1ull << random_below(s, 32);
 	case 5:
-		return below(s, 8);
+		return random_below(s, 8);
 	default:
-		return pointer(s);
+		return random_pointer(s);
 	}
 }
 
 /* The place of a call where a descriptor stands in most calls. */
-static uint64_t first(uint64_t *s)
+static uint64_t random_first(uint64_t *s)
 {
 	/* 0 to 2 are left alone: what is said at the end goes there. */
-	return below(s, 3) ? 3 + below(s, TOP_FD - 3) : any(s);
+	return random_below(s, 3) ? 3 + random_below(s, TOP_FD - 3)
+				  : random_fd(s);
 }
 
-static int hurts(long nr, const uint64_t *a)
+static int call_hurts(long nr, const uint64_t *a)
 {
 	uint32_t fd = (uint32_t)a[0];
 
@@ -233,17 +236,18 @@ static int hurts(long nr, const uint64_t *a)
 	}
 }
 
-static void storm(long me, uint64_t *s)
+static void make_call(long me, uint64_t *s)
 {
 	uint64_t a[6];
 	long nr;
 	int i;
 
 	do
-		nr = (long)(below(s, 20) ? below(s, 340) : below(s, 1024));
+		nr = (long)(random_below(s, 20) ? random_below(s, 340)
+						: random_below(s, 1024));
 	while (is_left_out(nr));
 	/* Half of all calls are those on which most depends. */
-	if (below(s, 2)) {
+	if (random_below(s, 2)) {
 		static const long often[] = {
 			SYS_read,     SYS_write,	  SYS_openat,
 			SYS_close,    SYS_pipe2,	  SYS_epoll_ctl,
@@ -256,19 +260,19 @@ static void storm(long me, uint64_t *s)
 			SYS_pselect6, SYS_sendfile,
 		};
 
-		nr = often[below(s, sizeof(often) / sizeof(often[0]))];
+		nr = often[random_below(s, sizeof(often) / sizeof(often[0]))];
 	}
 	do {
-		a[0] = below(s, 2) ? first(s) : any(s);
+		a[0] = random_below(s, 2) ? random_first(s) : random_fd(s);
 		for (i = 1; i < 6; i++)
-			a[i] = any(s);
-		if (below(s, 2))
-			a[1] = pointer(s);
-		if (below(s, 2))
-			a[2] = length(s);
+			a[i] = random_fd(s);
+		if (random_below(s, 2))
+			a[1] = random_pointer(s);
+		if (random_below(s, 2))
+			a[2] = random_length(s);
 		if (nr == SYS_mmap)
 			a[3] &= ~(uint64_t)(MAP_FIXED | 0x100000);
-	} while (hurts(nr, a));
+	} while (call_hurts(nr, a));
 	doing[me][0] = nr;
 	for (i = 0; i < 6; i++)
 		doing[me][1 + i] = (long)a[i];
@@ -280,14 +284,14 @@ static void storm(long me, uint64_t *s)
 		return; /* the address is lost; 1 MiB each at most */
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	long me = (long)(intptr_t)arg & 0xff;
 	uint64_t s = (uint64_t)(uintptr_t)arg * 0x9e3779b97f4a7c15ull | 1;
 
 	tids[me] = (pid_t)syscall(SYS_gettid);
 	while (!over)
-		storm(me, &s);
+		make_call(me, &s);
 	return NULL;
 }
 
@@ -298,13 +302,13 @@ static void *work_churn(void *arg)
 	unsigned char *at;
 
 	while (!over) {
-		at = churn + below(&s, 4) * 0x1000;
-		switch (below(&s, 4)) {
+		at = churn + random_below(&s, 4) * 0x1000;
+		switch (random_below(&s, 4)) {
 		case 0:
 			munmap(at, 0x1000);
 			break;
 		case 1:
-			mprotect(at, 0x1000, (int)below(&s, 4));
+			mprotect(at, 0x1000, (int)random_below(&s, 4));
 			break;
 		default:
 			mmap(at, 0x1000, PROT_READ | PROT_WRITE,
@@ -319,12 +323,12 @@ static void on_signal(int sig)
 	(void)sig;
 }
 
-static void put(unsigned at, const void *data, size_t len)
+static void put_data(unsigned at, const void *data, size_t len)
 {
 	memcpy(consts + at, data, len);
 }
 
-static void fill(void)
+static void fill_arena(void)
 {
 	static const char *const name[] = {
 		"a",
@@ -349,14 +353,14 @@ static void fill(void)
 	unsigned i, at;
 
 	for (i = 0; i < sizeof(name) / sizeof(name[0]); i++)
-		put(i * 64, name[i], strlen(name[i]) + 1);
+		put_data(i * 64, name[i], strlen(name[i]) + 1);
 	memset(consts + 0x400, 'n', 0x13c0); /* a name without end */
 	consts[0x17c0] = 0;
 	for (at = 0x1800; at < 0x2000; at += 64)
-		put(at, &time, sizeof(time));
+		put_data(at, &time, sizeof(time));
 	/* 127.0.0.1, port 9, as sockaddr_in */
 	for (at = 0x2000; at < 0x2800; at += 64)
-		put(at, "\2\0\0\11\177\0\0\1\0\0\0\0\0\0\0\0", 16);
+		put_data(at, "\2\0\0\11\177\0\0\1\0\0\0\0\0\0\0\0", 16);
 	for (at = 0x2800; at < 0x3000; at += 64) {
 		for (i = 0; i < 8; i += 2) {
 			v[i] = (uint64_t)(uintptr_t)arena + at * 4 + i * 512;
@@ -364,7 +368,7 @@ static void fill(void)
 		}
 		if (at & 128)
 			v[2] = (uint64_t)(uintptr_t)churn;
-		put(at, v, 64);
+		put_data(at, v, 64);
 	}
 	for (at = 0x3000; at < 0x3800; at += 64) {
 		uint64_t h[8] = {(uint64_t)(uintptr_t)consts + 0x2000, 16,
@@ -372,16 +376,16 @@ static void fill(void)
 
 		if (at & 64)
 			h[0] = 0;
-		put(at, h, 64);
+		put_data(at, h, 64);
 	}
 	for (at = 0x3800; at < 0x4000; at += 8) { /* struct pollfd */
 		uint64_t p = (3 + at / 8 % (TOP_FD - 3)) | 5ull << 32;
 
-		put(at, &p, 8);
+		put_data(at, &p, 8);
 	}
 }
 
-static void prepare(void)
+static void prepare_process(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
 
@@ -395,7 +399,7 @@ static void prepare(void)
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	consts = mmap(NULL, CONSTS, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	fill();
+	fill_arena();
 	mprotect(consts, CONSTS, PROT_READ);
 	sigaction(SIGUSR1, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
@@ -410,7 +414,7 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void watch(long until)
+static void watch_threads(long until)
 {
 	struct timespec nap = {0, 2000000};
 	int i;
@@ -425,7 +429,7 @@ static void watch(long until)
 }
 
 /* Threads in a call that waits are kicked until they see that it is over. */
-static int gather(pthread_t *t, long me)
+static int join_thread(pthread_t *t, long me)
 {
 	struct timespec nap;
 	int i;
@@ -447,7 +451,7 @@ static int gather(pthread_t *t, long me)
 	return 1;
 }
 
-static void *nothing(void *arg)
+static void *return_at_once(void *arg)
 {
 	return arg;
 }
@@ -477,7 +481,8 @@ static int is_sound(void)
 	}
 	at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED || pthread_create(&t, NULL, nothing, NULL) ||
+	if (at == MAP_FAILED ||
+	    pthread_create(&t, NULL, return_at_once, NULL) ||
 	    pthread_join(t, NULL)) {
 		printf("memory or thread: %s\n", strerror(errno));
 		bad = 1;
@@ -494,14 +499,14 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("seed %llu\n", (unsigned long long)seed);
-	prepare();
+	prepare_process();
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, work,
+		pthread_create(&thread[i], NULL, run_thread,
 			       (void *)(uintptr_t)(seed << 8 | (uint64_t)i));
 	pthread_create(&churner, NULL, work_churn, (void *)(uintptr_t)seed);
-	watch(now_ms() + ms);
+	watch_threads(now_ms() + ms);
 	for (i = 0; i < THREADS; i++)
-		bad |= gather(&thread[i], i);
+		bad |= join_thread(&thread[i], i);
 	pthread_join(churner, NULL);
 	if (bad || !is_sound())
 		return 1;

@@ -18,13 +18,13 @@
 
 static double weight[N], x[CALLS_MAX][N], sum[CALLS_MAX];
 
-static int failed(const char *what)
+static int report_failure(const char *what)
 {
 	fprintf(stderr, "master: %s: %s\n", what, OmniRpcLastErrorText());
 	return 1;
 }
 
-static void fill(int calls)
+static void fill_arguments(int calls)
 {
 	int i, k;
 
@@ -35,7 +35,7 @@ static void fill(int calls)
 			x[k][i] = (i + k) % 11;
 }
 
-static double expected(int k)
+static double expected_sum(int k)
 {
 	double s = 0;
 	int i;
@@ -45,54 +45,55 @@ static double expected(int k)
 	return s;
 }
 
-static int check(int k, OmniRpcRequest request, int *again)
+static int check_result(int k, OmniRpcRequest request, int *again)
 {
 	struct skep_info info;
 
 	if (OmniRpcWait(request) != OMRPC_OK)
-		return failed("a call");
+		return report_failure("a call");
 	if (skep_call_info(request, &info) != OMRPC_OK)
-		return failed("a call's record");
-	if (sum[k] != expected(k)) {
+		return report_failure("a call's record");
+	if (sum[k] != expected_sum(k)) {
 		fprintf(stderr, "master: call %d on %s: %g, not %g\n", k,
-			info.node, sum[k], expected(k));
+			info.node, sum[k], expected_sum(k));
 		return 1;
 	}
 	*again += info.attempt > 1;
 	return 0;
 }
 
-static int weigh(int calls, int milliseconds)
+static int call_weigh(int calls, int milliseconds)
 {
 	OmniRpcRequest request[CALLS_MAX];
 	int k, bad = 0, again = 0;
 
 	if (calls < 1 || calls > CALLS_MAX)
 		return 2;
-	fill(calls);
+	fill_arguments(calls);
 	if (OmniRpcModuleInit("work", N, weight) != OMRPC_OK)
-		return failed("Initialize");
+		return report_failure("Initialize");
 	for (k = 0; k < calls; k++)
 		request[k] = OmniRpcCallAsync("work.weigh", N, x[k],
 					      milliseconds, &sum[k]);
 	for (k = 0; k < calls; k++)
-		bad |= check(k, request[k], &again);
+		bad |= check_result(k, request[k], &again);
 	if (!bad)
 		printf("%d right, %d run again\n", calls, again);
 	return bad;
 }
 
-static int leave(int status)
+static int call_leave(int status)
 {
 	if (OmniRpcModuleInit("work", N, weight) != OMRPC_OK)
-		return failed("Initialize");
-	return OmniRpcCall("work.leave", status) == OMRPC_OK ? 0
-							     : failed("leave");
+		return report_failure("Initialize");
+	return OmniRpcCall("work.leave", status) == OMRPC_OK
+		       ? 0
+		       : report_failure("leave");
 }
 
-static int bind(const char *module)
+static int bind_module(const char *module)
 {
-	return OmniRpcCreateHandle(NULL, module) ? 0 : failed(module);
+	return OmniRpcCreateHandle(NULL, module) ? 0 : report_failure(module);
 }
 
 int main(int argc, char **argv)
@@ -103,11 +104,11 @@ int main(int argc, char **argv)
 	if (OmniRpcInit(&argc, &argv) != OMRPC_OK)
 		return 1;
 	if (argc == 4 && !strcmp(argv[1], "weigh"))
-		status = weigh(atoi(argv[2]), atoi(argv[3]));
+		status = call_weigh(atoi(argv[2]), atoi(argv[3]));
 	else if (argc == 3 && !strcmp(argv[1], "leave"))
-		status = leave(atoi(argv[2]));
+		status = call_leave(atoi(argv[2]));
 	else if (argc == 3 && !strcmp(argv[1], "bind"))
-		status = bind(argv[2]);
+		status = bind_module(argv[2]);
 	OmniRpcFinalize();
 	return status;
 }

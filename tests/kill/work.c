@@ -17,7 +17,7 @@ void work_initialize(int n, double *weight)
 	count = n;
 }
 
-static void rest(int milliseconds)
+static void sleep_ms(int milliseconds)
 {
 	struct timespec t = {milliseconds / 1000,
 			     milliseconds % 1000 * 1000000L};
@@ -37,7 +37,7 @@ void work_weigh(int n, double *x, int milliseconds, double *sum)
 	if (fd < 0 || write(fd, "left", 4) != 4)
 		abort();
 	close(fd);
-	rest(milliseconds);
+	sleep_ms(milliseconds);
 	for (i = 0; i < n && i < count; i++)
 		s += weights[i] * x[i];
 	*sum = s;

@@ -17,7 +17,7 @@
 
 static int rank, ranks;
 
-static void fill(void *buffer, size_t length, unsigned seed)
+static void fill_buffer(void *buffer, size_t length, unsigned seed)
 {
 	uint8_t *byte = buffer;
 
@@ -25,7 +25,7 @@ static void fill(void *buffer, size_t length, unsigned seed)
 		byte[i] = (uint8_t)(i * 31 + i / 251 + seed);
 }
 
-static int filled(const void *buffer, size_t length, unsigned seed)
+static int buffer_filled(const void *buffer, size_t length, unsigned seed)
 {
 	const uint8_t *byte = buffer;
 
@@ -36,7 +36,7 @@ static int filled(const void *buffer, size_t length, unsigned seed)
 }
 
 /* Every rank sends to the next, ever longer messages. */
-static int ring(void)
+static int test_ring(void)
 {
 	int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
 	char *out = malloc(4 << 20), *in = malloc(4 << 20);
@@ -46,20 +46,20 @@ static int ring(void)
 		MPI_Status status;
 		int count;
 
-		fill(out, (size_t)size, (unsigned)rank);
+		fill_buffer(out, (size_t)size, (unsigned)rank);
 		MPI_Sendrecv(out, size, MPI_BYTE, next, size % 97, in, size,
 			     MPI_BYTE, last, size % 97, MPI_COMM_WORLD,
 			     &status);
 		MPI_Get_count(&status, MPI_BYTE, &count);
 		CHECK(count == size && status.MPI_SOURCE == last);
-		CHECK(filled(in, (size_t)size, (unsigned)last));
+		CHECK(buffer_filled(in, (size_t)size, (unsigned)last));
 	}
 	free(out);
 	free(in);
 	return bad;
 }
 
-static int alltoall(void)
+static int test_alltoall(void)
 {
 	enum { MOST = 100000 };
 	int *out = malloc(sizeof(int) * MOST * (size_t)ranks);
@@ -78,7 +78,7 @@ static int alltoall(void)
 	return bad;
 }
 
-static int sum(void)
+static int test_sum(void)
 {
 	double one = rank + 1, all = 0;
 	int bad = 0;
@@ -92,7 +92,7 @@ static int sum(void)
 }
 
 /* Rank 0 learns length and sender first, in three ways. */
-static int probe(void)
+static int test_probe(void)
 {
 	int bad = 0;
 
@@ -100,7 +100,7 @@ static int probe(void)
 		char buffer[5000];
 		int size = 100 * rank + 10 * round;
 
-		fill(buffer, (size_t)size, (unsigned)size);
+		fill_buffer(buffer, (size_t)size, (unsigned)size);
 		if (rank)
 			MPI_Send(buffer, size, MPI_BYTE, 0, round,
 				 MPI_COMM_WORLD);
@@ -127,7 +127,8 @@ static int probe(void)
 				MPI_Recv(buffer, count, MPI_BYTE,
 					 status.MPI_SOURCE, round,
 					 MPI_COMM_WORLD, &status);
-			CHECK(filled(buffer, (size_t)count, (unsigned)count));
+			CHECK(buffer_filled(buffer, (size_t)count,
+					    (unsigned)count));
 		}
 	}
 	return bad;
@@ -158,7 +159,7 @@ static int any_source(void)
 
 /* A message of 32 MiB without a receive yet, then a small one with a receive:
  * the receiver takes them the other way round. */
-static int overtake(void)
+static int test_overtake(void)
 {
 	char *buffer = malloc(HUGE);
 	int bad = 0, small = 0;
@@ -166,7 +167,7 @@ static int overtake(void)
 	if (rank == 1) {
 		MPI_Request request;
 
-		fill(buffer, HUGE, 77);
+		fill_buffer(buffer, HUGE, 77);
 		small = 42;
 		MPI_Isend(buffer, HUGE, MPI_BYTE, 0, 1, MPI_COMM_WORLD,
 			  &request);
@@ -179,14 +180,14 @@ static int overtake(void)
 		CHECK(small == 42);
 		MPI_Recv(buffer, HUGE, MPI_BYTE, 1, 1, MPI_COMM_WORLD,
 			 MPI_STATUS_IGNORE);
-		CHECK(filled(buffer, HUGE, 77));
+		CHECK(buffer_filled(buffer, HUGE, 77));
 	}
 	free(buffer);
 	return bad;
 }
 
 /* Thousands of messages wait for receives that come in the reverse order. */
-static int unexpected(void)
+static int test_unexpected(void)
 {
 	enum { COUNT = 3000 };
 	int bad = 0, number;
@@ -204,7 +205,7 @@ static int unexpected(void)
 }
 
 /* More receives at once than operations fit anywhere, posted before sends. */
-static int posted(void)
+static int test_posted(void)
 {
 	enum { COUNT = 20000 };
 	static MPI_Request request[COUNT];
@@ -224,7 +225,7 @@ static int posted(void)
 	return bad;
 }
 
-static int synchronous(void)
+static int test_synchronous(void)
 {
 	int bad = 0, number = 0;
 
@@ -240,7 +241,7 @@ static int synchronous(void)
 	return bad;
 }
 
-static int truncated(void)
+static int test_truncated(void)
 {
 	int big[4] = {1, 2, 3, 4}, one = 0, bad = 0, class = 0, code;
 
@@ -257,7 +258,7 @@ static int truncated(void)
 	return bad;
 }
 
-static int cancelled(void)
+static int test_cancelled(void)
 {
 	MPI_Request request;
 	MPI_Status status;
@@ -282,7 +283,7 @@ static double cpu_ms(void)
 }
 
 /* Not judged: what a rank costs that waits for another. */
-static int waiting(void)
+static int test_waiting(void)
 {
 	double cpu, start;
 	int number = 0, bad = 0;
@@ -308,18 +309,18 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } checks[] = {
-	{"ring", ring},
-	{"all to all", alltoall},
-	{"sum", sum},
-	{"probe", probe},
+	{"ring", test_ring},
+	{"all to all", test_alltoall},
+	{"sum", test_sum},
+	{"probe", test_probe},
 	{"any source", any_source},
-	{"a small message overtakes a huge one", overtake},
-	{"unexpected messages in reverse", unexpected},
-	{"20000 receives at once", posted},
-	{"synchronous sends", synchronous},
-	{"truncation", truncated},
-	{"cancelled receive", cancelled},
-	{"waiting", waiting},
+	{"a small message overtakes a huge one", test_overtake},
+	{"unexpected messages in reverse", test_unexpected},
+	{"20000 receives at once", test_posted},
+	{"synchronous sends", test_synchronous},
+	{"truncation", test_truncated},
+	{"cancelled receive", test_cancelled},
+	{"waiting", test_waiting},
 };
 
 int main(int argc, char **argv)

@@ -33,7 +33,7 @@
 static int rank, ranks;
 static char inbox[65536], outbox[65536];
 
-static int turn(int number)
+static int pass_number(int number)
 {
 	int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
 	int in = -1;
@@ -47,12 +47,12 @@ static int turn(int number)
 }
 
 /* Rank 0 ends it for all, once that file is there. */
-static int traffic(const char *file, int dies)
+static int run_traffic(const char *file, int dies)
 {
 	int bad = 0, on = 1;
 
 	for (int i = 0; on; i++) {
-		bad |= turn(i);
+		bad |= pass_number(i);
 		if (i == 100) {
 			printf("rank %d is talking\n", rank);
 			fflush(stdout);
@@ -67,14 +67,14 @@ static int traffic(const char *file, int dies)
 	return bad;
 }
 
-static int stubborn(void)
+static int run_stubborn(void)
 {
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
-	return traffic(0, 0);
+	return run_traffic(0, 0);
 }
 
-static int input(void)
+static int read_input(void)
 {
 	char line[100] = "";
 	int lines = 0;
@@ -84,10 +84,10 @@ static int input(void)
 		lines++;
 	if (rank == 0)
 		printf("rank 0 read %d lines, the last: %s", lines, line);
-	return turn(1);
+	return pass_number(1);
 }
 
-static int forked(void)
+static int fork_child(void)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -99,7 +99,7 @@ static int forked(void)
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 7;
 }
 
-static int executed(void)
+static int exec_child(void)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -113,7 +113,7 @@ static int executed(void)
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 9;
 }
 
-static int piped(void)
+static int popen_child(void)
 {
 	char line[100] = "";
 	FILE *pipe = popen("echo piped", "r");
@@ -125,12 +125,14 @@ static int piped(void)
 	return pclose(pipe) != 0 || strcmp(line, "piped\n") != 0;
 }
 
-static int processes(void)
+static int start_processes(void)
 {
 	static const struct {
 		const char *name;
 		int (*run)(void);
-	} way[] = {{"fork", forked}, {"exec", executed}, {"popen", piped}};
+	} way[] = {{"fork", fork_child},
+		   {"exec", exec_child},
+		   {"popen", popen_child}};
 	int bad = 0, round = 0;
 
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
@@ -146,16 +148,16 @@ static int processes(void)
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 		if (failed || in != round++)
 			printf("rank %d: %s went wrong\n", rank, way[i].name);
-		bad |= failed || turn(round);
+		bad |= failed || pass_number(round);
 	}
 	if (system("exit 3") >> 8 != 3) {
 		printf("rank %d: system went wrong\n", rank);
 		bad = 1;
 	}
-	return bad | turn(99);
+	return bad | pass_number(99);
 }
 
-static int posted(int bytes)
+static int run_posted(int bytes)
 {
 	char *buffer = malloc((size_t)bytes);
 	MPI_Request request;
@@ -163,7 +165,7 @@ static int posted(int bytes)
 	int zero;
 
 	memset(buffer, rank == 1 ? 'x' : 0, (size_t)bytes);
-	turn(1);
+	pass_number(1);
 	if (rank == 0) {
 		MPI_Irecv(buffer, bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD,
 			  &request);
@@ -184,7 +186,7 @@ static int posted(int bytes)
 	return 0;
 }
 
-static int talk(void)
+static int talk_to_all(void)
 {
 	int bad = 0;
 
@@ -205,7 +207,7 @@ static int talk(void)
 
 /* Ranks 0 and 1 play over whatever lies between them, while rank 0 expects a
  * message besides. Sleeps on the way, which only a network's naps would be. */
-static int rally(void)
+static int run_rally(void)
 {
 	enum { ROUNDS = 3000 };
 	struct rusage before, after;
@@ -257,7 +259,7 @@ static int access_window(char *own, MPI_Win win, int bytes, int target)
 	return bad;
 }
 
-static int window(int bytes)
+static int check_window(int bytes)
 {
 	char *base, *own = malloc((size_t)bytes * 8), done = 0;
 	MPI_Request told;
@@ -287,7 +289,7 @@ static int window(int bytes)
 
 static char *own_path;
 
-static int spawn(void)
+static int spawn_ranks(void)
 {
 	MPI_Comm more;
 	int errors[2], number, sum = 0;
@@ -303,7 +305,7 @@ static int spawn(void)
 }
 
 /* What was started so. */
-static int spawned(MPI_Comm parent)
+static int run_spawned(MPI_Comm parent)
 {
 	int number = 41 + rank;
 
@@ -313,7 +315,7 @@ static int spawned(MPI_Comm parent)
 	return 0;
 }
 
-static int run(const char *what, const char *word)
+static int run_command(const char *what, const char *word)
 {
 	int number = atoi(word);
 
@@ -324,34 +326,34 @@ static int run(const char *what, const char *word)
 		return sum != ranks * (ranks - 1) / 2;
 	}
 	if (!strcmp(what, "rally"))
-		return rally();
+		return run_rally();
 	if (!strcmp(what, "window"))
-		return window(number);
+		return check_window(number);
 	if (!strcmp(what, "spawn"))
-		return spawn();
+		return spawn_ranks();
 	if (!strcmp(what, "exit"))
 		return rank ? 0 : number;
 	if (!strcmp(what, "leave")) {
-		turn(1);
+		pass_number(1);
 		MPI_Barrier(MPI_COMM_WORLD);
 		exit(0);
 	}
 	if (!strcmp(what, "stdin"))
-		return input();
+		return read_input();
 	if (!strcmp(what, "traffic"))
-		return traffic(0, 0);
+		return run_traffic(0, 0);
 	if (!strcmp(what, "until"))
-		return traffic(word, 0);
+		return run_traffic(word, 0);
 	if (!strcmp(what, "stubborn"))
-		return stubborn();
+		return run_stubborn();
 	if (!strcmp(what, "die"))
-		return traffic(0, 1);
+		return run_traffic(0, 1);
 	if (!strcmp(what, "processes"))
-		return processes();
+		return start_processes();
 	if (!strcmp(what, "posted"))
-		return posted(number);
+		return run_posted(number);
 	if (!strcmp(what, "talk"))
-		return talk();
+		return talk_to_all();
 	return strcmp(what, "quiet") ? 2 : 0;
 }
 
@@ -368,8 +370,8 @@ int main(int argc, char **argv)
 	own_path = argv[0];
 	MPI_Comm_get_parent(&parent);
 	if (parent != MPI_COMM_NULL)
-		return spawned(parent);
-	status = run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+		return run_spawned(parent);
+	status = run_command(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
 	MPI_Finalize();
 	return status;
 }

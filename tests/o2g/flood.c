@@ -19,14 +19,14 @@
 
 static int tests, failed;
 
-static void ok(int good, const char *name)
+static void report_check(int good, const char *name)
 {
 	failed |= !good;
 	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, name);
 	fflush(stdout);
 }
 
-static void check(int result, const char *what)
+static void expect_success(int result, const char *what)
 {
 	if (result >= 0)
 		return;
@@ -45,37 +45,37 @@ static struct o2g *open_one(uint64_t unexpected)
 				      .operations = 1 << 18};
 	struct o2g *o2g;
 
-	check(o2g_open(&o2g, &options), "open");
+	expect_success(o2g_open(&o2g, &options), "open");
 	return o2g;
 }
 
-static void move(int out, const void *bytes, size_t length)
+static void write_bytes(int out, const void *bytes, size_t length)
 {
 	if (write(out, bytes, length) != (ssize_t)length)
-		check(-1, "a pipe broke");
+		expect_success(-1, "a pipe broke");
 }
 
 static void read_all(int in, void *bytes, size_t length)
 {
 	if (read(in, bytes, length) != (ssize_t)length)
-		check(-1, "the other process is gone");
+		expect_success(-1, "the other process is gone");
 }
 
 /* Names go both ways; the number of the other endpoint. */
-static uint32_t meet(struct o2g *o2g, int in, int out)
+static uint32_t exchange_names(struct o2g *o2g, int in, int out)
 {
 	uint8_t name[O2G_NAME_SIZE];
 	uint32_t peer;
 
-	check(o2g_name(o2g, name), "name");
-	move(out, name, sizeof(name));
+	expect_success(o2g_name(o2g, name), "name");
+	write_bytes(out, name, sizeof(name));
 	read_all(in, name, sizeof(name));
-	check(o2g_peer(o2g, name, &peer), "peer");
+	expect_success(o2g_peer(o2g, name, &peer), "peer");
 	return peer;
 }
 
 /* One event; its number is the order of its operation. */
-static struct o2g_event event(struct o2g *o2g)
+static struct o2g_event await_event(struct o2g *o2g)
 {
 	struct o2g_event e = {0};
 	int n;
@@ -83,7 +83,7 @@ static struct o2g_event event(struct o2g *o2g)
 	do
 		n = o2g_wait(o2g, &e, 1, WAIT);
 	while (n == -EINTR);
-	check(n - 1, "no event came");
+	expect_success(n - 1, "no event came");
 	return e;
 }
 
@@ -110,7 +110,8 @@ static double cpu_ms(void)
 static void send_numbers(int in, int out, uint32_t count)
 {
 	struct o2g *o2g = open_one(64 << 20);
-	struct o2g_match to = {.peer = meet(o2g, in, out), .context = 1};
+	struct o2g_match to = {.peer = exchange_names(o2g, in, out),
+			       .context = 1};
 	uint32_t *number = calloc(count, sizeof(*number));
 	uint32_t done = 0;
 	char go;
@@ -121,14 +122,14 @@ static void send_numbers(int in, int out, uint32_t count)
 		to.tag = i;
 		while (o2g_send(o2g, &to, &number[i], sizeof(number[i]), 0, 0,
 				0) == -EAGAIN) {
-			event(o2g);
+			await_event(o2g);
 			done++;
 		}
 	}
 	for (; done < count; done++)
-		if (event(o2g).status)
+		if (await_event(o2g).status)
 			_exit(2);
-	check(o2g_close(o2g, WAIT), "close");
+	expect_success(o2g_close(o2g, WAIT), "close");
 	_exit(0);
 }
 
@@ -141,34 +142,34 @@ static int receive_numbers(int in, int out, uint32_t count, int any)
 	uint32_t *number = calloc(count, sizeof(*number));
 	int bad = 0;
 
-	meet(o2g, in, out);
+	exchange_names(o2g, in, out);
 	from.ignore = any ? UINT64_MAX : 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t place = any ? i : count - 1 - i;
 
 		from.tag = place;
-		check(o2g_recv(o2g, &from, &number[place],
-			       sizeof(number[place]), 0, 0, 0),
-		      "receive");
+		expect_success(o2g_recv(o2g, &from, &number[place],
+					sizeof(number[place]), 0, 0, 0),
+			       "receive");
 	}
-	move(out, "g", 1);
+	write_bytes(out, "g", 1);
 	for (uint32_t i = 0; i < count; i++)
-		bad |= event(o2g).status;
+		bad |= await_event(o2g).status;
 	for (uint32_t i = 0; i < count; i++)
 		bad |= number[i] != i;
-	check(o2g_close(o2g, WAIT), "close");
+	expect_success(o2g_close(o2g, WAIT), "close");
 	free(number);
 	return bad;
 }
 
 /* Runs a sender in a child, the receiver here; the child's status. */
-static pid_t split(void (*sender)(int in, int out), int *in, int *out)
+static pid_t fork_sender(void (*sender)(int in, int out), int *in, int *out)
 {
 	int there[2], back[2];
 	pid_t child;
 
 	if (pipe(there) || pipe(back))
-		check(-1, "pipe");
+		expect_success(-1, "pipe");
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
@@ -184,7 +185,7 @@ static pid_t split(void (*sender)(int in, int out), int *in, int *out)
 	return child;
 }
 
-static int ended(pid_t child)
+static int child_succeeded(pid_t child)
 {
 	int status = -1;
 
@@ -196,14 +197,14 @@ static void send_many(int in, int out)
 	send_numbers(in, out, MANY);
 }
 
-static void many(int any, const char *name)
+static void test_many_receives(int any, const char *name)
 {
 	double before = cpu_ms();
 	int in, out, bad;
-	pid_t child = split(send_many, &in, &out);
+	pid_t child = fork_sender(send_many, &in, &out);
 
 	bad = receive_numbers(in, out, MANY, any);
-	ok(ended(child) && !bad, name);
+	report_check(child_succeeded(child) && !bad, name);
 	printf("# %.0f ms of processor time\n", cpu_ms() - before);
 	close(in);
 	close(out);
@@ -216,7 +217,8 @@ static void many(int any, const char *name)
 static void send_bodies(int in, int out)
 {
 	struct o2g *o2g = open_one(HELD);
-	struct o2g_match to = {.peer = meet(o2g, in, out), .context = 1};
+	struct o2g_match to = {.peer = exchange_names(o2g, in, out),
+			       .context = 1};
 	char *body = calloc(BODIES, BODY);
 	struct o2g_event e;
 	uint32_t done = 0;
@@ -224,18 +226,18 @@ static void send_bodies(int in, int out)
 	for (uint32_t i = 0; i < BODIES; i++) {
 		memcpy(body + (size_t)i * BODY, &i, sizeof(i));
 		to.tag = i;
-		check(o2g_send(o2g, &to, body + (size_t)i * BODY, BODY, 0, 0,
-			       0),
-		      "send");
+		expect_success(o2g_send(o2g, &to, body + (size_t)i * BODY, BODY,
+					0, 0, 0),
+			       "send");
 	}
 	/* Until nothing has moved for a second. */
 	while (o2g_wait(o2g, &e, 1, 1000) == 1)
 		done++;
-	move(out, &done, sizeof(done));
+	write_bytes(out, &done, sizeof(done));
 	for (; done < BODIES; done++)
-		if (event(o2g).status)
+		if (await_event(o2g).status)
 			_exit(2);
-	check(o2g_close(o2g, WAIT), "close");
+	expect_success(o2g_close(o2g, WAIT), "close");
 	_exit(0);
 }
 
@@ -250,8 +252,9 @@ static int receive_bodies(struct o2g *o2g)
 		struct o2g_event e;
 
 		from.tag = i;
-		check(o2g_recv(o2g, &from, body, BODY, 0, 0, 0), "receive");
-		e = event(o2g);
+		expect_success(o2g_recv(o2g, &from, body, BODY, 0, 0, 0),
+			       "receive");
+		e = await_event(o2g);
 		memcpy(&number, body, sizeof(number));
 		bad |= e.status || e.length != BODY || number != i;
 	}
@@ -259,38 +262,41 @@ static int receive_bodies(struct o2g *o2g)
 	return bad;
 }
 
-static void deaf(void)
+static void test_unread_flood(void)
 {
 	int in, out, bad;
-	pid_t child = split(send_bodies, &in, &out);
+	pid_t child = fork_sender(send_bodies, &in, &out);
 	struct o2g *o2g = open_one(HELD);
 	long before;
 	uint32_t done;
 
-	meet(o2g, in, out);
+	exchange_names(o2g, in, out);
 	before = peak_kib();
 	read_all(in, &done, sizeof(done));
 	printf("# %u of %u messages were taken unread; memory grew by %ld "
 	       "KiB\n",
 	       done, BODIES, peak_kib() - before);
-	ok(done < BODIES && (uint64_t)done * BODY <= HELD + (4 << 20),
-	   "a sender without a receiver is slowed down");
-	ok((uint64_t)(peak_kib() - before) * 1024 <= HELD + (8 << 20),
-	   "the receiver buffers no more than its limit");
+	report_check(done < BODIES && (uint64_t)done * BODY <= HELD + (4 << 20),
+		     "a sender without a receiver is slowed down");
+	report_check((uint64_t)(peak_kib() - before) * 1024 <= HELD + (8 << 20),
+		     "the receiver buffers no more than its limit");
 	bad = receive_bodies(o2g);
-	check(o2g_close(o2g, WAIT), "close");
-	ok(ended(child) && !bad,
-	   "all messages arrive once receives are posted");
+	expect_success(o2g_close(o2g, WAIT), "close");
+	report_check(child_succeeded(child) && !bad,
+		     "all messages arrive once receives are posted");
 }
 
 int main(void)
 {
 	alarm(280); /* the last resort against a hang */
-	deaf();
-	many(1, "100000 receives from any peer with any tag meet a flood");
-	many(0, "100000 receives in the reverse order meet a flood");
+	test_unread_flood();
+	test_many_receives(
+		1, "100000 receives from any peer with any tag meet a flood");
+	test_many_receives(0,
+			   "100000 receives in the reverse order meet a flood");
 	printf("# %ld KiB at most\n", peak_kib());
-	ok(peak_kib() < 256 << 10, "the receives take less than 256 MiB");
+	report_check(peak_kib() < 256 << 10,
+		     "the receives take less than 256 MiB");
 	printf("1..%d\n", tests);
 	return failed;
 }

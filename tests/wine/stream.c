@@ -14,7 +14,7 @@
 static LONG opened, taken; /* handles, blocks of memory */
 static int step, refused;  /* of this run; the step that fails */
 
-static int refuse(void)
+static int is_refused(void)
 {
 	return ++step == refused;
 }
@@ -29,23 +29,23 @@ static HANDLE count_handle(HANDLE h)
 static HANDLE test_event(SECURITY_ATTRIBUTES *s, BOOL manual, BOOL set,
 			 const WCHAR *name)
 {
-	return refuse() ? NULL
-			: count_handle(CreateEventW(s, manual, set, name));
+	return is_refused() ? NULL
+			    : count_handle(CreateEventW(s, manual, set, name));
 }
 
 static HANDLE test_thread(SECURITY_ATTRIBUTES *s, SIZE_T stack,
 			  LPTHREAD_START_ROUTINE run, void *arg, DWORD flags,
 			  DWORD *id)
 {
-	return refuse() ? NULL
-			: count_handle(
-				  CreateThread(s, stack, run, arg, flags, id));
+	return is_refused() ? NULL
+			    : count_handle(CreateThread(s, stack, run, arg,
+							flags, id));
 }
 
 static BOOL test_duplicate(HANDLE from, HANDLE h, HANDLE to, HANDLE *copy,
 			   DWORD access, BOOL inherit, DWORD how)
 {
-	return !refuse() &&
+	return !is_refused() &&
 	       DuplicateHandle(from, h, to, copy, access, inherit, how) &&
 	       count_handle(*copy);
 }
@@ -58,7 +58,7 @@ static BOOL test_close(HANDLE h)
 
 void *bee_os_alloc(u64 len)
 {
-	void *p = refuse() ? NULL : calloc(1, len);
+	void *p = is_refused() ? NULL : calloc(1, len);
 
 	if (p)
 		InterlockedIncrement(&taken);

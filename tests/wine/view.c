@@ -16,7 +16,7 @@ static u32 flushed;
 static char sentence[300];
 static struct win_handle file;
 
-static int refuse(void)
+static int is_refused(void)
 {
 	SetLastError(ERROR_NOT_ENOUGH_MEMORY);
 	return ++step == refused;
@@ -26,8 +26,8 @@ static HANDLE test_section(HANDLE h, SECURITY_ATTRIBUTES *s, DWORD how,
 			   DWORD high, DWORD low, const WCHAR *name)
 {
 	HANDLE section =
-		refuse() ? NULL
-			 : CreateFileMappingW(h, s, how, high, low, name);
+		is_refused() ? NULL
+			     : CreateFileMappingW(h, s, how, high, low, name);
 
 	opened += !!section;
 	return section;
@@ -36,7 +36,8 @@ static HANDLE test_section(HANDLE h, SECURITY_ATTRIBUTES *s, DWORD how,
 static void *test_map(HANDLE h, DWORD how, DWORD high, DWORD low, SIZE_T len,
 		      void *at)
 {
-	void *p = refuse() ? NULL : MapViewOfFileEx(h, how, high, low, len, at);
+	void *p = is_refused() ? NULL
+			       : MapViewOfFileEx(h, how, high, low, len, at);
 
 	opened += !!p;
 	return p;
@@ -51,7 +52,7 @@ static BOOL test_unmap(const void *p)
 static BOOL test_duplicate(HANDLE from, HANDLE h, HANDLE to, HANDLE *copy,
 			   DWORD access, BOOL inherit, DWORD how)
 {
-	BOOL good = !refuse() &&
+	BOOL good = !is_refused() &&
 		    DuplicateHandle(from, h, to, copy, access, inherit, how);
 
 	opened += good;
@@ -96,7 +97,7 @@ s64 bee_file_identify(HANDLE h, struct win_file_id *id)
 {
 	(void)h;
 	id->index = id->volume = 7;
-	return refuse() ? -LINUX_EIO : 0;
+	return is_refused() ? -LINUX_EIO : 0;
 }
 
 int bee_file_same(const struct win_file_id *a, const struct win_file_id *b)
@@ -129,7 +130,7 @@ void bee_log(const char *line)
 #define PAGE SKEP_PAGE_SIZE
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
-static struct abi_mem_file request(u64 addr, u64 offset, u64 pages)
+static struct abi_mem_file make_request(u64 addr, u64 offset, u64 pages)
 {
 	struct abi_mem_file m = {.addr = addr,
 				 .len = pages * PAGE,
@@ -144,7 +145,7 @@ static struct abi_mem_file request(u64 addr, u64 offset, u64 pages)
 /* Placed and mapped: its address, or a negative errno. */
 static s64 map_new(u64 addr, u64 offset, u64 pages)
 {
-	struct abi_mem_file m = request(addr, offset, pages);
+	struct abi_mem_file m = make_request(addr, offset, pages);
 	s64 at = bee_view_place(&m), err;
 
 	if (at < 0)

@@ -27,8 +27,8 @@ double clock_ns(void)
 	return ts.tv_sec * 1e9 + ts.tv_nsec;
 }
 
-static inline long call6(long nr, long a, long b, long c, long d, long e,
-			 long f)
+static inline long raw_syscall6(long nr, long a, long b, long c, long d, long e,
+				long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -41,7 +41,7 @@ static inline long call6(long nr, long a, long b, long c, long d, long e,
 	return nr;
 }
 
-static inline long call3(long nr, long a, long b, long c)
+static inline long raw_syscall3(long nr, long a, long b, long c)
 {
 	__asm__ volatile("syscall"
 			 : "+a"(nr)
@@ -51,7 +51,7 @@ static inline long call3(long nr, long a, long b, long c)
 }
 
 /* Sets the state of the upper halves before each call. */
-static inline void prepare(void)
+static inline void dirty_upper_halves(void)
 {
 	if (live)
 		__asm__ volatile("vpcmpeqd %%ymm15, %%ymm15, %%ymm15" ::
@@ -62,7 +62,7 @@ static inline void prepare(void)
 	static void name(long count)                                           \
 	{                                                                      \
 		while (count--) {                                              \
-			prepare();                                             \
+			dirty_upper_halves();                                  \
 			if ((expression) < 0)                                  \
 				exit(3);                                       \
 		}                                                              \
@@ -71,22 +71,24 @@ static inline void prepare(void)
 
 static long map_64k(void)
 {
-	long p = call6(SYS_mmap, 0, 65536, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = raw_syscall6(SYS_mmap, 0, 65536, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p < 0)
 		return p;
 	*(volatile char *)p = 1;
-	return call3(SYS_munmap, p, 65536, 0);
+	return raw_syscall3(SYS_munmap, p, 65536, 0);
 }
 
-OPERATION(run_getpid, call3(SYS_getpid, 0, 0, 0))
-OPERATION(run_clock, call3(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0))
-OPERATION(run_null, call3(SYS_write, null_fd, (long)kilobyte, 64))
+OPERATION(run_getpid, raw_syscall3(SYS_getpid, 0, 0, 0))
+OPERATION(run_clock,
+	  raw_syscall3(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0))
+OPERATION(run_null, raw_syscall3(SYS_write, null_fd, (long)kilobyte, 64))
 OPERATION(run_write,
-	  call6(SYS_pwrite64, file_fd, (long)kilobyte, 1024, 0, 0, 0))
-OPERATION(run_read, call6(SYS_pread64, file_fd, (long)kilobyte, 1024, 0, 0, 0))
-OPERATION(run_wake, call3(SYS_futex, (long)&futex_word, 129, 1))
+	  raw_syscall6(SYS_pwrite64, file_fd, (long)kilobyte, 1024, 0, 0, 0))
+OPERATION(run_read,
+	  raw_syscall6(SYS_pread64, file_fd, (long)kilobyte, 1024, 0, 0, 0))
+OPERATION(run_wake, raw_syscall3(SYS_futex, (long)&futex_word, 129, 1))
 OPERATION(run_map, map_64k())
 
 static const struct operation operations[] = {

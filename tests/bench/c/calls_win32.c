@@ -16,7 +16,7 @@ double clock_ns(void)
 	return now.QuadPart * 1e9 / frequency.QuadPart;
 }
 
-static BOOL move(BOOL writing)
+static BOOL move_kilobyte(BOOL writing)
 {
 	OVERLAPPED at = {0};
 	DWORD done = 0;
@@ -51,7 +51,7 @@ static BOOL get_time(void)
 	return QueryPerformanceCounter(&now);
 }
 
-static BOOL wake(void)
+static BOOL wake_event(void)
 {
 	WakeByAddressSingle(&wake_word);
 	return TRUE;
@@ -68,9 +68,9 @@ static BOOL wake(void)
 OPERATION(run_pid, GetCurrentProcessId())
 OPERATION(run_clock, get_time())
 OPERATION(run_null, write_null())
-OPERATION(run_write, move(TRUE))
-OPERATION(run_read, move(FALSE))
-OPERATION(run_wake, wake())
+OPERATION(run_write, move_kilobyte(TRUE))
+OPERATION(run_read, move_kilobyte(FALSE))
+OPERATION(run_wake, wake_event())
 OPERATION(run_map, map_64k())
 
 static const struct operation operations[] = {
@@ -89,7 +89,7 @@ int main(void)
 	file = CreateFileA("bench.win", GENERIC_READ | GENERIC_WRITE, 0, NULL,
 			   CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
 	if (null_handle == INVALID_HANDLE_VALUE ||
-	    file == INVALID_HANDLE_VALUE || !move(TRUE))
+	    file == INVALID_HANDLE_VALUE || !move_kilobyte(TRUE))
 		return 2;
 	for (i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
 		printf("%s %.2f\n", operations[i].name,

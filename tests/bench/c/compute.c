@@ -26,7 +26,7 @@ double clock_ns(void)
 	return ts.tv_sec * 1e9 + ts.tv_nsec;
 }
 
-static void multiply(long count)
+static void run_multiply(long count)
 {
 	int i, j, k;
 
@@ -40,7 +40,7 @@ static void multiply(long count)
 }
 
 /* Sparse gather: memory bound, as the solver's inner loops are. */
-static void gather(long count)
+static void run_gather(long count)
 {
 	static unsigned index[1 << 16];
 	static double from[1 << 20];
@@ -57,7 +57,7 @@ static void gather(long count)
 	sink = sum;
 }
 
-static void allocate(long count)
+static void run_malloc(long count)
 {
 	static void *slot[64];
 	unsigned i, seed = 1;
@@ -105,7 +105,7 @@ static void lock_unlock(long count)
 	}
 }
 
-static void format(long count)
+static void run_format(long count)
 {
 	char text[64];
 
@@ -116,10 +116,10 @@ static void format(long count)
 }
 
 static const struct operation operations[] = {
-	{"multiply", multiply},	     {"gather", gather},
-	{"malloc_free", allocate},   {"tls_add", thread_local_add},
-	{"errno", error_numbers},    {"mutex", lock_unlock},
-	{"snprintf_double", format},
+	{"multiply", run_multiply},	 {"gather", run_gather},
+	{"malloc_free", run_malloc},	 {"tls_add", thread_local_add},
+	{"errno", error_numbers},	 {"mutex", lock_unlock},
+	{"snprintf_double", run_format},
 };
 
 int main(void)

@@ -13,7 +13,7 @@
 /* Longer than a read of the counter and a miss of all caches. */
 #define GAP_NS 1000.0
 
-static double seconds(void)
+static double clock_seconds(void)
 {
 	struct timespec now;
 
@@ -23,11 +23,11 @@ static double seconds(void)
 
 static double cycles_per_ns(void)
 {
-	double begin = seconds(), now;
+	double begin = clock_seconds(), now;
 	uint64_t first = __rdtsc();
 
 	do
-		now = seconds();
+		now = clock_seconds();
 	while (now - begin < 0.1);
 	return (double)(__rdtsc() - first) / ((now - begin) * 1e9);
 }

@@ -25,7 +25,7 @@ static double now_ns(void)
 }
 
 /* Ends the program: a failure would look like speed. */
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -36,7 +36,7 @@ static void wait_for(pid_t child)
 	int status;
 
 	if (child < 0 || waitpid(child, &status, 0) != child)
-		fail("a child");
+		exit_failed("a child");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) {
 		fprintf(stderr, "a child's status: 0x%x\n", status);
 		exit(1);
@@ -63,7 +63,7 @@ static void exec_once(void)
 	wait_for(child);
 }
 
-static void measure(const char *name, void (*once)(void), int count)
+static void measure_operation(const char *name, void (*once)(void), int count)
 {
 	double begin;
 	int i;
@@ -83,13 +83,13 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		return atoi(argv[1]);
 	self = argv[0];
-	measure("fork_wait", fork_once, COUNT);
+	measure_operation("fork_wait", fork_once, COUNT);
 	memory = malloc(LARGE);
 	if (!memory)
-		fail("malloc");
+		exit_failed("malloc");
 	memset(memory, 1, LARGE);
-	measure("fork_wait_64M", fork_once, COUNT / 10);
+	measure_operation("fork_wait_64M", fork_once, COUNT / 10);
 	free(memory);
-	measure("vfork_exec_wait", exec_once, COUNT / 4);
+	measure_operation("vfork_exec_wait", exec_once, COUNT / 4);
 	return 0;
 }

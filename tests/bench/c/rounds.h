@@ -19,7 +19,7 @@ struct operation {
 
 double clock_ns(void);
 
-static double timed(const struct operation *op, long count)
+static double time_operation(const struct operation *op, long count)
 {
 	double start = clock_ns();
 
@@ -41,10 +41,11 @@ static double median_ns(const struct operation *op)
 	long count = 16;
 	int i;
 
-	while ((took = timed(op, count)) < ROUND_NS && count < 1l << 26)
+	while ((took = time_operation(op, count)) < ROUND_NS &&
+	       count < 1l << 26)
 		count *= took < ROUND_NS / 8 ? 4 : 2;
 	for (i = 0; i < ROUNDS; i++)
-		rounds[i] = timed(op, count) / count;
+		rounds[i] = time_operation(op, count) / count;
 	qsort(rounds, ROUNDS, sizeof(rounds[0]), by_value);
 	return rounds[ROUNDS / 2];
 }

@@ -53,7 +53,7 @@ static char *fresh;
 static char copy[32]; /* of this program */
 static int zero, null;
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	fprintf(stderr, "weigh: %s: %s %s\n", what, strerror(errno), use_why);
 	exit(1);
@@ -72,25 +72,25 @@ static void op_kill(void)
 static void op_read1(void)
 {
 	if (read(zero, page, 1) != 1)
-		fail("read");
+		exit_failed("read");
 }
 
 static void op_read4k(void)
 {
 	if (read(zero, page, PAGE) != PAGE)
-		fail("read");
+		exit_failed("read");
 }
 
 static void op_write1(void)
 {
 	if (write(null, page, 1) != 1)
-		fail("write");
+		exit_failed("write");
 }
 
 static void op_write4k(void)
 {
 	if (write(null, page, PAGE) != PAGE)
-		fail("write");
+		exit_failed("write");
 }
 
 static void op_open(void)
@@ -145,13 +145,13 @@ static void copy_self(void)
 
 	if (from < 0 || to < 0 || fstat(from, &is) ||
 	    sendfile(to, from, NULL, is.st_size) != is.st_size)
-		fail("a copy of the program");
+		exit_failed("a copy of the program");
 	close(from);
 	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", to);
 }
 
 /* Alone on its processor, as far as that goes. */
-static void prepare(void)
+static void prepare_process(void)
 {
 	struct sched_param high = {.sched_priority = 50};
 	cpu_set_t one;
@@ -160,14 +160,14 @@ static void prepare(void)
 	CPU_SET(0, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) ||
 	    sched_setscheduler(0, SCHED_FIFO, &high))
-		fail("the processor");
+		exit_failed("the processor");
 	copy_self();
 	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	fresh = mmap(NULL, FRESH, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (zero < 0 || null < 0 || fresh == MAP_FAILED)
-		fail("memory and files");
+		exit_failed("memory and files");
 	madvise(fresh, FRESH, MADV_NOHUGEPAGE);
 }
 
@@ -182,7 +182,7 @@ static const struct operation *chosen[BATCHES];
 		SKEP_MARK_END(n);                                              \
 	} while (0)
 
-static void measure(void)
+static void measure_operations(void)
 {
 	const struct operation *o;
 	int i;
@@ -205,7 +205,7 @@ static void measure(void)
 }
 
 /* Of all functions, as the update counted them; 0 where none is loaded. */
-static u64 calls(void)
+static u64 count_calls(void)
 {
 	struct dynamos_count count;
 	u64 sum = 0;
@@ -217,17 +217,18 @@ static u64 calls(void)
 	return sum;
 }
 
-static void warm(const struct operation *o)
+static void warm_operation(const struct operation *o)
 {
-	u64 before = calls();
+	u64 before = count_calls();
 	int i;
 
 	for (i = 0; i < o->batch; i++)
 		o->run();
-	printf("%d %.1f\n", o->batch, (double)(calls() - before) / o->batch);
+	printf("%d %.1f\n", o->batch,
+	       (double)(count_calls() - before) / o->batch);
 }
 
-static void choose(char **names, int count)
+static void choose_operations(char **names, int count)
 {
 	int share = BATCHES / count, n, i;
 	size_t o;
@@ -238,14 +239,14 @@ static void choose(char **names, int count)
 				break;
 		errno = EINVAL;
 		if (o == OPERATIONS)
-			fail(names[n]);
+			exit_failed(names[n]);
 		for (i = 0; i < share; i++)
 			chosen[n * share + i] = &operations[o];
-		warm(&operations[o]);
+		warm_operation(&operations[o]);
 	}
 }
 
-static void policy(const char *way)
+static void set_policy(const char *way)
 {
 	struct dynamos_policy policy;
 
@@ -261,23 +262,23 @@ static void policy(const char *way)
 		return;
 	}
 	if (use_policy(&policy))
-		fail("policy");
+		exit_failed("policy");
 }
 
 /* By a process of its own that lives as long as this one: what it needs for
  * that would make each fork of this one dearer. */
-static void attach(void)
+static void attach_bpf(void)
 {
 	int ready[2];
 	size_t i;
 	char c;
 
 	if (pipe(ready))
-		fail("pipe");
+		exit_failed("pipe");
 	if (fork()) {
 		close(ready[1]);
 		if (read(ready[0], &c, 1) != 1)
-			fail("bpf");
+			exit_failed("bpf");
 		close(ready[0]);
 		return;
 	}
@@ -286,32 +287,32 @@ static void attach(void)
 	for (i = 0; i < FUNCTIONS; i++)
 		if ((errno = -rival_bpf(symbols[i], 0)) ||
 		    (errno = -rival_bpf(symbols[i], 1)))
-			fail(symbols[i]);
+			exit_failed(symbols[i]);
 	if (write(ready[1], "", 1) != 1)
-		fail("pipe");
+		exit_failed("pipe");
 	for (;;)
 		pause();
 }
 
-static void run(const char *way, char **names, int count)
+static void run_way(const char *way, char **names, int count)
 {
-	prepare();
+	prepare_process();
 	use_begin("");
 	use_turn("dynamos_weigh", "");
-	policy(way);
+	set_policy(way);
 	if (!strcmp(way, "bpf"))
-		attach();
-	choose(names, count);
-	measure();
+		attach_bpf();
+	choose_operations(names, count);
+	measure_operations();
 }
 
-static void share(const char *way)
+static void set_share(const char *way)
 {
 	int fd = open("/sys/module/dynamos/parameters/share",
 		      O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, strstr(way, "ipmodify") ? "Y" : "N", 1) != 1)
-		fail("share");
+		exit_failed("share");
 	close(fd);
 }
 
@@ -341,7 +342,7 @@ static const char *how_of(const char *way)
 	return NULL;
 }
 
-static void set(const char *way, const char *module)
+static void set_way(const char *way, const char *module)
 {
 	struct dynamos_apply apply;
 	const char *how = how_of(way);
@@ -350,23 +351,23 @@ static void set(const char *way, const char *module)
 		return;
 	use_begin(module);
 	use_turn("dynamos_weigh", module);
-	share(way);
+	set_share(way);
 	errno = -use_load(how);
 	if (errno)
-		fail(how);
+		exit_failed(how);
 	if (strncmp(how, "update", 6))
 		return;
 	memset(&apply, 0, sizeof(apply));
 	apply.policy.otherwise = 1;
 	errno = -use_apply(&apply);
 	if (errno || use_until(DYNAMOS_TRIAL))
-		fail("apply");
+		exit_failed("apply");
 }
 
 static const struct timespec soon = {.tv_nsec = 50 * 1000 * 1000};
 
 /* Hooks leave after their module: the next way must not find any. */
-static void unhooked(void)
+static void await_unhooked(void)
 {
 	static const char at[] = "/sys/kernel/tracing/enabled_functions";
 	char c;
@@ -376,7 +377,7 @@ static void unhooked(void)
 	for (i = 0; n && i < 1200; i++) {
 		fd = open(at, O_RDONLY);
 		if (fd < 0)
-			fail(at);
+			exit_failed(at);
 		n = read(fd, &c, 1) != 0;
 		close(fd);
 		if (n)
@@ -384,10 +385,10 @@ static void unhooked(void)
 	}
 	errno = ETIMEDOUT;
 	if (n)
-		fail("functions that stay hooked");
+		exit_failed("functions that stay hooked");
 }
 
-static void clear(const char *way)
+static void clear_way(const char *way)
 {
 	const char *how = how_of(way);
 	int i;
@@ -398,13 +399,13 @@ static void clear(const char *way)
 	use_turn("dynamos_weigh", "");
 	if (!strncmp(how, "update", 6) &&
 	    (use_revert() || use_until(DYNAMOS_LOADED)))
-		fail("revert");
+		exit_failed("revert");
 	if (!strcmp(how, "livepatch")) {
 		int fd = open("/sys/kernel/livepatch/dynamos_weigh/enabled",
 			      O_WRONLY | O_CLOEXEC);
 
 		if (fd < 0 || write(fd, "0", 1) != 1)
-			fail("livepatch");
+			exit_failed("livepatch");
 		close(fd);
 	}
 	for (i = 0; i < 1200; i++) {
@@ -414,8 +415,8 @@ static void clear(const char *way)
 		nanosleep(&soon, NULL);
 	}
 	if (errno)
-		fail("unload");
-	unhooked();
+		exit_failed("unload");
+	await_unhooked();
 }
 
 int main(int argc, char **argv)
@@ -423,11 +424,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "nothing"))
 		_exit(0);
 	if (argc == 4 && !strcmp(argv[1], "set"))
-		set(argv[2], argv[3]);
+		set_way(argv[2], argv[3]);
 	else if (argc == 3 && !strcmp(argv[1], "clear"))
-		clear(argv[2]);
+		clear_way(argv[2]);
 	else if (argc > 3 && argc - 3 <= BATCHES && !strcmp(argv[1], "run"))
-		run(argv[2], argv + 3, argc - 3);
+		run_way(argv[2], argv + 3, argc - 3);
 	else
 		return 2;
 	return 0;

@@ -14,36 +14,36 @@
 
 static int rank, ranks;
 
-static double now(void)
+static double clock_seconds(void)
 {
 	return MPI_Wtime();
 }
 
-static void result(const char *name, double value, const char *unit)
+static void print_result(const char *name, double value, const char *unit)
 {
 	if (rank == 0)
 		printf("result %s %.6g %s\n", name, value, unit);
 	fflush(stdout);
 }
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	fprintf(stderr, "measure: rank %d: %s\n", rank, what);
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static char *buffer(size_t size)
+static char *alloc_buffer(size_t size)
 {
 	char *b = malloc(size ? size : 1);
 
 	if (!b)
-		fail("out of memory");
+		exit_failed("out of memory");
 	memset(b, rank + 1, size);
 	return b;
 }
 
 /* Computes for that many seconds without calling MPI. */
-static void compute(double seconds)
+static void compute_for(double seconds)
 {
 	volatile double x = 1;
 	struct timespec t;
@@ -65,13 +65,13 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median(double *v, int n)
+static double median_of(double *v, int n)
 {
 	qsort(v, (size_t)n, sizeof(*v), by_value);
 	return v[n / 2];
 }
 
-static const char *sized(const char *name, size_t size)
+static const char *sized_name(const char *name, size_t size)
 {
 	static char text[64];
 
@@ -87,7 +87,7 @@ static const char *sized(const char *name, size_t size)
 /* There and back between ranks 0 and 1; how long one way took. */
 static double one_trip(char *b, size_t size)
 {
-	double t = now();
+	double t = clock_seconds();
 
 	if (rank == 0) {
 		MPI_Send(b, (int)size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
@@ -98,11 +98,11 @@ static double one_trip(char *b, size_t size)
 			 MPI_STATUS_IGNORE);
 		MPI_Send(b, (int)size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 	}
-	return (now() - t) / 2;
+	return (clock_seconds() - t) / 2;
 }
 
 /* Half a round trip, median of as many as fit into a fraction of a second. */
-static void latency(void)
+static void measure_latency(void)
 {
 	static const size_t sizes[] = {0, 8, 1024, 65536, 1 << 20, 4 << 20};
 	enum { MOST = 2000, LEAST = 10, FIRST = 10 };
@@ -110,24 +110,25 @@ static void latency(void)
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];
-		char *b = buffer(size);
+		char *b = alloc_buffer(size);
 		int n;
 
 		MPI_Barrier(MPI_COMM_WORLD);
 		for (int i = 0; i < FIRST; i++)
 			trip[i] = one_trip(b, size);
-		n = (int)(0.2 / (median(trip, FIRST) + 1e-6));
+		n = (int)(0.2 / (median_of(trip, FIRST) + 1e-6));
 		n = n > MOST ? MOST : n < LEAST ? LEAST : n;
 		MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
 		for (int i = 0; i < n; i++)
 			trip[i] = one_trip(b, size);
-		result(sized("latency", size), median(trip, n) * 1e6, "us");
+		print_result(sized_name("latency", size),
+			     median_of(trip, n) * 1e6, "us");
 		free(b);
 	}
 }
 
 /* A stream of messages, 32 in flight, from rank 0 to 1. */
-static void bandwidth(void)
+static void measure_bandwidth(void)
 {
 	static const size_t sizes[] = {8, 1024, 65536, 1 << 20, 4 << 20};
 	enum { WINDOW = 32 };
@@ -136,11 +137,12 @@ static void bandwidth(void)
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];
 		int rounds = size > 500000 ? 4 : size > 5000 ? 60 : 500;
-		char *b = buffer(size * (rank == 1 ? WINDOW : 1)), ack = 0;
+		char *b = alloc_buffer(size * (rank == 1 ? WINDOW : 1)),
+		     ack = 0;
 		double t;
 
 		MPI_Barrier(MPI_COMM_WORLD);
-		t = now();
+		t = clock_seconds();
 		for (int r = 0; r < rounds && rank < 2; r++) {
 			for (int i = 0; i < WINDOW; i++) {
 				if (rank == 0)
@@ -158,11 +160,11 @@ static void bandwidth(void)
 				 MPI_STATUS_IGNORE);
 		else if (rank == 1)
 			MPI_Send(&ack, 1, MPI_BYTE, 0, 99, MPI_COMM_WORLD);
-		t = now() - t;
+		t = clock_seconds() - t;
 		if (rank == 0)
-			result(sized("bandwidth", size),
-			       (double)size * WINDOW * rounds / t / 1e6,
-			       "MB/s");
+			print_result(sized_name("bandwidth", size),
+				     (double)size * WINDOW * rounds / t / 1e6,
+				     "MB/s");
 		free(b);
 	}
 }
@@ -171,7 +173,7 @@ static void bandwidth(void)
  * How long rank 0 is held in MPI_Send while rank 1 computes 300 ms, its receive
  * posted before or only after; and how long rank 1 waits when it is done.
  */
-static void held(void)
+static void measure_held(void)
 {
 	static const size_t sizes[] = {65536, 4 << 20, 32 << 20};
 	enum { TIMES = 3 };
@@ -181,7 +183,7 @@ static void held(void)
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 			size_t size = sizes[s];
 			double out[TIMES], in[TIMES], t;
-			char *b = buffer(size);
+			char *b = alloc_buffer(size);
 			MPI_Request req;
 
 			for (int i = 0; i < TIMES; i++) {
@@ -189,70 +191,71 @@ static void held(void)
 					MPI_Irecv(b, (int)size, MPI_BYTE, 0, 1,
 						  MPI_COMM_WORLD, &req);
 				MPI_Barrier(MPI_COMM_WORLD);
-				t = now();
+				t = clock_seconds();
 				if (rank == 0) {
-					compute(0.01); /* the other is away */
-					t = now();
+					compute_for(
+						0.01); /* the other is away */
+					t = clock_seconds();
 					MPI_Send(b, (int)size, MPI_BYTE, 1, 1,
 						 MPI_COMM_WORLD);
 				} else if (rank == 1) {
-					compute(0.3);
-					t = now();
+					compute_for(0.3);
+					t = clock_seconds();
 					if (!posted)
 						MPI_Irecv(b, (int)size,
 							  MPI_BYTE, 0, 1,
 							  MPI_COMM_WORLD, &req);
 					MPI_Wait(&req, MPI_STATUS_IGNORE);
 					if (b[0] != 1 || b[size - 1] != 1)
-						fail("wrong data");
+						exit_failed("wrong data");
 				}
-				out[i] = in[i] = now() - t;
+				out[i] = in[i] = clock_seconds() - t;
 				MPI_Bcast(&in[i], 1, MPI_DOUBLE, 1,
 					  MPI_COMM_WORLD);
 			}
 			snprintf(name, sizeof(name), "%s-%s",
-				 sized("held", size),
+				 sized_name("held", size),
 				 posted ? "posted" : "unposted");
-			result(name, median(out, TIMES) * 1e3, "ms");
+			print_result(name, median_of(out, TIMES) * 1e3, "ms");
 			snprintf(name, sizeof(name), "%s-%s",
-				 sized("left", size),
+				 sized_name("left", size),
 				 posted ? "posted" : "unposted");
-			result(name, median(in, TIMES) * 1e3, "ms");
+			print_result(name, median_of(in, TIMES) * 1e3, "ms");
 			free(b);
 		}
 	}
 }
 
 /* Both ways at once behind 300 ms of work: what it adds to them. */
-static void overlap(void)
+static void measure_overlap(void)
 {
 	static const size_t sizes[] = {65536, 4 << 20, 32 << 20};
 	enum { TIMES = 3 };
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];
-		char *a = buffer(size), *b = buffer(size);
+		char *a = alloc_buffer(size), *b = alloc_buffer(size);
 		double v[TIMES];
 
 		for (int i = 0; i < TIMES; i++) {
 			MPI_Request req[2];
 
 			MPI_Barrier(MPI_COMM_WORLD);
-			v[i] = now();
+			v[i] = clock_seconds();
 			if (rank < 2) {
 				MPI_Irecv(b, (int)size, MPI_BYTE, 1 - rank, 1,
 					  MPI_COMM_WORLD, &req[0]);
 				MPI_Isend(a, (int)size, MPI_BYTE, 1 - rank, 1,
 					  MPI_COMM_WORLD, &req[1]);
-				compute(0.3);
+				compute_for(0.3);
 				MPI_Waitall(2, req, MPI_STATUSES_IGNORE);
 				if (b[size - 1] != 2 - rank)
-					fail("wrong data");
+					exit_failed("wrong data");
 			}
-			v[i] = now() - v[i] - 0.3;
+			v[i] = clock_seconds() - v[i] - 0.3;
 		}
-		result(sized("overlap-added", size), median(v, TIMES) * 1e3,
-		       "ms");
+		print_result(sized_name("overlap-added", size),
+			     median_of(v, TIMES) * 1e3, "ms");
 		free(a);
 		free(b);
 	}
@@ -267,12 +270,12 @@ static double trips_beside(MPI_Request *req, double *longest)
 
 	*longest = 0;
 	while (!gone) {
-		double trip = now();
+		double trip = clock_seconds();
 
 		MPI_Send(&go, 1, MPI_BYTE, 1, 8, MPI_COMM_WORLD);
 		MPI_Recv(&go, 1, MPI_BYTE, 1, 8, MPI_COMM_WORLD,
 			 MPI_STATUS_IGNORE);
-		trip = now() - trip;
+		trip = clock_seconds() - trip;
 		*longest = trip > *longest ? trip : *longest;
 		all += trip;
 		n++;
@@ -287,11 +290,11 @@ static double trips_beside(MPI_Request *req, double *longest)
  * of trips: where the first one waits for all of the 32 MB, the others are
  * beside nothing.
  */
-static void mixed(void)
+static void measure_mixed(void)
 {
 	enum { SIZE = 32 << 20 };
 	double mean = 0, longest = 0;
-	char *b = buffer(SIZE), go = 1;
+	char *b = alloc_buffer(SIZE), go = 1;
 	MPI_Request req;
 
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -306,24 +309,24 @@ static void mixed(void)
 			MPI_Send(&go, 1, MPI_BYTE, 0, 8, MPI_COMM_WORLD);
 		MPI_Wait(&req, MPI_STATUS_IGNORE);
 		if (b[0] != 1 || b[SIZE - 1] != 1)
-			fail("wrong data");
+			exit_failed("wrong data");
 	}
-	result("small-beside-32M", mean * 1e6, "us");
-	result("small-beside-32M-longest", longest * 1e6, "us");
+	print_result("small-beside-32M", mean * 1e6, "us");
+	print_result("small-beside-32M-longest", longest * 1e6, "us");
 	free(b);
 }
 
 /* One round of each pattern; `a` and `b` have room for all that it moves. */
 enum { HALO = 32768, BLOCK = 16384 };
 
-static void ring(char *a, char *b)
+static void exchange_ring(char *a, char *b)
 {
 	MPI_Sendrecv(a, 8, MPI_BYTE, (rank + 1) % ranks, 1, b, 8, MPI_BYTE,
 		     (rank + ranks - 1) % ranks, 1, MPI_COMM_WORLD,
 		     MPI_STATUS_IGNORE);
 }
 
-static void halo(char *a, char *b)
+static void exchange_halo(char *a, char *b)
 {
 	int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
 
@@ -333,52 +336,52 @@ static void halo(char *a, char *b)
 		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void allreduce(char *a, char *b)
+static void exchange_allreduce(char *a, char *b)
 {
 	double in = rank, out = 0;
 
 	(void)a, (void)b;
 	MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	if (out != ranks * (ranks - 1) / 2.0)
-		fail("wrong sum");
+		exit_failed("wrong sum");
 }
 
-static void alltoall(char *a, char *b)
+static void exchange_alltoall(char *a, char *b)
 {
 	MPI_Alltoall(a, BLOCK, MPI_BYTE, b, BLOCK, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 /* Time of one round, of as many as fit into half a second or so. */
-static void pattern(const char *name, void (*round)(char *, char *))
+static void measure_pattern(const char *name, void (*round)(char *, char *))
 {
 	enum { FIRST = 10, LEAST = 50, MOST = 5000 };
 	size_t size = (size_t)BLOCK * (size_t)ranks + HALO;
-	char *a = buffer(size), *b = buffer(size);
+	char *a = alloc_buffer(size), *b = alloc_buffer(size);
 	double t;
 	int n;
 
 	MPI_Barrier(MPI_COMM_WORLD);
-	t = now();
+	t = clock_seconds();
 	for (int i = 0; i < FIRST; i++)
 		round(a, b);
-	n = (int)(0.5 * FIRST / (now() - t + 1e-6));
+	n = (int)(0.5 * FIRST / (clock_seconds() - t + 1e-6));
 	n = n > MOST ? MOST : n < LEAST ? LEAST : n;
 	MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	MPI_Barrier(MPI_COMM_WORLD);
-	t = now();
+	t = clock_seconds();
 	for (int i = 0; i < n; i++)
 		round(a, b);
-	result(name, (now() - t) / n * 1e6, "us");
+	print_result(name, (clock_seconds() - t) / n * 1e6, "us");
 	free(a);
 	free(b);
 }
 
-static void patterns(void)
+static void measure_patterns(void)
 {
-	pattern("ring", ring);
-	pattern("halo-32K", halo);
-	pattern("allreduce", allreduce);
-	pattern("alltoall-16K", alltoall);
+	measure_pattern("ring", exchange_ring);
+	measure_pattern("halo-32K", exchange_halo);
+	measure_pattern("allreduce", exchange_allreduce);
+	measure_pattern("alltoall-16K", exchange_alltoall);
 }
 
 static uint32_t next_key(uint64_t *state)
@@ -394,13 +397,13 @@ static void check_sorted(const uint32_t *key, int n, uint64_t total)
 
 	for (int i = 1; i < n; i++)
 		if (key[i - 1] > key[i])
-			fail("not sorted");
+			exit_failed("not sorted");
 	MPI_Exscan(&last, &before, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
 	if (rank > 0 && n > 0 && before > key[0])
-		fail("not sorted between ranks");
+		exit_failed("not sorted between ranks");
 	MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
 	if (all != total)
-		fail("keys were lost");
+		exit_failed("keys were lost");
 }
 
 static int by_key(const void *a, const void *b)
@@ -411,13 +414,13 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Keys to buckets by their top bits, bucket r to rank r. */
-static void split(const uint32_t *key, int n, uint32_t *out, int *count,
-		  int *start)
+static void split_keys(const uint32_t *key, int n, uint32_t *out, int *count,
+		       int *start)
 {
 	int *fill = calloc((size_t)ranks, sizeof(int));
 
 	if (!fill)
-		fail("out of memory");
+		exit_failed("out of memory");
 	memset(count, 0, sizeof(int) * (size_t)ranks);
 	for (int i = 0; i < n; i++)
 		count[(uint64_t)key[i] * (uint64_t)ranks >> 31]++;
@@ -434,7 +437,7 @@ static void split(const uint32_t *key, int n, uint32_t *out, int *count,
 
 /* An integer sort in the shape of NAS IS: count, all-to-all of the counts,
  * all-to-all of the keys, again and again. */
-static void sort(void)
+static void measure_sort(void)
 {
 	enum { KEYS = 1 << 19, ROUNDS = 8 };
 	uint32_t *key = malloc(sizeof(*key) * KEYS);
@@ -447,14 +450,14 @@ static void sort(void)
 	double t;
 
 	if (!key || !out || !got || !n)
-		fail("out of memory");
+		exit_failed("out of memory");
 	for (int i = 0; i < KEYS; i++)
 		key[i] = next_key(&state);
 	MPI_Barrier(MPI_COMM_WORLD);
-	t = now();
+	t = clock_seconds();
 	for (int round = 0; round < ROUNDS; round++) {
 		key[round] = (uint32_t)round;
-		split(key, KEYS, out, send, at);
+		split_keys(key, KEYS, out, send, at);
 		MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_INT,
 			     MPI_COMM_WORLD);
 		total = 0;
@@ -463,15 +466,16 @@ static void sort(void)
 			total += recv[r];
 		}
 		if (total > KEYS * 2)
-			fail("too many keys");
+			exit_failed("too many keys");
 		MPI_Alltoallv(out, send, at, MPI_UINT32_T, got, recv, to,
 			      MPI_UINT32_T, MPI_COMM_WORLD);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
-	t = now() - t;
+	t = clock_seconds() - t;
 	qsort(got, (size_t)total, sizeof(*got), by_key);
 	check_sorted(got, total, (uint64_t)KEYS * (uint64_t)ranks);
-	result("sort", (double)KEYS * ranks * ROUNDS / t / 1e6, "Mkeys/s");
+	print_result("sort", (double)KEYS * ranks * ROUNDS / t / 1e6,
+		     "Mkeys/s");
 	free(key);
 	free(out);
 	free(got);
@@ -479,7 +483,7 @@ static void sort(void)
 }
 
 /* CPU time of a rank that waits one second for a message. */
-static void waiting(void)
+static void measure_wait(void)
 {
 	struct rusage a, b;
 	double used;
@@ -502,16 +506,17 @@ static void waiting(void)
 	       (double)(b.ru_stime.tv_sec - a.ru_stime.tv_sec) +
 	       (double)(b.ru_stime.tv_usec - a.ru_stime.tv_usec) * 1e-6;
 	MPI_Bcast(&used, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
-	result("wait-cpu", used * 100, "%");
+	print_result("wait-cpu", used * 100, "%");
 }
 
 static const struct {
 	const char *name;
 	void (*run)(void);
 } questions[] = {
-	{"latency", latency}, {"bandwidth", bandwidth}, {"held", held},
-	{"overlap", overlap}, {"mixed", mixed},		{"patterns", patterns},
-	{"sort", sort},	      {"wait", waiting},
+	{"latency", measure_latency}, {"bandwidth", measure_bandwidth},
+	{"held", measure_held},	      {"overlap", measure_overlap},
+	{"mixed", measure_mixed},     {"patterns", measure_patterns},
+	{"sort", measure_sort},	      {"wait", measure_wait},
 };
 
 int main(int argc, char **argv)
@@ -522,7 +527,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (ranks < 2)
-		fail("2 ranks or more are needed");
+		exit_failed("2 ranks or more are needed");
 	for (int i = 1; i < argc; i++) {
 		for (size_t q = 0; q < sizeof(questions) / sizeof(questions[0]);
 		     q++) {
@@ -534,8 +539,9 @@ int main(int argc, char **argv)
 		}
 	}
 	if (argc < 2 || known != argc - 1)
-		fail("words: latency bandwidth held overlap mixed patterns "
-		     "sort wait");
+		exit_failed(
+			"words: latency bandwidth held overlap mixed patterns "
+			"sort wait");
 	MPI_Finalize();
 	return 0;
 }

@@ -18,20 +18,20 @@ enum { COUNT = 2048, SIZE = 8 << 10 };
 
 static MPI_Request request[COUNT];
 
-static double sends(char *b)
+static double send_flood(char *b)
 {
 	double t;
 
 	MPI_Recv(0, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	t = now();
+	t = clock_seconds();
 	for (int i = 0; i < COUNT; i++)
 		MPI_Isend(b + i * SIZE, SIZE, MPI_BYTE, 1, 1, MPI_COMM_WORLD,
 			  &request[i]);
 	MPI_Waitall(COUNT, request, MPI_STATUSES_IGNORE);
-	return now() - t;
+	return clock_seconds() - t;
 }
 
-static double receives(char *b)
+static double receive_flood(char *b)
 {
 	double t;
 
@@ -39,13 +39,13 @@ static double receives(char *b)
 		MPI_Irecv(b + i * SIZE, SIZE, MPI_BYTE, 0, 1, MPI_COMM_WORLD,
 			  &request[i]);
 	MPI_Send(0, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
-	work(WORK);
-	t = now();
+	compute_for(WORK);
+	t = clock_seconds();
 	MPI_Waitall(COUNT, request, MPI_STATUSES_IGNORE);
-	t = now() - t;
+	t = clock_seconds() - t;
 	for (int i = 0; i < COUNT; i++)
 		if (b[i * SIZE] != (char)i || b[(i + 1) * SIZE - 1] != (char)i)
-			fail("wrong bytes");
+			exit_failed("wrong bytes");
 	return t;
 }
 
@@ -59,10 +59,10 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (argc != 1 || ranks != 2 || !b)
-		fail("usage: flood, on 2 ranks with 16 MiB each");
+		exit_failed("usage: flood, on 2 ranks with 16 MiB each");
 	for (int i = 0; rank == 0 && i < COUNT; i++)
 		memset(b + i * SIZE, i, SIZE);
-	left = rank ? receives(b) : sends(b);
+	left = rank ? receive_flood(b) : send_flood(b);
 	if (rank == 0)
 		printf("result held-2048x8K %.0f ms\n", left * 1e3);
 	MPI_Bcast(&left, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);

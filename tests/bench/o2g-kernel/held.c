@@ -20,18 +20,18 @@ enum { TIMES = 3 };
 
 static int late;
 
-static double sends(char *b, int size)
+static double send_message(char *b, int size)
 {
 	double t;
 
 	/* The receive is posted, or the work begun, before it sends. */
 	MPI_Recv(0, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	t = now();
+	t = clock_seconds();
 	MPI_Send(b, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-	return now() - t;
+	return clock_seconds() - t;
 }
 
-static double receives(char *b, int size)
+static double receive_message(char *b, int size)
 {
 	MPI_Request request;
 	double t;
@@ -40,18 +40,18 @@ static double receives(char *b, int size)
 	if (!late)
 		MPI_Irecv(b, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
 	MPI_Send(0, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
-	work(WORK);
-	t = now();
+	compute_for(WORK);
+	t = clock_seconds();
 	if (late)
 		MPI_Irecv(b, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
-	t = now() - t;
+	t = clock_seconds() - t;
 	if (b[0] != 'x' || b[size - 1] != 'x')
-		fail("wrong bytes");
+		exit_failed("wrong bytes");
 	return t;
 }
 
-static double middle(const double *v)
+static double median_of(const double *v)
 {
 	double a = v[0], b = v[1], c = v[2];
 
@@ -60,23 +60,24 @@ static double middle(const double *v)
 	return (b <= a) == (a <= c) ? a : c;
 }
 
-static void question(int size)
+static void measure_size(int size)
 {
 	char *b = malloc((size_t)size);
 	double held[TIMES], left[TIMES];
 
 	if (!b)
-		fail("out of memory");
+		exit_failed("out of memory");
 	memset(b, 'x', (size_t)size);
 	for (int i = 0; i < TIMES; i++) {
 		MPI_Barrier(MPI_COMM_WORLD);
-		held[i] = left[i] = rank ? receives(b, size) : sends(b, size);
+		held[i] = left[i] =
+			rank ? receive_message(b, size) : send_message(b, size);
 		MPI_Bcast(&left[i], 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
 	}
 	if (rank == 0)
 		printf("result held-%dK %.2f ms\nresult left-%dK %.2f ms\n",
-		       size >> 10, middle(held) * 1e3, size >> 10,
-		       middle(left) * 1e3);
+		       size >> 10, median_of(held) * 1e3, size >> 10,
+		       median_of(left) * 1e3);
 	free(b);
 }
 
@@ -88,11 +89,11 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (argc != 2 || ranks != 2)
-		fail("usage: held posted|late, on 2 ranks");
+		exit_failed("usage: held posted|late, on 2 ranks");
 	late = !strcmp(argv[1], "late");
-	question(64 << 10);
-	question(4 << 20);
-	question(32 << 20);
+	measure_size(64 << 10);
+	measure_size(4 << 20);
+	measure_size(32 << 20);
 	MPI_Finalize();
 	return 0;
 }

@@ -26,14 +26,14 @@ static uint64_t yields;
 
 static struct fi_context2 context[2];
 
-static int looks(struct end *end)
+static int poll_end(struct end *end)
 {
 	struct fi_cq_tagged_entry entry;
 
-	return look(end, &entry, 1);
+	return read_queue(end, &entry, 1);
 }
 
-static void post(size_t length)
+static void post_receive(size_t length)
 {
 	ssize_t r;
 
@@ -41,7 +41,7 @@ static void post(size_t length)
 		r = fi_trecv(to.ep, in, length, NULL, to.other, 1, 0,
 			     &context[1]);
 	} while (r == -FI_EAGAIN);
-	must(r, "fi_trecv");
+	expect_success(r, "fi_trecv");
 }
 
 static void send_one(size_t length)
@@ -52,24 +52,24 @@ static void send_one(size_t length)
 		r = fi_tsend(from.ep, out, length, NULL, from.other, 1,
 			     &context[0]);
 		if (r == -FI_EAGAIN) { /* not connected yet */
-			looks(&from);
-			looks(&to);
+			poll_end(&from);
+			poll_end(&to);
 			sched_yield();
 		}
 	} while (r == -FI_EAGAIN);
-	must(r, "fi_tsend");
+	expect_success(r, "fi_tsend");
 }
 
 /* Both ends; other tasks get the processor in between. */
-static void complete(void)
+static void await_both(void)
 {
 	int sent = 0, received = 0;
 
 	for (;;) {
 		if (!received)
-			received = looks(&to);
+			received = poll_end(&to);
 		if (!sent)
-			sent = looks(&from);
+			sent = poll_end(&from);
 		if (sent && received)
 			return;
 		sched_yield();
@@ -77,13 +77,13 @@ static void complete(void)
 	}
 }
 
-static void check(size_t length, int number)
+static void check_body(size_t length, int number)
 {
 	for (size_t i = 0; i < length; i += 4000)
 		if (in[i] != (uint8_t)number)
-			die("wrong bytes");
+			exit_message("wrong bytes");
 	if (in[length - 1] != (uint8_t)number)
-		die("wrong bytes");
+		exit_message("wrong bytes");
 }
 
 /* A question; marks want constants. */
@@ -91,14 +91,14 @@ static void check(size_t length, int number)
 	static void posted_##question(int number)                              \
 	{                                                                      \
 		memset(out, number, length);                                   \
-		post(length);                                                  \
+		post_receive(length);                                          \
 		SKEP_MARK_BEGIN(2 * (question));                               \
 		send_one(length);                                              \
 		SKEP_MARK_END(2 * (question));                                 \
 		SKEP_MARK_BEGIN(2 * (question) + 1);                           \
-		complete();                                                    \
+		await_both();                                                  \
 		SKEP_MARK_END(2 * (question) + 1);                             \
-		check(length, number);                                         \
+		check_body(length, number);                                    \
 	}
 
 POSTED(0, 8)
@@ -114,11 +114,11 @@ static void unexpected_4(int number)
 	send_one(8);
 	SKEP_MARK_END(8);
 	SKEP_MARK_BEGIN(9);
-	looks(&to); /* as an MPI library does, called for something else */
-	post(8);
-	complete();
+	poll_end(&to); /* as an MPI library does, called for something else */
+	post_receive(8);
+	await_both();
 	SKEP_MARK_END(9);
-	check(8, number);
+	check_body(8, number);
 }
 
 /* What a look costs that finds nothing. */
@@ -126,7 +126,7 @@ static void nothing_5(int number)
 {
 	(void)number;
 	SKEP_MARK_BEGIN(10);
-	looks(&to);
+	poll_end(&to);
 	SKEP_MARK_END(10);
 }
 
@@ -145,24 +145,24 @@ int main(int argc, char **argv)
 	out = malloc(MESSAGE_SIZE_MAX);
 	in = malloc(MESSAGE_SIZE_MAX);
 	if (!out || !in)
-		die("out of memory");
+		exit_message("out of memory");
 	memset(in, 0, MESSAGE_SIZE_MAX);
 	open_domain(argv[1]);
 	open_end(&from, &name[0]);
 	open_end(&to, &name[1]);
-	from.other = insert(&from, &name[1]);
-	to.other = insert(&to, &name[0]);
-	post(8); /* they are connected then, both ways */
+	from.other = insert_name(&from, &name[1]);
+	to.other = insert_name(&to, &name[0]);
+	post_receive(8); /* they are connected then, both ways */
 	send_one(8);
-	complete();
+	await_both();
 	for (size_t q = 0; q < sizeof(question) / sizeof(*question); q++) {
-		double end = now() + TIMEOUT_S;
+		double end = clock_seconds() + TIMEOUT_S;
 
 		yields = 0;
 		for (int i = 1; i <= messages; i++) {
 			question[q](i);
-			if (now() > end)
-				die("question %zu takes too long", q);
+			if (clock_seconds() > end)
+				exit_message("question %zu takes too long", q);
 		}
 		printf("yields %zu %llu\n", q, (unsigned long long)yields);
 	}

@@ -9,13 +9,13 @@
 
 static int rank;
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	fprintf(stderr, "rank %d: %s\n", rank, what);
 	exit(1); /* the launcher ends the others */
 }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -24,11 +24,11 @@ static double now(void)
 }
 
 /* Computes, and calls nothing. */
-static void work(double seconds)
+static void compute_for(double seconds)
 {
-	double end = now() + seconds;
+	double end = clock_seconds() + seconds;
 
-	while (now() < end)
+	while (clock_seconds() < end)
 		;
 }
 

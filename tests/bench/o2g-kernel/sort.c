@@ -23,33 +23,33 @@ static int ranks, late;
 static uint16_t own[KEYS], sorted[KEYS], got[KEYS];
 static int count[RANKS_MAX], start[RANKS_MAX], incoming[RANKS_MAX];
 
-static int owner(uint16_t key)
+static int key_owner(uint16_t key)
 {
 	return key * ranks / KEY_MAX;
 }
 
 /* The keys by their owner. */
-static void split(int keys)
+static void split_keys(int keys)
 {
 	int at[RANKS_MAX];
 
 	memset(count, 0, sizeof(count));
 	for (int i = 0; i < keys; i++)
-		count[owner(own[i])]++;
+		count[key_owner(own[i])]++;
 	start[0] = at[0] = 0;
 	for (int r = 1; r < ranks; r++)
 		start[r] = at[r] = start[r - 1] + count[r - 1];
 	for (int i = 0; i < keys; i++)
-		sorted[at[owner(own[i])]++] = own[i];
+		sorted[at[key_owner(own[i])]++] = own[i];
 }
 
-static void receive(MPI_Request *request)
+static void receive_keys(MPI_Request *request)
 {
 	int at = 0;
 
 	for (int r = 0; r < ranks; r++) {
 		if (at + incoming[r] > KEYS)
-			fail("too many keys");
+			exit_failed("too many keys");
 		MPI_Irecv(got + at, incoming[r], MPI_UINT16_T, r, 1,
 			  MPI_COMM_WORLD, &request[r]);
 		at += incoming[r];
@@ -57,36 +57,36 @@ static void receive(MPI_Request *request)
 }
 
 /* Every rank's keys to their owners; how many arrived. */
-static int exchange(void)
+static int exchange_keys(void)
 {
 	MPI_Request request[2 * RANKS_MAX];
 	int total = 0;
 
 	MPI_Alltoall(count, 1, MPI_INT, incoming, 1, MPI_INT, MPI_COMM_WORLD);
 	if (!late)
-		receive(request);
+		receive_keys(request);
 	for (int r = 0; r < ranks; r++)
 		MPI_Isend(sorted + start[r], count[r], MPI_UINT16_T, r, 1,
 			  MPI_COMM_WORLD, &request[ranks + r]);
-	work(WORK);
+	compute_for(WORK);
 	if (late)
-		receive(request);
+		receive_keys(request);
 	MPI_Waitall(2 * ranks, request, MPI_STATUSES_IGNORE);
 	for (int r = 0; r < ranks; r++)
 		total += incoming[r];
 	return total;
 }
 
-static void check(int total)
+static void check_sorted(int total)
 {
 	int all = 0;
 
 	for (int i = 0; i < total; i++)
-		if (owner(got[i]) != rank)
-			fail("a key came to the wrong rank");
+		if (key_owner(got[i]) != rank)
+			exit_failed("a key came to the wrong rank");
 	MPI_Allreduce(&total, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (all != KEYS / ranks * ranks)
-		fail("keys were lost");
+		exit_failed("keys were lost");
 }
 
 int main(int argc, char **argv)
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (argc != 2 || ranks > RANKS_MAX)
-		fail("usage: sort posted|late");
+		exit_failed("usage: sort posted|late");
 	late = !strcmp(argv[1], "late");
 	keys = KEYS / ranks;
 	state = (uint64_t)rank + 1;
@@ -111,14 +111,14 @@ int main(int argc, char **argv)
 		double t;
 
 		own[round] = (uint16_t)round;
-		split(keys);
+		split_keys(keys);
 		MPI_Barrier(MPI_COMM_WORLD);
-		t = now();
-		total = exchange();
+		t = clock_seconds();
+		total = exchange_keys();
 		if (round > 0) /* the first one connects */
-			added += now() - t - WORK;
+			added += clock_seconds() - t - WORK;
 	}
-	check(total);
+	check_sorted(total);
 	if (rank == 0)
 		printf("result sort-%s %.3f ms\n", argv[1],
 		       added / ROUNDS * 1e3);

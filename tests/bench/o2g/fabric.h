@@ -40,7 +40,7 @@ static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static const char *role; /* who says what went wrong */
 
-static void die(const char *format, ...)
+static void exit_message(const char *format, ...)
 {
 	va_list list;
 
@@ -52,13 +52,13 @@ static void die(const char *format, ...)
 	exit(1);
 }
 
-static void must(long result, const char *what)
+static void expect_success(long result, const char *what)
 {
 	if (result < 0)
-		die("%s: %s", what, fi_strerror((int)-result));
+		exit_message("%s: %s", what, fi_strerror((int)-result));
 }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -73,7 +73,7 @@ static void open_domain(const char *provider)
 	int r;
 
 	if (!hints)
-		die("out of memory");
+		exit_message("out of memory");
 	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
@@ -85,9 +85,10 @@ static void open_domain(const char *provider)
 	hints->fabric_attr->prov_name = strdup(provider);
 	r = fi_getinfo(FI_VERSION(1, 17), own ? NULL : "127.0.0.1", NULL,
 		       own ? 0 : FI_SOURCE, hints, &info);
-	must(r, provider);
-	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
-	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+	expect_success(r, provider);
+	expect_success(fi_fabric(info->fabric_attr, &fabric, NULL),
+		       "fi_fabric");
+	expect_success(fi_domain(fabric, info, &domain, NULL), "fi_domain");
 	fi_freeinfo(hints);
 }
 
@@ -97,29 +98,33 @@ static void open_end(struct end *end, struct name *name)
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
 				.wait_obj = FI_WAIT_NONE};
 
-	must(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
-	must(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
-	must(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
-	must(fi_ep_bind(end->ep, &end->av->fid, 0), "binding a vector");
-	must(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV),
-	     "binding a queue");
-	must(fi_enable(end->ep), "fi_enable");
+	expect_success(fi_endpoint(domain, info, &end->ep, NULL),
+		       "fi_endpoint");
+	expect_success(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
+	expect_success(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
+	expect_success(fi_ep_bind(end->ep, &end->av->fid, 0),
+		       "binding a vector");
+	expect_success(
+		fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV),
+		"binding a queue");
+	expect_success(fi_enable(end->ep), "fi_enable");
 	name->length = NAME_SIZE;
-	must(fi_getname(&end->ep->fid, name->bytes, &name->length),
-	     "fi_getname");
+	expect_success(fi_getname(&end->ep->fid, name->bytes, &name->length),
+		       "fi_getname");
 }
 
-static fi_addr_t insert(struct end *end, const struct name *name)
+static fi_addr_t insert_name(struct end *end, const struct name *name)
 {
 	fi_addr_t address = FI_ADDR_NOTAVAIL;
 
 	if (fi_av_insert(end->av, name->bytes, 1, &address, 0, NULL) != 1)
-		die("an address was refused");
+		exit_message("an address was refused");
 	return address;
 }
 
 /* Completions, up to `most`; never an error. */
-static int look(struct end *end, struct fi_cq_tagged_entry *entry, int most)
+static int read_queue(struct end *end, struct fi_cq_tagged_entry *entry,
+		      int most)
 {
 	ssize_t n = fi_cq_read(end->cq, entry, (size_t)most);
 	struct fi_cq_err_entry error = {0};
@@ -127,8 +132,8 @@ static int look(struct end *end, struct fi_cq_tagged_entry *entry, int most)
 	if (n == -FI_EAGAIN)
 		return 0;
 	if (n == -FI_EAVAIL && fi_cq_readerr(end->cq, &error, 0) == 1)
-		die("a message failed: %s", fi_strerror(error.err));
-	must(n, "fi_cq_read");
+		exit_message("a message failed: %s", fi_strerror(error.err));
+	expect_success(n, "fi_cq_read");
 	return (int)n;
 }
 

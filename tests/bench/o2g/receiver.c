@@ -81,12 +81,13 @@ static bool calls, alone;
 
 /* ---- endpoints ---- */
 
-static void drain(struct end *end, int wanted)
+static void drain_queue(struct end *end, int wanted)
 {
 	struct fi_cq_tagged_entry entry[BURST];
 
 	while (wanted > 0)
-		wanted -= look(end, entry, wanted < BURST ? wanted : BURST);
+		wanted -=
+			read_queue(end, entry, wanted < BURST ? wanted : BURST);
 }
 
 /* ---- senders ---- */
@@ -95,7 +96,7 @@ static void send_one(struct end *end, int sender)
 {
 	struct message message = {.number = (uint64_t)sender};
 	struct fi_cq_tagged_entry entry;
-	double deadline = now() + TIMEOUT_S;
+	double deadline = clock_seconds() + TIMEOUT_S;
 	ssize_t r;
 
 	do { /* also until it is connected */
@@ -103,15 +104,15 @@ static void send_one(struct end *end, int sender)
 			     NULL, end->other, (uint64_t)sender,
 			     &message.context);
 		if (r == -FI_EAGAIN)
-			look(end, &entry, 0);
-	} while (r == -FI_EAGAIN && now() < deadline);
-	must(r, "fi_tsend");
-	while (!look(end, &entry, 1))
-		if (now() >= deadline)
-			die("sender %d was not served", sender);
+			read_queue(end, &entry, 0);
+	} while (r == -FI_EAGAIN && clock_seconds() < deadline);
+	expect_success(r, "fi_tsend");
+	while (!read_queue(end, &entry, 1))
+		if (clock_seconds() >= deadline)
+			exit_message("sender %d was not served", sender);
 }
 
-static void obey(struct end *end)
+static void send_on_order(struct end *end)
 {
 	for (int order = 1;; order++) {
 		while (atomic_load(&shared->order) < order)
@@ -126,14 +127,14 @@ static void obey(struct end *end)
 	}
 }
 
-static void pin(int processor)
+static void pin_process(int processor)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(processor, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
-		die("no processor %d: %m", processor);
+		exit_message("no processor %d: %m", processor);
 }
 
 static int send_all(const char *provider)
@@ -142,9 +143,9 @@ static int send_all(const char *provider)
 
 	role = "senders";
 	if (!end)
-		die("out of memory");
+		exit_message("out of memory");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(0);
+	pin_process(0);
 	/* Of a sender nothing is asked but to send: it needs little memory. */
 	setenv("FI_O2G_OPERATIONS", "64", 1);
 	open_domain(provider);
@@ -154,14 +155,14 @@ static int send_all(const char *provider)
 	while (atomic_load(&shared->order) < 0)
 		usleep(1000);
 	for (int i = 0; i < senders; i++)
-		end[i].other = insert(&end[i], &shared->receiver);
-	obey(end);
+		end[i].other = insert_name(&end[i], &shared->receiver);
+	send_on_order(end);
 	return 0;
 }
 
 /* ---- the receiver ---- */
 
-static void orphaned(int signal)
+static void on_child_exit(int signal)
 {
 	(void)signal;
 	_exit(1); /* the senders have said why */
@@ -171,7 +172,7 @@ static struct end own;
 static fi_addr_t *address; /* of each sender */
 static struct message inbox[BURST];
 
-static void post(int i, int sender)
+static void post_receive(int i, int sender)
 {
 	ssize_t r;
 
@@ -181,26 +182,26 @@ static void post(int i, int sender)
 			     NULL, address[sender], (uint64_t)sender, 0,
 			     &inbox[i].context);
 	} while (r == -FI_EAGAIN);
-	must(r, "fi_trecv");
+	expect_success(r, "fi_trecv");
 }
 
 static void post_all(void)
 {
 	for (int i = 0; i < shared->count; i++)
-		post(i, shared->sender[i]);
+		post_receive(i, shared->sender[i]);
 }
 
-static void check(void)
+static void check_received(void)
 {
 	for (int i = 0; i < shared->count; i++)
 		if (inbox[i].number != (uint64_t)shared->sender[i])
-			die("%llu came instead of %d",
-			    (unsigned long long)inbox[i].number,
-			    shared->sender[i]);
+			exit_message("%llu came instead of %d",
+				     (unsigned long long)inbox[i].number,
+				     shared->sender[i]);
 }
 
 /* Different senders, in an order that nothing can guess. */
-static void choose(int count)
+static void choose_senders(int count)
 {
 	static uint64_t state = 1;
 
@@ -218,7 +219,7 @@ static void be_seen(void)
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; calls && i < 8; i++)
-		look(&own, &entry, 0);
+		read_queue(&own, &entry, 0);
 }
 
 /* Until the messages are in the sockets, which soft interrupts may put off: a
@@ -228,7 +229,7 @@ static void await_bytes(void)
 {
 	static struct pollfd file[SENDERS_MAX + 64];
 	static nfds_t files;
-	double start = now();
+	double start = clock_seconds();
 	struct stat status;
 	int wanted = shared->count, ready = 0;
 
@@ -243,14 +244,14 @@ static void await_bytes(void)
 				wanted--;
 				break;
 			}
-	while (ready < wanted && now() - start < 1)
+	while (ready < wanted && clock_seconds() - start < 1)
 		ready = poll(file, files, 0);
 }
 
 /* Has the chosen ones send; `polling` until they have: to be connected. */
-static void order(bool polling)
+static void order_sends(bool polling)
 {
-	double deadline = now() + TIMEOUT_S;
+	double deadline = clock_seconds() + TIMEOUT_S;
 	struct fi_cq_tagged_entry entry;
 	int number;
 
@@ -258,13 +259,13 @@ static void order(bool polling)
 	number = atomic_fetch_add(&shared->order, 1) + 1;
 	while (atomic_load(&shared->finished) < number) {
 		if (polling) {
-			look(&own, &entry, 0);
+			read_queue(&own, &entry, 0);
 			usleep(100); /* other threads have work as well */
 		}
 		if (!polling && !alone && !calls)
 			sched_yield();
-		if (now() > deadline)
-			die("the senders do not send");
+		if (clock_seconds() > deadline)
+			exit_message("the senders do not send");
 	}
 	if (!polling && alone)
 		await_bytes();
@@ -275,10 +276,10 @@ static void connect_all(void)
 	for (int i = 0; i < senders; i++) {
 		shared->sender[0] = i;
 		shared->count = 1;
-		post(0, i);
-		order(true);
-		drain(&own, 1);
-		check();
+		post_receive(0, i);
+		order_sends(true);
+		drain_queue(&own, 1);
+		check_received();
 	}
 }
 
@@ -286,16 +287,16 @@ static void one_posted(void)
 {
 	struct fi_cq_tagged_entry entry;
 
-	choose(1);
+	choose_senders(1);
 	BEGIN(POST);
-	post(0, shared->sender[0]);
+	post_receive(0, shared->sender[0]);
 	END(POST);
-	order(false);
+	order_sends(false);
 	BEGIN(ONE_POSTED);
-	while (!look(&own, &entry, 1))
+	while (!read_queue(&own, &entry, 1))
 		;
 	END(ONE_POSTED);
-	check();
+	check_received();
 }
 
 /* MPI libraries look for completions whenever they are called: so the message
@@ -304,56 +305,56 @@ static void one_early(void)
 {
 	struct fi_cq_tagged_entry entry;
 
-	choose(1);
-	order(false);
+	choose_senders(1);
+	order_sends(false);
 	BEGIN(ONE_EARLY);
-	if (look(&own, &entry, 1))
-		die("a message came without its receive");
-	post(0, shared->sender[0]);
-	while (!look(&own, &entry, 1))
+	if (read_queue(&own, &entry, 1))
+		exit_message("a message came without its receive");
+	post_receive(0, shared->sender[0]);
+	while (!read_queue(&own, &entry, 1))
 		;
 	END(ONE_EARLY);
-	check();
+	check_received();
 }
 
 static void burst_posted(void)
 {
-	choose(BURST);
+	choose_senders(BURST);
 	post_all();
-	order(false);
+	order_sends(false);
 	BEGIN(BURST_POSTED);
-	drain(&own, BURST);
+	drain_queue(&own, BURST);
 	END(BURST_POSTED);
-	check();
+	check_received();
 }
 
 static void burst_early(void)
 {
 	struct fi_cq_tagged_entry entry;
 
-	choose(BURST);
-	order(false);
+	choose_senders(BURST);
+	order_sends(false);
 	BEGIN(BURST_EARLY);
-	if (look(&own, &entry, 1))
-		die("a message came without its receive");
+	if (read_queue(&own, &entry, 1))
+		exit_message("a message came without its receive");
 	post_all();
-	drain(&own, BURST);
+	drain_queue(&own, BURST);
 	END(BURST_EARLY);
-	check();
+	check_received();
 }
 
-static void empty(void)
+static void empty_queue(void)
 {
 	struct fi_cq_tagged_entry entry;
 
 	BEGIN(EMPTY);
 	for (int i = 0; i < EMPTY_READS; i++)
-		if (look(&own, &entry, 1))
-			die("a message came that nobody sent");
+		if (read_queue(&own, &entry, 1))
+			exit_message("a message came that nobody sent");
 	END(EMPTY);
 }
 
-static void ticks(void)
+static void measure_ticks(void)
 {
 	BEGIN(TICKS);
 	for (int i = 0; i < TICK_LOOPS; i++)
@@ -361,54 +362,55 @@ static void ticks(void)
 	END(TICKS);
 }
 
-static void ask(void (*question)(void), int times)
+static void measure_cost(void (*question)(void), int times)
 {
 	for (int i = -times / 8 - 1; i < times; i++)
 		question();
 }
 
-static void measure(void)
+static void measure_receiver(void)
 {
-	ticks();
-	ask(one_posted, messages);
-	ask(one_early, messages);
-	ask(burst_posted, messages / BURST + 1);
-	ask(burst_early, messages / BURST + 1);
-	empty();
+	measure_ticks();
+	measure_cost(one_posted, messages);
+	measure_cost(one_early, messages);
+	measure_cost(burst_posted, messages / BURST + 1);
+	measure_cost(burst_early, messages / BURST + 1);
+	empty_queue();
 }
 
 static int receive_all(const char *provider)
 {
 	struct sched_param priority = {.sched_priority = 10};
-	double start = now(), opened;
+	double start = clock_seconds(), opened;
 
-	signal(SIGCHLD, orphaned);
+	signal(SIGCHLD, on_child_exit);
 	address = calloc((size_t)senders, sizeof(*address));
 	if (!address)
-		die("out of memory");
-	pin((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
+		exit_message("out of memory");
+	pin_process((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
 	/* Before threads are made, which inherit it: they wait their turn. */
 	if (alone && sched_setscheduler(0, SCHED_FIFO, &priority))
-		die("no real-time priority: %m; be root, or leave -r out");
+		exit_message(
+			"no real-time priority: %m; be root, or leave -r out");
 	open_domain(provider);
 	open_end(&own, &shared->receiver);
 	while (atomic_load(&shared->finished) < 0) {
 		usleep(1000);
-		if (now() - start > TIMEOUT_S)
-			die("the senders do not come up");
+		if (clock_seconds() - start > TIMEOUT_S)
+			exit_message("the senders do not come up");
 	}
 	for (int i = 0; i < senders; i++)
-		address[i] = insert(&own, &shared->name[i]);
+		address[i] = insert_name(&own, &shared->name[i]);
 	atomic_store(&shared->order, 0);
-	opened = now();
+	opened = clock_seconds();
 	connect_all();
 	fprintf(stderr,
 		"receiver: %s, libfabric %u.%u, %d connections, opened in %.1f "
 		"s, made in %.1f s\n",
 		info->fabric_attr->prov_name, FI_MAJOR(fi_version()),
 		FI_MINOR(fi_version()), senders, opened - start,
-		now() - opened);
-	measure();
+		clock_seconds() - opened);
+	measure_receiver();
 	signal(SIGCHLD, SIG_DFL);
 	shared->count = 0;
 	atomic_fetch_add(&shared->order, 1);
@@ -421,13 +423,13 @@ static void raise_limit(void)
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
-		die("no limit of descriptors: %m");
+		exit_message("no limit of descriptors: %m");
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		die("no more descriptors: %m");
+		exit_message("no more descriptors: %m");
 }
 
-static void usage(void)
+static void print_usage(void)
 {
 	fprintf(stderr,
 		"usage: receiver [-c] [-r] PROVIDER SENDERS MESSAGES\n"
@@ -436,13 +438,13 @@ static void usage(void)
 	exit(2);
 }
 
-static int number(const char *text, int most)
+static int parse_number(const char *text, int most)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
 
 	if (*end || n < 1 || n > most)
-		usage();
+		print_usage();
 	return (int)n;
 }
 
@@ -456,27 +458,27 @@ int main(int argc, char **argv)
 		calls |= option == 'c';
 		alone |= option == 'r';
 		if (option == '?')
-			usage();
+			print_usage();
 	}
 	if (argc - optind != 3)
-		usage();
-	senders = number(argv[optind + 1], SENDERS_MAX);
-	messages = number(argv[optind + 2], 1000000);
+		print_usage();
+	senders = parse_number(argv[optind + 1], SENDERS_MAX);
+	messages = parse_number(argv[optind + 2], 1000000);
 	raise_limit();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
-		die("out of memory");
+		exit_message("out of memory");
 	atomic_store(&shared->order, -1);
 	atomic_store(&shared->finished, -1);
 	child = fork();
 	if (child < 0)
-		die("no process: %m");
+		exit_message("no process: %m");
 	if (!child)
 		_exit(send_all(argv[optind]));
 	status = receive_all(argv[optind]);
 	if (waitpid(child, &status, 0) != child || status)
-		die("the senders ended with %#x", (unsigned)status);
+		exit_message("the senders ended with %#x", (unsigned)status);
 	/* Connections that are not measured need not be closed in order. */
 	_exit(0);
 }

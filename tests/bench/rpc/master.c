@@ -16,7 +16,7 @@
 
 #define WARM 200
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -24,34 +24,34 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int failed(void)
+static int report_failure(void)
 {
 	fprintf(stderr, "bench: %s\n", OmniRpcLastErrorText());
 	return 1;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static int call(int rounds)
+static int measure_call(int rounds)
 {
 	double *t = calloc((size_t)rounds, sizeof(*t)), begin;
 	int i, y = -1;
 
 	for (i = -WARM; t && i < rounds; i++) {
-		begin = now();
+		begin = clock_seconds();
 		if (OmniRpcCall("bench.empty", i, &y) != OMRPC_OK || y != i)
-			return failed();
+			return report_failure();
 		if (i >= 0)
-			t[i] = now() - begin;
+			t[i] = clock_seconds() - begin;
 	}
 	if (!t)
 		return 1;
-	qsort(t, (size_t)rounds, sizeof(*t), ascending);
+	qsort(t, (size_t)rounds, sizeof(*t), compare_doubles);
 	printf("median %.0f\n", t[rounds / 2] * 1e9);
 	printf("tenth %.0f\n", t[rounds / 10] * 1e9);
 	printf("ninetieth %.0f\n", t[rounds * 9 / 10] * 1e9);
@@ -59,7 +59,7 @@ static int call(int rounds)
 	return 0;
 }
 
-static int argument(int megabytes, int rounds)
+static int measure_argument(int megabytes, int rounds)
 {
 	int n = megabytes * 125000, i;
 	double *x = malloc((size_t)n * sizeof(*x)), begin, entered = -1;
@@ -69,10 +69,10 @@ static int argument(int megabytes, int rounds)
 	for (i = 0; i < n; i++)
 		x[i] = i + 1;
 	for (i = 0; i < rounds; i++) {
-		begin = now();
+		begin = clock_seconds();
 		if (OmniRpcCall("bench.take", n, x, &entered) != OMRPC_OK ||
 		    entered < begin)
-			return failed();
+			return report_failure();
 		printf("entry%d %.0f\n", i, (entered - begin) * 1e9);
 	}
 	free(x);
@@ -86,10 +86,10 @@ int main(int argc, char **argv)
 	if (OmniRpcInit(&argc, &argv) != OMRPC_OK)
 		return 1;
 	if (argc == 3 && !strcmp(argv[1], "call") && atoi(argv[2]) > 0)
-		status = call(atoi(argv[2]));
+		status = measure_call(atoi(argv[2]));
 	else if (argc == 4 && !strcmp(argv[1], "argument") &&
 		 atoi(argv[2]) > 0 && atoi(argv[2]) <= 8000)
-		status = argument(atoi(argv[2]), atoi(argv[3]));
+		status = measure_argument(atoi(argv[2]), atoi(argv[3]));
 	OmniRpcFinalize();
 	return status;
 }

@@ -9,7 +9,7 @@
 
 extern char **environ;
 
-static const char *base(const char *path)
+static const char *base_name(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
@@ -38,7 +38,7 @@ static void check_auxv(void)
 	CHECK(getauxval(AT_UID) == getuid());
 	CHECK(getauxval(AT_EGID) == getegid());
 	CHECK(getauxval(AT_BASE) == 0);
-	printf("execfn %s\n", base((const char *)getauxval(AT_EXECFN)));
+	printf("execfn %s\n", base_name((const char *)getauxval(AT_EXECFN)));
 	CHECK(FAILS(getauxval(9999) ? 0 : -1, ENOENT));
 }
 
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	int i;
 
 	printf("argc %d\n", argc);
-	printf("argv[0] %s\n", base(argv[0]));
+	printf("argv[0] %s\n", base_name(argv[0]));
 	for (i = 1; i < argc; i++)
 		printf("argv[%d] [%s]\n", i, argv[i]);
 	CHECK(argv[argc] == NULL);

@@ -7,16 +7,16 @@
 
 static int fds[2], cleaned, ready;
 
-static void clean(void *arg)
+static void add_cleaned(void *arg)
 {
 	cleaned += *(int *)arg;
 }
 
-static void *reader(void *arg)
+static void *run_reader(void *arg)
 {
 	char byte;
 
-	pthread_cleanup_push(clean, arg);
+	pthread_cleanup_push(add_cleaned, arg);
 	__atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
 	while (read(fds[0], &byte, 1) >= 0)
 		;
@@ -24,14 +24,14 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static void *tester(void *arg)
+static void *run_tester(void *arg)
 {
 	int old;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	__atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
 	usleep(20000);
-	pthread_cleanup_push(clean, arg);
+	pthread_cleanup_push(add_cleaned, arg);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
 	for (;;)
 		pthread_testcancel();
@@ -39,15 +39,15 @@ static void *tester(void *arg)
 	return NULL;
 }
 
-static void *leave(void *arg)
+static void *exit_thread(void *arg)
 {
-	pthread_cleanup_push(clean, arg);
+	pthread_cleanup_push(add_cleaned, arg);
 	pthread_exit((void *)7);
 	pthread_cleanup_pop(0);
 	return NULL;
 }
 
-static void *cancelled(void *(*function)(void *), int weight)
+static void *run_cancelled(void *(*function)(void *), int weight)
 {
 	pthread_t thread;
 	void *result = NULL;
@@ -69,9 +69,10 @@ int main(void)
 	int weight = 100;
 
 	CHECK(pipe(fds) == 0);
-	CHECK(cancelled(reader, 1) == PTHREAD_CANCELED && cleaned == 1);
-	CHECK(cancelled(tester, 10) == PTHREAD_CANCELED && cleaned == 11);
-	pthread_create(&thread, NULL, leave, &weight);
+	CHECK(run_cancelled(run_reader, 1) == PTHREAD_CANCELED && cleaned == 1);
+	CHECK(run_cancelled(run_tester, 10) == PTHREAD_CANCELED &&
+	      cleaned == 11);
+	pthread_create(&thread, NULL, exit_thread, &weight);
 	pthread_join(thread, &result);
 	CHECK(result == (void *)7 && cleaned == 111);
 	return say_done();

@@ -8,7 +8,7 @@ struct leaf {
 	uint32_t a, b, c, d;
 };
 
-static struct leaf cpuid(uint32_t leaf, uint32_t sub)
+static struct leaf read_cpuid(uint32_t leaf, uint32_t sub)
 {
 	struct leaf out;
 
@@ -16,7 +16,7 @@ static struct leaf cpuid(uint32_t leaf, uint32_t sub)
 	return out;
 }
 
-static uint64_t xgetbv(void)
+static uint64_t read_xcr0(void)
 {
 	uint32_t low, high;
 
@@ -48,29 +48,31 @@ static int nothing_else_changes(void)
 
 static double vectors_live(double x, double y)
 {
-	struct leaf l = cpuid(0, 0);
+	struct leaf l = read_cpuid(0, 0);
 
 	return x * y + (l.a ? 0.25 : 0);
 }
 
 int main(void)
 {
-	struct leaf zero = cpuid(0, 0), one = cpuid(1, 0), again = cpuid(1, 0);
-	struct leaf top = cpuid(0x80000000, 0), none = cpuid(0x5fffffff, 0);
+	struct leaf zero = read_cpuid(0, 0), one = read_cpuid(1, 0),
+		    again = read_cpuid(1, 0);
+	struct leaf top = read_cpuid(0x80000000, 0),
+		    none = read_cpuid(0x5fffffff, 0);
 	int avx = one.c >> 28 & 1, osxsave = one.c >> 27 & 1;
-	int avx512 = zero.a >= 7 ? cpuid(7, 0).b >> 16 & 1 : 0;
+	int avx512 = zero.a >= 7 ? read_cpuid(7, 0).b >> 16 & 1 : 0;
 
 	CHECK(zero.a >= 1 && zero.b && zero.c && zero.d);
 	CHECK(top.a >= 0x80000001);
 	CHECK(one.a == again.a && one.c == again.c && one.d == again.d);
-	CHECK((one.d >> 25 & 3) == 3);			/* SSE and SSE2 */
-	CHECK((cpuid(0x80000001, 0).d >> 29 & 1) == 1); /* long mode */
+	CHECK((one.d >> 25 & 3) == 3);			     /* SSE and SSE2 */
+	CHECK((read_cpuid(0x80000001, 0).d >> 29 & 1) == 1); /* long mode */
 	CHECK(!avx || osxsave);
-	CHECK(!osxsave || (xgetbv() & 3) == 3);
-	CHECK(!avx || (xgetbv() & 6) == 6);
-	CHECK(!avx512 || (xgetbv() & 0xe6) == 0xe6);
-	CHECK(!osxsave || cpuid(13, 0).b >= 576);
-	CHECK(none.a == cpuid(0x5fffffff, 0).a);
+	CHECK(!osxsave || (read_xcr0() & 3) == 3);
+	CHECK(!avx || (read_xcr0() & 6) == 6);
+	CHECK(!avx512 || (read_xcr0() & 0xe6) == 0xe6);
+	CHECK(!osxsave || read_cpuid(13, 0).b >= 576);
+	CHECK(none.a == read_cpuid(0x5fffffff, 0).a);
 	CHECK(nothing_else_changes());
 	CHECK(vectors_live(1.5, 2.5) == 4.0);
 	return say_done();

@@ -17,7 +17,7 @@ __attribute__((noinline)) static unsigned recurse(unsigned n)
 	return recurse(n - 1) + frame[0] + frame[999];
 }
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	return (void *)(uintptr_t)recurse((uintptr_t)arg);
 }
@@ -34,7 +34,7 @@ int main(void)
 	printf("%u\n", recurse(7000));
 	pthread_attr_init(&attr);
 	CHECK(pthread_attr_setstacksize(&attr, 256 << 20) == 0);
-	CHECK(!pthread_create(&id, &attr, thread, (void *)200000ul));
+	CHECK(!pthread_create(&id, &attr, run_thread, (void *)200000ul));
 	CHECK(!pthread_join(id, &sum));
 	printf("%u\n", (unsigned)(uintptr_t)sum);
 	return say_done();

@@ -12,7 +12,7 @@
 
 static pthread_barrier_t barrier;
 
-static int provoke(int which)
+static int provoke_errno(int which)
 {
 	switch (which % 4) {
 	case 0:
@@ -30,14 +30,14 @@ static int provoke(int which)
 	}
 }
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	int id = (intptr_t)arg, round, expected;
 	intptr_t wrong = 0;
 
 	wrong += errno != 0;
 	for (round = 0; round < 200; round++) {
-		expected = provoke(id + round);
+		expected = provoke_errno(id + round);
 		if (round % 20 == 0)
 			pthread_barrier_wait(&barrier);
 		wrong += errno != expected;
@@ -55,7 +55,8 @@ int main(void)
 
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, thread, (void *)(intptr_t)i);
+		pthread_create(&threads[i], NULL, run_thread,
+			       (void *)(intptr_t)i);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &wrong);
 		printf("thread %d wrong %d\n", i, (int)(intptr_t)wrong);

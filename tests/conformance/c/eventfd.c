@@ -9,7 +9,7 @@
 
 static int ping, pong;
 
-static void *answer(void *arg)
+static void *run_answer(void *arg)
 {
 	uint64_t value, sum = 0;
 	int i;
@@ -53,7 +53,7 @@ int main(void)
 	close(fd);
 	ping = eventfd(0, 0);
 	pong = eventfd(0, 0);
-	pthread_create(&thread, NULL, answer, NULL);
+	pthread_create(&thread, NULL, run_answer, NULL);
 	for (i = 1; i <= 500; i++) {
 		value = i;
 		if (write(ping, &value, 8) != 8 || read(pong, &value, 8) != 8)

@@ -46,7 +46,7 @@ static int run_self(char *const *argv, char *const *envp)
 #define RUN(...) run_self((char *[]){"self", __VA_ARGS__, NULL}, environ)
 
 /* What the new program finds; its exit code counts what is wrong. */
-static int look(int argc, char **argv)
+static int check_program(int argc, char **argv)
 {
 	struct sigaction sa;
 	struct rlimit limit;
@@ -280,7 +280,7 @@ static void check_threads(void)
 int main(int argc, char **argv)
 {
 	if (argc > 1)
-		return look(argc, argv);
+		return check_program(argc, argv);
 	check_words();
 	check_inherited();
 	check_scripts();

@@ -8,18 +8,18 @@
 #include <unistd.h>
 #include "say.h"
 
-static void farewell(void)
+static void print_farewell(void)
 {
 	printf("atexit ran\n");
 }
 
-static void *leave(void *arg)
+static void *exit_process(void *arg)
 {
 	usleep(10000);
 	exit(*(int *)arg);
 }
 
-static void *linger(void *arg)
+static void *exit_late(void *arg)
 {
 	usleep(30000);
 	printf("the last thread ends\n");
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 	int number = argc > 2 ? atoi(argv[2]) : 0;
 	pthread_t thread;
 
-	atexit(farewell);
+	atexit(print_farewell);
 	printf("before %s %d\n", way, number);
 	if (!strcmp(way, "code"))
 		return number;
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
 		*(volatile int *)(long)(number + 64) = 1;
 	if (!strcmp(way, "trap"))
 		__builtin_trap();
-	pthread_create(&thread, NULL, !strcmp(way, "last") ? linger : leave,
+	pthread_create(&thread, NULL,
+		       !strcmp(way, "last") ? exit_late : exit_process,
 		       &number);
 	if (!strcmp(way, "last"))
 		pthread_exit(NULL);

@@ -82,7 +82,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void list(const char *path)
+static void list_folder(const char *path)
 {
 	char *names[300];
 	int i, n = 0, dirs = 0;
@@ -117,7 +117,7 @@ static void check_dirs(void)
 		good &= close(open(name, O_CREAT | O_WRONLY, 0644)) == 0;
 	}
 	CHECK(good);
-	list("d");
+	list_folder("d");
 	CHECK(FAILS(rmdir("d"), ENOTEMPTY));
 	dir = open("d", O_RDONLY | O_DIRECTORY);
 	CHECK(dir >= 0 && FAILS(open("f", O_RDONLY | O_DIRECTORY), ENOTDIR));

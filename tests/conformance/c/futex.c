@@ -23,8 +23,8 @@
 static uint32_t word, other;
 static int waiting, woken;
 
-static long futex(uint32_t *at, int op, uint32_t value, void *time,
-		  uint32_t *second, uint32_t third)
+static long futex_call(uint32_t *at, int op, uint32_t value, void *time,
+		       uint32_t *second, uint32_t third)
 {
 	return syscall(SYS_futex, at, op, value, time, second, third);
 }
@@ -40,13 +40,13 @@ static void *wait_bitset(void *arg)
 	struct waiter *w = arg;
 
 	__atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
-	w->result =
-		futex(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, NULL, w->mask);
+	w->result = futex_call(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, NULL,
+			       w->mask);
 	__atomic_add_fetch(&woken, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
 
-static void start(struct waiter *w, int count, uint32_t mask)
+static void start_waiters(struct waiter *w, int count, uint32_t mask)
 {
 	int i;
 
@@ -72,7 +72,7 @@ static int woken_is(int count)
 	return 0;
 }
 
-static int join(struct waiter *w, int count)
+static int join_waiters(struct waiter *w, int count)
 {
 	int i, good = 1;
 
@@ -88,79 +88,84 @@ static void check_times(void)
 	struct timespec ts = {0, 30000000};
 	long long begin = say_now_ns();
 
-	CHECK(FAILS(futex(&word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0),
+	CHECK(FAILS(futex_call(&word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0),
 		    EAGAIN));
-	CHECK(FAILS(futex(&word, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0),
+	CHECK(FAILS(futex_call(&word, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0),
 		    ETIMEDOUT));
 	CHECK(say_now_ns() - begin >= 30000000);
-	CHECK(FAILS(futex(&word, FUTEX_WAIT, 0, &ts, NULL, 0), ETIMEDOUT));
+	CHECK(FAILS(futex_call(&word, FUTEX_WAIT, 0, &ts, NULL, 0), ETIMEDOUT));
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	CHECK(FAILS(futex(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, &ts, NULL, ~0u),
-		    ETIMEDOUT));
+	CHECK(FAILS(
+		futex_call(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, &ts, NULL, ~0u),
+		ETIMEDOUT));
 	clock_gettime(CLOCK_REALTIME, &ts);
-	CHECK(FAILS(futex(&word,
-			  FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 0,
-			  &ts, NULL, ~0u),
+	CHECK(FAILS(futex_call(&word,
+			       FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME,
+			       0, &ts, NULL, ~0u),
 		    ETIMEDOUT));
-	CHECK(FAILS(futex(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, NULL, 0),
-		    EINVAL));
+	CHECK(FAILS(
+		futex_call(&word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, NULL, 0),
+		EINVAL));
 	ts.tv_nsec = -1;
-	CHECK(FAILS(futex(&word, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0), EINVAL));
-	CHECK(FAILS(futex((uint32_t *)((char *)&word + 1), FUTEX_WAKE_PRIVATE,
-			  1, NULL, NULL, 0),
+	CHECK(FAILS(futex_call(&word, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0),
 		    EINVAL));
-	CHECK(FAILS(futex((uint32_t *)16, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0),
+	CHECK(FAILS(futex_call((uint32_t *)((char *)&word + 1),
+			       FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0),
+		    EINVAL));
+	CHECK(FAILS(futex_call((uint32_t *)16, FUTEX_WAIT_PRIVATE, 0, NULL,
+			       NULL, 0),
 		    EFAULT));
-	CHECK(FAILS(futex(&word, 99, 0, NULL, NULL, 0), ENOSYS));
+	CHECK(FAILS(futex_call(&word, 99, 0, NULL, NULL, 0), ENOSYS));
 }
 
 static void check_wake(void)
 {
 	struct waiter w[8] = {0};
 
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 0);
-	start(w, 8, ~0u);
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 3, NULL, NULL, 0) == 3);
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 0);
+	start_waiters(w, 8, ~0u);
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 3, NULL, NULL, 0) == 3);
 	CHECK(woken_is(3));
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 5);
-	CHECK(join(w, 8));
-	start(w, 4, 0);
-	CHECK(futex(&word, FUTEX_WAKE_BITSET_PRIVATE, 100, NULL, NULL, 0x10) ==
-	      0);
-	CHECK(futex(&word, FUTEX_WAKE_BITSET_PRIVATE, 100, NULL, NULL, 5) == 2);
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 5);
+	CHECK(join_waiters(w, 8));
+	start_waiters(w, 4, 0);
+	CHECK(futex_call(&word, FUTEX_WAKE_BITSET_PRIVATE, 100, NULL, NULL,
+			 0x10) == 0);
+	CHECK(futex_call(&word, FUTEX_WAKE_BITSET_PRIVATE, 100, NULL, NULL,
+			 5) == 2);
 	CHECK(woken_is(2));
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 2);
-	CHECK(join(w, 4));
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 2);
+	CHECK(join_waiters(w, 4));
 }
 
 static void check_requeue(void)
 {
 	struct waiter w[5] = {0};
 
-	start(w, 5, ~0u);
-	CHECK(FAILS(futex(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)3,
-			  &other, 7),
+	start_waiters(w, 5, ~0u);
+	CHECK(FAILS(futex_call(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)3,
+			       &other, 7),
 		    EAGAIN));
-	CHECK(futex(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)3, &other,
-		    0) == 4);
+	CHECK(futex_call(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)3, &other,
+			 0) == 4);
 	CHECK(woken_is(1));
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 1);
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 1);
 	CHECK(woken_is(2));
-	CHECK(futex(&other, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 3);
-	CHECK(join(w, 5));
+	CHECK(futex_call(&other, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0) == 3);
+	CHECK(join_waiters(w, 5));
 }
 
 static void check_wake_op(void)
 {
 	struct waiter w[2] = {0};
 
-	start(w, 2, ~0u);
+	start_waiters(w, 2, ~0u);
 	other = 5;
-	CHECK(futex(&word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, &other,
-		    ADD_3_IF_5) == 1);
+	CHECK(futex_call(&word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, &other,
+			 ADD_3_IF_5) == 1);
 	CHECK(other == 8 && woken_is(1));
-	CHECK(futex(&word, FUTEX_WAKE_PRIVATE, 9, NULL, NULL, 0) == 1);
-	CHECK(join(w, 2));
+	CHECK(futex_call(&word, FUTEX_WAKE_PRIVATE, 9, NULL, NULL, 0) == 1);
+	CHECK(join_waiters(w, 2));
 }
 
 int main(void)

@@ -41,8 +41,8 @@ struct common {
 
 static struct common *s;
 
-static long futex(uint32_t *word, int op, uint32_t value, void *time,
-		  uint32_t *second, uint32_t value3)
+static long futex_call(uint32_t *word, int op, uint32_t value, void *time,
+		       uint32_t *second, uint32_t value3)
 {
 	return syscall(SYS_futex, word, op, value, time, second, value3);
 }
@@ -182,60 +182,67 @@ static void check_robust_wakes(void)
 /* Waits until `count` other processes sleep at word `at`: they move back. */
 static void await_sleepers(int at, int count)
 {
-	while (futex(&s->word[at], FUTEX_CMP_REQUEUE, 0, (void *)1000,
-		     &s->word[at], s->word[at]) != count)
+	while (futex_call(&s->word[at], FUTEX_CMP_REQUEUE, 0, (void *)1000,
+			  &s->word[at], s->word[at]) != count)
 		usleep(1000);
 }
 
-static pid_t sleeper(int op, uint32_t bitset)
+static pid_t start_sleeper(int op, uint32_t bitset)
 {
 	pid_t pid = fork_or_end();
 
 	if (!pid)
-		_exit(futex(&s->word[0], op, 0, NULL, NULL, bitset) ? 1 : 0);
+		_exit(futex_call(&s->word[0], op, 0, NULL, NULL, bitset) ? 1
+									 : 0);
 	return pid;
 }
 
 static void check_operations(void)
 {
-	pid_t a = sleeper(FUTEX_WAIT, 0), b = sleeper(FUTEX_WAIT_BITSET, 2);
+	pid_t a = start_sleeper(FUTEX_WAIT, 0),
+	      b = start_sleeper(FUTEX_WAIT_BITSET, 2);
 	struct timespec soon = {0, 10000000}, past = {0, 1};
 	pid_t c;
 
 	await_sleepers(0, 2);
-	CHECK(futex(&s->word[0], FUTEX_WAKE_BITSET, 9, NULL, NULL, 4) == 1);
+	CHECK(futex_call(&s->word[0], FUTEX_WAKE_BITSET, 9, NULL, NULL, 4) ==
+	      1);
 	CHECK(exit_code(a) == 0);
-	CHECK(futex(&s->word[0], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
+	CHECK(futex_call(&s->word[0], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
 	CHECK(exit_code(b) == 0);
 
-	a = sleeper(FUTEX_WAIT, 0);
-	b = sleeper(FUTEX_WAIT, 0);
-	c = sleeper(FUTEX_WAIT, 0);
+	a = start_sleeper(FUTEX_WAIT, 0);
+	b = start_sleeper(FUTEX_WAIT, 0);
+	c = start_sleeper(FUTEX_WAIT, 0);
 	await_sleepers(0, 3);
-	CHECK(FAILS(futex(&s->word[0], FUTEX_CMP_REQUEUE, 1, (void *)9,
-			  &s->word[1], 5),
+	CHECK(FAILS(futex_call(&s->word[0], FUTEX_CMP_REQUEUE, 1, (void *)9,
+			       &s->word[1], 5),
 		    EAGAIN));
-	CHECK(futex(&s->word[0], FUTEX_CMP_REQUEUE, 1, (void *)9, &s->word[1],
-		    0) == 3);
-	CHECK(futex(&s->word[0], FUTEX_WAKE, 9, NULL, NULL, 0) == 0);
-	CHECK(futex(&s->word[2], FUTEX_WAKE_OP, 1, (void *)1, &s->word[1],
-		    ADD_3_IF_0) == 1);
+	CHECK(futex_call(&s->word[0], FUTEX_CMP_REQUEUE, 1, (void *)9,
+			 &s->word[1], 0) == 3);
+	CHECK(futex_call(&s->word[0], FUTEX_WAKE, 9, NULL, NULL, 0) == 0);
+	CHECK(futex_call(&s->word[2], FUTEX_WAKE_OP, 1, (void *)1, &s->word[1],
+			 ADD_3_IF_0) == 1);
 	CHECK(s->word[1] == 3);
-	CHECK(futex(&s->word[1], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
+	CHECK(futex_call(&s->word[1], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
 	CHECK(exit_code(a) + exit_code(b) + exit_code(c) == 0);
 
-	CHECK(FAILS(futex(&s->word[0], FUTEX_WAIT, 1, NULL, NULL, 0), EAGAIN));
-	CHECK(FAILS(futex(&s->word[0], FUTEX_WAIT, 0, &soon, NULL, 0),
+	CHECK(FAILS(futex_call(&s->word[0], FUTEX_WAIT, 1, NULL, NULL, 0),
+		    EAGAIN));
+	CHECK(FAILS(futex_call(&s->word[0], FUTEX_WAIT, 0, &soon, NULL, 0),
 		    ETIMEDOUT));
-	CHECK(FAILS(futex(&s->word[0], FUTEX_WAIT_BITSET, 0, &past, NULL, 1),
+	CHECK(FAILS(
+		futex_call(&s->word[0], FUTEX_WAIT_BITSET, 0, &past, NULL, 1),
+		ETIMEDOUT));
+	CHECK(FAILS(futex_call(&s->word[0],
+			       FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 0,
+			       &past, NULL, 1),
 		    ETIMEDOUT));
-	CHECK(FAILS(futex(&s->word[0], FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME,
-			  0, &past, NULL, 1),
-		    ETIMEDOUT));
-	CHECK(FAILS(futex(&s->word[0], FUTEX_WAIT_BITSET, 0, NULL, NULL, 0),
-		    EINVAL));
-	CHECK(FAILS(futex((uint32_t *)((char *)s->word + 1), FUTEX_WAIT, 0,
-			  NULL, NULL, 0),
+	CHECK(FAILS(
+		futex_call(&s->word[0], FUTEX_WAIT_BITSET, 0, NULL, NULL, 0),
+		EINVAL));
+	CHECK(FAILS(futex_call((uint32_t *)((char *)s->word + 1), FUTEX_WAIT, 0,
+			       NULL, NULL, 0),
 		    EINVAL));
 }
 
@@ -255,7 +262,8 @@ static void check_signals(void)
 	if (!pid) {
 		sigaction(SIGUSR1, &sa, NULL);
 		s->ready = 1;
-		if (!FAILS(futex(&s->word[3], FUTEX_WAIT, 0, NULL, NULL, 0),
+		if (!FAILS(futex_call(&s->word[3], FUTEX_WAIT, 0, NULL, NULL,
+				      0),
 			   EINTR) ||
 		    !handled)
 			_exit(1);
@@ -263,7 +271,8 @@ static void check_signals(void)
 		sigaction(SIGUSR1, &sa, NULL);
 		handled = 0;
 		s->ready = 2;
-		_exit(futex(&s->word[3], FUTEX_WAIT, 0, NULL, NULL, 0) != 0 ||
+		_exit(futex_call(&s->word[3], FUTEX_WAIT, 0, NULL, NULL, 0) !=
+			      0 ||
 		      !handled);
 	}
 	while (__atomic_load_n(&s->ready, __ATOMIC_SEQ_CST) != 1)
@@ -277,7 +286,7 @@ static void check_signals(void)
 	kill(pid, SIGUSR1);
 	usleep(50000);
 	await_sleepers(3, 1);
-	CHECK(futex(&s->word[3], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
+	CHECK(futex_call(&s->word[3], FUTEX_WAKE, 9, NULL, NULL, 0) == 1);
 	CHECK(exit_code(pid) == 0);
 }
 
@@ -294,8 +303,8 @@ static void check_file(void)
 	two = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	pid = fork_or_end();
 	if (!pid)
-		_exit(futex(one, FUTEX_WAIT, 0, NULL, NULL, 0) != 0);
-	while (futex(two, FUTEX_WAKE, 1, NULL, NULL, 0) != 1)
+		_exit(futex_call(one, FUTEX_WAIT, 0, NULL, NULL, 0) != 0);
+	while (futex_call(two, FUTEX_WAKE, 1, NULL, NULL, 0) != 1)
 		usleep(1000);
 	CHECK(exit_code(pid) == 0);
 	close(fd);

@@ -14,7 +14,7 @@
 
 static int probe; /* open all the time: closing it would drop record locks */
 
-static int lock(int fd, int command, int type, off_t start, off_t len)
+static int lock_range(int fd, int command, int type, off_t start, off_t len)
 {
 	struct flock f = {.l_type = (short)type,
 			  .l_whence = SEEK_SET,
@@ -25,7 +25,7 @@ static int lock(int fd, int command, int type, off_t start, off_t len)
 }
 
 /* What the first twelve bytes hold: w, r or - for each. */
-static const char *held(void)
+static const char *list_locks(void)
 {
 	static char text[13];
 	struct flock f;
@@ -46,23 +46,23 @@ static void check_ranges(int fd)
 {
 	struct flock f = {.l_type = F_WRLCK, .l_start = 4, .l_len = 1};
 
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 2, 8));
-	CHECK(!strcmp(held(), "--wwwwwwww--"));
-	CHECK(!lock(fd, F_SETLK, F_UNLCK, 4, 2));
-	CHECK(!strcmp(held(), "--ww--wwww--"));
-	CHECK(!lock(fd, F_SETLK, F_RDLCK, 3, 4));
-	CHECK(!strcmp(held(), "--wrrrrwww--"));
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 0, 5));
-	CHECK(!strcmp(held(), "wwwwwrrwww--"));
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 2, 8));
+	CHECK(!strcmp(list_locks(), "--wwwwwwww--"));
+	CHECK(!lock_range(fd, F_SETLK, F_UNLCK, 4, 2));
+	CHECK(!strcmp(list_locks(), "--ww--wwww--"));
+	CHECK(!lock_range(fd, F_SETLK, F_RDLCK, 3, 4));
+	CHECK(!strcmp(list_locks(), "--wrrrrwww--"));
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 0, 5));
+	CHECK(!strcmp(list_locks(), "wwwwwrrwww--"));
 	CHECK(!fcntl(probe, F_OFD_GETLK, &f) && f.l_type == F_WRLCK);
 	CHECK(f.l_whence == SEEK_SET && f.l_start == 0 && f.l_len == 5);
 	CHECK(f.l_pid == getpid());
 	f = (struct flock){.l_type = F_WRLCK, .l_start = 0, .l_len = 0};
 	CHECK(!fcntl(fd, F_GETLK, &f) && f.l_type == F_UNLCK);
-	CHECK(!lock(fd, F_SETLKW, F_WRLCK, 8, 0));
-	CHECK(!strcmp(held(), "wwwwwrrwwwww"));
-	CHECK(!lock(fd, F_SETLK, F_UNLCK, 0, 0));
-	CHECK(!strcmp(held(), "------------"));
+	CHECK(!lock_range(fd, F_SETLKW, F_WRLCK, 8, 0));
+	CHECK(!strcmp(list_locks(), "wwwwwrrwwwww"));
+	CHECK(!lock_range(fd, F_SETLK, F_UNLCK, 0, 0));
+	CHECK(!strcmp(list_locks(), "------------"));
 }
 
 static void check_whence(int fd)
@@ -70,13 +70,13 @@ static void check_whence(int fd)
 	struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = 2};
 
 	CHECK(ftruncate(fd, 9) == 0 && lseek(fd, 3, SEEK_SET) == 3);
-	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(held(), "---ww-------"));
+	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(list_locks(), "---ww-------"));
 	f.l_start = -2;
 	f.l_whence = SEEK_END;
-	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(held(), "---ww--ww---"));
+	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(list_locks(), "---ww--ww---"));
 	f = (struct flock){.l_type = F_UNLCK, .l_start = 8, .l_len = -4};
-	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(held(), "---w----w---"));
-	CHECK(!lock(fd, F_SETLK, F_UNLCK, 0, 0));
+	CHECK(!fcntl(fd, F_SETLK, &f) && !strcmp(list_locks(), "---w----w---"));
+	CHECK(!lock_range(fd, F_SETLK, F_UNLCK, 0, 0));
 }
 
 static void check_errors(int fd)
@@ -84,15 +84,15 @@ static void check_errors(int fd)
 	int reader = open("locked2", O_RDONLY | O_CREAT, 0600);
 	struct flock f = {.l_type = F_WRLCK, .l_pid = 1};
 
-	CHECK(FAILS(lock(fd, F_SETLK, 7, 0, 1), EINVAL));
-	CHECK(FAILS(lock(fd, F_SETLK, F_WRLCK, -1, 1), EINVAL));
-	CHECK(FAILS(lock(fd, F_SETLK, F_WRLCK, 2, -4), EINVAL));
-	CHECK(FAILS(lock(fd, F_SETLK, F_WRLCK, 0x7fffffffffffffff, 2),
+	CHECK(FAILS(lock_range(fd, F_SETLK, 7, 0, 1), EINVAL));
+	CHECK(FAILS(lock_range(fd, F_SETLK, F_WRLCK, -1, 1), EINVAL));
+	CHECK(FAILS(lock_range(fd, F_SETLK, F_WRLCK, 2, -4), EINVAL));
+	CHECK(FAILS(lock_range(fd, F_SETLK, F_WRLCK, 0x7fffffffffffffff, 2),
 		    EOVERFLOW));
-	CHECK(FAILS(lock(reader, F_SETLK, F_WRLCK, 0, 1), EBADF));
-	CHECK(!lock(reader, F_SETLK, F_RDLCK, 0, 1));
+	CHECK(FAILS(lock_range(reader, F_SETLK, F_WRLCK, 0, 1), EBADF));
+	CHECK(!lock_range(reader, F_SETLK, F_RDLCK, 0, 1));
 	CHECK(FAILS(fcntl(fd, F_OFD_SETLK, &f), EINVAL));
-	CHECK(FAILS(lock(99, F_SETLK, F_WRLCK, 0, 1), EBADF));
+	CHECK(FAILS(lock_range(99, F_SETLK, F_WRLCK, 0, 1), EBADF));
 	CHECK(FAILS(flock(fd, 3), EINVAL) && FAILS(flock(99, 1), EBADF));
 	f.l_whence = 9;
 	CHECK(FAILS(fcntl(fd, F_SETLK, &f), EINVAL));
@@ -105,18 +105,19 @@ static void check_close(int fd)
 	int copy = dup(fd), other;
 	void *map;
 
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 0, 3));
-	CHECK(!close(copy) && !strcmp(held(), "------------"));
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 0, 3));
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 0, 3));
+	CHECK(!close(copy) && !strcmp(list_locks(), "------------"));
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 0, 3));
 	other = open("locked", O_RDWR);
-	CHECK(!strcmp(held(), "www---------"));
+	CHECK(!strcmp(list_locks(), "www---------"));
 	map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, other, 0);
 	CHECK(map != MAP_FAILED);
-	CHECK(!close(other) && !strcmp(held(), "------------"));
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 5, 3));
-	CHECK(!munmap(map, 4096) && !strcmp(held(), "-----www----"));
+	CHECK(!close(other) && !strcmp(list_locks(), "------------"));
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 5, 3));
+	CHECK(!munmap(map, 4096) && !strcmp(list_locks(), "-----www----"));
 	other = open("locked", O_RDWR);
-	CHECK(dup2(fd, other) == other && !strcmp(held(), "------------"));
+	CHECK(dup2(fd, other) == other &&
+	      !strcmp(list_locks(), "------------"));
 	close(other);
 }
 
@@ -124,15 +125,15 @@ static void check_open_file(int fd)
 {
 	int other = open("locked", O_RDWR), copy;
 
-	CHECK(!lock(fd, F_OFD_SETLK, F_WRLCK, 0, 4));
-	CHECK(FAILS(lock(other, F_OFD_SETLK, F_RDLCK, 2, 4), EAGAIN));
-	CHECK(FAILS(lock(fd, F_SETLK, F_RDLCK, 2, 4), EAGAIN));
-	CHECK(!lock(other, F_OFD_SETLK, F_WRLCK, 4, 2));
-	CHECK(!strcmp(held(), "wwwwww------"));
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_WRLCK, 0, 4));
+	CHECK(FAILS(lock_range(other, F_OFD_SETLK, F_RDLCK, 2, 4), EAGAIN));
+	CHECK(FAILS(lock_range(fd, F_SETLK, F_RDLCK, 2, 4), EAGAIN));
+	CHECK(!lock_range(other, F_OFD_SETLK, F_WRLCK, 4, 2));
+	CHECK(!strcmp(list_locks(), "wwwwww------"));
 	copy = dup(other);
-	CHECK(!close(other) && !strcmp(held(), "wwwwww------"));
-	CHECK(!close(copy) && !strcmp(held(), "wwww--------"));
-	CHECK(!lock(fd, F_OFD_SETLK, F_UNLCK, 0, 0));
+	CHECK(!close(other) && !strcmp(list_locks(), "wwwwww------"));
+	CHECK(!close(copy) && !strcmp(list_locks(), "wwww--------"));
+	CHECK(!lock_range(fd, F_OFD_SETLK, F_UNLCK, 0, 0));
 }
 
 static void check_flock(int fd)
@@ -143,7 +144,7 @@ static void check_flock(int fd)
 	CHECK(FAILS(flock(fd, LOCK_EX | LOCK_NB), EWOULDBLOCK));
 	CHECK(!flock(other, LOCK_UN) && !flock(fd, LOCK_EX | LOCK_NB));
 	CHECK(FAILS(flock(other, LOCK_SH | LOCK_NB), EWOULDBLOCK));
-	CHECK(!lock(fd, F_SETLK, F_WRLCK, 0, 0)); /* another family */
+	CHECK(!lock_range(fd, F_SETLK, F_WRLCK, 0, 0)); /* another family */
 	CHECK(!flock(fd, LOCK_UN) && !flock(other, LOCK_EX | LOCK_NB));
 	close(other);
 	CHECK(!flock(fd, LOCK_EX | LOCK_NB) && !flock(fd, LOCK_UN));
@@ -169,13 +170,13 @@ static void *wait_for_it(void *arg)
 
 	__atomic_store_n(&w->ready, 1, __ATOMIC_SEQ_CST);
 	w->rc = w->by_flock ? flock(w->fd, LOCK_EX)
-			    : lock(w->fd, F_OFD_SETLKW, F_WRLCK, 0, 1);
+			    : lock_range(w->fd, F_OFD_SETLKW, F_WRLCK, 0, 1);
 	w->error = errno;
 	__atomic_store_n(&w->done, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
 
-static void start(struct waiter *w)
+static void start_waiter(struct waiter *w)
 {
 	w->ready = w->done = 0;
 	pthread_create(&w->id, NULL, wait_for_it, w);
@@ -190,8 +191,8 @@ static void check_waits(int fd, int by_flock)
 
 	sigaction(SIGUSR1, &sa, NULL);
 	CHECK(!(by_flock ? flock(fd, LOCK_EX)
-			 : lock(fd, F_OFD_SETLK, F_WRLCK, 0, 1)));
-	start(&w);
+			 : lock_range(fd, F_OFD_SETLK, F_WRLCK, 0, 1)));
+	start_waiter(&w);
 	while (!__atomic_load_n(&w.done, __ATOMIC_SEQ_CST)) {
 		pthread_kill(w.id, SIGUSR1);
 		usleep(1000);
@@ -200,12 +201,12 @@ static void check_waits(int fd, int by_flock)
 	CHECK(w.rc == -1 && w.error == EINTR && signals > 0);
 	sa.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &sa, NULL);
-	start(&w);
+	start_waiter(&w);
 	pthread_kill(w.id, SIGUSR1);
 	usleep(20000);
 	CHECK(!__atomic_load_n(&w.done, __ATOMIC_SEQ_CST));
 	CHECK(!(by_flock ? flock(fd, LOCK_UN)
-			 : lock(fd, F_OFD_SETLK, F_UNLCK, 0, 0)));
+			 : lock_range(fd, F_OFD_SETLK, F_UNLCK, 0, 0)));
 	pthread_join(w.id, NULL);
 	CHECK(w.rc == 0);
 	close(w.fd);

@@ -9,7 +9,7 @@
 
 #define SLOTS 512
 
-static int filled(const unsigned char *p, size_t size, unsigned char value)
+static int is_filled(const unsigned char *p, size_t size, unsigned char value)
 {
 	size_t i;
 
@@ -24,7 +24,7 @@ static unsigned next_random(unsigned *seed)
 	return *seed = *seed * 1664525u + 1013904223u;
 }
 
-static void *churn(void *arg)
+static void *churn_heap(void *arg)
 {
 	unsigned char *slot[SLOTS] = {0};
 	size_t size[SLOTS] = {0};
@@ -34,7 +34,7 @@ static void *churn(void *arg)
 
 	for (n = 0; n < 20000; n++) {
 		i = (next_random(&seed) >> 8) % SLOTS;
-		wrong += !filled(slot[i], size[i] > 64 ? 64 : size[i], i);
+		wrong += !is_filled(slot[i], size[i] > 64 ? 64 : size[i], i);
 		size[i] = (next_random(&seed) >> 8) % (n % 50 ? 700 : 90000);
 		slot[i] = n & 1 ? realloc(slot[i], size[i] + 1)
 				: (free(slot[i]), malloc(size[i] + 1));
@@ -57,12 +57,12 @@ static void check_sizes(void)
 		good &= p && ((uintptr_t)p & 15) == 0;
 		memset(p, 0x5a, size);
 		p = realloc(p, size * 2);
-		good &= filled(p, size, 0x5a);
+		good &= is_filled(p, size, 0x5a);
 		p = realloc(p, size / 2 + 1);
-		good &= filled(p, size / 2 + 1, 0x5a);
+		good &= is_filled(p, size / 2 + 1, 0x5a);
 		free(p);
 		p = calloc(size, 1);
-		good &= filled(p, size, 0);
+		good &= is_filled(p, size, 0);
 		free(p);
 	}
 	CHECK(good);
@@ -97,10 +97,10 @@ static void check_mremap(void)
 	memset(p, 7, 1 << 20);
 	p = mremap(p, 1 << 20, 32 << 20, MREMAP_MAYMOVE);
 	CHECK(p != MAP_FAILED);
-	CHECK(filled(p, 1 << 20, 7));
-	CHECK(filled(p + (1 << 20), 31 << 20, 0));
+	CHECK(is_filled(p, 1 << 20, 7));
+	CHECK(is_filled(p + (1 << 20), 31 << 20, 0));
 	CHECK(mremap(p, 32 << 20, 4096, 0) == p);
-	CHECK(filled(p, 4096, 7));
+	CHECK(is_filled(p, 4096, 7));
 	CHECK(munmap(p, 4096) == 0);
 	errno = 0;
 	CHECK(mremap(p + 1, 4096, 8192, 0) == MAP_FAILED && errno == EINVAL);
@@ -116,7 +116,8 @@ int main(void)
 	check_aligned();
 	check_mremap();
 	for (i = 0; i < 6; i++)
-		pthread_create(&threads[i], NULL, churn, (void *)(intptr_t)i);
+		pthread_create(&threads[i], NULL, churn_heap,
+			       (void *)(intptr_t)i);
 	for (i = 0; i < 6; i++) {
 		pthread_join(threads[i], &wrong);
 		printf("thread %d wrong %d\n", i, (int)(intptr_t)wrong);

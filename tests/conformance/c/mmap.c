@@ -17,7 +17,7 @@
 static int channel[2];
 
 /* Readable by the kernel: a pipe write of it succeeds. */
-static int readable(const char *p)
+static int is_readable(const char *p)
 {
 	char byte;
 
@@ -26,7 +26,7 @@ static int readable(const char *p)
 	return read(channel[0], &byte, 1) == 1 && byte == *p;
 }
 
-static int writable(char *p)
+static int is_writable(char *p)
 {
 	char byte = 42;
 
@@ -46,17 +46,17 @@ static void check_holes(void)
 	CHECK(p != MAP_FAILED);
 	memset(p, 1, 16 * PAGE);
 	CHECK(munmap(p + 4 * PAGE, 3 * PAGE) == 0);
-	CHECK(readable(p + 4 * PAGE - 1) == 1);
-	CHECK(readable(p + 4 * PAGE) == 0);
-	CHECK(readable(p + 7 * PAGE - 1) == 0);
-	CHECK(readable(p + 7 * PAGE) == 1);
+	CHECK(is_readable(p + 4 * PAGE - 1) == 1);
+	CHECK(is_readable(p + 4 * PAGE) == 0);
+	CHECK(is_readable(p + 7 * PAGE - 1) == 0);
+	CHECK(is_readable(p + 7 * PAGE) == 1);
 	CHECK(mmap(p + 5 * PAGE, PAGE, RW, ANON | MAP_FIXED, -1, 0) ==
 	      p + 5 * PAGE);
 	CHECK(p[5 * PAGE] == 0);
-	CHECK(readable(p + 6 * PAGE) == 0);
+	CHECK(is_readable(p + 6 * PAGE) == 0);
 	CHECK(munmap(p + 4 * PAGE, 12 * PAGE) == 0);
 	CHECK(munmap(p + 4 * PAGE, 12 * PAGE) == 0);
-	CHECK(readable(p) == 1 && readable(p + 5 * PAGE) == 0);
+	CHECK(is_readable(p) == 1 && is_readable(p + 5 * PAGE) == 0);
 	CHECK(munmap(p, 4 * PAGE) == 0);
 }
 
@@ -66,12 +66,14 @@ static void check_protect(void)
 		mmap(NULL, 1024 * PAGE, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
 
 	CHECK(p != MAP_FAILED);
-	CHECK(readable(p) == 0);
+	CHECK(is_readable(p) == 0);
 	CHECK(mprotect(p + 8 * PAGE, 8 * PAGE, RW) == 0);
-	CHECK(writable(p + 8 * PAGE) == 1 && writable(p + 16 * PAGE - 1) == 1);
-	CHECK(writable(p + 8 * PAGE - 1) == 0 && writable(p + 16 * PAGE) == 0);
+	CHECK(is_writable(p + 8 * PAGE) == 1 &&
+	      is_writable(p + 16 * PAGE - 1) == 1);
+	CHECK(is_writable(p + 8 * PAGE - 1) == 0 &&
+	      is_writable(p + 16 * PAGE) == 0);
 	CHECK(mprotect(p + 9 * PAGE, PAGE, PROT_READ) == 0);
-	CHECK(writable(p + 9 * PAGE) == 0 && readable(p + 9 * PAGE) == 1);
+	CHECK(is_writable(p + 9 * PAGE) == 0 && is_readable(p + 9 * PAGE) == 1);
 	CHECK(mprotect(p + 8 * PAGE, 8 * PAGE, PROT_NONE) == 0);
 	CHECK(mprotect(p + 8 * PAGE, 8 * PAGE, RW) == 0);
 	CHECK(p[8 * PAGE] == 42);

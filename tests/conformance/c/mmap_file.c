@@ -18,7 +18,7 @@ static int byte_at(off_t offset)
 	return pread(fd, &byte, 1, offset) == 1 ? byte : -1;
 }
 
-static void fill(void)
+static void fill_file(void)
 {
 	unsigned char page[PAGE];
 	int i;
@@ -98,7 +98,7 @@ int main(void)
 {
 	fd = open("map.txt", O_RDWR | O_CREAT | O_TRUNC, 0644);
 	CHECK(fd >= 0);
-	fill();
+	fill_file();
 	check_private();
 	check_shared();
 	check_refusals();

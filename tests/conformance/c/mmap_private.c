@@ -22,7 +22,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 }
 
 /* 0: the byte can be read; else the si_code of the SIGBUS. */
-static int touch(const volatile char *at)
+static int touch_byte(const volatile char *at)
 {
 	fault_code = 0;
 	if (!sigsetjmp(back, 1))
@@ -30,7 +30,7 @@ static int touch(const volatile char *at)
 	return fault_code;
 }
 
-static char *map(int fd, int pages, int prot, int flags)
+static char *map_file(int fd, int pages, int prot, int flags)
 {
 	void *at = mmap(NULL, (size_t)pages * PAGE, prot, flags, fd, 0);
 
@@ -39,8 +39,8 @@ static char *map(int fd, int pages, int prot, int flags)
 
 static void check_private(int fd)
 {
-	char *private = map(fd, 2, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	char *copy = map(fd, 2, PROT_READ, MAP_PRIVATE);
+	char *private = map_file(fd, 2, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *copy = map_file(fd, 2, PROT_READ, MAP_PRIVATE);
 
 	CHECK(private && copy);
 	CHECK(pwrite(fd, "written", 7, 100) == 7);
@@ -48,15 +48,15 @@ static void check_private(int fd)
 	private[PAGE] = 'p';
 	CHECK(pwrite(fd, "file", 4, PAGE) == 4);
 	CHECK(private[PAGE] == 'p' && copy[PAGE] == 'f');
-	CHECK(!ftruncate(fd, 10) && touch(copy + PAGE) == BUS_ADRERR);
-	CHECK(!ftruncate(fd, 2 * PAGE) && !touch(copy + PAGE));
+	CHECK(!ftruncate(fd, 10) && touch_byte(copy + PAGE) == BUS_ADRERR);
+	CHECK(!ftruncate(fd, 2 * PAGE) && !touch_byte(copy + PAGE));
 	munmap(private, 2 * PAGE);
 	munmap(copy, 2 * PAGE);
 }
 
 static void check_fixed(int fd)
 {
-	char *at = map(fd, 4, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *at = map_file(fd, 4, PROT_READ | PROT_WRITE, MAP_SHARED);
 	char *second;
 
 	CHECK(at && !ftruncate(fd, 4 * PAGE));

@@ -25,7 +25,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 }
 
 /* 0: the byte can be read; else the si_code of the SIGBUS. */
-static int touch(const volatile char *at)
+static int touch_byte(const volatile char *at)
 {
 	fault_code = 0;
 	if (!sigsetjmp(back, 1))
@@ -33,7 +33,7 @@ static int touch(const volatile char *at)
 	return fault_code;
 }
 
-static char *map(int fd, int pages, int prot, int flags)
+static char *map_file(int fd, int pages, int prot, int flags)
 {
 	void *at = mmap(NULL, (size_t)pages * PAGE, prot, flags, fd, 0);
 
@@ -42,8 +42,8 @@ static char *map(int fd, int pages, int prot, int flags)
 
 static void check_coherent(int fd)
 {
-	char *one = map(fd, 2, PROT_READ | PROT_WRITE, MAP_SHARED);
-	char *two = map(fd, 2, PROT_READ, MAP_SHARED);
+	char *one = map_file(fd, 2, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *two = map_file(fd, 2, PROT_READ, MAP_SHARED);
 	char buf[8] = "";
 
 	CHECK(one && two);
@@ -63,32 +63,32 @@ static void check_coherent(int fd)
 
 static void check_end(int fd)
 {
-	char *at = map(fd, 3, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *at = map_file(fd, 3, PROT_READ | PROT_WRITE, MAP_SHARED);
 	struct stat st;
 
-	CHECK(at && !ftruncate(fd, 3 * PAGE) && !touch(at + 2 * PAGE));
-	CHECK(!ftruncate(fd, 10) && !touch(at + 100) && at[100] == 0);
-	CHECK(touch(at + PAGE) == BUS_ADRERR && fault_at == at + PAGE);
+	CHECK(at && !ftruncate(fd, 3 * PAGE) && !touch_byte(at + 2 * PAGE));
+	CHECK(!ftruncate(fd, 10) && !touch_byte(at + 100) && at[100] == 0);
+	CHECK(touch_byte(at + PAGE) == BUS_ADRERR && fault_at == at + PAGE);
 	CHECK(FAILS(write(fd, at + 2 * PAGE, 1), EFAULT));
 	CHECK(FAILS(stat((char *)at + PAGE, &st), EFAULT));
-	CHECK(!ftruncate(fd, 2 * PAGE) && !touch(at + PAGE));
+	CHECK(!ftruncate(fd, 2 * PAGE) && !touch_byte(at + PAGE));
 	munmap(at, 3 * PAGE);
 }
 
 /* A file that was empty when it was mapped, far into its mapping. */
 static void check_growth(int fd)
 {
-	char *at = map(fd, 200, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *at = map_file(fd, 200, PROT_READ | PROT_WRITE, MAP_SHARED);
 	char buf[8] = "", end[] = "end";
 
-	CHECK(!ftruncate(fd, 0) && touch(at) == BUS_ADRERR);
+	CHECK(!ftruncate(fd, 0) && touch_byte(at) == BUS_ADRERR);
 	CHECK(pwrite(fd, end, 3, 40 * PAGE) == 3);
 	/* The kernel meets the new pages first, then the program. */
 	CHECK(pwrite(fd, at + 40 * PAGE, 3, 10) == 3);
 	CHECK(!memcmp(at + 10, end, 3) && at[39 * PAGE] == 0);
-	CHECK(touch(at + 41 * PAGE) == BUS_ADRERR);
+	CHECK(touch_byte(at + 41 * PAGE) == BUS_ADRERR);
 	CHECK(!mprotect(at + PAGE, PAGE, PROT_READ));
-	CHECK(!ftruncate(fd, 200 * PAGE) && !touch(at + 199 * PAGE));
+	CHECK(!ftruncate(fd, 200 * PAGE) && !touch_byte(at + 199 * PAGE));
 	at[199 * PAGE] = 'g';
 	CHECK(pread(fd, buf, 1, 199 * PAGE) == 1 && buf[0] == 'g');
 	CHECK(FAILS(pread(fd, at + PAGE, 1, 0), EFAULT));
@@ -101,7 +101,7 @@ static void check_growth(int fd)
 static volatile int growing;
 static unsigned stored;
 
-static void *store(void *arg)
+static void *store_numbers(void *arg)
 {
 	volatile unsigned *at = arg;
 
@@ -113,7 +113,7 @@ static void *store(void *arg)
 /* And so do calls that read and write there. */
 static unsigned refused;
 
-static void *call(void *arg)
+static void *use_mapped_buffers(void *arg)
 {
 	char *at = arg;
 	int fd = open("mapped", O_RDWR);
@@ -129,18 +129,18 @@ static void *call(void *arg)
 
 static void check_race(int fd)
 {
-	char *at = map(fd, 200, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *at = map_file(fd, 200, PROT_READ | PROT_WRITE, MAP_SHARED);
 	unsigned last = 0;
 	pthread_t id, caller;
 	int page, good = 1;
 
 	CHECK(!ftruncate(fd, PAGE));
 	growing = 1;
-	CHECK(!pthread_create(&id, NULL, store, at));
-	CHECK(!pthread_create(&caller, NULL, call, at));
+	CHECK(!pthread_create(&id, NULL, store_numbers, at));
+	CHECK(!pthread_create(&caller, NULL, use_mapped_buffers, at));
 	for (page = 1; page < 200; page++)
 		good &= !ftruncate(fd, (page + 1) * PAGE) &&
-			!touch(at + page * PAGE) &&
+			!touch_byte(at + page * PAGE) &&
 			pread(fd, at + page * PAGE, 8, 0) == 8;
 	growing = 0;
 	pthread_join(id, NULL);
@@ -154,7 +154,7 @@ static void check_race(int fd)
 /* Pages go one by one, and places are used again. */
 static void check_parts(int fd)
 {
-	char *at = map(fd, 40, PROT_READ | PROT_WRITE, MAP_SHARED), *near;
+	char *at = map_file(fd, 40, PROT_READ | PROT_WRITE, MAP_SHARED), *near;
 	int i, good = 1;
 
 	near = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -162,13 +162,13 @@ static void check_parts(int fd)
 	at[5 * PAGE] = 'n';
 	CHECK(near[0] == 'n');
 	CHECK(!munmap(at, 5 * PAGE) && !munmap(at + 6 * PAGE, 10 * PAGE));
-	CHECK(at[5 * PAGE] == 'n' && !touch(at + 16 * PAGE));
+	CHECK(at[5 * PAGE] == 'n' && !touch_byte(at + 16 * PAGE));
 	CHECK(FAILS(pwrite(fd, at + 6 * PAGE, 1, 0), EFAULT));
 	CHECK(!munmap(at + 5 * PAGE, PAGE) &&
 	      !munmap(at + 16 * PAGE, 24 * PAGE));
 	CHECK(near[0] == 'n' && !munmap(near, 2 * PAGE));
 	for (i = 0; i < 6000; i++) {
-		at = map(fd, 1 + i % 20, PROT_READ, MAP_SHARED);
+		at = map_file(fd, 1 + i % 20, PROT_READ, MAP_SHARED);
 		good &= at && !munmap(at, (size_t)(1 + i % 20) * PAGE);
 	}
 	CHECK(good);
@@ -176,7 +176,7 @@ static void check_parts(int fd)
 
 static void check_moves(int fd)
 {
-	char *at = map(fd, 1, PROT_READ | PROT_WRITE, MAP_SHARED);
+	char *at = map_file(fd, 1, PROT_READ | PROT_WRITE, MAP_SHARED);
 	char *text, c = 0;
 
 	CHECK(!ftruncate(fd, 4 * PAGE));
@@ -186,13 +186,14 @@ static void check_moves(int fd)
 	CHECK(pread(fd, &c, 1, 3 * PAGE) == 1 && c == 'm');
 	at = mremap(at, 4 * PAGE, 100 * PAGE, MREMAP_MAYMOVE);
 	CHECK(at != MAP_FAILED && at[3 * PAGE] == 'm');
-	CHECK(touch(at + 4 * PAGE) == BUS_ADRERR);
-	CHECK(mremap(at, 100 * PAGE, 2 * PAGE, 0) == at && !touch(at + PAGE));
+	CHECK(touch_byte(at + 4 * PAGE) == BUS_ADRERR);
+	CHECK(mremap(at, 100 * PAGE, 2 * PAGE, 0) == at &&
+	      !touch_byte(at + PAGE));
 	munmap(at, 2 * PAGE);
 	/* Text is looked at once: what changes in the file later is not in it.
 	 */
 	CHECK(pwrite(fd, "\xc3\xc3", 2, 0) == 2);
-	text = map(fd, 4, PROT_READ, MAP_PRIVATE);
+	text = map_file(fd, 4, PROT_READ, MAP_PRIVATE);
 	CHECK(!mprotect(text, PAGE, PROT_READ | PROT_EXEC));
 	((void (*)(void))text)();
 	CHECK(!mprotect(text, PAGE, PROT_READ) && *text == '\xc3');
@@ -205,10 +206,10 @@ static void check_rights(void)
 	    writer = open("mapped", O_WRONLY);
 	char *at;
 
-	CHECK(!map(reader, 1, PROT_READ | PROT_WRITE, MAP_SHARED) &&
+	CHECK(!map_file(reader, 1, PROT_READ | PROT_WRITE, MAP_SHARED) &&
 	      errno == EACCES);
-	CHECK(!map(writer, 1, PROT_READ, MAP_PRIVATE) && errno == EACCES);
-	at = map(reader, 1, PROT_READ, MAP_SHARED);
+	CHECK(!map_file(writer, 1, PROT_READ, MAP_PRIVATE) && errno == EACCES);
+	at = map_file(reader, 1, PROT_READ, MAP_SHARED);
 	CHECK(at && FAILS(mprotect(at, PAGE, PROT_READ | PROT_WRITE), EACCES));
 	CHECK(pwrite(writer, "late", 4, 50) == 4 && !close(reader));
 	CHECK(!memcmp(at + 50, "late", 4));

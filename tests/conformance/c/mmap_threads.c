@@ -9,7 +9,7 @@
 #define THREADS 6
 #define PAGE 4096
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	intptr_t id = (intptr_t)arg, wrong = 0;
 	int round, pages, i;
@@ -47,7 +47,7 @@ int main(void)
 	intptr_t i;
 
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, thread, (void *)i);
+		pthread_create(&threads[i], NULL, run_thread, (void *)i);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &wrong);
 		printf("thread %d wrong %d\n", (int)i, (int)(intptr_t)wrong);

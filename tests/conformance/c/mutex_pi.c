@@ -24,7 +24,7 @@ static long count;
 static uint32_t word[2];
 static volatile int step;
 
-static void make(pthread_mutex_t *m, int type, int robust)
+static void make_mutex(pthread_mutex_t *m, int type, int robust)
 {
 	pthread_mutexattr_t a;
 
@@ -36,18 +36,18 @@ static void make(pthread_mutex_t *m, int type, int robust)
 	CHECK(!pthread_mutex_init(m, &a));
 }
 
-static void reach(int to)
+static void reach_step(int to)
 {
 	__atomic_store_n(&step, to, __ATOMIC_SEQ_CST);
 }
 
-static void await(int to)
+static void await_step(int to)
 {
 	while (__atomic_load_n(&step, __ATOMIC_SEQ_CST) < to)
 		usleep(1000);
 }
 
-static void *turns(void *arg)
+static void *take_turns(void *arg)
 {
 	int i;
 
@@ -66,19 +66,19 @@ static void check_exclusion(void)
 	pthread_t id[THREADS];
 	int i;
 
-	make(&mutex, PTHREAD_MUTEX_NORMAL, 0);
+	make_mutex(&mutex, PTHREAD_MUTEX_NORMAL, 0);
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&id[i], NULL, turns, NULL);
+		pthread_create(&id[i], NULL, take_turns, NULL);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(id[i], NULL);
 	CHECK(count == THREADS * TURNS);
 }
 
-static void *hold(void *arg)
+static void *hold_mutex(void *arg)
 {
 	pthread_mutex_lock(arg);
-	reach(1);
-	await(2);
+	reach_step(1);
+	await_step(2);
 	pthread_mutex_unlock(arg);
 	return NULL;
 }
@@ -88,10 +88,10 @@ static void check_limits(void)
 	struct timespec soon;
 	pthread_t id;
 
-	make(&other, PTHREAD_MUTEX_ERRORCHECK, 0);
-	reach(0);
-	pthread_create(&id, NULL, hold, &other);
-	await(1);
+	make_mutex(&other, PTHREAD_MUTEX_ERRORCHECK, 0);
+	reach_step(0);
+	pthread_create(&id, NULL, hold_mutex, &other);
+	await_step(1);
 	CHECK(pthread_mutex_trylock(&other) == EBUSY);
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_nsec += 20000000;
@@ -99,18 +99,18 @@ static void check_limits(void)
 	soon.tv_nsec %= 1000000000;
 	CHECK(pthread_mutex_timedlock(&other, &soon) == ETIMEDOUT);
 	CHECK(pthread_mutex_unlock(&other) == EPERM);
-	reach(2);
+	reach_step(2);
 	CHECK(!pthread_mutex_lock(&other));
 	CHECK(pthread_mutex_lock(&other) == EDEADLK);
 	CHECK(!pthread_mutex_unlock(&other));
 	pthread_join(id, NULL);
 }
 
-static void *die(void *arg)
+static void *die_holding(void *arg)
 {
 	pthread_mutex_lock(arg);
-	reach(1);
-	await(2);
+	reach_step(1);
+	await_step(2);
 	usleep(10000); /* so that the other one most likely waits */
 	return NULL;
 }
@@ -119,27 +119,27 @@ static void check_death(void)
 {
 	pthread_t id;
 
-	make(&other, PTHREAD_MUTEX_NORMAL, 1);
-	reach(0);
-	pthread_create(&id, NULL, die, &other);
-	await(1);
-	reach(2);
+	make_mutex(&other, PTHREAD_MUTEX_NORMAL, 1);
+	reach_step(0);
+	pthread_create(&id, NULL, die_holding, &other);
+	await_step(1);
+	reach_step(2);
 	CHECK(pthread_mutex_lock(&other) == EOWNERDEAD);
 	CHECK(!pthread_mutex_consistent(&other));
 	CHECK(!pthread_mutex_unlock(&other) && !pthread_mutex_lock(&other));
 	CHECK(!pthread_mutex_unlock(&other));
 	pthread_join(id, NULL);
-	reach(0);
-	pthread_create(&id, NULL, die, &other);
-	await(1);
-	reach(2);
+	reach_step(0);
+	pthread_create(&id, NULL, die_holding, &other);
+	await_step(1);
+	reach_step(2);
 	pthread_join(id, NULL);
 	CHECK(pthread_mutex_trylock(&other) == EOWNERDEAD);
 }
 
 /* The calls themselves ----------------------------------------------------- */
 
-static long futex(uint32_t *at, int op)
+static long futex_call(uint32_t *at, int op)
 {
 	return syscall(SYS_futex, at, op | FUTEX_PRIVATE_FLAG, 0, NULL, NULL,
 		       0);
@@ -153,13 +153,13 @@ static void on_signal(int sig)
 }
 
 /* Owns word 1, wants word 0; the main thread wants word 1 after that. */
-static void *ring(void *arg)
+static void *close_ring(void *arg)
 {
 	word[1] = (uint32_t)syscall(SYS_gettid);
-	reach(1);
-	*(long *)arg = futex(&word[0], FUTEX_LOCK_PI);
-	futex(&word[0], FUTEX_UNLOCK_PI);
-	futex(&word[1], FUTEX_UNLOCK_PI);
+	reach_step(1);
+	*(long *)arg = futex_call(&word[0], FUTEX_LOCK_PI);
+	futex_call(&word[0], FUTEX_UNLOCK_PI);
+	futex_call(&word[1], FUTEX_UNLOCK_PI);
 	return NULL;
 }
 
@@ -171,32 +171,32 @@ static void check_calls(void)
 	pthread_t id;
 
 	sigaction(SIGUSR1, &sa, NULL);
-	reach(0);
-	CHECK(futex(&word[0], FUTEX_LOCK_PI) == 0 && word[0] == self);
-	CHECK(FAILS(futex(&word[0], FUTEX_LOCK_PI), EDEADLK));
-	CHECK(FAILS(futex(&word[0], FUTEX_TRYLOCK_PI), EDEADLK));
-	pthread_create(&id, NULL, ring, &result);
-	await(1);
+	reach_step(0);
+	CHECK(futex_call(&word[0], FUTEX_LOCK_PI) == 0 && word[0] == self);
+	CHECK(FAILS(futex_call(&word[0], FUTEX_LOCK_PI), EDEADLK));
+	CHECK(FAILS(futex_call(&word[0], FUTEX_TRYLOCK_PI), EDEADLK));
+	pthread_create(&id, NULL, close_ring, &result);
+	await_step(1);
 	while (!(__atomic_load_n(&word[0], __ATOMIC_SEQ_CST) & FUTEX_WAITERS))
 		usleep(1000);
-	CHECK(FAILS(futex(&word[1], FUTEX_UNLOCK_PI), EPERM));
-	CHECK(FAILS(futex(&word[1], FUTEX_LOCK_PI), EDEADLK));
-	CHECK(FAILS(futex(&word[1], FUTEX_TRYLOCK_PI), EAGAIN));
+	CHECK(FAILS(futex_call(&word[1], FUTEX_UNLOCK_PI), EPERM));
+	CHECK(FAILS(futex_call(&word[1], FUTEX_LOCK_PI), EDEADLK));
+	CHECK(FAILS(futex_call(&word[1], FUTEX_TRYLOCK_PI), EAGAIN));
 	while (!handled) { /* a handler does not end the wait */
 		pthread_kill(id, SIGUSR1);
 		usleep(1000);
 	}
-	CHECK(futex(&word[0], FUTEX_UNLOCK_PI) == 0);
+	CHECK(futex_call(&word[0], FUTEX_UNLOCK_PI) == 0);
 	pthread_join(id, NULL);
 	CHECK(result == 0 && word[0] == 0 && word[1] == 0);
 	word[0] = 0x3ffffff0;
-	CHECK(FAILS(futex(&word[0], FUTEX_LOCK_PI), ESRCH));
+	CHECK(FAILS(futex_call(&word[0], FUTEX_LOCK_PI), ESRCH));
 	word[0] = FUTEX_OWNER_DIED;
-	CHECK(futex(&word[0], FUTEX_LOCK_PI2) == 0);
+	CHECK(futex_call(&word[0], FUTEX_LOCK_PI2) == 0);
 	CHECK(word[0] == (self | FUTEX_OWNER_DIED));
-	CHECK(FAILS(futex((uint32_t *)((char *)word + 1), FUTEX_LOCK_PI),
+	CHECK(FAILS(futex_call((uint32_t *)((char *)word + 1), FUTEX_LOCK_PI),
 		    EINVAL));
-	CHECK(FAILS(futex((uint32_t *)64, FUTEX_LOCK_PI), EFAULT));
+	CHECK(FAILS(futex_call((uint32_t *)64, FUTEX_LOCK_PI), EFAULT));
 }
 
 int main(void)

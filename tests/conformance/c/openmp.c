@@ -6,15 +6,15 @@
 static int private_value;
 #pragma omp threadprivate(private_value)
 
-static long fib(int n)
+static long task_fib(int n)
 {
 	long a, b;
 
 	if (n < 2)
 		return n;
 #pragma omp task shared(a) if (n > 10)
-	a = fib(n - 1);
-	b = fib(n - 2);
+	a = task_fib(n - 1);
+	b = task_fib(n - 2);
 #pragma omp taskwait
 	return a + b;
 }
@@ -55,7 +55,7 @@ int main(void)
 	CHECK(privates == 10);
 #pragma omp parallel
 #pragma omp single
-	result = fib(20);
+	result = task_fib(20);
 	CHECK(result == 6765);
 	return say_done();
 }

@@ -12,7 +12,7 @@
 
 #define VOLUME (8 << 20)
 
-static void *producer(void *arg)
+static void *run_producer(void *arg)
 {
 	int fd = (intptr_t)arg, n;
 	static unsigned char buf[50000];
@@ -43,7 +43,7 @@ static void check_volume(void)
 	int fds[2], i, n;
 
 	CHECK(pipe2(fds, O_CLOEXEC) == 0);
-	pthread_create(&thread, NULL, producer, (void *)(intptr_t)fds[1]);
+	pthread_create(&thread, NULL, run_producer, (void *)(intptr_t)fds[1]);
 	while ((n = read(fds[0], buf, sizeof(buf))) > 0) {
 		for (i = 0; i < n; i++)
 			wrong += buf[i] != (unsigned char)((got + i) * 7);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "say.h"
 
-static void *late(void *arg)
+static void *write_late(void *arg)
 {
 	usleep(50000);
 	if (write((intptr_t)arg, "z", 1) != 1)
@@ -43,7 +43,7 @@ static void check_late(int *fds)
 	pthread_t thread;
 	char byte;
 
-	pthread_create(&thread, NULL, late, (void *)(intptr_t)fds[1]);
+	pthread_create(&thread, NULL, write_late, (void *)(intptr_t)fds[1]);
 	CHECK(ppoll(&p, 1, &limit, NULL) == 1 && p.revents == POLLIN);
 	pthread_join(thread, NULL);
 	CHECK(read(fds[0], &byte, 1) == 1 && byte == 'z');

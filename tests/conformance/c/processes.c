@@ -313,7 +313,7 @@ static void check_shared(void)
 	unlink("shared");
 }
 
-static void *spin(void *arg)
+static void *spin_thread(void *arg)
 {
 	volatile int *stop = arg;
 	char text[64];
@@ -340,7 +340,7 @@ static void check_threads(void)
 	int i, good = 0;
 
 	for (i = 0; i < 4; i++)
-		pthread_create(&thread[i], NULL, spin, (void *)&stop);
+		pthread_create(&thread[i], NULL, spin_thread, (void *)&stop);
 	for (i = 0; i < 50; i++)
 		good += exit_code(CHILD(i)) == i;
 	stop = 1;
@@ -357,7 +357,7 @@ static void *fork_here(void *arg)
 
 	if (!a) { /* the only thread now, and it starts another one */
 		if (syscall(SYS_gettid) != getpid() ||
-		    pthread_create(&other, NULL, spin, (void *)&stop) ||
+		    pthread_create(&other, NULL, spin_thread, (void *)&stop) ||
 		    pthread_join(other, NULL))
 			_exit(1);
 		_exit(0);

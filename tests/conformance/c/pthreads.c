@@ -27,12 +27,12 @@ static void run_once(void)
 	once_count++;
 }
 
-static void destroy(void *value)
+static void destroy_value(void *value)
 {
 	__atomic_add_fetch(&destroyed, (int)(intptr_t)value, __ATOMIC_SEQ_CST);
 }
 
-static void *worker(void *arg)
+static void *run_worker(void *arg)
 {
 	intptr_t id = (intptr_t)arg, torn = 0;
 	int i;
@@ -68,9 +68,9 @@ static void check_workers(void)
 	void *result;
 
 	pthread_barrier_init(&barrier, NULL, THREADS);
-	pthread_key_create(&key, destroy);
+	pthread_key_create(&key, destroy_value);
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, worker, (void *)i);
+		pthread_create(&threads[i], NULL, run_worker, (void *)i);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &result);
 		torn += (intptr_t)result;
@@ -84,7 +84,7 @@ static void check_workers(void)
 
 static int turn, turns;
 
-static void *player(void *arg)
+static void *run_player(void *arg)
 {
 	int me = (intptr_t)arg;
 
@@ -110,7 +110,7 @@ static void check_cond(void)
 	intptr_t i;
 
 	for (i = 0; i < 3; i++)
-		pthread_create(&threads[i], NULL, player, (void *)i);
+		pthread_create(&threads[i], NULL, run_player, (void *)i);
 	for (i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(turns == 2000);
@@ -144,7 +144,7 @@ static void check_kinds(void)
 	CHECK(!pthread_mutex_unlock(&m));
 }
 
-static void *post(void *arg)
+static void *post_semaphore(void *arg)
 {
 	int i;
 
@@ -178,7 +178,7 @@ static void check_attributes(void)
 	sem_init(&semaphore, 0, 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	CHECK(pthread_create(&thread, &attr, post, NULL) == 0);
+	CHECK(pthread_create(&thread, &attr, post_semaphore, NULL) == 0);
 	for (i = 0; i < 100; i++)
 		sem_wait(&semaphore);
 	CHECK(FAILS(sem_trywait(&semaphore), EAGAIN));

@@ -55,7 +55,8 @@ __asm__(".text\n"
 	"	pop %r12\n	pop %rbp\n	pop %rbx\n"
 	"	ret\n");
 
-static void check(const char *name, long nr, uint64_t a, uint64_t b, uint64_t c)
+static void check_call(const char *name, long nr, uint64_t a, uint64_t b,
+		       uint64_t c)
 {
 	struct state s;
 	int i, kept;
@@ -88,16 +89,16 @@ int main(void)
 	int fds[2];
 
 	CHECK(pipe(fds) == 0);
-	check("getpid", SYS_getpid, 1, 2, 3);
-	check("write", SYS_write, fds[1], (uintptr_t) "abc", 3);
-	check("read", SYS_read, fds[0], (uintptr_t)buf, 3);
-	check("nanosleep", SYS_nanosleep, (uintptr_t)&ts, 0, 0);
-	check("clock_gettime", SYS_clock_gettime, 1, (uintptr_t)&ts, 0);
-	check("futex", SYS_futex, (uintptr_t)&word, 1, 1);
-	check("openat", SYS_openat, AT_FDCWD, (uintptr_t) ".", O_RDONLY);
-	check("brk", SYS_brk, 0, 0, 0);
-	check("mprotect", SYS_mprotect, 1, 0, 0);
-	check("sched_yield", SYS_sched_yield, 0, 0, 0);
-	check("none", 9999, 0, 0, 0);
+	check_call("getpid", SYS_getpid, 1, 2, 3);
+	check_call("write", SYS_write, fds[1], (uintptr_t) "abc", 3);
+	check_call("read", SYS_read, fds[0], (uintptr_t)buf, 3);
+	check_call("nanosleep", SYS_nanosleep, (uintptr_t)&ts, 0, 0);
+	check_call("clock_gettime", SYS_clock_gettime, 1, (uintptr_t)&ts, 0);
+	check_call("futex", SYS_futex, (uintptr_t)&word, 1, 1);
+	check_call("openat", SYS_openat, AT_FDCWD, (uintptr_t) ".", O_RDONLY);
+	check_call("brk", SYS_brk, 0, 0, 0);
+	check_call("mprotect", SYS_mprotect, 1, 0, 0);
+	check_call("sched_yield", SYS_sched_yield, 0, 0, 0);
+	check_call("none", 9999, 0, 0, 0);
 	return say_done();
 }

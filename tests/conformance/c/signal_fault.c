@@ -18,14 +18,14 @@ static __thread sigjmp_buf out;
 static __thread siginfo_t seen;
 static __thread volatile int depth;
 
-static void jump(int signo, siginfo_t *info, void *context)
+static void on_fault_jump(int signo, siginfo_t *info, void *context)
 {
 	(void)context;
 	seen = *info;
 	siglongjmp(out, signo);
 }
 
-static void skip(int signo, siginfo_t *info, void *context)
+static void on_fault_skip(int signo, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
 
@@ -36,7 +36,7 @@ static void skip(int signo, siginfo_t *info, void *context)
 	depth++;
 }
 
-static void mend(int signo, siginfo_t *info, void *context)
+static void on_fault_mend(int signo, siginfo_t *info, void *context)
 {
 	uintptr_t page = (uintptr_t)info->si_addr & ~4095ul;
 
@@ -45,7 +45,8 @@ static void mend(int signo, siginfo_t *info, void *context)
 	mprotect((void *)page, 4096, PROT_READ | PROT_WRITE);
 }
 
-static void install(int signo, void (*handler)(int, siginfo_t *, void *))
+static void install_handler(int signo,
+			    void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
 
@@ -71,7 +72,7 @@ static void check_segv(char *page)
 {
 	char *volatile low = (char *)24;
 
-	install(SIGSEGV, jump);
+	install_handler(SIGSEGV, on_fault_jump);
 	if (sigsetjmp(out, 1) == 0)
 		*(volatile char *)(page + 100) = 1;
 	CHECK(seen.si_signo == SIGSEGV && seen.si_addr == page + 100);
@@ -79,10 +80,10 @@ static void check_segv(char *page)
 	if (sigsetjmp(out, 1) == 0)
 		*(volatile char *)low = 1;
 	CHECK(seen.si_addr == (void *)24 && seen.si_code == SEGV_MAPERR);
-	install(SIGSEGV, skip);
+	install_handler(SIGSEGV, on_fault_skip);
 	CHECK(faulting_load(page + 8) == 42);
 	CHECK(seen.si_addr == page + 8 && depth == 1);
-	install(SIGSEGV, mend);
+	install_handler(SIGSEGV, on_fault_mend);
 	depth = 0;
 	*(volatile char *)(page + 5) = 77;
 	CHECK(page[5] == 77 && depth == SIGSEGV);
@@ -93,9 +94,9 @@ static void check_others(void)
 	volatile int zero = 0, one = 1;
 	int signo;
 
-	install(SIGFPE, jump);
-	install(SIGILL, jump);
-	install(SIGTRAP, jump);
+	install_handler(SIGFPE, on_fault_jump);
+	install_handler(SIGILL, on_fault_jump);
+	install_handler(SIGTRAP, on_fault_jump);
 	signo = sigsetjmp(out, 1);
 	if (signo == 0)
 		one = one / zero;
@@ -116,14 +117,14 @@ static void check_jump(void)
 	void (*volatile function)(void) = NULL;
 	int signo;
 
-	install(SIGSEGV, jump);
+	install_handler(SIGSEGV, on_fault_jump);
 	signo = sigsetjmp(out, 1);
 	if (signo == 0)
 		function();
 	CHECK(signo == SIGSEGV && seen.si_addr == NULL);
 }
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	volatile intptr_t i, good = 0;
 
@@ -148,7 +149,7 @@ int main(void)
 	check_others();
 	check_jump();
 	for (i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, thread,
+		pthread_create(&threads[i], NULL, run_thread,
 			       page + 4096 * (i + 1));
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], &good[i]);

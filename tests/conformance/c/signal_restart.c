@@ -14,12 +14,12 @@ static pthread_t main_thread;
 static volatile sig_atomic_t handled;
 static int fds[2];
 
-static void handler(int signo)
+static void on_signal(int signo)
 {
 	handled += signo == SIGUSR1;
 }
 
-static void *interrupt(void *arg)
+static void *interrupt_main(void *arg)
 {
 	usleep(40000);
 	pthread_kill(main_thread, SIGUSR1);
@@ -29,20 +29,21 @@ static void *interrupt(void *arg)
 	return arg;
 }
 
-static pthread_t start(int flags, int write_later)
+static pthread_t start_interrupter(int flags, int write_later)
 {
-	struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = flags};
 	pthread_t thread;
 
 	sigaction(SIGUSR1, &sa, NULL);
 	handled = 0;
-	pthread_create(&thread, NULL, interrupt, (void *)(intptr_t)write_later);
+	pthread_create(&thread, NULL, interrupt_main,
+		       (void *)(intptr_t)write_later);
 	return thread;
 }
 
 #define INTERRUPTED(flags, later, expression)                                  \
 	do {                                                                   \
-		pthread_t thread_ = start(flags, later);                       \
+		pthread_t thread_ = start_interrupter(flags, later);           \
 		CHECK(expression);                                             \
 		CHECK(handled == 1);                                           \
 		pthread_join(thread_, NULL);                                   \

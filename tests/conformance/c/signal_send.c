@@ -11,14 +11,14 @@ static volatile sig_atomic_t count[65], last, inner, info_pid, info_value;
 static pthread_t other_thread;
 static volatile sig_atomic_t on_other, ready;
 
-static void handler(int signo)
+static void on_signal(int signo)
 {
 	count[signo]++;
 	last = signo;
 	on_other = pthread_equal(pthread_self(), other_thread);
 }
 
-static void informed(int signo, siginfo_t *info, void *context)
+static void on_siginfo(int signo, siginfo_t *info, void *context)
 {
 	(void)context;
 	count[signo]++;
@@ -26,7 +26,7 @@ static void informed(int signo, siginfo_t *info, void *context)
 	info_value = info->si_value.sival_int;
 }
 
-static void nest(int signo)
+static void on_nested(int signo)
 {
 	sigset_t now;
 
@@ -39,7 +39,8 @@ static void nest(int signo)
 	count[signo]++;
 }
 
-static void install(int signo, void (*function)(int), int flags, int blocked)
+static void install_handler(int signo, void (*function)(int), int flags,
+			    int blocked)
 {
 	struct sigaction sa = {.sa_handler = function, .sa_flags = flags};
 
@@ -51,8 +52,8 @@ static void install(int signo, void (*function)(int), int flags, int blocked)
 
 static void check_send(void)
 {
-	install(SIGUSR1, handler, 0, 0);
-	install(SIGUSR2, handler, 0, 0);
+	install_handler(SIGUSR1, on_signal, 0, 0);
+	install_handler(SIGUSR2, on_signal, 0, 0);
 	CHECK(raise(SIGUSR1) == 0 && count[SIGUSR1] == 1);
 	CHECK(kill(getpid(), SIGUSR2) == 0 && count[SIGUSR2] == 1);
 	CHECK(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1) == 0);
@@ -60,9 +61,9 @@ static void check_send(void)
 	CHECK(kill(getpid(), 0) == 0);
 	CHECK(FAILS(kill(getpid(), 99), EINVAL));
 	CHECK(FAILS(syscall(SYS_tgkill, getpid(), -5, SIGUSR1), EINVAL));
-	CHECK(signal(SIGUSR1, SIG_IGN) == handler);
+	CHECK(signal(SIGUSR1, SIG_IGN) == on_signal);
 	CHECK(raise(SIGUSR1) == 0 && count[SIGUSR1] == 2);
-	install(SIGUSR1, handler, SA_RESETHAND, 0);
+	install_handler(SIGUSR1, on_signal, SA_RESETHAND, 0);
 	CHECK(raise(SIGUSR1) == 0 && signal(SIGUSR1, SIG_DFL) == SIG_DFL);
 	CHECK(FAILS(sigaction(SIGKILL, &(struct sigaction){0}, NULL), EINVAL));
 	CHECK(raise(SIGCHLD) == 0 && raise(SIGURG) == 0);
@@ -72,8 +73,8 @@ static void check_masks(void)
 {
 	sigset_t set, old, pending;
 
-	install(SIGUSR1, handler, 0, 0);
-	install(SIGUSR2, handler, 0, 0);
+	install_handler(SIGUSR1, on_signal, 0, 0);
+	install_handler(SIGUSR2, on_signal, 0, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
@@ -90,12 +91,12 @@ static void check_masks(void)
 	CHECK(count[SIGUSR1] == 0 && count[SIGUSR2] == 1);
 	CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
 	CHECK(count[SIGUSR1] == 1);
-	install(SIGUSR1, nest, 0, SIGUSR2);
-	install(SIGUSR2, nest, 0, 0);
+	install_handler(SIGUSR1, on_nested, 0, SIGUSR2);
+	install_handler(SIGUSR2, on_nested, 0, 0);
 	CHECK(raise(SIGUSR1) == 0 && count[SIGUSR2] == 1);
 	CHECK(inner == 11);
-	install(SIGUSR1, nest, SA_NODEFER, 0);
-	install(SIGUSR2, nest, 0, 0);
+	install_handler(SIGUSR1, on_nested, SA_NODEFER, 0);
+	install_handler(SIGUSR2, on_nested, 0, 0);
 	CHECK(raise(SIGUSR1) == 0 && count[SIGUSR2] == 1);
 	CHECK(inner == 111);
 }
@@ -106,7 +107,7 @@ static void check_waits(void)
 	siginfo_t info;
 	sigset_t set, none;
 
-	install(SIGUSR1, handler, 0, 0);
+	install_handler(SIGUSR1, on_signal, 0, 0);
 	sigemptyset(&none);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
@@ -125,7 +126,7 @@ static void check_waits(void)
 
 static void check_queue(void)
 {
-	struct sigaction sa = {.sa_sigaction = informed,
+	struct sigaction sa = {.sa_sigaction = on_siginfo,
 			       .sa_flags = SA_SIGINFO};
 	union sigval value = {.sival_int = 77};
 
@@ -134,7 +135,7 @@ static void check_queue(void)
 	CHECK(count[SIGRTMIN + 3] == 1 && info_pid && info_value == 77);
 }
 
-static void *other(void *arg)
+static void *run_other(void *arg)
 {
 	ready = 1;
 	while (!count[SIGUSR2])
@@ -144,8 +145,8 @@ static void *other(void *arg)
 
 static void check_threads(void)
 {
-	install(SIGUSR2, handler, 0, 0);
-	pthread_create(&other_thread, NULL, other, NULL);
+	install_handler(SIGUSR2, on_signal, 0, 0);
+	pthread_create(&other_thread, NULL, run_other, NULL);
 	while (!ready)
 		usleep(1000);
 	CHECK(pthread_kill(other_thread, SIGUSR2) == 0);

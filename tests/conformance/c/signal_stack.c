@@ -10,7 +10,7 @@
 static char *stack;
 static volatile int inside, flags;
 
-static void where(int signo)
+static void on_signal(int signo)
 {
 	char here = signo;
 	stack_t now;
@@ -22,7 +22,7 @@ static void where(int signo)
 
 int main(void)
 {
-	struct sigaction sa = {.sa_handler = where, .sa_flags = SA_ONSTACK};
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
 	stack_t ss = {.ss_size = SIZE}, old;
 
 	stack = ss.ss_sp = malloc(SIZE);

@@ -9,13 +9,13 @@
 
 static volatile sig_atomic_t ticks;
 
-static void tick(int signo)
+static void on_alarm(int signo)
 {
 	ticks += signo == SIGALRM || signo == SIGUSR1;
 }
 
 /* Spins in plain computation, no calls at all, until `n` signals arrived. */
-static int spin(int n)
+static int spin_until(int n)
 {
 	long long i;
 
@@ -29,7 +29,7 @@ int main(void)
 {
 	struct itimerval timer = {{0, 5000}, {0, 5000}}, old;
 	struct itimerspec spec = {{0, 0}, {0, 20000000}};
-	struct sigaction sa = {.sa_handler = tick};
+	struct sigaction sa = {.sa_handler = on_alarm};
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,
 				 .sigev_signo = SIGUSR1};
 	timer_t id;
@@ -37,7 +37,7 @@ int main(void)
 	sigaction(SIGALRM, &sa, NULL);
 	sigaction(SIGUSR1, &sa, NULL);
 	CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
-	CHECK(spin(5));
+	CHECK(spin_until(5));
 	CHECK(getitimer(ITIMER_REAL, &old) == 0);
 	CHECK(old.it_interval.tv_usec == 5000);
 	memset(&timer, 0, sizeof(timer));
@@ -51,7 +51,7 @@ int main(void)
 	ticks = 0;
 	CHECK(timer_create(CLOCK_MONOTONIC, &event, &id) == 0);
 	CHECK(timer_settime(id, 0, &spec, NULL) == 0);
-	CHECK(spin(1));
+	CHECK(spin_until(1));
 	CHECK(timer_delete(id) == 0);
 	return say_done();
 }

@@ -15,7 +15,7 @@
 static volatile sig_atomic_t handled;
 static int avx, wide;
 
-static void spoil(void)
+static void spoil_vectors(void)
 {
 	__asm__ volatile(".irp i," VECTOR_LOW "\n\t"
 			 "pcmpeqd %%xmm\\i, %%xmm\\i\n\t.endr" ::
@@ -32,21 +32,21 @@ static void spoil(void)
 		__asm__ volatile("vzeroall");
 }
 
-static void handler(int signo)
+static void on_signal(int signo)
 {
 	unsigned mxcsr = 0x1f80 | 0x2000;
 
 	handled += signo != 0;
-	spoil();
+	spoil_vectors();
 	__asm__ volatile("ldmxcsr %0" ::"m"(mxcsr));
 }
 
-static void over(int signo, siginfo_t *info, void *context)
+static void on_siginfo(int signo, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
 
 	(void)info;
-	handler(signo);
+	on_signal(signo);
 	uc->uc_mcontext.gregs[REG_RIP] += 2; /* ud2 */
 }
 
@@ -91,7 +91,7 @@ static double across_fault(double value)
 int main(void)
 {
 	struct vector_call call = {"kill", SYS_kill, getpid(), SIGUSR1, 0};
-	struct sigaction sa = {.sa_handler = handler};
+	struct sigaction sa = {.sa_handler = on_signal};
 	unsigned mxcsr = 0;
 	long result;
 
@@ -103,7 +103,7 @@ int main(void)
 				      {"mask", vector_mask, 8, 8, wide}};
 	sigaction(SIGUSR1, &sa, NULL);
 	sigaction(SIGALRM, &sa, NULL);
-	sa.sa_sigaction = over;
+	sa.sa_sigaction = on_siginfo;
 	sa.sa_flags = SA_SIGINFO;
 	sigaction(SIGILL, &sa, NULL);
 	CHECK(vector_kept(&kinds[0], &call, &result) && handled == 1);

@@ -14,7 +14,7 @@ static char *stack;
 static volatile int inside, flags;
 static sigjmp_buf out;
 
-static void where(int signo)
+static void on_signal(int signo)
 {
 	char here = signo;
 	stack_t now;
@@ -24,9 +24,9 @@ static void where(int signo)
 	flags = now.ss_flags;
 }
 
-static void overflow(int signo)
+static void on_overflow(int signo)
 {
-	where(signo);
+	on_signal(signo);
 	siglongjmp(out, 1);
 }
 
@@ -40,7 +40,7 @@ __attribute__((noinline)) static int deep(int n)
 	return deep(n + 1) + block[0];
 }
 
-static void *overflowing(void *arg)
+static void *overflow_thread(void *arg)
 {
 	char *own = malloc(SIZE);
 	stack_t ss = {.ss_sp = own, .ss_size = SIZE};
@@ -54,14 +54,15 @@ static void *overflowing(void *arg)
 
 int main(void)
 {
-	struct sigaction sa = {.sa_handler = overflow, .sa_flags = SA_ONSTACK};
+	struct sigaction sa = {.sa_handler = on_overflow,
+			       .sa_flags = SA_ONSTACK};
 	pthread_attr_t attr;
 	pthread_t thread;
 
 	sigaction(SIGSEGV, &sa, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
-	pthread_create(&thread, &attr, overflowing, NULL);
+	pthread_create(&thread, &attr, overflow_thread, NULL);
 	pthread_join(thread, NULL);
 	CHECK(inside && flags == SS_ONSTACK);
 	return say_done();

@@ -17,7 +17,7 @@
 
 static struct sockaddr_in server;
 
-static void *echo(void *arg)
+static void *run_echo(void *arg)
 {
 	int fd = (intptr_t)arg, n, done, part;
 	char buf[10000];
@@ -32,14 +32,15 @@ static void *echo(void *arg)
 	return NULL;
 }
 
-static void *listener(void *arg)
+static void *run_listener(void *arg)
 {
 	pthread_t threads[CLIENTS];
 	int i, fd;
 
 	for (i = 0; i < CLIENTS; i++) {
 		fd = accept4((intptr_t)arg, NULL, NULL, SOCK_CLOEXEC);
-		pthread_create(&threads[i], NULL, echo, (void *)(intptr_t)fd);
+		pthread_create(&threads[i], NULL, run_echo,
+			       (void *)(intptr_t)fd);
 	}
 	for (i = 0; i < CLIENTS; i++)
 		pthread_join(threads[i], NULL);
@@ -64,7 +65,7 @@ static void *send_all(void *arg)
 	return NULL;
 }
 
-static void *client(void *arg)
+static void *run_client(void *arg)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), got = 0, wrong = 0, n, i;
 	unsigned char buf[9000];
@@ -168,9 +169,9 @@ int main(void)
 	int i, fd = open_listener();
 	void *wrong;
 
-	pthread_create(&accepter, NULL, listener, (void *)(intptr_t)fd);
+	pthread_create(&accepter, NULL, run_listener, (void *)(intptr_t)fd);
 	for (i = 0; i < CLIENTS; i++)
-		pthread_create(&clients[i], NULL, client, NULL);
+		pthread_create(&clients[i], NULL, run_client, NULL);
 	for (i = 0; i < CLIENTS; i++) {
 		pthread_join(clients[i], &wrong);
 		printf("client %d wrong %d\n", i, (int)(intptr_t)wrong);

@@ -12,7 +12,7 @@
 static pthread_barrier_t barrier;
 static long ids[THREADS];
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	ids[(intptr_t)arg] = syscall(SYS_gettid);
 	pthread_barrier_wait(&barrier);
@@ -21,7 +21,7 @@ static void *thread(void *arg)
 	return arg;
 }
 
-static void *add(void *arg)
+static void *add_one(void *arg)
 {
 	*(int *)arg += 1;
 	return NULL;
@@ -35,7 +35,7 @@ int main(void)
 
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	for (i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, thread,
+		CHECK(!pthread_create(&threads[i], NULL, run_thread,
 				      (void *)(intptr_t)i));
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &result);
@@ -47,7 +47,7 @@ int main(void)
 	CHECK(joined == THREADS && same == 0);
 	CHECK(syscall(SYS_gettid) == getpid());
 	for (i = 0; i < 1000; i++) {
-		if (pthread_create(&threads[0], NULL, add, &count))
+		if (pthread_create(&threads[0], NULL, add_one, &count))
 			break;
 		pthread_join(threads[0], NULL);
 	}

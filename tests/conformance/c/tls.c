@@ -80,7 +80,7 @@ struct result {
 	unsigned long long sum;
 };
 
-static unsigned long long digest(void)
+static unsigned long long digest_tls(void)
 {
 	unsigned long long sum = tls_global * 31ull + local * 17ull;
 	int i;
@@ -96,7 +96,7 @@ static unsigned long long digest(void)
 	return sum + (unsigned long long)mix.q + mix.bits + aligned[5];
 }
 
-static void *thread(void *arg)
+static void *run_thread(void *arg)
 {
 	struct result *r = arg;
 	int round;
@@ -110,7 +110,7 @@ static void *thread(void *arg)
 	}
 	r->own = self == r;
 	r->spread = (char *)&doubles[63] - (char *)&doubles[0] == 63 * 8;
-	r->sum = digest();
+	r->sum = digest_tls();
 	return r;
 }
 
@@ -123,7 +123,7 @@ int main(void)
 	CHECK(first_values());
 	for (i = 0; i < THREADS; i++) {
 		results[i].id = i;
-		pthread_create(&threads[i], NULL, thread, &results[i]);
+		pthread_create(&threads[i], NULL, run_thread, &results[i]);
 	}
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);

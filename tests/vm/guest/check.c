@@ -21,7 +21,7 @@
 /* Whose checks these are: each name begins with it. */
 static const char *who;
 
-static void kernel(const char *release)
+static void check_kernel(const char *release)
 {
 	struct utsname name = {0};
 
@@ -30,7 +30,7 @@ static void kernel(const char *release)
 	       "%s: the kernel is the machine's", who);
 }
 
-static void user(int uid)
+static void check_user(int uid)
 {
 	int want = uid ? EACCES : 0;
 	int fd = open("/etc/skep-check", O_WRONLY | O_CREAT, 0600);
@@ -43,7 +43,7 @@ static void user(int uid)
 		close(fd);
 }
 
-static void limit(const char *name, int which, rlim_t soft, rlim_t hard)
+static void check_limit(const char *name, int which, rlim_t soft, rlim_t hard)
 {
 	struct rlimit l = {0};
 
@@ -54,7 +54,7 @@ static void limit(const char *name, int which, rlim_t soft, rlim_t hard)
 }
 
 /* The processor that each thread may run on, and the memory nodes. */
-static void hardware(int cpus, int nodes)
+static void check_hardware(int cpus, int nodes)
 {
 	int seen = 0;
 	char path[64];
@@ -69,7 +69,7 @@ static void hardware(int cpus, int nodes)
 }
 
 /* The kernel keeps a part for itself. */
-static void memory(int mib)
+static void check_memory(int mib)
 {
 	struct sysinfo info = {0};
 	unsigned long have, all = mib;
@@ -83,7 +83,7 @@ static void memory(int mib)
 }
 
 /* Interfaces that are no device, lo for one, are not counted. */
-static void network(int devices)
+static void check_network(int devices)
 {
 	DIR *dir = opendir("/sys/class/net");
 	struct dirent *e;
@@ -101,7 +101,7 @@ static void network(int devices)
 		closedir(dir);
 }
 
-static void swap(int mib)
+static void check_swap(int mib)
 {
 	struct sysinfo info = {0};
 	unsigned long have;
@@ -112,7 +112,7 @@ static void swap(int mib)
 	tap_ok(have == (unsigned long)mib, "%s: %d MiB of swap", who, mib);
 }
 
-static void module(void)
+static void check_module(void)
 {
 	char text[32] = "";
 	int fd = open("/proc/skep_trivial", O_RDONLY);
@@ -129,15 +129,15 @@ int main(int argc, char **argv)
 	if (argc != 8)
 		return 2;
 	who = atoi(argv[2]) ? "the user" : "root";
-	kernel(argv[1]);
-	user(atoi(argv[2]));
-	limit("open files", RLIMIT_NOFILE, 1024, 524288);
-	limit("locked memory", RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
-	limit("the stack", RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
-	hardware(atoi(argv[3]), atoi(argv[4]));
-	memory(atoi(argv[5]));
-	swap(atoi(argv[6]));
-	network(atoi(argv[7]));
-	module();
+	check_kernel(argv[1]);
+	check_user(atoi(argv[2]));
+	check_limit("open files", RLIMIT_NOFILE, 1024, 524288);
+	check_limit("locked memory", RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
+	check_limit("the stack", RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
+	check_hardware(atoi(argv[3]), atoi(argv[4]));
+	check_memory(atoi(argv[5]));
+	check_swap(atoi(argv[6]));
+	check_network(atoi(argv[7]));
+	check_module();
 	return tap_done();
 }

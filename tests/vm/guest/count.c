@@ -15,7 +15,7 @@ void plain_loop(void);
 void string_copy(void);
 void atomic_loop(void);
 
-static inline void call(long number)
+static inline void make_call(long number)
 {
 	long result;
 
@@ -30,7 +30,7 @@ static inline void call(long number)
 	do {                                                                   \
 		SKEP_MARK_BEGIN(interval);                                     \
 		for (int left = (n); left; left--)                             \
-			call(number);                                          \
+			make_call(number);                                     \
 		SKEP_MARK_END(interval);                                       \
 	} while (0)
 

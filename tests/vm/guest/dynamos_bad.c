@@ -25,13 +25,13 @@ static struct dynamos_count count;
 static struct dynamos_event event;
 static struct canary canary;
 
-static long group(const struct canary *c)
+static long call_getpgid(const struct canary *c)
 {
 	return getpgid(c->pid);
 }
 
 /* A kind that is in force for one canary. */
-static void begin(const char *kind, u32 confirm_ms)
+static void begin_update(const char *kind, u32 confirm_ms)
 {
 	struct dynamos_health health = apply.health;
 	int err = use_load(kind);
@@ -49,7 +49,7 @@ static void begin(const char *kind, u32 confirm_ms)
 }
 
 /* It has left for this reason, nobody is inside, and the module goes. */
-static void over(const char *kind, const char *end)
+static void expect_gone(const char *kind, const char *end)
 {
 	tap_ok(!use_until(DYNAMOS_LOADED), "bad: %s has left", kind);
 	use_info(&info);
@@ -62,7 +62,7 @@ static void over(const char *kind, const char *end)
 	memset(&apply, 0, sizeof(apply));
 }
 
-static void told(const char *kind, u32 cause, s32 pid, const char *text)
+static void expect_event(const char *kind, u32 cause, s32 pid, const char *text)
 {
 	int err = use_event(cause, &event);
 
@@ -72,9 +72,9 @@ static void told(const char *kind, u32 cause, s32 pid, const char *text)
 		       event.text);
 }
 
-static void unconfirmed(void)
+static void test_unconfirmed(void)
 {
-	begin("fine", 60000);
+	begin_update("fine", 60000);
 	TAP(use_call(&canary) == 4242);
 	TAP(getpgid(0) != 4242);
 	TAP(!use_info(&info) && info.confirm_ms > 0 &&
@@ -83,77 +83,77 @@ static void unconfirmed(void)
 	TAP(!use_info(&info) && info.confirm_ms == -1 &&
 	    info.state == DYNAMOS_COMMITTED);
 	TAP(!use_revert());
-	TAP(use_call(&canary) == group(&canary));
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&canary);
-	over("fine", "");
+	expect_gone("fine", "");
 
-	begin("fine", 200);
-	told("unconfirmed", DYNAMOS_UNCONFIRMED, 0, "200 ms");
-	TAP(use_call(&canary) == group(&canary));
+	begin_update("fine", 200);
+	expect_event("unconfirmed", DYNAMOS_UNCONFIRMED, 0, "200 ms");
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&canary);
-	over("unconfirmed", "not committed");
+	expect_gone("unconfirmed", "not committed");
 }
 
-static void warn(void)
+static void test_warn(void)
 {
-	begin("warn", 0);
+	begin_update("warn", 0);
 	TAP(use_call(&canary) == 4242);
-	TAP(use_call(&canary) == group(&canary));
-	told("warn", DYNAMOS_WARNED, canary.pid, "try_warn");
+	TAP(use_call(&canary) == call_getpgid(&canary));
+	expect_event("warn", DYNAMOS_WARNED, canary.pid, "try_warn");
 	use_end(&canary);
-	over("warn", "WARN at try_warn");
+	expect_gone("warn", "WARN at try_warn");
 }
 
 /* What the kernel reports of text that no call is inside of, or only says in
  * words: the update is taken back, and it is told why. */
-static void said(const char *kind, const char *text)
+static void test_report(const char *kind, const char *text)
 {
 	int err;
 
-	begin(kind, 0);
+	begin_update(kind, 0);
 	TAP(use_call(&canary) == 4242);
 	do
 		err = use_event(DYNAMOS_WARNED, &event);
 	while (!err && !strstr(event.text, text));
 	tap_ok(!err, "bad: %s: an event names the cause", kind);
-	TAP(use_call(&canary) == group(&canary));
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&canary);
-	over(kind, text);
+	expect_gone(kind, text);
 }
 
-static void null(void)
+static void test_null(void)
 {
-	begin("null", 0);
+	begin_update("null", 0);
 	TAP(use_call(&canary) == -1000);
 	TAP(WIFSIGNALED(use_end(&canary)));
-	told("null", DYNAMOS_DIED, canary.pid, "try_null");
+	expect_event("null", DYNAMOS_DIED, canary.pid, "try_null");
 	TAP(!use_until(DYNAMOS_LOADED));
 	TAP(!use_count(0, 1, &count) && count.lost == 1 && count.in == 1 &&
 	    count.out == 0);
 	TAP(!use_info(&info) && !info.advised);
 	use_canary(&canary);
-	TAP(use_call(&canary) == group(&canary));
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&canary);
-	over("null", "try_null");
+	expect_gone("null", "try_null");
 }
 
-static void mutex(void)
+static void test_mutex(void)
 {
-	begin("mutex", 0);
+	begin_update("mutex", 0);
 	TAP(use_call(&canary) == -1000);
 	TAP(WIFSIGNALED(use_end(&canary)));
-	told("mutex", DYNAMOS_DIED, canary.pid, "try_mutex");
+	expect_event("mutex", DYNAMOS_DIED, canary.pid, "try_mutex");
 	TAP(!use_until(DYNAMOS_LOADED));
 	TAP(!use_info(&info) && info.advised);
 	TAP(use_apply(&apply) < 0 && strstr(use_why, "reboot"));
-	over("mutex", "try_mutex");
+	expect_gone("mutex", "try_mutex");
 	TAP(!use_load("fine"));
 	TAP(use_apply(&apply) < 0 && strstr(use_why, "reboot"));
 	TAP(!use_unload());
 }
 
 /* One call never comes back: it is named, all else goes on. */
-static void forever(const char *kind, u32 finds)
+static void test_forever(const char *kind, u32 finds)
 {
 	struct canary other;
 	int i;
@@ -161,33 +161,33 @@ static void forever(const char *kind, u32 finds)
 	/* Taking a hook out waits for all tasks, this one would never pass. */
 	TAP(!use_alone());
 	apply.health.stuck = 300ull * 1000 * 1000;
-	begin(kind, 0);
+	begin_update(kind, 0);
 	use_ask(&canary);
 	for (i = 0; i < (int)finds; i++)
-		told(kind, DYNAMOS_STUCK, i ? canary.pid : 0,
-		     i ? "__x64_sys_getpgid" : "1 stuck for");
+		expect_event(kind, DYNAMOS_STUCK, i ? canary.pid : 0,
+			     i ? "__x64_sys_getpgid" : "1 stuck for");
 	TAP(!use_answered(&canary, 0));
 	TAP(!use_revert());
 	use_canary(&other);
-	TAP(use_call(&other) == group(&other));
+	TAP(use_call(&other) == call_getpgid(&other));
 	use_end(&other);
 	TAP(use_state() == DYNAMOS_LEAVING);
 	TAP(use_inside(1) == 1);
 	TAP(use_unload() == -EWOULDBLOCK);
 	TAP(!use_stop());
 	TAP(use_answer(&canary) == 4242);
-	TAP(use_call(&canary) == group(&canary));
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&canary);
-	over(kind, "");
+	expect_gone(kind, "");
 }
 
 /* Both versions are called until the engine has seen enough. */
-static void worse(const char *kind, u32 cause, const char *end)
+static void test_worse(const char *kind, u32 cause, const char *end)
 {
 	struct canary older;
 	long calls = 0;
 
-	begin(kind, 0);
+	begin_update(kind, 0);
 	use_canary(&older);
 	while (use_state() == DYNAMOS_TRIAL && calls < 100000) {
 		use_calls(&canary, 100);
@@ -195,11 +195,11 @@ static void worse(const char *kind, u32 cause, const char *end)
 		calls += 100;
 	}
 	printf("# %s: %ld calls\n", kind, calls);
-	told(kind, cause, 0, end);
-	TAP(use_call(&canary) == group(&canary));
+	expect_event(kind, cause, 0, end);
+	TAP(use_call(&canary) == call_getpgid(&canary));
 	use_end(&older);
 	use_end(&canary);
-	over(kind, end);
+	expect_gone(kind, end);
 }
 
 int main(int argc, char **argv)
@@ -207,20 +207,20 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	use_begin(argv[1]);
-	unconfirmed();
-	warn();
-	said("atomic", "BUG: scheduling while atomic at try_atomic");
-	said("helper", "WARN at try_helper");
-	said("leak", "BUG: workqueue leaked at try_leak");
-	null();
-	forever("loop", 2);
-	forever("sleep", 1);
+	test_unconfirmed();
+	test_warn();
+	test_report("atomic", "BUG: scheduling while atomic at try_atomic");
+	test_report("helper", "WARN at try_helper");
+	test_report("leak", "BUG: workqueue leaked at try_leak");
+	test_null();
+	test_forever("loop", 2);
+	test_forever("sleep", 1);
 	apply.health.least = 200;
 	apply.health.errors = 50;
-	worse("errors", DYNAMOS_ERRORS, "calls fail");
+	test_worse("errors", DYNAMOS_ERRORS, "calls fail");
 	apply.health.least = 200;
 	apply.health.latency = 200;
-	worse("slow", DYNAMOS_SLOW, "half of the calls");
-	mutex();
+	test_worse("slow", DYNAMOS_SLOW, "half of the calls");
+	test_mutex();
 	return tap_done();
 }

@@ -22,7 +22,7 @@ static struct canary canary;
 static const char *rival, *hand, *updates;
 static long users; /* of the engine, when nothing is applied */
 
-static int update(void)
+static int apply_update(void)
 {
 	struct dynamos_apply apply;
 
@@ -49,23 +49,23 @@ static long graph_hits(void)
 	return rival_graph_hits(SYMBOL);
 }
 
-static int kprobe(void)
+static int set_kprobe(void)
 {
 	return rival_kprobe(SYMBOL);
 }
 
-static int graph(void)
+static int set_graph(void)
 {
 	return rival_graph(SYMBOL);
 }
 
-static int bpf(void)
+static int set_bpf(void)
 {
 	return rival_bpf(SYMBOL, 0);
 }
 
 /* Both see the call. */
-static void both(const char *name, long (*hits)(void), const char *order)
+static void expect_both(const char *name, long (*hits)(void), const char *order)
 {
 	long before = hits();
 
@@ -75,19 +75,20 @@ static void both(const char *name, long (*hits)(void), const char *order)
 	       order[0] == 'a' ? "before" : "after");
 }
 
-static void shares(const char *name, int (*set)(void), void (*clear)(void),
-		   long (*hits)(void))
+static void test_shares(const char *name, int (*set)(void), void (*clear)(void),
+			long (*hits)(void))
 {
 	tap_ok(!set(), "beside: %s is set first", name);
-	if (!tap_ok(!update(), "beside: the update is applied after %s", name))
+	if (!tap_ok(!apply_update(), "beside: the update is applied after %s",
+		    name))
 		printf("# %s\n", use_why);
-	both(name, hits, "after");
+	expect_both(name, hits, "after");
 	update_ends(name);
 	clear();
 
-	TAP(!update());
+	TAP(!apply_update());
 	tap_ok(!set(), "beside: %s is set after the update", name);
-	both(name, hits, "before");
+	expect_both(name, hits, "before");
 	clear();
 	TAP(use_call(&canary) == 4242);
 	update_ends(name);
@@ -96,20 +97,20 @@ static void shares(const char *name, int (*set)(void), void (*clear)(void),
 /* The update has the function's direct call, and BPF wants it. */
 static void bpf_is_refused(void)
 {
-	TAP(!bpf());
-	if (!TAP(!update()))
+	TAP(!set_bpf());
+	if (!TAP(!apply_update()))
 		printf("# %s\n", use_why);
-	both("BPF", rival_bpf_hits, "after");
+	expect_both("BPF", rival_bpf_hits, "after");
 	update_ends("BPF");
 	rival_bpf_end();
 
-	TAP(!update());
-	TAP(bpf() == -EBUSY);
+	TAP(!apply_update());
+	TAP(set_bpf() == -EBUSY);
 	tap_ok(rival_told(SYMBOL, "[dynamos]"),
 	       "beside: the kernel's list of hooks names the update");
 	TAP(use_call(&canary) == 4242);
 	update_ends("BPF");
-	TAP(!bpf());
+	TAP(!set_bpf());
 	rival_bpf_end();
 }
 
@@ -128,21 +129,21 @@ static int log_names(int fd, const char *a, const char *b)
 	return found;
 }
 
-static void livepatch(void)
+static void test_livepatch(void)
 {
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	TAP(fd >= 0 && lseek(fd, 0, SEEK_END) >= 0);
 	TAP(!rival_livepatch(rival, ""));
 	TAP(use_call(&canary) == 777);
-	TAP(update() < 0);
+	TAP(apply_update() < 0);
 	if (!TAP(strstr(use_why, "dynamos_rival") != NULL))
 		printf("# %s\n", use_why);
 	TAP(use_call(&canary) == 777);
 	TAP(use_state() == DYNAMOS_LOADED);
 	TAP(!rival_livepatch_end());
 
-	TAP(!update());
+	TAP(!apply_update());
 	TAP(rival_livepatch(rival, "") == -EBUSY);
 	TAP(log_names(fd, TRY, SYMBOL));
 	TAP(use_call(&canary) == 4242);
@@ -150,7 +151,7 @@ static void livepatch(void)
 	close(fd);
 }
 
-static void together(void)
+static void test_together(void)
 {
 	struct dynamos_apply apply = {.policy = {.otherwise = 1}};
 
@@ -161,14 +162,14 @@ static void together(void)
 }
 
 /* Class together is a livepatch: others come on top of it, or in its place. */
-static void livepatches(void)
+static void test_livepatches(void)
 {
 	struct dynamos_info info;
 
 	use_turn("dynamos_hand", hand);
 	TAP(!use_load("together"));
 	users = use_users();
-	together();
+	test_together();
 	tap_ok(!rival_livepatch(rival, ""),
 	       "beside: a livepatch is applied on top of class together");
 	TAP(use_call(&canary) == 777 && getsid(0) == 4242);
@@ -177,7 +178,7 @@ static void livepatches(void)
 	TAP(!rival_livepatch_end());
 	TAP(use_call(&canary) == getpgid(canary.pid));
 
-	together();
+	test_together();
 	tap_ok(!rival_livepatch(rival, "replace=1"),
 	       "beside: a livepatch replaces class together");
 	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
@@ -189,7 +190,7 @@ static void livepatches(void)
 	TAP(!use_inside(1));
 	TAP(!rival_livepatch_end());
 	TAP(use_call(&canary) == getpgid(canary.pid));
-	together();
+	test_together();
 	update_ends("is applied again");
 	TAP(!use_unload());
 	use_turn(TRY, updates);
@@ -208,15 +209,15 @@ int main(int argc, char **argv)
 	TAP(!use_load("fine"));
 	users = use_users();
 	use_canary(&canary);
-	shares("a kprobe", kprobe, rival_probes_end, rival_probe_hits);
-	shares("function graph", graph, rival_graph_end, graph_hits);
+	test_shares("a kprobe", set_kprobe, rival_probes_end, rival_probe_hits);
+	test_shares("function graph", set_graph, rival_graph_end, graph_hits);
 	if (access("/sys/kernel/btf/vmlinux", F_OK))
 		tap_skip("beside: BPF", "this kernel was built without BTF");
 	else
 		bpf_is_refused();
-	livepatch();
+	test_livepatch();
 	if (hand)
-		livepatches();
+		test_livepatches();
 	use_end(&canary);
 	TAP(!use_unload());
 	return tap_done();

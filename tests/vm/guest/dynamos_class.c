@@ -23,7 +23,7 @@
 static struct dynamos_apply apply;
 static struct dynamos_policy everybody, nobody;
 
-static void begin(const char *kind, const struct dynamos_policy *policy)
+static void begin_update(const char *kind, const struct dynamos_policy *policy)
 {
 	int err = use_load(kind);
 
@@ -36,7 +36,7 @@ static void begin(const char *kind, const struct dynamos_policy *policy)
 		printf("# %s: %s\n", strerror(-err), use_why);
 }
 
-static void over(const char *kind)
+static void expect_gone(const char *kind)
 {
 	tap_ok(!use_until(DYNAMOS_LOADED), "class: %s has left", kind);
 	tap_ok(!use_unload(), "class: %s unloads", kind);
@@ -76,7 +76,7 @@ static int asleep_in_wait(int pid)
 	return strstr(text, "do_wait") != NULL;
 }
 
-static void start(struct waiter *w)
+static void start_waiter(struct waiter *w)
 {
 	struct timespec t = {.tv_nsec = 10 * 1000 * 1000};
 	int end[2], result[2], i;
@@ -98,7 +98,7 @@ static void start(struct waiter *w)
 }
 
 /* What the waiter's wait4 told of its child. */
-static long finish(struct waiter *w)
+static long finish_waiter(struct waiter *w)
 {
 	long maxrss = -1;
 
@@ -111,7 +111,7 @@ static long finish(struct waiter *w)
 	return maxrss;
 }
 
-static long own(void)
+static long own_maxrss(void)
 {
 	struct rusage usage;
 
@@ -119,32 +119,32 @@ static long own(void)
 	return usage.ru_maxrss;
 }
 
-static void tasks(void)
+static void test_tasks(void)
 {
 	struct dynamos_count count;
 	struct waiter old, new;
 
-	begin("task", &nobody);
-	TAP(own() != 4242);
-	start(&old);
+	begin_update("task", &nobody);
+	TAP(own_maxrss() != 4242);
+	start_waiter(&old);
 	TAP(!use_policy(&everybody));
-	TAP(own() == 4242);
-	start(&new);
-	TAP(finish(&old) != 4242);
+	TAP(own_maxrss() == 4242);
+	start_waiter(&new);
+	TAP(finish_waiter(&old) != 4242);
 	TAP(!use_policy(&nobody));
-	TAP(own() != 4242);
+	TAP(own_maxrss() != 4242);
 	TAP(!use_revert());
 	/* Nobody is inside a new version, but one will call it yet. */
 	TAP(use_stays(DYNAMOS_LEAVING));
 	TAP(use_unload() == -EWOULDBLOCK);
-	TAP(finish(&new) == 4242);
-	TAP(own() != 4242);
+	TAP(finish_waiter(&new) == 4242);
+	TAP(own_maxrss() != 4242);
 	TAP(!use_until(DYNAMOS_LOADED));
 	TAP(!use_count(1, 1, &count) && count.in == count.out && count.in > 1);
-	over("task");
+	expect_gone("task");
 }
 
-static int file(void)
+static int open_file(void)
 {
 	return memfd_create("class", MFD_CLOEXEC);
 }
@@ -155,29 +155,29 @@ static int is_new(int fd)
 	return posix_fallocate(fd, 0, 4096) == EXDEV;
 }
 
-static void objects(void)
+static void test_objects(void)
 {
-	int a = file(), b, c;
+	int a = open_file(), b, c;
 
-	begin("object", &everybody);
+	begin_update("object", &everybody);
 	TAP(is_new(a));
 	TAP(!use_policy(&nobody));
-	b = file();
+	b = open_file();
 	TAP(is_new(a) && !is_new(b));
 	TAP(!use_policy(&everybody));
 	TAP(is_new(a) && !is_new(b));
-	c = file();
+	c = open_file();
 	TAP(is_new(c));
 	TAP(!use_revert());
 	TAP(use_state() == DYNAMOS_LEAVING);
 	TAP(is_new(a) && !is_new(b) && is_new(c));
 	close(c);
-	c = file();
+	c = open_file();
 	TAP(!is_new(c));
 	TAP(use_state() == DYNAMOS_LEAVING);
 	TAP(use_unload() == -EWOULDBLOCK);
 	close(a);
-	over("object");
+	expect_gone("object");
 	close(b);
 	close(c);
 }
@@ -188,9 +188,9 @@ int main(int argc, char **argv)
 		return 2;
 	use_begin(argv[1]);
 	everybody.otherwise = 1;
-	tasks();
+	test_tasks();
 	if (use_symbol("security_file_free"))
-		objects();
+		test_objects();
 	else
 		tap_skip("class: object", "this kernel has no LSM");
 	return tap_done();

@@ -8,8 +8,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,44 +17,39 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dynamos_engine.h"
 #include "dynamos_use.h"
 #include "tests/tap.h"
 
 #define HAND "dynamos_hand"
 #define NEXT "dynamos_next"
-#define CPUS 4
 
 static const char *hand_file, *next_file, *try_file;
 static const struct dynamos_policy nobody, all = {.otherwise = 1};
 
-static void hand(void)
+static void select_hand(void)
 {
 	use_turn(HAND, hand_file);
 }
 
-static void next(void)
+static void select_next(void)
 {
 	use_turn(NEXT, next_file);
 }
 
-static void try(void)
+static void select_try(void)
 {
 	use_turn(TRY, try_file);
 }
 
-static long answer(void)
-{
-	return syscall(SYS_getpgid, 0);
-}
-
-static int apply(const struct dynamos_policy *policy, u32 flags)
+static int apply_to(const struct dynamos_policy *policy, u32 flags)
 {
 	struct dynamos_apply a = {.policy = *policy, .flags = flags};
 
 	return use_apply(&a);
 }
 
-static int ok(int err, const char *name)
+static int want_ok(int err, const char *name)
 {
 	if (tap_ok(!err, "engine: %s", name))
 		return 1;
@@ -64,26 +57,26 @@ static int ok(int err, const char *name)
 	return 0;
 }
 
-static void is(int got, int want, const char *name)
+static void want_is(int got, int want, const char *name)
 {
 	if (!tap_ok(got == want, "engine: %s", name))
 		printf("# %d instead of %d: %s\n", got, want, use_why);
 }
 
-static void gone(const char *name)
+static void end_update(const char *name)
 {
 	char text[128];
 
 	snprintf(text, sizeof(text), "%s: revert", name);
-	ok(use_revert(), text);
+	want_ok(use_revert(), text);
 	snprintf(text, sizeof(text), "%s: no call is left", name);
-	ok(use_until(DYNAMOS_LOADED), text);
+	want_ok(use_until(DYNAMOS_LOADED), text);
 	snprintf(text, sizeof(text), "%s: unloads", name);
-	ok(use_unload(), text);
+	want_ok(use_unload(), text);
 }
 
 /* What dynamos_update_add() refuses. */
-static void refusals(void)
+static void test_refusals(void)
 {
 	static const struct {
 		const char *kind;
@@ -96,9 +89,9 @@ static void refusals(void)
 	};
 	size_t i;
 
-	hand();
+	select_hand();
 	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		is(use_load(bad[i].kind), bad[i].err, bad[i].kind);
+		want_is(use_load(bad[i].kind), bad[i].err, bad[i].kind);
 		if (!use_state())
 			continue;
 		use_unload();
@@ -106,7 +99,7 @@ static void refusals(void)
 }
 
 /* Another kernel's build-id, and no right to the device. */
-static void strangers(void)
+static void test_unauthorized(void)
 {
 	int fd = open(hand_file, O_RDONLY | O_CLOEXEC), status = -1, pid;
 	int err =
@@ -115,7 +108,7 @@ static void strangers(void)
 			? -errno
 			: 0;
 
-	is(err, -EINVAL, "an update for another kernel is refused");
+	want_is(err, -EINVAL, "an update for another kernel is refused");
 	close(fd);
 	pid = fork();
 	if (!pid) {
@@ -124,7 +117,7 @@ static void strangers(void)
 		_exit(open("/dev/dynamos", O_RDWR) >= 0 || errno != EACCES);
 	}
 	waitpid(pid, &status, 0);
-	is(status, 0, "an ordinary user cannot open the device");
+	want_is(status, 0, "an ordinary user cannot open the device");
 	pid = fork();
 	if (!pid) {
 		if (unshare(CLONE_NEWCGROUP) ||
@@ -133,10 +126,10 @@ static void strangers(void)
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	is(status, 0, "other namespaces are refused");
+	want_is(status, 0, "other namespaces are refused");
 }
 
-static u64 calls(u32 version)
+static u64 count_calls(u32 version)
 {
 	struct dynamos_count c;
 
@@ -144,117 +137,56 @@ static u64 calls(u32 version)
 }
 
 /* The life of an update of one function. */
-static void life(void)
+static void test_life(void)
 {
-	long mine = answer();
+	long mine = get_answer();
 	struct dynamos_policy only;
 	struct canary canary;
 
-	hand();
+	select_hand();
 	use_canary(&canary);
-	ok(use_load("one"), "an update loads");
-	is(use_state(), DYNAMOS_LOADED, "a loaded update's state");
-	tap_ok(answer() == mine, "engine: loading changes nothing");
-	is(use_revert(), -EALREADY, "a loaded update is not reverted");
-	is(use_policy(&all), -EINVAL, "a loaded update takes no policy");
-	ok(apply(&nobody, 0), "an update is applied to no process");
-	tap_ok(answer() == mine, "engine: no process takes the new version");
-	tap_ok(calls(0) >= 1 && !calls(1), "engine: old calls are counted");
-	is(apply(&all, 0), -EALREADY, "no update is applied twice");
-	is(use_unload(), -EAGAIN, "an update in force cannot be unloaded");
+	want_ok(use_load("one"), "an update loads");
+	want_is(use_state(), DYNAMOS_LOADED, "a loaded update's state");
+	tap_ok(get_answer() == mine, "engine: loading changes nothing");
+	want_is(use_revert(), -EALREADY, "a loaded update is not reverted");
+	want_is(use_policy(&all), -EINVAL, "a loaded update takes no policy");
+	want_ok(apply_to(&nobody, 0), "an update is applied to no process");
+	tap_ok(get_answer() == mine,
+	       "engine: no process takes the new version");
+	tap_ok(count_calls(0) >= 1 && !count_calls(1),
+	       "engine: old calls are counted");
+	want_is(apply_to(&all, 0), -EALREADY, "no update is applied twice");
+	want_is(use_unload(), -EAGAIN, "an update in force cannot be unloaded");
 	use_only(&only, canary.pid);
-	ok(use_policy(&only), "a policy selects one process");
-	tap_ok(use_call(&canary) == 4242 && answer() == mine,
+	want_ok(use_policy(&only), "a policy selects one process");
+	tap_ok(use_call(&canary) == 4242 && get_answer() == mine,
 	       "engine: only the selected process takes the new version");
-	ok(use_policy(&all), "a policy selects all");
-	tap_ok(answer() == 4242, "engine: all take the new version");
-	ok(use_commit(), "an update is committed");
-	is(use_commit(), -EALREADY, "no update is committed twice");
-	is(use_state(), DYNAMOS_COMMITTED, "a committed update's state");
-	ok(use_revert(), "a committed update is reverted");
-	tap_ok(answer() == mine, "engine: a revert takes effect at once");
-	ok(use_until(DYNAMOS_LOADED), "a reverted update has left");
-	tap_ok(use_inside(1) == 0 && calls(1) == 2,
+	want_ok(use_policy(&all), "a policy selects all");
+	tap_ok(get_answer() == 4242, "engine: all take the new version");
+	want_ok(use_commit(), "an update is committed");
+	want_is(use_commit(), -EALREADY, "no update is committed twice");
+	want_is(use_state(), DYNAMOS_COMMITTED, "a committed update's state");
+	want_ok(use_revert(), "a committed update is reverted");
+	tap_ok(get_answer() == mine, "engine: a revert takes effect at once");
+	want_ok(use_until(DYNAMOS_LOADED), "a reverted update has left");
+	tap_ok(use_inside(1) == 0 && count_calls(1) == 2,
 	       "engine: counts of an update that has left can be read");
-	ok(apply(&all, 0), "an update that has left is applied again");
-	tap_ok(answer() == 4242 && calls(1) == 1,
+	want_ok(apply_to(&all, 0), "an update that has left is applied again");
+	tap_ok(get_answer() == 4242 && count_calls(1) == 1,
 	       "engine: an update that is applied again counts from 0");
-	gone("again");
-	tap_ok(answer() == mine, "engine: unloading leaves no trace");
+	end_update("again");
+	tap_ok(get_answer() == mine, "engine: unloading leaves no trace");
 	use_end(&canary);
 }
 
-/* Four threads that call and look at each answer. Taking text out of use waits
- * until each task was seen in user mode, or gave its processor away: now and
- * then they do, because an emulator's clock may never tick in user mode. */
-static struct {
-	pthread_t thread;
-	u64 calls, newer, wrong;
-} hammers[CPUS];
-static int striking;
-static u64 strikes; /* of each; 0: until told to stop */
-static long expected;
-
-static void *strike(void *arg)
-{
-	u32 i = (u64)arg;
-	cpu_set_t set;
-	long got;
-
-	CPU_ZERO(&set);
-	CPU_SET(i, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-	while (__atomic_load_n(&striking, __ATOMIC_RELAXED)) {
-		got = answer();
-		hammers[i].newer += got == 4242;
-		hammers[i].wrong += got != 4242 && got != expected;
-		if (++hammers[i].calls == strikes)
-			break;
-		if (hammers[i].calls % 64 == 0)
-			sched_yield();
-	}
-	return NULL;
-}
-
-static void hammer(u64 each)
-{
-	u64 i;
-
-	expected = answer();
-	memset(hammers, 0, sizeof(hammers));
-	strikes = each;
-	striking = 1;
-	for (i = 0; i < CPUS; i++)
-		pthread_create(&hammers[i].thread, NULL, strike, (void *)i);
-}
-
-static void join(u64 *all_calls, u64 *newer, u64 *wrong)
-{
-	u32 i;
-
-	*all_calls = *newer = *wrong = 0;
-	for (i = 0; i < CPUS; i++) {
-		pthread_join(hammers[i].thread, NULL);
-		*all_calls += hammers[i].calls;
-		*newer += hammers[i].newer;
-		*wrong += hammers[i].wrong;
-	}
-}
-
-static void stop(u64 *all_calls, u64 *newer, u64 *wrong)
-{
-	__atomic_store_n(&striking, 0, __ATOMIC_RELAXED);
-	join(all_calls, newer, wrong);
-}
-
-static void nap(long ms)
+static void sleep_ms(long ms)
 {
 	struct timespec t = {.tv_nsec = ms * 1000 * 1000};
 
 	nanosleep(&t, NULL);
 }
 
-static const struct dynamos_policy *policy(u32 n)
+static const struct dynamos_policy *make_policy(u32 n)
 {
 	static struct dynamos_policy p;
 
@@ -278,7 +210,7 @@ static const struct dynamos_policy *policy(u32 n)
 	}
 }
 
-static void online(int cpu, int on)
+static void set_online(int cpu, int on)
 {
 	char path[64];
 	int fd;
@@ -292,40 +224,42 @@ static void online(int cpu, int on)
 }
 
 /* Each call is counted once, at the version whose answer it got. */
-static void balance(void)
+static void test_balance(void)
 {
 	u64 made, newer, wrong;
 	u32 i;
 
-	hand();
-	ok(use_load("one"), "balance: loads");
-	ok(apply(&nobody, 0), "balance: is applied");
-	hammer(20000);
+	select_hand();
+	want_ok(use_load("one"), "balance: loads");
+	want_ok(apply_to(&nobody, 0), "balance: is applied");
+	start_hammers(20000);
 	for (i = 0; i < 25; i++) {
-		if (use_policy(policy(i)))
+		if (use_policy(make_policy(i)))
 			break;
 		if (i == 5 || i == 15)
-			online(3, i == 15);
-		nap(10);
+			set_online(3, i == 15);
+		sleep_ms(10);
 	}
 	tap_ok(i == 25, "engine: balance: 25 policies while called");
-	join(&made, &newer, &wrong);
+	join_hammers(&made, &newer, &wrong);
 	tap_ok(!wrong, "engine: balance: every answer is that of a version");
 	tap_ok(newer && newer < made, "engine: balance: both are called");
-	if (!tap_ok(made == CPUS * 20000 && calls(0) + calls(1) >= made &&
-			    calls(1) == newer,
+	if (!tap_ok(made == CPUS * 20000 &&
+			    count_calls(0) + count_calls(1) >= made &&
+			    count_calls(1) == newer,
 		    "engine: balance: every call is counted"))
 		printf("# %llu made, %llu newer; %llu and %llu counted\n", made,
-		       newer, calls(0), calls(1));
-	/* main's own calls: the answers that hammer() and life() compare to */
-	tap_ok(calls(0) + calls(1) == made + 1,
+		       newer, count_calls(0), count_calls(1));
+	/* main's own calls: the answers that start_hammers() and test_life()
+	 * compare to */
+	tap_ok(count_calls(0) + count_calls(1) == made + 1,
 	       "engine: balance: no call is counted twice");
 	tap_ok(!use_inside(0) && !use_inside(1),
 	       "engine: balance: every call has returned");
-	gone("balance");
+	end_update("balance");
 }
 
-static int sleeper(void)
+static int start_sleeper(void)
 {
 	int pid = fork();
 
@@ -337,62 +271,62 @@ static int sleeper(void)
 	return pid;
 }
 
-static void wake(int pid)
+static void kill_sleeper(int pid)
 {
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
 
 /* Until so many are inside a version. */
-static int inside(u32 version, u64 want)
+static int await_inside(u32 version, u64 want)
 {
 	int i;
 
 	for (i = 0; i < 600 && use_inside(version) != want; i++)
-		nap(100);
+		sleep_ms(100);
 	return i < 600 ? 0 : -ETIMEDOUT;
 }
 
 /* Until somebody is inside the new version of the second function. */
-static int asleep(void)
+static int await_asleep(void)
 {
 	struct dynamos_count c = {0};
 	int i;
 
 	for (i = 0; i < 6000 && !use_count(1, 1, &c) && c.in == c.out; i++)
-		nap(10);
+		sleep_ms(10);
 	return c.in > c.out ? 0 : -ETIMEDOUT;
 }
 
 /* Loads, changes its mind a hundred times a second, and leaves; in each fifth
  * cycle not before a sleeper inside was woken. 0: all as it shall be. */
-static int cycle(u32 i, u64 *counted)
+static int run_cycle(u32 i, u64 *counted)
 {
 	struct dynamos_count c = {0};
 	int err, sleeps = 0;
 	u32 j;
 
 	if (i % 12 == 3 || i % 12 == 9)
-		online(3, i % 12 == 9);
-	err = use_load("both") ?: apply(policy(i), 0);
+		set_online(3, i % 12 == 9);
+	err = use_load("both") ?: apply_to(make_policy(i), 0);
 	for (j = 0; !err && j < 5; j++) {
-		err = use_policy(policy(i + j));
-		nap(10);
+		err = use_policy(make_policy(i + j));
+		sleep_ms(10);
 	}
 	if (!err && i % 2)
 		err = use_commit();
 	if (!err && i % 5 == 0) {
 		err = use_policy(&all);
-		sleeps = sleeper();
-		err = err ?: asleep();
+		sleeps = start_sleeper();
+		err = err ?: await_asleep();
 	}
 	if (!err && use_unload() != -EAGAIN)
 		err = -ESTALE;
 	err = err ?: use_revert();
-	if (!err && sleeps && (nap(20), use_unload() != -EAGAIN))
+	if (!err && sleeps && (sleep_ms(20), use_unload() != -EAGAIN))
 		err = -ESTALE;
 	if (sleeps)
-		wake(sleeps);
+		kill_sleeper(sleeps);
 	err = err ?: use_until(DYNAMOS_LOADED);
 	err = err ?: use_count(0, 1, &c);
 	*counted += c.in;
@@ -405,191 +339,207 @@ static int cycle(u32 i, u64 *counted)
  * keeps the functions hooked: QEMU 7.2 may go on with a stale translation of
  * text that one processor changes while the others run it, and then they stay
  * at a breakpoint that is gone. */
-static void cycles(u32 n)
+static void run_cycles(u32 n)
 {
 	u64 made, newer, wrong, counted = 0;
 	int err = 0;
 	u32 i;
 
-	next();
-	ok(use_load("both"), "cycles: the one below loads");
-	ok(apply(&nobody, 0), "cycles: the one below is applied to no process");
-	hand();
-	hammer(0);
+	select_next();
+	want_ok(use_load("both"), "cycles: the one below loads");
+	want_ok(apply_to(&nobody, 0),
+		"cycles: the one below is applied to no process");
+	select_hand();
+	start_hammers(0);
 	for (i = 0; i < n && !err; i++)
-		err = cycle(i, &counted);
+		err = run_cycle(i, &counted);
 	if (!tap_ok(!err, "engine: cycles under load"))
 		printf("# %d (%s) in cycle %u: %s\n", err, strerror(-err),
 		       i - 1, use_why);
-	stop(&made, &newer, &wrong);
-	online(3, 1);
+	stop_hammers(&made, &newer, &wrong);
+	set_online(3, 1);
 	tap_ok(made && !wrong, "engine: cycles: each answer is a version's");
 	if (!tap_ok(newer && newer == counted,
 		    "engine: cycles: no call of the new version is lost"))
 		printf("# %llu answers, %llu counted\n", newer, counted);
 	printf("# %llu calls, %llu of them new\n", made, newer);
-	next();
-	gone("cycles");
+	select_next();
+	end_update("cycles");
 }
 
 /* Somebody sleeps in the new version, then in the old one. */
-static void sleepers(void)
+static void test_sleepers(void)
 {
 	long before;
 	int pid, second, i;
 
-	ok(use_alone(), "sleeper: only this program has the engine");
+	want_ok(use_alone(), "sleeper: only this program has the engine");
 	before = use_users();
-	hand();
-	ok(use_load("pause"), "sleeper: loads");
-	ok(apply(&all, 0), "sleeper: is applied");
-	pid = sleeper();
-	ok(inside(1, 1), "sleeper: the sleeping call is counted as inside");
-	ok(use_revert(), "sleeper: revert");
-	second = sleeper();
-	ok(inside(0, 1), "sleeper: the next one takes the old version");
-	nap(300);
-	is(use_state(), DYNAMOS_LEAVING, "sleeper: holds the update");
-	is(use_unload(), -EAGAIN, "sleeper: holds the update's module");
-	is(apply(&all, 0), -EBUSY, "sleeper: no update is applied meanwhile");
-	wake(pid);
-	ok(use_until(DYNAMOS_LOADED), "sleeper: woken, the update has left");
-	ok(use_unload(), "sleeper: the module unloads");
-	nap(300);
+	select_hand();
+	want_ok(use_load("pause"), "sleeper: loads");
+	want_ok(apply_to(&all, 0), "sleeper: is applied");
+	pid = start_sleeper();
+	want_ok(await_inside(1, 1),
+		"sleeper: the sleeping call is counted as inside");
+	want_ok(use_revert(), "sleeper: revert");
+	second = start_sleeper();
+	want_ok(await_inside(0, 1),
+		"sleeper: the next one takes the old version");
+	sleep_ms(300);
+	want_is(use_state(), DYNAMOS_LEAVING, "sleeper: holds the update");
+	want_is(use_unload(), -EAGAIN, "sleeper: holds the update's module");
+	want_is(apply_to(&all, 0), -EBUSY,
+		"sleeper: no update is applied meanwhile");
+	kill_sleeper(pid);
+	want_ok(use_until(DYNAMOS_LOADED),
+		"sleeper: woken, the update has left");
+	want_ok(use_unload(), "sleeper: the module unloads");
+	sleep_ms(300);
 	tap_ok(use_users() == before + 1,
 	       "engine: sleeper: one in the old version holds the engine");
-	ok(use_load("pause"), "sleeper: loads beside it");
-	ok(apply(&all, 0), "sleeper: is applied beside it");
-	pid = sleeper();
-	ok(inside(1, 1), "sleeper: a third one is inside");
-	wake(second);
-	wake(pid);
-	gone("sleeper");
+	want_ok(use_load("pause"), "sleeper: loads beside it");
+	want_ok(apply_to(&all, 0), "sleeper: is applied beside it");
+	pid = start_sleeper();
+	want_ok(await_inside(1, 1), "sleeper: a third one is inside");
+	kill_sleeper(second);
+	kill_sleeper(pid);
+	end_update("sleeper");
 	for (i = 0; i < 600 && use_users() != before; i++)
-		nap(100);
+		sleep_ms(100);
 	tap_ok(use_users() == before,
 	       "engine: sleeper: the last call releases the engine");
 }
 
 /* Who came has left, or ended inside. */
-static void ended(u32 version, u64 least, const char *name)
+static void expect_lost(u32 version, u64 least, const char *name)
 {
 	struct dynamos_count c;
 
-	if (!tap_ok(!inside(version, 0) && !use_count(0, version, &c) &&
+	if (!tap_ok(!await_inside(version, 0) && !use_count(0, version, &c) &&
 			    c.lost >= least,
 		    "engine: %s: calls that do not return are lost", name))
 		printf("# %llu in, %llu out, %llu lost\n", c.in, c.out, c.lost);
-	gone(name);
+	end_update(name);
 }
 
 /* Tasks that end in the middle of a call. */
-static void ends(void)
+static void test_ends(void)
 {
 	struct dynamos_policy only;
 	struct canary canary;
 	int i, pid;
 
-	hand();
-	ok(use_alone(), "end: only this program has the engine");
-	ok(use_load("exit") ?: apply(&nobody, 0), "end: exit_group is changed");
+	select_hand();
+	want_ok(use_alone(), "end: only this program has the engine");
+	want_ok(use_load("exit") ?: apply_to(&nobody, 0),
+		"end: exit_group is changed");
 	for (i = 0; i < 10; i++) {
 		pid = fork();
 		if (!pid)
 			_exit(0);
 		waitpid(pid, NULL, 0);
 	}
-	ended(0, 10, "exit");
-	ok(use_load("signal") ?: apply(&nobody, 0),
-	   "end: get_signal is changed");
+	expect_lost(0, 10, "exit");
+	want_ok(use_load("signal") ?: apply_to(&nobody, 0),
+		"end: get_signal is changed");
 	for (i = 0; i < 10; i++)
-		wake(sleeper());
-	ended(0, 10, "signal");
+		kill_sleeper(start_sleeper());
+	expect_lost(0, 10, "signal");
 	use_canary(&canary);
 	use_only(&only, canary.pid);
-	ok(use_load("die") ?: apply(&only, 0),
-	   "end: an update that ends tasks");
-	is(use_call(&canary), -1000, "end: the task that called has ended");
-	is(use_end(&canary), 7 << 8, "end: the task's exit status");
-	ended(1, 1, "die");
-	ok(use_alone(), "end: no other program has the engine");
+	want_ok(use_load("die") ?: apply_to(&only, 0),
+		"end: an update that ends tasks");
+	want_is(use_call(&canary), -1000,
+		"end: the task that called has ended");
+	want_is(use_end(&canary), 7 << 8, "end: the task's exit status");
+	expect_lost(1, 1, "die");
+	want_ok(use_alone(), "end: no other program has the engine");
 }
 
 /* A newer update of the same functions. */
-static void supersede(void)
+static void test_supersede(void)
 {
 	struct dynamos_info info;
 	struct canary canary;
 	struct dynamos_policy only;
-	long mine = answer();
+	long mine = get_answer();
 
 	use_canary(&canary);
-	hand();
-	ok(use_load("one"), "supersede: the older one loads");
-	ok(apply(&all, 0), "supersede: the older one is applied");
-	next();
-	ok(use_load("two"), "supersede: the newer one loads");
+	select_hand();
+	want_ok(use_load("one"), "supersede: the older one loads");
+	want_ok(apply_to(&all, 0), "supersede: the older one is applied");
+	select_next();
+	want_ok(use_load("two"), "supersede: the newer one loads");
 	use_only(&only, canary.pid);
-	ok(apply(&only, 0), "supersede: the newer one is on top, for one");
-	tap_ok(use_call(&canary) == 4343 && answer() == 4242,
+	want_ok(apply_to(&only, 0),
+		"supersede: the newer one is on top, for one");
+	tap_ok(use_call(&canary) == 4343 && get_answer() == 4242,
 	       "engine: supersede: other processes take the older one");
-	ok(use_revert(), "supersede: the newer one is reverted");
-	ok(use_until(DYNAMOS_LOADED), "supersede: the newer one has left");
+	want_ok(use_revert(), "supersede: the newer one is reverted");
+	want_ok(use_until(DYNAMOS_LOADED), "supersede: the newer one has left");
 	tap_ok(use_call(&canary) == 4242,
 	       "engine: supersede: the older one is in force again");
-	ok(apply(&all, DYNAMOS_SUPERSEDE), "supersede: replaces the older one");
-	tap_ok(answer() == 4343, "engine: supersede: all take the newer one");
-	hand();
-	ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
+	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
+		"supersede: replaces the older one");
+	tap_ok(get_answer() == 4343,
+	       "engine: supersede: all take the newer one");
+	select_hand();
+	want_ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
 	tap_ok(!use_info(&info) && strstr(info.end, NEXT),
 	       "engine: supersede: the older one names what superseded it");
-	is(apply(&all, DYNAMOS_SUPERSEDE), -EINVAL,
-	   "supersede: an update that changes more functions is not replaced");
+	want_is(apply_to(&all, DYNAMOS_SUPERSEDE), -EINVAL,
+		"supersede: an update that changes more functions is not "
+		"replaced");
 	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: function is named");
-	ok(use_unload(), "supersede: the older one unloads");
-	next();
-	gone("supersede");
-	tap_ok(answer() == mine, "engine: supersede: no trace is left");
+	want_ok(use_unload(), "supersede: the older one unloads");
+	select_next();
+	end_update("supersede");
+	tap_ok(get_answer() == mine, "engine: supersede: no trace is left");
 	use_end(&canary);
 }
 
 /* By livepatch: all tasks, and one that does not come along. */
-static void together(void)
+static void test_together(void)
 {
 	struct dynamos_apply a = {.policy = all, .enter_ms = 1500};
 	struct dynamos_event event;
-	long mine = answer();
+	long mine = get_answer();
 	int pid, i;
 
-	hand();
-	ok(use_load("together"), "together: loads");
-	is(apply(&nobody, 0), -EINVAL, "together: refuses any policy but all");
+	select_hand();
+	want_ok(use_load("together"), "together: loads");
+	want_is(apply_to(&nobody, 0), -EINVAL,
+		"together: refuses any policy but all");
 	for (i = 0; i < 2; i++) {
-		ok(apply(&all, 0), "together: is applied");
-		ok(use_until(DYNAMOS_TRIAL), "together: all tasks switched");
-		tap_ok(answer() == 4242 && getsid(0) == 4242,
+		want_ok(apply_to(&all, 0), "together: is applied");
+		want_ok(use_until(DYNAMOS_TRIAL),
+			"together: all tasks switched");
+		tap_ok(get_answer() == 4242 && getsid(0) == 4242,
 		       "engine: together: all take it");
-		tap_ok(calls(1) >= 1, "engine: together: calls are counted");
-		ok(use_revert(), "together: revert");
-		ok(use_until(DYNAMOS_LOADED), "together: all switched back");
-		tap_ok(answer() == mine, "engine: together: all take the old");
+		tap_ok(count_calls(1) >= 1,
+		       "engine: together: calls are counted");
+		want_ok(use_revert(), "together: revert");
+		want_ok(use_until(DYNAMOS_LOADED),
+			"together: all switched back");
+		tap_ok(get_answer() == mine,
+		       "engine: together: all take the old");
 	}
-	ok(use_unload(), "together: unloads");
+	want_ok(use_unload(), "together: unloads");
 
-	ok(use_load("blocked"), "blocked: loads");
-	pid = sleeper();
-	nap(300);
-	ok(use_apply(&a), "blocked: is applied");
-	ok(use_event(DYNAMOS_UNDONE, &event), "blocked: reverted in time");
+	want_ok(use_load("blocked"), "blocked: loads");
+	pid = start_sleeper();
+	sleep_ms(300);
+	want_ok(use_apply(&a), "blocked: is applied");
+	want_ok(use_event(DYNAMOS_UNDONE, &event), "blocked: reverted in time");
 	printf("# %s\n", event.text);
 	tap_ok(!!strstr(event.text, "pause"),
 	       "engine: blocked: the sleeping task and its function are named");
-	ok(use_until(DYNAMOS_LOADED), "blocked: has left");
-	wake(pid);
-	ok(use_unload(), "blocked: unloads");
+	want_ok(use_until(DYNAMOS_LOADED), "blocked: has left");
+	kill_sleeper(pid);
+	want_ok(use_unload(), "blocked: unloads");
 }
 
-static int put(const char *path, const char *text)
+static int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	int err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
@@ -600,7 +550,7 @@ static int put(const char *path, const char *text)
 
 /* A loop that nobody ends is ended after all, or the machine hangs where a
  * command waits for it. */
-static int rescue(void)
+static int start_rescuer(void)
 {
 	int pid = fork();
 
@@ -619,105 +569,113 @@ static void loop_of(const char *kind)
 {
 	struct dynamos_policy only;
 	struct canary canary;
-	long mine = answer();
+	long mine = get_answer();
 	int rescuer;
 
 	/* Ftrace would wait for the loop with its own locks held. */
-	ok(use_alone(), "loop: no older hook is being removed");
-	try();
+	want_ok(use_alone(), "loop: no older hook is being removed");
+	select_try();
 	use_canary(&canary);
 	use_only(&only, canary.pid);
-	ok(use_load(kind), "loop: loads");
-	ok(apply(&only, 0), "loop: is applied to one process");
-	hand();
-	ok(use_load("pause"), "loop: another one loads");
-	ok(apply(&nobody, 0), "loop: the other one is applied");
-	rescuer = rescue();
+	want_ok(use_load(kind), "loop: loads");
+	want_ok(apply_to(&only, 0), "loop: is applied to one process");
+	select_hand();
+	want_ok(use_load("pause"), "loop: another one loads");
+	want_ok(apply_to(&nobody, 0), "loop: the other one is applied");
+	rescuer = start_rescuer();
 	use_ask(&canary);
-	try();
-	ok(inside(1, 1), "loop: the process is in the new version");
-	hand();
-	ok(use_revert(), "loop: the other one is reverted");
+	select_try();
+	want_ok(await_inside(1, 1), "loop: the process is in the new version");
+	select_hand();
+	want_ok(use_revert(), "loop: the other one is reverted");
 	if (!strcmp(kind, "round")) {
-		ok(use_until(DYNAMOS_LOADED), "loop: the other one has left");
-		nap(500);
-		ok(apply(&nobody, 0), "loop: applied before its hook left");
-		ok(use_revert(), "loop: the other one is reverted again");
+		want_ok(use_until(DYNAMOS_LOADED),
+			"loop: the other one has left");
+		sleep_ms(500);
+		want_ok(apply_to(&nobody, 0),
+			"loop: applied before its hook left");
+		want_ok(use_revert(), "loop: the other one is reverted again");
 	} else {
-		nap(500);
-		is(use_state(), DYNAMOS_LEAVING, "loop: the other is leaving");
+		sleep_ms(500);
+		want_is(use_state(), DYNAMOS_LEAVING,
+			"loop: the other is leaving");
 	}
-	next();
-	ok(use_load("two"), "loop: a third one loads");
-	ok(apply(&nobody, 0), "loop: the third one gets a new hook");
-	ok(use_policy(&all), "loop: the third one gets another policy");
-	tap_ok(answer() == 4343 && getsid(0) == 4343,
+	select_next();
+	want_ok(use_load("two"), "loop: a third one loads");
+	want_ok(apply_to(&nobody, 0), "loop: the third one gets a new hook");
+	want_ok(use_policy(&all), "loop: the third one gets another policy");
+	tap_ok(get_answer() == 4343 && getsid(0) == 4343,
 	       "engine: loop: all take the third one");
-	ok(use_commit(), "loop: the third one is committed");
-	ok(use_revert(), "loop: the third one is reverted");
-	tap_ok(answer() == mine, "engine: loop: all take the old version");
-	try();
-	ok(use_revert(), "loop: the looping one is reverted");
-	is(use_state(), DYNAMOS_LEAVING, "loop: the looping one is leaving");
-	is(use_unload(), -EAGAIN, "loop: the looping one cannot be unloaded");
+	want_ok(use_commit(), "loop: the third one is committed");
+	want_ok(use_revert(), "loop: the third one is reverted");
+	tap_ok(get_answer() == mine, "engine: loop: all take the old version");
+	select_try();
+	want_ok(use_revert(), "loop: the looping one is reverted");
+	want_is(use_state(), DYNAMOS_LEAVING,
+		"loop: the looping one is leaving");
+	want_is(use_unload(), -EAGAIN,
+		"loop: the looping one cannot be unloaded");
 	tap_ok(!use_answered(&canary, 0),
 	       "engine: loop: the call looped all the time");
 	kill(rescuer, SIGKILL);
 	waitpid(rescuer, NULL, 0);
 	use_stop();
-	is(use_answer(&canary), 4242, "loop: the looping call ends");
+	want_is(use_answer(&canary), 4242, "loop: the looping call ends");
 	use_end(&canary);
-	ok(use_until(DYNAMOS_LOADED) ?: use_unload(), "loop: it unloads");
-	hand();
-	ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
-	   "loop: the other one unloads");
-	next();
-	ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
-	   "loop: the third one unloads");
+	want_ok(use_until(DYNAMOS_LOADED) ?: use_unload(), "loop: it unloads");
+	select_hand();
+	want_ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
+		"loop: the other one unloads");
+	select_next();
+	want_ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
+		"loop: the third one unloads");
 }
 
-static void loop(void)
+static void test_loop(void)
 {
 	loop_of("loop");
 	loop_of("round");
 }
 
 /* The other installer, and the switch of all tracing. */
-static void hooks(void)
+static void test_hooks(void)
 {
 	static const char sysctl[] = "/proc/sys/kernel/ftrace_enabled";
 	struct dynamos_count c;
 	int i;
 
-	hand();
-	ok(use_load("one"), "hook: loads");
+	select_hand();
+	want_ok(use_load("one"), "hook: loads");
 	for (i = 0; i < 2; i++) {
-		put("/sys/module/dynamos/parameters/share", i ? "1" : "0");
-		ok(apply(&all, 0), "hook: is applied");
-		tap_ok(answer() == 4242, "engine: hook: it is taken");
+		write_file("/sys/module/dynamos/parameters/share",
+			   i ? "1" : "0");
+		want_ok(apply_to(&all, 0), "hook: is applied");
+		tap_ok(get_answer() == 4242, "engine: hook: it is taken");
 		tap_ok(!use_count(0, 1, &c) &&
 			       c.installer ==
 				       (i ? DYNAMOS_IPMODIFY : DYNAMOS_DIRECT),
 		       "engine: hook: by %s", i ? "address" : "direct call");
-		is(put(sysctl, "0"), -EBUSY, "hook: tracing stays on");
-		tap_ok(answer() == 4242, "engine: hook: the update stays");
-		ok(use_revert(), "hook: revert");
-		ok(use_until(DYNAMOS_LOADED), "hook: has left");
-		nap(500);
+		want_is(write_file(sysctl, "0"), -EBUSY,
+			"hook: tracing stays on");
+		tap_ok(get_answer() == 4242, "engine: hook: the update stays");
+		want_ok(use_revert(), "hook: revert");
+		want_ok(use_until(DYNAMOS_LOADED), "hook: has left");
+		sleep_ms(500);
 	}
-	put("/sys/module/dynamos/parameters/share", "0");
-	for (i = 0; i < 600 && put(sysctl, "0"); i++)
-		nap(100);
-	is(apply(&all, 0), -EOPNOTSUPP, "hook: refused without ftrace");
+	write_file("/sys/module/dynamos/parameters/share", "0");
+	for (i = 0; i < 600 && write_file(sysctl, "0"); i++)
+		sleep_ms(100);
+	want_is(apply_to(&all, 0), -EOPNOTSUPP, "hook: refused without ftrace");
 	tap_ok(!!strstr(use_why, "ftrace_enabled"),
 	       "engine: hook: the refusal names the sysctl");
-	put(sysctl, "1");
-	ok(apply(&all, 0), "hook: an update is applied when ftrace is on");
-	gone("hook");
+	write_file(sysctl, "1");
+	want_ok(apply_to(&all, 0),
+		"hook: an update is applied when ftrace is on");
+	end_update("hook");
 }
 
 /* Calls that nobody would make. */
-static void hostile(void)
+static void test_hostile(void)
 {
 	static const unsigned long numbers[] = {
 		DYNAMOS_IOC_APPLY,  DYNAMOS_IOC_POLICY, DYNAMOS_IOC_COMMIT,
@@ -736,8 +694,8 @@ static void hostile(void)
 	u32 revision = DYNAMOS_REVISION, i, j, accepted = 0;
 
 	srandom(20261122);
-	hand();
-	ok(use_load("one"), "hostile: loads");
+	select_hand();
+	want_ok(use_load("one"), "hostile: loads");
 	for (i = 0; i < 2000; i++) {
 		for (j = 0; j < sizeof(room); j++)
 			data[j] = random();
@@ -750,13 +708,14 @@ static void hostile(void)
 			    numbers[i % 6] != DYNAMOS_IOC_INFO &&
 			    numbers[i % 6] != DYNAMOS_IOC_COUNT;
 	}
-	is(accepted, 0, "hostile: no invalid request is accepted");
-	is(ioctl(fd, DYNAMOS_IOC_APPLY, 1) ? -errno : 0, -EFAULT,
-	   "hostile: an unmapped address is refused");
-	is(ioctl(fd, _IO('D', 0x70), 0) ? -errno : 0, -ENOTTY,
-	   "hostile: an unknown ioctl is refused");
-	is(use_state(), DYNAMOS_LOADED, "hostile: the update is untouched");
-	ok(use_unload(), "hostile: unloads");
+	want_is(accepted, 0, "hostile: no invalid request is accepted");
+	want_is(ioctl(fd, DYNAMOS_IOC_APPLY, 1) ? -errno : 0, -EFAULT,
+		"hostile: an unmapped address is refused");
+	want_is(ioctl(fd, _IO('D', 0x70), 0) ? -errno : 0, -ENOTTY,
+		"hostile: an unknown ioctl is refused");
+	want_is(use_state(), DYNAMOS_LOADED,
+		"hostile: the update is untouched");
+	want_ok(use_unload(), "hostile: unloads");
 	close(fd);
 }
 
@@ -764,12 +723,12 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } parts[] = {
-	{"refusals", refusals}, {"strangers", strangers},
-	{"life", life},		{"balance", balance},
-	{"sleepers", sleepers}, {"supersede", supersede},
-	{"together", together}, {"ends", ends},
-	{"loop", loop},		{"hooks", hooks},
-	{"hostile", hostile},
+	{"refusals", test_refusals}, {"strangers", test_unauthorized},
+	{"life", test_life},	     {"balance", test_balance},
+	{"sleepers", test_sleepers}, {"supersede", test_supersede},
+	{"together", test_together}, {"ends", test_ends},
+	{"loop", test_loop},	     {"hooks", test_hooks},
+	{"hostile", test_hostile},
 };
 
 int main(int argc, char **argv)
@@ -785,7 +744,7 @@ int main(int argc, char **argv)
 	use_begin(hand_file);
 	for (i = 4; i < argc; i++) {
 		if (atoi(argv[i]) > 0)
-			cycles(atoi(argv[i]));
+			run_cycles(atoi(argv[i]));
 		for (p = 0; p < sizeof(parts) / sizeof(*parts); p++)
 			if (!strcmp(argv[i], parts[p].name))
 				parts[p].run();

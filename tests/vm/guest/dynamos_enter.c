@@ -28,14 +28,14 @@
 #define ROUNDS 20
 #define PAGES 64
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	perror(what);
 	exit(1);
 }
 
 /* An unreachable port is told by ICMPv6, whose headers are looked through. */
-static void icmp6(void)
+static void enter_icmp6(void)
 {
 	struct sockaddr_in6 to = {.sin6_family = AF_INET6,
 				  .sin6_port = htons(9),
@@ -43,64 +43,64 @@ static void icmp6(void)
 	int fd = socket(AF_INET6, SOCK_DGRAM, 0), refused = 0, i;
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)))
-		fail("a socket to ::1");
+		exit_failed("a socket to ::1");
 	for (i = 0; i < ROUNDS; i++)
 		refused += send(fd, "", 1, 0) < 0 && errno == ECONNREFUSED;
 	if (!refused)
-		fail("nobody says that the port is closed");
+		exit_failed("nobody says that the port is closed");
 	close(fd);
 }
 
-static char *pages(size_t size, int flags)
+static char *map_pages(size_t size, int flags)
 {
 	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	if (at == MAP_FAILED)
-		fail("mmap");
+		exit_failed("mmap");
 	memset(at, 'x', size);
 	return at;
 }
 
-static void pageout(void)
+static void enter_pageout(void)
 {
 	size_t size = PAGES * getpagesize();
-	struct iovec v = {.iov_base = pages(size, 0), .iov_len = size};
+	struct iovec v = {.iov_base = map_pages(size, 0), .iov_len = size};
 	int self = syscall(SYS_pidfd_open, getpid(), 0), i;
 	FILE *file = tmpfile();
 	void *mapped;
 
 	if (self < 0 || !file || ftruncate(fileno(file), size))
-		fail("a process and a file");
+		exit_failed("a process and a file");
 	mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fileno(file), 0);
 	if (mapped == MAP_FAILED)
-		fail("mmap of a file");
+		exit_failed("mmap of a file");
 	for (i = 0; i < ROUNDS; i++) {
 		if (madvise(v.iov_base, size, MADV_PAGEOUT) ||
 		    madvise(mapped, size, MADV_PAGEOUT))
-			fail("madvise");
+			exit_failed("madvise");
 		if (syscall(SYS_process_madvise, self, &v, 1, MADV_PAGEOUT,
 			    0) != (long)size)
-			fail("process_madvise");
+			exit_failed("process_madvise");
 		if (((char *)v.iov_base)[size - 1] != 'x')
-			fail("a page that was out");
+			exit_failed("a page that was out");
 	}
 }
 
 /* Memory moves, and parts of a mapped file take another's place. */
-static void remap(void)
+static void enter_remap(void)
 {
 	size_t page = getpagesize(), size = PAGES * page;
-	char *at = pages(size, 0), *shared;
+	char *at = map_pages(size, 0), *shared;
 	FILE *file = tmpfile();
 	int i;
 
 	if (!file || ftruncate(fileno(file), size))
-		fail("a file");
+		exit_failed("a file");
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
 		      fileno(file), 0);
 	if (shared == MAP_FAILED)
-		fail("mmap of a file");
+		exit_failed("mmap of a file");
 	for (i = 0; i < ROUNDS; i++) {
 		char *to = mmap(NULL, size, PROT_NONE,
 				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -110,18 +110,18 @@ static void remap(void)
 		    mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) !=
 			    to ||
 		    to[size - 1] != 'x')
-			fail("mremap");
+			exit_failed("mremap");
 		at = to;
 		if (remap_file_pages(shared, page, 0, i + 1, 0) ||
 		    shared[0] != 'a' + i)
-			fail("remap_file_pages");
+			exit_failed("remap_file_pages");
 	}
 }
 
 /* The call of 32-bit programs: a time that is none is refused. */
-static void settime(void)
+static void enter_settime(void)
 {
-	int *tv = (int *)pages(getpagesize(), MAP_32BIT), i;
+	int *tv = (int *)map_pages(getpagesize(), MAP_32BIT), i;
 	long result;
 
 	for (i = 0; i < ROUNDS; i++) {
@@ -132,17 +132,17 @@ static void settime(void)
 				 : "a"(79), "b"(tv), "c"(0)
 				 : "memory", "r8", "r9", "r10", "r11");
 		if ((int)result != -EINVAL)
-			fail("settimeofday");
+			exit_failed("settimeofday");
 	}
 }
 
-static int bpf(int command, union bpf_attr *attr)
+static int bpf_call(int command, union bpf_attr *attr)
 {
 	return syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
 /* The verifier writes a look-up in a map of sockets as instructions. */
-static void xskmap(void)
+static void enter_xskmap(void)
 {
 	union bpf_attr map = {.map_type = BPF_MAP_TYPE_XSKMAP,
 			      .key_size = 4,
@@ -168,29 +168,29 @@ static void xskmap(void)
 			       .license = (unsigned long)"GPL"};
 	int i, fd;
 
-	text[3].imm = bpf(BPF_MAP_CREATE, &map);
+	text[3].imm = bpf_call(BPF_MAP_CREATE, &map);
 	if (text[3].imm < 0)
-		fail("a map");
+		exit_failed("a map");
 	for (i = 0; i < ROUNDS; i++) {
-		fd = bpf(BPF_PROG_LOAD, &prog);
+		fd = bpf_call(BPF_PROG_LOAD, &prog);
 		if (fd < 0)
-			fail("a program");
+			exit_failed("a program");
 		close(fd);
 	}
 }
 
-static void persistent(void)
+static void enter_persistent(void)
 {
 	int i;
 
 	for (i = 0; i < ROUNDS; i++)
 		if (syscall(SYS_keyctl, KEYCTL_GET_PERSISTENT, -1,
 			    KEY_SPEC_PROCESS_KEYRING) < 0)
-			fail("keyctl");
+			exit_failed("keyctl");
 }
 
 /* Sockets and pipes want memory of the kernel, more than it has at hand. */
-static void slab(void)
+static void enter_slab(void)
 {
 	static int fd[400][2];
 	int i, k;
@@ -198,7 +198,7 @@ static void slab(void)
 	for (i = 0; i < ROUNDS; i++) {
 		for (k = 0; k < 400; k++)
 			if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd[k]))
-				fail("socketpair");
+				exit_failed("socketpair");
 		for (k = 0; k < 400; k++) {
 			close(fd[k][0]);
 			close(fd[k][1]);
@@ -207,7 +207,7 @@ static void slab(void)
 }
 
 /* A file that signals: both ends of a pipe, and one that is both. */
-static void fasync(void)
+static void enter_fasync(void)
 {
 	char name[] = "/tmp/enter-fifo";
 	int fd[3], i, k, flags;
@@ -215,19 +215,19 @@ static void fasync(void)
 	signal(SIGIO, SIG_IGN);
 	unlink(name);
 	if (pipe(fd) || mkfifo(name, 0600))
-		fail("pipes");
+		exit_failed("pipes");
 	fd[2] = open(name, O_RDWR);
 	for (i = 0; i < ROUNDS; i++)
 		for (k = 0; k < 3; k++) {
 			flags = fcntl(fd[k], F_GETFL);
 			if (fcntl(fd[k], F_SETFL, flags | O_ASYNC) ||
 			    fcntl(fd[k], F_SETFL, flags))
-				fail("fcntl");
+				exit_failed("fcntl");
 		}
 	unlink(name);
 }
 
-static void links(void)
+static void enter_links(void)
 {
 	static const char *const names[] = {"/proc/self/cwd", "/proc/self/root",
 					    "/proc/self/exe", "/proc/self/fd/0",
@@ -239,10 +239,10 @@ static void links(void)
 	for (i = 0; i < ROUNDS; i++)
 		for (k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
 			if (readlink(names[k], text, sizeof(text)) <= 0)
-				fail(names[k]);
+				exit_failed(names[k]);
 			fd = open(names[k], O_PATH);
 			if (fd < 0)
-				fail(names[k]);
+				exit_failed(names[k]);
 			close(fd);
 		}
 }
@@ -257,7 +257,7 @@ static void send_on(void)
 
 	for (i = 0; i < ROUNDS; i++)
 		if (sendto(fd, "", 1, 0, (void *)&to, sizeof(to)) != 1)
-			fail("192.168.78.2");
+			exit_failed("192.168.78.2");
 	close(fd);
 }
 
@@ -274,7 +274,7 @@ static struct rule {
 	.path = "/tmp/enter-watched",
 };
 
-static void order(int fd, int type)
+static void change_rule(int fd, int type)
 {
 	struct {
 		struct nlmsghdr head;
@@ -289,25 +289,25 @@ static void order(int fd, int type)
 	memset(rule.data.mask, 0xff, sizeof(rule.data.mask));
 	if (send(fd, &rule, rule.head.nlmsg_len, 0) < 0 ||
 	    recv(fd, &answer, sizeof(answer), 0) < (int)sizeof(answer.head))
-		fail("audit");
+		exit_failed("audit");
 	errno = -answer.is.error;
 	if (answer.head.nlmsg_type != NLMSG_ERROR || errno)
-		fail("a rule of audit");
+		exit_failed("a rule of audit");
 }
 
 /* A file that is watched comes and goes. */
-static void watch(void)
+static void enter_watch(void)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT), i, file;
 
 	if (fd < 0)
-		fail("a socket of audit");
+		exit_failed("a socket of audit");
 	for (i = 0; i < ROUNDS; i++) {
-		order(fd, AUDIT_ADD_RULE);
+		change_rule(fd, AUDIT_ADD_RULE);
 		file = open(rule.path, O_CREAT | O_RDWR, 0600);
 		if (file < 0 || close(file) || unlink(rule.path))
-			fail(rule.path);
-		order(fd, AUDIT_DEL_RULE);
+			exit_failed(rule.path);
+		change_rule(fd, AUDIT_DEL_RULE);
 	}
 	close(fd);
 }
@@ -316,10 +316,17 @@ static const struct {
 	const char *word;
 	void (*enter)(void);
 } words[] = {
-	{"icmp6", icmp6},   {"pageout", pageout},	{"settime", settime},
-	{"xskmap", xskmap}, {"persistent", persistent}, {"slab", slab},
-	{"send", send_on},  {"watch", watch},		{"fasync", fasync},
-	{"links", links},   {"remap", remap},
+	{"icmp6", enter_icmp6},
+	{"pageout", enter_pageout},
+	{"settime", enter_settime},
+	{"xskmap", enter_xskmap},
+	{"persistent", enter_persistent},
+	{"slab", enter_slab},
+	{"send", send_on},
+	{"watch", enter_watch},
+	{"fasync", enter_fasync},
+	{"links", enter_links},
+	{"remap", enter_remap},
 };
 
 int main(int argc, char **argv)

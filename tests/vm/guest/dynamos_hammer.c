@@ -53,7 +53,7 @@ static struct shared {
 	struct worker worker[WORKERS];
 } * all;
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -66,16 +66,16 @@ static void pause_a_little(void)
 	nanosleep(&t, NULL);
 }
 
-static void share(const char *path, int flags)
+static void map_shared(const char *path, int flags)
 {
 	int fd = open(path, O_RDWR | flags, 0600);
 
 	if (fd < 0 || (flags && ftruncate(fd, sizeof(*all))))
-		fail(path);
+		exit_failed(path);
 	all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		   0);
 	if (all == MAP_FAILED)
-		fail(path);
+		exit_failed(path);
 	close(fd);
 }
 
@@ -87,11 +87,11 @@ static void name_device(void)
 
 	memcpy(r.ifr_newname, device, sizeof(device));
 	if (fd < 0 || ioctl(fd, SIOCSIFNAME, &r))
-		fail("a device of our own");
+		exit_failed("a device of our own");
 	close(fd);
 }
 
-static void ask(int fd, struct worker *w)
+static void request_arp(int fd, struct worker *w)
 {
 	struct arpreq r = {.arp_pa.sa_family = AF_INET};
 
@@ -107,12 +107,12 @@ static void ask(int fd, struct worker *w)
 	w->calls++;
 }
 
-static void work(struct worker *w)
+static void run_worker(struct worker *w)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), order;
 
 	if (fd < 0)
-		fail("socket");
+		exit_failed("socket");
 	for (;;) {
 		order = __atomic_load_n(&all->order, __ATOMIC_ACQUIRE);
 		if (order == END)
@@ -121,27 +121,27 @@ static void work(struct worker *w)
 		if (order == PAUSE)
 			pause_a_little();
 		else
-			ask(fd, w);
+			request_arp(fd, w);
 	}
 }
 
-static void start(const char *path, int count)
+static void start_workers(const char *path, int count)
 {
 	int i, pid;
 
 	if (count < 1 || count > WORKERS)
-		fail("number of processes");
-	share(path, O_CREAT | O_TRUNC);
+		exit_failed("number of processes");
+	map_shared(path, O_CREAT | O_TRUNC);
 	name_device();
 	all->count = count;
 	for (i = 0; i < count; i++) {
 		pid = fork();
 		if (pid < 0)
-			fail("fork");
+			exit_failed("fork");
 		if (!pid) {
 			setsid();
 			nice(10); /* commands come first */
-			work(&all->worker[i]);
+			run_worker(&all->worker[i]);
 		}
 		all->worker[i].pid = pid;
 		printf("%d\n", pid);
@@ -149,7 +149,7 @@ static void start(const char *path, int count)
 	}
 }
 
-static int standing(void)
+static int all_standing(void)
 {
 	int i, n = 0;
 
@@ -158,7 +158,7 @@ static int standing(void)
 	return n == all->count;
 }
 
-static void await(int (*done)(void), const char *what)
+static void await_condition(int (*done)(void), const char *what)
 {
 	time_t until = time(NULL) + TIMEOUT_S;
 
@@ -173,7 +173,7 @@ static void await(int (*done)(void), const char *what)
 
 static unsigned long wanted[WORKERS];
 
-static int enough(void)
+static int calls_enough(void)
 {
 	int i, n = 0;
 
@@ -183,35 +183,35 @@ static int enough(void)
 	return n == all->count;
 }
 
-static void run(unsigned long calls)
+static void run_workers(unsigned long calls)
 {
 	int i;
 
 	for (i = 0; i < all->count; i++)
 		wanted[i] = all->worker[i].calls + calls;
 	__atomic_store_n(&all->order, RUN, __ATOMIC_RELEASE);
-	await(enough, "somebody makes too few calls");
+	await_condition(calls_enough, "somebody makes too few calls");
 }
 
-static void stop(void)
+static void stop_workers(void)
 {
 	const struct worker *w;
 
 	__atomic_store_n(&all->order, PAUSE, __ATOMIC_RELEASE);
-	await(standing, "somebody does not stand still");
+	await_condition(all_standing, "somebody does not stand still");
 	for (w = all->worker; w < all->worker + all->count; w++)
 		printf("%d %lu %lu %lu %lu %lu\n", w->pid, w->calls, w->nodev,
 		       w->nxio, w->inval, w->other);
 }
 
-static void allot(int fd, off_t offset, off_t length, int count)
+static void allot_file(int fd, off_t offset, off_t length, int count)
 {
 	int wrong = 0;
 
 	while (count-- > 0) {
 		wrong = fallocate(fd, 0, offset, length) ? errno : 0;
 		if (ftruncate(fd, 0))
-			fail("ftruncate");
+			exit_failed("ftruncate");
 	}
 	puts(wrong ? strerror(wrong) : "granted");
 }
@@ -221,23 +221,23 @@ int main(int argc, char **argv)
 	const char *word = argc > 2 ? argv[1] : "";
 
 	if (!strcmp(word, "allot") && argc == 6) {
-		allot(atoi(argv[2]), atol(argv[3]), atol(argv[4]),
-		      atoi(argv[5]));
+		allot_file(atoi(argv[2]), atol(argv[3]), atol(argv[4]),
+			   atoi(argv[5]));
 		return 0;
 	}
 	if (!strcmp(word, "start") && argc == 4) {
-		start(argv[2], atoi(argv[3]));
+		start_workers(argv[2], atoi(argv[3]));
 		return 0;
 	}
 	if (argc < 3) {
 		fprintf(stderr, "a word and a file are expected\n");
 		return 2;
 	}
-	share(argv[2], 0);
+	map_shared(argv[2], 0);
 	if (!strcmp(word, "look") && argc == 4)
-		run(strtoul(argv[3], NULL, 10));
+		run_workers(strtoul(argv[3], NULL, 10));
 	if (!strcmp(word, "pause") || !strcmp(word, "look"))
-		stop();
+		stop_workers();
 	else
 		__atomic_store_n(&all->order, strcmp(word, "go") ? END : RUN,
 				 __ATOMIC_RELEASE);

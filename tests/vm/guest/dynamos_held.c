@@ -15,7 +15,7 @@
 
 static const struct dynamos_policy all = {.otherwise = 1};
 
-static int apply(void)
+static int apply_update(void)
 {
 	struct dynamos_apply a = {.policy = all};
 
@@ -32,9 +32,9 @@ static void is_held(u32 held, const char *name)
 }
 
 /* In force, out again, and asked to go. */
-static void turn(long mine)
+static void test_held(long mine)
 {
-	tap_ok(!apply(), "held: in force");
+	tap_ok(!apply_update(), "held: in force");
 	tap_ok(syscall(SYS_getpgid, 0) == 4242,
 	       "held: the new version is taken");
 	is_held(DYNAMOS_HELD, "an update that was applied is held");
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 		"an update is not held before it is applied");
 	tap_ok(!use_unload(), "held: an update that was never applied unloads");
 	tap_ok(!use_load("held"), "held: loads again");
-	turn(mine);
-	turn(mine);
+	test_held(mine);
+	test_held(mine);
 	return tap_done();
 }

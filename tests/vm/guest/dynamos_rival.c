@@ -23,7 +23,7 @@ static int map; /* of one count, that all programs add to */
 static char *btf;
 static size_t btf_size;
 
-static int put(const char *path, const char *text, int flags)
+static int write_file(const char *path, const char *text, int flags)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC | flags), err = 0;
 
@@ -35,7 +35,7 @@ static int put(const char *path, const char *text, int flags)
 	return err;
 }
 
-static char *whole(const char *path, size_t *size)
+static char *read_file(const char *path, size_t *size)
 {
 	size_t room = 1 << 16;
 	char *text = malloc(room);
@@ -75,43 +75,43 @@ void rival_begin(void)
 		perror("bpf");
 		exit(1);
 	}
-	btf = whole("/sys/kernel/btf/vmlinux", &btf_size);
+	btf = read_file("/sys/kernel/btf/vmlinux", &btf_size);
 }
 
-static int probe(const char *kind, const char *symbol)
+static int set_probe(const char *kind, const char *symbol)
 {
 	char text[256];
 	int err;
 
 	snprintf(text, sizeof(text), "%s:skep/%s_%s %s\n", kind, kind, symbol,
 		 symbol);
-	err = put(TRACING "kprobe_events", text, O_APPEND);
+	err = write_file(TRACING "kprobe_events", text, O_APPEND);
 	snprintf(text, sizeof(text), TRACING "events/skep/%s_%s/enable", kind,
 		 symbol);
-	return err ? err : put(text, "1", 0);
+	return err ? err : write_file(text, "1", 0);
 }
 
 int rival_kprobe(const char *symbol)
 {
-	return probe("p", symbol);
+	return set_probe("p", symbol);
 }
 
 int rival_kretprobe(const char *symbol)
 {
-	return probe("r", symbol);
+	return set_probe("r", symbol);
 }
 
 void rival_probes_end(void)
 {
-	put(TRACING "events/skep/enable", "0", 0);
-	put(TRACING "kprobe_events", "\n", O_TRUNC);
+	write_file(TRACING "events/skep/enable", "0", 0);
+	write_file(TRACING "kprobe_events", "\n", O_TRUNC);
 }
 
 /* Lines are name, hits, misses. */
 long rival_probe_hits(void)
 {
 	size_t size;
-	char *text = whole(TRACING "kprobe_profile", &size), *line = text;
+	char *text = read_file(TRACING "kprobe_profile", &size), *line = text;
 	long hits = 0, n;
 
 	while (line && *line) {
@@ -126,24 +126,25 @@ long rival_probe_hits(void)
 
 int rival_graph(const char *symbol)
 {
-	int err = put(TRACING "set_ftrace_filter", symbol, O_TRUNC);
+	int err = write_file(TRACING "set_ftrace_filter", symbol, O_TRUNC);
 
 	if (!err)
-		err = put(TRACING "set_graph_function", symbol, O_TRUNC);
-	return err ? err : put(TRACING "current_tracer", "function_graph", 0);
+		err = write_file(TRACING "set_graph_function", symbol, O_TRUNC);
+	return err ? err
+		   : write_file(TRACING "current_tracer", "function_graph", 0);
 }
 
 void rival_graph_end(void)
 {
-	put(TRACING "current_tracer", "nop", 0);
-	put(TRACING "set_graph_function", "\n", O_TRUNC);
-	put(TRACING "set_ftrace_filter", "\n", O_TRUNC);
+	write_file(TRACING "current_tracer", "nop", 0);
+	write_file(TRACING "set_graph_function", "\n", O_TRUNC);
+	write_file(TRACING "set_ftrace_filter", "\n", O_TRUNC);
 }
 
 long rival_graph_hits(const char *symbol)
 {
 	size_t size;
-	char *text = whole(TRACING "trace", &size), *at = text;
+	char *text = read_file(TRACING "trace", &size), *at = text;
 	long hits = 0;
 	char call[128];
 
@@ -165,7 +166,7 @@ struct btf_entry {
 };
 
 /* Bytes that follow a type. */
-static size_t more(const struct btf_entry *t)
+static size_t btf_extra(const struct btf_entry *t)
 {
 	size_t members = t->info & 0xffff;
 
@@ -189,7 +190,7 @@ static size_t more(const struct btf_entry *t)
 }
 
 /* The number of a function's type, 0 without one. */
-static int find(const char *symbol)
+static int find_function(const char *symbol)
 {
 	const struct btf_head *head = (void *)btf;
 	const char *types = btf + head->length + head->types;
@@ -205,7 +206,7 @@ static int find(const char *symbol)
 		if ((t->info >> 24 & 0x1f) == 12 &&
 		    !strcmp(names + t->name, symbol))
 			return id;
-		at += sizeof(*t) + more(t);
+		at += sizeof(*t) + btf_extra(t);
 	}
 	return 0;
 }
@@ -232,7 +233,7 @@ int rival_bpf(const char *symbol, int fexit)
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = BPF_PROG_TYPE_TRACING;
 	attr.expected_attach_type = fexit ? BPF_TRACE_FEXIT : BPF_TRACE_FENTRY;
-	attr.attach_btf_id = find(symbol);
+	attr.attach_btf_id = find_function(symbol);
 	attr.insns = (unsigned long)code;
 	attr.insn_cnt = sizeof(code) / sizeof(*code);
 	attr.license = (unsigned long)"GPL";
@@ -279,7 +280,7 @@ long rival_bpf_hits(void)
 int rival_told(const char *symbol, const char *who)
 {
 	size_t size;
-	char *text = whole(TRACING "enabled_functions", &size);
+	char *text = read_file(TRACING "enabled_functions", &size);
 	char *line = strstr(text, symbol), *end;
 	int told;
 
@@ -294,7 +295,7 @@ int rival_told(const char *symbol, const char *who)
 	return told;
 }
 
-static int settled(void)
+static int await_settled(void)
 {
 	struct timespec t = {.tv_nsec = 20 * 1000 * 1000};
 	char text[8];
@@ -322,17 +323,17 @@ int rival_livepatch(const char *module, const char *options)
 		return -errno;
 	err = syscall(SYS_finit_module, fd, options, 0) ? -errno : 0;
 	close(fd);
-	return err ? err : settled();
+	return err ? err : await_settled();
 }
 
 /* The module goes once the kernel's own reference has. */
 int rival_livepatch_end(void)
 {
 	struct timespec t = {.tv_nsec = 20 * 1000 * 1000};
-	int i, err = put(LIVEPATCH "enabled", "0", 0);
+	int i, err = write_file(LIVEPATCH "enabled", "0", 0);
 
 	if (!err)
-		err = settled();
+		err = await_settled();
 	for (i = 0; !err && i < 3000; i++) {
 		if (!syscall(SYS_delete_module, "dynamos_rival", O_NONBLOCK))
 			return 0;

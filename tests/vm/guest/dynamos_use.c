@@ -22,7 +22,7 @@ static const char *path;
 static int device, events;
 static char build_id[64];
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -62,7 +62,7 @@ void use_begin(const char *module)
 	events = open("/dev/" DYNAMOS_DEVICE_NAME,
 		      O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (device < 0 || events < 0)
-		fail("/dev/" DYNAMOS_DEVICE_NAME);
+		exit_failed("/dev/" DYNAMOS_DEVICE_NAME);
 	read_build_id();
 }
 
@@ -72,7 +72,7 @@ int use_load(const char *kind)
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
 
 	if (fd < 0)
-		fail(path);
+		exit_failed(path);
 	snprintf(text, sizeof(text), "kind=%s build_id=%s", kind, build_id);
 	err = syscall(SYS_finit_module, fd, text, 0) ? -errno : 0;
 	close(fd);
@@ -116,7 +116,7 @@ int use_stop(void)
 	return err;
 }
 
-static int call(unsigned long what, void *data, char *why)
+static int device_call(unsigned long what, void *data, char *why)
 {
 	int err = ioctl(device, what, data) ? -errno : 0;
 
@@ -128,7 +128,7 @@ int use_apply(struct dynamos_apply *apply)
 {
 	apply->revision = DYNAMOS_REVISION;
 	strcpy(apply->name, use_name);
-	return call(DYNAMOS_IOC_APPLY, apply, apply->why);
+	return device_call(DYNAMOS_IOC_APPLY, apply, apply->why);
 }
 
 int use_policy(const struct dynamos_policy *policy)
@@ -137,7 +137,7 @@ int use_policy(const struct dynamos_policy *policy)
 					.policy = *policy};
 
 	strcpy(change.name, use_name);
-	return call(DYNAMOS_IOC_POLICY, &change, change.why);
+	return device_call(DYNAMOS_IOC_POLICY, &change, change.why);
 }
 
 static int by_name(unsigned long what)
@@ -145,7 +145,7 @@ static int by_name(unsigned long what)
 	struct dynamos_name name = {.revision = DYNAMOS_REVISION};
 
 	strcpy(name.name, use_name);
-	return call(what, &name, name.why);
+	return device_call(what, &name, name.why);
 }
 
 int use_commit(void)
@@ -167,7 +167,7 @@ int use_info(struct dynamos_info *info)
 		memset(info, 0, sizeof(*info));
 		info->revision = DYNAMOS_REVISION;
 		info->index = i;
-		err = call(DYNAMOS_IOC_INFO, info, NULL);
+		err = device_call(DYNAMOS_IOC_INFO, info, NULL);
 		if (err || !strcmp(info->name, use_name))
 			return err;
 	}
@@ -180,7 +180,7 @@ int use_count(u32 function, u32 version, struct dynamos_count *count)
 	strcpy(count->name, use_name);
 	count->function = function;
 	count->version = version;
-	return call(DYNAMOS_IOC_COUNT, count, NULL);
+	return device_call(DYNAMOS_IOC_COUNT, count, NULL);
 }
 
 u32 use_state(void)
@@ -224,7 +224,7 @@ int use_event(u32 cause, struct dynamos_event *event)
 }
 
 /* Waits until the update is in this state, or is not. */
-static int within(long long ms, u32 state, int is)
+static int await_state(long long ms, u32 state, int is)
 {
 	struct timespec t = {.tv_nsec = 10 * 1000 * 1000};
 	long long end = now_ms() + ms;
@@ -239,12 +239,12 @@ static int within(long long ms, u32 state, int is)
 
 int use_until(u32 state)
 {
-	return within(60000, state, 1) ? 0 : -ETIMEDOUT;
+	return await_state(60000, state, 1) ? 0 : -ETIMEDOUT;
 }
 
 int use_stays(u32 state)
 {
-	return !within(3000, state, 0);
+	return !await_state(3000, state, 0);
 }
 
 int use_symbol(const char *name)
@@ -260,7 +260,7 @@ int use_symbol(const char *name)
 	return found;
 }
 
-static void __attribute__((noreturn)) sing(int ask, int answer)
+static void __attribute__((noreturn)) answer_loop(int ask, int answer)
 {
 	unsigned char times;
 	long got;
@@ -287,14 +287,14 @@ void use_canary(struct canary *c)
 	int ask[2], answer[2];
 
 	if (pipe2(ask, O_CLOEXEC) || pipe2(answer, O_CLOEXEC))
-		fail("pipe");
+		exit_failed("pipe");
 	c->pid = fork();
 	if (c->pid < 0)
-		fail("fork");
+		exit_failed("fork");
 	if (!c->pid) {
 		close(ask[1]);
 		close(answer[0]);
-		sing(ask[0], answer[1]);
+		answer_loop(ask[0], answer[1]);
 	}
 	close(ask[0]);
 	close(answer[1]);
@@ -305,7 +305,7 @@ void use_canary(struct canary *c)
 static void ask_for(struct canary *c, unsigned char times)
 {
 	if (write(c->ask, &times, 1) != 1)
-		fail("canary");
+		exit_failed("canary");
 }
 
 void use_ask(struct canary *c)

@@ -19,7 +19,7 @@
 
 #define TIMEOUT_MS 120000 /* ms */
 
-static void fail(const char *what)
+static void exit_failed(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -30,7 +30,7 @@ static void in_folder(const char *name)
 	int fd = open(name, O_CREAT | O_WRONLY, 0600);
 
 	if (fd < 0)
-		fail(name);
+		exit_failed(name);
 	close(fd);
 }
 
@@ -42,7 +42,7 @@ static void wait_for(const char *name)
 	for (i = 0; i < TIMEOUT_MS && access(name, F_OK); i++)
 		nanosleep(&t, NULL);
 	if (access(name, F_OK))
-		fail(name);
+		exit_failed(name);
 }
 
 int main(int argc, char **argv)
@@ -52,15 +52,15 @@ int main(int argc, char **argv)
 
 	if (argc != 2 || (mkdir(argv[1], 0700) && errno != EEXIST) ||
 	    chdir(argv[1]))
-		fail("a folder is expected");
+		exit_failed("a folder is expected");
 	if (set < 0 || pipe(ends) ||
 	    epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event))
-		fail("epoll");
+		exit_failed("epoll");
 	in_folder("ready");
 	wait_for("go");
 	if (write(ends[1], "x", 1) != 1 ||
 	    epoll_wait(set, &event, 1, TIMEOUT_MS) != 1)
-		fail("no event");
+		exit_failed("no event");
 	in_folder("woken");
 	return 0;
 }

@@ -28,7 +28,7 @@ int lend_device(void)
 }
 
 /* On a file of its own where fd is negative. */
-static int call(int fd, unsigned long number, void *arg, const char *why)
+static int device_call(int fd, unsigned long number, void *arg, const char *why)
 {
 	int own = fd < 0 ? lend_device() : -1;
 	int err = ioctl(fd < 0 ? own : fd, number, arg) < 0 ? -errno : 0;
@@ -49,7 +49,7 @@ int lend_create_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name)
 	c.cpus[0] = cpus;
 	memcpy(c.bytes, bytes, nodes * sizeof(*bytes));
 	snprintf(c.name, sizeof(c.name), "%s", name);
-	err = call(-1, SHIMOS_IOC_CREATE, &c, c.why);
+	err = device_call(-1, SHIMOS_IOC_CREATE, &c, c.why);
 	return err ? err : (int)c.id;
 }
 
@@ -62,7 +62,7 @@ int lend_release(u32 id)
 {
 	struct shimos_release r = {.id = id};
 
-	return call(-1, SHIMOS_IOC_RELEASE, &r, r.why);
+	return device_call(-1, SHIMOS_IOC_RELEASE, &r, r.why);
 }
 
 int lend_info(u32 id, struct shimos_info *info)
@@ -71,7 +71,7 @@ int lend_info(u32 id, struct shimos_info *info)
 
 	memset(info, 0, sizeof(*info));
 	info->id = id;
-	err = call(-1, SHIMOS_IOC_INFO, info, NULL);
+	err = device_call(-1, SHIMOS_IOC_INFO, info, NULL);
 	return err || info->id == id ? err : -ENOENT;
 }
 
@@ -92,7 +92,7 @@ int lend_allow(u32 gid, u64 cpus, u64 bytes)
 
 	a.cpus[0] = cpus;
 	a.bytes[0] = bytes;
-	return call(-1, SHIMOS_IOC_ALLOW, &a, a.why);
+	return device_call(-1, SHIMOS_IOC_ALLOW, &a, a.why);
 }
 
 static size_t copy_lines(const char *path, const char *word, char *out,
@@ -141,7 +141,7 @@ int lend_write(const char *path, const char *text)
 	return err;
 }
 
-static void *map(int fd, u64 length, u64 offset)
+static void *map_memory(int fd, u64 length, u64 offset)
 {
 	void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			offset);
@@ -156,10 +156,10 @@ int lend_open(struct lend *l, u32 id)
 	memset(l, 0, sizeof(*l));
 	l->fd = lend_device();
 	l->open.id = id;
-	err = call(l->fd, SHIMOS_IOC_OPEN, &l->open, l->open.why);
+	err = device_call(l->fd, SHIMOS_IOC_OPEN, &l->open, l->open.why);
 	if (!err) {
-		l->mail = map(l->fd, l->open.mail, SHIMOS_MAP_MAIL);
-		l->pool = map(l->fd, l->open.pool, SHIMOS_MAP_POOL);
+		l->mail = map_memory(l->fd, l->open.mail, SHIMOS_MAP_MAIL);
+		l->pool = map_memory(l->fd, l->open.pool, SHIMOS_MAP_POOL);
 		if (!l->mail || !l->pool)
 			err = -errno;
 	}
@@ -183,7 +183,7 @@ int lend_load(struct lend *l, const char *path)
 		return -errno;
 	load.address = (unsigned long)data;
 	load.length = st.st_size;
-	err = call(l->fd, SHIMOS_IOC_LOAD, &load, load.why);
+	err = device_call(l->fd, SHIMOS_IOC_LOAD, &load, load.why);
 	munmap(data, st.st_size);
 	return err;
 }
@@ -192,14 +192,14 @@ int lend_start(struct lend *l)
 {
 	struct shimos_start s = {0};
 
-	return call(l->fd, SHIMOS_IOC_START, &s, s.why);
+	return device_call(l->fd, SHIMOS_IOC_START, &s, s.why);
 }
 
 int lend_wait(struct lend *l, u32 *seen, u32 ms)
 {
 	struct shimos_wait w = {
 		.seen = *seen, .ms = ms, .core = SHIMOS_WAIT_ANY};
-	int err = call(l->fd, SHIMOS_IOC_WAIT, &w, NULL);
+	int err = device_call(l->fd, SHIMOS_IOC_WAIT, &w, NULL);
 
 	*seen = w.seen;
 	return err;
@@ -207,14 +207,14 @@ int lend_wait(struct lend *l, u32 *seen, u32 ms)
 
 int lend_stop(struct lend *l)
 {
-	return call(l->fd, SHIMOS_IOC_STOP, NULL, NULL);
+	return device_call(l->fd, SHIMOS_IOC_STOP, NULL, NULL);
 }
 
 int lend_nmi(struct lend *l, u32 core, u32 reasons)
 {
 	struct shimos_nmi nmi = {.core = core, .reasons = reasons};
 
-	return call(l->fd, SHIMOS_IOC_NMI, &nmi, NULL);
+	return device_call(l->fd, SHIMOS_IOC_NMI, &nmi, NULL);
 }
 
 void lend_close(struct lend *l)
@@ -263,14 +263,14 @@ int lend_alive(struct lend *l)
 	return lend_until(all_alive, l);
 }
 
-static int done(void *arg)
+static int is_done(void *arg)
 {
 	return ((struct slot *)arg)->command == SLOT_WAIT;
 }
 
 int lend_done(struct slot *s)
 {
-	return lend_until(done, s);
+	return lend_until(is_done, s);
 }
 
 static int is_inside(void *slot)

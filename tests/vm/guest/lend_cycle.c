@@ -15,7 +15,7 @@
 #define CPUS 0xc /* 2 and 3 */
 
 /* 0, or the line of what went wrong. */
-static int run(u32 id, const char *image)
+static int run_image(u32 id, const char *image)
 {
 	struct lend l;
 	u32 seen = 0, i;
@@ -38,13 +38,13 @@ static int run(u32 id, const char *image)
 	return line;
 }
 
-static int cycle(const char *image)
+static int run_cycle(const char *image)
 {
 	int id = lend_create(CPUS, 64 * MIB, ""), line;
 
 	if (id < 0)
 		return __LINE__;
-	line = run(id, image);
+	line = run_image(id, image);
 	if (lend_release(id))
 		line = line ? line : __LINE__;
 	return line;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	runs = atoi(argv[3]);
 	lend_look(before, sizeof(before));
 	for (i = 0; i < cycles && !line; i++) {
-		line = cycle(argv[1]);
+		line = run_cycle(argv[1]);
 		if (i % 100 != 99)
 			continue;
 		lend_look(after, sizeof(after));
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	id = lend_create(CPUS, 64 * MIB, "often");
 	line = id < 0 ? __LINE__ : 0;
 	for (i = 0; i < runs && !line; i++)
-		line = run(id, argv[1]);
+		line = run_image(id, argv[1]);
 	if (!tap_ok(!line, "runs on one partition"))
 		printf("# run %d, line %d: %s\n", i, line, lend_why);
 	tap_ok(!lend_release(id), "the partition that ran is released");

@@ -32,7 +32,7 @@
 	"console=ttyS0 loglevel=5 panic=-1 nokaslr tsc=reliable "              \
 	"no_timer_check init_on_alloc=0 rdinit=/init"
 
-static void must(int ok, const char *what)
+static void expect_true(int ok, const char *what)
 {
 	if (ok)
 		return;
@@ -41,11 +41,11 @@ static void must(int ok, const char *what)
 	exit(1);
 }
 
-static void load(const char *path)
+static void load_module(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	must(fd >= 0 && !syscall(SYS_finit_module, fd, "", 0), path);
+	expect_true(fd >= 0 && !syscall(SYS_finit_module, fd, "", 0), path);
 	close(fd);
 }
 
@@ -56,20 +56,20 @@ static void tell_witness(const char *parameter, u64 of0, u64 of1)
 	snprintf(path, sizeof(path), "/sys/module/witness/parameters/%s",
 		 parameter);
 	snprintf(words, sizeof(words), "%llu,%llu", of0, of1);
-	must(!lend_write(path, words), path);
+	expect_true(!lend_write(path, words), path);
 }
 
 /* Both cores run, and the witness knows where. */
-static void run(const char *image)
+static void run_cores(const char *image)
 {
 	static struct lend l; /* open as long as the process lives */
 	int id = lend_create(CPUS, 64 * MIB, "down");
 	struct slot *slot[2];
 	u64 at;
 
-	must(id > 0 && !lend_open(&l, id) && !lend_load(&l, image) &&
-		     !lend_start(&l) && lend_alive(&l),
-	     "cores are lent and run");
+	expect_true(id > 0 && !lend_open(&l, id) && !lend_load(&l, image) &&
+			    !lend_start(&l) && lend_alive(&l),
+		    "cores are lent and run");
 	slot[0] = lend_slot(&l, 0);
 	slot[1] = lend_slot(&l, 1);
 	at = slot[0]->mail + offsetof(struct slot, alive);
@@ -78,14 +78,15 @@ static void run(const char *image)
 }
 
 /* A file of the archive that a kernel takes for its first root. */
-static void pack(FILE *to, const char *name, const char *path, unsigned mode)
+static void pack_file(FILE *to, const char *name, const char *path,
+		      unsigned mode)
 {
 	FILE *from = path ? fopen(path, "r") : NULL;
 	struct stat st = {0};
 	long n;
 	int c;
 
-	must(!path || (from && !fstat(fileno(from), &st)), name);
+	expect_true(!path || (from && !fstat(fileno(from), &st)), name);
 	n = fprintf(to, "070701%08x%08x%08x%08x%08x%08x%08lx", 0u, mode, 0u, 0u,
 		    1u, 0u, (long)st.st_size);
 	n += fprintf(to, "%08x%08x%08x%08x%08zx%08x%s", 0u, 0u, 0u, 0u,
@@ -101,33 +102,33 @@ static void pack(FILE *to, const char *name, const char *path, unsigned mode)
 		fclose(from);
 }
 
-static int archive(char **argv)
+static int pack_initrd(char **argv)
 {
 	const char *path = "/root/initrd";
 	FILE *f = fopen(path, "w");
 
-	must(f != NULL, path);
-	pack(f, "init", argv[0], S_IFREG | 0755);
-	pack(f, "image", argv[1], S_IFREG | 0644);
-	pack(f, "shimos.ko", argv[2], S_IFREG | 0644);
-	pack(f, "witness.ko", argv[3], S_IFREG | 0644);
-	pack(f, "dev", NULL, S_IFDIR | 0755);
-	pack(f, "proc", NULL, S_IFDIR | 0755);
-	pack(f, "sys", NULL, S_IFDIR | 0755);
-	pack(f, "TRAILER!!!", NULL, 0);
-	must(!fclose(f), path);
+	expect_true(f != NULL, path);
+	pack_file(f, "init", argv[0], S_IFREG | 0755);
+	pack_file(f, "image", argv[1], S_IFREG | 0644);
+	pack_file(f, "shimos.ko", argv[2], S_IFREG | 0644);
+	pack_file(f, "witness.ko", argv[3], S_IFREG | 0644);
+	pack_file(f, "dev", NULL, S_IFDIR | 0755);
+	pack_file(f, "proc", NULL, S_IFDIR | 0755);
+	pack_file(f, "sys", NULL, S_IFDIR | 0755);
+	pack_file(f, "TRAILER!!!", NULL, 0);
+	expect_true(!fclose(f), path);
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 static void load_next(char **argv)
 {
 	int kernel = open(argv[4], O_RDONLY | O_CLOEXEC);
-	int initrd = archive(argv);
+	int initrd = pack_initrd(argv);
 
-	must(kernel >= 0 && initrd >= 0 &&
-		     !syscall(SYS_kexec_file_load, kernel, initrd, sizeof(LINE),
-			      LINE, 0),
-	     "the next kernel is loaded");
+	expect_true(kernel >= 0 && initrd >= 0 &&
+			    !syscall(SYS_kexec_file_load, kernel, initrd,
+				     sizeof(LINE), LINE, 0),
+		    "the next kernel is loaded");
 }
 
 static void first_process(void)
@@ -135,19 +136,19 @@ static void first_process(void)
 	char online[16] = "";
 	int fd;
 
-	must(!mount("dev", "/dev", "devtmpfs", 0, NULL) &&
-		     !mount("proc", "/proc", "proc", 0, NULL) &&
-		     !mount("sys", "/sys", "sysfs", 0, NULL),
-	     "mount");
+	expect_true(!mount("dev", "/dev", "devtmpfs", 0, NULL) &&
+			    !mount("proc", "/proc", "proc", 0, NULL) &&
+			    !mount("sys", "/sys", "sysfs", 0, NULL),
+		    "mount");
 	fd = open("/sys/devices/system/cpu/online", O_RDONLY);
-	must(read(fd, online, sizeof(online) - 1) > 0, "online");
+	expect_true(read(fd, online, sizeof(online) - 1) > 0, "online");
 	close(fd);
 	printf("down: the next kernel has CPUs %s", online);
-	load("/witness.ko");
-	load("/shimos.ko");
-	run("/image");
+	load_module("/witness.ko");
+	load_module("/shimos.ko");
+	run_cores("/image");
 	lend_write("/proc/sysrq-trigger", "c");
-	must(0, "panic");
+	expect_true(0, "panic");
 }
 
 int main(int argc, char **argv)
@@ -158,10 +159,10 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc == 5)
 		load_next(argv);
-	load(argv[3]);
-	run(argv[1]);
+	load_module(argv[3]);
+	run_cores(argv[1]);
 	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
 		argc == 5 ? LINUX_REBOOT_CMD_KEXEC : LINUX_REBOOT_CMD_RESTART,
 		NULL);
-	must(0, "the machine goes down");
+	expect_true(0, "the machine goes down");
 }

@@ -28,13 +28,13 @@
 static const char *image;
 static int id;
 
-static int begin(struct lend *l)
+static int begin_image(struct lend *l)
 {
 	return !lend_open(l, id) && !lend_load(l, image) && !lend_start(l) &&
 	       lend_alive(l);
 }
 
-static int nonzero(const u8 *at, u64 length)
+static int count_nonzero(const u8 *at, u64 length)
 {
 	const u64 *word = (const u64 *)at;
 	u64 i;
@@ -45,7 +45,7 @@ static int nonzero(const u8 *at, u64 length)
 	return found;
 }
 
-static int ended(void)
+static int part_is_idle(void)
 {
 	struct shimos_info info;
 
@@ -53,13 +53,13 @@ static int ended(void)
 	       !info.proxy;
 }
 
-static int idle(void *unused)
+static int check_idle(void *unused)
 {
 	(void)unused;
-	return ended();
+	return part_is_idle();
 }
 
-static void stops(void)
+static void test_stops(void)
 {
 	static const struct {
 		const char *name;
@@ -73,7 +73,7 @@ static void stops(void)
 	u32 i;
 
 	for (i = 0; i < 4; i++) {
-		if (!tap_ok(begin(&l), "stop: boots, %s", states[i].name))
+		if (!tap_ok(begin_image(&l), "stop: boots, %s", states[i].name))
 			continue;
 		lend_slot(&l, 0)->command = states[i].command;
 		lend_slot(&l, 1)->command = states[i].command;
@@ -83,12 +83,12 @@ static void stops(void)
 		tap_ok(alive == lend_slot(&l, 0)->alive,
 		       "stop: no core of it runs, %s", states[i].name);
 		lend_close(&l);
-		tap_ok(ended(), "stop: idle again, %s", states[i].name);
+		tap_ok(part_is_idle(), "stop: idle again, %s", states[i].name);
 	}
 }
 
 /* How far a proxy goes before it is killed. */
-static void proxy(int stage, int out)
+static void run_proxy(int stage, int out)
 {
 	struct lend l;
 	u32 seen = 0;
@@ -112,7 +112,7 @@ static void proxy(int stage, int out)
 	pause();
 }
 
-static void kills(void)
+static void test_kills(void)
 {
 	static const char *const stages[] = {
 		"before it opens",    "when it has opened",
@@ -129,14 +129,14 @@ static void kills(void)
 			exit(1);
 		pid = fork();
 		if (!pid)
-			proxy(i, pipes[1]);
+			run_proxy(i, pipes[1]);
 		close(pipes[1]);
 		tap_ok(read(pipes[0], &c, 1) == 1, "kill: a proxy %s",
 		       stages[i]);
 		close(pipes[0]);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		tap_ok(lend_until(idle, NULL), "kill: idle again, %s",
+		tap_ok(lend_until(check_idle, NULL), "kill: idle again, %s",
 		       stages[i]);
 	}
 	tap_ok(!lend_info(id, &info) && strstr(info.end, "proxy ended"),
@@ -144,7 +144,7 @@ static void kills(void)
 }
 
 /* A process that makes and releases dies wherever it may be just then. */
-static void creators(void)
+static void test_creators(void)
 {
 	int i, n, all = 1;
 	pid_t pid;
@@ -174,13 +174,13 @@ static void creators(void)
 /* One user's programs after one another: the image and the proxy find what is
  * promised to be clear, and the pool as it was left.
  */
-static void memory(void)
+static void test_memory(void)
 {
 	struct lend l;
 	u32 run;
 
 	for (run = 0; run < 2; run++) {
-		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
+		tap_ok(begin_image(&l) && lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty <= l.open.pool / 8,
 		       "memory: kernel region clear for run %u", run);
 		tap_ok(lend_command(&l, 0, SLOT_FILL) &&
@@ -188,12 +188,13 @@ static void memory(void)
 			       lend_slot(&l, 0)->dirty > 5 * MIB,
 		       "memory: run %u writes its pattern", run);
 		lend_close(&l);
-		tap_ok(!lend_open(&l, id) && !nonzero(l.mail, l.open.mail),
+		tap_ok(!lend_open(&l, id) &&
+			       !count_nonzero(l.mail, l.open.mail),
 		       "memory: mail clear for the next proxy %u", run);
 		memset(l.mail, 1, l.open.mail);
 		lend_close(&l);
 	}
-	tap_ok(!lend_open(&l, id) && !nonzero(l.mail, l.open.mail),
+	tap_ok(!lend_open(&l, id) && !count_nonzero(l.mail, l.open.mail),
 	       "memory: mail clear after a proxy that started nothing");
 	lend_close(&l);
 }
@@ -232,7 +233,8 @@ static int look_and_leave(void)
 
 	if (lend_open(&l, id))
 		return -1;
-	found = nonzero(l.mail, l.open.mail) + nonzero(l.pool, l.open.pool);
+	found = count_nonzero(l.mail, l.open.mail) +
+		count_nonzero(l.pool, l.open.pool);
 	memset(l.mail, 1, l.open.mail);
 	for (at = 0; at < l.open.pool; at += 6 * MIB + 4096)
 		*(u64 *)(l.pool + at) = SLOT_SECRET;
@@ -244,14 +246,14 @@ static int look_and_leave(void)
 static int look_again(void)
 {
 	struct lend l;
-	int found = lend_open(&l, id) ? -1 : nonzero(l.pool, l.open.pool);
+	int found = lend_open(&l, id) ? -1 : count_nonzero(l.pool, l.open.pool);
 
 	lend_close(&l);
 	return found;
 }
 
 /* Root and a user in turn on one partition. */
-static void strangers(void)
+static void test_two_owners(void)
 {
 	struct lend l;
 	u32 turn;
@@ -260,7 +262,7 @@ static void strangers(void)
 	       "strangers: a user may have a partition");
 	id = as_user(create_own);
 	for (turn = 0; turn < 2; turn++) {
-		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
+		tap_ok(begin_image(&l) && lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty == 0,
 		       "strangers: root's image finds no secret, turn %u",
 		       turn);
@@ -282,7 +284,7 @@ static void strangers(void)
 }
 
 /* Words of the pattern in Linux's own view of so many bytes, or -1. */
-static long found(u64 at, u64 length)
+static long count_pattern(u64 at, u64 length)
 {
 	static u64 words[65536];
 	struct {
@@ -326,26 +328,26 @@ static void way_out(void)
 	struct lend l;
 	long before, after;
 
-	if (!tap_ok(begin(&l) && lend_command(&l, 0, SLOT_FILL),
+	if (!tap_ok(begin_image(&l) && lend_command(&l, 0, SLOT_FILL),
 		    "way out: an image leaves its secret"))
 		return;
 	pool = DIRECT_MAP + lend_slot(&l, 0)->pool;
 	kernel = DIRECT_MAP + lend_slot(&l, 0)->kernel;
 	mail = DIRECT_MAP + lend_slot(&l, 0)->mail + l.open.mail - 4096;
 	memcpy(l.mail + l.open.mail - 4096, l.pool, 4096);
-	before = found(pool, length) + found(kernel, length);
-	before += found(mail, 4096);
+	before = count_pattern(pool, length) + count_pattern(kernel, length);
+	before += count_pattern(mail, 4096);
 	lend_close(&l);
 	tap_ok(!lend_release(id), "way out: released");
-	after = found(pool, length) + found(kernel, length);
-	after += found(mail, 4096);
+	after = count_pattern(pool, length) + count_pattern(kernel, length);
+	after += count_pattern(mail, 4096);
 	if (!tap_ok(before == (long)(2 * length + 4096) / 8 && after == 0,
 		    "way out: the secret of pool, kernel and mail is gone"))
 		printf("# %ld words before, %ld after\n", before, after);
 }
 
 /* Most of what is free in Linux holds the secret, then is free again. */
-static void soil(void)
+static void fill_free_memory(void)
 {
 	char line[128];
 	u64 kib = 0, i, *at;
@@ -391,12 +393,13 @@ static void way_in(void)
 		if (i > 0) {
 			lend_close(&l);
 			lend_release(id);
-			soil();
+			fill_free_memory();
 			for (j = 0; j < i; j++)
-				dirt[j] = found(DIRECT_MAP + place[j], length);
+				dirt[j] = count_pattern(DIRECT_MAP + place[j],
+							length);
 		}
 		id = lend_create(CPUS, 64 * MIB, "in");
-		at = begin(&l) ? lend_slot(&l, 0)->pool : 0;
+		at = begin_image(&l) ? lend_slot(&l, 0)->pool : 0;
 		if (!at)
 			break;
 		again = place_of(place, i, at);
@@ -413,7 +416,7 @@ static void way_in(void)
 	tap_ok(!lend_release(id), "way in: released");
 }
 
-static void several(void)
+static void test_several(void)
 {
 	int a = lend_create(4, 32 * MIB, "a"),
 	    b = lend_create(8, 32 * MIB, "b");
@@ -422,9 +425,9 @@ static void several(void)
 	u64 nmis;
 
 	id = a;
-	tap_ok(a > 0 && begin(&one), "several: one runs");
+	tap_ok(a > 0 && begin_image(&one), "several: one runs");
 	id = b;
-	tap_ok(b > 0 && begin(&two), "several: another runs beside it");
+	tap_ok(b > 0 && begin_image(&two), "several: another runs beside it");
 	tap_ok(lend_slot(&one, 0)->apic_id == 2 &&
 		       lend_slot(&two, 0)->apic_id == 3,
 	       "several: each on its own core");
@@ -453,13 +456,13 @@ int main(int argc, char **argv)
 	image = argv[1];
 	id = lend_create(CPUS, 64 * MIB, "force");
 	tap_ok(id > 0, "a partition of two cores");
-	stops();
-	kills();
-	creators();
-	memory();
-	strangers();
+	test_stops();
+	test_kills();
+	test_creators();
+	test_memory();
+	test_two_owners();
 	way_out();
 	way_in();
-	several();
+	test_several();
 	return tap_done();
 }

@@ -13,7 +13,7 @@
 #include "lend.h"
 
 /* "SECRETS!", wherever it begins. */
-static u64 hunt(const u8 *at, u64 length)
+static u64 count_secrets(const u8 *at, u64 length)
 {
 	const u8 *end = at + length;
 	u64 found = 0;
@@ -36,8 +36,8 @@ int main(int argc, char **argv)
 		printf("cannot open: %s\n", lend_why);
 		return 2;
 	}
-	printf("mail %llu\n", hunt(l.mail, l.open.mail));
-	printf("pool %llu\n", hunt(l.pool, l.open.pool));
+	printf("mail %llu\n", count_secrets(l.mail, l.open.mail));
+	printf("pool %llu\n", count_secrets(l.pool, l.open.pool));
 	if (argc > 2) {
 		if (lend_load(&l, argv[2]) || lend_start(&l) ||
 		    !lend_alive(&l) || !lend_command(&l, 0, SLOT_SUM)) {

@@ -28,7 +28,7 @@ static int storm_passes(void)
 }
 
 /* A run of the image whose first command is there before it starts. */
-static int run(struct lend *l, int id, const char *image, u64 command)
+static int run_image(struct lend *l, int id, const char *image, u64 command)
 {
 	if (lend_open(l, id) || lend_load(l, image))
 		return 0;
@@ -36,14 +36,15 @@ static int run(struct lend *l, int id, const char *image, u64 command)
 	return !lend_start(l) && lend_inside(lend_slot(l, 0));
 }
 
-static int pass(int id, const char *image, u32 number, int (*meanwhile)(void))
+static int run_pass(int id, const char *image, u32 number,
+		    int (*meanwhile)(void))
 {
 	struct lend l;
-	int ok = run(&l, id, image, SLOT_IDLE + number) && !lend_stop(&l);
+	int ok = run_image(&l, id, image, SLOT_IDLE + number) && !lend_stop(&l);
 
 	lend_close(&l);
 	ok = ok && (!meanwhile || meanwhile());
-	ok = ok && run(&l, id, image, SLOT_BACK + number) &&
+	ok = ok && run_image(&l, id, image, SLOT_BACK + number) &&
 	     lend_done(lend_slot(&l, 0));
 	lend_close(&l);
 	return ok;
@@ -57,10 +58,10 @@ int main(int argc, char **argv)
 		return 2;
 	id = lend_create(BROADCAST_SPARES, 32 * MIB, "idle");
 	tap_ok(id > 0, "idle: a partition is created");
-	tap_ok(pass(id, argv[1], 0, NULL), "idle: no entries over no time");
-	tap_ok(pass(id, argv[1], 1, storm_passes),
+	tap_ok(run_pass(id, argv[1], 0, NULL), "idle: no entries over no time");
+	tap_ok(run_pass(id, argv[1], 1, storm_passes),
 	       "idle: no entries during a storm");
-	tap_ok(pass(id, argv[1], 2, NULL),
+	tap_ok(run_pass(id, argv[1], 2, NULL),
 	       "idle: entries are counted when a core is used");
 	tap_ok(!lend_release(id), "idle: released");
 	return tap_done();

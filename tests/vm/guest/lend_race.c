@@ -26,24 +26,24 @@ static struct {
 	volatile int wrong_line, wrong;
 } * all;
 
-static void add(volatile u64 *n)
+static void count_one(volatile u64 *n)
 {
 	__atomic_add_fetch(n, 1, __ATOMIC_SEQ_CST);
 }
 
 /* What a call may answer while others use the same CPUs and partitions. */
-static int allowed(int err)
+static int error_allowed(int err)
 {
 	return err == -EBUSY || err == -ENOENT || err == -EINVAL ||
 	       err == -ENOMEM;
 }
 
-static void check(int err, int line)
+static void check_error(int err, int line)
 {
 	if (err >= 0)
 		return;
-	if (allowed(err)) {
-		add(&all->refused);
+	if (error_allowed(err)) {
+		count_one(&all->refused);
 		return;
 	}
 	all->wrong = err;
@@ -51,7 +51,7 @@ static void check(int err, int line)
 }
 
 /* Waits for others to let go of it; they may have released it. */
-static void use(u32 id, const char *image)
+static void use_part(u32 id, const char *image)
 {
 	struct lend l;
 	int err;
@@ -59,35 +59,35 @@ static void use(u32 id, const char *image)
 	do
 		err = lend_open(&l, id);
 	while (err == -EBUSY);
-	check(err, __LINE__);
+	check_error(err, __LINE__);
 	if (err)
 		return;
 	if (!lend_load(&l, image) && !lend_start(&l) && lend_alive(&l))
-		add(&all->ran);
+		count_one(&all->ran);
 	lend_close(&l);
 }
 
-static void make(int who, int rounds, const char *image)
+static void make_parts(int who, int rounds, const char *image)
 {
 	int i, id, err;
 
 	for (i = 0; i < rounds; i++) {
 		id = lend_create(2 << (who + i) % 3, 16 * MIB, "");
-		check(id, __LINE__);
+		check_error(id, __LINE__);
 		if (id < 0)
 			continue;
-		add(&all->made);
+		count_one(&all->made);
 		all->newest = id;
-		use(id, image);
+		use_part(id, image);
 		do
 			err = lend_release(id);
 		while (err == -EBUSY);
-		check(err, __LINE__);
+		check_error(err, __LINE__);
 	}
 }
 
 /* Opens what is another's, and releases half of it. */
-static void meddle(void)
+static void meddle_parts(void)
 {
 	struct lend l;
 	int err;
@@ -96,26 +96,26 @@ static void meddle(void)
 	while (!all->over) {
 		id = all->newest;
 		err = lend_open(&l, id);
-		check(err, __LINE__);
+		check_error(err, __LINE__);
 		if (!err) {
-			add(&all->meddled);
+			count_one(&all->meddled);
 			lend_close(&l);
 		}
 		if (id % 2)
-			check(lend_release(id), __LINE__);
+			check_error(lend_release(id), __LINE__);
 	}
 }
 
-static pid_t begin(int who, int rounds, const char *image)
+static pid_t start_process(int who, int rounds, const char *image)
 {
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
 	if (who < MAKERS)
-		make(who, rounds, image);
+		make_parts(who, rounds, image);
 	else
-		meddle();
+		meddle_parts();
 	exit(0);
 }
 
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	lend_look(before, sizeof(before));
 	for (i = 0; i < MAKERS + MEDDLERS; i++)
-		pids[i] = begin(i, atoi(argv[2]), argv[1]);
+		pids[i] = start_process(i, atoi(argv[2]), argv[1]);
 	for (i = 0; i < MAKERS + MEDDLERS; i++) {
 		if (i == MAKERS)
 			all->over = 1;

@@ -36,7 +36,7 @@ static struct {
 } * shared;
 
 /* How often the module reached for memory or a CPU: probes count its calls. */
-static long touched(void)
+static long count_touches(void)
 {
 	FILE *f = fopen("/sys/kernel/tracing/kprobe_profile", "r");
 	long hits, sum = 0;
@@ -52,7 +52,7 @@ static long touched(void)
 	return lines == 2 ? sum : -1;
 }
 
-static void probe(void)
+static void add_probes(void)
 {
 	const char *events = "/sys/kernel/tracing/kprobe_events";
 
@@ -62,7 +62,7 @@ static void probe(void)
 	lend_write("/sys/kernel/tracing/events/lend/enable", "1");
 }
 
-static void unprobe(void)
+static void remove_probes(void)
 {
 	lend_write("/sys/kernel/tracing/events/lend/enable", "0");
 	lend_write("/sys/kernel/tracing/kprobe_events", "-:lend/memory");
@@ -72,14 +72,14 @@ static void unprobe(void)
 /* Makes a partition and notes what it reached for. */
 static int ask_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name)
 {
-	long before = touched();
+	long before = count_touches();
 	int id = lend_create_on(cpus, bytes, nodes, name);
 
-	shared->touches = before < 0 ? -1 : touched() - before;
+	shared->touches = before < 0 ? -1 : count_touches() - before;
 	return id;
 }
 
-static int ask(u64 cpus, u64 bytes, const char *name)
+static int request_part(u64 cpus, u64 bytes, const char *name)
 {
 	return ask_on(cpus, &bytes, 1, name);
 }
@@ -88,7 +88,7 @@ static int ask(u64 cpus, u64 bytes, const char *name)
 static int as_user(int group, int (*f)(void))
 {
 	gid_t groups[1] = {GROUP};
-	long before = touched();
+	long before = count_touches();
 	pid_t pid;
 
 	shared->err = -ECHILD; /* until the child has written */
@@ -101,11 +101,12 @@ static int as_user(int group, int (*f)(void))
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
-	shared->touches = before < 0 ? -1 : touched() - before;
+	shared->touches = before < 0 ? -1 : count_touches() - before;
 	return shared->err;
 }
 
-static void refused(const char *name, int got, int err, const char *words)
+static void expect_refused(const char *name, int got, int err,
+			   const char *words)
 {
 	if (!tap_ok(got == -err && strstr(lend_why, words) && !shared->touches,
 		    "refused: %s", name))
@@ -115,26 +116,27 @@ static void refused(const char *name, int got, int err, const char *words)
 }
 
 /* Nothing is touched before a request is judged. */
-static void requests(void)
+static void test_requests(void)
 {
 	int id;
 
-	refused("CPU 0", ask(1, 64 * MIB, ""), EINVAL, "1-3");
-	refused("a CPU that is not there", ask(16, 64 * MIB, ""), EINVAL,
-		"1-3");
-	refused("no memory", ask(8, 0, ""), EINVAL, "more than");
-	refused("more memory than there is", ask(8, 1ull << 40, ""), ENOMEM,
-		"could spare");
-	id = ask(8, 32 * MIB, "one");
+	expect_refused("CPU 0", request_part(1, 64 * MIB, ""), EINVAL, "1-3");
+	expect_refused("a CPU that is not there",
+		       request_part(16, 64 * MIB, ""), EINVAL, "1-3");
+	expect_refused("no memory", request_part(8, 0, ""), EINVAL,
+		       "more than");
+	expect_refused("more memory than there is",
+		       request_part(8, 1ull << 40, ""), ENOMEM, "could spare");
+	id = request_part(8, 32 * MIB, "one");
 	tap_ok(id > 0, "a partition of one CPU and 32 MB");
 	tap_ok(shared->touches >= 2,
 	       "a creation that is granted takes memory and a CPU");
-	refused("a CPU of another partition", ask(0xc, 32 * MIB, ""), EINVAL,
-		"1-2");
-	refused("a name that is taken", ask(4, 32 * MIB, "one"), EEXIST,
-		"another");
-	refused("a partition that is not there", lend_release(id + 1), ENOENT,
-		"part list");
+	expect_refused("a CPU of another partition",
+		       request_part(0xc, 32 * MIB, ""), EINVAL, "1-2");
+	expect_refused("a name that is taken", request_part(4, 32 * MIB, "one"),
+		       EEXIST, "another");
+	expect_refused("a partition that is not there", lend_release(id + 1),
+		       ENOENT, "part list");
 	tap_ok(!lend_release(id), "refusals leave the first partition alone");
 }
 
@@ -149,7 +151,7 @@ static int try_map(struct lend *l, u64 length, u64 offset, int prot, int flags)
 	return 0;
 }
 
-static void maps(struct lend *l)
+static void test_maps(struct lend *l)
 {
 	u64 page = 4096, pool = SHIMOS_MAP_POOL, ends = l->open.pool;
 	int rw = PROT_READ | PROT_WRITE;
@@ -195,7 +197,7 @@ static int load_revision(struct lend *l, u32 revision, u32 partition)
 	return err;
 }
 
-static void calls(void)
+static void test_calls(void)
 {
 	int id = lend_create(8, 32 * MIB, "calls"), fd = lend_device();
 	struct lend l, again;
@@ -211,32 +213,35 @@ static void calls(void)
 	       "call: an unknown number");
 	close(fd);
 	tap_ok(!lend_open(&l, id), "call: OPEN");
-	refused("a second proxy", lend_open(&again, id), EBUSY, "already");
-	refused("release under a proxy", lend_release(id), EBUSY, "in use");
+	expect_refused("a second proxy", lend_open(&again, id), EBUSY,
+		       "already");
+	expect_refused("release under a proxy", lend_release(id), EBUSY,
+		       "in use");
 	tap_ok(lend_nmi(&l, 0, 1) == -EPIPE, "call: NMI needs START");
 	tap_ok(lend_wait(&l, &seen, 1) == -EPIPE, "call: WAIT needs START");
-	refused("a file that is not an image", lend_load(&l, "/proc/self/exe"),
-		EINVAL, "SMS1");
-	refused("an image of another revision",
-		load_revision(&l, SKEP_IMAGE_REVISION + 1,
-			      SKEP_PARTITION_REVISION),
-		EINVAL, "revision");
-	refused("an image for partitions of another revision",
-		load_revision(&l, SKEP_IMAGE_REVISION,
-			      SKEP_PARTITION_REVISION + 1),
-		EINVAL, "revision");
-	refused("START without an image", lend_start(&l), ENOENT,
-		"parameters/image");
+	expect_refused("a file that is not an image",
+		       lend_load(&l, "/proc/self/exe"), EINVAL, "SMS1");
+	expect_refused("an image of another revision",
+		       load_revision(&l, SKEP_IMAGE_REVISION + 1,
+				     SKEP_PARTITION_REVISION),
+		       EINVAL, "revision");
+	expect_refused("an image for partitions of another revision",
+		       load_revision(&l, SKEP_IMAGE_REVISION,
+				     SKEP_PARTITION_REVISION + 1),
+		       EINVAL, "revision");
+	expect_refused("START without an image", lend_start(&l), ENOENT,
+		       "parameters/image");
 	tap_ok(!lend_load(&l, image), "call: LOAD");
-	refused("a second image", lend_load(&l, image), EBUSY, "already");
-	maps(&l);
+	expect_refused("a second image", lend_load(&l, image), EBUSY,
+		       "already");
+	test_maps(&l);
 	tap_ok(!lend_start(&l) && lend_alive(&l), "call: START");
 	tap_ok(lend_nmi(&l, 1, 1) == -EINVAL, "call: NMI to a core beyond");
 	tap_ok(lend_nmi(&l, 0, 0) == -EINVAL &&
 		       lend_nmi(&l, 0, 0x8000) == -EINVAL,
 	       "call: NMI for no reason, or for Linux's own");
 	tap_ok(lend_wait(&l, &seen, 1) == -ETIMEDOUT, "call: WAIT times out");
-	refused("a second START", lend_start(&l), EBUSY, "another");
+	expect_refused("a second START", lend_start(&l), EBUSY, "another");
 	lend_close(&l);
 	tap_ok(!lend_release(id), "call: RELEASE");
 }
@@ -287,8 +292,8 @@ static int allow_it(void)
 	return lend_allow(GROUP, ~1ull, 1ull << 40);
 }
 
-static void user(const char *name, int group, int (*f)(void), int err,
-		 const char *words)
+static void test_user(const char *name, int group, int (*f)(void), int err,
+		      const char *words)
 {
 	int got = as_user(group, f);
 
@@ -299,26 +304,27 @@ static void user(const char *name, int group, int (*f)(void), int err,
 		       shared->why);
 }
 
-static void rights(void)
+static void test_rights(void)
 {
-	user("no allowance", 1, create_own, EPERM, "skep part allow");
+	test_user("no allowance", 1, create_own, EPERM, "skep part allow");
 	tap_ok(!lend_allow(GROUP, 8, 64 * MIB), "root: an allowance");
-	refused("an allowance with CPU 0", lend_allow(GROUP, 1, 0), EINVAL,
-		"CPU 0");
-	user("not in the group", 0, create_own, EPERM, "skep part allow");
-	user("more memory than allowed", 1, create_more, ENOMEM, "64 MiB");
-	user("a CPU that is not allowed", 1, create_other_cpu, EINVAL,
-	     "lent: 3");
-	user("an allowance by an ordinary user", 1, allow_it, EPERM, "");
-	user("an image by an ordinary user", 1, load_own, EPERM, "root");
+	expect_refused("an allowance with CPU 0", lend_allow(GROUP, 1, 0),
+		       EINVAL, "CPU 0");
+	test_user("not in the group", 0, create_own, EPERM, "skep part allow");
+	test_user("more memory than allowed", 1, create_more, ENOMEM, "64 MiB");
+	test_user("a CPU that is not allowed", 1, create_other_cpu, EINVAL,
+		  "lent: 3");
+	test_user("an allowance by an ordinary user", 1, allow_it, EPERM, "");
+	test_user("an image by an ordinary user", 1, load_own, EPERM, "root");
 	user_id = as_user(1, create_own);
 	tap_ok(user_id > 0, "user: a partition within the allowance");
-	user("opens it", 1, open_it, 0, "");
+	test_user("opens it", 1, open_it, 0, "");
 	tap_ok(!open_it(), "root: opens it");
-	user("releases it", 1, release_it, 0, "");
+	test_user("releases it", 1, release_it, 0, "");
 	user_id = lend_create(8, 32 * MIB, "");
-	user("may not open another's", 1, open_it, EPERM, "another user");
-	user("may not release another's", 1, release_it, EPERM, "another user");
+	test_user("may not open another's", 1, open_it, EPERM, "another user");
+	test_user("may not release another's", 1, release_it, EPERM,
+		  "another user");
 	tap_ok(!release_it() && !lend_allow(~0u, 0, 0),
 	       "root: all CPUs are back");
 }
@@ -335,7 +341,7 @@ static void take_signal(int sig)
  * early, and how long that takes is the machine's matter: each time the signals
  * have another distance.
  */
-static void *disturb(void *thread)
+static void *send_signals(void *thread)
 {
 	static useconds_t pause;
 	int i;
@@ -360,7 +366,7 @@ static int create_disturbed(int flags)
 
 	taken = 0;
 	sigaction(SIGUSR1, &action, NULL);
-	pthread_create(&other, NULL, disturb, &self);
+	pthread_create(&other, NULL, send_signals, &self);
 	creating = 1;
 	id = lend_create(8, 64 * MIB, "signals");
 	creating = 0;
@@ -373,7 +379,7 @@ static int create_disturbed(int flags)
 /* A signal ends a creation, but for one whose handler restarts calls: those
  * that no program asked for, as of Go's run-time, are of that kind.
  */
-static void signals(void)
+static void test_signals(void)
 {
 	int i, ended = 0, wrong = 0, during = 0, id;
 
@@ -403,7 +409,7 @@ static int can_sleep(void)
 	return strstr(words, "freeze") != NULL;
 }
 
-static void machine(void)
+static void test_machine(void)
 {
 	const char *online = "/sys/devices/system/cpu/cpu3/online";
 	int id = lend_create(8, 32 * MIB, "");
@@ -420,8 +426,8 @@ static void machine(void)
 		       "machine: suspend is refused");
 	tap_ok(!lend_release(id), "machine: release");
 	tap_ok(!lend_write(online, "0"), "machine: the CPU is back in Linux");
-	refused("a CPU that is offline", ask(8, 32 * MIB, ""), EINVAL,
-		"CPU 3 is offline");
+	expect_refused("a CPU that is offline", request_part(8, 32 * MIB, ""),
+		       EINVAL, "CPU 3 is offline");
 	tap_ok(!lend_write(online, "1"),
 	       "machine: an offline CPU goes online again");
 }
@@ -452,7 +458,7 @@ static void node_span(int node, u64 *low, u64 *high)
 }
 
 /* A partition with memory of one node has all of it there. */
-static void place(int node)
+static void test_place(int node)
 {
 	u64 bytes[2] = {0}, low, high;
 	struct slot s = {0};
@@ -476,7 +482,7 @@ static void place(int node)
 }
 
 /* Memory of two nodes, cores of the second. */
-static void nodes(void)
+static void test_nodes(void)
 {
 	static char before[8192], after[8192];
 	u64 bytes[6] = {32 * MIB, 32 * MIB}, n = 0;
@@ -496,19 +502,19 @@ static void nodes(void)
 		    "nodes: the image knows the node of its memory"))
 		printf("# %llx\n", n);
 	tap_ok(!lend_release(id), "nodes: all memory is back");
-	place(0);
-	place(1);
+	test_place(0);
+	test_place(1);
 	lend_look(after, sizeof(after));
 	if (!tap_ok(strstr(before, "Node 1 MemTotal") && !strcmp(before, after),
 		    "nodes: each node has its memory back"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	bytes[5] = 2 * MIB;
-	refused("a node that is not there", ask_on(8, bytes, 6, ""), EINVAL,
-		"node 5 has no memory");
+	expect_refused("a node that is not there", ask_on(8, bytes, 6, ""),
+		       EINVAL, "node 5 has no memory");
 }
 
 /* Every step of a creation fails once; then all of it can be had. */
-static void undo(void)
+static void test_undo(void)
 {
 	const char *fail = "/sys/module/shimos/parameters/fail";
 	char step[4], online[16] = "";
@@ -530,7 +536,7 @@ static void undo(void)
 	tap_ok(id > 0 && !lend_release(id), "undo: all CPUs can be lent");
 }
 
-static void parameter(void)
+static void test_parameter(void)
 {
 	const char *at = "/sys/module/shimos/parameters/image";
 	char copy[] = "/root/image", command[512];
@@ -565,8 +571,8 @@ static int lock_down(void)
 		mount("none", "/sys/kernel/security", "securityfs", 0, NULL);
 	tap_ok(!load_own(), "lockdown: root loads an image before it");
 	tap_ok(!lend_write(how, "integrity"), "lockdown: begins");
-	refused("an image of root's own under lockdown", load_own(), EPERM,
-		"locked down");
+	expect_refused("an image of root's own under lockdown", load_own(),
+		       EPERM, "locked down");
 	return tap_done();
 }
 
@@ -579,15 +585,15 @@ int main(int argc, char **argv)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (argc > 2)
 		return lock_down();
-	probe();
-	requests();
-	calls();
-	rights();
-	signals();
-	machine();
-	nodes();
-	undo();
-	parameter();
-	unprobe();
+	add_probes();
+	test_requests();
+	test_calls();
+	test_rights();
+	test_signals();
+	test_machine();
+	test_nodes();
+	test_undo();
+	test_parameter();
+	remove_probes();
 	return tap_done();
 }

@@ -59,7 +59,7 @@ static int write_number(const char *path, u64 n)
 /* Nine tenths of what is free as huge pages, then every other one free again;
  * how many are left.
  */
-static u64 scatter(void)
+static u64 scatter_memory(void)
 {
 	u64 want = number_in("/proc/meminfo", "MemFree:") / 2048 * 9 / 10, i;
 	u64 kept = 0;
@@ -84,7 +84,7 @@ static u64 scatter(void)
 }
 
 /* A word in each block by the proxy; the image counts them. */
-static void use(u32 id, const char *image)
+static void test_scattered(u32 id, const char *image)
 {
 	struct lend l;
 	u64 at;
@@ -118,13 +118,13 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	kept = scatter();
+	kept = scatter_memory();
 	if (!tap_ok(kept > PIECES + 20, "scattered: every other block is held"))
 		printf("# %llu huge pages\n", kept);
 	bytes = (kept - 10) * BLOCK;
 	id = lend_create(CPUS, bytes, "scattered");
 	if (tap_ok(id > 0, "scattered: the blocks between them are lent"))
-		use((u32)id, argv[1]);
+		test_scattered((u32)id, argv[1]);
 	else
 		printf("# %llu MiB: %s\n", bytes / MIB, lend_why);
 	write_number(pages, 0);

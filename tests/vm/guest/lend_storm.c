@@ -40,25 +40,25 @@ static void pin_to(unsigned long cpus)
 	syscall(SYS_sched_setaffinity, 0, sizeof(cpus), &cpus);
 }
 
-static void pin(int cpu)
+static void pin_process(int cpu)
 {
 	pin_to(1ul << cpu);
 }
 
-static void *spin(void *cpu)
+static void *spin_thread(void *cpu)
 {
-	pin((long)cpu);
+	pin_process((long)cpu);
 	for (;;)
 		__asm__ volatile("pause");
 	return NULL;
 }
 
-static void barriers(void)
+static void storm_barriers(void)
 {
 	pthread_t other;
 
-	pin(0);
-	pthread_create(&other, NULL, spin, (void *)1);
+	pin_process(0);
+	pthread_create(&other, NULL, spin_thread, (void *)1);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
 		0);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
@@ -68,13 +68,13 @@ static void barriers(void)
 	}
 }
 
-static void shootdowns(void)
+static void storm_shootdowns(void)
 {
 	char *at = mmap(NULL, MIB, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_t other;
 
-	pthread_create(&other, NULL, spin, (void *)1);
+	pthread_create(&other, NULL, spin_thread, (void *)1);
 	for (;; rounds[SHOOTDOWNS]++) {
 		memset(at, 1, MIB);
 		mprotect(at, MIB, PROT_READ);
@@ -84,7 +84,7 @@ static void shootdowns(void)
 }
 
 /* Taking a CPU down stops the machine for a moment. */
-static void hotplugs(void)
+static void storm_hotplugs(void)
 {
 	int fd = open("/sys/devices/system/cpu/cpu1/online", O_WRONLY);
 
@@ -96,7 +96,7 @@ static void hotplugs(void)
 	}
 }
 
-static void presses(void)
+static void storm_presses(void)
 {
 	u64 i;
 
@@ -110,10 +110,10 @@ static void presses(void)
 	}
 }
 
-static void (*const storms[STORMS])(void) = {barriers, shootdowns, presses,
-					     hotplugs};
+static void (*const storms[STORMS])(void) = {storm_barriers, storm_shootdowns,
+					     storm_presses, storm_hotplugs};
 
-static void blow(pid_t *pids)
+static void start_storms(pid_t *pids)
 {
 	int i;
 
@@ -168,22 +168,22 @@ static int round_of(const char *image, u64 cpus, int n)
 	return line;
 }
 
-static int interrupted(void *slot)
+static int is_interrupted(void *slot)
 {
 	return ((struct slot *)slot)->interrupts > 0;
 }
 
 /* A barrier among three CPUs goes out as a broadcast. */
-static void broadcasts(void)
+static void storm_broadcasts(void)
 {
 	pthread_t other;
 
-	pthread_create(&other, NULL, spin, (void *)2);
-	barriers();
+	pthread_create(&other, NULL, spin_thread, (void *)2);
+	storm_barriers();
 }
 
 /* What Linux broadcasts reaches a core that lets interrupts in. */
-static void control(const char *image)
+static void test_broadcast_control(const char *image)
 {
 	int id = lend_create(8, 64 * MIB, "control");
 	struct lend l;
@@ -196,9 +196,9 @@ static void control(const char *image)
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		broadcasts();
+		storm_broadcasts();
 	}
-	tap_ok(lend_until(interrupted, lend_slot(&l, 0)),
+	tap_ok(lend_until(is_interrupted, lend_slot(&l, 0)),
 	       "control: Linux's broadcasts reach it");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -206,7 +206,7 @@ static void control(const char *image)
 	tap_ok(!lend_release(id), "control: released");
 }
 
-static void calm(pid_t *pids)
+static void stop_storms(pid_t *pids)
 {
 	int i;
 
@@ -243,14 +243,14 @@ int main(int argc, char **argv)
 	pin_to(3);
 	rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	blow(pids);
+	start_storms(pids);
 	tap_ok(lend_until(all_blow, NULL), "every storm runs");
 	for (i = 0; i < atoi(argv[2]) && !line; i++)
 		line = round_of(argv[1], i % 3 ? 8 : 0xc, i);
 	if (!tap_ok(!line, "partitions come, run and go in storms"))
 		printf("# round %d, line %d: %s\n", i, line, lend_why);
-	calm(pids);
+	stop_storms(pids);
 	tap_ok(lend_until(is_online, NULL), "all CPUs are there afterwards");
-	control(argv[1]);
+	test_broadcast_control(argv[1]);
 	return tap_done();
 }

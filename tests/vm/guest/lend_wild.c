@@ -35,7 +35,7 @@ static u32 newest;	   /* the last number; atomic */
 static u32 done[CALLS][2]; /* calls that failed, and that did not; atomic */
 static __thread u64 state;
 
-static u64 dice(u64 sides)
+static u64 random_below(u64 sides)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -43,54 +43,59 @@ static u64 dice(u64 sides)
 	return state % sides;
 }
 
-static u64 pick(const u64 *from, u64 count)
+static u64 pick_value(const u64 *from, u64 count)
 {
-	return from[dice(count)];
+	return from[random_below(count)];
 }
 
 #define PICK(...)                                                              \
-	pick((u64[]){__VA_ARGS__}, sizeof((u64[]){__VA_ARGS__}) / sizeof(u64))
+	pick_value((u64[]){__VA_ARGS__},                                       \
+		   sizeof((u64[]){__VA_ARGS__}) / sizeof(u64))
 
 static u32 some_id(void)
 {
 	u32 last = __atomic_load_n(&newest, __ATOMIC_RELAXED);
 
-	return dice(16) ? last - (u32)dice(3) : (u32)PICK(0, 1u << 31, ~0u);
+	return random_below(16) ? last - (u32)random_below(3)
+				: (u32)PICK(0, 1u << 31, ~0u);
 }
 
-static int create(int fd)
+static int create_random(int fd)
 {
 	struct shimos_create c = {
-		.revision = dice(16) ? SHIMOS_REVISION : (u32)dice(4),
+		.revision = random_below(16) ? SHIMOS_REVISION
+					     : (u32)random_below(4),
 		.flags = (u32)PICK(0, 0, 0, SHIMOS_SPLIT, ~0u)};
 	int err;
 
-	c.cpus[dice(8) ? 0 : dice(SHIMOS_CPU_WORDS)] =
-		dice(4) ? PICK(2, 4, 8, 0xc)
-			: PICK(0xe, 1, 0, 1ull << 40, ~0ull);
-	c.bytes[dice(4) ? dice(2) : dice(SHIMOS_NODES)] =
-		dice(4) ? 16 * MIB
-			: PICK(32 * MIB, 2 * MIB, 0, 4096, 1, ~0ull,
-			       1ull << 63);
-	memset(c.name, (int)PICK(0, 0, 'x', 0xff), (size_t)dice(64) % 32);
+	c.cpus[random_below(8) ? 0 : random_below(SHIMOS_CPU_WORDS)] =
+		random_below(4) ? PICK(2, 4, 8, 0xc)
+				: PICK(0xe, 1, 0, 1ull << 40, ~0ull);
+	c.bytes[random_below(4) ? random_below(2)
+				: random_below(SHIMOS_NODES)] =
+		random_below(4) ? 16 * MIB
+				: PICK(32 * MIB, 2 * MIB, 0, 4096, 1, ~0ull,
+				       1ull << 63);
+	memset(c.name, (int)PICK(0, 0, 'x', 0xff),
+	       (size_t)random_below(64) % 32);
 	err = ioctl(fd, SHIMOS_IOC_CREATE, &c);
 	if (!err)
 		__atomic_store_n(&newest, c.id, __ATOMIC_RELAXED);
 	return err;
 }
 
-static int load(int fd)
+static int load_random(int fd)
 {
 	struct shimos_load l = {.address = (u64)image, .length = image_length};
 
-	if (!dice(4))
+	if (!random_below(4))
 		l.address = PICK(0, 1, ~0ull, (u64)image + 8);
-	if (!dice(4))
+	if (!random_below(4))
 		l.length = PICK(0, 1, 64, image_length - 1, 1ull << 40, ~0ull);
 	return ioctl(fd, SHIMOS_IOC_LOAD, &l);
 }
 
-static int map(int fd)
+static int map_random(int fd)
 {
 	u64 length = PICK(4096, 4096, 8192, 1 * MIB, 64 * MIB);
 	u64 offset = PICK(SHIMOS_MAP_MAIL, SHIMOS_MAP_POOL, SHIMOS_MAP_POOL,
@@ -100,12 +105,12 @@ static int map(int fd)
 
 	if (at == MAP_FAILED)
 		return -1;
-	at[dice(length)] = 0x5e;
+	at[random_below(length)] = 0x5e;
 	return munmap(at, length);
 }
 
 /* What was open there is closed, whoever is in a call on it. */
-static int reopen(int fd)
+static int reopen_file(int fd)
 {
 	int fresh = lend_device(), err = dup3(fresh, fd, O_CLOEXEC);
 
@@ -113,23 +118,23 @@ static int reopen(int fd)
 	return err;
 }
 
-static int anything(int fd)
+static int call_random(int fd)
 {
 	static u8 junk[65536];
 
 	return ioctl(fd,
-		     _IOC(dice(4), SHIMOS_IOC_STOP >> 8 & 0xff, dice(32),
-			  dice(1 << 14)),
+		     _IOC(random_below(4), SHIMOS_IOC_STOP >> 8 & 0xff,
+			  random_below(32), random_below(1 << 14)),
 		     PICK((u64)junk, 0, 8, ~0ull));
 }
 
-static int one(u32 call, int fd)
+static int make_call(u32 call, int fd)
 {
 	struct shimos_release r = {.id = some_id()};
 	struct shimos_open o = {.id = some_id()};
 	struct shimos_info i = {.id = some_id()};
-	struct shimos_wait w = {.seen = (u32)dice(4),
-				.ms = (u32)dice(4),
+	struct shimos_wait w = {.seen = (u32)random_below(4),
+				.ms = (u32)random_below(4),
 				.core = (u32)PICK(0, 1, 300, ~0u, ~1u),
 				.reasons = (u32)PICK(0, 1, 0x8000)};
 	struct shimos_start s = {{0}};
@@ -138,13 +143,13 @@ static int one(u32 call, int fd)
 
 	switch (call) {
 	case 0:
-		return create(fd);
+		return create_random(fd);
 	case 1:
 		return ioctl(fd, SHIMOS_IOC_RELEASE, &r);
 	case 2:
 		return ioctl(fd, SHIMOS_IOC_OPEN, &o);
 	case 3:
-		return load(fd);
+		return load_random(fd);
 	case 4:
 		return ioctl(fd, SHIMOS_IOC_START, &s);
 	case 5:
@@ -154,13 +159,13 @@ static int one(u32 call, int fd)
 	case 7:
 		return ioctl(fd, SHIMOS_IOC_WAIT, &w);
 	case 8:
-		return map(fd);
+		return map_random(fd);
 	case 9:
-		return reopen(fd);
+		return reopen_file(fd);
 	case 10:
 		return ioctl(fd, SHIMOS_IOC_INFO, &i);
 	}
-	return anything(fd);
+	return call_random(fd);
 }
 
 /* What leads somewhere comes more often. */
@@ -170,7 +175,7 @@ static u32 some_call(void)
 			 9, 10, 11);
 }
 
-static void *call(void *who)
+static void *run_calls(void *who)
 {
 	int i, err;
 	u32 n;
@@ -178,7 +183,7 @@ static void *call(void *who)
 	state = (seed + (u64)who) * 0x9e3779b97f4a7c15ull | 1;
 	for (i = 0; i < rounds; i++) {
 		n = some_call();
-		err = one(n, files[dice(FILES)]);
+		err = make_call(n, files[random_below(FILES)]);
 		__atomic_add_fetch(&done[n][err >= 0], 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -198,7 +203,7 @@ static int read_image(const char *path)
 /* Everything is closed, then released; what was made has a number up to the
  * newest and those that were made beside it.
  */
-static void clean(void)
+static void release_all(void)
 {
 	u32 id;
 	int i;
@@ -227,7 +232,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < FILES; i++)
 		files[i] = lend_device();
 	for (i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, call, (void *)i);
+		pthread_create(&threads[i], NULL, run_calls, (void *)i);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < CALLS; i++)
@@ -236,7 +241,7 @@ int main(int argc, char **argv)
 	tap_ok(done[0][1] && done[2][1] && done[4][1] && done[8][1],
 	       "wild: some partitions were created, opened, started and "
 	       "mapped");
-	clean();
+	release_all();
 	lend_look(after, sizeof(after));
 	if (!tap_ok(!strcmp(before, after),
 		    "wild: all CPUs and memory are back"))

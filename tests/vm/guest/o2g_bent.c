@@ -61,7 +61,7 @@ struct call {
 	pthread_t thread;
 };
 
-static int hold(int fd, struct page *page)
+static int send_byte(int fd, struct page *page)
 {
 	return send(fd, page->at, 1, MSG_NOSIGNAL) == 1 ? 0 : errno;
 }
@@ -75,7 +75,7 @@ static int set_ulp(int fd, struct page *page)
 		       : 0;
 }
 
-static int bend(int fd, struct page *page)
+static int change_family(int fd, struct page *page)
 {
 	int family = AF_INET;
 
@@ -86,7 +86,7 @@ static int bend(int fd, struct page *page)
 		       : 0;
 }
 
-static void *call(void *context)
+static void *run_call(void *context)
 {
 	struct call *c = context;
 
@@ -97,13 +97,13 @@ static void *call(void *context)
 
 static void begin_call(struct call *c)
 {
-	pthread_create(&c->thread, 0, call, c);
+	pthread_create(&c->thread, 0, run_call, c);
 	while (!__atomic_load_n(&c->id, __ATOMIC_ACQUIRE))
 		usleep(100);
 	raw_asleep(c->id);
 }
 
-static long references(void)
+static long count_references(void)
 {
 	char text[32] = "";
 	int fd = open("/sys/module/o2g/refcnt", O_RDONLY);
@@ -114,15 +114,16 @@ static long references(void)
 	return atol(text);
 }
 
-static void bent(void)
+static void test_bent(void)
 {
-	const long before = references();
+	const long before = count_references();
 	struct o2g_device_attach attach = {
 		.peer = 1, .credit_out = RAW_CREDIT, .credit_in = RAW_CREDIT};
 	struct raw raw = raw_open();
 	struct page page = page_make();
 	double end = raw_now() + RAW_TIMEOUT_S;
-	struct call c[3] = {{.run = hold}, {.run = set_ulp}, {.run = bend}};
+	struct call c[3] = {
+		{.run = send_byte}, {.run = set_ulp}, {.run = change_family}};
 	int pair[2], i;
 
 	raw_pair_of(RAW_MAPPED, pair);
@@ -131,7 +132,8 @@ static void bent(void)
 		c[i].page = &page;
 		begin_call(&c[i]);
 	}
-	tap_ok(references() == before + 1, "no socket has the ULP so far");
+	tap_ok(count_references() == before + 1,
+	       "no socket has the ULP so far");
 	page_give(&page);
 	for (i = 0; i < 3; i++)
 		pthread_join(c[i].thread, 0);
@@ -144,18 +146,18 @@ static void bent(void)
 	close(pair[0]);
 	close(pair[1]);
 	raw_close(&raw);
-	while (references() != before && raw_now() < end)
+	while (count_references() != before && raw_now() < end)
 		usleep(10000);
-	tap_ok(references() == before,
-	       "the module releases such a socket (%ld, %ld)", references(),
-	       before);
+	tap_ok(count_references() == before,
+	       "the module releases such a socket (%ld, %ld)",
+	       count_references(), before);
 }
 
 int main(void)
 {
 	alarm(scaled_timeout(600));
 	begin();
-	bent();
+	test_bent();
 	finish("bent sockets");
 	return tap_done();
 }

@@ -55,7 +55,7 @@ struct flow {
 static uint64_t frames[O2G_FRAME_TYPES], wanted;
 static int found;
 
-static void die(const char *what)
+static void exit_failed(const char *what)
 {
 	printf("Bail out! %s: %s\n", what, strerror(errno));
 	exit(1);
@@ -74,11 +74,11 @@ static int listen_on(const char *interface)
 	if (fd < 0 || !at.sll_ifindex ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) ||
 	    bind(fd, (void *)&at, sizeof(at)))
-		die(interface);
+		exit_failed(interface);
 	return fd;
 }
 
-static void keep(const uint8_t *bytes, size_t length)
+static void keep_packet(const uint8_t *bytes, size_t length)
 {
 	const struct iphdr *ip = (const void *)bytes;
 	struct packet *p = &packets[count];
@@ -107,13 +107,13 @@ static void keep(const uint8_t *bytes, size_t length)
 			     .ack = tcp->ack,
 			     .text = malloc(length - head + 1)};
 	if (!p->text)
-		die("malloc");
+		exit_failed("malloc");
 	memcpy(p->text, bytes + head, p->length);
 	count++;
 }
 
 /* All that was captured; false: something was lost. */
-static bool drain(int fd)
+static bool drain_capture(int fd)
 {
 	static uint8_t bytes[1 << 17];
 	unsigned stats[2] = {0}; /* packets and those that were lost */
@@ -121,41 +121,42 @@ static bool drain(int fd)
 	ssize_t n;
 
 	while ((n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
-		keep(bytes, (size_t)n);
+		keep_packet(bytes, (size_t)n);
 	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, stats, &length))
-		die("PACKET_STATISTICS");
+		exit_failed("PACKET_STATISTICS");
 	printf("# %d segments, %u packets lost\n", count, stats[1]);
 	return stats[1] == 0 && count < PACKETS;
 }
 
 /* ---- streams ---- */
 
-static bool same(const struct packet *a, const struct packet *b)
+static bool same_flow(const struct packet *a, const struct packet *b)
 {
 	return a->from == b->from && a->to == b->to && a->source == b->source &&
 	       a->destination == b->destination;
 }
 
 /* Whatever was sent twice or out of order stands there once, in order. */
-static void assemble(struct flow *flow)
+static void assemble_flow(struct flow *flow)
 {
 	uint32_t next = flow->first.sequence + 1;
 	bool more = true;
 	size_t total = 0;
 
 	for (int i = 0; i < count; i++)
-		total +=
-			same(&packets[i], &flow->first) ? packets[i].length : 0;
+		total += same_flow(&packets[i], &flow->first)
+				 ? packets[i].length
+				 : 0;
 	flow->text = malloc(total + 1);
 	if (!flow->text)
-		die("malloc");
+		exit_failed("malloc");
 	while (more) {
 		more = false;
 		for (int i = 0; i < count; i++) {
 			struct packet *p = &packets[i];
 			uint32_t old = next - p->sequence;
 
-			if (!same(p, &flow->first) || p->syn ||
+			if (!same_flow(p, &flow->first) || p->syn ||
 			    (int32_t)old < 0 || old >= p->length)
 				continue;
 			memcpy(flow->text + flow->length, p->text + old,
@@ -168,7 +169,7 @@ static void assemble(struct flow *flow)
 }
 
 /* The bytes before the first frame; 0: this is no stream of O2G's. */
-static size_t opening(const struct flow *flow)
+static size_t opening_length(const struct flow *flow)
 {
 	size_t length = flow->connector ? sizeof(struct o2g_hello) +
 						  sizeof(struct o2g_proof)
@@ -215,8 +216,8 @@ static void read_streams(void)
 		n++;
 		flow->first = packets[i];
 		flow->connector = !packets[i].ack;
-		assemble(flow);
-		at = opening(flow);
+		assemble_flow(flow);
+		at = opening_length(flow);
 		if (!at)
 			continue;
 		streams++;
@@ -244,7 +245,8 @@ int main(int argc, char **argv)
 	}
 	waitpid(child, &status, 0);
 	tap_ok(status == 0, "%s bytes: the job ends well", argv[2]);
-	tap_ok(drain(fd), "%s bytes: the capture lost no packet", argv[2]);
+	tap_ok(drain_capture(fd), "%s bytes: the capture lost no packet",
+	       argv[2]);
 	read_streams();
 	tap_ok(found == 1, "%s bytes: the message passed", argv[2]);
 	tap_ok(frames[O2G_REQUEST] == asked && frames[O2G_GRANT] == asked,

@@ -14,7 +14,7 @@ static uint8_t *out, *in;
 
 /* ---- what is refused ---- */
 
-static int opens(struct o2g_device_open options)
+static int try_open(struct o2g_device_open options)
 {
 	int fd = open("/dev/" O2G_DEVICE_NAME, O_RDWR | O_CLOEXEC), r;
 
@@ -29,28 +29,29 @@ static void refused_options(void)
 {
 	struct o2g_device_open o = raw_options();
 
-	tap_ok(opens(o) == 0, "an endpoint opens");
+	tap_ok(try_open(o) == 0, "an endpoint opens");
 	o.revision++;
-	tap_ok(opens(o) == -EPROTO, "another revision is refused");
+	tap_ok(try_open(o) == -EPROTO, "another revision is refused");
 	o = raw_options();
 	o.zero[1] = 1;
-	tap_ok(opens(o) == -EINVAL, "a reserved field is refused");
+	tap_ok(try_open(o) == -EINVAL, "a reserved field is refused");
 	o = raw_options();
 	o.sq_entries = 100;
-	tap_ok(opens(o) == -EINVAL, "a ring of 100 is refused");
+	tap_ok(try_open(o) == -EINVAL, "a ring of 100 is refused");
 	o = raw_options();
 	o.slab_message = 0;
-	tap_ok(opens(o) == -EINVAL, "no slab is refused");
+	tap_ok(try_open(o) == -EINVAL, "no slab is refused");
 	o = raw_options();
 	o.cq_entries = 1u << 31;
-	tap_ok(opens(o) < 0, "a huge ring is refused");
+	tap_ok(try_open(o) < 0, "a huge ring is refused");
 	o = raw_options();
 	o.unexpected = ~0ull;
-	tap_ok(opens(o) < 0, "a slab without end is refused");
+	tap_ok(try_open(o) < 0, "a slab without end is refused");
 	o = raw_options();
 	o.postings = ~0u;
 	o.peers = ~0u;
-	tap_ok(opens(o) == 0 || opens(o) == -EINVAL || opens(o) == -ENOMEM,
+	tap_ok(try_open(o) == 0 || try_open(o) == -EINVAL ||
+		       try_open(o) == -ENOMEM,
 	       "huge numbers are accepted as limits or refused");
 }
 
@@ -81,7 +82,8 @@ static void refused_calls(void)
 	raw_close(&raw);
 }
 
-static int attaches(struct raw *raw, int socket, uint32_t peer, uint32_t credit)
+static int try_attach(struct raw *raw, int socket, uint32_t peer,
+		      uint32_t credit)
 {
 	struct o2g_device_attach attach = {.socket = socket,
 					   .peer = peer,
@@ -91,7 +93,7 @@ static int attaches(struct raw *raw, int socket, uint32_t peer, uint32_t credit)
 	return raw_ioctl(raw->fd, O2G_IOC_ATTACH, &attach);
 }
 
-static int ulp(int socket)
+static int set_ulp(int socket)
 {
 	return setsockopt(socket, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
 			  sizeof(O2G_DEVICE_NAME))
@@ -106,20 +108,21 @@ static void refused_sockets(void)
 	char byte = 1;
 
 	raw_pair(end);
-	tap_ok(attaches(&raw, raw.fd, 1, RAW_CREDIT) == -ENOTSOCK,
+	tap_ok(try_attach(&raw, raw.fd, 1, RAW_CREDIT) == -ENOTSOCK,
 	       "a file that is not a socket is refused");
-	tap_ok(attaches(&raw, -1, 1, RAW_CREDIT) == -EBADF,
+	tap_ok(try_attach(&raw, -1, 1, RAW_CREDIT) == -EBADF,
 	       "an invalid descriptor is refused");
-	tap_ok(attaches(&raw, end[0], 1, RAW_CREDIT) == -EINVAL,
+	tap_ok(try_attach(&raw, end[0], 1, RAW_CREDIT) == -EINVAL,
 	       "a socket without the ULP is refused");
-	tap_ok(ulp(lone) < 0, "the ULP refuses an unconnected socket");
-	tap_ok(ulp(end[0]) == 0 && attaches(&raw, end[0], 9, RAW_CREDIT) < 0,
+	tap_ok(set_ulp(lone) < 0, "the ULP refuses an unconnected socket");
+	tap_ok(set_ulp(end[0]) == 0 &&
+		       try_attach(&raw, end[0], 9, RAW_CREDIT) < 0,
 	       "an unknown peer is refused");
-	tap_ok(attaches(&raw, end[0], 1, 1) == -EINVAL,
+	tap_ok(try_attach(&raw, end[0], 1, 1) == -EINVAL,
 	       "impossible credit is refused");
-	tap_ok(attaches(&raw, end[0], 1, RAW_CREDIT) == 0,
+	tap_ok(try_attach(&raw, end[0], 1, RAW_CREDIT) == 0,
 	       "a socket can be attached after refusals");
-	tap_ok(attaches(&other, end[0], 1, RAW_CREDIT) == -EBUSY,
+	tap_ok(try_attach(&other, end[0], 1, RAW_CREDIT) == -EBUSY,
 	       "a socket cannot be attached twice");
 	tap_ok(send(end[0], &byte, 1, MSG_NOSIGNAL) < 0 &&
 		       recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
@@ -141,8 +144,8 @@ static void refused_sockets(void)
 
 /* ---- messages ---- */
 
-static bool received(struct raw *raw, uint8_t *buffer, uint64_t length,
-		     unsigned seed)
+static bool await_received(struct raw *raw, uint8_t *buffer, uint64_t length,
+			   unsigned seed)
 {
 	struct o2g_cqe cqe = raw_event(raw, buffer);
 
@@ -150,14 +153,15 @@ static bool received(struct raw *raw, uint8_t *buffer, uint64_t length,
 	       cqe.length == length && raw_check(buffer, length, seed);
 }
 
-static bool sent(struct raw *raw)
+static bool await_sent(struct raw *raw)
 {
 	struct o2g_cqe cqe = raw_event(raw, 0);
 
 	return cqe.op == O2G_OP_SEND && cqe.status == 0;
 }
 
-static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
+static void send_one(struct raw *from, struct raw *to, uint64_t length,
+		     bool posted)
 {
 	static unsigned seed;
 	struct o2g_device_counts before, after;
@@ -175,7 +179,7 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 			usleep(1000);
 		raw_do(to, O2G_OP_RECV, O2G_ANY_PEER, seed, in, length);
 	}
-	tap_ok(received(to, in, length, seed) && sent(from),
+	tap_ok(await_received(to, in, length, seed) && await_sent(from),
 	       "%llu bytes to a receive that is posted %s",
 	       (unsigned long long)length, posted ? "before" : "after");
 	after = raw_counts(to);
@@ -186,7 +190,7 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 	       (unsigned long long)length, posted ? "before" : "after");
 }
 
-static void messages(void)
+static void test_messages(void)
 {
 	static const uint64_t sizes[] = {
 		0, 8, 8192, 8193, 200000, RAW_CREDIT - 300, LARGE};
@@ -195,13 +199,13 @@ static void messages(void)
 	raw_join(&a, &b);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 		for (int posted = 0; posted < 2; posted++)
-			one(posted ? &a : &b, posted ? &b : &a, sizes[i],
-			    posted);
+			send_one(posted ? &a : &b, posted ? &b : &a, sizes[i],
+				 posted);
 	raw_close(&a);
 	raw_close(&b);
 }
 
-static void itself(void)
+static void test_itself(void)
 {
 	static const uint64_t sizes[] = {5, 100000, LARGE};
 	struct raw a = raw_open();
@@ -220,7 +224,7 @@ static void itself(void)
 }
 
 /* Order, and rings that turn round often. */
-static void many(void)
+static void test_many(void)
 {
 	enum { MESSAGES = 2000, WINDOW = 100 };
 	struct raw a = raw_open(), b = raw_open();
@@ -248,7 +252,7 @@ static void many(void)
 
 /* ---- ends ---- */
 
-static void death(void)
+static void test_death(void)
 {
 	struct raw a = raw_open(), b = raw_open();
 	struct linger at_once = {1, 0};
@@ -264,12 +268,12 @@ static void death(void)
 	cqe = raw_event(&a, in);
 	tap_ok(cqe.status == -ECONNRESET,
 	       "a reset fails the receive that names the peer");
-	one(&b, &a, 100, true);
+	send_one(&b, &a, 100, true);
 	raw_close(&a);
 	raw_close(&b);
 }
 
-static void stranger(void)
+static void test_unknown_peer(void)
 {
 	struct raw a = raw_open();
 	int status, end[2];
@@ -279,7 +283,7 @@ static void stranger(void)
 	child = fork();
 	if (child == 0) {
 		int bad = raw_ioctl(a.fd, O2G_IOC_KICK, 0) != -EPERM ||
-			  attaches(&a, end[0], 1, RAW_CREDIT) == 0;
+			  try_attach(&a, end[0], 1, RAW_CREDIT) == 0;
 
 		/* The area is not inherited: touching it is the end. */
 		if (!bad)
@@ -295,7 +299,7 @@ static void stranger(void)
 	raw_close(&a);
 }
 
-static void sleeping(void)
+static void test_sleeping(void)
 {
 	struct raw a = raw_open(), b = raw_open();
 	struct pollfd p = {.fd = b.fd, .events = POLLIN};
@@ -338,12 +342,12 @@ int main(void)
 		raw_die("malloc");
 	refused_options();
 	refused_calls();
-	messages();
-	itself();
-	many();
+	test_messages();
+	test_itself();
+	test_many();
 	refused_sockets();
-	death();
-	stranger();
-	sleeping();
+	test_death();
+	test_unknown_peer();
+	test_sleeping();
 	return tap_done();
 }

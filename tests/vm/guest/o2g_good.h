@@ -54,7 +54,7 @@ __attribute__((unused)) static bool talk(void)
 
 /* How much of one kind the module holds, over all programs; -1: it does not
  * say. */
-static long held(const char *what)
+static long count_held(const char *what)
 {
 	char path[100], text[32] = "";
 	int fd;
@@ -74,11 +74,11 @@ static void nothing_left(void)
 	double end = raw_now() + RAW_TIMEOUT_S;
 
 	for (int i = 0; i < 4; i++) {
-		while (held(kinds[i]) > 0 && raw_now() < end)
+		while (count_held(kinds[i]) > 0 && raw_now() < end)
 			usleep(10000);
-		tap_ok(held(kinds[i]) == 0,
+		tap_ok(count_held(kinds[i]) == 0,
 		       "the module has no %s at the end (%ld)", kinds[i],
-		       held(kinds[i]));
+		       count_held(kinds[i]));
 	}
 }
 

@@ -32,7 +32,7 @@ static void make_playground(void)
 }
 
 /* A number that an engine may stumble over. */
-static uint64_t odd(void)
+static uint64_t odd_number(void)
 {
 	switch (some() % 8) {
 	case 0:
@@ -69,13 +69,13 @@ static struct o2g_sqe any_entry(void)
 	if (some() % 8 == 0)
 		sqe.peer = O2G_ANY_PEER;
 	if (some() % 8 == 0)
-		sqe.addr = odd();
+		sqe.addr = odd_number();
 	if (some() % 8 == 0)
-		sqe.length = odd();
+		sqe.length = odd_number();
 	if (some() % 8 == 0)
-		sqe.data = odd();
+		sqe.data = odd_number();
 	if (some() % 8 == 0)
-		sqe.ignore = odd();
+		sqe.ignore = odd_number();
 	if (some() % 16 == 0)
 		sqe.zero = (uint16_t)some();
 	return sqe;
@@ -102,7 +102,7 @@ static bool an_index(uint64_t word)
 	return false;
 }
 
-static void *rewrite(void *end)
+static void *rewrite_area(void *end)
 {
 	volatile uint32_t *area = (volatile uint32_t *)victim.area;
 	uint64_t own = (uintptr_t)&own, words = *(uint64_t *)end / 4;
@@ -119,7 +119,7 @@ static void *rewrite(void *end)
 }
 
 /* Submits whatever there is; how many of 400 kicks were answered. */
-static int misuse(struct raw *other, struct o2g_sqe *sqe)
+static int misuse_rings(struct raw *other, struct o2g_sqe *sqe)
 {
 	struct o2g_cqe cqe;
 	uint32_t tail = 0;
@@ -165,8 +165,8 @@ static void rewritten_round(int round)
 	rewrites = round % REWRITES;
 	writer_over = 0;
 	if (rewrites)
-		pthread_create(&writer, 0, rewrite, &end);
-	served = misuse(&other, sqe);
+		pthread_create(&writer, 0, rewrite_area, &end);
+	served = misuse_rings(&other, sqe);
 	if (rewrites) {
 		__atomic_store_n(&writer_over, 1, __ATOMIC_RELAXED);
 		pthread_join(writer, 0);
@@ -179,7 +179,7 @@ static void rewritten_round(int round)
 	tap_ok(talk(), "rings: round %d does not disturb others", round);
 }
 
-static void rings(void)
+static void test_rings(void)
 {
 	for (int round = 0; round < 3 * REWRITES; round++)
 		rewritten_round(round);
@@ -216,7 +216,7 @@ static void area_in_child(const char *what, void (*wrong)(struct raw *raw))
 	tap_ok(talk(), "area: %s: others go on", what);
 }
 
-static void unmapped(struct raw *raw)
+static void area_unmap(struct raw *raw)
 {
 	munmap(raw->area, raw->size);
 }
@@ -231,12 +231,12 @@ static void read_only(struct raw *raw)
 	mprotect(raw->area, raw->size, PROT_READ);
 }
 
-static void executable(struct raw *raw)
+static void area_protect(struct raw *raw)
 {
 	mprotect(raw->area, raw->size, PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
-static void moved(struct raw *raw)
+static void area_move(struct raw *raw)
 {
 	mremap(raw->area, raw->size, raw->size, MREMAP_MAYMOVE);
 	mremap(raw->area, raw->size, raw->size * 2, MREMAP_MAYMOVE);
@@ -244,19 +244,19 @@ static void moved(struct raw *raw)
 	       mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-static void replaced(struct raw *raw)
+static void area_replace(struct raw *raw)
 {
 	mmap(raw->area, raw->size, PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-static void advised(struct raw *raw)
+static void area_advise(struct raw *raw)
 {
 	for (int advice = 0; advice < 32; advice++)
 		madvise(raw->area, raw->size, advice);
 }
 
-static void lent(struct raw *raw)
+static void area_lend(struct raw *raw)
 {
 	/* The module copies the slab into itself, or from itself. */
 	uint8_t *slab = (uint8_t *)raw->area + raw->area->slab;
@@ -268,7 +268,7 @@ static void lent(struct raw *raw)
 	}
 }
 
-static void closed(struct raw *raw)
+static void area_close(struct raw *raw)
 {
 	close(raw->fd);
 }
@@ -279,17 +279,17 @@ static void replaced_by_exec(struct raw *raw)
 	execl("/bin/true", "true", (char *)0);
 }
 
-static void area(void)
+static void test_area(void)
 {
-	area_in_child("unmapping", unmapped);
+	area_in_child("unmapping", area_unmap);
 	area_in_child("unmapping half", partly_unmapped);
 	area_in_child("making it read-only", read_only);
-	area_in_child("making it executable", executable);
-	area_in_child("moving it", moved);
-	area_in_child("mapping over it", replaced);
-	area_in_child("madvise on it", advised);
-	area_in_child("a buffer in it", lent);
-	area_in_child("closing the device", closed);
+	area_in_child("making it executable", area_protect);
+	area_in_child("moving it", area_move);
+	area_in_child("mapping over it", area_replace);
+	area_in_child("madvise on it", area_advise);
+	area_in_child("a buffer in it", area_lend);
+	area_in_child("closing the device", area_close);
 	area_in_child("exec", replaced_by_exec);
 }
 
@@ -306,23 +306,24 @@ static void any_call(struct raw *raw, int socket)
 		O2G_IOC_WAKE,	O2G_IOC_CALM,	  O2G_IOC_COUNTS};
 
 	for (int i = 0; i < 20; i++)
-		words[i] = some() % 3 ? odd() : 0;
+		words[i] = some() % 3 ? odd_number() : 0;
 	if (some() % 4)
 		request = real[some() % (sizeof(real) / sizeof(*real))];
 	if (some() % 4 == 0)
 		memcpy(words, &socket, sizeof(socket));
 	if (some() % 16 == 0)
-		raw_ioctl(raw->fd, request, (void *)odd());
+		raw_ioctl(raw->fd, request, (void *)odd_number());
 	else if (request != (unsigned long)O2G_IOC_COUNTS)
 		raw_ioctl(raw->fd, request, words);
 	else {
-		uint64_t counts[64] = {some() % 3 ? some() % 513 : odd()};
+		uint64_t counts[64] = {some() % 3 ? some() % 513
+						  : odd_number()};
 
 		raw_ioctl(raw->fd, request, counts);
 	}
 }
 
-static void calls(void)
+static void test_calls(void)
 {
 	for (int round = 0; round < 20; round++) {
 		struct raw raw = {.fd = open("/dev/" O2G_DEVICE_NAME,
@@ -351,7 +352,7 @@ static void calls(void)
 enum { BUFFER = 300000 };
 
 /* Each message lands in the mapping that is there when it comes. */
-static void remapped(void)
+static void test_remapped(void)
 {
 	void *place =
 		mmap(0, BUFFER, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -378,7 +379,7 @@ static void remapped(void)
 
 /* A send or a receive whose memory is gone fails, alone or with its
  * connection. */
-static void missing(const char *what, bool sends, int protection)
+static void test_missing(const char *what, bool sends, int protection)
 {
 	struct raw a = raw_open(), b = raw_open();
 	uint8_t *at = mmap(0, BUFFER, protection, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -424,7 +425,7 @@ static void cut_short(void)
 	close(fd);
 }
 
-static void *churn(void *place)
+static void *churn_mapping(void *place)
 {
 	while (!__atomic_load_n(&writer_over, __ATOMIC_RELAXED)) {
 		mmap(place, BUFFER, PROT_READ | PROT_WRITE,
@@ -438,7 +439,7 @@ static void *churn(void *place)
 }
 
 /* Memory that comes and goes while messages arrive there. */
-static void churned(void)
+static void test_churned(void)
 {
 	uint8_t *place =
 		mmap(0, BUFFER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -447,7 +448,7 @@ static void churned(void)
 	pthread_t other;
 
 	writer_over = 0;
-	pthread_create(&other, 0, churn, place);
+	pthread_create(&other, 0, churn_mapping, place);
 	for (int round = 0; round < 40; round++) {
 		struct raw a = raw_open(), b = raw_open();
 		struct o2g_cqe cqe;
@@ -469,22 +470,22 @@ static void churned(void)
 	munmap(place, BUFFER);
 }
 
-static void buffers(void)
+static void test_buffers(void)
 {
-	remapped();
-	missing("a receive into unmapped memory", false, PROT_NONE);
-	missing("a receive into read-only memory", false, PROT_READ);
-	missing("a send from unmapped memory", true, PROT_NONE);
+	test_remapped();
+	test_missing("a receive into unmapped memory", false, PROT_NONE);
+	test_missing("a receive into read-only memory", false, PROT_READ);
+	test_missing("a send from unmapped memory", true, PROT_NONE);
 	cut_short();
-	churned();
+	test_churned();
 }
 
 int main(int argc, char **argv)
 {
-	static const struct way way[] = {{"rings", rings},
-					 {"area", area},
-					 {"calls", calls},
-					 {"buffers", buffers}};
+	static const struct way way[] = {{"rings", test_rings},
+					 {"area", test_area},
+					 {"calls", test_calls},
+					 {"buffers", test_buffers}};
 
 	make_playground();
 	return go(way, sizeof(way) / sizeof(*way), argc, argv);

@@ -24,7 +24,7 @@ static void set_share(int megabytes)
 		raw_die(PARAMETERS "user_megabytes");
 }
 
-static long long total(const char *name)
+static long long read_total(const char *name)
 {
 	long long value = -1;
 	char path[128];
@@ -38,9 +38,9 @@ static long long total(const char *name)
 	return value;
 }
 
-static long long used(void)
+static long long memory_used(void)
 {
-	return total("memory") + total("pages") * 4096;
+	return read_total("memory") + read_total("pages") * 4096;
 }
 
 static int open_one(struct o2g_device_open options)
@@ -53,7 +53,7 @@ static int open_one(struct o2g_device_open options)
 	return r ? r : fd;
 }
 
-static void endpoints(void)
+static void test_endpoints(void)
 {
 	static int fd[ENDPOINTS];
 	struct o2g_device_open large = raw_options();
@@ -63,17 +63,18 @@ static void endpoints(void)
 	tap_ok(open_one(large) == -ENOMEM, "rings beyond the share: -ENOMEM");
 	while (n < ENDPOINTS && (r = open_one(raw_options())) >= 0)
 		fd[n++] = r;
-	tap_ok(n > 10 && n < ENDPOINTS && r == -ENOMEM && used() <= SHARE,
+	tap_ok(n > 10 && n < ENDPOINTS && r == -ENOMEM &&
+		       memory_used() <= SHARE,
 	       "endpoints are opened up to the share: %d, %lld bytes", n,
-	       used());
-	tap_ok(total("engines") == n, "the module counts all endpoints");
+	       memory_used());
+	tap_ok(read_total("engines") == n, "the module counts all endpoints");
 	while (n > 0)
 		close(fd[--n]);
-	tap_ok(total("engines") == 0 && used() == 0,
+	tap_ok(read_total("engines") == 0 && memory_used() == 0,
 	       "closed endpoints free their memory");
 }
 
-static void join(struct raw *a, struct raw *b)
+static void join_pair(struct raw *a, struct raw *b)
 {
 	struct o2g_device_attach attach = {
 		.peer = 1, .credit_out = 64 << 20, .credit_in = 64 << 20};
@@ -90,7 +91,7 @@ static void join(struct raw *a, struct raw *b)
 	}
 }
 
-static void refused(void)
+static void test_refused(void)
 {
 	struct raw raw = raw_open();
 	u32 submitted = 0, none = 0, other = 0;
@@ -144,7 +145,7 @@ static uint32_t send_all(struct raw *a)
 	return failed;
 }
 
-static bool stops(struct raw *b)
+static bool reading_stops(struct raw *b)
 {
 	double end = raw_now() + RAW_TIMEOUT_S;
 
@@ -156,7 +157,7 @@ static bool stops(struct raw *b)
 	return false;
 }
 
-static void flood(void)
+static void test_flood(void)
 {
 	struct o2g_device_open options = raw_options();
 	uint32_t failed, wrong = 0;
@@ -167,9 +168,10 @@ static void flood(void)
 	a = raw_open_with(options);
 	b = raw_open_with(options);
 	failed = send_all(&a); /* they wait for the connection */
-	join(&a, &b);
-	tap_ok(!failed && stops(&b), "without memory a socket is not read");
-	tap_ok(used() <= SHARE, "%lld bytes are used", used());
+	join_pair(&a, &b);
+	tap_ok(!failed && reading_stops(&b),
+	       "without memory a socket is not read");
+	tap_ok(memory_used() <= SHARE, "%lld bytes are used", memory_used());
 	for (uint32_t i = 0; i < MESSAGES; i++) {
 		struct o2g_cqe cqe;
 
@@ -187,10 +189,11 @@ static void flood(void)
 int main(void)
 {
 	set_share(SHARE_MB);
-	endpoints();
-	refused();
-	flood();
-	tap_ok(total("engines") == 0 && total("links") == 0 && used() == 0,
+	test_endpoints();
+	test_refused();
+	test_flood();
+	tap_ok(read_total("engines") == 0 && read_total("links") == 0 &&
+		       memory_used() == 0,
 	       "nothing is left");
 	set_share(0);
 	return tap_done();

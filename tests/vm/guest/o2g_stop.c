@@ -47,7 +47,7 @@ struct line {
 	int in, out;
 };
 
-static struct line line(void)
+static struct line open_line(void)
 {
 	int fd[2];
 
@@ -56,13 +56,13 @@ static struct line line(void)
 	return (struct line){fd[0], fd[1]};
 }
 
-static void tell(struct line to, const void *what, size_t length)
+static void write_line(struct line to, const void *what, size_t length)
 {
 	if (write(to.out, what, length) != (ssize_t)length)
 		_exit(1);
 }
 
-static void hear(struct line from, void *what, size_t length)
+static void read_line(struct line from, void *what, size_t length)
 {
 	if (read(from.in, what, length) != (ssize_t)length)
 		_exit(1);
@@ -72,7 +72,7 @@ static struct line name_of, posts, verdicts, orders, sent, ends;
 
 /* ---- receiver and sender ---- */
 
-static struct o2g *endpoint(void)
+static struct o2g *open_endpoint(void)
 {
 	struct o2g_options options = bed_options();
 	struct o2g *o2g;
@@ -115,50 +115,50 @@ static void receive_one(struct o2g *o2g, uint8_t *buffer, unsigned i)
 
 	memset(buffer, 0xee, sizes[i]);
 	bed_recv(o2g, O2G_ANY, i, buffer, sizes[i]);
-	tell(posts, &posted, sizeof(posted));
+	write_line(posts, &posted, sizeof(posted));
 	event = next_event(o2g);
 	good = event.status == 0 && event.length == sizes[i] &&
 	       bed_check(buffer, sizes[i], i);
-	tell(verdicts, &good, sizeof(good));
+	write_line(verdicts, &good, sizeof(good));
 }
 
-static int receiver(void)
+static int run_receiver(void)
 {
-	struct o2g *o2g = endpoint();
+	struct o2g *o2g = open_endpoint();
 	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(MESSAGE_SIZE_MAX), hello;
 
 	if (!buffer || o2g_name(o2g, name))
 		bed_die("receiver");
-	tell(name_of, name, sizeof(name));
+	write_line(name_of, name, sizeof(name));
 	bed_recv(o2g, O2G_ANY, SIZES, &hello, 1); /* they are connected */
 	bed_event(o2g);
 	for (unsigned i = 0; i < SIZES; i++)
 		receive_one(o2g, buffer, i);
-	hear(ends, name, 1);
+	read_line(ends, name, 1);
 	return o2g_close(o2g, BED_WAIT) != 0;
 }
 
-static int sender(void)
+static int run_sender(void)
 {
-	struct o2g *o2g = endpoint();
+	struct o2g *o2g = open_endpoint();
 	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(MESSAGE_SIZE_MAX);
 	uint32_t peer = 0;
 	char order;
 
-	hear(name_of, name, sizeof(name));
+	read_line(name_of, name, sizeof(name));
 	if (!buffer || o2g_peer(o2g, name, &peer))
 		bed_die("sender");
 	bed_send(o2g, peer, SIZES, buffer, 1);
 	bed_event(o2g);
 	for (unsigned i = 0; i < SIZES; i++) {
 		bed_fill(buffer, sizes[i], i);
-		hear(orders, &order, 1);
+		read_line(orders, &order, 1);
 		bed_send(o2g, peer, i, buffer, sizes[i]);
 		if (bed_event(o2g).status)
 			bed_die("a send failed");
-		tell(sent, &order, 1);
+		write_line(sent, &order, 1);
 	}
-	hear(ends, &order, 1);
+	read_line(ends, &order, 1);
 	return o2g_close(o2g, BED_WAIT) != 0;
 }
 
@@ -204,7 +204,7 @@ static int stopped_threads(void)
 }
 
 /* The completion that came since, if there is one. */
-static bool completed(const struct posted *posted, struct o2g_cqe *cqe)
+static bool find_completion(const struct posted *posted, struct o2g_cqe *cqe)
 {
 	struct o2g_area area;
 
@@ -221,8 +221,8 @@ static bool completed(const struct posted *posted, struct o2g_cqe *cqe)
 }
 
 /* The bytes lie where the completion says. */
-static bool arrived(const struct posted *posted, const struct o2g_cqe *cqe,
-		    unsigned i)
+static bool bytes_arrived(const struct posted *posted,
+			  const struct o2g_cqe *cqe, unsigned i)
 {
 	uint8_t *copy = malloc(sizes[i]);
 	bool slab = cqe->flags & O2G_CQE_SLAB, good;
@@ -239,7 +239,7 @@ static bool arrived(const struct posted *posted, const struct o2g_cqe *cqe,
 	       cqe->length == sizes[i] && cqe->tag == i;
 }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -247,18 +247,18 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static bool await(const struct posted *posted, struct o2g_cqe *cqe)
+static bool await_completion(const struct posted *posted, struct o2g_cqe *cqe)
 {
-	double end = now() + (present ? TIMEOUT_S : STANDSTILL);
+	double end = clock_seconds() + (present ? TIMEOUT_S : STANDSTILL);
 	bool there;
 
-	while (!(there = completed(posted, cqe)) && now() < end)
+	while (!(there = find_completion(posted, cqe)) && clock_seconds() < end)
 		usleep(2000);
 	return there;
 }
 
 /* Nothing came, neither a completion nor a byte. */
-static bool untouched(const struct posted *posted, unsigned i)
+static bool receive_untouched(const struct posted *posted, unsigned i)
 {
 	uint8_t first, last;
 
@@ -277,7 +277,7 @@ static void child_ended(int signal)
 		_exit(1);
 }
 
-static void stop(void)
+static void stop_receiver(void)
 {
 	int status;
 
@@ -287,7 +287,7 @@ static void stop(void)
 		bed_die("the receiver does not stop");
 }
 
-static void one(unsigned i)
+static void test_one(unsigned i)
 {
 	struct posted posted;
 	struct o2g_cqe cqe;
@@ -295,16 +295,16 @@ static void one(unsigned i)
 	int before, good;
 	char order = 'x';
 
-	hear(posts, &posted, sizeof(posted));
-	stop();
+	read_line(posts, &posted, sizeof(posted));
+	stop_receiver();
 	before = stopped_threads();
-	tell(orders, &order, 1);
+	write_line(orders, &order, 1);
 	/* What is within credit is whole in the receiver's socket by then. */
 	if (!present && sizes[i] < MESSAGE_SIZE_MAX)
-		hear(sent, &order, 1);
-	there = await(&posted, &cqe);
+		read_line(sent, &order, 1);
+	there = await_completion(&posted, &cqe);
 	if (there)
-		right = arrived(&posted, &cqe, i);
+		right = bytes_arrived(&posted, &cqe, i);
 	tap_ok(before > 0 && stopped_threads() == before,
 	       "%s: %zu bytes: all threads were stopped throughout", engine,
 	       sizes[i]);
@@ -314,15 +314,15 @@ static void one(unsigned i)
 		       "SIGCONT",
 		       engine, sizes[i]);
 	else
-		tap_ok(!there && untouched(&posted, i),
+		tap_ok(!there && receive_untouched(&posted, i),
 		       "%s: %zu bytes: neither is there before SIGCONT", engine,
 		       sizes[i]);
 	kill(stopped_pid, SIGCONT);
-	hear(verdicts, &good, sizeof(good));
+	read_line(verdicts, &good, sizeof(good));
 	tap_ok(good, "%s: %zu bytes: the receiver has the message after it",
 	       engine, sizes[i]);
 	if (present || sizes[i] == MESSAGE_SIZE_MAX)
-		hear(sent, &order, 1);
+		read_line(sent, &order, 1);
 }
 
 int main(int argc, char **argv)
@@ -339,22 +339,22 @@ int main(int argc, char **argv)
 	present = !strcmp(argv[2], "present");
 	alarm(scaled_timeout(600));
 	sigaction(SIGCHLD, &action, 0);
-	name_of = line(), posts = line(), verdicts = line();
-	orders = line(), sent = line(), ends = line();
+	name_of = open_line(), posts = open_line(), verdicts = open_line();
+	orders = open_line(), sent = open_line(), ends = open_line();
 	stopped_pid = fork();
 	if (stopped_pid == 0)
-		return receiver();
+		return run_receiver();
 	other = fork();
 	if (other == 0)
-		return sender();
+		return run_sender();
 	snprintf(path, sizeof(path), "/proc/%d/mem", stopped_pid);
 	memory = open(path, O_RDONLY);
 	if (memory < 0)
 		bed_die(path);
 	for (unsigned i = 0; i < SIZES; i++)
-		one(i);
+		test_one(i);
 	ending = true;
-	tell(ends, "xx", 2);
+	write_line(ends, "xx", 2);
 	for (int n = 0; n < 2; n++)
 		bad |= wait(&status) < 0 || status;
 	tap_ok(!bad, "%s: both endpoints closed", engine);

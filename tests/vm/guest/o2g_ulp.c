@@ -33,7 +33,7 @@ struct bench {
 
 static uint8_t in[1 << 20];
 
-static int ulp(int fd)
+static int set_ulp(int fd)
 {
 	return setsockopt(fd, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
 			  sizeof(O2G_DEVICE_NAME))
@@ -57,7 +57,7 @@ static struct bench bench_of(int family)
 	return b;
 }
 
-static struct bench bench(void)
+static struct bench open_bench(void)
 {
 	return bench_of(AF_INET);
 }
@@ -73,7 +73,7 @@ static void bench_close(struct bench *b)
 
 /* ---- the other end, by hand ---- */
 
-static struct o2g_frame head(uint8_t type, uint64_t tag, uint64_t length)
+static struct o2g_frame make_header(uint8_t type, uint64_t tag, uint64_t length)
 {
 	static uint32_t id;
 
@@ -85,7 +85,7 @@ static struct o2g_frame head(uint8_t type, uint64_t tag, uint64_t length)
 				  .body = (uint32_t)length};
 }
 
-static void put(int fd, const void *bytes, size_t length)
+static void write_bytes(int fd, const void *bytes, size_t length)
 {
 	if (send(fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length)
 		raw_die("send");
@@ -93,31 +93,31 @@ static void put(int fd, const void *bytes, size_t length)
 
 static void put_message(int fd, uint64_t tag, const void *body, size_t length)
 {
-	struct o2g_frame frame = head(O2G_MESSAGE, tag, length);
+	struct o2g_frame frame = make_header(O2G_MESSAGE, tag, length);
 
-	put(fd, &frame, sizeof(frame));
-	put(fd, body, length);
+	write_bytes(fd, &frame, sizeof(frame));
+	write_bytes(fd, body, length);
 }
 
 static void put_bye(int fd)
 {
 	struct o2g_frame frame = {.type = O2G_BYE};
 
-	put(fd, &frame, sizeof(frame));
+	write_bytes(fd, &frame, sizeof(frame));
 }
 
-static void post(struct raw *raw, uint64_t tag)
+static void post_receive(struct raw *raw, uint64_t tag)
 {
 	raw_do(raw, O2G_OP_RECV, 1, tag, in, sizeof(in));
 }
 
 /* A message from the far end arrives as it should. */
-static bool arrives(struct bench *b)
+static bool message_arrives(struct bench *b)
 {
 	static uint64_t tag = 1000;
 	struct o2g_cqe cqe;
 
-	post(&b->raw, ++tag);
+	post_receive(&b->raw, ++tag);
 	put_message(b->far, tag, "hello", 6);
 	cqe = raw_event(&b->raw, in);
 	return cqe.status == 0 && cqe.tag == tag && cqe.length == 6 &&
@@ -131,53 +131,56 @@ static int status_of(struct raw *raw)
 
 /* ---- ways to read and write ---- */
 
-static bool busy(long r)
+static bool is_busy(long r)
 {
 	return r < 0 && errno == EBUSY;
 }
 
-static void reading(struct bench *b)
+static void test_reading(struct bench *b)
 {
-	struct o2g_frame frame = head(O2G_MESSAGE, 7, 4);
+	struct o2g_frame frame = make_header(O2G_MESSAGE, 7, 4);
 	int file[2], r;
 	char byte[8];
 
 	/* Half a frame lies there, or has been taken. */
-	post(&b->raw, 7);
-	put(b->far, &frame, 20);
-	tap_ok(busy(recv(b->near, byte, 1, 0)), "recv");
-	tap_ok(busy(recv(b->near, byte, 1, MSG_PEEK)), "peek");
-	tap_ok(busy(recv(b->near, byte, 1, MSG_OOB)), "urgent recv");
-	tap_ok(busy(recv(b->near, byte, 1, MSG_ERRQUEUE)), "the error queue");
-	tap_ok(busy(read(b->near, byte, 1)), "read");
+	post_receive(&b->raw, 7);
+	write_bytes(b->far, &frame, 20);
+	tap_ok(is_busy(recv(b->near, byte, 1, 0)), "recv");
+	tap_ok(is_busy(recv(b->near, byte, 1, MSG_PEEK)), "peek");
+	tap_ok(is_busy(recv(b->near, byte, 1, MSG_OOB)), "urgent recv");
+	tap_ok(is_busy(recv(b->near, byte, 1, MSG_ERRQUEUE)),
+	       "the error queue");
+	tap_ok(is_busy(read(b->near, byte, 1)), "read");
 	r = pipe(file);
-	tap_ok(!r && busy(splice(b->near, 0, file[1], 0, 8, SPLICE_F_NONBLOCK)),
+	tap_ok(!r && is_busy(splice(b->near, 0, file[1], 0, 8,
+				    SPLICE_F_NONBLOCK)),
 	       "splice from it");
 	close(file[0]);
 	close(file[1]);
-	put(b->far, (uint8_t *)&frame + 20, sizeof(frame) - 20);
-	put(b->far, "four", 4);
+	write_bytes(b->far, (uint8_t *)&frame + 20, sizeof(frame) - 20);
+	write_bytes(b->far, "four", 4);
 	tap_ok(status_of(&b->raw) == 0 && !memcmp(in, "four", 4),
 	       "no call took a byte of the stream");
 }
 
-static void writing(struct bench *b, const char *over)
+static void test_writing(struct bench *b, const char *over)
 {
 	int file[2], zero = open("/proc/self/exe", O_RDONLY), on = 1;
 	char byte[8] = "byte";
 
 	setsockopt(b->near, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on));
-	tap_ok(busy(send(b->near, byte, 4, MSG_NOSIGNAL)), "send over %s",
+	tap_ok(is_busy(send(b->near, byte, 4, MSG_NOSIGNAL)), "send over %s",
 	       over);
-	tap_ok(busy(send(b->near, byte, 4, MSG_NOSIGNAL | MSG_ZEROCOPY)),
+	tap_ok(is_busy(send(b->near, byte, 4, MSG_NOSIGNAL | MSG_ZEROCOPY)),
 	       "send without a copy over %s", over);
-	tap_ok(busy(send(b->near, byte, 1, MSG_NOSIGNAL | MSG_OOB)),
+	tap_ok(is_busy(send(b->near, byte, 1, MSG_NOSIGNAL | MSG_OOB)),
 	       "urgent send over %s", over);
-	tap_ok(busy(write(b->near, byte, 4)), "write over %s", over);
-	tap_ok(busy(sendfile(b->near, zero, 0, 8)), "sendfile over %s", over);
+	tap_ok(is_busy(write(b->near, byte, 4)), "write over %s", over);
+	tap_ok(is_busy(sendfile(b->near, zero, 0, 8)), "sendfile over %s",
+	       over);
 	if (pipe(file) || write(file[1], byte, 4) != 4)
 		raw_die("pipe");
-	tap_ok(busy(splice(file[0], 0, b->near, 0, 4, SPLICE_F_NONBLOCK)),
+	tap_ok(is_busy(splice(file[0], 0, b->near, 0, 4, SPLICE_F_NONBLOCK)),
 	       "splice to it over %s", over);
 	close(file[0]);
 	close(file[1]);
@@ -186,12 +189,12 @@ static void writing(struct bench *b, const char *over)
 	       "no call put a byte into the stream over %s", over);
 }
 
-static int set(int fd, int level, int name, int value)
+static int set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-static void bending(struct bench *b)
+static void test_bending(struct bench *b)
 {
 	struct sockaddr none = {.sa_family = AF_UNSPEC};
 	struct linger now = {.l_onoff = 1};
@@ -199,46 +202,49 @@ static void bending(struct bench *b)
 	char copy[64] = "";
 	socklen_t length = sizeof(copy);
 
-	tap_ok(busy(shutdown(b->near, SHUT_RDWR)), "shutdown");
-	tap_ok(busy(connect(b->near, &none, sizeof(none))), "disconnect");
-	tap_ok(busy(listen(b->near, 1)), "listen");
+	tap_ok(is_busy(shutdown(b->near, SHUT_RDWR)), "shutdown");
+	tap_ok(is_busy(connect(b->near, &none, sizeof(none))), "disconnect");
+	tap_ok(is_busy(listen(b->near, 1)), "listen");
 	tap_ok(accept(b->near, 0, 0) < 0, "accept");
 	tap_ok(setsockopt(b->near, IPPROTO_TCP, TCP_ULP, "tls", 4) < 0 &&
-		       ulp(b->near) < 0,
+		       set_ulp(b->near) < 0,
 	       "another ULP, or this one again");
-	tap_ok(set(b->near, IPPROTO_TCP, TCP_REPAIR, 1) == -EBUSY, "repair");
-	tap_ok(set(b->near, SOL_SOCKET, SO_RCVLOWAT, 1 << 20) == -EBUSY,
+	tap_ok(set_option(b->near, IPPROTO_TCP, TCP_REPAIR, 1) == -EBUSY,
+	       "repair");
+	tap_ok(set_option(b->near, SOL_SOCKET, SO_RCVLOWAT, 1 << 20) == -EBUSY,
 	       "a low-water mark");
-	tap_ok(busy(getsockopt(b->near, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, copy,
-			       &length)),
+	tap_ok(is_busy(getsockopt(b->near, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE,
+				  copy, &length)),
 	       "reading by mapped pages");
-	tap_ok(busy((long)mmap(0, 4096, PROT_READ, MAP_SHARED, b->near, 0)),
+	tap_ok(is_busy((long)mmap(0, 4096, PROT_READ, MAP_SHARED, b->near, 0)),
 	       "mapping");
 	length = sizeof(copy);
 	tap_ok(getsockopt(b->near, IPPROTO_TCP, TCP_INFO, copy, &length) == 0,
 	       "the stream can be inspected");
 	setsockopt(b->near, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	set(b->near, SOL_SOCKET, SO_SNDBUF, 4096);
-	set(b->near, SOL_SOCKET, SO_RCVBUF, 1);
+	set_option(b->near, SOL_SOCKET, SO_SNDBUF, 4096);
+	set_option(b->near, SOL_SOCKET, SO_RCVBUF, 1);
 	poll(&p, 1, 0);
-	tap_ok(arrives(b), "the stream goes on");
+	tap_ok(message_arrives(b), "the stream goes on");
 }
 
 /* Such a socket can be made one of IPv4, unless it is attached. */
-static void mapped(void)
+static void test_mapped(void)
 {
 	struct bench b = bench_of(RAW_MAPPED);
 
-	tap_ok(set(b.near, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == -EBUSY &&
-		       set(b.far, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == 0,
+	tap_ok(set_option(b.near, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) ==
+			       -EBUSY &&
+		       set_option(b.far, IPPROTO_IPV6, IPV6_ADDRFORM,
+				  AF_INET) == 0,
 	       "another family");
-	tap_ok(arrives(&b), "IPv4 as IPv6 is served");
+	tap_ok(message_arrives(&b), "IPv4 as IPv6 is served");
 	bench_close(&b);
 }
 
 /* ---- others in the kernel who take sockets ---- */
 
-static int bpf(int command, union bpf_attr *attr)
+static int bpf_call(int command, union bpf_attr *attr)
 {
 	int r = (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
 
@@ -246,7 +252,7 @@ static int bpf(int command, union bpf_attr *attr)
 }
 
 /* A program that says 0. */
-static int program(void)
+static int load_program(void)
 {
 	struct bpf_insn code[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0},
@@ -256,7 +262,7 @@ static int program(void)
 			       .insns = (uintptr_t)code,
 			       .license = (uintptr_t) "GPL"};
 
-	return bpf(BPF_PROG_LOAD, &attr);
+	return bpf_call(BPF_PROG_LOAD, &attr);
 }
 
 static int to_kcm(int fd, int socket, int program)
@@ -273,7 +279,7 @@ static int to_map(int map, int socket)
 
 	attr.key = (uintptr_t)&key;
 	attr.value = (uintptr_t)&socket;
-	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+	return bpf_call(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
 /* Is there a KCM that this kernel could load? Only the answer "no such module"
@@ -292,7 +298,8 @@ static void to_kernel_connections(struct bench *b)
 	static const char *const names[] = {
 		"KCM does not get a socket with the ULP",
 		"a socket of KCM does not get the ULP"};
-	int kcm = socket(AF_KCM, SOCK_SEQPACKET, 0), code = program(), end[2];
+	int kcm = socket(AF_KCM, SOCK_SEQPACKET, 0), code = load_program(),
+	    end[2];
 
 	if (kcm < 0 && errno == EAFNOSUPPORT && !has_kcm()) {
 		for (int i = 0; i < 2; i++)
@@ -303,7 +310,7 @@ static void to_kernel_connections(struct bench *b)
 	raw_pair(end);
 	tap_ok(to_kcm(kcm, b->near, code) < 0 && to_kcm(kcm, end[0], code) == 0,
 	       "%s", names[0]);
-	tap_ok(ulp(end[0]) < 0, "%s", names[1]);
+	tap_ok(set_ulp(end[0]) < 0, "%s", names[1]);
 	close(kcm);
 	close(code);
 	close(end[0]);
@@ -316,35 +323,36 @@ static void to_socket_map(struct bench *b)
 			       .key_size = 4,
 			       .value_size = 4,
 			       .max_entries = 1};
-	int map = bpf(BPF_MAP_CREATE, &attr), end[2];
+	int map = bpf_call(BPF_MAP_CREATE, &attr), end[2];
 
 	raw_pair(end);
 	tap_ok(to_map(map, b->near) < 0 && to_map(map, end[1]) == 0,
 	       "no socket map gets a socket with the ULP");
-	tap_ok(ulp(end[1]) < 0, "a socket of a map does not get the ULP");
+	tap_ok(set_ulp(end[1]) < 0, "a socket of a map does not get the ULP");
 	close(map);
 	close(end[0]);
 	close(end[1]);
 }
 
-static void takers(struct bench *b)
+static void test_takers(struct bench *b)
 {
 	to_kernel_connections(b);
 	to_socket_map(b);
-	tap_ok(arrives(b), "the stream goes on after refused maps");
+	tap_ok(message_arrives(b), "the stream goes on after refused maps");
 }
 
 /* ---- sockets that are not right, or not attached ---- */
 
-static void unattached(void)
+static void test_unattached(void)
 {
 	int end[2], udp = socket(AF_INET, SOCK_DGRAM, 0);
 	char byte = 0;
 
-	tap_ok(ulp(udp) < 0, "the ULP is for TCP");
+	tap_ok(set_ulp(udp) < 0, "the ULP is for TCP");
 	close(udp);
 	raw_pair_of(AF_INET, end);
-	tap_ok(ulp(end[0]) == 0 && recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
+	tap_ok(set_ulp(end[0]) == 0 &&
+		       recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
 		       errno == EBUSY && send(end[0], &byte, 1, 0) < 0,
 	       "a socket with the ULP but no endpoint is refused as well");
 	close(end[0]);
@@ -353,7 +361,7 @@ static void unattached(void)
 	close(end[1]);
 }
 
-static void *receive(void *context)
+static void *receive_bytes(void *context)
 {
 	char byte[64];
 	ssize_t n = recv(*(int *)context, byte, sizeof(byte), 0);
@@ -363,10 +371,10 @@ static void *receive(void *context)
 
 static pid_t reader_id;
 
-static void *receiver(void *context)
+static void *run_receiver(void *context)
 {
 	__atomic_store_n(&reader_id, gettid(), __ATOMIC_RELEASE);
-	return receive(context);
+	return receive_bytes(context);
 }
 
 /* A call that sleeps in recv when the ULP is set. */
@@ -381,13 +389,14 @@ static void before_the_ulp(void)
 	b.near = end[0];
 	b.far = end[1];
 	reader_id = 0;
-	pthread_create(&thread, 0, receiver, &b.near);
+	pthread_create(&thread, 0, run_receiver, &b.near);
 	while (!__atomic_load_n(&reader_id, __ATOMIC_ACQUIRE))
 		usleep(100);
 	raw_asleep(reader_id);
 	if (raw_attach(&b.raw, b.near, 1))
 		raw_die("O2G_IOC_ATTACH");
-	tap_ok(arrives(&b), "a recv that began before the ULP gets no byte");
+	tap_ok(message_arrives(&b),
+	       "a recv that began before the ULP gets no byte");
 	put_bye(b.far);
 	shutdown(b.far, SHUT_WR);
 	pthread_join(thread, &ok);
@@ -397,7 +406,7 @@ static void before_the_ulp(void)
 
 /* ---- ends of the stream ---- */
 
-static void reset(int fd)
+static void reset_connection(int fd)
 {
 	struct linger now = {.l_onoff = 1};
 
@@ -419,11 +428,11 @@ static void end_by(struct bench *b, enum how how)
 	if (how == CLEAN || how == BEHIND_BYE)
 		put_bye(b->far);
 	if (how == NONSENSE || how == BEHIND_BYE)
-		put(b->far, nonsense, sizeof(nonsense));
+		write_bytes(b->far, nonsense, sizeof(nonsense));
 	if (how == URGENT && send(b->far, "!", 1, MSG_OOB) != 1)
 		raw_die("send");
 	if (how == RST) {
-		reset(b->far);
+		reset_connection(b->far);
 		b->far = -1;
 	} else if (how == CLEAN || how == FIN) {
 		shutdown(b->far, SHUT_WR);
@@ -431,18 +440,18 @@ static void end_by(struct bench *b, enum how how)
 }
 
 /* What came whole before the end is delivered; a receive behind it fails. */
-static void ends(enum how how)
+static void test_ends(enum how how)
 {
-	struct bench b = bench();
+	struct bench b = open_bench();
 	const int want = how == CLEAN ? -ESHUTDOWN : -ECONNRESET;
 
 	put_message(b.far, 1, "whole", 5);
 	end_by(&b, how);
-	post(&b.raw, 2);
+	post_receive(&b.raw, 2);
 	tap_ok(status_of(&b.raw) == want, "%s: a receive fails so",
 	       how_name[how]);
 	if (how != RST) {
-		post(&b.raw, 1);
+		post_receive(&b.raw, 1);
 		tap_ok(status_of(&b.raw) == 0 && !memcmp(in, "whole", 5),
 		       "%s: what came before is there", how_name[how]);
 		/* The link is gone, whoever has its file: the far end knows. */
@@ -454,15 +463,15 @@ static void ends(enum how how)
 }
 
 /* FIN inside a frame's header, in its body, between two pieces. */
-static void cut(size_t at)
+static void test_cut(size_t at)
 {
-	struct bench b = bench();
-	struct o2g_frame frame = head(O2G_MESSAGE, 3, 100000);
+	struct bench b = open_bench();
+	struct o2g_frame frame = make_header(O2G_MESSAGE, 3, 100000);
 	uint8_t *bytes = calloc(1, FRAME + 100000);
 
 	memcpy(bytes, &frame, FRAME);
-	post(&b.raw, 3);
-	put(b.far, bytes, at);
+	post_receive(&b.raw, 3);
+	write_bytes(b.far, bytes, at);
 	shutdown(b.far, SHUT_WR);
 	tap_ok(status_of(&b.raw) == -ECONNRESET, "an end after %zu bytes", at);
 	free(bytes);
@@ -470,7 +479,7 @@ static void cut(size_t at)
 }
 
 /* Everything was there, and the stream over, before it was attached. */
-static void late(void)
+static void test_late(void)
 {
 	struct bench b = {.raw = raw_open()};
 	int end[2];
@@ -486,10 +495,10 @@ static void late(void)
 		usleep(1000);
 	if (raw_attach(&b.raw, b.near, 1))
 		raw_die("O2G_IOC_ATTACH");
-	post(&b.raw, 1);
+	post_receive(&b.raw, 1);
 	tap_ok(status_of(&b.raw) == 0 && !memcmp(in, "early", 5),
 	       "a stream that had ended before it was attached is read");
-	post(&b.raw, 2);
+	post_receive(&b.raw, 2);
 	tap_ok(status_of(&b.raw) == -ESHUTDOWN,
 	       "such a stream is read to its end");
 	bench_close(&b);
@@ -498,7 +507,7 @@ static void late(void)
 /* A child has the file too: the program's end is the stream's all the same. */
 static void shared_file(void)
 {
-	struct bench b = bench();
+	struct bench b = open_bench();
 	int hold[2];
 	char byte;
 	pid_t child;
@@ -551,7 +560,7 @@ static int flood_from(struct raw *raw, unsigned seed)
 
 /* More than may be held comes over many streams: each that finds no room is
  * left unread, and read again when receives make some. */
-static void flood(void)
+static void test_flood(void)
 {
 	struct o2g_device_open options = raw_options();
 	struct raw raw;
@@ -584,7 +593,7 @@ static void flood(void)
 
 /* ---- families and namespaces ---- */
 
-static void loopback(short flags)
+static void set_loopback(short flags)
 {
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = flags};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -603,7 +612,7 @@ static void other_namespace(void)
 		tap_skip("a socket of another namespace", strerror(errno));
 		return;
 	}
-	loopback(IFF_UP);
+	set_loopback(IFF_UP);
 	raw_pair_of(AF_INET, end);
 	if (setns(home, CLONE_NEWNET))
 		raw_die("setns");
@@ -615,36 +624,36 @@ static void other_namespace(void)
 	       "a socket of another namespace is attached");
 	close(b.near);
 	b.near = -1;
-	tap_ok(arrives(&b),
+	tap_ok(message_arrives(&b),
 	       "a socket of an otherwise empty namespace is served");
 	bench_close(&b);
 }
 
 /* A host that falls silent with data under way is dead after 30 s; one whose
  * program does not read is not. */
-static void silence(void)
+static void test_silence(void)
 {
 	static uint8_t body[1000000];
 	const size_t all = sizeof(body) + 8 * FRAME; /* pieces of 128 KiB */
 	int home = open("/proc/self/ns/net", O_RDONLY), away;
-	struct bench idle = bench(), gone;
+	struct bench idle = open_bench(), gone;
 	struct o2g_cqe cqe = {0};
 	size_t got = 0;
 	double began;
 
-	set(idle.far, SOL_SOCKET, SO_RCVBUF, 4096);
+	set_option(idle.far, SOL_SOCKET, SO_RCVBUF, 4096);
 	raw_do(&idle.raw, O2G_OP_SEND, 1, 1, body, sizeof(body));
 	if (unshare(CLONE_NEWNET))
 		raw_die("unshare");
 	away = open("/proc/self/ns/net", O_RDONLY);
-	loopback(IFF_UP);
-	gone = bench();
-	loopback(0);
+	set_loopback(IFF_UP);
+	gone = open_bench();
+	set_loopback(0);
 	if (setns(home, CLONE_NEWNET))
 		raw_die("setns");
 	close(home);
 	close(away);
-	post(&gone.raw, 2);
+	post_receive(&gone.raw, 2);
 	began = raw_now();
 	raw_do(&gone.raw, O2G_OP_SEND, 1, 1, body, 100);
 	tap_ok(raw_take(&gone.raw, &cqe, 1) && cqe.op == O2G_OP_SEND &&
@@ -682,7 +691,7 @@ static void *comes_and_goes(void *context)
 		if (i % 5)
 			close(end[1]);
 		else
-			reset(end[1]);
+			reset_connection(end[1]);
 		if (i % 3)
 			close(end[0]);
 		if (r && r != -ENOTCONN && r != -ENOSPC)
@@ -691,7 +700,7 @@ static void *comes_and_goes(void *context)
 	return 0;
 }
 
-static void races(void)
+static void test_races(void)
 {
 	struct raw raw = raw_open();
 	pthread_t thread[4];
@@ -713,33 +722,33 @@ int main(int argc, char **argv)
 
 	begin();
 	if (argc > 1 && !strcmp(argv[1], "silence")) {
-		silence();
+		test_silence();
 		finish("silence");
 		return tap_done();
 	}
-	b = bench();
-	reading(&b);
-	writing(&b, "IPv4");
-	bending(&b);
-	takers(&b);
+	b = open_bench();
+	test_reading(&b);
+	test_writing(&b, "IPv4");
+	test_bending(&b);
+	test_takers(&b);
 	bench_close(&b);
 	b = bench_of(AF_INET6);
-	tap_ok(arrives(&b), "IPv6 is served");
-	writing(&b, "IPv6");
+	tap_ok(message_arrives(&b), "IPv6 is served");
+	test_writing(&b, "IPv6");
 	bench_close(&b);
-	mapped();
-	unattached();
+	test_mapped();
+	test_unattached();
 	before_the_ulp();
 	for (enum how how = CLEAN; how < HOWS; how++)
-		ends(how);
-	cut(20);
-	cut(FRAME);
-	cut(FRAME + 70000);
-	late();
+		test_ends(how);
+	test_cut(20);
+	test_cut(FRAME);
+	test_cut(FRAME + 70000);
+	test_late();
 	shared_file();
-	flood();
+	test_flood();
 	other_namespace();
-	races();
+	test_races();
 	finish("sockets in wrong hands");
 	return tap_done();
 }

@@ -49,7 +49,7 @@ static int connect_peer(uint32_t *number)
 	return end[1];
 }
 
-static void put(int fd, const void *bytes, size_t length)
+static void write_bytes(int fd, const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes;
 
@@ -63,7 +63,7 @@ static void put(int fd, const void *bytes, size_t length)
 	}
 }
 
-static struct o2g_frame message(uint64_t length, uint32_t bytes)
+static struct o2g_frame message_frame(uint64_t length, uint32_t bytes)
 {
 	return (struct o2g_frame){.type = O2G_MESSAGE,
 				  .id = 1,
@@ -85,16 +85,16 @@ static bool cut_off(int fd)
 }
 
 /* Sends it to a receive that names the peer, which must fail. */
-static void wrong(const char *what, const struct o2g_frame *frame, int frames,
-		  size_t bytes)
+static void expect_failure(const char *what, const struct o2g_frame *frame,
+			   int frames, size_t bytes)
 {
 	struct o2g_cqe cqe;
 	uint32_t peer;
 	int fd = connect_peer(&peer);
 
 	raw_do(&target, O2G_OP_RECV, peer, 99, good_in, 100);
-	put(fd, frame, sizeof(*frame) * (size_t)frames);
-	put(fd, body, bytes);
+	write_bytes(fd, frame, sizeof(*frame) * (size_t)frames);
+	write_bytes(fd, body, bytes);
 	cqe = raw_event(&target, good_in);
 	tap_ok(cqe.op == O2G_OP_RECV && cqe.status < 0 && cut_off(fd),
 	       "frames: %s ends the connection: %s", what,
@@ -104,10 +104,11 @@ static void wrong(const char *what, const struct o2g_frame *frame, int frames,
 
 static void one_wrong(const char *what, struct o2g_frame frame)
 {
-	wrong(what, &frame, 1, frame.body < sizeof(body) ? frame.body : 0);
+	expect_failure(what, &frame, 1,
+		       frame.body < sizeof(body) ? frame.body : 0);
 }
 
-static void malformed(void)
+static void test_malformed(void)
 {
 	struct o2g_frame f[3];
 
@@ -115,24 +116,24 @@ static void malformed(void)
 	one_wrong("type 0", f[0]);
 	f[0].type = O2G_FRAME_TYPES;
 	one_wrong("an unknown type", f[0]);
-	f[0] = message(10, 10);
+	f[0] = message_frame(10, 10);
 	f[0].zero = 1;
 	one_wrong("a reserved field", f[0]);
-	f[0] = message(10, 10);
+	f[0] = message_frame(10, 10);
 	f[0].high = 1u << 31;
 	one_wrong("another reserved field", f[0]);
-	f[0] = message(10, 10);
+	f[0] = message_frame(10, 10);
 	f[0].flags = 0x80;
 	one_wrong("an unknown flag", f[0]);
 	one_wrong("a message without an id",
 		  (struct o2g_frame){.type = O2G_MESSAGE, .context = 1});
-	one_wrong("a body above the message's length", message(5, 10));
+	one_wrong("a body above the message's length", message_frame(5, 10));
 	one_wrong("a body above every limit",
-		  message(O2G_BODY_MAX + 1, O2G_BODY_MAX + 1));
-	one_wrong("a body of 4 GB", message(~0u, ~0u));
-	one_wrong("a message above every limit", message(~0ull, 10));
-	one_wrong("a message beyond credit", message(RAW_CREDIT + 1, 10));
-	f[0] = message(0, 0);
+		  message_frame(O2G_BODY_MAX + 1, O2G_BODY_MAX + 1));
+	one_wrong("a body of 4 GB", message_frame(~0u, ~0u));
+	one_wrong("a message above every limit", message_frame(~0ull, 10));
+	one_wrong("a message beyond credit", message_frame(RAW_CREDIT + 1, 10));
+	f[0] = message_frame(0, 0);
 	f[0].credit = 1;
 	one_wrong("more credit than was spent", f[0]);
 	one_wrong("a piece of no message",
@@ -149,13 +150,13 @@ static void malformed(void)
 		  (struct o2g_frame){.type = O2G_REPLY, .id = 5, .body = 9});
 	one_wrong("a write above its length",
 		  (struct o2g_frame){.type = O2G_WRITE, .id = 5, .body = 9});
-	f[0] = f[1] = message(100000, 0);
-	wrong("an id used twice", f, 2, 0);
-	f[0] = message(100000, 0);
+	f[0] = f[1] = message_frame(100000, 0);
+	expect_failure("an id used twice", f, 2, 0);
+	f[0] = message_frame(100000, 0);
 	f[1] = (struct o2g_frame){.type = O2G_BYE};
-	wrong("BYE inside a message", f, 2, 0);
+	expect_failure("BYE inside a message", f, 2, 0);
 	f[0] = f[1];
-	wrong("frames after BYE", f, 2, 0);
+	expect_failure("frames after BYE", f, 2, 0);
 }
 
 /* Good frames with a few bits changed: nobody knows what must come of it, but
@@ -166,9 +167,9 @@ static void random_frames(int rounds)
 	uint32_t peer;
 
 	for (int i = 0; i < rounds; i++) {
-		struct o2g_frame f[4] = {message(some() % 50000, 0),
-					 message(200000, 100000),
-					 message(some() % 300, 0),
+		struct o2g_frame f[4] = {message_frame(some() % 50000, 0),
+					 message_frame(200000, 100000),
+					 message_frame(some() % 300, 0),
 					 {.type = O2G_CREDIT}};
 		uint8_t *bytes = (uint8_t *)f;
 
@@ -179,8 +180,8 @@ static void random_frames(int rounds)
 		for (uint64_t n = some() % 4; n > 0; n--)
 			bytes[some() % sizeof(f)] ^= 1 << some() % 8;
 		for (int n = 0; n < 4; n++) {
-			put(fd, &f[n], sizeof(f[n]));
-			put(fd, body, f[n].body % sizeof(body));
+			write_bytes(fd, &f[n], sizeof(f[n]));
+			write_bytes(fd, body, f[n].body % sizeof(body));
 		}
 		if (some() % 2)
 			shutdown(fd, SHUT_WR);
@@ -199,10 +200,10 @@ static void close_target(void)
 	close(target.fd);
 }
 
-static void frames(void)
+static void test_frames(void)
 {
 	open_target();
-	malformed();
+	test_malformed();
 	random_frames(200);
 	close_target();
 }
@@ -213,7 +214,7 @@ static void frames(void)
 static void in_bytes(void)
 {
 	enum { LENGTH = 300 };
-	struct o2g_frame frame = message(LENGTH, LENGTH);
+	struct o2g_frame frame = message_frame(LENGTH, LENGTH);
 	struct o2g_cqe cqe;
 	uint32_t peer;
 	int fd = connect_peer(&peer);
@@ -221,17 +222,17 @@ static void in_bytes(void)
 	raw_fill(body, LENGTH, 9);
 	raw_do(&target, O2G_OP_RECV, peer, 1, good_in, LENGTH);
 	for (size_t i = 0; i < sizeof(frame); i++)
-		put(fd, (uint8_t *)&frame + i, 1);
+		write_bytes(fd, (uint8_t *)&frame + i, 1);
 	for (size_t i = 0; i < LENGTH; i++)
-		put(fd, body + i, 1);
+		write_bytes(fd, body + i, 1);
 	cqe = raw_event(&target, good_in);
 	tap_ok(cqe.status == 0 && raw_check(good_in, LENGTH, 9),
 	       "streams: a message sent byte by byte is complete");
 	/* Now one whose end never comes. */
 	raw_do(&target, O2G_OP_RECV, peer, 2, good_in, LENGTH);
 	frame.tag = 2;
-	put(fd, &frame, sizeof(frame));
-	put(fd, body, LENGTH / 2);
+	write_bytes(fd, &frame, sizeof(frame));
+	write_bytes(fd, body, LENGTH / 2);
 	shutdown(fd, SHUT_WR);
 	cqe = raw_event(&target, good_in);
 	tap_ok(cqe.status == -ECONNRESET && cut_off(fd),
@@ -239,17 +240,17 @@ static void in_bytes(void)
 	close(fd);
 }
 
-static void urgent(void)
+static void test_urgent(void)
 {
-	struct o2g_frame frame = message(10, 10);
+	struct o2g_frame frame = message_frame(10, 10);
 	uint32_t peer;
 	int fd = connect_peer(&peer);
 
 	raw_do(&target, O2G_OP_RECV, peer, 1, good_in, 10);
-	put(fd, &frame, 20);
+	write_bytes(fd, &frame, 20);
 	send(fd, "!", 1, MSG_OOB | MSG_NOSIGNAL);
-	put(fd, (uint8_t *)&frame + 20, sizeof(frame) - 20);
-	put(fd, body, 10);
+	write_bytes(fd, (uint8_t *)&frame + 20, sizeof(frame) - 20);
+	write_bytes(fd, body, 10);
 	close(fd);
 	tap_ok(raw_event(&target, good_in).op == O2G_OP_RECV,
 	       "streams: urgent data leave no receive behind");
@@ -279,12 +280,12 @@ static void never_reads(void)
 }
 
 /* Floods of small messages that nobody receives, as far as they are read. */
-static void flood(void)
+static void test_flood(void)
 {
 	struct {
 		struct o2g_frame frame;
 		uint8_t text[40];
-	} small = {.frame = message(40, 40)};
+	} small = {.frame = message_frame(40, 40)};
 	struct o2g_device_counts counts;
 	uint32_t peer;
 	int fds[20];
@@ -307,13 +308,13 @@ static void flood(void)
 		close(fds[i]);
 }
 
-static void streams(void)
+static void test_streams(void)
 {
 	open_target();
 	in_bytes();
-	urgent();
+	test_urgent();
 	never_reads();
-	flood();
+	test_flood();
 	close_target();
 }
 
@@ -347,13 +348,13 @@ static const char *const stage_name[] = {"open",
 
 static int progress[2]; /* a pipe: the child tells its parent */
 
-static void tell(void)
+static void write_mark(void)
 {
 	if (write(progress[1], "x", 1) != 1)
 		_exit(1);
 }
 
-static void hear(void)
+static void read_mark(void)
 {
 	char byte;
 
@@ -374,7 +375,7 @@ static void attach_far(struct raw *raw, int socket)
 }
 
 /* Brings a process to that stage and stays there. */
-static void reach(enum stage stage, int near)
+static void reach_stage(enum stage stage, int near)
 {
 	uint64_t us = 3600000000ull;
 	uint32_t ms = 3600000;
@@ -406,7 +407,7 @@ static void reach(enum stage stage, int near)
 		usleep(1000);
 	if (stage == ENDED)
 		raw_ioctl(raw.fd, O2G_IOC_CLOSE, 0);
-	tell();
+	write_mark();
 	if (stage == SLEEPING && o2g_ring_sleeps(raw.area))
 		raw_ioctl(raw.fd, O2G_IOC_SLEEP, &us);
 	if (stage == FINISHING)
@@ -438,28 +439,28 @@ static void kill_now(pid_t child)
 static void killed_at(enum stage stage)
 {
 	double end = raw_now() + RAW_TIMEOUT_S;
-	struct o2g_frame frame = message(100000, 50000);
+	struct o2g_frame frame = message_frame(100000, 50000);
 	int pair[2];
 	pid_t child;
 
 	if (stage == HELD)
-		frame = message(5000, 5000);
+		frame = message_frame(5000, 5000);
 	raw_pair(pair);
 	child = fork();
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(pair[1]);
-		reach(stage, pair[0]);
-		tell();
+		reach_stage(stage, pair[0]);
+		write_mark();
 		for (;;)
 			pause();
 	}
 	close(pair[0]);
 	if (stage == HELD || stage == INSIDE_BODY) {
-		put(pair[1], &frame, sizeof(frame));
-		put(pair[1], body, stage == HELD ? frame.body : 20000);
+		write_bytes(pair[1], &frame, sizeof(frame));
+		write_bytes(pair[1], body, stage == HELD ? frame.body : 20000);
 	}
-	hear();
+	read_mark();
 	while (state_of(child) != 'S' && raw_now() < end)
 		usleep(1000);
 	kill_now(child);
@@ -470,7 +471,7 @@ static void killed_at(enum stage stage)
 }
 
 /* Messages of all sizes in a process of its own, a mark for each. */
-static void chatter(void)
+static void run_chatter(void)
 {
 	static const uint64_t sizes[] = {1, 8192, 100000, 1000000};
 	uint8_t *from = malloc(1000000), *to = malloc(1000000);
@@ -483,7 +484,7 @@ static void chatter(void)
 
 		raw_do(&b, O2G_OP_RECV, 1, n, to, length);
 		raw_do(&a, O2G_OP_SEND, 1, n, from, length);
-		tell();
+		write_mark();
 		raw_event(&b, to);
 		raw_event(&a, 0);
 	}
@@ -495,9 +496,9 @@ static void killed_amid(int times)
 		pid_t child = fork();
 
 		if (child == 0)
-			chatter();
+			run_chatter();
 		for (uint64_t n = 1 + some() % 30; n > 0; n--)
-			hear();
+			read_mark();
 		kill_now(child);
 		/* What it told before its end. */
 		close(progress[0]), close(progress[1]);
@@ -507,8 +508,8 @@ static void killed_amid(int times)
 	tap_ok(talk(), "deaths: %d processes killed amid messages", times);
 }
 
-static void push(struct raw *raw, uint8_t op, uint64_t n, void *at,
-		 uint64_t length)
+static void push_entry(struct raw *raw, uint8_t op, uint64_t n, void *at,
+		       uint64_t length)
 {
 	const struct o2g_sqe sqe =
 		raw_entry(op, 1 + (uint32_t)n % 2, n, at, length);
@@ -537,17 +538,17 @@ static void sends_to_itself(void)
 	raw_give(&a, end[0], 2);
 	raw_give(&b, end[1], 2);
 	for (unsigned n = 0; n < SENDS; n++)
-		push(&b, O2G_OP_RECV, n, 0, 0);
+		push_entry(&b, O2G_OP_RECV, n, 0, 0);
 	for (unsigned n = 0; n < SENDS; n++)
-		push(&a, O2G_OP_SEND, n, from, LENGTH);
+		push_entry(&a, O2G_OP_SEND, n, from, LENGTH);
 	raw_ioctl(b.fd, O2G_IOC_KICK, 0);
 	raw_ioctl(a.fd, O2G_IOC_KICK, 0);
-	tell();
+	write_mark();
 	for (;;)
 		pause();
 }
 
-static int engines(void)
+static int count_engines(void)
 {
 	FILE *f = fopen("/sys/module/o2g/parameters/engines", "r");
 	int n = -1;
@@ -561,20 +562,20 @@ static int engines(void)
 static void killed_busy(void)
 {
 	double end = raw_now() + RAW_TIMEOUT_S;
-	int before = engines(), during;
+	int before = count_engines(), during;
 	pid_t child = fork();
 
 	if (child == 0)
 		sends_to_itself();
-	hear();
-	during = engines();
+	read_mark();
+	during = count_engines();
 	kill_now(child);
-	while (engines() > before && raw_now() < end)
+	while (count_engines() > before && raw_now() < end)
 		usleep(1000);
-	tap_ok(during == before + 2 && engines() == before,
+	tap_ok(during == before + 2 && count_engines() == before,
 	       "deaths: no endpoint of a dead process is left: %d, %d, %d "
 	       "endpoints",
-	       before, during, engines());
+	       before, during, count_engines());
 }
 
 /* Then a worker of the kernel's closes it, and may not wait. */
@@ -582,25 +583,25 @@ static void last_in_a_ring(void)
 {
 	struct io_uring_params params = {.flags = 0};
 	double end = raw_now() + RAW_TIMEOUT_S;
-	int before = engines(), during, ring;
+	int before = count_engines(), during, ring;
 	struct raw raw = raw_open();
 
 	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
 	if (ring < 0 || syscall(SYS_io_uring_register, ring,
 				IORING_REGISTER_FILES, &raw.fd, 1))
 		raw_die("io_uring");
-	during = engines();
+	during = count_engines();
 	munmap(raw.area, raw.size);
 	close(raw.fd);
 	close(ring);
-	while (engines() > before && raw_now() < end)
+	while (count_engines() > before && raw_now() < end)
 		usleep(1000);
-	tap_ok(during == before + 1 && engines() == before,
+	tap_ok(during == before + 1 && count_engines() == before,
 	       "deaths: io_uring had its descriptor last: %d, %d, %d endpoints",
-	       before, during, engines());
+	       before, during, count_engines());
 }
 
-static void deaths(void)
+static void test_deaths(void)
 {
 	if (pipe2(progress, O_CLOEXEC))
 		raw_die("pipe");
@@ -614,7 +615,7 @@ static void deaths(void)
 
 /* ---- traffic ---- */
 
-static void traffic(void)
+static void test_traffic(void)
 {
 	struct pollfd p = {.fd = 0, .events = POLLIN};
 	unsigned rounds = 0;
@@ -632,10 +633,10 @@ static void traffic(void)
 
 int main(int argc, char **argv)
 {
-	static const struct way way[] = {{"frames", frames},
-					 {"streams", streams},
-					 {"deaths", deaths},
-					 {"traffic", traffic}};
+	static const struct way way[] = {{"frames", test_frames},
+					 {"streams", test_streams},
+					 {"deaths", test_deaths},
+					 {"traffic", test_traffic}};
 
 	return go(way, sizeof(way) / sizeof(*way), argc, argv);
 }

@@ -32,7 +32,7 @@ void idle_begin_10(volatile u64 *inside), idle_end_10(volatile u64 *inside);
 void idle_begin_11(volatile u64 *inside), idle_end_11(volatile u64 *inside);
 void idle_begin_12(volatile u64 *inside), idle_end_12(volatile u64 *inside);
 
-static void gate(u32 vector, void (*f)(void))
+static void set_gate(u32 vector, void (*f)(void))
 {
 	u64 at = (u64)f;
 
@@ -54,19 +54,19 @@ static void make_tables(struct skep_partition *p)
 	high[510] = (base + (u64)large) | 3;
 	root[0] = (base + (u64)low) | 3;
 	root[511] = (base + (u64)high) | 3;
-	gate(2, on_nmi);
+	set_gate(2, on_nmi);
 	for (i = 32; i < 256; i++)
-		gate(i, on_interrupt);
+		set_gate(i, on_interrupt);
 }
 
-static void wrmsr(u32 msr, u64 value)
+static void write_msr(u32 msr, u64 value)
 {
 	__asm__ volatile("wrmsr"
 			 :
 			 : "c"(msr), "a"((u32)value), "d"((u32)(value >> 32)));
 }
 
-static void load(struct skep_partition *p, u32 core)
+static void load_tables(struct skep_partition *p, u32 core)
 {
 	struct {
 		u16 limit;
@@ -75,7 +75,7 @@ static void load(struct skep_partition *p, u32 core)
 				  idtr = {sizeof(idt) - 1, (u64)idt};
 	u64 root_at = (u64)root + p->kernel_start - SKEP_PARTITION_BASE;
 
-	wrmsr(0xc0000101, (u64)&local[core]); /* GS base */
+	write_msr(0xc0000101, (u64)&local[core]); /* GS base */
 	__asm__ volatile("lidt %0\n\tmov %1, %%cr3\n\tlgdt %2"
 			 :
 			 : "m"(idtr), "r"(root_at), "m"(gdtr)
@@ -87,14 +87,14 @@ static void send_ipi(struct skep_partition *p, u32 id, u32 what)
 	volatile u32 *apic = (u32 *)p->apic_base;
 
 	if (!p->apic_base) {
-		wrmsr(0x830, (u64)id << 32 | what);
+		write_msr(0x830, (u64)id << 32 | what);
 		return;
 	}
 	apic[0x310 / 4] = id << 24;
 	apic[0x300 / 4] = what;
 }
 
-static void ring(struct skep_partition *p)
+static void ring_doorbell(struct skep_partition *p)
 {
 	send_ipi(p, *(volatile u32 *)&p->doorbell_apic_id, p->doorbell_vector);
 }
@@ -129,7 +129,7 @@ static u64 sum_words(u64 start, u64 length)
 	return found;
 }
 
-static void fill(struct skep_partition *p)
+static void fill_memory(struct skep_partition *p)
 {
 	const struct skep_partition_range *range = skep_partition_ranges(p);
 	volatile u64 *w;
@@ -146,7 +146,7 @@ static void fill(struct skep_partition *p)
 		w[i] = SLOT_SECRET;
 }
 
-static u64 sum(struct skep_partition *p)
+static u64 sum_memory(struct skep_partition *p)
 {
 	const struct skep_partition_range *range = skep_partition_ranges(p);
 	u64 found = sum_words(p->kernel_start + p->free_start,
@@ -166,7 +166,7 @@ static void mark_idle(struct skep_partition *p, struct slot *s, u64 command)
 		idle_end_10,   idle_end_11,   idle_end_12};
 
 	if (command == SLOT_BACK_2)
-		ring(p);
+		ring_doorbell(p);
 	mark[command - SLOT_IDLE](&s->inside);
 }
 
@@ -174,7 +174,7 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 {
 	switch (command) {
 	case SLOT_RING:
-		ring(p);
+		ring_doorbell(p);
 		break;
 	case SLOT_SPIN:
 		for (;;)
@@ -186,10 +186,10 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 		take_interrupts(p);
 		break;
 	case SLOT_FILL:
-		fill(p);
+		fill_memory(p);
 		break;
 	case SLOT_SUM:
-		s->dirty = sum(p);
+		s->dirty = sum_memory(p);
 		break;
 	case SLOT_QUIET:
 		s->inside = 1;
@@ -216,7 +216,7 @@ static u32 own_id(struct skep_partition *p)
 	return p->apic_base ? b >> 24 : d;
 }
 
-static void widen(struct slot *s, u64 start, u64 length)
+static void widen_range(struct slot *s, u64 start, u64 length)
 {
 	if (!s->high || start < s->low)
 		s->low = start;
@@ -224,7 +224,7 @@ static void widen(struct slot *s, u64 start, u64 length)
 		s->high = start + length;
 }
 
-static void describe(struct skep_partition *p, u32 core, struct slot *s)
+static void describe_slot(struct skep_partition *p, u32 core, struct slot *s)
 {
 	const struct skep_partition_range *range = skep_partition_ranges(p);
 	u32 r;
@@ -236,10 +236,10 @@ static void describe(struct skep_partition *p, u32 core, struct slot *s)
 	s->kernel = p->kernel_start + p->free_start;
 	s->nodes = p->core[core].node | range[0].node << 8 |
 		   range[p->ranges - 1].node << 16;
-	widen(s, p->kernel_start, p->kernel_size);
-	widen(s, p->mail_start, p->mail_size);
+	widen_range(s, p->kernel_start, p->kernel_size);
+	widen_range(s, p->mail_start, p->mail_size);
 	for (r = 0; r < p->ranges; r++)
-		widen(s, range[r].start, range[r].length);
+		widen_range(s, range[r].start, range[r].length);
 }
 
 void image_main(struct skep_partition *p, u32 core)
@@ -257,11 +257,11 @@ void image_main(struct skep_partition *p, u32 core)
 	local[core].slot = (u64)s;
 	local[core].end_of_interrupt = p->apic_base + 0xb0;
 	local[core].nmi = (u64)&p->nmi[core];
-	load(p, core);
+	load_tables(p, core);
 	skep_nmi_open(&p->nmi[core]);
 	__asm__ volatile("rdtsc" : "=a"(low_tsc), "=d"(high_tsc));
 	s->tsc = (u64)high_tsc << 32 | low_tsc;
-	describe(p, core, s);
+	describe_slot(p, core, s);
 	s->alive = core + 1;
 	for (;;) {
 		command = s->command;

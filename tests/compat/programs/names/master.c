@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put(char *name, char *text)
+static void put_text(char *name, char *text)
 {
 	FILE *f = fopen(name, "w");
 
@@ -12,7 +12,7 @@ static void put(char *name, char *text)
 	fclose(f);
 }
 
-static int has(char *name, char *text)
+static int name_has(char *name, char *text)
 {
 	char got[100] = "";
 	FILE *f = fopen(name, "r");
@@ -40,13 +40,13 @@ int main(int argc, char *argv[])
 		sum += c != i % 251;
 	if (i != 1000000 || sum)
 		return 1;
-	put("a", "x");
-	put("b", "");
+	put_text("a", "x");
+	put_text("b", "");
 	OmniRpcCall("names.add", two);
-	if (!has("a", "x0") || !has("b", "1"))
+	if (!name_has("a", "x0") || !name_has("b", "1"))
 		return 2;
 	OmniRpcCall("names.own", &none);
-	if (!none || !has(none, "mine"))
+	if (!none || !name_has(none, "mine"))
 		return 3;
 	remove(none);
 	OmniRpcFinalize();

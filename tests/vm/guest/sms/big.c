@@ -18,7 +18,7 @@
 
 static volatile char bss[1200 * MIB];
 
-static volatile char *map(unsigned long bytes, int flags)
+static volatile char *map_memory(unsigned long bytes, int flags)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
@@ -27,7 +27,7 @@ static volatile char *map(unsigned long bytes, int flags)
 }
 
 /* Both ends of it, which are zero before. */
-static int ends(volatile char *at, unsigned long bytes)
+static int touch_ends(volatile char *at, unsigned long bytes)
 {
 	int was = !at || at[0] || at[bytes - 1];
 
@@ -37,18 +37,20 @@ static int ends(volatile char *at, unsigned long bytes)
 	return 1;
 }
 
-static int look(void)
+static int print_memory(void)
 {
-	printf("bss %d\n", ends(bss, sizeof(bss)));
-	printf("8 GiB %d\n", ends(map(8 * GIB, MAP_NORESERVE), 8 * GIB));
-	printf("2 TiB %d\n", ends(map(2048 * GIB, MAP_NORESERVE), 2048 * GIB));
+	printf("bss %d\n", touch_ends(bss, sizeof(bss)));
+	printf("8 GiB %d\n",
+	       touch_ends(map_memory(8 * GIB, MAP_NORESERVE), 8 * GIB));
+	printf("2 TiB %d\n",
+	       touch_ends(map_memory(2048 * GIB, MAP_NORESERVE), 2048 * GIB));
 	return 0;
 }
 
-static int use(const char *how)
+static int use_memory(const char *how)
 {
 	volatile char *at =
-		map(SOME, strcmp(how, "populate") ? 0 : MAP_POPULATE);
+		map_memory(SOME, strcmp(how, "populate") ? 0 : MAP_POPULATE);
 	unsigned long i;
 	int err = !at;
 
@@ -67,9 +69,9 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	if (!strcmp(argv[1], "look"))
-		return look();
+		return print_memory();
 	if (strcmp(argv[1], "fill"))
-		return use(argv[1]);
+		return use_memory(argv[1]);
 	memset((void *)bss, 1, sizeof(bss));
 	return 0;
 }

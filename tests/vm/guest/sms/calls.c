@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <skep/mark.h>
 
-static int bracket(int is_long)
+static int bracket_calls(int is_long)
 {
 	char byte;
 
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	if (!strcmp(argv[1], "bracket"))
-		return bracket(!strcmp(argv[2], "long"));
+		return bracket_calls(!strcmp(argv[2], "long"));
 	fd = open(argv[1], O_RDONLY);
 	n = atoi(argv[2]);
 	for (i = 0; i < 10; i++)

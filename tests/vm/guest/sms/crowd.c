@@ -24,7 +24,7 @@
 static volatile int turn, users;
 static double area;
 
-static void say(const char *text)
+static void print_line(const char *text)
 {
 	puts(text);
 	fflush(stdout);
@@ -40,7 +40,7 @@ static void stay_on(int cpu)
 }
 
 /* No call in the loop: somebody must take the core away. */
-static void *alternate(void *arg)
+static void *alternate_thread(void *arg)
 {
 	int self = arg != NULL, i;
 
@@ -54,20 +54,20 @@ static void *alternate(void *arg)
 }
 
 /* Two threads on one core that hand a word over and back. */
-static int pair(void)
+static int run_pair(void)
 {
 	pthread_t t;
 
-	if (pthread_create(&t, NULL, alternate, &area))
+	if (pthread_create(&t, NULL, alternate_thread, &area))
 		return 1;
-	alternate(NULL);
+	alternate_thread(NULL);
 	pthread_join(t, NULL);
 	printf("handed over %d\n", turn);
 	return 0;
 }
 
 /* Floating point that is lost if a switch does not keep it. */
-static void *integrate(void *arg)
+static void *integrate_thread(void *arg)
 {
 	double sum = 0, x;
 	long i, n = 300000, part = (long)arg;
@@ -79,14 +79,14 @@ static void *integrate(void *arg)
 	return memcpy(malloc(sizeof(sum)), &sum, sizeof(sum));
 }
 
-static int compute(void)
+static int run_compute(void)
 {
 	pthread_t t[4];
 	double *part;
 	long i;
 
 	for (i = 0; i < 4; i++)
-		if (pthread_create(&t[i], NULL, integrate, (void *)i))
+		if (pthread_create(&t[i], NULL, integrate_thread, (void *)i))
 			return 1;
 	for (i = 0; i < 4; i++) {
 		pthread_join(t[i], (void **)&part);
@@ -103,7 +103,7 @@ static void *wait_for_end(void *arg)
 	return NULL;
 }
 
-static int many(int threads)
+static int run_many(int threads)
 {
 	pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 	pthread_t *t = calloc((size_t)threads, sizeof(*t));
@@ -131,7 +131,7 @@ static void *end_soon(void *arg)
 /* Threads that come faster than a core wakes: each wants it woken, while the
  * core where they come from is sliced.
  */
-static int bursts(void)
+static int run_bursts(void)
 {
 	pthread_t t[BURST];
 	int round, i;
@@ -175,7 +175,7 @@ static void *sleep_and_poll(void *arg)
 }
 
 /* Helpers beside a team that has all cores. */
-static int helpers(void)
+static int run_helpers(void)
 {
 	pthread_t reader, poller;
 	long sum = 0, i;
@@ -200,7 +200,7 @@ static void on_user(int sig)
 	users++;
 }
 
-static void *spin(void *arg)
+static void *spin_thread(void *arg)
 {
 	while (!users)
 		;
@@ -208,7 +208,7 @@ static void *spin(void *arg)
 }
 
 /* All cores spin and more; a signal still gets to a handler. */
-static int deaf(void)
+static int run_signal(void)
 {
 	struct sigaction sa = {.sa_handler = on_user};
 	pthread_t t[5];
@@ -216,12 +216,12 @@ static int deaf(void)
 
 	sigaction(SIGUSR1, &sa, NULL);
 	for (i = 0; i < 5; i++)
-		if (pthread_create(&t[i], NULL, spin, NULL))
+		if (pthread_create(&t[i], NULL, spin_thread, NULL))
 			return 1;
-	say("spins");
+	print_line("spins");
 	for (i = 0; i < 5; i++)
 		pthread_join(t[i], NULL);
-	say("heard");
+	print_line("heard");
 	return 0;
 }
 
@@ -234,7 +234,7 @@ static void *give_way(void *arg)
 	return arg;
 }
 
-static int yield(void)
+static int run_yield(void)
 {
 	pthread_t t[4];
 	int i;
@@ -263,7 +263,7 @@ static int wait_for_input(void)
 }
 
 /* What OMP_PLACES=cores makes of the processors. */
-static int places(void)
+static int print_places(void)
 {
 	printf("places %d of %d\n", omp_get_num_places(),
 	       omp_get_num_places() ? omp_get_place_num_procs(0) : 0);
@@ -275,22 +275,22 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(how, "pair"))
-		return pair();
+		return run_pair();
 	if (!strcmp(how, "compute"))
-		return compute();
+		return run_compute();
 	if (!strcmp(how, "many") && argc > 2)
-		return many(atoi(argv[2]));
+		return run_many(atoi(argv[2]));
 	if (!strcmp(how, "helpers"))
-		return helpers();
+		return run_helpers();
 	if (!strcmp(how, "deaf"))
-		return deaf();
+		return run_signal();
 	if (!strcmp(how, "places"))
-		return places();
+		return print_places();
 	if (!strcmp(how, "wait"))
 		return wait_for_input();
 	if (!strcmp(how, "bursts"))
-		return bursts();
+		return run_bursts();
 	if (!strcmp(how, "yield"))
-		return yield();
+		return run_yield();
 	return 2;
 }

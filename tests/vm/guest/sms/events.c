@@ -23,7 +23,7 @@
 
 static volatile sig_atomic_t alarms, users, continued, inside;
 
-static void say(const char *text)
+static void print_line(const char *text)
 {
 	puts(text);
 	fflush(stdout);
@@ -50,18 +50,18 @@ static void on_continue(int sig)
 static void on_term(int sig)
 {
 	(void)sig;
-	say("term");
+	print_line("term");
 	_exit(5);
 }
 
-static void handle(int sig, void (*handler)(int))
+static void set_handler(int sig, void (*handler)(int))
 {
 	struct sigaction sa = {.sa_handler = handler};
 
 	sigaction(sig, &sa, NULL);
 }
 
-static long long now(clockid_t clock)
+static long long clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -72,13 +72,13 @@ static long long now(clockid_t clock)
 /* The C library's way, which needs no system call, and a system call. */
 static int is_same(clockid_t clock)
 {
-	long long before = now(clock), after;
+	long long before = clock_ns(clock), after;
 	struct timespec ts;
 	struct timeval tv;
 
 	if (syscall(SYS_clock_gettime, clock, &ts))
 		return 0;
-	after = now(clock);
+	after = clock_ns(clock);
 	gettimeofday(&tv, NULL);
 	return before <= ts.tv_sec * BILLION + ts.tv_nsec &&
 	       ts.tv_sec * BILLION + ts.tv_nsec <= after &&
@@ -87,7 +87,7 @@ static int is_same(clockid_t clock)
 }
 
 /* One line of input, one reading: whoever writes sets the clock between. */
-static int wall(void)
+static int run_wall(void)
 {
 	int same = 1, i;
 	char c;
@@ -97,31 +97,31 @@ static int wall(void)
 	printf("same %d\n", same);
 	fflush(stdout);
 	while (read(0, &c, 1) == 1) {
-		printf("now %lld %lld\n", now(CLOCK_REALTIME) / BILLION,
+		printf("now %lld %lld\n", clock_ns(CLOCK_REALTIME) / BILLION,
 		       (long long)time(NULL));
 		fflush(stdout);
 	}
 	return 0;
 }
 
-static int timers(void)
+static int run_timers(void)
 {
 	static const struct itimerval off;
 	struct itimerval every = {{0, 20000}, {0, 20000}};
 	struct timespec second = {1, 0}, left = {0};
 	struct itimerspec once = {.it_value = {0, 50000000}};
-	long long start = now(CLOCK_MONOTONIC);
+	long long start = clock_ns(CLOCK_MONOTONIC);
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL};
 	siginfo_t info;
 	sigset_t set;
 	timer_t timer;
 	int i;
 
-	handle(SIGALRM, on_alarm);
+	set_handler(SIGALRM, on_alarm);
 	alarm(1);
 	pause();
 	printf("alarm %d %d\n", alarms,
-	       now(CLOCK_MONOTONIC) - start >= BILLION);
+	       clock_ns(CLOCK_MONOTONIC) - start >= BILLION);
 	setitimer(ITIMER_REAL, &every, NULL);
 	while (alarms < 6) /* no call, so each must come to the loop */
 		;
@@ -159,7 +159,7 @@ static void on_interrupt(int sig, siginfo_t *info, void *context)
 }
 
 /* Handlers that interrupt the C library's way of reading the time. */
-static int vdso(void)
+static int run_vdso(void)
 {
 	static const struct itimerval off, every = {{0, 2000}, {0, 2000}};
 	struct sigaction sa = {.sa_sigaction = on_interrupt,
@@ -174,51 +174,51 @@ static int vdso(void)
 		clock_gettime(CLOCK_MONOTONIC, &ts);
 	setitimer(ITIMER_REAL, &off, NULL);
 	inside = 100;
-	say("reads the time");
+	print_line("reads the time");
 	for (;;)
 		time(NULL);
 }
 
 /* Each signal finds it elsewhere: in a loop, in a read, in a sleep. */
-static int signals(void)
+static int run_signals(void)
 {
 	char c;
 
-	handle(SIGUSR1, on_user);
-	handle(SIGINT, on_user);
-	handle(SIGCONT, on_continue);
-	handle(SIGTERM, on_term);
-	say("loops");
+	set_handler(SIGUSR1, on_user);
+	set_handler(SIGINT, on_user);
+	set_handler(SIGCONT, on_continue);
+	set_handler(SIGTERM, on_term);
+	print_line("loops");
 	while (!users)
 		;
-	say("reads");
+	print_line("reads");
 	if (read(0, &c, 1) != -1 || errno != EINTR)
 		return 1;
-	say("waits for the end of a stop");
+	print_line("waits for the end of a stop");
 	while (!continued)
 		;
-	say("sleeps");
+	print_line("sleeps");
 	for (;;)
 		pause();
 }
 
-static void *compute(void *arg)
+static void *compute_thread(void *arg)
 {
 	(void)arg;
-	say("computes");
+	print_line("computes");
 	while (users < 1)
 		;
-	say("alone and signalled");
+	print_line("alone and signalled");
 	exit(6);
 }
 
 /* The first thread is gone, or waits for another: its core still hears. */
-static int second(int leaves)
+static int run_second(int leaves)
 {
 	pthread_t t;
 
-	handle(SIGUSR1, on_user);
-	if (pthread_create(&t, NULL, compute, NULL))
+	set_handler(SIGUSR1, on_user);
+	if (pthread_create(&t, NULL, compute_thread, NULL))
 		return 1;
 	if (leaves)
 		pthread_exit(NULL);
@@ -237,7 +237,7 @@ static void *read_one(void *arg)
 }
 
 /* One thread waits for input while the other prints. */
-static int both(void)
+static int run_both(void)
 {
 	pthread_t t;
 	int i;
@@ -253,7 +253,7 @@ static int both(void)
 }
 
 /* A page here and there, until there is no memory for page tables. */
-static int sparse(void)
+static int run_sparse(void)
 {
 	char *at = mmap(NULL, 128ul << 30, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -261,7 +261,7 @@ static int sparse(void)
 
 	if (at == MAP_FAILED)
 		return 1;
-	say("touches");
+	print_line("touches");
 	for (i = 0; i < 128ul << 30; i += 2ul << 20) {
 		if (mprotect(at + i, 4096, PROT_READ | PROT_WRITE)) {
 			printf("refused %s\n", strerror(errno));
@@ -273,7 +273,7 @@ static int sparse(void)
 }
 
 /* Instructions that are counted where they run. */
-static int count(void)
+static int run_count(void)
 {
 	volatile int i;
 
@@ -281,7 +281,7 @@ static int count(void)
 	for (i = 0; i < 1000000; i++)
 		;
 	SKEP_MARK_END(5);
-	say("counted");
+	print_line("counted");
 	return 0;
 }
 
@@ -290,22 +290,22 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(how, "wall"))
-		return wall();
+		return run_wall();
 	if (!strcmp(how, "timers"))
-		return timers();
+		return run_timers();
 	if (!strcmp(how, "vdso"))
-		return vdso();
+		return run_vdso();
 	if (!strcmp(how, "signals"))
-		return signals();
+		return run_signals();
 	if (!strcmp(how, "leaves"))
-		return second(1);
+		return run_second(1);
 	if (!strcmp(how, "joins"))
-		return second(0);
+		return run_second(0);
 	if (!strcmp(how, "both"))
-		return both();
+		return run_both();
 	if (!strcmp(how, "count"))
-		return count();
+		return run_count();
 	if (!strcmp(how, "sparse"))
-		return sparse();
+		return run_sparse();
 	return 2;
 }

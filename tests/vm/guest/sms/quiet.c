@@ -18,7 +18,7 @@
 #define BYTES (64ul << 20)
 #define BARRIERS 200
 
-static unsigned long over(const unsigned char *at, int passes)
+static unsigned long sum_passes(const unsigned char *at, int passes)
 {
 	unsigned long sum = 0, i;
 
@@ -30,7 +30,7 @@ static unsigned long over(const unsigned char *at, int passes)
 	return sum;
 }
 
-static void calls(int n)
+static void make_calls(int n)
 {
 	SKEP_MARK_BEGIN(1);
 	for (; n; n--)
@@ -39,7 +39,7 @@ static void calls(int n)
 }
 
 /* Neither of both is a system call. */
-static void clocks(int n)
+static void read_clocks(int n)
 {
 	struct timespec ts;
 
@@ -54,7 +54,7 @@ static void clocks(int n)
 static unsigned arrived, generation;
 
 /* The last one lets all go; nobody asks the kernel. */
-static void meet(unsigned all)
+static void meet_threads(unsigned all)
 {
 	unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
 
@@ -67,7 +67,7 @@ static void meet(unsigned all)
 		__builtin_ia32_pause();
 }
 
-static void barriers(void)
+static void run_barriers(void)
 {
 	int i;
 
@@ -82,10 +82,10 @@ static void barriers(void)
 #pragma omp barrier
 		}
 		SKEP_MARK_END(2);
-		meet(omp_get_num_threads());
+		meet_threads(omp_get_num_threads());
 		SKEP_MARK_BEGIN(3);
 		for (i = 0; i < BARRIERS; i++)
-			meet(omp_get_num_threads());
+			meet_threads(omp_get_num_threads());
 		SKEP_MARK_END(3);
 	}
 }
@@ -107,15 +107,15 @@ int main(int argc, char **argv)
 		return 1;
 	memset(at, 1, BYTES);
 	if (argc > 1 && !strcmp(argv[1], "linux")) { /* once is enough there */
-		printf("sum %lx\n", over(at, 1));
+		printf("sum %lx\n", sum_passes(at, 1));
 		return 0;
 	}
-	printf("sum %lx\n", over(at, 3));
-	calls(1000);
-	clocks(1000);
+	printf("sum %lx\n", sum_passes(at, 3));
+	make_calls(1000);
+	read_clocks(1000);
 	if (pthread_create(&helper, NULL, wait_for_input, NULL))
 		return 1;
-	barriers();
+	run_barriers();
 	puts("done");
 	return 0;
 }

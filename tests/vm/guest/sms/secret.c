@@ -20,7 +20,7 @@
 static unsigned long in_data[1024] = {SECRET};
 static unsigned long in_bss[1024];
 
-static void put(volatile unsigned long *at, unsigned long bytes)
+static void put_secret(volatile unsigned long *at, unsigned long bytes)
 {
 	unsigned long i;
 
@@ -32,26 +32,26 @@ static void *on_stack(void *arg)
 {
 	unsigned long deep[8192];
 
-	put(deep, sizeof(deep));
+	put_secret(deep, sizeof(deep));
 	__asm__ volatile("" : : "r"(deep) : "memory");
 	return arg;
 }
 
-static void *pages(unsigned long bytes)
+static void *map_pages(unsigned long bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
 		exit(1);
-	put(at, bytes);
+	put_secret(at, bytes);
 	return at;
 }
 
 /* What memory is called is in tables of the kernel's: at an address that
  * spells half of the secret.
  */
-static void address(void)
+static void map_at_secret(void)
 {
 	unsigned long at = 0x200000000000ul | (SECRET & 0xfffffff000ul);
 
@@ -64,7 +64,7 @@ static void on_signal(int sig)
 }
 
 /* In vector registers, as a signal comes: they are saved on both sides. */
-static void vector(void)
+static void keep_in_vector(void)
 {
 	unsigned long two[2] = {SECRET, SECRET};
 
@@ -77,12 +77,12 @@ static void vector(void)
 	raise(SIGUSR1);
 }
 
-static int streams(void)
+static int write_streams(void)
 {
 	FILE *f = tmpfile();
 	int p[2];
 
-	put(in_bss, sizeof(in_bss));
+	put_secret(in_bss, sizeof(in_bss));
 	if (pipe(p) || write(p[1], in_bss, 4096) != 4096)
 		return 1;
 	return !f || fwrite(in_bss, sizeof(in_bss), 1, f) != 1 || fflush(f);
@@ -97,18 +97,18 @@ int main(int argc, char **argv)
 	if (argc != 3 || setenv("AGAIN", argv[2], 1))
 		return 2;
 	in_data[1] = in_data[0];
-	put(malloc(MIB), MIB);
-	gone = pages(4 * MIB);
-	put(malloc(100), 100);
+	put_secret(malloc(MIB), MIB);
+	gone = map_pages(4 * MIB);
+	put_secret(malloc(100), 100);
 	for (i = 0; i < 20; i++)
-		pages(4096);
+		map_pages(4096);
 	munmap(gone, 4 * MIB);
 	on_stack(NULL);
 	if (!pthread_create(&t, NULL, on_stack, NULL))
 		pthread_join(t, NULL);
-	address();
-	vector();
-	if (streams())
+	map_at_secret();
+	keep_in_vector();
+	if (write_streams())
 		return 1;
 	puts("planted");
 	fflush(stdout);

@@ -15,7 +15,7 @@
 
 static volatile int over;
 
-static void *touch(void *page)
+static void *touch_page(void *page)
 {
 	while (!over)
 		*(volatile char *)page;
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 	if (argc != 2 || page == MAP_FAILED ||
 	    syscall(SYS_membarrier, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0))
 		return 1;
-	if (pthread_create(&t, NULL, touch, page))
+	if (pthread_create(&t, NULL, touch_page, page))
 		return 1;
 	while (!access(argv[1], F_OK)) {
 		*(volatile char *)page = 1;

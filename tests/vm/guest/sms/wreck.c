@@ -20,7 +20,7 @@ static void on_segv(int sig)
 }
 
 /* No processor can go to this handler, not even to fault there. */
-static void wild(void)
+static void set_wild_handler(void)
 {
 	signal(SIGTRAP, (void (*)(int))(1ul << 63));
 	__asm__ volatile("int3");
@@ -32,7 +32,7 @@ static void on_user(int sig)
 	go = 2;
 }
 
-static void *spin(void *arg)
+static void *spin_thread(void *arg)
 {
 	(void)arg;
 	go = 1;
@@ -42,7 +42,7 @@ static void *spin(void *arg)
 }
 
 /* Takes a page away from a thread that writes to it on another core. */
-static void *hammer(void *page)
+static void *hammer_page(void *page)
 {
 	go = 1;
 	while (go == 1)
@@ -50,12 +50,12 @@ static void *hammer(void *page)
 	return NULL;
 }
 
-static int kick(void)
+static int run_kick(void)
 {
 	pthread_t t;
 
 	signal(SIGUSR1, on_user);
-	if (pthread_create(&t, NULL, spin, NULL))
+	if (pthread_create(&t, NULL, spin_thread, NULL))
 		return 1;
 	while (!go)
 		;
@@ -65,14 +65,14 @@ static int kick(void)
 	return 0;
 }
 
-static int protect(void)
+static int run_protect(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_t t;
 
 	signal(SIGSEGV, on_segv);
-	if (page == MAP_FAILED || pthread_create(&t, NULL, hammer, page))
+	if (page == MAP_FAILED || pthread_create(&t, NULL, hammer_page, page))
 		return 1;
 	while (!go)
 		;
@@ -81,7 +81,7 @@ static int protect(void)
 	return 1;
 }
 
-static int pipes(void)
+static int run_pipes(void)
 {
 	static char all[100000];
 	int p[2], n;
@@ -93,18 +93,18 @@ static int pipes(void)
 	return 0;
 }
 
-static void *nothing(void *arg)
+static void *return_at_once(void *arg)
 {
 	return arg;
 }
 
-static int threads(void)
+static int run_threads(void)
 {
 	pthread_t t;
 	int i;
 
 	for (i = 0; i < 200; i++) {
-		if (pthread_create(&t, NULL, nothing, NULL) ||
+		if (pthread_create(&t, NULL, return_at_once, NULL) ||
 		    pthread_join(t, NULL))
 			return 1;
 	}
@@ -112,7 +112,7 @@ static int threads(void)
 	return 0;
 }
 
-static int memory(void)
+static int run_memory(void)
 {
 	volatile char *p;
 	unsigned long i;
@@ -128,7 +128,7 @@ static int memory(void)
 }
 
 /* Every page of so many MiB holds its number. */
-static int fill(unsigned long mib)
+static int fill_memory(unsigned long mib)
 {
 	unsigned long pages = mib << 8, i;
 	unsigned long *at = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE,
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(how, "fill"))
-		return fill(strtoul(argv[2], NULL, 10));
+		return fill_memory(strtoul(argv[2], NULL, 10));
 	if (!strcmp(how, "null"))
 		*nowhere = 1;
 	if (!strcmp(how, "catch")) {
@@ -165,17 +165,17 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "trap"))
 		__asm__ volatile("int3");
 	if (!strcmp(how, "wild"))
-		wild();
+		set_wild_handler();
 	if (!strcmp(how, "kick"))
-		return kick();
+		return run_kick();
 	if (!strcmp(how, "protect"))
-		return protect();
+		return run_protect();
 	if (!strcmp(how, "pipe"))
-		return pipes();
+		return run_pipes();
 	if (!strcmp(how, "threads"))
-		return threads();
+		return run_threads();
 	if (!strcmp(how, "memory"))
-		return memory();
+		return run_memory();
 	if (!strcmp(how, "spin"))
 		for (;;)
 			;

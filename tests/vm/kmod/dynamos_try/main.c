@@ -236,7 +236,7 @@ static int register_update(u32 class, struct dynamos_function *functions,
 	return 0;
 }
 
-static int choose(void)
+static int choose_kind(void)
 {
 	int i;
 
@@ -259,7 +259,7 @@ static int choose(void)
 
 static int __init try_init(void)
 {
-	int err = choose();
+	int err = choose_kind();
 
 	update.build_id = build_id;
 	return err ? err : dynamos_update_add(&update);

@@ -88,7 +88,7 @@ static struct klp_patch patch = {.mod = THIS_MODULE, .objs = objects};
 
 /* Behind the five bytes that ftrace owns, which follow an ENDBR or what is
  * left of one. */
-static int find(int n)
+static int find_site(int n)
 {
 	struct kprobe probe = {.symbol_name = functions[n].symbol};
 	int err = register_kprobe(&probe);
@@ -173,7 +173,7 @@ static int __init weigh_init(void)
 	int i, err;
 
 	for (i = 0; i < FUNCTIONS; i++) {
-		err = find(i);
+		err = find_site(i);
 		if (err)
 			return err;
 	}

@@ -168,7 +168,7 @@ static const struct fault {
 	{"leak", plant_leak}, {"ubsan", plant_ubsan},
 };
 
-static int show(struct seq_file *file, void *unused)
+static int planted_show(struct seq_file *file, void *unused)
 {
 	size_t i;
 
@@ -177,13 +177,13 @@ static int show(struct seq_file *file, void *unused)
 	return 0;
 }
 
-static int open(struct inode *inode, struct file *file)
+static int planted_open(struct inode *inode, struct file *file)
 {
-	return single_open(file, show, NULL);
+	return single_open(file, planted_show, NULL);
 }
 
-static ssize_t plant(struct file *file, const char __user *text, size_t size,
-		     loff_t *pos)
+static ssize_t planted_write(struct file *file, const char __user *text,
+			     size_t size, loff_t *pos)
 {
 	char word[16];
 	size_t i;
@@ -203,10 +203,10 @@ static ssize_t plant(struct file *file, const char __user *text, size_t size,
 }
 
 static const struct proc_ops planted_ops = {
-	.proc_open = open,
+	.proc_open = planted_open,
 	.proc_read = seq_read,
 	.proc_lseek = seq_lseek,
-	.proc_write = plant,
+	.proc_write = planted_write,
 	.proc_release = single_release,
 };
 

@@ -9,7 +9,7 @@
 
 #define TRIVIAL_VERSION "1"
 
-static int show(struct seq_file *file, void *unused)
+static int trivial_show(struct seq_file *file, void *unused)
 {
 	seq_puts(file, "trivial " TRIVIAL_VERSION "\n");
 	return 0;
@@ -17,7 +17,7 @@ static int show(struct seq_file *file, void *unused)
 
 static int __init trivial_init(void)
 {
-	if (!proc_create_single("skep_trivial", 0444, NULL, show))
+	if (!proc_create_single("skep_trivial", 0444, NULL, trivial_show))
 		return -ENOMEM;
 	return 0;
 }

@@ -49,7 +49,7 @@ static unsigned long page_pfn;
 
 enum verdict { WAITS, RUNS, NEITHER };
 
-static void send(u32 to, u32 what)
+static void send_ipi(u32 to, u32 what)
 {
 	unsigned long flags;
 
@@ -61,7 +61,7 @@ static void send(u32 to, u32 what)
 	local_irq_restore(flags);
 }
 
-static enum verdict ask(u32 core)
+static enum verdict ask_core(u32 core)
 {
 	const u64 *counter = phys_to_virt(at[core]);
 	u16 *answer = phys_to_virt(PFN_PHYS(page_pfn) + ANSWER);
@@ -71,10 +71,10 @@ static enum verdict ask(u32 core)
 	WRITE_ONCE(*answer, 0);
 	for (ms = 0; ms < TIMEOUT_MS; ms++) {
 		if (ms % AGAIN_MS == 0)
-			send(id[core], APIC_DM_STARTUP | page_pfn);
+			send_ipi(id[core], APIC_DM_STARTUP | page_pfn);
 		mdelay(1);
 		if (READ_ONCE(*answer)) {
-			send(id[core], APIC_INT_ASSERT | APIC_DM_INIT);
+			send_ipi(id[core], APIC_INT_ASSERT | APIC_DM_INIT);
 			return WAITS;
 		}
 		if (READ_ONCE(*counter) - was > ENOUGH)
@@ -83,35 +83,35 @@ static enum verdict ask(u32 core)
 	return NEITHER;
 }
 
-static int tell(const char *what, const char *who)
+static int print_verdicts(const char *what, const char *who)
 {
 	static const char *const says[] = {"waits", "runs", "is silent"};
 	u32 i, n = min3(ids, ats, (u32)CORES);
 
 	for (i = 0; i < n; i++)
 		pr_warn("witness: %s, %s: core %u %s\n", what, who, i,
-			says[ask(i)]);
+			says[ask_core(i)]);
 	return NOTIFY_OK;
 }
 
 static int reboots_first(struct notifier_block *nb, unsigned long e, void *data)
 {
-	return tell("reboot", "first");
+	return print_verdicts("reboot", "first");
 }
 
 static int reboots_last(struct notifier_block *nb, unsigned long e, void *data)
 {
-	return tell("reboot", "last");
+	return print_verdicts("reboot", "last");
 }
 
 static int panics_first(struct notifier_block *nb, unsigned long e, void *data)
 {
-	return tell("panic", "first");
+	return print_verdicts("panic", "first");
 }
 
 static int panics_last(struct notifier_block *nb, unsigned long e, void *data)
 {
-	return tell("panic", "last");
+	return print_verdicts("panic", "last");
 }
 
 static struct notifier_block reboot_first = {.notifier_call = reboots_first,
@@ -126,7 +126,7 @@ static struct notifier_block panic_last = {.notifier_call = panics_last,
 /* RAM that Linux keeps back and does not use, from the other end than where
  * the module that is watched looks for its own.
  */
-static bool borrowable(unsigned long pfn)
+static bool page_borrowable(unsigned long pfn)
 {
 	u64 start = PFN_PHYS(pfn);
 	unsigned int level;
@@ -148,7 +148,7 @@ static int __init witness_init(void)
 	rdmsrl(MSR_IA32_APICBASE, base);
 	if (base & X2APIC_ENABLE)
 		return -ENODEV;
-	for (page_pfn = 0x10; !borrowable(page_pfn); page_pfn++)
+	for (page_pfn = 0x10; !page_borrowable(page_pfn); page_pfn++)
 		if (page_pfn == 0x9f)
 			return -ENODEV;
 	apic = ioremap(base & MSR_IA32_APICBASE_BASE, PAGE_SIZE);
