@@ -146,8 +146,8 @@ int eigen_box_build(const struct eigen_box *box, struct eigen_sparse *a,
 }
 
 /* Unknowns low[d] <= x < high[d] one after the other. */
-static int number(const struct eigen_box *box, const int *low, const int *high,
-		  int next, int *order)
+static int number_box(const struct eigen_box *box, const int *low,
+		      const int *high, int next, int *order)
 {
 	int at[3];
 
@@ -164,8 +164,8 @@ static int number(const struct eigen_box *box, const int *low, const int *high,
  * The same by nested dissection. The recursion halves the longest edge: its
  * depth is that of the sum of three logarithms.
  */
-static int dissect(const struct eigen_box *box, const int *low, const int *high,
-		   int next, int *order)
+static int dissect_box(const struct eigen_box *box, const int *low,
+		       const int *high, int next, int *order)
 {
 	int d, wide = 0, left[3], right[3], plane[3];
 
@@ -174,28 +174,28 @@ static int dissect(const struct eigen_box *box, const int *low, const int *high,
 			wide = d;
 	}
 	if (high[wide] - low[wide] < LEAF)
-		return number(box, low, high, next, order);
+		return number_box(box, low, high, next, order);
 	memcpy(left, high, sizeof(left));
 	memcpy(right, low, sizeof(right));
 	left[wide] = (low[wide] + high[wide]) / 2;
 	right[wide] = left[wide] + 1;
-	next = dissect(box, low, left, next, order);
-	next = dissect(box, right, high, next, order);
+	next = dissect_box(box, low, left, next, order);
+	next = dissect_box(box, right, high, next, order);
 	memcpy(plane, low, sizeof(plane));
 	memcpy(right, high, sizeof(right));
 	plane[wide] = left[wide];
 	right[wide] = left[wide] + 1;
-	return number(box, plane, right, next, order);
+	return number_box(box, plane, right, next, order);
 }
 
 void eigen_box_order(const struct eigen_box *box, int *order)
 {
 	const int low[3] = {1, 1, 1};
 
-	dissect(box, low, box->elements, 1, order);
+	dissect_box(box, low, box->elements, 1, order);
 }
 
-static int rising(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -225,6 +225,6 @@ double *eigen_box_values(const struct eigen_box *box)
 					      edge_value(box, 2, k);
 		}
 	}
-	qsort(value, n, sizeof(*value), rising);
+	qsort(value, n, sizeof(*value), compare_doubles);
 	return value;
 }

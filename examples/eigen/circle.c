@@ -12,7 +12,7 @@
 #define HALVES 60 /* steps of a bisection */
 
 /* Where the gap below value[i] is widest, for i from first to last. */
-static int widest(const double *value, int first, int last)
+static int widest_gap(const double *value, int first, int last)
 {
 	int i, best = first;
 
@@ -33,8 +33,8 @@ void eigen_circle_choose(const double *value, int count,
 		low = 0;
 		high = value[count - 1] * 1.1;
 	} else {
-		first = widest(value, 1, SKIP);
-		past = widest(value, first + FEW, first + MANY);
+		first = widest_gap(value, 1, SKIP);
+		past = widest_gap(value, first + FEW, first + MANY);
 		low = (value[first] + value[first - 1]) / 2;
 		high = (value[past] + value[past - 1]) / 2;
 	}

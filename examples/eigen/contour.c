@@ -107,8 +107,8 @@ static void room_free(struct room *room)
 	free(room->bx);
 }
 
-static void product(char ta, int m, int n, int k, const double *a, int lda,
-		    const double *b, int ldb, double *c)
+static void multiply_dense(char ta, int m, int n, int k, const double *a,
+			   int lda, const double *b, int ldb, double *c)
 {
 	const double one = 1, zero = 0;
 
@@ -166,20 +166,21 @@ static int basis_make(const struct eigen_contour *c, int n, int columns,
 	rank = rank_of(c, room->singular, columns);
 	if (rank < 0)
 		return rank;
-	product('N', n, rank, columns, s, n, room->u, columns, room->basis);
+	multiply_dense('N', n, rank, columns, s, n, room->u, columns,
+		       room->basis);
 	return rank;
 }
 
 /* small = basis^T m basis, made symmetric to the last bit. */
-static void project(const struct eigen_sparse *m, int rank, struct room *room,
-		    double *small)
+static void project_matrix(const struct eigen_sparse *m, int rank,
+			   struct room *room, double *small)
 {
 	int i, j, n = m->n;
 
 	for (j = 0; j < rank; j++)
 		eigen_sparse_multiply(m, room->basis + (size_t)j * n,
 				      room->am + (size_t)j * n);
-	product('T', rank, rank, n, room->basis, n, room->am, n, small);
+	multiply_dense('T', rank, rank, n, room->basis, n, room->am, n, small);
 	for (j = 0; j < rank; j++) {
 		for (i = 0; i < j; i++)
 			small[i + j * rank] = small[j + i * rank] =
@@ -187,7 +188,7 @@ static void project(const struct eigen_sparse *m, int rank, struct room *room,
 	}
 }
 
-static double norm(const double *x, int n)
+static double vector_norm(const double *x, int n)
 {
 	double sum = 0;
 	int i;
@@ -210,25 +211,26 @@ static double backward_error(const struct eigen_sparse *a,
 	double value = room->value[j], scale;
 	int i, n = a->n;
 
-	product('N', n, 1, rank, room->basis, n, room->small_a + j * rank, rank,
-		room->x);
+	multiply_dense('N', n, 1, rank, room->basis, n,
+		       room->small_a + j * rank, rank, room->x);
 	eigen_sparse_multiply(a, room->x, room->ax);
 	eigen_sparse_multiply(b, room->x, room->bx);
-	scale = (size_a + fabs(value) * size_b) * norm(room->x, n);
+	scale = (size_a + fabs(value) * size_b) * vector_norm(room->x, n);
 	for (i = 0; i < n; i++)
 		room->ax[i] -= value * room->bx[i];
-	return scale > 0 ? norm(room->ax, n) / scale : INFINITY;
+	return scale > 0 ? vector_norm(room->ax, n) / scale : INFINITY;
 }
 
-static int ritz(const struct eigen_contour *c, const struct eigen_sparse *a,
-		const struct eigen_sparse *b, struct room *room,
-		struct eigen_found *found)
+static int solve_ritz(const struct eigen_contour *c,
+		      const struct eigen_sparse *a,
+		      const struct eigen_sparse *b, struct room *room,
+		      struct eigen_found *found)
 {
 	double size_a = eigen_sparse_norm(a), size_b = eigen_sparse_norm(b);
 	int rank = found->rank, itype = 1, info, j;
 
-	project(a, rank, room, room->small_a);
-	project(b, rank, room, room->small_b);
+	project_matrix(a, rank, room, room->small_a);
+	project_matrix(b, rank, room, room->small_b);
 	dsygv_(&itype, "V", "L", &rank, room->small_a, &rank, room->small_b,
 	       &rank, room->value, room->work, &room->lwork, &info, 1, 1);
 	if (info)
@@ -247,8 +249,9 @@ static int ritz(const struct eigen_contour *c, const struct eigen_sparse *a,
 }
 
 /* Hutchinson's estimator: the mean of v^T P v, P = S_0's spectral projector. */
-static void estimate(const struct eigen_contour *c, int n, const double *v,
-		     const double *s, struct eigen_found *found)
+static void estimate_count(const struct eigen_contour *c, int n,
+			   const double *v, const double *s,
+			   struct eigen_found *found)
 {
 	double sum = 0, squares = 0, mean;
 	int i, j;
@@ -278,7 +281,7 @@ int eigen_contour_extract(const struct eigen_contour *c,
 	struct room room;
 
 	memset(found, 0, sizeof(*found));
-	estimate(c, a->n, v, s, found);
+	estimate_count(c, a->n, v, s, found);
 	error = room_make(&room, a->n, columns);
 	if (!error) {
 		found->rank = columns > a->n
@@ -289,7 +292,7 @@ int eigen_contour_extract(const struct eigen_contour *c,
 	if (!error) {
 		/* The whole space holds every eigenvector, however full. */
 		found->full = found->rank == columns && columns < a->n;
-		error = ritz(c, a, b, &room, found);
+		error = solve_ritz(c, a, b, &room, found);
 	}
 	room_free(&room);
 	return error;
@@ -297,7 +300,7 @@ int eigen_contour_extract(const struct eigen_contour *c,
 
 static double norm_complex(const double complex *x, int n)
 {
-	return norm((const double *)x, 2 * n);
+	return vector_norm((const double *)x, 2 * n);
 }
 
 /* Columns one by one; r and t have n entries. */
@@ -311,7 +314,7 @@ static void check_column(double complex z, const struct eigen_sparse *a,
 	int i, n = a->n;
 
 	eigen_sparse_multiply(b, v, (double *)t);
-	right = norm((double *)t, n);
+	right = vector_norm((double *)t, n);
 	for (i = 0; i < n; i++)
 		r[i] = -((double *)t)[i];
 	eigen_sparse_multiply_complex(a, y, t);

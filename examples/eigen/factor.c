@@ -32,7 +32,7 @@ static int mumps_run(struct eigen_factor *f, int job)
 								   : -ENOMEM;
 }
 
-static int prepare(struct eigen_factor *f, int *order)
+static int prepare_factor(struct eigen_factor *f, int *order)
 {
 	DMUMPS_STRUC_C *mumps = &f->mumps;
 	size_t count = (size_t)f->a->nnz + f->b->nnz;
@@ -76,7 +76,7 @@ struct eigen_factor *eigen_factor_new(const struct eigen_sparse *a,
 		return NULL;
 	f->a = a;
 	f->b = b;
-	if (prepare(f, order)) {
+	if (prepare_factor(f, order)) {
 		eigen_factor_free(f);
 		return NULL;
 	}

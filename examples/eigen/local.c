@@ -5,7 +5,7 @@
 
 #include "examples/eigen/calls.h"
 
-static double milliseconds(void)
+static double clock_ms(void)
 {
 	struct timespec now;
 
@@ -13,9 +13,9 @@ static double milliseconds(void)
 	return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
 }
 
-static int run(const struct eigen_problem *p, struct eigen_call *call,
-	       int count, void (*done)(void *, struct eigen_call *), void *arg,
-	       char why[EIGEN_WHY])
+static int run_local(const struct eigen_problem *p, struct eigen_call *call,
+		     int count, void (*done)(void *, struct eigen_call *),
+		     void *arg, char why[EIGEN_WHY])
 {
 	int i;
 
@@ -27,13 +27,13 @@ static int run(const struct eigen_problem *p, struct eigen_call *call,
 		return -1;
 	}
 	for (i = 0; i < count; i++, call++) {
-		double begin = milliseconds();
+		double begin = clock_ms();
 
 		call->status = eigen_solve(p->a.n, p->block, creal(call->z),
 					   cimag(call->z), (double *)call->y);
 		if (call->status)
 			snprintf(call->why, EIGEN_WHY, "%s", eigen_why());
-		call->exec_ms = call->wall_ms = milliseconds() - begin;
+		call->exec_ms = call->wall_ms = clock_ms() - begin;
 		snprintf(call->node, sizeof(call->node), "this process");
 		call->substrate = "local";
 		call->attempt = 1;
@@ -43,4 +43,4 @@ static int run(const struct eigen_problem *p, struct eigen_call *call,
 	return 0;
 }
 
-const struct eigen_engine eigen_engine_local = {"local", run};
+const struct eigen_engine eigen_engine_local = {"local", run_local};

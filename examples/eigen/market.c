@@ -26,7 +26,7 @@ struct reader {
 	double *value;
 };
 
-static int bad(struct reader *r, const char *what)
+static int report_bad(struct reader *r, const char *what)
 {
 	snprintf(r->why, EIGEN_MARKET_WHY, "line %ld: %s", r->line, what);
 	return -EINVAL;
@@ -40,7 +40,7 @@ static int skip_line(struct reader *r)
 	do
 		c = getc(r->from);
 	while (c != '\n' && c != EOF);
-	return ferror(r->from) ? bad(r, strerror(errno)) : 0;
+	return ferror(r->from) ? report_bad(r, strerror(errno)) : 0;
 }
 
 /* The next line that is not a comment; 1, or 0 at the end. */
@@ -51,14 +51,15 @@ static int next_line(struct reader *r)
 
 	do {
 		if (!fgets(r->text, LINE, r->from))
-			return ferror(r->from) ? bad(r, strerror(errno)) : 0;
+			return ferror(r->from) ? report_bad(r, strerror(errno))
+					       : 0;
 		r->line++;
 		comment = r->text[0] == '%';
 		length = strlen(r->text);
 		if (length < LINE - 1 || r->text[LINE - 2] == '\n')
 			continue;
 		if (!comment)
-			return bad(r, "longer than 1022 characters");
+			return report_bad(r, "longer than 1022 characters");
 		if (skip_line(r))
 			return -EINVAL;
 	} while (comment || !r->text[strspn(r->text, " \t\r\n")]);
@@ -72,13 +73,16 @@ static int split_banner(struct reader *r, char word[5][20])
 
 	r->line = 1;
 	if (!fgets(r->text, LINE, r->from))
-		return bad(r, ferror(r->from) ? strerror(errno) : "empty file");
+		return report_bad(r, ferror(r->from) ? strerror(errno)
+						     : "empty file");
 	return sscanf(r->text, "%19s %19s %19s %19s %19s %1s", word[0], word[1],
 		      word[2], word[3], word[4], extra) == 5 &&
 			       !strcasecmp(word[0], "%%MatrixMarket")
 		       ? 0
-		       : bad(r, "want %%MatrixMarket matrix coordinate real "
-				"symmetric");
+		       : report_bad(
+				 r,
+				 "want %%MatrixMarket matrix coordinate real "
+				 "symmetric");
 }
 
 static int read_banner(struct reader *r)
@@ -89,13 +93,14 @@ static int read_banner(struct reader *r)
 	if (error)
 		return error;
 	if (strcasecmp(word[1], "matrix") || strcasecmp(word[2], "coordinate"))
-		return bad(r, "want a matrix in coordinate format");
+		return report_bad(r, "want a matrix in coordinate format");
 	if (strcasecmp(word[3], "real") && strcasecmp(word[3], "integer"))
-		return bad(r, "want real or integer numbers");
+		return report_bad(r, "want real or integer numbers");
 	r->symmetric = !strcasecmp(word[4], "symmetric");
 	if (!r->symmetric && strcasecmp(word[4], "general"))
-		return bad(r, "want a symmetric matrix, or a general one whose "
-			      "halves are equal");
+		return report_bad(
+			r, "want a symmetric matrix, or a general one whose "
+			   "halves are equal");
 	return 0;
 }
 
@@ -126,18 +131,19 @@ static int read_sizes(struct reader *r)
 	if (found < 0)
 		return found;
 	if (!found)
-		return bad(r, "the line with the sizes is missing");
+		return report_bad(r, "the line with the sizes is missing");
 	text = read_number(text, 1, EIGEN_MARKET_ROWS, &r->n);
 	text = text ? read_number(text, 1, EIGEN_MARKET_ROWS, &columns) : NULL;
 	text = text ? read_number(text, 0, EIGEN_MARKET_ENTRIES, &r->entries)
 		    : NULL;
 	if (!text || !at_end(text))
-		return bad(r, "want rows, columns and entries, at most 2000000 "
-			      "rows and 200000000 entries");
-	return columns == r->n ? 0 : bad(r, "the matrix is not square");
+		return report_bad(
+			r, "want rows, columns and entries, at most 2000000 "
+			   "rows and 200000000 entries");
+	return columns == r->n ? 0 : report_bad(r, "the matrix is not square");
 }
 
-static int grow(struct reader *r)
+static int grow_entries(struct reader *r)
 {
 	int room = r->room ? r->room * 2 : 4096;
 	void *row, *column, *value;
@@ -149,7 +155,7 @@ static int grow(struct reader *r)
 	value = realloc(r->value, room * sizeof(*r->value));
 	r->value = value ? value : r->value;
 	if (!row || !column || !value) {
-		bad(r, "not enough memory");
+		report_bad(r, "not enough memory");
 		return -ENOMEM;
 	}
 	r->room = room;
@@ -165,18 +171,21 @@ static int read_entry(struct reader *r)
 	text = read_number(text, 1, r->n, &i);
 	text = text ? read_number(text, 1, r->n, &j) : NULL;
 	if (!text)
-		return bad(r, "want a row and a column inside the matrix");
+		return report_bad(r,
+				  "want a row and a column inside the matrix");
 	value = strtod(text, &end);
 	if (end == text || !at_end(end) || !isfinite(value))
-		return bad(r, "want one finite number behind row and column");
+		return report_bad(
+			r, "want one finite number behind row and column");
 	r->below += i > j;
 	r->above += i < j;
 	/* The format wants the lower half and scipy reads either. Both at once
 	 * could mean a sum or the same number twice. */
 	if (r->symmetric && r->below && r->above)
-		return bad(r, "entries on both sides of the diagonal, in a "
-			      "symmetric file");
-	if (r->count == r->room && grow(r))
+		return report_bad(r,
+				  "entries on both sides of the diagonal, in a "
+				  "symmetric file");
+	if (r->count == r->room && grow_entries(r))
 		return -ENOMEM;
 	r->row[r->count] = i - 1;
 	r->column[r->count] = j - 1;
@@ -190,7 +199,8 @@ static int read_entries(struct reader *r)
 
 	while ((found = next_line(r)) > 0) {
 		if (r->count == r->entries)
-			return bad(r, "more entries than the header says");
+			return report_bad(r,
+					  "more entries than the header says");
 		error = read_entry(r);
 		if (error)
 			return error;
@@ -198,13 +208,13 @@ static int read_entries(struct reader *r)
 	if (found < 0)
 		return found;
 	if (r->count < r->entries)
-		return bad(r, "fewer entries than the header says");
+		return report_bad(r, "fewer entries than the header says");
 	return 0;
 }
 
 /* The entries of one half (side 1: on and below the diagonal, -1: on and above)
  * as a matrix. */
-static int half(const struct reader *r, int side, struct eigen_sparse *m)
+static int build_half(const struct reader *r, int side, struct eigen_sparse *m)
 {
 	size_t room = r->count + 1ul;
 	int *row = malloc(room * sizeof(*row));
@@ -228,7 +238,8 @@ static int half(const struct reader *r, int side, struct eigen_sparse *m)
 	return error;
 }
 
-static int same(const struct eigen_sparse *x, const struct eigen_sparse *y)
+static int same_matrix(const struct eigen_sparse *x,
+		       const struct eigen_sparse *y)
 {
 	return x->nnz == y->nnz &&
 	       !memcmp(x->start, y->start, (x->n + 1ul) * sizeof(*x->start)) &&
@@ -236,22 +247,22 @@ static int same(const struct eigen_sparse *x, const struct eigen_sparse *y)
 	       !memcmp(x->value, y->value, x->nnz * sizeof(*x->value));
 }
 
-static int fold(struct reader *r, struct eigen_sparse *m)
+static int fold_halves(struct reader *r, struct eigen_sparse *m)
 {
 	struct eigen_sparse above;
-	int error = half(r, 1, m);
+	int error = build_half(r, 1, m);
 
 	if (error || (r->symmetric && !r->above))
 		return error;
 	if (r->symmetric) {
 		eigen_sparse_free(m);
-		return half(r, -1, m);
+		return build_half(r, -1, m);
 	}
-	error = half(r, -1, &above);
+	error = build_half(r, -1, &above);
 	if (!error) {
-		if (!same(m, &above))
-			error = bad(r,
-				    "the halves of the matrix are not equal");
+		if (!same_matrix(m, &above))
+			error = report_bad(
+				r, "the halves of the matrix are not equal");
 		eigen_sparse_free(&above);
 	}
 	if (error)
@@ -272,7 +283,7 @@ int eigen_market_read(FILE *from, struct eigen_sparse *m,
 	if (!error)
 		error = read_entries(&r);
 	if (!error)
-		error = fold(&r, m);
+		error = fold_halves(&r, m);
 	free(r.row);
 	free(r.column);
 	free(r.value);

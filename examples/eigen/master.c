@@ -12,7 +12,7 @@
 #include "examples/eigen/master.h"
 #include "examples/eigen/report.h"
 
-static int fail(int code, const char *what)
+static int report_failure(int code, const char *what)
 {
 	fprintf(stderr, "eigen: %s\n", what);
 	return code;
@@ -36,16 +36,18 @@ static int load_matrix(const char *name, struct eigen_sparse *m)
 	return EIGEN_USAGE;
 }
 
-static int load(struct eigen_run *run)
+static int load_matrices(struct eigen_run *run)
 {
 	struct eigen_problem *p = &run->problem;
 	int code;
 
 	if (!run->options.matrix_a) {
 		if (eigen_box_build(&run->options.box, &p->a, &p->b))
-			return fail(EIGEN_WRONG, "not enough memory");
+			return report_failure(EIGEN_WRONG, "not enough memory");
 		run->exact_all = eigen_box_values(&run->options.box);
-		return run->exact_all ? 0 : fail(EIGEN_WRONG, "no memory");
+		return run->exact_all
+			       ? 0
+			       : report_failure(EIGEN_WRONG, "no memory");
 	}
 	code = load_matrix(run->options.matrix_a, &p->a);
 	if (!code)
@@ -53,16 +55,18 @@ static int load(struct eigen_run *run)
 	if (code)
 		return code;
 	if (p->a.n != p->b.n || !p->a.nnz || !p->b.nnz)
-		return fail(EIGEN_USAGE,
-			    "A and B are empty or differ in their size");
+		return report_failure(
+			EIGEN_USAGE,
+			"A and B are empty or differ in their size");
 	code = eigen_factor_definite(&p->b);
 	if (code < 0)
-		return fail(EIGEN_WRONG, "B cannot be factored");
-	return code ? 0 : fail(EIGEN_USAGE, "B is not positive definite");
+		return report_failure(EIGEN_WRONG, "B cannot be factored");
+	return code ? 0
+		    : report_failure(EIGEN_USAGE, "B is not positive definite");
 }
 
 /* The circle, what it holds, and the subspace for it. */
-static int aim(struct eigen_run *run)
+static int choose_circle(struct eigen_run *run)
 {
 	struct eigen_contour *c = &run->contour;
 	struct eigen_problem *p = &run->problem;
@@ -70,13 +74,13 @@ static int aim(struct eigen_run *run)
 
 	p->order = malloc(n * sizeof(*p->order));
 	if (!p->order)
-		return fail(EIGEN_WRONG, "not enough memory");
+		return report_failure(EIGEN_WRONG, "not enough memory");
 	if (run->exact_all)
 		eigen_box_order(&run->options.box, p->order);
 	run->factor = eigen_factor_new(&p->a, &p->b,
 				       run->exact_all ? p->order : NULL);
 	if (!run->factor)
-		return fail(EIGEN_WRONG, "A cannot be analysed");
+		return report_failure(EIGEN_WRONG, "A cannot be analysed");
 	memcpy(p->order, eigen_factor_order(run->factor),
 	       n * sizeof(*p->order));
 	if (!run->options.circle_given) {
@@ -86,20 +90,21 @@ static int aim(struct eigen_run *run)
 					     eigen_sparse_norm(&p->a) /
 						     eigen_sparse_norm(&p->b),
 					     c))
-			return fail(EIGEN_WRONG,
-				    "no circle can be chosen; give "
-				    "--center and --radius");
+			return report_failure(EIGEN_WRONG,
+					      "no circle can be chosen; give "
+					      "--center and --radius");
 	}
 	run->inertia = eigen_circle_count(run->factor, c, 1);
 	wide = eigen_circle_count(run->factor, c, 2);
 	if (run->inertia < 0 || wide < 0)
-		return fail(EIGEN_WRONG, "A - sigma B cannot be factored where "
-					 "the circle meets the real axis");
+		return report_failure(EIGEN_WRONG,
+				      "A - sigma B cannot be factored where "
+				      "the circle meets the real axis");
 	eigen_circle_size(c, n, wide);
 	return 0;
 }
 
-static int prepare(struct eigen_run *run)
+static int prepare_calls(struct eigen_run *run)
 {
 	struct eigen_contour *c = &run->contour;
 	struct eigen_problem *p = &run->problem;
@@ -111,20 +116,20 @@ static int prepare(struct eigen_run *run)
 	run->s = calloc(size * c->moments, sizeof(*run->s));
 	run->call = calloc(c->points, sizeof(*run->call));
 	if (!p->v || !run->s || !run->call)
-		return fail(EIGEN_WRONG, "not enough memory");
+		return report_failure(EIGEN_WRONG, "not enough memory");
 	eigen_contour_block(p->a.n, c->block, p->v);
 	for (j = 0; j < c->points; j++) {
 		run->call[j].index = j;
 		run->call[j].z = eigen_contour_point(c, j);
 		run->call[j].y = malloc(size * sizeof(*run->call[j].y));
 		if (!run->call[j].y)
-			return fail(EIGEN_WRONG, "not enough memory");
+			return report_failure(EIGEN_WRONG, "not enough memory");
 	}
 	return 0;
 }
 
 /* No worker is believed: its solution is put into the equation. */
-static void check(struct eigen_run *run, struct eigen_call *call)
+static void check_call(struct eigen_run *run, struct eigen_call *call)
 {
 	struct eigen_problem *p = &run->problem;
 	struct eigen_check result;
@@ -144,13 +149,13 @@ static void check(struct eigen_run *run, struct eigen_call *call)
 	}
 }
 
-static void done(void *arg, struct eigen_call *call)
+static void call_done(void *arg, struct eigen_call *call)
 {
 	struct eigen_run *run = arg;
 
 	call->ended = 1;
 	run->ended++;
-	check(run, call);
+	check_call(run, call);
 	run->failed += call->status != 0;
 	eigen_report_call(run, call);
 	while (run->next < run->contour.points && run->call[run->next].ended) {
@@ -165,7 +170,7 @@ static void done(void *arg, struct eigen_call *call)
 	}
 }
 
-static double seconds(void)
+static double clock_seconds(void)
 {
 	struct timespec now;
 
@@ -174,7 +179,7 @@ static double seconds(void)
 }
 
 /* Bee must have proved itself, and all nodes must have run one program. */
-static int refuse(const struct eigen_run *run)
+static int refuse_run(const struct eigen_run *run)
 {
 	int i;
 
@@ -199,23 +204,23 @@ static int refuse(const struct eigen_run *run)
 	return 0;
 }
 
-static int compute(struct eigen_run *run)
+static int compute_points(struct eigen_run *run)
 {
 	char why[EIGEN_WHY] = "";
-	double begin = seconds();
+	double begin = clock_seconds();
 	int error;
 
 	error = run->engine->run(&run->problem, run->call, run->contour.points,
-				 done, run, why);
-	run->wall_s = seconds() - begin;
+				 call_done, run, why);
+	run->wall_s = clock_seconds() - begin;
 	if (error)
-		return fail(EIGEN_WRONG, why);
+		return report_failure(EIGEN_WRONG, why);
 	if (run->failed) {
 		fprintf(stderr, "eigen: %d of the %d calls failed\n",
 			run->failed, run->contour.points);
 		return EIGEN_WRONG;
 	}
-	return refuse(run);
+	return refuse_run(run);
 }
 
 /* The known values inside the circle: a run of the rising list. */
@@ -235,7 +240,7 @@ static void pick_exact(struct eigen_run *run)
 		run->exact = run->exact_all; /* none inside */
 }
 
-static int judge(struct eigen_run *run)
+static int judge_run(struct eigen_run *run)
 {
 	struct eigen_evidence e = {.contour = &run->contour,
 				   .found = &run->found,
@@ -247,8 +252,9 @@ static int judge(struct eigen_run *run)
 	error = eigen_contour_extract(&run->contour, &p->a, &p->b, p->v, run->s,
 				      &run->found);
 	if (error)
-		return fail(EIGEN_WRONG, "no subspace comes out of the "
-					 "solutions; is the circle empty?");
+		return report_failure(EIGEN_WRONG,
+				      "no subspace comes out of the "
+				      "solutions; is the circle empty?");
 	pick_exact(run);
 	e.exact = run->exact;
 	e.exact_count = run->exact_count;
@@ -258,7 +264,8 @@ static int judge(struct eigen_run *run)
 					run->contour.center,
 					run->contour.radius, run->inertia,
 					&run->reference)) {
-		return fail(EIGEN_WRONG, "the reference did not converge");
+		return report_failure(EIGEN_WRONG,
+				      "the reference did not converge");
 	}
 	e.reference = run->reference.value;
 	e.reference_count = run->reference.count;
@@ -267,7 +274,7 @@ static int judge(struct eigen_run *run)
 	return run->verdict.faults ? EIGEN_WRONG : EIGEN_RIGHT;
 }
 
-static void release(struct eigen_run *run)
+static void release_run(struct eigen_run *run)
 {
 	int j;
 
@@ -291,21 +298,21 @@ int eigen_master_run(const struct eigen_options *options,
 	struct eigen_run run = {.options = *options,
 				.engine = engine,
 				.contour = options->contour};
-	int code = load(&run);
+	int code = load_matrices(&run);
 
 	if (!code)
-		code = aim(&run);
+		code = choose_circle(&run);
 	if (!code)
-		code = prepare(&run);
+		code = prepare_calls(&run);
 	if (!code) {
 		eigen_report_problem(&run);
-		code = compute(&run);
+		code = compute_points(&run);
 		if (!code)
-			code = judge(&run);
+			code = judge_run(&run);
 		eigen_report_nodes(&run);
 		if (options->json && eigen_report_json(&run, code) && !code)
 			code = EIGEN_WRONG;
 	}
-	release(&run);
+	release_run(&run);
 	return code;
 }

@@ -78,7 +78,7 @@ static const struct option names[] = {
 };
 
 /* Comma-separated numbers; 0 when it is exactly `count` finite ones. */
-static int numbers(const char *text, double *value, int count)
+static int parse_numbers(const char *text, double *value, int count)
 {
 	char *end;
 	int i;
@@ -94,11 +94,11 @@ static int numbers(const char *text, double *value, int count)
 	return 0;
 }
 
-static int whole(const char *text, int least, int most, int *number)
+static int parse_integer(const char *text, int least, int most, int *number)
 {
 	double value;
 
-	if (numbers(text, &value, 1) || value < least || value > most ||
+	if (parse_numbers(text, &value, 1) || value < least || value > most ||
 	    value != floor(value))
 		return -1;
 	*number = value;
@@ -109,7 +109,7 @@ static int read_size(const char *text, struct eigen_box *box)
 {
 	int d, size;
 
-	if (whole(text, 2, 1000, &size))
+	if (parse_integer(text, 2, 1000, &size))
 		return -1;
 	for (d = 0; d < 3; d++)
 		box->elements[d] = size + d;
@@ -121,7 +121,7 @@ static int read_elements(const char *text, struct eigen_box *box)
 	double value[3];
 	int d;
 
-	if (numbers(text, value, 3))
+	if (parse_numbers(text, value, 3))
 		return -1;
 	for (d = 0; d < 3; d++) {
 		if (value[d] < 2 || value[d] > 1e6 ||
@@ -140,7 +140,7 @@ static int read_problem(int name, const char *text, struct eigen_options *o)
 	case ELEMENTS:
 		return read_elements(text, &o->box);
 	case EDGES:
-		return numbers(text, o->box.edge, 3);
+		return parse_numbers(text, o->box.edge, 3);
 	case MATRIX_A:
 		o->matrix_a = text;
 		return 0;
@@ -168,24 +168,26 @@ static int read_one(int name, const char *text, struct eigen_options *o)
 	switch (name) {
 	case CENTER:
 		o->circle_given |= 1;
-		return numbers(text, &c->center, 1);
+		return parse_numbers(text, &c->center, 1);
 	case RADIUS:
 		o->circle_given |= 2;
-		return numbers(text, &c->radius, 1) || c->radius <= 0;
+		return parse_numbers(text, &c->radius, 1) || c->radius <= 0;
 	case POINTS:
-		return whole(text, 4, 4096, &c->points) || c->points % 2;
+		return parse_integer(text, 4, 4096, &c->points) ||
+		       c->points % 2;
 	case BLOCK:
-		return whole(text, 1, 4096, &c->block);
+		return parse_integer(text, 1, 4096, &c->block);
 	case MOMENTS:
-		return whole(text, 1, 64, &c->moments);
+		return parse_integer(text, 1, 64, &c->moments);
 	case TOLERANCE:
-		return numbers(text, &o->tolerance, 1) || o->tolerance <= 0;
+		return parse_numbers(text, &o->tolerance, 1) ||
+		       o->tolerance <= 0;
 	default:
 		return read_problem(name, text, o);
 	}
 }
 
-static int wrong(const char *what, const char *value)
+static int report_wrong(const char *what, const char *value)
 {
 	fprintf(stderr, "eigen: %s%s; eigen --help lists the options\n", what,
 		value);
@@ -200,16 +202,18 @@ static int bad_value(const char *option, const char *value)
 	return -1;
 }
 
-static int check(int argc, char **argv, const struct eigen_options *o)
+static int check_options(int argc, char **argv, const struct eigen_options *o)
 {
 	if (optind < argc)
-		return wrong("unexpected argument ", argv[optind]);
+		return report_wrong("unexpected argument ", argv[optind]);
 	if (!o->matrix_a != !o->matrix_b)
-		return wrong("--matrix-a and --matrix-b go together", "");
+		return report_wrong("--matrix-a and --matrix-b go together",
+				    "");
 	if (o->circle_given == 1 || o->circle_given == 2)
-		return wrong("--center and --radius go together", "");
+		return report_wrong("--center and --radius go together", "");
 	if (!o->matrix_a && eigen_box_unknowns(&o->box) < 0)
-		return wrong("the box has no unknowns, or above 2000000", "");
+		return report_wrong("the box has no unknowns, or above 2000000",
+				    "");
 	return 0;
 }
 
@@ -230,12 +234,13 @@ int eigen_options_read(int argc, char **argv, struct eigen_options *o)
 			return 1;
 		}
 		if (name == '?')
-			return wrong("unknown option ", argv[optind - 1]);
+			return report_wrong("unknown option ",
+					    argv[optind - 1]);
 		if (name == ':')
-			return wrong("a value is missing after ",
-				     argv[optind - 1]);
+			return report_wrong("a value is missing after ",
+					    argv[optind - 1]);
 		if (read_one(name, optarg, o))
 			return bad_value(names[which].name, optarg);
 	}
-	return check(argc, argv, o);
+	return check_options(argc, argv, o);
 }

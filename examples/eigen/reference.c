@@ -8,7 +8,7 @@
 #include "examples/eigen/lapack.h"
 #include "examples/eigen/reference.h"
 
-static int rising(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -25,10 +25,10 @@ static void keep_inside(struct eigen_reference *reference, double center,
 		if (fabs(value[i] - center) < radius)
 			value[reference->count++] = value[i];
 	}
-	qsort(value, reference->count, sizeof(*value), rising);
+	qsort(value, reference->count, sizeof(*value), compare_doubles);
 }
 
-static void spread(const struct eigen_sparse *m, double *dense)
+static void spread_dense(const struct eigen_sparse *m, double *dense)
 {
 	int i, k;
 
@@ -50,8 +50,8 @@ static int dense_find(const struct eigen_sparse *a,
 	reference->method = "LAPACK dsygv";
 	reference->value = malloc(n * sizeof(double));
 	if (da && db && work && reference->value) {
-		spread(a, da);
-		spread(b, db);
+		spread_dense(a, da);
+		spread_dense(b, db);
 		dsygv_(&itype, "N", "L", &n, da, &n, db, &n, reference->value,
 		       work, &lwork, &info, 1, 1);
 	}

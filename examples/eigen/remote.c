@@ -20,7 +20,7 @@ static const char *const substrate_name[] = {
 };
 #define SUBSTRATES (sizeof(substrate_name) / sizeof(*substrate_name))
 
-static void describe(OmniRpcRequest request, struct eigen_call *call)
+static void describe_call(OmniRpcRequest request, struct eigen_call *call)
 {
 	struct skep_info info;
 	size_t i;
@@ -45,11 +45,11 @@ static void describe(OmniRpcRequest request, struct eigen_call *call)
 		sprintf(call->program + 2 * i, "%02x", info.program[i]);
 }
 
-static void finish(OmniRpcRequest request, struct eigen_call *call)
+static void finish_call(OmniRpcRequest request, struct eigen_call *call)
 {
 	call->why[EIGEN_WHY - 1] = 0;
 	if (OmniRpcWait(request) == OMRPC_OK) {
-		describe(request, call);
+		describe_call(request, call);
 		return;
 	}
 	call->status = -1;
@@ -77,9 +77,9 @@ static int send_all(const struct eigen_problem *p, struct eigen_call *call,
 	return 0;
 }
 
-static int run(const struct eigen_problem *p, struct eigen_call *call,
-	       int count, void (*done)(void *, struct eigen_call *), void *arg,
-	       char why[EIGEN_WHY])
+static int run_remote(const struct eigen_problem *p, struct eigen_call *call,
+		      int count, void (*done)(void *, struct eigen_call *),
+		      void *arg, char why[EIGEN_WHY])
 {
 	OmniRpcRequest *request = calloc(count, sizeof(OmniRpcRequest));
 	int i, left = count, error = -1;
@@ -93,7 +93,7 @@ static int run(const struct eigen_problem *p, struct eigen_call *call,
 			error = -1;
 			break;
 		}
-		finish(request[i], &call[i]);
+		finish_call(request[i], &call[i]);
 		done(arg, &call[i]);
 		left--;
 	}
@@ -105,4 +105,4 @@ static int run(const struct eigen_problem *p, struct eigen_call *call,
 	return error;
 }
 
-const struct eigen_engine eigen_engine_remote = {"remote", run};
+const struct eigen_engine eigen_engine_remote = {"remote", run_remote};

@@ -125,7 +125,7 @@ struct group {
 	uint64_t bytes_in, bytes_out;
 };
 
-static int rising(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -133,8 +133,8 @@ static int rising(const void *a, const void *b)
 }
 
 /* `node` NULL: all nodes of the substrate. */
-static void collect(const struct eigen_run *run, const char *node,
-		    const char *substrate, struct group *group)
+static void collect_group(const struct eigen_run *run, const char *node,
+			  const char *substrate, struct group *group)
 {
 	double *ms = malloc(run->contour.points * sizeof(*ms));
 	int i;
@@ -155,7 +155,7 @@ static void collect(const struct eigen_run *run, const char *node,
 		group->bytes_out += call->bytes_out;
 	}
 	if (ms && group->calls) {
-		qsort(ms, group->calls, sizeof(*ms), rising);
+		qsort(ms, group->calls, sizeof(*ms), compare_doubles);
 		group->median_ms = ms[group->calls / 2];
 	}
 	free(ms);
@@ -189,7 +189,8 @@ void eigen_report_nodes(const struct eigen_run *run)
 	for (i = 0; i < total; i++) {
 		if (!first_of(run, i, 1))
 			continue;
-		collect(run, run->call[i].node, run->call[i].substrate, &group);
+		collect_group(run, run->call[i].node, run->call[i].substrate,
+			      &group);
 		printf("node       ");
 		put_text(stdout, group.node);
 		printf(" (%s): %d calls, %d run again, median %.0f ms, %" PRIu64
@@ -197,12 +198,12 @@ void eigen_report_nodes(const struct eigen_run *run)
 		       group.substrate, group.calls, group.again,
 		       group.median_ms, group.bytes_in, group.bytes_out);
 	}
-	collect(run, NULL, "linux", &group);
+	collect_group(run, NULL, "linux", &group);
 	linux_ms = group.median_ms;
 	for (i = 0; i < total; i++) {
 		if (!first_of(run, i, 0))
 			continue;
-		collect(run, NULL, run->call[i].substrate, &group);
+		collect_group(run, NULL, run->call[i].substrate, &group);
 		printf("substrate  %s: %d of the %d calls, median solve "
 		       "%.0f ms",
 		       group.substrate, group.calls, total, group.median_ms);
@@ -300,7 +301,7 @@ static void json_substrates(FILE *to, const struct eigen_run *run)
 	for (i = 0; i < run->contour.points; i++) {
 		if (!first_of(run, i, 0))
 			continue;
-		collect(run, NULL, run->call[i].substrate, &group);
+		collect_group(run, NULL, run->call[i].substrate, &group);
 		fprintf(to,
 			"%s\n    \"%s\": {\"calls\": %d, \"median_ms\": %.3f}",
 			some++ ? "," : "", group.substrate, group.calls,

@@ -48,8 +48,9 @@ static int in_range(int n, int count, const int *row, const int *column)
 }
 
 /* Puts the entries into their rows; first[i + 1] ends as the end of row i. */
-static void scatter(struct entry *into, int *first, int n, int count,
-		    const int *row, const int *column, const double *value)
+static void scatter_entries(struct entry *into, int *first, int n, int count,
+			    const int *row, const int *column,
+			    const double *value)
 {
 	int i;
 
@@ -68,8 +69,8 @@ static void scatter(struct entry *into, int *first, int n, int count,
 	first[n] = count;
 }
 
-static void gather(struct eigen_sparse *m, struct entry *sorted,
-		   const int *first)
+static void gather_rows(struct eigen_sparse *m, struct entry *sorted,
+			const int *first)
 {
 	int i, k, at = 0;
 
@@ -108,8 +109,8 @@ int eigen_sparse_build(struct eigen_sparse *m, int n, int count, const int *row,
 		free(first);
 		return -ENOMEM;
 	}
-	scatter(sorted, first, n, count, row, column, value);
-	gather(m, sorted, first);
+	scatter_entries(sorted, first, n, count, row, column, value);
+	gather_rows(m, sorted, first);
 	free(sorted);
 	free(first);
 	return 0;

@@ -10,7 +10,7 @@
 #define EDGE 1e-9 /* this near the circle, in radii, inside is undecided */
 
 __attribute__((format(printf, 2, 3))) static void
-fault(struct eigen_verdict *verdict, const char *format, ...)
+add_fault(struct eigen_verdict *verdict, const char *format, ...)
 {
 	va_list ap;
 
@@ -23,8 +23,8 @@ fault(struct eigen_verdict *verdict, const char *format, ...)
 }
 
 /* Largest relative difference; infinite when the numbers of values differ. */
-static double difference(const struct eigen_found *found, const double *value,
-			 int count)
+static double largest_difference(const struct eigen_found *found,
+				 const double *value, int count)
 {
 	double worst = 0, one;
 	int i;
@@ -46,30 +46,32 @@ static void judge_counts(const struct eigen_evidence *e,
 	const struct eigen_found *found = e->found;
 
 	if (found->full)
-		fault(verdict,
-		      "The subspace is full (rank %d of %d): take a larger "
-		      "--block, more --moments or a smaller --radius.",
-		      found->rank, e->contour->block * e->contour->moments);
+		add_fault(verdict,
+			  "The subspace is full (rank %d of %d): take a larger "
+			  "--block, more --moments or a smaller --radius.",
+			  found->rank, e->contour->block * e->contour->moments);
 	if (found->count != e->inertia)
-		fault(verdict,
-		      "%d eigenvalues were found, %d are inside the circle by "
-		      "inertia: %s.",
-		      found->count, e->inertia,
-		      found->count < e->inertia
-			      ? "some are missing; take a larger --block or "
-				"more --points"
-			      : "some are spurious; take more --points");
+		add_fault(
+			verdict,
+			"%d eigenvalues were found, %d are inside the circle "
+			"by "
+			"inertia: %s.",
+			found->count, e->inertia,
+			found->count < e->inertia
+				? "some are missing; take a larger --block or "
+				  "more --points"
+				: "some are spurious; take more --points");
 	if (e->reference && found->count != e->reference_count)
-		fault(verdict,
-		      "%d eigenvalues were found, the reference has %d.",
-		      found->count, e->reference_count);
+		add_fault(verdict,
+			  "%d eigenvalues were found, the reference has %d.",
+			  found->count, e->reference_count);
 	/* Few columns know their own spread badly. */
 	if (!(fabs(found->estimate - found->count) <=
 	      4 * found->error * (1 + 8.0 / e->contour->block) + 1))
-		fault(verdict,
-		      "The trace estimate %.2f +- %.2f does not fit %d "
-		      "eigenvalues.",
-		      found->estimate, found->error, found->count);
+		add_fault(verdict,
+			  "The trace estimate %.2f +- %.2f does not fit %d "
+			  "eigenvalues.",
+			  found->estimate, found->error, found->count);
 }
 
 static void judge_pairs(const struct eigen_evidence *e,
@@ -87,16 +89,18 @@ static void judge_pairs(const struct eigen_evidence *e,
 		if (!(pair->residual <= verdict->residual))
 			verdict->residual = pair->residual;
 		if (gap < EDGE)
-			fault(verdict,
-			      "The eigenvalue %.15g is on the circle: change "
-			      "--radius a little.",
-			      pair->value);
+			add_fault(
+				verdict,
+				"The eigenvalue %.15g is on the circle: change "
+				"--radius a little.",
+				pair->value);
 	}
 	if (!(verdict->residual <= e->tolerance))
-		fault(verdict,
-		      "The largest residual is %.1e, above --tol %.1e: take "
-		      "more --points or a larger --block.",
-		      verdict->residual, e->tolerance);
+		add_fault(
+			verdict,
+			"The largest residual is %.1e, above --tol %.1e: take "
+			"more --points or a larger --block.",
+			verdict->residual, e->tolerance);
 }
 
 void eigen_verdict_make(const struct eigen_evidence *e,
@@ -106,19 +110,21 @@ void eigen_verdict_make(const struct eigen_evidence *e,
 	judge_counts(e, verdict);
 	judge_pairs(e, verdict);
 	if (e->reference)
-		verdict->difference =
-			difference(e->found, e->reference, e->reference_count);
+		verdict->difference = largest_difference(e->found, e->reference,
+							 e->reference_count);
 	if (isfinite(verdict->difference) && verdict->difference > e->tolerance)
-		fault(verdict,
-		      "The largest relative difference from the reference is "
-		      "%.1e, above --tol %.1e.",
-		      verdict->difference, e->tolerance);
+		add_fault(
+			verdict,
+			"The largest relative difference from the reference is "
+			"%.1e, above --tol %.1e.",
+			verdict->difference, e->tolerance);
 	if (!e->exact)
 		return;
-	verdict->exact = difference(e->found, e->exact, e->exact_count);
+	verdict->exact = largest_difference(e->found, e->exact, e->exact_count);
 	if (!(verdict->exact <= e->tolerance))
-		fault(verdict,
-		      "The eigenvalues of this box are known, and differ by "
-		      "%.1e.",
-		      verdict->exact);
+		add_fault(
+			verdict,
+			"The eigenvalues of this box are known, and differ by "
+			"%.1e.",
+			verdict->exact);
 }

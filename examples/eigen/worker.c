@@ -41,14 +41,14 @@ static struct {
 	double *column; /* B v, one column */
 } worker;
 
-static int fail(int error, const char *what)
+static int set_failure(int error, const char *what)
 {
 	snprintf(worker.why, sizeof(worker.why), "%s", what);
 	return error;
 }
 
 /* What a user can do about MUMPS' error, in words. */
-static const char *meaning(int code)
+static const char *describe_error(int code)
 {
 	switch (code) {
 	case -5:
@@ -82,7 +82,7 @@ static int mumps_run(int job)
 		return 0;
 	snprintf(worker.why, sizeof(worker.why),
 		 "MUMPS ended with error %d (%d): %s.", code, detail,
-		 meaning(code));
+		 describe_error(code));
 	return code == -10 || code == -6 ? -EDOM : -ENOMEM;
 }
 
@@ -99,7 +99,7 @@ static void mumps_options(ZMUMPS_STRUC_C *mumps)
 	mumps->ICNTL(14) = SPACE_PERCENT;
 }
 
-static int prepare(int *order)
+static int prepare_solver(int *order)
 {
 	ZMUMPS_STRUC_C *mumps = &worker.mumps;
 	int count = worker.a.nnz + worker.b.nnz, error;
@@ -120,7 +120,8 @@ static int prepare(int *order)
 	mumps->a = malloc(count * sizeof(*mumps->a));
 	worker.column = malloc(worker.a.n * sizeof(*worker.column));
 	if (!mumps->irn || !mumps->jcn || !mumps->a || !worker.column)
-		return fail(-ENOMEM, "Not enough memory for the matrices.");
+		return set_failure(-ENOMEM,
+				   "Not enough memory for the matrices.");
 	eigen_sparse_places(&worker.a, mumps->irn, mumps->jcn);
 	eigen_sparse_places(&worker.b, mumps->irn + worker.a.nnz,
 			    mumps->jcn + worker.a.nnz);
@@ -154,13 +155,15 @@ int eigen_initialize(int n, int nnza, int nnzb, int l, int *ia, int *ja,
 	worker.l = l;
 	if (l < 1 || n < 1 || nnza < 1 || nnzb < 1 || nnza > INT_MAX - nnzb ||
 	    eigen_sparse_check(&worker.a) || eigen_sparse_check(&worker.b))
-		worker.status = fail(-EINVAL, "A or B is not a lower triangle "
-					      "by rows, or empty.");
+		worker.status =
+			set_failure(-EINVAL, "A or B is not a lower triangle "
+					     "by rows, or empty.");
 	else if (order_check(n, order))
-		worker.status = fail(-EINVAL, "The order of elimination does "
-					      "not name each unknown once.");
+		worker.status =
+			set_failure(-EINVAL, "The order of elimination does "
+					     "not name each unknown once.");
 	else
-		worker.status = prepare(order);
+		worker.status = prepare_solver(order);
 	return worker.status;
 }
 
@@ -191,7 +194,7 @@ static void put_right_side(double *y)
 }
 
 /* Delayed pivots can take more space than the analysis foresaw. */
-static int factorise(void)
+static int factorise_matrix(void)
 {
 	int attempt, error, code;
 
@@ -210,13 +213,14 @@ int eigen_solve(int n, int l, double zre, double zim, double *y)
 	int error;
 
 	if (!worker.live && !worker.status)
-		return fail(-EINVAL, "Initialize was not called.");
+		return set_failure(-EINVAL, "Initialize was not called.");
 	if (worker.status)
 		return worker.status;
 	if (n != worker.a.n || l != worker.l)
-		return fail(-EINVAL, "n or l is not that of Initialize.");
+		return set_failure(-EINVAL,
+				   "n or l is not that of Initialize.");
 	put_values(CMPLX(zre, zim));
-	error = factorise();
+	error = factorise_matrix();
 	if (error)
 		return error;
 	put_right_side(y);

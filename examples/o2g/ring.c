@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void check(int result, const char *what)
+static void expect_success(int result, const char *what)
 {
 	if (result < 0) {
 		fprintf(stderr, "ring: %s: %s\n", what, o2g_error());
@@ -22,13 +22,13 @@ static void check(int result, const char *what)
 }
 
 /* Whole or not at all: written beside, then renamed. */
-static void publish(struct o2g *o2g, const char *dir, int rank)
+static void publish_name(struct o2g *o2g, const char *dir, int rank)
 {
 	uint8_t name[O2G_NAME_SIZE];
 	char path[256], part[256];
 	FILE *file;
 
-	check(o2g_name(o2g, name), "name");
+	expect_success(o2g_name(o2g, name), "name");
 	snprintf(path, sizeof(path), "%s/%d", dir, rank);
 	snprintf(part, sizeof(part), "%s/%d.part", dir, rank);
 	file = fopen(part, "w");
@@ -39,7 +39,7 @@ static void publish(struct o2g *o2g, const char *dir, int rank)
 	}
 }
 
-static uint32_t find(struct o2g *o2g, const char *dir, int rank)
+static uint32_t find_peer(struct o2g *o2g, const char *dir, int rank)
 {
 	uint8_t name[O2G_NAME_SIZE];
 	char path[256];
@@ -52,16 +52,16 @@ static uint32_t find(struct o2g *o2g, const char *dir, int rank)
 	if (fread(name, sizeof(name), 1, file) != 1)
 		exit(1);
 	fclose(file);
-	check(o2g_peer(o2g, name, &peer), "peer");
+	expect_success(o2g_peer(o2g, name, &peer), "peer");
 	return peer;
 }
 
 /* The event of the one operation under way. */
-static void complete(struct o2g *o2g, const char *what)
+static void await_completion(struct o2g *o2g, const char *what)
 {
 	struct o2g_event event;
 
-	check(o2g_wait(o2g, &event, 1, 60000) - 1, what);
+	expect_success(o2g_wait(o2g, &event, 1, 60000) - 1, what);
 	if (event.status) {
 		fprintf(stderr, "ring: %s failed: %d\n", what, event.status);
 		exit(1);
@@ -79,26 +79,26 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: ring DIR RANK SIZE\n");
 		return 2;
 	}
-	check(o2g_open(&o2g, 0), "open");
-	publish(o2g, argv[1], rank);
-	next.peer = find(o2g, argv[1], (rank + 1) % size);
-	last.peer = find(o2g, argv[1], (rank + size - 1) % size);
+	expect_success(o2g_open(&o2g, 0), "open");
+	publish_name(o2g, argv[1], rank);
+	next.peer = find_peer(o2g, argv[1], (rank + 1) % size);
+	last.peer = find_peer(o2g, argv[1], (rank + size - 1) % size);
 	for (int turn = 0; turn < 2; turn++) {
 		if ((turn == 0) != (rank == 0)) {
-			check(o2g_recv(o2g, &last, &number, sizeof(number), 0,
-				       0, 0),
-			      "receive");
-			complete(o2g, "receive");
+			expect_success(o2g_recv(o2g, &last, &number,
+						sizeof(number), 0, 0, 0),
+				       "receive");
+			await_completion(o2g, "receive");
 		} else {
 			number++;
-			check(o2g_send(o2g, &next, &number, sizeof(number), 0,
-				       0, 0),
-			      "send");
-			complete(o2g, "send");
+			expect_success(o2g_send(o2g, &next, &number,
+						sizeof(number), 0, 0, 0),
+				       "send");
+			await_completion(o2g, "send");
 		}
 	}
 	if (rank == 0)
 		printf("%d processes counted to %d\n", size, number);
-	check(o2g_close(o2g, 5000), "close");
+	expect_success(o2g_close(o2g, 5000), "close");
 	return number == (rank == 0 ? size : rank + 1) ? 0 : 1;
 }

@@ -153,7 +153,7 @@ static void at_exit(uint64_t id, void *userdata)
  */
 #define MARK 0x8000
 
-static void *pack(uint64_t address, unsigned int index)
+static void *pack_address(uint64_t address, unsigned int index)
 {
 	bool mark = count.kinds[index].mark;
 
@@ -177,7 +177,7 @@ static struct tally *make_tally(unsigned int vcpu)
 	return t;
 }
 
-static void step(struct tally *t, uintptr_t packed)
+static void step_tally(struct tally *t, uintptr_t packed)
 {
 	uint64_t address = (uint64_t)((int64_t)packed >> 16);
 	const struct tally_kind *kind = &count.kinds[packed & (MARK - 1)];
@@ -194,7 +194,7 @@ static void step(struct tally *t, uintptr_t packed)
 }
 
 /* Before each instruction of the guest; most are outside of all intervals. */
-static void execute(unsigned int vcpu, void *userdata)
+static void execute_instruction(unsigned int vcpu, void *userdata)
 {
 	uintptr_t packed = (uintptr_t)userdata;
 	struct tally *t;
@@ -204,7 +204,7 @@ static void execute(unsigned int vcpu, void *userdata)
 	t = count.tallies[vcpu];
 	if (!(packed & MARK) && (!t || !t->open))
 		return;
-	step(t ? t : make_tally(vcpu), packed);
+	step_tally(t ? t : make_tally(vcpu), packed);
 }
 
 /* Translation ------------------------------------------------------------ */
@@ -223,8 +223,8 @@ static size_t read_bytes(const struct qemu_plugin_insn *insn, uint8_t *bytes)
 #endif
 }
 
-static struct tally_kind classify(uint64_t address, const uint8_t *bytes,
-				  size_t size)
+static struct tally_kind classify_instruction(uint64_t address,
+					      const uint8_t *bytes, size_t size)
 {
 	struct tally_kind kind;
 
@@ -243,7 +243,7 @@ static struct tally_kind classify(uint64_t address, const uint8_t *bytes,
 }
 
 /* The index of a kind. Kinds are never removed: code that runs holds them. */
-static unsigned int intern(const struct tally_kind *kind)
+static unsigned int intern_kind(const struct tally_kind *kind)
 {
 	unsigned int i;
 
@@ -263,7 +263,7 @@ static unsigned int intern(const struct tally_kind *kind)
 	return i;
 }
 
-static void translate(uint64_t id, struct qemu_plugin_tb *tb)
+static void translate_block(uint64_t id, struct qemu_plugin_tb *tb)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
@@ -273,11 +273,12 @@ static void translate(uint64_t id, struct qemu_plugin_tb *tb)
 		uint64_t address = qemu_plugin_insn_vaddr(insn);
 		uint8_t bytes[BYTES_MAX];
 		size_t size = read_bytes(insn, bytes);
-		struct tally_kind kind = classify(address, bytes, size);
+		struct tally_kind kind =
+			classify_instruction(address, bytes, size);
 
 		qemu_plugin_register_vcpu_insn_exec_cb(
-			insn, execute, QEMU_PLUGIN_CB_NO_REGS,
-			pack(address, intern(&kind)));
+			insn, execute_instruction, QEMU_PLUGIN_CB_NO_REGS,
+			pack_address(address, intern_kind(&kind)));
 	}
 }
 
@@ -339,7 +340,7 @@ static bool read_argument(char *arg)
 	return false;
 }
 
-static int refuse(const char *what, const char *which)
+static int refuse_option(const char *what, const char *which)
 {
 	fprintf(stderr, "skep-count: %s%s\n", what, which);
 	return -1;
@@ -349,18 +350,20 @@ int qemu_plugin_install(uint64_t id, const struct qemu_info_t *info, int argc,
 			char **argv)
 {
 	if (!info->system_emulation || strcmp(info->target_name, "x86_64"))
-		return refuse("counts in qemu-system-x86_64 alone, not for ",
-			      info->target_name);
+		return refuse_option(
+			"counts in qemu-system-x86_64 alone, not for ",
+			info->target_name);
 	for (int i = 0; i < argc; i++)
 		if (!read_argument(argv[i]))
-			return refuse("cannot take the argument ", argv[i]);
+			return refuse_option("cannot take the argument ",
+					     argv[i]);
 	if (!count.path)
-		return refuse("say where to write: out=PATH", "");
+		return refuse_option("say where to write: out=PATH", "");
 	count.tally_count = info->system.max_vcpus;
 	count.tallies = calloc(count.tally_count, sizeof(*count.tallies));
 	if (!count.tallies)
-		return refuse("out of memory", "");
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
+		return refuse_option("out of memory", "");
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translate_block);
 	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
 	return 0;
 }

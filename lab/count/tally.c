@@ -67,7 +67,7 @@ static unsigned int find_entry(const struct tally *t, uint64_t address)
 	return i;
 }
 
-static bool enters(const struct tally *t, uint64_t address)
+static bool is_entry(const struct tally *t, uint64_t address)
 {
 	return t->was_user && !is_user(address);
 }
@@ -77,12 +77,12 @@ bool count_tally_quiet(const struct tally *t, uint64_t address,
 {
 	if (kind->mark)
 		return false;
-	if (!t->open || !enters(t, address))
+	if (!t->open || !is_entry(t, address))
 		return true;
 	return find_entry(t, address) < t->entry_count;
 }
 
-static void enter(struct tally *t, uint64_t address)
+static void count_entry(struct tally *t, uint64_t address)
 {
 	unsigned int i = find_entry(t, address);
 
@@ -96,7 +96,7 @@ static void enter(struct tally *t, uint64_t address)
 	t->now.entry[i]++;
 }
 
-static void begin(struct tally *t, unsigned int n)
+static void begin_interval(struct tally *t, unsigned int n)
 {
 	if (t->open & 1U << n) {
 		t->lost++;
@@ -106,7 +106,7 @@ static void begin(struct tally *t, unsigned int n)
 	t->begun[n] = t->now;
 }
 
-static void end(struct tally *t, unsigned int n)
+static void end_interval(struct tally *t, unsigned int n)
 {
 	if (!(t->open & 1U << n)) {
 		t->lost++;
@@ -118,7 +118,7 @@ static void end(struct tally *t, unsigned int n)
 }
 
 /* Where the processor is now, for telling entries and restarts. */
-static void place(struct tally *t, uint64_t address)
+static void set_place(struct tally *t, uint64_t address)
 {
 	t->last = address;
 	t->was_user = is_user(address);
@@ -126,8 +126,8 @@ static void place(struct tally *t, uint64_t address)
 		t->last_user = address;
 }
 
-static void count(struct tally *t, uint64_t address,
-		  const struct tally_kind *kind)
+static void count_instruction(struct tally *t, uint64_t address,
+			      const struct tally_kind *kind)
 {
 	bool restart =
 		is_user(address) && !t->was_user && address == t->last_user;
@@ -139,7 +139,7 @@ static void count(struct tally *t, uint64_t address,
 		t->now.user++;
 	} else {
 		if (t->was_user)
-			enter(t, address);
+			count_entry(t, address);
 		t->now.kernel++;
 	}
 	for (uint32_t left = kind->ranges; left; left &= left - 1) {
@@ -148,7 +148,7 @@ static void count(struct tally *t, uint64_t address,
 	}
 	if (kind->point >= 0)
 		t->now.point[kind->point]++;
-	place(t, address);
+	set_place(t, address);
 }
 
 /*
@@ -159,13 +159,13 @@ static void count(struct tally *t, uint64_t address,
 static void pass_mark(struct tally *t, uint64_t address,
 		      const struct tally_kind *kind)
 {
-	if (t->open && enters(t, address))
-		enter(t, address);
+	if (t->open && is_entry(t, address))
+		count_entry(t, address);
 	if (kind->end)
-		end(t, kind->interval);
+		end_interval(t, kind->interval);
 	else
-		begin(t, kind->interval);
-	place(t, address);
+		begin_interval(t, kind->interval);
+	set_place(t, address);
 }
 
 void count_tally_step(struct tally *t, uint64_t address,
@@ -174,5 +174,5 @@ void count_tally_step(struct tally *t, uint64_t address,
 	if (kind->mark)
 		pass_mark(t, address, kind);
 	else if (t->open)
-		count(t, address, kind);
+		count_instruction(t, address, kind);
 }

@@ -100,7 +100,7 @@ static void write_report(u32 status)
 		close(fd);
 }
 
-static __attribute__((noreturn)) void die(u32 code)
+static __attribute__((noreturn)) void exit_now(u32 code)
 {
 	for (;;)
 		syscall(SYS_exit_group, code);
@@ -118,15 +118,15 @@ void lin_proc_exit(u32 status)
 
 	write_report(status);
 	if (!is_forked && write(BEE_WORD_FD, &status, sizeof(status)) < 0)
-		die(BEE_EXIT_REFUSED);
+		exit_now(BEE_EXIT_REFUSED);
 	if (!signo)
-		die(status >> 8 & 0xff);
+		exit_now(status >> 8 & 0xff);
 	sigaction((int)signo, &sa, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, (int)signo);
 	syscall(SYS_tgkill, getpid(), gettid(), signo);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	die(BEE_EXIT_SIGNAL + signo);
+	exit_now(BEE_EXIT_SIGNAL + signo);
 }
 
 void lin_proc_child(void)

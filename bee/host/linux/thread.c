@@ -105,7 +105,7 @@ void lin_thread_leave(struct lin_thread *t)
 }
 
 /* FS goes to the guard; only the gate brings the libc's back. */
-static __attribute__((noreturn)) void enter(struct lin_thread *t)
+static __attribute__((noreturn)) void enter_guest(struct lin_thread *t)
 {
 	u8 *here = __builtin_frame_address(0);
 	u64 room = LIN_HOST_STACK - 0x4000;
@@ -125,7 +125,7 @@ static void *run_guest(void *arg)
 
 	lin_thread_enable(t);
 	if (!__builtin_setjmp(t->leave))
-		enter(t);
+		enter_guest(t);
 	lin_thread_leave(lin_self());
 	return NULL;
 }
@@ -142,7 +142,7 @@ static void *run_first(void *arg)
 	if (run())
 		return NULL;
 	if (!__builtin_setjmp(t->leave))
-		enter(t);
+		enter_guest(t);
 	lin_thread_leave(lin_self());
 	return NULL;
 }

@@ -73,12 +73,12 @@ static void *run_faults(void *arg)
 	return (void *)good;
 }
 
-__attribute__((noinline)) static int deep(int n)
+__attribute__((noinline)) static int recurse_down(int n)
 {
 	volatile char block[4096];
 
 	block[0] = n;
-	return n == -1 ? 0 : deep(n + 1) + block[0];
+	return n == -1 ? 0 : recurse_down(n + 1) + block[0];
 }
 
 int main(int argc, char **argv)
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	if (argc > 1)
-		return deep(0);
+		return recurse_down(0);
 	sigaction(SIGSEGV, &sa, NULL);
 	for (i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, run_faults, NULL);

@@ -201,7 +201,7 @@ static void test_self_branches(void)
 }
 
 /* The bytes of a real mark, as the compiler laid them out. */
-__attribute__((noinline, used)) static void marked(void)
+__attribute__((noinline, used)) static void marked_code(void)
 {
 	SKEP_MARK_BEGIN(0);
 	SKEP_MARK_END(15);
@@ -209,7 +209,7 @@ __attribute__((noinline, used)) static void marked(void)
 
 static unsigned int find_marks(struct tally_kind found[2])
 {
-	const uint8_t *code = (const uint8_t *)(uintptr_t)marked;
+	const uint8_t *code = (const uint8_t *)(uintptr_t)marked_code;
 	unsigned int n = 0;
 
 	for (int i = 0; i < 64 && n < 2; i++) {

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include "say.h"
 
-__attribute__((noinline)) static unsigned recurse(unsigned n)
+__attribute__((noinline)) static unsigned recurse_down(unsigned n)
 {
 	volatile unsigned char frame[1000];
 
@@ -14,12 +14,12 @@ __attribute__((noinline)) static unsigned recurse(unsigned n)
 	frame[999] = n >> 8;
 	if (n == 0)
 		return 0;
-	return recurse(n - 1) + frame[0] + frame[999];
+	return recurse_down(n - 1) + frame[0] + frame[999];
 }
 
 static void *run_thread(void *arg)
 {
-	return (void *)(uintptr_t)recurse((uintptr_t)arg);
+	return (void *)(uintptr_t)recurse_down((uintptr_t)arg);
 }
 
 int main(void)
@@ -31,7 +31,7 @@ int main(void)
 
 	CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
 	CHECK(limit.rlim_cur >= 8 << 20);
-	printf("%u\n", recurse(7000));
+	printf("%u\n", recurse_down(7000));
 	pthread_attr_init(&attr);
 	CHECK(pthread_attr_setstacksize(&attr, 256 << 20) == 0);
 	CHECK(!pthread_create(&id, &attr, run_thread, (void *)200000ul));

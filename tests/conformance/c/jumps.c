@@ -9,13 +9,13 @@
 static jmp_buf plain;
 static sigjmp_buf masked;
 
-__attribute__((noinline)) static void descend(int n)
+__attribute__((noinline)) static void descend_and_jump(int n)
 {
 	volatile char pad[200];
 
 	pad[0] = n;
 	if (n > 0)
-		descend(n - 1);
+		descend_and_jump(n - 1);
 	else if (n == 0)
 		longjmp(plain, 42);
 	pad[1] = pad[0];
@@ -29,7 +29,7 @@ int main(void)
 
 	value = setjmp(plain);
 	if (value == 0)
-		descend(1000);
+		descend_and_jump(1000);
 	CHECK(value == 42);
 	value = setjmp(plain);
 	count++;

@@ -50,7 +50,7 @@ static void on_siginfo(int signo, siginfo_t *info, void *context)
 	uc->uc_mcontext.gregs[REG_RIP] += 2; /* ud2 */
 }
 
-__attribute__((noinline)) static double work(int rounds)
+__attribute__((noinline)) static double sum_rounds(int rounds)
 {
 	double a = 1.0, b = 0.5, c = 0.25, d = 2.0;
 	int i;
@@ -68,13 +68,13 @@ __attribute__((noinline)) static double work(int rounds)
 static void check_any_instruction(void)
 {
 	struct itimerval timer = {{0, 1000}, {0, 1000}};
-	double first = work(2000000), again;
+	double first = sum_rounds(2000000), again;
 	int wrong = 0, rounds = 0;
 
 	handled = 0;
 	setitimer(ITIMER_REAL, &timer, NULL);
 	while (handled < 40 && rounds++ < 10000) {
-		again = work(2000000);
+		again = sum_rounds(2000000);
 		wrong += again != first;
 	}
 	memset(&timer, 0, sizeof(timer));

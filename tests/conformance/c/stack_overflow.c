@@ -30,14 +30,14 @@ static void on_overflow(int signo)
 	siglongjmp(out, 1);
 }
 
-__attribute__((noinline)) static int deep(int n)
+__attribute__((noinline)) static int recurse_down(int n)
 {
 	volatile char block[4096];
 
 	block[0] = n;
 	if (n == -1)
 		return 0;
-	return deep(n + 1) + block[0];
+	return recurse_down(n + 1) + block[0];
 }
 
 static void *overflow_thread(void *arg)
@@ -48,7 +48,7 @@ static void *overflow_thread(void *arg)
 	stack = own;
 	sigaltstack(&ss, NULL);
 	if (sigsetjmp(out, 1) == 0)
-		deep(0);
+		recurse_down(0);
 	return arg;
 }
 

@@ -47,7 +47,7 @@ static int first_values(void)
 	       ((uintptr_t)aligned & 63) == 0;
 }
 
-__attribute__((noinline)) static void touch(int id, int round)
+__attribute__((noinline)) static void touch_tls(int id, int round)
 {
 	int i;
 
@@ -104,7 +104,7 @@ static void *run_thread(void *arg)
 	r->first = first_values();
 	self = r;
 	for (round = 0; round < 50; round++) {
-		touch(r->id, round);
+		touch_tls(r->id, round);
 		if (round % 10 == 0)
 			sched_yield();
 	}

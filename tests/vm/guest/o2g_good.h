@@ -9,9 +9,9 @@
 
 #include "o2g_raw.h"
 
-static uint64_t state = 88172645463325252ull; /* of some(), never 0 */
+static uint64_t state = 88172645463325252ull; /* of random_bits(), never 0 */
 
-__attribute__((unused)) static uint64_t some(void)
+__attribute__((unused)) static uint64_t random_bits(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -24,7 +24,7 @@ __attribute__((unused)) static uint64_t some(void)
 static struct raw good[2];
 static uint8_t good_out[100000], good_in[100000];
 
-__attribute__((unused)) static void begin(void)
+__attribute__((unused)) static void begin_good(void)
 {
 	good[0] = raw_open();
 	good[1] = raw_open();
@@ -46,7 +46,7 @@ static bool talk_of(struct raw *from, struct raw *to, uint64_t length)
 	       raw_event(from, 0).status == 0;
 }
 
-__attribute__((unused)) static bool talk(void)
+__attribute__((unused)) static bool talk_good(void)
 {
 	return talk_of(&good[0], &good[1], 10) &&
 	       talk_of(&good[1], &good[0], sizeof(good_in));
@@ -82,9 +82,9 @@ static void nothing_left(void)
 	}
 }
 
-__attribute__((unused)) static void finish(const char *what)
+__attribute__((unused)) static void finish_good(const char *what)
 {
-	tap_ok(talk(), "%s: others are served as before", what);
+	tap_ok(talk_good(), "%s: others are served as before", what);
 	raw_close(&good[0]);
 	raw_close(&good[1]);
 	nothing_left();
@@ -98,8 +98,8 @@ struct way {
 };
 
 /* Goes the way that the command line names; a program's exit status. */
-__attribute__((unused)) static int go(const struct way *way, size_t ways,
-				      int argc, char **argv)
+__attribute__((unused)) static int run_way(const struct way *way, size_t ways,
+					   int argc, char **argv)
 {
 	if (argc != 2)
 		return 2;
@@ -107,9 +107,9 @@ __attribute__((unused)) static int go(const struct way *way, size_t ways,
 	for (size_t i = 0; i < ways; i++) {
 		if (strcmp(argv[1], way[i].name))
 			continue;
-		begin();
+		begin_good();
 		way[i].run();
-		finish(argv[1]);
+		finish_good(argv[1]);
 		return tap_done();
 	}
 	return 2;

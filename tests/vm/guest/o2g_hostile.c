@@ -34,50 +34,50 @@ static void make_playground(void)
 /* A number that an engine may stumble over. */
 static uint64_t odd_number(void)
 {
-	switch (some() % 8) {
+	switch (random_bits() % 8) {
 	case 0:
-		return some() % 16;
+		return random_bits() % 16;
 	case 1:
-		return ~0ull - some() % 16;
+		return ~0ull - random_bits() % 16;
 	case 2:
-		return 1ull << some() % 64;
+		return 1ull << random_bits() % 64;
 	case 3:
-		return (1ull << some() % 64) - 1;
+		return (1ull << random_bits() % 64) - 1;
 	case 4:
-		return (uintptr_t)playground + some() % (PLAYGROUND / 2);
+		return (uintptr_t)playground + random_bits() % (PLAYGROUND / 2);
 	case 5:
-		return 0xffff888000000000ull + some() % (1 << 30);
+		return 0xffff888000000000ull + random_bits() % (1 << 30);
 	case 6:
-		return some() % 70000;
+		return random_bits() % 70000;
 	}
-	return some();
+	return random_bits();
 }
 
 /* What a program may submit, and what it may not. */
 static struct o2g_sqe any_entry(void)
 {
-	struct o2g_sqe sqe = {.op = some() % 8,
-			      .peer = some() % 5,
-			      .tag = some() % 4,
+	struct o2g_sqe sqe = {.op = random_bits() % 8,
+			      .peer = random_bits() % 5,
+			      .tag = random_bits() % 4,
 			      .addr = (uintptr_t)playground,
-			      .length = some() % sizeof(good_in),
-			      .cookie = some(),
+			      .length = random_bits() % sizeof(good_in),
+			      .cookie = random_bits(),
 			      .context = 1};
 
-	if (some() % 4 == 0)
-		sqe.flags = (uint8_t)some();
-	if (some() % 8 == 0)
+	if (random_bits() % 4 == 0)
+		sqe.flags = (uint8_t)random_bits();
+	if (random_bits() % 8 == 0)
 		sqe.peer = O2G_ANY_PEER;
-	if (some() % 8 == 0)
+	if (random_bits() % 8 == 0)
 		sqe.addr = odd_number();
-	if (some() % 8 == 0)
+	if (random_bits() % 8 == 0)
 		sqe.length = odd_number();
-	if (some() % 8 == 0)
+	if (random_bits() % 8 == 0)
 		sqe.data = odd_number();
-	if (some() % 8 == 0)
+	if (random_bits() % 8 == 0)
 		sqe.ignore = odd_number();
-	if (some() % 16 == 0)
-		sqe.zero = (uint16_t)some();
+	if (random_bits() % 16 == 0)
+		sqe.zero = (uint16_t)random_bits();
 	return sqe;
 }
 
@@ -127,15 +127,15 @@ static int misuse_rings(struct raw *other, struct o2g_sqe *sqe)
 
 	for (int i = 0; i < 400; i++) {
 		for (uint32_t e = 0; e < 256; e++)
-			if (some() % 4 == 0)
+			if (random_bits() % 4 == 0)
 				sqe[e] = any_entry();
-		tail += 1 + (uint32_t)(some() % 8);
+		tail += 1 + (uint32_t)(random_bits() % 8);
 		__atomic_store_n(&victim.area->sq.tail, tail, __ATOMIC_RELEASE);
 		served += raw_ioctl(victim.fd, O2G_IOC_KICK, 0) == 0;
 		victim.area->cq.head = victim.area->cq.tail;
 		/* Messages meet whatever was posted. */
-		raw_submit(other, raw_entry(O2G_OP_SEND, 1, some() % 4,
-					    good_out, some() % 20000));
+		raw_submit(other, raw_entry(O2G_OP_SEND, 1, random_bits() % 4,
+					    good_out, random_bits() % 20000));
 		while (o2g_ring_take(other->area, &cqe))
 			;
 	}
@@ -176,7 +176,7 @@ static void rewritten_round(int round)
 		       round);
 	close_raw(&victim);
 	close_raw(&other);
-	tap_ok(talk(), "rings: round %d does not disturb others", round);
+	tap_ok(talk_good(), "rings: round %d does not disturb others", round);
 }
 
 static void test_rings(void)
@@ -213,7 +213,7 @@ static void area_in_child(const char *what, void (*wrong)(struct raw *raw))
 	tap_ok((WIFEXITED(status) && !WEXITSTATUS(status)) ||
 		       (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV),
 	       "area: %s harms only its own program", what);
-	tap_ok(talk(), "area: %s: others go on", what);
+	tap_ok(talk_good(), "area: %s: others go on", what);
 }
 
 static void area_unmap(struct raw *raw)
@@ -298,26 +298,26 @@ static void test_area(void)
 static void any_call(struct raw *raw, int socket)
 {
 	uint64_t words[20];
-	unsigned long request =
-		_IOC(some() % 4, '2', some() % 14, some() % 200);
+	unsigned long request = _IOC(random_bits() % 4, '2', random_bits() % 14,
+				     random_bits() % 200);
 	static const unsigned long real[] = {
 		O2G_IOC_OPEN,	O2G_IOC_PEER,	  O2G_IOC_LOST,
 		O2G_IOC_ATTACH, O2G_IOC_IDENTIFY, O2G_IOC_KICK,
 		O2G_IOC_WAKE,	O2G_IOC_CALM,	  O2G_IOC_COUNTS};
 
 	for (int i = 0; i < 20; i++)
-		words[i] = some() % 3 ? odd_number() : 0;
-	if (some() % 4)
-		request = real[some() % (sizeof(real) / sizeof(*real))];
-	if (some() % 4 == 0)
+		words[i] = random_bits() % 3 ? odd_number() : 0;
+	if (random_bits() % 4)
+		request = real[random_bits() % (sizeof(real) / sizeof(*real))];
+	if (random_bits() % 4 == 0)
 		memcpy(words, &socket, sizeof(socket));
-	if (some() % 16 == 0)
+	if (random_bits() % 16 == 0)
 		raw_ioctl(raw->fd, request, (void *)odd_number());
 	else if (request != (unsigned long)O2G_IOC_COUNTS)
 		raw_ioctl(raw->fd, request, words);
 	else {
-		uint64_t counts[64] = {some() % 3 ? some() % 513
-						  : odd_number()};
+		uint64_t counts[64] = {random_bits() % 3 ? random_bits() % 513
+							 : odd_number()};
 
 		raw_ioctl(raw->fd, request, counts);
 	}
@@ -344,7 +344,7 @@ static void test_calls(void)
 		close(raw.fd);
 		close(end[0]), close(end[1]);
 	}
-	tap_ok(talk(), "calls: 20,000 of any kind");
+	tap_ok(talk_good(), "calls: 20,000 of any kind");
 }
 
 /* ---- buffers ---- */
@@ -488,5 +488,5 @@ int main(int argc, char **argv)
 					 {"buffers", test_buffers}};
 
 	make_playground();
-	return go(way, sizeof(way) / sizeof(*way), argc, argv);
+	return run_way(way, sizeof(way) / sizeof(*way), argc, argv);
 }

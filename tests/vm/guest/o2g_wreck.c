@@ -167,28 +167,30 @@ static void random_frames(int rounds)
 	uint32_t peer;
 
 	for (int i = 0; i < rounds; i++) {
-		struct o2g_frame f[4] = {message_frame(some() % 50000, 0),
-					 message_frame(200000, 100000),
-					 message_frame(some() % 300, 0),
-					 {.type = O2G_CREDIT}};
+		struct o2g_frame f[4] = {
+			message_frame(random_bits() % 50000, 0),
+			message_frame(200000, 100000),
+			message_frame(random_bits() % 300, 0),
+			{.type = O2G_CREDIT}};
 		uint8_t *bytes = (uint8_t *)f;
 
 		fd = connect_peer(&peer);
 		f[0].body = (uint32_t)f[0].length;
 		f[1].id = 2, f[2].id = 3;
-		f[2].type = some() % 2 ? O2G_REQUEST : O2G_MESSAGE;
-		for (uint64_t n = some() % 4; n > 0; n--)
-			bytes[some() % sizeof(f)] ^= 1 << some() % 8;
+		f[2].type = random_bits() % 2 ? O2G_REQUEST : O2G_MESSAGE;
+		for (uint64_t n = random_bits() % 4; n > 0; n--)
+			bytes[random_bits() % sizeof(f)] ^=
+				1 << random_bits() % 8;
 		for (int n = 0; n < 4; n++) {
 			write_bytes(fd, &f[n], sizeof(f[n]));
 			write_bytes(fd, body, f[n].body % sizeof(body));
 		}
-		if (some() % 2)
+		if (random_bits() % 2)
 			shutdown(fd, SHUT_WR);
 		close(fd);
 		ends++;
 	}
-	tap_ok(ends == rounds && talk(),
+	tap_ok(ends == rounds && talk_good(),
 	       "frames: %d peers with changed bits do not disturb others",
 	       rounds);
 }
@@ -267,7 +269,7 @@ static void never_reads(void)
 	for (int i = 0; i < 20; i++)
 		raw_do(&target, O2G_OP_SEND, peer, 5, large, RAW_CREDIT / 32);
 	raw_do(&target, O2G_OP_SEND, peer, 5, large, LARGE);
-	tap_ok(talk(),
+	tap_ok(talk_good(),
 	       "streams: a peer that never reads does not delay others");
 	for (int i = 0; i < 21; i++) {
 		if (i == 0)
@@ -299,7 +301,7 @@ static void test_flood(void)
 				break;
 		}
 	}
-	tap_ok(talk(), "streams: 20 peers that flood do not delay others");
+	tap_ok(talk_good(), "streams: 20 peers that flood do not delay others");
 	counts = raw_counts(&target);
 	tap_ok(counts.unmatched_bytes <= raw_options().unexpected,
 	       "streams: no more than the limit is buffered: %llu bytes",
@@ -466,7 +468,8 @@ static void killed_at(enum stage stage)
 	kill_now(child);
 	tap_ok(cut_off(pair[1]), "deaths: killed %s, its peer is told",
 	       stage_name[stage]);
-	tap_ok(talk(), "deaths: killed %s, others go on", stage_name[stage]);
+	tap_ok(talk_good(), "deaths: killed %s, others go on",
+	       stage_name[stage]);
 	close(pair[1]);
 }
 
@@ -497,7 +500,7 @@ static void killed_amid(int times)
 
 		if (child == 0)
 			run_chatter();
-		for (uint64_t n = 1 + some() % 30; n > 0; n--)
+		for (uint64_t n = 1 + random_bits() % 30; n > 0; n--)
 			read_mark();
 		kill_now(child);
 		/* What it told before its end. */
@@ -505,7 +508,7 @@ static void killed_amid(int times)
 		if (pipe2(progress, O_CLOEXEC))
 			raw_die("pipe");
 	}
-	tap_ok(talk(), "deaths: %d processes killed amid messages", times);
+	tap_ok(talk_good(), "deaths: %d processes killed amid messages", times);
 }
 
 static void push_entry(struct raw *raw, uint8_t op, uint64_t n, void *at,
@@ -622,7 +625,7 @@ static void test_traffic(void)
 	bool on = true;
 
 	while (on) {
-		on = talk() && poll(&p, 1, 0) == 0;
+		on = talk_good() && poll(&p, 1, 0) == 0;
 		if (++rounds == 1) { /* whoever waits for it may begin */
 			printf("# talking\n");
 			fflush(stdout);
@@ -638,5 +641,5 @@ int main(int argc, char **argv)
 					 {"deaths", test_deaths},
 					 {"traffic", test_traffic}};
 
-	return go(way, sizeof(way) / sizeof(*way), argc, argv);
+	return run_way(way, sizeof(way) / sizeof(*way), argc, argv);
 }
