@@ -40,6 +40,7 @@ var checks = []check{
 	{"c layers", cLayers},
 	{"freestanding code has no long", cNoLong},
 	{"no typedef of structs", cNoTypedef},
+	{"static functions are named", staticNames},
 	{"functions of kernel modules are named", moduleNames},
 	{"kernel modules do not warn", moduleAsserts},
 	{"kernel modules say their context", moduleContext},

@@ -13,8 +13,52 @@ import (
 var (
 	cDefined = regexp.MustCompile(`(?m)^([A-Za-z_][\w \t*]*[\s*])(\w+)\(([^;{}]*)\)\s*\n\{`)
 	cMacroed = regexp.MustCompile(`^[A-Z0-9_]+$`)
+	// An attribute may stand before or in what it returns, and has parentheses.
+	cAttribute = regexp.MustCompile(`__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\) *`)
 )
 
+// A cFunction is a function that a file defines without a macro.
+type cFunction struct {
+	name, at string // at is FILE:LINE
+	static   bool
+}
+
+// definedFunctions returns the functions that a C file defines.
+func (t *tree) definedFunctions(file string) []cFunction {
+	text := cAttribute.ReplaceAllStringFunc(blankComments(t.read(file)), func(s string) string {
+		return strings.Repeat("\n", strings.Count(s, "\n"))
+	})
+	var list []cFunction
+	for _, m := range cDefined.FindAllStringSubmatchIndex(text, -1) {
+		name := text[m[4]:m[5]]
+		if !cMacroed.MatchString(name) {
+			at := fmt.Sprintf("%s:%d", file, strings.Count(text[:m[4]], "\n")+1)
+			list = append(list, cFunction{name, at, strings.Contains(text[m[2]:m[3]], "static")})
+		}
+	}
+	return list
+}
+
+// isBareWord reports that a name says either what is done or what to, but not both.
+func (f cFunction) isBareWord() bool {
+	return !strings.Contains(strings.Trim(f.name, "_"), "_")
+}
+
+// staticNames checks that static functions have names of at least two words, in tests too.
+// Functions that replace those of the C library, and libFuzzer's, are not static.
+func staticNames(t *tree) ([]string, error) {
+	var bad []string
+	for _, file := range t.filesWith(".c", ".h") {
+		for _, f := range t.definedFunctions(file) {
+			if f.static && f.isBareWord() {
+				bad = append(bad, fmt.Sprintf("%s: %s() is one bare word: say verb_noun", f.at, f.name))
+			}
+		}
+	}
+	return bad, nil
+}
+
+// moduleCode is what kernel modules are compiled from.
 // moduleCode returns the source files of kernel modules.
 func (t *tree) moduleCode() ([]string, error) {
 	list, err := t.readBorders()
@@ -84,19 +128,14 @@ func moduleNames(t *tree) ([]string, error) {
 	var bad []string
 	where := map[string]string{}
 	for _, name := range files {
-		text := blankComments(t.read(name))
-		for _, m := range cDefined.FindAllStringSubmatchIndex(text, -1) {
-			kind, function := text[m[2]:m[3]], text[m[4]:m[5]]
-			at := fmt.Sprintf("%s:%d", name, strings.Count(text[:m[4]], "\n")+1)
+		for _, f := range t.definedFunctions(name) {
 			switch {
-			case cMacroed.MatchString(function):
-				continue
-			case !strings.Contains(strings.Trim(function, "_"), "_"):
-				bad = append(bad, fmt.Sprintf("%s: %s() is one bare word: say noun_verb", at, function))
-			case strings.Contains(kind, "static") && where[function] != "" && !strings.HasSuffix(name, ".h"):
-				bad = append(bad, fmt.Sprintf("%s: %s() is the name of another function too: %s", at, function, where[function]))
+			case f.isBareWord():
+				bad = append(bad, fmt.Sprintf("%s: %s() is one bare word: say noun_verb", f.at, f.name))
+			case f.static && where[f.name] != "" && !strings.HasSuffix(name, ".h"):
+				bad = append(bad, fmt.Sprintf("%s: %s() is the name of another function too: %s", f.at, f.name, where[f.name]))
 			}
-			where[function] = at
+			where[f.name] = f.at
 		}
 	}
 	return bad, nil

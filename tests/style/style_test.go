@@ -94,6 +94,8 @@ var plants = []struct {
 	{"c layers", map[string]string{"tests/style/c-layers.tbl": "x/core top\nx/core top\n"}, "top stands here twice"},
 	{"freestanding code has no long", map[string]string{"abi/x.c": spdxC + "/* long */\nunsigned long x;\n"}, "abi/x.c:3"},
 	{"no typedef of structs", map[string]string{"abi/x.h": spdxC + "typedef struct x {\n\tint a;\n} x_t;\n"}, "abi/x.h:2"},
+	{"static functions are named", map[string]string{"abi/test/a.c": spdxC + "int main(void)\n{\n\treturn 0;\n}\n\nstatic void fill(void)\n{\n}\n"}, "a.c:7: fill() is one bare word"},
+	{"static functions are named", map[string]string{"abi/test/a.h": spdxC + "__attribute__((format(printf, 1, 2), unused)) static int\nsay(const char *format, ...)\n{\n}\n"}, "a.h:3: say() is one bare word"},
 	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int find(void)\n{\n\treturn 0;\n}\n"}, "a.c:2: find() is one bare word"},
 	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int\npeer_find(int a,\n\t  int b)\n{\n\treturn 0;\n}\n",
 		"x/kmod/b.c": spdxK + "static void peer_find(void)\n{\n}\n"}, "b.c:2: peer_find() is the name of another function too: x/kmod/a.c:3"},
