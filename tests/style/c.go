@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-const functionMax = 80
+const (
+	functionMax  = 80 // of Go
+	cFunctionMax = 60
+)
 
 // clangFormat requires version 14, because other versions format differently.
 func clangFormat(t *tree) ([]string, error) {
@@ -50,8 +53,8 @@ func cFunctions(t *tree) ([]string, error) {
 			case line == "{":
 				start = i + 1
 			case line == "}" && start > 0:
-				if n := i - start; n > functionMax {
-					bad = append(bad, fmt.Sprintf("%s:%d: function of %d lines, at most %d", name, start, n, functionMax))
+				if n := i - start; n > cFunctionMax {
+					bad = append(bad, fmt.Sprintf("%s:%d: function of %d lines, at most %d", name, start, n, cFunctionMax))
 				}
 				start = 0
 			}

@@ -34,7 +34,7 @@ var errSkip = errors.New("skipped")
 
 var checks = []check{
 	{"clang-format", clangFormat},
-	{"c functions stay below 80 lines", cFunctions},
+	{"c functions have at most 60 lines", cFunctions},
 	{"c borders", cBorders},
 	{"include circles are small", cCircles},
 	{"c layers", cLayers},

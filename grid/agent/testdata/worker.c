@@ -514,19 +514,32 @@ static void say_limit(u64 call)
 	send_result(call, (const u8 *)text, (u64)n);
 }
 
-static void run_call(u64 call, const struct skep_call *c)
+/* Takes what a limit forbids; with "tick" and "limit" it takes nothing. */
+static void run_consume(u64 call, const u8 *args, u64 len)
 {
-	u8 *args;
-
-	if (c->function ==
-	    DEAF) { /* it says that it lives, and reads nothing */
-		busy = 1;
+	if (len > 4 && !memcmp(args, "tick", 4)) {
+		spin_cpu(args, len);
+		send_result(call, args, len);
+	} else if (len == 5 && !memcmp(args, "limit", 5)) {
+		say_limit(call);
+	} else {
+		consume_resource(args, len);
 		wait_forever();
 	}
-	args = receive_data(call, c->length);
+}
 
-	busy = c->function != SILENT;
-	switch (c->function) {
+static void run_speak(u64 call, const u8 *args, u64 len)
+{
+	if (len)
+		print_flood(args, len);
+	else
+		print_lines();
+	send_result(call, args, len);
+}
+
+static void run_function(u64 call, u32 function, u8 *args, u64 len)
+{
+	switch (function) {
 	case ABORT:
 		abort();
 	case SILENT:
@@ -539,10 +552,10 @@ static void run_call(u64 call, const struct skep_call *c)
 	case EXIT:
 		exit(3);
 	case STATE:
-		with_state(call, args, c->length);
+		with_state(call, args, len);
 		break;
 	case POISON:
-		poison_files(call, args, c->length);
+		poison_files(call, args, len);
 		break;
 	case TAMPER:
 		tamper_file(call);
@@ -554,35 +567,34 @@ static void run_call(u64 call, const struct skep_call *c)
 		send_refusal(call, SKEP_E_ARGUMENTS, "no good");
 		break;
 	case CONSUME:
-		if (c->length > 4 && !memcmp(args, "tick", 4)) {
-			spin_cpu(args, c->length);
-			send_result(call, args, c->length);
-			break;
-		}
-		if (c->length == 5 && !memcmp(args, "limit", 5)) {
-			say_limit(call);
-			break;
-		}
-		consume_resource(args, c->length);
-		wait_forever();
+		run_consume(call, args, len);
 		break;
 	case ATTACK:
-		try_attacks(call, args, c->length);
+		try_attacks(call, args, len);
 		break;
 	case SPEAK:
-		if (c->length)
-			print_flood(args, c->length);
-		else
-			print_lines();
-		send_result(call, args, c->length);
+		run_speak(call, args, len);
 		break;
 	case LIE:
 		liar = 1;
-		send_result(call, args, c->length);
+		send_result(call, args, len);
 		break;
 	default:
-		send_result(call, args, c->length);
+		send_result(call, args, len);
 	}
+}
+
+static void run_call(u64 call, const struct skep_call *c)
+{
+	u8 *args;
+
+	if (c->function == DEAF) {
+		busy = 1; /* it shows that it lives, and reads nothing */
+		wait_forever();
+	}
+	args = receive_data(call, c->length);
+	busy = c->function != SILENT;
+	run_function(call, c->function, args, c->length);
 	busy = 0;
 	free(args);
 	send_ack(1);

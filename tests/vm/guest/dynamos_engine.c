@@ -562,6 +562,35 @@ static int start_rescuer(void)
 	return pid;
 }
 
+/* While a call of the looping update does not come back, another update leaves,
+ * and a third one comes and goes. */
+static void update_beside_loop(const char *kind, long mine)
+{
+	select_hand();
+	want_ok(use_revert(), "loop: the other one is reverted");
+	if (!strcmp(kind, "round")) {
+		want_ok(use_until(DYNAMOS_LOADED),
+			"loop: the other one has left");
+		sleep_ms(500);
+		want_ok(apply_to(&nobody, 0),
+			"loop: applied before its hook left");
+		want_ok(use_revert(), "loop: the other one is reverted again");
+	} else {
+		sleep_ms(500);
+		want_is(use_state(), DYNAMOS_LEAVING,
+			"loop: the other is leaving");
+	}
+	select_next();
+	want_ok(use_load("two"), "loop: a third one loads");
+	want_ok(apply_to(&nobody, 0), "loop: the third one gets a new hook");
+	want_ok(use_policy(&all), "loop: the third one gets another policy");
+	tap_ok(get_answer() == 4343 && getsid(0) == 4343,
+	       "engine: loop: all take the third one");
+	want_ok(use_commit(), "loop: the third one is committed");
+	want_ok(use_revert(), "loop: the third one is reverted");
+	tap_ok(get_answer() == mine, "engine: loop: all take the old version");
+}
+
 /* A call that does not come back. All commands work meanwhile. In `round`,
  * which gives its processor away, updates leave as well; their hooks do not,
  * for ftrace waits for every task. */
@@ -586,29 +615,7 @@ static void loop_of(const char *kind)
 	use_ask(&canary);
 	select_try();
 	want_ok(await_inside(1, 1), "loop: the process is in the new version");
-	select_hand();
-	want_ok(use_revert(), "loop: the other one is reverted");
-	if (!strcmp(kind, "round")) {
-		want_ok(use_until(DYNAMOS_LOADED),
-			"loop: the other one has left");
-		sleep_ms(500);
-		want_ok(apply_to(&nobody, 0),
-			"loop: applied before its hook left");
-		want_ok(use_revert(), "loop: the other one is reverted again");
-	} else {
-		sleep_ms(500);
-		want_is(use_state(), DYNAMOS_LEAVING,
-			"loop: the other is leaving");
-	}
-	select_next();
-	want_ok(use_load("two"), "loop: a third one loads");
-	want_ok(apply_to(&nobody, 0), "loop: the third one gets a new hook");
-	want_ok(use_policy(&all), "loop: the third one gets another policy");
-	tap_ok(get_answer() == 4343 && getsid(0) == 4343,
-	       "engine: loop: all take the third one");
-	want_ok(use_commit(), "loop: the third one is committed");
-	want_ok(use_revert(), "loop: the third one is reverted");
-	tap_ok(get_answer() == mine, "engine: loop: all take the old version");
+	update_beside_loop(kind, mine);
 	select_try();
 	want_ok(use_revert(), "loop: the looping one is reverted");
 	want_is(use_state(), DYNAMOS_LEAVING,
