@@ -29,48 +29,20 @@ static u32 pipe_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	return ready;
 }
 
-static s64 pipe_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		     s64 offset)
-{
-	(void)offset;
-	return abi_ring_read(c, d, s, 0, 0);
-}
-
-static s64 pipe_write(struct abi_call *c, struct abi_desc *d,
-		      struct abi_span *s, s64 offset)
-{
-	(void)offset;
-	return abi_ring_write(c, d, s, 0);
-}
-
-static s64 pipe_available(struct abi_call *c, struct abi_desc *d)
-{
-	return (s64)abi_ring_available(c->p, d);
-}
-
 static s64 pipe_capacity(const struct abi_desc *d)
 {
 	(void)d;
 	return ABI_RING_SIZE;
 }
 
-static int pipe_release(struct abi_proc *p, struct abi_desc *d)
-{
-	if (d->in)
-		abi_ring_leave(p, d->in, 0);
-	if (d->out)
-		abi_ring_leave(p, d->out, 1);
-	return 1;
-}
-
 const struct abi_desc_ops abi_pipe_ops = {
 	.fs_type = ABI_FS_PIPE,
-	.read = pipe_read,
-	.write = pipe_write,
+	.read = abi_ring_desc_read,
+	.write = abi_ring_desc_write,
 	.ready = pipe_ready,
 	.capacity = pipe_capacity,
-	.available = pipe_available,
-	.release = pipe_release,
+	.available = abi_ring_desc_available,
+	.release = abi_ring_desc_release,
 };
 
 static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])

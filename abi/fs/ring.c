@@ -320,3 +320,31 @@ void abi_ring_free(struct abi_proc *p, u32 ring)
 	abi_ring_leave(p, ring, 0);
 	abi_ring_leave(p, ring, 1);
 }
+
+s64 abi_ring_desc_read(struct abi_call *c, struct abi_desc *d,
+		       struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return abi_ring_read(c, d, s, 0, 0);
+}
+
+s64 abi_ring_desc_write(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return abi_ring_write(c, d, s, 0);
+}
+
+s64 abi_ring_desc_available(struct abi_call *c, struct abi_desc *d)
+{
+	return (s64)abi_ring_available(c->p, d);
+}
+
+int abi_ring_desc_release(struct abi_proc *p, struct abi_desc *d)
+{
+	if (d->in)
+		abi_ring_leave(p, d->in, 0);
+	if (d->out)
+		abi_ring_leave(p, d->out, 1);
+	return 1;
+}

@@ -40,4 +40,13 @@ u64 abi_ring_available(struct abi_proc *p, const struct abi_desc *d);
 /* socketpair ends: SHUT_RD 0, SHUT_WR 1, SHUT_RDWR 2. */
 s64 abi_ring_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how);
 
+/* Operations that pipes and socket pairs share: see struct abi_desc_ops. */
+s64 abi_ring_desc_read(struct abi_call *c, struct abi_desc *d,
+		       struct abi_span *s, s64 offset);
+s64 abi_ring_desc_write(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset);
+s64 abi_ring_desc_available(struct abi_call *c, struct abi_desc *d);
+/* Leaves the rings of a description that nothing refers to any more; 1. */
+int abi_ring_desc_release(struct abi_proc *p, struct abi_desc *d);
+
 #endif

@@ -30,20 +30,6 @@ static u32 pair_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	return ready;
 }
 
-static s64 pair_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		     s64 offset)
-{
-	(void)offset;
-	return abi_ring_read(c, d, s, 0, 0);
-}
-
-static s64 pair_write(struct abi_call *c, struct abi_desc *d,
-		      struct abi_span *s, s64 offset)
-{
-	(void)offset;
-	return abi_ring_write(c, d, s, 0);
-}
-
 static s64 pair_send(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	if (t->op.addrlen)
@@ -112,30 +98,16 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 	}
 }
 
-static s64 pair_available(struct abi_call *c, struct abi_desc *d)
-{
-	return (s64)abi_ring_available(c->p, d);
-}
-
-static int pair_release(struct abi_proc *p, struct abi_desc *d)
-{
-	if (d->in)
-		abi_ring_leave(p, d->in, 0);
-	if (d->out)
-		abi_ring_leave(p, d->out, 1);
-	return 1;
-}
-
 const struct abi_desc_ops abi_pair_ops = {
 	.fs_type = ABI_FS_SOCK,
-	.read = pair_read,
-	.write = pair_write,
+	.read = abi_ring_desc_read,
+	.write = abi_ring_desc_write,
 	.ready = pair_ready,
-	.available = pair_available,
+	.available = abi_ring_desc_available,
 	.sock = pair_call,
 	.send = pair_send,
 	.receive = pair_receive,
-	.release = pair_release,
+	.release = abi_ring_desc_release,
 };
 
 s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
