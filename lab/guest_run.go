@@ -43,12 +43,12 @@ type RunError struct {
 func (e *RunError) Error() string { return "the guest did not run it: " + e.Reason }
 
 var (
-	errNonsense   = errors.New("the guest talks nonsense")
-	errUnanswered = errors.New("no answer to the end of a run")
+	errNonsense   = errors.New("the guest violated the protocol")
+	errUnanswered = errors.New("the guest did not confirm the end of the run")
 )
 
 // ErrOutput says that the caller's own output failed, not the guest.
-var ErrOutput = errors.New("what the guest says can't be written")
+var ErrOutput = errors.New("the guest's output can't be written")
 
 // Limited keeps the first 256 KiB of what is written to it.
 type Limited []byte

@@ -91,7 +91,7 @@ func (m *labMachine) check(f *cli.Flags, build string) error {
 	case m.NUMA < 1:
 		return f.Usagef("--numa %d: at least 1", m.NUMA)
 	case m.Nodes == 0 && (m.Delay != 0 || m.Loss != 0):
-		return f.Usagef("--delay and --loss are of nodes: give --nodes N")
+		return f.Usagef("--delay and --loss need nodes: give --nodes N")
 	case m.Name == "" || m.Name[0] == '.' || strings.Contains(m.Name, "/"):
 		return f.Usagef("%q can't be the name of a machine", m.Name)
 	}

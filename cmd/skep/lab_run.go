@@ -55,7 +55,7 @@ func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 // findMachine returns a running machine, or starts one that belongs to this command.
 func (r *labRun) findMachine(ctx context.Context, f *cli.Flags, build string) (m *hold.Machine, alone bool, err error) {
 	if r.Name != "" && r.isGiven(f) {
-		return nil, false, f.Usagef("--name is of a machine that runs, the other options are of one for this command alone: give one of them")
+		return nil, false, f.Usagef("--name selects a running machine, the other options describe a new one for this command: give one or the other")
 	}
 	if !r.isGiven(f) {
 		m, err := findMachine(build, r.Name)

@@ -34,7 +34,7 @@ func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
 		return cli.PrintJSON(os.Stdout, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Println("no partition is there: 'skep part create' makes one")
+		_, err := fmt.Println("there is no partition: 'skep part create' makes one")
 		return err
 	}
 	table := cli.NewTable("NUMBER", "NAME", "STATE", "CPUS", "MEMORY", "OWNER", "PID", "RUNS", "IMAGE", "LAST END")

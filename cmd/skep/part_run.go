@@ -61,7 +61,7 @@ func onePartition(word string) (lent.Info, error) {
 	}
 	switch len(list) {
 	case 0:
-		return lent.Info{}, &lent.RefusedError{Why: "no partition is there: 'skep part create' makes one"}
+		return lent.Info{}, &lent.RefusedError{Why: "there is no partition: 'skep part create' makes one"}
 	case 1:
 		return list[0], nil
 	}

@@ -170,7 +170,7 @@ func (r *run) startAlone() (*hub.Client, func(), error) {
 	go func() {
 		defer agents.Done()
 		if err := agent.Run(ctx, c); err != nil {
-			fmt.Fprintln(os.Stderr, "skep: the agent of this run ended:", err)
+			fmt.Fprintln(os.Stderr, "skep: the agent of this run has ended:", err)
 		}
 	}()
 	return hub.NewClient(h.ControlSocket()), stop, nil

@@ -38,7 +38,7 @@ func serviceWords() []command {
 func oneService(f *cli.Flags, words []string) (string, []string, error) {
 	names := serviceNames()
 	if len(words) == 0 {
-		return "", nil, f.Usagef("which service? there are %s", strings.Join(names, ", "))
+		return "", nil, f.Usagef("a service is expected: %s", strings.Join(names, ", "))
 	}
 	for _, name := range names {
 		if words[0] == name {
@@ -83,7 +83,7 @@ func serviceOptions(name string, args []string) (allow *allowances, err error) {
 	}
 	for _, own := range []string{"state", "token", "token-file", "only", "no-token", "uses", "expires"} {
 		if err == nil && f.Given(own) {
-			err = f.Usagef("%s is the service's own matter, and cannot be passed on", cli.DashedName(own))
+			err = f.Usagef("%s is set by the service itself, and cannot be passed on", cli.DashedName(own))
 		}
 	}
 	if err == nil && name == hubService {

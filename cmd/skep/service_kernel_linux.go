@@ -114,7 +114,7 @@ func (p *setup) installKernel() error {
 	if _, err := p.systemd.Control("enable", "--quiet", unitName(p.name)); err != nil {
 		return err
 	}
-	fmt.Printf("at boot come back: the modules %s with their settings, 'skep part allow', and committed updates\n", strings.Join(names, ", "))
+	fmt.Printf("restored at boot: the modules %s with their settings, 'skep part allow', and committed updates\n", strings.Join(names, ", "))
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		return updateError(err)
 	}
 	if !on {
-		return cli.Errorf(cli.Refused, "nothing is kept for a boot: 'skep service install kernel' begins to")
+		return cli.Errorf(cli.Refused, "nothing is stored for the next boot: 'skep service install kernel' starts to do so")
 	}
 	notifier := openNotifier()
 	all := restoreAllowance()

@@ -124,7 +124,7 @@ func (s *serviceInstall) prepare(f *cli.Flags, words []string) (*setup, error) {
 	case s.user && s.root != "":
 		return nil, f.Usagef("--root is for packages, whose units for users are in the system: take --root or --user")
 	case s.user && name == kernelService:
-		return nil, f.Usagef("the kernel is root's: there is no --user")
+		return nil, f.Usagef("the service kernel belongs to root: it has no --user")
 	case name != agentService && f.Given("token-file"):
 		return nil, f.Usagef("only an agent joins a hub with a token")
 	case name == agentService && f.Given("token-file") != (p.address != ""):
@@ -171,7 +171,7 @@ func needSystemd(user bool) error {
 		return cli.Errorf(cli.Refused, "process 1 of this system is %s, not systemd, the only one for which skep installs services: have %[1]s run 'skep up' or 'skep join' as an account of its own (docs/services.md)", service.InitName())
 	}
 	if !user && os.Geteuid() != 0 {
-		return cli.Errorf(cli.Refused, "services of the system are root's: use sudo, or --user for a service of your own")
+		return cli.Errorf(cli.Refused, "only root may install services of the system: use sudo, or --user for a service of your own")
 	}
 	return nil
 }

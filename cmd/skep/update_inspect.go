@@ -93,13 +93,13 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 		names = append(names, symbolText(s))
 	}
 	if len(names) > 0 {
-		fmt.Fprintf(b, "\nuses %s, which modules otherwise can't\n", strings.Join(names, ", "))
+		fmt.Fprintf(b, "\nuses %s, not exported to modules\n", strings.Join(names, ", "))
 	}
 	for _, l := range k.Layouts {
 		fmt.Fprintf(b, "\nlays %s out in another way (%s; %d bytes, was %d)\n  its author says: %s\n", l.Name, l.What, l.Is, l.Was, l.Because)
 	}
 	if len(k.Idle) > 0 {
-		fmt.Fprintf(b, "\nnot in force, because they only run while the kernel starts: %s\n", strings.Join(k.Idle, ", "))
+		fmt.Fprintf(b, "\nwithout effect, because they run only while the kernel starts: %s\n", strings.Join(k.Idle, ", "))
 	}
 	if len(k.Held) > 0 {
 		fmt.Fprintf(b, "\nonce applied it stays loaded until the next boot: it can be reverted and never removed, because\n")

@@ -38,7 +38,7 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 		case len(words) > 0:
 			return showUpdate(os.Stdout, &list[0], update.Boottime())
 		case len(list) == 0:
-			_, err := fmt.Println("no update is loaded: 'skep update apply FILE' does")
+			_, err := fmt.Println("no update is loaded: 'skep update apply FILE' loads one")
 			return err
 		}
 		return showUpdates(os.Stdout, list)

@@ -160,12 +160,12 @@ h         -     as it is  7           void    void h(int n)
 
 its author says: no lock is held across f; the object is argument 0, from 0, of h, whose life a call ends
 
-uses g, which modules otherwise can't
+uses g, not exported to modules
 
 lays struct box out in another way (lid is new; 16 bytes, was 8)
   its author says: boxes are made anew
 
-not in force, because they only run while the kernel starts: setup
+without effect, because they run only while the kernel starts: setup
 
 once applied it stays loaded until the next boot: it can be reverted and never removed, because
   late: in f its address is written to memory that others see

@@ -143,7 +143,7 @@ func (c *checked) Read(p []byte) (int, error) {
 // readTrailer reads to the trailer.
 func (c *checked) readTrailer() error {
 	if more, err := io.Copy(io.Discard, io.LimitReader(c.resp.Body, 1)); err != nil || more > 0 {
-		return fmt.Errorf("more bytes arrived than the lease says, or the end was cut (%v)", err)
+		return fmt.Errorf("their length differs from that in the lease (%v)", err)
 	}
 	if c.resp.Trailer.Get(proto.TrailerDigest) != hex.EncodeToString(c.sum.Sum(nil)) {
 		return errors.New("their digest is not the hub's: they were damaged on the way")

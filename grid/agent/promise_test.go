@@ -50,7 +50,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"damaged", "Arguments", good, "damaged on the way"},
 		{"of another digest", text, strings.Repeat("0", 64), "damaged on the way"},
 		{"without a digest", text, "", "damaged on the way"},
-		{"longer", text + "x", good, "more bytes arrived"},
+		{"longer", text + "x", good, "length differs"},
 		{"cut", text[1:], good, "unexpected EOF"},
 	} {
 		resp := &http.Response{Body: io.NopCloser(strings.NewReader(c.body)), Trailer: http.Header{}}

@@ -86,7 +86,7 @@ func openProgram(path string) (string, *os.File, error) {
 // counts, as it does for modules.
 func (m *master) findFunction(function string) (string, *os.File, error) {
 	if !moduleName.MatchString(function) {
-		return "", nil, fmt.Errorf("%.80q is no name of a function", function)
+		return "", nil, fmt.Errorf("%.80q is not the name of a function", function)
 	}
 	var found []string
 	seen := map[string]bool{}

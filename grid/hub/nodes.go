@@ -366,7 +366,7 @@ func selectorMatch(selector string) (func(NodeInfo) bool, error) {
 	case pair && key == "substrate":
 		return func(n NodeInfo) bool { return n.Substrate == value }, nil
 	}
-	return nil, fmt.Errorf("%q selects nothing: say any, all, os=NAME, node=NAME or substrate=NAME", selector)
+	return nil, fmt.Errorf("%q is not a selector: give any, all, os=NAME, node=NAME or substrate=NAME", selector)
 }
 
 // SelectNodes returns the nodes that are up and match. For any it is the one with the

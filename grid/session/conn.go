@@ -272,7 +272,7 @@ func (c *Conn) attach(rw io.ReadWriteCloser, from *reader, h uapi.Hello) error {
 	case peer != (ID{}) && c.id != (ID{}) && peer != c.id:
 		return c.fail(protocolError("it is in session %v, this side in %v", peer, c.id))
 	case h.Received > c.sentTo || h.Received < c.acked:
-		return c.fail(protocolError("it says it received %d bytes, between %d and %d may be", h.Received, c.acked, c.sentTo))
+		return c.fail(protocolError("it says that it received %d bytes; %d to %d are possible", h.Received, c.acked, c.sentTo))
 	}
 	if c.id == (ID{}) {
 		c.id = peer

@@ -132,7 +132,7 @@ func (c *Conn) handleAck(s *stream, b []byte) error {
 	}
 	received := binary.LittleEndian.Uint64(b)
 	if received < c.acked || received > s.sent {
-		return protocolError("an ACK of %d, between %d and %d may be", received, c.acked, s.sent)
+		return protocolError("an ACK of %d; %d to %d are possible", received, c.acked, s.sent)
 	}
 	c.releaseAcked(received)
 	c.change.Broadcast()

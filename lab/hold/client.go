@@ -83,7 +83,7 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 // the holder's input, so that the holder ends the machine and answers soon.
 func followOrder(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, progress func(State)) (*Info, error) {
 	if err := wire.Write(tie, o); err != nil {
-		return nil, fmt.Errorf("the holder took no order: %w", err)
+		return nil, fmt.Errorf("the holder did not accept the order: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { tie.Close() })()
 	for {

@@ -167,7 +167,7 @@ func describeDead(build, name string) *Info {
 		info.Cause = "its holder ended: " + text
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		info.Cause = fmt.Sprintf("what it wrote of its end can't be read: %v", err)
+		info.Cause = fmt.Sprintf("the record of its end can't be read: %v", err)
 	}
 	return info
 }

@@ -64,7 +64,7 @@ func modprobeConfig(build, kernel string) (string, error) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".ko")
 		if !plainPath.MatchString(file) || !plainName.MatchString(name) {
-			return "", fmt.Errorf("the module %s has a path that modprobe can't be told: move the tree", file)
+			return "", fmt.Errorf("the module %s has a path that a configuration of modprobe can't contain: move the tree", file)
 		}
 		needs, err := moduleDeps(file)
 		if err != nil {

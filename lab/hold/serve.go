@@ -61,7 +61,7 @@ type holder struct {
 }
 
 // ErrNoOrder is returned by Serve if it gets no order.
-var ErrNoOrder = errors.New("no order of a machine came")
+var ErrNoOrder = errors.New("standard input holds no order for a machine")
 
 // Serve reads an order from in, boots the machine and keeps it until it ends: by itself, by
 // request, with ctx, or when in ends without the byte that lets the machine stay. Errors

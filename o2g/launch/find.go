@@ -174,7 +174,7 @@ func notFound(prefix, program string, need Need, unfit []string) error {
 	var text strings.Builder
 	switch {
 	case prefix != "" && len(unfit) == 0:
-		fmt.Fprintf(&text, "no MPI in %s: --mpi wants the folder above its bin/mpiexec", prefix)
+		fmt.Fprintf(&text, "no MPI in %s: --mpi takes the folder that contains bin/mpiexec", prefix)
 	case len(unfit) == 0:
 		fmt.Fprint(&text, "no MPI was found next to the program or in PATH")
 	case need.Soname != "":

@@ -124,7 +124,7 @@ func walkPartition(t *testing.T, vm *vmtest.VM) {
 	for _, want := range []string{
 		"CPU 1 is not in the allowance; these can be lent: 2-3\nexit 4\n", ": CPUs 2-3\n",
 		`"name": "mine"`, `"state": "idle"`, `"cpus": "2-3"`,
-		"there is no partition \"nothing\"", "no partition is there",
+		"there is no partition \"nothing\"", "there is no partition:",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
