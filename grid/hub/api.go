@@ -79,6 +79,9 @@ const (
 	CallFailed    = "failed"
 )
 
+// SessionLate is the state of a session whose node did not report the end of its workers.
+const SessionLate = "late"
+
 // Status answers GET /v1/status.
 type Status struct {
 	Version  string    `json:"version"`

@@ -21,6 +21,7 @@ type caller struct {
 	quota  *quota // of bytes that the hub stores for it
 	out    *outbox
 	calls  map[uint64]*call // that live, by its own numbers; Hub.mu
+	nodes  map[*node]bool   // that ran a call of it; Hub.mu
 }
 
 // fail answers one of its numbers with an error.
@@ -119,6 +120,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		return sched.CallFailed{Node: l.Node, Call: l.Call, Fence: l.Fence, Kind: sched.NodeFailed,
 			Why: "the lease could not be sent: " + err.Error()}
 	}
+	c.caller.nodes[n] = true
 	h.callEvent(c, c.leases[l.Fence], CallLeased, "")
 	return nil
 }

@@ -28,9 +28,10 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
-	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, "", nil) })
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
 	mux.HandleFunc("POST /v1/runs", h.serveRun)
+	mux.HandleFunc("POST /v1/runs/{key}/end", h.serveEnd)
 	mux.HandleFunc("POST /v1/programs", h.storeProgram)
 	mux.HandleFunc("POST /v1/exec", h.startExec)
 	return mux
@@ -138,17 +139,34 @@ func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer run.close()
-	h.streamEvents(w, r, run.key, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
+	h.streamEvents(w, r, run, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
 		Name: run.name, Text: run.key, Socket: run.socket})
 }
 
-// streamEvents writes events, one JSON value a line, until the reader goes away.
-func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, run string, first *Event) {
+func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request) {
+	if err := h.endRun(r.PathValue("key")); err != nil {
+		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// streamEvents writes events, one JSON value a line, of a run or of all, until the reader
+// goes away or the run is over.
+func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, first *Event) {
 	ctl := http.NewResponseController(w)
-	watch, stop := h.watchEvents(run)
+	key, over := "", (chan struct{})(nil)
+	if of != nil {
+		key, over = of.key, of.over
+	}
+	watch, stop := h.watchEvents(key)
 	defer stop()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
+	send := func(e Event) bool {
+		ctl.SetWriteDeadline(time.Now().Add(stallIn))
+		return out.Encode(e) == nil
+	}
 	if first != nil {
 		out.Encode(first)
 	}
@@ -158,10 +176,16 @@ func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, run string, f
 		}
 		select {
 		case e := <-watch.events:
-			ctl.SetWriteDeadline(time.Now().Add(stallIn))
-			if out.Encode(e) != nil {
+			if !send(e) {
 				return
 			}
+		case <-over:
+			for len(watch.events) > 0 && send(<-watch.events) {
+			}
+			if n := h.missedBy(watch); n > 0 {
+				send(Event{Time: h.cfg.Now(), Type: "missed", Missed: n})
+			}
+			return
 		case <-r.Context().Done():
 			return
 		case <-h.stop:

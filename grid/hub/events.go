@@ -42,6 +42,9 @@ func (h *Hub) ofRun(run string, e Event) bool {
 	if e.Type == "session" {
 		return e.Text == run
 	}
+	if late := h.releases[e.Session]; late != nil && late.run.key == run {
+		return true
+	}
 	r := h.runs[run]
 	if r == nil {
 		return false
@@ -65,6 +68,13 @@ func (h *Hub) watchEvents(run string) (w *watcher, stop func()) {
 		defer h.mu.Unlock()
 		delete(h.watchers, w)
 	}
+}
+
+// missedBy is how many events the next one will report as missed.
+func (h *Hub) missedBy(w *watcher) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return w.missed
 }
 
 // A recorder writes the ledger asynchronously, so calls never wait for it. The

@@ -162,6 +162,8 @@ type fakeAgent struct {
 	releases chan proto.Release
 	execs    chan proto.Exec
 	stops    chan string
+
+	releasing bool // its hello says so
 }
 
 type fakeLease struct {
@@ -314,7 +316,7 @@ func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 
 func (a *fakeAgent) sendHello(slots int) {
 	a.w.t.Helper()
-	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b"})
+	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing})
 	if v.Problem != nil {
 		a.w.t.Fatal(v.Problem)
 	}

@@ -55,7 +55,8 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	unauthenticated, unread, transfers int           // limits that tests change
+	unauthenticated, unread, transfers int // limits that tests change
+	release                            time.Duration
 	bodyIn                             time.Duration // likewise: for a request's body (handshakeIn)
 }
 
@@ -99,6 +100,7 @@ type Hub struct {
 	calls       map[sched.CallID]*call
 	lastCall    sched.CallID
 	runs        map[string]*run
+	releases    map[string]*release // by session
 	masters     map[sched.SessionID]*master
 	byKey       map[string]sched.SessionID // as nodes call them
 	lastSession sched.SessionID
@@ -125,6 +127,9 @@ func (c *Config) setDefaults() error {
 	if c.bodyIn == 0 {
 		c.bodyIn = handshakeIn
 	}
+	if c.release == 0 {
+		c.release = releaseMax
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -150,7 +155,7 @@ func Open(cfg Config) (*Hub, error) {
 	h := &Hub{
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
-		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
+		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}

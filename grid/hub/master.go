@@ -47,7 +47,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	m := &master{
 		caller: &caller{
 			id: h.lastSession, key: session.NewID().String(), limits: r.limits,
-			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{},
+			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{},
 		},
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
 	}
@@ -117,7 +117,9 @@ func (h *Hub) forgetMaster(m *master) {
 	delete(h.byKey, m.key)
 	h.closeSession(m.caller)
 	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
+	h.openRelease(m)
 	h.emit(Event{Type: "session", State: "end", Session: m.key, Name: m.run.name, Text: m.run.key})
+	h.closeEnded(m.run)
 }
 
 func protocolError(format string, args ...any) error {

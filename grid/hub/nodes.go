@@ -22,11 +22,12 @@ type node struct {
 	quota *quota // of results that it sends
 
 	// Hub.mu
-	info  NodeInfo // whose ID stays as it is
-	boot  string
-	conn  net.Conn // of its engine connection; the newest counts
-	ready bool     // it said hello on conn
-	beats uint64
+	info     NodeInfo // whose ID stays as it is
+	boot     string
+	conn     net.Conn // of its engine connection; the newest counts
+	ready    bool     // it said hello on conn
+	releases bool     // it answers Release
+	beats    uint64
 }
 
 // nodeLimits keep one node from taking the hub's memory with its hello.
@@ -75,6 +76,7 @@ func (h *Hub) nodeGone(n *node) {
 	}
 	h.handleEvent(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
 	h.endExecs(n, "the connection to the node broke")
+	h.dropReleases(n)
 }
 
 const stopIn = time.Second // a removed node hears why
@@ -161,6 +163,8 @@ func (h *Hub) read(id string, verb proto.Verb, m *nats.Msg) (report, error) {
 		return decode(m.Data, h.handleFailed)
 	case proto.VerbLog:
 		return decode(m.Data, h.logLine)
+	case proto.VerbReleased:
+		return decode(m.Data, h.handleReleased)
 	}
 	return report{}, fmt.Errorf("the verb is unknown")
 }
@@ -222,7 +226,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot = true, v.Boot
+	n.ready, n.boot, n.releases = true, v.Boot, v.Releases
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

@@ -16,16 +16,21 @@ import (
 // and the directories of their worker programs. It ends when the command line
 // goes away; masters that are left end with it.
 type run struct {
-	hub     *Hub
-	key     string
-	name    string
-	dirs    []string
-	limits  proto.Limits
-	socket  string
-	listen  net.Listener
-	ctx     context.Context
-	cancel  context.CancelFunc
-	masters map[session.ID]*master // Hub.mu
+	hub    *Hub
+	key    string
+	name   string
+	dirs   []string
+	limits proto.Limits
+	socket string
+	listen net.Listener
+	ctx    context.Context
+	cancel context.CancelFunc
+	over   chan struct{} // closed after the last event
+
+	// Hub.mu
+	masters map[session.ID]*master
+	ending  bool // no master may come
+	isOver  bool
 }
 
 func (h *Hub) openRun(v RunRequest) (*run, error) {
@@ -40,7 +45,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
+	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}, over: make(chan struct{})}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
 	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {
@@ -115,4 +120,9 @@ func (r *run) close() {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
 	delete(r.hub.runs, r.key)
+	for session, late := range r.hub.releases {
+		if late.run == r {
+			delete(r.hub.releases, session)
+		}
+	}
 }

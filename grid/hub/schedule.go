@@ -42,6 +42,7 @@ func (h *Hub) perform(a sched.Action) sched.Event {
 	case sched.MarkSilent:
 		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
 			h.setState(n, NodeSilent, "")
+			h.dropReleases(n)
 		}
 	case sched.Wake:
 		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.handleWake)

@@ -88,12 +88,13 @@ type Verb string
 // Verbs. Those of the agent are published below skep.v1.node.<id>., those of
 // the hub go to skep.v1.to.<id>., which only that node may subscribe to.
 const (
-	VerbHello  Verb = "hello" // request; the hub replies with Welcome
-	VerbBeat   Verb = "beat"
-	VerbAsk    Verb = "ask"
-	VerbDone   Verb = "done"   // followed by the result's bytes, if inline
-	VerbFailed Verb = "failed" //
-	VerbLog    Verb = "log"
+	VerbHello    Verb = "hello" // request; the hub replies with Welcome
+	VerbBeat     Verb = "beat"
+	VerbAsk      Verb = "ask"
+	VerbDone     Verb = "done"   // followed by the result's bytes, if inline
+	VerbFailed   Verb = "failed" //
+	VerbLog      Verb = "log"
+	VerbReleased Verb = "released"
 
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
@@ -206,6 +207,8 @@ type Hello struct {
 	Open     string `json:"open,omitempty"`
 	// Sessions that have workers or data on the node from an earlier connection.
 	Sessions []string `json:"sessions,omitempty"`
+	// Releases: it answers Release with Released.
+	Releases bool `json:"releases,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem and nothing else.
@@ -317,8 +320,14 @@ type Cancel struct {
 	Fence uint64 `json:"fence"`
 }
 
-// Release ends a session: the node kills its workers and drops its data.
+// Release ends a session: the node ends its workers, drops its data and answers with Released.
 type Release struct {
+	Session string `json:"session"`
+}
+
+// Released reports that the workers of a session have ended, and follows the last
+// line that they wrote.
+type Released struct {
 	Session string `json:"session"`
 }
 
