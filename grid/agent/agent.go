@@ -82,6 +82,7 @@ type lease struct {
 	proto.Lease
 	args   []byte // inline ones
 	cancel context.CancelFunc
+	ended  chan struct{} // closed when the call was reported
 }
 
 // newAgent prepares the directories, without the identity and the connection.
@@ -191,7 +192,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames()}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true}
 }
 
 func (a *Agent) toHub() hub {
@@ -258,7 +259,7 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 }
 
 func (a *Agent) handleLease(ctx context.Context, message []byte) error {
-	l := &lease{}
+	l := &lease{ended: make(chan struct{})}
 	raw, err := proto.Decode(message, &l.Lease)
 	if err != nil {
 		return err
@@ -276,6 +277,7 @@ func (a *Agent) handleLease(ctx context.Context, message []byte) error {
 	a.running.Add(1)
 	go func() {
 		defer a.running.Done()
+		defer close(l.ended)
 		defer l.cancel()
 		a.call(ctx, l)
 	}()
@@ -290,23 +292,47 @@ func (a *Agent) cancel(fence uint64) {
 	}
 }
 
-// releaseSession ends everything that belongs to a session here.
+// releaseSession ends everything that belongs to a session here. It does not block:
+// the hub is sent Released when the output of the last worker was passed on.
 func (a *Agent) releaseSession(session string) {
 	if session == "" {
 		return
 	}
 	workers := a.pool.releaseSession(session)
+	var leases []*lease
 	a.mu.Lock()
 	for _, l := range a.leases {
 		if l.Session == session {
 			l.cancel()
+			leases = append(leases, l)
 		}
 	}
 	a.mu.Unlock()
-	for _, w := range workers {
-		w.process.kill()
-	}
 	a.store.Unpin(session)
+	a.running.Go(func() {
+		a.endWorkers(workers)
+		for _, l := range leases {
+			<-l.ended
+		}
+		a.toHub().publish(proto.VerbReleased, proto.Released{Session: session}, nil)
+	})
+}
+
+// endWorkers returns when all have ended and their output was passed on. An idle worker
+// may still write what it holds back, as stdio does with a pipe.
+func (a *Agent) endWorkers(workers []*worker) {
+	var ends sync.WaitGroup
+	for _, w := range workers {
+		ends.Go(func() {
+			if w.busy.Load() == 0 {
+				w.sendBye()
+			} else {
+				w.killAndWait()
+			}
+			a.pool.removeWorker(w)
+		})
+	}
+	ends.Wait()
 }
 
 // dropLeases ends the leases of a connection that broke: the hub has already leased the calls to other nodes. Workers stay.
@@ -332,7 +358,7 @@ func (a *Agent) stop() {
 		w.process.kill()
 	}
 	for _, w := range workers {
-		<-w.process.done
+		<-w.flushed
 	}
 	a.running.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ const (
 	fnDeaf
 	fnConsume
 	fnAttack
+	fnLate
 )
 
 const testTimeout = 30 * time.Second
@@ -114,6 +116,7 @@ type fakeHub struct {
 	done    map[uint64]proto.Done
 	results map[uint64][]byte
 	logs    []proto.Log
+	order   []string // texts of logs, and "released SESSION"
 	large   map[uint64][]byte
 	argErr  error
 	refuses error // each result
@@ -139,6 +142,9 @@ func (h *fakeHub) publish(verb proto.Verb, v any, raw []byte) error {
 		}
 	case proto.Log:
 		h.logs = append(h.logs, m)
+		h.order = append(h.order, m.Text)
+	case proto.Released:
+		h.order = append(h.order, "released "+m.Session)
 	}
 	return nil
 }
@@ -494,6 +500,57 @@ func TestOutputBecomesLogs(t *testing.T) {
 			t.Errorf("%v", seen)
 		}
 	})
+}
+
+func TestReleasedFollowsAllWorkers(t *testing.T) {
+	runOnSubstrates(t, 2, func(t *testing.T, r *rig) {
+		r.mustSucceed(r.start(fnLate, nil))
+		call := r.start(fnCompute, nil)
+		waitUntil(t, "a running call", func() bool {
+			r.pool.mu.Lock()
+			defer r.pool.mu.Unlock()
+			return r.pool.taken == 1
+		})
+		r.releaseSession("s")
+		r.mustFail(call, proto.ReasonCancelled, "")
+		waitUntil(t, "the end of the session", func() bool {
+			r.fake.mu.Lock()
+			defer r.fake.mu.Unlock()
+			return slices.Contains(r.fake.order, "released s")
+		})
+		r.fake.mu.Lock()
+		defer r.fake.mu.Unlock()
+		if r.fake.failed[call].Reason == "" {
+			t.Error("Released came before the call's end")
+		}
+		if r.countWorkers() != 0 {
+			t.Errorf("%d workers after Released", r.countWorkers())
+		}
+	})
+}
+
+func TestOutputAtExitPrecedesReleased(t *testing.T) {
+	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
+		r.mustSucceed(r.start(fnLate, nil))
+		r.releaseSession("s")
+		want := []string{"written at exit", "released s"}
+		waitUntil(t, "both", func() bool {
+			r.fake.mu.Lock()
+			defer r.fake.mu.Unlock()
+			return len(r.fake.order) >= len(want)
+		})
+		r.fake.mu.Lock()
+		defer r.fake.mu.Unlock()
+		if !slices.Equal(r.fake.order, want) {
+			t.Errorf("%q, want %q", r.fake.order, want)
+		}
+	})
+}
+
+func (r *rig) countWorkers() int {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return len(r.pool.all)
 }
 
 func TestRefusals(t *testing.T) {

@@ -34,6 +34,7 @@ type worker struct {
 	process *process
 	wire    *wire
 	output  *lines
+	flushed chan struct{} // closed when it has ended and all of its output was passed on
 	busy    atomic.Uint64 // the call that it runs, for its log lines
 	used    time.Time     // when it became idle
 	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
@@ -72,7 +73,7 @@ func newNonce() uint64 {
 
 // startWorker brings a worker up to its first READY.
 func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error) {
-	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits}
+	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits, flushed: make(chan struct{})}
 	w.busy.Store(l.Call)
 	path, err := a.store.Path(l.Worker.Module)
 	if err != nil {
@@ -116,6 +117,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		<-w.process.done
 		w.wire.close(errors.New("the worker ended"))
 		w.output.flush()
+		close(w.flushed)
 		removeAll(w.dir)
 		if path := w.reportFile(); path != "" {
 			os.Remove(path)
@@ -370,17 +372,18 @@ func (w *worker) failureReason(ctx context.Context, err error) error {
 	return f
 }
 
-// killAndWait kills the worker and waits until all its processes have ended.
+// killAndWait kills the worker and waits until all its processes have ended and their
+// output was passed on.
 func (w *worker) killAndWait() {
 	w.process.kill()
-	<-w.process.done
+	<-w.flushed
 }
 
 func (w *worker) wait(limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-w.process.done:
+	case <-w.flushed:
 		return true
 	case <-t.C:
 		return false
