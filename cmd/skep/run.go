@@ -81,8 +81,18 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	defer events.Close()
 	w := newWatch(os.Stderr)
 	defer w.close()
-	go w.followEvents(events)
-	return startMaster(ctx, master, words, socket, w)
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		w.followEvents(events)
+	}()
+	err = startMaster(ctx, master, words, socket, w)
+	if e := events.End(context.WithoutCancel(ctx)); e != nil {
+		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
+		return err
+	}
+	<-shown
+	return err
 }
 
 // moduleDirs returns the folders that are searched for worker programs, the master's first.

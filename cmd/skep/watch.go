@@ -42,11 +42,19 @@ func (w *watch) followEvents(events *hub.Stream) {
 		if err != nil {
 			return
 		}
+		if e.Missed > 0 {
+			w.printError("%d events came too fast and are not shown; 'skep logs' shows what workers printed", e.Missed)
+		}
 		if text := w.countEvent(e); text != "" {
 			w.progress.PrintAbove(text + "\n")
 		}
 		w.progress.Set(w.progressLines())
 	}
+}
+
+// printError prints above the progress.
+func (w *watch) printError(format string, args ...any) {
+	w.progress.PrintAbove("skep: " + fmt.Sprintf(format, args...) + "\n")
 }
 
 func (w *watch) shareOf(e hub.Event) *share {
@@ -68,6 +76,8 @@ func (w *watch) countEvent(e hub.Event) string {
 		return name + ": " + cli.CleanText(e.Text)
 	case e.Type == "node" && e.State != hub.NodeUp:
 		return strings.TrimRight(fmt.Sprintf("skep: node %s is %s: %s", name, e.State, cli.CleanText(e.Text)), ": ")
+	case e.Type == "session" && e.State == hub.SessionLate:
+		return fmt.Sprintf("skep: node %s did not report the end of its workers, so their last lines may be missing; 'skep logs %s' shows them", name, e.Session)
 	case e.Type != "call" || e.Node == "":
 		return ""
 	}

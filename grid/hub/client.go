@@ -147,6 +147,7 @@ func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
 type Stream struct {
 	body io.ReadCloser
 	dec  *json.Decoder
+	end  func(context.Context) error // of a run
 }
 
 // Next waits for the next event.
@@ -160,7 +161,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*Stream
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{resp.Body, json.NewDecoder(resp.Body)}, nil
+	return &Stream{body: resp.Body, dec: json.NewDecoder(resp.Body)}, nil
 }
 
 // Events streams all that happens from now on.
@@ -181,8 +182,19 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 		s.Close()
 		return "", nil, err
 	}
+	s.end = func(ctx context.Context) error {
+		resp, err := c.request(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(e.Text)+"/end", nil)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
 	return e.Socket, s, nil
 }
+
+// End ends the run that the stream belongs to: masters that are left end, and Next
+// returns io.EOF after the last event, which is when the run's workers have ended.
+func (s *Stream) End(ctx context.Context) error { return s.end(ctx) }
 
 // An ExecError is why a program has no exit status: it did not start, was
 // refused, or its node went away.

@@ -170,6 +170,39 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// All that workers write is shown before the run ends, also what they write at exit.
+func TestOutputAtExit(t *testing.T) {
+	p := newPlace(t)
+	p.write("late.c", `#include <stdio.h>
+#include <stdlib.h>
+static void print_end(void) { printf("in atexit\nwithout a newline"); }
+void late(int n) { if (n == 0) atexit(print_end); printf("line of call %d\n", n); }
+`)
+	p.write("late.idl", "Module late;\nDefine late(IN int n) Calls \"C\" late(n);\n")
+	p.write("master.c", `#include <OmniRpc.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+	if (OmniRpcInit(&argc, &argv))
+		return 1;
+	for (int i = 0; i < 3; i++)
+		if (OmniRpcCall("late.late", i))
+			return 2;
+	_Exit(0);
+}
+`)
+	p.mustRun(p.skep, "gen", "--build", "late.idl", "late.c")
+	p.mustRun(p.skep, "gen", "--master", "master.c", "-o", "master")
+	for range 5 {
+		out := p.mustRun(p.skep, "run", "--slots", "1", "--", "./master")
+		for _, want := range []string{": line of call 0\n", ": line of call 2\n", ": in atexit\n", ": without a newline\n"} {
+			if !strings.Contains(out, want) {
+				t.Fatalf("the run does not show %q:\n%s", want, out)
+			}
+		}
+	}
+}
+
 // The stub is written to the requested file, and can be linked by itself.
 func TestStub(t *testing.T) {
 	p := newPlace(t)
