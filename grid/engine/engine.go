@@ -201,10 +201,6 @@ type dialer func() (net.Conn, error)
 
 func (d dialer) Dial(_, _ string) (net.Conn, error) { return d() }
 
-// SkipTLSHandshake returns true: Config.Dial has done TLS, and the embedded server has
-// none.
-func (d dialer) SkipTLSHandshake() bool { return true }
-
 // Dial connects a node. It fails at once if the hub cannot be reached or refuses. Later
 // the client reconnects after each break until the connection is closed.
 func Dial(c DialConfig) (*nats.Conn, error) {

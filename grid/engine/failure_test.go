@@ -127,6 +127,9 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer node.Close()
+	if node.Opts.Timeout != 10*time.Second {
+		t.Errorf("a connection may take %v", node.Opts.Timeout)
+	}
 	if silent := node.Opts.PingInterval * time.Duration(node.Opts.MaxPingsOut+1); silent != 12*time.Second {
 		t.Errorf("the hub may be silent for %v", silent)
 	}
@@ -210,6 +213,9 @@ func TestCloseWaitsForConnections(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("the connection ended with %v", err)
 	}
+	if !e.Conn().IsClosed() {
+		t.Error("the hub's own connection is still open")
+	}
 	if early || e.server.Running() {
 		t.Errorf("the server ended before its connections: %v", early)
 	}
@@ -278,5 +284,42 @@ func TestEndsOfServeConn(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("it goes on without a server")
+	}
+}
+
+// A thinStream is a ledger that lost one entry and cannot read another.
+type thinStream struct {
+	jetstream.Stream
+	lost, broken uint64
+}
+
+func (s thinStream) GetMsg(ctx context.Context, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	switch seq {
+	case s.lost:
+		return nil, jetstream.ErrMsgNotFound
+	case s.broken:
+		return nil, os.ErrDeadlineExceeded
+	}
+	return s.Stream.GetMsg(ctx, seq, opts...)
+}
+
+// An entry that is dropped while others are read is omitted. One that cannot be
+// read is an error.
+func TestEntriesThatGo(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	for i := range uint64(4) {
+		if err := e.Record(t.Context(), Entry{Call: i + 1, State: Queued}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := e.ledger.stream
+	e.ledger.stream = thinStream{whole, 2, 0}
+	list, err := e.Entries(t.Context(), 4)
+	if err != nil || len(list) != 3 || list[0].Call != 1 || list[1].Call != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	e.ledger.stream = thinStream{whole, 0, 3}
+	if list, err := e.Entries(t.Context(), 4); err != os.ErrDeadlineExceeded || list != nil {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
