@@ -28,6 +28,7 @@ static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 	struct abi_slot *slot = &p->fds.slot[fd];
 	struct abi_desc *d;
 
+	abi_assert_locked(&p->fds.lock);
 	*gone = 0;
 	if (!slot->desc)
 		return 0;

@@ -84,6 +84,7 @@ static void edit_begin(struct abi_proc *p)
 {
 	struct abi_space *s = &p->space;
 
+	abi_assert_locked(&s->change);
 	abi_lock(p, &s->lock);
 	__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

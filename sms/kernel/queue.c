@@ -2,7 +2,7 @@
 /*
  * The queues of cores: runnable threads that wait for a core. A thread is
  * placed where it runs soonest; an idle core takes one of any queue. All
- * functions are called with the lock of thread.c held.
+ * functions but sms_queue_ready are called with the lock of thread.c held.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
