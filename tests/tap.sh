@@ -10,14 +10,20 @@ trap 'rm -rf "$tmp"' EXIT
 n=0
 failed=0
 
-# Kills a command at a time limit that follows the load, as in internal/load. With
-# `timeout` alone, tests would fail on a busy computer.
-within() { # seconds command
-	seconds=$(awk -v s="$1" -v n="$(nproc)" '{
+# Prints the seconds that correspond, at the present load, to seconds of an idle
+# computer, as internal/load does. With fixed limits, tests would fail on a busy
+# computer.
+stretch() { # seconds
+	awk -v s="$1" -v n="$(nproc)" '{
 		split($4, running, "/")
 		f = ($1 > running[1] ? $1 : running[1]) / n
 		print s * (f < 1 ? 1 : f > 40 ? 40 : f)
-	}' "${LOADAVG:-/proc/loadavg}")
+	}' "${LOADAVG:-/proc/loadavg}"
+}
+
+# Kills a command at such a time limit.
+within() { # seconds command
+	seconds=$(stretch "$1")
 	shift
 	timeout -k 10 "$seconds" "$@"
 }

@@ -4,24 +4,26 @@
 set -eu
 
 ring=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+folder=$tmp
 SKEP_O2G_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 export SKEP_O2G_SECRET SKEP_O2G_IFACE=lo
 
 number=0
 for size in 1 2 3 8; do
 	mkdir "$folder/$size"
+	limit=$(stretch 120)
 	rank=1
 	pids=
 	while [ "$rank" -lt "$size" ]; do
-		timeout 120 "$ring" "$folder/$size" "$rank" "$size" &
+		timeout "$limit" "$ring" "$folder/$size" "$rank" "$size" &
 		pids="$pids $!"
 		rank=$((rank + 1))
 	done
 	number=$((number + 1))
 	result="not ok"
-	said=$(timeout 120 "$ring" "$folder/$size" 0 "$size") || said=failed
+	said=$(timeout "$limit" "$ring" "$folder/$size" 0 "$size") || said=failed
 	[ "$said" = "$size processes counted to $size" ] && result=ok
 	for pid in $pids; do
 		wait "$pid" || result="not ok"
@@ -29,7 +31,7 @@ for size in 1 2 3 8; do
 	echo "$result $number - a ring of $size: $said"
 done
 number=$((number + 1))
-if SKEP_O2G_SECRET='' timeout 60 "$ring" "$folder" 0 1 2>"$folder/said"; then
+if SKEP_O2G_SECRET='' timeout "$limit" "$ring" "$folder" 0 1 2>"$folder/said"; then
 	echo "not ok $number - a ring without a secret"
 else
 	grep -q 'skep mpirun' "$folder/said" || printf 'not '

@@ -7,8 +7,9 @@ set -eu
 FI_PROVIDER_PATH=$(realpath "$1")
 SKEP_O2G_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 export FI_PROVIDER_PATH SKEP_O2G_SECRET
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=../../../tests/tap.sh
+. "$(dirname "$0")/../../../tests/tap.sh"
+folder=$tmp
 port=$((20000 + $$ % 10000))
 number=0
 
@@ -28,10 +29,11 @@ pingpong()
 {
 	port=$((port + 1))
 	set -- -p o2g -e rdm -I 10 -c "$@"
-	timeout 120 fi_pingpong "$@" -B $port >"$folder/server" 2>&1 &
+	limit=$(stretch 120)
+	timeout "$limit" fi_pingpong "$@" -B $port >"$folder/server" 2>&1 &
 	server=$!
 	tries=0
-	until timeout 120 fi_pingpong "$@" -P $port 127.0.0.1 \
+	until timeout "$limit" fi_pingpong "$@" -P $port 127.0.0.1 \
 		>"$folder/client" 2>&1; do
 		tries=$((tries + 1))
 		if [ $tries -gt 50 ] || ! kill -0 $server 2>/dev/null; then
