@@ -17,8 +17,8 @@ import (
 	"skep/lab"
 )
 
-// Variables of `make vm T=...`: when it began, in nanoseconds since 1970, and
-// what T is.
+// Environment variables of `make vm T=...`: its start in nanoseconds since 1970, and the
+// value of T.
 const (
 	beganVar  = "SKEP_VM_BEGAN"
 	chosenVar = "SKEP_VM_CHOSEN"
@@ -27,7 +27,7 @@ const (
 // firstRuns is the number of runs whose median is printed.
 const firstRuns = 9
 
-// started is when this process did, or hardly later.
+// started is about the start of this process.
 var started = time.Now()
 
 // first notes the first machine that is up, and then the first line of TAP.
@@ -46,7 +46,8 @@ func firstUp(now time.Time) {
 	}
 }
 
-// noFirst is called where a person waited for something that is not ours.
+// noFirst is called if the waiting time includes a wait for another program, so that this run
+// is not measured.
 func noFirst() {
 	first.Lock()
 	defer first.Unlock()
@@ -80,9 +81,8 @@ type firstRun struct {
 	began, started, up, line time.Time
 }
 
-// writeNote writes the text that make prints, because the runner hides the
-// output of a suite that passed. Make removed it before; the first suite of a
-// run prints it.
+// writeNote writes a text for make to print, because the runner hides the output of a suite
+// that passed. make removes the file at its start, and the first suite of a run writes it.
 func (r *firstRun) writeNote(build string) error {
 	told := filepath.Join(build, "lab", ".first-tap")
 	if _, err := os.Stat(told); err == nil {
@@ -100,7 +100,7 @@ func (r *firstRun) writeNote(build string) error {
 	return os.WriteFile(told, []byte(text+"\n"), 0o644)
 }
 
-// builtModule names a module that was built in this run: then it did not begin with
+// builtModule returns a module that was built in this run, which therefore did not begin with
 // warm caches.
 func (r *firstRun) builtModule(build string) (string, bool) {
 	modules, _ := filepath.Glob(filepath.Join(build, "kmod", "*", "*", "*.ko"))
@@ -112,14 +112,14 @@ func (r *firstRun) builtModule(build string) (string, bool) {
 	return "", false
 }
 
-// formatParts reports where the time went.
+// formatParts describes the parts of the time.
 func (r *firstRun) formatParts() string {
 	return fmt.Sprintf("%.1f s (make and go test %.1f, machine %.1f, program %.1f)", r.line.Sub(r.began).Seconds(),
 		r.started.Sub(r.began).Seconds(), r.up.Sub(r.started).Seconds(), r.line.Sub(r.up).Seconds())
 }
 
-// appendFigures appends to the file and says how it went. The median is of runs of the
-// same suites.
+// appendFigures appends the figures to the file and returns a summary. The median is that of
+// runs of the same suites.
 func (r *firstRun) appendFigures(path string) (string, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {

@@ -18,8 +18,8 @@ import (
 	"skep/lab"
 )
 
-// holding is this process's part of the lock on build/lab/.lock: one test of it
-// has machines at a time, and each machine of that test counts.
+// holding is this process's share of the lock on build/lab/.lock. Only one test of the process
+// has machines at a time; the machines of that test are counted.
 var holding struct {
 	sync.Mutex
 	file  *os.File
@@ -27,12 +27,12 @@ var holding struct {
 	count int
 }
 
-// Held is an environment variable that a test sets for tests that it runs in a
-// process of their own, once it has the lock for them.
+// Held is an environment variable. A test that holds the lock sets it for tests that it runs in
+// another process.
 const Held = "SKEP_VM_LOCK_HELD"
 
-// Lock is for a test whose machines another program boots: it is the only one
-// of this build folder with machines until it ends.
+// Lock takes the lock for a test whose machines another program boots. Until the test ends, no
+// other test of this build folder has machines.
 func Lock(t *testing.T) { lockMachine(t) }
 
 // lockMachine waits until no other test of this build folder has a machine, and holds
@@ -60,7 +60,7 @@ func lockMachine(t *testing.T) {
 		if !said {
 			t.Logf("waiting for %s, which has a machine", holder)
 			said = true
-			// What a person waited for is then not ours to measure.
+			// This wait must not be measured.
 			noFirst()
 		}
 		if time.Now().After(end) {
@@ -70,7 +70,7 @@ func lockMachine(t *testing.T) {
 	}
 }
 
-// tryLock names the lock's holder, or none once it is ours.
+// tryLock tries to take the lock. It returns the holder's name if another process has it.
 func tryLock(owner string) (holder string, err error) {
 	holding.Lock()
 	defer holding.Unlock()
@@ -113,7 +113,7 @@ func tryLock(owner string) (holder string, err error) {
 	return "", nil
 }
 
-// writeOwner says in the file who holds it.
+// writeOwner writes the holder's name to the file.
 func writeOwner(f *os.File, owner string) error {
 	if err := f.Truncate(0); err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 	"skep/lab"
 )
 
-// parent is who started this process: `go test`, or a person's shell.
+// parent is the process that started this one: `go test` or a shell.
 var parent = os.Getppid()
 
-// guests are those that run, guarded by the mutex.
+// guests are the running guests. The mutex guards them.
 var guests struct {
 	sync.Mutex
 	once sync.Once
@@ -38,9 +38,9 @@ func forgetGuest(g *lab.Guest) {
 	delete(guests.list, g)
 }
 
-// watchParent ends this process when its parent does: a killed `go test` takes
-// its machines along. The kernel's own signal for that would come with the end
-// of the thread that started us, which Go may end at any time.
+// watchParent ends this process when its parent ends, so that machines do not outlive a killed
+// `go test`. The kernel's parent-death signal cannot be used: it is sent when the thread that
+// started this process ends, and Go may end threads at any time.
 func watchParent() {
 	guests.once.Do(func() {
 		go func() {

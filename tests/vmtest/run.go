@@ -20,15 +20,15 @@ import (
 	"skep/lab"
 )
 
-// Bounds of what a program in a guest may say.
+// Limits on the output of a program in a guest.
 const (
 	lineMax   = 4 << 10
 	outputMax = 16 << 20
 )
 
-// Run runs a program that prints TAP on its standard output. Each line becomes
-// a subtest. It fails without a plan, with a status other than 0, and where
-// fewer than floor tests passed: a skipped test has not passed.
+// Run runs a program that prints TAP on its standard output. Each line becomes a subtest. The
+// test fails without a plan, with a status other than 0, or if fewer than floor tests passed. A
+// skipped test has not passed.
 func (vm *VM) Run(p lab.Program, floor int) {
 	vm.t.Helper()
 	if floor < 1 {
@@ -65,7 +65,7 @@ func passTest(t *testing.T, test tap.Test) {
 	}
 }
 
-// report runs p to its end, or the machine to its own.
+// report runs p until its end or the end of the machine.
 func (vm *VM) report(p lab.Program) (tests []tap.Test, alive bool) {
 	vm.t.Helper()
 	f, err := os.Open(vm.path("results.tap"))
@@ -83,7 +83,8 @@ func (vm *VM) report(p lab.Program) (tests []tap.Test, alive bool) {
 	return r.tap.Finish(vm.describeExit(status, err, r)), !vm.dead
 }
 
-// waitForProgram runs p; r, if not nil, reads its output. At the machine's deadline it is ended, with the context's error.
+// waitForProgram runs p; r, if not nil, reads its output. At the machine's deadline the program
+// is ended, and the error is that of the context.
 func (vm *VM) waitForProgram(p lab.Program, s lab.Streams, r *results) (int, error) {
 	over := time.NewTimer(time.Until(vm.deadline))
 	defer over.Stop()
@@ -115,8 +116,8 @@ func (vm *VM) waitForProgram(p lab.Program, s lab.Streams, r *results) (int, err
 	}
 }
 
-// describeExit reports how a program ended, with nothing for status 0; and why, where
-// the machine ended it.
+// describeExit describes how a program ended; it is empty for status 0. If the machine ended,
+// it says why.
 func (vm *VM) describeExit(status int, err error, r *results) string {
 	switch {
 	case err == nil && status > 128:
@@ -134,7 +135,7 @@ func (vm *VM) describeExit(status int, err error, r *results) string {
 	return err.Error()
 }
 
-// describeHang describes a machine that missed its deadline.
+// describeHang describes a machine that exceeded its deadline.
 func (vm *VM) describeHang(r *results) string {
 	text := fmt.Sprintf("the machine's time of %v is over", vm.allowed)
 	if r != nil {
@@ -150,7 +151,7 @@ func orNone(line string) string {
 	return line
 }
 
-// Output gives what p writes to its standard output; it must end with 0.
+// Output returns the standard output of p, which must exit with 0.
 func (vm *VM) Output(p lab.Program) string {
 	vm.t.Helper()
 	out, said := &bounded{max: outputMax}, &bounded{max: lineMax}
@@ -182,9 +183,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 type results struct {
 	file *os.File
 	tap  tap.Reader
-	part []byte    // of a line whose end has not come
-	line string    // the last whole one
-	seen time.Time // when it arrived
+	part []byte    // an incomplete line
+	line string    // the last complete line
+	seen time.Time // when that line arrived
 }
 
 func (r *results) read() {
@@ -215,7 +216,7 @@ func (r *results) splitLines(b []byte) {
 	}
 }
 
-// flush hands the line over.
+// flush passes the line on.
 func (r *results) flush() {
 	if len(r.part) == 0 {
 		return
@@ -233,7 +234,7 @@ func tailOf(text string) string {
 	return text[max(0, len(text)-lineMax):]
 }
 
-// lastLine is the last line of a log that is not blank.
+// lastLine returns the last line of a log that is not blank.
 func lastLine(path string) string {
 	data, err := endOf(path)
 	if err != nil {

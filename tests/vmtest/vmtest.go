@@ -2,12 +2,11 @@
 
 //go:build linux
 
-// Package vmtest has Go tests boot machines of the lab: one machine (or pair)
-// at a time in a build folder, its TAP as subtests, its console judged, its
-// hangs named before `go test` would give up, and nothing left of it but the
-// logs of a failure.
+// Package vmtest lets Go tests boot machines of the lab, one machine or pair at a time in a build
+// folder. Lines of TAP become subtests. Kernel reports on the console fail the test. A hang is
+// reported before the time limit of `go test`. After the test only the logs of a failure remain.
 //
-// It needs what `make vm` builds: kernels, modules and process 1.
+// It needs the kernels, modules and process 1 that `make vm` builds.
 package vmtest
 
 import (
@@ -26,7 +25,7 @@ import (
 	"skep/tests/vmtest/report"
 )
 
-// margin is what remains of a test's time for saying what went wrong.
+// margin is the part of a test's time that is reserved for reporting a failure.
 const margin = 15 * time.Second
 
 // Each runs f as a subtest for every kernel that VM tests run on.
@@ -40,20 +39,20 @@ func Each(t *testing.T, f func(t *testing.T, kernel string)) {
 // An Option changes how a machine is tested.
 type Option func(*VM)
 
-// Limit is how long the machine may live on an idle computer, two minutes if it
-// is not given; Reboot starts it again.
+// Limit sets how long the machine may run on an idle computer; the default is two minutes.
+// Reboot restarts the time.
 func Limit(d time.Duration) Option { return func(vm *VM) { vm.limit = d } }
 
-// Alone is what the first machine of a pair does before the second one boots.
+// Alone sets a function that runs on the first machine of a pair before the second one boots.
 func Alone(f func(first *VM)) Option { return func(vm *VM) { vm.alone = f } }
 
-// A VM is a machine that belongs to a test. Its methods fail the test where
-// the machine does not do what it should.
+// A VM is a machine that belongs to a test. Its methods fail the test if the machine does not
+// behave as expected.
 type VM struct {
 	t        *testing.T
 	guest    *lab.Guest
 	limit    time.Duration
-	allowed  time.Duration // of it, with the computer's load and go test's time
+	allowed  time.Duration // the limit, adapted to the load and to go test's time limit
 	alone    func(*VM)
 	deadline time.Time
 	expected []report.Report
@@ -61,10 +60,10 @@ type VM struct {
 	ordered  bool // it has turned itself off
 }
 
-// Boot starts m for this test and waits until no other test has a machine. A
-// machine without a name is called after the test. When the test ends, it is
-// turned off and its console compared with what Expect declared; the folder
-// goes unless the test failed.
+// Boot waits until no other test has a machine, and starts m for this test. A machine without a
+// name gets that of the test. At the end of the test the machine is turned off, and the reports
+// on its console are compared with those that Expect declared. The folder is removed unless the
+// test failed.
 func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 	t.Helper()
 	lockMachine(t)
@@ -76,7 +75,7 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 	return vm
 }
 
-// Pair starts two machines that are joined by one wire, one after the other.
+// Pair starts two machines, one after the other, that are connected by one wire.
 func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	t.Helper()
 	lockMachine(t)
@@ -96,7 +95,7 @@ func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	return first, second
 }
 
-// start boots the machine, which from then on ends with the test.
+// start boots the machine, which ends with the test.
 func (vm *VM) start(m lab.Machine) {
 	vm.t.Helper()
 	ctx, cancel := vm.context()
@@ -119,7 +118,7 @@ func newVM(t *testing.T, options []Option) *VM {
 	return vm
 }
 
-// setDeadline sets the deadline: the machine's own, or what `go test` leaves.
+// setDeadline sets the deadline to the machine's own, or to that of `go test` if it is earlier.
 func (vm *VM) setDeadline() {
 	vm.t.Helper()
 	now := time.Now()
@@ -140,15 +139,14 @@ func deadlineOf(now time.Time, limit time.Duration, scale float64, end time.Time
 	return own
 }
 
-// Allow returns the machine this much time from now on, instead of what is left
-// of its limit.
+// Allow gives the machine this much time from now on, in place of the rest of its limit.
 func (vm *VM) Allow(d time.Duration) {
 	vm.t.Helper()
 	vm.limit = d
 	vm.setDeadline()
 }
 
-// context ends with the machine's time.
+// context returns a context that ends at the machine's deadline.
 func (vm *VM) context() (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(context.Background(), vm.deadline,
 		fmt.Errorf("the machine's time of %v is over", vm.allowed))
@@ -172,7 +170,7 @@ func (vm *VM) adoptGuest() {
 
 func (vm *VM) path(name string) string { return filepath.Join(vm.guest.Dir(), name) }
 
-// Guest is the machine itself.
+// Guest returns the machine itself.
 func (vm *VM) Guest() *lab.Guest { return vm.guest }
 
 // Expect declares that the kernel prints count reports of this kind that name
@@ -186,7 +184,7 @@ func (vm *VM) Expect(kind report.Kind, function string, count int) {
 	vm.expected = append(vm.expected, report.Report{Kind: kind, Function: function, Count: count})
 }
 
-// File gives what the guest wrote to /out/name.
+// File returns the contents of the guest's /out/name.
 func (vm *VM) File(name string) []byte {
 	vm.t.Helper()
 	root, err := os.OpenRoot(vm.path("out"))
@@ -213,14 +211,15 @@ func (vm *VM) Reboot() {
 	}
 }
 
-// PowerOff ends the guest in order, for a test that goes on without it. What
-// its console said is judged at the end of the test all the same.
+// PowerOff turns the guest off, for a test that continues without it. Its console is still
+// checked at the end of the test.
 func (vm *VM) PowerOff() {
 	vm.t.Helper()
 	vm.shutDown()
 }
 
-// shutDown ends the guest. It gets some time to end in order, even if the test used all of its own: its last messages are judged too.
+// shutDown ends the guest. The guest gets some time to end in order even if the test has used
+// all of its time, because its last messages are checked too.
 func (vm *VM) shutDown() {
 	select {
 	case <-vm.guest.Done():
@@ -247,14 +246,14 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// toTheEnd reports whether a console has the last line of a kernel that turned
-// the machine off. QEMU drops without a word what it cannot write.
+// toTheEnd reports whether a console has the last line of a kernel that turned the machine off.
+// QEMU silently drops what it cannot write.
 func toTheEnd(console string) bool {
 	end, err := endOf(console)
 	return err == nil && bytes.Contains(end, []byte("reboot: Power down"))
 }
 
-// judgeConsole compares the console with what was declared.
+// judgeConsole compares the reports on the console with the expected ones.
 func (vm *VM) judgeConsole() {
 	if console := vm.path("console.log"); vm.ordered && !toTheEnd(console) {
 		vm.t.Errorf("the console lacks the kernel's last line, so reports may be missing too: is the disk full? console: %s", console)
@@ -279,7 +278,7 @@ func (vm *VM) judgeConsole() {
 	}
 }
 
-// nameOf makes a test's name that of a machine.
+// nameOf converts a test's name to a machine's name.
 func nameOf(test string) string {
 	name := strings.Map(func(c rune) rune {
 		switch {
@@ -300,7 +299,7 @@ func nameOf(test string) string {
 	return name
 }
 
-// isDead reports whether an error of a dead machine from one of a program.
+// isDead reports whether an error says that the machine has ended, rather than a program.
 func isDead(err error) bool {
 	var dead *lab.DeadError
 	return errors.As(err, &dead)

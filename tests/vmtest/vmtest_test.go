@@ -14,7 +14,7 @@ import (
 	"skep/internal/tap"
 )
 
-// What needs no machine; tests/vm shows each guard a test that it must fail.
+// The tests here need no machine. tests/vm gives each guard a test that it must fail.
 func TestUntil(t *testing.T) {
 	now := time.Unix(1000, 0)
 	tests := []struct {
@@ -122,7 +122,7 @@ func TestFirstLine_built(t *testing.T) {
 	if name, built := (&firstRun{began: time.Now().Add(time.Minute)}).builtModule(build); built {
 		t.Errorf("built before: %q", name)
 	}
-	// The first suite of a run prints it; the others leave it alone.
+	// Only the first suite of a run prints it.
 	for range 2 {
 		if err := (&firstRun{chosen: "lab", began: time.Now().Add(-time.Minute), line: time.Now()}).writeNote(build); err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestLock(t *testing.T) {
 	hold("TestB", "TestA")
 	unlockMachine()
 	hold("TestB", "")
-	// Another process sees the name in the file.
+	// Another process reads the name from the file.
 	file := holding.file
 	holding.file, holding.count = nil, 0
 	hold("TestC", "TestB, process ")

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// pages are README, CONTRIBUTING and all below docs/ but the results, which say
-// what was typed once.
+// listPages returns README, CONTRIBUTING and all pages below docs/ except the results, which
+// record commands of the past.
 func listPages(t *testing.T) (list []string) {
 	t.Helper()
 	list = []string{"README.md", "CONTRIBUTING.md"}
@@ -40,8 +40,8 @@ type entry struct {
 	used                bool
 }
 
-// covers tells whether the entry is about a command. A page of which a test
-// types all commands behind a prompt has one entry for them, as "$ *".
+// covers reports whether the entry covers a command. If a test types all commands of a page
+// after a prompt, the page has one entry for them, such as "$ *".
 func (e *entry) covers(c Command) bool {
 	if prompt, ok := strings.CutSuffix(e.command, " *"); ok {
 		return c.Prompt == prompt
@@ -64,7 +64,7 @@ func readTable(text string) (list []*entry, bad []string) {
 	return list, bad
 }
 
-// judge compares commands with the table. exists tells whether there is a test.
+// judgeTable compares commands with the table. exists reports whether a test exists.
 func judgeTable(commands []Command, table []*entry, exists func(suite, test string) bool) (bad []string) {
 	for _, c := range commands {
 		var found *entry
@@ -115,8 +115,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// testExists looks for the suite in the room.mk files, and for the test's name
-// where tests are.
+// findTests returns a function that searches a suite in the room.mk files and a test's name in
+// the tests.
 func findTests(t *testing.T) func(suite, test string) bool {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", "cd "+root+" && cat mk/*.mk room.mk */room.mk */*/room.mk 2>/dev/null; true").Output()
@@ -142,8 +142,8 @@ func findTests(t *testing.T) func(suite, test string) bool {
 	}
 }
 
-// Planted: a new command without a test, a row without a command, a test that
-// is not there, and a reason that is none.
+// Planted faults: a new command without a test, a row without a command, a missing test, and an
+// empty reason.
 func TestCommands_planted(t *testing.T) {
 	block := readBlock("p.md", 1, []string{"$ skep new --thing  # what", "output", "$ cat <<'END'", "text", "END", `$ skep long \`, "    --more"})
 	if len(block) != 3 || block[0].Text != "skep new --thing" || len(block[0].Output) != 1 || block[1].Name() != "cat <<'END'" || block[2].Text != "skep long --more" {
@@ -175,7 +175,7 @@ func TestCommands_planted(t *testing.T) {
 	}
 }
 
-// Output is compared without numbers; a line more, less or changed is seen.
+// Output is compared without numbers. An additional, missing or changed line is detected.
 func TestMatch(t *testing.T) {
 	shown := []string{"NAME  CALLS", "a     17", "…", "end … of it"}
 	for printed, good := range map[string]bool{

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package walk reads the commands of the pages that people type from, with the
-// output that stands below each, and types them.
+// Package walk reads commands from pages, with the output shown below each, and types them.
 package walk
 
 import (
@@ -19,7 +18,7 @@ type Command struct {
 	Page   string
 	Line   int
 	Prompt string   // "$", "lab#" in a machine of the lab, `C:\>` on a PC; empty in a block without prompts
-	Text   string   // lines of a here document too, without a comment at its end
+	Text   string   // with the lines of a here document, without a comment at its end
 	Output []string // that the page shows
 }
 
@@ -40,7 +39,7 @@ var (
 	ownPath = regexp.MustCompile(`^(\.\.?|build/(bin|examples|mpich))/[^\s<]+( |$)|^export `)
 )
 
-// Read gives the commands of a page, which is called name.
+// Read returns the commands of a page with this name.
 func Read(path, name string) ([]Command, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -117,8 +116,8 @@ func readBlock(page string, begin int, block []string) []Command {
 	return list
 }
 
-// Match compares what was printed with what a page shows, numbers and the width
-// of columns aside. … stands for any text, on a line of its own for any lines.
+// Match compares printed lines with those of a page, ignoring numbers and the width of columns.
+// … stands for any text; on a line of its own it stands for any lines.
 func Match(shown, printed []string) error {
 	var pattern strings.Builder
 	pattern.WriteString(`^`)

@@ -25,11 +25,11 @@ const (
 	tick        = 20 * time.Millisecond
 )
 
-// These stay in the foreground of a terminal of their own.
+// stays matches commands that stay in the foreground of a terminal of their own.
 var stays = regexp.MustCompile(`^(skep|build/bin/skep) (up|join)\b`)
 
-// A Session is a shell in a folder that looks like a built source tree, on a
-// computer of its own: it has the address 192.0.2.7 and no other network.
+// A Session is a shell in a folder that looks like a built source tree, in its own network
+// namespace with the address 192.0.2.7 and no other network.
 type Session struct {
 	t     *testing.T
 	dir   string // of the tree
@@ -42,7 +42,7 @@ type Session struct {
 	skip  []string
 }
 
-// Start gives a session. links names more parts of the tree, and what they are.
+// Start starts a session. links maps further paths in the tree to their targets.
 func Start(t *testing.T, build string, links map[string]string) *Session {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -89,7 +89,7 @@ func (s *Session) linkTree(name, to string) {
 	}
 }
 
-// end stops what stays, as Ctrl-C would, and then the rest.
+// stopAll stops the commands that stay, like Ctrl-C, and then all other processes.
 func (s *Session) stopAll() {
 	if s.shell == nil || s.shell.Process == nil {
 		return
@@ -107,7 +107,7 @@ func (s *Session) stopAll() {
 	late.Stop()
 }
 
-// begin types a command and gives the number of its files.
+// beginCommand types a command and returns the number of its files.
 func (s *Session) beginCommand(text string) int {
 	s.count++
 	fmt.Fprintf(s.stdin, "{ %s\n} </dev/null >%s 2>&1; echo $? >%s.part; mv %[3]s.part %[3]s\n", text, s.notePath("out"), s.notePath("code"))
@@ -129,7 +129,7 @@ func (s *Session) runGood(text string) (printed string) {
 	return string(out)
 }
 
-// await reads a file until its text is as it should be.
+// awaitFile reads a file until its text is right.
 func (s *Session) awaitFile(file, what string, right func(text string) error) string {
 	s.t.Helper()
 	late := load.NewTimer(commandTime, load.Scale)
@@ -150,7 +150,7 @@ func (s *Session) awaitFile(file, what string, right func(text string) error) st
 	}
 }
 
-// Type types a command and compares what it prints with the page.
+// Type types a command and compares its output with the page.
 func (s *Session) Type(c Command) {
 	s.t.Helper()
 	text := c.Text
@@ -170,7 +170,7 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\r", "")), "\n")
 }
 
-// keep starts what stays, and waits until it has printed what the page shows.
+// keepRunning starts a command that stays, and waits until it has printed the page's output.
 func (s *Session) keepRunning(c Command, text string) {
 	s.t.Helper()
 	s.count++
@@ -188,7 +188,7 @@ func (s *Session) keepRunning(c Command, text string) {
 	})
 }
 
-// onWindows is a command typed on a Windows PC, which is Wine here.
+// wineCommand returns the command for Wine that stands for one typed on a Windows PC.
 func (s *Session) wineCommand(text string) string {
 	s.t.Helper()
 	rest, ok := strings.CutPrefix(text, "skep ")
@@ -200,7 +200,7 @@ func (s *Session) wineCommand(text string) string {
 	return fmt.Sprintf("env %s build/bin/skep.exe %s --state 'Z:%s'", strings.Join(s.Wine, " "), rest, strings.ReplaceAll(state, "/", `\`))
 }
 
-// Skip leaves out commands that begin so: those need what this computer lacks.
+// Skip skips commands that begin so, because they need something that this computer lacks.
 func (s *Session) Skip(begin ...string) { s.skip = append(s.skip, begin...) }
 
 // Lines types the commands of a page that begin with one of these texts.

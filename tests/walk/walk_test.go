@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-// built is the folder of what make built.
+// buildDir returns make's build folder.
 func buildDir(t *testing.T) string {
 	t.Helper()
 	build := os.Getenv("BUILD")
@@ -37,12 +37,12 @@ func TestOmniRPC(t *testing.T) {
 	Start(t, buildDir(t), nil).Page(root, "docs/walks/omnirpc.md")
 }
 
-// What README says of bee and of this machine.
+// README's commands for bee and for checking this machine.
 func TestReadme(t *testing.T) {
 	Start(t, buildDir(t), nil).Lines(root, "README.md", "build/bin/bee ", "build/bin/skep doctor")
 }
 
-// The MPI is the one that the tests have; the page says how to get it.
+// The MPI is that of the tests; the page says how to install one.
 func TestMPI(t *testing.T) {
 	build := buildDir(t)
 	s := Start(t, build, map[string]string{"build/mpich": filepath.Join(build, "mpi/mpich"), "tests/mpi": sourcePath(t, "tests/mpi")})

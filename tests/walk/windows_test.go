@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Wine is the PC. SHIM is the library that Windows has and Wine 8 lacks.
+// Wine stands for the PC. SHIM is a library that Windows has and Wine 8 lacks.
 func TestWindowsPCs(t *testing.T) {
 	build, shim := buildDir(t), os.Getenv("SHIM")
 	if shim == "" {
@@ -26,8 +26,8 @@ func TestWindowsPCs(t *testing.T) {
 	s.Page(root, "docs/walks/windows.md")
 }
 
-// prepareWine makes a prefix. Wine's server opens the sockets of its programs, so
-// none of another network namespace may stay.
+// prepareWine creates a prefix. Wine's server opens the sockets of its programs, so a server in
+// another network namespace must not remain.
 func prepareWine(prefix, shim string) error {
 	defer endWine(prefix)
 	endWine(prefix)
@@ -48,7 +48,7 @@ func prepareWine(prefix, shim string) error {
 
 // endWine ends the server of a prefix, and waits for it and its services.
 func endWine(prefix string) {
-	_ = wineCommand(prefix, "wineserver", "-k").Run() // fails when none runs, which is what is wanted
+	_ = wineCommand(prefix, "wineserver", "-k").Run() // fails if none runs, which is fine
 	_ = wineCommand(prefix, "wineserver", "-w").Run()
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package report finds the kernel reports on the console of a machine: BUG, Oops,
-// WARNING, stalls and those of the checkers.
+// Package report finds kernel reports on the console of a machine: BUG, Oops, WARNING, stalls,
+// and reports of lockdep, KASAN, kmemleak and UBSAN.
 package report
 
 import (
@@ -30,8 +30,8 @@ const (
 	Unexpected Kind = "unexpected" // a taint or trace of no known kind
 )
 
-// A Report is one kernel report on the console: its kind, the function that
-// it names (empty where it names none) and, as expectation, how many of it.
+// A Report is one kernel report on the console: its kind, the function that it names (empty if
+// none) and, in an expectation, the number of such reports.
 type Report struct {
 	Kind     Kind
 	Function string
@@ -39,20 +39,20 @@ type Report struct {
 	Line     string // as printed; not compared
 }
 
-// Bounds of a scan: a guest may print anything, without end.
+// Limits of a scan, because a guest may print anything, without end.
 const (
-	mostReports = 1000 // different ones; further ones become one Unexpected
+	mostReports = 1000 // different reports; more of them become one Unexpected
 	lineText    = 240  // bytes of a line that a report keeps
 	pieceBytes  = 64 << 10
-	// What belongs to an event is printed at once; further lines are taken
-	// for its own only so far behind its first one.
+	// The kernel prints all lines of an event at once. A line belongs to an
+	// event only within this distance from its first line.
 	eventLines = 300
 )
 
-// Scan finds the kernel reports on a console log, in the order in which they
-// began; equal ones are counted. It holds no more than a line of the log at a
-// time. An event that the kernel prints as several lines (BUG, Oops, a trace,
-// a panic that follows from it) is one report, of its most specific kind.
+// Scan finds the kernel reports in a console log, in the order of their first lines, and counts
+// equal ones. It keeps only one line of the log in memory. An event that the kernel prints as
+// several lines (BUG, Oops, a trace, a panic that follows from it) is one report, of its most
+// specific kind.
 func Scan(r io.Reader) ([]Report, error) {
 	s := scanner{index: map[string]int{}}
 	in := bufio.NewReaderSize(r, pieceBytes)
@@ -73,7 +73,7 @@ func Scan(r io.Reader) ([]Report, error) {
 type scanner struct {
 	reports []Report
 	index   map[string]int // kind and function: place in reports
-	stamped bool           // the kernel prints time stamps, so others are not its
+	stamped bool           // the kernel prints time stamps, so lines without are not the kernel's
 	number  int            // of the line
 
 	cur    *event // the event whose lines these are
@@ -81,20 +81,20 @@ type scanner struct {
 	traces int    // traces that may still come from known events
 	after  int    // number of the last line that belonged to an event
 
-	hint    *event // said before its WARNING or BUG line, which names the place
+	hint    *event // a message before its WARNING or BUG line, which names the place
 	cuts    int    // "cut here" lines without a header so far
 	cut     string // the last of them
 	cutFrom int
 }
 
-// An event is a report in the making.
+// An event is a report that is not complete yet.
 type event struct {
 	rule     rule
 	kind     Kind
 	function string // from the header
 	rip      string
-	plain    string // first function of the trace that says something
-	module   string // first one that is in a module
+	plain    string // first meaningful function of the trace
+	module   string // first function of the trace that is in a module
 	line     string
 	began    int
 	inTrace  bool
@@ -142,8 +142,8 @@ func (s *scanner) scanRecord(text string, stamped bool) {
 		s.cuts++
 		return
 	}
-	// Where the kernel stamps its lines, one without is a program's: then
-	// only the kernel's own phrases count, not any line with "WARNING: ".
+	// If the kernel stamps its lines, a line without a stamp is a program's. Then
+	// only phrases of the kernel count, not every line with "WARNING: ".
 	if h := findRule(text, stamped || !s.stamped); h != nil {
 		s.scanHeader(*h, text)
 		return
@@ -179,7 +179,7 @@ func (s *scanner) scanHeader(r rule, text string) {
 	s.open(e)
 }
 
-// goesOn reports whether an oops line belongs to this event.
+// goesOn reports whether an oops line continues this event.
 func (e *event) goesOn() bool {
 	if e == nil || e.inTrace {
 		return false
@@ -204,7 +204,7 @@ func (s *scanner) open(e *event) {
 	}
 }
 
-// close takes an end mark; events of two processors may overlap.
+// close processes an end mark. Events of two processors may overlap.
 func (s *scanner) close() {
 	if s.ends > 0 {
 		s.ends--
@@ -261,8 +261,8 @@ func (e *event) addFrame(text string) {
 	}
 }
 
-// functionName returns the function that an event is about: the one that its header names,
-// the one that ran, or the first in the trace that can be to blame.
+// functionName returns the function of an event: the one that its header names, the one that
+// ran, or the first function of the trace that is not part of the reporting.
 func (e *event) functionName() string {
 	order := []string{e.function, e.rip, e.module, e.plain}
 	if e.kind == Lockdep {
@@ -276,13 +276,13 @@ func (e *event) functionName() string {
 	return ""
 }
 
-// bareSymbol returns a symbol without what the compiler appended to it.
+// bareSymbol returns a symbol without the suffixes that the compiler appended.
 func bareSymbol(symbol string) string {
 	name, _, _ := strings.Cut(symbol, ".")
 	return name
 }
 
-// expireEvents returns up on what should have been continued by now.
+// expireEvents ends events whose next line should have come by now.
 func (s *scanner) expireEvents() {
 	if s.hint != nil && s.number-s.hint.began > 8 {
 		s.cuts = 0
@@ -307,7 +307,7 @@ func (s *scanner) flushHint() {
 	}
 }
 
-// flushCut reports a "cut here" without a known report behind it.
+// flushCut reports a "cut here" line that no known report follows.
 func (s *scanner) flushCut() {
 	if s.cuts > 0 && s.hint == nil {
 		s.add(&event{kind: Unexpected, line: s.cut})
@@ -353,7 +353,7 @@ func printableText(text string) string {
 	}, text))
 }
 
-// String names a report as a message does.
+// String describes a report for a message.
 func (r Report) String() string {
 	text := string(r.Kind)
 	if r.Function != "" {
@@ -365,9 +365,9 @@ func (r Report) String() string {
 	return text
 }
 
-// Compare returns the expected reports that were not seen and the seen ones that
-// were not expected, with how many of each. A count of 0 means 1. An expected
-// report without a function stands for one of its kind in any function.
+// Compare returns the expected reports that were not seen and the seen ones that were not
+// expected, with their numbers. A count of 0 means 1. An expected report without a function
+// matches one of its kind in any function.
 func Compare(expected, seen []Report) (missing, extra []Report) {
 	open := make([]Report, len(seen))
 	copy(open, seen)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The logs of testdata follow the formats of the kernels' sources: a
-// file holds a log, and begins with what must be found in it, "# KIND FUNCTION".
+// The logs of testdata follow the formats in the kernels' sources. A file begins with the
+// expected reports, "# KIND FUNCTION", and then has the log.
 func TestScan(t *testing.T) {
 	logs, err := filepath.Glob("testdata/*.log")
 	if err != nil || len(logs) < 30 {
@@ -34,7 +34,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// stampAll returns each line without one a time stamp with a caller.
+// stampAll adds a time stamp with a caller to each line without one.
 func stampAll(text string) string {
 	var out strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -117,8 +117,7 @@ const interleaved = `[    5.000001] ------------[ cut here ]------------
 [    5.000009]  </TASK>
 [    5.000010] ---[ end trace 0000000000000000 ]---`
 
-// A log cut at any place still shows that something happened, once a header was
-// printed whole.
+// A log that is cut at any place after a complete header still gives a report.
 func TestScan_cut(t *testing.T) {
 	logs, _ := filepath.Glob("testdata/*.log")
 	for _, path := range logs {
@@ -140,7 +139,7 @@ func TestScan_cut(t *testing.T) {
 
 func reportKey(r Report) string { return fmt.Sprint(r.Kind, " ", r.Function, " ", r.Count) }
 
-// A flood costs neither memory nor the report behind it.
+// A flood of lines uses little memory, and the report after it is found.
 func TestScan_flood(t *testing.T) {
 	flood := bytes.Repeat([]byte("WARNING: CPU: 0 PID: 1 at x.c:1 \x00\xff["), 1<<20)
 	tail := "\n[    9.000000] Kernel panic - not syncing: gone\n"

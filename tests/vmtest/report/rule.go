@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A role says how a header goes together with those before it.
+// A role says how a header relates to the headers before it.
 type role int
 
 const (
@@ -20,19 +20,19 @@ const (
 	consequence      // of the event before it, if there was one
 )
 
-// A rule recognises the first line of a report.
+// A rule matches the first line of a report.
 type rule struct {
 	kind  Kind
 	role  role
-	start string   // the line begins so ...
-	has   []string // ... and contains all of these
-	loose bool     // could be a program's line as well
+	start string   // the beginning of the line
+	has   []string // texts that the line contains
+	loose bool     // a program could print such a line too
 }
 
 var stray = rule{kind: Unexpected}
 
-// rules are tried in this order: the more specific ones come first. Texts are
-// those of Linux 6.1 and 6.12, and where newer ones differ, of both.
+// rules are tried in this order, the more specific ones first. The texts are those of Linux 6.1
+// and 6.12, and also those of newer kernels if they differ.
 var rules = []rule{
 	{kind: Panic, role: consequence, has: []string{"Kernel panic - not syncing: Fatal exception"}},
 	{kind: Panic, role: consequence, has: []string{"Kernel panic - not syncing: ", "panic_on_warn set"}},
@@ -107,14 +107,14 @@ var rules = []rule{
 	{kind: Oops, role: oops, start: "general protection fault"},
 }
 
-// numbered ends the first line of what die() prints: an error code and the
-// number of the oops.
+// numbered matches the first line that die() prints, with an error code and the number of the
+// oops.
 var numbered = regexp.MustCompile(`^[A-Za-z][\w ,.:-]*: [0-9a-f]{4} \[#\d+\]`)
 
 var oopsRule = rule{kind: Oops, role: oops}
 
-// findRule returns the rule for a line, or nil; loose ones count only where the
-// line is known to be the kernel's.
+// findRule returns the rule for a line, or nil. Loose rules are used only if the line is known
+// to be the kernel's.
 func findRule(text string, kernels bool) *rule {
 	if !isSuspect(text) {
 		return nil
@@ -154,14 +154,14 @@ func (r *rule) matches(text string) bool {
 	return true
 }
 
-// hasEndMark reports whether an end mark closes such an event.
+// hasEndMark reports whether an event of this rule ends with an end mark.
 func (r rule) hasEndMark() bool {
 	return r.role == warn || r.role == bug || r.role == fault || r.role == oops
 }
 
 var place = regexp.MustCompile(` (?:at|in) (?:\S+:\d+ (?:at )?)?([A-Za-z_][\w.$]*)\+0x`)
 
-// function is what the header itself names, as "at FILE:LINE FUNCTION+0x..".
+// function returns the function in the header, as in "at FILE:LINE FUNCTION+0x..".
 func (r rule) function(text string) string {
 	if r.kind != Warning && r.kind != KASAN {
 		return ""
