@@ -47,7 +47,7 @@ const (
 
 const testTimeout = 30 * time.Second
 
-// roles are what this program is for tests that start it again.
+// roles are functions that this program runs if a test starts it again.
 var roles = map[string]func(args []string){}
 
 var (
@@ -109,7 +109,7 @@ func (s fakeStore) put(t testing.TB, b []byte) string {
 	return digest
 }
 
-// fakeHub keeps what an agent says.
+// fakeHub records the messages of an agent.
 type fakeHub struct {
 	mu      sync.Mutex
 	failed  map[uint64]proto.Failed
@@ -176,7 +176,7 @@ func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error)
 	return h.execs[id], nil
 }
 
-// fetch brings what origin has, if the cache does not have it.
+// fetch copies a blob from origin to the cache, unless the cache has it.
 func (h *fakeHub) fetch(_ context.Context, digest string) (uint64, error) {
 	b, ok := h.origin.Load(digest)
 	path := filepath.Join(h.cache, digest)
@@ -186,7 +186,7 @@ func (h *fakeHub) fetch(_ context.Context, digest string) (uint64, error) {
 	return uint64(len(b.([]byte))), os.WriteFile(path, b.([]byte), 0o600)
 }
 
-// tempDir is t.TempDir that Wine can remove.
+// tempDir is t.TempDir with a removal that works under Wine.
 func tempDir(t testing.TB) string {
 	if !systemIsWindows {
 		return t.TempDir()
@@ -199,7 +199,7 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// rig is an agent with a hub that is not there.
+// A rig is an agent with a fake hub.
 type rig struct {
 	*Agent
 	t      testing.TB
@@ -244,7 +244,7 @@ func newRigOf(t testing.TB, c Config) *rig {
 // runOnSubstrates runs a test natively and under bee.
 func runOnSubstrates(t *testing.T, slots int, f func(t *testing.T, r *rig)) { eachIn(t, slots, nil, f) }
 
-// eachIn does so in bounds other than this machine's best.
+// eachIn is runOnSubstrates with other bounds than this machine's best.
 func eachIn(t *testing.T, slots int, b *bounds, f func(t *testing.T, r *rig)) {
 	start := func(t *testing.T, bee string) {
 		f(t, newRigOf(t, Config{State: tempDir(t), Slots: slots, Bee: bee, confine: b}))
@@ -430,7 +430,7 @@ func TestComputingWorkerIsNotSilent(t *testing.T) {
 	r.mustFail(call, proto.ReasonCancelled, "cancelled")
 }
 
-// What a worker announces is not taken on trust.
+// The length that a worker announces is checked.
 func TestResultLargerThanItsInterface(t *testing.T) {
 	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		l := r.makeLease(fnEcho, []byte("12345"))

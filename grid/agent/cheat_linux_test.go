@@ -11,7 +11,7 @@ import (
 	"skep/grid/proto"
 )
 
-// cheat starts programs natively and says what it can of what bee would.
+// cheat is a loader that starts programs natively and imitates bee's messages as far as it can.
 const cheat = `#!/bin/sh
 while [ $# -gt 0 ]; do
 	case $1 in

@@ -10,8 +10,8 @@ import (
 	"skep/grid/proto"
 )
 
-// A loader that hands the program to CreateProcess, which under Wine runs it
-// natively, must not pass for bee.
+// A loader that passes the program to CreateProcess, which runs it natively under Wine, must not
+// be accepted as bee.
 func TestCheatingLoader(t *testing.T) {
 	path := os.Getenv("AGENT_TEST_CHEAT")
 	if path == "" {

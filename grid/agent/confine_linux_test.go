@@ -33,8 +33,8 @@ func eachKind(t *testing.T, f func(t *testing.T, b bounds)) {
 	}
 }
 
-// A scene is what a program must not reach: a key and a socket in a state
-// directory, an abstract socket, files of this user, and processes.
+// A scene holds things that a program must not reach: a key and a socket in a state directory, an
+// abstract socket, files of this user, and processes.
 type scene struct {
 	dir, state, key, socket, other string
 	abstract                       string
@@ -102,7 +102,7 @@ func listReached(t *testing.T, r *rig, attempts string) (list []string) {
 		what, ok := strings.CutSuffix(line, " 0")
 		if name, made := strings.CutPrefix(what, "create /"); ok && made {
 			_, err := os.Stat("/" + name)
-			ok = err == nil // else it is a file of a /tmp of its own
+			ok = err == nil // otherwise the file is in the program's own /tmp
 		}
 		if ok {
 			list = append(list, what)
@@ -111,7 +111,7 @@ func listReached(t *testing.T, r *rig, attempts string) (list []string) {
 	return list
 }
 
-// otherWorker is the process of a worker of another session on the same node.
+// otherWorker starts a worker of another session on the same node and returns its process.
 func otherWorker(t *testing.T, r *rig) int {
 	l := r.makeLease(fnEcho, nil)
 	l.Session = "other"
@@ -132,7 +132,7 @@ func TestConfinedReachNothing(t *testing.T) {
 		if list := listReached(t, r, s.attemptList(otherWorker(t, r))); len(list) > 0 {
 			t.Errorf("a confined worker reached:\n%s", strings.Join(list, "\n"))
 		}
-		// Not even a file of its own is made where a hidden folder is.
+		// The program cannot create a file in a hidden folder either.
 		got, _ := r.mustSucceed(r.start(fnAttack, []byte("create "+s.state+"/new\n")))
 		if strings.HasSuffix(string(got), " 0\n") {
 			t.Errorf("in a hidden folder: %s", got)
@@ -149,13 +149,13 @@ func TestUnconfinedReachAll(t *testing.T) {
 	list := strings.Join(listReached(t, r, attempts), "\n") + "\n"
 	for _, line := range strings.SplitAfter(attempts, "\n") {
 		what, on, _ := strings.Cut(line, " ")
-		// Capabilities are dropped in each case, which keeps from root's processes.
+		// Capabilities are always dropped, which prevents access to root's processes.
 		privileged := slices.Contains([]string{"proc", "ptrace", "kcmp"}, what)
 		if os.Geteuid() != 0 {
 			privileged = what == "create" && !strings.HasPrefix(on, s.dir)
 		}
 		if what == "create" && isReadOnly(filepath.Dir(strings.TrimSpace(on))) {
-			continue // nobody may
+			continue // no user may do this
 		}
 		if !strings.Contains(list, line) && !privileged {
 			t.Errorf("without bounds this failed too: %s", line)
@@ -165,13 +165,13 @@ func TestUnconfinedReachAll(t *testing.T) {
 	os.Remove("/usr/skep-test")
 }
 
-// isReadOnly tells whether a folder's file system is mounted read-only.
+// isReadOnly reports whether a folder's file system is mounted read-only.
 func isReadOnly(dir string) bool {
 	var fs syscall.Statfs_t
 	return syscall.Statfs(dir, &fs) == nil && fs.Flags&1 != 0 // ST_RDONLY
 }
 
-// What an owner allows is there, and no more of it than that.
+// Exactly the paths that an owner allows are accessible.
 func TestConfinedAllowed(t *testing.T) {
 	eachKind(t, func(t *testing.T, b bounds) {
 		s := newScene(t)
@@ -210,7 +210,7 @@ func TestAllowedPaths(t *testing.T) {
 	}
 }
 
-// An ordinary user gets the same bounds: the tests run once more as one.
+// An ordinary user gets the same bounds: the tests run again as such a user.
 func TestConfinedOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run as an ordinary user already")

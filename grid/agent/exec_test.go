@@ -108,7 +108,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// A program that reads no input must not hide from the agent that its caller is gone.
+// The agent notices that the caller is gone even if the program reads no input.
 func TestExecUnreadInput(t *testing.T) {
 	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		ours, theirs := net.Pipe()

@@ -16,17 +16,16 @@ import (
 	"skep/grid/proto"
 )
 
-// Below this number all descriptors of the process that tries are in use, but as
-// many as a try may have.
+// The process fills all descriptors below this number, except as many as a try may use.
 const descriptorsMost = 96
 
-// What needs descriptors: each gives an error, or works and gives all back.
+// Operations that need descriptors. Each returns an error, or succeeds and closes all.
 var descriptorUsers = []struct {
 	name string
 	run  func(r *rig) error
 }{
 	{"call", func(r *rig) error {
-		// The hub is told; the worker is not kept.
+		// The hub gets an error, and the worker is ended.
 		call := r.start(fnEcho, []byte("on"))
 		_, failed, ok := r.waitForEnd(call)
 		for _, w := range r.pool.releaseSession("") {
@@ -62,7 +61,8 @@ func openDescriptors() (n int) {
 	return n
 }
 
-// leaveDescriptors fills all below the limit but n, and gives how to undo it.
+// leaveDescriptors fills all descriptors below the limit except n, and returns a function that
+// closes them again.
 func leaveDescriptors(n int) func() {
 	var taken []int
 	for {
@@ -102,7 +102,7 @@ func init() {
 	}
 }
 
-// tryDescriptors tries with none, one, two and so on, until it works.
+// tryDescriptors tries with 0, 1, 2 and more free descriptors until run succeeds.
 func tryDescriptors(r *rig, name string, run func(r *rig) error) {
 	before := openDescriptors()
 	for n := 0; ; n++ {
@@ -123,8 +123,8 @@ func tryDescriptors(r *rig, name string, run func(r *rig) error) {
 	}
 }
 
-// Whatever cannot be had for want of descriptors is an error that says so, and
-// nothing stays open.
+// Every operation that fails for lack of descriptors returns an error that says so, and leaves
+// nothing open.
 func TestWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0], "descriptors", workerFile)
@@ -136,7 +136,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// What cannot be removed is an error, also where its folder is none.
+// A failed removal is an error, also if the path is no folder.
 func TestNoFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runCall is what the kernel does with a system call: 0 lets it go on.
+// runCall returns the filter's decision about a system call; 0 permits it.
 func (f filter) runCall(t *testing.T, arch uint32, number uint32, args ...uint64) unix.Errno {
 	t.Helper()
 	var a uint32
@@ -56,7 +56,7 @@ func jumpLength(yes bool, i unix.SockFilter) int {
 	return int(i.Jf)
 }
 
-// What Landlock leaves open is refused, and nothing else: programs go on.
+// The filter refuses exactly the calls that Landlock does not cover.
 func TestFilterOfCalls(t *testing.T) {
 	const native, foreign = unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_I386
 	here := ^uint64(99) // AT_FDCWD

@@ -16,8 +16,8 @@ import (
 	"skep/grid/proto"
 )
 
-// victim is an agent of its own process, with a worker that forks, for tests
-// that kill it. It says "ready" when the worker's children are there.
+// The role victim is an agent in another process, with a worker that forks, for tests that kill
+// it. It prints "ready" when the worker's children exist.
 func init() { roles["victim"] = func(args []string) { runVictim(args[0], args[1]) } }
 
 func runVictim(worker, bee string) {
@@ -42,7 +42,7 @@ func runVictim(worker, bee string) {
 	select {}
 }
 
-// victimT is what newRig needs of a test, in a process that is not a test.
+// victimT replaces the testing.TB of newRig in a process that is not a test.
 type victimT struct{ testing.TB }
 
 func (*victimT) Helper()                      {}
@@ -52,7 +52,7 @@ func (*victimT) Fatal(args ...any)            { fmt.Println(args...); os.Exit(1)
 func (*victimT) Fatalf(f string, args ...any) { fmt.Printf(f, args...); os.Exit(1) }
 func (*victimT) TempDir() string              { return os.Getenv("VICTIM_DIR") }
 
-// withMark lists the processes in whose environment the text stands.
+// withMark lists the processes whose environment contains the text.
 func withMark(mark string) (pids []string) {
 	list, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range list {
@@ -66,7 +66,7 @@ func withMark(mark string) (pids []string) {
 func TestKilledAgentLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name, bee string
-		least     int // agent, guard and what the worker is
+		least     int // number of processes: agent, guard and those of the worker
 	}{{"native", "none", 5}, {"bee", "bee", 4}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 	hubs "skep/grid/hub"
 )
 
-// node is an agent of its own process, which prints what it logs and how it ended.
+// The role node is an agent in another process, which prints its log and the reason of its end.
 func init() {
 	roles["node"] = func(args []string) {
 		err := Run(context.Background(), Config{State: args[0], Hub: args[1], Slots: 3, Version: "t",
@@ -29,13 +29,13 @@ func init() {
 	}
 }
 
-// A line between node and hub that can be cut.
+// A cutter is a connection between node and hub that can be cut.
 type cutter struct {
 	net.Listener
 	to    string
 	mu    sync.Mutex
 	conns []net.Conn
-	dead  bool // takes no more connections
+	dead  bool // accepts no more connections
 }
 
 func newCutter(t *testing.T, to string) *cutter {
@@ -102,7 +102,7 @@ func startHub(t *testing.T) (h *hubs.Hub, token func() string) {
 	}
 }
 
-// startNode gives the lines of a node, each once.
+// startNode starts a node and returns the lines that it prints, each once.
 func startNode(t *testing.T, state, address string) <-chan string {
 	cmd := exec.Command(os.Args[0], "node", state, address)
 	out, err := cmd.StdoutPipe()
@@ -142,8 +142,8 @@ func awaitLine(t *testing.T, lines <-chan string, start string) string {
 	}
 }
 
-// A node works for its hub, comes back when the connection was cut, waits twice
-// as long after each try, and ends with the reason when the hub removed it.
+// A node works for its hub, reconnects when the connection was cut, waits twice as long after
+// each try, and ends with a reason when the hub has removed it.
 func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	t.Parallel()
 	h, token := startHub(t)
@@ -184,7 +184,7 @@ func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// Who is no node, or is one of another hub, hears that at once.
+// A machine that is no node, or a node of another hub, gets an error at once.
 func TestNodeWithoutHub(t *testing.T) {
 	t.Parallel()
 	h, token := startHub(t)

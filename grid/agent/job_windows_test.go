@@ -16,8 +16,8 @@ import (
 
 func init() { roles["victim"] = func([]string) { runVictim() } }
 
-// runVictim runs an agent of its own process with a worker, for a test that kills
-// it. It says the worker's process number.
+// runVictim runs an agent in another process with a worker, for a test that kills it. It prints
+// the worker's process number.
 func runVictim() {
 	if err := protectAgent(); err != nil {
 		fmt.Println(err)

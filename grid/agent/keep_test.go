@@ -17,7 +17,7 @@ func TestFloodIsKept(t *testing.T) {
 	const n = 100000 // about 2.4 MB
 	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
 		r.mustSucceed(r.start(fnSpeak, fmt.Appendf(nil, "flood %d", n)))
-		// A bee that is killed takes along what Windows has not taken from it.
+		// Output that Windows has not read from a killed bee is lost.
 		for _, w := range r.pool.releaseSession("") {
 			w.sendBye()
 		}
@@ -72,8 +72,8 @@ func bytesBelow(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// The oldest go, what said nothing leaves nothing, and a session is found by
-// its own name only.
+// The oldest files are removed, a worker without output leaves no file, and a session is found
+// only by its own name.
 func TestKeptWorkers(t *testing.T) {
 	dir := tempDir(t)
 	for i := range keptMax + 3 {

@@ -22,8 +22,8 @@ func (r *rig) consumeResource(what string, l proto.Limits) uint64 {
 	return r.send(lease)
 }
 
-// Each limit ends a call that goes beyond it, names itself and who can raise
-// it; the node goes on.
+// Each limit ends a call that exceeds it. The message names the limit and who can raise it, and
+// the node continues to work.
 func TestLimits(t *testing.T) {
 	cases := []struct {
 		what  string
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		for _, c := range cases {
 			bomb := c.what == "processes 100000"
 			if bomb && (!b.User || b.RunAs == 0 && os.Geteuid() == 0) {
-				continue // nothing holds it until the meter looks
+				continue // only the meter enforces this limit
 			}
 			f := r.mustFail(r.consumeResource(c.what, c.limit), proto.ReasonLimit, "exceeded its limit")
 			if !strings.Contains(f.Text, "ask for more with --"+c.name) {
@@ -63,8 +63,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// A guard that is held up until the program waits for its first call: what the
-// program was to have before is too late then.
+// The role is a guard that is delayed until the program waits for its first call. Limits that the
+// guard sets afterwards would be too late.
 func init() {
 	roles["late guard"] = func([]string) {
 		afterStart = func(pid int) {
@@ -102,7 +102,7 @@ func TestOwnersLimits(t *testing.T) {
 	}
 }
 
-// Memory that processes share counts once.
+// Memory that processes share is counted once.
 func TestSharedMemoryCountsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
@@ -119,7 +119,7 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	r.mustFail(call, proto.ReasonCancelled, "")
 }
 
-// Processor time is of a call and not of all that its worker did.
+// The limit on processor time applies to one call and not to its worker's earlier calls.
 func TestProcessorTimeOfACall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
@@ -131,7 +131,7 @@ func TestProcessorTimeOfACall(t *testing.T) {
 	}
 }
 
-// A folder that its program closed to everybody is counted, and goes with it.
+// A folder whose permissions a program removed is counted and deleted too.
 func TestClosedFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func TestDefaultLimits(t *testing.T) {
 	}
 }
 
-// What skep exec asked for is kept on Linux, and said on standard error.
+// The limits of skep exec are enforced on Linux, and reported on standard error.
 func TestExecLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)

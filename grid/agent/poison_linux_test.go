@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a worker inherited cannot be changed, not even by the worker.
+// The data that a worker inherits is sealed: not even the worker can change it.
 func TestInitialDataIsSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 2)

@@ -15,7 +15,7 @@ import (
 	"skep/grid/proto"
 )
 
-// withState is a lease whose worker is initialised with state.
+// withState returns a lease whose worker is initialized with state.
 func (r *rig) withState(state []byte, function uint32, args string) proto.Lease {
 	l := r.makeLease(function, []byte(args))
 	inline.Store(l.Digest, []byte(args))
@@ -34,8 +34,8 @@ func (r *rig) publishBlob(b []byte) string {
 	return digest
 }
 
-// poisonFiles has a worker of another session write to a file, or to all of a
-// directory: its user owns them, and nothing confines it here.
+// poisonFiles makes a worker of another session write to a file, or to all files of a directory.
+// The worker's user owns them, and nothing confines it here.
 func (r *rig) poisonFiles(path string, files int) {
 	r.t.Helper()
 	guest, err := r.guestPath(path)
@@ -50,8 +50,8 @@ func (r *rig) poisonFiles(path string, files int) {
 	}
 }
 
-// A worker writes to the blobs of the cache. Neither the program nor the data
-// of Initialize of the workers after it may be other than the hub has them.
+// A worker writes to the blobs of the cache. Later workers must still get the hub's program and
+// the hub's data of Initialize.
 func TestPoisonedCache(t *testing.T) {
 	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
 		r.publishBlob(r.program)
@@ -73,7 +73,7 @@ func TestPoisonedCache(t *testing.T) {
 	})
 }
 
-// A blob that cannot be had again is an error that says what happened.
+// If a damaged blob cannot be fetched again, the error says what happened.
 func TestDamagedBlobThatCannotBeFetchedAgain(t *testing.T) {
 	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
 		state := []byte("state")
@@ -88,8 +88,7 @@ func TestDamagedBlobThatCannotBeFetchedAgain(t *testing.T) {
 	})
 }
 
-// bee's programs on Windows see the work directory, which must not hold what
-// bee says about them.
+// On Windows programs see their work directory, so bee's reports about them must not be there.
 func TestReportsAreOutOfReach(t *testing.T) {
 	r := newRig(t, beeProgram(t), 1)
 	r.mustSucceed(r.start(fnEcho, nil))

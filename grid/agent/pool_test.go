@@ -34,8 +34,8 @@ func beeOrNone(t *testing.T) string {
 	return ""
 }
 
-// A lease that the hub gave for the slot of another waits for that one, also
-// where a slot is free: there it would have to end a worker that is wanted.
+// A lease that the hub granted for the slot of another lease waits for that one even if a slot is
+// free. In the free slot it would have to end an idle worker that another session needs.
 func TestSlotGoesToItsSession(t *testing.T) {
 	p := newPool(2)
 	a1, a2 := &proto.Lease{Session: "a", Fence: 1}, &proto.Lease{Session: "a", Fence: 3, After: 1}

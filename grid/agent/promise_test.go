@@ -22,7 +22,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// Only what the hub's answer means counts as success.
+// Only an answer of the hub that means success counts as such.
 func TestAnswersOfTheHub(t *testing.T) {
 	for _, c := range []struct {
 		status, want int
@@ -38,7 +38,7 @@ func TestAnswersOfTheHub(t *testing.T) {
 	}
 }
 
-// Arguments are whole and undamaged, or refused.
+// Incomplete or damaged arguments are refused.
 func TestArgumentsAreChecked(t *testing.T) {
 	const text = "arguments"
 	sum := sha256.Sum256([]byte(text))
@@ -62,8 +62,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-// Lines that are left out are counted once, and none is announced where there
-// were none.
+// Omitted lines are counted once. If no line was omitted, no message says so.
 func TestLinesThatAreLeftOut(t *testing.T) {
 	for _, n := range []int{0, 1, 5} {
 		var said []string
@@ -76,7 +75,7 @@ func TestLinesThatAreLeftOut(t *testing.T) {
 	}
 }
 
-// What a worker wrote is on disk, in files that are closed, when it has ended.
+// When a worker has ended, its output is on disk and the files are closed.
 func TestKeptFilesAreClosed(t *testing.T) {
 	k, err := newKeeper(tempDir(t), "s")
 	if err != nil {
@@ -93,7 +92,7 @@ func TestKeptFilesAreClosed(t *testing.T) {
 	}
 }
 
-// stream is a worker's side that was written before.
+// A stream is the worker's side of a stream, with contents written before.
 type stream struct {
 	io.Reader
 	closed bool
@@ -102,8 +101,7 @@ type stream struct {
 func (s *stream) Write(b []byte) (int, error) { return len(b), nil }
 func (s *stream) Close() error                { s.closed = true; return nil }
 
-// A stream that begins has not been silent, and one that is closed is closed
-// at both ends.
+// A new stream does not count as silent. A closed stream is closed at both ends.
 func TestStreamOfAWorker(t *testing.T) {
 	s := &stream{Reader: strings.NewReader("")}
 	w := newWire(s)
@@ -117,7 +115,7 @@ func TestStreamOfAWorker(t *testing.T) {
 	}
 }
 
-// Between the parts of a result nothing else may come.
+// No other frame may come between the parts of a result.
 func TestOtherFrameInsideAResultIsRefused(t *testing.T) {
 	for name, f := range map[string]uapi.Frame{
 		"another frame": {Type: uapi.TypeResult, Call: 7},
@@ -139,7 +137,7 @@ func TestOtherFrameInsideAResultIsRefused(t *testing.T) {
 	}
 }
 
-// A result that the hub does not take ends the call with the hub's words.
+// If the hub refuses a result, the call ends with the hub's message.
 func TestRefusedResult(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, beeProgram(t), 1)
@@ -150,7 +148,7 @@ func TestRefusedResult(t *testing.T) {
 	}
 }
 
-// A call's own time is looked at often, however long a worker may be silent.
+// A call's wall time is checked often, even if a worker may be silent for long.
 func TestTimeOfACallWithPatience(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, beeProgram(t), 1)
@@ -160,7 +158,7 @@ func TestTimeOfACallWithPatience(t *testing.T) {
 	r.mustFail(r.send(l), proto.ReasonLimit, "ask for more with --wall-time")
 }
 
-// An error is the failure in it, or that the call was cancelled, or what went wrong here.
+// An error becomes the failure that it contains, a cancellation, or a fault of this node.
 func TestErrorsAsFailures(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -180,7 +178,7 @@ func TestErrorsAsFailures(t *testing.T) {
 	}
 }
 
-// Without an owner's word the cache holds 8 GiB.
+// By default the cache holds 8 GiB.
 func TestSizeOfCache(t *testing.T) {
 	for given, want := range map[uint64]int64{0: 8 << 30, 1: 1, 5 << 40: 5 << 40, math.MaxUint64: math.MaxInt64} {
 		c := Config{Cache: given}

@@ -21,14 +21,14 @@ import (
 	"skep/internal/uapi"
 )
 
-// makeFrame makes one frame of a worker.
+// makeFrame returns one frame of a worker.
 func makeFrame(t uapi.FrameType, call uint64, flags uint16, payload []byte) []byte {
 	head := make([]byte, uapi.FrameSize)
 	uapi.PutFrame(head, uapi.Frame{Type: t, Flags: flags, Call: call, Length: uint32(len(payload))})
 	return append(head, payload...)
 }
 
-// wireOf is a wire on which a worker has sent these frames.
+// wireOf returns a wire on which a worker has sent these frames.
 func wireOf(frames ...[]byte) *wire {
 	return newWire(&stream{Reader: bytes.NewReader(bytes.Join(frames, nil))})
 }
@@ -61,7 +61,7 @@ func TestHelloOfAWorker(t *testing.T) {
 	}
 }
 
-// Only bytes that were sent can be acknowledged, and none is taken back.
+// An acknowledgement must not exceed the sent bytes, nor be smaller than an earlier one.
 func TestAcknowledgements(t *testing.T) {
 	count := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for name, c := range map[string]struct {
@@ -81,8 +81,8 @@ func TestAcknowledgements(t *testing.T) {
 	}
 }
 
-// Signs of life and acknowledgements are no answers; what was read is
-// acknowledged when it is much.
+// Keepalives and acknowledgements are not returned as answers. Read data is acknowledged when
+// there is enough of it.
 func TestReadingAWorker(t *testing.T) {
 	large := make([]byte, uapi.AckEvery-uapi.FrameSize-1)
 	w := wireOf(makeFrame(uapi.TypePing, 0, 0, nil), makeFrame(uapi.TypeAck, 0, 0, make([]byte, 8)), makeFrame(uapi.TypeData, 7, 1, large), makeFrame(uapi.TypeData, 7, 1, []byte("x")))
@@ -92,7 +92,7 @@ func TestReadingAWorker(t *testing.T) {
 		io.Writer
 		io.Closer
 	}{nil, out, io.NopCloser(nil)}
-	const ping = uapi.FrameSize // it counts as well
+	const ping = uapi.FrameSize // counts as received bytes too
 	w.received = 0
 	f, err := w.read(nil)
 	if err != nil || f.Type != uapi.TypeData || f.Call != 7 || len(f.payload) != len(large) {
@@ -115,8 +115,8 @@ func TestReadingAWorker(t *testing.T) {
 	}
 }
 
-// Data goes out in parts, of which the last is marked; a source that fails is
-// not the worker's fault.
+// Data is sent in parts, of which the last is marked. A failure of the source is not reported as
+// one of the worker.
 func TestSendingData(t *testing.T) {
 	for _, n := range []int{0, 1, 256 << 10, 256<<10 + 1} {
 		out := &bytes.Buffer{}
@@ -149,7 +149,7 @@ func TestSendingData(t *testing.T) {
 	}
 }
 
-// A worker that takes nothing is noticed while a frame waits for its window.
+// A worker that reads nothing is detected while a frame waits for the window.
 func TestWindowOfAWorker(t *testing.T) {
 	w := wireOf()
 	w.sent = uapi.SessionWindow - 10
@@ -167,7 +167,7 @@ func TestWindowOfAWorker(t *testing.T) {
 	}
 }
 
-// What a worker answers is what was promised, or the answer is refused.
+// Answers of a worker that violate the protocol are refused.
 func TestAnswersOfAWorker(t *testing.T) {
 	result := func(n uint64) []byte {
 		return makeFrame(uapi.TypeResult, 7, 0, uapi.Append(nil, uapi.Result{Length: n}))
@@ -216,7 +216,7 @@ func TestAnswersOfAWorker(t *testing.T) {
 	}
 }
 
-// What bee alone can know is asked for with each answer.
+// Each answer needs bee's proof.
 func TestProofOfBee(t *testing.T) {
 	under := &Agent{bee: "bee"}
 	for name, c := range map[string]struct {
@@ -255,7 +255,7 @@ func TestProofOfBee(t *testing.T) {
 	}
 }
 
-// bee's report is of this run and of this program.
+// bee's report must be of this run and of this program.
 func TestReportsOfBee(t *testing.T) {
 	a := &Agent{bee: "bee", reports: tempDir(t)}
 	w := &worker{agent: a, nonce: 0x1f, dir: "w", id: proto.Worker{Module: "abc"}}
@@ -279,7 +279,7 @@ func TestReportsOfBee(t *testing.T) {
 	}
 }
 
-// bee's exit codes are a guest's end, as a shell says it.
+// bee's exit codes are converted to the guest's end, as a shell reports it.
 func TestEndsOfPrograms(t *testing.T) {
 	for _, c := range []struct {
 		e      exit
@@ -298,7 +298,7 @@ func TestEndsOfPrograms(t *testing.T) {
 	}
 }
 
-// Each limit says what was used of it, and who can raise it.
+// The message of each limit says how much was used, and who can raise the limit.
 func TestExcessSaysWhoCanRaiseIt(t *testing.T) {
 	owner := proto.Limits{Memory: 1 << 20, Processes: 10}
 	for _, c := range []struct {
@@ -324,7 +324,7 @@ func TestExcessSaysWhoCanRaiseIt(t *testing.T) {
 	}
 }
 
-// Who cannot join or was sent away hears what to do.
+// The error for a node that cannot join or was refused says what to do.
 func TestWhyThereIsNoHub(t *testing.T) {
 	refused := &proto.Problem{Code: proto.ProblemToken, Text: "used up"}
 	for _, c := range []struct {
@@ -354,7 +354,7 @@ func TestWhyThereIsNoHub(t *testing.T) {
 	}
 }
 
-// An answer that is no problem of the hub's is named by its status.
+// An error response that is not the hub's Problem is reported by its HTTP status.
 func TestProblemsOfTheHub(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -369,8 +369,8 @@ func TestProblemsOfTheHub(t *testing.T) {
 	}
 }
 
-// A line is passed on whole, or cut with a mark; what a file cannot have in its
-// name becomes a line below.
+// A line is passed on whole, or cut with a mark. Characters that a file name cannot have become
+// underscores.
 func TestLinesOfAWorker(t *testing.T) {
 	var said []string
 	l := newLines(func(text string) { said = append(said, text) })
@@ -396,8 +396,8 @@ func TestLinesOfAWorker(t *testing.T) {
 	}
 }
 
-// What a worker wrote is kept up to 256 KiB at its beginning and twice that at
-// its end; between them it is counted.
+// The first 256 KiB and the last 512 KiB of a worker's output are kept; the lines between them
+// are counted.
 func TestKeptBytes(t *testing.T) {
 	dir := tempDir(t)
 	k, err := newKeeper(dir, "s")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// These tests keep a hub's CA of their own, which is Linux work: Wine 8 cannot
-// remove its read-only files when Go cleans up.
+// These tests have their own CA of a hub. They run on Linux only, because Wine 8 cannot remove
+// the CA's read-only files when Go cleans up.
 
 package agent
 
@@ -21,7 +21,7 @@ import (
 	"skep/grid/proto"
 )
 
-// A machine that is on for minutes a day must renew its certificate too.
+// A machine that runs only for minutes a day must renew its certificate too.
 func TestRenewsAtOnce(t *testing.T) {
 	ca, err := ident.OpenCA(t.TempDir())
 	if err != nil {
@@ -86,8 +86,7 @@ func startRenewer(t *testing.T, ca *ident.CA) (address string) {
 	return l.Addr().String()
 }
 
-// A node that was removed while it was away has to hear why no connection is
-// taken, and end.
+// A node that was removed while it was disconnected must learn the reason and end.
 func TestRefusedSaysWhy(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)

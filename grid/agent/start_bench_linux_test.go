@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStart is one worker from nothing to READY, and its end. Each round
-// has all confinements, since this machine may be busy in one and idle in the
-// next.
+// BenchmarkStart measures the start of one worker up to READY, and its end. Each round measures
+// all confinements, because the load of this machine may change between rounds.
 func BenchmarkStart(b *testing.B) {
 	all := listConfinementKinds()
 	all["none"] = bounds{Kind: ConfinedNot}

@@ -16,7 +16,7 @@ import (
 	"skep/grid/proto"
 )
 
-// Rights that a kernel does not know are not asked for; all that it knows are.
+// Exactly the Landlock rights that a kernel supports are requested.
 func TestLandlockVersions(t *testing.T) {
 	const first = 1<<13 - 1
 	refer := uint64(first | unix.LANDLOCK_ACCESS_FS_REFER)
@@ -29,7 +29,7 @@ func TestLandlockVersions(t *testing.T) {
 	}
 }
 
-// Sizes of /proc are in KiB; what is no size counts as none.
+// Sizes of /proc are in KiB. An invalid size counts as 0.
 func TestParseKiB(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "1": 1024, "907": 907 << 10, "16g": 0, "-1": 0, "/": 0, ":": 0, strings.Repeat("9", 30): 0} {
 		if got := parseKiB(text); got != want {
@@ -45,8 +45,8 @@ func TestParseKiB(t *testing.T) {
 	}
 }
 
-// Each file counts with its room, at least a page; open files without a name
-// count as well; counting ends beyond what is enough.
+// Each file counts with its allocated size, at least a page. Open files without a name count too.
+// Counting ends when the sum exceeds `enough`.
 func TestDiskBytes(t *testing.T) {
 	dir := t.TempDir()
 	empty := diskBytes(dir, nil, 1<<40)
@@ -59,7 +59,7 @@ func TestDiskBytes(t *testing.T) {
 			_, err = f.Write(make([]byte, n))
 		}
 		if err == nil {
-			err = f.Sync() // so that it has its blocks
+			err = f.Sync() // allocates its blocks
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestDiskBytes(t *testing.T) {
 	}
 }
 
-// A limit is looked at the sooner the nearer it is, and what is beyond is named.
+// The closer the usage is to a limit, the sooner it is measured again. An exceeded limit is named.
 func TestMeter(t *testing.T) {
 	self := []int{os.Getpid()}
 	used := residentBytes(self)
@@ -127,7 +127,7 @@ func TestMeter(t *testing.T) {
 			t.Errorf("%s: %v of %v", c.name, e.Used, e.Allowed)
 		}
 	}
-	// What was used before a call is not the call's.
+	// Processor time used before a call does not count for the call.
 	m := newMeter(guardOrder{Limits: proto.Limits{CPU: 1e-9}})
 	m.tasks = func() []int { return self }
 	if m.start(1e9); m.cpu != 1e9 || m.before <= 0 {
@@ -143,7 +143,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A program's copy cannot be changed by anyone.
+// No process can change a program's sealed copy.
 func TestSealedProgram(t *testing.T) {
 	f, err := sealProgram(strings.NewReader("program"), "skep")
 	if err != nil {
@@ -180,7 +180,7 @@ func findMemoryFile(f *os.File) string {
 	return filepath.Base(list[max(i, 0)])
 }
 
-// Several programs that start at once have one copy, which goes with the last.
+// Several programs that start at the same time share one copy, which is freed with the last.
 func TestSealedCopiesAreShared(t *testing.T) {
 	dir := t.TempDir()
 	s := fakeStore{dir}
@@ -197,7 +197,7 @@ func TestSealedCopiesAreShared(t *testing.T) {
 		t.Errorf("%d copies", len(m.open))
 	}
 	m.put(digest)
-	m.put(digest) // nobody has it
+	m.put(digest) // no program uses it any more
 	if _, err := first.Stat(); err == nil || len(m.open) != 0 {
 		t.Error("the copy is still open")
 	}
