@@ -17,6 +17,7 @@ import (
 	"skep/grid/hub"
 	"skep/internal/load"
 	"skep/tests/watch"
+	"skep/tests/wine/wineserver"
 )
 
 const (
@@ -49,20 +50,13 @@ func (s *stage) close() {
 	for i := len(s.actors) - 1; i >= 0; i-- {
 		s.actors[i].end()
 	}
-	s.wineServer("-k") // fails if none runs, which is fine
-	s.wineServer("-w")
+	wineserver.Stop(s.wineEnv())
 	os.RemoveAll(s.dir)
-}
-
-func (s *stage) wineServer(flag string) {
-	cmd := exec.Command("wineserver", flag)
-	cmd.Env = s.wineEnv()
-	cmd.Run()
 }
 
 // wineEnv returns an environment in which Wine writes its files below the stage's directory.
 func (s *stage) wineEnv() []string {
-	return append(os.Environ(), "TMPDIR="+s.dir, "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
+	return append(append(os.Environ(), wineserver.Env(s.o.prefix)...), "TMPDIR="+s.dir, "LC_ALL=C.UTF-8")
 }
 
 // startHub starts the hub with the Linux node in it.

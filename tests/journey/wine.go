@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"skep/tests/wine/wineserver"
 )
 
 func wineEnv(o options) []string {
-	return []string{"WINEPREFIX=" + o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8"}
+	return append(wineserver.Env(o.prefix), "LC_ALL=C.UTF-8")
 }
 
 // prepareWine creates the prefix and installs a library that Windows 10 has and Wine 8
@@ -42,12 +44,7 @@ func stopWine(o options) {
 	if o.on != "wine" {
 		return
 	}
-	kill := exec.Command("wineserver", "-k")
-	kill.Env = append(os.Environ(), wineEnv(o)...)
-	kill.Run() // fails if no server runs, which is fine
-	wait := exec.Command("wineserver", "-w")
-	wait.Env = kill.Env
-	wait.Run()
+	wineserver.Stop(wineEnv(o))
 }
 
 // windowsPath returns the Windows name of a Linux path.

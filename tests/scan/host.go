@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skep/tests/watch"
+	"skep/tests/wine/wineserver"
 )
 
 // startHost starts Wine's server and services, which then serve all programs.
@@ -22,27 +23,16 @@ func startHost(o options) (stop func(), err error) {
 	if err := os.MkdirAll(o.prefix, 0o755); err != nil {
 		return nil, err
 	}
-	wine := func(words ...string) error {
-		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Env = bareEnvironment(o)
-		return cmd.Run()
+	if err := wineserver.Start(bareEnvironment(o)); err != nil {
+		return nil, err
 	}
-	wine("wineserver", "-k") // fails when none runs, which is what is wanted
-	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
-		if err := wine(words...); err != nil {
-			return nil, fmt.Errorf("%s: %w", strings.Join(words, " "), err)
-		}
-	}
-	return func() {
-		wine("wineserver", "-k")
-		wine("wineserver", "-w")
-	}, nil
+	return func() { wineserver.Stop(bareEnvironment(o)) }, nil
 }
 
 func bareEnvironment(o options) []string {
 	env := append(os.Environ(), "LC_ALL=C.UTF-8")
 	if o.prefix != "" {
-		env = append(env, "WINEPREFIX="+o.prefix, "WINEDEBUG=-all", "DISPLAY=")
+		env = append(env, wineserver.Env(o.prefix)...)
 	}
 	return env
 }

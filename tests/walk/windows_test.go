@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"skep/tests/wine/wineserver"
 )
 
 // Wine stands for the PC. SHIM is a library that Windows has and Wine 8 lacks.
@@ -29,8 +31,8 @@ func TestWindowsPCs(t *testing.T) {
 // prepareWine creates a prefix. Wine's server opens the sockets of its programs, so a server in
 // another network namespace must not remain.
 func prepareWine(prefix, shim string) error {
-	defer endWine(prefix)
-	endWine(prefix)
+	defer wineserver.Stop(wineserver.Env(prefix))
+	wineserver.Stop(wineserver.Env(prefix))
 	if _, err := os.Stat(filepath.Join(prefix, "system.reg")); err != nil {
 		if err := os.MkdirAll(prefix, 0o755); err != nil {
 			return err
@@ -46,14 +48,8 @@ func prepareWine(prefix, shim string) error {
 	return os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), text, 0o644)
 }
 
-// endWine ends the server of a prefix, and waits for it and its services.
-func endWine(prefix string) {
-	_ = wineCommand(prefix, "wineserver", "-k").Run() // fails if none runs, which is fine
-	_ = wineCommand(prefix, "wineserver", "-w").Run()
-}
-
 func wineCommand(prefix, name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...)
-	c.Env = append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=")
+	c.Env = append(os.Environ(), wineserver.Env(prefix)...)
 	return c
 }

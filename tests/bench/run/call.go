@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"skep/tests/wine/wineserver"
 )
 
 // call measures one system call. The Win32 side has one figure only, because it has no
 // vector states; it is printed for both.
 func (b *bench) call() error {
-	defer b.stopWine()
+	defer wineserver.Stop(wineserver.Env(b.prefix))
 	program := filepath.Join(b.build, "bench", "linux", "calls")
 	peer := side{name: "win32", words: []string{"wine"}, wine: true}
 	sides := append(b.listSides(), peer)

@@ -5,12 +5,14 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+
+	"skep/tests/wine/wineserver"
 )
 
 // benchCompute reports the speed as native time divided by time under bee, so 1 is native
 // speed.
 func (b *bench) benchCompute() error {
-	defer b.stopWine()
+	defer wineserver.Stop(wineserver.Env(b.prefix))
 	program := filepath.Join(b.build, "bench", "linux", "compute")
 	result, order, err := b.runMedians(b.listSides(), func(side) []string { return []string{program} })
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/wine/wineserver"
 )
 
 const warmStarts = 9
@@ -24,7 +26,7 @@ type start struct {
 // the page cache (and, under Wine, with no wineserver); warm is the median of
 // those that follow.
 func (b *bench) benchEntry() error {
-	defer b.stopWine()
+	defer wineserver.Stop(wineserver.Env(b.prefix))
 	programs := [][]string{
 		{filepath.Join(b.build, "conformance", "musl", "hello")},
 		{filepath.Join(b.build, "conformance", "glibc", "hello")},
@@ -46,7 +48,7 @@ func (b *bench) benchEntry() error {
 
 func (b *bench) startsOf(s side, program []string) error {
 	if s.wine {
-		b.stopWine()
+		wineserver.Stop(wineserver.Env(b.prefix))
 	}
 	for _, path := range append([]string{program[0], b.binPath("bee"), b.binPath("bee.exe")}, s.words...) {
 		evictFile(path)

@@ -28,6 +28,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"skep/tests/wine/wineserver"
 )
 
 type bench struct {
@@ -135,21 +137,9 @@ func (b *bench) makeCommand(s side, argv ...string) *exec.Cmd {
 	cmd.Stderr = os.Stderr
 	cmd.Env = os.Environ()
 	if s.wine {
-		cmd.Env = append(cmd.Env, b.wineEnv()...)
+		cmd.Env = append(cmd.Env, wineserver.Env(b.prefix)...)
 	}
 	return cmd
-}
-
-func (b *bench) wineEnv() []string {
-	return []string{"WINEPREFIX=" + b.prefix, "WINEDEBUG=-all", "DISPLAY="}
-}
-
-func (b *bench) stopWine() {
-	for _, what := range []string{"-k", "-w"} { // end wineserver, and wait for its services
-		cmd := exec.Command("wineserver", what)
-		cmd.Env = append(os.Environ(), b.wineEnv()...)
-		cmd.Run() // fails if none runs, which is fine
-	}
 }
 
 // figures maps "operation" or "operation state" to nanoseconds.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"skep/tests/wine/wineserver"
 )
 
 // A substrate runs programs by bee, on Linux or Wine.
@@ -86,31 +88,13 @@ func (s *substrate) start() error {
 	if err := os.MkdirAll(s.prefix, 0o755); err != nil {
 		return err
 	}
-	// Use one wineserver for all cases: Debian's wine ends it with each program,
-	// and starting it and its services takes seconds. The first program starts
-	// the services, so that none of them inherits a case's pipes.
-	s.runTool("wineserver", "-k")
-	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
-		if err := s.runTool(words...); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
-		}
-	}
-	return nil
-}
-
-// runTool runs a program of Wine without our standard streams.
-func (s *substrate) runTool(words ...string) error {
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), s.env...)
-	return cmd.Run()
+	return wineserver.Start(s.env)
 }
 
 func (s *substrate) stop() {
-	if s.prefix == "" {
-		return
+	if s.prefix != "" {
+		wineserver.Stop(s.env)
 	}
-	s.runTool("wineserver", "-k") // fails if none runs, which is fine
-	s.runTool("wineserver", "-w") // its services end with it
 }
 
 // unsupported maps the name of a case to the reason why it is not expected to
