@@ -59,8 +59,8 @@ $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 # Others that want the same functions.
 KMODS += dynamos_rival
 kmod_dynamos_rival = tests/vm/kmod/dynamos_rival
-$(B)/test/vm/dynamos_beside: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
-		beside.o rival.o use.o)
+$(B)/test/vm/dynamos_coexist: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
+		coexist.o rival.o use.o)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
@@ -83,7 +83,7 @@ suite_vm-dynamos-health = $(call vm_suite,DynamosHealth)
 suite_vm-dynamos-health_kind = go
 suite_vm-dynamos-health_deadline = 1260
 suite_vm-dynamos-health_needs = $(vm_needs) \
-	$(addprefix $(B)/test/vm/dynamos_,class beside bad)
+	$(addprefix $(B)/test/vm/dynamos_,class coexist bad)
 
 # The engine with 1,000 cycles, on each kernel in turn. Then engine and health
 # on a kernel that looks for mistakes.
@@ -96,7 +96,7 @@ soak_dynamos-debug = $(MAKE) --no-print-directory kmod \
 	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
 	-run '^TestDynamosDebug$$' ./tests/vm
 soak_dynamos-debug_needs = $(B)/bin/skep-guest $(B)/test/vm/dynamos_engine \
-	$(addprefix $(B)/test/vm/dynamos_,class beside)
+	$(addprefix $(B)/test/vm/dynamos_,class coexist)
 
 MUTANTS += dynamos/core
 mutants_dynamos/core = $(addprefix dynamos-,$(dynamos_core_tests))

@@ -45,7 +45,7 @@ func TestDynamosDebug(t *testing.T) {
 			hand(t, kernel, "dynamos_next"), hand(t, kernel, "dynamos_try"), name)
 	}
 	// The bad updates are planted faults, which end lockdep. The kernel lacks LSMs and BTF.
-	lacks := map[string]int{"class": 16, "beside": 15}
+	lacks := map[string]int{"class": 16, "coexist": 15}
 	for _, p := range tryingParts {
 		if p.name == "bad" {
 			continue

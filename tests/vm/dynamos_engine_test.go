@@ -28,7 +28,7 @@ var engineParts = []struct {
 	floor int
 }{
 	{"refusals", 7},
-	{"strangers", 3},
+	{"unauthorized", 3},
 	{"life", 26},
 	{"balance", 11},
 	{"25", 8},

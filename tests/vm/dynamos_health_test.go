@@ -47,7 +47,7 @@ var tryingParts = []struct {
 	more  []string // modules after dynamos_try
 }{
 	{"class", 35, nil},
-	{"beside", 67, []string{"dynamos_rival", "dynamos_hand"}},
+	{"coexist", 67, []string{"dynamos_rival", "dynamos_hand"}},
 	{"bad", 134, nil},
 }
 
@@ -72,7 +72,7 @@ func TestDynamosHealth(t *testing.T) {
 			began := time.Now()
 			args := []string{toolPath(t, "dynamos_"+p.name), builtModule(t, kernel, "dynamos_try")}
 			more, floor := p.more, p.floor
-			if p.name == "beside" && kernel == "6.12" && len(chosen) == 0 {
+			if p.name == "coexist" && kernel == "6.12" && len(chosen) == 0 {
 				// There a livepatch changes the text of each
 				// cond_resched(), which takes an emulator a minute.
 				// Who asks for this part gets all of it.

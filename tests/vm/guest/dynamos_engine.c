@@ -730,7 +730,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } parts[] = {
-	{"refusals", test_refusals}, {"strangers", test_unauthorized},
+	{"refusals", test_refusals}, {"unauthorized", test_unauthorized},
 	{"life", test_life},	     {"balance", test_balance},
 	{"sleepers", test_sleepers}, {"supersede", test_supersede},
 	{"together", test_together}, {"ends", test_ends},

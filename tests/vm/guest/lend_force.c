@@ -259,27 +259,25 @@ static void test_two_owners(void)
 	u32 turn;
 
 	tap_ok(!lend_release(id) && !lend_allow(USER, CPUS, 64 * MIB),
-	       "strangers: a user may have a partition");
+	       "owners: a user may have a partition");
 	id = as_user(create_own);
 	for (turn = 0; turn < 2; turn++) {
 		tap_ok(begin_image(&l) && lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty == 0,
-		       "strangers: root's image finds no secret, turn %u",
-		       turn);
+		       "owners: root's image finds no secret, turn %u", turn);
 		tap_ok(lend_command(&l, 0, SLOT_FILL) && !lend_stop(&l),
-		       "strangers: root's image leaves secrets, turn %u", turn);
+		       "owners: root's image leaves secrets, turn %u", turn);
 		memset(l.mail, 1, l.open.mail);
 		lend_close(&l);
 		tap_ok(as_user(look_and_leave) == 0,
-		       "strangers: the user finds no secret of root, turn %u",
+		       "owners: the user finds no secret of root, turn %u",
 		       turn);
 		tap_ok(as_user(look_again) > 5,
-		       "strangers: the user finds only secrets of his own, "
+		       "owners: the user finds only secrets of his own, "
 		       "turn %u",
 		       turn);
 	}
-	tap_ok(!lend_release(id) && !lend_allow(~0u, 0, 0),
-	       "strangers: released");
+	tap_ok(!lend_release(id) && !lend_allow(~0u, 0, 0), "owners: released");
 	id = lend_create(CPUS, 64 * MIB, "force");
 }
 

@@ -3,7 +3,7 @@
  * Others on the function that an update changes, before the update and after
  * it: each goes on working, or is refused with the other's name.
  *
- *   dynamos_beside UPDATES RIVAL [HAND]    modules; without the third,
+ *   dynamos_coexist UPDATES RIVAL [HAND]    modules; without the third,
  *                                         class together is left out
  */
 #include <errno.h>
@@ -32,15 +32,15 @@ static int apply_update(void)
 }
 
 /* The update leaves, and its hook after it: then others may have the place. */
-static void update_ends(const char *beside)
+static void update_ends(const char *other)
 {
 	int i;
 
 	tap_ok(!use_revert() && !use_until(DYNAMOS_LOADED),
-	       "beside: the update leaves %s", beside);
+	       "coexist: the update leaves %s", other);
 	for (i = 0; i < 6000 && use_users() != users; i++)
 		usleep(10000);
-	tap_ok(i < 6000, "beside: the update's hook is removed as well");
+	tap_ok(i < 6000, "coexist: the update's hook is removed as well");
 	TAP(use_call(&canary) == getpgid(canary.pid));
 }
 
@@ -69,17 +69,17 @@ static void expect_both(const char *name, long (*hits)(void), const char *order)
 {
 	long before = hits();
 
-	tap_ok(use_call(&canary) == 4242, "beside: the update works %s %s",
+	tap_ok(use_call(&canary) == 4242, "coexist: the update works %s %s",
 	       order, name);
-	tap_ok(hits() > before, "beside: %s works %s the update", name,
+	tap_ok(hits() > before, "coexist: %s works %s the update", name,
 	       order[0] == 'a' ? "before" : "after");
 }
 
 static void test_shares(const char *name, int (*set)(void), void (*clear)(void),
 			long (*hits)(void))
 {
-	tap_ok(!set(), "beside: %s is set first", name);
-	if (!tap_ok(!apply_update(), "beside: the update is applied after %s",
+	tap_ok(!set(), "coexist: %s is set first", name);
+	if (!tap_ok(!apply_update(), "coexist: the update is applied after %s",
 		    name))
 		printf("# %s\n", use_why);
 	expect_both(name, hits, "after");
@@ -87,7 +87,7 @@ static void test_shares(const char *name, int (*set)(void), void (*clear)(void),
 	clear();
 
 	TAP(!apply_update());
-	tap_ok(!set(), "beside: %s is set after the update", name);
+	tap_ok(!set(), "coexist: %s is set after the update", name);
 	expect_both(name, hits, "before");
 	clear();
 	TAP(use_call(&canary) == 4242);
@@ -107,7 +107,7 @@ static void bpf_is_refused(void)
 	TAP(!apply_update());
 	TAP(set_bpf() == -EBUSY);
 	tap_ok(rival_told(SYMBOL, "[dynamos]"),
-	       "beside: the kernel's list of hooks names the update");
+	       "coexist: the kernel's list of hooks names the update");
 	TAP(use_call(&canary) == 4242);
 	update_ends("BPF");
 	TAP(!set_bpf());
@@ -171,7 +171,7 @@ static void test_livepatches(void)
 	users = use_users();
 	test_together();
 	tap_ok(!rival_livepatch(rival, ""),
-	       "beside: a livepatch is applied on top of class together");
+	       "coexist: a livepatch is applied on top of class together");
 	TAP(use_call(&canary) == 777 && getsid(0) == 4242);
 	TAP(!use_revert() && !use_until(DYNAMOS_LOADED));
 	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
@@ -180,11 +180,11 @@ static void test_livepatches(void)
 
 	test_together();
 	tap_ok(!rival_livepatch(rival, "replace=1"),
-	       "beside: a livepatch replaces class together");
+	       "coexist: a livepatch replaces class together");
 	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
 	TAP(!use_until(DYNAMOS_LOADED));
 	if (!tap_ok(!use_info(&info) && strstr(info.end, "livepatch"),
-		    "beside: the update has left, and names what superseded "
+		    "coexist: the update has left, and names what superseded "
 		    "it"))
 		printf("# %s\n", info.end);
 	TAP(!use_inside(1));
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 	test_shares("a kprobe", set_kprobe, rival_probes_end, rival_probe_hits);
 	test_shares("function graph", set_graph, rival_graph_end, graph_hits);
 	if (access("/sys/kernel/btf/vmlinux", F_OK))
-		tap_skip("beside: BPF", "this kernel was built without BTF");
+		tap_skip("coexist: BPF", "this kernel was built without BTF");
 	else
 		bpf_is_refused();
 	test_livepatch();
