@@ -54,8 +54,9 @@ type image struct {
 
 const (
 	headLen    = 192 // struct header of bee/core/cache.c
-	mapHeadLen = 64  // HEADER_LEN of bee/rewrite/map.c
+	mapHeadLen = 32  // HEADER_LEN of bee/rewrite/map.c
 	siteLen    = 40
+	slotFirst  = 0x1480 + 8*48 // BEE_SLOT(0) of bee/core/bee.h
 	slotCount  = 7
 	magic      = 0x31656863616365eb
 )
@@ -140,7 +141,7 @@ func (img *image) readMap(raw []byte) error {
 	count := int(binary.LittleEndian.Uint32(raw[8:]))
 	img.slots = map[int32]bool{}
 	for i := range slotCount {
-		img.slots[int32(binary.LittleEndian.Uint32(raw[32+4*i:]))] = true
+		img.slots[slotFirst+8*int32(i)] = true
 	}
 	if len(raw)-mapHeadLen < count*siteLen {
 		return fmt.Errorf("the map has no room for its %d sites", count)
