@@ -575,7 +575,7 @@ static void run_function(u64 call, u32 function, u8 *args, u64 len)
 		break;
 	case LATE:
 		printf("written at exit");
-		result(call, args, c->length);
+		send_result(call, args, len);
 		break;
 	case SPEAK:
 		run_speak(call, args, len);
