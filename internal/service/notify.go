@@ -8,6 +8,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,10 @@ func NewNotifier() (*Notifier, error) {
 	if address == "" {
 		return n, nil
 	}
+	// Go ends a program that panics or is aborted with the code 2, which is that
+	// of a wrong option here: units do not restart a service after it. This has
+	// it end by SIGABRT.
+	debug.SetTraceback("crash")
 	conn, err := net.Dial("unixgram", address)
 	if err != nil {
 		return n, err

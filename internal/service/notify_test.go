@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,5 +167,27 @@ func TestJournalStream(t *testing.T) {
 	}
 	if IsJournal(os.Stdout) || Priority(os.Stdout, slog.LevelError) != "" {
 		t.Error("another stream is taken for the journal's")
+	}
+}
+
+// systemd aborts a service that hangs, and a fault of Go's may end one: neither
+// is the code 2 of a wrong option, after which no restart helps.
+func TestNotifierAborts(t *testing.T) {
+	if os.Getenv(notifySocket) != "" {
+		if _, err := NewNotifier(); err != nil {
+			t.Fatal(err)
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGABRT)
+		time.Sleep(time.Minute)
+		return
+	}
+	listen(t)
+	self := exec.Command(os.Args[0], "-test.run=^TestNotifierAborts$")
+	var status *exec.ExitError
+	if err := self.Run(); !errors.As(err, &status) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if how := status.Sys().(syscall.WaitStatus); !how.Signaled() || how.Signal() != syscall.SIGABRT {
+		t.Errorf("it ended with %v, not by the signal", status)
 	}
 }
