@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -297,6 +298,20 @@ func TestModuleInit(t *testing.T) {
 	resp, b := a.request(http.MethodGet, proto.PathBlob(l.Init.Blob), nil)
 	if resp.StatusCode != http.StatusOK || !bytes.Equal(b, data) {
 		t.Fatalf("%s, %d bytes", resp.Status, len(b))
+	}
+	for call, c := range map[uint64]struct {
+		module, function uint32
+		text             string
+	}{
+		7: {m.module, 0, "function 0 of module mod is not its Initialize"},
+		8: {m.module, 100, "function 100 of module mod is not its Initialize"},
+		9: {m.module + 1, 1, "no module has the handle 2"},
+	} {
+		m.send(uapi.TypeModuleInit, call, uapi.Append(nil, uapi.ModuleInit{Module: c.module, Function: c.function, Length: 1}))
+		if e := m.readFailure(call); e.Text != c.text {
+			t.Errorf("%v: %s", c, e.Text)
+		}
+		m.sendData(call, []byte("x"))
 	}
 	m.conn.Close()
 	if r := receiveFrom(t, "a release", a.releases); r.Session != l.Session {
@@ -658,5 +673,35 @@ func TestSelect(t *testing.T) {
 		if text != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", selector, text, err)
 		}
+	}
+}
+
+// A name has letters, digits and -_. only, and is never empty.
+func TestNamesOfNodes(t *testing.T) {
+	for want, name := range map[string]string{"": "node", "azAZ09-_.": "azAZ09-_.", "`{@[/:": "------", "a b\n\u00e9": "a-b--",
+		strings.Repeat("x", 300): strings.Repeat("x", proto.NameMax-8)} {
+		if got := nodeName(want); got != name {
+			t.Errorf("%q is %q", want, got)
+		}
+	}
+}
+
+// A hub that opens no socket for a run is an error.
+func TestRunWithoutSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "hub") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	l, err := net.Listen("unix", dir+"/hub.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "{}\n") })}
+	go s.Serve(l)
+	defer s.Close()
+	_, stream, err := NewClient(dir+"/hub.sock").Run(t.Context(), RunRequest{})
+	if stream != nil || err == nil || !strings.Contains(err.Error(), "opened no socket") {
+		t.Errorf("%v, %v", stream, err)
 	}
 }

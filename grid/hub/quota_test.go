@@ -112,7 +112,7 @@ func TestQuotas(t *testing.T) {
 				t.Errorf("a result that is too large for ever: %s", e.Text)
 			}
 			m.send(uapi.TypeModuleInit, 8, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: 2 << 20}))
-			if e := m.readFailure(8); !strings.Contains(e.Text, "start the hub with a larger --quota-") {
+			if e := m.readFailure(8); !strings.Contains(e.Text, "in all: start the hub with a larger --quota-") {
 				t.Errorf("data of Initialize: %s", e.Text)
 			}
 			m.sendData(8, make([]byte, 2<<20))

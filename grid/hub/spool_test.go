@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -108,5 +109,59 @@ func TestDiskFull(t *testing.T) {
 	}
 	if _, err := io.ReadAll(s.reader(t.Context())); err == nil {
 		t.Fatal("a reader did not learn of it")
+	}
+}
+
+// What was written is read before the rest comes.
+func TestSpoolIsReadWhileItGrows(t *testing.T) {
+	for _, n := range []int{2, 2 * spoolMemory} {
+		p := &spooler{dir: t.TempDir(), limit: 2 << 20}
+		s, err := p.newSpool(uint64(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := make(chan int, 2)
+		go func() {
+			r := s.reader(t.Context())
+			for range 2 {
+				got, _ := io.ReadFull(r, make([]byte, n/2))
+				parts <- got
+			}
+		}()
+		for range 2 {
+			s.Write(make([]byte, n/2))
+			if got := receiveFrom(t, "a part", parts); got != n/2 {
+				t.Errorf("%d of %d bytes", got, n/2)
+			}
+		}
+		s.finish()
+		s.put()
+	}
+}
+
+// A reader that waits for more hears that there will be none.
+func TestWaitingReaderHearsOfTheEnd(t *testing.T) {
+	p := &spooler{dir: t.TempDir(), limit: 2 << 20}
+	s, err := p.newSpool(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.put()
+	s.Write([]byte("x"))
+	got, first := make(chan error, 1), make(chan struct{})
+	go func() {
+		r := s.reader(t.Context())
+		io.ReadFull(r, make([]byte, 1))
+		close(first)
+		_, err := r.Read(make([]byte, 1))
+		got <- err
+	}()
+	<-first
+	for range 100 { // the reader may not wait yet
+		runtime.Gosched()
+	}
+	s.abort(io.ErrUnexpectedEOF)
+	if err := receiveFrom(t, "the end", got); err != io.ErrUnexpectedEOF {
+		t.Errorf("%v", err)
 	}
 }
