@@ -14,7 +14,7 @@ import (
 	"skep/grid/proto"
 )
 
-// What a node says is taken up to a bound and refused beyond it.
+// Messages of nodes are accepted up to a limit and refused beyond it.
 func TestNodesStayInBounds(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.startAgent(1)
@@ -66,7 +66,7 @@ func TestNodesStayInBounds(t *testing.T) {
 	}
 }
 
-// Text of a node cannot do anything to a terminal, and is short.
+// Text of a node contains no control characters and is short.
 func TestNodesTextIsClean(t *testing.T) {
 	for text, want := range map[string]string{
 		"a ~ é\n": "a ~ é?", "\x1b[2J": "?[2J", "\x7f": "?", "\x1f": "?", "\xff": "?",
@@ -78,7 +78,7 @@ func TestNodesTextIsClean(t *testing.T) {
 	}
 }
 
-// A result is what its sender says, or has to be sent again.
+// A result with another digest than its sender says must be sent again.
 func TestResultsDigest(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
 	for _, c := range []struct{ name, digest, wanted string }{
@@ -111,7 +111,7 @@ func TestResultsDigest(t *testing.T) {
 	}
 }
 
-// A result that differs from what its node announced is none.
+// A result that differs from its node's announcement is refused.
 func TestResultsAreWhatWasAnnounced(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
 	digest := digestOf([]byte("abc"))
@@ -165,8 +165,8 @@ func TestHubWithoutLog(t *testing.T) {
 	}
 }
 
-// A node is found by its name, its id, or the first part of its name, in this
-// order; nodes that are away are not.
+// A node is found by its name, its id, or the first part of its name, in this order. Nodes that
+// are not connected are not found.
 func TestNodeNamed(t *testing.T) {
 	here, _ := os.Hostname()
 	h := &Hub{nodes: map[string]*node{}}
@@ -184,8 +184,8 @@ func TestNodeNamed(t *testing.T) {
 	}
 }
 
-// Without numbers of its owner a hub holds nine tenths of the free disk, and a
-// node may send three quarters of that.
+// By default a hub stores up to nine tenths of the free disk, and a node may send three quarters
+// of that.
 func TestDefaultQuotas(t *testing.T) {
 	for _, c := range []struct{ given, want Quotas }{
 		{Quotas{}, Quotas{Hub: 9000, Session: 9000, Node: 6750}},

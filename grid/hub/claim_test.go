@@ -17,7 +17,7 @@ func (a *fakeAgent) requestClaim(boot string) (status int, text string) {
 	return resp.StatusCode, string(b)
 }
 
-// claimsBeating does so while the agent that is connected lives.
+// claimsBeating claims the node while the connected agent sends beats.
 func (a *fakeAgent) claimsBeating(boot string) (status int, text string) {
 	a.w.t.Helper()
 	answered := make(chan struct{})
@@ -37,8 +37,8 @@ func (a *fakeAgent) claimsBeating(boot string) (status int, text string) {
 	return status, text
 }
 
-// Who lives keeps the place; who is silent, has gone or asks for its own loses
-// or gets it.
+// An agent that is alive keeps its identity. Another one gets it if the first is silent or gone,
+// or if it is the same agent.
 func TestClaim(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.join()

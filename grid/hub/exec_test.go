@@ -23,7 +23,7 @@ import (
 
 func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
 
-// openStream connects to a program's streams as an agent does.
+// openStream connects to a program's streams like an agent.
 func (a *fakeAgent) openStream(id string) (net.Conn, *bufio.Reader, int) {
 	a.w.t.Helper()
 	conf, err := a.node.TLS(proto.ALPNHTTP)
@@ -143,7 +143,7 @@ func TestExecErrors(t *testing.T) {
 	}
 }
 
-// TestExecGoneCommandLine: the agent's stream ends, so the program does.
+// TestExecGoneCommandLine: the agent's stream ends, so that the agent ends the program.
 func TestExecGoneCommandLine(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.startAgent(1)

@@ -34,7 +34,7 @@ import (
 
 const testTimeout = 20 * time.Second
 
-// clock is a hub's time: real until it is moved.
+// A clock is a hub's time: the real time plus an offset.
 type clock struct {
 	mu   sync.Mutex
 	skip time.Duration
@@ -127,7 +127,7 @@ func encodeManifest(t *testing.T) []byte {
 	return makeProgram(b, elf.PT_LOAD)
 }
 
-// makeProgram makes a file that looks like a static worker program.
+// makeProgram returns a file that looks like a static worker program.
 func makeProgram(section []byte, kind elf.ProgType) []byte {
 	le := binary.LittleEndian
 	const head, phdr, shdr = 64, 56, 64
@@ -163,7 +163,7 @@ type fakeAgent struct {
 	execs    chan proto.Exec
 	stops    chan string
 
-	releasing bool // its hello says so
+	releasing bool // its hello says that it reports releases
 }
 
 type fakeLease struct {
@@ -182,7 +182,7 @@ func (w *world) createToken(uses int, life time.Duration) string {
 	return a.Token
 }
 
-// postJoin joins and answers what the hub said.
+// postJoin joins and returns the hub's answer.
 func (w *world) postJoin(token string, node *ident.Node, change func(*proto.Join)) (proto.Joined, error) {
 	w.t.Helper()
 	t, err := ident.ParseToken(token)
@@ -221,7 +221,7 @@ func newNode(t *testing.T) *ident.Node {
 	return n
 }
 
-// join makes an agent that is not connected yet.
+// join returns an agent that has joined and is not connected yet.
 func (w *world) join() *fakeAgent {
 	w.t.Helper()
 	a := &fakeAgent{w: w, node: newNode(w.t),
@@ -322,7 +322,7 @@ func (a *fakeAgent) sendHello(slots int) {
 	}
 }
 
-// startAgent returns an agent that joined, is connected, and asks for so many leases.
+// startAgent returns an agent that has joined, is connected, and asks for that many leases.
 func (w *world) startAgent(slots int) *fakeAgent {
 	w.t.Helper()
 	a := w.join()
@@ -403,7 +403,7 @@ type fakeMaster struct {
 	conn   *session.Conn
 	raw    net.Conn
 	frames chan session.Frame
-	again  chan struct{} // attached to another stream
+	again  chan struct{} // signals that it is attached to another stream
 	ended  chan struct{} // nothing more will be read
 	events *Stream
 	module uint32 // that it bound
@@ -502,8 +502,7 @@ func (w *world) startBoundMaster() *fakeMaster {
 	return m
 }
 
-// newTrio is a world with a bound master and an agent that asks for so many
-// leases.
+// newTrio returns a world with a bound master and an agent that asks for that many leases.
 func newTrio(t *testing.T, change func(*Config), slots int) (*world, *fakeMaster, *fakeAgent) {
 	t.Helper()
 	w := newWorld(t, change)

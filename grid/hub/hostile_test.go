@@ -96,7 +96,7 @@ func TestHostileHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := w.dialUnauthenticated()
-			io.WriteString(c, text) // may fail when the hub has seen enough
+			io.WriteString(c, text) // fails if the hub has closed the connection
 			b, _ := io.ReadAll(c)
 			if len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") {
 				t.Errorf("the hub said %.60q", b)

@@ -66,7 +66,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	for range 2 { // none of those spent a use
+	for range 2 { // the failed joins did not count as uses
 		if _, err := w.postJoin(good, node, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// TestLargeCall pulls arguments while they come, and puts a large result.
+// TestLargeCall fetches arguments while they arrive, and sends a large result by PUT.
 func TestLargeCall(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	args, result := randomBytes(9<<20), randomBytes(5<<20)
@@ -182,7 +182,7 @@ func TestLargeCall(t *testing.T) {
 	if err != nil || !bytes.Equal(rest, args[1000:]) || resp.Trailer.Get(proto.TrailerDigest) != digestOf(args) {
 		t.Fatalf("%d bytes, digest %q, %v", len(rest), resp.Trailer.Get(proto.TrailerDigest), err)
 	}
-	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil) // nothing was put
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil) // without a PUT
 	m.waitForEvent("refused", func(e Event) bool { return e.State == CallRequeued })
 	w.clock.advance(11 * time.Second)
 	a.askLeases(1)
@@ -190,7 +190,7 @@ func TestLargeCall(t *testing.T) {
 	if l.Attempt != 2 {
 		t.Fatalf("a result that was only announced: %+v", l.Lease)
 	}
-	// Without a length, as one that is streamed with its digest behind it.
+	// Without a length, like a stream with its digest in the trailer.
 	put, b := a.request(http.MethodPut, proto.PathResult(l.Call, l.Fence), io.MultiReader(bytes.NewReader(result)))
 	if put.StatusCode != http.StatusNoContent {
 		t.Fatalf("%s %s", put.Status, b)
@@ -396,7 +396,7 @@ func TestCancel(t *testing.T) {
 	m.call(5, nil)
 	l := a.nextLease()
 	m.call(6, nil)
-	m.sendHeader(7, 1<<20) // cancelled while its data comes
+	m.sendHeader(7, 1<<20) // cancelled while its data arrives
 	m.send(uapi.TypeCancel, 5, nil)
 	m.send(uapi.TypeCancel, 6, nil)
 	m.send(uapi.TypeCancel, 7, nil)

@@ -15,7 +15,7 @@ func init() { checkLocks = true }
 func TestAssertLocked(t *testing.T) {
 	var mu sync.Mutex
 	mu.Lock()
-	assertLocked(&mu) // must say nothing
+	assertLocked(&mu) // must not panic
 	mu.Unlock()
 	defer func() {
 		if recover() == nil {
@@ -38,8 +38,8 @@ func TestCallMoves(t *testing.T) {
 	c.setState(callWaiting)
 }
 
-// No disk works under the hub's lock: what comes inside a message goes to a file
-// when memory is used up, before the lock is taken.
+// No disk access happens under the hub's lock. If the memory limit is reached, the data of a
+// message is written to a file before the lock is taken.
 func TestHubLock_isFreeWhileTheDiskWorks(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	w.hub.spools.limit = 0

@@ -44,7 +44,7 @@ func (m *fakeMaster) callFor(call uint64, args []byte, result uint64) {
 	m.sendData(call, args)
 }
 
-// Who holds a lease may send what the call's interface allows and no more.
+// The holder of a lease may send only as much as the call's interface allows.
 func TestResultIsBoundedByItsInterface(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.callFor(5, nil, 1<<20)
@@ -127,7 +127,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// What a session held is free when it ends, also what Initialize was given.
+// When a session ends, all of its quota is free again, including the data of Initialize.
 func TestQuotaIsGivenBack(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.startBoundMaster()
@@ -142,7 +142,7 @@ func TestQuotaIsGivenBack(t *testing.T) {
 	waitUntil(t, "nothing", func() bool { return w.hub.quota.used.Load() == 0 })
 }
 
-// One node's results stay within its quota, whatever many leases allow.
+// One node's results stay within its quota, however much its leases allow.
 func TestQuotaOfNode(t *testing.T) {
 	_, m, a := newTrio(t, func(c *Config) { c.Quotas = Quotas{Hub: 1 << 30, Node: 3 << 20} }, 2)
 	m.callFor(5, nil, 2<<20)
@@ -163,13 +163,13 @@ func TestQuotaOfNode(t *testing.T) {
 	m.readResult(6)
 }
 
-// onFullDisk returns the system's device for that, under a name that may go.
+// onFullDisk returns /dev/full by a link that may be removed.
 func onFullDisk(dir, _ string) (*os.File, error) {
 	fd, err := syscall.Open("/dev/full", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	return os.NewFile(uintptr(fd), filepath.Join(dir, "full")), err
 }
 
-// A full disk costs an attempt; when there is room again the call is run.
+// A full disk counts as a failed attempt. When there is space again, the call runs.
 func TestFullDiskLosesNothing(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.callFor(5, nil, 4<<20)

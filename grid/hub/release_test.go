@@ -40,7 +40,7 @@ func (m *fakeMaster) lastEvents() (texts, late []string) {
 	}
 }
 
-// releaseTrio has one call done on an agent that answers Release or not.
+// releaseTrio runs one call on an agent that answers Release if releases is true.
 func releaseTrio(t *testing.T, change func(*Config), releases bool) (*world, *fakeMaster, *fakeAgent) {
 	w := newWorld(t, change)
 	a := w.join()
@@ -97,7 +97,7 @@ func TestRunNamesNodesThatDoNotReport(t *testing.T) {
 	}
 }
 
-// Masters that are left end with the run.
+// Remaining masters end with the run.
 func TestRunEndsItsMasters(t *testing.T) {
 	w, m, a := releaseTrio(t, nil, true)
 	if err := m.events.End(t.Context()); err != nil {

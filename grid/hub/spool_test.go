@@ -83,7 +83,7 @@ func TestSpoolEnds(t *testing.T) {
 	}
 }
 
-// TestSpoolMemoryIsShared: beyond the limit even small ones are files.
+// TestSpoolMemoryIsShared: beyond the limit even small spools are files.
 func TestSpoolMemoryIsShared(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 100}
 	a, _ := p.newSpool(80)
@@ -95,7 +95,7 @@ func TestSpoolMemoryIsShared(t *testing.T) {
 	b.put()
 }
 
-// full.dev stands for a full disk: the system's own device for that.
+// full.dev is a link to /dev/full, which stands for a full disk.
 func TestDiskFull(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {

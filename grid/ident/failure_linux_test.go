@@ -32,7 +32,7 @@ func checkErrorText(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// blockPath makes a folder that no file can replace and that cannot be removed.
+// blockPath creates a folder that no file can replace and that cannot be removed.
 func blockPath(t *testing.T, path ...string) {
 	t.Helper()
 	os.Remove(filepath.Join(path...))
@@ -41,8 +41,7 @@ func blockPath(t *testing.T, path ...string) {
 	}
 }
 
-// Certificates are for what they say, and for as long as the docs say; clocks
-// may differ by an hour.
+// Certificates are valid for their purpose and their lifetime. Clocks may differ by an hour.
 func TestCertificates(t *testing.T) {
 	ca, n := openCA(t, t.TempDir()), openNode(t, t.TempDir(), here)
 	admitNode(t, ca, n)
@@ -99,7 +98,7 @@ func TestServerCertificateIsReplaced(t *testing.T) {
 	}
 }
 
-// Only a verified certificate of a node is one.
+// Only a verified certificate of a node identifies it.
 func TestPeerNode(t *testing.T) {
 	const id = "abcdefghijklmn23"
 	state := func(id string, units ...string) tls.ConnectionState {
@@ -135,7 +134,7 @@ func makeRequest(t *testing.T, key crypto.Signer) []byte {
 	return csr
 }
 
-// What is not signed is refused by its name.
+// The error for a refused certificate request says why.
 func TestSignSaysWhy(t *testing.T) {
 	ca, n := openCA(t, t.TempDir()), openNode(t, t.TempDir(), here)
 	_, edwards, _ := ed25519.GenerateKey(rand.Reader)
@@ -156,7 +155,7 @@ func TestSignSaysWhy(t *testing.T) {
 	}
 }
 
-// A CA that is not whole is not used; a first start that was cut short goes on.
+// A damaged CA is not used. An interrupted first start is continued.
 func TestCAErrors(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	first := openCA(t, dir)
@@ -257,7 +256,7 @@ func TestMachineID(t *testing.T) {
 	}
 }
 
-// An identity is made, kept and put aside as a whole, or not at all.
+// An identity is created, stored and replaced as a whole or not at all.
 func TestIdentityErrors(t *testing.T) {
 	elsewhere := Machine{"j", nil}
 	for _, name := range []string{"identity.lock", "identity.json", "admission.json"} {
@@ -287,7 +286,7 @@ func TestIdentityErrors(t *testing.T) {
 	}
 }
 
-// Keys of another kind are damage.
+// Keys of another type are reported as damage.
 func TestIdentityOfOtherKeys(t *testing.T) {
 	dir := t.TempDir()
 	n := openNode(t, dir, here)
@@ -309,7 +308,7 @@ func TestIdentityOfOtherKeys(t *testing.T) {
 	}
 }
 
-// What a hub gives is kept, or refused by its name.
+// A hub's admission is stored, or refused with a reason.
 func TestAdmissionErrors(t *testing.T) {
 	ca, other, dir := openCA(t, t.TempDir()), openCA(t, t.TempDir()), t.TempDir()
 	n := openNode(t, dir, here)
@@ -369,7 +368,7 @@ func TestExpiry(t *testing.T) {
 	checkErrorText(t, "an old certificate", err, "expired on 2001-02-03")
 }
 
-// The hub's owner sees and removes tokens; who comes late hears it for 30 days.
+// The hub's owner can list and remove tokens. For 30 days an expired token is reported as expired.
 func TestTokenStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenTokens(dir, [32]byte{1})
@@ -428,7 +427,7 @@ func TestTokenStore(t *testing.T) {
 	checkErrorText(t, "no directory", err, "--state")
 }
 
-// A state directory is its owner's, with all that is made above it.
+// Only the owner can read a state directory and the parents that were created for it.
 func TestStateDirIsPrivate(t *testing.T) {
 	above := filepath.Join(t.TempDir(), "above")
 	dir := filepath.Join(above, "state")
@@ -441,6 +440,6 @@ func TestStateDirIsPrivate(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
 		}
-		os.Chmod(dir, 0o755) // as somebody made it
+		os.Chmod(dir, 0o755) // a folder that existed before
 	}
 }

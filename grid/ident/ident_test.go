@@ -36,7 +36,7 @@ func openNode(t *testing.T, dir string, m Machine) *Node {
 	return n
 }
 
-// admitNode does what a hub's join does.
+// admitNode admits a node like a hub.
 func admitNode(t *testing.T, ca *CA, n *Node) {
 	t.Helper()
 	csr, err := n.CSR()
@@ -84,7 +84,7 @@ func handshake(t *testing.T, hub, node *tls.Config) (state tls.ConnectionState, 
 	raw.SetDeadline(time.Now().Add(10 * time.Second))
 	c := tls.Client(raw, node)
 	if nodeErr = c.Handshake(); nodeErr == nil {
-		// With TLS 1.3 the verdict on the client's certificate comes here.
+		// With TLS 1.3 a refusal of the client's certificate arrives here.
 		_, nodeErr = io.ReadFull(c, make([]byte, 1))
 	}
 	raw.Close()
@@ -148,7 +148,7 @@ func TestUnauthenticatedPeersAreRefused(t *testing.T) {
 		id, ok := PeerNode(state)
 		t.Errorf("a node of another hub came in as %q %v", id, ok)
 	}
-	// A node must not pass for the hub.
+	// A node must not be accepted as the hub.
 	member := openNode(t, t.TempDir(), here)
 	admitNode(t, ca, member)
 	mc, _ := member.TLS()
@@ -217,7 +217,7 @@ func TestCopiedDiskGetsItsOwnIdentity(t *testing.T) {
 		t.Error("a network card more made it another machine")
 	}
 	elsewhere := Machine{"i", []string{"z"}}
-	for range 2 { // it still says so after a restart
+	for range 2 { // the error is the same after a restart
 		m := openNode(t, dir, elsewhere)
 		if m.ID() == n.ID() || !m.Cloned() || !errors.Is(m.Why(), ErrCloned) {
 			t.Fatalf("the copy is %s like the other, %v", m.ID(), m.Why())
@@ -356,7 +356,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Two stores share the file, as `skep token` and the hub do.
+// Two stores share the file, like `skep token` and the hub.
 func TestTokenUsesAreCountedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, _ := OpenTokens(dir, [32]byte{})
@@ -407,7 +407,7 @@ func TestStateDirSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A fingerprint is stored: another release must compute the same one.
+// Fingerprints are stored, so every release must compute the same one.
 func TestFingerprintStays(t *testing.T) {
 	if h := hashText("install"); h != "86d93331ddb3ef3c986c78a172741f7b" {
 		t.Errorf("%s", h)

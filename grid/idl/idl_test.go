@@ -34,7 +34,7 @@ func parseText(t testing.TB, text string) *Module {
 	return m
 }
 
-// roundTrip takes a manifest through its bytes.
+// roundTrip encodes a manifest and parses it again.
 func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
 	t.Helper()
 	b, err := m.Manifest().Encode()
@@ -51,7 +51,7 @@ func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
 	return back
 }
 
-// The manifest of a file with everything in it reads as written down once.
+// The manifest of a file with all features equals the stored one.
 func TestGolden(t *testing.T) {
 	m := parseText(t, string(readExample(t, "all.idl")))
 	if got, want := DumpManifest(roundTrip(t, m)), string(readExample(t, "all.golden")); got != want {
@@ -71,7 +71,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What Dump prints is IDL: with bodies behind the heads it gives the same.
+// Dump prints IDL. With function bodies added it gives the same manifest.
 func TestDumpIsIDL(t *testing.T) {
 	first := DumpManifest(parseText(t, string(readExample(t, "all.idl"))).Manifest())
 	text := strings.ReplaceAll(first, " /* every new worker runs it first */", "")
@@ -81,8 +81,7 @@ func TestDumpIsIDL(t *testing.T) {
 	}
 }
 
-// Each of these forms is one that files of OmniRPC or Ninf-G have; what they
-// mean is written down as the form that was there before.
+// forms are spellings that occur in files of OmniRPC or Ninf-G, each with an equivalent form.
 var forms = []struct{ text, want string }{
 	{"Define f(OUT double r[]) {}", "f(\n\tOUT double r[1])"},
 	{"Define f(IN int n, OUT int r[n][]) {}", "f(\n\tIN int n,\n\tOUT int r[n][1])"},
@@ -228,7 +227,7 @@ var problems = []struct{ text, want string }{
 	{"Module a;\r\n\tDefine f(IN int x[n]) {}\r\n", `2:20: the size names "n", which is no parameter of "f"`},
 }
 
-// Each planted error is found, alone, at its place.
+// Each planted error is reported, and no other, with its position.
 func TestProblems(t *testing.T) {
 	for _, c := range problems {
 		_, err := Parse("x.idl", []byte(c.text))
@@ -245,7 +244,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// One run names all errors of a file, in its order, each with its line.
+// One run reports all errors of a file in order, each with its line.
 func TestProblemsTogether(t *testing.T) {
 	_, err := Parse("bad.idl", []byte("Module bad;\n"+
 		"Define one(IN file x, int y, IN int a[m])\n{ if (0) { } }\n"+
@@ -293,8 +292,8 @@ func runCommand(t *testing.T, name string, args ...string) string {
 
 const root = "../.."
 
-// Stubs compile without a warning, and what is wrong in a body is reported at
-// its place in the IDL.
+// Stubs compile without a warning. Errors in a body are reported at their position in the IDL
+// file.
 func TestStubCompiles(t *testing.T) {
 	dir := t.TempDir()
 	m, err := Parse(filepath.Join("testdata", "all.idl"), readExample(t, "all.idl"))
@@ -365,8 +364,8 @@ int main(void)
 }
 `
 
-// The C side reads the manifest and gets from the size code what the
-// expression means with n = 7, m = 3, list = {5, 6, 7}.
+// The C side reads the manifest, and its size code gives the value of the expression for n = 7,
+// m = 3, list = {5, 6, 7}.
 func TestSizesInC(t *testing.T) {
 	sizes := []struct{ text, want string }{
 		{"1 + 2 * 3", "7"}, {"(1 + 2) * 3", "9"}, {"n - m - 1", "3"}, {"n / m * 2", "4"}, {"n % 4 + 1", "4"},
@@ -400,8 +399,8 @@ func TestSizesInC(t *testing.T) {
 	}
 }
 
-// No input makes the compiler panic; what it accepts gives a manifest that
-// reads back as it was, and a stub.
+// No input makes the compiler panic. Accepted input gives a manifest that is read back unchanged,
+// and a stub.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile(filepath.Join("testdata", "all.idl"))
 	if err != nil {
@@ -426,7 +425,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A constant size is what the same size code gives on a node.
+// A constant size equals the value that the same size code gives on a node.
 func TestConstantsAreFolded(t *testing.T) {
 	for _, c := range []struct {
 		op   uapi.Op
@@ -454,8 +453,7 @@ func TestConstantsAreFolded(t *testing.T) {
 	}
 }
 
-// The line before a block keeps its tabs, so that a compiler's caret stands
-// where the error does.
+// The line before a block keeps its tabs, so that a compiler's caret is at the error.
 func TestBlocksKeepTabs(t *testing.T) {
 	m := parseText(t, "Module a;\nGlobals\t\t{ int x; }\nDefine f() {}")
 	if got, want := m.Globals[0].indent, "       \t\t"; got != want {
@@ -463,8 +461,7 @@ func TestBlocksKeepTabs(t *testing.T) {
 	}
 }
 
-// An apostrophe that begins no character, as in a comment of the preprocessor,
-// hides no brace.
+// An apostrophe that begins no character constant, as in a comment, does not hide a brace.
 func TestApostrophesInBlocks(t *testing.T) {
 	for _, text := range []string{"Define f() { #error don'}", "Define f() { #error '{ }\n}"} {
 		if got := parseText(t, "Module a; "+text).Defines[0].body; got == nil || "Define f() "+got.text != text {
@@ -473,7 +470,7 @@ func TestApostrophesInBlocks(t *testing.T) {
 	}
 }
 
-// What a function does is said by its own string, not by an option's.
+// A function's description is its own string, not that of an option.
 func TestDocOfAFunction(t *testing.T) {
 	for _, text := range []string{`Define f(IN int n) "doc" CalcOrder "n" {}`, `Define f(IN int n) CalcOrder "n" "doc" {}`, `Define f(IN int n) CalcOrder n "doc" {}`} {
 		if doc := parseText(t, "Module a; "+text).Defines[0].doc; doc != "doc" {
