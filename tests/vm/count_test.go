@@ -15,9 +15,9 @@ import (
 	"skep/tests/vmtest"
 )
 
-// A static program makes known numbers of calls and instructions between its
-// marks, on both kernels; what is counted is that, to the last one. The
-// intervals are those of guest/count.c.
+// A static program makes known numbers of calls and instructions between its marks, on both
+// kernels. The counter must give exactly these numbers. The intervals are those of
+// guest/count.c.
 func TestCount(t *testing.T) {
 	program := toolPath(t, "count")
 	at := symbolsOf(t, program)
@@ -49,7 +49,7 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// symbolsOf gives the addresses of a program that is linked to fixed ones.
+// symbolsOf returns the symbol addresses of a program that is linked to fixed addresses.
 func symbolsOf(t *testing.T, path string) func(name string) uint64 {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -104,7 +104,8 @@ func (c counted) countEntered(t *testing.T, f lab.Figures, function string) uint
 	return f.Entry[address]
 }
 
-// checkCalls: N calls are N entries, marks are none, and one call more is seen.
+// checkCalls checks that N calls are N entries, that marks are no entries, and that one more
+// call is counted.
 func (c counted) checkCalls(t *testing.T) {
 	for number, want := range []uint64{0, 1, 1000, 1001} {
 		f := c.figuresOf(t, number)
@@ -117,9 +118,9 @@ func (c counted) checkCalls(t *testing.T) {
 	}
 }
 
-// countExecuted counts how many instructions of a range there were. An interrupt between
-// an instruction's start and its work has it begun again, which is no second
-// one; without an entry into the kernel there is nothing to begin again after.
+// countExecuted returns how many instructions of a range were executed. An interrupt between an
+// instruction's start and its execution makes it start again, which does not count twice. It
+// can only happen with an entry into the kernel.
 func countExecuted(t *testing.T, f lab.Figures, name string) uint64 {
 	t.Helper()
 	if f.Again[name] > f.Entries {
@@ -171,7 +172,7 @@ func (c counted) checkInstructions(t *testing.T) {
 	}
 }
 
-// checkNested: an interval in two parts inside another.
+// checkNested checks an interval in two parts inside another one.
 func (c counted) checkNested(t *testing.T) {
 	outer, inner := c.figuresOf(t, 8), c.figuresOf(t, 9)
 	if outer.Times != 1 || inner.Times != 2 {

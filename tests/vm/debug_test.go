@@ -14,9 +14,8 @@ import (
 	"skep/tests/vmtest/report"
 )
 
-// The debug kernel finds what its checks are for: each planted fault, and
-// nothing in a machine that has our modules, a disk and nodes. make
-// vm-debug-test runs this; it is not part of make test.
+// The debug kernel reports each planted fault, and nothing in a machine that has our modules, a
+// disk and nodes. make vm-debug-test runs this; it is not part of make test.
 func TestDebugKernel(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {
@@ -30,7 +29,7 @@ func TestDebugKernel(t *testing.T) {
 	}, vmtest.Limit(20*time.Minute))
 	vm.Output(shell("rmmod trivial && modprobe -n -v ext4 >/dev/null"))
 
-	// Whatever shakes the kernel's belief in itself ends lockdep: it is first.
+	// Other faults turn lockdep off, so its test is the first.
 	vm.Expect(report.Lockdep, "plant_lockorder", 1)
 	vm.Output(plant("lockorder"))
 	vm.Expect(report.UBSAN, "plant_ubsan", 1)
@@ -38,8 +37,8 @@ func TestDebugKernel(t *testing.T) {
 	vm.Expect(report.KASAN, "plant_uaf", 1)
 	vm.Output(plant("uaf"))
 
-	// An object is a leak once it is five seconds old and two scans found no
-	// pointer to it.
+	// An object counts as leaked when it is five seconds old and two scans
+	// found no pointer to it.
 	vm.Expect(report.Leak, "", 1)
 	vm.Output(plant("leak"))
 	found := vm.Output(shell(`
@@ -56,8 +55,7 @@ func TestDebugKernel(t *testing.T) {
 	}
 }
 
-// nothingLeaked: nothing that is older than a whole scan is without a pointer
-// to it.
+// nothingLeaked checks that every object that is older than a whole scan has a pointer to it.
 func nothingLeaked(t *testing.T, vm *vmtest.VM) {
 	t.Helper()
 	text := vm.Output(shell(`

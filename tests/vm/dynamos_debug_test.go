@@ -15,9 +15,8 @@ import (
 	"skep/tests/vmtest"
 )
 
-// No lock, object or access of the engine is wrong for a kernel that looks;
-// make soak ROOM=dynamos-debug runs this, and with SKEP_ENGINE_PARTS="life" or
-// SKEP_TRY_PARTS="class" those parts alone.
+// A debug kernel finds no fault in locks, objects and accesses of the engine. make soak
+// ROOM=dynamos-debug runs this; SKEP_ENGINE_PARTS="life" or SKEP_TRY_PARTS="class" selects parts.
 func TestDynamosDebug(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {

@@ -21,8 +21,8 @@ import (
 // them: SKEP_ENGINE_PARTS="life together".
 const engineVar = "SKEP_ENGINE_PARTS"
 
-// engineParts run in this order, all in one machine of each kernel; a number
-// is that many cycles under load, or as many as soakVar says.
+// engineParts run in this order, all in one machine of each kernel. A number is a count of cycles
+// under load, which soakVar overrides.
 var engineParts = []struct {
 	name  string
 	floor int
@@ -51,7 +51,7 @@ func handModule(t *testing.T, kernel, name string) string {
 	return filepath.Join(build, "kmod", kernel, name, name+".ko")
 }
 
-// Updates by hand come, are counted, and go.
+// Updates written by hand are applied, counted and reverted.
 func TestDynamosEngine(t *testing.T) {
 	chosen := strings.Fields(os.Getenv(engineVar))
 	vmtest.Each(t, func(t *testing.T, kernel string) {
@@ -78,7 +78,8 @@ func TestDynamosEngine(t *testing.T) {
 	})
 }
 
-// rmmodEngine tries again for so many tenths of a second: a slot stays until all calls of the kernel's own function have returned.
+// rmmodEngine tries to unload the module for a number of tenths of a second: a slot stays until
+// all calls of the kernel's own function have returned.
 func rmmodEngine(tenths int) string {
 	return fmt.Sprintf("i=0; until rmmod dynamos || [ $i = %d ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; ", tenths)
 }

@@ -13,11 +13,11 @@ import (
 	"skep/tests/vmtest"
 )
 
-// escapeKernels are those that packages are built for, one of each series.
+// escapeKernels are the kernels for which packages are built, one of each series.
 var escapeKernels = []string{walkKernel, "6.12"}
 
-// What an update has given to others outlives its calls: after it was reverted
-// and removed, nothing of the kernel leads into its memory.
+// An update may pass pointers to other code that outlive its calls. After the update was reverted
+// and removed, no pointer of the kernel leads into its memory.
 func TestUpdateEscape(t *testing.T) {
 	for _, kernel := range escapeKernels {
 		t.Run(kernel, func(t *testing.T) {
@@ -30,8 +30,8 @@ func TestUpdateEscape(t *testing.T) {
 	}
 }
 
-// waitQueue has a changed function put into a wait queue by another one, and
-// called when the update's module is gone.
+// waitQueue puts a changed function into a wait queue, by another changed function, and lets the
+// kernel call it after the update's module was removed.
 func (w *walker) waitQueue() {
 	w.runUpdate("apply "+w.filePath("epoll")+" --all --enter 1m --confirm 0", "on trial for all")
 	w.vm.Output(shellProgram(toolPath(w.t, "dynamos_wait") + ` /tmp/wait >/tmp/wait.log 2>&1 &
@@ -50,7 +50,7 @@ func (w *walker) waitQueue() {
 
 const allots = 2000
 
-// callbackOfRCU has callbacks of an update wait for RCU when it is removed.
+// callbackOfRCU removes an update while its RCU callbacks are pending.
 func (w *walker) callbackOfRCU() {
 	w.runUpdate("apply "+w.filePath("after")+" --all --confirm 0", "on trial for all")
 	w.vm.Output(shellProgram(fmt.Sprintf("exec 3>/tmp/after; %s allot 3 0 4096 %d", w.hammer, allots)))
@@ -60,7 +60,7 @@ func (w *walker) callbackOfRCU() {
 	w.vm.Output(shellProgram(fmt.Sprintf("exec 3>/tmp/after; %s allot 3 0 4096 %d", w.hammer, allots)))
 }
 
-// delayedWork is work that cannot be listed: its update stays.
+// delayedWork queues delayed work, which cannot be listed, so its update is held.
 func (w *walker) delayedWork() {
 	const why = "allot_work: in vfs_fallocate its address is passed to queue_delayed_work_on"
 	text := w.runUpdate("inspect "+w.filePath("late"), why)

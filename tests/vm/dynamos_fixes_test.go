@@ -20,7 +20,7 @@ import (
 	"skep/tests/vmtest"
 )
 
-// A workload is what enters the functions that a fix changes.
+// A workload makes calls of the functions that a fix changes.
 type workload struct {
 	says string
 	word string // of dynamos_enter
@@ -49,10 +49,9 @@ var workloads = map[int]workload{
 	104: {says: "rules of audit", word: "watch"},
 }
 
-// Each fix that could be built is loaded, takes calls, leaves and is unloaded,
-// one after the other in one machine. It has one processor, because some of
-// the functions are always in use, and QEMU's emulator may run text that
-// another processor has changed.
+// Each fix that could be built is loaded, called, reverted and unloaded, one after the other in
+// one machine. The machine has one processor, because some of the functions are always in use,
+// and QEMU's emulator may execute stale text after another processor has changed it.
 func TestSoakUpdateFixes(t *testing.T) {
 	build, err := lab.BuildDir()
 	if err != nil {
@@ -101,7 +100,7 @@ func (f *fixes) runScript(script string) (bool, string) {
 	return ok, text
 }
 
-// tryFix takes one fix from its package to the kernel and back, and reports how far that went.
+// tryFix loads, applies, reverts and unloads one fix, and returns how far that succeeded.
 func (f *fixes) tryFix(n int) string {
 	name := fmt.Sprintf("fix_%d", n)
 	line := fmt.Sprintf("case %d:", n)
@@ -119,8 +118,8 @@ func (f *fixes) tryFix(n int) string {
 	return line + " reversed"
 }
 
-// enterFunctions has a program enter the new functions, and reads in the counts which
-// of them took a call.
+// enterFunctions makes a program call the new functions, and reads in the counters which of them
+// were called.
 func (f *fixes) enterFunctions(n int, name string) string {
 	w, ok := workloads[n]
 	if !ok {

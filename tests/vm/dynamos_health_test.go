@@ -51,7 +51,7 @@ var tryingParts = []struct {
 	{"bad", 134, nil},
 }
 
-// Classes hold what they promise, and bad updates do no more harm than they must.
+// Classes keep their promises, and faulty updates are reverted before they do more harm.
 func TestDynamosHealth(t *testing.T) {
 	chosen := strings.Fields(os.Getenv(tryingVar))
 	vmtest.Each(t, func(t *testing.T, kernel string) {
@@ -73,9 +73,9 @@ func TestDynamosHealth(t *testing.T) {
 			args := []string{toolPath(t, "dynamos_"+p.name), builtModule(t, kernel, "dynamos_try")}
 			more, floor := p.more, p.floor
 			if p.name == "coexist" && kernel == "6.12" && len(chosen) == 0 {
-				// There a livepatch changes the text of each
-				// cond_resched(), which takes an emulator a minute.
-				// Who asks for this part gets all of it.
+				// On this kernel a livepatch changes the text of each
+				// cond_resched(), which takes a minute in the
+				// emulator. If this part is selected, all of it runs.
 				more, floor = more[:1], floor-26
 			}
 			for _, m := range more {

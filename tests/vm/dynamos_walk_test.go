@@ -35,8 +35,8 @@ func updateMachine(kernel string) lab.Machine {
 	return lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024, Modules: []string{"dynamos"}}
 }
 
-// A real fix goes from a patch to one process, one job, the whole node, and
-// back, while the function is called without a pause.
+// A real fix is built from a patch and applied to one process, one job and the whole node, and
+// then reverted, while the function is called all the time.
 func TestUpdateWalk(t *testing.T) {
 	kernel, limit, cycles := cmp.Or(os.Getenv(walkVar), walkKernel), 12*time.Minute, 1
 	if n, err := strconv.Atoi(os.Getenv(soakVar)); err == nil {
@@ -48,7 +48,7 @@ func TestUpdateWalk(t *testing.T) {
 	})
 }
 
-// A walker types commands into a machine whose function is hammered.
+// A walker types commands into a machine in which processes call the function all the time.
 type walker struct {
 	t         *testing.T
 	vm        *vmtest.VM
@@ -59,7 +59,7 @@ type walker struct {
 	jobFolder string
 }
 
-// answers are what one process got, by version.
+// answers counts the results that one process got, by version.
 type answers struct{ calls, kernel, fix, strict, other uint64 }
 
 func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
@@ -95,7 +95,7 @@ func (w *walker) walkAll(kernel string, cycles int) {
 	w.vm.Output(shellProgram("rmmod dynamos"))
 }
 
-// runUpdate types a command of skep update and looks for a text in what it says.
+// runUpdate types a command of skep update and checks that its output contains a text.
 func (w *walker) runUpdate(command, want string) string {
 	w.t.Helper()
 	text := w.vm.Output(shellProgram(w.skepPath + " update " + command))
@@ -105,7 +105,7 @@ func (w *walker) runUpdate(command, want string) string {
 	return text
 }
 
-// checkRefused types one that must end with a code and say why.
+// checkRefused types a command that must fail with this exit code and reason.
 func (w *walker) checkRefused(name, command string, code int, want string) {
 	w.t.Helper()
 	text := w.vm.Output(shellProgram(w.skepPath + " update " + command + " 2>&1; echo exit $?"))
@@ -126,8 +126,8 @@ func (w *walker) parse(text string) update.Status {
 	return list[0]
 }
 
-// start begins to hammer with four processes, the second in a job of its own,
-// below which the third is in another.
+// start starts four processes that call the function all the time. The second is in a cgroup of
+// its own, and the third in a cgroup below that one.
 func (w *walker) start() {
 	w.t.Helper()
 	w.pids = nil
@@ -254,8 +254,8 @@ func (w *walker) walkFixes() {
 	checkGuest(w.t, "the kernel's own function is back", whole, "%v", since)
 }
 
-// walkRestore tests that a committed update comes back when the kernel has lost
-// it, and that two boots that did not last turn it off.
+// walkRestore tests that a committed update is restored when the kernel has lost it, and that it
+// is not restored after two boots that failed early.
 func (w *walker) walkRestore() {
 	const store = "/var/lib/skep-kernel"
 	w.vm.Output(shellProgram("mkdir -m 700 " + store))
@@ -280,7 +280,7 @@ func (w *walker) hammerTo(word string) {
 	w.vm.Output(shellProgram(w.hammer + " " + word + " /tmp/hammer"))
 }
 
-// waitUntilSettled waits until a superseded update is out.
+// waitUntilSettled waits until a superseded update has drained.
 func (w *walker) waitUntilSettled(name string) {
 	w.t.Helper()
 	s := w.waitForStatus(name, func(s *update.Status) bool { return s.State == "loaded" })
@@ -301,8 +301,8 @@ func (w *walker) waitForStatus(name string, done func(*update.Status) bool) upda
 	}
 }
 
-// startFollowers has each CPU follow a link and close a file, over and over while
-// nothing else runs there. So functions are called while their text changes.
+// startFollowers makes each CPU follow a link and close a file repeatedly while it is otherwise
+// idle. So functions are called while their text changes.
 func (w *walker) startFollowers() {
 	w.t.Helper()
 	w.vm.Output(shellProgram(`mkdir /tmp/follow && cd /tmp/follow && echo text >text && ln -s text link

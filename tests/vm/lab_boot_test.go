@@ -19,9 +19,8 @@ import (
 	"skep/tests/vmtest"
 )
 
-// A machine that has little is up first, so that its program is the first one
-// that says something. Then comes another, with another kernel, and they send
-// each other some MiB, before and after one of them reboots.
+// A small machine is started first, so that its program gives the first output. Then a second one
+// starts with another kernel. They send each other some MiB, before and after one of them reboots.
 func TestLabPair(t *testing.T) {
 	kernels := lab.Series()
 	a, b := vmtest.Pair(t,
@@ -40,7 +39,7 @@ func TestLabPair(t *testing.T) {
 	b.Run(lab.Program{Args: []string{toolPath(t, "peer"), "bytes", "lab-one", "1"}}, 2)
 }
 
-// One machine of each kernel has everything that a machine can have.
+// One machine of each kernel uses every feature that a machine can have.
 func TestLabMachine(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vm := vmtest.Boot(t, lab.Machine{
@@ -83,7 +82,7 @@ func runPrograms(t *testing.T, vm *vmtest.VM, kernel string) {
 	}
 }
 
-// checks is how many there are in guest/check.c.
+// checks is the number of checks in guest/check.c.
 const checks = 12
 
 // checkProgram returns the C program that compares a guest with its configuration.
@@ -105,8 +104,8 @@ func checkProgram(t *testing.T, vm *vmtest.VM, user int) lab.Program {
 	return lab.Program{Args: args, User: user != 0}
 }
 
-// checkNodes has a Go program at one node ask another: delay and loss hold both
-// ways.
+// checkNodes runs a Go program in one node that communicates with another: delay and loss apply in
+// both directions.
 func checkNodes(t *testing.T, vm *vmtest.VM) {
 	stop := startPeer(t, vm, 2)
 	defer stop()
@@ -115,7 +114,8 @@ func checkNodes(t *testing.T, vm *vmtest.VM) {
 	checkGuest(t, "a node has lo and one interface of its own", strings.Count(text, ":") == 2, "it has\n%s", text)
 }
 
-// startPeer starts the other side in a node, 0 for none, and gives what ends it.
+// startPeer starts the other side in a node, 0 for the guest itself, and returns a function that
+// ends it.
 func startPeer(t *testing.T, vm *vmtest.VM, node int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -22,12 +22,12 @@ import (
 	"skep/tests/vmtest"
 )
 
-// plantedTime is what a planted test may take on an idle computer. The guards
-// end far sooner, and must: what a deadline of a test says names no cause.
+// plantedTime is the time limit of a planted test on an idle computer. The guards must end it much
+// earlier, because the message of a test's time limit names no cause.
 const plantedTime = 10 * time.Minute
 
-// guards are shown a test that they must fail, with the words to find; nil
-// words belong to a good one.
+// guards lists tests that must fail, with the expected words; a nil list belongs to a test that
+// must pass.
 var guards = []struct {
 	name  string
 	fails []string
@@ -85,7 +85,7 @@ func TestLabGuard_killedQEMU(t *testing.T) {
 	p.check(t, out, []string{"QEMU was killed by signal 9", "console: "}, true)
 }
 
-// A test that is killed, or whose starter is, takes its machine along.
+// If a test or the process that started it is killed, its machine ends too.
 func TestLabGuard_killedTest(t *testing.T) {
 	for _, who := range []string{"the test", "its starter"} {
 		t.Run(who, func(t *testing.T) {
@@ -110,7 +110,7 @@ type plantedRun struct {
 	cmd  *exec.Cmd
 	out  *bufio.Scanner
 	text strings.Builder
-	late func() bool // its time is over
+	late func() bool // reports whether its time is over
 }
 
 func startPlanted(t *testing.T, name string) *plantedRun {
@@ -163,7 +163,7 @@ func (p *plantedRun) waitUntilUp(t *testing.T) {
 	}
 }
 
-// wait reads to the end, which comes when all that hold the output are gone.
+// wait reads until end of file, when all processes with the output open have ended.
 func (p *plantedRun) wait() (string, error) {
 	for {
 		if _, ok := p.nextLine(); !ok {
@@ -172,7 +172,8 @@ func (p *plantedRun) wait() (string, error) {
 	}
 }
 
-// check wants these words, no process, and of files the logs of a failure.
+// check checks that these words were printed, that no process remains, and that only the logs of a
+// failure remain.
 func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 	t.Helper()
 	for _, text := range want {
@@ -203,7 +204,7 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 	}
 }
 
-// checkFiles wants the logs of a failure, or nothing.
+// checkFiles checks that the logs of a failure remain, or nothing.
 func (p *plantedRun) checkFiles(t *testing.T, dir string, logs bool) {
 	t.Helper()
 	list, _ := filepath.Glob(dir + "/*")

@@ -12,9 +12,9 @@ import (
 	"skep/lab"
 )
 
-// libo2gSuites are the tests of libo2g, which know no engine, and how many each
-// has at least. The test of unauthenticated peers waits for seconds, for what
-// only the library does.
+// libo2gSuites are the tests of libo2g, which work with each engine, and the least number of their
+// tests. The test of unauthenticated peers is long, since it waits for seconds, and concerns only the
+// library.
 var libo2gSuites = []struct {
 	name  string
 	floor int

@@ -16,9 +16,9 @@ import (
 	pages "skep/tests/walk"
 )
 
-// typePage types those commands of a page that are for a machine of the lab,
-// but those that begin with a text of skip, in a folder that it sees too. It
-// gives what is not as the page says.
+// typePage types the commands of a page that are for a machine of the lab, except those that begin
+// with a text of skip, in a folder that the machine sees too. It returns an error if the output
+// differs from the page.
 func typePage(vm *vmtest.VM, page, folder string, skip ...string) error {
 	build, err := lab.BuildDir()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"skep/tests/vmtest/report"
 )
 
-// plantedVar names the planted test that TestLabPlanted is, in a process of its
-// own: a test that is to fail can't be one of those that count.
+// plantedVar selects the planted test that TestLabPlanted runs in another process, because a test
+// that must fail cannot be counted itself.
 const plantedVar = "SKEP_PLANTED"
 
 func TestLabPlanted(t *testing.T) {
@@ -39,12 +39,12 @@ func TestLabPlanted(t *testing.T) {
 	}
 }
 
-// planted holds tests as a developer could write them, most of them bad. Their
-// machines are called "planted-" and their name.
+// planted holds tests that a developer could write, most of them faulty. Their machines are called
+// "planted-" and their name.
 var planted = map[string]func(*testing.T){
 	"undeclared": func(t *testing.T) {
 		vm := bootPlanted(t, "undeclared", 0)
-		// The report must be found below what a program writes there.
+		// The report must be found after a program's output on the console.
 		vm.Output(shellProgram("yes 'WARNING: this is a program' | head -c 300000 >/dev/console"))
 		vm.Output(plantProgram("warn"))
 	},

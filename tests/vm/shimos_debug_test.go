@@ -16,8 +16,8 @@ import (
 	"skep/tests/vmtest"
 )
 
-// No lock, object or access of the module is wrong for a kernel that looks;
-// make soak ROOM=shimos-debug runs this.
+// A debug kernel finds no fault in locks, objects and accesses of the module. make soak
+// ROOM=shimos-debug runs this.
 func TestShimosDebug(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {

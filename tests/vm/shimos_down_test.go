@@ -20,16 +20,15 @@ import (
 	"skep/tests/vmtest/report"
 )
 
-// A lendingGuest is a machine that may go down in every way, which a vmtest.VM
-// may not.
+// A lendingGuest is a machine that may end in any way, which a vmtest.VM may not.
 type lendingGuest struct {
 	*lab.Guest
 	ctx   context.Context
 	build string
 }
 
-// Cores that are lent stop before the machine reboots, goes to another kernel
-// or panics, and the next kernel has all of them: make test-full T=vm-down.
+// Lent cores stop before the machine reboots, starts another kernel by kexec or panics, and the next
+// kernel has all of them: make test-full T=vm-down.
 func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)

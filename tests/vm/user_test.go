@@ -57,7 +57,7 @@ func (u *user) makeCommand(args ...string) *exec.Cmd {
 	return c
 }
 
-// A result is what a command showed.
+// A result is the output and exit code of a command.
 type result struct {
 	out, err string
 	code     int
@@ -90,7 +90,7 @@ func (u *user) runInMachine(t *testing.T, stdin string, args ...string) result {
 	return u.runTyped(t, userSoon, stdin, append([]string{"run", "--name", u.machine}, args...)...)
 }
 
-// readState reads what the list says of the machine, empty if it is not there.
+// readState returns the machine's state in the list, empty if it is not listed.
 func (u *user) readState(t *testing.T) (state, cause string) {
 	t.Helper()
 	r := u.runTyped(t, userSoon, "", "list", "--json")
@@ -239,8 +239,8 @@ func (s *screen) waitForExit(t *testing.T, code int) {
 	}
 }
 
-// TestUserMachine is what docs/running.md walks through: a machine with a
-// shell, and commands in it from elsewhere.
+// TestUserMachine follows docs/running.md: a machine with a shell, and commands in it from another
+// terminal.
 func TestUserMachine(t *testing.T) {
 	u := newUser(t, "user")
 	s := newScreen(t, u.makeCommand("up", "--kernel", "6.12", "--cpus", "4", "--nodes", "3",
@@ -451,8 +451,8 @@ func TestUserHolder(t *testing.T) {
 	u.checkGone(t)
 }
 
-// TestUserCommand needs no machine: each command has its own. The second one
-// dies under its command.
+// TestUserCommand runs commands that boot a machine of their own. The second machine dies while its
+// command runs.
 func TestUserCommand(t *testing.T) {
 	u := newUser(t, "user-none")
 	r := u.runTyped(t, userBoot, "in", "run", "--cpus", "1", "--", "sh", "-c", "cat; nproc >&2; exit 9")
