@@ -126,7 +126,7 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 		   struct abi_stat *st)
 {
 	char path[ABI_PATH_MAX];
-	u32 told;
+	u32 path_flags;
 	s64 error;
 
 	if (flags & ABI_AT_EMPTY_PATH && is_empty(c, name) &&
@@ -138,15 +138,15 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 		abi_unlock(c->p, &c->p->lock);
 		return stat_path(c, path, 0, st);
 	}
-	error = abi_path_at(c, dirfd, name, path, &told);
+	error = abi_path_at(c, dirfd, name, path, &path_flags);
 	if (error < 0)
 		return error;
 	/* "link/" means what the link points to. */
 	error = stat_path(c, path,
 			  flags & ABI_AT_SYMLINK_NOFOLLOW &&
-				  !(told & ABI_PATH_MUST_DIR),
+				  !(path_flags & ABI_PATH_MUST_DIR),
 			  st);
-	if (!error && told & ABI_PATH_MUST_DIR &&
+	if (!error && path_flags & ABI_PATH_MUST_DIR &&
 	    (st->mode & ABI_S_IFMT) != ABI_S_IFDIR)
 		return -LINUX_ENOTDIR;
 	return error;

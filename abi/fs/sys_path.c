@@ -138,17 +138,17 @@ s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
 static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
 {
 	char path[ABI_PATH_MAX];
-	u32 told;
+	u32 path_flags;
 	s64 error;
 
 	if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE)
 		return -LINUX_EINVAL;
-	error = abi_path_at(c, dirfd, name, path, &told);
+	error = abi_path_at(c, dirfd, name, path, &path_flags);
 	if (error < 0)
 		return error;
 	if ((flags & ABI_O_TMPFILE) == ABI_O_TMPFILE)
 		return -LINUX_ENOTSUP;
-	if (told & ABI_PATH_MUST_DIR) {
+	if (path_flags & ABI_PATH_MUST_DIR) {
 		if (flags & ABI_O_CREAT)
 			return -LINUX_EISDIR;
 		flags |= ABI_O_DIRECTORY;

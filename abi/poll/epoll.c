@@ -125,17 +125,17 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 }
 
 /* `told` are the bits reported to the guest. */
-static void note_reported(struct abi_proc *p, struct abi_watch *w, u32 told)
+static void note_reported(struct abi_proc *p, struct abi_watch *w, u32 reported)
 {
 	struct abi_event *e = &watch_target(p, w)->event;
-	u32 spent = (told & (IN_BITS | LASTING) ? ABI_EDGE_IN : 0) |
-		    (told & (OUT_BITS | LASTING) ? ABI_EDGE_OUT : 0);
+	u32 spent = (reported & (IN_BITS | LASTING) ? ABI_EDGE_IN : 0) |
+		    (reported & (OUT_BITS | LASTING) ? ABI_EDGE_OUT : 0);
 
 	if (w->events & ABI_EPOLLONESHOT)
 		w->off = 1;
 	if (!(w->events & ABI_EPOLLET))
 		return;
-	w->last |= told;
+	w->last |= reported;
 	__atomic_fetch_or(&e->spent, spent, __ATOMIC_SEQ_CST);
 }
 

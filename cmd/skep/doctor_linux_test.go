@@ -11,13 +11,13 @@ import (
 
 func TestDoctorDistinguishesAbsentFromBrokenModule(t *testing.T) {
 	dir := t.TempDir()
-	strange := filepath.Join(dir, "o2g")
-	if err := os.WriteFile(strange, nil, 0o600); err != nil {
+	unknown := filepath.Join(dir, "o2g")
+	if err := os.WriteFile(unknown, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string][2]string{
 		filepath.Join(dir, "none"): {"no kernel module", ", if MPI programs run here"},
-		strange:                    {"inappropriate ioctl", "rmmod o2g && "},
+		unknown:                    {"inappropriate ioctl", "rmmod o2g && "},
 	} {
 		c := checkModule(path)
 		if c.State != checkNote || !strings.Contains(c.Found, want[0]) || !strings.Contains(c.Cure, want[1]) {

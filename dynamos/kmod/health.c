@@ -26,8 +26,8 @@
 /* One function of an update. */
 struct place {
 	struct dynamos_sum newer, older; /* when the comparison began */
-	u64 swapped; /* ns; when the tallies changed places */
-	bool told;   /* stuck calls were reported */
+	u64 swapped;	  /* ns; when the tallies changed places */
+	bool is_reported; /* stuck calls were reported */
 };
 
 struct dynamos_watch {
@@ -113,9 +113,9 @@ static void find_stuck(struct dynamos_watch *watch, u32 i)
 		version->other = version->tally;
 		WRITE_ONCE(version->tally, tally);
 		place->swapped = now;
-		place->told = false;
-	} else if (!place->told) {
-		place->told = true;
+		place->is_reported = false;
+	} else if (!place->is_reported) {
+		place->is_reported = true;
 		snprintf(text, sizeof(text),
 			 "%s: %llu stuck for more than %llu ms",
 			 version->function->symbol,

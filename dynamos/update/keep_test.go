@@ -22,7 +22,7 @@ const keptBuildID = "0123456789abcdef0123456789abcdef01234567"
 
 // A fakeKernel takes updates as a kernel does.
 type fakeKernel struct {
-	told
+	fakeEngine
 	build   string
 	did     []string
 	applied uapi.DynamosApply

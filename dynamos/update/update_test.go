@@ -107,14 +107,14 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 }
 
 // told is a source that says what a test put there.
-type told struct {
+type fakeEngine struct {
 	infos  []uapi.DynamosInfo
 	counts map[string][][2]uapi.DynamosCount
 	asked  int
-	after  func(*told) // called at each question for the first update
+	after  func(*fakeEngine) // called at each question for the first update
 }
 
-func (s *told) Info(index uint32) (uapi.DynamosInfo, error) {
+func (s *fakeEngine) Info(index uint32) (uapi.DynamosInfo, error) {
 	if index == 0 {
 		s.asked++
 		if s.after != nil {
@@ -127,7 +127,7 @@ func (s *told) Info(index uint32) (uapi.DynamosInfo, error) {
 	return s.infos[index], nil
 }
 
-func (s *told) Count(name string, function, version uint32) (uapi.DynamosCount, error) {
+func (s *fakeEngine) Count(name string, function, version uint32) (uapi.DynamosCount, error) {
 	list := s.counts[name]
 	if function >= uint32(len(list)) {
 		return uapi.DynamosCount{}, ErrNoMore
@@ -140,7 +140,7 @@ const (
 	versionAt = 0xffffffffc0100040
 )
 
-func oneUpdate() *told {
+func oneUpdate() *fakeEngine {
 	i := uapi.DynamosInfo{Class: uapi.DynamosAny, State: uapi.DynamosTrial, Functions: 1, ConfirmMS: 9000}
 	copy(i.Name[:], "fix")
 	i.Policy.Otherwise = 1
@@ -150,7 +150,7 @@ func oneUpdate() *told {
 	newer.Address, newer.Length = versionAt, 0x100
 	newer.Latency[10], newer.Latency[12] = 3, 1
 	copy(newer.Symbol[:], "ksys_read")
-	return &told{infos: []uapi.DynamosInfo{i}, counts: map[string][][2]uapi.DynamosCount{"fix": {{older, newer}}}}
+	return &fakeEngine{infos: []uapi.DynamosInfo{i}, counts: map[string][][2]uapi.DynamosCount{"fix": {{older, newer}}}}
 }
 
 func TestStatusOfAnUpdate(t *testing.T) {
@@ -252,7 +252,7 @@ func TestInsideSaysWhenAddressesAreHidden(t *testing.T) {
 func TestWaitingForTheLastUser(t *testing.T) {
 	s := oneUpdate()
 	s.infos[0].State = uapi.DynamosLeaving
-	s.after = func(s *told) {
+	s.after = func(s *fakeEngine) {
 		if s.asked == 3 {
 			s.infos[0].State = uapi.DynamosLoaded
 		}

@@ -49,14 +49,14 @@ func TestSlotGoesToItsSession(t *testing.T) {
 			t.Fatal(w, evicted, err)
 		}
 	}
-	came := make(chan string, 2)
+	sessions := make(chan string, 2)
 	for _, l := range []*proto.Lease{a2, b2} {
 		go func() {
 			w, evicted, err := p.acquire(t.Context(), l)
 			if w != own[l.Session] || evicted != nil || err != nil {
 				t.Errorf("%s got %p and evicted %p (%v)", l.Session, w, evicted, err)
 			}
-			came <- l.Session
+			sessions <- l.Session
 		}()
 	}
 	waitUntil(t, "both in line", func() bool {
@@ -66,7 +66,7 @@ func TestSlotGoesToItsSession(t *testing.T) {
 	})
 	for _, l := range []*proto.Lease{b1, a1} {
 		p.finishLease(l, own[l.Session])
-		if got := <-came; got != l.Session {
+		if got := <-sessions; got != l.Session {
 			t.Errorf("%s came when a call of %s had ended", got, l.Session)
 		}
 	}

@@ -29,10 +29,10 @@ type wire struct {
 	acked uint64
 	err   error // why nothing can be sent any more
 
-	received, told uint64       // counted bytes read, and acknowledged; the reader's
-	heard          atomic.Int64 // when bytes were last transferred, UnixNano
-	idle           atomic.Int32 // this side is the slow one: silence is not the worker's fault
-	stuck          atomic.Int64 // since when the worker reads nothing, 0: it reads
+	received, ackSent uint64       // counted bytes read, and acknowledged; the reader's
+	heard             atomic.Int64 // when bytes were last transferred, UnixNano
+	idle              atomic.Int32 // this side is the slow one: silence is not the worker's fault
+	stuck             atomic.Int64 // since when the worker reads nothing, 0: it reads
 }
 
 type wireFrame struct {
@@ -233,11 +233,11 @@ func (w *wire) readFrame(buf []byte) (wireFrame, error) {
 
 // sendAck acknowledges what was read when it is enough to be worth a frame.
 func (w *wire) sendAck(least uint64) error {
-	if w.received-w.told < least {
+	if w.received-w.ackSent < least {
 		return nil
 	}
-	w.told = w.received
-	return w.write(uapi.Frame{Type: uapi.TypeAck}, binary.LittleEndian.AppendUint64(nil, w.told))
+	w.ackSent = w.received
+	return w.write(uapi.Frame{Type: uapi.TypeAck}, binary.LittleEndian.AppendUint64(nil, w.ackSent))
 }
 
 func (w *wire) handleAck(payload []byte) error {

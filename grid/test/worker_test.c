@@ -31,7 +31,7 @@ static const char *library;
 static int bee;
 static int fd, errors; /* the stream; the worker's error stream */
 static pid_t child;
-static u64 received, told, call_number, proofs;
+static u64 received, acked, call_number, proofs;
 static u32 pings;
 
 #define CHECK(condition, name)                                                 \
@@ -99,9 +99,9 @@ static int next_frame(struct skep_frame *f, u8 *payload)
 		if (f->type != SKEP_HELLO && f->type != SKEP_ACK)
 			received += sizeof(*f) + f->length;
 		pings += f->type == SKEP_PING;
-		if (received - told >= SKEP_ACK_EVERY) {
-			told = received;
-			if (!send_frame(SKEP_ACK, 0, 0, &told, 8))
+		if (received - acked >= SKEP_ACK_EVERY) {
+			acked = received;
+			if (!send_frame(SKEP_ACK, 0, 0, &acked, 8))
 				return 0;
 		}
 	} while (f->type == SKEP_PING || f->type == SKEP_ACK);
@@ -164,7 +164,7 @@ static int start_worker(void)
 	close(log[1]);
 	fd = ends[0];
 	errors = log[0];
-	received = told = proofs = 0;
+	received = acked = proofs = 0;
 	return child > 0;
 }
 

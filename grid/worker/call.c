@@ -136,13 +136,14 @@ static int move_in(struct grid_mover *mover, void *bytes, u64 len, int own)
 /* Read and drop the rest, so that the session goes on with the next call. */
 static int drop_rest(struct source *s)
 {
-	u8 waste[0x1000];
+	u8 discarded[0x1000];
 	int err = 0;
 
 	while (!err && (s->left || stream_left())) {
-		u64 n = s->left < sizeof(waste) ? s->left : sizeof(waste);
+		u64 n = s->left < sizeof(discarded) ? s->left
+						    : sizeof(discarded);
 
-		err = take_bytes(s, waste, n);
+		err = take_bytes(s, discarded, n);
 	}
 	return err || s->last ? err : next_data(s);
 }

@@ -40,7 +40,7 @@ func listen(t *testing.T) *net.UnixConn {
 	return c
 }
 
-func told(t *testing.T, c *net.UnixConn) string {
+func readNotice(t *testing.T, c *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
 	c.SetReadDeadline(time.Now().Add(load.Stretch(time.Minute)))
@@ -65,15 +65,15 @@ func TestNotifierTellsSystemd(t *testing.T) {
 		}
 	}
 	n.Ready("listens\nMAINPID=1")
-	if got := told(t, c); got != "READY=1\nSTATUS=listens MAINPID=1" {
+	if got := readNotice(t, c); got != "READY=1\nSTATUS=listens MAINPID=1" {
 		t.Errorf("ready: %q", got)
 	}
 	n.Alive()
-	if got := told(t, c); got != "WATCHDOG=1" {
+	if got := readNotice(t, c); got != "WATCHDOG=1" {
 		t.Errorf("alive: %q", got)
 	}
 	n.Stopping()
-	if got := told(t, c); !strings.HasPrefix(got, "STOPPING=1") {
+	if got := readNotice(t, c); !strings.HasPrefix(got, "STOPPING=1") {
 		t.Errorf("stopping: %q", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestNotifierKeepsToItsOwnWatchdog(t *testing.T) {
 	}
 	n.Alive()
 	n.Status("last")
-	if got := told(t, c); got != "STATUS=last" {
+	if got := readNotice(t, c); got != "STATUS=last" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -112,11 +112,11 @@ func TestNotifierWatchesTheService(t *testing.T) {
 		return nil
 	})
 	for range 2 {
-		if got := told(t, c); !strings.Contains(got, "deaf") {
+		if got := readNotice(t, c); !strings.Contains(got, "deaf") {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := told(t, c); got != "WATCHDOG=1" {
+	if got := readNotice(t, c); got != "WATCHDOG=1" {
 		t.Errorf("got %q", got)
 	}
 }

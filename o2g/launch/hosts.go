@@ -63,18 +63,18 @@ const (
 // other hosts cannot reach. So a loopback address is used only if all hosts are
 // this computer.
 func homeFor(hosts []string, towards func(host string) string) string {
-	own, strange := "", false
+	own, unreachable := "", false
 	for _, host := range hosts {
 		home := towards(host)
 		if at, err := netip.ParseAddr(home); err != nil {
-			strange = true
+			unreachable = true
 		} else if !at.IsLoopback() {
 			return home
 		} else {
 			own = home
 		}
 	}
-	if strange {
+	if unreachable {
 		return ""
 	}
 	return own

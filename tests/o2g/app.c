@@ -262,7 +262,7 @@ static int access_window(char *own, MPI_Win win, int bytes, int target)
 static int check_window(int bytes)
 {
 	char *base, *own = malloc((size_t)bytes * 8), done = 0;
-	MPI_Request told;
+	MPI_Request request;
 	MPI_Win win;
 	int bad = 0;
 
@@ -276,10 +276,10 @@ static int check_window(int bytes)
 	if (rank == 0)
 		printf("put and got%s\n", bad ? ", and not the same" : "");
 	MPI_Win_unlock_all(win);
-	MPI_Irecv(&done, 1, MPI_BYTE, 0, 9, MPI_COMM_WORLD, &told);
+	MPI_Irecv(&done, 1, MPI_BYTE, 0, 9, MPI_COMM_WORLD, &request);
 	for (int i = 0; i < ranks && rank == 0; i++)
 		MPI_Send(&done, 1, MPI_BYTE, i, 9, MPI_COMM_WORLD);
-	MPI_Wait(&told, MPI_STATUS_IGNORE);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
 	for (long i = 0; i < (long)bytes * 8 && rank; i++)
 		bad |= base[i] != 10;
 	MPI_Win_free(&win);

@@ -149,7 +149,7 @@ func (w *walker) start() {
 const callsEnough = 200
 
 // collectAnswers makes all processes call the function while no command runs. It returns each one's answers, and the update's counts before and after.
-func (w *walker) collectAnswers(name string) (told map[int]answers, before, after update.Function) {
+func (w *walker) collectAnswers(name string) (answered map[int]answers, before, after update.Function) {
 	w.t.Helper()
 	status := w.skepPath + " update status --json " + name
 	if name == "" {
@@ -162,15 +162,15 @@ func (w *walker) collectAnswers(name string) (told map[int]answers, before, afte
 		w.t.Fatalf("it says %q", out)
 	}
 	then, now := w.parseAnswers(part[0]), w.parseAnswers(part[2])
-	told = map[int]answers{}
+	answered = map[int]answers{}
 	for pid, a := range now {
 		b := then[pid]
-		told[pid] = answers{a.calls - b.calls, a.kernel - b.kernel, a.fix - b.fix, a.strict - b.strict, a.other - b.other}
+		answered[pid] = answers{a.calls - b.calls, a.kernel - b.kernel, a.fix - b.fix, a.strict - b.strict, a.other - b.other}
 	}
 	if name == "" {
-		return told, before, after
+		return answered, before, after
 	}
-	return told, w.parse(part[1]).Functions[0], w.parse(part[3]).Functions[0]
+	return answered, w.parse(part[1]).Functions[0], w.parse(part[3]).Functions[0]
 }
 
 func (w *walker) parseAnswers(text string) map[int]answers {
@@ -192,11 +192,11 @@ func (w *walker) parseAnswers(text string) map[int]answers {
 // of the i-th process: k the kernel, f the fix, s the stricter one.
 func (w *walker) checkAnswers(name, updateName, by string) {
 	w.t.Helper()
-	told, before, after := w.collectAnswers(updateName)
+	answered, before, after := w.collectAnswers(updateName)
 	var older, newer uint64
 	var wrong []string
 	for i, pid := range w.pids {
-		a := told[pid]
+		a := answered[pid]
 		if n := map[byte]uint64{'k': a.kernel, 'f': a.fix, 's': a.strict}[by[i]]; a.calls < callsEnough || n != a.calls {
 			wrong = append(wrong, fmt.Sprintf("process %d, wanted %c: %+v", i, by[i], a))
 		}

@@ -164,9 +164,9 @@ func testBoundThread(t *testing.T, vm *vmtest.VM) {
 		echo effective $(cat $lent/cpuset.cpus.effective)
 		until rmdir $lent; do :; done
 		echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control`))
-	told, grouped, _ := strings.Cut(text, "before 2-3\n")
-	checkGuest(t, "a thread bound to lent CPUs only is named", strings.Contains(told, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
-	checkGuest(t, "the named thread does not return to its CPUs", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
+	message, grouped, _ := strings.Cut(text, "before 2-3\n")
+	checkGuest(t, "a thread bound to lent CPUs only is named", strings.Contains(message, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
+	checkGuest(t, "the named thread does not return to its CPUs", strings.Contains(message, "\nafter ") && !strings.Contains(message, "after 2-3\n"), "it says %q", text)
 	checkGuest(t, "a control group has its CPUs again", strings.Contains(grouped, "after 2-3\n") && strings.Contains(grouped, "effective 2-3\n") &&
 		!strings.Contains(grouped, "warning"), "it says %q", text)
 }

@@ -84,8 +84,8 @@ type firstRun struct {
 // writeNote writes a text for make to print, because the runner hides the output of a suite
 // that passed. make removes the file at its start, and the first suite of a run writes it.
 func (r *firstRun) writeNote(build string) error {
-	told := filepath.Join(build, "lab", ".first-tap")
-	if _, err := os.Stat(told); err == nil {
+	noteFile := filepath.Join(build, "lab", ".first-tap")
+	if _, err := os.Stat(noteFile); err == nil {
 		return nil
 	}
 	text := ""
@@ -93,11 +93,11 @@ func (r *firstRun) writeNote(build string) error {
 		text = fmt.Sprintf("first TAP line after %s; %s was built, so this does not count", r.formatParts(), module)
 	} else {
 		var err error
-		if text, err = r.appendFigures(told + ".tsv"); err != nil {
+		if text, err = r.appendFigures(noteFile + ".tsv"); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(told, []byte(text+"\n"), 0o644)
+	return os.WriteFile(noteFile, []byte(text+"\n"), 0o644)
 }
 
 // builtModule returns a module that was built in this run, which therefore did not begin with

@@ -53,24 +53,24 @@ static void kill_child(void)
 static void leave_grandchild(void)
 {
 	int status;
-	char told;
+	char verdict;
 	pid_t pid;
 
 	make_pipes();
 	pid = vfork();
 	if (!pid) {
 		if (!syscall(SYS_fork)) {
-			told = await_word(word[0]) ? 'y' : 'n';
-			_exit(write(ready[1], &told, 1) != 1);
+			verdict = await_word(word[0]) ? 'y' : 'n';
+			_exit(write(ready[1], &verdict, 1) != 1);
 		}
 		_exit(5);
 	}
 	write(word[1], "w", 1);
-	if (read(ready[0], &told, 1) != 1)
-		told = '?';
+	if (read(ready[0], &verdict, 1) != 1)
+		verdict = '?';
 	waitpid(pid, &status, 0);
 	printf("vfork: exit %d, the grandchild was told: %c\n",
-	       WEXITSTATUS(status), told);
+	       WEXITSTATUS(status), verdict);
 	close_pipes();
 }
 

@@ -102,19 +102,19 @@ func TestExtractNamesWhatItNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked, told []string
+	var asked, locals []string
 	for _, s := range list {
 		if s.Section == elf.SHN_UNDEF && s.Name != "" && !slices.Contains([]string{"__fentry__", "seen", "shared"}, s.Name) {
 			asked = append(asked, s.Name)
 		}
 	}
 	for _, l := range x.Locals {
-		told = append(told, l.Name)
+		locals = append(locals, l.Name)
 	}
 	slices.Sort(asked)
-	checkNames(t, "locals", told, asked...)
-	if len(told) != 2 || told[1] != "helper" {
-		t.Errorf("told %v", told)
+	checkNames(t, "locals", locals, asked...)
+	if len(locals) != 2 || locals[1] != "helper" {
+		t.Errorf("told %v", locals)
 	}
 	for _, name := range []string{"__bug_table", "__mcount_loc"} {
 		if f.Section(name) == nil {

@@ -14,8 +14,8 @@ import (
 // A build system that makes no module, whether it says so or not, gives none.
 func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
-		makefile string
-		told     func(error) bool
+		makefile  string
+		isRefusal func(error) bool
 	}{
 		"it says so":        {"modules:\n\t@echo no rule for it >&2; false\n", func(err error) bool { return strings.Contains(err.Error(), "no rule for it") }},
 		"it says nothing":   {"modules:\n", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
@@ -28,7 +28,7 @@ func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if r, err := BuildModule(t.Context(), p); r != nil || err == nil || !c.told(err) {
+		if r, err := BuildModule(t.Context(), p); r != nil || err == nil || !c.isRefusal(err) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}

@@ -198,15 +198,15 @@ static void test_edge(void)
 	double *value = eigen_box_values(&box), radius;
 	char line[200];
 	int i;
-	const double beside[] = {1e-3, -1e-3, 1e-6, -1e-6};
+	const double offset[] = {1e-3, -1e-3, 1e-6, -1e-6};
 
 	for (i = 0; i < 4; i++) {
-		radius = (value[8] - 60) * (1 + beside[i]);
+		radius = (value[8] - 60) * (1 + offset[i]);
 		snprintf(line, sizeof(line),
 			 "--size 6 --center 60 --radius %.17g", radius);
 		tap_ok(run_solver(line) == EIGEN_RIGHT,
 		       "an eigenvalue %g radii from the circle is placed right",
-		       beside[i]);
+		       offset[i]);
 	}
 	snprintf(line, sizeof(line), "--size 6 --center 60 --radius %.17g",
 		 (value[8] - 60) * (1 + 1e-12));

@@ -234,7 +234,7 @@ static void test_names(void)
 static void test_capabilities(void)
 {
 	static const struct {
-		uint64_t asked, told;
+		uint64_t asked, granted;
 	} caps[] = {
 		{0, TX_CAPS | RX_CAPS},
 		{FI_TAGGED, FI_TAGGED | FI_SEND | FI_RECV},
@@ -253,16 +253,16 @@ static void test_capabilities(void)
 
 	for (size_t i = 0; i < sizeof(caps) / sizeof(*caps); i++) {
 		struct fi_info *hints = hints_alloc(), *info;
-		uint64_t told = caps[i].told | WHERE;
+		uint64_t granted = caps[i].granted | WHERE;
 
 		hints->caps = caps[i].asked;
 		info = get_info(hints);
-		CHECK(info && info->caps == told);
-		CHECK(info &&
-		      info->tx_attr->caps == (told & (TX_CAPS & ~FI_SOURCE)));
-		CHECK(info && info->rx_attr->caps == (told & RX_CAPS));
-		CHECK(info &&
-		      info->tx_attr->rma_iov_limit == (told & FI_RMA ? 1 : 0));
+		CHECK(info && info->caps == granted);
+		CHECK(info && info->tx_attr->caps ==
+				      (granted & (TX_CAPS & ~FI_SOURCE)));
+		CHECK(info && info->rx_attr->caps == (granted & RX_CAPS));
+		CHECK(info && info->tx_attr->rma_iov_limit ==
+				      (granted & FI_RMA ? 1 : 0));
 		fi_freeinfo(info);
 	}
 }

@@ -153,7 +153,7 @@ static void discard_many(struct pair *p)
 {
 	struct fi_context *context = claim_many(p);
 	struct fi_cq_tagged_entry e;
-	int done = 0, told = 0, sent = 0, again = 0;
+	int done = 0, received = 0, sent = 0, again = 0;
 
 	fill_queue(p);
 	while (done < MANY) {
@@ -165,12 +165,12 @@ static void discard_many(struct pair *p)
 			break;
 		done += !n;
 		if (n && ++again && fi_cq_read(p->b.cq, &e, 1) == 1)
-			(e.flags & FI_SEND) ? sent++ : told++;
+			(e.flags & FI_SEND) ? sent++ : received++;
 	}
 	CHECK(done == MANY && again > 0);
-	while (sent + told < 2 * MANY && next_entry(p, &p->b, &e) == 1)
-		(e.flags & FI_SEND) ? sent++ : told++;
-	CHECK(sent == MANY && told == MANY);
+	while (sent + received < 2 * MANY && next_entry(p, &p->b, &e) == 1)
+		(e.flags & FI_SEND) ? sent++ : received++;
+	CHECK(sent == MANY && received == MANY);
 	free(context);
 }
 

@@ -282,17 +282,17 @@ int rival_told(const char *symbol, const char *who)
 	size_t size;
 	char *text = read_file(TRACING "enabled_functions", &size);
 	char *line = strstr(text, symbol), *end;
-	int told;
+	int is_named;
 
 	end = line ? strchr(line, '\n') : NULL;
 	end = end ? strchr(end + 1, '\n') : NULL;
 	if (end)
 		*end = 0;
-	told = line && strstr(line, who);
-	if (!told)
+	is_named = line && strstr(line, who);
+	if (!is_named)
 		printf("# %s\n", line ? line : "not there");
 	free(text);
-	return told;
+	return is_named;
 }
 
 static int await_settled(void)

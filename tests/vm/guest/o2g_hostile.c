@@ -444,7 +444,7 @@ static void test_churned(void)
 	uint8_t *place =
 		mmap(0, BUFFER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static uint8_t text[BUFFER];
-	int ended = 0, came = 0;
+	int ended = 0, received = 0;
 	pthread_t other;
 
 	writer_over = 0;
@@ -457,16 +457,16 @@ static void test_churned(void)
 		raw_do(&b, O2G_OP_RECV, 1, 1, place, BUFFER);
 		raw_do(&a, O2G_OP_SEND, 1, 1, text, BUFFER);
 		cqe = raw_event(&b, text);
-		came += cqe.status == 0;
+		received += cqe.status == 0;
 		ended += cqe.status < 0;
 		raw_close(&a);
 		raw_close(&b);
 	}
 	__atomic_store_n(&writer_over, 1, __ATOMIC_RELAXED);
 	pthread_join(other, 0);
-	tap_ok(came + ended == 40,
-	       "buffers: memory that comes and goes: %d came, %d failed", came,
-	       ended);
+	tap_ok(received + ended == 40,
+	       "buffers: memory that comes and goes: %d came, %d failed",
+	       received, ended);
 	munmap(place, BUFFER);
 }
 
