@@ -178,7 +178,7 @@ func TestNotifierAborts(t *testing.T) {
 			t.Fatal(err)
 		}
 		syscall.Kill(os.Getpid(), syscall.SIGABRT)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // the signal ends the process before
 		return
 	}
 	listen(t)
