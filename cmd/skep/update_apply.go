@@ -58,8 +58,8 @@ func (u *updateApply) options(f *cli.Flags) {
 }
 
 // apply reads the options.
-func (u *updateApply) apply(f *cli.Flags) (a uapi.DynamosApply, err error) {
-	if a.Policy, err = u.encode(f); err != nil {
+func (u *updateApply) apply(f *cli.Flags, proc string) (a uapi.DynamosApply, err error) {
+	if a.Policy, err = u.encode(f, proc); err != nil {
 		return a, err
 	}
 	if a.Health, err = u.health.encode(f); err != nil {
@@ -83,12 +83,9 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
-	a, err := u.apply(f)
+	a, err := u.apply(f, "/proc")
 	if err != nil {
 		return err
-	}
-	if err := checkTasks(&a.Policy, "/proc"); err != nil {
-		return f.Usagef("%v", err)
 	}
 	return withDevice(func(d *update.Device) error {
 		name, fresh := words[0], false

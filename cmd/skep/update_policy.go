@@ -142,12 +142,15 @@ func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
 	}, nil
 }
 
-// encode returns the policy, or an error if the options are invalid.
-func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
+// encode returns the policy, or an error if the options are invalid or name a task that does not exist. proc is where /proc is.
+func (w *whom) encode(f *cli.Flags, proc string) (uapi.DynamosPolicy, error) {
 	if w.nobody == w.Given() {
 		return uapi.DynamosPolicy{}, f.Usagef("name the tasks that use it: processes, users, cgroups..., or say --all")
 	}
 	p, err := w.Encode()
+	if err == nil {
+		err = checkTasks(&p, proc)
+	}
 	if err != nil {
 		return p, f.Usagef("%v", err)
 	}
@@ -191,12 +194,9 @@ func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) erro
 	if err != nil {
 		return err
 	}
-	p, err := u.encode(f)
+	p, err := u.encode(f, "/proc")
 	if err != nil {
 		return err
-	}
-	if err := checkTasks(&p, "/proc"); err != nil {
-		return f.Usagef("%v", err)
 	}
 	return withDevice(func(d *update.Device) error {
 		if err := d.SetPolicy(name, p); err != nil {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
+	proc := plantProc(t, map[string]string{"5": "5", "7": "5"})
 	for line, want := range map[string]string{
 		"--all":                                 "all",
 		"--tgid 5 --uid 4000000 --or --comm sh": "tgid 5 and uid 4000000, or comm sh",
@@ -31,7 +32,7 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 		_, err := f.Parse(append([]string{"fix"}, strings.Fields(line)...))
 		var a uapi.DynamosApply
 		if err == nil {
-			a, err = u.apply(f)
+			a, err = u.apply(f, proc)
 		}
 		if want == "" {
 			if err == nil {
@@ -55,22 +56,24 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 // The kernel takes a median limit in percent of the older version's median; the option
 // takes the increase.
 func TestLatencyLimits(t *testing.T) {
+	proc := t.TempDir()
 	u := &updateApply{}
 	f := cli.NewFlags("update apply", "update apply")
 	u.options(f)
 	if _, err := f.Parse(strings.Fields("fix --all --max-latency 50 --max-errors 20 --stuck 3s")); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := u.apply(f); err != nil || a.Health != (uapi.DynamosHealth{Least: 1000, Errors: 20, Latency: 150, Stuck: 3e9}) {
+	if a, err := u.apply(f, proc); err != nil || a.Health != (uapi.DynamosHealth{Least: 1000, Errors: 20, Latency: 150, Stuck: 3e9}) {
 		t.Errorf("%+v, %v", a.Health, err)
 	}
 }
 
 func TestUpdateOptionsThatAreRefused(t *testing.T) {
+	proc := plantProc(t, map[string]string{"1": "1"})
 	for _, line := range []string{
 		"", "--nobody", "--tgid 0", "--tgid -1", "--pid x", "--comm 1234567890123456", "--uid no-such-user-here",
 		"--share 0%", "--share 101%", "--share 10", "--share NaN%", "--cpus 5-1", "--cpus 4096", "--window 5m..1m", "--window -1s",
-		"--or --tgid 1", "--tgid 1 --tgid 2", "--tgid 1 --or", "--tgid 1 --all", "--except --tgid 1",
+		"--tgid 2", "--or --tgid 1", "--tgid 1 --tgid 2", "--tgid 1 --or", "--tgid 1 --all", "--except --tgid 1",
 		"--all --confirm -1s", "--all --confirm 1ns", "--all --confirm 1200h", "--all --enter 0", "--all --max-errors 1001",
 		"--all --stuck -1s", "--all --max-latency 99999999999", "--all=false", "--cgroup no-such-cgroup-here",
 	} {
@@ -79,7 +82,7 @@ func TestUpdateOptionsThatAreRefused(t *testing.T) {
 		u.options(f)
 		_, err := f.Parse(strings.Fields(line))
 		if err == nil {
-			_, err = u.apply(f)
+			_, err = u.apply(f, proc)
 		}
 		if code, _ := cli.ExitCode(err); code != cli.Usage {
 			t.Errorf("%s: %v", line, err)

@@ -136,10 +136,11 @@ func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
 	}
 }
 
-// A policy for an unused process number would hold for the process that gets it next.
-func TestPolicyNamesWhatIsThere(t *testing.T) {
+// plantProc makes a /proc with threads, and the number of the process of each.
+func plantProc(t *testing.T, threads map[string]string) string {
+	t.Helper()
 	proc := t.TempDir()
-	for number, tgid := range map[string]string{"5": "5", "6": "5"} {
+	for number, tgid := range threads {
 		if err := os.Mkdir(filepath.Join(proc, number), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +149,12 @@ func TestPolicyNamesWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return proc
+}
+
+// A policy for an unused process number would hold for the process that gets it next.
+func TestPolicyNamesWhatIsThere(t *testing.T) {
+	proc := plantProc(t, map[string]string{"5": "5", "6": "5"})
 	rule := func(terms uint32, pid, tgid int32) uapi.DynamosRule {
 		return uapi.DynamosRule{Terms: terms, PID: pid, TGID: tgid}
 	}
