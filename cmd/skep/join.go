@@ -79,7 +79,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 
 // runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.
 func runAgent(ctx context.Context, c agent.Config) error {
-	notifier := openNotifier()
+	notifier := openNotifier(ctx)
 	log := c.Log
 	c.Log = func(format string, args ...any) {
 		log(format, args...)
@@ -91,9 +91,9 @@ func runAgent(ctx context.Context, c agent.Config) error {
 	return agent.Run(ctx, c)
 }
 
-// openNotifier opens systemd's notification socket, if systemd started this program.
-func openNotifier() *service.Notifier {
-	n, err := service.NewNotifier()
+// openNotifier gives the notifier of ctx, or opens systemd's notification socket.
+func openNotifier(ctx context.Context) *service.Notifier {
+	n, err := service.NewNotifier(ctx)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%sskep: the socket of systemd cannot be used: %v\n", service.Priority(os.Stderr, slog.LevelWarn), err)
 	}

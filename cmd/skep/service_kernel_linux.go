@@ -281,7 +281,7 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 	if !on {
 		return cli.Errorf(cli.Refused, "nothing is stored for the next boot: 'skep service install kernel' starts to do so")
 	}
-	notifier := openNotifier()
+	notifier := openNotifier(ctx)
 	all := restoreAllowance()
 	return errors.Join(all, s.restoreUpdates(ctx, keep, notifier))
 }

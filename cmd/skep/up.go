@@ -77,7 +77,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	defer h.Close()
-	notifier := openNotifier()
+	notifier := openNotifier(ctx)
 	c, err := openControl(dir)
 	if err != nil {
 		return err

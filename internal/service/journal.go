@@ -100,3 +100,21 @@ func Priority(f *os.File, level slog.Level) string {
 	}
 	return fmt.Sprintf("<%d>", priorityOf(level))
 }
+
+// CutPriority takes a line of ours apart. One without a priority is information.
+func CutPriority(line string) (slog.Level, string) {
+	if len(line) < 3 || line[0] != '<' || line[2] != '>' {
+		return slog.LevelInfo, line
+	}
+	switch line[1] - '0' {
+	case priorityError:
+		return slog.LevelError, line[3:]
+	case priorityWarning:
+		return slog.LevelWarn, line[3:]
+	case priorityInfo:
+		return slog.LevelInfo, line[3:]
+	case priorityDebug:
+		return slog.LevelDebug, line[3:]
+	}
+	return slog.LevelInfo, line
+}

@@ -6,6 +6,7 @@ package service
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -14,10 +15,11 @@ import (
 	"time"
 )
 
-// A Notifier reports the service's status to systemd, as sd_notify(3) describes. Without a
-// socket it does nothing.
+// A Notifier reports the service's status to systemd, as sd_notify(3) describes,
+// or on Windows to what runs this program as a service. Without one it does
+// nothing.
 type Notifier struct {
-	conn     net.Conn
+	out      io.Writer
 	watchdog time.Duration // systemd restarts the service if no WATCHDOG=1 comes for this long; 0: never
 }
 
@@ -28,8 +30,19 @@ const (
 	watchdogPID  = "WATCHDOG_PID"
 )
 
-// NewNotifier reads the variables of systemd and removes them.
-func NewNotifier() (*Notifier, error) {
+type notifierKey struct{}
+
+// WithNotifier has what runs under ctx tell out how it does, in place of systemd.
+func WithNotifier(ctx context.Context, out io.Writer) context.Context {
+	return context.WithValue(ctx, notifierKey{}, &Notifier{out: out})
+}
+
+// NewNotifier takes the notifier of ctx, or else reads the variables of systemd
+// and removes them.
+func NewNotifier(ctx context.Context) (*Notifier, error) {
+	if n, ok := ctx.Value(notifierKey{}).(*Notifier); ok {
+		return n, nil
+	}
 	address, limit, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	for _, name := range []string{notifySocket, watchdogTime, watchdogPID} {
 		os.Unsetenv(name)
@@ -46,7 +59,7 @@ func NewNotifier() (*Notifier, error) {
 	if err != nil {
 		return n, err
 	}
-	n.conn = conn
+	n.out = conn
 	micros, err := strconv.ParseInt(limit, 10, 64)
 	if err == nil && micros > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		n.watchdog = time.Duration(micros) * time.Microsecond
@@ -97,9 +110,20 @@ func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error)
 
 // send ignores errors: systemd notices a missing message by itself.
 func (n *Notifier) send(state string) {
-	if n.conn != nil {
-		n.conn.Write([]byte(state))
+	if n.out != nil {
+		n.out.Write([]byte(state))
 	}
+}
+
+// ReadNews takes apart what a Notifier sends.
+func ReadNews(state string) (ready bool, status string) {
+	for _, line := range strings.Split(state, "\n") {
+		if text, ok := strings.CutPrefix(line, "STATUS="); ok {
+			status = text
+		}
+		ready = ready || line == "READY=1"
+	}
+	return ready, status
 }
 
 // oneLine removes newlines, so that text cannot contain another assignment.

@@ -55,7 +55,7 @@ func TestNotifierTellsSystemd(t *testing.T) {
 	c := listen(t)
 	t.Setenv(watchdogTime, "3000000")
 	t.Setenv(watchdogPID, strconv.Itoa(os.Getpid()))
-	n, err := NewNotifier()
+	n, err := NewNotifier(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestNotifierKeepsToItsOwnWatchdog(t *testing.T) {
 	c := listen(t)
 	t.Setenv(watchdogTime, "3000000")
 	t.Setenv(watchdogPID, "1")
-	n, err := NewNotifier()
+	n, err := NewNotifier(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestNotifierKeepsToItsOwnWatchdog(t *testing.T) {
 func TestNotifierWatchesTheService(t *testing.T) {
 	c := listen(t)
 	t.Setenv(watchdogTime, "300000")
-	n, err := NewNotifier()
+	n, err := NewNotifier(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +123,14 @@ func TestNotifierWatchesTheService(t *testing.T) {
 
 func TestNotifierWithoutSystemd(t *testing.T) {
 	t.Setenv(notifySocket, "")
-	n, err := NewNotifier()
+	n, err := NewNotifier(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Ready("")
 	n.Alive()
 	t.Setenv(notifySocket, filepath.Join(t.TempDir(), "none"))
-	if n, err = NewNotifier(); err == nil {
+	if n, err = NewNotifier(t.Context()); err == nil {
 		t.Error("a socket that is not there is no error")
 	}
 	n.Ready("")
@@ -174,7 +174,7 @@ func TestJournalStream(t *testing.T) {
 // is the code 2 of a wrong option, after which no restart helps.
 func TestNotifierAborts(t *testing.T) {
 	if os.Getenv(notifySocket) != "" {
-		if _, err := NewNotifier(); err != nil {
+		if _, err := NewNotifier(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		syscall.Kill(os.Getpid(), syscall.SIGABRT)
