@@ -173,7 +173,7 @@ func (a *Agent) makeDirs() error {
 		a.reports = filepath.Join(filepath.Dir(real), filepath.Base(a.reports))
 	}
 	for _, dir := range []string{a.tmp, a.reports} {
-		if err := removeAll(dir); err != nil {
+		if err := RemoveAll(dir); err != nil {
 			return fmt.Errorf("the state directory is in use or damaged: %w", err)
 		}
 		if err := ident.StateDir(dir); err != nil {

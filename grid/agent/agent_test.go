@@ -70,7 +70,7 @@ func testMain(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	defer removeAll(dir)
+	defer RemoveAll(dir)
 	if root, err = filepath.Abs("../.."); err != nil {
 		panic(err)
 	}
@@ -195,7 +195,7 @@ func tempDir(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { removeAll(dir) })
+	t.Cleanup(func() { RemoveAll(dir) })
 	return dir
 }
 

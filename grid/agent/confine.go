@@ -46,7 +46,7 @@ func FindConfined() (Confined, error) {
 	if err != nil {
 		return Confined{}, err
 	}
-	defer removeAll(dir)
+	defer RemoveAll(dir)
 	a, err := newAgent(Config{State: dir})
 	if err != nil {
 		return Confined{}, err

@@ -57,7 +57,7 @@ func (a *Agent) probeGuard() error {
 	if err != nil {
 		return err
 	}
-	defer removeAll(dir)
+	defer RemoveAll(dir)
 	b := a.boundsFor([]string{dir}, nil)
 	b.Probe = true
 	p, err := a.start(&command{dir: dir, bounds: b})

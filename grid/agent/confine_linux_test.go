@@ -220,7 +220,7 @@ func TestConfinedOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer removeAll(dir)
+	defer RemoveAll(dir)
 	for name, from := range map[string]string{"agent.test": os.Args[0], "worker": workerFile} {
 		copyFile(t, from, filepath.Join(dir, name))
 	}

@@ -134,7 +134,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	if err != nil {
 		return 0, err
 	}
-	defer removeAll(dir)
+	defer RemoveAll(dir)
 	var nonce uint64
 	note := newLines(func(string) {})
 	o := programOptions{dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}

@@ -143,7 +143,7 @@ func TestNoFolderIsRemoved(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := removeAll(file + "/below"); err == nil {
+	if err := RemoveAll(file + "/below"); err == nil {
 		t.Error("what is below a file was removed")
 	}
 }

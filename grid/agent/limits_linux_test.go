@@ -139,7 +139,7 @@ func TestClosedFolderIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Chmod(dir+"/w/a", 0)
-	if err := removeAll(filepath.Join(dir, "w")); err != nil {
+	if err := RemoveAll(filepath.Join(dir, "w")); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// removeAll is os.RemoveAll, which needs a function to delete files that Windows before 10 and Wine 8 lack; there the older function is used.
-func removeAll(path string) error {
+// RemoveAll is os.RemoveAll, which needs a function to delete files that Windows before 10 and Wine 8 lack; there the older function is used.
+func RemoveAll(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil {
 		return nil

@@ -94,7 +94,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
 	if err != nil {
 		w.output.flush()
-		removeAll(w.dir)
+		RemoveAll(w.dir)
 		return nil, err
 	}
 	c.stdout, c.stderr, c.stream = w.output, w.output, true
@@ -109,7 +109,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	}
 	if err != nil {
 		w.output.flush()
-		removeAll(w.dir)
+		RemoveAll(w.dir)
 		return nil, nodeFailure(err)
 	}
 	w.wire = newWire(w.process.stream)
@@ -118,7 +118,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		w.wire.close(errors.New("the worker ended"))
 		w.output.flush()
 		close(w.flushed)
-		removeAll(w.dir)
+		RemoveAll(w.dir)
 		if path := w.reportFile(); path != "" {
 			os.Remove(path)
 		}
