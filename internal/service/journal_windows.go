@@ -2,7 +2,14 @@
 
 package service
 
-import "os"
+import (
+	"os"
+	"sync/atomic"
+)
 
-// IsJournal reports whether systemd's journal reads a stream.
-func IsJournal(*os.File) bool { return false }
+// events is the stream whose lines become events, if this process is a service.
+var events atomic.Pointer[os.File]
+
+// IsJournal reports whether the lines of a stream become events of Windows, which
+// have a priority.
+func IsJournal(f *os.File) bool { return f != nil && f == events.Load() }
