@@ -44,13 +44,6 @@ func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
 	return table.Write(os.Stdout)
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 func pidOf(pid int32) string {
 	if pid == 0 {
 		return "-"

@@ -3,7 +3,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
 	"strings"
 
 	"skep/internal/cli"
@@ -19,11 +27,11 @@ const (
 
 func serviceWords() []command {
 	return append([]command{
-		{name: "service install", usage: "service install hub | agent | kernel [HOST:PORT] [--token-file FILE] [--user] [--root DIR] [-- OPTIONS OF SKEP UP OR JOIN]", runner: &serviceInstall{},
+		{name: "service install", usage: serviceInstallUsage, runner: &serviceInstall{},
 			summary: "have it start at boot, and start it"},
-		{name: "service uninstall", usage: "service uninstall hub | agent | kernel [--user] [--root DIR] [--purge]", runner: &serviceUninstall{},
+		{name: "service uninstall", usage: serviceUninstallUsage, runner: &serviceUninstall{},
 			summary: "stop it, and remove all but its state"},
-		{name: "service status", usage: "service status [--user] [--json] [hub | agent | kernel]", runner: &serviceStatus{},
+		{name: "service status", usage: "service status [--user] [--json] [" + strings.Join(serviceNames(), " | ") + "]", runner: &serviceStatus{},
 			summary: "show which services are installed, and how they do"},
 		{name: "service start", usage: "service start [--user] hub | agent", runner: &serviceControl{verb: "start"},
 			summary: "start an installed service"},
@@ -112,4 +120,90 @@ func (s *serviceControl) run(_ context.Context, f *cli.Flags, words []string) er
 
 func userOption(f *cli.Flags, user *bool) {
 	f.BoolVar(user, "user", false, userOptionText)
+}
+
+type serviceInstall struct {
+	tokenFile, root string
+	user            bool
+	passed          []string // options of skep up or skep join
+}
+
+func (s *serviceInstall) sharedOptions(f *cli.Flags) {
+	f.StringVar(&s.tokenFile, "token-file", "", "agent: join the hub now with the token in `FILE`, or on standard input with -; it is not kept")
+	userOption(f, &s.user)
+}
+
+// splitArgs stores the words after -- for skep up or skep join.
+func (s *serviceInstall) splitArgs(_ *cli.Flags, args []string) ([]string, error) {
+	if at := slices.Index(args, "--"); at >= 0 {
+		s.passed = args[at+1:]
+		args = args[:at]
+	}
+	return args, nil
+}
+
+// An installation is what a user asked for.
+type installation struct {
+	name, program string
+	address       string // of the hub to join
+	token         string
+	passed        []string
+	allow         *allowances
+}
+
+// readWords reads the command line of an installation, and the token.
+func (s *serviceInstall) readWords(f *cli.Flags, words []string) (*installation, error) {
+	name, words, err := oneService(f, words)
+	if err != nil {
+		return nil, err
+	}
+	p := &installation{name: name, passed: s.passed}
+	if len(words) > 0 && name == agentService {
+		p.address, words = words[0], words[1:]
+		if _, _, err := net.SplitHostPort(p.address); err != nil {
+			return nil, f.Usagef("%q is not the HOST:PORT of a hub", p.address)
+		}
+	}
+	switch {
+	case len(words) > 0:
+		return nil, f.RefuseArgs(words)
+	case name != agentService && f.Given("token-file"):
+		return nil, f.Usagef("only an agent joins a hub with a token")
+	case name == agentService && f.Given("token-file") != (p.address != ""):
+		return nil, f.Usagef("HOST:PORT and --token-file belong together, as 'skep token' on the hub prints them")
+	}
+	if p.allow, err = serviceOptions(name, s.passed); err != nil {
+		return nil, err
+	}
+	if f.Given("token-file") {
+		p.token, err = readTokenFile(s.tokenFile, os.Stdin)
+	}
+	return p, err
+}
+
+// joinWords are those with which an agent joins its hub, and works later.
+func (p *installation) joinWords(state string) []string {
+	return append([]string{"join", p.address, "--only", "--token-file", "-", "--state", state}, p.passed...)
+}
+
+func errNotJoined() error {
+	return cli.Errorf(cli.Usage, "this agent has joined no hub yet: 'skep service install agent HOST:PORT --token-file FILE', with what 'skep token' on the hub prints in FILE")
+}
+
+// confirmPurge asks the user to type the name, because a removed state is lost: a hub's
+// state holds the identities of all its nodes.
+func confirmPurge(in io.Reader, name, state string) error {
+	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	fmt.Printf("this removes %s for good; type %q to go on: ", state, name)
+	line, err := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if strings.TrimSpace(line) != name {
+		fmt.Println()
+		return cli.Errorf(cli.Refused, "%q was not typed: nothing was removed", name)
+	}
+	return nil
 }

@@ -137,8 +137,7 @@ func (p *setup) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"join", p.address, "--only", "--token-file", "-", "--state", filepath.Dir(dir)}, p.passed...)
-	cmd := exec.CommandContext(ctx, p.program, args...)
+	cmd := exec.CommandContext(ctx, p.program, p.joinWords(filepath.Dir(dir))...)
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = strings.NewReader(p.token), os.Stdout, &said, "/"
 	if !p.systemd.User {
@@ -163,7 +162,7 @@ func (p *setup) checkIdentity() error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "node", "admission.json")); err != nil {
-		return cli.Errorf(cli.Usage, "this agent has joined no hub yet: 'skep service install agent HOST:PORT --token-file FILE', with what 'skep token' on the hub prints in FILE")
+		return errNotJoined()
 	}
 	return nil
 }

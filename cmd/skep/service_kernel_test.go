@@ -51,7 +51,7 @@ func TestServiceKernelModules(t *testing.T) {
 	if _, _, err := loadedModules(sys); err == nil || !strings.Contains(err.Error(), "a file of modprobe cannot hold") {
 		t.Errorf("a value that modprobe would read as two words: %v", err)
 	}
-	p := &setup{name: kernelService}
+	p := &setup{installation: installation{name: kernelService}}
 	if p.systemd, err = newSystemd(t.TempDir(), false); err != nil {
 		t.Fatal(err)
 	}

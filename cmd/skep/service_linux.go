@@ -4,12 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"syscall"
 
 	"skep/internal/cli"
 	"skep/internal/service"
@@ -22,6 +23,11 @@ const (
 	userOptionText = "a service of this user, without root; it starts at login, or at boot after 'loginctl enable-linger'"
 )
 
+const (
+	serviceInstallUsage   = "service install hub | agent | kernel [HOST:PORT] [--token-file FILE] [--user] [--root DIR] [-- OPTIONS OF SKEP UP OR JOIN]"
+	serviceUninstallUsage = "service uninstall hub | agent | kernel [--user] [--root DIR] [--purge]"
+)
+
 func serviceNames() []string { return []string{hubService, agentService, kernelService} }
 
 func systemServiceWords() []command {
@@ -31,35 +37,16 @@ func systemServiceWords() []command {
 
 func unitName(name string) string { return "skep-" + name + ".service" }
 
-type serviceInstall struct {
-	tokenFile, root string
-	user            bool
-	passed          []string // options of skep up or skep join
-}
-
 func (s *serviceInstall) options(f *cli.Flags) {
-	f.StringVar(&s.tokenFile, "token-file", "", "agent: join the hub now with the token in `FILE`, or on standard input with -; it is not kept")
+	s.sharedOptions(f)
 	f.StringVar(&s.root, "root", "", "write the files below `DIR`, and start nothing")
-	userOption(f, &s.user)
-}
-
-// splitArgs stores the words after -- for skep up or skep join.
-func (s *serviceInstall) splitArgs(_ *cli.Flags, args []string) ([]string, error) {
-	if at := slices.Index(args, "--"); at >= 0 {
-		s.passed = args[at+1:]
-		args = args[:at]
-	}
-	return args, nil
 }
 
 // A setup is a service that is being installed or removed.
 type setup struct {
-	name, program, account string
-	address                string // of the hub to join
-	token                  string
-	passed                 []string
-	allow                  *allowances
-	systemd                *service.Systemd
+	installation
+	account string
+	systemd *service.Systemd
 }
 
 func newSystemd(root string, user bool) (*service.Systemd, error) {
@@ -67,12 +54,21 @@ func newSystemd(root string, user bool) (*service.Systemd, error) {
 	if root == "" {
 		return s, nil
 	}
-	var err error
-	s.Root, err = filepath.Abs(root)
-	if err == nil {
-		_, err = os.Stat(s.Root)
+	info, err := os.Stat(root)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
 	}
-	return s, cli.WithCode(cli.Usage, err)
+	if err == nil {
+		s.Root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, cli.Errorf(cli.Usage, "--root %s is no folder that can be used (%w): make it with 'mkdir -p', or name the folder with the system's files", cli.CleanText(root), err)
+	}
+	return s, nil
 }
 
 func (s *serviceInstall) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -107,38 +103,19 @@ func (s *serviceInstall) run(ctx context.Context, f *cli.Flags, words []string) 
 
 // prepare reads the command line.
 func (s *serviceInstall) prepare(f *cli.Flags, words []string) (*setup, error) {
-	name, words, err := oneService(f, words)
-	if err != nil {
-		return nil, err
-	}
-	p := &setup{name: name, passed: s.passed}
-	if len(words) > 0 && name == agentService {
-		p.address, words = words[0], words[1:]
-		if _, _, err := net.SplitHostPort(p.address); err != nil {
-			return nil, f.Usagef("%q is not the HOST:PORT of a hub", p.address)
-		}
-	}
 	switch {
-	case len(words) > 0:
-		return nil, f.RefuseArgs(words)
 	case s.user && s.root != "":
 		return nil, f.Usagef("--root is for packages, whose units for users are in the system: take --root or --user")
-	case s.user && name == kernelService:
-		return nil, f.Usagef("the service kernel belongs to root: it has no --user")
-	case name != agentService && f.Given("token-file"):
-		return nil, f.Usagef("only an agent joins a hub with a token")
-	case name == agentService && f.Given("token-file") != (p.address != ""):
-		return nil, f.Usagef("HOST:PORT and --token-file belong together, as 'skep token' on the hub prints them")
 	case s.root != "" && f.Given("token-file"):
 		return nil, f.Usagef("an agent joins on its own machine, not below --root")
 	}
-	if p.allow, err = serviceOptions(name, s.passed); err != nil {
+	read, err := s.readWords(f, words)
+	if err != nil {
 		return nil, err
 	}
-	if f.Given("token-file") {
-		if p.token, err = readTokenFile(s.tokenFile, os.Stdin); err != nil {
-			return nil, err
-		}
+	p := &setup{installation: *read}
+	if p.name == kernelService && s.user {
+		return nil, f.Usagef("the service kernel belongs to root: it has no --user")
 	}
 	if p.systemd, err = newSystemd(s.root, s.user); err != nil {
 		return nil, err

@@ -3,16 +3,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"skep/internal/cli"
@@ -37,7 +34,7 @@ func (s *serviceUninstall) run(_ context.Context, f *cli.Flags, words []string) 
 	if s.root != "" && (s.user || s.purge) {
 		return f.Usagef("--root goes with neither --user nor --purge")
 	}
-	p := &setup{name: name}
+	p := &setup{installation: installation{name: name}}
 	if p.systemd, err = newSystemd(s.root, s.user); err != nil {
 		return err
 	}
@@ -66,24 +63,6 @@ func (p *setup) stateFolder() (string, error) {
 	}
 	dir, err := stateDir("")
 	return filepath.Join(dir, p.name), err
-}
-
-// confirmPurge asks the user to type the name, because a removed state is lost: a hub's
-// state holds the identities of all its nodes.
-func confirmPurge(in io.Reader, name, state string) error {
-	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	fmt.Printf("this removes %s for good; type %q to go on: ", state, name)
-	line, err := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return err
-	}
-	if strings.TrimSpace(line) != name {
-		fmt.Println()
-		return cli.Errorf(cli.Refused, "%q was not typed: nothing was removed", name)
-	}
-	return nil
 }
 
 func (p *setup) remove(state string, purge bool) error {

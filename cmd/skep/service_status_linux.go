@@ -2,58 +2,18 @@
 
 package main
 
-import (
-	"context"
-	"os"
+import "skep/internal/service"
 
-	"skep/internal/cli"
-	"skep/internal/service"
-)
-
-type serviceStatus struct{ user, json bool }
-
-func (s *serviceStatus) options(f *cli.Flags) {
-	userOption(f, &s.user)
-	f.BoolVar(&s.json, "json", false, "print JSON for programs")
-}
-
-// A serviceState is the state of a service according to systemd.
-type serviceState struct {
-	Service  string `json:"service"`
-	State    string `json:"state"`
-	AtBoot   string `json:"atBoot"`
-	PID      string `json:"pid"`
-	Restarts string `json:"restarts"`
-	Says     string `json:"says"`
-}
-
-func (s *serviceStatus) run(_ context.Context, f *cli.Flags, words []string) error {
-	names := serviceNames()
-	if len(words) > 0 {
-		name, err := onlyService(f, words)
-		if err != nil {
-			return err
-		}
-		names = []string{name}
-	}
+// listStates asks systemd how the services do. A service that is not installed
+// has no row.
+func listStates(names []string, user bool) ([]serviceState, error) {
 	if !service.Runs() {
-		return needSystemd(true)
+		return nil, needSystemd(true)
 	}
-	systemd, err := newSystemd("", s.user)
+	systemd, err := newSystemd("", user)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list, err := serviceStates(systemd, names)
-	if err != nil {
-		return err
-	}
-	if len(words) > 0 && len(list) == 0 {
-		return checkInstalled(systemd, names[0])
-	}
-	return s.print(list)
-}
-
-func serviceStates(systemd *service.Systemd, names []string) ([]serviceState, error) {
 	list := []serviceState{}
 	for _, name := range names {
 		if !systemd.Installed(unitName(name)) {
@@ -72,23 +32,7 @@ func serviceStates(systemd *service.Systemd, names []string) ([]serviceState, er
 	return list, nil
 }
 
-// print prints the states. If a service does not run, the error has the exit code of an
-// unreachable one.
-func (s *serviceStatus) print(list []serviceState) error {
-	var err error
-	if s.json {
-		err = cli.PrintJSON(os.Stdout, list)
-	} else {
-		table := cli.NewTable("SERVICE", "STATE", "AT BOOT", "PID", "RESTARTS", "SAYS")
-		for _, v := range list {
-			table.Row(v.Service, v.State, v.AtBoot, orDash(v.PID), v.Restarts, orDash(v.Says))
-		}
-		err = table.Write(os.Stdout)
-	}
-	for _, v := range list {
-		if err == nil && v.PID == "" && v.Service != kernelService {
-			err = cli.Exit(cli.Unreachable)
-		}
-	}
-	return err
+// errMissing says how to install a service.
+func errMissing(name string, user bool) error {
+	return checkInstalled(&service.Systemd{User: user}, name)
 }

@@ -7,6 +7,7 @@ import "skep/internal/manual"
 var serviceFiles = []manual.Entry{{Name: "/etc/systemd/system/skep-hub.service, skep-agent.service, skep-kernel.service", Text: "the units, where no package brought them"},
 	{Name: "/etc/systemd/system/skep-hub.service.d/skep.conf", Text: "what this machine adds to a unit"},
 	{Name: "~/.config/systemd/user", Text: "the same, with --user"},
+	{Name: "C:\\ProgramData\\skep", Text: "on Windows: the state of hub and agent, for their accounts only"},
 	{Name: "/var/lib/skep", Text: "the state of hub and agent, of the account skep"},
 	{Name: "/var/lib/skep-kernel", Text: "what the kernel is given again at boot; root's"}}
 
@@ -16,7 +17,8 @@ func serviceTexts() map[string]text {
 	return map[string]text{
 		"service": {
 			text: []string{"systemd runs hub and agent from boot on, as the account skep, and starts them again after a failure. The service kernel brings back the modules of Skep that are loaded, the allowance of cores and committed updates.",
-				"A system with another init is refused by name."},
+				"On Windows the service control manager runs them, under virtual accounts; there is no service kernel. With --user they start when the user logs on.",
+				"A Linux with another init is refused by name."},
 			examples:    []manual.Entry{{Name: "sudo skep service install hub", Text: "a hub from boot on"}, {Name: "skep service status", Text: "how the services do"}},
 			files:       serviceFiles,
 			environment: serviceVariables,
