@@ -28,6 +28,7 @@ type stage struct {
 	name   string
 	dir    string
 	actors []*actor
+	open   []*os.File // inputs of actors
 }
 
 func newStage(o options, t *tap.Report, name string) *stage {
@@ -46,6 +47,9 @@ func newStage(o options, t *tap.Report, name string) *stage {
 func (s *stage) close() {
 	for i := len(s.actors) - 1; i >= 0; i-- {
 		s.actors[i].kill()
+	}
+	for _, file := range s.open {
+		file.Close()
 	}
 	if s.o.keep {
 		fmt.Printf("# %s: %s\n", s.name, s.dir)

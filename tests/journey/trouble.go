@@ -34,7 +34,7 @@ func listTroubles() []journey {
 			journey{"master killed", wine, masterKilled},
 			journey{"bad workers", wine, badWorkers})
 	}
-	return list
+	return append(list, journey{"service", true, journeyService}, journey{"logon", true, journeyLogon})
 }
 
 // startLongPlay starts a run that lasts until the fault has been caused.
