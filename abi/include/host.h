@@ -243,14 +243,18 @@ struct abi_sock_op {
 	u8 addr[128];
 };
 
+#define ABI_VFORK_STACK 65536
+
 /*
  * host->family. The family: all processes that one run started, and the only
  * ones that the program can see. Pids, groups and sessions are the guest's
  * numbers; 0 and negative ones have the meaning of the system call.
  */
 enum abi_family_verb {
-	ABI_FAMILY_FORK, /* status: wait as vfork does; the child's pid, or 0 in
-			    the child, where pid is its own */
+	ABI_FAMILY_FORK,   /* status: as vfork does; the child's pid, or 0 in
+			      the child, where pid is its own */
+	ABI_FAMILY_FORKED, /* after FORK with status, with its op: waits until
+			      the child executes or ends */
 	ABI_FAMILY_BEGIN,  /* in the child: from now on it receives signals */
 	ABI_FAMILY_WAIT4,  /* pid, options, usage; out: status; the pid, or 0 */
 	ABI_FAMILY_WAITID, /* status: P_*, pid, options, usage; out: info */
@@ -284,6 +288,11 @@ struct abi_family_op {
 	u64 usage[18]; /* struct rusage of x86-64 */
 	struct abi_siginfo *info;
 	const char *path;
+	/* FORK with status: writable memory from the caller's stack pointer on.
+	   What the child changes there is the parent's too before FORKED
+	   returns. */
+	u64 stack;
+	u32 stack_len; /* at most ABI_VFORK_STACK */
 };
 
 /*

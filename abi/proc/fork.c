@@ -336,6 +336,22 @@ static void finish_child(struct abi_call *c, const struct fork *f)
 		c->regs->rsp = f->stack;
 }
 
+/*
+ * The part of the stack that the parent of a vfork shares with its child. Its
+ * end is that of the pages which are mapped.
+ */
+static void share_stack(struct abi_call *c, struct abi_family_op *op)
+{
+	u64 len = ABI_VFORK_STACK - c->regs->rsp % SKEP_PAGE_SIZE;
+
+	while (len <= ABI_VFORK_STACK &&
+	       abi_user_check(c->p, c->regs->rsp, len,
+			      ABI_PROT_READ | ABI_PROT_WRITE))
+		len -= SKEP_PAGE_SIZE; /* below 0 it ends the loop */
+	op->stack = c->regs->rsp;
+	op->stack_len = len <= ABI_VFORK_STACK ? (u32)len : 0;
+}
+
 static s64 fork_process(struct abi_call *c, const struct fork *f)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_FORK,
@@ -344,6 +360,8 @@ static s64 fork_process(struct abi_call *c, const struct fork *f)
 	u32 pid;
 	s64 rc;
 
+	if (op.status)
+		share_stack(c, &op);
 	lock_process(p);
 	share_positions(p);
 	__atomic_store_n(&p->forked, 1, __ATOMIC_RELAXED);
@@ -354,6 +372,10 @@ static s64 fork_process(struct abi_call *c, const struct fork *f)
 		return 0;
 	}
 	unlock_process(p);
+	if (rc > 0 && op.status) {
+		op.verb = ABI_FAMILY_FORKED;
+		p->host->family(&op, c->t->index);
+	}
 	pid = (u32)rc;
 	if (rc > 0 && f->flags & CLONE_PARENT_SETTID)
 		abi_user_put(p, f->parent_tid, &pid, sizeof(pid));

@@ -120,6 +120,7 @@ static s64 execute_program(struct start *s, s32 handle, char *program)
 	}
 	if (!rc) {
 		open_handles(s, handle);
+		lin_vfork_report();
 		execve("/proc/self/exe", s->argv, s->envp);
 		rc = -errno;
 	}

@@ -29,7 +29,6 @@
 #define PID_BASE 0x400000 /* no kernel gives a pid of this or more */
 
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
-static int vfork_end = -1; /* open until this child execs or ends */
 
 static s64 errno_result(s64 n)
 {
@@ -202,20 +201,9 @@ static s64 reap_children(s32 on)
 
 /* Children ----------------------------------------------------------------- */
 
-/* Waits until the child of a vfork executes or ends; only a fatal signal
- * interrupts it. */
-static void wait_vfork(int end)
-{
-	char byte;
-
-	while (read(end, &byte, 1) < 0 && errno == EINTR)
-		;
-	close(end);
-}
-
 /*
- * `forking` is held from the pipe to the closing of its end: no other child may
- * inherit it.
+ * `forking` is held from the sockets to the closing of an end: no other child
+ * may inherit it.
  */
 static s64 fork_process(struct abi_family_op *op)
 {
@@ -223,7 +211,8 @@ static s64 fork_process(struct abi_family_op *op)
 	s32 pid;
 
 	pthread_mutex_lock(&forking);
-	if (op->status && pipe2(end, O_CLOEXEC)) {
+	if (op->status &&
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, end)) {
 		pthread_mutex_unlock(&forking);
 		return -EAGAIN;
 	}
@@ -231,17 +220,15 @@ static s64 fork_process(struct abi_family_op *op)
 	if (end[pid == 0 ? 0 : 1] >= 0)
 		close(end[pid == 0 ? 0 : 1]);
 	if (pid == 0) {
-		if (vfork_end >= 0)
-			close(vfork_end);
-		vfork_end = end[1];
+		lin_vfork_begin(end[1], op->stack, op->stack_len);
 		lin_proc_child();
 		op->pid = lin_family_guest(getpid());
 	}
 	pthread_mutex_unlock(&forking);
-	if (pid > 0 && end[0] >= 0)
-		wait_vfork(end[0]);
-	else if (pid < 0 && end[0] >= 0)
+	if (pid < 0 && end[0] >= 0)
 		close(end[0]);
+	if (pid > 0)
+		op->handle = end[0];
 	return pid > 0 ? lin_family_guest(pid) : pid;
 }
 
@@ -390,6 +377,9 @@ s64 lin_family(struct abi_family_op *op, u32 thread)
 	switch (op->verb) {
 	case ABI_FAMILY_FORK:
 		return fork_process(op);
+	case ABI_FAMILY_FORKED:
+		lin_vfork_wait(op->handle, op->stack, op->stack_len);
+		return 0;
 	case ABI_FAMILY_BEGIN:
 		return begin_child();
 	case ABI_FAMILY_WAIT4:

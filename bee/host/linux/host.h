@@ -116,6 +116,15 @@ s64 lin_file_close(s32 handle);
 void lin_proc_exit(u32 status);
 /* This process came of a fork: its end is reported to its parent. */
 void lin_proc_child(void);
+
+/*
+ * vfork.c. A child begins with its end of a socket pair and the part of its
+ * parent's stack that it may change; `end` -1 is a child of fork. It reports
+ * changes before it executes or ends. The parent waits for them at its end.
+ */
+void lin_vfork_begin(int end, u64 stack, u32 len);
+void lin_vfork_report(void);
+void lin_vfork_wait(int end, u64 stack, u32 len);
 void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */
 int lin_parent(char **argv, const struct bee_options *o);

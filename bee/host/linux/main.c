@@ -116,6 +116,7 @@ void lin_proc_exit(u32 status)
 	u32 signo = status & 0x7f;
 	sigset_t set;
 
+	lin_vfork_report();
 	write_report(status);
 	if (!is_forked && write(BEE_WORD_FD, &status, sizeof(status)) < 0)
 		exit_now(BEE_EXIT_REFUSED);

@@ -206,6 +206,76 @@ static void check_scripts(void)
 	unlink("script");
 }
 
+/* A child of vfork changes its parent's stack, and no memory of another thread.
+ */
+static void check_spawn_errors(void)
+{
+	char *argv[] = {"none", NULL};
+	volatile int failed = 0;
+	volatile char bytes[3000] = {0};
+	pid_t pid = -1;
+
+	CHECK(posix_spawn(&pid, "./none", NULL, NULL, argv, environ) == ENOENT);
+	CHECK(posix_spawnp(&pid, "no-such-program", NULL, NULL, argv,
+			   environ) == ENOENT);
+	CHECK(posix_spawn(&pid, "/", NULL, NULL, argv, environ) == EACCES);
+	CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+	pid = vfork();
+	if (!pid) {
+		execve("./none", argv, environ);
+		failed = errno;
+		bytes[0] = bytes[1500] = bytes[2999] = 1;
+		_exit(5);
+	}
+	CHECK(exit_code(pid) == 5);
+	CHECK(failed == ENOENT);
+	CHECK(bytes[0] == 1 && bytes[1500] == 1 && bytes[2999] == 1);
+	pid = fork();
+	if (!pid) {
+		failed = 1;
+		_exit(6);
+	}
+	CHECK(exit_code(pid) == 6 && failed == ENOENT);
+}
+
+struct neighbours {
+	volatile char of_child, of_thread, seen;
+	int to_thread[2], to_child[2];
+};
+
+static void *change_while_waiting(void *arg)
+{
+	struct neighbours *n = arg;
+	char byte;
+
+	n->seen = read(n->to_thread[0], &byte, 1) == 1;
+	n->of_thread = 7;
+	n->seen &= write(n->to_child[1], "", 1) == 1;
+	return NULL;
+}
+
+/* Only the thread that called vfork waits; what others write is kept. */
+static void check_vfork_beside_thread(void)
+{
+	struct neighbours n = {0};
+	pthread_t thread;
+	char byte;
+	pid_t pid;
+
+	CHECK(pipe(n.to_thread) == 0 && pipe(n.to_child) == 0);
+	CHECK(pthread_create(&thread, NULL, change_while_waiting, &n) == 0);
+	pid = vfork();
+	if (!pid) {
+		if (write(n.to_thread[1], "", 1) == 1 &&
+		    read(n.to_child[0], &byte, 1) == 1)
+			n.of_child = 5;
+		_exit(0);
+	}
+	CHECK(exit_code(pid) == 0);
+	pthread_join(thread, NULL);
+	CHECK(n.seen && n.of_thread == 7 && n.of_child == 5);
+}
+
 static void check_spawn(void)
 {
 	char *argv[] = {"self", "code", "23", NULL};
@@ -285,6 +355,8 @@ int main(int argc, char **argv)
 	check_inherited();
 	check_scripts();
 	check_spawn();
+	check_spawn_errors();
+	check_vfork_beside_thread();
 	check_threads();
 	return say_done();
 }
