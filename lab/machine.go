@@ -149,7 +149,7 @@ func (m *Machine) guestConfig(k *Kernel, root []string) (*wire.Config, error) {
 	}
 	c := &wire.Config{
 		Name: m.Name, Release: k.Release, Root: root, Tree: tree, Build: m.Build,
-		Nodes: m.Nodes, Delay: m.Delay, Loss: m.Loss, Patient: int(load.Scale() + 0.5),
+		Nodes: m.Nodes, Delay: m.Delay, Loss: m.Loss, TimeoutScale: int(load.Scale() + 0.5),
 	}
 	for i, d := range m.Disks {
 		if d.Swap {

@@ -116,7 +116,7 @@ func TestMachine_config(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patient = 0 // depends on the load
+	c.TimeoutScale = 0 // depends on the load
 	want := &wire.Config{
 		Name: "a", Release: k.Release, Root: []string{"/modules/00-x.ko"}, Tree: k.ModuleDir(), Build: build,
 		Modules: []wire.Module{{Name: "veth"}, {Name: "o2g", File: ours}}, Swap: []string{"/dev/vdb"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // imageMax limits the size of an unpacked kernel; Debian's have less than 70 MiB.
@@ -62,7 +62,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 	for _, o := range old {
 		os.Remove(o)
 	}
-	return path, whole.Write(path, plain, 0o644)
+	return path, atomicfile.Write(path, plain, 0o644)
 }
 
 // errPacking says that an image is packed by an unsupported method.

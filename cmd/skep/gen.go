@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"skep/grid/idl"
+	"skep/internal/atomicfile"
 	"skep/internal/cli"
 	"skep/internal/place"
 	"skep/internal/uapi"
-	"skep/internal/whole"
 )
 
 type gen struct {
@@ -125,7 +125,7 @@ func (g *gen) writeStub(name string) error {
 			return fmt.Errorf("gen: %w", err)
 		}
 	}
-	if err := whole.Write(path, text, 0o666); err != nil {
+	if err := atomicfile.Write(path, text, 0o666); err != nil {
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil
@@ -189,7 +189,7 @@ func installProgram(made, out string) error {
 	}
 	info, err := os.Stat(made) // its mode follows the user's umask
 	if err == nil {
-		err = whole.Write(out, text, info.Mode().Perm())
+		err = atomicfile.Write(out, text, info.Mode().Perm())
 	}
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"skep/dynamos/update"
+	"skep/internal/atomicfile"
 	"skep/internal/cli"
 	"skep/internal/service"
 	"skep/internal/uapi"
-	"skep/internal/whole"
 	lent "skep/shimos/part"
 )
 
@@ -234,7 +234,7 @@ func keepAllowance(a lent.Allowance) error {
 	if err != nil {
 		return err
 	}
-	return whole.Write(path, text, 0o600)
+	return atomicfile.Write(path, text, 0o600)
 }
 
 func restoreAllowance() error {

@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"skep/dynamos/update/pack"
+	"skep/internal/atomicfile"
 	"skep/internal/uapi"
-	"skep/internal/whole"
 )
 
 // A Keep stores committed updates, so that they come back at the next boot. Its
@@ -65,7 +65,7 @@ func (k *Keep) Remember(name, file string) error {
 		err = os.MkdirAll(k.Run, 0o700)
 	}
 	if err == nil {
-		err = whole.Write(filepath.Join(k.Run, name+pack.Suffix), text, 0o600)
+		err = atomicfile.Write(filepath.Join(k.Run, name+pack.Suffix), text, 0o600)
 	}
 	return err
 }
@@ -91,10 +91,10 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 	kept.Digest = digestOf(file)
 	text, err := json.Marshal(kept)
 	if err == nil {
-		err = whole.Write(k.path(name, pack.Suffix), file, 0o600)
+		err = atomicfile.Write(k.path(name, pack.Suffix), file, 0o600)
 	}
 	if err == nil {
-		err = whole.Write(k.path(name, ".json"), text, 0o600)
+		err = atomicfile.Write(k.path(name, ".json"), text, 0o600)
 	}
 	return "", err
 }
@@ -226,7 +226,7 @@ func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
 	}
 	b.ID, b.Names = id, names
 	if text, err = json.Marshal(b); err == nil {
-		err = whole.Write(filepath.Join(k.Dir, bootFile), text, 0o600)
+		err = atomicfile.Write(filepath.Join(k.Dir, bootFile), text, 0o600)
 	}
 	return b.Failed, err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // seeds are the keys that must survive a restart, because nodes' user JWTs depend on them.
@@ -85,7 +85,7 @@ func makeKeys(name string) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k, whole.Write(name, b, 0o600)
+	return k, atomicfile.Write(name, b, 0o600)
 }
 
 func publicKey(pair nkeys.KeyPair) string {

@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"skep/grid/proto"
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // A roster records the nodes that joined, so that a name belongs to one node
@@ -159,5 +159,5 @@ func (r *roster) save() error {
 	if err != nil {
 		return err
 	}
-	return diskFull(filepath.Dir(r.file), whole.Write(r.file, append(b, '\n'), 0o600))
+	return diskFull(filepath.Dir(r.file), atomicfile.Write(r.file, append(b, '\n'), 0o600))
 }

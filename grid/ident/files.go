@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // StateDir makes dir, of which only its owner sees what is in it.
@@ -25,7 +25,7 @@ func StateDir(dir string) error {
 }
 
 // writeFile replaces a file that its owner alone may read.
-func writeFile(name string, b []byte) error { return whole.Write(name, b, 0o600) }
+func writeFile(name string, b []byte) error { return atomicfile.Write(name, b, 0o600) }
 
 func writePEM(name, kind string, der []byte) error {
 	return writeFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))

@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // mark is the first line of each file that this package writes. It replaces and removes no
@@ -156,7 +156,7 @@ func (s *Systemd) WriteFile(path, text string) (changed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, err
 	}
-	if err := whole.Write(path, []byte(text), 0o644); err != nil {
+	if err := atomicfile.Write(path, []byte(text), 0o644); err != nil {
 		return false, err
 	}
 	if err := os.Chmod(path, 0o644); err != nil { // independent of the umask

@@ -79,10 +79,10 @@ func addLine(file, entry string) error {
 // guest that is slow because the host is busy is not. From here on the console also shows
 // messages below warnings.
 func setKernel(c *wire.Config) error {
-	patient := max(1, c.Patient)
+	scale := max(1, c.TimeoutScale)
 	settings := map[string]int{
-		"kernel/watchdog_thresh":        min(60, 20*patient),
-		"kernel/hung_task_timeout_secs": 60 * patient,
+		"kernel/watchdog_thresh":        min(60, 20*scale),
+		"kernel/hung_task_timeout_secs": 60 * scale,
 		"kernel/printk":                 7,
 	}
 	for name, value := range settings {

@@ -31,7 +31,7 @@ const (
 	downPatient   = offPatient + flushTime + 10*time.Second
 	killPatient   = 10 * time.Second
 	hangPatient   = 3 * time.Second
-	causePatient  = 10 * time.Second
+	causeTimeout  = 10 * time.Second
 )
 
 // Gone says that the machine ended while a program ran on it, or did not exist.
@@ -164,12 +164,12 @@ func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
 // means that the machine ended, so lostError waits a moment for the holder to record this.
 func (m *Machine) lostError(err error) error {
 	dir := machineDir(m.build, m.Name)
-	patient := causePatient
+	left := causeTimeout
 	var broken net.Error
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &broken) {
-		patient = 0
+		left = 0
 	}
-	for end := time.Now().Add(patient); isAlive(dir); time.Sleep(tick) {
+	for end := time.Now().Add(left); isAlive(dir); time.Sleep(tick) {
 		if time.Now().After(end) {
 			return &Gone{fmt.Sprintf("the machine %s does not answer (%v): try again, or end it with 'skep lab down %s'", m.Name, err, m.Name)}
 		}

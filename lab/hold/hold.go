@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 	"skep/lab"
 )
 
@@ -195,5 +195,5 @@ func writeInfo(dir string, info Info) error {
 	if err != nil {
 		return err
 	}
-	return whole.Write(filepath.Join(dir, infoName), text, 0o600)
+	return atomicfile.Write(filepath.Join(dir, infoName), text, 0o600)
 }

@@ -24,9 +24,9 @@ import (
 
 // Time limits for the end of a guest and for its streams.
 const (
-	offPatient = 20 * time.Second
-	askPatient = 10 * time.Second
-	flushTime  = 5 * time.Second
+	offPatient     = 20 * time.Second
+	requestTimeout = 10 * time.Second
+	flushTime      = 5 * time.Second
 )
 
 // A Guest is the part of lab.Guest that a holder uses.
@@ -308,7 +308,7 @@ func (h *holder) accept() {
 // serve answers one request. It returns an error only before it has answered.
 func (h *holder) serve(c *net.UnixConn) error {
 	var a ask
-	c.SetReadDeadline(time.Now().Add(askPatient))
+	c.SetReadDeadline(time.Now().Add(requestTimeout))
 	if err := wire.Read(c, &a); err != nil {
 		return err
 	}

@@ -37,19 +37,19 @@ const (
 
 // A Config describes the machine to its process 1.
 type Config struct {
-	Name    string
-	Release string   // of the kernel that must be running
-	Root    []string // module files of the initramfs that the root needs, in order
-	Tree    string   // this computer's lib/modules/<release> of that kernel
-	Build   string   // this computer's build folder, visible in the guest
-	Modules []Module // loaded in this order when the root is mounted
-	Swap    []string // disks for swap space, as /dev/vdb
-	Address string   // of the wire, with its prefix length; empty: no wire
-	Hosts   []string // lines of /etc/hosts
-	Nodes   int
-	Delay   time.Duration // of each packet of a node
-	Loss    float64       // share of a node's packets that is dropped
-	Patient int           // factor for the timeouts of the kernel's watchdogs
+	Name         string
+	Release      string   // of the kernel that must be running
+	Root         []string // module files of the initramfs that the root needs, in order
+	Tree         string   // this computer's lib/modules/<release> of that kernel
+	Build        string   // this computer's build folder, visible in the guest
+	Modules      []Module // loaded in this order when the root is mounted
+	Swap         []string // disks for swap space, as /dev/vdb
+	Address      string   // of the wire, with its prefix length; empty: no wire
+	Hosts        []string // lines of /etc/hosts
+	Nodes        int
+	Delay        time.Duration // of each packet of a node
+	Loss         float64       // share of a node's packets that is dropped
+	TimeoutScale int           // factor for the timeouts of the kernel's watchdogs
 }
 
 // A Module is one of the kernel's own, by name, or a file of ours.

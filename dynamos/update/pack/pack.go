@@ -12,7 +12,7 @@ import (
 	"io"
 	"os"
 
-	"skep/internal/whole"
+	"skep/internal/atomicfile"
 )
 
 // A Package is a manifest and its files.
@@ -156,5 +156,5 @@ func WriteFile(path string, p *Package) error {
 	if err := Write(&b, p); err != nil {
 		return err
 	}
-	return whole.Write(path, b.Bytes(), 0o644)
+	return atomicfile.Write(path, b.Bytes(), 0o644)
 }

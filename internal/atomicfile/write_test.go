@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package whole
+package atomicfile
 
 import (
 	"errors"

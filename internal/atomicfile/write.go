@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package whole replaces files atomically: every reader, even after a crash, sees either the
+// Package atomicfile replaces files atomically: every reader, even after a crash, sees either the
 // old file or the whole new one.
-package whole
+package atomicfile
 
 import (
 	"errors"

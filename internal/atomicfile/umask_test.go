@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package whole
+package atomicfile
 
 import (
 	"os"
