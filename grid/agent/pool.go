@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skep/grid/proto"
+	"skep/internal/lockdep"
 )
 
 // A pool keeps idle workers for calls to come and bounds how many processes
@@ -82,6 +83,7 @@ func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker,
 
 // handOut assigns free slots to the oldest waiting leases. A lease that the hub granted for the slot of another one waits until that has ended, because then a worker of its session is idle. The lock is held.
 func (p *pool) handOut() {
+	lockdep.AssertHeld(&p.mu)
 	for p.taken < p.slots {
 		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
 		if at < 0 {

@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"skep/grid/proto"
+	"skep/internal/lockdep"
 )
+
+func init() { lockdep.Enabled = true }
 
 func TestHelloNamesSessions(t *testing.T) {
 	r := newRig(t, beeOrNone(t), 1)

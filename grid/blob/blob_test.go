@@ -23,7 +23,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"skep/internal/lockdep"
 )
+
+func init() { lockdep.Enabled = true }
 
 func openStore(t *testing.T, dir string, limit int64) *Store {
 	t.Helper()

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"skep/internal/lockdep"
 )
 
 // Errors of a store, besides fs.ErrNotExist for a blob that is not there.
@@ -111,6 +113,7 @@ func (s *Store) pathOf(digest string) string { return filepath.Join(s.dir, diges
 
 // insert adds e as the most recently used entry. The caller holds s.mu.
 func (s *Store) insert(e *entry) {
+	lockdep.AssertHeld(&s.mu)
 	e.place = s.used.PushFront(e)
 	s.blobs[e.digest] = e
 	s.total += e.size
@@ -119,6 +122,7 @@ func (s *Store) insert(e *entry) {
 // remove removes e and its file. The caller holds s.mu. On Windows a file that is in use
 // may not be removable; then e stays.
 func (s *Store) remove(e *entry) {
+	lockdep.AssertHeld(&s.mu)
 	if err := os.Remove(s.pathOf(e.digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -130,6 +134,7 @@ func (s *Store) remove(e *entry) {
 // shrink removes unpinned blobs, but not keep, until the limit holds. The caller holds
 // s.mu.
 func (s *Store) shrink(keep *entry) {
+	lockdep.AssertHeld(&s.mu)
 	for at := s.used.Back(); at != nil && s.limit > 0 && s.total > s.limit; {
 		e := at.Value.(*entry)
 		at = at.Prev()

@@ -10,6 +10,7 @@ import (
 	"skep/grid/engine"
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -71,7 +72,7 @@ var callMoves = [...][]callState{
 }
 
 func (c *call) setState(to callState) {
-	if checkLocks && !slices.Contains(callMoves[c.state], to) {
+	if lockdep.Enabled && !slices.Contains(callMoves[c.state], to) {
 		panic(fmt.Sprintf("hub: call %d goes from state %d to %d", c.id, c.state, to))
 	}
 	c.state = to
@@ -127,7 +128,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 
 // callEvent notifies watchers and the ledger.
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
 	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text}
 	if l != nil {
@@ -154,7 +155,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 
 // endLease forgets a lease. A result that was not committed is dropped.
 func (h *Hub) endLease(c *call, f sched.Fence) *lease {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	l := c.leases[f]
 	if l == nil {
 		return nil
@@ -243,7 +244,7 @@ func (h *Hub) endCall(c *call, e *uapi.Error) {
 
 // forgetCall drops what the hub holds of a call. Reads of the arguments in progress end with an error.
 func (h *Hub) forgetCall(c *call) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	if c.state == callEnded {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skep/grid/engine"
+	"skep/internal/lockdep"
 )
 
 // A watcher gets events until it is closed. A slow reader misses some and learns how many. Hub.mu guards missed.
@@ -22,7 +23,7 @@ const watchDepth = 4096
 
 // emit is called with the lock held.
 func (h *Hub) emit(e Event) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	e.Time = h.cfg.Now()
 	for w := range h.watchers {
 		if w.run != "" && e.Type != "node" && !h.ofRun(w.run, e) {

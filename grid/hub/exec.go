@@ -15,6 +15,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/grid/session"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -45,7 +46,7 @@ func (x *execution) finish(why string) {
 
 // endExecs is called with the lock held.
 func (h *Hub) endExecs(n *node, why string) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	for _, x := range h.execs {
 		if x.node == n {
 			x.finish(why)

@@ -4,26 +4,14 @@ package hub
 
 import (
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"skep/internal/lockdep"
 )
 
-func init() { checkLocks = true }
-
-func TestAssertLocked(t *testing.T) {
-	var mu sync.Mutex
-	mu.Lock()
-	assertLocked(&mu) // must not panic
-	mu.Unlock()
-	defer func() {
-		if recover() == nil {
-			t.Error("a lock that nobody holds was taken for held")
-		}
-	}()
-	assertLocked(&mu)
-}
+func init() { lockdep.Enabled = true }
 
 func TestCallMoves(t *testing.T) {
 	c := &call{}

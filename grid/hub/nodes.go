@@ -15,6 +15,7 @@ import (
 	"skep/grid/engine"
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/lockdep"
 )
 
 // A node is the hub's record of one agent.
@@ -69,7 +70,7 @@ func (h *Hub) serveEngine(id string, c net.Conn) {
 
 // nodeGone is called with the lock held.
 func (h *Hub) nodeGone(n *node) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	n.ready = false
 	if n.info.State == NodeUp || n.info.State == NodeSilent {
 		h.setState(n, NodeDown, "")
@@ -106,7 +107,7 @@ func (h *Hub) RemoveNode(name string) error {
 }
 
 func (h *Hub) setState(n *node, state, problem string) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	if n.info.State == state && n.info.Problem == problem {
 		return
 	}
@@ -407,7 +408,7 @@ func (h *Hub) publish(id string, verb proto.Verb, v any, raw []byte) error {
 
 // tellAll sends a message to every connected node.
 func (h *Hub) tellAll(verb proto.Verb, v any) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	for id, n := range h.nodes {
 		if n.ready {
 			if err := h.publish(id, verb, v, nil); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skep/grid/proto"
+	"skep/internal/lockdep"
 )
 
 // A run that ends in order waits until the nodes have released its sessions, since
@@ -31,7 +32,7 @@ type release struct {
 
 // openRelease is called when Release was sent to the nodes.
 func (h *Hub) openRelease(m *master) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	r := &release{run: m.run, nodes: map[*node]bool{}}
 	for n := range m.caller.nodes {
 		if n.ready && n.releases {
@@ -54,7 +55,7 @@ func (h *Hub) handleReleased(n *node, v *proto.Released) error {
 
 // closeRelease records that a node sends no more output of a session.
 func (h *Hub) closeRelease(session string, n *node) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	r := h.releases[session]
 	if r == nil {
 		return
@@ -68,7 +69,7 @@ func (h *Hub) closeRelease(session string, n *node) {
 
 // dropReleases is called for a node that went away; its watchers see that in an event.
 func (h *Hub) dropReleases(n *node) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	for session, r := range h.releases {
 		if r.nodes[n] {
 			h.closeRelease(session, n)
@@ -96,7 +97,7 @@ func (h *Hub) endRun(key string) error {
 
 // closeEnded closes the events of a run that nothing is left of.
 func (h *Hub) closeEnded(r *run) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	if !r.ending || len(r.masters) > 0 || r.isOver {
 		return
 	}

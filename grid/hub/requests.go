@@ -8,6 +8,7 @@ import (
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -144,7 +145,7 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 
 // closeSession drops the calls of a caller that has gone.
 func (h *Hub) closeSession(of *caller) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	h.handleEvent(sched.SessionClose{Session: of.id})
 	for _, c := range of.calls {
 		h.forgetCall(c)

@@ -14,6 +14,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/internal/atomicfile"
+	"skep/internal/lockdep"
 )
 
 // A roster records the nodes that joined, so that a name belongs to one node
@@ -83,7 +84,7 @@ func (r *roster) check(id, key string) error {
 
 // checkLocked is check with the lock held.
 func (r *roster) checkLocked(id, key string) error {
-	assertLocked(&r.mu)
+	lockdep.AssertHeld(&r.mu)
 	switch m, ok := r.list[id]; {
 	case ok && m.Key != key:
 		return errOtherKey

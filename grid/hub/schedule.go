@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skep/grid/sched"
+	"skep/internal/lockdep"
 )
 
 // handleEvent passes an event to the scheduler and performs the actions. The
@@ -13,7 +14,7 @@ import (
 // reports, the clock); only it calls the functions that grant, revoke and end
 // leases, which make no callbacks.
 func (h *Hub) handleEvent(ev sched.Event) {
-	assertLocked(&h.mu)
+	lockdep.AssertHeld(&h.mu)
 	events := []sched.Event{ev}
 	for len(events) > 0 {
 		var more []sched.Event

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"skep/internal/lockdep"
 )
 
 // spoolMemory is how much of a call's data stays in memory; more goes to a file
@@ -157,6 +159,7 @@ func (s *spool) Write(b []byte) (int, error) {
 // writeFile is called with the lock held, and unlocks it meanwhile. Only the
 // one writer changes size, and it holds the file.
 func (s *spool) writeFile(b []byte) error {
+	lockdep.AssertHeld(&s.mu)
 	at := s.size
 	s.mu.Unlock()
 	_, err := s.file.WriteAt(b, at)
@@ -169,7 +172,7 @@ func (s *spool) writeFile(b []byte) error {
 
 // fail is called with the lock held.
 func (s *spool) fail(err error) error {
-	assertLocked(&s.mu)
+	lockdep.AssertHeld(&s.mu)
 	if s.err == nil && !s.whole {
 		s.err = err
 		s.notify()

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -250,6 +251,7 @@ func (c *Conn) detach() (uapi.Hello, error) {
 
 // dropStream closes the current stream. The caller holds c.mu.
 func (c *Conn) dropStream() {
+	lockdep.AssertHeld(&c.mu)
 	if c.stream == nil {
 		return
 	}
@@ -296,6 +298,7 @@ func (c *Conn) attach(rw io.ReadWriteCloser, from *reader, h uapi.Hello) error {
 
 // fail ends the session permanently and returns err. The caller holds c.mu.
 func (c *Conn) fail(err error) error {
+	lockdep.AssertHeld(&c.mu)
 	if c.err == nil {
 		c.err = err
 		c.queue, c.next = nil, 0
@@ -308,6 +311,7 @@ func (c *Conn) fail(err error) error {
 // releaseAcked frees the frames that the peer has acknowledged. The caller holds c.mu
 // and has validated received.
 func (c *Conn) releaseAcked(received uint64) {
+	lockdep.AssertHeld(&c.mu)
 	c.acked = received
 	n := 0
 	for n < len(c.queue) && c.queue[n].endOffset() <= received {
@@ -353,6 +357,7 @@ func (c *Conn) Close() error {
 // endSession sends a last frame, waits for at most closeIn until it is written, and ends
 // the session with err. The caller holds c.mu.
 func (c *Conn) endSession(t uapi.FrameType, payload []byte, err error) {
+	lockdep.AssertHeld(&c.mu)
 	if c.err != nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -81,6 +82,7 @@ func (c *Conn) Read() (Frame, error) {
 
 // endError returns why there is nothing to read, or nil. The caller holds c.mu.
 func (c *Conn) endError() error {
+	lockdep.AssertHeld(&c.mu)
 	switch {
 	case c.bye:
 		return io.EOF

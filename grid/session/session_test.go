@@ -17,8 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
+
+func init() { lockdep.Enabled = true }
 
 const testTimeout = 20 * time.Second
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"sync"
 
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -19,6 +20,7 @@ var chunks = sync.Pool{New: func() any { b := make([]byte, dataChunk); return &b
 // enqueue appends a frame. The caller holds c.mu and has checked that the window has
 // room.
 func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []byte, buffer *[]byte) {
+	lockdep.AssertHeld(&c.mu)
 	f := &sent{at: c.queued, payload: payload, buffer: buffer, data: t == uapi.TypeData}
 	uapi.PutFrame(f.head[:], uapi.Frame{Length: uint32(len(payload)), Type: t, Flags: flags, Call: call})
 	c.queue = append(c.queue, f)
