@@ -271,6 +271,8 @@ static void check_vfork_beside_thread(void)
 			n.of_child = 5;
 		_exit(0);
 	}
+	if (pid < 0)
+		close(n.to_thread[1]); /* nobody else ends the thread's read */
 	CHECK(exit_code(pid) == 0);
 	pthread_join(thread, NULL);
 	CHECK(n.seen && n.of_thread == 7 && n.of_child == 5);
