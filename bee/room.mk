@@ -102,7 +102,8 @@ $(bee_t)/bee-fallback: $(bee_linux_parts) $(B)/obj/gcc/bee/test/fallback.o
 		$(B)/obj/gcc/bee/test/fallback.o
 	$(Q)objcopy $(foreach f,memcpy memmove memset memcmp,\
 		--redefine-sym $(f)=abi_$(f)) $@.core
-	$(Q)$(CC) -static-pie -Wl,--wrap=getauxval -o $@ $@.core \
+	$(Q)$(CC) -static-pie -Wl,--wrap=getauxval \
+		-Wl,--wrap=pthread_create -o $@ $@.core \
 		$(filter-out %/bee-core.o,$(bee_linux_parts))
 
 CHECK_SUITES += bee-linux
@@ -126,8 +127,9 @@ suite_bee-shell_needs = $(B)/bin/bee $(B)/bin/bee-guard
 suite_bee-shell_deadline := 120
 
 CHECK_SUITES += bee-unwind
-suite_bee-unwind = $(bee_t)/unwind $(bee_t)/hello-glibc
-suite_bee-unwind_needs = $(bee_t)/unwind $(bee_t)/hello-glibc
+suite_bee-unwind = $(bee_t)/unwind $(bee_t)/hello-glibc $(bee_t)/hello-pie
+suite_bee-unwind_needs = $(bee_t)/unwind $(bee_t)/hello-glibc \
+	$(bee_t)/hello-pie
 $(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
 		$(B)/obj/san-free/bee/core/unwind.o $(B)/obj/san-free/abi/lib/mem.o
 	$(call say,LINK)

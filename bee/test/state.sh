@@ -82,5 +82,8 @@ code "bee's own fault ends the process" 139 "$b/bin/bee-guard" \
 	"$g/bee-fallback" --nonce fa017 "$g/hello-glibc"
 grep -q "defect: bee itself failed at pc 0x" "$tmp/err"
 result $? "bee's own fault is reported with its address"
+code "a system without a thread for a program" 126 env BEE_THREADS=none \
+	"$b/bin/bee-guard" "$g/bee-fallback" "$g/hello-glibc"
+says "a system without a thread is named" "threads or signals cannot be set up"
 echo "1..$n"
 exit "$failed"

@@ -102,6 +102,20 @@ static u32 count_ranges(const struct abi_elf_plan *plan, const u8 *file,
 	return n;
 }
 
+/* A stripped program at an address other than the one it was linked for. */
+static void test_moved(const char *path)
+{
+	struct abi_elf_plan plan;
+	u64 len;
+	u8 *file = read_all(path, &len), *image = load_segments(file, &plan);
+	u32 n = bee_unwind_ranges(&plan, file, 0, range, MAX);
+
+	tap_ok(n > 100 && range[0].start - (u64)image < len,
+	       "functions are found by the program header of a moved program");
+	free(image);
+	free(file);
+}
+
 static int edges_sorted(u32 n)
 {
 	for (u32 i = 1; i < n; i++)
@@ -118,7 +132,7 @@ int main(int argc, char **argv)
 	u8 *file, *copy, *image;
 	int ok = 1;
 
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
 	file = read_all(argv[1], &len);
 	image = load_segments(file, &plan);
@@ -156,6 +170,7 @@ int main(int argc, char **argv)
 		free(copy);
 	}
 	tap_ok(ok, "a file cut short has no sections");
+	test_moved(argv[2]);
 	free(image);
 	free(file);
 	return tap_done();

@@ -563,6 +563,14 @@ static void test_others(void)
 	       "jmp through fs:");
 }
 
+static int sites_ascend(void)
+{
+	for (u32 i = 1; i < last.sites; i++)
+		if (last.site[i].addr <= last.site[i - 1].addr)
+			return 0;
+	return last.sites > 1;
+}
+
 static void test_tricks(void)
 {
 	/* the call's target reads the return address */
@@ -606,6 +614,21 @@ static void test_tricks(void)
 		   0) &&
 		       last.patched[BEE_SITE_MOVED] == 1,
 	       "a short store with no room nearby moves others away");
+	/* xor; jc to the nop; jae; store; nop; load; movabs */
+	tap_ok(RUN("\x31\xd2\x72\x05\x73\0\x64\x89\x02\x90"
+		   "\x64\x48\x8b\x04\x25\x10\0\0\0"
+		   "\x48\xbb\x11\x22\x33\x44\x55\x66\x77\x08",
+		   0) &&
+		       last.patched[BEE_SITE_MOVED] == 1 &&
+		       last.forms[BEE_FORM_JMP] == 2 && sites_ascend(),
+	       "what moves away holds no site, and sites are in order");
+	/* xor; jc to the nop; jae into the padding; jmp over it; padding of
+	 * three bytes and of four; store; nop */
+	tap_ok(RUN("\x31\xd2\x72\x0e\x73\x05\xeb\x07\x0f\x1f\0"
+		   "\x0f\x1f\x40\0\x64\x89\x02\x90",
+		   0) &&
+		       last.patched[BEE_SITE_MOVED] == 1,
+	       "padding that is jumped into gives no room");
 }
 
 int main(void)

@@ -74,6 +74,18 @@ static void leave_grandchild(void)
 	close_pipes();
 }
 
+/* The child asks, while it runs, for its parent and for itself. */
+static void signal_parent(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(kill(getppid(), 0) ? 1 : kill(getpid(), 0) ? 2 : 3);
+	waitpid(pid, &status, 0);
+	printf("a child may signal its parent: %d\n", WEXITSTATUS(status));
+}
+
 static void end_with_seven(int sig)
 {
 	(void)sig;
@@ -118,6 +130,7 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	kill_child();
+	signal_parent();
 	leave_grandchild();
 	for (int i = 0; i < 3; i++)
 		stop_twice(stops[i]);
