@@ -176,6 +176,44 @@ func TestFetchWithoutAptSaysSoAndLeavesNothing(t *testing.T) {
 	wantError(t, err, "run make kernels")
 }
 
+// Every package of this archive holds all files of a kernel.
+const fetchScript = `case $1 in
+indextargets) printf 'Debian\tDebian\tmain\tfile:/nowhere\n' ;;
+download) shift; for p; do : >"${p}_1_amd64.deb"; done ;;
+esac
+`
+
+func TestFetchReplacesADamagedKernel(t *testing.T) {
+	if !exists(debianKeys) {
+		t.Skip("no keys of Debian here")
+	}
+	const release = "6.1.0-9-amd64"
+	build, files := t.TempDir(), t.TempDir()
+	for _, name := range []string{"boot/vmlinuz-" + release, "boot/config-" + release, "lib/modules/" + release + "/modules.builtin",
+		"usr/src/linux-headers-" + release + "/Makefile", "usr/src/linux-headers-6.1.0-9-common/arch/x86/a.h",
+		"usr/lib/linux-kbuild-6.1/scripts/b"} {
+		plantFile(t, filepath.Join(files, name), "new")
+	}
+	plantFile(t, filepath.Join(build, "kernel/6.1/vmlinuz"), "of a damaged kernel")
+	path := os.Getenv("PATH")
+	fakeApt(t, map[string]string{
+		"apt-get": fetchScript, "apt-cache": showScript, "apt-config": "",
+		"dpkg-deb": "exec tar -c -C '" + files + "' .\n",
+		"depmod":   `echo >"$2/lib/modules/$3/modules.dep"` + "\n",
+	})
+	t.Setenv("PATH", os.Getenv("PATH")+":"+path)
+	k, err := FetchKernel(t.Context(), build, "6.1", &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(k.Image()); k.Release != release || string(text) != "new" {
+		t.Errorf("kernel %s with the image %q, %v", k.Release, text, err)
+	}
+	if exists(filepath.Join(build, "kernel/.6.1.part")) {
+		t.Error("the partial folder is still there")
+	}
+}
+
 func TestFetchWaitsForAnother(t *testing.T) {
 	build := t.TempDir()
 	plantFile(t, filepath.Join(build, "kernel/lock"), "")

@@ -114,6 +114,9 @@ func (g *fake) answerConn(c net.Conn) {
 		os.WriteFile(filepath.Join(g.dir, "out", "ended"), nil, 0o644)
 	case "panic":
 		g.dieWith(errors.New("Kernel panic - not syncing: a test"))
+	case "holder":
+		fmt.Fprintln(os.Stderr, "a last sentence")
+		os.Exit(1)
 	case "nonsense":
 		c.Write(bytes.Repeat([]byte{0xff}, 64))
 	default:
@@ -331,6 +334,33 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	_, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{})
 	checkRemoved(t, err, "holder was killed")
 	mustStart(t, build, "one") // the name is free again
+}
+
+// What a holder wrote to standard error before its end is why it ended.
+func TestLastSentenceOfAHolderIsReported(t *testing.T) {
+	m := mustStart(t, deepFolder(t), "one")
+	m.Exec(t.Context(), makeProgram("holder"), lab.Streams{})
+	waitUntil(t, "the lock is free", func() bool { return !isAlive(machineDir(m.build, "one")) })
+	_, err := m.Exec(t.Context(), makeProgram("cat"), lab.Streams{})
+	checkRemoved(t, err, "its holder ended: a last sentence")
+}
+
+// A deaf guest does not turn off.
+type deaf struct{ *fake }
+
+func (g deaf) PowerOff(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestDeafGuestIsKilled(t *testing.T) {
+	g := deaf{&fake{done: make(chan struct{})}}
+	powerOff(g, time.Millisecond)
+	select {
+	case <-g.Done():
+	default:
+		t.Error("it still runs")
+	}
 }
 
 // If the disk is full, the old file stays whole and is still reported. The test sets a

@@ -218,7 +218,7 @@ func (h *holder) waitEnd(ctx context.Context) error {
 	case <-ctx.Done():
 		asked = true
 		h.changeInfo(func(i *Info) { i.State = Ending })
-		powerOff(h.guest)
+		powerOff(h.guest, offPatient)
 	}
 	err := h.guest.Err()
 	if asked {
@@ -246,8 +246,8 @@ func (h *holder) removeDir() error {
 }
 
 // powerOff turns the guest off, and kills it after a time limit.
-func powerOff(g Guest) {
-	ctx, cancel := context.WithTimeout(context.Background(), offPatient)
+func powerOff(g Guest, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	go g.PowerOff(ctx)
 	select {
