@@ -75,11 +75,14 @@ fuzz_sms-$(1)_needs = $(B)/fuzz/sms-$(1)
 endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
 
-# Every order of NMIs and their reasons, and every moment at which the clock page
-# is written.
+# Every order of NMIs and their reasons, every moment at which the clock page is
+# written, and cores that become busy while another one waits for flushes.
+sms_test_flush := sms/kernel/flush.c
+
 # $(1): test
 define sms_lone_suite
-$(B)/test/sms/$(1): $(B)/obj/san/sms/test/$(1).o
+$(B)/test/sms/$(1): $(B)/obj/san/sms/test/$(1).o \
+		$(patsubst %.c,$(B)/obj/san/%.o,$(sms_test_$(1)))
 	$$(call say,LINK)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(OBJECT_SAN) -o $$@ $$^
@@ -87,7 +90,7 @@ CHECK_SUITES += sms-$(1)
 suite_sms-$(1) = $(B)/test/sms/$(1)
 suite_sms-$(1)_needs = $(B)/test/sms/$(1)
 endef
-$(foreach t,nmi clock,$(eval $(call sms_lone_suite,$(t))))
+$(foreach t,nmi clock flush,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \

@@ -160,7 +160,10 @@ void sms_core_begin(struct core *c);
 void sms_core_run(struct core *c);
 void sms_core_work(struct core *c);
 int sms_core_quiet(struct core *c);
+
+/* flush.c: changes of mappings that cores must see. */
 void sms_core_flush(struct core *c); /* from an NMI */
+void sms_core_busy(struct core *c);  /* it gets a thread */
 void sms_entry_syscall(void);
 void sms_entry_nmi(void);
 void sms_entry_machine(void);
@@ -305,7 +308,8 @@ s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void sms_thread_tp(u32 thread, u64 tp);
 s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns);
 void sms_thread_wake(u32 *word, u32 count);
-/* Before a mapping's frames are reused: no core sees the old mapping. */
+/* flush.c. Before a mapping's frames are reused: no core sees the old mapping.
+ */
 void sms_thread_flush(void);
 
 /* events.c: signals of Linux and the timer, from the proxy. */

@@ -115,10 +115,8 @@ static void enter_core(struct core *c, struct task *t)
 	__atomic_store_n(&c->loose, 0, __ATOMIC_SEQ_CST);
 	if (c->queued)
 		sms_queue_slice(c);
-	if (c->state != CORE_BUSY) {
-		__atomic_store_n(&c->state, CORE_BUSY, __ATOMIC_SEQ_CST);
-		sms_cpu_flush();
-	}
+	if (c->state != CORE_BUSY)
+		sms_core_busy(c);
 	if (!c->born_tsc)
 		c->born_tsc = c->thread_tsc;
 	sms_cpu_frame(c, t->stack);

@@ -18,7 +18,6 @@
 
 static struct spin lock;
 static u32 waiting; /* threads in TASK_WAITS; atomic */
-static u64 changes; /* number of changes that removed rights; atomic */
 
 struct core *sms_core_at(u32 number)
 {
@@ -374,43 +373,6 @@ u64 sms_thread_expire(u64 now)
 	}
 	sms_spin_unlock(&lock);
 	return next;
-}
-
-/* An idle core flushes when it gets a thread. */
-static int must_flush(struct core *c)
-{
-	return c != sms_core() &&
-	       __atomic_load_n(&c->state, __ATOMIC_SEQ_CST) == CORE_BUSY;
-}
-
-/* The caller holds memory.c's lock, so there is one flush at a time. */
-void sms_thread_flush(void)
-{
-	u64 now = __atomic_add_fetch(&changes, 1, __ATOMIC_SEQ_CST);
-	struct core *c;
-	u32 i;
-
-	sms_cpu_flush();
-	for (i = 0; i < sms_partition->cores; i++)
-		if (must_flush(sms_core_at(i)))
-			sms_cpu_nmi(sms_core_at(i), MAIL_NMI_MAPPING);
-	for (i = 0; i < sms_partition->cores; i++) {
-		c = sms_core_at(i);
-		while (must_flush(c) &&
-		       __atomic_load_n(&c->flushed, __ATOMIC_ACQUIRE) < now)
-			__builtin_ia32_pause();
-	}
-}
-
-/* From the NMI. */
-void sms_core_flush(struct core *c)
-{
-	u64 now = __atomic_load_n(&changes, __ATOMIC_SEQ_CST);
-
-	if (c->flushed == now)
-		return;
-	sms_cpu_flush();
-	__atomic_store_n(&c->flushed, now, __ATOMIC_RELEASE);
 }
 
 /* On the double fault's stack, with the trampoline's page tables. */
