@@ -59,7 +59,7 @@ func TestDynamosEngine(t *testing.T) {
 		if cycles != "" {
 			limit = time.Hour
 		}
-		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
+		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 4, InTurns: true, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
 		for _, p := range engineParts {
 			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
 				continue
