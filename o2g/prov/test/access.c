@@ -102,6 +102,28 @@ static void test_keys(void)
 	pair_close(&p);
 }
 
+/* Each write in flight ends with the context that it began with. */
+static void test_contexts(void)
+{
+	enum { COUNT = 4 };
+	struct setup setup = {.caps = CAPS};
+	char context[COUNT];
+	struct fid_mr *mr;
+	struct pair p;
+
+	pair_open(&p, &setup);
+	mr = register_window(&p, BOTH, KEY);
+	fill_buffer(mine, COUNT, 5);
+	for (int i = 0; i < COUNT; i++)
+		CHECK(!fi_write(p.a.ep, mine + i, 1, NULL, p.a.other,
+				(uint64_t)i, KEY, &context[i]));
+	for (int i = 0; i < COUNT; i++)
+		CHECK(access_done(&p, FI_RMA | FI_WRITE, &context[i]));
+	CHECK(buffer_filled(window, COUNT, 5) && pair_quiet(&p, &p.a));
+	CHECK(!fi_close(&mr->fid));
+	pair_close(&p);
+}
+
 /* FI_MR_BASIC: addresses, and keys that the provider chooses. */
 static void test_basic(void)
 {
@@ -317,6 +339,7 @@ void test_access(void)
 	mine = malloc(LONG);
 	test_trips();
 	test_keys();
+	test_contexts();
 	test_basic();
 	test_data();
 	test_pieces();

@@ -92,6 +92,29 @@ static void test_again(void)
 	fi_freeinfo(info);
 }
 
+/* A name that fi_getname() gave may be the destination; a part of it not. */
+static void test_name(void)
+{
+	struct fi_info *info = NULL, *hints = hints_alloc();
+	uint8_t name[NAME_SIZE];
+	struct pair p;
+
+	pair_open(&p, NULL);
+	end_name(&p.b, name);
+	pair_close(&p);
+	hints->dest_addr = malloc(NAME_SIZE);
+	memcpy(hints->dest_addr, name, NAME_SIZE);
+	hints->dest_addrlen = NAME_SIZE;
+	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	CHECK(info && info->addr_format == FI_FORMAT_UNSPEC);
+	CHECK(info && info->dest_addrlen == NAME_SIZE &&
+	      !memcmp(info->dest_addr, name, NAME_SIZE));
+	fi_freeinfo(info);
+	info = NULL;
+	hints->dest_addrlen = NAME_SIZE - 1;
+	CHECK(get_info(NULL, NULL, 0, hints, &info) == -FI_ENODATA && !info);
+}
+
 static void test_refused(void)
 {
 	struct fi_info *info = NULL, *hints = format_hint(FI_SOCKADDR_IN6);
@@ -244,6 +267,7 @@ void test_located(void)
 {
 	test_offered();
 	test_again();
+	test_name();
 	test_refused();
 	test_meeting("127.0.0.1", "127.0.0.1");
 	test_meeting(NULL, "127.0.0.1");

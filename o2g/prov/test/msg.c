@@ -89,6 +89,28 @@ static void test_injected(struct pair *p)
 	CHECK(pair_quiet(p, &p->a));
 }
 
+/* A message with FI_INJECT has as many bytes as fi_getinfo() offers. */
+static void inject_limit(struct pair *p)
+{
+	static char out[16385], in[16385];
+	struct iovec iov = {.iov_base = out, .iov_len = sizeof(out) - 1};
+	struct fi_msg msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = p->a.other};
+	struct fi_cq_tagged_entry e;
+
+	CHECK(p->info->tx_attr->inject_size == iov.iov_len);
+	CHECK(!fi_recv(p->b.ep, in, sizeof(in), NULL, p->b.other, in));
+	fill_buffer(out, iov.iov_len, 9);
+	CHECK(!fi_sendmsg(p->a.ep, &msg, FI_INJECT));
+	memset(out, 0, sizeof(out));
+	CHECK(next_entry(p, &p->b, &e) == 1 && e.len == iov.iov_len &&
+	      buffer_filled(in, iov.iov_len, 9));
+	CHECK(next_entry(p, &p->a, &e) == 1);
+	iov.iov_len++;
+	CHECK(fi_sendmsg(p->a.ep, &msg, FI_INJECT) == -FI_EINVAL);
+	CHECK(pair_quiet(p, &p->a) && pair_quiet(p, &p->b));
+}
+
 /* Who only tries again gets somewhere, without reading the sender's queue. */
 static void test_insistent(struct pair *p)
 {
@@ -133,6 +155,7 @@ void test_msg(void)
 	test_calls(&p);
 	test_apart(&p);
 	test_injected(&p);
+	inject_limit(&p);
 	test_insistent(&p);
 	pair_close(&p);
 	test_undirected();
