@@ -41,7 +41,11 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
 	for _, name := range p.Kernels {
 		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
-		if err := b.buildKernel(ctx, name); err != nil {
+		err := b.fetchTree(ctx, name)
+		if err == nil {
+			err = b.buildModule(ctx)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
 		}
 	}
@@ -83,10 +87,8 @@ type builder struct {
 
 func (b *builder) logf(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
 
-func (b *builder) buildKernel(ctx context.Context, name string) error {
-	if err := b.fetchTree(ctx, name); err != nil {
-		return err
-	}
+// buildModule makes the module out of the patch and the kernel's image and source.
+func (b *builder) buildModule(ctx context.Context) error {
 	var err error
 	if b.work, err = b.tree.Patch(ctx, b.plan.Patch); err != nil {
 		return err

@@ -49,6 +49,42 @@ func TestStatementsThatTheClassIgnores(t *testing.T) {
 	}
 }
 
+func TestReasonForAChangedLayout(t *testing.T) {
+	list := []source.Layout{{Name: "struct box", File: "mm/box.c", Line: 3, What: "b is new", Was: 8, Is: 16},
+		{Name: "struct lid", File: "mm/box.c", Line: 9, What: "c is new", Was: 4, Is: 8}}
+	for name, c := range map[string]struct {
+		list   []source.Layout
+		stated []string
+		why    string
+	}{
+		"no structure changed, no reason given":        {nil, nil, ""},
+		"a reason for each changed structure":          {list, []string{"struct box", "struct lid"}, ""},
+		"a reason for one of two changed structures":   {list, []string{"struct box"}, "mm/box.c:9: struct lid: it is laid out in another way (c is new; 8 bytes, was 4)"},
+		"no reason for two changed structures":         {list, nil, "what the kernel has of it stays as it was (and 1 more)"},
+		"a reason for a structure that did not change": {list[:1], []string{"struct box", "struct lid"}, "stated of the layout of struct lid"},
+	} {
+		b := &builder{plan: &Plan{Layouts: map[string]string{}}, work: &source.Work{}}
+		for _, s := range c.stated {
+			b.plan.Layouts[s] = "each is made anew"
+		}
+		err := b.checkLayouts(t.Context(), c.list)
+		if c.why != "" {
+			if err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%s: %v, want %q", name, err, c.why)
+			}
+			continue
+		}
+		if err != nil || len(b.layouts) != len(c.list) {
+			t.Errorf("%s: %v, package has %+v", name, err, b.layouts)
+		}
+		for i, l := range b.layouts {
+			if want := (pack.Layout{Name: c.list[i].Name, What: c.list[i].What, Was: c.list[i].Was, Is: c.list[i].Is, Because: "each is made anew"}); l != want {
+				t.Errorf("%s: package has %+v, want %+v", name, l, want)
+			}
+		}
+	}
+}
+
 // Which functions can be led elsewhere, the kernel's image tells.
 func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	build, err := lab.BuildDir()

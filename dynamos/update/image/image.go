@@ -58,7 +58,7 @@ type part struct {
 
 // Open reads a kernel from a compressed image or a plain ELF file.
 func Open(path string) (*Image, error) {
-	data, err := readFile(path)
+	data, err := readFile(path, MaxImage)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +69,15 @@ func Open(path string) (*Image, error) {
 	return im, nil
 }
 
-func readFile(path string) ([]byte, error) {
+func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxImage+1))
-	if err == nil && len(data) > MaxImage {
-		err = fmt.Errorf("%s has more than %d bytes", path, MaxImage)
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
 	}
 	return data, err
 }

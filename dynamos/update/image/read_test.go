@@ -112,6 +112,19 @@ func TestImageVersions(t *testing.T) {
 	}
 }
 
+func TestFileAboveTheLimitIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vmlinuz")
+	if err := os.WriteFile(path, []byte("image"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readFile(path, 5); err != nil || string(data) != "image" {
+		t.Errorf("as many bytes as the limit: %q, %v", data, err)
+	}
+	if _, err := readFile(path, 4); err == nil || !strings.Contains(err.Error(), path+" has more than 4 bytes") {
+		t.Errorf("one byte above the limit: %v", err)
+	}
+}
+
 // Of several functions with one name each must fit.
 func TestPrototypeOfAnyFunctionMayBeUnfit(t *testing.T) {
 	b := &btf{names: []byte{0}}

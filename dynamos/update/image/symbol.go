@@ -60,8 +60,9 @@ func (im *Image) readSymbols() error {
 // checkSymbols compares with what the sections say: a table that was found by
 // mistake would be wrong everywhere.
 func (im *Image) checkSymbols() error {
+	text := im.uniqueAddr("_text")
 	for _, p := range im.parts {
-		if p.name == ".text" && im.uniqueAddr("_text") == p.start {
+		if p.name == ".text" && text != 0 && text == p.start {
 			return nil
 		}
 	}

@@ -119,6 +119,14 @@ func TestDamagedSymbolTableIsRefused(t *testing.T) {
 	}
 }
 
+// A section at address 0 is not where a symbol is that does not exist.
+func TestImageWithoutTextSymbolIsRefused(t *testing.T) {
+	im := &Image{parts: []part{{name: ".text", data: []byte{0xc3}, code: true}}}
+	if err := im.checkSymbols(); err == nil {
+		t.Error("taken, with .text at address 0 and no _text")
+	}
+}
+
 func TestLengthEndsAtTheNextSymbol(t *testing.T) {
 	im := &Image{Symbols: manySymbols()}
 	if n, ok := im.Size(0xffffffff81001000); n != 16 || !ok {

@@ -108,6 +108,16 @@ func TestImpossibleManifestIsRefused(t *testing.T) {
 	}
 }
 
+// Kernels and functions are counted from 1, as people count them.
+func TestRefusalNamesKernelAndFunction(t *testing.T) {
+	p := examplePackage()
+	p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
+	p.Kernels[0].Functions[0].Args = 7
+	if err := p.Check(); err == nil || !strings.HasPrefix(err.Error(), "kernel 1 of its manifest: function 1: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 // addUnchanged adds a function that stays as it is.
 func (m *Manifest) addUnchanged() {
 	f := examplePackage().Kernels[0].Functions[0]

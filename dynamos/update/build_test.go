@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package update
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
+)
+
+// leafTree is the source of a kernel that consists of one file.
+func leafTree(t *testing.T) *source.Tree {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "source", "6.1.9-1")
+	for name, text := range map[string]string{
+		"Makefile":      "%.s: %.c prepare\n\t$(CC) -S -O2 -fno-pic -fcf-protection=none -pg -mfentry $(KCFLAGS) -o $@ $<\nprepare:\n.PHONY: prepare\n",
+		"mm/leaf.c":     "int leaf(int a)\n{\n\treturn a + 1;\n}\n",
+		".config":       "CONFIG_X=y\n",
+		".skep-objects": "image mm/leaf.c\n", "include/generated/bounds.h": "\n", "include/generated/asm-offsets.h": "\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &source.Tree{Kernel: source.Kernel{Version: "6.1.9-1"}, Dir: dir, Compiler: "gcc"}
+}
+
+// A patch without effect and one that does not compile give no package.
+func TestPatchThatGivesNoModule(t *testing.T) {
+	tree := leafTree(t)
+	for name, c := range map[string]struct{ line, why string }{
+		"only a comment is added": {"\treturn a + 1; /* the next */", "the patch changes no code of the kernel's image"},
+		"it does not compile":     {"\treturn b + 1;", "undeclared"},
+	} {
+		p := &Plan{Patch: []byte("--- a/mm/leaf.c\n+++ b/mm/leaf.c\n@@ -3 +3 @@\n-\treturn a + 1;\n+" + c.line + "\n"), Says: io.Discard}
+		b := &builder{plan: p, out: &pack.Package{}, gates: map[string]*image.File{}, tree: tree, image: &image.Image{}}
+		err := b.buildModule(t.Context())
+		var refused *RefusedError
+		if !errors.As(buildRefused(err), &refused) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v, want %q", name, err, c.why)
+		}
+		if len(b.out.Kernels) != 0 {
+			t.Errorf("%s: the package has %+v", name, b.out.Kernels)
+		}
+	}
+}
