@@ -85,10 +85,10 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 		changed    []string
 		text       string
 	}{
-		{"as it was", goes, []string{"other"}, ""},
-		{"changed", replaceText(t, goes, "help(a) + 1", "help(a) + 2"), []string{"goes", "other"}, "u_0:"},
-		{"its helper changed", replaceText(t, goes, "return a;", "return a + 3;"), []string{"goes", "other"}, "help:"},
-		{"static now", replaceText(t, goes, "noinline int goes(", "static noinline int goes("), []string{"other"}, "goes:"},
+		{"the function is moved unchanged", goes, []string{"other"}, ""},
+		{"the function is moved and changed", replaceText(t, goes, "help(a) + 1", "help(a) + 2"), []string{"goes", "other"}, "u_0:"},
+		{"a function that it calls is changed", replaceText(t, goes, "return a;", "return a + 3;"), []string{"goes", "other"}, "help:"},
+		{"the function becomes static", replaceText(t, goes, "noinline int goes(", "static noinline int goes("), []string{"other"}, "goes:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, err := compareTexts(t, stays+goes, stays)
@@ -140,10 +140,10 @@ func TestAmbiguousMovedFunctionIsRefused(t *testing.T) {
 		name, text, why string
 		from            []string
 	}{
-		{"from two files", new, "several files", []string{goes, goes}},
-		{"no trace of it", new, "notrace", []string{replaceText(t, goes, "int", "notrace int")}},
-		{"a function of the start", "__init " + new, "gone once the kernel is up", []string{goes}},
-		{"its variable", replaceText(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replaceText(t, goes, "return a", "static int count; return count++ + a")}},
+		{"two files had a function of that name", new, "several files", []string{goes, goes}},
+		{"the old function is notrace", new, "notrace", []string{replaceText(t, goes, "int", "notrace int")}},
+		{"the new function is __init", "__init " + new, "gone once the kernel is up", []string{goes}},
+		{"the function has a static local variable", replaceText(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replaceText(t, goes, "return a", "static int count; return count++ + a")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			change, err := to(c.text), error(nil)

@@ -96,13 +96,13 @@ func TestCompareSeesWhatChanges(t *testing.T) {
 		name, old, new string
 		changed        []string
 	}{
-		{"lines alone", "int f(", "\n\n\n\nint f(", nil},
-		{"a line inside", "{ WARN(); seen(\"g", "{\n\n WARN(); seen(\"g", nil},
-		{"another string above", "int f(", "int f0(void) { seen(\"more\"); seen(\"f says %d\"); return 1; }\nint f(", nil},
-		{"code", "a * 3", "a * 5", []string{"g"}},
-		{"a string", "f says", "f tells", []string{"f"}},
-		{"a table of constants", "return 77", "return 78", []string{"h"}},
-		{"a call", "hidden++", "hidden++; seen(0)", []string{"g"}},
+		{"empty lines before a function", "int f(", "\n\n\n\nint f(", nil},
+		{"empty lines inside a function", "{ WARN(); seen(\"g", "{\n\n WARN(); seen(\"g", nil},
+		{"a function with a string is added before it", "int f(", "int f0(void) { seen(\"more\"); seen(\"f says %d\"); return 1; }\nint f(", nil},
+		{"a constant in code", "a * 3", "a * 5", []string{"g"}},
+		{"a string literal", "f says", "f tells", []string{"f"}},
+		{"a constant that a switch returns", "return 77", "return 78", []string{"h"}},
+		{"a call is added", "hidden++", "hidden++; seen(0)", []string{"g"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := compareTexts(t, plain, replaceText(t, plain, c.old, c.new))
@@ -208,17 +208,17 @@ func TestRefusals(t *testing.T) {
 	loose := plain + "asm(\".pushsection .init.data\\n .long 1\\n.popsection\");\n"
 	data := plain + "struct ops { int (*f)(int); int n; }; struct ops ops = { f, 1 };\nstatic const int limits[4] = { 1, 2, 3, 4 }; const int *get(void) { return limits; }\n"
 	for _, c := range []struct{ name, src, old, new, symbol, reason string }{
-		{"changed initialiser", data, "{ f, 1 }", "{ g, 1 }", "ops", "at the start"},
-		{"changed constants", data, "{ 1, 2, 3, 4 }", "{ 1, 2, 3, 5 }", "limits", "at the start"},
-		{"changed size", data, "int n; }", "int n, m, k; }", "ops", "from 16 to 24 bytes"},
-		{"changed static start", locals, "static int count; count +=", "static int count = 4; count +=", "count.", "at the start"},
-		{"used and of the start", boots + "int both(int a) { seen(\"both\"); return a ? first(a) : step(a); }\n", "a + 1", "a + 2", "first", "gone once the kernel is up"},
-		{"a function of the start now", plain, "int g(int a) { WARN();", "__init int g(int a) { ", "g", "needs a reboot"},
-		{"notrace", quiet, `seen("quiet")`, `seen("still")`, "quiet", "notrace"},
-		{"noreturn", stop, `seen("stop")`, `seen("halt")`, "stop", "does not return"},
-		{"loose assembly", loose, ".long 1", ".long 2", "", "outside of functions"},
-		{"one more static of a name", locals, "count += a;", "count += a; if (a) { static int count = 9; count *= 7; seen(\"?\", count++); }", "count.", "had 1"},
-		{"new init data", plain, "int g(int a) {", "static int once __attribute__((section(\".init.data\"))) = 3;\nint g(int a) { once++;", "once", "section .init.data"},
+		{"another initial value of a pointer", data, "{ f, 1 }", "{ g, 1 }", "ops", "at the start"},
+		{"another constant in a table", data, "{ 1, 2, 3, 4 }", "{ 1, 2, 3, 5 }", "limits", "at the start"},
+		{"a structure becomes larger", data, "int n; }", "int n, m, k; }", "ops", "from 16 to 24 bytes"},
+		{"another initial value of a static local variable", locals, "static int count; count +=", "static int count = 4; count +=", "count.", "at the start"},
+		{"an __init function is called after the start", boots + "int both(int a) { seen(\"both\"); return a ? first(a) : step(a); }\n", "a + 1", "a + 2", "first", "gone once the kernel is up"},
+		{"a function becomes __init", plain, "int g(int a) { WARN();", "__init int g(int a) { ", "g", "needs a reboot"},
+		{"a notrace function", quiet, `seen("quiet")`, `seen("still")`, "quiet", "notrace"},
+		{"a noreturn function", stop, `seen("stop")`, `seen("halt")`, "stop", "does not return"},
+		{"assembly outside of functions", loose, ".long 1", ".long 2", "", "outside of functions"},
+		{"a second static local variable of the same name", locals, "count += a;", "count += a; if (a) { static int count = 9; count *= 7; seen(\"?\", count++); }", "count.", "had 1"},
+		{"a variable in .init.data is added", plain, "int g(int a) {", "static int once __attribute__((section(\".init.data\"))) = 3;\nint g(int a) { once++;", "once", "section .init.data"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := compareTexts(t, c.src, replaceText(t, c.src, c.old, c.new))
@@ -248,10 +248,10 @@ func TestInitCodeIsNotInForce(t *testing.T) {
 		name, old, new string
 		changed, idle  []string
 	}{
-		{"a function", `seen("first"`, `seen("start"`, nil, []string{"first"}},
-		{"a variable", "{ 1, 2 }", "{ 1, 3 }", nil, []string{"limits"}},
-		{"what it shares", "a + 1", "a + 2", []string{"later"}, []string{"first"}},
-		{"what it alone calls", "a * 9", "a * 11", nil, []string{"once"}},
+		{"an __init function", `seen("first"`, `seen("start"`, nil, []string{"first"}},
+		{"an __initdata variable", "{ 1, 2 }", "{ 1, 3 }", nil, []string{"limits"}},
+		{"an inline function that other code uses too", "a + 1", "a + 2", []string{"later"}, []string{"first"}},
+		{"a function that only __init code calls", "a * 9", "a * 11", nil, []string{"once"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := compareTexts(t, boots, replaceText(t, boots, c.old, c.new))
@@ -294,10 +294,10 @@ func TestLineNumbersAreNoChange(t *testing.T) {
 		view           View
 		changed        []string
 	}{
-		{"a line above", "return a; }\n", "return a + 5; }\n\n\n", kept, []string{"first"}},
-		{"the patch changes the function", "return a; }\n", "return a; }\n\n\n", View{Kept: func(string) bool { return false }}, []string{"f"}},
-		{"nothing is known of the source", "return a; }\n", "return a; }\n\n\n", View{}, []string{"f"}},
-		{"more than numbers", "if (a)", "\nif (!a)", kept, []string{"f"}},
+		{"the lines above a function that the patch leaves", "return a; }\n", "return a + 5; }\n\n\n", kept, []string{"first"}},
+		{"a function that the patch changes", "return a; }\n", "return a; }\n\n\n", View{Kept: func(string) bool { return false }}, []string{"f"}},
+		{"the source of the function is not known", "return a; }\n", "return a; }\n\n\n", View{}, []string{"f"}},
+		{"code differs as well as line numbers", "if (a)", "\nif (!a)", kept, []string{"f"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.view.Compare(parseUnit(t, compileSource(t, "before", text)), parseUnit(t, compileSource(t, "after", replaceText(t, text, c.old, c.new))))
@@ -379,14 +379,14 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 		class          Class
 		why            string
 	}{
-		{"one plain change", "n = a", "n = a + 1", Any, "one function"},
-		{"a lock more", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "0 uses of lock_it become 1"},
-		{"a lock gone", "lock_it(&lock); n += a;", "n += a;", Together, "1 uses of lock_it become 0"},
-		{"an atomic operation", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic operations"},
-		{"a copy from a program", "n = a;", "extern int __get_user_8(void); n = __get_user_8();", Any, "one function"},
-		{"a message that is said once", "n = a;", "static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } n = a;", Any, "one function"},
-		{"a variable more", "n = a;", "static int sum; sum += a; n = sum;", Together, "new variables"},
-		{"two functions", "n += a; unlock_it(&lock); return n; }\nint g(int a) { n = a;", "n -= a; unlock_it(&lock); return n; }\nint g(int a) { n = -a;", Together, "2 functions"},
+		{"one function without locks", "n = a", "n = a + 1", Any, "one function"},
+		{"a lock is added", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "0 uses of lock_it become 1"},
+		{"a lock is removed", "lock_it(&lock); n += a;", "n += a;", Together, "1 uses of lock_it become 0"},
+		{"an atomic operation is added", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic operations"},
+		{"a read of a program's memory is added", "n = a;", "extern int __get_user_8(void); n = __get_user_8();", Any, "one function"},
+		{"a message that is printed once is added", "n = a;", "static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } n = a;", Any, "one function"},
+		{"a static local variable is added", "n = a;", "static int sum; sum += a; n = sum;", Together, "new variables"},
+		{"two functions change", "n += a; unlock_it(&lock); return n; }\nint g(int a) { n = a;", "n -= a; unlock_it(&lock); return n; }\nint g(int a) { n = -a;", Together, "2 functions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := compareTexts(t, src, replaceText(t, src, c.old, c.new))

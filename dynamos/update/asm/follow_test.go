@@ -71,9 +71,9 @@ func TestEachRegisterIsFollowedByItself(t *testing.T) {
 
 func TestOtherValuesAreNoEscape(t *testing.T) {
 	for name, body := range map[string]string{
-		"the stack, where it is not":         "\tmovl fresh(%rip), %eax\n\tmovq 8(%rsp), %rax\n\tmovq %rax, other(%rip)\n",
-		"other memory, with it on the stack": "\tmovq $fresh, 8(%rsp)\n\tmovq (%rsi), %rax\n\tmovq %rax, other(%rip)\n",
-		"no argument of a call":              "\tmovq $fresh, %rax\n\tcall strange\n",
+		"a stack slot that does not hold the address":     "\tmovl fresh(%rip), %eax\n\tmovq 8(%rsp), %rax\n\tmovq %rax, other(%rip)\n",
+		"other memory, while the address is on the stack": "\tmovq $fresh, 8(%rsp)\n\tmovq (%rsi), %rax\n\tmovq %rax, other(%rip)\n",
+		"a register that is no argument of a call":        "\tmovq $fresh, %rax\n\tcall strange\n",
 	} {
 		if got := escapesOf(t, body); len(got) != 0 {
 			t.Errorf("%s: %v", name, got)
@@ -118,9 +118,9 @@ func TestWarningDiffersByWhatItDoes(t *testing.T) {
 		body    string
 		changed []string
 	}{
-		{"other lines", warning(20, 3) + warning(30, 5), nil},
-		{"another flag in the first", warning(10, 4) + warning(11, 5), []string{"f"}},
-		{"another flag in the second", warning(10, 3) + warning(11, 4), []string{"f"}},
+		{"only line numbers differ", warning(20, 3) + warning(30, 5), nil},
+		{"other flags of the first warning", warning(10, 4) + warning(11, 5), []string{"f"}},
+		{"other flags of the second warning", warning(10, 3) + warning(11, 4), []string{"f"}},
 	} {
 		got, err := Compare(parseUnit(t, globalFunction("f", warning(10, 3)+warning(11, 5))), parseUnit(t, globalFunction("f", c.body)))
 		if err != nil {
@@ -170,11 +170,11 @@ func TestOtherFunctionsAreNotMoved(t *testing.T) {
 		name, from, before, after string
 		new                       []string // with what is called of it
 	}{
-		{"a static function was removed", "static noinline " + body + "int kept(int a) { return goes(a); }\n", other, other + body, []string{"goes"}},
-		{"it is nowhere now", body, other, other, nil},
-		{"a variable has the name", body, other, other + "int goes = 4;\n", nil},
-		{"a static function has the name", body, other, other + "static noinline " + body + user, []string{"goes", "user"}},
-		{"the other file had one already", body, other + "static noinline " + body + user, other + replaceText(t, body, "a + 1", "a + 2") + user, nil},
+		{"a static function is removed, and a global one of its name is in the other file", "static noinline " + body + "int kept(int a) { return goes(a); }\n", other, other + body, []string{"goes"}},
+		{"the function is removed", body, other, other, nil},
+		{"a variable of the other file has its name", body, other, other + "int goes = 4;\n", nil},
+		{"a static function of its name is added to the other file", body, other, other + "static noinline " + body + user, []string{"goes", "user"}},
+		{"the other file had a static function of its name already", body, other + "static noinline " + body + user, other + replaceText(t, body, "a + 1", "a + 2") + user, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, err := compareTexts(t, c.from+other, "int kept(int a) { return a; }\n"+other)

@@ -104,14 +104,14 @@ func TestDamagedSymbolTableIsRefused(t *testing.T) {
 	whole := kernelTable(manySymbols(), true)
 	name := bytes.Index(whole, []byte("\x04tf4\x00"[:4]))
 	for what, spoil := range map[string]func(b []byte) []byte{
-		"cut":           func(b []byte) []byte { return b[:len(b)-1000] },
-		"a longer name": func(b []byte) []byte { b[name]++; return b },
-		"another count": func(b []byte) []byte { b[16]++; return b },
-		"no base": func(b []byte) []byte {
+		"the table is truncated":            func(b []byte) []byte { return b[:len(b)-1000] },
+		"the length of a name is one more":  func(b []byte) []byte { b[name]++; return b },
+		"the number of symbols is one more": func(b []byte) []byte { b[16]++; return b },
+		"the base address is not in the upper 2 GiB": func(b []byte) []byte {
 			return bytes.Replace(b, []byte("\x81\xff\xff\xff\xff"), []byte("\x81\xff\xff\xff\x7f"), 1)
 		},
-		"no token":       func(b []byte) []byte { return bytes.Replace(b, []byte("unused200"), []byte("unused\x0000"), 1) },
-		"nothing at all": func(b []byte) []byte { return make([]byte, 4096) },
+		"a token has a zero byte in it": func(b []byte) []byte { return bytes.Replace(b, []byte("unused200"), []byte("unused\x0000"), 1) },
+		"only zero bytes":               func(b []byte) []byte { return make([]byte, 4096) },
 	} {
 		if list, err := decodeSymbols(spoil(bytes.Clone(whole))); err == nil {
 			t.Errorf("%s: gives %d symbols", what, len(list))

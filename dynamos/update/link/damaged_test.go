@@ -13,10 +13,10 @@ func TestSectionsThatLieOutsideAreRefused(t *testing.T) {
 	data := assembleObject(t, example)
 	at := le.Uint64(data[40:]) + sectionSize // of the first section
 	for name, spoil := range map[string]func(s *section){
-		"its offset":            func(s *section) { s.offset = uint64(len(data)) + 1 },
-		"its size":              func(s *section) { s.size = uint64(len(data)) - s.offset + 1 },
-		"a size that overflows": func(s *section) { s.size = ^uint64(0) - s.offset + 2 },
-		"both, at the very end": func(s *section) { s.offset, s.size = uint64(len(data)), 1 },
+		"a section begins behind the end of the file":            func(s *section) { s.offset = uint64(len(data)) + 1 },
+		"a section ends behind the end of the file":              func(s *section) { s.size = uint64(len(data)) - s.offset + 1 },
+		"a section's end exceeds 64 bits":                        func(s *section) { s.size = ^uint64(0) - s.offset + 2 },
+		"a section begins at the end of the file and has a byte": func(s *section) { s.offset, s.size = uint64(len(data)), 1 },
 	} {
 		b := append([]byte(nil), data...)
 		var s section

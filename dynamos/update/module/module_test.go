@@ -72,12 +72,12 @@ func TestTableStatesWhyAModuleStays(t *testing.T) {
 
 func TestTableRefusesInvalidNames(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
-		"name":        func(p *Plan) { p.Name = `x"` },
-		"class":       func(p *Plan) { p.Class = "some" },
-		"no function": func(p *Plan) { p.Functions = nil },
-		"symbol":      func(p *Plan) { p.Functions[0].Name = `f"; evil` },
-		"version":     func(p *Plan) { p.Functions[0].asm.Version = "a b" },
-		"result":      func(p *Plan) { p.Functions[0].Result = "u8" },
+		"a quote in the update's name":            func(p *Plan) { p.Name = `x"` },
+		"an unknown class":                        func(p *Plan) { p.Class = "some" },
+		"no functions":                            func(p *Plan) { p.Functions = nil },
+		"a function's name that is no identifier": func(p *Plan) { p.Functions[0].Name = `f"; evil` },
+		"a space in the name of a new version":    func(p *Plan) { p.Functions[0].asm.Version = "a b" },
+		"an unknown type of result":               func(p *Plan) { p.Functions[0].Result = "u8" },
 	} {
 		p := examplePlan()
 		spoil(p)
@@ -146,14 +146,14 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 		want link.Target
 		why  string
 	}{
-		{what: "a static of the file", plan: plan(empty, file(name, both[1].Addr)), name: "asked", want: link.Target{Name: name, Position: 2}},
-		{what: "its neighbour of the same name", plan: plan(file(name, both[0].Addr)), name: "asked", want: link.Target{Name: name, Position: 1}},
-		{what: "one without a proof", plan: plan(file("other", 1)), name: "asked", why: "does not have"},
-		{what: "two that differ", plan: plan(file(name, both[0].Addr), file(name, both[1].Addr)), name: "asked", why: "two updates"},
-		{what: "a name of two statics", plan: plan(empty), name: name, why: "does not have"},
-		{what: "a global that is new to the file", plan: plan(empty), name: "vfs_read", want: link.Target{Name: "vfs_read"}},
-		{what: "one of the start", plan: plan(empty), name: "start_kernel", why: "__init"},
-		{what: "nothing", plan: plan(empty), name: "no_such_symbol", why: "does not have"},
+		{what: "a static function of the file", plan: plan(empty, file(name, both[1].Addr)), name: "asked", want: link.Target{Name: name, Position: 2}},
+		{what: "a static function of another file with the same name", plan: plan(file(name, both[0].Addr)), name: "asked", want: link.Target{Name: name, Position: 1}},
+		{what: "a static function that the kernel does not have", plan: plan(file("other", 1)), name: "asked", why: "does not have"},
+		{what: "one name for two different symbols", plan: plan(file(name, both[0].Addr), file(name, both[1].Addr)), name: "asked", why: "two updates"},
+		{what: "a global name that is two static functions", plan: plan(empty), name: name, why: "does not have"},
+		{what: "a global function that the file did not use before", plan: plan(empty), name: "vfs_read", want: link.Target{Name: "vfs_read"}},
+		{what: "a function in .init.text", plan: plan(empty), name: "start_kernel", why: "__init"},
+		{what: "a global function that the kernel does not have", plan: plan(empty), name: "no_such_symbol", why: "does not have"},
 	} {
 		got, err := c.plan.findTarget(c.name)
 		if c.why == "" && (err != nil || got != c.want) || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {

@@ -67,34 +67,34 @@ func TestPackageRoundTrip(t *testing.T) {
 func TestImpossibleManifestIsRefused(t *testing.T) {
 	seven, minus := 7, -1
 	for name, spoil := range map[string]func(*Manifest){
-		"revision":        func(m *Manifest) { m.Revision++ },
-		"name with slash": func(m *Manifest) { m.Name = "../x" },
-		"name too long":   func(m *Manifest) { m.Name = strings.Repeat("x", 56) },
-		"class":           func(m *Manifest) { m.Class = "some" },
-		"class unsaid":    func(m *Manifest) { m.Proposed = Together },
-		"escape sequence": func(m *Manifest) { m.Files = []string{"a\x1b[2J"} },
-		"no kernel":       func(m *Manifest) { m.Kernels = nil },
-		"kernel twice":    func(m *Manifest) { m.Kernels = append(m.Kernels, m.Kernels[0]) },
-		"build-id":        func(m *Manifest) { m.Kernels[0].BuildID = "x" },
-		"module's name":   func(m *Manifest) { m.Kernels[0].File = "../x.ko" },
-		"no function":     func(m *Manifest) { m.Kernels[0].Functions = nil },
-		"function twice": func(m *Manifest) {
+		"an unknown revision":                           func(m *Manifest) { m.Revision++ },
+		"a slash in the update's name":                  func(m *Manifest) { m.Name = "../x" },
+		"an update's name of 56 bytes":                  func(m *Manifest) { m.Name = strings.Repeat("x", 56) },
+		"an unknown class":                              func(m *Manifest) { m.Class = "some" },
+		"another class than proposed, without a reason": func(m *Manifest) { m.Proposed = Together },
+		"an escape sequence in a file's name":           func(m *Manifest) { m.Files = []string{"a\x1b[2J"} },
+		"no kernel":                                     func(m *Manifest) { m.Kernels = nil },
+		"a kernel twice":                                func(m *Manifest) { m.Kernels = append(m.Kernels, m.Kernels[0]) },
+		"a build-id that is none":                       func(m *Manifest) { m.Kernels[0].BuildID = "x" },
+		"a module's name that leaves the package":       func(m *Manifest) { m.Kernels[0].File = "../x.ko" },
+		"no functions":                                  func(m *Manifest) { m.Kernels[0].Functions = nil },
+		"a function twice": func(m *Manifest) {
 			m.Kernels[0].Functions = append(m.Kernels[0].Functions, m.Kernels[0].Functions[0])
 		},
-		"symbol":          func(m *Manifest) { m.Kernels[0].Functions[0].Name = "a,b" },
-		"arguments":       func(m *Manifest) { m.Kernels[0].Functions[0].Args = 7 },
-		"result":          func(m *Manifest) { m.Kernels[0].Functions[0].Result = "u8" },
-		"size":            func(m *Manifest) { m.Kernels[0].Functions[0].OldSize = 0 },
-		"stays, any":      func(m *Manifest) { m.addUnchanged() },
-		"all stay":        func(m *Manifest) { m.setObjectArg(new(int)); m.Kernels[0].Functions = nil; m.addUnchanged() },
-		"object":          func(m *Manifest) { m.Kernels[0].Functions[0].Object = new(int) },
-		"object too high": func(m *Manifest) { m.setObjectArg(&seven) },
-		"object below 0":  func(m *Manifest) { m.setObjectArg(&minus) },
-		"ends no object":  func(m *Manifest) { m.setObjectArg(nil); m.Kernels[0].Functions[0].Ends = true },
-		"layout":          func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "struct x", Was: 1, Is: 2, Because: " "}} },
-		"layout's text":   func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "x\n", Because: "y"}} },
-		"idle's text":     func(m *Manifest) { m.Kernels[0].Idle = []string{"\x1b"} },
-		"import":          func(m *Manifest) { m.Kernels[0].Imports[0].Position = -1 },
+		"a comma in a symbol's name":                             func(m *Manifest) { m.Kernels[0].Functions[0].Name = "a,b" },
+		"seven arguments":                                        func(m *Manifest) { m.Kernels[0].Functions[0].Args = 7 },
+		"an unknown type of result":                              func(m *Manifest) { m.Kernels[0].Functions[0].Result = "u8" },
+		"a function of 0 bytes":                                  func(m *Manifest) { m.Kernels[0].Functions[0].OldSize = 0 },
+		"an unchanged function in class any":                     func(m *Manifest) { m.addUnchanged() },
+		"only unchanged functions":                               func(m *Manifest) { m.setObjectArg(new(int)); m.Kernels[0].Functions = nil; m.addUnchanged() },
+		"an object argument in class any":                        func(m *Manifest) { m.Kernels[0].Functions[0].Object = new(int) },
+		"an object argument behind the last":                     func(m *Manifest) { m.setObjectArg(&seven) },
+		"an object argument below 0":                             func(m *Manifest) { m.setObjectArg(&minus) },
+		"the end of an object's life without an object argument": func(m *Manifest) { m.setObjectArg(nil); m.Kernels[0].Functions[0].Ends = true },
+		"a changed layout with an empty reason":                  func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "struct x", Was: 1, Is: 2, Because: " "}} },
+		"a line feed in a structure's name":                      func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "x\n", Because: "y"}} },
+		"an escape character in a text":                          func(m *Manifest) { m.Kernels[0].Idle = []string{"\x1b"} },
+		"a symbol position below 0":                              func(m *Manifest) { m.Kernels[0].Imports[0].Position = -1 },
 	} {
 		p := examplePackage()
 		p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
@@ -146,12 +146,12 @@ func TestPackageThatWasChangedIsRefused(t *testing.T) {
 	changed := bytes.Clone(whole)
 	changed[at+5]++
 	for name, text := range map[string][]byte{
-		"module changed": changed,
-		"cut":            whole[:at],
-		"no tar":         []byte("hello"),
-		"nothing":        nil,
-		"other order":    archiveFiles(t, patchName, "x", manifestName, "{}"),
-		"more after it":  append(bytes.Clone(whole[:at+512]), archiveFiles(t, "x", "y")...),
+		"a byte of a module is changed":       changed,
+		"the archive is truncated":            whole[:at],
+		"no archive":                          []byte("hello"),
+		"an empty file":                       nil,
+		"the patch comes before the manifest": archiveFiles(t, patchName, "x", manifestName, "{}"),
+		"another file follows":                append(bytes.Clone(whole[:at+512]), archiveFiles(t, "x", "y")...),
 	} {
 		if _, err := Read(bytes.NewReader(text)); err == nil {
 			t.Errorf("%s: taken", name)

@@ -57,13 +57,13 @@ func TestParsePatch(t *testing.T) {
 
 func TestParsePatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, old, new, why string }{
-		{"out of the tree", "b/mm/a.c\n@@", "b/../../etc/x.c\n@@", "no path of the form"},
-		{"absolute", "b/mm/a.c\n@@", "b//etc/x.c\n@@", "no path of the form"},
-		{"odd name", "b/mm/a.c\n@@", "b/mm/$(x).c\n@@", "no name of a kernel's file"},
-		{"renamed", "b/mm/a.c\n@@", "b/mm/b.c\n@@", "renames"},
-		{"head of a hunk", "@@ -3,4 +3,5 @@", "@@ -3,4 +x,5 @@", "line 11 of the patch is no head"},
-		{"too short", "@@ -1 +1 @@", "@@ -1 +1,9 @@", "more lines than it says"},
-		{"too long", "@@ -3,4 +3,5 @@", "@@ -3,1 +3,5 @@", "more lines than it says"},
+		{"a path that leaves the tree", "b/mm/a.c\n@@", "b/../../etc/x.c\n@@", "no path of the form"},
+		{"an absolute path", "b/mm/a.c\n@@", "b//etc/x.c\n@@", "no path of the form"},
+		{"a file name with characters of the shell", "b/mm/a.c\n@@", "b/mm/$(x).c\n@@", "no name of a kernel's file"},
+		{"the patch renames a file", "b/mm/a.c\n@@", "b/mm/b.c\n@@", "renames"},
+		{"a damaged hunk header", "@@ -3,4 +3,5 @@", "@@ -3,4 +x,5 @@", "line 11 of the patch is no head"},
+		{"a hunk with fewer lines than its header says", "@@ -1 +1 @@", "@@ -1 +1,9 @@", "more lines than it says"},
+		{"a hunk with more lines than its header says", "@@ -3,4 +3,5 @@", "@@ -3,1 +3,5 @@", "more lines than it says"},
 	} {
 		_, err := parsePatch([]byte(strings.Replace(mail, c.old, c.new, 1)))
 		if !isRefusal(err, c.why) {

@@ -71,14 +71,14 @@ func TestNarrowFollowsNames(t *testing.T) {
 		name, old, new string
 		want           string
 	}{
-		{"macro", "+ 1)", "+ 2)", "jump step"},
-		{"comment", "not STEP", "still not STEP", ""},
-		{"inline function", "2 * a", "3 * a", "inside twice"},
-		{"member", "int width, height", "int width, depth, height", "box carton give lid"},
-		{"enumerator", "ROUND,", "ROUND, OVAL,", "enum"},
-		{"condition", "CONFIG_X", "CONFIG_Y", "maybe"},
-		{"new prototype", "extern int far", "int near(int a);\nextern int far", ""},
-		{"brackets that do not pair", "static inline int area", "#ifdef Z\nint q(int a) {\n#else\nint q(void) {\n#endif\nreturn 1; }\nstatic inline int area", "all"},
+		{"a macro that another macro uses", "+ 1)", "+ 2)", "jump step"},
+		{"a comment", "not STEP", "still not STEP", ""},
+		{"an inline function", "2 * a", "3 * a", "inside twice"},
+		{"a member of a structure is added", "int width, height", "int width, depth, height", "box carton give lid"},
+		{"an enumerator is added", "ROUND,", "ROUND, OVAL,", "enum"},
+		{"the condition of an #ifdef", "CONFIG_X", "CONFIG_Y", "maybe"},
+		{"a prototype is added", "extern int far", "int near(int a);\nextern int far", ""},
+		{"braces that do not pair", "static inline int area", "#ifdef Z\nint q(int a) {\n#else\nint q(void) {\n#endif\nreturn 1; }\nstatic inline int area", "all"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			new := strings.Replace(wideH, c.old, c.new, 1)

@@ -127,8 +127,8 @@ func TestHeaderAffectsFilesThatIncludeIt(t *testing.T) {
 
 func TestPatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, patch, why string }{
-		{"another source", changeHunk("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
-		{"a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
+		{"the patch is for another source", changeHunk("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
+		{"the file belongs to a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
 	} {
 		_, err := smallTree(t).Patch(context.Background(), []byte(c.patch))
 		var r *asm.Refusal
@@ -206,9 +206,9 @@ func TestRefusalHasItsLine(t *testing.T) {
 
 func TestConfigurationMustComeOutTheSame(t *testing.T) {
 	for _, c := range []struct{ name, version, from, why string }{
-		{"as it is", "6.1.9-1", "CONFIG_A=y\nCONFIG_CC_VERSION_TEXT=\"other\"\n", ""},
-		{"one option", "6.1.9-1", "CONFIG_A=y\nCONFIG_B=y\n", "CONFIG_B is not set and would be y"},
-		{"another version", "6.1.90-1", "", "holds the source of 6.1.9"},
+		{"only the text of the compiler's version differs", "6.1.9-1", "CONFIG_A=y\nCONFIG_CC_VERSION_TEXT=\"other\"\n", ""},
+		{"an option is set that was not set", "6.1.9-1", "CONFIG_A=y\nCONFIG_B=y\n", "CONFIG_B is not set and would be y"},
+		{"the source is of another version", "6.1.90-1", "", "holds the source of 6.1.9"},
 	} {
 		tree := smallTree(t)
 		other := filepath.Join(t.TempDir(), "config")

@@ -27,16 +27,16 @@ int uses_nothing(int a) { return a; }
 
 func TestWrittenIsWhatThePatchChanges(t *testing.T) {
 	for _, c := range []struct{ what, old, new, want string }{
-		{"a function of its own", "int uses_nothing(int a) { return a; }", "int uses_nothing(int a) { return -a; }", "uses_nothing"},
-		{"one that is called", "return a + 1", "return a + 2", "uses_helper uses_middle"},
-		{"its linkage alone", "static int helper", "int helper", ""},
-		{"what is included", "#include <small.h>\n", "#include <small.h>\n#include <other.h>\n", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
-		{"an assembly of its own", "static carton", "asm(\"nop\");\nstatic carton", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
-		{"a static variable of its own", "int uses_nothing(int a) {", "int uses_nothing(int a) {\n\tstatic int n;", "uses_nothing"},
-		{"a first declaration", "static carton", "int uses_nothing(int a);\nstatic carton", ""},
-		{"one that says more", "static carton", "__attribute__((cold)) int uses_nothing(int a);\nstatic carton", "uses_nothing"},
-		{"one of a variable", "static carton", "extern int helper;\nstatic carton", "uses_helper uses_middle"},
-		{"a structure", "int width", "long width", "uses_struct"},
+		{"a function that nothing calls", "int uses_nothing(int a) { return a; }", "int uses_nothing(int a) { return -a; }", "uses_nothing"},
+		{"a function that others call", "return a + 1", "return a + 2", "uses_helper uses_middle"},
+		{"a function is no longer static", "static int helper", "int helper", ""},
+		{"an #include is added", "#include <small.h>\n", "#include <small.h>\n#include <other.h>\n", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
+		{"assembly outside of functions is added", "static carton", "asm(\"nop\");\nstatic carton", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
+		{"a static local variable is added", "int uses_nothing(int a) {", "int uses_nothing(int a) {\n\tstatic int n;", "uses_nothing"},
+		{"a prototype is added", "static carton", "int uses_nothing(int a);\nstatic carton", ""},
+		{"a prototype with an attribute is added", "static carton", "__attribute__((cold)) int uses_nothing(int a);\nstatic carton", "uses_nothing"},
+		{"a declaration of a variable named as a function is added", "static carton", "extern int helper;\nstatic carton", "uses_helper uses_middle"},
+		{"a member of a structure changes its type", "int width", "long width", "uses_struct"},
 	} {
 		tree := smallTree(t)
 		if err := os.WriteFile(filepath.Join(tree.Dir, "mm/leaf.c"), []byte(writtenC), 0o644); err != nil {
