@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -284,6 +285,114 @@ func TestCloseDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
 	runWithin(t, "Close", func() { a.Close() })
 	if err := a.Ended(); !errors.Is(err, ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// openToTest opens a session whose peer is the test itself.
+func openToTest(t *testing.T) (c *Conn, peer net.Conn) {
+	t.Helper()
+	x, y := net.Pipe()
+	go func() {
+		writeHello(y, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision})
+	}()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		c, err = Open(x, NewID())
+		done <- err
+	}()
+	readAll(t, y, uapi.FrameSize+32)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Abort(nil); y.Close() })
+	return c, y
+}
+
+// Close waits for the last byte, whatever the peer sends meanwhile.
+func TestCloseWritesAllOfItsBye(t *testing.T) {
+	c, y := openToTest(t)
+	closed := make(chan struct{})
+	go func() { defer close(closed); c.Close() }()
+	bye := readAll(t, y, 1)
+	go func() {
+		ack := append(uapi.Append(nil, uapi.Frame{Length: 8, Type: uapi.TypeAck}), make([]byte, 8)...)
+		for range 50 {
+			y.Write(ack)
+		}
+		y.Write(uapi.Append(nil, uapi.Frame{Type: uapi.TypePing}))
+	}()
+	runWithin(t, "the peer's frames", func() {
+		if f, err := c.Read(); err != nil || f.Type != uapi.TypePing {
+			t.Errorf("while it closes: %v %v", f.Type, err)
+		}
+	})
+	bye = append(bye, readAll(t, y, uapi.FrameSize-1)...)
+	if f, err := uapi.ParseFrame(bye); err != nil || f.Type != uapi.TypeBye {
+		t.Errorf("the peer got %v %v", f.Type, err)
+	}
+	runWithin(t, "Close", func() { <-closed })
+}
+
+// Who sends to a peer that said BYE and went is told, and does not wait for ever.
+func TestSendingAfterThePeersBye(t *testing.T) {
+	c, y := openToTest(t)
+	go func() {
+		y.Write(uapi.Append(nil, uapi.Frame{Type: uapi.TypeBye}))
+		y.Close()
+	}()
+	runWithin(t, "BYE, then sending", func() {
+		if _, err := c.Read(); err != io.EOF {
+			t.Errorf("after BYE: %v", err)
+		}
+		if err := c.SendData(context.Background(), 1, zeros{}, -1); !errors.Is(err, ErrClosed) {
+			t.Errorf("sending: %v", err)
+		}
+	})
+}
+
+// A session that has ended closes the stream that it is offered.
+func TestEndedSessionClosesItsStream(t *testing.T) {
+	c := newConn(NewID())
+	c.Abort(nil)
+	x, y := net.Pipe()
+	runWithin(t, "the end of the stream", func() {
+		if err := c.Attach(x); !errors.Is(err, ErrClosed) {
+			t.Errorf("Attach: %v", err)
+		}
+		if _, err := y.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the stream: %v", err)
+		}
+	})
+}
+
+// A long transfer uses a few buffers again and again.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	const size = 64 << 20
+	a, b := connPair(t)
+	go a.Read() // processes the ACKs
+	last := make(chan error, 1)
+	go func() {
+		for {
+			if f, err := b.Read(); err != nil || f.Last() {
+				last <- err
+				return
+			}
+		}
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	runWithin(t, "64 MiB", func() {
+		if err := a.SendData(context.Background(), 1, zeros{}, size); err != nil {
+			t.Error(err)
+		}
+		if err := <-last; err != nil {
+			t.Error(err)
+		}
+	})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > size*3/4 {
+		t.Errorf("%d MiB were allocated", n>>20)
 	}
 }
 

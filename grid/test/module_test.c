@@ -80,6 +80,21 @@ static void test_refusals(void)
 	tap_ok(is_refused("name"), "a name without an end is refused");
 }
 
+static void test_names(void)
+{
+	static const char *const bad[] = {"", "a b", "a/b", "a\n", "a\x7f"};
+	u32 i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		make_simple();
+		strcpy(m.param[0].name, bad[i]);
+		tap_ok(is_refused("name"), "invalid name %u is refused", i);
+	}
+	make_simple();
+	strcpy(m.param[0].name, "!~");
+	tap_ok(!reopen_module(), "a name may have any visible character");
+}
+
 /* Runs `a op b`, both constants. */
 static int eval_operation(s64 a, u8 op, s64 b, s64 *result)
 {
@@ -192,6 +207,7 @@ static void test_size_code(void)
 		  {LLONG_MIN, -1, 0, SKEP_OP_MOD},
 		  {2, 63, 0, SKEP_OP_POW},
 		  {2, -1, 0, SKEP_OP_POW},
+		  {1, 63, 0, SKEP_OP_POW},
 	  };
 	s64 result;
 	u32 i;
@@ -237,19 +253,19 @@ static int mover_get(struct grid_mover *mover, void *bytes, u64 len, int own)
 }
 
 static struct grid_mover to = {mover_put}, from = {mover_get};
-static u64 live;
+static u64 live; /* bytes */
 
 static void *memory_alloc(struct grid_memory *memory, u64 len)
 {
 	if (len > 1 << 20)
 		return NULL;
-	live++;
+	live += len;
 	return grid_memory_heap.alloc(memory, len);
 }
 
 static void give_back(struct grid_memory *memory, void *at, u64 len)
 {
-	live--;
+	live -= len;
 	grid_memory_heap.free(memory, at, len);
 }
 
@@ -479,6 +495,70 @@ static void test_wrong(void)
 	tap_ok(!live, "no memory is left after errors");
 }
 
+/* f(IN char a, IN double b, INOUT short c) */
+static void start_scalars(void)
+{
+	manifest_init(&m, "scalars");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "a", SKEP_CHAR, SKEP_IN);
+	manifest_param(&m, "b", SKEP_DOUBLE, SKEP_IN);
+	manifest_param(&m, "c", SKEP_SHORT, SKEP_INOUT);
+	reopen_module();
+	grid_call_init(&master, &module, 0);
+	grid_call_init(&worker, &module, 0);
+	written = taken = 0;
+}
+
+static void test_scalars(void)
+{
+	short c = 5;
+	u64 length, sent;
+
+	start_scalars();
+	master.value[2].at = &c;
+	master.value[2].bits = ~0ull;
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
+		       !grid_call_send(&master, SKEP_IN, &to),
+	       "scalars are sent");
+	memcpy(&sent, wire + 16, 8);
+	tap_ok(sent == 5, "an output of two bytes is sent with six zeros");
+	tap_ok(!grid_call_take(&worker, &from, &memory, length) && live == 8 &&
+		       !worker.value[0].at && !worker.value[1].at &&
+		       *(short *)worker.value[2].at == 5,
+	       "only scalars that come back need memory");
+	grid_call_drop(&worker, &memory);
+	tap_ok(!live, "scalars: all memory is freed");
+}
+
+/* f(IN string s[2]) */
+static void test_texts(void)
+{
+	struct grid_text texts[2] = {{.at = (u8 *)"one", .len = 3},
+				     {.at = (u8 *)"eleven byte", .len = 11}},
+			 *theirs;
+	u64 length;
+
+	manifest_init(&m, "texts");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "s", SKEP_STRING, SKEP_IN)->dims = 1;
+	m.param[0].dim[0].size = manifest_const(&m, 2);
+	reopen_module();
+	grid_call_init(&master, &module, 0);
+	grid_call_init(&worker, &module, 0);
+	written = taken = 0;
+	master.value[0].at = texts;
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
+		       !grid_call_send(&master, SKEP_IN, &to) &&
+		       !grid_call_take(&worker, &from, &memory, length),
+	       "an array of strings is sent and taken");
+	theirs = worker.value[0].at;
+	tap_ok(!strcmp((char *)theirs[0].at, "one") &&
+		       !strcmp((char *)theirs[1].at, "eleven byte"),
+	       "the strings arrive with their ends");
+	grid_call_drop(&worker, &memory);
+	tap_ok(!live, "strings: as many bytes are freed as allocated");
+}
+
 /* A manifest and a call's arguments, as grid/test/module_fuzz.c takes them. */
 static int write_seed(const char *path)
 {
@@ -502,12 +582,15 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		return write_seed(argv[1]);
 	test_refusals();
+	test_names();
 	test_bounds();
 	test_size_code();
 	test_items();
 	test_in();
 	test_out();
 	test_wrong();
+	test_scalars();
+	test_texts();
 	test_memory();
 	return tap_done();
 }
