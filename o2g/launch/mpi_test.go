@@ -10,11 +10,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -437,8 +439,8 @@ func TestCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, SentBytes: 1000, Self: 3}
-	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, SentBytes: 234, Engine: 1}
+	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, SentBytes: 1000, Expected: 4, Self: 3}
+	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, SentBytes: 234, Expected: 2, Requested: 7, Engine: 1}
 	old := one
 	old.Revision, old.ID = 9, [16]byte{3}
 	for _, b := range [][]byte{
@@ -458,7 +460,7 @@ func TestCollector(t *testing.T) {
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("a silent stranger held the end up for %v", took)
 	}
-	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Self: 3}); total != want {
+	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Expected: 6, Requested: 7, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
 	}
 	if c.addReport(silent) {
@@ -543,6 +545,42 @@ func TestCollectorIsFull(t *testing.T) {
 	if total := Sum(c.Close()); total.Endpoints != 1 || total.Sent != 10 {
 		t.Errorf("got %+v", total)
 	}
+}
+
+// A scriptedListener accepts what the test gives it.
+type scriptedListener struct {
+	net.Listener
+	next chan func() (net.Conn, error)
+}
+
+func (l *scriptedListener) Accept() (net.Conn, error) {
+	if accept, ok := <-l.next; ok {
+		return accept()
+	}
+	return nil, net.ErrClosed
+}
+
+// TestCollectorGoesOn: without descriptors for a while, the collector accepts
+// later. It closes a connection that is accepted after the end.
+func TestCollectorGoesOn(t *testing.T) {
+	l := &scriptedListener{next: make(chan func() (net.Conn, error))}
+	c := &Collector{listener: l, room: make(chan struct{}, 1), conns: map[net.Conn]bool{}}
+	c.work.Add(1)
+	go c.accept()
+	l.next <- func() (net.Conn, error) { return nil, syscall.EMFILE }
+	late, rank := net.Pipe()
+	l.next <- func() (net.Conn, error) {
+		c.lock.Lock()
+		c.closed = true
+		c.lock.Unlock()
+		return late, nil
+	}
+	rank.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := rank.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("accepted after the end: %v", err)
+	}
+	close(l.next)
+	c.work.Wait()
 }
 
 // sendRecord sends b and waits until the collector has processed it.

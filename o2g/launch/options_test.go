@@ -120,6 +120,7 @@ func TestParseParts(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                     "a program is expected",
 		"./b":                  "-n N is expected",
+		"-n 2":                 "a program is expected",
 		"-n 0 ./b":             "want a number of ranks",
 		"-n 1 ./b : ":          "part 3",
 		"-n 1 --tcp ./b":       "--tcp can't stand behind",

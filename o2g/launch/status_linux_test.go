@@ -217,6 +217,18 @@ func TestStatusIgnoresRenamedFolder(t *testing.T) {
 	}
 }
 
+// TestStatusNamesUnreadableFolder: it is not the same as one without endpoints.
+func TestStatusNamesUnreadableFolder(t *testing.T) {
+	f, err := openFolder(privateFolder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if list, err := readFolder(f); err == nil {
+		t.Errorf("a folder that can't be read has %+v", list)
+	}
+}
+
 // TestStatusLeavesOtherEntriesAlone: FIFOs do not block the reader, and symbolic
 // links are not followed.
 func TestStatusLeavesOtherEntriesAlone(t *testing.T) {
