@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -155,7 +156,7 @@ func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request) {
 // goes away or the run is over.
 func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, first *Event) {
 	ctl := http.NewResponseController(w)
-	key, over := "", (chan struct{})(nil)
+	key, over := "", context.Background()
 	if of != nil {
 		key, over = of.key, of.over
 	}
@@ -179,7 +180,7 @@ func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, firs
 			if !send(e) {
 				return
 			}
-		case <-over:
+		case <-over.Done():
 			for len(watch.events) > 0 && send(<-watch.events) {
 			}
 			if n := h.missedBy(watch); n > 0 {

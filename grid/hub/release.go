@@ -33,6 +33,9 @@ type release struct {
 // openRelease is called when Release was sent to the nodes.
 func (h *Hub) openRelease(m *master) {
 	lockdep.AssertHeld(&h.mu)
+	if h.runs[m.run.key] == nil {
+		return // nobody reads its events any more
+	}
 	r := &release{run: m.run, nodes: map[*node]bool{}}
 	for n := range m.caller.nodes {
 		if n.ready && n.releases {
@@ -87,7 +90,6 @@ func (h *Hub) endRun(key string) error {
 	if r == nil {
 		return errNoRun
 	}
-	r.ending = true
 	r.cancel()
 	r.listen.Close()
 	h.closeEnded(r)
@@ -98,7 +100,7 @@ func (h *Hub) endRun(key string) error {
 // closeEnded closes the events of a run that nothing is left of.
 func (h *Hub) closeEnded(r *run) {
 	lockdep.AssertHeld(&h.mu)
-	if !r.ending || len(r.masters) > 0 || r.isOver {
+	if r.ctx.Err() == nil || len(r.masters) > 0 {
 		return
 	}
 	for _, other := range h.releases {
@@ -106,8 +108,7 @@ func (h *Hub) closeEnded(r *run) {
 			return
 		}
 	}
-	r.isOver = true
-	close(r.over)
+	r.endEvents()
 }
 
 // giveUpReleases ends the wait for nodes that have not answered, each by name.
@@ -123,8 +124,5 @@ func (h *Hub) giveUpReleases(r *run) {
 		}
 		delete(h.releases, session)
 	}
-	if !r.isOver {
-		r.isOver = true
-		close(r.over)
-	}
+	r.endEvents()
 }

@@ -97,6 +97,23 @@ func TestRunNamesNodesThatDoNotReport(t *testing.T) {
 	}
 }
 
+// A run whose reader has gone, and whose node does not answer, leaves nothing.
+func TestClosedRunKeepsNoRelease(t *testing.T) {
+	w, m, a := releaseTrio(t, nil, true)
+	m.events.Close()
+	receiveFrom(t, "the release", a.releases)
+	waitUntil(t, "the end of the run", func() bool {
+		w.hub.mu.Lock()
+		defer w.hub.mu.Unlock()
+		return len(w.hub.masters)+len(w.hub.runs) == 0
+	})
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	if len(w.hub.releases) != 0 {
+		t.Errorf("%d releases are kept", len(w.hub.releases))
+	}
+}
+
 // Remaining masters end with the run.
 func TestRunEndsItsMasters(t *testing.T) {
 	w, m, a := releaseTrio(t, nil, true)

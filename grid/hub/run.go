@@ -16,21 +16,19 @@ import (
 // and the directories of their worker programs. It ends when the command line
 // goes away; masters that are left end with it.
 type run struct {
-	hub    *Hub
-	key    string
-	name   string
-	dirs   []string
-	limits proto.Limits
-	socket string
-	listen net.Listener
-	ctx    context.Context
-	cancel context.CancelFunc
-	over   chan struct{} // closed after the last event
+	hub     *Hub
+	key     string
+	name    string
+	dirs    []string
+	limits  proto.Limits
+	socket  string
+	listen  net.Listener
+	ctx     context.Context
+	cancel  context.CancelFunc
+	masters map[session.ID]*master // Hub.mu
 
-	// Hub.mu
-	masters map[session.ID]*master
-	ending  bool // no master may come
-	isOver  bool
+	over      context.Context // ends after the last event
+	endEvents context.CancelFunc
 }
 
 func (h *Hub) openRun(v RunRequest) (*run, error) {
@@ -45,13 +43,14 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}, over: make(chan struct{})}
+	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
 	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.over, r.endEvents = context.WithCancel(context.Background())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -119,6 +118,7 @@ func (r *run) close() {
 	r.listen.Close()
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
+	r.endEvents()
 	delete(r.hub.runs, r.key)
 	for session, late := range r.hub.releases {
 		if late.run == r {
