@@ -25,7 +25,7 @@ static const char *distrust_reason(const struct stat *st, u64 max)
 	return NULL;
 }
 
-static s64 read_all(int fd, u8 *bytes, u64 len)
+s64 lin_read_all(int fd, u8 *bytes, u64 len)
 {
 	s64 n;
 
@@ -57,7 +57,7 @@ s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,
 	if (!err && !*why) {
 		*len = (u64)st.st_size;
 		*bytes = bee_os_alloc(*len);
-		err = *bytes ? read_all(fd, *bytes, *len) : -ENOMEM;
+		err = *bytes ? lin_read_all(fd, *bytes, *len) : -ENOMEM;
 	}
 	close(fd);
 	if (err && *bytes) {

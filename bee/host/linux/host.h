@@ -98,6 +98,9 @@ s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);
 s64 lin_rusage(s64 *user_ns, s64 *system_ns);
 
+/* cache.c: 0, -EIO at the end of the file before `len` bytes, or -errno. */
+s64 lin_read_all(int fd, u8 *bytes, u64 len);
+
 /* family.c */
 s64 lin_family(struct abi_family_op *op, u32 thread);
 s64 lin_pipe(s32 handle[2], u32 sockets);

@@ -90,32 +90,14 @@ void lin_vfork_report(void)
 	pthread_mutex_unlock(&sending);
 }
 
-/* 0 at the end of the child or of what it sends. */
-static int receive_bytes(int end, void *to, u64 len)
-{
-	u8 *at = to;
-	s64 n;
-
-	while (len) {
-		n = read(end, at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return 0;
-		at += n;
-		len -= (u64)n;
-	}
-	return 1;
-}
-
 void lin_vfork_wait(int end, u64 stack, u32 len)
 {
 	u8 *to = (u8 *)(__UINTPTR_TYPE__)stack;
 	struct change c;
 
-	while (receive_bytes(end, &c, sizeof(c)))
+	while (!lin_read_all(end, (u8 *)&c, sizeof(c)))
 		if (c.offset > len || c.len > len - c.offset ||
-		    !receive_bytes(end, to + c.offset, c.len))
+		    lin_read_all(end, to + c.offset, c.len))
 			break;
 	close(end);
 }
