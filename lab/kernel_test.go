@@ -185,7 +185,7 @@ esac
 
 func TestFetchReplacesADamagedKernel(t *testing.T) {
 	if !exists(debianKeys) {
-		t.Skip("no keys of Debian here")
+		t.Skip("no keys of Debian here: install debian-archive-keyring")
 	}
 	const release = "6.1.0-9-amd64"
 	build, files := t.TempDir(), t.TempDir()
