@@ -680,6 +680,7 @@ static s64 device_write(struct abi_call *c, struct abi_desc *d,
 static s64 device_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 		       u32 whence)
 {
+	abi_assert_locked(&d->lock);
 	(void)c;
 	(void)d;
 	(void)offset;

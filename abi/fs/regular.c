@@ -118,6 +118,7 @@ static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
 static s64 regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 			u32 whence)
 {
+	abi_assert_locked(&d->lock);
 	return d->inherited ? seek_inherited(c, d, offset, whence)
 			    : abi_position_seek(c, d, offset, whence);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Operations on the address map: the host's memory first, then the array.
- * Everything here runs under space.change, which the functions of the header
- * lock, and unlock before files are released.
+ * All of it is done with space.change held: the functions of space.h lock it,
+ * and unlock it before files are released.
  *
  * The host may be unable to overcommit (Windows), so accessible memory is
  * committed when it is mapped, also with MAP_NORESERVE, and counted against
@@ -231,6 +231,7 @@ static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 		 struct abi_area *part)
 {
+	abi_assert_locked(&s->change);
 	if (i >= s->areas || s->area[i].start >= end)
 		return 0;
 	*part = s->area[i];
@@ -254,6 +255,7 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 	struct abi_area a;
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	if (!abi_space_room(s))
 		return -LINUX_ENOMEM;
 	for (; abi_map_part(s, i, start, end, &a); i++) {
@@ -302,6 +304,7 @@ s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 	struct abi_mem_file map = {.addr = addr, .len = len, .shared = 1};
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	if (!is_placed(p, a)) {
 		if (addr && addr < SKEP_MMAP_END && addr + len > p->space.top)
 			return refuse_window(p);
@@ -371,6 +374,7 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	u64 need = abi_area_counted(a) ? len : 0;
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	count_used(&p->space, a->start, a->end, &mapped, &committed);
 	if (!abi_space_room(&p->space) ||
 	    !is_allowed(p, need > committed ? need - committed : 0,
@@ -409,6 +413,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 			     .backing = (u16)backing};
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	/* A file's bytes are read now, so they need memory now. Memory to be
 	 * shared with a child must exist before the fork. */
 	if (m->prot || backing || abi_space_is_common(p, &a))
@@ -569,6 +574,7 @@ static s64 protect_locked(struct abi_proc *p, u64 addr, u64 end, u32 prot)
 	struct abi_area a;
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	if (!abi_space_full(s, addr, end))
 		return -LINUX_ENOMEM;
 	while (addr < end &&
@@ -695,6 +701,7 @@ static s64 brk_move(struct abi_proc *p, u64 old_end, u64 new_end)
 {
 	struct abi_area a = {.start = old_end, .end = new_end, .prot = RW};
 
+	abi_assert_locked(&p->space.change);
 	if (new_end < old_end)
 		return abi_map_clear(p, new_end, old_end);
 	if (new_end == old_end)

@@ -6,6 +6,7 @@
 #include "abi/include/page.h"
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
@@ -128,6 +129,7 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 	u64 end = m->old + m->old_len;
 	s64 rc;
 
+	abi_assert_locked(&p->space.change);
 	if (!abi_map_part(s, abi_space_index(s, m->old), m->old, end,
 			  &m->area) ||
 	    m->area.start != m->old || m->area.end != end)

@@ -39,6 +39,7 @@ int abi_space_free(const struct abi_space *s, u64 start, u64 end)
 {
 	u32 i = abi_space_index(s, start);
 
+	abi_assert_locked(&s->change);
 	return i == s->areas || s->area[i].start >= end;
 }
 
@@ -46,6 +47,7 @@ int abi_space_full(const struct abi_space *s, u64 start, u64 end)
 {
 	u32 i = abi_space_index(s, start);
 
+	abi_assert_locked(&s->change);
 	for (; start < end; start = s->area[i++].end)
 		if (i == s->areas || s->area[i].start > start)
 			return 0;
@@ -57,6 +59,7 @@ u64 abi_space_find(const struct abi_space *s, u64 len)
 	u64 top = s->top, floor;
 	u32 i = s->areas;
 
+	abi_assert_locked(&s->change);
 	while (i && s->area[i - 1].start >= top) /* in the window */
 		i--;
 	while (top >= SKEP_MMAP_START) {
@@ -75,6 +78,7 @@ u64 abi_space_find(const struct abi_space *s, u64 len)
 /* An operation adds at most one area and splits at two places. */
 int abi_space_room(const struct abi_space *s)
 {
+	abi_assert_locked(&s->change);
 	return s->areas + 3 <= ABI_AREAS_MAX;
 }
 
@@ -154,6 +158,7 @@ static int areas_alike(const struct abi_area *a, const struct abi_area *b)
 
 void abi_space_unback(struct abi_space *s, u32 backing)
 {
+	abi_assert_locked(&s->change);
 	if (backing && !--s->backing[backing].areas)
 		s->orphans++;
 }
@@ -229,6 +234,7 @@ u32 abi_space_back(struct abi_space *s, u32 file)
 {
 	u32 i;
 
+	abi_assert_locked(&s->change);
 	for (i = 1; i < ABI_BACKINGS_MAX; i++)
 		if (!s->backing[i].areas && !s->backing[i].file) {
 			s->backing[i].file = file + 1;

@@ -32,7 +32,9 @@ static inline int abi_space_range(u64 start, u64 end)
 		(start >= SKEP_ARENA_START && end <= SKEP_ARENA_END));
 }
 
-/* The array (space.c). The caller holds `change`. ------------------------- */
+/* The array (space.c). The caller holds `change` for the functions that search
+ * or edit it; abi_space_index serves readers too. ---------------------------
+ */
 
 struct abi_proc;
 

@@ -145,6 +145,7 @@ static u32 epoll_collect(struct abi_call *c, struct abi_set *set,
 	struct abi_watch *w;
 	u32 i, index = tag, bits, ready = 0;
 
+	abi_assert_locked(&c->p->fds.epoll_lock);
 	for (i = d->watch; i; i = w->next) {
 		w = watch_at(c->p, i);
 		/*

@@ -176,6 +176,7 @@ static void keep_thread(struct abi_call *c, u32 pid)
 	struct abi_thread *t = &all->thread[0];
 	u32 i;
 
+	abi_assert_locked(&c->p->threads.lock);
 	if (c->t != t)
 		*t = *c->t;
 	for (i = 1; i < all->high; i++)
@@ -202,6 +203,7 @@ static void reset_signals(struct abi_proc *p)
 	struct abi_signals *s = &p->signals;
 	u32 i;
 
+	abi_assert_locked(&p->signals.lock);
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
 		s->entry[i].next = i + 1 < ABI_SIGNAL_QUEUE ? i + 1 : ABI_NONE;
 	s->free = 0;
@@ -226,6 +228,7 @@ static void count_references(struct abi_proc *p)
 	struct abi_desc *d;
 	u32 i;
 
+	abi_assert_locked(&p->fds.lock);
 	for (i = 0; i < fds->high; i++) {
 		d = &fds->desc[i];
 		d->refs = d->numbers;

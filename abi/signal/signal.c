@@ -73,6 +73,7 @@ static s64 set_add(struct abi_proc *p, struct set set,
 	u64 bit = abi_signal_bit((u32)info->signo);
 	u32 *at = set.queue, index = s->free;
 
+	abi_assert_locked(&p->signals.lock);
 	if (info->signo < ABI_SIGNAL_RT && *set.pending & bit)
 		return 0;
 	if (index == ABI_NONE) {
@@ -98,6 +99,7 @@ static void set_take(struct abi_proc *p, struct set set, u32 signo,
 	u32 *at = set.queue, index;
 	int found = 0, more = 0;
 
+	abi_assert_locked(&p->signals.lock);
 	abi_memset(info, 0, sizeof(*info));
 	info->signo = (s32)signo;
 	while (*at != ABI_NONE && !more) {
@@ -125,6 +127,7 @@ static void set_drop(struct abi_proc *p, struct set set, u64 which)
 	struct abi_siginfo info;
 	u32 signo;
 
+	abi_assert_locked(&p->signals.lock);
 	for (signo = 1; signo <= ABI_SIGNALS; signo++)
 		while (which & *set.pending & abi_signal_bit(signo))
 			set_take(p, set, signo, &info);

@@ -325,6 +325,8 @@ static s64 requeue_some(struct wake_list *list, const struct requeue *r)
 	struct abi_thread *t;
 	s64 done = 0;
 
+	abi_assert_locked(&bucket_at(p, b)->lock);
+	abi_assert_locked(&bucket_at(p, a)->lock);
 	for (at = bucket_at(p, a)->head; at != ABI_NONE; at = next) {
 		if (done - r->wake >= r->move)
 			break;
