@@ -76,8 +76,10 @@ endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
 
 # Every order of NMIs and their reasons, every moment at which the clock page is
-# written, and cores that become busy while another one waits for flushes.
+# written, cores that become busy while another one waits for flushes, and which
+# thread a core takes.
 sms_test_flush := sms/kernel/flush.c
+sms_test_queue := sms/kernel/queue.c
 
 # $(1): test
 define sms_lone_suite
@@ -90,7 +92,7 @@ CHECK_SUITES += sms-$(1)
 suite_sms-$(1) = $(B)/test/sms/$(1)
 suite_sms-$(1)_needs = $(B)/test/sms/$(1)
 endef
-$(foreach t,nmi clock flush,$(eval $(call sms_lone_suite,$(t))))
+$(foreach t,nmi clock flush queue,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \

@@ -17,13 +17,14 @@ static int must_flush(struct core *c)
 	       __atomic_load_n(&c->state, __ATOMIC_SEQ_CST) == CORE_BUSY;
 }
 
-/* The caller holds memory.c's lock, so there is one flush at a time. */
+/* The caller holds sms_memory_lock, so there is one flush at a time. */
 void sms_thread_flush(void)
 {
 	u64 now = __atomic_add_fetch(&changes, 1, __ATOMIC_SEQ_CST);
 	struct core *c;
 	u32 i;
 
+	sms_spin_assert(&sms_memory_lock);
 	sms_cpu_flush();
 	for (i = 0; i < sms_partition->cores; i++)
 		if (must_flush(sms_core_at(i)))

@@ -32,7 +32,7 @@ enum task_state {
 	TASK_WAITS, /* waits for a word, and another thread has its core */
 };
 
-/* A thread of the program, by abi's index; under the lock of thread.c. */
+/* A thread of the program, by abi's index; under sms_thread_lock. */
 struct task {
 	u32 state, thread;
 	u32 core;	 /* where it runs, or ran last */
@@ -65,7 +65,7 @@ struct core {
 	u64 root;	   /* CR3 */
 	u64 top;	   /* end of its own stack, where it is idle */
 	u32 poked;	   /* an NMI arrived; checked before a halt */
-	u32 state, thread; /* under the lock of thread.c, as up to `loose` */
+	u32 state, thread; /* under sms_thread_lock, as up to `loose` */
 	u32 first, last;   /* queue of threads that are ready */
 	u32 queued;	   /* how many; atomic */
 	u32 ended;	   /* a thread that ended, NO_THREAD: none */
@@ -121,6 +121,8 @@ struct spin {
 };
 void sms_spin_lock(struct spin *s);
 void sms_spin_unlock(struct spin *s);
+/* Of threads and queues (thread.c); of ranges, tables and pool (memory.c). */
+extern struct spin sms_thread_lock, sms_memory_lock;
 
 /* Asserts that some core holds the lock, in sanitizer builds. */
 static inline void sms_spin_assert(const struct spin *s)

@@ -20,7 +20,7 @@ struct range {
 
 static struct range *range; /* sorted, never overlapping */
 static u32 ranges;
-static struct spin lock;
+struct spin sms_memory_lock;
 
 int sms_memory_begin(void)
 {
@@ -225,12 +225,12 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 
 	if (is_outside(addr, len))
 		return -LINUX_EINVAL;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	err = has_room() && !used_up(len) ? drop_frames(addr, addr + len)
 					  : -LINUX_ENOMEM;
 	if (!err)
 		set_range(addr, addr + len, prot);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return err;
 }
 
@@ -241,13 +241,13 @@ s64 sms_memory_protect(u64 addr, u64 len, u32 prot)
 
 	if (is_outside(addr, len))
 		return -LINUX_EINVAL;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	err = has_room() ? walk_range(&w, addr, addr + len) : -LINUX_ENOMEM;
 	if (!err)
 		set_range(addr, addr + len, prot);
 	if (w.less)
 		sms_thread_flush();
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return err;
 }
 
@@ -257,11 +257,11 @@ s64 sms_memory_release(u64 addr, u64 len)
 
 	if (is_outside(addr, len))
 		return -LINUX_EINVAL;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	err = has_room() ? drop_frames(addr, addr + len) : -LINUX_ENOMEM;
 	if (!err)
 		cut_range(addr, addr + len);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return err;
 }
 
@@ -271,9 +271,9 @@ s64 sms_memory_discard(u64 addr, u64 len)
 
 	if (is_outside(addr, len))
 		return -LINUX_EINVAL;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	err = drop_frames(addr, addr + len);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return err;
 }
 
@@ -338,15 +338,15 @@ static int enter_frame(u64 addr, u32 prot)
 	u32 level = level_for(r, addr);
 	u64 offset = sms_pool_take(level), *entry, size;
 
-	sms_spin_assert(&lock);
+	sms_spin_assert(&sms_memory_lock);
 	if (offset == ~0ull && level)
 		offset = sms_pool_take(level = 0);
 	if (offset == ~0ull)
 		return -LINUX_ENOMEM;
 	size = level ? LARGE : PAGE;
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	abi_memset((void *)(AT_POOL + offset), 0, size);
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	r = find_allowed(addr, prot);
 	entry = r ? empty_entry(addr, level) : 0;
 	if (entry && level &&
@@ -367,7 +367,7 @@ int sms_memory_touch(u64 addr, u32 prot)
 {
 	int got = 0;
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	while (!got && find_allowed(addr, prot)) {
 		if (page_present(addr))
 			got = 1;
@@ -376,7 +376,7 @@ int sms_memory_touch(u64 addr, u32 prot)
 	}
 	if (got > 0)
 		sms_cpu_forget(addr);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return got;
 }
 
@@ -384,7 +384,7 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 {
 	u64 *entry, size = LARGE, found = ~0ull;
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_memory_lock);
 	entry = sms_page_entry(addr, 1, 0);
 	if (entry && *entry && !(*entry & SMS_PAGE_LARGE)) {
 		entry = sms_page_entry(addr, 0, 0);
@@ -395,7 +395,7 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 			(addr & (size - 1));
 		*length = size - (addr & (size - 1));
 	}
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_memory_lock);
 	return found;
 }
 

@@ -2,7 +2,7 @@
 /*
  * Frames for the program, by their offset in the pool: blocks of 2 MiB that are
  * allocated as a whole or in 4 KiB frames. Free memory is recorded in `kernel`,
- * not in the pool, to which the proxy can write. Callers hold memory.c's lock.
+ * not in the pool, to which the proxy can write. sms_memory_lock guards it.
  *
  * Two maps hold which blocks are whole and which are split and have a free
  * frame; each has a second level, with a bit for each word that is not 0. So a
@@ -122,6 +122,7 @@ u64 sms_pool_take(u32 level)
 {
 	u64 block = level ? blocks : lowest_bit(&partial);
 
+	sms_spin_assert(&sms_memory_lock);
 	if (block == blocks) {
 		block = take_whole();
 		if (block == ~0ull)
@@ -164,6 +165,7 @@ void sms_pool_give(u64 offset, u32 level)
 {
 	u64 block = offset / LARGE;
 
+	sms_spin_assert(&sms_memory_lock);
 	skep_assert(block < blocks && in_use >= (level ? LARGE : PAGE));
 	in_use -= level ? LARGE : PAGE;
 	if (!level) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The queues of cores: runnable threads that wait for a core. A thread is
- * placed where it runs soonest; an idle core takes one of any queue. All
- * functions but sms_queue_ready are called with the lock of thread.c held.
+ * placed where it runs soonest; an idle core takes one of any queue. The
+ * callers of all functions but sms_queue_ready hold sms_thread_lock.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -16,6 +16,7 @@ u32 sms_queue_ready(void)
 
 void sms_queue_add(struct core *c, struct task *t)
 {
+	sms_spin_assert(&sms_thread_lock);
 	t->state = TASK_READY;
 	t->next = NO_THREAD;
 	t->core = c->number;
@@ -31,6 +32,7 @@ void sms_queue_add(struct core *c, struct task *t)
 /* `before` is its predecessor; NO_THREAD: it is the first. */
 static void unlink_task(struct core *c, u32 before, struct task *t)
 {
+	sms_spin_assert(&sms_thread_lock);
 	if (before == NO_THREAD)
 		c->first = t->next;
 	else
@@ -48,6 +50,7 @@ struct task *sms_queue_take(struct core *c, const struct core *to)
 	u32 at = c->first, before = NO_THREAD, left = c->queued;
 	struct task *t;
 
+	sms_spin_assert(&sms_thread_lock);
 	for (; left; left--, before = at, at = t->next) {
 		t = sms_task_at(at);
 		if (!sms_task_fits(t, to->number))
@@ -63,6 +66,7 @@ void sms_queue_remove(struct task *t)
 	struct core *c = sms_core_at(t->core);
 	u32 at = c->first, before = NO_THREAD;
 
+	sms_spin_assert(&sms_thread_lock);
 	for (; at != t->thread; before = at, at = sms_task_at(at)->next)
 		;
 	unlink_task(c, before, t);
@@ -74,6 +78,7 @@ struct task *sms_queue_pick(struct core *c)
 	struct task *t = sms_queue_take(c, c);
 	u32 i;
 
+	sms_spin_assert(&sms_thread_lock);
 	for (i = 0; !t && i < sms_partition->cores && ready; i++)
 		t = sms_queue_take(sms_core_at(i), c);
 	return t;
@@ -83,6 +88,7 @@ struct task *sms_queue_pick(struct core *c)
  */
 void sms_queue_slice(struct core *c)
 {
+	sms_spin_assert(&sms_thread_lock);
 	if (__atomic_exchange_n(&c->slot->slice, 1, __ATOMIC_SEQ_CST) != 1)
 		sms_cpu_doorbell();
 }
@@ -129,6 +135,7 @@ void sms_queue_place(struct task *t)
 {
 	struct core *c = choose_core(t);
 
+	sms_spin_assert(&sms_thread_lock);
 	sms_queue_add(c, t);
 	if (!is_loose(c))
 		sms_queue_slice(c);

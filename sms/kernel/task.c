@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A thread without a core: its stack in ring 0, where it continues, and its
- * vector state; and the switch from one thread to another. All functions are
- * called with the lock of thread.c held.
+ * vector state; and the switch from one thread to another. The callers of
+ * functions that change a task or the stacks hold sms_thread_lock.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -37,11 +37,12 @@ int sms_task_fits(const struct task *t, u32 core)
 	return t->allowed[core / 64] >> core % 64 & 1;
 }
 
-/* The end of a new stack, where its frame is; 0: no memory. Lock held. */
+/* The end of a new stack, where its frame is; 0: no memory. */
 static u64 stack_take(void)
 {
 	u64 frames, stack, at;
 
+	sms_spin_assert(&sms_thread_lock);
 	if (spares)
 		return spare[--spares];
 	frames = stacks < STACKS ? sms_page_frames(STACK_SIZE) : 0;
@@ -79,6 +80,7 @@ int sms_task_make(u32 thread)
 {
 	u64 stack = stack_take();
 
+	sms_spin_assert(&sms_thread_lock);
 	if (!stack)
 		return -LINUX_ENOMEM;
 	fill_task(&task[thread], thread, stack);
@@ -88,6 +90,7 @@ int sms_task_make(u32 thread)
 
 void sms_task_free(u32 thread)
 {
+	sms_spin_assert(&sms_thread_lock);
 	task[thread].state = TASK_FREE;
 	spare[spares++] = task[thread].stack;
 }
@@ -135,6 +138,7 @@ static void enter_core(struct core *c, struct task *t)
  * may be another. */
 void sms_task_go(struct core *c, struct task *from, struct task *to)
 {
+	sms_spin_assert(&sms_thread_lock);
 	if (from)
 		leave_core(c, from);
 	if (from && to)

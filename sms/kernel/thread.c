@@ -2,11 +2,12 @@
 /*
  * Threads of the program: each core runs one, and has a queue of other runnable
  * threads. While there are no more runnable threads than cores, the queues are
- * empty, nothing is switched, and a thread that waits polls its word. `lock`
- * guards queues and states. It stays locked when a core switches from one
- * thread's stack to another's, so no core runs a thread before its context is
- * saved. It is locked with no other lock of sms held; that of events.c is
- * locked inside.
+ * empty, nothing is switched, and a thread that waits polls its word.
+ *
+ * sms_thread_lock guards queues and states. It stays locked when a core
+ * switches from one thread's stack to another's, so no core runs a thread
+ * before its context is saved. It is locked with no other lock of sms held;
+ * that of events.c is locked inside.
  *
  * Threads are switched where they wait in abi's park or in poll.c, where they
  * yield, and on the way to ring 3: never with a lock of abi's.
@@ -16,7 +17,7 @@
 
 #define MSR_FS 0xc0000100
 
-static struct spin lock;
+struct spin sms_thread_lock;
 static u32 waiting; /* threads in TASK_WAITS; atomic */
 
 struct core *sms_core_at(u32 number)
@@ -37,7 +38,7 @@ void sms_task_begin(void)
 	struct core *c = sms_core();
 
 	SMS_COUNT(c, threads);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 /* Frees the stack and the index of a thread that ended on this core. */
@@ -48,9 +49,9 @@ static void free_ended(struct core *c)
 	if (thread == NO_THREAD)
 		return;
 	c->ended = NO_THREAD;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	sms_task_free(thread);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	abi_thread_gone(sms_proc, thread);
 }
 
@@ -63,11 +64,11 @@ void sms_core_work(struct core *c)
 		free_ended(c);
 		sms_events_take();
 		sms_poll_look(c);
-		sms_spin_lock(&lock);
+		sms_spin_lock(&sms_thread_lock);
 		t = sms_queue_pick(c);
 		if (t)
 			sms_task_go(c, 0, t);
-		sms_spin_unlock(&lock);
+		sms_spin_unlock(&sms_thread_lock);
 	} while (t);
 }
 
@@ -106,11 +107,11 @@ s64 sms_thread_start(u32 thread)
 	int err;
 
 	wait_for_cores();
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	err = sms_task_make(thread);
 	if (!err)
 		make_ready(sms_task_at(thread));
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	return err ? refuse_thread() : 0;
 }
 
@@ -118,20 +119,20 @@ void sms_thread_main(void)
 {
 	struct task *t = sms_task_at(0);
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	if (sms_task_make(0))
 		sms_panic("no memory for the first thread", 0, 0);
 	t->mxcsr = 0x1f80;
 	t->control = 0x37f;
 	sms_queue_add(sms_core(), t);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 void sms_thread_exit(u32 thread)
 {
 	struct core *c;
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	c = sms_core();
 	c->ended = thread;
 	sms_task_go(c, sms_task_at(thread), 0);
@@ -153,7 +154,7 @@ void sms_thread_kick(u32 thread)
 	struct task *t = sms_task_at(thread);
 	struct core *c;
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	c = sms_core_at(t->core);
 	if (t->state == TASK_RUNS) {
 		kick_core(c);
@@ -164,15 +165,15 @@ void sms_thread_kick(u32 thread)
 			kick_core(c);
 		}
 	}
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 void sms_thread_ready(struct task *t)
 {
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	if (t->state == TASK_WAITS)
 		make_ready(t);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
@@ -182,11 +183,11 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 
 	if (!sms_queue_ready() || sms_poll_leave(sms_core()))
 		return 0;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	c = sms_core();
 	next = sms_queue_pick(c);
 	if (!next) {
-		sms_spin_unlock(&lock);
+		sms_spin_unlock(&sms_thread_lock);
 		return 0;
 	}
 	if (deadline_ns != ABI_FOREVER)
@@ -203,7 +204,7 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 		sms_queue_add(c, t);
 	}
 	sms_task_go(c, t, next);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	return 1;
 }
 
@@ -216,7 +217,7 @@ static void take_turns(void)
 	struct task *next, *t;
 	struct core *c;
 
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	c = sms_core();
 	t = sms_task_at(c->thread);
 	next = sms_queue_take(c, c);
@@ -224,7 +225,7 @@ static void take_turns(void)
 		sms_queue_place(t);
 		sms_task_go(c, t, next);
 	}
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 void sms_thread_turn(void)
@@ -242,12 +243,12 @@ s64 sms_thread_yield(void)
 	return 0;
 }
 
-/* Moves the thread from a core that its affinity excludes. Lock held. */
+/* Moves the thread from a core that its affinity excludes. The lock is held. */
 static void send_away(struct task *t)
 {
 	struct core *c = sms_core_at(t->core);
 
-	sms_spin_assert(&lock);
+	sms_spin_assert(&sms_thread_lock);
 	if (t->state == TASK_READY) {
 		sms_queue_remove(t);
 		sms_queue_place(t);
@@ -262,12 +263,12 @@ s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes)
 	struct task *t = sms_task_at(thread);
 
 	wait_for_cores();
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	abi_memcpy(t->allowed, mask,
 		   bytes < sizeof(t->allowed) ? bytes : sizeof(t->allowed));
 	if (!sms_task_fits(t, t->core))
 		send_away(t);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	return 0;
 }
 
@@ -299,10 +300,10 @@ void sms_thread_stay(void)
 	__atomic_store_n(&c->loose, 0, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&c->queued, __ATOMIC_SEQ_CST))
 		return;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	if (c->queued)
 		sms_queue_slice(c);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 static int is_late(u64 deadline_ns)
@@ -344,13 +345,13 @@ void sms_thread_wake(u32 *word, u32 count)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
 		return;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	for (i = 0; i < sms_task_high(); i++) {
 		t = sms_task_at(i);
 		if (t->state == TASK_WAITS && t->word == word)
 			make_ready(t);
 	}
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 }
 
 u64 sms_thread_expire(u64 now)
@@ -361,7 +362,7 @@ u64 sms_thread_expire(u64 now)
 
 	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
 		return next;
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	for (i = 0; i < sms_task_high(); i++) {
 		t = sms_task_at(i);
 		if (t->state != TASK_WAITS)
@@ -371,7 +372,7 @@ u64 sms_thread_expire(u64 now)
 		else if (t->deadline < next)
 			next = t->deadline;
 	}
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	return next;
 }
 
@@ -388,9 +389,9 @@ void sms_core_run(struct core *c)
 	sms_cpu_open(c);
 	if (!c->number)
 		sms_load((const void *)(AT_MAIL + MAIL_BOOT));
-	sms_spin_lock(&lock);
+	sms_spin_lock(&sms_thread_lock);
 	__atomic_store_n(&c->state, CORE_IDLE, __ATOMIC_SEQ_CST);
-	sms_spin_unlock(&lock);
+	sms_spin_unlock(&sms_thread_lock);
 	if (!c->number)
 		sms_thread_main();
 	sms_core_idle(c);

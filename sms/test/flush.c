@@ -19,6 +19,7 @@
 static struct core core[CORES];
 static struct skep_partition partition = {.cores = CORES};
 struct skep_partition *sms_partition = &partition;
+struct spin sms_memory_lock = {.word = 1}; /* of the core that flushes */
 
 static u32 flushes, nmis;
 static void (*during_nmi)(void), (*during_flush)(void);

@@ -551,6 +551,7 @@ static void large_pool(void)
 	p.head.used_pool = (u64)p.touched - (u64)&p;
 	p.range.length = MANY * LARGE;
 	must(!sms_pool_begin(&p.head));
+	sms_spin_lock(&sms_memory_lock);
 	for (n = 0; (offset = sms_pool_take(1)) != ~0ull; n++) {
 		must(offset % LARGE == 0 && offset / LARGE < MANY);
 		must(!given[offset / LARGE]++);
@@ -574,6 +575,7 @@ static void large_pool(void)
 		       sms_pool_take(1) != ~0ull,
 	       "large pool: all of it is free again");
 	sms_pool_give(0, 1);
+	sms_spin_unlock(&sms_memory_lock);
 }
 
 static void test_refused(void)
