@@ -130,6 +130,7 @@ void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
 	u32 index = b->first[class];
 	u8 *copy;
 
+	o2g_assert_locked(&o2g->submit);
 	if (index == NONE)
 		return 0;
 	b->first[class] = b->place[index].next;
@@ -143,6 +144,7 @@ void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
 
 void o2g_bounce_return(struct o2g *o2g, void *copy)
 {
+	o2g_assert_locked(&o2g->submit);
 	free_buffer(o2g->bounce, index_of(o2g->bounce, copy));
 }
 

@@ -18,6 +18,7 @@
 #include "settings.h"
 
 #include <pthread.h>
+#include <skep/assert.h>
 
 #define O2G_PEERS_MAX 65536 /* numbers that an endpoint gives out */
 #define O2G_PEER_TABLE 4096 /* chains of the table of ids */
@@ -129,6 +130,13 @@ struct o2g {
 /* True for a pointer that may be used; else o2g_error() is set: -EBADF. */
 int o2g_endpoint_alive(const struct o2g *o2g);
 
+/* Asserts that some thread holds the lock, in sanitizer builds. */
+static inline void o2g_assert_locked(pthread_mutex_t *mutex)
+{
+	skep_assert(pthread_mutex_trylock(mutex));
+	(void)mutex;
+}
+
 /* fork.c: the list of endpoints, which fork() goes through. */
 int o2g_fork_watch(struct o2g *o2g);
 void o2g_fork_forget(struct o2g *o2g);
@@ -136,7 +144,7 @@ int o2g_fork_any(void);
 /* No endpoint of the list is freed meanwhile. */
 void o2g_fork_each(void (*visit)(struct o2g *o2g));
 
-/* peer.c; with `lock`. */
+/* peer.c; `lock` is held. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
 /* Records a peer that has proven this id and announced this address. 0: no
  * memory. */
@@ -162,7 +170,7 @@ u32 o2g_peer_known(struct o2g *o2g, u32 number);
 
 /* opener.c */
 int o2g_opener_start(struct o2g *o2g);
-/* With `lock`. */
+/* `lock` is held. */
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer);
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,

@@ -48,6 +48,7 @@ static void list_peer(struct o2g *o2g, struct o2g_peer *peer)
 
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
+	o2g_assert_locked(&o2g->lock);
 	o2g_peer_set(peer, O2G_PEER_DIALED);
 	o2g->opener.dials++;
 	peer->counted = 1;
@@ -56,6 +57,7 @@ void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
 
 void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer)
 {
+	o2g_assert_locked(&o2g->lock);
 	o2g_peer_set(peer, O2G_PEER_EXPECTED);
 	list_peer(o2g, peer);
 }
@@ -65,6 +67,7 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 {
 	int r = o2g_try_adopt(o2g, socket, peer, dialled);
 
+	o2g_assert_locked(&o2g->lock);
 	wake_opener(o2g); /* a new deadline */
 	return r;
 }
@@ -411,7 +414,9 @@ void o2g_opener_stop(struct o2g *o2g)
 	wake_opener(o2g);
 	pthread_mutex_unlock(&o2g->lock);
 	pthread_join(opener->thread, 0);
+	pthread_mutex_lock(&o2g->lock);
 	o2g_try_drop_all(o2g);
+	pthread_mutex_unlock(&o2g->lock);
 	o2g_opener_close_files(o2g);
 	pthread_cond_destroy(&opener->calm);
 }

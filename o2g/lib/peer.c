@@ -37,6 +37,7 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 {
 	struct o2g_peer *peer = *bucket_of_id(o2g, id);
 
+	o2g_assert_locked(&o2g->lock);
 	while (peer && memcmp(&peer->name.id, id, sizeof(*id)))
 		peer = peer->chain;
 	return peer;
@@ -125,6 +126,7 @@ int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
 {
 	int r = settle_id(o2g, peer, id);
 
+	o2g_assert_locked(&o2g->lock);
 	if (r == 0 && !same_location(&peer->name.location, location))
 		take_seat(o2g, peer, &peer->own_seat, location);
 	return r;
@@ -147,6 +149,7 @@ struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
 	const struct o2g_name name = {.location = *location, .id = *id};
 	struct o2g_peer *peer = find_name(o2g, &name);
 
+	o2g_assert_locked(&o2g->lock);
 	if (!peer)
 		return make_peer(o2g, &name);
 	if (!same_location(&peer->name.location, location))
@@ -161,6 +164,7 @@ void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state)
 
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error)
 {
+	o2g_assert_locked(&o2g->lock);
 	if (peer->state == O2G_PEER_DIALED)
 		o2g->unsent++;
 	o2g_peer_set(peer, O2G_PEER_LOST);
@@ -228,6 +232,7 @@ int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 	u32 number = o2g->peers;
 	int r;
 
+	o2g_assert_locked(&o2g->lock);
 	if (peer->number != O2G_NO_PEER)
 		return 0;
 	if (number >= O2G_PEERS_MAX)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One opening over one socket, and what follows from its end. All with the
- * endpoint's lock; nothing here blocks.
+ * One opening over one socket, and what follows from its end. The
+ * endpoint's `lock` is held; nothing here blocks.
  */
 #include "try.h"
 #include "error.h"
@@ -115,6 +115,7 @@ static void promise_credit(struct o2g *o2g, struct o2g_try *try, u32 credit)
 
 void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 {
+	o2g_assert_locked(&o2g->lock);
 	if (try->phase == ENDED)
 		return;
 	promise_credit(o2g, try, 0);
@@ -504,6 +505,7 @@ void o2g_try_work(struct o2g *o2g, struct o2g_try *try)
 	int error = 0;
 	socklen_t size = sizeof(error);
 
+	o2g_assert_locked(&o2g->lock);
 	if (try->phase == CONNECTING) {
 		getsockopt(try->socket, SOL_SOCKET, SO_ERROR, &error, &size);
 		if (error)
@@ -541,6 +543,7 @@ static void connect_try(struct o2g *o2g, struct o2g_try *try)
 
 void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 {
+	o2g_assert_locked(&o2g->lock);
 	if (try->phase == PAUSE)
 		connect_try(o2g, try);
 	else if (try->phase == OPENING && try->patient && try->proved)
@@ -568,6 +571,7 @@ void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
 	struct o2g_try *try = peer->dial;
 
+	o2g_assert_locked(&o2g->lock);
 	if (!try)
 		try = make_dial(o2g, peer);
 	if (!try) {
@@ -589,6 +593,7 @@ void o2g_try_expect(struct o2g *o2g, struct o2g_peer *peer)
 {
 	struct o2g_try *try = make_dial(o2g, peer);
 
+	o2g_assert_locked(&o2g->lock);
 	if (!try)
 		return;
 	try->patient = 1;
@@ -601,6 +606,7 @@ int o2g_try_accept(struct o2g *o2g, int socket)
 	u8 random[16];
 	int r = draw_nonce(random);
 
+	o2g_assert_locked(&o2g->lock);
 	if (r)
 		return r;
 	try = create_try(o2g, socket, 0);
@@ -625,6 +631,7 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	struct o2g_try *try;
 	u8 random[16];
 
+	o2g_assert_locked(&o2g->lock);
 	if (getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) ||
 	    protocol != IPPROTO_TCP || draw_nonce(random) ||
 	    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK))

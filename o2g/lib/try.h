@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries of the opener; see opener.c. All with the endpoint's lock. */
+/* Tries of the opener; see opener.c. The endpoint's `lock` is held. */
 #ifndef O2G_LIB_TRY_H
 #define O2G_LIB_TRY_H
 

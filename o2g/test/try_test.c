@@ -69,6 +69,7 @@ static void open_tries(u32 connect_ms)
 
 	attached = lost = 0;
 	me = calloc(1, sizeof(*me));
+	pthread_mutex_lock(&me->lock);
 	me->ops = &ops;
 	me->settings.credit = 1 << 20;
 	me->settings.unexpected = 64 << 20;
@@ -97,6 +98,7 @@ static void close_tries(void)
 	TAP(me->opener.dials == 0 && me->opener.granted == 0 &&
 	    me->opener.unproven == 0 && !me->opener.tries);
 	o2g_peer_free_all(me);
+	pthread_mutex_unlock(&me->lock);
 	close(me->opener.epoll);
 	close(listener);
 	free(me);

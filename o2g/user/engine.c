@@ -118,10 +118,12 @@ static void close_files(struct o2g_engine *e)
 
 static void free_engine(struct o2g_engine *e)
 {
+	pthread_mutex_lock(&e->lock);
 	while (e->core && e->link_count > 0)
 		for (u32 i = 0; i < e->link_room; i++)
 			if (e->links[i])
 				o2g_link_end(e, e->links[i], -ESHUTDOWN);
+	pthread_mutex_unlock(&e->lock);
 	if (e->core)
 		o2g_core_free(e->core);
 	close_files(e);

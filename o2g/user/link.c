@@ -123,6 +123,7 @@ struct o2g_link *o2g_link_find(struct o2g_engine *e, u32 slot, u32 number)
 {
 	struct o2g_link *link = slot < e->link_room ? e->links[slot] : 0;
 
+	o2g_engine_assert_locked(e);
 	return link && link->number == number ? link : 0;
 }
 
@@ -140,6 +141,7 @@ static void leave_list(struct o2g_engine *e, struct o2g_link *link)
 
 void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 {
+	o2g_engine_assert_locked(e);
 	if (o2g_conn_bye_received(link->conn) && error != -EPROTO)
 		error = 0; /* after BYE any end of the stream is good */
 	o2g_conn_end(link->conn, error);
@@ -292,6 +294,7 @@ void o2g_link_want(void *ctx, struct o2g_conn *conn)
 	struct o2g_engine *e = ctx;
 	struct o2g_link *link = o2g_conn_host(conn);
 
+	o2g_engine_assert_locked(e);
 	if (link->listed || link->broken)
 		return;
 	link->listed = 1;
