@@ -144,7 +144,7 @@ func (h *Hub) handleMessage(m *nats.Msg) {
 	}
 }
 
-// A report is a message as read: take is called with the lock held, or never.
+// A report is a message as read. take processes it and is called with the lock held, if at all.
 type report struct {
 	take   func(*node) error
 	result *inlineResult // that came with it
@@ -190,6 +190,7 @@ func (h *Hub) readHello(id string, m *nats.Msg) (report, error) {
 // handleHello is answered only on the node's own inbox: the hub may publish anywhere,
 // so a node must not choose where.
 func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error) {
+	lockdep.AssertHeld(&h.mu)
 	if !strings.HasPrefix(reply, engine.InboxPrefix(n.info.ID)+".") {
 		return
 	}
@@ -262,6 +263,7 @@ func cleanText(s string) string {
 }
 
 func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
+	lockdep.AssertHeld(&h.mu)
 	if len(v.Running) > 4*slotsMax {
 		return fmt.Errorf("%d leases in a heartbeat", len(v.Running))
 	}
@@ -277,6 +279,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 }
 
 func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
+	lockdep.AssertHeld(&h.mu)
 	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > slotsMax {
 		return fmt.Errorf("a request out of range")
 	}
@@ -327,6 +330,7 @@ const keyMax = 64 // bytes of a session's name
 func truncateText(s string) string { return strings.Clone(s[:min(len(s), proto.TextMax)]) }
 
 func (h *Hub) logLine(n *node, v *proto.Log) error {
+	lockdep.AssertHeld(&h.mu)
 	if len(v.Session) > keyMax {
 		return fmt.Errorf("a session's name of %d bytes", len(v.Session))
 	}

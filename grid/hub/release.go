@@ -48,6 +48,7 @@ func (h *Hub) openRelease(m *master) {
 }
 
 func (h *Hub) handleReleased(n *node, v *proto.Released) error {
+	lockdep.AssertHeld(&h.mu)
 	if len(v.Session) > keyMax {
 		return fmt.Errorf("a session's name of %d bytes", len(v.Session))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -72,6 +73,7 @@ func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call,
 
 // handleDone processes a node's result. It is checked completely before the scheduler is informed.
 func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
+	lockdep.AssertHeld(&h.mu)
 	h.noteHeard(n)
 	c := h.calls[sched.CallID(v.Call)]
 	id, f := sched.NodeID(n.info.ID), sched.Fence(v.Fence)
@@ -144,6 +146,7 @@ func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 }
 
 func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
+	lockdep.AssertHeld(&h.mu)
 	h.noteHeard(n)
 	ev := sched.CallFailed{Node: sched.NodeID(n.info.ID), Call: sched.CallID(v.Call),
 		Fence: sched.Fence(v.Fence), Status: v.Status,

@@ -31,7 +31,7 @@ const (
 // ExecFrameMax bounds the payload of an exec frame.
 const ExecFrameMax = 64 << 10
 
-// WriteExec writes one frame in a single Write. Callers that share w must hold a lock.
+// WriteExec writes one frame in a single Write. Callers that share w must not write at the same time.
 func WriteExec(w io.Writer, t ExecType, payload []byte) error {
 	if len(payload) > ExecFrameMax {
 		return fmt.Errorf("an exec frame of %d bytes, at most %d", len(payload), ExecFrameMax)

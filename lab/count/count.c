@@ -43,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <skep/assert.h>
 #include "qemu.h"
 #include "tally.h"
 
@@ -125,9 +126,10 @@ static int write_new(void)
 	return fclose(f) || bad ? -1 : 0;
 }
 
-/* Under the lock. Old figures are removed if new ones cannot be written. */
+/* The lock is held. Old figures are removed if new ones cannot be written. */
 static void write_file(void)
 {
+	skep_assert(pthread_mutex_trylock(&count.lock));
 	if (!write_new() && !rename(count.path_new, count.path))
 		return;
 	fprintf(stderr, "skep-count: cannot write %s: %s\n", count.path,

@@ -72,8 +72,8 @@ void count_tally_read_mark(struct tally_kind *kind, const uint8_t *bytes,
 			   size_t size);
 
 /*
- * True if counting that instruction writes to the thread's own part alone.
- * Else the caller holds the lock that guards what others read.
+ * True if counting that instruction writes to the thread's own part alone, so
+ * that no lock is needed for it.
  */
 bool count_tally_quiet(const struct tally *t, uint64_t address,
 		       const struct tally_kind *kind);

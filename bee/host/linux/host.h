@@ -31,7 +31,7 @@
 
 /*
  * One mapping per guest thread, GS base points at its start. The thread owns
- * it; others may read tid and write kicked and wake under lin_threads_lock.
+ * it; others may read tid and write kicked and wake under thread.c's lock.
  */
 struct lin_thread {
 	u8 teb[0x2000]; /* laid out as guest.h says: slots from 0x1480 */

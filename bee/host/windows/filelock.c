@@ -10,9 +10,10 @@
  * lock: locks of a dead process are dropped by the next process that meets
  * them.
  *
- * `lock` guards everything here, and is taken before the mutex. Names are of
- * the session: bees of one user in two sessions do not see each other.
+ * bee_filelock guards everything here, and is locked before the mutex. Names
+ * are of the session: bees of one user in two sessions do not see each other.
  */
+#include <skep/assert.h>
 #include "win.h"
 #include "locktable.h"
 #include "lockmirror.h"
@@ -26,7 +27,7 @@
 #define O_ACCMODE 3
 #define O_WRONLY 1
 
-static SRWLOCK lock = SRWLOCK_INIT;
+SRWLOCK bee_filelock = SRWLOCK_INIT;
 static HANDLE mutex;
 static struct locktable *table; /* shared */
 static struct locktable_half own_half;
@@ -97,12 +98,12 @@ static s64 table_lock(void)
 {
 	s64 err;
 
-	AcquireSRWLockExclusive(&lock);
+	AcquireSRWLockExclusive(&bee_filelock);
 	err = table_open();
 	if (!err && WaitForSingleObject(mutex, INFINITE) == WAIT_FAILED)
 		err = -LINUX_ENOLCK;
 	if (err)
-		ReleaseSRWLockExclusive(&lock);
+		ReleaseSRWLockExclusive(&bee_filelock);
 	else
 		locktable_load(&own_half, table);
 	return err;
@@ -111,16 +112,23 @@ static s64 table_lock(void)
 static void table_unlock(void)
 {
 	ReleaseMutex(mutex);
-	ReleaseSRWLockExclusive(&lock);
+	ReleaseSRWLockExclusive(&bee_filelock);
+}
+
+/* Like lockdep_assert_held(), but any thread may hold it. */
+static void assert_table_locked(void)
+{
+	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
 }
 
 /* Waking ------------------------------------------------------------------- */
 
-/* Wakes the waiters for locks of this file; the table is locked. */
+/* Collects the waiters for locks of this file; the table is locked. */
 static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
 {
 	u32 i;
 
+	assert_table_locked();
 	for (i = 0; i < own_half.waiters; i++) {
 		if (!locktable_same_file(&own_half.waiter[i].want.file, file))
 			continue;
@@ -197,6 +205,7 @@ static u32 dead_locks_drop(void)
 	struct lock_process last = this_process;
 	u32 i, n = 0;
 
+	assert_table_locked();
 	for (i = 0; (at = process_at(i)); i++) {
 		if (locktable_same_process(at, &last))
 			continue;
@@ -217,6 +226,7 @@ static const struct lock_entry *conflict_find(const struct lock_entry *want)
 	const struct lock_entry *e;
 	struct lock_process p;
 
+	assert_table_locked();
 	while ((e = locktable_conflict(&own_half, want)) &&
 	       is_dead(&e->process)) {
 		p = e->process;
@@ -240,6 +250,7 @@ static s64 set_now(struct win_handle *h, const struct lock_entry *want,
 	u32 had = own_half.locks;
 	s64 err;
 
+	assert_table_locked();
 	w->count = 0;
 	none.type = ABI_FILELOCK_NONE;
 	if (want->kind == ABI_FILELOCK_FLOCK &&
@@ -328,6 +339,7 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	const struct lock_entry *e;
 	int dead = 0;
 
+	assert_table_locked();
 	if (locktable_wait(&own_half, w) &&
 	    (!dead_locks_drop() || locktable_wait(&own_half, w)))
 		return -LINUX_ENOLCK;
@@ -464,10 +476,10 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 		err = file_identify(h);
 	if (err)
 		return err;
-	AcquireSRWLockExclusive(&lock);
+	AcquireSRWLockExclusive(&bee_filelock);
 	err = table_open();
 	want.process = this_process;
-	ReleaseSRWLockExclusive(&lock);
+	ReleaseSRWLockExclusive(&bee_filelock);
 	if (err)
 		return err;
 	want.file = (struct lock_file){h->lock_file.index, h->lock_file.volume};

@@ -12,8 +12,9 @@
  * unlocked and what is left of it locked again. SQLite holds the pending byte
  * then, so no other program gets the lock in between.
  *
- * Owns `files`; the caller holds the lock of filelock.c.
+ * Owns `files`, which bee_filelock guards.
  */
+#include <skep/assert.h>
 #include "lockmirror.h"
 
 #define DATABASE_FIRST 0x40000000ull /* pending, reserved, 510 shared */
@@ -230,6 +231,7 @@ s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want)
 	struct range r;
 	s64 err;
 
+	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
 	if (!m && want->type == ABI_FILELOCK_NONE)
 		return 0;
 	if (!range_mirrored(h, want, &r))
@@ -251,6 +253,7 @@ int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want)
 	int taken;
 	u32 i;
 
+	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
 	if (want->type == ABI_FILELOCK_NONE || !range_mirrored(h, want, &r))
 		return 0;
 	m = mirror_find(&h->lock_file);

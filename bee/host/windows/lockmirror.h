@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Record locks that native Windows programs see as well: those on bytes that
- * are never read or written. The caller serialises all calls.
+ * are never read or written. Callers hold bee_filelock.
  */
 #ifndef BEE_HOST_WINDOWS_LOCKMIRROR_H
 #define BEE_HOST_WINDOWS_LOCKMIRROR_H
 
 #include "win.h"
 #include "locktable.h"
+
+/* filelock.c: guards the locks of this process. */
+extern SRWLOCK bee_filelock;
 
 /*
  * This process's lock becomes want->type. -EAGAIN: a native program is in the

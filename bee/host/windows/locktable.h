@@ -2,7 +2,7 @@
 /*
  * File locks that all bees of a user share, as plain data in memory that each
  * of them maps. Pure: no call to Windows, so it is tested anywhere. The
- * caller serialises all of it by a mutex.
+ * mutex of filelock.c guards it.
  *
  * All work is done in a private copy. It is written to the half that is not
  * current, which is then made current by one store, so a process that is killed
