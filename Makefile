@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The one door. Rooms describe themselves in their room.mk; the lists they
-# append to are named here, what is done with them is in mk/targets.mk.
+# The only Makefile. Each room has a room.mk, which appends to the lists below;
+# mk/targets.mk uses these lists.
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -8,12 +8,12 @@
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 
-# What rooms append to. For each suite X: suite_X (one line, a command that
-# prints TAP), suite_X_needs (files to build first), and if wanted
+# The lists. A room defines for each suite X: suite_X (one line, a command that
+# prints TAP), suite_X_needs (files to build first), and optionally
 # suite_X_deadline (seconds), suite_X_kind (tap, go or exit), suite_X_beside
 # (yes or no: it may run in parallel with suites that boot machines). For each
-# bench, fuzzer and soak X: bench_X, bench_X_needs, and so on. FULL_SUITES are
-# suites that only make test-full runs.
+# benchmark, fuzzer and soak X: bench_X, bench_X_needs, and so on. Only
+# `make test-full` runs FULL_SUITES.
 PROGRAMS :=
 CHECK_SUITES :=
 TEST_SUITES :=
@@ -22,9 +22,9 @@ FULL_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=
-# Folders whose code is mutated: see mk/mutants.mk.
+# Folders that `make mutants` mutates: see mk/mutants.mk.
 MUTANTS :=
-# Targets that take long or wait for the network: a build begins with them.
+# Targets that take long or wait for the network. A build starts with them.
 SLOW :=
 # Kernel modules, and the kernels that they are built for: see mk/kmod.mk.
 KMODS :=

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Turns what `make -nB V=1` prints into a compilation database on standard
 # output (clang.llvm.org/docs/JSONCompilationDatabase.html): one entry for each
-# command that compiles one C file, the first where there are several.
+# C file, with the first command that compiles it.
 #
 # usage: make -nB V=1 all | compile_commands.sh DIRECTORY
 set -eu

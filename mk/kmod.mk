@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
-# Kernels and our modules for them, per KMOD_SERIES. A room describes a module by
+# Kernels, and Skep's modules for each series of KMOD_SERIES. A room describes a
+# module by
 #
-#   KMODS += name                     or KMODS_ASIDE: built when something
+#   KMODS += name                     or KMODS_ASIDE: built only if a target
 #                                     needs it, not by `make kmod`
 #   kmod_name = room/kmod             folder with the Kbuild file
-#   kmod_name_with = room/core ...    what else that Kbuild refers to
+#   kmod_name_with = room/core ...    other folders that this Kbuild refers to
 #
-# and gets $(B)/kmod/<series>/<name>/<name>.ko for each series, and for the
-# kernels of kmod_name_also, each the version of a package. Kbuild runs in
-# a mirror of these folders below $(B); there $(SKEP) is the top of the tree:
+# and gets $(B)/kmod/<series>/<name>/<name>.ko for each series. It gets the same
+# for each package version in kmod_name_also. Kbuild runs in a copy of these
+# folders below $(B), where $(SKEP) is the top of the tree:
 #
 #   obj-m := name.o
 #   name-y := main.o ../core/ring.o
 #   ccflags-y := -I$(SKEP)/include
 #
-# A module must not have a source of its own name: call the first one main.c.
+# No source file may have the name of its module: call the first one main.c.
 # Every warning of gcc (W=1), sparse and modpost is an error.
 
 # Kernels with all checks take long to build and outlive `make clean`.
@@ -31,7 +32,7 @@ $(FETCH): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./lab/fetch
 
-# A kernel that is there is not looked for: no network, no tool.
+# A kernel that is already there needs neither the network nor the tool.
 define kernel_rule
 $(call kernel_dir,$(1))/release: | $(if $(wildcard $(call kernel_dir,$(1))/release),,$(FETCH))
 	$(Q)$(FETCH) $(B) $(1)
@@ -39,9 +40,9 @@ endef
 kmod_also := $(filter-out $(KMOD_SERIES),$(sort $(foreach m,$(KMODS),$(kmod_$(m)_also))))
 $(foreach s,$(KMOD_SERIES) $(kmod_also),$(eval $(call kernel_rule,$(s))))
 
-# Folders count as well, because a file that is gone changes only them. The
-# module's own make gets our job slots, and none of our variables; it is no part of
-# what make -n may run.
+# Folders are prerequisites too, because removing a file changes only its folder.
+# The module's own make gets the job slots of this make, but none of its
+# variables. `make -n` does not run it.
 define module_rule
 $(B)/kmod/$(1)/$(2)/$(2).ko: $(call kernel_dir,$(1))/release mk/kmod.mk mk/kmod.sh \
 		$(shell find $(kmod_$(2)) $(kmod_$(2)_with) -type f -o -type d)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds one kernel module for one kernel, in a mirror of its sources. mk/kmod.mk
-# says what a module's Kbuild file may rely on.
+# Builds one kernel module for one kernel, in a mirror: a folder of links to its
+# sources. mk/kmod.mk describes what a module's Kbuild file may use.
 #
 # usage: kmod.sh KERNEL-DIR OUT-DIR NAME FOLDER [FOLDER-OR-FILE...]
 set -eu
@@ -26,16 +26,17 @@ top=$(pwd)
 command -v sparse >/dev/null || die "sparse is missing: run make setup"
 [ -e "$folder/Kbuild" ] || die "$name: there is no $folder/Kbuild"
 
-# Objects of another kernel, or of these sources at another place, are no use:
-# Kbuild compares times, and a package's files carry those of their making.
+# Objects that were built for another kernel, or in another folder, must go.
+# Kbuild would keep them, because it compares times, and the files of a kernel
+# package are older than the objects.
 if [ -n "$(find "$kernel/release" -newer "$out/stamp" 2>&1)" ] ||
 	[ "$(cat "$out/stamp")" != "$top" ]; then
 	rm -rf "$mirror"
 fi
 printf '%s\n' "$top" >"$out/stamp"
 
-# Links, so that nothing is written beside the sources; repeated names of
-# folders keep the paths between them.
+# Links, so that Kbuild writes nothing beside the sources. The mirror has the same
+# folders as the tree, so relative paths still work.
 link()
 {
 	mkdir -p "$mirror"
@@ -44,18 +45,18 @@ link()
 		mkdir -p "$mirror/$(dirname "$path")"
 		cp -rsfT "$top/$path" "$mirror/$path"
 	done
-	# Go would take these for packages of the tree.
+	# Otherwise Go would find packages of the tree here.
 	find "$mirror" -name '*.go' -delete
 }
 
-# Kbuild does not miss a header that is gone: start anew.
+# Kbuild does not notice that a header was removed, so the mirror starts anew.
 link "$@"
 if [ -n "$(find "$mirror" -xtype l)" ]; then
 	rm -rf "$mirror"
 	link "$@"
 fi
 
-# The text of messages and of __FILE__ names the sources, not the mirror.
+# Prints the log with the paths of the sources instead of the mirror's.
 show()
 {
 	sed "s|$mirror/||g" "$log" >&2
@@ -73,22 +74,22 @@ if ! make --no-print-directory -C "$kernel/headers" \
 fi
 [ -z "${V:-}" ] || show
 
-# Two notices are expected: a newer build of the same gcc, and no BTF where
-# Debian gives no vmlinux. modpost only warns, so what it said is looked for.
+# modpost only warns, so the log is searched for warnings. One is expected: that
+# the kernel was built by another build of the same gcc.
 if grep -i 'warning\|error:' "$log" |
 	grep -v 'the compiler differs from the one used to build' >/dev/null; then
 	show
 	rm -rf "$mirror"
 	die "$name builds with warnings for $(cat "$kernel/release")"
 fi
-# Objects of before and after a change make one module that crashes, and their
-# times tell nothing.
+# A module that mixes objects from before and after a change of a header would
+# crash, and the times of the objects do not show it.
 if [ -n "$(find -L "$mirror" -name '*.[chS]' -newer "$out/began" ! -name '*.mod.c')" ]; then
 	rm -rf "$mirror"
 	die "$name: its sources changed while it was built: build it again"
 fi
 [ -e "$mirror/$folder/$name.ko" ] ||
 	die "$name: $folder/Kbuild made no $name.ko; want obj-m := $name.o"
-# Make takes a torn copy, newer than its sources, for the module.
+# make would accept an incomplete copy, because it is newer than the sources.
 cp "$mirror/$folder/$name.ko" "$out/$name.ko.part"
 mv "$out/$name.ko.part" "$out/$name.ko"

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-# Mutants: a room's code is changed in one place, and its quick suites must
-# notice. A room says
+# Mutants: a room's code is changed in one place, and one of its quick suites
+# must fail. A room defines
 #
 #   MUTANTS += room/folder
 #   mutants_room/folder = suite-a other-*      of CHECK_SUITES; * for any letters
-#   MUTANTS_SUITES += room-quick               a part of a slow suite, tried first
-#   mutants_without_room/folder = file ...     that only suites in machines see
+#   MUTANTS_SUITES += room-quick               part of a slow suite, run first
+#   mutants_without_room/folder = file ...     not mutated: only VM suites test them
 
-# How many of each room, which (another seed chooses others), how many at a time,
-# and the marks of the only ones to try: those that survived the last run.
+# How many mutants of each room; which ones (another seed chooses others); how
+# many at a time; the marks of mutants, for example of the survivors of the last
+# run: if any are given, only these are tried.
 N := 100
 SEED := 1
 JOBS := 1

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs the packages of mk/packages.list that are missing, as far as a target
-# needs them, and checks Go. A stamp named after the list's digest makes a
-# second call free.
+# Installs the missing packages of mk/packages.list that a target needs, and
+# checks Go. A stamp, which is named after the list's digest, makes a second call
+# fast.
 #
 # usage: setup.sh BUILD-DIR [demo|test|full]
 #
-# It asks on a terminal, unless YES is set. Elsewhere it goes on only if YES or,
-# as most services for continuous integration do, CI is set.
+# On a terminal it asks first, unless YES is set. Without a terminal it installs
+# only if YES is set, or CI, which most services for continuous integration set.
 set -eu
 
 build=$1
@@ -38,7 +38,7 @@ check_go()
 			"https://go.dev/dl and put its bin directory in PATH"
 }
 
-# The names of the sections up to the last one that is wanted.
+# Prints the packages of the sections up to the section $last.
 list_packages()
 {
 	done=
@@ -52,7 +52,7 @@ list_packages()
 	done
 }
 
-# One name per line of those that dpkg does not have.
+# Prints the packages that are not installed, one per line.
 missing_packages()
 {
 	list_packages |
@@ -63,8 +63,8 @@ missing_packages()
 	done
 }
 
-# What apt is about to do: how much, and which installed packages must make
-# place for newer ones, since a new package needs those.
+# Prints what apt is going to do: how many packages it installs, and which
+# installed packages it upgrades because a new package needs a newer version.
 show_plan()
 {
 	plan=$(LC_ALL=C apt-get -s install --no-upgrade --no-install-recommends \
@@ -76,7 +76,7 @@ show_plan()
 	[ -z "$newer" ] || say "newer ones of installed packages are among them:" $newer
 }
 
-# Nothing is installed on a computer whose owner was not asked.
+# YES or CI is the owner's agreement; without it the owner is asked.
 is_agreed() { [ -n "${YES:-}${CI:-}" ]; }
 
 find_owner()
@@ -97,7 +97,7 @@ ask_owner()
 	esac
 }
 
-# apt-get as root, or through sudo.
+# Runs apt-get as root, through sudo if necessary.
 apt()
 {
 	if [ "$(id -u)" = 0 ]; then

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
-# make expands a recipe under -n too, which must write nothing.
+# Set under `make -n`, which expands recipes as well but must write nothing.
 dry = $(findstring n,$(filter-out --%,$(firstword $(MAKEFLAGS))))
 
-# Or else the build fails at some file: in another user's tree, or after root's make.
+# The folder that this user may not write to: the tree belongs to another user, or
+# root ran make. Without this check the build would fail at some file.
 unwritable = $(shell d=$$(test -e $(B) && echo $(B) || echo .); test -w "$$d" || echo "$$d")
 ifneq ($(if $(dry),,$(filter-out help,$(or $(MAKECMDGOALS),$(.DEFAULT_GOAL)))),)
 $(if $(unwritable),$(error you may not write to '$(unwritable)': use a tree of your own, or sudo \
@@ -16,24 +17,25 @@ endif
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
-# What is installed without a question: see mk/setup.sh. NEED: demo, test, full.
+# The set of packages to install: demo, test or full. See mk/setup.sh.
 NEED := test
 setup: ## install missing packages with the system's package manager (NEED=demo for few, YES=1: do not ask)
 	$(Q)$(if $(YES),YES='$(YES)' )sh mk/setup.sh $(B) $(NEED)
 
-# As many jobs as there are processors, and gigabytes of memory for them, unless
-# -j was typed.
+# One job for each processor, but at most one for each available GiB of memory,
+# unless -j was given.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell awk -v \
 	n="$$(nproc)" '/^MemAvailable:/ { m = int($$2 / 1048576); print m < 1 ? \
 	1 : m < n ? m : n }' /proc/meminfo) --output-sync=target)
 
-# Setup comes first and alone: what it installs is used by the rules below. Then
-# all is built, side by side. What runs comes last, by a make of its own, which
-# has one job and so leaves terminal and signals to it.
+# Setup comes first and alone, because the rules below use what it installs. Then
+# a parallel make builds everything. Programs and suites run last, in a make with
+# one job, so that they have the terminal and its signals.
 ifneq ($(origin BUILT),command line)
 BUILT :=
 endif
-# What $(1) needs, unless it was built a moment ago: the slow things first.
+# The targets $(1), the slow ones first; none if the make before this one built
+# them.
 needed = $(if $(BUILT),,$(filter $(SLOW),$(1)) $(1))
 
 demo: ## the demo: one Linux binary on Linux and Windows workers
@@ -46,15 +48,15 @@ test: ## install missing packages, run every test (T=NAME for one, T='abi*' for 
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-run
 
-# What belongs before a release and takes longer than a push may wait for. Those
-# that take minutes are strict: none may fail and then pass.
+# Suites for a release that take too long for each push. They are strict: a suite
+# that fails gets no second chance.
 test-full: ## before a release: make test, then reboots, a large demo and programs on lent cores (T=NAME for one)
 	$(if $(CHOSEN),,$(Q)$(MAKE) --no-print-directory test)
 	$(Q)$(MAKE) --no-print-directory NEED=full setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-full-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-full-run
 
-# The demo belongs to the room that has it: it defines demo_run, demo_needs.
+# The room that contains the demo defines demo_run and demo_needs.
 demo-build: $(demo_needs)
 demo-run: $(if $(BUILT),,$(demo_needs))
 	$(if $(demo_run),$(Q)$(demo_run),@echo "make demo: no room in this tree \
@@ -74,8 +76,8 @@ claims: $(claims_needs) ## draw the overview in docs/results from its table of f
 
 # Suites ------------------------------------------------------------------
 
-# libFuzzer leaves the input of a crash there, not in the source tree. Naming
-# new functions would start a symbolizer that may outlive it by a moment.
+# libFuzzer writes the input of a crash to $(B)/test, not to the source tree. If
+# it printed new functions it would start a symbolizer, which may outlive it.
 fuzz_out = -print_funcs=0 -artifact_prefix=$(B)/test/fuzz-$(1)-
 
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
@@ -87,11 +89,11 @@ $(foreach f,$(FUZZERS),\
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
-# T counts when it was typed, not when some shell happens to export one. A name
-# may hold one *, for any letters.
+# T counts only on the command line, not in the environment. A name may contain
+# one *, which stands for any letters.
 ifeq ($(origin T),command line)
 CHOSEN :=
-# $(call choose,targets,what T names,those that there are)
+# $(call choose,targets that take T,what T names,all such names)
 choose = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
 	$(subst *,%,$(t)),$(3)),$(eval CHOSEN += $(filter-out \
 	$(CHOSEN),$(filter $(subst *,%,$(t)),$(3)))),$(error no $(2) \
@@ -102,7 +104,7 @@ $(call choose,vm vm-build vm-run,VM suite,$(VM_SUITES:vm-%=%))
 $(call choose,wine,suite under Wine,$(wine_suites))
 $(call choose,bench,bench,$(BENCHES))
 $(call choose,fuzz,fuzzer,$(FUZZERS))
-# A make that another one started has its T, whatever it is to make.
+# Other targets refuse T; but a make started by make inherits T with any target.
 TAKES_T := test test-build test-run check test-full test-full-build test-full-run vm vm-build vm-run wine bench fuzz
 $(if $(filter $(TAKES_T),$(MAKECMDGOALS))$(filter-out 0,$(MAKELEVEL)),,$(error make $(or \
 	$(MAKECMDGOALS),$(.DEFAULT_GOAL)) takes no T=; one suite: make test T='$(T)'))
@@ -114,15 +116,15 @@ define newline
 
 
 endef
-# A run of chosen suites has files of its own, beside those of the full run; a
-# file's name is no longer than the names of five suites.
+# The files of a run of chosen suites have another name than those of a full run.
+# The name consists of at most five names of suites.
 space := $(subst ,, )
 chosen_name = $(subst $(space),+,$(strip $(wordlist 1,5,$(CHOSEN)) $(if $(word \
 	6,$(CHOSEN)),to $(lastword $(CHOSEN)) $(words $(CHOSEN)))))
 run_name = $(if $(CHOSEN),T-$(chosen_name),$(1))
-# name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. In a
-# whole run some run in parallel with those that boot machines: the fast tests,
-# and others for which a room says suite_X_beside = yes.
+# One line for each suite: name <tab> kind[,lane] <tab> deadline <tab> command.
+# In a whole run, suites of the lane "beside" run in parallel with suites that
+# boot machines: CHECK_SUITES, and those with suite_X_beside = yes.
 tab := $(shell printf '\t')
 comma := ,
 beside = $(filter-out no,$(or $(suite_$(1)_beside),$(if $(filter \
@@ -130,7 +132,7 @@ beside = $(filter-out no,$(or $(suite_$(1)_beside),$(if $(filter \
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
 	$(beside),$(comma)beside,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines))$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
-# Whole runs give suites that failed a second chance, unless STRICT was typed.
+# In a whole run, failed suites run again if at most 3 failed and STRICT is not given.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)
 RUNNER := $(B)/tool/run
 write_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach \
@@ -171,8 +173,8 @@ vm: ## run the tests in virtual machines (T=lab for one)
 	$(Q)$(MAKE) --no-print-directory $(jobs) vm-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes vm-run
 
-# When the person who wants one suite began to wait for it; the first make
-# hands it to the second.
+# The time at which the user typed `make vm T=...`; the first make passes it to
+# the make that runs the suites.
 ifneq ($(and $(CHOSEN),$(filter vm vm-run,$(MAKECMDGOALS))),)
 SKEP_VM_BEGAN ?= $(shell date +%s%N)
 export SKEP_VM_BEGAN := $(SKEP_VM_BEGAN)
@@ -188,14 +190,14 @@ vm-run:
 	$(call run_suites,$(vm_chosen),$(call run_name,vm),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:vm)) && s=0 || s=$$?; test ! -f $(FIRST_TAP) || cat $(FIRST_TAP); exit $$s
 
-# Longer things -----------------------------------------------------------
+# Benchmarks, fuzzers, soaks, tools ----------------------------------------
 
 bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bee_call for one)
 	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
 	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
 FUZZ_TIME := 60
-# libFuzzer reads a word as 0, which is for ever.
+# libFuzzer would take a word for 0, which means no time limit.
 ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
 $(if $(shell expr '$(FUZZ_TIME)' : '[1-9][0-9]*$$' >/dev/null || echo no),$(error \
 	make fuzz: FUZZ_TIME is a number of seconds from 1, not '$(FUZZ_TIME)'))
@@ -214,7 +216,7 @@ windows-kit: $(windows_kit) ## pack a zip that tests bee and skep on a Windows P
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
 	no room defines windows_kit yet." >&2; exit 2)
 
-# A line that calls make is run under -n too.
+# make runs a line with $(MAKE) under -n too, hence the test of $(dry).
 compile_commands.json: FORCE ## write the file that clangd and other C tools read
 	$(if $(dry),,$(Q)$(MAKE) -nB V=1 --no-print-directory all $(call needs,$(CHECK_SUITES)) \
 		2>/dev/null | sh mk/compile_commands.sh '$(CURDIR)' >$@.new)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Tools, flags and the object rules that every room shares. docs/style.md says
-# what a room.mk may rely on.
+# Tools, flags and rules for objects, for all rooms. docs/style.md describes what
+# a room.mk may use.
 
 B := build
 Q := $(if $(V),,@)
@@ -14,21 +14,21 @@ GO := go
 
 export CGO_ENABLED := 0
 export GOTOOLCHAIN := local
-# The same for all: with and without -trimpath, Go compiles its library twice.
-# Tests have no time limit of Go's own, which does not follow the computer's
-# load; the runner's does.
+# The same flags for every command: Go would compile its library a second time
+# for another -trimpath. The runner limits the time of tests by the computer's
+# load; Go's own limit is fixed, so it is off.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -buildvcs=false -timeout=0)
-# Go tests go through `go test`, whose cache is safe only without files that
-# make built; the runner passes -count=1.
+# `go test` caches results, but does not see that a file built by make changed.
+# So the runner passes -count=1.
 
 WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow \
 	-Wundef -Wvla -Werror
 INCLUDE := -Iinclude -I.
 
-# Freestanding code: no header of any system can be found, general registers
-# only. Host programs (Linux and, through MINGW, Windows) take CFLAGS_HOST.
-# Debugging information names the tree's folder, and with it a library's build
-# id: two builds in different folders are to have equal bytes.
+# Freestanding code (CFLAGS_FREE) finds no system header and uses general
+# registers only. Hosted programs, for Linux and Windows, use CFLAGS_HOST.
+# Debugging information contains the tree's folder, and a build id depends on it;
+# MAP replaces the folder, so that builds in two folders have equal bytes.
 MAP := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_FREE := -std=gnu11 -O2 -g $(MAP) -ffreestanding -nostdinc \
 	-mgeneral-regs-only -fno-stack-protector $(INCLUDE) $(WARN)
@@ -37,11 +37,12 @@ SAN := -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
 DEPS = -MMD -MP
 
-# One line per file when V is not set: $(call say,WHAT) at the start of a recipe.
+# $(call say,WHAT) at the start of a recipe prints one line for the file, unless
+# V is set.
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(B)/%,%,$@)')
 
-# Objects: $(B)/obj/<toolchain>/<path>.o. A room that needs other flags gives
-# its own rule with a longer prefix; make takes the more specific one.
+# Objects: $(B)/obj/<toolchain>/<path>.o. A room that needs other flags defines a
+# rule with a longer prefix; make uses the more specific rule.
 #
 #   gcc-free clang-free mingw-free   freestanding
 #   san-free                         freestanding source under ASan and UBSan
@@ -74,8 +75,8 @@ $(eval $(call object_rules,clang,OBJECT_CLANG,CLANG))
 $(eval $(call object_rules,mingw,OBJECT_MINGW,MINGW))
 $(eval $(call object_rules,san,OBJECT_SAN,SAN))
 
-# Generated files that objects include come first; rooms append to this list.
+# Generated files that objects include; they are built first. Rooms append to it.
 GENERATED :=
 
-# What starts Wine is started by this, which says why.
+# Starts each command that starts Wine; the script says why.
 STEADY := sh tests/wine/steady.sh
