@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mail of a partition: the memory that sms and its proxy share.
+ * The mailbox of a partition: the memory that sms and its proxy share.
  *
  *	0               the clock (skep/partition.h)
  *	MAIL_BOOT       struct mail_boot, written by the proxy before START
- *	MAIL_EVENTS       struct mail_events, asynchronous events
+ *	MAIL_EVENTS     struct mail_events, asynchronous events
  *	MAIL_SLOT(i)    struct mail_slot of core i
  *
  * A core makes one call at a time. It fills in its slot, sets `state` to
- *MAIL_CALL and rings the doorbell; the proxy's worker for that core executes
- *the call with the functions of abi/linux and sets MAIL_DONE. The core polls
- *for that for a while, then sets `notify` and halts. There is one operation for
- *each of struct abi_host. Its struct is in `data`; pointers in it are not
- *followed, and what they point to is at the offsets below. Large reads and
- *writes list parts of the pool instead.
+ * MAIL_CALL and rings the doorbell; the proxy's worker for that core executes
+ * the call with the functions of abi/linux and sets MAIL_DONE. The core polls
+ * `state` for a while, then sets `notify` and halts. There is one operation
+ * for each function of struct abi_host. Its struct is in `data`. Pointers in it
+ * are not followed: what they point to is at the offsets below. Large reads
+ * and writes list parts of the pool instead.
  *
  * Signals and timers go the other way: the proxy records each as an event and
- *sends core 0 an NMI; the first core that checks handles it. Reasons for NMIs
- *are not in the mail; skep/nmi.h says where they are.
+ * sends core 0 an NMI; the first core that checks handles it. The reasons of
+ * an NMI are not in the mailbox but in the words of skep/nmi.h.
  *
  * Each side treats the other as hostile: it copies once, checks, then uses.
  */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The layout of the address space of sms, and offsets for assembly. The
- *program's part is in skep/guest.h.
+ * program's part is in skep/guest.h.
  *
- *	0x00007ffff7000000  the vDSO, which the program reads; below it the
- *clock 0xffff800000000000  the pool, ranges one behind the other
- *	0xffffffff80000000  `kernel`, image first
- *	0xffffffffc0000000  abi's tables and sms' own, on first touch
- *	0xffffffffd0000000  stacks, a hole below each
+ *	0x00007ffff6fff000  the clock, which the program reads
+ *	0x00007ffff7000000  the vDSO
+ *	0xffff800000000000  the pool: its ranges, without gaps
+ *	0xffffffff80000000  `kernel`, which begins with the image
+ *	0xffffffffc0000000  tables of abi and sms, mapped on first touch
+ *	0xffffffffd0000000  stacks, with an unmapped gap below each
  *	0xffffffffe0000000  the mail
  *	0xfffffffffee00000  the local APIC
  */
