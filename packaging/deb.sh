@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes Debian's packages of the built tree in OUT, the same bytes each time:
-# deb.sh BUILD OUT VERSION [PACKAGE...]
+# Makes Debian packages of the built tree in OUT. Equal input gives equal bytes.
+#
+# usage: deb.sh BUILD OUT VERSION [PACKAGE...]
 set -eu
 export LC_ALL=C TZ=UTC
 umask 022
@@ -35,7 +36,7 @@ printf 'skep (%s) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' \
 	"$version" "$version" "$(sed -n 's/^Maintainer: //p' $debian/control)" \
 	"$(date -R -d "@$SOURCE_DATE_EPOCH")" >"$work/debian/changelog"
 
-# Everything that policy wants beside the files themselves.
+# Adds the documents that Debian's policy requires.
 add_documents() # package
 {
 	doc=$work/$1/usr/share/doc/$1
@@ -60,7 +61,8 @@ add_scripts() # package
 	done
 }
 
-# A shared library of the linker's own folder says which package has it.
+# Declares the package's shared libraries in the linker's folder, so that other
+# packages can depend on them.
 add_library() # package
 {
 	for library in "$work/$1"/usr/lib/*.so.*; do
@@ -72,7 +74,7 @@ add_library() # package
 	done
 }
 
-# Which packages its programs and libraries need.
+# Finds the packages that the programs and libraries of this one need.
 find_depends() # package
 {
 	programs=$(find "$work/$1/usr" -type f \( -perm -100 -o -name '*.so*' \) \
@@ -94,7 +96,7 @@ build_package() # package
 	add_scripts "$1"
 	add_library "$1"
 	find_depends "$1"
-	# The umask of whoever builds is not the packages'.
+	# Modes must not depend on the builder's umask.
 	find "$work/$1" -type d -exec chmod 755 {} +
 	(cd "$work/$1" && find usr -type f -exec md5sum {} + | sort -k 2) \
 		>"$work/$1/DEBIAN/md5sums"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs what packaging/files.tbl names, or the rows of one package, into
-# ROOT/PREFIX; or removes it again, with the folders that are empty then.
+# put installs the files of packaging/files.tbl, or those of one package, into
+# ROOT/PREFIX. remove deletes them, and the folders that become empty. list
+# prints the targets.
 #
 # usage: install.sh put|remove|list BUILD ROOT PREFIX LIBDIR VERSION [PACKAGE]
 set -eu
@@ -28,8 +29,8 @@ case $prefix$libdir$root in
 *[!A-Za-z0-9/._+~-]*) die "a path has a character that pkg-config, DKMS or make takes for its own: $root$prefix" ;;
 esac
 
-# The files that name other files: they differ with PREFIX. sed's text is plain,
-# see above.
+# Makes the files whose content depends on PREFIX. The check above permits only
+# characters that sed takes literally.
 fill()
 {
 	mkdir -p "$build/install"
@@ -41,7 +42,7 @@ fill()
 	done
 }
 
-# MODE SOURCE TARGET for each file; the target is below ROOT.
+# Prints MODE SOURCE TARGET for each file; TARGET is relative to ROOT.
 list_files()
 {
 	grep -v -e '^#' -e '^$' packaging/files.tbl |
@@ -86,7 +87,7 @@ put_file() # mode source target
 	esac
 }
 
-# Folders that hold others' files stay: rmdir refuses them.
+# Removes a file, then its folders while they are empty: rmdir fails for others.
 remove_file() # target
 {
 	rm -f "$1"

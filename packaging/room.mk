@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What is installed, and Debian's packages of it. packaging/files.tbl is the list.
+# Installation and Debian packages. packaging/files.tbl lists the files.
 
 PREFIX := /usr/local
 LIBDIR = $(PREFIX)/lib
@@ -12,25 +12,25 @@ install: all ## install programs, libraries, man pages and modules' sources (DES
 uninstall: ## remove what make install put there (DESTDIR= PREFIX=/usr/local)
 	$(Q)$(if $(dry),: )$(call install_files,remove)
 
-# hello from an installed tree, with the source tree out of sight.
+# Builds and runs the hello example with an installed Skep, without the source tree.
 TEST_SUITES += install
 suite_install = sh tests/packages/install.sh $(B)
 suite_install_needs = $(PROGRAMS)
 suite_install_beside = yes
 
-# DEB_VERSION is what the packages say: an upgrade is tested with a higher one.
+# The version of the packages. Tests of upgrades set a higher one.
 DEB_VERSION = $(SKEP_VERSION)
 .PHONY: deb
 deb: all ## make Debian packages in build/deb
 	$(Q)$(if $(dry),: )sh packaging/deb.sh $(B) $(B)/deb '$(DEB_VERSION)'
 
-# The packages of the built tree: contents, and a walk through a scratch root.
+# Checks the packages' contents, and installs them in a scratch root.
 TEST_SUITES += deb
 suite_deb = sh tests/packages/deb.sh $(B) '$(SKEP_VERSION)'
 suite_deb_needs = $(PROGRAMS)
 suite_deb_beside = yes
 
-# On clean roots of Debian: installed, upgraded, removed, purged.
+# Installs, upgrades, removes and purges the packages in new Debian roots.
 PACKAGE_SUITES := packages-bookworm packages-trixie
 FULL_SUITES += $(PACKAGE_SUITES)
 $(foreach s,$(PACKAGE_SUITES),\

@@ -56,8 +56,8 @@ func listItems(dir, prefix string) ([]item, error) {
 	return all, err
 }
 
-// writeTar writes items as root's files of one time, so that the bytes depend
-// on names and contents alone.
+// writeTar writes items as files of root with one time, so that the bytes depend
+// only on names, modes and contents.
 func writeTar(out io.Writer, items []item, when time.Time) error {
 	packed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
 	if err != nil {
@@ -86,7 +86,7 @@ func writeTar(out io.Writer, items []item, when time.Time) error {
 	return packed.Close()
 }
 
-// writeZip is writeTar for Windows, which has no links.
+// writeZip does the same as writeTar for Windows, which has no links.
 func writeZip(out io.Writer, items []item, when time.Time) error {
 	w := zip.NewWriter(out)
 	for _, i := range items {

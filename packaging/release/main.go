@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Release packs what make built and staged: archives whose bytes depend on
-// their contents alone, third-party notices, a bill of materials and checksums.
+// Release makes archives of the staged folders, third-party notices, a bill of
+// materials and checksums. An archive's bytes depend only on its contents.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// programs are the main packages in Go that archives contain.
+// programs are the Go programs that the archives contain.
 var programs = []string{"./cmd/skep", "./lab/guest"}
 
 func (r *release) make() error {
@@ -122,7 +122,7 @@ func (r *release) pack(texts map[string][]byte) error {
 	return nil
 }
 
-// writeSums writes SHA256SUMS as sha256sum reads it.
+// writeSums writes SHA256SUMS in the format of sha256sum.
 func (r *release) writeSums() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// A component is what others wrote and is part of our files, or becomes part of
-// what users link.
+// A component is the work of others that is part of Skep's files, or becomes part
+// of the programs that users link.
 type component struct {
 	name, version string
 	licence       string // SPDX expression
@@ -24,14 +24,14 @@ type component struct {
 	texts         []string // files with its licence
 }
 
-// A goPackage is what go list says.
+// A goPackage is one package in the output of go list.
 type goPackage struct {
 	Dir      string
 	Standard bool
 	Module   *struct{ Path, Version, Dir string }
 }
 
-// goModules are the modules whose packages are linked into our programs.
+// goModules returns the modules whose packages are linked into Skep's programs.
 func goModules(systems []string, programs ...string) ([]component, error) {
 	found := map[string]*component{}
 	for _, system := range systems {
@@ -87,8 +87,8 @@ func listPackages(system string, programs []string) ([]goPackage, error) {
 
 var licenceName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 
-// licenceFiles are those of a package's folder and of all above it in its
-// module.
+// licenceFiles returns the licence files in a package's folder and in the folders
+// above it, up to the top of its module.
 func licenceFiles(dir, module string) []string {
 	var found []string
 	for ; strings.HasPrefix(dir, module); dir = filepath.Dir(dir) {
@@ -102,7 +102,7 @@ func licenceFiles(dir, module string) []string {
 	return found
 }
 
-// knownLicences are told by a phrase of their text.
+// knownLicences maps a phrase of a licence's text to its name.
 var knownLicences = []struct{ phrase, name string }{
 	{"Apache License", "Apache-2.0"},
 	{"Mozilla Public License, version 2.0", "MPL-2.0"},
@@ -111,8 +111,8 @@ var knownLicences = []struct{ phrase, name string }{
 	{"Neither the name of", "BSD-3-Clause"},
 }
 
-// identify finds the licences of a module in its files; one that is not known
-// is an error, so that nobody publishes what he may not.
+// identify finds the licences of a module in its files. An unknown licence is an
+// error, because it may not permit publication.
 func (c *component) identify() error {
 	var names []string
 	for _, path := range c.texts {
@@ -138,7 +138,7 @@ func (c *component) identify() error {
 	return nil
 }
 
-// goLibrary is the standard library, part of every program in Go.
+// goLibrary returns Go's standard library, which is part of every Go program.
 func goLibrary() (component, error) {
 	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
 	words := strings.Fields(string(out))
@@ -150,7 +150,7 @@ func goLibrary() (component, error) {
 	return component{name: "Go standard library", version: version, licence: "BSD-3-Clause", purl: "pkg:golang/std@" + version, texts: []string{text}}, nil
 }
 
-// staticLibraries are the rows of linked.tbl: library, licence, package.
+// staticLibraries returns the rows of linked.tbl: library, package, licence.
 func staticLibraries(table string) ([]component, error) {
 	text, err := os.ReadFile(table)
 	if err != nil {
@@ -178,8 +178,8 @@ func staticLibraries(table string) ([]component, error) {
 
 var commonLicence = regexp.MustCompile(`/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])`)
 
-// noticesText is THIRD-PARTY-NOTICES: the licence of each component, and the
-// texts that Debian's copyright files only point to.
+// noticesText returns THIRD-PARTY-NOTICES: the licence of each component, and the
+// licence texts that Debian's copyright files only refer to.
 func noticesText(linked, libraries []component) (string, error) {
 	var b strings.Builder
 	b.WriteString("Skep contains work of others. Their licences follow.\n")

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-# make release: archives with the same bytes wherever and whenever they are
-# built from the same commit with the same packages, notices, a bill of
-# materials and checksums.
+# make release: archives, licence notices, a bill of materials and checksums.
+# The same commit and the same Debian packages give the same bytes, on any
+# machine and at any time.
 
 RELEASE := $(B)/release
 RELEASE_TOOL := $(B)/tool/release
-# The time of all files: that of the commit.
+# All files get the time of the commit.
 release_epoch = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),0)
 
 $(RELEASE_TOOL): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./packaging/release
 
-# The stamp is made each time: what is packed is whatever was built.
+# Made anew each time, from the files that are built now.
 .PHONY: release
 release: $(RELEASE)/SHA256SUMS ## pack archives, notices, SBOM and checksums into build/release
 $(RELEASE)/SHA256SUMS: all $(RELEASE_TOOL) FORCE
@@ -29,7 +29,7 @@ suite_release_kind = go
 suite_release_needs = $(RELEASE)/SHA256SUMS
 suite_release_beside = yes
 
-# Two builds in two folders, minutes apart.
+# Compares two builds, made in two folders at different times.
 FULL_SUITES += release-twice
 suite_release-twice = sh tests/release_twice.sh $(B)
 suite_release-twice_deadline = 3600

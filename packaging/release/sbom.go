@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The part of SPDX 2.3 that is written.
+// A spdxDocument has the fields of SPDX 2.3 that Skep uses.
 type spdxDocument struct {
 	Version       string             `json:"spdxVersion"`
 	License       string             `json:"dataLicense"`
@@ -71,8 +71,8 @@ func newPackage(c component) spdxPackage {
 	return p
 }
 
-// sbomText is the bill of materials: what Skep contains, what is linked
-// statically with it, and with which packages it is built.
+// sbomText returns the bill of materials: the components that Skep contains, the
+// libraries that it is statically linked with, and the packages that build it.
 func sbomText(name, version string, when time.Time, linked, libraries, tools []component) ([]byte, error) {
 	d := spdxDocument{Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: name,
 		Creation: spdxCreation{Created: when.UTC().Format(time.RFC3339), Creators: []string{"Tool: skep-release"}}}
@@ -100,7 +100,7 @@ func sbomText(name, version string, when time.Time, linked, libraries, tools []c
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text) // the same bill has the same name
+	sum := sha256.Sum256(text) // equal contents have the same name
 	d.Namespace = fmt.Sprintf("urn:skep:sbom:%x", sum[:16])
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -110,8 +110,8 @@ func sbomText(name, version string, when time.Time, linked, libraries, tools []c
 	return out.Bytes(), err
 }
 
-// buildTools are the packages of mk/packages.list, with what for. Their versions
-// are not said: they are those of the machine, and most are for tests.
+// buildTools returns the packages of mk/packages.list and their purposes. It omits
+// their versions, which depend on the machine; most packages are for tests.
 func buildTools(list string) ([]component, error) {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -126,7 +126,8 @@ func buildTools(list string) ([]component, error) {
 	return all, nil
 }
 
-// compilerVersion is part of what makes the bytes.
+// compilerVersion returns a compiler's version, because the bytes of programs
+// depend on it.
 func compilerVersion(name string) (component, error) {
 	out, err := exec.Command(name, "-dumpfullversion").Output()
 	return component{name: name, version: strings.TrimSpace(string(out)), licence: noAssertion}, err

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Lays out what each archive of a release contains, in a folder that has the
+# Copies the contents of each archive of a release into a folder with the
 # archive's name.
 #
 # usage: stage.sh BUILD VERSION
@@ -13,7 +13,8 @@ stage=$build/release-stage
 texts="README.md CHANGELOG.md SECURITY.md LICENSES"
 rm -rf "$stage"
 
-# What make install PREFIX=/opt/skep installs; it may lie elsewhere too.
+# The same files as `make install PREFIX=/opt/skep`; users may unpack them
+# elsewhere.
 linux=$stage/skep-$version-linux-amd64.tar.gz
 root=$build/release-root
 rm -rf "$root"
@@ -30,7 +31,7 @@ cp "$build/bin/skep.exe" "$build/bin/bee.exe" docs/windows.md "$windows"
 # shellcheck disable=SC2086
 cp -r $texts "$windows"
 
-# The sources as they are here: those that git has, where there is git.
+# The sources of this folder: the files that git tracks, or all files without git.
 source=$stage/skep-$version-source.tar.gz
 mkdir -p "$source"
 if git rev-parse --git-dir >/dev/null 2>&1; then
