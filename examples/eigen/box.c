@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the generated problem. A brick's matrices are products of those of
- * linear elements on an edge: mass h/6 [2 1; 1 2], stiffness 1/h [1 -1; -1 1].
- * For the same reason each eigenvalue of the whole is a sum of three of the
- * edges', mu_k = 6/h^2 (1 - c) / (2 + c) with c = cos(k pi h / length).
+ * Owns the generated problem. A brick's matrices are products of the matrices
+ * of linear elements on an edge: mass h/6 [2 1; 1 2], stiffness 1/h [1 -1; -1
+ * 1]. Therefore each eigenvalue of the box is a sum of three eigenvalues of
+ * edges, mu_k = 6/h^2 (1 - c) / (2 + c) with c = cos(k pi h / length).
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #include "examples/eigen/box.h"
 
-#define LEAF 4 /* unknowns along an edge that are not divided further */
+#define LEAF 4 /* a box with fewer unknowns along each edge is not halved */
 
 struct triplets {
 	int *row, *column;
@@ -45,7 +45,8 @@ static double line_stiffness(double h, int p, int q)
 	return (p == q ? 1 : -1) / h;
 }
 
-/* Entry between corners p and q of one brick; bit d is the side along d. */
+/* The entries k, m of corners p and q of one brick. Bit d of a corner says on
+ * which side it is along axis d. */
 static void brick_entry(const double *h, int p, int q, double *k, double *m)
 {
 	double mass[3], stiffness[3];
@@ -61,7 +62,7 @@ static void brick_entry(const double *h, int p, int q, double *k, double *m)
 	*m = mass[0] * mass[1] * mass[2];
 }
 
-/* Number of the unknown at a corner, -1 on the surface. */
+/* The number of the unknown at a corner; -1 on the surface. */
 static int corner_unknown(const struct eigen_box *box, const int *at,
 			  int corner)
 {
@@ -145,7 +146,7 @@ int eigen_box_build(const struct eigen_box *box, struct eigen_sparse *a,
 	return error;
 }
 
-/* Unknowns low[d] <= x < high[d] one after the other. */
+/* Numbers the unknowns low[d] <= x[d] < high[d] one after the other. */
 static int number_box(const struct eigen_box *box, const int *low,
 		      const int *high, int next, int *order)
 {
@@ -161,8 +162,8 @@ static int number_box(const struct eigen_box *box, const int *low,
 }
 
 /*
- * The same by nested dissection. The recursion halves the longest edge: its
- * depth is that of the sum of three logarithms.
+ * The same by nested dissection. Each level halves the longest edge, so the
+ * depth is bounded by the sum of the three edges' logarithms to base 2.
  */
 static int dissect_box(const struct eigen_box *box, const int *low,
 		       const int *high, int next, int *order)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A problem to solve: small vibrations of a box whose surface is held still,
- * by finite elements (trilinear bricks). A is the stiffness, B the consistent
- * mass. On this grid the discrete eigenvalues are known as well.
+ * A problem to solve: small vibrations of a box whose surface is fixed, by
+ * finite elements (trilinear bricks). A is the stiffness matrix, B the
+ * consistent mass matrix. The eigenvalues of the discrete problem are known.
  */
 #ifndef EIGEN_BOX_H
 #define EIGEN_BOX_H
@@ -10,27 +10,28 @@
 #include "examples/eigen/sparse.h"
 
 struct eigen_box {
-	int elements[3]; /* along each edge, 2 at least */
+	int elements[3]; /* along each edge, at least 2 */
 	double edge[3];	 /* lengths */
 };
 
-/* Most unknowns: products with the block sizes stay inside an int. */
+/* The largest number of unknowns: products with block sizes fit an int. */
 #define EIGEN_BOX_MAX 2000000
 
-/* Unknowns of the problem, or -EINVAL when there are none or too many. */
+/* Number of unknowns, or -EINVAL if there are none or too many. */
 int eigen_box_unknowns(const struct eigen_box *box);
 int eigen_box_build(const struct eigen_box *box, struct eigen_sparse *a,
 		    struct eigen_sparse *b);
 
 /*
- * Nested dissection: order[i] is the place, from 1, at which unknown i is
- * eliminated. A plane in the middle comes after the halves beside it.
+ * Nested dissection: unknown i is eliminated as number order[i], counted
+ * from 1. The plane in the middle is eliminated after the halves on its two
+ * sides.
  */
 void eigen_box_order(const struct eigen_box *box, int *order);
 
 /*
- * All eigenvalues of the discrete problem, rising, in memory that the caller
- * frees. NULL without memory.
+ * All eigenvalues of the discrete problem, in ascending order; the caller frees
+ * them. NULL: not enough memory.
  */
 double *eigen_box_values(const struct eigen_box *box);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of one run, and who computes them: this process (local.c) or
- * workers on other nodes (remote.c). Nothing else knows the difference.
+ * The calls of one run. This process (local.c) or workers on nodes (remote.c)
+ * compute them; no other code depends on which.
  */
 #ifndef EIGEN_CALLS_H
 #define EIGEN_CALLS_H
@@ -30,7 +30,7 @@ struct eigen_call {
 	/* Where and how it ran. */
 	char node[64];
 	const char *substrate;
-	int bee; /* only with proof that bee answered */
+	int bee; /* bee has proved that it ran the call */
 	unsigned int attempt;
 	double exec_ms, wall_ms;
 	uint64_t bytes_in, bytes_out, nonce, emulated;
@@ -40,9 +40,9 @@ struct eigen_call {
 struct eigen_engine {
 	const char *name;
 	/*
-	 * Runs all calls, `done` after each, in this thread and in any order.
-	 * 0, or -1 when it could not, with one sentence in why; calls that fail
-	 * one by one have it in their status.
+	 * Runs all calls, in any order. `done` is called in this thread after
+	 * each. Returns 0, or -1 with a sentence in `why` if it cannot run the
+	 * calls. The failure of a single call is in that call's status.
 	 */
 	int (*run)(const struct eigen_problem *problem, struct eigen_call *call,
 		   int count, void (*done)(void *, struct eigen_call *),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* Owns the choice of the circle and of the subspace's size. */
+/* Chooses the circle and the size of the subspace. */
 #include <errno.h>
 #include <math.h>
 
 #include "examples/eigen/circle.h"
 
-#define BLOCK 16  /* columns that one solve carries well */
+#define BLOCK 16  /* columns that one solve handles efficiently */
 #define FEW 8	  /* eigenvalues in a chosen circle: at least */
 #define MANY 20	  /* and at most */
-#define SKIP 12	  /* lowest ones that it may leave out */
+#define SKIP 12	  /* the most low ones that lie outside it */
 #define HALVES 60 /* steps of a bisection */
 
-/* Where the gap below value[i] is widest, for i from first to last. */
+/* The i from first to last with the widest gap below value[i]. */
 static int widest_gap(const double *value, int first, int last)
 {
 	int i, best = first;
@@ -42,7 +42,7 @@ void eigen_circle_choose(const double *value, int count,
 	c->radius = (high - low) / 2;
 }
 
-/* A sigma below all eigenvalues, from 0 downwards. */
+/* Finds a sigma below all eigenvalues; starts at 0 and goes down. */
 static int search_low(struct eigen_factor *f, double scale, double *low)
 {
 	double step = scale * 1e-6;

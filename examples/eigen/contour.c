@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Owns the contour: its points, the moments, and the pairs drawn from them. */
+/* Owns the contour: its points, the moments, and the pairs extracted from them.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -56,7 +57,8 @@ void eigen_contour_add(const struct eigen_contour *c, int n, int j,
 	}
 }
 
-/* All that extract allocates; one struct so that one place frees it. */
+/* All memory of eigen_contour_extract; one struct, so that one place frees it.
+ */
 struct room {
 	double *tau, *work, *r, *u, *singular, *basis, *am, *value;
 	double *small_a, *small_b, *x, *ax, *bx;
@@ -116,7 +118,7 @@ static void multiply_dense(char ta, int m, int n, int k, const double *a,
 	       1);
 }
 
-/* How many singular values count, or -EDOM when there are none. */
+/* The number of singular values above the noise, or -EDOM if there is none. */
 static int rank_of(const struct eigen_contour *c, const double *singular,
 		   int count)
 {
@@ -129,7 +131,7 @@ static int rank_of(const struct eigen_contour *c, const double *singular,
 	return rank;
 }
 
-/* For problems that are smaller than the subspace: S = U s W^T, basis U. */
+/* For problems smaller than the subspace: S = U s W^T, and U is the basis. */
 static int basis_wide(const struct eigen_contour *c, int n, int columns,
 		      double *s, struct room *room)
 {
@@ -140,7 +142,8 @@ static int basis_wide(const struct eigen_contour *c, int n, int columns,
 	return info ? -EDOM : rank_of(c, room->singular, n);
 }
 
-/* S = Q R, R = U s W^T: the basis is Q times the columns of U that count. */
+/* S = Q R, R = U s W^T: the basis is Q times the columns of U above the noise.
+ */
 static int basis_make(const struct eigen_contour *c, int n, int columns,
 		      double *s, struct room *room)
 {
@@ -171,7 +174,7 @@ static int basis_make(const struct eigen_contour *c, int n, int columns,
 	return rank;
 }
 
-/* small = basis^T m basis, made symmetric to the last bit. */
+/* small = basis^T m basis, made exactly symmetric. */
 static void project_matrix(const struct eigen_sparse *m, int rank,
 			   struct room *room, double *small)
 {
@@ -200,9 +203,9 @@ static double vector_norm(const double *x, int n)
 
 /*
  * The backward error of Ritz pair j, as LAPACK measures it:
- * |A x - value B x| / ((|A| + |value| |B|) |x|). Relative to |A x| + |value|
- * |B x| instead, a small eigenvalue of a matrix of large norm would look wrong
- * however exact it is.
+ * |A x - value B x| / ((|A| + |value| |B|) |x|). With the divisor
+ * |A x| + |value| |B x| an exact small eigenvalue of a matrix with a large norm
+ * would seem wrong.
  */
 static double backward_error(const struct eigen_sparse *a,
 			     const struct eigen_sparse *b, double size_a,
@@ -248,7 +251,8 @@ static int solve_ritz(const struct eigen_contour *c,
 	return 0;
 }
 
-/* Hutchinson's estimator: the mean of v^T P v, P = S_0's spectral projector. */
+/* Hutchinson's estimator: the mean of v^T P v. P is the spectral projector, and
+ * P V is the first moment in S. */
 static void estimate_count(const struct eigen_contour *c, int n,
 			   const double *v, const double *s,
 			   struct eigen_found *found)
@@ -290,7 +294,7 @@ int eigen_contour_extract(const struct eigen_contour *c,
 		error = found->rank < 0 ? found->rank : 0;
 	}
 	if (!error) {
-		/* The whole space holds every eigenvector, however full. */
+		/* The whole space contains every eigenvector. */
 		found->full = found->rank == columns && columns < a->n;
 		error = solve_ritz(c, a, b, &room, found);
 	}
@@ -303,7 +307,7 @@ static double norm_complex(const double complex *x, int n)
 	return vector_norm((const double *)x, 2 * n);
 }
 
-/* Columns one by one; r and t have n entries. */
+/* Checks one column; r and t have n entries. */
 static void check_column(double complex z, const struct eigen_sparse *a,
 			 const struct eigen_sparse *b, double size,
 			 const double *v, const double complex *y,
@@ -325,8 +329,8 @@ static void check_column(double complex z, const struct eigen_sparse *a,
 		r[i] += z * t[i];
 	wrong = norm_complex(r, n) / right;
 	limit = fmax(1e-9, 1e-13 * size * norm_complex(y, n) / right);
-	/* Kept is the column that is worst against its own limit; not a number
-	 * counts as worst of all. */
+	/* Keeps the column with the largest ratio of residual to limit; a NaN
+	 * counts as the largest. */
 	if (!(wrong * check->limit <= check->residual * limit))
 		*check = (struct eigen_check){wrong, limit};
 }

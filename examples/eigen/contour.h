@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The block Sakurai-Sugiura method with Rayleigh-Ritz projection (Sakurai and
- * Tadano, Hokkaido Math. J. 36, 2007): solutions at points on a circle span the
- * eigenvectors of the eigenvalues inside it.
+ * Tadano, Hokkaido Math. J. 36, 2007): moments of the solutions at points on a
+ * circle span the eigenvectors of the eigenvalues inside it.
  *
  * Points are z_j = g + r e^(i theta_j), theta_j = 2 pi (j + 1/2) / N. They come
- * in conjugate pairs, and for real A, B and V so do the solutions; the pairs
- * are computed separately all the same, one call for each point.
+ * in conjugate pairs, and for real A, B and V so do the solutions. Still both
+ * of a pair are computed, with one call for each point.
  */
 #ifndef EIGEN_CONTOUR_H
 #define EIGEN_CONTOUR_H
@@ -17,9 +17,9 @@ struct eigen_contour {
 	double center, radius;
 	int points;  /* N */
 	int block;   /* L: columns of V */
-	int moments; /* M: the subspace has L M columns at most */
-	double drop; /* singular values below drop times the largest are noise
-		      */
+	int moments; /* M: the subspace has at most L M columns */
+	/* Singular values below `drop` times the largest are noise. */
+	double drop;
 };
 
 struct eigen_pair {
@@ -28,10 +28,12 @@ struct eigen_pair {
 
 struct eigen_found {
 	int rank;		 /* of S */
-	int full;		 /* the rank is all that L M columns allow */
+	int full;		 /* the rank is L M: all that is possible */
 	int count;		 /* Ritz values inside the circle */
-	struct eigen_pair *pair; /* these, rising; the caller frees */
-	double estimate, error;	 /* trace: eigenvalues inside, and its sigma */
+	struct eigen_pair *pair; /* these, ascending; the caller frees */
+	/* The number of eigenvalues inside, estimated by a trace, and the
+	 * standard deviation of this estimate. */
+	double estimate, error;
 };
 
 double complex eigen_contour_point(const struct eigen_contour *c, int j);
@@ -40,22 +42,23 @@ double complex eigen_contour_point(const struct eigen_contour *c, int j);
 void eigen_contour_block(int n, int block, double *v);
 
 /*
- * Adds what point j solved to the moments S (n x L M, real since pairs of
- * conjugate points cancel the rest). Call it in the order of j: then the sums,
- * and so the answer, do not depend on which call ended first.
+ * Adds the solution at point j to the moments S (n x L M; real, because the
+ * imaginary parts of conjugate points cancel). Call it in the order of j, so
+ * that the result does not depend on the order in which the calls ended.
  */
 void eigen_contour_add(const struct eigen_contour *c, int n, int j,
 		       const double complex *y, double *s);
 
-/* The answer from S, which is overwritten. 0 or a negative error. */
+/* Computes the answer from S and overwrites S. Returns 0 or a negative error.
+ */
 int eigen_contour_extract(const struct eigen_contour *c,
 			  const struct eigen_sparse *a,
 			  const struct eigen_sparse *b, const double *v,
 			  double *s, struct eigen_found *found);
 
 /*
- * How wrong y is as the solution of (z B - A) y = B v: the largest relative
- * residual of a column, and the limit above which it is no rounding error.
+ * The error of y as the solution of (z B - A) y = B v: the largest relative
+ * residual of a column, and the limit for rounding errors.
  */
 struct eigen_check {
 	double residual, limit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns a real symmetric factorisation by sequential MUMPS. One thread. */
+/* Owns a real symmetric factorisation by sequential MUMPS. Not thread-safe. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
 #define COMM_WORLD -987654
 enum { ORDER_GIVEN = 1, ORDER_MINIMUM_FILL = 2 };
 #define SPACE_PERCENT 50
-/* As the MUMPS guide numbers them: from 1. */
+/* Counted from 1, as in the MUMPS guide. */
 #define ICNTL(i) icntl[(i)-1]
 #define INFOG(i) infog[(i)-1]
 
@@ -49,7 +49,7 @@ static int prepare_factor(struct eigen_factor *f, int *order)
 	mumps->ICNTL(6) = 0;
 	mumps->ICNTL(7) = order ? ORDER_GIVEN : ORDER_MINIMUM_FILL;
 	mumps->ICNTL(12) = 1;
-	mumps->ICNTL(13) = 1; /* no parallel root: it would hide pivots */
+	mumps->ICNTL(13) = 1; /* no parallel root: its pivots are not counted */
 	mumps->ICNTL(14) = SPACE_PERCENT;
 	mumps->n = f->a->n;
 	mumps->nnz = count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The Fortran routines of BLAS, LAPACK and ARPACK that the master calls, as
- * gfortran passes arguments: by reference, lengths of strings at the end.
+ * gfortran passes arguments: by reference, and the lengths of strings at the
+ * end.
  */
 #ifndef EIGEN_LAPACK_H
 #define EIGEN_LAPACK_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the calls that this process computes itself, one after the other. */
+/* Computes the calls in this process, one after the other. */
 #include <stdio.h>
 #include <time.h>
 

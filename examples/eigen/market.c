@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the reading of Matrix Market files. What the header claims is believed
- * only as far as the lines that follow: memory grows with what was read.
+ * Reads Matrix Market files. Memory grows with the lines that were read, not
+ * with the counts in the header, which may be false.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static int report_bad(struct reader *r, const char *what)
 	return -EINVAL;
 }
 
-/* Comments may be of any length: what does not fit is read and dropped. */
+/* Comments may have any length: the rest of a long one is read and dropped. */
 static int skip_line(struct reader *r)
 {
 	int c;
@@ -43,7 +43,7 @@ static int skip_line(struct reader *r)
 	return ferror(r->from) ? report_bad(r, strerror(errno)) : 0;
 }
 
-/* The next line that is not a comment; 1, or 0 at the end. */
+/* Reads the next line that is not a comment. Returns 1, or 0 at the end. */
 static int next_line(struct reader *r)
 {
 	size_t length;
@@ -66,7 +66,7 @@ static int next_line(struct reader *r)
 	return 1;
 }
 
-/* The first line's words, in letters of either case as scipy reads them. */
+/* Splits the first line into words. Case does not matter, as in scipy. */
 static int split_banner(struct reader *r, char word[5][20])
 {
 	char extra[2];
@@ -104,7 +104,7 @@ static int read_banner(struct reader *r)
 	return 0;
 }
 
-/* One whole number within bounds; the text behind it, or NULL. */
+/* Reads an integer within bounds. Returns the text after it, or NULL. */
 static char *read_number(char *text, long least, long most, int *number)
 {
 	char *end;
@@ -179,8 +179,8 @@ static int read_entry(struct reader *r)
 			r, "want one finite number behind row and column");
 	r->below += i > j;
 	r->above += i < j;
-	/* The format wants the lower half and scipy reads either. Both at once
-	 * could mean a sum or the same number twice. */
+	/* The format requires the lower half; scipy reads either half. Both at
+	 * once are ambiguous: a sum, or the same number twice. */
 	if (r->symmetric && r->below && r->above)
 		return report_bad(r,
 				  "entries on both sides of the diagonal, in a "
@@ -212,8 +212,8 @@ static int read_entries(struct reader *r)
 	return 0;
 }
 
-/* The entries of one half (side 1: on and below the diagonal, -1: on and above)
- * as a matrix. */
+/* Makes a matrix of one half of the entries. Side 1: on and below the diagonal,
+ * -1: on and above. */
 static int build_half(const struct reader *r, int side, struct eigen_sparse *m)
 {
 	size_t room = r->count + 1ul;

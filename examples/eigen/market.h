@@ -15,7 +15,7 @@
 #define EIGEN_MARKET_ENTRIES 200000000
 #define EIGEN_MARKET_WHY 160
 
-/* 0, or a negative error and one sentence, with the line, in why. */
+/* 0, or a negative error; `why` then has a sentence with the line's number. */
 int eigen_market_read(FILE *from, struct eigen_sparse *m,
 		      char why[EIGEN_MARKET_WHY]);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns one run: the problem, its circle, the calls, and the answer. */
+/* Owns one run: the problem, the circle, the calls and the answer. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static int load_matrices(struct eigen_run *run)
 		    : report_failure(EIGEN_USAGE, "B is not positive definite");
 }
 
-/* The circle, what it holds, and the subspace for it. */
+/* Chooses the circle, counts the eigenvalues inside, chooses the subspace. */
 static int choose_circle(struct eigen_run *run)
 {
 	struct eigen_contour *c = &run->contour;
@@ -128,7 +128,7 @@ static int prepare_calls(struct eigen_run *run)
 	return 0;
 }
 
-/* No worker is believed: its solution is put into the equation. */
+/* Workers are not trusted: checks that the solution solves the equation. */
 static void check_call(struct eigen_run *run, struct eigen_call *call)
 {
 	struct eigen_problem *p = &run->problem;
@@ -178,7 +178,8 @@ static double clock_seconds(void)
 	return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
-/* Bee must have proved itself, and all nodes must have run one program. */
+/* bee must have proved that it ran the calls, and all nodes must have run the
+ * same program. */
 static int refuse_run(const struct eigen_run *run)
 {
 	int i;
@@ -223,7 +224,8 @@ static int compute_points(struct eigen_run *run)
 	return refuse_run(run);
 }
 
-/* The known values inside the circle: a run of the rising list. */
+/* Finds the known values inside the circle: neighbours in the ascending list.
+ */
 static void pick_exact(struct eigen_run *run)
 {
 	const struct eigen_contour *c = &run->contour;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of the master, on whichever engine computes the calls. */
+/* One run of the master. An engine computes the calls. */
 #ifndef EIGEN_MASTER_H
 #define EIGEN_MASTER_H
 
@@ -19,8 +19,8 @@ struct eigen_run {
 	int inertia;
 	double *s;
 	struct eigen_call *call;
-	int next, ended;       /* calls added to S so far; ended */
-	int failed, last_told; /* a call failed; when the last line came */
+	int next, ended;       /* calls added to S, and calls that ended */
+	int failed, last_told; /* a call failed; `ended` at the last line */
 	double wall_s;
 	struct eigen_found found;
 	struct eigen_reference reference;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the command line. */
+/* Reads the command line. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -77,7 +77,8 @@ static const struct option names[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* Comma-separated numbers; 0 when it is exactly `count` finite ones. */
+/* Reads comma-separated numbers. Returns 0 if there are exactly `count`, all
+ * finite. */
 static int parse_numbers(const char *text, double *value, int count)
 {
 	char *end;
@@ -226,7 +227,7 @@ int eigen_options_read(int argc, char **argv, struct eigen_options *o)
 	o->contour.points = 40;
 	o->contour.drop = 1e-12;
 	o->tolerance = 1e-8;
-	optind = 0; /* tests read more than one command line */
+	optind = 0; /* restarts getopt: tests read several command lines */
 	opterr = 0;
 	while ((name = getopt_long(argc, argv, ":", names, &which)) != -1) {
 		if (name == HELP) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the master's command line says. */
+/* The options of the master's command line. */
 #ifndef EIGEN_OPTIONS_H
 #define EIGEN_OPTIONS_H
 
@@ -9,14 +9,14 @@
 struct eigen_options {
 	struct eigen_box box;
 	const char *matrix_a, *matrix_b, *json;
-	struct eigen_contour contour; /* block, moments 0: to be chosen */
+	struct eigen_contour contour; /* block and moments are 0 if not given */
 	int circle_given;
 	double tolerance;
 	int local;
 	int no_reference;
 };
 
-/* 0; 1: help was printed; -1: used wrongly, a sentence is on stderr. */
+/* 0; 1: help was printed; -1: wrong usage, with a sentence on stderr. */
 int eigen_options_read(int argc, char **argv, struct eigen_options *options);
 
 #endif

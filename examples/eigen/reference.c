@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the reference values. It shares no step with the contour's own way. */
+/* Owns the reference values. No step is shared with the contour method. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ struct lanczos {
 	int *select;
 };
 
-/* One step that ARPACK asked for, by its number ido. */
+/* Carries out the step that ARPACK requests by `ido`. */
 static int lanczos_step(struct lanczos *z, int ido, struct eigen_factor *f,
 			const struct eigen_sparse *b)
 {
@@ -137,7 +137,7 @@ static int lanczos_find(const struct eigen_sparse *b, struct eigen_factor *f,
 	z.select = malloc(z.ncv * sizeof(int));
 	reference->method = "ARPACK dsaupd, shift and invert";
 	reference->value = malloc(z.ncv * sizeof(double));
-	z.info = 1; /* the first vector is ours, so that runs are equal */
+	z.info = 1; /* resid is given, so that runs are equal */
 	for (i = 0; z.resid && i < z.n; i++)
 		z.resid[i] = 1 + (i * 2654435761u >> 8) * 0x1p-24;
 	if (z.resid && z.v && z.workd && z.workl && z.select &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the calls that workers compute: one asynchronous OmniRPC call for each
- * point. A, B and V travel once to each node, as the module's Initialize.
+ * Runs the calls on workers: one asynchronous OmniRPC call for each point. A, B
+ * and V are sent once to each node, as arguments of the module's Initialize.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static int run_remote(const struct eigen_problem *p, struct eigen_call *call,
 	OmniRpcRequest *request = calloc(count, sizeof(OmniRpcRequest));
 	int i, left = count, error = -1;
 
-	setenv("SKEP_ERRORS", "return", 0); /* this program looks at codes */
+	setenv("SKEP_ERRORS", "return", 0); /* this program checks the codes */
 	if (request && OmniRpcInit(NULL, NULL) == OMRPC_OK)
 		error = send_all(p, call, count, request);
 	while (!error && left) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns what a run prints. Nodes' names come from the network: see put_text. */
+/* Prints a run. Names of nodes come from the network: see put_text. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "examples/eigen/report.h"
 
-#define EVERY 8 /* calls between two lines when nobody watches */
+#define EVERY 8 /* calls between two lines if the output is no terminal */
 
 void eigen_report_problem(const struct eigen_run *run)
 {
@@ -32,7 +32,7 @@ void eigen_report_problem(const struct eigen_run *run)
 	fflush(stdout);
 }
 
-/* A name, with anything that could play with a terminal taken out. */
+/* Prints a name without characters that could control a terminal. */
 static void put_text(FILE *to, const char *text)
 {
 	for (; *text; text++)
@@ -117,7 +117,7 @@ void eigen_report_answer(const struct eigen_run *run)
 	fflush(stdout);
 }
 
-/* Calls of one node or substrate, for its median. */
+/* The calls of one node or substrate, for their median. */
 struct group {
 	const char *node, *substrate;
 	int calls, again;

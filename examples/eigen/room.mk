@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The main job: eigenvalues inside a circle, one remote call for each point.
-# The worker is static: MUMPS, SCOTCH, BLAS and LAPACK come from Debian's
-# archives. The master is an ordinary program of this machine.
+# The demo's solver: eigenvalues inside a circle, one remote call for each point.
+# The worker is linked statically with MUMPS, SCOTCH, BLAS and LAPACK of Debian.
+# The master is linked with the shared libraries of this machine.
 
 EIGEN_INCLUDE := -Igrid/include -I/usr/include/mumps_seq
 OBJECT_EIGEN = $(OBJECT_GCC) $(EIGEN_INCLUDE)
@@ -9,7 +9,7 @@ OBJECT_EIGEN_SAN = $(OBJECT_SAN) $(EIGEN_INCLUDE)
 $(eval $(call object_rules,eigen,OBJECT_EIGEN,CC))
 $(eval $(call object_rules,eigen-san,OBJECT_EIGEN_SAN,CC))
 
-# $(1) toolchain, $(2) names.
+# $(1): toolchain, $(2): names of source files without .c.
 eigen_objects = $(patsubst %,$(B)/obj/$(1)/examples/eigen/%.o,$(2))
 eigen_t := $(B)/test/eigen
 EIGEN_SOLVER := worker sparse
@@ -28,7 +28,8 @@ $(B)/bin/eigen: $(call eigen_objects,eigen,main remote $(EIGEN_MASTER)) \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^ $(EIGEN_SHARED)
 
-# The worker, by the IDL compiler: found by `skep run` beside the master.
+# The worker, with a stub of the IDL compiler. `skep run` finds it beside the
+# master.
 PROGRAMS += $(B)/bin/eigen.rex
 $(B)/gen/eigen/eigen_stub.c: examples/eigen/eigen.idl $(B)/bin/skep
 	$(call say,IDL)
@@ -44,7 +45,7 @@ $(B)/bin/eigen.rex: $(B)/obj/eigen/eigen_stub.o $(call \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static -pthread -o $@ $^ $(EIGEN_STATIC)
 
-# One point as a program: the same bytes run natively and under bee.
+# One point of the contour as a program, which runs natively and under bee.
 $(eigen_t)/point: $(call eigen_objects,eigen,test/point box $(EIGEN_SOLVER))
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -59,7 +60,7 @@ $(eigen_t)/market_test: $(call eigen_objects,eigen-san,test/market_test market \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN) -o $@ $^ -lm
 
-# Fortran libraries keep their memory to the end, so leaks are not asked for.
+# No detection of leaks: Fortran libraries keep their memory to the end.
 suite_eigen-solver = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/solver_test
 suite_eigen-solver_needs = $(eigen_t)/solver_test
 $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
@@ -68,7 +69,7 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
 
-# Each step and each line, without a whole run.
+# Tests of single steps and of printed lines.
 CHECK_SUITES += eigen-numbers eigen-report
 suite_eigen-numbers = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/numbers_test
 suite_eigen-numbers_needs = $(eigen_t)/numbers_test

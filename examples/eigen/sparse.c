@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the making of sparse matrices and their products with vectors. */
+/* Makes sparse matrices, and multiplies them with vectors. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static int entry_compare(const void *a, const void *b)
 	return (x->column > y->column) - (x->column < y->column);
 }
 
-/* Sorts one row and sums equal columns; returns how many are left. */
+/* Sorts a row and adds entries of equal columns; returns how many are left. */
 static int row_merge(struct entry *row, int count)
 {
 	int i, kept = 0;
@@ -160,7 +160,7 @@ void eigen_sparse_multiply(const struct eigen_sparse *m, const double *x,
 			if (j != i)
 				y[j] += m->value[k] * x[i];
 		}
-		y[i] = sum; /* rows below add to it */
+		y[i] = sum; /* later rows add to it */
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Real symmetric sparse matrices: the lower triangle by rows, columns counted
- * from 0 and rising in each row. This is also what travels to the workers.
+ * Real symmetric sparse matrices: the lower triangle by rows; columns are
+ * counted from 0 and ascend in each row. Workers get matrices in this form.
  */
 #ifndef EIGEN_SPARSE_H
 #define EIGEN_SPARSE_H
@@ -17,17 +17,18 @@ struct eigen_sparse {
 };
 
 /*
- * Makes a matrix of `count` entries; an entry above the diagonal stands for its
- * mirror image, equal places are summed. -EINVAL: an index is out of range.
+ * Makes a matrix of `count` entries. An entry above the diagonal is stored at
+ * its mirror image below; entries at the same place are added. -EINVAL: an
+ * index is out of range.
  */
 int eigen_sparse_build(struct eigen_sparse *m, int n, int count, const int *row,
 		       const int *column, const double *value);
 void eigen_sparse_free(struct eigen_sparse *m);
 
-/* 0 when the structure is one that build could have made. */
+/* 0 if eigen_sparse_build could have made this structure. */
 int eigen_sparse_check(const struct eigen_sparse *m);
 
-/* y = m x; x and y are different memory. */
+/* y = m x; x and y must not overlap. */
 void eigen_sparse_multiply(const struct eigen_sparse *m, const double *x,
 			   double *y);
 void eigen_sparse_multiply_complex(const struct eigen_sparse *m,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the rules by which an answer counts as right. */
+/* Owns the rules that make an answer right. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "examples/eigen/verdict.h"
 
-#define EDGE 1e-9 /* this near the circle, in radii, inside is undecided */
+#define EDGE 1e-9 /* in radii: so near the circle, inside is undecided */
 
 __attribute__((format(printf, 2, 3))) static void
 add_fault(struct eigen_verdict *verdict, const char *format, ...)
@@ -22,7 +22,7 @@ add_fault(struct eigen_verdict *verdict, const char *format, ...)
 	va_end(ap);
 }
 
-/* Largest relative difference; infinite when the numbers of values differ. */
+/* The largest relative difference; infinite if the numbers of values differ. */
 static double largest_difference(const struct eigen_found *found,
 				 const double *value, int count)
 {
@@ -65,7 +65,7 @@ static void judge_counts(const struct eigen_evidence *e,
 		add_fault(verdict,
 			  "%d eigenvalues were found, the reference has %d.",
 			  found->count, e->reference_count);
-	/* Few columns know their own spread badly. */
+	/* With few columns the estimated deviation is inaccurate. */
 	if (!(fabs(found->estimate - found->count) <=
 	      4 * found->error * (1 + 8.0 / e->contour->block) + 1))
 		add_fault(verdict,

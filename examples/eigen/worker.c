@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns one factorisation of the complex symmetric matrix z B - A by sequential
- * MUMPS (CeCILL-C): its analysis is made once, since the pattern is the same
- * for each z, the numbers anew in each call. One thread.
+ * MUMPS (CeCILL-C). The analysis is made once, because the pattern is the same
+ * for each z; the numerical factorisation is made in each call. Not
+ * thread-safe.
  *
- * The entries of A and of B are given to MUMPS one after the other; it sums
- * those in the same place. The order of elimination comes with the matrices,
- * and nothing here depends on time, threads or the processor, so that equal
- * programs give equal bits wherever they run. (SCOTCH's orderings differ from
- * run to run, PORD ends the process when a graph does not suit it.)
+ * MUMPS gets the entries of A and then those of B, and adds entries at the same
+ * place. The order of elimination comes with the matrices, and nothing here
+ * depends on time, threads or the processor, so equal programs give equal bits
+ * on any machine. (SCOTCH's orderings differ from run to run, and PORD ends the
+ * process if it cannot handle a graph.)
  */
 #include <complex.h>
 #include <errno.h>
@@ -24,11 +25,11 @@
 
 enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
 #define COMM_WORLD                                                             \
-	-987654 /* what MUMPS takes for "all", with or without MPI             \
+	-987654 /* MUMPS' number for all processes, with or without MPI        \
 		 */
 #define ORDER_GIVEN 1
-#define SPACE_PERCENT 50 /* more work space than the analysis asks for */
-/* As the MUMPS guide numbers them: from 1. */
+#define SPACE_PERCENT 50 /* more work space than the analysis estimates */
+/* Counted from 1, as in the MUMPS guide. */
 #define ICNTL(i) icntl[(i)-1]
 #define INFOG(i) infog[(i)-1]
 
@@ -47,7 +48,7 @@ static int set_failure(int error, const char *what)
 	return error;
 }
 
-/* What a user can do about MUMPS' error, in words. */
+/* A sentence that says what a user can do about an error of MUMPS. */
 static const char *describe_error(int code)
 {
 	switch (code) {
@@ -88,10 +89,10 @@ static int mumps_run(int job)
 
 static void mumps_options(ZMUMPS_STRUC_C *mumps)
 {
-	/* No message streams. */
+	/* No messages. */
 	mumps->ICNTL(1) = mumps->ICNTL(2) = mumps->ICNTL(3) = 0;
 	mumps->ICNTL(4) = 0;
-	/* No permutation by values: z comes after the analysis. */
+	/* No permutation by values, because z is not known at the analysis. */
 	mumps->ICNTL(6) = 0;
 	mumps->ICNTL(7) = ORDER_GIVEN;
 	/* Ordinary ordering, by the pattern alone. */
@@ -130,7 +131,7 @@ static int prepare_solver(int *order)
 	return error;
 }
 
-/* Each number from 1 to n once. */
+/* 0 if `order` has each number from 1 to n once. */
 static int order_check(int n, const int *order)
 {
 	char *seen = calloc(n, 1);
@@ -193,7 +194,7 @@ static void put_right_side(double *y)
 	}
 }
 
-/* Delayed pivots can take more space than the analysis foresaw. */
+/* Delayed pivots can need more space than the analysis estimated. */
 static int factorise_matrix(void)
 {
 	int attempt, error, code;

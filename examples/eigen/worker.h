@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The worker's side of the solver, in plain C: eigen.idl makes remote calls of
- * these functions, the master calls them itself with --local.
+ * The worker's side of the solver, in plain C. eigen.idl makes remote functions
+ * of these functions; with --local the master calls them itself.
  */
 #ifndef EIGEN_WORKER_H
 #define EIGEN_WORKER_H
@@ -11,9 +11,9 @@
 /*
  * Takes A (ia, ja, a) and B as <examples/eigen/sparse.h> stores them, and the
  * n x l block V by columns; unknown i is eliminated as number order[i], counted
- * from 1. The arrays stay the caller's, and must stay as they
- * are as long as solve is called. 0, or a negative error that every later
- * solve repeats: Initialize has no way of its own to answer.
+ * from 1. The caller owns the arrays and must not change them while solve is
+ * called. Returns 0 or a negative error. Each later solve returns this error
+ * too, because Initialize has no result.
  */
 int eigen_initialize(int n, int nnza, int nnzb, int l, int *ia, int *ja,
 		     double *a, int *ib, int *jb, double *b, double *v,
@@ -28,7 +28,7 @@ int eigen_solve(int n, int l, double zre, double zim, double *y);
 
 const char *eigen_why(void);
 
-/* Gives back what initialize took. */
+/* Frees what eigen_initialize allocated. */
 void eigen_finish(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A function as anyone has it: it knows nothing of skep. */
+/* An ordinary function, which does not use Skep. */
 
 void scale(int n, double by, double *x, double *sum);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Calls it on whatever node is free. */
+/* Calls the function of hello.c on any free node. */
 #include <OmniRpc.h>
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A ring without MPI: a number goes once around, each process adds one.
+ * A ring of processes, without MPI: a number goes around once, and each process
+ * adds one.
  *
  *   ring DIR RANK SIZE
  *
- * DIR is a folder that all processes see; each puts its endpoint's name there.
- * The job's secret comes from SKEP_O2G_SECRET.
+ * DIR is a folder that all processes can read. Each process writes the name of
+ * its endpoint there. SKEP_O2G_SECRET holds the job's secret.
  */
 #include <o2g.h>
 
@@ -21,7 +22,7 @@ static void expect_success(int result, const char *what)
 	}
 }
 
-/* Whole or not at all: written beside, then renamed. */
+/* Writes another file and renames it, so that nobody reads half a name. */
 static void publish_name(struct o2g *o2g, const char *dir, int rank)
 {
 	uint8_t name[O2G_NAME_SIZE];
@@ -56,7 +57,7 @@ static uint32_t find_peer(struct o2g *o2g, const char *dir, int rank)
 	return peer;
 }
 
-/* The event of the one operation under way. */
+/* Waits for the completion of the only operation in progress. */
 static void await_completion(struct o2g *o2g, const char *what)
 {
 	struct o2g_event event;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The ring of docs/libo2g.md, linked as any program would link libo2g.
+# The ring of docs/libo2g.md, linked with libo2g like any other program.
 
 $(B)/examples/ring: examples/o2g/ring.c $(B)/lib/libo2g.so o2g/lib/o2g.h
 	$(call say,CC)

@@ -1,6 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# One file, natively and under bee behind its guard: equal bits for each point.
+# Runs one program natively and under bee, with bee's guard, and compares the
+# bits of each point.
+#
 # usage: bee.sh BUILD-DIR linux|wine
 set -eu
 build=$1
@@ -10,7 +12,7 @@ if [ "$2" = wine ]; then
 	WINEPREFIX=${WINEPREFIX:-$(pwd)/$build/wine}
 	WINEDEBUG=-all
 	export WINEPREFIX WINEDEBUG
-	# Wine's services outlive its programs, on a busy computer for long.
+	# Wine's services run on after its programs, for long on a busy computer.
 	trap 'wineserver -k || true; wineserver -w || true' EXIT
 	set -- wine "$build/bin/bee.exe"
 else

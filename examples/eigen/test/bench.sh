@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Solve time of one point: native, bee on Linux, bee on Windows (Wine). Runs
-# take turns, so that a busy moment does not hit one of them alone.
+# Measures the time to solve one point: natively, under bee on Linux, and under
+# bee on Windows (Wine). The three alternate, so that a busy moment does not
+# slow only one of them.
+#
 # usage: bench.sh BUILD-DIR [ELEMENTS [ROUNDS]]
 set -eu
 build=$1
