@@ -32,7 +32,7 @@ func ModuleFor(p *pack.Package) ([]byte, error) {
 // pollEvery is the interval at which a state is polled.
 const pollEvery = 50 * time.Millisecond
 
-// waitUntil looks at an update until done says so. It returns false after the limit.
+// waitUntil polls an update until done returns true. After the limit it returns false.
 func waitUntil(ctx context.Context, d Source, name string, limit time.Duration, done func(*uapi.DynamosInfo) bool) (uapi.DynamosInfo, bool, error) {
 	over := time.After(limit)
 	tick := time.NewTicker(pollEvery)
@@ -52,10 +52,10 @@ func waitUntil(ctx context.Context, d Source, name string, limit time.Duration, 
 	}
 }
 
-// The kernel needs a while to reverse a transition.
+// undoTime is the time that the kernel gets to reverse a transition.
 const undoTime = time.Minute
 
-// Apply puts a loaded update on trial, and waits for the transition of tasks if there is one.
+// Apply puts a loaded update on trial. If its class needs a transition of tasks, Apply waits for the end of it.
 func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
 	if err := putName(&a.Name, name); err != nil {
 		return uapi.DynamosInfo{}, err
@@ -78,8 +78,8 @@ func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (u
 	return i, nil
 }
 
-// WaitDrained waits until the last user of an update is out, and tells whether that
-// was so within the limit.
+// WaitDrained waits until no task is inside an update. It reports whether that
+// happened within the limit.
 func WaitDrained(ctx context.Context, d Source, name string, limit time.Duration) (bool, error) {
 	_, left, err := waitUntil(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
 		return i.State == uapi.DynamosLoaded
@@ -101,7 +101,7 @@ func findInfo(s Source, name string) (uapi.DynamosInfo, error) {
 	return uapi.DynamosInfo{}, refusef("no update %q is loaded: 'skep update status' lists those that are", name)
 }
 
-// FindStatus returns the status of one update, without its events and who is inside.
+// FindStatus returns the status of one update, without its events and the tasks inside.
 func FindStatus(s Source, name string, names Names) (Status, error) {
 	i, err := findInfo(s, name)
 	if err != nil {

@@ -27,16 +27,17 @@ type Plan struct {
 	Name    string
 	Patch   []byte
 	Kernels []string // series, or versions of packages
-	Class   string   // empty: what the change asks for
-	Because string   // why it may be another
+	Class   string   // empty: the one that ProposeClass returns
+	Because string   // why another class than the proposed one is right
 	States  map[string]Statement
-	Layouts map[string]string // why a structure may be laid out in another way
+	Layouts map[string]string // by structure: why a changed layout does no harm
 	Says    io.Writer
 }
 
-// Build makes a package: for each kernel it compiles what the patch touches,
-// holds the unpatched text against the kernel's image, and makes a module of
-// what differs. A change that can't be carried is refused, with its line.
+// Build makes a package. For each kernel it compiles the files that the patch
+// affects, compares the unpatched code with the kernel's image, and makes a module
+// of the functions that differ. It refuses a change that a module cannot contain,
+// and names its line.
 func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
 	for _, name := range p.Kernels {
@@ -52,7 +53,7 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	return out, nil
 }
 
-// buildRefused reports what the patch is to blame for from what broke.
+// buildRefused turns errors that the patch causes into a RefusedError; others remain.
 func buildRefused(err error) error {
 	var change *asm.Refusal
 	var mismatch *image.Mismatch
@@ -80,14 +81,14 @@ type builder struct {
 	changes   []*asm.Change
 	files     []module.File
 	functions []module.Function
-	notes     []string // that who applies the update should read, beside the reasons
-	held      []string // why its module stays loaded once it was in force
+	notes     []string // for the operator, in addition to the reasons for the class
+	held      []string // why its module stays loaded after it was applied
 	layouts   []pack.Layout
 }
 
 func (b *builder) logf(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
 
-// buildModule makes the module out of the patch and the kernel's image and source.
+// buildModule makes the module from the patch, the kernel's image and its source.
 func (b *builder) buildModule(ctx context.Context) error {
 	var err error
 	if b.work, err = b.tree.Patch(ctx, b.plan.Patch); err != nil {
@@ -147,7 +148,7 @@ func (b *builder) buildModule(ctx context.Context) error {
 	return b.packModule(ctx)
 }
 
-// fetchTree fetches the kernel and its source, if they are not there.
+// fetchTree fetches the kernel and its source unless they are in the cache.
 func (b *builder) fetchTree(ctx context.Context, name string) error {
 	cache, err := lab.CacheDir()
 	if err != nil {
@@ -155,7 +156,7 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 	}
 	home, err := lab.BuildDir()
 	if err != nil {
-		home = cache // not in a source tree of skep
+		home = cache // no source tree of Skep here
 	}
 	k, err := lab.FetchKernel(ctx, home, name, b.plan.Says)
 	if err != nil {
@@ -172,7 +173,7 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 	return err
 }
 
-// sourceOf reports which source an image was made of.
+// sourceOf returns the source that an image was built from.
 func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
 	if im.Version == "" {
 		return source.Kernel{}, refusef("the image does not say of which package of Debian it is, so its source can't be found")
@@ -181,8 +182,8 @@ func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
 		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(im.Release)}, nil
 }
 
-// plainRelease is a release as distributions write it; other texts do not go
-// into a command of make.
+// plainRelease returns s if it looks like a release of a distribution, else "": the
+// text becomes part of a command of make.
 func plainRelease(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+~_-") != "" {
 		return ""
@@ -190,7 +191,7 @@ func plainRelease(s string) string {
 	return s
 }
 
-// buildUnit takes the changed functions out of one file.
+// buildUnit extracts the changed functions of one file.
 func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) error {
 	for _, note := range c.Notes {
 		b.logf("%s: %s", u.Path, note)
@@ -231,15 +232,15 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 	return nil
 }
 
-// checkPointers refuses new pointers to functions of the kernel that fault where a
-// pointer leads to them.
+// checkPointers refuses new pointers to functions of the kernel that fault when they
+// are called through a pointer.
 func (b *builder) checkPointers(path string, e *asm.Extract, gate *image.File) error {
 	for _, name := range e.Pointed {
 		addr, ok := gate.Symbols[name]
 		if !ok {
 			list := b.image.Named(name)
 			if len(list) != 1 {
-				continue // data, or module.Make tells
+				continue // data, or module.BuildModule reports it
 			}
 			addr = list[0].Addr
 		}
@@ -251,7 +252,7 @@ func (b *builder) checkPointers(path string, e *asm.Extract, gate *image.File) e
 	return nil
 }
 
-// proveOriginal returns the unpatched file as the kernel has it.
+// proveOriginal returns the unpatched file after comparing it with the kernel's image.
 func (b *builder) proveOriginal(ctx context.Context, path string) (*image.File, error) {
 	if f := b.gates[path]; f != nil {
 		return f, nil
@@ -264,7 +265,7 @@ func (b *builder) proveOriginal(ctx context.Context, path string) (*image.File, 
 	return f, err
 }
 
-// gateUnit holds the unpatched file against the kernel's image.
+// gateUnit compares the unpatched file with the kernel's image.
 func (b *builder) gateUnit(ctx context.Context, u source.Unit) (*image.File, error) {
 	text, err := os.ReadFile(u.Before)
 	if err != nil {
@@ -285,7 +286,7 @@ func (b *builder) gateUnit(ctx context.Context, u source.Unit) (*image.File, err
 	return b.image.Gate(u.Path, object)
 }
 
-// describeFunction says all that the kernel must know of one that is replaced.
+// describeFunction returns the data that the kernel needs of a replaced function.
 func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
@@ -316,7 +317,7 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
 }
 
-// chooseClass settles how far versions may mix, the same for all kernels.
+// chooseClass chooses the update's class, which is the same for all kernels.
 func (b *builder) chooseClass() error {
 	class, why := asm.ProposeClass(b.changes, b.work.Reasons()...)
 	m := &b.out.Manifest
@@ -344,7 +345,7 @@ func (b *builder) chooseClass() error {
 	return nil
 }
 
-// packModule makes the kernel's module and enters it in the package.
+// packModule makes the module and adds it to the package.
 func (b *builder) packModule(ctx context.Context) error {
 	made, err := module.BuildModule(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
 		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held})

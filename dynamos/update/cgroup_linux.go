@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot is where the version 2 hierarchy is mounted.
+// cgroupRoot returns the folder where the version 2 hierarchy is mounted.
 func cgroupRoot() (string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -31,8 +31,8 @@ func cgroupRoot() (string, error) {
 	return "", errors.New("no version 2 cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
 }
 
-// CgroupID is the number of a cgroup: of a folder, of a path below the
-// hierarchy's root, or of the only cgroup with that last name.
+// CgroupID returns the number of a cgroup. The word is a folder, a path below the
+// hierarchy's root, or the last name of a path if only one cgroup has it.
 func CgroupID(word string) (uint64, error) {
 	root, err := cgroupRoot()
 	if err != nil {
@@ -73,8 +73,8 @@ func inodeOf(path string) (uint64, error) {
 	return s.Ino, nil
 }
 
-// CgroupPath is where a cgroup with that number is, below the root of the
-// hierarchy; "" if it is gone.
+// CgroupPath returns the path of the cgroup with that number, below the root of the
+// hierarchy, or "" if it no longer exists.
 func CgroupPath(id uint64) (found string) {
 	root, err := cgroupRoot()
 	if err != nil {
@@ -89,11 +89,11 @@ func CgroupPath(id uint64) (found string) {
 	return found
 }
 
-// eachCgroup visits all cgroups until visit says no.
+// eachCgroup visits all cgroups until visit returns false.
 func eachCgroup(root string, visit func(path string, ino uint64) bool) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // it went away meanwhile
+			return nil // removed in the meantime
 		}
 		ino, err := inodeOf(path)
 		if err == nil && !visit(path, ino) {
@@ -103,7 +103,7 @@ func eachCgroup(root string, visit func(path string, ino uint64) bool) error {
 	})
 }
 
-// Boottime is the kernel's CLOCK_BOOTTIME, in ns.
+// Boottime returns the kernel's CLOCK_BOOTTIME, in ns.
 func Boottime() uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -90,7 +90,7 @@ func putName(to *[uapi.DynamosName]byte, name string) error {
 	return nil
 }
 
-// Info returns the update with that index; ErrNoMore tells that there is none.
+// Info returns the update with that index, or ErrNoMore if there is none.
 func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
 	i.Revision, i.Index = uapi.DynamosRevision, index
 	err = d.call(uapi.DynamosIocInfo, unsafe.Pointer(&i), nil)
@@ -100,7 +100,7 @@ func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
 	return i, err
 }
 
-// Count gives the figures of one version of one function of an update.
+// Count returns the counters of one version of one function of an update.
 func (d *Device) Count(name string, function, version uint32) (c uapi.DynamosCount, err error) {
 	c.Revision, c.Function, c.Version = uapi.DynamosRevision, function, version
 	if err := putName(&c.Name, name); err != nil {
@@ -115,10 +115,11 @@ func (d *Device) Count(name string, function, version uint32) (c uapi.DynamosCou
 
 const eventSize = int(unsafe.Sizeof(uapi.DynamosEvent{}))
 
-// eventsMax ends the reading of events that come faster than they are read.
+// eventsMax is the most events that one call reads, because they may come faster than
+// they are read.
 const eventsMax = 1 << 16
 
-// Events returns what happened and was not read through this Device before.
+// Events returns the events that were not yet read through this Device.
 func (d *Device) Events() (list []uapi.DynamosEvent, err error) {
 	buf := make([]byte, 64*eventSize)
 	for len(list) < eventsMax {

@@ -21,25 +21,25 @@ type Task struct {
 	TID     int    `json:"tid"`
 	Comm    string `json:"comm"`
 	Symbol  string `json:"symbol"`
-	Version string `json:"version"` // old, new, or - where its stack does not tell
+	Version string `json:"version"` // old, new, or - if its stack does not show it
 	Frame   string `json:"frame"`   // where it sleeps
 }
 
 const (
 	stackMax  = 64 << 10
-	insideMax = 256 // tasks that are told of each update
+	insideMax = 256 // the most tasks listed for each update
 	engine    = "dynamos"
-	// between a wrapper and the version, where its choice is not quick
+	// a function between a wrapper and the version, on the slow path
 	detour = "dynamos_call_slow"
 )
 
 var errHidden = errors.New("/proc/kallsyms hides addresses, so nobody inside can be named: write 1 to /proc/sys/kernel/kptr_restrict")
 
-// A place is what a frame of a stack names.
+// A place is the symbol and the module of a stack frame.
 type place struct{ symbol, module string }
 
-// FillInside fills in who is inside the functions of the updates; proc is /proc.
-// A task that runs at this moment has no stack to be read and is not found.
+// FillInside fills in the tasks inside the functions of the updates; proc is /proc.
+// It does not find a task that is running, because its stack cannot be read.
 func FillInside(proc string, list []Status) error {
 	if !anyInside(list) {
 		return nil
@@ -58,7 +58,7 @@ func FillInside(proc string, list []Status) error {
 			return fmt.Errorf("who is inside can't be told: %w", err)
 		}
 		if err != nil || len(text) == 0 {
-			continue // it ended meanwhile
+			continue // it ended in the meantime
 		}
 		for i := range list {
 			if t, ok := places.find(&list[i], parseStack(string(text))); ok && len(list[i].Inside) < insideMax {
@@ -93,8 +93,7 @@ func readAtMax(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// placesOf knows which names of a stack are the wrapper of a function, and its
-// new version.
+// placesOf maps the wrapper and the new version of each function to the function.
 type placesOf map[place]spot
 
 // A spot is an update's function, by update and number.
@@ -149,7 +148,7 @@ func (p placesOf) add(list []Status, address uint64, at place) {
 }
 
 // find reports whether a task with these frames, innermost first, is inside a
-// function of u: its outermost one is told.
+// function of u. If it is inside several, it returns the outermost.
 func (p placesOf) find(u *Status, frames []place) (Task, bool) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		s := p[frames[i]]
@@ -175,7 +174,7 @@ func (p placesOf) find(u *Status, frames []place) (Task, bool) {
 	return Task{}, false
 }
 
-// parseStack reads lines as '[<0>] symbol+0x12/0x34 [module]'.
+// parseStack parses lines such as '[<0>] symbol+0x12/0x34 [module]'.
 func parseStack(text string) (frames []place) {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(strings.TrimSpace(line), "] ")
@@ -192,7 +191,7 @@ func parseStack(text string) (frames []place) {
 	return frames
 }
 
-// readProc says whose stack it was; dir is /proc/PID/task/TID.
+// readProc reads the identity of the task; dir is /proc/PID/task/TID.
 func (t *Task) readProc(dir string) {
 	t.TID, _ = strconv.Atoi(filepath.Base(dir))
 	t.PID, _ = strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(dir))))

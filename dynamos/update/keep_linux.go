@@ -19,11 +19,11 @@ import (
 	"skep/internal/uapi"
 )
 
-// A Keep stores committed updates, so that they come back at the next boot. Its
-// folder is root's alone: the kernel loads what is in it.
+// A Keep stores committed updates, so that they are restored at the next boot. Only
+// root may write to its folder, because the kernel loads modules from it.
 type Keep struct {
-	Dir string // survives a boot; without it nothing is kept
-	Run string // goes with a boot: the packages of updates that were applied
+	Dir string // survives a boot; if it does not exist, no update is stored
+	Run string // removed by a boot: packages of applied updates
 }
 
 // A Kept is a committed update as it is stored beside its package.
@@ -33,16 +33,16 @@ type Kept struct {
 	Digest  string // SHA-256 of the package
 	Policy  uapi.DynamosPolicy
 	Health  uapi.DynamosHealth
-	Cgroups map[int]string // by rule: numbers of cgroups end with a boot
+	Cgroups map[int]string // by rule: paths, because numbers of cgroups change with a boot
 }
 
-// What a policy says of tasks of this boot alone.
+// passingTerms are terms of a policy that name tasks of this boot only.
 const passingTerms = uapi.DynamosPID | uapi.DynamosTGID | uapi.DynamosWindow
 
 func (k *Keep) path(name, kind string) string { return filepath.Join(k.Dir, name+kind) }
 
-// IsOn says whether updates are kept. A folder that others than root may change
-// is refused.
+// IsOn reports whether updates are stored. It refuses a folder that other users than
+// root may change.
 func (k *Keep) IsOn() (bool, error) {
 	info, err := os.Lstat(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func (k *Keep) IsOn() (bool, error) {
 	return true, nil
 }
 
-// Remember has a copy of an applied package for a later Save.
+// Remember copies an applied package for a later Save.
 func (k *Keep) Remember(name, file string) error {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -70,8 +70,8 @@ func (k *Keep) Remember(name, file string) error {
 	return err
 }
 
-// Save stores an update that is committed on the kernel with this build-id.
-// refused says why it can't come back.
+// Save stores an update that is committed on the kernel with this build-id. If the
+// update cannot be restored after a boot, refused says why.
 func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) {
 	i, err := findInfo(s, name)
 	if err != nil {
@@ -99,7 +99,8 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 	return "", err
 }
 
-// nameCgroups says why a policy ends with this boot, or else names its cgroups.
+// nameCgroups stores the paths of the policy's cgroups. If the policy is valid for
+// this boot only, it returns the reason.
 func (k *Kept) nameCgroups(path func(uint64) string) string {
 	for n := range min(int(k.Policy.Rules), len(k.Policy.Rule)) {
 		r := &k.Policy.Rule[n]
@@ -115,7 +116,7 @@ func (k *Kept) nameCgroups(path func(uint64) string) string {
 	return ""
 }
 
-// numberCgroups finds the cgroups of this boot.
+// numberCgroups sets the numbers that the policy's cgroups have in this boot.
 func (k *Kept) numberCgroups(number func(string) (uint64, error)) error {
 	for n, path := range k.Cgroups {
 		if n < 0 || n >= len(k.Policy.Rule) {
@@ -135,7 +136,7 @@ func digestOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Forget has an update not come back.
+// Forget removes a stored update.
 func (k *Keep) Forget(name string) error {
 	var all error
 	for _, kind := range []string{".json", pack.Suffix} {
@@ -146,7 +147,7 @@ func (k *Keep) Forget(name string) error {
 	return all
 }
 
-// List gives what is stored; a file that can't be read is an error of its own.
+// List returns the stored updates. all joins the errors of files that cannot be read.
 func (k *Keep) List() (list []Kept, all error) {
 	files, err := filepath.Glob(k.path("*", ".json"))
 	if err != nil {
@@ -173,7 +174,7 @@ func (k *Keep) List() (list []Kept, all error) {
 	return list, all
 }
 
-// open gives the module of a kept update for the running kernel.
+// open returns the module of a stored update for the running kernel.
 func (k *Keep) open(kept *Kept) ([]byte, error) {
 	file, err := os.ReadFile(k.path(kept.Name, pack.Suffix))
 	if err != nil {
@@ -193,22 +194,22 @@ func (k *Keep) open(kept *Kept) ([]byte, error) {
 	return m, nil
 }
 
-// bootFile is there from before updates are brought back until the machine has
-// run well with them for a while.
+// bootFile exists from before updates are restored until the machine has run with
+// them for a while.
 const bootFile = ".boot.json"
 
-// bootsMax failed boots turn the updates off.
+// After bootsMax failed boots no update is restored.
 const bootsMax = 2
 
-// A Boot counts the boots that did not last with the kept updates.
+// A Boot counts the boots that ended early after the updates were restored.
 type Boot struct {
 	ID     string
 	Failed int
 	Names  []string
 }
 
-// BeginBoot marks that updates are about to come back in this boot. failed is how
-// many boots before it did not last; from two on nothing may be brought back.
+// BeginBoot records that updates are about to be restored in this boot. failed is the
+// number of boots before it that ended early; from bootsMax on no update may be restored.
 func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
 	var b Boot
 	text, err := os.ReadFile(filepath.Join(k.Dir, bootFile))
@@ -217,7 +218,7 @@ func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
 	case err != nil:
 		return 0, err
 	case json.Unmarshal(text, &b) != nil:
-		b.Failed = bootsMax // it is damaged: the careful answer
+		b.Failed = bootsMax // the file is damaged: the safe choice
 	case b.ID != id:
 		b.Failed++
 	}
@@ -231,7 +232,7 @@ func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
 	return b.Failed, err
 }
 
-// EndBoot says that the machine has run well, or was turned off as it should be.
+// EndBoot records that the machine ran well, or was shut down in the ordinary way.
 func (k *Keep) EndBoot() error {
 	if err := os.Remove(filepath.Join(k.Dir, bootFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// RunningBuildID is that of the running kernel, in hex; sys is /sys.
+// RunningBuildID returns the build-id of the running kernel, in hex; sys is /sys.
 func RunningBuildID(sys string) (string, error) {
 	return noteBuildID(filepath.Join(sys, "kernel", "notes"))
 }
 
-// loadedBuildID is that of a loaded module, or "" if none of the name is there.
+// loadedBuildID returns the build-id of a loaded module, or "" if it is not loaded.
 func loadedBuildID(sys, name string) (string, error) {
 	dir := filepath.Join(sys, "module", name)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func noteBuildID(path string) (string, error) {
 	return "", fmt.Errorf("%s holds no build-id", path)
 }
 
-// findBuildID looks through ELF notes.
+// findBuildID finds the build-id in ELF notes.
 func findBuildID(b []byte) string {
 	const gnuBuildID = 3
 	for len(b) >= 12 {
@@ -60,8 +60,8 @@ func findBuildID(b []byte) string {
 	return ""
 }
 
-// runningVersion looks for the version of Debian's package in what uname -v
-// says: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-06)".
+// runningVersion finds the version of Debian's package in the output of uname -v,
+// for example "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-06)".
 func runningVersion(text string) (string, error) {
 	if _, rest, ok := strings.Cut(text, " Debian "); ok {
 		if version, _, _ := strings.Cut(rest, " "); version != "" {
@@ -71,7 +71,7 @@ func runningVersion(text string) (string, error) {
 	return "", &RefusedError{"the running kernel is not of a package of Debian: name one with --kernel"}
 }
 
-// RunningVersion is that of the package of the running kernel.
+// RunningVersion returns the version of the running kernel's package.
 func RunningVersion() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/version")
 	if err != nil {

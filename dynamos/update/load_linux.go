@@ -15,7 +15,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// Load loads the module of an update. That changes nothing yet; it is no error if the same module is already loaded. fresh tells that it was not.
+// Load loads the module of an update, which changes no function yet. It is no error if the same module is already loaded; fresh is false then.
 func Load(name string, module []byte) (fresh bool, err error) {
 	loaded, err := loadedBuildID("/sys", name)
 	if err != nil {
@@ -32,7 +32,7 @@ func Load(name string, module []byte) (fresh bool, err error) {
 		return false, err
 	}
 	defer log.close()
-	// From memory: what was checked is what is loaded.
+	// From memory, so that the checked bytes are the loaded bytes.
 	e := unix.InitModule(module, "")
 	if e == nil {
 		return true, nil
@@ -49,8 +49,8 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
 }
 
-// Remove unloads the module of an update that is not applied, and that nobody
-// may have a pointer to.
+// Remove unloads the module of an update. It refuses an applied update, and one that
+// the kernel may have pointers into.
 func Remove(s Source, name string) error {
 	i, err := findInfo(s, name)
 	if err != nil {
@@ -72,7 +72,7 @@ func Remove(s Source, name string) error {
 	return e
 }
 
-// moduleBuildID is that of a module's file, "" if it has none.
+// moduleBuildID returns the build-id of a module's file, or "" if it has none.
 func moduleBuildID(module []byte) string {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {
@@ -89,7 +89,7 @@ func moduleBuildID(module []byte) string {
 	return findBuildID(text)
 }
 
-// kernelLog gives the kernel's lines from its opening on.
+// kernelLog reads the lines that the kernel writes after it was opened.
 type kernelLog struct{ fd int }
 
 func openLog() (*kernelLog, error) {
@@ -108,7 +108,7 @@ func (l *kernelLog) close() { unix.Close(l.fd) }
 
 const logLines = 1000
 
-// lastLine gives what the kernel said of a module last, without the name.
+// lastLine returns the kernel's last message about a module, without its name.
 func (l *kernelLog) lastLine(name string) (said string) {
 	ours := regexp.MustCompile(`^(?:dynamos: )?(?:` + regexp.QuoteMeta(name) + `|dynamos|livepatch)[:,] (.*)`)
 	buf := make([]byte, 8192)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package update is what `skep update` does: it builds packages from source
-// patches, loads them into a running kernel, sets their policies, and reports
-// their state. The interface to the kernel is include/skep/dynamos.h.
+// Package update implements `skep update`. It builds packages from source patches,
+// loads them into a running kernel, sets their policies, and reports their state.
+// include/skep/dynamos.h is the interface to the kernel.
 package update
 
 import (
@@ -12,11 +12,11 @@ import (
 	"skep/internal/uapi"
 )
 
-// A Policy is made rule by rule, in the order in which the kernel asks them.
-// The zero Policy is for nobody.
+// A Policy is a list of rules, in the order in which the kernel evaluates them. The
+// zero Policy selects no task.
 type Policy struct {
 	rules []uapi.DynamosRule
-	open  bool // terms go to the last rule
+	open  bool // Add adds terms to the last rule
 	all   bool
 }
 
@@ -42,8 +42,7 @@ func (p *Policy) beginRule(choice uint32, option string) error {
 
 func (p *Policy) lastRule() *uapi.DynamosRule { return &p.rules[len(p.rules)-1] }
 
-// Add makes one more term hold for the rule that was begun last; set fills in
-// its value.
+// Add adds a term to the last rule; set fills in its value.
 func (p *Policy) Add(term uint32, set func(*uapi.DynamosRule)) error {
 	if !p.open {
 		if err := p.beginRule(1, "it"); err != nil {
@@ -62,10 +61,10 @@ func (p *Policy) Add(term uint32, set func(*uapi.DynamosRule)) error {
 // All gives the new version to all tasks that no rule matches.
 func (p *Policy) All() { p.all = true }
 
-// Given reports whether anything was asked for.
+// Given reports whether the policy has a rule, or All was called.
 func (p *Policy) Given() bool { return p.all || len(p.rules) > 0 }
 
-// Encode returns the kernel's form of the policy, or the error in its rules.
+// Encode returns the policy in the kernel's format, or the error in its rules.
 func (p *Policy) Encode() (uapi.DynamosPolicy, error) {
 	out := uapi.DynamosPolicy{Rules: uint32(len(p.rules))}
 	takes := p.all

@@ -31,7 +31,7 @@ func nameOr[T uint32 | uint64](look func(T) string, id T) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// DescribePolicy formats a policy in one line, as 'tgid 12 and uid www, or comm sh'.
+// DescribePolicy formats a policy in one line, such as 'tgid 12 and uid www, or comm sh'.
 func DescribePolicy(p *uapi.DynamosPolicy, names Names) string {
 	var b strings.Builder
 	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {

@@ -11,7 +11,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// A Kernel is what brings updates back into a running kernel.
+// A Kernel is the interface by which Restore restores updates.
 type Kernel interface {
 	Source
 	BuildID() (string, error)
@@ -20,10 +20,10 @@ type Kernel interface {
 	Commit(name string) error
 }
 
-// ThisKernel is the running one.
+// ThisKernel is the running kernel.
 type ThisKernel struct{ *Device }
 
-// BuildID is the kernel's.
+// BuildID returns the running kernel's build-id.
 func (ThisKernel) BuildID() (string, error) { return RunningBuildID("/sys") }
 
 // Load loads a module.
@@ -34,24 +34,24 @@ func (t ThisKernel) Apply(ctx context.Context, name string, a *uapi.DynamosApply
 	return Apply(ctx, t.Device, name, a)
 }
 
-// A Restore brings kept updates back: on trial at first, and committed when the
-// machine has run with them for a while.
+// A Restore restores stored updates. It puts them on trial, and commits them after
+// the machine has run with them for a while.
 type Restore struct {
 	Keep   *Keep
 	Kernel Kernel
 	BootID string
 	Settle time.Duration
-	Retry  bool // in spite of boots that did not last
+	Retry  bool // restore in spite of boots that ended early
 	Says   func(format string, args ...any)
 	Ready  func()
 }
 
-// confirmMargin is how much later than we the kernel gives up a trial: it
-// reverts all if this program dies.
+// confirmMargin is added to the trial's time limit in the kernel, which reverts all
+// updates if this program dies before it commits them.
 const confirmMargin = time.Minute
 
-// Run returns when the updates are committed, or ctx ends: the machine is turned
-// off as it should be.
+// Run returns when the updates are committed, or when ctx ends because the machine
+// shuts down.
 func (r *Restore) Run(ctx context.Context) error {
 	list, all := r.Keep.List()
 	if all != nil {
@@ -107,7 +107,7 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 		return refusef("it was committed on another kernel, whose build-id is %s", k.BuildID)
 	}
 	if i, err := findInfo(r.Kernel, k.Name); err == nil && (i.State == uapi.DynamosTrial || i.State == uapi.DynamosCommitted) {
-		return nil // this command was started again
+		return nil // an earlier run of this command applied it
 	}
 	module, err := r.Keep.open(k)
 	if err != nil {
@@ -128,8 +128,8 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 	return nil
 }
 
-// commitKept keeps an update that is still on trial, and forgets one that the
-// kernel has reverted.
+// commitKept commits an update that is still on trial, and removes a stored update
+// that the kernel has reverted.
 func (r *Restore) commitKept(name string) error {
 	i, err := findInfo(r.Kernel, name)
 	switch {

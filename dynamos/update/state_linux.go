@@ -15,19 +15,18 @@ import (
 	"skep/dynamos/update/source"
 )
 
-// A Statement is a property of a function that the author declares, because the
-// change does not show it. With class task or object, a function that the patch
-// leaves as it is may be named as well: it then belongs to the update's
-// functions.
+// A Statement is what the author declares about a function, because the change does
+// not show it. With class task or object the author may also name a function that the
+// patch does not change; it then belongs to the update's functions.
 type Statement struct {
-	Object *int // class object: which argument is the object, from 0
-	Ends   bool // a call ends the object's life
-	Bare   bool // neither it nor a caller holds a lock across it
-	Group  bool // class task: a task that calls it is inside the update's functions
+	Object *int // class object: the number of the argument that is the object, from 0
+	Ends   bool // a call frees the object
+	Bare   bool // neither the function nor a caller holds a lock during the call
+	Group  bool // class task: a task inside it is inside the update's functions
 }
 
-// checkLayouts refuses structures that are laid out in another way, of which the kernel
-// and its modules have older ones, unless the author says why that is no harm.
+// checkLayouts refuses structures whose layout changes, because the kernel and its
+// modules have objects of the old layout. The author may say why that does no harm.
 func (b *builder) checkLayouts(ctx context.Context, list []source.Layout) error {
 	left := maps.Clone(b.plan.Layouts)
 	var unsaid []source.Layout
@@ -49,7 +48,7 @@ func (b *builder) checkLayouts(ctx context.Context, list []source.Layout) error 
 	return nil
 }
 
-// refuseLayout refuses the first of some structures.
+// refuseLayout refuses the first structure of a list.
 func (b *builder) refuseLayout(ctx context.Context, list []source.Layout) error {
 	l := list[0]
 	user, err := b.work.OfModules(ctx, l)
@@ -69,8 +68,8 @@ func (b *builder) refuseLayout(ctx context.Context, list []source.Layout) error 
 		l.What, l.Is, l.Was, who, more, l.Name)}
 }
 
-// applyStatements enters what the author says of the changed functions, and takes along
-// those that are named beside them.
+// applyStatements stores the author's statements about the changed functions, and adds
+// the unchanged functions that the author names.
 func (b *builder) applyStatements() error {
 	left := maps.Clone(b.plan.States)
 	for i := range b.functions {
@@ -91,8 +90,8 @@ func (b *builder) applyStatements() error {
 
 func (s Statement) applyTo(f *pack.Function) { f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare }
 
-// describeUnchanged says all that the kernel must know of a function that stays as it
-// is.
+// describeUnchanged returns the data that the kernel needs of a function that does not
+// change.
 func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, refusef("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
@@ -123,7 +122,8 @@ func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 		OldSize: f.Size, Original: f.Digest}, nil
 }
 
-// checkStatements reports which statement the class lacks or does not use.
+// checkStatements refuses statements that the class does not use, and reports those
+// that it needs.
 func checkStatements(class string, functions []module.Function) error {
 	ends := false
 	for i := range functions {

@@ -12,7 +12,7 @@ import (
 // ErrNoMore: there is no update, or no function, with that number.
 var ErrNoMore = errors.New("there is no more")
 
-// A Source lists updates: a Device, or a test's own.
+// A Source lists updates: a Device, or a fake in tests.
 type Source interface {
 	Info(index uint32) (uapi.DynamosInfo, error)
 	Count(name string, function, version uint32) (uapi.DynamosCount, error)
@@ -24,18 +24,18 @@ type Status struct {
 	Class     string     `json:"class"`
 	State     string     `json:"state"`
 	Policy    string     `json:"policy"`
-	ConfirmMS int64      `json:"confirm_ms"` // left until it is taken back; -1: never
+	ConfirmMS int64      `json:"confirm_ms"` // time left until it is reverted; -1: no limit
 	Advised   bool       `json:"reboot_advised"`
 	BuildID   string     `json:"build_id"`
 	End       string     `json:"end,omitempty"`
-	Held      string     `json:"held,omitempty"` // why it is never unloaded, once it was applied
+	Held      string     `json:"held,omitempty"` // why its module is never unloaded after it was applied
 	Health    Health     `json:"health"`
 	Functions []Function `json:"functions"`
 	Inside    []Task     `json:"inside"`
 	Events    []Event    `json:"events"`
 }
 
-// Health is what reverts an update by itself; 0 is not watched.
+// Health has the limits beyond which the kernel reverts an update; 0: no limit.
 type Health struct {
 	Least   uint32 `json:"least_calls"`
 	Errors  uint32 `json:"errors_per_1000"`
@@ -43,15 +43,15 @@ type Health struct {
 	StuckNS uint64 `json:"stuck_ns"`
 }
 
-// Longer is what the kernel counts a longer median from: percent of the older
-// version's.
+// Longer is the base of the limit of latency: 100 percent of the older version's
+// median.
 const Longer = 100
 
 func healthOf(h *uapi.DynamosHealth) Health {
 	return Health{h.Least, h.Errors, max(h.Latency, Longer) - Longer, h.Stuck}
 }
 
-// A Function of an update, with its new version beside what is older.
+// A Function of an update: the figures of its new version and of the older one.
 type Function struct {
 	Symbol    string  `json:"symbol"`
 	Installer string  `json:"installer"`
@@ -62,7 +62,7 @@ type Function struct {
 	wrapper, text span
 }
 
-// A Version's figures since the update came to its function.
+// A Version has the figures of a version since the update was applied.
 type Version struct {
 	Calls    uint64 `json:"calls"`
 	Returned uint64 `json:"returned"`
@@ -75,12 +75,12 @@ type Version struct {
 	P99      uint64 `json:"p99_ns"`
 }
 
-// A span of addresses; one without a length is empty.
+// A span is a range of addresses, empty if its length is 0.
 type span struct{ from, length uint64 }
 
 func (s span) contains(address uint64) bool { return address-s.from < s.length }
 
-// An Event is what happened to an update.
+// An Event is a change of an update's state, or another event that the kernel reports.
 type Event struct {
 	TimeNS uint64 `json:"time_ns"` // of CLOCK_BOOTTIME
 	Cause  string `json:"cause"`
@@ -104,7 +104,7 @@ func AllInfos(s Source) (list []uapi.DynamosInfo, err error) {
 	}
 }
 
-// List returns the status of all updates, without their events and who is inside.
+// List returns the status of all updates, without their events and the tasks inside.
 func List(s Source, names Names) ([]Status, error) {
 	infos, err := AllInfos(s)
 	if err != nil {
@@ -114,7 +114,7 @@ func List(s Source, names Names) ([]Status, error) {
 	for _, i := range infos {
 		u, err := statusOf(s, &i, names)
 		if errors.Is(err, ErrNoMore) {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -150,14 +150,14 @@ func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
 func versionOf(c *uapi.DynamosCount) Version {
 	v := Version{Calls: c.In, Returned: c.Out, Lost: c.Lost, Errors: c.Errors, Outside: c.Outside, Sampled: c.Sampled,
 		P50: percentile(&c.Latency, 0.50), P99: percentile(&c.Latency, 0.99)}
-	// The two sums are read one after the other while calls go on.
+	// The sums are read one after the other while calls continue, so n may be negative.
 	if n := c.In - c.Out - c.Lost; int64(n) > 0 {
 		v.Inside = n
 	}
 	return v
 }
 
-// percentile takes the calls of a bucket as spread evenly over it; bucket i is
+// percentile assumes that the calls of a bucket are evenly distributed; bucket i is
 // from 2^i to 2^(i+1) ns.
 func percentile(buckets *[uapi.DynamosBuckets]uint64, part float64) uint64 {
 	var all float64
