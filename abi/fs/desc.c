@@ -84,7 +84,7 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 
 	abi_lock(p, &fds->lock);
 	for (i = 0; i < ABI_DESC_MAX && !d; i++) {
-		if (fds->desc[i].kind != ABI_DESC_FREE)
+		if (!abi_desc_is_free(&fds->desc[i]))
 			continue;
 		d = &fds->desc[i];
 		reset_desc(d, kind, flags);

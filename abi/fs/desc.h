@@ -27,6 +27,11 @@ void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
 		     u32 cloexec);
 u32 abi_desc_index(const struct abi_proc *p, const struct abi_desc *d);
 
+static inline int abi_desc_is_free(const struct abi_desc *d)
+{
+	return d->kind == ABI_DESC_FREE;
+}
+
 static inline u32 abi_desc_flags(const struct abi_desc *d)
 {
 	return __atomic_load_n(&d->flags, __ATOMIC_RELAXED);

@@ -36,6 +36,9 @@ struct abi_desc_ops {
 	u8 timed;    /* only time makes it ready; `ready` counts that */
 	u8 regular;  /* a regular file of the host: it can be mapped and cut */
 	u8 unmoved;  /* without `seek`: lseek does nothing and answers 0 */
+	u8 placed;   /* abi keeps its position until a fork, then the host */
+	u8 divided;  /* after a fork parent and child have one each */
+	u8 unpassed; /* it cannot be taken along through execve */
 	u32 fs_type; /* fstatfs without `control`: ABI_FS_*. ENOSYS */
 
 	/* offset: ABI_FILE_CURRENT uses and moves the position. EINVAL. */

@@ -54,7 +54,7 @@ enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
 
 static const struct {
 	const char *path;
-	u32 kind, code, rdev;
+	u32 kind, code, rdev; /* rdev: of a device, else 0 */
 } names[] = {
 	{"/proc/self/maps", ABI_DESC_TEXT, TEXT_MAPS, 0},
 	{"/proc/self/status", ABI_DESC_TEXT, TEXT_STATUS, 0},
@@ -209,7 +209,7 @@ static int is_ours(const char *path)
 
 static u32 type_of(int i)
 {
-	if (names[i].kind == ABI_DESC_NULL)
+	if (names[i].rdev)
 		return ABI_S_IFCHR;
 	return names[i].code == TEXT_DIR_FD || names[i].code == TEXT_DIR_TASK
 		       ? ABI_S_IFDIR
@@ -260,7 +260,7 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 	st->gid = p->info.gid;
 	st->blksize = 4096;
 	st->mode = ABI_S_IFDIR | 0555;
-	if (i >= 0 && names[i].kind == ABI_DESC_NULL) {
+	if (i >= 0 && type_of(i) == ABI_S_IFCHR) {
 		st->mode = ABI_S_IFCHR | 0666;
 		st->rdev = names[i].rdev;
 	} else if (i >= 0 && type_of(i) == ABI_S_IFREG) {
@@ -696,8 +696,7 @@ static s64 device_stat(struct abi_call *c, struct abi_desc *d,
 	abi_stat_unnamed(c->p, d, st);
 	st->mode = ABI_S_IFCHR | 0666;
 	for (i = 0; i < NAMES; i++)
-		if (names[i].kind == ABI_DESC_NULL &&
-		    names[i].code == d->code && !st->rdev)
+		if (names[i].rdev && names[i].code == d->code && !st->rdev)
 			st->rdev = names[i].rdev;
 	return 0;
 }

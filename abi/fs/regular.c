@@ -181,6 +181,7 @@ int abi_handle_release(struct abi_proc *p, struct abi_desc *d)
 const struct abi_desc_ops abi_regular_ops = {
 	.handle = 1,
 	.regular = 1,
+	.placed = 1,
 	.read = regular_read,
 	.write = regular_write,
 	.seek = regular_seek,
@@ -193,6 +194,7 @@ const struct abi_desc_ops abi_regular_ops = {
 
 const struct abi_desc_ops abi_block_ops = {
 	.handle = 1,
+	.placed = 1,
 	.read = regular_read,
 	.write = regular_write,
 	.seek = regular_seek,

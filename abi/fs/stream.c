@@ -47,7 +47,7 @@ static void tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
 	if (!d->peer)
 		return;
 	peer = &p->fds.desc[d->peer - 1];
-	if (peer->kind == ABI_DESC_STREAM && peer->pipe == d->pipe)
+	if (abi_desc_ops(peer) == &abi_stream_ops && peer->pipe == d->pipe)
 		abi_event_rearm(p, &peer->event, edge);
 }
 

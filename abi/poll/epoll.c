@@ -171,6 +171,7 @@ static u32 epoll_collect(struct abi_call *c, struct abi_set *set,
 const struct abi_desc_ops abi_epoll_ops = {
 	.fs_type = ABI_FS_ANON_INODE,
 	.unmoved = 1,
+	.unpassed = 1,
 	.collect = epoll_collect,
 	.release = epoll_release,
 };

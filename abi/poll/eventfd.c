@@ -142,6 +142,7 @@ static u32 eventfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 const struct abi_desc_ops abi_eventfd_ops = {
 	.fs_type = ABI_FS_ANON_INODE,
 	.unmoved = 1,
+	.divided = 1,
 	.read = eventfd_read,
 	.write = eventfd_write,
 	.ready = eventfd_ready,

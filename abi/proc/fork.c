@@ -151,8 +151,7 @@ void abi_fork_share(struct abi_proc *p, struct abi_desc *d)
 		.verb = ABI_FILE_SEEK, .mode = ABI_SEEK_SET, .len = d->pos};
 
 	abi_assert_locked(&d->lock);
-	if (d->inherited ||
-	    (d->kind != ABI_DESC_FILE && d->kind != ABI_DESC_BLOCK))
+	if (d->inherited || !abi_desc_ops(d)->placed)
 		return;
 	(void)p->host->file(d->handle, &op); /* O_PATH has none */
 	d->inherited = 1;
@@ -233,7 +232,7 @@ static void count_references(struct abi_proc *p)
 		d = &fds->desc[i];
 		d->refs = d->numbers;
 		d->parked = 0;
-		d->parted |= d->kind == ABI_DESC_EVENT;
+		d->parted |= abi_desc_ops(d)->divided;
 		abi_memset(d->event.waiters, 0, sizeof(d->event.waiters));
 	}
 	for (i = 1; i < ABI_BACKINGS_MAX; i++)
@@ -257,8 +256,8 @@ static int handle_reused(const struct abi_proc *p, const struct abi_desc *d)
 
 	for (i = 0; i < p->fds.high; i++) {
 		other = &p->fds.desc[i];
-		if (other != d && other->kind != ABI_DESC_FREE &&
-		    abi_desc_ops(other)->handle && other->handle == d->handle)
+		if (other != d && abi_desc_ops(other)->handle &&
+		    other->handle == d->handle)
 			return 1;
 	}
 	return 0;
@@ -272,7 +271,7 @@ static void drop_descs(struct abi_proc *p)
 
 	for (i = 0; i < p->fds.high; i++) {
 		d = &p->fds.desc[i];
-		if (d->kind == ABI_DESC_FREE || d->refs)
+		if (abi_desc_is_free(d) || d->refs)
 			continue;
 		if (abi_desc_ops(d)->handle && handle_reused(p, d)) {
 			d->kind = ABI_DESC_FREE;

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/open.h"
+#include "abi/fs/ops.h"
 #include "abi/fs/path.h"
 #include "abi/fs/procfs.h"
 #include "abi/include/mem.h"
@@ -224,7 +225,7 @@ static void put_numbers(struct writer *w, struct abi_exec_head *head)
 			continue;
 		index = fds->slot[fd].desc - 1u;
 		d = &fds->desc[index];
-		if (d->kind == ABI_DESC_EPOLL) {
+		if (abi_desc_ops(d)->unpassed) {
 			abi_log_once(w->p, &fds->said_exec,
 				     "execve closes an epoll without "
 				     "CLOEXEC: it cannot be taken along");
