@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/internal/load"
 )
 
 // debugRecipe returns a debug kernel whose build.sh is script.
@@ -146,7 +148,7 @@ wait
 // waitFor waits for a file that another process creates.
 func waitFor(t *testing.T, path string) {
 	t.Helper()
-	end := time.After(30 * time.Second)
+	end := time.After(load.Stretch(30 * time.Second))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !exists(path) {

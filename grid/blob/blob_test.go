@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/internal/load"
 	"skep/internal/lockdep"
 )
 
@@ -359,7 +360,7 @@ func TestFollowerGetsTheLeadersError(t *testing.T) {
 	ended := &flight{done: make(chan struct{}), err: errSource}
 	close(ended.done)
 	s.flights[digestOf(nil)] = ended
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := load.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := s.Fetch(ctx, nil, "", digestOf(nil)); err != errSource {
 		t.Errorf("%v", err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"skep/internal/load"
 )
 
 const id = "aaaabbbbccccdddd"
@@ -88,13 +90,13 @@ func TestNodeTalksToHub(t *testing.T) {
 	if _, err := c.Subscribe("skep.v1.to."+id+".*", func(m *nats.Msg) { got <- m.Subject }); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.FlushTimeout(5 * time.Second); err != nil {
+	if err := c.FlushTimeout(load.Stretch(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	e.Conn().Publish("skep.v1.to."+id+".lease", nil)
 	select {
 	case <-got:
-	case <-time.After(5 * time.Second):
+	case <-time.After(load.Stretch(5 * time.Second)):
 		t.Fatal("the lease did not come")
 	}
 }
@@ -117,7 +119,7 @@ func TestNodeIsConfined(t *testing.T) {
 			if !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
 				t.Fatalf("%s: %v", what, err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(load.Stretch(5 * time.Second)):
 			t.Fatalf("%s was not refused", what)
 		}
 	}
@@ -162,7 +164,7 @@ func TestRestartKeepsLedgerAndNodes(t *testing.T) {
 	e := startEngine(t, dir)
 	key, pub := makeKeyPair(t)
 	jwt, _ := e.UserJWT(id, pub)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := load.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for i := range 5 {
 		if err := e.Record(ctx, Entry{Time: time.Now(), Call: uint64(i), State: Queued}, Entry{Call: uint64(i), State: Done, Node: id}); err != nil {
@@ -203,7 +205,7 @@ func TestBrokenConnectionEndsServeConn(t *testing.T) {
 		if err != nil {
 			t.Errorf("a node that leaves is no error: %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(load.Stretch(5 * time.Second)):
 		t.Fatal("ServeConn still runs")
 	}
 }
@@ -232,7 +234,7 @@ func TestNodeComesBack(t *testing.T) {
 	for name, said := range map[string]chan struct{}{"down": down, "up": up} {
 		select {
 		case <-said:
-		case <-time.After(20 * time.Second):
+		case <-time.After(load.Stretch(20 * time.Second)):
 			t.Fatalf("nobody was told that the connection is %s", name)
 		}
 	}

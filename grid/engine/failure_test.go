@@ -16,6 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"skep/internal/load"
 )
 
 // checkErrorText checks that an error has this text.
@@ -238,7 +240,7 @@ func TestNodeWithoutHandlers(t *testing.T) {
 	}
 	defer c.Close()
 	c.Publish("skep.v1.to.other", nil)
-	if err := c.FlushTimeout(20 * time.Second); err != nil {
+	if err := c.FlushTimeout(load.Stretch(20 * time.Second)); err != nil {
 		t.Error(err)
 	}
 	e.mu.Lock()
@@ -246,7 +248,7 @@ func TestNodeWithoutHandlers(t *testing.T) {
 		conn.Close()
 	}
 	e.mu.Unlock()
-	for deadline := time.After(20 * time.Second); c.Stats().Reconnects == 0; {
+	for deadline := time.After(load.Stretch(20 * time.Second)); c.Stats().Reconnects == 0; {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:
@@ -282,7 +284,7 @@ func TestEndsOfServeConn(t *testing.T) {
 		if err != nil {
 			t.Errorf("the server's end: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(load.Stretch(20 * time.Second)):
 		t.Error("it goes on without a server")
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"skep/internal/load"
 )
 
 func openCA(t *testing.T, dir string) *CA {
@@ -69,7 +71,7 @@ func handshake(t *testing.T, hub, node *tls.Config) (state tls.ConnectionState, 
 			return
 		}
 		defer raw.Close()
-		raw.SetDeadline(time.Now().Add(10 * time.Second))
+		raw.SetDeadline(time.Now().Add(load.Stretch(10 * time.Second)))
 		c := tls.Server(raw, hub)
 		if hubErr = c.Handshake(); hubErr == nil {
 			state = c.ConnectionState()
@@ -81,7 +83,7 @@ func handshake(t *testing.T, hub, node *tls.Config) (state tls.ConnectionState, 
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	raw.SetDeadline(time.Now().Add(10 * time.Second))
+	raw.SetDeadline(time.Now().Add(load.Stretch(10 * time.Second)))
 	c := tls.Client(raw, node)
 	if nodeErr = c.Handshake(); nodeErr == nil {
 		// With TLS 1.3 a refusal of the client's certificate arrives here.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"skep/grid/proto"
+	"skep/internal/load"
 	"skep/lab"
 	"skep/lab/wire"
 )
@@ -157,7 +158,7 @@ func deepFolder(t *testing.T) string {
 
 func waitUntil(t *testing.T, what string, test func() bool) {
 	t.Helper()
-	limit, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	limit, tick := time.After(load.Stretch(20*time.Second)), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for !test() {
 		select {

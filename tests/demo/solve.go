@@ -20,6 +20,7 @@ import (
 
 	"skep/grid/hub"
 	"skep/internal/cli"
+	"skep/internal/load"
 )
 
 // solveProblem runs the master on the present nodes, shows its output and the nodes'
@@ -46,7 +47,7 @@ func (s *stage) solveProblem(quiet bool) (*result, error) {
 	// Wait for the last event, the end of the session.
 	select {
 	case <-r.ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(load.Stretch(5 * time.Second)):
 	case <-s.ctx.Done():
 	}
 	events.Close()

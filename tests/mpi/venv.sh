@@ -24,12 +24,14 @@ die()
 	exit 1
 }
 
-# pip: runs an environment's pip with a time limit; its output goes to the log.
+# pip: runs an environment's pip with a time limit that follows the load; its
+# output goes to the log.
 pip()
 {
 	env=$1
 	shift
-	timeout 600 "$dir/$env/bin/python" -m pip \
+	limit=$(. "$here/../tap.sh" && stretch 600)
+	timeout "$limit" "$dir/$env/bin/python" -m pip \
 		--disable-pip-version-check "$@" >>"$log" 2>&1 </dev/null
 }
 

@@ -13,7 +13,7 @@ set -eu
 
 provider=$(realpath "${1:?usage: fabtests.sh BUILD FABTESTS}")/lib
 tree=$(realpath "${2:?usage: fabtests.sh BUILD FABTESTS}")
-limit=${SKEP_FABTESTS_LIMIT:-60}
+limit=${SKEP_FABTESTS_LIMIT:-$(. "$(dirname "$0")/../tap.sh" && stretch 60)}
 only=${SKEP_FABTESTS_ONLY:-}
 script=$tree/scripts/runfabtests.sh
 folder=$(mktemp -d)

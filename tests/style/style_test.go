@@ -113,6 +113,7 @@ var plants = []struct {
 	{"shellcheck", map[string]string{"mk/y.sh": spdxSh + "echo $1\n"}, "mk/y.sh:4"},
 	{"shell scripts are strict and short", map[string]string{"mk/y.sh": "#!/bin/sh\n# SPDX-License-Identifier: MIT\n"}, "set -eu"},
 	{"shell scripts are strict and short", map[string]string{"mk/y.sh": spdxSh + strings.Repeat("true\n", 150)}, "153 lines"},
+	{"shell scripts are strict and short", map[string]string{"mk/y.sh": spdxSh + "# timeout 5\nenv -i timeout -k 1 20 true\n"}, "mk/y.sh:5: a fixed time limit"},
 	{"shell scripts are strict and short", map[string]string{"mk/y": "#!/bin/bash\n# SPDX-License-Identifier: MIT\nset -eu\n"}, "want #!/bin/sh"},
 	{"files stay below 800 lines", map[string]string{"abi/x.c": spdxC + strings.Repeat("\n", 801)}, "802 lines"},
 	{"licence line", map[string]string{"abi/x.c": "int x;\n"}, "no SPDX"},

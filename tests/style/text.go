@@ -36,6 +36,9 @@ func checkShell(t *tree) ([]string, error) {
 	return t.runTool(nil, "shellcheck", append([]string{"-f", "gcc"}, files...)...)
 }
 
+// fixedLimit matches a call of timeout(1) with a number.
+var fixedLimit = regexp.MustCompile(`^[^#]*\btimeout( -\S+ \S+)* [0-9]`)
+
 func shellShape(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.listScripts() {
@@ -45,6 +48,11 @@ func shellShape(t *tree) ([]string, error) {
 		}
 		if !strings.Contains(t.read(name), "\nset -eu\n") {
 			bad = append(bad, name+": no `set -eu`")
+		}
+		for i, line := range lines {
+			if fixedLimit.MatchString(line) {
+				bad = append(bad, fmt.Sprintf("%s:%d: a fixed time limit: use within or stretch of tests/tap.sh", name, i+1))
+			}
 		}
 		if len(lines) > shellMax {
 			bad = append(bad, fmt.Sprintf("%s: %d lines of shell, at most %d: write it in Go", name, len(lines), shellMax))

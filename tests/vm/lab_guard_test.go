@@ -185,7 +185,7 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 		t.Errorf("not over within %v of an idle computer", plantedTime)
 	}
 	name := "planted-" + p.name
-	for end := time.Now().Add(10 * time.Second); len(listQEMUs(name)) > 0; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(load.Stretch(10 * time.Second)); len(listQEMUs(name)) > 0; <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("QEMU still runs: %v", listQEMUs(name))
 			break

@@ -22,9 +22,10 @@ grep -v '^#' "$here/kit.tbl" | while read -r name program args; do
 	in=$k/expected/$name.in
 	[ -e "$in" ] || in=/dev/null
 	code=0
+	limit=$(. "$here/../../../tests/tap.sh" && stretch 20)
 	# The braces hide the shell's messages about processes killed by a signal.
 	# shellcheck disable=SC2086 # words of the table
-	{ (cd "$k" && env -i timeout 20 "./programs/$program" $args) \
+	{ (cd "$k" && env -i timeout "$limit" "./programs/$program" $args) \
 		<"$in" >"$k/expected/$name.out" || code=$?; } 2>/dev/null
 	[ "$code" -ne 124 ] || { echo "kit: $name hangs on Linux" >&2; exit 1; }
 	echo "$code" >"$k/expected/$name.code"
