@@ -19,9 +19,12 @@ var (
 	wineGetVersion     = ntdll.NewProc("wine_get_version")
 )
 
-func systemText() string {
-	if wineGetVersion.Find() == nil {
-		p, _, _ := wineGetVersion.Call()
+func systemText() string { return describeSystem(wineGetVersion) }
+
+// describeSystem is given Wine's function for its version, which Windows lacks.
+func describeSystem(wineVersion *windows.LazyProc) string {
+	if wineVersion.Find() == nil {
+		p, _, _ := wineVersion.Call()
 		return "Wine " + windows.BytePtrToString(*(**byte)(unsafe.Pointer(&p))) + " on this machine"
 	}
 	v := windows.RtlGetVersion()
@@ -53,10 +56,13 @@ func (a *Agent) guestPath(path string) (string, error) {
 	return "/" + filepath.ToSlash(below), nil
 }
 
+// createJob is replaced in tests: Wine refuses no job object.
+var createJob = windows.CreateJobObject
+
 // protectAgent puts this process under a job that dies with it, so that
 // whatever it starts does too, however it ends.
 func protectAgent() error {
-	job, err := windows.CreateJobObject(nil, nil)
+	job, err := createJob(nil, nil)
 	if err != nil {
 		return fmt.Errorf("the job object of workers cannot be made: %w", err)
 	}

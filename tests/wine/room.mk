@@ -70,6 +70,19 @@ suite_wine-branch = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_branch_test)
 suite_wine-branch_needs = $(bee_branch_test)
 suite_wine-branch_beside = yes
 
+# Clocks, volumes, the console, the child's policies and error codes likewise.
+bee_host_test := $(B)/test/wine/host.exe
+$(bee_host_test): $(B)/obj/mingw/tests/wine/host.o \
+		$(B)/obj/mingw/bee/host/windows/tsc.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -o $@ $^ -lntdll -lsynchronization -lws2_32
+
+TEST_SUITES += wine-host
+suite_wine-host = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_host_test)
+suite_wine-host_needs = $(bee_host_test)
+suite_wine-host_beside = yes
+
 # Go's run-time tested by its authors, as a program of ours.
 go_runtime := $(B)/test/wine/go-runtime.test
 $(go_runtime):

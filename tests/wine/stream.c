@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * bee_stream_pair, when a step of it fails: nothing stays open. Every function
- * that opens or closes is counted, and one of the steps refused at a time.
+ * that opens or closes is counted, and one of the steps refused at a time. And
+ * empty writes to a pipe, which only Windows' readers receive.
  */
 #include <fcntl.h>
 #include <io.h>
@@ -87,20 +88,33 @@ s64 bee_win_last(void)
 	return bee_win_error(GetLastError());
 }
 
+static const char *wine = "test"; /* NULL: this is Windows */
+static DWORD received[3];	  /* bytes of one ReadFile after the other */
+static int reads;
+
 const char *bee_wine_version(void)
 {
-	return "test";
+	return wine;
+}
+
+static BOOL test_read(HANDLE h, void *buf, DWORD len, DWORD *n, OVERLAPPED *o)
+{
+	(void)h, (void)buf, (void)len, (void)o;
+	*n = received[reads++];
+	return TRUE;
 }
 
 #define CreateEventW test_event
 #define CreateThread test_thread
 #define DuplicateHandle test_duplicate
 #define CloseHandle test_close
+#define ReadFile test_read
 #include "bee/host/windows/stream.c"
 #undef CreateEventW
 #undef CreateThread
 #undef DuplicateHandle
 #undef CloseHandle
+#undef ReadFile
 
 #include "tests/tap.h"
 
@@ -153,6 +167,37 @@ static int run_pair(int fail)
 	return made;
 }
 
+/* What a stream reads when the first two reads give no bytes. */
+static s64 read_empty(HANDLE h, const char *version)
+{
+	struct win_stream s = {.h = h};
+	u8 buf[8];
+
+	wine = version;
+	reads = 0;
+	received[2] = 5;
+	return read_pipe(&s, buf, sizeof(buf));
+}
+
+static void test_empty_writes(void)
+{
+	HANDLE nul, peer, h = pipe_new(&peer);
+
+	tap_ok(read_empty(h, NULL) == 5 && reads == 3,
+	       "Windows: an empty write to a pipe is not its end");
+	tap_ok(!read_empty(h, "test") && reads == 1,
+	       "Wine: a pipe that gives no bytes has ended");
+	nul = CreateFileW(L"NUL", GENERIC_READ, 7, NULL, OPEN_EXISTING, 0,
+			  NULL);
+	tap_ok(!read_empty(nul, NULL) && reads == 1,
+	       "Windows: a file that gives no bytes has ended");
+	wine = "test";
+	CloseHandle(nul);
+	CloseHandle(peer);
+	CloseHandle(h);
+	opened--;
+}
+
 int main(void)
 {
 	int fail, left = 0, made = 0;
@@ -163,6 +208,7 @@ int main(void)
 		left += opened || taken;
 		opened = taken = 0;
 	}
+	test_empty_writes();
 	tap_ok(fail - 2 == 7, "each of %d steps failed once", fail - 2);
 	tap_ok(made, "without a failure the pair is created");
 	tap_ok(!left, "a pair that fails half-way leaves nothing open");
