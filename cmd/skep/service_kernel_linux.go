@@ -32,7 +32,7 @@ const (
 	kernelRun     = "/run/skep-kernel"
 	modulesFile   = "etc/modules-load.d/skep-kernel.conf"
 	settingsFile  = "etc/modprobe.d/skep-kernel.conf"
-	allowanceFile = "allowance.json"
+	allowanceFile = ".allowance.json" // the dot tells it from an update of that name
 )
 
 // newKeep returns the store of updates. Tests use other folders.

@@ -86,6 +86,9 @@ func TestServiceKernelAllowance(t *testing.T) {
 	if err := keepAllowance(a); err != nil || len(filesBelow(t, dir)) != 1 {
 		t.Errorf("%v: %v", err, filesBelow(t, dir))
 	}
+	if list, err := newKeep().List(); err != nil || len(list) != 0 {
+		t.Errorf("it is taken for an update: %v, %v", list, err)
+	}
 	if err := keepAllowance(lent.Allowance{Group: uapi.ShimosNobody}); err != nil || len(filesBelow(t, dir)) != 0 {
 		t.Errorf("%v: %v", err, filesBelow(t, dir))
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"skep/dynamos/update/pack"
@@ -154,8 +155,8 @@ func (k *Keep) List() (list []Kept, all error) {
 		return nil, err
 	}
 	for _, file := range files {
-		if filepath.Base(file) == bootFile {
-			continue
+		if strings.HasPrefix(filepath.Base(file), ".") {
+			continue // not an update's: no module has such a name
 		}
 		var kept Kept
 		text, err := os.ReadFile(file)
