@@ -246,6 +246,24 @@ func TestSideWithoutIDLearnsThePeers(t *testing.T) {
 	}
 }
 
+func TestPeersWithoutIDGetSessionsOfTheirOwn(t *testing.T) {
+	seen := map[ID]bool{{}: true}
+	for range 2 {
+		x, y := net.Pipe()
+		go io.Copy(io.Discard, x)
+		go writeHello(x, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision})
+		c, resumed, err := Accept(y, func(ID) *Conn { t.Error("no id was looked for"); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Abort(nil)
+		if resumed || seen[c.ID()] {
+			t.Errorf("resumed %v, session %v", resumed, c.ID())
+		}
+		seen[c.ID()] = true
+	}
+}
+
 func TestCutIsReportedWithItsCause(t *testing.T) {
 	x, y := net.Pipe()
 	a, _ := joinConns(t, x, y)

@@ -363,6 +363,16 @@ func TestHome(t *testing.T) {
 	}
 }
 
+func TestSecretsOfJobsDiffer(t *testing.T) {
+	a, b := NewSecret(), NewSecret()
+	if len(a) != 64 || len(b) != 64 {
+		t.Errorf("%d and %d hexadecimal digits", len(a), len(b))
+	}
+	if a == b {
+		t.Errorf("two jobs got one secret: %s", a)
+	}
+}
+
 func TestStepSecret(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a, err := StepSecret(dir, "12.0")

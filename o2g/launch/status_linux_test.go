@@ -88,6 +88,15 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 	}
 }
 
+// In a container a rank may be process 1.
+func TestPageNames(t *testing.T) {
+	for name, want := range map[string]int{"1-01020304": 1, "77": 77, "0-01020304": 0, "-1-01020304": 0, "x-01020304": 0, "": 0} {
+		if pid, ok := pageOf(name); ok != (want > 0) || ok && pid != want {
+			t.Errorf("%q: %d, %v", name, pid, ok)
+		}
+	}
+}
+
 func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
 	folder := privateFolder(t)
 	s := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77,

@@ -77,7 +77,7 @@ func linkVmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []b
 			t.Fatal(err)
 		}
 	}
-	compileText(t, dir, "in.o", fmt.Sprintf("\t.file \"x\"\n\t.text\n\tret\n\t.section .notes,\"a\"\n\t.incbin \"%[1]s/notes\"\n"+
+	compileText(t, dir, "in.o", fmt.Sprintf("\t.file \"x\"\n\t.text\n\tret\n\t.skip 0x1100\n\t.section .notes,\"a\"\n\t.incbin \"%[1]s/notes\"\n"+
 		"\t.section .rodata\n\t.incbin \"%[1]s/ro\"\n\t.string \"%[2]s\\n\"\n\t.section .mcount,\"a\"\n\t.quad 0xffffffff81001000, 0xffffffff81001024\n"+
 		"\t.section .BTF,\"a\"\n\t.incbin \"%[1]s/types\"\n", dir, banner), "-c")
 	out := filepath.Join(dir, "vmlinux")
@@ -101,6 +101,11 @@ func TestImageVersions(t *testing.T) {
 	for addr, want := range map[uint64]uint64{0xffffffff81001000: 0xffffffff81001000, 0xffffffff81001020: 0xffffffff81001024, 0xffffffff81001010: 0} {
 		if at, ok := im.Traced(addr); at != want || ok != (want != 0) {
 			t.Errorf("%#x is traced at %#x, %v", addr, at, ok)
+		}
+	}
+	for addr, traced := range map[uint64]bool{0xffffffff81001000: true, 0xffffffff81001010: false} {
+		if f, err := im.Function(Symbol{"f", 'T', addr}); err != nil || f.Traced != traced {
+			t.Errorf("%#x: %+v, %v", addr, f, err)
 		}
 	}
 	want := Prototype{Text: "int sum(int n, struct pair * to, struct pair both)", Args: 4, Result: "int"}
