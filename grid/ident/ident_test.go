@@ -416,6 +416,27 @@ func TestFingerprintStays(t *testing.T) {
 	}
 }
 
+// A system that is starting answers later. One that never answers is reported.
+func TestFingerprintWaitsForTheSystem(t *testing.T) {
+	var waited time.Duration
+	pause := func(d time.Duration) { waited += d }
+	asked := 0
+	serial, err := readAtStart(pause, func() (uint32, error) {
+		if asked++; asked < 100 {
+			return 0, errors.New("no drive C: yet")
+		}
+		return 7, nil
+	})
+	if err != nil || serial != 7 || asked != 100 || waited != 99*startPause {
+		t.Errorf("serial %d, asked %d times in %v: %v", serial, asked, waited, err)
+	}
+	asked, waited = 0, 0
+	_, err = readAtStart(pause, func() (uint32, error) { asked++; return 0, errors.New("no drive") })
+	if err == nil || err.Error() != "no drive" || asked != startTries || waited > 10*time.Second {
+		t.Errorf("asked %d times in %v: %v", asked, waited, err)
+	}
+}
+
 func TestFingerprintIsOfPhysicalCards(t *testing.T) {
 	card := func(name string, last byte, flags net.Flags) net.Interface {
 		return net.Interface{Name: name, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, last}, Flags: flags}

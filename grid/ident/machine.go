@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sort"
+	"time"
 )
 
 // A Machine is the fingerprint that is stored with an identity: hashes, since
@@ -32,6 +33,28 @@ func ThisMachine() (Machine, error) {
 	}
 	m.Cards = cardsOf(cards, physicalCard)
 	return m, nil
+}
+
+// A system that is just starting may not answer yet: Wine's first program runs
+// before the service that knows the drives. The fingerprint must not lack what
+// the next start would find, so the question is asked again.
+const (
+	startTries = 200
+	startPause = 50 * time.Millisecond
+)
+
+// readAtStart reads one of the system's numbers, for up to ten seconds. pause is
+// time.Sleep.
+func readAtStart[T any](pause func(time.Duration), read func() (T, error)) (value T, err error) {
+	for try := range startTries {
+		if try > 0 {
+			pause(startPause)
+		}
+		if value, err = read(); err == nil {
+			break
+		}
+	}
+	return value, err
 }
 
 // cardsOf returns what is kept of the addresses of cards: of the physical ones, or

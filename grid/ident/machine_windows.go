@@ -4,6 +4,7 @@ package ident
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
@@ -11,6 +12,18 @@ import (
 
 // installID is the MachineGuid and the serial number of the system's volume.
 func installID() (string, error) {
+	guid, err := readAtStart(time.Sleep, machineGUID)
+	if err != nil {
+		return "", err
+	}
+	serial, err := readAtStart(time.Sleep, systemSerial)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %08x", guid, serial), nil
+}
+
+func machineGUID() (string, error) {
 	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Cryptography`,
 		registry.QUERY_VALUE|registry.WOW64_64KEY)
 	if err != nil {
@@ -21,19 +34,22 @@ func installID() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("MachineGuid cannot be read: %w", err)
 	}
+	return guid, nil
+}
+
+func systemSerial() (serial uint32, err error) {
 	dir, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	root, err := windows.UTF16PtrFromString(dir[:2] + `\`)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	var serial uint32
 	if err := windows.GetVolumeInformation(root, nil, 0, &serial, nil, nil, nil, 0); err != nil {
-		return "", fmt.Errorf("the system volume's serial number cannot be read: %w", err)
+		return 0, fmt.Errorf("the system volume's serial number cannot be read: %w", err)
 	}
-	return fmt.Sprintf("%s %08x", guid, serial), nil
+	return serial, nil
 }
 
 func physicalCard(string) bool { return true }
