@@ -110,26 +110,50 @@ static s64 delete_handle(HANDLE h)
 	return delete_at_close(h);
 }
 
+/* Gives a file another name in its directory. Returns whether it has it. */
+static int move_away(const WCHAR *path, WCHAR *away)
+{
+	static u32 count;
+	const WCHAR *leaf = wcsrchr(path, L'\\');
+	u64 dir = leaf ? (u64)(leaf - path) : 0;
+
+	if (!dir || dir + 48 > WIN_PATH_MAX)
+		return 0;
+	memcpy(away, path, dir * sizeof(*path));
+	swprintf(away + dir, 48, L"\\.bee-deleted-%lx-%x",
+		 GetCurrentProcessId(),
+		 __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED));
+	return MoveFileExW(path, away, 0);
+}
+
 /*
  * A deleted file whose name stays until its last handle is closed gets another
  * name in its directory, so that its own can be used again at once.
  */
 static void rename_leftover(const WCHAR *path)
 {
-	static u32 count;
-	const WCHAR *leaf = wcsrchr(path, '\\');
 	WCHAR away[WIN_PATH_MAX];
-	u64 dir = leaf ? (u64)(leaf - path) : 0;
 
-	if (!dir || dir + 48 > WIN_PATH_MAX ||
-	    GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES)
-		return;
-	memcpy(away, path, dir * sizeof(*path));
-	swprintf(away + dir, 48, L"\\.bee-deleted-%lx-%x",
-		 GetCurrentProcessId(),
-		 __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED));
-	if (MoveFileExW(path, away, 0))
+	if (GetFileAttributesW(path) != INVALID_FILE_ATTRIBUTES &&
+	    move_away(path, away))
 		DeleteFileW(away);
+}
+
+/*
+ * A file that is mapped may refuse to be deleted by a handle, and yet let its
+ * name be changed and the new name be deleted. Returns whether it is deleted;
+ * if not, it has its own name.
+ */
+static int delete_moved(const WCHAR *path)
+{
+	WCHAR away[WIN_PATH_MAX];
+
+	if (!move_away(path, away))
+		return 0;
+	if (DeleteFileW(away))
+		return 1;
+	MoveFileExW(away, path, 0);
+	return 0;
 }
 
 static s64 delete_path(const WCHAR *path, int want_dir)
@@ -149,6 +173,8 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 	if (!err)
 		err = delete_handle(h);
 	CloseHandle(h);
+	if (err == -LINUX_EACCES && !want_dir && delete_moved(path))
+		return 0;
 	/* Still listed if a process has it open and POSIX deletion is missing.
 	 */
 	if (!err && !want_dir)

@@ -94,6 +94,23 @@ static void check_fixed(void)
 	CHECK(p[PAGE] == 1 && munmap(p, 2 * PAGE) == 0);
 }
 
+/* What is mapped stays, and the name is free at once. */
+static void check_unlinked(void)
+{
+	int f = open("gone.txt", O_RDWR | O_CREAT | O_TRUNC, 0644);
+	char *p;
+
+	CHECK(f >= 0 && write(f, "mapped", 6) == 6);
+	p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, f, 0);
+	CHECK(p != MAP_FAILED && close(f) == 0);
+	CHECK(unlink("gone.txt") == 0 &&
+	      FAILS(open("gone.txt", O_RDONLY), ENOENT));
+	CHECK(memcmp(p, "mapped", 6) == 0);
+	f = open("gone.txt", O_RDWR | O_CREAT | O_EXCL, 0644);
+	CHECK(f >= 0 && close(f) == 0 && unlink("gone.txt") == 0);
+	CHECK(memcmp(p, "mapped", 6) == 0 && munmap(p, PAGE) == 0);
+}
+
 int main(void)
 {
 	fd = open("map.txt", O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -103,6 +120,7 @@ int main(void)
 	check_shared();
 	check_refusals();
 	check_fixed();
+	check_unlinked();
 	CHECK(close(fd) == 0);
 	CHECK(unlink("map.txt") == 0);
 	return say_done();
