@@ -154,6 +154,21 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 				   len + (addr & ABI_PAGE_MASK));
 }
 
+/*
+ * What a fork does with each area is not kept. Where nothing forks both hold
+ * without it.
+ */
+static s64 advise_fork(struct abi_proc *p, u64 addr, u64 len)
+{
+	if (!p->host->family)
+		return check_mapped(p, addr, len);
+	abi_log_once(p, &p->space.said_fork,
+		     "madvise refused (EINVAL): MADV_DONTFORK and "
+		     "MADV_WIPEONFORK are not supported; a child of fork gets "
+		     "a copy of all memory");
+	return -LINUX_EINVAL;
+}
+
 s64 abi_sys_madvise(struct abi_call *c)
 {
 	u64 addr = c->a[0], len = c->a[1], advice = c->a[2];
@@ -165,6 +180,8 @@ s64 abi_sys_madvise(struct abi_call *c)
 	if (advice == ABI_MADV_POPULATE_READ ||
 	    advice == ABI_MADV_POPULATE_WRITE)
 		return populate_mapped(c->p, addr, len);
+	if (advice == ABI_MADV_DONTFORK || advice == ABI_MADV_WIPEONFORK)
+		return advise_fork(c->p, addr, len);
 	if (advice <= ABI_MADV_WILLNEED ||
 	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))

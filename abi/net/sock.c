@@ -15,6 +15,7 @@
 #include "abi/include/user.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
@@ -110,6 +111,14 @@ static s64 refuse_family(struct abi_call *c, u32 domain)
 	return -LINUX_EAFNOSUPPORT;
 }
 
+static s64 refuse_type(struct abi_call *c)
+{
+	abi_log_once(c->p, &c->p->fds.said_type,
+		     "socket refused (ESOCKTNOSUPPORT): socket supports "
+		     "SOCK_STREAM and SOCK_DGRAM, socketpair SOCK_STREAM");
+	return -LINUX_ESOCKTNOSUPPORT;
+}
+
 s64 abi_sys_socket(struct abi_call *c)
 {
 	u32 domain = (u32)c->a[0], type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
@@ -122,7 +131,7 @@ s64 abi_sys_socket(struct abi_call *c)
 	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
 		return refuse_family(c, domain);
 	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
-		return type < 11 ? -LINUX_ESOCKTNOSUPPORT : -LINUX_EINVAL;
+		return type < 11 ? refuse_type(c) : -LINUX_EINVAL;
 	handle = c->p->host->sock_open(domain, type, (u32)c->a[2]);
 	if (handle < 0)
 		return handle;
@@ -164,7 +173,7 @@ s64 abi_sys_socketpair(struct abi_call *c)
 	if ((u32)c->a[0] != ABI_AF_UNIX)
 		return -LINUX_ENOTSUP;
 	if (type != ABI_SOCK_STREAM)
-		return -LINUX_ESOCKTNOSUPPORT;
+		return refuse_type(c);
 	error = c->p->host->pipe
 			? host_pair(c, flags, pair)
 			: abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);

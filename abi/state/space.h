@@ -43,8 +43,9 @@ struct abi_space {
 	u32 said_copy; /* that shared mappings are copies here */
 	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
 	u32 said_window;
-	u32 orphans; /* backings without areas, to be released */
-	u64 brk;     /* current break; at least SKEP_BRK_START */
+	u32 said_fork; /* that advice about fork was refused; atomic */
+	u32 orphans;   /* backings without areas, to be released */
+	u64 brk;       /* current break; at least SKEP_BRK_START */
 	u64 committed, committed_peak, mapped; /* bytes */
 	u64 limit;			       /* most bytes committed */
 	/* Where the host's window for shared files begins, or the end of the

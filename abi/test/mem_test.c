@@ -16,6 +16,13 @@
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 #define ANON (ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS)
 
+static s64 no_family(struct abi_family_op *op, u32 thread)
+{
+	(void)op;
+	(void)thread;
+	return -LINUX_ENOSYS;
+}
+
 static void brk_calls(void)
 {
 	u64 b = SKEP_BRK_START;
@@ -208,6 +215,16 @@ static void test_advice(void)
 		       CALL(madvise, a, 4096, 99) == -LINUX_EINVAL &&
 		       CALL(madvise, a + 1, 4096, 4) == -LINUX_EINVAL,
 	       "known advice is accepted, unknown advice is refused");
+	tap_ok(!CALL(madvise, a, 4096, ABI_MADV_DONTFORK) &&
+		       !CALL(madvise, a, 4096, ABI_MADV_WIPEONFORK),
+	       "advice about fork is accepted where nothing forks");
+	fake.host.family = no_family;
+	tap_ok(CALL(madvise, a, 4096, ABI_MADV_DONTFORK) == -LINUX_EINVAL &&
+		       CALL(madvise, a, 4096, ABI_MADV_WIPEONFORK) ==
+			       -LINUX_EINVAL &&
+		       fake.logs == 1 && strstr(fake.last_log, "DONTFORK"),
+	       "advice about fork is refused where a child gets all memory");
+	fake.host.family = NULL;
 	MMAP(a + 8192, 4096, 0, ANON | ABI_MAP_FIXED, -1, 0);
 	tap_ok(!CALL(mincore, a, 16384, v) && ((u8 *)v)[0] == 1 &&
 		       ((u8 *)v)[2] == 0 && ((u8 *)v)[3] == 1,

@@ -162,6 +162,13 @@ static void test_pair(void)
 	s32 *fd = GUEST(0x3000);
 	u32 *len = GUEST(0x3100);
 
+	fake.logs = 0;
+	tap_ok(CALL(socketpair, 1, ABI_SOCK_DGRAM, 0, page + 0x3000) ==
+			       -LINUX_ESOCKTNOSUPPORT &&
+		       CALL(socketpair, 1, 5, 0, page + 0x3000) ==
+			       -LINUX_ESOCKTNOSUPPORT &&
+		       fake.logs == 1 && strstr(fake.last_log, "SOCK_STREAM"),
+	       "another type of socket is refused, and said once");
 	tap_ok(CALL(socketpair, 1, ABI_SOCK_STREAM | ABI_O_NONBLOCK, 0,
 		    page + 0x3000) == 0,
 	       "socketpair");
