@@ -182,8 +182,7 @@ s64 abi_sys_madvise(struct abi_call *c)
 		return populate_mapped(c->p, addr, len);
 	if (advice == ABI_MADV_DONTFORK || advice == ABI_MADV_WIPEONFORK)
 		return advise_fork(c->p, addr, len);
-	if (advice <= ABI_MADV_WILLNEED ||
-	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
+	if (advice <= ABI_MADV_WILLNEED || advice == ABI_MADV_DOFORK ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
 		return check_mapped(c->p, addr, len);
 	return -LINUX_EINVAL;

@@ -399,13 +399,6 @@ static s64 host_futex(const struct abi_futex_op *op, u32 thread)
 	return host_answer;
 }
 
-static s64 no_family(struct abi_family_op *op, u32 thread)
-{
-	(void)op;
-	(void)thread;
-	return -LINUX_ENOSYS;
-}
-
 static s64 common_memory(const struct abi_mem_file *m)
 {
 	return mmap((void *)m->addr, m->len, (int)m->prot,
@@ -499,7 +492,7 @@ static void test_shared(void)
 	u64 shared;
 
 	fake.host.futex = host_futex;
-	fake.host.family = no_family;
+	fake.host.family = fake_family;
 	fake.host.mem_file = common_memory;
 	shared = (u64)CALL(mmap, 0, 4096, 3, 0x21, ~0ull, 0);
 	test_host_operations(shared);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "abi/include/lin.h"
+#include "base/errno.h"
 #include "host_fake.h"
 
 struct fake fake;
@@ -434,4 +435,11 @@ void fake_free(struct abi_proc *p)
 {
 	current_proc = NULL;
 	free(p);
+}
+
+s64 fake_family(struct abi_family_op *op, u32 thread)
+{
+	(void)op;
+	(void)thread;
+	return -LINUX_ENOSYS;
 }

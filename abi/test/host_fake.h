@@ -32,6 +32,10 @@ void fake_reset(void);
 struct abi_proc *fake_proc(void);
 void fake_free(struct abi_proc *p);
 
+/* A host->family that starts no process: for what abi does on a host that can.
+ */
+s64 fake_family(struct abi_family_op *op, u32 thread);
+
 /*
  * Started by the test's own thread code: host->thread_start calls `run` in a
  * new pthread with abi's thread index, proc_exit and thread_exit leave it.

@@ -16,13 +16,6 @@
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 #define ANON (ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS)
 
-static s64 no_family(struct abi_family_op *op, u32 thread)
-{
-	(void)op;
-	(void)thread;
-	return -LINUX_ENOSYS;
-}
-
 static void brk_calls(void)
 {
 	u64 b = SKEP_BRK_START;
@@ -218,7 +211,7 @@ static void test_advice(void)
 	tap_ok(!CALL(madvise, a, 4096, ABI_MADV_DONTFORK) &&
 		       !CALL(madvise, a, 4096, ABI_MADV_WIPEONFORK),
 	       "advice about fork is accepted where nothing forks");
-	fake.host.family = no_family;
+	fake.host.family = fake_family;
 	tap_ok(CALL(madvise, a, 4096, ABI_MADV_DONTFORK) == -LINUX_EINVAL &&
 		       CALL(madvise, a, 4096, ABI_MADV_WIPEONFORK) ==
 			       -LINUX_EINVAL &&

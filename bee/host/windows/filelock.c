@@ -13,7 +13,6 @@
  * bee_filelock guards everything here, and is locked before the mutex. Names
  * are of the session: bees of one user in two sessions do not see each other.
  */
-#include <skep/assert.h>
 #include "win.h"
 #include "locktable.h"
 #include "lockmirror.h"
@@ -115,12 +114,6 @@ static void table_unlock(void)
 	ReleaseSRWLockExclusive(&bee_filelock);
 }
 
-/* Like lockdep_assert_held(), but any thread may hold it. */
-static void assert_table_locked(void)
-{
-	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
-}
-
 /* Waking ------------------------------------------------------------------- */
 
 /* Collects the waiters for locks of this file; the table is locked. */
@@ -128,7 +121,7 @@ static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
 {
 	u32 i;
 
-	assert_table_locked();
+	bee_filelock_assert();
 	for (i = 0; i < own_half.waiters; i++) {
 		if (!locktable_same_file(&own_half.waiter[i].want.file, file))
 			continue;
@@ -205,7 +198,7 @@ static u32 dead_locks_drop(void)
 	struct lock_process last = this_process;
 	u32 i, n = 0;
 
-	assert_table_locked();
+	bee_filelock_assert();
 	for (i = 0; (at = process_at(i)); i++) {
 		if (locktable_same_process(at, &last))
 			continue;
@@ -226,7 +219,7 @@ static const struct lock_entry *conflict_find(const struct lock_entry *want)
 	const struct lock_entry *e;
 	struct lock_process p;
 
-	assert_table_locked();
+	bee_filelock_assert();
 	while ((e = locktable_conflict(&own_half, want)) &&
 	       is_dead(&e->process)) {
 		p = e->process;
@@ -250,7 +243,7 @@ static s64 set_now(struct win_handle *h, const struct lock_entry *want,
 	u32 had = own_half.locks;
 	s64 err;
 
-	assert_table_locked();
+	bee_filelock_assert();
 	w->count = 0;
 	none.type = ABI_FILELOCK_NONE;
 	if (want->kind == ABI_FILELOCK_FLOCK &&
@@ -339,7 +332,7 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	const struct lock_entry *e;
 	int dead = 0;
 
-	assert_table_locked();
+	bee_filelock_assert();
 	if (locktable_wait(&own_half, w) &&
 	    (!dead_locks_drop() || locktable_wait(&own_half, w)))
 		return -LINUX_ENOLCK;

@@ -14,7 +14,6 @@
  *
  * Owns `files`, which bee_filelock guards.
  */
-#include <skep/assert.h>
 #include "lockmirror.h"
 
 #define DATABASE_FIRST 0x40000000ull /* pending, reserved, 510 shared */
@@ -231,7 +230,7 @@ s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want)
 	struct range r;
 	s64 err;
 
-	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
+	bee_filelock_assert();
 	if (!m && want->type == ABI_FILELOCK_NONE)
 		return 0;
 	if (!range_mirrored(h, want, &r))
@@ -253,7 +252,7 @@ int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want)
 	int taken;
 	u32 i;
 
-	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
+	bee_filelock_assert();
 	if (want->type == ABI_FILELOCK_NONE || !range_mirrored(h, want, &r))
 		return 0;
 	m = mirror_find(&h->lock_file);

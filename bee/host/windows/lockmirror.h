@@ -6,11 +6,18 @@
 #ifndef BEE_HOST_WINDOWS_LOCKMIRROR_H
 #define BEE_HOST_WINDOWS_LOCKMIRROR_H
 
+#include <skep/assert.h>
 #include "win.h"
 #include "locktable.h"
 
 /* filelock.c: guards the locks of this process. */
 extern SRWLOCK bee_filelock;
+
+/* Like lockdep_assert_held(), but any thread may hold it. */
+static inline void bee_filelock_assert(void)
+{
+	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
+}
 
 /*
  * This process's lock becomes want->type. -EAGAIN: a native program is in the

@@ -142,7 +142,7 @@ static void rename_leftover(const WCHAR *path)
 /*
  * A file that is mapped may refuse to be deleted by a handle, and yet let its
  * name be changed and the new name be deleted. Returns whether it is deleted;
- * if not, it has its own name.
+ * if not, it has its own name again, unless a new file took that meanwhile.
  */
 static int delete_moved(const WCHAR *path)
 {
