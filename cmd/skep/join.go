@@ -58,6 +58,9 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
 		Slots: j.slots, Bee: j.bee, Log: agentLog}
+	if !j.only {
+		c.Leave = restartSignals()
+	}
 	j.allow.apply(&c, dir)
 	if j.only && j.token == "" {
 		return f.Usagef("--only joins with a token: give --token-file FILE")
@@ -74,7 +77,10 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if j.only {
 		return nil
 	}
-	return joinError(runAgent(ctx, c))
+	if err := runAgent(ctx, c); !errors.Is(err, agent.ErrLeft) {
+		return joinError(err)
+	}
+	return restartError(agent.ErrLeft)
 }
 
 // runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.

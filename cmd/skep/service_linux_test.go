@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
 	"skep/internal/load"
 	"skep/internal/service"
@@ -200,6 +201,16 @@ func TestServiceProgramIsRoots(t *testing.T) {
 	}
 }
 
+func TestUpgradeWaitsForPrograms(t *testing.T) {
+	script, err := os.ReadFile("../../packaging/debian/skep.postinst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), "deb-systemd-invoke try-reload-or-restart skep-hub.service") {
+		t.Error("an upgrade ends programs that run")
+	}
+}
+
 func TestServiceUnitsAreValid(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("no systemd-analyze here")
@@ -218,6 +229,10 @@ func TestServiceUnitsAreValid(t *testing.T) {
 			text, err := systemd.Files.ReadFile(kind + "/" + unitName(name))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if again := fmt.Sprintf("\nRestartForceExitStatus=%d\n", cli.Restart); name != kernelService &&
+				(!strings.Contains(string(text), again) || !strings.Contains(string(text), "\nExecReload=/bin/kill -USR1 $MAINPID\n")) {
+				t.Errorf("%s/%s does not restart when it is idle", kind, unitName(name))
 			}
 			unit := strings.ReplaceAll(string(text), systemd.Program, program)
 			path := filepath.Join(root, kind, unitName(name))
@@ -352,6 +367,53 @@ func TestServiceWalk(t *testing.T) {
 	}
 	if log := a.printed(); !strings.HasPrefix(log, "<6>agent: ") {
 		t.Errorf("the agent's log has no priorities:\n%s", log)
+	}
+}
+
+// Both services restart by the signal of 'systemctl reload', the hub when the last run has
+// ended.
+func TestServiceReload(t *testing.T) {
+	dir, err := os.MkdirTemp("", "walk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := startService(t, dir, hubService, "--listen", "127.0.0.1:0")
+	h.hears("READY=1")
+	line, code, text := outputOf(t, "token", "--state", dir)
+	if code != 0 {
+		t.Fatal(text)
+	}
+	words := strings.Fields(line)
+	if _, code, text := outputOf(t, "join", words[2], "--token", words[4], "--only", "--state", dir); code != 0 {
+		t.Fatal(text)
+	}
+	a := startService(t, dir, agentService)
+	a.hears("STATUS=connected to the hub")
+	c := hub.NewClient(hub.ControlSocket(hubState(dir)))
+	open := func() *hub.Stream {
+		_, events, err := c.Run(t.Context(), hub.RunRequest{Name: "test", Dirs: []string{dir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	first := open()
+	h.cmd.Process.Signal(syscall.SIGUSR1)
+	h.hears("STATUS=restarts when the programs that run have ended")
+	second := open() // taken, though the hub waits
+	first.Close()
+	h.hears("WATCHDOG=1")
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("the hub ended below a run: %v", err)
+	}
+	second.Close()
+	a.cmd.Process.Signal(syscall.SIGUSR1)
+	h.hears("STOPPING=1")
+	for _, s := range []*started{h, a} {
+		if s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != cli.Restart {
+			t.Errorf("%s ends with %v\n%s", s.cmd.Args, s.cmd.ProcessState, s.printed())
+		}
 	}
 }
 

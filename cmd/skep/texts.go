@@ -35,6 +35,7 @@ var exitTexts = map[string]string{
 	"2":       "usage: the command line is wrong",
 	"3":       "a hub, node or machine cannot be reached, or was lost",
 	"4":       "refused by a safety check",
+	"75":      "SIGUSR1 asked for a restart: no program runs here any more",
 	"126":     "the program cannot be run",
 	"127":     "the program does not exist",
 	"130":     "you interrupted it",

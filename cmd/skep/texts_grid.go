@@ -12,7 +12,7 @@ import (
 func gridTexts() map[string]text {
 	return map[string]text{
 		"up": {
-			text: []string{"The hub listens on one TCP port, with TLS, and this machine becomes its first node. skep up stays in the foreground; it ends cleanly on Ctrl-C and SIGTERM. Nodes wait, and reconnect when the hub runs again.",
+			text: []string{"The hub listens on one TCP port, with TLS, and this machine becomes its first node. skep up stays in the foreground; it ends cleanly on Ctrl-C and SIGTERM. Nodes wait, and reconnect when the hub runs again. After SIGUSR1 it ends as soon as no program runs; a service then starts again.",
 				"The hub's user can run any program on every node that joined. On Linux a program reaches only what the node's owner allows with --allow, --allow-write and --allow-network. On Windows nothing confines it.",
 				"The options that begin with --limit bound what each program on this machine may use. Those that begin with --quota bound what the hub stores."},
 			examples: []manual.Entry{{Name: "skep up", Text: "hub and node, on port 4860 of all addresses"},
@@ -20,18 +20,19 @@ func gridTexts() map[string]text {
 				{Name: "skep up --slots 4 --limit-memory 2G --allow /srv/data", Text: "four workers at a time, each with 2 GiB and these files"}},
 			files:       slices.Concat(hubFiles, agentFiles[1:]),
 			environment: stateNames,
-			exit:        "0 1 2 4", see: "skep-join(1) skep-token(1) skep-nodes(1) skep-doctor(1)",
+			exit:        "0 1 2 4 75", see: "skep-join(1) skep-token(1) skep-nodes(1) skep-doctor(1)",
 		},
 		"join": {
 			text: []string{"skep join connects to the hub's port and stays in the foreground. It listens on no port. The token of the first join names the hub's certificate authority, so no other hub can take its place. From then on the node has an identity of its own, and skep join without words is enough.",
 				"A token on a command line is visible to every user of the machine. --token-file reads it from a file or standard input, and SKEP_TOKEN holds it as well; both may contain the whole join command.",
-				"Give --allow, --allow-write, --allow-network and the limits at each start."},
+				"Give --allow, --allow-write, --allow-network and the limits at each start.",
+				"After SIGUSR1 it ends as soon as no program runs here; a service then starts again."},
 			examples: []manual.Entry{{Name: "skep join 192.0.2.7:4860 --token-file token", Text: "join for the first time"},
 				{Name: "skep join", Text: "connect again"},
 				{Name: "skep join --allow-write /srv/results --limit-cpu-time 10m", Text: "let programs write there, and end them after ten minutes of processor time"}},
 			files:       agentFiles,
 			environment: "SKEP_TOKEN " + stateNames,
-			exit:        "0 1 2 3 4", see: "skep-up(1) skep-token(1) skep-doctor(1)",
+			exit:        "0 1 2 3 4 75", see: "skep-up(1) skep-token(1) skep-doctor(1)",
 		},
 		"token": {
 			text:        []string{"A token works for as many machines as --uses says, until it expires. It is valid for this hub only."},

@@ -61,7 +61,7 @@ func serviceTexts() map[string]text {
 			exit:        "0 1 2 4", see: "skep-service(1)",
 		},
 		"service restart": {
-			text:        []string{"Agents reconnect to a hub that is restarted."},
+			text:        []string{"Agents reconnect to a hub that is restarted. The programs that run end; 'systemctl reload' waits for them and restarts then."},
 			examples:    []manual.Entry{{Name: "skep service restart --user hub", Text: "restart this user's hub"}},
 			environment: serviceVariables,
 			exit:        "0 1 2 4", see: "skep-service(1)",

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,6 +31,7 @@ type up struct {
 	verbose   bool
 	allow     allowances
 	quotas    hub.Quotas
+	signals   <-chan os.Signal // they ask for a restart
 }
 
 func (u *up) options(f *cli.Flags) {
@@ -71,6 +73,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
+	u.signals = restartSignals() // from here on, lest one ends the hub while it starts
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
 		Version: version, Quotas: u.quotas, Log: newLogger(u.verbose)})
 	if err != nil {
@@ -85,22 +88,48 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := u.announce(ctx, h, c); err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	failed := make(chan error, 1)
 	if !u.noAgent {
 		go func() { failed <- u.runAgent(ctx, h, dir) }()
 	}
 	notifier.Ready(fmt.Sprintf("listens on %s", h.Address()))
 	go notifier.Watch(ctx, func(ctx context.Context) error { _, err := c.Status(ctx); return err })
+	go u.restartIdle(ctx, h, notifier, stop)
 	select {
 	case <-ctx.Done():
 		notifier.Stopping()
 		if !u.noAgent {
 			<-failed
 		}
-		return nil
+		return restartError(context.Cause(ctx))
 	case err := <-failed:
 		return err
 	}
+}
+
+var errRestart = errors.New("a restart was asked for")
+
+// restartIdle waits for the signal that asks for a restart, then until the hub is idle.
+func (u *up) restartIdle(ctx context.Context, h *hub.Hub, n *service.Notifier, stop context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-u.signals:
+	}
+	if h.CloseIdle(ctx, func() { n.Status("restarts when the programs that run have ended") }) {
+		stop(errRestart)
+	}
+}
+
+// restartError has a program that was asked to restart end with the code after which
+// its unit starts it again.
+func restartError(why error) error {
+	if errors.Is(why, errRestart) || errors.Is(why, agent.ErrLeft) {
+		return cli.Exit(cli.Restart)
+	}
+	return nil
 }
 
 // announce prints the hub's address and a join command.

@@ -34,6 +34,9 @@ type Config struct {
 	Log     func(format string, args ...any)
 	Alive   func()   // called every few seconds and at each try to connect, or nil
 	Guard   []string // command of the guard, empty: this program with "guard"
+	// Leave is closed, or receives a value, when Run has to return ErrLeft as soon as no
+	// session and no program is left here; nil: never.
+	Leave <-chan os.Signal
 
 	// What programs may access in addition to the system and their own directory. The hub and its users cannot extend it.
 	Read, Write []string
@@ -73,6 +76,7 @@ type Agent struct {
 	mu      sync.Mutex
 	leases  map[uint64]*lease
 	execs   map[string]context.CancelFunc
+	ending  int // sessions whose workers end
 	running sync.WaitGroup
 	stopped bool
 }
@@ -298,9 +302,10 @@ func (a *Agent) releaseSession(session string) {
 	if session == "" {
 		return
 	}
-	workers := a.pool.releaseSession(session)
 	var leases []*lease
 	a.mu.Lock()
+	workers := a.pool.releaseSession(session)
+	a.ending++
 	for _, l := range a.leases {
 		if l.Session == session {
 			l.cancel()
@@ -315,6 +320,9 @@ func (a *Agent) releaseSession(session string) {
 			<-l.ended
 		}
 		a.toHub().publish(proto.VerbReleased, proto.Released{Session: session}, nil)
+		a.mu.Lock()
+		a.ending--
+		a.mu.Unlock()
 	})
 }
 
@@ -345,6 +353,17 @@ func (a *Agent) dropLeases() {
 		cancel()
 	}
 	a.mu.Unlock()
+}
+
+// stopIdle begins no call or program any more, and returns true, if none is left here.
+func (a *Agent) stopIdle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.execs)+len(a.pool.sessionNames())+a.ending > 0 {
+		return false
+	}
+	a.stopped = true
+	return true
 }
 
 // stop ends everything and waits for it.

@@ -124,6 +124,34 @@ func (l *link) exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome,
 	return w, err
 }
 
+// ErrLeft is Run's error after Config.Leave.
+var ErrLeft = errors.New("the node was asked to leave and is idle")
+
+// leavePoll is how often a node that has to leave checks whether it is idle.
+const leavePoll = 100 * time.Millisecond
+
+// awaitLeave returns true when the node was asked to leave and is idle.
+func (a *Agent) awaitLeave(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-a.config.Leave:
+	}
+	poll := time.NewTicker(leavePoll)
+	defer poll.Stop()
+	for waits := false; !a.stopIdle(); waits = true {
+		if !waits {
+			a.config.Log("restarts when the programs that run here have ended")
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
+	return true
+}
+
 // Run works for the hub that the node joined until ctx ends, or until the hub refuses this node for good, or the identity is invalid. Broken connections are opened again.
 func Run(ctx context.Context, c Config) error {
 	a, err := newAgent(c)
@@ -149,6 +177,13 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("the node's cache cannot be used: %w", err)
 	}
 	defer a.stop()
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	go func() {
+		if a.awaitLeave(ctx) {
+			leave(ErrLeft)
+		}
+	}()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
 		a.config.Alive()
@@ -157,7 +192,7 @@ func Run(ctx context.Context, c Config) error {
 		var other *tls.CertificateVerificationError
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return leftError(ctx)
 		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken || p.Code == proto.ProblemIdentity):
 			return p
 		case errors.As(err, &other) && !a.connected:
@@ -171,10 +206,18 @@ func Run(ctx context.Context, c Config) error {
 		c.log("no connection to the hub (%v); next try in %v", err, wait)
 		select {
 		case <-ctx.Done():
-			return nil
+			return leftError(ctx)
 		case <-time.After(wait/2 + rand.N(wait)): // not all nodes at once
 		}
 	}
+}
+
+// leftError tells a node that left from one that was stopped.
+func leftError(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrLeft) {
+		return ErrLeft
+	}
+	return nil
 }
 
 func (c *Config) cacheLimit() int64 {

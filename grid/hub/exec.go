@@ -121,6 +121,9 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errStops
+	}
 	n := h.nodes[v.Node]
 	if n == nil || n.info.State != NodeUp {
 		return nil, errors.New("this node is not up: `skep nodes` lists those that are")

@@ -331,12 +331,40 @@ func ControlSocket(state string) string { return filepath.Join(state, "hub.sock"
 // Tokens is the store of join tokens.
 func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
 
+// idlePoll is how often CloseIdle checks.
+const idlePoll = 100 * time.Millisecond
+
+// CloseIdle waits until the hub serves no run and no program, and then closes it:
+// none can begin in between. busy is called once if the hub has to wait. false:
+// ctx ended before, and the hub is open.
+func (h *Hub) CloseIdle(ctx context.Context, busy func()) bool {
+	poll := time.NewTicker(idlePoll)
+	defer poll.Stop()
+	for !h.close(true) {
+		busy()
+		busy = func() {}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
+	return true
+}
+
 // Close ends sessions and connections, and releases the state directory.
-func (h *Hub) Close() {
+func (h *Hub) Close() { h.close(false) }
+
+// close does nothing and returns false if the hub is in use and onlyIdle is set.
+func (h *Hub) close(onlyIdle bool) bool {
 	h.mu.Lock()
+	if onlyIdle && len(h.runs)+len(h.execs) > 0 {
+		h.mu.Unlock()
+		return false
+	}
 	if h.closed {
 		h.mu.Unlock()
-		return
+		return true
 	}
 	h.closed = true
 	runs := make([]*run, 0, len(h.runs))
@@ -371,6 +399,7 @@ func (h *Hub) Close() {
 	if h.unlock != nil {
 		h.unlock()
 	}
+	return true
 }
 
 // A queueListener hands connections that were accepted elsewhere to a server.

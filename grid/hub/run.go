@@ -31,6 +31,8 @@ type run struct {
 	endEvents context.CancelFunc
 }
 
+var errStops = errors.New("the hub is about to stop: try again when it runs")
+
 func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
@@ -56,7 +58,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if h.closed {
 		r.cancel()
 		r.listen.Close()
-		return nil, errors.New("the hub is about to stop")
+		return nil, errStops
 	}
 	h.runs[r.key] = r
 	h.served.Add(1)

@@ -15,6 +15,7 @@ const (
 	Usage       = 2
 	Unreachable = 3
 	Refused     = 4
+	Restart     = 75 // EX_TEMPFAIL of sysexits(3): a service that its unit starts again
 )
 
 // A coded error ends skep with its code.
