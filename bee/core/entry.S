@@ -3,7 +3,8 @@
  * The way from guest code into abi and back, for both calling conventions.
  *
  * Nothing is written below the guest's stack pointer: its red zone is live.
- * Vector registers are not touched; code between entry and exit uses general registers only, and everything else is called through gate.S.
+ * Vector registers are not touched; code between entry and exit uses general
+ * registers only, and everything else is called through gate.S.
  *
  * The frame (struct abi_regs) is the top of the thread's host stack, so rsp
  * is the frame's address whenever C is not running.
@@ -65,7 +66,9 @@ bee_entry_syscall:
 	add	$SHADOW, %rsp
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to bee_exit_end a kick restarts at bee_resume_tick, so no kick is missed after the check of `kicked`.
+ * eax: enum abi_return; rsp: the frame, complete. From here to bee_exit_end a
+ * kick restarts at bee_resume_tick, so no kick is missed after the check of
+ * `kicked`.
  */
 	.globl bee_exit_begin
 bee_exit_begin:

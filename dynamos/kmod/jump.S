@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The jumps that C cannot express. None moves an argument or uses more than rax and the stack.
+ * The jumps that C cannot express. None moves an argument or uses more than rax
+ * and the stack.
  *
- * They jump by `ret`, not through a register: the middle of a function has no ENDBR, nor has a function whose ENDBR the kernel removed, so an indirect jump would fault under IBT. The call before it keeps the return stack buffer balanced, and `int3` stands where a misprediction would continue.
+ * They jump by `ret`, not through a register: the middle of a function has no
+ * ENDBR, nor has a function whose ENDBR the kernel removed, so an indirect jump
+ * would fault under IBT. The call before it keeps the return stack buffer
+ * balanced, and `int3` stands where a misprediction would continue.
  */
 #include <linux/linkage.h>
 #include <linux/objtool.h>

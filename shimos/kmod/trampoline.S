@@ -7,7 +7,9 @@
 	.balign 16
 
 /*
- * CS holds the page, IP 0; all else has the state after INIT. Interrupts are off, but an NMI may arrive: it needs a stack and a table before anything else.
+ * CS holds the page, IP 0; all else has the state after INIT. Interrupts are
+ * off, but an NMI may arrive: it needs a stack and a table before anything
+ * else.
  */
 	.code16
 SYM_DATA_START(shimos_low_begin)

@@ -4,7 +4,8 @@
  *
  * Interrupts are off all the time. In ring 3 the GS base is 0 and the hidden
  * one is struct core; in ring 0 the other way round. An NMI may come at any
- * instruction, so its handler does not use GS: its stack holds the address of struct core.
+ * instruction, so its handler does not use GS: its stack holds the address of
+ * struct core.
  */
 #include "sms/kernel/layout.h"
 
@@ -19,7 +20,7 @@
 	.4byte	3
 	.4byte	sms_entry_offset
 	.8byte	sms_file_size
-	.8byte	0xc00000	/* what is used of abi's tables, page tables and stacks */
+	.8byte	0xc00000	/* used of abi's tables, page tables, stacks */
 	.4byte	0x40000		/* of each core: block, stack, tables */
 	.4byte	0x10000		/* of each GiB: tables, bits of frames */
 	.4byte	1		/* SKEP_IMAGE_MARKS */
@@ -57,7 +58,8 @@ sms_core_enter:
 	ud2
 
 /*
- * Idle: halted, with no instruction executed, until an NMI. An NMI before the halt restarts this.
+ * Idle: halted, with no instruction executed, until an NMI. An NMI before the
+ * halt restarts this.
  */
 	.globl	sms_core_idle, sms_idle_begin, sms_idle_look, sms_idle_end
 sms_core_idle:
@@ -79,7 +81,8 @@ sms_idle_end:
 	jmp	1b
 
 /*
- * An NMI between these instructions would be missed by the halt, so its handler skips them. One that arrived since the caller's check has set `poked`.
+ * An NMI between these instructions would be missed by the halt, so its handler
+ * skips them. One that arrived since the caller's check has set `poked`.
  */
 	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
 sms_wait_word:
@@ -162,7 +165,8 @@ sms_entry_syscall:
 	call	sms_trap_call
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to sms_exit_end an NMI restarts at sms_resume_tick, so a kick is never missed.
+ * eax: enum abi_return; rsp: the frame, complete. From here to sms_exit_end an
+ * NMI restarts at sms_resume_tick, so a kick is never missed.
  */
 	.globl	sms_exit_begin, sms_exit_end
 sms_exit_begin:
@@ -172,7 +176,7 @@ sms_exit_begin:
 	jnz	1f
 	movq	R_RIP(%rsp), %rcx
 	movq	%rcx, %rax
-	shrq	$47, %rax	/* sysretq would fault on other addresses, in ring 0 */
+	shrq	$47, %rax	/* or sysretq would fault, in ring 0 */
 	jnz	1f
 	movq	R_RAX(%rsp), %rax
 	movq	R_RBX(%rsp), %rbx

@@ -54,6 +54,7 @@ var checks = []check{
 	{"shellcheck", checkShell},
 	{"shell scripts are strict and short", shellShape},
 	{"files stay below 800 lines", fileSize},
+	{"lines of assembly fit 80 columns", asmWidth},
 	{"licence line", checkLicence},
 	{"no forbidden words", checkWords},
 	{"no stray whitespace", checkWhitespace},

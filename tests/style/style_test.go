@@ -116,6 +116,7 @@ var plants = []struct {
 	{"shell scripts are strict and short", map[string]string{"mk/y.sh": spdxSh + "# timeout 5\nenv -i timeout -k 1 20 true\n"}, "mk/y.sh:5: a fixed time limit"},
 	{"shell scripts are strict and short", map[string]string{"mk/y": "#!/bin/bash\n# SPDX-License-Identifier: MIT\nset -eu\n"}, "want #!/bin/sh"},
 	{"files stay below 800 lines", map[string]string{"abi/x.c": spdxC + strings.Repeat("\n", 801)}, "802 lines"},
+	{"lines of assembly fit 80 columns", map[string]string{"abi/x.S": spdxC + "\tmov\t%rax, %rbx" + strings.Repeat(" ", 52) + "/* too much */\n"}, "abi/x.S:2: 92 columns"},
 	{"licence line", map[string]string{"abi/x.c": "int x;\n"}, "no SPDX"},
 	{"licence line", map[string]string{"abi/x.c": "/* SPDX-License-Identifier: Beerware */\n"}, "unknown licence"},
 	{"licence line", map[string]string{"include/skep/x.h": spdxC}, "a contract's licence"},

@@ -71,6 +71,26 @@ func fileSize(t *tree) ([]string, error) {
 	return bad, nil
 }
 
+const asmWidthMax = 80 // columns; clang-format lays out C only
+
+func asmWidth(t *tree) ([]string, error) {
+	var bad []string
+	for _, name := range t.filesWith(".S") {
+		for i, line := range t.lines(name) {
+			width := 0
+			for _, r := range line {
+				if width++; r == '\t' {
+					width = (width + 7) / 8 * 8
+				}
+			}
+			if width > asmWidthMax {
+				bad = append(bad, fmt.Sprintf("%s:%d: %d columns, at most %d", name, i+1, width, asmWidthMax))
+			}
+		}
+	}
+	return bad, nil
+}
+
 const contractLicence = "GPL-2.0-only WITH Linux-syscall-note OR MIT"
 
 var (
