@@ -4,23 +4,23 @@
  * allocated as a whole or in 4 KiB frames. Free memory is recorded in `kernel`,
  * not in the pool, to which the proxy can write. sms_memory_lock guards it.
  *
- * Two maps hold which blocks are whole and which are split and have a free
+ * Two maps hold which blocks are free and which are split and have a free
  * frame; each has a second level, with a bit for each word that is not 0. So a
  * search looks at a few words, however large the pool is.
  */
 #include "kernel.h"
 
 #define FRAMES 512
-#define WHOLE 0xffff
+#define UNDIVIDED 0xffff
 #define WORD 64ull
 
 struct map {
 	u64 *bit, *word; /* of blocks; of words of `bit` that are not 0 */
 };
 
-static struct map whole, partial;
+static struct map free_blocks, split_blocks;
 static u64 (*used)[FRAMES / WORD]; /* frames of blocks that are divided */
-static u16 *count;		   /* frames in use, or WHOLE */
+static u16 *count;		   /* frames in use, or UNDIVIDED */
 static u64 *touched;		   /* of the module: blocks to be cleared */
 static u64 blocks, in_use;
 static const struct skep_partition_range *range;
@@ -77,10 +77,11 @@ int sms_pool_begin(struct skep_partition *p)
 	touched = (u64 *)((u8 *)p + p->used_pool);
 	used = sms_page_reserve(blocks * sizeof(*used));
 	count = sms_page_reserve(blocks * sizeof(*count));
-	if (!make_map(&whole) || !make_map(&partial) || !used || !count)
+	if (!make_map(&free_blocks) || !make_map(&split_blocks) || !used ||
+	    !count)
 		return -LINUX_ENOMEM;
 	for (i = 0; i < blocks; i++)
-		put_bit(&whole, i);
+		put_bit(&free_blocks, i);
 	return 0;
 }
 
@@ -94,7 +95,7 @@ u64 sms_pool_free_bytes(void)
 	return blocks * LARGE - in_use;
 }
 
-static u64 take_frame(u64 block)
+static u64 alloc_frame(u64 block)
 {
 	u64 *word = used[block];
 	u32 i, bit;
@@ -106,38 +107,38 @@ static u64 take_frame(u64 block)
 	return (i * WORD + bit) * PAGE;
 }
 
-static u64 take_whole(void)
+static u64 alloc_block(void)
 {
-	u64 block = lowest_bit(&whole);
+	u64 block = lowest_bit(&free_blocks);
 
 	if (block == blocks)
 		return ~0ull;
 	skep_assert(!count[block]);
-	remove_bit(&whole, block);
+	remove_bit(&free_blocks, block);
 	touched[block / WORD] |= 1ull << block % WORD;
 	return block;
 }
 
 u64 sms_pool_take(u32 level)
 {
-	u64 block = level ? blocks : lowest_bit(&partial);
+	u64 block = level ? blocks : lowest_bit(&split_blocks);
 
 	sms_spin_assert(&sms_memory_lock);
 	if (block == blocks) {
-		block = take_whole();
+		block = alloc_block();
 		if (block == ~0ull)
 			return ~0ull;
 		if (!level)
-			put_bit(&partial, block);
+			put_bit(&split_blocks, block);
 	}
 	in_use += level ? LARGE : PAGE;
 	if (level) {
-		count[block] = WHOLE;
+		count[block] = UNDIVIDED;
 		return block * LARGE;
 	}
 	if (++count[block] == FRAMES)
-		remove_bit(&partial, block);
-	return block * LARGE + take_frame(block);
+		remove_bit(&split_blocks, block);
+	return block * LARGE + alloc_frame(block);
 }
 
 static void give_frame(u64 block, u64 frame)
@@ -145,7 +146,7 @@ static void give_frame(u64 block, u64 frame)
 	u32 i;
 
 	skep_assert(count[block]);
-	if (count[block] == WHOLE) {
+	if (count[block] == UNDIVIDED) {
 		for (i = 0; i < FRAMES / WORD; i++)
 			used[block][i] = ~0ull;
 		count[block] = FRAMES;
@@ -153,14 +154,14 @@ static void give_frame(u64 block, u64 frame)
 	skep_assert(used[block][frame / WORD] >> frame % WORD & 1);
 	used[block][frame / WORD] &= ~(1ull << frame % WORD);
 	if (--count[block]) {
-		put_bit(&partial, block);
+		put_bit(&split_blocks, block);
 		return;
 	}
-	remove_bit(&partial, block);
-	put_bit(&whole, block);
+	remove_bit(&split_blocks, block);
+	put_bit(&free_blocks, block);
 }
 
-/* A whole block may be freed in pieces, after its mapping was split. */
+/* An undivided block may be freed in pieces, after its mapping was split. */
 void sms_pool_give(u64 offset, u32 level)
 {
 	u64 block = offset / LARGE;
@@ -172,9 +173,9 @@ void sms_pool_give(u64 offset, u32 level)
 		give_frame(block, offset % LARGE / PAGE);
 		return;
 	}
-	skep_assert(count[block] == WHOLE);
+	skep_assert(count[block] == UNDIVIDED);
 	count[block] = 0;
-	put_bit(&whole, block);
+	put_bit(&free_blocks, block);
 }
 
 /* The last range that begins at or below the value, by offset or by address:
