@@ -136,3 +136,15 @@ func TestRunEndsItsMasters(t *testing.T) {
 		t.Errorf("%d releases are kept", len(w.hub.releases))
 	}
 }
+
+func TestRunEndsWhenItsNodeIsSilent(t *testing.T) {
+	w, m, a := releaseTrio(t, func(c *Config) { c.release = time.Hour }, true)
+	m.endRun()
+	receiveFrom(t, "the release", a.releases)
+	w.clock.advance(proto.SilentFor)
+	ended := make(chan []string, 1)
+	go func() { _, late := m.lastEvents(); ended <- late }()
+	if late := receiveFrom(t, "the end of the run", ended); len(late) != 1 {
+		t.Errorf("silent: %q", late)
+	}
+}
