@@ -12,6 +12,7 @@
 #include "abi/include/user.h"
 #include "abi/poll/epoll.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -213,6 +214,9 @@ s64 abi_sys_dup3(struct abi_call *c)
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #define F_OFD_SETLKW 38
+#define F_SETLEASE 1024
+#define F_GETLEASE 1025
+#define F_NOTIFY 1026
 #define F_DUPFD_CLOEXEC 1030
 #define F_SETPIPE_SZ 1031
 #define F_GETPIPE_SZ 1032
@@ -278,6 +282,13 @@ static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 	case F_SETOWN:
 	case F_GETOWN:
 		return 0; /* no SIGIO is ever sent */
+	case F_SETLEASE:
+	case F_GETLEASE:
+	case F_NOTIFY:
+		abi_log_once(c->p, &c->p->fds.said_lease,
+			     "fcntl refused (EINVAL): F_SETLEASE, F_GETLEASE "
+			     "and F_NOTIFY are not supported");
+		return -LINUX_EINVAL;
 	default:
 		return -LINUX_EINVAL;
 	}

@@ -7,6 +7,7 @@
 #include "desc.h"
 #include "fd.h"
 #include "ops.h"
+#include "size_limit.h"
 #include "transfer.h"
 #include "base/errno.h"
 #include "abi/mm/span.h"
@@ -50,6 +51,8 @@ s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		n = write ? write(c, d, s, offset) : -LINUX_EINVAL;
 	if (n == -LINUX_EPIPE)
 		abi_signal_raise(c->p, c->t, ABI_SIGPIPE);
+	else if (n == -LINUX_EFBIG)
+		abi_size_limit_signal(c);
 	return n;
 }
 

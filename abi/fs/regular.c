@@ -8,6 +8,7 @@
 #include "filelock.h"
 #include "ops.h"
 #include "position.h"
+#include "size_limit.h"
 #include "transfer.h"
 #include "base/errno.h"
 #include "abi/mm/span.h"
@@ -34,18 +35,39 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 	return n;
 }
 
-/* At the host's position; desc->lock keeps the parts of one call together. */
-static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
-			      struct abi_span *s, u32 append, u32 writing)
+static s64 transfer_at(struct abi_call *c, struct abi_desc *d,
+		       struct abi_span *s, s64 at, u32 writing)
 {
-	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
+	s64 error = writing ? abi_size_limit_write(c, d, s, at) : 0;
 
-	abi_lock(p, &d->lock);
-	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
-		n = write_gathered(p, d, s, offset);
-	else
-		n = abi_transfer_span(p, d, s, offset, writing);
-	abi_unlock(p, &d->lock);
+	if (error)
+		return error;
+	if (d->inherited && at < 0 && writing && abi_span_many(s) &&
+	    s->left <= sizeof(c->p->fds.bounce))
+		return write_gathered(c->p, d, s, at);
+	return abi_transfer_span(c->p, d, s, at, writing);
+}
+
+/*
+ * At the position, which the host keeps for an inherited file; desc->lock keeps
+ * the parts of one call together.
+ */
+static s64 transfer_here(struct abi_call *c, struct abi_desc *d,
+			 struct abi_span *s, u32 append, u32 writing)
+{
+	struct abi_stat st;
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
+	s64 n;
+
+	abi_assert_locked(&d->lock);
+	if (d->inherited)
+		return transfer_at(c, d, s, append ? ABI_APPEND : ABI_CURRENT,
+				   writing);
+	n = transfer_at(c, d, s, append ? ABI_APPEND : (s64)d->pos, writing);
+	if (n > 0 && append && !c->p->host->file(d->handle, &op))
+		d->pos = st.size;
+	else if (n > 0)
+		d->pos += (u64)n;
 	return n;
 }
 
@@ -53,23 +75,14 @@ static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
 static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
 			    struct abi_span *s, s64 offset, u32 writing)
 {
-	struct abi_stat st;
-	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
 	u32 append = writing && abi_desc_flags(d) & ABI_O_APPEND;
 	s64 n;
 
 	if (offset != ABI_FILE_CURRENT)
-		return abi_transfer_span(c->p, d, s,
-					 append ? ABI_APPEND : offset, writing);
-	if (d->inherited)
-		return transfer_inherited(c->p, d, s, append, writing);
+		return transfer_at(c, d, s, append ? ABI_APPEND : offset,
+				   writing);
 	abi_lock(c->p, &d->lock);
-	n = abi_transfer_span(c->p, d, s, append ? ABI_APPEND : (s64)d->pos,
-			      writing);
-	if (n > 0 && append && !c->p->host->file(d->handle, &op))
-		d->pos = st.size;
-	else if (n > 0)
-		d->pos += (u64)n;
+	n = transfer_here(c, d, s, append, writing);
 	abi_unlock(c->p, &d->lock);
 	return n;
 }

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "ops.h"
 #include "position.h"
+#include "size_limit.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -168,6 +169,7 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = c->a[1]};
 	struct abi_desc *d;
 	s64 result;
+	u64 size;
 
 	if ((s64)c->a[1] < 0)
 		return -LINUX_EINVAL;
@@ -175,6 +177,11 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 	if (!d)
 		return -LINUX_EBADF;
 	result = writable_file(d);
+	if (!result && !abi_size_limit_allows(c, op.len)) {
+		result = abi_position_end(c, d, &size);
+		if (!result)
+			result = abi_size_limit_grow(c, size, op.len);
+	}
 	if (!result)
 		result = c->p->host->file(d->handle, &op);
 	abi_desc_put(c->p, d);
@@ -190,7 +197,8 @@ static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 
 	if (error || size >= end)
 		return error;
-	return c->p->host->file(d->handle, &op);
+	error = abi_size_limit_grow(c, size, end);
+	return error ? error : c->p->host->file(d->handle, &op);
 }
 
 s64 abi_sys_fallocate(struct abi_call *c)

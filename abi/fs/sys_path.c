@@ -8,6 +8,7 @@
 #include "ops.h"
 #include "path.h"
 #include "procfs.h"
+#include "size_limit.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -389,9 +390,19 @@ s64 abi_sys_readlinkat(struct abi_call *c)
 s64 abi_sys_truncate(struct abi_call *c)
 {
 	struct abi_path_op op = {.verb = ABI_PATH_TRUNCATE, .len = c->a[1]};
+	struct abi_stat st;
+	struct abi_path_op stat = {.verb = ABI_PATH_STAT, .stat = &st};
+	s64 error = 0;
 
 	if ((s64)c->a[1] < 0)
 		return -LINUX_EINVAL;
+	if (!abi_size_limit_allows(c, op.len)) {
+		error = abi_path_run(c, (u64)ABI_AT_FDCWD, c->a[0], &stat);
+		if (!error)
+			error = abi_size_limit_grow(c, st.size, op.len);
+	}
+	if (error)
+		return error;
 	return abi_path_run(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
 }
 

@@ -5,6 +5,7 @@
  * group.
  */
 #include "call.h"
+#include "log.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -12,6 +13,7 @@
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
+#include "abi/uapi/linux.h"
 #include "abi/time/time.h"
 #include "abi/uapi/time.h"
 
@@ -177,9 +179,26 @@ s64 abi_sys_personality(struct abi_call *c)
 /* Limits and usage
  * ---------------------------------------------------------------- */
 
+/* What a program that lowers a limit does not get here. */
+static const char *const unenforced[ABI_RLIMITS] = {
+	[ABI_RLIMIT_CPU] = "setrlimit: RLIMIT_CPU is not enforced: no SIGXCPU "
+			   "will come",
+	[ABI_RLIMIT_MEMLOCK] = "setrlimit: RLIMIT_MEMLOCK is not enforced: "
+			       "mlock locks nothing here",
+	[ABI_RLIMIT_SIGPENDING] = "setrlimit: RLIMIT_SIGPENDING is not "
+				  "enforced",
+};
+
+static void report_unenforced(struct abi_proc *p, u32 which)
+{
+	if (unenforced[which])
+		abi_log_once(p, &p->said_limit[which], unenforced[which]);
+}
+
 static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 {
 	struct abi_rlimit fresh, *limit = &c->p->limit[which];
+	u32 lower;
 	s64 rc = 0;
 
 	if (ABI_GET(c->p, &fresh, gaddr))
@@ -187,11 +206,14 @@ static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 	if (fresh.cur > fresh.max)
 		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->lock);
+	lower = fresh.cur < limit->cur;
 	if (fresh.max > limit->max)
 		rc = -LINUX_EPERM;
 	else
 		*limit = fresh;
 	abi_unlock(c->p, &c->p->lock);
+	if (!rc && lower)
+		report_unenforced(c->p, which);
 	return rc;
 }
 

@@ -39,14 +39,15 @@ struct abi_proc {
 	u32 umask;
 	struct abi_rlimit limit[ABI_RLIMITS];
 
-	u64 vdso, vdso_end; /* as passed to abi_exec */
-	u64 start_ns;	    /* CLOCK_MONOTONIC at abi_exec */
-	u64 nonce;	    /* answer to ABI_NR_PROOF */
-	u32 trace;	    /* log calls that are refused */
-	u32 death_signal;   /* PR_SET_PDEATHSIG; atomic */
-	u32 said_exec;	    /* what execve refused; atomic */
-	u32 child;	    /* came of a fork; written before it runs */
-	u32 forked;	    /* or made one: others share its memory; atomic */
+	u64 vdso, vdso_end;	     /* as passed to abi_exec */
+	u64 start_ns;		     /* CLOCK_MONOTONIC at abi_exec */
+	u64 nonce;		     /* answer to ABI_NR_PROOF */
+	u32 trace;		     /* log calls that are refused */
+	u32 death_signal;	     /* PR_SET_PDEATHSIG; atomic */
+	u32 said_limit[ABI_RLIMITS]; /* that it is not enforced; atomic */
+	u32 said_exec;		     /* what execve refused; atomic */
+	u32 child;  /* came of a fork; written before it runs */
+	u32 forked; /* or made one: others share its memory; atomic */
 	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */
 	u64 refused_other;	 /* numbers from ABI_NR_MAX up */
 

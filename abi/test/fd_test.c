@@ -174,6 +174,83 @@ static void test_data(void)
 	CALL(close, fd);
 }
 
+/* Sets RLIMIT_FSIZE, and drops the signal of an earlier breach. */
+static void limit_size(u64 most)
+{
+	p->limit[ABI_RLIMIT_FSIZE].cur = most;
+	p->threads.thread[0].pending = 0;
+}
+
+static int is_told(void)
+{
+	return p->threads.thread[0].pending >> (ABI_SIGXFSZ - 1) & 1;
+}
+
+static void test_size_limit(void)
+{
+	s64 fd = open_new("limited", ABI_O_RDWR);
+	u64 *mask = (u64 *)GUEST(0x3300);
+
+	*mask = 1ull << (ABI_SIGXFSZ - 1);
+	CALL(rt_sigprocmask, 0, page + 0x3300, 0, 8);
+	limit_size(10);
+	tap_ok(CALL(write, fd, page, 8) == 8 && CALL(write, fd, page, 8) == 2 &&
+		       !is_told(),
+	       "a write ends at RLIMIT_FSIZE");
+	tap_ok(CALL(write, fd, page, 0) == 0 && !is_told() &&
+		       CALL(write, fd, page, 1) == -LINUX_EFBIG && is_told(),
+	       "a write beyond RLIMIT_FSIZE gives EFBIG and SIGXFSZ");
+	limit_size(10);
+	tap_ok(CALL(pwrite64, fd, page, 8, 9) == 1 && !is_told() &&
+		       CALL(pwrite64, fd, page, 8, 10) == -LINUX_EFBIG &&
+		       is_told(),
+	       "so does pwrite");
+	limit_size(10);
+	tap_ok(CALL(ftruncate, fd, 10) == 0 && !is_told() &&
+		       CALL(ftruncate, fd, 11) == -LINUX_EFBIG && is_told(),
+	       "ftruncate keeps RLIMIT_FSIZE");
+	limit_size(5);
+	tap_ok(CALL(ftruncate, fd, 9) == 0 && !is_told(),
+	       "a file may shrink to more than RLIMIT_FSIZE");
+	tap_ok(CALL(truncate, in_dir(0, "limited"), 9) == 0 && !is_told() &&
+		       CALL(truncate, in_dir(0, "limited"), 10) ==
+			       -LINUX_EFBIG &&
+		       is_told(),
+	       "truncate keeps RLIMIT_FSIZE");
+	limit_size(10);
+	tap_ok(CALL(fallocate, fd, 0, 0, 10) == 0 && !is_told() &&
+		       CALL(fallocate, fd, 0, 4, 7) == -LINUX_EFBIG &&
+		       is_told(),
+	       "fallocate keeps RLIMIT_FSIZE");
+	CALL(close, fd);
+	limit_size(12);
+	fd = CALL(openat, CWD, in_dir(0, "limited"),
+		  ABI_O_WRONLY | ABI_O_APPEND);
+	tap_ok(CALL(write, fd, page, 5) == 2 && !is_told() &&
+		       CALL(write, fd, page, 5) == -LINUX_EFBIG && is_told(),
+	       "O_APPEND keeps RLIMIT_FSIZE");
+	limit_size(ABI_RLIM_INFINITY);
+	CALL(pwrite64, fd, page, 1,
+	     1ull << 62); /* EFBIG of most file systems */
+	tap_ok(CALL(write, fd, page, 5) == 5 && !is_told(),
+	       "without a limit files grow, and nothing sends SIGXFSZ");
+	CALL(close, fd);
+	*mask = 0;
+	CALL(rt_sigprocmask, 2, page + 0x3300, 0, 8);
+}
+
+static void test_leases(void)
+{
+	s64 fd = open_new("leased", ABI_O_RDWR);
+
+	fake.logs = 0;
+	tap_ok(CALL(fcntl, fd, 1024, 0) == -LINUX_EINVAL &&
+		       CALL(fcntl, fd, 1025, 0) == -LINUX_EINVAL &&
+		       fake.logs == 1 && strstr(fake.last_log, "F_SETLEASE"),
+	       "leases are refused by name, once");
+	CALL(close, fd);
+}
+
 static void test_positions(void)
 {
 	s64 fd = open_new("p", ABI_O_RDWR);
@@ -512,6 +589,8 @@ int main(void)
 	test_limit();
 	test_data();
 	test_inherited();
+	test_size_limit();
+	test_leases();
 	test_positions();
 	file_times();
 	test_names();

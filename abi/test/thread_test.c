@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads and what a process knows about itself. */
 #include "guest.h"
+#include "abi/uapi/linux.h"
 
 #define CLONE_PTHREAD 0x3d0f00ull /* what glibc passes */
 #define EXITED(status) ((u32)(status) << 8)
@@ -205,6 +206,16 @@ static void test_identity(void)
 	out[1] = 4096;
 	TAP(CALL(setrlimit, 7, page) == -LINUX_EPERM);
 	TAP(CALL(prlimit64, 0, 16, 0, page) == -LINUX_EINVAL);
+	out[0] = out[1] = 1;
+	fake.logs = 0;
+	TAP(CALL(setrlimit, ABI_RLIMIT_NPROC, page) == 0 && !fake.logs &&
+	    CALL(clone, 0x3d0f00, page + 0x4000, 0, 0, 0) == -LINUX_EAGAIN);
+	p->info.uid = 0;
+	TAP(CALL(clone, 0x10000, page + 0x4000, 0, 0, 0) == -LINUX_EINVAL);
+	p->info.uid = 1000;
+	TAP(CALL(setrlimit, ABI_RLIMIT_CPU, page) == 0 && fake.logs == 1 &&
+	    strstr(fake.last_log, "RLIMIT_CPU is not enforced"));
+	TAP(CALL(setrlimit, ABI_RLIMIT_CPU, page) == 0 && fake.logs == 1);
 	TAP(CALL(prlimit64, 1, 7, 0, page) == -LINUX_ESRCH);
 	TAP(CALL(sysinfo, page) == 0 && out[4] == 8ull << 30);
 	TAP(CALL(getrusage, 0, page) == 0 &&

@@ -12,6 +12,7 @@
 #include "abi/proc/fork.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
+#include "abi/uapi/linux.h"
 
 #define CLONE_VM 0x100ull
 #define CLONE_FS 0x200ull
@@ -90,12 +91,27 @@ static void clone_tell(struct abi_call *c, u32 tid)
 		abi_user_put(c->p, c->a[3], &tid, sizeof(tid));
 }
 
+/*
+ * RLIMIT_NPROC. It counts all threads of a user; here, those of this process.
+ * As on Linux it does not bind root.
+ */
+static int is_at_limit(struct abi_proc *p)
+{
+	u64 live = __atomic_load_n(&p->threads.live, __ATOMIC_RELAXED);
+	u64 most = __atomic_load_n(&p->limit[ABI_RLIMIT_NPROC].cur,
+				   __ATOMIC_RELAXED);
+
+	return p->info.uid && live >= most;
+}
+
 s64 abi_sys_clone(struct abi_call *c)
 {
 	struct abi_thread *child;
 	s64 rc;
 	u32 tid;
 
+	if (is_at_limit(c->p))
+		return -LINUX_EAGAIN;
 	if (!(c->a[0] & CLONE_THREAD))
 		return abi_fork_clone(c);
 	rc = clone_check(c);

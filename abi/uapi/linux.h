@@ -87,12 +87,16 @@
 #define ABI_AT_MINSIGSTKSZ 51
 
 /* getrlimit(2): indexes that abi itself looks at. */
+#define ABI_RLIMIT_CPU 0
+#define ABI_RLIMIT_FSIZE 1
 #define ABI_RLIMIT_DATA 2
 #define ABI_RLIMIT_STACK 3
 #define ABI_RLIMIT_CORE 4
 #define ABI_RLIMIT_NPROC 6
 #define ABI_RLIMIT_NOFILE 7
+#define ABI_RLIMIT_MEMLOCK 8
 #define ABI_RLIMIT_AS 9
+#define ABI_RLIMIT_SIGPENDING 11
 #define ABI_RLIM_INFINITY (~0ull)
 
 #endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* RLIMIT_FSIZE: what writes and larger files get of it. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "say.h"
+
+static volatile sig_atomic_t told;
+
+static void on_signal(int signo)
+{
+	told += signo == SIGXFSZ;
+}
+
+static int is_told(void)
+{
+	int was = told;
+
+	told = 0;
+	return was;
+}
+
+static void limit_size(rlim_t most)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = most;
+	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static long size_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? -1 : (long)st.st_size;
+}
+
+static void check_writes(int fd)
+{
+	char buf[16] = "0123456789abcde";
+	struct iovec v[3] = {{buf, 3}, {buf, 3}, {buf, 3}};
+
+	CHECK(write(fd, buf, 6) == 6 && write(fd, buf, 6) == 4 && !is_told());
+	CHECK(FAILS(write(fd, buf, 1), EFBIG) && is_told() == 1);
+	CHECK(pwritev(fd, v, 3, 5) == 5 && !is_told());
+	CHECK(FAILS(pwrite(fd, buf, 2, 10), EFBIG) && is_told() == 1);
+	CHECK(FAILS(pwrite(fd, buf, 2, 4096), EFBIG) && is_told() == 1);
+	CHECK(size_of(fd) == 10 && lseek(fd, 0, SEEK_CUR) == 10);
+	CHECK(lseek(fd, 8, SEEK_SET) == 8 && writev(fd, v, 3) == 2);
+	CHECK(size_of(fd) == 10 && !is_told());
+}
+
+static void check_sizes(int fd)
+{
+	CHECK(ftruncate(fd, 4) == 0 && ftruncate(fd, 10) == 0 && !is_told());
+	CHECK(FAILS(ftruncate(fd, 11), EFBIG) && is_told() == 1);
+	CHECK(FAILS(truncate("limited", 11), EFBIG) && is_told() == 1);
+	limit_size(5);
+	CHECK(ftruncate(fd, 8) == 0 && size_of(fd) == 8 && !is_told());
+	CHECK(FAILS(pwrite(fd, "x", 1, 6), EFBIG) && is_told() == 1);
+	limit_size(10);
+}
+
+static void check_append(void)
+{
+	int fd = open("limited", O_WRONLY | O_APPEND);
+
+	CHECK(write(fd, "xyz", 3) == 2 && !is_told());
+	CHECK(FAILS(write(fd, "z", 1), EFBIG) && is_told() == 1);
+	CHECK(close(fd) == 0);
+}
+
+static void check_others(void)
+{
+	int ends[2];
+	char buf[64];
+
+	CHECK(pipe(ends) == 0 && write(ends[1], buf, 64) == 64);
+	CHECK(read(ends[0], buf, 64) == 64 && !is_told());
+}
+
+int main(void)
+{
+	int fd = open("limited", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	signal(SIGXFSZ, on_signal);
+	limit_size(10);
+	check_writes(fd);
+	check_sizes(fd);
+	check_append();
+	check_others();
+	limit_size(RLIM_INFINITY);
+	CHECK(pwrite(fd, "x", 1, 100) == 1 && size_of(fd) == 101);
+	CHECK(close(fd) == 0 && unlink("limited") == 0);
+	return say_done();
+}
