@@ -247,6 +247,25 @@ static void test_services(void)
 	pair_close(&server);
 }
 
+/* As text, with the port of the one that was asked for. */
+static void test_text(const char *host, const char *want)
+{
+	struct fi_info *info = NULL;
+	struct pair half;
+	char text[64];
+	size_t length = sizeof(text);
+
+	if (get_info(host, "9228", FI_SOURCE, hints_alloc(), &info)) {
+		printf("# no %s here\n", host);
+		return;
+	}
+	half_open(&half, host, "0", FI_SOURCE);
+	CHECK(fi_av_straddr(half.a.av, info->src_addr, text, &length) == text);
+	CHECK(!strcmp(text, want) && length == strlen(want) + 1);
+	pair_close(&half);
+	fi_freeinfo(info);
+}
+
 static void not_addresses(void)
 {
 	struct sockaddr_in in[2] = {{.sin_family = AF_INET6}};
@@ -273,5 +292,7 @@ void test_located(void)
 	test_meeting(NULL, "127.0.0.1");
 	test_taken();
 	test_services();
+	test_text("127.0.0.1", "fi_sockaddr_in://127.0.0.1:9228");
+	test_text("::1", "fi_sockaddr_in6://[::1]:9228");
 	not_addresses();
 }
