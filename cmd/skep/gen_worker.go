@@ -148,12 +148,12 @@ func checkWorker(path string, m *idl.Module) error {
 		return err
 	}
 	defer file.Close()
-	_, got, err := uapi.ReadManifest(file)
+	has, got, err := uapi.ReadManifest(file)
 	if err != nil {
 		return err
 	}
 	want, err := m.Manifest().Encode()
-	if err == nil && !bytes.Equal(got, want) {
+	if err == nil && (!bytes.Equal(got, want) || has.Limits != m.Manifest().Limits) {
 		err = errors.New("two modules are linked into it: leave one stub out")
 	}
 	return err

@@ -29,6 +29,9 @@ func TestLimitOptions(t *testing.T) {
 			t.Errorf("%v: %+v", bad, got)
 		}
 	}
+	if got := (proto.Limits{Memory: 1, Wall: 3}).Or(want); got != (proto.Limits{Memory: 1, CPU: 600, Wall: 3, Processes: 8, Disk: 1 << 30}) {
+		t.Errorf("%+v", got)
+	}
 	small := proto.Limits{Memory: 1, Wall: 3}
 	if w := want.Within(small); w.Memory != 1 || w.Wall != 0.5 || w.CPU != 600 || small.Within(want) != w {
 		t.Errorf("%+v", w)

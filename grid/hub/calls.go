@@ -102,7 +102,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.functionName(), Result: c.most, After: uint64(l.After),
-		Limits: c.caller.limits,
+		Limits: c.caller.limits.Or(c.module.limits()),
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])

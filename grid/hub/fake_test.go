@@ -127,25 +127,32 @@ func encodeManifest(t *testing.T) []byte {
 	return makeProgram(b, elf.PT_LOAD)
 }
 
-// makeProgram returns a file that looks like a static worker program.
+// testLimits are those of module mod.
+var testLimits = uapi.Limits{Memory: 1 << 20, Wall: 3600000}
+
+// makeProgram returns a file that looks like a static worker program with testLimits.
 func makeProgram(section []byte, kind elf.ProgType) []byte {
 	le := binary.LittleEndian
 	const head, phdr, shdr = 64, 56, 64
-	names := []byte("\x00.skep.module\x00.names\x00")
+	names := []byte("\x00.skep.module\x00.names\x00.skep.limits\x00")
+	limits := uapi.Append(nil, testLimits)
 	at := uint64(head + phdr)
-	namesAt := at + uint64(len(section))
+	limitsAt := at + uint64(len(section))
+	namesAt := limitsAt + uint64(len(limits))
 	tableAt := namesAt + uint64(len(names))
 	var b bytes.Buffer
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: head,
-		Shoff: tableAt, Ehsize: head, Phentsize: phdr, Phnum: 1, Shentsize: shdr, Shnum: 3, Shstrndx: 2}
+		Shoff: tableAt, Ehsize: head, Phentsize: phdr, Phnum: 1, Shentsize: shdr, Shnum: 4, Shstrndx: 2}
 	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
 	binary.Write(&b, le, h)
 	binary.Write(&b, le, elf.Prog64{Type: uint32(kind), Filesz: 1, Memsz: 1})
 	b.Write(section)
+	b.Write(limits)
 	b.Write(names)
 	binary.Write(&b, le, []elf.Section64{{},
 		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: at, Size: uint64(len(section))},
-		{Name: 14, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))}})
+		{Name: 14, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))},
+		{Name: 21, Type: uint32(elf.SHT_PROGBITS), Off: limitsAt, Size: uint64(len(limits))}})
 	return b.Bytes()
 }
 
@@ -411,7 +418,12 @@ type fakeMaster struct {
 
 func (w *world) startMaster() *fakeMaster {
 	w.t.Helper()
-	socket, events, err := w.cli.Run(w.t.Context(), RunRequest{Name: "test", Dirs: []string{w.dirs}})
+	return w.startMasterOf(RunRequest{Name: "test", Dirs: []string{w.dirs}})
+}
+
+func (w *world) startMasterOf(r RunRequest) *fakeMaster {
+	w.t.Helper()
+	socket, events, err := w.cli.Run(w.t.Context(), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -260,6 +260,27 @@ func TestBrokenConnectionGivesTheCallToAnother(t *testing.T) {
 	}
 }
 
+// A lease has the limits of the run, and those of the module where the run states none.
+func TestLimitsOfALease(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.startAgent(1)
+	for _, c := range []struct{ run, want proto.Limits }{
+		{want: proto.Limits{Memory: 1 << 20, Wall: 3600}},
+		{proto.Limits{Memory: 1 << 30, CPU: 2}, proto.Limits{Memory: 1 << 30, CPU: 2, Wall: 3600}},
+	} {
+		m := w.startMasterOf(RunRequest{Name: "test", Dirs: []string{w.dirs}, Limits: c.run})
+		m.bindModule()
+		m.call(5, []byte("x"))
+		l := a.nextLease()
+		if l.Limits != c.want {
+			t.Errorf("run %+v: lease %+v, want %+v", c.run, l.Limits, c.want)
+		}
+		a.sendDone(l, []byte("y"))
+		m.readResult(5)
+		a.askLeases(1)
+	}
+}
+
 func TestSilentNodeLosesItsCall(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(5, []byte("x"))

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/grid/session"
 	"skep/internal/uapi"
@@ -28,6 +29,12 @@ type module struct {
 	manifest *uapi.Manifest
 	init     *initData
 	node     sched.NodeID // that alone may run its calls, or ""
+}
+
+// limits are those that the interface file states; those of the run come first.
+func (m *module) limits() proto.Limits {
+	l := m.manifest.Limits
+	return proto.Limits{Memory: l.Memory, Disk: l.Disk, CPU: float64(l.CPU) / 1000, Wall: float64(l.Wall) / 1000, Processes: l.Processes}
 }
 
 type initData struct {

@@ -18,6 +18,7 @@ type Module struct {
 	Options  []string // of CompileOptions
 	Compiler string   // or ""
 	Linker   string
+	limits   uapi.Limits
 	manifest *uapi.Manifest
 }
 

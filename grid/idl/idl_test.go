@@ -133,6 +133,30 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// Limits are for the whole file, come back from a manifest, and are in the stub.
+func TestLimits(t *testing.T) {
+	m := parseText(t, `Module a; Limits "memory=2G wall-time=1h", "processes=8"; Define f() Limits "cpu-time=1500ms disk=512M memory=2G" {}`)
+	want := uapi.Limits{Memory: 2 << 30, Disk: 512 << 20, CPU: 1500, Wall: 3600000, Processes: 8}
+	if m.Manifest().Limits != want {
+		t.Errorf("%+v, want %+v", m.Manifest().Limits, want)
+	}
+	dump := DumpManifest(m.Manifest())
+	if line := `Limits "memory=2147483648 disk=536870912 processes=8 cpu-time=1.5s wall-time=1h0m0s";`; !strings.Contains(dump, line+"\n") {
+		t.Errorf("no %s in\n%s", line, dump)
+	}
+	if again := parseText(t, strings.TrimSuffix(dump, "\n")+"{}"); again.Manifest().Limits != want {
+		t.Errorf("%+v came back", again.Manifest().Limits)
+	}
+	text, err := m.Stub("a_stub.c")
+	if err != nil || !strings.Contains(string(text), "2147483648ull, 536870912ull, 1500ull, 3600000ull, 8ull};") {
+		t.Errorf("%v: no limits in\n%s", err, text)
+	}
+	text, err = parseText(t, `Module a; Define f() {}`).Stub("a_stub.c")
+	if err != nil || strings.Contains(string(text), uapi.LimitsSection) {
+		t.Errorf("%v: limits in\n%s", err, text)
+	}
+}
+
 var problems = []struct{ text, want string }{
 	{"", "1:1: the file has no module: begin it with `Module NAME;`"},
 	{"Module a;", "1:10: the module has no function: write Define NAME(...) { }"},
@@ -213,6 +237,16 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f() Language \"Java\" {}", "1:31: bodies are in C; call other languages with Calls, and link their files"},
 	{"Module a; Define f() CalcOrder {}", `1:32: expected a number or a parameter's name in a size, found "{"`},
 	{"Module a; CalcOrder 3; Define f() {}", "1:11: CalcOrder stands behind the parameters of a function"},
+	{"Module a; Limits \"speed=2\"; Define f() {}", `1:18: there is no limit "speed": write memory, disk, cpu-time, wall-time or processes, as in "memory=2G cpu-time=10m"`},
+	{"Module a; Limits \"memory=0\"; Define f() {}", `1:18: "memory=0": memory is a size such as 512M or 2G`},
+	{"Module a; Limits \"disk\"; Define f() {}", `1:18: "disk": disk is a size such as 512M or 2G`},
+	{"Module a; Limits \"cpu-time=10\"; Define f() {}", `1:18: "cpu-time=10": cpu-time is a time such as 30s, 10m or 2h`},
+	{"Module a; Limits \"wall-time=1us\"; Define f() {}", `1:18: "wall-time=1us": wall-time is a time such as 30s, 10m or 2h`},
+	{"Module a; Limits \"wall-time=-1s\"; Define f() {}", `1:18: "wall-time=-1s": wall-time is a time such as 30s, 10m or 2h`},
+	{"Module a; Limits \"processes=2K\"; Define f() {}", `1:18: "processes=2K": processes is a number above 0`},
+	{"Module a; Limits \"processes=0\"; Define f() {}", `1:18: "processes=0": processes is a number above 0`},
+	{"Module a; Limits \"cpu-time=300000h\"; Define f() {}", `1:18: "cpu-time=300000h": cpu-time is a time such as 30s, 10m or 2h`},
+	{"Module a; Limits \"disk=1G\"; Define f() Limits \"disk=2G\" {}", `1:47: disk was limited before: one program is made of the whole file`},
 	{"Module a; Define f() Shrink \"maybe\" {}", `1:29: Shrink is "yes" or "no"`},
 	{"Module a; Compiler \"\"; Define f() {}", `1:20: the string names no program, such as "gcc"`},
 	{"Module a; Linker \"cc\"; Linker \"ld\"; Define f() {}", `1:31: "cc" was named before: one program is made of the whole file`},

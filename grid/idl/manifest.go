@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"time"
 
 	"skep/internal/uapi"
 )
@@ -23,7 +24,7 @@ type encoder struct {
 // encode makes the manifest. What it may not hold is reported here.
 func (p *parser) encode(m *Module) {
 	e := &encoder{known: map[string]uint32{}}
-	out := &uapi.Manifest{Name: m.Name}
+	out := &uapi.Manifest{Name: m.Name, Limits: m.limits}
 	for _, d := range m.Defines {
 		f := uapi.Function{Name: d.name, Init: d.name == Initialize}
 		for _, q := range d.params {
@@ -85,6 +86,9 @@ var modeNames = [...]string{uapi.ModeIn: "IN", uapi.ModeOut: "OUT", uapi.ModeInO
 func DumpManifest(m *uapi.Manifest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Module %s;\n", m.Name)
+	if list := dumpLimits(m.Limits); list != "" {
+		fmt.Fprintf(&b, "Limits %q;\n", list)
+	}
 	for i := range m.Functions {
 		f := &m.Functions[i]
 		var list []string
@@ -102,6 +106,27 @@ func DumpManifest(m *uapi.Manifest) string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+func dumpLimits(l uapi.Limits) string {
+	var list []string
+	for _, s := range []struct {
+		name string
+		n    uint64
+	}{{"memory", l.Memory}, {"disk", l.Disk}, {"processes", l.Processes}} {
+		if s.n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", s.name, s.n))
+		}
+	}
+	for _, t := range []struct {
+		name string
+		ms   uint64
+	}{{"cpu-time", l.CPU}, {"wall-time", l.Wall}} {
+		if t.ms > 0 {
+			list = append(list, fmt.Sprintf("%s=%v", t.name, time.Duration(t.ms)*time.Millisecond))
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 func dumpParam(m *uapi.Manifest, f *uapi.Function, p *uapi.Param) string {

@@ -224,6 +224,18 @@ func (m *Module) mayDeclare(name string) bool {
 	return false
 }
 
+// writeLimits writes struct skep_limits, if the file states limits.
+func (s *stub) writeLimits() {
+	l := s.m.limits
+	if l == (uapi.Limits{}) {
+		return
+	}
+	s.linef("static const unsigned long long skep_limits[5] __attribute__((")
+	s.linef("\taligned(8), section(%q), used)) = {", uapi.LimitsSection)
+	s.linef("\t%dull, %dull, %dull, %dull, %dull};", l.Memory, l.Disk, l.CPU, l.Wall, l.Processes)
+	s.linef("")
+}
+
 func (s *stub) writeTables(manifest []byte) {
 	s.linef("")
 	s.linef("/* <skep/module.h>; `skep gen --manifest` shows it. */")
@@ -243,6 +255,7 @@ func (s *stub) writeTables(manifest []byte) {
 	}
 	s.linef("};")
 	s.linef("")
+	s.writeLimits()
 	s.linef("static skep_worker_function *const skep_functions[] = {")
 	for _, d := range s.m.Defines {
 		s.linef("\tskep_call_%s,", d.name)

@@ -2,6 +2,8 @@
 
 package proto
 
+import "cmp"
+
 // Limits are those of one program of exec, or of one call. For a call, memory, processes
 // and disk are limits of its worker; the times are its own. 0 means no limit.
 type Limits struct {
@@ -45,6 +47,12 @@ func (l Limits) Of(name Limit) float64 {
 func (l Limits) Within(o Limits) Limits {
 	return Limits{least(l.Memory, o.Memory), least(l.CPU, o.CPU), least(l.Wall, o.Wall),
 		least(l.Processes, o.Processes), least(l.Disk, o.Disk)}
+}
+
+// Or returns l, with the limits of o where l has none.
+func (l Limits) Or(o Limits) Limits {
+	return Limits{cmp.Or(l.Memory, o.Memory), cmp.Or(l.CPU, o.CPU), cmp.Or(l.Wall, o.Wall),
+		cmp.Or(l.Processes, o.Processes), cmp.Or(l.Disk, o.Disk)}
 }
 
 func least[T uint64 | float64](a, b T) T {

@@ -82,6 +82,21 @@ struct skep_param {
 SKEP_ASSERT_SIZE(struct skep_param, 136);
 
 /*
+ * What a worker of the module may use, in a section of its own
+ * (".skep.limits"), which the hub alone reads; 0: not stated. `skep run` may
+ * state other limits, and the owner of a node the highest.
+ */
+struct skep_limits {
+	u64 memory, disk; /* bytes */
+	u64 cpu, wall;	  /* milliseconds, of one call */
+	u64 processes;	  /* and threads */
+};
+SKEP_ASSERT_SIZE(struct skep_limits, 40);
+
+/* The longest time that a module may state: 31 years. */
+#define SKEP_LIMIT_TIME_MAX 1000000000000ull
+
+/*
  * Size code: postfix on 64-bit signed integers, overflow is an error.
  * CONST is followed by 8 bytes, PARAM by 1 byte (index of an IN scalar).
  * ITEM pops an index and is followed by 1 byte (index of an IN integer array).

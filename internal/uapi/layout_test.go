@@ -21,7 +21,7 @@ var layouts = map[string]any{
 	"skep_frame": Frame{}, "skep_hello": Hello{}, "skep_error": ErrorHeader{},
 	"skep_init": InitHeader{}, "skep_call": Call{}, "skep_proof": Proof{},
 	"skep_ready": Ready{}, "skep_result": Result{}, "skep_module_init": ModuleInit{},
-	"skep_bound": BoundHeader{}, "skep_module": module{}, "skep_function": function{},
+	"skep_bound": BoundHeader{}, "skep_limits": Limits{}, "skep_module": module{}, "skep_function": function{},
 	"skep_param": param{}, "skep_dim": Dim{}, "o2g_status": O2GStatus{},
 	"o2g_device_open": O2GDeviceOpen{},
 	"shimos_allow":    ShimosAllow{}, "shimos_create": ShimosCreate{},

@@ -22,6 +22,8 @@ const (
 	TypeUnsigned   = 0x80
 	ManifestMax    = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
 	Section        = ".skep.module"
+	LimitsSection  = ".skep.limits"
+	LimitTimeMax   = 1000000000000 // milliseconds
 )
 
 // A Type is one of enum skep_type, without SKEP_TYPE_UNSIGNED.
@@ -117,6 +119,14 @@ type Manifest struct {
 	Name      string
 	Functions []Function
 	Code      []byte // size code that the dimensions point into
+	Limits    Limits // of a section of its own: Encode leaves them out
+}
+
+// Limits is struct skep_limits; 0: not stated.
+type Limits struct {
+	Memory, Disk uint64 // bytes
+	CPU, Wall    uint64 // milliseconds
+	Processes    uint64
 }
 
 // A Function of a module.
@@ -211,21 +221,51 @@ func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 	if err := checkStatic(f); err != nil {
 		return nil, nil, err
 	}
-	s := f.Section(Section)
+	b, err := readSection(f, Section)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case b == nil:
+		return nil, nil, ErrNoManifest
+	}
+	m, err := ParseManifest(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Limits, err = readLimits(f)
+	return m, b, err
+}
+
+// readSection returns the bytes of a section, or nil if there is none.
+func readSection(f *elf.File, name string) ([]byte, error) {
+	s := f.Section(name)
 	switch {
 	case s == nil:
-		return nil, nil, ErrNoManifest
+		return nil, nil
 	case s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_COMPRESSED != 0:
-		return nil, nil, fmt.Errorf("section %s does not hold plain bytes", Section)
+		return nil, fmt.Errorf("section %s does not hold plain bytes", name)
 	case s.Size > ManifestMax:
-		return nil, nil, fmt.Errorf("the manifest has %d bytes, at most %d are taken", s.Size, ManifestMax)
+		return nil, fmt.Errorf("section %s has %d bytes, at most %d are taken", name, s.Size, ManifestMax)
 	}
 	b := make([]byte, s.Size)
 	if _, err := s.ReadAt(b, 0); err != nil {
-		return nil, nil, fmt.Errorf("the manifest cannot be read: %w", err)
+		return nil, fmt.Errorf("section %s cannot be read: %w", name, err)
 	}
-	m, err := ParseManifest(b)
-	return m, b, err
+	return b, nil
+}
+
+func readLimits(f *elf.File) (l Limits, err error) {
+	b, err := readSection(f, LimitsSection)
+	if err != nil || b == nil {
+		return l, err
+	}
+	if l, err = DecodeExact[Limits](b); err != nil {
+		return Limits{}, fmt.Errorf("the limits of the module: %w", err)
+	}
+	if l.CPU > LimitTimeMax || l.Wall > LimitTimeMax {
+		return Limits{}, fmt.Errorf("the limits of the module allow more than %d ms", uint64(LimitTimeMax))
+	}
+	return l, nil
 }
 
 // CheckStatic returns an error of one sentence if not every substrate can run a file.

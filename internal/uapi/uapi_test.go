@@ -196,6 +196,39 @@ func TestManifestOfAProgram(t *testing.T) {
 	}
 }
 
+// Limits are in a section of their own.
+func TestLimitsOfAProgram(t *testing.T) {
+	read := func(section string) (Limits, error) {
+		header := filepath.Join(t.TempDir(), "limits.h")
+		if err := os.WriteFile(header, []byte("__attribute__((section(\".skep.limits\"), used)) static const "+section+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(buildProgram(t, encodeSample(t), "-static", "-include", header))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		m, _, err := ReadManifest(f)
+		if err != nil {
+			return Limits{}, err
+		}
+		return m.Limits, nil
+	}
+	if l, err := read("unsigned long long l[5] = {1, 2, 3, 1000000000000, 5};"); err != nil || l != (Limits{1, 2, 3, LimitTimeMax, 5}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for section, want := range map[string]string{
+		"unsigned long long l[4] = {1};":                      "the limits of the module",
+		"unsigned long long l[6] = {1};":                      "the limits of the module",
+		"unsigned long long l[5] = {0, 0, 1000000000001};":    "more than",
+		"unsigned long long l[5] = {0, 0, 0, 1000000000001};": "more than",
+	} {
+		if l, err := read(section); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v", section, l, err)
+		}
+	}
+}
+
 func TestPayloadsRoundTrip(t *testing.T) {
 	e := Errorf(EWorker, "it %s", "died")
 	if got, err := ParseError(e.Encode()); err != nil || *got != *e {

@@ -271,6 +271,32 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// A call is ended at the limit of its interface file, unless the run states another.
+func TestLimits(t *testing.T) {
+	p := newPlace(t)
+	p.write("nap.idl", `Module nap;
+Globals {
+#include <unistd.h>
+}
+Limits "wall-time=500ms";
+Define nap(IN int ms) { usleep((unsigned)ms * 1000); }
+`)
+	p.write("master.c", `#include <OmniRpc.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+	return OmniRpcInit(&argc, &argv) || OmniRpcCall("nap.nap", atoi(argv[1]));
+}
+`)
+	p.mustRun(p.skep, "gen", "--build", "nap.idl")
+	p.mustRun(p.skep, "gen", "--master", "master.c", "-o", "master")
+	out, code := p.run(p.skep, "run", "--", "./master", "600000")
+	if code == 0 || !strings.Contains(out, "more than the 500ms allowed; ask for more with --wall-time") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	p.mustRun(p.skep, "run", "--wall-time", "10m", "--", "./master", "1000")
+}
+
 // A file of Required is linked only once if the command line also gives it or its source. It
 // may be missing.
 func TestRequired(t *testing.T) {
