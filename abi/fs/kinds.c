@@ -7,6 +7,7 @@
 #include "stream.h"
 #include "abi/net/pair.h"
 #include "abi/net/sock.h"
+#include "abi/net/unix.h"
 #include "abi/poll/epoll.h"
 #include "abi/poll/eventfd.h"
 #include "abi/time/timerfd.h"
@@ -22,6 +23,7 @@ const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS] = {
 	[ABI_DESC_SOCK] = &abi_sock_ops,
 	[ABI_DESC_PIPE] = &abi_pipe_ops,
 	[ABI_DESC_PAIR] = &abi_pair_ops,
+	[ABI_DESC_UNIX] = &abi_unix_ops,
 	[ABI_DESC_EVENT] = &abi_eventfd_ops,
 	[ABI_DESC_TIMER] = &abi_timerfd_ops,
 	[ABI_DESC_EPOLL] = &abi_epoll_ops,

@@ -76,6 +76,13 @@ static s64 option_get(struct abi_sock_op *op)
 	return 0;
 }
 
+s64 abi_pair_option(struct abi_sock_op *op)
+{
+	if (op->verb == ABI_SOCK_GETOPT)
+		return option_get(op);
+	return op->level == ABI_SOL_SOCKET ? 0 : -LINUX_ENOTSUP;
+}
+
 static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 		     struct abi_sock_op *op)
 {
@@ -88,9 +95,8 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 	case ABI_SOCK_CONNECT:
 		return -LINUX_EISCONN;
 	case ABI_SOCK_SETOPT:
-		return op->level == ABI_SOL_SOCKET ? 0 : -LINUX_ENOTSUP;
 	case ABI_SOCK_GETOPT:
-		return option_get(op);
+		return abi_pair_option(op);
 	case ABI_SOCK_SHUTDOWN:
 		return abi_ring_shutdown(c->p, d, (u32)op->value);
 	default:

@@ -7,6 +7,7 @@
  */
 #include "sock.h"
 #include "pair.h"
+#include "unix.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
 #include "abi/fs/ops.h"
@@ -119,6 +120,19 @@ static s64 refuse_type(struct abi_call *c)
 	return -LINUX_ESOCKTNOSUPPORT;
 }
 
+static s64 open_unix(struct abi_call *c, u32 type, u32 flags, u32 protocol)
+{
+	struct abi_desc *d;
+
+	if (protocol && protocol != ABI_AF_UNIX)
+		return -LINUX_EPROTONOSUPPORT;
+	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
+		return type < 11 ? refuse_type(c) : -LINUX_EINVAL;
+	d = abi_unix_new(c, flags & ABI_O_NONBLOCK, type);
+	return d ? abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC)
+		 : -LINUX_ENFILE;
+}
+
 s64 abi_sys_socket(struct abi_call *c)
 {
 	u32 domain = (u32)c->a[0], type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
@@ -128,6 +142,8 @@ s64 abi_sys_socket(struct abi_call *c)
 
 	if (flags & ~(u32)TYPE_FLAGS)
 		return -LINUX_EINVAL;
+	if (domain == ABI_AF_UNIX)
+		return open_unix(c, type, flags, (u32)c->a[2]);
 	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
 		return refuse_family(c, domain);
 	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)

@@ -15,6 +15,7 @@ enum abi_desc_kind {
 	ABI_DESC_SOCK,	 /* handle */
 	ABI_DESC_PIPE,	 /* in or out is a ring */
 	ABI_DESC_PAIR,	 /* socketpair: both are */
+	ABI_DESC_UNIX,	 /* a socket of AF_UNIX without a peer */
 	ABI_DESC_EVENT,
 	ABI_DESC_TIMER,
 	ABI_DESC_EPOLL,

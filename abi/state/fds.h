@@ -28,6 +28,7 @@ struct abi_fds {
 	u32 said_lock;	 /* the host has no file locks, which was logged; atomic
 			  */
 	u32 said_type;	 /* a type of socket was refused; atomic */
+	u32 said_unix;	 /* that AF_UNIX sockets get no peer; atomic */
 	u32 said_lease;	 /* so was a lease of a file; atomic */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];

@@ -2,6 +2,8 @@
 /* Sockets over the host's non-blocking ones: stream, datagram, options. */
 #include "abi/test/host_io.h"
 #include "abi/uapi/linux.h"
+#include <fcntl.h>
+#include <sys/un.h>
 
 static u32 other;
 
@@ -40,10 +42,8 @@ static void test_refusals(void)
 	u32 logs = fake.logs;
 	s64 e;
 
-	tap_ok(CALL(socket, 1, 1, 0) == -LINUX_EAFNOSUPPORT &&
+	tap_ok(CALL(socket, 16, 3, 0) == -LINUX_EAFNOSUPPORT &&
 		       fake.logs == logs + 1,
-	       "AF_UNIX is refused with a message");
-	tap_ok(CALL(socket, 16, 3, 0) == -LINUX_EAFNOSUPPORT,
 	       "AF_NETLINK is refused with a message");
 	tap_ok(CALL(socket, 2, 3, 0) == -LINUX_ESOCKTNOSUPPORT &&
 		       CALL(socket, 2, 1 | 0x100, 0) == -LINUX_EINVAL,
@@ -52,6 +52,80 @@ static void test_refusals(void)
 	tap_ok(CALL(bind, 77, page, 16) == -LINUX_EBADF &&
 		       CALL(bind, e, page, 16) == -LINUX_ENOTSOCK,
 	       "socket calls return EBADF and ENOTSOCK");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+/* struct sockaddr_un; the length that a program passes. */
+static u32 write_name(const char *name)
+{
+	u8 *to = GUEST(0x3000);
+	u32 len = (u32)strlen(name);
+
+	memset(to, 0, 110);
+	to[0] = ABI_AF_UNIX;
+	memcpy(to + 2, name, len);
+	return 2 + len;
+}
+
+static s64 connect_name(s64 fd, const char *name)
+{
+	u32 len = write_name(name);
+
+	return CALL(connect, fd, page + 0x3000, len);
+}
+
+static void test_unix_names(void)
+{
+	char dir[] = "/tmp/skep-unix-XXXXXX", name[64];
+	s64 fd = CALL(socket, 1, 1 | ABI_O_CLOEXEC | ABI_O_NONBLOCK, 0);
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int host = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	fake.logs = 0;
+	tap_ok(mkdtemp(dir) && fd >= 0 && host >= 0, "sockets of AF_UNIX");
+	tap_ok(connect_name(fd, "/none/nscd/socket") == -LINUX_ENOENT &&
+		       !fake.logs,
+	       "a daemon that does not run is not there, without a word");
+	snprintf(name, sizeof(name), "%s/file", dir);
+	close(open(name, O_CREAT | O_WRONLY, 0600));
+	tap_ok(connect_name(fd, name) == -LINUX_ECONNREFUSED && !fake.logs,
+	       "a file is no socket");
+	unlink(name);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s/socket", dir);
+	if (bind(host, (struct sockaddr *)&un, sizeof(un)))
+		perror("bind");
+	tap_ok(connect_name(fd, un.sun_path) == -LINUX_EAFNOSUPPORT &&
+		       fake.logs == 1 && strstr(fake.last_log, "AF_UNIX"),
+	       "a socket that is there is refused by name");
+	tap_ok(CALL(bind, fd, page + 0x3000, write_name("x")) ==
+			       -LINUX_EAFNOSUPPORT &&
+		       CALL(listen, fd, 1) == -LINUX_EAFNOSUPPORT &&
+		       fake.logs == 1,
+	       "so are bind and listen");
+	unlink(un.sun_path);
+	rmdir(dir);
+	close(host);
+	tap_ok(CALL(connect, fd, page + 0x3000, 2) == -LINUX_EINVAL &&
+		       CALL(connect, fd, page + 0x3000, 111) == -LINUX_EINVAL &&
+		       CALL(connect, fd, write_address(0, 0), 16) ==
+			       -LINUX_EINVAL,
+	       "names are checked");
+	tap_ok(CALL(write, fd, page, 1) == -LINUX_ENOTCONN &&
+		       CALL(read, fd, page, 1) == -LINUX_EINVAL &&
+		       CALL(getpeername, fd, page, page + 0x100) ==
+			       -LINUX_ENOTCONN &&
+		       CALL(accept, fd, 0, 0) == -LINUX_EINVAL,
+	       "without a peer nothing is sent or received");
+	tap_ok(CALL(socket, 1, 5, 0) == -LINUX_ESOCKTNOSUPPORT &&
+		       CALL(socket, 1, 1, 7) == -LINUX_EPROTONOSUPPORT,
+	       "other types and protocols are refused");
+	fd = CALL(socket, 1, 2, 0);
+	tap_ok(CALL(sendto, fd, page, 1, 0, page + 0x3000,
+		    write_name("/none/log")) == -LINUX_ENOENT &&
+		       CALL(sendto, fd, page, 1, 0, 0, 0) == -LINUX_ENOTCONN &&
+		       CALL(recvfrom, fd, page, 1, 0, 0, 0) ==
+			       -LINUX_EAFNOSUPPORT,
+	       "datagrams find no peer either");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -248,6 +322,7 @@ int main(void)
 	io_install();
 	other = guest_thread()->index;
 	test_refusals();
+	test_unix_names();
 	test_connecting();
 	test_failing();
 	test_timeouts();
