@@ -98,13 +98,16 @@ static s64 transfer_parts(struct call *c,
 			  s64 (*move)(s32 handle, const struct abi_io *io))
 {
 	struct abi_io io = {.offset = (s64)c->arg[1]};
-	s64 done = 0, n = take_parts(c, c->arg[0]);
+	s64 done = 0, n = take_parts(c, c->arg[0]), end;
 	u32 i;
 
 	for (i = 0; i < c->parts && !n; i++) {
 		io.buf = c->iov[i].iov_base;
 		io.len = c->iov[i].iov_len;
-		n = move(c->handle, &io);
+		/* As pread(2); some devices would take a larger offset. */
+		n = __builtin_add_overflow(io.offset, io.len, &end)
+			    ? -EINVAL
+			    : move(c->handle, &io);
 		if (n < 0)
 			break;
 		done += n;

@@ -288,6 +288,22 @@ static void test_lengths(void)
 	set_part(0, 0, 64);
 	set_part(1, 128, 64);
 	slot->handle = 3;
+	slot->arg[0] = 128;
+	slot->arg[1] = (1ull << 63) - 65;
+	tap_ok(serve_call(MAIL_FILE_READ) == 64,
+	       "lengths: a read ends at the largest offset");
+	reset_slot();
+	set_part(0, 0, 64);
+	slot->handle = 3;
+	slot->arg[0] = 64;
+	slot->arg[1] = (1ull << 63) - 64;
+	tap_ok(serve_call(MAIL_FILE_READ) == -EINVAL &&
+		       serve_call(MAIL_FILE_WRITE) == -EINVAL,
+	       "lengths: an offset that a read would pass is refused");
+	reset_slot();
+	set_part(0, 0, 64);
+	set_part(1, 128, 64);
+	slot->handle = 3;
 	slot->arg[0] = 100;
 	slot->arg[1] = (u64)ABI_CURRENT;
 	seen.gathers = 0;
