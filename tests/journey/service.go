@@ -306,11 +306,14 @@ func (w *windowsService) removeService() {
 		}
 		return w.service(0, []string{"status"})
 	})
+	// A service has stopped for its manager before its process has ended.
 	w.s.runStep("no process of the service is left", func() error {
-		if left := processesWith("skep.exe\x00service\x00run"); len(left) > 0 {
-			return fmt.Errorf("left: %v", describeProcesses(left))
-		}
-		return nil
+		return watch.Poll(later, func() error {
+			if left := processesWith("skep.exe\x00service\x00run"); len(left) > 0 {
+				return fmt.Errorf("left: %v", describeProcesses(left))
+			}
+			return nil
+		})
 	})
 }
 
