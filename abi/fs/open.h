@@ -11,6 +11,9 @@ struct abi_path_op;
 /* name lookup: dirfd and a guest string to an absolute path in `out`. */
 s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out,
 		u32 *flags);
+/* The same with a name of abi's memory. */
+s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
+		  u32 *flags);
 /* One operation on a name, with which op->path is filled. */
 s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 		 struct abi_path_op *op);

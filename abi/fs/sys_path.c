@@ -40,22 +40,31 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	return error;
 }
 
+s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
+		  u32 *flags)
+{
+	char base[ABI_PATH_MAX];
+	s64 error;
+
+	base[0] = 0;
+	if (name[0] != '/') {
+		error = base_of(c, dirfd, base);
+		if (error)
+			return error;
+	}
+	return abi_path_join(base, name, out, flags);
+}
+
 s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
 {
-	char path[ABI_PATH_MAX], base[ABI_PATH_MAX];
+	char path[ABI_PATH_MAX];
 	s64 error;
 
 	error = abi_user_string(c->p, path, sizeof(path), gaddr,
 				-LINUX_ENAMETOOLONG);
 	if (error < 0)
 		return error;
-	base[0] = 0;
-	if (path[0] != '/') {
-		error = base_of(c, dirfd, base);
-		if (error)
-			return error;
-	}
-	return abi_path_join(base, path, out, flags);
+	return abi_path_name(c, dirfd, path, out, flags);
 }
 
 s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,

@@ -8,15 +8,14 @@
 #include "pair.h"
 #include "sock.h"
 #include "abi/fs/desc.h"
+#include "abi/fs/open.h"
 #include "abi/fs/ops.h"
-#include "abi/fs/path.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/state/proc.h"
-#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
 #define FAMILY_SIZE 2 /* sun_family */
@@ -35,7 +34,7 @@ static s64 refuse_peer(struct abi_call *c)
 static s64 stat_name(struct abi_call *c, const struct abi_sock_op *op,
 		     struct abi_stat *st)
 {
-	char name[NAME_SIZE + 1], base[ABI_PATH_MAX], path[ABI_PATH_MAX];
+	char name[NAME_SIZE + 1], path[ABI_PATH_MAX];
 	struct abi_path_op stat = {
 		.verb = ABI_PATH_STAT, .path = path, .stat = st};
 	u32 flags, len = op->addrlen - FAMILY_SIZE;
@@ -43,10 +42,7 @@ static s64 stat_name(struct abi_call *c, const struct abi_sock_op *op,
 
 	abi_memcpy(name, op->addr + FAMILY_SIZE, len);
 	name[len] = 0;
-	abi_lock(c->p, &c->p->lock);
-	abi_strcpy(base, c->p->cwd, sizeof(base));
-	abi_unlock(c->p, &c->p->lock);
-	error = abi_path_join(base, name, path, &flags);
+	error = abi_path_name(c, (u64)ABI_AT_FDCWD, name, path, &flags);
 	return error < 0 ? error : c->p->host->path(&stat);
 }
 
