@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-	"time"
 
 	"skep/internal/uapi"
 )
@@ -106,27 +105,6 @@ func DumpManifest(m *uapi.Manifest) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-func dumpLimits(l uapi.Limits) string {
-	var list []string
-	for _, s := range []struct {
-		name string
-		n    uint64
-	}{{"memory", l.Memory}, {"disk", l.Disk}, {"processes", l.Processes}} {
-		if s.n > 0 {
-			list = append(list, fmt.Sprintf("%s=%d", s.name, s.n))
-		}
-	}
-	for _, t := range []struct {
-		name string
-		ms   uint64
-	}{{"cpu-time", l.CPU}, {"wall-time", l.Wall}} {
-		if t.ms > 0 {
-			list = append(list, fmt.Sprintf("%s=%v", t.name, time.Duration(t.ms)*time.Millisecond))
-		}
-	}
-	return strings.Join(list, " ")
 }
 
 func dumpParam(m *uapi.Manifest, f *uapi.Function, p *uapi.Param) string {

@@ -2,14 +2,7 @@
 
 package idl
 
-import (
-	"strconv"
-	"strings"
-	"time"
-
-	"skep/internal/cli"
-	"skep/internal/uapi"
-)
+import "strings"
 
 // options are the words that say how to build a worker program or how a
 // function is run; they stand at the top, in a class or before a body. Each is
@@ -106,57 +99,6 @@ func (p *parser) setTool(before string, t token) string {
 		return now
 	}
 	return before
-}
-
-// setLimits takes what a worker may use, such as "memory=2G cpu-time=10m", by the
-// names of the options of skep run.
-func (p *parser) setLimits(m *Module, t token) {
-	l := &m.limits
-	limits := map[string]struct {
-		to    *uint64
-		parse func(string) (uint64, bool)
-		want  string
-	}{
-		"memory":    {&l.Memory, parseSize, "a size such as 512M or 2G"},
-		"disk":      {&l.Disk, parseSize, "a size such as 512M or 2G"},
-		"cpu-time":  {&l.CPU, parseTime, "a time such as 30s, 10m or 2h"},
-		"wall-time": {&l.Wall, parseTime, "a time such as 30s, 10m or 2h"},
-		"processes": {&l.Processes, parseCount, "a number above 0"},
-	}
-	for _, word := range strings.Fields(t.text) {
-		name, value, _ := strings.Cut(word, "=")
-		limit, known := limits[name]
-		if !known {
-			p.problemf(t.at, "there is no limit %q: write memory, disk, cpu-time, wall-time or processes, as in \"memory=2G cpu-time=10m\"", name)
-			continue
-		}
-		n, ok := limit.parse(value)
-		switch {
-		case !ok:
-			p.problemf(t.at, "%q: %s is %s", word, name, limit.want)
-		case *limit.to != 0 && *limit.to != n:
-			p.problemf(t.at, "%s was limited before: one program is made of the whole file", name)
-		default:
-			*limit.to = n
-		}
-	}
-}
-
-func parseSize(s string) (uint64, bool) {
-	n, err := cli.ParseBytes(s)
-	return n, err == nil && n > 0
-}
-
-func parseCount(s string) (uint64, bool) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	return n, err == nil && n > 0
-}
-
-// parseTime returns milliseconds.
-func parseTime(s string) (uint64, bool) {
-	d, err := time.ParseDuration(s)
-	ms := uint64(d / time.Millisecond)
-	return ms, err == nil && d >= time.Millisecond && ms <= uapi.LimitTimeMax
 }
 
 func (p *parser) setLanguage(_ *Module, t token) {
