@@ -153,8 +153,13 @@ func checkWorker(path string, m *idl.Module) error {
 		return err
 	}
 	want, err := m.Manifest().Encode()
-	if err == nil && (!bytes.Equal(got, want) || has.Limits != m.Manifest().Limits) {
-		err = errors.New("two modules are linked into it: leave one stub out")
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(got, want):
+		return errors.New("two modules are linked into it: leave one stub out")
+	case has.Limits != m.Manifest().Limits:
+		return errors.New("the limits in it are not those of the interface file: leave out what has a section " + uapi.LimitsSection)
 	}
-	return err
+	return nil
 }

@@ -414,6 +414,9 @@ func TestServiceReload(t *testing.T) {
 		if s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != cli.Restart {
 			t.Errorf("%s ends with %v\n%s", s.cmd.Args, s.cmd.ProcessState, s.printed())
 		}
+		if !strings.Contains(s.printed(), "ended because SIGUSR1 asked for a restart") {
+			t.Errorf("%s does not say why it ends:\n%s", s.cmd.Args, s.printed())
+		}
 	}
 }
 

@@ -127,7 +127,7 @@ func (u *up) restartIdle(ctx context.Context, h *hub.Hub, n *service.Notifier, s
 // its unit starts it again.
 func restartError(why error) error {
 	if errors.Is(why, errRestart) || errors.Is(why, agent.ErrLeft) {
-		return cli.Exit(cli.Restart)
+		return cli.Errorf(cli.Restart, "ended because SIGUSR1 asked for a restart; a service is started again")
 	}
 	return nil
 }

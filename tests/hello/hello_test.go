@@ -297,6 +297,23 @@ int main(int argc, char **argv)
 	p.mustRun(p.skep, "run", "--wall-time", "10m", "--", "./master", "1000")
 }
 
+// Limits that are not those of the interface file are refused, and a program that is there stays.
+func TestLimitsOfAnotherFile(t *testing.T) {
+	p := newPlace(t)
+	p.write("plain.idl", "Module plain;\nDefine f() {}\n")
+	p.write("plain.rex", "what was there before")
+	p.write("more.c", `static const unsigned long long limits[5] __attribute__((
+	aligned(8), section(".skep.limits"), used)) = {1 << 20};
+`)
+	out, code := p.run(p.skep, "gen", "--build", "plain.idl", "more.c")
+	if code != 1 || !strings.Contains(out, "the limits in it are not those of the interface file: leave out what has a section .skep.limits") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	if text, err := os.ReadFile(filepath.Join(p.dir, "plain.rex")); err != nil || string(text) != "what was there before" {
+		t.Errorf("a failed build left %q, %v", text, err)
+	}
+}
+
 // A file of Required is linked only once if the command line also gives it or its source. It
 // may be missing.
 func TestRequired(t *testing.T) {
