@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Takes the arguments of a call from a va_list and sends them. Owns only the
- * call in progress.
+ * Takes the arguments of a call from a va_list or by pointers and sends them.
+ * Owns only the call in progress.
  */
 #include "client.h"
 
@@ -68,6 +68,50 @@ static int complex_bits(u8 type, struct grid_value *v, va_list *values)
 	return 1;
 }
 
+/* A scalar that lies in memory. */
+static u64 bits_at(u8 type, const void *at)
+{
+	u64 bits = 0;
+
+	memcpy(&bits, at, grid_type_size(type));
+	switch (type) {
+	case SKEP_CHAR:
+		return (u64)(s8)bits;
+	case SKEP_SHORT:
+		return (u64)(s16)bits;
+	case SKEP_INT:
+		return (u64)(s32)bits;
+	}
+	return bits;
+}
+
+/* Arguments that are given as pointers; WORK arrays have none. */
+struct pointers {
+	void *const *at;
+	u32 left;
+};
+
+/* -EINVAL: there are too few, or a scalar has none. */
+static int value_at(const struct skep_param *p, struct grid_value *v,
+		    struct pointers *from)
+{
+	u64 size = grid_type_size(p->type);
+
+	if (p->mode == SKEP_WORK)
+		return 0;
+	if (!from->left)
+		return -EINVAL;
+	v->at = *from->at++;
+	from->left--;
+	if (p->dims || grid_type_text(p->type))
+		return 0;
+	if (!v->at)
+		return -EINVAL;
+	if (size <= 8 && p->mode & SKEP_IN)
+		v->bits = bits_at(p->type, v->at);
+	return 0;
+}
+
 static void value_of(const struct skep_param *p, struct grid_value *v,
 		     va_list *values)
 {
@@ -103,13 +147,10 @@ static int measure_args(struct grid_args *a, const struct skep_handle *m)
 		c->function->name, c->why);
 }
 
-static struct grid_args *args_of(const struct skep_handle *m, u32 f,
-				 va_list values)
+static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 {
 	const struct skep_function *function = &m->module.function[f];
 	struct grid_args *a;
-	va_list copy;
-	u32 i;
 
 	a = calloc(1, sizeof(*a) + function->params * sizeof(a->shape[0]));
 	if (!a) {
@@ -119,13 +160,63 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 	grid_call_init(&a->call, &m->module, f);
 	a->call.shape = a->shape;
 	a->handle = m;
+	return a;
+}
+
+/* After all values are known. */
+static struct grid_args *args_finish(struct grid_args *a)
+{
+	if (!grid_texts_prepare(a) && !measure_args(a, a->handle))
+		return a;
+	grid_args_free(a);
+	return NULL;
+}
+
+static struct grid_args *args_of(const struct skep_handle *m, u32 f,
+				 va_list values)
+{
+	const struct skep_function *function = &m->module.function[f];
+	struct grid_args *a = args_new(m, f);
+	va_list copy;
+	u32 i;
+
+	if (!a)
+		return NULL;
 	va_copy(copy, values);
 	for (i = 0; i < function->params; i++)
 		value_of(&m->module.param[function->first + i],
 			 &a->call.value[i], &copy);
 	va_end(copy);
-	if (!grid_texts_prepare(a) && !measure_args(a, m))
-		return a;
+	return args_finish(a);
+}
+
+static struct grid_args *args_at(const struct skep_handle *m, u32 f,
+				 void *const *pointer, u32 count)
+{
+	const struct skep_function *function = &m->module.function[f];
+	struct pointers from = {pointer, count};
+	struct grid_args *a = args_new(m, f);
+	const struct skep_param *p;
+	u32 i;
+
+	if (!a)
+		return NULL;
+	for (i = 0; i < function->params; i++) {
+		p = &m->module.param[function->first + i];
+		if (!value_at(p, &a->call.value[i], &from))
+			continue;
+		grid_error_set(
+			OMRPC_E_ARGUMENTS,
+			"argument %s of %s.%s: no pointer to it is given",
+			p->name, m->name, function->name);
+		grid_args_free(a);
+		return NULL;
+	}
+	if (!from.left)
+		return args_finish(a);
+	grid_error_set(OMRPC_E_ARGUMENTS,
+		       "%s.%s: %u arguments are given that it does not have",
+		       m->name, function->name, from.left);
 	grid_args_free(a);
 	return NULL;
 }
@@ -243,11 +334,11 @@ static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 			       "the session is over");
 }
 
-struct skep_request *grid_call_start(struct grid_client *c,
-				     const struct skep_handle *module, u32 f,
-				     va_list values)
+/* `a` may be NULL, with the error set. */
+static struct skep_request *start_call(struct grid_client *c,
+				       const struct skep_handle *module, u32 f,
+				       struct grid_args *a)
 {
-	struct grid_args *a = args_of(module, f, values);
 	int is_init = module->module.function[f].flags & SKEP_FUNCTION_INIT;
 	struct skep_request *r;
 	u64 in;
@@ -265,4 +356,18 @@ struct skep_request *grid_call_start(struct grid_client *c,
 		return r;
 	abandon_call(c, r, err);
 	return NULL;
+}
+
+struct skep_request *grid_call_start(struct grid_client *c,
+				     const struct skep_handle *module, u32 f,
+				     va_list values)
+{
+	return start_call(c, module, f, args_of(module, f, values));
+}
+
+struct skep_request *grid_call_start_at(struct grid_client *c,
+					const struct skep_handle *module, u32 f,
+					void *const *pointer, u32 count)
+{
+	return start_call(c, module, f, args_at(module, f, pointer, count));
 }

@@ -162,7 +162,7 @@ static int is_reported(struct grid_client *c, struct skep_request *r)
 	int yes;
 
 	pthread_mutex_lock(&c->lock);
-	yes = r->kind != GRID_BIND && !r->quiet && !c->closing;
+	yes = r->kind != GRID_BIND && !r->quiet && !c->closing && !c->quiet;
 	r->reported = yes;
 	pthread_mutex_unlock(&c->lock);
 	return yes;

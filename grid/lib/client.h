@@ -62,6 +62,7 @@ struct grid_client {
 	u32 *free_slot, slots, free_slots;
 	u64 serial, calls;
 	int closing; /* what still runs is dropped */
+	int quiet;   /* failures are not printed; set before the first call */
 	int down;    /* OMRPC_E_*: why the session is over; 0 while it lasts */
 	char why[GRID_TEXT_MAX];
 	struct skep_handle *modules; /* entries never change or go */
@@ -135,6 +136,13 @@ int grid_module_function(struct grid_client *c, const char *name,
 struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values);
+/*
+ * The same with a pointer to each argument but WORK arrays: scalars of any mode
+ * are read and written through theirs.
+ */
+struct skep_request *grid_call_start_at(struct grid_client *c,
+					const struct skep_handle *module, u32 f,
+					void *const *pointer, u32 count);
 
 /*
  * Strings and files: prepare after all values are known, 0 or a code with the
