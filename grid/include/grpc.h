@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GridRPC (GFD-R.052) for master programs in C and C++, as libgridrpc gives it.
+ *
+ * A master is started with `skep run -- ./master`, or is given the hub's socket
+ * in a configuration file. Every function may be called from any thread; each
+ * returns a code and neither prints nor ends the program. Numbers of codes
+ * differ between implementations of GridRPC: programs use the names.
+ *
+ * Arguments of a call are given as the interface file has them: IN scalars by
+ * value, OUT and INOUT scalars and all arrays as pointers, strings as char *;
+ * WORK arrays are not given. What is IN is sent from the caller's memory, which
+ * is free for other use when the function returns; OUT and INOUT arguments are
+ * written until the call was waited for.
+ */
+#ifndef GRPC_H
+#define GRPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int grpc_error_t;
+/* A call under way, from 0. */
+typedef int grpc_sessionid_t;
+
+#define GRPC_SESSIONID_VOID -1
+
+#define GRPC_NO_ERROR 0
+#define GRPC_NOT_INITIALIZED 1
+#define GRPC_CONFIGFILE_NOT_FOUND 2
+#define GRPC_CONFIGFILE_ERROR 3
+#define GRPC_SERVER_NOT_FOUND 4
+#define GRPC_FUNCTION_NOT_FOUND 5
+#define GRPC_INVALID_FUNCTION_HANDLE 6
+#define GRPC_INVALID_SESSION_ID 7
+#define GRPC_RPC_REFUSED 8
+#define GRPC_COMMUNICATION_FAILED 9
+#define GRPC_SESSION_FAILED 10
+#define GRPC_NOT_COMPLETED 11
+#define GRPC_NONE_COMPLETED 12
+#define GRPC_OTHER_ERROR_CODE 13
+#define GRPC_UNKNOWN_ERROR_CODE 14
+#define GRPC_ALREADY_INITIALIZED 15
+#define GRPC_LAST_ERROR_CODE 16
+
+/* A function of a module. The members belong to the library. */
+typedef struct {
+	uint64_t mark;
+	void *module;
+	uint32_t function;
+} grpc_function_handle_t;
+
+typedef struct grpc_arg_stack grpc_arg_stack_t;
+
+/*
+ * Connects to the hub that `skep run` names in SKEP_SOCKET, or whose socket the
+ * configuration file names in a line "hub PATH"; lines that begin with # are
+ * comments. NULL and "" are no file.
+ */
+grpc_error_t grpc_initialize(char *config_file);
+/*
+ * Ends the session: calls that did not end are dropped, all handles and
+ * sessions become invalid. No other thread may be in the library.
+ */
+grpc_error_t grpc_finalize(void);
+
+/*
+ * `name` is "module/function", "module.function", or "function" alone. `server`
+ * is the name of the node that runs the calls, localhost the one of this
+ * computer; NULL and "" let the hub choose for each call.
+ */
+grpc_error_t grpc_function_handle_default(grpc_function_handle_t *handle,
+					  char *name);
+grpc_error_t grpc_function_handle_init(grpc_function_handle_t *handle,
+				       char *server, char *name);
+/* Calls under way go on. */
+grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *handle);
+/* The handle that a call was made with; the program's own memory. */
+grpc_error_t grpc_get_handle(grpc_function_handle_t **handle,
+			     grpc_sessionid_t id);
+
+grpc_error_t grpc_call(grpc_function_handle_t *handle, ...);
+grpc_error_t grpc_call_async(grpc_function_handle_t *handle,
+			     grpc_sessionid_t *id, ...);
+
+/*
+ * Arguments, first to last, as a stack of pointers: to a scalar of whatever
+ * mode, to an array's first element, to a string's first character. At most
+ * `max`; NULL: out of memory, or max is negative.
+ */
+grpc_arg_stack_t *grpc_arg_stack_new(int max);
+int grpc_arg_stack_destruct(grpc_arg_stack_t *stack);
+/* GRPC_OTHER_ERROR_CODE: the stack is full. */
+int grpc_arg_stack_push_arg(grpc_arg_stack_t *stack, void *argument);
+/* The last one, which is removed; NULL: there was none. */
+void *grpc_arg_stack_pop_arg(grpc_arg_stack_t *stack);
+/* Ninf-G's names: the second returns the session, or GRPC_SESSIONID_VOID. */
+int grpc_call_arg_stack(grpc_function_handle_t *handle,
+			grpc_arg_stack_t *stack);
+int grpc_call_arg_stack_async(grpc_function_handle_t *handle,
+			      grpc_arg_stack_t *stack);
+/* DIET's names. */
+grpc_error_t grpc_call_argstack(grpc_function_handle_t *handle,
+				grpc_arg_stack_t *stack);
+grpc_error_t grpc_call_argstack_async(grpc_function_handle_t *handle,
+				      grpc_sessionid_t *id,
+				      grpc_arg_stack_t *stack);
+
+/* GRPC_NO_ERROR: it has ended, well or not; GRPC_NOT_COMPLETED. */
+grpc_error_t grpc_probe(grpc_sessionid_t id);
+/* One that has ended, or GRPC_NONE_COMPLETED. */
+grpc_error_t grpc_probe_or(grpc_sessionid_t *ids, size_t count,
+			   grpc_sessionid_t *id);
+
+/*
+ * A session is valid until a function below has waited for it. grpc_wait
+ * returns how it ended; the others GRPC_SESSION_FAILED if one has failed.
+ */
+grpc_error_t grpc_wait(grpc_sessionid_t id);
+grpc_error_t grpc_wait_and(grpc_sessionid_t *ids, size_t count);
+grpc_error_t grpc_wait_or(grpc_sessionid_t *ids, size_t count,
+			  grpc_sessionid_t *id);
+grpc_error_t grpc_wait_all(void);
+/* GRPC_NONE_COMPLETED: there is no session. */
+grpc_error_t grpc_wait_any(grpc_sessionid_t *id);
+
+/*
+ * The call ends with GRPC_SESSION_FAILED, unless it has ended or its result was
+ * on its way. It is still to be waited for.
+ */
+grpc_error_t grpc_cancel(grpc_sessionid_t id);
+grpc_error_t grpc_cancel_all(void);
+
+/*
+ * How a session ended, also after it was waited for (the last 65536 sessions);
+ * GRPC_NOT_COMPLETED while it runs.
+ */
+grpc_error_t grpc_get_error(grpc_sessionid_t id);
+/*
+ * Sessions that failed in the program's last wait for several, one with each
+ * call; GRPC_SESSIONID_VOID after the last one.
+ */
+grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *id);
+/* Static memory. */
+char *grpc_error_string(grpc_error_t error);
+
+/*
+ * Beyond GridRPC: what the last error in this thread was, in one or more
+ * sentences; good until this thread's next call of the library.
+ */
+const char *skep_grpc_error_text(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
