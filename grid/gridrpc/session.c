@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the sessions of GridRPC: calls that were not waited for, by number, and
+ * how those ended that were. `lock` guards all of it; it is taken after a
+ * client's lock.
+ */
+#include "gridrpc.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#define BUCKETS 1024 /* a power of two */
+#define PAST_MAX 65536
+
+struct session {
+	grpc_sessionid_t id;
+	struct skep_request *request;
+	grpc_function_handle_t *handle;
+	u32 users; /* threads that look at it */
+	int over;  /* it was waited for; the last user frees it */
+	struct session *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct session *bucket[BUCKETS];
+static grpc_sessionid_t next_id;
+static size_t live;
+
+/* Of sessions that were waited for; id is one higher, so 0 is none. */
+static struct {
+	u32 id;
+	grpc_error_t error;
+} past[PAST_MAX];
+
+static grpc_sessionid_t failed[PAST_MAX];
+static u32 failed_first, failed_end;
+
+static struct session **session_link(grpc_sessionid_t id)
+{
+	struct session **link = &bucket[(u32)id % BUCKETS];
+
+	while (*link && (*link)->id != id)
+		link = &(*link)->next;
+	return link;
+}
+
+grpc_error_t gridrpc_session_add(struct skep_request *r,
+				 grpc_function_handle_t *handle,
+				 grpc_sessionid_t *id)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct session **link;
+
+	if (!s)
+		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
+					 "out of memory for another session");
+	s->request = r;
+	s->handle = handle;
+	pthread_mutex_lock(&lock);
+	do {
+		s->id = next_id;
+		next_id = next_id == INT_MAX ? 0 : next_id + 1;
+		link = session_link(s->id);
+	} while (*link);
+	*link = s;
+	live++;
+	*id = s->id;
+	pthread_mutex_unlock(&lock);
+	return GRPC_NO_ERROR;
+}
+
+void gridrpc_session_clear(void)
+{
+	struct session *s;
+	u32 i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < BUCKETS; i++) {
+		while ((s = bucket[i])) {
+			bucket[i] = s->next;
+			free(s);
+		}
+	}
+	for (i = 0; i < PAST_MAX; i++)
+		past[i].id = 0;
+	failed_first = failed_end = 0;
+	live = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct session *session_get(grpc_sessionid_t id)
+{
+	struct session *s;
+
+	pthread_mutex_lock(&lock);
+	s = *session_link(id);
+	if (s)
+		s->users++;
+	pthread_mutex_unlock(&lock);
+	if (!s)
+		gridrpc_error_set(GRPC_INVALID_SESSION_ID,
+				  "there is no session %d: it was never made, "
+				  "or it was waited for already",
+				  id);
+	return s;
+}
+
+static void session_put(struct grid_client *c, struct session *s)
+{
+	int last;
+
+	pthread_mutex_lock(&lock);
+	last = !--s->users && s->over;
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	grid_request_free(c, s->request);
+	free(s);
+}
+
+/* lock is held. */
+static void session_retire(struct session *s, grpc_error_t error)
+{
+	if (s->over)
+		return; /* another thread waited for it as well */
+	s->over = 1;
+	*session_link(s->id) = s->next;
+	live--;
+	past[s->id % PAST_MAX].id = (u32)s->id + 1;
+	past[s->id % PAST_MAX].error = error;
+}
+
+/* Waits for a session that the caller holds, which it then does not. */
+static grpc_error_t session_finish(struct grid_client *c, struct session *s)
+{
+	grpc_error_t error = gridrpc_error_of(grid_request_wait(c, s->request));
+
+	pthread_mutex_lock(&lock);
+	session_retire(s, error);
+	pthread_mutex_unlock(&lock);
+	session_put(c, s);
+	return error;
+}
+
+static int session_ended(struct grid_client *c, const struct session *s)
+{
+	int ended;
+
+	pthread_mutex_lock(&c->lock);
+	ended = s->request->ended;
+	pthread_mutex_unlock(&c->lock);
+	return ended;
+}
+
+/* Failures of waits for several ---------------------------------------------
+ */
+
+static void failures_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	failed_first = failed_end = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The result of such a wait: the oldest of too many failures is forgotten. */
+static grpc_error_t failure_add(grpc_sessionid_t id, grpc_error_t error)
+{
+	if (!error)
+		return GRPC_NO_ERROR;
+	pthread_mutex_lock(&lock);
+	failed[failed_end++ % PAST_MAX] = id;
+	if (failed_end - failed_first > PAST_MAX)
+		failed_first++;
+	pthread_mutex_unlock(&lock);
+	return GRPC_SESSION_FAILED;
+}
+
+grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *id)
+{
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	pthread_mutex_lock(&lock);
+	*id = failed_first == failed_end ? GRPC_SESSIONID_VOID
+					 : failed[failed_first++ % PAST_MAX];
+	pthread_mutex_unlock(&lock);
+	return GRPC_NO_ERROR;
+}
+
+/* Lists of sessions ---------------------------------------------------------
+ */
+
+static grpc_error_t check_all(const grpc_sessionid_t *ids, size_t count)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+	size_t i;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	for (i = 0; i < count; i++) {
+		s = session_get(ids[i]);
+		if (!s)
+			return GRPC_INVALID_SESSION_ID;
+		session_put(c, s);
+	}
+	return GRPC_NO_ERROR;
+}
+
+/* The sessions that are there, which the caller frees; NULL: out of memory. */
+static grpc_sessionid_t *list_all(size_t *count)
+{
+	grpc_sessionid_t *ids;
+	struct session *s;
+	size_t n = 0;
+	u32 i;
+
+	pthread_mutex_lock(&lock);
+	ids = malloc((live + 1) * sizeof(*ids));
+	for (i = 0; ids && i < BUCKETS; i++) {
+		for (s = bucket[i]; s; s = s->next)
+			ids[n++] = s->id;
+	}
+	pthread_mutex_unlock(&lock);
+	*count = n;
+	if (!ids)
+		gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
+	return ids;
+}
+
+/*
+ * Both locks are held. One of `ids` that has ended, with the caller as a user;
+ * *there: one was found at all.
+ */
+static struct session *find_finished(const grpc_sessionid_t *ids, size_t count,
+				     int *there)
+{
+	struct session *s;
+	size_t i;
+
+	*there = 0;
+	for (i = 0; i < count; i++) {
+		s = *session_link(ids[i]);
+		if (!s)
+			continue;
+		*there = 1;
+		if (!s->request->ended)
+			continue;
+		s->users++;
+		return s;
+	}
+	return NULL;
+}
+
+/* One of `ids` that has ended; without `wait`, or if none is there, NULL. */
+static struct session *get_finished(struct grid_client *c,
+				    const grpc_sessionid_t *ids, size_t count,
+				    int wait)
+{
+	struct session *s;
+	int there;
+
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		s = find_finished(ids, count, &there);
+		pthread_mutex_unlock(&lock);
+		if (s || !there || !wait)
+			break;
+		pthread_cond_wait(&c->ended, &c->lock);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return s;
+}
+
+static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
+				grpc_sessionid_t *id, grpc_error_t none)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+
+	failures_clear();
+	s = get_finished(c, ids, count, 1);
+	*id = s ? s->id : GRPC_SESSIONID_VOID;
+	if (!s)
+		return gridrpc_error_set(none, "no session is left to wait "
+					       "for");
+	return failure_add(*id, session_finish(c, s));
+}
+
+/* The API -------------------------------------------------------------------
+ */
+
+grpc_error_t grpc_wait(grpc_sessionid_t id)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	s = session_get(id);
+	return s ? session_finish(c, s) : GRPC_INVALID_SESSION_ID;
+}
+
+grpc_error_t grpc_wait_and(grpc_sessionid_t *ids, size_t count)
+{
+	grpc_error_t error = check_all(ids, count);
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+	size_t i;
+
+	if (error)
+		return error;
+	failures_clear();
+	for (i = 0; i < count; i++) {
+		s = session_get(ids[i]); /* none: the list has it twice */
+		if (s && failure_add(ids[i], session_finish(c, s)))
+			error = GRPC_SESSION_FAILED;
+	}
+	return error;
+}
+
+grpc_error_t grpc_wait_or(grpc_sessionid_t *ids, size_t count,
+			  grpc_sessionid_t *id)
+{
+	grpc_error_t error = check_all(ids, count);
+
+	return error ? error
+		     : wait_one_of(ids, count, id, GRPC_INVALID_SESSION_ID);
+}
+
+grpc_error_t grpc_wait_all(void)
+{
+	grpc_sessionid_t *ids;
+	grpc_error_t error;
+	size_t count;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	ids = list_all(&count);
+	if (!ids)
+		return GRPC_OTHER_ERROR_CODE;
+	error = grpc_wait_and(ids, count);
+	free(ids);
+	return error;
+}
+
+grpc_error_t grpc_wait_any(grpc_sessionid_t *id)
+{
+	grpc_sessionid_t *ids;
+	grpc_error_t error;
+	size_t count;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	ids = list_all(&count);
+	if (!ids)
+		return GRPC_OTHER_ERROR_CODE;
+	error = wait_one_of(ids, count, id, GRPC_NONE_COMPLETED);
+	free(ids);
+	return error;
+}
+
+grpc_error_t grpc_probe(grpc_sessionid_t id)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+	int ended;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	s = session_get(id);
+	if (!s)
+		return GRPC_INVALID_SESSION_ID;
+	ended = session_ended(c, s);
+	session_put(c, s);
+	return ended ? GRPC_NO_ERROR : GRPC_NOT_COMPLETED;
+}
+
+grpc_error_t grpc_probe_or(grpc_sessionid_t *ids, size_t count,
+			   grpc_sessionid_t *id)
+{
+	grpc_error_t error = check_all(ids, count);
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+
+	if (error)
+		return error;
+	s = get_finished(c, ids, count, 0);
+	*id = s ? s->id : GRPC_SESSIONID_VOID;
+	if (!s)
+		return GRPC_NONE_COMPLETED;
+	session_put(c, s);
+	return GRPC_NO_ERROR;
+}
+
+grpc_error_t grpc_cancel(grpc_sessionid_t id)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+	int err = 0;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	s = session_get(id);
+	if (!s)
+		return GRPC_INVALID_SESSION_ID;
+	if (!session_ended(c, s))
+		err = grid_stream_send(&c->stream, SKEP_CANCEL, s->request->id,
+				       "", 0);
+	session_put(c, s);
+	return err ? gridrpc_error_of(grid_client_over(c)) : GRPC_NO_ERROR;
+}
+
+grpc_error_t grpc_cancel_all(void)
+{
+	grpc_error_t error = GRPC_NO_ERROR;
+	grpc_sessionid_t *ids;
+	size_t i, count;
+
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
+	ids = list_all(&count);
+	if (!ids)
+		return GRPC_OTHER_ERROR_CODE;
+	for (i = 0; i < count && error != GRPC_COMMUNICATION_FAILED; i++)
+		error = grpc_cancel(ids[i]);
+	free(ids);
+	/* One that is gone was waited for meanwhile. */
+	return error == GRPC_INVALID_SESSION_ID ? GRPC_NO_ERROR : error;
+}
+
+static grpc_error_t past_error(grpc_sessionid_t id)
+{
+	grpc_error_t error = GRPC_INVALID_SESSION_ID;
+
+	pthread_mutex_lock(&lock);
+	if (id >= 0 && past[id % PAST_MAX].id == (u32)id + 1)
+		error = past[id % PAST_MAX].error;
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+grpc_error_t grpc_get_error(grpc_sessionid_t id)
+{
+	struct grid_client *c = gridrpc_client();
+	grpc_error_t error = GRPC_NOT_COMPLETED;
+	struct session *s;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	s = session_get(id);
+	if (!s)
+		return past_error(id);
+	if (session_ended(c, s))
+		error = gridrpc_error_of(grid_request_wait(c, s->request));
+	session_put(c, s);
+	return error;
+}
+
+grpc_error_t grpc_get_handle(grpc_function_handle_t **handle,
+			     grpc_sessionid_t id)
+{
+	struct grid_client *c = gridrpc_client();
+	struct session *s;
+
+	if (!c)
+		return GRPC_NOT_INITIALIZED;
+	s = session_get(id);
+	if (!s)
+		return GRPC_INVALID_SESSION_ID;
+	*handle = s->handle;
+	session_put(c, s);
+	return GRPC_NO_ERROR;
+}
