@@ -149,6 +149,11 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "program")
 	args := append([]string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}, words...)
+	// The GridRPC library is taken only by programs that call it.
+	gridrpc := filepath.Join(filepath.Dir(parts.library), "libgridrpc.a")
+	if _, err := os.Stat(gridrpc); err == nil {
+		args = append(args, gridrpc)
+	}
 	if err := g.runCompiler(ctx, append(args, parts.library, "-lm"), defaultCompiler); err != nil {
 		return err
 	}

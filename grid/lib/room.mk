@@ -29,6 +29,21 @@ $(B)/lib/libskeprpc.so: $(call grid_lib_objects,gcc-pic) grid/lib/exports.map \
 	$(Q)ln -sf libskeprpc.so $@.0
 PROGRAMS += $(B)/lib/libskeprpc.a $(B)/lib/libskeprpc.so
 
+# GridRPC, which shares no name with libskeprpc: a master may link both.
+GRIDRPC_SRC := $(sort $(wildcard grid/gridrpc/*.c))
+gridrpc_objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(GRIDRPC_SRC)) \
+	$(call grid_lib_objects,$(1))
+$(B)/obj/gcc-pic/grid/gridrpc/gridrpc-whole.o: $(call gridrpc_objects,gcc-pic)
+	$(call say,LD)
+	$(Q)$(CC) -nostdlib -r -o $@ $^
+	$(Q)objcopy --wildcard --keep-global-symbol='grpc_*' \
+		--keep-global-symbol='skep_grpc_*' $@
+$(B)/lib/libgridrpc.a: $(B)/obj/gcc-pic/grid/gridrpc/gridrpc-whole.o
+	$(call say,AR)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $<
+PROGRAMS += $(B)/lib/libgridrpc.a
+
 grid_t := $(B)/test/grid
 
 $(grid_t)/module_test: $(addprefix $(B)/obj/san/,grid/test/module_test.o \
