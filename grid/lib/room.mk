@@ -79,6 +79,15 @@ CHECK_SUITES += grid-lib
 suite_grid-lib = $(grid_t)/lib_test
 suite_grid-lib_needs = $(grid_t)/lib_test
 
+$(grid_t)/gridrpc_test: $(addprefix $(B)/obj/san/,grid/test/gridrpc_test.o \
+	grid/test/hub.o) $(call gridrpc_objects,san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) -pthread -o $@ $^
+CHECK_SUITES += gridrpc
+suite_gridrpc = $(grid_t)/gridrpc_test
+suite_gridrpc_needs = $(grid_t)/gridrpc_test
+
 # A whole grid: hub, agent, worker and master, as `skep run` puts them together.
 $(grid_t)/master: grid/test/master.c $(B)/lib/libskeprpc.a
 	$(call say,LINK)
@@ -106,5 +115,7 @@ suite_grid-death_needs = $(grid_run_needs)
 bench_grid-call_needs = $(grid_run_needs)
 
 # lib's tests go through core as well.
+MUTANTS += grid/gridrpc
+mutants_grid/gridrpc = gridrpc compat
 MUTANTS += grid/core
 mutants_grid/core = grid-session grid-module grid-lib grid-worker grid-run
