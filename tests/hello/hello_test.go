@@ -134,6 +134,11 @@ func TestCallingPage(t *testing.T) {
 	newPlace(t).runTyped(blockOf(t, "docs/calling.md", "## Many calls at once"))
 }
 
+// The example of docs/gridrpc.md works as typed.
+func TestGridRPCPage(t *testing.T) {
+	newPlace(t).runTyped(blockOf(t, "docs/gridrpc.md", "## A program"))
+}
+
 // The commands of README work as typed, and the last one prints what its comment says.
 func TestReadme(t *testing.T) {
 	p := newPlace(t)
