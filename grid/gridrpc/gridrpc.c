@@ -14,6 +14,7 @@
 #define NAME_BYTES 256
 
 static struct grid_client *client;
+static u32 opened; /* times; handles of an earlier session are not valid */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 struct grid_client *gridrpc_client(void)
@@ -57,6 +58,7 @@ static grpc_error_t open_client(const char *file)
 	if (error)
 		return error;
 	c->quiet = 1;
+	opened++;
 	__atomic_store_n(&client, c, __ATOMIC_RELEASE);
 	return GRPC_NO_ERROR;
 }
@@ -92,13 +94,12 @@ grpc_error_t grpc_finalize(void)
 /* Handles -------------------------------------------------------------------
  */
 
-/* Modules go with the client, so a handle of an earlier one has none. */
 struct skep_handle *gridrpc_handle_module(struct grid_client *c,
 					  const grpc_function_handle_t *handle)
 {
 	struct skep_handle *m = NULL;
 
-	if (handle && handle->mark == HANDLE_MARK) {
+	if (handle && handle->mark == HANDLE_MARK + opened) {
 		pthread_mutex_lock(&c->lock);
 		m = c->modules;
 		pthread_mutex_unlock(&c->lock);
@@ -179,7 +180,7 @@ grpc_error_t grpc_function_handle_init(grpc_function_handle_t *handle,
 		return gridrpc_error_of(grid_error_code());
 	handle->module = m;
 	handle->function = (u32)function;
-	handle->mark = HANDLE_MARK;
+	handle->mark = HANDLE_MARK + opened;
 	return GRPC_NO_ERROR;
 }
 
@@ -307,7 +308,7 @@ grpc_error_t grpc_call_argstack_async(grpc_function_handle_t *handle,
 
 int grpc_call_arg_stack(grpc_function_handle_t *handle, grpc_arg_stack_t *stack)
 {
-	return run_call(handle, stack, NULL);
+	return run_call(handle, stack, NULL) ? -1 : 0;
 }
 
 int grpc_call_arg_stack_async(grpc_function_handle_t *handle,
@@ -315,5 +316,5 @@ int grpc_call_arg_stack_async(grpc_function_handle_t *handle,
 {
 	grpc_sessionid_t id;
 
-	return send_async(handle, &id, stack, NULL) ? GRPC_SESSIONID_VOID : id;
+	return send_async(handle, &id, stack, NULL) ? -1 : 0;
 }

@@ -98,7 +98,10 @@ int grpc_arg_stack_destruct(grpc_arg_stack_t *stack);
 int grpc_arg_stack_push_arg(grpc_arg_stack_t *stack, void *argument);
 /* The last one, which is removed; NULL: there was none. */
 void *grpc_arg_stack_pop_arg(grpc_arg_stack_t *stack);
-/* Ninf-G's names: the second returns the session, or GRPC_SESSIONID_VOID. */
+/*
+ * Ninf-G's names: 0, or -1 after a failure. The session of the second is
+ * reached by grpc_wait_any and grpc_wait_all.
+ */
 int grpc_call_arg_stack(grpc_function_handle_t *handle,
 			grpc_arg_stack_t *stack);
 int grpc_call_arg_stack_async(grpc_function_handle_t *handle,

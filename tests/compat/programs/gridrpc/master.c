@@ -44,6 +44,11 @@ static void test_config(void)
 	fclose(f);
 	CHECK(grpc_initialize((char *)"wrong.conf") == GRPC_CONFIGFILE_ERROR);
 	CHECK(strstr(skep_grpc_error_text(), "wrong.conf:3:"));
+	f = fopen("wrong.conf", "w");
+	fprintf(f, "hub /one\nhub /two\n");
+	fclose(f);
+	CHECK(grpc_initialize((char *)"wrong.conf") == GRPC_CONFIGFILE_ERROR);
+	CHECK(strstr(skep_grpc_error_text(), "wrong.conf:2:"));
 	f = fopen("right.conf", "w");
 	fprintf(f, "# a comment\n hub\t%s \n", getenv("SKEP_SOCKET"));
 	fclose(f);
@@ -165,6 +170,31 @@ static void test_failures(void)
 	CHECK(grpc_error_string(-5) == grpc_error_string(1000));
 }
 
+/* A size below 0 is refused, however it is given. */
+static void test_sizes(void)
+{
+	static const char *const name[] = {"gridrpc/sized",
+					   "gridrpc/short_sized"};
+	short n = -1;
+	double x[1] = {0};
+	grpc_arg_stack_t *stack = grpc_arg_stack_new(2);
+	grpc_function_handle_t h;
+	int i;
+
+	grpc_arg_stack_push_arg(stack, &n);
+	grpc_arg_stack_push_arg(stack, x);
+	for (i = 0; i < 2; i++) {
+		CHECK(!grpc_function_handle_default(&h, (char *)name[i]));
+		CHECK(grpc_call_argstack(&h, stack) == GRPC_RPC_REFUSED);
+		CHECK((i ? grpc_call(&h, -1, x) : grpc_call(&h, &n, x)) ==
+		      GRPC_RPC_REFUSED);
+		CHECK(strstr(skep_grpc_error_text(), "argument x of"));
+	}
+	n = 1;
+	CHECK(!grpc_call_argstack(&h, stack));
+	CHECK(!grpc_arg_stack_destruct(stack));
+}
+
 static void test_stacks(void)
 {
 	char c = -1, text[] = "four";
@@ -202,8 +232,12 @@ static void test_stacks(void)
 	grpc_arg_stack_push_arg(stack, &y);
 	CHECK(!grpc_call_argstack_async(&add, &id, stack) && !grpc_wait(id));
 	CHECK(y == 3);
-	id = grpc_call_arg_stack_async(&add, stack);
-	CHECK(id != GRPC_SESSIONID_VOID && !grpc_wait(id));
+	y = 0;
+	CHECK(!grpc_call_arg_stack_async(&add, stack));
+	CHECK(!grpc_wait_any(&id) && y == 3);
+	CHECK(grpc_arg_stack_pop_arg(stack) == &y);
+	CHECK(grpc_call_arg_stack_async(&add, stack) == -1);
+	CHECK(grpc_call_arg_stack(&add, stack) == -1);
 	CHECK(!grpc_arg_stack_destruct(stack));
 	CHECK(!grpc_arg_stack_new(-1));
 }
@@ -219,12 +253,16 @@ int main(void)
 	test_waits();
 	test_probes();
 	test_failures();
+	test_sizes();
 	test_stacks();
 	CHECK(!grpc_call_async(&nap, &id, 600000, &y));
 	CHECK(!grpc_finalize());
 	CHECK(grpc_wait(id) == GRPC_NOT_INITIALIZED);
 	CHECK(!grpc_initialize((char *)"right.conf"));
 	CHECK(grpc_wait(id) == GRPC_INVALID_SESSION_ID);
+	CHECK(!grpc_function_handle_default(&nap, (char *)"gridrpc/nap"));
+	CHECK(grpc_call(&add, 1, &y) == GRPC_INVALID_FUNCTION_HANDLE);
+	add.module = nap.module; /* a new module at the address of an old one */
 	CHECK(grpc_call(&add, 1, &y) == GRPC_INVALID_FUNCTION_HANDLE);
 	CHECK(!grpc_finalize());
 	printf("right\n");
