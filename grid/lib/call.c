@@ -68,23 +68,6 @@ static int complex_bits(u8 type, struct grid_value *v, va_list *values)
 	return 1;
 }
 
-/* A scalar that lies in memory. */
-static u64 bits_at(u8 type, const void *at)
-{
-	u64 bits = 0;
-
-	memcpy(&bits, at, grid_type_size(type));
-	switch (type) {
-	case SKEP_CHAR:
-		return (u64)(s8)bits;
-	case SKEP_SHORT:
-		return (u64)(s16)bits;
-	case SKEP_INT:
-		return (u64)(s32)bits;
-	}
-	return bits;
-}
-
 /* Arguments that are given as pointers; WORK arrays have none. */
 struct pointers {
 	void *const *at;
@@ -108,7 +91,7 @@ static int value_at(const struct skep_param *p, struct grid_value *v,
 	if (!v->at)
 		return -EINVAL;
 	if (size <= 8 && p->mode & SKEP_IN)
-		v->bits = bits_at(p->type, v->at);
+		memcpy(&v->bits, v->at, size); /* sizes may read it */
 	return 0;
 }
 
