@@ -28,8 +28,7 @@ struct grid_client *gridrpc_client(void)
 	return c;
 }
 
-/* Opening -------------------------------------------------------------------
- */
+/* Opening ------------------------------------------------------------------ */
 
 static grpc_error_t open_client(const char *file)
 {
@@ -91,8 +90,7 @@ grpc_error_t grpc_finalize(void)
 	return GRPC_NO_ERROR;
 }
 
-/* Handles -------------------------------------------------------------------
- */
+/* Handles ------------------------------------------------------------------ */
 
 struct skep_handle *gridrpc_handle_module(struct grid_client *c,
 					  const grpc_function_handle_t *handle)
@@ -202,8 +200,7 @@ grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *handle)
 	return GRPC_NO_ERROR;
 }
 
-/* Calls ---------------------------------------------------------------------
- */
+/* Calls -------------------------------------------------------------------- */
 
 /* The call of a handle with the values of `stack`, or else of `args`. */
 static grpc_error_t start_call(struct skep_request **request,
@@ -264,10 +261,10 @@ static grpc_error_t send_async(grpc_function_handle_t *handle,
 	if (!error)
 		return GRPC_NO_ERROR;
 	/* Nobody could wait for it, and it writes into the arguments. */
-	grid_stream_send(&client->stream, SKEP_CANCEL, r->id, "", 0);
+	grid_request_cancel(client, r);
 	grid_request_wait(client, r);
 	grid_request_free(client, r);
-	return error;
+	return gridrpc_error_set(error, "out of memory for another session");
 }
 
 grpc_error_t grpc_call(grpc_function_handle_t *handle, ...)

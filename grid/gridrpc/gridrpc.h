@@ -24,7 +24,7 @@ struct skep_handle *gridrpc_handle_module(struct grid_client *c,
 /* The values that a stack holds, `count` of them. */
 void *const *gridrpc_stack_values(const grpc_arg_stack_t *stack, u32 *count);
 
-/* Owns the request from now on, unless it fails. */
+/* Owns the request from now on, unless memory is out. */
 grpc_error_t gridrpc_session_add(struct skep_request *r,
 				 grpc_function_handle_t *handle,
 				 grpc_sessionid_t *id);

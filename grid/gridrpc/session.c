@@ -52,8 +52,7 @@ grpc_error_t gridrpc_session_add(struct skep_request *r,
 	struct session **link;
 
 	if (!s)
-		return gridrpc_error_set(GRPC_OTHER_ERROR_CODE,
-					 "out of memory for another session");
+		return GRPC_OTHER_ERROR_CODE;
 	s->request = r;
 	s->handle = handle;
 	pthread_mutex_lock(&lock);
@@ -142,18 +141,7 @@ static grpc_error_t session_finish(struct grid_client *c, struct session *s)
 	return error;
 }
 
-static int session_ended(struct grid_client *c, const struct session *s)
-{
-	int ended;
-
-	pthread_mutex_lock(&c->lock);
-	ended = s->request->ended;
-	pthread_mutex_unlock(&c->lock);
-	return ended;
-}
-
-/* Failures of waits for several ---------------------------------------------
- */
+/* Failures of waits for several -------------------------------------------- */
 
 static void failures_clear(void)
 {
@@ -186,8 +174,7 @@ grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *id)
 	return GRPC_NO_ERROR;
 }
 
-/* Lists of sessions ---------------------------------------------------------
- */
+/* Lists of sessions -------------------------------------------------------- */
 
 static grpc_error_t check_all(const grpc_sessionid_t *ids, size_t count)
 {
@@ -206,14 +193,16 @@ static grpc_error_t check_all(const grpc_sessionid_t *ids, size_t count)
 	return GRPC_NO_ERROR;
 }
 
-/* The sessions that are there, which the caller frees; NULL: out of memory. */
-static grpc_sessionid_t *list_all(size_t *count)
+/* The sessions that are there, in a list that the caller frees. */
+static grpc_error_t list_all(grpc_sessionid_t **list, size_t *count)
 {
 	grpc_sessionid_t *ids;
 	struct session *s;
 	size_t n = 0;
 	u32 i;
 
+	if (!gridrpc_client())
+		return GRPC_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
 	ids = malloc((live + 1) * sizeof(*ids));
 	for (i = 0; ids && i < BUCKETS; i++) {
@@ -221,10 +210,10 @@ static grpc_sessionid_t *list_all(size_t *count)
 			ids[n++] = s->id;
 	}
 	pthread_mutex_unlock(&lock);
+	*list = ids;
 	*count = n;
-	if (!ids)
-		gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
-	return ids;
+	return ids ? GRPC_NO_ERROR
+		   : gridrpc_error_set(GRPC_OTHER_ERROR_CODE, "out of memory");
 }
 
 /*
@@ -287,8 +276,7 @@ static grpc_error_t wait_one_of(const grpc_sessionid_t *ids, size_t count,
 	return failure_add(*id, session_finish(c, s));
 }
 
-/* The API -------------------------------------------------------------------
- */
+/* The API ------------------------------------------------------------------ */
 
 grpc_error_t grpc_wait(grpc_sessionid_t id)
 {
@@ -331,14 +319,11 @@ grpc_error_t grpc_wait_or(grpc_sessionid_t *ids, size_t count,
 grpc_error_t grpc_wait_all(void)
 {
 	grpc_sessionid_t *ids;
-	grpc_error_t error;
 	size_t count;
+	grpc_error_t error = list_all(&ids, &count);
 
-	if (!gridrpc_client())
-		return GRPC_NOT_INITIALIZED;
-	ids = list_all(&count);
-	if (!ids)
-		return GRPC_OTHER_ERROR_CODE;
+	if (error)
+		return error;
 	error = grpc_wait_and(ids, count);
 	free(ids);
 	return error;
@@ -347,14 +332,11 @@ grpc_error_t grpc_wait_all(void)
 grpc_error_t grpc_wait_any(grpc_sessionid_t *id)
 {
 	grpc_sessionid_t *ids;
-	grpc_error_t error;
 	size_t count;
+	grpc_error_t error = list_all(&ids, &count);
 
-	if (!gridrpc_client())
-		return GRPC_NOT_INITIALIZED;
-	ids = list_all(&count);
-	if (!ids)
-		return GRPC_OTHER_ERROR_CODE;
+	if (error)
+		return error;
 	error = wait_one_of(ids, count, id, GRPC_NONE_COMPLETED);
 	free(ids);
 	return error;
@@ -371,7 +353,7 @@ grpc_error_t grpc_probe(grpc_sessionid_t id)
 	s = session_get(id);
 	if (!s)
 		return GRPC_INVALID_SESSION_ID;
-	ended = session_ended(c, s);
+	ended = grid_request_ended(c, s->request);
 	session_put(c, s);
 	return ended ? GRPC_NO_ERROR : GRPC_NOT_COMPLETED;
 }
@@ -397,31 +379,27 @@ grpc_error_t grpc_cancel(grpc_sessionid_t id)
 {
 	struct grid_client *c = gridrpc_client();
 	struct session *s;
-	int err = 0;
+	int code = OMRPC_OK;
 
 	if (!c)
 		return GRPC_NOT_INITIALIZED;
 	s = session_get(id);
 	if (!s)
 		return GRPC_INVALID_SESSION_ID;
-	if (!session_ended(c, s))
-		err = grid_stream_send(&c->stream, SKEP_CANCEL, s->request->id,
-				       "", 0);
+	if (!grid_request_ended(c, s->request))
+		code = grid_request_cancel(c, s->request);
 	session_put(c, s);
-	return err ? gridrpc_error_of(grid_client_over(c)) : GRPC_NO_ERROR;
+	return gridrpc_error_of(code);
 }
 
 grpc_error_t grpc_cancel_all(void)
 {
-	grpc_error_t error = GRPC_NO_ERROR;
 	grpc_sessionid_t *ids;
 	size_t i, count;
+	grpc_error_t error = list_all(&ids, &count);
 
-	if (!gridrpc_client())
-		return GRPC_NOT_INITIALIZED;
-	ids = list_all(&count);
-	if (!ids)
-		return GRPC_OTHER_ERROR_CODE;
+	if (error)
+		return error;
 	for (i = 0; i < count && error != GRPC_COMMUNICATION_FAILED; i++)
 		error = grpc_cancel(ids[i]);
 	free(ids);
@@ -451,7 +429,7 @@ grpc_error_t grpc_get_error(grpc_sessionid_t id)
 	s = session_get(id);
 	if (!s)
 		return past_error(id);
-	if (session_ended(c, s))
+	if (grid_request_ended(c, s->request))
 		error = gridrpc_error_of(grid_request_wait(c, s->request));
 	session_put(c, s);
 	return error;

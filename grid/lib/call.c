@@ -68,6 +68,17 @@ static int complex_bits(u8 type, struct grid_value *v, va_list *values)
 	return 1;
 }
 
+/* A value that is given by its address: sizes may read a scalar. */
+static void set_address(const struct skep_param *p, struct grid_value *v,
+			void *at)
+{
+	u64 size = grid_type_size(p->type);
+
+	v->at = at;
+	if (at && !p->dims && size && size <= 8 && p->mode & SKEP_IN)
+		memcpy(&v->bits, at, size);
+}
+
 /* Arguments that are given as pointers; WORK arrays have none. */
 struct pointers {
 	void *const *at;
@@ -78,21 +89,13 @@ struct pointers {
 static int value_at(const struct skep_param *p, struct grid_value *v,
 		    struct pointers *from)
 {
-	u64 size = grid_type_size(p->type);
-
 	if (p->mode == SKEP_WORK)
 		return 0;
 	if (!from->left)
 		return -EINVAL;
-	v->at = *from->at++;
+	set_address(p, v, *from->at++);
 	from->left--;
-	if (p->dims || grid_type_text(p->type))
-		return 0;
-	if (!v->at)
-		return -EINVAL;
-	if (size <= 8 && p->mode & SKEP_IN)
-		memcpy(&v->bits, v->at, size); /* sizes may read it */
-	return 0;
+	return v->at || p->dims || grid_type_text(p->type) ? 0 : -EINVAL;
 }
 
 static void value_of(const struct skep_param *p, struct grid_value *v,
@@ -107,11 +110,7 @@ static void value_of(const struct skep_param *p, struct grid_value *v,
 			v->bits = scalar_bits(p->type, values);
 		return;
 	}
-	v->at = va_arg(*values, void *);
-	/* Sizes may read it. */
-	if (v->at && !p->dims && grid_type_size(p->type) &&
-	    grid_type_size(p->type) <= 8 && p->mode & SKEP_IN)
-		memcpy(&v->bits, v->at, grid_type_size(p->type));
+	set_address(p, v, va_arg(*values, void *));
 }
 
 static int measure_args(struct grid_args *a, const struct skep_handle *m)

@@ -149,6 +149,23 @@ static void end_request(struct grid_client *c, struct skep_request *r, int code,
 	pthread_cond_broadcast(&c->ended);
 }
 
+int grid_request_ended(struct grid_client *c, const struct skep_request *r)
+{
+	int ended;
+
+	pthread_mutex_lock(&c->lock);
+	ended = r->ended;
+	pthread_mutex_unlock(&c->lock);
+	return ended;
+}
+
+int grid_request_cancel(struct grid_client *c, const struct skep_request *r)
+{
+	if (grid_stream_send(&c->stream, SKEP_CANCEL, r->id, "", 0))
+		return grid_client_over(c);
+	return OMRPC_OK;
+}
+
 void grid_request_hush(struct grid_client *c, struct skep_request *r)
 {
 	pthread_mutex_lock(&c->lock);

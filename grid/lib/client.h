@@ -111,6 +111,9 @@ int grid_request_busy(struct grid_client *c, struct skep_request *r);
 void grid_request_sent(struct grid_client *c, struct skep_request *r);
 /* Waits; answers how it ended, and sets the error from it. */
 int grid_request_wait(struct grid_client *c, struct skep_request *r);
+int grid_request_ended(struct grid_client *c, const struct skep_request *r);
+/* Asks the hub to forget a call; 0, or a code with the error set. */
+int grid_request_cancel(struct grid_client *c, const struct skep_request *r);
 /* The program gave it up, or another line reports its end. */
 void grid_request_hush(struct grid_client *c, struct skep_request *r);
 /* Of one that has ended. */

@@ -379,16 +379,6 @@ int OmniRpcWait(OmniRpcRequest request)
 	return grid_end_failed(c ? grid_request_wait(c, request) : OMRPC_ERROR);
 }
 
-static int has_ended(struct grid_client *c, const struct skep_request *r)
-{
-	int ended;
-
-	pthread_mutex_lock(&c->lock);
-	ended = r->ended;
-	pthread_mutex_unlock(&c->lock);
-	return ended;
-}
-
 int OmniRpcProbe(OmniRpcRequest request)
 {
 	struct grid_client *c = client_of(request);
@@ -397,7 +387,7 @@ int OmniRpcProbe(OmniRpcRequest request)
 
 	if (!c)
 		return grid_end_failed(OMRPC_ERROR);
-	ended = has_ended(c, r);
+	ended = grid_request_ended(c, r);
 	if (ended)
 		grid_end_failed(grid_request_wait(c, r));
 	return ended;
@@ -465,12 +455,10 @@ int OmniRpcCancel(OmniRpcRequest request)
 
 	if (!c)
 		return OMRPC_ERROR;
-	if (has_ended(c, r))
+	if (grid_request_ended(c, r))
 		return OMRPC_OK;
 	grid_request_hush(c, r);
-	if (grid_stream_send(&c->stream, SKEP_CANCEL, r->id, "", 0))
-		return grid_client_over(c);
-	return OMRPC_OK;
+	return grid_request_cancel(c, r);
 }
 
 int OmniRpcDestroyRequest(OmniRpcRequest request)
