@@ -6,6 +6,7 @@
 //	manifest.json  first
 //	source.patch
 //	BUILD-ID.ko    one for each kernel of the manifest, in its order
+//	signatures     last, if operators signed it; package trust reads it
 //
 // Nothing in a package is trusted: no length, name or digest.
 package pack
@@ -34,10 +35,12 @@ const (
 	MaxModule    = 64 << 20
 	MaxKernels   = 32
 	MaxFunctions = 64 // DYNAMOS_FUNCTIONS
-	maxName      = 55 // of a module; struct module has 56 bytes with the NUL
-	maxSymbol    = 127
-	maxText      = 1024
-	maxList      = 4096
+	// MaxSignatures is trust.MaxDocument.
+	MaxSignatures = 256 << 10
+	maxName       = 55 // of a module; struct module has 56 bytes with the NUL
+	maxSymbol     = 127
+	maxText       = 1024
+	maxList       = 4096
 )
 
 // A Manifest describes the contents of a package.

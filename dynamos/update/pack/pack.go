@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"skep/internal/atomicfile"
 )
@@ -18,13 +19,17 @@ import (
 // A Package is a manifest and its files.
 type Package struct {
 	Manifest
-	Patch   []byte
-	Modules map[string][]byte // by build-id
+	Patch      []byte
+	Modules    map[string][]byte // by build-id
+	Signatures []byte            // the operators' signed statement; nil: nobody signed it
+
+	text []byte // the bytes of the manifest that was read
 }
 
 const (
-	manifestName = "manifest.json"
-	patchName    = "source.patch"
+	manifestName   = "manifest.json"
+	patchName      = "source.patch"
+	signaturesName = "signatures"
 )
 
 // Open reads the package in a file.
@@ -52,7 +57,7 @@ func Read(r io.Reader) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Package{Manifest: m, Modules: map[string][]byte{}}
+	p := &Package{Manifest: m, Modules: map[string][]byte{}, text: text}
 	if p.Patch, err = readMember(t, patchName, MaxPatch); err != nil {
 		return nil, err
 	}
@@ -66,9 +71,17 @@ func Read(r io.Reader) (*Package, error) {
 		}
 		p.Modules[k.BuildID] = module
 	}
-	if h, err := t.Next(); err == nil {
+	h, err := t.Next()
+	if err == nil && h.Name == signaturesName {
+		if p.Signatures, err = readBody(t, h, signaturesName, MaxSignatures); err != nil {
+			return nil, err
+		}
+		h, err = t.Next()
+	}
+	if err == nil {
 		return nil, fmt.Errorf("it also holds %.80q", h.Name)
-	} else if err != io.EOF {
+	}
+	if err != io.EOF {
 		return nil, fmt.Errorf("it does not end as it should: %w", err)
 	}
 	return p, nil
@@ -83,6 +96,10 @@ func readMember(t *tar.Reader, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is no tar file: %w", err)
 	}
+	return readBody(t, h, name, limit)
+}
+
+func readBody(t *tar.Reader, h *tar.Header, name string, limit int64) ([]byte, error) {
 	if h.Name != name || h.Typeflag != tar.TypeReg {
 		return nil, fmt.Errorf("it holds %.80q where the file %s belongs", h.Name, name)
 	}
@@ -97,6 +114,23 @@ func readMember(t *tar.Reader, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// Content returns the digest of what a package contains, without its signatures: the
+// SHA-256 of the lines that sha256sum prints for its files, in their order.
+func (p *Package) Content() (string, error) {
+	text, err := p.manifestText()
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	line := func(name string, data []byte) { fmt.Fprintf(&b, "%s  %s\n", digestOf(data), name) }
+	line(manifestName, text)
+	line(patchName, p.Patch)
+	for _, k := range p.Kernels {
+		line(k.BuildID+".ko", p.Modules[k.BuildID])
+	}
+	return digestOf(b.Bytes()), nil
+}
+
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -105,6 +139,34 @@ func digestOf(data []byte) string {
 // Write puts a package together: file names and digests of modules it fills in
 // itself. The same package always gives the same bytes.
 func Write(w io.Writer, p *Package) error {
+	text, err := p.manifestText()
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(w)
+	if err := add(t, manifestName, text, MaxManifest); err != nil {
+		return err
+	}
+	if err := add(t, patchName, p.Patch, MaxPatch); err != nil {
+		return err
+	}
+	for _, k := range p.Kernels {
+		if err := add(t, k.BuildID+".ko", p.Modules[k.BuildID], MaxModule); err != nil {
+			return err
+		}
+	}
+	if p.Signatures != nil {
+		if err := add(t, signaturesName, p.Signatures, MaxSignatures); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// manifestText returns the bytes of the manifest, with the files' names and digests. The
+// bytes of a manifest that was read and not changed stay as they were, because operators
+// may have signed them.
+func (p *Package) manifestText() ([]byte, error) {
 	m := p.Manifest
 	m.Revision = Revision
 	m.Kernels = append([]Kernel(nil), m.Kernels...)
@@ -112,30 +174,20 @@ func Write(w io.Writer, p *Package) error {
 		k := &m.Kernels[i]
 		module, ok := p.Modules[k.BuildID]
 		if !ok {
-			return fmt.Errorf("there is no module for kernel %s", k.BuildID)
+			return nil, fmt.Errorf("there is no module for kernel %s", k.BuildID)
 		}
 		k.File, k.SHA256 = k.BuildID+".ko", digestOf(module)
 	}
 	if err := m.Check(); err != nil {
-		return err
+		return nil, err
 	}
-	text, err := json.MarshalIndent(&m, "", "\t")
-	if err != nil {
-		return err
-	}
-	t := tar.NewWriter(w)
-	if err := add(t, manifestName, append(text, '\n'), MaxManifest); err != nil {
-		return err
-	}
-	if err := add(t, patchName, p.Patch, MaxPatch); err != nil {
-		return err
-	}
-	for _, k := range m.Kernels {
-		if err := add(t, k.File, p.Modules[k.BuildID], MaxModule); err != nil {
-			return err
+	if p.text != nil {
+		if old, err := decode(p.text); err == nil && reflect.DeepEqual(old, m) {
+			return p.text, nil
 		}
 	}
-	return t.Close()
+	text, err := json.MarshalIndent(&m, "", "\t")
+	return append(text, '\n'), err
 }
 
 func add(t *tar.Writer, name string, data []byte, limit int) error {
