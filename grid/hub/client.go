@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"time"
 
 	"skep/grid/engine"
 	"skep/grid/proto"
@@ -39,12 +41,40 @@ func NewClient(socket string) *Client {
 	return c
 }
 
+// restartWait is how long a client waits for a hub that is started again; tests
+// shorten it. systemd starts it after five seconds.
+var restartWait = time.Minute
+
+const restartPoll = 100 * time.Millisecond
+
+// dial connects to the hub. It waits for a hub that is about to be started again.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
-	if err != nil {
-		return nil, dialError(err)
+	late := time.NewTimer(restartWait)
+	defer late.Stop()
+	for {
+		// Asked before: a hub listens, and then removes the file.
+		restarts := c.restarts()
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+		if err == nil {
+			return conn, nil
+		}
+		if !restarts {
+			return nil, dialError(err)
+		}
+		select {
+		case <-time.After(restartPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-late.C:
+			return nil, fmt.Errorf("the hub ended to be started again, and was not within %v: %w", restartWait, dialError(err))
+		}
 	}
-	return conn, nil
+}
+
+// restarts reports whether the hub is about to be started again.
+func (c *Client) restarts() bool {
+	_, err := os.Stat(filepath.Join(filepath.Dir(c.socket), restartFile))
+	return err == nil
 }
 
 func dialError(err error) error {
@@ -54,8 +84,29 @@ func dialError(err error) error {
 	return fmt.Errorf("%w (%v)", ErrNoHub, err)
 }
 
-// request answers a Problem as an error.
+// request sends a request, and again to the next hub if this one closes to be
+// started again. It returns a Problem as an error.
 func (c *Client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	for {
+		resp, err := c.requestOnce(ctx, method, path, in)
+		if _, once := in.(io.Reader); once || !c.mustRepeat(err) {
+			return resp, err
+		}
+	}
+}
+
+// mustRepeat reports whether a request must be sent again, because the hub refused it or
+// hung up to be started again: then it serves no run and no program. The pause
+// keeps it from asking without end.
+func (c *Client) mustRepeat(err error) bool {
+	if !errors.Is(err, errStops) && !errors.Is(err, io.EOF) || !c.restarts() {
+		return false
+	}
+	time.Sleep(restartPoll)
+	return true
+}
+
+func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var reader io.Reader
 	switch v := in.(type) {
 	case nil:
@@ -87,6 +138,9 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 }
 
 func readProblem(resp *http.Response) error {
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return errStops
+	}
 	p := &proto.Problem{}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, proto.JoinMax))
 	if json.Unmarshal(b, p) != nil || p.Text == "" {
@@ -260,6 +314,15 @@ func sendInput(conn net.Conn, stdin io.Reader) {
 }
 
 func (c *Client) upgrade(ctx context.Context, v ExecRequest) (net.Conn, *bufio.Reader, error) {
+	for {
+		conn, in, err := c.upgradeOnce(ctx, v)
+		if !c.mustRepeat(err) {
+			return conn, in, err
+		}
+	}
+}
+
+func (c *Client) upgradeOnce(ctx context.Context, v ExecRequest) (net.Conn, *bufio.Reader, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, nil, err

@@ -135,6 +135,10 @@ func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	run, err := h.openRun(v)
+	if errors.Is(err, errStops) {
+		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
+		return
+	}
 	if err != nil {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return

@@ -102,6 +102,10 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	}
 	id := session.NewID().String()
 	x, err := h.newExec(id, v)
+	if errors.Is(err, errStops) {
+		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
+		return
+	}
 	if err != nil {
 		writeProblem(w, http.StatusConflict, proto.ProblemGone, "%v", err)
 		return

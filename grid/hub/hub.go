@@ -21,6 +21,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -235,6 +236,7 @@ func (h *Hub) listen() error {
 	if h.control, err = listenUnix(h.ControlSocket()); err != nil {
 		return err
 	}
+	h.markRestart(false)
 	web := newQueueListener(h.port.Addr())
 	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
 	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
@@ -331,13 +333,31 @@ func ControlSocket(state string) string { return filepath.Join(state, "hub.sock"
 // Tokens is the store of join tokens.
 func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
 
+// restartFile names the file beside the control socket that says that the hub is
+// about to be started again. Clients then wait for it.
+const restartFile = "restarts"
+
+// markRestart creates or removes the file.
+func (h *Hub) markRestart(restarts bool) {
+	path := filepath.Join(h.cfg.State, restartFile)
+	err := os.Remove(path)
+	if restarts {
+		err = os.WriteFile(path, nil, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.log.Warn("commands cannot see whether the hub restarts", "error", err)
+	}
+}
+
 // idlePoll is how often CloseIdle checks.
 const idlePoll = 100 * time.Millisecond
 
 // CloseIdle waits until the hub serves no run and no program, and then closes it:
-// none can begin in between. busy is called once if the hub has to wait. false:
+// none can begin in between. busy is called once if the hub has to wait. Until
+// another hub of this state directory listens, clients wait for that one. false:
 // ctx ended before, and the hub is open.
 func (h *Hub) CloseIdle(ctx context.Context, busy func()) bool {
+	h.markRestart(true)
 	poll := time.NewTicker(idlePoll)
 	defer poll.Stop()
 	for !h.close(true) {
@@ -345,6 +365,7 @@ func (h *Hub) CloseIdle(ctx context.Context, busy func()) bool {
 		busy = func() {}
 		select {
 		case <-ctx.Done():
+			h.markRestart(false)
 			return false
 		case <-poll.C:
 		}
@@ -375,6 +396,9 @@ func (h *Hub) close(onlyIdle bool) bool {
 		h.endExecs(n, "the hub stopped")
 	}
 	h.mu.Unlock()
+	if !onlyIdle {
+		h.markRestart(false)
+	}
 	close(h.stop)
 	h.greeting.close()
 	h.unknown.close()
