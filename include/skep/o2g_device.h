@@ -26,7 +26,7 @@
 #include <skep/types.h>
 
 #define O2G_DEVICE_NAME "o2g" /* of the device and of the TCP ULP */
-#define O2G_DEVICE_REVISION 3 /* 3: regions */
+#define O2G_DEVICE_REVISION 4 /* 3: regions; 4: atomic access */
 
 struct o2g_device_open {
 	u32 revision; /* O2G_DEVICE_REVISION, else -EPROTO */

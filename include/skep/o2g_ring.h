@@ -58,7 +58,7 @@
 #include <skep/types.h>
 
 #define O2G_RING_MAGIC 0x52473253 /* "S2GR" */
-#define O2G_RING_REVISION 2
+#define O2G_RING_REVISION 3	  /* 3: atomic access */
 #define O2G_RING_MIN 16
 #define O2G_RING_MAX 0x10000
 
@@ -112,6 +112,10 @@ enum o2g_op {
 	O2G_OP_WRITE,	 /* peer data; from addr, length; tag: key of its
 			    memory, ignore: place there */
 	O2G_OP_READ,	 /* the same, into addr */
+	O2G_OP_ATOMIC,	 /* the same; context: as of the frame ATOMIC; addr: the
+			    operands, and behind them what to compare with;
+			    length: of the elements; data: where those that
+			    were there before go, if they are fetched */
 	O2G_OP_WRITTEN,	 /* in completions alone: a peer's WRITE is in our
 			    memory; cookie: of the region, where: its address */
 	O2G_OP_READ_OUT, /* the same: a peer's READ has all it asked for */
@@ -121,14 +125,15 @@ enum o2g_op {
 /*
  * Flags of a submission.
  *   DATA     SEND, WRITE: data travels with the message
- *   AREA     SEND, WRITE: addr is an offset in the area, inside the outbox
+ *   AREA     SEND, WRITE, ATOMIC: addr is an offset in the area, inside the
+ *            outbox
  *   MULTI    RECV: many messages into one buffer, until less than `data` (at
  *            least 1) bytes of it are left; the completion without
  *            O2G_CQE_MORE is the last
  *   CLAIM    PEEK: keep it for me, where = its handle
  *   CLAIMED  RECV: data = handle of a claimed message
  *   DISCARD  PEEK: and throw it away
- *   QUIET    SEND, WRITE, READ: no completion unless it fails
+ *   QUIET    SEND, WRITE, READ, ATOMIC: no completion unless it fails
  */
 #define O2G_SQE_DATA 1
 #define O2G_SQE_AREA 2

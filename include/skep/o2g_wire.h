@@ -72,6 +72,14 @@
  * read and forgotten. After BYE nothing is answered: what waits for a DONE
  * fails.
  *
+ * Atomic access. An ATOMIC combines elements of the other side's memory with
+ * operands, each element at once, and those of one connection in their order.
+ * Its body is whole: the operands, and behind them as many values to compare
+ * with; none to read. If what it does says so, the earlier elements come in a
+ * REPLY. It is answered by a DONE too. It costs O2G_MESSAGE_COST and what the
+ * other side stores of it: the longer of its body and its result. Credit below
+ * O2G_CREDIT_LOW counts as none where it is returned early.
+ *
  * Ending. BYE says that no MESSAGE, REQUEST or PIECE follows; the stream ends
  * (FIN) after it. A stream that ends without BYE, or inside a frame, is a
  * death.
@@ -82,7 +90,8 @@
 #include <skep/types.h>
 
 #define O2G_WIRE_MAGIC 0x31473253 /* "S2G1" */
-#define O2G_WIRE_REVISION 3	  /* 2: remote memory access; 3: places */
+/* 2: remote memory access; 3: places; 4: atomic access */
+#define O2G_WIRE_REVISION 4
 #define O2G_OPENING_SECONDS 10
 #define O2G_MAC_SIZE 32
 #define O2G_SECRET_SIZE 32
@@ -140,6 +149,8 @@ SKEP_ASSERT_SIZE(struct o2g_welcome, 8);
 #define O2G_FRAME_SIZE 48
 #define O2G_BODY_MAX 0x20000	    /* most body bytes of one frame */
 #define O2G_MESSAGE_COST 256	    /* credit of a message without a body */
+#define O2G_ATOMIC_BYTES 0x1000	    /* most bytes of elements of an ATOMIC */
+#define O2G_CREDIT_LOW 0x2100	    /* what the longest ATOMIC costs */
 #define O2G_CREDIT_MIN 0x4000	    /* least grant */
 #define O2G_CREDIT_MAX 0x40000000   /* most */
 #define O2G_LENGTH_MAX (1ull << 40) /* most bytes of one message */
@@ -156,12 +167,58 @@ enum o2g_frame_type {
 			    body; with the flag, data in context and high */
 	O2G_READ,	 /* id; tag: key; data: place; length */
 	O2G_REPLY,	 /* id (of the READ): its next bytes, as body */
-	O2G_DONE,	 /* id (of the WRITE or READ); context: 0 or errno */
+	O2G_DONE,	 /* id (of the access); context: 0 or errno */
+	O2G_ATOMIC, /* id; tag: key; data: place; length: bytes of elements;
+		       context: what to do; operands as body */
 	O2G_FRAME_TYPES
 };
 
 #define O2G_FRAME_DATA 1  /* flag of MESSAGE, REQUEST, WRITE: data is meant */
 #define O2G_DONE_MAX 4095 /* error numbers of a DONE */
+
+/* What an ATOMIC does to an element: its context is operation | type << 8, and
+ * O2G_ATOMIC_FETCH if the earlier element is to come back. An operation from
+ * CSWAP on has a value to compare with, compares it with the element, and
+ * writes the operand if that holds; MSWAP takes it as a mask. These and READ
+ * always fetch. */
+enum o2g_atomic_operation {
+	O2G_ATOMIC_MIN = 1,
+	O2G_ATOMIC_MAX,
+	O2G_ATOMIC_SUM,
+	O2G_ATOMIC_PROD,
+	O2G_ATOMIC_LOR,
+	O2G_ATOMIC_LAND,
+	O2G_ATOMIC_BOR,
+	O2G_ATOMIC_BAND,
+	O2G_ATOMIC_LXOR,
+	O2G_ATOMIC_BXOR,
+	O2G_ATOMIC_READ,
+	O2G_ATOMIC_WRITE,
+	O2G_ATOMIC_CSWAP,
+	O2G_ATOMIC_CSWAP_NE,
+	O2G_ATOMIC_CSWAP_LE, /* value <= element */
+	O2G_ATOMIC_CSWAP_LT,
+	O2G_ATOMIC_CSWAP_GE,
+	O2G_ATOMIC_CSWAP_GT,
+	O2G_ATOMIC_MSWAP,
+	O2G_ATOMIC_OPERATIONS
+};
+
+enum o2g_atomic_type { /* little endian; the last two: IEEE 754 */
+		       O2G_ATOMIC_S8 = 1,
+		       O2G_ATOMIC_U8,
+		       O2G_ATOMIC_S16,
+		       O2G_ATOMIC_U16,
+		       O2G_ATOMIC_S32,
+		       O2G_ATOMIC_U32,
+		       O2G_ATOMIC_S64,
+		       O2G_ATOMIC_U64,
+		       O2G_ATOMIC_F32,
+		       O2G_ATOMIC_F64,
+		       O2G_ATOMIC_TYPES
+};
+
+#define O2G_ATOMIC_FETCH 0x10000
 
 struct o2g_frame {
 	u8 type;
