@@ -723,6 +723,7 @@ int main(void)
 	bounds_run(check_ok);
 	life_run(check_ok);
 	rma_run(check_ok);
+	arithmetic_run(check_ok);
 	state_run(check_ok);
 	edge_run(check_ok);
 	random_worlds();
