@@ -38,9 +38,14 @@ struct o2g_piece {
 };
 
 /* A copy that the core wants: a message to oneself, or the part of a body that
- * arrived before its receive. Both lengths are the same. */
+ * arrived before its receive. Both lengths are the same.
+ * Or, if `atomic` is set, an atomic access to the elements at `to`, in the
+ * program's memory and aligned: the context of its frame. `from` are its
+ * operands and what to compare with, if it has them. If it fetches, the earlier
+ * elements go to `result`, which may be `from`. There is one at a time. */
 struct o2g_copy {
-	struct o2g_piece from, to;
+	struct o2g_piece from, to, result;
+	u32 atomic;
 	void *engine; /* the engine's own, to queue it */
 };
 #define O2G_COPY_LATER 1

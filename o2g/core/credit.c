@@ -40,7 +40,7 @@ void o2g_credit_write_off(struct o2g_conn *conn)
 	struct list *node;
 
 	list_unlink(&conn->unserved);
-	if (conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
+	if (!o2g_credit_low(conn))
 		return;
 	if (core->charged >= core->limits.write_off) {
 		if (core->limits.write_off)

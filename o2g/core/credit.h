@@ -5,6 +5,13 @@
 
 #include "connection.h"
 
+/* May the other side wait for more? An ATOMIC may, with more than a message
+ * needs. */
+static inline int o2g_credit_low(const struct o2g_conn *conn)
+{
+	return conn->credit_in - conn->spent_in < O2G_CREDIT_LOW;
+}
+
 /* The credit that a frame returns: 0 or -EPROTO. */
 int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame);
 void o2g_credit_owe(struct o2g_conn *conn, u32 cost);
@@ -19,8 +26,7 @@ void o2g_credit_serve(struct o2g_core *core);
 static inline int o2g_credit_due(const struct o2g_conn *conn)
 {
 	return conn->owed &&
-	       (conn->owed >= conn->credit_in / 4 ||
-		conn->credit_in - conn->spent_in < O2G_MESSAGE_COST);
+	       (conn->owed >= conn->credit_in / 4 || o2g_credit_low(conn));
 }
 
 /* Can early credit be returned now that could not before? */
@@ -30,11 +36,10 @@ static inline int o2g_credit_waiting(const struct o2g_core *core)
 	       core->charged < core->limits.write_off;
 }
 
-/* Has the sender too little credit for a message, or does it wait for more? */
+/* Has the sender too little credit, or does it wait for more? */
 static inline int o2g_credit_short(const struct o2g_conn *conn)
 {
-	return conn->credit_in - conn->spent_in < O2G_MESSAGE_COST ||
-	       list_linked(&conn->unserved);
+	return o2g_credit_low(conn) || list_linked(&conn->unserved);
 }
 
 #endif

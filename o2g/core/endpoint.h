@@ -42,6 +42,10 @@ struct o2g_upcalls {
 	/* message.c: all bytes of an access are in place, or forgotten. */
 	void (*access_complete)(struct o2g_core *core,
 				struct o2g_message *message);
+	/* message.c: the operands of an atomic access are here. Results as of
+	 * o2g_message_copy(), or -EAGAIN: it waits for another one. */
+	int (*access_perform)(struct o2g_core *core,
+			      struct o2g_message *message);
 	/* tx.c: the DONE of an access is about to be queued. */
 	void (*access_answered)(struct o2g_core *core,
 				struct o2g_message *message);
@@ -70,6 +74,8 @@ struct o2g_core {
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */
 	struct list regions;
+	struct o2g_message *atomic; /* being done by the engine */
+	struct list atomics;	    /* the next ones, in order */
 	u8 *zeros;   /* O2G_BODY_MAX of them, once there was a region */
 	u64 scanned; /* entries compared outside of the table */
 	u64 rested;  /* scanned, when submissions were last read */

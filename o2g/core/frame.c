@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a frame independently of the state of its connection. */
 #include "base/errno.h"
+#include "atomic.h"
 #include "frame.h"
 
 static int frame_is_plain(const struct o2g_frame *frame)
@@ -24,6 +25,13 @@ static int write_valid(const struct o2g_frame *frame)
 	       frame->length <= O2G_LENGTH_MAX && frame->body <= frame->length;
 }
 
+static int atomic_valid(const struct o2g_frame *frame)
+{
+	return !frame->flags && frame->id &&
+	       o2g_atomic_valid(frame->context, frame->length) &&
+	       frame->body == o2g_atomic_body(frame->context, frame->length);
+}
+
 static int well_formed(const struct o2g_frame *frame)
 {
 	switch (frame->type) {
@@ -39,6 +47,8 @@ static int well_formed(const struct o2g_frame *frame)
 		return !frame->flags && !frame->tag && !frame->data &&
 		       frame->id && !frame->body && !frame->length &&
 		       frame->context <= O2G_DONE_MAX;
+	case O2G_ATOMIC:
+		return atomic_valid(frame);
 	case O2G_MESSAGE:
 		return message_valid(frame) && frame->body <= frame->length;
 	case O2G_REQUEST:

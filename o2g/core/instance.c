@@ -32,6 +32,7 @@ static const struct o2g_upcalls upcalls = {
 	.grant_due = grant_due,
 	.access_complete = o2g_rma_complete,
 	.access_answered = o2g_rma_answered,
+	.access_perform = o2g_rma_perform,
 };
 
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
@@ -53,6 +54,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	list_init(&core->odd);
 	list_init(&core->arrival);
 	list_init(&core->regions);
+	list_init(&core->atomics);
 	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
 		      limits->postings);
 	o2g_pool_make(&core->messages, &core->host, sizeof(struct o2g_message),
@@ -158,7 +160,11 @@ void o2g_core_counts(const struct o2g_core *core, struct o2g_counts *counts)
 
 void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
 {
+	const int atomic = !!job->atomic;
+
 	o2g_message_copied(core, list_entry(job, struct o2g_message, copy),
 			   status);
+	if (atomic)
+		o2g_rma_performed(core);
 	o2g_core_ask(core);
 }

@@ -126,6 +126,17 @@ static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 	return -LINUX_EAGAIN;
 }
 
+int o2g_message_store(struct o2g_core *core, struct o2g_message *message,
+		      u64 bytes)
+{
+	if (charge_message(core, message, bytes))
+		return -LINUX_EAGAIN;
+	if (!buffer_core(core, message, bytes))
+		return 0;
+	uncharge_message(core, message, bytes);
+	return -LINUX_EAGAIN;
+}
+
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
 	o2g_message_unbuffer(core, message);
@@ -134,6 +145,7 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 	list_unlink(&message->here);
 	list_unlink(&message->early_credit);
 	list_unlink(&message->user);
+	list_unlink(&message->turn);
 	list_unlink(&message->result.link);
 	if (message->inbox)
 		core->up->credit_owed(message->inbox, message->cost);
@@ -282,8 +294,13 @@ static int copy_buffered(struct o2g_core *core, struct o2g_message *message)
 				   : min_u64(message->split, message->take);
 	struct o2g_piece from, to;
 
-	if (message->status || !length ||
-	    o2g_message_is(message, O2G_IS_COPIED))
+	if (message->status || o2g_message_is(message, O2G_IS_COPIED))
+		return 0;
+	if (message->kind == O2G_MSG_ATOMIC)
+		return o2g_message_is(message, O2G_IS_ARRIVING)
+			       ? -LINUX_EAGAIN
+			       : core->up->access_perform(core, message);
+	if (!length)
 		return 0;
 	from = message->buffer;
 	to = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,

@@ -5,6 +5,7 @@
 
 #include <skep/assert.h>
 
+#include "atomic.h"
 #include "match.h"
 #include "message_state.h"
 
@@ -15,7 +16,8 @@ enum o2g_message_kind {
 	O2G_MSG_EAGER, /* its body is sent with it */
 	O2G_MSG_REQUEST,
 	O2G_MSG_WRITE, /* accesses, of a peer's or to oneself */
-	O2G_MSG_READ
+	O2G_MSG_READ,
+	O2G_MSG_ATOMIC
 };
 
 /* The messages that arrived over one connection. */
@@ -39,6 +41,7 @@ struct o2g_message {
 	struct list grant;    /* GRANTs and DONEs, or replies, of its
 				 connection */
 	struct list user;     /* those of its region */
+	struct list turn;     /* atomic accesses that wait for another one */
 	struct o2g_region *region;
 	struct o2g_knot by_id;
 	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
@@ -46,6 +49,7 @@ struct o2g_message {
 	struct o2g_op_entry *send; /* self, by reference */
 	u32 id;
 	u32 cost; /* credit to return */
+	u32 atomic;
 	u8 state; /* enum o2g_message_state */
 	u8 kind;  /* enum o2g_message_kind */
 	u8 has_data;
@@ -81,6 +85,14 @@ static inline void o2g_message_step(struct o2g_message *message,
 static inline int o2g_message_is_access(const struct o2g_message *message)
 {
 	return message->kind >= O2G_MSG_WRITE;
+}
+
+/* Does a peer's access bring bytes back? */
+static inline int o2g_message_replies(const struct o2g_message *message)
+{
+	return message->kind == O2G_MSG_READ ||
+	       (message->kind == O2G_MSG_ATOMIC &&
+		o2g_atomic_fetches(message->atomic));
 }
 
 /* `inbox` 0: to the endpoint itself. */
@@ -121,6 +133,9 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
 /* Charges its record; -EAGAIN: too much is buffered. */
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);
+/* Charges and allocates memory of the core for so many bytes: 0 or -EAGAIN. */
+int o2g_message_store(struct o2g_core *core, struct o2g_message *message,
+		      u64 bytes);
 /* Starts its copy: 0, O2G_COPY_LATER, or -errno; then goes on with it. */
 int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 		     const struct o2g_piece *from, const struct o2g_piece *to);

@@ -20,7 +20,7 @@ enum o2g_op_state {
 	O2G_SEND_REQUESTED,
 	O2G_SEND_BODY,	 /* MESSAGE or pieces are planned, or were */
 	O2G_SEND_SELF,	 /* a message refers to its buffer */
-	O2G_RMA_WAITING, /* a WRITE that went out: for its DONE */
+	O2G_RMA_WAITING, /* a WRITE or ATOMIC that went out */
 	O2G_RMA_READING, /* a READ that is planned */
 	O2G_OP_DONE
 };

@@ -25,6 +25,7 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 	case O2G_OP_SEND:
 	case O2G_OP_WRITE:
 	case O2G_OP_READ:
+	case O2G_OP_ATOMIC:
 		return o2g_send_submit(core, sqe);
 	case O2G_OP_CANCEL:
 		return o2g_recv_cancel(core, sqe);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Remote memory access: regions of the program's memory, accesses of peers to
- * them, and replies to our accesses. A peer's WRITE or READ is a message that
- * is matched by its key; its target need not do anything.
+ * them, and replies to our accesses. A peer's WRITE, READ or ATOMIC is a
+ * message that is matched by its key; its target need not do anything.
+ *
+ * Atomic accesses to all regions are done one after the other, in the order in
+ * which their operands arrived.
  *
  * A region may be removed while the reply to a READ of it is being sent. The
  * planned rest is sent as zeros, since its frames were announced, and the DONE
@@ -88,6 +91,14 @@ static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 	}
 }
 
+/* An atomic access that was done stays so, and its result is not in the
+ * region. */
+static int access_done(const struct o2g_message *message)
+{
+	return message->kind == O2G_MSG_ATOMIC &&
+	       o2g_message_is(message, O2G_IS_REPLYING | O2G_IS_ANSWERING);
+}
+
 static void lose_region(struct o2g_core *core, struct o2g_message *message)
 {
 	const int replying = message->kind == O2G_MSG_READ && message->inbox &&
@@ -95,6 +106,8 @@ static void lose_region(struct o2g_core *core, struct o2g_message *message)
 
 	message->region = 0;
 	list_unlink(&message->user);
+	if (access_done(message))
+		return;
 	message->status = -LINUX_EKEYREJECTED;
 	if (message->kind == O2G_MSG_READ && message->inbox)
 		blank_slots(o2g_message_conn(message), message);
@@ -119,25 +132,84 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 
 /* ---- what peers ask for ---- */
 
+static u32 needed_rights(const struct o2g_message *message)
+{
+	if (message->kind == O2G_MSG_WRITE)
+		return O2G_REGION_WRITE;
+	if (message->kind == O2G_MSG_READ)
+		return O2G_REGION_READ;
+	return (o2g_atomic_writes(message->atomic) ? O2G_REGION_WRITE : 0) |
+	       (o2g_atomic_fetches(message->atomic) ? O2G_REGION_READ : 0);
+}
+
 /* The address in the program's memory, if the access is allowed. */
 static int resolve_region(struct o2g_core *core, struct o2g_message *message,
 			  u64 key, u64 place)
 {
-	const u32 right = message->kind == O2G_MSG_WRITE ? O2G_REGION_WRITE
-							 : O2G_REGION_READ;
+	const u32 rights = needed_rights(message);
 	struct o2g_region *region = region_find(core, key);
 
 	if (!region)
 		return -LINUX_EKEYREJECTED;
-	if (!(region->is.rights & right))
+	if (rights & ~region->is.rights)
 		return -LINUX_EACCES;
 	if (place < region->is.first ||
 	    place - region->is.first > region->is.length ||
 	    message->take > region->is.length - (place - region->is.first))
 		return -LINUX_ERANGE;
 	message->address = region->is.address + (place - region->is.first);
+	if (message->kind == O2G_MSG_ATOMIC &&
+	    message->address % o2g_atomic_size(message->atomic))
+		return -LINUX_EINVAL;
 	message->region = region;
 	list_append(&region->users, &message->user);
+	return 0;
+}
+
+static void set_atomic(struct o2g_message *message,
+		       const struct o2g_piece *from,
+		       const struct o2g_piece *result)
+{
+	message->copy.from = *from;
+	message->copy.from.length =
+		o2g_atomic_body(message->atomic, message->take);
+	message->copy.to = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
+					      .address = message->address,
+					      .length = message->take};
+	message->copy.result = *result;
+	message->copy.result.length = message->take;
+	message->copy.atomic = message->atomic;
+}
+
+/* What the frame asks for; memory for operands and result: 0 or -EAGAIN. */
+static int read_access(struct o2g_core *core, struct o2g_message *message,
+		       const struct o2g_frame *frame)
+{
+	const int atomic = frame->type == O2G_ATOMIC;
+
+	message->kind = frame->type == O2G_WRITE ? O2G_MSG_WRITE
+			: atomic		 ? O2G_MSG_ATOMIC
+						 : O2G_MSG_READ;
+	message->id = frame->id;
+	message->length = frame->length;
+	message->expect = frame->length;
+	message->take = frame->length;
+	message->has_data = frame->flags & O2G_FRAME_DATA;
+	message->data = (u64)frame->high << 32 | frame->context;
+	if (atomic) {
+		message->atomic = frame->context;
+		message->expect =
+			o2g_atomic_body(frame->context, frame->length);
+	}
+	message->status =
+		resolve_region(core, message, frame->tag, frame->data);
+	if (!atomic || message->status)
+		return 0;
+	if (o2g_message_store(core, message,
+			      o2g_atomic_stored(frame->context, frame->length)))
+		return -LINUX_EAGAIN;
+	message->split = message->expect;
+	set_atomic(message, &message->buffer, &message->buffer);
 	return 0;
 }
 
@@ -150,20 +222,11 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 
 	if (!message)
 		return 0;
-	if (o2g_message_charge(core, message)) {
+	if (o2g_message_charge(core, message) ||
+	    read_access(core, message, frame)) {
 		o2g_message_drop(core, message);
 		return 0;
 	}
-	message->kind = frame->type == O2G_WRITE ? O2G_MSG_WRITE : O2G_MSG_READ;
-	message->id = frame->id;
-	message->cost = O2G_MESSAGE_COST;
-	message->length = frame->length;
-	message->expect = frame->length;
-	message->take = frame->length;
-	message->has_data = frame->flags & O2G_FRAME_DATA;
-	message->data = (u64)frame->high << 32 | frame->context;
-	message->status =
-		resolve_region(core, message, frame->tag, frame->data);
 	return message;
 }
 
@@ -177,8 +240,8 @@ static int report_access(struct o2g_core *core, struct o2g_message *message,
 		return 0;
 	message->result.cqe = (struct o2g_cqe){
 		.cookie = region->is.cookie,
-		.op = message->kind == O2G_MSG_WRITE ? O2G_OP_WRITTEN
-						     : O2G_OP_READ_OUT,
+		.op = o2g_message_replies(message) ? O2G_OP_READ_OUT
+						   : O2G_OP_WRITTEN,
 		.flags = message->has_data ? O2G_CQE_DATA : 0,
 		.peer = message->envelope.source,
 		.length = message->take,
@@ -194,7 +257,7 @@ static int report_access(struct o2g_core *core, struct o2g_message *message,
 void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message)
 {
 	report_access(core, message, message->region);
-	if (message->kind == O2G_MSG_WRITE) {
+	if (message->kind != O2G_MSG_READ) {
 		list_unlink(&message->user);
 		message->region = 0;
 	}
@@ -207,6 +270,8 @@ void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message)
 	const int status = message->status;
 
 	if (message->inbox) {
+		if (message->kind == O2G_MSG_ATOMIC)
+			message->arrived = 0; /* now of its reply */
 		o2g_tx_answer(core, message);
 		return;
 	}
@@ -219,14 +284,54 @@ void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message)
 		o2g_op_finish(core, send, status);
 }
 
+/* ---- atomic accesses ---- */
+
+int o2g_rma_perform(struct o2g_core *core, struct o2g_message *message)
+{
+	int rc;
+
+	if (core->atomic) {
+		list_append(&core->atomics, &message->turn);
+		return -LINUX_EAGAIN;
+	}
+	core->atomic = message;
+	o2g_message_step(message, O2G_MSG_COPY);
+	rc = core->host.copy(core->host.ctx, &message->copy);
+	if (rc == O2G_COPY_LATER)
+		return rc;
+	o2g_message_step(message, O2G_MSG_COPIED);
+	core->atomic = 0;
+	return rc;
+}
+
+/* One that an engine does at once ends before the next is looked at. */
+void o2g_rma_performed(struct o2g_core *core)
+{
+	struct list *node;
+
+	core->atomic = 0;
+	while (!core->atomic && (node = list_first(&core->atomics))) {
+		list_unlink(node);
+		o2g_message_advance(core,
+				    list_entry(node, struct o2g_message, turn));
+	}
+}
+
 /* ---- what we ask for ---- */
 
 int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe)
 {
-	const u8 write_alone = O2G_SQE_DATA | O2G_SQE_AREA;
-
-	if (!core->limits.access || sqe->context ||
-	    (sqe->op == O2G_OP_READ && sqe->flags & write_alone))
+	if (!core->limits.access)
+		return -LINUX_EINVAL;
+	if (sqe->op == O2G_OP_ATOMIC)
+		return sqe->flags & O2G_SQE_DATA ||
+				       !o2g_atomic_valid(sqe->context,
+							 sqe->length) ||
+				       sqe->data + sqe->length < sqe->data
+			       ? -LINUX_EINVAL
+			       : 0;
+	if (sqe->context || (sqe->op == O2G_OP_READ &&
+			     sqe->flags & (O2G_SQE_DATA | O2G_SQE_AREA)))
 		return -LINUX_EINVAL;
 	return 0;
 }
@@ -237,7 +342,10 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	struct o2g_piece mine, theirs;
 	int rc = 0;
 
-	message->kind = op->op == O2G_OP_WRITE ? O2G_MSG_WRITE : O2G_MSG_READ;
+	message->kind = op->op == O2G_OP_WRITE	  ? O2G_MSG_WRITE
+			: op->op == O2G_OP_ATOMIC ? O2G_MSG_ATOMIC
+						  : O2G_MSG_READ;
+	message->atomic = op->op == O2G_OP_ATOMIC ? op->context : 0;
 	message->envelope.source = op->peer;
 	message->take = op->length;
 	message->has_data = !!(op->flags & O2G_SQE_DATA);
@@ -248,7 +356,11 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	theirs = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
 				    .address = message->address,
 				    .length = op->length};
-	if (!message->status && op->length)
+	if (op->op == O2G_OP_ATOMIC)
+		set_atomic(message, &mine,
+			   &(struct o2g_piece){.place = O2G_PLACE_PROGRAM,
+					       .address = op->data});
+	else if (!message->status && op->length)
 		rc = op->op == O2G_OP_WRITE
 			     ? o2g_message_copy(core, message, &mine, &theirs)
 			     : o2g_message_copy(core, message, &theirs, &mine);
@@ -266,34 +378,49 @@ static struct o2g_op_entry *find_access(struct o2g_conn *conn, u32 id)
 	return op && op->conn == conn ? op : 0;
 }
 
+static int op_fetches(const struct o2g_op_entry *op)
+{
+	return op->op == O2G_OP_READ ||
+	       (op->op == O2G_OP_ATOMIC && o2g_atomic_fetches(op->context));
+}
+
+/* An engine that writes without its lock reports later that it was sent. */
+static int is_out(const struct o2g_op_entry *op)
+{
+	return op->op != O2G_OP_SEND && op->state == O2G_SEND_BODY &&
+	       op->planned == op->end && !op->answered;
+}
+
 int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	struct o2g_op_entry *op = find_access(conn, frame->id);
 	const int status = -(int)frame->context;
 
-	if (!op)
+	if (!op || (!status && op_fetches(op) && op->filled != op->length))
 		return -LINUX_EPROTO;
-	/* An engine that writes without its lock reports later that it was
-	 * sent. */
-	if (op->op == O2G_OP_WRITE && op->state == O2G_SEND_BODY &&
-	    op->planned == op->end && !op->answered) {
+	if (is_out(op)) {
 		op->answered = 1;
 		op->closing = status;
 		return 0;
 	}
-	if (op->state != O2G_RMA_WAITING &&
-	    (op->state != O2G_RMA_READING ||
-	     (!status && op->filled != op->length)))
+	if (op->state != O2G_RMA_WAITING && op->state != O2G_RMA_READING)
 		return -LINUX_EPROTO;
 	o2g_op_finish(conn->core, op, status);
 	return 0;
+}
+
+u64 o2g_rma_destination(const struct o2g_op_entry *op)
+{
+	return (op->op == O2G_OP_ATOMIC ? op->data : op->address) + op->filled;
 }
 
 int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	struct o2g_op_entry *op = find_access(conn, frame->id);
 
-	if (!op || op->state != O2G_RMA_READING ||
+	if (!op || !op_fetches(op) ||
+	    (op->state != O2G_RMA_READING && op->state != O2G_RMA_WAITING &&
+	     !is_out(op)) ||
 	    frame->body > op->length - op->filled)
 		return -LINUX_EPROTO;
 	conn->rx_op = op;

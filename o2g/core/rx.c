@@ -5,6 +5,7 @@
  * the peer is faulty or hostile.
  */
 #include "credit.h"
+#include "atomic.h"
 #include "base/errno.h"
 #include "frame.h"
 #include "progress.h"
@@ -18,12 +19,22 @@ static struct o2g_key id_key(const struct o2g_conn *conn, u32 id)
 		.kind = O2G_KEY_ID, .source = id, .tag = conn->serial};
 }
 
-/* Checks a MESSAGE or REQUEST: it has credit and its id is new. */
+/* What the first frame of a message or an access costs. */
+static u64 cost_of(const struct o2g_frame *frame)
+{
+	if (frame->type == O2G_MESSAGE)
+		return O2G_MESSAGE_COST + frame->length;
+	return O2G_MESSAGE_COST +
+	       (frame->type == O2G_ATOMIC
+			? o2g_atomic_stored(frame->context, frame->length)
+			: 0);
+}
+
+/* Checks such a frame: it has credit and its id is new. */
 static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	const struct o2g_key key = id_key(conn, frame->id);
-	const u64 body = frame->type == O2G_MESSAGE ? frame->length : 0;
-	const u64 cost = O2G_MESSAGE_COST + body;
+	const u64 cost = cost_of(frame);
 
 	if (cost > conn->credit_in - conn->spent_in ||
 	    (conn->inbox.incomplete &&
@@ -55,14 +66,20 @@ static int start_access(struct o2g_conn *conn)
 
 	if (!message)
 		return -LINUX_EAGAIN;
+	message->cost = (u32)cost_of(frame);
 	if (frame->type == O2G_READ || !frame->length) {
 		o2g_tx_answer(conn->core, message);
+		return expect_body(conn, 0);
+	}
+	if (!message->expect) { /* an ATOMIC that only reads */
+		o2g_message_step(message, O2G_MSG_MATCH);
+		o2g_message_advance(conn->core, message);
 		return expect_body(conn, 0);
 	}
 	o2g_message_step(message, O2G_MSG_OPEN);
 	o2g_message_step(message, O2G_MSG_MATCH);
 	conn->inbox.incomplete++;
-	if (frame->length > frame->body)
+	if (message->expect > frame->body)
 		o2g_table_add(&conn->core->table, &message->by_id, &key);
 	return expect_body(conn, message);
 }
@@ -77,7 +94,8 @@ static int start_message(struct o2g_conn *conn)
 	struct o2g_core *core = conn->core;
 	struct o2g_message *message;
 
-	if (frame->type == O2G_WRITE || frame->type == O2G_READ)
+	if (frame->type == O2G_WRITE || frame->type == O2G_READ ||
+	    frame->type == O2G_ATOMIC)
 		return start_access(conn);
 	message = o2g_message_make(core, &conn->inbox, conn->peer);
 	if (!message)
@@ -145,6 +163,7 @@ static int accept_header(struct o2g_conn *conn)
 	switch (frame->type) {
 	case O2G_WRITE:
 	case O2G_READ:
+	case O2G_ATOMIC:
 		if (may_open(conn, frame))
 			return -LINUX_EPROTO;
 		set_blocked(conn, start_message(conn) != 0);
@@ -184,7 +203,7 @@ static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 	if (conn->rx == O2G_RX_BODY && conn->rx_op) {
 		*piece = (struct o2g_piece){
 			.place = O2G_PLACE_PROGRAM,
-			.address = conn->rx_op->address + conn->rx_op->filled,
+			.address = o2g_rma_destination(conn->rx_op),
 			.length = conn->rx_left,
 		};
 		return 0;

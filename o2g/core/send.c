@@ -4,8 +4,17 @@
  * its first frame is planned (tx.c), then it is its connection's.
  */
 #include "base/errno.h"
+#include "atomic.h"
 #include "rma.h"
 #include "send.h"
+
+/* The bytes that a submission gives. */
+static u64 body_length(const struct o2g_sqe *sqe)
+{
+	return sqe->op == O2G_OP_ATOMIC
+		       ? o2g_atomic_body(sqe->context, sqe->length)
+		       : sqe->length;
+}
 
 static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
@@ -16,11 +25,12 @@ static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 	if (sqe->op != O2G_OP_SEND && o2g_rma_check(core, sqe))
 		return -LINUX_EINVAL;
 	if (sqe->flags & ~flags || sqe->zero || sqe->zero2 ||
-	    sqe->length > O2G_LENGTH_MAX || sqe->addr + sqe->length < sqe->addr)
+	    sqe->length > O2G_LENGTH_MAX ||
+	    sqe->addr + body_length(sqe) < sqe->addr)
 		return -LINUX_EINVAL;
 	if (sqe->flags & O2G_SQE_AREA &&
 	    (sqe->addr < ring->outbox ||
-	     sqe->addr + sqe->length > ring->outbox + ring->outbox_size))
+	     sqe->addr + body_length(sqe) > ring->outbox + ring->outbox_size))
 		return -LINUX_EINVAL;
 	if (!peer)
 		return -LINUX_EHOSTUNREACH;

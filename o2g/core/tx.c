@@ -6,6 +6,7 @@
  * submission, and REQUESTs; further pieces of long bodies in turn; credit
  * alone, if much is due and nothing else is sent; BYE.
  */
+#include "atomic.h"
 #include "credit.h"
 #include "base/errno.h"
 #include "tx.h"
@@ -93,6 +94,33 @@ static void plan_message(struct o2g_conn *conn, struct o2g_op_entry *op,
 	slot_body(conn, slot, op);
 }
 
+static u64 cost_of(const struct o2g_op_entry *op)
+{
+	return O2G_MESSAGE_COST +
+	       (op->op == O2G_OP_ATOMIC
+			? o2g_atomic_stored(op->context, op->length)
+			: 0);
+}
+
+/* An ATOMIC, whose body is whole. */
+static void plan_atomic(struct o2g_conn *conn, struct o2g_op_entry *op)
+{
+	struct o2g_slot *slot = slot_add(conn, O2G_ATOMIC);
+
+	conn->spent_out += (u32)cost_of(op);
+	slot->frame.id = op->member.index + 1;
+	slot->frame.context = op->context;
+	slot->frame.tag = op->tag;
+	slot->frame.data = op->ignore;
+	slot->frame.length = op->length;
+	op->conn = conn;
+	list_unlink(&op->link);
+	list_append(&conn->sending, &op->link);
+	op->state = O2G_SEND_BODY;
+	op->end = o2g_atomic_body(op->context, op->length);
+	slot_body(conn, slot, op);
+}
+
 /* A WRITE with its first piece, or a READ. */
 static void plan_access(struct o2g_conn *conn, struct o2g_op_entry *op)
 {
@@ -147,12 +175,14 @@ static int plan_head(struct o2g_conn *conn)
 	if (!node)
 		return 0;
 	op = list_entry(node, struct o2g_op_entry, link);
-	if (credit < O2G_MESSAGE_COST) {
+	if (credit < cost_of(op)) {
 		conn->core->counts.waited += !op->waited;
 		op->waited = 1;
 		return 0;
 	}
-	if (op->op != O2G_OP_SEND)
+	if (op->op == O2G_OP_ATOMIC)
+		plan_atomic(conn, op);
+	else if (op->op != O2G_OP_SEND)
 		plan_access(conn, op);
 	else if (op->length <= credit - O2G_MESSAGE_COST)
 		plan_message(conn, op, O2G_MESSAGE_COST + op->length);
@@ -165,7 +195,7 @@ void o2g_tx_answer(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_conn *conn = o2g_message_conn(message);
 
-	if (message->kind == O2G_MSG_READ && !message->status &&
+	if (!message->status && o2g_message_replies(message) &&
 	    message->arrived < message->take) {
 		o2g_message_step(message, O2G_MSG_REPLY);
 		list_append(&conn->replies, &message->grant);
@@ -196,11 +226,16 @@ static int plan_reply(struct o2g_conn *conn)
 	slot->frame.id = message->id;
 	slot->frame.body = (u32)length;
 	slot->message = message;
-	slot->body = (struct o2g_piece){
-		.place = O2G_PLACE_PROGRAM,
-		.address = message->address + message->arrived,
-		.length = length,
-	};
+	if (message->kind == O2G_MSG_ATOMIC) /* of one frame */
+		slot->body = (struct o2g_piece){.place = O2G_PLACE_CORE,
+						.core = message->buffer.core,
+						.length = length};
+	else
+		slot->body = (struct o2g_piece){
+			.place = O2G_PLACE_PROGRAM,
+			.address = message->address + message->arrived,
+			.length = length,
+		};
 	message->arrived += length;
 	list_unlink(node);
 	o2g_tx_answer(conn->core, message);
@@ -307,6 +342,8 @@ static int pieces_of(struct o2g_slot *slot, u64 done, struct o2g_piece *piece)
 	}
 	if (slot->frame.body) {
 		piece[n] = slot->body;
+		if (piece[n].place == O2G_PLACE_CORE)
+			piece[n].core += done - O2G_FRAME_SIZE;
 		piece[n].address += done - O2G_FRAME_SIZE;
 		piece[n++].length -= done - O2G_FRAME_SIZE;
 	}
@@ -335,8 +372,8 @@ int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most)
 	return n;
 }
 
-/* All bytes of a WRITE were sent. */
-static void write_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
+/* All bytes of a WRITE or an ATOMIC were sent. */
+static void access_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
 {
 	if (op->answered)
 		o2g_op_finish(conn->core, op, op->closing);
@@ -357,8 +394,8 @@ static void slot_out(struct o2g_conn *conn)
 		conn->bye_sent = 1;
 	if (slot->frame.type == O2G_DONE)
 		o2g_message_granted(conn->core, slot->message);
-	if (slot->last && slot->op->op == O2G_OP_WRITE)
-		write_sent(conn, slot->op);
+	if (slot->last && slot->op->op != O2G_OP_SEND)
+		access_sent(conn, slot->op);
 	else if (slot->last)
 		o2g_op_finish(conn->core, slot->op, 0);
 }

@@ -4,7 +4,10 @@
  * the lock guards; thread.c for which thread works when.
  */
 #define _GNU_SOURCE /* ppoll */
+#include "atomic.h"
 #include "engine.h"
+
+#include <o2g/core/atomic.h>
 
 #include <o2g/lib/spawn.h>
 
@@ -53,6 +56,14 @@ static u8 *copy_end(struct o2g_engine *e, const struct o2g_piece *piece)
 
 static int host_copy(void *ctx, struct o2g_copy *job)
 {
+	if (job->atomic) {
+		o2g_atomic_perform(
+			job->atomic,
+			job->to.length / o2g_atomic_size(job->atomic),
+			copy_end(ctx, &job->to), copy_end(ctx, &job->from),
+			copy_end(ctx, &job->result));
+		return 0;
+	}
 	if (job->to.length > 0)
 		memmove(copy_end(ctx, &job->to), copy_end(ctx, &job->from),
 			job->to.length);
