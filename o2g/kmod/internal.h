@@ -206,6 +206,11 @@ int o2g_host_copy(void *engine, struct o2g_copy *job);
 void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 		      int error);
 
+/* ---- atomic.c ---- */
+
+/* One deferred atomic access, in such a context: 0 or -errno. */
+int o2g_program_atomic(struct o2g_engine *engine, const struct o2g_copy *job);
+
 /* ---- link.c: attached sockets ---- */
 
 #define O2G_GATHER 32  /* pieces written at once */

@@ -133,7 +133,9 @@ void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 {
 	while (jobs) {
 		struct o2g_copy *job = jobs;
-		int rc = error ? error : copy_bounced(engine, job);
+		int rc = error	       ? error
+			 : job->atomic ? o2g_program_atomic(engine, job)
+				       : copy_bounced(engine, job);
 
 		jobs = job->engine; /* the job may be freed when it is done */
 		o2g_engine_lock(engine);
