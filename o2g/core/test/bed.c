@@ -2,6 +2,8 @@
 /* The bed; see bed.h. One thread. */
 #include "bed.h"
 
+#include <o2g/core/atomic.h>
+
 static void *bed_alloc(void *ctx, u64 size)
 {
 	struct bed *bed = ctx;
@@ -49,18 +51,56 @@ static u8 *piece_pointer(struct bed *bed, const struct o2g_piece *piece)
 	}
 }
 
+/* One element after the other; nothing else runs. */
+static void do_atomic(struct bed *bed, const struct o2g_copy *job)
+{
+	const u32 size = o2g_atomic_size(job->atomic);
+	const u64 length = job->to.length;
+	u8 *to = piece_pointer(bed, &job->to);
+
+	for (u64 at = 0; at < length; at += size) {
+		u64 old = 0, operand = 0, compare = 0, next;
+
+		memcpy(&old, to + at, size);
+		if (o2g_atomic_writes(job->atomic))
+			memcpy(&operand, piece_pointer(bed, &job->from) + at,
+			       size);
+		if (o2g_atomic_compares(job->atomic))
+			memcpy(&compare,
+			       piece_pointer(bed, &job->from) + length + at,
+			       size);
+		next = o2g_atomic_next(job->atomic, old, operand, compare);
+		memcpy(to + at, &next, size);
+		if (o2g_atomic_fetches(job->atomic))
+			memcpy(piece_pointer(bed, &job->result) + at, &old,
+			       size);
+	}
+}
+
+static void do_job(struct bed *bed, const struct o2g_copy *job)
+{
+	if (job->atomic)
+		do_atomic(bed, job);
+	else
+		memcpy(piece_pointer(bed, &job->to),
+		       piece_pointer(bed, &job->from), job->to.length);
+}
+
 static int bed_copy(void *ctx, struct o2g_copy *job)
 {
 	struct bed *bed = ctx;
 
-	if (job->from.length != job->to.length)
+	if (!job->atomic && job->from.length != job->to.length)
 		abort();
+	if (job->atomic &&
+	    (bed->atomics || job->to.address % o2g_atomic_size(job->atomic)))
+		bed->unfit++;
 	if (bed->put_off && bed->laters < BED_LATER) {
+		bed->atomics += !!job->atomic;
 		bed->later[bed->laters++] = job;
 		return O2G_COPY_LATER;
 	}
-	memcpy(piece_pointer(bed, &job->to), piece_pointer(bed, &job->from),
-	       job->to.length);
+	do_job(bed, job);
 	return 0;
 }
 
@@ -69,8 +109,8 @@ void bed_copies(struct bed *bed)
 	for (int i = 0; i < bed->laters; i++) {
 		struct o2g_copy *job = bed->later[i];
 
-		memcpy(piece_pointer(bed, &job->to),
-		       piece_pointer(bed, &job->from), job->to.length);
+		do_job(bed, job);
+		bed->atomics -= !!job->atomic;
 		bed->later[i] = 0;
 		o2g_copy_done(bed->core, job, 0);
 	}

@@ -46,6 +46,7 @@ struct bed {
 	int put_off; /* copies are done by bed_copies() */
 	struct o2g_copy *later[BED_LATER];
 	int laters;
+	int atomics, unfit; /* put off; beside another one, or not aligned */
 };
 
 struct bed_options {

@@ -44,6 +44,15 @@ static void change_access(u8 what)
 		.length = (u64)stand_byte() << (stand_byte() % 13),
 	};
 
+	if (stand_byte() & 1) {
+		sqe.op = O2G_OP_ATOMIC;
+		sqe.context = (1 + stand_byte() % O2G_ATOMIC_MSWAP) |
+			      (1 + stand_byte() % O2G_ATOMIC_F64) << 8 |
+			      (stand_byte() & 1) << 16;
+		sqe.ignore &= 0xf8;
+		sqe.length = 8u * (1 + (stand_byte() & 63));
+		sqe.data = BUFFERS + (stand_word() & 0xffff);
+	}
 	if (what & 0x80)
 		o2g_region_remove(stand.core, what & 1);
 	else if (what & 0x40)

@@ -34,6 +34,12 @@ static void submit_entry(void)
 		.data = stand_byte() & 3 ? stand_byte() : stand_long(),
 		.cookie = stand_byte() & 7,
 	};
+	if (sqe->op == O2G_OP_ATOMIC && stand_byte() & 7) {
+		sqe->context = stand_byte() % (O2G_ATOMIC_OPERATIONS + 1) |
+			       (stand_byte() % (O2G_ATOMIC_TYPES + 1)) << 8 |
+			       (stand_byte() & 1) << 16;
+		sqe->length = 8u * (stand_byte() & 63);
+	}
 	if (sqe->peer == 3)
 		sqe->peer = O2G_ANY_PEER;
 }

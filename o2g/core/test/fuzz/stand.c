@@ -91,10 +91,42 @@ static void check_piece(const struct o2g_piece *piece, int writes)
 	}
 }
 
+/* Reads operands, writes to the place where the result goes. */
+static void check_atomic(struct o2g_copy *job)
+{
+	if (!o2g_atomic_valid(job->atomic, job->to.length) ||
+	    job->to.place != O2G_PLACE_PROGRAM ||
+	    job->to.address % o2g_atomic_size(job->atomic) ||
+	    job->from.length != o2g_atomic_body(job->atomic, job->to.length) ||
+	    job->result.length != job->to.length || stand.atomic)
+		abort();
+	check_piece(&job->to, 1);
+	if (job->from.place == O2G_PLACE_CORE && job->from.length)
+		stand.sum += job->from.core[0] +
+			     job->from.core[job->from.length - 1];
+	else
+		check_piece(&job->from, 0);
+	if (!o2g_atomic_fetches(job->atomic))
+		return;
+	if (job->result.place == O2G_PLACE_CORE)
+		memset(job->result.core, 1, job->result.length);
+	else
+		check_piece(&job->result, 1);
+}
+
 /* Both ends of a copy may be the slab: a held body is its source. */
 static int stand_copy(void *ctx, struct o2g_copy *job)
 {
 	(void)ctx;
+	if (job->atomic) {
+		check_atomic(job);
+		if (stand.put_off && stand.laters < STAND_LATER) {
+			stand.atomic = job;
+			stand.later[stand.laters++] = job;
+			return O2G_COPY_LATER;
+		}
+		return stand_byte() ? 0 : -14;
+	}
 	if (job->from.length != job->to.length || !job->to.length)
 		abort();
 	if (job->to.place == O2G_PLACE_FORGET ||
@@ -113,9 +145,15 @@ static int stand_copy(void *ctx, struct o2g_copy *job)
 
 void stand_copies(void)
 {
-	for (u32 i = 0; i < stand.laters; i++)
-		o2g_copy_done(stand.core, stand.later[i],
-			      stand_byte() == 1 ? -14 : 0);
+	for (u32 i = 0; i < stand.laters; i++) {
+		struct o2g_copy *job = stand.later[i];
+
+		if (job == stand.atomic) {
+			stand.atomic = 0;
+			check_atomic(job);
+		}
+		o2g_copy_done(stand.core, job, stand_byte() == 1 ? -14 : 0);
+	}
 	stand.laters = 0;
 }
 
@@ -255,10 +293,22 @@ void stand_frame(u32 conn)
 		frame.tag = stand_byte() & 1;
 		frame.data = stand_byte();
 	}
+	if (frame.type == O2G_ATOMIC) {
+		frame.tag = stand_byte() & 1;
+		frame.data = stand_byte() & 0xf8;
+		frame.context = stand_byte() % (O2G_ATOMIC_OPERATIONS + 1) |
+				(stand_byte() % (O2G_ATOMIC_TYPES + 1)) << 8 |
+				(stand_byte() & 1) << 16;
+		frame.length = 8u * (stand_byte() & 63);
+		frame.body = stand_byte() < 250
+				     ? (u32)o2g_atomic_body(frame.context,
+							    frame.length)
+				     : stand_byte();
+	}
 	if (frame.type == O2G_DONE)
 		frame.context = stand_byte();
 	if (frame.type != O2G_PIECE && frame.type != O2G_REPLY &&
-	    frame.type != O2G_DONE)
+	    frame.type != O2G_DONE && frame.type != O2G_ATOMIC)
 		frame.length = some_length();
 	if (frame.type == O2G_MESSAGE || frame.type == O2G_PIECE ||
 	    frame.type == O2G_WRITE || frame.type == O2G_REPLY)

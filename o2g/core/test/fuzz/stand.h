@@ -6,6 +6,7 @@
 #ifndef O2G_CORE_TEST_FUZZ_STAND_H
 #define O2G_CORE_TEST_FUZZ_STAND_H
 
+#include <o2g/core/atomic.h>
 #include <o2g/core/connection.h>
 #include "base/errno.h"
 
@@ -25,7 +26,9 @@ struct stand {
 	u64 program, program_end;
 	struct o2g_copy *later[STAND_LATER];
 	u32 laters;
-	u32 fail; /* one in so many allocations fails; 0: none */
+	struct o2g_copy *atomic; /* the one of these that is such an access */
+	u32 sum;		 /* of bytes that were read */
+	u32 fail;		 /* one in so many allocations fails; 0: none */
 	u8 put_off;
 };
 
