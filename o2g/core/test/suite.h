@@ -18,6 +18,7 @@ void bounds_run(check_fn *check);
 void life_run(check_fn *check);
 void rma_run(check_fn *check);
 void arithmetic_run(check_fn *check);
+void atomic_run(check_fn *check);
 void state_run(check_fn *check);
 void edge_run(check_fn *check);
 

@@ -724,6 +724,7 @@ int main(void)
 	life_run(check_ok);
 	rma_run(check_ok);
 	arithmetic_run(check_ok);
+	atomic_run(check_ok);
 	state_run(check_ok);
 	edge_run(check_ok);
 	random_worlds();
