@@ -95,6 +95,7 @@ enum {
 	O2G_PEEKED,
 	O2G_PUT,	 /* o2g_write(): it is there */
 	O2G_GOT,	 /* o2g_read(): it is here */
+	O2G_CHANGED,	 /* o2g_atomic(): it is done, its result is here */
 	O2G_WAS_WRITTEN, /* a peer's o2g_write() to our memory has ended, at
 			    `where`; cookie: of that memory. No operation of
 			    this endpoint. */
@@ -172,7 +173,61 @@ int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
 	      size_t length, uint64_t data, unsigned options, void *cookie);
 int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 	     size_t length, unsigned options, void *cookie);
-/* Whether this endpoint's engine has these four. */
+/*
+ * Changes `count` aligned elements of a peer's memory, each at once, also
+ * towards the peer's own atomic instructions. The changes that one endpoint
+ * makes at one peer are made in the order of the calls. The earlier elements go
+ * to `result`, unless it is 0; O2G_FETCH and those that compare need it.
+ * Operands and values to compare with may be reused at once. The only option is
+ * O2G_QUIET. -EINVAL: no such operation on such elements, or by the event, if
+ * they are not aligned.
+ */
+struct o2g_change {
+	unsigned operation, type;
+	size_t count;	     /* O2G_CHANGE_MAX bytes of elements at most */
+	const void *operand; /* not for O2G_FETCH */
+	const void *compare; /* from O2G_SWAP_EQ on */
+	void *result;
+};
+#define O2G_CHANGE_MAX 4096
+enum { /* operation */
+       O2G_MIN = 1,
+       O2G_MAX,
+       O2G_SUM,
+       O2G_PRODUCT,
+       O2G_LOGICAL_OR,
+       O2G_LOGICAL_AND,
+       O2G_OR,
+       O2G_AND,
+       O2G_LOGICAL_XOR,
+       O2G_XOR,
+       O2G_FETCH,
+       O2G_STORE,
+       O2G_SWAP_EQ, /* stores the operand if `compare` is the element */
+       O2G_SWAP_NE,
+       O2G_SWAP_LE, /* if it is at most the element */
+       O2G_SWAP_LT,
+       O2G_SWAP_GE,
+       O2G_SWAP_GT,
+       O2G_SWAP_BITS /* those bits of the operand that `compare` has set */
+};
+enum { /* type */
+       O2G_INT8 = 1,
+       O2G_UINT8,
+       O2G_INT16,
+       O2G_UINT16,
+       O2G_INT32,
+       O2G_UINT32,
+       O2G_INT64,
+       O2G_UINT64,
+       O2G_FLOAT, /* not for operations on bits */
+       O2G_DOUBLE
+};
+int o2g_atomic(struct o2g *o2g, const struct o2g_remote *at,
+	       const struct o2g_change *change, unsigned options, void *cookie);
+/* Bytes of an element; 0: there is no such operation on such elements. */
+size_t o2g_element_size(unsigned operation, unsigned type);
+/* Whether this endpoint's engine has these five. */
 int o2g_accesses(const struct o2g *o2g);
 
 /* Reads up to `most` events; makes progress if the engine is in this process.

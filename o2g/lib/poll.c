@@ -32,6 +32,8 @@ static u32 event_type(const struct o2g_cqe *cqe)
 		return O2G_PUT;
 	case O2G_OP_READ:
 		return O2G_GOT;
+	case O2G_OP_ATOMIC:
+		return O2G_CHANGED;
 	case O2G_OP_WRITTEN:
 		return O2G_WAS_WRITTEN;
 	case O2G_OP_READ_OUT:
@@ -72,7 +74,7 @@ static int translate_completion(struct o2g *o2g, const struct o2g_cqe *cqe,
 	int copy = 0;
 
 	if (cqe->op == O2G_OP_SEND || cqe->op == O2G_OP_WRITE ||
-	    cqe->op == O2G_OP_READ)
+	    cqe->op == O2G_OP_READ || cqe->op == O2G_OP_ATOMIC)
 		copy = o2g_bounce_done(o2g, &cookie);
 	*event = (struct o2g_event){
 		.cookie = (void *)(size_t)cookie,

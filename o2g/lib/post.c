@@ -6,6 +6,7 @@
 #include "endpoint.h"
 #include "error.h"
 
+#include <o2g/core/atomic.h>
 #include <o2g/core/ring.h>
 
 #include <errno.h>
@@ -94,22 +95,22 @@ static struct o2g_sqe submission_entry(u8 op, const struct o2g_match *m,
 
 /* A send whose buffer is copied, or that has no event. */
 static int send_marked(struct o2g *o2g, struct o2g_sqe *sqe, const void *buffer,
-		       unsigned options)
+		       size_t length, unsigned options)
 {
 	void *mark;
 	int r;
 
-	if (options & O2G_COPY && sqe->length > o2g_copy_max(o2g))
+	if (options & O2G_COPY && length > o2g_copy_max(o2g))
 		return o2g_error_set(-EMSGSIZE,
-				     "%llu bytes are too many for O2G_COPY: "
+				     "%zu bytes are too many for O2G_COPY: "
 				     "o2g_copy_max() is %zu",
-				     sqe->length, o2g_copy_max(o2g));
+				     length, o2g_copy_max(o2g));
 	r = take_place(o2g);
 	if (r)
 		return r;
 	pthread_mutex_lock(&o2g->submit);
-	mark = o2g_bounce_take(o2g, buffer, sqe->length,
-			       (void *)(size_t)sqe->cookie, options);
+	mark = o2g_bounce_take(o2g, buffer, length, (void *)(size_t)sqe->cookie,
+			       options);
 	sqe->cookie = pointer_number(mark);
 	if (options & O2G_COPY)
 		sqe->addr = pointer_number(mark);
@@ -147,7 +148,7 @@ int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
 		sqe.data = data;
 	}
 	return options & (O2G_COPY | O2G_QUIET)
-		       ? send_marked(o2g, &sqe, buffer, options)
+		       ? send_marked(o2g, &sqe, buffer, length, options)
 		       : submit_operation(o2g, &sqe, 0);
 }
 
@@ -235,7 +236,7 @@ int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
 		sqe.data = data;
 	}
 	return options & (O2G_COPY | O2G_QUIET)
-		       ? send_marked(o2g, &sqe, buffer, options)
+		       ? send_marked(o2g, &sqe, buffer, length, options)
 		       : submit_operation(o2g, &sqe, 0);
 }
 
@@ -247,8 +248,65 @@ int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 
 	if (r)
 		return r;
-	return options & O2G_QUIET ? send_marked(o2g, &sqe, buffer, O2G_QUIET)
-				   : submit_operation(o2g, &sqe, 0);
+	return options & O2G_QUIET
+		       ? send_marked(o2g, &sqe, buffer, length, O2G_QUIET)
+		       : submit_operation(o2g, &sqe, 0);
+}
+
+_Static_assert(O2G_CHANGE_MAX == O2G_ATOMIC_BYTES &&
+		       (int)O2G_SWAP_BITS == (int)O2G_ATOMIC_MSWAP &&
+		       (int)O2G_STORE == (int)O2G_ATOMIC_WRITE &&
+		       (int)O2G_DOUBLE == (int)O2G_ATOMIC_F64,
+	       "the program's names are those on the wire");
+
+size_t o2g_element_size(unsigned operation, unsigned type)
+{
+	const u32 what = operation | type << 8;
+
+	if (operation > 0xff || type > 0xff || !o2g_atomic_valid(what, 8))
+		return 0;
+	return o2g_atomic_size(what);
+}
+
+/* Operands, and behind them what to compare with: 0, or -EINVAL. */
+static int gather_operands(const struct o2g_change *c, u32 what, size_t length,
+			   u8 *body)
+{
+	if (!o2g_atomic_valid(what, length) ||
+	    (o2g_atomic_writes(what) && !c->operand) ||
+	    (o2g_atomic_compares(what) && !c->compare) ||
+	    (o2g_atomic_fetches(what) && !c->result))
+		return o2g_error_set(-EINVAL,
+				     "an atomic access has an operation for "
+				     "its type of element, its operands, and "
+				     "1 to %u bytes of elements",
+				     O2G_CHANGE_MAX);
+	if (o2g_atomic_writes(what))
+		memcpy(body, c->operand, length);
+	if (o2g_atomic_compares(what))
+		memcpy(body + length, c->compare, length);
+	return 0;
+}
+
+int o2g_atomic(struct o2g *o2g, const struct o2g_remote *at,
+	       const struct o2g_change *c, unsigned options, void *cookie)
+{
+	const size_t size = o2g_element_size(c->operation, c->type);
+	const u32 what = c->operation | c->type << 8 |
+			 (c->result ? O2G_ATOMIC_FETCH : 0);
+	const size_t length = c->count > O2G_CHANGE_MAX ? 0 : c->count * size;
+	struct o2g_sqe sqe = {.length = length,
+			      .data = pointer_number(c->result)};
+	u8 body[2 * O2G_ATOMIC_BYTES];
+	int r = submit_access(o2g, O2G_OP_ATOMIC, at, cookie, &sqe);
+
+	if (!r)
+		r = gather_operands(c, size ? what : 0, length, body);
+	if (r)
+		return r;
+	sqe.context = what;
+	return send_marked(o2g, &sqe, body, o2g_atomic_body(what, length),
+			   O2G_COPY | (options & O2G_QUIET));
 }
 
 /* ---- receiving ---- */

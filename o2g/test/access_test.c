@@ -190,6 +190,171 @@ static void test_written_event(void)
 	close_pair();
 }
 
+/* ---- atomic access ---- */
+
+static int start_atomic(struct o2g *from, uint32_t to, unsigned operation,
+			unsigned type, uint64_t place, const void *operand,
+			const void *compare, void *result, size_t count)
+{
+	const struct o2g_change change = {.operation = operation,
+					  .type = type,
+					  .count = count,
+					  .operand = operand,
+					  .compare = compare,
+					  .result = result};
+	const struct o2g_remote at = {to, KEY, place};
+
+	return o2g_atomic(from, &at, &change, 0, result);
+}
+
+/* One change of a number of 64 bits; the earlier number. */
+static uint64_t change_number(unsigned operation, uint64_t place,
+			      uint64_t operand, uint64_t compare)
+{
+	uint64_t before = 0xdddddddd;
+	struct o2g_event event;
+
+	if (start_atomic(a, to_b, operation, O2G_UINT64, place, &operand,
+			 &compare, &before, 1))
+		bed_die("atomic");
+	event = bed_event(a);
+	if (event.what != O2G_CHANGED || event.status ||
+	    event.cookie != &before)
+		bed_die("an atomic access");
+	return before;
+}
+
+static int change_works(void)
+{
+	uint64_t number = 40;
+	int ok;
+
+	memcpy(window + 8, &number, 8);
+	ok = change_number(O2G_SUM, 8, 2, 0) == 40 &&
+	     change_number(O2G_FETCH, 8, 0, 0) == 42 &&
+	     change_number(O2G_SWAP_EQ, 8, 7, 41) == 42 &&
+	     change_number(O2G_SWAP_EQ, 8, 7, 42) == 42 &&
+	     change_number(O2G_STORE, 8, ~0ull, 0) == 7;
+	memcpy(&number, window + 8, 8);
+	return ok && number == ~0ull && bed_look(window + 16) == 0xee;
+}
+
+static void change_reals(void)
+{
+	double *there = (double *)window, before[512], operand[512];
+
+	for (int i = 0; i < 512; i++) {
+		there[i] = i;
+		operand[i] = 0.5;
+	}
+	TAP(start_atomic(a, to_b, O2G_PRODUCT, O2G_DOUBLE, 0, operand, NULL,
+			 before, 512) == 0);
+	operand[5] = 99; /* they may be reused */
+	TAP(bed_event(a).status == 0);
+	tap_ok(there[511] == 255.5 && there[5] == 2.5 && before[511] == 511 &&
+		       before[5] == 5,
+	       "4 KB of real numbers are changed and fetched");
+}
+
+static void refuse_changes(void)
+{
+	uint64_t number = 1, before;
+	const struct o2g_change none = {
+		.operation = O2G_SUM, .type = O2G_UINT64, .count = 1};
+	const struct o2g_remote at = {to_b, KEY, 0};
+
+	TAP(start_atomic(a, to_b, O2G_SUM, O2G_UINT64, 0, &number, NULL, NULL,
+			 0) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_SUM, O2G_UINT64, 0, &number, NULL, NULL,
+			 513) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_OR, O2G_DOUBLE, 0, &number, NULL, NULL,
+			 1) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_SWAP_EQ, O2G_UINT64, 0, &number, NULL,
+			 &before, 1) == -EINVAL);
+	TAP(start_atomic(a, to_b, O2G_FETCH, O2G_UINT64, 0, NULL, NULL, NULL,
+			 1) == -EINVAL);
+	TAP(o2g_atomic(a, &at, &none, 0, NULL) == -EINVAL);
+	tap_ok(o2g_element_size(O2G_SUM, O2G_FLOAT) == 4 &&
+		       o2g_element_size(O2G_SWAP_BITS, O2G_INT8) == 1 &&
+		       !o2g_element_size(O2G_XOR, O2G_FLOAT) &&
+		       !o2g_element_size(0, O2G_INT8) &&
+		       !o2g_element_size(O2G_SUM + 256, O2G_INT8) &&
+		       !o2g_element_size(O2G_SWAP_BITS + 1, O2G_INT8) &&
+		       !o2g_element_size(O2G_SUM, O2G_DOUBLE + 1),
+	       "what does not exist has no size");
+	TAP(start_atomic(a, to_b, O2G_SUM, O2G_UINT32, 2, &number, NULL, NULL,
+			 1) == 0);
+	tap_ok(bed_event(a).status == -EINVAL,
+	       "elements that are not aligned are refused");
+}
+
+static void *add_ones(void *stop)
+{
+	uint64_t *number = (uint64_t *)window, n = 0;
+
+	for (; !__atomic_load_n((int *)stop, __ATOMIC_RELAXED); n++)
+		__atomic_add_fetch(number, 1, __ATOMIC_RELAXED);
+	return (void *)(uintptr_t)n;
+}
+
+/* The program's own additions and those of two peers are all there. */
+static void test_sums(void)
+{
+	enum { MANY = 2000 };
+	uint64_t one = 1, sum = 0;
+	struct o2g *c = bed_open();
+	uint32_t c_to_b = bed_peer(c, b);
+	int stop = 0, ok = 0;
+	pthread_t thread;
+	void *own;
+
+	memset(window, 0, 8);
+	if (pthread_create(&thread, NULL, add_ones, &stop))
+		bed_die("thread");
+	for (int i = 0; i < MANY; i++) {
+		if (start_atomic(i % 2 ? a : c, i % 2 ? to_b : c_to_b, O2G_SUM,
+				 O2G_UINT64, 0, &one, NULL, NULL, 1))
+			bed_die("atomic");
+		if (i % 16 < 14)
+			continue;
+		for (int n = 0; n < 8; n++)
+			ok += !bed_event(i % 2 ? a : c).status;
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, &own);
+	memcpy(&sum, window, 8);
+	tap_ok(ok == MANY && sum == MANY + (uint64_t)(uintptr_t)own,
+	       "additions of two peers and of the program lose none");
+	TAP(o2g_close(c, 5000) == 0);
+}
+
+static void test_atomic(void)
+{
+	uint64_t number = 3, before = 0;
+	struct o2g_memory own = make_memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
+	uint32_t self;
+	uint8_t name[O2G_NAME_SIZE];
+
+	open_pair(O2G_MAY_READ | O2G_MAY_WRITE);
+	tap_ok(change_works(), "numbers are changed while the target makes no "
+			       "call");
+	change_reals();
+	refuse_changes();
+	test_sums();
+	own.start = mine;
+	memset(mine, 0, 8);
+	TAP(o2g_register_memory(a, &own) == 0 && o2g_name(a, name) == 0 &&
+	    o2g_peer(a, name, &self) == 0);
+	TAP(start_atomic(a, self, O2G_SUM, O2G_UINT64, 0, &number, NULL,
+			 &before, 1) == 0 &&
+	    bed_event(a).status == 0);
+	TAP(start_atomic(a, self, O2G_SUM, O2G_UINT64, 0, &number, NULL,
+			 &before, 1) == 0 &&
+	    bed_event(a).status == 0);
+	tap_ok(mine[0] == 6 && before == 3, "memory of its own is changed");
+	close_pair();
+}
+
 /* A peer that dies, and memory that goes while it is read. */
 static void test_ends(void)
 {
@@ -396,6 +561,9 @@ static void test_stopped(void)
 		tap_ok(round_trip(1, 7) && round_trip(100000, 1) &&
 			       round_trip(SIZE, 0),
 		       "also while its owner is stopped");
+		memset(window, 0xee, 24);
+		tap_ok(change_works(),
+		       "numbers of a stopped owner are changed atomically");
 		for (int i = 0; i < 8; i++)
 			TAP(o2g_write(a, &(struct o2g_remote){to_b, KEY, 0},
 				      mine, SIZE, 0, 0, 0) == 0);
@@ -441,6 +609,7 @@ int main(void)
 	test_crowd();
 	test_refusals();
 	test_written_event();
+	test_atomic();
 	test_ends();
 	run_child();
 	test_reclaimed();
