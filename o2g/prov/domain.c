@@ -121,7 +121,7 @@ static struct fi_ops_domain ops = {
 	.poll_open = prov_poll_open,
 	.stx_ctx = PROV_REFUSED,
 	.srx_ctx = PROV_REFUSED,
-	.query_atomic = PROV_REFUSED,
+	.query_atomic = prov_atomic_query,
 	.query_collective = PROV_REFUSED,
 };
 

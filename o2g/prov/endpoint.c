@@ -269,19 +269,6 @@ static int open_messages(struct endpoint *ep, const struct fi_info *info)
 	return 0;
 }
 
-/* What prov_info_get() offered must not be missing silently. */
-static int check_access(const struct endpoint *ep, const struct fi_info *info)
-{
-	if (!(info->caps & FI_RMA) || o2g_accesses(ep->o2g))
-		return 0;
-	fprintf(stderr,
-		"libo2g-fi: the engine '%s' has no FI_RMA yet: set "
-		"FI_O2G_ENGINE=user or FI_O2G_RMA=no for all processes of the "
-		"job\n",
-		o2g_engine_name(ep->o2g));
-	return -FI_EOPNOTSUPP;
-}
-
 static void endpoint_fill(struct endpoint *ep, const struct fi_info *info)
 {
 	ep->caps = info->caps;
@@ -293,6 +280,7 @@ static void endpoint_fill(struct endpoint *ep, const struct fi_info *info)
 	ep->injected.flags = FI_SEND | FI_MSG;
 	ep->injected_tagged.flags = FI_SEND | FI_TAGGED;
 	ep->injected_write.flags = FI_RMA | FI_WRITE;
+	ep->injected_atomic.flags = FI_ATOMIC | FI_WRITE;
 	prov_lock_init(&ep->polling, ep->domain->serial);
 	prov_lock_init(&ep->lock, ep->domain->serial);
 	ep->fid.fid.fclass = FI_CLASS_EP;
@@ -302,7 +290,8 @@ static void endpoint_fill(struct endpoint *ep, const struct fi_info *info)
 	ep->fid.msg = &prov_msg_ops;
 	ep->fid.tagged = &prov_tagged_ops;
 	ep->fid.rma = &prov_rma_ops;
-	ep->fid.atomic = &prov_atomic_refused;
+	ep->fid.atomic = info->caps & FI_ATOMIC ? &prov_atomic_ops
+						: &prov_atomic_refused;
 	ep->fid.collective = &prov_collective_refused;
 }
 
@@ -324,9 +313,7 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 	}
 	ep->domain = (struct domain *)domain;
 	endpoint_fill(ep, info);
-	error = check_access(ep, info);
-	if (!error)
-		error = prov_domain_join(ep->domain, ep);
+	error = prov_domain_join(ep->domain, ep);
 	if (error) {
 		(void)o2g_close(ep->o2g, 0);
 		prov_lock_destroy(&ep->polling);

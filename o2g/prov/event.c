@@ -17,7 +17,8 @@ static struct operation finish_operation(struct endpoint *ep,
 	*from = ev->peer < ep->addresses ? ep->address[ev->peer]
 					 : FI_ADDR_NOTAVAIL;
 	if (op != &ep->injected && op != &ep->injected_tagged &&
-	    op != &ep->injected_write && !(ev->flags & O2G_STAYS_POSTED))
+	    op != &ep->injected_write && op != &ep->injected_atomic &&
+	    !(ev->flags & O2G_STAYS_POSTED))
 		prov_operation_give(&ep->operations, op);
 	if ((was.flags & FI_MULTI_RECV) && !(ev->flags & O2G_STAYS_POSTED))
 		atomic_fetch_sub(&ep->standing, 1);
@@ -37,11 +38,12 @@ static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
 static bool event_of_send(const struct o2g_event *ev)
 {
 	return ev->what == O2G_SENT || ev->what == O2G_PUT ||
-	       ev->what == O2G_GOT;
+	       ev->what == O2G_GOT || ev->what == O2G_CHANGED;
 }
 
 static struct counter *counter_of(const struct endpoint *ep,
-				  const struct o2g_event *ev)
+				  const struct o2g_event *ev,
+				  const struct operation *op)
 {
 	switch (ev->what) {
 	case O2G_SENT:
@@ -50,6 +52,9 @@ static struct counter *counter_of(const struct endpoint *ep,
 		return ep->counter[PROV_WRITES];
 	case O2G_GOT:
 		return ep->counter[PROV_READS];
+	case O2G_CHANGED:
+		return ep->counter[op->flags & FI_READ ? PROV_READS
+						       : PROV_WRITES];
 	}
 	return ep->counter[PROV_RECVS];
 }
@@ -111,9 +116,9 @@ static void set_error(struct completion *c, const struct o2g_event *ev)
 static void report_event(struct endpoint *ep, const struct o2g_event *ev)
 {
 	struct side *side = event_of_send(ev) ? &ep->tx : &ep->rx;
-	struct counter *counter = counter_of(ep, ev);
 	struct completion c = {0};
 	struct operation op = finish_operation(ep, ev, &c.from);
+	struct counter *counter = counter_of(ep, ev, &op);
 
 	fill_completion(&c, &op, ev);
 	if (ev->status)

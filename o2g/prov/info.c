@@ -15,10 +15,11 @@
 #define RMA_TX (FI_RMA | FI_READ | FI_WRITE)
 #define RMA_RX (FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
 #define RMA (RMA_TX | RMA_RX)
-#define TX_CAPS (COMMUNICATION | FI_SEND | RMA_TX)
+#define ACCESS (RMA | FI_ATOMIC)
+#define TX_CAPS (COMMUNICATION | FI_SEND | RMA_TX | FI_ATOMIC)
 #define RX_CAPS                                                                \
 	(COMMUNICATION | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV |          \
-	 FI_SOURCE | RMA_RX)
+	 FI_SOURCE | RMA_RX | FI_ATOMIC)
 #define CAPS (TX_CAPS | RX_CAPS | SECONDARY)
 #define TX_FLAGS                                                               \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
@@ -27,6 +28,11 @@
  * it. */
 #define IGNORED_FLAGS FI_DELIVERY_COMPLETE
 #define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+/* Of one endpoint to one peer: each ends before the next begins. */
+#define ATOMIC_ORDER                                                           \
+	(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |     \
+	 FI_ORDER_ATOMIC_WAW)
+#define ORDER (FI_ORDER_SAS | ATOMIC_ORDER)
 #define PROTOCOL (FI_PROV_SPECIFIC | 0x4f3247) /* "O2G" */
 #define MESSAGE_MAX ((size_t)1 << 40)
 #define CQ_DATA_SIZE 8
@@ -46,21 +52,19 @@ static bool name_matches(const char *asked, const char *have)
 
 static bool tx_fits(const struct fi_tx_attr *tx)
 {
-	return !tx ||
-	       (bits_within(tx->caps, TX_CAPS | SECONDARY) &&
-		bits_within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
-		bits_within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
-		tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
-		tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MAX);
+	return !tx || (bits_within(tx->caps, TX_CAPS | SECONDARY) &&
+		       bits_within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
+		       bits_within(tx->msg_order, ORDER) && !tx->comp_order &&
+		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
+		       tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MAX);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
 {
-	return !rx ||
-	       (bits_within(rx->caps, RX_CAPS | SECONDARY) &&
-		bits_within(rx->op_flags, RX_FLAGS) &&
-		bits_within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
-		rx->iov_limit <= 1 && rx->size <= DEPTH_MAX);
+	return !rx || (bits_within(rx->caps, RX_CAPS | SECONDARY) &&
+		       bits_within(rx->op_flags, RX_FLAGS) &&
+		       bits_within(rx->msg_order, ORDER) && !rx->comp_order &&
+		       rx->iov_limit <= 1 && rx->size <= DEPTH_MAX);
 }
 
 static bool endpoint_fits(const struct fi_ep_attr *ep)
@@ -68,9 +72,12 @@ static bool endpoint_fits(const struct fi_ep_attr *ep)
 	return !ep ||
 	       ((ep->type == FI_EP_UNSPEC || ep->type == FI_EP_RDM) &&
 		(ep->protocol == FI_PROTO_UNSPEC || ep->protocol == PROTOCOL) &&
-		ep->max_msg_size <= MESSAGE_MAX && ep->tx_ctx_cnt <= 1 &&
-		ep->rx_ctx_cnt <= 1 && !ep->msg_prefix_size &&
-		!ep->auth_key_size);
+		ep->max_msg_size <= MESSAGE_MAX &&
+		ep->max_order_raw_size <= O2G_CHANGE_MAX &&
+		ep->max_order_war_size <= O2G_CHANGE_MAX &&
+		ep->max_order_waw_size <= O2G_CHANGE_MAX &&
+		ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 &&
+		!ep->msg_prefix_size && !ep->auth_key_size);
 }
 
 static bool domain_fits(const struct fi_domain_attr *domain)
@@ -87,9 +94,8 @@ static const char *find_misfit(const struct fi_info *hints)
 {
 	if (!bits_within(hints->caps, CAPS))
 		return "caps";
-	if ((hints->caps & FI_RMA) && !prov_accesses())
-		return "FI_RMA, which the kernel engine does not have yet, or "
-		       "FI_O2G_RMA=no";
+	if ((hints->caps & ACCESS) && !prov_accesses())
+		return "FI_RMA and FI_ATOMIC, by FI_O2G_RMA=no";
 	if (hints->handle)
 		return "handle";
 	if (!tx_fits(hints->tx_attr))
@@ -111,14 +117,20 @@ static const char *find_misfit(const struct fi_info *hints)
 static uint64_t complete_caps(uint64_t asked)
 {
 	if (!asked)
-		return prov_accesses() ? CAPS : CAPS & ~RMA;
-	if ((asked & FI_RMA) && !(asked & (RMA & ~FI_RMA & ~FI_RMA_EVENT)))
-		asked |= RMA & ~FI_RMA_EVENT;
+		return prov_accesses() ? CAPS : CAPS & ~ACCESS;
+	if ((asked & (FI_RMA | FI_ATOMIC)) &&
+	    !(asked & (RMA & ~FI_RMA & ~FI_RMA_EVENT)))
+		asked |= RMA & ~FI_RMA & ~FI_RMA_EVENT;
 	if (!(asked & DIRECTIONS))
 		asked |= DIRECTIONS;
 	if (!(asked & COMMUNICATION))
 		asked |= COMMUNICATION;
 	return asked | FI_LOCAL_COMM | FI_REMOTE_COMM;
+}
+
+static uint64_t order_of(const struct fi_info *info)
+{
+	return info->caps & FI_ATOMIC ? ORDER : FI_ORDER_SAS;
 }
 
 static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
@@ -127,13 +139,13 @@ static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
 	struct fi_rx_attr *rx = info->rx_attr;
 
 	tx->caps = info->caps & (TX_CAPS | SECONDARY) & ~FI_SOURCE;
-	tx->msg_order = FI_ORDER_SAS;
+	tx->msg_order = order_of(info);
 	tx->inject_size = PROV_INJECT;
 	tx->size = MANY;
 	tx->iov_limit = 1;
-	tx->rma_iov_limit = info->caps & FI_RMA ? 1 : 0;
+	tx->rma_iov_limit = info->caps & (FI_RMA | FI_ATOMIC) ? 1 : 0;
 	rx->caps = info->caps & (RX_CAPS | SECONDARY);
-	rx->msg_order = FI_ORDER_SAS;
+	rx->msg_order = order_of(info);
 	rx->size = MANY;
 	rx->iov_limit = 1;
 	if (hints && hints->tx_attr) {
@@ -148,13 +160,18 @@ static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
 	}
 }
 
-static void fill_endpoint(struct fi_ep_attr *ep)
+static void fill_endpoint(struct fi_ep_attr *ep, uint64_t caps)
 {
+	const size_t ordered = caps & FI_ATOMIC ? O2G_CHANGE_MAX : 0;
+
 	ep->type = FI_EP_RDM;
 	ep->protocol = PROTOCOL;
 	ep->protocol_version = 1;
 	ep->max_msg_size = MESSAGE_MAX;
 	ep->mem_tag_format = PROV_TAG_FORMAT;
+	ep->max_order_raw_size = ordered;
+	ep->max_order_war_size = ordered;
+	ep->max_order_waw_size = ordered;
 	ep->tx_ctx_cnt = 1;
 	ep->rx_ctx_cnt = 1;
 }
@@ -379,7 +396,7 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 		return -FI_ENOMEM;
 	info->caps = complete_caps(hints ? hints->caps : 0);
 	fill_transfers(info, hints);
-	fill_endpoint(info->ep_attr);
+	fill_endpoint(info->ep_attr, info->caps);
 	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL);
 	info->fabric_attr->prov_version = FI_VERSION(1, 0);
 	info->fabric_attr->api_version = version;

@@ -72,8 +72,8 @@ struct prov_tunables {
 /* -FI_EINVAL after a line on standard error: one of them is invalid. */
 int prov_tunables_read(struct prov_tunables *tunables);
 
-/* Whether endpoints will have remote memory access: it depends on the engine,
- * and must be the same in all processes of a job. */
+/* Whether endpoints offer remote memory access: it must be the same in all
+ * processes of a job. */
 bool prov_accesses(void);
 
 /* Another number in each child of fork(). */
@@ -354,7 +354,8 @@ struct endpoint {
 	struct operations operations;
 	atomic_size_t standing; /* multi-receives among them */
 	/* Of sends that report errors alone, FI_MSG and FI_TAGGED. */
-	struct operation injected, injected_tagged, injected_write;
+	struct operation injected, injected_tagged, injected_write,
+		injected_atomic;
 	uint32_t *peer; /* libo2g's number, by fi_addr_t */
 	size_t peers;
 	fi_addr_t *address; /* and back */
@@ -384,7 +385,7 @@ struct transfer {
 ssize_t prov_send(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_inject(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_receive(struct fid_ep *fid, const struct transfer *transfer);
-/* The steps of these, for access.c. */
+/* The steps of these, for access.c and atomic.c. */
 bool prov_reports(const struct side *side, uint64_t flags);
 /* The destination, without an operation. */
 int prov_aim(struct endpoint *ep, const struct transfer *transfer,
@@ -406,6 +407,10 @@ uint64_t prov_receive_flags(struct fid_ep *fid);
 extern struct fi_ops_msg prov_msg_ops;
 extern struct fi_ops_tagged prov_tagged_ops;
 extern struct fi_ops_rma prov_rma_ops;
+extern struct fi_ops_atomic prov_atomic_ops;
+int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type,
+		      enum fi_op op, struct fi_atomic_attr *attr,
+		      uint64_t flags);
 
 /* event.c: reads a batch of events of the endpoint; their number, 0 also when
  * another thread does it, or a negative errno. */

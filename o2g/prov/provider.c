@@ -62,7 +62,7 @@ static const struct parameter {
 	{"nap_us", FI_PARAM_STRING,
 	 "Longest sleep, in microseconds, of a program that only polls (none)"},
 	{"rma", FI_PARAM_STRING,
-	 "no: no FI_RMA; yes, and by default: with the user engine"},
+	 "yes (default) or no: whether FI_RMA and FI_ATOMIC are offered"},
 	{"linger_ms", FI_PARAM_STRING,
 	 "How long closing an endpoint waits for slow peers (10000)"},
 };
@@ -188,24 +188,11 @@ static int check_access(const char *text)
 	return -FI_EINVAL;
 }
 
-/* As the endpoints will choose; an endpoint that chooses otherwise fails to
- * open. */
-static bool user_engine(void)
-{
-	const char *engine = param_get("engine");
-
-	if (!engine)
-		engine = getenv("SKEP_O2G_ENGINE");
-	if (!engine || !*engine || !strcmp(engine, "auto"))
-		return access("/dev/o2g", R_OK | W_OK) != 0;
-	return strcmp(engine, "kernel") != 0;
-}
-
 bool prov_accesses(void)
 {
 	const char *wanted = param_get("rma");
 
-	return !(wanted && !strcmp(wanted, "no")) && user_engine();
+	return !(wanted && !strcmp(wanted, "no"));
 }
 
 int prov_tunables_read(struct prov_tunables *t)

@@ -10,7 +10,7 @@ enum { UNTAGGED, TAGGED }; /* o2g_match.context */
 /* Which of libfabric's flags each call may carry; MORE and the levels of
  * completion below delivery are met by every operation. */
 #define MEANINGLESS (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
-#define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_READ | FI_WRITE)
+#define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
 #define SEND_FLAGS                                                             \
 	(KINDS | MEANINGLESS | FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA)
 #define RECEIVE_FLAGS                                                          \
