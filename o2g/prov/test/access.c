@@ -347,7 +347,6 @@ void test_access(void)
 	counters_alone(FI_WAIT_UNSPEC);
 	counters_alone(FI_WAIT_NONE);
 	not_offered("FI_O2G_RMA", "no");
-	not_offered("FI_O2G_ENGINE", "kernel");
 	free(window);
 	free(mine);
 }

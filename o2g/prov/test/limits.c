@@ -5,12 +5,16 @@
 
 #include "pair.h"
 
+#define ACCESS (FI_RMA | FI_ATOMIC)
+#define ORDER                                                                  \
+	(FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |            \
+	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define TX_CAPS                                                                \
-	(FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE |          \
+	(FI_MSG | FI_TAGGED | FI_SEND | ACCESS | FI_READ | FI_WRITE |          \
 	 FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define RX_CAPS                                                                \
 	(FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV |     \
-	 FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT |            \
+	 ACCESS | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT |            \
 	 FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define WHERE (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
@@ -273,10 +277,10 @@ static void check_transfers(const struct fi_info *info)
 	const struct fi_rx_attr *rx = info->rx_attr;
 	const struct fi_ep_attr *ep = info->ep_attr;
 
-	CHECK(tx->msg_order == FI_ORDER_SAS && !tx->comp_order);
+	CHECK(tx->msg_order == ORDER && !tx->comp_order);
 	CHECK(tx->inject_size == 16384 && tx->size == 1024);
 	CHECK(tx->iov_limit == 1 && tx->rma_iov_limit == 1 && !tx->op_flags);
-	CHECK(rx->msg_order == FI_ORDER_SAS && !rx->comp_order);
+	CHECK(rx->msg_order == ORDER && !rx->comp_order);
 	CHECK(rx->size == 1024 && rx->iov_limit == 1 && !rx->op_flags);
 	CHECK(ep->type == FI_EP_RDM && ep->protocol_version == 1);
 	CHECK(ep->protocol == (FI_PROV_SPECIFIC | 0x4f3247));

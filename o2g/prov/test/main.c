@@ -25,7 +25,7 @@ static const struct {
 	{"threads", test_threads}, {"access", test_access},
 	{"located", test_located}, {"sets", test_sets},
 	{"limits", test_limits},   {"arguments", test_arguments},
-	{"kept", test_kept},
+	{"kept", test_kept},	   {"atomic", test_atomic},
 };
 
 void check_condition(bool ok, const char *function, int line, const char *text)

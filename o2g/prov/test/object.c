@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_atomic.h>
-
 #include "pair.h"
 
 static void test_busy(void)
@@ -77,8 +75,6 @@ static void test_absent(struct pair *p)
 	CHECK(fi_scalable_ep(p->domain, p->info, &ep, NULL) == -FI_ENOSYS);
 	CHECK(fi_srx_context(p->domain, NULL, &ep, NULL) == -FI_ENOSYS);
 	CHECK(fi_passive_ep(p->fabric, p->info, &pep, NULL) == -FI_ENOSYS);
-	CHECK(fi_atomic(p->a.ep, &byte, 1, NULL, p->a.other, 0, 0, FI_UINT8,
-			FI_SUM, NULL) == -FI_ENOSYS);
 	CHECK(fi_tx_context(p->a.ep, 0, NULL, &ep, NULL) == -FI_ENOSYS);
 	CHECK(fi_shutdown(p->a.ep, 0) == -FI_ENOSYS);
 	CHECK(fi_getpeer(p->a.ep, &byte, NULL) == -FI_ENOSYS);

@@ -90,6 +90,7 @@ void test_peek(void);
 void test_multi(void);
 void test_counter(void);
 void test_access(void);
+void test_atomic(void);
 void test_located(void);
 void test_sets(void);
 void test_wait(void);
