@@ -49,11 +49,6 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if iface == "" && !j.isRemote() {
 		iface = "127.0.0.1"
 	}
-	// All ranks must use the same value. The kernel engine has no remote
-	// memory access, and the hosts that have the module are not known here.
-	if j.isRemote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
-		add(rmaVar, "no")
-	}
 	// The provider's variables (FI_O2G_*) override those of libo2g (O2G_*). Set
 	// both, so that options typed here override the shell's variables.
 	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
@@ -64,9 +59,6 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	}
 	return list
 }
-
-// rmaVar says whether the provider offers remote memory access to the MPI.
-const rmaVar = "FI_O2G_RMA"
 
 // The longest sleep of a waiting rank, in microseconds.
 const (

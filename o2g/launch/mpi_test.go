@@ -254,7 +254,7 @@ func TestCommand(t *testing.T) {
 	}
 	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
 	got = strings.Join(o.Command(job, append(o.Settings(job, "/p"), Setting{"SKEP_O2G_SECRET", "hidden"})), " ")
-	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_NAP_US -x FI_O2G_RMA -x SKEP_O2G_IFACE -x FI_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
+	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_NAP_US -x SKEP_O2G_IFACE -x FI_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
 	if got != want {
 		t.Errorf("Open MPI: %s\nwant       %s", got, want)
 	}
@@ -291,16 +291,16 @@ func TestSettings(t *testing.T) {
 	}{
 		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1"},
 		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2", Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2 FI_O2G_PORTS=1-2 SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
-		{"a rank on each host", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_NAP_US=2000 FI_O2G_RMA=no"},
-		{"more ranks than hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"a rank on each host", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_NAP_US=2000"},
+		{"more ranks than hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"one engine on all hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}, Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
-		{"slots", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a:2", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
-		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"slots", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a:2", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
+		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"ompi", Install{Kind: OpenMPI}, Job{Ranks: 2, Iface: "eth0"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=o2g OMPI_MCA_opal_common_ofi_provider_include=o2g SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
 		{"mpich tcp on a network", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, Iface: "eth1"}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=eth1"},
 		{"ompi tcp on a network", Install{Kind: OpenMPI}, Job{TCP: true, Iface: "eth1"}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib,ofi OMPI_MCA_btl_tcp_if_include=eth1"},
-		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
 		{"ompi tcp", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
 	} {
