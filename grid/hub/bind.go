@@ -25,12 +25,15 @@ import (
 // without a hub binds as soon as its own agent.
 const joinTime = 10 * time.Second
 
+// hostPoll is how often findHost looks for the node.
+const hostPoll = 50 * time.Millisecond
+
 // findHost returns the node of a host name. Two names stand for this computer.
 func (m *master) findHost(host string) (sched.NodeID, *uapi.Error) {
 	if host == "" {
 		return "", nil
 	}
-	timeout := time.After(joinTime)
+	timeout := time.After(m.hub.cfg.hostIn)
 	for {
 		id, known := m.hub.nodeNamed(host)
 		if id != "" {
@@ -41,7 +44,7 @@ func (m *master) findHost(host string) (sched.NodeID, *uapi.Error) {
 			return "", uapi.Errorf(uapi.ENoNode, "no node that is up has the name %.80q; those that are up: %s", host, known)
 		case <-m.run.ctx.Done():
 			return "", uapi.Errorf(uapi.ENoNode, "the run ended")
-		case <-time.After(joinTime / 200):
+		case <-time.After(hostPoll):
 		}
 	}
 }

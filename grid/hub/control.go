@@ -61,15 +61,19 @@ func (h *Hub) advertisedAddress() string {
 	if !ok || !a.IP.IsUnspecified() {
 		return h.port.Addr().String()
 	}
-	host := "localhost"
-	addresses, _ := net.InterfaceAddrs()
-	for _, v := range addresses {
+	own, _ := net.InterfaceAddrs()
+	return net.JoinHostPort(reachableAddress(own), strconv.Itoa(a.Port))
+}
+
+// reachableAddress returns the first of a machine's addresses that others can reach, or
+// localhost if there is none.
+func reachableAddress(own []net.Addr) string {
+	for _, v := range own {
 		if n, ok := v.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
-			host = n.IP.String()
-			break
+			return n.IP.String()
 		}
 	}
-	return net.JoinHostPort(host, strconv.Itoa(a.Port))
+	return "localhost"
 }
 
 func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {

@@ -157,7 +157,7 @@ func (h *Hub) endExec(id string, x *execution) {
 
 // joinStreams copies both ways until the agent's side ends.
 func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
-	t := time.NewTimer(execJoinIn)
+	t := time.NewTimer(h.cfg.execIn)
 	defer t.Stop()
 	var agent io.ReadWriteCloser
 	select {

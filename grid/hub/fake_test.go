@@ -67,24 +67,32 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func newWorld(t *testing.T, change func(*Config)) *world {
+// shortDir is t.TempDir, whose paths are too long for a socket.
+func shortDir(t *testing.T) string {
 	t.Helper()
-	state, err := os.MkdirTemp("", "hub") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "hub")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func newWorld(t *testing.T, change func(*Config)) *world {
+	t.Helper()
 	w := &world{t: t, clock: &clock{}, dirs: t.TempDir()}
-	cfg := Config{State: state, Listen: "127.0.0.1:0", Version: "test", Grace: 300 * time.Millisecond, Now: w.clock.now}
+	cfg := Config{State: shortDir(t), Listen: "127.0.0.1:0", Version: "test", Grace: 300 * time.Millisecond, Now: w.clock.now}
 	if testing.Verbose() {
 		cfg.Log = slog.New(slog.NewTextHandler(testLog{t}, nil))
 	}
 	if change != nil {
 		change(&cfg)
 	}
+	var err error
 	if w.hub, err = Open(cfg); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.hub.Close(); os.RemoveAll(state) })
+	t.Cleanup(w.hub.Close)
 	w.cli = NewClient(w.hub.ControlSocket())
 	w.addProgram("mod.rex", encodeManifest(t))
 	return w

@@ -57,8 +57,7 @@ type Config struct {
 	Log       *slog.Logger
 
 	unauthenticated, unread, transfers int // limits that tests change
-	release                            time.Duration
-	bodyIn                             time.Duration // likewise: for a request's body (handshakeIn)
+	bodyIn, hostIn, execIn, release    time.Duration
 }
 
 const (
@@ -125,14 +124,16 @@ func (c *Config) setDefaults() error {
 	if c.BlobLimit == 0 {
 		c.BlobLimit = blobDefault
 	}
-	if c.bodyIn == 0 {
-		c.bodyIn = handshakeIn
-	}
-	if c.release == 0 {
-		c.release = releaseMax
-	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	for _, l := range []struct {
+		limit *time.Duration
+		most  time.Duration
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.release, releaseMax}} {
+		if *l.limit == 0 {
+			*l.limit = l.most
+		}
 	}
 	for _, l := range []struct {
 		limit *int

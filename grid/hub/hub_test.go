@@ -709,11 +709,7 @@ func TestNamesOfNodes(t *testing.T) {
 
 // A hub that opens no socket for a run is an error.
 func TestRunWithoutSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "hub") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := shortDir(t)
 	l, err := net.Listen("unix", dir+"/hub.sock")
 	if err != nil {
 		t.Fatal(err)
