@@ -23,6 +23,8 @@ import (
 
 func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
 
+func jsonTo(b []byte, v any) error { return json.Unmarshal(b, v) }
+
 // openStream connects to a program's streams like an agent.
 func (a *fakeAgent) openStream(id string) (net.Conn, *bufio.Reader, int) {
 	a.w.t.Helper()

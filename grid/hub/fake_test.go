@@ -371,6 +371,14 @@ func (a *fakeAgent) nextLease() fakeLease {
 	return receiveFrom(a.w.t, "a lease", a.leases)
 }
 
+// damage replaces a file by text that is no JSON.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
@@ -568,10 +576,18 @@ func (m *fakeMaster) readFailure(call uint64) *uapi.Error {
 
 func (m *fakeMaster) waitForEvent(what string, match func(Event) bool) Event {
 	m.t.Helper()
+	return nextEvent(m.t, m.events, what, match)
+}
+
+// nextEvent reads events until one matches.
+func nextEvent(t *testing.T, events *Stream, what string, match func(Event) bool) Event {
+	t.Helper()
+	late := time.AfterFunc(testTimeout, func() { events.Close() })
+	defer late.Stop()
 	for {
-		e, err := m.events.Next()
+		e, err := events.Next()
 		if err != nil {
-			m.t.Fatalf("no event: %s: %v", what, err)
+			t.Fatalf("no event: %s: %v", what, err)
 		}
 		if match(e) {
 			return e
