@@ -242,15 +242,10 @@ func (h *Hub) endCall(c *call, e *uapi.Error) {
 	c.caller.fail(c.client, e)
 }
 
-// forgetCall drops what the hub holds of a call. Reads of the arguments in progress end with an error.
+// forgetCall drops what the hub holds of a call that has no leases any more. Reads of the
+// arguments in progress end with an error.
 func (h *Hub) forgetCall(c *call) {
 	lockdep.AssertHeld(&h.mu)
-	if c.state == callEnded {
-		return
-	}
-	for f := range c.leases {
-		h.endLease(c, f)
-	}
 	c.setState(callEnded)
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)

@@ -58,6 +58,9 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
+		if ctx.Err() != nil { // which says nothing about the hub
+			return nil, ctx.Err()
+		}
 		if !restarts {
 			return nil, dialError(err)
 		}

@@ -113,6 +113,61 @@ func TestReasonsOfFailures(t *testing.T) {
 	}
 }
 
+// A node that is barred loses its other leases too, each once, and they run elsewhere.
+func TestBarredNodeLosesItsLeases(t *testing.T) {
+	w, m, a := newTrio(t, nil, 2)
+	m.call(5, nil)
+	m.call(6, nil)
+	first, second := a.nextLease(), a.nextLease()
+	b := w.startAgent(2)
+	a.failedWith(first, proto.ReasonRefused, 0, "unsafe")
+	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != second.Fence || c.Call != second.Call {
+		t.Errorf("%+v", c)
+	}
+	b.sendDone(b.nextLease(), nil)
+	b.sendDone(b.nextLease(), nil)
+	for range 2 {
+		receiveFrom(t, "a result", m.frames)
+		receiveFrom(t, "its data", m.frames)
+	}
+	if n := w.nodeOf(a); n.Running != 0 || n.Failed != 1 || n.State != NodeBarred {
+		t.Errorf("%+v", n)
+	}
+	if n := w.nodeOf(b); n.Running != 0 || n.Done != 2 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A number that is in use cannot begin something else.
+func TestNumbersInUse(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.startBoundMaster()
+	m.sendHeader(9, 1)
+	m.send(uapi.TypeModuleInit, 9, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: 1}))
+	if e := m.readFailure(0); e.Code != uapi.EProtocol || !strings.Contains(e.Text, "call number 9 is 0 or in use") {
+		t.Errorf("%d %s", e.Code, e.Text)
+	}
+}
+
+// Data of Initialize counts to the quota while it is sent and while its session lives.
+func TestInitializeNeedsRoomTwice(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Quotas = Quotas{Hub: 1 << 30, Session: 3 << 20} })
+	m := w.startBoundMaster()
+	initialize := func(id uint64, n int) {
+		m.send(uapi.TypeModuleInit, id, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: uint64(n)}))
+		m.sendData(id, make([]byte, n))
+	}
+	initialize(7, 2<<20)
+	if e := m.readFailure(7); e.Code != uapi.ERefused || !strings.Contains(e.Text, "the data of Initialize cannot be taken: ") {
+		t.Errorf("%d %s", e.Code, e.Text)
+	}
+	initialize(8, 3<<19)
+	m.nextFrame(uapi.TypeDone, 8)
+	initialize(9, 1000)
+	m.nextFrame(uapi.TypeDone, 9)
+	waitUntil(t, "what stays", func() bool { return w.hub.quota.used.Load() == 3<<19+1000 })
+}
+
 // Arguments that were lost at the hub are not the node's fault.
 func TestLostArguments(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
