@@ -84,8 +84,12 @@ func (f *Frame) Last() bool { return f.Flags&uapi.FlagLast != 0 }
 const (
 	dataChunk  = 256 << 10
 	dataWindow = uapi.SessionWindow - uapi.FrameMax - 64<<10
-	helloIn    = 10 * time.Second
-	closeIn    = 2 * time.Second
+)
+
+// Time limits of a HELLO and of the last frames; tests change them.
+var (
+	helloIn = 10 * time.Second
+	closeIn = 2 * time.Second
 )
 
 // sent is a frame that is queued, perhaps written, and not yet acknowledged.
@@ -308,8 +312,8 @@ func (c *Conn) fail(err error) error {
 	return err
 }
 
-// releaseAcked frees the frames that the peer has acknowledged. The caller holds c.mu
-// and has validated received.
+// releaseAcked frees the frames that the peer has acknowledged. The caller holds c.mu,
+// has validated received, and wakes the waiters.
 func (c *Conn) releaseAcked(received uint64) {
 	lockdep.AssertHeld(&c.mu)
 	c.acked = received
@@ -323,9 +327,6 @@ func (c *Conn) releaseAcked(received uint64) {
 	}
 	c.queue = c.queue[n:]
 	c.next = max(0, c.next-n)
-	if n > 0 {
-		c.change.Broadcast()
-	}
 }
 
 // Ended returns why the session ended, or nil while it can continue.

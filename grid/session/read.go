@@ -24,7 +24,7 @@ func (r *reader) readHello() (h uapi.Hello, err error) {
 		return h, err
 	}
 	if f.Type != uapi.TypeHello || f.Call != 0 {
-		return h, protocolError("it opens with %v, not HELLO", f.Type)
+		return h, protocolError("it opens with %v of call %d, not with HELLO", f.Type, f.Call)
 	}
 	// HELLO of another revision may be longer, but begins with magic and revision.
 	if len(b) < 8 || binary.LittleEndian.Uint32(b) != uapi.SessionMagic {
