@@ -61,6 +61,8 @@ var checks = []check{
 	{"spelling", checkSpelling},
 	{"links lead somewhere", checkLinks},
 	{"pages name what is there", pageNames},
+	{"rooms have a page that names their folders", roomPages},
+	{"shared packages are a small part", sharedShare},
 	{"executable bits", execBits},
 	{"windows programs", windowsPrograms},
 }

@@ -58,7 +58,6 @@ func staticNames(t *tree) ([]string, error) {
 	return bad, nil
 }
 
-// moduleCode is what kernel modules are compiled from.
 // moduleCode returns the source files of kernel modules.
 func (t *tree) moduleCode() ([]string, error) {
 	list, err := t.readBorders()

@@ -15,6 +15,7 @@ const (
 	spdxC  = "/* SPDX-License-Identifier: MIT */\n"
 	spdxGo = "// SPDX-License-Identifier: MIT\n\n"
 	spdxSh = "#!/bin/sh\n# SPDX-License-Identifier: MIT\nset -eu\n"
+	spdxMd = "<!-- SPDX-License-Identifier: MIT -->\n"
 	spdxK  = "/* SPDX-License-Identifier: GPL-2.0-only */\n"
 	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\nx/core host x system\n"
 )
@@ -31,6 +32,13 @@ var good = map[string]string{
 	"bee/b.c":                  spdxC + "#include <stdio.h>\n#include \"abi/a.h\"\n",
 	"cmd/skep/main.go":         spdxGo + "// Skep is a program.\npackage main\n\nimport _ \"skep/internal/hub\"\n\nfunc main() {}\n",
 	"internal/hub/hub.go":      spdxGo + "// Package hub is one.\npackage hub\n",
+	"abi/long.c":               spdxC + strings.Repeat("/* a line */\n", 90),
+	"abi/README.md":            spdxMd,
+	"bee/README.md":            spdxMd,
+	"cmd/README.md":            spdxMd,
+	"include/README.md":        spdxMd,
+	"internal/README.md":       spdxMd + "`hub`\n",
+	"tests/README.md":          spdxMd + "`style/`\n",
 	"mk/x.sh":                  spdxSh + "echo \"$1\"\n",
 	"README.md":                "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n",
 	".clang-format":            "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
@@ -132,6 +140,9 @@ var plants = []struct {
 	{"pages name what is there", map[string]string{"abi/README.md": "`a.c`, `gone.h`\n"}, "README.md:1: gone.h is not"},
 	{"pages name what is there", map[string]string{"docs/design/x.md": "`a()` calls `gone()`\n"}, "x.md:1: gone() is not"},
 	{"pages name what is there", map[string]string{"docs/x.md": "`abi_gone` of `sub/gone.c`, and `abi_` in `mtl/ofi`\n"}, "x.md:1: abi_gone is not in the tree\ndocs/x.md:1: sub/gone.c is not"},
+	{"rooms have a page that names their folders", map[string]string{"new/x.go": spdxGo + "// Package x is one.\npackage x\n"}, "new/README.md is missing"},
+	{"rooms have a page that names their folders", map[string]string{"abi/fs/x.h": spdxC, "abi/README.md": "fs/ and `fsx/`\n"}, "abi/README.md does not name abi/fs/"},
+	{"shared packages are a small part", map[string]string{"internal/hub/x.go": spdxGo + "package hub\n" + strings.Repeat("\n", 50)}, "internal/ has 57 of the"},
 	{"executable bits", map[string]string{"mk/noexec.sh": spdxSh}, "mk/noexec.sh"},
 	{"windows programs", map[string]string{"build/bin/x.exe": "MZ, and no more"}, "x.exe"},
 }
