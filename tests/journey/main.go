@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A journey is a sequence of steps; every step is a test.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // Time limits for an idle computer.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"skep/internal/load"
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A parser reads a suite's standard output line by line.

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A goParser reads `go test -json`. Names are "package Test/sub", the package

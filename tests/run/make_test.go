@@ -49,7 +49,7 @@ $(B)/speed $(B)/demo $(B)/kit.zip:
 func copyFrame(t *testing.T, fragment string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, path := range []string{"Makefile", "go.mod", "mk", "internal/load", "internal/tap", "tests/run", ".ci"} {
+	for _, path := range []string{"Makefile", "go.mod", "mk", "internal/load", "tests/tap", "tests/run", ".ci"} {
 		to := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A reporter prints the report for people: a line per suite, the failures with the output

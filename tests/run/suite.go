@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A suite is one command and the format of its output.

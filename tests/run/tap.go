@@ -2,7 +2,7 @@
 
 package main
 
-import "skep/internal/tap"
+import "skep/tests/tap"
 
 // A tapParser reads a suite's report by package tap.
 type tapParser struct {

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 type options struct {

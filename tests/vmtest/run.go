@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/tap"
 	"skep/lab"
+	"skep/tests/tap"
 )
 
 // Limits on the output of a program in a guest.

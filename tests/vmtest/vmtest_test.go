@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // The tests here need no machine. tests/vm gives each guard a test that it must fail.

@@ -22,7 +22,7 @@ import (
 	"regexp"
 	"strings"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 type options struct {

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 type options struct {

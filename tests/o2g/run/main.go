@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/tap"
+	"skep/tests/tap"
 )
 
 // A bench holds the state that all checks share.
