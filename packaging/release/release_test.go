@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/tests/built"
 )
 
 // makeFolder makes the same files in another order, with other times and rights.
@@ -196,10 +198,7 @@ func readArchive(t *testing.T, path string) (all []packed) {
 
 // archives are those that make release made.
 func archives(t *testing.T) (build string, paths []string) {
-	build = os.Getenv("BUILD")
-	if build == "" {
-		t.Skip("BUILD does not name the build folder")
-	}
+	build = built.Folder(t, "make test T=release")
 	all, err := filepath.Glob(filepath.Join(build, "release", "skep-*"))
 	if err != nil {
 		t.Fatal(err)

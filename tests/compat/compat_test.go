@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skep/internal/load"
+	"skep/tests/built"
 )
 
 const runTime = 2 * time.Minute
@@ -34,11 +35,8 @@ func runProgram(t *testing.T, dir, name string, args ...string) (output string, 
 }
 
 func skepPath(t *testing.T) string {
-	build := os.Getenv("BUILD")
-	if build == "" {
-		t.Skip("BUILD does not name the build folder: make check T=compat does")
-	}
-	return filepath.Join(build, "bin", "skep")
+	t.Helper()
+	return filepath.Join(built.Folder(t, "make check T=compat"), "bin", "skep")
 }
 
 // buildFolder builds all worker programs and the master of a folder.

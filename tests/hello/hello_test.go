@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/tests/built"
 )
 
 const (
@@ -28,10 +30,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	build := os.Getenv("BUILD")
-	if build == "" {
-		t.Skip("BUILD does not name the build folder: make check T=hello does")
-	}
+	build := built.Folder(t, "make check T=hello")
 	p := &place{t: t, dir: t.TempDir(), skep: filepath.Join(build, "bin", "skep")}
 	if err := os.Mkdir(filepath.Join(p.dir, "build"), 0o755); err != nil {
 		t.Fatal(err)

@@ -3,21 +3,17 @@
 package walk
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
+
+	"skep/tests/built"
 )
 
 const root = "../.."
 
-// buildDir returns make's build folder.
 func buildDir(t *testing.T) string {
 	t.Helper()
-	build := os.Getenv("BUILD")
-	if build == "" {
-		t.Skip("BUILD does not name the build folder: make test T=walk does")
-	}
-	return build
+	return built.Folder(t, "make test T=walk")
 }
 
 func sourcePath(t *testing.T, name string) string {

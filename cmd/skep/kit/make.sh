@@ -6,9 +6,9 @@ set -eu
 b=$1
 zip=$2
 here=$(dirname "$0")
-dir=$(mktemp -d "$b/kit.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-k=$dir/skep-kit
+# shellcheck source=../../../tests/tap.sh
+. "$here/../../../tests/tap.sh" # $tmp, within
+k=$tmp/skep-kit
 mkdir -p "$k/programs" "$k/expected"
 cp "$b/bin/bee.exe" "$b/bin/skep.exe" "$here/kit.tbl" "$k"
 sed 's/$/\r/' "$here/kit.cmd" >"$k/kit.cmd"
@@ -22,10 +22,9 @@ grep -v '^#' "$here/kit.tbl" | while read -r name program args; do
 	in=$k/expected/$name.in
 	[ -e "$in" ] || in=/dev/null
 	code=0
-	limit=$(. "$here/../../../tests/tap.sh" && stretch 20)
 	# The braces hide the shell's messages about processes killed by a signal.
 	# shellcheck disable=SC2086 # words of the table
-	{ (cd "$k" && env -i timeout "$limit" "./programs/$program" $args) \
+	{ (cd "$k" && within 20 env -i "./programs/$program" $args) \
 		<"$in" >"$k/expected/$name.out" || code=$?; } 2>/dev/null
 	[ "$code" -ne 124 ] || { echo "kit: $name hangs on Linux" >&2; exit 1; }
 	echo "$code" >"$k/expected/$name.code"
@@ -35,4 +34,4 @@ cp "$b/bench/linux/calls" "$b/bench/linux/noise" "$b/test/eigen/point" \
 	"$k/programs/bench"
 rm -f "$zip"
 root=$(pwd)
-(cd "$dir" && TZ=UTC zip -q -r -X "$root/$zip" skep-kit)
+(cd "$tmp" && TZ=UTC zip -q -r -X "$root/$zip" skep-kit)
