@@ -214,6 +214,26 @@ func archives(t *testing.T) (build string, paths []string) {
 	return build, paths
 }
 
+// The archive for Windows has both programs, and what PowerShell completes with.
+func TestWindowsArchive(t *testing.T) {
+	_, paths := archives(t)
+	missing := map[string]string{"skep.exe": "MZ", "bee.exe": "MZ", "skep.ps1": "Register-ArgumentCompleter"}
+	for _, path := range paths {
+		if !strings.HasSuffix(path, ".zip") {
+			continue
+		}
+		for _, f := range readArchive(t, path) {
+			name := f.name[strings.LastIndexByte(f.name, '/')+1:]
+			if text, wanted := missing[name]; wanted && bytes.Contains(f.text, []byte(text)) {
+				delete(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("it lacks %v", missing)
+	}
+}
+
 // Archives do not say where or when they were made.
 func TestArchivesSayNoPlaceAndTime(t *testing.T) {
 	build, paths := archives(t)

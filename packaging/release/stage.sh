@@ -27,7 +27,8 @@ cp -r $texts "$linux"
 
 windows=$stage/skep-$version-windows-amd64.zip
 mkdir -p "$windows"
-cp "$build/bin/skep.exe" "$build/bin/bee.exe" docs/windows.md "$windows"
+cp "$build/bin/skep.exe" "$build/bin/bee.exe" docs/windows.md \
+	"$build/completion/powershell/skep.ps1" "$windows"
 # shellcheck disable=SC2086
 cp -r $texts "$windows"
 
