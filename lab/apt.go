@@ -29,10 +29,14 @@ type source struct {
 }
 
 // packageSources returns the suites that hold the packages of a series. apt chooses the
-// newest version in all of them, unless series is an exact version.
+// newest version in all of them, unless series is an exact version. 6.12 is the kernel of
+// Debian 13, and a backport to Debian 12, whose versions say so.
 func packageSources(series string) []source {
-	if seriesOf(series) == "6.1" {
+	switch {
+	case seriesOf(series) == "6.1":
 		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
+	case exactVersion(series) && !strings.Contains(series, "~bpo"):
+		return []source{{suite: "trixie"}, {suite: "trixie-security", security: true}}
 	}
 	return []source{{suite: "bookworm-backports"}}
 }

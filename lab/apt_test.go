@@ -45,6 +45,15 @@ func TestSourceLinesTrustDebiansKeysAlone(t *testing.T) {
 	if text := sourceLines(site{"http://a", "http://s"}, packageSources("6.12")); !strings.Contains(text, "http://a bookworm-backports") {
 		t.Errorf("6.12: %q", text)
 	}
+	for version, want := range map[string]string{
+		"6.12.95-1~bpo12+1": "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://a bookworm-backports main\n",
+		"6.12.118-1": "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://a trixie main\n" +
+			"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://s trixie-security main\n",
+	} {
+		if text := sourceLines(site{"http://a", "http://s"}, packageSources(version)); text != want {
+			t.Errorf("%s: %q", version, text)
+		}
+	}
 }
 
 func TestAptConfigKeepsProxiesAndNoPermission(t *testing.T) {
