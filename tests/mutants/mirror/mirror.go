@@ -18,12 +18,16 @@ import (
 	"strings"
 )
 
-// notCopied are the parts of build/ that no quick suite needs: kernels, modules, foreign
-// MPIs, and Wine's folders, whose names begin so.
+// notCopied are the parts of build/ that no quick suite needs: foreign MPIs, machines, and
+// Wine's folders, whose names begin so. The parts in linked are not copied either.
 var notCopied = map[string]bool{
 	"kernel": true, "kmod": true, "mpi": true, "update": true, "lab": true,
 	"mutants": true, "fuzz": true,
 }
+
+// linked are large parts of build/ that quick suites only read, if they are there: kernels
+// and modules. The copy has links to them.
+var linked = []string{"kernel", "kmod"}
 
 // sourceFiles lists what git would commit; without git, all but build/.
 func sourceFiles(root string) ([]string, error) {
@@ -87,6 +91,13 @@ func Tree(root, copy string) ([]string, error) {
 			return nil, err
 		}
 	}
+	links, err := linkParts(root, copy)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range links {
+		wanted[name] = true
+	}
 	there, err := filesBelow(copy, ".", func(string) bool { return false })
 	if err != nil {
 		return nil, err
@@ -99,6 +110,33 @@ func Tree(root, copy string) ([]string, error) {
 		}
 	}
 	return sources, nil
+}
+
+// linkParts makes links to the parts of the build folder that are linked, and returns their
+// names in the copy.
+func linkParts(root, copy string) (names []string, err error) {
+	top, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range linked {
+		name := filepath.Join("build", part)
+		if _, err := os.Stat(filepath.Join(top, name)); err != nil {
+			continue
+		}
+		to := filepath.Join(copy, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err := os.Symlink(filepath.Join(top, name), to); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // mirrorFile copies a file if size, time or type differ.

@@ -3,6 +3,7 @@
 package mirror
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,8 @@ func checkMirror(t *testing.T, root, copy string, want ...string) {
 	}
 }
 
-// The copy has the sources and the build folder with their times and modes. Removed files
-// are removed from it, and it shares no file with the tree.
+// The copy has the sources and the build folder with their times and modes, and links to
+// kernels. Removed files are removed from it, and it shares no other file with the tree.
 func TestTree(t *testing.T) {
 	root, copy := t.TempDir(), t.TempDir()
 	old := writeFile(t, root, "room/a.c", "int a;\n")
@@ -49,7 +50,7 @@ func TestTree(t *testing.T) {
 	if err := os.Chtimes(old, when, when); err != nil {
 		t.Fatal(err)
 	}
-	checkMirror(t, root, copy, "build/obj/a.o", "room/a.c", "room/link.c")
+	checkMirror(t, root, copy, "build/kernel", "build/obj/a.o", "room/a.c", "room/link.c")
 	info, err := os.Stat(copy + "/room/a.c")
 	if err != nil || !info.ModTime().Equal(when) || info.Mode().Perm() != 0o755 {
 		t.Errorf("the copy is %v: %v", info, err)
@@ -60,7 +61,10 @@ func TestTree(t *testing.T) {
 	if text, err := os.ReadFile(old); string(text) != "int a;\n" {
 		t.Errorf("the tree's file is %q: %v", text, err)
 	}
-	if err := os.Remove(root + "/build/obj/a.o"); err != nil {
+	if text, err := os.ReadFile(copy + "/build/kernel/vmlinuz"); string(text) != "large" {
+		t.Errorf("through the link there is %q: %v", text, err)
+	}
+	if err := errors.Join(os.Remove(root+"/build/obj/a.o"), os.RemoveAll(root+"/build/kernel")); err != nil {
 		t.Fatal(err)
 	}
 	checkMirror(t, root, copy, "room/a.c", "room/link.c")
