@@ -44,8 +44,13 @@ func CgroupID(word string) (uint64, error) {
 			return inodeOf(path)
 		}
 	}
+	return findCgroup(root, word)
+}
+
+// findCgroup returns the number of the only cgroup below root with that name.
+func findCgroup(root, word string) (uint64, error) {
 	var found []string
-	err = eachCgroup(root, func(path string, _ uint64) bool {
+	err := eachCgroup(root, func(path string, _ uint64) bool {
 		if filepath.Base(path) == word {
 			found = append(found, path)
 		}
