@@ -221,6 +221,7 @@ func TestLiteralsAreComparedToTheirEnd(t *testing.T) {
 		"another constant":                {0, 4, "\x01\x02\x03\x05", 0, at + 9, "another text or constant"},
 		"a constant at the image's end":   {0, 4, "\x02\x03\x04\x05", 0, at + 10, ""},
 		"a constant behind it":            {0, 4, "\x03\x04\x05\x00", 0, at + 11, "another text or constant"},
+		"another value of no size":        {0, 0, "\x01\x02\x03\x04\x06", 0, at + 9, "another text or constant"},
 		"no size of one":                  {0, 0, "\x01\x02\x03\x04\x05", 0, at + 9, ""},
 		"a reference to the end":          {0, 4, "\x01\x02\x03\x04", 4, at + 9, ""},
 		"a reference behind the end":      {0, 4, "\x01\x02\x03\x04", 5, at + 9, "it refers beyond .rodata.cst"},
@@ -275,6 +276,63 @@ func TestSealedFunctions(t *testing.T) {
 	for addr, want := range map[uint64]bool{0x2100: true, 0x2000: true, 0x2004: false, 0x1100: false, 0x2008: false} {
 		if got := im.Sealed(addr); got != want {
 			t.Errorf("%#x is sealed: %v", addr, got)
+		}
+	}
+}
+
+// What lies between functions is filled by the linker, and is not compared; each byte of
+// a function is.
+func TestGapsBetweenFunctionsAreNotCompared(t *testing.T) {
+	const base, size = 0x1000, 48
+	list := []symbol{{name: "f", value: 16, size: 8, function: true}, {name: "g", value: 32, size: 16, function: true}}
+	for at := range size {
+		text := make([]byte, size)
+		text[at] = 1
+		g := &gate{im: byHand(text, Symbol{"x", 'T', base}), o: codeSection(make([]byte, size), list...), path: "f.c", base: map[int]uint64{0: base}}
+		inside := at >= 16 && at < 24 || at >= 32
+		if err := g.compare(0); (err != nil) != inside {
+			t.Errorf("byte %d: %v", at, err)
+		}
+	}
+	g := &gate{im: byHand(make([]byte, size-1), Symbol{"x", 'T', base}), o: codeSection(make([]byte, size), list...), path: "f.c", base: map[int]uint64{0: base}}
+	if err := g.compare(0); err == nil || !strings.Contains(err.Error(), ".text goes beyond the image") {
+		t.Errorf("one byte less in the image: %v", err)
+	}
+}
+
+// A relocation is one that a kernel's linker resolves, and all its bytes are in the section.
+func TestRelocationsThatAKernelHasNot(t *testing.T) {
+	const base = 0x1000
+	for name, c := range map[string]struct {
+		r   reloc
+		why string
+	}{
+		"at the end":              {reloc{4, elf.R_X86_64_PC32, 1, -4}, ""},
+		"behind the end":          {reloc{5, elf.R_X86_64_PC32, 1, -4}, "its relocation of type 2 is of no use"},
+		"of eight bytes":          {reloc{0, elf.R_X86_64_64, 1, 0}, ""},
+		"one byte too far":        {reloc{1, elf.R_X86_64_64, 1, 0}, "its relocation of type 1 is of no use"},
+		"by a table":              {reloc{0, elf.R_X86_64_GOTPCREL, 1, -4}, "its relocation of type 9 is of no use"},
+		"ftrace without its call": {reloc{0, elf.R_X86_64_PLT32, 2, -4}, "the image has no call of ftrace here"},
+		"ftrace":                  {reloc{1, elf.R_X86_64_PLT32, 2, -4}, ""},
+	} {
+		o := codeSection(make([]byte, 8), symbol{name: "f", size: 8, function: true}, symbol{name: "other", section: -1}, symbol{name: "__fentry__", section: -1})
+		g := &gate{im: &Image{}, o: o, path: "f.c", base: map[int]uint64{0: base}, symbols: map[string]uint64{}}
+		free := make([]bool, 8)
+		err := g.checkReloc(0, c.r, base, []byte("\xe8\x00\x00\x00\x00\x00\x00\x00"), free)
+		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v, want %q", name, err, c.why)
+		}
+		for i, f := range free {
+			if err != nil {
+				break // nothing is compared any more
+			}
+			begin := int(c.r.offset)
+			if c.r.symbol == 2 {
+				begin-- // the call itself too
+			}
+			if want := i >= begin && i < int(c.r.offset)+c.r.size(); f != want {
+				t.Errorf("%s: byte %d may differ: %v", name, i, f)
+			}
 		}
 	}
 }

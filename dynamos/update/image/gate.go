@@ -303,10 +303,10 @@ func (g *gate) checkReloc(n int, r reloc, base uint64, want []byte, free []bool)
 	to := g.o.symbols[r.symbol]
 	if to.name == "__fentry__" {
 		// The call is written when the kernel starts; before, it is a no-op.
-		free[r.offset-1] = true
 		if r.offset == 0 || string(want[r.offset-1:r.offset+4]) != "\x0f\x1f\x44\x00\x00" && want[r.offset-1] != 0xe8 {
 			return g.mismatchf(name, at, "the image has no call of ftrace here")
 		}
+		free[r.offset-1] = true
 		return nil
 	}
 	if g.isReplacedJump(n, r, want) {
