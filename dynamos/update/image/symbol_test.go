@@ -119,6 +119,40 @@ func TestDamagedSymbolTableIsRefused(t *testing.T) {
 	}
 }
 
+// The table may be the last of its section, but no byte of it may be missing.
+func TestSymbolTableAtTheEndOfASection(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		whole := bytes.TrimSuffix(kernelTable(manySymbols(), last), []byte("more that follows it"))
+		for n := range 24 {
+			list, err := decodeSymbols(whole[:len(whole)-n])
+			if ok := err == nil && len(list) == len(manySymbols()); ok != (n == 0) {
+				t.Errorf("%d bytes less, offsets last %v: %d symbols, %v", n, last, len(list), err)
+			}
+		}
+	}
+}
+
+// Behind the texts of the tokens there is less than a word of zero bytes.
+func TestTokensAreFollowedByTheirIndex(t *testing.T) {
+	var table, index []byte
+	for i := range 256 {
+		index = le.AppendUint16(index, uint16(len(table)))
+		table = append(table, fmt.Sprintf("t%d", i)...)
+		table = append(table, 0)
+	}
+	for n, want := range map[int]bool{0: true, 7: true, 8: false} {
+		if got := tokensAt(append(bytes.Clone(table), make([]byte, n)...), index); got != want {
+			t.Errorf("%d zero bytes: %v", n, got)
+		}
+	}
+	if tokensAt(append(bytes.Clone(table), 1), index) {
+		t.Error("something else follows them")
+	}
+	if tokensAt(bytes.Replace(table, []byte("t7\x00"), []byte("\x00\x00\x00"), 1), index) {
+		t.Error("an empty token")
+	}
+}
+
 // A section at address 0 is not where a symbol is that does not exist.
 func TestImageWithoutTextSymbolIsRefused(t *testing.T) {
 	im := &Image{parts: []part{{name: ".text", data: []byte{0xc3}, code: true}}}

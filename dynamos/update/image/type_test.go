@@ -134,8 +134,9 @@ func TestFunctionsOfOneNameThatTakeAList(t *testing.T) {
 	w.function("one", 0, number)
 	w.function("nothing", 0)
 	w.put("bad", kindFunc, 0, number)
+	w.put("torn", kindFunc, 0, w.put("s", kindStruct, 1, 4, 0, 0, 0))
 	im := w.image(t)
-	for name, want := range map[string]bool{"both": true, "one": false, "nothing": false, "bad": false} {
+	for name, want := range map[string]bool{"both": true, "one": false, "nothing": false, "bad": false, "torn": false} {
 		if got := im.Variadic(name); got != want {
 			t.Errorf("%s takes a list: %v", name, got)
 		}
