@@ -281,6 +281,9 @@ func (f *follower) move(fn *Symbol, g *graph, s *step, state uint32) uint32 {
 		}
 		return state
 	}
+	if zeroes(s) {
+		return state &^ registerBit(to)
+	}
 	tainted := slices.ContainsFunc(from, func(op string) bool { return f.value(s, op, state) })
 	if hasPrefix(s.word, "xchg", "xadd", "cmpxchg") {
 		if tainted && !isRegister(to) {
@@ -304,7 +307,7 @@ func (f *follower) move(fn *Symbol, g *graph, s *step, state uint32) uint32 {
 		return state
 	case tainted:
 		return state | registerBit(to)
-	case replaces(s):
+	case hasPrefix(s.word, replacing...):
 		return state &^ registerBit(to)
 	}
 	return state
@@ -315,13 +318,13 @@ var compares = map[string]bool{"cmp": true, "cmpb": true, "cmpw": true, "cmpl": 
 	"test": true, "testb": true, "testw": true, "testl": true, "testq": true,
 	"bt": true, "btw": true, "btl": true, "btq": true, "prefetcht0": true, "prefetchw": true, "prefetchnta": true}
 
-// replaces reports whether an instruction's result has nothing of what its last
-// operand was.
-func replaces(s *step) bool {
-	if hasPrefix(s.word, "mov", "lea", "set", "bsf", "bsr", "tzcnt", "lzcnt", "popcnt") {
-		return true
-	}
-	return hasPrefix(s.word, "xor", "sub") && len(s.operands) == 2 && registerBit(s.operands[0]) == registerBit(s.operands[1])
+// replacing begin instructions whose result has nothing of what their last operand was.
+var replacing = []string{"mov", "lea", "set", "bsf", "bsr", "tzcnt", "lzcnt", "popcnt"}
+
+// zeroes reports whether an instruction sets a register to zero by itself.
+func zeroes(s *step) bool {
+	return hasPrefix(s.word, "xor", "sub") && len(s.operands) == 2 && registerBit(s.operands[0]) != 0 &&
+		registerBit(s.operands[0]) == registerBit(s.operands[1])
 }
 
 // value reports whether an operand is the address, or holds it.

@@ -13,7 +13,7 @@ import (
 var (
 	counted = regexp.MustCompile(`^(.*[^.])\.[0-9]+$`)
 	clone   = regexp.MustCompile(`\.(isra|part|constprop)\.[0-9]+`)
-	unique  = regexp.MustCompile(`^(__UNIQUE_ID_.*[^0-9])[0-9]+(\.[0-9]+)?$`)
+	unique  = regexp.MustCompile(`^(__UNIQUE_ID_.*[^0-9.])[0-9]+(\.[0-9]+)?$`)
 	number  = regexp.MustCompile(`^[0-9]+$`)
 	digits  = regexp.MustCompile(`_[0-9]+`)
 	numRef  = regexp.MustCompile(`^[0-9]+[bf]$`)
