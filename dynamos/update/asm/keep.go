@@ -106,7 +106,7 @@ var keepers = []struct {
 	{regexp.MustCompile(`^(irq_work|task_work|tasklet)_.*`), "until the work is done"},
 	{regexp.MustCompile(`^(__)?add_wait_queue.*|^prepare_to_wait.*`), "until the queue is left"},
 	{regexp.MustCompile(`^kthread_.*`), "as long as the thread runs"},
-	{regexp.MustCompile(`^(devm_)?request_(threaded|any|percpu|nmi).*irq$|^setup_irq$`), "until the interrupt is given back"},
+	{regexp.MustCompile(`^(devm_)?request_([a-z_]+_)?(irq|nmi)$|^setup_irq$`), "until the interrupt is given back"},
 	{regexp.MustCompile(`register|^(proc|debugfs|sysfs|configfs|tracefs)_create.*|^(single|seq)_open.*|^anon_inode_.*`), "until it is taken back"},
 }
 
