@@ -176,3 +176,40 @@ func TestAddressIsFollowedThroughBranches(t *testing.T) {
 		}
 	}
 }
+
+// Instructions that only compare give an address to nobody.
+func TestComparisonsKeepNoAddress(t *testing.T) {
+	for _, word := range []string{"cmp", "cmpb", "cmpw", "cmpl", "cmpq", "test", "testb", "testw", "testl", "testq", "bt", "btw", "btl", "btq"} {
+		if got := escapesOf(t, "\tmovq $fresh, %rdi\n\t"+word+" %rdi, (%rsi)\n\t"+word+" %rdi, %rdx\n\tmovq %rdx, other(%rip)\n"); len(got) != 0 {
+			t.Errorf("%s: %v", word, got)
+		}
+	}
+	for _, word := range []string{"prefetcht0", "prefetchw", "prefetchnta"} {
+		if got := escapesOf(t, "\tmovq $fresh, %rdi\n\t"+word+" (%rdi)\n"); len(got) != 0 {
+			t.Errorf("%s: %v", word, got)
+		}
+	}
+}
+
+// Of several functions whose variables cannot be told apart always the first is named.
+func TestVariablesThatCannotBeToldApart(t *testing.T) {
+	text := func(n int) string {
+		var b strings.Builder
+		for i, f := range []string{"g", "h"} {
+			body := ""
+			for k := range n {
+				name := "seen." + string(rune('0'+2*i+k))
+				body += "\tmovl $1, " + name + "(%rip)\n"
+				b.WriteString(dataOf(name, ".data."+name, "4", "1"))
+			}
+			b.WriteString(globalFunction(f, body))
+		}
+		return b.String()
+	}
+	for range 20 {
+		_, err := compareByHand(t, text(1), text(2))
+		if err == nil || !strings.Contains(err.Error(), "g has 2 static variables of this name and had 1") {
+			t.Fatal(err)
+		}
+	}
+}
