@@ -28,6 +28,7 @@ SKEP_ASSERT_SIZE(struct abi_regs, 144);
 /* Loading ------------------------------------------------------------- */
 
 #define ABI_ELF_SEGMENTS_MAX 16
+#define ABI_ELF_INTERP_MAX 256
 
 struct abi_elf_segment {
 	u64 addr, filesz, memsz, offset; /* addr is the final guest address */
@@ -36,14 +37,31 @@ struct abi_elf_segment {
 
 /* Plans the mappings from the file alone. Pure; every field is checked. */
 struct abi_elf_plan {
-	u64 bias; /* 0, or SKEP_PIE_START for static-PIE */
+	u64 bias; /* 0, or where a file without an address of its own goes */
 	u64 entry;
-	u64 phdr, phnum, phent; /* for auxv */
+	u64 phdr, phnum, phent; /* for auxv; phdr 0: a library's is not loaded
+				 */
 	u64 start, end;		/* page-aligned span of all segments */
 	u32 segments;
 	struct abi_elf_segment segment[ABI_ELF_SEGMENTS_MAX];
 	u64 stack_size;	 /* 0: no wish */
 	const char *why; /* on error: one sentence for the user */
+	char interp[ABI_ELF_INTERP_MAX]; /* of a dynamic program; else empty */
+};
+
+/* What the file is to be. */
+enum abi_elf_role {
+	ABI_ELF_STATIC,	 /* a program that needs no other file */
+	ABI_ELF_PROGRAM, /* a program; interp says whether it is dynamic */
+	ABI_ELF_LOADER,	 /* the interpreter of a dynamic program */
+	ABI_ELF_LIBRARY, /* mapped by the guest, see abi_elf_use */
+};
+
+struct abi_elf_use {
+	enum abi_elf_role role;
+	/* LIBRARY: bytes from `offset` on are mapped at `addr`; an executable
+	 * segment begins there, and gives the bias. */
+	u64 addr, offset;
 };
 
 /*
@@ -51,14 +69,17 @@ struct abi_elf_plan {
  * them; 64 KiB suffice); file_size: its whole length. -ENOEXEC with plan->why:
  * not ELF, 32-bit, dynamic, corrupt, out of range.
  */
-int abi_elf_plan(const void *head, u64 head_len, u64 file_size,
-		 struct abi_elf_plan *plan);
+int abi_elf_plan(const struct abi_elf_use *use, const void *head, u64 head_len,
+		 u64 file_size, struct abi_elf_plan *plan);
 
 struct abi_proc;
 
 struct abi_exec {
 	const struct abi_elf_plan *plan;
 	u64 image_end; /* end of image and stubs: first byte free after them */
+	/* The same of the interpreter; NULL: the program is static. */
+	const struct abi_elf_plan *loader;
+	u64 loader_end;
 	const char *const *argv; /* NULL terminated */
 	const char *const *envp;
 	const char *path; /* AT_EXECFN, /proc/self/exe */

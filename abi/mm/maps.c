@@ -8,6 +8,15 @@
 
 #define LINE_MAX (ABI_PATH_MAX + 100)
 
+/* Stubs of libraries have no name; the loader lies where mmap begins. */
+static const char *image_name(const struct abi_proc *p,
+			      const struct abi_area *a)
+{
+	if (a->bits & ABI_AREA_TEXT)
+		return 0;
+	return a->start >= SKEP_MMAP_START ? p->interp : p->exe;
+}
+
 static const char *area_name(struct abi_proc *p, const struct abi_area *a)
 {
 	const char *name = 0;
@@ -16,7 +25,7 @@ static const char *area_name(struct abi_proc *p, const struct abi_area *a)
 		name = abi_fd_pinned_path(p, p->space.backing[a->backing].file -
 						     1);
 	else if (a->bits & ABI_AREA_IMAGE)
-		name = p->exe;
+		name = image_name(p, a);
 	else if (a->bits & ABI_AREA_BRK)
 		name = "[heap]";
 	else if (a->bits & ABI_AREA_STACK)

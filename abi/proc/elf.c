@@ -15,8 +15,10 @@
 #define PAGE ((u64)SKEP_PAGE_SIZE)
 #define TLS_MAX (1ull << 30)   /* no program comes near it */
 #define STUBS_MIN (1ull << 20) /* the least that is kept free for stubs */
+#define LOADER_MAX (64ull << 20)
 
 struct reading {
+	const struct abi_elf_use *use;
 	const u8 *head;
 	u64 head_len, file_size;
 	struct elf_header h;
@@ -166,7 +168,8 @@ static int plan_load(struct reading *r, const struct elf_phdr *ph)
 
 static int check_stack(struct reading *r, const struct elf_phdr *ph)
 {
-	if (ph->flags & ELF_FLAG_X)
+	/* For a library its loader asks mprotect, which refuses. */
+	if (ph->flags & ELF_FLAG_X && r->use->role != ABI_ELF_LIBRARY)
 		return refuse_file(r->plan,
 				   "The program asks for an executable stack: "
 				   "link it with -z noexecstack.");
@@ -174,21 +177,15 @@ static int check_stack(struct reading *r, const struct elf_phdr *ph)
 	return 0;
 }
 
-/* Whether the loader's path tells which C library it is. */
-static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
+/* Only the dynamic loader's name, for the refusal. */
+static int refuse_dynamic(struct reading *r, const char *name)
 {
-	static const char musl[] = "/lib/ld-musl-x86_64.so.1";
-	u64 n = sizeof(musl) - 1;
-
-	if (ph->offset <= r->head_len && n <= r->head_len - ph->offset &&
-	    !abi_memcmp(r->head + ph->offset, musl, n))
+	if (!abi_memcmp(name, "/lib/ld-musl-x86_64.so.1", 25))
 		return refuse_file(r->plan,
 				   "The program is dynamic (it wants "
 				   "/lib/ld-musl-x86_64.so.1): link it with "
 				   "-static.");
-	n = sizeof("/lib64/ld-linux-x86-64.so.2") - 1;
-	if (ph->offset <= r->head_len && n <= r->head_len - ph->offset &&
-	    !abi_memcmp(r->head + ph->offset, "/lib64/ld-linux-x86-64.so.2", n))
+	if (!abi_memcmp(name, "/lib64/ld-linux-x86-64.so.2", 28))
 		return refuse_file(r->plan,
 				   "The program is dynamic (it wants "
 				   "/lib64/ld-linux-x86-64.so.2): link it with "
@@ -196,6 +193,31 @@ static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
 	return refuse_file(r->plan,
 			   "The program is dynamic (it names a loader of its "
 			   "own): link it with -static.");
+}
+
+static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
+{
+	char *name = r->plan->interp;
+
+	if (r->use->role == ABI_ELF_LOADER)
+		return refuse_file(r->plan,
+				   "The program's loader is a dynamic program "
+				   "itself.");
+	if (r->use->role == ABI_ELF_LIBRARY)
+		return 0; /* libc.so.6 names one; who maps it has it already */
+	if (ph->offset > r->head_len || ph->filesz < 2 ||
+	    ph->filesz > ABI_ELF_INTERP_MAX ||
+	    ph->filesz > r->head_len - ph->offset)
+		return refuse_file(r->plan,
+				   "The name of the program's loader lies "
+				   "outside the start of the file or is too "
+				   "long: the file is damaged.");
+	abi_memcpy(name, r->head + ph->offset, ph->filesz);
+	if (name[ph->filesz - 1] || *name != '/')
+		return refuse_file(r->plan,
+				   "The name of the program's loader is not an "
+				   "absolute path: the file is damaged.");
+	return r->use->role == ABI_ELF_STATIC ? refuse_dynamic(r, name) : 0;
 }
 
 static int header_entry(struct reading *r, const struct elf_phdr *ph)
@@ -219,12 +241,54 @@ static int header_entry(struct reading *r, const struct elf_phdr *ph)
 	}
 }
 
+/* The guest has chosen: its mapping begins where a segment's text does. */
+static int follow_mapping(struct reading *r)
+{
+	struct abi_elf_plan *plan = r->plan;
+	const struct abi_elf_segment *s;
+	u64 start, end;
+	u32 i;
+
+	for (i = 0; i < plan->segments; i++) {
+		s = &plan->segment[i];
+		if (!(s->prot & ABI_PROT_EXEC) || !s->filesz ||
+		    (s->offset & ~(PAGE - 1)) != r->use->offset)
+			continue;
+		plan->bias = r->use->addr - (s->addr & ~(PAGE - 1));
+		start = r->low + plan->bias;
+		end = r->high + plan->bias;
+		if (start < end &&
+		    ((start >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) ||
+		     (start >= SKEP_ARENA_START && end <= SKEP_ARENA_END)))
+			return 0;
+	}
+	return refuse_file(plan, "The mapping is of no text segment.");
+}
+
+static int place_loader(struct reading *r)
+{
+	if (r->h.type != ELF_TYPE_DYN)
+		return refuse_file(r->plan,
+				   "The program's loader is linked at a fixed "
+				   "address.");
+	if (r->high > LOADER_MAX)
+		return refuse_file(r->plan,
+				   "The program's loader is larger than 64 "
+				   "MiB.");
+	r->plan->bias = SKEP_MMAP_START;
+	return 0;
+}
+
 /* Where the file's addresses end up; both ranges leave room for stubs. */
 static int choose_position(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;
 	u64 size = r->high - r->low;
 
+	if (r->use->role == ABI_ELF_LIBRARY)
+		return follow_mapping(r);
+	if (r->use->role == ABI_ELF_LOADER)
+		return place_loader(r);
 	if (r->h.type == ELF_TYPE_DYN) {
 		if (size > SKEP_PIE_SIZE - STUBS_MIN ||
 		    r->high > SKEP_PIE_SIZE - STUBS_MIN)
@@ -275,6 +339,8 @@ static int relocate_plan(struct reading *r)
 		    table <= s->filesz - (r->h.phoff - s->offset))
 			plan->phdr = s->addr + (r->h.phoff - s->offset);
 	}
+	if (r->use->role == ABI_ELF_LIBRARY)
+		return 0;
 	if (!entry)
 		return refuse_file(plan,
 				   "The program's entry lies outside its code: "
@@ -287,10 +353,11 @@ static int relocate_plan(struct reading *r)
 	return 0;
 }
 
-int abi_elf_plan(const void *head, u64 head_len, u64 file_size,
-		 struct abi_elf_plan *plan)
+int abi_elf_plan(const struct abi_elf_use *use, const void *head, u64 head_len,
+		 u64 file_size, struct abi_elf_plan *plan)
 {
-	struct reading r = {.head = head,
+	struct reading r = {.use = use,
+			    .head = head,
 			    .head_len = head_len,
 			    .file_size = file_size,
 			    .plan = plan};

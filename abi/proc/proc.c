@@ -69,9 +69,9 @@ void abi_proof_set(struct abi_proc *p, u64 nonce)
 
 /* exec --------------------------------------------------------------------- */
 
-static int enter_image(struct abi_proc *p, const struct abi_exec *exec)
+static int enter_image(struct abi_proc *p, const struct abi_elf_plan *plan,
+		       u64 stubs_end)
 {
-	const struct abi_elf_plan *plan = exec->plan;
 	const struct abi_elf_segment *s;
 	u32 i;
 	s64 rc = 0;
@@ -81,8 +81,8 @@ static int enter_image(struct abi_proc *p, const struct abi_exec *exec)
 		rc = abi_space_enter(p, ABI_PAGE_DOWN(s->addr),
 				     ABI_PAGE_UP(s->addr + s->memsz), s->prot);
 	}
-	if (!rc && exec->image_end > plan->end)
-		rc = abi_space_enter(p, plan->end, ABI_PAGE_UP(exec->image_end),
+	if (!rc && stubs_end > plan->end)
+		rc = abi_space_enter(p, plan->end, ABI_PAGE_UP(stubs_end),
 				     ABI_PROT_READ | ABI_PROT_EXEC);
 	return (int)rc;
 }
@@ -128,7 +128,10 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 	size = ABI_PAGE_UP(size);
 	p->limit[ABI_RLIMIT_STACK].cur = size;
 	set_names(p, exec);
-	rc = enter_image(p, exec);
+	abi_strcpy(p->interp, exec->plan->interp, sizeof(p->interp));
+	rc = enter_image(p, exec->plan, exec->image_end);
+	if (!rc && exec->loader)
+		rc = enter_image(p, exec->loader, exec->loader_end);
 	if (rc)
 		return rc;
 	top = stack_map(p, size);

@@ -91,7 +91,7 @@ static void aux_image(struct builder *b, const struct abi_exec *exec)
 	add_aux(b, ABI_AT_PHDR, exec->plan->phdr);
 	add_aux(b, ABI_AT_PHENT, exec->plan->phent);
 	add_aux(b, ABI_AT_PHNUM, exec->plan->phnum);
-	add_aux(b, ABI_AT_BASE, 0);
+	add_aux(b, ABI_AT_BASE, exec->loader ? exec->loader->bias : 0);
 	add_aux(b, ABI_AT_FLAGS, 0);
 	add_aux(b, ABI_AT_ENTRY, exec->plan->entry);
 	add_aux(b, ABI_AT_HWCAP2, exec->hwcap2);
@@ -175,7 +175,7 @@ int abi_stack_build(struct abi_proc *p, const struct abi_exec *exec, u64 top,
 	if (rc)
 		return rc;
 	abi_memset(regs, 0, sizeof(*regs));
-	regs->rip = exec->plan->entry;
+	regs->rip = exec->loader ? exec->loader->entry : exec->plan->entry;
 	regs->rsp = b.sp;
 	regs->rflags = 0x202;
 	return 0;

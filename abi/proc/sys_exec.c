@@ -101,6 +101,7 @@ static s64 refuse_program(struct exec *x, const char *why)
 /* 1: an interpreter is to be looked at; 0: a program; fds->bounce holds it. */
 static s64 judge_head(struct exec *x, const u8 *head, u64 len, u64 size)
 {
+	static const struct abi_elf_use use = {.role = ABI_ELF_STATIC};
 	struct abi_elf_plan plan;
 
 	if (len >= 2 && head[0] == '#' && head[1] == '!') {
@@ -111,7 +112,7 @@ static s64 judge_head(struct exec *x, const u8 *head, u64 len, u64 size)
 	if (len < 4 || head[0] != 0x7f || head[1] != 'E' || head[2] != 'L' ||
 	    head[3] != 'F')
 		return -LINUX_ENOEXEC;
-	if (abi_elf_plan(head, len, size, &plan))
+	if (abi_elf_plan(&use, head, len, size, &plan))
 		return refuse_program(x, plan.why);
 	return 0;
 }

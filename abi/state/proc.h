@@ -35,6 +35,7 @@ struct abi_proc {
 	struct abi_lock lock;	/* guards cwd, comm, limit, umask */
 	char cwd[ABI_PATH_MAX]; /* absolute, no slash at the end */
 	char exe[ABI_PATH_MAX];
+	char interp[ABI_ELF_INTERP_MAX]; /* the dynamic loader, or empty */
 	char comm[16];
 	u32 umask;
 	struct abi_rlimit limit[ABI_RLIMITS];

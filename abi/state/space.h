@@ -19,6 +19,8 @@
 #define ABI_AREA_BRK 0x10
 #define ABI_AREA_STACK 0x20  /* the first thread's stack */
 #define ABI_AREA_DIRECT 0x40 /* the host maps the file itself: mem_file */
+/* Text of a library that the host has rewritten; with IMAGE: its stubs. */
+#define ABI_AREA_TEXT 0x80
 
 struct abi_area {
 	u64 start, end;
@@ -42,7 +44,7 @@ struct abi_space {
 	u32 areas;
 	u32 said_copy; /* that shared mappings are copies here */
 	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
-	u32 said_window;
+	u32 said_window, said_text, said_stubs;
 	u32 said_fork; /* that advice about fork was refused; atomic */
 	u32 orphans;   /* backings without areas, to be released */
 	u64 brk;       /* current break; at least SKEP_BRK_START */

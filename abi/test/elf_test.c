@@ -26,6 +26,7 @@ struct file {
 
 static struct file file;
 static struct abi_elf_plan plan;
+static struct abi_elf_use use; /* what the file is to be */
 static const char *corpus;
 
 static void base_file(u16 type, u64 base)
@@ -62,7 +63,7 @@ static void save_input(const char *name)
 		if (*c == ' ' || *c == '/')
 			*c = '-';
 	f = fopen(path, "wb");
-	if (!f || fputc(2, f) == EOF ||
+	if (!f || fputc(2, f) == EOF || fputc((int)use.role | 4, f) == EOF ||
 	    fwrite(&file, sizeof(file), 1, f) != 1) {
 		perror(path);
 		exit(99);
@@ -73,7 +74,7 @@ static void save_input(const char *name)
 static int plan_file(void)
 {
 	memset(&plan, 0xee, sizeof(plan));
-	return abi_elf_plan(&file, sizeof(file), FILE_SIZE, &plan);
+	return abi_elf_plan(&use, &file, sizeof(file), FILE_SIZE, &plan);
 }
 
 static void expect_good(const char *name)
@@ -205,7 +206,7 @@ static void bad_kind(void)
 	expect_refused("a dynamic program for musl",
 		       "/lib/ld-musl-x86_64.so.1");
 	file.ph[3] = (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = ~0ull};
-	expect_refused("a loader's name outside the file", "-static");
+	expect_refused("a loader's name outside the file", "damaged");
 	file.ph[3].p_flags |= PF_X;
 	expect_refused("an executable stack", "executable stack");
 	file.ph[3] = (Elf64_Phdr){.p_type = PT_TLS, .p_memsz = 1ull << 40};
@@ -218,6 +219,80 @@ static void bad_kind(void)
 	expect_refused("20 segments", "16 segments");
 }
 
+/* A PIE that names a loader of `len` bytes with its NUL. */
+static void dynamic_file(const char *name, u64 len)
+{
+	base_file(ET_DYN, 0);
+	file.ph[3] = (Elf64_Phdr){.p_type = PT_INTERP,
+				  .p_offset = offsetof(struct file, text),
+				  .p_filesz = len};
+	strcpy(file.text, name);
+}
+
+static void test_dynamic(void)
+{
+	use.role = ABI_ELF_PROGRAM;
+	base_file(ET_EXEC, 0x400000);
+	expect_good("a static program where a dynamic one may be");
+	if (!corpus)
+		TAP(!*plan.interp);
+	dynamic_file("/lib/ld.so", 11);
+	expect_good("a dynamic program");
+	if (!corpus)
+		TAP(!strcmp(plan.interp, "/lib/ld.so") &&
+		    plan.bias == SKEP_PIE_START);
+	dynamic_file("/lib/ld.so", 10);
+	expect_refused("a loader's name without an end", "absolute path");
+	dynamic_file("lib/ld.so", 10);
+	expect_refused("a loader's name that is no path", "absolute path");
+	dynamic_file("/", ABI_ELF_INTERP_MAX + 1);
+	expect_refused("a loader's name that is too long", "too long");
+	dynamic_file("", 1);
+	expect_refused("a loader without a name", "damaged");
+	use.role = ABI_ELF_LOADER;
+	base_file(ET_DYN, 0);
+	expect_good("a loader");
+	if (!corpus)
+		TAP(plan.bias == SKEP_MMAP_START &&
+		    plan.entry == SKEP_MMAP_START + 0x1010);
+	dynamic_file("/lib/ld.so", 11);
+	expect_refused("a loader with a loader", "dynamic program itself");
+	expect_refused("a loader at a fixed address", "fixed address");
+	base_file(ET_DYN, 0x4000000);
+	expect_refused("a loader of 64 MiB", "64 MiB");
+	use.role = ABI_ELF_STATIC;
+}
+
+static void test_library(void)
+{
+	const u64 at = SKEP_MMAP_END - 0x100000;
+
+	use = (struct abi_elf_use){ABI_ELF_LIBRARY, at, 0x1000};
+	dynamic_file("/lib/ld.so", 11);
+	file.h.e_entry = 0;
+	file.h.e_phoff = sizeof(Elf64_Ehdr);
+	expect_good("a library that names a loader and has no entry");
+	if (!corpus)
+		TAP(plan.bias == at - 0x1000 && plan.start == at - 0x1000 &&
+		    plan.segment[1].addr == at &&
+		    plan.segment[2].addr == at + 0x2100);
+	use.offset = 0;
+	dynamic_file("/lib/ld.so", 11);
+	expect_refused("a mapping of a segment without code", "no text");
+	use.offset = 0x1000;
+	use.addr = SKEP_MMAP_END - 0x1000;
+	dynamic_file("/lib/ld.so", 11);
+	expect_refused("a library that ends outside the range", "no text");
+	use.addr = SKEP_IMAGE_START;
+	dynamic_file("/lib/ld.so", 11);
+	expect_refused("a library that begins below the range", "no text");
+	use.addr = 0x1000;
+	dynamic_file("/lib/ld.so", 11);
+	expect_refused("a library outside of both ranges", "no text");
+	use = (struct abi_elf_use){ABI_ELF_STATIC, 0, 0};
+	base_file(ET_EXEC, 0x400000);
+}
+
 static void test_truncated(void)
 {
 	u8 *copy;
@@ -228,7 +303,8 @@ static void test_truncated(void)
 	for (n = 0; n < 64 + 4 * 56; n++) {
 		copy = malloc(n ? n : 1); /* so that ASan sees its end */
 		memcpy(copy, &file, n);
-		wrong += abi_elf_plan(copy, n, n, &plan) != -LINUX_ENOEXEC;
+		wrong +=
+			abi_elf_plan(&use, copy, n, n, &plan) != -LINUX_ENOEXEC;
 		free(copy);
 	}
 	tap_ok(!wrong, "every shorter file is refused");
@@ -319,6 +395,37 @@ static void test_exec(void)
 	fake_free(p);
 }
 
+/* Control starts in the loader; the program's addresses are beside. */
+static void test_exec_dynamic(void)
+{
+	struct abi_proc *p = fake_proc();
+	struct abi_exec args = exec_args();
+	struct abi_elf_plan program = plan;
+	const struct abi_regs *regs = abi_thread_regs(p, 0);
+	const u64 *aux;
+
+	use.role = ABI_ELF_LOADER;
+	base_file(ET_DYN, 0);
+	plan_file();
+	use.role = ABI_ELF_STATIC;
+	strcpy(program.interp, "/lib/ld.so");
+	args.plan = &program;
+	args.loader = &plan;
+	args.loader_end = plan.end + 0x1800;
+	if (!tap_ok(!abi_exec(p, &args), "exec of a dynamic program"))
+		return;
+	aux = (const u64 *)regs->rsp + 1 + 4 + 3;
+	TAP(regs->rip == SKEP_MMAP_START + 0x1010);
+	TAP(find_auxv(aux, AT_BASE) == SKEP_MMAP_START &&
+	    find_auxv(aux, AT_ENTRY) == 0x401010 &&
+	    find_auxv(aux, AT_PHDR) == 0x400040);
+	tap_ok(abi_space_check(p, plan.start + 0x1000, 4096, ABI_PROT_EXEC) &&
+		       abi_space_check(p, plan.end, 0x2000, ABI_PROT_EXEC),
+	       "the loader's segments and stubs are in the map");
+	TAP(!strcmp(p->interp, "/lib/ld.so") && !abi_space_wrong(&p->space));
+	fake_free(p);
+}
+
 static void exec_refused(void)
 {
 	static char big[300000];
@@ -346,10 +453,13 @@ int main(int argc, char **args)
 	bad_header();
 	bad_segment();
 	bad_kind();
+	test_dynamic();
+	test_library();
 	if (corpus)
 		return 0;
 	test_truncated();
 	test_exec();
+	test_exec_dynamic();
 	exec_refused();
 	return tap_done();
 }

@@ -202,11 +202,12 @@ static void digest_segments(struct load *l)
 
 static int map_file(struct load *l)
 {
+	static const struct abi_elf_use use = {.role = ABI_ELF_STATIC};
 	struct abi_elf_plan *plan = &l->image->plan;
 	u64 head = l->file_len < HEAD_MAX ? l->file_len : HEAD_MAX;
 	int err;
 
-	err = abi_elf_plan(l->file, head, l->file_len, plan);
+	err = abi_elf_plan(&use, l->file, head, l->file_len, plan);
 	if (err)
 		return refuse_program(l, plan->why ? plan->why
 						   : "not an ELF program");

@@ -82,6 +82,7 @@ static void open_program(void)
 
 static void plan_program(void)
 {
+	static const struct abi_elf_use use = {.role = ABI_ELF_STATIC};
 	struct abi_file_op op = {.verb = ABI_FILE_STAT};
 	struct abi_io io = {.len = HEAD_MAX};
 	struct abi_stat st = {0};
@@ -94,7 +95,7 @@ static void plan_program(void)
 	n = sms_forward_read(file, &io);
 	if (n < 0)
 		refuse_program("the file cannot be read", EXIT_REFUSED);
-	if (abi_elf_plan(io.buf, (u64)n, st.size, &plan))
+	if (abi_elf_plan(&use, io.buf, (u64)n, st.size, &plan))
 		refuse_program(plan.why ? plan.why
 					: "it is not a Linux program",
 			       EXIT_REFUSED);
