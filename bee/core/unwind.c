@@ -24,42 +24,56 @@ struct section {
 };
 SKEP_ASSERT_SIZE(struct section, 64);
 
-static const void *guest_pointer(u64 addr)
-{
-	return (const void *)(__UINTPTR_TYPE__)addr;
-}
-
-/* The loaded bytes from addr to the end of their segment; 0: not loaded. */
-static u64 loaded_bytes(const struct abi_elf_plan *plan, u64 addr)
+/* The file's bytes that are loaded at addr, and how many follow in the segment;
+ * 0: none. */
+static const u8 *loaded_bytes(const struct abi_elf_plan *plan, const u8 *file,
+			      u64 addr, u64 *len)
 {
 	const struct abi_elf_segment *s;
 	u32 i;
 
 	for (i = 0; i < plan->segments; i++) {
 		s = &plan->segment[i];
-		if (addr >= s->addr && addr - s->addr < s->filesz)
-			return s->filesz - (addr - s->addr);
+		if (addr < s->addr || addr - s->addr >= s->filesz)
+			continue;
+		*len = s->filesz - (addr - s->addr);
+		return file + s->offset + (addr - s->addr);
 	}
+	*len = 0;
 	return 0;
 }
 
-static u64 by_header(const struct abi_elf_plan *plan)
+static int read_header(const u8 *file, u64 len, u64 i, struct elf_phdr *ph)
 {
-	const struct elf_phdr *ph = guest_pointer(plan->phdr);
-	u64 i, addr, frame;
+	struct elf_header eh;
+	u64 off;
 
-	if (plan->phent != sizeof(*ph) ||
-	    loaded_bytes(plan, plan->phdr) < plan->phnum * sizeof(*ph))
+	if (len < sizeof(eh))
 		return 0;
-	for (i = 0; i < plan->phnum && ph[i].type != PT_GNU_EH_FRAME; i++)
-		;
-	if (i == plan->phnum)
+	abi_memcpy(&eh, file, sizeof(eh));
+	if (eh.phentsize != sizeof(*ph) || i >= eh.phnum ||
+	    __builtin_add_overflow(eh.phoff, i * sizeof(*ph), &off) ||
+	    off > len || len - off < sizeof(*ph))
 		return 0;
-	addr = ph[i].vaddr + plan->bias;
-	if (bee_eh_find(guest_pointer(addr), loaded_bytes(plan, addr), addr,
-			&frame))
-		return 0;
-	return frame;
+	abi_memcpy(ph, file + off, sizeof(*ph));
+	return 1;
+}
+
+static u64 by_header(const struct abi_elf_plan *plan, const u8 *file,
+		     u64 file_len)
+{
+	struct elf_phdr ph;
+	const u8 *hdr;
+	u64 i, addr, len, frame;
+
+	for (i = 0; read_header(file, file_len, i, &ph); i++) {
+		if (ph.type != PT_GNU_EH_FRAME)
+			continue;
+		addr = ph.vaddr + plan->bias;
+		hdr = loaded_bytes(plan, file, addr, &len);
+		return hdr && !bee_eh_find(hdr, len, addr, &frame) ? frame : 0;
+	}
+	return 0;
 }
 
 /* Section i of the file, copied: the table need not be aligned. */
@@ -113,21 +127,21 @@ static int by_sections(const u8 *file, u64 len, struct section *found)
 u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
 		      u64 file_len, struct bee_range *range, u32 max)
 {
-	u64 frame = by_header(plan), len = loaded_bytes(plan, frame);
+	u64 frame = by_header(plan, file, file_len), len;
+	const u8 *bytes = loaded_bytes(plan, file, frame, &len);
 	struct section section;
 
 	if (by_sections(file, file_len, &section)) {
 		section.addr += plan->bias;
 		if (!len) {
 			frame = section.addr;
-			len = loaded_bytes(plan, frame);
+			bytes = loaded_bytes(plan, file, frame, &len);
 		}
 		/* What follows in the segment is not unwind data. */
 		if (section.addr == frame && section.size < len)
 			len = section.size;
 	}
-	return len ? bee_eh_ranges(guest_pointer(frame), len, frame, range, max)
-		   : 0;
+	return len ? bee_eh_ranges(bytes, len, frame, range, max) : 0;
 }
 
 static void insert_edge(u64 *edge, u32 n, u64 addr)

@@ -32,37 +32,23 @@ static u8 *read_all(const char *path, u64 *len)
 	return bytes;
 }
 
-/* The segments copied to where no byte follows the last one. */
-static u8 *load_segments(const u8 *file, struct abi_elf_plan *plan)
+/* The segments as a loader places them, `bias` away from where they are linked
+ * for. */
+static void plan_segments(const u8 *file, u64 bias, struct abi_elf_plan *plan)
 {
 	const Elf64_Ehdr *eh = (const void *)file;
 	const Elf64_Phdr *ph = (const void *)(file + eh->e_phoff);
-	u64 low = ~0ull, high = 0;
-	u8 *image;
 	int i;
 
-	for (i = 0; i < eh->e_phnum; i++) {
-		if (ph[i].p_type != PT_LOAD)
-			continue;
-		if (ph[i].p_vaddr < low)
-			low = ph[i].p_vaddr;
-		high = ph[i].p_vaddr + ph[i].p_filesz;
-	}
-	image = calloc(1, high - low);
 	memset(plan, 0, sizeof(*plan));
-	plan->bias = (u64)image - low;
-	for (i = 0; i < eh->e_phnum; i++) {
-		if (ph[i].p_type != PT_LOAD)
-			continue;
-		memcpy(image + (ph[i].p_vaddr - low), file + ph[i].p_offset,
-		       ph[i].p_filesz);
-		plan->segment[plan->segments].addr = ph[i].p_vaddr + plan->bias;
-		plan->segment[plan->segments++].filesz = ph[i].p_filesz;
-	}
-	plan->phdr = (u64)image + eh->e_phoff;
-	plan->phnum = eh->e_phnum;
-	plan->phent = eh->e_phentsize;
-	return image;
+	plan->bias = bias;
+	for (i = 0; i < eh->e_phnum; i++)
+		if (ph[i].p_type == PT_LOAD)
+			plan->segment[plan->segments++] =
+				(struct abi_elf_segment){
+					.addr = ph[i].p_vaddr + bias,
+					.filesz = ph[i].p_filesz,
+					.offset = ph[i].p_offset};
 }
 
 /* One field of the section table, or of the header that leads to it. */
@@ -105,14 +91,17 @@ static u32 count_ranges(const struct abi_elf_plan *plan, const u8 *file,
 /* A stripped program at an address other than the one it was linked for. */
 static void test_moved(const char *path)
 {
+	const u64 bias = 0x201000000000;
 	struct abi_elf_plan plan;
 	u64 len;
-	u8 *file = read_all(path, &len), *image = load_segments(file, &plan);
-	u32 n = bee_unwind_ranges(&plan, file, 0, range, MAX);
+	u8 *file = read_all(path, &len);
+	u32 n;
 
-	tap_ok(n > 100 && range[0].start - (u64)image < len,
+	plan_segments(file, bias, &plan);
+	((Elf64_Ehdr *)file)->e_shnum = 0;
+	n = bee_unwind_ranges(&plan, file, len, range, MAX);
+	tap_ok(n > 100 && range[0].start - bias < len,
 	       "functions are found by the program header of a moved program");
-	free(image);
 	free(file);
 }
 
@@ -129,13 +118,13 @@ int main(int argc, char **argv)
 	struct abi_elf_plan plan;
 	u64 len, cut;
 	u32 n, edges, found = 0;
-	u8 *file, *copy, *image;
+	u8 *file, *copy;
 	int ok = 1;
 
 	if (argc != 3)
 		return 2;
 	file = read_all(argv[1], &len);
-	image = load_segments(file, &plan);
+	plan_segments(file, 0, &plan);
 	n = bee_unwind_ranges(&plan, file, len, range, MAX);
 	tap_ok(count_ranges(&plan, file, len, sizeof(".eh_frame")) == n &&
 		       !count_ranges(&plan, file, len, sizeof(".eh_frame") - 1),
@@ -171,7 +160,6 @@ int main(int argc, char **argv)
 	}
 	tap_ok(ok, "a file cut short has no sections");
 	test_moved(argv[2]);
-	free(image);
 	free(file);
 	return tap_done();
 }
