@@ -44,6 +44,31 @@ struct abi_mem_file {
 	u32 shared; /* stores go to the file; else they are private */
 };
 
+/*
+ * host->text_file: text that the guest maps from a file.
+ *
+ * MAP   [addr, addr + len) is fresh and writable, and is to become text from
+ *       `offset` of the file on. 0: the host has filled it and made it safe to
+ *       run; `len` is then how much of it is text (the rest is left as it was),
+ *       and [stubs, stubs + stubs_len) inside [room, room_end) is the host's
+ *       code for it, protected. -ENOEXEC: the file is no library, or this is
+ *       no whole text of it: nothing was changed. -ENOMEM: with `need`, the
+ *       room must be that large. Else an errno after a sentence.
+ * DROP  This text is unmapped. Each page is dropped once.
+ * REAP  1: all text of a library was dropped, and stubs are to be released;
+ *       0: there is no such library.
+ */
+enum abi_text_verb { ABI_TEXT_MAP, ABI_TEXT_DROP, ABI_TEXT_REAP };
+
+struct abi_text_file {
+	enum abi_text_verb verb;
+	s32 handle;
+	u64 addr, len, offset;
+	u64 room, room_end;
+	u64 need, stubs, stubs_len; /* out */
+	const char *name;	    /* of the file, for sentences */
+};
+
 /* Attributes of the host; filled once by host->info. */
 struct abi_host_info {
 	u32 cpus;
@@ -361,6 +386,8 @@ struct abi_host {
 	 * after logging why. They are writable when this is called.
 	 */
 	s64 (*text_seal)(u64 addr, u64 len);
+	/* May be NULL: text of files is like code that was made at run time. */
+	s64 (*text_file)(struct abi_text_file *op);
 	/*
 	 * Translates `pc` to the guest's instruction: after a call the program
 	 * counter may be in a stub of the host. Never fails.

@@ -10,6 +10,7 @@
  */
 #include "map.h"
 #include "space.h"
+#include "text.h"
 #include "abi/fs/fd.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -256,6 +257,8 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 	s64 rc;
 
 	abi_assert_locked(&p->space.change);
+	if (abi_text_has_stubs(p, start, end))
+		return -LINUX_EINVAL;
 	if (!abi_space_room(s))
 		return -LINUX_ENOMEM;
 	for (; abi_map_part(s, i, start, end, &a); i++) {
@@ -267,8 +270,10 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 		rc = p->host->mem_release(a.start, a.end - a.start);
 		if (rc)
 			return rc;
+		abi_text_drop(p, &a);
 	}
 	abi_space_cut(p, start, end);
+	abi_text_reap(p);
 	return 0;
 }
 
@@ -385,6 +390,12 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 		return -LINUX_ENOMEM;
 	}
 	rc = mapped ? abi_map_clear(p, a->start, a->end) : 0;
+	if (!rc && abi_text_is_file(p, a)) {
+		rc = abi_text_put(p, a);
+		if (rc <= 0)
+			return rc;
+		rc = 0;
+	}
 	if (!rc)
 		rc = fill_area(p, a);
 	if (!rc)
@@ -531,6 +542,18 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 	return 0;
 }
 
+/* It is what the host made of it as long as nobody writes to it. */
+static s64 protect_text(struct abi_proc *p, const struct abi_area *a, u32 prot)
+{
+	if (!(prot & ABI_PROT_WRITE) && !(a->bits & ABI_AREA_IMAGE))
+		return p->host->mem_protect(a->start, a->end - a->start, prot);
+	abi_log_once(p, &p->space.said_text,
+		     "mprotect refused (EACCES): rewritten text of a library "
+		     "cannot become writable (relocations in text, "
+		     "DT_TEXTREL: build it with -fPIC)");
+	return -LINUX_EACCES;
+}
+
 /* The host's side for one area's part; leaves it as it was on error. */
 static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 {
@@ -548,6 +571,8 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 		new.bits |= ABI_AREA_COMMITTED;
 		return fill_area(p, &new);
 	}
+	if (a->bits & ABI_AREA_TEXT)
+		return protect_text(p, a, prot);
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
 	if (abi_space_is_common(p, a))
@@ -620,6 +645,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 
 	/* Shared pages live in the file; text is as the file has it. */
 	if (!(a->bits & ABI_AREA_COMMITTED) || (a->prot & ABI_PROT_EXEC) ||
+	    (a->bits & ABI_AREA_TEXT) ||
 	    (a->backing && (a->bits & ABI_AREA_SHARED)))
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)

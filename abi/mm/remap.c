@@ -89,6 +89,13 @@ static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
 	return prot != RW ? p->host->mem_protect(to, m->len, prot) : 0;
 }
 
+static s64 refuse_text(struct abi_proc *p)
+{
+	p->host->log("mremap of executable memory refused: rewritten code "
+		     "cannot be moved");
+	return -LINUX_EACCES;
+}
+
 /*
  * Moves to [to, to + len). Only the grown part keeps what the new area was
  * filled with; the rest is overwritten with the old bytes.
@@ -98,11 +105,8 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 	struct abi_area new = m->area;
 	s64 rc;
 
-	if (new.prot & ABI_PROT_EXEC) {
-		p->host->log("mremap of executable memory refused: rewritten "
-			     "code cannot be moved");
-		return -LINUX_EACCES;
-	}
+	if (new.prot & ABI_PROT_EXEC)
+		return refuse_text(p);
 	if (abi_space_is_common(p, &new) && p->forked) {
 		p->host->log("mremap refused (ENOMEM): memory that processes "
 			     "share cannot be moved");
@@ -134,6 +138,8 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 			  &m->area) ||
 	    m->area.start != m->old || m->area.end != end)
 		return -LINUX_EFAULT;
+	if (m->area.bits & ABI_AREA_TEXT)
+		return refuse_text(p);
 	if (!(m->flags & ABI_MREMAP_FIXED)) {
 		if (m->len < m->old_len)
 			rc = abi_map_clear(p, m->old + m->len, end);
