@@ -149,17 +149,32 @@ extern const char bee_usage[];
 
 /* The image and the report -------------------------------------------- */
 
+#define BEE_NAME_MAX 128
+
+/* A rewritten file: the program, its loader, or a library. */
 struct bee_image {
 	struct abi_elf_plan plan;
-	u64 stubs, stubs_end;  /* guest range of the stubs, page aligned */
-	struct bee_rewrite rw; /* counts; site and pc stay allocated */
-	struct bee_map map;    /* what a PC stands for */
-	u8 sha_file[32];       /* of the whole file */
-	u8 sha_load[32];       /* of the PT_LOAD contents, in order */
+	u64 stubs, stubs_end; /* guest range of the stubs, page aligned */
+	u64 text, text_end;   /* of a library: the pages of its text, */
+	u64 text_left;	      /* and how many bytes of them are mapped; others
+				 never go */
+	char name[BEE_NAME_MAX]; /* the end of its path, for reports */
+	struct bee_rewrite rw;	 /* counts; site and pc stay allocated */
+	struct bee_map map;	 /* what a PC stands for */
+	u8 sha_file[32];	 /* of the whole file */
+	u8 sha_load[32];	 /* of the PT_LOAD contents, in order */
+	/* Of the program only: */
 	u64 started_ns; /* host->clock(MONOTONIC) when bee began; host sets it
 			 */
 	u64 entered_ns; /* ... when thread 0 entered the guest */
 	u64 load_ns, rewrite_ns; /* time spent on them */
+};
+
+/* What all images of a run, past ones too, add up to. */
+struct bee_sums {
+	u32 images;
+	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS];
+	u64 stub_bytes, rewrite_ns;
 };
 
 /* The one process of this address space. Written before threads start. */
@@ -167,7 +182,10 @@ struct bee {
 	const struct bee_options *options;
 	const struct abi_host *os; /* the host's table, ungated */
 	struct abi_proc *proc;
-	struct bee_image image;
+	struct bee_image image;	 /* of the program */
+	struct bee_image loader; /* of its dynamic loader; plan.segments 0: none
+				  */
+	struct bee_sums sums;
 	/* Which earlier stream is the same open file, plus one: 2>&1.
 	 * bee_os_std fills it in if the host knows it. */
 	u32 std_same[3];
@@ -219,6 +237,10 @@ u64 bee_list_line(const struct abi_host *host, u32 nr, char *buf, u64 len);
 
 /* host->text_seal for both hosts. */
 s64 bee_text_seal(u64 addr, u64 len);
+/* host->text_file for both hosts. */
+s64 bee_text_file(struct abi_text_file *op);
+/* In the child of a fork, before the guest runs. */
+void bee_images_forked(void);
 /* host->text_pc for both hosts; never behind the gate. */
 u64 bee_text_pc(u64 pc);
 

@@ -9,6 +9,7 @@
 #include "abi/include/exec.h"
 #include "bee/core/cache.h"
 #include "bee/core/core.h"
+#include "bee/core/image.h"
 
 #define HEAD_MAX 0x10000u
 #define RANGES_MAX 0x40000u
@@ -364,6 +365,9 @@ static int rewrite_image(struct load *l)
 		err = seal_stubs(l);
 	if (!err && !cached)
 		bee_cache_store(&cache, l->image);
+	l->image->text_left = ~0ull;
+	if (!err && bee_images_add(l->image))
+		err = BEE_EXIT_REFUSED;
 	return err;
 }
 

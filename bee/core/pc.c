@@ -1,23 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Classifies a program counter. Reads the map that the rewriter stored in
- * bee.image; it does not change once the guest runs.
+ * Classifies a program counter, and takes it from stubs to the guest's text and
+ * back. Owns nothing: the maps are the images', and may go when a library does.
  */
 #include "bee/core/core.h"
+#include "bee/core/image.h"
+
+static int is_stub(u64 pc)
+{
+	int found = bee_images_get_stub(pc) != 0;
+
+	bee_images_put();
+	return found;
+}
 
 enum bee_pc bee_pc_where(u64 pc)
 {
-	const struct bee_image *image = &bee.image;
-
-	if (pc >= image->stubs && pc < image->stubs_end)
-		return BEE_PC_STUB;
 	if (pc >= (u64)(__UINTPTR_TYPE__)bee_exit_begin &&
 	    pc < (u64)(__UINTPTR_TYPE__)bee_exit_end)
 		return BEE_PC_EXIT;
 	if ((pc >= SKEP_IMAGE_START && pc < SKEP_IMAGE_END) ||
 	    (pc >= SKEP_ARENA_START && pc < SKEP_ARENA_END))
-		return BEE_PC_GUEST;
+		return is_stub(pc) ? BEE_PC_STUB : BEE_PC_GUEST;
 	return BEE_PC_BEE;
+}
+
+/* The guest's state that a PC in a stub stands for; 0: it is in none. */
+static int find_state(u64 pc, struct bee_stub_pc *state)
+{
+	const struct bee_image *image = bee_images_get_stub(pc);
+	int found = image && bee_map_find(&image->map, pc, state);
+
+	bee_images_put();
+	return found;
 }
 
 static u64 *reg_of(struct abi_regs *regs, u32 number)
@@ -35,7 +50,7 @@ void bee_stub_undo(struct abi_regs *regs, u64 scratch, u64 scratch2)
 {
 	struct bee_stub_pc state;
 
-	if (!bee_map_find(&bee.image.map, regs->rip, &state))
+	if (!find_state(regs->rip, &state))
 		return;
 	if (state.scratch)
 		*reg_of(regs, state.scratch - 1u) = scratch;
@@ -50,16 +65,12 @@ u64 bee_text_pc(u64 pc)
 {
 	struct bee_stub_pc state;
 
-	if (bee_pc_where(pc) != BEE_PC_STUB ||
-	    !bee_map_find(&bee.image.map, pc, &state))
-		return pc;
-	return state.guest;
+	return find_state(pc, &state) ? state.guest : pc;
 }
 
 /* The last site at or below addr, or NULL. */
-static const struct bee_site *site_below(u64 addr)
+static const struct bee_site *site_below(const struct bee_map *map, u64 addr)
 {
-	const struct bee_map *map = &bee.image.map;
 	u32 low = 0, high = map->sites, mid;
 
 	while (low < high) {
@@ -73,9 +84,8 @@ static const struct bee_site *site_below(u64 addr)
 }
 
 /* Where in [stub, end) the guest instruction at `guest` begins; 0: nowhere. */
-static u64 stub_of(u64 stub, u64 end, u64 guest)
+static u64 stub_of(const struct bee_map *map, u64 stub, u64 end, u64 guest)
 {
-	const struct bee_map *map = &bee.image.map;
 	u32 low = 0, high = map->pcs, mid;
 
 	while (low < high) {
@@ -92,18 +102,27 @@ static u64 stub_of(u64 stub, u64 end, u64 guest)
 	return 0;
 }
 
+static u64 resume_in(const struct bee_map *map, u64 rip)
+{
+	const struct bee_site *site = site_below(map, rip);
+	u64 stub;
+
+	if (!site || !site->stub || rip <= site->patch ||
+	    rip >= site->patch + site->patch_len)
+		return rip;
+	stub = stub_of(map, site->stub, site->stub + site->stub_len, rip);
+	return stub ? stub : rip;
+}
+
 /*
  * Text inside a patch holds no instructions any more; its stub is. A signal
  * handler that returns there must continue in the stub.
  */
 u64 bee_pc_resume(u64 rip)
 {
-	const struct bee_site *site = site_below(rip);
-	u64 stub;
+	const struct bee_image *image = bee_images_get_text(rip);
+	u64 at = image ? resume_in(&image->map, rip) : rip;
 
-	if (!site || !site->stub || rip <= site->patch ||
-	    rip >= site->patch + site->patch_len)
-		return rip;
-	stub = stub_of(site->stub, site->stub + site->stub_len, rip);
-	return stub ? stub : rip;
+	bee_images_put();
+	return at;
 }
