@@ -13,7 +13,8 @@ bee_objects = $(patsubst %,$(B)/obj/$(1)/%.o,$(basename $(2)))
 
 # What images in the cache depend on.
 bee_revision_src := $(sort $(wildcard bee/rewrite/*.[ch])) \
-	include/skep/guest.h bee/core/bee.h bee/core/load.c bee/core/cache.c
+	include/skep/guest.h bee/core/bee.h bee/core/load.c bee/core/image.c \
+	bee/core/cache.c
 $(B)/gen/bee/revision.h: $(bee_revision_src)
 	$(call say,GEN)
 	$(Q)mkdir -p $(@D)

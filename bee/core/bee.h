@@ -167,7 +167,7 @@ struct bee_image {
 	u64 started_ns; /* host->clock(MONOTONIC) when bee began; host sets it
 			 */
 	u64 entered_ns; /* ... when thread 0 entered the guest */
-	u64 load_ns, rewrite_ns; /* time spent on them */
+	u64 load_ns;	/* time spent on loading */
 };
 
 /* What all images of a run, past ones too, add up to. */

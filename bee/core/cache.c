@@ -16,6 +16,7 @@
 #include "base/errno.h"
 #include "bee/core/cache.h"
 #include "bee/core/core.h"
+#include "bee/core/image.h"
 #include "build/gen/bee/revision.h"
 
 #define MAGIC 0x31656863616365ebull
@@ -150,19 +151,9 @@ static int get_arrays(struct bee_rewrite *rw, const struct header *h)
 	u64 max = h->map_len / 24 + 1;
 
 	rw->sites_max = rw->pcs_max = (u32)max;
-	rw->site = bee_os_alloc(max * sizeof(*rw->site));
-	rw->pc = bee_os_alloc(max * sizeof(*rw->pc));
+	rw->site = bee_os_alloc(max * sizeof(*rw->site) + 8);
+	rw->pc = bee_os_alloc(max * sizeof(*rw->pc) + 8);
 	return rw->site && rw->pc;
-}
-
-static void drop_arrays(struct bee_rewrite *rw)
-{
-	if (rw->site)
-		bee_os_free(rw->site, rw->sites_max * sizeof(*rw->site));
-	if (rw->pc)
-		bee_os_free(rw->pc, rw->pcs_max * sizeof(*rw->pc));
-	rw->site = 0;
-	rw->pc = 0;
 }
 
 static int map_fits(const struct bee_image *image, const struct header *h,
@@ -238,7 +229,7 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 	if (!why) {
 		why = apply_parts(image, os, &parts);
 		if (why)
-			drop_arrays(&image->rw);
+			bee_image_free(image);
 	}
 	if (bytes)
 		bee_os_free(bytes, len);

@@ -8,6 +8,32 @@
 
 #include "bee/core/bee.h"
 
+/* The whole of a file into memory of bee's own, for bee_os_free. 0, or an
+ * errno; -ENOEXEC: it is no regular file, empty, or above 2 GiB. */
+s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len);
+
+/* Rewriting (image.c) ------------------------------------------------------ */
+
+/* image->plan is made, and the text is in memory, writable. */
+struct bee_work {
+	struct bee_image *image;
+	const struct abi_host *os;
+	const u8 *file; /* the whole of it */
+	u64 file_len;
+	/* Where stubs may be, at its end; room_end 0: behind the segments. */
+	u64 room, room_end;
+	const char *cache; /* folder, or NULL */
+	u32 no_digest;	   /* of the file: neither report nor cache needs it */
+	u64 need;	   /* out, on -ENOMEM: more room than there is */
+	char why[240];	   /* out, on error: a sentence, or empty */
+};
+
+/* 0: the stubs are protected, the text is still writable. Else an errno after
+ * which nothing of the stubs is left. */
+int bee_image_rewrite(struct bee_work *w);
+/* Frees what rewriting allocated. */
+void bee_image_free(struct bee_image *image);
+
 /* Finding (images.c) ------------------------------------------------------- */
 
 /*

@@ -7,25 +7,22 @@
  */
 #include "base/errno.h"
 #include "abi/include/exec.h"
-#include "bee/core/cache.h"
 #include "bee/core/core.h"
 #include "bee/core/image.h"
 
 #define HEAD_MAX 0x10000u
-#define RANGES_MAX 0x40000u
-#define EDGES_MAX 256u
 #define S_IFMT 0170000u
 #define S_IFDIR 0040000u
 
-/* The loader's view of one run; freed at the end, the image stays. */
+/* The loader's view of one file of a run; freed at the end, the image stays. */
 struct load {
 	const struct bee_options *options;
 	const struct abi_host *os;
 	struct bee_image *image;
+	const char *name; /* for sentences */
+	struct abi_elf_use use;
 	const u8 *file;
 	u64 file_len;
-	struct bee_range *range; /* functions; RANGES_MAX */
-	u64 edge[EDGES_MAX];
 };
 
 static void *guest_pointer(u64 addr)
@@ -50,7 +47,7 @@ static int refuse_program(const struct load *l, const char *why)
 
 	abi_text_init(&text, line, sizeof(line));
 	abi_text_str(&text, "refused to load ");
-	abi_text_str(&text, l->options->program);
+	abi_text_str(&text, l->name);
 	abi_text_str(&text, ": ");
 	abi_text_str(&text, why);
 	bee_os_message(line);
@@ -174,7 +171,6 @@ static void copy_segments(struct load *l)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
 	const struct abi_elf_segment *s;
-	struct skep_sha256 sha;
 	u32 i;
 
 	for (i = 0; i < plan->segments; i++) {
@@ -182,33 +178,15 @@ static void copy_segments(struct load *l)
 		abi_memcpy(guest_pointer(s->addr), l->file + s->offset,
 			   s->filesz);
 	}
-	bee_sha256_init(&sha);
-	skep_sha256_update(&sha, l->file, l->file_len);
-	skep_sha256_final(&sha, l->image->sha_file);
-}
-
-/* Follows from the file's, so a cached image has it already. */
-static void digest_segments(struct load *l)
-{
-	const struct abi_elf_plan *plan = &l->image->plan;
-	struct skep_sha256 sha;
-	u32 i;
-
-	bee_sha256_init(&sha);
-	for (i = 0; i < plan->segments; i++)
-		skep_sha256_update(&sha, guest_pointer(plan->segment[i].addr),
-				   plan->segment[i].filesz);
-	skep_sha256_final(&sha, l->image->sha_load);
 }
 
 static int map_file(struct load *l)
 {
-	static const struct abi_elf_use use = {.role = ABI_ELF_STATIC};
 	struct abi_elf_plan *plan = &l->image->plan;
 	u64 head = l->file_len < HEAD_MAX ? l->file_len : HEAD_MAX;
 	int err;
 
-	err = abi_elf_plan(&use, l->file, head, l->file_len, plan);
+	err = abi_elf_plan(&l->use, l->file, head, l->file_len, plan);
 	if (err)
 		return refuse_program(l, plan->why ? plan->why
 						   : "not an ELF program");
@@ -220,155 +198,21 @@ static int map_file(struct load *l)
 	return err;
 }
 
-/* Rewriting ----------------------------------------------------------- */
-
-static void describe_segments(struct load *l)
-{
-	const struct abi_elf_plan *plan = &l->image->plan;
-	struct bee_rewrite *rw = &l->image->rw;
-	const struct abi_elf_segment *s;
-	u32 i;
-
-	for (i = 0; i < plan->segments; i++) {
-		s = &plan->segment[i];
-		if (!s->filesz)
-			continue;
-		if (s->prot & ABI_PROT_EXEC) {
-			rw->text[rw->texts].bytes = guest_pointer(s->addr);
-			rw->text[rw->texts].addr = s->addr;
-			rw->text[rw->texts++].len = s->filesz;
-		} else {
-			rw->data[rw->datas].bytes = guest_pointer(s->addr);
-			rw->data[rw->datas].addr = s->addr;
-			rw->data[rw->datas++].len = s->filesz;
-		}
-	}
-	rw->entry = plan->entry;
-	rw->bias = plan->bias;
-	for (i = 0; i < SKEP_SLOT_COUNT; i++)
-		rw->slot[i] = BEE_SLOT(i);
-}
-
-/* site and pc stay for crash names and kicks; marks is the caller's to free. */
-static int get_memory(struct load *l, const struct bee_rewrite_need *need)
-{
-	struct bee_rewrite *rw = &l->image->rw;
-	u64 stubs = page_up(l->image->plan.end), len = page_up(need->stubs_len);
-
-	rw->sites_max = need->sites;
-	rw->pcs_max = need->pcs;
-	rw->site = bee_os_alloc((u64)need->sites * sizeof(*rw->site) + 8);
-	rw->pc = bee_os_alloc((u64)need->pcs * sizeof(*rw->pc) + 8);
-	rw->marks = bee_os_alloc(need->marks_len + 8);
-	if (!rw->site || !rw->pc || !rw->marks)
-		return -LINUX_ENOMEM;
-	rw->stubs = guest_pointer(stubs);
-	rw->stubs_addr = stubs;
-	rw->stubs_len = len;
-	if (!len)
-		return 0;
-	return (int)l->os->mem_commit(stubs, len,
-				      ABI_PROT_READ | ABI_PROT_WRITE);
-}
-
-static int all_patched(const struct bee_rewrite *rw)
-{
-	u32 i;
-
-	/* Instructions that moved to make space were not searched for. */
-	for (i = 0; i < BEE_SITE_MOVED; i++)
-		if (rw->found[i] != rw->patched[i])
-			return 0;
-	return 1;
-}
-
-static int refuse_site(struct load *l, const char *why)
-{
-	char line[240];
-	struct abi_text text;
-
-	abi_text_init(&text, line, sizeof(line));
-	abi_text_str(&text, why);
-	abi_text_str(&text, " (at 0x");
-	abi_text_hex(&text, l->image->rw.bad_addr, 1);
-	abi_text_str(&text, ")");
-	return refuse_program(l, line);
-}
-
-/* Stub pages in use become executable, the others are released. */
-static int seal_stubs(struct load *l)
-{
-	struct bee_image *image = l->image;
-	struct bee_rewrite *rw = &image->rw;
-	u64 used = page_up(rw->stubs_used);
-	s64 err = 0;
-
-	if (rw->stubs_len > used)
-		err = l->os->mem_release(rw->stubs_addr + used,
-					 rw->stubs_len - used);
-	if (!err && used)
-		err = l->os->mem_protect(rw->stubs_addr, used,
-					 ABI_PROT_READ | ABI_PROT_EXEC);
-	image->stubs = rw->stubs_addr;
-	image->stubs_end = rw->stubs_addr + used;
-	bee_map_from(&image->map, rw);
-	return err ? refuse_program(l, "its stubs cannot be protected") : 0;
-}
-
-static int run_rewriter(struct load *l)
-{
-	struct bee_rewrite *rw = &l->image->rw;
-	struct bee_rewrite_need need;
-	int err;
-
-	l->range = bee_os_alloc(RANGES_MAX * sizeof(*l->range));
-	if (!l->range)
-		return refuse_program(l, "not enough memory to rewrite it");
-	rw->codes = bee_unwind_ranges(&l->image->plan, l->file, l->file_len,
-				      l->range, RANGES_MAX);
-	rw->code = l->range;
-	rw->edges = bee_unwind_edges(&l->image->plan, l->file, l->file_len,
-				     l->edge, EDGES_MAX);
-	rw->edge = l->edge;
-	bee_rewrite_sizes(rw, &need);
-	err = get_memory(l, &need);
-	if (!err)
-		err = bee_rewrite(rw);
-	if (rw->marks)
-		bee_os_free(rw->marks, need.marks_len + 8);
-	bee_os_free(l->range, RANGES_MAX * sizeof(*l->range));
-	rw->code = 0;
-	rw->edge = 0;
-	rw->marks = 0;
-	if (err == -LINUX_ENOEXEC)
-		return refuse_site(l, rw->why);
-	return err ? refuse_program(l, "not enough memory to rewrite it") : 0;
-}
-
 static int rewrite_image(struct load *l)
 {
-	const struct bee_cache cache = {l->options->cache, l->file,
-					l->file_len};
-	u64 start = (u64)l->os->clock(ABI_CLOCK_MONOTONIC);
-	int err = 0, cached;
+	struct bee_work w = {.image = l->image,
+			     .os = l->os,
+			     .file = l->file,
+			     .file_len = l->file_len,
+			     .cache = l->options->cache};
+	int err = bee_image_rewrite(&w);
 
-	describe_segments(l);
-	cached = !bee_cache_load(&cache, l->os, l->image);
-	if (!cached) {
-		digest_segments(l);
-		err = run_rewriter(l);
-	}
-	if (!err && !all_patched(&l->image->rw))
-		err = refuse_program(l, "the rewriter left sites unpatched");
-	l->image->rewrite_ns = (u64)l->os->clock(ABI_CLOCK_MONOTONIC) - start;
-	if (!err)
-		err = seal_stubs(l);
-	if (!err && !cached)
-		bee_cache_store(&cache, l->image);
+	if (err)
+		return refuse_program(l, *w.why ? w.why
+						: "not enough memory to "
+						  "rewrite it");
 	l->image->text_left = ~0ull;
-	if (!err && bee_images_add(l->image))
-		err = BEE_EXIT_REFUSED;
-	return err;
+	return bee_images_add(l->image) ? BEE_EXIT_REFUSED : 0;
 }
 
 /* Handing over -------------------------------------------------------- */
@@ -459,6 +303,8 @@ static int make_process(const struct load *l, const char *const *envp)
 	struct abi_exec exec = {
 		.plan = &l->image->plan,
 		.image_end = l->image->stubs_end,
+		.loader = bee.loader.plan.segments ? &bee.loader.plan : 0,
+		.loader_end = bee.loader.stubs_end,
 		.argv = (const char *const *)l->options->argv,
 		.envp = envp,
 		.path = path,
@@ -495,10 +341,57 @@ static int make_process(const struct load *l, const char *const *envp)
 	return attach_streams(l) ?: attach_stream(l);
 }
 
+/* From a file's bytes to protected text. */
+static int load_image(struct load *l)
+{
+	int err = map_file(l);
+
+	if (!err)
+		err = rewrite_image(l);
+	if (!err)
+		err = for_runs(l, 1);
+	return err;
+}
+
+/*
+ * The dynamic loader: by the name that the program gives, as the guest sees it.
+ */
+static int load_loader(struct load *program)
+{
+	const char *name = program->image->plan.interp;
+	struct load l = {.options = program->options,
+			 .os = program->os,
+			 .image = &bee.loader,
+			 .name = name,
+			 .use = {.role = ABI_ELF_LOADER}};
+	struct abi_open open = {.path = name};
+	s64 err;
+
+	if (!*name)
+		return 0;
+	err = l.os->file_open(&open);
+	if (!err) {
+		err = bee_image_read(l.os, open.handle, (u8 **)&l.file,
+				     &l.file_len);
+		l.os->file_close(open.handle);
+	}
+	if (err)
+		return refuse_program(&l, "the program is dynamic and its "
+					  "loader cannot be read; is it below "
+					  "--root?");
+	err = load_image(&l);
+	bee_os_free((void *)(__UINTPTR_TYPE__)l.file, l.file_len);
+	return (int)err;
+}
+
 int bee_load(const struct bee_options *o, const struct abi_host *os,
 	     const char *const *envp)
 {
-	struct load l = {.options = o, .os = os, .image = &bee.image};
+	struct load l = {.options = o,
+			 .os = os,
+			 .image = &bee.image,
+			 .name = o->program,
+			 .use = {.role = ABI_ELF_PROGRAM}};
 	u64 start = (u64)os->clock(ABI_CLOCK_MONOTONIC);
 	int err;
 
@@ -509,12 +402,10 @@ int bee_load(const struct bee_options *o, const struct abi_host *os,
 	err = open_file(&l);
 	if (err)
 		return err;
-	err = map_file(&l);
-	if (!err)
-		err = rewrite_image(&l);
-	if (!err)
-		err = for_runs(&l, 1);
+	err = load_image(&l);
 	bee_os_file_unmap(l.file, l.file_len);
+	if (!err)
+		err = load_loader(&l);
 	bee.image.load_ns = (u64)os->clock(ABI_CLOCK_MONOTONIC) - start;
 	return err ? err : make_process(&l, envp);
 }

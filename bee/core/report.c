@@ -37,9 +37,9 @@ static void put_sites(struct abi_text *text, const char *key, u32 kind)
 {
 	abi_text_str(text, key);
 	abi_text_chr(text, ' ');
-	abi_text_dec(text, bee.image.rw.found[kind]);
+	abi_text_dec(text, bee.sums.found[kind]);
 	abi_text_chr(text, ' ');
-	abi_text_dec(text, bee.image.rw.patched[kind]);
+	abi_text_dec(text, bee.sums.patched[kind]);
 	abi_text_chr(text, '\n');
 }
 
@@ -98,8 +98,9 @@ u64 bee_report(char *buf, u64 len, u32 status)
 	put_u64(&text, "calls", bee.proc ? abi_count_calls(bee.proc) : 0);
 	put_u64(&text, "entry_us", entry / 1000);
 	put_u64(&text, "load_us", image->load_ns / 1000);
-	put_u64(&text, "rewrite_us", image->rewrite_ns / 1000);
-	put_u64(&text, "stub_bytes", image->rw.stubs_used);
+	put_u64(&text, "rewrite_us", bee.sums.rewrite_ns / 1000);
+	put_u64(&text, "stub_bytes", bee.sums.stub_bytes);
+	put_u64(&text, "images", bee.sums.images);
 	put_sites(&text, "sites_syscall", BEE_SITE_SYSCALL);
 	put_sites(&text, "sites_fs_stub", BEE_SITE_FS);
 	put_sites(&text, "sites_fs_inplace", BEE_SITE_FS_INPLACE);
