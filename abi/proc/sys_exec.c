@@ -35,6 +35,7 @@ struct exec {
 					    first one last */
 	char path[ABI_PATH_MAX];	 /* of what is to run, absolute */
 	char name[ABI_PATH_MAX];	 /* as the guest says it */
+	char loader[ABI_ELF_INTERP_MAX]; /* of a dynamic program; else empty */
 	char line[SCRIPTS][LINE];
 };
 
@@ -101,19 +102,23 @@ static s64 refuse_program(struct exec *x, const char *why)
 /* 1: an interpreter is to be looked at; 0: a program; fds->bounce holds it. */
 static s64 judge_head(struct exec *x, const u8 *head, u64 len, u64 size)
 {
-	static const struct abi_elf_use use = {.role = ABI_ELF_STATIC};
+	const struct abi_elf_use use = {.role = *x->loader ? ABI_ELF_LOADER
+							   : ABI_ELF_PROGRAM};
 	struct abi_elf_plan plan;
 
-	if (len >= 2 && head[0] == '#' && head[1] == '!') {
+	if (len >= 2 && head[0] == '#' && head[1] == '!' && !*x->loader) {
 		s64 rc = take_script(x, (const char *)head, len);
 
 		return rc < 0 ? rc : 1;
 	}
 	if (len < 4 || head[0] != 0x7f || head[1] != 'E' || head[2] != 'L' ||
 	    head[3] != 'F')
-		return -LINUX_ENOEXEC;
+		return *x->loader ? refuse_program(x, "its dynamic loader is "
+						      "not an ELF file")
+				  : -LINUX_ENOEXEC;
 	if (abi_elf_plan(&use, head, len, size, &plan))
 		return refuse_program(x, plan.why);
+	abi_strcpy(x->loader, plan.interp, sizeof(x->loader));
 	return 0;
 }
 
@@ -137,25 +142,36 @@ static s64 judge_file(struct exec *x, s32 handle)
 	return rc;
 }
 
-/* From a name to a program that bee can run. */
-static s64 find_program(struct exec *x)
+static s64 judge_path(struct exec *x, const char *path)
 {
 	const struct abi_host *host = x->c->p->host;
 	struct abi_path_op access = {
-		.verb = ABI_PATH_ACCESS, .mode = 1, .path = x->path};
-	struct abi_open open = {.path = x->path};
+		.verb = ABI_PATH_ACCESS, .mode = 1, .path = path};
+	struct abi_open open = {.path = path};
+	s64 rc = host->path(&access);
+
+	if (!rc)
+		rc = host->file_open(&open);
+	if (rc < 0)
+		return rc;
+	rc = judge_file(x, open.handle);
+	host->file_close(open.handle);
+	return rc;
+}
+
+/* From a name to a program that bee can run, with the loader that it names. */
+static s64 find_program(struct exec *x)
+{
+	char loader[ABI_ELF_INTERP_MAX];
 	s64 rc;
 
 	do {
-		rc = host->path(&access);
-		if (!rc)
-			rc = host->file_open(&open);
-		if (rc < 0)
-			return rc;
-		rc = judge_file(x, open.handle);
-		host->file_close(open.handle);
+		rc = judge_path(x, x->path);
 	} while (rc == 1);
-	return rc;
+	if (rc || !*x->loader)
+		return rc;
+	abi_strcpy(loader, x->loader, sizeof(loader));
+	return judge_path(x, loader);
 }
 
 /* What it takes along ------------------------------------------------------ */
@@ -329,6 +345,7 @@ static s64 begin_exec(struct abi_call *c, struct exec *x, u32 first)
 	x->argv = c->a[first + 1];
 	x->envp = c->a[first + 2];
 	x->scripts = x->words = 0;
+	*x->loader = 0;
 	return abi_user_string(c->p, x->name, sizeof(x->name), c->a[first],
 			       -LINUX_ENAMETOOLONG);
 }

@@ -28,6 +28,7 @@ const struct abi_host lin_host = {
 	.mem_file = lin_mem_file,
 	.mem_discard = lin_mem_discard,
 	.text_seal = bee_text_seal,
+	.text_file = bee_text_file,
 	.text_pc = bee_text_pc,
 	.thread_start = lin_thread_start,
 	.thread_exit = lin_thread_exit,

@@ -237,6 +237,7 @@ s32 lin_thread_fork(void)
 	pid = fork();
 	if (pid == 0) {
 		lin_helper_forget();
+		bee_images_forked();
 		keep_caller(self);
 	} else if (pid < 0) {
 		pid = -errno;

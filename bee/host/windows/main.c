@@ -28,6 +28,7 @@ static const struct abi_host host = {
 	.mem_reach = bee_view_reach,
 	.mem_sync = bee_view_sync,
 	.text_seal = bee_text_seal,
+	.text_file = bee_text_file,
 	.text_pc = bee_text_pc,
 	.thread_start = bee_thread_start,
 	.thread_exit = bee_thread_exit,
