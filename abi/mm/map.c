@@ -542,18 +542,6 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 	return 0;
 }
 
-/* It is what the host made of it as long as nobody writes to it. */
-static s64 protect_text(struct abi_proc *p, const struct abi_area *a, u32 prot)
-{
-	if (!(prot & ABI_PROT_WRITE) && !(a->bits & ABI_AREA_IMAGE))
-		return p->host->mem_protect(a->start, a->end - a->start, prot);
-	abi_log_once(p, &p->space.said_text,
-		     "mprotect refused (EACCES): rewritten text of a library "
-		     "cannot become writable (relocations in text, "
-		     "DT_TEXTREL: build it with -fPIC)");
-	return -LINUX_EACCES;
-}
-
 /* The host's side for one area's part; leaves it as it was on error. */
 static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 {
@@ -572,7 +560,7 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 		return fill_area(p, &new);
 	}
 	if (a->bits & ABI_AREA_TEXT)
-		return protect_text(p, a, prot);
+		return abi_text_protect(p, a, prot);
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
 	if (abi_space_is_common(p, a))
@@ -626,7 +614,8 @@ s64 abi_space_protect(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 	s64 rc;
 
 	if ((prot & ABI_PROT_WRITE) && (prot & ABI_PROT_EXEC))
-		return refuse_wx(p, addr, len);
+		return abi_text_is_at(p, addr) ? abi_text_refuse(p)
+					       : refuse_wx(p, addr, len);
 	if (__builtin_add_overflow(addr, ABI_PAGE_UP(len), &end) ||
 	    (len && !ABI_PAGE_UP(len)))
 		return -LINUX_ENOMEM;

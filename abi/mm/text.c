@@ -172,6 +172,31 @@ s64 abi_text_put(struct abi_proc *p, const struct abi_area *a)
 	return 0;
 }
 
+s64 abi_text_refuse(struct abi_proc *p)
+{
+	abi_log_once(p, &p->space.said_text,
+		     "mprotect refused (EACCES): rewritten text of a library "
+		     "cannot become writable (relocations in text, "
+		     "DT_TEXTREL: build it with -fPIC)");
+	return -LINUX_EACCES;
+}
+
+/* It is what the host made of it as long as nobody writes to it. */
+s64 abi_text_protect(struct abi_proc *p, const struct abi_area *a, u32 prot)
+{
+	if (prot & ABI_PROT_WRITE || a->bits & ABI_AREA_IMAGE)
+		return abi_text_refuse(p);
+	return p->host->mem_protect(a->start, a->end - a->start, prot);
+}
+
+int abi_text_is_at(struct abi_proc *p, u64 addr)
+{
+	struct abi_area a;
+
+	return abi_space_next(p, addr, &a) && a.start <= addr &&
+	       a.bits & ABI_AREA_TEXT;
+}
+
 void abi_text_drop(struct abi_proc *p, const struct abi_area *a)
 {
 	struct abi_text_file t = {.verb = ABI_TEXT_DROP,

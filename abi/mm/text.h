@@ -15,6 +15,11 @@ int abi_text_is_file(const struct abi_proc *p, const struct abi_area *a);
  */
 s64 abi_text_put(struct abi_proc *p, const struct abi_area *a);
 
+/* mprotect of a part of such an area: it cannot become writable. */
+s64 abi_text_protect(struct abi_proc *p, const struct abi_area *a, u32 prot);
+s64 abi_text_refuse(struct abi_proc *p);
+int abi_text_is_at(struct abi_proc *p, u64 addr);
+
 /* Text in this part of an area is unmapped; then, with it cut out of the map,
  * stubs that nothing needs any more go. */
 void abi_text_drop(struct abi_proc *p, const struct abi_area *a);
