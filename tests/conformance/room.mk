@@ -15,11 +15,17 @@ CONF_DEPS = $(DEPS) -MF $(B)/obj/$(@:$(B)/%=%).d -MT $@
 conf_glibc := $(addprefix $(CONF)/glibc/,$(conf_all) tls_pic openmp exceptions)
 conf_pie := $(addprefix $(CONF)/pie/,$(conf_all) tls_pic openmp exceptions)
 conf_musl := $(addprefix $(CONF)/musl/,$(conf_all) tls_pic)
+# Dynamic programs: the same, and those with a library of their own.
+conf_parts := $(basename $(notdir $(wildcard $(conf_dir)/dynamic/*.c)))
+conf_dynamic := $(addprefix $(CONF)/dynamic/,$(conf_all) tls_pic openmp \
+	exceptions $(conf_parts) link_throw)
+conf_musldyn := $(addprefix $(CONF)/musl-dynamic/,$(conf_all) tls_pic \
+	$(filter-out link_ifunc,$(conf_parts)))
 conf_gobin := $(addprefix $(CONF)/go/,$(conf_go))
 conf_fortran := $(if $(shell command -v gfortran 2>/dev/null),$(addprefix \
 	$(CONF)/,glibc/fortran pie/fortran))
-CONF_PROGRAMS := $(conf_glibc) $(conf_pie) $(conf_musl) $(conf_gobin) \
-	$(conf_fortran)
+CONF_PROGRAMS := $(conf_glibc) $(conf_pie) $(conf_musl) $(conf_dynamic) \
+	$(conf_musldyn) $(conf_gobin) $(conf_fortran)
 
 # $(1) folder, $(2) C compiler with its kind of linking, $(3) C++ compiler.
 define conf_rules
@@ -49,6 +55,48 @@ endef
 $(eval $(call conf_rules,glibc,$(CC) -static,g++ -static,-static))
 $(eval $(call conf_rules,pie,$(CC) -static-pie,g++ -static-pie,-static-pie))
 $(eval $(call conf_rules,musl,$(MUSL) -static,,))
+$(eval $(call conf_rules,dynamic,$(CC),g++,))
+$(eval $(call conf_rules,musl-dynamic,$(MUSL),,))
+
+# A library next to the programs, and the program that finds it there. What is
+# linked is found by name, what is opened at run time is not named.
+# $(1) folder, $(2) compiler of C, $(3) of C++
+define conf_part_rules
+$(CONF)/parts/$(1)/lib%.so: $(conf_dir)/dynamic/%.c
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(2) $(CONF_CFLAGS) -DPART -fPIC -shared -Wl,-z,relro,-z,now \
+		-Wl,-soname,$$(@F) -o $$@ $$<
+$(CONF)/parts/$(1)/lib%.so: $(conf_dir)/dynamic/%.cc
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(3) -std=gnu++17 -O2 -DPART -fPIC -shared \
+		-Wl,-soname,$$(@F) -o $$@ $$<
+$(CONF)/parts/$(1)/libopen_tls-gnu2.so: $(conf_dir)/dynamic/open_tls.c
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(2) $(CONF_CFLAGS) -DPART -fPIC -shared -mtls-dialect=gnu2 \
+		-o $$@ $$<
+$(CONF)/$(1)/open_%: $(conf_dir)/dynamic/open_%.c $(CONF)/parts/$(1)/libopen_%.so
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(2) $(CONF_CFLAGS) -rdynamic -o $$@ $$< -ldl \
+		-Wl,-rpath,'$$$$ORIGIN/../parts/$(1)'
+$(CONF)/$(1)/open_tls: $(CONF)/parts/$(1)/libopen_tls-gnu2.so
+$(CONF)/$(1)/link_%: $(conf_dir)/dynamic/link_%.c $(CONF)/parts/$(1)/liblink_%.so
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(2) $(CONF_CFLAGS) -rdynamic -Wl,-z,lazy -o $$@ $$^ \
+		-Wl,-rpath,'$$$$ORIGIN/../parts/$(1)'
+$(CONF)/$(1)/link_%: $(conf_dir)/dynamic/link_%.cc $(CONF)/parts/$(1)/liblink_%.so
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(3) -std=gnu++17 -O2 -pthread -o $$@ $$^ \
+		-Wl,-rpath,'$$$$ORIGIN/../parts/$(1)'
+endef
+.PRECIOUS: $(CONF)/parts/dynamic/%.so $(CONF)/parts/musl-dynamic/%.so
+$(eval $(call conf_part_rules,dynamic,$(CC),g++))
+$(eval $(call conf_part_rules,musl-dynamic,$(MUSL),))
 
 # Go's linker puts the build id into the text: this one reads as gs: moves, as
 # one in forty does by chance.

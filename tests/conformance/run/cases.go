@@ -74,7 +74,7 @@ var variants = map[string][]variant{
 var seconds = map[string]int{"faults": 40, "processes": 20, "execute": 20}
 
 // The folders of programs, in the order of the output.
-var folders = []string{"glibc", "pie", "musl", "go"}
+var folders = []string{"glibc", "pie", "musl", "dynamic", "musl-dynamic", "go"}
 
 func allCases(programs string) []testCase {
 	var cases []testCase
