@@ -77,6 +77,47 @@ $(bee_t)/%-pie: bee/test/guest/%.c
 $(bee_t)/%-musl: bee/test/guest/%.c
 	$(call say,CC)
 	$(call bee_guest,$(MUSL),-static)
+# Dynamic ones: at any address, at a fixed one, of another C library; without
+# their loader, and with one that is none.
+BEE_DYNAMIC := $(foreach g,hello work stack,$(addprefix $(bee_t)/$(g)-,\
+	glibc-dynamic glibc-fixed musl-dynamic)) $(bee_t)/hello-lost \
+	$(bee_t)/hello-noloader $(addprefix $(bee_t)/library/,open part.so gs.so \
+	textrel.so two.so)
+$(bee_t)/%-glibc-dynamic: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-pie -fPIE)
+$(bee_t)/%-glibc-fixed: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-no-pie -fno-pie)
+$(bee_t)/%-musl-dynamic: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(MUSL),)
+$(bee_t)/hello-lost: bee/test/guest/hello.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-Wl$(comma)--dynamic-linker=/nowhere/ld.so)
+$(bee_t)/hello-noloader: bee/test/guest/hello.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-Wl$(comma)--dynamic-linker=/usr/bin/ldd)
+$(bee_t)/library/open: bee/test/library/open.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),)
+bee_library = $(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -O2 -shared -fPIC \
+	$(1) -o $@ $(filter %.c,$^)
+$(bee_t)/library/part.so: bee/test/library/part.c
+	$(call say,CC)
+	$(call bee_library,)
+$(bee_t)/library/gs.so: bee/test/library/part.c
+	$(call say,CC)
+	$(call bee_library,-DBAD_GS)
+$(bee_t)/library/textrel.so: bee/test/library/part.c
+	$(call say,CC)
+	$(call bee_library,-DBAD_TEXTREL -Wl$(comma)-z$(comma)notext \
+		-Wl$(comma)--no-warnings)
+$(bee_t)/library/two.so: bee/test/library/part.c bee/test/library/two.ld
+	$(call say,CC)
+	$(call bee_library,-ffunction-sections \
+		-Wl$(comma)-T$(comma)bee/test/library/two.ld)
+
 $(bee_t)/sqlite-glibc: bee/test/guest/sqlite.c
 	$(call say,CC)
 	$(call bee_guest,$(CC),-static) -lsqlite3 -lm 2>&1 | grep -v -e dlopen \
@@ -110,12 +151,18 @@ $(bee_t)/bee-fallback: $(bee_linux_parts) $(B)/obj/gcc/bee/test/fallback.o
 CHECK_SUITES += bee-linux
 suite_bee-linux = sh bee/test/run.sh $(B)
 suite_bee-linux_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/hello-lost \
 	$(bee_t)/bee-leak
 
 CHECK_SUITES += bee-files
 suite_bee-files = sh bee/test/files.sh $(B)
 suite_bee-files_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/sqlite-glibc
+
+CHECK_SUITES += bee-dynamic
+suite_bee-dynamic = sh bee/test/dynamic.sh $(B)
+suite_bee-dynamic_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_DYNAMIC) \
+	$(bee_t)/bee-leak
 
 # What a distribution built; what is not installed is skipped.
 CHECK_SUITES += bee-programs

@@ -135,7 +135,8 @@ check_list() { # one format on every host
 check_refusals() { # what bee itself says with its exit code
 	code "no such program" 127 guarded "$tmp/none"
 	code "not an ELF file" 126 guarded "$0"
-	code "dynamic program is refused" 126 guarded /bin/true
+	code "a loader that is not there" 126 guarded "$g/hello-lost"
+	says "a loader that is not there is named" '/nowhere/ld.so: the program'
 	code "wrong option" 2 guarded --nonsense
 	code "memory limit below the image" 126 guarded --memory 4K "$g/hello-glibc"
 	check_mistakes

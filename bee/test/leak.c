@@ -4,7 +4,8 @@
  * original bytes of some sites back afterwards, as a defect would leave them.
  * BEE_LEAK names the kind: "syscall", "fs", "cpuid" or "xgetbv". "count" leaves
  * all as it is, and has the rewriter say that it patched a site less than it
- * found.
+ * found. With "library-" before it, only text of the test's library leaks: it
+ * is the smallest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,26 @@
 int __wrap_bee_rewrite(struct bee_rewrite *rw);
 int __real_bee_rewrite(struct bee_rewrite *rw);
 
-static int is_chosen(const struct bee_site *site)
+#define LIBRARY_MAX 0x1000u
+
+/* What of BEE_LEAK is for this image; NULL: nothing. */
+static const char *leak_kind(const struct bee_rewrite *rw)
+{
+	static const char before[] = "library-";
+	const char *kind = getenv("BEE_LEAK");
+	u64 len = 0;
+	u32 i;
+
+	if (!kind || strncmp(kind, before, sizeof(before) - 1))
+		return kind;
+	for (i = 0; i < rw->texts; i++)
+		len += rw->text[i].len;
+	return rw->text[0].addr > SKEP_MMAP_START && len < LIBRARY_MAX
+		       ? kind + sizeof(before) - 1
+		       : NULL;
+}
+
+static int is_chosen(const struct bee_site *site, const char *kind)
 {
 	static const struct {
 		const char *name;
@@ -25,7 +45,6 @@ static int is_chosen(const struct bee_site *site)
 		{"cpuid", BEE_SITE_CPUID},
 		{"xgetbv", BEE_SITE_XGETBV},
 	};
-	const char *kind = getenv("BEE_LEAK");
 
 	for (u32 i = 0; kind && i < sizeof(leaks) / sizeof(leaks[0]); i++)
 		if (!strcmp(kind, leaks[i].name))
@@ -35,6 +54,7 @@ static int is_chosen(const struct bee_site *site)
 
 int __wrap_bee_rewrite(struct bee_rewrite *rw)
 {
+	const char *kind = leak_kind(rw);
 	u8 *copy[BEE_TEXTS_MAX] = {0};
 	struct bee_text *text;
 	int err;
@@ -48,7 +68,8 @@ int __wrap_bee_rewrite(struct bee_rewrite *rw)
 	}
 	err = __real_bee_rewrite(rw);
 	for (i = 0; !err && i < rw->sites; i++) {
-		for (j = 0; is_chosen(&rw->site[i]) && j < rw->texts; j++) {
+		for (j = 0; is_chosen(&rw->site[i], kind) && j < rw->texts;
+		     j++) {
 			text = &rw->text[j];
 			if (rw->site[i].patch - text->addr < text->len)
 				memcpy(text->bytes +
@@ -60,7 +81,7 @@ int __wrap_bee_rewrite(struct bee_rewrite *rw)
 	}
 	for (i = 0; i < rw->texts; i++)
 		free(copy[i]);
-	if (!err && getenv("BEE_LEAK") && !strcmp(getenv("BEE_LEAK"), "count"))
+	if (!err && kind && !strcmp(kind, "count"))
 		rw->patched[BEE_SITE_SYSCALL]--;
 	return err;
 }

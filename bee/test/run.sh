@@ -22,10 +22,12 @@ check_family() { # what a child is held to as well
 	for libc in glibc pie musl; do
 		same "processes and their signals, $libc" "$g/family-$libc"
 	done
-	code "execve of a dynamic program is refused" 126 guarded /bin/busybox \
-		ash -c '/bin/true; exit $?'
-	says "execve of a dynamic program is refused by name" \
-		'execve of /bin/true refused (ELIBACC): '
+	printf '\177ELF\1' >"$tmp/small"
+	chmod +x "$tmp/small"
+	code "execve of a 32-bit program is refused" 126 guarded /bin/busybox \
+		ash -c '"$0"; exit $?' "$tmp/small"
+	says "execve of a 32-bit program is refused by name" \
+		'execve of .*/small refused (ELIBACC): This is a 32-bit'
 	guarded --nonce 77 /bin/busybox ash -c '"$0" && (exec "$0")' \
 		"$g/proof-musl" >"$tmp/got" 2>"$tmp/err"
 	printf 'bee 0000000000000077\n%.0s' 1 2 >"$tmp/want"
@@ -34,9 +36,9 @@ check_family() { # what a child is held to as well
 	code "a process of another run is not there" 1 guarded /bin/busybox \
 		ash -c 'kill -0 "$0"' $(($$ + 0x400000))
 	guarded /bin/busybox ash -c 'echo a >"$0"; exec 2>&-; exec 2>>"$0"
-		/bin/true; echo b >>"$0"' "$tmp/got" >"$tmp/err" 2>&1
+		"$1"; echo b >>"$0"' "$tmp/got" "$tmp/small" >"$tmp/err" 2>&1
 	printf 'a\nb\n' >"$tmp/want"
-	grep -v '^bee: execve of ' "$tmp/got" | grep -v 'bin/true: ' |
+	grep -v '^bee: execve of ' "$tmp/got" | grep -v 'small: ' |
 		cmp -s "$tmp/want" -
 	result $? "a program that changes its standard error loses no line"
 }

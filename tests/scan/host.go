@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,13 +60,10 @@ func finalImage(o options, bee, dir, program string, env []string) (*image, erro
 	if code := watch.ExitCode(cmd.ProcessState); err != nil || late || code != 0 {
 		return nil, fmt.Errorf("bee: exit %d, late %v, %v: %s", code, late, err, said.String())
 	}
-	stored, _ := filepath.Glob(filepath.Join(cache, "*.bee"))
-	if len(stored) != 1 {
-		return nil, fmt.Errorf("bee stored %d images: %s", len(stored), said.String())
-	}
-	image, err := os.ReadFile(stored[0])
+	// A dynamic program's loader is there too.
+	image, err := os.ReadFile(filepath.Join(cache, fmt.Sprintf("%x.bee", sha256.Sum256(file))))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("bee stored no image: %s", said.String())
 	}
 	return readImage(file, image)
 }

@@ -27,6 +27,7 @@ $(bee_win_leak): $(B)/bin/bee.exe $(B)/obj/mingw/bee/test/leak.o
 TEST_SUITES += wine-bee
 suite_wine-bee = $(STEADY) sh tests/wine/bee.sh $(B)
 suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/hello-lost \
 	$(bee_win_leak)
 suite_wine-bee_deadline = 600
 suite_wine-bee_beside = yes

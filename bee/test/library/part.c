@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A library with one site of each kind. What is wrong with it is chosen when it
+ * is built: BAD_GS, BAD_TEXTREL.
+ */
+#include <sys/syscall.h>
+
+int part_answer(void);
+long part_pid(void);
+unsigned long part_self(void);
+unsigned part_leaf(void);
+unsigned part_xcr0(void);
+
+int part_answer(void)
+{
+	return 42;
+}
+
+long part_pid(void)
+{
+	long pid = SYS_getpid;
+
+	__asm__ volatile("syscall" : "+a"(pid) : : "rcx", "r11", "memory");
+	return pid;
+}
+
+unsigned long part_self(void)
+{
+	unsigned long self;
+
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(self));
+	return self;
+}
+
+unsigned part_leaf(void)
+{
+	unsigned a = 0, b, c, d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "=c"(c), "=d"(d));
+	return a;
+}
+
+#ifdef BAD_GS
+unsigned long part_gs(void)
+{
+	unsigned long value;
+
+	__asm__ volatile("mov %%gs:0, %0" : "=r"(value));
+	return value;
+}
+#endif
+
+#ifdef BAD_TEXTREL
+/* An address inside the text, which the loader would have to write there. */
+__asm__(".text\n\t.quad part_answer\n\t.previous");
+#endif
