@@ -139,9 +139,9 @@ int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	domain->forks = prov_forks;
 	domain->serial = info->domain_attr->threading == FI_THREAD_DOMAIN;
 	domain->by_address =
-		info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR);
+		info->domain_attr->mr_mode & (PROV_MR_BASIC | FI_MR_VIRT_ADDR);
 	domain->own_keys =
-		info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_PROV_KEY);
+		info->domain_attr->mr_mode & (PROV_MR_BASIC | FI_MR_PROV_KEY);
 	domain->next_key = 1;
 	domain->format = prov_address_size(info->addr_format) == O2G_NAME_SIZE
 				 ? FI_FORMAT_UNSPEC

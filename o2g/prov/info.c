@@ -202,7 +202,8 @@ static void fill_domain(struct fi_domain_attr *domain,
 		return;
 	/* Checks modes that are values; modes that are bits are not
 	 * required. */
-	if (asked->mr_mode == FI_MR_BASIC || asked->mr_mode == FI_MR_SCALABLE)
+	if (asked->mr_mode == PROV_MR_BASIC ||
+	    asked->mr_mode == PROV_MR_SCALABLE)
 		domain->mr_mode = asked->mr_mode;
 	if (asked->threading)
 		domain->threading = asked->threading;

@@ -41,6 +41,9 @@
 #define PROV_BUCKETS 256
 #define PROV_SLACK 512 /* bytes by which a struct may have grown */
 #define PROV_INJECT 16384
+/* FI_MR_BASIC and FI_MR_SCALABLE, whose names libfabric 2 warns of. */
+#define PROV_MR_BASIC (1 << 0)
+#define PROV_MR_SCALABLE (1 << 1)
 #define PROV_TAG_FORMAT 0xaaaaaaaaaaaaaaaaull /* all 64 bits match */
 
 /* A fid at the start of an object, with room for members of later versions. */
