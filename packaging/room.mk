@@ -38,6 +38,20 @@ $(foreach s,$(PACKAGE_SUITES),\
 	$(eval suite_$(s)_needs = $$(PROGRAMS))\
 	$(eval suite_$(s)_deadline = 3600))
 
+# Boots new Debian systems in the lab, and types there what users of the packages
+# type, with services, reboots and an upgrade under a program. In the emulator this
+# takes an hour and more.
+BOOTED_SUITES := booted-bookworm booted-trixie
+FULL_SUITES += $(BOOTED_SUITES)
+booted_test_bookworm = Bookworm
+booted_test_trixie = Trixie
+$(foreach s,$(BOOTED_SUITES),\
+	$(eval suite_$(s) = SKEP_VERSION='$$(SKEP_VERSION)' $$(GO) test -count=1 -json \
+		-run '^Test$$(booted_test_$(s:booted-%=%))$$$$' ./tests/packages)\
+	$(eval suite_$(s)_kind = go)\
+	$(eval suite_$(s)_needs = $$(PROGRAMS) kernels)\
+	$(eval suite_$(s)_deadline = 14400))
+
 FULL_SUITES += packages-lintian
 suite_packages-lintian = sh packaging/deb.sh $(B) $(B)/test/lintian '$(SKEP_VERSION)' && \
 	lintian --allow-root --fail-on error,warning $(B)/test/lintian/*.deb

@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Creates a clean root of a Debian release, once: BUILD/_root/SUITE, with a
-# compiler and what DKMS needs. Its apt uses this computer's mirrors. Go ignores
-# folders whose names begin with _.
+# compiler and what DKMS needs. With "system" it is BUILD/_root/SUITE-system, which
+# can boot: with a kernel, systemd, an MPI, and a shell on the lab's port. Its apt
+# uses this computer's mirrors. Go ignores folders whose names begin with _.
 #
-# usage: root.sh BUILD SUITE
+# usage: root.sh BUILD SUITE [system]
 set -eu
 
 build=$1
 suite=$2
-root=$build/_root/$suite
+kind=${3:-}
+root=$build/_root/$suite${kind:+-$kind}
 [ ! -e "$root" ] || exit 0
 mkdir -p "$build/_root"
 
@@ -42,12 +44,39 @@ apt-config dump --format '%F "%v";%n' Acquire |
 		printf 'deb %s %s-security main\n' "$security" "$suite"
 } >"$scratch/sources"
 
-# No kernel package: modules and headers are enough to build modules.
+# To build modules, their headers are enough, without a kernel.
+packages=dkms,openssl,gcc,libc6-dev,pkgconf,linux-headers-amd64
+[ -z "$kind" ] || packages=$packages,linux-image-amd64,initramfs-tools,systemd-sysv,udev,dbus,kmod,procps,openmpi-bin,libopenmpi-dev
 rm -rf "$root.part"
 mmdebstrap --quiet --mode=root --variant=minbase --format=directory \
-	--aptopt="$scratch/reach" --include=dkms,openssl,gcc,libc6-dev,pkgconf,linux-headers-amd64 \
+	--aptopt="$scratch/reach" --include="$packages" \
 	"$suite" "$root.part" - <"$scratch/sources" >&2 ||
 	die "mmdebstrap failed: its message is above"
 rm -rf "$root.part"/var/cache/apt/archives "$root.part"/var/lib/apt/lists \
 	"$root.part"/usr/share/doc "$root.part"/usr/share/locale
+
+# The shell reads what the test types. It prints a line with the boot's number.
+add_shell() # root
+{
+	unit=$1/etc/systemd/system
+	cat >"$unit/typed.service" <<'END'
+[Unit]
+Description=Shell of the test
+After=dev-virtio\x2dports-skep.device
+Wants=dev-virtio\x2dports-skep.device
+
+[Service]
+ExecStart=/bin/sh -c 'exec <>/dev/virtio-ports/skep >&0 2>&0; echo @@up $(cat /proc/sys/kernel/random/boot_id); exec setsid /bin/sh'
+Environment=HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+WorkingDirectory=/root
+KillMode=process
+Restart=always
+
+[Install]
+WantedBy=multi-user.target
+END
+	mkdir -p "$unit/multi-user.target.wants"
+	ln -s ../typed.service "$unit/multi-user.target.wants/typed.service"
+}
+[ -z "$kind" ] || add_shell "$root.part"
 mv "$root.part" "$root"

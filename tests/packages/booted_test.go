@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+// Package packages boots clean Debian systems in the lab, and types there what users of the
+// packages type.
+package packages
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/load"
+	"skep/lab"
+	"skep/tests/vmtest"
+	"skep/tests/vmtest/report"
+)
+
+func TestBookworm(t *testing.T) { walkSystem(t, "bookworm") }
+func TestTrixie(t *testing.T)   { walkSystem(t, "trixie") }
+
+func walkSystem(t *testing.T, suite string) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a root of Debian needs root")
+	}
+	w := startWalk(t, suite)
+	w.awaitBoot()
+	boots := 0
+	for _, s := range steps {
+		for ; boots < s.boots; boots++ {
+			w.reboot()
+		}
+		name := fmt.Sprintf("%s %d: %s", s.name, s.boots+1, s.promise)
+		if !t.Run(name, func(t *testing.T) { w.typeStep(t, s) }) && w.gone() {
+			t.Fatalf("the system is gone; console: %s", w.system.Console())
+		}
+	}
+	w.end()
+}
+
+// A walker types commands in a system.
+type walker struct {
+	t      *testing.T
+	out    string // the folder of the test's files
+	system *lab.RunningSystem
+	lines  chan string
+	count  int
+	last   string // boot
+}
+
+func startWalk(t *testing.T, suite string) *walker {
+	vmtest.Lock(t)
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &walker{t: t, out: filepath.Join(build, "test", "booted-"+suite), lines: make(chan string, 1000)}
+	w.prepare(build, suite)
+	w.system, err = lab.StartSystem(context.Background(), lab.System{
+		Name: "booted-" + suite, Build: build, CPUs: 3, Memory: 2048,
+		Kernel: filepath.Join(w.out, "vmlinuz"), Initramfs: filepath.Join(w.out, "initrd"),
+		Disk: filepath.Join(w.out, "disk"), Files: filepath.Join(w.out, "files"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.system.Kill()
+		w.judgeConsole()
+		if err := os.RemoveAll(w.out); err != nil {
+			t.Error(err)
+		}
+		if !t.Failed() {
+			os.RemoveAll(filepath.Dir(w.system.Console()))
+		}
+	})
+	go w.readLines()
+	return w
+}
+
+// prepare makes the disk, and an archive with the packages of two versions and the
+// files of the test.
+func (w *walker) prepare(build, suite string) {
+	w.t.Helper()
+	files := filepath.Join(w.out, "test")
+	script := `set -eu
+rm -rf "$OUT"
+mkdir -p "$OUT/test/job"
+sh tests/packages/system.sh "$BUILD" "$SUITE" "$OUT" >&2
+for version in "first $VERSION" "second $VERSION.1"; do
+	DEB_LEVEL=0 sh packaging/deb.sh "$BUILD" "$OUT/test/${version% *}" "${version#* }"
+done
+echo "$VERSION.1" >"$OUT/test/next"
+printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' >"$OUT/test/walk.want"
+cp tests/packages/*.sh tests/mpi/program.c "$OUT/test"
+cp tests/packages/job/* "$OUT/test/job"
+if [ "$SUITE" = bookworm ]; then
+	release=$(basename "$BUILD/_root/$SUITE-system/boot/vmlinuz-"*)
+	kernel=$(dpkg-query --admindir="$BUILD/_root/$SUITE-system/var/lib/dpkg" -W \
+		-f '${Version}' "linux-image-${release#vmlinuz-}")
+	"$BUILD/bin/skep" update build dynamos/updates/links/links.patch --kernel "$kernel" \
+		--class any --because 'each check stands on its own' -o "$OUT/test/links.skepup"
+fi
+tar -C "$OUT/test" -cf "$OUT/files" .
+`
+	c := exec.Command("sh", "-c", script)
+	c.Dir = filepath.Join("..", "..")
+	c.Env = append(os.Environ(), "BUILD="+build, "OUT="+w.out, "SUITE="+suite, "VERSION="+os.Getenv("SKEP_VERSION"))
+	if said, err := c.CombinedOutput(); err != nil {
+		w.t.Fatalf("preparing %s: %v\n%s", files, err, said)
+	}
+}
+
+// readLines reads what the shell prints until the machine ends.
+func (w *walker) readLines() {
+	defer close(w.lines)
+	in := bufio.NewReader(w.system.Port)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		w.lines <- strings.TrimRight(line, "\r\n")
+	}
+}
+
+func (w *walker) gone() bool {
+	select {
+	case <-w.system.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+const bootLimit = 10 * time.Minute
+
+// awaitBoot waits for the shell of another boot, and gives it the files.
+func (w *walker) awaitBoot() {
+	w.t.Helper()
+	late := load.NewTimer(bootLimit, load.Scale)
+	defer late.Stop()
+	for {
+		select {
+		case line, ok := <-w.lines:
+			if !ok {
+				w.t.Fatalf("the system is gone; console: %s", w.system.Console())
+			}
+			id, up := strings.CutPrefix(line, "@@up ")
+			if !up || id == w.last {
+				continue
+			}
+			w.last = id
+			if said, err := w.typeCommand("mkdir -p /opt/test && tar -C /opt/test -xf /dev/vdb", time.Minute); err != nil {
+				w.t.Fatalf("%v\n%s", err, said)
+			}
+			return
+		case <-late.C:
+			w.t.Fatalf("it has not booted; console: %s", w.system.Console())
+		}
+	}
+}
+
+func (w *walker) reboot() {
+	w.t.Helper()
+	fmt.Fprintln(w.system.Port, "systemctl reboot")
+	w.awaitBoot()
+}
+
+// typeCommand types a command, and returns what it printed.
+func (w *walker) typeCommand(command string, limit time.Duration) (string, error) {
+	w.count++
+	mark := fmt.Sprintf("@@end %d ", w.count)
+	fmt.Fprintf(w.system.Port, "{ %s\n} </dev/null 2>&1; echo; echo \"%s$?\"\n", command, mark)
+	late := load.NewTimer(limit, load.Scale)
+	defer late.Stop()
+	var said bytes.Buffer
+	for {
+		select {
+		case line, ok := <-w.lines:
+			if !ok {
+				return said.String(), fmt.Errorf("the system is gone")
+			}
+			if code, over := strings.CutPrefix(line, mark); over {
+				if n, err := strconv.Atoi(code); err != nil || n != 0 {
+					return said.String(), fmt.Errorf("it ended with %s", code)
+				}
+				return said.String(), nil
+			}
+			fmt.Fprintln(&said, line)
+		case <-late.C:
+			return said.String(), fmt.Errorf("it has not ended within %v", limit)
+		}
+	}
+}
+
+// typeStep runs a step. A step that hangs is ended, so that the next one can run.
+func (w *walker) typeStep(t *testing.T, s step) {
+	began := time.Now()
+	command := fmt.Sprintf("timeout -k 10 %d sh -x /opt/test/booted.sh %s", int((3 * s.limit).Seconds()), s.name)
+	said, err := w.typeCommand(command, s.limit)
+	if err != nil {
+		t.Errorf("%v\n%s", err, said[max(0, len(said)-6000):])
+		return
+	}
+	t.Logf("%v\n%s", time.Since(began).Round(time.Second), said[max(0, len(said)-3000):])
+}
+
+// end turns the system off.
+func (w *walker) end() {
+	w.t.Helper()
+	fmt.Fprintln(w.system.Port, "systemctl poweroff")
+	late := load.NewTimer(bootLimit, load.Scale)
+	defer late.Stop()
+	select {
+	case <-w.system.Done():
+	case <-late.C:
+		w.t.Errorf("it does not turn itself off; console: %s", w.system.Console())
+	}
+}
+
+// judgeConsole fails the test for each report of the kernel.
+func (w *walker) judgeConsole() {
+	f, err := os.Open(w.system.Console())
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	defer f.Close()
+	seen, err := report.Scan(f)
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, r := range seen {
+		w.t.Errorf("the kernel reported: %v: %s; console: %s", r, r.Line, f.Name())
+	}
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+
+void square(int n, double *result);
+
+void square(int n, double *result)
+{
+	*result = (double)n * n;
+}
