@@ -13,7 +13,9 @@ BEE_WIN_LIBS := -ladvapi32 -lws2_32 -lbcrypt -lsynchronization -lntdll
 $(BEE_WIN_OBJ): CFLAGS_HOST += -fno-stack-protector
 $(BEE_WIN_OBJ): | $(ABI_GEN)
 # Runs while the guest's vector registers are live.
-$(foreach f,fault clock tsc,$(bee_win_obj)/$(f).o): CFLAGS_HOST += -mgeneral-regs-only
+# Without __faststorefence, for which newer headers of MinGW use SSE.
+$(foreach f,fault clock tsc,$(bee_win_obj)/$(f).o): CFLAGS_HOST += -mgeneral-regs-only \
+	-D__INTRINSIC_DEFINED___faststorefence
 
 $(bee_win_obj)/bee.ld: $(BEE_WIN)/bee.ld.S include/skep/guest.h
 	$(call say,CPP)
