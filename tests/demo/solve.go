@@ -68,7 +68,7 @@ func (s *stage) solveProblem(quiet bool) (*result, error) {
 }
 
 func (s *stage) masterCommand() *exec.Cmd {
-	words := []string{"run", "--state", filepath.Join(s.dir, "hub"), "--modules", filepath.Dir(s.o.worker), "--",
+	words := []string{"run", "--state", filepath.Join(s.Dir, "hub"), "--modules", filepath.Dir(s.o.worker), "--",
 		s.o.master}
 	if s.o.size > 0 {
 		words = append(words, "--size", strconv.Itoa(s.o.size))

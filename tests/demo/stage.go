@@ -9,13 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
 	"skep/grid/hub"
-	"skep/internal/load"
 	"skep/tests/watch"
 	"skep/tests/wine/wineserver"
 )
@@ -23,16 +21,14 @@ import (
 const (
 	soon   = 20 * time.Second
 	later  = 90 * time.Second // the first start of Wine creates a whole prefix
-	tick   = 20 * time.Millisecond
 	joined = `skep join (\S+) --token (skep1\.\S+)`
 )
 
 // A stage holds the demo's directory and processes, which close removes.
 type stage struct {
-	ctx    context.Context
-	o      options
-	dir    string
-	actors []*actor
+	*watch.Stage
+	ctx context.Context
+	o   options
 
 	client  *hub.Client
 	address string
@@ -40,34 +36,41 @@ type stage struct {
 }
 
 func newStage(ctx context.Context, o options) (*stage, error) {
-	// The path of a socket has at most 107 bytes, so build/ may be too deep.
-	dir, err := os.MkdirTemp("", "skep-demo-")
-	return &stage{ctx: ctx, o: o, dir: dir}, err
+	s, err := watch.NewStage("demo")
+	return &stage{Stage: s, ctx: ctx, o: o}, err
 }
 
-// close ends all processes, in any state; those of Wine by wineserver -k.
+// close ends all processes, in any state; those of Wine by wineserver -k. SIGTERM comes first:
+// a hub that ends in order ends its node's workers itself.
 func (s *stage) close() {
-	for i := len(s.actors) - 1; i >= 0; i-- {
-		s.actors[i].end()
-	}
+	s.EndAll(func(a *watch.Actor) { a.End(2 * time.Second) })
 	wineserver.Stop(s.wineEnv())
-	os.RemoveAll(s.dir)
+	os.RemoveAll(s.Dir)
+}
+
+// start starts a process, which is killed when this program ends. It has its own process group,
+// so that Ctrl-C reaches only this program. Call start from the main thread.
+func (s *stage) start(env []string, argv ...string) (*watch.Actor, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return s.Start(filepath.Base(argv[0]), cmd)
 }
 
 // wineEnv returns an environment in which Wine writes its files below the stage's directory.
 func (s *stage) wineEnv() []string {
-	return append(append(os.Environ(), wineserver.Env(s.o.prefix)...), "TMPDIR="+s.dir, "LC_ALL=C.UTF-8")
+	return append(append(os.Environ(), wineserver.Env(s.o.prefix)...), "TMPDIR="+s.Dir, "LC_ALL=C.UTF-8")
 }
 
 // startHub starts the hub with the Linux node in it.
 func (s *stage) startHub() error {
-	state := filepath.Join(s.dir, "hub")
+	state := filepath.Join(s.Dir, "hub")
 	a, err := s.start(os.Environ(), filepath.Join(s.o.bin, "skep"), "up", "--state", state,
 		"--listen", "127.0.0.1:0", "--name", "linux", "--slots", "1")
 	if err != nil {
 		return err
 	}
-	words, err := a.waitForLine(s.ctx, joined, soon)
+	words, err := a.WaitForLine(s.ctx, joined, soon)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (s *stage) join() error {
 	// it. Without nice they would slow down the Linux workers on the cores that
 	// both nodes share.
 	a, err := s.start(s.wineEnv(), "nice", "-n", "19", "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
-		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
+		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.Dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
 	if err != nil {
 		return err
 	}
@@ -100,8 +103,8 @@ func (s *stage) join() error {
 }
 
 // waitForNode waits until the hub lists the node, and prints its row.
-func (s *stage) waitForNode(a *actor, name string, limit time.Duration) error {
-	return a.poll(s.ctx, limit, func() error {
+func (s *stage) waitForNode(a *watch.Actor, name string, limit time.Duration) error {
+	return a.Poll(s.ctx, limit, func() error {
 		list, err := s.client.Nodes(s.ctx, "")
 		if err != nil {
 			return err
@@ -141,7 +144,7 @@ func (s *stage) windowsFiles() (string, error) {
 	if s.o.bee == "" {
 		return s.o.bin, nil
 	}
-	dir := filepath.Join(s.dir, "files")
+	dir := filepath.Join(s.Dir, "files")
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
 		err = copyFile(filepath.Join(s.o.bin, "skep.exe"), filepath.Join(dir, "skep.exe"))
@@ -158,67 +161,4 @@ func copyFile(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, b, 0o755)
-}
-
-// An actor is a background process.
-type actor struct {
-	*watch.Process
-	name string
-}
-
-// start starts a process in its own process group, so that Ctrl-C reaches only this program.
-// The process is killed when this program ends. Call start from the main thread.
-func (s *stage) start(env []string, argv ...string) (*actor, error) {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = env, s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p, err := watch.Start(cmd)
-	if err != nil {
-		return nil, err
-	}
-	a := &actor{p, filepath.Base(argv[0])}
-	s.actors = append(s.actors, a)
-	return a, nil
-}
-
-// poll calls test until it succeeds or the process has ended.
-func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error) error {
-	late := load.NewTimer(limit, load.Scale)
-	defer late.Stop()
-	for {
-		err := test()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(tick):
-			continue
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-a.Done:
-			err = fmt.Errorf("%w: %s ended", err, a.name)
-		case <-late.C:
-			err = fmt.Errorf("%w after %v", err, limit)
-		}
-		return fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(a.String()))
-	}
-}
-
-func (a *actor) waitForLine(ctx context.Context, pattern string, limit time.Duration) (words []string, err error) {
-	want := regexp.MustCompile(pattern)
-	err = a.poll(ctx, limit, func() error {
-		if words = want.FindStringSubmatch(a.String()); words == nil {
-			return errors.New("no join line")
-		}
-		return nil
-	})
-	return words, err
-}
-
-// end first sends SIGTERM: a hub that ends in order ends its node's workers itself.
-func (a *actor) end() {
-	a.Cmd.Process.Signal(syscall.SIGTERM)
-	if !watch.Ends(a.Done, 2*time.Second) {
-		a.Kill()
-	}
 }

@@ -8,62 +8,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"skep/tests/watch"
 )
 
-// An actor is a background process: a hub or an agent.
-type actor struct {
-	*watch.Process
-	name string
-}
-
-// start starts an actor.
-func (s *stage) start(name string, env []string, argv ...string) (*actor, error) {
+// start starts a background process: a hub, an agent or a command.
+func (s *stage) start(name string, env []string, argv ...string) (*watch.Actor, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), env...)
-	p, err := watch.Start(cmd)
-	if err != nil {
-		return nil, err
-	}
-	a := &actor{p, name}
-	s.actors = append(s.actors, a)
-	return a, nil
-}
-
-// waitForLine waits for a line and returns the matches of the pattern's groups.
-func (a *actor) waitForLine(pattern string, limit time.Duration) ([]string, error) {
-	want := regexp.MustCompile(pattern)
-	var found []string
-	err := watch.Poll(limit, func() error {
-		if found = want.FindStringSubmatch(a.String()); found != nil {
-			return nil
-		}
-		return fmt.Errorf("%s did not say %s", a.name, pattern)
-	})
-	return found, err
-}
-
-// waitForExit waits for the end and returns the exit code, 128+n for signal n.
-func (a *actor) waitForExit(limit time.Duration) (int, error) {
-	if !watch.Ends(a.Done, limit) {
-		return 0, fmt.Errorf("%s still runs", a.name)
-	}
-	return watch.ExitCode(a.Cmd.ProcessState), nil
-}
-
-func (a *actor) signal(sig syscall.Signal) { a.Cmd.Process.Signal(sig) }
-
-// kill kills the process by SIGKILL and waits for its end. Its children notice it.
-func (a *actor) kill() {
-	if a.Running() {
-		a.signal(syscall.SIGKILL)
-		<-a.Done
-	}
+	cmd.Env = append(os.Environ(), env...)
+	return s.Start(name, cmd)
 }
 
 // An outcome is the output and exit code of a command.
@@ -81,7 +36,7 @@ func (o outcome) String() string {
 func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = s.dir
+	cmd.Dir = s.Dir
 	cmd.Env = append(append(os.Environ(), wineEnv(s.o)...), "TMPDIR="+s.tmpDir())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	begin := time.Now()

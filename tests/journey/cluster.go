@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -20,8 +21,8 @@ type cluster struct {
 	wine    bool
 	state   string // of the hub
 	address string
-	hub     *actor
-	second  *actor
+	hub     *watch.Actor
+	second  *watch.Actor
 }
 
 const joinLine = `skep join (\S+) --token (skep1\.\S+)`
@@ -39,7 +40,7 @@ func (c *cluster) startHub(listen string, args ...string) (token string, err err
 	if c.hub, err = c.s.start("hub", nil, argv...); err != nil {
 		return "", err
 	}
-	words, err := c.hub.waitForLine(joinLine, soon)
+	words, err := c.hub.WaitForLine(context.Background(), joinLine, soon)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +66,7 @@ func (c *cluster) stateOf(name string) string {
 }
 
 // join starts the second agent; token may be empty when it has joined before.
-func (c *cluster) join(name, token string) (*actor, error) {
+func (c *cluster) join(name, token string) (*watch.Actor, error) {
 	args := []string{c.address, "--state", c.stateOf(name), "--name", name, "--slots", "2"}
 	if token != "" {
 		args = append(args, "--token", token)
@@ -144,11 +145,11 @@ func (s *stage) startPair() *cluster {
 }
 
 // stopActor stops an actor as a service manager would: it ends by itself with status 0.
-func (s *stage) stopActor(a *actor) error {
-	a.signal(syscall.SIGTERM)
-	code, err := a.waitForExit(soon)
+func (s *stage) stopActor(a *watch.Actor) error {
+	a.Signal(syscall.SIGTERM)
+	code, err := a.WaitForExit(soon)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("%s ends with %d", a.name, code)
+		err = fmt.Errorf("%s ends with %d", a.Name, code)
 	}
 	return err
 }

@@ -193,7 +193,7 @@ func checkSelections(c *cluster, hello string) {
 // signals into console events.
 func stopSecond(c *cluster) error {
 	if c.wine {
-		c.second.kill()
+		c.second.KillAlone()
 		return nil
 	}
 	return c.s.stopActor(c.second)
@@ -278,14 +278,14 @@ func journeyMasters(s *stage) {
 // hubKilled kills the hub, which has an agent of its own.
 func hubKilled(s *stage, c *cluster) {
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
-	var run *actor
+	var run *watch.Actor
 	s.mustStep("a program runs on the hub's node", func() (err error) {
 		run, err = s.startSleeper(c, "here", marker)
 		return err
 	})
-	c.hub.signal(syscall.SIGKILL)
+	c.hub.Signal(syscall.SIGKILL)
 	s.runStep("the program's user is told that the hub died", func() error {
-		code, err := run.waitForExit(soon)
+		code, err := run.WaitForExit(soon)
 		if err == nil && code != 3 {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
@@ -295,7 +295,7 @@ func hubKilled(s *stage, c *cluster) {
 }
 
 // startSleeper starts a program that does not end, and waits until it runs.
-func (s *stage) startSleeper(c *cluster, node, marker string) (*actor, error) {
+func (s *stage) startSleeper(c *cluster, node, marker string) (*watch.Actor, error) {
 	run, err := s.start("exec", nil, s.skepPath(), "exec", "--state", c.state, "--on", "node="+node, "--", "/bin/busybox", "sleep", marker)
 	if err != nil {
 		return nil, err
@@ -321,16 +321,16 @@ func waitUntilGone(marker string) error {
 func journeyKilledAgent(s *stage) {
 	c := s.startPair()
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))
-	var run *actor
+	var run *watch.Actor
 	s.mustStep("a program runs on the second node", func() (err error) {
 		run, err = s.startSleeper(c, "second", marker)
 		return err
 	})
 	late := load.NewTimer(3*time.Second, load.Scale)
 	defer late.Stop()
-	c.second.signal(syscall.SIGKILL)
+	c.second.Signal(syscall.SIGKILL)
 	s.runStep("the program's user is told that the agent died", func() error {
-		code, err := run.waitForExit(soon)
+		code, err := run.WaitForExit(soon)
 		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
@@ -364,7 +364,7 @@ func journeyKilledAgent(s *stage) {
 // journeyHubRestart kills the hub and restarts it with its state.
 func journeyHubRestart(s *stage) {
 	c := s.startPair()
-	c.hub.kill()
+	c.hub.KillAlone()
 	s.mustStep("the hub comes back", func() error {
 		_, err := c.startHub(c.address)
 		return err
@@ -429,7 +429,7 @@ func journeyPrograms(s *stage) {
 	bad("a script", text, "ELF")
 	bad("a corrupt program", corrupt, "corrupt")
 	bad("a program cut short", short, "short")
-	bad("a directory", s.dir, s.dir)
+	bad("a directory", s.Dir, s.Dir)
 	s.runStep("valid programs still run", func() error {
 		return c.wantExec("node=second", 7, "hello, world\n", s.programPath("glibc/hello"))
 	})

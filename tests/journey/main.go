@@ -10,7 +10,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,14 +54,16 @@ func parseOptions() options {
 
 func main() {
 	o := parseOptions()
+	os.Exit(tap.Run(os.Stdout, func(t *tap.Report) error { return runJourneys(o, t) }))
+}
+
+func runJourneys(o options, t *tap.Report) error {
 	if o.on == "wine" {
 		if err := prepareWine(o); err != nil {
-			fmt.Println("Bail out!", err)
-			os.Exit(1)
+			return err
 		}
 		defer stopWine(o)
 	}
-	t := &tap.Report{Out: os.Stdout}
 	list := listJourneys()
 	if o.kill {
 		list = listTroubles()
@@ -72,11 +73,7 @@ func main() {
 			runJourney(o, t, j)
 		}
 	}
-	t.Plan()
-	if t.Failed > 0 {
-		stopWine(o)
-		os.Exit(1)
-	}
+	return nil
 }
 
 // runJourney runs a journey on a new stage and closes the stage afterwards. A step on which

@@ -20,7 +20,7 @@ import (
 // lock guards events.
 type play struct {
 	c      *cluster
-	run    *actor
+	run    *watch.Actor
 	calls  int
 	stream *hub.Stream
 
@@ -106,7 +106,7 @@ func (p *play) eventText() string {
 // checkEnd waits for the end, which must be a success, and checks on which nodes the retried
 // calls had run.
 func (p *play) checkEnd(nodes ...string) error {
-	code, err := p.run.waitForExit(later)
+	code, err := p.run.WaitForExit(later)
 	p.stream.Close()
 	if err != nil {
 		return fmt.Errorf("%w%s", err, p.eventText())
@@ -142,7 +142,7 @@ func (c *cluster) listWorkers(node string) (pids []int) {
 
 // isActor reports whether a process is an actor.
 func (s *stage) isActor(pid int) bool {
-	return slices.ContainsFunc(s.actors, func(a *actor) bool { return a.Cmd.Process.Pid == pid })
+	return slices.ContainsFunc(s.Actors, func(a *watch.Actor) bool { return a.Cmd.Process.Pid == pid })
 }
 
 // waitUntilIdle waits until no node has a worker.

@@ -105,7 +105,7 @@ func (s *stage) keepWine() error {
 	if err != nil {
 		return err
 	}
-	s.actors = append(s.actors, &actor{p, "keeper"})
+	s.Actors = append(s.Actors, &watch.Actor{Process: p, Name: "keeper"})
 	s.open = append(s.open, out)
 	return nil
 }

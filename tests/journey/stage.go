@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skep/tests/tap"
+	"skep/tests/watch"
 )
 
 // Time limits for an idle computer.
@@ -23,46 +24,42 @@ var stop = errors.New("the journey can't go on")
 
 // A stage holds one journey's directory and processes.
 type stage struct {
-	o      options
-	tap    *tap.Report
-	name   string
-	dir    string
-	actors []*actor
-	open   []*os.File // inputs of actors
+	*watch.Stage
+	o    options
+	tap  *tap.Report
+	name string
+	open []*os.File // inputs of processes
 }
 
 func newStage(o options, t *tap.Report, name string) *stage {
-	// The path of a socket has at most 107 bytes, so build/ may be too deep.
-	dir, err := os.MkdirTemp("", "skep-journey-")
+	s, err := watch.NewStage("journey")
 	if err != nil {
 		panic(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(s.Dir, "tmp"), 0o700); err != nil {
 		panic(err)
 	}
-	return &stage{o: o, tap: t, name: name, dir: dir}
+	return &stage{Stage: s, o: o, tap: t, name: name}
 }
 
 // close ends the processes that still run.
 func (s *stage) close() {
-	for i := len(s.actors) - 1; i >= 0; i-- {
-		s.actors[i].kill()
-	}
+	s.EndAll((*watch.Actor).KillAlone)
 	for _, file := range s.open {
 		file.Close()
 	}
 	if s.o.keep {
-		fmt.Printf("# %s: %s\n", s.name, s.dir)
+		fmt.Printf("# %s: %s\n", s.name, s.Dir)
 		return
 	}
-	os.RemoveAll(s.dir)
+	os.RemoveAll(s.Dir)
 }
 
 // runStep runs one test.
 func (s *stage) runStep(name string, test func() error) bool {
 	err := test()
 	if err != nil {
-		err = fmt.Errorf("%w%s", err, s.lastOutput())
+		err = fmt.Errorf("%w%s", err, s.LastOutput())
 	}
 	s.tap.Ok(s.name+": "+name, err)
 	return err == nil
@@ -75,21 +72,8 @@ func (s *stage) mustStep(name string, test func() error) {
 	}
 }
 
-// lastOutput returns the last lines of hubs and agents, for a failure's details.
-func (s *stage) lastOutput() string {
-	var out strings.Builder
-	for _, a := range s.actors {
-		text := a.String()
-		if len(text) > 1500 {
-			text = text[len(text)-1500:]
-		}
-		fmt.Fprintf(&out, "\n[%s] %s", a.name, strings.TrimSpace(text))
-	}
-	return out.String()
-}
-
 func (s *stage) path(name ...string) string {
-	return filepath.Join(append([]string{s.dir}, name...)...)
+	return filepath.Join(append([]string{s.Dir}, name...)...)
 }
 
 // tmpDir returns the folder for temporary files of commands.

@@ -88,7 +88,7 @@ func agentKilled(s *stage) {
 	c := s.startPair()
 	p := c.startLongPlay(24, 300)
 	begin := time.Now()
-	c.second.signal(syscall.SIGKILL)
+	c.second.Signal(syscall.SIGKILL)
 	s.runStep("the agent dies and its calls are run again within 3 seconds", func() error { return p.waitForRequeue("second", begin, broken) })
 	s.runStep("the answers are right, and the run says what was run again", func() error { return p.checkEnd("second") })
 	s.runStep("no worker remains", func() error { return c.waitUntilIdle(soon) })
@@ -117,13 +117,13 @@ func agentStopped(s *stage) {
 	c := s.startPair()
 	p := c.startLongPlay(120, 300)
 	begin := time.Now()
-	c.second.signal(syscall.SIGSTOP)
+	c.second.Signal(syscall.SIGSTOP)
 	s.runStep("the agent stops and its calls are run again within 15 seconds", func() error {
 		return p.waitForRequeue("second", begin, silent)
 	})
 	s.runStep("the answers are right, and the run says what was run again", func() error { return p.checkEnd("second") })
 	s.runStep("a continued agent is a node again", func() error {
-		c.second.signal(syscall.SIGCONT)
+		c.second.Signal(syscall.SIGCONT)
 		return c.waitForNodes("here", "second")
 	})
 	s.runStep("no worker remains", func() error { return c.waitUntilIdle(soon) })
@@ -147,7 +147,7 @@ func masterKilled(s *stage) {
 			return fmt.Errorf("the run has the children %v", children)
 		}
 		syscall.Kill(children[0], syscall.SIGKILL)
-		code, err := p.run.waitForExit(soon)
+		code, err := p.run.WaitForExit(soon)
 		if err == nil && code != 128+9 {
 			err = fmt.Errorf("exit code %d", code)
 		}
@@ -214,7 +214,7 @@ func badWorkers(s *stage) {
 		if err := os.WriteFile(s.path("m.idl"), []byte(text), 0o600); err != nil {
 			return err
 		}
-		o, err := s.run(nil, s.skepPath(), "gen", "m.idl", "-o", s.dir)
+		o, err := s.run(nil, s.skepPath(), "gen", "m.idl", "-o", s.Dir)
 		if err == nil && (o.code != 1 || !strings.Contains(o.stderr, "m.idl:3:2: ")) {
 			err = fmt.Errorf("wanted exit code 1 and m.idl:3:2: %v", o)
 		}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -42,7 +43,7 @@ func journeyTokens(s *stage) {
 		s.runStep(name+" joins with it", func() error {
 			a, err := c.join(name, twice)
 			if err == nil {
-				_, err = a.waitForLine("joined", soon)
+				_, err = a.WaitForLine(context.Background(), "joined", soon)
 			}
 			return err
 		})
@@ -89,7 +90,7 @@ func journeyTokens(s *stage) {
 		}
 		return nil
 	})
-	s.runStep("no other user can read secrets", func() error { return checkPrivate(s.dir) })
+	s.runStep("no other user can read secrets", func() error { return checkPrivate(s.Dir) })
 }
 
 // checkPrivate returns an error if other users can read a file of a state directory.

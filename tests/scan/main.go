@@ -43,31 +43,24 @@ func main() {
 	if o.prefix != "" {
 		o.prefix, _ = filepath.Abs(o.prefix)
 	}
-	failed, err := scanPrograms(o, flag.Args())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scan:", err)
-	}
-	if err != nil || failed > 0 {
-		os.Exit(1)
-	}
+	os.Exit(tap.Run(os.Stdout, func(t *tap.Report) error { return scanPrograms(t, o, flag.Args()) }))
 }
 
-func scanPrograms(o options, programs []string) (failed int, err error) {
+func scanPrograms(report *tap.Report, o options, programs []string) error {
 	dir, err := os.MkdirTemp("", "scan")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	reasons, err := readTables(o.tables)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	stop, err := startHost(o)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer stop()
-	report := &tap.Report{Out: os.Stdout}
 	scanGroups(o, report, dir, programs, reasons)
 	for _, kind := range []string{"fs", "gs", "cpuid", "xgetbv", "syscall"} {
 		report.Ok("planted: "+kind+" is found", findPlanted(o, dir, kind))
@@ -77,8 +70,7 @@ func scanPrograms(o options, programs []string) (failed int, err error) {
 	}
 	report.Ok("planted: what a branch reaches in a table is found", followTable(dir))
 	report.Ok("what is scanned is what lies in memory", compareMemory(o, dir))
-	report.Plan()
-	return report.Failed, nil
+	return nil
 }
 
 // A verdict is the result of searching one program.

@@ -3,6 +3,7 @@
 package tap
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +14,31 @@ type Report struct {
 	Out    io.Writer
 	Failed int // tests so far
 	count  int
+}
+
+// Run runs the tests of a program and returns its exit status: 1 if a test failed. An error
+// of run means that the tests cannot run or go on; the report then ends with it, without a
+// plan, and the status is 2.
+func Run(out io.Writer, run func(r *Report) error) int {
+	r := &Report{Out: out}
+	if err := run(r); err != nil {
+		fmt.Fprintf(out, "Bail out! %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 2
+	}
+	r.Plan()
+	if r.Failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+// Check writes a test. why is the cause of a failure.
+func (r *Report) Check(good bool, why, format string, args ...any) {
+	var err error
+	if !good {
+		err = errors.New(why)
+	}
+	r.Ok(fmt.Sprintf(format, args...), err)
 }
 
 // Ok writes a test, which failed when err is not nil.

@@ -62,6 +62,30 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name, out string
+		status    int
+		run       func(r *Report) error
+	}{
+		{"all pass", "ok 1 - a 1\n1..1\n", 0, func(r *Report) error { r.Check(true, "none", "a %d", 1); return nil }},
+		{"one fails", "not ok 1 - a\n# why\nok 2 - b\n1..2\n", 1, func(r *Report) error {
+			r.Check(false, "why", "a")
+			r.Ok("b", nil)
+			return nil
+		}},
+		{"it cannot go on", "ok 1 - a\nBail out! no wine; none at all\n", 2, func(r *Report) error {
+			r.Ok("a", nil)
+			return errors.New("no wine\nnone at all")
+		}},
+	} {
+		var out strings.Builder
+		if status := Run(&out, c.run); status != c.status || out.String() != c.out {
+			t.Errorf("%s: status %d, %q", c.name, status, out.String())
+		}
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"1..2\nok 1 - a\nnot ok 2 - b # SKIP\n# x\n", "1..0 # SKIP none", "ok 2\r\n1..1\nBail out! x",

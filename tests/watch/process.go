@@ -18,6 +18,7 @@ type Process struct {
 	Text // its output, unless its streams were redirected
 	Cmd  *exec.Cmd
 	Done chan struct{} // closed when it has ended
+	Err  error         // of Cmd.Wait, when it has ended
 }
 
 // Start starts cmd. Processes that cmd leaves running do not keep its streams open for ever.
@@ -37,7 +38,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // callers check the status
+		p.Err = cmd.Wait()
 		close(p.Done)
 	}()
 	return p, nil

@@ -3,19 +3,16 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"skep/internal/load"
+	"skep/tests/mpi/ranks"
+	"skep/tests/watch"
 )
 
 // A job is one start of skep mpirun.
@@ -41,8 +38,6 @@ type result struct {
 // graceTime is how long a job may take to end after SIGTERM.
 const graceTime = 8 * time.Second
 
-var overO2G = regexp.MustCompile(`(\d+) messages? over O2G(?: \((\w+) engine\))?`)
-
 func (o *options) start(j job) result {
 	args := []string{"mpirun", "--no-shm", "--mpi", j.prefix, "-n", strconv.Itoa(j.ranks)}
 	if j.tcp {
@@ -53,25 +48,21 @@ func (o *options) start(j job) result {
 	if o.launcher != "" {
 		args = append(args, "--launcher", o.launcher, "--hosts", o.hostList(j.ranks))
 	}
-	ctx, stop := load.WithTimeout(context.Background(), j.deadline)
-	defer stop()
-	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd := exec.Command(filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
 	cmd.Env = append(mpiEnvironment(), j.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = graceTime
 	began := time.Now()
-	err := cmd.Run()
-	if cmd.Process != nil {
-		// Kill processes that a launcher left behind in its group.
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	p, err := watch.Start(cmd)
+	if err != nil {
+		return result{err: err}
 	}
-	r := result{output: out.String(), err: err, took: time.Since(began)}
-	r.hung = errors.Is(context.Cause(ctx), context.DeadlineExceeded)
-	if m := overO2G.FindStringSubmatch(r.output); m != nil && (o.engine == "" || m[2] == o.engine) {
-		r.messages, _ = strconv.ParseUint(m[1], 10, 64)
+	r := result{hung: !watch.Ends(p.Done, j.deadline)}
+	(&watch.Actor{Process: p}).End(graceTime)
+	// Kill processes that a launcher left behind in its group.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	r.output, r.took, r.err = p.String(), time.Since(began), p.Err
+	if count, engine := ranks.CountMessages(r.output); o.engine == "" || engine == o.engine {
+		r.messages = count
 	}
 	return r
 }
@@ -84,11 +75,7 @@ func (o *options) hostList(ranks int) string {
 
 // mpiEnvironment permits Open MPI to run as root, and more ranks than cores.
 func mpiEnvironment() []string {
-	return append(os.Environ(),
-		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_mpi_yield_when_idle=1",
-		"PYTHONDONTWRITEBYTECODE=1")
+	return ranks.Environment(os.Environ(), "OMPI_MCA_rmaps_base_oversubscribe=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // lastLines returns the last lines of a job's output.

@@ -13,7 +13,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -48,56 +47,31 @@ func main() {
 	flag.IntVar(&o.least, "least", 0, "mpi4py: tests that must pass over O2G with each number of ranks")
 	flag.DurationVar(&o.deadline, "deadline", 2*time.Minute, "of one job")
 	flag.Parse()
-	code, err := runSuite(&o, *mpis, *ranks, flag.Args())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mpi:", err)
-		code = 2
-	}
-	os.Exit(code)
+	os.Exit(tap.Run(os.Stdout, func(t *tap.Report) error { return runSuite(t, &o, *mpis, *ranks, flag.Args()) }))
 }
 
-func runSuite(o *options, mpis, ranks string, words []string) (int, error) {
+func runSuite(t *tap.Report, o *options, mpis, ranks string, words []string) error {
 	for _, s := range strings.Split(ranks, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return 0, fmt.Errorf("-ranks %s: want numbers of ranks", ranks)
+			return fmt.Errorf("-ranks %s: want numbers of ranks", ranks)
 		}
 		o.ranks = append(o.ranks, n)
 	}
 	o.mpis = strings.Split(mpis, ",")
 	var err error
 	if o.build, err = filepath.Abs(o.build); err != nil {
-		return 0, err
+		return err
 	}
 	if len(words) == 0 {
-		return 0, fmt.Errorf("want programs or mpi4py")
+		return fmt.Errorf("want programs or mpi4py")
 	}
 	switch words[0] {
 	case "programs":
-		return o.runPrograms(), nil
+		o.runPrograms(t)
+		return nil
 	case "mpi4py":
-		return o.runMPI4Py(words[1:])
+		return o.runMPI4Py(t, words[1:])
 	}
-	return 0, fmt.Errorf("want programs or mpi4py, not %s", words[0])
-}
-
-// A report is TAP that ends with an exit status.
-type report struct{ tap.Report }
-
-func newReport() *report { return &report{tap.Report{Out: os.Stdout}} }
-
-func (r *report) check(good bool, why, format string, args ...any) {
-	var err error
-	if !good {
-		err = errors.New(why)
-	}
-	r.Ok(fmt.Sprintf(format, args...), err)
-}
-
-func (r *report) exitStatus() int {
-	r.Plan()
-	if r.Failed > 0 {
-		return 1
-	}
-	return 0
+	return fmt.Errorf("want programs or mpi4py, not %s", words[0])
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"skep/tests/tap"
 )
 
 // A flavour is an MPI and a program that was built for it, or for another MPI with the same
@@ -30,18 +32,17 @@ var checkNames = []string{
 	"cancelled receive", "waiting",
 }
 
-func (o *options) runPrograms() int {
-	t := newReport()
+func (o *options) runPrograms(t *tap.Report) {
 	for _, f := range o.listFlavours() {
 		for _, n := range o.ranks {
 			r := o.start(job{prefix: f.prefix, ranks: n, deadline: o.deadline, program: []string{f.program}})
 			where := fmt.Sprintf("%s, %d ranks", f.name, n)
 			for _, name := range checkNames {
 				good := strings.Contains(r.output, "\nok - "+name+"\n")
-				t.check(good, lastTest(&r), "%s: %s", where, name)
+				t.Check(good, lastTest(&r), "%s: %s", where, name)
 			}
-			t.check(r.err == nil && !r.hung, r.lastLines(8), "%s: ends well", where)
-			t.check(r.messages > 0, r.lastLines(3), "%s: its messages went over O2G", where)
+			t.Check(r.err == nil && !r.hung, r.lastLines(8), "%s: ends well", where)
+			t.Check(r.messages > 0, r.lastLines(3), "%s: its messages went over O2G", where)
 			for line := range strings.Lines(r.output) {
 				if strings.HasPrefix(line, "# waited") || strings.HasPrefix(line, "skep: ") {
 					fmt.Print("# ", where, ": ", strings.TrimPrefix(line, "# "))
@@ -49,7 +50,6 @@ func (o *options) runPrograms() int {
 			}
 		}
 	}
-	return t.exitStatus()
 }
 
 // lastTest names the test that ran last, for a failure's details.

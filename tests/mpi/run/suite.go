@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"skep/tests/tap"
 )
 
 // excluded are mpi4py's modules about dynamic processes. They need a name service of the
@@ -56,7 +58,7 @@ func (o *options) makeWorld(mpi string) world {
 		[]string{"MPI4PY_MPIABI=openmpi", "MPI4PY_LIBMPI=libmpi.so.40"}}
 }
 
-func (o *options) runMPI4Py(modules []string) (int, error) {
+func (o *options) runMPI4Py(t *tap.Report, modules []string) error {
 	if len(modules) == 0 {
 		files, _ := filepath.Glob(filepath.Join(o.build, "mpi", "mpi4py", "test_*.py"))
 		for _, f := range files {
@@ -67,14 +69,13 @@ func (o *options) runMPI4Py(modules []string) (int, error) {
 		}
 	}
 	if len(modules) == 0 {
-		return 0, fmt.Errorf("no tests of mpi4py in %s/mpi/mpi4py", o.build)
+		return fmt.Errorf("no tests of mpi4py in %s/mpi/mpi4py", o.build)
 	}
 	out, err := os.MkdirTemp(o.scratch, "mpi4py-")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer os.RemoveAll(out)
-	t := newReport()
 	var table []row
 	for _, mpi := range o.mpis {
 		for _, n := range o.ranks {
@@ -82,12 +83,12 @@ func (o *options) runMPI4Py(modules []string) (int, error) {
 			var messages uint64
 			jobs, err := o.groupModules(mpi, n, modules)
 			if err != nil {
-				return 0, err
+				return err
 			}
 			for _, m := range jobs {
 				r := o.compare(mpi, m, n, out)
 				table = append(table, r)
-				t.check(r.isGood(), r.failureReason(), "%s, %d ranks: %s", mpi, n, m)
+				t.Check(r.isGood(), r.failureReason(), "%s, %d ranks: %s", mpi, n, m)
 				fmt.Println("# " + r.rowText())
 				good, _, _ := r.o2g.countOutcomes()
 				passed += good
@@ -95,16 +96,16 @@ func (o *options) runMPI4Py(modules []string) (int, error) {
 			}
 			fmt.Printf("# %s, %d ranks: %d tests pass, with %d messages over O2G\n", mpi, n, passed, messages)
 			if err := o.checkMessages(n, passed, messages); n > 1 || o.least > 0 {
-				t.check(err == nil, fmt.Sprint(err), "%s, %d ranks: enough tests pass, with messages over O2G", mpi, n)
+				t.Check(err == nil, fmt.Sprint(err), "%s, %d ranks: enough tests pass, with messages over O2G", mpi, n)
 			}
 		}
 	}
 	if o.results != "" {
 		if err := writeTable(o.results, table); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return t.exitStatus(), nil
+	return nil
 }
 
 // checkMessages checks that n ranks sent messages over O2G. A single rank sends none.

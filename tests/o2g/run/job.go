@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"skep/tests/mpi/ranks"
 	"skep/tests/watch"
 )
 
@@ -33,8 +34,8 @@ func (b *bench) skepPath() string { return filepath.Join(b.build, "bin", "skep")
 // A job is a process and its descendants.
 type job struct{ *watch.Process }
 
-// mpiEnvironment permits Open MPI to run as root, and more ranks than cores. It removes the
-// variables of an outer Slurm or Python environment.
+// mpiEnvironment returns the environment of a job, without the variables of an outer Slurm or
+// Python environment.
 func mpiEnvironment(more ...string) []string {
 	var list []string
 	for _, e := range os.Environ() {
@@ -42,10 +43,7 @@ func mpiEnvironment(more ...string) []string {
 			list = append(list, e)
 		}
 	}
-	list = append(list, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_mpi_yield_when_idle=1")
-	return append(list, more...)
+	return ranks.Environment(list, more...)
 }
 
 // start starts a command. If it cannot be started, the job has ended and its output says
@@ -131,15 +129,10 @@ func (j *job) waitForRanks(n int) (pids []int, err error) {
 	return pids, err
 }
 
-var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
-
 // countMessages returns the count of the closing line, 0 without one.
 func (j *job) countMessages() int {
-	if m := overO2G.FindStringSubmatch(j.String()); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		return n
-	}
-	return 0
+	n, _ := ranks.CountMessages(j.String())
+	return int(n)
 }
 
 // readStat returns the fields of /proc/PID/stat after the name: state, parent, and so on. It

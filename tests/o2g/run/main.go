@@ -24,7 +24,7 @@ import (
 
 // A bench holds the state that all checks share.
 type bench struct {
-	tap.Report
+	*tap.Report
 	build, tmp string
 	private    bool // /dev/shm and network are our own
 }
@@ -36,21 +36,16 @@ const (
 )
 
 func main() {
-	b := &bench{Report: tap.Report{Out: os.Stdout}}
+	b := &bench{}
 	flag.StringVar(&b.build, "build", "build", "where skep, its library and the MPIs are")
 	flag.Parse()
-	if err := b.runIsolated(flag.Args()); err != nil {
-		fmt.Println("Bail out!", err)
-		os.Exit(2)
-	}
-	if err := b.run(flag.Args()); err != nil {
-		fmt.Println("Bail out!", err)
-		os.Exit(2)
-	}
-	b.Plan()
-	if b.Failed > 0 {
-		os.Exit(1)
-	}
+	os.Exit(tap.Run(os.Stdout, func(t *tap.Report) error {
+		b.Report = t
+		if err := b.runIsolated(flag.Args()); err != nil {
+			return err
+		}
+		return b.run(flag.Args())
+	}))
 }
 
 // runIsolated runs the suite, as root, in its own mount and network namespaces, by execve.
