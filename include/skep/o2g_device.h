@@ -26,7 +26,7 @@
 #include <skep/types.h>
 
 #define O2G_DEVICE_NAME "o2g" /* of the device and of the TCP ULP */
-#define O2G_DEVICE_REVISION 4 /* 3: regions; 4: atomic access */
+#define O2G_DEVICE_REVISION 4 /* 3: regions; 4: atomic access, invited */
 
 struct o2g_device_open {
 	u32 revision; /* O2G_DEVICE_REVISION, else -EPROTO */
@@ -36,7 +36,8 @@ struct o2g_device_open {
 	u64 unexpected;	     /* most bytes of the slab; it grows up to that */
 	u64 write_off;
 	u64 area_size; /* out: bytes to map */
-	u64 zero[3];
+	u64 invited;
+	u64 zero[2];
 };
 SKEP_ASSERT_SIZE(struct o2g_device_open, 72);
 

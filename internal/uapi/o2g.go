@@ -33,7 +33,7 @@ type O2GStatus struct {
 
 // Numbers of o2g_device.h.
 const (
-	O2GDeviceRevision = 3
+	O2GDeviceRevision = 4
 	O2GDeviceOpenCall = 0xc0483200 // O2G_IOC_OPEN
 )
 
@@ -45,6 +45,6 @@ type O2GDeviceOpen struct {
 	Postings, Peers      uint32
 	SlabMessage          uint32
 	Unexpected, WriteOff uint64
-	AreaSize             uint64
-	Zero                 [3]uint64
+	AreaSize, Invited    uint64
+	Zero                 [2]uint64
 }

@@ -65,6 +65,9 @@ struct o2g_host {
 	int (*copy)(void *ctx, struct o2g_copy *job);
 	/* A completion was written, or waits because the ring is full. */
 	void (*completed)(void *ctx);
+	/* Bytes that may be buffered at most, by what memory the computer has
+	 * to spare now: for limits.invited. Null: any number. */
+	u64 (*spare)(void *ctx);
 };
 
 struct o2g_limits {
@@ -78,6 +81,10 @@ struct o2g_limits {
 	 * may be the one that the program waits for. 0: never, and no peer
 	 * makes us buffer more than its credit. */
 	u64 write_off;
+	/* A message beyond credit that no receive matches is granted all the
+	 * same, and buffered, while no more than this is buffered with it. 0:
+	 * never. */
+	u64 invited;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
 	 * theirs in place, partly by host->copy. Else unexpected bodies are
 	 * stored in the slab while it has contiguous space, receives up to this

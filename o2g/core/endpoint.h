@@ -74,6 +74,7 @@ struct o2g_core {
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */
 	struct list regions;
+	struct list uninvited; /* unmatched REQUESTs that wait for memory */
 	struct o2g_message *atomic; /* being done by the engine */
 	struct list atomics;	    /* the next ones, in order */
 	u8 *zeros;   /* O2G_BODY_MAX of them, once there was a region */

@@ -55,6 +55,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	list_init(&core->arrival);
 	list_init(&core->regions);
 	list_init(&core->atomics);
+	list_init(&core->uninvited);
 	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
 		      limits->postings);
 	o2g_pool_make(&core->messages, &core->host, sizeof(struct o2g_message),

@@ -126,6 +126,20 @@ static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 	return -LINUX_EAGAIN;
 }
 
+/* The same of a message that may as well wait: an engine with a slab has its
+ * memory in pages, and would have to find that of the core in one piece. */
+static int buffer_whole(struct o2g_core *core, struct o2g_message *message)
+{
+	if (!core->limits.slab_message)
+		return buffer_body(core, message);
+	if (charge_message(core, message, message->length))
+		return -LINUX_EAGAIN;
+	if (!buffer_slab(core, message, message->length))
+		return 0;
+	uncharge_message(core, message, message->length);
+	return -LINUX_EAGAIN;
+}
+
 int o2g_message_store(struct o2g_core *core, struct o2g_message *message,
 		      u64 bytes)
 {
@@ -403,12 +417,47 @@ void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
 	unmatch_message(core, message);
 	o2g_message_step(message, O2G_MSG_MATCH);
 	list_unlink(&message->early_credit);
+	list_unlink(&message->turn);
 	aim_message(core, message, op);
 	if (!message->status)
 		redirect_body(core, message);
-	if (message->kind == O2G_MSG_REQUEST && !message->status)
+	if (message->kind == O2G_MSG_REQUEST && !message->invited &&
+	    !message->status)
 		grant_bytes(core, message, message->take);
 	o2g_message_advance(core, message);
+}
+
+/* Memory for all of it: 0 or -EAGAIN. Its body is copied from there to the
+ * receive, as that of any unexpected message; what has not arrived when the
+ * receive is posted is not. */
+static int invite_message(struct o2g_core *core, struct o2g_message *message)
+{
+	const struct o2g_host *host = &core->host;
+	u64 most = core->limits.invited;
+
+	if (message->length > most || core->charged > most - message->length)
+		return -LINUX_EAGAIN;
+	if (host->spare)
+		most = min_u64(most, host->spare(host->ctx));
+	if (message->length > most || core->charged > most - message->length ||
+	    buffer_whole(core, message))
+		return -LINUX_EAGAIN;
+	list_unlink(&message->turn);
+	message->expect = message->length;
+	message->invited = O2G_INVITING;
+	core->up->grant_due(message);
+	return 0;
+}
+
+void o2g_message_invite(struct o2g_core *core)
+{
+	u32 most = core->limits.batch ? 1 : ~0u;
+
+	for (; most > 0 && o2g_message_inviting(core); most--)
+		if (invite_message(core,
+				   list_entry(list_first(&core->uninvited),
+					      struct o2g_message, turn)))
+			return;
 }
 
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
@@ -428,6 +477,11 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_step(message, O2G_MSG_QUEUE);
 	o2g_match_queue(core, &message->envelope);
 	queue_early_credit(message);
+	if (message->kind == O2G_MSG_REQUEST &&
+	    message->length <= core->limits.invited) {
+		list_append(&core->uninvited, &message->turn);
+		o2g_message_invite(core);
+	}
 	return 0;
 }
 
@@ -466,11 +520,13 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 	unmatch_message(core, message);
 	o2g_message_step(message, O2G_MSG_DISCARD);
 	list_unlink(&message->early_credit);
+	list_unlink(&message->turn);
 	if (message->send && !o2g_message_is(message, O2G_IS_BUFFERING)) {
 		o2g_op_finish(core, message->send, 0);
 		message->send = 0;
 	}
-	if (message->kind == O2G_MSG_REQUEST && message->inbox)
+	if (message->kind == O2G_MSG_REQUEST && message->inbox &&
+	    !message->invited)
 		grant_bytes(core, message, 0);
 	o2g_message_settle(core, message);
 }
@@ -520,6 +576,10 @@ void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 {
 	list_unlink(&message->grant);
+	if (message->invited == O2G_INVITING) {
+		message->invited = O2G_INVITED;
+		return;
+	}
 	o2g_message_step(message, O2G_MSG_ANSWERED);
 	o2g_message_settle(core, message);
 }
@@ -539,6 +599,8 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
 	list_unlink(&message->early_credit);
+	if (message->kind == O2G_MSG_REQUEST)
+		list_unlink(&message->turn);
 	message->inbox = 0;
 	o2g_message_step(message, O2G_MSG_CUT);
 	if (arriving && o2g_message_is(message, O2G_IS_MATCHED))

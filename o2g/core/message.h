@@ -20,6 +20,9 @@ enum o2g_message_kind {
 	O2G_MSG_ATOMIC
 };
 
+/* A REQUEST that no receive matches, and its GRANT. */
+enum o2g_invitation { O2G_UNINVITED, O2G_INVITING, O2G_INVITED };
+
 /* The messages that arrived over one connection. */
 struct o2g_inbox {
 	struct list messages;	     /* all of them */
@@ -41,7 +44,8 @@ struct o2g_message {
 	struct list grant;    /* GRANTs and DONEs, or replies, of its
 				 connection */
 	struct list user;     /* those of its region */
-	struct list turn;     /* atomic accesses that wait for another one */
+	struct list turn;     /* atomic accesses that wait for another one;
+				 unmatched REQUESTs, for memory */
 	struct o2g_region *region;
 	struct o2g_knot by_id;
 	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
@@ -53,6 +57,7 @@ struct o2g_message {
 	u8 state; /* enum o2g_message_state */
 	u8 kind;  /* enum o2g_message_kind */
 	u8 has_data;
+	u8 invited; /* enum o2g_invitation */
 	int status;
 	u64 data;
 	u64 length;
@@ -116,7 +121,16 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 		      u64 most, struct o2g_piece *piece);
 void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
 			 u64 length);
+/* Its GRANT, or the DONE of an access, is planned or sent. */
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
+/* Grants unmatched REQUESTs for which there is memory now; with limits.batch
+ * one. */
+void o2g_message_invite(struct o2g_core *core);
+static inline int o2g_message_inviting(const struct o2g_core *core)
+{
+	return !list_empty(&core->uninvited) &&
+	       core->charged < core->limits.invited;
+}
 /* Its connection has ended. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status);

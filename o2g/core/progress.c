@@ -4,6 +4,7 @@
 #include "credit.h"
 #include "ending.h"
 #include "base/errno.h"
+#include "message.h"
 #include "recv.h"
 #include "send.h"
 
@@ -120,6 +121,8 @@ void o2g_core_ask(struct o2g_core *core)
 
 	if (o2g_credit_waiting(core))
 		o2g_credit_serve(core);
+	if (o2g_message_inviting(core))
+		o2g_message_invite(core);
 	flags = kick_needs(core);
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)

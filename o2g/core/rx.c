@@ -134,8 +134,10 @@ static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	message = list_entry(knot, struct o2g_message, by_id);
 	/* Of a request: its GRANT has not gone out. */
 	if (message->kind == O2G_MSG_REQUEST &&
-	    o2g_message_is(message, O2G_IS_UNEXPECTED | O2G_IS_CLAIMED |
-					    O2G_IS_ANSWERING))
+	    message->invited != O2G_INVITED &&
+	    (message->invited == O2G_INVITING ||
+	     o2g_message_is(message, O2G_IS_UNEXPECTED | O2G_IS_CLAIMED |
+					     O2G_IS_ANSWERING)))
 		return -LINUX_EPROTO;
 	if (frame->body > message->expect - message->arrived)
 		return -LINUX_EPROTO;

@@ -537,11 +537,13 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 				      .free = o2g_memory_free,
 				      .want_tx = o2g_link_want,
 				      .copy = o2g_host_copy,
-				      .completed = host_completed};
+				      .completed = host_completed,
+				      .spare = o2g_memory_spare};
 	struct o2g_limits limits = {.postings = o->postings,
 				    .peers = o->peers,
 				    .unexpected = o->unexpected,
 				    .write_off = o->write_off,
+				    .invited = o->invited,
 				    .slab_message = o->slab_message,
 				    .batch = SUBMISSIONS_MAX,
 				    .access = 1};

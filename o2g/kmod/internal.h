@@ -123,6 +123,8 @@ void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes);
  * `wanted`. */
 void *o2g_memory_alloc(void *engine, u64 size);
 void o2g_memory_free(void *engine, void *memory, u64 size);
+/* Bytes that may be buffered for messages beyond credit. */
+u64 o2g_memory_spare(void *engine);
 bool o2g_memory_wanted(const struct o2g_engine *engine);
 /* Preallocates the wanted sizes; sleeps. 0: none, 1: retry what failed,
  * -ENOMEM. */

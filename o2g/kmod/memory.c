@@ -99,6 +99,19 @@ static void user_put(struct o2g_user *user)
 	kfree(user);
 }
 
+/* Of what is available, and of what the user may still have, a quarter: several
+ * engines may look at the same time. */
+u64 o2g_memory_spare(void *ctx)
+{
+	const struct o2g_engine *engine = ctx;
+	const long pages = si_mem_available();
+	const u64 used = (u64)atomic64_read(&engine->memory.user->bytes);
+	const u64 share = user_share();
+	u64 spare = pages > 0 ? (u64)pages << PAGE_SHIFT : 0;
+
+	return min(spare, share > used ? share - used : 0) / 4;
+}
+
 int o2g_memory_open(struct o2g_engine *engine)
 {
 	struct o2g_memory *memory = &engine->memory;

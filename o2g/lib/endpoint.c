@@ -39,7 +39,8 @@ static int open_engine(struct o2g *o2g)
 		.limits = {.postings = s->operations + SPARE,
 			   .peers = O2G_PEERS_MAX,
 			   .unexpected = s->unexpected,
-			   .write_off = s->unexpected / 2},
+			   .write_off = s->unexpected / 2,
+			   .invited = s->unexpected / 4},
 		.tick = o2g_page_show,
 		.ctx = o2g,
 	};

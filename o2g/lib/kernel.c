@@ -70,6 +70,7 @@ static int open_device(struct o2g_engine *e, const struct o2g_engine_options *o)
 		.slab_message = o->limits.slab_message,
 		.unexpected = o->limits.unexpected,
 		.write_off = o->limits.write_off,
+		.invited = o->limits.invited,
 	};
 	int r = device_call(e, O2G_IOC_OPEN, &open);
 

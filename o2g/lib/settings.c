@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reading settings. An invalid value is refused, never replaced. */
 #include "settings.h"
+#include "available.h"
 #include "error.h"
 
 #include <errno.h>
@@ -131,13 +132,26 @@ static int read_tunable(struct tunable *t)
 	return 0;
 }
 
+#define UNEXPECTED_LEAST (512ull << 20)
+#define UNEXPECTED_MOST (4ull << 30) /* the kernel engine's limit */
+
+/* A sixteenth of the memory that is available now, within bounds. */
+static u64 default_unexpected(void)
+{
+	const u64 share = o2g_memory_available() / 16;
+
+	if (share < UNEXPECTED_LEAST)
+		return UNEXPECTED_LEAST;
+	return share < UNEXPECTED_MOST ? share : UNEXPECTED_MOST;
+}
+
 static int read_tunables(struct o2g_settings *s, const struct o2g_options *o)
 {
 	struct tunable t[] = {
 		{8 << 20, o->credit, "SKEP_O2G_CREDIT", O2G_CREDIT_MIN,
 		 O2G_CREDIT_MAX},
-		{512 << 20, o->unexpected, "SKEP_O2G_UNEXPECTED", 1 << 20,
-		 1ull << 40},
+		{default_unexpected(), o->unexpected, "SKEP_O2G_UNEXPECTED",
+		 1 << 20, 1ull << 40},
 		{1 << 20, o->operations, "SKEP_O2G_OPERATIONS", 16, 1 << 23},
 		{2000, o->nap_us, "SKEP_O2G_NAP_US", 1, 1000000},
 		{20000, o->connect_ms, "SKEP_O2G_CONNECT_MS", 100, 600000},

@@ -85,9 +85,10 @@ static void test_limits(void)
 	struct o2g *o2g = open_device(unexpected);
 
 	tap_ok(asked.unexpected == unexpected &&
-		       asked.write_off == unexpected / 2,
+		       asked.write_off == unexpected / 2 &&
+		       asked.invited == unexpected / 4,
 	       "half of the memory for messages is for messages without "
-	       "credit");
+	       "credit, a quarter for those beyond it");
 	tap_ok(!strcmp(o2g_engine_name(o2g), "kernel") &&
 		       o2g->area->size == 0 && asked.slab_message == 8192,
 	       "the area comes from the device");

@@ -9,6 +9,7 @@
 
 #include <o2g/core/atomic.h>
 
+#include <o2g/lib/available.h>
 #include <o2g/lib/spawn.h>
 
 #include <errno.h>
@@ -29,6 +30,8 @@
 /* Bytes of long bodies in one call: through loopback, calls of 256 KiB take
  * twice as long by the byte. */
 #define AHEAD 0x100000
+
+#define SPARE_NS 100000000 /* for so long it holds */
 
 /* ---- callbacks of the core ---- */
 
@@ -68,6 +71,21 @@ static int host_copy(void *ctx, struct o2g_copy *job)
 		memmove(copy_end(ctx, &job->to), copy_end(ctx, &job->from),
 			job->to.length);
 	return 0;
+}
+
+/* A quarter of what is available: several ranks may look at the same time. */
+static u64 host_spare(void *ctx)
+{
+	struct o2g_engine *e = ctx;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	if (t.tv_sec == e->spare_at.tv_sec &&
+	    t.tv_nsec - e->spare_at.tv_nsec < SPARE_NS)
+		return e->spare;
+	e->spare_at = t;
+	e->spare = o2g_memory_available() / 4;
+	return e->spare;
 }
 
 static void host_completed(void *ctx)
@@ -153,7 +171,8 @@ static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
 				      .free = host_free,
 				      .want_tx = o2g_link_want,
 				      .copy = host_copy,
-				      .completed = host_completed};
+				      .completed = host_completed,
+				      .spare = host_spare};
 
 	struct o2g_limits limits = o->limits;
 

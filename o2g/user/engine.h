@@ -11,6 +11,7 @@
 #include <o2g/lib/engine.h>
 
 #include <pthread.h>
+#include <time.h>
 
 /* Bytes read ahead of the frames' bodies: many small messages, and little of a
  * long one, whose rest is then read directly to its destination. */
@@ -75,6 +76,8 @@ struct o2g_engine {
 	int ticks;    /* atomic: the thread checks each millisecond */
 	int rung;     /* atomic: `wake` is readable */
 	int stop;     /* atomic */
+	u64 spare;    /* memory for messages beyond credit, at spare_at */
+	struct timespec spare_at;
 	void (*tick)(void *ctx);
 	void *ctx;
 };
