@@ -125,6 +125,23 @@ static void huge_then_small(void)
 	free(in);
 }
 
+/* Beyond credit, and with no receive until its sender has gone on. */
+static void huge_alone(void)
+{
+	size_t size = 32 << 20;
+	uint8_t *huge = malloc(size), *in = malloc(size);
+
+	bed_fill(huge, size, 11);
+	bed_send(a, to_b, 1, huge, size);
+	tap_ok(await_end(a, huge, 0),
+	       "32 MB without a receive do not hold their sender");
+	bed_recv(b, to_a, 1, in, size);
+	tap_ok(await_end(b, in, 0) && bed_check(in, size, 11),
+	       "and are received whole");
+	free(huge);
+	free(in);
+}
+
 #define FLOOD 30000
 
 /* Messages that nobody takes use up all credit; the one behind is wanted. */
@@ -765,6 +782,7 @@ int main(void)
 	test_sizes();
 	tags_and_data();
 	huge_then_small();
+	huge_alone();
 	test_flood();
 	nobody_calls();
 	many_while_computing(a, b, in_place_size(), "");

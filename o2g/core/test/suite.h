@@ -19,6 +19,7 @@ void life_run(check_fn *check);
 void rma_run(check_fn *check);
 void arithmetic_run(check_fn *check);
 void atomic_run(check_fn *check);
+void invite_run(check_fn *check);
 void state_run(check_fn *check);
 void edge_run(check_fn *check);
 

@@ -725,6 +725,7 @@ int main(void)
 	rma_run(check_ok);
 	arithmetic_run(check_ok);
 	atomic_run(check_ok);
+	invite_run(check_ok);
 	state_run(check_ok);
 	edge_run(check_ok);
 	random_worlds();

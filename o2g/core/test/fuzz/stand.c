@@ -189,6 +189,7 @@ void stand_open(const u8 *input, u64 length)
 	stand.limits.peers = 4;
 	stand.limits.unexpected = 20000u << (stand_byte() & 3);
 	stand.limits.write_off = stand_byte() & 1 ? 20000 : 0;
+	stand.limits.invited = stand_byte() & 1 ? 12000 : 0;
 	stand.limits.slab_message = stand_byte() & 1 ? 300 : 0;
 	stand.limits.access = 1;
 	stand.put_off = stand_byte() & 1;
