@@ -71,7 +71,7 @@ func forUser(uid uint32) *uapi.DynamosPolicy {
 // arpFacts are what a node knows if a hub sends it the package of arpPackage.
 func arpFacts() *Facts {
 	return &Facts{Relayed: true, Name: "arp_fix", Class: "any", Content: contentA, Policy: forUser(1000),
-		Cgroup: func(uint64) string { return "" }, Confirm: 5 * time.Minute}
+		Cgroup: func(uint64) string { return "" }, Trial: true, Confirm: 5 * time.Minute}
 }
 
 // refusedAs checks the name and the sentence of a refusal.

@@ -116,6 +116,21 @@ func TestTakenHub(t *testing.T) {
 			f.Policy = forUser(0)
 			return h.send(arpPackage(), f, alice, bob)
 		}, Wider, "the policy is wider than the signed one: uid=1000"},
+		"widens the policy of what was applied": {func(h *takenHub) error {
+			f := arpFacts()
+			f.Policy, f.Trial = &uapi.DynamosPolicy{Otherwise: 1}, false
+			p := arpPackage()
+			return after(h.send(p, arpFacts(), alice, bob), t, func() error { return h.node.CheckPolicy(signedText(p.Encode(), alice, bob), f) })
+		}, Wider, "the policy is wider than the signed one: uid=1000"},
+		"changes the policy with a statement of its own": {func(h *takenHub) error {
+			p := arpPackage()
+			p.Widest = Policy{Others: true}
+			f := arpFacts()
+			f.Trial = false
+			return h.node.CheckPolicy(signedText(p.Encode(), mallory, alice), f)
+		}, Threshold, "1 of the 2 signatures that are needed count: SHA256:MALLORY is not trusted here"},
+		"changes the policy of what nobody signed": {func(h *takenHub) error { return h.node.CheckPolicy(nil, arpFacts()) },
+			Unsigned, "nobody signed arp_fix, and 2 of 3 keys must"},
 		"starts a trial that never ends": {func(h *takenHub) error {
 			f := arpFacts()
 			f.Confirm = 0

@@ -53,6 +53,11 @@ func (s *Signed) covered() []byte {
 // Sign adds a signature, or replaces that of the same key.
 func (s *Signed) Sign(with *Signer) {
 	sig := Signature{Public: with.Public, Bytes: [ed25519.SignatureSize]byte(ed25519.Sign(with.private, s.covered()))}
+	s.put(sig)
+}
+
+// put stores a signature in its place.
+func (s *Signed) put(sig Signature) {
 	s.Signatures = slices.DeleteFunc(s.Signatures, func(o Signature) bool { return o.Public == sig.Public })
 	s.Signatures = append(s.Signatures, sig)
 	slices.SortFunc(s.Signatures, func(x, y Signature) int { return bytes.Compare(x.Public[:], y.Public[:]) })
@@ -124,4 +129,17 @@ func ParseSigned(b []byte) (*Signed, error) {
 		left = left[n:]
 	}
 	return s, nil
+}
+
+// Add adds a signature that ssh-keygen -Y sign wrote, and returns the key's identity.
+func (s *Signed) Add(armor []byte) (id string, err error) {
+	sig, ok := parseArmor(string(armor), s.Kind())
+	if !ok {
+		return "", refusef(Malformed, "it is not a signature of ssh-keygen -Y sign -n %s by a key of type %s", s.Kind(), keyType)
+	}
+	if !s.valid(sig) {
+		return "", refusef(Threshold, "the signature of %s is not valid for this text: it signed other bytes", sig.ID())
+	}
+	s.put(sig)
+	return sig.ID(), nil
 }

@@ -16,7 +16,8 @@ type Facts struct {
 	Name, Class, Content string // of the package, from its own bytes
 	Policy               *uapi.DynamosPolicy
 	Cgroup               func(uint64) string // path of a cgroup
-	Confirm              time.Duration       // length of the trial; 0: it never ends
+	Trial                bool                // a trial begins
+	Confirm              time.Duration       // its length; 0: it never ends
 }
 
 // A Verdict describes a document that was accepted.
@@ -27,6 +28,40 @@ type Verdict struct {
 	Revert    Revert  // if it is an order to revert
 }
 
+// opinion says what this node thinks of a signature; ok: it counts.
+func (s *State) opinion(doc *Signed, sig Signature, k *Keys) (text string, ok bool) {
+	id := sig.ID()
+	key, known := k.find(id)
+	why, revoked := s.Revoked[id]
+	switch {
+	case revoked:
+		return fmt.Sprintf("%s is revoked (%s)", id, why), false
+	case !known:
+		return id + " is not trusted here", false
+	case !doc.valid(sig):
+		return fmt.Sprintf("the signature of %s is not valid for this text", key.Label()), false
+	}
+	return key.Label(), true
+}
+
+// Opinions returns a line about each signature of a document, for people.
+func (s *State) Opinions(doc *Signed) (list []string) {
+	k, _, err := s.Keys()
+	for _, sig := range doc.Signatures {
+		text, ok := s.opinion(doc, sig, &k)
+		switch {
+		case ok:
+			text += ": valid"
+		case err != nil && doc.valid(sig):
+			text = sig.ID() + ": valid"
+		case err != nil:
+			text = sig.ID() + ": not valid for this text"
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
 // signedBy returns the keys of k that signed a document. It refuses fewer than the
 // threshold, and says of each signature why it does not count.
 func (s *State) signedBy(doc *Signed, k *Keys) (names []string, err error) {
@@ -35,18 +70,10 @@ func (s *State) signedBy(doc *Signed, k *Keys) (names []string, err error) {
 	}
 	var not []string
 	for _, sig := range doc.Signatures {
-		id := sig.ID()
-		key, known := k.find(id)
-		why, revoked := s.Revoked[id]
-		switch {
-		case revoked:
-			not = append(not, fmt.Sprintf("%s is revoked (%s)", id, why))
-		case !known:
-			not = append(not, id+" is not trusted here")
-		case !doc.valid(sig):
-			not = append(not, fmt.Sprintf("the signature of %s is not valid for this text", key.Label()))
-		default:
-			names = append(names, key.Label())
+		if text, ok := s.opinion(doc, sig, k); ok {
+			names = append(names, text)
+		} else {
+			not = append(not, text)
 		}
 	}
 	if len(names) >= k.Threshold {
@@ -131,6 +158,30 @@ func (s State) CheckPackage(text []byte, f *Facts, now time.Time) (State, Verdic
 	return next, v, nil
 }
 
+// CheckPolicy decides whether an update that was applied may get another policy. Neither
+// the expiry nor a newer sequence forbids that: the package was taken in time.
+func (s State) CheckPolicy(text []byte, f *Facts) error {
+	k, _, err := s.Keys()
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 {
+		return refusef(Unsigned, "nobody signed %s, and %d of %d keys must", f.Name, k.Threshold, len(k.Keys))
+	}
+	doc, err := ParseSigned(text)
+	if err != nil {
+		return err
+	}
+	p, err := ParsePackage(doc.Text)
+	if err != nil {
+		return err
+	}
+	if _, err := s.signedBy(doc, &k); err != nil {
+		return err
+	}
+	return p.checkFacts(f)
+}
+
 // checkFacts compares a statement with what a node shall do.
 func (p *Package) checkFacts(f *Facts) error {
 	switch {
@@ -142,7 +193,7 @@ func (p *Package) checkFacts(f *Facts) error {
 		return refusef(Changed, "the contents of %s are not those that were signed", f.Name)
 	case f.Policy != nil && !p.Widest.Contains(f.Policy, f.Cgroup):
 		return refusef(Wider, "the policy is wider than the signed one: %s", p.Widest)
-	case f.Policy != nil && (f.Confirm <= 0 || f.Confirm > p.Trial):
+	case f.Trial && (f.Confirm <= 0 || f.Confirm > p.Trial):
 		return refusef(Unlimited, "a trial of %s may last %v at most without commit, as signed", f.Name, p.Trial)
 	}
 	return nil
