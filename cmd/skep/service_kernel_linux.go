@@ -318,8 +318,8 @@ func isKept(name string) bool {
 }
 
 // rememberPackage stores a package, so that it is available when its update is committed.
-func rememberPackage(name, file string) {
-	if err := newKeep().Remember(name, file); err != nil {
+func rememberPackage(name string, text []byte) {
+	if err := newKeep().Remember(name, text); err != nil {
 		fmt.Fprintf(os.Stderr, "skep: %s will not come back at boot: %v\n", name, err)
 	}
 }

@@ -90,9 +90,12 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	return withDevice(func(d *update.Device) error {
 		name, fresh := words[0], false
 		if isPackage(name) {
-			if name, fresh, err = loadPackage(words[0]); err != nil {
-				return err
-			}
+			name, fresh, err = u.loadPackage(words[0], &a.Policy)
+		} else {
+			err = approveAgain(name, &a.Policy, u.confirm)
+		}
+		if err != nil {
+			return err
 		}
 		i, err := update.Apply(ctx, d, name, &a)
 		if err != nil {
@@ -110,8 +113,9 @@ func isPackage(word string) bool {
 	return strings.HasSuffix(word, pack.Suffix) || strings.ContainsRune(word, '/')
 }
 
-func loadPackage(path string) (name string, fresh bool, err error) {
-	p, err := openPackage(path)
+// loadPackage loads a package's module, if the operators' keys of this machine permit it.
+func (u *updateApply) loadPackage(path string, policy *uapi.DynamosPolicy) (name string, fresh bool, err error) {
+	p, text, err := readPackage(path)
 	if err != nil {
 		return "", false, err
 	}
@@ -119,9 +123,15 @@ func loadPackage(path string) (name string, fresh bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	if err := update.ReadLockdown("/").Check(p.Name, module); err != nil {
+		return "", false, err
+	}
+	if err := approvePackage(p, policy, u.confirm); err != nil {
+		return "", false, err
+	}
 	fresh, err = update.Load(p.Name, module)
 	if err == nil {
-		rememberPackage(p.Name, path)
+		rememberPackage(p.Name, text)
 	}
 	return p.Name, fresh, err
 }

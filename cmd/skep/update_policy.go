@@ -199,6 +199,11 @@ func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) erro
 		return err
 	}
 	return withDevice(func(d *update.Device) error {
+		if !u.nobody {
+			if err := approvePolicy(name, &p); err != nil {
+				return err
+			}
+		}
 		if err := d.SetPolicy(name, p); err != nil {
 			return err
 		}

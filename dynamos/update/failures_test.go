@@ -105,7 +105,7 @@ func TestUpdatesThatAreNotStored(t *testing.T) {
 	if refused, err := keep.Save(oneUpdate(), "fax", keptBuildID); refused != "" || !isRefused(err, `no update "fax" is loaded`) {
 		t.Errorf("an update that is not loaded: %q, %v", refused, err)
 	}
-	if err := keep.Remember("fix", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := keep.Remembered("none"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a package that is not there: %v", err)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(keep.Run, "fix"+pack.Suffix)), os.Mkdir(filepath.Join(keep.Run, "fix"+pack.Suffix), 0o700)); err != nil {

@@ -59,17 +59,18 @@ func (k *Keep) IsOn() (bool, error) {
 	return true, nil
 }
 
-// Remember copies an applied package for a later Save.
-func (k *Keep) Remember(name, file string) error {
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = os.MkdirAll(k.Run, 0o700)
+// Remember stores the bytes of an applied package for a later Save.
+func (k *Keep) Remember(name string, text []byte) error {
+	if err := os.MkdirAll(k.Run, 0o700); err != nil {
+		return err
 	}
-	if err == nil {
-		err = atomicfile.Write(filepath.Join(k.Run, name+pack.Suffix), text, 0o600)
-	}
-	return err
+	return atomicfile.Write(k.remembered(name), text, 0o600)
 }
+
+// Remembered returns the bytes of an applied package.
+func (k *Keep) Remembered(name string) ([]byte, error) { return os.ReadFile(k.remembered(name)) }
+
+func (k *Keep) remembered(name string) string { return filepath.Join(k.Run, name+pack.Suffix) }
 
 // Save stores an update that is committed on the kernel with this build-id. If the
 // update cannot be restored after a boot, refused says why.
@@ -82,7 +83,7 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 	if refused = kept.nameCgroups(CgroupPath); refused != "" {
 		return refused, nil
 	}
-	file, err := os.ReadFile(filepath.Join(k.Run, name+pack.Suffix))
+	file, err := k.Remembered(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "its package was not applied from a file by this version of skep", nil
 	}

@@ -5,6 +5,7 @@
 package update
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -63,11 +64,11 @@ func newKept(t *testing.T) *Keep {
 				Args: 3, Result: pack.Int, OldSize: 100, Size: 120, Original: strings.Repeat("0", 64)}},
 			Imports: []pack.Symbol{{Name: "arp_req_set", Position: 1}}}}},
 		Patch: []byte("--- a\n+++ b\n"), Modules: map[string][]byte{keptBuildID: []byte("\x7fELF and more")}}
-	file := filepath.Join(t.TempDir(), "fix"+pack.Suffix)
-	if err := pack.WriteFile(file, p); err != nil {
+	var file bytes.Buffer
+	if err := pack.Write(&file, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Remember("fix", file); err != nil {
+	if err := k.Remember("fix", file.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	s := oneUpdate()

@@ -41,12 +41,20 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	switch {
 	case said != "":
 		return false, refusef("the kernel did not load %s: %s", name, said)
+	case ReadLockdown("/").Signed() && (errors.Is(e, unix.EPERM) || errors.Is(e, unix.EKEYREJECTED)):
+		return false, refusef("%v, and does not trust the key that signed the module of %s: import its certificate with mokutil --import, and reboot", ReadLockdown("/"), name)
 	case errors.Is(e, unix.EPERM):
 		return false, refusef("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
 	case errors.Is(e, unix.EKEYREJECTED):
 		return false, refusef("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
 	}
 	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
+}
+
+// IsLoaded reports whether this module is the one that is loaded under a name.
+func IsLoaded(name string, module []byte) (bool, error) {
+	loaded, err := loadedBuildID("/sys", name)
+	return loaded != "" && loaded == moduleBuildID(module), err
 }
 
 // Remove unloads the module of an update. It refuses an applied update, and one that
