@@ -110,6 +110,8 @@ func partTexts() map[string]text {
 	}
 }
 
+var trustFiles = []manual.Entry{{Name: "/var/lib/skep-trust", Text: "the keys in force on this machine, and what it has seen"}}
+
 var updateFiles = []manual.Entry{{Name: "/dev/dynamos", Text: "the module's device, for root"}}
 
 const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share and --window. All of them must hold for a task. --or begins another rule for tasks that take the update too, --except a rule for tasks that do not."
@@ -161,8 +163,56 @@ func updateTexts() map[string]text {
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-apply(1)",
 		},
+		"update keys": {
+			text:     []string{"Operators keep private keys, with which they sign packages; no hub has one. A document of keys says which keys there are, how many must sign, and until when it is valid. A node that has pinned such a document applies only updates that enough operators signed."},
+			examples: []manual.Entry{{Name: "skep update keys new alice.key", Text: "an operator's key"}, {Name: "skep update keys rotate --fleet lab --threshold 2 --add alice.key.pub --add bob.key.pub -o keys", Text: "the first document"}, {Name: "skep update sign keys --key alice.key", Text: "each operator signs it"}, {Name: "skep update keys trust keys", Text: "on each node"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-sign(1) skep-update-verify(1) skep-join(1) skep-signed(5)",
+		},
+		"update keys new": {
+			text:     []string{"The key is an ed25519 key in OpenSSH's format, in a file that only its owner may read. It is encrypted with a passphrase unless --no-passphrase is given. The public key is in FILE.pub."},
+			examples: []manual.Entry{{Name: "skep update keys new alice.key --name alice", Text: "asks for a passphrase"}},
+			files:    []manual.Entry{{Name: "FILE", Text: "the private key, of mode 0600"}, {Name: "FILE.pub", Text: "the public key"}},
+			exit:     "0 1 2 130", see: "skep-update-keys(1) skep-update-sign(1)",
+		},
+		"update keys show": {
+			text:     []string{"Without FILE it shows the document in force on this machine, the keys that were revoked, and the highest sequence seen of each line of updates. FILE is a public key or a document of keys."},
+			examples: []manual.Entry{{Name: "skep update keys show", Text: "of this machine"}, {Name: "skep update keys show alice.key.pub", Text: "the identity of a key"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-keys(1)",
+		},
+		"update keys rotate": {
+			text:     []string{"It writes the next version of a document, without signatures. It is in force on a node when enough keys of the version before it and enough of its own signed it. Without FILE it writes the first version. Give a newer document to nodes before the last one expires: they take no update after that."},
+			examples: []manual.Entry{{Name: "skep update keys rotate keys --revoke SHA256:8xS --add carol.key.pub -o keys2", Text: "after a theft"}, {Name: "skep update keys rotate keys -o keys2 --floor arp=9", Text: "nodes take no package of line arp below sequence 9"}},
+			exit:     "0 1 2 4", see: "skep-update-keys(1) skep-update-sign(1) skep-signed(5)",
+		},
+		"update keys trust": {
+			text:     []string{"On a machine without keys root pins any document that enough of its own keys signed. Later ones need enough signatures of the keys in force, or --replace. Sequences that were seen are never forgotten."},
+			examples: []manual.Entry{{Name: "skep update keys trust keys", Text: "as root; skep join --update-keys does the same"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-keys(1) skep-join(1)",
+		},
+		"update keys revoke": {
+			text:     []string{"It takes effect at once, on this machine only. A document of skep update keys rotate --revoke has the same effect on every node that gets it."},
+			examples: []manual.Entry{{Name: "skep update keys revoke SHA256:8xS", Text: "the key's identity, from skep update keys show"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-keys(1)",
+		},
+		"update sign": {
+			text: []string{"The first signature states what is signed: the contents of the package, its class, its sequence in a line of updates, the widest policy, the longest trial and the expiry. Later operators sign the same text, which is shown. --print and --add let ssh-keygen sign, with its agent or a hardware key.",
+				"--sign-module signs the modules in the package for a kernel with Secure Boot. That changes the contents, so it comes before the operators' signatures."},
+			examples: []manual.Entry{{Name: "skep update sign fix.skepup --key alice.key --sequence 7 --widest all", Text: "the first operator"}, {Name: "skep update sign fix.skepup --key bob.key", Text: "the second one"}, {Name: "skep update sign fix.skepup --revert --key alice.key -o fix.skeprevert", Text: "an order to revert it"}, {Name: "skep update sign fix.skepup --sign-module MOK.pem", Text: "for Secure Boot"}},
+			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package, which is replaced"}, {Name: "NAME.skeprevert", Text: "an order to revert one"}},
+			exit:     "0 1 2 4 130", see: "skep-update-verify(1) skep-update-keys(1) skep-signed(5)",
+		},
+		"update verify": {
+			text:     []string{"It prints the text that is signed, and of each signature whether it is valid and counts here. The exit code is 4 if a node with these keys would refuse the file now. Nothing is changed."},
+			examples: []manual.Entry{{Name: "skep update verify fix.skepup", Text: "by the keys of this machine"}, {Name: "skep update verify fix.skepup --keys keys", Text: "by a document of keys"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-sign(1) skep-signed(5)",
+		},
 		"update revert": {
-			text:     []string{"New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it."},
+			text:     []string{"A word that ends in .skeprevert is an order of operators, whose sequence is recorded: packages of lower ones are not taken again.", "New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it."},
 			examples: []manual.Entry{{Name: "skep update revert fix --remove", Text: "revert and unload"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-remove(1)",

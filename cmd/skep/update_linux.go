@@ -10,6 +10,7 @@ import (
 
 	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/trust"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -28,7 +29,13 @@ func updateWords() []command {
 			summary: "show loaded updates, who takes them, and their health"},
 		{name: "update commit", usage: "update commit NAME", runner: &updateCommit{},
 			summary: "keep an update that is on trial"},
-		{name: "update revert", usage: "update revert [--wait TIME] [--remove] NAME", runner: &updateRevert{},
+		{name: "update keys", usage: "update keys new | show | rotate | trust | revoke", runner: &wordless{words: keysWords()}, program: true, words: keysWords(),
+			summary: "the keys of operators, and those that this node trusts"},
+		{name: "update sign", usage: "update sign FILE --key KEY [--sequence N --widest POLICY] [OPTIONS]", runner: &updateSign{},
+			summary: "sign a package, an order to revert it, or a document of keys"},
+		{name: "update verify", usage: "update verify FILE [--keys FILE]", runner: &updateVerify{},
+			summary: "who signed a file, and what this node would do with it"},
+		{name: "update revert", usage: "update revert [--wait TIME] [--remove] NAME | FILE", runner: &updateRevert{},
 			summary: "revert an update, and wait for its last calls"},
 		{name: "update remove", usage: "update remove NAME", runner: &updateRemove{},
 			summary: "unload a reverted update"},
@@ -38,7 +45,7 @@ func updateWords() []command {
 // updateError adds the exit code to an error of an update.
 func updateError(err error) error {
 	var refused *update.RefusedError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) || trust.Name(err) != "" {
 		return cli.Errorf(cli.Refused, "%s", cli.CleanText(err.Error()))
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"skep/dynamos/update"
@@ -47,12 +48,19 @@ func (u *updateRevert) options(f *cli.Flags) {
 }
 
 func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if u.wait < 0 {
+		return f.Usagef("--wait takes a time, as 30s, or 0")
+	}
+	if len(words) == 1 && strings.HasSuffix(words[0], revertSuffix) {
+		name, err := obeyOrder(words[0])
+		if err != nil {
+			return updateError(err)
+		}
+		words = []string{name}
+	}
 	name, err := oneUpdate(f, words)
 	if err != nil {
 		return err
-	}
-	if u.wait < 0 {
-		return f.Usagef("--wait takes a time, as 30s, or 0")
 	}
 	return withDevice(func(d *update.Device) error {
 		if err := d.Revert(name); err != nil {
