@@ -20,7 +20,7 @@ func checkSystem() []check {
 	if err != nil {
 		return []check{passed("system", "%v", err).withState(checkBad, "mount /proc: the agent reads it")}
 	}
-	return []check{passed("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/"), checkUpdates("/")}
+	return []check{passed("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/"), checkUpdates("/"), checkKeys()}
 }
 
 func checkFiles() check {

@@ -7,12 +7,54 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"skep/dynamos/update"
 	"skep/internal/uapi"
 )
 
-const updates = "updates"
+const (
+	updates      = "updates"
+	operatorKeys = "update keys"
+)
+
+// keysSoon is how long before the expiry of the keys doctor says so.
+const keysSoon = 7 * 24 * time.Hour
+
+// checkKeys reports by whose keys this machine takes updates.
+func checkKeys() check {
+	s, err := newTrust().Load()
+	if err != nil {
+		return passed(operatorKeys, "%v", err).withState(checkBad, "no update is applied until then")
+	}
+	if s.Pinned == "" {
+		return passed(operatorKeys, "none: root may apply any update")
+	}
+	k, _, err := s.Keys()
+	if err != nil {
+		return passed(operatorKeys, "%v", err).withState(checkBad, "no update is applied until then")
+	}
+	left := 0
+	for _, key := range k.Keys {
+		if s.Revoked[key.ID()] == "" {
+			left++
+		}
+	}
+	c := passed(operatorKeys, "fleet %s, version %d: %d of %d must sign; expires %s", k.Fleet, k.Version, k.Threshold, left, k.Expires.Format(time.DateOnly))
+	now := trustNow()
+	_, err = s.Tick(now)
+	switch {
+	case left < k.Threshold:
+		return c.withState(checkBad, "too few keys are left: pin a document with others, 'skep update keys trust FILE --replace'")
+	case err != nil:
+		return passed(operatorKeys, "%v", err).withState(checkBad, "set the clock")
+	case !now.Before(k.Expires):
+		return c.withState(checkBad, "it has expired: ask the operators for a newer document, and whether the hub withholds it")
+	case k.Expires.Sub(now) < keysSoon:
+		return c.withState(checkNote, "ask the operators for a newer document")
+	}
+	return c
+}
 
 // checkUpdates reports what prevents updates of this machine's running kernel. It reads
 // /sys, /proc and /dev below root.
@@ -21,6 +63,7 @@ func checkUpdates(root string) check {
 		_, err := os.Stat(filepath.Join(root, path))
 		return err != nil
 	}
+	locked := update.ReadLockdown(root)
 	switch traced, _ := os.ReadFile(filepath.Join(root, "proc/sys/kernel/ftrace_enabled")); {
 	case missing("sys/kernel/livepatch"):
 		return passed(updates, "this kernel is built without livepatch, so it can't be updated while it runs").
@@ -28,6 +71,9 @@ func checkUpdates(root string) check {
 	case strings.TrimSpace(string(traced)) == "0":
 		return passed(updates, "ftrace is switched off, so no function can be replaced").
 			withState(checkNote, "sysctl kernel.ftrace_enabled=1")
+	case missing(uapi.DynamosDevice) && locked.Signed():
+		return passed(updates, "%v: it loads signed modules only, also those of updates", locked).
+			withState(checkNote, "make a key that this machine trusts (mokutil --import), sign dynamos.ko with the kernel's sign-file, and packages with 'skep update sign FILE --sign-module KEY'")
 	case missing(uapi.DynamosDevice):
 		return passed(updates, "the module dynamos is not loaded").
 			withState(checkNote, cureHere("dynamos")+", if the kernel is to be updated while it runs")

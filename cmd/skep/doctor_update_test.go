@@ -21,6 +21,7 @@ func TestCheckUpdates(t *testing.T) {
 		"without livepatch": {ftrace: "1\n"},
 		"switched off":      {livepatch: "", ftrace: "0\n"},
 		"not loaded":        {livepatch: "", ftrace: "1\n"},
+		"locked down (integrity): it loads signed modules only": {livepatch: "", ftrace: "1\n", "sys/kernel/security/lockdown": "none [integrity] confidentiality\n"},
 	} {
 		root := t.TempDir()
 		for name, text := range files {

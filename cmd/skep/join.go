@@ -26,6 +26,7 @@ type join struct {
 	slots     int
 	only      bool
 	bee       string
+	keys      string
 	allow     allowances
 }
 
@@ -37,6 +38,7 @@ func (j *join) options(f *cli.Flags) {
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time (one per CPU)")
 	f.BoolVar(&j.only, "only", false, "join, and leave it to a later 'skep join' or a service to work")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
+	f.StringVar(&j.keys, "update-keys", "", "as root, pin the operators' keys in `FILE`: this machine then applies only kernel updates that they signed")
 	j.allow.options(f)
 }
 
@@ -64,6 +66,12 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	j.allow.apply(&c, dir)
 	if j.only && j.token == "" {
 		return f.Usagef("--only joins with a token: give --token-file FILE")
+	}
+	if j.keys != "" {
+		// Before the join, so that no hub is ever trusted without keys.
+		if err := pinKeys(j.keys, false, false); err != nil {
+			return err
+		}
 	}
 	if j.token != "" {
 		if _, err := ident.ParseToken(j.token); err != nil {

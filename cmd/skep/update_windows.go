@@ -2,4 +2,10 @@
 
 package main
 
+import "skep/internal/cli"
+
 func updateWords() []command { return nil }
+
+func pinKeys(string, bool, bool) error {
+	return cli.Errorf(cli.Refused, "only Linux kernels can be updated: leave out --update-keys")
+}
