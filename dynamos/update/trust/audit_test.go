@@ -103,6 +103,11 @@ func TestForgedAuditLines(t *testing.T) {
 			Forged, "line 4 of the audit log says that this node applied sequence 7 of arp, and it did not report that"},
 		"a verb that there is not": {func(l *hubLog) { at(l, 1, func(a *Record) { a.What = "blessed" }) },
 			Forged, "line 2 of the audit log says \"blessed\", which nobody can do"},
+		"a number left out, in a chain that fits": {func(l *hubLog) {
+			a := l.records[2]
+			a.Number = 4
+			l.lines[2] = a.String()
+		}, Forged, "line 4 of the audit log does not follow line 2 that this node saw: the log was rewritten, or lines are missing"},
 		"a line left out": {func(l *hubLog) { l.lines = append(l.lines[:1:1], l.lines[2]) },
 			Forged, "line 3 of the audit log does not follow line 1 that this node saw: the log was rewritten, or lines are missing"},
 		"a line changed in place": {func(l *hubLog) {
@@ -131,6 +136,17 @@ func TestForgedAuditLines(t *testing.T) {
 			t.Errorf("%s: refused, and yet followed to line %d", what, next.Audit.Number)
 		}
 	}
+}
+
+// A key that is not an operator's signs nothing for the log, whatever the hub adds to a document.
+func TestStrangersKeyInTheLog(t *testing.T) {
+	l, node := arpLog(t)
+	p := arpPackage()
+	text := signedText(p.Encode(), alice, bob, mallory)
+	a := l.records[0]
+	a.Keys = []string{mallory.ID()}
+	_, err := node.FollowAudit([]string{a.String()}, "n1", func(string) []byte { return text })
+	refusedAs(t, "a stranger's key", err, Forged, "line 1 of the audit log is no act of operators: \""+mallory.ID()+"\" did not sign it")
 }
 
 // Every document that operators sign has a line in the log.

@@ -116,6 +116,21 @@ func TestSignaturesHaveOneForm(t *testing.T) {
 			t.Errorf("a document with %s: %v", name, err)
 		}
 	}
+	long := &Signed{Text: []byte("skep-package 1\n" + strings.Repeat("x\n", MaxDocument/2))}
+	long.Sign(alice)
+	if _, err := ParseSigned(long.Encode()); Name(err) != Malformed {
+		t.Errorf("a document that is too long: %v", err)
+	}
+	k := fleetKeys()
+	other := &Signed{Text: k.Encode()}
+	other.Sign(bob)
+	mine := &Signed{Text: p.Encode()}
+	if _, err := mine.Add([]byte(other.Signatures[0].armor(kindPackage))); Name(err) != Threshold {
+		t.Errorf("a signature of another text: %v", err)
+	}
+	if _, err := mine.Add([]byte(other.Signatures[0].armor(kindKeys))); Name(err) != Malformed || len(mine.Signatures) > 0 {
+		t.Errorf("a signature of another kind: %v", err)
+	}
 	many := &Signed{Text: p.Encode()}
 	for n := range maxKeys + 1 {
 		many.Sign(operator(string(rune('A' + n))))

@@ -158,6 +158,21 @@ func TestTakenHub(t *testing.T) {
 		"replays a package that operators reverted": {func(h *takenHub) error {
 			return after(h.revert(arpRevert(), alice, bob), t, func() error { return h.send(arpPackage(), arpFacts(), alice, bob) })
 		}, Older, "it has sequence 7 of line arp, and 8 was an order to revert: an older update is not taken again"},
+		"sends a package with the sequence of the order that reverted it": {func(h *takenHub) error {
+			p := arpPackage()
+			p.Sequence = 8
+			return after(h.revert(arpRevert(), alice, bob), t, func() error { return h.send(p, arpFacts(), alice, bob) })
+		}, Older, "it has sequence 8 of line arp, and 8 was an order to revert: an older update is not taken again"},
+		"uses an order with the sequence of the package": {func(h *takenHub) error {
+			r := arpRevert()
+			r.Sequence = 7
+			return after(h.send(arpPackage(), arpFacts(), alice, bob), t, func() error { return h.revert(r, alice, bob) })
+		}, Older, "the order has sequence 7 of line arp, and 7 was seen: an older order is not obeyed again"},
+		"uses an order about the same contents with another name": {func(h *takenHub) error {
+			r := arpRevert()
+			r.Name = "tcp_fix"
+			return h.revert(r, alice, bob)
+		}, Mixed, "the order is about another update or package than the arp_fix that is committed"},
 		"keeps a package back until it has expired": {func(h *takenHub) error {
 			h.now = start.Add(8 * 24 * time.Hour)
 			return h.send(arpPackage(), arpFacts(), alice, bob)
