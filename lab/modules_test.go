@@ -125,8 +125,8 @@ func TestReadModule(t *testing.T) {
 		}
 		return out
 	}
-	whole := packed(object)
-	for _, p := range []string{write("a.ko", object), write("b.ko.xz", whole)} {
+	compressed := packed(object)
+	for _, p := range []string{write("a.ko", object), write("b.ko.xz", compressed)} {
 		if got, err := ReadModule(p); err != nil || !bytes.Equal(got, object) {
 			t.Errorf("%s: %d bytes, %v", p, len(got), err)
 		}
@@ -138,7 +138,7 @@ func TestReadModule(t *testing.T) {
 		"text.ko":      {[]byte("text"), "no ELF object"},
 		"empty.ko":     {nil, "no ELF object"},
 		"cut.ko":       {cut, "run make kernels"},
-		"short.ko.xz":  {whole[:len(whole)/2], "unpacking"},
+		"short.ko.xz":  {compressed[:len(compressed)/2], "unpacking"},
 		"plain.ko.xz":  {object, "unpacking"},
 		"large.ko.xz":  {packed(make([]byte, maxModule+1)), "more than 64 MiB"},
 		"other.ko.zst": {object, "want .ko or .ko.xz"},

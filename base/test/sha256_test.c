@@ -48,7 +48,7 @@ static void check_examples(void)
 /* The same bytes give the same digest wherever they are cut. */
 static void check_cuts(void)
 {
-	u8 bytes[200], whole[SKEP_SHA256_SIZE], parts[SKEP_SHA256_SIZE];
+	u8 bytes[200], once[SKEP_SHA256_SIZE], parts[SKEP_SHA256_SIZE];
 	struct skep_sha256 s;
 	int same = 1;
 
@@ -56,13 +56,13 @@ static void check_cuts(void)
 		bytes[i] = (u8)(i * 37);
 	skep_sha256_init(&s);
 	skep_sha256_update(&s, bytes, sizeof(bytes));
-	skep_sha256_final(&s, whole);
+	skep_sha256_final(&s, once);
 	for (u64 cut = 0; cut <= sizeof(bytes); cut++) {
 		skep_sha256_init(&s);
 		skep_sha256_update(&s, bytes, cut);
 		skep_sha256_update(&s, bytes + cut, sizeof(bytes) - cut);
 		skep_sha256_final(&s, parts);
-		same &= !memcmp(whole, parts, sizeof(whole));
+		same &= !memcmp(once, parts, sizeof(once));
 	}
 	tap_ok(same, "sha-256 of 200 bytes in two parts, cut at every byte");
 }

@@ -127,9 +127,9 @@ static int read_record(struct reader *r, struct record *rec)
  * be relied on. Signal return code ('S') is described from one byte before its
  * start on, in the middle of padding: left to the gap it lies in.
  */
-static u8 read_pc_encoding(struct reader *whole, u64 at)
+static u8 read_pc_encoding(struct reader *section, u64 at)
 {
-	struct reader r = {whole->p, at, whole->end, whole->addr, 0};
+	struct reader r = {section->p, at, section->end, section->addr, 0};
 	struct record rec;
 	u64 letters;
 	u8 version, encoding = 0;
@@ -170,10 +170,10 @@ static u8 read_pc_encoding(struct reader *whole, u64 at)
 	return r.bad ? 0xff : encoding;
 }
 
-static int read_fde(struct reader *whole, const struct record *rec, u8 encoding,
-		    struct bee_range *range)
+static int read_fde(struct reader *section, const struct record *rec,
+		    u8 encoding, struct bee_range *range)
 {
-	struct reader r = {whole->p, rec->body, rec->next, whole->addr, 0};
+	struct reader r = {section->p, rec->body, rec->next, section->addr, 0};
 	u64 len;
 
 	if (encoding == 0xff)

@@ -98,9 +98,9 @@ func readLedger(r io.Reader) (figures []*ledgerFigure, cores int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	body, whole := strings.CutSuffix(string(text), "\nend\n")
+	body, complete := strings.CutSuffix(string(text), "\nend\n")
 	lines := strings.Split(body, "\n")
-	if !whole || lines[0] != "sms-ledger 1" {
+	if !complete || lines[0] != "sms-ledger 1" {
 		return nil, 0, errLedger
 	}
 	by := map[string]*ledgerFigure{}

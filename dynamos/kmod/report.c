@@ -22,10 +22,10 @@
 
 #define ARGUMENTS 8
 
-/* `whole`: made in an interrupt, about the interrupted code. */
+/* `interrupted`: made in an interrupt, about the interrupted code. */
 static const struct report {
 	const char *text;
-	bool whole;
+	bool interrupted;
 } reports[] = {
 	{"BUG: scheduling while atomic", false},
 	{"BUG: sleeping function called from invalid context", false},
@@ -86,7 +86,8 @@ static int on_print(struct kprobe *probe, struct pt_regs *regs)
 	va_list *args = (va_list *)regs->r8;
 	const struct report *report = format ? find_report(format) : NULL;
 
-	if (report && !dynamos_stack_accuse(report->text, report->whole, 0))
+	if (report &&
+	    !dynamos_stack_accuse(report->text, report->interrupted, 0))
 		dynamos_stack_accuse(report->text, false,
 				     find_named_pointer(format, args));
 	return 0;

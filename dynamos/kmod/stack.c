@@ -123,13 +123,14 @@ static void end_update(const struct culprit *culprit, enum dynamos_cause cause,
 		dynamos_update_end(update, cause, current, text);
 }
 
-bool dynamos_stack_accuse(const char *what, bool whole, unsigned long address)
+bool dynamos_stack_accuse(const char *what, bool interrupted,
+			  unsigned long address)
 {
 	struct trace trace = {.all = {address}, .end = !!address};
 	char text[DYNAMOS_WHY];
 	struct culprit culprit;
 
-	if (!address && whole)
+	if (!address && interrupted)
 		trace.end = stack_trace_save(trace.all, FRAMES, 0);
 	else if (!address)
 		save_trace(&trace, 0);

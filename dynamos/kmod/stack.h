@@ -10,8 +10,9 @@ void dynamos_stack_exit(void);
 void dynamos_stack_seek(void);
 /* Reverts the update that a report is about; returns whether there is one.
  * Searches the text at `address`, or if that is 0 the stack from here outwards;
- * `whole`: the interrupted stack as well. Any context, preemption off. */
-bool dynamos_stack_accuse(const char *what, bool whole, unsigned long address);
+ * `interrupted`: the interrupted stack as well. Any context, preemption off. */
+bool dynamos_stack_accuse(const char *what, bool interrupted,
+			  unsigned long address);
 
 /* report.c */
 int dynamos_report_init(void);

@@ -212,9 +212,9 @@ func FuzzGuard(f *testing.F) {
 	f.Add(append(makeFrame(typeWindow, flagSYN, 2, 0, ""), makeFrame(typeData, 0, 2, 3, "abc")...))
 	f.Add(makeFrame(typePing, 1, 0, 7, ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		whole, err := io.ReadAll(Guard(&channel{Reader: bytes.NewReader(b)}))
+		once, err := io.ReadAll(Guard(&channel{Reader: bytes.NewReader(b)}))
 		pieces, err2 := io.ReadAll(Guard(&channel{Reader: slowly{bytes.NewReader(b)}}))
-		if (err == nil) != (err2 == nil) || err == nil && !bytes.Equal(whole, pieces) {
+		if (err == nil) != (err2 == nil) || err == nil && !bytes.Equal(once, pieces) {
 			t.Errorf("whole %v, in pieces %v", err, err2)
 		}
 		if err != nil && errors.Is(err, io.EOF) {

@@ -147,11 +147,11 @@ func TestUnfit(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", "")
 	defer func(f []string) { systemFolders = f }(systemFolders)
 	systemFolders = nil
-	prefix, whole := t.TempDir(), t.TempDir()
-	if err := os.Mkdir(filepath.Join(whole, "lib"), 0o755); err != nil {
+	prefix, complete := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(complete, "lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(whole, "lib", "libmpi.so.40"), "")
+	writeFile(t, filepath.Join(complete, "lib", "libmpi.so.40"), "")
 	ompi, mpich := Need{"libmpi.so.40"}, Need{"libmpich.so.12"}
 	for _, c := range []struct {
 		kind   Kind
@@ -174,7 +174,7 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%v for %q, tcp %v: %q, want %q", c.kind, c.need.Soname, c.tcp, got, c.want)
 		}
 	}
-	i := &Install{Kind: OpenMPI, Prefix: whole, Fabric: true}
+	i := &Install{Kind: OpenMPI, Prefix: complete, Fabric: true}
 	if got := i.unfitReason(Need{}, false); got != "" {
 		t.Errorf("with its library: %q", got)
 	}

@@ -484,7 +484,7 @@ static void test_withheld(void)
 	uint8_t *page =
 		mmap(0, length, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	struct uffdio_zeropage whole = {.range = {(uintptr_t)page, length}};
+	struct uffdio_zeropage zero = {.range = {(uintptr_t)page, length}};
 	struct pollfd fault = {.fd = withhold_pages(page, length),
 			       .events = POLLIN};
 	pthread_t thread;
@@ -503,7 +503,7 @@ static void test_withheld(void)
 	if (pthread_create(&thread, NULL, remove_region, &r))
 		bed_die("thread");
 	tap_ok(removal_waits(&r), "a removal waits for who copies");
-	TAP(ioctl(fault.fd, UFFDIO_ZEROPAGE, &whole) == 0);
+	TAP(ioctl(fault.fd, UFFDIO_ZEROPAGE, &zero) == 0);
 	pthread_join(thread, NULL);
 	TAP(r.result == 0 && bed_event(a).what == O2G_PUT);
 	close(fault.fd);

@@ -35,10 +35,10 @@ void shimos_text_number(struct shimos_text *t, u64 n)
 
 void shimos_text_bytes(struct shimos_text *t, u64 n)
 {
-	int whole = !(n & 0xfffff);
+	int mib = !(n & 0xfffff);
 
-	shimos_text_number(t, whole ? n >> 20 : n);
-	shimos_text_add(t, whole ? " MiB" : " bytes");
+	shimos_text_number(t, mib ? n >> 20 : n);
+	shimos_text_add(t, mib ? " MiB" : " bytes");
 }
 
 /* As taskset writes them: 1-3,6. */

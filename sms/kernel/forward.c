@@ -319,7 +319,7 @@ static int takes_buffer(u32 verb)
 static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 		       u64 asked, s64 n)
 {
-	u64 len = *(volatile u64 *)&from->len, whole = op->len;
+	u64 len = *(volatile u64 *)&from->len, room = op->len;
 
 	op->handle = *(volatile s32 *)&from->handle;
 	op->addrlen = *(volatile u32 *)&from->addrlen;
@@ -327,10 +327,10 @@ static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 		op->addrlen = sizeof(op->addr);
 	abi_memcpy(op->addr, from->addr, sizeof(op->addr));
 	if (op->verb == ABI_SOCK_RECV)
-		return get_buffer(op->buf, whole, n);
+		return get_buffer(op->buf, room, n);
 	if (op->verb == ABI_SOCK_GETOPT) {
 		op->len = len < asked ? len : asked;
-		if (get_buffer(op->buf, whole, (s64)op->len) < 0)
+		if (get_buffer(op->buf, room, (s64)op->len) < 0)
 			return -LINUX_EFAULT;
 	}
 	return n;

@@ -291,15 +291,15 @@ static void run_step(u32 what, u32 first, u32 count, u32 prot)
 	int less = takes_rights(first, count, prot, what != PROTECT);
 	int few = sms_pool_free_bytes() < LARGE &&
 		  sms_pool_free_bytes() < count * PAGE;
-	u64 whole[LARGES];
+	u64 mapped[LARGES];
 	s64 err;
 
-	memcpy(whole, large, sizeof(whole));
+	memcpy(mapped, large, sizeof(mapped));
 	err = apply_step(what, first, count, prot);
 	must(!err || (err == -LINUX_ENOMEM &&
 		      (fail_tables || (what == COMMIT && few))));
 	must(!less || flushes > before || err);
-	must(!large_divided(whole) || flushes > before);
+	must(!large_divided(mapped) || flushes > before);
 	for (i = first; i < first + count && !err; i++) {
 		/* abi protects only what it committed, so that is the same. */
 		if (what == COMMIT || what == PROTECT)
@@ -369,22 +369,22 @@ int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
-static void test_whole(void)
+static void test_large_page(void)
 {
 	reset_space();
 	run_step(COMMIT, 0, 1024, RW);
 	touch_page(700, ABI_PROT_WRITE);
 	check_space();
 	tap_ok(large[1] & SMS_PAGE_LARGE && !large[0],
-	       "whole: the first touch populates 2 MiB");
+	       "large: the first touch populates 2 MiB");
 	run_step(PROTECT, 600, 1, ABI_PROT_READ);
 	check_space();
-	tap_ok(large[1] == TABLE && flushes, "whole: 2 MiB are split for one "
+	tap_ok(large[1] == TABLE && flushes, "large: 2 MiB are split for one "
 					     "page, and cores flush their TLB");
 	run_step(RELEASE, 513, 511, 0);
 	check_space();
 	tap_ok(sms_pool_free_bytes() == (POOL_PAGES - 1) * PAGE,
-	       "whole: all but one page of them are freed");
+	       "large: all but one page of them are freed");
 }
 
 static void used_up(void)
@@ -617,7 +617,7 @@ static void test_refused(void)
 int main(void)
 {
 	large_pool();
-	test_whole();
+	test_large_page();
 	used_up();
 	no_tables();
 	change_meanwhile();

@@ -33,18 +33,18 @@ func openState(path, digest, seed string) (*state, error) {
 	if lines[0] != head+"\n" {
 		return s, os.WriteFile(path, []byte(head+"\n"), 0o644)
 	}
-	whole := 0
+	kept := 0
 	for i, line := range lines {
 		if !strings.HasSuffix(line, "\n") {
 			break // truncated: the run was killed while it wrote
 		}
-		whole += len(line)
+		kept += len(line)
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
 		if i > 0 && len(f) == 4 {
 			s.done[f[3]] = sandbox.Answer{Outcome: f[0], Suite: f[1], Why: f[2]}
 		}
 	}
-	return s, os.Truncate(path, int64(whole))
+	return s, os.Truncate(path, int64(kept))
 }
 
 // put adds a line by one write.

@@ -52,14 +52,14 @@ func runAll(skep, tree string, ninfg []string) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(r.dir)
-	whole := true
+	good := true
 	for _, other := range ninfg {
 		accepted, all, err := r.tryInterfaces(other)
 		if err != nil {
 			return false, err
 		}
 		fmt.Printf("\n%d of %d interface files of Ninf-G accepted\n\n", accepted, all)
-		whole = whole && accepted == all
+		good = good && accepted == all
 	}
 	accepted, all, err := r.tryInterfaces(tree)
 	if err != nil {
@@ -68,7 +68,7 @@ func runAll(skep, tree string, ninfg []string) (bool, error) {
 	compiled, right := r.runPrograms()
 	fmt.Printf("\n%d of %d interface files accepted, %d of %d programs compiled unchanged, %d with the right result\n",
 		accepted, all, compiled, len(programs), right)
-	return whole && accepted == all && right == len(programs), nil
+	return good && accepted == all && right == len(programs), nil
 }
 
 // tryInterfaces tries all interface files of a tree and counts the accepted ones. It sets

@@ -84,21 +84,21 @@ func lostTests(first, second []result) []result {
 		good[r.name] = good[r.name] || r.status == passed || r.status == grouped
 	}
 	for _, r := range first {
-		if r.status == failed && !r.wide && r.name != whole && !good[r.name] {
-			return []result{{suite: r.suite, name: whole, status: failed,
+		if r.status == failed && !r.wide && r.name != suiteItself && !good[r.name] {
+			return []result{{suite: r.suite, name: suiteItself, status: failed,
 				reason: fmt.Sprintf("%q failed, and did not pass when the suite was run again", r.name)}}
 		}
 	}
 	before, now := countStatus(first, passed), countStatus(second, passed)
 	if now == 0 || now < before {
-		return []result{{suite: first[0].suite, name: whole, status: failed,
+		return []result{{suite: first[0].suite, name: suiteItself, status: failed,
 			reason: fmt.Sprintf("%d passed when the suite was run again, %d before", now, before)}}
 	}
 	return nil
 }
 
 func (r retake) result() result {
-	return result{suite: r.suite.name, name: whole, status: unsteady, reason: "failed once: " + r.log}
+	return result{suite: r.suite.name, name: suiteItself, status: unsteady, reason: "failed once: " + r.log}
 }
 
 // judgeUnsteady fails a run in which more than unsteadyMax suites needed a second run.
@@ -106,7 +106,7 @@ func judgeUnsteady(saved []retake) []result {
 	if len(saved) <= unsteadyMax {
 		return nil
 	}
-	return []result{{suite: whole, name: "number of unsteady suites", status: failed,
+	return []result{{suite: suiteItself, name: "number of unsteady suites", status: failed,
 		reason: fmt.Sprintf("%d failed once and passed alone, at most %d may", len(saved), unsteadyMax)}}
 }
 

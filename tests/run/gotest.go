@@ -120,10 +120,10 @@ func (p *goParser) finish(exit string) []result {
 	list = append(list, p.broken...)
 	switch {
 	case len(list) == 0:
-		list = append(list, result{suite: p.suite, name: whole, status: failed,
+		list = append(list, result{suite: p.suite, name: suiteItself, status: failed,
 			reason: "no test ran" + tap.AppendCause(exit), detail: p.last.Lines})
 	case exit != "" && countStatus(list, failed) == 0:
-		list = append(list, result{suite: p.suite, name: whole, status: failed,
+		list = append(list, result{suite: p.suite, name: suiteItself, status: failed,
 			reason: exit + ", though no test failed", detail: p.last.Lines})
 	}
 	return list

@@ -170,7 +170,7 @@ func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) 
 	_ = l.cmd.Wait() // reapEnded may have taken its status
 	for _, i := range l.index {
 		if len(outs[i].results) == 0 {
-			outs[i].results = []result{{suite: l.suites[i].name, name: whole, status: failed,
+			outs[i].results = []result{{suite: l.suites[i].name, name: suiteItself, status: failed,
 				reason: "the runner's second lane ended before it"}}
 			rep.reportSuite(l.suites[i], outs[i])
 		}

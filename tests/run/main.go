@@ -163,7 +163,7 @@ func runOne(o options, s suite, rep *reporter, stop <-chan os.Signal, first []re
 func concludeRun(o options, rep *reporter, suites []suite, all []result, saved []retake) (bool, error) {
 	if len(all) == 0 {
 		rep.reportEmpty(o.suites)
-		all = []result{{suite: whole, name: "number of tests", status: failed, reason: "there is no suite to run"}}
+		all = []result{{suite: suiteItself, name: "number of tests", status: failed, reason: "there is no suite to run"}}
 	}
 	if o.spec != "" {
 		judged, err := judgeSpec(o.spec, suites, all, o.part)

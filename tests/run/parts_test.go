@@ -61,7 +61,7 @@ func TestClosing(t *testing.T) {
 	s := suite{name: "s"}
 	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed},
 		{suite: "s", name: "c", status: skipped, reason: "no rain"}, {suite: floorSuite, name: "number", status: failed, reason: "few"},
-		{suite: whole, name: "lists", status: failed, reason: "none"}, {suite: "s", name: "g", status: grouped}}
+		{suite: suiteItself, name: "lists", status: failed, reason: "none"}, {suite: "s", name: "g", status: grouped}}
 	var out strings.Builder
 	rep := &reporter{out: &out}
 	line, ok := rep.close(all, nil)

@@ -90,7 +90,7 @@ func (rep *reporter) reportAgain(text string) {
 // line.
 func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	for _, r := range all {
-		if r.suite == floorSuite || r.suite == whole {
+		if r.suite == floorSuite || r.suite == suiteItself {
 			rep.reportFailures([]result{r})
 		}
 	}

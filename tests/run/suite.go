@@ -42,7 +42,7 @@ type result struct {
 }
 
 // whole is the name of a failure of the whole suite.
-const whole = tap.Whole
+const suiteItself = tap.Itself
 
 func readSuites(path string) ([]suite, error) {
 	text, err := os.ReadFile(path)

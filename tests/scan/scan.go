@@ -137,10 +137,10 @@ func (s *scan) headerSpans() (spans []span) {
 }
 
 // uncoveredSpans returns the parts of whole that none of the sorted spans covers.
-func uncoveredSpans(whole span, known []span) (out []span) {
-	at := whole.start
+func uncoveredSpans(all span, known []span) (out []span) {
+	at := all.start
 	for _, k := range known {
-		if k.end <= at || k.start >= whole.end {
+		if k.end <= at || k.start >= all.end {
 			continue
 		}
 		if k.start > at {
@@ -148,8 +148,8 @@ func uncoveredSpans(whole span, known []span) (out []span) {
 		}
 		at = k.end
 	}
-	if at < whole.end {
-		out = append(out, span{at, whole.end})
+	if at < all.end {
+		out = append(out, span{at, all.end})
 	}
 	return out
 }

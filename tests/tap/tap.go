@@ -22,8 +22,8 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Whole is the name of a result of the whole report.
-const Whole = "(the suite)"
+// Itself is the name of a result of the whole report.
+const Itself = "(the suite)"
 
 // mostTests limits a report. Only a broken program reports more tests.
 const mostTests = 100000
@@ -90,7 +90,7 @@ func (r *Reader) readPlan(count, reason string) {
 	r.planned, _ = strconv.Atoi(count)
 	if r.planned == 0 && reason != "" {
 		r.empty = true
-		r.tests = append(r.tests, Test{Name: Whole, Status: Skipped, Reason: reason})
+		r.tests = append(r.tests, Test{Name: Itself, Status: Skipped, Reason: reason})
 	}
 }
 
@@ -137,12 +137,12 @@ func (r *Reader) Complete() bool {
 // Count returns how many tests were reported so far.
 func (r *Reader) Count() int { return len(r.tests) }
 
-// Finish returns the tests, and a failed Whole for each fault of the report. exit describes
+// Finish returns the tests, and a failed Itself for each fault of the report. exit describes
 // how the program ended; it is empty for status 0.
 func (r *Reader) Finish(exit string) []Test {
 	for _, cause := range r.findCauses(exit) {
 		r.tests = append(r.tests, Test{
-			Name: Whole, Status: Failed, Reason: cause, Detail: r.last.Lines,
+			Name: Itself, Status: Failed, Reason: cause, Detail: r.last.Lines,
 		})
 		r.last.Lines = nil // show them only once
 	}

@@ -247,11 +247,11 @@ func (w *walker) walkFixes() {
 	checkGuest(w.t, "no part of the updates stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shellProgram("cat /proc/modules")), "arp"), "%s", text)
 	w.walkRestore()
 	since, _, _ := w.collectAnswers("")
-	whole := true
+	agree := true
 	for _, a := range since {
-		whole = whole && a.kernel == a.calls
+		agree = agree && a.kernel == a.calls
 	}
-	checkGuest(w.t, "the kernel's own function is back", whole, "%v", since)
+	checkGuest(w.t, "the kernel's own function is back", agree, "%v", since)
 }
 
 // walkRestore tests that a committed update is restored when the kernel has lost it, and that it

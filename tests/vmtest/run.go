@@ -36,7 +36,7 @@ func (vm *VM) Run(p lab.Program, floor int) {
 	}
 	tests, alive := vm.report(p)
 	for _, test := range tests {
-		if test.Name == tap.Whole {
+		if test.Name == tap.Itself {
 			for _, line := range test.Detail {
 				vm.t.Logf("| %s", cleanText(line))
 			}

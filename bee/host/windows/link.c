@@ -55,7 +55,7 @@ static s64 relative_text(const u16 *w, u64 len, char *out, u64 size)
 static s64 absolute_text(const u16 *w, u64 len, char *out, u64 size)
 {
 	WCHAR path[WIN_PATH_MAX];
-	char whole[4096];
+	char utf8[4096];
 	s64 n;
 
 	/* \??\ is what the kernel calls \\?\ */
@@ -68,12 +68,12 @@ static s64 absolute_text(const u16 *w, u64 len, char *out, u64 size)
 		return -LINUX_ENAMETOOLONG;
 	memcpy(path, w, len * sizeof(*w));
 	path[len] = 0;
-	n = bee_path_decode(path, whole, sizeof(whole));
+	n = bee_path_decode(path, utf8, sizeof(utf8));
 	if (n < 0)
 		return n;
 	if ((u64)n > size)
 		n = (s64)size;
-	memcpy(out, whole, (u64)n);
+	memcpy(out, utf8, (u64)n);
 	return n;
 }
 

@@ -59,7 +59,7 @@ static void test_leaving(void)
 
 static void test_retiring(void)
 {
-	static const int whole[][2] = {
+	static const int cycle[][2] = {
 		{DYNAMOS_RETIRE_KEEP, DYNAMOS_KEPT},
 		{DYNAMOS_RETIRE_RELEASE, DYNAMOS_UNNEEDED},
 		{DYNAMOS_RETIRE_UNHOOK, DYNAMOS_UNHOOKING},
@@ -72,7 +72,7 @@ static void test_retiring(void)
 		{-1}};
 	u32 s, kept = 0;
 
-	tap_ok(way_leads(dynamos_retire_next, DYNAMOS_UNUSED, whole),
+	tap_ok(way_leads(dynamos_retire_next, DYNAMOS_UNUSED, cycle),
 	       "drain: a slot goes from free to free");
 	for (s = DYNAMOS_UNUSED; s < DYNAMOS_RETIRES; s++)
 		kept += dynamos_retire_next(s, DYNAMOS_RETIRE_KEEP) ==

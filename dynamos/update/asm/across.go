@@ -181,14 +181,14 @@ func RenameSymbols(text []byte, names map[string]string) []byte {
 		if !bytes.Contains(text, []byte(from)) {
 			continue
 		}
-		whole := regexp.MustCompile(`(^|[^A-Za-z0-9_])` + regexp.QuoteMeta(from) + `($|[^A-Za-z0-9_])`)
+		word := regexp.MustCompile(`(^|[^A-Za-z0-9_])` + regexp.QuoteMeta(from) + `($|[^A-Za-z0-9_])`)
 		lines := bytes.SplitAfter(text, []byte("\n"))
 		for i, l := range lines {
 			if !bytes.Contains(l, []byte(from)) || hasPrefix(string(bytes.TrimSpace(l)), ".string", ".asci") {
 				continue
 			}
 			for range 2 { // two names may share what is between them
-				l = whole.ReplaceAll(l, []byte("${1}"+to+"${2}"))
+				l = word.ReplaceAll(l, []byte("${1}"+to+"${2}"))
 			}
 			lines[i] = l
 		}

@@ -101,8 +101,8 @@ func TestSymbolTableInBothOrders(t *testing.T) {
 }
 
 func TestDamagedSymbolTableIsRefused(t *testing.T) {
-	whole := kernelTable(manySymbols(), true)
-	name := bytes.Index(whole, []byte("\x04tf4\x00"[:4]))
+	table := kernelTable(manySymbols(), true)
+	name := bytes.Index(table, []byte("\x04tf4\x00"[:4]))
 	for what, spoil := range map[string]func(b []byte) []byte{
 		"the table is truncated":            func(b []byte) []byte { return b[:len(b)-1000] },
 		"the length of a name is one more":  func(b []byte) []byte { b[name]++; return b },
@@ -113,7 +113,7 @@ func TestDamagedSymbolTableIsRefused(t *testing.T) {
 		"a token has a zero byte in it": func(b []byte) []byte { return bytes.Replace(b, []byte("unused200"), []byte("unused\x0000"), 1) },
 		"only zero bytes":               func(b []byte) []byte { return make([]byte, 4096) },
 	} {
-		if list, err := decodeSymbols(spoil(bytes.Clone(whole))); err == nil {
+		if list, err := decodeSymbols(spoil(bytes.Clone(table))); err == nil {
 			t.Errorf("%s: gives %d symbols", what, len(list))
 		}
 	}

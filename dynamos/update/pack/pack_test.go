@@ -142,17 +142,17 @@ func (m *Manifest) setObjectArg(arg *int) {
 }
 
 func TestPackageThatWasChangedIsRefused(t *testing.T) {
-	whole := bytesOf(t, examplePackage())
-	at := bytes.Index(whole, []byte("\x7fELF"))
-	changed := bytes.Clone(whole)
+	text := bytesOf(t, examplePackage())
+	at := bytes.Index(text, []byte("\x7fELF"))
+	changed := bytes.Clone(text)
 	changed[at+5]++
 	for name, text := range map[string][]byte{
 		"a byte of a module is changed":       changed,
-		"the archive is truncated":            whole[:at],
+		"the archive is truncated":            text[:at],
 		"no archive":                          []byte("hello"),
 		"an empty file":                       nil,
 		"the patch comes before the manifest": archiveFiles(t, patchName, "x", manifestName, "{}"),
-		"another file follows":                append(bytes.Clone(whole[:at+512]), archiveFiles(t, "x", "y")...),
+		"another file follows":                append(bytes.Clone(text[:at+512]), archiveFiles(t, "x", "y")...),
 	} {
 		if _, err := Read(bytes.NewReader(text)); err == nil {
 			t.Errorf("%s: taken", name)

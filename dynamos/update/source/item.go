@@ -40,7 +40,7 @@ type itemizer struct {
 }
 
 // splitItems cuts a C file at its top level. If brackets do not pair, as between two branches of a condition, the result is incomplete.
-func splitItems(text string) (list []item, whole bool) {
+func splitItems(text string) (list []item, complete bool) {
 	text = joined.ReplaceAllString(commentText.ReplaceAllString(text, " "), " ")
 	var z itemizer
 	var body strings.Builder

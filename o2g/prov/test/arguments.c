@@ -221,7 +221,7 @@ static void test_regions(struct pair *p)
 static void test_errors(struct pair *p)
 {
 	struct fi_cq_err_entry error = {.err_data_size = 7};
-	const char *whole = fi_strerror(FI_ETRUNC);
+	const char *full = fi_strerror(FI_ETRUNC);
 	char in[4], text[5];
 
 	CHECK(!fi_trecv(p->b.ep, in, 4, NULL, p->b.other, 9, 0, in));
@@ -234,11 +234,9 @@ static void test_errors(struct pair *p)
 	CHECK(!error.err_data && !error.err_data_size);
 	CHECK(fi_cq_readerr(p->b.cq, &error, 0) == -FI_EAGAIN);
 	CHECK(fi_cq_readerr(p->b.cq, &error, 1) == -FI_EINVAL);
-	CHECK(!strcmp(fi_cq_strerror(p->b.cq, FI_ETRUNC, NULL, text, 5),
-		      whole));
-	CHECK(!strncmp(text, whole, 4) && !text[4]);
-	CHECK(!strcmp(fi_cq_strerror(p->b.cq, FI_ETRUNC, NULL, NULL, 5),
-		      whole));
+	CHECK(!strcmp(fi_cq_strerror(p->b.cq, FI_ETRUNC, NULL, text, 5), full));
+	CHECK(!strncmp(text, full, 4) && !text[4]);
+	CHECK(!strcmp(fi_cq_strerror(p->b.cq, FI_ETRUNC, NULL, NULL, 5), full));
 	CHECK(fi_cq_read(p->b.cq, NULL, 1) == -FI_EAGAIN);
 	CHECK(fi_cancel(&p->b.ep->fid, in) == -FI_ENOENT);
 }

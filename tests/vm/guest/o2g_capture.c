@@ -205,7 +205,7 @@ static bool read_frames(const struct flow *flow, size_t at)
 static void read_streams(void)
 {
 	static struct flow flows[FLOWS];
-	int streams = 0, whole = 0, n = 0;
+	int streams = 0, complete = 0, n = 0;
 
 	for (int i = 0; i < count && n < FLOWS; i++) {
 		struct flow *flow = &flows[n];
@@ -221,9 +221,9 @@ static void read_streams(void)
 		if (!at)
 			continue;
 		streams++;
-		whole += read_frames(flow, at);
+		complete += read_frames(flow, at);
 	}
-	tap_ok(streams >= 2 && whole == streams,
+	tap_ok(streams >= 2 && complete == streams,
 	       "%d streams are frames from opening to end", streams);
 }
 

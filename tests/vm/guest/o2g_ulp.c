@@ -565,7 +565,7 @@ static void test_flood(void)
 	struct o2g_device_open options = raw_options();
 	struct raw raw;
 	int far[SENDERS];
-	unsigned whole = 0;
+	unsigned received = 0;
 
 	options.unexpected = 256 << 10;
 	raw = raw_open_with(options);
@@ -581,10 +581,10 @@ static void test_flood(void)
 		any.ignore = ~0ull;
 		raw_submit(&raw, any);
 		cqe = raw_event(&raw, in);
-		whole += cqe.status == 0 && cqe.length == LONG &&
-			 raw_check(in, LONG, (unsigned)(cqe.tag - 5000));
+		received += cqe.status == 0 && cqe.length == LONG &&
+			    raw_check(in, LONG, (unsigned)(cqe.tag - 5000));
 	}
-	tap_ok(whole == SENDERS * EACH,
+	tap_ok(received == SENDERS * EACH,
 	       "all streams are received when there is space");
 	for (unsigned i = 0; i < SENDERS; i++)
 		close(far[i]);
