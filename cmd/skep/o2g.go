@@ -45,7 +45,7 @@ func showEndpoints(list []launch.Endpoint) error {
 		_, err := fmt.Println("no endpoint of this user is open here")
 		return err
 	}
-	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "EARLY", "HELD", "POSTED")
+	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "UNEXPECTED", "UNMATCHED", "POSTED")
 	for _, e := range list {
 		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.FormatBytes(e.SentBytes), e.Received, cli.FormatBytes(e.ReceivedBytes), e.Unexpected, e.Unmatched, e.Posted)
 	}

@@ -68,5 +68,9 @@ code "leak: a missed system call ends the process" 134 within 60 env \
 	BEE_LEAK=syscall "$b/bin/bee-guard" wine "$g/bee-leak.exe" "$g/hello-musl"
 grep -q 'died unexpectedly' "$tmp/err"
 result $? "leak: the parent reports the death"
+code "leak: a site found and not patched is refused" 126 within 60 env \
+	BEE_LEAK=count "$b/bin/bee-guard" wine "$g/bee-leak.exe" "$g/hello-musl"
+grep -q 'the rewriter left sites unpatched' "$tmp/err"
+result $? "leak: the refusal says that sites were left"
 echo "1..$n"
 exit "$failed"

@@ -39,6 +39,12 @@ static void test_good(void)
 		       m.value[0] == 5,
 	       "entries at one place are summed; any case, no last newline");
 	eigen_sparse_free(&m);
+	text = "%%matrixmarket matrix coordinate real symmetric\n2 2 1\n2 1 "
+	       "3\n";
+	tap_ok(!parse_text(text, strlen(text), &m) && m.n == 2 && m.nnz == 1 &&
+		       m.value[0] == 3,
+	       "a banner in lower case is read");
+	eigen_sparse_free(&m);
 	text = GENERAL "2 2 4\n1 1 1\n1 2 7\r\n2 1 7\n2 2 1\n";
 	tap_ok(!parse_text(text, strlen(text), &m) && m.nnz == 3 &&
 		       m.value[1] == 7,
