@@ -7,6 +7,7 @@
 #include "gridrpc.h"
 
 #include <limits.h>
+#include <skep/assert.h>
 #include <stdlib.h>
 
 #define BUCKETS 1024 /* a power of two */
@@ -120,6 +121,7 @@ static void session_put(struct grid_client *c, struct session *s)
 /* lock is held. */
 static void session_retire(struct session *s, grpc_error_t error)
 {
+	skep_assert(pthread_mutex_trylock(&lock));
 	if (s->over)
 		return; /* another thread waited for it as well */
 	s->over = 1;
@@ -217,15 +219,18 @@ static grpc_error_t list_all(grpc_sessionid_t **list, size_t *count)
 }
 
 /*
- * Both locks are held. One of `ids` that has ended, with the caller as a user;
- * *there: one was found at all.
+ * c->lock and `lock` are held. One of `ids` that has ended, with the caller as
+ * a user; *there: one was found at all.
  */
-static struct session *find_finished(const grpc_sessionid_t *ids, size_t count,
+static struct session *find_finished(struct grid_client *c,
+				     const grpc_sessionid_t *ids, size_t count,
 				     int *there)
 {
 	struct session *s;
 	size_t i;
 
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	skep_assert(pthread_mutex_trylock(&lock));
 	*there = 0;
 	for (i = 0; i < count; i++) {
 		s = *session_link(ids[i]);
@@ -251,7 +256,7 @@ static struct session *get_finished(struct grid_client *c,
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
 		pthread_mutex_lock(&lock);
-		s = find_finished(ids, count, &there);
+		s = find_finished(c, ids, count, &there);
 		pthread_mutex_unlock(&lock);
 		if (s || !there || !wait)
 			break;
