@@ -63,7 +63,7 @@ var o2gVariables = []Variable{
 	{"FI_O2G_OPERATIONS", "fi_o2g(7)", "as SKEP_O2G_OPERATIONS"},
 	{"FI_O2G_NAP_US", "fi_o2g(7)", "as SKEP_O2G_NAP_US"},
 	{"FI_O2G_LINGER_MS", "fi_o2g(7)", "how long the close of an endpoint waits for slow peers, in milliseconds; by default 10000"},
-	{"FI_O2G_RMA", "fi_o2g(7)", "yes, the default: remote memory access is offered with the user engine; no: it is not"},
+	{"FI_O2G_RMA", "fi_o2g(7)", "yes, the default: remote memory access and atomic access are offered; no: they are not"},
 }
 
 var partVariables = []Variable{
