@@ -20,6 +20,8 @@ struct grid_args {
 	struct grid_call call;
 	u64 in, out; /* bytes that go each way */
 	const struct skep_handle *handle;
+	int texts; /* those of `call` are ours, no longer the caller's pointers
+		    */
 	struct grid_shape shape[];
 };
 

@@ -114,8 +114,6 @@ static int prepare_param(struct grid_args *a, u32 i)
 	struct grid_value *v = &a->call.value[i];
 	u64 count;
 
-	v->user = v->at;
-	v->at = NULL;
 	if (!p->dims && p->type != SKEP_STRING) {
 		v->bits = (u64)(uintptr_t)v->user;
 		v->user = v->user ? &v->bits : NULL;
@@ -142,6 +140,14 @@ int grid_texts_prepare(struct grid_args *a)
 
 	a->call.memory = &plain_memory;
 	a->call.text_room = GRID_TEXT_ROOM;
+	/* Of all before any may fail: what `at` has is freed with the call. */
+	for (i = 0; i < a->call.function->params; i++) {
+		if (!grid_param_texts(param_of(a, i)))
+			continue;
+		a->call.value[i].user = a->call.value[i].at;
+		a->call.value[i].at = NULL;
+	}
+	a->texts = 1;
 	for (i = 0; i < a->call.function->params && !err; i++) {
 		if (grid_param_texts(param_of(a, i)))
 			err = prepare_param(a, i);
@@ -228,7 +234,7 @@ void grid_args_free(struct grid_args *a)
 {
 	u32 i;
 
-	for (i = 0; a && i < a->call.function->params; i++) {
+	for (i = 0; a && a->texts && i < a->call.function->params; i++) {
 		if (!grid_param_texts(param_of(a, i)))
 			continue;
 		grid_call_drop_texts(&a->call, i);

@@ -88,6 +88,7 @@ func TestFailures(t *testing.T) {
 		"name":      "has a function nowhere",
 		"twice":     "both have a function good: write MODULE.good",
 		"path":      "there is no worker program there/is/none",
+		"file":      "argument a of fails.move: its file cannot be read",
 		"user":      "user nobody-like-this cannot be chosen",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@
 int main(int argc, char *argv[])
 {
 	double r = 0;
-	char *none = "there/is/none";
+	char *none = "there/is/none", own[] = "written";
 	void *request;
 
 	OmniRpcInit(&argc, &argv);
@@ -22,6 +22,8 @@ int main(int argc, char *argv[])
 		OmniRpcCall("good", &r);
 	else if (!strcmp(argv[1], "path"))
 		OmniRpcExecLocal(none, "good", &r);
+	else if (!strcmp(argv[1], "file"))
+		OmniRpcCall("fails.move", none, own);
 	else if (!strcmp(argv[1], "user"))
 		OmniRpcExecRemoteByUser("localhost", "nobody-like-this",
 					"fails.rex", "good", &r);
