@@ -294,7 +294,8 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 	if (!err)
 		err = open_frame(&s);
 	if (!err)
-		err = grid_call_send(&a->call, SKEP_IN, &s.mover);
+		err = a->bytes ? grid_bytes_send(a->bytes, &s.mover)
+			       : grid_call_send(&a->call, SKEP_IN, &s.mover);
 	if (!err && (s.frame || s.left))
 		err = -EPROTO; /* less than was measured */
 	grid_request_sent(c, r);
@@ -316,18 +317,19 @@ static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 			       "the session is over");
 }
 
-/* `a` may be NULL, with the error set. */
-static struct skep_request *start_call(struct grid_client *c,
-				       const struct skep_handle *module, u32 f,
-				       struct grid_args *a)
+struct skep_request *grid_args_start(struct grid_client *c, u32 f,
+				     struct grid_args *a)
 {
-	int is_init = module->module.function[f].flags & SKEP_FUNCTION_INIT;
+	const struct skep_handle *module;
 	struct skep_request *r;
-	u64 in;
-	int err;
+	int is_init, err;
+	u64 in, tag;
 
 	if (!a)
 		return NULL;
+	tag = a->tag;
+	module = a->handle;
+	is_init = module->module.function[f].flags & SKEP_FUNCTION_INIT;
 	in = a->in;
 	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
 	if (!r)
@@ -336,6 +338,10 @@ static struct skep_request *start_call(struct grid_client *c,
 	err = send_call(c, module, f, r);
 	if (!err)
 		return r;
+	if (tag) { /* who takes it from client->done may have freed it */
+		grid_stream_cut(&c->stream);
+		return r;
+	}
 	abandon_call(c, r, err);
 	return NULL;
 }
@@ -344,12 +350,24 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values)
 {
-	return start_call(c, module, f, args_of(module, f, values));
+	return grid_args_start(c, f, args_of(module, f, values));
 }
 
 struct skep_request *grid_call_start_at(struct grid_client *c,
 					const struct skep_handle *module, u32 f,
 					void *const *pointer, u32 count)
 {
-	return start_call(c, module, f, args_at(module, f, pointer, count));
+	return grid_call_start_tagged(c, module, f, pointer, count, 0);
+}
+
+struct skep_request *grid_call_start_tagged(struct grid_client *c,
+					    const struct skep_handle *module,
+					    u32 f, void *const *pointer,
+					    u32 count, u64 tag)
+{
+	struct grid_args *a = args_at(module, f, pointer, count);
+
+	if (a)
+		a->tag = tag;
+	return grid_args_start(c, f, a);
 }

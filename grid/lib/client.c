@@ -83,6 +83,7 @@ struct skep_request *grid_request_new(struct grid_client *c,
 		r->kind = kind;
 		r->args = args;
 		r->sending = !!args;
+		r->tag = args ? args->tag : 0;
 		r->begun = grid_clock();
 		pthread_mutex_lock(&c->lock);
 		down = c->down;
@@ -99,6 +100,31 @@ struct skep_request *grid_request_new(struct grid_client *c,
 		grid_error_set(OMRPC_E_NO_MEMORY,
 			       "out of memory for another call");
 	return NULL;
+}
+
+/* lock is held. Who knows it by its tag takes it from there. */
+static void add_done(struct grid_client *c, struct skep_request *r)
+{
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	r->done_next = NULL;
+	r->done_link = c->done_end;
+	*c->done_end = r;
+	c->done_end = &r->done_next;
+	pthread_cond_signal(&c->done_more);
+}
+
+/* lock is held. */
+static void remove_done(struct grid_client *c, struct skep_request *r)
+{
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	if (!r->done_link)
+		return;
+	*r->done_link = r->done_next;
+	if (r->done_next)
+		r->done_next->done_link = r->done_link;
+	else
+		c->done_end = r->done_link;
+	r->done_link = NULL;
 }
 
 /* lock is held. */
@@ -127,6 +153,32 @@ void grid_request_sent(struct grid_client *c, struct skep_request *r)
 	pthread_mutex_lock(&c->lock);
 	r->sending = 0;
 	drop_args(c, r);
+	if (r->tag && r->ended)
+		add_done(c, r); /* and it may be freed at once */
+	pthread_mutex_unlock(&c->lock);
+}
+
+u32 grid_request_next(struct grid_client *c, struct skep_request **ended,
+		      u32 room)
+{
+	u32 n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->done && !c->closing && !c->over)
+		pthread_cond_wait(&c->done_more, &c->lock);
+	for (; n < room && c->done; n++) {
+		ended[n] = c->done;
+		remove_done(c, c->done);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+void grid_request_wake(struct grid_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1;
+	pthread_cond_broadcast(&c->done_more);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -146,6 +198,8 @@ static void end_request(struct grid_client *c, struct skep_request *r, int code,
 	drop_args(c, r);
 	c->slot[slot] = NULL;
 	c->free_slot[c->free_slots++] = slot;
+	if (r->tag && !r->sending)
+		add_done(c, r);
 	pthread_cond_broadcast(&c->ended);
 }
 
@@ -216,8 +270,10 @@ void grid_request_free(struct grid_client *c, struct skep_request *r)
 	*r->link = r->next;
 	if (r->next)
 		r->next->link = r->link;
+	remove_done(c, r);
 	pthread_mutex_unlock(&c->lock);
 	free(r->text);
+	free(r->result);
 	free(r->manifest);
 	free(r);
 }
@@ -396,6 +452,10 @@ static void *read_all(void *arg)
 		 error_reason(err));
 	grid_stream_cut(&c->stream);
 	end_all(c);
+	pthread_mutex_lock(&c->lock);
+	c->over = 1;
+	pthread_cond_broadcast(&c->done_more);
+	pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
 
@@ -464,6 +524,8 @@ int grid_client_open(struct grid_client **client, const char *path)
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->binding, NULL);
 	pthread_cond_init(&c->ended, NULL);
+	pthread_cond_init(&c->done_more, NULL);
+	c->done_end = &c->done;
 	err = start_reader(c);
 	if (err) {
 		grid_stream_close(&c->stream);
@@ -496,6 +558,7 @@ void grid_client_close(struct grid_client *c)
 	}
 	grid_stream_close(&c->stream);
 	pthread_cond_destroy(&c->ended);
+	pthread_cond_destroy(&c->done_more);
 	pthread_mutex_destroy(&c->binding);
 	pthread_mutex_destroy(&c->lock);
 	free(c->slot);

@@ -22,7 +22,17 @@ struct grid_args {
 	const struct skep_handle *handle;
 	int texts; /* those of `call` are ours, no longer the caller's pointers
 		    */
+	/* See grid_bytes_start; the pieces are gone once they were sent. */
+	const struct grid_bytes *bytes;
+	u8 *result;
+	u64 result_bytes, tag;
 	struct grid_shape shape[];
+};
+
+/* What is sent as one array, from where it lies. */
+struct grid_bytes {
+	const struct iovec *piece;
+	u32 pieces;
 };
 
 enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
@@ -41,7 +51,12 @@ struct skep_request {
 	u64 begun;
 	u32 module, bytes; /* BIND: what was received; manifest is bytes long */
 	void *manifest;
+	u8 *result; /* of grid_bytes_start; the request's until it is taken */
+	u64 result_bytes;
 	struct skep_request *next, **link; /* in client->request */
+	/* 0, or the caller's number: it goes to client->done when it ends. */
+	u64 tag;
+	struct skep_request *done_next, **done_link; /* link: it is in there */
 };
 
 struct skep_handle {
@@ -63,6 +78,10 @@ struct grid_client {
 	struct skep_request *request, **slot;
 	u32 *free_slot, slots, free_slots;
 	u64 serial, calls;
+	/* Requests with a tag that ended, for grid_request_next. */
+	struct skep_request *done, **done_end;
+	pthread_cond_t done_more;
+	int over;    /* the reader has ended, and all requests with it */
 	int closing; /* what still runs is dropped */
 	int quiet;   /* failures are not printed; set before the first call */
 	int down;    /* OMRPC_E_*: why the session is over; 0 while it lasts */
@@ -118,6 +137,14 @@ int grid_request_ended(struct grid_client *c, const struct skep_request *r);
 int grid_request_cancel(struct grid_client *c, const struct skep_request *r);
 /* The program gave it up, or another line reports its end. */
 void grid_request_hush(struct grid_client *c, struct skep_request *r);
+/*
+ * The requests with a tag that ended since the last time, at most `room`; waits
+ * for one. 0: the session is over and there is none left, or
+ * grid_request_wake was called.
+ */
+u32 grid_request_next(struct grid_client *c, struct skep_request **ended,
+		      u32 room);
+void grid_request_wake(struct grid_client *c);
 /* Of one that has ended. */
 void grid_request_free(struct grid_client *c, struct skep_request *r);
 /* A frame could not be sent: says why the session is over. */
@@ -148,6 +175,21 @@ struct skep_request *grid_call_start(struct grid_client *c,
 struct skep_request *grid_call_start_at(struct grid_client *c,
 					const struct skep_handle *module, u32 f,
 					void *const *pointer, u32 count);
+/* Goes to client->done when it ends, with this tag. */
+struct skep_request *grid_call_start_tagged(struct grid_client *c,
+					    const struct skep_handle *module,
+					    u32 f, void *const *pointer,
+					    u32 count, u64 tag);
+/* The arguments become the request's; they may be NULL, with the error set. */
+struct skep_request *grid_args_start(struct grid_client *c, u32 f,
+				     struct grid_args *a);
+/* See bytes.c; `most` is for the result. */
+struct skep_request *grid_bytes_start(struct grid_client *c,
+				      const struct skep_handle *m, u32 f,
+				      const struct grid_bytes *b, u64 most,
+				      u64 tag);
+int grid_bytes_send(const struct grid_bytes *b, struct grid_mover *to);
+int grid_bytes_accept(struct grid_args *a, struct grid_mover *from, u64 length);
 
 /*
  * Strings and files: prepare after all values are known, 0 or a code with the

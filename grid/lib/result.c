@@ -113,6 +113,13 @@ static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 		grid_request_end(t->client, r, t->code, t->text);
 		return;
 	}
+	if (!wrong && r->args->bytes) {
+		r->result = r->args->result;
+		r->result_bytes = r->args->result_bytes;
+		r->args->result = NULL;
+		grid_request_end(t->client, r, OMRPC_OK, NULL);
+		return;
+	}
 	if (!wrong) {
 		err = grid_texts_deliver(r->args, &name);
 		snprintf(text, sizeof(text),
@@ -123,10 +130,13 @@ static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 				 err ? text : NULL);
 		return;
 	}
-	snprintf(text, sizeof(text),
-		 "the result of %s, from node %s, does not fit its interface",
-		 r->args->call.function->name, r->info.node);
-	grid_request_end(t->client, r, OMRPC_E_PROTOCOL, text);
+	snprintf(text, sizeof(text), "the result of %s, from node %s, %s",
+		 r->args->call.function->name, r->info.node,
+		 wrong == -ENOMEM ? "has no room in this program's memory"
+				  : "does not fit its interface");
+	grid_request_end(
+		t->client, r,
+		wrong == -ENOMEM ? OMRPC_E_NO_MEMORY : OMRPC_E_PROTOCOL, text);
 }
 
 /* Strings and files may be shorter than there is room for. */
@@ -136,11 +146,20 @@ static int length_fits(const struct grid_args *a, u64 length)
 	const struct skep_param *p = &a->call.module->param[f->first];
 	u32 i;
 
+	if (a->bytes)
+		return length <= a->out;
 	for (i = 0; i < f->params; i++) {
 		if (grid_param_texts(&p[i]) && p[i].mode & SKEP_OUT)
 			return length <= a->out;
 	}
 	return length == a->out;
+}
+
+static int accept_result(struct grid_args *a, struct grid_mover *from,
+			 u64 length)
+{
+	return a->bytes ? grid_bytes_accept(a, from, length)
+			: grid_call_accept(&a->call, from, length);
 }
 
 int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
@@ -161,8 +180,7 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 	note_result(r, &result);
 	wrong = !length_fits(r->args, result.length);
 	if (!wrong)
-		wrong = grid_call_accept(&r->args->call, &t.mover,
-					 result.length);
+		wrong = accept_result(r->args, &t.mover, result.length);
 	if (wrong == -EPIPE)
 		return wrong;
 	if (!t.code) {
@@ -170,6 +188,6 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 		if (err && err != -ECANCELED)
 			return err;
 	}
-	finish_result(&t, r, wrong || left);
+	finish_result(&t, r, wrong ? wrong : left ? -EPROTO : 0);
 	return 0;
 }

@@ -234,6 +234,8 @@ void grid_args_free(struct grid_args *a)
 {
 	u32 i;
 
+	if (a)
+		free(a->result);
 	for (i = 0; a && a->texts && i < a->call.function->params; i++) {
 		if (!grid_param_texts(param_of(a, i)))
 			continue;
