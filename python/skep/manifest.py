@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""A module's manifest (include/skep/module.h), which the library has checked."""
+import ctypes
+import keyword
+import struct
+
+from .library import lib
+
+MODULE = struct.Struct("<QIIII64s")
+FUNCTION = struct.Struct("<64sIIII")
+PARAM = struct.Struct("<64sBBB5x64x")
+
+INIT = 1
+IN, OUT, WORK = 1, 2, 4
+MODES = {1: "IN", 2: "OUT", 3: "INOUT", 4: "WORK"}
+UNSIGNED = 0x80
+STRING, FILENAME, FILEPOINTER = 9, 10, 11
+
+
+class Type:
+    """A type of interface files: its name, its struct code and numpy's name."""
+
+    def __init__(self, name, code, dtype, size, kind):
+        self.name, self.code, self.dtype = name, code, dtype
+        self.size, self.kind = size, kind
+
+    def __str__(self):
+        return self.name
+
+
+# Kinds: i and u integers, f floats, c complex numbers, t texts.
+TYPES = {
+    1: Type("char", "b", "int8", 1, "i"),
+    2: Type("short", "h", "int16", 2, "i"),
+    3: Type("int", "i", "int32", 4, "i"),
+    4: Type("long", "q", "int64", 8, "i"),
+    1 | UNSIGNED: Type("unsigned char", "B", "uint8", 1, "u"),
+    2 | UNSIGNED: Type("unsigned short", "H", "uint16", 2, "u"),
+    3 | UNSIGNED: Type("unsigned int", "I", "uint32", 4, "u"),
+    4 | UNSIGNED: Type("unsigned long", "Q", "uint64", 8, "u"),
+    5: Type("float", "f", "float32", 4, "f"),
+    6: Type("double", "d", "float64", 8, "f"),
+    7: Type("scomplex", "ff", "complex64", 8, "c"),
+    8: Type("dcomplex", "dd", "complex128", 16, "c"),
+    STRING: Type("string", "", "", 0, "t"),
+    FILENAME: Type("filename", "", "", 0, "t"),
+    FILEPOINTER: Type("filepointer", "", "", 0, "t"),
+}
+
+
+class Param:
+    """One parameter: name, type, mode and the number of dimensions."""
+
+    def __init__(self, name, code, mode, dims):
+        self.name, self.code, self.mode, self.dims = name, code, mode, dims
+        self.type = TYPES[code]
+        # As Python's own modules do it: from_ for from.
+        self.word = name + "_" if keyword.iskeyword(name) else name
+
+    def __str__(self):
+        mark = "[]" * self.dims
+        return "%s %s %s%s" % (MODES[self.mode], self.type, self.name, mark)
+
+
+class FunctionEntry:
+    """One function: its name, index, flags and parameters."""
+
+    def __init__(self, name, index, flags, params):
+        self.name, self.index, self.flags, self.params = name, index, flags, params
+        self.is_init = bool(flags & INIT)
+
+
+def text_of(field):
+    return field.split(b"\0", 1)[0].decode("utf-8")
+
+
+def read_manifest(handle):
+    """The module's name, and its functions by name."""
+    size = ctypes.c_uint64()
+    at = lib.manifest(handle, ctypes.byref(size))
+    data = ctypes.string_at(at, size.value)
+    _, _, functions, params, _, name = MODULE.unpack_from(data)
+    at = MODULE.size + functions * FUNCTION.size
+    every = []
+    for i in range(params):
+        word, code, mode, dims = PARAM.unpack_from(data, at + i * PARAM.size)
+        every.append(Param(text_of(word), code, mode, dims))
+    table = {}
+    for i in range(functions):
+        word, first, count, flags, _ = FUNCTION.unpack_from(
+            data, MODULE.size + i * FUNCTION.size
+        )
+        entry = FunctionEntry(text_of(word), i, flags, every[first : first + count])
+        table[entry.name] = entry
+    return text_of(name), table
