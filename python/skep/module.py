@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Calls of remote functions, typed by the manifest of their program."""
+import inspect
+
+from . import manifest, session as sessions
+from .arguments import Arguments
+from .errors import ModuleError
+from .session import CallFuture, CallInfo
+
+
+class Function:
+    """A remote function of a module. Calling it waits; ``submit`` does not.
+
+    Arguments stand in the order of the interface file, or have its names; WORK
+    arrays are not given. IN arrays are objects with a buffer, such as numpy
+    arrays, or lists; INOUT arrays are changed in place. OUT arguments may be
+    left out, or be None: they are made and returned. What is returned is the
+    values of OUT and INOUT scalars, strings, and the arrays that were made: None
+    if there are none, the one, or a tuple.
+    """
+
+    def __init__(self, module, entry):
+        self._module, self._entry = module, entry
+        self.__name__ = entry.name
+        self.__qualname__ = module.name + "." + entry.name
+        self.params = [p for p in entry.params if p.mode != manifest.WORK]
+        self.__signature__ = self._signature()
+        self.__doc__ = "%s(%s)" % (
+            self.__qualname__,
+            ", ".join(str(p) for p in entry.params),
+        )
+
+    def _signature(self):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        list_, optional = [], False
+        for p in self.params:
+            optional = optional or p.mode == manifest.OUT
+            default = None if optional else inspect.Parameter.empty
+            list_.append(
+                inspect.Parameter(p.word, kind, default=default, annotation=str(p))
+            )
+        return inspect.Signature(list_)
+
+    def _values(self, args, kwargs):
+        names = [p.word for p in self.params]
+        if len(args) > len(names):
+            raise TypeError(
+                "%s takes %d arguments (%s), %d were given"
+                % (self.__qualname__, len(names), ", ".join(names), len(args))
+            )
+        values = dict(zip(names, args))
+        for name, value in kwargs.items():
+            if name not in names:
+                raise TypeError("%s has no argument %s" % (self.__qualname__, name))
+            if name in values:
+                raise TypeError("%s got %s twice" % (self.__qualname__, name))
+            values[name] = value
+        for p in self.params:
+            if p.word not in values and p.mode != manifest.OUT:
+                raise TypeError("%s lacks the argument %s" % (self.__qualname__, p))
+        return [values.get(name) for name in names]
+
+    def submit(self, *args, **kwargs):
+        """Starts a call; answers its CallFuture, which can be awaited.
+
+        IN arguments have been sent when it returns. INOUT and OUT arrays are
+        written to until the call has ended, also if its future was cancelled.
+        """
+        owner = self._module.session
+        arguments = Arguments(self, self._values(args, kwargs))
+        future = CallFuture()
+
+        def send(client, tag):
+            return arguments.send(client, tag)
+
+        def finish(e, error):
+            if e is not None:
+                future.info = CallInfo(e) if not error else None
+            try:
+                value = None if error else arguments.results()
+            except Exception as problem:
+                error = problem
+            future.settle(None if error else value, error)
+
+        future._withdraw = owner.start(send, finish)
+        return future
+
+    def __call__(self, *args, **kwargs):
+        future = self.submit(*args, **kwargs)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # an interrupt: nobody waits for it any more
+            raise
+
+    def __repr__(self):
+        return "<remote function %s>" % self.__doc__
+
+
+class Module:
+    """The remote functions of a worker program, as attributes."""
+
+    def __init__(self, name, node=None, session=None):
+        self.session = session or sessions.current()
+        key = name if node is None else "%s@%s" % (node, name)
+        self._handle = self.session.bind(key)
+        self.name, self._entries = manifest.read_manifest(self._handle)
+        self._functions = {}
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name):
+        entry = self._entries.get(name)
+        if entry is None or entry.is_init:
+            raise ModuleError(
+                "module %s has no function %s; it has %s"
+                % (self.name, name, ", ".join(dir(self)))
+            )
+        if name not in self._functions:
+            self._functions[name] = Function(self, entry)
+        return self._functions[name]
+
+    def __dir__(self):
+        return [e.name for e in self._entries.values() if not e.is_init]
+
+    def initialize(self, *args, **kwargs):
+        """Gives the arguments of the module's Initialize.
+
+        Each worker that starts from now on gets them before its first call.
+        """
+        for entry in self._entries.values():
+            if entry.is_init:
+                return Function(self, entry)(*args, **kwargs)
+        raise ModuleError("module %s has no Initialize" % self.name)
+
+    def __repr__(self):
+        return "<module %s: %s>" % (self.name, ", ".join(dir(self)))
+
+
+def module(name, node=None, session=None):
+    """The module of a name, or of a worker program's path.
+
+    ``node`` names the node that shall run all its calls.
+    """
+    return Module(name, node, session)
