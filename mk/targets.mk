@@ -222,11 +222,12 @@ compile_commands.json: FORCE ## write the file that clangd and other C tools rea
 		2>/dev/null | sh mk/compile_commands.sh '$(CURDIR)' >$@.new)
 	$(Q)mv $@.new $@
 
-format: ## format all C files for make style
+format: ## format all C and Python files for make style
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+	$(Q)git ls-files -co --exclude-standard '*.py' | xargs black -q
 
 help: ## print this list
-	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk packaging/room.mk packaging/release/room.mk | \
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk packaging/room.mk packaging/release/room.mk python/room.mk | \
 	expand -t 30
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

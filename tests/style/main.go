@@ -53,6 +53,8 @@ var checks = []check{
 	{"go borders", goBorders},
 	{"shellcheck", checkShell},
 	{"shell scripts are strict and short", shellShape},
+	{"python format", pythonFormat},
+	{"python lint", pythonLint},
 	{"files stay below 800 lines", fileSize},
 	{"lines of assembly fit 80 columns", asmWidth},
 	{"licence line", checkLicence},
