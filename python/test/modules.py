@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""Calls of remote functions, through a whole grid: see shapes.idl."""
+import array
+import asyncio
+import concurrent.futures
+import ctypes
+import inspect
+import os
+import tempfile
+import unittest
+
+import numpy
+import skep
+import tap
+
+
+class Modules(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.m = skep.module("shapes")
+
+    def refused(self, pattern, function, *args, **kwargs):
+        with self.assertRaisesRegex(skep.ArgumentError, pattern):
+            function(*args, **kwargs)
+
+    def test_integers(self):
+        """integers of all sizes go both ways"""
+        low = (-(2**7), -(2**15), -(2**31), -(2**62))
+        high = (2**8 - 1, 2**16 - 1, 2**32 - 1, 2**64 - 1)
+        got = self.m.integers(*low, *high)
+        self.assertEqual(got, (sum(low) + sum(high[:3]), 2**64 - 1))
+        self.assertEqual(self.m.integers(*[numpy.int8(1)] * 8), (7, 1))
+
+    def test_integer_limits(self):
+        """an integer that does not fit its type is refused"""
+        ones = [1] * 8
+        for i, value in enumerate(
+            (128, 2**15, 2**31, 2**63, 256, -1, 2**32, -1)
+        ):
+            with self.subTest(i):
+                values = ones[:i] + [value] + ones[i + 1 :]
+                self.refused("is no ", self.m.integers, *values)
+        self.refused("is no int", self.m.integers, 1, 1, 1.5, *ones[3:])
+
+    def test_reals(self):
+        """real and complex numbers go both ways"""
+        got = self.m.reals(0.5, 1e300, 1 + 2j, 3 - 1j)
+        self.assertEqual(got, (6 - 2j, 1e300 + 0.5, (1 + 2j) * (3 - 1j)))
+
+    def test_matrix(self):
+        """an OUT matrix is made with the size that its interface says"""
+        x = numpy.arange(6.0).reshape(2, 3)
+        y = self.m.transpose(2, 3, x)
+        self.assertEqual(y.shape, (3, 2))
+        self.assertTrue((y == x.T).all())
+
+    def test_in_place(self):
+        """arrays are written where they lie"""
+        x, y = numpy.arange(6.0).reshape(2, 3), numpy.zeros((3, 2))
+        self.assertIsNone(self.m.transpose(2, 3, x, y))
+        self.assertTrue((y == x.T).all())
+        place = numpy.zeros((3, 4, 2))
+        self.assertIsNone(self.m.transpose(2, 3, x, place[1, :3].reshape(3, 2)))
+        self.assertTrue((place[1, :3] == x.T).all())
+        self.assertEqual(place[0].sum() + place[2].sum(), 0)
+
+    def test_buffers(self):
+        """any object with a buffer is an array"""
+        x = array.array("d", range(6))
+        y = (ctypes.c_double * 6)()
+        self.m.transpose(2, 3, x, y)
+        self.assertEqual(list(y), [0, 3, 1, 4, 2, 5])
+        text = bytearray(b"HAL")
+        self.assertEqual(self.m.count(4, 3, text), 5)
+        self.assertEqual(text, b"IBM")
+
+    def test_lists(self):
+        """lists are copied into IN arrays"""
+        y = self.m.transpose(2, 2, [[1, 2], [3, 4]])
+        self.assertEqual(y.tolist(), [[1, 3], [2, 4]])
+        self.refused("", self.m.transpose, 2, 2, [[1, 2], [3, "x"]])
+
+    def test_sizes_from_items(self):
+        """a size may be an element of an earlier array"""
+        self.assertEqual(self.m.pick(3, [5, 2, 7], 2).tolist(), list(range(7)))
+        self.refused("cannot be computed", self.m.pick, 3, [5, 2, 7], 3)
+        self.refused("shape", self.m.pick, 1000, [5, 2, 7], 900)
+
+    def test_complex_arrays(self):
+        """arrays of complex numbers"""
+        x = numpy.array([1 + 2j, -3j])
+        self.assertEqual(self.m.spectrum(2, x).tolist(), x.conj().tolist())
+
+    def test_no_elements(self):
+        """arrays without elements"""
+        self.assertEqual(self.m.transpose(0, 3, numpy.zeros((0, 3))).shape, (3, 0))
+
+    def test_wrong_arrays(self):
+        """arrays that do not fit are refused with what is wanted"""
+        x, t = numpy.zeros((2, 3)), self.m.transpose
+        self.refused("float32, float64 is wanted", t, 2, 3, x.astype("float32"))
+        self.refused("int64, float64", t, 2, 3, x.astype("int64"))
+        self.refused("not contiguous", t, 3, 2, x.T)
+        self.refused("not contiguous", t, 2, 3, numpy.zeros((2, 6))[:, ::2])
+        self.refused(r"shape \(3, 2\), \(2, 3\)", t, 2, 3, numpy.zeros((3, 2)))
+        self.refused("negative", t, -1, 3, x)
+        self.refused("read-only", t, 2, 3, x, self.frozen((3, 2)))
+        self.refused("float64", t, 2, 3, x.astype(">f8"))
+        self.refused("no buffer", t, 2, 3, 5)
+        self.refused("uint32", self.m.pick, 1, numpy.ones(1, "uint32"), 0)
+
+    def frozen(self, shape):
+        y = numpy.zeros(shape)
+        y.flags.writeable = False
+        return y
+
+    def test_strings(self):
+        """strings of all modes"""
+        got = self.m.greet("wörld", upper="abc")
+        self.assertEqual(got, ("hello wörld", "ABC"))
+        self.refused("zero", self.m.greet, "a\0b", upper="x")
+        self.refused("no text", self.m.greet, 5, upper="x")
+
+    def test_string_arrays(self):
+        """arrays of strings, with null pointers"""
+        self.assertEqual(self.m.words(3, ["a", None, "c"]), ["c", None, "a"])
+        self.refused("2 texts, 3", self.m.words, 3, ["a", "b"])
+
+    def test_files(self):
+        """files are read and written by their names"""
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = os.path.join(folder, "a"), os.path.join(folder, "b")
+            with open(a, "w") as f:
+                f.write("HAL" * 1000)
+            self.m.copy(from_=a, to=b)
+            with open(b) as f:
+                self.assertEqual(f.read(), "IBM" * 1000)
+            self.refused("name of a file", self.m.copy, a)
+            self.refused("cannot be", self.m.copy, a + "x", b)
+        self.refused("FILE", self.m.open, "x")
+
+    def test_calling(self):
+        """arguments may have names, and wrong ones are refused"""
+        self.assertEqual(self.m.scaled(x=2), 2)
+        for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 1})):
+            with self.assertRaises(TypeError):
+                self.m.scaled(*args, **kwargs)
+        with self.assertRaises(TypeError):
+            self.m.scaled(1, x=1)
+
+    def test_description(self):
+        """a function knows its interface"""
+        self.assertIn("INOUT unsigned char text[]", self.m.count.__doc__)
+        self.assertNotIn("scratch", inspect.signature(self.m.count).parameters)
+        self.assertIn("transpose", dir(self.m))
+        self.assertNotIn("Initialize", dir(self.m))
+
+    def test_missing(self):
+        """what is not there is named"""
+        with self.assertRaisesRegex(skep.ModuleError, "it has .*transpose"):
+            self.m.nothing
+        with self.assertRaisesRegex(skep.ModuleError, "nosuch.rex"):
+            skep.module("nosuch")
+        with self.assertRaisesRegex(skep.NodeError, "no node"):
+            skep.module("shapes", node="nowhere")
+
+    def test_futures(self):
+        """calls run beside one another, and say where"""
+        futures = [self.m.scaled.submit(float(i)) for i in range(20)]
+        done, rest = concurrent.futures.wait(futures)
+        self.assertEqual(len(done), 20)
+        self.assertEqual([f.result() for f in futures], [float(i) for i in range(20)])
+        self.assertEqual(futures[0].info.substrate, "linux")
+        self.assertEqual(futures[0].info.bytes_out, 8)
+
+    def test_await(self):
+        """calls can be awaited"""
+
+        async def main():
+            return await asyncio.gather(
+                *[self.m.scaled.submit(float(i)) for i in range(10)]
+            )
+
+        self.assertEqual(asyncio.run(main()), [float(i) for i in range(10)])
+
+    def test_cancel(self):
+        """cancelling ends a call that runs"""
+        future = self.m.wait.submit(3600)
+        self.assertTrue(future.cancel())
+        self.assertTrue(future.cancel())
+        with self.assertRaises(concurrent.futures.CancelledError):
+            future.result()
+        both = [self.m.scaled.submit(1.0) for _ in range(4)]
+        concurrent.futures.wait(both)  # with two slots, none is held for an hour
+
+    def test_timeout(self):
+        """waiting may have a limit"""
+        future = self.m.wait.submit(3600)
+        with self.assertRaises(concurrent.futures.TimeoutError):
+            future.result(0.05)
+        future.cancel()
+
+    def test_death(self):
+        """a worker that ends too often fails the call, with its status"""
+        with self.assertRaisesRegex(skep.WorkerError, "5"):
+            self.m.die(5)
+
+    def test_changed_arguments(self):
+        """IN arguments may be changed as soon as a call was submitted"""
+        x = numpy.ones((1000, 1000))
+        future = self.m.transpose.submit(1000, 1000, x)
+        x[:] = 7
+        self.assertEqual(future.result().sum(), 1e6)
+
+
+class Initialize(unittest.TestCase):
+    def test_initialize(self):
+        """Initialize is given its arguments once, for all workers"""
+        m = skep.module("shapes", node="localhost")
+        m.initialize(3.0)
+        self.assertEqual([m.scaled(2.0) for _ in range(4)], [6.0] * 4)
+        with self.assertRaises(TypeError):
+            m.initialize()
+
+
+if __name__ == "__main__":
+    tap.run_classes(Modules, Initialize)
