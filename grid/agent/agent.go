@@ -70,8 +70,9 @@ type Agent struct {
 	initials  memories // what Initialize is given
 	confined  confinement
 
-	hubMu sync.RWMutex
-	hub   hub // the current connection, replaced when it breaks
+	hubMu  sync.RWMutex
+	hub    hub        // the current connection, replaced when it breaks
+	asking sync.Mutex // held while this node's free slots are counted and reported
 
 	mu      sync.Mutex
 	leases  map[uint64]*lease
@@ -214,6 +215,10 @@ func (a *Agent) log(l proto.Log) {
 
 // sendAsk reports what this node can run; it replaces the last report.
 func (a *Agent) sendAsk() {
+	// In order: an older report that came last would make the hub believe, for ever,
+	// that no slot is free.
+	a.asking.Lock()
+	defer a.asking.Unlock()
 	free, idle := a.pool.snapshot()
 	_, bytes := memoryInfo()
 	held := a.store.List()

@@ -30,6 +30,36 @@ func TestHelloNamesSessions(t *testing.T) {
 	<-workers[0].process.done
 }
 
+// An askHub checks that no report of free slots can overtake another.
+type askHub struct {
+	hub
+	agent *Agent
+	asks  int
+	loose bool
+}
+
+func (h *askHub) publish(verb proto.Verb, v any, raw []byte) error {
+	if verb == proto.VerbAsk {
+		h.asks++
+		if h.agent.asking.TryLock() {
+			h.agent.asking.Unlock()
+			h.loose = true
+		}
+	}
+	return nil
+}
+
+// If an older report came last, the hub would believe for ever that no slot is free.
+func TestAsksStayInOrder(t *testing.T) {
+	r := newRig(t, beeOrNone(t), 1)
+	h := &askHub{hub: r.Agent.hub, agent: r.Agent}
+	r.Agent.hub = h
+	r.Agent.sendAsk()
+	if h.asks != 1 || h.loose {
+		t.Errorf("%d reports; a report may be overtaken: %v", h.asks, h.loose)
+	}
+}
+
 func beeOrNone(t *testing.T) string {
 	if systemIsWindows {
 		return beeProgram(t)
