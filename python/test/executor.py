@@ -2,6 +2,7 @@
 """Python functions through a whole grid: what concurrent.futures promises."""
 import asyncio
 import concurrent.futures
+import doctest
 import itertools
 import os
 import sys
@@ -357,6 +358,14 @@ class Maps(unittest.TestCase):
                 self.executor.map(square, [1], **wrong)
 
 
+class Examples(unittest.TestCase):
+    def test_docstrings(self):
+        """the examples in docstrings work"""
+        failed, tried = doctest.testmod(skep)
+        self.assertEqual(failed, 0)
+        self.assertGreater(tried, 0)
+
+
 class Options(unittest.TestCase):
     def test_initializer(self):
         """an initializer runs in each worker, and its arguments travel once"""
@@ -476,4 +485,4 @@ class Options(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap.run_classes(Calls, Maps, Options)
+    tap.run_classes(Calls, Maps, Options, Examples)

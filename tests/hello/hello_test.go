@@ -39,7 +39,7 @@ func newPlace(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for to, from := range map[string]string{"build/bin": filepath.Join(build, "bin"), "examples": examples} {
+	for to, from := range map[string]string{"build/bin": filepath.Join(build, "bin"), "build/wheel": filepath.Join(build, "wheel"), "examples": examples} {
 		if err := os.Symlink(from, filepath.Join(p.dir, to)); err != nil {
 			t.Fatal(err)
 		}
@@ -338,5 +338,19 @@ Define g(IN int n) Required "half.o none.o" { }
 		if !strings.Contains(out, "warning: implicit declaration of function") {
 			t.Errorf("%q: no word of more, which nothing declares:\n%s", files, out)
 		}
+	}
+}
+
+// The programs of docs/python.md work as typed, with the wheel installed.
+func TestPythonPage(t *testing.T) {
+	p, page := newPlace(t), "docs/python.md"
+	p.runTyped(blockOf(t, page, "## First steps"))
+	p.runTyped(blockOf(t, "README.md", "## Your own C function"))
+	for name, text := range map[string]string{
+		"large.py": blockOf(t, page, "### Large data"),
+		"hello.py": "import numpy, skep\n" + blockOf(t, page, "## Remote functions") + "future.result()\nassert x.tolist() == [20, 40, 60, 80] and total == 100, x\n",
+	} {
+		program := p.write(name, text)
+		p.mustRun("build/bin/skep", "run", "--modules", "build/mine", "--", "build/py/venv/bin/python", program)
 	}
 }

@@ -6,4 +6,4 @@ CHECK_SUITES += hello
 suite_hello = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/hello
 suite_hello_kind = go
 suite_hello_needs = $(B)/bin/skep $(B)/lib/libskepworker.a \
-	$(B)/lib/libskeprpc.a $(B)/lib/libgridrpc.a
+	$(B)/lib/libskeprpc.a $(B)/lib/libgridrpc.a wheel
