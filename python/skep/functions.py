@@ -9,6 +9,8 @@ import os
 import pickle
 import sys
 import tempfile
+import types
+import weakref
 
 from . import boot, errors
 from .library import PROGRAM, last_error, lib
@@ -88,7 +90,68 @@ def pickle_call(value, shared=False):
     return boot.dump_with(cloudpickle.dumps, value)
 
 
+def names_of(code):
+    """All names that a function's code may look up in its globals."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= names_of(constant)
+    return frozenset(names)
+
+
+class KnownPickles:
+    """Pickles of functions that cannot change: those that refer to modules and
+    constants only. cloudpickle takes as long as a short call."""
+
+    def __init__(self):
+        self.known = weakref.WeakKeyDictionary()
+
+    @staticmethod
+    def state(function):
+        """What a pickle depends on; None if it may change unnoticed."""
+        if not isinstance(function, types.FunctionType):
+            return None
+        if function.__closure__ or function.__dict__ or function.__kwdefaults__:
+            return None
+        if not all(map(is_constant, function.__defaults__ or ())):
+            return None
+        found = [function.__code__, function.__defaults__]
+        space = function.__globals__
+        for name in sorted(names_of(function.__code__)):
+            if name in space:
+                value = space[name]
+                if not is_constant(value):
+                    return None
+                found += [name, value]
+        return found
+
+    def find(self, function):
+        """The pickle and the present state, either of which may be None."""
+        state = self.state(function)
+        if state is None:
+            return None, None
+        old, parts = self.known.get(function, (None, None))
+        same = old is not None and len(old) == len(state)
+        if same and all(a is b for a, b in zip(old, state)):
+            return parts, state
+        return None, state
+
+
+KNOWN = KnownPickles()
+
+
 def pickle_function(function, shared=False):
+    if shared:
+        return pickle_anew(function, True)
+    parts, state = KNOWN.find(function)
+    if parts is None:
+        parts = pickle_anew(function)
+        if state is not None:
+            KNOWN.known[function] = state, parts
+    return parts
+
+
+def pickle_anew(function, shared=False):
     if is_importable(function):
         return boot.dump_with(pickle.dumps, function)
     if not callable(function):
@@ -105,6 +168,10 @@ def is_simple(values):
         if type(value) not in SIMPLE and type(value).__module__ != "numpy":
             return False
     return True
+
+
+def is_constant(value):
+    return type(value) in SIMPLE or isinstance(value, types.ModuleType)
 
 
 def pickle_values(args, kwargs):

@@ -99,6 +99,26 @@ class Functions(unittest.TestCase):
         self.assertFalse(functions.is_importable(add_global))
         self.assertFalse(functions.is_importable(lambda: 0))
 
+    def test_kept_pickles(self):
+        """the pickle of a function is kept only as long as nothing changes"""
+        global GLOBAL
+        first = functions.pickle_function(add_global)
+        self.assertIs(functions.pickle_function(add_global), first)
+        GLOBAL = 10**6
+        try:
+            again = functions.pickle_function(add_global)
+            self.assertEqual(pickle.loads(again[0])(1), 10**6 + 1)
+        finally:
+            GLOBAL = 3
+        add_global.__defaults__ = (5,)
+        self.assertEqual(pickle.loads(functions.pickle_function(add_global)[0])(), 8)
+        add_global.__defaults__ = None
+        changing = [1]
+        for wanted in (1, 2):
+            changing[0] = wanted
+            parts = functions.pickle_function(lambda: changing[0])
+            self.assertEqual(pickle.loads(parts[0])(), wanted)
+
     def test_not_callable(self):
         """what cannot be called is refused before it is sent"""
         with self.assertRaisesRegex(TypeError, "not callable"):
