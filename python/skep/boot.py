@@ -29,8 +29,9 @@ COPY_BELOW = 1 << 16  # shorter frames are copied out of C's memory
 KEPT_FUNCTIONS = 256
 TRACEBACK_DEPTH = 100
 
-# What a call asks for.
-ONE, MANY = 1, 2
+# What a call asks for: one call, many with one pickle of all their values, or
+# several that were submitted one by one, each with a pickle of its own.
+ONE, MANY, SEVERAL = 1, 2, 3
 # What it answers.
 VALUE, RAISED, OUTCOMES, REFUSED = 16, 17, 18, 19
 
@@ -351,13 +352,16 @@ class Server:
         try:
             kind, parts = decode(data)
             function = self.function(parts[0])
+            if kind == SEVERAL:
+                return encode(
+                    OUTCOMES, dump([run_part(function, p) for p in parts[1:]])
+                )
             values = pickle.loads(parts[1], buffers=parts[2:])
         except BaseException as error:
-            problem = "the function or its arguments cannot be loaded"
-            return encode(RAISED, dump((problem,) + describe_exception(error)))
+            return encode(RAISED, dump((UNLOADABLE,) + describe_exception(error)))
         del parts
         if kind == MANY:
-            return encode(OUTCOMES, dump([run_one(function, v) for v in values]))
+            return encode(OUTCOMES, dump([run_one(function, v, {}) for v in values]))
         return run_single(function, values)
 
 
@@ -380,9 +384,20 @@ PLAIN, PICKLED, FAILED = 0, 1, 2
 PLAIN_TYPES = frozenset((int, float, bool, str, bytes, type(None)))
 
 
-def run_one(function, values):
+UNLOADABLE = "the function or its arguments cannot be loaded"
+
+
+def run_part(function, part):
     try:
-        value = function(*values)
+        values = pickle.loads(part)
+    except BaseException as error:
+        return FAILED, (UNLOADABLE,) + describe_exception(error)
+    return run_one(function, *values)
+
+
+def run_one(function, values, named):
+    try:
+        value = function(*values, **named)
     except BaseException as error:
         return FAILED, ("",) + describe_exception(error)
     if type(value) in PLAIN_TYPES:

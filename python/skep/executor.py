@@ -2,6 +2,7 @@
 """skep.Executor: Python functions on the nodes of a hub."""
 import collections
 import concurrent.futures
+import functools
 import itertools
 import pickle
 import sys
@@ -19,16 +20,51 @@ MAX_RESULT = 1 << 28
 # Calls of this executor that the hub has; others wait here, where cancelling
 # them costs nothing.
 IN_FLIGHT = 1024
+PACES_MAX = 1000
 BUFFER = 4096  # values that map takes ahead of its consumer
 
 
+# A function is fast if a call takes less. Calls of one that follow each other
+# travel together: they wait LINGER for others, and last GOAL together.
+FAST, LINGER, GOAL = 0.002, 0.0005, 0.01
+TOGETHER = 128
+
+
 class Waiting:
-    """A call that the hub does not have yet, or a part of a map."""
+    """A call that the hub does not have yet."""
 
-    __slots__ = ("future", "program", "pieces")
+    __slots__ = ("future", "program", "function", "parts", "pieces")
 
-    def __init__(self, future, program, pieces):
-        self.future, self.program, self.pieces = future, program, pieces
+    def __init__(self, future, program, function, parts):
+        self.future, self.program = future, program
+        self.function, self.parts = function, parts
+        self.pieces = None
+
+    def encode(self, kind):
+        self.pieces = boot.encode(kind, [self.function] + self.parts)
+
+    def own(self):
+        """Copies what the caller may change before it is sent."""
+        self.parts = [bytes(p) for p in self.parts]
+
+
+class Pace:
+    """What is known of a function: the seconds of a call, and calls under way."""
+
+    __slots__ = ("each", "running")
+
+    def __init__(self):
+        self.each, self.running = None, 0
+
+    def learn(self, seconds, calls):
+        now = seconds / calls
+        self.each = now if self.each is None else 0.7 * self.each + 0.3 * now
+
+    def together(self):
+        """How many calls may be one."""
+        if self.each is None or self.each > FAST:
+            return 1
+        return int(max(1, min(TOGETHER, GOAL / max(self.each, 1e-6))))
 
 
 class Executor(concurrent.futures.Executor):
@@ -72,6 +108,10 @@ class Executor(concurrent.futures.Executor):
             self.session, node, python, environment or {}, initial, modules
         )
         self._limit = max_workers or IN_FLIGHT
+        self._paces = collections.OrderedDict()  # by program and function
+        self._fast = collections.deque()  # short calls that the courier sends
+        self._courier = None
+        self._may_join = max_workers is None
         self._max_result = max_result
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -91,8 +131,9 @@ class Executor(concurrent.futures.Executor):
         What it was given may be changed as soon as it returns.
         """
         function, program = self._function(fn)
-        parts = [function] + pickle_values(args, kwargs)
-        return self._enqueue(CallFuture(), program, parts, boot.ONE)
+        parts = pickle_values(args, kwargs)
+        waiting = Waiting(CallFuture(), program, function, parts)
+        return self._enqueue(waiting, boot.ONE)
 
     def _function(self, fn):
         """A function's bytes, or b"" with the program whose workers have it."""
@@ -102,72 +143,188 @@ class Executor(concurrent.futures.Executor):
         with self._binding:
             return b"", self._programs.handle(parts)
 
-    def _enqueue(self, future, program, parts, kind):
-        waiting = Waiting(future, program, boot.encode(kind, parts))
+    def _pace(self, program, function):
+        """With the lock held."""
+        key = (program, function)
+        pace = self._paces.get(key)
+        if pace is None:
+            pace = self._paces[key] = Pace()
+            if len(self._paces) > PACES_MAX:
+                self._paces.popitem(last=False)
+        return pace
+
+    def _enqueue(self, waiting, kind):
+        future = waiting.future
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._futures.add(future)
-            now = self._running < self._limit and not self._waiting
+            pace = self._pace(waiting.program, waiting.function)
+            joins = (
+                kind == boot.ONE
+                and self._may_join
+                and pace.running
+                and len(waiting.parts) == 1
+                and pace.together() > 1
+            )
+            now = not joins and self._running < self._limit and not self._waiting
             if now:
                 self._running += 1
+                pace.running += 1
+            elif joins:
+                self._fast.append(waiting)
+                self._wake_courier()
             else:
-                # It may be changed before it is sent.
-                waiting.pieces = [bytes(p) for p in waiting.pieces]
-                self._waiting.append(waiting)
+                waiting.own()
+                self._waiting.append((waiting, kind))
         if now:
             try:
-                self._start(waiting)
+                self._start([waiting], kind, pace)
             except BaseException:
-                self._ended()
+                self._ended(pace)
                 raise
         return future
 
-    def _start(self, waiting):
-        future, pieces = waiting.future, waiting.pieces
+    def _start(self, members, kind, pace):
+        """Sends one call, which may be several that were submitted."""
+        first = members[0]
+        if len(members) > 1:
+            parts = [first.function] + [m.parts[0] for m in members]
+            pieces = boot.encode(boot.SEVERAL, parts)
+        else:
+            first.encode(kind)
+            pieces = first.pieces
 
         def send(client, tag):
             table = boot.piece_table(pieces)
             return lib.send(
-                client, waiting.program, CALL, table, len(pieces), self._max_result, tag
+                client, first.program, CALL, table, len(pieces), self._max_result, tag
             )
 
         def finish(e, error):
             try:
-                if error is None:
-                    value = read_result(e)
-                    if not future.cancelled():
-                        future.info = CallInfo(e)
-                    future.settle(value)
+                if e is not None and error is None:
+                    pace.learn(e.exec_ns / 1e9, calls_of(first, members, kind))
+                if len(members) > 1:
+                    self._settle_several(members, e, error)
                 else:
-                    future.settle(error=error)
-            except BaseException as problem:
-                future.settle(error=problem)
+                    settle_one(first.future, e, error)
             finally:
-                self._ended()
+                self._ended(pace)
 
         withdraw = self.session.start(send, finish)
-        future._withdraw = withdraw
-        if future.cancelled():
-            withdraw()
+        for member in members:
+            member.future._withdraw = functools.partial(
+                withdraw_unwanted, members, withdraw
+            )
+            if member.future.cancelled():
+                withdraw_unwanted(members, withdraw)
 
-    def _ended(self):
+    def _settle_several(self, members, e, error):
+        if isinstance(error, errors.WorkerError):
+            # It may be the fault of one of them: each gets its own call.
+            for member in members:
+                self._start_again(member)
+            return
+        try:
+            if error:
+                raise error
+            outcomes = read_result(e)
+        except BaseException as problem:
+            for member in members:
+                member.future.settle(error=problem)
+            return
+        info = CallInfo(e)
+        for member, outcome in zip(members, outcomes):
+            member.future.info = info
+            try:
+                member.future.settle(value_of(outcome, info))
+            except BaseException as problem:
+                member.future.settle(error=problem)
+
+    def _start_again(self, member):
+        if member.future.cancelled():
+            return
+        with self._lock:
+            self._running += 1
+            pace = self._pace(member.program, member.function)
+            pace.running += 1
+        try:
+            self._start([member], boot.ONE, pace)
+        except BaseException as error:
+            member.future.settle(error=error)
+            self._ended(pace)
+
+    def _ended(self, pace):
         """The hub has one call less: the next that waits is sent."""
         while True:
             with self._lock:
                 self._running -= 1
-                while self._waiting and self._waiting[0].future.cancelled():
+                pace.running -= 1
+                while self._waiting and self._waiting[0][0].future.cancelled():
                     self._waiting.popleft()
                 if not self._waiting:
                     self._idle.notify_all()
                     return
-                waiting = self._waiting.popleft()
+                waiting, kind = self._waiting.popleft()
                 self._running += 1
+                pace = self._pace(waiting.program, waiting.function)
+                pace.running += 1
             try:
-                self._start(waiting)
+                self._start([waiting], kind, pace)
                 return
             except BaseException as error:
                 waiting.future.settle(error=error)
+
+    # Short calls -------------------------------------------------------------
+
+    def _wake_courier(self):
+        """With the lock held."""
+        if self._courier is None:
+            self._courier = threading.Thread(
+                target=carry_short_calls,
+                args=(weakref.ref(self),),
+                name="skep-courier",
+                daemon=True,
+            )
+            self._courier.start()
+
+    def _carry_all(self):
+        """Sends the short calls that came together; False if there are none."""
+        with self._lock:
+            if not self._fast:
+                self._courier = None
+                self._idle.notify_all()
+                return False
+        while self._carry():
+            pass
+        return True
+
+    def _carry(self):
+        with self._lock:
+            if not self._fast or self._running >= self._limit:
+                return False
+            first = self._fast.popleft()
+            pace = self._pace(first.program, first.function)
+            members, most = [first], pace.together()
+            while self._fast and len(members) < most:
+                member = self._fast[0]
+                if member.function != first.function:
+                    break
+                if member.program != first.program:
+                    break
+                self._fast.popleft()
+                if not member.future.cancelled():
+                    members.append(member)
+            self._running += 1
+            pace.running += 1
+        try:
+            self._start(members, boot.ONE, pace)
+        except BaseException as error:
+            for member in members:
+                member.future.settle(error=error)
+            self._ended(pace)
+        return True
 
     # Maps --------------------------------------------------------------------
 
@@ -192,13 +349,14 @@ class Executor(concurrent.futures.Executor):
         """No more calls; waits for those that did not end, or cancels them all."""
         with self._lock:
             self._shut = True
-            waiting = list(self._waiting) if cancel_futures else []
-        for w in waiting:
-            w.future.cancel()
+            waiting = [w.future for w, _ in self._waiting]
+            waiting += [w.future for w in self._fast]
+        for future in waiting if cancel_futures else ():
+            future.cancel()
         if not wait:
             return
         with self._lock:
-            while self._running or any(not w.future.cancelled() for w in self._waiting):
+            while self._running or self._fast or self._left():
                 self._idle.wait()
             self._waiting.clear()
 
@@ -208,6 +366,9 @@ class Executor(concurrent.futures.Executor):
         self.shutdown()
         return False
 
+    def _left(self):
+        return any(not w.future.cancelled() for w, _ in self._waiting)
+
     def _withdraw_all(self):
         """After an interrupt nobody waits for what runs."""
         with self._lock:
@@ -216,58 +377,110 @@ class Executor(concurrent.futures.Executor):
             future.cancel()
 
 
+def calls_of(first, members, kind):
+    return first.future.values if kind == boot.MANY else len(members)
+
+
+def withdraw_unwanted(members, withdraw):
+    """A call that several share ends early only if nobody wants it."""
+    if all(m.future.cancelled() for m in members):
+        withdraw()
+
+
+def settle_one(future, e, error):
+    try:
+        if error:
+            raise error
+        value = read_result(e)
+        if not future.cancelled():
+            future.info = CallInfo(e)
+        future.settle(value)
+    except BaseException as problem:
+        future.settle(error=problem)
+
+
+def carry_short_calls(reference):
+    """The courier's thread, which ends when there is nothing to carry."""
+    while True:
+        time.sleep(LINGER)
+        executor = reference()
+        if executor is None or not executor._carry_all():
+            return
+        del executor
+
+
+class MapFuture(CallFuture):
+    """Of a part of a map."""
+
+    values = 1
+
+
 class MapWork:
     """A map under way: parts that were sent, in their order."""
 
-    FIRST, GOAL, MOST = 1, 0.04, 4096
+    GOAL = 0.04  # seconds of a part
+    UNKNOWN = 64  # parts with one value that are sent before one came back
+    PATIENCE = 0.05  # that is waited for the first of them
 
     def __init__(self, executor, function, program, values, chunksize, buffersize):
         self.executor, self.function, self.program = executor, function, program
         self.values, self.buffersize = values, buffersize
         self.fixed = chunksize
-        self.size = chunksize or self.FIRST
-        self.parts = collections.deque()  # (future, number of values)
+        self.most = max(1, buffersize // 16)  # so that many nodes get some
+        with executor._lock:
+            self.pace = executor._pace(program, function)
+        self.parts = collections.deque()
         self.ahead = 0
         self.more = True
 
-    def fill(self):
+    def size(self):
+        if self.fixed:
+            return self.fixed
+        if self.pace.each is None:
+            return 1
+        return int(max(1, min(self.GOAL / max(self.pace.each, 1e-6), self.most)))
+
+    def fill(self, patient=True):
+        """Sends parts; few while nothing is known of the function's time."""
         while self.more and self.ahead < self.buffersize:
-            size = min(self.size, self.buffersize - self.ahead)
+            unknown = self.pace.each is None and not self.fixed
+            if unknown and patient and len(self.parts) >= self.UNKNOWN:
+                break
+            size = min(self.size(), self.buffersize - self.ahead)
             part = list(itertools.islice(self.values, size))
             if not part:
                 self.more = False
                 break
-            parts = [self.function] + pickle_many(part)
-            future = self.executor._enqueue(
-                CallFuture(), self.program, parts, boot.MANY
-            )
-            self.parts.append((future, len(part)))
+            future = MapFuture()
+            future.values = len(part)
+            parts = pickle_many(part)
+            waiting = Waiting(future, self.program, self.function, parts)
+            self.executor._enqueue(waiting, boot.MANY)
+            self.parts.append(future)
             self.ahead += len(part)
-            self.adapt()
 
-    def adapt(self):
-        """Sizes parts by what the last ones took."""
-        if self.fixed:
-            return
-        for future, count in self.parts:
-            if future.done() and not future.cancelled() and future.info:
-                each = future.info.exec_seconds / count
-                want = self.GOAL / max(each, 1e-6)
-                self.size = int(max(1, min(want, 4 * self.size, self.MOST)))
+    def outcomes(self, future, end):
+        """Of the first part. Slow functions are noticed, and more is sent."""
+        left = None if end is None else end - time.monotonic()
+        if self.pace.each is None and (left is None or left > self.PATIENCE):
+            done, _ = concurrent.futures.wait([future], self.PATIENCE)
+            if not done:
+                self.fill(patient=False)
+                left = None if end is None else end - time.monotonic()
+        return future.result(left)
 
     def results(self, end):
         try:
             while self.parts:
-                future, count = self.parts[0]
-                left = None if end is None else end - time.monotonic()
-                outcomes = future.result(left)
+                future = self.parts[0]
+                outcomes = self.outcomes(future, end)
                 self.parts.popleft()
-                self.ahead -= count
+                self.ahead -= future.values
                 self.fill()
                 for outcome in outcomes:
                     yield value_of(outcome, future.info)
         finally:
-            for future, _ in self.parts:
+            for future in self.parts:
                 future.cancel()
 
 
