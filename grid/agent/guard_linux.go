@@ -39,9 +39,11 @@ type guardOrder struct {
 	Limits  proto.Limits `json:"limits"`
 }
 
-// A guardCall starts the accounting of processor time.
+// A guardCall starts the accounting of a call's processor time or, if Stop is there, stops
+// the program or lets it go on.
 type guardCall struct {
-	CPU float64 `json:"cpu"` // seconds allowed
+	CPU  float64 `json:"cpu"` // seconds allowed
+	Stop *bool   `json:"stop,omitempty"`
 }
 
 // RunGuard is the main function of `skep guard`: it starts one program, adopts its orphans, and kills all of them when the program or the agent ends, for whatever reason. It returns an exit code.
@@ -79,7 +81,11 @@ func RunGuard() int {
 	go func() {
 		defer close(gone) // the end of the agent ends everything
 		for c := (guardCall{}); in.Decode(&c) == nil; c = (guardCall{}) {
-			m.start(c.CPU)
+			if c.Stop != nil {
+				m.stopProgram(*c.Stop)
+			} else {
+				m.start(c.CPU)
+			}
 		}
 	}()
 	var e exit

@@ -39,7 +39,9 @@ type process struct {
 	pid    int
 	kill   func()
 	begin  func(cpu float64) // a call may take that many seconds of processors
-	done   chan struct{}     // closed when exit is valid and output is drained
+	stop   func(on bool)     // stops all of it, or lets it go on; setPaused calls it
+	paused pause
+	done   chan struct{} // closed when exit is valid and output is drained
 	exit   exit
 
 	once sync.Once

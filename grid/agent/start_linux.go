@@ -89,7 +89,9 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 	p.kill = func() {
 		once.Do(func() { raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) }) })
 	}
-	p.begin = func(cpu float64) { json.NewEncoder(control).Encode(guardCall{cpu}) }
+	tell := func(c guardCall) { json.NewEncoder(control).Encode(c) }
+	p.begin = func(cpu float64) { tell(guardCall{CPU: cpu}) }
+	p.stop = func(on bool) { tell(guardCall{Stop: &on}) }
 	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
 		Bounds: c.bounds, Limits: c.limits}
 	if c.program == nil {

@@ -25,6 +25,7 @@ type meter struct {
 	mu     sync.Mutex
 	cpu    float64 // limit of the call, 0: none
 	before float64 // processor time when it began
+	stop   bool    // the program is to be stopped
 }
 
 const (
@@ -49,6 +50,39 @@ func (m *meter) start(cpu float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cpu, m.before = cpu, used
+}
+
+// stopProgram stops all processes of the program, or lets them go on. A program may see
+// that: SIGCONT has a handler where it wants one, and a parent is told of a stopped child.
+func (m *meter) stopProgram(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stop = on
+	if on {
+		stopAll(m.tasks)
+		return
+	}
+	for _, pid := range m.tasks() {
+		unix.Kill(pid, unix.SIGCONT)
+	}
+}
+
+// stopAll sends SIGSTOP until it finds only processes that are stopped or dead: one that
+// was not may have forked another since the processes were listed.
+func stopAll(tasks func() []int) {
+	for range sweeps {
+		found := false
+		for _, pid := range tasks() {
+			f := statFields(pid)
+			if f != nil && f[0] != "T" && f[0] != "t" && f[0] != "Z" && f[0] != "X" {
+				found = unix.Kill(pid, unix.SIGSTOP) == nil || found
+			}
+		}
+		if !found {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // waitExcess waits until a limit is exceeded, or forever.
@@ -82,6 +116,9 @@ func (m *meter) measure() (*excess, time.Duration) {
 	}
 	m.mu.Lock()
 	limit, before := m.cpu, m.before
+	if m.stop {
+		stopAll(m.tasks) // a process of the program may have continued another
+	}
 	m.mu.Unlock()
 	if limit != 0 {
 		if used := m.processorTime(pids) - before; used > limit {

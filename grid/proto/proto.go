@@ -221,10 +221,11 @@ type Welcome struct {
 
 // Beat shows that a node is alive, and lists what it runs.
 type Beat struct {
-	Free    int      `json:"free"`    // slots
-	Memory  uint64   `json:"memory"`  // bytes free
-	Running []uint64 `json:"running"` // fences of its leases
-	Uptime  float64  `json:"uptime"`  // seconds
+	Free    int      `json:"free"`            // slots
+	Memory  uint64   `json:"memory"`          // bytes free
+	Running []uint64 `json:"running"`         // fences of its leases
+	Uptime  float64  `json:"uptime"`          // seconds
+	Owner   string   `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
 }
 
 // Ask asks for leases.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"sync"
+	"time"
+)
+
+// A pause is the part of a process that knows whether it is stopped, and for how long it
+// has been: no time limit counts that. mu guards the rest.
+type pause struct {
+	mu    sync.Mutex
+	since time.Time // zero: it runs
+	total time.Duration
+}
+
+// setPaused stops all processes of a program, or lets them go on. Its memory stays.
+func (p *process) setPaused(on bool) {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	if on == !p.paused.since.IsZero() {
+		return
+	}
+	if on {
+		p.paused.since = time.Now()
+	} else {
+		p.paused.total += time.Since(p.paused.since)
+		p.paused.since = time.Time{}
+	}
+	p.stop(on)
+}
+
+// wallTimer is closed when the program has run for wall, not counting pauses; 0: never.
+func (p *process) wallTimer(wall time.Duration) <-chan struct{} {
+	late := make(chan struct{})
+	if wall == 0 {
+		return late
+	}
+	began := time.Now()
+	go func() {
+		for left := wall; left > 0; left = wall - (time.Since(began) - p.pausedFor()) {
+			select {
+			case <-p.done:
+				return
+			case <-time.After(max(left, time.Millisecond)):
+			}
+		}
+		close(late)
+	}()
+	return late
+}
+
+func (p *process) isPaused() bool {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	return !p.paused.since.IsZero()
+}
+
+// pausedFor is the time in which the process was stopped since its start.
+func (p *process) pausedFor() time.Duration {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	if p.paused.since.IsZero() {
+		return p.paused.total
+	}
+	return p.paused.total + time.Since(p.paused.since)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+var suspendThread = kernel32.NewProc("SuspendThread")
+
+// A suspension holds the threads of a program that were suspended. bee's own process,
+// the program's parent, runs on: it is the debugger that the program needs at its faults.
+type suspension struct {
+	mu      sync.Mutex
+	threads map[uint32]windows.Handle
+}
+
+const suspendRounds = 100
+
+// stop suspends the threads of all processes below parent, until a round finds no new
+// one, or resumes them.
+func (s *suspension) stop(parent uint32, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !on {
+		for _, h := range s.threads {
+			windows.ResumeThread(h)
+			windows.CloseHandle(h)
+		}
+		s.threads = nil
+		return
+	}
+	if s.threads == nil {
+		s.threads = map[uint32]windows.Handle{}
+	}
+	for range suspendRounds {
+		if s.suspendRound(parent) == 0 {
+			return
+		}
+	}
+}
+
+// suspendRound returns how many threads it suspended. The lock is held.
+func (s *suspension) suspendRound(parent uint32) (n int) {
+	below := processesBelow(parent)
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return 0
+	}
+	defer windows.CloseHandle(snapshot)
+	e := windows.ThreadEntry32{}
+	e.Size = uint32(unsafe.Sizeof(e))
+	for err = windows.Thread32First(snapshot, &e); err == nil; err = windows.Thread32Next(snapshot, &e) {
+		if _, done := s.threads[e.ThreadID]; done || !below[e.OwnerProcessID] {
+			continue
+		}
+		h, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, e.ThreadID)
+		if err != nil {
+			continue
+		}
+		if count, _, _ := suspendThread.Call(uintptr(h)); int32(count) == -1 {
+			windows.CloseHandle(h)
+			continue
+		}
+		s.threads[e.ThreadID] = h
+		n++
+	}
+	return n
+}
+
+// processesBelow are the processes that descend from one, without it.
+func processesBelow(root uint32) map[uint32]bool {
+	found := map[uint32]bool{}
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
+	if err != nil {
+		return found
+	}
+	defer windows.CloseHandle(snapshot)
+	parents := map[uint32]uint32{}
+	e := windows.ProcessEntry32{}
+	e.Size = uint32(unsafe.Sizeof(e))
+	for err = windows.Process32First(snapshot, &e); err == nil; err = windows.Process32Next(snapshot, &e) {
+		parents[e.ProcessID] = e.ParentProcessID
+	}
+	for more := true; more; {
+		more = false
+		for pid, parent := range parents {
+			if !found[pid] && pid != root && (parent == root || found[parent]) {
+				found[pid], more = true, true
+			}
+		}
+	}
+	return found
+}
