@@ -14,9 +14,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skep/grid/ident"
+	"skep/grid/policy"
 	"skep/grid/proto"
 	"skep/internal/place"
 	"skep/internal/uapi"
@@ -42,6 +44,9 @@ type Config struct {
 	Read, Write []string
 	Network     bool
 	Hide        []string // state directories beside State
+	// When and how much programs may run, and what that policy is called; nil: always.
+	Policy     *policy.Policy
+	PolicyName string
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
@@ -66,6 +71,7 @@ type Agent struct {
 	connected bool // at least once, to the hub that it joined
 	store     store
 	pool      *pool
+	owner     *owner
 	programs  memories
 	initials  memories // what Initialize is given
 	confined  confinement
@@ -87,7 +93,11 @@ type lease struct {
 	proto.Lease
 	args   []byte // inline ones
 	cancel context.CancelFunc
+	begun  atomic.Bool   // it has a slot
 	ended  chan struct{} // closed when the call was reported
+
+	giveBack func()   // cancels it, because the machine's owner needs the computer
+	program  *program // once it has a slot
 }
 
 // newAgent prepares the directories, without the identity and the connection.
@@ -127,6 +137,7 @@ func newAgent(c Config) (*Agent, error) {
 	if err := a.makeDirs(); err != nil {
 		return nil, err
 	}
+	a.owner = newOwner(a, c.PolicyName, c.Policy)
 	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.isSet())
 	if err := errors.Join(checkUnenforced(c.Limits), a.chooseConfinement()); err != nil {
 		a.unlock()
@@ -229,7 +240,7 @@ func (a *Agent) sendAsk() {
 func (a *Agent) sendBeat() {
 	free, _ := a.pool.snapshot()
 	_, bytes := memoryInfo()
-	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}}
+	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText()}
 	a.mu.Lock()
 	for fence := range a.leases {
 		b.Running = append(b.Running, fence)
@@ -274,7 +285,8 @@ func (a *Agent) handleLease(ctx context.Context, message []byte) error {
 		return err
 	}
 	l.args = append([]byte(nil), raw...)
-	ctx, l.cancel = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	l.cancel, l.giveBack = func() { cancel(nil) }, func() { cancel(errOwner) }
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stopped || a.leases[l.Fence] != nil {
@@ -395,13 +407,22 @@ func failedText(f *failure) string {
 	return f.text
 }
 
+// cancelFailure says why ctx ended.
+func cancelFailure(ctx context.Context) *failure {
+	text := "the call was cancelled"
+	if cause := context.Cause(ctx); errors.Is(cause, errOwner) {
+		text = cause.Error()
+	}
+	return failf(proto.ReasonCancelled, uapi.ECancelled, "%s", text)
+}
+
 func asFailure(ctx context.Context, err error) *failure {
 	var f *failure
 	switch {
 	case errors.As(err, &f):
 		return f
 	case ctx.Err() != nil:
-		return failf(proto.ReasonCancelled, uapi.ECancelled, "the call was cancelled")
+		return cancelFailure(ctx)
 	}
 	return failf(proto.ReasonTransfer, uapi.EInternal, "%v", err)
 }

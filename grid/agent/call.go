@@ -58,11 +58,11 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 		a.pool.removeWorker(w)
 		w = nil
 	}
-	if w != nil && !a.pool.finishLease(&l.Lease, w) {
+	if w != nil && !a.finishLease(l, w) {
 		w.killAndWait()
 		a.pool.removeWorker(w)
 	} else if w == nil {
-		a.pool.finishLease(&l.Lease, nil)
+		a.finishLease(l, nil)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -110,6 +110,8 @@ func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 		if err != nil {
 			return nil, err
 		}
+		l.begun.Store(true)
+		l.program = a.owner.begin(true, l.giveBack)
 		if evicted != nil {
 			evicted.sendBye()
 			a.pool.removeWorker(evicted)
@@ -120,31 +122,38 @@ func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 		select {
 		case <-w.process.done: // it died while it was idle: no fault of this call
 			a.pool.removeWorker(w)
-			a.pool.finishLease(&l.Lease, nil)
+			a.finishLease(l, nil)
 			continue
 		default:
 			w.busy.Store(l.Call)
+			l.program.attach(w.process)
 			return w, nil
 		}
 	}
-	w, err := a.startWorker(ctx, &l.Lease)
+	w, err := a.startWorker(ctx, l)
 	for range 2 { // the program and the data of Initialize
 		if !a.refetchBlob(ctx, err) {
 			break
 		}
-		w, err = a.startWorker(ctx, &l.Lease)
+		w, err = a.startWorker(ctx, l)
 	}
 	if err != nil {
-		a.pool.finishLease(&l.Lease, nil)
+		a.finishLease(l, nil)
 		return nil, err
 	}
 	if !a.pool.addWorker(w) {
 		w.killAndWait()
 		a.pool.removeWorker(w)
-		a.pool.finishLease(&l.Lease, nil)
+		a.finishLease(l, nil)
 		return nil, failf(proto.ReasonCancelled, uapi.ECancelled, "the session was released")
 	}
 	return w, nil
+}
+
+// finishLease ends a lease that had a slot; see pool.finishLease.
+func (a *Agent) finishLease(l *lease, w *worker) (keep bool) {
+	l.program.end() // before another lease gets the worker
+	return a.pool.finishLease(&l.Lease, w)
 }
 
 // refetchBlob fetches a blob again whose file another process changed.

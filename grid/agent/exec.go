@@ -175,12 +175,15 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 		return exit{}, err
 	}
 	c.stdin = stdin
+	program := a.owner.begin(false, cancel)
+	defer program.end()
 	p, err := a.start(c)
 	stdin.Close()
 	if err != nil {
 		feed.Close()
 		return exit{}, err
 	}
+	program.attach(p)
 	go func() {
 		defer feed.Close()
 		if execInput(s.rw, feed) != nil {
@@ -188,15 +191,9 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 		}
 	}()
 	go s.probeReader(p.done, cancel)
-	var late <-chan time.Time
-	if wall > 0 {
-		t := time.NewTimer(wall)
-		defer t.Stop()
-		late = t.C
-	}
 	select {
 	case <-p.done:
-	case <-late:
+	case <-p.wallTimer(wall):
 		p.kill()
 		<-p.done
 		return exit{Signal: signalKill, Over: wallExcess(wall, wall)}, nil

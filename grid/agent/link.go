@@ -184,6 +184,7 @@ func Run(ctx context.Context, c Config) error {
 			leave(ErrLeft)
 		}
 	}()
+	defer a.startOwner(ctx)()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
 		a.config.Alive()

@@ -162,6 +162,23 @@ func (p *pool) releaseSession(session string) []*worker {
 	return list
 }
 
+// setSlots sets how many calls may run. More that run already go on.
+func (p *pool) setSlots(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slots = n
+	p.handOut()
+}
+
+// takeIdle removes the idle workers; the caller ends them.
+func (p *pool) takeIdle() []*worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := p.idle
+	p.idle = nil
+	return idle
+}
+
 // snapshot returns the state for an ask message.
 func (p *pool) snapshot() (free int, idle []proto.Idle) {
 	p.mu.Lock()
@@ -169,5 +186,5 @@ func (p *pool) snapshot() (free int, idle []proto.Idle) {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		idle = append(idle, proto.Idle{Session: p.idle[i].session, Worker: p.idle[i].id})
 	}
-	return p.slots - p.taken, idle
+	return max(p.slots-p.taken, 0), idle
 }

@@ -17,7 +17,7 @@ func BenchmarkStart(b *testing.B) {
 			r := newRigOf(b, Config{State: tempDir(b), Slots: 1, confine: &bounds})
 			l := r.makeLease(fnEcho, nil)
 			for b.Loop() {
-				w, err := r.startWorker(context.Background(), &l)
+				w, err := r.startWorker(context.Background(), &lease{Lease: l, program: r.owner.begin(true, nil)})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -66,6 +66,14 @@ func (w *wire) unreadFor() time.Duration {
 	return time.Since(time.Unix(0, since))
 }
 
+// restartSilence forgets for how long the worker has been silent or has not read.
+func (w *wire) restartSilence() {
+	w.noteHeard()
+	if since := w.stuck.Load(); since != 0 {
+		w.stuck.CompareAndSwap(since, time.Now().UnixNano())
+	}
+}
+
 // pauseSilence runs f, in which the worker has to wait for this side.
 func (w *wire) pauseSilence(f func()) {
 	w.idle.Add(1)

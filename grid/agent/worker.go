@@ -72,7 +72,7 @@ func newNonce() uint64 {
 }
 
 // startWorker brings a worker up to its first READY.
-func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error) {
+func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
 	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits, flushed: make(chan struct{})}
 	w.busy.Store(l.Call)
 	path, err := a.store.Path(l.Worker.Module)
@@ -89,7 +89,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	if err := w.output.keepFile(a.logs, w.session); err != nil {
 		a.config.Log("the output of a worker is not kept: %v", err)
 	}
-	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
+	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(&l.Lease),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		return nil, err
 	}
 	c.stdout, c.stderr, c.stream = w.output, w.output, true
-	if c.initial, err = a.openInit(l); err == nil {
+	if c.initial, err = a.openInit(&l.Lease); err == nil {
 		w.process, err = a.start(c)
 	}
 	if c.program != nil {
@@ -112,6 +112,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		RemoveAll(w.dir)
 		return nil, nodeFailure(err)
 	}
+	l.program.attach(w.process)
 	w.wire = newWire(w.process.stream)
 	go func() {
 		<-w.process.done
@@ -123,7 +124,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 			os.Remove(path)
 		}
 	}()
-	if err := w.open(ctx, l); err != nil {
+	if err := w.open(ctx, &l.Lease); err != nil {
 		return nil, w.failureReason(ctx, err)
 	}
 	return w, nil
@@ -292,7 +293,7 @@ func workerError(payload []byte) error {
 func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) func() {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	w.wire.noteHeard()
-	began := time.Now()
+	began, paused := time.Now(), w.process.pausedFor()
 	go func() {
 		defer close(ended)
 		often := limit / 16
@@ -309,6 +310,10 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 				w.process.kill()
 				return
 			case <-tick.C:
+				if w.process.isPaused() {
+					w.wire.restartSilence()
+					continue
+				}
 				deaf := w.wire.unreadFor() > limit
 				if deaf || w.wire.silentFor() > limit {
 					w.deaf.Store(deaf)
@@ -316,7 +321,7 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 					w.process.kill()
 					return
 				}
-				if used := time.Since(began); wall > 0 && used > wall {
+				if used := time.Since(began) - (w.process.pausedFor() - paused); wall > 0 && used > wall {
 					w.over.Store(wallExcess(wall, used))
 					w.process.kill()
 					return
@@ -351,7 +356,7 @@ func (w *worker) failureReason(ctx context.Context, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return failf(proto.ReasonCancelled, uapi.ECancelled, "the call was cancelled")
+		return cancelFailure(ctx)
 	case w.over.Load() != nil:
 		return w.agent.limitFailure(w.over.Load())
 	case e.Over != nil:

@@ -30,6 +30,7 @@ type NodeInfo struct {
 	Substrate string    `json:"substrate"`
 	Confined  string    `json:"confined"` // how its programs are kept from the rest of it
 	Open      string    `json:"open,omitempty"`
+	Owner     string    `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
 	CPUs      int       `json:"cpus"`
 	Memory    uint64    `json:"memory"`
 	Slots     int       `json:"slots"`

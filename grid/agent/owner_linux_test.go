@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// isStopped says whether all processes of a program, but its guard, are stopped.
+func isStopped(p *process) bool {
+	list := descendantsOf(p.pid)
+	for _, pid := range list {
+		if f := statFields(pid); f != nil && f[0] != "T" && f[0] != "Z" {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// A program cannot go on by its own means while it is paused.
+func TestOwnerKeepsProgramsStopped(t *testing.T) {
+	eachKind(t, func(t *testing.T, b bounds) {
+		r := newOwnedOf(t, "use all when idle 15m\npause 1h\nsettle 0s", Config{State: tempDir(t), Slots: 1, confine: &b})
+		call := r.start(fnFork, nil)
+		p := r.awaitPrograms(1)[0]
+		waitUntil(t, "its children", func() bool { return len(descendantsOf(p.pid)) >= 3 })
+		r.away(0)
+		waitUntil(t, "a stopped program", func() bool { return isStopped(p) })
+		for _, pid := range descendantsOf(p.pid) {
+			unix.Kill(pid, unix.SIGCONT)
+		}
+		waitUntil(t, "a program that is stopped again", func() bool { return isStopped(p) })
+		r.away(time.Hour)
+		waitUntil(t, "a program that goes on", func() bool { return !isStopped(p) })
+		r.cancel(call)
+		<-p.done
+	})
+}
