@@ -45,6 +45,8 @@ func commands() []command {
 			summary: "print another join command"},
 		{name: "nodes", usage: "nodes [--state DIR] [--json] [--remove NAME]", runner: &nodes{},
 			summary: "list the nodes and their capabilities"},
+		{name: "policy", usage: "policy check | why", runner: &wordless{words: policyWords()}, words: policyWords(),
+			summary: "when remote programs may run on this machine, and why they do or do not"},
 		{name: "run", usage: "run [--modules DIR] [--state DIR] [--slots N] -- ./master [ARGS]", runner: &run{}, program: true,
 			summary: "run a master program; its calls go to the nodes"},
 		{name: "exec", usage: "exec [--on SELECTOR] [--state DIR] -- ./program [ARGS]", runner: &execute{}, program: true,

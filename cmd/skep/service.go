@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -93,6 +94,9 @@ func serviceOptions(name string, args []string) (allow *allowances, err error) {
 		if err == nil && f.Given(own) {
 			err = f.Usagef("%s is set by the service itself, and cannot be passed on", cli.DashedName(own))
 		}
+	}
+	if err == nil && allow.policyGiven != "" && !filepath.IsAbs(allow.policyGiven) {
+		err = f.Usagef("--policy %s: a service starts in another directory; give the whole path", allow.policyGiven)
 	}
 	if err == nil && name == hubService {
 		err = u.check(f)

@@ -25,14 +25,15 @@ func gridTexts() map[string]text {
 		"join": {
 			text: []string{"skep join connects to the hub's port and stays in the foreground. It listens on no port. The token of the first join names the hub's certificate authority, so no other hub can take its place. From then on the node has an identity of its own, and skep join without words is enough.",
 				"A token on a command line is visible to every user of the machine. --token-file reads it from a file or standard input, and SKEP_TOKEN holds it as well; both may contain the whole join command.",
-				"Give --allow, --allow-write, --allow-network and the limits at each start.",
+				"Give --allow, --allow-write, --allow-network, --policy and the limits at each start. --policy says when programs may run here: skep-owner-policy(5).",
 				"After SIGUSR1 it ends as soon as no program runs here; a service then starts again."},
 			examples: []manual.Entry{{Name: "skep join 192.0.2.7:4860 --token-file token", Text: "join for the first time"},
 				{Name: "skep join", Text: "connect again"},
-				{Name: "skep join --allow-write /srv/results --limit-cpu-time 10m", Text: "let programs write there, and end them after ten minutes of processor time"}},
+				{Name: "skep join --allow-write /srv/results --limit-cpu-time 10m", Text: "let programs write there, and end them after ten minutes of processor time"},
+				{Name: "skep join --policy desk", Text: "work only while nobody uses this PC"}},
 			files:       agentFiles,
 			environment: "SKEP_TOKEN " + stateNames,
-			exit:        "0 1 2 3 4 75", see: "skep-up(1) skep-token(1) skep-doctor(1)",
+			exit:        "0 1 2 3 4 75", see: "skep-up(1) skep-token(1) skep-policy(1) skep-doctor(1)",
 		},
 		"token": {
 			text:        []string{"A token works for as many machines as --uses says, until it expires. It is valid for this hub only."},
