@@ -131,6 +131,9 @@ func TestOwnerReturnsCalls(t *testing.T) {
 		r.mustFail(call, proto.ReasonCancelled, "the owner of the node needs the computer")
 		<-idle.process.done
 		waitUntil(t, "no worker", func() bool { return r.countWorkers() == 0 })
+		if free, _ := r.pool.snapshot(); free != 0 {
+			t.Errorf("%d slots are free", free)
+		}
 		r.away(time.Hour)
 		r.mustSucceed(r.start(fnEcho, nil))
 	})
