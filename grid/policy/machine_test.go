@@ -128,6 +128,9 @@ func (d *day) change(now time.Time) {
 	d.facts.Time, d.facts.Idle.Value = now, now.Sub(d.input)
 }
 
+// stepMax is the longest time between two looks of a simulated day.
+const stepMax = 4 * time.Minute
+
 // A ward checks what a Machine promises, at every step, against its own account.
 type ward struct {
 	t       *testing.T
@@ -181,13 +184,13 @@ func (w *ward) check(now time.Time, m *Machine, f *Facts) {
 	if allowed := m.Allowed().Slots; used != min(allowed, len(w.running)) || m.Paused() != len(w.running)-used {
 		w.t.Fatalf("%d of %d programs run, %d are allowed, %d paused", used, len(w.running), allowed, m.Paused())
 	}
-	// What has been permitted for long enough is used: steps are at most a minute apart.
+	// What has been permitted for long enough is used: steps are at most stepMax apart.
 	w.past = append(w.past, moment{now, d.Slots})
-	for len(w.past) > 1 && now.Sub(w.past[1].at) > 2*w.p.Settle+3*time.Minute {
+	for len(w.past) > 1 && now.Sub(w.past[1].at) > 2*w.p.Settle+3*stepMax {
 		w.past = w.past[1:]
 	}
 	least := slices.MinFunc(w.past, func(a, b moment) int { return a.slots - b.slots }).slots
-	if now.Sub(w.past[0].at) > 2*w.p.Settle+3*time.Minute && m.Allowed().Slots < least {
+	if now.Sub(w.past[0].at) > 2*w.p.Settle+3*stepMax && m.Allowed().Slots < least {
 		w.t.Fatalf("%d are allowed, and at least %d permitted since %v", m.Allowed().Slots, least, now.Sub(w.past[0].at))
 	}
 }
@@ -207,7 +210,7 @@ func TestMachineDays(t *testing.T) {
 		m := NewMachine(w.p, w.cpus)
 		now, end := noon, noon.Add(24*time.Hour)
 		for now.Before(end) {
-			now = now.Add(time.Duration(1+d.IntN(60)) * time.Second)
+			now = now.Add(time.Second + time.Duration(d.Int64N(int64(stepMax))))
 			if d.IntN(8) == 0 {
 				d.change(now)
 			} else if d.facts.Time = now; !d.present {
