@@ -58,7 +58,6 @@ func (w *Work) Layouts(ctx context.Context, says io.Writer) ([]Layout, error) {
 	if err != nil {
 		return nil, &CompileError{err}
 	}
-	w.moved = nil
 	for i := range units {
 		w.compareShapes(before[i], after[i])
 	}
