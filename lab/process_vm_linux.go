@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -101,9 +102,7 @@ func (v *vm) waitHello(ctx context.Context) (wire.Hello, error) {
 		return h, v.channelError()
 	}
 	defer stream.Close()
-	if end, ok := ctx.Deadline(); ok {
-		stream.SetReadDeadline(end)
-	}
+	defer context.AfterFunc(ctx, func() { stream.SetReadDeadline(time.Now()) })()
 	switch err := wire.Read(stream, &h); {
 	case ctx.Err() != nil || errors.Is(err, yamux.ErrTimeout):
 		return h, fmt.Errorf("%w: half a hello", context.Cause(ctx))
