@@ -160,3 +160,14 @@ func TestLineIsOneThatThePatchChanges(t *testing.T) {
 		t.Errorf("a file that is not there: line %d", got)
 	}
 }
+
+// The numbers of a hunk's head: how many there may be, and none below zero.
+func TestNumbersOfAHunk(t *testing.T) {
+	for text, want := range map[string]string{"3": "3 1 true", "3,4": "3 4 true", "0,0": "0 0 true", "3,0": "3 0 true", "-1": "0 0 false", "x": "0 0 false", "": "0 0 false",
+		"3,x": "3 0 false", "3,-1": "3 -1 false", "3,4194303": "3 4194303 true", "3,4194304": "3 4194304 false", "3,": "3 0 false"} {
+		first, count, ok := parseSpan(text)
+		if got := fmt.Sprint(first, count, ok); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
