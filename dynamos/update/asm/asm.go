@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 
 // Package asm reads the assembly that gcc writes for one file of the kernel,
-// before and after a patch, finds which functions differ, and takes them out
-// as assembly that a module can hold.
+// before and after a patch. It finds the functions that differ and extracts
+// them as assembly for a module.
 //
-// The text compared is gcc's with a section for each function and variable and
-// without debug information. Names that the compiler counts (labels, strings,
-// static locals, line numbers of WARN) are no difference; what is left is.
-// Every way in which a change cannot be carried by replacing whole functions
-// is a Refusal: nothing is left out silently.
+// gcc writes a section for each function and variable, and no debug
+// information. Names that contain the compiler's counters (labels, strings,
+// static local variables) and the line numbers of WARN do not count as a
+// difference; everything else does. A change that cannot be made by replacing
+// whole functions gives a Refusal: nothing is left out silently.
 package asm
 
 import "fmt"
@@ -23,7 +23,7 @@ type Unit struct {
 	consts  map[string]*Symbol // by label, as .LC3
 	aliases map[string]string  // by name: what it is set to
 	weak    map[string]bool
-	loose   []*Symbol // assembly outside of functions
+	loose   []*Symbol // top-level assembly of the source
 }
 
 // A Symbol is one function, variable or constant.
@@ -34,7 +34,7 @@ type Symbol struct {
 	Weak    bool
 	Section string // as .text.page_referenced
 	Flags   string // what follows the section's name in its directive
-	Traced  bool   // a function that ftrace can reach
+	Traced  bool   // a function that begins with a call of ftrace
 
 	lines []line
 }
@@ -43,42 +43,42 @@ type Symbol struct {
 type Change struct {
 	Path          string
 	Before, After *Unit
-	Changed       []string // functions of both that differ, or must call one that does
-	New           []string // functions that only the patched file has, and are needed
+	Changed       []string // functions of both files that differ, or that call one of Clones
+	New           []string // functions of the patched file alone that the update needs
 	Gone          []string // functions that the patch removes
 	// Clones are functions whose calls cannot be redirected, such as those
-	// whose parameters the compiler changed: their new text is carried too,
-	// and their callers are in Changed.
+	// whose parameters the compiler changed. The update contains their new
+	// text, and their callers are in Changed.
 	Clones []string
-	// Data are variables that the update gets of its own.
+	// Data are the update's own variables.
 	Data []string
-	// Idle are functions and variables that differ and matter only while the
-	// kernel starts: their change is not in force.
+	// Idle are functions and variables that differ and are used only while the
+	// kernel boots: their change has no effect.
 	Idle []string
-	// From has the file in which the kernel has a function, where the patch
-	// takes that function from another file to this one.
+	// From maps a function that the patch moves to this file to the change of
+	// the file that it comes from.
 	From map[string]*Change
-	// Locals says which variable of the running kernel a static variable of
-	// the patched file is, where the compiler's numbers for them differ.
+	// Locals maps static variables of the patched file to those of the running
+	// kernel, because the compiler numbers them differently.
 	Locals map[string]string
 	Notes  []string // differences that were ignored
-	// Sealed tells whether the kernel's function of a name faults where a
-	// pointer leads to it; nil: none does.
+	// Sealed reports whether an indirect call of the kernel's function of that
+	// name faults (IBT); nil: none does.
 	Sealed func(name string) bool
-	// Variadic tells of functions of the kernel that take a format and what
-	// goes with it; nil: nothing is known of any.
+	// Variadic reports whether a function of the kernel takes a format and its
+	// arguments; nil: not known of any function.
 	Variadic func(name string) bool
 
 	from *differ
 }
 
-// IsEmpty reports whether the update takes no code of the file.
+// IsEmpty reports whether the update contains no code of the file.
 func (c *Change) IsEmpty() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
 
-// A Refusal is a change that replacing functions cannot carry.
+// A Refusal is a change that cannot be made by replacing functions.
 type Refusal struct {
 	Path   string // empty: the patch as a whole
-	Symbol string // where it was found; the source package finds its line
+	Symbol string // the symbol that changes; package source finds its line
 	Line   int    // of the patched file; 0: not known
 	Reason string // the reason, and the remedy
 }
@@ -103,42 +103,41 @@ type Extract struct {
 	Text      []byte // of a .S file
 	Functions []Function
 	Data      []string
-	// Locals are names that Text asks for and that the original file keeps to
-	// itself: they are to be found in the image next to its other symbols.
+	// Locals are static symbols of the original file that Text refers to.
 	Locals []Local
 	// Escapes are addresses of the module that may be in use after its last
-	// call; none: it can be unloaded then.
+	// call. Without any, the module can be unloaded then.
 	Escapes []Escape
-	// Pointed are the kernel's symbols whose address Text takes.
+	// Pointed are the kernel's symbols whose addresses Text takes.
 	Pointed []string
 }
 
 // A Function of an Extract replaces one of the kernel.
 type Function struct {
 	Name    string // in the kernel
-	Version string // of the new text, global in the module
-	End     string // global label behind its last byte
+	Version string // global symbol of the new text in the module
+	End     string // global label after its last byte
 }
 
 // A Local is a static function or variable of the original file.
 type Local struct {
-	Name   string // as Text asks for it
-	Is     string // as the original's assembly calls it
+	Name   string // in Text
+	Is     string // in the original's assembly
 	Func   bool
-	Kernel bool // Is is replaced, and Text wants the address that others know
+	Kernel bool // the update replaces Is, and Text takes the kernel's address of it
 }
 
 // A Class is how far versions may mix, as enum dynamos_class says.
 type Class string
 
-// The classes that a change can ask for by itself. `task` and `object` need
-// a person's statement.
+// The classes that can be proposed from a change alone. Only the author can
+// choose `task` and `object`.
 const (
 	Any      Class = "any"
 	Together Class = "together"
 )
 
-// A line is one statement of assembly without its comment.
+// A line is one statement of assembly, without comments.
 type line struct {
 	text   string
 	number int // in the file

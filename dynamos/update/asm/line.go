@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxText bounds one file's assembly: the kernel's largest has 12 MB.
+// maxText limits one file's assembly. The kernel's largest has 12 MB.
 const maxText = 128 << 20
 
-// Marks of gcc around assembly that the source wrote itself.
+// gcc writes these marks around inline and top-level assembly.
 const (
 	appBegin = "#APP"
 	appEnd   = "#NO_APP"
 )
 
-// split returns the statements of assembly, each label one of its own, without
-// comments. The marks stay.
+// split returns the statements without comments. Labels and marks are statements
+// of their own.
 func split(path string, text []byte) ([]line, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("assembly of %s has %d bytes; at most %d are possible", path, len(text), maxText)
@@ -42,7 +42,7 @@ func split(path string, text []byte) ([]line, error) {
 	return out, nil
 }
 
-// splitStatements cuts a line at its semicolons and drops comments.
+// splitStatements splits a line at semicolons and removes comments.
 func splitStatements(raw string) []string {
 	var out []string
 	begin, quoted := 0, false
@@ -77,8 +77,7 @@ func splitStatements(raw string) []string {
 	return out
 }
 
-// splitBlanks cuts at blanks outside of strings, once, so that only single blanks
-// are left.
+// splitBlanks splits a statement at blanks outside of strings.
 func splitBlanks(s string) []string {
 	var out []string
 	begin, quoted := -1, false
@@ -124,8 +123,8 @@ func nameByte(c byte) bool {
 // A token is a name or number in a statement.
 type token struct{ begin, end int }
 
-// listTokens lists what may be names in a statement's operands: not registers, not
-// what stands in quotes, not the mnemonic. For a label, it is the label.
+// listTokens lists what may be names in a statement's operands. Registers, strings
+// and the mnemonic are omitted. The token of a label statement is the label.
 func listTokens(s string) []token {
 	var out []token
 	first := !strings.HasSuffix(s, ":")
@@ -158,7 +157,7 @@ func listTokens(s string) []token {
 	return out
 }
 
-// replaceTokens returns s with its tokens put through f.
+// replaceTokens returns s with each token replaced by f.
 func replaceTokens(s string, f func(string) string) string {
 	list := listTokens(s)
 	if len(list) == 0 {
@@ -181,7 +180,7 @@ func cutMnemonic(s string) (word, rest string) {
 	return word, rest
 }
 
-// firstArg is the first of operands that commas part.
+// firstArg returns the first of operands that are separated by commas.
 func firstArg(s string) string {
 	a, _, _ := strings.Cut(s, ",")
 	return strings.Trim(strings.TrimSpace(a), `"`)

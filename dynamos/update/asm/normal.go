@@ -22,10 +22,10 @@ var (
 	immediate = regexp.MustCompile(`\$-?[0-9]+\b`)
 )
 
-// isClone reports whether gcc made up a function's parameters.
+// isClone reports whether gcc changed a function's parameters or split it.
 func isClone(name string) bool { return clone.MatchString(name) }
 
-// baseName is a variable's name without the number that gcc gave it, if any.
+// baseName returns a name without the compiler's number, and whether it had one.
 func baseName(name string) (string, bool) {
 	if m := unique.FindStringSubmatch(name); m != nil {
 		return m[1], true
@@ -48,8 +48,8 @@ func hasPrefix(s string, list ...string) bool {
 	return false
 }
 
-// isPrivate reports whether a symbol is a constant that only its content names:
-// each function can have a copy.
+// isPrivate reports whether a symbol is a constant that is known by its content
+// alone, so that the update can have a copy.
 func isPrivate(s *Symbol) bool {
 	if s.Func || s.Global || !hasPrefix(s.Section, ".rodata") {
 		return false
@@ -61,7 +61,7 @@ func isPrivate(s *Symbol) bool {
 	return numbered
 }
 
-// isLocal reports whether a symbol is a variable whose name has a number.
+// isLocal reports whether a symbol is a static local variable, whose name has a number.
 func isLocal(s *Symbol) bool {
 	if s.Func || s.Global || isPrivate(s) {
 		return false
@@ -78,7 +78,7 @@ func (u *Unit) findSymbol(name string) *Symbol {
 	return u.Symbol(name)
 }
 
-// A normalizer writes a symbol's text without what the compiler counts.
+// A normalizer writes a symbol's text without the compiler's counters.
 type normalizer struct {
 	unit   *Unit
 	memo   map[*Symbol]string
@@ -89,8 +89,8 @@ func newNormalizer(u *Unit) *normalizer {
 	return &normalizer{u, map[*Symbol]string{}, map[*Symbol]bool{}}
 }
 
-// textOf is a symbol's normal text. Two symbols with the same one do the same, as
-// long as the static variables that they name are the same.
+// textOf returns a symbol's normalized text. Symbols with equal text do the same if
+// the static variables that they name are the same.
 func (n *normalizer) textOf(s *Symbol) string {
 	if t, ok := n.memo[s]; ok {
 		return t
@@ -119,11 +119,11 @@ func (n *normalizer) textOf(s *Symbol) string {
 	return b.String()
 }
 
-// pool matches the section of a constant; it names the function that came
-// first to use it.
+// pool matches the section of a constant, which names the first function that
+// uses the constant.
 var pool = regexp.MustCompile(`^\.rodata\..*(\.(str|cst)[0-9.]+)$`)
 
-// sectionOf is a variable's section without its own name.
+// sectionOf returns the section of a variable without the variable's name.
 func sectionOf(s *Symbol) string {
 	if s.Func {
 		return s.Section
@@ -183,8 +183,8 @@ func index(m map[string]int, key string) string {
 // maskNumbers replaces the numbers that instructions contain.
 func maskNumbers(text string) string { return immediate.ReplaceAllString(text, "$$number") }
 
-// A bugLines masks the line numbers in the table of WARN and BUG, which any
-// line added above changes.
+// A bugLines masks the line numbers in the table of WARN and BUG. They change with
+// each line that is added above.
 type bugLines struct {
 	p    parser
 	word int // words seen since the table's entry began

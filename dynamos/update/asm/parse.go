@@ -12,24 +12,24 @@ import (
 // A place is a section as a directive names it.
 type place struct{ name, flags string }
 
-// A parser cuts a unit's statements into symbols. gcc writes one after the
-// other; only a function has parts in several sections, and what the source's
-// own assembly pushes there belongs to the function around it.
+// A parser assigns a unit's statements to symbols. gcc writes one symbol after
+// another. Only functions have parts in several sections; what inline assembly
+// pushes to another section belongs to the function around it.
 type parser struct {
 	unit      *Unit
 	now, last place
 	pushed    [][2]place
-	item      *Symbol // that is open
-	sized     bool    // a function whose end was seen
-	app       bool    // between the marks
-	pending   []line  // what stands before a symbol and is about it
-	padded    bool    // that is room before a function's first byte
+	item      *Symbol // the open symbol
+	sized     bool    // the end of the open function was seen
+	app       bool    // between #APP and #NO_APP
+	pending   []line  // statements before a symbol that belong to it
+	padded    bool    // pending reserves bytes before a function
 	globals   map[string]bool
 	flags     map[string]string // by section
 }
 
-// padding is the section in which gcc notes where room before functions begins;
-// newer kernels want it, to put checks of calls there.
+// padding is the section in which gcc lists the bytes that it reserves before
+// functions. Newer kernels use these bytes for checks of calls.
 const padding = "__patchable_function_entries"
 
 // Parse reads what gcc wrote for one file.
@@ -79,7 +79,7 @@ func (p *parser) parseLine(l line) error {
 	return p.parseTop(l)
 }
 
-// parseMark opens and closes a symbol for assembly that stands outside functions.
+// parseMark opens or closes a symbol for top-level assembly.
 func (p *parser) parseMark(l line) {
 	p.app = l.text == appBegin
 	if p.item != nil && p.item.Func && !p.sized {
@@ -91,10 +91,10 @@ func (p *parser) parseMark(l line) {
 	}
 }
 
-// parsePiece takes a statement of such assembly; where it comes back to the section
-// that it began in, one piece ends.
+// parsePiece adds a statement of top-level assembly. A piece ends when the
+// assembly returns to the section in which it began.
 //
-// gcc may write a string before it ends the mark: only such labels tell.
+// gcc may write a string literal before #NO_APP. Only its label shows that.
 func (p *parser) parsePiece(l line) error {
 	if constLabel.MatchString(l.text) {
 		p.unit.loose = slices.DeleteFunc(p.unit.loose, func(s *Symbol) bool { return s == p.item })
@@ -133,13 +133,13 @@ func (p *parser) isInSymbol(s string) bool {
 		p.sized = word == ".size" && firstArg(rest) == name
 		return true
 	}
-	// Behind its end a function with a cold part closes that one as well.
+	// The end of the cold part follows the end of the function.
 	arg := firstArg(rest)
 	return word == ".size" && arg == name+".cold" || hotLabel.MatchString(s) ||
 		word == ".section" && (arg == ".text.unlikely."+name || arg == p.item.Section && strings.HasSuffix(arg, "."+name))
 }
 
-// parseSection follows the directives that change the section.
+// parseSection processes directives that change the section.
 func (p *parser) parseSection(s string) error {
 	word, rest := cutMnemonic(s)
 	switch word {
@@ -166,7 +166,7 @@ func (p *parser) parseSection(s string) error {
 	return nil
 }
 
-// withKnownFlags adds the flags of a section that was named with them before.
+// withKnownFlags adds the flags that an earlier directive gave to the section.
 func (p *parser) withKnownFlags(at place) place {
 	if p.flags == nil {
 		p.flags = map[string]string{}
@@ -184,7 +184,7 @@ func placeOf(args string) place {
 	return place{strings.Trim(strings.TrimSpace(name), `"`), strings.TrimSpace(flags)}
 }
 
-// parseTop takes a statement outside of symbols.
+// parseTop processes a statement outside of symbols.
 func (p *parser) parseTop(l line) error {
 	word, rest := cutMnemonic(l.text)
 	name := firstArg(rest)
@@ -224,7 +224,7 @@ func (p *parser) parseTop(l line) error {
 	}
 	p.pending = append(p.pending, l)
 	if len(p.pending) > 1<<16 {
-		p.pending = nil // notes and the like, about no symbol
+		p.pending = nil // notes and the like belong to no symbol
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (p *parser) open(l line, name string, isFunc bool) error {
 	return p.add(p.item)
 }
 
-// keepAlignment keeps of what stands before a symbol its alignment alone.
+// keepAlignment returns the alignment directives of the statements before a symbol.
 func keepAlignment(list []line) []line {
 	var out []line
 	for _, l := range list {
