@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,8 +41,8 @@ func walkSystem(t *testing.T, suite string) {
 			w.reboot()
 		}
 		name := fmt.Sprintf("%s %d: %s", s.name, s.boots+1, s.promise)
-		if !t.Run(name, func(t *testing.T) { w.typeStep(t, s) }) && w.gone() {
-			t.Fatalf("the system is gone; console: %s", w.system.Console())
+		if !t.Run(name, func(t *testing.T) { w.typeStep(t, s) }) && (w.lost || w.gone()) {
+			t.Fatalf("the shell or the system is gone; console: %s", w.system.Console())
 		}
 	}
 	w.end()
@@ -55,6 +56,7 @@ type walker struct {
 	lines  chan string
 	count  int
 	last   string // boot
+	lost   bool   // the shell hangs
 }
 
 func startWalk(t *testing.T, suite string) *walker {
@@ -176,6 +178,8 @@ func (w *walker) reboot() {
 	w.awaitBoot()
 }
 
+var errHangs = errors.New("it has not ended within its limit")
+
 // typeCommand types a command, and returns what it printed.
 func (w *walker) typeCommand(command string, limit time.Duration) (string, error) {
 	w.count++
@@ -198,22 +202,29 @@ func (w *walker) typeCommand(command string, limit time.Duration) (string, error
 			}
 			fmt.Fprintln(&said, line)
 		case <-late.C:
-			return said.String(), fmt.Errorf("it has not ended within %v", limit)
+			return said.String(), errHangs
 		}
 	}
 }
 
-// typeStep runs a step. A step that hangs is ended, so that the next one can run.
+// typeStep runs a step. After a step that hangs the shell is lost, so the test ends.
 func (w *walker) typeStep(t *testing.T, s step) {
 	began := time.Now()
-	command := fmt.Sprintf("timeout -k 10 %d sh -x /opt/test/booted.sh %s", int((3 * s.limit).Seconds()), s.name)
-	said, err := w.typeCommand(command, s.limit)
-	if err != nil {
-		t.Errorf("%v\n%s", err, said[max(0, len(said)-6000):])
-		return
+	said, err := w.typeCommand("cat >/opt/step <<'STEP'\n. /opt/test/booted.sh\n"+s.commands+"STEP\nsh -eux /opt/step", s.limit)
+	took := time.Since(began).Round(time.Second)
+	switch {
+	case errors.Is(err, errHangs):
+		w.lost = true
+		t.Errorf("%v\n%s", err, said[max(0, len(said)-shownMax):])
+	case err != nil:
+		t.Errorf("%v, after %v\n%s", err, took, said[max(0, len(said)-shownMax):])
+	default:
+		t.Logf("%v\n%s", took, said[max(0, len(said)-shownMax):])
 	}
-	t.Logf("%v\n%s", time.Since(began).Round(time.Second), said[max(0, len(said)-3000):])
 }
+
+// shownMax is how much of a step's output is shown.
+const shownMax = 6000
 
 // end turns the system off.
 func (w *walker) end() {

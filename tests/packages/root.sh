@@ -66,7 +66,7 @@ After=dev-virtio\x2dports-skep.device
 Wants=dev-virtio\x2dports-skep.device
 
 [Service]
-ExecStart=/bin/sh -c 'exec <>/dev/virtio-ports/skep >&0 2>&0; echo @@up $(cat /proc/sys/kernel/random/boot_id); exec setsid /bin/sh'
+ExecStart=/bin/sh -c 'exec <>/dev/virtio-ports/skep >&0 2>&0; echo; echo @@up $$(cat /proc/sys/kernel/random/boot_id); exec setsid /bin/sh'
 Environment=HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 WorkingDirectory=/root
 KillMode=process
