@@ -120,6 +120,9 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 	args := []string{"-x", "-C", dir, "--no-same-owner"}
 	for _, pattern := range leftOut {
 		args = append(args, "--exclude="+pattern)
+		if strings.HasPrefix(pattern, "./lib/") {
+			args = append(args, "--exclude=./usr"+pattern[1:]) // from Debian 13 on
+		}
 	}
 	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", path)
 	to := exec.CommandContext(ctx, "tar", args...)
@@ -146,10 +149,17 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 func arrangeFiles(raw, tree string, set kernelSet) error {
 	headers := filepath.Join(tree, "headers")
 	src := filepath.Join(raw, "usr", "src")
+	lib := filepath.Join(raw, "lib")
+	if !exists(lib) { // from Debian 13 on
+		lib = filepath.Join(raw, "usr", "lib")
+	}
+	if err := os.Mkdir(filepath.Join(tree, "lib"), 0o755); err != nil {
+		return err
+	}
 	for _, move := range [][2]string{
 		{filepath.Join(raw, "boot", "vmlinuz-"+set.release), filepath.Join(tree, "vmlinuz")},
 		{filepath.Join(raw, "boot", "config-"+set.release), filepath.Join(tree, "config")},
-		{filepath.Join(raw, "lib"), filepath.Join(tree, "lib")},
+		{filepath.Join(lib, "modules"), filepath.Join(tree, "lib", "modules")},
 		{filepath.Join(src, set.headers), headers},
 		{filepath.Join(src, set.common), filepath.Join(headers, "common")},
 		{filepath.Join(raw, "usr", "lib", set.kbuild), filepath.Join(headers, "kbuild")},

@@ -249,7 +249,14 @@ func TestUnpackEndsWhenTarFails(t *testing.T) {
 	}
 }
 
+// Debian 13's packages have all of /lib in /usr/lib.
 func TestArrange(t *testing.T) {
+	for _, lib := range []string{"lib", "usr/lib"} {
+		t.Run(lib, func(t *testing.T) { checkArrange(t, lib) })
+	}
+}
+
+func checkArrange(t *testing.T, lib string) {
 	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1", ""}
 	raw, tree := t.TempDir(), t.TempDir()
 	fill := func(names ...string) {
@@ -257,7 +264,7 @@ func TestArrange(t *testing.T) {
 			plantFile(t, filepath.Join(raw, name), "old")
 		}
 	}
-	files := []string{"boot/vmlinuz-6.1.9", "boot/config-6.1.9", "lib/modules/6.1.9/kernel/a.ko",
+	files := []string{"boot/vmlinuz-6.1.9", "boot/config-6.1.9", lib + "/modules/6.1.9/kernel/a.ko",
 		"usr/src/linux-headers-6.1.9/Makefile", "usr/src/linux-headers-6.1.9-common/arch/x86/a.h",
 		"usr/src/linux-headers-6.1.9-common/arch/arm/a.h", "usr/src/linux-headers-6.1.9-common/Makefile"}
 	fill(files...)
@@ -270,7 +277,7 @@ func TestArrange(t *testing.T) {
 	if err := os.Rename(tree, moved); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"vmlinuz", "config", "headers/scripts/b", "headers/tools/c", "headers/common/scripts/b",
+	for _, name := range []string{"vmlinuz", "config", "lib/modules/6.1.9/kernel/a.ko", "headers/scripts/b", "headers/tools/c", "headers/common/scripts/b",
 		"headers/common/arch/x86/a.h", "lib/modules/6.1.9/build/common/Makefile", "lib/modules/6.1.9/source/tools/c"} {
 		if !exists(filepath.Join(moved, name)) {
 			t.Errorf("%s is missing or leads elsewhere", name)
