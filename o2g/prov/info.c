@@ -33,7 +33,8 @@
 	(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |     \
 	 FI_ORDER_ATOMIC_WAW)
 #define ORDER (FI_ORDER_SAS | ATOMIC_ORDER)
-#define PROTOCOL (FI_PROV_SPECIFIC | 0x4f3247) /* "O2G" */
+/* "O2G", with FI_PROV_SPECIFIC, which libfabric 2 does not define. */
+#define PROTOCOL ((1U << 31) | 0x4f3247)
 #define MESSAGE_MAX ((size_t)1 << 40)
 #define CQ_DATA_SIZE 8
 #define MANY 1024 /* endpoints, queues and counters: no limit of ours */
