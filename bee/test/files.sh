@@ -14,9 +14,9 @@ native() {
 }
 
 check_stat "stat shows what another program did, natively" native
-check_ring "record locks: a ring of waiters is told, natively" native native
-check_ring "record locks: a ring of waiters is told" guarded guarded
-check_ring "record locks: a ring with a native program is told" guarded native
+check_ring "record locks: a ring of waiters gets EDEADLK, natively" native native
+check_ring "record locks: a ring of waiters gets EDEADLK" guarded guarded
+check_ring "record locks: a ring with a native program gets EDEADLK" guarded native
 check_death "record locks: gone with their owner, natively" native native
 check_death "record locks: gone with their owner" guarded guarded
 check_death "record locks: a native program sees them" guarded native

@@ -48,6 +48,6 @@ check_mistakes() { # the message says what is wrong with the name
 	code "an empty file is refused" 126 guarded "$tmp/empty"
 	says "an empty file is not an ELF file" 'This is not an ELF file'
 	code "a name without a path is not found" 127 guarded hello-glibc
-	says "a name without a path is told that PATH is not searched" \
+	says "a name without a path is refused, as PATH is not searched" \
 		'no such program: hello-glibc; .*PATH'
 }

@@ -36,9 +36,9 @@ void o2g_try_drop_all(struct o2g *o2g);
 /* Frees what was dropped. */
 void o2g_try_abort(struct o2g *o2g);
 int o2g_try_unproven(const struct o2g_try *try);
-/* Of a stranger: its hello was for this job and endpoint. */
+/* Of an unauthenticated peer: its hello was for this job and endpoint. */
 int o2g_try_named(const struct o2g_try *try);
-s64 o2g_try_age(const struct o2g_try *try); /* of a stranger, ns */
+s64 o2g_try_age(const struct o2g_try *try); /* unauthenticated, ns */
 /* Whether an error is want of descriptors or memory, which may pass; says so
  * on standard error the first time. */
 int o2g_try_starves(struct o2g *o2g, int error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who gets in and who does not: strangers of all kinds at an endpoint's port,
- * and the tie-break of simultaneous connects.
+ * Who gets in and who does not: unauthenticated peers of all kinds at an
+ * endpoint's port, and the tie-break of simultaneous connects.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "bed.h"
@@ -397,7 +397,7 @@ static int dial_hello(struct o2g_opening *o, u8 id)
 	return fd;
 }
 
-#define PLACES 128 /* of strangers */
+#define PLACES 128 /* of unauthenticated peers */
 
 /* An opening under way outlasts those who connect and say nothing; among its
  * own kind the oldest goes. */
@@ -685,7 +685,7 @@ static void registered_gone(void)
 	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
 	TAP(shutdown(shut, SHUT_WR) == 0);
 	TAP(send_bytes(pair[0], o.out, o.out_length));
-	do /* sends to earlier strangers may end here, too */
+	do /* sends to earlier peers may end here, too */
 		event = bed_event(victim);
 	while (event.cookie != its);
 	tap_ok(event.status == -ECONNRESET,

@@ -284,7 +284,7 @@ func hubKilled(s *stage, c *cluster) {
 		return err
 	})
 	c.hub.Signal(syscall.SIGKILL)
-	s.runStep("the program's user is told that the hub died", func() error {
+	s.runStep("exec ends with code 3 when the hub is killed", func() error {
 		code, err := run.WaitForExit(soon)
 		if err == nil && code != 3 {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
@@ -329,14 +329,14 @@ func journeyKilledAgent(s *stage) {
 	late := load.NewTimer(3*time.Second, load.Scale)
 	defer late.Stop()
 	c.second.Signal(syscall.SIGKILL)
-	s.runStep("the program's user is told that the agent died", func() error {
+	s.runStep("exec ends with code 3 and names the node when the agent is killed", func() error {
 		code, err := run.WaitForExit(soon)
 		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
-	s.runStep("the user is told within 3 seconds", func() error {
+	s.runStep("exec ends within 3 seconds", func() error {
 		select {
 		case <-late.C:
 			return fmt.Errorf("it took longer, by the time of an idle computer")

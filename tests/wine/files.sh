@@ -57,7 +57,7 @@ check_kill() { # a bee that is killed drops nothing itself
 	result $? "$1"
 }
 
-check_ring "record locks: a ring of waiters is told" guarded guarded
+check_ring "record locks: a ring of waiters gets EDEADLK" guarded guarded
 check_death "record locks: gone with their owner" guarded guarded
 check_stat "stat shows what another program did" guarded
 check_pass "record locks: a waiter has them when they are dropped" \

@@ -5,7 +5,7 @@
 //	run journey    what its users do and do wrong, on each MPI
 //	run hosts      several hosts, each a network namespace of this computer
 //	run step       ranks that a batch system starts
-//	run hostile    strangers at the ports of a job
+//	run hostile    unauthenticated peers at the ports of a job
 //	run kills N    N jobs, a random rank of each is killed amid its traffic
 package main
 
