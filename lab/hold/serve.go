@@ -246,8 +246,8 @@ func (h *holder) removeDir() error {
 }
 
 // powerOff turns the guest off, and kills it after a time limit.
-func powerOff(g Guest, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func powerOff(g Guest, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	go g.PowerOff(ctx)
 	select {
