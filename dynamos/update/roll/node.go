@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+
+package roll
+
+import "time"
+
+// An Engine carries out what a Node decides. Each method returns when it is done.
+type Engine interface {
+	Stage() error // verify signatures and policy, record the sequence, store
+	Load() error  // and apply for nobody
+	Select(p Phase) error
+	Commit() error
+	Revert() error
+}
+
+// A Node is the half of a roll on a node. It lives as long as a boot; Bad is what the node
+// remembers of earlier ones.
+type Node struct {
+	Name, Boot string
+	Engine     Engine
+	Lease      time.Duration
+	Fits       bool
+	Phase      Phase
+	Bad        string
+	Refused    string
+	Inside     []string
+	Health     Health
+
+	heard, stamp time.Duration // of the latest order
+	until        time.Duration // end of the lease
+	clock, since time.Duration // now, and when the phase began
+}
+
+// Report returns what the node says at this time since boot.
+func (n *Node) Report(now time.Duration) Report {
+	return Report{Node: n.Name, Boot: n.Boot, Stamp: now, Heard: n.heard, Fits: n.Fits, Phase: n.Phase, For: now - n.since,
+		Bad: n.Bad, Refused: n.Refused, Inside: n.Inside, Health: n.Health}
+}
+
+// Tick ends the lease in time: no new call enters the update afterwards.
+func (n *Node) Tick(now time.Duration) {
+	n.clock = now
+	if n.Phase.exposed() && now >= n.until {
+		n.change(n.Engine.Select(Loaded), Loaded)
+	}
+}
+
+// Harm records a sign of harm. The kernel has reverted the update already.
+func (n *Node) Harm(why string) {
+	if n.Bad == "" {
+		n.Bad = why
+	}
+	if n.Phase >= Loaded && n.Phase != Reverted {
+		n.Phase = Leaving
+	}
+}
+
+// Drained records that no task is inside the reverted update any more.
+func (n *Node) Drained() {
+	if n.Phase == Leaving {
+		n.Phase, n.Inside = Reverted, nil
+	}
+}
+
+// change records a phase, or that the engine refused it.
+func (n *Node) change(err error, to Phase) bool {
+	if err != nil {
+		n.Refused = err.Error()
+		return false
+	}
+	n.Phase, n.since = to, n.clock
+	return true
+}
+
+// Obey carries out an order that answers a report of this boot. Later reports' answers
+// overtake earlier ones.
+func (n *Node) Obey(now time.Duration, o Order) {
+	n.clock = now
+	if o.Boot != n.Boot || o.Stamp <= n.stamp || o.Stamp > now {
+		return
+	}
+	n.stamp, n.heard = o.Stamp, max(n.heard, o.Now)
+	granted := o.Grant && now < o.Stamp+n.Lease
+	switch {
+	case o.Goal == Reverted:
+		n.revert()
+	case n.Bad != "" || n.Refused != "" || n.Phase >= Committed:
+	default:
+		n.advance(o, granted)
+	}
+}
+
+// advance brings the node nearer to the goal, step by step.
+func (n *Node) advance(o Order, granted bool) {
+	if n.Phase == None && o.Goal >= Staged && !n.change(n.Engine.Stage(), Staged) {
+		return
+	}
+	if n.Phase == Staged && o.Goal >= Loaded && !n.change(n.Engine.Load(), Loaded) {
+		return
+	}
+	if n.Phase < Loaded || o.Goal < Canary {
+		return
+	}
+	if !granted {
+		if n.Phase.exposed() {
+			n.change(n.Engine.Select(Loaded), Loaded)
+		}
+		return
+	}
+	n.until = o.Stamp + n.Lease
+	goal := min(o.Goal, Full)
+	if n.Phase != goal && !n.change(n.Engine.Select(goal), goal) {
+		return
+	}
+	if o.Goal == Committed {
+		n.change(n.Engine.Commit(), Committed)
+	}
+}
+
+// revert takes the update back, unless it is committed: that needs a signed order.
+func (n *Node) revert() {
+	switch n.Phase {
+	case Loaded, Canary, Full:
+		n.change(n.Engine.Revert(), Leaving)
+	case None, Staged:
+		n.Phase = Reverted
+	}
+}
