@@ -239,7 +239,8 @@ func (r Rule) covers(n Rule) bool {
 		both(uapi.DynamosCgroup, below(n.Cgroup, r.Cgroup))
 }
 
-// below reports whether a cgroup is another one or below it.
+// below reports whether a cgroup is another one or below it. The path of a cgroup that is
+// gone is empty, and below none.
 func below(name, top string) bool {
-	return name != "" && (name == top || strings.HasPrefix(name, strings.TrimSuffix(top, "/")+"/"))
+	return name == top || strings.HasPrefix(name, strings.TrimSuffix(top, "/")+"/")
 }
