@@ -146,6 +146,18 @@ func TestStrangersKeyInTheLog(t *testing.T) {
 	a := l.records[0]
 	a.Keys = []string{mallory.ID()}
 	_, err := node.FollowAudit([]string{a.String()}, "n1", func(string) []byte { return text })
+	doc, parseErr := ParseSigned(signedText(p.Encode(), alice, bob, carol))
+	if parseErr != nil {
+		t.Fatal(parseErr)
+	}
+	for i := range doc.Signatures {
+		if doc.Signatures[i].Public == carol.Public {
+			doc.Signatures[i].Bytes[5]++ // carol did not sign this
+		}
+	}
+	a.Keys = []string{carol.ID()}
+	_, forged := node.FollowAudit([]string{a.String()}, "n1", func(string) []byte { return doc.Encode() })
+	refusedAs(t, "a signature that is not valid", forged, Forged, "line 1 of the audit log is no act of operators: \""+carol.ID()+"\" did not sign it")
 	refusedAs(t, "a stranger's key", err, Forged, "line 1 of the audit log is no act of operators: \""+mallory.ID()+"\" did not sign it")
 }
 
