@@ -21,6 +21,7 @@ var launchers = []string{"mpiexec", "mpirun", "mpiexec.hydra", "mpiexec.mpich", 
 var (
 	hydraVersion = regexp.MustCompile(`(?m)^\s*Version:\s*(\S+)`)
 	hydraDevice  = regexp.MustCompile(`--with-device=(\S+)`)
+	intelVersion = regexp.MustCompile(`Intel\(R\) MPI Library.*, Version (\S+)`)
 	ompiVersion  = regexp.MustCompile(`\((?:Open MPI|OpenRTE)\) (\S+)`)
 )
 
@@ -98,6 +99,13 @@ func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
 	case strings.Contains(text, "HYDRA build details"):
 		i.Kind, i.Version = MPICH, firstMatch(hydraVersion, text)
 		i.Fabric = hydraFabric(firstMatch(hydraDevice, text))
+	case intelVersion.MatchString(text):
+		// mpirun is a script that takes the first Hydra in PATH, maybe another
+		// MPI's.
+		i.Kind, i.Version, i.Fabric = IntelMPI, firstMatch(intelVersion, text), true
+		if own := filepath.Join(folder, "mpiexec.hydra"); exists(own) {
+			i.Launcher = own
+		}
 	case ompiVersion.MatchString(text):
 		i.Kind, i.Version = OpenMPI, firstMatch(ompiVersion, text)
 		i.Fabric = ompiFabric(ctx, launcher)
@@ -154,7 +162,7 @@ func ompiFabric(ctx context.Context, launcher string) bool {
 // unfitReason reports why an MPI can't run the program; it is empty if it can.
 func (i *Install) unfitReason(need Need, tcp bool) string {
 	switch {
-	case need.Kind() != "" && need.Kind() != i.Kind:
+	case need.Kind() != "" && need.Kind() != i.Kind.family():
 		return "is not the family of " + need.Soname
 	case !tcp && !i.Fabric:
 		return "was built without libfabric"

@@ -33,6 +33,8 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	switch i.Kind {
 	case MPICH:
 		add("MPIR_CVAR_CH4_NETMOD", "ofi")
+	case IntelMPI:
+		i.addIntel(j, add, "o2g")
 	case OpenMPI:
 		add("OMPI_MCA_pml", "cm")
 		add("OMPI_MCA_mtl", "ofi")
@@ -58,6 +60,18 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 		}
 	}
 	return list
+}
+
+// addIntel adds the settings by which Intel MPI uses a provider, and no other
+// transport between hosts.
+func (i *Install) addIntel(j *Job, add func(name, value string), provider string) {
+	fabrics := "shm:ofi"
+	if j.NoShm {
+		fabrics = "ofi"
+	}
+	add("I_MPI_ROOT", i.Prefix)
+	add("I_MPI_FABRICS", fabrics)
+	add("I_MPI_OFI_PROVIDER", provider)
 }
 
 // The longest sleep of a waiting rank, in microseconds.
@@ -92,6 +106,9 @@ func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	case i.Kind == OpenMPI:
 		add("OMPI_MCA_pml", "ob1")
 		add("OMPI_MCA_btl", "^openib,ofi")
+	case i.Kind == IntelMPI:
+		i.addIntel(j, add, "tcp")
+		add("FI_PROVIDER", "tcp")
 	case i.Fabric:
 		add("MPIR_CVAR_CH4_NETMOD", "ofi")
 		add("FI_PROVIDER", "tcp")
@@ -99,7 +116,7 @@ func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	if i.Kind == MPICH && j.NoShm {
 		add("MPIR_CVAR_NOLOCAL", "1")
 	}
-	if j.Iface != "" && i.Kind == MPICH {
+	if j.Iface != "" && i.Kind.family() == MPICH {
 		add("FI_TCP_IFACE", j.Iface)
 	}
 	if j.Iface != "" && i.Kind == OpenMPI {
@@ -117,7 +134,7 @@ func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	}
 	lib := filepath.Join(i.Prefix, "lib")
 	folders := []string{lib}
-	if i.Kind != MPICH {
+	if i.Kind.family() != MPICH {
 		return folders, nil
 	}
 	// A Python wheel keeps its dependencies in a subfolder, which its libraries
@@ -163,7 +180,7 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 	if j.Ranks > 0 {
 		args = append(args, "-n", strconv.Itoa(j.Ranks))
 	}
-	switch i.Kind {
+	switch i.Kind.family() {
 	case MPICH:
 		if len(j.Hosts) > 0 {
 			args = append(args, "-hosts", strings.Join(j.Hosts, ","))
@@ -178,7 +195,7 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 			args = append(args, "-localhost", j.home)
 		}
 		if j.Launcher != "" {
-			args = append(args, "-launcher", "ssh", "-launcher-exec", j.Launcher)
+			args = append(args, i.sshArgs(j.Launcher)...)
 		}
 	case OpenMPI:
 		if len(j.Hosts) > 0 {
@@ -201,6 +218,14 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 		args = append(args, p.args(exports)...)
 	}
 	return args
+}
+
+// sshArgs names a program that starts processes on other hosts as ssh does.
+func (i *Install) sshArgs(program string) []string {
+	if i.Kind == IntelMPI {
+		return []string{"-bootstrap", "ssh", "-bootstrap-exec", program}
+	}
+	return []string{"-launcher", "ssh", "-launcher-exec", program}
 }
 
 // exportArgs tells Open MPI, for each part of a job, which variables to pass on.

@@ -10,9 +10,19 @@ type Kind string
 
 // The families that reach libfabric.
 const (
-	MPICH   Kind = "MPICH"
-	OpenMPI Kind = "Open MPI"
+	MPICH    Kind = "MPICH"
+	IntelMPI Kind = "Intel MPI" // of the family MPICH
+	OpenMPI  Kind = "Open MPI"
 )
+
+// family is the kind whose programs it runs and whose launcher it has. MVAPICH
+// and other builds of MPICH are that themselves.
+func (k Kind) family() Kind {
+	if k == IntelMPI {
+		return MPICH
+	}
+	return k
+}
 
 // An Install is one MPI on this computer.
 type Install struct {

@@ -71,6 +71,9 @@ func TestProbe(t *testing.T) {
 		{"debian", "mpiexec.mpich", hydra + "'--with-device=ch4:ucx' 'FFLAGS=-O2'", "", MPICH, "5.0.2", false},
 		{"default device", "mpiexec", hydra + "'--prefix=/opt'", "", MPICH, "5.0.2", true},
 		{"ch3", "mpiexec", hydra + "--with-device=ch3:nemesis", "", MPICH, "5.0.2", false},
+		{"mvapich 4", "mpiexec", "HYDRA build details:\n    Version:     4.0\n    Configure options:    '--with-device=ch4:ofi'", "", MPICH, "4.0", true},
+		{"mvapich 2", "mpiexec", "HYDRA build details:\n    Version:     2.3.7\n    Configure options:    '--with-device=ch3:mrail'", "", MPICH, "2.3.7", false},
+		{"intel mpi", "mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20251017 (id: 1234)\nCopyright 2003-2025, Intel Corporation.", "", IntelMPI, "2021.18", true},
 		{"open mpi 5", "mpirun", "mpirun (Open MPI) 5.0.11", `mca:mtl:ofi:version:"mca:2.1.0"`, OpenMPI, "5.0.11", true},
 		{"open mpi 4", "orterun", "mpirun.openmpi (OpenRTE) 4.1.4", "mca:mtl:psm2:version", OpenMPI, "4.1.4", false},
 	} {
@@ -96,6 +99,29 @@ func TestProbe(t *testing.T) {
 	dir = makeFakeMPI(t, "mpirun", "something else 1.0", "")
 	if _, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
 		t.Error("a launcher of no MPI was taken")
+	}
+}
+
+// TestIntelLauncher: its mpirun takes any Hydra that comes first in PATH, so the
+// one beside it is used.
+func TestIntelLauncher(t *testing.T) {
+	dir := makeFakeMPI(t, "mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 1", "")
+	own := filepath.Join(dir, "bin", "mpiexec.hydra")
+	writeScript(t, own, "")
+	i, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", "mpirun"))
+	if err != nil || i.Launcher != own {
+		t.Fatalf("%+v, %v; want %s", i, err, own)
+	}
+	if why := i.unfitReason(Need{"libmpi.so.12"}, false); why != "" {
+		t.Errorf("a program of its ABI: %s", why)
+	}
+	if why := i.unfitReason(Need{"libmpi.so.40"}, false); why == "" {
+		t.Error("it was taken for a program of Open MPI")
+	}
+	job := &Job{Ranks: 2, Hosts: []string{"a", "b"}, Launcher: "/rsh", Program: []string{"./app"}}
+	want := own + " -n 2 -hosts a,b -bootstrap ssh -bootstrap-exec /rsh ./app"
+	if got := strings.Join(i.Command(job, nil), " "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -296,6 +322,9 @@ func TestSettings(t *testing.T) {
 		{"one engine on all hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}, Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
 		{"slots", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a:2", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
+		{"intel", Install{Kind: IntelMPI, Fabric: true, Prefix: "/i"}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g I_MPI_ROOT=/i I_MPI_FABRICS=shm:ofi I_MPI_OFI_PROVIDER=o2g SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1"},
+		{"intel no shm", Install{Kind: IntelMPI, Fabric: true, Prefix: "/i"}, Job{NoShm: true, Iface: "eth0"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g I_MPI_ROOT=/i I_MPI_FABRICS=ofi I_MPI_OFI_PROVIDER=o2g SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0"},
+		{"intel tcp", Install{Kind: IntelMPI, Fabric: true, Prefix: "/i"}, Job{TCP: true, NoShm: true, Iface: "eth0"}, "I_MPI_ROOT=/i I_MPI_FABRICS=ofi I_MPI_OFI_PROVIDER=tcp FI_PROVIDER=tcp FI_TCP_IFACE=eth0"},
 		{"ompi", Install{Kind: OpenMPI}, Job{Ranks: 2, Iface: "eth0"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=o2g OMPI_MCA_opal_common_ofi_provider_include=o2g SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
 		{"mpich tcp on a network", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, Iface: "eth1"}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=eth1"},

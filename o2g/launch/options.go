@@ -109,11 +109,11 @@ func (i *Install) CheckJob(j *Job) error {
 	}
 	for _, o := range list {
 		name := optionName(o[0])
-		if _, known := launcherOptions[i.Kind][name]; known {
+		if _, known := launcherOptions[i.Kind.family()][name]; known {
 			continue
 		}
 		for kind := range launcherOptions {
-			if kind != i.Kind {
+			if kind != i.Kind.family() {
 				return fmt.Errorf("%s is an option of %s, and this job runs on %s %s: see %s --help", o[0], kind, i.Kind, i.Version, i.Launcher)
 			}
 		}
