@@ -287,6 +287,47 @@ static int check_window(int bytes)
 	return bad;
 }
 
+/* All ranks add to one number of rank 0 and take tickets from another, in a
+ * window of which they promise what an MPI needs to leave this to the network;
+ * rank 0 only sleeps in a barrier. */
+static int share_numbers(void)
+{
+	enum { TICKETS = 200 };
+	long *base, mine = rank + 1, one = 1, ticket, last = -1, sum = 0;
+	MPI_Info info;
+	MPI_Win win;
+	int bad = 0;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "accumulate_ops", "same_op");
+	MPI_Info_set(info, "which_accumulate_ops", "sum");
+	MPI_Info_set(info, "disable_shm_accumulate", "true");
+	MPI_Win_allocate(2 * sizeof(long), sizeof(long), info, MPI_COMM_WORLD,
+			 &base, &win);
+	base[0] = base[1] = 0;
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock_all(0, win);
+	for (int i = 0; i < TICKETS && rank; i++) {
+		MPI_Fetch_and_op(&one, &ticket, MPI_LONG, 0, 0, MPI_SUM, win);
+		MPI_Accumulate(&mine, 1, MPI_LONG, 0, 1, 1, MPI_LONG, MPI_SUM,
+			       win);
+		MPI_Win_flush(0, win);
+		bad |= ticket <= last;
+		last = ticket;
+	}
+	MPI_Win_unlock_all(win);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int i = 1; i < ranks; i++)
+		sum += TICKETS * (i + 1L);
+	if (rank == 0) {
+		bad |= base[0] != TICKETS * (ranks - 1L) || base[1] != sum;
+		printf("tickets and sums%s\n", bad ? ", and not all" : "");
+	}
+	MPI_Win_free(&win);
+	MPI_Info_free(&info);
+	return bad;
+}
+
 static char *own_path;
 
 static int spawn_ranks(void)
@@ -327,6 +368,8 @@ static int run_command(const char *what, const char *word)
 	}
 	if (!strcmp(what, "rally"))
 		return run_rally();
+	if (!strcmp(what, "tickets"))
+		return share_numbers();
 	if (!strcmp(what, "window"))
 		return check_window(number);
 	if (!strcmp(what, "spawn"))

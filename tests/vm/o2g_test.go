@@ -216,6 +216,12 @@ func (g *o2gGuest) testMPI() {
 	g.checkCounted("three ranks in separate namespaces", text, 20)
 	text = g.startJob(lab.Program{User: true}, "-n 2", g.appPath(), "processes")
 	g.checkCounted("ranks of an ordinary user fork and start programs", text, 2)
+	text = g.startJob(lab.Program{User: true}, "-n 2", g.appPath(), "window", "65536")
+	g.checkCounted("puts and gets of ranks with the kernel engine", text, 2)
+	checkGuest(g.t, "and their bytes", strings.Contains(text, "put and got\n"), "%s", text)
+	text = g.startJob(lab.Program{User: true}, "-n 3", g.appPath(), "tickets")
+	g.checkCounted("sums and tickets of ranks with the kernel engine", text, 2)
+	checkGuest(g.t, "and their numbers", strings.Contains(text, "tickets and sums\n"), "%s", text)
 }
 
 // testDelay: behind 20 ms, what is within credit takes no round trip, what is

@@ -139,6 +139,9 @@ func (b *bench) goesWell(m mpi) {
 		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.checkEnd(later, 0, "put and got\n", "over O2G"))
 	}
 
+	j = b.startMPIRun(m, "--no-shm -n 3", "tickets")
+	b.Ok(m.name+": ranks add to numbers of a rank and take tickets", j.checkEnd(later, 0, "tickets and sums\n", "over O2G"))
+
 	b.launcherOptions(m)
 
 	if m.prefix == b.findMPICH().prefix { // Open MPI's cm does not support spawning over libfabric
