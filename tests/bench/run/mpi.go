@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,7 +67,37 @@ func (b *bench) benchMPI() error {
 		fmt.Printf("\n%d ranks, no shared memory, median of %d rounds\n", ranks, b.rounds)
 		b.mpiPlay(play{"mpi", listNetworks(), ranks, words, b.rounds, nil})
 	}
+	stop, err := keepBusy(runtime.NumCPU())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Printf("\n2 ranks beside a busy process per core, no shared memory, median of %d rounds\n", b.rounds)
+	b.mpiPlay(play{"mpi_busy", listNetworks(), 2, []string{"latency"}, b.rounds, nil})
 	return nil
+}
+
+// keepBusy starts n processes that compute until they are stopped. They end with
+// this program, too.
+func keepBusy(n int) (stop func(), err error) {
+	var running []*exec.Cmd
+	stop = func() {
+		for _, c := range running {
+			_ = c.Process.Kill()
+			_ = c.Wait() // it was killed
+		}
+	}
+	runtime.LockOSThread() // their end is tied to this thread
+	for range n {
+		c := exec.Command("sh", "-c", "while :; do :; done")
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := c.Start(); err != nil {
+			stop()
+			return nil, err
+		}
+		running = append(running, c)
+	}
+	return stop, nil
 }
 
 // delayWay is the one-way delay of a packet in mpi_delay: the round trip is 20 ms.
