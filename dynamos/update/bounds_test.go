@@ -308,6 +308,13 @@ func TestManyTasksInside(t *testing.T) {
 	if err := FillInside(filepath.Join(proc, "none"), list); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no /proc: %v", err)
 	}
+	both := oneUpdate()
+	for v := range 2 {
+		both.counts["fix"][0][v].Out, both.counts["fix"][0][v].Lost = both.counts["fix"][0][v].In-2, 0
+	}
+	if list, err = List(both, Names{}); err != nil || FillInside(proc, list) != nil || len(list[0].Inside) != insideMax {
+		t.Errorf("as many inside of both versions: %d tasks, %v", len(list[0].Inside), err)
+	}
 	quiet := oneUpdate()
 	for v := range 2 {
 		quiet.counts["fix"][0][v].Out = quiet.counts["fix"][0][v].In

@@ -33,8 +33,12 @@ func TestBuildTellsRefusalsFromErrors(t *testing.T) {
 		{errors.New("the disk is full"), false},
 	} {
 		var r *RefusedError
-		if errors.As(buildRefused(c.err), &r) != c.refused {
+		got := buildRefused(c.err)
+		if errors.As(got, &r) != c.refused {
 			t.Errorf("%v: refused is not %v", c.err, c.refused)
+		}
+		if !c.refused && got != c.err || got.Error() != c.err.Error() {
+			t.Errorf("%v becomes %v", c.err, got)
 		}
 	}
 }

@@ -213,3 +213,22 @@ func TestVariablesThatCannotBeToldApart(t *testing.T) {
 		}
 	}
 }
+
+// What a variable holds of the kernel's is no address of the module.
+func TestVariableOfKernelAddressesLeadsNowhere(t *testing.T) {
+	const read = "\tmovq $fresh, %rax\n\tmovq (%rax), %rbx\n\tmovq %rbx, other(%rip)\n"
+	for name, c := range map[string]struct {
+		value string
+		want  bool
+	}{"a function that stays": {"g", false}, "a function of another file": {"strange", false}, "a new function": {"made", true}, "a number": {"8", false}} {
+		before := globalFunction("f", "") + globalFunction("g", "")
+		after := globalFunction("f", read) + globalFunction("g", "") + globalFunction("made", "") + strings.Replace(fresh, ".quad 0", ".quad "+c.value, 1)
+		got, err := compareByHand(t, before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := got.Extract("v").Escapes; isWritten(e) != c.want {
+			t.Errorf("%s: %v, want %v", name, e, c.want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -259,5 +260,19 @@ func TestCopyOfATree(t *testing.T) {
 	}
 	if target, err := os.Readlink(filepath.Join(to, "link")); err != nil || target != "mm" {
 		t.Errorf("the link leads to %q: %v", target, err)
+	}
+}
+
+// A header that cannot be read ends the comparison of layouts.
+func TestLayoutsNeedTheirHeaders(t *testing.T) {
+	tree := smallTree(t)
+	writeFiles(t, tree.Dir, map[string]string{"include/dir.h/x": "", "mm/leaf.c": "#include <dir.h>\n" + leafC})
+	w, err := tree.Patch(t.Context(), []byte(changeHunk("include/small.h", smallH, "+ 1", "+ 2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if list, err := w.Layouts(t.Context(), io.Discard); list != nil || !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -108,6 +108,9 @@ func TestPatchWithoutPrefixes(t *testing.T) {
 	if got := string(tree.addPrefixes([]byte(added))); got != "--- /dev/null\n+++ b/mm/leaf.c\n@@ -0,0 +1 @@\n+x\n" {
 		t.Errorf("an added file became\n%s", got)
 	}
+	if got := string(tree.addPrefixes([]byte("--- mm/leaf.c\n+++ mm/leaf.c"))); got != "--- a/mm/leaf.c\n+++ b/mm/leaf.c" {
+		t.Errorf("one that ends behind its names became\n%s", got)
+	}
 	outside := "--- ../../etc/passwd\n+++ ../../etc/passwd\n"
 	if got := string(tree.addPrefixes([]byte(outside))); got != outside {
 		t.Errorf("one outside became\n%s", got)
