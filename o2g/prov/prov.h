@@ -45,6 +45,7 @@
 #define PROV_MR_BASIC (1 << 0)
 #define PROV_MR_SCALABLE (1 << 1)
 #define PROV_TAG_FORMAT 0xaaaaaaaaaaaaaaaaull /* all 64 bits match */
+#define PROV_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A fid at the start of an object, with room for members of later versions. */
 #define PROV_FID(type)                                                         \

@@ -97,7 +97,7 @@ FI_EXT_INI
 	if (pthread_atfork(NULL, NULL, count_fork))
 		return NULL; /* no memory */
 	find_host(__builtin_return_address(0));
-	for (size_t i = 0; host.param_define && i < count_of(parameters); i++)
+	for (size_t i = 0; host.param_define && i < PROV_COUNT(parameters); i++)
 		host.param_define(&provider, parameters[i].name,
 				  parameters[i].type, "%s", parameters[i].help);
 	return &provider;
@@ -213,7 +213,7 @@ int prov_tunables_read(struct prov_tunables *t)
 				    .ports = param_get("ports"),
 				    .engine = param_get("engine"),
 				    .linger_ms = 10000};
-	for (size_t i = 0; !error && i < count_of(number); i++)
+	for (size_t i = 0; !error && i < PROV_COUNT(number); i++)
 		error = get_number(number[i].name, number[i].least,
 				   number[i].most, number[i].value);
 	return error;
