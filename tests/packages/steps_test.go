@@ -157,7 +157,7 @@ apt-get remove -y $(cat /tmp/names)
 [ -d $state ]
 `},
 	{"purge", "a purge leaves no file and no user", 10 * time.Minute, 2, `
-apt-get purge -y $(cat /tmp/names)
+dpkg -P $(cat /tmp/names)
 groupdel lenders
 list_files >/var/tmp/files-after
 getent passwd | sort >/var/tmp/users-after
