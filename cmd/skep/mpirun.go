@@ -151,8 +151,10 @@ func (m *mpirun) check(f *cli.Flags) error {
 		}
 	}
 	if m.job.Hostfile != "" {
-		if _, err := os.Stat(m.job.Hostfile); err != nil {
+		if info, err := os.Stat(m.job.Hostfile); err != nil {
 			return f.Usagef("--hostfile %s can't be read: %v", m.job.Hostfile, reasonOf(err))
+		} else if info.IsDir() {
+			return f.Usagef("--hostfile %s can't be read: it is a directory", m.job.Hostfile)
 		}
 	}
 	if err := m.resolveLauncher(f); err != nil {
@@ -254,29 +256,29 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	if t.Endpoints == 0 && res.Status == 0 {
 		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
 	}
-	text := name + ": " + m.reportedText(t.Endpoints)
+	text := name + ": " + m.reportedText(t.Processes)
 	if t.Endpoints > 0 {
 		text += "; " + m.carriedText(i, &t)
 	}
 	switch {
 	case t.Endpoints == 0:
 		text += "; what they sent is not counted: " + uncounted
-	case t.Endpoints < m.job.TotalRanks():
+	case t.Processes < m.job.TotalRanks():
 		text += "; what the others sent is not counted: " + uncounted
 	}
 	return text
 }
 
-// reportedText says how many of the ranks reported. A rank has one endpoint. If there are
-// more endpoints than ranks, the program has spawned some; their number is not known here.
-func (m *mpirun) reportedText(endpoints int) string {
+// reportedText says how many of the ranks reported. If there are more processes than
+// ranks, the program has spawned some; their number is not known here.
+func (m *mpirun) reportedText(processes int) string {
 	switch {
 	case m.job.TotalRanks() == 0:
-		return fmt.Sprintf("%d ranks reported", endpoints)
-	case endpoints > m.job.TotalRanks():
-		return fmt.Sprintf("%d endpoints reported, of %d ranks and what they spawned", endpoints, m.job.TotalRanks())
+		return fmt.Sprintf("%d ranks reported", processes)
+	case processes > m.job.TotalRanks():
+		return fmt.Sprintf("%d processes reported, of %d ranks and what they spawned", processes, m.job.TotalRanks())
 	}
-	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.TotalRanks())
+	return fmt.Sprintf("%d of %d ranks reported", processes, m.job.TotalRanks())
 }
 
 // silenceCause says why no message went over O2G although every rank reported, and what to
@@ -295,7 +297,7 @@ func (m *mpirun) silenceCause(i *launch.Install) string {
 // carriedText summarizes the ranks' reports.
 func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	switch {
-	case t.Sent == 0 && t.Endpoints >= m.job.TotalRanks():
+	case t.Sent == 0 && t.Processes >= m.job.TotalRanks():
 		return m.silenceCause(i)
 	case t.Sent == 0:
 		return "they sent nothing over O2G"

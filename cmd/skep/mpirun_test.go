@@ -27,7 +27,8 @@ func TestClosing(t *testing.T) {
 		{"shared memory", launch.Job{Ranks: 2}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
 		{"no shared memory", launch.Job{Ranks: 2, NoShm: true}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G"},
 		{"alone", launch.Job{Ranks: 1}, 0, []launch.Record{{}}, "1 of 1 ranks reported; no message went over O2G: there is one rank"},
-		{"spawned", launch.Job{Ranks: 1}, 0, []launch.Record{busy, busy, {}}, "3 endpoints reported, of 1 ranks and what they spawned; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
+		{"spawned", launch.Job{Ranks: 1}, 0, []launch.Record{busy, busy, {}}, "3 processes reported, of 1 ranks and what they spawned; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
+		{"two endpoints in each", launch.Job{Ranks: 2}, 0, []launch.Record{{PID: 7, Sent: 3}, {PID: 7}, {PID: 8, Sent: 4}, {PID: 8}}, "2 of 2 ranks reported; 7 messages over O2G (user engine), 0 B"},
 		{"no endpoint", launch.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
 		{"all killed", launch.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what they sent is not counted: " + uncounted},
 		{"one killed", launch.Job{Ranks: 2}, 137, []launch.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
@@ -35,7 +36,7 @@ func TestClosing(t *testing.T) {
 		{"tcp", launch.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},
 	} {
 		m := mpirun{job: c.job}
-		got := m.closingLine(install, launch.Result{Status: c.status, Records: c.records})
+		got := m.closingLine(install, launch.Result{Status: c.status, Records: reportsOf(c.records)})
 		want := "MPICH 5.0.2: " + c.want
 		if c.job.TCP {
 			want = "MPICH 5.0.2 " + c.want
@@ -46,11 +47,22 @@ func TestClosing(t *testing.T) {
 	}
 }
 
+// reportsOf gives each record without a process one of its own.
+func reportsOf(list []launch.Record) (reports []launch.Report) {
+	for i, r := range list {
+		if r.PID == 0 {
+			r.PID = uint32(i + 1)
+		}
+		reports = append(reports, launch.Report{Record: r})
+	}
+	return reports
+}
+
 // TestClosingOpenMPI: Open MPI uses no shared memory besides O2G, so the line recommends no
 // option.
 func TestClosingOpenMPI(t *testing.T) {
 	m := mpirun{job: launch.Job{Ranks: 2}}
-	got := m.closingLine(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: []launch.Record{{}, {}}})
+	got := m.closingLine(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: reportsOf([]launch.Record{{}, {}})})
 	if want := "Open MPI 5.0.11: 2 of 2 ranks reported; no message went over O2G"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -65,6 +77,7 @@ func TestMpirunCheck(t *testing.T) {
 		{"--hosts a --hostfile b -- x", "exclude each other"},
 		{"--hosts a,,b -- x", "a name is missing"},
 		{"--hostfile /nonexistent -- x", "can't be read"},
+		{"--hostfile / -- x", "can't be read: it is a directory"},
 		{"--launcher ssh -- x", "give --hosts or --hostfile"},
 		{"--hosts a --launcher /nonexistent -- x", "can't be run"},
 		{"--engine warp -- x", "there is: auto, kernel, user"},

@@ -499,8 +499,19 @@ func TestCollector(t *testing.T) {
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("a silent stranger held the end up for %v", took)
 	}
-	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Expected: 6, Requested: 7, Self: 3}); total != want {
+	if want := (Total{Processes: 1, Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Expected: 6, Requested: 7, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
+	}
+	for _, c := range []struct {
+		list []Report
+		want int
+	}{
+		{[]Report{{one, "a"}, {two, "a"}, {one, "b"}}, 2},
+		{[]Report{{Record{PID: 1}, "a"}, {Record{PID: 2}, "a"}, {Record{PID: 2}, "a"}}, 2},
+	} {
+		if got := Sum(c.list).Processes; got != c.want {
+			t.Errorf("%d processes of %+v, want %d", got, c.list, c.want)
+		}
 	}
 	if c.addReport(silent) {
 		t.Error("who comes after the end is read, and nobody waits for that")

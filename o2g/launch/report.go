@@ -53,6 +53,12 @@ func parseRecord(b, secret []byte) (Record, error) {
 	return r, nil
 }
 
+// A Report is a record and the computer that it came from.
+type Report struct {
+	Record
+	Host string
+}
+
 // A Collector receives the reports that endpoints send when they close.
 type Collector struct {
 	listener net.Listener
@@ -61,7 +67,7 @@ type Collector struct {
 	room     chan struct{} // semaphore: one element per open connection
 
 	lock    sync.Mutex
-	records map[[16]byte]Record
+	records map[[16]byte]Report
 	conns   map[net.Conn]bool
 	closed  bool
 }
@@ -84,7 +90,7 @@ func NewCollector(address, secret string) (*Collector, error) {
 		return nil, err
 	}
 	c := &Collector{listener: l, secret: key, room: make(chan struct{}, recordMax),
-		records: map[[16]byte]Record{}, conns: map[net.Conn]bool{}}
+		records: map[[16]byte]Report{}, conns: map[net.Conn]bool{}}
 	c.work.Add(1)
 	go c.accept()
 	return c, nil
@@ -147,12 +153,18 @@ func (c *Collector) read(conn net.Conn) {
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.records[r.ID] = r
+	c.records[r.ID] = Report{r, hostOf(conn)}
+}
+
+// hostOf returns the address of a peer, without its port.
+func hostOf(conn net.Conn) string {
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	return host
 }
 
 // Close stops listening, waits briefly for reports in transit, and returns all
 // reports.
-func (c *Collector) Close() []Record {
+func (c *Collector) Close() []Report {
 	c.lock.Lock()
 	c.closed = true
 	soon := time.Now().Add(time.Second)
@@ -162,7 +174,7 @@ func (c *Collector) Close() []Record {
 	c.lock.Unlock()
 	c.listener.Close()
 	c.work.Wait()
-	var list []Record
+	var list []Report
 	for _, r := range c.records {
 		list = append(list, r)
 	}
@@ -171,17 +183,24 @@ func (c *Collector) Close() []Record {
 
 // A Total is what all endpoints of a job reported.
 type Total struct {
-	Endpoints, Kernel int
+	Processes         int // ranks, and what they spawned
+	Endpoints, Kernel int // Open MPI opens two in a process: one for messages, one for remote memory access
 	Sent, SentBytes   uint64
 	Expected          uint64
 	Requested, Self   uint64
 }
 
 // Sum adds the records.
-func Sum(list []Record) Total {
+func Sum(list []Report) Total {
+	type process struct {
+		host string
+		pid  uint32
+	}
 	var t Total
+	known := map[process]bool{}
 	for _, r := range list {
 		t.Endpoints++
+		known[process{r.Host, r.PID}] = true
 		if r.Engine == 1 {
 			t.Kernel++
 		}
@@ -191,5 +210,6 @@ func Sum(list []Record) Total {
 		t.Requested += r.Requested
 		t.Self += r.Self
 	}
+	t.Processes = len(known)
 	return t
 }

@@ -31,7 +31,7 @@ type Runner struct {
 // A Result is how a job ended.
 type Result struct {
 	Status  int // of the launcher
-	Records []Record
+	Records []Report
 }
 
 // stopTime is how long a launcher may take to end its ranks after SIGTERM.

@@ -146,7 +146,7 @@ func (b *bench) goesWell(m mpi) {
 
 	if m.prefix == b.findMPICH().prefix { // Open MPI's cm does not support spawning over libfabric
 		j = b.startMPIRun(m, "--no-shm -n 1", "spawn")
-		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.checkEnd(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
+		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.checkEnd(later, 0, "3 processes reported, of 1 ranks and what they spawned", "over O2G"))
 	}
 
 	j = b.startMPIRun(m, "--no-shm -n 2", "leave")
