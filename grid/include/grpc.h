@@ -16,8 +16,14 @@
 #ifndef GRPC_H
 #define GRPC_H
 
+/* Ninf-G's header includes these, and its programs count on it. */
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {
