@@ -45,6 +45,15 @@ def square(x):
     return x * x
 
 
+def short(x):
+    """Short, but for some values."""
+    if x == 77:
+        raise OwnError("no 77", x)
+    if x == 78:
+        os._exit(9)
+    return -x
+
+
 def raise_own(x):
     raise OwnError("message %d" % x, x)
 
@@ -297,6 +306,70 @@ class Calls(unittest.TestCase):
         self.assertTrue(asyncio.run(main()).cancelled())
 
 
+class Together(unittest.TestCase):
+    """Short calls that travel together."""
+
+    def setUp(self):
+        module = sys.modules["skep.executor"]
+        self.known = module.FAST, module.GOAL
+        module.FAST = module.GOAL = 10  # on a busy computer, too
+        self.executor = skep.Executor()
+        for i in range(5):  # from now on the function is known to be short
+            self.assertEqual(self.executor.submit(short, i).result(), -i)
+
+    def tearDown(self):
+        module = sys.modules["skep.executor"]
+        module.FAST, module.GOAL = self.known
+        self.executor.shutdown()
+
+    def submit(self, values):
+        return [self.executor.submit(short, v) for v in values]
+
+    def test_shared(self):
+        """short calls travel together, each with its result"""
+        futures = self.submit(range(100, 600))
+        self.assertEqual([f.result() for f in futures], [-v for v in range(100, 600)])
+        self.assertLess(len({id(f.info) for f in futures}), 100)
+
+    def test_exception(self):
+        """an exception of one of them is its own"""
+        futures = self.submit(range(50, 78))
+        for v, f in zip(range(50, 78), futures):
+            if v == 77:
+                with self.assertRaises(OwnError) as caught:
+                    f.result()
+                self.assertIn("in short", str(caught.exception.__cause__))
+            else:
+                self.assertEqual(f.result(), -v)
+
+    def test_death(self):
+        """a worker's death fails the call that caused it, and no other"""
+        values = [v for v in range(40, 120) if v != 77]
+        futures = dict(zip(values, self.submit(values)))
+        with self.assertRaises(skep.WorkerError):
+            futures.pop(78).result()
+        self.assertEqual([f.result() for f in futures.values()], [-v for v in futures])
+
+    def test_cancel(self):
+        """some of them can be cancelled"""
+        futures = self.submit(range(100, 400))
+        for f in futures[::2]:
+            f.cancel()
+        got = [f.result() for f in futures[1::2]]
+        self.assertEqual(got, [-v for v in range(101, 400, 2)])
+
+    def test_arguments(self):
+        """what waits here may be changed as well"""
+        executor = skep.Executor(max_workers=1)
+        x = numpy.zeros(1 << 18)
+        futures = []
+        for i in range(6):
+            x[:] = i
+            futures.append(executor.submit(numpy.mean, x))
+        self.assertEqual([f.result() for f in futures], list(range(6)))
+        executor.shutdown()
+
+
 class Maps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -485,4 +558,4 @@ class Options(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap.run_classes(Calls, Maps, Options, Examples)
+    tap.run_classes(Calls, Together, Maps, Options, Examples)

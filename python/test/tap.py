@@ -98,8 +98,12 @@ class Result(unittest.TestResult):
 
 
 def run_classes(*classes):
-    result = Result()
-    load = unittest.defaultTestLoader.loadTestsFromTestCase
-    unittest.TestSuite([load(c) for c in classes]).run(result)
+    """Runs all tests, or those that arguments name: CLASS or CLASS.METHOD."""
+    result, load = Result(), unittest.defaultTestLoader
+    if sys.argv[1:]:
+        tests = load.loadTestsFromNames(sys.argv[1:], sys.modules["__main__"])
+    else:
+        tests = [load.loadTestsFromTestCase(c) for c in classes]
+    unittest.TestSuite(tests).run(result)
     print("1..%d" % Result.count)
     sys.exit(0 if result.wasSuccessful() else 1)
