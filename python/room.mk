@@ -93,3 +93,17 @@ TEST_SUITES += python-wheel
 suite_python-wheel = $(py_run) $(PYTHON) -B python/test/wheel.py \
 	$(abspath $(WHEEL)) $(abspath python/wheel.py) $(abspath $(py))
 suite_python-wheel_needs = $(py_needs) $(WHEEL)
+
+# The peers come from PyPI and serve the bench only. They and the package must
+# be one Python's, so workers may read its folder.
+py_peers := $(B)/bench/python
+$(py_peers)/ready: python/room.mk
+	$(call say,PIP)
+	$(Q)$(PYTHON) -m venv $(py_peers)
+	$(Q)$(py_peers)/bin/pip install -q ray 'dask[distributed]' numpy cloudpickle
+	$(Q)touch $@
+BENCHES += python
+bench_python = $(py_run) $(B)/bin/skep run --allow $(abspath $(py_peers)) -- \
+	$(py_peers)/bin/python -B python/bench/peers.py
+bench_python_needs = $(py_package) python/bench/peers.py $(py_peers)/ready \
+	$(B)/bin/skep

@@ -59,6 +59,8 @@ class Pool(Skep):
 
 class Ray:
     def __init__(self, workers):
+        os.environ["RAY_AUTH_MODE"] = "disabled"
+        os.environ["RAY_raylet_start_wait_time_s"] = "600"  # a busy computer
         import ray
         import ray.util.multiprocessing
 
@@ -132,7 +134,7 @@ def run_all():
             [sys.executable, __file__, name], stdout=subprocess.PIPE, text=True
         )
         if done.returncode:
-            sys.exit("%s ended with %d" % (name, done.returncode))
+            print("%s ended with %d: no figures" % (name, done.returncode))
         words = [line.split() for line in done.stdout.splitlines()]
         table[name] = {w[0]: float(w[1]) for w in words if len(w) == 2}
     load = os.getloadavg()[0]
@@ -144,10 +146,11 @@ def run_all():
         ("argument", "an argument of %d MB" % MEGABYTES),
         ("map", "a map of %d" % VALUES),
     ):
-        row = "".join("%12.4f" % table[n][what] for n in SYSTEMS)
+        row = "".join("%12.4f" % table[n].get(what, float("nan")) for n in SYSTEMS)
         print("%-28s%s" % (title, row))
         for n in SYSTEMS:
-            print("result python_%s_%s %.6f s" % (what, n, table[n][what]))
+            if what in table[n]:
+                print("result python_%s_%s %.6f s" % (what, n, table[n][what]))
 
 
 if __name__ == "__main__":

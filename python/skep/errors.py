@@ -72,7 +72,6 @@ CLASSES = {
     -110: NodeError,
     -120: HubError,
 }
-CANCELLED = -108
 NO_MEMORY = -121
 
 

@@ -107,6 +107,7 @@ class Executor(concurrent.futures.Executor):
         self._programs = Programs(
             self.session, node, python, environment or {}, initial, modules
         )
+        self._max_workers = max_workers  # dask and others look at it
         self._limit = max_workers or IN_FLIGHT
         self._paces = collections.OrderedDict()  # by program and function
         self._fast = collections.deque()  # short calls that the courier sends

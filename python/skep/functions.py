@@ -9,6 +9,7 @@ import os
 import pickle
 import sys
 import tempfile
+import tokenize
 import types
 import weakref
 
@@ -229,7 +230,7 @@ def sources_of(module):
 
 
 def read_text(path):
-    with open(path, encoding="utf-8") as f:
+    with tokenize.open(path) as f:  # in the encoding that the file declares
         return f.read()
 
 

@@ -243,8 +243,6 @@ def end_call(session, client, e):
         call = session._calls.pop(e.tag, None)
         if e.code:
             error = errors.error_of(e.code, e.text.decode("utf-8", "replace"))
-            if e.code == errors.CANCELLED:
-                error = concurrent.futures.CancelledError()
         elif e.result:
             result = lib.take(e.request)
         lib.free(client, e.request)

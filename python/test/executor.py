@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import doctest
+import importlib
 import itertools
 import os
 import sys
@@ -10,6 +11,7 @@ import threading
 import unittest
 
 import helper_module
+import joblib
 import numpy
 import skep
 import tap
@@ -214,6 +216,10 @@ class Calls(unittest.TestCase):
         futures = [self.executor.submit(lookup, i) for i in range(20)]
         self.assertEqual([f.result() for f in futures], list(range(20)))
         self.assertLess(max(f.info.bytes_in for f in futures), 10000)
+        words = [str(i) for i in range(20000)]
+        future = self.executor.submit(lambda: words[77])
+        self.assertEqual(future.result(), "77")
+        self.assertLess(future.info.bytes_in, 10000)
         self.assertEqual(self.executor.submit(square, 3).result(), 9)
 
     def test_many_large_functions(self):
@@ -401,6 +407,7 @@ class Maps(unittest.TestCase):
         self.assertEqual(len(taken), 10)
         self.assertEqual([next(got) for _ in range(5)], [0, 1, 4, 9, 16])
         self.assertLessEqual(len(taken), 16 + 10)
+        self.assertEqual([next(got) for _ in range(50)][-1], 54**2)
         got.close()
 
     def test_error(self):
@@ -437,6 +444,19 @@ class Examples(unittest.TestCase):
         failed, tried = doctest.testmod(skep)
         self.assertEqual(failed, 0)
         self.assertGreater(tried, 0)
+
+
+class Loops(unittest.TestCase):
+    def test_joblib(self):
+        """joblib's loops run on nodes, with their exceptions"""
+        importlib.import_module("skep.joblib")
+        with joblib.parallel_backend("skep", n_jobs=4):
+            got = joblib.Parallel()(joblib.delayed(square)(i) for i in range(30))
+            self.assertEqual(got, [i * i for i in range(30)])
+            with self.assertRaises(OwnError):
+                joblib.Parallel()(joblib.delayed(raise_own)(i) for i in range(3))
+            where = joblib.Parallel()(joblib.delayed(os.getpid)() for i in range(3))
+            self.assertNotIn(os.getpid(), where)
 
 
 class Options(unittest.TestCase):
@@ -558,4 +578,4 @@ class Options(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap.run_classes(Calls, Together, Maps, Options, Examples)
+    tap.run_classes(Calls, Together, Maps, Options, Loops, Examples)

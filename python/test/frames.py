@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import sys
+import tempfile
 import unittest
 
 import tap
@@ -114,9 +115,13 @@ class Functions(unittest.TestCase):
         self.assertEqual(pickle.loads(functions.pickle_function(add_global)[0])(), 8)
         add_global.__defaults__ = None
         changing = [1]
+
+        def read():
+            return changing[0]
+
         for wanted in (1, 2):
             changing[0] = wanted
-            parts = functions.pickle_function(lambda: changing[0])
+            parts = functions.pickle_function(read)
             self.assertEqual(pickle.loads(parts[0])(), wanted)
 
     def test_not_callable(self):
@@ -153,6 +158,18 @@ class Functions(unittest.TestCase):
         """a module without source in Python cannot be sent"""
         with self.assertRaisesRegex(ValueError, "no source"):
             functions.module_sources(["_ctypes"])
+
+    def test_encodings(self):
+        """a module in another encoding is sent"""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "umlauts.py"), "wb") as f:
+                f.write("# coding: latin-1\nNAME = 'Jörg'\n".encode("latin-1"))
+            sys.path.insert(0, folder)
+            try:
+                sources = functions.module_sources(["umlauts"])
+            finally:
+                sys.path.remove(folder)
+            self.assertIn("Jörg", sources["umlauts"][1])
 
     def test_packages(self):
         """a package is sent with all its modules"""
