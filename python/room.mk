@@ -77,7 +77,7 @@ suite_python-executor = $(py_run) $(B)/bin/skep run --slots 2 -- $(PYTHON) -B \
 suite_python-executor_needs = $(py_needs)
 TEST_SUITES += python-break
 suite_python-break = $(py_run) $(PYTHON) -B python/test/break.py
-suite_python-break_needs = $(py_needs)
+suite_python-break_needs = $(py_needs) $(B)/bin/bee
 suite_python-break_deadline = 600
 
 # The name has the version; it is set in one place.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """skep.Executor: Python functions on the nodes of a hub."""
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import functools
@@ -9,12 +11,15 @@ import sys
 import threading
 import time
 import weakref
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, TypeVar
 
 from . import boot, errors, session as sessions
 from .functions import CALL, FUNCTION_APART, Programs
 from .functions import pickle_function, pickle_many, pickle_values
 from .library import lib
 from .session import CallFuture, CallInfo
+
+T = TypeVar("T")
 
 MAX_RESULT = 1 << 28
 # Calls of this executor that the hub has; others wait here, where cancelling
@@ -86,17 +91,17 @@ class Executor(concurrent.futures.Executor):
 
     def __init__(
         self,
-        max_workers=None,
+        max_workers: Optional[int] = None,
         *,
-        initializer=None,
-        initargs=(),
-        modules=(),
-        python=None,
-        environment=None,
-        node=None,
-        max_result=MAX_RESULT,
-        session=None,
-    ):
+        initializer: Optional[Callable[..., Any]] = None,
+        initargs: Iterable[Any] = (),
+        modules: Iterable[Any] = (),
+        python: Optional[str] = None,
+        environment: Optional[Mapping[str, str]] = None,
+        node: Optional[str] = None,
+        max_result: int = MAX_RESULT,
+        session: Optional[sessions.Session] = None,
+    ) -> None:
         if max_workers is not None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
         if initializer is not None and not callable(initializer):
@@ -126,7 +131,9 @@ class Executor(concurrent.futures.Executor):
 
     # Calls -------------------------------------------------------------------
 
-    def submit(self, fn, /, *args, **kwargs):
+    def submit(
+        self, fn: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> CallFuture[T]:
         """Calls fn(*args, **kwargs) on a node; answers its CallFuture.
 
         What it was given may be changed as soon as it returns.
@@ -329,7 +336,14 @@ class Executor(concurrent.futures.Executor):
 
     # Maps --------------------------------------------------------------------
 
-    def map(self, fn, *iterables, timeout=None, chunksize=None, buffersize=BUFFER):
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: Optional[float] = None,
+        chunksize: Optional[int] = None,
+        buffersize: int = BUFFER,
+    ) -> Iterator[T]:
         """The results of fn for the values of iterables, in their order.
 
         Values are taken as results are, at most ``buffersize`` ahead. ``chunksize``
@@ -346,7 +360,7 @@ class Executor(concurrent.futures.Executor):
         work.fill()
         return work.results(end)
 
-    def shutdown(self, wait=True, *, cancel_futures=False):
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """No more calls; waits for those that did not end, or cancels them all."""
         with self._lock:
             self._shut = True

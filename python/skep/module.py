@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Calls of remote functions, typed by the manifest of their program."""
+from __future__ import annotations
+
 import inspect
+from typing import Any, List, Optional
 
 from . import manifest, session as sessions
 from .arguments import Arguments
@@ -60,7 +63,7 @@ class Function:
                 raise TypeError("%s lacks the argument %s" % (self.__qualname__, p))
         return [values.get(name) for name in names]
 
-    def submit(self, *args, **kwargs):
+    def submit(self, *args: Any, **kwargs: Any) -> CallFuture[Any]:
         """Starts a call; answers its CallFuture, which can be awaited.
 
         IN arguments have been sent when it returns. INOUT and OUT arrays are
@@ -85,7 +88,7 @@ class Function:
         future._withdraw = owner.start(send, finish)
         return future
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         future = self.submit(*args, **kwargs)
         try:
             return future.result()
@@ -100,19 +103,24 @@ class Function:
 class Module:
     """The remote functions of a worker program, as attributes."""
 
-    def __init__(self, name, node=None, session=None):
+    def __init__(
+        self,
+        name: str,
+        node: Optional[str] = None,
+        session: Optional[sessions.Session] = None,
+    ) -> None:
         self.session = session or sessions.current()
         key = name if node is None else "%s@%s" % (node, name)
         self._handle = self.session.bind(key)
         self.name, self._entries = manifest.read_manifest(self._handle)
         self._functions = {}
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Function:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Function:
         entry = self._entries.get(name)
         if entry is None or entry.is_init:
             raise ModuleError(
@@ -123,10 +131,10 @@ class Module:
             self._functions[name] = Function(self, entry)
         return self._functions[name]
 
-    def __dir__(self):
+    def __dir__(self) -> List[str]:
         return [e.name for e in self._entries.values() if not e.is_init]
 
-    def initialize(self, *args, **kwargs):
+    def initialize(self, *args: Any, **kwargs: Any) -> Any:
         """Gives the arguments of the module's Initialize.
 
         Each worker that starts from now on gets them before its first call.
@@ -140,7 +148,9 @@ class Module:
         return "<module %s: %s>" % (self.name, ", ".join(dir(self)))
 
 
-def module(name, node=None, session=None):
+def module(
+    name: str, node: Optional[str] = None, session: Optional[sessions.Session] = None
+) -> Module:
     """The module of a name, or of a worker program's path.
 
     ``node`` names the node that shall run all its calls.

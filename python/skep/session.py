@@ -5,6 +5,8 @@ The table is guarded by the session's lock. A request of the C library is used
 only while its call is in the table, and with the lock held, because the thread
 that takes it out also frees it.
 """
+from __future__ import annotations
+
 import asyncio
 import atexit
 import concurrent.futures
@@ -15,9 +17,12 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
 
 from . import errors
 from .library import Ended, last_error, lib
+
+T = TypeVar("T")
 
 TAKE_MAX = 64
 HOLDER = 'printf "%s\\n" "$SKEP_SOCKET"; exec cat >/dev/null'
@@ -29,7 +34,15 @@ class CallInfo:
 
     SUBSTRATES = ("", "linux", "bee-windows", "bee-linux", "bare")
 
-    def __init__(self, e):
+    node: str
+    substrate: str
+    attempt: int
+    exec_seconds: float
+    wall_seconds: float
+    bytes_in: int
+    bytes_out: int
+
+    def __init__(self, e: Ended) -> None:
         self.node = e.node.decode("utf-8", "replace")
         known = e.substrate < len(self.SUBSTRATES)
         self.substrate = self.SUBSTRATES[e.substrate] if known else ""
@@ -46,18 +59,18 @@ class CallInfo:
         )
 
 
-class CallFuture(concurrent.futures.Future):
+class CallFuture(concurrent.futures.Future, Generic[T]):
     """The future of a call. ``cancel`` also ends a call that runs.
 
     It can be awaited in a coroutine. ``info`` is a CallInfo once the call has a
     result; until then, and for calls that failed before they ran, it is None.
     """
 
-    info = None
+    info: Optional[CallInfo] = None
     _withdraw = None  # tells the hub
     _cancelling = threading.Lock()
 
-    def cancel(self):
+    def cancel(self) -> bool:
         if not super().cancel():
             return False
         with CallFuture._cancelling:
@@ -68,7 +81,7 @@ class CallFuture(concurrent.futures.Future):
             withdraw()
         return True
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(self).__await__()
 
     def settle(self, value=None, error=None):
@@ -101,7 +114,9 @@ class Session:
     computer, or starts one that ends with the session. ``options`` are for it.
     """
 
-    def __init__(self, socket=None, options=()):
+    def __init__(
+        self, socket: Optional[str] = None, options: Sequence[str] = ()
+    ) -> None:
         self._lock = threading.Lock()
         self._calls = {}
         self._tags = itertools.count(1)
@@ -173,7 +188,7 @@ class Session:
 
     # The end -----------------------------------------------------------------
 
-    def close(self):
+    def close(self) -> None:
         """Ends the session; calls that did not end are dropped."""
         with self._lock:
             if self._closed:
@@ -306,7 +321,7 @@ def own_prefix(skep):
     return [word for p in wanted for word in ("--allow", p)]
 
 
-def connect(socket=None, options=()):
+def connect(socket: Optional[str] = None, options: Sequence[str] = ()) -> Session:
     """Opens the session that this program's executors and modules use."""
     global _default
     with _default_lock:
@@ -316,7 +331,7 @@ def connect(socket=None, options=()):
         return _default
 
 
-def current():
+def current() -> Session:
     """The program's session, which is opened when it is first wanted."""
     global _default
     with _default_lock:

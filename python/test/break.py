@@ -239,6 +239,28 @@ with skep.Executor() as executor:
                 hub.terminate()
                 hub.wait()
 
+    def test_bee(self):
+        """a node with bee refuses Python functions by name"""
+        with tempfile.TemporaryDirectory() as state:
+            bee = os.path.join(os.path.dirname(tap.SKEP), "bee")
+            hub = self.start_hub(state, "--bee", bee)
+            try:
+                self.assertTrue(tap.wait_until(lambda: self.hub_answers(state)))
+                out, _ = self.run_ok(
+                    """
+with skep.Executor() as executor:
+    try:
+        executor.submit(square, 2).result()
+    except skep.RefusedError as error:
+        print(error)
+""",
+                    wrap=(tap.SKEP, "run", "--state", state, "--"),
+                )
+                self.assertRegex(out, "^node .*: .* under bee, .* Linux node")
+            finally:
+                hub.terminate()
+                hub.wait()
+
     def test_no_skep(self):
         """without skep and without a hub the error says what to do"""
         _, err = self.run_ok(
