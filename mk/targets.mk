@@ -224,7 +224,7 @@ compile_commands.json: FORCE ## write the file that clangd and other C tools rea
 
 format: ## format all C and Python files for make style
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
-	$(Q)git ls-files -co --exclude-standard '*.py' | xargs black -q
+	$(Q)git ls-files -co --exclude-standard '*.py' | BLACK_CACHE_DIR=$(abspath $(B))/black xargs black -q
 
 help: ## print this list
 	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk packaging/room.mk packaging/release/room.mk python/room.mk | \

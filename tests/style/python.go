@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 )
@@ -19,7 +20,13 @@ func pythonFormat(t *tree) ([]string, error) {
 	if _, err := exec.LookPath("black"); err != nil {
 		return nil, fmt.Errorf("black: %w; run make setup", err)
 	}
-	out, err := t.runTool([]string{"HOME=/nonexistent"}, "black", append([]string{"--check", "--line-length", pythonWidth}, files...)...)
+	// It would write to the home directory.
+	cache, err := os.MkdirTemp("", "black-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(cache)
+	out, err := t.runTool([]string{"BLACK_CACHE_DIR=" + cache}, "black", append([]string{"--check", "--line-length", pythonWidth}, files...)...)
 	var bad []string
 	for _, line := range out {
 		if name, found := strings.CutPrefix(line, "would reformat "); found {
