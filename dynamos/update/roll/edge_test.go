@@ -3,6 +3,7 @@
 package roll
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -94,5 +95,25 @@ func TestFewCatchUpAtATime(t *testing.T) {
 	})
 	if !done || most != 1 || r.nodes[3].Phase >= Canary {
 		t.Errorf("%s, %d at a time", r.phases(), most)
+	}
+}
+
+// Machines may lock up when they load the update. Then those of one wave did, and the
+// others never load it.
+func TestMachineThatLocksUpAtLoad(t *testing.T) {
+	r := newTestRoll(t, 4)
+	if !r.run(func() bool { return r.nodes[0].Phase >= Loaded }) || r.phases() != "lsss" {
+		t.Fatal(r.phases())
+	}
+	others, did := r.nodes[1:], false
+	r.nodes = others
+	stopped := r.run(func() bool {
+		for _, n := range others {
+			did = did || n.Phase >= Loaded && n.Phase != Reverted
+		}
+		return r.State == Stopped
+	})
+	if !stopped || did || !strings.Contains(r.Why, "a: it was silent while it loaded") {
+		t.Errorf("%s, %v %q", r.phases(), r.State, r.Why)
 	}
 }

@@ -140,7 +140,7 @@ func (h *Hub) examine(name string, m *Member, was Report) {
 	case m.Chosen && m.Last.Bad != "" && m.Failed != m.Last.Bad:
 		h.harm(name, m, m.Last.Bad)
 	case may && was.Boot != "" && was.Boot != m.Last.Boot && m.Last.Phase != Committed:
-		h.harm(name, m, "it booted while it ran the update on trial")
+		h.harm(name, m, "it booted while it loaded or ran the update on trial")
 	case m.Chosen && m.Failed == "" && m.Last.Phase == Committed && m.Goal != Committed:
 		h.fail(m, "it says that it committed the update, and nobody ordered that")
 	case m.Failed == "" && m.Last.Refused != "":
@@ -212,8 +212,8 @@ func (h *Hub) Tick(now time.Duration) {
 		return
 	}
 	h.sorted(func(name string, m *Member) {
-		if m.mayRun() && max(m.Heard, h.Up)+h.Plan.Times.Dead <= now {
-			h.harm(name, m, "it was silent while it ran the update on trial")
+		if (m.mayRun() || m.loads()) && max(m.Heard, h.Up)+h.Plan.Times.Dead <= now {
+			h.harm(name, m, "it was silent while it loaded or ran the update on trial")
 		}
 	})
 	h.leaveOut(now)
@@ -311,8 +311,31 @@ func (h *Hub) unavailable(now time.Duration) (n int) {
 	return n
 }
 
+// loads reports whether a node loads the update. That may take long, and may lock it up;
+// it holds up nobody else.
+func (m *Member) loads() bool { return m.Chosen && m.Failed == "" && m.Goal == Loaded }
+
+// loaded gives nodes that have loaded the update the first policy. left counts the others.
+func (h *Hub) loaded(now time.Duration) (left int) {
+	h.sorted(func(_ string, m *Member) {
+		switch {
+		case !m.loads():
+		case m.Last.Phase == Loaded && m.Heard+h.Plan.Times.Fresh/2 > now:
+			m.aim(now, Canary)
+		case m.Set+h.Plan.Times.Slow <= now:
+			h.fail(m, fmt.Sprintf("it did not load the update within %v", h.Plan.Times.Slow))
+		default:
+			left++
+		}
+	})
+	return left
+}
+
 // advance moves a wave from the first policy to the whole one, and then begins the next.
 func (h *Hub) advance(now time.Duration) {
+	if h.loaded(now) > 0 {
+		return
+	}
 	canary, full := true, true
 	h.exposed(func(_ string, m *Member) {
 		done := m.stays(h.timeOf(m.Goal))
@@ -351,7 +374,7 @@ func (h *Hub) nextWave(now time.Duration) {
 	h.sorted(func(_ string, m *Member) {
 		if chosen < size && h.ready(now, m) {
 			m.Chosen = true
-			m.aim(now, Canary)
+			m.aim(now, Loaded)
 			chosen++
 			able--
 		}
@@ -410,7 +433,7 @@ func (h *Hub) catchUp(now time.Duration) {
 	if h.Blocked {
 		return
 	}
-	n := 0
+	n := h.loaded(now)
 	h.exposed(func(_ string, m *Member) {
 		n++
 		switch {
@@ -424,7 +447,7 @@ func (h *Hub) catchUp(now time.Duration) {
 	h.sorted(func(_ string, m *Member) {
 		if n < max(1, h.Plan.MaxUnavailable) && h.ready(now, m) {
 			m.Chosen = true
-			m.aim(now, Canary)
+			m.aim(now, Loaded)
 			n++
 		}
 	})

@@ -242,12 +242,12 @@ func TestRollStepByStep(t *testing.T) {
 // Each sign of harm stops a roll, and every node that did not commit reverts.
 func TestRollStops(t *testing.T) {
 	for want, harm := range map[string]func(r *testRoll){
-		"a: WARN":                   func(r *testRoll) { r.nodes[0].Harm("WARN") },
-		"a: it booted while it ran": func(r *testRoll) { r.nodes[0].Boot, r.nodes[0].Phase = "2", None },
-		"a: it was silent while":    func(r *testRoll) { r.nodes = r.nodes[1:] },
-		"its calls fail more often": func(r *testRoll) { r.nodes[0].Health = Health{OldCalls: 10, NewCalls: 10, NewErrors: 2} },
-		"by an operator":            func(r *testRoll) { r.Stop("by an operator") },
-		"all 1 chosen nodes failed": func(r *testRoll) { r.nodes[0].Refused = "it lost its disk" },
+		"a: WARN":                                 func(r *testRoll) { r.nodes[0].Harm("WARN") },
+		"a: it booted while it loaded or ran":     func(r *testRoll) { r.nodes[0].Boot, r.nodes[0].Phase = "2", None },
+		"a: it was silent while it loaded or ran": func(r *testRoll) { r.nodes = r.nodes[1:] },
+		"its calls fail more often":               func(r *testRoll) { r.nodes[0].Health = Health{OldCalls: 10, NewCalls: 10, NewErrors: 2} },
+		"by an operator":                          func(r *testRoll) { r.Stop("by an operator") },
+		"all 1 chosen nodes failed":               func(r *testRoll) { r.nodes[0].Refused = "it lost its disk" },
 	} {
 		r := newTestRoll(t, 4)
 		if !r.run(func() bool { return r.nodes[0].Phase == Full }) {

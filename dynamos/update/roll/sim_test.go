@@ -42,7 +42,7 @@ type simNode struct {
 	liar, stranger bool // it says what it likes; it trusts other keys
 	slow           time.Duration
 	cutUntil       time.Duration
-	drainAt        time.Duration
+	drainAt, busy  time.Duration
 	fullFor        time.Duration // in the whole policy, without a break
 	entered        bool          // it ran the update once
 	waited         bool          // it ran it for the time of a wave
@@ -66,7 +66,15 @@ func (n *simNode) Stage() error {
 	return nil
 }
 
-func (n *simNode) Load() error { n.kernel = Loaded; return nil }
+// Load takes its time, in which the node says nothing, and may lock the machine up.
+func (n *simNode) Load() error {
+	n.kernel = Loaded
+	n.busy = n.sim.now + 680*time.Millisecond + time.Duration(n.sim.rng.IntN(1620))*time.Millisecond
+	if n.sim.locks && n.sim.rng.IntN(4) == 0 {
+		n.busy = n.sim.now + 30*time.Second
+	}
+	return nil
+}
 
 func (n *simNode) Select(p Phase) error {
 	n.kernel = p
@@ -115,6 +123,7 @@ type sim struct {
 	delay    time.Duration
 	defect   float64 // probability of a bad sign per step of a node that runs the update
 	panics   bool
+	locks    bool // loading it locks some machines up
 	reboots  float64
 	firstBad time.Duration
 	decided  bool // before the first bad sign
@@ -133,6 +142,7 @@ func newSim(t *testing.T, seed uint64, count int) *sim {
 	if rng.IntN(2) == 0 {
 		s.defect, s.panics = []float64{0.2, 0.01, 0.0005}[rng.IntN(3)], rng.IntN(3) == 0
 	}
+	s.locks = rng.IntN(10) == 0
 	if rng.IntN(3) == 0 {
 		s.reboots = 0.00002
 	}
@@ -197,6 +207,9 @@ func (s *sim) stepNode(n *simNode) {
 		}
 	}
 	clock := s.now - n.booted
+	if s.now < n.busy {
+		return
+	}
 	if n.kernel.exposed() && s.rng.Float64() < s.defect {
 		s.harm(n)
 		if !n.up {
@@ -205,7 +218,7 @@ func (s *sim) stepNode(n *simNode) {
 	}
 	n.Tick(clock)
 	if n.Phase == Leaving && s.now >= n.drainAt {
-		n.kernel, n.marked = Loaded, false
+		n.kernel, n.marked = Reverted, false
 		n.Drained()
 	}
 	for len(n.inbox) > 0 && n.inbox[0].at <= s.now {
@@ -295,7 +308,7 @@ func (s *sim) find(name string) *simNode {
 
 // check tests the invariants that hold at every time.
 func (s *sim) check() {
-	exposed := 0
+	exposed, loaded := 0, 0
 	size := s.hub.Plan.Waves[min(s.hub.Begun, len(s.hub.Plan.Waves)-1)].Size(max(s.hub.Total, 1))
 	for _, n := range s.nodes {
 		if n.liar || !n.up {
@@ -303,6 +316,9 @@ func (s *sim) check() {
 		}
 		if n.kernel != Full {
 			n.fullFor = 0
+		}
+		if n.kernel >= Loaded && n.kernel <= Full {
+			loaded++
 		}
 		if n.kernel.exposed() {
 			exposed++
@@ -324,8 +340,8 @@ func (s *sim) check() {
 			s.failf("%s says %v, and the kernel does %v", n.Name, n.Phase, n.kernel)
 		}
 	}
-	if s.hub.State != Done && exposed > size {
-		s.failf("%d nodes run the update, and the wave has %d", exposed, size)
+	if s.hub.State != Done && max(exposed, loaded) > size {
+		s.failf("%d nodes have loaded the update and %d run it, and the wave has %d", loaded, exposed, size)
 	}
 	if s.hub.State == Done && exposed > s.hub.Plan.MaxUnavailable {
 		s.failf("%d nodes catch up at the same time", exposed)
