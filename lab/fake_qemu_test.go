@@ -287,6 +287,15 @@ func TestMachineThatDoesNotBoot(t *testing.T) {
 	}
 }
 
+// awaitResults returns when a guest has reported something.
+func awaitResults(dir string) {
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for size(filepath.Join(dir, resultsFile)) == 0 {
+		<-poll.C
+	}
+}
+
 // A boot that its caller ends ends at once, with the caller's reason: before the guest
 // says anything, and amid its first message.
 func TestMachineWhoseBootIsEnded(t *testing.T) {
@@ -299,9 +308,7 @@ func TestMachineWhoseBootIsEnded(t *testing.T) {
 		reason := errors.New("no longer wanted")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
-			for size(filepath.Join(full.dir(), resultsFile)) == 0 {
-				time.Sleep(time.Millisecond)
-			}
+			awaitResults(full.dir())
 			cancel(reason)
 		}()
 		if g, err := Start(ctx, m); g != nil || !errors.Is(err, reason) {
@@ -319,9 +326,7 @@ func TestMachineThatDoesNotTurnOff(t *testing.T) {
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		for size(filepath.Join(g.Dir(), resultsFile)) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		awaitResults(g.Dir())
 		cancel(reason)
 	}()
 	if err := g.PowerOff(ctx); !errors.Is(err, reason) || !isDone(g) || !errors.Is(g.Err(), reason) {

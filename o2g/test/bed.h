@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define BED_SECRET                                                             \
@@ -20,6 +21,16 @@ __attribute__((unused)) static void bed_die(const char *what)
 	printf("Bail out! %s: %s\n", what, o2g_error());
 	fflush(stdout);
 	_exit(1);
+}
+
+/* The processor time of this process so far. */
+__attribute__((unused)) static double bed_cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 __attribute__((unused)) static struct o2g_options bed_options(void)

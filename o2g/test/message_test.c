@@ -174,15 +174,6 @@ static void test_flood(void)
 	tap_ok(good == FLOOD, "the messages without a receive arrive later");
 }
 
-static double cpu_seconds(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
 /* Neither side calls the library while 24 MB, beyond credit, go over: the
  * last byte in the buffer is the witness. */
 static void nobody_calls(void)
@@ -586,18 +577,18 @@ static void test_waits(void)
 	double before, used;
 
 	TAP(o2g_wait(b, &event, 1, 0) == 0);
-	before = cpu_seconds();
+	before = bed_cpu_seconds();
 	TAP(o2g_wait(b, &event, 1, 1000) == 0);
-	used = cpu_seconds() - before;
+	used = bed_cpu_seconds() - before;
 	printf("# a wait of a second took %.1f %% of a core\n", used * 100);
 	tap_ok(used < 0.3, "a wait of a second sleeps");
 	pthread_create(&thread, 0, run_waker, b);
 	tap_ok(o2g_wait(b, &event, 1, BED_WAIT) == -EINTR,
 	       "o2g_wake() ends a wait");
 	pthread_join(thread, 0);
-	before = cpu_seconds();
+	before = bed_cpu_seconds();
 	usleep(1000000);
-	used = cpu_seconds() - before;
+	used = bed_cpu_seconds() - before;
 	printf("# an unused second took %.1f %% of a core\n", used * 100);
 	tap_ok(used < 0.3, "an endpoint that nobody uses sleeps");
 }
@@ -608,7 +599,7 @@ static void test_waits(void)
 static void test_naps(void)
 {
 	struct rusage before, after, all, all_after;
-	double start, cpu = cpu_seconds();
+	double start, cpu = bed_cpu_seconds();
 	volatile unsigned work = 0;
 	struct o2g_event event;
 	struct timespec t;
@@ -623,7 +614,7 @@ static void test_naps(void)
 		o2g_nap(b);
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	} while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < start + 1);
-	cpu = cpu_seconds() - cpu;
+	cpu = bed_cpu_seconds() - cpu;
 	getrusage(RUSAGE_THREAD, &after);
 	getrusage(RUSAGE_SELF, &all_after);
 	printf("# a loop that only polls took %.1f %% of a core\n", cpu * 100);

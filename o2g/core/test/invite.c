@@ -30,7 +30,7 @@ static void open_invited(const struct bed_options *plain, u64 invited)
 	memset(in, 0xdd, sizeof(in));
 }
 
-static struct bed_options wide(const struct bed_options *plain)
+static struct bed_options widen_options(const struct bed_options *plain)
 {
 	struct bed_options options = *plain;
 
@@ -70,7 +70,7 @@ static void close_quiet(void)
 
 static void test_unposted(const struct bed_options *plain)
 {
-	const struct bed_options options = wide(plain);
+	const struct bed_options options = widen_options(plain);
 
 	open_invited(&options, 1 << 20);
 	bed_send(&p.bed[0], 1, 5, out, LONG, 1);
@@ -92,7 +92,7 @@ static void test_unposted(const struct bed_options *plain)
 /* The receive is posted when so many bytes are here. */
 static void test_half(u64 moved)
 {
-	const struct bed_options options = wide(&pair_plain);
+	const struct bed_options options = widen_options(&pair_plain);
 
 	open_invited(&options, 1 << 20);
 	bed_send(&p.bed[0], 1, 5, out, LONG, 1);
@@ -112,7 +112,7 @@ static void test_half(u64 moved)
 /* Memory bounds the sum, and what does not fit waits for it. */
 static void test_memory(void)
 {
-	const struct bed_options options = wide(&pair_plain);
+	const struct bed_options options = widen_options(&pair_plain);
 
 	open_invited(&options, 2 * LONG + 4096);
 	for (u64 i = 0; i < 3; i++)
@@ -139,7 +139,7 @@ static void test_memory(void)
 
 static void test_ends(void)
 {
-	const struct bed_options options = wide(&pair_plain);
+	const struct bed_options options = widen_options(&pair_plain);
 
 	for (u64 moved = 0; moved < 400000; moved += 50000) {
 		open_invited(&options, 1 << 20);
@@ -181,7 +181,7 @@ static void test_ends(void)
 /* Pieces before the GRANT went out. */
 static void test_early(void)
 {
-	const struct bed_options options = wide(&pair_plain);
+	const struct bed_options options = widen_options(&pair_plain);
 	struct o2g_frame frame = {
 		.type = O2G_REQUEST, .id = 1, .tag = 5, .length = LONG};
 	struct bed_pipe *pipe;
