@@ -82,7 +82,7 @@ $(bee_t)/%-musl: bee/test/guest/%.c
 BEE_DYNAMIC := $(foreach g,hello work stack,$(addprefix $(bee_t)/$(g)-,\
 	glibc-dynamic glibc-fixed musl-dynamic)) $(bee_t)/hello-lost \
 	$(bee_t)/hello-noloader $(addprefix $(bee_t)/library/,open part.so gs.so \
-	textrel.so two.so)
+	textrel.so two.so joined.so)
 $(bee_t)/%-glibc-dynamic: bee/test/guest/%.c
 	$(call say,CC)
 	$(call bee_guest,$(CC),-pie -fPIE)
@@ -106,6 +106,10 @@ bee_library = $(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -O2 -shared -fPIC \
 $(bee_t)/library/part.so: bee/test/library/part.c
 	$(call say,CC)
 	$(call bee_library,)
+# Headers, code and read-only data in one segment.
+$(bee_t)/library/joined.so: bee/test/library/part.c
+	$(call say,CC)
+	$(call bee_library,-DREAD_ONLY -Wl$(comma)-z$(comma)noseparate-code)
 $(bee_t)/library/gs.so: bee/test/library/part.c
 	$(call say,CC)
 	$(call bee_library,-DBAD_GS)

@@ -276,18 +276,22 @@ static void put_text(struct out *o, const struct bee_text *text, const u8 *old)
 	}
 }
 
-/* Texts are whole segments, so their old bytes are the file's. */
+/* A text lies in one segment, so its old bytes are the file's. */
 static void put_runs(struct out *o, const struct bee_cache *c,
 		     const struct bee_image *image)
 {
-	const struct abi_elf_plan *plan = &image->plan;
+	const struct abi_elf_segment *s;
+	u64 into;
 	u32 i, j;
 
 	for (i = 0; i < image->rw.texts; i++)
-		for (j = 0; j < plan->segments; j++)
-			if (plan->segment[j].addr == image->rw.text[i].addr)
+		for (j = 0; j < image->plan.segments; j++) {
+			s = &image->plan.segment[j];
+			into = image->rw.text[i].addr - s->addr;
+			if (into < s->filesz)
 				put_text(o, &image->rw.text[i],
-					 c->file + plan->segment[j].offset);
+					 c->file + s->offset + into);
+		}
 }
 
 /* Without room only the length is found. */

@@ -102,8 +102,47 @@ static void digest_segments(struct bee_work *w)
 
 /* Rewriting ------------------------------------------------------------ */
 
-/* Text is where it will run. The rest is searched in the file: of a library it
- * need not be mapped yet. */
+/* What is not text is searched in the file: of a library it need not be mapped
+ * yet. */
+static void add_data(struct bee_work *w, const struct abi_elf_segment *s,
+		     u64 start, u64 end)
+{
+	struct bee_rewrite *rw = &w->image->rw;
+
+	if (start >= end)
+		return;
+	rw->data[rw->datas].bytes = w->file + s->offset + (start - s->addr);
+	rw->data[rw->datas].addr = start;
+	rw->data[rw->datas++].len = end - start;
+}
+
+/*
+ * Text is where it will run. Linkers without separate code put headers and
+ * read-only data before and behind it into one segment with it.
+ */
+static void add_text(struct bee_work *w, const struct abi_elf_segment *s)
+{
+	struct bee_rewrite *rw = &w->image->rw;
+	u64 start = s->addr, end = start + s->filesz, low = end, high = start;
+	u32 i;
+
+	for (i = 0; i < rw->edges; i++) {
+		if (rw->edge[i] >= start && rw->edge[i] < low)
+			low = rw->edge[i];
+		if (rw->edge[i] <= end && rw->edge[i] > high)
+			high = rw->edge[i];
+	}
+	if (low >= high || rw->edges >= EDGES_MAX - 1) {
+		low = start;
+		high = end;
+	}
+	add_data(w, s, start, low);
+	rw->text[rw->texts].bytes = guest_pointer(low);
+	rw->text[rw->texts].addr = low;
+	rw->text[rw->texts++].len = high - low;
+	add_data(w, s, high, end);
+}
+
 static void describe_segments(struct bee_work *w)
 {
 	const struct abi_elf_plan *plan = &w->image->plan;
@@ -115,15 +154,10 @@ static void describe_segments(struct bee_work *w)
 		s = &plan->segment[i];
 		if (!s->filesz)
 			continue;
-		if (s->prot & ABI_PROT_EXEC) {
-			rw->text[rw->texts].bytes = guest_pointer(s->addr);
-			rw->text[rw->texts].addr = s->addr;
-			rw->text[rw->texts++].len = s->filesz;
-		} else {
-			rw->data[rw->datas].bytes = w->file + s->offset;
-			rw->data[rw->datas].addr = s->addr;
-			rw->data[rw->datas++].len = s->filesz;
-		}
+		if (s->prot & ABI_PROT_EXEC)
+			add_text(w, s);
+		else
+			add_data(w, s, s->addr, s->addr + s->filesz);
 	}
 	rw->entry = plan->entry;
 	rw->bias = plan->bias;
@@ -197,7 +231,6 @@ static int run_rewriter(struct bee_work *w)
 	struct bee_range *range =
 		bee_os_alloc(RANGES_MAX * sizeof(struct bee_range));
 	struct bee_rewrite_need need;
-	u64 edge[EDGES_MAX];
 	int err;
 
 	if (!range)
@@ -205,12 +238,6 @@ static int run_rewriter(struct bee_work *w)
 	rw->codes = bee_unwind_ranges(plan, w->file, w->file_len, range,
 				      RANGES_MAX);
 	rw->code = range;
-	rw->edges =
-		bee_unwind_edges(plan, w->file, w->file_len, edge, EDGES_MAX);
-	rw->edge = edge;
-	/* A library without an entry: its first section ends its headers. */
-	if (rw->entry == rw->bias && rw->edges)
-		rw->entry = edge[0];
 	bee_rewrite_sizes(rw, &need);
 	err = get_memory(w, &need);
 	if (!err)
@@ -219,7 +246,6 @@ static int run_rewriter(struct bee_work *w)
 		bee_os_free(rw->marks, need.marks_len + 8);
 	bee_os_free(range, RANGES_MAX * sizeof(*range));
 	rw->code = 0;
-	rw->edge = 0;
 	rw->marks = 0;
 	return err == -LINUX_ENOEXEC ? refuse_site(w) : err;
 }
@@ -263,8 +289,13 @@ static void add_sums(const struct bee_rewrite *rw, u64 ns)
 static int make_text(struct bee_work *w)
 {
 	const struct bee_cache cache = {w->cache, w->file, w->file_len};
+	struct bee_rewrite *rw = &w->image->rw;
+	u64 edge[EDGES_MAX];
 	int err = 0, cached;
 
+	rw->edge = edge;
+	rw->edges = bee_unwind_edges(&w->image->plan, w->file, w->file_len,
+				     edge, EDGES_MAX);
 	describe_segments(w);
 	cached = !bee_cache_load(&cache, w->os, w->image);
 	if (!cached) {
@@ -272,6 +303,7 @@ static int make_text(struct bee_work *w)
 			digest_segments(w);
 		err = run_rewriter(w);
 	}
+	rw->edge = 0;
 	if (!err && !all_patched(&w->image->rw))
 		err = refuse_image(w, -LINUX_ENOEXEC,
 				   "the rewriter left sites unpatched");

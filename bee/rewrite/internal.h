@@ -95,11 +95,14 @@ struct bee_place {
 	u64 off;
 };
 
+#define BEE_TABLES 1024
+
 struct bee_scan {
 	struct bee_rewrite *rw;
 	u64 mark_base[BEE_TEXTS_MAX]; /* where a text's marks begin */
 	u64 first[BEE_TEXTS_MAX];     /* offset of the first code */
 	u64 budget;		      /* jump table entries still to be read */
+	u64 table[BEE_TABLES];	      /* tables that were read, by address */
 	int error;
 };
 

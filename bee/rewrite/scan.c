@@ -56,10 +56,12 @@ static const struct bee_data *find_data(const struct bee_rewrite *rw, u64 addr)
 static void scan_table(struct bee_scan *s, u64 table)
 {
 	const struct bee_data *data = find_data(s->rw, table);
-	u64 at;
+	u64 *seen = &s->table[table / 4 % BEE_TABLES], at;
 
-	if (!data)
+	/* Thousands of instructions may name one large table. */
+	if (!data || *seen == table)
 		return;
+	*seen = table;
 	for (at = table - data->addr; data->len - at >= 4; at += 4) {
 		s64 entry = bee_get_s32(data->bytes + at);
 

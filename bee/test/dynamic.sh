@@ -27,6 +27,7 @@ for kind in glibc-dynamic glibc-fixed musl-dynamic; do
 	same "a stack overflow, $kind" "$g/stack-$kind" overflow
 done
 same "a library is opened and closed" "$d/open" "$d/part.so"
+same "a library whose code and data share a segment" "$d/open" "$d/joined.so"
 same "the loader runs as a program" /lib64/ld-linux-x86-64.so.2 \
 	"$g/hello-glibc-dynamic" 42
 code "execve without a loader" 127 guarded /bin/bash -c '"$0"' "$g/hello-lost"

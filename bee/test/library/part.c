@@ -50,6 +50,19 @@ unsigned long part_gs(void)
 }
 #endif
 
+#ifdef READ_ONLY
+/* Something points to what reads as a jump, to mov %gs:0, %rax and ret. */
+__asm__(".pushsection .rodata.first, \"a\"\n"
+	"1:\t.byte 0xeb, 6\n\t"
+	".fill 6, 1, 0xff\n\t"
+	".byte 0x65, 0x48, 0x8b, 4, 0x25, 0, 0, 0, 0, 0xc3\n\t"
+	".fill 64, 1, 0xff\n\t"
+	".popsection\n\t.pushsection .data.rel.ro.local, \"aw\"\n\t"
+	".balign 8\n\t"
+	".quad 1b\n\t"
+	".popsection");
+#endif
+
 #ifdef BAD_TEXTREL
 /* An address inside the text, which the loader would have to write there. */
 __asm__(".text\n\t.quad part_answer\n\t.previous");
