@@ -172,7 +172,7 @@ struct bee_image {
 
 /* What all images of a run, past ones too, add up to. */
 struct bee_sums {
-	u32 images;
+	u32 images, cached; /* of them from the cache */
 	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS];
 	u64 stub_bytes, rewrite_ns;
 };

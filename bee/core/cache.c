@@ -19,7 +19,7 @@
 #include "bee/core/image.h"
 #include "build/gen/bee/revision.h"
 
-#define MAGIC 0x31656863616365ebull
+#define MAGIC 0x32656863616365ebull
 #define SIZE_MAX_FILE (64ull << 20)
 
 struct header {
@@ -29,19 +29,24 @@ struct header {
 	u64 insns, skipped;
 	u64 stubs_addr, stubs_used;
 	u64 map_len, runs_len;
+	u64 bias; /* of the image when it was rewritten */
 };
-SKEP_ASSERT_SIZE(struct header, 192);
+SKEP_ASSERT_SIZE(struct header, 200);
 
 /* Changed bytes: this, then the bytes, padded to eight. */
 struct run {
 	u64 addr, len;
 };
 
-/* A parsed file; all pointers point into it. */
+/* A parsed file; all pointers point into it. Its addresses are moved by delta.
+ */
 struct parts {
 	struct header head;
+	u64 delta;
 	const u8 *map, *stubs, *runs;
 };
+
+static const char no_room[] = "for another place";
 
 static u64 page_up(u64 len)
 {
@@ -134,6 +139,7 @@ static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
 		if (len - off < sizeof(run))
 			return 0;
 		abi_memcpy(&run, p->runs + off, sizeof(run));
+		run.addr += p->delta;
 		if (run.len > len - off - sizeof(run) ||
 		    round_up(run.len) > len - off - sizeof(run) ||
 		    !in_text(rw, &run))
@@ -156,17 +162,48 @@ static int get_arrays(struct bee_rewrite *rw, const struct header *h)
 	return rw->site && rw->pc;
 }
 
-static int map_fits(const struct bee_image *image, const struct header *h,
-		    const struct bee_map *map)
+static int map_fits(const struct bee_cache *c, const struct bee_image *image,
+		    const struct parts *p, const struct bee_map *map)
 {
-	return map->stubs_addr == h->stubs_addr &&
-	       map->stubs_used == h->stubs_used &&
-	       h->stubs_addr == page_up(image->plan.end);
+	return map->stubs_addr == p->head.stubs_addr &&
+	       map->stubs_used == p->head.stubs_used &&
+	       (c->room_end ||
+		(!p->delta && p->head.stubs_addr == page_up(image->plan.end)));
 }
 
-static void take_counts(struct bee_image *image, const struct header *h,
+/* A library's stubs are where they were before, as seen from its text. */
+static int has_room(const struct bee_cache *c, const struct parts *p)
+{
+	u64 at = p->head.stubs_addr + p->delta;
+
+	return !c->room_end || !p->head.stubs_used ||
+	       (!(at & (SKEP_PAGE_SIZE - 1)) && at >= c->room &&
+		at <= c->room_end &&
+		page_up(p->head.stubs_used) <= c->room_end - at);
+}
+
+/* All code is relative to itself; what the map says of it is not. */
+static void move_map(struct bee_rewrite *rw, const struct bee_map *map,
+		     u64 delta)
+{
+	u32 i;
+
+	for (i = 0; delta && i < map->sites; i++) {
+		rw->site[i].addr += delta;
+		rw->site[i].patch += delta;
+		rw->site[i].stub += rw->site[i].stub ? delta : 0;
+		rw->site[i].cave += rw->site[i].cave ? delta : 0;
+	}
+	for (i = 0; delta && i < map->pcs; i++) {
+		rw->pc[i].stub += delta;
+		rw->pc[i].guest += delta;
+	}
+}
+
+static void take_counts(struct bee_image *image, const struct parts *p,
 			const struct bee_map *map)
 {
+	const struct header *h = &p->head;
 	struct bee_rewrite *rw = &image->rw;
 
 	abi_memcpy(image->sha_load, h->sha_load, 32);
@@ -177,15 +214,17 @@ static void take_counts(struct bee_image *image, const struct header *h,
 	rw->skipped = h->skipped;
 	rw->sites = map->sites;
 	rw->pcs = map->pcs;
-	rw->stubs_addr = h->stubs_addr;
+	rw->stubs_addr = h->stubs_addr + p->delta;
 	rw->stubs_used = h->stubs_used;
 	rw->stubs_len = page_up(h->stubs_used);
-	rw->stubs = guest_pointer(h->stubs_addr);
+	rw->stubs = guest_pointer(rw->stubs_addr);
+	move_map(rw, map, p->delta);
 }
 
 /* NULL, or what is wrong; the text changes only at the end. */
-static const char *apply_parts(struct bee_image *image,
-			       const struct abi_host *os, const struct parts *p)
+static const char *apply_parts(const struct bee_cache *c,
+			       struct bee_image *image,
+			       const struct abi_host *os, struct parts *p)
 {
 	const struct header *h = &p->head;
 	struct bee_rewrite *rw = &image->rw;
@@ -193,17 +232,20 @@ static const char *apply_parts(struct bee_image *image,
 
 	if (abi_memcmp(h->sha_file, image->sha_file, 32))
 		return "of another program";
+	p->delta = image->plan.bias - h->bias;
+	if (!has_room(c, p))
+		return no_room;
 	if (!get_arrays(rw, h))
 		return "too large for the available memory";
 	if (bee_map_read(&map, p->map, h->map_len, rw->site, rw->sites_max,
 			 rw->pc, rw->pcs_max) ||
-	    !map_fits(image, h, &map) || !walk_runs(rw, p, 0))
+	    !map_fits(c, image, p, &map) || !walk_runs(rw, p, 0))
 		return "damaged";
 	if (h->stubs_used &&
-	    os->mem_commit(h->stubs_addr, page_up(h->stubs_used),
+	    os->mem_commit(h->stubs_addr + p->delta, page_up(h->stubs_used),
 			   ABI_PROT_READ | ABI_PROT_WRITE))
 		return "too large for the available memory";
-	take_counts(image, h, &map);
+	take_counts(image, p, &map);
 	abi_memcpy(rw->stubs, p->stubs, h->stubs_used);
 	walk_runs(rw, p, 1);
 	return 0;
@@ -227,7 +269,7 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 	if (!why)
 		why = err ? "unreadable" : take_apart(bytes, len, &parts);
 	if (!why) {
-		why = apply_parts(image, os, &parts);
+		why = apply_parts(c, image, os, &parts);
 		if (why)
 			bee_image_free(image);
 	}
@@ -235,6 +277,8 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		bee_os_free(bytes, len);
 	if (!why)
 		return 0;
+	if (why == no_room)
+		return BEE_CACHE_ELSEWHERE;
 	bee_say("the cached image is rebuilt: the old one is ", why, "");
 	return -1;
 }
@@ -307,6 +351,7 @@ static void fill_file(struct out *o, const struct bee_cache *c,
 		.stubs_addr = rw->stubs_addr,
 		.stubs_used = rw->stubs_used,
 		.map_len = bee_map_size(&image->map),
+		.bias = image->plan.bias,
 	};
 
 	abi_memcpy(h.sha_file, image->sha_file, 32);

@@ -10,15 +10,20 @@
 
 struct bee_cache {
 	const char *dir; /* NULL: no cache */
-	const u8 *file;	 /* the program */
+	const u8 *file;	 /* the program, or a library */
 	u64 file_len;
+	u64 room, room_end; /* of a library's stubs; else 0 */
 };
+
+/* A good image of a library, whose stubs do not fit here: keep it. */
+#define BEE_CACHE_ELSEWHERE 1
 
 /*
  * Segments are loaded, rw->text and rw->slot are described, image->sha_file is
  * known. 0: the text is patched, stubs, sites, map, counts and sha_load are as
  * after bee_rewrite; the stubs are still writable. Else nothing was changed,
- * and the text must be rewritten.
+ * and the text must be rewritten. A library may be at another address than when
+ * the image was made.
  */
 int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		   struct bee_image *image);

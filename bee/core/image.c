@@ -93,6 +93,8 @@ static void digest_segments(struct bee_work *w)
 	struct skep_sha256 sha;
 	u32 i;
 
+	if (w->no_digest)
+		return;
 	bee_sha256_init(&sha);
 	for (i = 0; i < plan->segments; i++)
 		skep_sha256_update(&sha, w->file + plan->segment[i].offset,
@@ -288,19 +290,20 @@ static void add_sums(const struct bee_rewrite *rw, u64 ns)
 
 static int make_text(struct bee_work *w)
 {
-	const struct bee_cache cache = {w->cache, w->file, w->file_len};
+	const struct bee_cache cache = {w->cache, w->file, w->file_len, w->room,
+					w->room_end};
 	struct bee_rewrite *rw = &w->image->rw;
 	u64 edge[EDGES_MAX];
-	int err = 0, cached;
+	int err = 0, missed;
 
 	rw->edge = edge;
 	rw->edges = bee_unwind_edges(&w->image->plan, w->file, w->file_len,
 				     edge, EDGES_MAX);
 	describe_segments(w);
-	cached = !bee_cache_load(&cache, w->os, w->image);
-	if (!cached) {
-		if (!w->room_end)
-			digest_segments(w);
+	missed = bee_cache_load(&cache, w->os, w->image);
+	bee.sums.cached += !missed;
+	if (missed) {
+		digest_segments(w);
 		err = run_rewriter(w);
 	}
 	rw->edge = 0;
@@ -309,7 +312,7 @@ static int make_text(struct bee_work *w)
 				   "the rewriter left sites unpatched");
 	if (!err)
 		err = seal_stubs(w);
-	if (!err && !cached)
+	if (!err && missed && missed != BEE_CACHE_ELSEWHERE)
 		bee_cache_store(&cache, w->image);
 	return err;
 }

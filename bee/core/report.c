@@ -101,6 +101,7 @@ u64 bee_report(char *buf, u64 len, u32 status)
 	put_u64(&text, "rewrite_us", bee.sums.rewrite_ns / 1000);
 	put_u64(&text, "stub_bytes", bee.sums.stub_bytes);
 	put_u64(&text, "images", bee.sums.images);
+	put_u64(&text, "images_cached", bee.sums.cached);
 	put_sites(&text, "sites_syscall", BEE_SITE_SYSCALL);
 	put_sites(&text, "sites_fs_stub", BEE_SITE_FS);
 	put_sites(&text, "sites_fs_inplace", BEE_SITE_FS_INPLACE);

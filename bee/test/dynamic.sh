@@ -68,6 +68,38 @@ printf '1\n1 1\n' >"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got"
 result $? "functions of a library whose file has changed still work"
 
+# Images of libraries, also at another address than when they were made.
+cached() { # name, images, images from the cache, command
+	name=$1
+	echo "images $2 images_cached $3" >"$tmp/want"
+	shift 3
+	guarded --cache "$tmp/cache" --report "$tmp/report" "$@" >"$tmp/got" \
+		2>"$tmp/err"
+	echo '1 1 1' | cmp -s - "$tmp/got" && [ ! -s "$tmp/err" ] &&
+		grep '^images' "$tmp/report" | xargs >"$tmp/got" &&
+		cmp -s "$tmp/want" "$tmp/got"
+	result $? "$name"
+}
+mkdir "$tmp/cache"
+cached "images: of the program, its loader and its libraries" 4 0 \
+	"$d/open" "$d/part.so"
+cached "images: all are used again" 4 4 "$d/open" "$d/part.so"
+guarded --cache "$tmp/cache" --report "$tmp/report" --env \
+	LD_PRELOAD=libm.so.6 "$d/open" "$d/part.so" >"$tmp/got" 2>"$tmp/err"
+# A small library may lie where its stubs do not fit: it is rewritten.
+echo '1 1 1' | cmp -s - "$tmp/got" && [ ! -s "$tmp/err" ] &&
+	awk '/^images_cached/ { n = $2 } END { exit n < 3 }' "$tmp/report"
+result $? "images: at another address too"
+[ "$(find "$tmp/cache" -name '*.bee' | wc -l)" -eq 5 ]
+result $? "images: one for each file"
+for image in "$tmp"/cache/*.bee; do
+	printf X | dd of="$image" bs=1 seek=300 conv=notrunc 2>/dev/null
+done
+guarded --cache "$tmp/cache" "$d/open" "$d/part.so" >"$tmp/got" 2>"$tmp/err"
+echo '1 1 1' | cmp -s - "$tmp/got" &&
+	[ "$(grep -c 'is rebuilt: the old one is damaged' "$tmp/err")" -eq 4 ]
+result $? "images: damaged ones are rebuilt"
+
 # Damaged libraries: an error of dlopen or a signal, never a defect of bee.
 bad=0
 for at in 16 24 32 40 52 54 56 58 60 62 64 72 80 96 104 112 120 128 136 144 152 \

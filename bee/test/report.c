@@ -39,7 +39,8 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 
 static const char want[] =
 	"nonce 00000000000abcde\nstatus 256\ncalls 12\nentry_us 7000\n"
-	"load_us 5001\nrewrite_us 3002\nstub_bytes 99\nimages 3\n"
+	"load_us 5001\nrewrite_us 3002\nstub_bytes 99\nimages 3\nimages_cached "
+	"2\n"
 	"sites_syscall 4 3\nsites_fs_stub 0 0\nsites_fs_inplace 0 0\n"
 	"sites_cpuid 0 0\nsites_xgetbv 2 2\nsha256_load ";
 
@@ -55,6 +56,7 @@ static void check_report(void)
 	bee.sums.rewrite_ns = 3002000;
 	bee.sums.stub_bytes = 99;
 	bee.sums.images = 3;
+	bee.sums.cached = 2;
 	bee.sums.found[BEE_SITE_SYSCALL] = 4;
 	bee.sums.patched[BEE_SITE_SYSCALL] = 3;
 	bee.sums.found[BEE_SITE_XGETBV] = 2;

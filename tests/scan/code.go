@@ -54,7 +54,7 @@ func (s *scan) findFunctions(path string) error {
 // frameSpans reads the ranges of a program's unwind data. That of signal return
 // code (augmentation S) starts one byte before the code, for unwinders.
 func frameSpans(path string) ([]span, error) {
-	cmd := exec.Command("readelf", "--debug-dump=frames", path)
+	cmd := exec.Command("readelf", "--debug-dump=frames,no-follow-links", path)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

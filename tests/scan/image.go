@@ -53,12 +53,12 @@ type image struct {
 }
 
 const (
-	headLen    = 192 // struct header of bee/core/cache.c
+	headLen    = 200 // struct header of bee/core/cache.c
 	mapHeadLen = 32  // HEADER_LEN of bee/rewrite/map.c
 	siteLen    = 40
 	slotFirst  = 0x1480 + 8*48 // BEE_SLOT(0) of bee/core/bee.h
 	slotCount  = 7
-	magic      = 0x31656863616365eb
+	magic      = 0x32656863616365eb
 )
 
 func roundUp8(n uint64) uint64 { return (n + 7) &^ 7 }
@@ -91,8 +91,8 @@ func readImage(program, stored []byte) (*image, error) {
 	}
 	rest := body[headLen:]
 	img := &image{file: file, stubs: segment{stubsAddr, rest[roundUp8(mapLen):][:stubsLen]}}
-	img.bias = stubsAddr - pageUp(imageEnd(file))
-	if file.Type == elf.ET_EXEC && img.bias != 0 {
+	img.bias = word(192)
+	if file.Type == elf.ET_EXEC && (img.bias != 0 || stubsAddr != pageUp(imageEnd(file))) {
 		return nil, fmt.Errorf("the stubs are at %#x, not behind the program", stubsAddr)
 	}
 	img.readTexts(program)
