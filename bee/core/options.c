@@ -5,7 +5,7 @@
 const char bee_usage[] =
 	"usage: bee [options] program [args]\n"
 	"\n"
-	"Run one static x86-64 Linux program. Options end at the program.\n"
+	"Run an x86-64 Linux program. Options end at the program.\n"
 	"\n"
 	"  --cwd DIR          the program's working directory\n"
 	"  --root DIR         directory that the program sees as /; no "
