@@ -44,7 +44,7 @@ struct abi_space {
 	u32 areas;
 	u32 said_copy; /* that shared mappings are copies here */
 	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
-	u32 said_window, said_text, said_reach, said_stubs;
+	u32 said_window, said_text, said_reach, said_stubs, said_alias;
 	u32 said_fork; /* that advice about fork was refused; atomic */
 	u32 orphans;   /* backings without areas, to be released */
 	u64 brk;       /* current break; at least SKEP_BRK_START */

@@ -3,6 +3,7 @@
 # Programs that a distribution built: large, without PT_GNU_EH_FRAME, some with
 # tables inside their text. The native run is the oracle. usage: programs.sh
 # BUILD; a program that is not installed is skipped.
+# shellcheck disable=SC2016 # scripts for guests expand there
 set -eu
 # shellcheck source=bee/test/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -62,6 +63,40 @@ if need "dar: packs, compares and unpacks a tree" $dar /usr/bin/gpg; then
 		guarded $dar -Q -x "$tmp/a" -R "$tmp/out" >/dev/null 2>&1 &&
 		diff -r "$tmp/tree" "$tmp/out" >"$tmp/got"
 	result $? "dar: packs, compares and unpacks a tree"
+fi
+# Dynamic programs, which start others.
+if need "python3: with its libraries" /usr/bin/python3; then
+	same "python3: with its libraries" /usr/bin/python3 -c \
+		'import ssl; print(ssl.OPENSSL_VERSION)'
+	same "python3: ctypes, sqlite3, threads" /usr/bin/python3 -c '
+import ctypes, json, sqlite3, threading
+libm = ctypes.CDLL("libm.so.6")
+libm.cos.restype, libm.cos.argtypes = ctypes.c_double, [ctypes.c_double]
+out = []
+threads = [threading.Thread(target=out.append, args=(i,)) for i in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+db = sqlite3.connect(":memory:").execute("select sqlite_version(), 6 * 7").fetchone()
+print(json.dumps([libm.cos(1.0), sorted(out), db]))'
+fi
+if need "python3: a callback of ctypes is refused, not lost" /usr/bin/python3; then
+	guarded /usr/bin/python3 -c 'import ctypes
+try: ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+except MemoryError: print("refused")' >"$tmp/got" 2>"$tmp/err"
+	echo refused >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got" &&
+		grep -q 'mmap refused (EACCES): code in a shared mapping' "$tmp/err"
+	result $? "python3: a callback of ctypes is refused, not lost"
+fi
+if need "perl: computes" /usr/bin/perl; then
+	same "perl: computes" /usr/bin/perl -MPOSIX -MList::Util=sum -e \
+		'print sum(map { $_ * $_ } 1..100), " ", floor(2.5), "\n"'
+fi
+if need "gcc: compiles and links" /usr/bin/gcc; then
+	echo 'int puts(const char *); int main(void) { return puts("hi") < 0; }' \
+		>"$tmp/hi.c"
+	guarded /usr/bin/gcc -o "$tmp/hi" "$tmp/hi.c" >"$tmp/got" 2>"$tmp/err" &&
+		[ "$("$tmp/hi")" = hi ] && [ "$(guarded "$tmp/hi")" = hi ]
+	result $? "gcc: compiles and links"
 fi
 echo "1..$n"
 exit "$failed"
