@@ -64,6 +64,8 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 		"no last line feed":           bytes.TrimSuffix(p.Encode(), []byte("\n")),
 		"capitals in a line's name":   spoil(p.Encode(), "line arp", "line Arp"),
 		"an escape character":         spoil(p.Encode(), "class any", "class any\x1b"),
+		"an escape in a task's name":  spoil(p.Encode(), "uid=1000", "comm=a\x1b[2J"),
+		"a byte above ASCII":          spoil(p.Encode(), "uid=1000", "cgroup=/a\xff"),
 		"no":                          []byte("no"),
 		"nothing":                     nil,
 	} {
