@@ -116,6 +116,8 @@ type fakeHub struct {
 	done    map[uint64]proto.Done
 	results map[uint64][]byte
 	logs    []proto.Log
+	beats   []proto.Beat
+	asks    []proto.Ask
 	order   []string // texts of logs, and "released SESSION"
 	large   map[uint64][]byte
 	argErr  error
@@ -143,6 +145,10 @@ func (h *fakeHub) publish(verb proto.Verb, v any, raw []byte) error {
 	case proto.Log:
 		h.logs = append(h.logs, m)
 		h.order = append(h.order, m.Text)
+	case proto.Beat:
+		h.beats = append(h.beats, m)
+	case proto.Ask:
+		h.asks = append(h.asks, m)
 	case proto.Released:
 		h.order = append(h.order, "released "+m.Session)
 	}
