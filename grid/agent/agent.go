@@ -50,7 +50,7 @@ type Config struct {
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
-	confine               *bounds // tests: this and no other
+	confine               *bounds // if a test sets it, no other bounds are tried
 	muteLimit, startLimit time.Duration
 }
 
@@ -61,7 +61,7 @@ type Agent struct {
 	guard      []string
 	work, tmp  string
 	logs       string // what workers wrote
-	reports    string // bee's, where its programs on Windows see nothing
+	reports    string // of bee, outside the folder that programs on Windows see
 	unlock     func() // releases the state directory
 	muteLimit  time.Duration
 	startLimit time.Duration
@@ -73,7 +73,7 @@ type Agent struct {
 	pool      *pool
 	owner     *owner
 	programs  memories
-	initials  memories // what Initialize is given
+	initials  memories // data of Initialize
 	confined  confinement
 
 	hubMu  sync.RWMutex
@@ -166,7 +166,8 @@ func findBee(path, self string) (beeLoader, error) {
 	return beeLoader(path), nil
 }
 
-// makeDirs creates the directories and empties the temporary one: no process uses the files of a killed agent.
+// makeDirs creates the directories, locks them, and empties the temporary ones. Nothing uses
+// the files of an agent that was killed, because its guards ended its programs.
 func (a *Agent) makeDirs() error {
 	state, err := filepath.Abs(a.config.State)
 	if err != nil || a.config.State == "" {
@@ -343,8 +344,8 @@ func (a *Agent) releaseSession(session string) {
 	})
 }
 
-// endWorkers returns when all have ended and their output was passed on. An idle worker
-// may still write what it holds back, as stdio does with a pipe.
+// endWorkers returns when all have ended and their output was passed on. An idle worker is
+// asked to end, because it may still have to write what stdio has buffered.
 func (a *Agent) endWorkers(workers []*worker) {
 	var ends sync.WaitGroup
 	for _, w := range workers {
@@ -372,7 +373,8 @@ func (a *Agent) dropLeases() {
 	a.mu.Unlock()
 }
 
-// stopIdle begins no call or program any more, and returns true, if none is left here.
+// stopIdle makes the agent refuse new work and returns true, if it has no session, no
+// program, and no worker that is ending.
 func (a *Agent) stopIdle() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// A beeLoader is the program that runs workers where the kernel does not: on
-// Windows always. Empty: the kernel runs them.
+// A beeLoader is the path of bee, which runs programs; empty if the kernel runs them.
+// On Windows it is never empty.
 type beeLoader string
 
 func (b beeLoader) isSet() bool { return b != "" }
@@ -42,8 +42,8 @@ type programOptions struct {
 	name   string
 	args   []string
 	env    []string
-	nonce  *uint64  // is set where bee runs the program
-	files  []string // of the agent that it reads
+	nonce  *uint64  // set if bee runs the program
+	files  []string // of the agent, which the program reads
 	limits proto.Limits
 }
 
@@ -211,7 +211,8 @@ func sealChecked(digest, path string) (*os.File, error) {
 	return f, nil
 }
 
-// checkCached digests a blob that bee reads by its name. bee's report and the worker later prove what was read; this check comes early enough to fetch the blob again.
+// checkCached digests a blob that bee reads by its name. bee's report and the worker later
+// prove what was read; this check comes early enough to fetch the blob again.
 func checkCached(digest, path string) error {
 	f, err := openCached(path)
 	if err != nil {
@@ -236,7 +237,7 @@ func openCached(path string) (*os.File, error) {
 	return f, nil
 }
 
-// changed: another process wrote to this blob's file.
+// blobChanged returns the failure for a blob whose file another process changed.
 func blobChanged(digest string) *failure {
 	f := failf(proto.ReasonNode, uapi.EInternal, "blob %.12s in the node's cache was changed by another program", digest)
 	f.changed = digest

@@ -98,8 +98,8 @@ func (c *client) post(ctx context.Context, path string, in, out any) error {
 	return json.NewDecoder(io.LimitReader(resp.Body, proto.JoinMax)).Decode(out)
 }
 
-// args streams a call's arguments. The last bytes come only when all of them
-// have the digest that the hub sent behind them.
+// args streams a call's arguments. The read of the last bytes fails unless all of
+// them have the digest in the hub's trailer.
 func (c *client) args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+proto.PathArgs(call, fence), nil)
 	if err != nil {

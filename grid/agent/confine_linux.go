@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseConfinement finds the strongest confinement that holds on this machine. A guard tries each, because a sysctl, a security module or a container may refuse what the kernel supports.
+// chooseConfinement finds the strongest confinement that works on this machine. A guard tries
+// each, because a sysctl, a security module or a container may refuse what the kernel supports.
 func (a *Agent) chooseConfinement() error {
 	if err := checkAllowed(append(append([]string{}, a.config.Read...), a.config.Write...)); err != nil {
 		return err
@@ -94,8 +95,8 @@ func stayOpen(b *bounds) []string {
 	return open
 }
 
-// sysProcAttr are those with which the guard of a program is started. Its
-// session is its own: no terminal can be reached from it.
+// sysProcAttr returns the attributes with which a program's guard is started. Its
+// session is its own, so that the program cannot reach a terminal.
 func (b *bounds) sysProcAttr() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if b.Kind != ConfinedSpaces {

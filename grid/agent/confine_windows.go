@@ -4,7 +4,8 @@ package agent
 
 import "errors"
 
-// confine: on Windows bee shows a program one folder. It emulates Linux and does not protect against a hostile program.
+// chooseConfinement chooses bee, which shows a program one folder. bee emulates Linux and does
+// not protect against a hostile program.
 func (a *Agent) chooseConfinement() error {
 	if len(a.config.Read)+len(a.config.Write) > 0 || a.config.Network {
 		return errors.New("on Windows --allow has no effect: bee shows them the agent's own folder")

@@ -16,7 +16,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// runExec runs one program with its standard streams at the hub. Their number is not limited by the slots, because users start them interactively.
+// runExec runs one program with its standard streams at the hub. Slots do not limit the
+// number of these programs, because users start them interactively.
 func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -205,7 +206,8 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 	return p.exit, nil
 }
 
-// execInput copies input to the program until its end, then continues to read: a broken stream ends the program.
+// execInput copies input to the program until its end, then continues to read, because a
+// broken stream must end the program.
 func execInput(r io.Reader, feed io.WriteCloser) error {
 	buf := make([]byte, proto.ExecFrameMax)
 	for {

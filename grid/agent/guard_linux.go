@@ -46,7 +46,9 @@ type guardCall struct {
 	Stop *bool   `json:"stop,omitempty"`
 }
 
-// RunGuard is the main function of `skep guard`: it starts one program, adopts its orphans, and kills all of them when the program or the agent ends, for whatever reason. It returns an exit code.
+// RunGuard is the main function of `skep guard`. It starts one program, adopts its orphans,
+// and kills all of them when the program or the agent ends, for whatever reason. It returns
+// an exit code.
 func RunGuard() int {
 	// Caught, not ignored, because a program inherits ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
@@ -104,12 +106,12 @@ func RunGuard() int {
 // processesOver is by how many processes a program may exceed its limit before it is killed.
 const processesOver = 64
 
-// limitProcesses bounds what a program in a user namespace, which counts its
-// own processes, gets before the meter notices that it creates too many. The
-// program inherits the limit, so that it has it from its first instruction.
-// The caller gives the function it gets the program's pid: that makes the limit
-// final for the program, and takes it off this process, which may need threads.
-// Another thread does it, because the caller's may not any more.
+// limitProcesses sets RLIMIT_NPROC, so that a program cannot create many processes
+// before the meter notices. This needs a user namespace, which counts its own
+// processes. The program inherits the limit and has it from its first instruction.
+// The function that is returned gets the program's pid. It makes the limit final for
+// the program and takes it off this process, which may need threads. It uses another
+// thread, because the caller's may not change limits any more.
 func limitProcesses(order guardOrder) func(pid int) {
 	most := order.Limits.Processes + processesOver
 	var own unix.Rlimit
@@ -216,7 +218,8 @@ func guardStart(order guardOrder) (int, error) {
 	}
 }
 
-// giveStreams lets another user reopen /dev/stdout. Only pipes change their owner, because they were created for this program.
+// giveStreams lets another user reopen /dev/stdout. Only pipes change their owner, because
+// they were created for this program.
 func giveStreams(id int) {
 	var st unix.Stat_t
 	for fd := range 3 {

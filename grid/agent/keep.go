@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A keeper saves the output of one worker in files of bounded size: its beginning and its end, because errors may be in both. Its owner's lock guards it.
+// A keeper saves the output of one worker in files of bounded size: its beginning and its end,
+// because errors may be in both. Its owner's lock guards it.
 type keeper struct {
 	base  string // of the files' names
 	head  *os.File

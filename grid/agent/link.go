@@ -81,7 +81,7 @@ func joinError(address string, err error) error {
 	case errors.Is(err, ident.ErrWrongHub):
 		return ident.ErrWrongHub
 	}
-	var post *url.Error // its address is HTTP's, not the hub's
+	var post *url.Error // its URL has the certificate's name, not the hub's address
 	if errors.As(err, &post) {
 		err = post.Err
 	}
@@ -291,7 +291,7 @@ func (l *link) claimIdentity(ctx context.Context, boot string) error {
 	if errors.Is(err, errNoPath) {
 		return nil
 	}
-	var post *url.Error // its address is HTTP's, not the hub's
+	var post *url.Error // its URL has the certificate's name, not the hub's address
 	if errors.As(err, &post) {
 		err = post.Err
 	}
@@ -332,7 +332,7 @@ func (a *Agent) dial(ctx context.Context, l *link, cancel context.CancelCauseFun
 		JWT:  func() (string, error) { return l.node.Admission().UserJWT, nil },
 		Sign: l.node.Sign,
 		Dial: func() (net.Conn, error) { return engineSide.dial(ctx) },
-		// A new connection starts from hello, so this one is given up.
+		// A session begins with a hello, so a broken connection ends it. Run opens another.
 		Down: func(err error) {
 			if err == nil {
 				err = errors.New("the connection ended")
@@ -372,7 +372,7 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 	}
 }
 
-// stopped: the reason for which the hub removed this node.
+// stopReason returns why the hub told this node to stop.
 func stopReason(message []byte) error {
 	var v proto.Stop
 	if _, err := proto.Decode(message, &v); err != nil || v.Text == "" {
@@ -381,7 +381,8 @@ func stopReason(message []byte) error {
 	return &proto.Problem{Code: proto.ProblemToken, Text: v.Text}
 }
 
-// keepRenewed checks the certificate at once, because a machine may never run for an hour, and in its own goroutine, because the hub may be slow.
+// keepRenewed renews the certificate in time. It checks at once, because a machine may never
+// run for an hour, and runs in a goroutine of its own, because the hub may be slow.
 func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(string, ...any)) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()

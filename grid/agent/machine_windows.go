@@ -79,5 +79,5 @@ func protectAgent() error {
 	return nil // the handle stays open as long as this process lives
 }
 
-// freeBytes is asked for a limit that Windows does not keep.
+// freeBytes is used for a limit that Windows nodes do not enforce.
 func freeBytes(string) uint64 { return 0 }

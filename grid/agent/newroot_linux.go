@@ -67,7 +67,8 @@ type part struct {
 	dir  bool
 }
 
-// takeOwn opens folders below hidden directories, such as the program's own, because a hidden directory is covered completely.
+// takeOwn opens what the program may use below hidden directories, such as its own folder,
+// because a hidden directory is covered completely.
 func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	var own []part
 	for _, path := range append(slices.Clone(b.Write), b.Read...) {
@@ -83,7 +84,8 @@ func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	return own, nil
 }
 
-// mountAttr are those of a path that b allows. For a device that the owner names, device access is allowed.
+// mountAttr returns the mount attributes of a path that b allows. Device files work if the
+// owner allowed a path below /dev.
 func (r *newRoot) mountAttr(b *bounds, path string) uint64 {
 	attr := r.plain
 	if slices.Contains(b.Write, path) {
@@ -151,7 +153,7 @@ func makePlace(path string, dir bool) error {
 
 // build puts the system and what the owner allowed into a new root.
 func (r *newRoot) build(b *bounds) error {
-	held, err := r.cloneParts(b)
+	parts, err := r.cloneParts(b)
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (r *newRoot) build(b *bounds) error {
 			return err
 		}
 	}
-	for _, p := range held {
+	for _, p := range parts {
 		if err := r.put(p); err != nil {
 			return err
 		}
@@ -179,17 +181,17 @@ func (r *newRoot) build(b *bounds) error {
 	return r.mountProc()
 }
 
-// cloneParts takes all parts before the new root covers the directory it is at.
+// cloneParts opens all parts, before the new root covers the directory at which it is built.
 func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
-	var held []part
-	take1 := func(path string, attr uint64) error {
+	var parts []part
+	clone := func(path string, attr uint64) error {
 		p, err := cloneMounts(path, attr)
-		held = append(held, p)
+		parts = append(parts, p)
 		return err
 	}
 	for _, name := range systemDevices {
 		// A device is written to on a read-only file system too.
-		if err := take1("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		if err := clone("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
 			return nil, err
 		}
 	}
@@ -204,14 +206,14 @@ func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
 		case hidden(path) || errors.Is(err, os.ErrNotExist) && slices.Contains(systemDirs, path):
 			continue
 		case err == nil && info.Mode()&os.ModeSymlink != 0: // /bin is usr/bin
-			held = append(held, part{path: path, fd: -1})
+			parts = append(parts, part{path: path, fd: -1})
 			continue
 		}
-		if err := take1(path, r.mountAttr(b, path)); err != nil {
+		if err := clone(path, r.mountAttr(b, path)); err != nil {
 			return nil, err
 		}
 	}
-	return held, nil
+	return parts, nil
 }
 
 func mountMemory(at, options string) error {

@@ -26,7 +26,7 @@ type pool struct {
 	leases  map[uint64]bool // fences that have not ended
 }
 
-// A turn is a lease that waits for its slot; `came` is closed when it has a worker.
+// A turn is a lease that waits for a slot; ready is closed when it has one.
 type turn struct {
 	lease           *proto.Lease
 	ready           chan struct{}
@@ -45,7 +45,7 @@ func (p *pool) open(l *proto.Lease) {
 	p.leases[l.Fence] = true
 }
 
-// close ends a lease, if give did not.
+// close ends a lease that finishLease has not ended.
 func (p *pool) close(l *proto.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +60,8 @@ func (p *pool) sessionNames() []string {
 	return slices.Collect(maps.Keys(p.live))
 }
 
-// acquire waits for a slot and gives a fitting idle worker or, with nil, the
-// right to start one. evicted is an idle worker that has to end first.
+// acquire waits for a slot and returns a fitting idle worker, or nil if the caller
+// is to start one. evicted is an idle worker that has to end first.
 func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
 	t := &turn{lease: l, ready: make(chan struct{})}
@@ -81,7 +81,9 @@ func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker,
 	return t.worker, t.evicted, nil
 }
 
-// handOut assigns free slots to the oldest waiting leases. A lease that the hub granted for the slot of another one waits until that has ended, because then a worker of its session is idle. The lock is held.
+// handOut assigns free slots to the oldest waiting leases. A lease that the hub granted for
+// the slot of another one waits until that has ended, because then a worker of its session
+// is idle. The lock is held.
 func (p *pool) handOut() {
 	lockdep.AssertHeld(&p.mu)
 	for p.taken < p.slots {
@@ -113,7 +115,7 @@ func (p *pool) findIdle(l *proto.Lease) int {
 	return -1
 }
 
-// addWorker enters a new worker; false: its session was released meanwhile.
+// addWorker records a new worker. It returns false if its session was released meanwhile.
 func (p *pool) addWorker(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +123,8 @@ func (p *pool) addWorker(w *worker) bool {
 	return p.live[w.session]
 }
 
-// finishLease ends a lease that had a slot: that is free and w, if it lives on, idle.
+// finishLease ends a lease that had a slot, and frees the slot. w becomes idle, unless it is
+// nil or its session was released; then keep is false.
 func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +151,7 @@ func (p *pool) removeWorker(w *worker) {
 	}
 }
 
-// releaseSession returns all workers of a session, which gets no more; "": of all.
+// releaseSession ends a session and returns its workers; "" returns the workers of all sessions.
 func (p *pool) releaseSession(session string) []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()

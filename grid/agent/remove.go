@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// RemoveAll is os.RemoveAll, which needs a function to delete files that Windows before 10 and Wine 8 lack; there the older function is used.
+// RemoveAll is os.RemoveAll for trees of programs. os.RemoveAll needs a system function that
+// Windows before 10 and Wine 8 lack; there the older one is used.
 func RemoveAll(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil {

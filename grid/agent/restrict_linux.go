@@ -46,10 +46,11 @@ func restrictThread(b *bounds) error {
 	return filterCalls(b)
 }
 
-// dropCapabilities keeps the capabilities that changing the user needs; that change drops the rest.
+// dropCapabilities keeps only the capabilities that changing the user needs. That change drops
+// these too.
 func dropCapabilities(b *bounds) error {
 	for c := range uintptr(64) {
-		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // without the right to: no new privileges
+		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // if it may not, no_new_privs has the same effect
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("capabilities cannot be dropped: %w", err)
@@ -73,7 +74,8 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// restrictFiles denies all files except those that b allows, if namespaces do not; in each case it denies signals to other programs and their abstract sockets.
+// restrictFiles denies all files except those that b allows, unless namespaces do that. In
+// both cases it denies signals to other programs and their abstract sockets.
 func restrictFiles(b *bounds) error {
 	abi := landlockABI()
 	if abi == 0 && b.Kind != ConfinedLandlock || b.Kind == ConfinedNot {
@@ -148,7 +150,8 @@ func landlockFiles(ruleset int, b *bounds, all uint64) error {
 	return nil
 }
 
-// allowTree allows a path without the directories in hide: Landlock cannot exclude a subtree, so their neighbours are allowed one by one.
+// allowTree allows a path without the directories in hide. Landlock cannot exclude a subtree,
+// so their neighbours are allowed one by one.
 func allowTree(ruleset int, path string, access uint64, hide []string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

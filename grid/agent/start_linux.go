@@ -29,7 +29,7 @@ func socketPair(name string) (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
 }
 
-// start runs a command below a guard, a process of its own: see Guard.
+// start runs a command below a guard, which is a process of its own: see RunGuard.
 func (a *Agent) start(c *command) (_ *process, err error) {
 	control, guardControl, err := socketPair("guard")
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 		guard.ExtraFiles[2] = c.program
 	}
 	if c.initial != nil {
-		// A description of its own, so that no worker moves another's.
+		// An open file description of its own, so that no worker moves the offset of another.
 		own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", c.initial.Fd()))
 		if err != nil {
 			return nil, fmt.Errorf("the data of Initialize cannot be handed on: %w", err)
@@ -108,7 +108,7 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	var e exit
 	err := json.NewDecoder(control).Decode(&e)
 	if err != nil {
-		guard.Process.Kill() // it may have no more than closed its side
+		guard.Process.Kill() // it may only have closed its side
 		killStrays(dir)
 	}
 	guard.Wait()
@@ -145,7 +145,8 @@ func sealProgram(from io.Reader, name string) (*os.File, error) {
 
 const sweeps = 100
 
-// killStrays kills the processes that a killed guard left: all whose working directory is dir or which have it as TMPDIR. It searches again until no new ones are found.
+// killStrays kills the processes that a killed guard left: those that work in dir or have it
+// as TMPDIR. It searches until it finds no more.
 func killStrays(dir string) {
 	for range sweeps {
 		found := false

@@ -17,7 +17,8 @@ import (
 	"skep/grid/proto"
 )
 
-// A meter is the guard's account of the processes below it. It checks a limit more often the closer usage is to it; mu guards what the agent may change.
+// A meter measures what the processes below a guard use. It measures more often when they
+// come close to a limit. mu guards what the agent may change.
 type meter struct {
 	order  guardOrder
 	tasks  func() []int // the processes

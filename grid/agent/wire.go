@@ -23,7 +23,7 @@ type wire struct {
 	in *bufio.Reader
 
 	send  sync.Mutex // held while a frame is written
-	mu    sync.Mutex // the rest
+	mu    sync.Mutex // guards what follows, up to err
 	moved sync.Cond
 	sent  uint64 // counted bytes sent, and acknowledged by the worker
 	acked uint64

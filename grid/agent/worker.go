@@ -34,13 +34,13 @@ type worker struct {
 	process *process
 	wire    *wire
 	output  *lines
-	flushed chan struct{} // closed when it has ended and all of its output was passed on
-	busy    atomic.Uint64 // the call that it runs, for its log lines
-	used    time.Time     // when it became idle
-	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
-	deaf    atomic.Bool   // or for reading nothing as long
-	over    atomic.Pointer[excess]
-	blob    string // path of the program
+	flushed chan struct{}          // closed when it has ended and all of its output was passed on
+	busy    atomic.Uint64          // the call that it runs, for its log lines
+	used    time.Time              // when it became idle
+	mute    atomic.Int64           // it was killed for a silence this long, in nanoseconds
+	deaf    atomic.Bool            // or for reading nothing as long
+	over    atomic.Pointer[excess] // or for this
+	blob    string                 // path of the program
 }
 
 // A failure is the reason for which a call was not done, as in the protocol.
@@ -59,7 +59,7 @@ func failf(reason proto.Reason, code uapi.ErrorCode, format string, args ...any)
 	return &failure{reason: reason, code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// refusal: bee's proof is missing or wrong. Results of this worker are dropped.
+// refusef returns the failure of a worker whose proof is missing or wrong. Its results are dropped.
 func refusef(format string, args ...any) *failure {
 	return failf(proto.ReasonRefused, uapi.ERefused,
 		"refused by a safety check: "+format, args...)
@@ -160,7 +160,7 @@ func workerLimits(l proto.Limits) proto.Limits {
 	return l
 }
 
-// open is the dialogue until the worker can take calls.
+// open exchanges frames with a new worker until it can take calls.
 func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 	defer w.watchLimits(ctx, w.agent.startLimit, 0)()
 	if err := w.wire.exchangeHello(); err != nil {
@@ -221,7 +221,7 @@ func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
 	return init, err
 }
 
-// nodeFailure is the node's fault, unless the error knows better.
+// nodeFailure returns err as a failure of the node, unless it is a failure already.
 func nodeFailure(err error) error {
 	var f *failure
 	if errors.As(err, &f) {
@@ -347,7 +347,7 @@ func (w *worker) failureReason(ctx context.Context, err error) error {
 		w.killAndWait()
 		return failf(proto.ReasonTransfer, uapi.EInternal, "the arguments did not arrive: %v", source)
 	}
-	// A broken stream mostly means that it is about to end by itself.
+	// A broken stream usually means that the worker is ending by itself.
 	ended := w.wait(2 * time.Second)
 	w.killAndWait()
 	e := w.process.exit
@@ -414,8 +414,8 @@ type answer struct {
 	last   bool
 }
 
-// run sends a call and waits for the head of its answer. An error means that
-// the worker is of no more use, but a failure with ReasonError leaves it well.
+// run sends a call and waits for the head of its answer. After an error the worker
+// cannot be used again, unless the error is a failure with ReasonError.
 func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
 	c := uapi.Call{Function: l.Function, Length: l.Length, Result: l.Result}
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeCall, Call: l.Call}, uapi.Append(nil, c)); err != nil {
@@ -473,13 +473,14 @@ func (w *worker) readAnswer(call uint64, sent chan error) (*answer, error) {
 		err = w.checkProof(res.Proof)
 	}
 	if err == nil {
-		err = <-sent // a result before the arguments have arrived is invalid
+		err = <-sent // a result counts only if all arguments were sent
 	}
-	w.wire.idle.Add(1) // but inside Read
+	w.wire.idle.Add(1) // from now on silence counts only inside Read
 	return &answer{Result: res, worker: w, call: call, digest: sha256.New(), left: res.Length}, err
 }
 
-// refused: ERROR answers a call; the worker lives when it took the arguments.
+// handleError returns the error with which a worker answered a call. The worker can take
+// another call if all arguments were sent.
 func (w *worker) handleError(payload []byte, sent chan error) error {
 	err := workerError(payload)
 	if sendErr := <-sent; sendErr != nil {
@@ -488,7 +489,7 @@ func (w *worker) handleError(payload []byte, sent chan error) error {
 	return err
 }
 
-// Read returns the result's bytes, at most as many as were promised.
+// Read returns the result's bytes, at most as many as were announced.
 func (a *answer) Read(p []byte) (int, error) {
 	a.worker.wire.noteHeard()
 	a.worker.wire.idle.Add(-1)
