@@ -21,14 +21,14 @@ import (
 //	?FUNCTION  the module among all of the run that has this function
 //	HOST@...   one of these, whose calls only the node of that name runs
 //
-// joinTime is how long a node that is named may still be on its way: a run
-// without a hub binds as soon as its own agent.
+// joinTime is how long binding waits for the named node to connect. `skep run` without a
+// hub starts an agent, whose program may bind before that agent has connected.
 const joinTime = 10 * time.Second
 
 // hostPoll is how often findHost looks for the node.
 const hostPoll = 50 * time.Millisecond
 
-// findHost returns the node of a host name. Two names stand for this computer.
+// findHost returns the node with a host name, and waits for it. localhost is this computer.
 func (m *master) findHost(host string) (sched.NodeID, *uapi.Error) {
 	if host == "" {
 		return "", nil
@@ -84,9 +84,9 @@ func openProgram(path string) (string, *os.File, error) {
 	return path, f, nil
 }
 
-// findFunction looks through all worker programs of the run. One whose name is
-// the function's comes first; of programs with one name the first directory's
-// counts, as it does for modules.
+// findFunction searches all worker programs of the run. A program with the function's
+// name comes first. Of programs with the same name only that in the first directory
+// counts, as for modules.
 func (m *master) findFunction(function string) (string, *os.File, error) {
 	if !moduleName.MatchString(function) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a function", function)

@@ -16,7 +16,7 @@ func openBlobs(cfg Config) (*blob.Store, error) {
 	return blob.Open(filepath.Join(cfg.State, "blobs"), cfg.BlobLimit)
 }
 
-// putBlob stores what r gives; owner keeps it from being dropped.
+// putBlob stores what r returns; it is pinned for owner.
 func (h *Hub) putBlob(r io.Reader, owner string) (sum [32]byte, err error) {
 	text, _, err := h.blobs.Put(r, owner)
 	if err != nil {

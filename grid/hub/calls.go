@@ -14,15 +14,15 @@ import (
 	"skep/internal/uapi"
 )
 
-// A caller is the owner of a call: everything that calls need to know of a master.
+// A caller is what calls know of the master that owns them.
 type caller struct {
 	id     sched.SessionID
 	key    string // what nodes call it
 	limits proto.Limits
 	quota  *quota // of bytes that the hub stores for it
 	out    *outbox
-	calls  map[uint64]*call // that live, by its own numbers; Hub.mu
-	nodes  map[*node]bool   // that ran a call of it; Hub.mu
+	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
+	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
 }
 
 // fail answers one of its numbers with an error.
@@ -91,7 +91,7 @@ type lease struct {
 
 func (c *call) functionName() string { return c.module.manifest.Functions[c.number].Name }
 
-// grantLease sends a lease to its node, or gives the event that it cannot be.
+// grantLease sends a lease to its node, or returns the event for one that cannot be sent.
 func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c, n := h.calls[l.Call], h.nodes[string(l.Node)]
 	c.setState(callRunning)
@@ -195,7 +195,7 @@ func (h *Hub) requeueCall(a sched.Requeued) {
 	}
 }
 
-// commitCall hands the result to the master. It happens once for a call.
+// commitCall sends the result to the master. It happens once for a call.
 func (h *Hub) commitCall(s sched.Lease) {
 	c := h.calls[s.Call]
 	l := c.leases[s.Fence]

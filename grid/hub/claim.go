@@ -18,9 +18,9 @@ const (
 	claimBeats = 2
 )
 
-// handleClaim lets an agent connect as the node that it says it is. The copy of a
-// state directory makes a second agent with one identity: each connection would
-// end the other's, for ever, and calls would run nowhere.
+// handleClaim admits an agent if no other agent works with its identity. The copy of a
+// state directory makes a second one: each connection would end the other's, for ever,
+// and calls would run nowhere.
 func (h *Hub) handleClaim(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Claim
 	if !h.body(w, r, &v) {
@@ -36,7 +36,8 @@ func (h *Hub) handleClaim(w http.ResponseWriter, r *http.Request, id string) {
 	writeJSON(w, http.StatusOK, struct{}{})
 }
 
-// otherAgent waits until another start of the node's agent has ended or shows that it is alive; then it returns its address. A silent one counts as ended.
+// otherAgent returns the address of another live agent of the node, or "". It waits until that
+// agent has sent beats, or has ended; a silent one counts as ended.
 func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 	t := time.NewTicker(claimEvery)
 	defer t.Stop()
@@ -64,8 +65,8 @@ func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 	}
 }
 
-// identityHolder is the connection of the agent that works under an id, unless it is
-// that of this boot, and how often it beat.
+// identityHolder returns the connection of the agent that works under an id, unless it is
+// that of this boot, and the number of its beats.
 func (h *Hub) identityHolder(id, boot string) (net.Conn, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A crowd holds connections whose peers are not yet authenticated. Beyond a
-// limit the oldest is closed, so that many idle connections cannot keep out one
-// that authenticates quickly. The lock guards what follows it.
+// A crowd holds connections whose peers are not authenticated yet. Beyond a limit the
+// oldest is closed, so that idle connections cannot keep out a peer that authenticates
+// quickly. The lock guards what follows it.
 type crowd struct {
 	most int
 

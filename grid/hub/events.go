@@ -71,7 +71,7 @@ func (h *Hub) watchEvents(run string) (w *watcher, stop func()) {
 	}
 }
 
-// missedBy is how many events the next one will report as missed.
+// missedBy returns how many events were missed since the last one that was delivered.
 func (h *Hub) missedBy(w *watcher) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,9 +19,9 @@ import (
 	"skep/internal/uapi"
 )
 
-// An execution is one program that `skep exec` runs on one node: the command
-// line is here already, the agent dials in. Frames pass through unread. Hub.mu
-// guards waiting; agent gets the agent's stream, once.
+// An execution is one program that `skep exec` runs on one node. The command line is
+// connected already, the agent connects when it has started the program. The hub does
+// not read their frames. Hub.mu guards waiting; agent gets the agent's stream, once.
 type execution struct {
 	node    *node
 	agent   chan io.ReadWriteCloser
@@ -211,7 +211,7 @@ func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	<-x.ended
 }
 
-// hijacked is a connection with what was read from it already.
+// hijacked is a connection of which some bytes were read ahead.
 type hijacked struct {
 	net.Conn
 	r io.Reader

@@ -161,7 +161,8 @@ func Open(cfg Config) (*Hub, error) {
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
-	// Numbers of an earlier run of this hub must not be reused: fewer than a thousand are assigned in a millisecond.
+	// Numbers of an earlier run of this hub must not be used again. It assigned fewer than a
+	// thousand in a millisecond.
 	base := uint64(cfg.Now().UnixMilli()) * 1000
 	h.sched.StartFences(sched.Fence(base))
 	h.lastCall = sched.CallID(base)

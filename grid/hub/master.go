@@ -31,7 +31,7 @@ type master struct {
 	hub   *Hub
 	run   *run
 	conn  *session.Conn
-	again chan struct{} // it was attached to another stream
+	again chan struct{} // gets a value when the session has another stream
 
 	// The goroutine that reads from it owns these.
 	incoming map[uint64]*incoming
@@ -39,7 +39,7 @@ type master struct {
 	initial  int64 // bytes of the data of Initialize, until it closes
 }
 
-// open starts a session on a stream whose HELLO named a new id.
+// openMaster starts a session, whose HELLO had a new id.
 func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (m *master) serve() {
 	m.close()
 }
 
-// wait returns a master that lost its stream the grace period to reconnect.
+// wait waits for the grace period until a master that lost its stream has another one.
 func (m *master) wait() error {
 	t := time.NewTimer(m.hub.cfg.Grace)
 	defer t.Stop()

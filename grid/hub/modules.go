@@ -21,8 +21,8 @@ import (
 // workerSuffix is what `skep gen --build` names worker programs.
 const workerSuffix = ".rex"
 
-// A module is a bound worker program. init is what workers that start from now
-// on are initialised with; the reading goroutine owns it, a call keeps its own.
+// A module is a bound worker program. init is the data of Initialize for calls to come;
+// the reading goroutine owns it, and each call keeps its own pointer.
 type module struct {
 	digest   string
 	sum      [32]byte
@@ -31,7 +31,7 @@ type module struct {
 	node     sched.NodeID // that alone may run its calls, or ""
 }
 
-// limits are those that the interface file states; those of the run come first.
+// limits returns those of the interface file. Limits of the run replace them.
 func (m *module) limits() proto.Limits {
 	l := m.manifest.Limits
 	return proto.Limits{Memory: l.Memory, Disk: l.Disk, CPU: float64(l.CPU) / 1000, Wall: float64(l.Wall) / 1000, Processes: l.Processes}
@@ -46,7 +46,8 @@ type initData struct {
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
 
-// bindModule finds the worker program of a module. The stored copy is inspected, so the file cannot be replaced in between.
+// bindModule finds the worker program of a module. It inspects the stored copy, so the file
+// cannot be replaced in between.
 func (m *master) bindModule(id uint64, name string) error {
 	host, name, bound := strings.Cut(name, "@")
 	if !bound {
@@ -151,7 +152,7 @@ func (m *master) moduleInit(f *session.Frame) error {
 	return nil
 }
 
-// initModule stores what was received; calls read from here on use it.
+// initModule stores the data of Initialize, which calls that are read later use.
 func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spool) {
 	digest, err := m.hub.putBlob(data.reader(context.Background()), m.key)
 	if err != nil {

@@ -26,18 +26,19 @@ type node struct {
 	info     NodeInfo // whose ID stays as it is
 	boot     string
 	conn     net.Conn // of its engine connection; the newest counts
-	ready    bool     // it said hello on conn
+	ready    bool     // its hello on conn was accepted
 	releases bool     // it answers Release
 	beats    uint64
 }
 
-// nodeLimits keep one node from taking the hub's memory with its hello.
+// Limits, so that no node can take all of the hub's memory.
 const (
 	slotsMax = 4096
 	nodesMax = 10000
 )
 
-// serveEngine joins a node's connection to the engine until it ends. An older connection of the same node is stale and is closed first.
+// serveEngine connects a node to the engine until the connection ends. An older connection of
+// the same node is stale and is closed first.
 func (h *Hub) serveEngine(id string, c net.Conn) {
 	quota := h.cfg.Quotas.ofNode(h.roster.name(id))
 	h.mu.Lock()
@@ -82,7 +83,8 @@ func (h *Hub) nodeGone(n *node) {
 
 const stopIn = time.Second // a removed node hears why
 
-// RemoveNode requeues a node's calls and bars its identity. The node is notified, so that its agent ends; a disconnected one is refused later.
+// RemoveNode requeues a node's calls and bars its identity. The node is notified, so that its
+// agent ends; one that is not connected is refused when it connects.
 func (h *Hub) RemoveNode(name string) error {
 	id, err := h.roster.remove(name)
 	if err != nil {
@@ -116,7 +118,9 @@ func (h *Hub) setState(n *node, state, problem string) {
 		Substrate: n.info.Substrate, Text: problem})
 }
 
-// handleMessage processes a node's message. The engine lets each node publish only under its own id; the contents are hostile all the same. They are parsed, and data is stored, before the lock is locked.
+// handleMessage processes a node's message. The engine lets each node publish only under its
+// own id, but the contents are untrusted. They are parsed, and data is stored, before the hub
+// is locked.
 func (h *Hub) handleMessage(m *nats.Msg) {
 	id, verb, ok := proto.SplitSubject(m.Subject)
 	if !ok {
@@ -176,7 +180,7 @@ func decode[T any](data []byte, f func(*node, *T) error) (report, error) {
 	return report{take: func(n *node) error { return f(n, &v) }}, err
 }
 
-// readHello answers a malformed hello too.
+// readHello accepts a malformed hello too, so that it is answered.
 func (h *Hub) readHello(id string, m *nats.Msg) (report, error) {
 	var v proto.Hello
 	_, err := proto.Decode(m.Data, &v)
@@ -211,7 +215,7 @@ func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error
 	}
 }
 
-// admitNode takes a node in, or says why not.
+// admitNode admits a node, or returns why not.
 func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if v.Revision != proto.Revision {
 		p := proto.RevisionProblem(proto.Revision, v.Revision)
@@ -357,8 +361,8 @@ func (h *Hub) Nodes() []NodeInfo {
 	return list
 }
 
-// CheckSelector reports what is wrong with a selector: it is any, all, os=NAME,
-// node=NAME or substrate=NAME.
+// CheckSelector returns an error unless a selector is any, all, os=NAME, node=NAME or
+// substrate=NAME.
 func CheckSelector(selector string) error {
 	_, err := selectorMatch(selector)
 	return err
@@ -379,8 +383,8 @@ func selectorMatch(selector string) (func(NodeInfo) bool, error) {
 	return nil, fmt.Errorf("%q is not a selector: give any, all, os=NAME, node=NAME or substrate=NAME", selector)
 }
 
-// SelectNodes returns the nodes that are up and match. For any it is the one with the
-// most free slots.
+// SelectNodes returns the nodes that are up and match. The selector any gives the one
+// with the most free slots.
 func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 	match, err := selectorMatch(selector)
 	if err != nil {
@@ -402,7 +406,7 @@ func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 	return list, nil
 }
 
-// publish publishes to a node; what does not arrive is noticed by beats.
+// publish sends a message to a node. That one was lost shows in the node's beats.
 func (h *Hub) publish(id string, verb proto.Verb, v any, raw []byte) error {
 	b, err := proto.Encode(v, raw)
 	if err == nil {

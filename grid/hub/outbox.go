@@ -21,10 +21,10 @@ type outgoing struct {
 	payload []byte
 }
 
-// An outbox sends frames to a master. Two goroutines: one for results, whose
-// data may take long, one for all else, which passes between their frames. add
-// never waits: a goroutine that reads from a master or holds the hub's lock
-// must not wait for that master to read. The lock guards the lists.
+// An outbox sends frames to a master. One goroutine sends results, whose data may take
+// long, and another one all else, between the frames of results. add never waits: a
+// goroutine that reads from a master, or holds the hub's lock, must not wait for that
+// master to read. The lock guards the lists.
 type outbox struct {
 	conn *session.Conn
 
@@ -76,7 +76,7 @@ func (v *outgoing) discard() {
 	}
 }
 
-// next waits for the first of list; false when the outbox was closed.
+// next waits for the first of list. It returns false if the outbox was closed.
 func (o *outbox) next(list *[]outgoing) (outgoing, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +124,8 @@ func (v *outgoing) send(ctx context.Context, conn *session.Conn) error {
 	return err
 }
 
-// close drops what was not sent. The session must be about to end, which wakes a sender that waits for its window.
+// close drops what was not sent. The session must be about to end, because only that wakes a
+// sender that waits for the session's window.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"skep/internal/cli"
 )
 
-// A quota bounds the bytes that the hub holds for one owner: arguments and
-// results from the moment that they are announced until they went on, and the
-// data of Initialize for as long as its session lasts.
+// A quota bounds the bytes that the hub stores for one owner: arguments and results,
+// from their announcement until they are passed on, and the data of Initialize while
+// its session lasts.
 type quota struct {
 	whose string // "the hub", for people
 	flag  string // of `skep up`, that raises it

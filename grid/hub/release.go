@@ -71,7 +71,7 @@ func (h *Hub) closeRelease(session string, n *node) {
 	}
 }
 
-// dropReleases is called for a node that went away; its watchers see that in an event.
+// dropReleases is called for a node that is gone or silent; an event says so to watchers.
 func (h *Hub) dropReleases(n *node) {
 	lockdep.AssertHeld(&h.mu)
 	for session, r := range h.releases {
@@ -98,7 +98,7 @@ func (h *Hub) endRun(key string) error {
 	return nil
 }
 
-// closeEnded closes the events of a run that nothing is left of.
+// closeEnded ends the events of a run that was ended and of which nothing is left.
 func (h *Hub) closeEnded(r *run) {
 	lockdep.AssertHeld(&h.mu)
 	if r.ctx.Err() == nil || len(r.masters) > 0 {
@@ -112,7 +112,7 @@ func (h *Hub) closeEnded(r *run) {
 	r.endEvents()
 }
 
-// giveUpReleases ends the wait for nodes that have not answered, each by name.
+// giveUpReleases stops waiting for nodes that have not answered; an event names each.
 func (h *Hub) giveUpReleases(r *run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

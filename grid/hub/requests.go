@@ -94,7 +94,7 @@ func (h *Hub) openCall(c *call) {
 	c.caller.calls[c.client], h.calls[c.id] = c, c
 }
 
-// callOf is the live call that a caller gave this number, or nil.
+// callOf returns the live call that has this number of its caller, or nil.
 func (h *Hub) callOf(of *caller, client uint64) *call {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +107,7 @@ func (h *Hub) liveCalls(of *caller) int {
 	return len(of.calls)
 }
 
-// queueCall gives a call to the scheduler, unless it ended meanwhile.
+// queueCall submits a call to the scheduler, unless it ended meanwhile.
 func (h *Hub) queueCall(c *call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,9 +15,10 @@ import (
 
 const mutesMax = 2
 
-// An inlineResult arrived inside its message. It is put into a spool before the lock is taken, for a spool may be a file.
+// An inlineResult arrived inside its message. It is stored in a spool before the hub is locked,
+// because a spool may be a file.
 type inlineResult struct {
-	spool *spool // nil: taken over, or there is none
+	spool *spool // nil: the lease has it, or there is none
 	err   error  // why it could not be stored
 }
 
@@ -60,7 +61,7 @@ func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) 
 	return s, nil
 }
 
-// leaseOf finds a lease that a node holds, or nothing.
+// leaseOf returns a lease that a node holds, and its call, or nil.
 func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call, *lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *call) checkResultSize(n uint64) error {
 	return nil
 }
 
-// resultQuotas are those that a result counts to.
+// resultQuotas returns those towards which a result counts.
 func (h *Hub) resultQuotas(c *call, l *lease) []*quota {
 	return []*quota{l.node.quota, c.caller.quota, h.quota}
 }
@@ -186,7 +187,7 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 	return nil
 }
 
-// parseSeconds reads a duration that a node says; nonsense counts as unknown.
+// parseSeconds converts a duration of a node; an invalid one becomes 0, which means unknown.
 func parseSeconds(v float64) time.Duration {
 	if !(v > 0 && v < 1e9) {
 		return 0

@@ -17,9 +17,9 @@ import (
 	"skep/internal/lockdep"
 )
 
-// A roster records the nodes that joined, so that a name belongs to one node
-// and an id to one key: the id is derived from a public key, which is not
-// secret. The lock guards the map and the file.
+// A roster records the nodes that joined, so that a name belongs to one node, and an
+// id to one key: whoever knows a node's public key knows its id. The lock guards the
+// map and the file.
 type roster struct {
 	file string
 
@@ -94,7 +94,7 @@ func (r *roster) checkLocked(id, key string) error {
 	return nil
 }
 
-// remove bars the node of a name, or of an id, and gives its id.
+// remove bars the node with a name or an id, and returns its id.
 func (r *roster) remove(name string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *roster) remove(name string) (string, error) {
 	return "", fmt.Errorf("%w %q: `skep nodes` lists them", errNoNode, name)
 }
 
-// add settles the name of a node: the one it wants, or that with a number.
+// add records a node. Its name is the one that it wants, with a number if that is taken.
 func (r *roster) add(id, key, want string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *roster) add(id, key, want string) (string, error) {
 	return name, nil
 }
 
-// nodeName makes a name that fits a table and a selector.
+// nodeName returns a name that fits into tables and selectors.
 func nodeName(want string) string {
 	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {

@@ -77,7 +77,7 @@ func (r *run) accept() {
 	}
 }
 
-// serve greets a master. One that resumes continues where it was read before.
+// serve opens the session of a master, or gives a resumed one its new stream.
 func (r *run) serve(c net.Conn) {
 	stop := context.AfterFunc(r.ctx, func() { c.Close() })
 	conn, resumed, err := session.Accept(c, r.find)

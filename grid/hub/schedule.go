@@ -9,10 +9,10 @@ import (
 	"skep/internal/lockdep"
 )
 
-// handleEvent passes an event to the scheduler and performs the actions. The
-// lock is held. Every source of events calls it (masters' requests, nodes'
-// reports, the clock); only it calls the functions that grant, revoke and end
-// leases, which make no callbacks.
+// handleEvent passes an event to the scheduler and performs the actions. The lock is
+// held. Every source of events calls it: requests of masters, reports of nodes, the
+// clock. Only it calls the functions that grant, revoke and end leases, and these
+// functions do not call it.
 func (h *Hub) handleEvent(ev sched.Event) {
 	lockdep.AssertHeld(&h.mu)
 	events := []sched.Event{ev}

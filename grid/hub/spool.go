@@ -37,20 +37,20 @@ type spooler struct {
 }
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
-// appends; any number of readers follow, also while bytes still come. The lock
-// guards all below it. Its creator calls drop; readers hold it open.
+// appends; any number of readers follow, also while bytes still arrive. The lock
+// guards all below it. Its creator has a reference; readers get one each.
 type spool struct {
 	from   *spooler
-	want   int64    // bytes that will come; finish settles it when open
+	want   int64    // bytes that will come; if open, finish sets it
 	open   bool     // the length is unknown: at most want
-	quotas []*quota // each has kept bytes for it until drop
+	quotas []*quota // where kept bytes are reserved until the last put
 	kept   int64
 
 	mu     sync.Mutex
 	moved  chan struct{} // closed and created again at each change
 	mem    []byte
 	file   *os.File
-	left   bool // the file has a name still
+	left   bool // the file still has a name
 	size   int64
 	sum    hash.Hash
 	digest [32]byte
@@ -61,7 +61,7 @@ type spool struct {
 
 var errSpoolGone = errors.New("the data was dropped")
 
-// newSpool makes one for want bytes, which count to each of the quotas.
+// newSpool creates a spool for want bytes, which count towards each of the quotas.
 func (p *spooler) newSpool(want uint64, quotas ...*quota) (*spool, error) {
 	return p.createSpool(&spool{want: int64(want)}, want, quotas)
 }
@@ -118,7 +118,7 @@ func (p *spooler) allocateFile(s *spool) (*spool, error) {
 	return s, nil
 }
 
-// diskFull names the disk where a write found no room.
+// diskFull adds the directory, and what to do, to the error of a full disk.
 func diskFull(dir string, err error) error {
 	if noSpace(err) {
 		return fmt.Errorf("the hub's disk is full: free some space in %s, or give another --state: %w", dir, err)
@@ -135,7 +135,8 @@ func (s *spool) notify() {
 	s.moved = make(chan struct{})
 }
 
-// Write appends. A failure is permanent, and readers see it too. The lock is not held during disk writes, because readers hold other locks while they wait for it.
+// Write appends. A failure is permanent, and readers get it too. The lock is not held during
+// disk writes, because readers hold other locks while they wait for it.
 func (s *spool) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,21 +206,21 @@ func (s *spool) finish() error {
 	return s.err
 }
 
-// complete returns the digest once all bytes are there.
+// complete returns the digest if all bytes have arrived.
 func (s *spool) complete() (digest [32]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.digest, s.whole
 }
 
-// bytes gives what a small complete spool holds, without a copy.
+// bytes returns the content of a complete spool in memory, without a copy.
 func (s *spool) bytes() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mem, s.whole && s.file == nil
 }
 
-// get keeps the bytes until drop; false when they are gone already.
+// get takes a reference, until put. It returns false if the bytes are gone already.
 func (s *spool) get() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +307,7 @@ func (s *spool) readAt(b []byte, at int64) (int, <-chan struct{}, error) {
 	return n, moved, err
 }
 
-// failure gives why the bytes will never be complete.
+// failure returns why the bytes will never be complete, or nil.
 func (s *spool) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // incoming is a transfer from the master: arguments, or data of a module's
 // Initialize. Data of a call that has already ended is dropped.
 type incoming struct {
-	to   *spool // nil: thrown away
+	to   *spool // nil: the bytes are dropped
 	left uint64
 	done func() // the last byte arrived
 	fail func(error)

@@ -36,7 +36,8 @@ func (h *Hub) webHandler() http.Handler {
 	return h.limitTime(mux)
 }
 
-// limitTime returns a request's body little time until a handler gives it more, and allows a client that is not a node one request per connection.
+// limitTime allows a request's body little time, until a handler gives it more. A client that
+// is not a node gets one request per connection.
 func (h *Hub) limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -88,7 +89,7 @@ func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int6
 	ctl.SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
-		ctl.SetReadDeadline(time.Time{}) // else what is left of it is to end as well
+		ctl.SetReadDeadline(time.Time{}) // after an error the rest of the body is bounded too
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func requestKey(csr []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// handleRenew returns the node that asks a new certificate for the key it has.
+// handleRenew signs a new certificate for the key that the node has.
 func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Renew
 	if !h.body(w, r, &v) {
@@ -181,8 +182,8 @@ func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
 		CA: h.ca.DER(), Hub: h.cfg.Version})
 }
 
-// paced moves the deadlines of a transfer as long as bytes move, and counts
-// them. It hides what else a ResponseWriter can do, on purpose.
+// paced extends the deadlines of a transfer while bytes move, and counts the bytes. It
+// has no other methods of a ResponseWriter, so that none can bypass it.
 type paced struct {
 	http.ResponseWriter
 	r     io.Reader
@@ -234,7 +235,8 @@ func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
 	http.ServeContent(h.paceBody(w, r, id, true), r, "", time.Time{}, f)
 }
 
-// checkLease finds the call whose lease a node holds: the only one that it may access.
+// checkLease returns the call and the lease that a request names, if its node holds the lease.
+// A node may access no other calls.
 func (h *Hub) checkLease(w http.ResponseWriter, r *http.Request, id string) (*call, *lease) {
 	number, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	fence, err2 := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
@@ -249,8 +251,8 @@ func (h *Hub) checkLease(w http.ResponseWriter, r *http.Request, id string) (*ca
 	return c, l
 }
 
-// sendArgs streams arguments, also while they come from the master. The digest
-// follows as a trailer. When the master fails, the connection breaks off.
+// sendArgs streams arguments, also while they arrive from the master. The digest follows
+// as a trailer. If the master fails, the connection is aborted.
 func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
 	c, l := h.checkLease(w, r, id)
 	if c == nil {
@@ -276,7 +278,7 @@ func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
 	w.Header().Set(proto.TrailerDigest, hex.EncodeToString(digest[:]))
 }
 
-// lengthHeader says how long arguments are; Content-Length excludes trailers.
+// lengthHeader has the length of arguments and results; Content-Length excludes trailers.
 const lengthHeader = "Skep-Length"
 
 // flushing sends what was written before it waits for more.
@@ -321,7 +323,8 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// resultSpool: with a trailer the length can't be in Content-Length.
+// resultSpool creates the spool of a result. The length of one with a trailer is in
+// lengthHeader, because HTTP sends it in chunks.
 func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
 	n, known := uint64(max(r.ContentLength, 0)), r.ContentLength >= 0
 	if text := r.Header.Get(lengthHeader); !known && text != "" {
