@@ -24,8 +24,8 @@ import (
 	"time"
 )
 
-// ServerName is the name that nodes ask the hub's certificate for, whatever
-// address they dial: the CA is what makes it the right hub.
+// ServerName is the name in the hub's certificate. Nodes check it whatever address
+// they dial; the CA identifies the hub.
 const ServerName = "skep-hub"
 
 // Lifetimes.
@@ -110,7 +110,7 @@ func (ca *CA) DER() []byte { return ca.cert.Raw }
 func (ca *CA) Digest() [32]byte { return sha256.Sum256(ca.cert.Raw) }
 
 // Sign makes a node's certificate. The request proves that its sender has the
-// key; every name in it is ignored, id alone counts.
+// key. Names in the request are ignored: the certificate names id.
 func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 	req, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
@@ -137,10 +137,10 @@ func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 	return x509.CreateCertificate(rand.Reader, t, ca.cert, key, ca.key)
 }
 
-// HubTLS is the hub's side of every connection. A client certificate is
-// verified if one is given: joining has none. Handlers ask PeerNode. The
-// server's key and certificate are generated at each start, and again when the
-// certificate is old, so they are never on the disk.
+// HubTLS returns the configuration of the hub's side of every connection. A client
+// certificate is verified if there is one; a machine that joins has none. Handlers
+// call PeerNode. The server's key and certificate are generated at each start, and
+// again when the certificate is old, so they are never on the disk.
 func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
 	s := &server{ca: ca}
 	if _, err := s.certificate(nil); err != nil {
@@ -181,7 +181,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 	if host, err := os.Hostname(); err == nil && host != "localhost" {
 		t.DNSNames = append(t.DNSNames, host)
 	}
-	addresses, _ := net.InterfaceAddrs() // only for users of other tools
+	addresses, _ := net.InterfaceAddrs() // nodes do not need them, but other TLS clients do
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok {
 			t.IPAddresses = append(t.IPAddresses, n.IP)

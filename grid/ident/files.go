@@ -12,7 +12,7 @@ import (
 	"skep/internal/atomicfile"
 )
 
-// StateDir makes dir, of which only its owner sees what is in it.
+// StateDir creates a directory with mode 0700.
 func StateDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -24,7 +24,7 @@ func StateDir(dir string) error {
 	return nil
 }
 
-// writeFile replaces a file that its owner alone may read.
+// writeFile replaces a file that only its owner may read.
 func writeFile(name string, b []byte) error { return atomicfile.Write(name, b, 0o600) }
 
 func writePEM(name, kind string, der []byte) error {

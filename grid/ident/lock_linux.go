@@ -10,12 +10,13 @@ import (
 )
 
 // lockFile waits for the lock of this name; `skep token` and the hub share
-// files. The kernel drops it when the process ends.
+// files. The kernel unlocks it when the process ends.
 func lockFile(name string) (unlock func(), err error) {
 	return lock(name, unix.LOCK_EX)
 }
 
-// TryLock does not wait: it is for resources that only one process may use.
+// TryLock fails if another process has the lock. It is for resources that only one process
+// may use.
 func TryLock(name string) (unlock func(), err error) {
 	return lock(name, unix.LOCK_EX|unix.LOCK_NB)
 }

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// A Machine is the fingerprint that is stored with an identity: hashes, since
-// the numbers themselves are private. Copies of a disk have the same
-// installation but other network cards; a card that comes or goes (a dock)
-// leaves others.
+// A Machine is the fingerprint that is stored with an identity. It contains hashes,
+// because the numbers themselves are private. A copied disk has the same installation
+// but other network cards. A machine to which one card is added, or from which one is
+// removed (a dock), still has another card in common with its fingerprint.
 type Machine struct {
 	Install string   `json:"install"` // of the operating system's own id
 	Cards   []string `json:"cards"`   // of the hardware addresses
 }
 
-// ThisMachine takes the fingerprint of the machine this runs on.
+// ThisMachine returns the fingerprint of this machine.
 func ThisMachine() (Machine, error) {
 	install, err := installID()
 	if err != nil {
@@ -35,9 +35,9 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// A system that is just starting may not answer yet: Wine's first program runs
-// before the service that knows the drives. The fingerprint must not lack what
-// the next start would find, so the question is asked again.
+// A system that is just starting may not answer yet: Wine's first program runs before
+// the service that knows the drives. A fingerprint without that number would differ
+// from that of the next start, so the number is read again until it is there.
 const (
 	startTries = 200
 	startPause = 50 * time.Millisecond
@@ -57,8 +57,8 @@ func readAtStart[T any](pause func(time.Duration), read func() (T, error)) (valu
 	return value, err
 }
 
-// cardsOf returns what is kept of the addresses of cards: of the physical ones, or
-// of all where there is none.
+// cardsOf returns the hashes of the addresses of the physical cards, or of all cards if
+// there is no physical one.
 func cardsOf(cards []net.Interface, physical func(name string) bool) (list []string) {
 	if some := slices.DeleteFunc(slices.Clone(cards), func(i net.Interface) bool { return !physical(i.Name) }); len(some) > 0 {
 		cards = some
@@ -77,8 +77,8 @@ func hashText(s string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// IsSame reports whether two fingerprints are of one machine. Without a card on
-// one side (all switched off) the installation decides.
+// IsSame reports whether two fingerprints are of one machine. If one of them has no
+// cards (all are switched off), the installation alone decides.
 func (m Machine) IsSame(o Machine) bool {
 	if m.Install != o.Install {
 		return false

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// installID is empty where the system has none (containers): then the network
-// cards alone decide.
+// installID returns the machine id, or nothing if the system has none (containers);
+// then the network cards alone decide.
 func installID() (string, error) {
 	return readInstallID("/etc/machine-id", "/var/lib/dbus/machine-id")
 }
 
-// readInstallID reads the first of these files that is there.
+// readInstallID reads the first of these files that exists.
 func readInstallID(names ...string) (string, error) {
 	for _, name := range names {
 		b, err := os.ReadFile(name)
@@ -28,8 +28,8 @@ func readInstallID(names ...string) (string, error) {
 	return "", nil
 }
 
-// physicalCard leaves out bridges and tunnels, whose addresses are made up at
-// each start, or the same everywhere.
+// physicalCard reports false for bridges and tunnels, whose addresses are random, or
+// equal on all machines.
 func physicalCard(name string) bool {
 	_, err := os.Stat("/sys/class/net/" + name + "/device")
 	return err == nil

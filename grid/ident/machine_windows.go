@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// installID is the MachineGuid and the serial number of the system's volume.
+// installID returns the MachineGuid and the serial number of the system's volume.
 func installID() (string, error) {
 	guid, err := readAtStart(time.Sleep, machineGUID)
 	if err != nil {

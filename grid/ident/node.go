@@ -31,10 +31,10 @@ var ErrNotAdmitted = errors.New("this machine has not joined a hub: run the line
 // ErrOtherHub: the hub's certificate is not from the CA that this node knows.
 var ErrOtherHub = errors.New("another hub answers at this address, not the one that this machine joined: check the address, or join that hub with a token from `skep token` there")
 
-// ErrCloned is ErrNotAdmitted of a copied disk.
+// ErrCloned says that this machine runs from a copied disk, and has yet to join.
 var ErrCloned = errors.New("this disk was copied from another node, so this machine got an identity of its own: join it with a token from `skep token` on the hub")
 
-// An Admission is what a hub gave to a node that joined.
+// An Admission is the hub's answer to a node that joined.
 type Admission struct {
 	Hub         string `json:"hub"`  // address that was dialled
 	Name        string `json:"name"` // of the node
@@ -58,7 +58,7 @@ type Node struct {
 	ca    *x509.Certificate
 }
 
-// stored is identity.json: one file, so that it is made and replaced at once.
+// stored is the content of identity.json. It is one file, so that it is replaced atomically.
 type stored struct {
 	Key     []byte  `json:"key"` // PKCS 8
 	Seed    string  `json:"seed"`
@@ -113,8 +113,9 @@ func (n *Node) readIdentity() (s stored, err error) {
 	return s, nil
 }
 
-// putAside returns ErrNotExist if a new identity can be created. The mark comes
-// first and the identity goes last, so a crash between repeats it.
+// putAside removes the identity of another machine. It returns ErrNotExist if a new one
+// can be created. It writes the file "cloned" first and renames the identity last, so
+// that after a crash in between it is repeated.
 func (n *Node) putAside() error {
 	if err := writeFile(n.pathOf("cloned"), nil); err != nil {
 		return err
@@ -187,8 +188,8 @@ func (n *Node) readAdmission() error {
 	return nil
 }
 
-// NodeID is the id of the node that has this public nkey. Hub and node compute
-// it; it cannot be chosen.
+// NodeID returns the id of the node with this public nkey. Hub and node both compute
+// it, so a node cannot choose it.
 func NodeID(nkey string) string {
 	sum := sha256.Sum256([]byte(nkey))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
@@ -211,13 +212,13 @@ func (n *Node) Sign(nonce []byte) ([]byte, error) { return n.seed.Sign(nonce) }
 // not joined since.
 func (n *Node) Cloned() bool { return n.cloned }
 
-// CSR asks for a certificate.
+// CSR returns a request for a certificate.
 func (n *Node) CSR() ([]byte, error) {
 	t := &x509.CertificateRequest{Subject: pkix.Name{CommonName: n.ID()}}
 	return x509.CreateCertificateRequest(rand.Reader, t, n.key)
 }
 
-// Admit checks and keeps what the hub gave, at joining and at each renewal.
+// Admit checks and stores the hub's answer to a join or a renewal.
 func (n *Node) Admit(a Admission) error {
 	if err := n.checkAdmission(a); err != nil {
 		return err
@@ -236,7 +237,8 @@ func (n *Node) Admit(a Admission) error {
 	return err
 }
 
-// checkAdmission checks only what cannot change with time; expiry is judged when used.
+// checkAdmission checks what does not change with time, and sets the admission. Whether the
+// certificate has expired is checked when it is used.
 func (n *Node) checkAdmission(a Admission) error {
 	cert, err := x509.ParseCertificate(a.Certificate)
 	if err != nil {
@@ -261,7 +263,7 @@ func (n *Node) checkAdmission(a Admission) error {
 // Admitted reports whether the node has joined; Why says what to do if not.
 func (n *Node) Admitted() bool { return n.Why() == nil }
 
-// Why is nil, ErrNotAdmitted, ErrCloned or that the certificate has expired.
+// Why returns ErrNotAdmitted, ErrCloned, or an error if the certificate has expired, else nil.
 func (n *Node) Why() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -277,14 +279,14 @@ func (n *Node) Why() error {
 	return nil
 }
 
-// Admission gives what the hub gave.
+// Admission returns the hub's answer, as stored.
 func (n *Node) Admission() Admission {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.admit
 }
 
-// Expires is when the certificate ends; zero without one.
+// Expires returns when the certificate expires, or the zero time without one.
 func (n *Node) Expires() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -301,8 +303,8 @@ func (n *Node) RenewDue(now time.Time) bool {
 	return n.cert != nil && now.After(n.cert.NotAfter.Add(-(NodeDays-RenewDays)*day))
 }
 
-// TLS is the node's side of every connection after joining. The certificate is
-// looked up at each handshake, so a renewal needs no new configuration.
+// TLS returns the configuration of the node's side of every connection after joining.
+// The certificate is looked up at each handshake, so it stays valid after a renewal.
 func (n *Node) TLS(protos ...string) (*tls.Config, error) {
 	if err := n.Why(); err != nil {
 		return nil, err
@@ -319,11 +321,11 @@ func (n *Node) TLS(protos ...string) (*tls.Config, error) {
 	}, nil
 }
 
-// JoinTLS trusts the hub that made the token and no other.
+// JoinTLS returns a configuration that trusts only the hub that made the token.
 func JoinTLS(t Token, protos ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protos, ServerName: ServerName,
-		InsecureSkipVerify: true, // the system's roots do not count, verifyPinned does
+		InsecureSkipVerify: true, // verifyPinned replaces the check against the system's roots
 		VerifyConnection:   func(s tls.ConnectionState) error { return verifyPinned(s, t.CA) },
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A server keeps the hub's own certificate young. mu guards both fields below.
+// A server renews the hub's own certificate in time. mu guards both fields below.
 type server struct {
 	ca *CA
 
