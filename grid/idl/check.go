@@ -49,7 +49,7 @@ func (p *parser) checkParam(q *param) {
 	p.checkEmpty(q)
 }
 
-// checkFortran refuses what Fortran has no argument for.
+// checkFortran refuses parameters that a Fortran procedure cannot have.
 func (p *parser) checkFortran(d *define) {
 	if d.call == nil || !d.call.fortran {
 		return
@@ -70,8 +70,8 @@ func (q *param) hasRange() bool {
 	return false
 }
 
-// checkEmpty lets the last brackets be empty only: what C leaves out, the first
-// size, is what the call needs.
+// checkEmpty reports empty brackets before the last ones: a call needs these sizes,
+// although C may omit the first.
 func (p *parser) checkEmpty(q *param) {
 	for i, d := range q.dims {
 		if d.empty && i < len(q.dims)-1 {
@@ -108,7 +108,7 @@ func (p *parser) checkExpr(d *define, self int, e *expr) {
 	}
 }
 
-// checkConstants finds sizes that are wrong whatever the arguments are.
+// checkConstants reports sizes that are wrong for all arguments.
 func (p *parser) checkConstants(q *param, d dim) {
 	if n, ok := d.size.eval(p); ok && n < 1 {
 		p.problemf(d.size.at, "the size of %q is %d, at least 1 must be", q.name, n)

@@ -9,8 +9,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// An expr is a node of a size: a number, a parameter's value, an array's item,
-// or an operation.
+// An expr is a node of a size expression: a number, a parameter's value, an element
+// of an array, or an operation.
 type expr struct {
 	at   position
 	op   uapi.Op
@@ -19,10 +19,10 @@ type expr struct {
 	num  int64  // CONST
 }
 
-// exprDepth bounds recursion; what a manifest may hold is checked afterwards.
+// exprDepth bounds the recursion. The limits of a manifest are checked later.
 const exprDepth = 64
 
-// levels are the binary operators, loosest first; all group to the left.
+// levels are the binary operators, those of the lowest precedence first. All are left-associative.
 var levels = []map[string]uapi.Op{
 	{"==": uapi.OpEQ, "!=": uapi.OpUnequal},
 	{"<": uapi.OpLT, "<=": uapi.OpLE, ">": uapi.OpGT, ">=": uapi.OpGE},
@@ -30,7 +30,7 @@ var levels = []map[string]uapi.Op{
 	{"*": uapi.OpMul, "/": uapi.OpDiv, "%": uapi.OpMod},
 }
 
-// parseExpr returns nil when it has reported an error.
+// parseExpr returns nil if it has reported an error.
 func (p *parser) parseExpr() *expr {
 	e := p.parseConditional(0)
 	if e == nil {
@@ -141,7 +141,7 @@ func (p *parser) parsePrimary(depth int) *expr {
 	return &expr{at: t.at, op: uapi.OpItem, name: t.text, args: []*expr{index}}
 }
 
-// parseInteger reads a number as C has them; an L at its end changes nothing.
+// parseInteger reads an integer constant of C; a suffix L changes nothing.
 func (p *parser) parseInteger(t token) int64 {
 	t.text = strings.TrimSuffix(t.text, "L")
 	n, err := strconv.ParseInt(t.text, 0, 64)

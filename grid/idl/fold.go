@@ -11,8 +11,8 @@ import (
 
 const tooLarge = "this value does not fit 64 bits"
 
-// foldConstant computes one operation as the size code does. The second result says
-// what is wrong.
+// foldConstant computes one operation as the size code does. The second result is the
+// error, or "".
 func foldConstant(op uapi.Op, v []int64) (int64, string) {
 	truth := func(b bool) (int64, string) {
 		if b {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 
-// Package idl reads OmniRPC's interface language and makes of it what a worker
-// program needs: the module's manifest and a stub in C. Check and parsing go
-// over the whole file, so that one run reports all that is wrong in it.
-// docs/idl.md describes the language.
+// Package idl compiles OmniRPC's interface language into the parts of a worker
+// program: the module's manifest and a stub in C. Parser and checks continue after
+// an error, so that one run reports all errors of a file. docs/idl.md describes the
+// language.
 package idl
 
 import "skep/internal/uapi"
 
-// A Module is one file that has nothing wrong in it.
+// A Module is the content of one file without errors.
 type Module struct {
-	File     string // as it was named, for #line
+	File     string // its name as given, for #line
 	Name     string
 	Globals  []block
 	Defines  []*define
@@ -22,10 +22,10 @@ type Module struct {
 	manifest *uapi.Manifest
 }
 
-// A block is C text with its braces, and where it stands.
+// A block is C text with its braces, and its position.
 type block struct {
 	at     position
-	indent string // blanks as wide as what stands before it in its line
+	indent string // blanks as wide as the text before it in its line
 	text   string
 }
 
@@ -39,7 +39,7 @@ type define struct {
 	call   *call
 }
 
-// A call is what stands behind Calls.
+// A call is the function and the arguments of Calls.
 type call struct {
 	at      position
 	name    string
@@ -47,7 +47,7 @@ type call struct {
 	args    []argument
 }
 
-// An argument is a parameter, or a whole number as it stands there.
+// An argument is a parameter, or an integer as written in the file.
 type argument struct {
 	param int // -1: number
 	text  string
@@ -59,7 +59,7 @@ type param struct {
 	mode     uapi.Mode
 	kind     uapi.Type
 	unsigned bool
-	longlong bool // the C type only; both have 8 bytes
+	longlong bool // only for the type in C; long has 8 bytes too
 	star     bool
 	dims     []dim
 }
@@ -70,7 +70,7 @@ type dim struct {
 	size, low, high, stride *expr
 }
 
-// Parse reads the text of a file. All errors of it come as one *Problems.
+// Parse reads the text of a file. It returns all of its errors as one *Problems.
 func Parse(file string, text []byte) (*Module, error) {
 	p := newParser(file, text)
 	m := p.parseModule()
@@ -84,5 +84,5 @@ func Parse(file string, text []byte) (*Module, error) {
 	return m, nil
 }
 
-// Manifest gives what the file describes.
+// Manifest returns the manifest of the module.
 func (m *Module) Manifest() *uapi.Manifest { return m.manifest }

@@ -26,7 +26,7 @@ type token struct {
 
 func (t token) is(s string) bool { return (t.kind == word || t.kind == sign) && t.text == s }
 
-// name is how an error message calls t.
+// name returns the name of t for error messages.
 func (t token) name() string {
 	switch t.kind {
 	case end:
@@ -37,8 +37,8 @@ func (t token) name() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// A lexer cuts tokens off a file when the parser asks: what is C and what is
-// IDL only the parser knows.
+// A lexer returns the tokens of a file one at a time, because only the parser knows
+// where C text begins.
 type lexer struct {
 	src      string
 	at       position // next byte
@@ -53,7 +53,7 @@ func (l *lexer) problemf(at position, format string, args ...any) {
 	}
 	for _, q := range l.problems.List {
 		if q.offset == at.offset {
-			return // later errors follow from the first
+			return // later ones at the same place follow from the first
 		}
 	}
 	l.problems.List = append(l.problems.List, Problem{
@@ -63,7 +63,7 @@ func (l *lexer) problemf(at position, format string, args ...any) {
 
 func (l *lexer) remaining() string { return l.src[l.at.offset:] }
 
-// advance goes n bytes on.
+// advance skips n bytes.
 func (l *lexer) advance(n int) {
 	for _, r := range l.src[l.at.offset : l.at.offset+n] {
 		l.at.column++
@@ -157,8 +157,8 @@ func (l *lexer) lexString() token {
 	return t
 }
 
-// quotedLen gives the length of a string or character constant at the start of s,
-// and whether it ends before its line does.
+// quotedLen returns the length of the string or character constant at the start of s,
+// and whether it ends in its line.
 func quotedLen(s string) (int, bool) {
 	for i := 1; i < len(s) && s[i] != '\n'; i++ {
 		switch s[i] {
@@ -177,8 +177,8 @@ func quotedLen(s string) (int, bool) {
 	return n, false
 }
 
-// lexBlock takes C text from the brace that was just read to the one that closes
-// it. Braces in strings and comments do not count.
+// lexBlock reads C text from the brace that was just read to the closing one. It skips
+// braces in strings and comments.
 func (l *lexer) lexBlock(open token) *block {
 	start := strings.LastIndexByte(l.src[:open.at.offset], '\n') + 1
 	b := &block{at: open.at, indent: blanksFor(l.src[start:], open.at.column-1)}

@@ -12,7 +12,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// A limitKind is how values of a limit are written.
+// A limitKind is the notation of a limit's values.
 type limitKind struct {
 	want  string
 	parse func(string) (uint64, bool)
@@ -25,7 +25,7 @@ var (
 	countLimit = limitKind{"a number above 0", parseCount, showNumber}
 )
 
-// limits are named as the options of skep run.
+// limits have the names of the options of skep run.
 var limits = []struct {
 	name string
 	kind limitKind
@@ -38,7 +38,7 @@ var limits = []struct {
 	{"wall-time", timeLimit, func(l *uapi.Limits) *uint64 { return &l.Wall }},
 }
 
-// setLimits takes what a worker may use, such as "memory=2G cpu-time=10m".
+// setLimits sets the limits of a worker from text such as "memory=2G cpu-time=10m".
 func (p *parser) setLimits(m *Module, t token) {
 	for word := range strings.FieldsSeq(t.text) {
 		p.setLimit(m, t, word)
@@ -65,7 +65,7 @@ func (p *parser) setLimit(m *Module, t token, word string) {
 	p.problemf(t.at, "there is no limit %q: write memory, disk, cpu-time, wall-time or processes, as in \"memory=2G cpu-time=10m\"", name)
 }
 
-// dumpLimits returns a string that setLimits takes.
+// dumpLimits returns limits as text for setLimits.
 func dumpLimits(of uapi.Limits) string {
 	var list []string
 	for _, l := range limits {

@@ -14,13 +14,13 @@ import (
 // Initialize is the function that every new worker runs first.
 const Initialize = "Initialize"
 
-// An encoder collects size code; equal programs are kept once.
+// An encoder collects size code. Equal programs are stored once.
 type encoder struct {
 	code  []byte
 	known map[string]uint32
 }
 
-// encode makes the manifest. What it may not hold is reported here.
+// encode returns the manifest, or reports why the module exceeds a manifest's limits.
 func (p *parser) encode(m *Module) {
 	e := &encoder{known: map[string]uint32{}}
 	out := &uapi.Manifest{Name: m.Name, Limits: m.limits}
@@ -81,7 +81,7 @@ var typeNames = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "i
 
 var modeNames = [...]string{uapi.ModeIn: "IN", uapi.ModeOut: "OUT", uapi.ModeInOut: "INOUT", uapi.ModeWork: "WORK"}
 
-// DumpManifest writes a manifest as the IDL it could have come from.
+// DumpManifest writes a manifest as IDL.
 func DumpManifest(m *uapi.Manifest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Module %s;\n", m.Name)
@@ -137,10 +137,10 @@ func dumpParam(m *uapi.Manifest, f *uapi.Function, p *uapi.Param) string {
 var opSigns = map[uapi.Op]string{uapi.OpAdd: "+", uapi.OpSub: "-", uapi.OpMul: "*", uapi.OpDiv: "/", uapi.OpMod: "%", uapi.OpPow: "^",
 	uapi.OpLT: "<", uapi.OpLE: "<=", uapi.OpGT: ">", uapi.OpGE: ">=", uapi.OpEQ: "==", uapi.OpUnequal: "!="}
 
-// dumpMax bounds what is made of one size: a manifest may come from anywhere.
+// dumpMax bounds the text of one size, because the manifest is untrusted.
 const dumpMax = 1 << 16
 
-// sourceOf turns size code back into an expression, with all its parentheses.
+// sourceOf converts size code to an expression, with all parentheses.
 // The manifest has been parsed, so its code is well formed.
 func sourceOf(m *uapi.Manifest, f *uapi.Function, at uint32) string {
 	var stack []string

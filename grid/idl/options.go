@@ -4,9 +4,9 @@ package idl
 
 import "strings"
 
-// options are the words that say how to build a worker program or how a
-// function is run; they stand at the top, in a class or before a body. Each is
-// followed by strings, CalcOrder by an expression.
+// options are the keywords that describe how to build a worker program or how to run
+// a function. They are allowed at the top, in a class, and before a body. Strings
+// follow each, and an expression follows CalcOrder.
 var options = map[string]func(*parser, *Module, token){
 	"Required":       (*parser).setFiles,
 	"Library":        (*parser).setFiles,
@@ -21,7 +21,7 @@ var options = map[string]func(*parser, *Module, token){
 	"Fortranformat":  (*parser).setFortranFormat,
 }
 
-// parseOption takes an option. False when there is none.
+// parseOption parses an option. It returns false if there is none.
 func (p *parser) parseOption(m *Module, d *define) bool {
 	at := p.tok
 	switch {
@@ -55,8 +55,8 @@ func (p *parser) parseOption(m *Module, d *define) bool {
 	return true
 }
 
-// parseCalcOrder checks the expression for how much a call computes, which the
-// scheduler, that measures, does not need.
+// parseCalcOrder checks the expression for the cost of a call. The scheduler measures
+// calls and does not need it.
 func (p *parser) parseCalcOrder(d *define) {
 	at := p.tok.at
 	p.advance()
@@ -104,7 +104,7 @@ func (p *parser) setTool(before string, t token) string {
 func (p *parser) setLanguage(_ *Module, t token) {
 	switch strings.ToLower(t.text) {
 	case "c":
-	case "fortran": // of what Calls calls
+	case "fortran": // the language of the function that Calls names
 		p.fortran = &t
 	default:
 		p.problemf(t.at, "bodies are in C; call other languages with Calls, and link their files")
@@ -132,8 +132,8 @@ func (p *parser) setFortranFormat(_ *Module, t token) {
 	p.format = t.text
 }
 
-// fortranName returns the name that a Fortran compiler makes of one. Without a
-// format the compiler's own underscore may be written already.
+// fortranName returns the symbol that a Fortran compiler makes of a name. Without a
+// format the name may already end in the compiler's underscore.
 func (p *parser) fortranName(name string) string {
 	if p.format != "" {
 		return strings.NewReplacer("%s", name, "%l", strings.ToLower(name)).Replace(p.format)
@@ -144,8 +144,8 @@ func (p *parser) fortranName(name string) string {
 	return name + "_"
 }
 
-// parseClass takes a class of Ninf-G. Without state its methods are functions
-// like others: any worker may run them.
+// parseClass parses a class of Ninf-G. The methods of a class without state are
+// ordinary functions, which any worker may run.
 func (p *parser) parseClass(m *Module) {
 	name := p.tok
 	if !p.parseIdentifier("the class") {

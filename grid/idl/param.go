@@ -27,7 +27,7 @@ var noTypes = map[string]string{
 	"void":     "name the type of what travels",
 }
 
-// parseParams takes all up to the closing parenthesis. False if the parser lost its place.
+// parseParams parses up to the closing parenthesis. It returns false if it could not find that.
 func (p *parser) parseParams(d *define) bool {
 	if p.tok.is("void") {
 		void := p.tok
@@ -71,8 +71,8 @@ func (p *parser) addParam(d *define, q *param) {
 	d.params = append(d.params, q)
 }
 
-// restOfParam goes from where a wrong parameter began to the comma or
-// parenthesis that ends it.
+// restOfParam skips a wrong parameter from its beginning to the comma or parenthesis
+// that ends it.
 func (p *parser) restOfParam(from position) {
 	p.at = from
 	var open []string // brackets
@@ -83,7 +83,7 @@ func (p *parser) restOfParam(from position) {
 		switch n := len(open); p.tok.text {
 		case "(", "[":
 			open = append(open, p.tok.text)
-		case "]": // closes what is inside it too
+		case "]": // closes open parentheses inside it too
 			for n > 0 && open[n-1] != "[" {
 				n--
 			}
@@ -101,8 +101,8 @@ func (p *parser) restOfParam(from position) {
 	}
 }
 
-// parseParam takes words in any order up to the name. False when the rest of it
-// can't be read; then the error has been reported.
+// parseParam parses words in any order up to the name. It returns false if the rest
+// cannot be read; then it has reported the error.
 func (p *parser) parseParam(q *param) bool {
 	begin := p.tok.at
 	typed := p.parseParamWords(q)
@@ -154,7 +154,7 @@ func (p *parser) parseParam(q *param) bool {
 	return true
 }
 
-// isOutScalar reports whether C gets a pointer already without one being written.
+// isOutScalar reports whether C gets a pointer although none is written.
 func (q *param) isOutScalar() bool {
 	return q.mode == uapi.ModeOut || q.mode == uapi.ModeInOut
 }
@@ -169,7 +169,7 @@ const (
 	wrong
 )
 
-// parseParamWords takes modes and types.
+// parseParamWords parses modes and types.
 func (p *parser) parseParamWords(q *param) outcome {
 	typed, bases, longs := missing, 0, 0
 	for ; p.tok.kind == word; p.advance() {
@@ -194,7 +194,7 @@ func (p *parser) parseParamWords(q *param) outcome {
 				q.kind = uapi.Int
 			}
 		case t.is("int") && (longs > 0 || q.kind == uapi.Short):
-			// long int and short int
+			// as in long int and short int
 		case base == uapi.Long && bases == 0:
 			if longs++; longs > 2 {
 				p.problemf(t.at, "long stands too often")
@@ -219,7 +219,7 @@ func (p *parser) parseParamWords(q *param) outcome {
 	return typed
 }
 
-// parseDim takes [size] or [size:low,high,stride].
+// parseDim parses [size] or [size:low,high,stride].
 func (p *parser) parseDim(q *param) bool {
 	at := p.tok.at
 	p.advance()
@@ -243,7 +243,7 @@ func (p *parser) parseDim(q *param) bool {
 	return true
 }
 
-// parseRange takes what stands behind the colon: high, or low,high, or
+// parseRange parses the text behind the colon: high, or low,high, or
 // low,high,stride.
 func (p *parser) parseRange(d *dim) bool {
 	first := p.parseExpr()

@@ -8,8 +8,8 @@ import (
 	"skep/internal/uapi"
 )
 
-// A parser holds one token ahead; C text is read behind an opening brace that
-// is that token.
+// A parser reads one token ahead. If that is an opening brace, the parser may read the
+// C text behind it.
 type parser struct {
 	lexer
 	tok      token
@@ -36,7 +36,7 @@ func (p *parser) accept(s string) bool {
 	return false
 }
 
-// expect reports what stands there instead.
+// expect reports the token that is there instead.
 func (p *parser) expect(s, why string) bool {
 	if p.accept(s) {
 		return true
@@ -49,7 +49,7 @@ func startsItem(t token) bool {
 	return t.is("Module") || t.is("Define") || t.is("DefClass") || t.is("Globals") || t.kind == end
 }
 
-// skipToItem goes to the next thing that begins a part of the file.
+// skipToItem skips to the next token that can begin a part of the file.
 func (p *parser) skipToItem() {
 	for !startsItem(p.tok) {
 		if p.tok.is("{") {
@@ -112,7 +112,7 @@ func (p *parser) parseHeader(m *Module, at token) {
 	}
 }
 
-// parseIdentifier takes a word that may be a name in C and in a manifest.
+// parseIdentifier parses a word that may be a name in C and in a manifest.
 func (p *parser) parseIdentifier(what string) bool {
 	t := p.tok
 	if t.kind != word {
@@ -151,7 +151,7 @@ func (p *parser) cBlock(where string) *block {
 	return b
 }
 
-// skipStatement goes behind the next semicolon, but not into what is next.
+// skipStatement skips past the next semicolon, or up to C text or the next part of the file.
 func (p *parser) skipStatement() {
 	for !startsItem(p.tok) && !p.tok.is("{") {
 		if p.accept(";") {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// problemsMax limits what is printed for a file that is not IDL.
+// problemsMax limits the errors that are printed, for a file that is not IDL.
 const problemsMax = 20
 
-// sourceMax is the longest line that is shown: longer ones are no help.
+// sourceMax is the length of the longest line that is shown.
 const sourceMax = 400
 
 // A position is a byte's offset, with its line and column.
@@ -20,12 +20,12 @@ type position struct {
 	offset, line, column int
 }
 
-// A Problem is one thing that is wrong in a file.
+// A Problem is one error in a file.
 type Problem struct {
 	Line, Column int // from 1; columns are characters, a tab is one
 	Text         string
 	offset       int
-	source       string // the line it stands in
+	source       string // its line
 }
 
 // Problems is the error of a file.
@@ -57,7 +57,7 @@ func (p *Problems) sorted() *Problems {
 	return p
 }
 
-// cleanLine removes control characters, so that a hostile file cannot control the terminal.
+// cleanLine replaces control characters, so that a hostile file cannot control the terminal.
 func cleanLine(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0)) {
@@ -67,7 +67,7 @@ func cleanLine(line string) string {
 	}, line)
 }
 
-// blanksFor is as wide as the first n characters of line.
+// blanksFor returns blanks as wide as the first n characters of line.
 func blanksFor(line string, n int) string {
 	var b strings.Builder
 	for _, r := range line {

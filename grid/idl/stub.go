@@ -16,19 +16,19 @@ type stub struct {
 	bytes.Buffer
 	name    string
 	m       *Module
-	lines   int // in the first counted bytes
+	lines   int // in the bytes that were counted
 	counted int
 }
 
-// Stub returns the C file that makes a worker of the functions, to be compiled
-// with grid/include and linked with libskepworker. name is the file's own.
+// Stub returns the C file that turns the functions into a worker. It is compiled with
+// grid/include and linked with libskepworker. name is the name of the C file.
 func (m *Module) Stub(name string) ([]byte, error) {
 	manifest, err := m.manifest.Encode()
 	if err != nil {
 		return nil, err
 	}
 	s := &stub{name: filepath.ToSlash(name), m: m}
-	// The file's name could end the comment: it stands in quotes below only.
+	// The comment does not contain the file's name, which could end it.
 	s.linef("/* Made by skep gen: change the IDL, not this file. */")
 	s.linef("#include <skep/worker.h>")
 	if m.hasFilepointers() {
@@ -63,7 +63,7 @@ func (s *stub) linef(format string, args ...any) {
 	fmt.Fprintf(s, format+"\n", args...)
 }
 
-// writeFrom writes text that stands at a place of the IDL.
+// writeFrom writes text from a position of the IDL.
 func (s *stub) writeFrom(at position, text string) {
 	s.linef("#line %d %s", at.line, cString(filepath.ToSlash(s.m.File)))
 	s.WriteString(text)
@@ -73,7 +73,7 @@ func (s *stub) writeFrom(at position, text string) {
 	s.linef("#line %d %s", s.lines+2, cString(s.name))
 }
 
-// cString quotes a file name so that it stays in one line of C.
+// cString quotes a file name as a C string.
 func cString(name string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -110,8 +110,8 @@ func (q *param) cType() string {
 	return t
 }
 
-// isTexts reports whether the library holds the argument as an array of pointers:
-// files, strings that come out, arrays of both.
+// isTexts reports whether the library stores the argument as an array of pointers:
+// files, strings of mode OUT, and arrays of both.
 func (q *param) isTexts() bool {
 	return q.kind.Text() && (q.kind != uapi.String || len(q.dims) > 0 || q.mode != uapi.ModeIn)
 }
@@ -119,7 +119,7 @@ func (q *param) isTexts() bool {
 // isPointer reports whether C gets the argument's address rather than its value.
 func (q *param) isPointer(fortran bool) bool {
 	if q.kind == uapi.Filename || q.kind == uapi.Filepointer {
-		return len(q.dims) > 0 // the name or FILE * itself otherwise
+		return len(q.dims) > 0 // else it is the name or FILE * itself
 	}
 	return fortran || len(q.dims) > 0 || q.mode != uapi.ModeIn || q.kind == uapi.String
 }
@@ -131,7 +131,7 @@ func (q *param) declaration(name string, fortran bool) string {
 	return strings.TrimSuffix(q.cType()+" "+name, " ")
 }
 
-// argument returns argument i as C wants it.
+// argument returns argument i as a C expression.
 func (q *param) argument(i int, fortran bool) string {
 	if q.isPointer(fortran) {
 		return fmt.Sprintf("argument[%d]", i)
@@ -159,8 +159,8 @@ func (s *stub) writeFunction(i int) {
 	s.writeWrapper(d, fmt.Sprintf("\t%s(%s);", d.call.name, strings.Join(passed, ", ")), &d.call.at)
 }
 
-// callArguments returns types and values of a call. Fortran compilers expect the
-// lengths of strings behind all else.
+// callArguments returns the types and values of a call. Fortran compilers expect the
+// lengths of strings behind all other arguments.
 func (d *define) callArguments() (declared, passed []string) {
 	fortran := d.call.fortran
 	var lengths []string
@@ -189,7 +189,7 @@ func list(declared []string) string {
 	return strings.Join(declared, ", ")
 }
 
-// writeWrapper writes what the library calls.
+// writeWrapper writes the function that the library calls.
 func (s *stub) writeWrapper(d *define, statement string, at *position) {
 	s.linef("")
 	s.linef("static void skep_call_%s(void *const *argument)", d.name)
@@ -205,8 +205,8 @@ func (s *stub) writeWrapper(d *define, statement string, at *position) {
 	s.linef("}")
 }
 
-// mayDeclare reports whether Globals may declare a function already: they name
-// it, or include a header of the user's.
+// mayDeclare reports whether Globals may declare a function already: they contain its
+// name, or include a header of the user.
 func (m *Module) mayDeclare(name string) bool {
 	for _, b := range m.Globals {
 		for _, w := range strings.FieldsFunc(b.text, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {
