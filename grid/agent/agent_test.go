@@ -591,12 +591,12 @@ func TestReleaseKills(t *testing.T) {
 
 func TestBadPrograms(t *testing.T) {
 	runOnSubstrates(t, 1, func(t *testing.T, r *rig) {
-		whole, err := os.ReadFile(workerFile)
+		program, err := os.ReadFile(workerFile)
 		if err != nil {
 			t.Fatal(err)
 		}
 		programs := map[string][]byte{"text": []byte("#!/bin/sh\necho no\n"),
-			"corrupt": whole[:1000], "empty": {}}
+			"corrupt": program[:1000], "empty": {}}
 		if !systemIsWindows {
 			if programs["dynamic"], err = os.ReadFile("/bin/true"); err != nil {
 				t.Fatal(err)

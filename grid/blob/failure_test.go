@@ -185,7 +185,7 @@ func answerBroken(w http.ResponseWriter, _ *http.Request) {
 // How each answer affects the next request, and what the caller gets.
 func TestFetchAnswers(t *testing.T) {
 	want := "0123456789abc"
-	whole := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, want) }
+	sendAll := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, want) }
 	other := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", "bytes 7-12/13")
 		w.WriteHeader(http.StatusPartialContent)
@@ -200,10 +200,10 @@ func TestFetchAnswers(t *testing.T) {
 		{"it is gone", []func(http.ResponseWriter, *http.Request){answerStatus(410)}, 1, "does not have it"},
 		{"it is not there", []func(http.ResponseWriter, *http.Request){answerStatus(404)}, 1, "does not have it"},
 		{"a refusal without a text", []func(http.ResponseWriter, *http.Request){answerStatus(403)}, 1, "the server answered 403 Forbidden"},
-		{"a server that fails once", []func(http.ResponseWriter, *http.Request){answerStatus(500), whole}, 2, ""},
+		{"a server that fails once", []func(http.ResponseWriter, *http.Request){answerStatus(500), sendAll}, 2, ""},
 		{"a server that fails", []func(http.ResponseWriter, *http.Request){answerStatus(500)}, 4, "was not received: the server answered 500"},
 		{"bytes, then failures", []func(http.ResponseWriter, *http.Request){answerStatus(500), answerStatus(500), answerStatus(500), answerBroken, answerStatus(500)}, 8, "was not received"},
-		{"another length", []func(http.ResponseWriter, *http.Request){answerBroken, answerStatus(416), whole}, 3, ""},
+		{"another length", []func(http.ResponseWriter, *http.Request){answerBroken, answerStatus(416), sendAll}, 3, ""},
 		{"only another length", []func(http.ResponseWriter, *http.Request){answerStatus(416)}, 4, "another length"},
 		{"another part", []func(http.ResponseWriter, *http.Request){answerBroken, other, other, other, other, other}, 5, "was not received"},
 	} {

@@ -314,13 +314,13 @@ func TestEntriesThatGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	whole := e.ledger.stream
-	e.ledger.stream = thinStream{whole, 2, 0}
+	stream := e.ledger.stream
+	e.ledger.stream = thinStream{stream, 2, 0}
 	list, err := e.Entries(t.Context(), 4)
 	if err != nil || len(list) != 3 || list[0].Call != 1 || list[1].Call != 3 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	e.ledger.stream = thinStream{whole, 0, 3}
+	e.ledger.stream = thinStream{stream, 0, 3}
 	if list, err := e.Entries(t.Context(), 4); err != os.ErrDeadlineExceeded || list != nil {
 		t.Errorf("%+v, %v", list, err)
 	}

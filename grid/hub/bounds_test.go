@@ -95,8 +95,8 @@ func TestResultsDigest(t *testing.T) {
 		if (err == nil) != (c.wanted == "") || err != nil && !strings.Contains(err.Error(), c.wanted) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		digest, whole := s.complete()
-		if hex.EncodeToString(digest[:]) != digestOf([]byte("abc")) || !whole {
+		digest, complete := s.complete()
+		if hex.EncodeToString(digest[:]) != digestOf([]byte("abc")) || !complete {
 			t.Errorf("%s: the hub has %x", c.name, digest)
 		}
 		s.put()

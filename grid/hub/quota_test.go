@@ -64,12 +64,12 @@ func TestResultIsBoundedByItsInterface(t *testing.T) {
 	if left := w.hub.quota.used.Load(); left != 0 {
 		t.Errorf("%d bytes are counted for results that were refused", left)
 	}
-	whole := randomBytes(1 << 20)
-	if status, text := a.putAs(l, 1<<20, whole); status != http.StatusNoContent {
+	result := randomBytes(1 << 20)
+	if status, text := a.putAs(l, 1<<20, result); status != http.StatusNoContent {
 		t.Fatalf("the whole result: %d %s", status, text)
 	}
-	a.sendVerb(proto.VerbDone, a.doneOf(l, whole, false), nil)
-	if _, b := m.readResult(5); !bytes.Equal(b, whole) {
+	a.sendVerb(proto.VerbDone, a.doneOf(l, result, false), nil)
+	if _, b := m.readResult(5); !bytes.Equal(b, result) {
 		t.Errorf("%d bytes came", len(b))
 	}
 	m.callFor(6, nil, 3)
@@ -148,18 +148,18 @@ func TestQuotaOfNode(t *testing.T) {
 	m.callFor(5, nil, 2<<20)
 	m.callFor(6, nil, 2<<20)
 	first, second := a.nextLease(), a.nextLease()
-	whole := randomBytes(2 << 20)
-	if status, text := a.putAs(first, 2<<20, whole); status != http.StatusNoContent {
+	result := randomBytes(2 << 20)
+	if status, text := a.putAs(first, 2<<20, result); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, text)
 	}
-	status, text := a.putAs(second, 2<<20, whole)
+	status, text := a.putAs(second, 2<<20, result)
 	if status != http.StatusInsufficientStorage || !strings.Contains(text, "the quota of node ") || !strings.Contains(text, "--quota-node") {
 		t.Errorf("%d %s", status, text)
 	}
-	a.sendVerb(proto.VerbDone, a.doneOf(first, whole, false), nil)
+	a.sendVerb(proto.VerbDone, a.doneOf(first, result, false), nil)
 	m.readResult(5)
-	waitUntil(t, "room", func() bool { s, _ := a.putAs(second, 2<<20, whole); return s == http.StatusNoContent })
-	a.sendVerb(proto.VerbDone, a.doneOf(second, whole, false), nil)
+	waitUntil(t, "room", func() bool { s, _ := a.putAs(second, 2<<20, result); return s == http.StatusNoContent })
+	a.sendVerb(proto.VerbDone, a.doneOf(second, result, false), nil)
 	m.readResult(6)
 }
 

@@ -139,8 +139,8 @@ func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 	if l.result == nil {
 		return fmt.Errorf("it was announced but not sent")
 	}
-	digest, whole := l.result.complete()
-	if !whole || uint64(l.result.want) != v.Length || hex.EncodeToString(digest[:]) != v.Digest {
+	digest, complete := l.result.complete()
+	if !complete || uint64(l.result.want) != v.Length || hex.EncodeToString(digest[:]) != v.Digest {
 		return fmt.Errorf("it is not what the node announced")
 	}
 	return nil

@@ -46,17 +46,17 @@ type spool struct {
 	quotas []*quota // where kept bytes are reserved until the last put
 	kept   int64
 
-	mu     sync.Mutex
-	moved  chan struct{} // closed and created again at each change
-	mem    []byte
-	file   *os.File
-	left   bool // the file still has a name
-	size   int64
-	sum    hash.Hash
-	digest [32]byte
-	whole  bool
-	err    error
-	refs   int
+	mu       sync.Mutex
+	moved    chan struct{} // closed and created again at each change
+	mem      []byte
+	file     *os.File
+	left     bool // the file still has a name
+	size     int64
+	sum      hash.Hash
+	digest   [32]byte
+	finished bool
+	err      error
+	refs     int
 }
 
 var errSpoolGone = errors.New("the data was dropped")
@@ -143,7 +143,7 @@ func (s *spool) Write(b []byte) (int, error) {
 	switch {
 	case s.err != nil:
 		return 0, s.err
-	case s.whole || int64(len(b)) > s.want-s.size:
+	case s.finished || int64(len(b)) > s.want-s.size:
 		return 0, s.fail(fmt.Errorf("more than the %d bytes that were announced", s.want))
 	}
 	if s.file == nil {
@@ -174,7 +174,7 @@ func (s *spool) writeFile(b []byte) error {
 // fail is called with the lock held.
 func (s *spool) fail(err error) error {
 	lockdep.AssertHeld(&s.mu)
-	if s.err == nil && !s.whole {
+	if s.err == nil && !s.finished {
 		s.err = err
 		s.notify()
 	}
@@ -198,8 +198,8 @@ func (s *spool) finish() error {
 	if s.err == nil && s.size != s.want {
 		s.fail(fmt.Errorf("%d of %d bytes came", s.size, s.want))
 	}
-	if s.err == nil && !s.whole {
-		s.whole = true
+	if s.err == nil && !s.finished {
+		s.finished = true
 		s.sum.Sum(s.digest[:0])
 		s.notify()
 	}
@@ -210,14 +210,14 @@ func (s *spool) finish() error {
 func (s *spool) complete() (digest [32]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.digest, s.whole
+	return s.digest, s.finished
 }
 
 // bytes returns the content of a complete spool in memory, without a copy.
 func (s *spool) bytes() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mem, s.whole && s.file == nil
+	return s.mem, s.finished && s.file == nil
 }
 
 // get takes a reference, until put. It returns false if the bytes are gone already.
@@ -288,7 +288,7 @@ func (s *spool) readAt(b []byte, at int64) (int, <-chan struct{}, error) {
 	s.mu.Lock()
 	left, file := s.size-at, s.file
 	moved, err := s.moved, s.err
-	if left == 0 && s.whole {
+	if left == 0 && s.finished {
 		err = io.EOF
 	}
 	if left == 0 || err != nil {
@@ -318,5 +318,5 @@ func (s *spool) failure() error {
 func (r *spoolReader) empty() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.at == r.s.size && !r.s.whole && r.s.err == nil
+	return r.at == r.s.size && !r.s.finished && r.s.err == nil
 }

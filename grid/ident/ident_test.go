@@ -280,20 +280,20 @@ func TestDamagedFilesSayWhatToDo(t *testing.T) {
 		"ca.key":         func() error { _, err := OpenCA(dir); return err },
 	} {
 		name := filepath.Join(dir, file)
-		whole, _ := os.ReadFile(name)
+		original, _ := os.ReadFile(name)
 		os.WriteFile(name, []byte("damage"), 0o600)
 		if err := use(); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", file, err)
 		}
-		os.WriteFile(name, whole, 0o600)
+		os.WriteFile(name, original, 0o600)
 		if err := use(); err != nil {
 			t.Errorf("%s is whole again: %v", file, err)
 		}
 	}
 	name := filepath.Join(dir, "identity.json")
-	whole, _ := os.ReadFile(name)
+	original, _ := os.ReadFile(name)
 	for _, part := range []string{`"key": "`, `"seed": "`} {
-		text := strings.Replace(string(whole), part, part+"AAAA", 1)
+		text := strings.Replace(string(original), part, part+"AAAA", 1)
 		os.WriteFile(name, []byte(text), 0o600)
 		if _, err := OpenNode(dir, here); err == nil || !strings.Contains(err.Error(), "identity.json is damaged") {
 			t.Errorf("damage behind %s: %v", part, err)

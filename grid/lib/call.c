@@ -19,7 +19,7 @@ static u64 scalar_bits(u8 type, va_list *values)
 	u64 bits = 0;
 	double wide;
 	float narrow;
-	s64 whole;
+	s64 integer;
 
 	switch (type & ~SKEP_TYPE_UNSIGNED) {
 	case SKEP_FLOAT:
@@ -33,20 +33,20 @@ static u64 scalar_bits(u8 type, va_list *values)
 	case SKEP_LONG:
 		return va_arg(*values, u64);
 	}
-	whole = va_arg(*values, int);
+	integer = va_arg(*values, int);
 	switch (type) {
 	case SKEP_CHAR:
-		return (u64)(s8)whole;
+		return (u64)(s8)integer;
 	case SKEP_CHAR | SKEP_TYPE_UNSIGNED:
-		return (u8)whole;
+		return (u8)integer;
 	case SKEP_SHORT:
-		return (u64)(s16)whole;
+		return (u64)(s16)integer;
 	case SKEP_SHORT | SKEP_TYPE_UNSIGNED:
-		return (u16)whole;
+		return (u16)integer;
 	case SKEP_INT | SKEP_TYPE_UNSIGNED:
-		return (u32)whole;
+		return (u32)integer;
 	}
-	return (u64)whole;
+	return (u64)integer;
 }
 
 /* Complex numbers are sent from where they lie, as arrays are. */

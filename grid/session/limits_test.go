@@ -218,14 +218,14 @@ func (w *shortWriter) Write(b []byte) (int, error) {
 func TestPartsOfFrames(t *testing.T) {
 	f := &sent{payload: []byte("payload")}
 	uapi.PutFrame(f.head[:], uapi.Frame{Length: 7, Type: uapi.TypeBind, Call: 3})
-	whole := string(f.head[:]) + "payload"
-	for skip := range len(whole) + 1 {
+	frame := string(f.head[:]) + "payload"
+	for skip := range len(frame) + 1 {
 		var b strings.Builder
-		if err := writeFrame(&b, f, uint64(skip)); err != nil || b.String() != whole[skip:] {
+		if err := writeFrame(&b, f, uint64(skip)); err != nil || b.String() != frame[skip:] {
 			t.Errorf("without %d bytes: %q, %v", skip, b.String(), err)
 		}
-		for room := range len(whole) - skip {
-			if err := writeFrame(&shortWriter{room}, f, uint64(skip)); err == nil && room < len(whole)-skip {
+		for room := range len(frame) - skip {
+			if err := writeFrame(&shortWriter{room}, f, uint64(skip)); err == nil && room < len(frame)-skip {
 				t.Errorf("without %d bytes into %d: no error", skip, room)
 			}
 		}

@@ -130,18 +130,18 @@ func playExchange(cutA, cutB int) (a, b *side, cuts int) {
 }
 
 func TestResumeAtEveryByte(t *testing.T) {
-	whole := 0 // bytes that a side sends, with HELLO
+	length := 0 // bytes that a side sends, with HELLO
 	for i := range lines {
 		n := len("line 0")
 		if i%3 == 2 {
 			n = 40
 		}
-		whole += uapi.FrameSize + n
+		length += uapi.FrameSize + n
 	}
-	whole += 48
+	length += 48
 	for _, dir := range []string{"of the dialling side", "of the accepting side", "of both"} {
 		t.Run(dir, func(t *testing.T) {
-			for at := range whole {
+			for at := range length {
 				cutA, cutB := at, at
 				switch dir {
 				case "of the dialling side":
