@@ -304,6 +304,25 @@ func TestResultOfALostCall(t *testing.T) {
 	}
 }
 
+// Arguments that are short enough for a lease, but had to be stored in a file, are fetched.
+func TestShortArgumentsInAFile(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	w.hub.spools.limit = 0
+	args := randomBytes(1000)
+	m.call(5, args)
+	l := a.nextLease()
+	if l.Inline || len(l.raw) != 0 || l.Length != 1000 {
+		t.Errorf("lease %+v with %d bytes", l.Lease, len(l.raw))
+	}
+	if resp, b := a.request(http.MethodGet, proto.PathArgs(l.Call, l.Fence), nil); resp.StatusCode != http.StatusOK || !bytes.Equal(b, args) || resp.Trailer.Get(proto.TrailerDigest) != digestOf(args) {
+		t.Errorf("%s, %d bytes", resp.Status, len(b))
+	}
+	a.sendDone(l, args)
+	if _, b := m.readResult(5); !bytes.Equal(b, args) {
+		t.Errorf("a result of %d bytes", len(b))
+	}
+}
+
 // A result that cannot be read back is an error of its call, and the session goes on.
 func TestResultThatCannotBeReadBack(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)

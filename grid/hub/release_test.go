@@ -89,10 +89,15 @@ func TestRunEndsWhenItsNodeGoes(t *testing.T) {
 }
 
 func TestRunNamesNodesThatDoNotReport(t *testing.T) {
-	_, m, a := releaseTrio(t, func(c *Config) { c.release = 50 * time.Millisecond }, true)
+	_, m, a := releaseTrio(t, func(c *Config) {
+		c.release = 50 * time.Millisecond
+		c.Sched.Silence = time.Hour // which would end the wait as well
+	}, true)
 	m.endRun()
 	receiveFrom(t, "the release", a.releases)
-	if _, late := m.lastEvents(); len(late) != 1 || late[0] == "" {
+	late := time.AfterFunc(testTimeout, func() { m.events.Close() })
+	defer late.Stop()
+	if _, late := m.lastEvents(); len(late) != 1 || late[0] != "pc" {
 		t.Errorf("late %q", late)
 	}
 }
