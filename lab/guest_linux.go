@@ -538,9 +538,9 @@ func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 		return 0, err
 	}
 	status, err := RunProgram(ctx, stream, p, s)
-	var told *RunError
+	var runErr *RunError
 	switch {
-	case err == nil, errors.As(err, &told), errors.Is(err, ErrOutput):
+	case err == nil, errors.As(err, &runErr), errors.Is(err, ErrOutput):
 		return status, err
 	case errors.Is(err, errUnanswered):
 		g.fail(fmt.Errorf("the guest hangs: %w", err))

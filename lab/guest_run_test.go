@@ -152,17 +152,17 @@ func TestExchange_nonsense(t *testing.T) {
 }
 
 func TestExchange_refused(t *testing.T) {
-	var told *RunError
+	var runErr *RunError
 	_, err := runExchange(t, t.Context(), echo, Streams{}, func(c net.Conn, r *wire.Request) {
 		discardInput(c)
 		proto.WriteExec(c, proto.ExecFailed, wire.Failure(fmt.Errorf("no such\x1b[2J program: %w", os.ErrNotExist)))
 	})
-	if !errors.As(err, &told) || told.Status != 127 || told.Reason != "no such?[2J program: file does not exist" {
+	if !errors.As(err, &runErr) || runErr.Status != 127 || runErr.Reason != "no such?[2J program: file does not exist" {
 		t.Errorf("%v", err)
 	}
 	host, guest := net.Pipe()
 	guest.Close()
-	if _, err := RunProgram(t.Context(), host, Program{}, Streams{}); !errors.As(err, &told) {
+	if _, err := RunProgram(t.Context(), host, Program{}, Streams{}); !errors.As(err, &runErr) {
 		t.Errorf("a program without a name: %v", err)
 	}
 }

@@ -121,8 +121,8 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 		time.AfterFunc(hangPatient, func() { c.Close() })
 	})()
 	status, err := lab.RunProgram(ctx, c, p, s)
-	var told *lab.RunError
-	if err == nil || errors.As(err, &told) || errors.Is(err, lab.ErrOutput) {
+	var runErr *lab.RunError
+	if err == nil || errors.As(err, &runErr) || errors.Is(err, lab.ErrOutput) {
 		return status, err
 	}
 	if ctx.Err() != nil {

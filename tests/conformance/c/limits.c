@@ -9,18 +9,18 @@
 #include <unistd.h>
 #include "say.h"
 
-static volatile sig_atomic_t told;
+static volatile sig_atomic_t signals;
 
 static void on_signal(int signo)
 {
-	told += signo == SIGXFSZ;
+	signals += signo == SIGXFSZ;
 }
 
 static int is_told(void)
 {
-	int was = told;
+	int was = signals;
 
-	told = 0;
+	signals = 0;
 	return was;
 }
 
