@@ -25,6 +25,7 @@ func newIdleAgent(t *testing.T) (*Agent, *fakeHub) {
 	h := &fakeHub{failed: map[uint64]proto.Failed{}, done: map[uint64]proto.Done{}}
 	a := &Agent{config: Config{Log: t.Logf}, pool: newPool(3), hub: h, store: fakeStore{tempDir(t)},
 		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}}
+	a.owner = newOwner(a, "", nil)
 	return a, h
 }
 
