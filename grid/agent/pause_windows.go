@@ -4,9 +4,12 @@ package agent
 
 import (
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"skep/internal/lockdep"
 )
 
 var suspendThread = kernel32.NewProc("SuspendThread")
@@ -16,26 +19,56 @@ var suspendThread = kernel32.NewProc("SuspendThread")
 type suspension struct {
 	mu      sync.Mutex
 	threads map[uint32]windows.Handle
+	quit    chan struct{} // closed when the program may go on
 }
 
-const suspendRounds = 100
+const (
+	suspendRounds = 100
+	suspendEvery  = 250 * time.Millisecond
+)
 
-// stop suspends the threads of all processes below parent, until a round finds no new
-// one, or resumes them.
-func (s *suspension) stop(parent uint32, on bool) {
+// stop suspends the threads of all processes below p, or resumes them. While they are
+// suspended it looks for more: bee may not have started the program yet.
+func (s *suspension) stop(p *process, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !on {
-		for _, h := range s.threads {
-			windows.ResumeThread(h)
-			windows.CloseHandle(h)
-		}
-		s.threads = nil
+	if on {
+		s.threads, s.quit = map[uint32]windows.Handle{}, make(chan struct{})
+		s.suspendAll(uint32(p.pid))
+		go s.keep(p, s.quit)
 		return
 	}
-	if s.threads == nil {
-		s.threads = map[uint32]windows.Handle{}
+	close(s.quit)
+	for _, h := range s.threads {
+		windows.ResumeThread(h)
+		windows.CloseHandle(h)
 	}
+	s.threads = nil
+}
+
+// keep suspends new threads until quit.
+func (s *suspension) keep(p *process, quit chan struct{}) {
+	tick := time.NewTicker(suspendEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-p.done:
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		if s.quit == quit && s.threads != nil {
+			s.suspendAll(uint32(p.pid))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// suspendAll suspends threads until a round finds no new one. The lock is held.
+func (s *suspension) suspendAll(parent uint32) {
+	lockdep.AssertHeld(&s.mu)
 	for range suspendRounds {
 		if s.suspendRound(parent) == 0 {
 			return
@@ -45,6 +78,7 @@ func (s *suspension) stop(parent uint32, on bool) {
 
 // suspendRound returns how many threads it suspended. The lock is held.
 func (s *suspension) suspendRound(parent uint32) (n int) {
+	lockdep.AssertHeld(&s.mu)
 	below := processesBelow(parent)
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {

@@ -89,7 +89,7 @@ func (a *Agent) start(c *command) (*process, error) {
 	var once sync.Once
 	p.begin = func(float64) {}
 	var threads suspension
-	p.stop = func(on bool) { threads.stop(uint32(p.pid), on) }
+	p.stop = func(on bool) { threads.stop(p, on) }
 	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
 	go p.watch(cmd)
 	return p, nil

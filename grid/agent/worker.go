@@ -302,6 +302,7 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 		}
 		tick := time.NewTicker(max(often, time.Millisecond))
 		defer tick.Stop()
+		stopped := false
 		for {
 			select {
 			case <-stop:
@@ -310,7 +311,8 @@ func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) fun
 				w.process.kill()
 				return
 			case <-tick.C:
-				if w.process.isPaused() {
+				was := stopped
+				if stopped = w.process.isPaused(); stopped || was {
 					w.wire.restartSilence()
 					continue
 				}
