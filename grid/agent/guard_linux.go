@@ -76,8 +76,8 @@ func RunGuard() int {
 		}
 	}
 	ended := make(chan exit, 1)
-	go guardRun(order, ended)
 	m, over := newMeter(order), make(chan excess, 1)
+	go guardRun(order, m, ended)
 	go m.waitExcess(over)
 	gone := make(chan struct{})
 	go func() {
@@ -134,7 +134,7 @@ var afterStart = func(pid int) {}
 
 // guardRun keeps its thread: the death signal of the program and its idle
 // scheduling class belong to the thread that starts it.
-func guardRun(order guardOrder, ended chan<- exit) {
+func guardRun(order guardOrder, m *meter, ended chan<- exit) {
 	runtime.LockOSThread()
 	free := limitProcesses(order)
 	pid, err := guardStart(order)
@@ -143,6 +143,7 @@ func guardRun(order guardOrder, ended chan<- exit) {
 		select {}
 	}
 	if err == nil {
+		m.programStarted()
 		afterStart(pid)
 	}
 	free(pid)

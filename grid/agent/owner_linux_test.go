@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"os/exec"
 	"testing"
 	"time"
 
@@ -38,4 +39,29 @@ func TestOwnerKeepsProgramsStopped(t *testing.T) {
 		r.cancel(call)
 		<-p.done
 	})
+}
+
+// A process that has not yet executed the program is not stopped: its guard waits for it in
+// a call that holds up all of Go's run-time.
+func TestOwnerStopsNoStart(t *testing.T) {
+	child := exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer child.Process.Kill()
+	m := newMeter(guardOrder{Dir: t.TempDir()})
+	m.tasks = func() []int { return []int{child.Process.Pid} }
+	state := func() string { return statFields(child.Process.Pid)[0] }
+	m.stopProgram(true)
+	m.measure()
+	if got := state(); got == "T" {
+		t.Fatal("stopped before it was started")
+	}
+	m.programStarted()
+	waitUntil(t, "a stopped program", func() bool { return state() == "T" })
+	m.stopProgram(false)
+	waitUntil(t, "a program that goes on", func() bool { return state() != "T" })
+	m.stopProgram(true)
+	waitUntil(t, "a program that is stopped again", func() bool { return state() == "T" })
 }

@@ -27,6 +27,7 @@ type meter struct {
 	cpu    float64 // limit of the call, 0: none
 	before float64 // processor time when it began
 	stop   bool    // the program is to be stopped
+	runs   bool    // it has been started
 }
 
 const (
@@ -59,12 +60,26 @@ func (m *meter) stopProgram(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stop = on
-	if on {
+	if on && m.runs {
 		stopAll(m.tasks)
+	}
+	if on {
 		return
 	}
 	for _, pid := range m.tasks() {
 		unix.Kill(pid, unix.SIGCONT)
+	}
+}
+
+// programStarted says that the program runs, and stops it if it is to be stopped. Before,
+// its process must not be stopped: this process waits for it to execute the program, in a
+// call that holds up all of Go's run-time.
+func (m *meter) programStarted() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runs = true
+	if m.stop {
+		stopAll(m.tasks)
 	}
 }
 
@@ -117,7 +132,7 @@ func (m *meter) measure() (*excess, time.Duration) {
 	}
 	m.mu.Lock()
 	limit, before := m.cpu, m.before
-	if m.stop {
+	if m.stop && m.runs {
 		stopAll(m.tasks) // a process of the program may have continued another
 	}
 	m.mu.Unlock()
