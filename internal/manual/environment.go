@@ -38,6 +38,8 @@ var skepVariables = []Variable{
 
 var callVariables = []Variable{
 	{"SKEP_SOCKET", "skep-run(1)", "the hub's socket for a master program"},
+	{"SKEP_PROGRAM", "skep-run(1)", "in a Python program that was started without skep run: the program skep to start; by default the one in PATH"},
+	{"SKEP_PYTHON_TRIED", "skep-run(1)", "on a node, set by the package for Python itself: the Pythons that do not fit a call"},
 	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
 	{"SKEP_ERRORS", "skep-run(1)", "in a master program that uses the functions of OmniRPC: exit, the default, ends the program when a call fails; return makes the call return its code"},
 	{"OMRPC_DEBUG", "skep-run(1)", "in a master program that uses the functions of OmniRPC: if set, OmniRPC's debug flag is on"},
@@ -49,7 +51,7 @@ var o2gVariables = []Variable{
 	{"SKEP_O2G_PORTS", "fi_o2g(7)", "the TCP ports to listen on, FIRST-LAST; by default any"},
 	{"SKEP_O2G_ENGINE", "fi_o2g(7)", "what matches messages: user, kernel, or auto, the default: the kernel if its module is loaded"},
 	{"SKEP_O2G_CREDIT", "fi_o2g(7)", "the bytes that each peer may send without permission; by default 8M"},
-	{"SKEP_O2G_UNEXPECTED", "fi_o2g(7)", "the most bytes of unexpected messages that are buffered; by default 512M"},
+	{"SKEP_O2G_UNEXPECTED", "fi_o2g(7)", "the most bytes of unexpected messages that are buffered; by default a sixteenth of the available memory, from 512M to 4G"},
 	{"SKEP_O2G_OPERATIONS", "fi_o2g(7)", "the most operations in flight on an endpoint; by default 1048576"},
 	{"SKEP_O2G_CONNECT_MS", "fi_o2g(7)", "how long a connection to a peer may take, 100 to 600000 milliseconds; by default 20000"},
 	{"SKEP_O2G_NAP_US", "fi_o2g(7)", "the longest nap of a waiting program in microseconds, by default 2000; a program that uses the provider naps only if this or FI_O2G_NAP_US is set"},
