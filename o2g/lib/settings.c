@@ -132,17 +132,17 @@ static int read_tunable(struct tunable *t)
 	return 0;
 }
 
-#define UNEXPECTED_LEAST (512ull << 20)
-#define UNEXPECTED_MOST (4ull << 30) /* the kernel engine's limit */
+#define UNEXPECTED_MIN (512ull << 20)
+#define UNEXPECTED_MAX (4ull << 30) /* the kernel engine's limit */
 
 /* A sixteenth of the memory that is available now, within bounds. */
 static u64 default_unexpected(void)
 {
 	const u64 share = o2g_memory_available() / 16;
 
-	if (share < UNEXPECTED_LEAST)
-		return UNEXPECTED_LEAST;
-	return share < UNEXPECTED_MOST ? share : UNEXPECTED_MOST;
+	if (share < UNEXPECTED_MIN)
+		return UNEXPECTED_MIN;
+	return share < UNEXPECTED_MAX ? share : UNEXPECTED_MAX;
 }
 
 static int read_tunables(struct o2g_settings *s, const struct o2g_options *o)
