@@ -394,9 +394,11 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 	return error;
 }
 
-static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2])
+static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2],
+		    u32 nofollow)
 {
 	struct abi_path_op op = {.verb = ABI_PATH_UTIMENS,
+				 .mode = nofollow,
 				 .times = {times[0], times[1]}};
 
 	return abi_path_run(c, dirfd, name, &op);
@@ -446,7 +448,8 @@ s64 abi_sys_utimensat(struct abi_call *c)
 	if (!c->a[1] ||
 	    ((u32)c->a[3] & ABI_AT_EMPTY_PATH && is_empty(c, c->a[1])))
 		return times_on_fd(c, c->a[0], times);
-	return times_at(c, c->a[0], c->a[1], times);
+	return times_at(c, c->a[0], c->a[1], times,
+			!!((u32)c->a[3] & ABI_AT_SYMLINK_NOFOLLOW));
 }
 
 static s64 timevals_at(struct abi_call *c, u64 dirfd, u64 name, u64 gaddr)
@@ -463,7 +466,7 @@ static s64 timevals_at(struct abi_call *c, u64 dirfd, u64 name, u64 gaddr)
 			return -LINUX_EINVAL;
 		times[i] = to_ns(t[i].sec, t[i].usec * 1000);
 	}
-	return times_at(c, dirfd, name, times);
+	return times_at(c, dirfd, name, times, 0);
 }
 
 s64 abi_sys_utimes(struct abi_call *c)
@@ -487,5 +490,5 @@ s64 abi_sys_utime(struct abi_call *c)
 		times[0] = to_ns(t[0], 0);
 		times[1] = to_ns(t[1], 0);
 	}
-	return times_at(c, (u64)ABI_AT_FDCWD, c->a[0], times);
+	return times_at(c, (u64)ABI_AT_FDCWD, c->a[0], times, 0);
 }

@@ -130,7 +130,8 @@ enum abi_path_verb {
 	ABI_PATH_READLINK, /* buf, len; result is the length */
 	ABI_PATH_CHMOD,	   /* mode */
 	ABI_PATH_TRUNCATE, /* len */
-	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one unchanged */
+	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one unchanged; mode:
+			      1 for a symbolic link itself */
 	ABI_PATH_STATFS,   /* statfs */
 };
 

@@ -57,12 +57,13 @@ static s64 path_statfs(const char *path, struct abi_statfs *to)
 	return 0;
 }
 
-static s64 path_utimens(const char *path, const s64 times[2])
+static s64 path_utimens(const char *path, const s64 times[2], u32 nofollow)
 {
 	struct timespec ts[2];
 
 	abi_lin_times_from(ts, times);
-	return errno_result(utimensat(AT_FDCWD, path, ts, 0));
+	return errno_result(utimensat(AT_FDCWD, path, ts,
+				      nofollow ? AT_SYMLINK_NOFOLLOW : 0));
 }
 
 /* The verbs with two names; the text of a symbolic link is kept as it is. */
@@ -112,7 +113,7 @@ s64 abi_lin_path(struct abi_path_op *op)
 	case ABI_PATH_TRUNCATE:
 		return errno_result(truncate(path, (s64)op->len));
 	case ABI_PATH_UTIMENS:
-		return path_utimens(path, op->times);
+		return path_utimens(path, op->times, op->mode);
 	case ABI_PATH_STATFS:
 		return path_statfs(path, op->statfs);
 	}

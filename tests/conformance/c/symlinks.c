@@ -11,6 +11,7 @@ int main(void)
 {
 	char buf[64] = "";
 	struct stat st, st2;
+	const struct timespec old[2] = {{1000, 0}, {2000, 0}};
 	int fd = open("target", O_CREAT | O_RDWR, 0644);
 
 	CHECK(write(fd, "text", 4) == 4 && close(fd) == 0);
@@ -21,6 +22,11 @@ int main(void)
 	CHECK(lstat("soft", &st) == 0 && S_ISLNK(st.st_mode));
 	CHECK(stat("soft", &st) == 0 && S_ISREG(st.st_mode));
 	CHECK(st.st_ino == st2.st_ino && st.st_size == 4);
+	CHECK(utimensat(AT_FDCWD, "soft", old, AT_SYMLINK_NOFOLLOW) == 0);
+	CHECK(lstat("soft", &st) == 0 && st.st_mtime == 2000);
+	CHECK(stat("soft", &st) == 0 && st.st_mtime == st2.st_mtime);
+	CHECK(utimensat(AT_FDCWD, "soft", old, 0) == 0);
+	CHECK(stat("target", &st) == 0 && st.st_mtime == 2000);
 	CHECK(FAILS(open("soft", O_RDONLY | O_NOFOLLOW), ELOOP));
 	CHECK(symlink("nowhere", "dangling") == 0);
 	CHECK(FAILS(stat("dangling", &st), ENOENT));
