@@ -125,16 +125,17 @@ static void huge_then_small(void)
 	free(in);
 }
 
-/* Beyond credit, and with no receive until its sender has gone on. */
+/* Beyond credit, and with no receive until its sender has gone on. A quarter of
+ * what may be buffered is less where SKEP_O2G_UNEXPECTED is small. */
 static void huge_alone(void)
 {
-	size_t size = 32 << 20;
+	size_t size = (getenv("SKEP_O2G_UNEXPECTED") ? 12 : 32) << 20;
 	uint8_t *huge = malloc(size), *in = malloc(size);
 
 	bed_fill(huge, size, 11);
 	bed_send(a, to_b, 1, huge, size);
 	tap_ok(await_end(a, huge, 0),
-	       "32 MB without a receive do not hold their sender");
+	       "a huge message without a receive does not hold its sender");
 	bed_recv(b, to_a, 1, in, size);
 	tap_ok(await_end(b, in, 0) && bed_check(in, size, 11),
 	       "and are received whole");
