@@ -38,10 +38,6 @@ func newOwnedOf(t *testing.T, text string, c Config) *rig {
 }
 
 func eachOwned(t *testing.T, text string, slots int, f func(t *testing.T, r *rig)) {
-	if systemIsWindows {
-		f(t, newOwned(t, beeProgram(t), text, slots))
-		return
-	}
 	t.Run("native", func(t *testing.T) { t.Parallel(); f(t, newOwned(t, "", text, slots)) })
 	t.Run("bee", func(t *testing.T) { t.Parallel(); f(t, newOwned(t, beeProgram(t), text, slots)) })
 }
