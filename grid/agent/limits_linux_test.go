@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"skep/grid/proto"
+	"skep/internal/proctree"
 )
 
 const mega = 1 << 20
@@ -109,7 +110,7 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	call := r.consumeResource("shared 60000000", proto.Limits{Memory: 200 * mega})
 	waitUntil(t, "eight processes with 60 MB each", func() bool {
 		for _, w := range r.pool.releaseSession("") {
-			if pids := descendantsOf(w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
+			if pids := proctree.Below(procDir, w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
 				return sharedOnce(pids) < 100*mega
 			}
 		}

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skep/internal/proctree"
 )
 
 // isStopped says whether all processes of a program, but its guard, are stopped.
 func isStopped(p *process) bool {
-	list := descendantsOf(p.pid)
+	list := proctree.Below(procDir, p.pid)
 	for _, pid := range list {
-		if f := statFields(pid); f != nil && f[0] != "T" && f[0] != "Z" {
+		if f := proctree.Stat(procDir, pid); f != nil && f[proctree.State] != "T" && f[proctree.State] != "Z" {
 			return false
 		}
 	}
@@ -27,10 +29,10 @@ func TestOwnerKeepsProgramsStopped(t *testing.T) {
 		r := newOwnedOf(t, "use all when idle 15m\npause 1h\nsettle 0s", Config{State: tempDir(t), Slots: 1, confine: &b})
 		call := r.start(fnFork, nil)
 		p := r.awaitPrograms(1)[0]
-		waitUntil(t, "its children", func() bool { return len(descendantsOf(p.pid)) >= 3 })
+		waitUntil(t, "its children", func() bool { return len(proctree.Below(procDir, p.pid)) >= 3 })
 		r.away(0)
 		waitUntil(t, "a stopped program", func() bool { return isStopped(p) })
-		for _, pid := range descendantsOf(p.pid) {
+		for _, pid := range proctree.Below(procDir, p.pid) {
 			unix.Kill(pid, unix.SIGCONT)
 		}
 		waitUntil(t, "a program that is stopped again", func() bool { return isStopped(p) })
@@ -52,7 +54,7 @@ func TestOwnerStopsNoStart(t *testing.T) {
 	defer child.Process.Kill()
 	m := newMeter(guardOrder{Dir: t.TempDir()})
 	m.tasks = func() []int { return []int{child.Process.Pid} }
-	state := func() string { return statFields(child.Process.Pid)[0] }
+	state := func() string { return proctree.Stat(procDir, child.Process.Pid)[proctree.State] }
 	m.stopProgram(true)
 	m.measure()
 	if got := state(); got == "T" {

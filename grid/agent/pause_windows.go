@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"skep/internal/lockdep"
+	"skep/internal/proctree"
 )
 
 var suspendThread = kernel32.NewProc("SuspendThread")
@@ -79,7 +81,10 @@ func (s *suspension) suspendAll(parent uint32) {
 // suspendRound returns how many threads it suspended. The lock is held.
 func (s *suspension) suspendRound(parent uint32) (n int) {
 	lockdep.AssertHeld(&s.mu)
-	below := processesBelow(parent)
+	below, err := proctree.Below(int(parent))
+	if err != nil {
+		return 0
+	}
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
 		return 0
@@ -88,7 +93,7 @@ func (s *suspension) suspendRound(parent uint32) (n int) {
 	e := windows.ThreadEntry32{}
 	e.Size = uint32(unsafe.Sizeof(e))
 	for err = windows.Thread32First(snapshot, &e); err == nil; err = windows.Thread32Next(snapshot, &e) {
-		if _, done := s.threads[e.ThreadID]; done || !below[e.OwnerProcessID] {
+		if _, done := s.threads[e.ThreadID]; done || !slices.Contains(below, int(e.OwnerProcessID)) {
 			continue
 		}
 		h, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, e.ThreadID)
@@ -103,29 +108,4 @@ func (s *suspension) suspendRound(parent uint32) (n int) {
 		n++
 	}
 	return n
-}
-
-// processesBelow are the processes that descend from one, without it.
-func processesBelow(root uint32) map[uint32]bool {
-	found := map[uint32]bool{}
-	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
-	if err != nil {
-		return found
-	}
-	defer windows.CloseHandle(snapshot)
-	parents := map[uint32]uint32{}
-	e := windows.ProcessEntry32{}
-	e.Size = uint32(unsafe.Sizeof(e))
-	for err = windows.Process32First(snapshot, &e); err == nil; err = windows.Process32Next(snapshot, &e) {
-		parents[e.ProcessID] = e.ParentProcessID
-	}
-	for more := true; more; {
-		more = false
-		for pid, parent := range parents {
-			if !found[pid] && pid != root && (parent == root || found[parent]) {
-				found[pid], more = true, true
-			}
-		}
-	}
-	return found
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/grid/proto"
+	"skep/internal/proctree"
 )
 
 // A meter measures what the processes below a guard use. It measures more often when they
@@ -34,12 +35,12 @@ const (
 	growth    = 4 << 30 // bytes a second that a program may begin to use
 	lookLeast = 10 * time.Millisecond
 	lookMax   = 250 * time.Millisecond
-	clockTick = 100 // a second, in /proc
 	pageBytes = 4096
+	procDir   = "/proc"
 )
 
 func newMeter(order guardOrder) *meter {
-	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return descendantsOf(os.Getpid()) }}
+	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return proctree.Below(procDir, os.Getpid()) }}
 	if order.Bounds.Kind == ConfinedSpaces {
 		m.tasks = allProcesses
 	}
@@ -89,8 +90,8 @@ func stopAll(tasks func() []int) {
 	for range sweeps {
 		found := false
 		for _, pid := range tasks() {
-			f := statFields(pid)
-			if f != nil && f[0] != "T" && f[0] != "t" && f[0] != "Z" && f[0] != "X" {
+			f := proctree.Stat(procDir, pid)
+			if f != nil && !strings.Contains("TtZX", f[proctree.State]) {
 				found = unix.Kill(pid, unix.SIGSTOP) == nil || found
 			}
 		}
@@ -167,47 +168,10 @@ func allProcesses() (pids []int) {
 	return pids
 }
 
-// descendantsOf are all processes below one.
-func descendantsOf(root int) (pids []int) {
-	below := map[int][]int{}
-	list, _ := filepath.Glob("/proc/[0-9]*")
-	for _, name := range list {
-		pid, _ := strconv.Atoi(filepath.Base(name))
-		if f := statFields(pid); f != nil {
-			parent, _ := strconv.Atoi(f[1])
-			below[parent] = append(below[parent], pid)
-		}
-	}
-	for todo := below[root]; len(todo) > 0; todo = todo[1:] {
-		pids = append(pids, todo[0])
-		todo = append(todo, below[todo[0]]...)
-	}
-	return pids
-}
-
-// statFields are those of /proc/PID/stat behind the name: state, parent, ...
-func statFields(pid int) []string {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return nil
-	}
-	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(f) < 20 {
-		return nil
-	}
-	return f
-}
-
-// Places in statFields.
-const (
-	statTimes   = 11 // utime, stime, and those of children that were waited for
-	statThreads = 17
-)
-
 func countThreads(pids []int) (n uint64) {
 	for _, pid := range pids {
-		if f := statFields(pid); f != nil && f[0] != "Z" {
-			t, _ := strconv.ParseUint(f[statThreads], 10, 64)
+		if f := proctree.Stat(procDir, pid); f != nil && f[proctree.State] != "Z" {
+			t, _ := strconv.ParseUint(f[proctree.Threads], 10, 64)
 			n += t
 		}
 	}
@@ -218,16 +182,7 @@ func countThreads(pids []int) (n uint64) {
 func (m *meter) processorTime(pids []int) float64 {
 	var ended unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
-	total := float64(ended.Utime.Nano()+ended.Stime.Nano()) / 1e9
-	for _, pid := range pids {
-		for i, f := range statFields(pid) {
-			if i >= statTimes && i < statTimes+4 {
-				n, _ := strconv.ParseFloat(f, 64)
-				total += n / clockTick
-			}
-		}
-	}
-	return total
+	return float64(ended.Utime.Nano()+ended.Stime.Nano())/1e9 + proctree.Seconds(procDir, pids...)
 }
 
 // residentBytes counts memory that forked processes share once per process.

@@ -226,18 +226,16 @@ func TestMetered(t *testing.T) {
 
 func TestProcessorTimes(t *testing.T) {
 	me := fmt.Sprint(os.Getpid())
-	stat := func(name string, used int) string {
-		return fmt.Sprintf("9 (%s) S 1 1 1 0 -1 0 0 0 0 0 %d 100 200 300 20 0 1 0 5", name, used)
+	stat := func(name, parent string, used int) string {
+		return fmt.Sprintf("9 (%s) S %s 1 1 0 -1 0 0 0 0 0 %d 100 200 300 20 0 1 0 5", name, parent, used)
 	}
 	v := newTree(t, map[string]string{
-		"proc/stat":                       "cpu  1000 200 300 5000 400 10 20 9999 7 8\ncpu0 1 1 1 1 1 1 1\n",
-		"proc/" + me + "/stat":            stat("skep (a name)", 400),
-		"proc/" + me + "/task/1/children": "71 ",
-		"proc/" + me + "/task/2/children": "72 73 ",
-		"proc/71/stat":                    stat("worker", 0),
-		"proc/72/stat":                    stat("worker", 1000),
-		"proc/72/task/72/children":        "74",
-		"proc/74/stat":                    stat("sh", 4400),
+		"proc/stat":            "cpu  1000 200 300 5000 400 10 20 9999 7 8\ncpu0 1 1 1 1 1 1 1\n",
+		"proc/" + me + "/stat": stat("skep (a name)", "1", 400),
+		"proc/71/stat":         stat("worker", me, 0),
+		"proc/72/stat":         stat("worker", me, 1000),
+		"proc/74/stat":         stat("sh", "72", 4400),
+		"proc/75/stat":         stat("other", "1", 9900),
 	})
 	got, _, err := v.system(nil).processorTimes()
 	if text := fmt.Sprintf("%.2f %.2f %.2f", got.busy, got.own, got.all); err != nil || text != "15.30 82.00 69.30" {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skep/grid/policy"
+	"skep/internal/proctree"
 )
 
 // system reads Linux's files below root, which is not / in tests.
@@ -203,38 +204,12 @@ func (s *system) processorTimes() (t times, from string, err error) {
 		if err != nil {
 			return t, "", errors.New("/proc/stat cannot be read")
 		}
-		t.all += v / clockTick
+		t.all += v / proctree.ClockTick
 		if i != 3 && i != 4 {
-			t.busy += v / clockTick
+			t.busy += v / proctree.ClockTick
 		}
 	}
-	t.own = s.treeTime(strconv.Itoa(os.Getpid()), 0)
+	proc := s.path("proc")
+	t.own = proctree.Seconds(proc, append(proctree.Below(proc, os.Getpid()), os.Getpid())...)
 	return t, "/proc/stat, without Skep's programs", nil
-}
-
-const (
-	clockTick = 100 // a second, in /proc
-	depthMax  = 64  // of processes below one another
-)
-
-// treeTime is the processor time of a process, of those below it, and of those that they
-// waited for.
-func (s *system) treeTime(pid string, depth int) (sum float64) {
-	stat := s.read("proc/" + pid + "/stat")
-	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(f) < 15 || depth > depthMax {
-		return 0
-	}
-	for _, text := range f[11:15] { // utime stime cutime cstime
-		v, _ := strconv.ParseFloat(text, 64)
-		sum += v / clockTick
-	}
-	lists, _ := filepath.Glob(s.path("proc/" + pid + "/task/*/children"))
-	for _, list := range lists {
-		text, _ := os.ReadFile(list)
-		for _, child := range strings.Fields(string(text)) {
-			sum += s.treeTime(child, depth+1)
-		}
-	}
-	return sum
 }

@@ -5,12 +5,14 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 
 	"skep/grid/policy"
+	"skep/internal/proctree"
 )
 
 var (
@@ -34,7 +36,7 @@ type system struct {
 
 // A processID identifies a process also after its number was used again.
 type processID struct {
-	pid     uint32
+	pid     int
 	started int64
 }
 
@@ -153,39 +155,28 @@ func (s *system) processorTimes() (t times, from string, err error) {
 	if ok == 0 {
 		return t, "", fmt.Errorf("GetSystemTimes: %w", err)
 	}
-	t.all = seconds(kernel) + seconds(user) // the kernel's contain the idle ones
-	t.busy = t.all - seconds(idle)
+	t.all = proctree.Seconds(kernel) + proctree.Seconds(user) // the kernel's contain the idle ones
+	t.busy = t.all - proctree.Seconds(idle)
 	if t.own, err = s.ownTime(); err != nil {
 		return t, "", err
 	}
 	return t, "GetSystemTimes, without Skep's programs", nil
 }
 
-func seconds(f windows.Filetime) float64 {
-	return float64(uint64(f.HighDateTime)<<32|uint64(f.LowDateTime)) / 1e7
-}
-
 // ownTime adds up what this process and those below it used, also those that have ended
 // since they were seen.
 func (s *system) ownTime() (float64, error) {
-	below, err := familyOf(windows.GetCurrentProcessId())
+	self := os.Getpid()
+	below, err := proctree.Below(self)
 	if err != nil {
 		return 0, err
 	}
 	seen := map[processID]float64{}
 	sum := 0.0
-	for _, pid := range below {
-		h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
-		if err != nil {
-			continue
-		}
-		var started, ended, kernel, user windows.Filetime
-		err = windows.GetProcessTimes(h, &started, &ended, &kernel, &user)
-		windows.CloseHandle(h)
-		if err == nil {
-			id := processID{pid, started.Nanoseconds()}
-			seen[id] = seconds(kernel) + seconds(user)
-			sum += seen[id]
+	for _, pid := range append(below, self) {
+		if t, err := proctree.TimesOf(pid); err == nil {
+			seen[processID{pid, t.Started}] = t.Used
+			sum += t.Used
 		}
 	}
 	for id, used := range s.processes {
@@ -195,30 +186,4 @@ func (s *system) ownTime() (float64, error) {
 	}
 	s.processes = seen
 	return sum + s.ended, nil
-}
-
-// familyOf lists a process and those below it.
-func familyOf(root uint32) ([]uint32, error) {
-	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
-	if err != nil {
-		return nil, fmt.Errorf("the processes cannot be listed: %w", err)
-	}
-	defer windows.CloseHandle(snapshot)
-	below := map[uint32][]uint32{}
-	e := windows.ProcessEntry32{}
-	e.Size = uint32(unsafe.Sizeof(e))
-	for err = windows.Process32First(snapshot, &e); err == nil; err = windows.Process32Next(snapshot, &e) {
-		below[e.ParentProcessID] = append(below[e.ParentProcessID], e.ProcessID)
-	}
-	family := []uint32{root}
-	known := map[uint32]bool{root: true}
-	for at := 0; at < len(family); at++ {
-		for _, pid := range below[family[at]] {
-			if !known[pid] {
-				known[pid] = true
-				family = append(family, pid)
-			}
-		}
-	}
-	return family, nil
 }
