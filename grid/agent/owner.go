@@ -25,7 +25,8 @@ var errOwner = errors.New("the owner of the node needs the computer")
 // program keep their order.
 type owner struct {
 	agent *Agent
-	name  string // of the policy
+	name  string        // of the policy
+	began chan struct{} // a program has begun since the last look
 
 	mu       sync.Mutex
 	machine  *policy.Machine
@@ -57,11 +58,15 @@ type OwnerState struct {
 // OwnerFile is the name of the state in the agent's directory.
 const OwnerFile = "owner.json"
 
-const ownerEvery = time.Second
+// How often the owner looks at the machine while programs run, and while none runs.
+const (
+	ownerEvery  = time.Second
+	ownerSeldom = 5 * time.Second
+)
 
 // newOwner gives an owner that permits everything if p is nil.
 func newOwner(a *Agent, name string, p *policy.Policy) *owner {
-	o := &owner{agent: a, name: name, programs: map[uint64]*program{}}
+	o := &owner{agent: a, name: name, began: make(chan struct{}, 1), programs: map[uint64]*program{}}
 	if p != nil {
 		o.machine = policy.NewMachine(p, a.config.Slots)
 		a.pool.setSlots(0) // until the first look
@@ -85,18 +90,41 @@ func (a *Agent) startOwner(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
+// run looks at the machine until ctx ends.
 func (o *owner) run(ctx context.Context, read func(time.Time) *policy.Facts) {
-	tick := time.NewTicker(ownerEvery)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
+		select {
+		case <-o.began:
+		default:
+		}
 		now := time.Now()
 		o.step(now, read(now))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		o.wait(ctx)
 	}
+}
+
+// wait waits for the next look. A program that begins is looked after at once, but many
+// short ones cause no more than a look each second.
+func (o *owner) wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(ownerEvery):
+	}
+	if o.governs() {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-o.began:
+	case <-time.After(ownerSeldom - ownerEvery):
+	}
+}
+
+// governs says whether there is a program that may have to be paused or go on.
+func (o *owner) governs() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.programs) > 0
 }
 
 // step applies the facts of a moment.
@@ -153,6 +181,10 @@ func (o *owner) begin(slot bool, giveBack func()) *program {
 	if o.machine != nil {
 		o.programs[p.id] = p
 		o.apply(o.machine.Start(time.Now(), p.id, slot))
+		select {
+		case o.began <- struct{}{}:
+		default:
+		}
 	}
 	return p
 }

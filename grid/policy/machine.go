@@ -86,7 +86,8 @@ func (m *Machine) Paused() (n int) {
 	return n
 }
 
-// Step takes the facts of a moment. It is called every second or so, also if nothing changed.
+// Step takes the facts of a moment. It is called every second while programs
+// run, and every few seconds otherwise, also if nothing changed.
 func (m *Machine) Step(now time.Time, f *Facts) []Action {
 	d := m.policy.Decide(f, m.slots)
 	switch {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skep/grid/policy"
+)
+
+// The machine is looked at seldom while no program runs. A program that begins causes a look
+// at once; many short programs cause one look each second. The clock is synctest's, so the
+// test counts looks and does not depend on this computer's speed.
+func TestOwnerLooksSeldomWithoutPrograms(t *testing.T) {
+	p, err := policy.Parse([]byte("use all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newAgent(Config{State: tempDir(t), Slots: 2, Bee: beeOrNone(t), Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.unlock()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwner(a, "desk", p)
+		a.owner = o
+		looks := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		go o.run(ctx, func(now time.Time) *policy.Facts {
+			looks++
+			return &policy.Facts{Time: now}
+		})
+		expect := func(when string, after time.Duration, want int) {
+			t.Helper()
+			<-time.After(after)
+			synctest.Wait()
+			if looks != want {
+				t.Errorf("%s: %d looks, want %d", when, looks, want)
+			}
+			looks = 0
+		}
+		expect("at the start", 0, 1)
+		expect("a minute without programs", 62*time.Second, 12)
+		long := o.begin(true, nil)
+		expect("a program begins", 0, 1)
+		expect("a program runs", 10*time.Second, 10)
+		other := o.begin(false, nil)
+		expect("a second one begins", 0, 0)
+		long.end()
+		expect("one of two ends", 3*time.Second, 3)
+		other.end()
+		expect("the last ends", 62*time.Second, 12)
+		for range 1000 {
+			o.begin(true, nil).end()
+			<-time.After(10 * time.Millisecond)
+		}
+		expect("a thousand short programs in 10 s", time.Second/2, 11)
+		cancel()
+		expect("the agent ends", time.Hour, 0)
+	})
+}
