@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,21 +13,7 @@ import (
 // A node whose owner permits nothing takes no program's calls, and says so to its hub, to
 // its log and to whoever asks on the machine.
 func TestPolicyOfANode(t *testing.T) {
-	dir, err := os.MkdirTemp("", "walk") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := startService(t, dir, hubService, "--listen", "127.0.0.1:0")
-	h.hears("READY=1")
-	line, code, text := outputOf(t, "token", "--state", dir)
-	if code != 0 {
-		t.Fatal(text)
-	}
-	words := strings.Fields(line)
-	if _, code, text := outputOf(t, "join", words[2], "--token", words[4], "--only", "--state", dir); code != 0 {
-		t.Fatal(text)
-	}
+	dir, _, _ := startJoinedHub(t)
 	path := writePolicy(t, "use all when metered and not metered\nuse none\n")
 	a := startService(t, dir, agentService, "--policy", path)
 	a.hears("STATUS=connected to the hub")

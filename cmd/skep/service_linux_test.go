@@ -324,15 +324,16 @@ func (s *started) printed() string {
 	return string(b)
 }
 
-// Both services run by the command lines of their units: they become ready, send watchdog
-// messages, are killed, started again and stopped. The log contains no secret.
-func TestServiceWalk(t *testing.T) {
+// startJoinedHub runs the hub's service in a new state directory, which it joins to that hub
+// as a node.
+func startJoinedHub(t *testing.T) (dir string, h *started, address string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "walk") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := startService(t, dir, hubService, "--listen", "127.0.0.1:0")
+	h = startService(t, dir, hubService, "--listen", "127.0.0.1:0")
 	h.hears("READY=1\nSTATUS=listens on 127.0.0.1:")
 	h.hears("WATCHDOG=1")
 	line, code, text := outputOf(t, "token", "--state", dir)
@@ -343,6 +344,13 @@ func TestServiceWalk(t *testing.T) {
 	if out, code, text := outputOf(t, "join", words[2], "--token", words[4], "--only", "--state", dir); code != 0 || !strings.HasPrefix(out, "joined the hub") {
 		t.Fatalf("%d %q\n%s", code, text, out)
 	}
+	return dir, h, words[2]
+}
+
+// Both services run by the command lines of their units: they become ready, send watchdog
+// messages, are killed, started again and stopped. The log contains no secret.
+func TestServiceWalk(t *testing.T) {
+	dir, h, address := startJoinedHub(t)
 	a := startService(t, dir, agentService)
 	a.hears("READY=1")
 	a.hears("STATUS=connected to the hub")
@@ -350,7 +358,7 @@ func TestServiceWalk(t *testing.T) {
 	h.cmd.Process.Kill()
 	h.cmd.Wait()
 	a.hears("STATUS=no connection to the hub")
-	h2 := startService(t, dir, hubService, "--listen", words[2])
+	h2 := startService(t, dir, hubService, "--listen", address)
 	h2.hears("READY=1")
 	a.hears("STATUS=connected to the hub")
 	for _, s := range []*started{a, h2} {
@@ -373,21 +381,7 @@ func TestServiceWalk(t *testing.T) {
 // Both services restart by the signal of 'systemctl reload', the hub when the last run has
 // ended.
 func TestServiceReload(t *testing.T) {
-	dir, err := os.MkdirTemp("", "walk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := startService(t, dir, hubService, "--listen", "127.0.0.1:0")
-	h.hears("READY=1")
-	line, code, text := outputOf(t, "token", "--state", dir)
-	if code != 0 {
-		t.Fatal(text)
-	}
-	words := strings.Fields(line)
-	if _, code, text := outputOf(t, "join", words[2], "--token", words[4], "--only", "--state", dir); code != 0 {
-		t.Fatal(text)
-	}
+	dir, h, _ := startJoinedHub(t)
 	a := startService(t, dir, agentService)
 	a.hears("STATUS=connected to the hub")
 	c := hub.NewClient(hub.ControlSocket(hubState(dir)))
