@@ -3,18 +3,11 @@
 # skep.exe without libraries other than Wine's own. usage: alone.sh BUILD
 set -eu
 b=$1
-WINEPREFIX=${WINEPREFIX:-$(pwd)/$b/wine}
-WINEDEBUG=-all
-export WINEPREFIX WINEDEBUG
-unset DISPLAY
-if ! command -v wine >/dev/null 2>&1; then
-	echo "Bail out! no wine here; run: make setup"
-	exit 1
-fi
 # shellcheck source=../../tests/tap.sh
 . "$(dirname "$0")/../../tests/tap.sh"
-# Wine's services end after its programs, on a busy computer much later.
-trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
+# shellcheck source=../../tests/wine/wine.sh
+. "$(dirname "$0")/wine.sh"
+wine_begin "$b" wine
 code=0
 [ ! -e "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" ] || code=1
 result $code "the prefix has Wine's own libraries alone"
@@ -26,7 +19,7 @@ result $code "skep.exe starts without bcryptprimitives.dll"
 "$b/bin/skep" up --no-agent --no-token --listen 127.0.0.1:0 \
 	--state "$tmp/state" >"$tmp/hub" 2>&1 &
 hub=$!
-trap 'kill "$hub" || true; wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
+trap 'kill "$hub" || true; wine_end' EXIT
 i=0
 until token=$("$b/bin/skep" token --state "$tmp/state" 2>/dev/null); do
 	i=$((i + 1))

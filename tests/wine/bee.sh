@@ -4,14 +4,12 @@
 # exit code must be the same. usage: bee.sh BUILD
 # shellcheck disable=SC2016 # scripts for guests expand there
 set -eu
-WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine}
-WINEDEBUG=-all
-LC_ALL=C.UTF-8
-BEE_TEST_NAME=nobody
-export WINEPREFIX WINEDEBUG LC_ALL BEE_TEST_NAME
-unset DISPLAY
+export BEE_TEST_NAME=nobody
+# shellcheck source=../../tests/wine/wine.sh
+. "$(dirname "$0")/wine.sh"
 # shellcheck source=../../bee/test/guests.sh
 . "$(dirname "$0")/../../bee/test/guests.sh"
+wine_begin "$1" wine
 
 exe() { # bee's or bee-leak's path, then its arguments
 	within 60 "$b/bin/bee-guard" wine "$@"
@@ -21,12 +19,6 @@ guarded() {
 	exe "$b/bin/bee.exe" "$@"
 }
 
-if ! command -v wine >/dev/null 2>&1; then
-	echo "Bail out! no wine here; run: make setup"
-	exit 1
-fi
-# Wine's services end after its programs, on a busy computer much later.
-trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 seq 1 2000 >"$tmp/in"
 # The first program that runs creates the prefix, and Wine prints messages.
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1

@@ -3,14 +3,12 @@
 # Files that several programs use at once, under bee.exe. usage: files.sh BUILD
 set -eu
 b=$(cd "$1" && pwd)
-WINEPREFIX=${WINEPREFIX:-$b/wine}
-WINEDEBUG=-all
-LC_ALL=C.UTF-8
-export WINEPREFIX WINEDEBUG LC_ALL
-unset DISPLAY
 set -- "$b"
+# shellcheck source=../../tests/wine/wine.sh
+. "$(dirname "$0")/wine.sh"
 # shellcheck source=../../bee/test/locks.sh
 . "$(dirname "$0")/../../bee/test/locks.sh"
+wine_begin "$b" wine
 cd "$tmp"
 
 guarded() {
@@ -21,12 +19,6 @@ native() {
 	within 100 "$@"
 }
 
-if ! command -v wine >/dev/null 2>&1; then
-	echo "Bail out! no wine here; run: make setup"
-	exit 1
-fi
-# Wine's services end after its programs, on a busy computer much later.
-trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 
 # Prints the number of the process that runs one of our programs here.

@@ -5,20 +5,13 @@
 set -eu
 zip=$2
 prng=$3
-WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine-kit}
-WINEDEBUG=-all
-LC_ALL=C.UTF-8
-export WINEPREFIX WINEDEBUG LC_ALL
-unset DISPLAY
 # shellcheck source=../../tests/tap.sh
 . "$(dirname "$0")/../../tests/tap.sh"
+# shellcheck source=../../tests/wine/wine.sh
+. "$(dirname "$0")/wine.sh"
+wine_begin "$1" wine-kit
 set +e # exit codes are what is compared
-trap 'wineserver -k; wineserver -w; rm -rf "$tmp"' EXIT
 
-if ! command -v wine >/dev/null 2>&1; then
-	echo "Bail out! no wine here; run: make setup"
-	exit 1
-fi
 [ -e "$WINEPREFIX/system.reg" ] || wine wineboot -i >/dev/null 2>&1
 # Windows 10 has this library, Wine 8 does not; Go programs need it.
 cp "$prng" "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll"

@@ -9,11 +9,9 @@ build=$1
 point=$build/test/eigen/point
 count=0
 if [ "$2" = wine ]; then
-	WINEPREFIX=${WINEPREFIX:-$(pwd)/$build/wine}
-	WINEDEBUG=-all
-	export WINEPREFIX WINEDEBUG
-	# Wine's services run on after its programs, for long on a busy computer.
-	trap 'wineserver -k || true; wineserver -w || true' EXIT
+	# shellcheck source=../../../tests/wine/wine.sh
+	. "$(dirname "$0")/../../../tests/wine/wine.sh"
+	wine_begin "$build" wine
 	set -- wine "$build/bin/bee.exe"
 else
 	set -- "$build/bin/bee"
