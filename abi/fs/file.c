@@ -86,8 +86,8 @@ void abi_fd_release(struct abi_proc *p, u32 desc)
 }
 
 /* Continues after short transfers; stops at the end of the file. */
-static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
-			  u64 len, u64 offset, u32 writing)
+static s64 transfer_all(struct abi_proc *p, struct abi_desc *d, u8 *buf,
+			u64 len, u64 offset, u32 writing)
 {
 	u64 done = 0, part;
 	s64 n;
@@ -108,13 +108,13 @@ static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
 s64 abi_fd_pinned_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
 			u64 offset)
 {
-	return transfer_whole(p, &p->fds.desc[desc], buf, len, offset, 0);
+	return transfer_all(p, &p->fds.desc[desc], buf, len, offset, 0);
 }
 
 s64 abi_fd_pinned_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
 			 u64 offset)
 {
-	return transfer_whole(p, &p->fds.desc[desc], (u8 *)buf, len, offset, 1);
+	return transfer_all(p, &p->fds.desc[desc], (u8 *)buf, len, offset, 1);
 }
 
 const char *abi_fd_pinned_path(struct abi_proc *p, u32 desc)
@@ -131,7 +131,7 @@ static s64 by_number(struct abi_proc *p, u32 fd, void *buf, u64 len, u64 offset,
 	if (!d)
 		return -LINUX_EBADF;
 	n = abi_desc_ops(d)->regular
-		    ? transfer_whole(p, d, buf, len, offset, writing)
+		    ? transfer_all(p, d, buf, len, offset, writing)
 		    : -LINUX_ENODEV;
 	abi_desc_put(p, d);
 	return n;

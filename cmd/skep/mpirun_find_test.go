@@ -36,7 +36,7 @@ func TestMpirunWithoutTheProvider(t *testing.T) {
 }
 
 // skep uses the bee in its own folder.
-func TestLoaderBesideSkep(t *testing.T) {
+func TestLoaderInTheFolderOfSkep(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

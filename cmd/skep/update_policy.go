@@ -119,8 +119,8 @@ func readCPUs(text string) (uint32, func(*uapi.DynamosRule), error) {
 func readShare(text string) (uint32, func(*uapi.DynamosRule), error) {
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
-	share := math.Round(v / 100 * uapi.DynamosWhole)
-	if err != nil || !percent || !(share >= 1 && share <= uapi.DynamosWhole) {
+	share := math.Round(v / 100 * uapi.DynamosShareMax)
+	if err != nil || !percent || !(share >= 1 && share <= uapi.DynamosShareMax) {
 		return 0, nil, errors.New("want a percentage above 0 and up to 100%, as 10%")
 	}
 	return uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share = uint32(share) }, nil

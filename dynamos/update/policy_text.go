@@ -84,7 +84,7 @@ func describeRule(r *uapi.DynamosRule, names Names) string {
 }
 
 func describeShare(share uint32) string {
-	return strconv.FormatFloat(float64(share)*100/uapi.DynamosWhole, 'g', 3, 64) + "%"
+	return strconv.FormatFloat(float64(share)*100/uapi.DynamosShareMax, 'g', 3, 64) + "%"
 }
 
 func describeCPUs(words *[uapi.DynamosCPUs / 64]uint64) string {

@@ -19,8 +19,8 @@ struct eigen_run {
 	int inertia;
 	double *s;
 	struct eigen_call *call;
-	int next, ended;       /* calls added to S, and calls that ended */
-	int failed, last_told; /* a call failed; `ended` at the last line */
+	int next, ended;	   /* calls added to S, and calls that ended */
+	int failed, last_reported; /* a call failed; `ended` at the last line */
 	double wall_s;
 	struct eigen_found found;
 	struct eigen_reference reference;

@@ -44,9 +44,9 @@ void eigen_report_call(struct eigen_run *run, const struct eigen_call *call)
 	int total = run->contour.points;
 
 	if (!call->status && !isatty(2) && run->ended != total &&
-	    run->ended - run->last_told < EVERY)
+	    run->ended - run->last_reported < EVERY)
 		return;
-	run->last_told = run->ended;
+	run->last_reported = run->ended;
 	fprintf(stderr, "%3d/%d  point %d  ", run->ended, total, call->index);
 	if (call->status) {
 		fputs("failed: ", stderr);

@@ -17,7 +17,7 @@ import (
 )
 
 // The process fills all descriptors below this number, except as many as a try may use.
-const descriptorsMost = 96
+const descriptorsMax = 96
 
 // Operations that need descriptors. Each returns an error, or succeeds and closes all.
 var descriptorUsers = []struct {
@@ -53,7 +53,7 @@ var descriptorUsers = []struct {
 }
 
 func openDescriptors() (n int) {
-	for fd := range descriptorsMost {
+	for fd := range descriptorsMax {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 			n++
 		}
@@ -90,7 +90,7 @@ func init() {
 		// Without namespaces: where clone fails, Go leaves the pipe open by which it
 		// gives their users.
 		r := newRigOf(&victimT{}, Config{State: os.Getenv("VICTIM_DIR"), Slots: 1, confine: &bounds{Kind: ConfinedNot}})
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptorsMost, Max: descriptorsMost})
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptorsMax, Max: descriptorsMax})
 		for _, user := range descriptorUsers {
 			if err := user.run(r); err != nil { // what stays open from now on is open
 				fmt.Println(user.name, "with all descriptors:", err)

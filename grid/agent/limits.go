@@ -19,14 +19,14 @@ type excess struct {
 
 const (
 	processesDefault = 1024
-	memoryLeast      = 1 << 30 // of a default, if there are many slots
+	memoryMin        = 1 << 30 // of a default, if there are many slots
 )
 
 // setDefaults sets limits that protect the machine's owner and other programs: each slot gets its share.
 func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 	total, _ := memoryInfo()
 	n := uint64(max(slots, 1))
-	d := proto.Limits{Memory: max(total/10*9/n, min(memoryLeast, total/10*9)), Processes: processesDefault,
+	d := proto.Limits{Memory: max(total/10*9/n, min(memoryMin, total/10*9)), Processes: processesDefault,
 		Disk: diskFree / 2 / n}
 	if c.Limits.Memory == 0 && !bee { // bee counts memory that a program may use later
 		c.Limits.Memory = d.Memory

@@ -33,7 +33,7 @@ type meter struct {
 
 const (
 	growth    = 4 << 30 // bytes a second that a program may begin to use
-	lookLeast = 10 * time.Millisecond
+	lookMin   = 10 * time.Millisecond
 	lookMax   = 250 * time.Millisecond
 	pageBytes = 4096
 	procDir   = "/proc"
@@ -129,7 +129,7 @@ func (m *meter) measure() (*excess, time.Duration) {
 		if used > l.Memory {
 			return &excess{proto.LimitMemory, float64(used), float64(l.Memory)}, 0
 		}
-		next = min(next, max(lookLeast, time.Duration(min(l.Memory-used, growth))*time.Second/growth))
+		next = min(next, max(lookMin, time.Duration(min(l.Memory-used, growth))*time.Second/growth))
 	}
 	m.mu.Lock()
 	limit, before := m.cpu, m.before

@@ -33,12 +33,12 @@ PROGRAMS += $(B)/lib/libskeprpc.a $(B)/lib/libskeprpc.so
 GRIDRPC_SRC := $(sort $(wildcard grid/gridrpc/*.c))
 gridrpc_objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(GRIDRPC_SRC)) \
 	$(call grid_lib_objects,$(1))
-$(B)/obj/gcc-pic/grid/gridrpc/gridrpc-whole.o: $(call gridrpc_objects,gcc-pic)
+$(B)/obj/gcc-pic/grid/gridrpc/gridrpc-linked.o: $(call gridrpc_objects,gcc-pic)
 	$(call say,LD)
 	$(Q)$(CC) -nostdlib -r -o $@ $^
 	$(Q)objcopy --wildcard --keep-global-symbol='grpc_*' \
 		--keep-global-symbol='skep_grpc_*' $@
-$(B)/lib/libgridrpc.a: $(B)/obj/gcc-pic/grid/gridrpc/gridrpc-whole.o
+$(B)/lib/libgridrpc.a: $(B)/obj/gcc-pic/grid/gridrpc/gridrpc-linked.o
 	$(call say,AR)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $<

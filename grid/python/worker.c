@@ -233,7 +233,7 @@ static int handle_call(struct skep_python_order *order,
 
 /* Initialize --------------------------------------------------------------- */
 
-static int read_whole(int fd, u8 *to, u64 len, u64 at)
+static int read_all(int fd, u8 *to, u64 len, u64 at)
 {
 	ssize_t n;
 
@@ -257,15 +257,14 @@ static int read_initial(struct skep_python_order *order,
 	if (strncmp(path, inherited, sizeof(inherited) - 1))
 		return -EPROTO;
 	fd = atoi(path + sizeof(inherited) - 1);
-	err = i->length < 8 ? -EPROTO
-			    : read_whole(fd, (u8 *)&order->bytes, 8, 0);
+	err = i->length < 8 ? -EPROTO : read_all(fd, (u8 *)&order->bytes, 8, 0);
 	if (!err && !bytes_fit(order->bytes, i->length))
 		err = -EPROTO;
 	if (err)
 		return err;
 	order->data = aligned_alloc(DATA_ALIGN,
 				    (order->bytes | (DATA_ALIGN - 1)) + 1);
-	err = order->data ? read_whole(fd, order->data, order->bytes, 8)
+	err = order->data ? read_all(fd, order->data, order->bytes, 8)
 			  : -ENOMEM;
 	close(fd);
 	return err;

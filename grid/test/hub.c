@@ -354,7 +354,8 @@ static int receive_data(struct hub *h, const struct skep_frame *f,
 	return l->have == l->length ? end_call(h, l) : -EPROTO;
 }
 
-static int bind_came(struct hub *h, const struct skep_frame *f, const u8 *bytes)
+static int handle_bind(struct hub *h, const struct skep_frame *f,
+		       const u8 *bytes)
 {
 	struct skep_bound bound = {9, (u32)manifest_len};
 	u8 out[0x8000];
@@ -383,7 +384,7 @@ static int receive_frame(struct hub *h, const struct skep_frame *f,
 {
 	switch (f->type) {
 	case SKEP_BIND:
-		return bind_came(h, f, bytes);
+		return handle_bind(h, f, bytes);
 	case SKEP_CALL:
 	case SKEP_MODULE_INIT:
 		return announce_call(h, f, bytes);
@@ -397,7 +398,7 @@ static int receive_frame(struct hub *h, const struct skep_frame *f,
 	return -EPROTO;
 }
 
-static int ack_came(struct hub *h, const u8 *bytes)
+static int handle_ack(struct hub *h, const u8 *bytes)
 {
 	u64 received;
 
@@ -422,7 +423,7 @@ static int serve_master(struct hub *h)
 		if (!err)
 			err = read_bytes(h, bytes, f.length);
 		if (!err && f.type == SKEP_ACK) {
-			err = ack_came(h, bytes);
+			err = handle_ack(h, bytes);
 			continue;
 		}
 		h->received += sizeof(f) + f.length;

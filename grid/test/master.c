@@ -13,7 +13,7 @@
 #define BIG (8l << 20) /* doubles */
 #define MANY 64
 
-static int calls_were_told(OmniRpcRequest r)
+static int calls_are_named(OmniRpcRequest r)
 {
 	struct skep_info info;
 	int i, digest = 0;
@@ -52,7 +52,7 @@ static void test_calls(void)
 		       OmniRpcCall("state", &sum) == OMRPC_OK && sum == 100,
 	       "calls see the data of a later initialize");
 	r = OmniRpcCallAsync("state", &sum);
-	tap_ok(OmniRpcWait(r) == OMRPC_OK && calls_were_told(r),
+	tap_ok(OmniRpcWait(r) == OMRPC_OK && calls_are_named(r),
 	       "a call reports its node and substrate");
 }
 

@@ -30,8 +30,8 @@ type Host struct {
 const (
 	newsFile  = "service.says"  // what the service says of itself
 	crashFile = "service.crash" // what Go printed when the service died
-	crashMost = 16 << 10        // bytes of it that become an event
-	lineMost  = 30 << 10        // bytes of an event; Windows takes 31,839 characters
+	crashMax  = 16 << 10        // bytes of it that become an event
+	lineMax   = 30 << 10        // bytes of an event; Windows takes 31,839 characters
 )
 
 // Serve runs the program for the service control manager, until that stops it.
@@ -63,7 +63,7 @@ func (h *Host) Serve() error {
 func (h *Host) reportCrash(log *eventlog.Log) {
 	path := filepath.Join(h.State, crashFile)
 	if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
-		log.Error(eventError, "the service died before:\r\n"+string(text[:min(len(text), crashMost)]))
+		log.Error(eventError, "the service died before:\r\n"+string(text[:min(len(text), crashMax)]))
 	}
 	file, err := os.Create(path)
 	if err == nil {
@@ -94,7 +94,7 @@ func divertOutput(log *eventlog.Log) (done chan struct{}, err error) {
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
-		in := bufio.NewReaderSize(r, lineMost)
+		in := bufio.NewReaderSize(r, lineMax)
 		for {
 			line, _, err := in.ReadLine() // a longer line becomes two events
 			if err != nil {

@@ -129,8 +129,8 @@ const (
 	DynamosTerms = 1<<iota - 1
 )
 
-// DynamosWhole is a share of 100 %.
-const DynamosWhole = 65536
+// DynamosShareMax is a share of 100 %.
+const DynamosShareMax = 65536
 
 // DynamosRule is struct dynamos_rule.
 type DynamosRule struct {

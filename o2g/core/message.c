@@ -128,7 +128,7 @@ static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 
 /* The same of a message that may as well wait: an engine with a slab has its
  * memory in pages, and would have to find that of the core in one piece. */
-static int buffer_whole(struct o2g_core *core, struct o2g_message *message)
+static int buffer_for_later(struct o2g_core *core, struct o2g_message *message)
 {
 	if (!core->limits.slab_message)
 		return buffer_body(core, message);
@@ -181,7 +181,7 @@ static void message_arrived(struct o2g_core *core, struct o2g_message *message)
 {
 	if (!o2g_message_is(message, O2G_IS_ARRIVING))
 		return;
-	o2g_message_step(message, O2G_MSG_WHOLE);
+	o2g_message_step(message, O2G_MSG_RECEIVED);
 	o2g_table_remove(&core->table, &message->by_id);
 	message->inbox->incomplete--;
 	queue_early_credit(message);
@@ -440,7 +440,7 @@ static int invite_message(struct o2g_core *core, struct o2g_message *message)
 	if (host->spare)
 		most = min_u64(most, host->spare(host->ctx));
 	if (message->length > most || core->charged > most - message->length ||
-	    buffer_whole(core, message))
+	    buffer_for_later(core, message))
 		return -LINUX_EAGAIN;
 	list_unlink(&message->turn);
 	message->expect = message->length;

@@ -45,7 +45,7 @@ enum o2g_message_event {
 	O2G_MSG_MATCH,	  /* a receive takes it; or it is an access */
 	O2G_MSG_CLAIM,	  /* the program has a handle to it */
 	O2G_MSG_DISCARD,  /* the program discards it */
-	O2G_MSG_WHOLE,	  /* no more bytes will arrive */
+	O2G_MSG_RECEIVED, /* no more bytes will arrive */
 	O2G_MSG_REPLY,	  /* of a READ: bytes are to go out */
 	O2G_MSG_ANSWER,	  /* a GRANT or DONE is to go out */
 	O2G_MSG_ANSWERED, /* it did */

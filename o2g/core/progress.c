@@ -42,7 +42,7 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 
 /* Reads only the submissions that are there now, so that a program that keeps
  * writing cannot keep the engine here. */
-static int read_most(struct o2g_core *core, int most)
+static int read_batch(struct o2g_core *core, int most)
 {
 	struct o2g_sqe sqe;
 	int waiting, n;
@@ -93,7 +93,7 @@ int o2g_core_read(struct o2g_core *core)
 		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
-	return read_most(core, batch_size(core));
+	return read_batch(core, batch_size(core));
 }
 
 static u32 kick_needs(const struct o2g_core *core)
@@ -138,7 +138,7 @@ int o2g_core_consume(struct o2g_core *core)
 	int n;
 
 	o2g_ending_go_on(core);
-	n = read_most(core, batch_size(core));
+	n = read_batch(core, batch_size(core));
 	core->counts.kicks++;
 	o2g_core_ask(core);
 	return core->broken ? -LINUX_EPROTO : n;

@@ -29,7 +29,7 @@
 #define POSTINGS_MAX 0x1000000
 #define PEERS_MAX 0x100000
 #define MEMORY_DELAY (HZ / 10) /* until memory is tried again */
-#define SLEEP_MOST_US (3600ull * USEC_PER_SEC)
+#define SLEEP_MAX_US (3600ull * USEC_PER_SEC)
 
 /* ---- lock and unlock ---- */
 
@@ -346,7 +346,7 @@ void o2g_engine_calm(struct o2g_engine *engine)
 int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 {
 	const ktime_t limit =
-		ns_to_ktime(min(us, SLEEP_MOST_US) * NSEC_PER_USEC);
+		ns_to_ktime(min(us, SLEEP_MAX_US) * NSEC_PER_USEC);
 	int rc;
 
 	spin_lock_bh(&engine->lock);
@@ -592,7 +592,7 @@ struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 	if (!engine)
 		return NULL;
 	init_engine(engine);
-	engine->link_most = o->peers;
+	engine->link_max = o->peers;
 	rc = o2g_memory_open(engine);
 	if (!rc) {
 		rc = init_srcu_struct(&engine->access);

@@ -152,7 +152,7 @@ struct o2g_engine {
 	struct mm_struct *mm; /* mmgrab()ed; the program's */
 	struct pid *owner;    /* tgid */
 	struct list_head links;
-	u32 link_number, link_count, link_most;
+	u32 link_number, link_count, link_max;
 	struct list_head tx;	       /* links that want to write; lock */
 	struct list_head blocked;      /* links that the core does not read */
 	u64 fills;		       /* preallocated blocks; lock */

@@ -287,7 +287,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 	lockdep_assert_held(&engine->control);
 	if (a->zero)
 		return -EINVAL;
-	if (engine->link_count >= engine->link_most)
+	if (engine->link_count >= engine->link_max)
 		return -ENOSPC;
 	link = create_link(engine, a->socket, &r);
 	if (!link)

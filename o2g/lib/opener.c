@@ -24,9 +24,9 @@
 #define UNPROVEN_MAX                                                           \
 	128 /* accepted and not authenticated; see evict_unproven() */
 #define REST_NS 100000000ll
-#define SHOW_NS 100000000ll	  /* between two looks at the counters */
-#define SHOW_MOST_NS 1600000000ll /* the same while they do not change */
-#define SLOW_NS 1000000000ll	  /* an opening should take less than this */
+#define SHOW_NS 100000000ll	 /* between two looks at the counters */
+#define SHOW_MAX_NS 1600000000ll /* the same while they do not change */
+#define SLOW_NS 1000000000ll	 /* an opening should take less than this */
 
 static void wake_opener(struct o2g *o2g)
 {
@@ -133,7 +133,7 @@ static void accept_some(struct o2g *o2g)
 		}
 		if (errno == EAGAIN)
 			return;
-		if (o2g_try_starves(o2g, -errno) &&
+		if (o2g_try_lacks_memory(o2g, -errno) &&
 		    !evict_unproven(o2g, SLOW_NS)) {
 			pause_listener(o2g);
 			return;
@@ -204,7 +204,7 @@ static int update_page(struct o2g *o2g, int wait)
 	if (now >= opener->show_at) {
 		if (o2g_page_look(o2g) || ns < SHOW_NS)
 			ns = SHOW_NS;
-		opener->show_ns = ns < SHOW_MOST_NS ? ns : SHOW_MOST_NS;
+		opener->show_ns = ns < SHOW_MAX_NS ? ns : SHOW_MAX_NS;
 		opener->show_at = now + opener->show_ns;
 	}
 	ms = (int)((opener->show_at - now) / 1000000 + 1);

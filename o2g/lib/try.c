@@ -25,8 +25,8 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 #define REFUSED_NS (2000 * MS) /* a listener that has ended does not return */
 #define RESET_NS (5000 * MS)   /* of another job, or currently without room */
 #define PAUSE_FIRST_MS 20
-#define PAUSE_MOST_MS 500
-#define PATIENT_MOST_MS 10000
+#define PAUSE_MAX_MS 500
+#define PATIENT_MAX_MS 10000
 #define EXPECT_NS                                                              \
 	(1000 * MS)    /* a peer that has not connected by then is dialled     \
 			*/
@@ -64,7 +64,7 @@ s64 o2g_try_age(const struct o2g_try *try)
 	return o2g_now_ns() - (try->deadline - OPENING_NS);
 }
 
-int o2g_try_starves(struct o2g *o2g, int error)
+int o2g_try_lacks_memory(struct o2g *o2g, int error)
 {
 	if (error != -EMFILE && error != -ENFILE && error != -ENOBUFS &&
 	    error != -ENOMEM)
@@ -267,7 +267,7 @@ static void lose_peer(struct o2g *o2g, struct o2g_try *try, int error)
 /* How long to dial again after such an error; 0: not at all. */
 static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 {
-	if (o2g_try_starves(o2g, error))
+	if (o2g_try_lacks_memory(o2g, error))
 		return ALLOWED;
 	switch (error) {
 	case -ECONNREFUSED:
@@ -317,7 +317,7 @@ static void pause_try(struct o2g *o2g, struct o2g_try *try)
 	try->phase = PAUSE;
 	try->proved = 0;
 	try->deadline = o2g_now_ns() + try->pause_ms * MS;
-	if (try->pause_ms < (try->patient ? PATIENT_MOST_MS : PAUSE_MOST_MS))
+	if (try->pause_ms < (try->patient ? PATIENT_MAX_MS : PAUSE_MAX_MS))
 		try->pause_ms *= 2;
 }
 

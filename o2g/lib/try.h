@@ -41,6 +41,6 @@ int o2g_try_named(const struct o2g_try *try);
 s64 o2g_try_age(const struct o2g_try *try); /* unauthenticated, ns */
 /* Whether an error is want of descriptors or memory, which may pass; says so
  * on standard error the first time. */
-int o2g_try_starves(struct o2g *o2g, int error);
+int o2g_try_lacks_memory(struct o2g *o2g, int error);
 
 #endif

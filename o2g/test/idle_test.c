@@ -193,7 +193,7 @@ static int take_all(int *taken, int most, int left)
 }
 
 /* It has one descriptor to dial with, and none to accept with. */
-static void test_starved(void)
+static void test_no_descriptors(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
 	struct o2g_event event;
@@ -304,6 +304,6 @@ int main(void)
 	test_memory();
 	without_input();
 	test_visited();
-	test_starved();
+	test_no_descriptors();
 	return tap_done();
 }

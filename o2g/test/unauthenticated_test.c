@@ -309,7 +309,7 @@ static int take_all(int *taken, int most, struct rlimit *was)
 }
 
 /* Who accepts and has no descriptor left lets an opening under way go on. */
-static void test_starved(void)
+static void test_no_descriptors(void)
 {
 	struct o2g_identity self = make_identity(0, 13);
 	int fd, second, taken[1024], n, was_err = dup(STDERR_FILENO);
@@ -708,7 +708,7 @@ int main(void)
 	slow_friend();
 	tap_ok(victim_works(), "a real peer connects after all of them");
 	test_grants();
-	test_starved();
+	test_no_descriptors();
 	test_crowd();
 	test_outlasts();
 	test_stopped();

@@ -435,7 +435,7 @@ class MapWork:
 
     GOAL = 0.04  # seconds of a part
     UNKNOWN = 64  # parts with one value that are sent before one came back
-    PATIENCE = 0.05  # that is waited for the first of them
+    FIRST_WAIT = 0.05  # that is waited for the first of them
 
     def __init__(self, executor, function, program, values, chunksize, buffersize):
         self.executor, self.function, self.program = executor, function, program
@@ -477,8 +477,8 @@ class MapWork:
     def outcomes(self, future, end):
         """Of the first part. Slow functions are noticed, and more is sent."""
         left = None if end is None else end - time.monotonic()
-        if self.pace.each is None and (left is None or left > self.PATIENCE):
-            done, _ = concurrent.futures.wait([future], self.PATIENCE)
+        if self.pace.each is None and (left is None or left > self.FIRST_WAIT):
+            done, _ = concurrent.futures.wait([future], self.FIRST_WAIT)
             if not done:
                 self.fill(patient=False)
                 left = None if end is None else end - time.monotonic()

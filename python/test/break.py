@@ -215,7 +215,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         pid = int(out)
         self.assertTrue(tap.wait_until(lambda: not tap.is_running(pid)))
 
-    def test_beside_hub(self):
+    def test_hub_of_this_machine(self):
         """without `skep run` a program uses the hub that runs here"""
         temporary = tempfile.TemporaryDirectory
         with temporary() as state, temporary() as shared:

@@ -64,7 +64,7 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 	return 0;
 }
 
-static u64 whole_gibs(u64 bytes)
+static u64 gibs_of(u64 bytes)
 {
 	return (bytes + GIB - 1) / GIB;
 }
@@ -79,7 +79,7 @@ u64 shimos_image_memory(const struct skep_image *h,
 		return 0;
 	if (!h)
 		return round_up_to(NOBODY + size->cores * NOBODY_CORE +
-					   whole_gibs(size->bytes) * NOBODY_GIB,
+					   gibs_of(size->bytes) * NOBODY_GIB,
 				   LARGE);
 	if (h->memory > MOST || h->core_memory > MOST || h->gib_memory > MOST)
 		return 0;
@@ -87,8 +87,7 @@ u64 shimos_image_memory(const struct skep_image *h,
 	if (need < h->memory)
 		need = h->memory;
 	need += (u64)size->cores * h->core_memory;
-	need = round_up_to(need + whole_gibs(size->bytes) * h->gib_memory,
-			   LARGE);
+	need = round_up_to(need + gibs_of(size->bytes) * h->gib_memory, LARGE);
 	return need > MOST ? 0 : need;
 }
 

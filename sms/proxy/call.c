@@ -123,7 +123,7 @@ static s64 file_read(struct call *c)
 }
 
 /* Others may write to the same open file, so one write must stay one. */
-static s64 write_whole(struct call *c)
+static s64 write_all(struct call *c)
 {
 	s64 n = take_parts(c, c->arg[0]);
 
@@ -137,7 +137,7 @@ static s64 file_write(struct call *c)
 	s64 offset = (s64)c->arg[1];
 
 	if (offset == ABI_CURRENT || offset == ABI_APPEND)
-		return write_whole(c);
+		return write_all(c);
 	return transfer_parts(c, abi_lin_file_write);
 }
 

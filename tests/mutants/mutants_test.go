@@ -95,7 +95,7 @@ func plantTree(t *testing.T) (root string, args []string) {
 	if err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
-	line := "room\tbuild/t\tquick\texit,beside\t60\tbuild/t\n"
+	line := "room\tbuild/t\tquick\texit,parallel\t60\tbuild/t\n"
 	if err := os.WriteFile(work+"/rooms", []byte(line), 0o644); err != nil {
 		t.Fatal(err)
 	}

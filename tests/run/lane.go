@@ -22,7 +22,7 @@ import (
 const (
 	alone    = ""
 	machines = "machines"
-	beside   = "beside"
+	parallel = "parallel"
 )
 
 // A lap is one suite's outcome, as the second lane sends it. The second lane is another
@@ -66,7 +66,7 @@ func splitLanes(suites []suite) (single, first, second []int) {
 		switch s.lane {
 		case machines:
 			first = append(first, i)
-		case beside:
+		case parallel:
 			second = append(second, i)
 		default:
 			single = append(single, i)
@@ -98,7 +98,7 @@ func startLane(o options, suites []suite, index []int) (*secondLane, error) {
 		s := suites[i]
 		fmt.Fprintf(&list, "%s\t%s\t%d\t%s\n", s.name, s.kind, int(s.deadline/time.Second), s.command)
 	}
-	file := filepath.Join(o.logs, "beside.suites")
+	file := filepath.Join(o.logs, "parallel.suites")
 	if err := os.WriteFile(file, []byte(list.String()), 0o644); err != nil {
 		return nil, err
 	}

@@ -38,25 +38,25 @@ func TestLanes(t *testing.T) {
 		wants   []string
 	}{
 		{"side by side", []string{
-			"b\ttap,beside\t60\t" + meet("B", "A"),
+			"b\ttap,parallel\t60\t" + meet("B", "A"),
 			"a\ttap,machines\t60\t" + meet("A", "B"),
 			"c\ttap\t60\t[ ! -e A ] && [ ! -e B ] && printf 'ok 1 - first\\n1..1\\n'",
 		}, "3 passed, 0 failed, 0 skipped", []string{"ok   a", "ok   b", "ok   c"}},
-		{"a failure beside", []string{
-			"b\ttap,beside\t60\tprintf 'not ok 1 - x y\\n1..1\\n'; exit 1",
+		{"a failure in parallel", []string{
+			"b\ttap,parallel\t60\tprintf 'not ok 1 - x y\\n1..1\\n'; exit 1",
 			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
 		}, "1 passed, 1 failed, 0 skipped", []string{"not ok: b: x y"}},
-		{"leftovers beside", []string{
-			"b\ttap,beside\t60\t" + meet("B", "A") + "; (setsid sleep 300 &)",
+		{"leftovers in parallel", []string{
+			"b\ttap,parallel\t60\t" + meet("B", "A") + "; (setsid sleep 300 &)",
 			"a\ttap,machines\t60\t" + meet("A", "B"),
 		}, "2 passed, 0 failed, 0 skipped", []string{"b                       1 passed", "processes left behind, ended"}},
 		{"the lane dies", []string{
-			"b\ttap,beside\t60\tkill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60",
-			"d\ttap,beside\t60\tprintf 'ok 1 - d\\n1..1\\n'",
+			"b\ttap,parallel\t60\tkill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60",
+			"d\ttap,parallel\t60\tprintf 'ok 1 - d\\n1..1\\n'",
 			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
 		}, "1 passed, 2 failed, 0 skipped", []string{"not ok: b", "second lane ended before it", "not ok: d"}},
 		{"no machine: one after the other", []string{
-			"b\ttap,beside\t60\tprintf 'ok 1 - b\\n1..1\\n'",
+			"b\ttap,parallel\t60\tprintf 'ok 1 - b\\n1..1\\n'",
 			"c\ttap\t60\tprintf 'ok 1 - c\\n1..1\\n'",
 		}, "2 passed, 0 failed, 0 skipped", []string{"ok   b"}},
 		{"no such lane", []string{"b\ttap,fast\t60\ttrue"}, "", []string{`unknown lane "fast"`}},
@@ -87,7 +87,7 @@ func TestLanes(t *testing.T) {
 // A signal ends the running suites of both lanes.
 func TestLanes_interrupt(t *testing.T) {
 	dir := t.TempDir()
-	list := writeFile(t, "b\ttap,beside\t60\techo $$ >B; sleep 300\n"+
+	list := writeFile(t, "b\ttap,parallel\t60\techo $$ >B; sleep 300\n"+
 		"a\ttap,machines\t60\twhile [ ! -s B ]; do sleep 0.05; done; printf 'ok 1 - a\\n1..1\\n'\n")
 	cmd := exec.Command(buildRunner(t), "-suites", list, "-logs", "logs")
 	cmd.Dir = dir

@@ -133,9 +133,9 @@ func TestReadFloor(t *testing.T) {
 
 // Lists of suites: the fields of a line, and errors.
 func TestReadSuites(t *testing.T) {
-	list, err := readSuites(writeFile(t, "a\ttap\t5\tcat x\ty\n\n  \n  b\tgo,beside\t 7 \t go test \n"))
+	list, err := readSuites(writeFile(t, "a\ttap\t5\tcat x\ty\n\n  \n  b\tgo,parallel\t 7 \t go test \n"))
 	want := []suite{{name: "a", kind: "tap", deadline: 5 * time.Second, command: "cat x\ty"},
-		{name: "b", kind: "go", lane: beside, deadline: 7 * time.Second, command: "go test"}}
+		{name: "b", kind: "go", lane: parallel, deadline: 7 * time.Second, command: "go test"}}
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("%v\n%+v\n%+v", err, list, want)
 	}
@@ -164,12 +164,12 @@ func TestReadSuites(t *testing.T) {
 // Two lanes are used only if both have suites.
 func TestSplit(t *testing.T) {
 	for lanes, want := range map[string]string{
-		"":                         "[] [] []",
-		"-":                        "[0] [] []",
-		"- machines -":             "[0 1 2] [] []",
-		"- beside -":               "[0 1 2] [] []",
-		"beside - machines - m":    "[1 3 4] [2] [0]",
-		"machines beside machines": "[] [0 2] [1]",
+		"":                           "[] [] []",
+		"-":                          "[0] [] []",
+		"- machines -":               "[0 1 2] [] []",
+		"- parallel -":               "[0 1 2] [] []",
+		"parallel - machines - m":    "[1 3 4] [2] [0]",
+		"machines parallel machines": "[] [0 2] [1]",
 	} {
 		var suites []suite
 		for _, lane := range strings.Fields(lanes) {

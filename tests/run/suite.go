@@ -16,7 +16,7 @@ import (
 type suite struct {
 	name     string
 	kind     string // tap, go, exit or fuzz
-	lane     string // alone, machines or beside
+	lane     string // alone, machines or parallel
 	deadline time.Duration
 	command  string
 }
@@ -81,7 +81,7 @@ func parseSuite(line string) (suite, error) {
 	if newParser(s) == nil {
 		return s, fmt.Errorf("suite %s: unknown kind %q", s.name, s.kind)
 	}
-	if lane != alone && lane != machines && lane != beside {
+	if lane != alone && lane != machines && lane != parallel {
 		return s, fmt.Errorf("suite %s: unknown lane %q", s.name, lane)
 	}
 	seconds, err := strconv.Atoi(strings.TrimSpace(f[2]))

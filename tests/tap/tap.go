@@ -25,8 +25,8 @@ const (
 // Itself is the name of a result of the whole report.
 const Itself = "(the suite)"
 
-// mostTests limits a report. Only a broken program reports more tests.
-const mostTests = 100000
+// maxTests limits a report. Only a broken program reports more tests.
+const maxTests = 100000
 
 // A Test is one test line and the output around it.
 type Test struct {
@@ -42,7 +42,7 @@ type Reader struct {
 	planned int
 	plans   int  // plan lines seen
 	empty   bool // plan 1..0 with a reason
-	more    bool // more than mostTests
+	more    bool // more than maxTests
 	faults  []string
 	recent  Tail // lines since the last test line
 	last    Tail // the last lines of any kind
@@ -95,7 +95,7 @@ func (r *Reader) readPlan(count, reason string) {
 }
 
 func (r *Reader) addTest(ok bool, number, rest string) {
-	if len(r.tests) >= mostTests {
+	if len(r.tests) >= maxTests {
 		r.more = true
 		return
 	}
@@ -158,7 +158,7 @@ func (r *Reader) findCauses(exit string) []string {
 	}
 	switch {
 	case r.more:
-		causes = append(causes, fmt.Sprintf("more than %d tests reported", mostTests))
+		causes = append(causes, fmt.Sprintf("more than %d tests reported", maxTests))
 	case r.plans == 0 && count == 0:
 		causes = append(causes, "no test and no plan"+AppendCause(exit))
 	case r.plans == 0:

@@ -13,7 +13,7 @@ import (
 // hostile program prints.
 func TestReader_bounds(t *testing.T) {
 	var r Reader
-	for i := range mostTests + 10 {
+	for i := range maxTests + 10 {
 		r.AddLine(fmt.Sprintf("ok %d", i+1))
 		r.AddLine("Bail out! again")
 	}
@@ -22,7 +22,7 @@ func TestReader_bounds(t *testing.T) {
 	if last.Status != Failed || last.Reason != "more than 100000 tests reported" {
 		t.Errorf("got %+v", last)
 	}
-	if len(list) > mostTests+tailMax+1 {
+	if len(list) > maxTests+tailMax+1 {
 		t.Errorf("%d results are kept", len(list))
 	}
 }

@@ -80,8 +80,8 @@ func TestShimos(t *testing.T) {
 	})
 }
 
-// scatteredLeast is how much of a pool a program fills: more than 256 pieces of 2 MiB.
-const scatteredLeast = 400
+// scatteredMin is how much of a pool a program fills: more than 256 pieces of 2 MiB.
+const scatteredMin = 400
 
 // Memory of which every other block is in use is lent as well, and a program fills it.
 func TestShimosScattered(t *testing.T) {
@@ -93,8 +93,8 @@ func TestShimosScattered(t *testing.T) {
 		vm.Run(lab.Program{Args: []string{toolPath(t, "lend_scatter"), toolPath(t, "image")}}, 7)
 		text := vm.Output(shellProgram(fmt.Sprintf(`exec 2>&1; export HOME=/run; s=0
 			%s/skep part run --on scattered -- %s fill %d || s=$?; echo status $s
-			%[1]s/skep part release scattered`, build, toolPath(t, "sms_wreck"), scatteredLeast)))
-		checkGuest(t, "a program fills it", strings.HasPrefix(text, fmt.Sprintf("filled %d MiB\nstatus 0\n", scatteredLeast)), "it says %q", text)
+			%[1]s/skep part release scattered`, build, toolPath(t, "sms_wreck"), scatteredMin)))
+		checkGuest(t, "a program fills it", strings.HasPrefix(text, fmt.Sprintf("filled %d MiB\nstatus 0\n", scatteredMin)), "it says %q", text)
 		checkRestored(t, vm)
 	})
 }

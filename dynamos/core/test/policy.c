@@ -360,7 +360,7 @@ static void test_order(void)
 }
 
 /* The largest policy there is fits, and its last rule decides. */
-static void test_most(void)
+static void test_max(void)
 {
 	struct dynamos_rule *r;
 	u32 i;
@@ -399,6 +399,6 @@ int main(void)
 	test_cpus();
 	test_shares();
 	test_order();
-	test_most();
+	test_max();
 	return tap_done();
 }

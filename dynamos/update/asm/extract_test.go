@@ -40,7 +40,7 @@ int g(int a) { hidden = a; return helper(1); }
 
 // The text taken out runs beside the original in one program: it uses the
 // original's variables and functions, static ones too, and its own new ones.
-func TestExtractRunsBesideTheOriginal(t *testing.T) {
+func TestExtractRunsWithTheOriginal(t *testing.T) {
 	before := compileSource(t, "before", running)
 	after := compileSource(t, "after", replaceText(t, running, "calls++;", "static int mine = 1000; mine++; calls += mine;"))
 	c, err := Compare(parseUnit(t, before), parseUnit(t, after))

@@ -31,22 +31,22 @@ const soakVariable = "SKEP_ROLLS"
 // A simNode is a machine with a kernel. What it remembers over boots is here.
 type simNode struct {
 	*Node
-	sim            *sim
-	up             bool
-	bootAt         time.Duration // if it is down
-	booted         time.Duration
-	boots          int
-	kernel         Phase // what the kernel does: Canary, Full, Committed, or less
-	kept, marked   bool  // committed for the next boot; ran on trial in this boot
-	bad            string
-	liar, stranger bool // it says what it likes; it trusts other keys
-	slow           time.Duration
-	cutUntil       time.Duration
-	drainAt, busy  time.Duration
-	fullFor        time.Duration // in the whole policy, without a break
-	entered        bool          // it ran the update once
-	waited         bool          // it ran it for the time of a wave
-	inbox          []simOrder
+	sim           *sim
+	up            bool
+	bootAt        time.Duration // if it is down
+	booted        time.Duration
+	boots         int
+	kernel        Phase // what the kernel does: Canary, Full, Committed, or less
+	kept, marked  bool  // committed for the next boot; ran on trial in this boot
+	bad           string
+	liar, foreign bool // it says what it likes; it trusts other keys
+	slow          time.Duration
+	cutUntil      time.Duration
+	drainAt, busy time.Duration
+	fullFor       time.Duration // in the whole policy, without a break
+	entered       bool          // it ran the update once
+	waited        bool          // it ran it for the time of a wave
+	inbox         []simOrder
 }
 
 type simOrder struct {
@@ -60,7 +60,7 @@ type simReport struct {
 }
 
 func (n *simNode) Stage() error {
-	if n.stranger {
+	if n.foreign {
 		return errors.New("0 of the 2 signatures that are needed count")
 	}
 	return nil
@@ -155,7 +155,7 @@ func newSim(t *testing.T, seed uint64, count int) *sim {
 	for i := range count {
 		n := &simNode{sim: s}
 		s.names[n] = fmt.Sprintf("n%03d", i)
-		n.liar, n.stranger = rng.IntN(50) == 0 && rng.IntN(2) == 0, rng.IntN(40) == 0
+		n.liar, n.foreign = rng.IntN(50) == 0 && rng.IntN(2) == 0, rng.IntN(40) == 0
 		if rng.IntN(20) == 0 {
 			n.slow = time.Duration(rng.IntN(16)) * simStep
 		}
@@ -323,7 +323,7 @@ func (s *sim) check() {
 		if n.kernel.exposed() {
 			exposed++
 			s.enter(n)
-			if n.stranger || !n.Fits || n.bad != "" {
+			if n.foreign || !n.Fits || n.bad != "" {
 				s.failf("%s runs an update that it must not: %+v", n.Name, n.Node)
 			}
 		}
@@ -411,7 +411,7 @@ func (s *sim) checkEnd() {
 			s.failf("%s did not get what is committed: %v, %+v", n.Name, n.Phase, m)
 		case s.hub.State == Stopped && n.Phase != Reverted && n.Phase != Committed:
 			s.failf("the roll was stopped, and %s is %v", n.Name, n.Phase)
-		case n.Phase == Committed && (n.stranger || !n.Fits):
+		case n.Phase == Committed && (n.foreign || !n.Fits):
 			s.failf("%s committed what it must not", n.Name)
 		}
 	}

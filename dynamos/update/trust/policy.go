@@ -25,7 +25,7 @@ type Rule struct {
 	Comm     string
 	UID, GID uint32
 	Cgroup   string // path: numbers of cgroups differ between nodes
-	Share    uint32 // of uapi.DynamosWhole
+	Share    uint32 // of uapi.DynamosShareMax
 }
 
 // signedTerms are terms that mean the same on every node and in every boot.
@@ -87,10 +87,10 @@ func (r *Rule) set(name, value string) (bit uint32, ok bool) {
 	case "share":
 		if percent, cut := strings.CutSuffix(value, "%"); cut {
 			n, err := strconv.ParseUint(percent, 10, 7)
-			r.Share = uint32(n * uapi.DynamosWhole / 100)
+			r.Share = uint32(n * uapi.DynamosShareMax / 100)
 			return uapi.DynamosShare, err == nil && n >= 1 && n <= 100
 		}
-		return uapi.DynamosShare, number(&r.Share) && r.Share >= 1 && r.Share <= uapi.DynamosWhole
+		return uapi.DynamosShare, number(&r.Share) && r.Share >= 1 && r.Share <= uapi.DynamosShareMax
 	}
 	return 0, false
 }

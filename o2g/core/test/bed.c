@@ -240,7 +240,7 @@ static void pipe_read(struct bed_pipe *pipe, u8 *byte, u64 length)
 }
 
 /* Tells the test when a message was matched. */
-static int bed_came(struct bed_end *end, u64 length)
+static int bed_receive_done(struct bed_end *end, u64 length)
 {
 	struct o2g_conn *conn = end->conn;
 	const int opens = conn->rx == O2G_RX_HEADER &&
@@ -327,7 +327,7 @@ int bed_read(struct bed_end *end, u64 most)
 		if (length > most - done)
 			length = most - done;
 		pipe_read(pipe, piece_pointer(end->bed, &piece), length);
-		rc = bed_came(end, length);
+		rc = bed_receive_done(end, length);
 		if (rc)
 			return rc;
 		done += length;

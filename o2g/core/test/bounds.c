@@ -309,7 +309,7 @@ static void receive_many(void)
 
 /* All in their order, then its end; and the last one for the receive that was
  * posted before it. */
-static int came_in_order(u32 count)
+static int arrived_in_order(u32 count)
 {
 	struct o2g_cqe cqe;
 	u32 n = 0, earlier = 0;
@@ -341,8 +341,8 @@ static void many_received(check_fn *check)
 	}
 	check(most > 0 && most <= AT_ONCE && !bed.core->counts.unmatched,
 	      "a multi-receive takes a few of the messages at a time");
-	check(came_in_order(MANY + 1), "a multi-receive keeps the order of "
-				       "messages that come meanwhile");
+	check(arrived_in_order(MANY + 1), "a multi-receive keeps the order of "
+					  "messages that come meanwhile");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 	receive_many();

@@ -46,7 +46,7 @@ static void receive_all(u64 tag, u64 length, u64 cookie)
 }
 
 /* As the program takes a body that lies in the slab. */
-static int took_whole(u64 cookie)
+static int took_long(u64 cookie)
 {
 	if (!pair_took(&p, 1, cookie, 0))
 		return 0;
@@ -79,7 +79,7 @@ static void test_unposted(const struct bed_options *plain)
 		      p.bed[1].core->charged > LONG,
 	      "a sender beyond credit is not held while there is memory");
 	receive_all(5, LONG, 2);
-	check(took_whole(2),
+	check(took_long(2),
 	      "what was buffered beyond credit is received whole");
 	bed_send(&p.bed[0], 1, 5, out, LONG, 3);
 	TRUE(pair_run(&p) == 0 && pair_took(&p, 0, 3, 0));

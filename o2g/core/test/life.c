@@ -60,7 +60,7 @@ static void header_last(u64 length)
 
 /* A sender that is out of credit says no more: it is enough that less is held
  * than when it said its last. */
-static void forgiven_late(u32 batch)
+static void written_off_late(u32 batch)
 {
 	struct bed_options options = pair_plain;
 	u32 own = 0;
@@ -91,7 +91,7 @@ static void forgiven_late(u32 batch)
 }
 
 /* Two of them, in batches: one at a time. */
-static void forgiven_in_turn(void)
+static void written_off_in_turn(void)
 {
 	struct bed_options options = pair_plain;
 	struct bed to, from[2];
@@ -142,7 +142,7 @@ void life_run(check_fn *of_suite)
 	test_nameless();
 	header_last(0);
 	header_last(sizeof(out));
-	forgiven_late(0);
-	forgiven_late(8);
-	forgiven_in_turn();
+	written_off_late(0);
+	written_off_late(8);
+	written_off_in_turn();
 }

@@ -74,7 +74,7 @@ static int bytes_end(u32 event, u32 from, u32 to)
 {
 	const u32 gone = state_facts(from) & ~state_facts(to);
 
-	return !(gone & O2G_IS_ARRIVING) || event == O2G_MSG_WHOLE ||
+	return !(gone & O2G_IS_ARRIVING) || event == O2G_MSG_RECEIVED ||
 	       event == O2G_MSG_CUT;
 }
 
@@ -94,7 +94,7 @@ static int match_ends(u32 event, u32 from, u32 to)
 	return !(gone & O2G_IS_MATCHED) || event == O2G_MSG_COMPLETE;
 }
 
-static int complete_whole(u32 event, u32 from, u32 to)
+static int complete_received(u32 event, u32 from, u32 to)
 {
 	(void)to;
 	return event != O2G_MSG_COMPLETE ||
@@ -154,7 +154,7 @@ void state_run(check_fn *check)
 	check(each_step(index_leaves), "state: only match, claim, discard and "
 				       "a cut arrival leave the index");
 	check(each_step(match_ends), "state: a match ends by a completion");
-	check(each_step(complete_whole),
+	check(each_step(complete_received),
 	      "state: only complete messages are completed");
 	check(each_step(answer_leaves),
 	      "state: an answer is sent, or its message is cut");

@@ -262,7 +262,7 @@ static void measure_overlap(void)
 }
 
 /* Trips of a small message until `req` is done: their mean, and the longest. */
-static double trips_beside(MPI_Request *req, double *longest)
+static double trips_during(MPI_Request *req, double *longest)
 {
 	char go = 1, stop = 0;
 	double all = 0;
@@ -300,7 +300,7 @@ static void measure_mixed(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0) {
 		MPI_Isend(b, SIZE, MPI_BYTE, 1, 7, MPI_COMM_WORLD, &req);
-		mean = trips_beside(&req, &longest);
+		mean = trips_during(&req, &longest);
 	} else if (rank == 1) {
 		MPI_Irecv(b, SIZE, MPI_BYTE, 0, 7, MPI_COMM_WORLD, &req);
 		while (MPI_Recv(&go, 1, MPI_BYTE, 0, 8, MPI_COMM_WORLD,
@@ -311,8 +311,8 @@ static void measure_mixed(void)
 		if (b[0] != 1 || b[SIZE - 1] != 1)
 			exit_failed("wrong data");
 	}
-	print_result("small-beside-32M", mean * 1e6, "us");
-	print_result("small-beside-32M-longest", longest * 1e6, "us");
+	print_result("small-during-32M", mean * 1e6, "us");
+	print_result("small-during-32M-longest", longest * 1e6, "us");
 	free(b);
 }
 

@@ -255,7 +255,7 @@ static void *change_while_waiting(void *arg)
 }
 
 /* Only the thread that called vfork waits; what others write is kept. */
-static void check_vfork_beside_thread(void)
+static void check_vfork_with_thread(void)
 {
 	struct neighbours n = {0};
 	pthread_t thread;
@@ -358,7 +358,7 @@ int main(int argc, char **argv)
 	check_scripts();
 	check_spawn();
 	check_spawn_errors();
-	check_vfork_beside_thread();
+	check_vfork_with_thread();
 	check_threads();
 	return say_done();
 }

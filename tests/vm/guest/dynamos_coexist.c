@@ -106,7 +106,7 @@ static void bpf_is_refused(void)
 
 	TAP(!apply_update());
 	TAP(set_bpf() == -EBUSY);
-	tap_ok(rival_told(SYMBOL, "[dynamos]"),
+	tap_ok(rival_is_named(SYMBOL, "[dynamos]"),
 	       "coexist: the kernel's list of hooks names the update");
 	TAP(use_call(&canary) == 4242);
 	update_ends("BPF");

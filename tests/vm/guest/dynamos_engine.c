@@ -564,7 +564,7 @@ static int start_rescuer(void)
 
 /* While a call of the looping update does not come back, another update leaves,
  * and a third one comes and goes. */
-static void update_beside_loop(const char *kind, long mine)
+static void update_during_loop(const char *kind, long mine)
 {
 	select_hand();
 	want_ok(use_revert(), "loop: the other one is reverted");
@@ -615,7 +615,7 @@ static void loop_of(const char *kind)
 	use_ask(&canary);
 	select_try();
 	want_ok(await_inside(1, 1), "loop: the process is in the new version");
-	update_beside_loop(kind, mine);
+	update_during_loop(kind, mine);
 	select_try();
 	want_ok(use_revert(), "loop: the looping one is reverted");
 	want_is(use_state(), DYNAMOS_LEAVING,

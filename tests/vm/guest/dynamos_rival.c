@@ -277,7 +277,7 @@ long rival_bpf_hits(void)
 	return hits;
 }
 
-int rival_told(const char *symbol, const char *who)
+int rival_is_named(const char *symbol, const char *who)
 {
 	size_t size;
 	char *text = read_file(TRACING "enabled_functions", &size);

@@ -21,7 +21,7 @@ void rival_bpf_end(void);
 long rival_bpf_hits(void);
 
 /* Whether the kernel's list of hooks names somebody for a function. */
-int rival_told(const char *symbol, const char *who);
+int rival_is_named(const char *symbol, const char *who);
 
 /* The livepatch of getpgid: its module, and what that is told. */
 int rival_livepatch(const char *module, const char *options);

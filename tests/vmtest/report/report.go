@@ -41,9 +41,9 @@ type Report struct {
 
 // Limits of a scan, because a guest may print anything, without end.
 const (
-	mostReports = 1000 // different reports; more of them become one Unexpected
-	lineText    = 240  // bytes of a line that a report keeps
-	pieceBytes  = 64 << 10
+	maxReports = 1000 // different reports; more of them become one Unexpected
+	lineText   = 240  // bytes of a line that a report keeps
+	pieceBytes = 64 << 10
 	// The kernel prints all lines of an event at once. A line belongs to an
 	// event only within this distance from its first line.
 	eventLines = 300
@@ -327,9 +327,9 @@ func (s *scanner) add(e *event) {
 	r := Report{Kind: e.kind, Function: e.functionName(), Count: 1, Line: printableText(e.line)}
 	key := string(r.Kind) + " " + r.Function
 	at, known := s.index[key]
-	if !known && len(s.reports) >= mostReports {
+	if !known && len(s.reports) >= maxReports {
 		key = "the rest"
-		r = Report{Kind: Unexpected, Count: 1, Line: fmt.Sprintf("more than %d different reports", mostReports)}
+		r = Report{Kind: Unexpected, Count: 1, Line: fmt.Sprintf("more than %d different reports", maxReports)}
 		at, known = s.index[key]
 	}
 	if known {

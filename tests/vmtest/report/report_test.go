@@ -148,11 +148,11 @@ func TestScan_flood(t *testing.T) {
 		t.Errorf("got %v, %v", seen, err)
 	}
 	var many strings.Builder
-	for i := range 3 * mostReports {
+	for i := range 3 * maxReports {
 		fmt.Fprintf(&many, "WARNING: CPU: 0 PID: 1 at x.c:1 f%d+0x1/0x2\n", i)
 	}
 	seen, err = Scan(strings.NewReader(many.String()))
-	if err != nil || len(seen) != mostReports+1 || seen[mostReports].Count != 2*mostReports {
+	if err != nil || len(seen) != maxReports+1 || seen[maxReports].Count != 2*maxReports {
 		t.Errorf("%d reports, %v", len(seen), err)
 	}
 }
@@ -204,7 +204,7 @@ func FuzzScan(f *testing.F) {
 		}
 		again, _ := Scan(bytes.NewReader(data))
 		missing, extra := Compare(seen, again)
-		if len(missing)+len(extra) > 0 || len(seen) > mostReports+1 {
+		if len(missing)+len(extra) > 0 || len(seen) > maxReports+1 {
 			t.Fatalf("%d reports; missing %v, extra %v", len(seen), missing, extra)
 		}
 		for _, r := range seen {
