@@ -246,16 +246,17 @@ static s64 set_status(struct abi_desc *d, u32 flags)
 	return 0;
 }
 
-static s64 pipe_size(const struct abi_desc *d, u32 command, u64 arg)
+/* Linux takes an unsigned int, and at least a page. */
+static s64 pipe_size(struct abi_proc *p, struct abi_desc *d, u32 command,
+		     u32 bytes)
 {
-	s64 size;
-
 	if (!abi_desc_ops(d)->capacity)
 		return -LINUX_EBADF;
-	size = abi_desc_ops(d)->capacity(d);
-	if (size < 0)
-		return size;
-	return command == F_SETPIPE_SZ && arg > (u64)size ? -LINUX_EPERM : size;
+	if (command == F_GETPIPE_SZ)
+		return abi_desc_ops(d)->capacity(p, d, 0);
+	if (bytes > 1u << 31)
+		return -LINUX_EINVAL;
+	return abi_desc_ops(d)->capacity(p, d, bytes ? bytes : 1);
 }
 
 static s64 control_fd(struct abi_call *c, struct abi_desc *d)
@@ -278,7 +279,7 @@ static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 		return abi_filelock_control(c, d, (u32)c->a[1]);
 	case F_SETPIPE_SZ:
 	case F_GETPIPE_SZ:
-		return pipe_size(d, (u32)c->a[1], c->a[2]);
+		return pipe_size(c->p, d, (u32)c->a[1], (u32)c->a[2]);
 	case F_SETOWN:
 	case F_GETOWN:
 		return 0; /* no SIGIO is ever sent */

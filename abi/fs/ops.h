@@ -65,8 +65,9 @@ struct abi_desc_ops {
 	s64 (*available)(struct abi_call *c, struct abi_desc *d);
 	/* ioctl TIOCGWINSZ: rows << 16 | columns. ENOTTY. */
 	s64 (*window)(struct abi_call *c, struct abi_desc *d);
-	/* fcntl F_GETPIPE_SZ: bytes that fit. EBADF. */
-	s64 (*capacity)(const struct abi_desc *d);
+	/* fcntl F_SETPIPE_SZ, or F_GETPIPE_SZ with bytes 0: bytes that fit.
+	 * EBADF. */
+	s64 (*capacity)(struct abi_proc *p, struct abi_desc *d, u64 bytes);
 	/*
 	 * Only sockets have these three; other kinds: ENOTSOCK. sock is
 	 * host->sock for all verbs but SEND and RECV.

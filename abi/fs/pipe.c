@@ -9,6 +9,7 @@
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -29,10 +30,17 @@ static u32 pipe_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	return ready;
 }
 
-static s64 pipe_capacity(const struct abi_desc *d)
+static s64 pipe_capacity(struct abi_proc *p, struct abi_desc *d, u64 bytes)
 {
-	(void)d;
-	return ABI_RING_SIZE;
+	u32 ring = d->in ? d->in : d->out;
+
+	if (bytes > ABI_RING_SIZE) {
+		abi_log_once(p, &p->fds.said_pipe,
+			     "fcntl refused (EPERM): pipes of more than 64 KiB "
+			     "are not available here");
+		return -LINUX_EPERM;
+	}
+	return abi_ring_resize(p, ring, bytes);
 }
 
 const struct abi_desc_ops abi_pipe_ops = {

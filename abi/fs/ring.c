@@ -37,6 +37,8 @@ u32 abi_ring_new(struct abi_proc *p)
 		r->used = 1;
 		r->readers = r->writers = 1;
 		r->start = r->len = r->eof = r->broken = 0;
+		r->size = ABI_RING_SIZE;
+		r->unnamed = (struct abi_unnamed){0};
 		abi_memset(&r->event, 0, sizeof(r->event));
 		found = i + 1;
 		if (p->fds.ring_high < found)
@@ -156,7 +158,7 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	void *at;
 
 	abi_lock(p, &r->lock);
-	room = ABI_RING_SIZE - r->len;
+	room = r->size - r->len;
 	if (first && s->left <= ABI_PIPE_BUF && room < s->left)
 		room = 0;
 	while (!is_broken(r) && done < room) {
@@ -261,7 +263,7 @@ u32 abi_ring_state(struct abi_proc *p, u32 ring)
 	abi_lock(p, &r->lock);
 	if (r->len)
 		state |= ABI_RING_DATA;
-	if (ABI_RING_SIZE - r->len >= ABI_PIPE_BUF)
+	if (r->size - r->len >= ABI_PIPE_BUF)
 		state |= ABI_RING_ROOM;
 	if (!r->writers)
 		state |= ABI_RING_NO_WRITER;
@@ -287,6 +289,28 @@ u64 abi_ring_available(struct abi_proc *p, const struct abi_desc *d)
 	len = r->len;
 	abi_unlock(p, &r->lock);
 	return len;
+}
+
+s64 abi_ring_resize(struct abi_proc *p, u32 ring, u64 bytes)
+{
+	struct abi_ring *r = abi_ring_at(p, ring);
+	u32 size = SKEP_PAGE_SIZE;
+	s64 result;
+
+	while (size < bytes)
+		size *= 2;
+	abi_lock(p, &r->lock);
+	if (bytes && size < r->len) {
+		result = -LINUX_EBUSY;
+	} else {
+		if (bytes)
+			r->size = size;
+		result = r->size;
+	}
+	abi_unlock(p, &r->lock);
+	if (bytes && result > 0)
+		abi_event_signal(p, &r->event, ABI_EDGE_OUT);
+	return result;
 }
 
 static void shut_end(struct abi_proc *p, u32 ring, u32 writer)

@@ -37,6 +37,12 @@ u32 abi_ring_state(struct abi_proc *p, u32 ring);
 
 /* Bytes that can be read from `d`. */
 u64 abi_ring_available(struct abi_proc *p, const struct abi_desc *d);
+/*
+ * fcntl F_SETPIPE_SZ: bytes that fit from now on, at most ABI_RING_SIZE,
+ * rounded up to a power of two pages; 0 only asks. The result, or -EBUSY: more
+ * bytes are inside.
+ */
+s64 abi_ring_resize(struct abi_proc *p, u32 ring, u64 bytes);
 /* socketpair ends: SHUT_RD 0, SHUT_WR 1, SHUT_RDWR 2. */
 s64 abi_ring_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how);
 

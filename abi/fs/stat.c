@@ -9,6 +9,7 @@
 #include "ops.h"
 #include "path.h"
 #include "procfs.h"
+#include "ring.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -52,17 +53,58 @@ static s64 put_stat(struct abi_proc *p, u64 gaddr, const struct abi_stat *st)
 	return ABI_PUT(p, gaddr, &out);
 }
 
-void abi_stat_unnamed(struct abi_proc *p, const struct abi_desc *d,
+/* Both ends of a pipe are one inode. */
+static struct abi_unnamed *unnamed_of(struct abi_proc *p, struct abi_desc *d)
+{
+	if (d->kind == ABI_DESC_PIPE)
+		return &abi_ring_at(p, d->in ? d->in : d->out)->unnamed;
+	return &d->unnamed;
+}
+
+void abi_stat_unnamed(struct abi_proc *p, struct abi_desc *d,
 		      struct abi_stat *st)
 {
+	const struct abi_unnamed *set = unnamed_of(p, d);
+
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
 	st->ino = abi_desc_index(p, d) + 1;
 	st->nlink = 1;
-	st->mode = d->type | 0600;
+	st->mode = d->type | (d->type == ABI_S_IFSOCK ? 0777 : 0600);
+	if (set->has_mode)
+		st->mode = d->type | set->mode;
+	st->atime_ns = set->times[0];
+	st->mtime_ns = set->times[1];
 	st->uid = p->info.uid;
 	st->gid = p->info.gid;
 	st->blksize = 4096;
+}
+
+/*
+ * fchmod and futimens of what the host does not know. Anonymous inodes have no
+ * attributes (anon_inode_setattr of Linux); files of /proc and devices keep
+ * their modes.
+ */
+static s64 set_unnamed(struct abi_proc *p, struct abi_desc *d,
+		       const struct abi_file_op *op)
+{
+	struct abi_unnamed *to = unnamed_of(p, d);
+	u32 i, fs = abi_desc_ops(d)->fs_type;
+
+	if (fs == ABI_FS_ANON_INODE)
+		return -LINUX_ENOTSUP;
+	if (fs != ABI_FS_PIPE && fs != ABI_FS_SOCK)
+		return op->verb == ABI_FILE_CHMOD ? -LINUX_EPERM : 0;
+	abi_lock(p, &d->lock);
+	if (op->verb == ABI_FILE_CHMOD) {
+		to->mode = op->mode;
+		to->has_mode = 1;
+	}
+	for (i = 0; i < 2 && op->verb == ABI_FILE_UTIMENS; i++)
+		if (op->times[i] != ABI_TIME_OMIT)
+			to->times[i] = op->times[i];
+	abi_unlock(p, &d->lock);
+	return 0;
 }
 
 s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
@@ -325,6 +367,8 @@ s64 abi_sys_fchmod(struct abi_call *c)
 		error = -LINUX_EBADF;
 	else if (abi_desc_ops(d)->control)
 		error = abi_desc_ops(d)->control(c, d, &op);
+	else
+		error = set_unnamed(c->p, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }
@@ -390,6 +434,8 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 		return -LINUX_EBADF;
 	if (abi_desc_ops(d)->control)
 		error = abi_desc_ops(d)->control(c, d, &op);
+	else
+		error = set_unnamed(c->p, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }

@@ -117,10 +117,12 @@ static s64 stream_window(struct abi_call *c, struct abi_desc *d)
 	return c->p->host->file(d->handle, &op);
 }
 
-/* Of pipes; as large as Linux makes them. */
-static s64 stream_capacity(const struct abi_desc *d)
+static s64 stream_capacity(struct abi_proc *p, struct abi_desc *d, u64 bytes)
 {
-	return d->type == ABI_S_IFIFO ? ABI_RING_SIZE : -LINUX_EBADF;
+	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE, .len = bytes};
+
+	return d->type == ABI_S_IFIFO ? p->host->file(d->handle, &op)
+				      : -LINUX_EBADF;
 }
 
 const struct abi_desc_ops abi_stream_ops = {

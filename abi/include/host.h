@@ -53,7 +53,8 @@ struct abi_mem_file {
  *       and [stubs, stubs + stubs_len) inside [room, room_end) is the host's
  *       code for it, protected. -ENOEXEC: the file is no library, or this is
  *       no whole text of it: nothing was changed. -ENOMEM: with `need`, the
- *       room must be that large. Else an errno after a sentence.
+ *       room or `most`, the bytes that the stubs may take meanwhile, must be
+ *       that large. Else an errno after a sentence.
  * DROP  This text is unmapped. Each page is dropped once.
  * REAP  1: all text of a library was dropped, and stubs are to be released;
  *       0: there is no such library.
@@ -64,7 +65,7 @@ struct abi_text_file {
 	enum abi_text_verb verb;
 	s32 handle;
 	u64 addr, len, offset;
-	u64 room, room_end;
+	u64 room, room_end, most;
 	u64 need, stubs, stubs_len; /* out */
 	const char *name;	    /* of the file, for sentences */
 };
@@ -164,6 +165,8 @@ enum abi_file_verb {
 			       (FIONREAD) */
 	ABI_FILE_SEEK,	    /* len: signed offset, mode: SEEK_SET, _CUR or _END;
 			       moves the host's position, result is the new one */
+	ABI_FILE_PIPE_SIZE, /* of a pipe; len: 0 asks, else bytes to set.
+			       Result: bytes that fit, as F_SETPIPE_SZ */
 };
 
 struct abi_file_op {

@@ -185,6 +185,12 @@ static s64 window_size(s32 handle)
 	return (s64)ws.ws_row << 16 | ws.ws_col;
 }
 
+static s64 pipe_size(s32 handle, u64 bytes)
+{
+	return errno_result(bytes ? fcntl(handle, F_SETPIPE_SZ, (int)bytes)
+				  : fcntl(handle, F_GETPIPE_SZ));
+}
+
 static s64 bytes_available(s32 handle)
 {
 	int n = 0;
@@ -218,6 +224,8 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		return bytes_available(handle);
 	case ABI_FILE_SEEK:
 		return errno_result(lseek(handle, (s64)op->len, (int)op->mode));
+	case ABI_FILE_PIPE_SIZE:
+		return pipe_size(handle, op->len);
 	}
 	return -ENOSYS;
 }

@@ -6,6 +6,12 @@
 #include "event.h"
 #include "lock.h"
 
+/* What was set of an inode without a name, by fchmod and futimens. */
+struct abi_unnamed {
+	u32 mode, has_mode;
+	s64 times[2]; /* access, modification; ns since 1970; 0: not set */
+};
+
 enum abi_desc_kind {
 	ABI_DESC_FREE,
 	ABI_DESC_FILE,	 /* handle: a regular file */
@@ -55,6 +61,7 @@ struct abi_desc {
 	struct abi_timer timer;
 	u64 recv_ns, send_ns;		 /* SO_RCVTIMEO, SO_SNDTIMEO; 0: none */
 	u32 domain, sock_type, protocol; /* SOCK, PAIR */
+	struct abi_unnamed unnamed;	 /* but for PIPE: its ring's */
 	u32 listening;
 	struct abi_event event;
 	u32 watch;	 /* EPOLL: first entry + 1; guarded by epoll_lock */

@@ -3,6 +3,7 @@
 #ifndef ABI_STATE_RING_H
 #define ABI_STATE_RING_H
 
+#include "desc.h"
 #include "event.h"
 #include "lock.h"
 
@@ -15,6 +16,8 @@ struct abi_ring {
 	u32 readers, writers; /* descriptions that hold an end */
 	u32 eof, broken; /* shutdown: nothing will be written, nothing read */
 	u32 start, len;
+	u32 size; /* bytes that fit: a power of two pages */
+	struct abi_unnamed unnamed;
 	struct abi_event event;
 	u8 data[ABI_RING_SIZE];
 };

@@ -242,6 +242,7 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 	u64 most = op->verb == ABI_FILE_READDIR	    ? 1
 		   : op->verb == ABI_FILE_WINSIZE   ? 0xffffffff
 		   : op->verb == ABI_FILE_AVAILABLE ? 0x7fffffff
+		   : op->verb == ABI_FILE_PIPE_SIZE ? 0x7fffffff
 		   : op->verb == ABI_FILE_SEEK	    ? 0x7fffffffffffffff
 						    : 0;
 	s64 n;

@@ -363,7 +363,7 @@ static void test_objects(void)
 
 	reset_slot();
 	slot->handle = 3;
-	for (verb = ABI_FILE_STAT; verb <= ABI_FILE_SEEK; verb++) {
+	for (verb = ABI_FILE_STAT; verb <= ABI_FILE_PIPE_SIZE; verb++) {
 		u64 size = verb == ABI_FILE_STAT     ? sizeof(struct abi_stat)
 			   : verb == ABI_FILE_STATFS ? sizeof(struct abi_statfs)
 			   : verb == ABI_FILE_READDIR

@@ -395,6 +395,16 @@ static s64 attributes_set(HANDLE h, const struct abi_file_op *op)
 					  : bee_file_times(h, op->times);
 }
 
+/* Of an inherited pipe: the buffer of stream.c. */
+static s64 pipe_size(u64 bytes)
+{
+	if (!bytes)
+		return WIN_STREAM_BUFFER;
+	bee_os_message("fcntl refused (EPERM): the size of a pipe that bee "
+		       "inherited cannot be set on Windows");
+	return -LINUX_EPERM;
+}
+
 /*
  * fchmod and futimens work on Linux through a read-only descriptor. On Windows
  * that takes a second handle, and a file without a name gets none.
@@ -448,6 +458,9 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 		return h->kind == WIN_FILE && op->mode <= FILE_END
 			       ? set_position(h->h, (s64)op->len, op->mode)
 			       : -LINUX_ESPIPE;
+	case ABI_FILE_PIPE_SIZE:
+		return h->kind == WIN_STREAM ? pipe_size(op->len)
+					     : -LINUX_EBADF;
 	}
 	return -LINUX_EINVAL;
 }

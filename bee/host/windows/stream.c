@@ -18,7 +18,7 @@
 #include "win.h"
 #include "abi/include/name.h"
 
-#define BUFFER 0x10000
+#define BUFFER WIN_STREAM_BUFFER
 #define ATOMIC 4096 /* PIPE_BUF */
 #define ORDER_MS 20
 

@@ -192,6 +192,8 @@ void bee_handle_gone(HANDLE h);
 
 /* Streams: stream.c ------------------------------------------------------ */
 
+#define WIN_STREAM_BUFFER 0x10000 /* bytes */
+
 /* Takes over `h`; console: h is one. NULL: no memory. */
 struct win_stream *bee_stream_new(HANDLE h, int console, int output);
 /*

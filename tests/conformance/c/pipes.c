@@ -75,6 +75,40 @@ static void check_nonblocking(void)
 	close(fds[0]);
 }
 
+/* The number of writes of a page that fit. */
+static int fill_pages(int fd)
+{
+	static char page[4096];
+	int n = 0;
+
+	while (write(fd, page, sizeof(page)) == sizeof(page))
+		n++;
+	return errno == EAGAIN ? n : -1;
+}
+
+static void check_size(void)
+{
+	char buf[4096];
+	int fds[2];
+
+	CHECK(pipe2(fds, O_NONBLOCK) == 0);
+	CHECK(fcntl(fds[0], F_GETPIPE_SZ) == 65536);
+	CHECK(fcntl(fds[1], F_SETPIPE_SZ, 5000) == 8192);
+	CHECK(fcntl(fds[0], F_GETPIPE_SZ) == 8192);
+	CHECK(fill_pages(fds[1]) == 2);
+	CHECK(FAILS(fcntl(fds[1], F_SETPIPE_SZ, 4096), EBUSY));
+	CHECK(fcntl(fds[1], F_SETPIPE_SZ, 16384) == 16384);
+	CHECK(fill_pages(fds[1]) == 2);
+	while (read(fds[0], buf, sizeof(buf)) > 0)
+		;
+	CHECK(fcntl(fds[0], F_SETPIPE_SZ, 0) == 4096);
+	CHECK(fill_pages(fds[1]) == 1);
+	CHECK(FAILS(fcntl(fds[0], F_SETPIPE_SZ, -1), EINVAL));
+	close(fds[0]);
+	close(fds[1]);
+	CHECK(FAILS(fcntl(fds[0], F_GETPIPE_SZ), EBADF));
+}
+
 static volatile sig_atomic_t broken;
 
 static void on_pipe(int signo)
@@ -104,5 +138,6 @@ int main(void)
 	close(fds[1]);
 	check_volume();
 	check_nonblocking();
+	check_size();
 	return say_done();
 }
