@@ -14,6 +14,7 @@
 #include "abi/mm/span.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -111,13 +112,22 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 	return done ? done : n;
 }
 
+/* Sockets of the host have it. */
+static s64 refuse_oob(struct abi_call *c, s64 error)
+{
+	abi_log_once(c->p, &c->p->fds.said_oob,
+		     "a call with MSG_OOB refused: sockets of AF_UNIX have no "
+		     "data out of band here");
+	return error;
+}
+
 /* An empty vector is a datagram of no bytes, and nothing on a stream. */
 static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	s64 n;
 
-	if (t->flags & ABI_MSG_OOB)
-		return -LINUX_ENOTSUP;
+	if (t->flags & ABI_MSG_OOB && !abi_desc_ops(t->d)->handle)
+		return refuse_oob(c, -LINUX_ENOTSUP);
 	t->op.verb = ABI_SOCK_SEND;
 	t->op.flags = (t->flags & ~(u32)OWN_FLAGS) | ABI_MSG_NOSIGNAL;
 	n = abi_desc_ops(t->d)->send(c, t);
@@ -167,9 +177,10 @@ static s64 receive_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 	return n;
 }
 
+/* MSG_OOB never waits (tcp_recv_urg of Linux). */
 static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 {
-	u32 nonblock = t->flags & ABI_MSG_DONTWAIT ||
+	u32 nonblock = t->flags & (ABI_MSG_DONTWAIT | ABI_MSG_OOB) ||
 		       abi_desc_flags(t->d) & ABI_O_NONBLOCK;
 	u32 all = is_stream(t->d) && t->flags & ABI_MSG_WAITALL &&
 		  !(t->flags & ABI_MSG_PEEK);
@@ -202,8 +213,8 @@ static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 
 static s64 receive_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
-	if (t->flags & ABI_MSG_OOB)
-		return -LINUX_EINVAL;
+	if (t->flags & ABI_MSG_OOB && !abi_desc_ops(t->d)->handle)
+		return refuse_oob(c, -LINUX_EINVAL);
 	t->op.verb = ABI_SOCK_RECV;
 	t->op.flags = t->flags & ~(u32)OWN_FLAGS;
 	return abi_desc_ops(t->d)->receive(c, t);

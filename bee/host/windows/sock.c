@@ -277,6 +277,8 @@ static s64 recv_failed(struct win_handle *h, const struct abi_sock_op *op)
 	/* A datagram that is too long is truncated without an error. */
 	if (err == WSAEMSGSIZE && h->sock_type == SOCK_DGRAM_LINUX)
 		return (s64)op->len;
+	if (err == WSAEWOULDBLOCK && op->flags & MSG_OOB_LINUX)
+		return -LINUX_EINVAL; /* there is none */
 	if (err == WSAESHUTDOWN)
 		return 0;
 	if (err == WSAECONNABORTED || err == WSAECONNRESET) {

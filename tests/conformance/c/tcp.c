@@ -130,6 +130,27 @@ static void check_peek(int listening)
 	CHECK(close(a) == 0 && recv(b, buf, 4, 0) == 0 && close(b) == 0);
 }
 
+/* One byte may overtake others, and is not among them. */
+static void check_urgent(int listening)
+{
+	int a, b = socket(AF_INET, SOCK_STREAM, 0);
+	char buf[16] = "";
+	struct pollfd p;
+
+	CHECK(connect(b, (void *)&server, sizeof(server)) == 0);
+	a = accept(listening, NULL, NULL);
+	CHECK(FAILS(recv(a, buf, 1, MSG_OOB), EINVAL));
+	CHECK(send(b, "abc", 3, 0) == 3 && send(b, "xy!", 3, MSG_OOB) == 3);
+	p = (struct pollfd){a, POLLPRI, 0};
+	CHECK(poll(&p, 1, 5000) == 1 && p.revents == POLLPRI);
+	CHECK(recv(a, buf, 16, MSG_OOB) == 1 && buf[0] == '!');
+	CHECK(recv(a, buf, 5, MSG_WAITALL) == 5 && !memcmp(buf, "abcxy", 5));
+	CHECK(FAILS(recv(a, buf, 1, MSG_DONTWAIT), EAGAIN));
+	CHECK(FAILS(recv(a, buf, 1, MSG_OOB), EINVAL));
+	close(a);
+	close(b);
+}
+
 static void check_nonblocking(int listening)
 {
 	struct sockaddr_in nowhere = server;
@@ -178,6 +199,7 @@ int main(void)
 	}
 	pthread_join(accepter, NULL);
 	check_peek(fd);
+	check_urgent(fd);
 	check_nonblocking(fd);
 	CHECK(close(fd) == 0);
 	return say_done();
