@@ -238,6 +238,9 @@ $(bee_t)/$(1)_test: $(B)/obj/san/bee/test/$(1).o $(2)
 	$(Q)$(OBJECT_SAN) $(3) -o $$@ $$^
 endef
 $(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
+$(eval $(call bee_host_suite,own,$(foreach f,own mem cache,\
+	$(B)/obj/san/bee/host/linux/$(f).o) $(foreach f,path file stat,\
+	$(B)/obj/gcc/abi/linux/$(f).o)))
 $(eval $(call bee_host_suite,vdso,$(B)/obj/san/bee/host/linux/vdso.o \
 	$(rewrite_san) $(B)/obj/san-free/abi/lib/mem.o,$(bee_wrap_auxv)))
 
@@ -261,4 +264,4 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-sha256 bee-mem bee-vdso bee-report bee-guard bee-rewrite*
+	bee-state bee-sha256 bee-mem bee-own bee-vdso bee-report bee-guard bee-rewrite*

@@ -294,9 +294,10 @@ s64 bee_vec_load(const void *buf, u64 len);
 /* Zeroed memory for bee itself (outside IMAGE and ARENA); NULL: none. */
 void *bee_os_alloc(u64 len);
 void bee_os_free(void *p, u64 len);
-/* The whole file read-only, by host path. -ENOENT, -EACCES, ... */
-s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len);
-void bee_os_file_unmap(const u8 *bytes, u64 len);
+/* The whole file by host path, as it is now: later changes are not seen.
+ * -ENOENT, -EACCES, ... */
+s64 bee_os_file_read(const char *path, const u8 **bytes, u64 *len);
+void bee_os_file_free(const u8 *bytes, u64 len);
 /* Handle for host stream fd (0..2): its type (S_IF*) and O_* flags; or
  * negative when the host has none. */
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags);

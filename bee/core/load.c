@@ -69,7 +69,7 @@ static int report_missing(const char *program)
 
 static int open_file(struct load *l)
 {
-	switch (bee_os_file_map(l->options->program, &l->file, &l->file_len)) {
+	switch (bee_os_file_read(l->options->program, &l->file, &l->file_len)) {
 	case 0:
 		return 0;
 	case -LINUX_ENOENT:
@@ -403,7 +403,7 @@ int bee_load(const struct bee_options *o, const struct abi_host *os,
 	if (err)
 		return err;
 	err = load_image(&l);
-	bee_os_file_unmap(l.file, l.file_len);
+	bee_os_file_free(l.file, l.file_len);
 	if (!err)
 		err = load_loader(&l);
 	bee.image.load_ns = (u64)os->clock(ABI_CLOCK_MONOTONIC) - start;

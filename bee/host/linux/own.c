@@ -7,16 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "host.h"
 
-static s64 map_descriptor(int fd, const u8 **bytes, u64 *len)
+/* A file that became shorter meanwhile ends in zeros. */
+static s64 read_descriptor(int fd, const u8 **bytes, u64 *len)
 {
 	struct stat st;
-	void *p;
+	s64 err;
+	u8 *p;
 
 	if (fstat(fd, &st))
 		return -errno;
@@ -24,33 +25,36 @@ static s64 map_descriptor(int fd, const u8 **bytes, u64 *len)
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	*len = (u64)st.st_size;
 	*bytes = (const u8 *)"";
-	if (!*len) /* Linux has no mapping of an empty file */
+	if (!*len)
 		return 0;
-	/* Read into private memory at once: a mapping would show later changes
-	 * of the file. */
-	p = mmap(NULL, *len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-	if (p == MAP_FAILED)
+	p = bee_os_alloc(*len);
+	if (!p)
 		return -ENOMEM;
+	err = lin_read_all(fd, p, *len);
+	if (err && err != -EIO) {
+		bee_os_free(p, *len);
+		return err;
+	}
 	*bytes = p;
 	return 0;
 }
 
-s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+s64 bee_os_file_read(const char *path, const u8 **bytes, u64 *len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	s64 err;
 
 	if (fd < 0)
 		return -errno;
-	err = map_descriptor(fd, bytes, len);
+	err = read_descriptor(fd, bytes, len);
 	close(fd);
 	return err;
 }
 
-void bee_os_file_unmap(const u8 *bytes, u64 len)
+void bee_os_file_free(const u8 *bytes, u64 len)
 {
 	if (len)
-		munmap((void *)(__UINTPTR_TYPE__)bytes, len);
+		bee_os_free((void *)(__UINTPTR_TYPE__)bytes, len);
 }
 
 /* Not shared, so it may be made non-blocking for good. */

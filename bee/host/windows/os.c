@@ -9,6 +9,7 @@
 
 #define O_WRONLY 1
 #define O_RDWR 2
+#define READ_MAX (64u << 20)
 
 void *bee_os_alloc(u64 len)
 {
@@ -23,11 +24,26 @@ void bee_os_free(void *p, u64 len)
 		VirtualFree(p, 0, MEM_RELEASE);
 }
 
-static s64 map_handle(HANDLE file, const u8 **bytes, u64 *len)
+/* A file that became shorter meanwhile ends in zeros. */
+static s64 read_all(HANDLE file, u8 *to, u64 len)
+{
+	DWORD want, got = 1;
+	u64 done = 0;
+
+	for (; done < len && got; done += got) {
+		want = len - done < READ_MAX ? (DWORD)(len - done) : READ_MAX;
+		if (!ReadFile(file, to + done, want, &got, NULL))
+			return bee_win_last();
+	}
+	return 0;
+}
+
+static s64 read_handle(HANDLE file, const u8 **bytes, u64 *len)
 {
 	FILE_ATTRIBUTE_TAG_INFO info;
 	LARGE_INTEGER size;
-	HANDLE section;
+	s64 err;
+	u8 *p;
 
 	if (!GetFileInformationByHandleEx(file, FileAttributeTagInfo, &info,
 					  sizeof(info)))
@@ -38,17 +54,20 @@ static s64 map_handle(HANDLE file, const u8 **bytes, u64 *len)
 		return bee_win_last();
 	*len = (u64)size.QuadPart;
 	*bytes = (const u8 *)"";
-	if (!*len) /* Windows has no section of an empty file */
+	if (!*len)
 		return 0;
-	section = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
-	if (!section)
-		return bee_win_last();
-	*bytes = MapViewOfFile(section, FILE_MAP_READ, 0, 0, 0);
-	CloseHandle(section);
-	return *bytes ? 0 : bee_win_last();
+	p = bee_os_alloc(*len);
+	if (!p)
+		return -LINUX_ENOMEM;
+	err = read_all(file, p, *len);
+	if (err)
+		bee_os_free(p, *len);
+	else
+		*bytes = p;
+	return err;
 }
 
-s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+s64 bee_os_file_read(const char *path, const u8 **bytes, u64 *len)
 {
 	WCHAR wide[WIN_PATH_MAX];
 	HANDLE file;
@@ -64,15 +83,15 @@ s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
 			   OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
 	if (file == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	err = map_handle(file, bytes, len);
+	err = read_handle(file, bytes, len);
 	CloseHandle(file);
 	return err;
 }
 
-void bee_os_file_unmap(const u8 *bytes, u64 len)
+void bee_os_file_free(const u8 *bytes, u64 len)
 {
 	if (len)
-		UnmapViewOfFile(bytes);
+		bee_os_free((void *)bytes, len);
 }
 
 static const DWORD std_number[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* A program's file as bee reads it: what happens to it later is not seen. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bee/host/linux/host.h"
+#include "tests/tap.h"
+
+#define LEN 0x5000
+
+struct bee bee;
+static char path[] = "/tmp/bee-own-XXXXXX";
+
+static int all_are(const u8 *bytes, u64 len, u8 value)
+{
+	u64 n = 0;
+
+	while (n < len && bytes[n] == value)
+		n++;
+	return n == len;
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+	const u8 *bytes;
+	u8 page[LEN];
+	u64 len;
+
+	memset(page, 'p', sizeof(page));
+	tap_ok(!bee_os_file_read(path, &bytes, &len) && !len,
+	       "an empty file has no bytes");
+	bee_os_file_free(bytes, len);
+	if (write(fd, page, sizeof(page)) != sizeof(page))
+		return 1;
+	tap_ok(!bee_os_file_read(path, &bytes, &len) && len == LEN &&
+		       all_are(bytes, LEN, 'p'),
+	       "a file is read whole");
+	tap_ok(!ftruncate(fd, 0) && all_are(bytes, LEN, 'p'),
+	       "a file that is cut later stays as it was read");
+	bee_os_file_free(bytes, len);
+	tap_ok(bee_os_file_read("/tmp", &bytes, &len) == -EISDIR &&
+		       bee_os_file_read("/dev/null", &bytes, &len) == -EINVAL &&
+		       bee_os_file_read("/nowhere", &bytes, &len) == -ENOENT,
+	       "only regular files are read");
+	unlink(path);
+	return tap_done();
+}
