@@ -77,6 +77,25 @@ static int is_allowed(struct abi_proc *p, u64 more, u64 mapped)
 	       (!mapped || (mapped <= most && s->mapped <= most - mapped));
 }
 
+u64 abi_map_left(struct abi_proc *p)
+{
+	struct abi_space *s = &p->space;
+	u64 most = p->limit[ABI_RLIMIT_AS].cur;
+	u64 left = s->limit > s->committed ? s->limit - s->committed : 0;
+
+	abi_assert_locked(&s->change);
+	if (most <= s->mapped)
+		return 0;
+	return left < most - s->mapped ? left : most - s->mapped;
+}
+
+void abi_map_say_limit(struct abi_proc *p)
+{
+	abi_log_once(p, &p->space.said_limit,
+		     "more memory refused (ENOMEM): the limit of this run is "
+		     "reached, see --memory and ulimit -v");
+}
+
 /* Filling ------------------------------------------------------------------ */
 
 /* Reads bytes of a file into new memory; the rest beyond its end stays zero. */
@@ -384,9 +403,7 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	if (!abi_space_room(&p->space) ||
 	    !is_allowed(p, need > committed ? need - committed : 0,
 			len - mapped)) {
-		abi_log_once(p, &p->space.said_limit,
-			     "more memory refused (ENOMEM): the limit of this "
-			     "run is reached, see --memory and ulimit -v");
+		abi_map_say_limit(p);
 		return -LINUX_ENOMEM;
 	}
 	rc = mapped ? abi_map_clear(p, a->start, a->end) : 0;

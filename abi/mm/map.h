@@ -20,6 +20,11 @@ int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 		  u64 addr);
 
+/* Bytes that may still be committed and mapped (--memory, RLIMIT_AS). */
+u64 abi_map_left(struct abi_proc *p);
+/* Logs once that they are used up. */
+void abi_map_say_limit(struct abi_proc *p);
+
 /* Enters an area, with memory and contents, in place of what was there. */
 s64 abi_map_put(struct abi_proc *p, struct abi_area *a);
 s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end);

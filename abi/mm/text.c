@@ -81,6 +81,7 @@ static s64 ask_host(struct abi_proc *p, const struct abi_area *a,
 {
 	u32 file = p->space.backing[a->backing].file - 1, tries;
 	u64 want = ROOM_MIN + ABI_PAGE_UP((a->end - a->start) / 4);
+	u64 left = abi_map_left(p);
 	s64 rc = -LINUX_ENOMEM;
 
 	t->verb = ABI_TEXT_MAP;
@@ -89,6 +90,7 @@ static s64 ask_host(struct abi_proc *p, const struct abi_area *a,
 	t->offset = a->offset;
 	t->handle = p->fds.desc[file].handle;
 	t->name = abi_fd_pinned_path(p, file);
+	t->most = left > t->len ? left - t->len : 0;
 	for (tries = 0; tries < 2 && rc == -LINUX_ENOMEM; tries++) {
 		t->need = 0;
 		if (!find_room(&p->space, a->start, a->end, want, t)) {
@@ -99,7 +101,9 @@ static s64 ask_host(struct abi_proc *p, const struct abi_area *a,
 			return -LINUX_ENOMEM;
 		}
 		rc = p->host->text_file(t);
-		if (t->need <= want)
+		if (t->need > t->most)
+			abi_map_say_limit(p);
+		if (t->need <= want || t->need > t->most)
 			break;
 		want = t->need;
 	}

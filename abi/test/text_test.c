@@ -37,6 +37,10 @@ static s64 map_text(struct abi_text_file *t)
 		t->need = least;
 		return -LINUX_ENOMEM;
 	}
+	if (stubs_len > t->most) {
+		t->need = stubs_len;
+		return -LINUX_ENOMEM;
+	}
 	memset((void *)t->addr, 't', TEXT_LEN);
 	t->len = TEXT_LEN;
 	t->stubs_len = stubs_len;
@@ -205,6 +209,24 @@ static void test_room(void)
 	TAP(!abi_space_wrong(&p->space));
 }
 
+static void test_limit(void)
+{
+	reset_proc();
+	p->space.limit = PAGES * 4096 + stubs_len - 1;
+	tap_ok((s64)map_library(0) == -LINUX_ENOMEM && maps == 1 &&
+		       !p->space.committed && strstr(fake.last_log, "--memory"),
+	       "stubs that exceed the limit are refused before they are made");
+	p->space.limit++;
+	tap_ok((s64)map_library(0) > 0 && maps == 2 &&
+		       p->space.committed == p->space.limit,
+	       "stubs that just fit are made");
+	reset_proc();
+	p->limit[ABI_RLIMIT_AS].cur = PAGES * 4096 + stubs_len - 1;
+	tap_ok((s64)map_library(0) == -LINUX_ENOMEM && !p->space.mapped,
+	       "stubs count against RLIMIT_AS");
+	TAP(!abi_space_wrong(&p->space));
+}
+
 static void test_other(void)
 {
 	u64 at;
@@ -234,6 +256,7 @@ int main(void)
 	test_unmap();
 	test_protect();
 	test_room();
+	test_limit();
 	test_other();
 	free(p);
 	unlink(path);

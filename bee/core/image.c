@@ -173,8 +173,10 @@ static int place_stubs(struct bee_work *w, u64 len)
 	struct bee_rewrite *rw = &w->image->rw;
 	u64 at = page_up(w->image->plan.end);
 
+	w->need = len;
+	if (len > w->most)
+		return -LINUX_ENOMEM;
 	if (w->room_end) {
-		w->need = len;
 		if (len > w->room_end - w->room)
 			return -LINUX_ENOMEM;
 		at = w->room_end - len;

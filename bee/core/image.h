@@ -22,9 +22,10 @@ struct bee_work {
 	u64 file_len;
 	/* Where stubs may be, at its end; room_end 0: behind the segments. */
 	u64 room, room_end;
+	u64 most;	   /* bytes that they may take */
 	const char *cache; /* folder, or NULL */
 	u32 no_digest;	   /* of the file: neither report nor cache needs it */
-	u64 need;	   /* out, on -ENOMEM: more room than there is */
+	u64 need;	   /* out, on -ENOMEM: bytes that stubs need */
 	char why[240];	   /* out, on error: a sentence, or empty */
 };
 

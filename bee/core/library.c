@@ -103,13 +103,15 @@ static s64 rewrite_text(struct library *l)
 			     .file_len = l->len,
 			     .room = l->op->room,
 			     .room_end = l->op->room_end,
+			     .most = l->op->most,
 			     .cache = o->cache,
 			     .no_digest = !o->cache && !o->report};
 	int err = bee_image_rewrite(&w);
 
 	if (*w.why)
 		return refuse_library(l, w.why);
-	if (err == -LINUX_ENOMEM && w.need > w.room_end - w.room)
+	if (err == -LINUX_ENOMEM &&
+	    (w.need > w.room_end - w.room || w.need > w.most))
 		l->op->need = w.need;
 	return err;
 }

@@ -152,7 +152,8 @@ static int for_runs(struct load *l, int final)
 	return 0;
 }
 
-static int check_memory(struct load *l)
+/* What --memory leaves when the segments are there; negative: too little. */
+static s64 memory_left(const struct load *l)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
 	u64 need = 0;
@@ -160,7 +161,13 @@ static int check_memory(struct load *l)
 
 	for (i = 0; i < plan->segments; i++)
 		need += plan->segment[i].memsz;
-	if (l->options->memory && need > l->options->memory)
+	return l->options->memory ? (s64)(l->options->memory - need)
+				  : (s64)(~0ull >> 1);
+}
+
+static int check_memory(struct load *l)
+{
+	if (memory_left(l) < 0)
 		return refuse_program(
 			l, "its segments alone need more than --memory "
 			   "allows");
@@ -204,9 +211,13 @@ static int rewrite_image(struct load *l)
 			     .os = l->os,
 			     .file = l->file,
 			     .file_len = l->file_len,
+			     .most = (u64)memory_left(l),
 			     .cache = l->options->cache};
 	int err = bee_image_rewrite(&w);
 
+	if (err && !*w.why && w.need > w.most)
+		return refuse_program(l, "its rewritten code needs more than "
+					 "--memory leaves");
 	if (err)
 		return refuse_program(l, *w.why ? w.why
 						: "not enough memory to "
