@@ -232,8 +232,8 @@ void bee_fs_enter(struct bee_thread *t);
 
 /* Text of the report, one "key value" per line; returns its length. */
 u64 bee_report(char *buf, u64 len, u32 status);
-/* One line of --list-syscalls, the same on every host; 0: no such number. */
-u64 bee_list_line(const struct abi_host *host, u32 nr, char *buf, u64 len);
+/* What --list-syscalls prints, static: a line for each call of `host`. */
+const char *bee_list(const struct abi_host *host);
 
 /* host->text_seal for both hosts. */
 s64 bee_text_seal(u64 addr, u64 len);

@@ -61,25 +61,34 @@ static void put_refused(struct abi_text *text)
 	}
 }
 
-u64 bee_list_line(const struct abi_host *host, u32 nr, char *buf, u64 len)
+static void list_call(struct abi_text *text, const struct abi_host *host,
+		      u32 nr)
 {
 	const char *limit = abi_syscall_limit(host, nr);
-	struct abi_text text;
 
-	if (!abi_syscall_name(nr))
-		return 0;
-	abi_text_init(&text, buf, len);
-	abi_text_dec(&text, nr);
-	abi_text_chr(&text, '\t');
-	abi_text_str(&text, abi_syscall_name(nr));
-	abi_text_chr(&text, '\t');
-	abi_text_str(&text, abi_syscall_route(nr));
+	abi_text_dec(text, nr);
+	abi_text_chr(text, '\t');
+	abi_text_str(text, abi_syscall_name(nr));
+	abi_text_chr(text, '\t');
+	abi_text_str(text, abi_syscall_route(nr));
 	if (limit) {
-		abi_text_chr(&text, '\t');
-		abi_text_str(&text, limit);
+		abi_text_chr(text, '\t');
+		abi_text_str(text, limit);
 	}
-	abi_text_chr(&text, '\n');
-	return text.len;
+	abi_text_chr(text, '\n');
+}
+
+const char *bee_list(const struct abi_host *host)
+{
+	static char lines[0x10000];
+	struct abi_text text;
+	u32 nr;
+
+	abi_text_init(&text, lines, sizeof(lines));
+	for (nr = 0; nr < 1024; nr++)
+		if (abi_syscall_name(nr))
+			list_call(&text, host, nr);
+	return lines;
 }
 
 /* Times and counts are 0 when the guest was never entered. */

@@ -80,12 +80,9 @@ static void check_report(void)
 static void check_list(void)
 {
 	static const struct abi_host host;
-	char line[160];
 
-	tap_ok(bee_list_line(&host, 101, line, sizeof(line)) == strlen(line) &&
-		       !strcmp(line, "101\tptrace\trefused\tnone\n") &&
-		       !bee_list_line(&host, 102, line, sizeof(line)),
-	       "a line of the list of system calls");
+	tap_ok(!strcmp(bee_list(&host), "101\tptrace\trefused\tnone\n"),
+	       "the list has a line for each system call");
 }
 
 int main(void)

@@ -210,16 +210,6 @@ static int child_main(void)
 	lin_helper_run();
 }
 
-static void list_syscalls(void)
-{
-	char line[160];
-	u32 nr;
-
-	for (nr = 0; nr < 1024; nr++)
-		if (bee_list_line(&lin_host, nr, line, sizeof(line)))
-			fputs(line, stdout);
-}
-
 /* Options that need no program. A full disk is detected by the flush. */
 static int answer_option(void)
 {
@@ -230,7 +220,7 @@ static int answer_option(void)
 	else if (options.version)
 		printf("bee %s (Linux)\n", BEE_VERSION);
 	else if (options.list)
-		list_syscalls();
+		fputs(bee_list(&lin_host), stdout);
 	else
 		code = lin_probe();
 	if (!fflush(stdout) && !ferror(stdout))

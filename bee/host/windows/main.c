@@ -278,16 +278,6 @@ static int run_child(void)
 	return code;
 }
 
-static void list_syscalls(void)
-{
-	char line[160];
-	u32 nr;
-
-	for (nr = 0; nr < 1024; nr++)
-		if (bee_list_line(&host, nr, line, sizeof(line)))
-			fputs(line, stdout);
-}
-
 /* Options that need no program. A full disk is detected by the flush. */
 static int answer_option(void)
 {
@@ -298,7 +288,7 @@ static int answer_option(void)
 	else if (options.version)
 		puts("bee " BEE_VERSION);
 	else if (options.list)
-		list_syscalls();
+		fputs(bee_list(&host), stdout);
 	else
 		code = bee_probe();
 	if (!fflush(stdout))
