@@ -121,6 +121,8 @@ type fakeHub struct {
 	order   []string // texts of logs, and "released SESSION"
 	large   map[uint64][]byte
 	argErr  error
+	lost    error // each blob
+	cut     error // each stream of a program
 	refuses error // each result
 	execs   map[string]net.Conn
 	origin  sync.Map // blobs by digest
@@ -179,7 +181,7 @@ func (h *fakeHub) result(_ context.Context, call, _, n uint64, body io.Reader, s
 func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.execs[id], nil
+	return h.execs[id], h.cut
 }
 
 // fetch copies a blob from origin to the cache, unless the cache has it.
@@ -187,7 +189,7 @@ func (h *fakeHub) fetch(_ context.Context, digest string) (uint64, error) {
 	b, ok := h.origin.Load(digest)
 	path := filepath.Join(h.cache, digest)
 	if _, err := os.Stat(path); err == nil || !ok {
-		return 0, nil
+		return 0, h.lost
 	}
 	return uint64(len(b.([]byte))), os.WriteFile(path, b.([]byte), 0o600)
 }

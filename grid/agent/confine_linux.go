@@ -25,7 +25,7 @@ func (a *Agent) chooseConfinement() error {
 		a.confined = c
 		err := a.probeGuard()
 		if err == nil {
-			a.confined.open = stayOpen(&a.confined.bounds)
+			a.confined.open = stayOpen(&a.confined.bounds, landlockABI())
 			return nil
 		}
 		if why == nil {
@@ -72,21 +72,21 @@ func (a *Agent) probeGuard() error {
 	return nil
 }
 
-// stayOpen lists what a confinement leaves open.
-func stayOpen(b *bounds) []string {
+// stayOpen lists what a confinement leaves open on a kernel with this version of Landlock.
+func stayOpen(b *bounds, abi int) []string {
 	var open []string
 	if b.Network {
 		open = append(open, "the network, as its owner allowed")
 	}
 	switch {
-	case b.Kind == ConfinedSpaces && b.Network && landlockABI() < abiScopes:
+	case b.Kind == ConfinedSpaces && b.Network && abi < abiScopes:
 		open = append(open, "abstract sockets of other programs (Linux 6.12 closes them)")
 	case b.Kind == ConfinedLandlock:
 		open = append(open, "the names and sizes of files", "the priorities of other processes of this user")
-		if landlockABI() < abiScopes {
+		if abi < abiScopes {
 			open = append(open, "signals to other processes of this user (Linux 6.12 closes them)")
 		}
-		if landlockABI() < abiTruncate {
+		if abi < abiTruncate {
 			open = append(open, "the truncation of files of this user (Linux 6.2 closes it)")
 		}
 	case b.Kind == ConfinedNot:
