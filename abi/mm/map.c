@@ -11,6 +11,7 @@
 #include "map.h"
 #include "space.h"
 #include "text.h"
+#include "trampoline.h"
 #include "abi/fs/fd.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -137,7 +138,7 @@ static s64 fill_direct(struct abi_proc *p, const struct abi_area *a)
 				   .len = a->end - a->start,
 				   .offset = a->offset,
 				   .handle = p->fds.desc[file].handle,
-				   .prot = a->prot,
+				   .prot = a->prot & (u32)~ABI_PROT_EXEC,
 				   .shared = !!(a->bits & ABI_AREA_SHARED)};
 	s64 rc = p->host->mem_file(&map);
 
@@ -340,7 +341,7 @@ s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 	}
 	map.offset = a->offset;
 	map.handle = p->fds.desc[p->space.backing[a->backing].file - 1].handle;
-	map.prot = a->prot;
+	map.prot = a->prot & (u32)~ABI_PROT_EXEC;
 	rc = p->host->mem_place(&map);
 	if (rc > 0 && !addr &&
 	    !abi_space_free(&p->space, (u64)rc, (u64)rc + len))
@@ -422,12 +423,15 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 
 /*
  * Text is checked and rewritten, so it is a private copy, and a shared one
- * never becomes writable: stores would not reach the file.
+ * never becomes writable: stores would not reach the file. Where they must,
+ * nothing but trampolines runs.
  */
 static u32 file_bits(const struct abi_proc *p, const struct abi_map *m)
 {
-	if (m->prot & ABI_PROT_EXEC)
-		return m->bits & ABI_AREA_SHARED ? ABI_AREA_NOWRITE : 0;
+	if (m->prot & ABI_PROT_EXEC && !(m->bits & ABI_AREA_SHARED))
+		return 0;
+	if (m->prot & ABI_PROT_EXEC && m->bits & ABI_AREA_NOWRITE)
+		return ABI_AREA_NOWRITE;
 	if (p->host->mem_place && !(m->bits & ABI_AREA_SHARED))
 		return 0;
 	return p->host->mem_file ? ABI_AREA_DIRECT : 0;
@@ -578,6 +582,9 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 	}
 	if (a->bits & ABI_AREA_TEXT)
 		return abi_text_protect(p, a, prot);
+	if (abi_area_is_alias(a))
+		return p->host->mem_protect(a->start, len,
+					    prot & (u32)~ABI_PROT_EXEC);
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
 	if (abi_space_is_common(p, a))

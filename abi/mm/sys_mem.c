@@ -50,15 +50,14 @@ static s64 map_flags(struct abi_proc *p, u64 flags)
 	return 0;
 }
 
-/* Code that is written in one mapping and runs in another, as libffi does for
- * callbacks, would change after it was checked. */
+/* Trampolines need a mapping of the host (trampoline.c). */
 static s64 refuse_alias(struct abi_proc *p, u32 file)
 {
 	abi_fd_release(p, file);
 	abi_log_once(p, &p->space.said_alias,
 		     "mmap refused (EACCES): code in a shared mapping of a "
-		     "file that is open for writing (callbacks of libffi and "
-		     "ctypes need it)");
+		     "file that is open for writing (callbacks of libffi "
+		     "need it)");
 	return -LINUX_EACCES;
 }
 
@@ -81,7 +80,7 @@ static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
 	desc = &c->p->fds.desc[m->file];
 	if (shared && (abi_desc_flags(desc) & ABI_O_ACCMODE) != ABI_O_RDWR)
 		m->bits |= ABI_AREA_NOWRITE;
-	else if (shared && m->prot & ABI_PROT_EXEC)
+	else if (shared && m->prot & ABI_PROT_EXEC && !c->p->host->mem_file)
 		return refuse_alias(c->p, m->file);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"
+#include "abi/mm/trampoline.h"
 #include "abi/proc/call.h"
 #include "abi/proc/vsyscall.h"
 #include "abi/state/proc.h"
@@ -617,6 +618,9 @@ void abi_fault(struct abi_proc *p, u32 index, struct abi_regs *regs,
 
 	if (f.signo == ABI_SIGSEGV && f.addr == regs->rip &&
 	    abi_vsyscall(p, abi_thread_get(p, index), regs))
+		return;
+	if (f.signo == ABI_SIGSEGV && f.addr == regs->rip &&
+	    abi_trampoline_run(p, regs))
 		return;
 	if (fault_in_window(p, &f))
 		return;

@@ -75,6 +75,11 @@ guarded "$g/jit-glibc" both >"$tmp/got" 2>"$tmp/err"
 [ $? -eq 14 ]
 result $? "run-time code: writable and executable is refused by mprotect"
 
+code "run-time code: written through another mapping, it does not run" 139 \
+	guarded "$g/jit-glibc" alias
+says "run-time code: what may run there is named" \
+	'shared mapping .* refused (SIGSEGV): only trampolines'
+
 for libc in glibc musl; do
 	same "memory that goes away during calls, $libc" "$g/unmap-$libc"
 done

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Code made at run time. usage: jit clean|again|syscall|fs|rwx|both */
+/* Code made at run time. usage: jit clean|again|syscall|fs|rwx|both|alias */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static const unsigned char answer[] = {0xb8, 42, 0, 0, 0, 0xc3};
 static const unsigned char other[] = {0xb8, 43, 0, 0, 0, 0xc3};
@@ -27,6 +28,24 @@ static int run_code(unsigned char *p, const unsigned char *code, size_t len)
 	return 0;
 }
 
+/* In a file that is mapped twice: more than a trampoline. */
+static int run_alias(void)
+{
+	FILE *file = tmpfile();
+	unsigned char *p, *code;
+
+	if (!file || ftruncate(fileno(file), 4096))
+		return 1;
+	p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+	code = mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fileno(file),
+		    0);
+	if (p == MAP_FAILED || code == MAP_FAILED)
+		return 2;
+	memcpy(p, answer, sizeof(answer));
+	printf("%d\n", ((int (*)(void))code)());
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "clean";
@@ -47,6 +66,8 @@ int main(int argc, char **argv)
 		return run_code(p, fs, sizeof(fs));
 	if (!strcmp(how, "hidden"))
 		return run_code(p, hidden, sizeof(hidden));
+	if (!strcmp(how, "alias"))
+		return run_alias();
 	if (!strcmp(how, "both") &&
 	    !mprotect(p, 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
 		return 0;
