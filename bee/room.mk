@@ -64,7 +64,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 
@@ -163,6 +163,11 @@ suite_bee-files = sh bee/test/files.sh $(B)
 suite_bee-files_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/sqlite-glibc
 
+CHECK_SUITES += bee-root
+suite_bee-root = sh bee/test/root.sh $(B)
+suite_bee-root_needs = $(B)/bin/bee $(B)/bin/bee-guard $(bee_t)/reach-glibc \
+	$(bee_t)/hello-glibc-dynamic
+
 CHECK_SUITES += bee-dynamic
 suite_bee-dynamic = sh bee/test/dynamic.sh $(B)
 suite_bee-dynamic_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_DYNAMIC) \
@@ -239,7 +244,7 @@ $(bee_t)/$(1)_test: $(B)/obj/san/bee/test/$(1).o $(2)
 endef
 $(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
 $(eval $(call bee_host_suite,own,$(foreach f,own mem cache,\
-	$(B)/obj/san/bee/host/linux/$(f).o) $(foreach f,path file stat,\
+	$(B)/obj/san/bee/host/linux/$(f).o) $(foreach f,root file stat,\
 	$(B)/obj/gcc/abi/linux/$(f).o)))
 $(eval $(call bee_host_suite,vdso,$(B)/obj/san/bee/host/linux/vdso.o \
 	$(rewrite_san) $(B)/obj/san-free/abi/lib/mem.o,$(bee_wrap_auxv)))
@@ -263,5 +268,5 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-fallback
 
 MUTANTS += bee
-mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-linux bee-root bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-sha256 bee-mem bee-own bee-vdso bee-report bee-guard bee-rewrite*

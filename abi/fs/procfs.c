@@ -158,6 +158,10 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 		return p->exe;
 	if (self && abi_streq(self, "cwd"))
 		return p->cwd[0] ? p->cwd : "/";
+	if (self && abi_streq(self, "root"))
+		return "/";
+	if (self && abi_path_below(self, "root"))
+		return abi_synth_real(p, self + 4);
 	if (fd < 0 || fd >= ABI_FD_MAX)
 		return path;
 	slot = p->fds.slot[fd].desc;
@@ -287,6 +291,8 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 		text = p->exe;
 	if (self && abi_streq(self, "cwd"))
 		text = p->cwd[0] ? p->cwd : "/";
+	if (self && abi_streq(self, "root"))
+		text = "/";
 	if (text)
 		return (s64)abi_strcpy(to, text, size);
 	if (fd < 0 || !abi_path_below(path, "/proc"))

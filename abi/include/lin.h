@@ -38,8 +38,13 @@ void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
 			    const struct abi_filelock *lock);
 
 s64 abi_lin_path(struct abi_path_op *op);
-/* Host path of a guest path; 0 or -ENAMETOOLONG. */
-s64 abi_lin_path_host(const char *guest, char *buf, u64 len);
+/*
+ * The host's name of a guest's path, with the last component resolved too if
+ * `follow`; it may be one that does not exist yet. 0, or an errno as of open(2).
+ */
+s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
+/* open(2) of a guest's path: a descriptor, or a negative errno. */
+s64 abi_lin_open(const char *guest, u32 flags, u32 mode);
 
 /* Pointers to the libc's own structs. */
 void abi_lin_stat_from(struct abi_stat *to, const void *st);

@@ -32,19 +32,15 @@ static s64 errno_result(s64 n)
 /* O_NONBLOCK so that opening a FIFO or a terminal cannot block. */
 s64 abi_lin_file_open(struct abi_open *open_op)
 {
-	char path[PATH_MAX];
 	struct stat st;
-	s64 err = abi_lin_path_host(open_op->path, path, sizeof(path));
-	int fd;
+	s64 err;
+	int fd = (int)abi_lin_open(open_op->path,
+				   (open_op->flags & OPEN_FLAGS) | O_CLOEXEC |
+					   O_NONBLOCK | O_NOCTTY,
+				   open_op->mode);
 
-	if (err)
-		return err;
-	fd = open(path,
-		  (int)(open_op->flags & OPEN_FLAGS) | O_CLOEXEC | O_NONBLOCK |
-			  O_NOCTTY,
-		  open_op->mode);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st)) {
 		err = -errno;
 		close(fd);

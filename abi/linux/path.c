@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Names. The root is prepended to the guest's path; links and ".." inside it
- * can lead out of it, so it does not confine the guest (docs/design/bee.md).
- */
+/* Names; root.c resolves them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #include "abi/include/lin.h"
 
-const char *abi_lin_root;
-
 static s64 errno_result(s64 n)
 {
 	return n < 0 ? -errno : n;
-}
-
-/* The root without its last slash; "" for /. */
-const char *abi_lin_root_text(void)
-{
-	const char *r = abi_lin_root;
-
-	return r && strcmp(r, "/") ? r : "";
-}
-
-s64 abi_lin_path_host(const char *guest, char *buf, u64 len)
-{
-	int n = snprintf(buf, len, "%s%s", abi_lin_root_text(), guest);
-
-	return n < 0 || (u64)n >= len ? -ENAMETOOLONG : 0;
 }
 
 static s64 path_stat(const char *path, struct abi_stat *to, int flags)
@@ -74,7 +53,7 @@ static s64 two_paths(const struct abi_path_op *op, const char *path)
 
 	if (op->verb == ABI_PATH_SYMLINK)
 		return errno_result(symlink(op->path2, path));
-	err = abi_lin_path_host(op->path2, path2, sizeof(path2));
+	err = abi_lin_path_host(op->path2, path2, sizeof(path2), 0);
 	if (err)
 		return err;
 	if (op->verb == ABI_PATH_RENAME)
@@ -82,10 +61,27 @@ static s64 two_paths(const struct abi_path_op *op, const char *path)
 	return errno_result(link(path, path2));
 }
 
+/* Whether the verb is about what a link at the end of the path points to. */
+static u32 follows(const struct abi_path_op *op)
+{
+	switch (op->verb) {
+	case ABI_PATH_STAT:
+	case ABI_PATH_ACCESS:
+	case ABI_PATH_CHMOD:
+	case ABI_PATH_TRUNCATE:
+	case ABI_PATH_STATFS:
+		return 1;
+	case ABI_PATH_UTIMENS:
+		return !op->mode;
+	default:
+		return 0;
+	}
+}
+
 s64 abi_lin_path(struct abi_path_op *op)
 {
 	char path[PATH_MAX];
-	s64 err = abi_lin_path_host(op->path, path, sizeof(path));
+	s64 err = abi_lin_path_host(op->path, path, sizeof(path), follows(op));
 
 	if (err)
 		return err;

@@ -46,7 +46,8 @@ static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
 		       : sizeof(un.sun_path));
 	memset(&un, 0, sizeof(un));
 	un.sun_family = AF_UNIX;
-	err = abi_lin_path_host(name, un.sun_path, sizeof(un.sun_path));
+	err = abi_lin_path_host(name, un.sun_path, sizeof(un.sun_path),
+				op->verb != ABI_SOCK_BIND);
 	memcpy(to, &un, sizeof(un));
 	*len = sizeof(un);
 	return err;

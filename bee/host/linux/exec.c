@@ -145,7 +145,7 @@ s64 lin_exec(const struct abi_family_op *op)
 {
 	struct start s = {.words = 0};
 	char program[PATH_MAX];
-	s64 rc = abi_lin_path_host(op->path, program, sizeof(program));
+	s64 rc = abi_lin_path_host(op->path, program, sizeof(program), 1);
 
 	if (!rc)
 		rc = map_state(&s, op->handle);

@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Names below --root, on Linux: links and ".." stay inside, as chroot(2) has
+# them. usage: root.sh BUILD
+set -eu
+# shellcheck source=bee/test/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+: >"$tmp/in"
+out=$tmp/out
+r=$tmp/root
+mkdir -p "$out" "$r/a/b" "$r/etc"
+echo outside >"$out/file"
+echo inside >"$r/a/b/file"
+echo top >"$r/file"
+mkdir -p "$r$out/empty"
+ln -s "$out/file" "$r/host"        # not below the root
+ln -s /a/b/file "$r/etc/abs"       # below it, an absolute name
+ln -s /a/b "$r/mid"                # in the middle of a path
+ln -s ../../../../../../../../../../../../../file "$r/a/b/up"
+ln -s / "$r/a/all"
+ln -s /etc/abs "$r/chain"
+ln -s /loop2 "$r/loop"
+ln -s /loop "$r/loop2"
+ln -s /proc/self/root/etc/hostname "$r/magic"
+ln -s /a/new "$r/dangling"
+ln -s "$out/new" "$r/away"
+ln -s "$out" "$r/folder"
+
+table() { # what each pair of words must give; ends at an empty line
+	while read -r verb path want && [ -n "$verb" ]; do
+		set -- "$@" "$verb" "$path"
+		printf '%s %s: %s\n' "$verb" "$path" "$want" >>"$tmp/want"
+	done
+	guarded --root "$r" "$g/reach-glibc" "$@" >"$tmp/got" 2>"$tmp/err"
+}
+
+check() { # name; the table is standard input
+	: >"$tmp/want"
+	table
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$1"
+}
+
+check "links at the end of a name" <<END
+read /file top
+read /etc/abs inside
+read /chain inside
+read /host No such file or directory
+read /a/b/up top
+read /loop Too many levels of symbolic links
+read /magic No such file or directory
+size /etc/abs 7
+size /host No such file or directory
+type /etc/abs link
+type /host link
+text /etc/abs /a/b/file
+END
+check "links in the middle of a name" <<END
+read /mid/file inside
+read /a/all/file top
+read /a/all/a/all/mid/file inside
+read /folder/file No such file or directory
+type /folder/empty folder
+make /mid/made done
+read /a/b/made made
+dir /mid/dir done
+type /a/b/dir folder
+END
+check "names that lead above the root" <<END
+read /../../../../../../../../../../../../file top
+read /a/../../../../../../../file top
+enter /mid done
+read file inside
+read ../../../../../../../../../file top
+enter /folder done
+read file No such file or directory
+read /proc/self/root/file top
+read /proc/self/root/proc/self/root/mid/file inside
+END
+check "what is made through a link" <<END
+make /dangling done
+read /a/new made
+make /away done
+type /away link
+read /away made
+gone /away done
+type /away No such file or directory
+type $out/new file
+END
+[ "$(ls "$out")" = file ] && [ "$(cat "$out/file")" = outside ] &&
+	[ -f "$r$out/new" ]
+result $? "nothing outside the root was made or changed"
+
+# A dynamic program whose loader and libraries are named by absolute links.
+d=$tmp/debian
+loader=/lib64/ld-linux-x86-64.so.2
+libc=/lib/x86_64-linux-gnu/libc.so.6
+mkdir -p "$d/lib64" "$d/lib/x86_64-linux-gnu" "$d/store"
+cp -L $loader "$d/store/loader"
+cp -L $libc "$d/store/libc"
+ln -s /store/loader "$d$loader"
+ln -s /store/libc "$d$libc"
+cp "$g/hello-glibc-dynamic" "$d/hello"
+code "a program whose loader is an absolute link" 42 \
+	guarded --root "$d" "$d/hello" 42
+mv "$d/store" "$d/gone"
+code "its loader is not the host's" 126 guarded --root "$d" "$d/hello" 42
+says "a loader that is missing below the root is named" 'is it below --root'
+echo "1..$n"
+exit "$failed"
