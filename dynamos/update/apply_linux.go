@@ -63,8 +63,12 @@ func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (u
 	if err := d.Apply(a); err != nil {
 		return uapi.DynamosInfo{}, err
 	}
-	limit := time.Duration(a.EnterMS)*time.Millisecond + undoTime
-	i, done, err := waitUntil(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
+	return awaitEntered(ctx, d, name, time.Duration(a.EnterMS)*time.Millisecond+undoTime)
+}
+
+// awaitEntered waits for the end of a transition.
+func awaitEntered(ctx context.Context, s Source, name string, limit time.Duration) (uapi.DynamosInfo, error) {
+	i, done, err := waitUntil(ctx, s, name, limit, func(i *uapi.DynamosInfo) bool {
 		return i.State != uapi.DynamosEntering
 	})
 	switch {

@@ -21,15 +21,20 @@ type Device struct{ fd int }
 // Open opens the device of the running kernel.
 func Open() (*Device, error) {
 	fd, err := unix.Open(uapi.DynamosDevice, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return nil, refusef("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
-	case errors.Is(err, fs.ErrPermission):
-		return nil, refusef("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
-	case err != nil:
-		return nil, &os.PathError{Op: "open", Path: uapi.DynamosDevice, Err: err}
+	if err != nil {
+		return nil, openError(err)
 	}
 	return &Device{fd}, nil
+}
+
+func openError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return refusef("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
+	case errors.Is(err, fs.ErrPermission):
+		return refusef("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
+	}
+	return &os.PathError{Op: "open", Path: uapi.DynamosDevice, Err: err}
 }
 
 // Close closes the device; updates stay as they are.
@@ -38,9 +43,15 @@ func (d *Device) Close() error { return unix.Close(d.fd) }
 // call makes one call. `why` is the field of the reply with the error message.
 func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), number, uintptr(arg))
-	switch text := uapi.Text(why); {
-	case e == 0:
+	if e == 0 {
 		return nil
+	}
+	return callError(number, e, uapi.Text(why))
+}
+
+// callError is the error of a call; text is the module's own message, if it has one.
+func callError(number uintptr, e unix.Errno, text string) error {
+	switch {
 	case e == unix.EALREADY && number == uapi.DynamosIocApply:
 		return refusef("%s: 'skep update policy' changes which tasks use it, 'skep update revert' reverts it", text)
 	case text != "":

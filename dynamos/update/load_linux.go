@@ -37,18 +37,22 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	if e == nil {
 		return true, nil
 	}
-	said := log.lastLine(name)
+	return false, loadError(name, e, log.lastLine(name), ReadLockdown("/"))
+}
+
+// loadError is the error of init_module(2); said is what the kernel logged about the module.
+func loadError(name string, e error, said string, l Lockdown) error {
 	switch {
 	case said != "":
-		return false, refusef("the kernel did not load %s: %s", name, said)
-	case ReadLockdown("/").Signed() && (errors.Is(e, unix.EPERM) || errors.Is(e, unix.EKEYREJECTED)):
-		return false, refusef("%v, and does not trust the key that signed the module of %s: import its certificate with mokutil --import, and reboot", ReadLockdown("/"), name)
+		return refusef("the kernel did not load %s: %s", name, said)
+	case l.Signed() && (errors.Is(e, unix.EPERM) || errors.Is(e, unix.EKEYREJECTED)):
+		return refusef("%v, and does not trust the key that signed the module of %s: import its certificate with mokutil --import, and reboot", l, name)
 	case errors.Is(e, unix.EPERM):
-		return false, refusef("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
+		return refusef("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
 	case errors.Is(e, unix.EKEYREJECTED):
-		return false, refusef("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
+		return refusef("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
 	}
-	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
+	return fmt.Errorf("the kernel did not load %s: %w", name, e)
 }
 
 // IsLoaded reports whether this module is the one that is loaded under a name.
@@ -68,7 +72,11 @@ func Remove(s Source, name string) error {
 		return refusef("%s is held, and stays loaded until the next boot: %s; it can be reverted and applied, and never removed",
 			name, uapi.Text(i.WhyHeld[:]))
 	}
-	e := unix.DeleteModule(name, unix.O_NONBLOCK)
+	return removeError(name, unix.DeleteModule(name, unix.O_NONBLOCK))
+}
+
+// removeError is the error of delete_module(2).
+func removeError(name string, e error) error {
 	switch {
 	case errors.Is(e, unix.ENOENT):
 		return refusef("%s is not loaded", name)
