@@ -40,7 +40,8 @@ void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
 s64 abi_lin_path(struct abi_path_op *op);
 /*
  * The host's name of a guest's path, with the last component resolved too if
- * `follow`; it may be one that does not exist yet. 0, or an errno as of open(2).
+ * `follow`; it may be one that does not exist yet. 0, or an errno as of
+ * open(2).
  */
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
 /* open(2) of a guest's path: a descriptor, or a negative errno. */

@@ -62,7 +62,7 @@ static s64 two_paths(const struct abi_path_op *op, const char *path)
 }
 
 /* Whether the verb is about what a link at the end of the path points to. */
-static u32 follows(const struct abi_path_op *op)
+static u32 follows_link(const struct abi_path_op *op)
 {
 	switch (op->verb) {
 	case ABI_PATH_STAT:
@@ -81,7 +81,8 @@ static u32 follows(const struct abi_path_op *op)
 s64 abi_lin_path(struct abi_path_op *op)
 {
 	char path[PATH_MAX];
-	s64 err = abi_lin_path_host(op->path, path, sizeof(path), follows(op));
+	s64 err = abi_lin_path_host(op->path, path, sizeof(path),
+				    follows_link(op));
 
 	if (err)
 		return err;

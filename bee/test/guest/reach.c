@@ -54,7 +54,7 @@ static int say_type(const char *path)
 	return 0;
 }
 
-static int act(const char *verb, const char *path)
+static int run_verb(const char *verb, const char *path)
 {
 	strcpy(out, "done");
 	if (!strcmp(verb, "read"))
@@ -83,6 +83,6 @@ int main(int argc, char **argv)
 
 	for (i = 1; i + 1 < argc; i += 2)
 		printf("%s %s: %s\n", argv[i], argv[i + 1],
-		       act(argv[i], argv[i + 1]) ? strerror(errno) : out);
+		       run_verb(argv[i], argv[i + 1]) ? strerror(errno) : out);
 	return 0;
 }

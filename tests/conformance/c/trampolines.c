@@ -39,21 +39,21 @@ __attribute__((naked, noinline)) static long give_data(void)
 
 typedef long function(void);
 
-static function *at(int offset)
+static function *code_at(int offset)
 {
 	return (function *)(runs + offset);
 }
 
-static void put(int offset, const void *bytes, int len)
+static void put_bytes(int offset, const void *bytes, int len)
 {
 	memcpy(writable + offset, bytes, len);
 }
 
 static void make_ffi(int offset, function *target, long data)
 {
-	put(offset, of_ffi, sizeof(of_ffi));
-	put(offset + 24, &target, 8);
-	put(offset + 32, &data, 8);
+	put_bytes(offset, of_ffi, sizeof(of_ffi));
+	put_bytes(offset + 24, &target, 8);
+	put_bytes(offset + 32, &data, 8);
 }
 
 /* [stc or clc]; movabs target,%r11; movabs value,%r10; jmp *%r11 */
@@ -61,11 +61,11 @@ static void make_moves(int offset, unsigned char flag, function *target,
 		       long value)
 {
 	writable[offset] = flag;
-	put(offset + 1, "\x49\xbb", 2);
-	put(offset + 3, &target, 8);
-	put(offset + 11, "\x49\xba", 2);
-	put(offset + 13, &value, 8);
-	put(offset + 21, "\x49\xff\xe3", 3);
+	put_bytes(offset + 1, "\x49\xbb", 2);
+	put_bytes(offset + 3, &target, 8);
+	put_bytes(offset + 11, "\x49\xba", 2);
+	put_bytes(offset + 13, &value, 8);
+	put_bytes(offset + 21, "\x49\xff\xe3", 3);
 }
 
 static int open_file(void)
@@ -96,7 +96,7 @@ static void check_threads(void)
 		make_ffi(64 * i, give_r10, 0);
 	for (i = 0; i < 4; i++)
 		pthread_create(&thread[i], NULL, call_often,
-			       (void *)at(64 * i));
+			       (void *)code_at(64 * i));
 	for (i = 0; i < 4; i++)
 		CHECK(pthread_join(thread[i], &wrong) == 0 && !wrong);
 }
@@ -109,21 +109,21 @@ int main(void)
 	writable = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(runs != MAP_FAILED && writable != MAP_FAILED);
 	make_ffi(0, give_r10, 0);
-	CHECK(at(0)() == (long)runs);
+	CHECK(code_at(0)() == (long)runs);
 	make_ffi(4096 - 40, give_data, 77);
-	CHECK(at(4096 - 40)() == 77);
+	CHECK(code_at(4096 - 40)() == 77);
 	make_ffi(4096 - 40, give_data, 78);
-	CHECK(at(4096 - 40)() == 78);
+	CHECK(code_at(4096 - 40)() == 78);
 	make_moves(4096 + 64, 0xf8, give_carry, 5);
-	CHECK(at(4096 + 64)() == 5);
+	CHECK(code_at(4096 + 64)() == 5);
 	make_moves(4096 + 64, 0xf9, give_carry, 5);
-	CHECK(at(4096 + 64)() == ~5);
+	CHECK(code_at(4096 + 64)() == ~5);
 	/* mov $imm32,%r10d; jmp rel32 to one that jumps */
-	put(128, "\x41\xba\x2a\0\0\0\xe9\x35\0\0\0", 11);
-	put(192, "\x49\xbb", 2);
-	put(194, &(function *){give_r10}, 8);
-	put(202, "\x41\xff\xe3", 3);
-	CHECK(at(128)() == 42);
+	put_bytes(128, "\x41\xba\x2a\0\0\0\xe9\x35\0\0\0", 11);
+	put_bytes(192, "\x49\xbb", 2);
+	put_bytes(194, &(function *){give_r10}, 8);
+	put_bytes(202, "\x41\xff\xe3", 3);
+	CHECK(code_at(128)() == 42);
 	check_threads();
 	CHECK(FAILS(mprotect(runs, LEN, PROT_READ | PROT_WRITE | PROT_EXEC),
 		    EACCES) ||
