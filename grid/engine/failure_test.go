@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -323,5 +324,19 @@ func TestEntriesThatGo(t *testing.T) {
 	e.ledger.stream = thinStream{stream, 0, 3}
 	if list, err := e.Entries(t.Context(), 4); err != os.ErrDeadlineExceeded || list != nil {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// An engine that has ended closes a connection that comes too late.
+func TestLateConnectionIsClosed(t *testing.T) {
+	e := startEngine(t, t.TempDir())
+	e.Close()
+	ours, theirs := net.Pipe()
+	if err := e.ServeConn(theirs); err != ErrClosed {
+		t.Errorf("%v", err)
+	}
+	ours.SetReadDeadline(time.Now().Add(load.Stretch(20 * time.Second)))
+	if _, err := ours.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("its other end: %v", err)
 	}
 }
