@@ -613,6 +613,37 @@ func TestMoreMemoryThanFreeIsRefused(t *testing.T) {
 	}
 }
 
+// plantModule writes an object file with the .modinfo of a module.
+func plantModule(t *testing.T, path string, info ...string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gcc := exec.Command("gcc", "-c", "-x", "assembler", "-o", path, "-")
+	text := "\t.section .modinfo, \"a\"\n"
+	for _, entry := range info {
+		text += fmt.Sprintf("\t.asciz %q\n", entry)
+	}
+	gcc.Stdin = strings.NewReader(text)
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// modprobe loads our modules by their files, after those that they need.
+func TestModulesForModprobe(t *testing.T) {
+	build := t.TempDir()
+	dir := filepath.Join(build, "kmod", "6.1")
+	plantModule(t, dir+"/alone/alone.ko", "license=GPL", "depends=", "depend=x")
+	plantModule(t, dir+"/needs/needs.ko", "depends=one,two-2,a$b", "name=needs")
+	plantModule(t, filepath.Join(build, "kmod", "6.12", "other", "other.ko"), "depends=")
+	want := "install alone /sbin/insmod " + dir + "/alone/alone.ko $CMDLINE_OPTS\n" +
+		"install needs /sbin/modprobe -qa one two-2 && /sbin/insmod " + dir + "/needs/needs.ko $CMDLINE_OPTS\n"
+	if text, err := modprobeConfig(build, "6.1"); text != want || err != nil {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+}
+
 func TestModprobeConfig(t *testing.T) {
 	build := t.TempDir()
 	if text, err := modprobeConfig(build, "6.1"); text != "" || err != nil {
