@@ -31,6 +31,7 @@ struct abi_fds {
 	u32 said_unix;	 /* that AF_UNIX sockets get no peer; atomic */
 	u32 said_lease;	 /* so was a lease of a file; atomic */
 	u32 said_pipe;	 /* so was a large pipe; atomic */
+	u32 said_seal;	 /* so were seals of a file; atomic */
 	u32 said_oob;	 /* so was data out of band; atomic */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];

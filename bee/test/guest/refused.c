@@ -26,8 +26,7 @@ int main(void)
 		expect_error("ptrace",
 			     syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0),
 			     ENOSYS);
-		expect_error("memfd", syscall(SYS_memfd_create, "name", 0),
-			     ENOSYS);
+		expect_error("memfd_secret", syscall(447, 0), ENOSYS);
 		expect_error("inotify", syscall(SYS_inotify_init1, 0), ENOSYS);
 		expect_error("rseq", syscall(SYS_rseq, 0, 0, 0, 0), ENOSYS);
 		expect_error("number", syscall(4321), ENOSYS);
