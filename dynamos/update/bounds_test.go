@@ -270,6 +270,15 @@ func TestBuildIDsOfNotes(t *testing.T) {
 	if got, err := RunningBuildID(sys); got != "abcdef" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
+	for more, want := range map[int]string{0: "abcdef", 4: ""} { // notes are read up to a size
+		filler := elfNote(1, "GNU\x00", strings.Repeat("x", 1<<20-len(id)-16+more))
+		if err := os.WriteFile(filepath.Join(sys, "kernel/notes"), []byte(filler+id), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := RunningBuildID(sys); got != want || (err == nil) != (want != "") {
+			t.Errorf("%d bytes too much: %q, %v", more, got, err)
+		}
+	}
 	for name, want := range map[string]string{"fix": "abcdef", "none": "", "fax": "error"} {
 		got, err := loadedBuildID(sys, name)
 		if (err != nil) != (want == "error") || err == nil && got != want {

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -107,5 +108,25 @@ func TestSlotGoesToItsSession(t *testing.T) {
 	cancel()
 	if _, _, err := p.acquire(ctx, &proto.Lease{Session: "a", Fence: 9}); err == nil || len(p.waiting) != 0 {
 		t.Errorf("a cancelled lease waits on (%v)", err)
+	}
+}
+
+// The hub hears of idle workers, the one that was used last first, and of the slots that are
+// permitted and not taken.
+func TestIdleWorkersAreReported(t *testing.T) {
+	p := newPool(3)
+	p.taken = 2
+	p.idle = []*worker{{session: "a", id: proto.Worker{Module: "m1"}}, {session: "b", id: proto.Worker{Module: "m2"}}}
+	free, idle := p.snapshot()
+	want := []proto.Idle{{Session: "b", Worker: proto.Worker{Module: "m2"}}, {Session: "a", Worker: proto.Worker{Module: "m1"}}}
+	if free != 1 || !reflect.DeepEqual(idle, want) {
+		t.Errorf("%d free, %+v", free, idle)
+	}
+	p.setSlots(1) // fewer than run
+	if free, _ := p.snapshot(); free != 0 {
+		t.Errorf("%d free", free)
+	}
+	if list := p.takeIdle(); len(list) != 2 || len(p.idle) != 0 {
+		t.Errorf("%d of 2 idle workers were taken, %d are left", len(list), len(p.idle))
 	}
 }

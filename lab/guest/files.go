@@ -167,15 +167,15 @@ func (f *files) closeTheirs() {
 const resultsPort = "/dev/ttyS1"
 
 // rawResults sets the port to raw mode, so that no byte is changed.
-func rawResults() error {
-	return withResults(func(fd int) error {
-		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-		if err != nil {
-			return err
-		}
-		setRaw(t)
-		return unix.IoctlSetTermios(fd, unix.TCSETS, t)
-	})
+func rawResults() error { return withResults(setRawMode) }
+
+func setRawMode(fd int) error {
+	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	setRaw(t)
+	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
 // setRaw sets 8 bits, full speed, no modem control and no input or output processing.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,35 @@ func TestResultsLineChangesNothing(t *testing.T) {
 	}
 	if c := text.Cflag; c&unix.CSIZE != unix.CS8 || c&unix.CREAD == 0 || c&unix.CLOCAL == 0 || c&unix.CBAUD != unix.B115200 || c&unix.PARENB != 0 {
 		t.Errorf("%#x", c)
+	}
+}
+
+// A terminal in raw mode passes each byte on as it is, and only terminals have such a mode.
+func TestRawModePassesAllBytes(t *testing.T) {
+	f := &files{}
+	defer f.close()
+	defer f.closeTheirs()
+	if err := f.openTerminal(wire.Size{Rows: 1, Columns: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := setRawMode(int(f.theirs[0].Fd())); err != nil {
+		t.Fatal(err)
+	}
+	want := "a\nb\r\x03\x04\xff"
+	if _, err := f.theirs[0].WriteString(want); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(f.out, got); err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if err := setRawMode(int(null.Fd())); err != unix.ENOTTY {
+		t.Errorf("/dev/null: %v", err)
 	}
 }
 

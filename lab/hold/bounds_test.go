@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skep/lab"
+	"skep/lab/wire"
 )
 
 func plant(t *testing.T, path, text string) {
@@ -217,5 +218,38 @@ func TestLockSaysWhoLives(t *testing.T) {
 	}
 	if running, dead, err := List(filepath.Join(build, "none")); running != nil || dead != nil || err != nil {
 		t.Errorf("no build folder: %v, %v, %v", running, dead, err)
+	}
+}
+
+// A holder that answers a question for its machine with an error has no info.
+func TestHolderWithoutInfo(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := askInfo(dir); err == nil {
+		t.Error("no holder has an info")
+	}
+	l, err := listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answers := []answer{{Error: "it ends"}, {Info: &Info{Release: "6.1"}}}
+	go func() {
+		for _, a := range answers {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var asked ask
+			if wire.Read(c, &asked) == nil && asked.Op == opInfo {
+				wire.Write(c, a)
+			}
+			c.Close()
+		}
+	}()
+	if info, err := askInfo(dir); info != nil || err == nil || err.Error() != "no info: it ends" {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := askInfo(dir); err != nil || info.Release != "6.1" {
+		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -75,6 +75,21 @@ func TestDamagedModuleIsRefused(t *testing.T) {
 	}
 }
 
+// The table of sections begins at a multiple of 8, however long the names before it are.
+func TestTableOfSectionsIsAligned(t *testing.T) {
+	for n := range 9 {
+		name := "hidden" + strings.Repeat("x", n)
+		text := strings.ReplaceAll(example, "hidden", name)
+		data, err := RewriteSymbols(assembleObject(t, text), map[string]Target{name: {name, 0}, "exported": {"exported", 0}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := le.Uint64(data[40:]); at%8 != 0 || int(at)+int(le.Uint16(data[60:]))*sectionSize != len(data) {
+			t.Errorf("%s: at %d of %d", name, at, len(data))
+		}
+	}
+}
+
 // The length of a function is the distance of two labels of one section.
 func TestDistanceOfLabels(t *testing.T) {
 	data := assembleObject(t, example+"\t.globl other, twin\nother:\ntwin:\n")
