@@ -45,19 +45,13 @@ static u64 read_u64(struct reader *r)
 	return bee_get_u64(r->p + r->at - 8);
 }
 
-static u64 read_uleb(struct reader *r)
+/* A LEB128 number, of which only the length matters. */
+static void skip_leb(struct reader *r)
 {
-	u64 v = 0;
-	u8 byte;
-
-	for (u32 shift = 0; shift < 63; shift += 7) {
-		byte = read_u8(r);
-		v |= (u64)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return v;
-	}
+	for (u32 i = 0; i < 9; i++)
+		if (!(read_u8(r) & 0x80))
+			return;
 	r->bad = 1;
-	return 0;
 }
 
 /* A DW_EH_PE_* value, without its application. */
@@ -106,20 +100,20 @@ struct record {
 	u32 id;
 };
 
+/* 0: there is none. */
 static int read_record(struct reader *r, struct record *rec)
 {
 	u64 len = read_u32(r);
 
-	rec->next = 0;
 	if (len == 0xffffffff)
 		len = read_u64(r);
-	if (r->bad || !can_read(r, len))
+	if (!can_read(r, len))
 		return 0;
 	rec->next = r->at + len;
 	rec->id_at = r->at;
 	rec->id = len >= 4 ? read_u32(r) : 0;
 	rec->body = r->at;
-	return !r->bad && len >= 4;
+	return 1;
 }
 
 /*
@@ -143,15 +137,15 @@ static u8 read_pc_encoding(struct reader *section, u64 at)
 		;
 	if (version == 4)
 		read_u8(&r), read_u8(&r);
-	read_uleb(&r);
-	read_uleb(&r);
+	skip_leb(&r);
+	skip_leb(&r);
 	if (version == 1)
 		read_u8(&r);
 	else
-		read_uleb(&r);
+		skip_leb(&r);
 	if (r.bad || r.p[letters] != 'z')
 		return r.bad ? 0xff : 0;
-	read_uleb(&r);
+	skip_leb(&r);
 	while (r.p[++letters]) {
 		switch (r.p[letters]) {
 		case 'R':
@@ -170,18 +164,15 @@ static u8 read_pc_encoding(struct reader *section, u64 at)
 	return r.bad ? 0xff : encoding;
 }
 
+/* What cannot be read has no length; 0xff is such an encoding. */
 static int read_fde(struct reader *section, const struct record *rec,
 		    u8 encoding, struct bee_range *range)
 {
 	struct reader r = {section->p, rec->body, rec->next, section->addr, 0};
-	u64 len;
 
-	if (encoding == 0xff)
-		return 0;
 	range->start = read_encoded(&r, encoding);
-	len = read_format(&r, encoding & 15);
-	range->end = range->start + len;
-	return !r.bad && len && range->end > range->start;
+	range->end = range->start + read_format(&r, encoding & 15);
+	return range->end > range->start;
 }
 
 static void sift_down(struct bee_range *range, u32 at, u32 n)
@@ -238,12 +229,8 @@ u32 bee_eh_ranges(const u8 *eh_frame, u64 len, u64 addr,
 	u8 encoding = 0xff;
 	u32 n = 0;
 
-	while (n < max && r.at < len) {
-		int usable = read_record(&r, &rec);
-
-		if (!rec.next)
-			break;
-		if (usable && rec.id && rec.id <= rec.id_at) {
+	while (n < max && read_record(&r, &rec)) {
+		if (rec.id && rec.id <= rec.id_at) {
 			if (known_cie != rec.id_at - rec.id) {
 				known_cie = rec.id_at - rec.id;
 				encoding = read_pc_encoding(&r, known_cie);
@@ -251,7 +238,6 @@ u32 bee_eh_ranges(const u8 *eh_frame, u64 len, u64 addr,
 			n += read_fde(&r, &rec, encoding, &range[n]);
 		}
 		r.at = rec.next;
-		r.bad = 0;
 	}
 	sort_ranges(range, n);
 	return cut_overlaps(range, n);

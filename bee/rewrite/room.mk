@@ -8,7 +8,8 @@ rewrite_gcc := $(REWRITE_SRC:%.c=$(B)/obj/gcc-free/%.o)
 rewrite_clang := $(REWRITE_SRC:%.c=$(B)/obj/clang-free/%.o)
 rewrite_dir := $(B)/test/bee/rewrite
 
-$(rewrite_dir)/unit: $(B)/obj/san/bee/rewrite/test/unit.o $(rewrite_san)
+$(rewrite_dir)/unit $(rewrite_dir)/eh: $(rewrite_dir)/%: \
+		$(B)/obj/san/bee/rewrite/test/%.o $(rewrite_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
@@ -59,6 +60,9 @@ CHECK_SUITES += bee-rewrite bee-rewrite-native bee-rewrite-cover \
 	bee-rewrite-lengths
 suite_bee-rewrite = $(rewrite_dir)/unit
 suite_bee-rewrite_needs = $(rewrite_dir)/unit
+CHECK_SUITES += bee-rewrite-eh
+suite_bee-rewrite-eh = $(rewrite_dir)/eh
+suite_bee-rewrite-eh_needs = $(rewrite_dir)/eh
 suite_bee-rewrite-native = $(rewrite_dir)/native
 suite_bee-rewrite-native_needs = $(rewrite_dir)/native
 suite_bee-rewrite-cover = $(rewrite_dir)/cover $(rewrite_programs) \

@@ -430,9 +430,10 @@ static void put_vex(int op, int map, int pp, int len, int imm)
 	int reg = random_below(16), v = 0;
 
 	random_operand(&o, reg & 7, 1, 0);
-	if (op == 0x58 || op == 0xf7) /* a second source or a count */
+	/* a second source or a count */
+	if (op == 0x58 || op == 0xf7 || op == 0xf2)
 		v = random_below(16);
-	if (op == 0xf7 && reg == 4)
+	if ((op == 0xf7 || op == 0xf2) && reg == 4)
 		reg = 5;
 	emit_byte(0x64);
 	if (map == 1 && !o.ext && random_below(2)) {
@@ -500,6 +501,7 @@ static void test_vectors(void)
 	tap_ok(run_vector(0, 0x58, 1, 1, 1, 0), "fs: vaddpd");
 	tap_ok(run_vector(0, 0x70, 1, 1, 1, 1), "fs: vpshufd");
 	tap_ok(run_vector(0, 0xf7, 2, 1, 0, 0), "fs: shlx");
+	tap_ok(run_vector(0, 0xf2, 2, 0, 0, 0), "fs: andn");
 	tap_ok(run_vector(0, 0x18, 2, 1, 1, 0), "fs: vbroadcastss");
 	if (!__builtin_cpu_supports("avx512f")) {
 		tap_skip("EVEX", "this processor has no AVX-512");
