@@ -32,6 +32,8 @@ void bee_vec_xrstor(const void *buf, u32 mask);
 void bee_vec_fxsave(void *buf);
 void bee_vec_fxrstor(const void *buf);
 void bee_gate_init(const struct abi_host *os);
+/* cpu.c: takes out of the CPU's own answer what guests must not see. */
+void bee_cpuid_hide(u32 leaf, u32 sub, u32 out[4]);
 /* A host's way to read REALTIME and MONOTONIC that needs no gate, or NULL. Set
  * before bee_load. */
 extern s64 (*bee_clock_quick)(u32 clock);

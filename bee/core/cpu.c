@@ -82,7 +82,7 @@ static void leaf_xsave(u32 sub, u32 out[4])
 static void leaf_features(u32 sub, u32 out[4])
 {
 	if (sub > 0) {
-		out[1] &= 0;
+		out[1] = 0;
 		if (sub == 1)
 			out[3] &= ~(1u << 8 | 1u << 18); /* AMX, CET-SSS */
 		return;
@@ -92,9 +92,8 @@ static void leaf_features(u32 sub, u32 out[4])
 	out[3] &= ~(L7D_RTM_ABORT | L7D_AMX | L7D_IBT | L7D_UINTR);
 }
 
-void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
+void bee_cpuid_hide(u32 leaf, u32 sub, u32 out[4])
 {
-	read_cpuid(leaf, sub, out);
 	switch (leaf) {
 	case 1:
 		out[2] &= ~L1C_MONITOR;
@@ -113,6 +112,12 @@ void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
 		out[0] = out[1] = out[2] = out[3] = 0;
 		break;
 	}
+}
+
+void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
+{
+	read_cpuid(leaf, sub, out);
+	bee_cpuid_hide(leaf, sub, out);
 }
 
 /* Index 1 is what is in use now; others fault on every CPU, here they are 0. */
