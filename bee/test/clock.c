@@ -179,6 +179,7 @@ static void test_info(void)
 	       "its memory");
 	tap_ok(info.xsave_size == 832 && info.xsave_mask == 7,
 	       "its vector state");
+	tap_ok(!info.file_window, "no address is kept for files");
 	tap_ok(!strcmp(info.node, un.nodename) &&
 		       !strcmp(info.machine, machine),
 	       "and its names");
