@@ -463,10 +463,23 @@ func (g *Guest) requestEnd(ctx context.Context, end ending, op wire.Op) (*vm, er
 	g.end = end
 	v := g.vm
 	g.mu.Unlock()
-	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
+	if err := wire.Write(stream, wire.Request{Op: op}); err != nil && !g.hasObeyed(v) {
 		return v, g.causeOf(err)
 	}
 	return v, nil
+}
+
+// hasObeyed reports whether a guest ended as requested although the write of the request
+// failed: it may end as soon as it has read it, before the write returns.
+func (g *Guest) hasObeyed(v *vm) bool {
+	timer := time.NewTimer(load.Stretch(10 * time.Second))
+	defer timer.Stop()
+	select {
+	case <-v.gone:
+		return g.Err() == nil
+	case <-timer.C:
+		return false
+	}
 }
 
 // offLimit is how long a guest may take to turn itself off.
