@@ -97,6 +97,32 @@ int dynamos_policy_check(const struct dynamos_policy *p, u32 class,
 	return 0;
 }
 
+static int rule_extends(const struct dynamos_rule *rule,
+			const struct dynamos_rule *earlier)
+{
+	const u64 end = __builtin_offsetof(struct dynamos_rule, until);
+	const u64 rest = end + sizeof(rule->until);
+
+	return !__builtin_memcmp(rule, earlier, end) &&
+	       !__builtin_memcmp((const u8 *)rule + rest,
+				 (const u8 *)earlier + rest,
+				 sizeof(*rule) - rest);
+}
+
+int dynamos_policy_extends(const struct dynamos_policy *policy,
+			   const struct dynamos_policy *earlier)
+{
+	u32 i;
+
+	if (policy->rules != earlier->rules ||
+	    policy->otherwise != earlier->otherwise)
+		return 0;
+	for (i = 0; i < policy->rules && i < DYNAMOS_RULES; i++)
+		if (!rule_extends(&policy->rule[i], &earlier->rule[i]))
+			return 0;
+	return 1;
+}
+
 u32 dynamos_policy_hash(u32 tgid, u64 key)
 {
 	u64 x = tgid ^ key;

@@ -53,6 +53,10 @@ struct dynamos_refusal {
 int dynamos_policy_check(const struct dynamos_policy *policy, u32 class,
 			 struct dynamos_refusal *refusal);
 
+/* 1 if a policy differs from an earlier one in the ends of windows at most. */
+int dynamos_policy_extends(const struct dynamos_policy *policy,
+			   const struct dynamos_policy *earlier);
+
 /* A policy that was checked. */
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);

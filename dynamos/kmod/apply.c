@@ -458,9 +458,12 @@ int dynamos_apply_begin(struct dynamos_apply *a)
 	}
 }
 
+/* A lease is a window whose end moves, once a second: the comparison of the
+ * versions then goes on, and the events have room for others. */
 int dynamos_apply_policy(struct dynamos_update_state *u,
 			 struct dynamos_change *c)
 {
+	bool extends;
 	int err;
 
 	lockdep_assert_held(&dynamos_lock);
@@ -471,10 +474,13 @@ int dynamos_apply_policy(struct dynamos_update_state *u,
 			  u->name, dynamos_state_name(u->state));
 		return -EINVAL;
 	}
+	extends = dynamos_policy_extends(&c->policy, &u->table->policy);
 	err = make_table(u, &c->policy, c->why);
 	if (err)
 		return err;
 	publish_choice(u);
+	if (extends)
+		return 0;
 	dynamos_watch_anew(u);
 	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
 			  current->comm, "policy changed");

@@ -102,7 +102,8 @@ struct dynamos_policy {
 
 /* What takes an update back by itself; 0: not watched. A comparison is between
  * the calls of the new and the older version since the last APPLY or POLICY,
- * once both have `least` calls. */
+ * once both have `least` calls. A POLICY that only moves the ends of windows
+ * does not count. */
 struct dynamos_health {
 	u32 least;
 	u32 errors;  /* per 1000 calls more than the old version's */

@@ -386,6 +386,42 @@ static void test_max(void)
 	TAP(choose_version(1) == 0);
 }
 
+/* Only the end of a window may differ, in each rule. */
+static void test_extends(void)
+{
+	static struct dynamos_policy earlier;
+	struct dynamos_rule *rule;
+
+	begin_policy();
+	add_rule(DYNAMOS_UID, 0)->uid = 7;
+	rule = add_rule(DYNAMOS_WINDOW, 1);
+	rule->until = 100;
+	earlier = policy;
+	TAP(dynamos_policy_extends(&policy, &earlier));
+	rule->until = 90;
+	TAP(dynamos_policy_extends(&policy, &earlier));
+	rule->from = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	rule->from = 0;
+	rule->comm[0] = 'a';
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	rule->comm[0] = 0;
+	rule->cpus[DYNAMOS_CPU_WORDS - 1] = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	rule->cpus[DYNAMOS_CPU_WORDS - 1] = 0;
+	policy.rule[0].choice = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	policy.rule[0].choice = 0;
+	policy.otherwise = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	policy.otherwise = 0;
+	policy.rules = 1;
+	TAP(!dynamos_policy_extends(&policy, &earlier));
+	policy.rules = 2;
+	policy.rule[2].uid = 1; /* behind the last */
+	TAP(dynamos_policy_extends(&policy, &earlier));
+}
+
 int main(void)
 {
 	test_wholes();
@@ -400,5 +436,6 @@ int main(void)
 	test_shares();
 	test_order();
 	test_max();
+	test_extends();
 	return tap_done();
 }
