@@ -183,6 +183,44 @@ func (p *Policy) decode(r *textReader) {
 	}
 }
 
+// Kernel returns the policy in the kernel's format, for calls before until (CLOCK_BOOTTIME,
+// ns), or without an end if until is 0. number returns a cgroup's number on this machine.
+func (p *Policy) Kernel(until uint64, number func(path string) (uint64, error)) (k uapi.DynamosPolicy, err error) {
+	add := func(r Rule, choice uint32) {
+		rule := &k.Rule[k.Rules]
+		k.Rules++
+		*rule = uapi.DynamosRule{Terms: r.Terms, Choice: choice, UID: r.UID, GID: r.GID, Share: r.Share}
+		copy(rule.Comm[:], r.Comm)
+		if r.Terms&uapi.DynamosCgroup != 0 && err == nil {
+			rule.Cgroup, err = number(r.Cgroup)
+		}
+		if choice != 0 && until != 0 {
+			rule.Terms |= uapi.DynamosWindow
+			rule.Until = until
+		}
+	}
+	if err := p.check(); err != nil {
+		return k, err
+	}
+	allow := p.Allow
+	switch {
+	case p.Others && until == 0:
+		k.Otherwise = 1
+	case p.Others:
+		allow = []Rule{{}}
+	}
+	if len(p.Except)+len(allow) > uapi.DynamosRules {
+		return k, fmt.Errorf("a policy with an end has at most %d rules", uapi.DynamosRules)
+	}
+	for _, r := range p.Except {
+		add(r, 0)
+	}
+	for _, r := range allow {
+		add(r, 1)
+	}
+	return k, err
+}
+
 // Contains reports whether no task gets the update by the kernel's policy k that may not
 // get it by p. If it is not certain, the answer is no. cgroup returns the path of a
 // cgroup, or "".

@@ -42,6 +42,8 @@ func kernelPolicy(t testing.TB, text string) *uapi.DynamosPolicy {
 				copy(r.Comm[:], value)
 			case name == "uid":
 				r.Terms, r.UID = r.Terms|uapi.DynamosUID, n
+			case name == "gid":
+				r.Terms, r.GID = r.Terms|uapi.DynamosGID, n
 			case name == "pid":
 				r.Terms, r.PID = r.Terms|uapi.DynamosPID, int32(n)
 			case name == "share":
@@ -227,5 +229,54 @@ func TestPolicyTexts(t *testing.T) {
 		if p, err := ParsePolicy(text); err == nil {
 			t.Errorf("%q: taken as %+v", text, p)
 		}
+	}
+}
+
+// A policy in the kernel's format is not wider than itself, ends when it should, and
+// selects the tasks that it names.
+func TestPolicyForTheKernel(t *testing.T) {
+	number := func(name string) (uint64, error) {
+		for id, path := range testPaths {
+			if path == name {
+				return id, nil
+			}
+		}
+		return 0, fmt.Errorf("%s is gone", name)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"all", "others"},
+		{"all, except comm=sshd, except uid=0", "except comm=sshd, except uid=0, others"},
+		{"uid=5 comm=sh, gid=6 share=10%, cgroup=/jobs", "allow uid=5 comm=sh, allow gid=6 share=6553, allow cgroup=2"},
+	} {
+		p, err := ParsePolicy(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := p.Kernel(0, number)
+		if want := kernelPolicy(t, c.want); err != nil || k != *want {
+			t.Errorf("%s: %+v, %v", c.text, k, err)
+		}
+		timed, err := p.Kernel(77, number)
+		if err != nil || timed.Otherwise != 0 || !p.Contains(&timed, pathOf) || !p.Contains(&k, pathOf) {
+			t.Errorf("%s: %+v, %v", c.text, timed, err)
+		}
+		ends := 0
+		for _, r := range timed.Rule[:timed.Rules] {
+			if got := r.Terms&uapi.DynamosWindow != 0 && r.Until == 77; got != (r.Choice == 1) {
+				t.Errorf("%s: a rule ends wrongly: %+v", c.text, r)
+			} else if got {
+				ends++
+			}
+		}
+		if ends == 0 {
+			t.Errorf("%s never ends", c.text)
+		}
+	}
+	p, _ := ParsePolicy("cgroup=/gone")
+	if _, err := p.Kernel(1, number); err == nil {
+		t.Error("a cgroup that is gone was accepted")
+	}
+	if _, err := (&Policy{}).Kernel(1, number); err == nil {
+		t.Error("a policy for nobody was accepted")
 	}
 }
