@@ -117,3 +117,83 @@ func TestMachineThatLocksUpAtLoad(t *testing.T) {
 		t.Errorf("%s, %v %q", r.phases(), r.State, r.Why)
 	}
 }
+
+// A step that may succeed later is tried again, and is no refusal.
+func TestNodeTriesLater(t *testing.T) {
+	n, e := newTestNode()
+	e.fail, e.later = "stage", true
+	for i := range 2 {
+		n.Obey(time.Duration(i+1)*second, Order{Boot: "1", Stamp: time.Duration(i+1) * second, Goal: Staged})
+	}
+	if e.check(t, "a step that fails for now", "stage stage"); n.Refused != "" || n.Phase != None {
+		t.Errorf("%+v", n)
+	}
+	e.fail = ""
+	n.Obey(3*second, Order{Boot: "1", Stamp: 3 * second, Goal: Staged})
+	if e.check(t, "later", "stage"); n.Phase != Staged {
+		t.Errorf("%v", n.Phase)
+	}
+}
+
+// A lease is extended in the kernel by each order, and the time in the phase goes on.
+func TestNodeExtendsItsLease(t *testing.T) {
+	n, e := newTestNode()
+	for i := range 4 {
+		now := time.Duration(10+i) * second
+		n.Obey(now, Order{Boot: "1", Stamp: now, Goal: Full, Grant: true})
+	}
+	if e.check(t, "four orders", "stage load node node node node"); e.until != 16*second {
+		t.Errorf("the kernel's policy ends at %v", e.until)
+	}
+	if r := n.Report(13 * second); r.For != 3*second {
+		t.Errorf("%v in the phase", r.For)
+	}
+}
+
+// The first wave waits for nodes that still verify the package: its size depends on them.
+// It does not wait for ever.
+func TestFirstWaveWaitsForNodes(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		last  Report
+		waits time.Duration
+	}{
+		{"a node that was never heard", Report{}, simTimes.Dead},
+		{"a node that fetches", Report{Boot: "1", Fits: true}, simTimes.Slow},
+		{"a node for which there is no module", Report{Boot: "1"}, 0},
+	} {
+		r := newTestRoll(t, 3)
+		r.nodes = r.nodes[:2]
+		r.run(func() bool {
+			if c.last.Boot != "" {
+				c.last.Stamp = r.now
+				r.Nodes["c"].Last, r.Nodes["c"].At = c.last, r.now
+			}
+			return r.Begun > 0
+		})
+		if late := r.now - r.First; late < c.waits || late > c.waits+3*second {
+			t.Errorf("%s: the first wave began after %v, want %v", c.what, late, c.waits)
+		}
+	}
+}
+
+// A node that refused the package may take it after a boot, with another kernel.
+func TestNodeThatRefusedBoots(t *testing.T) {
+	h := NewHub(Plan{Waves: []Wave{{Percent: 100}}, Times: simTimes}, []string{"a"})
+	h.Report(second, Report{Node: "a", Boot: "1", Stamp: second, Refused: "not for this kernel"})
+	if m := h.Nodes["a"]; m.Failed == "" {
+		t.Fatal("it did not refuse")
+	}
+	h.Report(2*second, Report{Node: "a", Boot: "1", Stamp: 2 * second})
+	if m := h.Nodes["a"]; m.Failed == "" {
+		t.Error("in the same boot it is asked again")
+	}
+	if o := h.Report(3*second, Report{Node: "a", Boot: "2", Stamp: second}); o.Goal != Staged || h.Nodes["a"].Failed != "" {
+		t.Errorf("after a boot: %+v, %+v", o, h.Nodes["a"])
+	}
+	h.Report(4*second, Report{Node: "a", Boot: "3", Stamp: second, Bad: "WARN"})
+	h.Nodes["a"].Failed = "WARN"
+	if o := h.Report(5*second, Report{Node: "a", Boot: "4", Stamp: second, Bad: "WARN"}); o.Goal == Staged && h.Nodes["a"].Failed == "" {
+		t.Errorf("a node that was harmed: %+v", o)
+	}
+}

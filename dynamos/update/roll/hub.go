@@ -48,6 +48,7 @@ type Hub struct {
 	Decided time.Duration // when all had their time
 	Ticked  time.Duration // when Tick was called last
 	Up      time.Duration // when the hub came back after a gap
+	First   time.Duration // when Tick was called first, or 1
 
 	order   []string // the names of Nodes, sorted
 	members []*Member
@@ -135,6 +136,9 @@ func (h *Hub) Report(now time.Duration, r Report) Order {
 
 // examine looks for signs of harm in a report.
 func (h *Hub) examine(name string, m *Member, was Report) {
+	if !m.Chosen && m.Failed != "" && was.Boot != m.Last.Boot && m.Last.Refused == "" && m.Last.Bad == "" && h.State != Stopped {
+		m.Failed, m.Goal = "", Staged // another kernel may run now
+	}
 	may := m.Chosen && (m.Failed == "" || was.Phase != Reverted)
 	switch {
 	case m.Chosen && m.Last.Bad != "" && m.Failed != m.Last.Bad:
@@ -204,6 +208,9 @@ func (h *Hub) fresh(now time.Duration) bool {
 
 // Tick advances the roll. It is called often.
 func (h *Hub) Tick(now time.Duration) {
+	if h.First == 0 {
+		h.First = max(now, 1)
+	}
 	if gap := now - h.Ticked; gap > h.Plan.Times.Fresh { // the hub was away: no node is to blame
 		h.Up, h.Ticked = now, now
 		h.exposed(func(_ string, m *Member) { m.Set, m.Silent = now, 0 })
@@ -354,9 +361,31 @@ func (h *Hub) advance(now time.Duration) {
 	}
 }
 
+// gathers reports whether nodes may still verify the package before the first wave, whose
+// size depends on them.
+func (h *Hub) gathers(now time.Duration) bool {
+	if h.Begun > 0 || h.Total > 0 {
+		return false
+	}
+	for _, m := range h.Nodes {
+		waits := h.First + h.Plan.Times.Slow
+		if m.Last.Boot == "" {
+			waits = h.First + h.Plan.Times.Dead
+		}
+		if m.Failed == "" && m.Last.Phase != Staged && m.Last.Phase != Committed && m.Last.Fits == (m.Last.Boot != "") && now < waits {
+			return true
+		}
+	}
+	return false
+}
+
 // nextWave chooses nodes until the next wave has its size. After the last wave the roll
 // asks each node once more.
 func (h *Hub) nextWave(now time.Duration) {
+	if h.gathers(now) {
+		h.Why = "waits for nodes to verify the package"
+		return
+	}
 	if n := h.unavailable(now); n > h.Plan.MaxUnavailable {
 		h.Why = fmt.Sprintf("held: %d nodes are silent, more than %d", n, h.Plan.MaxUnavailable)
 		return

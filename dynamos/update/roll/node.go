@@ -2,14 +2,19 @@
 
 package roll
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // An Engine carries out what a Node decides. Each method returns when it is done.
 type Engine interface {
 	Stage() error // verify signatures and policy, record the sequence, store
 	Load() error  // and apply for nobody
-	Select(p Phase) error
-	Commit() error
+	// Select gives calls the policy of phase p. That of Canary and Full ends at until, on
+	// the node's clock, whatever becomes of the caller: each lease calls it again.
+	Select(p Phase, until time.Duration) error
+	Commit() error // and without an end
 	Revert() error
 }
 
@@ -41,9 +46,12 @@ func (n *Node) Report(now time.Duration) Report {
 func (n *Node) Tick(now time.Duration) {
 	n.clock = now
 	if n.Phase.exposed() && now >= n.until {
-		n.change(n.Engine.Select(Loaded), Loaded)
+		n.close()
 	}
 }
+
+// close ends a lease.
+func (n *Node) close() { n.change(n.Engine.Select(Loaded, 0), Loaded) }
 
 // Harm records a sign of harm. The kernel has reverted the update already.
 func (n *Node) Harm(why string) {
@@ -62,8 +70,14 @@ func (n *Node) Drained() {
 	}
 }
 
+// ErrLater is an engine's error if the step may succeed later: the next order repeats it.
+var ErrLater = errors.New("not now")
+
 // change records a phase, or that the engine refused it.
 func (n *Node) change(err error, to Phase) bool {
+	if errors.Is(err, ErrLater) {
+		return false
+	}
 	if err != nil {
 		n.Refused = err.Error()
 		return false
@@ -103,14 +117,17 @@ func (n *Node) advance(o Order, granted bool) {
 	}
 	if !granted {
 		if n.Phase.exposed() {
-			n.change(n.Engine.Select(Loaded), Loaded)
+			n.close()
 		}
 		return
 	}
 	n.until = o.Stamp + n.Lease
-	goal := min(o.Goal, Full)
-	if n.Phase != goal && !n.change(n.Engine.Select(goal), goal) {
+	goal, was, since := min(o.Goal, Full), n.Phase, n.since
+	if !n.change(n.Engine.Select(goal, n.until), goal) {
 		return
+	}
+	if was == goal {
+		n.since = since
 	}
 	if o.Goal == Committed {
 		n.change(n.Engine.Commit(), Committed)

@@ -4,6 +4,7 @@ package roll
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -57,23 +58,31 @@ func TestJudge(t *testing.T) {
 
 // An engineLog records what a node does.
 type engineLog struct {
-	did  []string
-	fail string
+	did   []string
+	fail  string
+	later bool // the failure is one for now
+	until time.Duration
 }
 
 func (e *engineLog) do(what string) error {
 	e.did = append(e.did, what)
+	if what == e.fail && e.later {
+		return fmt.Errorf("%w: %s", ErrLater, what)
+	}
 	if what == e.fail {
 		return errors.New(what + " fails")
 	}
 	return nil
 }
 
-func (e *engineLog) Stage() error         { return e.do("stage") }
-func (e *engineLog) Load() error          { return e.do("load") }
-func (e *engineLog) Select(p Phase) error { return e.do(p.String()) }
-func (e *engineLog) Commit() error        { return e.do("commit") }
-func (e *engineLog) Revert() error        { return e.do("revert") }
+func (e *engineLog) Stage() error { return e.do("stage") }
+func (e *engineLog) Load() error  { return e.do("load") }
+func (e *engineLog) Select(p Phase, until time.Duration) error {
+	e.until = until
+	return e.do(p.String())
+}
+func (e *engineLog) Commit() error { return e.do("commit") }
+func (e *engineLog) Revert() error { return e.do("revert") }
 
 const second = time.Second
 
@@ -96,7 +105,9 @@ func TestNodeNeedsALease(t *testing.T) {
 	n.Obey(10*second, Order{Boot: "1", Stamp: 10 * second, Goal: Full})
 	e.check(t, "without a lease", "stage load")
 	n.Obey(13*second, Order{Boot: "1", Stamp: 11 * second, Goal: Full, Grant: true})
-	e.check(t, "with a lease", "node")
+	if e.check(t, "with a lease", "node"); e.until != 14*second {
+		t.Errorf("the kernel ends the policy at %v, the lease at 14s", e.until)
+	}
 	n.Tick(14*second - 1)
 	e.check(t, "before the end of the lease", "")
 	n.Tick(14 * second)

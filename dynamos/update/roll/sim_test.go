@@ -42,6 +42,8 @@ type simNode struct {
 	liar, foreign bool // it says what it likes; it trusts other keys
 	slow          time.Duration
 	cutUntil      time.Duration
+	stoppedUntil  time.Duration // its agent does nothing; the kernel goes on
+	until         time.Duration // end of the kernel's policy, on the node's clock
 	drainAt, busy time.Duration
 	fullFor       time.Duration // in the whole policy, without a break
 	entered       bool          // it ran the update once
@@ -76,8 +78,8 @@ func (n *simNode) Load() error {
 	return nil
 }
 
-func (n *simNode) Select(p Phase) error {
-	n.kernel = p
+func (n *simNode) Select(p Phase, until time.Duration) error {
+	n.kernel, n.until = p, until
 	n.marked = n.marked || p.exposed()
 	return nil
 }
@@ -210,11 +212,23 @@ func (s *sim) stepNode(n *simNode) {
 	if s.now < n.busy {
 		return
 	}
+	if !s.healed() && s.loss > 0 && s.rng.Float64() < 0.0002 {
+		n.stoppedUntil = s.now + time.Duration(s.rng.IntN(40))*time.Second
+	}
+	if n.kernel.exposed() && clock >= n.until {
+		n.kernel = Loaded
+	}
 	if n.kernel.exposed() && s.rng.Float64() < s.defect {
 		s.harm(n)
 		if !n.up {
 			return
 		}
+	}
+	if s.now < n.stoppedUntil {
+		return
+	}
+	if n.bad != "" {
+		n.Harm(n.bad)
 	}
 	n.Tick(clock)
 	if n.Phase == Leaving && s.now >= n.drainAt {
@@ -260,7 +274,6 @@ func (s *sim) harm(n *simNode) {
 		return
 	}
 	n.kernel = Leaving
-	n.Harm(n.bad)
 	n.Inside = []string{n.Name + ": 331 cat sleeps in pipe_read"}
 	n.drainAt = s.now + time.Duration(s.rng.IntN(20))*time.Second
 }
@@ -336,7 +349,7 @@ func (s *sim) check() {
 		if n.Phase == Leaving && len(n.Inside) == 0 {
 			s.failf("%s leaves, and names nobody who is inside", n.Name)
 		}
-		if n.Phase.exposed() != n.kernel.exposed() {
+		if n.Phase.exposed() != n.kernel.exposed() && s.now >= n.stoppedUntil {
 			s.failf("%s says %v, and the kernel does %v", n.Name, n.Phase, n.kernel)
 		}
 	}
