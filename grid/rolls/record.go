@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+
+package rolls
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"skep/dynamos/update/roll"
+)
+
+// A record is a roll as it is stored.
+type record struct {
+	Spec  Spec      `json:"spec"`
+	Began time.Time `json:"began"`
+	// Ceiling is above every time that a node was told. After a restart the roll's clock
+	// begins there, because one that went back would make old reports look new.
+	Ceiling time.Duration `json:"ceiling"`
+	Roll    *roll.Hub     `json:"roll"`
+	Log     []Entry       `json:"log"`
+
+	base    time.Duration // the roll's clock when this hub began
+	began   time.Time
+	asked   map[string]time.Time // when a node was told of it
+	written mark
+	broken  error // it cannot be stored: no node gets an order
+}
+
+// An Entry is a line of a roll's log.
+type Entry struct {
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// logMax bounds a log.
+const logMax = 1000
+
+func (r *record) note(now time.Time, text string) {
+	if len(r.Log) > 0 && r.Log[len(r.Log)-1].Text == text {
+		return // it could not be stored before
+	}
+	r.Log = append(r.Log, Entry{now.Round(0).UTC(), text})
+	if len(r.Log) > logMax {
+		r.Log = slices.Delete(r.Log, 0, len(r.Log)-logMax)
+	}
+}
+
+// over reports whether a roll may be replaced or removed.
+func (r *record) over() bool { return r.Roll.State == roll.Done || r.Roll.State == roll.Stopped }
+
+// A mark is what is compared to see whether a roll changed.
+type mark struct {
+	state   roll.State
+	why     string
+	begun   int
+	blocked bool
+	decided time.Duration
+	members map[string]member
+}
+
+type member struct {
+	goal   roll.Phase
+	chosen bool
+	failed string
+}
+
+func memberOf(m *roll.Member) member {
+	if m == nil {
+		return member{}
+	}
+	return member{m.Goal, m.Chosen, m.Failed}
+}
+
+func markOf(r *roll.Hub) mark {
+	m := mark{state: r.State, why: r.Why, begun: r.Begun, blocked: r.Blocked, decided: r.Decided, members: make(map[string]member, len(r.Nodes))}
+	for name, n := range r.Nodes {
+		m.members[name] = memberOf(n)
+	}
+	return m
+}
+
+// changed reports whether a roll differs from the stored one. of is the only node that may
+// have changed while the roll's own state is the same; "" if it may be any.
+func (r *record) changed(of string) bool {
+	w, h := &r.written, r.Roll
+	if h.State != w.state || h.Why != w.why || h.Begun != w.begun || h.Blocked != w.blocked || h.Decided != w.decided || len(h.Nodes) != len(w.members) {
+		return true
+	}
+	if of != "" {
+		return memberOf(h.Nodes[of]) != w.members[of]
+	}
+	for name, n := range h.Nodes {
+		if memberOf(n) != w.members[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// describe returns lines about what changed since the roll was stored.
+func (r *record) describe() (list []string) {
+	w, h := &r.written, r.Roll
+	if h.State != w.state || h.Why != w.why && h.Why != "" {
+		text := h.State.String()
+		if h.Why != "" {
+			text += ": " + h.Why
+		}
+		list = append(list, text)
+	}
+	if h.Begun > w.begun {
+		list = append(list, fmt.Sprintf("wave %d of %d begins", h.Begun, len(h.Plan.Waves)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Nodes)) {
+		now, was := memberOf(h.Nodes[name]), w.members[name]
+		switch {
+		case now.failed != was.failed && now.failed != "":
+			list = append(list, name+" is left out: "+now.failed)
+		case now.goal != was.goal && now.chosen:
+			list = append(list, fmt.Sprintf("%s: %v", name, now.goal))
+		}
+	}
+	return list
+}
