@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+
+package rolls
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/dynamos/update/roll"
+	"skep/internal/atomicfile"
+)
+
+// ErrNoRoll says that the hub has no roll of an update.
+var ErrNoRoll = errors.New("there is no roll of this update: 'skep update rolls' lists them")
+
+// A Hub keeps rolls in a folder, one file for each update's name. What must survive is on
+// disk before a node is told of it.
+type Hub struct {
+	dir string
+	now func() time.Time // monotonic
+	say func(name, text string)
+
+	mu    sync.Mutex
+	rolls map[string]*record
+}
+
+const (
+	ceiling   = 30 * time.Second // how far a stored roll's clock may run on
+	askEvery  = 5 * time.Second  // a node that does not report is told of the roll
+	extension = ".json"
+)
+
+// OpenHub reads the rolls of a folder, and creates it if it is missing. say gets a line
+// for each event; it must not call the Hub.
+func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hub, error) {
+	h := &Hub{dir: dir, now: now, say: say, rolls: map[string]*record{}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"+extension))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		r := &record{}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, r)
+		}
+		if err == nil {
+			err = r.Spec.Check()
+		}
+		if err == nil && (r.Roll == nil || r.Spec.Name+extension != filepath.Base(file)) {
+			err = errors.New("it is not the record of this roll")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the roll in %s cannot be read: repair or remove the file: %w", file, err)
+		}
+		h.begin(r, r.Ceiling)
+		h.rolls[r.Spec.Name] = r
+	}
+	return h, nil
+}
+
+func (h *Hub) begin(r *record, base time.Duration) {
+	r.base, r.began, r.asked = base, h.now(), map[string]time.Time{}
+	r.written = markOf(r.Roll)
+}
+
+func (h *Hub) clock(r *record) time.Duration { return r.base + h.now().Sub(r.began) }
+
+// settle stores a roll if it changed. If it cannot be stored, the roll gives no orders:
+// the leases end, and the roll goes on when it can be stored again.
+func (h *Hub) settle(r *record, of string) {
+	ahead := ceiling
+	if r.over() {
+		ahead *= 4
+	}
+	late := h.clock(r)+ceiling/2 > r.Ceiling
+	if !late && r.broken == nil && !r.changed(of) {
+		return
+	}
+	lines := r.describe()
+	for _, text := range lines {
+		r.note(h.now(), text)
+	}
+	if late {
+		r.Ceiling = h.clock(r) + ahead
+	}
+	if err := h.write(r); err != nil {
+		if r.broken == nil {
+			h.say(r.Spec.Name, fmt.Sprintf("the roll is held, because it cannot be stored: %v", err))
+		}
+		r.broken = err
+		return
+	}
+	r.broken = nil
+	r.written = markOf(r.Roll)
+	for _, text := range lines {
+		h.say(r.Spec.Name, text)
+	}
+}
+
+func (h *Hub) path(name string) string { return filepath.Join(h.dir, name+extension) }
+
+func (h *Hub) write(r *record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(h.path(r.Spec.Name), text, 0o600)
+}
+
+// Begin begins a roll over nodes. It replaces an earlier roll of the same update that is
+// over.
+func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	if err := checkPlan(&p, &s); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.rolls[s.Name]
+	switch {
+	case old != nil && !old.over():
+		return fmt.Errorf("a roll of %s is %v: 'skep update rolls --stop %s' stops it", s.Name, old.Roll.State, s.Name)
+	case old == nil && len(h.rolls) >= rollsMax:
+		return fmt.Errorf("the hub has %d rolls: 'skep update rolls --forget NAME' removes one that is over", len(h.rolls))
+	case len(nodes) == 0:
+		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux, and its agent root's rights")
+	}
+	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
+	h.begin(r, 0)
+	r.Ceiling = ceiling
+	r.note(h.now(), fmt.Sprintf("begun for %d nodes", len(nodes)))
+	if err := h.write(r); err != nil {
+		return fmt.Errorf("the roll cannot be stored: %w", err)
+	}
+	h.rolls[s.Name] = r
+	return nil
+}
+
+// checkPlan refuses what cannot end: the kernel ends a trial in time.
+func checkPlan(p *roll.Plan, s *Spec) error {
+	t := &p.Times
+	for _, d := range []time.Duration{t.Lease, t.Fresh, t.Dead, t.Canary, t.Settle, t.Slow} {
+		if d <= 0 || d > trialMax {
+			return fmt.Errorf("a time of %v is not possible", d)
+		}
+	}
+	need := time.Duration(len(p.Waves)) * (t.Canary + t.Settle)
+	switch {
+	case len(p.Waves) == 0 || p.Waves[len(p.Waves)-1].Percent != 100:
+		return errors.New("the last wave must be all")
+	case p.MaxUnavailable < 0 || p.Rules.Errors > 1000:
+		return errors.New("a number of the plan is out of range")
+	case t.Lease != s.Lease || t.Lease+t.Fresh > 5*time.Second:
+		return errors.New("leases must end within five seconds")
+	case need >= s.Trial:
+		return fmt.Errorf("%d waves take %v at least, and the operators signed a trial of %v: use fewer waves or shorter times, or sign the package with a longer --trial",
+			len(p.Waves), need, s.Trial)
+	}
+	return nil
+}
+
+// Report takes what a node says, and returns the answer. name is the node's, as the hub
+// knows it. ok is false if there is nothing to answer.
+func (h *Hub) Report(name string, v Report) (o Order, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.find(v.ID)
+	if r == nil || len(r.Roll.Nodes) >= nodesMax && r.Roll.Nodes[name] == nil {
+		return o, false
+	}
+	v.Report.Node = name
+	clean(&v.Report)
+	r.asked[name] = h.now()
+	order := r.Roll.Report(h.clock(r), v.Report)
+	h.settle(r, name)
+	if r.broken != nil || order.Boot == "" {
+		return o, false
+	}
+	return Order{r.Spec, order}, true
+}
+
+// find returns the roll with an id.
+func (h *Hub) find(id string) *record {
+	for _, r := range h.rolls {
+		if r.Spec.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// clean bounds a node's texts and numbers.
+func clean(r *roll.Report) {
+	text := func(s string) string {
+		return strings.Map(func(c rune) rune {
+			if c < ' ' || c == 0x7f || c == '\ufffd' {
+				return '?'
+			}
+			return c
+		}, strings.Clone(s[:min(len(s), textMax)]))
+	}
+	r.Boot, r.Bad, r.Refused = text(r.Boot), text(r.Bad), text(r.Refused)
+	r.Phase = min(r.Phase, roll.Reverted)
+	r.Inside = r.Inside[:min(len(r.Inside), insideMax)]
+	for i := range r.Inside {
+		r.Inside[i] = text(r.Inside[i])
+	}
+}
+
+// Tick advances the rolls. It is called several times a second.
+func (h *Hub) Tick() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.rolls {
+		r.Roll.Tick(h.clock(r))
+		h.settle(r, "")
+	}
+}
+
+// Unheard returns an order for each roll of which a node must be told, because it did not
+// report for a while.
+func (h *Hub) Unheard(name string) (list []Order) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for _, r := range h.rolls {
+		if at, ok := r.asked[name]; ok && now.Sub(at) < askEvery {
+			continue
+		}
+		r.asked[name] = now
+		list = append(list, Order{Spec: r.Spec})
+	}
+	return list
+}
+
+// Actions on a roll.
+const (
+	ActionPause  = "pause"
+	ActionResume = "resume"
+	ActionStop   = "stop"
+	ActionForget = "forget"
+)
+
+// Act changes a roll because an operator asks.
+func (h *Hub) Act(name, action string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.rolls[name]
+	if r == nil {
+		return ErrNoRoll
+	}
+	was := r.Roll.State
+	switch action {
+	case ActionPause:
+		r.Roll.Pause("by an operator")
+	case ActionResume:
+		r.Roll.Resume()
+	case ActionStop:
+		r.Roll.Stop("by an operator")
+	case ActionForget:
+		if !r.over() {
+			return fmt.Errorf("the roll of %s is %v: stop it first", name, was)
+		}
+		if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		delete(h.rolls, name)
+		return nil
+	default:
+		return fmt.Errorf("%.40q is no action on a roll", action)
+	}
+	if r.Roll.State == was {
+		return fmt.Errorf("the roll of %s is %v: it cannot be changed by %s", name, was, action)
+	}
+	h.settle(r, "")
+	if r.broken != nil {
+		return fmt.Errorf("the roll cannot be stored: %w", r.broken)
+	}
+	return nil
+}
+
+// Packages returns the digest of the package of each roll, by name.
+func (h *Hub) Packages() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := map[string]string{}
+	for name, r := range h.rolls {
+		m[name] = r.Spec.Package
+	}
+	return m
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+
+package rolls
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"skep/dynamos/update/roll"
+)
+
+// A Status is a roll as people see it.
+type Status struct {
+	Spec  Spec         `json:"spec"`
+	Began time.Time    `json:"began"`
+	State string       `json:"state"`
+	Why   string       `json:"why,omitempty"`
+	Wave  int          `json:"wave"` // that has begun
+	Waves int          `json:"waves"`
+	Nodes []NodeStatus `json:"nodes"`
+	Log   []Entry      `json:"log"`
+}
+
+// A NodeStatus is a node of a roll.
+type NodeStatus struct {
+	Name   string      `json:"name"`
+	Phase  string      `json:"phase"`
+	Goal   string      `json:"goal"`
+	Failed string      `json:"failed,omitempty"`
+	Silent float64     `json:"silent"` // seconds since its last report; -1: never heard
+	Inside []string    `json:"inside,omitempty"`
+	Health roll.Health `json:"health"`
+}
+
+// List returns all rolls by name, or that of one update.
+func (h *Hub) List(name string) ([]Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := []Status{}
+	for _, r := range h.rolls {
+		if name == "" || name == r.Spec.Name {
+			list = append(list, h.status(r))
+		}
+	}
+	if name != "" && len(list) == 0 {
+		return nil, ErrNoRoll
+	}
+	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	return list, nil
+}
+
+func (h *Hub) status(r *record) Status {
+	s := Status{Spec: r.Spec, Began: r.Began, State: r.Roll.State.String(), Why: r.Roll.Why, Wave: r.Roll.Begun,
+		Waves: len(r.Roll.Plan.Waves), Nodes: []NodeStatus{}, Log: slices.Clone(r.Log)}
+	if r.broken != nil {
+		s.Why = fmt.Sprintf("held: it cannot be stored: %v", r.broken)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Roll.Nodes)) {
+		m := r.Roll.Nodes[name]
+		n := NodeStatus{Name: name, Phase: m.Last.Phase.String(), Goal: m.Goal.String(), Failed: m.Failed, Silent: -1, Inside: m.Last.Inside, Health: m.Last.Health}
+		if m.Last.Boot != "" {
+			n.Silent = (h.clock(r) - m.At).Seconds()
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	return s
+}
