@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+
+package rolls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/dynamos/update/roll"
+)
+
+// A fakeKernel is the kernel of a node, and what root sees of it.
+type fakeKernel struct {
+	now     time.Duration
+	boot    string
+	did     []string
+	state   State
+	end     string
+	until   time.Duration
+	phase   roll.Phase
+	refuse  map[string]error
+	failed  string
+	inside  []string
+	unready bool // Look fails
+}
+
+func (k *fakeKernel) Boot() string                                    { return k.boot }
+func (k *fakeKernel) Clock() time.Duration                            { return k.now }
+func (k *fakeKernel) Open(s Spec, read func() ([]byte, error)) Update { return &fakeUpdate{k, read} }
+
+type fakeUpdate struct {
+	k    *fakeKernel
+	read func() ([]byte, error)
+}
+
+func (u *fakeUpdate) do(what string) error {
+	u.k.did = append(u.k.did, what)
+	return u.k.refuse[what]
+}
+
+func (u *fakeUpdate) Stage() error {
+	text, err := u.read()
+	if err != nil {
+		return err
+	}
+	return u.do("stage " + string(text))
+}
+
+func (u *fakeUpdate) Load() error {
+	u.k.state = OnTrial
+	return u.do("load")
+}
+
+func (u *fakeUpdate) Select(p roll.Phase, until time.Duration) error {
+	u.k.phase, u.k.until = p, until
+	return u.do(p.String())
+}
+func (u *fakeUpdate) Commit() error         { u.k.state = Kept; return u.do("commit") }
+func (u *fakeUpdate) Revert() error         { u.k.state = Drains; return u.do("revert") }
+func (u *fakeUpdate) Fail(why string) error { u.k.failed = why; return u.do("fail") }
+func (u *fakeUpdate) Unload() error         { return u.do("unload") }
+
+func (u *fakeUpdate) Look() (View, error) {
+	if u.k.unready {
+		return View{}, errors.New("the device is closed")
+	}
+	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside}, nil
+}
+
+// A fleet is a hub and nodes whose messages arrive at once.
+type fleet struct {
+	t     *testing.T
+	dir   string
+	hub   *Hub
+	now   time.Time
+	nodes map[string]*testNode
+	lines []string
+}
+
+type testNode struct {
+	*Node
+	k    *fakeKernel
+	file string
+	cut  bool
+	logs []string
+}
+
+var testSpec = Spec{ID: "one", Name: "fix", Package: strings.Repeat("ab", 32), Canary: "uid=7", Policy: "all", Trial: time.Hour, Lease: roll.DefaultTimes.Lease}
+
+func testPlan(t *testing.T, waves string) roll.Plan {
+	t.Helper()
+	w, err := roll.ParseWaves(waves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := roll.DefaultTimes
+	times.Canary, times.Settle, times.Dead, times.Slow = 2*time.Second, 3*time.Second, 6*time.Second, 20*time.Second
+	return roll.Plan{Waves: w, Times: times, MaxUnavailable: 1}
+}
+
+func newFleet(t *testing.T, names ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), now: time.Now(), nodes: map[string]*testNode{}}
+	f.open()
+	for _, name := range names {
+		f.join(name)
+	}
+	return f
+}
+
+func (f *fleet) open() {
+	f.t.Helper()
+	h, err := OpenHub(filepath.Join(f.dir, "hub"), func() time.Time { return f.now }, func(name, text string) {
+		f.lines = append(f.lines, name+": "+text)
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.hub = h
+}
+
+func (f *fleet) join(name string) {
+	f.t.Helper()
+	n := &testNode{k: &fakeKernel{boot: "1", refuse: map[string]error{}}, file: filepath.Join(f.dir, name+".package")}
+	if err := os.WriteFile(n.file, []byte("package"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	f.nodes[name] = n
+	f.start(name)
+}
+
+// start starts a node's agent, again after it ended.
+func (f *fleet) start(name string) {
+	f.t.Helper()
+	n := f.nodes[name]
+	send := func(r Report) {
+		if n.cut {
+			return
+		}
+		if o, ok := f.hub.Report(name, f.carry(r)); ok {
+			n.Take(o)
+		}
+	}
+	fetch := func(context.Context, string) (string, error) { return n.file, nil }
+	node, err := NewNode(filepath.Join(f.dir, name), n.k, send, fetch, func(format string, args ...any) {
+		n.logs = append(n.logs, fmt.Sprintf(format, args...))
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	n.Node = node
+	n.recall(f.t.Context())
+}
+
+// carry passes a message through its format.
+func (f *fleet) carry(r Report) (out Report) {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+func (f *fleet) begin(s Spec, waves string) {
+	f.t.Helper()
+	var names []string
+	for name := range f.nodes {
+		names = append(names, name)
+	}
+	if err := f.hub.Begin(s, testPlan(f.t, waves), names); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// step lets a quarter of a second pass.
+func (f *fleet) step() {
+	f.now = f.now.Add(reportEvery)
+	for name, n := range f.nodes {
+		n.k.now += reportEvery
+		if !n.cut {
+			for _, o := range f.hub.Unheard(name) {
+				n.Take(o)
+			}
+		}
+		for len(n.orders) > 0 {
+			n.take(f.t.Context(), <-n.orders)
+		}
+		if n.k.state == Drains {
+			n.k.state = Absent
+		}
+		n.tick()
+	}
+	f.hub.Tick()
+}
+
+// run lets time pass until done returns true, for at most three minutes.
+func (f *fleet) run(what string, done func() bool) {
+	f.t.Helper()
+	for range 720 {
+		f.step()
+		if done() {
+			return
+		}
+	}
+	f.t.Fatalf("%s never came: %+v\n%s", what, f.status().Nodes, strings.Join(f.lines, "\n"))
+}
+
+func (f *fleet) status() Status {
+	list, err := f.hub.List("fix")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return list[0]
+}
+
+func (f *fleet) awaitState(state roll.State) {
+	f.t.Helper()
+	f.run(state.String(), func() bool { return f.status().State == state.String() })
+}
+
+// phases counts the nodes whose kernel does something.
+func (f *fleet) count(is func(k *fakeKernel) bool) (n int) {
+	for _, node := range f.nodes {
+		if is(node.k) {
+			n++
+		}
+	}
+	return n
+}
+
+func committed(k *fakeKernel) bool { return k.state == Kept }
+
+func TestRollReachesAllNodes(t *testing.T) {
+	f := newFleet(t, "a", "b", "c")
+	f.begin(testSpec, "1,all")
+	f.run("the first wave", func() bool { return f.count(func(k *fakeKernel) bool { return k.phase == roll.Full }) == 1 })
+	if n := f.count(func(k *fakeKernel) bool { return k.state != Absent }); n != 1 {
+		t.Errorf("%d nodes have loaded the update, and the wave has 1", n)
+	}
+	f.awaitState(roll.Done)
+	f.run("the last commit", func() bool { return f.count(committed) == 3 })
+	for name, n := range f.nodes {
+		if n.k.did[0] != "stage package" || n.k.did[1] != "load" || n.k.did[2] != "canary" {
+			t.Errorf("%s did %v", name, n.k.did[:3])
+		}
+	}
+	f.join("later")
+	f.run("the node that joined later", func() bool { return f.count(committed) == 4 })
+	log := ""
+	for _, e := range f.status().Log {
+		log += e.Text + "\n"
+	}
+	for _, want := range []string{"begun for 3 nodes", "wave 1 of 2 begins", "a: canary", "wave 2 of 2 begins", "c: committed", "confirming", "done"} {
+		if !strings.Contains(log, want+"\n") {
+			t.Errorf("the log does not have %q:\n%s", want, log)
+		}
+	}
+}
+
+// A hub that was killed continues with what it stored, and its clock does not go back.
+func TestRollSurvivesTheHub(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "1,all")
+	f.run("the canary", func() bool { return f.nodes["a"].k.phase == roll.Canary })
+	before := f.nodes["a"].rolls["fix"].node.Report(0).Heard
+	f.now = f.now.Add(time.Second)
+	f.open()
+	if now := f.hub.clock(f.hub.rolls["fix"]); now < before {
+		t.Errorf("the clock of the roll went back from %v to %v", before, now)
+	}
+	f.awaitState(roll.Done)
+	f.run("the last commit", func() bool { return f.count(committed) == 2 })
+}
+
+// An agent that was killed leaves no policy behind that lasts longer than its lease, and
+// begins without one.
+func TestRollSurvivesTheAgent(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "1,all")
+	f.run("the canary", func() bool { return f.nodes["a"].k.phase == roll.Canary })
+	k := f.nodes["a"].k
+	if left := k.until - k.now; left <= 0 || left > testSpec.Lease {
+		t.Errorf("the kernel's policy ends in %v, a lease is %v", left, testSpec.Lease)
+	}
+	f.start("a")
+	if k.phase != roll.Loaded {
+		t.Errorf("after a restart of the agent the policy is that of %v", k.phase)
+	}
+	f.awaitState(roll.Done)
+	// It commits, and is killed before it stored that.
+	f.nodes["a"].k.did = nil
+	l := f.nodes["a"].rolls["fix"]
+	s := l.saved
+	s.Phase = roll.Full
+	if err := l.store(s); err != nil {
+		t.Fatal(err)
+	}
+	f.start("a")
+	if l := f.nodes["a"].rolls["fix"]; l.node.Phase != roll.Committed || strings.Join(k.did, " ") != "commit" {
+		t.Errorf("%v, did %v", l.node.Phase, k.did)
+	}
+}
+
+// A node that boots during its trial is named, the roll stops, and the package is
+// blocked there.
+func TestRollStopsAtABoot(t *testing.T) {
+	f := newFleet(t, "a", "b", "c")
+	f.begin(testSpec, "1,all")
+	f.run("the first wave", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	k := f.nodes["a"].k
+	k.boot, k.now, k.state, k.phase = "2", 0, Absent, 0
+	f.start("a")
+	f.awaitState(roll.Stopped)
+	if !strings.HasPrefix(f.status().Why, "a: ") || k.failed == "" {
+		t.Errorf("%q, blocked %q", f.status().Why, k.failed)
+	}
+	if n := f.count(func(k *fakeKernel) bool { return k.state != Absent }); n != 0 {
+		t.Errorf("%d nodes have the update", n)
+	}
+	f.lines = nil
+	for range 100 {
+		f.step()
+	}
+	if f.nodes["a"].rolls["fix"].node.Phase >= roll.Loaded && f.nodes["a"].rolls["fix"].node.Phase != roll.Reverted {
+		t.Errorf("after the boot: %v", f.nodes["a"].rolls["fix"].node.Phase)
+	}
+}
+
+// What the kernel reverts stops the roll everywhere, and the module is unloaded when
+// nobody is inside.
+func TestRollStopsAtHarm(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "all")
+	f.run("the trial", func() bool { return f.count(func(k *fakeKernel) bool { return k.phase == roll.Full }) == 2 })
+	a, b := f.nodes["a"].k, f.nodes["b"].k
+	a.state, a.end = Drains, "WARN at fs/pipe.c:1"
+	f.awaitState(roll.Stopped)
+	f.run("the end", func() bool { return b.state == Absent && b.did[len(b.did)-1] == "unload" })
+	if why := f.status().Why; why != "a: WARN at fs/pipe.c:1" || a.failed != "WARN at fs/pipe.c:1" || b.failed != "" {
+		t.Errorf("%q, blocked on a %q, on b %q", why, a.failed, b.failed)
+	}
+	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}); err != nil {
+		t.Errorf("a roll after a stopped one: %v", err)
+	}
+}
+
+// A node that is cut off ends its lease by itself.
+func TestRollLeaseEnds(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "all")
+	f.run("the trial", func() bool { return f.count(func(k *fakeKernel) bool { return k.phase == roll.Full }) == 2 })
+	f.nodes["b"].cut = true
+	for range int((roll.DefaultTimes.Lease + roll.DefaultTimes.Fresh) / reportEvery) {
+		f.step()
+	}
+	if n := f.count(func(k *fakeKernel) bool { return k.phase == roll.Loaded }); n != 2 {
+		t.Errorf("%d of 2 nodes ended the trial", n)
+	}
+	f.awaitState(roll.Stopped)
+	if why := f.status().Why; !strings.HasPrefix(why, "b: it was silent") {
+		t.Error(why)
+	}
+}
+
+// Another roll of an update ends the one before on the node first.
+func TestRollReplacesAnother(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	f.run("the trial", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	other := testSpec
+	other.ID, other.Package = "two", strings.Repeat("cd", 32)
+	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}); err == nil || !strings.Contains(err.Error(), "--stop fix") {
+		t.Errorf("a second roll of an update began: %v", err)
+	}
+	if err := f.hub.Act("fix", ActionForget); err == nil {
+		t.Error("a roll that runs was forgotten")
+	}
+	if err := f.hub.Act("fix", ActionStop); err != nil {
+		t.Fatal(err)
+	}
+	k := f.nodes["a"].k
+	k.did = nil
+	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitState(roll.Done)
+	if did := strings.Join(k.did, " "); !strings.Contains(did, "node revert unload stage package load canary") {
+		t.Errorf("did %s", did)
+	}
+}
+
+// A node that refuses says why, and one whose agent cannot fetch tries again.
+func TestRollRefused(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.nodes["b"].k.refuse["stage package"] = errors.New("0 of the 2 signatures that are needed count")
+	file := f.nodes["a"].file
+	f.nodes["a"].file = filepath.Join(f.dir, "missing")
+	f.begin(testSpec, "all")
+	for range 20 {
+		f.step()
+	}
+	if l := f.nodes["a"].rolls["fix"]; l.node.Phase != roll.None {
+		t.Errorf("%v without a package", l.node.Phase)
+	}
+	f.nodes["a"].file = file
+	f.awaitState(roll.Done)
+	for _, n := range f.status().Nodes {
+		if n.Name == "b" && n.Failed != "it refused: 0 of the 2 signatures that are needed count" {
+			t.Errorf("%+v", n)
+		}
+	}
+}
