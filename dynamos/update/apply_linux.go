@@ -18,6 +18,11 @@ func ModuleFor(p *pack.Package) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return moduleOf(p, running)
+}
+
+// moduleOf returns a package's module for the kernel with this build-id.
+func moduleOf(p *pack.Package, running string) ([]byte, error) {
 	if k, ok := p.Kernel(running); ok {
 		return p.Modules[k.BuildID], nil
 	}

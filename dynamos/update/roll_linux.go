@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
+	"skep/grid/rolls"
+	"skep/internal/uapi"
+)
+
+// A RollKernel is the kernel that a RollNode changes.
+type RollKernel interface {
+	Kernel
+	SetPolicy(name string, p uapi.DynamosPolicy) error
+	Revert(name string) error
+	Remove(name string) error
+	Close() error
+}
+
+// thisRollKernel is the running kernel.
+type thisRollKernel struct{ ThisKernel }
+
+func (k thisRollKernel) Remove(name string) error { return Remove(k.Device, name) }
+
+// A RollNode lets a hub roll updates out to this machine. The hub decides when; the
+// operators whose keys are in Trust decide what.
+type RollNode struct {
+	Trust  *trust.Store
+	Keep   *Keep
+	BootID string
+	Now    func() time.Time
+	IsRoot bool                       // the kernel takes updates from root alone
+	Root   string                     // of /sys and /proc
+	Open   func() (RollKernel, error) // for each step, so that no module is in use between them
+}
+
+// NewRollNode returns that of the running kernel.
+func NewRollNode(t *trust.Store, k *Keep) (*RollNode, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return &RollNode{Trust: t, Keep: k, BootID: strings.TrimSpace(string(id)), Now: time.Now, IsRoot: os.Geteuid() == 0, Root: "/", Open: func() (RollKernel, error) {
+		d, err := Open()
+		if err != nil {
+			return nil, err
+		}
+		return thisRollKernel{ThisKernel{d}}, nil
+	}}, err
+}
+
+// rollKernel makes a RollNode the rolls.Kernel of an agent.
+type rollKernel struct{ *RollNode }
+
+// Rolls returns the node as an agent needs it.
+func (n *RollNode) Rolls() rolls.Kernel { return rollKernel{n} }
+
+// Boot returns the id of this boot.
+func (n rollKernel) Boot() string { return n.BootID }
+
+// Clock returns CLOCK_BOOTTIME, on which the windows of policies are.
+func (n rollKernel) Clock() time.Duration { return time.Duration(Boottime()) }
+
+// Open returns an update of this kernel.
+func (n rollKernel) Open(s rolls.Spec, read func() ([]byte, error)) rolls.Update {
+	return &rolledUpdate{node: n.RollNode, spec: s, read: read}
+}
+
+// A rolledUpdate is an update that a hub rolls out.
+type rolledUpdate struct {
+	node  *RollNode
+	spec  rolls.Spec
+	read  func() ([]byte, error)
+	phase roll.Phase // that the policy was last checked for
+
+	inside []string // as found at sought
+	sought time.Duration
+}
+
+// with opens the kernel for one step.
+func (u *rolledUpdate) with(do func(k RollKernel) error) error {
+	k, err := u.node.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(k), k.Close())
+}
+
+// policy returns the kernel's policy of a phase, which ends at until.
+func (u *rolledUpdate) policy(p roll.Phase, until time.Duration) (k uapi.DynamosPolicy, err error) {
+	text := u.spec.Policy
+	switch p {
+	case roll.Canary:
+		text = u.spec.Canary
+	case roll.Full, roll.Committed:
+	default:
+		return k, nil // nobody
+	}
+	t, err := trust.ParsePolicy(text)
+	if err != nil {
+		return k, err
+	}
+	return t.Kernel(uint64(max(until, 0)), CgroupID)
+}
+
+// facts are what this node knows of the package.
+func (u *rolledUpdate) facts(p *pack.Package, policy *uapi.DynamosPolicy) (*trust.Facts, error) {
+	content, err := p.Content()
+	return &trust.Facts{Relayed: true, Name: p.Name, Class: p.Class, Content: content, Policy: policy, Cgroup: CgroupPath,
+		Trial: true, Confirm: u.spec.Trial}, err
+}
+
+// file returns the package's bytes, of which the digest is right.
+func (u *rolledUpdate) file() ([]byte, error) {
+	text, err := u.node.Keep.Remembered(u.spec.Name)
+	if err == nil && digestOf(text) == u.spec.Package {
+		return text, nil
+	}
+	if text, err = u.read(); err != nil {
+		return nil, err
+	}
+	if digestOf(text) != u.spec.Package {
+		return nil, refusef("the package of %s is not the one that the roll names", u.spec.Name)
+	}
+	return text, nil
+}
+
+// open reads the package, and returns its module for this kernel.
+func (u *rolledUpdate) open() (p *pack.Package, text, module []byte, err error) {
+	if text, err = u.file(); err != nil {
+		return nil, nil, nil, err
+	}
+	if p, err = pack.Read(bytes.NewReader(text)); err != nil {
+		return nil, nil, nil, err
+	}
+	switch {
+	case p.Name != u.spec.Name:
+		err = refusef("the package is %s, and the roll is of %s", p.Name, u.spec.Name)
+	case p.Class == uapi.DynamosTogether.String():
+		err = refusef("class together changes all tasks at once, so no lease can bound its trial: apply %s on each node by 'skep update apply'", p.Name)
+	default:
+		err = u.with(func(k RollKernel) error {
+			running, err := k.BuildID()
+			if err == nil {
+				module, err = moduleOf(p, running)
+			}
+			return err
+		})
+	}
+	return p, text, module, err
+}
+
+// Stage verifies the package against the keys of this node, and records its sequence.
+func (u *rolledUpdate) Stage() error {
+	if !u.node.IsRoot {
+		return refusef("the agent of this node is not root's, and the kernel takes updates from root alone")
+	}
+	exists, err := u.node.Trust.Exists()
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return &trust.Refusal{Name: trust.Unpinned, Why: "this node has no keys of operators, so it takes no update from a hub: 'skep update keys trust' pins them"}
+	}
+	p, text, module, err := u.open()
+	if err != nil {
+		return err
+	}
+	if err := ReadLockdown(u.node.Root).Check(p.Name, module); err != nil {
+		return err
+	}
+	if err := u.approve(p); err != nil {
+		return err
+	}
+	return u.node.Keep.Remember(p.Name, text)
+}
+
+// approve checks both policies, and records the sequence of the package.
+func (u *rolledUpdate) approve(p *pack.Package) error {
+	return u.node.Trust.Change(func(s trust.State) (trust.State, error) {
+		for _, phase := range []roll.Phase{roll.Canary, roll.Full} {
+			policy, err := u.policy(phase, 0)
+			if err != nil {
+				return s, err
+			}
+			f, err := u.facts(p, &policy)
+			if err != nil {
+				return s, err
+			}
+			next, _, err := s.CheckPackage(p.Signatures, f, u.node.Now())
+			if err != nil {
+				return s, err
+			}
+			s = next
+		}
+		return s, nil
+	})
+}
+
+// Load loads the module, and begins the trial for nobody.
+func (u *rolledUpdate) Load() error {
+	p, _, module, err := u.open()
+	if err != nil {
+		return err
+	}
+	if err := u.approve(p); err != nil { // a key may have been revoked, or the package blocked
+		return err
+	}
+	h := u.spec.Health
+	a := uapi.DynamosApply{ConfirmMS: uint32(u.spec.Trial.Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds()),
+		Health: uapi.DynamosHealth{Least: h.Least, Errors: h.Errors, Stuck: uint64(h.Stuck)}}
+	if h.Latency > math.MaxUint32-Longer {
+		return refusef("a latency limit of %d%% is out of range", h.Latency)
+	}
+	if h.Latency > 0 {
+		a.Health.Latency = Longer + h.Latency
+	}
+	return u.with(func(k RollKernel) error {
+		i, loaded, err := lookFor(k, p.Name)
+		if err != nil {
+			return err
+		}
+		if loaded && i.State != uapi.DynamosLoaded {
+			return refusef("%s is %s already on this node: revert it first", p.Name, i.State)
+		}
+		fresh, err := k.Load(p.Name, module)
+		if err != nil {
+			return err
+		}
+		if _, err = k.Apply(context.Background(), p.Name, &a); err != nil && fresh {
+			err = errors.Join(err, k.Remove(p.Name))
+		}
+		return err
+	})
+}
+
+// Select gives the policy of a phase, until the lease ends. Another phase's policy is
+// checked against the signatures once more.
+func (u *rolledUpdate) Select(p roll.Phase, until time.Duration) error {
+	policy, err := u.policy(p, until)
+	if err != nil {
+		return err
+	}
+	if p != u.phase && p != roll.Loaded {
+		if err := u.approvePolicy(&policy); err != nil {
+			return err
+		}
+	}
+	u.phase = p
+	return u.with(func(k RollKernel) error { return k.SetPolicy(u.spec.Name, policy) })
+}
+
+func (u *rolledUpdate) approvePolicy(policy *uapi.DynamosPolicy) error {
+	p, _, _, err := u.open()
+	if err != nil {
+		return err
+	}
+	f, err := u.facts(p, policy)
+	if err != nil {
+		return err
+	}
+	s, err := u.node.Trust.Load()
+	if err != nil {
+		return err
+	}
+	return s.CheckPolicy(p.Signatures, f)
+}
+
+// Commit keeps the update, and then takes the end from its policy: if the agent dies in
+// between, nobody gets the update, and a repetition mends that.
+func (u *rolledUpdate) Commit() error {
+	policy, err := u.policy(roll.Committed, 0)
+	if err != nil {
+		return err
+	}
+	if err := u.approvePolicy(&policy); err != nil {
+		return err
+	}
+	return u.with(func(k RollKernel) error {
+		i, err := findInfo(k, u.spec.Name)
+		if err == nil && i.State != uapi.DynamosCommitted {
+			err = k.Commit(u.spec.Name)
+		}
+		if err == nil {
+			err = k.SetPolicy(u.spec.Name, policy)
+		}
+		if err != nil {
+			return err
+		}
+		return u.keep(k)
+	})
+}
+
+// keep stores a committed update, so that it comes back after a boot.
+func (u *rolledUpdate) keep(k RollKernel) error {
+	on, err := u.node.Keep.IsOn()
+	if err != nil || !on {
+		return err
+	}
+	id, err := k.BuildID()
+	if err != nil {
+		return err
+	}
+	why, err := u.node.Keep.Save(k, u.spec.Name, id)
+	if err == nil && why != "" {
+		err = refusef("%s does not come back after a boot: %s", u.spec.Name, why)
+	}
+	return err
+}
+
+// Revert takes the update back. One that is not there is reverted already.
+func (u *rolledUpdate) Revert() error {
+	return u.with(func(k RollKernel) error {
+		i, loaded, err := lookFor(k, u.spec.Name)
+		if err != nil || !loaded || i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
+			return err
+		}
+		return errors.Join(k.Revert(u.spec.Name), u.node.Keep.Forget(u.spec.Name))
+	})
+}
+
+// Unload unloads the module of a reverted update. One that is held stays until the next
+// boot.
+func (u *rolledUpdate) Unload() error {
+	return u.with(func(k RollKernel) error {
+		i, loaded, err := lookFor(k, u.spec.Name)
+		if err != nil || !loaded || i.Held == uapi.DynamosIsHeld {
+			return err
+		}
+		return k.Remove(u.spec.Name)
+	})
+}
+
+// Fail records that the package failed on this node.
+func (u *rolledUpdate) Fail(why string) error {
+	p, _, _, err := u.open()
+	if err != nil {
+		return fmt.Errorf("the failed package is not blocked on this node: %w", err)
+	}
+	content, err := p.Content()
+	if err != nil {
+		return err
+	}
+	return u.node.Trust.Change(func(s trust.State) (trust.State, error) { return s.Block(content, why), nil })
+}
+
+var rollStates = map[uapi.DynamosState]rolls.State{uapi.DynamosEntering: rolls.OnTrial, uapi.DynamosTrial: rolls.OnTrial,
+	uapi.DynamosCommitted: rolls.Kept, uapi.DynamosLeaving: rolls.Drains}
+
+// Look returns the update's state.
+func (u *rolledUpdate) Look() (v rolls.View, err error) {
+	err = u.with(func(k RollKernel) error {
+		i, loaded, err := lookFor(k, u.spec.Name)
+		if err != nil || !loaded {
+			return err
+		}
+		v.State, v.End = rollStates[i.State], uapi.Text(i.End[:])
+		s, err := statusOf(k, &i, Names{})
+		if errors.Is(err, ErrNoMore) {
+			v = rolls.View{}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range s.Functions {
+			v.Health.OldCalls += f.Old.Calls
+			v.Health.OldErrors += f.Old.Errors
+			v.Health.NewCalls += f.New.Calls
+			v.Health.NewErrors += f.New.Errors
+		}
+		if v.State == rolls.Drains {
+			v.Inside, err = u.insideNames(s)
+		}
+		return err
+	})
+	return v, err
+}
+
+// insideEvery bounds how often all tasks are searched.
+const insideEvery = 2 * time.Second
+
+// insideNames names the tasks inside an update that leaves.
+func (u *rolledUpdate) insideNames(s Status) ([]string, error) {
+	now := time.Duration(Boottime())
+	if u.sought != 0 && now-u.sought < insideEvery {
+		return u.inside, nil
+	}
+	list := []Status{s}
+	if err := FillInside(filepath.Join(u.node.Root, "proc"), list); err != nil {
+		return nil, err
+	}
+	u.sought, u.inside = now, nil
+	for _, t := range list[0].Inside {
+		if t.Version != "old" {
+			u.inside = append(u.inside, fmt.Sprintf("%d %s in %s", t.TID, t.Comm, t.Symbol))
+		}
+	}
+	return u.inside, nil
+}
+
+// lookFor finds a loaded update. That it is not loaded is no error.
+func lookFor(k Source, name string) (i uapi.DynamosInfo, loaded bool, err error) {
+	list, err := AllInfos(k)
+	for _, i := range list {
+		if uapi.Text(i.Name[:]) == name {
+			return i, true, err
+		}
+	}
+	return i, false, err
+}
