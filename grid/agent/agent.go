@@ -20,6 +20,7 @@ import (
 	"skep/grid/ident"
 	"skep/grid/policy"
 	"skep/grid/proto"
+	"skep/grid/rolls"
 	"skep/internal/place"
 	"skep/internal/uapi"
 )
@@ -47,6 +48,8 @@ type Config struct {
 	// When and how much programs may run, and what that policy is called; nil: always.
 	Policy     *policy.Policy
 	PolicyName string
+	// The kernel that rolls of kernel updates change; nil: this node takes part in none.
+	Rolls rolls.Kernel
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
@@ -75,6 +78,7 @@ type Agent struct {
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
+	rolls     *rolls.Node // nil: takes part in none
 
 	hubMu  sync.RWMutex
 	hub    hub        // the current connection, replaced when it breaks
@@ -138,6 +142,10 @@ func newAgent(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.owner = newOwner(a, c.PolicyName, c.Policy)
+	if err := a.openRolls(); err != nil {
+		a.unlock()
+		return nil, err
+	}
 	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.isSet())
 	if err := errors.Join(checkUnenforced(c.Limits), a.chooseConfinement()); err != nil {
 		a.unlock()
@@ -209,7 +217,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true, Rolls: a.rolls != nil}
 }
 
 func (a *Agent) toHub() hub {
@@ -273,6 +281,8 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 			return err
 		}
 		a.runExec(ctx, &e)
+	case proto.VerbRoll:
+		return a.takeRoll(message)
 	default:
 		return fmt.Errorf("the hub sent %q, which this agent does not support", verb)
 	}

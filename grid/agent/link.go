@@ -185,6 +185,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}()
 	defer a.startOwner(ctx)()
+	defer a.startRolls(ctx)()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
 		a.config.Alive()

@@ -37,6 +37,7 @@ import (
 	"skep/grid/engine"
 	"skep/grid/ident"
 	"skep/grid/proto"
+	"skep/grid/rolls"
 	"skep/grid/sched"
 )
 
@@ -83,6 +84,7 @@ type Hub struct {
 	quota   *quota // of all bytes that it holds
 	ledger  *recorder
 	roster  *roster
+	rolls   *rolls.Hub
 	unlock  func()
 	started time.Time
 	port    net.Listener
@@ -212,6 +214,9 @@ func (h *Hub) open() (err error) {
 	if h.blobs, err = openBlobs(h.cfg); err != nil {
 		return err
 	}
+	if err = h.openRolls(); err != nil {
+		return err
+	}
 	if h.engine, err = engine.Start(engine.Config{Dir: filepath.Join(h.cfg.State, "engine")}); err != nil {
 		return err
 	}
@@ -242,8 +247,9 @@ func (h *Hub) listen() error {
 	web := newQueueListener(h.port.Addr())
 	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
 	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
-	h.served.Add(2)
+	h.served.Add(3)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
+	go func() { defer h.served.Done(); h.runRolls(h.stop) }()
 	go func() { defer h.served.Done(); h.runTicker(h.stop) }()
 	return nil
 }

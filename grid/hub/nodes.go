@@ -28,6 +28,7 @@ type node struct {
 	conn     net.Conn // of its engine connection; the newest counts
 	ready    bool     // its hello on conn was accepted
 	releases bool     // it answers Release
+	rolls    bool     // it takes part in rolls of kernel updates
 	beats    uint64
 }
 
@@ -168,6 +169,8 @@ func (h *Hub) read(id string, verb proto.Verb, m *nats.Msg) (report, error) {
 		return decode(m.Data, h.handleFailed)
 	case proto.VerbLog:
 		return decode(m.Data, h.logLine)
+	case proto.VerbRoll:
+		return h.readRoll(id, m)
 	case proto.VerbReleased:
 		return decode(m.Data, h.handleReleased)
 	}
@@ -232,7 +235,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot, n.releases = true, v.Boot, v.Releases
+	n.ready, n.boot, n.releases, n.rolls = true, v.Boot, v.Releases, v.Rolls
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

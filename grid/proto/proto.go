@@ -95,6 +95,7 @@ const (
 	VerbFailed   Verb = "failed" //
 	VerbLog      Verb = "log"
 	VerbReleased Verb = "released"
+	VerbRoll     Verb = "roll" // of both: a report about a kernel update, and the order that answers it
 
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
@@ -209,6 +210,8 @@ type Hello struct {
 	Sessions []string `json:"sessions,omitempty"`
 	// Releases: it answers Release with Released.
 	Releases bool `json:"releases,omitempty"`
+	// Rolls: it takes part in rolls of kernel updates.
+	Rolls bool `json:"rolls,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem and nothing else.
