@@ -64,6 +64,9 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 		c.Leave = restartSignals()
 	}
 	j.allow.apply(&c, dir)
+	if c.Rolls, err = nodeRolls(); err != nil {
+		return err
+	}
 	if j.only && j.token == "" {
 		return f.Usagef("--only joins with a token: give --token-file FILE")
 	}

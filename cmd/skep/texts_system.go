@@ -163,6 +163,18 @@ func updateTexts() map[string]text {
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-apply(1)",
 		},
+		"update roll": {
+			text: []string{"The hub gives the package to nodes whose agents run as root. Each node verifies the operators' signatures with its own keys. Waves say how many nodes run the update at a time; a wave begins when the one before it kept the update for the time given by --settle. At the first sign of harm on any node all nodes revert it: a WARN or oops, a limit that is exceeded, a boot, or silence.",
+				"POLICY is written as for skep update sign --widest. Ctrl-C ends the display, not the roll."},
+			examples: []manual.Entry{{Name: "skep update roll fix.skepup", Text: "in four waves, as widely as it was signed"}, {Name: "skep update roll fix.skepup --waves 1,10,all --canary uid=1000 --max-errors 10", Text: "first for one user; stopped at ten more errors per 1000 calls"}},
+			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package that operators signed"}},
+			exit:     "0 1 2 3 4 130", environment: "SKEP_STATE", see: "skep-update-rolls(1) skep-update-sign(1) skep-update-keys(1)",
+		},
+		"update rolls": {
+			text:     []string{"Of one roll it also shows each node and the log. A paused roll adds no nodes and commits nothing; nodes that run the update keep it. A roll that is done brings the update to nodes that join later, until it is forgotten."},
+			examples: []manual.Entry{{Name: "skep update rolls fix", Text: "one roll"}, {Name: "skep update rolls --stop fix", Text: "take it back from every node that did not commit it"}},
+			exit:     "0 1 2 3", environment: "SKEP_STATE", see: "skep-update-roll(1)",
+		},
 		"update keys": {
 			text:     []string{"Operators keep private keys, with which they sign packages; no hub has one. A document of keys says which keys there are, how many must sign, and until when it is valid. A node that has pinned such a document applies only updates that enough operators signed."},
 			examples: []manual.Entry{{Name: "skep update keys new alice.key", Text: "an operator's key"}, {Name: "skep update keys rotate --fleet lab --threshold 2 --add alice.key.pub --add bob.key.pub -o keys", Text: "the first document"}, {Name: "skep update sign keys --key alice.key", Text: "each operator signs it"}, {Name: "skep update keys trust keys", Text: "on each node"}},

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
+	"skep/grid/hub"
+	"skep/grid/rolls"
+	"skep/internal/cli"
+	"skep/internal/uapi"
+)
+
+// nodeRolls returns the kernel that rolls may change on this machine: nil unless root
+// runs the agent, because nobody else may.
+func nodeRolls() (rolls.Kernel, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	n, err := update.NewRollNode(newTrust(), newKeep())
+	if err != nil {
+		return nil, err
+	}
+	return n.Rolls(), nil
+}
+
+type updateRoll struct {
+	state          string
+	waves          string
+	canary, policy string
+	trial, settle  time.Duration
+	unavailable    int
+	health         watched
+	detach         bool
+}
+
+func (u *updateRoll) options(f *cli.Flags) {
+	f.StringVar(&u.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.StringVar(&u.waves, "waves", "1,5%,25%,all", "how many nodes run it, in `STEPS`: numbers, then percentages, then all")
+	f.StringVar(&u.canary, "canary", "", "the first `POLICY` on each node (a tenth of the processes of --policy)")
+	f.StringVar(&u.policy, "policy", "", "the whole `POLICY` (the widest that was signed)")
+	f.DurationVar(&u.trial, "canary-time", roll.DefaultTimes.Canary, "how long a node keeps the first policy: `TIME`")
+	f.DurationVar(&u.settle, "settle", roll.DefaultTimes.Settle, "how long a wave keeps the whole policy: `TIME`")
+	f.IntVar(&u.unavailable, "max-unavailable", 1, "go on while at most `N` nodes are silent or failed")
+	u.health.options(f)
+	f.BoolVar(&u.detach, "detach", false, "begin, and do not show the progress")
+}
+
+// canaryOf narrows a policy to a tenth of its processes.
+func canaryOf(p trust.Policy) trust.Policy {
+	allow := p.Allow
+	if p.Others {
+		allow = []trust.Rule{{}}
+	}
+	narrow := trust.Policy{Except: p.Except}
+	for _, r := range allow {
+		if r.Terms&uapi.DynamosShare == 0 {
+			r.Terms |= uapi.DynamosShare
+			r.Share = uapi.DynamosShareMax
+		}
+		r.Share = max(1, r.Share/10)
+		narrow.Allow = append(narrow.Allow, r)
+	}
+	return narrow
+}
+
+// statementOf returns what the operators state about a package. Nodes verify it; here it
+// only gives defaults.
+func statementOf(p *pack.Package) (s trust.Package, err error) {
+	if len(p.Signatures) == 0 {
+		return s, cli.Errorf(cli.Refused, "nobody signed %s, and nodes take only what their operators signed: 'skep update sign' signs it", p.Name)
+	}
+	doc, err := trust.ParseSigned(p.Signatures)
+	if err == nil {
+		s, err = trust.ParsePackage(doc.Text)
+	}
+	return s, err
+}
+
+// request reads the options.
+func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, err error) {
+	s, err := statementOf(p)
+	if err != nil {
+		return v, err
+	}
+	waves, err := roll.ParseWaves(u.waves)
+	if err != nil {
+		return v, f.Usagef("--waves: %v", err)
+	}
+	whole := s.Widest
+	if u.policy != "" {
+		if whole, err = trust.ParsePolicy(u.policy); err != nil {
+			return v, f.Usagef("--policy: %v", err)
+		}
+	}
+	canary := canaryOf(whole)
+	if u.canary != "" {
+		if canary, err = trust.ParsePolicy(u.canary); err != nil {
+			return v, f.Usagef("--canary: %v", err)
+		}
+	}
+	h, err := u.health.encode(f)
+	if err != nil {
+		return v, err
+	}
+	times := roll.DefaultTimes
+	times.Canary, times.Settle = u.trial, u.settle
+	if min(u.trial, u.settle) <= 0 {
+		return v, f.Usagef("--canary-time and --settle take times, as 90s or 10m")
+	}
+	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: whole.String(), Trial: s.Trial, Lease: times.Lease,
+		Health: rolls.Health{Least: h.Least, Errors: h.Errors, Latency: max(h.Latency, update.Longer) - update.Longer, Stuck: time.Duration(h.Stuck)}}
+	v.Plan = roll.Plan{Waves: waves, Times: times, MaxUnavailable: u.unavailable,
+		Rules: roll.Rules{Least: uint64(h.Least), Errors: uint64(h.Errors)}}
+	return v, nil
+}
+
+func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a package is expected")
+	}
+	if err := f.RefuseArgs(words[1:]); err != nil {
+		return err
+	}
+	p, err := openPackage(words[0])
+	if err != nil {
+		return err
+	}
+	v, err := u.request(f, p)
+	if err != nil {
+		return updateError(err)
+	}
+	c, err := openControl(u.state)
+	if err != nil {
+		return err
+	}
+	file, err := c.Package(ctx, words[0])
+	if err != nil {
+		return withExitCode(err)
+	}
+	v.Spec.Package = file.Digest
+	if _, err := c.BeginRoll(ctx, v); err != nil {
+		return withExitCode(err)
+	}
+	if u.detach {
+		_, err := fmt.Printf("%s: the roll begins; 'skep update rolls %s' shows it\n", p.Name, p.Name)
+		return err
+	}
+	return followRoll(ctx, c, p.Name)
+}
+
+// followPoll is how often a roll is asked about.
+const followPoll = 500 * time.Millisecond
+
+// followRoll prints a roll's log until the roll is over.
+func followRoll(ctx context.Context, c *hub.Client, name string) error {
+	poll := time.NewTicker(followPoll)
+	defer poll.Stop()
+	for shown := 0; ; {
+		list, err := c.Rolls(ctx, name)
+		if ctx.Err() != nil {
+			fmt.Fprintf(os.Stderr, "skep: the roll goes on: 'skep update rolls %s' shows it, and --stop %s stops it\n", name, name)
+			return ctx.Err()
+		}
+		if err != nil {
+			return withExitCode(err)
+		}
+		s := &list[0]
+		for ; shown < len(s.Log); shown++ {
+			if _, err := fmt.Printf("%s %s\n", s.Log[shown].Time.Local().Format(time.TimeOnly), cli.CleanText(s.Log[shown].Text)); err != nil {
+				return err
+			}
+		}
+		switch s.State {
+		case roll.Done.String():
+			return nil
+		case roll.Stopped.String():
+			return cli.Errorf(cli.Failed, "the roll of %s was stopped: %s", name, cli.CleanText(s.Why))
+		}
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		}
+	}
+}
+
+type updateRolls struct {
+	state string
+	json  bool
+	acts  map[string]*string
+}
+
+func (u *updateRolls) options(f *cli.Flags) {
+	u.acts = map[string]*string{}
+	f.StringVar(&u.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.BoolVar(&u.json, "json", false, "for programs")
+	for _, a := range []struct{ name, help string }{
+		{rolls.ActionPause, "add no more nodes to the roll of the update `NAME`"},
+		{rolls.ActionResume, "continue the paused roll of `NAME`"},
+		{rolls.ActionStop, "stop the roll of `NAME`: all nodes that did not commit revert the update"},
+		{rolls.ActionForget, "remove the roll of `NAME`, which is over, from the list"},
+	} {
+		u.acts[a.name] = f.String(a.name, "", a.help)
+	}
+}
+
+func (u *updateRolls) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) > 1 {
+		return f.RefuseArgs(words[1:])
+	}
+	given := []string{}
+	for action := range u.acts {
+		if f.Given(action) {
+			given = append(given, action)
+		}
+	}
+	if len(given) > 1 || len(given) == 1 && (len(words) > 0 || *u.acts[given[0]] == "") {
+		return f.Usagef("give one of --pause, --resume, --stop and --forget, with the name of an update")
+	}
+	c, err := openControl(u.state)
+	if err != nil {
+		return err
+	}
+	if len(given) == 1 {
+		return withExitCode(c.ChangeRoll(ctx, *u.acts[given[0]], given[0]))
+	}
+	name := ""
+	if len(words) > 0 {
+		name = words[0]
+	}
+	list, err := c.Rolls(ctx, name)
+	if err != nil {
+		return withExitCode(err)
+	}
+	switch {
+	case u.json:
+		return cli.PrintJSON(os.Stdout, list)
+	case name != "":
+		return showRoll(&list[0])
+	case len(list) == 0:
+		_, err := fmt.Println("there is no roll: 'skep update roll FILE' begins one")
+		return err
+	}
+	return showRolls(list)
+}
+
+// showRolls prints a line for each roll.
+func showRolls(list []rolls.Status) error {
+	table := cli.NewTable("UPDATE", "STATE", "WAVE", "NODES", "RUN IT", "COMMITTED", "LEFT OUT", "BEGAN", "WHY")
+	for i := range list {
+		s := &list[i]
+		runs, kept, left := 0, 0, 0
+		for _, n := range s.Nodes {
+			switch n.Phase {
+			case roll.Canary.String(), roll.Full.String():
+				runs++
+			case roll.Committed.String():
+				kept++
+			}
+			if n.Failed != "" {
+				left++
+			}
+		}
+		table.Row(s.Spec.Name, s.State, fmt.Sprintf("%d/%d", s.Wave, s.Waves), len(s.Nodes), runs, kept, left, agoText(s.Began), orDash(s.Why))
+	}
+	return table.Write(os.Stdout)
+}
+
+// showRoll prints the nodes of one roll, and its log.
+func showRoll(s *rolls.Status) error {
+	why := ""
+	if s.Why != "" {
+		why = ": " + cli.CleanText(s.Why)
+	}
+	if _, err := fmt.Printf("%s: %s%s; wave %d of %d\nfirst for %s\nthen for %s\n\n", s.Spec.Name, s.State, why, s.Wave, s.Waves,
+		cli.CleanText(s.Spec.Canary), cli.CleanText(s.Spec.Policy)); err != nil {
+		return err
+	}
+	table := cli.NewTable("NODE", "HAS", "SHALL HAVE", "HEARD", "OLD CALLS", "NEW CALLS", "NEW ERRORS", "LEFT OUT, INSIDE")
+	for _, n := range s.Nodes {
+		heard := "never"
+		if n.Silent >= 0 {
+			heard = agoText(time.Now().Add(-time.Duration(n.Silent * float64(time.Second))))
+		}
+		note := n.Failed
+		for _, task := range n.Inside {
+			note += " [" + task + "]"
+		}
+		table.Row(n.Name, n.Phase, n.Goal, heard, n.Health.OldCalls, n.Health.NewCalls, n.Health.NewErrors, orDash(note))
+	}
+	if err := table.Write(os.Stdout); err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, e := range s.Log {
+		if _, err := fmt.Printf("%s %s\n", e.Time.Local().Format(time.DateTime), cli.CleanText(e.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
