@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"skep/dynamos/update"
+	"skep/dynamos/update/trust"
+	"skep/grid/agent"
+	"skep/grid/hub"
+	"skep/internal/cli"
+	"skep/internal/uapi"
+)
+
+// A rollKernel is the kernel of one node: it has at most one update.
+type rollKernel struct {
+	mu      sync.Mutex
+	info    uapi.DynamosInfo
+	loaded  bool
+	applied []uapi.DynamosPolicy
+}
+
+func (k *rollKernel) BuildID() (string, error) { return strings.Repeat("01", 20), nil }
+func (k *rollKernel) Close() error             { return nil }
+
+func (k *rollKernel) change(state uapi.DynamosState, p *uapi.DynamosPolicy) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if state != 0 {
+		k.info.State = state
+	}
+	if p != nil {
+		k.info.Policy = *p
+		k.applied = append(k.applied, *p)
+	}
+	return nil
+}
+
+func (k *rollKernel) Load(name string, _ []byte) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.loaded = true
+	copy(k.info.Name[:], name)
+	k.info.State = uapi.DynamosLoaded
+	return true, nil
+}
+
+func (k *rollKernel) Apply(_ context.Context, _ string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
+	return k.info, k.change(uapi.DynamosTrial, &a.Policy)
+}
+
+func (k *rollKernel) SetPolicy(_ string, p uapi.DynamosPolicy) error { return k.change(0, &p) }
+func (k *rollKernel) Commit(string) error                            { return k.change(uapi.DynamosCommitted, nil) }
+func (k *rollKernel) Revert(string) error                            { return k.change(uapi.DynamosLoaded, nil) }
+
+func (k *rollKernel) Remove(string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.loaded = false
+	return nil
+}
+
+func (k *rollKernel) Info(n uint32) (uapi.DynamosInfo, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n > 0 || !k.loaded {
+		return k.info, update.ErrNoMore
+	}
+	return k.info, nil
+}
+
+func (k *rollKernel) Count(string, uint32, uint32) (c uapi.DynamosCount, err error) { return c, nil }
+
+func (k *rollKernel) state() (uapi.DynamosState, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.info.State, k.loaded
+}
+
+// A rollFleet is a hub with nodes, whose operators are those of an office.
+type rollFleet struct {
+	*office
+	hub     *hub.Hub
+	state   string
+	kernels map[string]*rollKernel
+}
+
+func newRollFleet(t *testing.T, names ...string) *rollFleet {
+	t.Helper()
+	o := newOffice(t)
+	o.now = time.Now()
+	o.pin()
+	dir, err := os.MkdirTemp("", "roll") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	f := &rollFleet{office: o, state: dir, kernels: map[string]*rollKernel{}}
+	f.hub, err = hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.hub.Close)
+	for _, name := range names {
+		f.join(name)
+	}
+	return f
+}
+
+// join adds a node. One whose name begins with "x" has no keys.
+func (f *rollFleet) join(name string) {
+	f.t.Helper()
+	k := &rollKernel{}
+	f.kernels[name] = k
+	store := &trust.Store{Dir: f.path(name + "-keys")}
+	if !strings.HasPrefix(name, "x") {
+		if err := os.CopyFS(store.Dir, os.DirFS(f.path("node"))); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	n := &update.RollNode{Trust: store, Keep: &update.Keep{Dir: f.path(name + "-kept"), Run: f.path(name + "-run")},
+		BootID: "boot", Now: time.Now, IsRoot: true, Root: f.path("root"), Open: func() (update.RollKernel, error) { return k, nil }}
+	c := agent.Config{State: filepath.Join(f.state, name), Name: name, Slots: 1, Rolls: n.Rolls(), Log: func(format string, args ...any) {
+		f.t.Logf(name+": "+format, args...)
+	}}
+	if err := joinHere(f.t.Context(), f.hub, &c); err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = agent.Run(ctx, c) }()
+	f.t.Cleanup(func() { cancel(); <-done })
+}
+
+func (f *rollFleet) sign(widest string) {
+	f.t.Helper()
+	f.skep(0, "update sign %s --key %s --sequence 7 --trial 1h --widest "+widest, "fix.skepup", "alice")
+	f.skep(0, "update sign %s --key %s", "fix.skepup", "bob")
+}
+
+// await waits until the nodes take part.
+func (f *rollFleet) await(what string, is func() bool) {
+	f.t.Helper()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.After(copiedTimeout); !is(); {
+		select {
+		case <-poll.C:
+		case <-end:
+			f.t.Fatalf("%s never came", what)
+		}
+	}
+}
+
+func (f *rollFleet) awaitNodes(n int) {
+	f.t.Helper()
+	f.await("the nodes", func() bool { list, err := hub.SelectNodes(f.hub.Nodes(), "all"); return err == nil && len(list) == n })
+}
+
+// A roll from the command line to the kernels of its nodes, over real connections.
+func TestUpdateRoll(t *testing.T) {
+	f := newRollFleet(t, "a", "b", "xc")
+	f.awaitNodes(3)
+	line := "update roll %s --state " + f.state + " --waves 1,all --canary-time 1s --settle 1s"
+	if _, text := f.skep(cli.Refused, line, "fix.skepup"); !strings.Contains(text, "nobody signed fix") {
+		t.Error(text)
+	}
+	f.sign("uid=1000")
+	out, _ := f.skep(0, line, "fix.skepup")
+	for _, want := range []string{"begun for 3 nodes", "xc is left out: it refused: this node has no keys of operators", "wave 2 of 2 begins", "a: committed", "done"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the roll does not say %q:\n%s", want, out)
+		}
+	}
+	for name, want := range map[string]bool{"a": true, "b": true, "xc": false} {
+		k := f.kernels[name]
+		state, loaded := k.state()
+		if got := loaded && state == uapi.DynamosCommitted; got != want {
+			t.Errorf("%s: committed %v", name, got)
+		}
+		if !want {
+			continue
+		}
+		f.await("the policy without an end", func() bool {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			r := k.info.Policy.Rule[0]
+			return r.UID == 1000 && r.Terms == uapi.DynamosUID
+		})
+		for _, p := range k.applied[:len(k.applied)-1] {
+			for _, r := range p.Rule[:p.Rules] {
+				if p.Otherwise != 0 || r.Terms&uapi.DynamosWindow == 0 || r.UID != 1000 {
+					t.Errorf("%s on trial: %+v", name, r)
+				}
+			}
+		}
+	}
+	out, _ = f.skep(0, "update rolls --state "+f.state)
+	if !strings.Contains(out, "fix     done   2/2   3      0       2          1") {
+		t.Error(out)
+	}
+	out, _ = f.skep(0, "update rolls fix --state "+f.state)
+	for _, want := range []string{"first for share=6553 uid=1000", "then for uid=1000", "committed"} {
+		if !strings.Contains(strings.Replace(out, "uid=1000 share=6553", "share=6553 uid=1000", 1), want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	f.skep(0, "update rolls --forget fix --state "+f.state)
+	if _, text := f.skep(cli.Unreachable, "update rolls fix --state "+f.state); !strings.Contains(text, "there is no roll of this update") {
+		t.Error(text)
+	}
+}
+
+// What a kernel reverts stops the roll; every node unloads the update, and the node that
+// was harmed takes the package from no hub again.
+func TestUpdateRollThatHarms(t *testing.T) {
+	f := newRollFleet(t, "a", "b")
+	f.awaitNodes(2)
+	f.sign("all")
+	f.skep(0, "update roll %s --detach --waves all --settle 20m --state "+f.state, "fix.skepup")
+	a := f.kernels["a"]
+	f.await("the trial", func() bool {
+		s, loaded := f.kernels["b"].state()
+		return loaded && s == uapi.DynamosTrial && len(f.kernels["b"].applied) > 1
+	})
+	a.mu.Lock()
+	a.info.State = uapi.DynamosLoaded
+	copy(a.info.End[:], "WARN at net/ipv4/arp.c:1")
+	a.mu.Unlock()
+	f.await("the end", func() bool { _, one := a.state(); _, other := f.kernels["b"].state(); return !one && !other })
+	out, _ := f.skep(0, "update rolls fix --state "+f.state)
+	if !strings.Contains(out, "fix: stopped: a: WARN at net/ipv4/arp.c:1") {
+		t.Error(out)
+	}
+	for name, want := range map[string]int{"a": 1, "b": 0} {
+		s, err := (&trust.Store{Dir: f.path(name + "-keys")}).Load()
+		if err != nil || len(s.Blocked) != want {
+			t.Errorf("%s: blocked %v, %v", name, s.Blocked, err)
+		}
+	}
+	if _, text := f.skep(cli.Failed, "update rolls --resume fix --state "+f.state); !strings.Contains(text, "cannot be changed by resume") {
+		t.Error(text)
+	}
+	out, _ = f.skep(0, "update roll %s --waves all --canary-time 1s --settle 1s --state "+f.state, "fix.skepup")
+	if !strings.Contains(out, "a is left out: it refused: fix failed on this node (WARN at net/ipv4/arp.c:1): a hub cannot apply it again") {
+		t.Error(out)
+	}
+}
+
+func TestUpdateRollOptions(t *testing.T) {
+	f := newRollFleet(t)
+	f.sign("all")
+	for line, want := range map[string]string{
+		"update roll":                              "a package is expected",
+		"update roll %s --waves 5,1,all":           "each wave must be larger",
+		"update roll %s --canary everybody":        "is not a term",
+		"update roll %s --policy uid=x":            "is not a term",
+		"update roll %s --settle 0s":               "take times",
+		"update rolls --pause":                     "--pause expects a value",
+		"update rolls --pause fix --stop fix":      "give one of",
+		"update rolls fix --forget fix":            "give one of",
+		"update roll %s --waves 1,all --settle 1h": "sign the package with a longer --trial",
+		"update roll %s":                           "no node can take kernel updates",
+	} {
+		code := cli.Usage
+		if strings.Contains(want, "--trial") || strings.HasPrefix(want, "no node") {
+			code = cli.Failed
+			line += " --state " + f.state
+		}
+		if _, text := f.skep(code, line, "fix.skepup"); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", line, text)
+		}
+	}
+}
+
+// The first policy selects a tenth of the processes of the whole one.
+func TestCanaryPolicy(t *testing.T) {
+	for text, want := range map[string]string{
+		"all":                    fmt.Sprintf("share=%d", uapi.DynamosShareMax/10),
+		"all, except comm=sshd":  fmt.Sprintf("share=%d, except comm=sshd", uapi.DynamosShareMax/10),
+		"uid=5, gid=6 share=50%": fmt.Sprintf("uid=5 share=%d, gid=6 share=%d", uapi.DynamosShareMax/10, uapi.DynamosShareMax/20),
+		"comm=sh share=1":        "comm=sh share=1",
+	} {
+		p, err := trust.ParsePolicy(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := canaryOf(p)
+		if c.String() != want {
+			t.Errorf("%s: %s, want %s", text, c, want)
+		}
+		k, err := c.Kernel(1, nil)
+		if err != nil || !p.Contains(&k, nil) {
+			t.Errorf("%s is wider than %s: %v", c, p, err)
+		}
+	}
+}
