@@ -420,3 +420,73 @@ func TestRollRefused(t *testing.T) {
 		}
 	}
 }
+
+// A roll that cannot be stored gives no orders, and goes on when it can be stored again.
+func TestRollThatCannotBeStored(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "1,all")
+	f.run("the canary", func() bool { return f.nodes["a"].k.phase == roll.Canary })
+	dir := filepath.Join(f.dir, "hub")
+	if err := os.Rename(dir, dir+"2"); err != nil {
+		t.Fatal(err)
+	}
+	f.run("the hold", func() bool { return strings.HasPrefix(f.status().Why, "held: it cannot be stored") })
+	for range int(testSpec.Lease / reportEvery) {
+		f.step()
+	}
+	if p := f.nodes["a"].k.phase; p != roll.Loaded {
+		t.Errorf("a node is in %v by an order that is not stored", p)
+	}
+	if err := f.hub.Act("fix", ActionPause); err == nil || !strings.Contains(err.Error(), "cannot be stored") {
+		t.Errorf("pause: %v", err)
+	}
+	if err := os.Rename(dir+"2", dir); err != nil {
+		t.Fatal(err)
+	}
+	f.run("the resume", func() bool { return f.hub.Act("fix", ActionResume) == nil })
+	f.awaitState(roll.Done)
+}
+
+// Records and messages that are damaged or too long are refused by name.
+func TestRollDamaged(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	f.step()
+	for what, change := range map[string]func(s *Spec){
+		"no valid id":               func(s *Spec) { s.ID = "" },
+		"not the name of an update": func(s *Spec) { s.Name = "../fix" },
+		"not named by its digest":   func(s *Spec) { s.Package = strings.Repeat("G", 64) },
+		"a trial of":                func(s *Spec) { s.Trial = trialMax + 1 },
+		"a lease of":                func(s *Spec) { s.Lease = 0 },
+		"a health limit":            func(s *Spec) { s.Health.Errors = 1001 },
+		"is not a term":             func(s *Spec) { s.Canary = "everybody" },
+		"a policy of":               func(s *Spec) { s.Policy = strings.Repeat("x", policyMax+1) },
+	} {
+		s := testSpec
+		change(&s)
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r := Report{ID: "one", Report: roll.Report{Boot: "1", Stamp: time.Hour, Bad: strings.Repeat("\x1b", 9999), Phase: 200, Inside: make([]string, 99)}}
+	f.hub.Report("a", r)
+	if m := f.hub.rolls["fix"].Roll.Nodes["a"].Last; m.Phase != roll.Reverted || m.Bad != strings.Repeat("?", textMax) || len(m.Inside) != insideMax {
+		t.Errorf("%v, %d bytes, %d tasks", m.Phase, len(m.Bad), len(m.Inside))
+	}
+	if _, ok := f.hub.Report("a", Report{ID: "another"}); ok {
+		t.Error("a report about an unknown roll was answered")
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "a", "fix.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.start("a")
+	if logs := strings.Join(f.nodes["a"].logs, "\n"); !strings.Contains(logs, "cannot be read") {
+		t.Error(logs)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "hub", "fix.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenHub(filepath.Join(f.dir, "hub"), time.Now, func(string, string) {}); err == nil || !strings.Contains(err.Error(), "repair or remove the file") {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
