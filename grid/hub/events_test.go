@@ -127,17 +127,20 @@ func TestEventsBeforeTheEnd(t *testing.T) {
 	}
 	r.endEvents()
 	w.hub.mu.Unlock()
-	seen, missed := 0, 0
+	seen, missed, others := 0, 0, 0 // others: the session's begin may still be in the queue
 	for {
 		e, err := m.events.Next()
 		if err != nil {
 			break
 		}
-		if missed += e.Missed; e.State == "x" {
+		switch missed += e.Missed; {
+		case e.State == "x":
 			seen++
+		case e.Missed == 0:
+			others++
 		}
 	}
-	if seen < watchDepth || seen+missed != watchDepth*3 {
+	if seen+others < watchDepth || seen+missed != watchDepth*3 {
 		t.Errorf("%d came and %d were missed of %d", seen, missed, watchDepth*3)
 	}
 }
