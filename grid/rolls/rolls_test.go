@@ -19,6 +19,7 @@ import (
 // A fakeKernel is the kernel of a node, and what root sees of it.
 type fakeKernel struct {
 	now     time.Duration
+	began   time.Time // if set, the clock runs by itself
 	boot    string
 	did     []string
 	state   State
@@ -31,8 +32,13 @@ type fakeKernel struct {
 	unready bool // Look fails
 }
 
-func (k *fakeKernel) Boot() string                                    { return k.boot }
-func (k *fakeKernel) Clock() time.Duration                            { return k.now }
+func (k *fakeKernel) Boot() string { return k.boot }
+func (k *fakeKernel) Clock() time.Duration {
+	if !k.began.IsZero() {
+		return time.Since(k.began)
+	}
+	return k.now
+}
 func (k *fakeKernel) Open(s Spec, read func() ([]byte, error)) Update { return &fakeUpdate{k, read} }
 
 type fakeUpdate struct {
@@ -404,7 +410,9 @@ func TestRollRefused(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	f.nodes["b"].k.refuse["stage package"] = errors.New("0 of the 2 signatures that are needed count")
 	file := f.nodes["a"].file
-	f.nodes["a"].file = filepath.Join(f.dir, "missing")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
 	f.begin(testSpec, "all")
 	for range 20 {
 		f.step()
@@ -412,7 +420,9 @@ func TestRollRefused(t *testing.T) {
 	if l := f.nodes["a"].rolls["fix"]; l.node.Phase != roll.None {
 		t.Errorf("%v without a package", l.node.Phase)
 	}
-	f.nodes["a"].file = file
+	if err := os.WriteFile(file, []byte("package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f.awaitState(roll.Done)
 	for _, n := range f.status().Nodes {
 		if n.Name == "b" && n.Failed != "it refused: 0 of the 2 signatures that are needed count" {

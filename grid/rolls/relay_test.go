@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+
+package rolls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"skep/dynamos/update/roll"
+)
+
+const relayTimeout = time.Minute
+
+// A relayed node has a host in one place and a relay in another, with a socket between them.
+type relayed struct {
+	t       *testing.T
+	k       *fakeKernel
+	relay   *Relay
+	socket  string
+	reports chan Report
+	permit  error
+	mu      sync.Mutex
+	lines   []string
+}
+
+func newRelayed(t *testing.T, fetch func(context.Context, string) (string, error)) *relayed {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "relay") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r := &relayed{t: t, k: &fakeKernel{boot: "1", began: time.Now(), refuse: map[string]error{}}, socket: filepath.Join(dir, "sock"), reports: make(chan Report, 1000)}
+	log := func(format string, args ...any) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	}
+	h, err := NewHost(filepath.Join(dir, "host"), r.k, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.relay = NewRelay(r.socket, func(v Report) { r.reports <- v }, fetch, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		if err := h.Serve(ctx, l, func(net.Conn) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.permit
+		}); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	ends.Go(func() { r.relay.Run(ctx) })
+	t.Cleanup(func() { cancel(); ends.Wait() })
+	return r
+}
+
+func (r *relayed) logged(words string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(strings.Join(r.lines, "\n"), words)
+}
+
+// await waits until a condition holds; it sends the order until then, as a hub does.
+func (r *relayed) await(what string, o *Order, is func(v Report) bool) {
+	r.t.Helper()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.After(relayTimeout); ; {
+		var v Report
+		select {
+		case v = <-r.reports:
+		case <-poll.C:
+			if o != nil {
+				r.relay.Take(*o)
+			}
+		case <-end:
+			r.t.Fatalf("%s never came: %v", what, r.lines)
+		}
+		if is(v) {
+			return
+		}
+		if o != nil && v.ID != "" {
+			o.Order = roll.Order{Boot: v.Report.Boot, Stamp: v.Report.Stamp, Goal: roll.Staged}
+		}
+	}
+}
+
+// A package reaches the host through the relay, and reports come back.
+func TestRelay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "package")
+	if err := os.WriteFile(file, []byte("package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	r := newRelayed(t, func(context.Context, string) (string, error) {
+		if tries++; tries == 1 {
+			return "", errors.New("there is no connection to the hub")
+		}
+		return file, nil
+	})
+	r.await("the connection", nil, func(Report) bool { return r.relay.Ready() })
+	o := &Order{Spec: testSpec}
+	r.await("the package", o, func(v Report) bool {
+		return v.ID == testSpec.ID && v.Report.Phase == roll.Staged
+	})
+	if !r.logged("the package cannot be fetched: there is no connection to the hub") {
+		t.Errorf("a fetch that failed is not told: %v", r.lines)
+	}
+}
+
+// The host refuses a peer that may not connect, closes at each malformed message, and
+// serves the next agent.
+func TestHostOfHostilePeers(t *testing.T) {
+	r := newRelayed(t, func(context.Context, string) (string, error) { return "", errors.New("none") })
+	r.await("the connection", nil, func(Report) bool { return r.relay.Ready() })
+	for _, text := range []string{
+		"{}\nnonsense\n",
+		strings.Repeat("x", lineMax+1) + "\n",
+		`{"package":"` + testSpec.Package + `","size":5}` + "\nabcde",
+		`{"package":"../../etc/passwd","size":5}` + "\nabcde",
+		`{"package":"x","size":-1}` + "\n",
+		`{"package":"x","size":99999999999999}` + "\n",
+	} {
+		c, err := net.Dial("unix", r.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(text)); err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "broken pipe") {
+			t.Error(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(relayTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(c); string(got) != "{}\n" && len(got) > 0 || os.IsTimeout(err) {
+			t.Errorf("%.40q was taken: %q, %v", text, got, err)
+		}
+		c.Close()
+	}
+	r.await("the agent again", nil, func(Report) bool { return r.relay.Ready() })
+	order := Order{Spec: testSpec}
+	r.await("an order", &order, func(v Report) bool { return v.ID == testSpec.ID })
+}
+
+// A host that does not permit an agent gives it nothing, and the agent says so once.
+func TestHostPermitsOnlyItsAgent(t *testing.T) {
+	r := newRelayed(t, nil)
+	r.await("the connection", nil, func(Report) bool { return r.relay.Ready() })
+	r.mu.Lock()
+	r.permit = errors.New("user 7 is nobody")
+	r.mu.Unlock()
+	c, err := net.Dial("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, _ := io.ReadAll(c); len(got) > 0 {
+		t.Errorf("a peer that may not connect got %q", got)
+	}
+	if !r.relay.Ready() || !r.logged("a connection was refused: user 7 is nobody") {
+		t.Errorf("the first agent: %v; %v", r.relay.Ready(), r.lines)
+	}
+}
