@@ -64,7 +64,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 		c.Leave = restartSignals()
 	}
 	j.allow.apply(&c, dir)
-	if c.Rolls, err = nodeRolls(); err != nil {
+	if err := takeRolls(&c); err != nil {
 		return err
 	}
 	if j.only && j.token == "" {

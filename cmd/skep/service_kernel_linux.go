@@ -114,6 +114,10 @@ func (p *setup) installKernel() error {
 	if _, err := p.systemd.Control("enable", "--quiet", unitName(p.name)); err != nil {
 		return err
 	}
+	// It carries out rolls from now on; what it restores is there already.
+	if _, err := p.systemd.Control("restart", unitName(p.name)); err != nil {
+		return fmt.Errorf("%s is installed, but does not start; '%s' says why (%w)", unitName(p.name), p.journalCommand(), err)
+	}
 	fmt.Printf("restored at boot: the modules %s with their settings, 'skep part allow', and committed updates\n", strings.Join(names, ", "))
 	return nil
 }
@@ -259,11 +263,13 @@ func restoreAllowance() error {
 type serviceRestore struct {
 	settle time.Duration
 	retry  bool
+	rolls  bool
 }
 
 func (s *serviceRestore) options(f *cli.Flags) {
 	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
 	f.BoolVar(&s.retry, "retry", false, "bring updates back although two boots with them did not last")
+	f.BoolVar(&s.rolls, "rolls", false, "then carry out rolls of updates that the agent relays")
 }
 
 func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -282,8 +288,11 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		return cli.Errorf(cli.Refused, "nothing is stored for the next boot: 'skep service install kernel' starts to do so")
 	}
 	notifier := openNotifier(ctx)
-	all := restoreAllowance()
-	return errors.Join(all, s.restoreUpdates(ctx, keep, notifier))
+	all := errors.Join(restoreAllowance(), s.restoreUpdates(ctx, keep, notifier))
+	if !s.rolls || ctx.Err() != nil || all != nil { // a machine whose boots failed takes no other update
+		return all
+	}
+	return serveRolls(ctx)
 }
 
 func (s *serviceRestore) restoreUpdates(ctx context.Context, keep *update.Keep, notifier *service.Notifier) error {

@@ -141,10 +141,10 @@ func (u *up) announce(ctx context.Context, h *hub.Hub, c *hub.Client) error {
 }
 
 // runAgent runs the hub's own agent.
-func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) (err error) {
+func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
 	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
 	u.allow.apply(&c, dir)
-	if c.Rolls, err = nodeRolls(); err != nil {
+	if err := takeRolls(&c); err != nil {
 		return err
 	}
 	if err := joinHere(ctx, h, &c); err != nil {

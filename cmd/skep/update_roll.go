@@ -14,23 +14,25 @@ import (
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/roll"
 	"skep/dynamos/update/trust"
+	"skep/grid/agent"
 	"skep/grid/hub"
 	"skep/grid/rolls"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
 
-// nodeRolls returns the kernel that rolls may change on this machine: nil unless root
-// runs the agent, because nobody else may.
-func nodeRolls() (rolls.Kernel, error) {
+// takeRolls has an agent take part in rolls: root's agent itself, another one through
+// the service kernel, if that runs.
+func takeRolls(c *agent.Config) error {
 	if os.Geteuid() != 0 {
-		return nil, nil
+		c.RollSocket = rollSocket
+		return nil
 	}
 	n, err := update.NewRollNode(newTrust(), newKeep())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.Rolls = n.Rolls()
 	}
-	return n.Rolls(), nil
+	return err
 }
 
 type updateRoll struct {

@@ -3,13 +3,13 @@
 package main
 
 import (
-	"skep/grid/rolls"
+	"skep/grid/agent"
 	"skep/internal/cli"
 )
 
 func updateWords() []command { return nil }
 
-func nodeRolls() (rolls.Kernel, error) { return nil, nil }
+func takeRolls(*agent.Config) error { return nil }
 
 func pinKeys(string, bool, bool) error {
 	return cli.Errorf(cli.Refused, "only Linux kernels can be updated: leave out --update-keys")

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"skep/dynamos/update"
+	"skep/grid/rolls"
+	"skep/internal/cli"
+	"skep/internal/service"
+)
+
+// rollSocket is where root's host for rolls listens. It is not in kernelRun, which only
+// root may enter.
+const rollSocket = "/run/skep-rolls.sock"
+
+// rollState is what the host remembers, below kernelState.
+const rollState = kernelState + "/rolls"
+
+// serveRolls carries out rolls that the agent relays, until ctx ends.
+func serveRolls(ctx context.Context) error {
+	n, err := update.NewRollNode(newTrust(), newKeep())
+	if err != nil {
+		return err
+	}
+	h, err := rolls.NewHost(rollState, n.Rolls(), func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%srolls: %s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(rollSocket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l, err := net.Listen("unix", rollSocket)
+	if err != nil {
+		return fmt.Errorf("rolls of kernel updates: %w", err)
+	}
+	if err := os.Chmod(rollSocket, 0o666); err != nil { // permitPeer decides
+		return errors.Join(err, l.Close())
+	}
+	return h.Serve(ctx, l, permitPeer)
+}
+
+// permitPeer lets root and the services' account connect.
+func permitPeer(c net.Conn) error {
+	unixConn, ok := c.(*net.UnixConn)
+	if !ok {
+		return errors.New("it is not of this machine")
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || failed != nil {
+		return errors.Join(err, failed)
+	}
+	return permitUser(peer.Uid)
+}
+
+func permitUser(uid uint32) error {
+	if uid == 0 {
+		return nil
+	}
+	if a, err := user.Lookup(serviceAccount); err == nil && a.Uid == strconv.FormatUint(uint64(uid), 10) {
+		return nil
+	}
+	return fmt.Errorf("user %d is neither root nor the account %s of the services", uid, serviceAccount)
+}
