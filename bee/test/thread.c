@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A guest thread's beginning and end on Linux: what the thread has in between,
+ * and that nothing of it is left. Guest code is not run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bee/host/linux/host.h"
+#include "tests/tap.h"
+
+#define INDEX 7
+#define ARCH_GET_GS 0x1004
+
+struct bee bee;
+const char *__asan_default_options(void);
+static u32 gone = LIN_NO_INDEX, kicked_when_gone, freed;
+static u64 freed_len;
+static struct lin_thread *last;
+static int no_memory, messages;
+
+/* The thread's own alternate stack is set here. */
+const char *__asan_default_options(void)
+{
+	return "use_sigaltstack=0";
+}
+
+void *bee_os_alloc(u64 len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return no_memory || p == MAP_FAILED ? NULL : p;
+}
+
+/* The memory stays, to be looked at. */
+void bee_os_free(void *p, u64 len)
+{
+	freed += p == last;
+	freed_len = len;
+}
+
+void bee_os_message(const char *line)
+{
+	messages += *line != 0;
+}
+
+void bee_slots_fill(struct bee_thread *t)
+{
+	struct lin_thread *own = t->os;
+	u64 *slot = (u64 *)(own->teb + BEE_SLOT(SKEP_SLOT_THREAD));
+
+	*slot = (u64)(__UINTPTR_TYPE__)t;
+}
+
+/* From here on abi may give the index to another thread. */
+void abi_thread_gone(struct abi_proc *p, u32 index)
+{
+	gone = p == bee.proc ? index : LIN_NO_INDEX;
+	last->bee.kicked = 0;
+	lin_thread_kick(index);
+	kicked_when_gone = last->bee.kicked;
+}
+
+void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
+		     u8 *vec)
+{
+	(void)t, (void)index, (void)stack, (void)len, (void)vec;
+}
+
+void bee_thread_enter(struct bee_thread *t)
+{
+	(void)t;
+	_exit(9);
+}
+
+void bee_fs_enter(struct bee_thread *t)
+{
+	(void)t;
+}
+
+void bee_images_forked(void)
+{
+}
+
+s64 lin_clock(u32 clock)
+{
+	return clock;
+}
+
+void lin_vdso_init(void)
+{
+}
+
+void lin_helper_forget(void)
+{
+}
+
+void lin_helper_run(void)
+{
+	_exit(9);
+}
+
+static u64 read_gs(void)
+{
+	u64 gs = 0;
+
+	syscall(SYS_arch_prctl, ARCH_GET_GS, &gs);
+	return gs;
+}
+
+static int is_blocked(int sig)
+{
+	sigset_t now;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	return sigismember(&now, sig);
+}
+
+static int faults_open(void)
+{
+	return !is_blocked(LIN_KICK) && !is_blocked(SIGSEGV) &&
+	       !is_blocked(SIGBUS) && !is_blocked(SIGFPE) &&
+	       !is_blocked(SIGILL) && !is_blocked(SIGTRAP);
+}
+
+static void check_between(struct lin_thread *t)
+{
+	stack_t alt;
+	u64 count = 0;
+
+	tap_ok(read_gs() == (u64)(__UINTPTR_TYPE__)t && lin_self() == t &&
+		       t->bee.index == INDEX && t->tid == gettid(),
+	       "a thread knows itself");
+	tap_ok(!sigaltstack(NULL, &alt) && alt.ss_sp == t->alt &&
+		       alt.ss_size == LIN_ALT_STACK && !alt.ss_flags,
+	       "signals have a stack of their own");
+	tap_ok(faults_open() && is_blocked(SIGTERM) && is_blocked(SIGCHLD),
+	       "it takes kicks and faults, and no other signal");
+	lin_thread_kick(INDEX);
+	tap_ok(t->bee.kicked == 1 && read(t->wake, &count, 8) < 0 &&
+		       errno == EAGAIN,
+	       "a kick is seen");
+	t->waiting = 1;
+	lin_thread_kick(INDEX);
+	tap_ok(read(t->wake, &count, 8) == 8 && count == 1 && !messages,
+	       "and ends a wait");
+	t->bee.kicked = 0;
+	lin_thread_kick(INDEX + 1);
+	lin_thread_kick(1024);
+	tap_ok(!t->bee.kicked, "a kick of another thread is not");
+	tap_ok(!lin_thread_affinity(INDEX, "\1\0\0\0\0\0\0", 8) &&
+		       lin_thread_affinity(INDEX, "\0\0\0\0\0\0\0", 8) ==
+			       -EINVAL &&
+		       lin_thread_affinity(INDEX + 1, "\1", 1) == -ESRCH &&
+		       lin_thread_affinity(1024, "\1", 1) == -ESRCH,
+	       "its CPUs can be set");
+}
+
+static void check_after(const struct lin_thread *t, int wake)
+{
+	stack_t alt;
+
+	tap_ok(gone == INDEX && !kicked_when_gone,
+	       "its index is free when abi hears of it");
+	tap_ok(!read_gs(), "GS is as before");
+	tap_ok(!sigaltstack(NULL, &alt) && alt.ss_flags == SS_DISABLE,
+	       "its alternate stack is no longer used");
+	tap_ok(is_blocked(LIN_KICK) && is_blocked(SIGSEGV),
+	       "it takes no signal");
+	tap_ok(fcntl(wake, F_GETFD) < 0, "its descriptor is closed");
+	tap_ok(freed == 1 && freed_len == sizeof(*t), "its memory is freed");
+	tap_ok(t->bee.guest_fs == t->bee.host_fs && t->bee.host_fs,
+	       "the libc gets its FS back");
+}
+
+static void ignore_kick(int sig)
+{
+	(void)sig;
+}
+
+static void *run_thread(void *arg)
+{
+	struct lin_thread *t = lin_thread_new(INDEX);
+	sigset_t all;
+	int wake;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	last = t;
+	wake = t->wake;
+	lin_thread_enable(t);
+	t->bee.guest_fs = LIN_GUARD;
+	check_between(t);
+	lin_thread_leave(t);
+	check_after(t, wake);
+	return arg;
+}
+
+/* Neither leaves a descriptor behind. */
+static void test_refused(void)
+{
+	int low = dup(0);
+
+	close(low);
+	no_memory = 1;
+	tap_ok(!lin_thread_new(1) && lin_thread_start(1) == -EAGAIN,
+	       "without memory there is no thread");
+	no_memory = 0;
+	tap_ok(lin_thread_start(1024) == -EAGAIN, "nor a thread 1024");
+	tap_ok(dup(0) == low, "and no descriptor stays open");
+	close(low);
+}
+
+int main(void)
+{
+	pthread_t id;
+
+	signal(LIN_KICK, ignore_kick);
+	test_refused();
+	if (pthread_create(&id, NULL, run_thread, NULL))
+		return 1;
+	pthread_join(id, NULL);
+	return tap_done();
+}
