@@ -36,6 +36,7 @@ static int planted, detail; /* the error of factorisations, and its number */
 static int failing, calls;  /* so many of them fail; how many there were */
 static int space[8];	    /* the work space that each was given, percent */
 static int by_values, by_pattern; /* how the last one ordered: ICNTL 6, 12 */
+static int ordering;		  /* and ICNTL 7; 1: as given */
 
 static int plant_failure(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
 {
@@ -45,6 +46,7 @@ static int plant_failure(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
 		space[calls] = icntl[13];
 	by_values = icntl[5];
 	by_pattern = icntl[11];
+	ordering = icntl[6];
 	if (calls++ >= failing)
 		return 0;
 	infog[0] = planted;
@@ -101,6 +103,22 @@ static const struct {
 	{"integers too small", -11, 9, -ENOMEM, 1},
 };
 
+/* 2 is approximate minimum fill, in the MUMPS guide. */
+static void test_ordering(const struct eigen_sparse *a,
+			  const struct eigen_sparse *b)
+{
+	int order[] = {2, 1};
+	struct eigen_factor *f = eigen_factor_new(a, b, NULL);
+
+	TAP(f && eigen_factor_at(f, 2) == 1 && ordering == 2);
+	eigen_factor_free(f);
+	f = eigen_factor_new(a, b, order);
+	tap_ok(f && eigen_factor_at(f, 2) == 1 && ordering == 1 &&
+		       !memcmp(eigen_factor_order(f), order, sizeof(order)),
+	       "the order is MUMPS's own, or the one that was given");
+	eigen_factor_free(f);
+}
+
 static void test_factor(void)
 {
 	struct eigen_sparse a, b;
@@ -116,7 +134,7 @@ static void test_factor(void)
 		r = f ? eigen_factor_at(f, 2) : 1;
 		tap_ok((ends[i].code ? r == ends[i].code : r == 1) &&
 			       calls == ends[i].calls &&
-			       (calls < 2 || space[1] > space[0]),
+			       (calls < 2 || space[1] == 3 * space[0]),
 		       "a factorisation with %s: %d after %d", ends[i].what, r,
 		       calls);
 		eigen_factor_free(f);
@@ -126,6 +144,7 @@ static void test_factor(void)
 	       "and "
 	       "an order that no value changes");
 	plant_error(0, 0);
+	test_ordering(&a, &b);
 	eigen_sparse_free(&a);
 	eigen_sparse_free(&b);
 }
@@ -157,6 +176,7 @@ static void test_worker(void)
 		plant_error(ends[i].error, ends[i].count);
 		r = eigen_solve(2, 1, 0, 1, y);
 		tap_ok(r == ends[i].code && calls == ends[i].calls &&
+			       (calls < 2 || space[1] == 3 * space[0]) &&
 			       (r == 0 || strstr(eigen_why(), text)),
 		       "a worker with %s: %d after %d, %s", ends[i].what, r,
 		       calls, r ? eigen_why() : "solved");
@@ -165,7 +185,7 @@ static void test_worker(void)
 			     b.start, b.column, b.value, v, order) == 0);
 	plant_error(0, 0);
 	tap_ok(eigen_solve(2, 1, 0, 1, y) == 0 && space[0] == 50 &&
-		       !by_values && by_pattern == 1,
+		       !by_values && by_pattern == 1 && ordering == 1,
 	       "a worker gets half of the estimated work space more, and an "
 	       "order that no value changes");
 	plant_error(0, 0);
@@ -214,6 +234,13 @@ static void test_local(void)
 		       fabs(call.exec_ms - 500) < 1e-6,
 	       "a call in this process has its time in milliseconds");
 	planted_time = NULL;
+	TAP(!call.status && !*call.why);
+	plant_error(-13, 9);
+	TAP(eigen_engine_local.run(&p, &call, 1, count_call, &good, why) == 0 &&
+	    good == 1);
+	tap_ok(call.status == -ENOMEM && strstr(call.why, "error -13 (4711)"),
+	       "a call in this process that fails says why: %s", call.why);
+	plant_error(0, 0);
 	tap_ok(eigen_solve(2, 1, 0, 1, (double *)y) < 0 &&
 		       strstr(eigen_why(), "Initialize was not called"),
 	       "a run in this process ends with its problem");
