@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Owns the memory of the current call's arguments. Everything here belongs to
- * the main thread, but `busy`, which the pinging one reads.
- */
+/* Owns the memory of the current call's arguments. */
 #define _GNU_SOURCE
 #include "call.h"
 
@@ -16,18 +13,11 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
+#include "order.h"
 #include "stream.h"
 #include "texts.h"
 
 #define NR_BEE 0xBEE
-#define DATA_MAX 0x40000
-
-static int busy;
-
-int call_busy(void)
-{
-	return __atomic_load_n(&busy, __ATOMIC_RELAXED);
-}
 
 /* Any other substrate has no such call. */
 static void fill_proof(struct skep_proof *p)
@@ -41,19 +31,6 @@ static void fill_proof(struct skep_proof *p)
 }
 
 /* Errors ------------------------------------------------------------------- */
-
-static int refuse_call(u64 call, u32 code, const char *text)
-{
-	struct skep_error e = {code, (u32)strlen(text)};
-	int err;
-
-	err = stream_frame(SKEP_ERROR, 0, call, (u32)sizeof(e) + e.text);
-	if (!err)
-		err = stream_put(&e, sizeof(e), 0);
-	if (!err)
-		err = stream_put(text, e.text, 0);
-	return err ? err : stream_flush();
-}
 
 static int refuse_arguments(const struct grid_call *c, u64 call, int err)
 {
@@ -73,7 +50,7 @@ static int refuse_arguments(const struct grid_call *c, u64 call, int err)
 		snprintf(text, sizeof(text), "argument %u (%s) of %s: %s",
 			 c->wrong + 1, p->name, c->function->name, c->why);
 	}
-	return refuse_call(
+	return order_refuse(
 		call, err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS, text);
 }
 
@@ -81,114 +58,33 @@ static int refuse_arguments(const struct grid_call *c, u64 call, int err)
 
 struct source {
 	struct grid_mover mover;
-	u64 call;
-	u64 left; /* of what CALL announced */
-	int last; /* the final frame was begun */
-	int err;  /* of the stream: the session is over */
+	struct order_source data;
+	int err; /* of the stream: the session is over */
 };
-
-static int next_data(struct source *s)
-{
-	struct skep_frame f;
-	int err;
-
-	err = stream_next(&f);
-	if (!err && (f.type != SKEP_DATA || f.call != s->call || s->last ||
-		     f.length > s->left || (!f.length && !f.flags)))
-		err = -EPROTO;
-	if (err)
-		return err;
-	s->last = f.flags & SKEP_LAST;
-	return s->last && f.length != s->left ? -EPROTO : 0;
-}
-
-static int take_bytes(struct source *s, u8 *to, u64 len)
-{
-	u64 n;
-	int err;
-
-	while (len) {
-		if (!stream_left()) {
-			err = next_data(s);
-			if (err)
-				return err;
-		}
-		n = stream_left() < len ? stream_left() : len;
-		err = stream_read(to, n);
-		if (err)
-			return err;
-		s->left -= n;
-		to += n;
-		len -= n;
-	}
-	return 0;
-}
 
 static int move_in(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	struct source *s = (struct source *)mover;
 
 	(void)own;
-	s->err = take_bytes(s, bytes, len);
+	s->err = order_take(&s->data, bytes, len);
 	return s->err;
-}
-
-/* Read and drop the rest, so that the session goes on with the next call. */
-static int drop_rest(struct source *s)
-{
-	u8 discarded[0x1000];
-	int err = 0;
-
-	while (!err && (s->left || stream_left())) {
-		u64 n = s->left < sizeof(discarded) ? s->left
-						    : sizeof(discarded);
-
-		err = take_bytes(s, discarded, n);
-	}
-	return err || s->last ? err : next_data(s);
 }
 
 /* Results to the session --------------------------------------------------- */
 
 struct sink {
 	struct grid_mover mover;
-	u64 call;
-	u64 left;   /* of the result, not yet put */
-	u32 inside; /* of the current frame, not yet put */
+	struct order_sink data;
 	int err;
 };
-
-static int put_some(struct sink *s, const u8 *bytes, u64 len, int own, u64 *n)
-{
-	int err;
-
-	if (!s->inside) {
-		s->inside = s->left < DATA_MAX ? (u32)s->left : DATA_MAX;
-		err = stream_frame(SKEP_DATA,
-				   s->inside == s->left ? SKEP_LAST : 0,
-				   s->call, s->inside);
-		if (err)
-			return err;
-	}
-	*n = len < s->inside ? len : s->inside;
-	s->inside -= (u32)*n;
-	s->left -= *n;
-	return stream_put(bytes, *n, own);
-}
 
 static int move_out(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	struct sink *s = (struct sink *)mover;
-	u8 *from = bytes;
-	u64 n;
 
-	while (len && !s->err) {
-		s->err = put_some(s, from, len, own, &n);
-		if (!s->err) {
-			from += n;
-			len -= n;
-		}
-	}
+	if (!s->err)
+		s->err = order_put(&s->data, bytes, len, own);
 	return s->err;
 }
 
@@ -201,12 +97,12 @@ static int refuse_long(const struct grid_call *c, u64 call, u64 has, u64 most)
 		 "%s returns strings and files with %lu bytes, at most %lu are "
 		 "taken",
 		 c->function->name, (unsigned long)has, (unsigned long)most);
-	return refuse_call(call, SKEP_E_ARGUMENTS, text);
+	return order_refuse(call, SKEP_E_ARGUMENTS, text);
 }
 
 static int send_result(struct grid_call *c, u64 call, u64 exec_ns, u64 most)
 {
-	struct sink s = {{move_out}, call, 0, 0, 0};
+	struct sink s = {{move_out}, {call, 0, 0}, 0};
 	struct skep_result r;
 	int err;
 
@@ -216,7 +112,7 @@ static int send_result(struct grid_call *c, u64 call, u64 exec_ns, u64 most)
 		return refuse_arguments(c, call, err);
 	if (r.length > most)
 		return refuse_long(c, call, r.length, most);
-	s.left = r.length;
+	s.data.left = r.length;
 	r.exec_ns = exec_ns;
 	fill_proof(&r.proof);
 	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
@@ -253,11 +149,11 @@ static u64 run_function(struct grid_call *c, const struct skep_worker *w)
 		if (!argument[i])
 			argument[i] = &c->value[i].bits;
 	}
-	__atomic_store_n(&busy, 1, __ATOMIC_RELAXED);
+	order_set_busy(1);
 	start = now_ns();
 	w->function[c->function - c->module->function](argument);
 	start = now_ns() - start;
-	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
+	order_set_busy(0);
 	fflush(stdout); /* people wait for it, and it may be a pipe */
 	return start;
 }
@@ -269,7 +165,7 @@ static int refuse_texts(const struct grid_call *c, u64 call, const char *why,
 
 	snprintf(text, sizeof(text), "%s: %s: %s", c->function->name, why,
 		 strerror(-err));
-	return refuse_call(call, SKEP_E_WORKER, text);
+	return order_refuse(call, SKEP_E_WORKER, text);
 }
 
 static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
@@ -301,7 +197,7 @@ static int function_known(const struct grid_module *m, u32 function,
 int call_run(const struct grid_module *m, const struct skep_worker *w,
 	     const struct skep_frame *f)
 {
-	struct source s = {{move_in}, f->call, 0, 0, 0};
+	struct source s = {{move_in}, {f->call, 0, 0}, 0};
 	struct grid_call c;
 	struct skep_call order;
 	int err, bad;
@@ -311,17 +207,17 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 	err = stream_read(&order, sizeof(order));
 	if (err)
 		return err;
-	s.left = order.length;
+	s.data.left = order.length;
 	if (!function_known(m, order.function, 0)) {
-		err = drop_rest(&s);
+		err = order_drop_rest(&s.data);
 		return err ? err
-			   : refuse_call(f->call, SKEP_E_NO_FUNCTION,
-					 "the module has no function of this "
-					 "number that can be called");
+			   : order_refuse(f->call, SKEP_E_NO_FUNCTION,
+					  "the module has no function of this "
+					  "number that can be called");
 	}
 	grid_call_init(&c, m, order.function);
 	bad = grid_call_take(&c, &s.mover, &grid_memory_heap, order.length);
-	err = s.err ? s.err : drop_rest(&s);
+	err = s.err ? s.err : order_drop_rest(&s.data);
 	if (!err && bad)
 		err = refuse_arguments(&c, f->call, bad);
 	else if (!err)
@@ -364,21 +260,16 @@ static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-/* /proc may not be there, what was inherited is. */
 static int open_file(struct file *file, const char *path, const u8 digest[32])
 {
 	static const u8 none[32];
-	static const char inherited[] = "/proc/self/fd/";
 
 	memset(file, 0, sizeof(*file));
 	file->mover.move = move_file;
 	file->check = memcmp(digest, none, sizeof(none)) != 0;
 	skep_sha256_init(&file->sum);
-	if (!strncmp(path, inherited, sizeof(inherited) - 1))
-		file->fd = atoi(path + sizeof(inherited) - 1);
-	else
-		file->fd = open(path, O_RDONLY | O_CLOEXEC);
-	return file->fd < 0 ? -errno : 0;
+	file->fd = order_open_data(path);
+	return file->fd < 0 ? file->fd : 0;
 }
 
 /* Says whether the whole file is what the agent meant. */
@@ -414,7 +305,7 @@ static int refuse_file(const char *what, int err)
 
 	snprintf(text, sizeof(text),
 		 "the data of Initialize cannot be %s (errno %d)", what, -err);
-	return refuse_call(0, SKEP_E_INTERNAL, text);
+	return order_refuse(0, SKEP_E_INTERNAL, text);
 }
 
 /* The memory stays: see worker.h. */
@@ -435,9 +326,10 @@ static int run_initialize(const struct grid_module *m,
 	changed = file.check && !digest_fits(&file, i);
 	close(file.fd);
 	if (changed)
-		return refuse_call(0, SKEP_E_DIGEST,
-				   "the data of Initialize was changed on this "
-				   "node");
+		return order_refuse(
+			0, SKEP_E_DIGEST,
+			"the data of Initialize was changed on this "
+			"node");
 	if (file.err)
 		return refuse_file("read", file.err);
 	if (err)
@@ -452,25 +344,14 @@ static int run_initialize(const struct grid_module *m,
 int call_initialize(const struct grid_module *m, const struct skep_worker *w,
 		    const struct skep_frame *f)
 {
-	static char path[0x1000];
+	static char path[ORDER_PATH_MAX];
 	struct skep_init i;
-	int err;
+	int err = order_read_init(f, &i, path);
 
-	if (f->length < sizeof(i) || f->call)
-		return -EPROTO;
-	err = stream_read(&i, sizeof(i));
 	if (err)
 		return err;
-	if (i.path != f->length - sizeof(i) || i.path >= sizeof(path))
-		return -EPROTO;
-	err = stream_read(path, i.path);
-	if (err)
-		return err;
-	path[i.path] = 0;
-	if (strlen(path) != i.path)
-		return -EPROTO;
 	if (!function_known(m, i.function, 1))
-		return refuse_call(0, SKEP_E_NO_FUNCTION,
-				   "the module has no such Initialize");
+		return order_refuse(0, SKEP_E_NO_FUNCTION,
+				    "the module has no such Initialize");
 	return run_initialize(m, w, &i, path);
 }

@@ -16,7 +16,4 @@ int call_initialize(const struct grid_module *m, const struct skep_worker *w,
 /* READY, for the start. */
 int call_ready(const struct grid_module *m);
 
-/* Whether user code runs now, for the second thread. */
-int call_busy(void);
-
 #endif

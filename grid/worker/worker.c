@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
  * A worker's life: open the session, say READY, serve until BYE or the end of
- * the stream. Owns the thread that says PING while user code runs.
+ * the stream.
  */
 #define _GNU_SOURCE
 #include "grid/include/skep/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "call.h"
+#include "order.h"
 #include "stream.h"
 
 enum {
@@ -22,47 +19,6 @@ enum {
 	STATUS_SESSION = 3, /* the agent broke the protocol */
 	STATUS_MANIFEST = 4,
 };
-
-/* It checks every few seconds instead of being notified: a call that takes
- * microseconds does not pay for it. */
-static void *ping_thread(void *none)
-{
-	const struct timespec pause = {SKEP_PING_SECONDS, 0};
-
-	for (;;) {
-		nanosleep(&pause, NULL);
-		if (call_busy())
-			stream_ping();
-	}
-	return none;
-}
-
-static int start_pinging(void)
-{
-	pthread_attr_t a;
-	pthread_t t;
-	int err;
-
-	err = pthread_attr_init(&a);
-	if (!err)
-		err = pthread_attr_setstacksize(&a, 0x10000);
-	if (!err)
-		err = pthread_create(&t, &a, ping_thread, NULL);
-	return err;
-}
-
-/* The number of the descriptor, or -1. */
-static int stream_number(void)
-{
-	const char *text = getenv("SKEP_STREAM");
-	char *end;
-	long n;
-
-	if (!text || !*text)
-		return -1;
-	n = strtol(text, &end, 10);
-	return *end || n < 3 || n > 0xffff ? -1 : (int)n;
-}
 
 /* What user code prints goes where people see it, line by line. */
 static void turn_output(void)
@@ -105,7 +61,7 @@ int skep_worker_main(const struct skep_worker *w)
 {
 	struct grid_module m;
 	const char *why;
-	int fd = stream_number(), err;
+	int fd = order_stream(), err;
 
 	if (fd < 0) {
 		fprintf(stderr, "This is a worker program of skep; it does "
@@ -118,9 +74,6 @@ int skep_worker_main(const struct skep_worker *w)
 		return STATUS_MANIFEST;
 	}
 	turn_output();
-	fcntl(fd, F_SETFD, FD_CLOEXEC);
-	err = stream_open(fd);
-	if (!err)
-		err = start_pinging() ? -EAGAIN : 0;
+	err = order_open(fd);
 	return session_ended(err ? err : serve_session(&m, w));
 }
