@@ -18,7 +18,7 @@ $(py)/libskeppython.so: $(call grid_lib_objects,gcc-pic) \
 
 # What the node's Python loads is inside the worker program, with boot.py.
 $(py_t)/worker.so: $(addprefix $(B)/obj/gcc-pic/,grid/python/worker.o \
-		grid/worker/stream.o grid/core/session.o) grid/python/exports.map
+		grid/worker/order.o grid/worker/stream.o grid/core/session.o) grid/python/exports.map
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -shared -pthread -s -Wl,-z,defs -Wl,--build-id=none \

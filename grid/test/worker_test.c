@@ -485,6 +485,10 @@ static int is_refused(int ok)
 static void test_breaches(void)
 {
 	u8 bytes[64] = {0};
+	struct {
+		struct skep_init i;
+		char path[8];
+	} cut = {{INITIALIZE, 0, 0, {0}}, ""};
 
 	CHECK(is_refused(start_worker() &&
 			 !exchange_hello(SKEP_SESSION_REVISION + 1) == 0),
@@ -504,6 +508,13 @@ static void test_breaches(void)
 	CHECK(is_refused(begin_session() &&
 			 send_frame(SKEP_INIT, 0, 0, bytes, 56)),
 	      "a path that does not fit its INIT ends the session");
+	/* The path is "/dev", NUL, "ull": not what the agent meant to name. */
+	cut.i.path = sizeof(cut.path);
+	memcpy(cut.path, "/dev\0ull", sizeof(cut.path));
+	CHECK(is_refused(begin_session() &&
+			 send_frame(SKEP_INIT, 0, 0, &cut,
+				    sizeof(cut.i) + sizeof(cut.path))),
+	      "a path with a NUL inside ends the session");
 	CHECK(is_refused(begin_session() &&
 			 send_frame(SKEP_ACK, 0, 0, "\0\0\0\1\0\0\0", 8)),
 	      "an ACK of what was not sent ends the session");
