@@ -98,12 +98,17 @@ func TestDistanceOfLabels(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"end", "begin"}, {"begin", "none"}, {"none", "end"}, {"begin", "other"}, {"other", "twin"}, {"begin", "begin"}} {
 		want := fmt.Sprintf("it does not have %s and behind it %s", c[0], c[1])
-		if n, err := SymbolDistance(data, c[0], c[1]); err == nil || err.Error() != want {
+		if n, err := SymbolDistance(data, c[0], c[1]); n != 0 || err == nil || err.Error() != want {
 			t.Errorf("%v: %d, %v", c, n, err)
 		}
 	}
-	if _, err := SymbolDistance(data[:100], "begin", "end"); err == nil {
-		t.Error("a part of a module")
+	if n, err := SymbolDistance(data[:100], "begin", "end"); n != 0 || err == nil {
+		t.Errorf("a part of a module: %d, %v", n, err)
+	}
+	damaged := bytes.Clone(data)
+	le.PutUint64(damaged[sectionAt(t, damaged, ".strtab")+32:], 3) // a name is cut off
+	if n, err := SymbolDistance(damaged, "begin", "end"); n != 0 || err == nil || !strings.Contains(err.Error(), "a name lies outside of its table") {
+		t.Errorf("names that are cut off: %d, %v", n, err)
 	}
 }
 
