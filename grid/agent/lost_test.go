@@ -37,7 +37,8 @@ func TestWhatTheHubDoesNotGive(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.fake.lost = nil
-	if got := r.execAndWait(proto.Exec{ID: "2", Program: strings.Repeat("0", 64)}, ""); !strings.Contains(got.failed, "no such file") && !strings.Contains(got.failed, "cannot find") {
+	none := strings.Repeat("0", 64) // the system's words about it differ
+	if got := r.execAndWait(proto.Exec{ID: "2", Program: none}, ""); !strings.Contains(got.failed, none) {
 		t.Errorf("%+v", got)
 	}
 	r.fake.cut = errors.New("the cable is cut")
