@@ -25,6 +25,8 @@ static s64 fixed; /* what a fixed place is answered; 0: granted */
 static s64 reach; /* what mem_reach answers */
 static u32 reached, faulted, synced;
 
+static u32 mapped_prot; /* by mem_file */
+
 static s64 mem_place(const struct abi_mem_file *m)
 {
 	u64 at = place;
@@ -37,6 +39,7 @@ static s64 mem_place(const struct abi_mem_file *m)
 
 static s64 mem_file(const struct abi_mem_file *m)
 {
+	mapped_prot = m->prot;
 	return mmap((void *)m->addr, m->len, (int)m->prot,
 		    MAP_SHARED | MAP_FIXED, m->handle,
 		    (off_t)m->offset) == MAP_FAILED
@@ -127,10 +130,18 @@ static void text_stays(void)
 	u64 a;
 
 	reset_proc();
+	a = (u64)MMAP(0, 4096, TEXT, ABI_MAP_SHARED, 3, 0);
+	tap_ok(a == FIRST && abi_space_check(p, a, 4096, TEXT) &&
+		       mapped_prot == ABI_PROT_READ && !fake.seals,
+	       "shared text of a file that can be written does not execute");
+	fake.host.mem_place = 0;
+	fake.host.mem_file = 0;
 	tap_ok(MMAP(0, 4096, TEXT, ABI_MAP_SHARED, 3, 0) == -LINUX_EACCES &&
 		       strstr(fake.last_log, "mmap refused (EACCES)") &&
 		       !fake.seals,
 	       "shared text of a file that can be written is refused by name");
+	fake_free(p);
+	reset_proc();
 	abi_fd_attach(p, 4, open(path, O_RDONLY), S_IFREG, O_RDONLY);
 	a = (u64)MMAP(0, 4096, TEXT, ABI_MAP_SHARED, 4, 0);
 	tap_ok((s64)a > 0 && fake.seals == 1, "shared text is a copy");
