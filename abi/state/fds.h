@@ -32,7 +32,9 @@ struct abi_fds {
 	u32 said_lease;	 /* so was a lease of a file; atomic */
 	u32 said_pipe;	 /* so was a large pipe; atomic */
 	u32 said_seal;	 /* so were seals of a file; atomic */
-	u32 said_oob;	 /* so was data out of band; atomic */
+	u32 said_xattr;	 /* so was an extended attribute; atomic */
+	u32 said_control;	  /* so was ancillary data; atomic */
+	u32 said_oob;		  /* so was data out of band; atomic */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];
 	u32 pipes;	 /* number of the last pipe of the host; atomic */
