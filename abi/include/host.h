@@ -270,6 +270,9 @@ struct abi_sock_op {
 	u64 len;
 	u32 addrlen; /* in and out */
 	u8 addr[128];
+	/* BIND, CONNECT, SEND: the name in an address of AF_UNIX, as in
+	 * abi_open; NULL: other families, abstract names. */
+	const char *path;
 };
 
 #define ABI_VFORK_STACK 65536
@@ -451,11 +454,12 @@ struct abi_host {
 	s64 (*file_lock)(s32 handle, struct abi_filelock *lock, u32 thread);
 	s64 (*path)(struct abi_path_op *op);
 	/*
-	 * Two handles that never block: to read from, and to write to; or the
-	 * ends of socketpair(2), AF_UNIX and SOCK_STREAM. NULL: abi keeps the
-	 * bytes itself, and other processes do not get them.
+	 * Two handles that never block: to read from, and to write to; or, if
+	 * `type` is one of SOCK_*, the ends of socketpair(2) of AF_UNIX. NULL:
+	 * abi keeps the bytes itself, other processes do not get them, and
+	 * sock_open makes no sockets of AF_UNIX.
 	 */
-	s64 (*pipe)(s32 handle[2], u32 sockets);
+	s64 (*pipe)(s32 handle[2], u32 type);
 	/*
 	 * The two waits return -EINTR when `thread` was kicked, before or
 	 * during. NULL: a program is one process; with it, MAP_SHARED memory

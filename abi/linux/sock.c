@@ -5,9 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "abi/include/lin.h"
 
@@ -23,60 +27,103 @@ s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
 		(int)protocol));
 }
 
-/* 0, or -ENAMETOOLONG; abstract names and other families stay as they are. */
-static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
-		   socklen_t *len)
+/*
+ * The host's name of op->path. One that is too long for an address goes through
+ * an open folder, *folder, which the caller closes; else -1.
+ */
+static s64 name_in(const struct abi_sock_op *op, struct sockaddr_un *un,
+		   int *folder)
 {
-	struct sockaddr_un un;
-	char name[sizeof(un.sun_path) + 1];
+	char path[PATH_MAX], *leaf;
+	s64 err = abi_lin_path_host(op->path, path, sizeof(path),
+				    op->verb != ABI_SOCK_BIND);
+
+	if (err)
+		return err;
+	if (strlen(path) < sizeof(un->sun_path)) {
+		memcpy(un->sun_path, path, strlen(path));
+		return 0;
+	}
+	leaf = strrchr(path, '/');
+	*leaf++ = 0;
+	*folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*folder < 0)
+		return -errno;
+	return (u64)snprintf(un->sun_path, sizeof(un->sun_path),
+			     "/proc/self/fd/%d/%s", *folder,
+			     leaf) < sizeof(un->sun_path)
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+/* 0, or an errno; abstract names and other families stay as they are. */
+static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
+		   socklen_t *len, int *folder)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	s64 err;
 
+	*folder = -1;
 	if (op->addrlen > sizeof(op->addr))
 		return -EINVAL;
 	memset(to, 0, sizeof(*to));
 	memcpy(to, op->addr, op->addrlen);
 	*len = op->addrlen;
-	if (to->ss_family != AF_UNIX || op->addrlen <= sizeof(sa_family_t) ||
-	    !op->addr[sizeof(sa_family_t)] || !abi_lin_root)
+	if (!op->path)
 		return 0;
-	memset(name, 0, sizeof(name));
-	memcpy(name, op->addr + sizeof(sa_family_t),
-	       op->addrlen - sizeof(sa_family_t) < sizeof(un.sun_path)
-		       ? op->addrlen - sizeof(sa_family_t)
-		       : sizeof(un.sun_path));
-	memset(&un, 0, sizeof(un));
-	un.sun_family = AF_UNIX;
-	err = abi_lin_path_host(name, un.sun_path, sizeof(un.sun_path),
-				op->verb != ABI_SOCK_BIND);
+	err = name_in(op, &un, folder);
 	memcpy(to, &un, sizeof(un));
 	*len = sizeof(un);
 	return err;
 }
 
+/* A name below the root is the guest's without the root. */
+static void name_out(struct abi_sock_op *op, socklen_t *len)
+{
+	const u64 head = sizeof(sa_family_t);
+	const char *root = abi_lin_root_text();
+	u64 n = strlen(root);
+
+	if (!n || *len <= head + n || memcmp(op->addr + head, root, n) ||
+	    op->addr[head + n] != '/')
+		return;
+	memmove(op->addr + head, op->addr + head + n, *len - head - n);
+	*len -= (socklen_t)n;
+}
+
 static void addr_out(struct abi_sock_op *op,
 		     const struct sockaddr_storage *from, socklen_t len)
 {
-	op->addrlen = len < sizeof(op->addr) ? len : sizeof(op->addr);
-	memcpy(op->addr, from, op->addrlen);
+	if (len > sizeof(op->addr))
+		len = sizeof(op->addr);
+	memcpy(op->addr, from, len);
+	if (from->ss_family == AF_UNIX)
+		name_out(op, &len);
+	op->addrlen = len;
 }
 
 static s64 to_address(s32 handle, struct abi_sock_op *op)
 {
 	struct sockaddr_storage addr;
 	socklen_t len;
-	s64 err = addr_in(op, &addr, &len);
+	int folder;
+	s64 n = addr_in(op, &addr, &len, &folder);
 	const struct sockaddr *sa = (const struct sockaddr *)&addr;
 
-	if (err)
-		return err;
-	if (op->verb == ABI_SOCK_BIND)
-		return errno_result(bind(handle, sa, len));
-	if (op->verb == ABI_SOCK_CONNECT)
-		return errno_result(connect(handle, sa, len));
-	return errno_result(sendto(handle, op->buf, op->len,
-				   (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
-				   op->addrlen ? sa : NULL,
-				   op->addrlen ? len : 0));
+	if (n)
+		;
+	else if (op->verb == ABI_SOCK_BIND)
+		n = errno_result(bind(handle, sa, len));
+	else if (op->verb == ABI_SOCK_CONNECT)
+		n = errno_result(connect(handle, sa, len));
+	else
+		n = errno_result(
+			sendto(handle, op->buf, op->len,
+			       (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+			       op->addrlen ? sa : NULL, op->addrlen ? len : 0));
+	if (folder >= 0)
+		close(folder);
+	return n;
 }
 
 static s64 from_address(s32 handle, struct abi_sock_op *op)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns sockets: making and naming them, and blocking calls built from the
- * host's non-blocking ones. Sockets of AF_INET and AF_INET6 are the host's;
- * socketpair(2) is two rings (pipe.c). The data calls with headers are in
- * sock_msg.c.
+ * host's non-blocking ones. Sockets are the host's; where it has none of
+ * AF_UNIX, socketpair(2) is two rings (pair.c). The data calls with headers are
+ * in sock_msg.c.
  */
 #include "sock.h"
 #include "pair.h"
@@ -106,8 +106,10 @@ static s64 refuse_family(struct abi_call *c, u32 domain)
 	abi_text_init(&t, line, sizeof(line));
 	abi_text_str(&t, "socket of address family ");
 	abi_text_dec(&t, domain);
-	abi_text_str(&t, " refused: only AF_INET and AF_INET6 are supported; "
-			 "use TCP on 127.0.0.1");
+	abi_text_str(
+		&t,
+		" refused: only AF_INET, AF_INET6 and AF_UNIX are supported; "
+		"use TCP on 127.0.0.1");
 	c->p->host->log(line);
 	return -LINUX_EAFNOSUPPORT;
 }
@@ -116,7 +118,8 @@ static s64 refuse_type(struct abi_call *c)
 {
 	abi_log_once(c->p, &c->p->fds.said_type,
 		     "socket refused (ESOCKTNOSUPPORT): socket supports "
-		     "SOCK_STREAM and SOCK_DGRAM, socketpair SOCK_STREAM");
+		     "SOCK_STREAM and SOCK_DGRAM, socketpair SOCK_STREAM; on "
+		     "Linux AF_UNIX has SOCK_SEQPACKET too");
 	return -LINUX_ESOCKTNOSUPPORT;
 }
 
@@ -133,6 +136,12 @@ static s64 open_unix(struct abi_call *c, u32 type, u32 flags, u32 protocol)
 		 : -LINUX_ENFILE;
 }
 
+static int is_known_type(u32 domain, u32 type)
+{
+	return type == ABI_SOCK_STREAM || type == ABI_SOCK_DGRAM ||
+	       (domain == ABI_AF_UNIX && type == ABI_SOCK_SEQPACKET);
+}
+
 s64 abi_sys_socket(struct abi_call *c)
 {
 	u32 domain = (u32)c->a[0], type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
@@ -142,11 +151,12 @@ s64 abi_sys_socket(struct abi_call *c)
 
 	if (flags & ~(u32)TYPE_FLAGS)
 		return -LINUX_EINVAL;
-	if (domain == ABI_AF_UNIX)
+	if (domain == ABI_AF_UNIX && !c->p->host->pipe)
 		return open_unix(c, type, flags, (u32)c->a[2]);
-	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
+	if (domain != ABI_AF_UNIX && domain != ABI_AF_INET &&
+	    domain != ABI_AF_INET6)
 		return refuse_family(c, domain);
-	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
+	if (!is_known_type(domain, type))
 		return type < 11 ? refuse_type(c) : -LINUX_EINVAL;
 	handle = c->p->host->sock_open(domain, type, (u32)c->a[2]);
 	if (handle < 0)
@@ -157,17 +167,16 @@ s64 abi_sys_socket(struct abi_call *c)
 }
 
 /* The host's own: what a fork copies stays one pair. */
-static s64 host_pair(struct abi_call *c, u32 flags, struct abi_desc *pair[2])
+static s64 host_pair(struct abi_call *c, u32 flags, u32 type,
+		     struct abi_desc *pair[2])
 {
 	s32 handle[2];
-	s64 error = c->p->host->pipe(handle, 1);
+	s64 error = c->p->host->pipe(handle, type);
 
 	if (error)
 		return error;
-	pair[0] =
-		sock_desc(c, handle[0], flags, ABI_AF_UNIX, ABI_SOCK_STREAM, 0);
-	pair[1] =
-		sock_desc(c, handle[1], flags, ABI_AF_UNIX, ABI_SOCK_STREAM, 0);
+	pair[0] = sock_desc(c, handle[0], flags, ABI_AF_UNIX, type, 0);
+	pair[1] = sock_desc(c, handle[1], flags, ABI_AF_UNIX, type, 0);
 	if (pair[0] && pair[1])
 		return 0;
 	if (pair[0])
@@ -188,10 +197,13 @@ s64 abi_sys_socketpair(struct abi_call *c)
 		return -LINUX_EINVAL;
 	if ((u32)c->a[0] != ABI_AF_UNIX)
 		return -LINUX_ENOTSUP;
-	if (type != ABI_SOCK_STREAM)
+	if (!is_known_type(ABI_AF_UNIX, type) && type >= 11)
+		return -LINUX_EINVAL;
+	if (type != ABI_SOCK_STREAM &&
+	    (!c->p->host->pipe || !is_known_type(ABI_AF_UNIX, type)))
 		return refuse_type(c);
 	error = c->p->host->pipe
-			? host_pair(c, flags, pair)
+			? host_pair(c, flags, type, pair)
 			: abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)
 		return error;
@@ -303,6 +315,24 @@ static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
 	return error ? error : pending_error(c, d);
 }
 
+/* The peer's queue of connections is full. */
+static s64 wait_queue(struct abi_call *c, struct abi_desc *d,
+		      struct abi_sock_op *op)
+{
+	u64 deadline = abi_wait_deadline(c->p, d->send_ns);
+	s64 error;
+
+	do {
+		error = abi_unix_retry(c, deadline);
+		if (error == -LINUX_ETIMEDOUT)
+			return -LINUX_EAGAIN;
+		if (error == -LINUX_EINTR)
+			return d->send_ns ? error : -ABI_ERESTARTSYS;
+		error = call_socket(c, d, op);
+	} while (error == -LINUX_EAGAIN);
+	return error;
+}
+
 static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_sock_op op = {.verb = ABI_SOCK_CONNECT};
@@ -311,6 +341,9 @@ static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
 	if (error)
 		return error;
 	error = call_socket(c, d, &op);
+	if (error == -LINUX_EAGAIN && d->domain == ABI_AF_UNIX &&
+	    !(abi_desc_flags(d) & ABI_O_NONBLOCK))
+		return wait_queue(c, d, &op);
 	if (error != -LINUX_EINPROGRESS && error != -LINUX_EALREADY)
 		return error;
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
@@ -378,6 +411,7 @@ static s64 accept_socket(struct abi_call *c, struct abi_desc *d, u32 flags)
 			  d->protocol);
 	if (!fresh)
 		return -LINUX_ENFILE;
+	fresh->own = d->own;
 	error = abi_sock_addr_put(c, &op, c->a[1], c->a[2]);
 	if (error) {
 		abi_desc_put(c->p, fresh);

@@ -6,6 +6,7 @@
  * which is held over a host call that does not block, never over a wait.
  */
 #include "sock.h"
+#include "unix.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/regular.h"
@@ -28,7 +29,8 @@
 
 static int is_stream(const struct abi_desc *d)
 {
-	return d->sock_type != ABI_SOCK_DGRAM;
+	return d->sock_type != ABI_SOCK_DGRAM &&
+	       d->sock_type != ABI_SOCK_SEQPACKET;
 }
 
 /* One try with the vector gathered; the span moves when bytes went out. */
@@ -101,7 +103,10 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 			continue;
 		if (!deadline)
 			deadline = abi_wait_deadline(c->p, t->d->send_ns);
-		n = abi_wait_handle(c, t->d->handle, ABI_POLLOUT, deadline);
+		n = t->d->domain == ABI_AF_UNIX && t->op.addrlen
+			    ? abi_unix_retry(c, deadline)
+			    : abi_wait_handle(c, t->d->handle, ABI_POLLOUT,
+					      deadline);
 		if (n == -LINUX_ETIMEDOUT)
 			n = -LINUX_EAGAIN;
 		else if (n == -LINUX_EINTR && !t->d->send_ns)
@@ -245,6 +250,8 @@ static s64 sock_write(struct abi_call *c, struct abi_desc *d,
 static s64 sock_call(struct abi_call *c, struct abi_desc *d,
 		     struct abi_sock_op *op)
 {
+	if (d->domain == ABI_AF_UNIX)
+		return abi_unix_call(c, d, op);
 	return c->p->host->sock(d->handle, op);
 }
 
@@ -310,9 +317,13 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 
 	if (ABI_GET(c->p, &h, gaddr))
 		return -LINUX_EFAULT;
-	/* Ancillary data is not supported, for example SCM_RIGHTS. */
-	if (h.control && h.controllen)
+	if (h.control && h.controllen) {
+		abi_log_once(c->p, &c->p->fds.said_control,
+			     "sendmsg refused (EINVAL): ancillary data is not "
+			     "supported (descriptors by SCM_RIGHTS, options of "
+			     "a packet)");
 		return -LINUX_EINVAL;
+	}
 	if (h.iovlen > ABI_IOV_MAX)
 		return -LINUX_EMSGSIZE;
 	error = abi_span_vector(c->p, &t.span, h.iov, h.iovlen, ABI_PROT_READ);

@@ -12,6 +12,12 @@ struct abi_unnamed {
 	s64 times[2]; /* access, modification; ns since 1970; 0: not set */
 };
 
+/* A name of AF_UNIX as the program gave it; len 0: none. */
+struct abi_unix_name {
+	u32 len;
+	u8 addr[110];
+};
+
 enum abi_desc_kind {
 	ABI_DESC_FREE,
 	ABI_DESC_FILE,	 /* handle: a regular file */
@@ -61,7 +67,8 @@ struct abi_desc {
 	struct abi_timer timer;
 	u64 recv_ns, send_ns;		 /* SO_RCVTIMEO, SO_SNDTIMEO; 0: none */
 	u32 domain, sock_type, protocol; /* SOCK, PAIR */
-	struct abi_unnamed unnamed;	 /* but for PIPE: its ring's */
+	struct abi_unix_name own, peer_name; /* SOCK of AF_UNIX */
+	struct abi_unnamed unnamed;	     /* but for PIPE: its ring's */
 	u32 listening;
 	struct abi_event event;
 	u32 watch;	 /* EPOLL: first entry + 1; guarded by epoll_lock */

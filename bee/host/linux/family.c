@@ -46,11 +46,25 @@ static pid_t host_pid(s32 guest)
 	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
 }
 
-s64 lin_pipe(s32 handle[2], u32 sockets)
+/* The peer of a socket has the guest's number, and one outside the family 0. */
+s64 lin_sock(s32 handle, struct abi_sock_op *op)
 {
-	if (sockets)
+	struct ucred *peer = op->buf;
+	s64 n = abi_lin_sock(handle, op);
+
+	if (!n && op->verb == ABI_SOCK_GETOPT && op->level == SOL_SOCKET &&
+	    op->name == SO_PEERCRED && op->len == sizeof(*peer))
+		peer->pid = lin_family_has(peer->pid)
+				    ? lin_family_guest(peer->pid)
+				    : 0;
+	return n;
+}
+
+s64 lin_pipe(s32 handle[2], u32 type)
+{
+	if (type)
 		return errno_result(socketpair(
-			AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+			AF_UNIX, (int)type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 			handle));
 	return errno_result(pipe2(handle, O_CLOEXEC | O_NONBLOCK));
 }

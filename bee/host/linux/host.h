@@ -103,7 +103,8 @@ s64 lin_read_all(int fd, u8 *bytes, u64 len);
 
 /* family.c */
 s64 lin_family(struct abi_family_op *op, u32 thread);
-s64 lin_pipe(s32 handle[2], u32 sockets);
+s64 lin_pipe(s32 handle[2], u32 type);
+s64 lin_sock(s32 handle, struct abi_sock_op *op);
 s32 lin_family_guest(s32 pid); /* of a process as the guest numbers it */
 int lin_family_has(s32 pid);
 
