@@ -166,6 +166,7 @@ suite_bee-files_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 CHECK_SUITES += bee-root
 suite_bee-root = sh bee/test/root.sh $(B)
 suite_bee-root_needs = $(B)/bin/bee $(B)/bin/bee-guard $(bee_t)/reach-glibc \
+	$(B)/conformance/glibc/unix_peers \
 	$(bee_t)/hello-glibc-dynamic
 
 CHECK_SUITES += bee-dynamic

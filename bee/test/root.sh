@@ -92,6 +92,14 @@ END
 	[ -f "$r$out/new" ]
 result $? "nothing outside the root was made or changed"
 
+# Names of sockets: the same as without a root.
+mkdir "$r/sockets"
+(cd "$r/sockets" && "$OLDPWD/$b/conformance/glibc/unix_peers") >"$tmp/want"
+guarded --root "$r" --cwd /sockets "$b/conformance/glibc/unix_peers" \
+	>"$tmp/got" 2>"$tmp/err"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "sockets have names below the root"
+
 # A dynamic program whose loader and libraries are named by absolute links.
 d=$tmp/debian
 loader=/lib64/ld-linux-x86-64.so.2
