@@ -205,6 +205,12 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 		return f != nil && b.image.Sealed(f.Addr)
 	}
 	c.Variadic = b.image.Variadic
+	c.Arguments = func(name string) int {
+		if proto, err := b.image.Prototype(name); err == nil {
+			return proto.Args
+		}
+		return -1
+	}
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
 	if err := b.checkPointers(u.Path, e, gate); err != nil {
 		return err

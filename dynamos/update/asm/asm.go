@@ -68,6 +68,9 @@ type Change struct {
 	// Variadic reports whether a function of the kernel takes a format and its
 	// arguments; nil: not known of any function.
 	Variadic func(name string) bool
+	// Arguments is the number of registers that a function of the kernel takes,
+	// -1 if it is not known; nil: of none.
+	Arguments func(name string) int
 
 	from *differ
 }

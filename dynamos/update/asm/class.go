@@ -10,8 +10,8 @@ import (
 )
 
 // pairs are names of functions that come in pairs, or whose effect outlives
-// the call: where their calls change, two versions running at once may not
-// agree on who holds what.
+// the call: where their order, conditions or arguments change, two versions
+// running at once may not agree on who holds what.
 var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
 	`alloc|free|kmem|complet|wait|wake|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
 
@@ -45,53 +45,31 @@ func (c *Change) sharedVariables() []string {
 	return slices.DeleteFunc(slices.Clone(c.Data), func(name string) bool { return isOnceData(c.After.findSymbol(name)) })
 }
 
-// changedCalls compares what the changed functions call, before and after.
+// mostReasons limits what is said of one function.
+const mostReasons = 6
+
+// changedCalls compares what the changed functions do that outlives a call, in
+// which order, under which conditions and with which arguments.
 func (c *Change) changedCalls() []string {
-	before, after := map[string]int{}, map[string]int{}
-	for _, n := range slices.Concat(c.Changed, c.Clones, c.Gone) {
-		if from := c.From[n]; from != nil {
-			from.Before.count(n, before)
-			continue
-		}
-		c.Before.count(n, before)
-	}
-	for _, n := range slices.Concat(c.Changed, c.Clones, c.New) {
-		c.After.count(n, after)
-	}
-	names := map[string]bool{}
-	for n := range before {
-		names[n] = true
-	}
-	for n := range after {
-		names[n] = true
-	}
+	after := newWatcher(c.After, c.Arguments)
 	var why []string
-	for n := range names {
-		if a, b := before[n], after[n]; a != b {
-			why = append(why, fmt.Sprintf("%s: %d uses of %s become %d", c.Path, a, n, b))
+	for _, n := range slices.Concat(c.Changed, c.Clones) {
+		unit := c.Before
+		if from := c.From[n]; from != nil {
+			unit = from.Before
 		}
-	}
-	slices.Sort(why)
-	return why
-}
-
-const atomicOp = "atomic operations"
-
-// count adds up the calls of a function that matter.
-func (u *Unit) count(name string, uses map[string]int) {
-	s := u.byName[name]
-	if s == nil {
-		return
-	}
-	for _, l := range s.lines {
-		word, rest := cutMnemonic(l.text)
-		switch {
-		case word == "lock" || hasPrefix(word, "xchg") && strings.Contains(rest, "("):
-			uses[atomicOp]++
-		case word == "call" || word == "jmp":
-			if target := firstArg(rest); !hasPrefix(target, ".", "__x86_") && pairs.MatchString(target) && !hasPrefix(target, userAccess...) {
-				uses[target]++
+		old := unit.byName[n]
+		if old == nil {
+			continue // whoever calls it differs in that
+		}
+		list := compareSequences(newWatcher(unit, c.Arguments).sequencesOf(old), after.sequencesOf(c.After.byName[n]))
+		for i, text := range list {
+			if i == mostReasons {
+				why = append(why, fmt.Sprintf("%s: %s: and %d more", c.Path, n, len(list)-i))
+				break
 			}
+			why = append(why, fmt.Sprintf("%s: %s: %s", c.Path, n, text))
 		}
 	}
+	return why
 }
