@@ -380,9 +380,9 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 		why            string
 	}{
 		{"one function without locks", "n = a", "n = a + 1", Any, "one function"},
-		{"a lock is added", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "0 uses of lock_it become 1"},
-		{"a lock is removed", "lock_it(&lock); n += a;", "n += a;", Together, "1 uses of lock_it become 0"},
-		{"an atomic operation is added", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic operations"},
+		{"a lock is added", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "lock_it(&lock) may now come right after the function's start"},
+		{"a lock is removed", "lock_it(&lock); n += a;", "n += a;", Together, "lock_it(&lock) no longer comes right after the function's start"},
+		{"an atomic operation is added", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic "},
 		{"a read of a program's memory is added", "n = a;", "extern int __get_user_8(void); n = __get_user_8();", Any, "one function"},
 		{"a message that is printed once is added", "n = a;", "static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } n = a;", Any, "one function"},
 		{"a static local variable is added", "n = a;", "static int sum; sum += a; n = sum;", Together, "new variables"},
@@ -396,6 +396,70 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 			class, why := ProposeClass([]*Change{got})
 			if class != c.class || !strings.Contains(strings.Join(why, "; "), c.why) {
 				t.Errorf("%s, %v", class, why)
+			}
+		})
+	}
+}
+
+// What holds beyond a call keeps its order, its conditions and its arguments in
+// class any. In none of the changes to "together" but the last does the number
+// of calls change.
+func TestProposedClassComparesOrderConditionsAndArguments(t *testing.T) {
+	src := `
+struct box { int lock, other, state, on; struct box *next; };
+extern void mutex_lock(int *), mutex_unlock(int *), kfree(void *), use(struct box *), get_box(struct box *), put_box(struct box *);
+extern void *kmalloc(ulong size, unsigned flags);
+extern int seen_by(struct box *);
+int f(struct box *b, int a) { mutex_lock(&b->lock); b->state = a; mutex_unlock(&b->lock); return a; }
+int two(struct box *b) { mutex_lock(&b->lock); mutex_lock(&b->other); b->state++; mutex_unlock(&b->other); mutex_unlock(&b->lock); return 0; }
+void drop(struct box *b) { use(b->next); kfree(b->next); seen("d"); }
+int look(struct box *b) { int s = b->next->state; kfree(b->next); return s; }
+int hold(struct box *b, int a) { get_box(b); seen("h"); return a; }
+void *make(int a) { void *p = kmalloc(64, 3); seen("m"); return p; }
+int count(struct box *b) { __sync_fetch_and_add(&b->state, 1); seen("c"); return 0; }
+static noinline void bump(struct box *b) { mutex_lock(&b->lock); b->state++; mutex_unlock(&b->lock); }
+static noinline void pump(struct box *b) { mutex_lock(&b->other); b->state--; mutex_unlock(&b->other); }
+void keep(struct box *b) { bump(b); pump(b); seen("k"); }
+int many(struct box *b, int a) { mutex_lock(&b->lock); if (a > 4) { mutex_unlock(&b->lock); seen("b"); return -1; } b->state = a; mutex_unlock(&b->lock); return 0; }
+`
+	for _, c := range []struct{ name, old, new, why string }{
+		{"a lock made conditional", "mutex_lock(&b->lock); b->state = a; mutex_unlock(&b->lock);", "int on = b->on; if (on) mutex_lock(&b->lock); b->state = a; if (on) mutex_unlock(&b->lock);",
+			"f: the write to argument 0+8 may now come after the function's start"},
+		{"a condition of a lock taken away", "get_box(b); seen(\"h\")", "if (a) get_box(b); seen(\"h\")", "hold: its return may now come right after the function's start"},
+		{"another lock", "mutex_lock(&b->lock); b->state = a; mutex_unlock(&b->lock);", "mutex_lock(&b->other); b->state = a; mutex_unlock(&b->other);",
+			"f: mutex_lock(argument 0+4) may now come right after the function's start"},
+		{"unlock before the write", "b->state = a; mutex_unlock(&b->lock);", "mutex_unlock(&b->lock); b->state = a;", "f: the write to argument 0+8 may now come after mutex_unlock(argument 0)"},
+		{"locks in another order", "mutex_lock(&b->lock); mutex_lock(&b->other);", "mutex_lock(&b->other); mutex_lock(&b->lock);", "two: mutex_lock(argument 0) may now come right after mutex_lock(argument 0+4)"},
+		{"kfree before use", "use(b->next); kfree(b->next);", "kfree(b->next); use(b->next);", "drop: use() may now come after kfree(*(argument 0+16))"},
+		{"kfree before a read", "int s = b->next->state; kfree(b->next);", "kfree(b->next); int s = b->next->state;", "look: the read of *(argument 0+16)+8 may now come after kfree("},
+		{"another size", "kmalloc(64, 3)", "kmalloc(96, 3)", "make: kmalloc(96, 3) may now come right after"},
+		{"other flags", "kmalloc(64, 3)", "kmalloc(64, 2)", "make: kmalloc(64, 2) may now come right after"},
+		{"another counter", "__sync_fetch_and_add(&b->state, 1)", "__sync_fetch_and_add(&b->on, 1)", "count: atomic "},
+		{"locks of functions of the file in another order", "bump(b); pump(b);", "pump(b); bump(b);", "keep: pump(argument 0) may now come right after the function's start"},
+		{"the lock's end is missing on one way", "if (a > 4) { mutex_unlock(&b->lock); seen", "if (a > 4) { seen", "many: its return may now come right after mutex_lock(argument 0)"},
+
+		{"a check before the lock", "{ mutex_lock(&b->lock); b->state = a;", "{ if (a < 0) return -22; mutex_lock(&b->lock); b->state = a;", ""},
+		{"a check that unlocks once more", "b->state = a; mutex_unlock(&b->lock); return 0;", "if (a == 2) { mutex_unlock(&b->lock); seen(\"x\"); return -2; } b->state = a; mutex_unlock(&b->lock); return 0;", ""},
+		{"a message more", "mutex_unlock(&b->lock); return a;", "mutex_unlock(&b->lock); _printk(); return a;", ""},
+		{"another value below the lock", "b->state = a; mutex_unlock(&b->lock); return a;", "b->state = a + 1; mutex_unlock(&b->lock); return a;", ""},
+		{"a write more below the lock", "b->state = a; mutex_unlock(&b->lock); return a;", "b->state = a; b->on = 1; mutex_unlock(&b->lock); return a;", ""},
+		{"a check before an allocation whose arguments stay", "void *p = kmalloc(64, 3);", "if (a > 3) seen(\"big\"); void *p = kmalloc(64, 3);", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const printk = "extern int _printk(void);\n"
+			got, err := compareTexts(t, printk+src, printk+replaceText(t, src, c.old, c.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Arguments = func(name string) int {
+				if name == "kmalloc" {
+					return 2
+				}
+				return -1
+			}
+			class, why := ProposeClass([]*Change{got})
+			if want := map[bool]Class{true: Any, false: Together}[c.why == ""]; class != want || !strings.Contains(strings.Join(why, "; "), c.why) {
+				t.Errorf("%s, %v, want %q", class, why, c.why)
 			}
 		})
 	}
