@@ -63,6 +63,7 @@ type Node struct {
 	log    func(format string, args ...any)
 	orders chan Order
 	rolls  map[string]*local // by name of the update
+	spawn  func(func())      // runs it beside the loop; tests wait for it
 }
 
 // A local is a roll on this node. saved is what the disk has.
@@ -95,7 +96,7 @@ const (
 // NewNode reads what a node remembers in dir, and creates dir if it is missing. send
 // publishes a report, and may lose it; fetch brings a package onto this node.
 func NewNode(dir string, k Kernel, send func(Report), fetch func(context.Context, string) (string, error), log func(string, ...any)) (*Node, error) {
-	n := &Node{dir: dir, kernel: k, send: send, fetch: fetch, log: log, orders: make(chan Order, 256), rolls: map[string]*local{}}
+	n := &Node{dir: dir, kernel: k, send: send, fetch: fetch, log: log, orders: make(chan Order, 256), rolls: map[string]*local{}, spawn: func(do func()) { go do() }}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -175,10 +176,11 @@ func (n *Node) reader(ctx context.Context, digest string) func() ([]byte, error)
 	return func() ([]byte, error) {
 		if done == nil {
 			done = make(chan fetched, 1)
-			go func(done chan fetched) {
+			to := done
+			n.spawn(func() {
 				path, err := n.fetch(ctx, digest)
-				done <- fetched{path, err}
-			}(done)
+				to <- fetched{path, err}
+			})
 		}
 		select {
 		case f := <-done:

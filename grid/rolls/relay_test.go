@@ -4,6 +4,7 @@ package rolls
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -175,4 +176,69 @@ func TestHostPermitsOnlyItsAgent(t *testing.T) {
 	if !r.relay.Ready() || !r.logged("a connection was refused: user 7 is nobody") {
 		t.Errorf("the first agent: %v; %v", r.relay.Ready(), r.lines)
 	}
+}
+
+// A pipeConn is a connection whose peer sent some bytes and hung up.
+type pipeConn struct {
+	net.Conn
+	in io.Reader
+}
+
+func (c *pipeConn) Read(b []byte) (int, error)       { return c.in.Read(b) }
+func (c *pipeConn) Write(b []byte) (int, error)      { return len(b), nil }
+func (c *pipeConn) Close() error                     { return nil }
+func (c *pipeConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Whatever an agent sends, the host ends the connection, and its node takes no order that
+// is not whole.
+func FuzzHost(f *testing.F) {
+	f.Add([]byte("{}\n{\"order\":{\"spec\":{\"id\":\"one\",\"name\":\"fix\"}}}\n"))
+	f.Add([]byte("{\"package\":\"" + testSpec.Package + "\",\"size\":3}\nabc{}\n"))
+	f.Add([]byte("{\"package\":\"" + testSpec.Package + "\",\"error\":\"none\"}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := NewHost(t.TempDir(), &fakeKernel{boot: "1"}, func(string, ...any) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan packageFile, 1)
+		h.waits[testSpec.Package] = got
+		w := newWire(&pipeConn{in: strings.NewReader(string(text))})
+		h.agent = w
+		if err := h.serve(w); err == nil {
+			t.Error("a connection that ended was served without an error")
+		}
+		for len(h.node.orders) > 0 {
+			h.node.take(t.Context(), <-h.node.orders)
+		}
+		for name, l := range h.node.rolls {
+			if err := l.spec.Check(); err != nil || name != l.spec.Name {
+				t.Errorf("a roll %q was taken: %v", name, err)
+			}
+		}
+	})
+}
+
+// Whatever a node reports, the hub's record of the roll can be stored and read again.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(`{"id":"one","report":{"Boot":"1","Stamp":5,"Heard":3,"Fits":true,"Phase":3,"For":9,"Inside":["a"]}}`), int64(1))
+	f.Add([]byte(`{"id":"one","report":{"Boot":"1","Stamp":-9223372036854775808,"Heard":9223372036854775807,"Phase":255,"Bad":"x"}}`), int64(1<<40))
+	f.Fuzz(func(t *testing.T, text []byte, later int64) {
+		var r Report
+		if json.Unmarshal(text, &r) != nil {
+			return
+		}
+		fl := newFleet(t, "a", "b")
+		fl.begin(testSpec, "1,all")
+		for range 12 {
+			fl.step()
+		}
+		fl.hub.Report("a", r)
+		fl.now = fl.now.Add(time.Duration(later & (1<<40 - 1)))
+		fl.hub.Tick()
+		fl.hub.Report("a", r)
+		fl.open()
+		if m := fl.hub.rolls["fix"].Roll.Nodes["b"]; m.Failed == "" && m.Goal == roll.Committed && fl.nodes["b"].k.phase < roll.Canary {
+			t.Errorf("a report of a made b commit: %+v", m)
+		}
+	})
 }

@@ -161,6 +161,7 @@ func (f *fleet) start(name string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	node.spawn = func(do func()) { do() }
 	n.Node = node
 	n.recall(f.t.Context())
 }
