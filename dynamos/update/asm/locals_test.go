@@ -20,3 +20,20 @@ func TestEvidenceDoesNotContradictItself(t *testing.T) {
 		t.Errorf("%v, %v", e.to, e.from)
 	}
 }
+
+// An alternative instruction may stand in the place of another, or not: what it clears may still
+// hold an address.
+func TestAlternativeInstructionsMayNotBeThere(t *testing.T) {
+	for _, aside := range []bool{false, true} {
+		g := &graph{labels: map[string][]int{}}
+		g.add("xorl %ebx, %ebx", ".altinstr_replacement", aside)
+		held := uint32(1<<regBX | 1<<regAX)
+		want := held
+		if !aside {
+			want = 1 << regAX
+		}
+		if got := (&follower{}).step(&Symbol{Name: "f"}, g, 0, held, &outcome{}); got != want {
+			t.Errorf("aside %v: %#x, want %#x", aside, got, want)
+		}
+	}
+}
