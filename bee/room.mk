@@ -261,6 +261,9 @@ bee_wrap_exec := $(foreach f,execve memfd_create,-Wl,--wrap=$(f))
 $(eval $(call bee_host_suite,exec,$(B)/obj/san/bee/host/linux/exec.o,\
 	$(bee_wrap_exec)))
 $(eval $(call bee_host_suite,thread,$(B)/obj/san/bee/host/linux/thread.o))
+bee_wrap_family := $(foreach f,tcgetpgrp tcsetpgrp,-Wl,--wrap=$(f))
+$(eval $(call bee_host_suite,family,$(B)/obj/san/bee/host/linux/family.o,\
+	$(bee_wrap_family)))
 $(eval $(call bee_host_suite,cpu,$(B)/obj/san-free/bee/core/cpu.o \
 	$(addprefix $(B)/obj/san-free/abi/lib/,mem.o vec.o)))
 
@@ -280,4 +283,5 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-root bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-thread bee-guard bee-rewrite*
+	bee-state bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
+	bee-guard bee-rewrite*

@@ -64,8 +64,7 @@ static s64 absolute_text(const u16 *w, u64 len, char *out, u64 size)
 		w += 4;
 		len -= 4;
 	}
-	if (len >= WIN_PATH_MAX)
-		return -LINUX_ENAMETOOLONG;
+	_Static_assert(DATA_MAX / sizeof(*w) <= WIN_PATH_MAX, "a path fits");
 	memcpy(path, w, len * sizeof(*w));
 	path[len] = 0;
 	n = bee_path_decode(path, utf8, sizeof(utf8));

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes of a run on Linux, as abi asks for them: numbers, ends, signals,
+ * groups. The children are real; the terminal is not.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bee/host/linux/host.h"
+#include "tests/tap.h"
+
+#define GUEST 0x400000 /* and the kernel's number */
+
+pid_t __wrap_tcgetpgrp(int fd);
+int __wrap_tcsetpgrp(int fd, pid_t group);
+
+static u32 messages, begun, waited, forked_child, waits;
+static s64 helper_error;
+static pid_t terminal_group = 9;
+
+static int child_status;
+
+s32 lin_thread_fork(void)
+{
+	return fork();
+}
+
+void lin_vfork_begin(int end, u64 stack, u32 len)
+{
+	begun += (end >= 0) + (u32)stack + len;
+}
+
+void lin_vfork_wait(int end, u64 stack, u32 len)
+{
+	char byte;
+
+	/* 0: no process has the child's end open any more */
+	waited += (read(end, &byte, 1) == 0) + (u32)stack + len;
+	close(end);
+}
+
+s64 lin_helper_start(void)
+{
+	return helper_error;
+}
+
+void lin_proc_child(void)
+{
+	forked_child++;
+}
+
+s64 lin_wait_call(u64 nr, const u64 arg[6])
+{
+	s64 n = syscall((long)nr, arg[0], arg[1], arg[2], arg[3], arg[4]);
+
+	waits++;
+	return n < 0 ? -errno : n;
+}
+
+s64 lin_exec_file(void)
+{
+	return 77;
+}
+
+s64 lin_exec(const struct abi_family_op *op)
+{
+	return -op->handle;
+}
+
+void bee_os_message(const char *line)
+{
+	messages += *line != 0;
+}
+
+pid_t __wrap_tcgetpgrp(int fd)
+{
+	errno = ENOTTY;
+	return fd == 1 ? terminal_group : -1;
+}
+
+int __wrap_tcsetpgrp(int fd, pid_t group)
+{
+	terminal_group = group;
+	errno = EIO;
+	return fd == 1 ? 0 : -1;
+}
+
+static s64 call_family(enum abi_family_verb verb, s32 pid, s32 status)
+{
+	struct abi_family_op op = {.verb = verb, .pid = pid, .status = status};
+
+	return lin_family(&op, 0);
+}
+
+/* A child as the guest numbers it; it ends with `code`, or waits for a signal
+ * if that is negative. */
+static s32 start_child(int code, int as_vfork, s32 *handle)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_FORK,
+				   .status = as_vfork,
+				   .handle = -1,
+				   .stack = 100,
+				   .stack_len = 10};
+	s64 rc;
+
+	fflush(stdout);
+	rc = lin_family(&op, 0);
+	if (rc) {
+		*handle = op.handle;
+		return (s32)rc;
+	}
+	if (op.pid != GUEST + getpid() || forked_child != 1 ||
+	    begun != 110u + (as_vfork != 0))
+		_exit(99);
+	while (code < 0)
+		pause();
+	_exit(code);
+}
+
+static s64 wait_child(s32 pid, u32 options, s32 *status)
+{
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_WAIT4, .pid = pid, .options = options};
+	s64 rc = lin_family(&op, 0);
+
+	*status = op.status;
+	return rc;
+}
+
+static void test_fork(void)
+{
+	struct abi_family_op op = {
+		.verb = ABI_FAMILY_FORKED, .stack = 100, .stack_len = 10};
+	s32 status, handle, pid = start_child(3, 0, &handle);
+
+	tap_ok(pid > GUEST && handle == -1 &&
+		       wait_child(pid, 0, &status) == pid &&
+		       WEXITSTATUS(status) == 3 && waits == 1,
+	       "a child has a number of its own, and its end is waited for");
+	pid = start_child(4, 1, &handle);
+	op.handle = handle;
+	tap_ok(handle >= 0 && !lin_family(&op, 0) && waited == 111,
+	       "a child of vfork is followed to its end");
+	tap_ok(wait_child(-1, 0, &status) == pid && WEXITSTATUS(status) == 4,
+	       "any child can be waited for");
+	tap_ok(!call_family(ABI_FAMILY_BEGIN, 0, 0) && !messages,
+	       "a child begins");
+}
+
+static void test_wait4(void)
+{
+	s32 status, handle, pid = start_child(-1, 0, &handle);
+
+	waits = 0;
+	tap_ok(wait_child(pid, WNOHANG, &status) == 0 && !waits,
+	       "a child that runs is not waited for without time");
+	tap_ok(wait_child(0, WNOHANG, &status) == 0 &&
+		       wait_child(-(s32)(GUEST + getpgrp()), WNOHANG,
+				  &status) == 0,
+	       "nor are those of its group");
+	tap_ok(wait_child(getpid(), 0, &status) == -ECHILD &&
+		       wait_child(GUEST, 0, &status) == -ECHILD &&
+		       wait_child(2 * GUEST, 0, &status) == -ECHILD &&
+		       wait_child(-5, 0, &status) == -ECHILD,
+	       "numbers that no process of a guest has");
+	tap_ok(!call_family(ABI_FAMILY_KILL, pid, SIGKILL) &&
+		       wait_child(-(s32)(GUEST + getpgrp()), 0, &status) ==
+			       pid &&
+		       WTERMSIG(status) == SIGKILL,
+	       "a child is killed, and found by its group");
+	tap_ok(wait_child(-1, WNOHANG, &status) == -ECHILD, "none is left");
+}
+
+static s64 wait_info(s32 type, s32 pid, u32 options, siginfo_t *info)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_WAITID,
+				   .pid = pid,
+				   .status = type,
+				   .options = options,
+				   .info = (void *)info};
+
+	return lin_family(&op, 0);
+}
+
+static void test_waitid(void)
+{
+	siginfo_t info = {.si_pid = 1};
+	s32 handle, pid = start_child(-1, 0, &handle);
+
+	tap_ok(wait_info(P_ALL, 0, WEXITED | WNOHANG, &info) == 0 &&
+		       info.si_pid == 1,
+	       "nothing is said of a child that runs");
+	tap_ok(wait_info(P_PID, 0, WEXITED, &info) == -EINVAL &&
+		       wait_info(P_PID, 5, WEXITED, &info) == -ECHILD &&
+		       wait_info(P_ALL, 5, WEXITED | WNOHANG, &info) == 0 &&
+		       wait_info(P_PGID, 0, WEXITED | WNOHANG, &info) == 0,
+	       "numbers are refused where they count");
+	call_family(ABI_FAMILY_KILL, pid, SIGTERM);
+	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == 1 &&
+		       info.si_pid == pid && info.si_status == SIGTERM,
+	       "a child's end has its number");
+	tap_ok(wait_info(P_PID, pid, WEXITED, &info) == -ECHILD,
+	       "and is told once");
+}
+
+static void test_kill(void)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_KILL, .pid = 0};
+	s32 status, handle, pid = start_child(-1, 0, &handle);
+	int sig, good = 0;
+
+	for (sig = 1; sig < 65; sig++)
+		good += call_family(ABI_FAMILY_KILL, 2 * GUEST, sig) ==
+			(sig == 32 || sig == 33 || sig == LIN_KICK ? -EINVAL
+								   : -ESRCH);
+	tap_ok(good == 64 && messages == 1,
+	       "three signals are refused, which is said once");
+	tap_ok(call_family(ABI_FAMILY_KILL, GUEST + 1, 0) == -ESRCH &&
+		       call_family(ABI_FAMILY_KILL, -(GUEST + 1), 0) ==
+			       -ESRCH &&
+		       call_family(ABI_FAMILY_KILL, -5, 0) == -ESRCH,
+	       "a process of another family gets none");
+	tap_ok(!call_family(ABI_FAMILY_KILL, pid, 0) &&
+		       !call_family(ABI_FAMILY_KILL, -1, 0),
+	       "one of the family would");
+	tap_ok(!lin_family(&op, 0) && op.status == 1,
+	       "of its own group the caller is one");
+	op.pid = -(s32)(GUEST + getpgrp());
+	op.status = 0;
+	tap_ok(!lin_family(&op, 0) && op.status == 1, "by its number too");
+	tap_ok(!call_family(ABI_FAMILY_SET_GROUP, pid, 0) &&
+		       call_family(ABI_FAMILY_GROUP, pid, 0) == pid,
+	       "a child may have a group");
+	op.pid = -pid;
+	op.status = SIGTERM;
+	tap_ok(!lin_family(&op, 0) && op.status == 0 &&
+		       wait_child(pid, 0, &status) == pid &&
+		       WTERMSIG(status) == SIGTERM,
+	       "which gets signals without the caller");
+	op.status = 0;
+	tap_ok(lin_family(&op, 0) == -ESRCH, "and is gone then");
+}
+
+static void test_queue(void)
+{
+	siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
+	struct abi_family_op op = {.verb = ABI_FAMILY_QUEUE,
+				   .info = (void *)&info};
+	s32 status, handle, pid = start_child(-1, 0, &handle);
+
+	info.si_pid = GUEST + getpid();
+	op.pid = pid;
+	info.si_signo = LIN_KICK;
+	tap_ok(lin_family(&op, 0) == -EINVAL, "bee's own signal is refused");
+	info.si_signo = SIGTERM;
+	op.pid = getpid();
+	tap_ok(lin_family(&op, 0) == -ESRCH, "so is a number of the kernel's");
+	op.pid = pid;
+	tap_ok(!lin_family(&op, 0) && wait_child(pid, 0, &status) == pid &&
+		       WTERMSIG(status) == SIGTERM,
+	       "a signal with data arrives");
+}
+
+static void test_groups(void)
+{
+	tap_ok(call_family(ABI_FAMILY_GROUP, 0, 0) == GUEST + getpgrp() &&
+		       call_family(ABI_FAMILY_SESSION, 0, 0) ==
+			       lin_family_guest(getsid(0)) &&
+		       call_family(ABI_FAMILY_GROUP, GUEST + getpid(), 0) ==
+			       GUEST + getpgrp(),
+	       "group and session");
+	tap_ok(call_family(ABI_FAMILY_GROUP, GUEST + 1, 0) == -ESRCH &&
+		       call_family(ABI_FAMILY_SESSION, 5, 0) == -ESRCH,
+	       "of the family alone");
+	tap_ok(call_family(ABI_FAMILY_SET_GROUP, 5, 0) == -ESRCH &&
+		       call_family(ABI_FAMILY_SET_GROUP, 0, 5) == -EPERM &&
+		       call_family(ABI_FAMILY_SET_GROUP, GUEST + 1, 0) ==
+			       -ESRCH,
+	       "numbers that no process of a guest has");
+	tap_ok(call_family(ABI_FAMILY_PARENT, 0, 0) == 1,
+	       "a parent outside the family is process 1");
+}
+
+static void test_terminal(void)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_TTY_GROUP, .handle = 1};
+
+	tap_ok(lin_family(&op, 0) == GUEST + 9, "a terminal has a group");
+	op.handle = 2;
+	tap_ok(lin_family(&op, 0) == -ENOTTY, "or is none");
+	op.verb = ABI_FAMILY_SET_TTY;
+	op.handle = 1;
+	op.pid = GUEST + 12;
+	tap_ok(!lin_family(&op, 0) && terminal_group == 12, "it gets another");
+	op.handle = 2;
+	tap_ok(lin_family(&op, 0) == -EIO, "or fails");
+	terminal_group = 3;
+	op.pid = -1;
+	tap_ok(lin_family(&op, 0) == -EINVAL, "a negative number is invalid");
+	op.pid = 5;
+	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3,
+	       "and a number of the kernel's unknown");
+}
+
+static int is_open(int fd, int sockets)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+	int none = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+
+	return (fcntl(fd, F_GETFD) & FD_CLOEXEC) &&
+	       (fcntl(fd, F_GETFL) & O_NONBLOCK) && (none == 0) == sockets;
+}
+
+static void test_rest(void)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_USAGE};
+	struct sigaction sa;
+	s32 pair[2];
+	int death = 0;
+
+	tap_ok(!lin_pipe(pair, 0) && is_open(pair[0], 0) && is_open(pair[1], 0),
+	       "a pipe never blocks and is not inherited");
+	tap_ok(!lin_pipe(pair, 1) && is_open(pair[0], 1) && is_open(pair[1], 1),
+	       "nor does a pair of sockets");
+	tap_ok(!call_family(ABI_FAMILY_DEATH, 0, SIGUSR1) &&
+		       !prctl(PR_GET_PDEATHSIG, &death) && death == SIGUSR1 &&
+		       call_family(ABI_FAMILY_DEATH, 0, 99) == -EINVAL,
+	       "a signal at the parent's death");
+	tap_ok(!lin_family(&op, 0) && op.usage[4],
+	       "children that ended used memory");
+	tap_ok(!call_family(ABI_FAMILY_REAP, 0, 1) &&
+		       !sigaction(SIGCHLD, NULL, &sa) &&
+		       (sa.sa_flags & SA_NOCLDWAIT) &&
+		       !call_family(ABI_FAMILY_REAP, 0, 0) &&
+		       !sigaction(SIGCHLD, NULL, &sa) &&
+		       !(sa.sa_flags & SA_NOCLDWAIT),
+	       "children are not kept, or kept");
+	op.handle = 5;
+	op.verb = ABI_FAMILY_EXEC;
+	tap_ok(call_family(ABI_FAMILY_EXEC_FILE, 0, 0) == 77 &&
+		       lin_family(&op, 0) == -5,
+	       "execve is done elsewhere");
+	tap_ok(call_family(99, 0, 0) == -ENOSYS, "what is unknown says so");
+}
+
+static void test_stop(void)
+{
+	s32 status;
+	int pid = fork();
+
+	if (!pid)
+		_exit(call_family(ABI_FAMILY_STOP, 0, SIGSTOP) ? 1 : 5);
+	tap_ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) &&
+		       !kill(pid, SIGCONT) && waitpid(pid, &status, 0) == pid &&
+		       WEXITSTATUS(status) == 5,
+	       "a process stops, and goes on");
+}
+
+int main(void)
+{
+	int fd = memfd_create("family", 0);
+
+	dup2(fd, BEE_FAMILY_FD);
+	alarm(60); /* a child that is never found hangs the test */
+	test_fork();
+	test_wait4();
+	test_waitid();
+	test_kill();
+	test_queue();
+	test_groups();
+	test_terminal();
+	test_stop();
+	test_rest();
+	helper_error = -EAGAIN;
+	fflush(stdout);
+	fd = fork();
+	if (!fd)
+		_exit(call_family(ABI_FAMILY_BEGIN, 0, 0) ? 1 : 2);
+	waitpid(fd, &child_status, 0);
+	tap_ok(WEXITSTATUS(child_status) == BEE_EXIT_REFUSED,
+	       "a child without a thread for signals ends");
+	return tap_done();
+}
