@@ -530,6 +530,30 @@ static void test_scalars(void)
 	tap_ok(!live, "scalars: all memory is freed");
 }
 
+/* f(IN string s): its 8 letters are the last bytes of the arguments. */
+static void test_last_string(void)
+{
+	u64 length;
+
+	manifest_init(&m, "last");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "s", SKEP_STRING, SKEP_IN);
+	written = taken = 0;
+	memset(shape, 0, sizeof(shape));
+	reopen_module();
+	grid_call_init(&master, &module, 0);
+	grid_call_init(&worker, &module, 0);
+	master.shape = shape[0];
+	worker.shape = shape[1];
+	master.value[0].at = "eight of";
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) && length == 16 &&
+		       !grid_call_send(&master, SKEP_IN, &to) &&
+		       !grid_call_take(&worker, &from, &memory, length) &&
+		       !strcmp(worker.value[0].at, "eight of"),
+	       "a string may end with the arguments");
+	grid_call_drop(&worker, &memory);
+}
+
 /* f(IN string s[2]) */
 static void test_texts(void)
 {
@@ -592,5 +616,6 @@ int main(int argc, char **argv)
 	test_scalars();
 	test_texts();
 	test_memory();
+	test_last_string();
 	return tap_done();
 }

@@ -330,6 +330,22 @@ static void test_releases(void)
 	tap_ok(!bad, "what the peer has acknowledged takes no more room");
 }
 
+/* The last byte for copies is used. */
+static void test_full(void)
+{
+	u64 left;
+	int rc;
+
+	make_sides(0);
+	join_sides();
+	rc = grid_session_frame(&a->s, SKEP_DATA, 0, 0, GRID_COPIES);
+	left = GRID_COPIES - (a->s.copies_in - a->s.copies_out);
+	tap_ok(!rc && left < GRID_COPIES &&
+		       grid_session_put(&a->s, bulk, left + 1, 0) == -EAGAIN &&
+		       !grid_session_put(&a->s, bulk, left, 0),
+	       "there is room for all copies, and not for a byte more");
+}
+
 static void test_windows(void)
 {
 	struct grid_piece piece;
@@ -380,6 +396,7 @@ int main(void)
 	test_hellos();
 	test_heads();
 	test_releases();
+	test_full();
 	test_windows();
 	free(a);
 	free(b);

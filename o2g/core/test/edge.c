@@ -54,6 +54,60 @@ static void test_gathered(void)
 	TRUE(pair_close(&p));
 }
 
+/* Frames are planned for the room that a call gives, and no further. */
+static void test_planned(void)
+{
+	struct o2g_piece piece[16];
+
+	pair_open(&p, &pair_plain, 0x10000);
+	for (u32 i = 0; i < 8; i++)
+		bed_send(&p.bed[0], 1, 1, body, 10, i);
+	check(o2g_tx_gather(p.end[0].conn, piece, 4) == 4 &&
+		      p.end[0].conn->slots == 2,
+	      "four pieces are of two frames");
+	check(o2g_tx_gather(p.end[0].conn, piece, 16) == 16 &&
+		      p.end[0].conn->slots == 8,
+	      "sixteen of eight");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
+/* Borrowed is what no one else has, the largest block first. */
+static void test_borrowed(void)
+{
+	struct o2g_slab slab = {0}, tiny = {0};
+	u64 length, first, second, third;
+
+	pair_open(&p, &pair_plain, 0x10000);
+	TRUE(!o2g_slab_make(&slab, &p.bed[0].host, 0x1000, 0x3000));
+	first = o2g_slab_borrow(&slab, 256, &length);
+	TRUE(first && length == 0x2000);
+	second = o2g_slab_borrow(&slab, 256, &length);
+	check(second && length == 0x1000 && second != first,
+	      "a borrowed block is borrowed once, the largest first");
+	check(!o2g_slab_borrow(&slab, 256, &length) &&
+		      !o2g_slab_take(&slab, 256),
+	      "and then there is none");
+	check(o2g_slab_release(&slab, first) == -LINUX_ENOENT,
+	      "what was not lent is not released");
+	o2g_slab_lend(&slab, first);
+	TRUE(!o2g_slab_release(&slab, first));
+	check(!o2g_slab_borrow(&slab, 0x2001, &length),
+	      "nothing that is too small is borrowed");
+	third = o2g_slab_borrow(&slab, 0x2000, &length);
+	check(third == first && length == 0x2000, "what came back is");
+	o2g_slab_give(&slab, second);
+	o2g_slab_give(&slab, third);
+	o2g_slab_free(&slab);
+	TRUE(!o2g_slab_make(&tiny, &p.bed[0].host, 0x1000, O2G_SLAB_UNIT));
+	check(o2g_slab_borrow(&tiny, 1, &length) && length == O2G_SLAB_UNIT,
+	      "the smallest block is borrowed too");
+	o2g_slab_give(&tiny, 0x1000);
+	o2g_slab_free(&tiny);
+	TRUE(pair_close(&p));
+}
+
 /* By this number an engine sees whether a stopped connection may go on. */
 static void test_changes(void)
 {
@@ -124,6 +178,8 @@ void edge_run(check_fn *with)
 	check = with;
 	area_layout();
 	test_gathered();
+	test_planned();
+	test_borrowed();
 	test_changes();
 	table_removal();
 	test_making();

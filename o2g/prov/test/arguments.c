@@ -220,9 +220,10 @@ static void test_regions(struct pair *p)
 /* What an error entry says, and its text in as much room as there is. */
 static void test_errors(struct pair *p)
 {
-	struct fi_cq_err_entry error = {.err_data_size = 7};
 	const char *full = fi_strerror(FI_ETRUNC);
 	char in[4], text[5];
+	struct fi_cq_err_entry error = {
+		.err_data_size = 7, .err_data = text, .buf = text};
 
 	CHECK(!fi_trecv(p->b.ep, in, 4, NULL, p->b.other, 9, 0, in));
 	CHECK(!fi_tinjectdata(p->a.ep, "too long", 8, 77, p->a.other, 9));
