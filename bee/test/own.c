@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program's file as bee reads it: what happens to it later is not seen. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@ int main(void)
 	int fd = mkstemp(path);
 	const u8 *bytes;
 	u8 page[LEN];
+	u32 type = 0, flags = 0;
+	int pair[2];
 	u64 len;
 
 	memset(page, 'p', sizeof(page));
@@ -45,6 +48,15 @@ int main(void)
 		       bee_os_file_read("/dev/null", &bytes, &len) == -EINVAL &&
 		       bee_os_file_read("/nowhere", &bytes, &len) == -ENOENT,
 	       "only regular files are read");
+	tap_ok(bee_os_std(1, &type, &flags) == 1 &&
+		       (flags & O_ACCMODE) != O_RDONLY && type,
+	       "a stream has a type and flags");
+	tap_ok(!pipe(pair) && !dup2(pair[0], 0) &&
+		       bee_os_std(0, &type, &flags) == 0 && !flags,
+	       "so has a pipe to read from, whose flags are 0");
+	close(0);
+	tap_ok(bee_os_std(0, &type, &flags) == -EBADF,
+	       "a stream that is closed is none");
 	unlink(path);
 	return tap_done();
 }

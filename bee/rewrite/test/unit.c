@@ -254,6 +254,12 @@ static void test_map(void)
 	for (s64 n = 0; n < size; n++)
 		good &= bee_map_read(&map, bytes, n, site, 64, pc, 256) < 0;
 	tap_ok(good, "a map cut short is refused at every length");
+	tap_ok(!bee_map_read(&map, bytes, size, site, rw.sites, pc, rw.pcs) &&
+		       bee_map_read(&map, bytes, size, site, rw.sites - 1, pc,
+				    256) == -12 &&
+		       bee_map_read(&map, bytes, size, site, 64, pc,
+				    rw.pcs - 1) == -12,
+	       "a map with more than there is room for is refused");
 	bytes[4]++;
 	tap_ok(bee_map_read(&map, bytes, size, site, 64, pc, 256) == -22,
 	       "a map of another revision is refused");
@@ -315,8 +321,23 @@ static void test_eh(void)
 	       ".eh_frame is found from its header");
 }
 
+/* Bit 3 of its second byte is reserved. */
+static void test_evex(void)
+{
+	static const char code[] = "\x62\xf1\x74\x48\x58\xc1";
+	struct bee_insn decoded;
+	u8 bytes[16] = {0};
+
+	memcpy(bytes, code, sizeof(code));
+	tap_ok(bee_decode(bytes, 16, &decoded) == 6,
+	       "vaddps of zmm is decoded");
+	bytes[1] |= 8;
+	tap_ok(bee_decode(bytes, 16, &decoded) < 0, "not with a reserved bit");
+}
+
 int main(void)
 {
+	test_evex();
 	test_refusals();
 	test_targets();
 	test_gaps();
