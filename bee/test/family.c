@@ -67,6 +67,13 @@ s64 lin_wait_call(u64 nr, const u64 arg[6])
 	return n < 0 ? -errno : n;
 }
 
+/* Gives this process or process 1 as the peer. */
+s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
+{
+	((struct ucred *)op->buf)->pid = handle ? getpid() : 1;
+	return handle < 0 ? -ENOTSOCK : 0;
+}
+
 s64 lin_exec_file(void)
 {
 	return 77;
@@ -296,6 +303,8 @@ static void test_terminal(void)
 	struct abi_family_op op = {.verb = ABI_FAMILY_TTY_GROUP, .handle = 1};
 
 	tap_ok(lin_family(&op, 0) == GUEST + 9, "a terminal has a group");
+	terminal_group = 0;
+	tap_ok(lin_family(&op, 0) == GUEST, "perhaps of another pid namespace");
 	op.handle = 2;
 	tap_ok(lin_family(&op, 0) == -ENOTTY, "or is none");
 	op.verb = ABI_FAMILY_SET_TTY;
@@ -310,6 +319,28 @@ static void test_terminal(void)
 	op.pid = 5;
 	tap_ok(lin_family(&op, 0) == -ESRCH && terminal_group == 3,
 	       "and a number of the kernel's unknown");
+}
+
+static s32 peer_of(s32 handle, int name)
+{
+	struct ucred peer;
+	struct abi_sock_op op = {.verb = ABI_SOCK_GETOPT,
+				 .level = SOL_SOCKET,
+				 .name = name,
+				 .buf = &peer,
+				 .len = sizeof(peer)};
+	s64 rc = lin_sock(handle, &op);
+
+	return rc ? (s32)rc : peer.pid;
+}
+
+static void test_peer(void)
+{
+	tap_ok(peer_of(1, SO_PEERCRED) == GUEST + getpid() &&
+		       peer_of(0, SO_PEERCRED) == 0 &&
+		       peer_of(-1, SO_PEERCRED) == -ENOTSOCK &&
+		       peer_of(1, SO_TYPE) == getpid(),
+	       "a peer has the guest's number, and a stranger none");
 }
 
 static int is_open(int fd, int sockets)
@@ -380,6 +411,7 @@ int main(void)
 	test_queue();
 	test_groups();
 	test_terminal();
+	test_peer();
 	test_stop();
 	test_rest();
 	helper_error = -EAGAIN;
