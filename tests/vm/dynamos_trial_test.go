@@ -37,7 +37,7 @@ func (w *walker) walkPolicies() {
 // walkTogether tests a fix that changes a lock: all tasks use it, or none.
 func (w *walker) walkTogether() {
 	file := w.filePath("arp_rcu")
-	w.runUpdate("inspect "+file, "rtnl_unlock() no longer comes right after")
+	w.runUpdate("inspect "+file, "now calls __rcu_read_lock")
 	w.checkRefused("a fix that changes a lock is refused for one process", fmt.Sprintf("apply %s --tgid %d", file, w.pids[0]), 4, "together")
 	w.runUpdate("apply "+file+" --all --enter 1m --confirm 0", "on trial for all")
 	w.checkAnswers("a fix that changes a lock is taken by all", "arp_rcu", "ffff")

@@ -380,9 +380,9 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 		why            string
 	}{
 		{"one function without locks", "n = a", "n = a + 1", Any, "one function"},
-		{"a lock is added", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "lock_it(&lock) may now come right after the function's start"},
-		{"a lock is removed", "lock_it(&lock); n += a;", "n += a;", Together, "lock_it(&lock) no longer comes right after the function's start"},
-		{"an atomic operation is added", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic "},
+		{"a lock is added", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "now calls lock_it"},
+		{"a lock is removed", "lock_it(&lock); n += a;", "n += a;", Together, "no longer calls lock_it"},
+		{"an atomic operation is added", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "now calls atomic "},
 		{"a read of a program's memory is added", "n = a;", "extern int __get_user_8(void); n = __get_user_8();", Any, "one function"},
 		{"a message that is printed once is added", "n = a;", "static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } n = a;", Any, "one function"},
 		{"a static local variable is added", "n = a;", "static int sum; sum += a; n = sum;", Together, "new variables"},

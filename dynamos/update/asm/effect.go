@@ -248,20 +248,57 @@ func addAll(to *map[effect]bool, from map[effect]bool) bool {
 // another condition or with other arguments.
 func compareSequences(before, after map[sequence]bool) []string {
 	balanced := isBalanced(before) && isBalanced(after)
+	had, has := holdNames(before), holdNames(after)
 	var why []string
+	// What comes before and after those is another thing anyway.
+	both := func(s sequence) bool {
+		return s.last.inBoth(had, has) && s.then.inBoth(had, has) && isOrder(s, balanced)
+	}
 	for s := range after {
-		if isOrder(s, balanced) && !anyLike(before, s) {
+		if both(s) && !anyLike(before, s) {
 			why = append(why, fmt.Sprintf("%s may now come right after %s", s.then, s.last))
 		}
 	}
 	for s := range before {
-		if isOrder(s, balanced) && !anyLike(after, s) {
+		if both(s) && !anyLike(after, s) {
 			why = append(why, fmt.Sprintf("%s no longer comes right after %s", s.then, s.last))
 		}
 	}
 	why = append(why, movedEffects(before, after)...)
 	slices.Sort(why)
-	return slices.Compact(why)
+	return append(otherNames(had, has), slices.Compact(why)...)
+}
+
+// otherNames tells which holds only one of two functions has.
+func otherNames(had, has map[string]bool) []string {
+	var why []string
+	for name := range has {
+		if !had[name] {
+			why = append(why, "now calls "+name)
+		}
+	}
+	for name := range had {
+		if !has[name] {
+			why = append(why, "no longer calls "+name)
+		}
+	}
+	slices.Sort(why)
+	return why
+}
+
+// holdNames are the names of all holds.
+func holdNames(set map[sequence]bool) map[string]bool {
+	out := map[string]bool{}
+	for s := range set {
+		if s.then.kind == aHold {
+			out[s.then.name] = true
+		}
+	}
+	return out
+}
+
+func (e effect) inBoth(had, has map[string]bool) bool {
+	return e.kind != aHold || had[e.name] && has[e.name]
 }
 
 // isOrder reports whether a pair is of holds, or of one and the function's start
