@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <skep/module.h>
-
 #include "grid/worker/order.h"
 #include "grid/worker/stream.h"
 
@@ -51,13 +49,9 @@ static s32 session_status(int err)
 
 static int say_ready(void)
 {
-	struct skep_ready r = {SKEP_MODULE_REVISION, FUNCTIONS, {0, 0}};
-	int err;
+	static const struct skep_proof none; /* no Python runs under bee */
 
-	err = stream_frame(SKEP_READY, 0, 0, sizeof(r));
-	if (!err)
-		err = stream_put(&r, sizeof(r), 0);
-	return err ? err : stream_flush();
+	return order_ready(FUNCTIONS, &none);
 }
 
 s32 skep_python_serve(void)
@@ -123,16 +117,12 @@ static int take_call(struct skep_python_order *order, struct order_source *s)
 static int handle_call(struct skep_python_order *order,
 		       const struct skep_frame *f)
 {
-	struct order_source s = {f->call, 0, 0};
+	struct order_source s;
 	struct skep_call call;
-	int err;
+	int err = order_read_call(f, &call, &s);
 
-	if (f->length != sizeof(call))
-		return -EPROTO;
-	err = stream_read(&call, sizeof(call));
 	if (err)
 		return err;
-	s.left = call.length;
 	order->call = f->call;
 	order->most = call.result;
 	return take_call(order, &s);
@@ -140,24 +130,10 @@ static int handle_call(struct skep_python_order *order,
 
 /* Initialize --------------------------------------------------------------- */
 
-static int read_all(int fd, u8 *to, u64 len, u64 at)
-{
-	ssize_t n;
-
-	for (; len; to += n, at += (u64)n, len -= (u64)n) {
-		n = pread(fd, to, len, (off_t)at);
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		else if (n <= 0)
-			return n ? -errno : -EIO;
-	}
-	return 0;
-}
-
 static int read_pickle(struct skep_python_order *order, int fd, u64 length)
 {
-	int err =
-		length < 8 ? -EPROTO : read_all(fd, (u8 *)&order->bytes, 8, 0);
+	int err = length < 8 ? -EPROTO
+			     : order_read_data(fd, (u8 *)&order->bytes, 8, 0);
 
 	if (!err && !bytes_fit(order->bytes, length))
 		err = -EPROTO;
@@ -165,7 +141,7 @@ static int read_pickle(struct skep_python_order *order, int fd, u64 length)
 		return err;
 	order->data = aligned_alloc(DATA_ALIGN,
 				    (order->bytes | (DATA_ALIGN - 1)) + 1);
-	return order->data ? read_all(fd, order->data, order->bytes, 8)
+	return order->data ? order_read_data(fd, order->data, order->bytes, 8)
 			   : -ENOMEM;
 }
 

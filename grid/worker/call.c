@@ -197,17 +197,14 @@ static int function_known(const struct grid_module *m, u32 function,
 int call_run(const struct grid_module *m, const struct skep_worker *w,
 	     const struct skep_frame *f)
 {
-	struct source s = {{move_in}, {f->call, 0, 0}, 0};
+	struct source s = {{move_in}, {0, 0, 0}, 0};
 	struct grid_call c;
 	struct skep_call order;
 	int err, bad;
 
-	if (f->length != sizeof(order))
-		return -EPROTO;
-	err = stream_read(&order, sizeof(order));
+	err = order_read_call(f, &order, &s.data);
 	if (err)
 		return err;
-	s.data.left = order.length;
 	if (!function_known(m, order.function, 0)) {
 		err = order_drop_rest(&s.data);
 		return err ? err
@@ -231,7 +228,7 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 struct file {
 	struct grid_mover mover;
 	int fd;
-	u64 at; /* an inherited descriptor's own position is not ours alone */
+	u64 at;
 	int err;
 	int check; /* digest what is read */
 	struct skep_sha256 sum;
@@ -240,23 +237,13 @@ struct file {
 static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
 {
 	struct file *file = (struct file *)mover;
-	u8 *to = bytes;
-	ssize_t n;
-
 	(void)own;
-	for (; len; to += n, file->at += (u64)n, len -= (u64)n) {
-		n = pread(file->fd, to, len, (off_t)file->at);
-		if (n < 0 && errno == EINTR) {
-			n = 0;
-			continue;
-		}
-		if (n <= 0) {
-			file->err = n ? -errno : -EIO;
-			return file->err;
-		}
-		if (file->check)
-			skep_sha256_update(&file->sum, to, (u64)n);
-	}
+	file->err = order_read_data(file->fd, bytes, len, file->at);
+	if (file->err)
+		return file->err;
+	file->at += len;
+	if (file->check)
+		skep_sha256_update(&file->sum, bytes, len);
 	return 0;
 }
 
@@ -289,14 +276,10 @@ static int digest_fits(struct file *file, const struct skep_init *i)
 
 int call_ready(const struct grid_module *m)
 {
-	struct skep_ready r = {SKEP_MODULE_REVISION, m->head.functions, {0, 0}};
-	int err;
+	struct skep_proof proof;
 
-	fill_proof(&r.proof);
-	err = stream_frame(SKEP_READY, 0, 0, sizeof(r));
-	if (!err)
-		err = stream_put(&r, sizeof(r), 0);
-	return err ? err : stream_flush();
+	fill_proof(&proof);
+	return order_ready(m->head.functions, &proof);
 }
 
 static int refuse_file(const char *what, int err)

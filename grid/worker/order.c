@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <skep/module.h>
 
 #include "stream.h"
 
@@ -74,6 +77,17 @@ int order_open(int fd)
 	return err ? err : start_pinging();
 }
 
+int order_ready(u32 functions, const struct skep_proof *proof)
+{
+	struct skep_ready r = {SKEP_MODULE_REVISION, functions, *proof};
+	int err;
+
+	err = stream_frame(SKEP_READY, 0, 0, sizeof(r));
+	if (!err)
+		err = stream_put(&r, sizeof(r), 0);
+	return err ? err : stream_flush();
+}
+
 /* Refusals ----------------------------------------------------------------- */
 
 int order_refuse(u64 call, u32 code, const char *text)
@@ -122,6 +136,38 @@ int order_open_data(const char *path)
 	else
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+/* An inherited descriptor's own position is not ours alone. */
+int order_read_data(int fd, u8 *to, u64 len, u64 at)
+{
+	ssize_t n;
+
+	for (; len; to += n, at += (u64)n, len -= (u64)n) {
+		n = pread(fd, to, len, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			return n ? -errno : -EIO;
+	}
+	return 0;
+}
+
+/* CALL --------------------------------------------------------------------- */
+
+int order_read_call(const struct skep_frame *f, struct skep_call *call,
+		    struct order_source *s)
+{
+	int err = f->length == sizeof(*call) ? 0 : -EPROTO;
+
+	if (!err)
+		err = stream_read(call, sizeof(*call));
+	if (err)
+		return err;
+	s->call = f->call;
+	s->left = call->length;
+	s->last = 0;
+	return 0;
 }
 
 /* DATA --------------------------------------------------------------------- */

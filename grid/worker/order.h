@@ -18,6 +18,8 @@ int order_open(int fd);
 /* Whether user code runs now. */
 void order_set_busy(int busy);
 
+/* READY: the session can be given orders for so many functions. */
+int order_ready(u32 functions, const struct skep_proof *proof);
 int order_refuse(u64 call, u32 code, const char *text);
 
 /* The payload of INIT; `path` has ORDER_PATH_MAX bytes. */
@@ -26,6 +28,9 @@ int order_read_init(const struct skep_frame *f, struct skep_init *init,
 /* An open descriptor of the data: inherited, or of a file. It becomes the
  * caller's. A negative errno is about the file, not about the session. */
 int order_open_data(const char *path);
+/* Fills len bytes from offset `at`, as pread(2) does; -EIO if the data end
+ * before. About the file as well. */
+int order_read_data(int fd, u8 *to, u64 len, u64 at);
 
 /* The DATA of one call. */
 struct order_source {
@@ -34,6 +39,9 @@ struct order_source {
 	int last; /* the final frame was begun */
 };
 
+/* The payload of CALL; `s` becomes the source of its arguments. */
+int order_read_call(const struct skep_frame *f, struct skep_call *call,
+		    struct order_source *s);
 /* `to` may be NULL: the bytes are dropped. */
 int order_take(struct order_source *s, u8 *to, u64 len);
 /* Drops the rest, so that the session goes on with the next order. */
