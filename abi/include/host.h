@@ -264,7 +264,8 @@ enum abi_sock_verb {
 struct abi_sock_op {
 	enum abi_sock_verb verb;
 	s32 handle; /* out, for ACCEPT */
-	s32 level, name, value;
+	s32 level, name;
+	s32 value; /* out, for RECV: 1 if ancillary data was dropped */
 	u32 flags; /* MSG_* */
 	void *buf;
 	u64 len;

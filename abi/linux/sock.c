@@ -126,6 +126,23 @@ static s64 to_address(s32 handle, struct abi_sock_op *op)
 	return n;
 }
 
+/* recvmsg rather than recvfrom: it tells that ancillary data was dropped. */
+static s64 receive(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
+		   socklen_t *len)
+{
+	struct iovec buf = {op->buf, op->len};
+	struct msghdr m = {.msg_name = sa,
+			   .msg_namelen = *len,
+			   .msg_iov = &buf,
+			   .msg_iovlen = 1};
+	s64 n = recvmsg(handle, &m,
+			(int)(op->flags & ~(u32)MSG_WAITALL) | MSG_DONTWAIT);
+
+	*len = m.msg_namelen;
+	op->value = n >= 0 && m.msg_flags & MSG_CTRUNC;
+	return n;
+}
+
 static s64 from_address(s32 handle, struct abi_sock_op *op)
 {
 	struct sockaddr_storage addr;
@@ -141,10 +158,7 @@ static s64 from_address(s32 handle, struct abi_sock_op *op)
 			op->handle = (s32)n;
 		break;
 	case ABI_SOCK_RECV:
-		n = recvfrom(handle, op->buf, op->len,
-			     (int)(op->flags & ~(u32)MSG_WAITALL) |
-				     MSG_DONTWAIT,
-			     sa, &len);
+		n = receive(handle, op, sa, &len);
 		break;
 	case ABI_SOCK_NAME:
 		n = getsockname(handle, sa, &len);

@@ -347,6 +347,12 @@ static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 		h->namelen = len;
 	h->controllen = 0;
 	h->flags = 0;
+	if (t->op.value) {
+		h->flags |= ABI_MSG_CTRUNC;
+		abi_log_once(c->p, &c->p->fds.said_dropped,
+			     "recvmsg dropped ancillary data (MSG_CTRUNC): it "
+			     "is not supported");
+	}
 	/* The host was asked with MSG_TRUNC: n is the true length. */
 	if (!is_stream(t->d) && (u64)n > t->op.len)
 		h->flags |= ABI_MSG_TRUNC;

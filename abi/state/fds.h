@@ -34,6 +34,7 @@ struct abi_fds {
 	u32 said_seal;	 /* so were seals of a file; atomic */
 	u32 said_xattr;	 /* so was an extended attribute; atomic */
 	u32 said_control;	  /* so was ancillary data; atomic */
+	u32 said_dropped;	  /* that ancillary data was dropped */
 	u32 said_oob;		  /* so was data out of band; atomic */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];
