@@ -477,7 +477,7 @@ static void test_alive(void)
 static int is_refused(int ok)
 {
 	struct skep_frame f;
-	u8 payload[64];
+	static u8 payload[SKEP_FRAME_MAX];
 
 	return ok && !next_frame(&f, payload) && end_session() == 3;
 }
