@@ -127,8 +127,8 @@ static s64 to_address(s32 handle, struct abi_sock_op *op)
 }
 
 /* recvmsg rather than recvfrom: it tells that ancillary data was dropped. */
-static s64 receive(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
-		   socklen_t *len)
+static s64 receive_data(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
+			socklen_t *len)
 {
 	struct iovec buf = {op->buf, op->len};
 	struct msghdr m = {.msg_name = sa,
@@ -158,7 +158,7 @@ static s64 from_address(s32 handle, struct abi_sock_op *op)
 			op->handle = (s32)n;
 		break;
 	case ABI_SOCK_RECV:
-		n = receive(handle, op, sa, &len);
+		n = receive_data(handle, op, sa, &len);
 		break;
 	case ABI_SOCK_NAME:
 		n = getsockname(handle, sa, &len);
