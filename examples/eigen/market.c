@@ -177,8 +177,8 @@ static int read_entry(struct reader *r)
 	if (end == text || !at_end(end) || !isfinite(value))
 		return report_bad(
 			r, "want one finite number behind row and column");
-	r->below += i > j;
-	r->above += i < j;
+	r->below |= i > j;
+	r->above |= i < j;
 	/* The format requires the lower half; scipy reads either half. Both at
 	 * once are ambiguous: a sum, or the same number twice. */
 	if (r->symmetric && r->below && r->above)
