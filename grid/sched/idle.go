@@ -47,9 +47,9 @@ func (s *Scheduler) takeIdle(tick bool) {
 }
 
 func (p *idlePass) findNodes() {
-	for _, n := range p.s.nodes {
+	for _, n := range p.s.open.free {
 		p.s.steps++
-		if len(n.running) == 0 && n.open(false) {
+		if len(n.running) == 0 {
 			p.nodes = append(p.nodes, n)
 			p.most = max(p.most, min(n.spare, n.memory-min(n.used, n.memory)))
 		}

@@ -68,36 +68,84 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 	if s.least = s.leastHolds(); s.least == math.MaxInt {
 		return false // no session has waiting calls
 	}
-	var nodes []*node
-	for _, n := range s.nodes {
-		if n.open(ahead) {
-			nodes = append(nodes, n)
-		}
-	}
-	if len(nodes) == 0 {
+	if !ahead && len(s.open.free) == 0 || ahead && len(s.open.ready) == 0 {
 		return false
 	}
 	for _, ss := range s.byShare() {
-		var seated []*node
-		for _, n := range nodes {
-			if seat(n, ss) != nil {
-				seated = append(seated, n)
-			}
-		}
+		seated := s.seatedNodes(ss, seat, ahead)
+		var none []int // kinds that fit nowhere
 		for i := range min(ss.queue.len(), scanMax) {
-			if len(seated) == 0 {
-				break
-			}
 			c := ss.queue.at(i)
-			if n := s.bestNode(seated, c, fits); n != nil {
+			if c.isPlain() && slices.Contains(none, c.kind) {
+				continue
+			}
+			if !ahead && len(seated(c)) == 0 {
+				break // for none of its calls is there a seat
+			}
+			if n := s.bestNode(seated(c), c, fits); n != nil {
 				s.grantCall(n, c, ahead, true)
 				ss.queue.remove(c) // only now: grantCall's choice of a seat depends on the queue
 				return true
+			}
+			if c.isPlain() {
+				none = append(none, c.kind)
 			}
 		}
 	}
 	return false
 }
+
+// seatedNodes returns a function that lists the nodes where a call of ss may take a seat.
+func (s *Scheduler) seatedNodes(ss *session, seat func(*node, *session) *seat, ahead bool) func(*call) []*node {
+	found := map[work][]*node{}
+	return func(c *call) []*node {
+		key, nodes := work{}, s.open.free // the same for all calls
+		if ahead {
+			key, nodes = c.work, s.open.ready[c.work]
+		}
+		list, ok := found[key]
+		if ok {
+			return list
+		}
+		s.looks += len(nodes)
+		for _, n := range nodes {
+			if seat(n, ss) != nil {
+				list = append(list, n)
+			}
+		}
+		found[key] = list
+		return list
+	}
+}
+
+// A kind is what a call needs of a node. Of calls with the same kind, one that fits
+// nowhere needs no other try.
+type kind struct {
+	work   work
+	worker Worker
+	memory uint64
+}
+
+// kindsMax bounds what a session remembers. After that equal calls may have two numbers.
+const kindsMax = 1024
+
+// kindOf numbers the kind of a call.
+func (ss *session) kindOf(c *call) int {
+	k := kind{c.work, c.worker, c.memory}
+	n, ok := ss.kinds[k]
+	if !ok {
+		if len(ss.kinds) >= kindsMax {
+			clear(ss.kinds)
+		}
+		ss.kindLast++
+		n = ss.kindLast
+		ss.kinds[k] = n
+	}
+	return n
+}
+
+// isPlain reports whether the kind of a call says all that it needs of a node.
+func (c *call) isPlain() bool { return c.only == "" && len(c.ends)+len(c.leases) == 0 }
 
 // byShare returns the sessions with waiting calls, sorted by their slots, then by the
 // time they were served, then by their last grant.
@@ -142,6 +190,9 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 func (s *Scheduler) isAvoided(n *node, c *call) bool {
 	if c.only != "" && c.only != n.id {
 		return true
+	}
+	if len(c.ends) == 0 {
+		return false
 	}
 	span := s.cfg.Again
 	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.isUsable() && !c.endedOn(o) }) {
@@ -195,5 +246,6 @@ func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 	if c.worker.Init != (Digest{}) {
 		n.held[c.worker.Init] = true
 	}
+	s.open.update(n)
 	s.emit(Grant{l.Lease})
 }

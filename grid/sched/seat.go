@@ -152,7 +152,7 @@ func (s *Scheduler) grantSeated() {
 	if s.leastHolds() == math.MaxInt {
 		return // no session has waiting calls
 	}
-	for _, n := range s.nodes {
+	for _, n := range slices.Clone(s.open.free) { // grants change it
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]
 			ss := t.session
@@ -246,7 +246,7 @@ func (s *Scheduler) wakeUp() {
 		return
 	}
 	var first time.Time
-	for _, n := range s.nodes {
+	for _, n := range s.open.free {
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]
 			if t.lease != nil || t.session == nil || t.session.queue.len() > 0 || s.quantumOver(t) || !s.expectsCall(t) {

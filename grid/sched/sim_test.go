@@ -204,6 +204,9 @@ func (m *sim) leaseEnded(l Lease) {
 // checkNodes checks that slots and memory are not exceeded and that at most one lease
 // waits per slot.
 func (m *sim) checkNodes() {
+	if why := m.s.checkIndex(); why != "" {
+		m.t.Fatalf("the index of nodes: %s", why)
+	}
 	for _, n := range m.nodes {
 		running, ahead := m.s.sumCounts(n.id)
 		if running > n.slots || ahead > running || running+ahead != len(n.leases) {

@@ -18,6 +18,7 @@ type Scheduler struct {
 	grants   uint64 // counts grants; orders nodes and sessions by last use
 	nodes    []*node
 	byNode   map[NodeID]*node
+	open     index // of nodes
 	sessions []*session
 	bySess   map[SessionID]*session
 	calls    map[CallID]*call
@@ -30,6 +31,7 @@ type Scheduler struct {
 
 	grantIdle func(tick bool) // takeIdle; a test replaces it by its reference
 	steps     int             // steps of takeIdle, for tests
+	looks     int             // nodes that grantOne looked at, for tests
 }
 
 type node struct {
@@ -50,6 +52,9 @@ type node struct {
 	seats   []seat
 	held    map[Digest]bool
 	shown   map[work]bool // functions that it has completed
+
+	inFree  bool // index.free has it
+	inReady map[work]bool
 }
 
 // work is a function of a module. Usual durations are kept per work.
@@ -71,11 +76,15 @@ type session struct {
 	queue  queue
 	live   map[CallID]*call
 	times  map[work]time.Duration // smoothed duration
+
+	kinds    map[kind]int
+	kindLast int
 }
 
 type call struct {
 	id      CallID
 	order   uint64
+	kind    int // number of its kind in the session
 	session *session
 	worker  Worker
 	work    work
@@ -138,6 +147,7 @@ func New(cfg Config) *Scheduler {
 		byNode: map[NodeID]*node{},
 		bySess: map[SessionID]*session{},
 		calls:  map[CallID]*call{},
+		open:   index{ready: map[work][]*node{}},
 	}
 	s.grantIdle = s.takeIdle
 	return s
@@ -231,12 +241,14 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	} else {
 		s.loseNode(n, "the node started again")
 	}
+	s.open.forget(n)
 	n.up, n.silent, n.heard = true, false, s.now
 	n.slots, n.memory = max(e.Slots, 0), e.Memory
 	n.idle = map[Idle]int{}
 	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
 	n.shown = map[work]bool{}
+	s.open.update(n)
 }
 
 // nodeDown forgets a node. A barred node is kept, because it stays barred when it
@@ -248,9 +260,11 @@ func (s *Scheduler) nodeDown(id NodeID) {
 	}
 	n.up = false
 	s.loseNode(n, "the connection to its node broke")
+	s.open.update(n)
 	if n.barred {
 		return
 	}
+	s.open.forget(n)
 	delete(s.byNode, id)
 	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
 }
@@ -273,7 +287,11 @@ func (s *Scheduler) noteHeard(id NodeID) *node {
 	if n == nil || !n.up {
 		return nil
 	}
-	n.heard, n.silent = s.now, false
+	n.heard = s.now
+	if n.silent {
+		n.silent = false
+		s.open.update(n)
+	}
 	return n
 }
 
@@ -291,6 +309,7 @@ func (s *Scheduler) handleAsk(e Ask) {
 	for _, w := range e.Idle {
 		n.idle[w]++
 	}
+	s.open.update(n)
 }
 
 // handleBeat compares the leases that the node lists with those granted to it.
@@ -326,6 +345,7 @@ func (s *Scheduler) sessionOpen(id SessionID) {
 		id:    id,
 		live:  map[CallID]*call{},
 		times: map[work]time.Duration{},
+		kinds: map[kind]int{},
 	}
 	s.bySess[id] = ss
 	s.sessions = append(s.sessions, ss)
@@ -365,6 +385,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		only:    e.Node,
 		since:   s.now,
 	}
+	c.kind = ss.kindOf(c)
 	s.noteWant(ss)
 	s.calls[c.id] = c
 	ss.live[c.id] = c
@@ -414,6 +435,7 @@ func (s *Scheduler) learnDuration(n *node, l *lease, d time.Duration) {
 	}
 	times[w] = d
 	n.shown[w] = true
+	s.open.update(n)
 }
 
 func (s *Scheduler) callFailed(e CallFailed) {
@@ -470,6 +492,7 @@ func (s *Scheduler) loseNode(n *node, why string) {
 		s.loseLease(l, why)
 	}
 	n.want = 0
+	s.open.update(n)
 }
 
 // loseLease requeues a call whose lease was lost, or fails it after too many losses.
@@ -503,11 +526,12 @@ func (s *Scheduler) removeLease(l *lease) {
 		n.ahead = drop(n.ahead)
 		s.ahead--
 		l.endWait()
-		return
+	} else {
+		n.running = drop(n.running)
+		n.used -= c.memory
+		s.leaveSeat(l)
 	}
-	n.running = drop(n.running)
-	n.used -= c.memory
-	s.leaveSeat(l)
+	s.open.update(n)
 }
 
 func (s *Scheduler) handleTick() {
