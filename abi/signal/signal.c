@@ -710,7 +710,7 @@ static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 
 /* A child that a signal ends is reported by its parent; a fault is logged
  * here. */
-static int is_told(const struct abi_proc *p, const struct abi_fault *fault)
+static int is_reported(const struct abi_proc *p, const struct abi_fault *fault)
 {
 	return fault || !p->child;
 }
@@ -721,7 +721,7 @@ void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 	struct abi_text text;
 	char line[160];
 
-	if (is_told(p, fault) &&
+	if (is_reported(p, fault) &&
 	    !__atomic_exchange_n(&p->signals.said_kill, 1, __ATOMIC_RELAXED)) {
 		abi_text_init(&text, line, sizeof(line));
 		abi_text_str(&text, "killed by ");

@@ -181,7 +181,7 @@ static void limit_size(u64 most)
 	p->threads.thread[0].pending = 0;
 }
 
-static int is_told(void)
+static int is_signaled(void)
 {
 	return p->threads.thread[0].pending >> (ABI_SIGXFSZ - 1) & 1;
 }
@@ -195,44 +195,46 @@ static void test_size_limit(void)
 	CALL(rt_sigprocmask, 0, page + 0x3300, 0, 8);
 	limit_size(10);
 	tap_ok(CALL(write, fd, page, 8) == 8 && CALL(write, fd, page, 8) == 2 &&
-		       !is_told(),
+		       !is_signaled(),
 	       "a write ends at RLIMIT_FSIZE");
-	tap_ok(CALL(write, fd, page, 0) == 0 && !is_told() &&
-		       CALL(write, fd, page, 1) == -LINUX_EFBIG && is_told(),
+	tap_ok(CALL(write, fd, page, 0) == 0 && !is_signaled() &&
+		       CALL(write, fd, page, 1) == -LINUX_EFBIG &&
+		       is_signaled(),
 	       "a write beyond RLIMIT_FSIZE gives EFBIG and SIGXFSZ");
 	limit_size(10);
-	tap_ok(CALL(pwrite64, fd, page, 8, 9) == 1 && !is_told() &&
+	tap_ok(CALL(pwrite64, fd, page, 8, 9) == 1 && !is_signaled() &&
 		       CALL(pwrite64, fd, page, 8, 10) == -LINUX_EFBIG &&
-		       is_told(),
+		       is_signaled(),
 	       "so does pwrite");
 	limit_size(10);
-	tap_ok(CALL(ftruncate, fd, 10) == 0 && !is_told() &&
-		       CALL(ftruncate, fd, 11) == -LINUX_EFBIG && is_told(),
+	tap_ok(CALL(ftruncate, fd, 10) == 0 && !is_signaled() &&
+		       CALL(ftruncate, fd, 11) == -LINUX_EFBIG && is_signaled(),
 	       "ftruncate keeps RLIMIT_FSIZE");
 	limit_size(5);
-	tap_ok(CALL(ftruncate, fd, 9) == 0 && !is_told(),
+	tap_ok(CALL(ftruncate, fd, 9) == 0 && !is_signaled(),
 	       "a file may shrink to more than RLIMIT_FSIZE");
-	tap_ok(CALL(truncate, in_dir(0, "limited"), 9) == 0 && !is_told() &&
+	tap_ok(CALL(truncate, in_dir(0, "limited"), 9) == 0 && !is_signaled() &&
 		       CALL(truncate, in_dir(0, "limited"), 10) ==
 			       -LINUX_EFBIG &&
-		       is_told(),
+		       is_signaled(),
 	       "truncate keeps RLIMIT_FSIZE");
 	limit_size(10);
-	tap_ok(CALL(fallocate, fd, 0, 0, 10) == 0 && !is_told() &&
+	tap_ok(CALL(fallocate, fd, 0, 0, 10) == 0 && !is_signaled() &&
 		       CALL(fallocate, fd, 0, 4, 7) == -LINUX_EFBIG &&
-		       is_told(),
+		       is_signaled(),
 	       "fallocate keeps RLIMIT_FSIZE");
 	CALL(close, fd);
 	limit_size(12);
 	fd = CALL(openat, CWD, in_dir(0, "limited"),
 		  ABI_O_WRONLY | ABI_O_APPEND);
-	tap_ok(CALL(write, fd, page, 5) == 2 && !is_told() &&
-		       CALL(write, fd, page, 5) == -LINUX_EFBIG && is_told(),
+	tap_ok(CALL(write, fd, page, 5) == 2 && !is_signaled() &&
+		       CALL(write, fd, page, 5) == -LINUX_EFBIG &&
+		       is_signaled(),
 	       "O_APPEND keeps RLIMIT_FSIZE");
 	limit_size(ABI_RLIM_INFINITY);
 	CALL(pwrite64, fd, page, 1,
 	     1ull << 62); /* EFBIG of most file systems */
-	tap_ok(CALL(write, fd, page, 5) == 5 && !is_told(),
+	tap_ok(CALL(write, fd, page, 5) == 5 && !is_signaled(),
 	       "without a limit files grow, and nothing sends SIGXFSZ");
 	CALL(close, fd);
 	*mask = 0;

@@ -98,13 +98,13 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 	if err != nil {
 		return v, f.Usagef("--waves: %v", err)
 	}
-	whole := s.Widest
+	full := s.Widest
 	if u.policy != "" {
-		if whole, err = trust.ParsePolicy(u.policy); err != nil {
+		if full, err = trust.ParsePolicy(u.policy); err != nil {
 			return v, f.Usagef("--policy: %v", err)
 		}
 	}
-	canary := canaryOf(whole)
+	canary := canaryOf(full)
 	if u.canary != "" {
 		if canary, err = trust.ParsePolicy(u.canary); err != nil {
 			return v, f.Usagef("--canary: %v", err)
@@ -119,7 +119,7 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 	if min(u.trial, u.settle) <= 0 {
 		return v, f.Usagef("--canary-time and --settle take times, as 90s or 10m")
 	}
-	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: whole.String(), Trial: s.Trial, Lease: times.Lease,
+	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: full.String(), Trial: s.Trial, Lease: times.Lease,
 		Health: rolls.Health{Least: h.Least, Errors: h.Errors, Latency: max(h.Latency, update.Longer) - update.Longer, Stuck: time.Duration(h.Stuck)}}
 	v.Plan = roll.Plan{Waves: waves, Times: times, MaxUnavailable: u.unavailable,
 		Rules: roll.Rules{Least: uint64(h.Least), Errors: uint64(h.Errors)}}

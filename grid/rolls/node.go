@@ -68,14 +68,14 @@ type Node struct {
 
 // A local is a roll on this node. saved is what the disk has.
 type local struct {
-	of     *Node
-	spec   Spec
-	node   *roll.Node
-	update Update
-	saved  saved
-	sent   time.Duration
-	booted bool   // it was committed in an earlier boot
-	told   string // the last error, which is not repeated
+	of       *Node
+	spec     Spec
+	node     *roll.Node
+	update   Update
+	saved    saved
+	sent     time.Duration
+	booted   bool   // it was committed in an earlier boot
+	lastLine string // the last error, which is not repeated
 }
 
 // saved is what a node remembers of a roll.
@@ -254,10 +254,10 @@ func (l *local) tell(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != "" && text != l.told {
+	if text != "" && text != l.lastLine {
 		l.of.log("%s: %s", l.spec.Name, text)
 	}
-	l.told = text
+	l.lastLine = text
 }
 
 // take is given an order of the hub.

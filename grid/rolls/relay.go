@@ -94,7 +94,7 @@ type Relay struct {
 	log    func(format string, args ...any)
 	orders chan Order
 
-	told string // the last line, which is not repeated; Run's
+	lastLine string // the last line, which is not repeated; Run's
 
 	mu   sync.Mutex
 	host *wire // nil: not connected
@@ -107,8 +107,8 @@ func NewRelay(socket string, send func(Report), fetch func(context.Context, stri
 }
 
 func (r *Relay) tell(text string) {
-	if text != r.told {
-		r.told = text
+	if text != r.lastLine {
+		r.lastLine = text
 		r.log("%s", text)
 	}
 }

@@ -109,7 +109,7 @@ struct dynamos_health {
 	u32 errors;  /* per 1000 calls more than the old version's */
 	u32 latency; /* percent of the old version's median, above 100 */
 	u32 zero;
-	u64 stuck; /* ns that one call may take; only told, never taken back */
+	u64 stuck; /* ns that one call may take; reported, and never reverted */
 };
 SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 

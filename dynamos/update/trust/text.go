@@ -19,13 +19,13 @@ type textReader struct {
 
 func newTextReader(text []byte) *textReader {
 	r := &textReader{}
-	body, whole := bytes.CutSuffix(text, []byte("\n"))
+	body, ended := bytes.CutSuffix(text, []byte("\n"))
 	for _, c := range body {
 		if c != '\n' && (c < ' ' || c > '~') {
 			r.fail("it contains a byte that is not printable ASCII")
 		}
 	}
-	if !whole {
+	if !ended {
 		r.fail("its last line is not ended")
 	}
 	r.lines = strings.Split(string(body), "\n")

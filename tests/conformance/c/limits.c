@@ -16,7 +16,7 @@ static void on_signal(int signo)
 	signals += signo == SIGXFSZ;
 }
 
-static int is_told(void)
+static int is_signaled(void)
 {
 	int was = signals;
 
@@ -45,24 +45,26 @@ static void check_writes(int fd)
 	char buf[16] = "0123456789abcde";
 	struct iovec v[3] = {{buf, 3}, {buf, 3}, {buf, 3}};
 
-	CHECK(write(fd, buf, 6) == 6 && write(fd, buf, 6) == 4 && !is_told());
-	CHECK(FAILS(write(fd, buf, 1), EFBIG) && is_told() == 1);
-	CHECK(pwritev(fd, v, 3, 5) == 5 && !is_told());
-	CHECK(FAILS(pwrite(fd, buf, 2, 10), EFBIG) && is_told() == 1);
-	CHECK(FAILS(pwrite(fd, buf, 2, 4096), EFBIG) && is_told() == 1);
+	CHECK(write(fd, buf, 6) == 6 && write(fd, buf, 6) == 4 &&
+	      !is_signaled());
+	CHECK(FAILS(write(fd, buf, 1), EFBIG) && is_signaled() == 1);
+	CHECK(pwritev(fd, v, 3, 5) == 5 && !is_signaled());
+	CHECK(FAILS(pwrite(fd, buf, 2, 10), EFBIG) && is_signaled() == 1);
+	CHECK(FAILS(pwrite(fd, buf, 2, 4096), EFBIG) && is_signaled() == 1);
 	CHECK(size_of(fd) == 10 && lseek(fd, 0, SEEK_CUR) == 10);
 	CHECK(lseek(fd, 8, SEEK_SET) == 8 && writev(fd, v, 3) == 2);
-	CHECK(size_of(fd) == 10 && !is_told());
+	CHECK(size_of(fd) == 10 && !is_signaled());
 }
 
 static void check_sizes(int fd)
 {
-	CHECK(ftruncate(fd, 4) == 0 && ftruncate(fd, 10) == 0 && !is_told());
-	CHECK(FAILS(ftruncate(fd, 11), EFBIG) && is_told() == 1);
-	CHECK(FAILS(truncate("limited", 11), EFBIG) && is_told() == 1);
+	CHECK(ftruncate(fd, 4) == 0 && ftruncate(fd, 10) == 0 &&
+	      !is_signaled());
+	CHECK(FAILS(ftruncate(fd, 11), EFBIG) && is_signaled() == 1);
+	CHECK(FAILS(truncate("limited", 11), EFBIG) && is_signaled() == 1);
 	limit_size(5);
-	CHECK(ftruncate(fd, 8) == 0 && size_of(fd) == 8 && !is_told());
-	CHECK(FAILS(pwrite(fd, "x", 1, 6), EFBIG) && is_told() == 1);
+	CHECK(ftruncate(fd, 8) == 0 && size_of(fd) == 8 && !is_signaled());
+	CHECK(FAILS(pwrite(fd, "x", 1, 6), EFBIG) && is_signaled() == 1);
 	limit_size(10);
 }
 
@@ -70,8 +72,8 @@ static void check_append(void)
 {
 	int fd = open("limited", O_WRONLY | O_APPEND);
 
-	CHECK(write(fd, "xyz", 3) == 2 && !is_told());
-	CHECK(FAILS(write(fd, "z", 1), EFBIG) && is_told() == 1);
+	CHECK(write(fd, "xyz", 3) == 2 && !is_signaled());
+	CHECK(FAILS(write(fd, "z", 1), EFBIG) && is_signaled() == 1);
 	CHECK(close(fd) == 0);
 }
 
@@ -81,7 +83,7 @@ static void check_others(void)
 	char buf[64];
 
 	CHECK(pipe(ends) == 0 && write(ends[1], buf, 64) == 64);
-	CHECK(read(ends[0], buf, 64) == 64 && !is_told());
+	CHECK(read(ends[0], buf, 64) == 64 && !is_signaled());
 }
 
 int main(void)
