@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // A Host carries out rolls as root, for an agent that is not root's.
@@ -78,6 +79,8 @@ func (h *Host) fetch(ctx context.Context, digest string) (string, error) {
 	}
 }
 
+const acceptRetry = time.Second
+
 // Serve carries out rolls until ctx ends. It serves one agent at a time, the last that
 // connected. permits decides who may connect.
 func (h *Host) Serve(ctx context.Context, l net.Listener, permits func(net.Conn) error) error {
@@ -92,8 +95,16 @@ func (h *Host) Serve(ctx context.Context, l net.Listener, permits func(net.Conn)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return err
+		}
+		if err != nil { // out of descriptors, for example
+			h.log("no connection was accepted: %v", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptRetry):
+			}
+			continue
 		}
 		if err := permits(c); err != nil {
 			h.log("a connection was refused: %v", err)

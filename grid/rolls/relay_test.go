@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +32,20 @@ type relayed struct {
 	permit  error
 	mu      sync.Mutex
 	lines   []string
+}
+
+// A fullListener first has no descriptor left for a connection.
+type fullListener struct {
+	net.Listener
+	failed bool
+}
+
+func (l *fullListener) Accept() (net.Conn, error) {
+	if !l.failed {
+		l.failed = true
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
 }
 
 func newRelayed(t *testing.T, fetch func(context.Context, string) (string, error)) *relayed {
@@ -58,7 +73,7 @@ func newRelayed(t *testing.T, fetch func(context.Context, string) (string, error
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	ends.Go(func() {
-		if err := h.Serve(ctx, l, func(net.Conn) error {
+		if err := h.Serve(ctx, &fullListener{Listener: l}, func(net.Conn) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return r.permit
