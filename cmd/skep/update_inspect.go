@@ -21,13 +21,7 @@ type updateInspect struct{ json bool }
 func (u *updateInspect) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false, "for programs") }
 
 func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) error {
-	if len(words) == 0 {
-		return f.Usagef("a package is expected")
-	}
-	if err := f.RefuseArgs(words[1:]); err != nil {
-		return err
-	}
-	p, err := openPackage(words[0])
+	p, err := onePackage(f, words)
 	if err != nil {
 		return err
 	}

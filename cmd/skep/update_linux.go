@@ -65,6 +65,17 @@ func openPackage(path string) (*pack.Package, error) {
 	return p, err
 }
 
+// onePackage reads the package that is the only word of a command.
+func onePackage(f *cli.Flags, words []string) (*pack.Package, error) {
+	if len(words) == 0 {
+		return nil, f.Usagef("a package is expected")
+	}
+	if err := f.RefuseArgs(words[1:]); err != nil {
+		return nil, err
+	}
+	return openPackage(words[0])
+}
+
 // withDevice opens /dev/dynamos, calls do, and closes it.
 func withDevice(do func(d *update.Device) error) error {
 	d, err := update.Open()

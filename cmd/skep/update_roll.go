@@ -127,13 +127,7 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 }
 
 func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if len(words) == 0 {
-		return f.Usagef("a package is expected")
-	}
-	if err := f.RefuseArgs(words[1:]); err != nil {
-		return err
-	}
-	p, err := openPackage(words[0])
+	p, err := onePackage(f, words)
 	if err != nil {
 		return err
 	}

@@ -98,16 +98,25 @@ func WaitDrained(ctx context.Context, d Source, name string, limit time.Duration
 
 // findInfo finds an update by name.
 func findInfo(s Source, name string) (uapi.DynamosInfo, error) {
+	i, loaded, err := lookFor(s, name)
+	if err == nil && !loaded {
+		err = refusef("no update %q is loaded: 'skep update status' lists those that are", name)
+	}
+	return i, err
+}
+
+// lookFor finds an update by name. That it is not loaded is no error.
+func lookFor(s Source, name string) (i uapi.DynamosInfo, loaded bool, err error) {
 	list, err := AllInfos(s)
 	if err != nil {
-		return uapi.DynamosInfo{}, err
+		return i, false, err
 	}
 	for _, i := range list {
 		if uapi.Text(i.Name[:]) == name {
-			return i, nil
+			return i, true, nil
 		}
 	}
-	return uapi.DynamosInfo{}, refusef("no update %q is loaded: 'skep update status' lists those that are", name)
+	return i, false, nil
 }
 
 // FindStatus returns the status of one update, without its events and the tasks inside.

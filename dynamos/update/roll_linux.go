@@ -407,14 +407,3 @@ func (u *rolledUpdate) insideNames(s Status) ([]string, error) {
 	}
 	return u.inside, nil
 }
-
-// lookFor finds a loaded update. That it is not loaded is no error.
-func lookFor(k Source, name string) (i uapi.DynamosInfo, loaded bool, err error) {
-	list, err := AllInfos(k)
-	for _, i := range list {
-		if uapi.Text(i.Name[:]) == name {
-			return i, true, err
-		}
-	}
-	return i, false, err
-}

@@ -14,6 +14,7 @@ import (
 
 	"skep/dynamos/update/roll"
 	"skep/internal/atomicfile"
+	"skep/internal/cli"
 )
 
 // ErrNoRoll says that the hub has no roll of an update.
@@ -203,14 +204,7 @@ func (h *Hub) find(id string) *record {
 
 // clean bounds a node's texts and numbers.
 func clean(r *roll.Report) {
-	text := func(s string) string {
-		return strings.Map(func(c rune) rune {
-			if c < ' ' || c == 0x7f || c == '\ufffd' {
-				return '?'
-			}
-			return c
-		}, strings.Clone(s[:min(len(s), textMax)]))
-	}
+	text := func(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
 	r.Boot, r.Bad, r.Refused = text(r.Boot), text(r.Bad), text(r.Refused)
 	r.Phase = min(r.Phase, roll.Reverted)
 	r.Inside = r.Inside[:min(len(r.Inside), insideMax)]
