@@ -18,8 +18,10 @@ type Module struct {
 	Options  []string // of CompileOptions
 	Compiler string   // or ""
 	Linker   string
-	limits   uapi.Limits
-	manifest *uapi.Manifest
+	// scomplex and dcomplex are structures in the C text
+	structures bool
+	limits     uapi.Limits
+	manifest   *uapi.Manifest
 }
 
 // A block is C text with its braces, and its position.
@@ -61,7 +63,9 @@ type param struct {
 	unsigned bool
 	longlong bool // only for the type in C; long has 8 bytes too
 	star     bool
-	dims     []dim
+	// a complex number that the file's C text takes for a structure
+	structure bool
+	dims      []dim
 }
 
 type dim struct {
@@ -75,6 +79,7 @@ func Parse(file string, text []byte) (*Module, error) {
 	p := newParser(file, text)
 	m := p.parseModule()
 	p.check(m)
+	m.setStructures()
 	if len(p.problems.List) == 0 {
 		p.encode(m)
 	}

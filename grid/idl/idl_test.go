@@ -98,6 +98,8 @@ var forms = []struct{ text, want string }{
 	{"Define f(IN int n) CalcOrder \"n\" Language \"Fortran\" Calls \"Fortran\" g(n);", "f(\n\tIN int n)"},
 	{"Define f(IN int x[3:0,3,1]) {}", "f(\n\tIN int x[3:0,3,1])"},
 	{"Define f(IN int n) Language \"C\"; Shrink \"no\"; Backend \"\"; {}", "f(\n\tIN int n)"},
+	{"Define f(IN broadcast int n, allocate OUT int *x, IN int broadcast) {}", "f(\n\tIN int n,\n\tOUT int x,\n\tIN int broadcast)"},
+	{"DefClass c { DefMethod _initialize() { } }", "Initialize() /* every new worker runs it first */"},
 	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n)"},
 }
 
@@ -251,6 +253,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Compiler \"\"; Define f() {}", `1:20: the string names no program, such as "gcc"`},
 	{"Module a; Linker \"cc\"; Linker \"ld\"; Define f() {}", `1:31: "cc" was named before: one program is made of the whole file`},
 	{"Module a; DefClass c { DefState { int x; } DefMethod f() {} }", "1:24: DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize"},
+	{"Module a; DefClass c { DefMethod _finalize() {} }", "1:34: _finalize is not supported: a worker may be ended at any time; what must be done at its end stands in a function for atexit"},
 	{"Module a; DefClass c { DefMethod f() {} int x; }", `1:41: expected DefMethod or "}" in the class "c", found "int"`},
 	{"Module a; Define f() Required x.o {}", `1:31: expected a string behind Required, found "x"`},
 	{"Module a; Fortranformat \"%d\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
@@ -350,6 +353,27 @@ func writeFile(t *testing.T, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A file whose C text takes complex numbers for structures gets Ninf-G's, with the names
+// and headers that its stubs have; other files get C's complex numbers.
+func TestComplexKinds(t *testing.T) {
+	for text, want := range map[string]string{
+		"Define f(IN dcomplex a, OUT dcomplex *b) { if (b != NULL) b->r = a.i; fprintf(stderr, \"x\"); }":    "dcomplex *b",
+		"Define f(IN scomplex a[2], OUT float b[2]) { b[0] = a[1].r; }":                                      "scomplex *a",
+		"Globals { static void g(scomplex *x) { x->i = 1; } } Define f(INOUT scomplex a[1]) { g(a); }":       "scomplex *a",
+		"Globals { typedef struct { float r, i; } scomplex; } Define f(INOUT scomplex a[1]) { (*a).r = 0; }": "scomplex *a",
+		"Define f(IN dcomplex a, OUT dcomplex b) { *b = a * 2; }":                                            "double _Complex *b",
+		"Define f(IN scomplex a, OUT float b) { struct { float r; } x = {1}; *b = x.r; (void)a; }":           "float _Complex a",
+	} {
+		stub := filepath.Join(t.TempDir(), "a_stub.c")
+		text, err := parseText(t, "Module a; "+text).Stub(stub)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: no %q in\n%s", err, want, text)
+		}
+		writeFile(t, stub, text)
+		runCommand(t, "gcc", "-Wall", "-Werror", "-I"+root+"/grid/include", "-c", "-o", stub+".o", stub)
 	}
 }
 

@@ -144,6 +144,17 @@ func (p *parser) fortranName(name string) string {
 	return name + "_"
 }
 
+// renameSpecial gives the method that Ninf-G's workers run when they start the name that
+// it has here.
+func (p *parser) renameSpecial(d *define) {
+	switch {
+	case d.name == "_finalize":
+		p.problemf(d.at, "_finalize is not supported: a worker may be ended at any time; what must be done at its end stands in a function for atexit")
+	case d.name == "_initialize" && len(d.params) == 0:
+		d.name = Initialize
+	}
+}
+
 // parseClass parses a class of Ninf-G. The methods of a class without state are
 // ordinary functions, which any worker may run.
 func (p *parser) parseClass(m *Module) {
@@ -164,7 +175,11 @@ func (p *parser) parseClass(m *Module) {
 	for !p.accept("}") {
 		switch at := p.tok; {
 		case p.accept("DefMethod"):
+			before := len(m.Defines)
 			p.parseDefine(m)
+			for _, d := range m.Defines[before:] {
+				p.renameSpecial(d)
+			}
 		case p.accept("DefState"):
 			p.problemf(at.at, "DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize")
 			p.cBlock("behind DefState")

@@ -19,6 +19,10 @@ var types = map[string]uapi.Type{
 	"filename": uapi.Filename, "filepointer": uapi.Filepointer,
 }
 
+// modifiers of Ninf-G say how an MPI worker spreads an argument. As there, they have no
+// effect in a worker that is one process.
+var modifiers = map[string]bool{"broadcast": true, "allocate": true}
+
 // noTypes are types of OmniRPC and Ninf-G that cannot be sent.
 var noTypes = map[string]string{
 	"file":     "write filename or filepointer",
@@ -179,6 +183,9 @@ func (p *parser) parseParamWords(q *param) outcome {
 			typed = wrong
 			continue
 		}
+		if modifiers[t.text] && !p.endsParam() {
+			continue
+		}
 		if mode := modes[t.text]; mode != 0 {
 			if q.mode != 0 {
 				p.problemf(t.at, "the parameter has two modes")
@@ -217,6 +224,14 @@ func (p *parser) parseParamWords(q *param) outcome {
 		}
 	}
 	return typed
+}
+
+// endsParam reports whether the token behind this one can stand behind a parameter's name.
+func (p *parser) endsParam() bool {
+	ahead := p.lexer
+	ahead.problems = &Problems{}
+	t := ahead.next()
+	return t.kind != word && !t.is("*") && !t.is("(")
 }
 
 // parseDim parses [size] or [size:low,high,stride].

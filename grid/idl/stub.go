@@ -31,8 +31,11 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	// The comment does not contain the file's name, which could end it.
 	s.linef("/* Made by skep gen: change the IDL, not this file. */")
 	s.linef("#include <skep/worker.h>")
-	if m.hasFilepointers() {
-		s.linef("#include <stdio.h>")
+	for _, header := range headers {
+		s.linef("#include <%s>", header)
+	}
+	if m.structures {
+		m.declareStructures(s)
 	}
 	for i := range m.Globals {
 		b := m.Globals[i]
@@ -48,16 +51,9 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	return s.Bytes(), nil
 }
 
-func (m *Module) hasFilepointers() bool {
-	for _, d := range m.Defines {
-		for _, q := range d.params {
-			if q.kind == uapi.Filepointer {
-				return true
-			}
-		}
-	}
-	return false
-}
+// headers are those that the stubs of OmniRPC and Ninf-G include: bodies use their names
+// without another include.
+var headers = []string{"assert.h", "errno.h", "stdio.h", "stdlib.h", "string.h", "unistd.h"}
 
 func (s *stub) linef(format string, args ...any) {
 	fmt.Fprintf(s, format+"\n", args...)
@@ -98,6 +94,9 @@ var cTypes = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "int"
 
 func (q *param) cType() string {
 	t := cTypes[q.kind]
+	if q.structure {
+		t = typeNames[q.kind]
+	}
 	if q.kind == uapi.String && q.isTexts() {
 		t = "char *"
 	}

@@ -29,6 +29,14 @@
 extern "C" {
 #endif
 
+/* Ninf-G's complex numbers. They are passed as C's own, which do as well. */
+typedef struct {
+	float r, i;
+} scomplex;
+typedef struct {
+	double r, i;
+} dcomplex;
+
 typedef int grpc_error_t;
 /* A call under way, from 0. */
 typedef int grpc_sessionid_t;
