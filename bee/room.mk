@@ -64,7 +64,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder locker mapper refused stack family reach swap,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 
@@ -168,6 +168,11 @@ suite_bee-root = sh bee/test/root.sh $(B)
 suite_bee-root_needs = $(B)/bin/bee $(B)/bin/bee-guard $(bee_t)/reach-glibc \
 	$(B)/conformance/glibc/unix_peers \
 	$(bee_t)/hello-glibc-dynamic
+
+CHECK_SUITES += bee-parents
+suite_bee-parents = sh bee/test/parents.sh $(B)
+suite_bee-parents_needs = $(B)/bin/bee $(B)/bin/bee-guard $(bee_t)/reach-glibc \
+	$(bee_t)/swap-glibc
 
 CHECK_SUITES += bee-dynamic
 suite_bee-dynamic = sh bee/test/dynamic.sh $(B)
@@ -282,6 +287,6 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-fallback
 
 MUTANTS += bee
-mutants_bee = bee-linux bee-root bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*

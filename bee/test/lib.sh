@@ -51,3 +51,19 @@ check_mistakes() { # the message says what is wrong with the name
 	says "a name without a path is refused, as PATH is not searched" \
 		'no such program: hello-glibc; .*PATH'
 }
+
+# Of the guest `reach` below the root $r: what each verb and name must give.
+reach_table() {
+	while read -r verb path want && [ -n "$verb" ]; do
+		set -- "$@" "$verb" "$path"
+		printf '%s %s: %s\n' "$verb" "$path" "$want" >>"$tmp/want"
+	done
+	guarded --root "${r:?}" "$g/reach-glibc" "$@" >"$tmp/got" 2>"$tmp/err"
+}
+
+reaches() { # name; the table is standard input
+	: >"$tmp/want"
+	reach_table
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$1"
+}

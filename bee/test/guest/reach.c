@@ -3,7 +3,8 @@
  * What names lead to. usage: reach VERB PATH [VERB PATH ...], a line for each:
  * read (the first line of a file), make (creates or cuts it), size, type (not
  * of what a link points to), text (of a link), enter (a folder), dir (makes
- * one), gone (removes a name).
+ * one), gone (removes a name), drop (removes a folder), here (the name of where
+ * the process is, without PATH, which must be its beginning).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,6 +55,17 @@ static int say_type(const char *path)
 	return 0;
 }
 
+static int say_here(const char *above)
+{
+	char here[sizeof(out)];
+	size_t n = strcmp(above, "/") ? strlen(above) : 0;
+
+	if (!getcwd(here, sizeof(here)) || strncmp(here, above, n))
+		return -1;
+	strcpy(out, here[n] ? here + n : "/");
+	return 0;
+}
+
 static int run_verb(const char *verb, const char *path)
 {
 	strcpy(out, "done");
@@ -73,6 +85,10 @@ static int run_verb(const char *verb, const char *path)
 		return mkdir(path, 0755);
 	if (!strcmp(verb, "gone"))
 		return unlink(path);
+	if (!strcmp(verb, "drop"))
+		return rmdir(path);
+	if (!strcmp(verb, "here"))
+		return say_here(path);
 	errno = EINVAL;
 	return -1;
 }
