@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the rules for the text of paths, path_resolution(7). No state. */
+/* Owns the rules for paths, path_resolution(7). No state. */
 #include "path.h"
 #include "base/errno.h"
 #include "abi/include/host.h"
@@ -51,7 +51,100 @@ static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 	}
 }
 
-s64 abi_path_join(const char *base, const char *path, char *out, u32 *flags)
+/* Links ------------------------------------------------------------------- */
+
+struct walk {
+	const struct abi_path_walk *how;
+	u32 links;		    /* followed so far */
+	char pending[ABI_PATH_MAX]; /* what is still to be walked */
+	char text[ABI_PATH_MAX];    /* of the link that was read last */
+};
+
+static int has_parent_part(const char *path)
+{
+	for (; *path; path++)
+		if (path[0] == '.' && path[1] == '.' &&
+		    (path[2] == '/' || !path[2]))
+			return 1;
+	return 0;
+}
+
+/*
+ * The component at the end of `out`: if it is a link, it leaves `out`, and its
+ * text and then `rest` are what is pending. 1 then, 0 for a folder.
+ */
+static s64 link_follow(struct walk *w, char *out, u64 *len, const char *rest)
+{
+	u64 more = abi_strlen(rest), slash = *rest && *rest != '/';
+	s64 n;
+
+	out[*len] = 0;
+	n = w->how->look(w->how->arg, out, w->text);
+	if (n <= 0)
+		return n;
+	if (++w->links > ABI_PATH_LINKS)
+		return -LINUX_ELOOP;
+	if ((u64)n + slash + more >= ABI_PATH_MAX)
+		return -LINUX_ENAMETOOLONG;
+	abi_memmove(w->pending + (u64)n + slash, rest, more + 1);
+	if (slash)
+		w->pending[n] = '/';
+	abi_memcpy(w->pending, w->text, (u64)n);
+	*len = *w->text == '/' ? 0 : parent_of(out, *len);
+	return 1;
+}
+
+/* As components_append, but ".." leaves the folder that a link leads to. */
+static s64 components_walk(struct walk *w, char *out, u64 len, u32 *flags)
+{
+	const char *path = w->pending;
+	s64 got = 0;
+	u64 n;
+
+	for (;;) {
+		if (*path == '/')
+			*flags |= ABI_PATH_MUST_DIR;
+		while (*path == '/')
+			path++;
+		if (!*path)
+			return (s64)len;
+		*flags |= ABI_PATH_MUST_DIR;
+		for (n = 0; path[n] && path[n] != '/'; n++)
+			;
+		got = 0;
+		if (n == 2 && path[0] == '.' && path[1] == '.') {
+			if (len && !w->how->all)
+				got = link_follow(w, out, &len, path);
+			if (!got)
+				len = parent_of(out, len);
+		} else if (n != 1 || path[0] != '.') {
+			*flags &= ~(u32)ABI_PATH_MUST_DIR;
+			got = component_append(out, len, path, n);
+			if (got < 0)
+				return got;
+			len = (u64)got;
+			got = w->how->all ? link_follow(w, out, &len, path + n)
+					  : 0;
+		}
+		if (got < 0)
+			return got;
+		path = got ? w->pending : path + n;
+	}
+}
+
+static s64 walk_append(const struct abi_path_walk *how, char *out, u64 len,
+		       const char *path, u32 *flags)
+{
+	struct walk w;
+
+	w.how = how;
+	w.links = 0;
+	abi_strcpy(w.pending, path, sizeof(w.pending));
+	return components_walk(&w, out, len, flags);
+}
+
+s64 abi_path_join(const struct abi_path_walk *how, const char *base,
+		  const char *path, char *out, u32 *flags)
 {
 	u32 ignored = 0;
 	s64 len = 0;
@@ -63,7 +156,11 @@ s64 abi_path_join(const char *base, const char *path, char *out, u32 *flags)
 		return -LINUX_ENAMETOOLONG;
 	if (*path != '/')
 		len = components_append(out, 0, base, &ignored);
-	if (len >= 0)
+	if (len < 0)
+		return len;
+	if (how && (how->all || has_parent_part(path)))
+		len = walk_append(how, out, (u64)len, path, flags);
+	else
 		len = components_append(out, (u64)len, path, flags);
 	if (len < 0)
 		return len;

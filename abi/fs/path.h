@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guest paths as text: joined with a directory and normalised. Pure.
+ * Guest paths: joined with a directory and normalised, path_resolution(7).
  *
- * ".." is removed together with the component before it, even if that is a
- * symbolic link, because abi keeps only the text of a directory. So ".." from a
- * linked directory leads to the parent of the link. This is the only difference
- * to Linux.
+ * abi keeps the text of a directory. ".." after a name leaves the folder that
+ * the name leads to, so if it is a link, its text takes its place first. Other
+ * links stay in the text: the host follows them.
  */
 #ifndef ABI_PATH_H
 #define ABI_PATH_H
@@ -15,13 +14,30 @@
 /* The path ended in a slash, "." or "..": it must name a directory. */
 #define ABI_PATH_MUST_DIR 1
 
+#define ABI_PATH_LINKS 40 /* as Linux; one more is ELOOP */
+
+/* How links are looked at. */
+struct abi_path_walk {
+	/*
+	 * What `path` (absolute, normalised) is: the length of a link's text,
+	 * which is written to `text` of ABI_PATH_MAX bytes; 0 for a folder;
+	 * -ENOTDIR for anything else, or another error of lstat(2).
+	 */
+	s64 (*look)(void *arg, const char *path, char *text);
+	void *arg;
+	u32 all; /* at each component: no link stays in the result */
+};
+
 /*
  * `path` as seen from directory `base` (absolute, normalised), written to
  * `out` of ABI_PATH_MAX bytes: absolute, no slash at the end unless it is the
  * root, no empty, "." or ".." component. Its length; -ENOENT when `path` is
- * empty, -ENAMETOOLONG for a component above 255 bytes or a whole above 4095.
+ * empty, -ENAMETOOLONG for a component above 255 bytes or a whole above 4095,
+ * -ELOOP, or an error of `look`. Without `how`, ".." just removes the name
+ * before it.
  */
-s64 abi_path_join(const char *base, const char *path, char *out, u32 *flags);
+s64 abi_path_join(const struct abi_path_walk *how, const char *base,
+		  const char *path, char *out, u32 *flags);
 
 /* What `path` says after directory `dir`, or 0: "/a/b" in "/a" is "b". */
 const char *abi_path_below(const char *path, const char *dir);

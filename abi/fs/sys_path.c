@@ -40,9 +40,35 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	return error;
 }
 
+/* abi_path_walk's look: what lies at a guest's path. */
+static s64 look_at(void *arg, const char *path, char *text)
+{
+	struct abi_proc *p = arg;
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_LSTAT, .path = path, .stat = &st};
+	s64 n = abi_synth_stat(p, path, &st);
+
+	if (!n) {
+		n = abi_synth_link(p, path, text, ABI_PATH_MAX);
+		if (n)
+			return n;
+		n = p->host->path(&op);
+	}
+	if (n < 0 || (st.mode & ABI_S_IFMT) == ABI_S_IFDIR)
+		return n < 0 ? n : 0;
+	if ((st.mode & ABI_S_IFMT) != ABI_S_IFLNK)
+		return -LINUX_ENOTDIR;
+	op.verb = ABI_PATH_READLINK;
+	op.buf = text;
+	op.len = ABI_PATH_MAX;
+	return p->host->path(&op);
+}
+
 s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
 		  u32 *flags)
 {
+	const struct abi_path_walk walk = {.look = look_at, .arg = c->p};
 	char base[ABI_PATH_MAX];
 	s64 error;
 
@@ -52,7 +78,7 @@ s64 abi_path_name(struct abi_call *c, u64 dirfd, const char *name, char *out,
 		if (error)
 			return error;
 	}
-	return abi_path_join(base, name, out, flags);
+	return abi_path_join(&walk, base, name, out, flags);
 }
 
 s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
@@ -198,44 +224,47 @@ s64 abi_sys_getcwd(struct abi_call *c)
 	return abi_user_put(c->p, c->a[0], cwd, len) ? -LINUX_EFAULT : (s64)len;
 }
 
-static void set_cwd(struct abi_call *c, const char *path)
+/* getcwd(2) tells no links, and no later change of one moves the process. */
+static s64 set_cwd(struct abi_call *c, const char *path)
 {
+	const struct abi_path_walk walk = {look_at, c->p, 1};
+	char real[ABI_PATH_MAX];
+	struct abi_path_op op = {
+		.verb = ABI_PATH_ACCESS, .mode = 1, .path = real};
+	struct abi_stat st;
+	u32 flags;
+	s64 error = abi_path_join(&walk, "", path, real, &flags);
+
+	if (error >= 0 && !abi_synth_stat(c->p, real, &st))
+		error = c->p->host->path(&op);
+	if (error < 0)
+		return error;
 	abi_lock(c->p, &c->p->lock);
-	abi_strcpy(c->p->cwd, path, ABI_PATH_MAX);
+	abi_strcpy(c->p->cwd, real, ABI_PATH_MAX);
 	abi_unlock(c->p, &c->p->lock);
+	return 0;
 }
 
 s64 abi_sys_chdir(struct abi_call *c)
 {
 	char path[ABI_PATH_MAX];
-	struct abi_stat st;
-	struct abi_path_op op = {
-		.verb = ABI_PATH_STAT, .path = path, .stat = &st};
 	u32 flags;
 	s64 error = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
 
-	if (error < 0)
-		return error;
-	error = c->p->host->path(&op);
-	if (error < 0)
-		return error;
-	if ((st.mode & ABI_S_IFMT) != ABI_S_IFDIR)
-		return -LINUX_ENOTDIR;
-	set_cwd(c, path);
-	return 0;
+	return error < 0 ? error : set_cwd(c, path);
 }
 
 s64 abi_sys_fchdir(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 error = 0;
+	s64 error;
 
 	if (!d)
 		return -LINUX_EBADF;
 	if (d->type != ABI_S_IFDIR)
 		error = -LINUX_ENOTDIR;
 	else
-		set_cwd(c, d->path);
+		error = set_cwd(c, d->path);
 	abi_desc_put(c->p, d);
 	return error;
 }

@@ -39,9 +39,31 @@ void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
 
 s64 abi_lin_path(struct abi_path_op *op);
 /*
- * The host's name of a guest's path, with the last component resolved too if
- * `follow`; it may be one that does not exist yet. 0, or an errno as of
- * open(2).
+ * Where a guest's path is, for the calls that take a folder and a name. Below
+ * a root the folder is open and the name one component, or, if a link at the
+ * end was to be followed, the name is that of the file, held open: a folder or
+ * link that others replace after this leads nowhere else.
+ */
+#define ABI_LIN_LINK 32
+struct abi_lin_place {
+	int fd;		  /* what abi_lin_place_close closes, or -1 */
+	int dir;	  /* the folder, or AT_FDCWD */
+	const char *name; /* in it, or in `link`, or the guest's path */
+	char link[ABI_LIN_LINK];
+};
+
+/*
+ * `follow`: a link at the end is followed, to what must exist. Without it, the
+ * name may be one that does not exist yet, and the calls must not follow it. 0,
+ * or an errno as of open(2) and then nothing to close. `guest` must outlive
+ * `to`.
+ */
+s64 abi_lin_place(const char *guest, u32 follow, struct abi_lin_place *to);
+void abi_lin_place_close(struct abi_lin_place *place);
+
+/*
+ * The host's text of that place, for what takes no folder (programs, sockets):
+ * folders that are renamed before it is used may make it another's.
  */
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
 /* open(2) of a guest's path: a descriptor, or a negative errno. */

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -16,49 +16,61 @@ static s64 errno_result(s64 n)
 	return n < 0 ? -errno : n;
 }
 
-static s64 path_stat(const char *path, struct abi_stat *to, int flags)
+static s64 stat_place(const struct abi_lin_place *at, struct abi_stat *to,
+		      int flags)
 {
 	struct stat st;
 
-	if (fstatat(AT_FDCWD, path, &st, flags))
+	if (fstatat(at->dir, at->name, &st, flags))
 		return -errno;
 	abi_lin_stat_from(to, &st);
 	return 0;
 }
 
-static s64 path_statfs(const char *path, struct abi_statfs *to)
+static s64 statfs_place(const struct abi_lin_place *at, struct abi_statfs *to)
 {
 	struct statfs sf;
 
-	if (statfs(path, &sf))
+	if (statfs(at->name, &sf))
 		return -errno;
 	abi_lin_statfs_from(to, &sf);
 	return 0;
 }
 
-static s64 path_utimens(const char *path, const s64 times[2], u32 nofollow)
+static s64 set_times(const struct abi_lin_place *at, const s64 times[2],
+		     u32 nofollow)
 {
 	struct timespec ts[2];
 
 	abi_lin_times_from(ts, times);
-	return errno_result(utimensat(AT_FDCWD, path, ts,
+	return errno_result(utimensat(at->dir, at->name, ts,
 				      nofollow ? AT_SYMLINK_NOFOLLOW : 0));
 }
 
-/* The verbs with two names; the text of a symbolic link is kept as it is. */
-static s64 two_paths(const struct abi_path_op *op, const char *path)
+/* "/" is no name in a folder; abi_lin_place calls it ".". */
+static s64 remove_folder(const struct abi_lin_place *at)
 {
-	char path2[PATH_MAX];
-	s64 err;
+	if (!strcmp(at->name, "."))
+		return -EBUSY;
+	return errno_result(unlinkat(at->dir, at->name, AT_REMOVEDIR));
+}
 
-	if (op->verb == ABI_PATH_SYMLINK)
-		return errno_result(symlink(op->path2, path));
-	err = abi_lin_path_host(op->path2, path2, sizeof(path2), 0);
+/* The verbs with two names. */
+static s64 use_places(const struct abi_path_op *op,
+		      const struct abi_lin_place *at)
+{
+	struct abi_lin_place to;
+	s64 err = abi_lin_place(op->path2, 0, &to);
+
 	if (err)
 		return err;
 	if (op->verb == ABI_PATH_RENAME)
-		return errno_result(rename(path, path2));
-	return errno_result(link(path, path2));
+		err = renameat(at->dir, at->name, to.dir, to.name);
+	else
+		err = linkat(at->dir, at->name, to.dir, to.name, 0);
+	err = errno_result(err);
+	abi_lin_place_close(&to);
+	return err;
 }
 
 /* Whether the verb is about what a link at the end of the path points to. */
@@ -78,41 +90,50 @@ static u32 follows_link(const struct abi_path_op *op)
 	}
 }
 
+/* The folder is AT_FDCWD for the calls that take none: follows_link. */
+static s64 use_place(struct abi_path_op *op, const struct abi_lin_place *at)
+{
+	switch (op->verb) {
+	case ABI_PATH_STAT:
+		return stat_place(at, op->stat, 0);
+	case ABI_PATH_LSTAT:
+		return stat_place(at, op->stat, AT_SYMLINK_NOFOLLOW);
+	case ABI_PATH_ACCESS:
+		return errno_result(access(at->name, (int)op->mode));
+	case ABI_PATH_UNLINK:
+		return errno_result(unlinkat(at->dir, at->name, 0));
+	case ABI_PATH_RMDIR:
+		return remove_folder(at);
+	case ABI_PATH_MKDIR:
+		return errno_result(mkdirat(at->dir, at->name, op->mode));
+	case ABI_PATH_RENAME:
+	case ABI_PATH_LINK:
+		return use_places(op, at);
+	case ABI_PATH_SYMLINK: /* its text is kept as it is */
+		return errno_result(symlinkat(op->path2, at->dir, at->name));
+	case ABI_PATH_READLINK:
+		return errno_result(
+			readlinkat(at->dir, at->name, op->buf, op->len));
+	case ABI_PATH_CHMOD:
+		return errno_result(chmod(at->name, op->mode));
+	case ABI_PATH_TRUNCATE:
+		return errno_result(truncate(at->name, (s64)op->len));
+	case ABI_PATH_UTIMENS:
+		return set_times(at, op->times, op->mode);
+	case ABI_PATH_STATFS:
+		return statfs_place(at, op->statfs);
+	}
+	return -ENOSYS;
+}
+
 s64 abi_lin_path(struct abi_path_op *op)
 {
-	char path[PATH_MAX];
-	s64 err = abi_lin_path_host(op->path, path, sizeof(path),
-				    follows_link(op));
+	struct abi_lin_place at;
+	s64 err = abi_lin_place(op->path, follows_link(op), &at);
 
 	if (err)
 		return err;
-	switch (op->verb) {
-	case ABI_PATH_STAT:
-		return path_stat(path, op->stat, 0);
-	case ABI_PATH_LSTAT:
-		return path_stat(path, op->stat, AT_SYMLINK_NOFOLLOW);
-	case ABI_PATH_ACCESS:
-		return errno_result(access(path, (int)op->mode));
-	case ABI_PATH_UNLINK:
-		return errno_result(unlink(path));
-	case ABI_PATH_RMDIR:
-		return errno_result(rmdir(path));
-	case ABI_PATH_MKDIR:
-		return errno_result(mkdir(path, op->mode));
-	case ABI_PATH_RENAME:
-	case ABI_PATH_LINK:
-	case ABI_PATH_SYMLINK:
-		return two_paths(op, path);
-	case ABI_PATH_READLINK:
-		return errno_result(readlink(path, op->buf, op->len));
-	case ABI_PATH_CHMOD:
-		return errno_result(chmod(path, op->mode));
-	case ABI_PATH_TRUNCATE:
-		return errno_result(truncate(path, (s64)op->len));
-	case ABI_PATH_UTIMENS:
-		return path_utimens(path, op->times, op->mode);
-	case ABI_PATH_STATFS:
-		return path_statfs(path, op->statfs);
-	}
-	return -ENOSYS;
+	err = use_place(op, &at);
+	abi_lin_place_close(&at);
+	return err;
 }

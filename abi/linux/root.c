@@ -70,66 +70,69 @@ s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The host's name of an open file, without links; closes it. */
-static s64 name_of(int fd, char *buf, u64 len)
+static void descriptor_name(int fd, char *buf)
 {
-	char link[32];
-	s64 n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, buf, len);
-	if (n < 0)
-		n = -errno;
-	close(fd);
-	if (n < 0 || (u64)n >= len)
-		return n < 0 ? n : -ENAMETOOLONG;
-	buf[n] = 0;
-	return n;
+	snprintf(buf, ABI_LIN_LINK, "/proc/self/fd/%d", fd);
 }
 
-/* What is not there yet: the folder's name and the last component. */
-static s64 name_new(const char *guest, char *buf, u64 len)
+s64 abi_lin_place(const char *guest, u32 follow, struct abi_lin_place *to)
 {
 	const char *leaf = strrchr(guest, '/');
 	char folder[ABI_PATH_MAX];
-	s64 n;
-	int more;
+	s64 fd;
 
+	*to = (struct abi_lin_place){.fd = -1, .dir = AT_FDCWD, .name = guest};
+	if (!*abi_lin_root_text())
+		return 0;
 	if (!leaf || leaf - guest >= ABI_PATH_MAX)
 		return -ENAMETOOLONG;
+	if (follow) {
+		fd = abi_lin_open(guest, O_PATH | O_CLOEXEC, 0);
+		if (fd < 0)
+			return fd;
+		to->fd = (int)fd;
+		to->name = to->link;
+		descriptor_name(to->fd, to->link);
+		return 0;
+	}
 	memcpy(folder, guest, (u64)(leaf - guest));
 	folder[leaf - guest] = 0;
-	n = abi_lin_open(*folder ? folder : "/",
-			 O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-	if (n >= 0)
-		n = name_of((int)n, buf, len);
-	if (n < 0)
-		return n;
-	n = strcmp(buf, "/") ? n : 0;
-	more = snprintf(buf + n, len - (u64)n, "%s", leaf);
-	return (u64)more >= len - (u64)n ? -ENAMETOOLONG : 0;
+	fd = abi_lin_open(*folder ? folder : "/",
+			  O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	to->fd = to->dir = (int)fd;
+	to->name = leaf[1] ? leaf + 1 : ".";
+	return 0;
+}
+
+void abi_lin_place_close(struct abi_lin_place *place)
+{
+	if (place->fd >= 0)
+		close(place->fd);
 }
 
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow)
 {
-	u32 flags = O_PATH | O_CLOEXEC;
-	s64 fd, n;
+	struct abi_lin_place at;
+	char link[ABI_LIN_LINK];
+	s64 n = abi_lin_place(guest, follow, &at);
+	int more;
 
-	if (!*abi_lin_root_text()) {
-		n = snprintf(buf, len, "%s", guest);
-		return (u64)n >= len ? -ENAMETOOLONG : 0;
+	if (n)
+		return n;
+	if (at.fd >= 0) {
+		descriptor_name(at.fd, link);
+		n = readlink(link, buf, len);
+		n = n < 0 ? -errno : n;
 	}
-	fd = abi_lin_open(guest, follow ? flags : flags | O_NOFOLLOW, 0);
-	if (fd >= 0) {
-		n = name_of((int)fd, buf, len);
-		return n < 0 ? n : 0;
-	}
-	if (fd != -ENOENT)
-		return fd;
-	/* A link to what does not exist would lead out of the root. */
-	fd = follow ? abi_lin_open(guest, flags | O_NOFOLLOW, 0) : -ENOENT;
-	if (fd < 0)
-		return fd == -ENOENT ? name_new(guest, buf, len) : fd;
-	close((int)fd);
-	return -ENOENT;
+	abi_lin_place_close(&at);
+	if (n < 0 || (u64)n >= len)
+		return n < 0 ? n : -ENAMETOOLONG;
+	buf[n] = 0;
+	if (at.name == at.link)
+		return 0;
+	more = snprintf(buf + n, len - (u64)n, "%s%s", n > 1 ? "/" : "",
+			at.name);
+	return (u64)more >= len - (u64)n ? -ENAMETOOLONG : 0;
 }

@@ -80,7 +80,7 @@ static s64 take_script(struct exec *x, const char *head, u64 len)
 		x->before[x->words++] = arg;
 	*end = 0;
 	x->before[x->words++] = line;
-	return abi_path_join(x->c->p->cwd, line, x->path, &ignored);
+	return abi_path_name(x->c, (u64)ABI_AT_FDCWD, line, x->path, &ignored);
 }
 
 static s64 refuse_program(struct exec *x, const char *why)
