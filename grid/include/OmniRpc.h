@@ -11,10 +11,11 @@
  * negative codes below, and OmniRpcLastErrorText says what went wrong.
  *
  * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
- * and INOUT scalars and all arrays as pointers, strings as char *; WORK arrays
- * are not given. All of it is sent from the caller's memory, which is free
- * for other use when the function returns; OUT and INOUT arguments are written
- * straight into the caller's memory until the call has ended.
+ * and INOUT scalars and all arrays as pointers, strings as char *; of a WORK
+ * array a pointer that is not used, such as NULL. All of it is sent from the
+ * caller's memory, which is free for other use when the function returns; OUT
+ * and INOUT arguments are written straight into the caller's memory until the
+ * call has ended.
  */
 #ifndef OMNIRPC_H
 #define OMNIRPC_H

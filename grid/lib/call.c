@@ -79,7 +79,7 @@ static void set_address(const struct skep_param *p, struct grid_value *v,
 		memcpy(&v->bits, at, size);
 }
 
-/* Arguments that are given as pointers; WORK arrays have none. */
+/* Arguments that are given as pointers; those of WORK arrays are not used. */
 struct pointers {
 	void *const *at;
 	u32 left;
@@ -89,20 +89,24 @@ struct pointers {
 static int value_at(const struct skep_param *p, struct grid_value *v,
 		    struct pointers *from)
 {
-	if (p->mode == SKEP_WORK)
-		return 0;
 	if (!from->left)
 		return -EINVAL;
-	set_address(p, v, *from->at++);
 	from->left--;
+	if (p->mode == SKEP_WORK) {
+		from->at++;
+		return 0;
+	}
+	set_address(p, v, *from->at++);
 	return v->at || p->dims || grid_type_text(p->type) ? 0 : -EINVAL;
 }
 
 static void value_of(const struct skep_param *p, struct grid_value *v,
 		     va_list *values)
 {
-	if (p->mode == SKEP_WORK)
+	if (p->mode == SKEP_WORK) {
+		va_arg(*values, void *);
 		return;
+	}
 	if (!p->dims && !grid_type_text(p->type) && p->mode == SKEP_IN) {
 		if (complex_bits(p->type, v, values))
 			v->at = &v->bits;

@@ -169,8 +169,8 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values);
 /*
- * The same with a pointer to each argument but WORK arrays: scalars of any mode
- * are read and written through theirs.
+ * The same with a pointer to each argument: scalars of any mode are read and
+ * written through theirs, those of WORK arrays are not used.
  */
 struct skep_request *grid_call_start_at(struct grid_client *c,
 					const struct skep_handle *module, u32 f,

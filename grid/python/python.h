@@ -50,7 +50,7 @@ const void *skep_python_manifest(const struct skep_handle *m, u64 *bytes);
 s32 skep_python_sizes(const struct skep_handle *m, u32 f, void *const *pointer,
 		      const u64 *count, u32 at, u64 size[SKEP_DIMS_MAX]);
 
-/* A pointer to each argument but WORK arrays. NULL with the error set. */
+/* A pointer to each argument, unused for WORK. NULL with the error set. */
 struct skep_request *skep_python_call(struct grid_client *c,
 				      const struct skep_handle *m, u32 f,
 				      void *const *pointer, u32 count, u64 tag);

@@ -116,8 +116,8 @@ static void test_types(void)
 	unsigned short s = 65535;
 	float f = 0.25f;
 
-	tap_ok(OmniRpcCall("types", c, s, INT64_MIN, f, -1.5, "four", r, &io) ==
-			       OMRPC_OK &&
+	tap_ok(OmniRpcCall("types", c, s, INT64_MIN, f, -1.5, "four", NULL, r,
+			   &io) == OMRPC_OK &&
 		       r[0] == -7 && r[1] == 65535 && r[2] == INT64_MIN &&
 		       r[3] == 250 && r[4] == -1500 && r[5] == 4 && io == -42,
 	       "every type arrives as it was given");

@@ -41,8 +41,8 @@ static void test_calls(void)
 	       "a call comes back with its result");
 	tap_ok(OmniRpcCall("say", "hello", &length) == OMRPC_OK && length == 5,
 	       "a string arrives although the worker prints");
-	tap_ok(OmniRpcCall("fill", 1000l, fill) == OMRPC_OK && fill[0] == 'w' &&
-		       fill[999] == 'w',
+	tap_ok(OmniRpcCall("fill", 1000l, fill, NULL) == OMRPC_OK &&
+		       fill[0] == 'w' && fill[999] == 'w',
 	       "a WORK array has its memory");
 	tap_ok(OmniRpcModuleInit("sample", 4l, x) == OMRPC_OK &&
 		       OmniRpcCall("state", &sum) == OMRPC_OK && sum == 20,

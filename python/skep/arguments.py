@@ -245,15 +245,8 @@ class Arguments:
     # The call ----------------------------------------------------------------
 
     def send(self, client, tag):
-        pointers, count = self.pointer, len(self.entry.params)
-        if any(p.mode == manifest.WORK for p in self.entry.params):
-            chosen = [
-                pointers[i]
-                for i, p in enumerate(self.entry.params)
-                if p.mode != manifest.WORK
-            ]
-            pointers, count = (ctypes.c_void_p * len(chosen))(*chosen), len(chosen)
-        return lib.call(client, self.handle, self.entry.index, pointers, count, tag)
+        count = len(self.entry.params)
+        return lib.call(client, self.handle, self.entry.index, self.pointer, count, tag)
 
     def results(self):
         got = [read() for read in self.readers]

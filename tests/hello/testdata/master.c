@@ -31,7 +31,7 @@ static void call_arrays(void)
 	double complex z[2] = {1 + 2 * I, 3 + 4 * I};
 	int i;
 
-	check_error(OmniRpcCall("kinds.arrays", 2, a, t, part, z));
+	check_error(OmniRpcCall("kinds.arrays", 2, a, t, part, z, NULL));
 	printf("%g %g %g %g |", t[0], t[1], t[2], t[3]);
 	for (i = 0; i < 10; i++)
 		printf(" %d", part[i]);
