@@ -52,6 +52,18 @@ func TestAddressIsFollowedBehindACall(t *testing.T) {
 	}
 }
 
+// Where a kernel returns by a thunk, a jump to it is a return and no call.
+func TestReturnByThunk(t *testing.T) {
+	const thunk = "\tjmp\t__x86_return_thunk\n"
+	if got := escapesOf(t, "\tmovq $fresh, %rdi\n"+thunk); len(got) != 0 {
+		t.Errorf("an address that is left in a register: %v", got)
+	}
+	got := escapesOf(t, "\tmovq $fresh, %rax\n"+thunk)
+	if !slices.Contains(got, Escape{"fresh", "f", "is returned to the kernel"}) {
+		t.Errorf("an address that is the result: %v", got)
+	}
+}
+
 func TestEachRegisterIsFollowedByItself(t *testing.T) {
 	for r, half := range general {
 		var others strings.Builder

@@ -36,6 +36,9 @@ func isBranch(word string) bool {
 var owned = []string{"__bug_table", "__jump_table", "__ex_table", ".altinstructions", ".discard", ".smp_locks", ".static_call_sites",
 	"__mcount_loc", ".retpoline_sites", ".return_sites", ".call_sites", ".ibt_endbr_seal", "__patchable_function_entries", ".rela", ".note", ".orc_"}
 
+// returnThunk is where a kernel's functions jump in place of a ret.
+const returnThunk = "__x86_return_thunk"
+
 // graphOf reads a function.
 func graphOf(fn *Symbol) *graph {
 	g := &graph{labels: map[string][]int{}, bare: true}
@@ -59,6 +62,9 @@ func (g *graph) add(text, section string, aside bool) {
 	word, rest := cutMnemonic(text)
 	for slices.Contains(prefixes, word) && rest != "" {
 		word, rest = cutMnemonic(rest)
+	}
+	if word == "jmp" && rest == returnThunk {
+		text, word, rest = "ret", "ret", ""
 	}
 	s := &step{text: text, word: word, aside: aside}
 	for _, t := range listTokens(text) {
