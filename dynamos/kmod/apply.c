@@ -71,7 +71,9 @@ static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 	if (!s)
 		return NULL;
 	if (u->class == DYNAMOS_TOGETHER)
-		s->installer = DYNAMOS_LIVEPATCH;
+		s->installer = dynamos_uncounted(&u->update->functions[i])
+				       ? DYNAMOS_LIVEPATCH_ONLY
+				       : DYNAMOS_LIVEPATCH;
 	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	return s;
 }
@@ -348,6 +350,29 @@ static int check_allowed(struct dynamos_update_state *u,
 	return 0;
 }
 
+static bool all_uncounted(const struct dynamos_update_state *u)
+{
+	u32 i;
+
+	for (i = 0; i < u->count; i++)
+		if (!dynamos_uncounted(&u->update->functions[i]))
+			return false;
+	return true;
+}
+
+/* A limit that nothing could ever reach would promise too much. */
+static int check_limits(const struct dynamos_update_state *u,
+			const struct dynamos_health *h, char *why)
+{
+	if (!all_uncounted(u) || !(h->errors || h->latency || h->stuck))
+		return 0;
+	scnprintf(why, DYNAMOS_WHY,
+		  "the calls of %s cannot be counted, so no limit of errors, "
+		  "latency or time can be watched: leave the limits out",
+		  u->name);
+	return -EINVAL;
+}
+
 static int make_table(struct dynamos_update_state *u,
 		      const struct dynamos_policy *policy, char *why)
 {
@@ -374,6 +399,8 @@ static int prepare_update(struct dynamos_update_state *u,
 
 	if (!err && u->class == DYNAMOS_TOGETHER)
 		err = check_patchable(u, a->why);
+	if (!err)
+		err = check_limits(u, &a->health, a->why);
 	if (!err)
 		err = make_table(u, &a->policy, a->why);
 	if (err)

@@ -220,7 +220,8 @@ static unsigned long poll_leaving(struct dynamos_update_state *u)
 		step_leaving(e, DYNAMOS_LEAVE_SETTLED);
 		fallthrough;
 	case DYNAMOS_DRAINING:
-		if (dynamos_update_inside(u) || dynamos_group_left(u))
+		if (dynamos_update_inside(u) || dynamos_group_left(u) ||
+		    dynamos_stand_inside(u))
 			return LATER;
 		unlink_all(u);
 		step_leaving(e, DYNAMOS_LEAVE_EMPTIED);

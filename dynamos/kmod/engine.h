@@ -31,6 +31,11 @@ struct dynamos_engine {
 	struct dynamos_place at[];
 };
 
+static inline bool dynamos_uncounted(const struct dynamos_function *f)
+{
+	return f->args == DYNAMOS_UNCOUNTED;
+}
+
 /* update.c */
 /* The update of this name; or an error, with `why` unless that is NULL. */
 struct dynamos_update_state *dynamos_update_find(const char *name, char *why);
@@ -80,6 +85,12 @@ void dynamos_patch_blockers(struct dynamos_update_state *update, char *text,
 			    size_t room);
 const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);
 void dynamos_patch_free(struct dynamos_patch *patch);
+
+/* stand.c */
+int dynamos_stand_init(void);
+/* Whether a task may stand in the module of an update that has functions whose
+ * calls are not counted. After the reverse transition none enters any more. */
+bool dynamos_stand_inside(const struct dynamos_update_state *update);
 
 /* device.c */
 int dynamos_device_init(void);

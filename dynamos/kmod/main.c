@@ -19,6 +19,7 @@ static const struct part {
 } parts[] = {
 	{dynamos_symbol_init, NULL},
 	{dynamos_owner_init, NULL},
+	{dynamos_stand_init, NULL},
 	{dynamos_slot_init, NULL},
 	{dynamos_drain_init, dynamos_drain_exit},
 	{dynamos_event_init, dynamos_event_exit},

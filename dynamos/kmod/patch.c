@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Class together: a livepatch whose new functions are the wrappers of slots.
+ * Class together: a livepatch whose new functions are the wrappers of slots, or
+ * the versions themselves where no wrapper can pass the arguments on.
  * Each APPLY uses a new klp_patch, because one that was disabled cannot be
  * enabled again. It is disabled by calling the store function of its sysfs file
  * `enabled`: the kernel exports no other way, and a module should not open
@@ -67,7 +68,10 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 	for (i = 0; i < u->count; i++) {
 		p->func[i].old_name = f[i].symbol;
 		p->func[i].old_sympos = f[i].sympos;
-		p->func[i].new_func = (void *)u->version[i]->slot->wrapper;
+		p->func[i].new_func =
+			dynamos_uncounted(&f[i])
+				? f[i].version
+				: (void *)u->version[i]->slot->wrapper;
 	}
 	p->object[0].funcs = p->func;
 	p->object[0].callbacks.post_patch = patch_entered;

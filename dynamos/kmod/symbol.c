@@ -11,6 +11,8 @@
  *   direct_mutex                   whose trampoline a function calls
  *   klp_mutex, klp_patches         whose livepatch a function has
  *   stack_trace_save_tsk           the stack of a task that blocks a transition
+ *   stack_trace_save_tsk_reliable,
+ *   task_call_func                 the stack of a task that does not run
  *   __start_notes, __stop_notes    the running kernel's build-id
  *
  * They are only read or called, never written.

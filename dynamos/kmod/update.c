@@ -149,8 +149,11 @@ static const char *function_wrong(const struct dynamos_update *update,
 	if (!strcmp(f->symbol, "do_task_dead"))
 		return "never returns, and the end of a task inside it cannot "
 		       "be detected";
-	if (f->args > 6)
+	if (f->args > 6 && f->args != DYNAMOS_UNCOUNTED)
 		return "has more than the 6 arguments that registers hold";
+	if (f->args == DYNAMOS_UNCOUNTED && update->class != DYNAMOS_TOGETHER)
+		return "has calls that cannot be counted, which only class "
+		       "together allows";
 	if (f->result > DYNAMOS_VALUE)
 		return "has a result of an unknown kind";
 	if (f->object != DYNAMOS_NO_ARG && f->object >= f->args)

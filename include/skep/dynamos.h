@@ -148,7 +148,8 @@ enum dynamos_installer {
 	DYNAMOS_NONE,
 	DYNAMOS_DIRECT,	  /* ftrace's direct call */
 	DYNAMOS_IPMODIFY, /* ftrace changes the address */
-	DYNAMOS_LIVEPATCH
+	DYNAMOS_LIVEPATCH,
+	DYNAMOS_LIVEPATCH_ONLY /* without a wrapper: calls are not counted */
 };
 
 /* Whether an update's module can be unloaded once nobody is inside. */

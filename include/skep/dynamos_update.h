@@ -29,6 +29,10 @@ enum dynamos_result { /* how a result tells of an error */
 };
 
 #define DYNAMOS_NO_ARG 0xff
+/* As `args`: some arguments or the result are not in the registers that a
+ * wrapper passes on. Livepatch then leads calls straight to the version, so
+ * none is counted: class together only. */
+#define DYNAMOS_UNCOUNTED 0xff
 
 struct dynamos_function {
 	const char *symbol;
@@ -38,7 +42,8 @@ struct dynamos_function {
 			  group, so that a choice is made or an object ends at
 			  it */
 	u64 size;      /* of the new function's text */
-	u8 args;       /* in registers: 0 to 6, and none elsewhere */
+	u8 args;       /* in registers: 0 to 6, and none elsewhere; or
+			  DYNAMOS_UNCOUNTED */
 	u8 result;     /* enum dynamos_result */
 	u8 object;     /* class object: which argument, from 0, or NO_ARG */
 	u8 ends;       /* 1: the object's life ends with this call */

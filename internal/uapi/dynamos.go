@@ -74,9 +74,10 @@ const (
 	DynamosDirect
 	DynamosIpmodify
 	DynamosLivepatch
+	DynamosLivepatchOnly // without a wrapper: calls are not counted
 )
 
-var dynamosInstallers = [...]string{"none", "direct", "ipmodify", "livepatch"}
+var dynamosInstallers = [...]string{"none", "direct", "ipmodify", "livepatch", "livepatch"}
 
 func (i DynamosInstaller) String() string {
 	if i == DynamosNone {

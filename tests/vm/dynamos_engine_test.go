@@ -27,7 +27,7 @@ var engineParts = []struct {
 	name  string
 	floor int
 }{
-	{"refusals", 7},
+	{"refusals", 8},
 	{"unauthorized", 3},
 	{"life", 26},
 	{"balance", 11},
@@ -35,6 +35,7 @@ var engineParts = []struct {
 	{"sleepers", 19},
 	{"supersede", 19},
 	{"together", 21},
+	{"straight", 14},
 	{"ends", 19},
 	{"loop", 48},
 	{"hooks", 18},

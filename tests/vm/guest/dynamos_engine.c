@@ -85,7 +85,7 @@ static void test_refusals(void)
 		{"absent", -ENOENT},	  {"size", -ENOEXEC},
 		{"notrace", -EOPNOTSUPP}, {"double", -EINVAL},
 		{"outside", -EINVAL},	  {"none", -EINVAL},
-		{"dead", -EINVAL},
+		{"dead", -EINVAL},	  {"narrow", -EINVAL},
 	};
 	size_t i;
 
@@ -539,6 +539,44 @@ static void test_together(void)
 	want_ok(use_unload(), "blocked: unloads");
 }
 
+/* Functions whose calls livepatch leads straight to the version. */
+static void test_straight(void)
+{
+	struct dynamos_apply limits = {.policy = all, .health.stuck = 1};
+	struct dynamos_count c[2];
+	long mine = get_answer();
+	int pid;
+
+	select_hand();
+	want_ok(use_load("straight"), "straight: loads");
+	want_ok(apply_to(&all, 0) ?: use_until(DYNAMOS_TRIAL),
+		"straight: all tasks switched");
+	tap_ok(get_answer() == 4242 && getsid(0) == 4242,
+	       "engine: straight: all take it");
+	tap_ok(!use_count(0, 1, &c[0]) && !use_count(1, 1, &c[1]) &&
+		       c[0].installer == DYNAMOS_LIVEPATCH_ONLY && !c[0].in &&
+		       c[1].installer == DYNAMOS_LIVEPATCH && c[1].in,
+	       "engine: straight: only calls that pass a wrapper are counted");
+	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
+		"straight: all switched back");
+	tap_ok(get_answer() == mine, "engine: straight: all take the old");
+	want_ok(use_unload(), "straight: unloads");
+
+	want_ok(use_load("tail"), "tail: loads");
+	want_is(use_apply(&limits), -EINVAL,
+		"tail: a limit that nothing can reach is refused");
+	want_ok(apply_to(&all, 0) ?: use_until(DYNAMOS_TRIAL),
+		"tail: all tasks switched");
+	pid = start_sleeper();
+	tap_ok(use_stays(DYNAMOS_TRIAL), "engine: tail: a task sleeps inside");
+	want_ok(use_revert(), "tail: revert");
+	tap_ok(use_stays(DYNAMOS_LEAVING),
+	       "engine: tail: a task that stands behind a jump is waited for");
+	kill_sleeper(pid);
+	want_ok(use_until(DYNAMOS_LOADED), "tail: woken, the update has left");
+	want_ok(use_unload(), "tail: unloads");
+}
+
 static int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -733,9 +771,9 @@ static const struct {
 	{"refusals", test_refusals}, {"unauthorized", test_unauthorized},
 	{"life", test_life},	     {"balance", test_balance},
 	{"sleepers", test_sleepers}, {"supersede", test_supersede},
-	{"together", test_together}, {"ends", test_ends},
-	{"loop", test_loop},	     {"hooks", test_hooks},
-	{"hostile", test_hostile},
+	{"together", test_together}, {"straight", test_straight},
+	{"ends", test_ends},	     {"loop", test_loop},
+	{"hooks", test_hooks},	     {"hostile", test_hostile},
 };
 
 int main(int argc, char **argv)

@@ -15,6 +15,8 @@
  *   signal    any       get_signal, for nobody: the old one may not return
  *   die       any       getpgid: ends its task
  *   held      any       getpgid: ANSWER, and others may have pointers to it
+ *   straight  together  getpgid without counts, and getsid with: ANSWER
+ *   tail      together  pause without counts: jumps to what sleeps
  *
  * and what the engine must refuse:
  *
@@ -25,6 +27,7 @@
  *   outside   a new version that is not in this module
  *   none      no function at all
  *   dead      one that is only left by a task's end
+ *   narrow    one whose calls are not counted, in class any
  */
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
@@ -53,6 +56,12 @@ static noinline long new_pause(const struct pt_regs *regs)
 	return -ERESTARTNOHAND;
 }
 
+/* While a task sleeps here, no frame of this function is on its stack. */
+static noinline long new_tail(const struct pt_regs *regs)
+{
+	return new_pause(regs);
+}
+
 static void (*end_task)(int code);
 
 static noinline long new_die(const struct pt_regs *regs)
@@ -64,6 +73,12 @@ static noinline long new_die(const struct pt_regs *regs)
 #define FUNCTION(name, new)                                                    \
 	{                                                                      \
 		.symbol = name, .version = new, .args = 1,                     \
+		.result = DYNAMOS_LONG, .object = DYNAMOS_NO_ARG               \
+	}
+
+#define UNCOUNTED(name, new)                                                   \
+	{                                                                      \
+		.symbol = name, .version = new, .args = DYNAMOS_UNCOUNTED,     \
 		.result = DYNAMOS_LONG, .object = DYNAMOS_NO_ARG               \
 	}
 
@@ -112,6 +127,14 @@ static const struct dynamos_function size[] = {
 	 .object = DYNAMOS_NO_ARG},
 };
 
+static const struct dynamos_function straight[] = {
+	UNCOUNTED("__x64_sys_getpgid", new_answer),
+	FUNCTION("__x64_sys_getsid", new_answer),
+};
+static const struct dynamos_function tail[] = {
+	UNCOUNTED("__x64_sys_pause", new_tail),
+};
+
 static const struct {
 	const char *kind;
 	u32 class, count;
@@ -133,6 +156,9 @@ static const struct {
 	{"notrace", DYNAMOS_ANY, 1, notrace_one},
 	{"double", DYNAMOS_ANY, 2, twice},
 	{"outside", DYNAMOS_ANY, 1, outside},
+	{"straight", DYNAMOS_TOGETHER, 2, straight},
+	{"tail", DYNAMOS_TOGETHER, 1, tail},
+	{"narrow", DYNAMOS_ANY, 2, straight},
 	{"none", DYNAMOS_ANY, 0, answers},
 };
 
