@@ -73,11 +73,17 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	if err := table.Write(b); err != nil {
 		return err
 	}
-	var says []string
+	var uncounted, says []string
 	for i := range k.Functions {
+		if k.Functions[i].Uncounted {
+			uncounted = append(uncounted, symbolText(k.Functions[i].Symbol))
+		}
 		if text := statedText(&k.Functions[i]); text != "" {
 			says = append(says, text)
 		}
+	}
+	if len(uncounted) > 0 {
+		fmt.Fprintf(b, "\ncalls are not counted, and no limit of errors, latency or time holds for: %s\n", strings.Join(uncounted, ", "))
 	}
 	if len(says) > 0 {
 		fmt.Fprintf(b, "\nits author says: %s\n", strings.Join(says, "; "))

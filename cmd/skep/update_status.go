@@ -66,6 +66,9 @@ func (u *updateStatus) read(d updateSource, words []string) (list []update.Statu
 	return list, err
 }
 
+// notCounted stands for the figures of a function whose calls no wrapper can pass on.
+const notCounted = "not counted"
+
 // showUpdates prints a line for each function of each update.
 func showUpdates(w io.Writer, list []update.Status) error {
 	table := cli.NewTable("UPDATE", "CLASS", "STATE", "FOR", "FUNCTION", "OLD CALLS", "NEW CALLS", "INSIDE", "ERRORS", "BY")
@@ -74,12 +77,14 @@ func showUpdates(w io.Writer, list []update.Status) error {
 		if u.Advised {
 			state += " (reboot advised)"
 		}
-		for i, f := range u.Functions {
-			if i > 0 {
-				table.Row("", "", "", "", f.Symbol, f.Old.Calls, f.New.Calls, f.New.Inside, f.New.Errors, f.Installer)
-				continue
+		head := []any{u.Name, u.Class, state, u.Policy}
+		for _, f := range u.Functions {
+			counts := []any{f.Symbol, f.Old.Calls, f.New.Calls, f.New.Inside, f.New.Errors, f.Installer}
+			if f.Uncounted {
+				counts = []any{f.Symbol, notCounted, notCounted, "-", "-", f.Installer}
 			}
-			table.Row(u.Name, u.Class, state, u.Policy, f.Symbol, f.Old.Calls, f.New.Calls, f.New.Inside, f.New.Errors, f.Installer)
+			table.Row(append(head, counts...)...)
+			head = []any{"", "", "", ""}
 		}
 	}
 	return table.Write(w)
@@ -102,6 +107,10 @@ func showUpdate(w io.Writer, u *update.Status, now uint64) error {
 	b.WriteByte('\n')
 	functions := cli.NewTable("FUNCTION", "VERSION", "CALLS", "INSIDE", "LOST", "ERRORS", "OUTSIDE", "P50", "P99", "BY", "ALSO CHANGED BY")
 	for _, f := range u.Functions {
+		if f.Uncounted {
+			functions.Row(f.Symbol, "both", notCounted, "-", "-", "-", "-", "-", "-", f.Installer, orDash(f.Owner))
+			continue
+		}
 		functions.Row(f.Symbol, "old", f.Old.Calls, f.Old.Inside, f.Old.Lost, f.Old.Errors, f.Old.Outside,
 			latencyText(f.Old.Sampled, f.Old.P50), latencyText(f.Old.Sampled, f.Old.P99), f.Installer, orDash(f.Owner))
 		functions.Row("", "new", f.New.Calls, f.New.Inside, f.New.Lost, f.New.Errors, f.New.Outside,

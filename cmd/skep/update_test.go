@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,23 @@ AGO  EVENT  THEN   PID  COMM  TEXT
 	}
 }
 
+// Figures that nobody counts are not shown as zero.
+func TestStatusWithoutCounts(t *testing.T) {
+	u := update.Status{Name: "fix", Class: "together", State: "trial", Policy: "all", ConfirmMS: -1,
+		Functions: []update.Function{{Symbol: "f", Installer: "livepatch", Uncounted: true}, {Symbol: "g", Installer: "livepatch"}}}
+	var one, all strings.Builder
+	if err := errors.Join(showUpdate(&one, &u, 0), showUpdates(&all, []update.Status{u})); err != nil {
+		t.Fatal(err)
+	}
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if want := "f both not counted - - - - - - livepatch - g old 0 0 0 0 0 - - livepatch - new 0"; !strings.Contains(squeeze(one.String()), want) {
+		t.Errorf("got\n%s", one.String())
+	}
+	if want := "fix together trial all f not counted not counted - - livepatch g 0 0 0 0 livepatch"; !strings.Contains(squeeze(all.String()), want) {
+		t.Errorf("got\n%s", all.String())
+	}
+}
+
 func TestLatencyText(t *testing.T) {
 	for ns, want := range map[uint64]string{0: "0s", 7: "7ns", 999: "1µs", 1234: "1.2µs", 56789: "57µs", 1234567890: "1.2s"} {
 		if got := latencyText(1, ns); got != want {
@@ -141,7 +159,7 @@ func TestPackageText(t *testing.T) {
 	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
 		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
-			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
+			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true, Uncounted: true},
 				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
 			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"},
 			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Idle: []string{"setup"}, Held: []string{"late: in f its address is written to memory that others see"}}}}}
@@ -160,6 +178,8 @@ for Linux 6.1.0 of 6.1.1-1, which runs here
 FUNCTION  FILE  BYTES     INSTEAD OF  RESULT  TYPE
 f,2       a.c   6         5           int     int f(void)
 h         -     as it is  7           void    void h(int n)
+
+calls are not counted, and no limit of errors, latency or time holds for: f,2
 
 its author says: no lock is held across f; the object is argument 0, from 0, of h, whose life a call ends
 

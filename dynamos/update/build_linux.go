@@ -84,6 +84,7 @@ type builder struct {
 	notes     []string // for the operator, in addition to the reasons for the class
 	held      []string // why its module stays loaded after it was applied
 	layouts   []pack.Layout
+	uncounted []string // functions that only livepatch can lead, and why
 }
 
 func (b *builder) logf(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
@@ -96,8 +97,8 @@ func (b *builder) buildModule(ctx context.Context) error {
 	}
 	defer b.work.Close()
 	b.work.Led = func(name string) bool {
-		_, err := b.image.Prototype(name)
-		return err == nil
+		proto, err := b.image.Prototype(name)
+		return err == nil && proto.Uncounted == ""
 	}
 	for _, s := range b.work.Skips {
 		b.logf("%s: left aside: %s", s.Path, s.Why)
@@ -206,7 +207,7 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 	}
 	c.Variadic = b.image.Variadic
 	c.Arguments = func(name string) int {
-		if proto, err := b.image.Prototype(name); err == nil {
+		if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" {
 			return proto.Args
 		}
 		return -1
@@ -319,13 +320,18 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 	if !ok {
 		return no("the kernel's table of symbols does not have it")
 	}
-	return pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
-		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
+	made := pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
+		Result: proto.Result, OldSize: f.Size, Original: f.Digest}
+	if proto.Uncounted != "" {
+		b.uncounted = append(b.uncounted, fmt.Sprintf("%s: %s %s, so its calls cannot be counted, and all tasks must change over", path, name, proto.Uncounted))
+		made.Args, made.Result, made.Uncounted = 0, pack.Value, true
+	}
+	return made, nil
 }
 
 // chooseClass chooses the update's class, which is the same for all kernels.
 func (b *builder) chooseClass() error {
-	class, why := asm.ProposeClass(b.changes, b.work.Reasons()...)
+	class, why := asm.ProposeClass(b.changes, append(b.work.Reasons(), b.uncounted...)...)
 	m := &b.out.Manifest
 	if m.Proposed == "" || class == asm.Together {
 		m.Proposed = string(class)
@@ -343,6 +349,9 @@ func (b *builder) chooseClass() error {
 	m.Class = m.Proposed
 	if b.plan.Class == "" {
 		return nil
+	}
+	if len(b.uncounted) > 0 && b.plan.Class != pack.Together {
+		return refusef("class %s cannot be: %s", b.plan.Class, strings.Join(b.uncounted, "; "))
 	}
 	m.Class, m.Because = b.plan.Class, b.plan.Because
 	if m.Class != m.Proposed && m.Because == "" {

@@ -31,6 +31,22 @@ func TestSourceIsThatOfTheImagesPackage(t *testing.T) {
 	}
 }
 
+// What only livepatch can lead needs class together, whatever its author states.
+func TestUncountedFunctionsNeedClassTogether(t *testing.T) {
+	for class, want := range map[string]string{"": pack.Together, pack.Together: pack.Together, pack.Any: "", pack.Task: ""} {
+		out := &pack.Package{}
+		b := &builder{plan: &Plan{Class: class, Because: "it is so"}, out: out, work: &source.Work{}, uncounted: []string{"f takes a variable number of arguments"}}
+		err := b.chooseClass()
+		var r *RefusedError
+		if want == "" && (!errors.As(err, &r) || !strings.Contains(err.Error(), "class "+class+" cannot be: f takes a variable number")) {
+			t.Errorf("class %s: %v", class, err)
+		}
+		if want != "" && (err != nil || out.Class != want || !slices.Contains(out.Reasons, b.uncounted[0])) {
+			t.Errorf("class %q: %v, %+v", class, err, out.Manifest)
+		}
+	}
+}
+
 // The package tells each reason once, whatever kernel it is for.
 func TestPackageHasTheReasonsOfAllKernels(t *testing.T) {
 	out := &pack.Package{}

@@ -118,6 +118,9 @@ func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 	if err != nil {
 		return no("%v", err)
 	}
+	if proto.Uncounted != "" {
+		return no("it %s, so no call of it can be seen: name one of its callers", proto.Uncounted)
+	}
 	return pack.Function{Symbol: pack.Symbol{Name: name}, Type: proto.Text, Args: proto.Args, Result: proto.Result,
 		OldSize: f.Size, Original: f.Digest}, nil
 }

@@ -56,6 +56,7 @@ type Function struct {
 	Symbol    string  `json:"symbol"`
 	Installer string  `json:"installer"`
 	Owner     string  `json:"owner,omitempty"`
+	Uncounted bool    `json:"uncounted,omitempty"` // livepatch leads its calls past the counters
 	Old       Version `json:"old"`
 	New       Version `json:"new"`
 
@@ -141,7 +142,8 @@ func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
 		}
 		u.Functions = append(u.Functions, Function{
 			Symbol: uapi.Text(newer.Symbol[:]), Installer: newer.Installer.String(), Owner: uapi.Text(newer.Owner[:]),
-			Old: versionOf(&older), New: versionOf(&newer),
+			Uncounted: newer.Installer == uapi.DynamosLivepatchOnly,
+			Old:       versionOf(&older), New: versionOf(&newer),
 			wrapper: span{newer.Wrapper, newer.WrapperLength}, text: span{newer.Address, newer.Length}})
 	}
 	return u, nil

@@ -175,6 +175,17 @@ func TestStatusOfAnUpdate(t *testing.T) {
 	}
 }
 
+func TestStatusOfAFunctionWithoutCounts(t *testing.T) {
+	s := oneUpdate()
+	for i, by := range []uapi.DynamosInstaller{uapi.DynamosDirect, uapi.DynamosLivepatch, uapi.DynamosLivepatchOnly, uapi.DynamosNone} {
+		s.counts["fix"][0][1].Installer = by
+		list, err := List(s, Names{})
+		if err != nil || list[0].Functions[0].Uncounted != (i == 2) {
+			t.Errorf("by %v: %+v, %v", by, list, err)
+		}
+	}
+}
+
 func TestUpdateRemovedWhileListed(t *testing.T) {
 	s := oneUpdate()
 	s.counts = nil

@@ -116,15 +116,17 @@ func checkPrototypes(t *testing.T, im *Image) {
 		}
 	}
 	for name, why := range map[string]string{
-		"kobject_init_and_add":       "variable number",
-		"tnum_intersect":             "more than one register",
-		"rtc_tm_to_ktime":            "in memory",
-		"devm_request_threaded_irq":  "more arguments than the six",
-		"no_such_function_in_kernel": "do not know",
+		"kobject_init_and_add":      "variable number",
+		"tnum_intersect":            "more than one register",
+		"rtc_tm_to_ktime":           "in memory",
+		"devm_request_threaded_irq": "more arguments than the six",
 	} {
-		if _, err := im.Prototype(name); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, want one that says %q", name, err, why)
+		if p, err := im.Prototype(name); err != nil || !strings.Contains(p.Uncounted, why) {
+			t.Errorf("%s: %+v, %v, want one that says %q", name, p, err, why)
 		}
+	}
+	if _, err := im.Prototype("no_such_function_in_kernel"); err == nil || !strings.Contains(err.Error(), "do not know") {
+		t.Errorf("a function that is not there: %v", err)
 	}
 }
 

@@ -58,6 +58,9 @@ type Prototype struct {
 	Text   string // for people
 	Args   int    // registers that its arguments take
 	Result string // as the packages' manifest says
+	// Uncounted is why no wrapper can pass its calls on, or empty: livepatch
+	// alone then leads all of them, or none.
+	Uncounted string
 }
 
 func readTypes(b []byte) (*types, error) {
@@ -145,7 +148,7 @@ func (t *types) stripQualifiers(id uint32) (kind, bool) {
 	return kind{}, false
 }
 
-// Prototype returns a function's type, or why it cannot stand behind a wrapper
+// Prototype returns a function's type, and whether it can stand behind a wrapper
 // that passes six registers on and one back.
 func (im *Image) Prototype(name string) (Prototype, error) {
 	list := im.types.functions[name]
@@ -158,7 +161,7 @@ func (im *Image) Prototype(name string) (Prototype, error) {
 		if err != nil || otherErr != nil {
 			return first, errors.Join(err, otherErr)
 		}
-		if other.Args != first.Args || other.Result != first.Result {
+		if other.Args != first.Args || other.Result != first.Result || other.Uncounted != first.Uncounted {
 			return first, fmt.Errorf("the kernel has several functions %s, of different types: %s and %s", name, first.Text, other.Text)
 		}
 	}
@@ -185,32 +188,31 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 		return p, fmt.Errorf("the type of %s is damaged", name)
 	}
 	var params []string
-	var refusal error
 	for i := range k.vlen() {
 		detail := t.body[k.at+8*i:]
 		paramName, paramType := t.name(le32(detail)), le32(detail[4:])
 		if paramType == 0 { // only the last one, of a variable list
 			params = append(params, "...")
-			refusal = fmt.Errorf("%s takes a variable number of arguments, which no wrapper can pass on", name)
+			p.Uncounted = "takes a variable number of arguments"
 			continue
 		}
 		text := t.typeText(paramType, 0)
 		params = append(params, strings.TrimSpace(text+" "+paramName))
 		n, ok := t.countRegisters(paramType)
 		if !ok {
-			refusal = fmt.Errorf("%s takes a %s in memory, which no wrapper can pass on", name, text)
+			p.Uncounted = fmt.Sprintf("takes a %s in memory", text)
 		}
 		p.Args += n
 	}
 	p.Text = fmt.Sprintf("%s %s(%s)", t.typeText(k.size, 0), name, strings.Join(params, ", "))
-	if p.Args > 6 && refusal == nil {
-		refusal = fmt.Errorf("%s takes more arguments than the six in registers, which no wrapper can pass on", name)
+	if p.Args > 6 && p.Uncounted == "" {
+		p.Uncounted = "takes more arguments than the six in registers"
 	}
 	p.Result, ok = t.resultKind(k.size)
-	if !ok && refusal == nil {
-		refusal = fmt.Errorf("%s gives back a %s, which takes more than one register", name, t.typeText(k.size, 0))
+	if !ok && p.Uncounted == "" {
+		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", t.typeText(k.size, 0))
 	}
-	return p, refusal
+	return p, nil
 }
 
 // countRegisters reports how many general registers an argument takes. Structs above

@@ -79,8 +79,8 @@ func TestResultOfAFunction(t *testing.T) {
 		"int128": "", "struct9": "", "double": "", "only_declared": "",
 	} {
 		p, err := im.Prototype(name)
-		if want == "" && (err == nil || !strings.Contains(err.Error(), "more than one register")) || want != "" && (err != nil || p.Result != want) {
-			t.Errorf("%s: %q, %v, want %q", name, p.Result, err, want)
+		if err != nil || p.Result != want && want != "" || strings.Contains(p.Uncounted, "more than one register") != (want == "") {
+			t.Errorf("%s: %+v, %v, want %q", name, p, err, want)
 		}
 	}
 }
@@ -105,17 +105,20 @@ func TestRegistersOfArguments(t *testing.T) {
 	for name, want := range map[string]int{
 		"six": 6, "pairs": 6, "one_byte": 1, "eight": 1, "nine": 2, "sixteen": 2, "empty": 0, "pointer": 1, "enum": 1, "enum64": 1, "int128": 2,
 	} {
-		if p, err := im.Prototype(name); err != nil || p.Args != want {
+		if p, err := im.Prototype(name); err != nil || p.Args != want || p.Uncounted != "" {
 			t.Errorf("%s: %d registers, %v, want %d", name, p.Args, err, want)
 		}
 	}
 	for name, why := range map[string]string{
 		"seven": "more arguments than the six", "pairs_and_one": "more arguments than the six", "seventeen": "takes a union s in memory",
-		"float": "takes a double in memory", "list": "variable number", "list_of_many": "variable number", "none": "do not know none",
+		"float": "takes a double in memory", "list": "variable number", "list_of_many": "variable number",
 	} {
-		if p, err := im.Prototype(name); err == nil || !strings.Contains(err.Error(), why) {
+		if p, err := im.Prototype(name); err != nil || !strings.Contains(p.Uncounted, why) {
 			t.Errorf("%s: %+v, %v, want %q", name, p, err, why)
 		}
+	}
+	if p, err := im.Prototype("none"); err == nil || !strings.Contains(err.Error(), "do not know none") {
+		t.Errorf("none: %+v, %v", p, err)
 	}
 	for name, want := range map[string]bool{"list": true, "list_of_many": true, "six": false, "none": false} {
 		if got := im.Variadic(name); got != want {
@@ -157,8 +160,11 @@ func TestFunctionsOfOneNameWithDifferentTypes(t *testing.T) {
 	w.function("result", wide, number)
 	w.function("same", number, number)
 	w.function("same", number, wide)
+	w.function("counted", number, number)
+	w.function("counted", number, number, 0)
 	im := w.image(t)
-	for name, want := range map[string]string{"args": "int args(int) and int args(int, int)", "result": "int result(int) and long result(int)"} {
+	for name, want := range map[string]string{"args": "int args(int) and int args(int, int)", "result": "int result(int) and long result(int)",
+		"counted": "int counted(int) and int counted(int, ...)"} {
 		if _, err := im.Prototype(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -74,9 +74,9 @@ MODULE_INFO(livepatch, "Y");
 `))
 
 type glueFunction struct {
-	Name, Version, Result, Object string
-	Position, OldSize, Args       int
-	Ends, Bare                    int
+	Name, Version, Result, Object, Args string
+	Position, OldSize                   int
+	Ends, Bare                          int
 }
 
 var classes = map[string]string{
@@ -98,7 +98,10 @@ func (p *Plan) writeGlue() ([]byte, error) {
 	var list []glueFunction
 	for _, f := range p.Functions {
 		g := glueFunction{Name: f.Name, Version: f.asm.Version, Position: f.Position, OldSize: f.OldSize,
-			Args: f.Args, Result: results[f.Result], Object: "DYNAMOS_NO_ARG", Ends: boolDigit(f.Ends), Bare: boolDigit(f.Bare)}
+			Args: fmt.Sprint(f.Args), Result: results[f.Result], Object: "DYNAMOS_NO_ARG", Ends: boolDigit(f.Ends), Bare: boolDigit(f.Bare)}
+		if f.Uncounted {
+			g.Args = "DYNAMOS_UNCOUNTED"
+		}
 		if f.Function.Object != nil {
 			g.Object = fmt.Sprint(*f.Function.Object)
 		}

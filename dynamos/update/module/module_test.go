@@ -57,6 +57,15 @@ func TestTableStatesWhatTheEngineAsks(t *testing.T) {
 	}
 }
 
+func TestTableStatesThatCallsAreNotCounted(t *testing.T) {
+	p := examplePlan()
+	p.Class, p.Functions[0].Uncounted, p.Functions[0].Args = pack.Together, true, 0
+	glue, err := p.writeGlue()
+	if err != nil || strings.Count(string(glue), ".args = DYNAMOS_UNCOUNTED,") != 1 || strings.Count(string(glue), ".args = 0,") != 1 {
+		t.Errorf("%v: %s", err, glue)
+	}
+}
+
 // The reason why a module must stay is a text of C, whatever is in it.
 func TestTableStatesWhyAModuleStays(t *testing.T) {
 	p := examplePlan()

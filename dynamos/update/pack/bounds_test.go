@@ -78,6 +78,20 @@ func TestBoundsOfAManifest(t *testing.T) {
 	}
 }
 
+// Calls that are not counted go with class together, and with no counted argument.
+func TestUncountedFunctionOfAManifest(t *testing.T) {
+	for _, c := range []struct {
+		class string
+		args  int
+		valid bool
+	}{{Together, 0, true}, {Together, 1, false}, {Any, 0, false}, {Task, 0, false}, {Object, 0, false}} {
+		f := Function{Symbol: Symbol{Name: "f"}, Args: c.args, Uncounted: true, Result: Value, OldSize: 1, Size: 1, Original: strings.Repeat("a", 64)}
+		if err := f.check(c.class); (err == nil) != c.valid || err != nil && !strings.Contains(err.Error(), "the calls of f cannot be counted") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // A kernel is found by its build-id, and may be changed where it is.
 func TestKernelOfAManifest(t *testing.T) {
 	m := &Manifest{Kernels: []Kernel{{BuildID: "a"}, {BuildID: "b"}}}

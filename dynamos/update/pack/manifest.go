@@ -100,15 +100,18 @@ type Symbol struct {
 // A Function is one that the update changes.
 type Function struct {
 	Symbol
-	File    string `json:"file"` // the source that it stands in
-	Type    string `json:"type"` // its prototype, for people
-	Args    int    `json:"args"` // in registers
-	Result  string `json:"result"`
-	Object  *int   `json:"object,omitempty"` // class object: which argument
-	Ends    bool   `json:"ends,omitempty"`   // the object's life ends with a call
-	Bare    bool   `json:"bare,omitempty"`   // no lock is held across it
-	OldSize int    `json:"old_size"`
-	Size    int    `json:"size"` // 0: it stays as it is, and its calls are seen
+	File string `json:"file"` // the source that it stands in
+	Type string `json:"type"` // its prototype, for people
+	Args int    `json:"args"` // in registers
+	// Uncounted: no wrapper can pass its calls on, so livepatch leads them
+	// straight to the new function, and none is counted. Args is 0.
+	Uncounted bool   `json:"uncounted,omitempty"`
+	Result    string `json:"result"`
+	Object    *int   `json:"object,omitempty"` // class object: which argument
+	Ends      bool   `json:"ends,omitempty"`   // the object's life ends with a call
+	Bare      bool   `json:"bare,omitempty"`   // no lock is held across it
+	OldSize   int    `json:"old_size"`
+	Size      int    `json:"size"` // 0: it stays as it is, and its calls are seen
 	// Original is the SHA-256 of the kernel's own text as in its image, the
 	// five bytes at its ftrace location zero.
 	Original string `json:"original"`
@@ -234,6 +237,8 @@ func (f *Function) check(class string) error {
 		return errors.New("a text is too long, or not text")
 	case f.Args < 0 || f.Args > 6:
 		return fmt.Errorf("%s has %d arguments; 0 to 6 are possible", f.Name, f.Args)
+	case f.Uncounted && (class != Together || f.Args != 0):
+		return fmt.Errorf("the calls of %s cannot be counted, which only class together allows, and it has %d counted arguments of class %s", f.Name, f.Args, class)
 	case f.Size == 0 && class != Task && class != Object:
 		return fmt.Errorf("%s stays as it is, which only classes task and object allow", f.Name)
 	case f.OldSize <= 0 || f.Size < 0 || f.OldSize > MaxModule || f.Size > MaxModule:
