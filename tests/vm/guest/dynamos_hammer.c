@@ -13,6 +13,8 @@
  *   dynamos_hammer allot FD OFFSET LENGTH N
  *                                  asks fallocate() N times, and gives the file
  *                                  back in between; prints what it was told
+ *   dynamos_hammer empty PAGE      maps nothing, from that page of a file on;
+ *                                  prints what it was told
  *
  * The question names a network device by 16 bytes without a NUL, whose first
  * 15 are the name of one that is there. The answer tells who was asked: ENODEV
@@ -216,6 +218,14 @@ static void allot_file(int fd, off_t offset, off_t length, int count)
 	puts(wrong ? strerror(wrong) : "granted");
 }
 
+static void map_nothing(off_t page)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	void *at = mmap(NULL, 0, PROT_READ, MAP_PRIVATE, fd, page * 4096);
+
+	puts(at == MAP_FAILED ? strerror(errno) : "mapped");
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 2 ? argv[1] : "";
@@ -223,6 +233,10 @@ int main(int argc, char **argv)
 	if (!strcmp(word, "allot") && argc == 6) {
 		allot_file(atoi(argv[2]), atol(argv[3]), atol(argv[4]),
 			   atoi(argv[5]));
+		return 0;
+	}
+	if (!strcmp(word, "empty") && argc == 3) {
+		map_nothing(atol(argv[2]));
 		return 0;
 	}
 	if (!strcmp(word, "start") && argc == 4) {
