@@ -14,6 +14,7 @@ type Module struct {
 	Name     string
 	Globals  []block
 	Defines  []*define
+	Begin    []*block // what a worker runs when it starts
 	Files    []string // of Required and Library, in the order of the file
 	Options  []string // of CompileOptions
 	Compiler string   // or ""

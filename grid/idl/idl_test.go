@@ -99,7 +99,7 @@ var forms = []struct{ text, want string }{
 	{"Define f(IN int x[3:0,3,1]) {}", "f(\n\tIN int x[3:0,3,1])"},
 	{"Define f(IN int n) Language \"C\"; Shrink \"no\"; Backend \"\"; {}", "f(\n\tIN int n)"},
 	{"Define f(IN broadcast int n, allocate OUT int *x, IN int broadcast) {}", "f(\n\tIN int n,\n\tOUT int x,\n\tIN int broadcast)"},
-	{"DefClass c { DefMethod _initialize() { } }", "Initialize() /* every new worker runs it first */"},
+	{"DefClass c { DefMethod _initialize() { } DefMethod f() { } }", "f()"},
 	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n)"},
 }
 
@@ -253,6 +253,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Compiler \"\"; Define f() {}", `1:20: the string names no program, such as "gcc"`},
 	{"Module a; Linker \"cc\"; Linker \"ld\"; Define f() {}", `1:31: "cc" was named before: one program is made of the whole file`},
 	{"Module a; DefClass c { DefState { int x; } DefMethod f() {} }", "1:24: DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize"},
+	{"Module a; DefClass c { DefMethod _initialize(IN int n) {} }", "1:34: _initialize has no parameters, and its body is { C }"},
 	{"Module a; DefClass c { DefMethod _finalize() {} }", "1:34: _finalize is not supported: a worker may be ended at any time; what must be done at its end stands in a function for atexit"},
 	{"Module a; DefClass c { DefMethod f() {} int x; }", `1:41: expected DefMethod or "}" in the class "c", found "int"`},
 	{"Module a; Define f() Required x.o {}", `1:31: expected a string behind Required, found "x"`},

@@ -144,14 +144,21 @@ func (p *parser) fortranName(name string) string {
 	return name + "_"
 }
 
-// renameSpecial gives the method that Ninf-G's workers run when they start the name that
-// it has here.
-func (p *parser) renameSpecial(d *define) {
-	switch {
+// moveSpecial moves the last method from the functions to m.Begin if it is the one that
+// Ninf-G's workers run when they start.
+func (p *parser) moveSpecial(m *Module) {
+	if len(m.Defines) == 0 {
+		return
+	}
+	switch d := m.Defines[len(m.Defines)-1]; {
 	case d.name == "_finalize":
 		p.problemf(d.at, "_finalize is not supported: a worker may be ended at any time; what must be done at its end stands in a function for atexit")
-	case d.name == "_initialize" && len(d.params) == 0:
-		d.name = Initialize
+	case d.name != "_initialize":
+	case len(d.params) > 0 || d.body == nil:
+		p.problemf(d.at, "_initialize has no parameters, and its body is { C }")
+	default:
+		m.Begin = append(m.Begin, d.body)
+		m.Defines = m.Defines[:len(m.Defines)-1]
 	}
 }
 
@@ -175,11 +182,8 @@ func (p *parser) parseClass(m *Module) {
 	for !p.accept("}") {
 		switch at := p.tok; {
 		case p.accept("DefMethod"):
-			before := len(m.Defines)
 			p.parseDefine(m)
-			for _, d := range m.Defines[before:] {
-				p.renameSpecial(d)
-			}
+			p.moveSpecial(m)
 		case p.accept("DefState"):
 			p.problemf(at.at, "DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize")
 			p.cBlock("behind DefState")

@@ -43,6 +43,11 @@ func (m *Module) Stub(name string) ([]byte, error) {
 		inner := " " + strings.TrimSuffix(strings.TrimPrefix(b.text, "{"), "}")
 		s.writeFrom(b.at, b.indent+inner)
 	}
+	for i, b := range m.Begin {
+		s.linef("")
+		s.linef("__attribute__((constructor)) static void skep_begin_%d(void)", i)
+		s.writeFrom(b.at, b.indent+b.text)
+	}
 	for i := range m.Defines {
 		s.linef("")
 		s.writeFunction(i)

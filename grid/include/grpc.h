@@ -8,8 +8,8 @@
  * differ between implementations of GridRPC: programs use the names.
  *
  * Arguments of a call are given as the interface file has them: IN scalars by
- * value, OUT and INOUT scalars and all arrays as pointers, strings as char *; of
- * a WORK array a pointer that is not used, such as NULL. What is IN is sent
+ * value, OUT and INOUT scalars and all arrays as pointers, strings as char *;
+ * of a WORK array a pointer that is not used, such as NULL. What is IN is sent
  * from the caller's memory, which is free for other use when the function
  * returns; OUT and INOUT arguments are written until the call was waited for.
  */
