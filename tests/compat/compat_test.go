@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 
-// Package compat runs programs in the style of OmniRPC, one folder per feature:
-// an interface file, a master, and what the worker is linked with.
+// Package compat runs programs in the style of OmniRPC, one for each feature. A folder of
+// programs has interface files, their workers' sources (worker*.c) and one source for
+// each program.
 package compat
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,48 +42,96 @@ func skepPath(t *testing.T) string {
 	return filepath.Join(built.Folder(t, "make check T=compat"), "bin", "skep")
 }
 
-// buildFolder builds all worker programs and the master of a folder.
-func buildFolder(t *testing.T, folder string) (dir string) {
+// buildFolder builds all worker programs and masters of a folder, in dir. It returns the
+// masters' names.
+func buildFolder(t *testing.T, folder, dir string) (masters []string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("programs", folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir = t.TempDir()
 	workers, _ := filepath.Glob(filepath.Join(source, "*.idl"))
 	more, _ := filepath.Glob(filepath.Join(source, "worker*.c"))
 	for _, w := range workers {
 		if out, code := runProgram(t, dir, skepPath(t), append([]string{"gen", "--build", w}, more...)...); code != 0 {
-			t.Fatalf("%s was not built:\n%s", w, out)
+			t.Errorf("%s was not built:\n%s", w, out)
 		}
 	}
-	if out, code := runProgram(t, dir, skepPath(t), "gen", "--master", filepath.Join(source, "master.c"), "-o", "master"); code != 0 {
-		t.Fatalf("the master of %s was not built:\n%s", folder, out)
+	programs, _ := filepath.Glob(filepath.Join(source, "*.c"))
+	for _, p := range programs {
+		if slices.Contains(more, p) {
+			continue
+		}
+		name := filepath.Base(folder) + "-" + strings.TrimSuffix(filepath.Base(p), ".c")
+		if out, code := runProgram(t, dir, skepPath(t), "gen", "--master", p, "-o", name); code != 0 {
+			t.Errorf("the master %s was not built:\n%s", name, out)
+		}
+		masters = append(masters, name)
 	}
-	return dir
+	return masters
 }
 
-// Each program prints that its results are right.
-func TestPrograms(t *testing.T) {
+// buildAll builds all folders, two at a time.
+func buildAll(t *testing.T) (dir string, masters []string) {
+	t.Helper()
 	folders, err := os.ReadDir("programs")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no programs: %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, f := range folders {
-		t.Run(f.Name(), func(t *testing.T) {
-			dir := buildFolder(t, f.Name())
-			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master")
-			if code != 0 || !strings.HasSuffix(strings.TrimSpace(out), "right") {
-				t.Errorf("the master ended with %d and printed:\n%s", code, out)
+	dir = t.TempDir()
+	t.Run("build", func(t *testing.T) {
+		var lock sync.Mutex
+		for _, f := range folders {
+			t.Run(f.Name(), func(t *testing.T) {
+				t.Parallel()
+				built := buildFolder(t, f.Name(), dir)
+				lock.Lock()
+				defer lock.Unlock()
+				masters = append(masters, built...)
+			})
+		}
+	})
+	slices.Sort(masters)
+	if len(masters) < 8 {
+		t.Fatalf("%d programs: some are missing", len(masters))
+	}
+	return dir, masters
+}
+
+// runMasters runs programs one after another with the options of `skep run`, and judges
+// each: the last line that it prints is "right".
+func runMasters(t *testing.T, dir string, masters []string, options ...string) {
+	t.Helper()
+	const script = `for m; do
+	if ./$m >$m.out 2>&1 && [ "$(tail -n 1 $m.out)" = right ]; then echo "ok: $m"; else echo "wrong: $m"; tail -n 20 $m.out; fi
+done`
+	words := slices.Concat([]string{"run"}, options, []string{"--", "sh", "-c", script, "sh"}, masters)
+	out, code := runProgram(t, dir, skepPath(t), words...)
+	for _, m := range masters {
+		t.Run(m, func(t *testing.T) {
+			if !strings.Contains(out, "ok: "+m+"\n") {
+				_, why, _ := strings.Cut(out, "wrong: "+m+"\n")
+				why, _, _ = strings.Cut(why, "ok: ")
+				t.Errorf("it ended wrong and printed:\n%s", why)
 			}
 		})
 	}
+	if code != 0 {
+		t.Errorf("skep run ended with %d:\n%s", code, out)
+	}
+}
+
+// All programs run on Linux.
+func TestPrograms(t *testing.T) {
+	dir, masters := buildAll(t)
+	runMasters(t, dir, masters)
 }
 
 // A failed call prints one line on standard error and ends the program. With
 // SKEP_ERRORS=return the program continues.
 func TestFailures(t *testing.T) {
-	dir := buildFolder(t, "../failures")
+	dir := t.TempDir()
+	buildFolder(t, "../failures", dir)
 	for name, want := range map[string]string{
 		"arguments": "argument a of fails.bad",
 		"async":     "argument a of fails.bad",
@@ -92,25 +143,25 @@ func TestFailures(t *testing.T) {
 		"user":      "user nobody-like-this cannot be chosen",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master", name)
+			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", name)
 			if code != 1 || strings.Contains(out, "result") || strings.Count(out, want) != 1 {
 				t.Errorf("it ended with %d, not 1, and printed:\n%s\nwant one line with %q", code, out, want)
 			}
-			out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=return", "./master", name)
+			out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=return", "./failures-master", name)
 			if code != 0 || !strings.Contains(out, "result 0") || !strings.Contains(out, want) {
 				t.Errorf("with SKEP_ERRORS=return it ended with %d and printed:\n%s", code, out)
 			}
 		})
 	}
-	out, code := runProgram(t, dir, skepPath(t), "run", "--", "./master", "cancel")
+	out, code := runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", "cancel")
 	if code != 0 || !strings.Contains(out, "result") {
 		t.Errorf("a cancelled call ended the program with %d:\n%s", code, out)
 	}
-	out, code = runProgram(t, dir, skepPath(t), "run", "--", "./master", "--hostfile", "hosts.xml")
+	out, code = runProgram(t, dir, skepPath(t), "run", "--", "./failures-master", "--hostfile", "hosts.xml")
 	if code != 1 || !strings.Contains(out, "--hostfile is not read") {
 		t.Errorf("a hosts file was passed over: %d\n%s", code, out)
 	}
-	out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=perhaps", "./master", "none")
+	out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=perhaps", "./failures-master", "none")
 	if code != 1 || !strings.Contains(out, "SKEP_ERRORS must be return or exit") {
 		t.Errorf("an unknown SKEP_ERRORS was passed over: %d\n%s", code, out)
 	}

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: MIT
-# Programs in the style of OmniRPC, one per feature, through a whole grid.
+# Programs in the style of OmniRPC, one per feature, through a whole grid: on Linux,
+# and with workers under bee in Wine.
+compat_run = $(GO) test -count=1 -json ./tests/compat
 CHECK_SUITES += compat
-suite_compat = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/compat
+suite_compat = BUILD=$(abspath $(B)) $(compat_run) -run '^(TestPrograms|TestFailures)$$'
 suite_compat_kind = go
 suite_compat_needs = $(B)/bin/skep $(B)/lib/libskepworker.a \
 	$(B)/lib/libskeprpc.a $(B)/lib/libgridrpc.a
+
+TEST_SUITES += compat-wine
+suite_compat-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \
+	$(STEADY) $(compat_run) -run '^TestWine$$'
+suite_compat-wine_kind = go
+suite_compat-wine_needs = $(suite_compat_needs) $(B)/bin/skep.exe \
+	$(B)/bin/bee.exe $(WINE_PRNG)
