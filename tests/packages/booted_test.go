@@ -184,7 +184,7 @@ var errHangs = errors.New("it has not ended within its limit")
 func (w *walker) typeCommand(command string, limit time.Duration) (string, error) {
 	w.count++
 	mark := fmt.Sprintf("@@end %d ", w.count)
-	fmt.Fprintf(w.system.Port, "{ %s\n} </dev/null 2>&1; echo; echo \"%s$?\"\n", command, mark)
+	fmt.Fprintf(w.system.Port, "{ %s\n} </dev/null 2>&1; code=$?; echo; echo \"%s$code\"\n", command, mark)
 	late := load.NewTimer(limit, load.Scale)
 	defer late.Stop()
 	var said bytes.Buffer

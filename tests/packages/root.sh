@@ -55,7 +55,8 @@ mmdebstrap --quiet --mode=root --variant=minbase --format=directory \
 rm -rf "$root.part"/var/cache/apt/archives "$root.part"/var/lib/apt/lists \
 	"$root.part"/usr/share/doc "$root.part"/usr/share/locale
 
-# The shell reads what the test types. It prints a line with the boot's number.
+# The shell reads what the test types. It prints a line with the boot's number. It is
+# the unit's main process, so that systemd starts no second one that reads as well.
 add_shell() # root
 {
 	unit=$1/etc/systemd/system
@@ -66,7 +67,7 @@ After=dev-virtio\x2dports-skep.device
 Wants=dev-virtio\x2dports-skep.device
 
 [Service]
-ExecStart=/bin/sh -c 'exec <>/dev/virtio-ports/skep >&0 2>&0; echo; echo @@up $$(cat /proc/sys/kernel/random/boot_id); exec setsid /bin/sh'
+ExecStart=/bin/sh -c 'exec <>/dev/virtio-ports/skep >&0 2>&0; echo; echo @@up $$(cat /proc/sys/kernel/random/boot_id); exec /bin/sh'
 Environment=HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 WorkingDirectory=/root
 KillMode=process
