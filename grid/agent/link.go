@@ -268,8 +268,9 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 		return err
 	case w.Problem != nil:
 		return w.Problem
-	case w.Revision != proto.Revision:
-		return proto.RevisionProblem(w.Revision, proto.Revision)
+	}
+	if _, p := proto.CommonRevision(w.Revision, proto.Revision); p != nil {
+		return p
 	}
 	a.connected = true
 	a.handleWelcome(w)

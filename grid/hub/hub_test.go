@@ -55,8 +55,8 @@ func TestJoin(t *testing.T) {
 		{"expired", expired.String(), nil, ident.ErrTokenExpired.Error()},
 		{"unknown", unknown.String(), nil, ident.ErrTokenUnknown.Error()},
 		{"no token", good, func(j *proto.Join) { j.Token = "x" }, ident.ErrTokenForm.Error()},
-		{"older peer", good, func(j *proto.Join) { j.Revision-- }, "revision 1: update the node's skep"},
-		{"newer peer", good, func(j *proto.Join) { j.Revision++ }, "revision 3: update the hub's skep"},
+		{"older peer", good, func(j *proto.Join) { j.Revision -= 2 }, "revision 1: update the node's skep"},
+		{"newer peer", good, func(j *proto.Join) { j.Revision += 2 }, "revision 5: update the hub's skep"},
 		{"no request", good, func(j *proto.Join) { j.CSR = nil }, "cannot be read"},
 		{"no key", good, func(j *proto.Join) { j.NKey = "x" }, "public key"},
 	}
@@ -89,12 +89,27 @@ func TestOlderPeerIsToldBothRevisions(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.join()
 	a.connect()
-	v := a.helloWith(proto.Hello{Revision: proto.Revision - 1, Slots: 1})
-	if v.Problem == nil || !strings.Contains(v.Problem.Text, "revision 2 and the node revision 1: update the node's skep") {
+	v := a.helloWith(proto.Hello{Revision: proto.Revision - 2, Slots: 1})
+	if v.Problem == nil || !strings.Contains(v.Problem.Text, "revision 3 and the node revision 1: update the node's skep") {
 		t.Fatalf("got %+v", v.Problem)
 	}
 	if n := w.hub.Nodes(); n[0].State != NodeDown || n[0].Problem == "" {
 		t.Fatalf("got %+v", n[0])
+	}
+}
+
+// A hub answers a node one release behind, or ahead, in the revision that both know.
+func TestFormerPeerIsAnsweredInItsRevision(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.join()
+	a.connect()
+	for theirs, want := range map[int]int{proto.Revision - 1: proto.Revision - 1, proto.Revision: proto.Revision, proto.Revision + 1: proto.Revision} {
+		if v := a.helloWith(proto.Hello{Revision: theirs, Slots: 1}); v.Problem != nil || v.Revision != want {
+			t.Errorf("a hello of revision %d got %+v", theirs, v)
+		}
+	}
+	if n := w.hub.Nodes(); n[0].State != NodeUp {
+		t.Errorf("got %+v", n[0])
 	}
 }
 

@@ -204,6 +204,7 @@ func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error
 	w := proto.Welcome{Revision: proto.Revision, Version: h.cfg.Version}
 	if err == nil {
 		if w.Problem = h.admitNode(n, name, v); w.Problem == nil {
+			w.Revision, _ = proto.CommonRevision(proto.Revision, v.Revision)
 			w.Ended = h.endedOf(v.Sessions)
 		}
 	} else {
@@ -220,8 +221,7 @@ func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error
 
 // admitNode admits a node, or returns why not.
 func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
-	if v.Revision != proto.Revision {
-		p := proto.RevisionProblem(proto.Revision, v.Revision)
+	if _, p := proto.CommonRevision(proto.Revision, v.Revision); p != nil {
 		h.setState(n, NodeDown, p.Text)
 		return p
 	}

@@ -104,8 +104,7 @@ func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	if !h.body(w, r, &v) {
 		return
 	}
-	if v.Revision != proto.Revision {
-		p := proto.RevisionProblem(proto.Revision, v.Revision)
+	if _, p := proto.CommonRevision(proto.Revision, v.Revision); p != nil {
 		writeJSON(w, http.StatusConflict, p)
 		return
 	}

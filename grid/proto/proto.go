@@ -181,14 +181,20 @@ const (
 	ProblemInternal = "internal"
 )
 
-// RevisionProblem returns a problem that names both revisions and the side to update.
-func RevisionProblem(hub, node int) *Problem {
+// CommonRevision returns the revision that a hub and a node speak with each other, which is
+// the older of theirs. Peers more than one revision apart get a problem that names both
+// revisions and the side to update.
+func CommonRevision(hub, node int) (int, *Problem) {
 	older := "the node's"
 	if hub < node {
 		older = "the hub's"
 	}
-	return &Problem{ProblemRevision, fmt.Sprintf(
-		"the hub speaks revision %d and the node revision %d: update %s skep", hub, node, older)}
+	common := min(hub, node)
+	if max(hub, node)-common > 1 || common < 1 {
+		return 0, &Problem{ProblemRevision, fmt.Sprintf(
+			"the hub speaks revision %d and the node revision %d: update %s skep", hub, node, older)}
+	}
+	return common, nil
 }
 
 // Hello describes a node.
@@ -214,9 +220,9 @@ type Hello struct {
 	Rolls bool `json:"rolls,omitempty"`
 }
 
-// Welcome answers Hello; a refusal has Problem and nothing else.
+// Welcome answers Hello; a refusal has Problem, and the hub's own revision.
 type Welcome struct {
-	Revision int      `json:"revision"`
+	Revision int      `json:"revision"` // that of CommonRevision
 	Version  string   `json:"version"`
 	Problem  *Problem `json:"problem,omitempty"`
 	Ended    []string `json:"ended,omitempty"` // sessions of the hello that have ended

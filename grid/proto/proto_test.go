@@ -46,13 +46,19 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-func TestRevisionProblemNamesTheOlderSide(t *testing.T) {
+func TestCommonRevision(t *testing.T) {
 	for _, c := range []struct {
-		hub, node int
-		text      string
-	}{{2, 1, "update the node's skep"}, {1, 2, "update the hub's skep"}} {
-		if p := RevisionProblem(c.hub, c.node); !strings.Contains(p.Text, c.text) || p.Code != ProblemRevision {
-			t.Errorf("%+v", p)
+		hub, node, common int
+		text              string
+	}{
+		{3, 3, 3, ""}, {3, 2, 2, ""}, {2, 3, 2, ""}, {1, 1, 1, ""},
+		{3, 1, 0, "revision 3 and the node revision 1: update the node's skep"},
+		{1, 3, 0, "revision 1 and the node revision 3: update the hub's skep"},
+		{1, 0, 0, "update the node's skep"}, {3, -1 << 63, 0, "update the node's skep"}, {3, 1<<63 - 1, 0, "update the hub's skep"},
+	} {
+		common, p := CommonRevision(c.hub, c.node)
+		if common != c.common || (p == nil) != (c.text == "") || p != nil && (p.Code != ProblemRevision || !strings.Contains(p.Text, c.text)) {
+			t.Errorf("%d and %d: %d, %+v", c.hub, c.node, common, p)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//go:build !skep_old_peer
+//go:build !skep_old_peer && !skep_former_peer
 
 package proto
 
-// Revision of the protocol in this package. Peers with unequal revisions refuse each other.
-const Revision = 2
+// Revision of the messages between hub and nodes in this package. What a peer of the former
+// revision would misunderstand raises it; a field that a peer may overlook does not.
+const Revision = 3

@@ -4,5 +4,5 @@
 
 package proto
 
-// Revision of a peer that was not updated. Only tests build it.
+// Revision of a peer two releases behind. Only tests build it.
 const Revision = 1

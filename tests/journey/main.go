@@ -25,10 +25,11 @@ type journey struct {
 }
 
 type options struct {
-	on, bin, programs, old, prefix, shim string
-	master, modules                      string // of -kill
-	only                                 *regexp.Regexp
-	keep, kill                           bool
+	on, bin, programs, prefix, shim string
+	former, old                     string
+	master, modules                 string // of -kill
+	only                            *regexp.Regexp
+	keep, kill                      bool
 }
 
 func parseOptions() options {
@@ -37,7 +38,8 @@ func parseOptions() options {
 	flag.StringVar(&o.on, "on", "linux", "linux or wine")
 	flag.StringVar(&o.bin, "bin", "build/bin", "where skep, skep.exe, bee and bee.exe are")
 	flag.StringVar(&o.programs, "programs", "build/conformance", "where static test programs are")
-	flag.StringVar(&o.old, "old", "build/test/journey/skep-old", "a skep of another revision")
+	flag.StringVar(&o.old, "old", "build/test/journey/skep-old", "a skep two revisions behind")
+	flag.StringVar(&o.former, "former", "build/test/journey/skep-former", "a skep one revision behind")
 	flag.StringVar(&o.prefix, "prefix", "build/wine-journey", "WINEPREFIX")
 	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
 	flag.BoolVar(&o.kill, "kill", false, "walk the journeys of runs that meet trouble")
@@ -46,7 +48,7 @@ func parseOptions() options {
 	flag.BoolVar(&o.keep, "keep", false, "keep states and outputs")
 	flag.Parse()
 	o.only = regexp.MustCompile(*only)
-	for _, path := range []*string{&o.bin, &o.programs, &o.old, &o.prefix, &o.shim, &o.master, &o.modules} {
+	for _, path := range []*string{&o.bin, &o.programs, &o.former, &o.old, &o.prefix, &o.shim, &o.master, &o.modules} {
 		*path, _ = filepath.Abs(*path)
 	}
 	return o

@@ -7,18 +7,19 @@ $(JOURNEY): FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./tests/journey
 
-# A peer of another revision.
+# Peers one revision and two revisions behind.
+skep_former := $(B)/test/journey/skep-former
 skep_old := $(B)/test/journey/skep-old
-$(skep_old): FORCE
+$(skep_former) $(skep_old): $(B)/test/journey/skep-%: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -tags skep_old_peer -o $@ ./cmd/skep
+	$(Q)$(GO) build -tags skep_$*_peer -o $@ ./cmd/skep
 
 journey_programs := $(addprefix $(CONF)/,glibc/hello musl/exits)
 journey_needs := $(JOURNEY) $(B)/bin/skep $(journey_programs)
 
 CHECK_SUITES += journey-linux
-suite_journey-linux = $(JOURNEY) -on linux -old $(skep_old)
-suite_journey-linux_needs = $(journey_needs) $(skep_old)
+suite_journey-linux = $(JOURNEY) -on linux -former $(skep_former) -old $(skep_old)
+suite_journey-linux_needs = $(journey_needs) $(skep_former) $(skep_old)
 
 TEST_SUITES += journey-wine
 suite_journey-wine = $(STEADY) $(JOURNEY) -on wine -shim $(WINE_PRNG)

@@ -132,11 +132,11 @@ func journeyCertificates(s *stage) {
 	s.runStep("the other hub does not list the node", func() error { return other.waitForNodes("here") })
 }
 
-// journeyRevisions tests that a peer of another revision gets an error, and its user a
-// message.
+// journeyRevisions tests that hub and agents one revision apart work together, and that a
+// peer further apart gets an error, and its user a message.
 func journeyRevisions(s *stage) {
 	c := s.startPair()
-	s.runStep("an older agent may not join", func() error {
+	s.runStep("an agent two revisions behind may not join", func() error {
 		token, err := c.createToken()
 		if err != nil {
 			return err
@@ -145,15 +145,46 @@ func journeyRevisions(s *stage) {
 		if err != nil {
 			return err
 		}
-		return o.checkOutcome(4, any, "revision 2", "revision 1", "update")
+		return o.checkOutcome(4, any, "revision 3", "revision 1", "update")
 	})
 	s.mustStep("the agent stops", func() error { return s.stopActor(c.second) })
-	s.runStep("an agent that has joined and is then put back", func() error {
+	s.runStep("an agent that has joined and is then put back by two revisions", func() error {
 		o, err := s.run(nil, s.o.old, "join", "--state", s.path("second"))
 		if err != nil {
 			return err
 		}
-		return o.checkOutcome(4, any, "revision 2", "revision 1", "update")
+		return o.checkOutcome(4, any, "revision 3", "revision 1", "update")
 	})
 	s.runStep("the node that was put back is not listed as up", func() error { return c.waitForNodes("here") })
+	s.mustStep("an agent that is put back by one revision works", func() (err error) {
+		if c.second, err = s.start("former", nil, s.o.former, "join", "--state", s.path("second")); err != nil {
+			return err
+		}
+		return c.waitForNodes("here", "second")
+	})
+	runsOn := func(name string) {
+		s.runStep("a program runs on it "+name, func() error {
+			return c.wantExec("node=second", 7, "hello, world\n", s.programPath("glibc/hello"))
+		})
+	}
+	runsOn("under a newer hub")
+	s.mustStep("the agent is updated, and then the hub put back", func() (err error) {
+		if err := s.stopActor(c.second); err != nil {
+			return err
+		}
+		if c.second, err = c.join("second", ""); err != nil {
+			return err
+		}
+		if err := c.waitForNodes("here", "second"); err != nil {
+			return err
+		}
+		if err := s.stopActor(c.hub); err != nil {
+			return err
+		}
+		if c.hub, err = s.start("former hub", nil, s.o.former, "up", "--state", c.state, "--listen", c.address, "--name", "here"); err != nil {
+			return err
+		}
+		return c.waitForNodes("here", "second")
+	})
+	runsOn("under an older hub")
 }
