@@ -210,7 +210,7 @@ int bee_stream_console(const struct win_stream *s);
 void bee_stream_close(struct win_stream *s);
 void bee_stream_flush_all(void); /* before the process ends */
 
-/* Files: file.c, dir.c, path.c, name.c ----------------------------------- */
+/* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
 
 #define WIN_PATH_MAX 8192 /* UTF-16 units with NUL */
 
@@ -235,6 +235,29 @@ void bee_dir_free(struct win_dir *d);
 /* CreateFileW, repeated while another process holds the file for a moment. */
 HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags);
 s64 bee_link_read(HANDLE h, char *buf, u64 len);
+
+/*
+ * Places: place.c. All paths are those of bee_path_encode. Where a function
+ * reports a refusal, the last error is ERROR_NOT_SAME_DEVICE, and the first
+ * time a sentence was printed.
+ */
+int bee_place_confine(const WCHAR *root); /* once: --root was given; or -1 */
+/* bee_win_open of what must be below the root. */
+HANDLE bee_place_open(const WCHAR *path, DWORD access, DWORD create,
+		      DWORD flags);
+int bee_place_check(HANDLE h, const WCHAR *path); /* -1: outside; refused */
+/*
+ * The folder of a name, to be held while the name is made, changed or removed:
+ * Windows renames no folder meanwhile. NULL if there is nothing to guard;
+ * INVALID_HANDLE_VALUE with the last error.
+ */
+HANDLE bee_place_hold(const WCHAR *path);
+/* Wine only: bee asked for what `path` itself is, and a link was followed. */
+int bee_place_followed(HANDLE h, const WCHAR *path);
+/* -1 then, and the sentence: a change would be one of what it leads to. */
+int bee_place_itself(HANDLE h, const WCHAR *path);
+/* Where h is, as the guest names it; the length, or a negative errno. */
+s64 bee_place_text(HANDLE h, const WCHAR *path, char *out, u64 len);
 
 /* Locks of files: filelock.c ---------------------------------------------- */
 
