@@ -118,6 +118,7 @@ static BOOL test_control(HANDLE h, DWORD code, void *in, DWORD in_len,
 #include "bee/host/windows/info.c"
 #include "bee/host/windows/link.c"
 #include "bee/host/windows/path.c"
+#include "bee/host/windows/place.c"
 #include "bee/host/windows/root.c"
 #undef MoveFileExW
 #undef SetFileInformationByHandle
@@ -134,6 +135,14 @@ void bee_os_free(void *p, u64 len)
 {
 	(void)len;
 	free(p);
+}
+
+static int sentences;
+
+void bee_log(const char *line)
+{
+	(void)line;
+	sentences++;
 }
 
 void bee_handle_gone(HANDLE h)
@@ -316,6 +325,43 @@ static void test_system(void)
 	       "uname names Windows and its build");
 }
 
+/* A root, a folder beside it whose name begins like the root's, and files. */
+static void test_places(void)
+{
+	WCHAR inside[WIN_PATH_MAX], beside[WIN_PATH_MAX];
+	HANDLE h;
+
+	CreateDirectoryW(L"branch-root", NULL);
+	CreateDirectoryW(L"branch-root2", NULL);
+	CloseHandle(file_new(L"branch-root2\\f"));
+	GetFullPathNameW(L"branch-root2\\f", WIN_PATH_MAX, beside, NULL);
+	h = bee_place_open(beside, GENERIC_READ, OPEN_EXISTING, 0);
+	tap_ok(h != INVALID_HANDLE_VALUE && !bee_place_hold(beside) &&
+		       CloseHandle(h),
+	       "without a root every place is right");
+	tap_ok(!bee_root_set("branch-root") &&
+		       bee_path_encode("/new", inside) > 0,
+	       "a root is a place");
+	h = bee_place_open(beside, GENERIC_READ, OPEN_EXISTING, 0);
+	tap_ok(h == INVALID_HANDLE_VALUE && bee_win_last() == -LINUX_EXDEV &&
+		       sentences == 1,
+	       "what is open outside the root is refused by name");
+	h = bee_place_hold(beside);
+	tap_ok(h == INVALID_HANDLE_VALUE && bee_win_last() == -LINUX_EXDEV,
+	       "a folder outside the root is not held");
+	h = bee_place_open(inside, GENERIC_WRITE, OPEN_ALWAYS, 0);
+	tap_ok(h != INVALID_HANDLE_VALUE && CloseHandle(h),
+	       "a file is made below the root");
+	h = bee_place_hold(inside);
+	tap_ok(h && h != INVALID_HANDLE_VALUE &&
+		       !MoveFileExW(L"branch-root", L"branch-root3", 0) &&
+		       CloseHandle(h) && DeleteFileW(inside),
+	       "a folder that is held keeps its name");
+	DeleteFileW(beside);
+	RemoveDirectoryW(L"branch-root2");
+	RemoveDirectoryW(L"branch-root");
+}
+
 int main(void)
 {
 	WCHAR temp[MAX_PATH];
@@ -328,5 +374,6 @@ int main(void)
 	test_links();
 	test_link_texts();
 	test_system();
+	test_places();
 	return tap_done();
 }

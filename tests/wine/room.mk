@@ -106,6 +106,11 @@ suite_wine-files_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 suite_wine-files_deadline = 600
 suite_wine-files_parallel = yes
 
+TEST_SUITES += wine-links
+suite_wine-links = $(STEADY) sh tests/wine/links.sh $(B)
+suite_wine-links_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(bee_t)/reach-glibc
+suite_wine-links_parallel = yes
+
 # Beside a program of Windows that locks the same bytes.
 bee_native_locker := $(B)/test/wine/locker.exe
 $(bee_native_locker): $(B)/obj/mingw/tests/wine/locker.o

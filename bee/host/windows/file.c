@@ -161,11 +161,15 @@ s64 bee_file_open(struct abi_open *open)
 		flags |= FILE_FLAG_OPEN_REPARSE_POINT;
 	if ((open->flags & O_CREAT) && !(open->mode & 0222))
 		flags |= FILE_ATTRIBUTE_READONLY;
-	h = bee_win_open(path, access_of(open->flags),
-			 disposition_of(open->flags), flags);
+	h = bee_place_open(path, access_of(open->flags),
+			   disposition_of(open->flags), flags);
 	if (h == INVALID_HANDLE_VALUE)
 		return open_error(path);
-	err = handle_opened(h, open);
+	if ((open->flags & O_NOFOLLOW) && !(open->flags & O_PATH) &&
+	    bee_place_followed(h, path))
+		err = -LINUX_ELOOP;
+	else
+		err = handle_opened(h, open);
 	if (err)
 		CloseHandle(h);
 	return err;

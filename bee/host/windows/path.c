@@ -24,11 +24,11 @@ struct rename_info { /* FILE_RENAME_INFO with room for the name */
 
 static HANDLE open_itself(const WCHAR *path, DWORD access)
 {
-	return bee_win_open(path, access, OPEN_EXISTING,
-			    FILE_FLAG_OPEN_REPARSE_POINT);
+	return bee_place_open(path, access, OPEN_EXISTING,
+			      FILE_FLAG_OPEN_REPARSE_POINT);
 }
 
-static s64 on_handle(const WCHAR *path, int follow, struct abi_path_op *op)
+static s64 on_handle(const WCHAR *path, struct abi_path_op *op)
 {
 	DWORD access = FILE_READ_ATTRIBUTES;
 	s64 err = -LINUX_EINVAL;
@@ -36,11 +36,10 @@ static s64 on_handle(const WCHAR *path, int follow, struct abi_path_op *op)
 
 	if (op->verb == ABI_PATH_CHMOD || op->verb == ABI_PATH_UTIMENS)
 		access |= FILE_WRITE_ATTRIBUTES;
-	h = bee_win_open(path, access, OPEN_EXISTING,
-			 follow ? 0 : FILE_FLAG_OPEN_REPARSE_POINT);
+	h = bee_place_open(path, access, OPEN_EXISTING, 0);
 	if (h == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT)
+	if (op->verb == ABI_PATH_STAT)
 		err = bee_file_stat(h, op->stat);
 	else if (op->verb == ABI_PATH_CHMOD)
 		err = bee_file_chmod(h, op->mode);
@@ -48,20 +47,55 @@ static s64 on_handle(const WCHAR *path, int follow, struct abi_path_op *op)
 		err = bee_file_times(h, op->times);
 	else if (op->verb == ABI_PATH_STATFS)
 		err = bee_file_statfs(h, op->statfs);
+	else if (op->verb == ABI_PATH_ACCESS)
+		err = 0;
 	CloseHandle(h);
 	return err;
 }
 
-static s64 access_path(const WCHAR *path, u32 mode)
+/* The size of a link is the length of its text, which programs rely on. */
+static s64 stat_followed(HANDLE h, const WCHAR *path, struct abi_stat *st)
+{
+	char text[4096];
+	s64 n = bee_place_text(h, path, text, sizeof(text));
+
+	st->mode = WIN_S_IFLNK | 0777;
+	st->size = n < 0 ? 0 : (u64)n;
+	st->nlink = 1;
+	st->blocks = 0;
+	return 0;
+}
+
+/* Of the name itself: a link may lead anywhere, and is only looked at. */
+static s64 lstat_path(const WCHAR *path, struct abi_stat *st)
+{
+	HANDLE h = bee_win_open(path, FILE_READ_ATTRIBUTES, OPEN_EXISTING,
+				FILE_FLAG_OPEN_REPARSE_POINT);
+	s64 err;
+
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = bee_file_stat(h, st);
+	if (!err && bee_place_followed(h, path))
+		err = stat_followed(h, path, st);
+	else if (!err && bee_place_check(h, path))
+		err = -LINUX_EXDEV;
+	CloseHandle(h);
+	return err;
+}
+
+static s64 access_path(const WCHAR *path, struct abi_path_op *op)
 {
 	DWORD a = GetFileAttributesW(path);
+	s64 err;
 
 	if (a == INVALID_FILE_ATTRIBUTES)
 		return bee_win_last();
-	if ((mode & W_OK) && (a & FILE_ATTRIBUTE_READONLY) &&
+	err = on_handle(path, op);
+	if (!err && (op->mode & W_OK) && (a & FILE_ATTRIBUTE_READONLY) &&
 	    !(a & FILE_ATTRIBUTE_DIRECTORY))
-		return -LINUX_EACCES;
-	return 0;
+		err = -LINUX_EACCES;
+	return err;
 }
 
 /* Deletion --------------------------------------------------------------------
@@ -170,6 +204,8 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 		err = -LINUX_EISDIR;
 	if (!err && !dir && want_dir)
 		err = -LINUX_ENOTDIR;
+	if (!err && bee_place_itself(h, path))
+		err = -LINUX_EPERM;
 	if (!err)
 		err = delete_handle(h);
 	CloseHandle(h);
@@ -218,6 +254,19 @@ static BOOL rename_posix(const WCHAR *from, const WCHAR *to)
 	return ok;
 }
 
+/* What has two names must be a name itself: 0, or an errno. */
+static s64 check_itself(const WCHAR *path)
+{
+	HANDLE h = open_itself(path, FILE_READ_ATTRIBUTES);
+	s64 err;
+
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = bee_place_itself(h, path) ? -LINUX_EPERM : 0;
+	CloseHandle(h);
+	return err;
+}
+
 static s64 rename_path(const WCHAR *from, const WCHAR *to)
 {
 	DWORD a = kind_bit(from), b = kind_bit(to);
@@ -225,6 +274,9 @@ static s64 rename_path(const WCHAR *from, const WCHAR *to)
 
 	if (a == INVALID_FILE_ATTRIBUTES)
 		return bee_win_last();
+	err = check_itself(from);
+	if (err)
+		return err;
 	if (b != INVALID_FILE_ATTRIBUTES && a != b)
 		return a ? -LINUX_ENOTDIR : -LINUX_EISDIR;
 	if (rename_posix(from, to))
@@ -293,19 +345,25 @@ static s64 symlink_path(const WCHAR *path, const char *text)
 
 static s64 readlink_path(const WCHAR *path, struct abi_path_op *op)
 {
-	HANDLE h = open_itself(path, FILE_READ_ATTRIBUTES);
+	HANDLE h = bee_win_open(path, FILE_READ_ATTRIBUTES, OPEN_EXISTING,
+				FILE_FLAG_OPEN_REPARSE_POINT);
 	s64 n;
 
 	if (h == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	n = bee_link_read(h, op->buf, op->len);
+	if (bee_place_followed(h, path))
+		n = bee_place_text(h, path, op->buf, op->len);
+	else if (bee_place_check(h, path))
+		n = -LINUX_EXDEV;
+	else
+		n = bee_link_read(h, op->buf, op->len);
 	CloseHandle(h);
 	return n;
 }
 
 static s64 truncate_path(const WCHAR *path, u64 len)
 {
-	HANDLE h = bee_win_open(path, GENERIC_WRITE, OPEN_EXISTING, 0);
+	HANDLE h = bee_place_open(path, GENERIC_WRITE, OPEN_EXISTING, 0);
 	s64 err;
 
 	if (h == INVALID_HANDLE_VALUE)
@@ -315,16 +373,31 @@ static s64 truncate_path(const WCHAR *path, u64 len)
 	return err;
 }
 
+static s64 link_path(const WCHAR *from, const WCHAR *to)
+{
+	s64 err = check_itself(from);
+
+	if (err)
+		return err;
+	return CreateHardLinkW(to, from, NULL) ? 0 : bee_win_last();
+}
+
 static s64 two_paths(struct abi_path_op *op, const WCHAR *path)
 {
 	WCHAR path2[WIN_PATH_MAX];
+	HANDLE folder;
 	s64 err = bee_path_encode(op->path2, path2);
 
 	if (err < 0)
 		return err;
-	if (op->verb == ABI_PATH_RENAME)
-		return rename_path(path, path2);
-	return CreateHardLinkW(path2, path, NULL) ? 0 : bee_win_last();
+	folder = bee_place_hold(path2);
+	if (folder == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = op->verb == ABI_PATH_RENAME ? rename_path(path, path2)
+					  : link_path(path, path2);
+	if (folder)
+		CloseHandle(folder);
+	return err;
 }
 
 static s64 one_path(struct abi_path_op *op, const WCHAR *path)
@@ -333,13 +406,12 @@ static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 	case ABI_PATH_STAT:
 	case ABI_PATH_CHMOD:
 	case ABI_PATH_STATFS:
-		return on_handle(path, 1, op);
-	case ABI_PATH_LSTAT:
-		return on_handle(path, 0, op);
 	case ABI_PATH_UTIMENS:
-		return on_handle(path, 1, op);
+		return on_handle(path, op);
+	case ABI_PATH_LSTAT:
+		return lstat_path(path, op->stat);
 	case ABI_PATH_ACCESS:
-		return access_path(path, op->mode);
+		return access_path(path, op);
 	case ABI_PATH_UNLINK:
 		return delete_path(path, 0);
 	case ABI_PATH_RMDIR:
@@ -359,13 +431,34 @@ static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 	return -LINUX_EINVAL;
 }
 
+static int changes_name(const struct abi_path_op *op)
+{
+	switch (op->verb) {
+	case ABI_PATH_UNLINK:
+	case ABI_PATH_RMDIR:
+	case ABI_PATH_MKDIR:
+	case ABI_PATH_RENAME:
+	case ABI_PATH_LINK:
+	case ABI_PATH_SYMLINK:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 s64 bee_path(struct abi_path_op *op)
 {
 	WCHAR path[WIN_PATH_MAX];
+	HANDLE folder = NULL;
 	s64 err = bee_path_encode(op->path, path);
 
 	if (err < 0)
 		return err;
-	err = one_path(op, path);
+	if (changes_name(op))
+		folder = bee_place_hold(path);
+	err = folder == INVALID_HANDLE_VALUE ? bee_win_last()
+					     : one_path(op, path);
+	if (folder && folder != INVALID_HANDLE_VALUE)
+		CloseHandle(folder);
 	return err == -LINUX_ENOENT ? bee_path_missing(path) : err;
 }

@@ -44,7 +44,7 @@ int bee_root_set(const char *dir)
 	    attributes == INVALID_FILE_ATTRIBUTES ||
 	    !(attributes & FILE_ATTRIBUTE_DIRECTORY))
 		return -1;
-	return 0;
+	return bee_place_confine(root);
 }
 
 s64 bee_path_encode(const char *path, WCHAR *out)

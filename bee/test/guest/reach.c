@@ -4,7 +4,8 @@
  * read (the first line of a file), make (creates or cuts it), size, type (not
  * of what a link points to), text (of a link), enter (a folder), dir (makes
  * one), gone (removes a name), drop (removes a folder), here (the name of where
- * the process is, without PATH, which must be its beginning).
+ * the process is, without PATH, which must be its beginning), move
+ * (to /moved), mode (makes it 0600), cut (to nothing), may (be read).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -89,6 +90,14 @@ static int run_verb(const char *verb, const char *path)
 		return rmdir(path);
 	if (!strcmp(verb, "here"))
 		return say_here(path);
+	if (!strcmp(verb, "move"))
+		return rename(path, "/moved");
+	if (!strcmp(verb, "mode"))
+		return chmod(path, 0600);
+	if (!strcmp(verb, "cut"))
+		return truncate(path, 0);
+	if (!strcmp(verb, "may"))
+		return access(path, R_OK);
 	errno = EINVAL;
 	return -1;
 }
