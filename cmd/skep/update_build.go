@@ -130,7 +130,7 @@ func readPatch(path string) ([]byte, error) {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, pack.MaxPatch+1))
 	if err == nil && len(text) > pack.MaxPatch {
-		err = fmt.Errorf("%s has more than %d bytes: is it a patch?", path, pack.MaxPatch)
+		err = cli.Errorf(cli.Refused, "%s has more than %d bytes: is it a patch?", path, pack.MaxPatch)
 	}
 	return text, err
 }

@@ -78,7 +78,7 @@ func (k *keysNew) run(_ context.Context, f *cli.Flags, words []string) error {
 	}
 	key, err := trust.CreateKey(path, name, secret)
 	if err != nil {
-		return err
+		return updateError(err)
 	}
 	_, err = fmt.Printf("%s: keep it where no hub can read it\n%s.pub: %s\n", path, path, key.Label())
 	return err
@@ -223,7 +223,7 @@ func (k *keysRotate) run(_ context.Context, f *cli.Flags, words []string) error 
 		keys.Threshold = k.threshold
 	}
 	if err := k.change(f, &keys); err != nil {
-		return err
+		return updateError(err)
 	}
 	keys.Signed = trustNow().UTC().Truncate(time.Second)
 	keys.Expires = keys.Signed.Add(k.valid).Truncate(time.Second)

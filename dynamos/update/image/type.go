@@ -196,6 +196,9 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 			p.Uncounted = "takes a variable number of arguments"
 			continue
 		}
+		if _, ok := t.stripQualifiers(paramType); !ok {
+			return p, fmt.Errorf("the type of %s is damaged", name)
+		}
 		text := t.typeText(paramType, 0)
 		params = append(params, strings.TrimSpace(text+" "+paramName))
 		n, ok := t.countRegisters(paramType)
@@ -209,6 +212,9 @@ func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 		p.Uncounted = "takes more arguments than the six in registers"
 	}
 	p.Result, ok = t.resultKind(k.size)
+	if _, plain := t.stripQualifiers(k.size); !ok && !plain {
+		return p, fmt.Errorf("the type of %s is damaged", name)
+	}
 	if !ok && p.Uncounted == "" {
 		p.Uncounted = fmt.Sprintf("gives back a %s, which takes more than one register", t.typeText(k.size, 0))
 	}

@@ -84,7 +84,7 @@ func ReadKey(path string) (Key, error) {
 	}
 	k, err := ParseKey(strings.TrimSuffix(string(text), "\n"))
 	if err != nil {
-		return k, fmt.Errorf("%s: %w", path, err)
+		return k, refusef(Malformed, "%s: %v", path, err)
 	}
 	return k, nil
 }
@@ -109,7 +109,7 @@ func CreateKey(path, name string, passphrase []byte) (Key, error) {
 	}
 	for _, file := range []string{path, path + ".pub"} {
 		if _, err := os.Lstat(file); err == nil {
-			return Key{}, fmt.Errorf("%s exists: a key is never replaced", file)
+			return Key{}, refusef(Changed, "%s exists: a key is never replaced", file)
 		}
 	}
 	if err := atomicfile.Write(path, pem.EncodeToMemory(block), 0o600); err != nil {
@@ -145,10 +145,12 @@ func OpenSigner(path string, ask func() ([]byte, error)) (*Signer, error) {
 		if e != nil {
 			return nil, e
 		}
-		raw, err = ssh.ParseRawPrivateKeyWithPassphrase(text, passphrase)
+		if raw, err = ssh.ParseRawPrivateKeyWithPassphrase(text, passphrase); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err) // another one may be right
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, refusef(Malformed, "%s: %v", path, err)
 	}
 	private, ok := raw.(*ed25519.PrivateKey)
 	if !ok {
