@@ -149,6 +149,34 @@ func (b *builder) buildModule(ctx context.Context) error {
 	return b.packModule(ctx)
 }
 
+// CheckOriginals compares unpatched files with a kernel's image, as a build does with
+// those that a patch changes. For each it calls tell with the number of functions that
+// are equal, or with the difference.
+func CheckOriginals(ctx context.Context, kernel string, files []string, says io.Writer, tell func(path string, equal int, err error)) error {
+	b := &builder{plan: &Plan{Says: says}}
+	if err := b.fetchTree(ctx, kernel); err != nil {
+		return err
+	}
+	work, units, err := b.tree.Originals(ctx, files, says)
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	for _, u := range units {
+		f, err := b.gateUnit(ctx, u)
+		var mismatch *image.Mismatch
+		if err != nil && !errors.As(err, &mismatch) {
+			return err
+		}
+		equal := 0
+		if f != nil {
+			equal = len(f.Functions)
+		}
+		tell(u.Path, equal, err)
+	}
+	return nil
+}
+
 // fetchTree fetches the kernel and its source unless they are in the cache.
 func (b *builder) fetchTree(ctx context.Context, name string) error {
 	cache, err := lab.CacheDir()

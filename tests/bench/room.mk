@@ -121,6 +121,11 @@ bench_dynamos_needs = $(BENCH_RUN) $(BENCH)/dynamos/weigh kernels kmod \
 	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/dynamos_weigh/dynamos_weigh.ko) \
 	$(B)/bin/skep-guest $(COUNT_PLUGIN)
 
+# How many functions the builder proves to be those of the shipped image.
+BENCHES += update-gate
+bench_update-gate = $(GO) run ./tests/update/sweep gate tests/update/fixes.txt
+bench_update-gate_needs = $(B)/kernel/6.1.176-1/release
+
 # A page of files that others sent.
 RECEIVED := $(B)/tool/received
 $(RECEIVED): FORCE

@@ -31,7 +31,7 @@ var engineParts = []struct {
 	{"unauthorized", 3},
 	{"life", 26},
 	{"balance", 11},
-	{"25", 8},
+	{"10", 3},
 	{"sleepers", 19},
 	{"supersede", 19},
 	{"together", 21},
@@ -66,7 +66,7 @@ func TestDynamosEngine(t *testing.T) {
 				continue
 			}
 			began, name := time.Now(), p.name
-			if name == "25" && cycles != "" {
+			if name == "10" && cycles != "" {
 				name = cycles
 			}
 			vm.Run(lab.Program{Args: []string{toolPath(t, "dynamos_engine"), handModule(t, kernel, "dynamos_hand"),

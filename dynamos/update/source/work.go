@@ -252,6 +252,33 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	return w.collect(ctx, copied)
 }
 
+// Originals returns a work of files of the image that no patch changes, compiled as
+// they are: their units have no After.
+func (t *Tree) Originals(ctx context.Context, files []string, says io.Writer) (*Work, []Unit, error) {
+	image, err := t.imageSources()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range files {
+		if !image[f] {
+			return nil, nil, refusef("%s is no source of the kernel's image", f)
+		}
+	}
+	w := &Work{Files: files, Units: files, tree: t}
+	copied, err := w.copy(ctx)
+	if err == nil {
+		err = w.compileRound(ctx, copied, "before", says, "prepare")
+	}
+	var units []Unit
+	if err == nil {
+		units, err = w.collect(ctx, copied)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, units, nil
+}
+
 // copy makes a folder for this work alone, with a tree that can be patched.
 func (w *Work) copy(ctx context.Context) (*Tree, error) {
 	var err error

@@ -60,6 +60,24 @@ func smallTree(t *testing.T) *Tree {
 	return tree
 }
 
+// Files are compiled as they are, without a patch; what is no part of the image is not.
+func TestOriginalsAreCompiled(t *testing.T) {
+	tree := smallTree(t)
+	w, units, err := tree.Originals(context.Background(), []string{"mm/leaf.c", "mm/other.c"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(units) != 2 || units[0].Path != "mm/leaf.c" || !exists(units[0].Before) || !exists(units[1].Object) || exists(units[0].After) {
+		t.Errorf("%+v", units)
+	}
+	if err := w.Close(); err != nil || exists(w.Dir) {
+		t.Errorf("the work stays: %v", err)
+	}
+	if _, _, err := tree.Originals(context.Background(), []string{"include/small.h"}, io.Discard); err == nil || !strings.Contains(err.Error(), "include/small.h is no source of the kernel's image") {
+		t.Errorf("a header: %v", err)
+	}
+}
+
 func changeHunk(path, before, old, new string) string {
 	line := 1 + strings.Count(before[:strings.Index(before, old)], "\n")
 	n := strings.Split(before, "\n")[line-1]

@@ -11,7 +11,10 @@
 //	                                with its processor time; all of the
 //	                                image's if no number is given
 //
-// run builds for the version that BASE names, by default 6.1.176-1. NEW is the
+//	sweep gate LIST            how many functions of the image's first files
+//	                                of the cases equal the shipped image
+//
+// run and gate build for the version that BASE names, by default 6.1.176-1. NEW is the
 // tree of the later one, or its version: then it is fetched.
 package main
 
@@ -41,8 +44,10 @@ func main() {
 		err = printList(os.Args[2], os.Args[3])
 	case len(os.Args) >= 5 && os.Args[1] == "run":
 		err = runSweep(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
+	case len(os.Args) == 3 && os.Args[1] == "gate":
+		err = checkGate(ctx, os.Args[2])
 	default:
-		err = errors.New("usage: sweep list OLD NEW | run LIST NEW OUT [N...]")
+		err = errors.New("usage: sweep list OLD NEW | run LIST NEW OUT [N...] | gate LIST")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
@@ -56,6 +61,39 @@ func printList(old, new string) error {
 		fmt.Println(i+1, x.hash, strings.Join(x.files, " "))
 	}
 	return err
+}
+
+// checkGate compares the first file of each case of the image, unpatched, with the
+// shipped image: all are the distribution's own, so each difference is an error.
+func checkGate(ctx context.Context, listFile string) error {
+	text, err := os.ReadFile(listFile)
+	if err != nil {
+		return err
+	}
+	var files []string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 4 && f[2] == "image" {
+			files = append(files, f[3])
+		}
+	}
+	all, differ := 0, 0
+	err = update.CheckOriginals(ctx, baseName(), files, os.Stderr, func(path string, equal int, err error) {
+		all += equal
+		if err != nil {
+			differ++
+			fmt.Printf("%s: %v\n", path, err)
+			return
+		}
+		fmt.Printf("%s: %d functions are equal\n", path, equal)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d functions of %d files of %s equal the image\n", all, len(files)-differ, baseName())
+	if differ > 0 {
+		return fmt.Errorf("%d files were refused wrongly", differ)
+	}
+	return nil
 }
 
 func runSweep(ctx context.Context, listFile, newer, out string, numbers []string) error {
