@@ -63,6 +63,9 @@ struct o2g_host {
 	 * by an engine that can't touch the program's memory here: it calls
 	 * o2g_copy_done() when it has. The job stays where it is until then. */
 	int (*copy)(void *ctx, struct o2g_copy *job);
+	/* Copies bytes to the program's memory at once: 0, or -errno. Null: the
+	 * engine can't, and o2g_rx_whole() takes nothing. */
+	int (*store)(void *ctx, u64 address, const u8 *from, u64 length);
 	/* A completion was written, or waits because the ring is full. */
 	void (*completed)(void *ctx);
 	/* Bytes that may be buffered at most, by what memory the computer has
@@ -104,6 +107,9 @@ struct o2g_limits {
 	 * answered in any case, by refusals where nothing is registered. */
 	int access;
 	u8 hash_key[16]; /* random */
+	/* Tags and the like are hashed lightly (hash.h): for a process whose
+	 * peers are its own user's, not for a kernel that others share. */
+	int light_hash;
 };
 
 struct o2g_counts { /* since the core was created; shown by skep o2g status */
@@ -231,6 +237,14 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
  * -EPROTO: the connection is to be ended by
  * o2g_conn_end(). Consumes submissions before it matches a message. */
 int o2g_rx_done(struct o2g_conn *conn, u64 length);
+/* True between two frames, if the next one may be read: its bytes may be
+ * collected elsewhere, without asking o2g_rx_want() first. */
+int o2g_rx_fresh(const struct o2g_conn *conn);
+/* Receives a message that lies here with its header and all of its body, if a
+ * posted receive has room for it: the number of its bytes. 0: they, or what
+ * else lies here, go the way of o2g_rx_want(); nothing was taken. Consumes
+ * submissions, as o2g_rx_done() does. */
+u64 o2g_rx_whole(struct o2g_conn *conn, const u8 *byte, u64 length);
 /* True while the last o2g_rx_want() returned -EAGAIN, or the last header found
  * no memory for its message, and it still would. Call it when all bytes are
  * read, since such a message may have no more bytes, and after submissions were

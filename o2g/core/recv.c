@@ -54,6 +54,26 @@ void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
 	o2g_op_complete(core, op);
 }
 
+void o2g_recv_complete(struct o2g_core *core, struct o2g_op_entry *op,
+		       u32 source, const struct o2g_frame *frame)
+{
+	struct o2g_cqe *cqe = &op->result.cqe;
+
+	o2g_match_unpost(core, op);
+	cqe->peer = source;
+	cqe->context = frame->context;
+	cqe->tag = frame->tag;
+	cqe->length = frame->length;
+	cqe->total = frame->length;
+	cqe->data = frame->data;
+	cqe->flags = frame->flags & O2G_FRAME_DATA ? O2G_CQE_DATA : 0;
+	cqe->where = op->address;
+	core->counts.expected++;
+	core->counts.received++;
+	core->counts.received_bytes += frame->length;
+	o2g_op_complete(core, op);
+}
+
 /* Whether this message would be the last of a multi-receive. */
 static int fills_multi(const struct o2g_op_entry *op,
 		       const struct o2g_message *message)

@@ -9,6 +9,7 @@
 #include "base/errno.h"
 #include "frame.h"
 #include "progress.h"
+#include "recv.h"
 #include "rma.h"
 #include "send.h"
 #include "tx.h"
@@ -30,15 +31,22 @@ static u64 cost_of(const struct o2g_frame *frame)
 			: 0);
 }
 
-/* Checks such a frame: it has credit and its id is new. */
-static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
+/* Has such a frame credit, and is its id new? */
+static int opens_well(const struct o2g_conn *conn,
+		      const struct o2g_frame *frame, u64 cost)
 {
 	const struct o2g_key key = id_key(conn, frame->id);
+
+	return cost <= conn->credit_in - conn->spent_in &&
+	       (!conn->inbox.incomplete ||
+		!o2g_table_find(&conn->core->table, &key));
+}
+
+static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
 	const u64 cost = cost_of(frame);
 
-	if (cost > conn->credit_in - conn->spent_in ||
-	    (conn->inbox.incomplete &&
-	     o2g_table_find(&conn->core->table, &key)))
+	if (!opens_well(conn, frame, cost))
 		return -LINUX_EPROTO;
 	conn->spent_in += (u32)cost;
 	conn->rx = O2G_RX_START;
@@ -195,6 +203,57 @@ static int accept_header(struct o2g_conn *conn)
 		return conn->inbox.incomplete ? -LINUX_EPROTO : 0;
 	}
 	return 0;
+}
+
+/* ---- messages that lie whole ---- */
+
+int o2g_rx_fresh(const struct o2g_conn *conn)
+{
+	return conn->rx == O2G_RX_HEADER && !conn->rx_have && !conn->bye_in &&
+	       !conn->blocked;
+}
+
+/* Anything else, a faulty frame too, is left to accept_header(). */
+static int lies_whole(const struct o2g_conn *conn,
+		      const struct o2g_frame *frame, u64 length)
+{
+	return frame->type == O2G_MESSAGE && frame->body == frame->length &&
+	       frame->body <= length - O2G_FRAME_SIZE &&
+	       !o2g_frame_check(frame) && frame->credit <= conn->spent_out &&
+	       opens_well(conn, frame, O2G_MESSAGE_COST + frame->length);
+}
+
+/* No object stands for the message, since none of it is left. */
+u64 o2g_rx_whole(struct o2g_conn *conn, const u8 *byte, u64 length)
+{
+	struct o2g_frame *frame = &conn->rx_frame;
+	struct o2g_core *core = conn->core;
+	struct o2g_envelope envelope;
+	struct o2g_op_entry *op;
+
+	if (!core->host.store || length < O2G_FRAME_SIZE || !o2g_rx_fresh(conn))
+		return 0;
+	__builtin_memcpy(frame, byte, O2G_FRAME_SIZE);
+	if (!lies_whole(conn, frame, length))
+		return 0;
+	o2g_core_read(core);
+	envelope.source = conn->peer;
+	envelope.context = frame->context;
+	envelope.tag = frame->tag;
+	op = o2g_match_receive(core, &envelope, 1);
+	if (!op || op->flags & O2G_SQE_MULTI || frame->length > op->length ||
+	    core->host.store(core->host.ctx, op->address, byte + O2G_FRAME_SIZE,
+			     frame->length))
+		return 0;
+	(void)o2g_credit_take(conn, frame); /* checked */
+	core->counts.frames_in++;
+	conn->spent_in += (u32)(O2G_MESSAGE_COST + frame->length);
+	o2g_recv_complete(core, op, conn->peer, frame);
+	o2g_credit_owe(conn, (u32)(O2G_MESSAGE_COST + frame->length));
+	if (o2g_credit_short(conn))
+		o2g_credit_write_off(conn);
+	o2g_core_ask(core);
+	return O2G_FRAME_SIZE + frame->length;
 }
 
 /* -EAGAIN, or where the next bytes go. */

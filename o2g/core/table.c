@@ -15,6 +15,9 @@ int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 	table->secret.word[1] = 0;
 	for (int i = 0; i < 16; i++)
 		table->secret.word[i / 8] |= (u64)secret[i] << (i % 8 * 8);
+	for (u64 i = 0; i < O2G_LIGHT_WORDS; i++)
+		table->light.word[i] =
+			o2g_hash_words(&table->secret, &i, 1, 2, 4);
 	table->buckets = FIRST_BUCKETS;
 	table->bucket = host->alloc(host->ctx, FIRST_BUCKETS * sizeof(void *));
 	return table->bucket ? 0 : -LINUX_ENOMEM;
@@ -39,8 +42,12 @@ void o2g_table_free(struct o2g_table *table)
 
 static u64 hash_key(const struct o2g_table *table, const struct o2g_key *key)
 {
-	return o2g_hash_short(&table->secret, key->tag,
-			      (u64)key->context << 32 | key->source, key->kind);
+	const u64 pair = (u64)key->context << 32 | key->source;
+
+	return table->is_light ? o2g_hash_light(&table->light, key->tag, pair,
+						key->kind)
+			       : o2g_hash_short(&table->secret, key->tag, pair,
+						key->kind);
 }
 
 static int keys_equal(const struct o2g_key *a, const struct o2g_key *b)

@@ -37,6 +37,8 @@ struct o2g_knot {
 struct o2g_table {
 	const struct o2g_host *host;
 	struct o2g_hash_key secret;
+	struct o2g_light_key light;
+	int is_light; /* hashed with it; set while the table is empty */
 	struct o2g_knot **bucket;
 	u32 buckets; /* a power of two */
 	/* The array before, while the table grows: its first buckets are moved,

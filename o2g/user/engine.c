@@ -73,6 +73,13 @@ static int host_copy(void *ctx, struct o2g_copy *job)
 	return 0;
 }
 
+static int host_store(void *ctx, u64 address, const u8 *from, u64 length)
+{
+	(void)ctx;
+	memcpy((void *)(size_t)address, from, length);
+	return 0;
+}
+
 /* A quarter of what is available: several ranks may look at the same time. */
 static u64 host_spare(void *ctx)
 {
@@ -166,17 +173,20 @@ static void free_engine(struct o2g_engine *e)
 
 static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
 {
-	const struct o2g_host host = {.ctx = e,
-				      .alloc = host_alloc,
-				      .free = host_free,
-				      .want_tx = o2g_link_want,
-				      .copy = host_copy,
-				      .completed = host_completed,
-				      .spare = host_spare};
-
 	struct o2g_limits limits = o->limits;
+	const struct o2g_host host = {
+		.ctx = e,
+		.alloc = host_alloc,
+		.free = host_free,
+		.want_tx = o2g_link_want,
+		.copy = host_copy,
+		/* With a slab it is tested what the kernel engine does. */
+		.store = limits.slab_message ? 0 : host_store,
+		.completed = host_completed,
+		.spare = host_spare};
 
 	limits.ahead = AHEAD;
+	limits.light_hash = 1;
 	return o2g_core_make(&e->core, &host, &limits, e->area);
 }
 

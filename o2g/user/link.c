@@ -185,10 +185,17 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 {
 	while (length > 0) {
 		struct o2g_piece piece;
-		int r = o2g_rx_want(link->conn, &piece);
-		u64 n = length;
+		u64 n = o2g_rx_whole(link->conn, from, length);
+		int r;
 		u8 *to;
 
+		if (n > 0) {
+			from += n;
+			length -= n;
+			continue;
+		}
+		n = length;
+		r = o2g_rx_want(link->conn, &piece);
 		if (r == -EAGAIN)
 			return keep_bytes(e, link, from, length);
 		if (r)
@@ -209,17 +216,35 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 	return o2g_rx_blocked(link->conn) ? keep_bytes(e, link, 0, 0) : 0;
 }
 
+/* The same between two frames: all of it to the stage. */
+static s64 read_frames(struct o2g_engine *e, struct o2g_link *link,
+		       int *drained)
+{
+	const s64 n =
+		recv(link->socket, e->stage, O2G_STAGE_SIZE, MSG_DONTWAIT);
+	int r;
+
+	*drained = n < O2G_STAGE_SIZE;
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	r = feed_core(e, link, e->stage, (u64)n);
+	return r ? r : n;
+}
+
 /* One call: bytes read, 0 at the end of the stream, or -errno. `drained` when
  * the socket had less than there was room for. */
 static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 {
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
 	struct iovec iov[2] = {{0}, {e->stage, BEHIND}};
-	int r = o2g_rx_want(link->conn, &piece), direct;
 	u64 most = O2G_STAGE_SIZE, first;
+	int r, direct;
 	s64 n;
 
 	*drained = 1;
+	if (o2g_rx_fresh(link->conn))
+		return read_frames(e, link, drained);
+	r = o2g_rx_want(link->conn, &piece);
 	if (r == -EAGAIN) {
 		r = keep_bytes(e, link, 0, 0);
 		return r ? r : -EAGAIN;

@@ -104,6 +104,13 @@ static int bed_copy(void *ctx, struct o2g_copy *job)
 	return 0;
 }
 
+static int bed_store(void *ctx, u64 address, const u8 *from, u64 length)
+{
+	(void)ctx;
+	memcpy((void *)(size_t)address, from, length);
+	return 0;
+}
+
 void bed_copies(struct bed *bed)
 {
 	for (int i = 0; i < bed->laters; i++) {
@@ -134,6 +141,7 @@ void bed_open(struct bed *bed, const struct bed_options *options)
 		.want_tx = bed_want,
 		.copy = bed_copy,
 		.completed = bed_completed,
+		.store = options->whole ? bed_store : 0,
 	};
 	bed->limits.postings = options->postings;
 	bed->limits.peers = options->peers;
@@ -142,6 +150,7 @@ void bed_open(struct bed *bed, const struct bed_options *options)
 	bed->limits.slab_message = options->slab_message;
 	bed->limits.batch = options->batch;
 	bed->limits.access = 1;
+	bed->limits.light_hash = options->light_hash;
 	for (int i = 0; i < 16; i++)
 		bed->limits.hash_key[i] = (u8)(i * 37 + 1);
 	if (o2g_area_size(options->sq, options->cq, options->outbox,
@@ -306,6 +315,29 @@ void bed_offer(struct bed_end *end)
 		end->offered = !offer_piece(end, &end->offer);
 }
 
+/* Bytes of a message that lies whole in the pipe, and is received so; else
+ * 0. */
+static u64 read_whole(struct bed_end *end, u64 most)
+{
+	struct bed_pipe *pipe = end->in;
+	u64 length = bytes_in_row(pipe->head, pipe->tail - pipe->head);
+
+	if (end->offered)
+		return 0;
+	if (length > most)
+		length = most;
+	length = o2g_rx_whole(end->conn, pipe->byte + pipe->head % BED_PIPE,
+			      length);
+	pipe->head += (u32)length;
+	if (!length)
+		return 0;
+	end->bed->whole++;
+	end->frame = end->conn->rx_frame;
+	if (end->arrived)
+		end->arrived(end);
+	return length;
+}
+
 int bed_read(struct bed_end *end, u64 most)
 {
 	struct bed_pipe *pipe = end->in;
@@ -315,9 +347,14 @@ int bed_read(struct bed_end *end, u64 most)
 	if (end->conn && end->conn->blocked)
 		bed_offer(end); /* nothing more need come */
 	while (end->conn && done < most && pipe->head != pipe->tail) {
-		u64 length = pipe->tail - pipe->head;
-		int rc = offer_piece(end, &piece);
+		u64 length = read_whole(end, most - done);
+		int rc;
 
+		done += length;
+		if (length)
+			continue;
+		length = pipe->tail - pipe->head;
+		rc = offer_piece(end, &piece);
 		if (rc == -11)
 			break;
 		if (rc)

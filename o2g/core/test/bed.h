@@ -43,6 +43,7 @@ struct bed {
 	u64 size;
 	u64 allocated, peak, fail_after; /* allocations left; 0: no limit */
 	u64 wanted, completions;
+	u64 whole;   /* messages that were received whole */
 	int put_off; /* copies are done by bed_copies() */
 	struct o2g_copy *later[BED_LATER];
 	int laters;
@@ -52,6 +53,8 @@ struct bed {
 struct bed_options {
 	u32 sq, cq, postings, peers, slab_message, batch;
 	u64 outbox, slab, unexpected, write_off;
+	int whole; /* what lies whole is received so */
+	int light_hash;
 };
 
 void bed_open(struct bed *bed, const struct bed_options *options);

@@ -14,6 +14,7 @@
 
 static struct bed bed;
 static u8 body[8];
+static int light_hash;
 
 static u64 entries_examined(void)
 {
@@ -26,7 +27,8 @@ static void open_large(void)
 					    .cq = 0x10000,
 					    .postings = 4 * MANY,
 					    .peers = SOURCES + 1,
-					    .unexpected = 1ull << 30};
+					    .unexpected = 1ull << 30,
+					    .light_hash = light_hash};
 
 	bed_open(&bed, &options);
 	for (u32 i = 0; i <= SOURCES; i++)
@@ -57,6 +59,12 @@ static void report_cost(check_fn *check, const char *name, u32 per_pair,
 	check(per_pair < 2000 && got == MANY, name);
 }
 
+/* Tag i of `tags`; for the light hash they differ in bits of both halves. */
+static u64 tag_of(u32 i, u32 tags)
+{
+	return (u64)(i % tags) << (light_hash ? 24 : 0);
+}
+
 /* Receives first, then a flood; `tags` different ones. */
 static void test_posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 {
@@ -67,14 +75,15 @@ static void test_posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++) {
 		moved = bed.core->table.rehashed;
-		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
+		bed_recv(&bed, O2G_ANY_PEER, tag_of(i, tags), ignore, body, 0,
+			 i);
 		moved = bed.core->table.rehashed - moved;
 		most = moved > most ? moved : most;
 	}
 	check(most <= MOVED_MAX && bed.core->table.rehashed > MANY / 2,
 	      "the table grows without a long pause");
 	for (u32 i = MANY; i-- > 0;) {
-		bed_send(&bed, 0, i % tags, body, 0, i);
+		bed_send(&bed, 0, tag_of(i, tags), body, 0, i);
 		got += i % 4096 ? 0 : take_all();
 	}
 	report_cost(check, name, cost_per_pair(before), got);
@@ -90,12 +99,13 @@ static void test_unmatched(check_fn *check, const char *name, u32 tags,
 	open_large();
 	before = entries_examined();
 	for (u32 i = 0; i < MANY; i++) {
-		bed_send(&bed, 0, i % tags, body, 0, i);
+		bed_send(&bed, 0, tag_of(i, tags), body, 0, i);
 		if (i % 4096 == 0)
 			take_all();
 	}
 	for (u32 i = MANY; i-- > 0;) {
-		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
+		bed_recv(&bed, O2G_ANY_PEER, tag_of(i, tags), ignore, body, 0,
+			 i);
 		got += i % 4096 ? 0 : take_all();
 	}
 	report_cost(check, name, cost_per_pair(before), got);
@@ -186,6 +196,10 @@ void cost_run(check_fn *check)
 	test_unmatched(check, "100,000 unmatched, one tag", 1, 0);
 	test_unmatched(check, "100,000 unmatched, with a mask", MANY,
 		       0xffull << 40);
+	light_hash = 1;
+	test_posted(check, "100,000 receives, hashed lightly", MANY, 0);
+	test_unmatched(check, "100,000 unmatched, hashed lightly", MANY, 0);
+	light_hash = 0;
 	test_sources(check);
 	credit_written_off(check);
 }

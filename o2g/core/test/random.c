@@ -677,6 +677,8 @@ static void world_open(u64 seed)
 					     ? 0x40000u << random_below(4)
 					     : 0,
 			.batch = random_below(2) ? 1 + random_below(16) : 0,
+			.whole = !!random_below(2),
+			.light_hash = !!random_below(2),
 		};
 
 		bed_open(&world->bed[i], &options);
@@ -715,6 +717,7 @@ static void world_close(struct random_counts *counts)
 	for (u32 i = 0; i < ENDS; i++) {
 		counts->requested += world->bed[i].core->counts.requested;
 		counts->waited += world->bed[i].core->counts.waited;
+		counts->whole += world->bed[i].whole;
 	}
 	for (u32 i = 0; i < ENDS; i++)
 		bed_part(world->pair[i]);

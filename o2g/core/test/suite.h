@@ -8,6 +8,7 @@
 struct random_counts {
 	u32 delivered;
 	u64 full, requested, waited; /* rings found full; see o2g_counts */
+	u64 whole;		     /* messages that lay whole */
 };
 
 typedef int check_fn(int ok, const char *name);
@@ -22,6 +23,7 @@ void atomic_run(check_fn *check);
 void invite_run(check_fn *check);
 void state_run(check_fn *check);
 void edge_run(check_fn *check);
+void whole_run(check_fn *check);
 
 /* Each seed is a world of its own; returns how many went wrong. */
 u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);

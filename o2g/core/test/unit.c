@@ -677,10 +677,13 @@ static void random_worlds(void)
 
 	NAMED(!bad, "matching and bodies agree with the reference");
 	NAMED(counts.delivered >= 100000, "100,000 messages were compared");
+	NAMED(counts.whole >= 4000, "4,000 of them lay whole");
 	NAMED(counts.full && counts.requested && counts.waited,
 	      "full rings, requests and empty credit occurred");
-	printf("# %u messages, %llu full rings, %llu requests, %llu waits\n",
-	       counts.delivered, counts.full, counts.requested, counts.waited);
+	printf("# %u messages, %llu whole, %llu full rings, %llu requests, "
+	       "%llu waits\n",
+	       counts.delivered, counts.whole, counts.full, counts.requested,
+	       counts.waited);
 }
 
 int main(void)
@@ -728,6 +731,7 @@ int main(void)
 	invite_run(check_ok);
 	state_run(check_ok);
 	edge_run(check_ok);
+	whole_run(check_ok);
 	random_worlds();
 	return tap_done();
 }
