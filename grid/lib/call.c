@@ -364,6 +364,45 @@ struct skep_request *grid_call_start_at(struct grid_client *c,
 	return grid_call_start_tagged(c, module, f, pointer, count, 0);
 }
 
+/* 0, or a code with the error set. */
+static int check_elements(struct grid_args *a, const s64 *elements)
+{
+	const struct skep_function *function = a->call.function;
+	const struct skep_param *p;
+	u64 count;
+	u32 i;
+
+	for (i = 0; i < function->params; i++) {
+		p = &a->handle->module.param[function->first + i];
+		if (p->mode == SKEP_WORK || grid_type_text(p->type) ||
+		    (p->type & ~SKEP_TYPE_UNSIGNED) == SKEP_CHAR ||
+		    grid_call_count(&a->call, i, &count) ||
+		    (u64)elements[i] == count)
+			continue;
+		return grid_error_set(OMRPC_E_ARGUMENTS,
+				      "argument %s of %s.%s has %lld elements "
+				      "and must have %llu",
+				      p->name, a->handle->name, function->name,
+				      (long long)elements[i],
+				      (unsigned long long)count);
+	}
+	return 0;
+}
+
+struct skep_request *grid_call_start_sized(struct grid_client *c,
+					   const struct skep_handle *module,
+					   u32 f, void *const *pointer,
+					   const s64 *elements, u32 count)
+{
+	struct grid_args *a = args_at(module, f, pointer, count);
+
+	if (a && check_elements(a, elements)) {
+		grid_args_free(a);
+		a = NULL;
+	}
+	return grid_args_start(c, f, a);
+}
+
 struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    const struct skep_handle *module,
 					    u32 f, void *const *pointer,

@@ -100,6 +100,9 @@ int grid_error_code(void);
 int grid_error_reported(void);
 void grid_error_tell(void);
 
+/* The program's session; NULL with the error set. */
+struct grid_client *grid_session(void);
+
 /* OmniRPC's programs may declare and set it themselves. */
 extern int omrpc_debug_flag;
 
@@ -175,6 +178,14 @@ struct skep_request *grid_call_start(struct grid_client *c,
 struct skep_request *grid_call_start_at(struct grid_client *c,
 					const struct skep_handle *module, u32 f,
 					void *const *pointer, u32 count);
+/*
+ * Each argument but characters and texts must have as many elements as the
+ * interface says.
+ */
+struct skep_request *grid_call_start_sized(struct grid_client *c,
+					   const struct skep_handle *module,
+					   u32 f, void *const *pointer,
+					   const s64 *elements, u32 count);
 /* Goes to client->done when it ends, with this tag. */
 struct skep_request *grid_call_start_tagged(struct grid_client *c,
 					    const struct skep_handle *module,

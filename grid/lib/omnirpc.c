@@ -48,7 +48,7 @@ const char *OmniRpcLastErrorText(void)
 	return error_text;
 }
 
-static struct grid_client *current_session(void)
+struct grid_client *grid_session(void)
 {
 	struct grid_client *c = __atomic_load_n(&client, __ATOMIC_ACQUIRE);
 
@@ -143,7 +143,7 @@ int OmniRpcFinalize(void)
 	struct grid_client *c;
 
 	pthread_mutex_lock(&opening);
-	c = current_session();
+	c = grid_session();
 	client = NULL;
 	pthread_mutex_unlock(&opening);
 	if (!c)
@@ -157,7 +157,7 @@ int OmniRpcFinalize(void)
 
 static int init_module(const char *module, va_list args)
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 	struct skep_request *r;
 	struct skep_handle *m;
 	int f, code;
@@ -201,7 +201,7 @@ int OmniRpcModuleInit(const char *module, ...)
 
 static OmniRpcHandle open_handle(const char *host, const char *module)
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 
 	if (!c)
 		return NULL;
@@ -224,7 +224,7 @@ int OmniRpcDestroyHandle(OmniRpcHandle handle)
 {
 	if (!handle)
 		return grid_error_set(OMRPC_ERROR, "the handle is NULL");
-	return current_session() ? OMRPC_OK : OMRPC_ERROR;
+	return grid_session() ? OMRPC_OK : OMRPC_ERROR;
 }
 
 /* Calls ------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static OmniRpcRequest start_call(struct grid_client *c, struct skep_handle *m,
 
 static OmniRpcRequest call_named(const char *name, va_list args)
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 	struct skep_handle *m;
 	int f;
 
@@ -268,7 +268,7 @@ OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
 static OmniRpcRequest call_handle(OmniRpcHandle handle, const char *function,
 				  va_list args)
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 
 	if (!c)
 		return NULL;
@@ -364,7 +364,7 @@ int OmniRpcCallByHandle(OmniRpcHandle handle, const char *function, ...)
 
 static struct grid_client *client_of(OmniRpcRequest r)
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 
 	if (c && !r)
 		grid_error_set(OMRPC_ERROR, "the request is NULL: its call "
@@ -432,7 +432,7 @@ static int find_ended(struct grid_client *c, int count,
 
 int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 {
-	struct grid_client *c = current_session();
+	struct grid_client *c = grid_session();
 	int i;
 
 	if (!c)
