@@ -14,7 +14,9 @@ $(B)/obj/gcc-pic/grid/lib/skeprpc.o: $(call grid_lib_objects,gcc-pic)
 	$(Q)$(CC) -nostdlib -r -o $@ $^
 	$(Q)objcopy --wildcard --keep-global-symbol='OmniRpc*' \
 		--keep-global-symbol=skep_call_info \
-		--keep-global-symbol='omrpc_*' $@
+		--keep-global-symbol='omrpc_*' \
+		--keep-global-symbol='omnirpc_*' \
+		--keep-global-symbol='skep_fortran_*' $@
 $(B)/lib/libskeprpc.a: $(B)/obj/gcc-pic/grid/lib/skeprpc.o
 	$(call say,AR)
 	$(Q)mkdir -p $(@D)
