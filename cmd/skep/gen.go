@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"skep/grid/idl"
@@ -138,9 +139,10 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	}
 	out := g.out
 	if out == "" {
-		if out = strings.TrimSuffix(words[0], ".c"); out == words[0] {
+		if out = words[0]; !strings.HasSuffix(out, ".c") && !isFortran(out) {
 			return f.Usagef("name the program with -o")
 		}
+		out = strings.TrimSuffix(out, filepath.Ext(out))
 	}
 	dir, err := os.MkdirTemp("", "skep-gen-")
 	if err != nil {
@@ -148,16 +150,36 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	}
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "program")
-	args := append([]string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}, words...)
+	args := []string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}
+	compiler := defaultCompiler
+	if slices.ContainsFunc(words, isFortran) {
+		compiler = fortranCompiler
+		args = append(append(args, fortranOptions...), "-J"+dir, filepath.Join(parts.include, "skep.f90"))
+	}
+	args = append(args, words...)
 	// The GridRPC library is taken only by programs that call it.
 	gridrpc := filepath.Join(filepath.Dir(parts.library), "libgridrpc.a")
 	if _, err := os.Stat(gridrpc); err == nil {
 		args = append(args, gridrpc)
 	}
-	if err := g.runCompiler(ctx, append(args, parts.library, "-lm"), defaultCompiler); err != nil {
+	if err := g.runCompiler(ctx, append(args, parts.library, "-lm"), compiler); err != nil {
 		return err
 	}
 	return installProgram(made, out)
+}
+
+const fortranCompiler = "gfortran"
+
+// fortranOptions let programs pass arguments of different types to one subroutine, as
+// those of OmniRPC do.
+var fortranOptions = []string{"-std=legacy"}
+
+func isFortran(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".f", ".for", ".f90", ".f95", ".f03", ".f08":
+		return true
+	}
+	return false
 }
 
 // runCompiler runs the first compiler that is named, by --cc or else in names, and passes
@@ -175,7 +197,7 @@ func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) e
 	case errors.As(err, &exit):
 		return fmt.Errorf("gen: %s found errors: nothing was written", words[0])
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("gen: there is no compiler %s: install gcc, or name one with --cc", words[0])
+		return fmt.Errorf("gen: there is no compiler %s: install it, or name one with --cc", words[0])
 	case err != nil:
 		return fmt.Errorf("gen: %s can't be started: %w", words[0], err)
 	}

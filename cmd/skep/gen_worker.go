@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"skep/grid/idl"
@@ -85,15 +86,20 @@ func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stu
 	args := append([]string{"-O2", "-g", "-Wno-error=implicit-function-declaration", "-pthread",
 		"-I" + parts.include, "-I" + parts.source}, m.Options...)
 	link := append([]string{"-static"}, args...)
+	last := []string{parts.library}
+	if slices.ContainsFunc(rest, isFortran) {
+		last = append(last, "-lgfortran", "-lquadmath")
+	}
+	last = append(last, "-lm")
 	if m.Linker != "" {
 		object := strings.TrimSuffix(stub, ".c") + ".o"
 		if err := g.runCompiler(ctx, append(args, "-c", "-o", object, stub), m.Compiler, defaultCompiler); err != nil {
 			return err
 		}
-		all := append(append(append(link, "-o", made, object), rest...), parts.library, "-lm")
+		all := append(append(append(link, "-o", made, object), rest...), last...)
 		return g.runCompiler(ctx, all, m.Linker)
 	}
-	all := append(append(append(link, "-o", made, stub), rest...), parts.library, "-lm")
+	all := append(append(append(link, "-o", made, stub), rest...), last...)
 	return g.runCompiler(ctx, all, m.Compiler, defaultCompiler)
 }
 
