@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package compat runs programs in the style of OmniRPC, one for each feature. A folder of
-// programs has interface files, their workers' sources (worker*.c) and one source for
+// programs has interface files, their workers' sources (worker*.c, worker*.f) and one source for
 // each program.
 package compat
 
@@ -51,18 +51,18 @@ func buildFolder(t *testing.T, folder, dir string) (masters []string) {
 		t.Fatal(err)
 	}
 	workers, _ := filepath.Glob(filepath.Join(source, "*.idl"))
-	more, _ := filepath.Glob(filepath.Join(source, "worker*.c"))
+	more, _ := filepath.Glob(filepath.Join(source, "worker*.[cf]"))
 	for _, w := range workers {
 		if out, code := runProgram(t, dir, skepPath(t), append([]string{"gen", "--build", w}, more...)...); code != 0 {
 			t.Errorf("%s was not built:\n%s", w, out)
 		}
 	}
-	programs, _ := filepath.Glob(filepath.Join(source, "*.c"))
+	programs, _ := filepath.Glob(filepath.Join(source, "*.[cf]*"))
 	for _, p := range programs {
 		if slices.Contains(more, p) {
 			continue
 		}
-		name := filepath.Base(folder) + "-" + strings.TrimSuffix(filepath.Base(p), ".c")
+		name := filepath.Base(folder) + "-" + strings.TrimSuffix(filepath.Base(p), filepath.Ext(p))
 		if out, code := runProgram(t, dir, skepPath(t), "gen", "--master", p, "-o", name); code != 0 {
 			t.Errorf("the master %s was not built:\n%s", name, out)
 		}
@@ -92,7 +92,7 @@ func buildAll(t *testing.T) (dir string, masters []string) {
 		}
 	})
 	slices.Sort(masters)
-	if len(masters) < 46 {
+	if len(masters) < 49 {
 		t.Fatalf("%d programs: some are missing", len(masters))
 	}
 	return dir, masters
@@ -150,6 +150,25 @@ func TestFailures(t *testing.T) {
 			out, code = runProgram(t, dir, skepPath(t), "run", "--", "env", "SKEP_ERRORS=return", "./failures-master", name)
 			if code != 0 || !strings.Contains(out, "result 0") || !strings.Contains(out, want) {
 				t.Errorf("with SKEP_ERRORS=return it ended with %d and printed:\n%s", code, out)
+			}
+		})
+	}
+	for line, want := range map[string]string{
+		"old request":     "omnirpc_wait was given 2, which is no request",
+		"old handle":      "omnirpc_call_by_handle was given 2, which is no request or handle",
+		"old string":      "argument text of fails.told: a Fortran program cannot pass it",
+		"old name":        "a name must end in *",
+		"old module":      "module fails has no Initialize",
+		"old negative":    "argument a of fails.spread",
+		"modern elements": "argument a of fails.spread has 6 elements and must have 5",
+		"modern gaps":     "an array of a call is not contiguous",
+		"modern few":      "argument a of fails.spread: no pointer to it is given",
+	} {
+		t.Run(line, func(t *testing.T) {
+			name, which, _ := strings.Cut(line, " ")
+			out, code := runProgram(t, dir, skepPath(t), "run", "--", "./failures-"+name, which)
+			if code != 1 || strings.Contains(out, "result") || strings.Count(out, want) != 1 {
+				t.Errorf("it ended with %d, not 1, and printed:\n%s\nwant one line with %q", code, out, want)
 			}
 		})
 	}

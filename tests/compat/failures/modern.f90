@@ -1,0 +1,14 @@
+! SPDX-License-Identifier: MIT
+! Calls of the module skep that are refused; the argument selects one.
+program modern
+  use skep
+  implicit none
+  character(16) :: which
+  real(8) :: a(2, 3)
+  call get_command_argument(1, which)
+  call skep_init()
+  if (which == "elements") call skep_call("fails.spread", 5, a)
+  if (which == "gaps") call skep_call("fails.spread", 2, a(1, 1:2))
+  if (which == "few") call skep_call("fails.spread", 5)
+  print *, "result"
+end program
