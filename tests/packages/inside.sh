@@ -70,6 +70,9 @@ names=$(find_names first)
 		say walk-again walk
 		say modules-again modules_ready "$next"
 	fi
+	for state in skep skep-kernel skep-trust; do
+		mkdir -p "/var/lib/$state/kept"
+	done
 	say remove dpkg -r $names
 	say purge dpkg -P $names
 	say nothing-left all_gone
