@@ -181,6 +181,8 @@ func followRoll(ctx context.Context, c *hub.Client, name string) error {
 			return nil
 		case roll.Stopped.String():
 			return cli.Errorf(cli.Failed, "the roll of %s was stopped: %s", name, cli.CleanText(s.Why))
+		case rolls.Damaged: // the hub started again
+			return cli.Errorf(cli.Failed, "%s", cli.CleanText(s.Why))
 		}
 		select {
 		case <-ctx.Done():

@@ -27,8 +27,16 @@ type Hub struct {
 	now func() time.Time // monotonic
 	say func(name, text string)
 
-	mu    sync.Mutex
-	rolls map[string]*record
+	mu      sync.Mutex
+	rolls   map[string]*record
+	damaged map[string]damage // by the name of the file
+}
+
+// A damage is a record that cannot be read. Its file stays until an operator forgets it:
+// whether the update harmed a node is not known any more, so no roll of it may begin.
+type damage struct {
+	at  time.Time // of the file
+	why error
 }
 
 const (
@@ -37,10 +45,11 @@ const (
 	extension = ".json"
 )
 
-// OpenHub reads the rolls of a folder, and creates it if it is missing. say gets a line
-// for each event; it must not call the Hub.
+// OpenHub reads the rolls of a folder, and creates it if it is missing. A record that
+// cannot be read is listed as damaged, and its nodes get no orders. say gets a line for
+// each event; it must not call the Hub.
 func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hub, error) {
-	h := &Hub{dir: dir, now: now, say: say, rolls: map[string]*record{}}
+	h := &Hub{dir: dir, now: now, say: say, rolls: map[string]*record{}, damaged: map[string]damage{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -49,24 +58,52 @@ func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hu
 		return nil, err
 	}
 	for _, file := range files {
-		r := &record{}
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, r)
-		}
-		if err == nil {
-			err = r.Spec.Check()
-		}
-		if err == nil && (r.Roll == nil || r.Spec.Name+extension != filepath.Base(file)) {
-			err = errors.New("it is not the record of this roll")
-		}
+		name := strings.TrimSuffix(filepath.Base(file), extension)
+		r, err := readRecord(file, name)
 		if err != nil {
-			return nil, fmt.Errorf("the roll in %s cannot be read: repair or remove the file: %w", file, err)
+			d := damage{why: fmt.Errorf("the record %s is damaged: restore it and restart the hub, or remove it by 'skep update rolls --forget %s': %w", file, name, err)}
+			if info, err := os.Lstat(file); err == nil {
+				d.at = info.ModTime()
+			}
+			h.damaged[name] = d
+			say(name, d.why.Error())
+			continue
 		}
 		h.begin(r, r.Ceiling)
-		h.rolls[r.Spec.Name] = r
+		h.rolls[name] = r
 	}
 	return h, nil
+}
+
+// readRecord reads the record of an update's roll.
+func readRecord(file, name string) (*record, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	if err := r.Spec.Check(); err != nil {
+		return nil, err
+	}
+	h := r.Roll
+	if h == nil || h.Nodes == nil || r.Spec.Name != name {
+		return nil, errors.New("it is not the record of this roll")
+	}
+	if err := checkPlan(&h.Plan, &r.Spec); err != nil {
+		return nil, err
+	}
+	if h.State > roll.Stopped || h.Begun < 0 || h.Begun > len(h.Plan.Waves) || r.Ceiling < 0 || len(h.Nodes) > nodesMax {
+		return nil, errors.New("a number is out of range")
+	}
+	for node, m := range h.Nodes {
+		if m == nil {
+			return nil, fmt.Errorf("it knows nothing of the node %.80q", node)
+		}
+	}
+	return r, nil
 }
 
 func (h *Hub) begin(r *record, base time.Duration) {
@@ -130,11 +167,14 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.rolls[s.Name]
+	d, lost := h.damaged[s.Name]
 	switch {
+	case lost:
+		return d.why
 	case old != nil && !old.over():
 		return fmt.Errorf("a roll of %s is %v: 'skep update rolls --stop %s' stops it", s.Name, old.Roll.State, s.Name)
-	case old == nil && len(h.rolls) >= rollsMax:
-		return fmt.Errorf("the hub has %d rolls: 'skep update rolls --forget NAME' removes one that is over", len(h.rolls))
+	case old == nil && len(h.rolls)+len(h.damaged) >= rollsMax:
+		return fmt.Errorf("the hub has %d rolls: 'skep update rolls --forget NAME' removes one that is over", len(h.rolls)+len(h.damaged))
 	case len(nodes) == 0:
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux, and its agent root's rights")
 	}
@@ -217,7 +257,12 @@ func clean(r *roll.Report) {
 func (h *Hub) Tick() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.now()
 	for _, r := range h.rolls {
+		if now.Sub(r.ticked) < r.rest() {
+			continue
+		}
+		r.ticked = now
 		r.Roll.Tick(h.clock(r))
 		h.settle(r, "")
 	}
@@ -251,6 +296,16 @@ const (
 func (h *Hub) Act(name, action string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if d, ok := h.damaged[name]; ok {
+		if action != ActionForget {
+			return d.why
+		}
+		if err := h.remove(name); err != nil {
+			return err
+		}
+		delete(h.damaged, name)
+		return nil
+	}
 	r := h.rolls[name]
 	if r == nil {
 		return ErrNoRoll
@@ -267,7 +322,7 @@ func (h *Hub) Act(name, action string) error {
 		if !r.over() {
 			return fmt.Errorf("the roll of %s is %v: stop it first", name, was)
 		}
-		if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := h.remove(name); err != nil {
 			return err
 		}
 		delete(h.rolls, name)
@@ -281,6 +336,14 @@ func (h *Hub) Act(name, action string) error {
 	h.settle(r, "")
 	if r.broken != nil {
 		return fmt.Errorf("the roll cannot be stored: %w", r.broken)
+	}
+	return nil
+}
+
+// remove removes the record of a roll.
+func (h *Hub) remove(name string) error {
+	if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	return nil
 }

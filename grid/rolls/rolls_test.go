@@ -494,10 +494,76 @@ func TestRollDamaged(t *testing.T) {
 	if logs := strings.Join(f.nodes["a"].logs, "\n"); !strings.Contains(logs, "cannot be read") {
 		t.Error(logs)
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, "hub", "fix.json"), []byte("{}"), 0o600); err != nil {
+}
+
+// A damaged record holds its own roll alone, until it is restored or forgotten.
+func TestRollRecordDamaged(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	other := testSpec
+	other.ID, other.Name = "two", "other"
+	f.begin(other, "all")
+	f.step()
+	path := filepath.Join(f.dir, "hub", "fix.json")
+	whole, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenHub(filepath.Join(f.dir, "hub"), time.Now, func(string, string) {}); err == nil || !strings.Contains(err.Error(), "repair or remove the file") {
-		t.Errorf("a damaged record: %v", err)
+	for what, text := range map[string]string{
+		"half":         string(whole[:len(whole)/2]),
+		"empty":        "",
+		"another":      strings.Replace(string(whole), `"name":"fix"`, `"name":"fox"`, 1),
+		"no node":      strings.Replace(string(whole), `"Nodes":{`, `"Nodes":null,"Was":{`, 1),
+		"null node":    strings.Replace(string(whole), `"Nodes":{`, `"Nodes":{"b":null,`, 1),
+		"no wave":      strings.Replace(string(whole), `"Waves":[`, `"Waves":[],"Was":[`, 1),
+		"begun":        strings.Replace(string(whole), `"Begun":0`, `"Begun":9`, 1),
+		"begun before": strings.Replace(string(whole), `"Begun":0`, `"Begun":-1`, 1),
+		"state":        strings.Replace(string(whole), `"State":0`, `"State":200`, 1),
+		"clock":        strings.Replace(string(whole), `"ceiling":`, `"ceiling":-`, 1),
+	} {
+		if text == string(whole) {
+			t.Fatalf("%s: the record was not changed: %s", what, whole)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.open()
+		f.hub.Tick()
+		list, err := f.hub.List("fix")
+		if err != nil || len(list) != 1 || list[0].State != Damaged || !strings.Contains(list[0].Why, "--forget fix") {
+			t.Fatalf("%s: %+v, %v", what, list, err)
+		}
+		if all, _ := f.hub.List(""); len(all) != 2 || all[1].State == Damaged {
+			t.Errorf("%s: the other roll: %+v", what, all)
+		}
 	}
+	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("a roll over a damaged record: %v", err)
+	}
+	for _, action := range []string{ActionPause, ActionResume, ActionStop} {
+		if err := f.hub.Act("fix", action); err == nil || !strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%s of a damaged record: %v", action, err)
+		}
+	}
+	if o, ok := f.hub.Report("a", Report{ID: "one", Report: roll.Report{Boot: "1", Stamp: time.Hour}}); ok {
+		t.Errorf("an order by a damaged record: %+v", o)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.open()
+	if list, err := f.hub.List("fix"); err != nil || list[0].State != roll.Running.String() {
+		t.Errorf("the restored record: %+v, %v", list, err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.open()
+	if err := f.hub.Act("fix", ActionForget); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the forgotten record: %v", err)
+	}
+	f.begin(testSpec, "all")
 }

@@ -24,6 +24,9 @@ type Status struct {
 	Log   []Entry      `json:"log"`
 }
 
+// Damaged is the state of a roll whose record cannot be read.
+const Damaged = "damaged"
+
 // A NodeStatus is a node of a roll.
 type NodeStatus struct {
 	Name   string      `json:"name"`
@@ -43,6 +46,11 @@ func (h *Hub) List(name string) ([]Status, error) {
 	for _, r := range h.rolls {
 		if name == "" || name == r.Spec.Name {
 			list = append(list, h.status(r))
+		}
+	}
+	for of, d := range h.damaged {
+		if name == "" || name == of {
+			list = append(list, Status{Spec: Spec{Name: of}, Began: d.at, State: Damaged, Why: d.why.Error(), Nodes: []NodeStatus{}, Log: []Entry{}})
 		}
 	}
 	if name != "" && len(list) == 0 {
