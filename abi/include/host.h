@@ -75,6 +75,7 @@ struct abi_host_info {
 	u32 cpus;
 	u32 pid; /* the result of getpid; never 1 */
 	u32 uid, gid;
+	u32 umask; /* the guest's at its start; the host applies none itself */
 	u64 mem_total; /* bytes */
 	u64 mem_free;  /* bytes */
 	/* Most bytes the guest may have committed. Above mem_total: memory

@@ -40,10 +40,10 @@ int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
 	int rc;
 
 	p->host = host;
-	p->umask = 022;
 	p->cwd[0] = '/';
 	limits_init(p);
 	rc = (int)host->info(&p->info);
+	p->umask = p->info.umask;
 	if (!rc)
 		rc = abi_space_init(p);
 	if (!rc)

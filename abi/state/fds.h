@@ -7,7 +7,8 @@
 #include "ring.h"
 #include "watch.h"
 
-#define ABI_DESC_MAX 1024
+/* More than numbers, so that those end first, with EMFILE. */
+#define ABI_DESC_MAX (ABI_FD_MAX + 64)
 #define ABI_LOCKED_FILES 256 /* that a process holds record locks on */
 
 struct abi_slot {

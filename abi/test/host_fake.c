@@ -396,6 +396,7 @@ void fake_reset(void)
 	fake.info.cpus = 2;
 	fake.info.pid = 4242;
 	fake.info.uid = fake.info.gid = 1000;
+	fake.info.umask = 022;
 	fake.info.mem_total = 8ull << 30;
 	fake.info.mem_free = 4ull << 30;
 	fake.info.mem_limit = 1ull << 30;

@@ -29,6 +29,13 @@ check_pass "record locks: a native waiter has them when they are dropped" \
 check_mapped "a mapped file: two programs natively" native native
 check_mapped "a mapped file: two programs" guarded guarded
 check_mapped "a mapped file: one program native" native guarded
+mkdir modes
+(umask 026 && guarded "$g/reach-glibc" make modes/a dir modes/b mask 0 \
+	make modes/c dir modes/d mask 053 make modes/e) >/dev/null 2>"$tmp/err"
+(cd modes && stat -c '%n %a' ./*) >"$tmp/got"
+printf './%s\n' 'a 640' 'b 751' 'c 666' 'd 777' 'e 624' >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "a program has the umask that it got, and then its own"
 for mode in delete wal; do
 	check_sqlite "sqlite, $mode: 450 rows natively" $mode 0 \
 		native native native

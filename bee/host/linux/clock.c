@@ -48,6 +48,8 @@ s64 lin_random(void *buf, u64 len)
  * The pid differs from the kernel's, so that a program which reached the real
  * kernel would show another one.
  */
+u32 lin_umask;
+
 s64 lin_info(struct abi_host_info *info)
 {
 	struct sysinfo si;
@@ -61,6 +63,7 @@ s64 lin_info(struct abi_host_info *info)
 	info->pid = (u32)lin_family_guest(getpid());
 	info->uid = getuid();
 	info->gid = getgid();
+	info->umask = lin_umask;
 	if (sysinfo(&si) || uname(&un))
 		return -errno;
 	info->mem_total = (u64)si.totalram * si.mem_unit;

@@ -93,6 +93,7 @@ extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
 
 /* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
+extern u32 lin_umask; /* as this process got it; since then it has none */
 void lin_vdso_init(void);
 s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);

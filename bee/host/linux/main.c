@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -191,6 +192,7 @@ static int child_main(void)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
 	bee.options = &options;
+	lin_umask = umask(0); /* abi applies the guest's */
 	abi_lin_root = options.root;
 	if (options.resume && lin_exec_resume((s32)options.resume)) {
 		bee_os_message("execve: what the process had is damaged");

@@ -63,6 +63,7 @@ s64 bee_info(struct abi_host_info *info)
 	info->pid = GetCurrentProcessId();
 	info->uid = 1000;
 	info->gid = 1000;
+	info->umask = 022;
 	info->mem_total = m.ullTotalPhys;
 	info->mem_free = m.ullAvailPhys;
 	info->mem_limit = m.ullAvailPageFile;

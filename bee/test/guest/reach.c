@@ -5,12 +5,14 @@
  * of what a link points to), text (of a link), enter (a folder), dir (makes
  * one), gone (removes a name), drop (removes a folder), here (the name of where
  * the process is, without PATH, which must be its beginning), move
- * (to /moved), mode (makes it 0600), cut (to nothing), may (be read).
+ * (to /moved), mode (makes it 0600), cut (to nothing), may (be read),
+ * mask (its octal value).
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +31,7 @@ static int read_file(const char *path)
 
 static int make_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 
 	return fd < 0 || write(fd, "made\n", 5) != 5 ? -1 : close(fd);
 }
@@ -83,7 +85,7 @@ static int run_verb(const char *verb, const char *path)
 	if (!strcmp(verb, "enter"))
 		return chdir(path);
 	if (!strcmp(verb, "dir"))
-		return mkdir(path, 0755);
+		return mkdir(path, 0777);
 	if (!strcmp(verb, "gone"))
 		return unlink(path);
 	if (!strcmp(verb, "drop"))
@@ -98,6 +100,8 @@ static int run_verb(const char *verb, const char *path)
 		return truncate(path, 0);
 	if (!strcmp(verb, "may"))
 		return access(path, R_OK);
+	if (!strcmp(verb, "mask"))
+		return (umask((mode_t)strtol(path, NULL, 8)), 0);
 	errno = EINVAL;
 	return -1;
 }

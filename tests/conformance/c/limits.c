@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* RLIMIT_FSIZE: what writes and larger files get of it. */
+/* RLIMIT_FSIZE: what writes and larger files get of it; RLIMIT_NOFILE. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -86,6 +88,24 @@ static void check_others(void)
 	CHECK(read(ends[0], buf, 64) == 64 && !is_signaled());
 }
 
+/* 1,024 are what bee has, too. */
+static void check_numbers(void)
+{
+	struct rlimit limit;
+	int fd, last = 0;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 1024;
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	while ((fd = open("limited", O_RDONLY)) >= 0)
+		last = fd;
+	CHECK(errno == EMFILE && last == 1023);
+	CHECK(FAILS(dup(0), EMFILE) &&
+	      FAILS(socket(AF_INET, SOCK_STREAM, 0), EMFILE));
+	for (fd = 3; fd <= last; fd++)
+		close(fd);
+}
+
 int main(void)
 {
 	int fd = open("limited", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -98,6 +118,8 @@ int main(void)
 	check_others();
 	limit_size(RLIM_INFINITY);
 	CHECK(pwrite(fd, "x", 1, 100) == 1 && size_of(fd) == 101);
+	check_numbers();
+	fd = open("limited", O_RDONLY);
 	CHECK(close(fd) == 0 && unlink("limited") == 0);
 	return say_done();
 }
