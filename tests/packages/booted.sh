@@ -36,9 +36,12 @@ services_ready()
 		have_text '^agent .*connected to the hub' skep service status
 }
 
+# The update is committed again, two minutes after the boot. The service goes on: it
+# carries out rolls.
 settled()
 {
-	[ "$(ask_unit SubState skep-kernel)" = exited ]
+	have_text '^links .*committed' skep update status &&
+		[ "$(ask_unit SubState skep-kernel)" = running ]
 }
 
 list_files()

@@ -175,6 +175,5 @@ lsmod | grep -E '^(o2g|shimos|dynamos) '
 skep part allow
 have_text 'lenders' skep part allow
 skep update status
-have_text '^links .*committed' skep update status
 run_programs
 `
