@@ -12,11 +12,10 @@ import (
 	"os/user"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"skep/dynamos/update"
 	"skep/grid/rolls"
 	"skep/internal/cli"
+	"skep/internal/peercred"
 	"skep/internal/service"
 )
 
@@ -58,14 +57,9 @@ func permitPeer(c net.Conn) error {
 	if !ok {
 		return errors.New("it is not of this machine")
 	}
-	raw, err := unixConn.SyscallConn()
+	peer, err := peercred.Read(unixConn)
 	if err != nil {
 		return err
-	}
-	var peer *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || failed != nil {
-		return errors.Join(err, failed)
 	}
 	return permitUser(peer.Uid)
 }

@@ -15,6 +15,7 @@ import (
 	"skep/grid/engine"
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/cli"
 	"skep/internal/lockdep"
 )
 
@@ -260,13 +261,7 @@ func (h *Hub) endedOf(sessions []string) (ended []string) {
 
 // cleanText bounds text of a node and takes control characters out of it.
 func cleanText(s string) string {
-	s = s[:min(len(s), 128)]
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\ufffd' {
-			return '?'
-		}
-		return r
-	}, s)
+	return cli.CleanText(s[:min(len(s), 128)])
 }
 
 func (h *Hub) handleBeat(n *node, v *proto.Beat) error {

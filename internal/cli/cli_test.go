@@ -124,6 +124,21 @@ func TestTable(t *testing.T) {
 	}
 }
 
+func TestCleanText(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"node-1: Zürich, 日本 (50 %)", "node-1: Zürich, 日本 (50 %)"},
+		{"a\x1b[2J\nb\r\x00\x7f", "a?[2J?b???"},
+		{"a\u009bm", "a?m"},             // CSI in one character
+		{"a\u202etxt.exe", "a?txt.exe"}, // what follows would read from right to left
+		{"a\u2028b\u200bc", "a?b?c"},
+		{"a\xffb\ufffd", "a?b?"},
+	} {
+		if got := CleanText(c.text); got != c.want {
+			t.Errorf("%q became %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12345: "12 kB", 999999: "1.0 MB", 55e6: "55 MB", 18e18: "18 EB"} {
 		if got := FormatBytes(n); got != want {

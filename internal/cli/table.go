@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -54,10 +55,12 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// CleanText removes control characters from text of another machine, so that it cannot control the terminal.
+// CleanText replaces what does not print in text of another machine, so that it can
+// neither control the terminal nor, by marks of direction, change the order of what is
+// beside it.
 func CleanText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r

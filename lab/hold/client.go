@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skep/internal/peercred"
 	"skep/lab"
 	"skep/lab/wire"
 )
@@ -292,11 +293,11 @@ func askDown(ctx context.Context, c *net.UnixConn) error {
 // kill kills a holder that does not answer, and with it its QEMU. The socket's peer
 // credentials name the process; a recorded process number could be reused.
 func kill(c *net.UnixConn, dir string) error {
-	pid, err := peerProcess(c)
+	peer, err := peercred.Read(c)
 	if err != nil {
 		return err
 	}
-	fd, err := unix.PidfdOpen(pid, 0)
+	fd, err := unix.PidfdOpen(int(peer.Pid), 0)
 	if err == unix.ESRCH || !isAlive(dir) {
 		return nil
 	}

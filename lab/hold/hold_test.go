@@ -24,6 +24,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/internal/load"
+	"skep/internal/peercred"
 	"skep/lab"
 	"skep/lab/wire"
 )
@@ -320,11 +321,11 @@ func holderOf(t *testing.T, m *Machine) int {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	pid, err := peerProcess(c)
-	if err != nil || pid == os.Getpid() {
-		t.Fatal(pid, err)
+	peer, err := peercred.Read(c)
+	if err != nil || int(peer.Pid) == os.Getpid() {
+		t.Fatal(peer, err)
 	}
-	return pid
+	return int(peer.Pid)
 }
 
 func TestDeathOfTheHolderIsNamed(t *testing.T) {

@@ -107,26 +107,6 @@ func dial(dir string) (*net.UnixConn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// peerProcess returns the process that listens at the other end, even if it is stopped.
-func peerProcess(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return 0, err
-	}
-	return int(cred.Pid), nil
-}
-
 // lastLine returns the last non-empty line of a file, at most 300 bytes of it.
 func lastLine(path string) string {
 	text, err := os.ReadFile(path)
