@@ -166,6 +166,9 @@ enum abi_file_verb {
 			       (FIONREAD) */
 	ABI_FILE_SEEK,	    /* len: signed offset, mode: SEEK_SET, _CUR or _END;
 			       moves the host's position, result is the new one */
+	ABI_FILE_NAME,	    /* buf, len: the guest's name, without links, as the
+			       host knows it now; -EXDEV: it is not below the root */
+	ABI_FILE_APPEND,    /* from now on all who share the file append */
 	ABI_FILE_PIPE_SIZE, /* of a pipe; len: 0 asks, else bytes to set.
 			       Result: bytes that fit, as F_SETPIPE_SZ */
 };
@@ -174,6 +177,7 @@ struct abi_file_op {
 	enum abi_file_verb verb;
 	u32 mode;
 	u64 len;
+	void *buf;
 	s64 times[2];
 	struct abi_stat *stat;
 	struct abi_statfs *statfs;
@@ -261,6 +265,21 @@ enum abi_sock_verb {
 	ABI_SOCK_SHUTDOWN, /* value: SHUT_* */
 };
 
+#define ABI_RIGHTS_MAX 253 /* as Linux: SCM_MAX_FD */
+
+/* Open files that a message on a host's socket of AF_UNIX takes along. */
+struct abi_rights {
+	u32 count;
+	u32 room; /* RECV: how many may come; the host closes others */
+	struct abi_right {
+		s32 handle;
+		/* RECV: as abi_open has them; of a socket the next four too. */
+		u32 flags; /* O_ACCMODE, O_APPEND */
+		u32 type;
+		u32 domain, sock_type, protocol, listening;
+	} list[ABI_RIGHTS_MAX];
+};
+
 /* All constants and sockaddr layouts are Linux's. Never blocks. */
 struct abi_sock_op {
 	enum abi_sock_verb verb;
@@ -275,6 +294,9 @@ struct abi_sock_op {
 	/* BIND, CONNECT, SEND: the name in an address of AF_UNIX, as in
 	 * abi_open; NULL: other families, abstract names. */
 	const char *path;
+	/* SEND: what goes along. RECV: room in, the rest out; the handles are
+	 * the caller's then. NULL: none. */
+	struct abi_rights *rights;
 };
 
 #define ABI_VFORK_STACK 65536

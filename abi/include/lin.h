@@ -66,6 +66,8 @@ void abi_lin_place_close(struct abi_lin_place *place);
  * folders that are renamed before it is used may make it another's.
  */
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
+/* The guest's name of an open file: 0, -EXDEV, -ENAMETOOLONG. */
+s64 abi_lin_handle_name(s32 handle, char *buf, u64 len);
 /* open(2) of a guest's path: a descriptor, or a negative errno. */
 s64 abi_lin_open(const char *guest, u32 flags, u32 mode);
 
@@ -76,5 +78,12 @@ void abi_lin_times_from(void *timespec2, const s64 times[2]);
 
 s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol);
 s64 abi_lin_sock(s32 handle, struct abi_sock_op *op);
+
+/* sendmsg and recvmsg with op->rights; errno as libc's. */
+struct sockaddr;
+s64 abi_lin_send(s32 handle, const struct abi_sock_op *op,
+		 const struct sockaddr *sa, u32 len);
+s64 abi_lin_receive(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
+		    u32 *len);
 
 #endif

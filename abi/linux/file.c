@@ -187,6 +187,14 @@ static s64 pipe_size(s32 handle, u64 bytes)
 				  : fcntl(handle, F_GETPIPE_SZ));
 }
 
+static s64 file_append(s32 handle)
+{
+	int flags = fcntl(handle, F_GETFL);
+
+	return errno_result(
+		flags < 0 ? flags : fcntl(handle, F_SETFL, flags | O_APPEND));
+}
+
 static s64 bytes_available(s32 handle)
 {
 	int n = 0;
@@ -220,6 +228,10 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		return bytes_available(handle);
 	case ABI_FILE_SEEK:
 		return errno_result(lseek(handle, (s64)op->len, (int)op->mode));
+	case ABI_FILE_NAME:
+		return abi_lin_handle_name(handle, op->buf, op->len);
+	case ABI_FILE_APPEND:
+		return file_append(handle);
 	case ABI_FILE_PIPE_SIZE:
 		return pipe_size(handle, op->len);
 	}

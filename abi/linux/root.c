@@ -112,27 +112,59 @@ void abi_lin_place_close(struct abi_lin_place *place)
 		close(place->fd);
 }
 
+static s64 link_text(s32 handle, char *buf, u64 len)
+{
+	char link[ABI_LIN_LINK];
+	s64 n;
+
+	descriptor_name(handle, link);
+	n = readlink(link, buf, len);
+	if (n < 0 || (u64)n >= len)
+		return n < 0 ? -errno : -ENAMETOOLONG;
+	buf[n] = 0;
+	return n;
+}
+
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow)
 {
 	struct abi_lin_place at;
-	char link[ABI_LIN_LINK];
 	s64 n = abi_lin_place(guest, follow, &at);
 	int more;
 
 	if (n)
 		return n;
-	if (at.fd >= 0) {
-		descriptor_name(at.fd, link);
-		n = readlink(link, buf, len);
-		n = n < 0 ? -errno : n;
-	}
+	n = at.fd >= 0 ? link_text(at.fd, buf, len) : 0;
 	abi_lin_place_close(&at);
-	if (n < 0 || (u64)n >= len)
-		return n < 0 ? n : -ENAMETOOLONG;
-	buf[n] = 0;
+	if (n < 0)
+		return n;
+	if (at.fd < 0)
+		*buf = 0;
 	if (at.name == at.link)
 		return 0;
 	more = snprintf(buf + n, len - (u64)n, "%s%s", n > 1 ? "/" : "",
 			at.name);
 	return (u64)more >= len - (u64)n ? -ENAMETOOLONG : 0;
+}
+
+s64 abi_lin_handle_name(s32 handle, char *buf, u64 len)
+{
+	int root = __atomic_load_n(&root_fd, __ATOMIC_SEQ_CST);
+	char above[ABI_PATH_MAX] = "";
+	s64 n, cut = 0;
+
+	if (*abi_lin_root_text()) {
+		if (!root)
+			root = open_root();
+		cut = root < 0 ? root : link_text(root, above, sizeof(above));
+	}
+	n = cut < 0 ? cut : link_text(handle, buf, len);
+	if (n < 0)
+		return n;
+	if (*buf != '/' || strncmp(buf, above, (u64)cut) ||
+	    (buf[cut] && buf[cut] != '/'))
+		return -EXDEV;
+	memmove(buf, buf + cut, (u64)(n - cut + 1));
+	if (!*buf)
+		strcpy(buf, "/");
+	return 0;
 }

@@ -117,29 +117,11 @@ static s64 to_address(s32 handle, struct abi_sock_op *op)
 	else if (op->verb == ABI_SOCK_CONNECT)
 		n = errno_result(connect(handle, sa, len));
 	else
-		n = errno_result(
-			sendto(handle, op->buf, op->len,
-			       (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
-			       op->addrlen ? sa : NULL, op->addrlen ? len : 0));
+		n = errno_result(abi_lin_send(handle, op,
+					      op->addrlen ? sa : NULL,
+					      op->addrlen ? len : 0));
 	if (folder >= 0)
 		close(folder);
-	return n;
-}
-
-/* recvmsg rather than recvfrom: it tells that ancillary data was dropped. */
-static s64 receive_data(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
-			socklen_t *len)
-{
-	struct iovec buf = {op->buf, op->len};
-	struct msghdr m = {.msg_name = sa,
-			   .msg_namelen = *len,
-			   .msg_iov = &buf,
-			   .msg_iovlen = 1};
-	s64 n = recvmsg(handle, &m,
-			(int)(op->flags & ~(u32)MSG_WAITALL) | MSG_DONTWAIT);
-
-	*len = m.msg_namelen;
-	op->value = n >= 0 && m.msg_flags & MSG_CTRUNC;
 	return n;
 }
 
@@ -158,7 +140,7 @@ static s64 from_address(s32 handle, struct abi_sock_op *op)
 			op->handle = (s32)n;
 		break;
 	case ABI_SOCK_RECV:
-		n = receive_data(handle, op, sa, &len);
+		n = abi_lin_receive(handle, op, sa, &len);
 		break;
 	case ABI_SOCK_NAME:
 		n = getsockname(handle, sa, &len);
