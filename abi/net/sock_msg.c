@@ -6,6 +6,7 @@
  * which is held over a host call that does not block, never over a wait.
  */
 #include "sock.h"
+#include "rights.h"
 #include "unix.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
@@ -95,6 +96,8 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 		n = send_chunk(c, t);
 		if (n > 0)
 			done += n;
+		if (n > 0)
+			t->op.rights = 0; /* they went with the first bytes */
 		if (n >= 0 && (!t->span.left || !is_stream(t->d)))
 			break;
 		if ((n < 0 && n != -LINUX_EAGAIN) || (nonblock && n < 0))
@@ -197,7 +200,8 @@ static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 		n = receive_chunk(c, t);
 		if (n > 0)
 			done += n;
-		if (n >= 0 && (!n || !all || !t->span.left))
+		if (n >= 0 && (!n || !all || !t->span.left ||
+			       (t->op.rights && t->op.rights->count)))
 			break;
 		if (n > 0)
 			continue;
@@ -312,24 +316,26 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 			u32 flags)
 {
 	struct abi_sock_transfer t = {.d = d, .flags = flags};
+	struct abi_rights_held held;
 	struct abi_msghdr h;
 	s64 error;
 
 	if (ABI_GET(c->p, &h, gaddr))
 		return -LINUX_EFAULT;
-	if (h.control && h.controllen) {
-		abi_log_once(c->p, &c->p->fds.said_control,
-			     "sendmsg refused (EINVAL): ancillary data is not "
-			     "supported (descriptors by SCM_RIGHTS, options of "
-			     "a packet)");
-		return -LINUX_EINVAL;
-	}
 	if (h.iovlen > ABI_IOV_MAX)
 		return -LINUX_EMSGSIZE;
 	error = abi_span_vector(c->p, &t.span, h.iov, h.iovlen, ABI_PROT_READ);
 	if (!error && h.name && h.namelen)
 		error = abi_sock_addr_get(c, &t.op, h.name, h.namelen);
-	return error ? error : send_transfer(c, &t);
+	if (error)
+		return error;
+	error = abi_rights_take(c, d, &h, &held);
+	if (held.rights.count)
+		t.op.rights = &held.rights;
+	if (!error)
+		error = send_transfer(c, &t);
+	abi_rights_put(c, &held);
+	return error;
 }
 
 /* Name, its length, and what the header says about the rest. */
@@ -345,8 +351,11 @@ static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 		return -LINUX_EFAULT;
 	if (h->name)
 		h->namelen = len;
-	h->controllen = 0;
 	h->flags = 0;
+	if (!t->op.rights)
+		h->controllen = 0;
+	else if (abi_rights_give(c, t->op.rights, h, t->flags))
+		return -LINUX_EFAULT;
 	if (t->op.value) {
 		h->flags |= ABI_MSG_CTRUNC;
 		abi_log_once(c->p, &c->p->fds.said_dropped,
@@ -363,6 +372,7 @@ static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 			   u32 flags)
 {
 	struct abi_sock_transfer t = {.d = d, .flags = flags};
+	struct abi_rights rights;
 	struct abi_msghdr h;
 	s64 n, error;
 
@@ -377,6 +387,10 @@ static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 		return error;
 	if (!is_stream(d))
 		t.flags |= ABI_MSG_TRUNC;
+	rights.count = 0;
+	rights.room = abi_rights_room(d, &h);
+	if (rights.room)
+		t.op.rights = &rights;
 	n = receive_transfer(c, &t);
 	if (n < 0)
 		return n;

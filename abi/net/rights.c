@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Descriptors in messages, as the host passes them. What is only abi's (an
+ * eventfd, an epoll, a timer, a file of /proc) has no handle to be passed, and
+ * is refused by name. No state.
+ */
+#include "rights.h"
+#include "sock.h"
+#include "abi/fs/desc.h"
+#include "abi/fs/ops.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/proc/fork.h"
+#include "abi/proc/log.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
+#include "base/errno.h"
+
+#define SCM_RIGHTS 1
+#define CONTROL_MAX 20480 /* net.core.optmem_max */
+
+struct control {
+	u64 len; /* with this header */
+	s32 level, type;
+};
+
+static u64 space_of(u64 len)
+{
+	return (len + 7) & ~7ull;
+}
+
+/* Only sockets of AF_UNIX that the host made have a process at the other end.
+ */
+static int passes_rights(const struct abi_desc *d)
+{
+	return d->domain == ABI_AF_UNIX && abi_desc_ops(d)->handle;
+}
+
+static s64 refuse_control(struct abi_call *c)
+{
+	abi_log_once(c->p, &c->p->fds.said_control,
+		     "sendmsg refused (EINVAL): the only ancillary data are "
+		     "descriptors of files, pipes, terminals and sockets, on a "
+		     "socket of AF_UNIX, on Linux");
+	return -LINUX_EINVAL;
+}
+
+/* Sending ----------------------------------------------------------------- */
+
+/* What the receiver learns of it is what the host knows. */
+static void share_file(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_APPEND};
+
+	abi_lock(c->p, &d->lock);
+	abi_fork_share(c->p, d);
+	abi_unlock(c->p, &d->lock);
+	if (abi_desc_flags(d) & ABI_O_APPEND)
+		(void)c->p->host->file(d->handle, &op);
+}
+
+static s64 take_number(struct abi_call *c, u32 fd, struct abi_rights_held *to)
+{
+	struct abi_desc *d;
+
+	if (to->rights.count == ABI_RIGHTS_MAX)
+		return -LINUX_EINVAL;
+	d = abi_desc_get(c->p, fd);
+	if (!d)
+		return -LINUX_EBADF;
+	to->desc[to->rights.count] = d;
+	to->rights.list[to->rights.count++].handle = d->handle;
+	if (!abi_desc_ops(d)->handle)
+		return refuse_control(c);
+	share_file(c, d);
+	return 0;
+}
+
+static s64 take_part(struct abi_call *c, u64 at, const struct control *part,
+		     struct abi_rights_held *to)
+{
+	u64 i, count = (part->len - sizeof(*part)) / sizeof(u32);
+	s64 error = 0;
+	u32 fd;
+
+	if (part->level != ABI_SOL_SOCKET)
+		return 0; /* as Linux */
+	if (part->type != SCM_RIGHTS)
+		return refuse_control(c);
+	for (i = 0; i < count && !error; i++) {
+		if (ABI_GET(c->p, &fd, at + sizeof(*part) + i * sizeof(fd)))
+			return -LINUX_EFAULT;
+		error = take_number(c, fd, to);
+	}
+	return error;
+}
+
+s64 abi_rights_take(struct abi_call *c, struct abi_desc *d,
+		    const struct abi_msghdr *h, struct abi_rights_held *to)
+{
+	struct control part;
+	s64 error = 0;
+	u64 at;
+
+	to->rights.count = 0;
+	if (!h->control || !h->controllen)
+		return 0;
+	if (!passes_rights(d))
+		return refuse_control(c);
+	if (h->controllen > CONTROL_MAX)
+		return -LINUX_ENOBUFS;
+	for (at = 0; !error && at + sizeof(part) <= h->controllen;
+	     at += space_of(part.len)) {
+		if (ABI_GET(c->p, &part, h->control + at))
+			return -LINUX_EFAULT;
+		if (part.len < sizeof(part) || part.len > h->controllen - at)
+			return -LINUX_EINVAL;
+		error = take_part(c, h->control + at, &part, to);
+	}
+	return error;
+}
+
+void abi_rights_put(struct abi_call *c, struct abi_rights_held *held)
+{
+	while (held->rights.count)
+		abi_desc_put(c->p, held->desc[--held->rights.count]);
+}
+
+/* Receiving --------------------------------------------------------------- */
+
+u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h)
+{
+	u64 n;
+
+	if (!passes_rights(d) || !h->control ||
+	    h->controllen < sizeof(struct control) + sizeof(u32))
+		return 0;
+	n = (h->controllen - sizeof(struct control)) / sizeof(u32);
+	return n < ABI_RIGHTS_MAX ? (u32)n : ABI_RIGHTS_MAX;
+}
+
+/* Directories are names to abi; one that has none below the root has no use. */
+static s64 name_desc(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {
+		.verb = ABI_FILE_NAME, .buf = d->path, .len = sizeof(d->path)};
+	s64 error = 0;
+
+	if (d->type == ABI_S_IFREG || d->type == ABI_S_IFDIR ||
+	    d->type == ABI_S_IFCHR)
+		error = c->p->host->file(d->handle, &op);
+	else
+		abi_strcpy(d->path,
+			   d->type == ABI_S_IFSOCK ? "socket:[host]"
+						   : "pipe:[host]",
+			   32);
+	if (error && d->type != ABI_S_IFDIR)
+		abi_strcpy(d->path, "file:[received]", 32);
+	return d->type == ABI_S_IFDIR ? error : 0;
+}
+
+/* The number, or an error; then it is closed. */
+static s64 give_number(struct abi_call *c, const struct abi_right *r,
+		       u32 cloexec)
+{
+	u32 kind = r->type == ABI_S_IFSOCK ? ABI_DESC_SOCK
+					   : abi_desc_kind(r->type);
+	struct abi_desc *d = abi_desc_new(c->p, kind, r->flags);
+	s64 error;
+
+	if (!d) {
+		c->p->host->file_close(r->handle);
+		return -LINUX_ENFILE;
+	}
+	d->handle = r->handle;
+	d->type = r->type;
+	d->inherited = abi_desc_ops(d)->placed;
+	d->domain = r->domain;
+	d->sock_type = r->sock_type;
+	d->protocol = r->protocol;
+	d->listening = r->listening;
+	error = name_desc(c, d);
+	if (!error)
+		return abi_desc_install(c->p, d, 0, cloexec);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+static s64 put_part(struct abi_call *c, struct abi_msghdr *h, const u32 *fd,
+		    u32 count)
+{
+	struct control part = {sizeof(part) + count * sizeof(*fd),
+			       ABI_SOL_SOCKET, SCM_RIGHTS};
+	u64 used = space_of(part.len);
+
+	if (ABI_PUT(c->p, h->control, &part) ||
+	    abi_user_put(c->p, h->control + sizeof(part), fd,
+			 count * sizeof(*fd)))
+		return -LINUX_EFAULT;
+	h->controllen = used < h->controllen ? used : h->controllen;
+	return 0;
+}
+
+s64 abi_rights_give(struct abi_call *c, const struct abi_rights *got,
+		    struct abi_msghdr *h, u32 flags)
+{
+	u32 fd[ABI_RIGHTS_MAX], i, count = 0;
+	s64 n;
+
+	for (i = 0; i < got->count; i++) {
+		n = give_number(c, &got->list[i], flags & ABI_MSG_CMSG_CLOEXEC);
+		if (n >= 0)
+			fd[count++] = (u32)n;
+		else
+			h->flags |= ABI_MSG_CTRUNC;
+	}
+	if (count)
+		return put_part(c, h, fd, count);
+	h->controllen = 0;
+	return 0;
+}
