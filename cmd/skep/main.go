@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"skep/internal/cli"
@@ -92,14 +94,20 @@ func (c *command) newFlags() *cli.Flags {
 	return f
 }
 
-func main() { os.Exit(start(os.Args[1:])) }
+func main() { os.Exit(start(os.Args[0], os.Args[1:])) }
 
-func start(args []string) int {
+func start(program string, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	code, text := cli.ExitCode(dispatch(ctx, args))
+	name, err := "skep", error(nil)
+	if tool := findTool(program); tool != nil {
+		name, err = filepath.Base(program), tool(ctx, args)
+	} else {
+		err = dispatch(ctx, args)
+	}
+	code, text := cli.ExitCode(err)
 	if text != "" {
-		fmt.Fprintln(os.Stderr, service.Priority(os.Stderr, slog.LevelError)+"skep: "+text)
+		fmt.Fprintln(os.Stderr, service.Priority(os.Stderr, slog.LevelError)+name+": "+strings.TrimPrefix(text, name+": "))
 	}
 	return code
 }

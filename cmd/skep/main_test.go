@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		os.Exit(agent.RunGuard())
 	}
 	if os.Getenv("SKEP_TEST_MAIN") != "" {
-		os.Exit(start(os.Args[1:]))
+		os.Exit(start(os.Args[0], os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

@@ -9,6 +9,12 @@ $(B)/bin/skep: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SKEP_GO) -o $@ ./cmd/skep
 
+# The names that users of OmniRPC type.
+omrpc_tools := $(addprefix $(B)/bin/,omrpc-cc omrpc-fc omrpc-gen omrpc-register)
+PROGRAMS += $(omrpc_tools)
+$(omrpc_tools): | $(B)/bin/skep
+	$(Q)ln -sf skep $@
+
 # Go links a .syso that lies in the folder of the main package. It is made
 # here, so that folder is a copy: its name keeps it out of ./... of the tree.
 skep_win := $(B)/gen/_skep

@@ -38,10 +38,12 @@ var skepVariables = []Variable{
 
 var callVariables = []Variable{
 	{"SKEP_SOCKET", "skep-run(1)", "the hub's socket for a master program"},
-	{"SKEP_PROGRAM", "skep-run(1)", "in a Python program that was started without skep run: the program skep to start; by default the one in PATH"},
+	{"SKEP_PROGRAM", "skep-run(1)", "in a Python or OmniRPC program that was started without skep run: the program skep to start; by default the one in PATH"},
 	{"SKEP_PYTHON_TRIED", "skep-run(1)", "on a node, set by the package for Python itself: the Pythons that do not fit a call"},
 	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
 	{"SKEP_ERRORS", "skep-run(1)", "in a master program that uses the functions of OmniRPC: exit, the default, ends the program when a call fails; return makes the call return its code"},
+	{"OMRPC_RSH", "skep-run(1)", "the program that starts agents on the hosts of a host file; by default ssh"},
+	{"OMRPC_REG_PATH", "skep-run(1)", "the folder of the worker programs that omrpc-register registered; by default .omrpc_registry in the home directory"},
 	{"OMRPC_DEBUG", "skep-run(1)", "in a master program that uses the functions of OmniRPC: if set, OmniRPC's debug flag is on"},
 }
 

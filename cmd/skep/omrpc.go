@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"skep/internal/cli"
+)
+
+// The tools that users of OmniRPC type are other names of skep: links to it.
+
+const toolPrefix = "omrpc-"
+
+var tools = map[string]func(ctx context.Context, args []string) error{
+	"omrpc-cc":       func(ctx context.Context, args []string) error { return runDriver(ctx, false, args) },
+	"omrpc-fc":       func(ctx context.Context, args []string) error { return runDriver(ctx, true, args) },
+	"omrpc-gen":      func(_ context.Context, args []string) error { return writeToolStub(args) },
+	"omrpc-register": func(_ context.Context, args []string) error { return runRegister(args) },
+}
+
+// findTool returns the tool as which skep was started, or nil.
+func findTool(program string) func(ctx context.Context, args []string) error {
+	return tools[filepath.Base(program)]
+}
+
+// A driver is one run of omrpc-cc or omrpc-fc.
+type driver struct {
+	name        string
+	fortran     bool
+	idl         string
+	files       []string // sources, objects, archives
+	options     []string
+	out         string
+	compiler    string
+	compileOnly bool
+	show        bool
+}
+
+const driverHelp = `%[1]s compiles programs of OmniRPC with skep gen, which it is another name of.
+    %[1]s FILE.idl FILES     the worker program FILE.rex
+    %[1]s PROGRAM FILES      a master, a.out
+    %[1]s -c FILES           objects; that of FILE.idl is FILE.rex.o
+    -o FILE   write FILE        -show   print what would be done
+    -linker PROGRAM, -fc PROGRAM        compile and link with PROGRAM
+All other options go to the compiler.
+`
+
+func runDriver(ctx context.Context, fortran bool, args []string) error {
+	d := &driver{name: "omrpc-cc", fortran: fortran}
+	if fortran {
+		d.name = "omrpc-fc"
+	}
+	if err := d.parse(args); err != nil {
+		if errors.Is(err, errHelp) {
+			fmt.Printf(driverHelp, d.name)
+			return nil
+		}
+		return err
+	}
+	switch {
+	case d.show:
+		fmt.Println(d.describe())
+		return nil
+	case d.compileOnly:
+		return d.compile(ctx)
+	case d.idl != "":
+		return d.buildWorker(ctx)
+	case slices.ContainsFunc(d.files, func(f string) bool { return strings.HasSuffix(f, ".rex.o") }):
+		return d.linkWorker(ctx)
+	}
+	return d.buildMaster(ctx)
+}
+
+var errHelp = errors.New("help")
+
+func (d *driver) usagef(format string, args ...any) error {
+	return cli.Errorf(cli.Usage, "%s: %s; %s -help lists the options", d.name, fmt.Sprintf(format, args...), d.name)
+}
+
+func (d *driver) parse(args []string) error {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "-o" || a == "-linker" || a == "-fc":
+			if i++; i == len(args) {
+				return d.usagef("%s needs a word behind it", a)
+			}
+			if a == "-o" {
+				d.out = args[i]
+			} else {
+				d.compiler = args[i]
+			}
+		case a == "-c":
+			d.compileOnly = true
+		case a == "-show":
+			d.show = true
+		case a == "-help" || a == "--help":
+			return errHelp
+		case a == "-E" || a == "-M" || a == "-echo":
+			return d.usagef("the option %s is not supported", a)
+		case strings.HasPrefix(a, "-l"): // its place among the files counts
+			d.files = append(d.files, a)
+		case strings.HasPrefix(a, "-"):
+			d.options = append(d.options, a)
+		case strings.HasSuffix(a, ".idl") && d.idl != "":
+			return d.usagef("one interface file makes one program: %s or %s", d.idl, a)
+		case strings.HasSuffix(a, ".idl"):
+			d.idl = a
+		default:
+			d.files = append(d.files, a)
+		}
+	}
+	if d.idl == "" && len(d.files) == 0 {
+		return d.usagef("name a file")
+	}
+	return nil
+}
+
+// base returns the interface file's name without folder and suffix.
+func (d *driver) base() string { return strings.TrimSuffix(filepath.Base(d.idl), ".idl") }
+
+func (d *driver) describe() string {
+	words := []string{"skep", "gen", "--master"}
+	out := d.out
+	if d.idl != "" {
+		words = []string{"skep", "gen", "--build", d.idl}
+	}
+	if out == "" {
+		out = d.defaultOut()
+	}
+	words = append(append(words, "-o", out), d.files...)
+	if len(d.options) > 0 {
+		words = append(append(words, "--"), d.options...)
+	}
+	return strings.Join(words, " ")
+}
+
+func (d *driver) defaultOut() string {
+	if d.idl != "" {
+		return d.base() + ".rex"
+	}
+	return "a.out"
+}
+
+func (d *driver) gen() (*gen, *cli.Flags) {
+	g := &gen{out: d.out, cc: d.compiler}
+	if g.out == "" {
+		g.out = d.defaultOut()
+	}
+	return g, cli.NewFlags(d.name, d.name)
+}
+
+// fortranLibraries are what Fortran objects need when a C compiler links them.
+var fortranLibraries = []string{"-lgfortran", "-lquadmath", "-lm"}
+
+func (d *driver) buildWorker(ctx context.Context) error {
+	g, f := d.gen()
+	words := slices.Concat([]string{d.idl}, d.options, d.files)
+	if d.fortran && !slices.ContainsFunc(d.files, isFortran) {
+		words = append(words, fortranLibraries...)
+	}
+	return g.buildWorker(ctx, f, words)
+}
+
+func (d *driver) buildMaster(ctx context.Context) error {
+	g, f := d.gen()
+	if g.cc == "" && d.fortran {
+		g.cc = fortranCompiler
+	}
+	return g.buildClient(ctx, f, slices.Concat(d.files, d.options))
+}
+
+// linkWorker links objects of earlier runs.
+func (d *driver) linkWorker(ctx context.Context) error {
+	parts, err := findParts("libskepworker.a")
+	if err != nil {
+		return err
+	}
+	g, _ := d.gen()
+	args := slices.Concat([]string{"-static", "-pthread", "-o", g.out}, d.options, d.files, []string{parts.library})
+	if d.fortran {
+		args = append(args, fortranLibraries...)
+	}
+	return g.runCompiler(ctx, append(args, "-lm"), defaultCompiler)
+}
+
+// compile makes an object of each source.
+func (d *driver) compile(ctx context.Context) error {
+	parts, err := findParts("libskepworker.a")
+	if err != nil {
+		return err
+	}
+	sources := d.files
+	if d.idl != "" {
+		sources = append(sources, d.idl)
+	}
+	if d.out != "" && len(sources) > 1 {
+		return d.usagef("-o with -c names the object of one file")
+	}
+	for _, source := range sources {
+		if err := d.compileFile(ctx, parts, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *driver) compileFile(ctx context.Context, parts parts, source string) error {
+	g := &gen{cc: d.compiler}
+	base := filepath.Base(source)
+	out := strings.TrimSuffix(base, filepath.Ext(base)) + ".o"
+	args := slices.Concat([]string{"-O2", "-g", "-pthread", "-c", "-I" + parts.include}, d.options)
+	compiler := defaultCompiler
+	switch {
+	case source == d.idl:
+		dir, err := os.MkdirTemp("", "skep-gen-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		stub := filepath.Join(dir, d.base()+".rex.c")
+		if err := writeStubTo(source, stub); err != nil {
+			return err
+		}
+		args = append(args, "-Wno-error=implicit-function-declaration", "-I"+filepath.Dir(source))
+		source, out = stub, d.base()+".rex.o"
+	case isFortran(source):
+		compiler = fortranCompiler
+		args = append(args, fortranOptions...)
+	}
+	if d.out != "" {
+		out = d.out
+	}
+	return g.runCompiler(ctx, append(args, "-o", out, source), compiler)
+}
+
+func writeStubTo(name, path string) error {
+	m, err := readIDL(name)
+	if err != nil {
+		return err
+	}
+	text, err := m.Stub(path)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	return nil
+}
+
+// writeToolStub is omrpc-gen.
+func writeToolStub(args []string) error {
+	if len(args) == 0 || len(args) > 2 || strings.HasPrefix(args[0], "-") {
+		return cli.Errorf(cli.Usage, "omrpc-gen: write omrpc-gen FILE.idl [STUB.c]")
+	}
+	out := strings.TrimSuffix(filepath.Base(args[0]), ".idl") + ".rex.c"
+	if len(args) == 2 {
+		out = args[1]
+	}
+	return writeStubTo(args[0], out)
+}
