@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -25,6 +26,7 @@ type join struct {
 	name      string
 	slots     int
 	only      bool
+	untilEOF  bool
 	bee       string
 	keys      string
 	allow     allowances
@@ -37,6 +39,7 @@ func (j *join) options(f *cli.Flags) {
 	f.StringVar(&j.name, "name", "", "call this node `NAME` (the machine's name)")
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time (one per CPU)")
 	f.BoolVar(&j.only, "only", false, "join, and leave it to a later 'skep join' or a service to work")
+	f.BoolVar(&j.untilEOF, "until-eof", false, "leave when standard input ends, and keep no data: for a run's own nodes")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
 	f.StringVar(&j.keys, "update-keys", "", "as root, pin the operators' keys in `FILE`: this machine then applies only kernel updates that they signed")
 	j.allow.options(f)
@@ -53,6 +56,16 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	if err := checkSlots(f, j.slots); err != nil {
 		return err
+	}
+	if j.untilEOF {
+		if j.only || j.token == "" || f.Given("token-file") || f.Given("state") {
+			return f.Usagef("--until-eof needs a token that does not come from a file, and keeps no state")
+		}
+		var stop func()
+		if ctx, stop, err = j.openUntilEOF(ctx, os.Stdin); err != nil {
+			return err
+		}
+		defer stop()
 	}
 	dir, err := stateDir(j.state)
 	if err != nil {
@@ -92,6 +105,20 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return joinError(err)
 	}
 	return restartError(agent.ErrLeft)
+}
+
+// openUntilEOF makes a state directory that stop removes, and a context that input's end
+// cancels.
+func (j *join) openUntilEOF(parent context.Context, input io.Reader) (ctx context.Context, stop func(), err error) {
+	if j.state, err = os.MkdirTemp("", "skep-join-"); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		_, _ = io.Copy(io.Discard, input) // an input that cannot be read has ended too
+		cancel()
+	}()
+	return ctx, func() { cancel(); os.RemoveAll(j.state) }, nil
 }
 
 // runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.

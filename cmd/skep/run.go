@@ -5,32 +5,31 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
-	"skep/grid/agent"
 	"skep/grid/hub"
 	"skep/grid/proto"
 	"skep/internal/cli"
 )
 
 type run struct {
-	state   string
-	modules []string
-	slots   int
-	allow   allowances
-	limits  proto.Limits
+	state    string
+	modules  []string
+	slots    int
+	hostfile string
+	allow    allowances
+	limits   proto.Limits
 }
 
 func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time (one per CPU)")
+	f.StringVar(&r.hostfile, "hostfile", "", "run on the hosts of OmniRPC's `FILE`, hosts.xml, with a hub of this run's own")
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
@@ -50,27 +49,14 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return notRun(words[0], err)
 	}
+	c, stop, err := r.openHub(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	dirs, err := r.moduleDirs(master)
 	if err != nil {
 		return err
-	}
-	c, err := openControl(r.state)
-	if err != nil {
-		return err
-	}
-	if _, err := c.Status(ctx); errors.Is(err, hub.ErrNoHub) {
-		alone, stop, err := r.startAlone()
-		if err != nil {
-			return err
-		}
-		defer stop()
-		c = alone
-	} else if err != nil {
-		return withExitCode(err)
-	} else if f.Given("slots") {
-		return f.Usagef("a hub runs here: --slots of 'skep up' or 'skep join' says how many workers each node runs")
-	} else if r.allow.isGiven() {
-		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
@@ -95,6 +81,30 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return err
 }
 
+// openHub returns the hub that runs here, or starts one for this run.
+func (r *run) openHub(ctx context.Context, f *cli.Flags) (c *hub.Client, stop func(), err error) {
+	if r.hostfile != "" {
+		if f.Given("state") || f.Given("slots") {
+			return nil, nil, f.Usagef("--hostfile starts a hub and says how many workers each host runs: leave --state and --slots out")
+		}
+		return r.startHosts(ctx)
+	}
+	if c, err = openControl(r.state); err != nil {
+		return nil, nil, err
+	}
+	switch _, err := c.Status(ctx); {
+	case errors.Is(err, hub.ErrNoHub):
+		return r.startAlone()
+	case err != nil:
+		return nil, nil, withExitCode(err)
+	case f.Given("slots"):
+		return nil, nil, f.Usagef("a hub runs here: --slots of 'skep up' or 'skep join' says how many workers each node runs")
+	case r.allow.isGiven():
+		return nil, nil, f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
+	}
+	return c, func() {}, nil
+}
+
 // moduleDirs returns the folders that are searched for worker programs, the master's first.
 func (r *run) moduleDirs(master string) ([]string, error) {
 	var dirs []string
@@ -104,6 +114,12 @@ func (r *run) moduleDirs(master string) ([]string, error) {
 			return nil, err
 		}
 		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	// The registry of OmniRPC's tools, if there is one.
+	if dir, err := registryPath(); err == nil {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -148,40 +164,4 @@ func exitStatus(state *os.ProcessState) int {
 		return 128 + int(status.Signal())
 	}
 	return cli.Failed
-}
-
-// startAlone starts a hub and an agent for this run only. Their state is removed
-// afterwards.
-func (r *run) startAlone() (*hub.Client, func(), error) {
-	dir, err := os.MkdirTemp("", "skep-run-")
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Version: version, Log: newLogger(false)})
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var agents sync.WaitGroup
-	stop := func() {
-		cancel()
-		agents.Wait()
-		h.Close()
-		os.RemoveAll(dir)
-	}
-	c := agent.Config{State: agentState(dir), Version: version, Slots: r.slots, Log: func(string, ...any) {}}
-	r.allow.apply(&c, dir)
-	if err := joinHere(ctx, h, &c); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	agents.Add(1)
-	go func() {
-		defer agents.Done()
-		if err := agent.Run(ctx, c); err != nil {
-			fmt.Fprintln(os.Stderr, "skep: the agent of this run has ended:", err)
-		}
-	}()
-	return hub.NewClient(h.ControlSocket()), stop, nil
 }
