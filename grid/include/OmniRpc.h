@@ -3,12 +3,15 @@
  * OmniRPC for master programs in C and C++, as libskeprpc gives it.
  *
  * A master is started with `skep run -- ./master`, which names the hub's socket
- * in SKEP_SOCKET. Every function may be called from any thread. OmniRPC
- * programs do not check return codes: a call that fails, unless the program
- * cancelled it, is one line on standard error, and ends the program with exit
- * code 1 as soon as it asks for the result. With SKEP_ERRORS=return in the
- * environment, before OmniRpcInit, functions return OMRPC_OK or one of the
- * negative codes below, and OmniRpcLastErrorText says what went wrong.
+ * in SKEP_SOCKET. If it is started alone, it runs `skep run` beside itself
+ * until it ends, with the hosts of OmniRPC's option --hostfile or of the file
+ * hosts.xml of the current directory, or with this computer alone. Every
+ * function may be called from any thread. OmniRPC programs do not check return
+ * codes: a call that fails, unless the program cancelled it, is one line on
+ * standard error, and ends the program with exit code 1 as soon as it asks for
+ * the result. With SKEP_ERRORS=return in the environment, before OmniRpcInit,
+ * functions return OMRPC_OK or one of the negative codes below, and
+ * OmniRpcLastErrorText says what went wrong.
  *
  * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
  * and INOUT scalars and all arrays as pointers, strings as char *; of a WORK
@@ -59,8 +62,8 @@ typedef void *OmniRpcHandle;
 typedef void *OmniRpcExecHandle;
 
 /*
- * Connects to the hub. argc and argv may be NULL; OmniRPC's --debug is taken
- * out of them, its --hostfile is refused. A failure is also printed on standard
+ * Connects to the hub. argc and argv may be NULL; OmniRPC's --debug and
+ * --hostfile FILE are taken out of them. A failure is also printed on standard
  * error, because OmniRPC programs do not check return codes.
  */
 int OmniRpcInit(int *argc, char ***argv);

@@ -100,6 +100,12 @@ int grid_error_code(void);
 int grid_error_reported(void);
 void grid_error_tell(void);
 
+/*
+ * Starts `skep run` beside this program, and gives the socket of its hub; 0, or
+ * a code with the error set. Without `end` it ends with the program.
+ */
+int grid_holder_start(const char *hostfile, char *socket, size_t size);
+void grid_holder_end(void);
 /* The program's session; NULL with the error set. */
 struct grid_client *grid_session(void);
 

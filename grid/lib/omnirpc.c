@@ -7,9 +7,11 @@
 
 #include "client.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct grid_client *client;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -58,27 +60,40 @@ struct grid_client *grid_session(void)
 	return c;
 }
 
-static int open_session(void)
+/* The hub of `skep run`, or else one that is started for this program. */
+static int open_session(const char *hostfile)
 {
 	const char *path = getenv("SKEP_SOCKET");
+	char started[PATH_MAX];
 	struct grid_client *c;
 	int code;
 
 	if (client)
 		return grid_error_set(OMRPC_ERROR,
 				      "OmniRpcInit has already been called");
-	if (!path || !*path)
-		return grid_error_set(OMRPC_E_NO_HUB,
-				      "SKEP_SOCKET is not set: start this "
-				      "program with `skep run -- PROGRAM`");
+	if (path && *path && hostfile)
+		return grid_error_set(
+			OMRPC_ERROR, "--hostfile is not read under `skep run`, "
+				     "which brings the nodes: give it to that, "
+				     "or start this program alone");
+	if (!path || !*path) {
+		if (!hostfile && !access("hosts.xml", R_OK))
+			hostfile = "hosts.xml";
+		code = grid_holder_start(hostfile, started, sizeof(started));
+		if (code)
+			return code;
+		path = started;
+	}
 	code = grid_client_open(&c, path);
 	if (!code)
 		__atomic_store_n(&client, c, __ATOMIC_RELEASE);
+	else
+		grid_holder_end();
 	return code;
 }
 
 /* OmniRPC removes its own options from the program's. */
-static int take_options(int *argc, char ***argv)
+static int take_options(int *argc, char ***argv, const char **hostfile)
 {
 	int i, kept = 1;
 
@@ -89,11 +104,14 @@ static int take_options(int *argc, char ***argv)
 	if (!argc || !argv || *argc < 1)
 		return 0;
 	for (i = 1; i < *argc; i++) {
-		if (!strcmp((*argv)[i], "--hostfile"))
-			return grid_error_set(
-				OMRPC_ERROR,
-				"--hostfile is not read: `skep run` brings the "
-				"nodes of its hub, or this computer");
+		if (!strcmp((*argv)[i], "--hostfile")) {
+			if (++i == *argc)
+				return grid_error_set(OMRPC_ERROR,
+						      "--hostfile needs the "
+						      "name of a file");
+			*hostfile = (*argv)[i];
+			continue;
+		}
 		if (!strcmp((*argv)[i], "--debug"))
 			omrpc_debug_flag = 1;
 		else
@@ -106,12 +124,13 @@ static int take_options(int *argc, char ***argv)
 
 int OmniRpcInit(int *argc, char ***argv)
 {
+	const char *hostfile = NULL;
 	int code;
 
-	code = take_options(argc, argv);
+	code = take_options(argc, argv, &hostfile);
 	pthread_mutex_lock(&opening);
 	if (!code)
-		code = open_session();
+		code = open_session(hostfile);
 	pthread_mutex_unlock(&opening);
 	if (code)
 		fprintf(stderr, "OmniRpcInit: %s\n", error_text);
@@ -150,6 +169,7 @@ int OmniRpcFinalize(void)
 		return OMRPC_ERROR;
 	end_unseen(c);
 	grid_client_close(c);
+	grid_holder_end();
 	return OMRPC_OK;
 }
 

@@ -56,6 +56,7 @@ static int stderr_has(int lines, const char *words)
 static void test_without_hub(void)
 {
 	unsetenv("SKEP_SOCKET");
+	setenv("SKEP_PROGRAM", "/nowhere/skep", 1);
 	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB &&
 		       message_has("skep run"),
 	       "without skep run, init says how to start");
