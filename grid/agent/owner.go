@@ -138,6 +138,9 @@ func (o *owner) step(now time.Time, f *policy.Facts) {
 	state := o.state(now)
 	o.mu.Unlock()
 	o.agent.pool.setSlots(d.Slots)
+	if d.Slots < state.Of {
+		o.agent.returnStuck()
+	}
 	if !changed {
 		return
 	}
@@ -248,6 +251,19 @@ func (o *owner) beatText() string {
 		return ""
 	}
 	return o.state(time.Now()).String()
+}
+
+// returnStuck gives back the leases that would have a slot if the owner needed no part of
+// the machine: one that came just after less was permitted, or that was to follow a lease
+// which has been given back. The hub takes them for running and would never move them.
+func (a *Agent) returnStuck() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, fence := range a.pool.stuck() {
+		if l := a.leases[fence]; l != nil {
+			l.giveBack()
+		}
+	}
 }
 
 // returnWaiting gives back the leases that have no slot.

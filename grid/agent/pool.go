@@ -173,6 +173,18 @@ func (p *pool) setSlots(n int) {
 	p.handOut()
 }
 
+// stuck lists, by fence, the leases that wait for a slot and for no other lease.
+func (p *pool) stuck() (fences []uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.waiting {
+		if !p.leases[t.lease.After] {
+			fences = append(fences, t.lease.Fence)
+		}
+	}
+	return fences
+}
+
 // takeIdle removes the idle workers; the caller ends them.
 func (p *pool) takeIdle() []*worker {
 	p.mu.Lock()
