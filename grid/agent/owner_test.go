@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,4 +62,21 @@ func TestOwnerLooksSeldomWithoutPrograms(t *testing.T) {
 		cancel()
 		expect("the agent ends", time.Hour, 0)
 	})
+}
+
+// awaitPrograms waits until that many programs have a process.
+func (r *rig) awaitPrograms(n int) (list []*process) {
+	r.t.Helper()
+	waitUntil(r.t, fmt.Sprintf("%d programs", n), func() bool {
+		r.owner.mu.Lock()
+		defer r.owner.mu.Unlock()
+		list = nil
+		for _, p := range r.owner.programs {
+			if p.process != nil {
+				list = append(list, p.process)
+			}
+		}
+		return len(list) == n
+	})
+	return list
 }
