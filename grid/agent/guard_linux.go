@@ -129,6 +129,12 @@ func limitProcesses(order guardOrder) func(pid int) {
 	}
 }
 
+// The idle class of ioprio_set(2): its requests to a disk wait until nobody else has any.
+const (
+	ioprioProcess = 1
+	ioprioIdle    = 3 << 13
+)
+
 // afterStart lets tests delay the guard while the program runs.
 var afterStart = func(pid int) {}
 
@@ -182,6 +188,7 @@ func guardStart(order guardOrder) (int, error) {
 	// The owner's processes have priority. If the kernel refuses, the guard continues without it.
 	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
 	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
+	unix.Syscall(unix.SYS_IOPRIO_SET, ioprioProcess, 0, ioprioIdle)
 	giveStreams(order.Bounds.RunAs)
 	if err := restrictThread(&order.Bounds); err != nil {
 		return 0, err

@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"skep/grid/proto"
 )
@@ -113,6 +116,10 @@ func TestWorkersHaveLowPriority(t *testing.T) {
 	const state0, nice, policy = 3, 19, 41 // numbers of proc(5), which count from pid and comm
 	if f[nice-state0] != "19" || f[policy-state0] != "5" {
 		t.Errorf("nice %s, policy %s; want 19 and SCHED_IDLE (5)", f[nice-state0], f[policy-state0])
+	}
+	number, _ := strconv.Atoi(pid)
+	if class, _, err := unix.Syscall(unix.SYS_IOPRIO_GET, ioprioProcess, uintptr(number), 0); class != ioprioIdle || err != 0 {
+		t.Errorf("I/O priority %#x, %v; want the idle class (%#x)", class, err, ioprioIdle)
 	}
 	exe, _ := os.Readlink("/proc/" + pid + "/exe")
 	if !strings.Contains(exe, "memfd:skep") {
