@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skep/grid/proto"
+)
+
+// See cgroups(7) and the kernel's cgroup-v2 document. A group cannot have both processes and
+// children with controllers, except the root. So an agent that is in a group of its own moves
+// to a child of that group, and programs get other children.
+const (
+	agentGroup   = "skep-agent"
+	programGroup = "skep-program-"
+	controllers  = "+memory +pids"
+)
+
+// cgroups makes a group of processes for each program.
+type cgroups struct {
+	dir  string // holds the groups
+	next atomic.Uint64
+}
+
+// A cgroup is the group of one program. dir is nil if there is none.
+type cgroup struct {
+	path string
+	dir  *os.File
+}
+
+// openCgroups returns where this process may make groups whose memory and processes the kernel
+// bounds, or why it cannot. mounts and own are /proc/self/mountinfo and /proc/self/cgroup.
+func openCgroups(mounts, own string) (*cgroups, error) {
+	root, err := findHierarchy(mounts)
+	if err != nil {
+		return nil, err
+	}
+	path, err := findOwnGroup(own)
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Base(path) == agentGroup { // it was started by an agent that has moved
+		path = filepath.Dir(path)
+	}
+	g := &cgroups{dir: filepath.Join(root, path)}
+	has, err := os.ReadFile(filepath.Join(g.dir, "cgroup.controllers"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"memory", "pids"} {
+		if !hasWord(string(has), name) {
+			return nil, fmt.Errorf("the control group %s was not given the controller %s", path, name)
+		}
+	}
+	if err := g.moveAgent(path == "/"); err != nil {
+		return nil, err
+	}
+	if err := writeFile(g.dir, "cgroup.subtree_control", controllers); err != nil {
+		return nil, err
+	}
+	g.removeOld()
+	probe, err := g.create(proto.Limits{Memory: 1 << 30, Processes: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer probe.remove()
+	if _, err := os.Stat(filepath.Join(probe.path, "cgroup.kill")); err != nil {
+		return nil, errors.New("the kernel cannot end the processes of a group (Linux 5.14 can)")
+	}
+	return g, nil
+}
+
+// findHierarchy returns where the hierarchy of version 2 is mounted.
+func findHierarchy(mounts string) (string, error) {
+	text, err := os.ReadFile(mounts)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		head, tail, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(head)
+		if len(fields) > 4 && strings.HasPrefix(tail, "cgroup2 ") && fields[3] == "/" {
+			return fields[4], nil
+		}
+	}
+	return "", errors.New("no hierarchy of control groups of version 2 is mounted")
+}
+
+// findOwnGroup returns this process's group of version 2.
+func findOwnGroup(own string) (string, error) {
+	text, err := os.ReadFile(own)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path, nil
+		}
+	}
+	return "", errors.New("this process is in no control group of version 2")
+}
+
+func hasWord(text, word string) bool {
+	for w := range strings.FieldsSeq(text) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func writeFile(dir, name, text string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// moveAgent moves this process out of the group whose children are to get controllers.
+func (g *cgroups) moveAgent(isRoot bool) error {
+	if isRoot {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	self := strconv.Itoa(os.Getpid())
+	for pid := range strings.FieldsSeq(string(text)) {
+		if pid != self {
+			return errors.New("other processes are in this program's control group: run it as a service, or with systemd-run --user --scope -p Delegate=yes")
+		}
+	}
+	dir := filepath.Join(g.dir, agentGroup)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return writeFile(dir, "cgroup.procs", self)
+}
+
+// removeOld removes what a killed agent left. Its guards ended its programs. In the root
+// another agent may have groups, which have processes: those cannot be removed.
+func (g *cgroups) removeOld() {
+	old, _ := filepath.Glob(filepath.Join(g.dir, programGroup+"*"))
+	for _, path := range old {
+		unix.Rmdir(path)
+	}
+}
+
+// create makes a group with limits. The caller removes it.
+func (g *cgroups) create(l proto.Limits) (*cgroup, error) {
+	c := &cgroup{path: filepath.Join(g.dir, fmt.Sprintf("%s%d-%d", programGroup, os.Getpid(), g.next.Add(1)))}
+	if err := os.Mkdir(c.path, 0o755); err != nil {
+		return nil, err
+	}
+	err := c.setLimits(l)
+	if err == nil {
+		c.dir, err = os.Open(c.path)
+	}
+	if err != nil {
+		c.remove()
+		return nil, fmt.Errorf("a control group cannot be set up: %w", err)
+	}
+	return c, nil
+}
+
+// setLimits sets the limits that the kernel enforces. The program's guard measures too, and
+// ends the program for processes; only a program that outruns it meets pids.max.
+func (c *cgroup) setLimits(l proto.Limits) error {
+	if l.Processes != 0 {
+		if err := writeFile(c.path, "pids.max", strconv.FormatUint(l.Processes+processesOver, 10)); err != nil {
+			return err
+		}
+	}
+	if l.Memory == 0 {
+		return nil
+	}
+	// A machine without swap has no such file.
+	if err := writeFile(c.path, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeFile(c.path, "memory.oom.group", "1"); err != nil {
+		return err
+	}
+	return writeFile(c.path, "memory.max", strconv.FormatUint(l.Memory, 10))
+}
+
+// removeIn is how long the kernel may take to end the processes of a group.
+const removeIn = 10 * time.Second
+
+// remove ends all processes of the group and removes it.
+func (c *cgroup) remove() {
+	if c.dir != nil {
+		c.dir.Close()
+	}
+	writeFile(c.path, "cgroup.kill", "1")
+	for end := time.Now().Add(removeIn); unix.Rmdir(c.path) == unix.EBUSY && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A groupMeter reads what a program's group used. Its guard has only the descriptor of the
+// group, whose path may not exist where the guard is.
+type groupMeter struct{ fd int }
+
+// value returns the number of a key, or of a file with one number if key is "".
+func (g groupMeter) value(file, key string) (n uint64) {
+	fd, err := unix.Openat(g.fd, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	f := os.NewFile(uintptr(fd), file)
+	defer f.Close()
+	text, _ := io.ReadAll(f)
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) > 0 && key == "" || len(words) == 2 && words[0] == key {
+			n, _ = strconv.ParseUint(words[len(words)-1], 10, 64)
+			break
+		}
+	}
+	return n
+}
+
+// processorTime returns the seconds of all processes of the group, live and ended.
+func (g groupMeter) processorTime() float64 { return float64(g.value("cpu.stat", "usage_usec")) / 1e6 }
+
+// memoryExcess returns the excess for which the kernel ended the program, or nil.
+func (g groupMeter) memoryExcess(limit uint64) *excess {
+	if g.value("memory.events", "oom_kill") == 0 {
+		return nil
+	}
+	return &excess{proto.LimitMemory, float64(g.value("memory.peak", "")), float64(limit)}
+}
+
+// prepareCgroups finds out whether this machine lets the agent have control groups.
+func (a *Agent) prepareCgroups() {
+	var err error
+	if a.cgroups, err = openCgroups("/proc/self/mountinfo", "/proc/self/cgroup"); err != nil {
+		a.config.Log("limits are measured by skep alone, without control groups: %v", err)
+	}
+}
+
+// openCgroup makes the group of a program, or returns nil where there are none.
+func (a *Agent) openCgroup(c *command) (*cgroup, error) {
+	if a.cgroups == nil || c.bounds.Probe {
+		return nil, nil
+	}
+	return a.cgroups.create(c.limits)
+}
