@@ -80,7 +80,8 @@ type Agent struct {
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
-	rolls     roller // nil: takes part in none
+	rolls     roller   // nil: takes part in none
+	cgroups   *cgroups // nil: guards alone hold programs to their limits
 
 	hubMu  sync.RWMutex
 	hub    hub        // the current connection, replaced when it breaks
@@ -149,6 +150,7 @@ func newAgent(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.isSet())
+	a.prepareCgroups()
 	if err := errors.Join(checkUnenforced(c.Limits), a.chooseConfinement()); err != nil {
 		a.unlock()
 		return nil, err

@@ -25,6 +25,7 @@ const (
 	fdControl = 4
 	fdProgram = 5
 	fdInitial = 6 // 4 in the program, see initialPath
+	fdCgroup  = 7
 )
 
 // A guardOrder is the one line that the agent sends on the control socket.
@@ -35,6 +36,7 @@ type guardOrder struct {
 	Dir     string       `json:"dir"`
 	Stream  bool         `json:"stream"`
 	Initial bool         `json:"initial,omitempty"` // with a stream
+	Cgroup  bool         `json:"cgroup,omitempty"`
 	Bounds  bounds       `json:"bounds"`
 	Limits  proto.Limits `json:"limits"`
 }
@@ -55,6 +57,7 @@ func RunGuard() int {
 	syscall.CloseOnExec(fdControl)
 	syscall.CloseOnExec(fdProgram)
 	syscall.CloseOnExec(fdInitial)
+	syscall.CloseOnExec(fdCgroup)
 	control := os.NewFile(fdControl, "control")
 	if control == nil {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
@@ -93,6 +96,9 @@ func RunGuard() int {
 	var e exit
 	select {
 	case e = <-ended:
+		if x := m.killedFor(); x != nil && e.Signal != 0 {
+			e.Over = x
+		}
 	case x := <-over:
 		e = exit{Signal: int(syscall.SIGKILL), Over: &x}
 	case <-gone:
@@ -209,6 +215,9 @@ func guardStart(order guardOrder) (int, error) {
 	}
 	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	if order.Cgroup { // the program is in it from its first instruction
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fdCgroup
+	}
 	if id := order.Bounds.RunAs; id != 0 {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}
 	}

@@ -72,6 +72,9 @@ func (e *excess) message(owner proto.Limits) string {
 	if o := owner.Of(e.Limit); o != 0 && o <= e.Allowed {
 		raise = fmt.Sprintf("the node's owner can raise it with --limit-%s of skep join", e.Limit)
 	}
+	if e.Used <= e.Allowed { // the kernel refused what would have been more
+		return fmt.Sprintf("it exceeded its limit: it needed more than the %s %s allowed; %s", say(e.Allowed), what, raise)
+	}
 	return fmt.Sprintf("it exceeded its limit: it used %s %s, more than the %s allowed; %s", say(e.Used), what, say(e.Allowed), raise)
 }
 

@@ -55,7 +55,19 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 		guard.Stdin = c.stdin
 	}
 	guard.Stdout, guard.Stderr, guard.WaitDelay = c.stdout, c.stderr, drainLimit
-	guard.ExtraFiles = []*os.File{null, guardControl, null, null}
+	guard.ExtraFiles = []*os.File{null, guardControl, null, null, null}
+	group, err := a.openCgroup(c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && group != nil {
+			group.remove()
+		}
+	}()
+	if group != nil {
+		guard.ExtraFiles[4] = group.dir
+	}
 	guard.SysProcAttr = c.bounds.sysProcAttr()
 	if c.stream {
 		ours, theirs, err := socketPair("worker")
@@ -93,18 +105,18 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 	p.begin = func(cpu float64) { tell(guardCall{CPU: cpu}) }
 	p.stop = func(on bool) { tell(guardCall{Stop: &on}) }
 	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
-		Bounds: c.bounds, Limits: c.limits}
+		Cgroup: group != nil, Bounds: c.bounds, Limits: c.limits}
 	if c.program == nil {
 		order.Path = c.path
 	}
 	if err := json.NewEncoder(control).Encode(order); err != nil {
 		p.kill()
 	}
-	go p.watch(guard, control, c.dir)
+	go p.watch(guard, control, c.dir, group)
 	return p, nil
 }
 
-func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
+func (p *process) watch(guard *exec.Cmd, control *os.File, dir string, group *cgroup) {
 	var e exit
 	err := json.NewDecoder(control).Decode(&e)
 	if err != nil {
@@ -113,6 +125,9 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	}
 	guard.Wait()
 	control.Close()
+	if group != nil {
+		group.remove()
+	}
 	if err != nil {
 		e = exit{Error: "its guard died"}
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -24,6 +24,7 @@ type meter struct {
 	order  guardOrder
 	tasks  func() []int // the processes
 	disk   time.Time    // when the disk is to be measured again
+	cgroup *groupMeter  // nil: the kernel has no group for the program
 	mu     sync.Mutex
 	cpu    float64 // limit of the call, 0: none
 	before float64 // processor time when it began
@@ -43,6 +44,9 @@ func newMeter(order guardOrder) *meter {
 	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return proctree.Below(procDir, os.Getpid()) }}
 	if order.Bounds.Kind == ConfinedSpaces {
 		m.tasks = allProcesses
+	}
+	if order.Cgroup {
+		m.cgroup = &groupMeter{fdCgroup}
 	}
 	return m
 }
@@ -102,9 +106,13 @@ func stopAll(tasks func() []int) {
 	}
 }
 
+// beforeMeasure lets tests keep the meter from measuring.
+var beforeMeasure = func() {}
+
 // waitExcess waits until a limit is exceeded, or forever.
 func (m *meter) waitExcess(over chan<- excess) {
 	for {
+		beforeMeasure()
 		e, next := m.measure()
 		if e != nil {
 			over <- *e
@@ -178,8 +186,19 @@ func countThreads(pids []int) (n uint64) {
 	return n
 }
 
+// killedFor returns the limit for which the kernel ended the program, or nil.
+func (m *meter) killedFor() *excess {
+	if m.cgroup == nil || m.order.Limits.Memory == 0 {
+		return nil
+	}
+	return m.cgroup.memoryExcess(m.order.Limits.Memory)
+}
+
 // processorTime is the sum over live and ended processes.
 func (m *meter) processorTime(pids []int) float64 {
+	if m.cgroup != nil {
+		return m.cgroup.processorTime()
+	}
 	var ended unix.Rusage
 	unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
 	return float64(ended.Utime.Nano()+ended.Stime.Nano())/1e9 + proctree.Seconds(procDir, pids...)

@@ -75,3 +75,14 @@ soak_o2g-debug = $(MAKE) --no-print-directory kmod \
 	$(GO) test -count=1 -v -timeout 4h -tags debugkernel \
 	-run '^TestO2gDebug$$' ./tests/vm
 soak_o2g-debug_needs = $(suite_vm-o2g_needs)
+
+# Limits of programs by control groups.
+$(B)/test/vm/agent.test: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) test -c -tags guest -o $@ ./grid/agent
+VM_SUITES += vm-agent
+suite_vm-agent = $(call vm_suite,AgentLimits)
+suite_vm-agent_kind = go
+suite_vm-agent_deadline = 900
+suite_vm-agent_needs = $(filter-out kmod,$(vm_needs)) $(B)/test/vm/agent.test \
+	$(B)/test/agent/worker
