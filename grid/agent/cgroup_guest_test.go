@@ -47,8 +47,8 @@ func openGuestCgroups(t *testing.T) *cgroups {
 	return g
 }
 
-// startIn starts a program in a group, without a guard.
-func startIn(t *testing.T, c *cgroup, args ...string) (*exec.Cmd, *strings.Builder) {
+// startGrouped starts a program in a group, without a guard.
+func startGrouped(t *testing.T, c *cgroup, args ...string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	var out strings.Builder
 	cmd := exec.Command(args[0], args[1:]...)
@@ -68,7 +68,7 @@ func TestGuestKernelEnforces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd, _ := startIn(t, c, "/bin/sh", "-c", "a=0123456789abcdef; while :; do a=$a$a; done")
+	cmd, _ := startGrouped(t, c, "/bin/sh", "-c", "a=0123456789abcdef; while :; do a=$a$a; done")
 	cmd.Wait()
 	m := groupMeter{int(c.dir.Fd())}
 	e := m.memoryExcess(50 * mega)
@@ -78,7 +78,7 @@ func TestGuestKernelEnforces(t *testing.T) {
 	if m.processorTime() <= 0 {
 		t.Error("the program took no processor time")
 	}
-	bomb, out := startIn(t, c, "/bin/sh", "-c", "n=0; while [ $n -lt 200 ]; do sleep 1000 >/dev/null 2>&1 & n=$((n+1)); done")
+	bomb, out := startGrouped(t, c, "/bin/sh", "-c", "n=0; while [ $n -lt 200 ]; do sleep 1000 >/dev/null 2>&1 & n=$((n+1)); done")
 	bomb.Wait()
 	if n := m.value("pids.current", ""); !strings.Contains(out.String(), "fork") || n == 0 || n > 8+processesOver {
 		t.Errorf("%d processes, %.200s", n, out)
@@ -113,7 +113,7 @@ func TestGuestDelegated(t *testing.T) {
 	}
 	defer box.remove()
 	run := func() string {
-		cmd, out := startIn(t, box, "/bin/sh", "-c", "exec setpriv --reuid 1000 --regid 1000 --clear-groups \""+os.Args[0]+"\" 'own cgroups'")
+		cmd, out := startGrouped(t, box, "/bin/sh", "-c", "exec setpriv --reuid 1000 --regid 1000 --clear-groups \""+os.Args[0]+"\" 'own cgroups'")
 		cmd.Wait()
 		return strings.TrimSpace(out.String())
 	}

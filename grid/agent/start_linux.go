@@ -81,10 +81,9 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 		guard.ExtraFiles[2] = c.program
 	}
 	if c.initial != nil {
-		// An open file description of its own, so that no worker moves the offset of another.
-		own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", c.initial.Fd()))
+		own, err := reopenFile(c.initial)
 		if err != nil {
-			return nil, fmt.Errorf("the data of Initialize cannot be handed on: %w", err)
+			return nil, err
 		}
 		defer own.Close()
 		guard.ExtraFiles[3] = own
@@ -114,6 +113,16 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 	}
 	go p.watch(guard, control, c.dir, group)
 	return p, nil
+}
+
+// reopenFile returns an open file description of its own, so that no worker moves the offset
+// of another.
+func reopenFile(f *os.File) (*os.File, error) {
+	own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("the data of Initialize cannot be handed on: %w", err)
+	}
+	return own, nil
 }
 
 func (p *process) watch(guard *exec.Cmd, control *os.File, dir string, group *cgroup) {
