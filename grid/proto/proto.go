@@ -100,6 +100,7 @@ const (
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
 	VerbRelease Verb = "release"
+	VerbResume  Verb = "resume" // a lease that the node carried goes on
 	VerbExec    Verb = "exec"
 	VerbStop    Verb = "stop"
 )
@@ -214,6 +215,8 @@ type Hello struct {
 	Open     string `json:"open,omitempty"`
 	// Sessions that have workers or data on the node from an earlier connection.
 	Sessions []string `json:"sessions,omitempty"`
+	// Leases of an earlier connection that it still runs, or whose end it still knows.
+	Carried []Carried `json:"carried,omitempty"`
 	// Releases: it answers Release with Released.
 	Releases bool `json:"releases,omitempty"`
 	// Rolls: it takes part in rolls of kernel updates.
@@ -269,6 +272,7 @@ type Init struct {
 // A Lease lets a node run a call under a fencing number.
 type Lease struct {
 	Call     uint64 `json:"call"`
+	Client   uint64 `json:"client"` // the master's number of the call, in its session
 	Fence    uint64 `json:"fence"`
 	Session  string `json:"session"`
 	Worker   Worker `json:"worker"`
@@ -340,6 +344,22 @@ type Release struct {
 // line that they wrote.
 type Released struct {
 	Session string `json:"session"`
+}
+
+// Carried is a lease that outlived the connection over which it was granted.
+type Carried struct {
+	Session string `json:"session"`
+	Client  uint64 `json:"client"`
+	Call    uint64 `json:"call"`
+	Fence   uint64 `json:"fence"`
+}
+
+// CarriedMax is how many leases a hello names at most.
+const CarriedMax = 4096
+
+// Resume says that a carried lease goes on: if it has ended, the node sends its end again.
+type Resume struct {
+	Fence uint64 `json:"fence"`
 }
 
 // Log is a line that a worker wrote to its stderr or stdout.

@@ -184,7 +184,7 @@ func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 		}
 	}
 	if err == nil {
-		err = c.attach(rw, from, theirs)
+		err = c.attach(rw, from, theirs.Hello)
 	}
 	if err != nil {
 		rw.Close()
@@ -195,6 +195,18 @@ func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 // Accept reads the peer's HELLO, then answers. find returns the session that a peer
 // resumes, or nil. A peer that sends no id gets a new one.
 func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, err error) {
+	return AcceptAgain(rw, false, func(id ID, _ bool) *Conn {
+		if find == nil {
+			return nil
+		}
+		return find(id)
+	})
+}
+
+// AcceptAgain is Accept for a side that may keep what a session was beyond this process. If
+// keeps is set it tells the peer so. find learns whether the peer comes back to a session
+// whose bytes it does not resume, and is called before the answer is sent.
+func AcceptAgain(rw io.ReadWriteCloser, keeps bool, find func(id ID, again bool) *Conn) (c *Conn, resumed bool, err error) {
 	from := newReader(rw)
 	watch := time.AfterFunc(helloIn, func() { rw.Close() })
 	defer watch.Stop()
@@ -208,8 +220,8 @@ func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, 
 		return nil, false, err
 	}
 	id := ID(theirs.Session)
-	if find != nil && id != (ID{}) {
-		c = find(id)
+	if id != (ID{}) {
+		c = find(id, theirs.again)
 	}
 	resumed = c != nil
 	if !resumed {
@@ -220,10 +232,14 @@ func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, 
 	}
 	hello, err := c.detach()
 	if err == nil {
-		err = writeHello(rw, hello)
+		flags := uint16(0)
+		if keeps {
+			flags = uapi.FlagAgain
+		}
+		err = writeHelloFlags(rw, hello, flags)
 	}
 	if err == nil {
-		err = c.attach(rw, from, theirs)
+		err = c.attach(rw, from, theirs.Hello)
 	}
 	if err != nil {
 		rw.Close()
@@ -232,8 +248,10 @@ func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, 
 	return c, resumed, nil
 }
 
-func writeHello(w io.Writer, h uapi.Hello) error {
-	b := uapi.Append(nil, uapi.Frame{Length: 32, Type: uapi.TypeHello})
+func writeHello(w io.Writer, h uapi.Hello) error { return writeHelloFlags(w, h, 0) }
+
+func writeHelloFlags(w io.Writer, h uapi.Hello, flags uint16) error {
+	b := uapi.Append(nil, uapi.Frame{Length: 32, Type: uapi.TypeHello, Flags: flags})
 	if _, err := w.Write(uapi.Append(b, h)); err != nil {
 		return fmt.Errorf("%w: %w", ErrCut, err)
 	}

@@ -17,12 +17,18 @@ type reader struct{ r *bufio.Reader }
 
 func newReader(r io.Reader) *reader { return &reader{bufio.NewReaderSize(r, 64<<10)} }
 
-// readHello reads the frame that opens every stream.
-func (r *reader) readHello() (h uapi.Hello, err error) {
+// A hello is the frame that opens every stream.
+type hello struct {
+	uapi.Hello
+	again bool // uapi.FlagAgain
+}
+
+func (r *reader) readHello() (h hello, err error) {
 	f, b, err := r.readFrame(nil)
 	if err != nil {
 		return h, err
 	}
+	h.again = f.Flags&uapi.FlagAgain != 0
 	if f.Type != uapi.TypeHello || f.Call != 0 {
 		return h, protocolError("it opens with %v of call %d, not with HELLO", f.Type, f.Call)
 	}
@@ -33,7 +39,7 @@ func (r *reader) readHello() (h uapi.Hello, err error) {
 	if theirs := binary.LittleEndian.Uint32(b[4:]); theirs != uapi.SessionRevision {
 		return h, &RevisionError{uapi.SessionRevision, theirs}
 	}
-	if h, err = uapi.DecodeExact[uapi.Hello](b); err != nil {
+	if h.Hello, err = uapi.DecodeExact[uapi.Hello](b); err != nil {
 		err = &ProtocolError{err}
 	}
 	return h, err

@@ -63,6 +63,13 @@ enum skep_frame_type {
 };
 
 #define SKEP_LAST 1 /* flag: final frame of its DATA */
+/*
+ * Flag. On a hub's HELLO: it stores sessions, so a master may come back to it
+ * after it was killed. On a master's HELLO: it comes back to a hub that may
+ * have lost all but what it stored; both sides count from 0 again, and handles
+ * stay. On CALL: it was sent before, on another stream.
+ */
+#define SKEP_AGAIN 2
 
 struct skep_frame {
 	u32 length; /* payload bytes that follow */

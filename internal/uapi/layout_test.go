@@ -36,7 +36,7 @@ var layouts = map[string]any{
 var numbers = map[string]uint64{
 	"SKEP_SESSION_REVISION": SessionRevision, "SKEP_SESSION_MAGIC": SessionMagic,
 	"SKEP_FRAME_MAX": FrameMax, "SKEP_SESSION_WINDOW": SessionWindow,
-	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast,
+	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast, "SKEP_AGAIN": FlagAgain,
 	"SKEP_HELLO": uint64(TypeHello), "SKEP_BYE": uint64(TypeBye), "SKEP_CALL": uint64(TypeCall),
 	"SKEP_RESULT": uint64(TypeResult), "SKEP_CANCEL": uint64(TypeCancel), "SKEP_DONE": uint64(typeEnd - 1),
 	"SKEP_E_PROTOCOL": uint64(EProtocol), "SKEP_E_ARGUMENTS": uint64(EArguments), "SKEP_E_INTERNAL": uint64(EInternal),

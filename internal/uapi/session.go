@@ -59,6 +59,10 @@ func (t FrameType) Known() bool { return t > 0 && t < typeEnd }
 // FlagLast marks the final DATA frame of a transfer (SKEP_LAST).
 const FlagLast = 1
 
+// FlagAgain marks a HELLO of a side that keeps calls beyond a stream, and a CALL that is
+// sent again (SKEP_AGAIN).
+const FlagAgain = 2
+
 // Frame is struct skep_frame, the header of every frame.
 type Frame struct {
 	Length uint32
@@ -233,10 +237,21 @@ func ParseFrame(b []byte) (Frame, error) {
 		return f, fmt.Errorf("no frame is of %v", f.Type)
 	case f.Length > FrameMax:
 		return f, fmt.Errorf("a %v frame of %d bytes, at most %d are allowed", f.Type, f.Length, FrameMax)
-	case f.Flags&^FlagLast != 0, f.Flags != 0 && f.Type != TypeData:
+	case f.Flags&^flagsOf(f.Type) != 0:
 		return f, fmt.Errorf("a %v frame with flags %#x", f.Type, f.Flags)
 	}
 	return f, nil
+}
+
+// flagsOf returns the flags that frames of a type may have.
+func flagsOf(t FrameType) uint16 {
+	switch t {
+	case TypeData:
+		return FlagLast
+	case TypeHello, TypeCall:
+		return FlagAgain
+	}
+	return 0
 }
 
 // An Error is an ERROR frame's payload, and a Go error.
