@@ -87,11 +87,17 @@ type Agent struct {
 	hub    hub        // the current connection, replaced when it breaks
 	asking sync.Mutex // held while this node's free slots are counted and reported
 
+	life    context.Context // of leases, beyond connections
+	endLife context.CancelFunc
+
 	mu      sync.Mutex
 	leases  map[uint64]*lease
+	ends    ends
+	epoch   int // counts connections
 	execs   map[string]context.CancelFunc
-	ending  int // sessions whose workers end
-	running sync.WaitGroup
+	ending  int            // sessions whose workers end
+	running sync.WaitGroup // all but leases
+	leasing sync.WaitGroup
 	stopped bool
 }
 
@@ -100,6 +106,7 @@ type lease struct {
 	proto.Lease
 	args   []byte // inline ones
 	cancel context.CancelFunc
+	epoch  int           // of the connection over which it came
 	begun  atomic.Bool   // it has a slot
 	ended  chan struct{} // closed when the call was reported
 
@@ -122,6 +129,7 @@ func newAgent(c Config) (*Agent, error) {
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
 		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
 		programs: memories{fits: uapi.CheckStatic}}
+	a.life, a.endLife = context.WithCancel(context.Background())
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -221,7 +229,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Releases: true, Rolls: a.takesRolls()}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls()}
 }
 
 func (a *Agent) toHub() hub {
@@ -266,7 +274,7 @@ func (a *Agent) sendBeat() {
 func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []byte) error {
 	switch verb {
 	case proto.VerbLease:
-		return a.handleLease(ctx, message)
+		return a.handleLease(message)
 	case proto.VerbCancel:
 		var c proto.Cancel
 		if _, err := proto.Decode(message, &c); err != nil {
@@ -279,6 +287,12 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 			return err
 		}
 		a.releaseSession(r.Session)
+	case proto.VerbResume:
+		var r proto.Resume
+		if _, err := proto.Decode(message, &r); err != nil {
+			return err
+		}
+		a.resumeLease(r.Fence)
 	case proto.VerbExec:
 		var e proto.Exec
 		if _, err := proto.Decode(message, &e); err != nil {
@@ -293,14 +307,14 @@ func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []by
 	return nil
 }
 
-func (a *Agent) handleLease(ctx context.Context, message []byte) error {
+func (a *Agent) handleLease(message []byte) error {
 	l := &lease{ended: make(chan struct{})}
 	raw, err := proto.Decode(message, &l.Lease)
 	if err != nil {
 		return err
 	}
 	l.args = append([]byte(nil), raw...)
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(a.life)
 	l.cancel, l.giveBack = func() { cancel(nil) }, func() { cancel(errOwner) }
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -308,11 +322,11 @@ func (a *Agent) handleLease(ctx context.Context, message []byte) error {
 		l.cancel()
 		return nil
 	}
-	a.leases[l.Fence] = l
+	a.leases[l.Fence], l.epoch = l, a.epoch
 	a.pool.open(&l.Lease)
-	a.running.Add(1)
+	a.leasing.Add(1)
 	go func() {
-		defer a.running.Done()
+		defer a.leasing.Done()
 		defer close(l.ended)
 		defer l.cancel()
 		a.call(ctx, l)
@@ -326,6 +340,7 @@ func (a *Agent) cancel(fence uint64) {
 	if l := a.leases[fence]; l != nil {
 		l.cancel()
 	}
+	a.ends.drop(func(v proto.Carried) bool { return v.Fence == fence })
 }
 
 // releaseSession ends everything that belongs to a session here. It does not block:
@@ -338,6 +353,7 @@ func (a *Agent) releaseSession(session string) {
 	a.mu.Lock()
 	workers := a.pool.releaseSession(session)
 	a.ending++
+	a.ends.drop(func(v proto.Carried) bool { return v.Session == session })
 	for _, l := range a.leases {
 		if l.Session == session {
 			l.cancel()
@@ -375,12 +391,11 @@ func (a *Agent) endWorkers(workers []*worker) {
 	ends.Wait()
 }
 
-// dropLeases ends the leases of a connection that broke: the hub has already leased the calls to other nodes. Workers stay.
-func (a *Agent) dropLeases() {
+// dropExecs ends the programs of a connection that broke, with which their streams broke.
+// Leases and workers stay.
+func (a *Agent) dropExecs() {
 	a.mu.Lock()
-	for _, l := range a.leases {
-		l.cancel()
-	}
+	a.epoch++
 	for _, cancel := range a.execs {
 		cancel()
 	}
@@ -404,7 +419,8 @@ func (a *Agent) stop() {
 	a.mu.Lock()
 	a.stopped = true
 	a.mu.Unlock()
-	a.dropLeases()
+	a.dropExecs()
+	a.endLife()
 	workers := a.pool.releaseSession("")
 	for _, w := range workers {
 		w.process.kill()
@@ -413,6 +429,7 @@ func (a *Agent) stop() {
 		<-w.flushed
 	}
 	a.running.Wait()
+	a.leasing.Wait()
 }
 
 // failedText bounds what goes into a message.

@@ -21,21 +21,28 @@ func (a *Agent) call(ctx context.Context, l *lease) {
 	began := time.Now()
 	done, result, err := a.tryCall(ctx, l)
 	a.pool.close(&l.Lease)
-	a.mu.Lock()
-	delete(a.leases, l.Fence)
-	a.mu.Unlock()
 	if err != nil {
 		f := asFailure(ctx, err)
 		if f.reason == proto.ReasonRefused {
 			a.config.Log("call %d of %s: %s", l.Call, l.Name, f.text)
 		}
-		a.toHub().publish(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: f.reason,
-			Code: f.code, Text: failedText(f), Status: f.status}, nil)
+		if f.reason == proto.ReasonTransfer && a.wasCut(l) {
+			f = failf(proto.ReasonCancelled, uapi.ECancelled, "the connection to the hub broke")
+		}
+		a.reportEnd(l, proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: f.reason,
+			Code: f.code, Text: failedText(f), Status: f.status}, nil, f.reason != proto.ReasonCancelled)
 	} else {
 		done.Wall = time.Since(began).Seconds()
-		a.toHub().publish(proto.VerbDone, done, result)
+		a.reportEnd(l, proto.VerbDone, done, result, done.Inline)
 	}
 	a.sendAsk()
+}
+
+// wasCut reports whether the connection over which a lease came has ended.
+func (a *Agent) wasCut(l *lease) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return l.epoch != a.epoch
 }
 
 // tryCall returns the message that completes a lease, with an inline result.

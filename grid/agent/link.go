@@ -29,6 +29,7 @@ import (
 const (
 	retryFirst = time.Second
 	retryLast  = time.Minute
+	retryCarry = 2 * time.Second // with leases, for which a hub that comes back waits 5 s
 	renewEvery = time.Hour
 	cacheBytes = 8 << 30
 )
@@ -205,6 +206,9 @@ func Run(ctx context.Context, c Config) error {
 		if time.Since(began) > retryLast {
 			wait = retryFirst
 		}
+		if len(a.listCarried()) > 0 {
+			wait = min(wait, retryCarry)
+		}
 		c.log("no connection to the hub (%v); next try in %v", err, wait)
 		select {
 		case <-ctx.Done():
@@ -239,7 +243,7 @@ func (c *Config) log(format string, args ...any) {
 func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.Store) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer a.dropLeases()
+	defer a.dropExecs()
 	address := a.config.Hub
 	if address == "" {
 		address = node.Admission().Hub
@@ -316,7 +320,7 @@ func (l *link) explainRefusal(ctx context.Context, err error) error {
 	return err
 }
 
-// connect makes l the hub; calls of an older one have ended or were dropped.
+// connect makes l the hub; programs of an older one have ended.
 func (a *Agent) connect(l *link, cache store) {
 	a.running.Wait()
 	a.hubMu.Lock()

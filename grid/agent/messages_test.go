@@ -25,6 +25,7 @@ func newIdleAgent(t *testing.T) (*Agent, *fakeHub) {
 	h := &fakeHub{failed: map[uint64]proto.Failed{}, done: map[uint64]proto.Done{}}
 	a := &Agent{config: Config{Log: t.Logf}, pool: newPool(3), hub: h, store: fakeStore{tempDir(t)},
 		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}}
+	a.life, a.endLife = context.WithCancel(t.Context())
 	a.owner = newOwner(a, "", nil)
 	return a, h
 }
@@ -112,13 +113,14 @@ func TestLeasesThatAreDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.running.Wait()
+		a.leasing.Wait()
 	}
 	if running.Err() != nil || len(a.leases) != 1 || len(a.execs) != 1 || len(h.failed)+len(h.done) != 0 || len(a.pool.sessionNames()) != 1 {
 		t.Errorf("%v, %d leases, %d programs, %v, %v, sessions %q", running.Err(), len(a.leases), len(a.execs), h.failed, h.done, a.pool.sessionNames())
 	}
 }
 
-// When its connection breaks an agent ends all leases and programs. It is idle when it has no
+// When its connection breaks an agent ends all programs; leases go on. It is idle when it has no
 // program, no session and no worker that ends, and then takes nothing.
 func TestEndOfAConnection(t *testing.T) {
 	a, _ := newIdleAgent(t)
@@ -128,7 +130,7 @@ func TestEndOfAConnection(t *testing.T) {
 	if a.stopIdle() {
 		t.Error("a busy agent stopped")
 	}
-	if a.dropLeases(); running.Err() == nil || !ended {
+	if a.dropExecs(); running.Err() != nil || !ended {
 		t.Errorf("%v, %v", running.Err(), ended)
 	}
 	delete(a.execs, "x")
