@@ -204,6 +204,7 @@ func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
 type Stream struct {
 	body io.ReadCloser
 	dec  *json.Decoder
+	key  string                      // of a run
 	end  func(context.Context) error // of a run
 }
 
@@ -239,6 +240,7 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 		s.Close()
 		return "", nil, err
 	}
+	s.key = e.Text
 	s.end = func(ctx context.Context) error {
 		resp, err := c.request(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(e.Text)+"/end", nil)
 		if err != nil {
@@ -247,6 +249,30 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 		return resp.Body.Close()
 	}
 	return e.Socket, s, nil
+}
+
+// RunAgain continues the stream of a run whose hub was killed, once another hub of its
+// state directory has the run. It waits at most a minute for that.
+func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
+	late := time.Now().Add(restartWait)
+	for {
+		next, err := c.open(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(s.key)+"/again", nil)
+		if err == nil {
+			next.key, next.end = s.key, s.end
+			_, err = next.Next() // its socket, as before
+		}
+		if err == nil {
+			return next, nil
+		}
+		if p := (*proto.Problem)(nil); errors.As(err, &p) || ctx.Err() != nil || time.Now().After(late) {
+			return nil, err
+		}
+		select {
+		case <-time.After(restartPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // End ends the run that the stream belongs to: masters that are left end, and Next

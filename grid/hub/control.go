@@ -33,6 +33,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
 	mux.HandleFunc("POST /v1/runs", h.serveRun)
 	mux.HandleFunc("POST /v1/runs/{key}/end", h.serveEnd)
+	mux.HandleFunc("POST /v1/runs/{key}/again", h.serveAgain)
 	mux.HandleFunc("POST /v1/programs", h.storeProgram)
 	mux.HandleFunc("POST /v1/exec", h.startExec)
 	mux.HandleFunc("POST /v1/packages", h.storePackage)
@@ -151,6 +152,20 @@ func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
 	}
+	h.streamRun(w, r, run)
+}
+
+// serveAgain is serveRun for a run that an earlier hub opened.
+func (h *Hub) serveAgain(w http.ResponseWriter, r *http.Request) {
+	run, err := h.claimRun(r.PathValue("key"))
+	if err != nil {
+		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+		return
+	}
+	h.streamRun(w, r, run)
+}
+
+func (h *Hub) streamRun(w http.ResponseWriter, r *http.Request, run *run) {
 	defer run.close()
 	h.streamEvents(w, r, run, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
 		Name: run.name, Text: run.key, Socket: run.socket})

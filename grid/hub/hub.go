@@ -53,9 +53,12 @@ type Config struct {
 	Spool     string        // directory for arguments and results (State/spool)
 	BlobLimit int64         // bytes of stored blobs that are not pinned (8 GiB)
 	Quotas    Quotas
-	Sched     sched.Config
-	Now       func() time.Time
-	Log       *slog.Logger
+	// Keep stores runs and sessions, so that masters go on with a hub that is started
+	// after this one was killed.
+	Keep  bool
+	Sched sched.Config
+	Now   func() time.Time
+	Log   *slog.Logger
 
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
@@ -85,6 +88,7 @@ type Hub struct {
 	ledger  *recorder
 	roster  *roster
 	rolls   *rolls.Hub
+	records runRecords
 	unlock  func()
 	started time.Time
 	port    net.Listener
@@ -163,11 +167,6 @@ func Open(cfg Config) (*Hub, error) {
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
-	// Numbers of an earlier run of this hub must not be used again. It assigned fewer than a
-	// thousand in a millisecond.
-	base := uint64(cfg.Now().UnixMilli()) * 1000
-	h.sched.StartFences(sched.Fence(base))
-	h.lastCall = sched.CallID(base)
 	if err := h.open(); err != nil {
 		h.Close()
 		return nil, err
@@ -196,6 +195,12 @@ func (h *Hub) open() (err error) {
 		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
 	}
 	removeSpools(h.cfg.Spool)
+	base, err := reserveNumbers(filepath.Join(h.cfg.State, "fences"), uint64(h.cfg.Now().UnixMilli())*1000)
+	if err != nil {
+		return err
+	}
+	h.sched.StartFences(sched.Fence(base))
+	h.lastCall = sched.CallID(base)
 	free, err := freeBytes(h.cfg.Spool)
 	if err != nil {
 		return fmt.Errorf("the free space of %s cannot be read: %w", h.cfg.Spool, err)

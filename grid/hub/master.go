@@ -39,14 +39,15 @@ type master struct {
 	initial  int64 // bytes of the data of Initialize, until it closes
 }
 
-// openMaster starts a session, whose HELLO had a new id.
-func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
+// openMaster starts a session, whose HELLO had a new id or one that an earlier hub knew.
+// key is what nodes call it.
+func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastSession++
 	m := &master{
 		caller: &caller{
-			id: h.lastSession, key: session.NewID().String(), limits: r.limits,
+			id: h.lastSession, key: key, limits: r.limits,
 			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{},
 		},
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
@@ -58,9 +59,8 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	return m
 }
 
-// serve reads frames until the session is over.
-func (m *master) serve() {
-	var why error
+// serve reads frames until the session is over. With a reason it is over at once.
+func (m *master) serve(why error) {
 	for why == nil {
 		f, err := m.conn.Read()
 		switch {
@@ -106,6 +106,9 @@ func (m *master) close() {
 	}
 	m.hub.forgetMaster(m)
 	m.hub.blobs.Unpin(m.key)
+	if err := m.run.keep.change(func(r *runRecord) { dropSession(r, m.conn.ID().String()) }); err != nil {
+		m.hub.log.Debug("a session's record was not removed", "error", err) // its run ended
+	}
 	m.hub.quota.release(m.initial)
 }
 

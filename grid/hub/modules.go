@@ -65,6 +65,11 @@ func (m *master) bindModule(id uint64, name string) error {
 	}
 	mod.node = node
 	m.modules = append(m.modules, mod)
+	if err := m.recordModules(); err != nil {
+		m.modules = m.modules[:len(m.modules)-1]
+		m.fail(id, uapi.Errorf(uapi.EInternal, "%v", err))
+		return nil
+	}
 	handle := uint32(len(m.modules))
 	m.out.add(outgoing{client: id, kind: uapi.TypeBound, payload: uapi.Bound{Module: handle, Manifest: raw}.Encode()})
 	return nil
@@ -164,7 +169,13 @@ func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spo
 		return
 	}
 	m.initial += int64(v.Length)
+	before := mod.init
 	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, initDigest(v.Function, digest)}
+	if err := m.recordModules(); err != nil {
+		mod.init = before
+		m.fail(id, uapi.Errorf(uapi.EInternal, "%v", err))
+		return
+	}
 	m.out.add(outgoing{client: id, kind: uapi.TypeDone})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"skep/grid/proto"
 	"skep/grid/session"
+	"skep/internal/uapi"
 )
 
 // A run is what one `skep run` opened: a socket for the masters that it starts
@@ -25,7 +26,9 @@ type run struct {
 	listen  net.Listener
 	ctx     context.Context
 	cancel  context.CancelFunc
+	keep    *keeper
 	masters map[session.ID]*master // Hub.mu
+	claimed bool                   // Hub.mu; its command line is here
 
 	over      context.Context // ends after the last event
 	endEvents context.CancelFunc
@@ -45,10 +48,20 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
+	return h.openRunAs(runRecord{RunRequest: v, Key: session.NewID().String()[:12]}, true)
+}
+
+// openRunAs opens a run with the key of a record. It is claimed if its command line has it.
+func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
+	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{},
+		claimed: claimed, keep: &keeper{to: h.records, record: v}}
+	if err := r.keep.change(func(*runRecord) {}); err != nil {
+		return nil, err
+	}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
 	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {
+		r.keep.remove()
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -58,6 +71,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if h.closed {
 		r.cancel()
 		r.listen.Close()
+		r.keep.remove()
 		return nil, errStops
 	}
 	h.runs[r.key] = r
@@ -80,30 +94,66 @@ func (r *run) accept() {
 // serve opens the session of a master, or gives a resumed one its new stream.
 func (r *run) serve(c net.Conn) {
 	stop := context.AfterFunc(r.ctx, func() { c.Close() })
-	conn, resumed, err := session.Accept(c, r.find)
+	var record sessionRecord
+	var refused error
+	conn, resumed, err := session.AcceptAgain(c, r.keep.to.dir != "", func(id session.ID, again bool) *session.Conn {
+		if conn := r.find(id); conn != nil && !again {
+			return conn
+		}
+		record, refused = r.recordSession(id, again)
+		return nil
+	})
 	stop()
 	if err != nil {
 		r.hub.log.Warn("a master's connection was refused", "run", r.name, "error", err)
 		return
 	}
 	if resumed {
-		r.hub.mu.Lock()
-		m := r.masters[conn.ID()]
-		r.hub.mu.Unlock()
-		if m == nil {
-			conn.Abort(errors.New("the session is over"))
-			return
-		}
-		select {
-		case m.again <- struct{}{}:
-		default:
-		}
+		r.resume(conn)
 		return
 	}
-	m := r.hub.openMaster(r, conn)
-	stop = context.AfterFunc(r.ctx, func() { conn.Abort(nil) })
+	if record.ID == "" && refused == nil { // the peer left its id to us
+		record, refused = r.recordSession(conn.ID(), false)
+	}
+	if refused != nil {
+		conn.SendError(0, uapi.Errorf(uapi.EInternal, "%v", refused))
+		conn.Close()
+		return
+	}
+	m := r.hub.openMaster(r, conn, record.Key)
+	stop = context.AfterFunc(r.ctx, func() { conn.Close() }) // says BYE: it need not come back
 	defer stop()
-	m.serve()
+	m.serve(m.restoreModules(record))
+}
+
+func (r *run) resume(conn *session.Conn) {
+	r.hub.mu.Lock()
+	m := r.masters[conn.ID()]
+	r.hub.mu.Unlock()
+	if m == nil {
+		conn.Abort(errors.New("the session is over"))
+		return
+	}
+	select {
+	case m.again <- struct{}{}:
+	default:
+	}
+}
+
+var errSessionOver = errors.New("the session is over: its master was away for too long, or it was ended meanwhile")
+
+// recordSession stores a session before its master hears that it has one, or finds that of
+// a master that comes back to a hub that was started again.
+func (r *run) recordSession(id session.ID, again bool) (sessionRecord, error) {
+	s := sessionRecord{ID: id.String(), Key: session.NewID().String()}
+	if !again {
+		return s, r.keep.change(func(v *runRecord) { setSession(v, s) })
+	}
+	s, ok := r.keep.session(id)
+	if !ok || r.find(id) != nil {
+		return s, errSessionOver
+	}
+	return s, nil
 }
 
 func (r *run) find(id session.ID) *session.Conn {
@@ -118,6 +168,7 @@ func (r *run) find(id session.ID) *session.Conn {
 func (r *run) close() {
 	r.cancel()
 	r.listen.Close()
+	r.keep.remove()
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
 	r.endEvents()
@@ -127,4 +178,16 @@ func (r *run) close() {
 			delete(r.hub.releases, session)
 		}
 	}
+}
+
+// claimRun gives the command line its run back after the hub was started again.
+func (h *Hub) claimRun(key string) (*run, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.runs[key]
+	if r == nil || r.claimed {
+		return nil, errNoRun
+	}
+	r.claimed = true
+	return r, nil
 }
