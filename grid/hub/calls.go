@@ -98,7 +98,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c.leases[l.Fence] = &lease{Lease: l, node: n}
 	n.info.Running++
 	msg := proto.Lease{
-		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.caller.key,
+		Call: uint64(l.Call), Client: c.client, Fence: uint64(l.Fence), Session: c.caller.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.functionName(), Result: c.most, After: uint64(l.After),

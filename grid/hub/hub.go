@@ -62,6 +62,7 @@ type Config struct {
 
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
+	returnIn                           time.Duration
 }
 
 const (
@@ -111,6 +112,8 @@ type Hub struct {
 	byKey       map[string]sched.SessionID // as nodes call them
 	lastSession sched.SessionID
 	execs       map[string]*execution
+	back        returning
+	adopted     map[sched.Fence]*adopted
 	watchers    map[*watcher]bool
 }
 
@@ -136,7 +139,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
-	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.release, releaseMax}} {
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}
@@ -165,6 +168,8 @@ func Open(cfg Config) (*Hub, error) {
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
+		adopted:  map[sched.Fence]*adopted{},
+		back:     returning{keys: map[string]bool{}, leases: map[carryKey]carried{}, waiting: map[carryKey]*call{}},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
 	if err := h.open(); err != nil {
@@ -244,6 +249,9 @@ func (h *Hub) listen() error {
 	}
 	if h.port, err = net.Listen("tcp", h.cfg.Listen); err != nil {
 		return listenError(h.cfg.Listen, err)
+	}
+	if err = h.openRecords(); err != nil {
+		return err
 	}
 	if h.control, err = listenUnix(h.ControlSocket()); err != nil {
 		return err

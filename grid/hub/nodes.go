@@ -79,6 +79,9 @@ func (h *Hub) nodeGone(n *node) {
 		h.setState(n, NodeDown, "")
 	}
 	h.handleEvent(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
+	for _, e := range h.loseAdopted(n, "the connection to its node broke") {
+		h.handleEvent(e)
+	}
 	h.endExecs(n, "the connection to the node broke")
 	h.dropReleases(n)
 }
@@ -242,6 +245,10 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	}
 	h.setState(n, NodeUp, "")
 	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
+	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
+		h.handleEvent(e)
+	}
+	h.offerCarried(n, v.Carried)
 	return nil
 }
 
@@ -250,6 +257,9 @@ func (h *Hub) endedOf(sessions []string) (ended []string) {
 	live := map[string]bool{}
 	for _, m := range h.masters {
 		live[m.key] = true
+	}
+	for key := range h.back.keys {
+		live[key] = true
 	}
 	for _, key := range sessions {
 		if !live[key] {
@@ -273,11 +283,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	n.info.Owner, n.rolls = cleanText(v.Owner), v.Rolls
-	list := make([]sched.Fence, len(v.Running))
-	for i, f := range v.Running {
-		list[i] = sched.Fence(f)
-	}
-	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: list})
+	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: h.hearAdopted(n, v.Running)})
 	return nil
 }
 

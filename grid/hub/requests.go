@@ -32,7 +32,8 @@ func (m *master) call(f *session.Frame) error {
 	in.fail = func(err error) { m.hub.abandonCall(c, uapi.Errorf(uapi.EInternal, "%v", err)) }
 	c.args.get() // for in; the call may end before its data
 	m.hub.openCall(c)
-	in.done = func() { m.hub.queueCall(c) }
+	again := f.Flags&uapi.FlagAgain != 0
+	in.done = func() { m.hub.queueCall(c, again) }
 	if v.Length > proto.InlineMax {
 		in.done() // a node may begin to pull while bytes still come
 		in.done = func() {}
@@ -107,14 +108,23 @@ func (h *Hub) liveCalls(of *caller) int {
 	return len(of.calls)
 }
 
-// queueCall submits a call to the scheduler, unless it ended meanwhile.
-func (h *Hub) queueCall(c *call) {
+// queueCall submits a call to the scheduler, unless it ended meanwhile, or a node has it
+// since before the hub was started again.
+func (h *Hub) queueCall(c *call, again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.state == callEnded {
 		return
 	}
 	c.setState(callWaiting)
+	if !again || !h.claimCarried(c) {
+		h.handleEvent(h.queuedEvent(c))
+	}
+}
+
+// queuedEvent returns the event that submits a call to the scheduler.
+func (h *Hub) queuedEvent(c *call) sched.Event {
+	lockdep.AssertHeld(&h.mu)
 	w := sched.Worker{Module: c.module.sum}
 	memory := uint64(c.args.want)
 	if c.init != nil {
@@ -122,8 +132,8 @@ func (h *Hub) queueCall(c *call) {
 		memory += c.init.length
 	}
 	h.callEvent(c, nil, CallQueued, "")
-	h.handleEvent(sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
-		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node})
+	return sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
+		Function: c.number, Memory: memory, Size: uint64(c.args.want), Node: c.module.node}
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
@@ -138,6 +148,7 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.state != callEnded {
+		h.forgetAdopted(c)
 		h.handleEvent(sched.CallCancel{Call: c.id})
 		h.endCall(c, e)
 	}
@@ -148,6 +159,7 @@ func (h *Hub) closeSession(of *caller) {
 	lockdep.AssertHeld(&h.mu)
 	h.handleEvent(sched.SessionClose{Session: of.id})
 	for _, c := range of.calls {
+		h.forgetAdopted(c)
 		h.forgetCall(c)
 	}
 }

@@ -65,7 +65,7 @@ func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) 
 func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call, *lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.sched.Current(sched.NodeID(id), number, fence) {
+	if !h.isCurrent(sched.NodeID(id), number, fence) {
 		return nil, nil
 	}
 	c := h.calls[number]
@@ -80,7 +80,7 @@ func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
 	id, f := sched.NodeID(n.info.ID), sched.Fence(v.Fence)
 	ev := sched.Event(sched.CallDone{Node: id, Call: sched.CallID(v.Call), Fence: f,
 		Duration: parseSeconds(v.Wall)})
-	if c != nil && h.sched.Current(id, c.id, f) {
+	if c != nil && h.isCurrent(id, c.id, f) {
 		kind, why := h.checkDone(c, c.leases[f], v, r)
 		if why != "" {
 			ev = sched.CallFailed{Node: id, Call: c.id, Fence: f, Kind: kind, Why: why}
@@ -89,7 +89,9 @@ func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
 			}
 		}
 	}
-	h.handleEvent(ev)
+	if !h.endAdopted(ev) {
+		h.handleEvent(ev)
+	}
 	return nil
 }
 
@@ -152,7 +154,7 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 	ev := sched.CallFailed{Node: sched.NodeID(n.info.ID), Call: sched.CallID(v.Call),
 		Fence: sched.Fence(v.Fence), Status: v.Status,
 		Why: fmt.Sprintf("%s: %s", n.info.Name, truncateText(v.Text))}
-	current := h.sched.Current(ev.Node, ev.Call, ev.Fence)
+	current := h.isCurrent(ev.Node, ev.Call, ev.Fence)
 	switch v.Reason {
 	case proto.ReasonDied:
 		ev.Kind = sched.WorkerDied
@@ -183,7 +185,9 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 		// Missing arguments are not the node's fault.
 		ev.Kind, c.code, ev.Why = sched.Final, uapi.EInternal, c.args.failure().Error()
 	}
-	h.handleEvent(ev)
+	if !h.endAdopted(ev) {
+		h.handleEvent(ev)
+	}
 	return nil
 }
 

@@ -19,19 +19,20 @@ func (h *Hub) handleEvent(ev sched.Event) {
 	for len(events) > 0 {
 		var more []sched.Event
 		for _, a := range h.sched.Handle(h.cfg.Now(), events[0]) {
-			if e := h.perform(a); e != nil {
-				more = append(more, e)
-			}
+			more = append(more, h.perform(a)...)
 		}
 		events = append(events[1:], more...)
 	}
 }
 
-// perform returns an event when the action itself failed.
-func (h *Hub) perform(a sched.Action) sched.Event {
+// perform returns the events that follow from the action itself: it failed, or calls that the
+// scheduler did not know are queued.
+func (h *Hub) perform(a sched.Action) []sched.Event {
 	switch a := a.(type) {
 	case sched.Grant:
-		return h.grantLease(a.Lease)
+		if e := h.grantLease(a.Lease); e != nil {
+			return []sched.Event{e}
+		}
 	case sched.Cancel:
 		h.cancelLease(a.Lease)
 	case sched.Commit:
@@ -44,6 +45,7 @@ func (h *Hub) perform(a sched.Action) sched.Event {
 		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
 			h.setState(n, NodeSilent, "")
 			h.dropReleases(n)
+			return h.loseAdopted(n, "its node is silent")
 		}
 	case sched.Wake:
 		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.handleWake)

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"skep/grid/ident"
+	"skep/grid/proto"
+	"skep/grid/sched"
+	"skep/internal/lockdep"
+)
+
+// Leases that an earlier hub granted, and calls that were sent to it: docs/design/reattach.md.
+
+// returnTime is how long a hub waits after its start for the masters and nodes that it knew.
+const returnTime = 5 * time.Second
+
+// A carryKey is the same for one call in each life of the hub.
+type carryKey struct {
+	session string // as nodes call it
+	client  uint64
+}
+
+// A carried lease is on a node, and no master has claimed it yet.
+type carried struct {
+	node  *node
+	call  sched.CallID
+	fence sched.Fence
+}
+
+// returning is what a hub that was started again still waits for. Hub.mu guards it.
+type returning struct {
+	open    bool
+	keys    map[string]bool // sessions that did not come back yet
+	leases  map[carryKey]carried
+	waiting map[carryKey]*call // sent again, and no node has it yet
+}
+
+// An adopted lease was not granted by this hub's scheduler, which does not know its call.
+type adopted struct {
+	call *call
+	seen time.Time // when its node last listed it
+}
+
+// adoptedMissing is how long a beat may lack an adopted lease, as sched.Config.Missing.
+const adoptedMissing = 8 * time.Second
+
+// offerCarried notes the leases that a node brought. Those that nobody can claim are cancelled.
+func (h *Hub) offerCarried(n *node, list []proto.Carried) {
+	lockdep.AssertHeld(&h.mu)
+	for _, v := range list[:min(len(list), proto.CarriedMax)] {
+		k := carryKey{v.Session, v.Client}
+		l := carried{n, sched.CallID(v.Call), sched.Fence(v.Fence)}
+		_, known := h.byKey[v.Session]
+		switch {
+		case len(v.Session) > keyMax || !h.back.open || !h.back.keys[v.Session] && !known:
+			h.dropCarried(l)
+		case h.back.waiting[k] != nil:
+			c := h.back.waiting[k]
+			delete(h.back.waiting, k)
+			h.adopt(c, l)
+		case h.back.leases[k].node != nil || h.isAdopted(k):
+			h.dropCarried(l) // a copy of a call
+		default:
+			h.back.leases[k] = l
+		}
+	}
+}
+
+func (h *Hub) isAdopted(k carryKey) bool {
+	for _, a := range h.adopted {
+		if a.call.caller.key == k.session && a.call.client == k.client {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Hub) dropCarried(l carried) {
+	lockdep.AssertHeld(&h.mu)
+	if l.node.conn == nil {
+		return
+	}
+	if err := h.publish(l.node.info.ID, proto.VerbCancel, proto.Cancel{Call: uint64(l.call), Fence: uint64(l.fence)}, nil); err != nil {
+		h.log.Warn("a lease was not cancelled", "node", l.node.info.Name, "error", err)
+	}
+}
+
+// claimCarried takes a call that was sent again. It returns false if the call is to be queued.
+func (h *Hub) claimCarried(c *call) bool {
+	lockdep.AssertHeld(&h.mu)
+	if !h.back.open {
+		return false
+	}
+	k := carryKey{c.caller.key, c.client}
+	l, ok := h.back.leases[k]
+	if !ok {
+		h.back.waiting[k] = c
+		return true
+	}
+	delete(h.back.leases, k)
+	h.adopt(c, l)
+	return true
+}
+
+// adopt lets a call go on under the lease that a node has. The call takes the number that
+// the node knows it by.
+func (h *Hub) adopt(c *call, l carried) {
+	lockdep.AssertHeld(&h.mu)
+	delete(h.calls, c.id)
+	c.id = l.call
+	h.calls[c.id] = c
+	c.setState(callRunning)
+	c.leases[l.fence] = &lease{node: l.node, Lease: sched.Lease{Call: c.id, Fence: l.fence,
+		Node: sched.NodeID(l.node.info.ID), Session: c.caller.id, Attempt: 1}}
+	l.node.info.Running++
+	c.caller.nodes[l.node] = true
+	h.adopted[l.fence] = &adopted{c, h.cfg.Now()}
+	h.callEvent(c, c.leases[l.fence], CallLeased, "it goes on after the hub was started again")
+	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
+		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
+	}
+}
+
+// adoptedCall returns the call of an adopted lease that a node's message names, or nil.
+func (h *Hub) adoptedCall(node sched.NodeID, id sched.CallID, f sched.Fence) *call {
+	lockdep.AssertHeld(&h.mu)
+	a := h.adopted[f]
+	if a == nil || a.call.id != id || a.call.leases[f] == nil || a.call.leases[f].Node != node {
+		return nil
+	}
+	return a.call
+}
+
+// isCurrent reports whether a node has this lease of a call.
+func (h *Hub) isCurrent(node sched.NodeID, id sched.CallID, f sched.Fence) bool {
+	return h.adoptedCall(node, id, f) != nil || h.sched.Current(node, id, f)
+}
+
+// endAdopted handles the end of an adopted lease as the scheduler would, but that it does not
+// count attempts. It returns false for other events.
+func (h *Hub) endAdopted(ev sched.Event) bool {
+	lockdep.AssertHeld(&h.mu)
+	switch v := ev.(type) {
+	case sched.CallDone:
+		c := h.adoptedCall(v.Node, v.Call, v.Fence)
+		if c == nil {
+			return false
+		}
+		delete(h.adopted, v.Fence)
+		h.commitCall(c.leases[v.Fence].Lease)
+	case sched.CallFailed:
+		c := h.adoptedCall(v.Node, v.Call, v.Fence)
+		if c == nil {
+			return false
+		}
+		if v.Kind == sched.Final {
+			delete(h.adopted, v.Fence)
+			h.failCall(sched.FailCall{Call: c.id, Session: c.caller.id, Reason: sched.Fatal, Why: v.Why})
+			return true
+		}
+		h.handleEvent(h.requeueAdopted(v.Fence, v.Why))
+		if v.Kind == sched.Unsafe {
+			h.handleEvent(sched.NodeBar{Node: v.Node})
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// requeueAdopted returns the event that gives the call of an adopted lease to the scheduler.
+func (h *Hub) requeueAdopted(f sched.Fence, why string) sched.Event {
+	lockdep.AssertHeld(&h.mu)
+	c := h.adopted[f].call
+	delete(h.adopted, f)
+	if l := h.endLease(c, f); l != nil {
+		l.node.info.Failed++
+		h.callEvent(c, l, CallRequeued, why)
+	}
+	return h.queuedEvent(c)
+}
+
+// loseAdopted returns the events that queue the calls that a lost node had.
+func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
+	lockdep.AssertHeld(&h.mu)
+	for f, a := range h.adopted {
+		if a.call.leases[f].node == n {
+			events = append(events, h.requeueAdopted(f, why))
+		}
+	}
+	for k, l := range h.back.leases {
+		if l.node == n {
+			delete(h.back.leases, k)
+		}
+	}
+	return events
+}
+
+// hearAdopted takes the adopted and carried leases out of those that a beat lists, because
+// the scheduler does not know them, and queues the calls of those that it lacks.
+func (h *Hub) hearAdopted(n *node, running []uint64) (others []sched.Fence) {
+	lockdep.AssertHeld(&h.mu)
+	waits := map[sched.Fence]bool{}
+	for _, l := range h.back.leases {
+		waits[l.fence] = true
+	}
+	now := h.cfg.Now()
+	for _, v := range running {
+		f := sched.Fence(v)
+		if a := h.adopted[f]; a != nil {
+			a.seen = now
+		} else if !waits[f] {
+			others = append(others, f)
+		}
+	}
+	for f, a := range h.adopted {
+		if a.call.leases[f].node == n && now.Sub(a.seen) >= adoptedMissing {
+			h.handleEvent(h.requeueAdopted(f, "its node does not know of it"))
+		}
+	}
+	return others
+}
+
+// forgetAdopted ends the adopted leases of a call, on their nodes too.
+func (h *Hub) forgetAdopted(c *call) {
+	lockdep.AssertHeld(&h.mu)
+	for f, l := range c.leases {
+		if h.adopted[f] != nil {
+			delete(h.adopted, f)
+			h.dropCarried(carried{l.node, c.id, f})
+			h.endLease(c, f)
+		}
+	}
+	delete(h.back.waiting, carryKey{c.caller.key, c.client})
+}
+
+// endReturn ends the time in which masters and nodes may come back to what they had.
+func (h *Hub) endReturn() {
+	h.mu.Lock()
+	if h.closed || !h.back.open {
+		h.mu.Unlock()
+		return
+	}
+	h.back.open = false
+	for _, l := range h.back.leases {
+		h.dropCarried(l)
+	}
+	for _, c := range h.back.waiting {
+		h.handleEvent(h.queuedEvent(c))
+	}
+	keys := h.back.keys
+	for key := range keys {
+		h.tellAll(proto.VerbRelease, proto.Release{Session: key})
+	}
+	lost := map[*run][]sessionRecord{}
+	var ended []*run
+	for _, r := range h.runs {
+		if r.claimed {
+			for _, s := range r.keep.sessions() {
+				if keys[s.Key] {
+					lost[r] = append(lost[r], s)
+				}
+			}
+		} else {
+			ended = append(ended, r)
+		}
+	}
+	h.back.keys, h.back.leases, h.back.waiting = nil, nil, nil
+	h.mu.Unlock()
+	for key := range keys {
+		h.blobs.Unpin(key)
+	}
+	for r, list := range lost {
+		r.keep.change(func(v *runRecord) {
+			for _, s := range list {
+				dropSession(v, s.ID)
+			}
+		})
+	}
+	for _, r := range ended {
+		h.log.Info("a run did not come back", "run", r.name)
+		r.close()
+	}
+}
+
+// openRecords opens the runs that a killed hub had, if this one stores runs.
+func (h *Hub) openRecords() error {
+	dir := filepath.Join(h.cfg.State, "runs")
+	if !h.cfg.Keep {
+		return nil
+	}
+	if err := ident.StateDir(dir); err != nil {
+		return err
+	}
+	h.records = runRecords{dir}
+	h.restoreRuns()
+	time.AfterFunc(h.cfg.returnIn, h.endReturn)
+	return nil
+}
+
+func (h *Hub) restoreRuns() {
+	list, bad := h.records.readAll()
+	for _, err := range bad {
+		h.log.Error("a run is lost", "error", err)
+	}
+	for _, v := range list {
+		for _, s := range v.Sessions {
+			h.back.keys[s.Key] = true
+			for _, m := range s.Modules {
+				h.blobs.Pin(m.Digest, s.Key)
+				if m.Init != nil {
+					h.blobs.Pin(m.Init.Blob, s.Key)
+				}
+			}
+		}
+		if _, err := h.openRunAs(v, false); err != nil {
+			h.log.Error("a run is lost", "run", v.Name, "error", err)
+			os.Remove(h.records.path(v.Key))
+		}
+	}
+	h.back.open = len(list) > 0
+}
