@@ -177,6 +177,7 @@ type fakeAgent struct {
 	releases chan proto.Release
 	execs    chan proto.Exec
 	stops    chan string
+	resumes  chan proto.Resume
 
 	releasing bool // its hello says that it reports releases
 }
@@ -304,6 +305,10 @@ func (a *fakeAgent) handleMessage(m *nats.Msg) {
 		var v proto.Release
 		proto.Decode(m.Data, &v)
 		a.releases <- v
+	case proto.VerbResume:
+		var v proto.Resume
+		proto.Decode(m.Data, &v)
+		a.resumes <- v
 	case proto.VerbStop:
 		var v proto.Stop
 		proto.Decode(m.Data, &v)
