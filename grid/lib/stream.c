@@ -59,17 +59,16 @@ static int write_pieces(struct grid_stream *s, struct iovec *piece, u32 count)
 	return 0;
 }
 
-static int say_hello(struct grid_stream *s)
+static int say_hello(struct grid_stream *s, u16 flags)
 {
 	struct {
 		struct skep_frame head;
 		struct skep_hello hello;
-	} out = {{sizeof(out.hello), SKEP_HELLO, 0, 0},
+	} out = {{sizeof(out.hello), SKEP_HELLO, flags, 0},
 		 {SKEP_SESSION_MAGIC, SKEP_SESSION_REVISION, {0}, 0}};
 	struct iovec piece = {&out, sizeof(out)};
 
-	if (getrandom(out.hello.session, 16, 0) != 16)
-		return -EIO;
+	memcpy(out.hello.session, s->session, sizeof(s->session));
 	return write_pieces(s, &piece, 1);
 }
 
@@ -96,6 +95,7 @@ static int hear_hello(struct grid_stream *s, u32 *theirs)
 	    head.length != sizeof(hello))
 		return -EPROTO;
 	err = grid_stream_read(s, (u8 *)&hello + 8, sizeof(hello) - 8);
+	s->keeps = head.flags & SKEP_AGAIN;
 	return !err && hello.received ? -EPROTO : err;
 }
 
@@ -105,12 +105,14 @@ int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
 
 	*theirs = 0;
 	memset(s, 0, sizeof(*s));
+	if (getrandom(s->session, sizeof(s->session), 0) != 16)
+		return -EIO;
 	s->fd = dial_hub(path);
 	if (s->fd < 0)
 		return s->fd;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
-	err = say_hello(s);
+	err = say_hello(s, 0);
 	if (!err)
 		err = hear_hello(s, theirs);
 	if (err)
@@ -118,13 +120,50 @@ int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
 	return err;
 }
 
+/* Senders are gone when this returns, and none begins while it is dead. */
+static void replace_fd(struct grid_stream *s, int fd)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->busy)
+		pthread_cond_wait(&s->changed, &s->lock);
+	close(s->fd);
+	s->fd = fd;
+	pthread_mutex_unlock(&s->lock);
+	s->out.pieces = s->out.staged = 0;
+	s->received = s->ack_sent = 0;
+	s->in_at = s->in_end = 0;
+}
+
+int grid_stream_reopen(struct grid_stream *s, const char *path, u32 *theirs)
+{
+	int fd = dial_hub(path), err;
+
+	*theirs = 0;
+	if (fd < 0)
+		return fd;
+	replace_fd(s, fd);
+	err = say_hello(s, SKEP_AGAIN);
+	if (!err)
+		err = hear_hello(s, theirs);
+	if (err) {
+		grid_stream_cut(s);
+		return err;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->sent = s->acked = 0;
+	s->dead = 0;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
 void grid_stream_cut(struct grid_stream *s)
 {
 	pthread_mutex_lock(&s->lock);
 	s->dead = 1;
+	shutdown(s->fd, SHUT_RDWR);
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	shutdown(s->fd, SHUT_RDWR);
 }
 
 void grid_stream_close(struct grid_stream *s)

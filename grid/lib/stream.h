@@ -2,8 +2,9 @@
 /*
  * The client's end of a session on the hub's local socket: see
  * include/skep/session.h. Many threads send, one reads. A local socket breaks
- * only when its other end is gone, and the session's other half with it, so
- * nothing is kept for resuming: a session lasts as long as its stream.
+ * only when its other end is gone, and with it all that the hub did not store.
+ * So bytes are not kept for resuming: after grid_stream_reopen both sides count
+ * from 0 again, and the client sends its open calls again.
  */
 #ifndef GRID_LIB_STREAM_H
 #define GRID_LIB_STREAM_H
@@ -23,7 +24,10 @@ struct grid_stream {
 	pthread_cond_t changed;
 	u64 sent, acked;
 	int busy; /* a thread is inside a frame: it owns `out` */
-	int dead; /* nothing can be sent any more */
+	int dead; /* nothing can be sent any more, but after a reopen */
+
+	u8 session[16];
+	int keeps; /* the hub stores sessions: it is worth to come back */
 
 	struct { /* pieces that are not written yet */
 		struct iovec piece[GRID_STREAM_PIECES];
@@ -42,6 +46,12 @@ struct grid_stream {
  * *theirs the hub's revision (0 if what came was no HELLO), else the system's.
  */
 int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs);
+/*
+ * Connects again, for the same session, a stream that was cut. The reader's,
+ * which waits until no sender uses the old one. Errors as above; the stream
+ * stays cut.
+ */
+int grid_stream_reopen(struct grid_stream *s, const char *path, u32 *theirs);
 /* Wakes the reader and all senders; they get -EPIPE. */
 void grid_stream_cut(struct grid_stream *s);
 /* It must not be used any more. */
