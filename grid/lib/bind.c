@@ -61,10 +61,12 @@ static struct skep_handle *ask_hub(struct grid_client *c, const char *name,
 {
 	struct skep_request *r = grid_request_new(c, GRID_BIND, NULL);
 	struct skep_handle *m = NULL;
+	struct grid_kept *kept;
 
 	if (!r)
 		return NULL;
-	if (grid_stream_send(&c->stream, SKEP_BIND, r->id, name, (u32)len)) {
+	kept = grid_kept_new(c, SKEP_BIND, name, (u32)len, 0);
+	if (!kept || grid_request_send(c, r, kept, NULL)) {
 		grid_request_abandon(c, r);
 		return NULL;
 	}

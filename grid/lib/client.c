@@ -82,7 +82,7 @@ struct skep_request *grid_request_new(struct grid_client *c,
 	if (r) {
 		r->kind = kind;
 		r->args = args;
-		r->sending = !!args;
+		r->sending = 1;
 		r->tag = args ? args->tag : 0;
 		r->begun = grid_clock();
 		pthread_mutex_lock(&c->lock);
@@ -131,9 +131,9 @@ static void remove_done(struct grid_client *c, struct skep_request *r)
 static void drop_args(struct grid_client *c, struct skep_request *r)
 {
 	skep_assert(pthread_mutex_trylock(&c->lock));
-	(void)c;
 	if (!r->ended || r->sending)
 		return;
+	grid_request_drop_kept(c, r);
 	grid_args_free(r->args);
 	r->args = NULL;
 }
@@ -153,6 +153,7 @@ void grid_request_sent(struct grid_client *c, struct skep_request *r)
 	pthread_mutex_lock(&c->lock);
 	r->sending = 0;
 	drop_args(c, r);
+	pthread_cond_broadcast(&c->ended);
 	if (r->tag && r->ended)
 		add_done(c, r); /* and it may be freed at once */
 	pthread_mutex_unlock(&c->lock);
@@ -213,11 +214,20 @@ int grid_request_ended(struct grid_client *c, const struct skep_request *r)
 	return ended;
 }
 
-int grid_request_cancel(struct grid_client *c, const struct skep_request *r)
+int grid_request_cancel(struct grid_client *c, struct skep_request *r)
 {
-	if (grid_stream_send(&c->stream, SKEP_CANCEL, r->id, "", 0))
-		return grid_client_over(c);
-	return OMRPC_OK;
+	u64 id = r->id;
+	int down;
+
+	pthread_mutex_lock(&c->lock);
+	r->cancelled = 1; /* the resender asks too */
+	pthread_mutex_unlock(&c->lock);
+	if (!grid_stream_send(&c->stream, SKEP_CANCEL, id, "", 0))
+		return OMRPC_OK;
+	pthread_mutex_lock(&c->lock);
+	down = c->down || !c->stream.keeps;
+	pthread_mutex_unlock(&c->lock);
+	return down ? grid_client_over(c) : OMRPC_OK;
 }
 
 void grid_request_hush(struct grid_client *c, struct skep_request *r)
@@ -252,7 +262,7 @@ void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 int grid_request_wait(struct grid_client *c, struct skep_request *r)
 {
 	pthread_mutex_lock(&c->lock);
-	while (!r->ended)
+	while (!r->ended || r->sending)
 		pthread_cond_wait(&c->ended, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (r->code)
@@ -266,6 +276,8 @@ int grid_request_wait(struct grid_client *c, struct skep_request *r)
 void grid_request_free(struct grid_client *c, struct skep_request *r)
 {
 	pthread_mutex_lock(&c->lock);
+	while (r->sending) /* by the resender */
+		pthread_cond_wait(&c->ended, &c->lock);
 	end_request(c, r, OMRPC_ERROR, NULL);
 	*r->link = r->next;
 	if (r->next)
@@ -278,26 +290,64 @@ void grid_request_free(struct grid_client *c, struct skep_request *r)
 	free(r);
 }
 
+static const char *error_reason(int err)
+{
+	if (err == -EPROTO)
+		return "the hub broke the protocol: its revision may be "
+		       "another than this program's";
+	if (err == -ENOMEM)
+		return "out of memory for data from the hub";
+	if (err != -EPIPE)
+		return "the hub was lost, and for a minute there was no other";
+	return "the hub closed the session: it was stopped, or it ended this "
+	       "run";
+}
+
+void grid_client_cut(struct grid_client *c)
+{
+	grid_client_down(c, OMRPC_E_NO_HUB, error_reason(-EPIPE));
+	grid_stream_cut(&c->stream);
+}
+
+int grid_client_keeps(struct grid_client *c)
+{
+	int keeps;
+
+	pthread_mutex_lock(&c->lock);
+	keeps = c->stream.keeps && !c->down && !c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return keeps;
+}
+
 /* The reader may be using it, so the reader ends it. */
 int grid_request_abandon(struct grid_client *c, struct skep_request *r)
 {
 	int code;
 
 	grid_request_hush(c, r);
-	grid_stream_cut(&c->stream);
+	grid_request_sent(c, r);
+	grid_client_cut(c);
 	code = grid_request_wait(c, r);
 	grid_request_free(c, r);
 	return code;
 }
 
-struct skep_request *grid_client_find(struct grid_client *c, u64 id)
+struct skep_request *grid_client_slot(struct grid_client *c, u64 id)
 {
 	u32 slot = id & SLOT_MASK;
-	struct skep_request *r = NULL;
+
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	if (slot < c->slots && c->slot[slot] && c->slot[slot]->id == id)
+		return c->slot[slot];
+	return NULL;
+}
+
+struct skep_request *grid_client_find(struct grid_client *c, u64 id)
+{
+	struct skep_request *r;
 
 	pthread_mutex_lock(&c->lock);
-	if (slot < c->slots && c->slot[slot] && c->slot[slot]->id == id)
-		r = c->slot[slot];
+	r = grid_client_slot(c, id);
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }
@@ -328,13 +378,13 @@ int grid_client_error(struct grid_client *c, u32 length, char *text, u64 size,
 	return err ? err : grid_stream_skip(&c->stream, length - part);
 }
 
-/* Only the first reason is kept. */
-static void set_down(struct grid_client *c, int code, const char *why)
+void grid_client_down(struct grid_client *c, int code, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!c->down) {
 		c->down = code;
 		snprintf(c->why, sizeof(c->why), "%s", why);
+		pthread_cond_broadcast(&c->back);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -349,7 +399,7 @@ static int handle_error(struct grid_client *c, const struct skep_frame *frame)
 	if (err)
 		return err;
 	if (!frame->call) {
-		set_down(c, code, text);
+		grid_client_down(c, code, text);
 		return -EPIPE;
 	}
 	r = grid_client_find(c, frame->call);
@@ -403,21 +453,11 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 		return handle_bound(c, frame);
 	case SKEP_DONE:
 		return handle_done(c, frame);
-	case SKEP_BYE:
+	case SKEP_BYE: /* it does not come back for this session */
+		grid_client_down(c, OMRPC_E_NO_HUB, error_reason(-EPIPE));
 		return -EPIPE;
 	}
 	return -EPROTO;
-}
-
-static const char *error_reason(int err)
-{
-	if (err == -EPROTO)
-		return "the hub broke the protocol: its revision may be "
-		       "another than this program's";
-	if (err == -ENOMEM)
-		return "out of memory for data from the hub";
-	return "the hub closed the session: it was stopped, or it ended this "
-	       "run";
 }
 
 /* The session is over, so none is added. */
@@ -435,9 +475,8 @@ static void end_all(struct grid_client *c)
 	}
 }
 
-static void *read_all(void *arg)
+static int read_stream(struct grid_client *c)
 {
-	struct grid_client *c = arg;
 	struct skep_frame frame;
 	int err;
 
@@ -448,8 +487,21 @@ static void *read_all(void *arg)
 				      ? grid_result_take(c, &frame)
 				      : grid_client_frame(c, &frame);
 	} while (!err);
-	set_down(c, err == -EPROTO ? OMRPC_E_PROTOCOL : OMRPC_E_NO_HUB,
-		 error_reason(err));
+	return err;
+}
+
+static void *read_all(void *arg)
+{
+	struct grid_client *c = arg;
+	int err;
+
+	do {
+		err = read_stream(c);
+		if (err == -EPIPE)
+			err = grid_client_again(c);
+	} while (!err);
+	grid_client_down(c, err == -EPROTO ? OMRPC_E_PROTOCOL : OMRPC_E_NO_HUB,
+			 error_reason(err));
 	grid_stream_cut(&c->stream);
 	end_all(c);
 	pthread_mutex_lock(&c->lock);
@@ -525,10 +577,14 @@ int grid_client_open(struct grid_client **client, const char *path)
 	pthread_mutex_init(&c->binding, NULL);
 	pthread_cond_init(&c->ended, NULL);
 	pthread_cond_init(&c->done_more, NULL);
+	pthread_cond_init(&c->back, NULL);
+	c->epoch = 1;
+	c->path = strdup(path);
 	c->done_end = &c->done;
-	err = start_reader(c);
+	err = c->path ? start_reader(c) : -ENOMEM;
 	if (err) {
 		grid_stream_close(&c->stream);
+		free(c->path);
 		free(c);
 		return grid_error_set(OMRPC_E_NO_MEMORY,
 				      "can't start a thread: %s",
@@ -559,9 +615,11 @@ void grid_client_close(struct grid_client *c)
 	grid_stream_close(&c->stream);
 	pthread_cond_destroy(&c->ended);
 	pthread_cond_destroy(&c->done_more);
+	pthread_cond_destroy(&c->back);
 	pthread_mutex_destroy(&c->binding);
 	pthread_mutex_destroy(&c->lock);
 	free(c->slot);
 	free(c->free_slot);
+	free(c->path);
 	free(c);
 }

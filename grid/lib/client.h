@@ -35,6 +35,15 @@ struct grid_bytes {
 	u32 pieces;
 };
 
+/* The frames of a request as they were sent, to send them again. */
+struct grid_kept {
+	u16 type;
+	u32 head_len;
+	u64 len; /* of bytes, which go as DATA after the head */
+	u8 *bytes;
+	u8 head[]; /* the first frame's payload */
+};
+
 enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
 
 /* client->lock guards all but what the kind's one user or the reader owns. */
@@ -42,9 +51,12 @@ struct skep_request {
 	u64 id, number; /* number: of calls that were sent, from 1 */
 	enum grid_request_kind kind;
 	int ended, returned, code; /* returned: by OmniRpcWaitAny */
-	int quiet;		/* the program knows of its failure already */
-	int reported;		/* its failure was printed */
-	int sending;		/* a thread sends args; the request cannot go */
+	int quiet;     /* the program knows of its failure already */
+	int reported;  /* its failure was printed */
+	int sending;   /* a thread sends it; the request cannot go */
+	int cancelled; /* the hub was asked to forget it */
+	u64 epoch;     /* of the stream on which it was sent last; 0: none */
+	struct grid_kept *kept; /* NULL: it cannot be sent again */
 	char *text;		/* why it failed */
 	struct grid_args *args; /* until it has ended */
 	struct skep_info info;	/* good if code is 0 */
@@ -71,6 +83,10 @@ struct skep_handle {
 struct grid_client {
 	struct grid_stream stream;
 	pthread_t reader;
+	char *path; /* of the hub's socket */
+	/* The reader's: the thread that sends again what an earlier hub had. */
+	pthread_t resender;
+	int resending;
 
 	/* lock guards these and the requests; ended: a request has. */
 	pthread_mutex_t lock;
@@ -78,6 +94,10 @@ struct grid_client {
 	struct skep_request *request, **slot;
 	u32 *free_slot, slots, free_slots;
 	u64 serial, calls;
+	u64 epoch;	     /* counts streams from 1 */
+	int away;	     /* there is none, the reader looks for the hub */
+	pthread_cond_t back; /* away, epoch or down changed */
+	u64 kept_bytes;	     /* of all requests */
 	/* Requests with a tag that ended, for grid_request_next. */
 	struct skep_request *done, **done_end;
 	pthread_cond_t done_more;
@@ -137,13 +157,34 @@ void grid_client_close(struct grid_client *c);
 struct skep_request *grid_request_new(struct grid_client *c,
 				      enum grid_request_kind kind,
 				      struct grid_args *args);
+/*
+ * Sends a request, on the next stream if this one breaks and it is kept. Takes
+ * `kept`, which may be NULL. `send` sends it otherwise. 0, or a negative errno:
+ * then it has not been sent and will not be, unless it has a tag.
+ */
+int grid_request_send(struct grid_client *c, struct skep_request *r,
+		      struct grid_kept *kept,
+		      int (*send)(struct grid_client *, struct skep_request *));
+/* Whether so many bytes may be kept; NULL if not. */
+struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
+				const void *head, u32 head_len, u64 len);
+/* The text of a request that was lost with the hub. */
+extern const char grid_lost[];
+
+/*
+ * The reader's, after its stream ended: looks for the hub until it is there
+ * again. 0: read on. Negative: the session is over.
+ */
+int grid_client_again(struct grid_client *c);
+/* lock is held: nothing is kept of it any more. */
+void grid_request_drop_kept(struct grid_client *c, struct skep_request *r);
 int grid_request_busy(struct grid_client *c, struct skep_request *r);
 void grid_request_sent(struct grid_client *c, struct skep_request *r);
 /* Waits; answers how it ended, and sets the error from it. */
 int grid_request_wait(struct grid_client *c, struct skep_request *r);
 int grid_request_ended(struct grid_client *c, const struct skep_request *r);
 /* Asks the hub to forget a call; 0, or a code with the error set. */
-int grid_request_cancel(struct grid_client *c, const struct skep_request *r);
+int grid_request_cancel(struct grid_client *c, struct skep_request *r);
 /* The program gave it up, or another line reports its end. */
 void grid_request_hush(struct grid_client *c, struct skep_request *r);
 /*
@@ -222,6 +263,14 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame);
 /* Any frame but RESULT and DATA. */
 int grid_client_frame(struct grid_client *c, const struct skep_frame *frame);
 struct skep_request *grid_client_find(struct grid_client *c, u64 id);
+/* lock is held. */
+struct skep_request *grid_client_slot(struct grid_client *c, u64 id);
+/* Whether the session may go on with another hub. */
+int grid_client_keeps(struct grid_client *c);
+/* Ends the session. */
+void grid_client_cut(struct grid_client *c);
+/* Only the first reason is kept. */
+void grid_client_down(struct grid_client *c, int code, const char *why);
 /* Prints it first if it failed: the program may exit as soon as it has ended.
  */
 void grid_request_end(struct grid_client *c, struct skep_request *r, int code,

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Sends requests, and sends them again to a hub that was started after another
+ * was killed: docs/design/reattach.md. client->lock guards epoch, away and what
+ * a request says of its sending.
+ *
+ * A request is sent by the thread that made it until all of it went out
+ * (`sending`), and after that by the resender alone. So no request is sent
+ * twice on one stream.
+ */
+#include <skep/assert.h>
+
+#include "client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEEP_MAX 0x100000	 /* bytes of one request that are kept */
+#define KEEP_MAX_ALL 0x10000000	 /* of all of a session */
+#define CHUNK 0x40000		 /* bytes in one DATA frame */
+#define AGAIN_FOR 60000000000ull /* how long to look for the hub */
+#define AGAIN_EVERY 50000000	 /* ns between two tries */
+
+const char grid_lost[] =
+	"the hub was lost, and this call's arguments were not kept, because "
+	"they have more than 1 MiB, or all of this program's have more than "
+	"256 MiB: call again";
+
+/* What is kept ------------------------------------------------------------ */
+
+struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
+				const void *head, u32 head_len, u64 len)
+{
+	struct grid_kept *k = NULL;
+	int room;
+
+	pthread_mutex_lock(&c->lock);
+	room = !len || (c->stream.keeps && len <= KEEP_MAX &&
+			c->kept_bytes + len <= KEEP_MAX_ALL);
+	pthread_mutex_unlock(&c->lock);
+	if (room)
+		k = malloc(sizeof(*k) + head_len + len);
+	if (!k)
+		return NULL;
+	k->type = type;
+	k->head_len = head_len;
+	k->len = len;
+	memcpy(k->head, head, head_len);
+	k->bytes = k->head + head_len;
+	return k;
+}
+
+void grid_request_drop_kept(struct grid_client *c, struct skep_request *r)
+{
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	if (!r->kept)
+		return;
+	c->kept_bytes -= r->kept->len;
+	free(r->kept);
+	r->kept = NULL;
+}
+
+static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
+		     int *sent)
+{
+	const struct grid_kept *k = r->kept;
+	u64 part = k->len - at < CHUNK ? k->len - at : CHUNK;
+	int last = at + part == k->len;
+	int err;
+
+	err = grid_stream_next(&c->stream, SKEP_DATA, last ? SKEP_LAST : 0,
+			       r->id, (u32)part);
+	if (!err)
+		err = grid_stream_push(&c->stream, k->bytes + at, part, 0);
+	if (!err && last) { /* before the last byte: it may end at once */
+		grid_request_sent(c, r);
+		*sent = 1;
+	}
+	return err;
+}
+
+/* 1: all of it went out, and r may be gone. */
+static int send_kept(struct grid_client *c, struct skep_request *r, int again)
+{
+	const struct grid_kept *k = r->kept;
+	u64 need = 2 * sizeof(struct skep_frame) + k->head_len +
+		   (k->len < CHUNK ? k->len : CHUNK);
+	u64 at = 0, len = k->len;
+	int data = k->type != SKEP_BIND;
+	int err, sent = 0;
+
+	err = grid_stream_begin(&c->stream, need);
+	if (err)
+		return err;
+	err = grid_stream_next(&c->stream, k->type,
+			       again && k->type == SKEP_CALL ? SKEP_AGAIN : 0,
+			       r->id, k->head_len);
+	if (!err)
+		err = grid_stream_push(&c->stream, k->head, k->head_len, 0);
+	while (!err && data && !sent) {
+		err = send_data(c, r, at, &sent);
+		at += CHUNK;
+		if (err || sent || at >= len)
+			break;
+		if (grid_stream_end(&c->stream))
+			return -EPIPE;
+		err = grid_stream_begin(&c->stream,
+					sizeof(struct skep_frame) + CHUNK);
+		if (err)
+			return err;
+	}
+	if (!err && !data) {
+		grid_request_sent(c, r);
+		sent = 1;
+	}
+	if (grid_stream_end(&c->stream) && !sent)
+		err = -EPIPE;
+	return sent ? 1 : err;
+}
+
+/* Sending ----------------------------------------------------------------- */
+
+/* Waits for a stream that has not had the request yet. -EPIPE: there is none.
+ */
+static int take_stream(struct grid_client *c, struct skep_request *r)
+{
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->down && (c->away || r->epoch == c->epoch))
+		pthread_cond_wait(&c->back, &c->lock);
+	err = c->down ? -EPIPE : 0;
+	r->epoch = c->epoch;
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+static void set_kept(struct grid_client *c, struct skep_request *r,
+		     struct grid_kept *kept)
+{
+	pthread_mutex_lock(&c->lock);
+	r->kept = kept;
+	if (kept)
+		c->kept_bytes += kept->len;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int grid_request_send(struct grid_client *c, struct skep_request *r,
+		      struct grid_kept *kept,
+		      int (*send)(struct grid_client *, struct skep_request *))
+{
+	int again = 0, err;
+
+	set_kept(c, r, kept);
+	for (;; again = 1) {
+		err = take_stream(c, r);
+		if (err)
+			return err;
+		err = kept ? send_kept(c, r, again) : send(c, r);
+		if (err >= 0)
+			return 0;
+		if (err != -EPIPE || !kept)
+			return err;
+	}
+}
+
+/* Coming back ------------------------------------------------------------- */
+
+/* The requests that an earlier stream had, the oldest first; 0 ends them. */
+static u64 *list_open(struct grid_client *c)
+{
+	struct skep_request *r;
+	u64 *list, n = 0, i;
+
+	pthread_mutex_lock(&c->lock);
+	for (r = c->request; r; r = r->next)
+		n++;
+	list = malloc((n + 1) * sizeof(*list));
+	i = n;
+	for (r = c->request; list && r; r = r->next)
+		list[--i] = r->id; /* the list begins with the newest */
+	if (list)
+		list[n] = 0;
+	pthread_mutex_unlock(&c->lock);
+	return list;
+}
+
+/* The request if it must be sent on this stream; it is then being sent. */
+static struct skep_request *take_open(struct grid_client *c, u64 id,
+				      int *cancelled)
+{
+	struct skep_request *r;
+	int take;
+
+	pthread_mutex_lock(&c->lock);
+	r = grid_client_slot(c, id);
+	take = r && !r->sending && r->kept && r->epoch != c->epoch;
+	if (take) {
+		r->sending = 1;
+		r->epoch = c->epoch;
+		*cancelled = r->cancelled;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return take ? r : NULL;
+}
+
+static void *resend_all(void *arg)
+{
+	struct grid_client *c = arg;
+	u64 *list = list_open(c);
+	struct skep_request *r;
+	int cancelled, err = 0;
+	u64 i;
+
+	if (!list)
+		grid_stream_cut(&c->stream); /* and try once more */
+	for (i = 0; list && list[i] && err >= 0; i++) {
+		r = take_open(c, list[i], &cancelled);
+		if (!r)
+			continue;
+		err = send_kept(c, r, 1);
+		if (err < 0)
+			grid_request_sent(c, r); /* the next stream's */
+		else if (cancelled)
+			grid_stream_send(&c->stream, SKEP_CANCEL, list[i], "",
+					 0);
+	}
+	free(list);
+	return NULL;
+}
+
+/* Requests that cannot be sent again have ended with the hub. */
+static void end_lost(struct grid_client *c)
+{
+	struct skep_request *r;
+	u32 i;
+	int lost;
+
+	for (i = 0; i < c->slots; i++) {
+		pthread_mutex_lock(&c->lock);
+		r = c->slot[i];
+		lost = r && !r->kept && !r->sending;
+		pthread_mutex_unlock(&c->lock);
+		if (lost)
+			grid_request_end(c, r, OMRPC_E_NO_HUB, grid_lost);
+	}
+}
+
+static void join_resender(struct grid_client *c)
+{
+	if (c->resending)
+		pthread_join(c->resender, NULL);
+	c->resending = 0;
+}
+
+/* The reader's thread blocks all signals, and so do those that it starts. */
+static int start_resender(struct grid_client *c)
+{
+	int err = pthread_create(&c->resender, NULL, resend_all, c);
+
+	c->resending = !err;
+	return -err;
+}
+
+static int is_wanted(struct grid_client *c, int away)
+{
+	int yes;
+
+	pthread_mutex_lock(&c->lock);
+	yes = !c->down && !c->closing && c->stream.keeps;
+	if (yes)
+		c->away = away;
+	if (yes && !away)
+		c->epoch++;
+	pthread_cond_broadcast(&c->back);
+	pthread_mutex_unlock(&c->lock);
+	return yes;
+}
+
+static int find_hub(struct grid_client *c)
+{
+	struct timespec pause = {0, AGAIN_EVERY};
+	u64 until = grid_clock() + AGAIN_FOR;
+	u32 theirs;
+	int err;
+
+	for (;;) {
+		if (!is_wanted(c, 1))
+			return -EPIPE;
+		err = grid_stream_reopen(&c->stream, c->path, &theirs);
+		if (!err || err == -EPROTO || grid_clock() > until)
+			return err;
+		nanosleep(&pause, NULL);
+	}
+}
+
+int grid_client_again(struct grid_client *c)
+{
+	int err;
+
+	if (!is_wanted(c, 1)) {
+		join_resender(c);
+		return -EPIPE;
+	}
+	grid_stream_cut(&c->stream);
+	join_resender(c);
+	end_lost(c);
+	err = find_hub(c);
+	if (err)
+		return err;
+	if (!is_wanted(c, 0))
+		return -EPIPE;
+	return start_resender(c);
+}
