@@ -78,6 +78,7 @@ int grid_bytes_accept(struct grid_args *a, struct grid_mover *from, u64 length)
 	pad = length - bytes;
 	if (bytes > length || pad != pad_to_eight(bytes))
 		return -EPROTO;
+	free(a->result); /* of a stream that broke */
 	a->result =
 		aligned_alloc(RESULT_ALIGN, (bytes | (RESULT_ALIGN - 1)) + 1);
 	if (!a->result)

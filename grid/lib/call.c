@@ -265,47 +265,107 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return err;
 }
 
-static int announce_call(struct sending *s, const struct skep_handle *m, u32 f,
-			 const struct grid_args *a)
+/* The first frame of a call, or of the data of Initialize. */
+struct opening {
+	union {
+		struct skep_module_init init;
+		struct skep_call call;
+	} u;
+	u16 type;
+	u32 len;
+};
+
+static struct opening opening_of(const struct grid_args *a)
 {
-	struct skep_module_init init = {m->number, f, a->in};
-	struct skep_call head = {f, m->number, a->in, a->out};
-	int is_init = a->call.function->flags & SKEP_FUNCTION_INIT;
-	void *bytes = is_init ? (void *)&init : (void *)&head;
-	u32 len = is_init ? sizeof(init) : sizeof(head);
+	const struct skep_handle *m = a->handle;
+	u32 f = (u32)(a->call.function - m->module.function);
+	struct opening o;
+
+	if (a->call.function->flags & SKEP_FUNCTION_INIT) {
+		o.u.init = (struct skep_module_init){m->number, f, a->in};
+		o.type = SKEP_MODULE_INIT;
+		o.len = sizeof(o.u.init);
+	} else {
+		o.u.call = (struct skep_call){f, m->number, a->in, a->out};
+		o.type = SKEP_CALL;
+		o.len = sizeof(o.u.call);
+	}
+	return o;
+}
+
+static int announce_call(struct sending *s, const struct grid_args *a)
+{
+	struct opening o = opening_of(a);
 	int err;
 
-	err = grid_stream_begin(s->stream, 2 * sizeof(struct skep_frame) + len +
-						   next_length(s));
+	err = grid_stream_begin(s->stream, 2 * sizeof(struct skep_frame) +
+						   o.len + next_length(s));
 	if (err) {
 		s->stream = NULL;
 		return err;
 	}
-	err = grid_stream_next(s->stream,
-			       is_init ? SKEP_MODULE_INIT : SKEP_CALL, 0,
-			       s->call, len);
-	return err ? err : grid_stream_push(s->stream, bytes, len, 0);
+	err = grid_stream_next(s->stream, o.type, 0, s->call, o.len);
+	return err ? err : grid_stream_push(s->stream, &o.u, o.len, 0);
 }
 
-static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
-		     struct skep_request *r)
+static int move_args(struct grid_args *a, struct grid_mover *to)
+{
+	return a->bytes ? grid_bytes_send(a->bytes, to)
+			: grid_call_send(&a->call, SKEP_IN, to);
+}
+
+/* Of a request that is not kept, from the caller's memory. */
+static int send_call(struct grid_client *c, struct skep_request *r)
 {
 	struct grid_args *a = r->args;
 	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
 	int err;
 
-	err = announce_call(&s, m, f, a);
+	err = announce_call(&s, a);
 	if (!err)
 		err = open_frame(&s);
 	if (!err)
-		err = a->bytes ? grid_bytes_send(a->bytes, &s.mover)
-			       : grid_call_send(&a->call, SKEP_IN, &s.mover);
+		err = move_args(a, &s.mover);
 	if (!err && (s.frame || s.left))
 		err = -EPROTO; /* less than was measured */
-	grid_request_sent(c, r);
-	if (s.stream && grid_stream_end(s.stream) && !err)
-		err = -EPIPE;
+	if (!err)
+		grid_request_sent(c, r);
+	if (s.stream)
+		grid_stream_end(&c->stream); /* the reader sees if it broke */
 	return err;
+}
+
+struct keeping {
+	struct grid_mover mover;
+	u8 *to;
+	u64 left;
+};
+
+static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct keeping *k = (struct keeping *)mover;
+
+	(void)own;
+	if (len > k->left)
+		return -EPROTO; /* more than was measured */
+	if (len)
+		memcpy(k->to, bytes, len);
+	k->to += len;
+	k->left -= len;
+	return 0;
+}
+
+/* NULL: it is too large to be kept, or changes while it is copied. */
+static struct grid_kept *keep_call(struct grid_client *c, struct grid_args *a)
+{
+	struct opening o = opening_of(a);
+	struct grid_kept *kept = grid_kept_new(c, o.type, &o.u, o.len, a->in);
+	struct keeping k = {{keep_bytes}, kept ? kept->bytes : NULL, a->in};
+
+	if (kept && !move_args(a, &k.mover) && !k.left)
+		return kept;
+	free(kept);
+	return NULL;
 }
 
 /*
@@ -321,10 +381,19 @@ static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 			       "the session is over");
 }
 
+/* The hub was lost while a request was sent that is not kept. */
+static void lose_call(struct grid_client *c, struct skep_request *r)
+{
+	grid_request_hush(c, r);
+	grid_request_sent(c, r);
+	grid_request_end(c, r, OMRPC_E_NO_HUB, grid_lost);
+	grid_request_wait(c, r);
+	grid_request_free(c, r);
+}
+
 struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 				     struct grid_args *a)
 {
-	const struct skep_handle *module;
 	struct skep_request *r;
 	int is_init, err;
 	u64 in, tag;
@@ -332,18 +401,27 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 	if (!a)
 		return NULL;
 	tag = a->tag;
-	module = a->handle;
-	is_init = module->module.function[f].flags & SKEP_FUNCTION_INIT;
+	is_init = a->handle->module.function[f].flags & SKEP_FUNCTION_INIT;
 	in = a->in;
 	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
 	if (!r)
 		return NULL;
 	r->info.bytes_in = in;
-	err = send_call(c, module, f, r);
+	err = grid_request_send(c, r, keep_call(c, a), send_call);
 	if (!err)
 		return r;
-	if (tag) { /* who takes it from client->done may have freed it */
-		grid_stream_cut(&c->stream);
+	if (err == -EPIPE && grid_client_keeps(c)) {
+		if (!tag) {
+			lose_call(c, r);
+			return NULL;
+		}
+		grid_request_end(c, r, OMRPC_E_NO_HUB, grid_lost);
+		grid_request_sent(c, r); /* and it may be freed at once */
+		return r;
+	}
+	if (tag) { /* the reader ends it */
+		grid_request_sent(c, r);
+		grid_client_cut(c);
 		return r;
 	}
 	abandon_call(c, r, err);

@@ -140,6 +140,11 @@ static int exchange_hello(struct hub *h)
 	    io.h.magic != SKEP_SESSION_MAGIC ||
 	    io.h.revision != SKEP_SESSION_REVISION)
 		return -EPROTO;
+	if (!!h->life != !!(io.f.flags & SKEP_AGAIN) ||
+	    (h->life && memcmp(h->session, io.h.session, 16)) || io.h.received)
+		return -EPROTO;
+	memcpy(h->session, io.h.session, 16);
+	io.f.flags = h->manner == HUB_KILLED ? SKEP_AGAIN : 0;
 	if (h->manner == HUB_OLD)
 		io.h.revision = 77;
 	if (h->manner == HUB_NONSENSE)
@@ -245,7 +250,8 @@ static int send_data(struct hub *h, u64 id, const u8 *bytes, u64 length)
 		at += part;
 		if (!err)
 			err = send_frame(h, SKEP_PING, 0, 0, "", 0);
-		if (!err && h->manner == HUB_BREAKS)
+		if (!err && (h->manner == HUB_BREAKS ||
+			     (h->manner == HUB_KILLED && h->life == 2)))
 			err = -EPIPE;
 		if (!err && h->manner == HUB_TORN && ++n == 2)
 			return send_error(h, id, SKEP_E_INTERNAL,
@@ -318,14 +324,23 @@ static int announce_call(struct hub *h, const struct skep_frame *f,
 	*l = (struct live){f->call, call.length, 0, call.function,
 			   malloc(call.length + 1)};
 	h->calls++;
-	return 0;
+	h->again += !!(f->flags & SKEP_AGAIN);
+	if (h->manner != HUB_KILLED)
+		return 0;
+	if (h->life == 4 && call.function == NOTHING &&
+	    !(f->flags & SKEP_AGAIN))
+		return send_error(h, 0, SKEP_E_INTERNAL, "the session is over");
+	return h->life == 1 || (h->life == 3 && call.function == NOTHING)
+		       ? -EPIPE
+		       : 0;
 }
 
 static int end_call(struct hub *h, struct live *l)
 {
 	int err = 0;
 
-	if (l->function == HANG)
+	if (l->function == HANG ||
+	    (h->manner == HUB_KILLED && l->function == SUM))
 		return 0;
 	/* Initialize without elements is refused. */
 	if (l->function == FAIL ||
@@ -384,7 +399,9 @@ static int receive_frame(struct hub *h, const struct skep_frame *f,
 {
 	switch (f->type) {
 	case SKEP_BIND:
-		return handle_bind(h, f, bytes);
+		return h->manner == HUB_KILLED && !h->life
+			       ? -EPIPE
+			       : handle_bind(h, f, bytes);
 	case SKEP_CALL:
 	case SKEP_MODULE_INIT:
 		return announce_call(h, f, bytes);
@@ -443,14 +460,19 @@ static int serve_master(struct hub *h)
 static void *serve_one(void *arg)
 {
 	struct hub *h = arg;
+	int err;
 	u32 i;
 
-	h->fd = accept(h->listener, NULL, NULL);
-	if (serve_master(h) == -EPROTO)
-		h->broken = 1;
-	close(h->fd);
-	for (i = 0; i < LIVE_MAX; i++)
-		forget_call(&live[i]);
+	do {
+		h->fd = accept(h->listener, NULL, NULL);
+		err = serve_master(h);
+		if (err == -EPROTO)
+			h->broken = 1;
+		close(h->fd);
+		for (i = 0; i < LIVE_MAX; i++)
+			forget_call(&live[i]);
+		h->sent = h->sent_acked = h->received = h->acked = 0;
+	} while (h->manner == HUB_KILLED && !h->broken && h->life++ < 4);
 	return NULL;
 }
 

@@ -18,6 +18,12 @@ enum hub_manner {
 	HUB_TORN,     /* an ERROR in the middle of a result */
 	HUB_ENDS,     /* ERROR for the whole session instead of a result */
 	HUB_WRONG,    /* RESULT for a call that is not there */
+	/*
+	 * Keeps sessions, and is killed: instead of binding, at a call's
+	 * arguments, in the middle of a result, at a call of `nothing`, of
+	 * which the fifth hub says that the session is over at the second one.
+	 */
+	HUB_KILLED,
 };
 
 struct hub {
@@ -25,6 +31,9 @@ struct hub {
 	int listener, fd, broken; /* broken: the master broke the protocol */
 	enum hub_manner manner;
 	pthread_t thread;
+	int life; /* how often it was killed */
+	u8 session[16];
+	u64 again; /* calls that were sent again */
 	u64 received, acked, inits, calls, unacked_max, sent, sent_acked;
 };
 

@@ -373,11 +373,53 @@ static void test_bad_hubs(void)
 	leave_error();
 }
 
+/* A hub that is killed four times; each time there is another. */
+static void test_killed_hub(void)
+{
+	static double x[10000], large[200000];
+	double total = 0;
+	OmniRpcRequest hangs, lost;
+	int i, good = 1;
+
+	watch_error();
+	hub_start(&hub, HUB_KILLED);
+	for (i = 0; i < 10000; i++)
+		x[i] = i;
+	OmniRpcInit(NULL, NULL);
+	tap_ok(OmniRpcCall("demo.scale", 10000, 2.0, x) == OMRPC_OK,
+	       "a call ends although three hubs were killed before its end");
+	for (i = 0; i < 10000; i++)
+		good &= x[i] == 2.0 * i;
+	tap_ok(good, "a result that came in part did not change its arguments");
+	tap_ok(stderr_has(0, ""), "that prints no line");
+	hangs = OmniRpcCallAsync("demo.hang");
+	lost = OmniRpcCallAsync("demo.sum", 200000l, large, &total);
+	tap_ok(OmniRpcCall("demo.nothing") == OMRPC_OK,
+	       "the fifth hub answers");
+	tap_ok(!OmniRpcProbe(hangs), "a call goes on with it");
+	tap_ok(OmniRpcWait(lost) == OMRPC_E_NO_HUB &&
+		       stderr_has(1, "arguments were not kept"),
+	       "a call that is too large to be kept ends with that reason");
+	tap_ok(OmniRpcCancel(hangs) == OMRPC_OK &&
+		       OmniRpcWait(hangs) == OMRPC_E_CANCELLED,
+	       "a call that went on can be cancelled");
+	tap_ok(OmniRpcCall("demo.nothing") == OMRPC_E_INTERNAL &&
+		       stderr_has(1, "the session is over"),
+	       "a session that is over is not looked for again");
+	OmniRpcFinalize();
+	leave_error();
+	hub_stop(&hub);
+	tap_ok(!hub.broken && hub.again == 4,
+	       "the client followed the protocol and sent %d calls again",
+	       (int)hub.again);
+}
+
 int main(void)
 {
 	setenv("SKEP_ERRORS", "return", 1);
 	test_without_hub();
 	test_good();
 	test_bad_hubs();
+	test_killed_hub();
 	return tap_done();
 }
