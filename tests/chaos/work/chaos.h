@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_CHAOS_H
+#define TESTS_CHAOS_H
+
+/* The table, and what a call adds to value[0]. */
+#define CHAOS_TABLE 1000
+
+static inline int chaos_answer(int number)
+{
+	return number * 7 + 3;
+}
+
+void chaos_initialize(int n, int *table);
+void chaos_step(int number, int microseconds, int *value, char *log);
+
+#endif
