@@ -14,3 +14,8 @@ suite_compat-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \
 suite_compat-wine_kind = go
 suite_compat-wine_needs = $(suite_compat_needs) $(B)/bin/skep.exe \
 	$(B)/bin/bee.exe $(WINE_PRNG)
+
+CHECK_SUITES += examples
+suite_examples = BUILD=$(abspath $(B)) $(compat_run) -run '^TestExamples$$'
+suite_examples_kind = go
+suite_examples_needs = $(suite_compat_needs)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+
+package compat
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var shownLine = regexp.MustCompile("(?m)^The last command prints `(.*)`\\.$")
+
+// The commands of each example's README, typed in a copy of its folder, print what it says.
+func TestExamples(t *testing.T) {
+	const folder = "../../examples/omnirpc"
+	list, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		seen++
+		t.Run(e.Name(), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(folder, e.Name(), "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := shownLine.FindStringSubmatch(string(text))
+			var commands []string
+			for _, line := range strings.Split(string(text), "\n") {
+				if command, found := strings.CutPrefix(line, "    "); found {
+					commands = append(commands, command)
+				}
+			}
+			if shown == nil || len(commands) < 3 {
+				t.Fatalf("its README says neither what to type nor what it prints:\n%s", text)
+			}
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join(folder, e.Name()))); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			out := ""
+			for _, c := range commands {
+				out = mustRun(t, dir, c, 0)
+			}
+			if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != shown[1] {
+				t.Errorf("the last command printed\n%s\nnot %q", out, shown[1])
+			}
+		})
+	}
+	if seen != 6 {
+		t.Errorf("%d examples, not 6", seen)
+	}
+}
