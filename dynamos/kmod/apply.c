@@ -190,6 +190,12 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 	struct dynamos_update_state *older;
 	u32 n;
 
+	if (u->update->object) {
+		scnprintf(why, DYNAMOS_WHY,
+			  "an update of a module cannot supersede another one: "
+			  "revert the older one first");
+		return -EOPNOTSUPP;
+	}
 	list_for_each_entry(older, &dynamos_updates, link) {
 		if (older == u || !in_force(older))
 			continue;
@@ -329,6 +335,33 @@ static int start_update(struct dynamos_update_state *u,
 	return err;
 }
 
+/* An older update of the module would stay below this one, unseen. */
+static int check_object(struct dynamos_update_state *u, char *why)
+{
+	struct dynamos_update_state *other;
+
+	if (!u->update->object)
+		return 0;
+	if (u->engine->bound) {
+		scnprintf(why, DYNAMOS_WHY,
+			  "%s was in force in the module %s, and holds its "
+			  "addresses: remove it, and apply the package again",
+			  u->name, u->update->object);
+		return -ESTALE;
+	}
+	list_for_each_entry(other, &dynamos_updates, link) {
+		if (other == u || other->state == DYNAMOS_LOADED ||
+		    !other->update->object ||
+		    strcmp(other->update->object, u->update->object))
+			continue;
+		scnprintf(why, DYNAMOS_WHY,
+			  "%s changes the module %s already: revert it first",
+			  other->name, u->update->object);
+		return -EBUSY;
+	}
+	return 0;
+}
+
 static int check_allowed(struct dynamos_update_state *u,
 			 struct dynamos_apply *a)
 {
@@ -397,6 +430,8 @@ static int prepare_update(struct dynamos_update_state *u,
 {
 	int err = check_allowed(u, a);
 
+	if (!err)
+		err = check_object(u, a->why);
 	if (!err && u->class == DYNAMOS_TOGETHER)
 		err = check_patchable(u, a->why);
 	if (!err)

@@ -4,6 +4,7 @@
 #define DYNAMOS_KMOD_COMPAT_H
 
 #include <linux/ftrace.h>
+#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/version.h>
 
@@ -54,6 +55,19 @@ static __always_inline const struct task_struct *dynamos_compat_current(void)
 	return this_cpu_read(current_task);
 #else
 	return this_cpu_read(pcpu_hot.current_task);
+#endif
+}
+
+/* A module's read-only data. */
+static inline const void *dynamos_compat_rodata(const struct module *module,
+						size_t *size)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+	*size = module->core_layout.ro_size;
+	return module->core_layout.base;
+#else
+	*size = module->mem[MOD_RODATA].size;
+	return module->mem[MOD_RODATA].base;
 #endif
 }
 

@@ -25,6 +25,7 @@ struct dynamos_engine {
 	bool unsettled; /* an APPLY that failed was in the chains for a while */
 	bool held;	/* it was applied, and others may have pointers to it */
 	bool supersedes;
+	bool bound;    /* livepatch has written a module's addresses into it */
 	bool admitted; /* together: every task switched once */
 	unsigned long enter_until;
 	struct dynamos_patch *patch;
@@ -85,6 +86,8 @@ void dynamos_patch_blockers(struct dynamos_update_state *update, char *text,
 			    size_t room);
 const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);
 void dynamos_patch_free(struct dynamos_patch *patch);
+/* Whether the module that an update changes is named in full. */
+bool dynamos_patch_object_valid(const struct dynamos_update *update);
 
 /* stand.c */
 int dynamos_stand_init(void);

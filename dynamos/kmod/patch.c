@@ -7,6 +7,13 @@
  * `enabled`: the kernel exports no other way, and a module should not open
  * files.
  *
+ * An update of a module's functions is a livepatch of that object, and of no
+ * function of the kernel, whose callbacks tell of the transition: those of an
+ * object that is not loaded are not called. Livepatch writes the module's
+ * addresses into the update once, and cannot write them again (before 6.3 it
+ * does not even clear them when the module goes): so the update leaves when the
+ * module goes, and is applied once.
+ *
  * Enabling and disabling take livepatch's mutex, so they hold no dynamos_lock;
  * drain.c frees a patch only after both. The callbacks run under livepatch's
  * mutex: they only record what happened, and kick.
@@ -22,6 +29,7 @@
 #include <linux/slab.h>
 #include <linux/stacktrace.h>
 
+#include "compat.h"
 #include "engine.h"
 #include "jump.h"
 #include "owner.h"
@@ -32,8 +40,10 @@
 
 struct dynamos_patch {
 	struct klp_patch patch;
-	struct klp_object object[2]; /* the kernel, and an end */
+	struct klp_object object[3]; /* the kernel, a module, and an end */
+	struct dynamos_update_state *update;
 	bool entered, left;
+	struct klp_func none; /* an empty list */
 	struct klp_func func[];
 };
 
@@ -55,6 +65,82 @@ static void patch_left(struct klp_object *object)
 	dynamos_drain_kick();
 }
 
+#define BUILD_ID 20
+
+/* The note of a build-id, as it lies in a module's read-only data. */
+struct id_note {
+	u32 name, length, type;
+	char owner[4];
+	u8 id[BUILD_ID];
+};
+
+bool dynamos_patch_object_valid(const struct dynamos_update *update)
+{
+	u8 id[BUILD_ID];
+
+	return *update->object && strlen(update->object) < MODULE_NAME_LEN &&
+	       update->object_id && strlen(update->object_id) == 2 * BUILD_ID &&
+	       !hex2bin(id, update->object_id, BUILD_ID);
+}
+
+static bool module_is(const struct module *module, const char *object_id)
+{
+	struct id_note want = {4, BUILD_ID, 3, "GNU"};
+	size_t size, at;
+	const u8 *data = dynamos_compat_rodata(module, &size);
+
+	if (hex2bin(want.id, object_id, BUILD_ID))
+		return false;
+	for (at = 0; at + sizeof(want) <= size; at += 4)
+		if (!memcmp(data + at, &want, sizeof(want)))
+			return true;
+	return false;
+}
+
+/* Also when the module is loaded later: its load then fails. */
+static int check_module(struct klp_object *object)
+{
+	struct dynamos_patch *p =
+		container_of(object, struct dynamos_patch, object[1]);
+	const struct dynamos_update *update = p->update->update;
+
+	p->update->engine->bound = true;
+	if (!module_is(object->mod, update->object_id)) {
+		pr_err("%s is for another build of the module %s: revert it, "
+		       "or load that one\n",
+		       p->update->name, update->object);
+		return -ENOEXEC;
+	}
+	return 0;
+}
+
+/* The update is in force when this is called, or leaves already. */
+static void module_left(struct klp_object *object)
+{
+	struct dynamos_patch *p =
+		container_of(object, struct dynamos_patch, object[1]);
+	char text[DYNAMOS_WHY];
+
+	scnprintf(text, sizeof(text), "the module %s was unloaded",
+		  p->update->update->object);
+	dynamos_update_end(p->update, DYNAMOS_GONE, NULL, text);
+}
+
+static void set_objects(struct dynamos_patch *p,
+			const struct dynamos_update *update)
+{
+	p->object[0].funcs = p->func;
+	p->object[0].callbacks.post_patch = patch_entered;
+	p->object[0].callbacks.post_unpatch = patch_left;
+	if (!update->object)
+		return;
+	p->object[0].funcs = &p->none;
+	p->object[1].name = update->object;
+	p->object[1].funcs = p->func;
+	p->object[1].callbacks.pre_patch = check_module;
+	p->object[1].callbacks.post_unpatch = module_left;
+}
+
 int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 {
 	const struct dynamos_function *f = u->update->functions;
@@ -65,6 +151,7 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 	p = kvzalloc(struct_size(p, func, u->count + 1), GFP_KERNEL);
 	if (!p)
 		return -ENOMEM;
+	p->update = u;
 	for (i = 0; i < u->count; i++) {
 		p->func[i].old_name = f[i].symbol;
 		p->func[i].old_sympos = f[i].sympos;
@@ -73,9 +160,7 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 				? f[i].version
 				: (void *)u->version[i]->slot->wrapper;
 	}
-	p->object[0].funcs = p->func;
-	p->object[0].callbacks.post_patch = patch_entered;
-	p->object[0].callbacks.post_unpatch = patch_left;
+	set_objects(p, u->update);
 	p->patch.mod = u->update->module;
 	p->patch.objs = p->object;
 	err = klp_enable_patch(&p->patch);

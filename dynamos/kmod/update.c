@@ -161,6 +161,8 @@ static const char *function_wrong(const struct dynamos_update *update,
 	if (f->version &&
 	    !within_module((unsigned long)f->version, update->module))
 		return "has its new version outside of the update's module";
+	if (update->object && f->args != DYNAMOS_UNCOUNTED)
+		return "is a module's, whose calls cannot be counted";
 	if (!f->version &&
 	    (update->class == DYNAMOS_ANY || update->class == DYNAMOS_TOGETHER))
 		return "has no new version, which only classes task and "
@@ -180,7 +182,8 @@ static const char *update_wrong(const struct dynamos_update *update)
 	if (update->zero || !update->functions || !update->build_id ||
 	    (update->held &&
 	     (!*update->held ||
-	      strnlen(update->held, DYNAMOS_WHY) == DYNAMOS_WHY)))
+	      strnlen(update->held, DYNAMOS_WHY) == DYNAMOS_WHY)) ||
+	    (update->object && !dynamos_patch_object_valid(update)))
 		return "its table is damaged";
 	if (!dynamos_symbol_kernel(update->build_id))
 		return "it was built for another kernel: build it for this "
@@ -204,9 +207,9 @@ static bool same_size(u64 stated, unsigned long size)
 	return !stated || ALIGN(stated, 16) == ALIGN((u64)size, 16);
 }
 
-static int find_place(const struct dynamos_update_state *u,
-		      const struct dynamos_function *f,
-		      struct dynamos_place *at)
+static int find_kernel_place(const struct dynamos_update_state *u,
+			     const struct dynamos_function *f,
+			     struct dynamos_place *at)
 {
 	int err = dynamos_symbol_function(f->symbol, f->sympos, &at->address);
 
@@ -236,6 +239,22 @@ static int find_place(const struct dynamos_update_state *u,
 			"update its callers",
 			-EOPNOTSUPP);
 	return 0;
+}
+
+/* A module's function may not be there yet, and livepatch finds it. Its place
+ * only has to be another one than all others. */
+static int find_place(const struct dynamos_update_state *u,
+		      const struct dynamos_function *f,
+		      struct dynamos_place *at)
+{
+	if (u->update->object) {
+		*at = (struct dynamos_place){.address =
+						     (unsigned long)f->version,
+					     .place = (unsigned long)f->version,
+					     .length = f->size};
+		return 0;
+	}
+	return find_kernel_place(u, f, at);
 }
 
 static int find_places(struct dynamos_update_state *u)

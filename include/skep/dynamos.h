@@ -203,7 +203,8 @@ enum dynamos_cause {
 	DYNAMOS_UNCONFIRMED,
 	DYNAMOS_UNDONE, /* not all tasks completed the transition in time */
 	DYNAMOS_SUPERSEDED,
-	DYNAMOS_DROPPED /* records were lost before this one */
+	DYNAMOS_DROPPED, /* records were lost before this one */
+	DYNAMOS_GONE	 /* the module that it changes was unloaded */
 };
 
 struct dynamos_event {

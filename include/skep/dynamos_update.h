@@ -17,7 +17,7 @@
 
 #include <skep/dynamos.h>
 
-#define DYNAMOS_UPDATE_REVISION 2
+#define DYNAMOS_UPDATE_REVISION 3
 
 enum dynamos_result { /* how a result tells of an error */
 		      DYNAMOS_VOID,
@@ -70,6 +70,12 @@ struct dynamos_update {
 	 * unloaded. NULL: nothing is but callbacks of call_rcu(), which are
 	 * waited for. */
 	const char *held;
+	/* The module whose functions it changes, and that one's build-id in
+	 * hex; NULL: the kernel's image. Class together, calls not counted.
+	 * Livepatch changes it whenever it is loaded; when it goes, the update
+	 * leaves, and its module must be loaded anew before it is applied
+	 * again. */
+	const char *object, *object_id;
 	void *inside; /* dynamos.ko's */
 };
 #endif

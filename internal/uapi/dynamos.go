@@ -101,10 +101,11 @@ const (
 	DynamosUndone
 	DynamosSuperseded
 	DynamosDropped
+	DynamosGone
 )
 
 var dynamosCauses = [...]string{"unknown", "asked", "warned", "died", "errors", "slow", "stuck",
-	"unconfirmed", "undone", "superseded", "dropped"}
+	"unconfirmed", "undone", "superseded", "dropped", "gone"}
 
 func (c DynamosCause) String() string { return nameAt(dynamosCauses[:], uint32(c)) }
 

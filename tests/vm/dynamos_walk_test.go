@@ -53,6 +53,7 @@ type walker struct {
 	t         *testing.T
 	vm        *vmtest.VM
 	skepPath  string
+	kernel    string
 	packages  string
 	hammer    string
 	pids      []int
@@ -67,7 +68,7 @@ func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &walker{t: t, vm: vm, skepPath: filepath.Join(build, "bin", "skep"), packages: filepath.Join(build, "update", kernel),
+	return &walker{t: t, vm: vm, kernel: kernel, skepPath: filepath.Join(build, "bin", "skep"), packages: filepath.Join(build, "update", kernel),
 		hammer: toolPath(t, "dynamos_hammer"), jobFolder: "/sys/fs/cgroup/job"}
 }
 

@@ -17,6 +17,8 @@
  *   held      any       getpgid: ANSWER, and others may have pointers to it
  *   straight  together  getpgid without counts, and getsid with: ANSWER
  *   tail      together  pause without counts: jumps to what sleeps
+ *   module    together  dummy_get_stats64 of the module dummy, whose build-id
+ *                       is `object_id`: a number
  *
  * and what the engine must refuse:
  *
@@ -32,15 +34,17 @@
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/netdevice.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 
 #include <skep/dynamos_update.h>
 
-static char *kind = "one", *build_id = "";
+static char *kind = "one", *build_id = "", *object_id;
 module_param(kind, charp, 0444);
 module_param(build_id, charp, 0444);
+module_param(object_id, charp, 0444);
 
 static noinline long new_answer(const struct pt_regs *regs)
 {
@@ -60,6 +64,12 @@ static noinline long new_pause(const struct pt_regs *regs)
 static noinline long new_tail(const struct pt_regs *regs)
 {
 	return new_pause(regs);
+}
+
+static noinline void new_stats(struct net_device *device,
+			       struct rtnl_link_stats64 *stats)
+{
+	stats->collisions = 4242;
 }
 
 static void (*end_task)(int code);
@@ -134,6 +144,9 @@ static const struct dynamos_function straight[] = {
 static const struct dynamos_function tail[] = {
 	UNCOUNTED("__x64_sys_pause", new_tail),
 };
+static const struct dynamos_function module_one[] = {
+	UNCOUNTED("dummy_get_stats64", new_stats),
+};
 
 static const struct {
 	const char *kind;
@@ -158,6 +171,7 @@ static const struct {
 	{"outside", DYNAMOS_ANY, 1, outside},
 	{"straight", DYNAMOS_TOGETHER, 2, straight},
 	{"tail", DYNAMOS_TOGETHER, 1, tail},
+	{"module", DYNAMOS_TOGETHER, 1, module_one},
 	{"narrow", DYNAMOS_ANY, 2, straight},
 	{"none", DYNAMOS_ANY, 0, answers},
 };
@@ -194,6 +208,10 @@ static int __init hand_init(void)
 		update.functions = kinds[i].functions;
 		update.count = kinds[i].count;
 		update.build_id = build_id;
+		if (!strcmp(kind, "module")) {
+			update.object = "dummy";
+			update.object_id = object_id;
+		}
 		if (!strcmp(kind, "held"))
 			update.held = "a queue has its address";
 		return dynamos_update_add(&update);

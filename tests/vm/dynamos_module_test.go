@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/dynamos/update"
+	"skep/tests/vmtest"
+)
+
+// handKernels have updates by hand.
+var handKernels = []string{"6.1", "6.12"}
+
+// An update by hand changes a function of a module that is loaded before it, or after it, and that
+// is unloaded while the update is in force.
+func TestDynamosEngineModule(t *testing.T) {
+	for _, kernel := range handKernels {
+		t.Run(kernel, func(t *testing.T) {
+			m := updateMachine(kernel)
+			m.Modules = append(m.Modules, "dummy")
+			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
+			const other = "00112233445566778899aabbccddeeff00112233"
+			w.unloadDummy() // as the machine booted with it
+			w.loadDummy()
+			w.loadHand(other)
+			w.checkRefused("an update for another build of the module is refused", "apply dynamos_hand --all", 4, "see the kernel's log")
+			w.runUpdate("remove dynamos_hand", "unloaded")
+			w.loadHand("")
+			w.walkModule("dynamos_hand", "4242", true)
+			w.loadHand(other)
+			w.runUpdate("apply dynamos_hand --all --confirm 0 --enter 2m", "on trial for all")
+			text := w.vm.Output(shellProgram("modprobe dummy 2>&1; echo exit $?; dmesg | grep 'another build of the module dummy'"))
+			checkGuest(t, "while an update is in force, another build of its module is not loaded", !strings.Contains(text, "exit 0\n") && strings.Contains(text, "revert it"), "%q", text)
+			w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+			w.loadDummy()
+		})
+	}
+}
+
+// loadDummy loads the module, which makes two devices.
+func (w *walker) loadDummy() {
+	w.t.Helper()
+	w.vm.Output(shellProgram("modprobe dummy numdummies=2 && test -e /sys/class/net/dummy1 || { ls /sys/class/net; cat /proc/modules; exit 1; }"))
+}
+
+func (w *walker) unloadDummy() {
+	w.t.Helper()
+	w.vm.Output(shellProgram("rmmod dummy"))
+}
+
+// loadHand loads the update by hand, for the module that is loaded or for another build.
+func (w *walker) loadHand(id string) {
+	w.t.Helper()
+	if id == "" {
+		id = "$(tail -c 20 /sys/module/dummy/notes/.note.gnu.build-id | od -An -tx1 | tr -d ' \n')"
+	}
+	w.vm.Output(shellProgram(fmt.Sprintf("insmod %s kind=module object_id=%s build_id=$(%s)",
+		handModule(w.t, w.kernel, "dynamos_hand"), id, readKernelID)))
+}
+
+// readKernelID prints the build-id of the running kernel.
+const readKernelID = `od -An -v -tx1 /sys/kernel/notes | tr -d ' \n' | sed 's/.*040000001400000003000000474e5500\(.\{40\}\).*/\1/'`
+
+// A package changes a function of a module by a variable that only the module has.
+func TestUpdateModule(t *testing.T) {
+	for _, kernel := range escapeKernels {
+		t.Run(kernel, func(t *testing.T) {
+			m := updateMachine(kernel)
+			m.Modules = append(m.Modules, "dummy")
+			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
+			w.runUpdate("inspect "+w.filePath("dummy_stats"), "of the module dummy")
+			w.checkRefused("an update of a module has no policy", "apply "+w.filePath("dummy_stats")+" --tgid 1", 4, "together")
+			w.unloadDummy() // as the machine booted with it
+			w.loadDummy()
+			w.walkModule("dummy_stats", "4242", false)
+		})
+	}
+}
+
+// walkModule takes an update of the module from a loaded one to one that is loaded later. It is not
+// loaded at the end, nor is the update.
+func (w *walker) walkModule(name, answer string, byHand bool) {
+	apply := func() { w.runUpdate("apply "+w.moduleUpdate(name)+" --all --confirm 0 --enter 2m", "on trial for all") }
+	w.checkDevice("without the update", "0")
+	apply()
+	w.waitForStatus(name, func(s *update.Status) bool { return s.State == "trial" })
+	w.checkDevice("with the update of a loaded module", answer)
+	w.runUpdate("revert --wait 2m "+name, "left")
+	w.checkDevice("after the revert", "0")
+	w.checkRefused("an update that holds a module's addresses is not applied again", "apply "+name+" --all", 4, "remove it, and apply the package again")
+	w.runUpdate("remove "+name, "unloaded")
+	w.unloadDummy()
+
+	if byHand {
+		w.loadDummy()
+		w.loadHand("")
+		w.unloadDummy()
+	}
+	apply()
+	w.waitForStatus(name, func(s *update.Status) bool { return s.State == "trial" })
+	w.loadDummy()
+	w.checkDevice("with a module that is loaded after the update", answer)
+	w.unloadDummy()
+	w.waitForRevert("when its module goes, an update leaves", name, "gone", "the module dummy was unloaded")
+	w.loadDummy()
+	w.checkDevice("a module that comes back is as it was", "0")
+	w.runUpdate("remove "+name, "unloaded")
+	w.unloadDummy()
+}
+
+// moduleUpdate is what apply takes: a package, or an update by hand that is loaded.
+func (w *walker) moduleUpdate(name string) string {
+	if name == "dynamos_hand" {
+		return name
+	}
+	return w.filePath(name)
+}
+
+// checkDevice asks a changed function of the module for a number.
+func (w *walker) checkDevice(when, want string) {
+	w.t.Helper()
+	text := w.vm.Output(shellProgram("cat /sys/class/net/dummy0/statistics/collisions"))
+	checkGuest(w.t, when+" the module answers", text == want+"\n", "%q, not %q", text, want)
+}
