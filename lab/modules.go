@@ -104,6 +104,23 @@ func moduleName(file string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// FindModule returns the file of a module, in a folder such as Kernel.ModuleDir.
+func FindModule(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
+	if err != nil {
+		return "", err
+	}
+	_, byName, err := parseDep(string(text))
+	if err != nil {
+		return "", err
+	}
+	file, ok := byName[moduleName(name)]
+	if !ok {
+		return "", fmt.Errorf("%s lists no module %q", filepath.Join(dir, "modules.dep"), name)
+	}
+	return filepath.Join(dir, file), nil
+}
+
 // ReadModule returns the object file of a module, uncompressed if necessary.
 func ReadModule(file string) ([]byte, error) {
 	object, err := readModule(file)

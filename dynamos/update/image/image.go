@@ -35,6 +35,10 @@ type Image struct {
 	Version  string // of Debian's package, or empty
 	Compiler string // what CONFIG_CC_VERSION_TEXT says
 	Symbols  []Symbol
+	// Module is the one that WithModule has loaded, and ModuleID its build-id.
+	Module, ModuleID string
+
+	sizes map[uint64]int // of the module's functions
 
 	parts  []part
 	byName map[string][]int

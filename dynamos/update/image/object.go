@@ -35,7 +35,7 @@ type symbol struct {
 	section        int // -1: of another file
 	value, size    uint64
 	function, weak bool
-	object         bool
+	object, global bool
 }
 
 func (s symbol) isDefined() bool { return s.section >= 0 }
@@ -115,7 +115,7 @@ func (o *object) readSymbols(f *elf.File) error {
 		kind := elf.ST_TYPE(s.Info)
 		one := symbol{name: s.Name, section: -1, value: s.Value, size: s.Size,
 			function: kind == elf.STT_FUNC, object: kind == elf.STT_OBJECT,
-			weak: elf.ST_BIND(s.Info) == elf.STB_WEAK}
+			weak: elf.ST_BIND(s.Info) == elf.STB_WEAK, global: elf.ST_BIND(s.Info) == elf.STB_GLOBAL}
 		if s.Section != elf.SHN_UNDEF && s.Section < elf.SHN_LORESERVE {
 			if int(s.Section) >= len(o.sections) {
 				return fmt.Errorf("symbol %.80q is in no section", s.Name)

@@ -275,7 +275,7 @@ func (im *Image) Named(name string) []Symbol {
 // Position reports how livepatch is to look up a name that must mean addr: 0
 // where the name is unique, else which it is. It fails if none is there.
 func (im *Image) Position(name string, addr uint64) (int, bool) {
-	list := im.byName[name]
+	list := im.sameSide(im.byName[name], addr)
 	for n, i := range list {
 		if im.Symbols[i].Addr == addr {
 			if len(list) == 1 {
@@ -290,6 +290,9 @@ func (im *Image) Position(name string, addr uint64) (int, bool) {
 // Size is what the kernel takes for the length of the function at addr: up to
 // the next symbol, padding included.
 func (im *Image) Size(addr uint64) (int, bool) {
+	if size, ok := im.sizes[addr]; ok {
+		return size, true
+	}
 	i := sort.Search(len(im.Symbols), func(i int) bool { return im.Symbols[i].Addr > addr })
 	if i == 0 || i == len(im.Symbols) || im.Symbols[i-1].Addr != addr || im.Symbols[i].Addr-addr > MaxImage {
 		return 0, false

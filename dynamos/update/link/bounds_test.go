@@ -80,7 +80,7 @@ func TestTableOfSectionsIsAligned(t *testing.T) {
 	for n := range 9 {
 		name := "hidden" + strings.Repeat("x", n)
 		text := strings.ReplaceAll(example, "hidden", name)
-		data, err := RewriteSymbols(assembleObject(t, text), map[string]Target{name: {name, 0}, "exported": {"exported", 0}})
+		data, err := RewriteSymbols(assembleObject(t, text), map[string]Target{name: {Name: name}, "exported": {Name: "exported"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +115,8 @@ func TestDistanceOfLabels(t *testing.T) {
 // Names decide the order, then positions.
 func TestOrderOfTargets(t *testing.T) {
 	for range 20 {
-		got := SortTargets(map[string]Target{"1": {"a", 2}, "2": {"b", 1}, "3": {"a", 1}, "4": {"c", 0}})
-		if want := "[{a 1} {a 2} {b 1} {c 0}]"; fmt.Sprint(got) != want {
+		got := SortTargets(map[string]Target{"1": {Name: "a", Position: 2}, "2": {Name: "b", Position: 1}, "3": {Name: "a", Position: 1}, "4": {Name: "c"}})
+		if want := "[{a 1 } {a 2 } {b 1 } {c 0 }]"; fmt.Sprint(got) != want {
 			t.Fatalf("%v, want %s", got, want)
 		}
 	}

@@ -38,8 +38,8 @@ func TestLivepatchSectionsHaveTheKernelsFlags(t *testing.T) {
 }
 
 func TestTargetsAreListedOnceAndInOrder(t *testing.T) {
-	got := SortTargets(map[string]Target{"b.1": {"b", 2}, "b.2": {"b", 2}, "b.3": {"b", 1}, "own_a": {"a", 0}, "a": {"a", 0}})
-	if want := []Target{{"a", 0}, {"b", 1}, {"b", 2}}; !reflect.DeepEqual(got, want) {
+	got := SortTargets(map[string]Target{"b.1": {Name: "b", Position: 2}, "b.2": {Name: "b", Position: 2}, "b.3": {Name: "b", Position: 1}, "own_a": {Name: "a"}, "a": {Name: "a"}})
+	if want := []Target{{Name: "a"}, {Name: "b", Position: 1}, {Name: "b", Position: 2}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -5,24 +5,39 @@
 // the symbols, in the form that the kernel's livepatch resolves by itself
 // while it loads the module:
 //
-//	.klp.rela.vmlinux.SECTION       relocations of SECTION
-//	.klp.sym.vmlinux.NAME,POSITION  symbol; 0: the only one of its name
+//	.klp.rela.OBJECT.SECTION       relocations of SECTION
+//	.klp.sym.OBJECT.NAME,POSITION  symbol; 0: the only one of its name
+//
+// OBJECT is vmlinux, or a module: its relocations are written when livepatch finds
+// it loaded.
 //
 // The module must say livepatch=Y in its .modinfo.
 package link
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
+	"strings"
 )
 
 // A Target is a symbol of the kernel, as livepatch looks it up.
 type Target struct {
 	Name     string
 	Position int
+	Module   string // empty: the kernel's image
+}
+
+func (t Target) object() string {
+	if t.Module == "" {
+		return "vmlinux"
+	}
+	return t.Module
 }
 
 const (
@@ -194,8 +209,8 @@ func RewriteSymbols(data []byte, to map[string]Target) ([]byte, error) {
 }
 
 // renameSymbols gives the symbols their new names, and tells their numbers.
-func (m *module) renameSymbols(to map[string]Target) (map[uint32]bool, error) {
-	moved := map[uint32]bool{}
+func (m *module) renameSymbols(to map[string]Target) (map[uint32]Target, error) {
+	moved := map[uint32]Target{}
 	strings := int(m.sections[m.symtab].link)
 	names := bytes.Clone(m.contents(strings))
 	err := m.eachUndefined(func(number uint32, symbol []byte, name string) error {
@@ -203,10 +218,10 @@ func (m *module) renameSymbols(to map[string]Target) (map[uint32]bool, error) {
 		if !ok {
 			return nil
 		}
-		moved[number] = true
+		moved[number] = target
 		le.PutUint32(symbol, uint32(len(names)))
 		le.PutUint16(symbol[6:], indexLivepatch)
-		names = append(names, fmt.Sprintf(".klp.sym.vmlinux.%s,%d\x00", target.Name, target.Position)...)
+		names = append(names, fmt.Sprintf(".klp.sym.%s.%s,%d\x00", target.object(), target.Name, target.Position)...)
 		return nil
 	})
 	if len(moved) > 0 {
@@ -226,7 +241,7 @@ func (m *module) replaceSection(i int, contents []byte) {
 
 // moveRelocs takes the relocations against moved symbols out of each section
 // of relocations into a new one.
-func (m *module) moveRelocs(moved map[uint32]bool) error {
+func (m *module) moveRelocs(moved map[uint32]Target) error {
 	for i := range len(m.sections) {
 		s := m.sections[i]
 		if s.kind != typeRela || int(s.link) != m.symtab {
@@ -238,15 +253,7 @@ func (m *module) moveRelocs(moved map[uint32]bool) error {
 		if s.flags&flagLivepatch != 0 {
 			return errors.New("it was linked before")
 		}
-		var stay, move []byte
-		list := m.contents(i)
-		for ; len(list) >= relocSize; list = list[relocSize:] {
-			if moved[le.Uint32(list[12:])] {
-				move = append(move, list[:relocSize]...)
-			} else {
-				stay = append(stay, list[:relocSize]...)
-			}
-		}
+		stay, move := m.partRelocs(i, moved)
 		if len(move) == 0 {
 			continue
 		}
@@ -255,17 +262,42 @@ func (m *module) moveRelocs(moved map[uint32]bool) error {
 		}
 		copy(m.contents(i), stay)
 		m.sections[i].size = uint64(len(stay))
-		m.sections = append(m.sections, section{
-			name: ".klp.rela.vmlinux." + m.sections[s.info].name, kind: typeRela,
-			flags: flagAlloc | flagInfoLink | flagLivepatch,
-			link:  uint32(m.symtab), info: s.info, align: 8, entry: relocSize,
-		})
-		m.replaceSection(len(m.sections)-1, move)
+		for _, object := range slices.Sorted(maps.Keys(move)) {
+			of := m.sections[s.info].name
+			if object != (Target{}).object() && !writtenLate(of) {
+				return fmt.Errorf("its %s names something of the module %s, which has no address yet when the kernel reads that: leave out what is done by static keys or calls of the module", of, object)
+			}
+			m.sections = append(m.sections, section{
+				name: ".klp.rela." + object + "." + of, kind: typeRela,
+				flags: flagAlloc | flagInfoLink | flagLivepatch,
+				link:  uint32(m.symtab), info: s.info, align: 8, entry: relocSize,
+			})
+			m.replaceSection(len(m.sections)-1, move[object])
+		}
 	}
 	if len(m.sections) >= indexReserved {
 		return errors.New("it has too many sections")
 	}
 	return nil
+}
+
+// writtenLate reports whether a section may be without some addresses until a module
+// is there: nothing reads it before one of the update's functions runs.
+func writtenLate(section string) bool {
+	return strings.HasPrefix(section, ".text") || strings.HasPrefix(section, ".data") || strings.HasPrefix(section, ".rodata")
+}
+
+// partRelocs parts relocations into those that stay and those that move, by object.
+func (m *module) partRelocs(i int, moved map[uint32]Target) (stay []byte, move map[string][]byte) {
+	move = map[string][]byte{}
+	for list := m.contents(i); len(list) >= relocSize; list = list[relocSize:] {
+		if t, ok := moved[le.Uint32(list[12:])]; ok {
+			move[t.object()] = append(move[t.object()], list[:relocSize]...)
+		} else {
+			stay = append(stay, list[:relocSize]...)
+		}
+	}
+	return stay, move
 }
 
 // writeSections writes the names of sections and their table anew.
@@ -329,7 +361,8 @@ func SortTargets(to map[string]Target) []Target {
 		}
 	}
 	sort.Slice(list, func(a, b int) bool {
-		return list[a].Name < list[b].Name || list[a].Name == list[b].Name && list[a].Position < list[b].Position
+		x, y := list[a], list[b]
+		return cmp.Or(strings.Compare(x.Module, y.Module), strings.Compare(x.Name, y.Name), x.Position-y.Position) < 0
 	})
 	return list
 }

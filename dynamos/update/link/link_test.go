@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -46,7 +48,7 @@ end:
 	.quad hidden
 `
 
-var targets = map[string]Target{"hidden": {"hidden", 0}, "hidden_too.3": {"hidden_too.5", 2}, "unused": {"unused", 0}}
+var targets = map[string]Target{"hidden": {Name: "hidden"}, "hidden_too.3": {Name: "hidden_too.5", Position: 2}, "unused": {Name: "unused"}}
 
 func rewriteObject(t *testing.T) *elf.File {
 	t.Helper()
@@ -126,7 +128,7 @@ func TestRelocationsKeepPlaceAndSymbol(t *testing.T) {
 
 func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
 	data := assembleObject(t, example)
-	got, err := RewriteSymbols(data, map[string]Target{"other": {"other", 0}})
+	got, err := RewriteSymbols(data, map[string]Target{"other": {Name: "other"}})
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("it changed, %v", err)
 	}
@@ -149,11 +151,11 @@ func TestUndefinedAndLength(t *testing.T) {
 }
 
 func TestLinkingTwiceIsRefused(t *testing.T) {
-	data, err := RewriteSymbols(assembleObject(t, example), map[string]Target{"hidden": {"hidden", 0}})
+	data, err := RewriteSymbols(assembleObject(t, example), map[string]Target{"hidden": {Name: "hidden"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RewriteSymbols(data, map[string]Target{"exported": {"exported", 0}}); err == nil {
+	if _, err := RewriteSymbols(data, map[string]Target{"exported": {Name: "exported"}}); err == nil {
 		t.Error("taken")
 	}
 }
@@ -169,4 +171,37 @@ func FuzzRewrite(f *testing.F) {
 			t.Fatalf("what was written cannot be read: %v", err)
 		}
 	})
+}
+
+// What a module has is written by livepatch when that one is there; a table that the kernel
+// reads before cannot wait.
+func TestSymbolsOfAModule(t *testing.T) {
+	of := map[string]Target{"hidden": {Name: "hidden", Module: "dummy"}, "hidden_too.3": {Name: "hidden_too.5", Position: 2}}
+	const text = "\t.text\n\tcall hidden\n\tcall hidden_too.3\n"
+	data, err := RewriteSymbols(assembleObject(t, text), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]uint64{".klp.rela.dummy..text": 24, ".klp.rela.vmlinux..text": 24} {
+		if s := f.Section(name); s == nil || s.Size != size {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".klp.sym.dummy.hidden,0", ".klp.sym.vmlinux.hidden_too.5,2"} {
+		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == want }) {
+			t.Errorf("no %s in %+v", want, symbols)
+		}
+	}
+	_, err = RewriteSymbols(assembleObject(t, text+"\t.section __jump_table,\"aw\"\n\t.quad hidden\n"), of)
+	if err == nil || !strings.Contains(err.Error(), "its __jump_table names something of the module dummy") {
+		t.Errorf("a static key of the module: %v", err)
+	}
 }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+
+package image
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"skep/lab"
+)
+
+// withDummy is a fetched kernel with a small module of its package.
+func withDummy(t *testing.T, series string) (kernel, with *Image, ko []byte) {
+	t.Helper()
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := lab.FindKernel(build, series)
+	if err != nil {
+		t.Skip(err)
+	}
+	if kernel, err = Open(k.Image()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := lab.FindModule(k.ModuleDir(), "dummy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ko, err = lab.ReadModule(file); err != nil {
+		t.Fatal(err)
+	}
+	if with, err = kernel.WithModule("dummy", ko); err != nil {
+		t.Fatal(err)
+	}
+	return kernel, with, ko
+}
+
+// A module of the distribution has a place in the image, and its functions what those of the
+// image have; the kernel's own stay as they are.
+func TestImageWithAModule(t *testing.T) {
+	for _, series := range lab.Series() {
+		t.Run(series, func(t *testing.T) {
+			kernel, im, _ := withDummy(t, series)
+			list := im.Named("dummy_xmit")
+			if len(list) != 1 || !im.InModule(list[0].Addr) || len(kernel.Named("dummy_xmit")) != 0 || kernel.InModule(list[0].Addr) {
+				t.Fatalf("%+v", list)
+			}
+			f, err := im.Function(list[0])
+			if err != nil || !f.Traced || f.Init || f.Size <= 0 || f.Size > 1000 {
+				t.Errorf("%+v, %v", f, err)
+			}
+			if f, err := im.Function(im.Named("dummy_init_module")[0]); err != nil || !f.Init {
+				t.Errorf("%+v, %v", f, err)
+			}
+			if position, ok := im.Position("numdummies", im.Named("numdummies")[0].Addr); !ok || position != 0 {
+				t.Errorf("a variable of the module: %d, %v", position, ok)
+			}
+			read := im.Named("vfs_read")
+			if len(read) != 1 || im.InModule(read[0].Addr) || im.BuildID != kernel.BuildID || im.Module != "dummy" || len(im.ModuleID) != 40 || kernel.Module != "" {
+				t.Errorf("%+v, %s, %s", read, im.Module, im.ModuleID)
+			}
+		})
+	}
+}
+
+// The gate takes a module's own text, and none with a changed byte, call, text or variable.
+func TestGateOfAModule(t *testing.T) {
+	_, im, ko := withDummy(t, lab.Series()[0])
+	f, err := im.Gate("drivers/net/dummy.c", ko)
+	if err != nil || f.Functions["dummy_xmit"] == nil || !im.InModule(f.Symbols["numdummies"]) || f.Symbols["dev_lstats_read"] != im.Named("dev_lstats_read")[0].Addr {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	object, err := elf.NewFile(bytes.NewReader(ko))
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := object.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string, more uint64) uint64 {
+		i := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == name })
+		return object.Sections[symbols[i].Section].Offset + symbols[i].Value + more
+	}
+	call := object.Section(".rela.text").Offset + 8 + 4 // the symbol of the first relocation that is no trace's
+	for name, place := range map[string]uint64{"a byte of a function": at("dummy_xmit", 12), "another call": call, "a value": at("numdummies", 0)} {
+		spoilt := bytes.Clone(ko)
+		spoilt[place] ^= 1
+		_, err := im.Gate("drivers/net/dummy.c", spoilt)
+		var m *Mismatch
+		if !errors.As(err, &m) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What cannot be loaded as a module is refused.
+func TestNoModule(t *testing.T) {
+	kernel, _, ko := withDummy(t, lab.Series()[0])
+	anonymous := bytes.Replace(ko, []byte(".note.gnu.build-id\x00"), []byte(".note.gnu.build-ix\x00"), 1)
+	for name, c := range map[string]struct {
+		ko   []byte
+		want string
+	}{"a text": {[]byte("module"), ""}, "a part of one": {ko[:len(ko)/2], ""}, "one without a build-id": {anonymous, "no build-id"}} {
+		if _, err := kernel.WithModule("dummy", c.ko); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
