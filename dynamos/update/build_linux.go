@@ -72,9 +72,11 @@ func buildRefused(err error) error {
 type builder struct {
 	plan  *Plan
 	out   *pack.Package
-	image *image.Image
-	tree  *source.Tree
-	work  *source.Work
+	image *image.Image // with the module that the update changes, if any
+	// modules is the kernel's folder of them.
+	modules string
+	tree    *source.Tree
+	work    *source.Work
 
 	units     []source.Unit
 	gates     map[string]*image.File // by path
@@ -96,9 +98,12 @@ func (b *builder) buildModule(ctx context.Context) error {
 		return err
 	}
 	defer b.work.Close()
+	if err := b.openModule(); err != nil {
+		return err
+	}
 	b.work.Led = func(name string) bool {
 		proto, err := b.image.Prototype(name)
-		return err == nil && proto.Uncounted == ""
+		return b.work.Module != "" || err == nil && proto.Uncounted == ""
 	}
 	for _, s := range b.work.Skips {
 		b.logf("%s: left aside: %s", s.Path, s.Why)
@@ -194,12 +199,33 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 	if b.image, err = image.Open(k.Image()); err != nil {
 		return err
 	}
+	b.modules = k.ModuleDir()
 	of, err := sourceOf(b.image, k)
 	if err != nil {
 		return err
 	}
 	b.tree, err = source.PrepareTree(ctx, cache, of, b.plan.Says)
 	return err
+}
+
+// openModule adds the module that the patch changes to the image, from the kernel's
+// package.
+func (b *builder) openModule() error {
+	if b.work.Module == "" {
+		return nil
+	}
+	file, err := lab.FindModule(b.modules, b.work.Module)
+	if err != nil {
+		return err
+	}
+	ko, err := lab.ReadModule(file)
+	if err != nil {
+		return err
+	}
+	if b.image, err = b.image.WithModule(b.work.Module, ko); err != nil {
+		return fmt.Errorf("the module %s: %w", file, err)
+	}
+	return nil
 }
 
 // sourceOf returns the source that an image was built from.
@@ -340,21 +366,32 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 	if by := b.image.Exit(f.Addr); by != nil {
 		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is told as lost", name, strings.Join(by, ", ")))
 	}
-	proto, err := b.image.Prototype(name)
-	if err != nil {
-		return no("%v", err)
-	}
 	position, ok := b.image.Position(name, f.Addr)
 	if !ok {
 		return no("the kernel's table of symbols does not have it")
 	}
-	made := pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
+	if b.image.InModule(f.Addr) && position != 0 {
+		return no("the module %s has several functions of that name: livepatch could take another one", b.image.Module)
+	}
+	proto, err := b.prototypeOf(name, f)
+	if err != nil {
+		return no("%v", err)
+	}
+	made := pack.Function{Symbol: pack.Symbol{Name: name, Position: position, Module: b.image.Module}, File: path, Type: proto.Text, Args: proto.Args,
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}
 	if proto.Uncounted != "" {
 		b.uncounted = append(b.uncounted, fmt.Sprintf("%s: %s %s, so its calls cannot be counted, and all tasks must change over", path, name, proto.Uncounted))
 		made.Args, made.Result, made.Uncounted = 0, pack.Value, true
 	}
 	return made, nil
+}
+
+// prototypeOf returns the type of a function. That of a module's function is not read.
+func (b *builder) prototypeOf(name string, f *image.Function) (image.Prototype, error) {
+	if b.image.InModule(f.Addr) {
+		return image.Prototype{Text: "of the module " + b.image.Module, Uncounted: "is a function of the module " + b.image.Module}, nil
+	}
+	return b.image.Prototype(name)
 }
 
 // chooseClass chooses the update's class, which is the same for all kernels.
@@ -395,7 +432,7 @@ func (b *builder) packModule(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
+	k := pack.Kernel{Module: b.image.Module, ModuleID: b.image.ModuleID, BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
 		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle, Held: b.held}
 	for _, c := range b.changes {
 		k.Data = append(k.Data, c.Data...)

@@ -47,6 +47,10 @@ static struct dynamos_update update = {
 	.module = THIS_MODULE,
 	.functions = functions,
 	.count = ARRAY_SIZE(functions),
+{{- if .Module}}
+	.object = "{{.Module}}",
+	.object_id = "{{.ModuleID}}",
+{{- end}}
 {{- if .Held}}
 	.held = {{printf "%q" .Held}},
 {{- end}}
@@ -113,6 +117,7 @@ func (p *Plan) writeGlue() ([]byte, error) {
 	var b bytes.Buffer
 	err := glueText.Execute(&b, map[string]any{
 		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(),
+		"Module": p.Image.Module, "ModuleID": p.Image.ModuleID,
 	})
 	return b.Bytes(), err
 }

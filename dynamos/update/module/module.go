@@ -65,6 +65,11 @@ type Result struct {
 
 // BuildModule builds a plan's module. It writes to a folder of its own only.
 func BuildModule(ctx context.Context, p *Plan) (*Result, error) {
+	for _, f := range p.Files {
+		if p.Image.Module != "" && bytes.Contains(f.Extract.Text, []byte("__this_module")) {
+			return nil, unknownf("%s: the new text uses THIS_MODULE, which would be the update's own module instead of %s", f.Extract.Path, p.Image.Module)
+		}
+	}
 	exports, err := readExports(filepath.Join(p.Tree, "Module.symvers"))
 	if err != nil {
 		return nil, err
@@ -238,6 +243,9 @@ func (p *Plan) findTarget(name string) (link.Target, error) {
 			}
 		}
 		addr, proved := f.Gate.Symbols[is]
+		if p.Image.InOthers(addr) {
+			return link.Target{}, unknownf("%s: the new text uses %s of another module than %s, which may not be loaded", f.Extract.Path, is, p.Image.Module)
+		}
 		if !proved {
 			if local {
 				return link.Target{}, unknownf("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
@@ -251,7 +259,11 @@ func (p *Plan) findTarget(name string) (link.Target, error) {
 		if !ok {
 			return link.Target{}, unknownf("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
 		}
-		found = append(found, link.Target{Name: is, Position: position})
+		t, err := p.targetAt(is, addr, position)
+		if err != nil {
+			return t, err
+		}
+		found = append(found, t)
 	}
 	for _, t := range found {
 		if t != found[0] {
@@ -271,24 +283,41 @@ func (p *Plan) findTarget(name string) (link.Target, error) {
 func (p *Plan) findGlobal(name string) (link.Target, error) {
 	var found []link.Target
 	list := p.Image.Named(name)
-	for i, s := range list {
+	for _, s := range list {
 		if !s.Global() {
 			continue
 		}
 		if p.Image.Init(s.Addr) {
 			return link.Target{}, unknownf("the new text uses %s, which is gone once the kernel is up (__init)", name)
 		}
-		found = append(found, link.Target{Name: name, Position: i + 1})
+		position, _ := p.Image.Position(name, s.Addr)
+		t, err := p.targetAt(name, s.Addr, position)
+		if err != nil {
+			return t, err
+		}
+		found = append(found, t)
 	}
 	switch {
 	case len(found) == 0:
 		return link.Target{}, unknownf("the new text uses %s, which the kernel does not have", name)
 	case len(found) > 1:
 		return link.Target{}, unknownf("the new text uses %s, of which the kernel has %d", name, len(found))
-	case len(list) == 1:
-		found[0].Position = 0
 	}
 	return found[0], nil
+}
+
+// targetAt is what livepatch finds a symbol by. It counts a module's by the order of
+// that one's own table, which is not known here.
+func (p *Plan) targetAt(name string, addr uint64, position int) (link.Target, error) {
+	t := link.Target{Name: name, Position: position}
+	if !p.Image.InModule(addr) {
+		return t, nil
+	}
+	t.Module = p.Image.Module
+	if position != 0 {
+		return t, unknownf("the new text uses %s, of which the module %s has several", name, t.Module)
+	}
+	return t, nil
 }
 
 // readExports reads what modules may use without help. Names in a namespace

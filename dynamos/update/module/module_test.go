@@ -66,6 +66,22 @@ func TestTableStatesThatCallsAreNotCounted(t *testing.T) {
 	}
 }
 
+func TestTableStatesTheModuleThatChanges(t *testing.T) {
+	p := examplePlan()
+	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".object_id") {
+		t.Errorf("%v: %s", err, glue)
+	}
+	p.Image.Module, p.Image.ModuleID = "dummy", strings.Repeat("b", 40)
+	glue, err := p.writeGlue()
+	if err != nil || !strings.Contains(string(glue), ".object = \"dummy\",\n\t.object_id = \""+p.Image.ModuleID+"\",") {
+		t.Errorf("%v: %s", err, glue)
+	}
+	p.Files = []File{{Extract: &asm.Extract{Path: "x.c", Text: []byte("\tmovq $__this_module, %rdi\n")}}}
+	if _, err := BuildModule(t.Context(), p); err == nil || !strings.Contains(err.Error(), "x.c: the new text uses THIS_MODULE") {
+		t.Errorf("THIS_MODULE: %v", err)
+	}
+}
+
 // The reason why a module must stay is a text of C, whatever is in it.
 func TestTableStatesWhyAModuleStays(t *testing.T) {
 	p := examplePlan()

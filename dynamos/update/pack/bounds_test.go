@@ -92,6 +92,32 @@ func TestUncountedFunctionOfAManifest(t *testing.T) {
 	}
 }
 
+// The functions of an update are those of one module, or of the image.
+func TestModuleOfAManifest(t *testing.T) {
+	for name, c := range map[string]struct {
+		set   func(k *Kernel)
+		valid bool
+	}{
+		"a module":                      {func(*Kernel) {}, true},
+		"a module without its build-id": {func(k *Kernel) { k.ModuleID = "" }, false},
+		"a build-id without a module":   {func(k *Kernel) { k.Module, k.Functions[0].Module = "", "" }, false},
+		"another module's function":     {func(k *Kernel) { k.Functions[0].Module = "other" }, false},
+		"the image's function":          {func(k *Kernel) { k.Functions[0].Module = "" }, false},
+		"calls that are counted":        {func(k *Kernel) { k.Functions[0].Uncounted = false }, false},
+		"a symbol of the module":        {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "dummy"}} }, true},
+		"a symbol of another module":    {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "other"}} }, false},
+		"a name that is no module's":    {func(k *Kernel) { k.Module, k.Functions[0].Module = `a"b`, `a"b` }, false},
+		"a build-id that is none":       {func(k *Kernel) { k.ModuleID = strings.Repeat("x", 40) }, false},
+	} {
+		k := Kernel{BuildID: kernelA, File: kernelA + ".ko", SHA256: strings.Repeat("0", 64), Module: "dummy", ModuleID: strings.Repeat("a", 40),
+			Functions: []Function{{Symbol: Symbol{Name: "f", Module: "dummy"}, Uncounted: true, Result: Value, OldSize: 1, Size: 1, Original: strings.Repeat("a", 64)}}}
+		c.set(&k)
+		if err := k.check(Together); (err == nil) != c.valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A kernel is found by its build-id, and may be changed where it is.
 func TestKernelOfAManifest(t *testing.T) {
 	m := &Manifest{Kernels: []Kernel{{BuildID: "a"}, {BuildID: "b"}}}

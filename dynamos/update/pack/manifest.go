@@ -66,6 +66,10 @@ type Kernel struct {
 	File      string     `json:"file"`     // always BUILD-ID.ko
 	SHA256    string     `json:"sha256"`   // of that file
 	Functions []Function `json:"functions"`
+	// Module is the one that all functions belong to, and ModuleID its build-id;
+	// empty: the kernel's image.
+	Module   string `json:"module,omitempty"`
+	ModuleID string `json:"module_build_id,omitempty"`
 	// Imports are symbols that the kernel does not export to modules;
 	// livepatch finds them when the module is loaded.
 	Imports []Symbol `json:"imports,omitempty"`
@@ -95,6 +99,7 @@ type Layout struct {
 type Symbol struct {
 	Name     string `json:"name"`
 	Position int    `json:"position,omitempty"`
+	Module   string `json:"module,omitempty"` // that has it; empty: the kernel's image
 }
 
 // A Function is one that the update changes.
@@ -194,6 +199,8 @@ func (k *Kernel) check(class string) error {
 		return fmt.Errorf("%.80q is no SHA-256", k.SHA256)
 	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle) || !validTexts(k.Held):
 		return errors.New("a text is too long, or not text")
+	case (k.Module == "") != (k.ModuleID == "") || k.Module != "" && !(validModule(k.Module) && hexDigits(k.ModuleID, 40)):
+		return fmt.Errorf("%.80q with build-id %.80q is no module", k.Module, k.ModuleID)
 	case len(k.Functions) == 0 || len(k.Functions) > MaxFunctions:
 		return fmt.Errorf("%d functions; 1 to %d are possible", len(k.Functions), MaxFunctions)
 	case len(k.Imports) > maxList || len(k.Layouts) > maxList:
@@ -204,6 +211,9 @@ func (k *Kernel) check(class string) error {
 		f := &k.Functions[i]
 		if err := f.check(class); err != nil {
 			return fmt.Errorf("function %d: %w", i+1, err)
+		}
+		if f.Module != k.Module || k.Module != "" && !f.Uncounted {
+			return fmt.Errorf("function %s is of the module %.80q, and the update of %.80q, whose calls are not counted", f.Name, f.Module, k.Module)
 		}
 		if seen[f.Symbol] {
 			return fmt.Errorf("function %s is named twice", f.Name)
@@ -222,8 +232,8 @@ func (k *Kernel) check(class string) error {
 		}
 	}
 	for _, s := range k.Imports {
-		if !s.isValid() {
-			return fmt.Errorf("%.80q, %d is no symbol", s.Name, s.Position)
+		if !s.isValid() || s.Module != "" && s.Module != k.Module {
+			return fmt.Errorf("%.80q, %d of %.80q is no symbol", s.Name, s.Position, s.Module)
 		}
 	}
 	return nil
@@ -261,6 +271,11 @@ func (f *Function) check(class string) error {
 
 func (s Symbol) isValid() bool {
 	return ValidSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
+}
+
+// validModule accepts names of modules, as /proc/modules has them.
+func validModule(s string) bool {
+	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // ValidSymbol accepts only names that compilers make from C names.

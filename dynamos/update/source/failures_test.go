@@ -131,7 +131,7 @@ func TestSourceThatIsNotWhole(t *testing.T) {
 	if exists(filepath.Join(tree.Dir, modulesFile)) {
 		t.Error("the list of nothing is kept")
 	}
-	if module, err := tree.inModule(t.Context(), "fs/part.c"); module || err != nil {
+	if _, module, err := tree.moduleOf(t.Context(), "fs/part.c"); module || err != nil {
 		t.Errorf("a file of the image is a module's: %v", err)
 	}
 	for _, name := range []string{objectsFile, "include/generated/bounds.h", "include/generated/asm-offsets.h"} {
@@ -161,10 +161,10 @@ func TestSourcesOfModulesAreListedOnce(t *testing.T) {
 		}
 		writeFiles(t, tree.Dir, map[string]string{"Makefile": "modules:\n"})
 	}
-	if module, err := smallTree(t).inModule(t.Context(), "fs/part.c"); !module || err != nil {
+	if name, module, err := smallTree(t).moduleOf(t.Context(), "fs/part.c"); !module || name != "part" || err != nil {
 		t.Errorf("a module's file is none: %v", err)
 	}
-	if module, err := tree.inModule(t.Context(), "fs/part.h"); module || err != nil {
+	if _, module, err := tree.moduleOf(t.Context(), "fs/part.h"); module || err != nil {
 		t.Errorf("a header is a module's: %v", err)
 	}
 }

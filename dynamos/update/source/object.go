@@ -25,6 +25,9 @@ const modulesFile = ".skep-modules"
 
 var compiles = regexp.MustCompile(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
 
+// namesModule finds the module that the compiler is told.
+var namesModule = regexp.MustCompile(`KBUILD_MODNAME=kmod_([A-Za-z0-9_]+)`)
+
 // listObjects asks make what a build of the image would compile. Modules have
 // five times as many files, and few patches ask for those.
 func (t *Tree) listObjects(ctx context.Context) error {
@@ -85,7 +88,7 @@ func (t *Tree) compiledSources(out, mark string) map[string]bool {
 // wouldCompile returns the lines by which make tells of compiling. It goes on
 // where a target cannot be made: nothing is, so others are missing.
 func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
-	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
+	const script = `make -n -k "$@" | grep -o -e "echo '  CC [^']*'" -e "KBUILD_MODNAME=kmod_[A-Za-z0-9_]*" || :`
 	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.makeArgs(targets...),
 		func(s string) bool { return s == "-s" })...)
 	out, err := runOutput(ctx, t.Dir, nil, "sh", args...)
@@ -107,19 +110,20 @@ func (t *Tree) imageSources() (map[string]bool, error) {
 	return image, nil
 }
 
-// inModule reports whether make compiles a file for a module.
-func (t *Tree) inModule(ctx context.Context, path string) (bool, error) {
+// moduleOf names the module that make compiles a file for. It is a module's if ok;
+// without a name it is part of several.
+func (t *Tree) moduleOf(ctx context.Context, path string) (module string, ok bool, err error) {
 	name, isC := strings.CutSuffix(path, ".c")
 	if !isC {
-		return false, nil
+		return "", false, nil
 	}
 	out, err := t.wouldCompile(ctx, name+".o")
-	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
-		if m[1] == "[M]" && m[2] == name {
-			return true, err
-		}
+	_, behind, ok := strings.Cut(out, "echo '  CC [M]  "+name+".o'")
+	own, _, _ := strings.Cut(behind, "echo ") // up to the next file
+	if m := namesModule.FindStringSubmatch(own); m != nil {
+		module = m[1]
 	}
-	return false, err
+	return module, ok, err
 }
 
 func exists(path string) bool {

@@ -34,11 +34,12 @@ const perFile = 5 * time.Second
 
 // A Work is one patch on its way through the compiler.
 type Work struct {
-	Dir   string   // its own, next to the tree, because links do not leave a disk
-	Files []string // that the patch changes and that are compiled
-	Units []string // the sources to be compiled
-	Skips []Skip   // what of the patch does not matter, or stays as it is
-	Idle  []string // what differs and matters only while the kernel starts
+	Dir    string   // its own, next to the tree, because links do not leave a disk
+	Files  []string // that the patch changes and that are compiled
+	Units  []string // the sources to be compiled
+	Module string   // that the files are of; empty: of the image
+	Skips  []Skip   // what of the patch does not matter, or stays as it is
+	Idle   []string // what differs and matters only while the kernel starts
 	// Led tells whether calls of a function can be led to another version; nil:
 	// of all.
 	Led func(name string) bool
@@ -135,16 +136,22 @@ func (w *Work) findUnits(ctx context.Context) error {
 			own[p.path] = true
 			continue
 		}
-		module, err := w.tree.inModule(ctx, p.path)
+		module, ok, err := w.tree.moduleOf(ctx, p.path)
 		switch {
 		case err != nil:
 			return err
-		case module:
-			return &asm.Refusal{Path: p.path, Line: firstLine(p),
-				Reason: "this file is part of a module, and only the kernel's image can be changed: load a new module, or leave it out of the patch"}
-		default:
+		case !ok:
 			included[p.path] = true
+		case module == "":
+			return refuseAt(p, "this file is part of several modules, and an update changes one: load new modules, or leave it out of the patch")
+		case w.Module != "" && w.Module != module:
+			return refuseAt(p, fmt.Sprintf("this file is part of the module %s, and another one of the patch of %s: make an update of each", module, w.Module))
+		default:
+			w.Module, own[p.path] = module, true
 		}
+	}
+	if err := w.checkModule(image, own, included); err != nil {
+		return err
 	}
 	if len(included) > 0 {
 		w.addUsers(newIncludes(w.tree.Dir), image, included, own)
@@ -154,6 +161,26 @@ func (w *Work) findUnits(ctx context.Context) error {
 	}
 	slices.Sort(w.Units)
 	return nil
+}
+
+// checkModule refuses what an update of a module cannot take along.
+func (w *Work) checkModule(image, own, included map[string]bool) error {
+	if w.Module == "" {
+		return nil
+	}
+	for _, p := range w.parts {
+		switch {
+		case image[p.path]:
+			return refuseAt(p, fmt.Sprintf("this file is part of the kernel's image, and another one of the patch of the module %s: make an update of each", w.Module))
+		case included[p.path]:
+			return refuseAt(p, fmt.Sprintf("an update of a module, here %s, changes its sources only: whether others see this header's change is not followed", w.Module))
+		}
+	}
+	return nil
+}
+
+func refuseAt(p part, reason string) error {
+	return &asm.Refusal{Path: p.path, Line: firstLine(p), Reason: reason}
 }
 
 func (w *Work) addUsers(n *includes, image, included, own map[string]bool) {

@@ -28,7 +28,11 @@ SUBLEVEL = 9
 prepare:
 	cp include/layout.h include/generated/asm-offsets.h
 fs/part.o:
-	echo '  CC [M]  fs/part.o'
+	echo '  CC [M]  fs/part.o'; : -D__KBUILD_MODNAME=kmod_part
+fs/both.o:
+	echo '  CC [M]  fs/both.o'
+fs/apart.o:
+	echo '  CC [M]  fs/apart.o'; : -D__KBUILD_MODNAME=kmod_apart
 vmlinux:
 modules: fs/part.o
 olddefconfig:
@@ -143,12 +147,33 @@ func TestHeaderAffectsFilesThatIncludeIt(t *testing.T) {
 	}
 }
 
+// addLine is a patch of a file with one line.
+func addLine(path string) string {
+	return "--- a/" + path + "\n+++ b/" + path + "\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n"
+}
+
+func TestPatchOfAModule(t *testing.T) {
+	w, err := smallTree(t).Patch(context.Background(), []byte(addLine("fs/part.c")))
+	if err != nil || w.Module != "part" || !slices.Equal(w.Units, []string{"fs/part.c"}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
 func TestPatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, patch, why string }{
 		{"the patch is for another source", changeHunk("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
-		{"the file belongs to a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
+		{"the file belongs to several modules", addLine("fs/both.c"), "fs/both.c:2: this file is part of several modules"},
+		{"the files belong to two modules", addLine("fs/part.c") + addLine("fs/apart.c"), "fs/apart.c:2: this file is part of the module apart, and another one of the patch of part"},
+		{"one file is the image's", addLine("fs/part.c") + changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`), "mm/leaf.c:5: this file is part of the kernel's image, and another one of the patch of the module part"},
+		{"a header beside a module's file", addLine("fs/part.c") + addLine("fs/apart.h"), "fs/apart.h:2: an update of a module, here part, changes its sources only"},
 	} {
-		_, err := smallTree(t).Patch(context.Background(), []byte(c.patch))
+		tree := smallTree(t)
+		for _, name := range []string{"fs/both.c", "fs/apart.c", "fs/apart.h"} {
+			if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte("#include <small.h>\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := tree.Patch(context.Background(), []byte(c.patch))
 		var r *asm.Refusal
 		if !errors.As(err, &r) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v", c.name, err)
