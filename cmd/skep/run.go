@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,16 +65,15 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return withExitCode(err)
 	}
-	defer events.Close()
 	w := newWatch(os.Stderr)
 	defer w.close()
 	shown := make(chan struct{})
 	go func() {
 		defer close(shown)
-		w.followEvents(events)
+		w.followRun(c, events)
 	}()
 	err = startMaster(ctx, master, words, socket, w)
-	if e := events.End(context.WithoutCancel(ctx)); e != nil {
+	if e := endEvents(events, shown); e != nil {
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
 		return err
 	}
@@ -104,6 +104,42 @@ func (r *run) openHub(ctx context.Context, f *cli.Flags) (c *hub.Client, stop fu
 	}
 	return c, func() {}, nil
 }
+
+// followRun shows the events of a run, also of a hub that is started after its hub was killed.
+func (w *watch) followRun(c *hub.Client, events *hub.Stream) {
+	for {
+		err := w.followEvents(events)
+		events.Close()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		w.printError("the hub was lost; the run goes on when another is started there, for up to a minute")
+		if events, err = c.RunAgain(context.Background(), events); err != nil {
+			w.printError("the run cannot go on: %v", err)
+			return
+		}
+		w.printError("the hub is there again")
+	}
+}
+
+// endEvents ends the run, also if its hub has to be started again for that. shown is closed
+// when nobody waits for the hub any more.
+func endEvents(events *hub.Stream, shown <-chan struct{}) error {
+	for {
+		err := events.End(context.Background())
+		if !errors.Is(err, hub.ErrNoHub) {
+			return err
+		}
+		select {
+		case <-shown:
+			return err
+		case <-time.After(hubPoll):
+		}
+	}
+}
+
+// hubPoll is how often a run that has ended asks for its hub.
+const hubPoll = 100 * time.Millisecond
 
 // moduleDirs returns the folders that are searched for worker programs, the master's first.
 func (r *run) moduleDirs(master string) ([]string, error) {

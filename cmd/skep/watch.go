@@ -36,11 +36,12 @@ func newWatch(f *os.File) *watch {
 
 func (w *watch) close() { w.progress.Done() }
 
-func (w *watch) followEvents(events *hub.Stream) {
+// followEvents shows events until their stream ends, and returns why: io.EOF if the hub ended it.
+func (w *watch) followEvents(events *hub.Stream) error {
 	for {
 		e, err := events.Next()
 		if err != nil {
-			return
+			return err
 		}
 		if e.Missed > 0 {
 			w.printError("%d events came too fast and are not shown; 'skep logs' shows what workers printed", e.Missed)
