@@ -103,16 +103,21 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 	tell := func(c guardCall) { json.NewEncoder(control).Encode(c) }
 	p.begin = func(cpu float64) { tell(guardCall{CPU: cpu}) }
 	p.stop = func(on bool) { tell(guardCall{Stop: &on}) }
-	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
-		Cgroup: group != nil, Bounds: c.bounds, Limits: c.limits}
-	if c.program == nil {
-		order.Path = c.path
-	}
-	if err := json.NewEncoder(control).Encode(order); err != nil {
+	if err := json.NewEncoder(control).Encode(c.order(group != nil)); err != nil {
 		p.kill()
 	}
 	go p.watch(guard, control, c.dir, group)
 	return p, nil
+}
+
+// order is what the guard is told.
+func (c *command) order(grouped bool) guardOrder {
+	o := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
+		Cgroup: grouped, Bounds: c.bounds, Limits: c.limits}
+	if c.program == nil {
+		o.Path = c.path
+	}
+	return o
 }
 
 // reopenFile returns an open file description of its own, so that no worker moves the offset
