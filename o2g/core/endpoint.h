@@ -83,6 +83,7 @@ struct o2g_core {
 	u32 taken;   /* by multi-receives since then */
 	/* A multi-receive that has not looked at all unmatched messages. */
 	struct o2g_op_entry *searching;
+	int cookies;	/* posted receives are found by their cookies */
 	u64 mask;	/* unmatched messages are found under it too */
 	u64 mask_tried; /* another, and what its searches cost */
 	u64 mask_cost;

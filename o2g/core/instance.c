@@ -68,6 +68,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		rc = o2g_table_make(&core->table, &core->host,
 				    limits->hash_key);
 	core->table.is_light = !!limits->light_hash;
+	core->cookies = !!limits->batch;
 	/* A receive of an unexpected message frees memory, so it must not fail
 	 * for lack of it. */
 	if (!rc)

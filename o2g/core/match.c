@@ -50,10 +50,31 @@ static void count_receive(struct o2g_core *core, const struct o2g_op_entry *op,
 		class->directed += by;
 }
 
+static void index_cookie(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	const struct o2g_key key = {.kind = O2G_KEY_COOKIE, .tag = op->cookie};
+
+	o2g_table_add(&core->table, &op->cookie_key, &key);
+}
+
+/* Most programs cancel nothing. The walk takes long where many operations are
+ * in flight, so an engine that must not be long has the index from the start.
+ */
+void o2g_match_index_cookies(struct o2g_core *core)
+{
+	if (core->cookies)
+		return;
+	core->cookies = 1;
+	for (u32 i = 0; i < core->ops.made; i++) {
+		struct o2g_op_entry *op = o2g_pool_at(&core->ops, i);
+
+		if (op && op->state == O2G_RECV_POSTED)
+			index_cookie(core, op);
+	}
+}
+
 int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 {
-	const struct o2g_key cookie = {.kind = O2G_KEY_COOKIE,
-				       .tag = op->cookie};
 	const int class = mask_class(core, op->ignore);
 
 	if (class < 0 && core->odds >= O2G_ODD_MAX)
@@ -72,7 +93,8 @@ int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 		core->odds++;
 		list_append(&core->odd, &op->link);
 	}
-	o2g_table_add(&core->table, &op->cookie_key, &cookie);
+	if (core->cookies)
+		index_cookie(core, op);
 	if (op->peer != O2G_ANY_PEER)
 		list_append(&core->peers[op->peer].directed, &op->turn);
 	core->counts.posted++;

@@ -17,6 +17,8 @@ struct o2g_envelope {
 };
 
 int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op);
+/* From now on posted receives are found by their cookies, to be cancelled. */
+void o2g_match_index_cookies(struct o2g_core *core);
 void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op);
 /* The posted receive that gets it, or 0; without `any` a directed one. */
 struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,

@@ -221,8 +221,10 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	const struct o2g_key key = {.kind = O2G_KEY_COOKIE, .tag = sqe->cookie};
-	struct o2g_knot *knot = o2g_table_find(&core->table, &key);
+	struct o2g_knot *knot;
 
+	o2g_match_index_cookies(core);
+	knot = o2g_table_find(&core->table, &key);
 	if (knot)
 		o2g_recv_fail(core,
 			      list_entry(knot, struct o2g_op_entry, cookie_key),

@@ -80,7 +80,8 @@ static void test_posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 		moved = bed.core->table.rehashed - moved;
 		most = moved > most ? moved : most;
 	}
-	check(most <= MOVED_MAX && bed.core->table.rehashed > MANY / 2,
+	check(most <= MOVED_MAX &&
+		      (tags < MANY || bed.core->table.rehashed > MANY / 2),
 	      "the table grows without a long pause");
 	for (u32 i = MANY; i-- > 0;) {
 		bed_send(&bed, 0, tag_of(i, tags), body, 0, i);

@@ -207,6 +207,8 @@ static void test_cancel(void)
 	pair_open(&p, &pair_plain, 0x10000);
 	submit_recv(1, in, 100, 11);
 	submit_recv(1, in, 100, 12);
+	NAMED(p.bed[1].core->table.keys == 1,
+	      "nothing is found by its cookie before something is cancelled");
 	submit_entry(1, sqe);
 	NAMED(pair_took(&p, 1, 11, -125), "an unmatched receive is cancelled");
 	submit_entry(1, sqe);
