@@ -2,17 +2,26 @@
 # The libfabric provider: one file that brings libo2g along and shows libfabric
 # its entry alone. libfabric unloads providers at exit, maybe before their
 # threads are gone; hence nodelete.
+# A message passes through some 60 functions of three folders. Optimized
+# together, they take a seventh less instructions for it.
 
 O2G_FI_SRC := $(sort $(wildcard o2g/prov/*.c))
-o2g_fi_obj := $(O2G_FI_SRC:%.c=$(B)/obj/o2g/%.o)
+o2g_fi_obj := $(patsubst %.c,$(B)/obj/o2g-fi/%.o,\
+	$(O2G_FI_SRC) $(O2G_LIB_SRC) $(sort $(wildcard o2g/core/*.c)))
+$(B)/obj/o2g-fi/%.o: %.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(O2G_LIB_FLAGS) -O3 -flto $(DEPS) -c -o $@ $<
+
 o2g_fi_link = -shared -pthread -Wl,--version-script=o2g/prov/exports.map \
 	-Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,nodelete
 
 PROGRAMS += $(B)/lib/libo2g-fi.so
-$(B)/lib/libo2g-fi.so: $(o2g_fi_obj) $(B)/lib/libo2g.a o2g/prov/exports.map
+$(B)/lib/libo2g-fi.so: $(o2g_fi_obj) o2g/prov/exports.map
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(o2g_fi_link) -Wl,-z,defs -o $@ $(o2g_fi_obj) $(B)/lib/libo2g.a
+	$(Q)$(CC) -O3 -flto -flto-partition=one -g $(MAP) $(o2g_fi_link) \
+		-Wl,-z,defs -o $@ $(o2g_fi_obj)
 
 # The same under sanitizers, for a test program that is too.
 o2g_fi_san := $(patsubst %.c,$(B)/obj/o2g-fi-san/%.o,\
