@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"skep/dynamos/update"
@@ -269,7 +271,7 @@ type serviceRestore struct {
 func (s *serviceRestore) options(f *cli.Flags) {
 	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
 	f.BoolVar(&s.retry, "retry", false, "bring updates back although two boots with them did not last")
-	f.BoolVar(&s.rolls, "rolls", false, "then carry out rolls of updates that the agent relays")
+	f.BoolVar(&s.rolls, "rolls", false, "carry out rolls of updates that the agent relays")
 }
 
 func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -288,32 +290,68 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		return cli.Errorf(cli.Refused, "nothing is stored for the next boot: 'skep service install kernel' starts to do so")
 	}
 	notifier := openNotifier(ctx)
-	all := errors.Join(restoreAllowance(), s.restoreUpdates(ctx, keep, notifier))
-	if !s.rolls || ctx.Err() != nil || all != nil { // a machine whose boots failed takes no other update
-		return all
+	allowance := restoreAllowance()
+	finish, err := s.beginRestore(ctx, keep, notifier)
+	if err != nil { // a machine whose boots failed takes no other update
+		return errors.Join(allowance, err)
 	}
-	return serveRolls(ctx)
+	if !s.rolls {
+		return errors.Join(allowance, finish(ctx))
+	}
+	tell := func(err error) {
+		fmt.Fprintf(os.Stderr, "%sskep: %s\n", service.Priority(os.Stderr, slog.LevelError), cli.CleanText(err.Error()))
+		notifier.Status("rolls are carried out; " + cli.CleanText(err.Error()))
+	}
+	if allowance != nil {
+		tell(allowance)
+	}
+	return serveWhileSettling(ctx, finish, tell, serveRolls)
 }
 
-func (s *serviceRestore) restoreUpdates(ctx context.Context, keep *update.Keep, notifier *service.Notifier) error {
+// serveWhileSettling serves rolls while restored updates are on trial, which finish waits
+// for. What did not come back is told: the node may need a roll to get it again.
+func serveWhileSettling(ctx context.Context, finish func(context.Context) error, tell func(error),
+	serve func(ctx context.Context, settles func() bool) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var settled atomic.Bool
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		if err := finish(ctx); err != nil {
+			tell(err)
+		}
+		settled.Store(true)
+	})
+	err := serve(ctx, func() bool { return !settled.Load() })
+	cancel()
+	ends.Wait()
+	return err
+}
+
+// beginRestore puts kept updates on trial. finish commits them when they have settled.
+func (s *serviceRestore) beginRestore(ctx context.Context, keep *update.Keep, notifier *service.Notifier) (finish func(context.Context) error, err error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list, err := keep.List()
 	if len(list) == 0 {
 		notifier.Ready("no update is kept")
-		return err
+		return func(context.Context) error { return err }, nil
 	}
-	return withDevice(func(d *update.Device) error {
-		r := &update.Restore{Keep: keep, Kernel: update.ThisKernel{Device: d}, BootID: strings.TrimSpace(string(boot)),
-			Settle: s.settle, Retry: s.retry,
-			Says: func(format string, args ...any) {
-				fmt.Fprintf(os.Stderr, "%s%s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
-			},
-			Ready: func() { notifier.Ready("updates are on trial") }}
-		return r.Run(ctx)
-	})
+	var d *update.Device
+	if err := withDevice(func(opened *update.Device) error { d = opened; return nil }); err != nil {
+		return nil, err
+	}
+	r := &update.Restore{Keep: keep, Kernel: update.ThisKernel{Device: d}, BootID: strings.TrimSpace(string(boot)),
+		Settle: s.settle, Retry: s.retry,
+		Says: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, "%s%s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
+		},
+		Ready: func() { notifier.Ready("updates are on trial") }}
+	if err := r.Begin(ctx); err != nil {
+		return nil, errors.Join(updateError(err), d.Close())
+	}
+	return func(ctx context.Context) error { return updateError(errors.Join(r.Finish(ctx), d.Close())) }, nil
 }
 
 // isKept reports whether an update is stored.

@@ -5,8 +5,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -94,5 +97,36 @@ func TestServiceKernelAllowance(t *testing.T) {
 	}
 	if err := restoreAllowance(); err != nil {
 		t.Errorf("without one: %v", err)
+	}
+}
+
+// Rolls are served at once. What does not come back is told, and ends no roll.
+func TestServiceKernelServesWhileSettling(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	release, told := make(chan struct{}), make(chan error, 1)
+	fault := errors.New("fix does not come back")
+	finish := func(context.Context) error { <-release; return fault }
+	err := serveWhileSettling(ctx, finish, func(err error) { told <- err }, func(ctx context.Context, settles func() bool) error {
+		if !settles() {
+			t.Error("nothing is settling")
+		}
+		close(release)
+		if err := <-told; !errors.Is(err, fault) {
+			t.Error(err)
+		}
+		for settles() {
+			runtime.Gosched()
+		}
+		cancel()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// If it cannot serve, it does not wait for the updates.
+	broken := errors.New("no socket")
+	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if err := serveWhileSettling(t.Context(), waits, func(err error) { t.Error(err) }, func(context.Context, func() bool) error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 }

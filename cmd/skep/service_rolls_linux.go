@@ -26,12 +26,14 @@ const rollSocket = "/run/skep-rolls.sock"
 // rollState is what the host remembers, below kernelState.
 const rollState = kernelState + "/rolls"
 
-// serveRolls carries out rolls that the agent relays, until ctx ends.
-func serveRolls(ctx context.Context) error {
+// serveRolls carries out rolls that the agent relays, until ctx ends. While restored
+// updates settle, none is loaded.
+func serveRolls(ctx context.Context, settles func() bool) error {
 	n, err := update.NewRollNode(newTrust(), newKeep())
 	if err != nil {
 		return err
 	}
+	n.Settles = settles
 	h, err := rolls.NewHost(rollState, n.Rolls(), func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%srolls: %s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
 	})

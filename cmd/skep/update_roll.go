@@ -283,13 +283,16 @@ func showRoll(s *rolls.Status) error {
 		cli.CleanText(s.Spec.Canary), cli.CleanText(s.Spec.Policy)); err != nil {
 		return err
 	}
-	table := cli.NewTable("NODE", "HAS", "SHALL HAVE", "HEARD", "OLD CALLS", "NEW CALLS", "NEW ERRORS", "LEFT OUT, INSIDE")
+	table := cli.NewTable("NODE", "HAS", "SHALL HAVE", "HEARD", "OLD CALLS", "NEW CALLS", "NEW ERRORS", "LEFT OUT, WAITS, INSIDE")
 	for _, n := range s.Nodes {
 		heard := "never"
 		if n.Silent >= 0 {
 			heard = agoText(time.Now().Add(-time.Duration(n.Silent * float64(time.Second))))
 		}
 		note := n.Failed
+		if note == "" {
+			note = n.Waits
+		}
 		for _, task := range n.Inside {
 			note += " [" + task + "]"
 		}

@@ -6,19 +6,25 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"skep/dynamos/update"
+	"skep/dynamos/update/roll"
 	"skep/dynamos/update/trust"
 	"skep/grid/agent"
 	"skep/grid/hub"
+	"skep/grid/rolls"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -94,6 +100,7 @@ type rollFleet struct {
 	hub     *hub.Hub
 	state   string
 	kernels map[string]*rollKernel
+	settles atomic.Bool // restored updates are on trial
 }
 
 func newRollFleet(t *testing.T, names ...string) *rollFleet {
@@ -118,19 +125,25 @@ func newRollFleet(t *testing.T, names ...string) *rollFleet {
 	return f
 }
 
-// join adds a node. One whose name begins with "x" has no keys.
-func (f *rollFleet) join(name string) {
+// node returns a node. One whose name begins with "x" has no keys.
+func (f *rollFleet) node(name string) (*update.RollNode, *rollKernel) {
 	f.t.Helper()
 	k := &rollKernel{}
-	f.kernels[name] = k
 	store := &trust.Store{Dir: f.path(name + "-keys")}
 	if !strings.HasPrefix(name, "x") {
 		if err := os.CopyFS(store.Dir, os.DirFS(f.path("node"))); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	n := &update.RollNode{Trust: store, Keep: &update.Keep{Dir: f.path(name + "-kept"), Run: f.path(name + "-run")},
-		BootID: "boot", Now: time.Now, IsRoot: true, Root: f.path("root"), Open: func() (update.RollKernel, error) { return k, nil }}
+	return &update.RollNode{Trust: store, Keep: &update.Keep{Dir: f.path(name + "-kept"), Run: f.path(name + "-run")}, Settles: f.settles.Load,
+		BootID: "boot", Now: time.Now, IsRoot: true, Root: f.path("root"), Open: func() (update.RollKernel, error) { return k, nil }}, k
+}
+
+// join adds a node to the hub.
+func (f *rollFleet) join(name string) {
+	f.t.Helper()
+	n, k := f.node(name)
+	f.kernels[name] = k
 	c := agent.Config{State: filepath.Join(f.state, name), Name: name, Slots: 1, Rolls: n.Rolls(), Log: func(format string, args ...any) {
 		f.t.Logf(name+": "+format, args...)
 	}}
@@ -255,6 +268,60 @@ func TestUpdateRollThatHarms(t *testing.T) {
 	out, _ = f.skep(0, "update roll %s --waves all --canary-time 1s --settle 1s --state "+f.state, "fix.skepup")
 	if !strings.Contains(out, "a is left out: it refused: fix failed on this node (WARN at net/ipv4/arp.c:1): a hub cannot apply it again") {
 		t.Error(out)
+	}
+}
+
+// A node takes part while updates that it restored are on trial, loads nothing, and says why.
+func TestUpdateRollWhileSettling(t *testing.T) {
+	f := newRollFleet(t)
+	f.settles.Store(true)
+	f.join("a")
+	f.awaitNodes(1)
+	f.sign("all")
+	f.skep(0, "update roll %s --detach --waves all --canary-time 1s --settle 1s --state "+f.state, "fix.skepup")
+	f.await("the reason", func() bool {
+		out, _ := f.skep(0, "update rolls fix --state "+f.state)
+		return strings.Contains(out, "settling: updates that were restored after the boot are on trial")
+	})
+	if _, loaded := f.kernels["a"].state(); loaded {
+		t.Error("it was loaded")
+	}
+	f.settles.Store(false)
+	f.await("the commit", func() bool { s, loaded := f.kernels["a"].state(); return loaded && s == uapi.DynamosCommitted })
+	if out, _ := f.skep(0, "update rolls fix --state "+f.state); strings.Contains(out, "settling") {
+		t.Errorf("it still waits:\n%s", out)
+	}
+}
+
+// After a package was loaded, no step opens and digests it again.
+func TestUpdateRollOpensThePackageTwice(t *testing.T) {
+	f := newRollFleet(t)
+	f.sign("all")
+	n, k := f.node("a")
+	text, err := os.ReadFile(f.path("fix.skepup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	spec := rolls.Spec{ID: "one", Name: "fix", Package: hex.EncodeToString(sum[:]), Canary: "share=6553", Policy: "all", Trial: time.Hour, Lease: time.Second}
+	u := n.Rolls().Open(spec, func() ([]byte, error) { return text, err })
+	if err := errors.Join(u.Stage(), u.Load()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(n.Keep.Run); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.New("the package was read again")
+	for _, p := range []roll.Phase{roll.Canary, roll.Full} {
+		if err := u.Select(p, time.Hour); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+	if err := errors.Join(u.Commit(), u.Fail("a test")); err != nil {
+		t.Error(err)
+	}
+	if s, _ := k.state(); s != uapi.DynamosCommitted {
+		t.Errorf("it is %v", s)
 	}
 }
 

@@ -166,6 +166,19 @@ func TestKeptUpdatesAndACleanShutdown(t *testing.T) {
 	}
 }
 
+// Started again in the same boot, with everything committed, there is nothing to wait for.
+func TestKeptUpdateThatIsCommitted(t *testing.T) {
+	keep, kernel := newKept(t), freshKernel()
+	if err := boot(t, keep, kernel, "b1", true, false); err != nil {
+		t.Fatal(err)
+	}
+	kernel.did, kernel.infos[0].State = nil, uapi.DynamosCommitted
+	r := &Restore{Keep: keep, Kernel: kernel, BootID: "b1", Settle: 100 * time.Hour, Says: t.Logf, Ready: func() {}}
+	if err := r.Run(t.Context()); err != nil || len(kernel.did) > 0 {
+		t.Errorf("%v: %v", kernel.did, err)
+	}
+}
+
 // What the kernel reverted meanwhile is not committed, and does not come again.
 func TestKeptUpdateThatTheKernelReverted(t *testing.T) {
 	keep, kernel := newKept(t), freshKernel()

@@ -43,7 +43,12 @@ type Restore struct {
 	Settle time.Duration
 	Retry  bool // restore in spite of boots that ended early
 	Says   func(format string, args ...any)
-	Ready  func()
+	Ready  func() // called when Begin has done what it can
+
+	tried  []string // on trial, or committed by an earlier run
+	waits  bool     // one is on trial
+	marked bool     // this boot, until Finish
+	left   error    // why updates do not come back
 }
 
 // confirmMargin is added to the trial's time limit in the kernel, which reverts all
@@ -53,16 +58,25 @@ const confirmMargin = time.Minute
 // Run returns when the updates are committed, or when ctx ends because the machine
 // shuts down.
 func (r *Restore) Run(ctx context.Context) error {
-	list, all := r.Keep.List()
-	if all != nil {
-		r.Says("left out: %v", all)
+	if err := r.Begin(ctx); err != nil {
+		return err
+	}
+	return r.Finish(ctx)
+}
+
+// Begin puts the updates on trial. If it fails, none comes back in this boot; why a single
+// one does not, Finish returns.
+func (r *Restore) Begin(ctx context.Context) error {
+	defer r.Ready()
+	list, err := r.Keep.List()
+	if r.left = err; err != nil {
+		r.Says("left out: %v", err)
 	}
 	if len(list) == 0 {
-		r.Ready()
-		return all
+		return nil
 	}
 	if r.Retry {
-		all = errors.Join(all, r.Keep.EndBoot())
+		r.left = errors.Join(r.left, r.Keep.EndBoot())
 	}
 	var names []string
 	for _, k := range list {
@@ -70,31 +84,42 @@ func (r *Restore) Run(ctx context.Context) error {
 	}
 	failed, err := r.Keep.BeginBoot(r.BootID, names)
 	if err != nil {
-		r.Ready()
 		return fmt.Errorf("no update comes back, because this boot cannot be marked: %w", err)
 	}
 	if failed >= bootsMax {
-		r.Ready()
 		return refusef("no update comes back: %d boots with %v ended before %v: 'skep service restore --retry' tries again",
 			failed, names, r.Settle)
 	}
-	var tried []string
+	r.marked = true
 	for i := range list {
 		if err := r.applyKept(ctx, &list[i]); err != nil {
-			all = errors.Join(all, fmt.Errorf("%s does not come back: %w", list[i].Name, err))
+			r.left = errors.Join(r.left, fmt.Errorf("%s does not come back: %w", list[i].Name, err))
 			continue
 		}
-		tried = append(tried, list[i].Name)
+		r.tried = append(r.tried, list[i].Name)
 	}
-	r.Ready()
+	return nil
+}
+
+// Finish commits the updates when the machine has run with them for a while. It returns
+// why updates do not come back. If ctx ends first, because the machine shuts down, it
+// commits nothing.
+func (r *Restore) Finish(ctx context.Context) error {
+	if !r.marked {
+		return r.left
+	}
+	settle := r.Settle
+	if !r.waits {
+		settle = 0
+	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(r.Settle):
-		for _, name := range tried {
-			all = errors.Join(all, r.commitKept(name))
+	case <-time.After(settle):
+		for _, name := range r.tried {
+			r.left = errors.Join(r.left, r.commitKept(name))
 		}
 	}
-	return errors.Join(all, r.Keep.EndBoot())
+	return errors.Join(r.left, r.Keep.EndBoot())
 }
 
 // applyKept loads one update and puts it on trial.
@@ -107,6 +132,7 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 		return refusef("it was committed on another kernel, whose build-id is %s", k.BuildID)
 	}
 	if i, err := findInfo(r.Kernel, k.Name); err == nil && (i.State == uapi.DynamosTrial || i.State == uapi.DynamosCommitted) {
+		r.waits = r.waits || i.State == uapi.DynamosTrial
 		return nil // an earlier run of this command applied it
 	}
 	module, err := r.Keep.open(k)
@@ -124,6 +150,7 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 	if _, err := r.Kernel.Apply(ctx, k.Name, &a); err != nil {
 		return err
 	}
+	r.waits = true
 	r.Says("%s: on trial for %v", k.Name, r.Settle)
 	return nil
 }

@@ -44,6 +44,9 @@ type RollNode struct {
 	IsRoot bool                       // the kernel takes updates from root alone
 	Root   string                     // of /sys and /proc
 	Open   func() (RollKernel, error) // for each step, so that no module is in use between them
+	// Settles reports whether updates that were restored at this boot are on trial still.
+	// Another module would be taken for one of them if the machine failed; nil: no.
+	Settles func() bool
 }
 
 // NewRollNode returns that of the running kernel.
@@ -75,12 +78,20 @@ func (n rollKernel) Open(s rolls.Spec, read func() ([]byte, error)) rolls.Update
 	return &rolledUpdate{node: n.RollNode, spec: s, read: read}
 }
 
+// An about is what the later steps of a roll need of a package, so that they neither read
+// nor digest it again. The package cannot change: the roll names it by its digest.
+type about struct {
+	signatures           []byte
+	name, class, content string
+}
+
 // A rolledUpdate is an update that a hub rolls out.
 type rolledUpdate struct {
 	node  *RollNode
 	spec  rolls.Spec
 	read  func() ([]byte, error)
 	phase roll.Phase // that the policy was last checked for
+	about *about     // the package, once it was opened
 
 	inside []string // as found at sought
 	sought time.Duration
@@ -113,10 +124,19 @@ func (u *rolledUpdate) policy(p roll.Phase, until time.Duration) (k uapi.Dynamos
 }
 
 // facts are what this node knows of the package.
-func (u *rolledUpdate) facts(p *pack.Package, policy *uapi.DynamosPolicy) (*trust.Facts, error) {
-	content, err := p.Content()
-	return &trust.Facts{Relayed: true, Name: p.Name, Class: p.Class, Content: content, Policy: policy, Cgroup: CgroupPath,
-		Trial: true, Confirm: u.spec.Trial}, err
+func (u *rolledUpdate) facts(a *about, policy *uapi.DynamosPolicy) *trust.Facts {
+	return &trust.Facts{Relayed: true, Name: a.name, Class: a.class, Content: a.content, Policy: policy, Cgroup: CgroupPath,
+		Trial: true, Confirm: u.spec.Trial}
+}
+
+// describe returns what is known of the package, which it opens at most once.
+func (u *rolledUpdate) describe() (*about, error) {
+	if u.about == nil {
+		if _, _, _, err := u.open(); err != nil {
+			return nil, err
+		}
+	}
+	return u.about, nil
 }
 
 // file returns the package's bytes, of which the digest is right.
@@ -156,6 +176,12 @@ func (u *rolledUpdate) open() (p *pack.Package, text, module []byte, err error) 
 			return err
 		})
 	}
+	if err == nil && u.about == nil {
+		var content string
+		if content, err = p.Content(); err == nil {
+			u.about = &about{p.Signatures, p.Name, p.Class, content}
+		}
+	}
 	return p, text, module, err
 }
 
@@ -178,25 +204,25 @@ func (u *rolledUpdate) Stage() error {
 	if err := ReadLockdown(u.node.Root).Check(p.Name, module); err != nil {
 		return err
 	}
-	if err := u.approve(p); err != nil {
+	if err := u.approve(); err != nil {
 		return err
 	}
 	return u.node.Keep.Remember(p.Name, text)
 }
 
 // approve checks both policies, and records the sequence of the package.
-func (u *rolledUpdate) approve(p *pack.Package) error {
+func (u *rolledUpdate) approve() error {
+	a, err := u.describe()
+	if err != nil {
+		return err
+	}
 	return u.node.Trust.Change(func(s trust.State) (trust.State, error) {
 		for _, phase := range []roll.Phase{roll.Canary, roll.Full} {
 			policy, err := u.policy(phase, 0)
 			if err != nil {
 				return s, err
 			}
-			f, err := u.facts(p, &policy)
-			if err != nil {
-				return s, err
-			}
-			next, _, err := s.CheckPackage(p.Signatures, f, u.node.Now())
+			next, _, err := s.CheckPackage(a.signatures, u.facts(a, &policy), u.node.Now())
 			if err != nil {
 				return s, err
 			}
@@ -208,11 +234,14 @@ func (u *rolledUpdate) approve(p *pack.Package) error {
 
 // Load loads the module, and begins the trial for nobody.
 func (u *rolledUpdate) Load() error {
+	if u.node.Settles != nil && u.node.Settles() {
+		return fmt.Errorf("%w: settling: updates that were restored after the boot are on trial", roll.ErrLater)
+	}
 	p, _, module, err := u.open()
 	if err != nil {
 		return err
 	}
-	if err := u.approve(p); err != nil { // a key may have been revoked, or the package blocked
+	if err := u.approve(); err != nil { // a key may have been revoked, or the package blocked
 		return err
 	}
 	h := u.spec.Health
@@ -260,11 +289,7 @@ func (u *rolledUpdate) Select(p roll.Phase, until time.Duration) error {
 }
 
 func (u *rolledUpdate) approvePolicy(policy *uapi.DynamosPolicy) error {
-	p, _, _, err := u.open()
-	if err != nil {
-		return err
-	}
-	f, err := u.facts(p, policy)
+	a, err := u.describe()
 	if err != nil {
 		return err
 	}
@@ -272,7 +297,7 @@ func (u *rolledUpdate) approvePolicy(policy *uapi.DynamosPolicy) error {
 	if err != nil {
 		return err
 	}
-	return s.CheckPolicy(p.Signatures, f)
+	return s.CheckPolicy(a.signatures, u.facts(a, policy))
 }
 
 // Commit keeps the update, and then takes the end from its policy: if the agent dies in
@@ -342,15 +367,11 @@ func (u *rolledUpdate) Unload() error {
 
 // Fail records that the package failed on this node.
 func (u *rolledUpdate) Fail(why string) error {
-	p, _, _, err := u.open()
+	a, err := u.describe()
 	if err != nil {
 		return fmt.Errorf("the failed package is not blocked on this node: %w", err)
 	}
-	content, err := p.Content()
-	if err != nil {
-		return err
-	}
-	return u.node.Trust.Change(func(s trust.State) (trust.State, error) { return s.Block(content, why), nil })
+	return u.node.Trust.Change(func(s trust.State) (trust.State, error) { return s.Block(a.content, why), nil })
 }
 
 var rollStates = map[uapi.DynamosState]rolls.State{uapi.DynamosEntering: rolls.OnTrial, uapi.DynamosTrial: rolls.OnTrial,

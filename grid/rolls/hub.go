@@ -245,7 +245,7 @@ func (h *Hub) find(id string) *record {
 // clean bounds a node's texts and numbers.
 func clean(r *roll.Report) {
 	text := func(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
-	r.Boot, r.Bad, r.Refused = text(r.Boot), text(r.Bad), text(r.Refused)
+	r.Boot, r.Bad, r.Refused, r.Waits = text(r.Boot), text(r.Bad), text(r.Refused), text(r.Waits)
 	r.Phase = min(r.Phase, roll.Reverted)
 	r.Inside = r.Inside[:min(len(r.Inside), insideMax)]
 	for i := range r.Inside {

@@ -33,7 +33,8 @@ type NodeStatus struct {
 	Phase  string      `json:"phase"`
 	Goal   string      `json:"goal"`
 	Failed string      `json:"failed,omitempty"`
-	Silent float64     `json:"silent"` // seconds since its last report; -1: never heard
+	Silent float64     `json:"silent"`          // seconds since its last report; -1: never heard
+	Waits  string      `json:"waits,omitempty"` // why its next step is not done yet
 	Inside []string    `json:"inside,omitempty"`
 	Health roll.Health `json:"health"`
 }
@@ -68,7 +69,7 @@ func (h *Hub) status(r *record) Status {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Roll.Nodes)) {
 		m := r.Roll.Nodes[name]
-		n := NodeStatus{Name: name, Phase: m.Last.Phase.String(), Goal: m.Goal.String(), Failed: m.Failed, Silent: -1, Inside: m.Last.Inside, Health: m.Last.Health}
+		n := NodeStatus{Name: name, Phase: m.Last.Phase.String(), Goal: m.Goal.String(), Failed: m.Failed, Silent: -1, Waits: m.Last.Waits, Inside: m.Last.Inside, Health: m.Last.Health}
 		if m.Last.Boot != "" {
 			n.Silent = (h.clock(r) - m.At).Seconds()
 		}

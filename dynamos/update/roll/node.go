@@ -28,6 +28,7 @@ type Node struct {
 	Phase      Phase
 	Bad        string
 	Refused    string
+	Waits      string // why a step cannot be done yet
 	Inside     []string
 	Health     Health
 
@@ -39,7 +40,7 @@ type Node struct {
 // Report returns what the node says at this time since boot.
 func (n *Node) Report(now time.Duration) Report {
 	return Report{Node: n.Name, Boot: n.Boot, Stamp: now, Heard: n.heard, Fits: n.Fits, Phase: n.Phase, For: now - n.since,
-		Bad: n.Bad, Refused: n.Refused, Inside: n.Inside, Health: n.Health}
+		Bad: n.Bad, Refused: n.Refused, Waits: n.Waits, Inside: n.Inside, Health: n.Health}
 }
 
 // Tick ends the lease in time: no new call enters the update afterwards.
@@ -75,7 +76,9 @@ var ErrLater = errors.New("not now")
 
 // change records a phase, or that the engine refused it.
 func (n *Node) change(err error, to Phase) bool {
+	n.Waits = ""
 	if errors.Is(err, ErrLater) {
+		n.Waits = err.Error()
 		return false
 	}
 	if err != nil {
