@@ -72,7 +72,7 @@ func checkGate(ctx context.Context, listFile string) error {
 	}
 	var files []string
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) >= 4 && f[2] == "image" {
+		if f := strings.Fields(line); len(f) >= 4 && f[0] != "#" && f[2] == "image" {
 			files = append(files, f[3])
 		}
 	}
