@@ -462,6 +462,9 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 		return h->kind == WIN_FILE && op->mode <= FILE_END
 			       ? set_position(h->h, (s64)op->len, op->mode)
 			       : -LINUX_ESPIPE;
+	case ABI_FILE_NAME: /* of files in messages, which there are not */
+	case ABI_FILE_APPEND:
+		return -LINUX_ENOSYS;
 	case ABI_FILE_PIPE_SIZE:
 		return h->kind == WIN_STREAM ? pipe_size(op->len)
 					     : -LINUX_EBADF;
