@@ -36,6 +36,8 @@ type returning struct {
 	open    bool
 	keys    map[string]bool // sessions that did not come back yet
 	leases  map[carryKey]carried
+	calls   map[sched.CallID]bool // numbers of leases; a node may claim any
+	fences  map[sched.Fence]bool
 	waiting map[carryKey]*call // sent again, and no node has it yet
 }
 
@@ -58,6 +60,9 @@ func (h *Hub) offerCarried(n *node, list []proto.Carried) {
 		switch {
 		case len(v.Session) > keyMax || !h.back.open || !h.back.keys[v.Session] && !known:
 			h.dropCarried(l)
+		case !h.isEarlier(l):
+			h.log.Warn("a node claims a lease that no earlier hub can have granted", "node", n.info.Name)
+			h.dropCarried(l)
 		case h.back.waiting[k] != nil:
 			c := h.back.waiting[k]
 			delete(h.back.waiting, k)
@@ -66,8 +71,26 @@ func (h *Hub) offerCarried(n *node, list []proto.Carried) {
 			h.dropCarried(l) // a copy of a call
 		default:
 			h.back.leases[k] = l
+			h.back.calls[l.call], h.back.fences[l.fence] = true, true
 		}
 	}
+}
+
+// isEarlier reports whether a lease has the numbers of an earlier hub, and no other call or
+// lease has them: a node could else take the place of a call that is not its own.
+func (h *Hub) isEarlier(l carried) bool {
+	last := h.firstNumber
+	return l.call > 0 && uint64(l.call) <= last && l.fence > 0 && uint64(l.fence) <= last &&
+		h.calls[l.call] == nil && h.adopted[l.fence] == nil && !h.back.calls[l.call] && !h.back.fences[l.fence]
+}
+
+// forgetCarried forgets a lease that is claimed now, or whose node is gone.
+func (h *Hub) forgetCarried(k carryKey) {
+	lockdep.AssertHeld(&h.mu)
+	l := h.back.leases[k]
+	delete(h.back.leases, k)
+	delete(h.back.calls, l.call)
+	delete(h.back.fences, l.fence)
 }
 
 func (h *Hub) isAdopted(k carryKey) bool {
@@ -101,7 +124,7 @@ func (h *Hub) claimCarried(c *call) bool {
 		h.back.waiting[k] = c
 		return true
 	}
-	delete(h.back.leases, k)
+	h.forgetCarried(k)
 	h.adopt(c, l)
 	return true
 }
@@ -194,7 +217,7 @@ func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
 	}
 	for k, l := range h.back.leases {
 		if l.node == n {
-			delete(h.back.leases, k)
+			h.forgetCarried(k)
 		}
 	}
 	return events

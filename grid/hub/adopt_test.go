@@ -210,6 +210,41 @@ func TestCallGoesOn(t *testing.T) {
 	}
 }
 
+// A node cannot take the place of another call or lease by the numbers that it claims: those of
+// this hub, none at all, and those that another of its leases has.
+func TestCarriedNumbersAreClaimed(t *testing.T) {
+	w, m, a := newTrio(t, keepRuns, 2)
+	m.call(7, []byte("args"))
+	l := a.nextLease()
+	w.crash(nil)
+	r := w.returnMaster(m)
+	r.call(7, []byte("args"))
+	r.call(9, []byte("args"))
+	waitUntil(t, "calls that wait", func() bool { w.hub.mu.Lock(); defer w.hub.mu.Unlock(); return len(w.hub.back.waiting) == 2 })
+	later := w.hub.firstNumber + 1 // that of call 7 now
+	claim := func(client, call, fence uint64) proto.Carried {
+		return proto.Carried{Session: l.Session, Client: client, Call: call, Fence: fence}
+	}
+	// The last two have a number that the first has.
+	refused := []proto.Carried{claim(9, later, l.Fence-2), claim(9, l.Call-2, later), claim(9, 0, l.Fence-3), claim(9, l.Call-3, 0),
+		claim(9, l.Call, l.Fence-1), claim(9, l.Call-1, l.Fence)}
+	a.returnAgent(1, append([]proto.Carried{carriedLease(l)}, refused...)...)
+	for _, v := range refused {
+		if got := receiveFrom(t, "a cancel", a.cancels); got.Call != v.Call || got.Fence != v.Fence {
+			t.Errorf("%+v was answered by a cancel of %+v", v, got)
+		}
+	}
+	receiveFrom(t, "a resume", a.resumes)
+	a.sendDone(l, []byte("result"))
+	if got := r.readData(7); got != "result" {
+		t.Errorf("%q", got)
+	}
+	w.hub.endReturn()
+	if next := a.nextLease(); next.Client != 9 || next.Call <= later-1 {
+		t.Errorf("the other call got %+v", next.Lease)
+	}
+}
+
 // A call that no node carries is granted again when the time to come back is over, and leases
 // that nobody claims are cancelled. A second lease of a call is not needed.
 func TestWhatDoesNotComeBack(t *testing.T) {

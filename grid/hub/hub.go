@@ -106,6 +106,7 @@ type Hub struct {
 	nodes       map[string]*node
 	calls       map[sched.CallID]*call
 	lastCall    sched.CallID
+	firstNumber uint64 // calls and leases of this hub have greater ones, those of earlier hubs do not
 	runs        map[string]*run
 	releases    map[string]*release // by session
 	masters     map[sched.SessionID]*master
@@ -168,8 +169,9 @@ func Open(cfg Config) (*Hub, error) {
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
-		adopted:  map[sched.Fence]*adopted{},
-		back:     returning{keys: map[string]bool{}, leases: map[carryKey]carried{}, waiting: map[carryKey]*call{}},
+		adopted: map[sched.Fence]*adopted{},
+		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
+			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
 	if err := h.open(); err != nil {
@@ -205,7 +207,7 @@ func (h *Hub) open() (err error) {
 		return err
 	}
 	h.sched.StartFences(sched.Fence(base))
-	h.lastCall = sched.CallID(base)
+	h.firstNumber, h.lastCall = base, sched.CallID(base)
 	free, err := freeBytes(h.cfg.Spool)
 	if err != nil {
 		return fmt.Errorf("the free space of %s cannot be read: %w", h.cfg.Spool, err)
