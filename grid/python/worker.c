@@ -47,11 +47,11 @@ static s32 session_status(int err)
 
 /* Opening ------------------------------------------------------------------ */
 
+static const struct skep_proof no_proof; /* no Python runs under bee */
+
 static int say_ready(void)
 {
-	static const struct skep_proof none; /* no Python runs under bee */
-
-	return order_ready(FUNCTIONS, &none);
+	return order_ready(FUNCTIONS, &no_proof);
 }
 
 s32 skep_python_serve(void)
@@ -210,17 +210,11 @@ static int send_result(u64 call, const struct iovec *piece, u32 pieces,
 		       u64 bytes, u64 exec_ns)
 {
 	u64 pad = -bytes & 7, none = 0;
-	struct order_sink s = {call, 8 + bytes + pad, 0};
-	struct skep_result r;
+	struct order_sink s;
 	u32 i;
-	int err;
+	int err =
+		order_put_result(&s, call, 8 + bytes + pad, exec_ns, &no_proof);
 
-	memset(&r, 0, sizeof(r));
-	r.length = s.left;
-	r.exec_ns = exec_ns;
-	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
-	if (!err)
-		err = stream_put(&r, sizeof(r), 0);
 	if (!err)
 		err = order_put(&s, (const u8 *)&bytes, 8, 0);
 	for (i = 0; i < pieces && !err; i++)

@@ -102,24 +102,18 @@ static int refuse_long(const struct grid_call *c, u64 call, u64 has, u64 most)
 
 static int send_result(struct grid_call *c, u64 call, u64 exec_ns, u64 most)
 {
-	struct sink s = {{move_out}, {call, 0, 0}, 0};
-	struct skep_result r;
+	struct sink s = {.mover = {move_out}};
+	struct skep_proof proof;
+	u64 length;
 	int err;
 
-	memset(&r, 0, sizeof(r));
-	err = grid_call_measure(c, SKEP_OUT, &r.length);
+	err = grid_call_measure(c, SKEP_OUT, &length);
 	if (err)
 		return refuse_arguments(c, call, err);
-	if (r.length > most)
-		return refuse_long(c, call, r.length, most);
-	s.data.left = r.length;
-	r.exec_ns = exec_ns;
-	fill_proof(&r.proof);
-	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
-	if (!err)
-		err = stream_put(&r, sizeof(r), 0);
-	if (!err && !r.length)
-		err = stream_frame(SKEP_DATA, SKEP_LAST, call, 0);
+	if (length > most)
+		return refuse_long(c, call, length, most);
+	fill_proof(&proof);
+	err = order_put_result(&s.data, call, length, exec_ns, &proof);
 	if (!err)
 		err = grid_call_send(c, SKEP_OUT, &s.mover);
 	return err ? err : stream_flush();

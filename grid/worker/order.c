@@ -215,6 +215,25 @@ int order_drop_rest(struct order_source *s)
 	return err || s->last ? err : next_data(s);
 }
 
+int order_put_result(struct order_sink *s, u64 call, u64 length, u64 exec_ns,
+		     const struct skep_proof *proof)
+{
+	struct skep_result r;
+	int err;
+
+	memset(&r, 0, sizeof(r));
+	r.length = length;
+	r.exec_ns = exec_ns;
+	r.proof = *proof;
+	*s = (struct order_sink){call, length, 0};
+	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
+	if (!err)
+		err = stream_put(&r, sizeof(r), 0);
+	if (!err && !length)
+		err = stream_frame(SKEP_DATA, SKEP_LAST, call, 0);
+	return err;
+}
+
 int order_put(struct order_sink *s, const u8 *bytes, u64 len, int own)
 {
 	int err = 0;

@@ -54,6 +54,10 @@ struct order_sink {
 	u32 inside; /* of the current frame, not yet put */
 };
 
+/* RESULT, with how many bytes come, how long the function ran and the proof.
+ * `s` becomes the sink of these bytes; of none, the DATA is sent as well. */
+int order_put_result(struct order_sink *s, u64 call, u64 length, u64 exec_ns,
+		     const struct skep_proof *proof);
 /* `own`: the bytes stay as they are until stream_flush, as for stream_put. */
 int order_put(struct order_sink *s, const u8 *bytes, u64 len, int own);
 
