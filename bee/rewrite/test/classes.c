@@ -200,7 +200,7 @@ static void test_maps(void)
 	}
 }
 
-static int decides(char letter, const char *bytes, u32 n)
+static int decision_is(char letter, const char *bytes, u32 n)
 {
 	u8 room[16] = {0};
 
@@ -210,7 +210,7 @@ static int decides(char letter, const char *bytes, u32 n)
 	printf("# '%c', not '%c'\n", class_letter(room), letter);
 	return 0;
 }
-#define DECIDES(letter, s) decides(letter, s, sizeof(s) - 1)
+#define DECIDES(letter, s) decision_is(letter, s, sizeof(s) - 1)
 
 /* The reason, or NULL. */
 static const char *refusal_of(const char *bytes, u32 n)
@@ -271,8 +271,9 @@ static void test_fsgsbase(void)
 		char with[] = {'\xf3', '\x0f', '\xae', (char)(0xc0 | reg << 3)};
 		char memory[] = {'\xf3', '\x0f', '\xae', (char)(reg << 3)};
 
-		good &= decides(want[reg], with, 4) &
-			decides('.', with + 1, 3) & decides('.', memory, 4);
+		good &= decision_is(want[reg], with, 4) &
+			decision_is('.', with + 1, 3) &
+			decision_is('.', memory, 4);
 	}
 	tap_ok(good, "0f ae is fsgsbase with f3 and a register alone");
 	tap_ok(REFUSES("wrfsbase", "\xf3\x0f\xae\xd0") &&

@@ -21,5 +21,16 @@ for program in "$@"; do
 	fi
 	echo "$result" | sed 's/^/# /'
 done
+n=$((n + 1))
+every=$(mktemp)
+trap 'rm -f "$every"' EXIT
+if "$tool" --every >"$every" && result=$(objdump -D -z -w -b binary \
+	-m i386:x86-64 "$every" | "$tool"); then
+	echo "ok $n - every opcode: lengths as objdump has them"
+else
+	echo "not ok $n - every opcode: lengths as objdump has them"
+	failed=1
+fi
+echo "$result" | sed 's/^/# /'
 echo "1..$n"
 exit $failed
