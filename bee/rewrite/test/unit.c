@@ -113,6 +113,40 @@ static void test_targets(void)
 	       "a jump table of offsets gives targets");
 }
 
+/* Each way in which an instruction names TEXT + 8, so that what stands there
+ * must stay. */
+static void test_named_targets(void)
+{
+	static const struct {
+		const char *what, *bytes;
+		u64 n;
+	} ways[] = {
+#define WAY(what, s) {"a target is named by " what, CALL s, sizeof(CALL s) - 1}
+		WAY("an address of 64 bits", "\x48\xb8\x08\x10@\0\0\0\0\0\xc3"),
+		WAY("an address of 32 bits", "\xb8\x08\x10@\0\xc3"),
+		WAY("a short jmp", "\xeb\xf8"),
+		WAY("a short jcc", "\x74\xf8\xc3"),
+		WAY("a jmp", "\xe9\xf5\xff\xff\xff"),
+		WAY("a jcc", "\x0f\x84\xf4\xff\xff\xff\xc3"),
+		WAY("a call", "\xe8\xf5\xff\xff\xff\xc3"),
+		WAY("a lea", "\x48\x8d\x05\xf3\xff\xff\xff\xc3"),
+		WAY("a read of code", "\x48\x8b\x05\xf3\xff\xff\xff\xc3"),
+#undef WAY
+	};
+
+	PREPARE(CALL "\xc3");
+	tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 6,
+	       "what nothing names may go");
+	for (u32 i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		prepare_text(ways[i].bytes, ways[i].n);
+		tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 1,
+		       ways[i].what);
+	}
+	PREPARE("\x90\xb8\x27\0\0\0\x0f\x05\xf3\x0f\x1e\xfa\x90\x90\x90\xc3");
+	tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 1,
+	       "endbr64 is a target");
+}
+
 static void test_gaps(void)
 {
 	static const struct bee_range code[] = {{TEXT, TEXT + 8}};
@@ -340,6 +374,7 @@ int main(void)
 	test_evex();
 	test_refusals();
 	test_targets();
+	test_named_targets();
 	test_gaps();
 	test_edges();
 	test_headers();
