@@ -99,6 +99,8 @@ type Agent struct {
 	running sync.WaitGroup // all but leases
 	leasing sync.WaitGroup
 	stopped bool
+
+	warnYield sync.Once // that Windows refused a priority
 }
 
 // A lease is a call that this node was given.

@@ -18,6 +18,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+var (
+	setProcessInformation = kernel32.NewProc("SetProcessInformation")
+	setInformationProcess = ntdll.NewProc("NtSetInformationProcess")
+)
+
 const (
 	pipeBytes    = 1 << 20
 	streamNumber = "@stream" // becomes the handle's number
@@ -86,6 +91,9 @@ func (a *Agent) start(c *command) (*process, error) {
 		return nil, fmt.Errorf("bee cannot be started: %w", err)
 	}
 	p.pid = cmd.Process.Pid
+	if err := yieldToOwner(uint32(p.pid)); err != nil {
+		a.warnYield.Do(func() { a.config.Log("programs share the owner's disks and memory as equals: %v", err) })
+	}
 	var once sync.Once
 	p.begin = func(float64) {}
 	var threads suspension
@@ -93,6 +101,36 @@ func (a *Agent) start(c *command) (*process, error) {
 	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
 	go p.watch(cmd)
 	return p, nil
+}
+
+// What the disks and the memory manager know of a process, beside its priority class.
+const (
+	processMemoryPriority = 0 // of SetProcessInformation
+	memoryPriorityVeryLow = 1
+	processIoPriority     = 33 // of NtSetInformationProcess
+	ioPriorityVeryLow     = 0
+)
+
+// yieldToOwner gives a process the lowest priority for its disk requests, and has its pages
+// taken first when memory is short. Its children inherit both.
+func yieldToOwner(pid uint32) error {
+	h, err := windows.OpenProcess(windows.PROCESS_SET_INFORMATION, false, pid)
+	if err != nil {
+		return fmt.Errorf("OpenProcess: %w", err)
+	}
+	defer windows.CloseHandle(h)
+	memory, disk := uint32(memoryPriorityVeryLow), uint32(ioPriorityVeryLow)
+	var failed []error
+	if setProcessInformation.Find() != nil {
+		failed = append(failed, errors.New("SetProcessInformation is not there"))
+	} else if ok, _, err := setProcessInformation.Call(uintptr(h), processMemoryPriority, uintptr(unsafe.Pointer(&memory)), unsafe.Sizeof(memory)); ok == 0 {
+		failed = append(failed, fmt.Errorf("memory priority: %w", err))
+	}
+	status, _, _ := setInformationProcess.Call(uintptr(h), processIoPriority, uintptr(unsafe.Pointer(&disk)), unsafe.Sizeof(disk))
+	if status != 0 {
+		failed = append(failed, fmt.Errorf("disk priority: status %#x", uint32(status)))
+	}
+	return errors.Join(failed...)
 }
 
 func (p *process) watch(cmd *exec.Cmd) {
