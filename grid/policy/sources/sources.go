@@ -58,6 +58,23 @@ func (r *Reader) Read(now time.Time) *policy.Facts {
 // Close closes what the reader keeps open.
 func (r *Reader) Close() { r.close() }
 
+// A userSession is a login of Windows; only an active one has a keyboard now.
+type userSession struct {
+	id     uint32
+	active bool
+}
+
+// otherSession finds a session beside our own that somebody uses: users can be switched
+// without logging out, and several can be logged in by Remote Desktop.
+func otherSession(list []userSession, own uint32) (id uint32, is bool) {
+	for _, s := range list {
+		if s.active && s.id != own {
+			return s.id, true
+		}
+	}
+	return 0, false
+}
+
 // times are the machine's processor times since its start, in seconds of all processors:
 // what was used, what this process and those below it used of it, and all that there was.
 type times struct{ busy, own, all float64 }

@@ -51,12 +51,21 @@ func (s *system) idle(time.Time) policy.Fact[time.Duration] {
 	if windows.ProcessIdToSessionId(windows.GetCurrentProcessId(), &id) == nil && id == 0 {
 		return policy.Silent[time.Duration]("a service sees no input: start the agent as the user (skep service install agent --user)")
 	}
+	from := "GetLastInputInfo"
+	switch list, err := listSessions(); {
+	case err != nil:
+		from += " (of this session; others cannot be listed)"
+	default:
+		if other, is := otherSession(list, id); is {
+			return policy.Silent[time.Duration](fmt.Sprintf("somebody uses session %d, whose input the agent in session %d does not see", other, id))
+		}
+	}
 	info := struct{ size, tick uint32 }{size: 8}
 	if ok, _, err := getLastInputInfo.Call(uintptr(unsafe.Pointer(&info))); ok == 0 {
 		return policy.Silent[time.Duration](fmt.Sprintf("GetLastInputInfo: %v", err))
 	}
 	now, _, _ := getTickCount.Call()
-	return policy.Say(time.Duration(uint32(now)-info.tick)*time.Millisecond, "GetLastInputInfo")
+	return policy.Say(time.Duration(uint32(now)-info.tick)*time.Millisecond, from)
 }
 
 // power is SYSTEM_POWER_STATUS.
@@ -105,25 +114,38 @@ func (s *system) fullScreen() policy.Fact[bool] {
 
 const wtsClientProtocolType = 16 // 0: console
 
-// remote says whether an active session is one of Remote Desktop.
-func (s *system) remote() policy.Fact[bool] {
-	const from = "WTSEnumerateSessions"
+// listSessions lists the sessions of all users, also those that were switched away from.
+func listSessions() ([]userSession, error) {
 	var list *windows.WTS_SESSION_INFO
 	var n uint32
 	if err := windows.WTSEnumerateSessions(0, 0, 1, &list, &n); err != nil {
-		return policy.Silent[bool](fmt.Sprintf("%s: %v", from, err))
+		return nil, err
 	}
 	defer windows.WTSFreeMemory(uintptr(unsafe.Pointer(list)))
+	var sessions []userSession
 	for _, v := range unsafe.Slice(list, n) {
-		if v.State != windows.WTSActive {
+		sessions = append(sessions, userSession{v.SessionID, v.State == windows.WTSActive})
+	}
+	return sessions, nil
+}
+
+// remote says whether an active session is one of Remote Desktop.
+func (s *system) remote() policy.Fact[bool] {
+	const from = "WTSEnumerateSessions"
+	list, err := listSessions()
+	if err != nil {
+		return policy.Silent[bool](fmt.Sprintf("%s: %v", from, err))
+	}
+	for _, v := range list {
+		if !v.active {
 			continue
 		}
-		kind, err := sessionProtocol(v.SessionID)
+		kind, err := sessionProtocol(v.id)
 		if err != nil {
 			return policy.Silent[bool](fmt.Sprintf("WTSQuerySessionInformation: %v", err))
 		}
 		if kind != 0 {
-			return policy.Say(true, fmt.Sprintf("%s: session %d", from, v.SessionID))
+			return policy.Say(true, fmt.Sprintf("%s: session %d", from, v.id))
 		}
 	}
 	return policy.Say(false, from)
