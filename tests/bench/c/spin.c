@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Work for one processor until it is killed: it reads 32 MiB again and again. */
+/* Work for one processor until it is killed: it reads 32 MiB again and again.
+ */
 #include <stdlib.h>
 
 #define WORDS (32UL << 20 >> 3)

@@ -8,6 +8,7 @@
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
 //	run processes fork and execve: native, bee
+//	run owner     what the owner of a PC notices of work: Skep's, and at nice 19 and 0
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
@@ -57,12 +58,12 @@ func main() {
 }
 
 func (b *bench) run(what string) error {
-	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses,
+	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.benchMPI,
 		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
