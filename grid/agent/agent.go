@@ -82,6 +82,7 @@ type Agent struct {
 	confined  confinement
 	rolls     roller   // nil: takes part in none
 	cgroups   *cgroups // nil: guards alone hold programs to their limits
+	ungrouped error    // why there are no control groups
 
 	hubMu  sync.RWMutex
 	hub    hub        // the current connection, replaced when it breaks

@@ -248,10 +248,7 @@ func (g groupMeter) memoryExcess(limit uint64) *excess {
 
 // prepareCgroups finds out whether this machine lets the agent have control groups.
 func (a *Agent) prepareCgroups() {
-	var err error
-	if a.cgroups, err = openCgroups("/proc/self/mountinfo", "/proc/self/cgroup"); err != nil {
-		a.config.Log("limits are measured by skep alone, without control groups: %v", err)
-	}
+	a.cgroups, a.ungrouped = openCgroups("/proc/self/mountinfo", "/proc/self/cgroup")
 }
 
 // openCgroup makes the group of a program, or returns nil where there are none.

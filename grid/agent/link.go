@@ -276,6 +276,9 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	if _, p := proto.CommonRevision(w.Revision, proto.Revision); p != nil {
 		return p
 	}
+	if !a.connected && a.ungrouped != nil { // one that is refused says only that
+		a.config.Log("limits are measured by skep alone, without control groups: %v", a.ungrouped)
+	}
 	a.connected = true
 	a.handleWelcome(w)
 	a.config.Log("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
