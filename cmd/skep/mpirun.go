@@ -288,7 +288,7 @@ func (m *mpirun) silenceCause(i *launch.Install) string {
 	switch {
 	case m.job.TotalRanks() == 1:
 		return nothing + ": there is one rank"
-	case m.job.NoShm || i.Kind != launch.MPICH: // no shared memory besides O2G
+	case m.job.NoShm || i.Kind == launch.OpenMPI: // no shared memory besides O2G
 		return nothing
 	}
 	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"

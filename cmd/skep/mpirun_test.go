@@ -47,6 +47,18 @@ func TestClosing(t *testing.T) {
 	}
 }
 
+// TestClosingIntel: Intel MPI has shared memory beside O2G, as MPICH has.
+func TestClosingIntel(t *testing.T) {
+	for kind, want := range map[launch.Kind]bool{launch.IntelMPI: true, launch.MPICH: true, launch.OpenMPI: false} {
+		m := mpirun{job: launch.Job{Ranks: 2}}
+		install := &launch.Install{Kind: kind, Version: "1"}
+		got := m.closingLine(install, launch.Result{Records: reportsOf([]launch.Record{{}, {}})})
+		if strings.Contains(got, "--no-shm changes that") != want {
+			t.Errorf("%s: %s", kind, got)
+		}
+	}
+}
+
 // reportsOf gives each record without a process one of its own.
 func reportsOf(list []launch.Record) (reports []launch.Report) {
 	for i, r := range list {

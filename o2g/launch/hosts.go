@@ -4,6 +4,7 @@ package launch
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -80,13 +81,32 @@ func homeFor(hosts []string, towards func(host string) string) string {
 	return own
 }
 
+// findHome sets this computer's address as the hosts see it. Hydra looks names up
+// for IPv4 alone, reads HOST:PORT, and says "check for firewalls" of an address with
+// more colons; so hosts that are only reached over IPv6 are refused for it.
+func (i *Install) findHome(j *Job, source func(network string) func(host string) string) error {
+	hosts := j.hostNames()
+	if i.Kind.family() != MPICH {
+		j.home = homeFor(hosts, source("udp"))
+		return nil
+	}
+	j.home = homeFor(hosts, source("udp4"))
+	if j.home != "" {
+		return nil
+	}
+	if home := homeFor(hosts, source("udp6")); home != "" {
+		return fmt.Errorf("the launcher of %s reaches hosts over IPv4 only, and these are reached over IPv6 (from %s): name them by IPv4 addresses; the messages go over IPv6 with --iface", i, home)
+	}
+	return nil
+}
+
 // sourceAddress returns a function which gives the source address that the kernel
-// would use towards a host, or an empty string if there is no route. No packet is
+// would use towards a host over a network (udp, udp4, udp6), or an empty string if there is no route. No packet is
 // sent.
-func sourceAddress() func(host string) string {
+func sourceAddress(network string) func(host string) string {
 	dialer := net.Dialer{Timeout: lookTime, Deadline: time.Now().Add(lookAllTime)}
 	return func(host string) string {
-		conn, err := dialer.Dial("udp", net.JoinHostPort(host, "9"))
+		conn, err := dialer.Dial(network, net.JoinHostPort(host, "9"))
 		if err != nil {
 			return ""
 		}

@@ -125,6 +125,38 @@ func TestIntelLauncher(t *testing.T) {
 	}
 }
 
+// TestHomeFamily: Hydra can't reach hosts over IPv6, Open MPI's launcher can.
+func TestHomeFamily(t *testing.T) {
+	const four, six = "10.1.1.1", "fd77::1"
+	for _, c := range []struct {
+		kind  Kind
+		homes map[string]string // by network
+		want  string
+	}{
+		{MPICH, map[string]string{"udp": six, "udp4": four, "udp6": six}, four},
+		{MPICH, map[string]string{"udp": six, "udp6": six}, "refused"},
+		{IntelMPI, map[string]string{"udp": six, "udp6": six}, "refused"},
+		{OpenMPI, map[string]string{"udp": six, "udp6": six}, six},
+		{MPICH, nil, ""},
+	} {
+		i := &Install{Kind: c.kind, Version: "1", Prefix: "/opt"}
+		job := &Job{Hosts: []string{"a"}}
+		err := i.findHome(job, func(network string) func(string) string {
+			return func(string) string { return c.homes[network] }
+		})
+		got := job.home
+		if err != nil {
+			got = "refused"
+		}
+		if got != c.want {
+			t.Errorf("%s with %v: %q, %v; want %q", c.kind, c.homes, got, err, c.want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "IPv4 addresses") {
+			t.Errorf("the error does not say what to do: %v", err)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	good := makeFakeMPI(t, "mpiexec", hydra+"--with-device=ch4:ofi", "")
 	poor := makeFakeMPI(t, "mpiexec", hydra+"--with-device=ch4:ucx", "")
@@ -384,10 +416,10 @@ func TestHome(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.hosts, got, c.want)
 		}
 	}
-	if home := homeFor([]string{"127.0.1.1"}, sourceAddress()); home != "127.0.0.1" {
+	if home := homeFor([]string{"127.0.1.1"}, sourceAddress("udp")); home != "127.0.0.1" {
 		t.Errorf("towards itself this computer is %q", home)
 	}
-	if home := sourceAddress()("no host"); home != "" {
+	if home := sourceAddress("udp")("no host"); home != "" {
 		t.Errorf("towards a host that is none: %q", home)
 	}
 }

@@ -43,7 +43,9 @@ const stopTime = 5 * time.Second
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
 	if j.isRemote() {
-		j.home = homeFor(j.hostNames(), sourceAddress())
+		if err := r.Install.findHome(j, sourceAddress); err != nil {
+			return res, err
+		}
 	}
 	settings, err := r.collectSettings(j)
 	if err != nil {
