@@ -171,8 +171,8 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 3 4 130", environment: "SKEP_STATE", see: "skep-update-rolls(1) skep-update-sign(1) skep-update-keys(1)",
 		},
 		"update rolls": {
-			text:     []string{"Of one roll it also shows each node and the log. A paused roll adds no nodes and commits nothing; nodes that run the update keep it. A roll that is done brings the update to nodes that join later, until it is forgotten."},
-			examples: []manual.Entry{{Name: "skep update rolls fix", Text: "one roll"}, {Name: "skep update rolls --stop fix", Text: "take it back from every node that did not commit it"}},
+			text:     []string{"Of one roll it also shows each node and the log. A paused roll adds no nodes and commits nothing; nodes that run the update keep it. A roll that is done brings the update to nodes that join later, until it is forgotten.", "--audit needs the keys of operators on this machine, see skep-update-keys(1). A line has its number, the digest of the line before, the time, who, what, the line of updates, the sequence, the digest of the content, and the keys. The keys prove who ordered the roll. Keep the last digest: lines up to it cannot be changed later without a difference."},
+			examples: []manual.Entry{{Name: "skep update rolls fix", Text: "one roll"}, {Name: "skep update rolls --audit fix", Text: "who did what"}, {Name: "skep update rolls --stop fix", Text: "take it back from every node that did not commit it"}},
 			exit:     "0 1 2 3", environment: "SKEP_STATE", see: "skep-update-roll(1)",
 		},
 		"update keys": {

@@ -31,7 +31,7 @@ func updateWords() []command {
 			summary: "keep an update that is on trial"},
 		{name: "update roll", usage: "update roll FILE [--waves STEPS] [--canary POLICY] [--policy POLICY] [OPTIONS]", runner: &updateRoll{},
 			summary: "bring a signed update to the hub's nodes, in waves"},
-		{name: "update rolls", usage: "update rolls [--json] [NAME] | --pause NAME | --resume NAME | --stop NAME | --forget NAME", runner: &updateRolls{},
+		{name: "update rolls", usage: "update rolls [--json] [NAME] | --pause NAME | --resume NAME | --stop NAME | --forget NAME | --audit NAME", runner: &updateRolls{},
 			summary: "show rolls and their nodes, or change one"},
 		{name: "update keys", usage: "update keys new | show | rotate | trust | revoke", runner: &wordless{words: keysWords()}, program: true, words: keysWords(),
 			summary: "the keys of operators, and those that this node trusts"},

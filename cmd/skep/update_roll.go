@@ -193,6 +193,7 @@ func followRoll(ctx context.Context, c *hub.Client, name string) error {
 
 type updateRolls struct {
 	state string
+	audit string
 	json  bool
 	acts  map[string]*string
 }
@@ -201,6 +202,7 @@ func (u *updateRolls) options(f *cli.Flags) {
 	u.acts = map[string]*string{}
 	f.StringVar(&u.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.BoolVar(&u.json, "json", false, "for programs")
+	f.StringVar(&u.audit, "audit", "", "verify and print who did what, when and by which keys in the roll of `NAME`")
 	for _, a := range []struct{ name, help string }{
 		{rolls.ActionPause, "add no more nodes to the roll of the update `NAME`"},
 		{rolls.ActionResume, "continue the paused roll of `NAME`"},
@@ -228,6 +230,12 @@ func (u *updateRolls) run(ctx context.Context, f *cli.Flags, words []string) err
 	if err != nil {
 		return err
 	}
+	if f.Given("audit") {
+		if u.audit == "" || len(words)+len(given) > 0 || u.json {
+			return f.Usagef("--audit takes the name of an update, and nothing else")
+		}
+		return auditRoll(ctx, c, u.audit)
+	}
 	if len(given) == 1 {
 		return withExitCode(c.ChangeRoll(ctx, *u.acts[given[0]], given[0]))
 	}
@@ -249,6 +257,33 @@ func (u *updateRolls) run(ctx context.Context, f *cli.Flags, words []string) err
 		return err
 	}
 	return showRolls(list)
+}
+
+// auditRoll verifies the audit log of a roll with the keys that this machine has pinned, and
+// prints it.
+func auditRoll(ctx context.Context, c *hub.Client, name string) error {
+	keys, err := newTrust().Load()
+	if err != nil {
+		return updateError(err)
+	}
+	a, err := c.AuditRoll(ctx, name)
+	if err != nil {
+		return withExitCode(err)
+	}
+	head, err := a.Verify(keys)
+	if err != nil {
+		return updateError(err)
+	}
+	if len(a.Lines) == 0 {
+		return cli.Errorf(cli.Refused, "the roll of %s has no audit log: nobody signed its package, or an older hub began it", name)
+	}
+	for _, line := range a.Lines {
+		if _, err := fmt.Println(cli.CleanText(line)); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Printf("%d lines follow one another, and operators signed the order; the last one's digest is %s\n", len(a.Lines), head)
+	return err
 }
 
 // showRolls prints a line for each roll.

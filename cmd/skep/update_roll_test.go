@@ -229,6 +229,15 @@ func TestUpdateRoll(t *testing.T) {
 			t.Errorf("no %q in %s", want, out)
 		}
 	}
+	out, _ = f.skep(0, "update rolls --audit fix --state "+f.state)
+	for _, want := range []string{" operators roll fix 7 ", " a applied fix 7 ", " a committed fix 7 ", " b committed fix 7 ", " xc refused fix 7 ", "6 lines follow one another"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in the audit log:\n%s", want, out)
+		}
+	}
+	if order, _, _ := strings.Cut(out, "\n"); strings.Count(order, "SHA256:") != 2 {
+		t.Errorf("the order does not name both keys: %s", order)
+	}
 	f.skep(0, "update rolls --forget fix --state "+f.state)
 	if _, text := f.skep(cli.Unreachable, "update rolls fix --state "+f.state); !strings.Contains(text, "there is no roll of this update") {
 		t.Error(text)
@@ -268,6 +277,43 @@ func TestUpdateRollThatHarms(t *testing.T) {
 	out, _ = f.skep(0, "update roll %s --waves all --canary-time 1s --settle 1s --state "+f.state, "fix.skepup")
 	if !strings.Contains(out, "a is left out: it refused: fix failed on this node (WARN at net/ipv4/arp.c:1): a hub cannot apply it again") {
 		t.Error(out)
+	}
+}
+
+// A hub that was taken over cannot change the log of a roll.
+func TestUpdateRollAuditForged(t *testing.T) {
+	f := newRollFleet(t, "a", "b")
+	f.awaitNodes(2)
+	f.sign("all")
+	f.skep(0, "update roll %s --waves all --canary-time 1s --settle 1s --state "+f.state, "fix.skepup")
+	c, err := openControl(f.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := newTrust().Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, forge := range map[string]func(a *rolls.Audit){
+		"a line changed":      func(a *rolls.Audit) { a.Lines[1] = strings.Replace(a.Lines[1], " applied ", " reverted ", 1) },
+		"a line left out":     func(a *rolls.Audit) { a.Lines = append(a.Lines[:1], a.Lines[2:]...) },
+		"a line twice":        func(a *rolls.Audit) { a.Lines = append(a.Lines, a.Lines[1]) },
+		"the order left out":  func(a *rolls.Audit) { a.Lines = a.Lines[1:] },
+		"another sequence":    func(a *rolls.Audit) { a.Lines = a.Lines[:1]; a.Lines[0] = strings.Replace(a.Lines[0], " 7 ", " 8 ", 1) },
+		"no signed document":  func(a *rolls.Audit) { a.Signed = nil },
+		"a key that is false": func(a *rolls.Audit) { a.Lines = a.Lines[:1]; a.Lines[0] = a.Lines[0][:len(a.Lines[0])-1] },
+	} {
+		a, err := c.AuditRoll(t.Context(), "fix")
+		if err != nil || len(a.Lines) != 5 {
+			t.Fatalf("%v: %q", err, a.Lines)
+		}
+		if _, err := a.Verify(keys); err != nil {
+			t.Fatal(err)
+		}
+		forge(&a)
+		if _, err := a.Verify(keys); trust.Name(err) != trust.Forged {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

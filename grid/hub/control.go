@@ -38,6 +38,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/exec", h.startExec)
 	mux.HandleFunc("POST /v1/packages", h.storePackage)
 	mux.HandleFunc("GET /v1/rolls", h.listRolls)
+	mux.HandleFunc("GET /v1/rolls/{name}/audit", h.auditRoll)
 	mux.HandleFunc("POST /v1/rolls", h.beginRoll)
 	mux.HandleFunc("POST /v1/rolls/{name}/{action}", h.changeRoll)
 	return mux

@@ -141,6 +141,7 @@ func (h *Hub) storePackage(w http.ResponseWriter, r *http.Request) {
 // beginRoll begins a roll over all nodes that take part in rolls.
 func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	var v RollRequest
+	var signed []byte
 	if !h.largeBody(w, r, &v, 2*proto.JoinMax) {
 		return
 	}
@@ -152,7 +153,13 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this package: send it first")
 		return
 	} else {
+		p, err := pack.Read(f)
 		f.Close()
+		if err != nil {
+			writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "it is no package that can be used: %v", err)
+			return
+		}
+		signed = p.Signatures
 	}
 	nodes := []string{}
 	for _, name := range h.rollNodes(false) {
@@ -160,7 +167,7 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	}
 	h.blobs.Unpin(rollOwner(v.Spec.Name))
 	h.blobs.Pin(v.Spec.Package, rollOwner(v.Spec.Name))
-	if err := h.rolls.Begin(v.Spec, v.Plan, nodes); err != nil {
+	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, signed); err != nil {
 		h.pinRoll(v.Spec.Name)
 		writeProblem(w, http.StatusConflict, proto.ProblemRequest, "%v", err)
 		return
@@ -184,6 +191,15 @@ func (h *Hub) listRolls(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, list)
+}
+
+func (h *Hub) auditRoll(w http.ResponseWriter, r *http.Request) {
+	a, err := h.rolls.Audit(r.PathValue("name"))
+	if err != nil {
+		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "%v", err)
+		return
+	}
+	writeJSON(w, http.StatusOK, a)
 }
 
 func (h *Hub) changeRoll(w http.ResponseWriter, r *http.Request) {
@@ -219,6 +235,11 @@ func (c *Client) BeginRoll(ctx context.Context, v RollRequest) ([]rolls.Status, 
 // Rolls lists all rolls, or that of one update.
 func (c *Client) Rolls(ctx context.Context, name string) ([]rolls.Status, error) {
 	return requestJSON[[]rolls.Status](ctx, c, http.MethodGet, "/v1/rolls?name="+url.QueryEscape(name), nil)
+}
+
+// AuditRoll returns the audit log of a roll, which the caller verifies.
+func (c *Client) AuditRoll(ctx context.Context, name string) (rolls.Audit, error) {
+	return requestJSON[rolls.Audit](ctx, c, http.MethodGet, "/v1/rolls/"+url.PathEscape(name)+"/audit", nil)
 }
 
 // ChangeRoll pauses, resumes, stops or forgets a roll.

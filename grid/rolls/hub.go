@@ -103,7 +103,7 @@ func readRecord(file, name string) (*record, error) {
 			return nil, fmt.Errorf("it knows nothing of the node %.80q", node)
 		}
 	}
-	return r, nil
+	return r, r.readAudit()
 }
 
 func (h *Hub) begin(r *record, base time.Duration) {
@@ -120,8 +120,10 @@ func (h *Hub) settle(r *record, of string) {
 	if r.over() {
 		ahead *= 4
 	}
+	// What nodes did is written with the next tick, not with each report.
+	stepped := of == "" && r.auditSteps(h.now())
 	late := h.clock(r)+ceiling/2 > r.Ceiling
-	if !late && r.broken == nil && !r.changed(of) {
+	if !late && !stepped && r.broken == nil && !r.changed(of) {
 		return
 	}
 	lines := r.describe()
@@ -156,8 +158,8 @@ func (h *Hub) write(r *record) error {
 }
 
 // Begin begins a roll over nodes. It replaces an earlier roll of the same update that is
-// over.
-func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string) error {
+// over. signed is the operators' document about the package, for the audit log.
+func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, signed []byte) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -178,7 +180,10 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string) error {
 	case len(nodes) == 0:
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux, and its agent root's rights")
 	}
-	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
+	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes), Signed: signed}
+	if err := r.beginAudit(h.now()); err != nil {
+		return err
+	}
 	h.begin(r, 0)
 	r.Ceiling = ceiling
 	r.note(h.now(), fmt.Sprintf("begun for %d nodes", len(nodes)))

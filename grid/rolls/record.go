@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
 )
 
 // A record is a roll as it is stored.
@@ -20,13 +21,18 @@ type record struct {
 	Ceiling time.Duration `json:"ceiling"`
 	Roll    *roll.Hub     `json:"roll"`
 	Log     []Entry       `json:"log"`
+	Signed  []byte        `json:"signed,omitempty"` // the operators' document about the package
+	Audit   []string      `json:"audit,omitempty"`
 
 	base    time.Duration // the roll's clock when this hub began
 	began   time.Time
 	ticked  time.Time
 	asked   map[string]time.Time // when a node was told of it
 	written mark
-	broken  error // it cannot be stored: no node gets an order
+	order   trust.Record // the first line of Audit
+	last    *trust.Record
+	audited map[string]bool // who and what
+	broken  error           // it cannot be stored: no node gets an order
 }
 
 // An Entry is a line of a roll's log.

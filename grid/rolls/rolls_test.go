@@ -184,7 +184,7 @@ func (f *fleet) begin(s Spec, waves string) {
 	for name := range f.nodes {
 		names = append(names, name)
 	}
-	if err := f.hub.Begin(s, testPlan(f.t, waves), names); err != nil {
+	if err := f.hub.Begin(s, testPlan(f.t, waves), names, nil); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -356,7 +356,7 @@ func TestRollStopsAtHarm(t *testing.T) {
 	if why := f.status().Why; why != "a: WARN at fs/pipe.c:1" || a.failed != "WARN at fs/pipe.c:1" || b.failed != "" {
 		t.Errorf("%q, blocked on a %q, on b %q", why, a.failed, b.failed)
 	}
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}); err != nil {
+	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}, nil); err != nil {
 		t.Errorf("a roll after a stopped one: %v", err)
 	}
 }
@@ -386,7 +386,7 @@ func TestRollReplacesAnother(t *testing.T) {
 	f.run("the trial", func() bool { return f.nodes["a"].k.phase == roll.Full })
 	other := testSpec
 	other.ID, other.Package = "two", strings.Repeat("cd", 32)
-	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}); err == nil || !strings.Contains(err.Error(), "--stop fix") {
+	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "--stop fix") {
 		t.Errorf("a second roll of an update began: %v", err)
 	}
 	if err := f.hub.Act("fix", ActionForget); err == nil {
@@ -397,7 +397,7 @@ func TestRollReplacesAnother(t *testing.T) {
 	}
 	k := f.nodes["a"].k
 	k.did = nil
-	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}); err != nil {
+	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitState(roll.Done)
@@ -537,7 +537,7 @@ func TestRollRecordDamaged(t *testing.T) {
 			t.Errorf("%s: the other roll: %+v", what, all)
 		}
 	}
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}); err == nil || !strings.Contains(err.Error(), "is damaged") {
+	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "is damaged") {
 		t.Errorf("a roll over a damaged record: %v", err)
 	}
 	for _, action := range []string{ActionPause, ActionResume, ActionStop} {
