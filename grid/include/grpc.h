@@ -17,6 +17,7 @@
 #define GRPC_H
 
 /* Ninf-G's header includes these, and its programs count on it. */
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
