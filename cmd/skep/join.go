@@ -124,11 +124,7 @@ func (j *join) openUntilEOF(parent context.Context, input io.Reader) (ctx contex
 // runAgent runs an agent. If systemd started it, runAgent reports its status to systemd.
 func runAgent(ctx context.Context, c agent.Config) error {
 	notifier := openNotifier(ctx)
-	log := c.Log
-	c.Log = func(format string, args ...any) {
-		log(format, args...)
-		notifier.Status(fmt.Sprintf(format, args...))
-	}
+	c.Status = notifier.Status
 	ready := sync.OnceFunc(func() { notifier.Ready("looks for the hub") })
 	c.Alive = func() { ready(); notifier.Alive() }
 	defer context.AfterFunc(ctx, notifier.Stopping)()

@@ -305,7 +305,14 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 	if allowance != nil {
 		tell(allowance)
 	}
-	return serveWhileSettling(ctx, finish, tell, serveRolls)
+	settle := func(ctx context.Context) error {
+		err := finish(ctx)
+		if err == nil {
+			notifier.Status("rolls are carried out")
+		}
+		return err
+	}
+	return serveWhileSettling(ctx, settle, tell, serveRolls)
 }
 
 // serveWhileSettling serves rolls while restored updates are on trial, which finish waits

@@ -35,8 +35,9 @@ type Config struct {
 	Bee     string // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
 	Cache   uint64 // most bytes of blobs, 0: 8 GiB
 	Log     func(format string, args ...any)
-	Alive   func()   // called every few seconds and at each try to connect, or nil
-	Guard   []string // command of the guard, empty: this program with "guard"
+	Status  func(text string) // called with the lines of the log that say what the agent does now, or nil
+	Alive   func()            // called every few seconds and at each try to connect, or nil
+	Guard   []string          // command of the guard, empty: this program with "guard"
 	// Leave is closed, or receives a value, when Run has to return ErrLeft as soon as no
 	// session and no program is left here; nil: never.
 	Leave <-chan os.Signal

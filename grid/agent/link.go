@@ -142,7 +142,7 @@ func (a *Agent) awaitLeave(ctx context.Context) bool {
 	defer poll.Stop()
 	for waits := false; !a.stopIdle(); waits = true {
 		if !waits {
-			a.config.Log("restarts when the programs that run here have ended")
+			a.config.logStatus("restarts when the programs that run here have ended")
 		}
 		select {
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func Run(ctx context.Context, c Config) error {
 		if len(a.listCarried()) > 0 {
 			wait = min(wait, retryCarry)
 		}
-		c.log("no connection to the hub (%v); next try in %v", err, wait)
+		c.logStatus("no connection to the hub (%v); next try in %v", err, wait)
 		select {
 		case <-ctx.Done():
 			return leftError(ctx)
@@ -231,6 +231,14 @@ func (c *Config) cacheLimit() int64 {
 		return cacheBytes
 	}
 	return int64(min(c.Cache, math.MaxInt64))
+}
+
+// logStatus logs what the agent does from now on.
+func (c *Config) logStatus(format string, args ...any) {
+	c.log(format, args...)
+	if c.Status != nil {
+		c.Status(fmt.Sprintf(format, args...))
+	}
 }
 
 func (c *Config) log(format string, args ...any) {
@@ -281,7 +289,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	}
 	a.connected = true
 	a.handleWelcome(w)
-	a.config.Log("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
+	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, l, messages)
 }
 
