@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,25 @@ static void open_handles(const struct start *s, s32 handle)
 	fcntl(handle, F_SETFD, 0);
 }
 
+/*
+ * Another thread may kick this one until the kernel has ended it. The kick
+ * would meet the new bee before its handler, and end it. So it stays pending,
+ * and the new bee discards it.
+ */
+static s64 execute_bee(const struct start *s)
+{
+	sigset_t kick, old;
+	s64 rc;
+
+	sigemptyset(&kick);
+	sigaddset(&kick, LIN_KICK);
+	pthread_sigmask(SIG_BLOCK, &kick, &old);
+	execve("/proc/self/exe", s->argv, s->envp);
+	rc = -errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
 static s64 execute_program(struct start *s, s32 handle, char *program)
 {
 	s64 rc;
@@ -121,8 +141,7 @@ static s64 execute_program(struct start *s, s32 handle, char *program)
 	if (!rc) {
 		open_handles(s, handle);
 		lin_vfork_report();
-		execve("/proc/self/exe", s->argv, s->envp);
-		rc = -errno;
+		rc = execute_bee(s);
 	}
 	free(s->argv);
 	free(s->envp);

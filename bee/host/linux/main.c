@@ -188,6 +188,7 @@ static int child_main(void)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
+	signal(LIN_KICK, SIG_IGN); /* discards one from before an execve */
 	if (!self)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
