@@ -345,9 +345,9 @@ func (s *serviceRestore) beginRestore(ctx context.Context, keep *update.Keep, no
 		notifier.Ready("no update is kept")
 		return func(context.Context) error { return err }, nil
 	}
-	var d *update.Device
-	if err := withDevice(func(opened *update.Device) error { d = opened; return nil }); err != nil {
-		return nil, err
+	d, err := update.Open() // finish closes it
+	if err != nil {
+		return nil, updateError(err)
 	}
 	r := &update.Restore{Keep: keep, Kernel: update.ThisKernel{Device: d}, BootID: strings.TrimSpace(string(boot)),
 		Settle: s.settle, Retry: s.retry,
