@@ -7,7 +7,8 @@
  * inside any more.
  *
  * A task that does not run keeps its stack while its lock is held. One that
- * runs is interrupted, and what it does is on the stack below.
+ * runs is interrupted: if it was in user space, nothing else is on its stack,
+ * else it is looked at again.
  *
  * Context: process, under dynamos_lock. look_at_sleeper() runs with the task's
  * locks held, look_here() in an IPI (hardirq).
@@ -17,7 +18,6 @@
 #include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <linux/stacktrace.h>
-#include <asm/irq_regs.h>
 
 #include "engine.h"
 #include "jump.h"
@@ -49,6 +49,12 @@ static int judge_stack(const struct module *module, u32 n)
 	return OUTSIDE;
 }
 
+static int stack_save(struct task_struct *task)
+{
+	return dynamos_jump((unsigned long)task, (unsigned long)stack, ENTRIES,
+			    0, 0, save_stack);
+}
+
 static int look_at_sleeper(struct task_struct *task, void *arg)
 {
 	struct look *look = arg;
@@ -58,22 +64,21 @@ static int look_at_sleeper(struct task_struct *task, void *arg)
 		look->found = RUNS;
 		return 0;
 	}
-	n = dynamos_jump((unsigned long)task, (unsigned long)stack, ENTRIES, 0,
-			 0, save_stack);
+	n = stack_save(task);
 	look->found = n < 0 ? INSIDE : judge_stack(look->module, n);
 	return 0;
 }
 
 static void look_here(void *arg)
 {
-	struct pt_regs *regs = get_irq_regs();
 	struct look *look = arg;
-	u32 n;
+	int n;
 
-	if (current != look->task || !regs)
+	if (current != look->task)
 		return;
-	n = user_mode(regs) ? 0 : stack_trace_save(stack, ENTRIES, 0);
-	look->found = judge_stack(look->module, n);
+	n = stack_save(current); /* fails above an interrupted kernel */
+	if (n >= 0)
+		look->found = judge_stack(look->module, n);
 }
 
 static bool task_outside(struct task_struct *task, const struct module *module)
