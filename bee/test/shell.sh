@@ -55,5 +55,13 @@ while IFS= read -r line; do
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "a shell runs: $(printf '%s' "$line" | tr '#\134' '__')"
 done <"$tmp/lines"
+
+# A thread may be kicked just when it executes a program, as a shell does last, after it
+# waited for others.
+text='for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5 6 7 8 9 10; do
+	sh -c "{ echo a; echo b >&2; } 2> err | cat; cat err" || echo ended; done; done'
+run_line "$tmp/got" "$tmp/err" "$timeout" -k 10 "$limit" "$b/bin/bee-guard" "$b/bin/bee"
+[ "$(grep -c '^[ab]$' "$tmp/got")" = 160 ] && ! grep -q ended "$tmp/got"
+result $? "a program that is executed after a fork is not ended by bee's own signal"
 echo "1..$n"
 exit "$failed"
