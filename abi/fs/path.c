@@ -22,6 +22,22 @@ static s64 component_append(char *out, u64 len, const char *part, u64 n)
 	return (s64)(len + n);
 }
 
+/* Passes over slashes. Returns the length of the next component, 0: none. */
+static u64 component_next(const char **path, u32 *flags)
+{
+	const char *at = *path;
+	u64 n;
+
+	while (*at == '/')
+		at++;
+	if (at != *path || *at)
+		*flags |= ABI_PATH_MUST_DIR;
+	for (n = 0; at[n] && at[n] != '/'; n++)
+		;
+	*path = at;
+	return n;
+}
+
 /* Adds the components of `path` to the `len` bytes in `out`. */
 static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 {
@@ -29,15 +45,9 @@ static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 	u64 n;
 
 	for (;;) {
-		if (*path == '/')
-			*flags |= ABI_PATH_MUST_DIR;
-		while (*path == '/')
-			path++;
-		if (!*path)
+		n = component_next(&path, flags);
+		if (!n)
 			return (s64)len;
-		*flags |= ABI_PATH_MUST_DIR;
-		for (n = 0; path[n] && path[n] != '/'; n++)
-			;
 		if (n == 2 && path[0] == '.' && path[1] == '.') {
 			len = parent_of(out, len);
 		} else if (n != 1 || path[0] != '.') {
@@ -102,15 +112,9 @@ static s64 components_walk(struct walk *w, char *out, u64 len, u32 *flags)
 	u64 n;
 
 	for (;;) {
-		if (*path == '/')
-			*flags |= ABI_PATH_MUST_DIR;
-		while (*path == '/')
-			path++;
-		if (!*path)
+		n = component_next(&path, flags);
+		if (!n)
 			return (s64)len;
-		*flags |= ABI_PATH_MUST_DIR;
-		for (n = 0; path[n] && path[n] != '/'; n++)
-			;
 		got = 0;
 		if (n == 2 && path[0] == '.' && path[1] == '.') {
 			if (len && !w->how->all)
