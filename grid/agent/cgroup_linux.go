@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func openCgroups(mounts, own string) (*cgroups, error) {
 		return nil, err
 	}
 	for _, name := range []string{"memory", "pids"} {
-		if !hasWord(string(has), name) {
+		if !slices.Contains(strings.Fields(string(has)), name) {
 			return nil, fmt.Errorf("the control group %s was not given the controller %s", path, name)
 		}
 	}
@@ -109,15 +110,6 @@ func findOwnGroup(own string) (string, error) {
 		}
 	}
 	return "", errors.New("this process is in no control group of version 2")
-}
-
-func hasWord(text, word string) bool {
-	for w := range strings.FieldsSeq(text) {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
 
 func writeFile(dir, name, text string) error {

@@ -94,8 +94,12 @@ func (h *Hub) forgetCarried(k carryKey) {
 }
 
 func (h *Hub) isAdopted(k carryKey) bool {
-	for _, a := range h.adopted {
-		if a.call.caller.key == k.session && a.call.client == k.client {
+	m := h.masters[h.byKey[k.session]]
+	if m == nil || m.calls[k.client] == nil {
+		return false
+	}
+	for f := range m.calls[k.client].leases {
+		if h.adopted[f] != nil {
 			return true
 		}
 	}
@@ -227,16 +231,12 @@ func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
 // the scheduler does not know them, and queues the calls of those that it lacks.
 func (h *Hub) hearAdopted(n *node, running []uint64) (others []sched.Fence) {
 	lockdep.AssertHeld(&h.mu)
-	waits := map[sched.Fence]bool{}
-	for _, l := range h.back.leases {
-		waits[l.fence] = true
-	}
 	now := h.cfg.Now()
 	for _, v := range running {
 		f := sched.Fence(v)
 		if a := h.adopted[f]; a != nil {
 			a.seen = now
-		} else if !waits[f] {
+		} else if !h.back.fences[f] {
 			others = append(others, f)
 		}
 	}
@@ -292,7 +292,7 @@ func (h *Hub) endReturn() {
 			ended = append(ended, r)
 		}
 	}
-	h.back.keys, h.back.leases, h.back.waiting = nil, nil, nil
+	h.back = returning{}
 	h.mu.Unlock()
 	for key := range keys {
 		h.blobs.Unpin(key)
