@@ -31,7 +31,7 @@ func readToken(f *cli.Flags, option, file string, input io.Reader) (string, erro
 	case f.Given("token-file"):
 		return readTokenFile(file, input)
 	}
-	return variable, nil
+	return strings.TrimSpace(variable), nil // cmd.exe keeps a blank before &&
 }
 
 // readTokenFile reads the first word of a file, or of input for "-".
@@ -48,9 +48,12 @@ func readTokenFile(name string, input io.Reader) (string, error) {
 	if err != nil {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("the token's file: %w", err))
 	}
-	// The whole join command is accepted too.
+	// The whole join command is accepted too, also as an older hub prints it.
 	words := strings.Fields(string(text))
 	for i, word := range words {
+		if token, ok := strings.CutPrefix(word, tokenVariable+"="); ok {
+			return token, nil
+		}
 		if word == "--token" && i+1 < len(words) {
 			return words[i+1], nil
 		}

@@ -341,10 +341,11 @@ func startJoinedHub(t *testing.T) (dir string, h *started, address string) {
 		t.Fatal(text)
 	}
 	words := strings.Fields(line)
-	if out, code, text := outputOf(t, "join", words[2], "--token", words[4], "--only", "--state", dir); code != 0 || !strings.HasPrefix(out, "joined the hub") {
+	t.Setenv(tokenVariable, strings.TrimPrefix(words[0], tokenVariable+"="))
+	if out, code, text := outputOf(t, "join", words[3], "--only", "--state", dir); code != 0 || !strings.HasPrefix(out, "joined the hub") {
 		t.Fatalf("%d %q\n%s", code, text, out)
 	}
-	return dir, h, words[2]
+	return dir, h, words[3]
 }
 
 // Both services run by the command lines of their units: they become ready, send watchdog

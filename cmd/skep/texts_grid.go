@@ -24,7 +24,7 @@ func gridTexts() map[string]text {
 		},
 		"join": {
 			text: []string{"skep join connects to the hub's port and stays in the foreground. It listens on no port. The token of the first join names the hub's certificate authority, so no other hub can take its place. From then on the node has an identity of its own, and skep join without words is enough.",
-				"A token on a command line is visible to every user of the machine. --token-file reads it from a file or standard input, and SKEP_TOKEN holds it as well; both may contain the whole join command.",
+				"The token is a secret, and a command line is visible to every user of the machine. So the join command that a hub prints has it in SKEP_TOKEN. --token-file reads it, or the whole join command, from a file or standard input.",
 				"Give --allow, --allow-write, --allow-network, --policy and the limits at each start. --policy says when programs may run here: skep-owner-policy(5).",
 				"After SIGUSR1 it ends as soon as no program runs here; a service then starts again."},
 			examples: []manual.Entry{{Name: "skep join 192.0.2.7:4860 --token-file token", Text: "join for the first time"},
@@ -37,7 +37,7 @@ func gridTexts() map[string]text {
 		},
 		"token": {
 			text:        []string{"A token works for as many machines as --uses says, until it expires. It is valid for this hub only."},
-			examples:    []manual.Entry{{Name: "skep token --uses 200 --expires 72h", Text: "for a classroom"}, {Name: "skep token | ssh node skep join HOST:4860 --token-file -", Text: "without showing it on a command line"}},
+			examples:    []manual.Entry{{Name: "skep token --uses 200 --expires 72h", Text: "for a classroom"}, {Name: "skep token | ssh node skep join HOST:4860 --token-file -", Text: "send the join command to another machine"}},
 			files:       hubFiles,
 			environment: stateNames,
 			exit:        "0 1 2 3 4", see: "skep-join(1)",

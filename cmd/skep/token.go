@@ -53,15 +53,16 @@ func (t *token) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return printToken(ctx, c, t.uses, t.expires)
 }
 
-// printToken gets a token from the hub and prints the join command for another machine.
+// printToken gets a token from the hub and prints the join command for another machine. It has the
+// token in the environment of the command, which other users cannot read.
 func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Duration) error {
 	answer, err := c.Token(ctx, hub.TokenRequest{Uses: uses, Life: expires})
 	if err != nil {
 		return withExitCode(err)
 	}
-	if _, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token); err != nil {
+	if _, err = fmt.Printf("%s=%s skep join %s\n", tokenVariable, answer.Token, answer.Address); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "skep: other users can read command lines: give the token with --token-file FILE, with - for standard input, or in SKEP_TOKEN")
+	fmt.Fprintf(os.Stderr, "skep: the token is a secret, and other users can read command lines, but not the environment. In cmd.exe of Windows type 'set %s=...' on a line of its own. --token-file FILE reads the line above\n", tokenVariable)
 	return nil
 }

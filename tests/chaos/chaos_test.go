@@ -61,7 +61,7 @@ func killNow(cmd *exec.Cmd) {
 	cmd.Wait()
 }
 
-var joinLine = regexp.MustCompile(`skep join (\S+) --token (\S+)`)
+var joinLine = regexp.MustCompile(`SKEP_TOKEN=(\S+) skep join (\S+)`)
 
 // startHub returns a join token when the hub listens.
 func (s *scene) startHub() string {
@@ -75,9 +75,9 @@ func (s *scene) startHub() string {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		if m := joinLine.FindStringSubmatch(lines.Text()); m != nil {
-			s.address = m[1]
+			s.address = m[2]
 			go func() { io.Copy(s.output, r); r.Close() }()
-			return m[2]
+			return m[1]
 		}
 	}
 	s.t.Fatal("the hub ended before it printed a join command")

@@ -72,13 +72,13 @@ func startNode(t *testing.T, dir, state, shim string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words, err := hub.WaitForLine(t.Context(), `skep join (\S+) --token (skep1\.\S+)`, wineTime)
+	words, err := hub.WaitForLine(t.Context(), `SKEP_TOKEN=(skep1\.\S+) skep join (\S+)`, wineTime)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("wine", skepPath(t)+".exe", "join", words[1], "--token", words[2], "--slots", "2", "--name", "pc",
+	cmd := exec.Command("wine", skepPath(t)+".exe", "join", words[2], "--slots", "2", "--name", "pc",
 		"--state", "Z:"+strings.ReplaceAll(filepath.Join(dir, "pc"), "/", `\`))
-	cmd.Env = env
+	cmd.Env = append(env, words[0][:strings.IndexByte(words[0], ' ')])
 	pc, err := s.Start("pc", cmd)
 	if err == nil {
 		err = pc.Poll(t.Context(), wineTime, func() error {

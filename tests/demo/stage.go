@@ -21,7 +21,7 @@ import (
 const (
 	soon   = 20 * time.Second
 	later  = 90 * time.Second // the first start of Wine creates a whole prefix
-	joined = `skep join (\S+) --token (skep1\.\S+)`
+	joined = `SKEP_TOKEN=(skep1\.\S+) skep join (\S+)`
 )
 
 // A stage holds the demo's directory and processes, which close removes.
@@ -74,7 +74,7 @@ func (s *stage) startHub() error {
 	if err != nil {
 		return err
 	}
-	s.address, s.token = words[1], words[2]
+	s.token, s.address = words[1], words[2]
 	s.client = hub.NewClient(hub.ControlSocket(filepath.Join(state, "hub")))
 	s.sayf("The hub listens on %s; its one port is all that nodes need.", s.address)
 	return s.waitForNode(a, "linux", soon)
@@ -90,11 +90,12 @@ func (s *stage) join() error {
 	if err != nil {
 		return err
 	}
-	s.sayf("C:\\> skep join %s --token %.12s…", s.address, s.token)
+	s.sayf("C:\\> set SKEP_TOKEN=%.12s…", s.token)
+	s.sayf("C:\\> skep join %s", s.address)
 	// Workers have the lowest priority on both systems, but Wine does not apply
 	// it. Without nice they would slow down the Linux workers on the cores that
 	// both nodes share.
-	a, err := s.start(s.wineEnv(), "nice", "-n", "19", "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
+	a, err := s.start(append(s.wineEnv(), "SKEP_TOKEN="+s.token), "nice", "-n", "19", "wine", filepath.Join(bin, "skep.exe"), "join", s.address,
 		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.Dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type cluster struct {
 	second  *watch.Actor
 }
 
-const joinLine = `skep join (\S+) --token (skep1\.\S+)`
+const joinLine = `SKEP_TOKEN=(skep1\.\S+) skep join (\S+)`
 
 // startCluster starts the hub and waits for its join line.
 func (s *stage) startCluster(args ...string) (*cluster, string, error) {
@@ -44,8 +44,8 @@ func (c *cluster) startHub(listen string, args ...string) (token string, err err
 	if err != nil {
 		return "", err
 	}
-	c.address = words[1]
-	return words[2], nil
+	c.address = words[2]
+	return words[1], nil
 }
 
 // agentCommand returns the command line of an agent on this cluster's kind of machine.
@@ -68,10 +68,10 @@ func (c *cluster) stateOf(name string) string {
 // join starts the second agent; token may be empty when it has joined before.
 func (c *cluster) join(name, token string) (*watch.Actor, error) {
 	args := []string{c.address, "--state", c.stateOf(name), "--name", name, "--slots", "2"}
-	if token != "" {
-		args = append(args, "--token", token)
-	}
 	argv, env := c.agentCommand(args...)
+	if token != "" {
+		env = append(env, "SKEP_TOKEN="+token)
+	}
 	return c.s.start(name, env, argv...)
 }
 

@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
 )
 
 // createToken gets a token from the hub.
@@ -15,11 +15,11 @@ func (c *cluster) createToken(args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, token, found := strings.Cut(strings.TrimSpace(o.stdout), "--token ")
-	if o.code != 0 || !found || !strings.Contains(o.stdout, c.address) {
+	words := regexp.MustCompile(joinLine).FindStringSubmatch(o.stdout)
+	if o.code != 0 || words == nil || words[2] != c.address {
 		return "", fmt.Errorf("no join line: %v", o)
 	}
-	return token, nil
+	return words[1], nil
 }
 
 // checkRefused joins with a token that the hub must refuse.
