@@ -52,7 +52,7 @@ func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
 func (u *updateApply) options(f *cli.Flags) {
 	u.whom.options(f)
 	u.health.options(f)
-	f.BoolVar(&u.supersede, "supersede", false, "revert older updates of the same functions in the same step")
+	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave when it is committed; if it is reverted, they stay")
 	f.DurationVar(&u.confirm, "confirm", 5*time.Minute, "revert it after this `TIME` without 'skep update commit'; 0: never")
 	f.DurationVar(&u.enter, "enter", 30*time.Second, "class together: undo the transition if it takes longer than this `TIME`")
 }
@@ -90,7 +90,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	return withDevice(func(d *update.Device) error {
 		name, fresh := words[0], false
 		if isPackage(name) {
-			name, fresh, err = u.loadPackage(words[0], &a.Policy)
+			name, fresh, err = u.loadPackage(d, words[0], &a.Policy)
 		} else {
 			err = approveAgain(name, &a.Policy, u.confirm)
 		}
@@ -114,7 +114,7 @@ func isPackage(word string) bool {
 }
 
 // loadPackage loads a package's module, if the operators' keys of this machine permit it.
-func (u *updateApply) loadPackage(path string, policy *uapi.DynamosPolicy) (name string, fresh bool, err error) {
+func (u *updateApply) loadPackage(d *update.Device, path string, policy *uapi.DynamosPolicy) (name string, fresh bool, err error) {
 	p, text, err := readPackage(path)
 	if err != nil {
 		return "", false, err
@@ -129,7 +129,7 @@ func (u *updateApply) loadPackage(path string, policy *uapi.DynamosPolicy) (name
 	if err := approvePackage(p, policy, u.confirm); err != nil {
 		return "", false, err
 	}
-	fresh, err = update.Load(p.Name, module)
+	fresh, err = update.Load(d, p.Name, module)
 	if err == nil {
 		rememberPackage(p.Name, text)
 	}
@@ -140,6 +140,11 @@ func (u *updateApply) printResult(i *uapi.DynamosInfo) error {
 	name := uapi.Text(i.Name[:])
 	if _, err := fmt.Printf("%s: on trial for %s\n", name, update.DescribePolicy(&i.Policy, updateNames())); err != nil {
 		return err
+	}
+	if u.supersede {
+		if _, err := fmt.Printf("older updates of its functions stay in force below it; 'skep update commit %s' ends them\n", name); err != nil {
+			return err
+		}
 	}
 	if u.confirm == 0 {
 		return nil

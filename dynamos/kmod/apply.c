@@ -7,8 +7,8 @@
  * dynamos_hooks is held throughout. dynamos_lock is held except while ftrace or
  * livepatch works, because these may wait for every task.
  *
- * Context: process, and may sleep. dynamos_apply_supersede() and
- * dynamos_apply_release() also run in drain.c's worker.
+ * Context: process, and may sleep. dynamos_apply_release() also runs in
+ * drain.c's worker.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -25,6 +25,7 @@
 #define A_MOMENT (HZ / 50)
 
 static atomic_t waiting;
+static u64 turns; /* of updates that were applied; dynamos_lock */
 
 bool dynamos_apply_waits(void)
 {
@@ -214,18 +215,17 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 void dynamos_apply_supersede(struct dynamos_update_state *u)
 {
 	struct dynamos_update_state *older;
-	/* Class together gets here later, in a worker, where `current` is not
-	 * the caller. */
-	const struct task_struct *by =
-		current->flags & PF_KTHREAD ? NULL : current;
 	char text[DYNAMOS_WHY];
 
 	lockdep_assert_held(&dynamos_lock);
+	if (!u->engine->supersedes)
+		return;
 	scnprintf(text, sizeof(text), "superseded by %s", u->name);
 	list_for_each_entry(older, &dynamos_updates, link) {
-		if (older == u || !in_force(older) || !count_common(u, older))
+		if (older->engine->turn >= u->engine->turn ||
+		    !in_force(older) || !count_common(u, older))
 			continue;
-		dynamos_update_end(older, DYNAMOS_SUPERSEDED, by, text);
+		dynamos_update_end(older, DYNAMOS_SUPERSEDED, current, text);
 		dynamos_drain_end(older);
 	}
 }
@@ -281,6 +281,7 @@ static int arm_versions(struct dynamos_update_state *u,
 	u->end[0] = '\0';
 	u->health = a->health;
 	u->engine->supersedes = a->flags & DYNAMOS_SUPERSEDE;
+	u->engine->turn = ++turns;
 	u->engine->admitted = false;
 	err = dynamos_group_begin(u, why, DYNAMOS_WHY);
 	if (!err)
@@ -345,7 +346,7 @@ static int check_object(struct dynamos_update_state *u, char *why)
 	if (u->engine->bound) {
 		scnprintf(why, DYNAMOS_WHY,
 			  "%s was in force in the module %s, and holds its "
-			  "addresses: remove it, and apply the package again",
+			  "addresses: apply its package again",
 			  u->name, u->update->object);
 		return -ESTALE;
 	}
@@ -457,12 +458,9 @@ static void finish_apply(struct dynamos_update_state *u, int err)
 	struct module *module = u->update->module;
 
 	mutex_lock(&dynamos_lock);
-	if (!err) {
+	if (!err)
 		dynamos_event_add(u->name, DYNAMOS_ASKED, u->state,
 				  current->pid, current->comm, "applied");
-		if (u->engine->supersedes && u->class != DYNAMOS_TOGETHER)
-			dynamos_apply_supersede(u);
-	}
 	dynamos_update_started(u);
 	mutex_unlock(&dynamos_lock);
 	dynamos_drain_kick();

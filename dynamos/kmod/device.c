@@ -81,6 +81,7 @@ static long ioctl_commit(void *arg)
 	dynamos_watch_commit(u);
 	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
 			  current->comm, "committed");
+	dynamos_apply_supersede(u);
 	return 0;
 }
 
@@ -127,6 +128,7 @@ found:
 	strscpy(i->name, u->name, sizeof(i->name));
 	strscpy(i->build_id, dynamos_symbol_build_id(), sizeof(i->build_id));
 	strscpy(i->end, u->end, sizeof(i->end));
+	i->cause = u->end[0] ? u->cause : 0;
 	if (u->update->held) {
 		i->held = u->engine->held || u->state != DYNAMOS_LOADED
 				  ? DYNAMOS_HELD

@@ -141,8 +141,6 @@ static unsigned long poll_entering(struct dynamos_update_state *u)
 		dynamos_update_step(u, DYNAMOS_ENTERED, why);
 		dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, 0, "",
 				  "all tasks completed the transition");
-		if (e->supersedes)
-			dynamos_apply_supersede(u);
 		return SELDOM;
 	}
 	if (time_after(jiffies, e->enter_until))

@@ -24,9 +24,10 @@ struct dynamos_engine {
 	bool starting;	/* APPLY is in progress, without dynamos_lock */
 	bool unsettled; /* an APPLY that failed was in the chains for a while */
 	bool held;	/* it was applied, and others may have pointers to it */
-	bool supersedes;
+	bool supersedes; /* older updates, when it is committed */
 	bool bound;    /* livepatch has written a module's addresses into it */
 	bool admitted; /* together: every task switched once */
+	u64 turn;      /* of its last APPLY; an older update has a lower one */
 	unsigned long enter_until;
 	struct dynamos_patch *patch;
 	struct dynamos_place at[];
@@ -57,7 +58,7 @@ int dynamos_apply_begin(struct dynamos_apply *a);
 bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
-/* Ends what this update supersedes. */
+/* Ends what this update supersedes, now that it is committed. */
 void dynamos_apply_supersede(struct dynamos_update_state *update);
 /* Requests that drain.c retires the slot if its chain is empty. */
 void dynamos_apply_release(struct dynamos_slot *slot);

@@ -81,7 +81,7 @@ func TestOtherDeviceIsRefused(t *testing.T) {
 }
 
 func TestFileThatIsNoModuleIsNotLoaded(t *testing.T) {
-	if fresh, err := Load("skep_no_module", []byte("no module")); fresh || err == nil {
+	if fresh, err := Load(oneUpdate(), "skep_no_module", []byte("no module")); fresh || err == nil {
 		t.Errorf("loaded: %v, %v", fresh, err)
 	}
 }

@@ -97,6 +97,34 @@ func TestErrorsOfModules(t *testing.T) {
 	}
 }
 
+// A package of a loaded update is loaded anew if nothing of it is in force. A module that
+// is no update stays.
+func TestRoomForAModule(t *testing.T) {
+	loaded, held := uapi.DynamosInfo{State: uapi.DynamosLoaded}, uapi.DynamosInfo{State: uapi.DynamosLoaded, Held: uapi.DynamosIsHeld}
+	for _, c := range []struct {
+		what                string
+		i                   uapi.DynamosInfo
+		known, same, unload bool
+		want                string
+	}{
+		{"reverted", loaded, true, true, true, ""},
+		{"reverted, of another build", loaded, true, false, true, ""},
+		{"held", held, true, true, false, ""},
+		{"held, of another build", held, true, false, false, "another build of fix is held, and stays loaded until the next boot"},
+		{"in force", uapi.DynamosInfo{State: uapi.DynamosTrial}, true, true, false, ""},
+		{"in force, of another build", uapi.DynamosInfo{State: uapi.DynamosTrial, Held: uapi.DynamosIsHeld}, true, false, false, "another build of fix is trial: 'skep update revert fix'"},
+		{"a driver", loaded, false, true, false, "a module fix is loaded that is no update"},
+	} {
+		unload, err := makeRoom("fix", c.known, &c.i, c.same)
+		if unload != c.unload || (err == nil) != (c.want == "") {
+			t.Errorf("%s: %v, %v", c.what, unload, err)
+		}
+		if c.want != "" {
+			wantRefusal(t, c.what, err, c.want)
+		}
+	}
+}
+
 // What is held is not removed, and what is not there is not found.
 func TestRemoveOfWhatIsHeld(t *testing.T) {
 	s := oneUpdate()

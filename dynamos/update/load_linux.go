@@ -15,17 +15,26 @@ import (
 	"skep/internal/uapi"
 )
 
-// Load loads the module of an update, which changes no function yet. It is no error if the same module is already loaded; fresh is false then.
-func Load(name string, module []byte) (fresh bool, err error) {
+// Load loads the module of an update, which changes no function yet. A module of that
+// update that was reverted is unloaded first: it may be another build, or hold addresses of
+// a module that is gone. If it must stay and is the same, fresh is false.
+func Load(s Source, name string, module []byte) (fresh bool, err error) {
 	loaded, err := loadedBuildID("/sys", name)
 	if err != nil {
 		return false, err
 	}
 	if loaded != "" {
-		if loaded != moduleBuildID(module) {
-			return false, refusef("another build of %s is loaded: 'skep update remove %s' takes it away", name, name)
+		i, known, err := lookFor(s, name)
+		if err != nil {
+			return false, err
 		}
-		return false, nil
+		unload, err := makeRoom(name, known, &i, loaded == moduleBuildID(module))
+		if err != nil || !unload {
+			return false, err
+		}
+		if err := Remove(s, name); err != nil {
+			return false, err
+		}
 	}
 	log, err := openLog()
 	if err != nil {
@@ -38,6 +47,22 @@ func Load(name string, module []byte) (fresh bool, err error) {
 		return true, nil
 	}
 	return false, loadError(name, e, log.lastLine(name), ReadLockdown("/"))
+}
+
+// makeRoom says whether a loaded module is unloaded before its update is loaded. known is
+// whether it is the update i, and same whether it is the very module to be loaded.
+func makeRoom(name string, known bool, i *uapi.DynamosInfo, same bool) (unload bool, err error) {
+	switch {
+	case !known:
+		return false, refusef("a module %s is loaded that is no update: give the package another name ('skep update build --name')", name)
+	case i.State == uapi.DynamosLoaded && i.Held != uapi.DynamosIsHeld:
+		return true, nil
+	case same:
+		return false, nil
+	case i.Held == uapi.DynamosIsHeld && i.State == uapi.DynamosLoaded:
+		return false, refusef("another build of %s is held, and stays loaded until the next boot: give the package another name ('skep update build --name')", name)
+	}
+	return false, refusef("another build of %s is %s: 'skep update revert %s' takes it back", name, i.State, name)
 }
 
 // loadError is the error of init_module(2); said is what the kernel logged about the module.

@@ -27,7 +27,9 @@ type ThisKernel struct{ *Device }
 func (ThisKernel) BuildID() (string, error) { return RunningBuildID("/sys") }
 
 // Load loads a module.
-func (ThisKernel) Load(name string, module []byte) (bool, error) { return Load(name, module) }
+func (t ThisKernel) Load(name string, module []byte) (bool, error) {
+	return Load(t.Device, name, module)
+}
 
 // Apply puts an update on trial.
 func (t ThisKernel) Apply(ctx context.Context, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {

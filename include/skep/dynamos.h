@@ -115,8 +115,8 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 
 #define DYNAMOS_SUPERSEDE                                                      \
 	1u /* older updates of the same functions leave in                     \
-	      the same step; every one of their functions                      \
-	      must be among ours */
+	      the step of COMMIT, and stay in force until then;                \
+	      every one of their functions must be among ours */
 
 #define DYNAMOS_ENTER_MS 60000
 
@@ -166,7 +166,7 @@ struct dynamos_info {
 	u32 class, state, functions, advised;
 	s64 confirm_ms; /* left; -1: no timer */
 	u32 held;	/* enum dynamos_held */
-	u32 zero;
+	u32 cause;	/* of `end`: enum dynamos_cause, or 0 */
 	char name[DYNAMOS_NAME];
 	char build_id[64];     /* of the kernel it is for, in hex */
 	char end[DYNAMOS_WHY]; /* why it left last, or empty */

@@ -13,7 +13,7 @@ const (
 	DynamosCPUs      = 4096
 	DynamosFunctions = 64
 	DynamosBuckets   = 40 // bucket i of a latency begins at 2^i ns
-	DynamosSupersede = 1  // flag: drain older updates of the same functions
+	DynamosSupersede = 1  // flag: COMMIT drains older updates of the same functions
 
 	DynamosIocApply  = 0xe5f04460
 	DynamosIocPolicy = 0xe5d04461
@@ -191,7 +191,7 @@ type DynamosInfo struct {
 	Functions, Advised uint32
 	ConfirmMS          int64
 	Held               DynamosHeld
-	Zero               uint32
+	Cause              DynamosCause // of End, or 0
 	Name               [DynamosName]byte
 	BuildID            [64]byte
 	End                [DynamosWhy]byte

@@ -240,6 +240,11 @@ func (w *walker) walkFixes() {
 	w.runUpdate("status arp", "class any, committed")
 
 	w.runUpdate(fmt.Sprintf("apply %s --all --supersede --confirm 0", w.filePath("arp_strict")), "on trial for all")
+	w.checkAnswers("a newer update is put on top of it", "arp_strict", "ssss")
+	w.runUpdate("revert arp_strict", "arp_strict: left")
+	w.checkAnswers("a newer update that is reverted in its trial leaves the older one in force", "arp", "ffff")
+	w.runUpdate("apply arp_strict --all --supersede", "on trial for all")
+	w.runUpdate("commit arp_strict", "arp_strict: committed")
 	w.checkAnswers("a newer update supersedes it", "arp_strict", "ssss")
 	w.waitUntilSettled("arp")
 	w.runUpdate("remove arp", "unloaded")

@@ -19,6 +19,7 @@
 
 #include "dynamos_engine.h"
 #include "dynamos_use.h"
+#include "dynamos_want.h"
 #include "tests/tap.h"
 
 #define HAND "dynamos_hand"
@@ -40,39 +41,6 @@ static void select_next(void)
 static void select_try(void)
 {
 	use_turn(TRY, try_file);
-}
-
-static int apply_to(const struct dynamos_policy *policy, u32 flags)
-{
-	struct dynamos_apply a = {.policy = *policy, .flags = flags};
-
-	return use_apply(&a);
-}
-
-static int want_ok(int err, const char *name)
-{
-	if (tap_ok(!err, "engine: %s", name))
-		return 1;
-	printf("# %d (%s) %s\n", err, strerror(-err), use_why);
-	return 0;
-}
-
-static void want_is(int got, int want, const char *name)
-{
-	if (!tap_ok(got == want, "engine: %s", name))
-		printf("# %d instead of %d: %s\n", got, want, use_why);
-}
-
-static void end_update(const char *name)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text), "%s: revert", name);
-	want_ok(use_revert(), text);
-	snprintf(text, sizeof(text), "%s: no call is left", name);
-	want_ok(use_until(DYNAMOS_LOADED), text);
-	snprintf(text, sizeof(text), "%s: unloads", name);
-	want_ok(use_unload(), text);
 }
 
 /* What dynamos_update_add() refuses. */
@@ -449,10 +417,57 @@ static void test_ends(void)
 	want_ok(use_alone(), "end: no other program has the engine");
 }
 
+/* What is applied after the newer one is not older, and stays. */
+static void test_supersede_above(void)
+{
+	struct dynamos_info info;
+
+	select_next();
+	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
+		"supersede: the committed one is reverted");
+	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
+		"supersede: it is applied again");
+	select_hand();
+	want_ok(apply_to(&all, 0), "supersede: another one is put above it");
+	select_next();
+	want_ok(use_commit(), "supersede: the lower one is committed");
+	select_hand();
+	tap_ok(!use_info(&info) && info.state == DYNAMOS_TRIAL &&
+		       get_answer() == 4242,
+	       "engine: supersede: the one above stays in force");
+	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
+		"supersede: the one above is reverted");
+}
+
+/* The newer one is reverted in its trial, applied again and committed. */
+static void test_supersede_trial(void)
+{
+	struct dynamos_info info;
+
+	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
+		"supersede: replaces the older one");
+	tap_ok(get_answer() == 4343,
+	       "engine: supersede: all take the newer one");
+	select_hand();
+	tap_ok(!use_info(&info) && info.state == DYNAMOS_TRIAL,
+	       "engine: supersede: the older one stays during the trial");
+	select_next();
+	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
+		"supersede: the newer one is reverted in its trial");
+	tap_ok(get_answer() == 4242,
+	       "engine: supersede: the older one answers again");
+	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE) ?: use_commit(),
+		"supersede: applied again without being removed, committed");
+	select_hand();
+	want_ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
+	tap_ok(!use_info(&info) && strstr(info.end, NEXT) &&
+		       info.cause == DYNAMOS_SUPERSEDED && get_answer() == 4343,
+	       "engine: supersede: the older one names what superseded it");
+}
+
 /* A newer update of the same functions. */
 static void test_supersede(void)
 {
-	struct dynamos_info info;
 	struct canary canary;
 	struct dynamos_policy only;
 	long mine = get_answer();
@@ -472,18 +487,12 @@ static void test_supersede(void)
 	want_ok(use_until(DYNAMOS_LOADED), "supersede: the newer one has left");
 	tap_ok(use_call(&canary) == 4242,
 	       "engine: supersede: the older one is in force again");
-	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
-		"supersede: replaces the older one");
-	tap_ok(get_answer() == 4343,
-	       "engine: supersede: all take the newer one");
-	select_hand();
-	want_ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
-	tap_ok(!use_info(&info) && strstr(info.end, NEXT),
-	       "engine: supersede: the older one names what superseded it");
+	test_supersede_trial();
 	want_is(apply_to(&all, DYNAMOS_SUPERSEDE), -EINVAL,
 		"supersede: an update that changes more functions is not "
 		"replaced");
 	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: function is named");
+	test_supersede_above();
 	want_ok(use_unload(), "supersede: the older one unloads");
 	select_next();
 	end_update("supersede");
