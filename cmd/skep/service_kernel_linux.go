@@ -201,18 +201,7 @@ func keepUpdate(d update.Source, name string) error {
 		return keep.Forget(name)
 	}
 	fmt.Printf("%s: it comes back at boot\n", name)
-	return forgetSuperseded(d, keep)
-}
-
-// forgetSuperseded removes stored updates that a newer update has replaced.
-func forgetSuperseded(d update.Source, keep *update.Keep) error {
-	list, err := update.AllInfos(d)
-	for _, i := range list {
-		if i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
-			err = errors.Join(err, keep.Forget(uapi.Text(i.Name[:])))
-		}
-	}
-	return err
+	return keep.ForgetEnded(d)
 }
 
 // forgetUpdate removes a stored update that was reverted.

@@ -141,7 +141,7 @@ func updateTexts() map[string]text {
 		},
 		"update apply": {
 			text:     []string{whomWords, "It is on trial: it is reverted after --confirm unless skep update commit keeps it, and when it exceeds one of the limits of errors, latency or time. A word that is no file is an update that is loaded and reverted."},
-			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "instead of an older update of the same functions"}},
+			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "above an older update of the same functions, which leaves with the commit"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-policy(1) skep-update-status(1) skep-update-commit(1) skep-policy(5)",
 		},
@@ -165,7 +165,7 @@ func updateTexts() map[string]text {
 		},
 		"update roll": {
 			text: []string{"The hub gives the package to nodes whose agents run as root. Each node verifies the operators' signatures with its own keys. Waves say how many nodes run the update at a time; a wave begins when the one before it kept the update for the time given by --settle. At the first sign of harm on any node all nodes revert it: a WARN or oops, a limit that is exceeded, a boot, or silence.",
-				"POLICY is written as for skep update sign --widest. Ctrl-C ends the display, not the roll."},
+				"POLICY is written as for skep update sign --widest. Ctrl-C ends the display, not the roll.", "With --supersede older updates of the same functions stay in force below it, and leave where it is committed."},
 			examples: []manual.Entry{{Name: "skep update roll fix.skepup", Text: "in four waves, as widely as it was signed"}, {Name: "skep update roll fix.skepup --waves 1,10,all --canary uid=1000 --max-errors 10", Text: "first for one user; stopped at ten more errors per 1000 calls"}},
 			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package that operators signed"}},
 			exit:     "0 1 2 3 4 130", environment: "SKEP_STATE", see: "skep-update-rolls(1) skep-update-sign(1) skep-update-keys(1)",

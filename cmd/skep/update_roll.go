@@ -42,6 +42,7 @@ type updateRoll struct {
 	trial, settle  time.Duration
 	unavailable    int
 	health         watched
+	supersede      bool
 	detach         bool
 }
 
@@ -54,6 +55,7 @@ func (u *updateRoll) options(f *cli.Flags) {
 	f.DurationVar(&u.settle, "settle", roll.DefaultTimes.Settle, "how long a wave keeps the whole policy: `TIME`")
 	f.IntVar(&u.unavailable, "max-unavailable", 1, "go on while at most `N` nodes are silent or failed")
 	u.health.options(f)
+	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave when it is committed; if it is reverted, they stay")
 	f.BoolVar(&u.detach, "detach", false, "begin, and do not show the progress")
 }
 
@@ -119,7 +121,7 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 	if min(u.trial, u.settle) <= 0 {
 		return v, f.Usagef("--canary-time and --settle take times, as 90s or 10m")
 	}
-	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: full.String(), Trial: s.Trial, Lease: times.Lease,
+	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: full.String(), Trial: s.Trial, Lease: times.Lease, Supersede: u.supersede,
 		Health: rolls.Health{Least: h.Least, Errors: h.Errors, Latency: max(h.Latency, update.Longer) - update.Longer, Stuck: time.Duration(h.Stuck)}}
 	v.Plan = roll.Plan{Waves: waves, Times: times, MaxUnavailable: u.unavailable,
 		Rules: roll.Rules{Least: uint64(h.Least), Errors: uint64(h.Errors)}}

@@ -35,6 +35,7 @@ type rollKernel struct {
 	info    uapi.DynamosInfo
 	loaded  bool
 	applied []uapi.DynamosPolicy
+	flags   uint32 // of the last APPLY
 }
 
 func (k *rollKernel) BuildID() (string, error) { return strings.Repeat("01", 20), nil }
@@ -63,6 +64,7 @@ func (k *rollKernel) Load(name string, _ []byte) (bool, error) {
 }
 
 func (k *rollKernel) Apply(_ context.Context, _ string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
+	k.flags = a.Flags
 	return k.info, k.change(uapi.DynamosTrial, &a.Policy)
 }
 
@@ -344,20 +346,13 @@ func TestUpdateRollOpensThePackageTwice(t *testing.T) {
 	f := newRollFleet(t)
 	f.sign("all")
 	n, k := f.node("a")
-	text, err := os.ReadFile(f.path("fix.skepup"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(text)
-	spec := rolls.Spec{ID: "one", Name: "fix", Package: hex.EncodeToString(sum[:]), Canary: "share=6553", Policy: "all", Trial: time.Hour, Lease: time.Second}
-	u := n.Rolls().Open(spec, func() ([]byte, error) { return text, err })
+	u := f.rolled(n, false)
 	if err := errors.Join(u.Stage(), u.Load()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(n.Keep.Run); err != nil {
 		t.Fatal(err)
 	}
-	err = errors.New("the package was read again")
 	for _, p := range []roll.Phase{roll.Canary, roll.Full} {
 		if err := u.Select(p, time.Hour); err != nil {
 			t.Errorf("%v: %v", p, err)
@@ -368,6 +363,79 @@ func TestUpdateRollOpensThePackageTwice(t *testing.T) {
 	}
 	if s, _ := k.state(); s != uapi.DynamosCommitted {
 		t.Errorf("it is %v", s)
+	}
+}
+
+// rolled returns the signed update of the office on a node.
+func (f *rollFleet) rolled(n *update.RollNode, supersede bool) rolls.Update {
+	f.t.Helper()
+	text, err := os.ReadFile(f.path("fix.skepup"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	spec := rolls.Spec{ID: "one", Name: "fix", Package: hex.EncodeToString(sum[:]), Canary: "share=6553", Policy: "all", Trial: time.Hour, Lease: time.Second, Supersede: supersede}
+	return n.Rolls().Open(spec, func() ([]byte, error) { return text, nil })
+}
+
+// An update is loaded again when the last task has left it, and not before. Supersede
+// reaches the kernel, and a superseded update is told from one that did harm.
+func TestUpdateRollAgain(t *testing.T) {
+	f := newRollFleet(t)
+	f.sign("all")
+	n, k := f.node("a")
+	u := f.rolled(n, true)
+	if err := u.Stage(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Load("fix", nil); err != nil {
+		t.Fatal(err)
+	}
+	k.info.State = uapi.DynamosLeaving
+	if err := u.Load(); !errors.Is(err, roll.ErrLater) {
+		t.Errorf("while tasks are inside: %v", err)
+	}
+	k.info.State = uapi.DynamosLoaded
+	if err := u.Load(); err != nil || k.flags != uapi.DynamosSupersede {
+		t.Errorf("%v, flags %d", err, k.flags)
+	}
+	k.info.State = uapi.DynamosLoaded
+	if err := f.rolled(n, false).Load(); err != nil || k.flags != 0 {
+		t.Errorf("%v, flags %d", err, k.flags)
+	}
+	for cause, want := range map[uapi.DynamosCause]bool{uapi.DynamosSuperseded: true, uapi.DynamosWarned: false} {
+		for _, state := range []uapi.DynamosState{uapi.DynamosLeaving, uapi.DynamosLoaded, uapi.DynamosCommitted} {
+			k.info.State, k.info.Cause = state, cause
+			v, err := u.Look()
+			if err != nil || v.Superseded != (want && state != uapi.DynamosCommitted) {
+				t.Errorf("%v %v: %+v, %v", cause, state, v, err)
+			}
+		}
+	}
+}
+
+// With the commit of an update, what it superseded is no longer kept for the next boot.
+func TestUpdateRollForgetsWhatItSupersedes(t *testing.T) {
+	f := newRollFleet(t)
+	n, k := f.node("a")
+	if err := os.MkdirAll(n.Keep.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[uapi.DynamosState]bool{uapi.DynamosCommitted: true, uapi.DynamosLeaving: false, uapi.DynamosLoaded: false} {
+		file := filepath.Join(n.Keep.Dir, "old.json")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Load("old", nil); err != nil {
+			t.Fatal(err)
+		}
+		k.info.State = state
+		if err := n.Keep.ForgetEnded(k); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(file); (err == nil) != want {
+			t.Errorf("%v: %v", state, err)
+		}
 	}
 }
 

@@ -149,6 +149,18 @@ func (k *Keep) Forget(name string) error {
 	return all
 }
 
+// ForgetEnded removes stored updates that are loaded and not in force any more, such as
+// those that a newer update has superseded.
+func (k *Keep) ForgetEnded(s Source) error {
+	list, err := AllInfos(s)
+	for _, i := range list {
+		if i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
+			err = errors.Join(err, k.Forget(uapi.Text(i.Name[:])))
+		}
+	}
+	return err
+}
+
 // List returns the stored updates. all joins the errors of files that cannot be read.
 func (k *Keep) List() (list []Kept, all error) {
 	files, err := filepath.Glob(k.path("*", ".json"))

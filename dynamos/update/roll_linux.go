@@ -244,8 +244,11 @@ func (u *rolledUpdate) Load() error {
 	if err := u.approve(); err != nil { // a key may have been revoked, or the package blocked
 		return err
 	}
-	h := u.spec.Health
-	a := uapi.DynamosApply{ConfirmMS: uint32(u.spec.Trial.Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds()),
+	h, flags := u.spec.Health, uint32(0)
+	if u.spec.Supersede {
+		flags = uapi.DynamosSupersede
+	}
+	a := uapi.DynamosApply{Flags: flags, ConfirmMS: uint32(u.spec.Trial.Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds()),
 		Health: uapi.DynamosHealth{Least: h.Least, Errors: h.Errors, Stuck: uint64(h.Stuck)}}
 	if h.Latency > math.MaxUint32-Longer {
 		return refusef("a latency limit of %d%% is out of range", h.Latency)
@@ -257,6 +260,9 @@ func (u *rolledUpdate) Load() error {
 		i, loaded, err := lookFor(k, p.Name)
 		if err != nil {
 			return err
+		}
+		if loaded && i.State == uapi.DynamosLeaving {
+			return fmt.Errorf("%w: it was reverted before, and tasks are still inside", roll.ErrLater)
 		}
 		if loaded && i.State != uapi.DynamosLoaded {
 			return refusef("%s is %s already on this node: revert it first", p.Name, i.State)
@@ -301,7 +307,8 @@ func (u *rolledUpdate) approvePolicy(policy *uapi.DynamosPolicy) error {
 }
 
 // Commit keeps the update, and then takes the end from its policy: if the agent dies in
-// between, nobody gets the update, and a repetition mends that.
+// between, nobody gets the update, and a repetition mends that. What it supersedes leaves
+// with the commit.
 func (u *rolledUpdate) Commit() error {
 	policy, err := u.policy(roll.Committed, 0)
 	if err != nil {
@@ -339,7 +346,7 @@ func (u *rolledUpdate) keep(k RollKernel) error {
 	if err == nil && why != "" {
 		err = refusef("%s does not come back after a boot: %s", u.spec.Name, why)
 	}
-	return err
+	return errors.Join(err, u.node.Keep.ForgetEnded(k))
 }
 
 // Revert takes the update back. One that is not there is reverted already.
@@ -385,6 +392,7 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 			return err
 		}
 		v.State, v.End = rollStates[i.State], uapi.Text(i.End[:])
+		v.Superseded = i.Cause == uapi.DynamosSuperseded && (v.State == rolls.Drains || v.State == rolls.Absent)
 		s, err := statusOf(k, &i, Names{})
 		if errors.Is(err, ErrNoMore) {
 			v = rolls.View{}

@@ -141,7 +141,7 @@ func (h *Hub) storePackage(w http.ResponseWriter, r *http.Request) {
 // beginRoll begins a roll over all nodes that take part in rolls.
 func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	var v RollRequest
-	var signed []byte
+	var about *pack.Package
 	if !h.largeBody(w, r, &v, 2*proto.JoinMax) {
 		return
 	}
@@ -159,7 +159,7 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 			writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "it is no package that can be used: %v", err)
 			return
 		}
-		signed = p.Signatures
+		about = p
 	}
 	nodes := []string{}
 	for _, name := range h.rollNodes(false) {
@@ -167,7 +167,7 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	}
 	h.blobs.Unpin(rollOwner(v.Spec.Name))
 	h.blobs.Pin(v.Spec.Package, rollOwner(v.Spec.Name))
-	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, signed); err != nil {
+	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, about); err != nil {
 		h.pinRoll(v.Spec.Name)
 		writeProblem(w, http.StatusConflict, proto.ProblemRequest, "%v", err)
 		return

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"skep/dynamos/update/pack"
 	"skep/dynamos/update/roll"
 	"skep/internal/atomicfile"
 	"skep/internal/cli"
@@ -158,8 +159,8 @@ func (h *Hub) write(r *record) error {
 }
 
 // Begin begins a roll over nodes. It replaces an earlier roll of the same update that is
-// over. signed is the operators' document about the package, for the audit log.
-func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, signed []byte) error {
+// over. about is the package; nil: nothing is known of it.
+func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, about *pack.Package) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -180,7 +181,16 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, signed []byte) error {
 	case len(nodes) == 0:
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux, and its agent root's rights")
 	}
-	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes), Signed: signed}
+	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
+	if about != nil {
+		r.Signed, r.Functions = about.Signatures, about.Changed()
+	}
+	for _, other := range h.rolls {
+		if other != old && !other.over() && (s.Supersede || other.Spec.Supersede) && r.sharesFunction(other) {
+			return fmt.Errorf("a roll of %s, which changes the same functions, is %v: wait until it is done, or stop it by 'skep update rolls --stop %s'",
+				other.Spec.Name, other.Roll.State, other.Spec.Name)
+		}
+	}
 	if err := r.beginAudit(h.now()); err != nil {
 		return err
 	}
@@ -228,6 +238,9 @@ func (h *Hub) Report(name string, v Report) (o Order, ok bool) {
 	}
 	v.Report.Node = name
 	clean(&v.Report)
+	if r.Spec.Supersede && v.Knows < knowsSupersede {
+		v.Report.Refused = "its agent does not know --supersede: update skep there"
+	}
 	r.asked[name] = h.now()
 	order := r.Roll.Report(h.clock(r), v.Report)
 	h.settle(r, name)
@@ -250,7 +263,7 @@ func (h *Hub) find(id string) *record {
 // clean bounds a node's texts and numbers.
 func clean(r *roll.Report) {
 	text := func(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
-	r.Boot, r.Bad, r.Refused, r.Waits = text(r.Boot), text(r.Bad), text(r.Refused), text(r.Waits)
+	r.Boot, r.Bad, r.Refused, r.Superseded, r.Waits = text(r.Boot), text(r.Bad), text(r.Refused), text(r.Superseded), text(r.Waits)
 	r.Phase = min(r.Phase, roll.Reverted)
 	r.Inside = r.Inside[:min(len(r.Inside), insideMax)]
 	for i := range r.Inside {
@@ -268,9 +281,21 @@ func (h *Hub) Tick() {
 			continue
 		}
 		r.ticked = now
+		r.Roll.Held = h.superseded(r)
 		r.Roll.Tick(h.clock(r))
 		h.settle(r, "")
 	}
+}
+
+// superseded reports whether a later roll replaces the update of this one, so that no other
+// node shall get it.
+func (h *Hub) superseded(r *record) bool {
+	for _, by := range h.rolls {
+		if by.Spec.Supersede && by.Began.After(r.Began) && by.Roll.State != roll.Stopped && by.sharesFunction(r) {
+			return true
+		}
+	}
+	return false
 }
 
 // Unheard returns an order for each roll of which a node must be told, because it did not

@@ -40,7 +40,9 @@ type View struct {
 	State  State
 	End    string   // why the kernel reverted it
 	Inside []string // tasks inside an update that leaves
-	Health roll.Health
+	// Superseded: it was reverted because a newer update replaced it, as End says.
+	Superseded bool
+	Health     roll.Health
 }
 
 // A State is that of an update in the kernel.
@@ -85,6 +87,8 @@ type saved struct {
 	Phase   roll.Phase `json:"phase"`
 	Bad     string     `json:"bad,omitempty"`
 	Refused string     `json:"refused,omitempty"`
+	// Superseded says by what; this node does not take the roll up again.
+	Superseded string `json:"superseded,omitempty"`
 }
 
 // Intervals of reports. The hub chooses only nodes that it heard a moment ago.
@@ -203,7 +207,7 @@ func (n *Node) reader(ctx context.Context, digest string) func() ([]byte, error)
 func (l *local) resume(s saved) {
 	n := l.node
 	l.saved = s
-	n.Phase, n.Bad, n.Refused = s.Phase, s.Bad, s.Refused
+	n.Phase, n.Bad, n.Refused, n.Superseded = s.Phase, s.Bad, s.Refused, s.Superseded
 	if s.Boot != n.Boot {
 		l.resumeBoot(s)
 	} else if s.Phase >= roll.Loaded && s.Phase <= roll.Leaving {
@@ -307,7 +311,7 @@ func (n *Node) tick() {
 		l.save()
 		if every := l.every(); now-l.sent >= every || l.sent == 0 {
 			l.sent = now
-			n.send(Report{ID: l.spec.ID, Report: l.node.Report(now)})
+			n.send(Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast})
 		}
 	}
 }
@@ -353,15 +357,19 @@ const restoreTime = 10 * time.Minute
 func (l *local) follow(v View) {
 	n := l.node
 	if n.Phase != roll.Leaving && n.Phase != roll.Reverted {
-		if v.State == Kept {
+		why := v.End
+		switch {
+		case v.State == Kept:
 			l.harm("it was committed, and nobody of this roll ordered that")
 			return
+		case v.Superseded:
+			n.Supersede(why)
+			l.of.log("%s: %s", l.spec.Name, why)
+		case why == "":
+			l.harm("it is not in force any more")
+		default:
+			l.harm(why)
 		}
-		why := v.End
-		if why == "" {
-			why = "it is not in force any more"
-		}
-		l.harm(why)
 	}
 	if v.State == Absent && n.Phase == roll.Leaving {
 		n.Drained()
@@ -382,7 +390,7 @@ func (l *local) harm(why string) {
 // is about to do, so an error here is only told.
 func (l *local) save() {
 	n := l.node
-	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused}); err != nil {
+	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded}); err != nil {
 		l.of.log("%s: %v", l.spec.Name, err)
 	}
 }

@@ -23,6 +23,8 @@ type record struct {
 	Log     []Entry       `json:"log"`
 	Signed  []byte        `json:"signed,omitempty"` // the operators' document about the package
 	Audit   []string      `json:"audit,omitempty"`
+	// Functions are those that the package changes, sorted.
+	Functions []string `json:"functions,omitempty"`
 
 	base    time.Duration // the roll's clock when this hub began
 	began   time.Time
@@ -56,6 +58,14 @@ func (r *record) note(now time.Time, text string) {
 
 // over reports whether a roll may be replaced or removed.
 func (r *record) over() bool { return r.Roll.State == roll.Done || r.Roll.State == roll.Stopped }
+
+// sharesFunction reports whether two updates change a function of the same name.
+func (r *record) sharesFunction(other *record) bool {
+	return slices.ContainsFunc(r.Functions, func(name string) bool {
+		_, found := slices.BinarySearch(other.Functions, name)
+		return found
+	})
+}
 
 // rest returns how long the hub need not look at a roll that is over: a look at 10,000
 // nodes takes 2 ms. A roll that is done still has nodes that catch up, and takes a longer

@@ -27,6 +27,9 @@ type Spec struct {
 	Trial   time.Duration `json:"trial"`   // the kernel reverts the update this long after it was loaded, unless committed
 	Lease   time.Duration `json:"lease"`
 	Health  Health        `json:"health"`
+	// Supersede: older updates of the same functions stay in force below this one, and leave
+	// when it is committed.
+	Supersede bool `json:"supersede,omitempty"`
 }
 
 // Health has the limits beyond which a node's kernel reverts the update; 0: no limit.
@@ -91,7 +94,14 @@ func isDigest(s string) bool {
 type Report struct {
 	ID     string      `json:"id"`
 	Report roll.Report `json:"report"`
+	Knows  uint8       `json:"knows,omitempty"` // what the node can do, as below
 }
+
+// What a node can do, each with all before it. An older one would ignore that silently.
+const (
+	knowsSupersede = 1 + iota
+	knowsLast      = iota
+)
 
 // An Order is what the hub tells a node. An order that answers no report has no boot; it
 // makes the roll known to the node.

@@ -30,6 +30,9 @@ type fakeKernel struct {
 	failed  string
 	inside  []string
 	unready bool // Look fails
+	// superseded is why the update ended, and others are updates of other names.
+	superseded bool
+	others     map[string]*fakeKernel
 }
 
 func (k *fakeKernel) Boot() string { return k.boot }
@@ -39,7 +42,13 @@ func (k *fakeKernel) Clock() time.Duration {
 	}
 	return k.now
 }
-func (k *fakeKernel) Open(s Spec, read func() ([]byte, error)) Update { return &fakeUpdate{k, read} }
+
+func (k *fakeKernel) Open(s Spec, read func() ([]byte, error)) Update {
+	if other := k.others[s.Name]; other != nil {
+		return &fakeUpdate{other, read}
+	}
+	return &fakeUpdate{k, read}
+}
 
 type fakeUpdate struct {
 	k    *fakeKernel
@@ -77,7 +86,7 @@ func (u *fakeUpdate) Look() (View, error) {
 	if u.k.unready {
 		return View{}, errors.New("the device is closed")
 	}
-	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside}, nil
+	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside, Superseded: u.k.superseded}, nil
 }
 
 // A fleet is a hub and nodes whose messages arrive at once.

@@ -139,6 +139,17 @@ const (
 	Together = "together"
 )
 
+// Changed returns the names of the functions that change in any of its kernels, sorted.
+func (m *Manifest) Changed() (names []string) {
+	for _, k := range m.Kernels {
+		for _, f := range k.Functions {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Kernel finds the kernel with a build-id.
 func (m *Manifest) Kernel(buildID string) (*Kernel, bool) {
 	for i := range m.Kernels {

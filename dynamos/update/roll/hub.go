@@ -46,6 +46,7 @@ type Hub struct {
 	Total   int           // nodes that could take the update when the first wave began
 	Blocked bool          // a sign of harm was seen: no other node gets the update
 	Decided time.Duration // when all had their time
+	Held    bool          `json:"-"` // a newer roll supersedes this one: nobody catches up
 	Ticked  time.Duration // when Tick was called last
 	Up      time.Duration // when the hub came back after a gap
 	First   time.Duration // when Tick was called first, or 1
@@ -139,10 +140,12 @@ func (h *Hub) examine(name string, m *Member, was Report) {
 	if !m.Chosen && m.Failed != "" && was.Boot != m.Last.Boot && m.Last.Refused == "" && m.Last.Bad == "" && h.State != Stopped {
 		m.Failed, m.Goal = "", Staged // another kernel may run now
 	}
-	may := m.Chosen && (m.Failed == "" || was.Phase != Reverted)
+	may := m.Chosen && m.Last.Superseded == "" && (m.Failed == "" || was.Phase != Reverted)
 	switch {
 	case m.Chosen && m.Last.Bad != "" && m.Failed != m.Last.Bad:
 		h.harm(name, m, m.Last.Bad)
+	case m.Failed == "" && m.Last.Superseded != "":
+		h.fail(m, m.Last.Superseded)
 	case may && was.Boot != "" && was.Boot != m.Last.Boot && m.Last.Phase != Committed:
 		h.harm(name, m, "it booted while it loaded or ran the update on trial")
 	case m.Chosen && m.Failed == "" && m.Last.Phase == Committed && m.Goal != Committed:
@@ -459,7 +462,7 @@ func (h *Hub) finish() {
 // catchUp brings what is committed to nodes that were away or joined later, a few at a
 // time, each with the time of a wave.
 func (h *Hub) catchUp(now time.Duration) {
-	if h.Blocked {
+	if h.Blocked || h.Held {
 		return
 	}
 	n := h.loaded(now)

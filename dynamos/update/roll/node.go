@@ -28,6 +28,7 @@ type Node struct {
 	Phase      Phase
 	Bad        string
 	Refused    string
+	Superseded string // by what; it is not taken up again
 	Waits      string // why a step cannot be done yet
 	Inside     []string
 	Health     Health
@@ -40,7 +41,7 @@ type Node struct {
 // Report returns what the node says at this time since boot.
 func (n *Node) Report(now time.Duration) Report {
 	return Report{Node: n.Name, Boot: n.Boot, Stamp: now, Heard: n.heard, Fits: n.Fits, Phase: n.Phase, For: now - n.since,
-		Bad: n.Bad, Refused: n.Refused, Waits: n.Waits, Inside: n.Inside, Health: n.Health}
+		Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded, Waits: n.Waits, Inside: n.Inside, Health: n.Health}
 }
 
 // Tick ends the lease in time: no new call enters the update afterwards.
@@ -63,6 +64,10 @@ func (n *Node) Harm(why string) {
 		n.Phase = Leaving
 	}
 }
+
+// Supersede records that a newer update has replaced this one, which leaves. Nobody was
+// harmed.
+func (n *Node) Supersede(why string) { n.Superseded, n.Phase = why, Leaving }
 
 // Drained records that no task is inside the reverted update any more.
 func (n *Node) Drained() {

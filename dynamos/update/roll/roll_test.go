@@ -426,3 +426,15 @@ func TestHarmEndsCatchingUp(t *testing.T) {
 		t.Errorf("a node got what harmed another: %s", r.phases())
 	}
 }
+
+// A superseded update leaves without harm, also if the node boots while it drains.
+func TestSupersededIsNoHarm(t *testing.T) {
+	h := NewHub(Plan{Waves: []Wave{{Percent: 100}}, Times: DefaultTimes}, []string{"a"})
+	h.State = Done
+	h.Nodes["a"] = &Member{Goal: Committed, Chosen: true, Last: Report{Boot: "1", Stamp: 1, Phase: Committed}}
+	h.Report(time.Second, Report{Node: "a", Boot: "1", Stamp: 2, Phase: Leaving, Superseded: "superseded by b"})
+	h.Report(2*time.Second, Report{Node: "a", Boot: "2", Stamp: 1, Phase: None, Superseded: "superseded by b"})
+	if m := h.Nodes["a"]; m.Failed != "superseded by b" || h.Blocked || h.State != Done {
+		t.Errorf("%q, blocked %v, %v", m.Failed, h.Blocked, h.State)
+	}
+}
