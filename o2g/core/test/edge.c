@@ -173,6 +173,125 @@ static void test_making(void)
 	TRUE(pair_close(&p));
 }
 
+/* Peers: 1 has a connection, 2 is the endpoint itself, 3 is lost, 4 has none,
+ * 5 was never named. */
+static void name_peers(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	TRUE(!o2g_core_peer(p.bed[0].core, 2, 1));
+	TRUE(!o2g_core_peer(p.bed[0].core, 3, 0));
+	TRUE(!o2g_core_peer(p.bed[0].core, 4, 0));
+	o2g_core_lost(p.bed[0].core, 3, -110);
+}
+
+/* An engine says so once, of a peer that has no connection. */
+static void test_lost(void)
+{
+	static const struct {
+		u32 peer;
+		int error;
+	} none[] = {{1, -104}, {2, -104}, {4, 0},
+		    {4, 104},  {5, -104}, {O2G_NO_PEER, -104}};
+
+	name_peers();
+	for (u32 i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		o2g_core_lost(p.bed[0].core, none[i].peer, none[i].error);
+	TRUE(p.bed[0].core->lost_peers == 1);
+	bed_recv(&p.bed[0], 4, 1, 0, body, 10, 4);
+	bed_recv(&p.bed[0], 2, 1, 0, body, 10, 2);
+	bed_recv(&p.bed[0], 1, 1, 0, body, 10, 1);
+	check(pair_none(&p, 0), "who is not lost fails no receive");
+	o2g_core_lost(p.bed[0].core, 4, -1);
+	check(pair_took(&p, 0, 4, -1) && pair_none(&p, 0) &&
+		      p.bed[0].core->lost_peers == 2,
+	      "any negative number is an error");
+	o2g_core_lost(p.bed[0].core, 4, -2);
+	check(p.bed[0].core->lost_peers == 2, "a peer is lost once");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
+static int attach_peer(u32 peer, u32 out, u32 in)
+{
+	struct o2g_conn *conn = 0;
+	const u64 before = p.bed[0].allocated;
+	const int rc =
+		o2g_conn_attach(p.bed[0].core, peer, out, in, &p.end[0], &conn);
+
+	TRUE(!rc == !!conn && (!rc || p.bed[0].allocated == before));
+	if (conn) {
+		TRUE(o2g_conn_host(conn) == &p.end[0]);
+		o2g_conn_end(conn, -104);
+	}
+	return rc;
+}
+
+static void test_attached(void)
+{
+	const u32 least = O2G_CREDIT_MIN, most = O2G_CREDIT_MAX;
+	struct o2g_conn *conn;
+
+	name_peers();
+	check(attach_peer(1, least, least) == -LINUX_EEXIST &&
+		      attach_peer(2, least, least) == -LINUX_EEXIST &&
+		      attach_peer(3, least, least) == -110 &&
+		      attach_peer(5, least, least) == -LINUX_EHOSTUNREACH,
+	      "a peer that cannot have a connection gets none");
+	check(attach_peer(4, least - 1, least) == -LINUX_EINVAL &&
+		      attach_peer(4, least, least - 1) == -LINUX_EINVAL &&
+		      attach_peer(4, most + 1, most) == -LINUX_EINVAL &&
+		      attach_peer(4, most, most + 1) == -LINUX_EINVAL,
+	      "impossible credit is refused");
+	p.bed[0].fail_after = 1;
+	check(attach_peer(O2G_NO_PEER, least, most) == -LINUX_ENOMEM,
+	      "a connection without memory is refused");
+	p.bed[0].fail_after = 0;
+	TRUE(attach_peer(O2G_NO_PEER, least, most) == 0);
+	TRUE(!o2g_conn_attach(p.bed[0].core, O2G_NO_PEER, most, least,
+			      &p.end[0], &conn));
+	check(o2g_conn_name(conn, 1) == -LINUX_EEXIST &&
+		      o2g_conn_name(conn, 2) == -LINUX_EEXIST &&
+		      o2g_conn_name(conn, 3) == -110 &&
+		      o2g_conn_name(conn, 5) == -LINUX_EHOSTUNREACH,
+	      "nor does one get such a name");
+	check(o2g_conn_name(conn, 4) == 0 &&
+		      o2g_conn_name(conn, 4) == -LINUX_EEXIST,
+	      "a connection gets one name");
+	o2g_conn_end(conn, -104);
+	check(attach_peer(4, least, least) == -LINUX_ECONNRESET,
+	      "a peer whose connection ended stays lost");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
+/* A peer's number has a limit; up to it the table grows. */
+static void test_numbers(void)
+{
+	struct bed_options options = pair_plain;
+
+	options.peers = 40;
+	pair_open(&p, &options, 0x10000);
+	check(o2g_core_peer(p.bed[0].core, 40, 0) == -LINUX_ENOSPC &&
+		      o2g_core_peer(p.bed[0].core, ~0u, 0) == -LINUX_ENOSPC,
+	      "a number above the limit is refused");
+	p.bed[0].fail_after = 1;
+	check(o2g_core_peer(p.bed[0].core, 39, 0) == -LINUX_ENOMEM,
+	      "a number for which there is no memory is refused");
+	p.bed[0].fail_after = 0;
+	for (u32 i = 2; i < 40; i++)
+		TRUE(!o2g_core_peer(p.bed[0].core, i, 0));
+	check(o2g_core_peer(p.bed[0].core, 39, 1) == -LINUX_EEXIST &&
+		      p.bed[0].core->peers_made == 40,
+	      "a name is given once");
+	bed_send(&p.bed[0], 1, 1, body, 10, 1);
+	TRUE(pair_run(&p) == 0 && pair_took(&p, 0, 1, 0));
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
 void edge_run(check_fn *with)
 {
 	check = with;
@@ -183,4 +302,7 @@ void edge_run(check_fn *with)
 	test_changes();
 	table_removal();
 	test_making();
+	test_lost();
+	test_attached();
+	test_numbers();
 }

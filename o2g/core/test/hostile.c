@@ -246,6 +246,119 @@ static void test_program(void)
 	submit_bad(sqe, -2, "an address outside the slab is refused");
 }
 
+/* Is it refused as invalid? In a pair of its own. */
+static int is_invalid(struct o2g_sqe sqe)
+{
+	struct o2g_cqe cqe;
+	int invalid;
+
+	pair_open(&p, &pair_slab, O2G_CREDIT_MIN);
+	if (sqe.flags & O2G_SQE_AREA)
+		sqe.addr += p.bed[0].area->outbox;
+	bed_submit(&p.bed[0], &sqe);
+	invalid = bed_take(&p.bed[0], &cqe) && cqe.status == -22;
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	CHECK(pair_close(&p));
+	return invalid;
+}
+
+/* An operation with one flag or reserved field, or with two flags that exclude
+ * each other. */
+static void test_flags(void)
+{
+	static const struct {
+		const char *name;
+		struct o2g_sqe sqe;
+		u8 flags, never; /* allowed; allowed but not together */
+	} ops[] = {
+		{"a send",
+		 {.op = O2G_OP_SEND, .length = 8},
+		 O2G_SQE_DATA | O2G_SQE_AREA | O2G_SQE_QUIET,
+		 0},
+		{"a write",
+		 {.op = O2G_OP_WRITE, .length = 8},
+		 O2G_SQE_DATA | O2G_SQE_AREA | O2G_SQE_QUIET,
+		 0},
+		{"a read", {.op = O2G_OP_READ, .length = 8}, O2G_SQE_QUIET, 0},
+		{"an atomic access",
+		 {.op = O2G_OP_ATOMIC,
+		  .length = 8,
+		  .context = O2G_ATOMIC_SUM | O2G_ATOMIC_U64 << 8},
+		 O2G_SQE_AREA | O2G_SQE_QUIET,
+		 0},
+		{"a receive",
+		 {.op = O2G_OP_RECV, .length = 8},
+		 O2G_SQE_MULTI | O2G_SQE_CLAIMED,
+		 O2G_SQE_MULTI | O2G_SQE_CLAIMED},
+		{"a peek",
+		 {.op = O2G_OP_PEEK},
+		 O2G_SQE_CLAIM | O2G_SQE_DISCARD,
+		 O2G_SQE_CLAIM | O2G_SQE_DISCARD},
+	};
+	char name[80];
+
+	for (u32 i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		struct o2g_sqe sqe = ops[i].sqe;
+		u32 refused = 0;
+
+		sqe.peer = 1;
+		for (u32 flag = 1; flag < 256; flag *= 2) {
+			sqe.flags = (u8)flag;
+			refused |= is_invalid(sqe) ? flag : 0;
+		}
+		sqe.flags = 0;
+		snprintf(name, sizeof(name), "%s has its own flags only",
+			 ops[i].name);
+		check(!is_invalid(sqe) && refused == (u8)~ops[i].flags, name);
+		sqe.flags = ops[i].never;
+		CHECK(!ops[i].never || is_invalid(sqe));
+		sqe.flags = 0;
+		sqe.zero = 1;
+		CHECK(is_invalid(sqe));
+		sqe.zero = 0;
+		sqe.zero2 = 1;
+		CHECK(is_invalid(sqe));
+	}
+}
+
+/* The last address and length that are accepted, and the first that are not. */
+static void test_extents(void)
+{
+	static const u8 ops[] = {O2G_OP_SEND, O2G_OP_WRITE, O2G_OP_READ,
+				 O2G_OP_RECV};
+	const u64 size = 0x1000;
+	struct o2g_sqe sqe = {.peer = 1};
+
+	for (u32 i = 0; i < sizeof(ops); i++) {
+		sqe.op = ops[i];
+		sqe.length = O2G_LENGTH_MAX;
+		sqe.addr = ~0ull - O2G_LENGTH_MAX;
+		CHECK(!is_invalid(sqe));
+		sqe.addr++;
+		check(is_invalid(sqe), "memory that wraps is refused");
+		sqe.addr = 0;
+		sqe.length++;
+		check(is_invalid(sqe), "a length above its limit is refused");
+	}
+	sqe.flags = O2G_SQE_AREA;
+	for (u32 i = 0; i < 2; i++) {
+		sqe.op = ops[i];
+		sqe.addr = 0;
+		sqe.length = pair_slab.outbox;
+		CHECK(!is_invalid(sqe));
+		sqe.length++;
+		check(is_invalid(sqe), "more than the outbox is refused");
+		sqe.addr = pair_slab.outbox - size;
+		sqe.length = size;
+		CHECK(!is_invalid(sqe));
+		sqe.addr++;
+		check(is_invalid(sqe), "the end of the outbox holds");
+		sqe.addr = ~0ull;
+		check(is_invalid(sqe), "the start of the outbox holds");
+	}
+}
+
 static void test_postings(void)
 {
 	struct bed_options options = pair_plain;
@@ -387,6 +500,8 @@ void hostile_run(check_fn *report)
 	pair_open(&p, &pair_slab, O2G_CREDIT_MIN);
 	test_program();
 	CHECK(pair_close(&p));
+	test_flags();
+	test_extents();
 	test_postings();
 	test_stall();
 	broken_ring();

@@ -380,6 +380,32 @@ static void test_own_region(int later)
 	TRUE(pair_close(&p));
 }
 
+/* An access of its own is being copied when its region is removed. */
+static void removed_own_region(u8 op)
+{
+	const struct o2g_region_options options = {.key = 5,
+						   .address = (u64)window,
+						   .length = SIZE,
+						   .rights = BOTH};
+	const struct o2g_sqe sqe = {.op = op,
+				    .tag = 5,
+				    .addr = (u64)mine,
+				    .length = 1000,
+				    .cookie = 7};
+
+	open_with(0);
+	TRUE(o2g_region_add(p.bed[0].core, &options) == 0);
+	p.bed[0].put_off = 1;
+	bed_submit(&p.bed[0], &sqe);
+	TRUE(p.bed[0].laters == 1);
+	TRUE(o2g_region_remove(p.bed[0].core, 5) == 0 && pair_none(&p, 0));
+	bed_copies(&p.bed[0]);
+	check(pair_took(&p, 0, 7, -LINUX_EKEYREJECTED) && pair_none(&p, 0),
+	      "an own access whose region is removed fails exactly once");
+	TRUE(p.bed[0].core->charged == 0 && p.bed[0].core->messages.used == 0);
+	TRUE(pair_close(&p));
+}
+
 /* ---- who does not keep to it ---- */
 
 static int receive_frame(struct o2g_frame frame, u32 length)
@@ -571,6 +597,8 @@ void rma_run(check_fn *judge)
 	test_events();
 	test_own_region(0);
 	test_own_region(1);
+	removed_own_region(O2G_OP_READ);
+	removed_own_region(O2G_OP_WRITE);
 	test_forgeries();
 	bad_answers();
 	wrong_answers();

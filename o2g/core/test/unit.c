@@ -734,6 +734,7 @@ int main(void)
 	state_run(check_ok);
 	edge_run(check_ok);
 	whole_run(check_ok);
+	frames_run(check_ok);
 	random_worlds();
 	return tap_done();
 }
