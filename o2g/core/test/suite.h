@@ -25,6 +25,7 @@ void state_run(check_fn *check);
 void edge_run(check_fn *check);
 void whole_run(check_fn *check);
 void frames_run(check_fn *check);
+void store_run(check_fn *check);
 
 /* Each seed is a world of its own; returns how many went wrong. */
 u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);

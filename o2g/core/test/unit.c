@@ -735,6 +735,7 @@ int main(void)
 	edge_run(check_ok);
 	whole_run(check_ok);
 	frames_run(check_ok);
+	store_run(check_ok);
 	random_worlds();
 	return tap_done();
 }
