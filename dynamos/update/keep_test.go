@@ -51,6 +51,16 @@ func (k *fakeKernel) Commit(name string) error {
 	return nil
 }
 
+// fixPackage returns the package of the update "fix".
+func fixPackage() *pack.Package {
+	return &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: "fix", Class: pack.Any, Proposed: pack.Any,
+		Files: []string{"net/ipv4/arp.c"}, Kernels: []pack.Kernel{{BuildID: keptBuildID, Release: "6.1.0-50-amd64", Version: "6.1.176-1",
+			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "arp_ioctl"}, File: "net/ipv4/arp.c", Type: "int arp_ioctl(void)",
+				Args: 3, Result: pack.Int, OldSize: 100, Size: 120, Original: strings.Repeat("0", 64)}},
+			Imports: []pack.Symbol{{Name: "arp_req_set", Position: 1}}}}},
+		Patch: []byte("--- a\n+++ b\n"), Modules: map[string][]byte{keptBuildID: []byte("\x7fELF and more")}}
+}
+
 // newKept gives a folder in which the update "fix" is kept, for all tasks.
 func newKept(t *testing.T) *Keep {
 	t.Helper()
@@ -58,12 +68,7 @@ func newKept(t *testing.T) *Keep {
 	if err := os.Mkdir(k.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: "fix", Class: pack.Any, Proposed: pack.Any,
-		Files: []string{"net/ipv4/arp.c"}, Kernels: []pack.Kernel{{BuildID: keptBuildID, Release: "6.1.0-50-amd64", Version: "6.1.176-1",
-			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "arp_ioctl"}, File: "net/ipv4/arp.c", Type: "int arp_ioctl(void)",
-				Args: 3, Result: pack.Int, OldSize: 100, Size: 120, Original: strings.Repeat("0", 64)}},
-			Imports: []pack.Symbol{{Name: "arp_req_set", Position: 1}}}}},
-		Patch: []byte("--- a\n+++ b\n"), Modules: map[string][]byte{keptBuildID: []byte("\x7fELF and more")}}
+	p := fixPackage()
 	var file bytes.Buffer
 	if err := pack.Write(&file, p); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package update
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
+	"skep/grid/rolls"
+	"skep/internal/uapi"
+)
+
+// A steppedKernel does what a RollNode asks of a kernel, and fails at one step.
+type steppedKernel struct {
+	fakeEngine
+	build   string
+	did     []string
+	fails   string
+	old     bool // the module is loaded already
+	applied uapi.DynamosApply
+	policy  uapi.DynamosPolicy
+}
+
+func (k *steppedKernel) step(name string) error {
+	k.did = append(k.did, name)
+	if k.fails == name {
+		return errFault
+	}
+	return nil
+}
+
+func (k *steppedKernel) open() (RollKernel, error) { return k, k.step("open") }
+func (k *steppedKernel) Close() error              { return k.step("close") }
+func (k *steppedKernel) BuildID() (string, error)  { return k.build, k.step("build-id") }
+
+func (k *steppedKernel) Info(n uint32) (uapi.DynamosInfo, error) {
+	if n == 0 {
+		if err := k.step("info"); err != nil {
+			return uapi.DynamosInfo{}, err
+		}
+	}
+	return k.fakeEngine.Info(n)
+}
+
+func (k *steppedKernel) Count(name string, function, version uint32) (uapi.DynamosCount, error) {
+	if err := k.step("count"); err != nil {
+		return uapi.DynamosCount{}, err
+	}
+	return k.fakeEngine.Count(name, function, version)
+}
+
+func (k *steppedKernel) Load(name string, module []byte) (bool, error) {
+	if err := k.step("load " + string(module)); err != nil {
+		return false, err
+	}
+	k.fakeEngine = *oneUpdate()
+	k.infos[0].State = uapi.DynamosLoaded
+	return !k.old, nil
+}
+
+func (k *steppedKernel) Apply(_ context.Context, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
+	if err := k.step("apply " + name); err != nil {
+		return uapi.DynamosInfo{}, err
+	}
+	k.applied, k.infos[0].State = *a, uapi.DynamosTrial
+	return k.infos[0], nil
+}
+
+func (k *steppedKernel) SetPolicy(name string, p uapi.DynamosPolicy) error {
+	k.policy = p
+	return k.step("policy " + name)
+}
+
+func (k *steppedKernel) Commit(name string) error {
+	k.infos[0].State = uapi.DynamosCommitted
+	return k.step("commit " + name)
+}
+
+func (k *steppedKernel) Revert(name string) error { return k.step("revert " + name) }
+func (k *steppedKernel) Remove(name string) error { return k.step("remove " + name) }
+
+// rollSigner is the one operator of the node.
+func rollSigner(t *testing.T) *trust.Signer {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if _, err := trust.CreateKey(file, "alice", nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := trust.OpenSigner(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func signedBy(s *trust.Signer, text []byte) []byte {
+	doc := &trust.Signed{Text: text}
+	doc.Sign(s)
+	return doc.Encode()
+}
+
+// A rollCase is a node, its kernel, and an update that is rolled out to it.
+type rollCase struct {
+	t      *testing.T
+	node   *RollNode
+	kernel *steppedKernel
+	signer *trust.Signer
+	pack   *pack.Package
+	spec   rolls.Spec
+	reads  int
+}
+
+// newRollCase returns a node that trusts one key, which signed the package.
+func newRollCase(t *testing.T) *rollCase {
+	t.Helper()
+	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
+	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(),
+		spec: rolls.Spec{ID: "one", Name: "fix", Canary: "uid=1000 share=6553", Policy: "uid=1000", Trial: 10 * time.Minute}}
+	c.node = &RollNode{Trust: &trust.Store{Dir: filepath.Join(dir, "keys")}, Keep: &Keep{Dir: filepath.Join(dir, "kept"), Run: filepath.Join(dir, "run")},
+		BootID: "boot", Now: func() time.Time { return now }, IsRoot: true, Root: filepath.Join(dir, "root"), Open: c.kernel.open}
+	keys := trust.Keys{Fleet: "lab", Version: 1, Threshold: 1, Signed: now.Add(-time.Hour), Expires: now.Add(2 * time.Hour), Keys: []trust.Key{c.signer.Key}, Floors: map[string]uint64{}}
+	if err := c.node.Trust.Change(func(s trust.State) (trust.State, error) {
+		s, _, err := s.Pin(signedBy(c.signer, keys.Encode()), now, false)
+		return s, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// open signs the package, and returns its update.
+func (c *rollCase) open() *rolledUpdate {
+	c.t.Helper()
+	content, err := c.pack.Content()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	now := c.node.Now()
+	widest, err := trust.ParsePolicy("uid=1000")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	statement := trust.Package{Line: "fix", Sequence: 7, Name: c.pack.Name, Class: c.pack.Class, Content: content,
+		Signed: now.Add(-time.Minute), Expires: now.Add(time.Hour), Trial: 10 * time.Minute, Widest: widest}
+	c.pack.Signatures = signedBy(c.signer, statement.Encode())
+	var file bytes.Buffer
+	if err := pack.Write(&file, c.pack); err != nil {
+		c.t.Fatal(err)
+	}
+	if c.spec.Package == "" {
+		c.spec.Package = digestOf(file.Bytes())
+	}
+	return c.node.Rolls().Open(c.spec, func() ([]byte, error) { c.reads++; return file.Bytes(), nil }).(*rolledUpdate)
+}
+
+// rollSteps are those of a roll, and what each asks of the kernel.
+var rollSteps = []struct {
+	name string
+	do   func(u *rolledUpdate) error
+	asks []string
+}{
+	{"stage", (*rolledUpdate).Stage, []string{"open", "build-id", "close"}},
+	{"load", (*rolledUpdate).Load, []string{"open", "build-id", "close", "open", "info", "load \x7fELF and more", "apply fix", "close"}},
+	{"canary", func(u *rolledUpdate) error { return u.Select(roll.Canary, time.Hour) }, []string{"open", "policy fix", "close"}},
+	{"full", func(u *rolledUpdate) error { return u.Select(roll.Full, time.Hour) }, []string{"open", "policy fix", "close"}},
+	{"look", func(u *rolledUpdate) error { _, err := u.Look(); return err }, []string{"open", "info", "count", "count", "close"}},
+	{"commit", (*rolledUpdate).Commit, []string{"open", "info", "commit fix", "policy fix", "close"}},
+	{"revert", (*rolledUpdate).Revert, []string{"open", "info", "revert fix", "close"}},
+	{"unload", (*rolledUpdate).Unload, []string{"open", "info", "remove fix", "close"}},
+	{"fail", func(u *rolledUpdate) error { return u.Fail("a test") }, nil},
+}
+
+// Each step asks the kernel in its order, and stops where one question fails; the kernel is
+// closed whatever happens.
+func TestStepsOfARollThatFail(t *testing.T) {
+	for n, step := range rollSteps {
+		for at := -1; at < len(step.asks); at++ {
+			c := newRollCase(t)
+			u := c.open()
+			for _, before := range rollSteps[:n] {
+				if err := before.do(u); err != nil {
+					t.Fatalf("%s: %v", before.name, err)
+				}
+			}
+			c.kernel.did = nil
+			want := step.asks
+			if at >= 0 {
+				if c.kernel.fails = step.asks[at]; slices.Index(step.asks, c.kernel.fails) < at {
+					continue // the first one fails
+				}
+				want = step.asks[:at+1]
+				if c.kernel.fails == "apply fix" {
+					want = append(slices.Clone(want), "remove fix")
+				}
+				if c.kernel.fails != "open" && c.kernel.fails != "close" {
+					want = append(slices.Clone(want), "close")
+				}
+			}
+			err := step.do(u)
+			if (at < 0) != (err == nil) || at >= 0 && !errors.Is(err, errFault) || !slices.Equal(c.kernel.did, want) {
+				t.Errorf("%s with %q failing: %q, want %q: %v", step.name, c.kernel.fails, c.kernel.did, want, err)
+			}
+		}
+	}
+}
+
+// What this node refuses reaches no kernel.
+func TestRollsThatANodeRefuses(t *testing.T) {
+	for what, test := range map[string]struct {
+		change func(c *rollCase)
+		want   string
+		name   string // of a refusal by the keys
+	}{
+		"an agent of a user":        {func(c *rollCase) { c.node.IsRoot = false }, "the agent of this node is not root's", ""},
+		"a node without keys":       {func(c *rollCase) { c.node.Trust.Dir += "x" }, "no keys of operators", trust.Unpinned},
+		"another package":           {func(c *rollCase) { c.spec.Package = strings.Repeat("0", 64) }, "is not the one that the roll names", ""},
+		"a package of another name": {func(c *rollCase) { c.spec.Name = "fox" }, "the package is fix, and the roll is of fox", ""},
+		"class together":            {func(c *rollCase) { c.pack.Class, c.pack.Proposed = "together", "together" }, "no lease can bound its trial: apply fix on each node", ""},
+		"another kernel":            {func(c *rollCase) { c.kernel.build = strings.Repeat("f", 40) }, "the package is not for this kernel", ""},
+		"a wider policy":            {func(c *rollCase) { c.spec.Policy = "all" }, "the policy is wider than the signed one", trust.Wider},
+		"a wider first policy":      {func(c *rollCase) { c.spec.Canary = "all" }, "the policy is wider than the signed one", trust.Wider},
+		"a policy that is none":     {func(c *rollCase) { c.spec.Canary = "uid=" }, "", ""},
+		"a longer trial":            {func(c *rollCase) { c.spec.Trial++ }, "may last 10m0s at most", trust.Unlimited},
+		"no trial":                  {func(c *rollCase) { c.spec.Trial = 0 }, "may last", trust.Unlimited},
+		"an expired statement": {func(c *rollCase) {
+			then := c.node.Now().Add(30 * time.Minute)
+			c.node.Now = func() time.Time { return then.Add(time.Hour) }
+		}, "", trust.Expired},
+		"an unsigned module": {func(c *rollCase) {
+			file := filepath.Join(c.node.Root, "sys/kernel/security/lockdown")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("none [integrity]"), 0o644)); err != nil {
+				c.t.Fatal(err)
+			}
+		}, "that of fix is not signed", ""},
+	} {
+		c := newRollCase(t)
+		if what != "an expired statement" {
+			test.change(c)
+		}
+		u := c.open()
+		if what == "an expired statement" {
+			test.change(c)
+		}
+		err := u.Stage()
+		if err == nil || !strings.Contains(err.Error(), test.want) || trust.Name(err) != test.name {
+			t.Errorf("%s: %q: %v", what, trust.Name(err), err)
+		}
+		if _, err := c.node.Keep.Remembered("fix"); err == nil {
+			t.Errorf("%s: it is stored", what)
+		}
+	}
+}
+
+// What is loaded was approved at that time, and fits what is loaded already.
+func TestLoadingARoll(t *testing.T) {
+	for what, test := range map[string]struct {
+		change func(c *rollCase, u *rolledUpdate)
+		want   string
+	}{
+		"a failed package": {func(c *rollCase, u *rolledUpdate) {
+			if err := u.Fail("a test"); err != nil {
+				c.t.Fatal(err)
+			}
+		}, "fix failed on this node (a test)"},
+		"an update on trial": {func(c *rollCase, _ *rolledUpdate) { c.kernel.fakeEngine = *oneUpdate() }, "fix is trial already on this node: revert it first"},
+		"a latency without end": {func(_ *rollCase, u *rolledUpdate) { u.spec.Health.Latency = math.MaxUint32 - Longer + 1 },
+			"a latency limit of 4294967196% is out of range"},
+		"an update that settles": {func(c *rollCase, _ *rolledUpdate) { c.node.Settles = func() bool { return true } }, "settling"},
+	} {
+		c := newRollCase(t)
+		u := c.open()
+		if err := u.Stage(); err != nil {
+			t.Fatal(err)
+		}
+		test.change(c, u)
+		c.kernel.did = nil
+		err := u.Load()
+		if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, roll.ErrLater) != (test.want == "settling") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if slices.ContainsFunc(c.kernel.did, func(s string) bool { return strings.HasPrefix(s, "load") }) {
+			t.Errorf("%s was loaded", what)
+		}
+	}
+}
+
+// The trial begins for nobody, with the limits of the roll.
+func TestLimitsOfARoll(t *testing.T) {
+	for latency, want := range map[uint32]uint32{0: 0, 1: Longer + 1, math.MaxUint32 - Longer: math.MaxUint32} {
+		c := newRollCase(t)
+		c.node.Settles = func() bool { return false }
+		c.spec.Health = rolls.Health{Least: 5, Errors: 7, Latency: latency, Stuck: 9 * time.Second}
+		if u := c.open(); errors.Join(u.Stage(), u.Load()) != nil {
+			t.Fatal("not loaded")
+		}
+		a := c.kernel.applied
+		if a.Health != (uapi.DynamosHealth{Least: 5, Errors: 7, Latency: want, Stuck: 9e9}) || a.ConfirmMS != 600000 || a.EnterMS != 60000 {
+			t.Errorf("applied with %+v, %d, %d", a.Health, a.ConfirmMS, a.EnterMS)
+		}
+		if a.Policy != (uapi.DynamosPolicy{}) {
+			t.Errorf("the trial begins for somebody: %+v", a.Policy)
+		}
+	}
+	c := newRollCase(t)
+	c.kernel.old, c.kernel.fails = true, "apply fix"
+	u := c.open()
+	if err := errors.Join(u.Stage(), u.Load()); !errors.Is(err, errFault) || slices.Contains(c.kernel.did, "remove fix") {
+		t.Errorf("a module that another one loaded is removed: %q, %v", c.kernel.did, err)
+	}
+}
+
+// A policy has its end in it, except for that of a committed update.
+func TestPoliciesOfARoll(t *testing.T) {
+	c := newRollCase(t)
+	u := c.open()
+	if err := errors.Join(u.Stage(), u.Load()); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		phase roll.Phase
+		until time.Duration
+		rules uint32
+		terms uint32
+		ends  uint64
+	}{{roll.Canary, 5 * time.Second, 1, uapi.DynamosUID | uapi.DynamosShare | uapi.DynamosWindow, 5e9}, {roll.Full, 6 * time.Second, 1, uapi.DynamosUID | uapi.DynamosWindow, 6e9},
+		{roll.Loaded, time.Second, 0, 0, 0}, {roll.Reverted, time.Second, 0, 0, 0}} {
+		err := u.Select(test.phase, test.until)
+		p := c.kernel.policy
+		if test.phase == roll.Reverted {
+			if err != nil {
+				t.Errorf("%v: %v", test.phase, err)
+			}
+		} else if err != nil || p.Rules != test.rules || p.Rule[0].Terms != test.terms || p.Rule[0].Until != test.ends || p.Otherwise != 0 {
+			t.Errorf("%v: %d rules, terms %#x until %d: %v", test.phase, p.Rules, p.Rule[0].Terms, p.Rule[0].Until, err)
+		}
+	}
+	u.spec.Policy = "all"
+	if err := u.Select(roll.Full, time.Hour); trust.Name(err) != trust.Wider {
+		t.Errorf("a wider policy after another phase: %v", err)
+	}
+	if err := u.Commit(); trust.Name(err) != trust.Wider {
+		t.Errorf("a wider policy is committed: %v", err)
+	}
+	u.spec.Policy = "uid=1000"
+	if err := u.Commit(); err != nil || c.kernel.policy.Rule[0].Terms != uapi.DynamosUID {
+		t.Errorf("committed with terms %#x: %v", c.kernel.policy.Rule[0].Terms, err)
+	}
+	c.kernel.did = nil
+	if err := u.Commit(); err != nil || slices.Contains(c.kernel.did, "commit fix") || !slices.Contains(c.kernel.did, "policy fix") {
+		t.Errorf("committed again: %q, %v", c.kernel.did, err)
+	}
+}
+
+// A committed update is stored, or the roll learns why it is not.
+func TestRollThatIsKept(t *testing.T) {
+	c := newRollCase(t)
+	if err := os.Mkdir(c.node.Keep.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	u := c.open()
+	if err := errors.Join(u.Stage(), u.Load(), u.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.node.Keep.List()
+	if err != nil || len(list) != 1 || list[0].Name != "fix" || list[0].BuildID != keptBuildID || list[0].Digest != c.spec.Package {
+		t.Errorf("kept %+v, %v", list, err)
+	}
+	if err := u.Revert(); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.node.Keep.List(); err != nil || len(list) != 0 {
+		t.Errorf("kept after its revert: %+v, %v", list, err)
+	}
+	if err := os.RemoveAll(c.node.Keep.Run); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err == nil || !strings.Contains(err.Error(), "fix does not come back after a boot: its package was not applied from a file") {
+		t.Error(err)
+	}
+	c.kernel.fails = "build-id"
+	if err := u.Commit(); !errors.Is(err, errFault) {
+		t.Error(err)
+	}
+	if err := os.Chmod(c.node.Keep.Dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err == nil || !strings.Contains(err.Error(), "its owner alone") {
+		t.Error(err)
+	}
+}
+
+// Taking an update back does nothing where there is nothing to take back.
+func TestRevertsOfARoll(t *testing.T) {
+	for _, test := range []struct {
+		state  uapi.DynamosState
+		held   uapi.DynamosHeld
+		absent bool
+		revert bool
+		remove bool
+	}{{uapi.DynamosTrial, 0, false, true, true}, {uapi.DynamosEntering, 0, false, true, true}, {uapi.DynamosCommitted, uapi.DynamosIsHeld, false, true, false},
+		{uapi.DynamosLoaded, 0, false, false, true}, {uapi.DynamosLeaving, 0, false, false, true}, {uapi.DynamosTrial, 0, true, false, false}} {
+		c := newRollCase(t)
+		if !test.absent {
+			c.kernel.fakeEngine = *oneUpdate()
+			c.kernel.infos[0].State, c.kernel.infos[0].Held = test.state, test.held
+		}
+		u := c.open()
+		if err := u.Revert(); err != nil || slices.Contains(c.kernel.did, "revert fix") != test.revert {
+			t.Errorf("%+v: %q, %v", test, c.kernel.did, err)
+		}
+		if err := u.Unload(); err != nil || slices.Contains(c.kernel.did, "remove fix") != test.remove {
+			t.Errorf("%+v: %q, %v", test, c.kernel.did, err)
+		}
+	}
+}
+
+func TestLookingAtARoll(t *testing.T) {
+	c := newRollCase(t)
+	u := c.open()
+	if v, err := u.Look(); err != nil || v.State != rolls.Absent || v.Health != (roll.Health{}) {
+		t.Errorf("not loaded: %+v, %v", v, err)
+	}
+	c.kernel.fakeEngine = *oneUpdate()
+	i := &c.kernel.infos[0]
+	i.Functions = 2
+	copy(i.End[:], "it failed")
+	one := c.kernel.counts["fix"][0]
+	one[0].Errors, one[1].Errors = 3, 5
+	c.kernel.counts["fix"] = [][2]uapi.DynamosCount{one, one}
+	for state, want := range map[uapi.DynamosState]rolls.State{uapi.DynamosLoaded: rolls.Absent, uapi.DynamosEntering: rolls.OnTrial, uapi.DynamosTrial: rolls.OnTrial, uapi.DynamosCommitted: rolls.Kept} {
+		i.State = state
+		v, err := u.Look()
+		if err != nil || v.State != want || v.End != "it failed" || v.Inside != nil {
+			t.Errorf("%v: %+v, %v", state, v, err)
+		}
+		if h := v.Health; h.OldCalls != 20 || h.NewCalls != 16 || h.OldErrors != 6 || h.NewErrors != 10 {
+			t.Errorf("%+v", h)
+		}
+	}
+	i.State = uapi.DynamosLeaving
+	if v, err := u.Look(); err == nil {
+		t.Errorf("nobody can be named, and nothing says so: %+v", v)
+	}
+	delete(c.kernel.counts, "fix") // it goes while it is looked at
+	if v, err := u.Look(); err != nil || v.State != rolls.Absent || v.End != "" {
+		t.Errorf("gone: %+v, %v", v, err)
+	}
+	if k := c.node.Rolls(); k.Boot() != "boot" || k.Clock() <= 0 || k.Clock() > k.Clock() {
+		t.Errorf("boot %q, clock %v", k.Boot(), k.Clock())
+	}
+}
