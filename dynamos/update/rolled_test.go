@@ -462,3 +462,73 @@ func TestLookingAtARoll(t *testing.T) {
 		t.Errorf("boot %q, clock %v", k.Boot(), k.Clock())
 	}
 }
+
+// Who is inside an update that leaves is named, and sought once in a while.
+func TestTasksInsideARoll(t *testing.T) {
+	c := newRollCase(t)
+	c.kernel.fakeEngine = *oneUpdate()
+	c.kernel.infos[0].State = uapi.DynamosLeaving
+	proc := fakeProc(t, symbols, map[string]string{"20/task/20": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100 [fix]\n",
+		"21/task/21": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100\n[<0>] dynamos_call_slow+0x8/0x90 [dynamos]\n[<0>] slot_0+0x60/0x90 [dynamos]\n"})
+	if err := os.MkdirAll(c.node.Root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(proc, filepath.Join(c.node.Root, "proc")); err != nil {
+		t.Fatal(err)
+	}
+	u := c.open()
+	v, err := u.Look()
+	if err != nil || v.State != rolls.Drains || !slices.Equal(v.Inside, []string{"20 cat in ksys_read"}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := os.RemoveAll(proc); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := u.Look(); err != nil || !slices.Equal(again.Inside, v.Inside) {
+		t.Errorf("sought again at once: %+v, %v", again, err)
+	}
+	u.sought -= 2 * insideEvery
+	if _, err := u.Look(); err == nil {
+		t.Error("never sought again")
+	}
+}
+
+// An agent that was started anew opens the package for any step, and says what is wrong.
+func TestStepsOfARollAfterARestart(t *testing.T) {
+	for _, step := range rollSteps {
+		if step.name == "look" || step.name == "revert" || step.name == "unload" {
+			continue // need no package
+		}
+		c := newRollCase(t)
+		u := c.open()
+		if err := errors.Join(u.Stage(), u.Load()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(c.node.Keep.Run); err != nil {
+			t.Fatal(err)
+		}
+		c.kernel.infos[0].State = uapi.DynamosTrial
+		anew := c.node.Rolls().Open(c.spec, func() ([]byte, error) { return nil, errFault }).(*rolledUpdate)
+		if err := step.do(anew); !errors.Is(err, errFault) {
+			t.Errorf("%s without its package: %v", step.name, err)
+		}
+		anew = c.node.Rolls().Open(c.spec, func() ([]byte, error) { return []byte("no package"), nil }).(*rolledUpdate)
+		if err := step.do(anew); err == nil || !strings.Contains(err.Error(), "is not the one that the roll names") {
+			t.Errorf("%s with another package: %v", step.name, err)
+		}
+		if err := os.WriteFile(filepath.Join(c.node.Trust.Dir, "state.json"), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := step.do(u); err == nil {
+			t.Errorf("%s with damaged keys", step.name)
+		}
+	}
+	c := newRollCase(t)
+	u := c.open()
+	if err := u.Stage(); err != nil || c.reads != 1 {
+		t.Errorf("read %d times: %v", c.reads, err)
+	}
+	if err := u.Load(); err != nil || c.reads != 1 {
+		t.Errorf("a remembered package is read again: %d, %v", c.reads, err)
+	}
+}
