@@ -14,5 +14,11 @@ suite_update-sabotage_kind = go
 suite_update-sabotage_deadline = 1200
 suite_update-sabotage_parallel = yes
 
+# Go's cache answers for the packages that a mutant is not part of.
+MUTANTS_SUITES += update-mutants
+suite_update-mutants = $(GO) test -failfast -json -skip Sabotage \
+	./dynamos/update/... ./tests/update/...
+suite_update-mutants_kind = go
+suite_update-mutants_deadline = 600
 MUTANTS += dynamos/update
-mutants_dynamos/update = update
+mutants_dynamos/update = update-mutants

@@ -292,6 +292,45 @@ static void test_numbers(void)
 	TRUE(pair_close(&p));
 }
 
+/* Everything that is counted, of five messages and one access. */
+static void test_counts(void)
+{
+	const struct o2g_sqe self = {
+		.op = O2G_OP_SEND, .peer = 2, .addr = (u64)body, .length = 7};
+	struct o2g_counts from, to;
+
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	TRUE(!o2g_core_peer(p.bed[0].core, 2, 1));
+	bed_recv(&p.bed[1], 0, 1, 0, body, 30, 1);
+	bed_send(&p.bed[0], 1, 1, body, 30, 1);
+	bed_send(&p.bed[0], 1, 2, body, 40, 2);
+	TRUE(pair_run(&p) == 0);
+	o2g_core_counts(p.bed[1].core, &to);
+	check(to.expected == 1 && to.unexpected == 1 && to.unmatched == 1 &&
+		      to.unmatched_bytes == sizeof(struct o2g_message) + 40 &&
+		      to.posted == 0 && to.received == 1 &&
+		      to.received_bytes == 30 && to.kicks == 1 &&
+		      to.frames_in == 2 && to.sent == 0,
+	      "what was received is counted");
+	bed_recv(&p.bed[1], 0, 2, 0, body, 40, 2);
+	bed_recv(&p.bed[1], 0, 3, 0, body, 40, 3);
+	bed_submit(&p.bed[0], &self);
+	TRUE(pair_run(&p) == 0);
+	o2g_core_counts(p.bed[1].core, &to);
+	o2g_core_counts(p.bed[0].core, &from);
+	check(to.expected == 1 && to.received == 2 && to.received_bytes == 70 &&
+		      !to.unmatched && !to.unmatched_bytes && to.posted == 1 &&
+		      to.kicks == 3,
+	      "and again when it was matched");
+	check(from.sent == 3 && from.sent_bytes == 77 && from.self == 1 &&
+		      from.kicks == 3 && from.frames_out == 2 &&
+		      !from.requested && !from.waited && from.unmatched == 1,
+	      "what was sent is counted");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
 void edge_run(check_fn *with)
 {
 	check = with;
@@ -305,4 +344,5 @@ void edge_run(check_fn *with)
 	test_lost();
 	test_attached();
 	test_numbers();
+	test_counts();
 }
