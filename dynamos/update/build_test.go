@@ -57,3 +57,12 @@ func TestPatchThatGivesNoModule(t *testing.T) {
 		}
 	}
 }
+
+// A kernel that cannot be had is named.
+func TestBuildNamesTheKernel(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	p, err := Build(t.Context(), Plan{Name: "fix", Kernels: []string{"../6.1"}, Says: io.Discard})
+	if p != nil || err == nil || !strings.HasPrefix(err.Error(), "for Linux ../6.1: ") {
+		t.Errorf("%v, %v", p, err)
+	}
+}

@@ -191,6 +191,38 @@ func TestComparisonsKeepNoAddress(t *testing.T) {
 	}
 }
 
+// An instruction that only compares leaves the address where it is, in whichever operand.
+func TestComparisonsKeepRegisters(t *testing.T) {
+	for word := range compares {
+		for _, operands := range []string{"%rdx, %rdi", "%rdi, %rdx"} {
+			if strings.HasPrefix(word, "prefetch") {
+				operands = "(%rdi)"
+			}
+			if got := escapesOf(t, "\tmovq $fresh, %rdi\n\t"+word+" "+operands+"\n\tmovq %rdx, other(%rip)\n"); len(got) != 0 {
+				t.Errorf("%s %s gives the address to another register: %v", word, operands, got)
+			}
+			if got := escapesOf(t, "\tmovq $fresh, %rdi\n\t"+word+" "+operands+"\n\tmovq %rdi, other(%rip)\n"); !isWritten(got) {
+				t.Errorf("%s %s takes the address away: %v", word, operands, got)
+			}
+		}
+	}
+}
+
+// A further name of what is taken is taken too, and no other one.
+func TestFurtherNamesAreKept(t *testing.T) {
+	text := func(body string) string {
+		return globalFunction("f", body) + globalFunction("g", "") + "\t.globl also\n\t.set also, f\n\t.globl zzz\n\t.set zzz, f\n\t.globl other\n\t.set other, g\n"
+	}
+	c, err := compareByHand(t, text(""), text("\tnop\n\tincl %eax\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(c.Extract("v").Text)
+	if !strings.Contains(got, "\t.set also, f\n\t.set zzz, f\n") || strings.Contains(got, ".set other") {
+		t.Errorf("%s", got)
+	}
+}
+
 // Of several functions whose variables cannot be told apart always the first is named.
 func TestVariablesThatCannotBeToldApart(t *testing.T) {
 	text := func(n int) string {

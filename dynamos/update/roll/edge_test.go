@@ -197,3 +197,38 @@ func TestNodeThatRefusedBoots(t *testing.T) {
 		t.Errorf("a node that was harmed: %+v", o)
 	}
 }
+
+// Who may run the update is asked at each order: a node that failed, that shall not run it or
+// no longer, and any node of a roll that stopped, may not.
+func TestWhoMayRun(t *testing.T) {
+	for _, c := range []struct {
+		what                 string
+		m                    Member
+		state                State
+		runs, mayRun, grants bool
+	}{
+		{"a node that was not chosen", Member{Goal: Canary}, Running, false, false, true},
+		{"the first policy", Member{Chosen: true, Goal: Canary}, Running, true, true, true},
+		{"the whole policy", Member{Chosen: true, Goal: Full}, Running, true, true, true},
+		{"the commit", Member{Chosen: true, Goal: Committed}, Running, true, true, true},
+		{"committed", Member{Chosen: true, Goal: Committed, Last: Report{Phase: Committed}}, Running, false, false, true},
+		{"a module that is loaded", Member{Chosen: true, Goal: Loaded}, Running, false, false, false},
+		{"a node that reverts", Member{Chosen: true, Goal: Leaving}, Running, false, false, false},
+		{"a roll that stopped", Member{Chosen: true, Goal: Full}, Stopped, true, true, false},
+		{"a node that failed", Member{Chosen: true, Goal: Full, Failed: "x"}, Running, false, true, false},
+		{"one that failed and reverted", Member{Chosen: true, Goal: Reverted, Failed: "x", Last: Report{Phase: Reverted}}, Running, false, false, false},
+		{"one that failed when it had committed", Member{Chosen: true, Goal: Reverted, Failed: "x", Last: Report{Phase: Committed}}, Running, false, false, false},
+		{"one that failed before it was chosen", Member{Goal: Reverted, Failed: "x"}, Running, false, false, false},
+	} {
+		h := &Hub{State: c.state, Plan: newTestRoll(t, 1).Plan}
+		if got := c.m.runs(); got != c.runs {
+			t.Errorf("%s runs it: %v", c.what, got)
+		}
+		if got := c.m.mayRun(); got != c.mayRun {
+			t.Errorf("%s may run it: %v", c.what, got)
+		}
+		if got := h.grants(second, &c.m); got != c.grants {
+			t.Errorf("%s is granted it: %v", c.what, got)
+		}
+	}
+}

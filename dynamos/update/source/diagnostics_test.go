@@ -70,6 +70,35 @@ func TestSourceIsNotPreparedWithoutItsTools(t *testing.T) {
 	}
 }
 
+// Each tool that is missing is named, and none that is there.
+func TestMissingToolsAreNamed(t *testing.T) {
+	all := []string{"make", "flex", "bison", "bc", "xz", "patch", "dpkg-deb", "tar"}
+	for n := range len(all) + 1 {
+		dir, missing := t.TempDir(), "libelf-dev" // no compiler is there to find its header
+		for i, tool := range all {
+			if i >= n {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n < len(all) {
+			missing = strings.Join(all[n:], ", ") + ", " + missing
+		}
+		t.Setenv("PATH", dir)
+		if err := needTools(t.Context()); err == nil || err.Error() != "to compile a kernel's files, install "+missing {
+			t.Errorf("%d tools: %v, want %s", n, err, missing)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "gcc"), []byte("#!/bin/sh\nread line; test \"$line\" = '#include <gelf.h>'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := needTools(t.Context()); (err == nil) != (n == len(all)) {
+			t.Errorf("%d tools and the header: %v", n, err)
+		}
+	}
+}
+
 func TestSourceThatDoesNotCompileIsReported(t *testing.T) {
 	tree := smallTree(t)
 	writeFiles(t, tree.Dir, map[string]string{"include/box.h": boxH, "mm/leaf.c": "#include <box.h>\nint leaf(struct nothing a) { return 1; }\n"})
