@@ -38,6 +38,7 @@ func TestCommandLine(t *testing.T) {
 		{"the closing line elsewhere", good, []string{"-closing", "closing"}, 0, "ok   a", ""},
 		{"the closing line nowhere", good, []string{"-closing", "no/x"}, 2, "", "tests/run: open no/x: "},
 		{"another lane", good, []string{"-lane", "-logs", "."}, 0, `{"Index":0,"Results":[{"Suite":"a","Name":"a","Status":"passed"`, ""},
+		{"another lane with a shorter list", "\n", []string{"-lane", "-logs", "."}, 2, "", `tests/run: "0" is the index of no suite`},
 		{"another lane without a list", good, []string{"-lane", "-suites", "none"}, 2, "", "tests/run: open none: "},
 	}
 	for _, tt := range tests {
@@ -48,7 +49,7 @@ func TestCommandLine(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, said bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &said
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("0\n"), &out, &said
 			err := cmd.Run()
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {

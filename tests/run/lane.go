@@ -10,25 +10,27 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // A lane says what may run in parallel with a suite. A suite runs alone unless it boots
-// machines, which do not use all processors all the time, or may run in parallel with those
-// that do.
+// machines, of which one runs at a time, or may run in parallel with those that do and with
+// its like.
 const (
 	alone    = ""
 	machines = "machines"
 	parallel = "parallel"
 )
 
-// A lap is one suite's outcome, as the second lane sends it. The second lane is another
+// A lap is one suite's outcome, as a parallel lane sends it. Each parallel lane is another
 // process, so that each lane can end the processes that its own suites leave behind.
 type lap struct {
-	Index       int
+	Index       int // in the list of suites
 	Results     []lapResult
 	Took, CPU   time.Duration
 	Left        []string
@@ -59,8 +61,9 @@ func (l lap) outcome() outcome {
 	return out
 }
 
-// splitLanes returns the indices of the suites that run alone, of those in the first lane and
-// of those in the second lane. If a lane has no suite, all suites run alone.
+// splitLanes returns the indices of the suites that run alone, of those that boot machines,
+// and of those that run in parallel, the longest deadlines first so that none is left for the
+// end. If fewer than two suites may run at once, all run alone.
 func splitLanes(suites []suite) (single, first, second []int) {
 	for i, s := range suites {
 		switch s.lane {
@@ -72,7 +75,10 @@ func splitLanes(suites []suite) (single, first, second []int) {
 			single = append(single, i)
 		}
 	}
-	if len(first) > 0 && len(second) > 0 {
+	if len(second) > 0 && len(first)+len(second) > 1 {
+		slices.SortStableFunc(second, func(a, b int) int {
+			return int(suites[b].deadline - suites[a].deadline)
+		})
 		return single, first, second
 	}
 	single = nil
@@ -82,133 +88,174 @@ func splitLanes(suites []suite) (single, first, second []int) {
 	return single, nil, nil
 }
 
-// A secondLane is the process that runs suites in parallel with this one.
-type secondLane struct {
-	cmd    *exec.Cmd
+// There is a parallel lane for each processor, within these limits: most suites wait now and
+// then, and so do those that boot machines.
+const lanesMin, lanesMax = 2, 4
+
+// parallelLanes are the processes that run suites in parallel with this one. Each takes the
+// next suite when it has ended one.
+type parallelLanes struct {
 	suites []suite
-	index  []int // of its suites in the whole list
-	laps   chan lap
+	queue  chan int // indices of suites that no lane has taken
+	laps   chan lap // closed when all lanes have ended
+	left   map[int]bool
+	lanes  []*exec.Cmd
 }
 
-// startLane starts a process that runs the suites of index. No suite runs in this process
+// startLanes starts processes that run the suites of index. No suite runs in this process
 // yet.
-func startLane(o options, suites []suite, index []int) (*secondLane, error) {
-	var list strings.Builder
-	for _, i := range index {
-		s := suites[i]
-		fmt.Fprintf(&list, "%s\t%s\t%d\t%s\n", s.name, s.kind, int(s.deadline/time.Second), s.command)
-	}
-	file := filepath.Join(o.logs, "parallel.suites")
-	if err := os.WriteFile(file, []byte(list.String()), 0o644); err != nil {
-		return nil, err
-	}
+func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "-lane", "-suites", file, "-logs", o.logs)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals come from here
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	p := newParallelLanes(suites, index)
+	var running sync.WaitGroup
+	for range min(max(runtime.NumCPU(), lanesMin), lanesMax, len(index)) {
+		cmd := exec.Command(self, "-lane", "-suites", o.suites, "-logs", o.logs)
+		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals come from here
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := cmd.Start(); err != nil {
+			p.stop()
+			return nil, err
+		}
+		p.lanes = append(p.lanes, cmd)
+		spared.Store(cmd.Process.Pid, true)
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			p.drive(in, out)
+		}()
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	l := &secondLane{cmd: cmd, suites: suites, index: index, laps: make(chan lap, len(index))}
-	go l.read(out)
-	return l, nil
+	go func() {
+		running.Wait()
+		close(p.laps)
+	}()
+	return p, nil
 }
 
-// read passes laps on until the lane's process ends.
-func (l *secondLane) read(out io.Reader) {
-	defer close(l.laps)
-	in := bufio.NewReader(out)
-	for {
+func newParallelLanes(suites []suite, index []int) *parallelLanes {
+	p := &parallelLanes{suites: suites, queue: make(chan int, len(index)),
+		laps: make(chan lap, len(index)), left: map[int]bool{}}
+	for _, i := range index {
+		p.queue <- i
+		p.left[i] = true
+	}
+	close(p.queue)
+	return p
+}
+
+// drive gives one lane's process a suite after the other, and passes its laps on. It returns
+// when no suite remains, or when the process says anything else: then the suite that it ran
+// is lost, and other lanes run the rest.
+func (p *parallelLanes) drive(to io.WriteCloser, from io.Reader) {
+	defer to.Close()
+	in := bufio.NewReader(from)
+	for i := range p.queue {
+		if _, err := fmt.Fprintln(to, i); err != nil {
+			return
+		}
 		line, err := in.ReadBytes('\n')
-		if err != nil {
+		var next lap
+		if err != nil || json.Unmarshal(line, &next) != nil || next.Index != i {
 			return
 		}
-		var lap lap
-		if json.Unmarshal(line, &lap) != nil || lap.Index < 0 || lap.Index >= len(l.index) {
-			return
-		}
-		l.laps <- lap
+		p.laps <- next
 	}
 }
 
 // poll reports the laps that have arrived.
-func (l *secondLane) poll(outs []outcome, rep *reporter) {
+func (p *parallelLanes) poll(outs []outcome, rep *reporter) {
 	for {
 		select {
-		case next, ok := <-l.laps:
+		case next, ok := <-p.laps:
 			if !ok {
 				return
 			}
-			l.report(next, outs, rep)
+			p.report(next, outs, rep)
 		default:
 			return
 		}
 	}
 }
 
-// wait reports the remaining laps. If the lane ended early, it reports the suites that were
-// not run.
-func (l *secondLane) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) error {
+// wait reports the remaining laps. It reports as failed the suites that no lane has run to
+// its end.
+func (p *parallelLanes) wait(outs []outcome, rep *reporter, stop <-chan os.Signal) error {
 	for done := false; !done; {
 		select {
-		case next, ok := <-l.laps:
+		case next, ok := <-p.laps:
 			if done = !ok; ok {
-				l.report(next, outs, rep)
+				p.report(next, outs, rep)
 			}
 		case <-stop:
-			l.stop()
-			return errors.New("interrupted in the second lane")
+			p.stop()
+			return errors.New("interrupted in a parallel lane")
 		}
 	}
-	_ = l.cmd.Wait() // reapEnded may have taken its status
-	for _, i := range l.index {
-		if len(outs[i].results) == 0 {
-			outs[i].results = []result{{suite: l.suites[i].name, name: suiteItself, status: failed,
-				reason: "the runner's second lane ended before it"}}
-			rep.reportSuite(l.suites[i], outs[i])
+	p.end()
+	for i, s := range p.suites {
+		if p.left[i] {
+			outs[i].results = []result{{suite: s.name, name: suiteItself, status: failed,
+				reason: "the runner's parallel lane ended before it"}}
+			rep.reportSuite(s, outs[i])
 		}
 	}
 	return nil
 }
 
-func (l *secondLane) report(next lap, outs []outcome, rep *reporter) {
-	i := l.index[next.Index]
-	outs[i] = next.outcome()
-	rep.reportSuite(l.suites[i], outs[i])
+func (p *parallelLanes) report(next lap, outs []outcome, rep *reporter) {
+	outs[next.Index] = next.outcome()
+	delete(p.left, next.Index)
+	rep.reportSuite(p.suites[next.Index], outs[next.Index])
 }
 
-// stop ends the lane and its running suite.
-func (l *secondLane) stop() {
-	syscall.Kill(l.cmd.Process.Pid, syscall.SIGTERM)
-	for range l.laps {
+// stop ends the lanes and their running suites.
+func (p *parallelLanes) stop() {
+	for range p.queue { // no lane takes another
 	}
-	_ = l.cmd.Wait()
+	for _, cmd := range p.lanes {
+		syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
+	}
+	p.end()
 }
 
-// runLane is the second lane: it runs suites one after the other, and writes
-// laps.
-func runLane(o options, out io.Writer, stop <-chan os.Signal) error {
+// end waits until the lanes have ended.
+func (p *parallelLanes) end() {
+	for _, cmd := range p.lanes {
+		_ = cmd.Wait() // reapEnded may have taken its status
+		spared.Delete(cmd.Process.Pid)
+	}
+}
+
+// runLane is a parallel lane: it runs the suites whose indices it reads, and writes laps.
+func runLane(o options, in io.Reader, out io.Writer, stop <-chan os.Signal) error {
 	suites, err := readSuites(o.suites)
 	if err != nil {
 		return err
 	}
 	becomeReaper()
 	to := json.NewEncoder(out)
-	for i, s := range suites {
-		os.Remove(o.firstLog(s))
-		outcome := s.run(o.log(s), stop)
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		i, err := strconv.Atoi(lines.Text())
+		if err != nil || i < 0 || i >= len(suites) {
+			return fmt.Errorf("%q is the index of no suite", lines.Text())
+		}
+		os.Remove(o.firstLog(suites[i]))
+		outcome := suites[i].run(o.log(suites[i]), stop)
 		if err := to.Encode(newLap(i, outcome)); err != nil {
 			return err
 		}
 		if outcome.interrupted {
-			return fmt.Errorf("interrupted in suite %s", s.name)
+			return fmt.Errorf("interrupted in suite %s", suites[i].name)
 		}
 	}
 	return nil

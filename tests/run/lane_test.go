@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// buildRunner builds the runner, because the second lane is another process of it.
+// buildRunner builds the runner, because a parallel lane is another process of it.
 func buildRunner(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run")
@@ -22,6 +22,9 @@ func buildRunner(t *testing.T) string {
 	}
 	return path
 }
+
+// killLane is a suite that kills the runner's process that runs it.
+const killLane = "kill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60"
 
 // Two suites that wait for each other pass only in parallel. Suites that run alone run before
 // both. Each lane ends only the processes that its own suites left.
@@ -50,15 +53,22 @@ func TestLanes(t *testing.T) {
 			"b\ttap,parallel\t60\t" + meet("B", "A") + "; (setsid sleep 300 &)",
 			"a\ttap,machines\t60\t" + meet("A", "B"),
 		}, "2 passed, 0 failed, 0 skipped", []string{"b                       1 passed", "processes left behind, ended"}},
-		{"the lane dies", []string{
-			"b\ttap,parallel\t60\tkill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60",
+		{"a lane dies", []string{
+			"b\ttap,parallel\t60\t" + killLane,
 			"d\ttap,parallel\t60\tprintf 'ok 1 - d\\n1..1\\n'",
 			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
-		}, "1 passed, 2 failed, 0 skipped", []string{"not ok: b", "second lane ended before it", "not ok: d"}},
-		{"no machine: one after the other", []string{
-			"b\ttap,parallel\t60\tprintf 'ok 1 - b\\n1..1\\n'",
-			"c\ttap\t60\tprintf 'ok 1 - c\\n1..1\\n'",
-		}, "2 passed, 0 failed, 0 skipped", []string{"ok   b"}},
+		}, "2 passed, 1 failed, 0 skipped", []string{"not ok: b", "parallel lane ended before it", "ok   d"}},
+		{"all lanes die", []string{
+			"b\ttap,parallel\t60\t" + killLane, "c\ttap,parallel\t60\t" + killLane,
+			"d\ttap,parallel\t60\t" + killLane, "e\ttap,parallel\t60\t" + killLane,
+			"f\ttap,parallel\t60\t" + killLane,
+			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
+		}, "1 passed, 5 failed, 0 skipped", []string{"not ok: b", "not ok: c", "not ok: f"}},
+		{"no machine", []string{
+			"b\ttap,parallel\t60\t" + meet("B", "A"),
+			"a\ttap,parallel\t60\t" + meet("A", "B"),
+			"c\ttap\t60\t[ ! -e A ] && [ ! -e B ] && printf 'ok 1 - c\\n1..1\\n'",
+		}, "3 passed, 0 failed, 0 skipped", []string{"ok   b"}},
 		{"no such lane", []string{"b\ttap,fast\t60\ttrue"}, "", []string{`unknown lane "fast"`}},
 	}
 	for _, tt := range tests {
@@ -84,7 +94,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A signal ends the running suites of both lanes.
+// A signal ends the running suites of all lanes.
 func TestLanes_interrupt(t *testing.T) {
 	dir := t.TempDir()
 	list := writeFile(t, "b\ttap,parallel\t60\techo $$ >B; sleep 300\n"+
@@ -122,6 +132,6 @@ func TestLanes_interrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil {
-		t.Error("the second lane's suite runs on")
+		t.Error("the parallel lane's suite runs on")
 	}
 }

@@ -122,9 +122,9 @@ func TestDescendants(t *testing.T) {
 	endLeftovers() // those of other tests
 	one, below := start("one")
 	other, spare := start("other")
-	spared.Store(int64(other.Process.Pid))
+	spared.Store(other.Process.Pid, true)
 	list := listDescendants(os.Getpid())
-	spared.Store(0)
+	spared.Delete(other.Process.Pid)
 	want := []int{one.Process.Pid, below}
 	slices.Sort(list)
 	slices.Sort(want)
@@ -179,18 +179,18 @@ func TestLeftovers_foreign(t *testing.T) {
 		`until [ -e ` + dir + `/go ]; do sleep 0.01; done; printf 'ok 1 - a\n1..1\n'`}
 	began, ended := time.Now(), make(chan outcome, 1)
 	go func() { ended <- s.run(filepath.Join(dir, "log"), nil) }()
-	var pid int64
+	var pid int
 	waitFor(t, "a process", func() bool {
 		text, _ := os.ReadFile(dir + "/pid")
 		n, _ := fmt.Sscanf(string(text), "%d\n", &pid)
 		return n == 1
 	})
-	spared.Store(pid)
+	spared.Store(pid, true)
 	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := <-ended
-	spared.Store(0)
+	spared.Delete(pid)
 	if time.Since(began) > 50*time.Second || countStatus(out.results, passed) != 1 || len(out.left) != 0 {
 		t.Errorf("after %v: %+v, left %v", time.Since(began), out.results, out.left)
 	}

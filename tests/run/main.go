@@ -2,11 +2,11 @@
 
 // Run is the test runner behind `make test`, `make check` and `make style`.
 //
-// It runs suites one after the other, each with a deadline. Suites of a second lane run in
-// parallel with those that boot machines. The runner judges only the suites' reports (TAP, or
-// `go test -json`), and ends with one line `N passed, N failed, N skipped`. A suite fails,
-// and the cause is named, if it ends without a plan, reports fewer tests than planned, exits
-// with an error although every test passed, or reports nothing.
+// It runs suites, each with a deadline: some alone, then one after the other those that boot
+// machines, while parallel lanes run the others. The runner judges only the suites' reports
+// (TAP, or `go test -json`), and ends with one line `N passed, N failed, N skipped`. A suite
+// fails, and the cause is named, if it ends without a plan, reports fewer tests than planned,
+// exits with an error although every test passed, or reports nothing.
 package main
 
 import (
@@ -28,7 +28,7 @@ type options struct {
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
 	again  int    // how many failed suites may be run again
-	lane   bool   // be the second lane of another runner
+	lane   bool   // be a parallel lane of another runner
 }
 
 func main() {
@@ -41,14 +41,14 @@ func main() {
 	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
 	flag.IntVar(&o.again, "again", 0, "run up to `N` suites again that failed; none if more of them did")
-	flag.BoolVar(&o.lane, "lane", false, "run the suites for another runner, and tell it by JSON")
+	flag.BoolVar(&o.lane, "lane", false, "run suites for another runner, which names each by its index")
 	flag.Parse()
 	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	if o.lane {
-		if err := runLane(o, os.Stdout, notifyInterrupts()); err != nil {
+		if err := runLane(o, os.Stdin, os.Stdout, notifyInterrupts()); err != nil {
 			fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
 			os.Exit(2)
 		}
@@ -125,20 +125,18 @@ func runFirst(o options, suites []suite, outs []outcome, rep *reporter, stop <-c
 	if len(second) == 0 {
 		return nil
 	}
-	lane, err := startLane(o, suites, second)
+	lanes, err := startLanes(o, suites, second)
 	if err != nil {
 		return err
 	}
-	spared.Store(int64(lane.cmd.Process.Pid))
-	defer spared.Store(0)
 	for _, i := range first {
 		if outs[i], err = runOne(o, suites[i], rep, stop, nil); err != nil {
-			lane.stop()
+			lanes.stop()
 			return err
 		}
-		lane.poll(outs, rep)
+		lanes.poll(outs, rep)
 	}
-	return lane.wait(outs, rep, stop)
+	return lanes.wait(outs, rep, stop)
 }
 
 // runOne runs one suite; first are the results of an earlier run, if there was

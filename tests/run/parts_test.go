@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,19 +162,24 @@ func TestReadSuites(t *testing.T) {
 	}
 }
 
-// Two lanes are used only if both have suites.
+// Lanes are used only if two suites may run at once. Those with long deadlines come first.
 func TestSplit(t *testing.T) {
 	for lanes, want := range map[string]string{
 		"":                           "[] [] []",
 		"-":                          "[0] [] []",
 		"- machines -":               "[0 1 2] [] []",
+		"machines machines":          "[0 1] [] []",
 		"- parallel -":               "[0 1 2] [] []",
+		"- parallel parallel":        "[0] [] [1 2]",
 		"parallel - machines - m":    "[1 3 4] [2] [0]",
 		"machines parallel machines": "[] [0 2] [1]",
+		"parallel parallel,7 parallel,9 parallel,7": "[] [] [2 1 3 0]",
 	} {
 		var suites []suite
-		for _, lane := range strings.Fields(lanes) {
-			suites = append(suites, suite{lane: strings.Trim(lane, "-")})
+		for _, text := range strings.Fields(lanes) {
+			lane, seconds, _ := strings.Cut(text, ",")
+			n, _ := strconv.Atoi(seconds)
+			suites = append(suites, suite{lane: strings.Trim(lane, "-"), deadline: time.Duration(n) * time.Second})
 		}
 		single, first, second := splitLanes(suites)
 		if got := fmt.Sprint(single, first, second); got != want {
@@ -182,54 +188,67 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Laps arrive whole from the second lane's process; other text ends the reading.
+// A lane gets a suite after the other. It is done with at the first answer that is not the lap
+// of its suite.
 func TestLaps(t *testing.T) {
 	out := outcome{took: 2, cpu: 1, left: []string{"7 x"}, interrupted: true,
 		results: []result{{"s", "a", failed, "why", []string{"around"}, true}}}
 	if got, want := fmt.Sprintf("%+v", newLap(0, out).outcome()), fmt.Sprintf("%+v", out); got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
-	for text, want := range map[string]string{
-		"{\"Index\":1}\n{\"Index\":0}\n":                "[1 0]",
-		"{\"Index\":0}\n{\"Index\":2}\n{\"Index\":1}\n": "[0]",
-		"{\"Index\":-1}\n{\"Index\":1}\n":               "[]",
-		"{\"Index\":0}\nnoise\n{\"Index\":1}\n":         "[0]",
-		"{\"Index\":0}\n{\"Index\":1}":                  "[0]", // cut
+	for _, tt := range []struct{ text, asked, laps string }{
+		{"{\"Index\":4}\n{\"Index\":5}\n{\"Index\":7}\n", "4 5 7 ", "[4 5 7]"},
+		{"{\"Index\":4}\n{\"Index\":7}\n", "4 5 ", "[4]"},
+		{"noise\n{\"Index\":4}\n", "4 ", "[]"},
+		{"{\"Index\":4}\n{\"Index\":5}", "4 5 ", "[4]"}, // cut
+		{"", "4 ", "[]"},
 	} {
-		l := &secondLane{index: []int{4, 5}, laps: make(chan lap, 9)}
-		l.read(strings.NewReader(text))
+		p := newParallelLanes(nil, []int{4, 5, 7})
+		var asked askedSuites
+		p.drive(&asked, strings.NewReader(tt.text))
+		close(p.laps)
 		got := []int{}
-		for next := range l.laps {
+		for next := range p.laps {
 			got = append(got, next.Index)
 		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%q: %v, not %s", text, got, want)
+		if fmt.Sprint(got) != tt.laps || strings.ReplaceAll(asked.String(), "\n", " ") != tt.asked || !asked.closed {
+			t.Errorf("%q: laps %v of %q, closed %v", tt.text, got, asked.String(), asked.closed)
 		}
 	}
 }
 
-// The second lane's results are reported when they arrive, with their index in the whole list.
+type askedSuites struct {
+	strings.Builder
+	closed bool
+}
+
+func (a *askedSuites) Close() error { a.closed = true; return nil }
+
+// Laps are reported when they arrive.
 func TestLanes_poll(t *testing.T) {
 	suites := []suite{{name: "a"}, {name: "b"}, {name: "c"}}
-	l := &secondLane{suites: suites, index: []int{1, 2}, laps: make(chan lap, 2)}
+	p := newParallelLanes(suites, []int{1, 2})
 	outs := make([]outcome, 3)
 	var text strings.Builder
 	rep := &reporter{out: &text}
-	l.poll(outs, rep)
+	p.poll(outs, rep)
 	if text.Len() > 0 {
 		t.Errorf("nothing had come:\n%s", text.String())
 	}
-	l.laps <- newLap(1, outcome{results: []result{{suite: "c", status: passed}}})
-	l.laps <- newLap(0, outcome{results: []result{{suite: "b", status: failed}}})
-	l.poll(outs, rep)
+	p.laps <- newLap(2, outcome{results: []result{{suite: "c", status: passed}}})
+	p.laps <- newLap(1, outcome{results: []result{{suite: "b", status: failed}}})
+	p.poll(outs, rep)
 	if !strings.Contains(text.String(), "ok   c") || !strings.Contains(text.String(), "FAIL b") {
 		t.Errorf("printed\n%s", text.String())
 	}
 	if len(outs[0].results) != 0 || len(outs[1].results) != 1 || outs[2].results[0].suite != "c" {
 		t.Errorf("%+v", outs)
 	}
-	close(l.laps)
-	l.poll(outs, rep)
+	close(p.laps)
+	p.poll(outs, rep)
+	if err := p.wait(outs, rep, nil); err != nil || strings.Contains(text.String(), "ended before") {
+		t.Errorf("%v: %s", err, text.String())
+	}
 }
 
 // A lane writes each outcome when its suite has ended, and stops at a signal.
@@ -241,10 +260,10 @@ func TestRunLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := runLane(o, &out, nil); err != nil {
+	if err := runLane(o, strings.NewReader("1\n0\n1\n"), &out, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), `{"Index":1,"Results":[{"Suite":"b","Name":"exits with 0","Status":"failed","Reason":"exit status 1"`) {
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), `{"Index":1,"Results":[{"Suite":"b","Name":"exits with 0","Status":"failed","Reason":"exit status 1"`) {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
@@ -253,14 +272,14 @@ func TestRunLane(t *testing.T) {
 	stop := make(chan os.Signal, 1)
 	stop <- os.Interrupt
 	o.suites = writeFile(t, "s\texit\t60\tsleep 300\nb\texit\t60\ttouch "+dir+"/ran\n")
-	if err := runLane(o, io.Discard, stop); err == nil || err.Error() != "interrupted in suite s" {
+	if err := runLane(o, strings.NewReader("0\n1\n"), io.Discard, stop); err == nil || err.Error() != "interrupted in suite s" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir + "/ran"); err == nil {
 		t.Error("it went on after the signal")
 	}
 	o.suites = writeFile(t, "s\texit\t60\ttrue\n")
-	if err := runLane(o, brokenWriter{}, nil); err == nil {
+	if err := runLane(o, strings.NewReader("0\n"), brokenWriter{}, nil); err == nil {
 		t.Error("nobody reads the lane, and it does not mind")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,8 +27,8 @@ func becomeReaper() {
 // writes its registry in this time.
 const politeness = 2 * time.Second
 
-// spared is the process of the second lane, or 0. It ends its own leftovers.
-var spared atomic.Int64
+// spared has the processes of the parallel lanes. They end their own leftovers.
+var spared sync.Map
 
 // endLeftovers ends every descendant of this process, first by SIGTERM, and returns their
 // names. It is called when no suite of this process runs.
@@ -108,7 +108,7 @@ func reapEnded() {
 }
 
 // listDescendants lists the live or unreaped processes below pid, by /proc, without
-// the one that is spared and those below it.
+// those that are spared and those below them.
 func listDescendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -118,7 +118,7 @@ func listDescendants(pid int) []int {
 			continue // it ended meanwhile
 		}
 		child, parent := parseStat(text)
-		if int64(child) == spared.Load() {
+		if _, ok := spared.Load(child); ok {
 			continue
 		}
 		children[parent] = append(children[parent], child)
