@@ -10,10 +10,10 @@ MAKEFLAGS += --no-builtin-rules
 
 # The lists. A room defines for each suite X: suite_X (one line, a command that
 # prints TAP), suite_X_needs (files to build first), and optionally
-# suite_X_deadline (seconds), suite_X_kind (tap, go or exit), suite_X_parallel
-# (yes or no: it may run in parallel with suites that boot machines). For each
-# benchmark, fuzzer and soak X: bench_X, bench_X_needs, and so on. Only
-# `make test-full` runs FULL_SUITES.
+# suite_X_deadline (seconds), suite_X_kind (tap, go or exit), suite_X_alone
+# (yes: nothing runs in parallel with it). For each benchmark, fuzzer and soak X:
+# bench_X, bench_X_needs, and so on. Only `make test-full` runs FULL_SUITES, one
+# after the other.
 PROGRAMS :=
 CHECK_SUITES :=
 TEST_SUITES :=

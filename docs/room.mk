@@ -17,7 +17,6 @@ PROGRAMS += $(MAN_STAMP)
 TEST_SUITES += man
 suite_man = sh tests/man.sh $(B)/man $(B)/completion
 suite_man_needs = $(MAN_STAMP)
-suite_man_parallel = yes
 
 CHECK_SUITES += man-entries
 suite_man-entries = sh tests/man_entries.sh $(B)

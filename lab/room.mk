@@ -11,7 +11,6 @@ suite_lab-unit_kind = go
 
 TEST_SUITES += kmod
 suite_kmod = sh tests/vm/kmod/check.sh $(B) $(KMOD_SERIES)
-suite_kmod_parallel = yes
 suite_kmod_needs = kmod
 
 MUTANTS += lab

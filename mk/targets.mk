@@ -84,8 +84,7 @@ FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5 $(call fuzz_out,$(f)))\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
-	$(eval suite_fuzz-$(f)_kind = fuzz)\
-	$(eval suite_fuzz-$(f)_parallel = yes))
+	$(eval suite_fuzz-$(f)_kind = fuzz))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
@@ -123,14 +122,14 @@ chosen_name = $(subst $(space),+,$(strip $(wordlist 1,5,$(CHOSEN)) $(if $(word \
 	6,$(CHOSEN)),to $(lastword $(CHOSEN)) $(words $(CHOSEN)))))
 run_name = $(if $(CHOSEN),T-$(chosen_name),$(1))
 # One line for each suite: name <tab> kind[,lane] <tab> deadline <tab> command.
-# In a whole run, suites of the lane "parallel" run in parallel with suites that
-# boot machines: CHECK_SUITES, and those with suite_X_parallel = yes.
+# Suites of the lane "parallel" run in parallel with one another and with those of
+# the lane "machines", which run one after the other. Suites without a lane run
+# alone, before all others.
 tab := $(shell printf '\t')
 comma := ,
-parallel = $(filter-out no,$(or $(suite_$(1)_parallel),$(if $(filter \
-	$(1),$(CHECK_SUITES)),yes)))
-suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
-	$(parallel),$(comma)parallel,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines))$(tab)$(or \
+lane = $(if $(suite_$(1)_alone),,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines,$(if \
+	$(filter $(1),$(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)),$(comma)parallel)))
+suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(lane)$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
 # In a whole run, failed suites run again if at most 3 failed and STRICT is not given.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)

@@ -16,7 +16,6 @@ uninstall: ## remove what make install put there (DESTDIR= PREFIX=/usr/local)
 TEST_SUITES += install
 suite_install = sh tests/packages/install.sh $(B)
 suite_install_needs = $(PROGRAMS)
-suite_install_parallel = yes
 
 # The version of the packages. Tests of upgrades set a higher one.
 DEB_VERSION = $(SKEP_VERSION)
@@ -28,7 +27,6 @@ deb: all ## make Debian packages in build/deb
 TEST_SUITES += deb
 suite_deb = sh tests/packages/deb.sh $(B) '$(SKEP_VERSION)'
 suite_deb_needs = $(PROGRAMS)
-suite_deb_parallel = yes
 
 # Installs, upgrades, removes and purges the packages in new Debian roots.
 PACKAGE_SUITES := packages-bookworm packages-trixie

@@ -7,7 +7,7 @@ CHECK_SUITES += runner style
 suite_runner = $(GO) test -count=1 -json ./internal/load ./tests/tap ./tests/run ./tests/style \
 	./tests/watch ./tests/mpi/ranks ./tests/wine/wineserver
 suite_runner_kind = go
-suite_runner_parallel = no
+suite_runner_alone = yes
 
 STYLE := $(B)/tool/style
 suite_style = $(STYLE)

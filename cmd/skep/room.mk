@@ -67,7 +67,6 @@ suite_wine-kit = $(STEADY) sh tests/wine/kit.sh $(B) $(windows_kit) \
 suite_wine-kit_needs = $(windows_kit) \
 	$(WINE_PRNG)
 suite_wine-kit_deadline = 900
-suite_wine-kit_parallel = yes
 
 MUTANTS += cmd/skep
 mutants_cmd/skep = cli hello grid-run journey-linux

@@ -12,7 +12,6 @@ suite_update-sabotage = SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test -count=1 \
 	-json -run Sabotage ./dynamos/update
 suite_update-sabotage_kind = go
 suite_update-sabotage_deadline = 1200
-suite_update-sabotage_parallel = yes
 
 # Go's cache answers for the packages that a mutant is not part of.
 MUTANTS_SUITES += update-mutants

@@ -86,7 +86,6 @@ suite_eigen-bee = sh examples/eigen/test/bee.sh $(B) linux
 suite_eigen-bee_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee-guard
 TEST_SUITES += eigen-wine
 suite_eigen-wine = $(STEADY) sh examples/eigen/test/bee.sh $(B) wine
-suite_eigen-wine_parallel = yes
 suite_eigen-wine_needs = $(eigen_t)/point $(B)/bin/bee.exe $(B)/bin/bee-guard
 
 BENCHES += eigen

@@ -66,7 +66,6 @@ suite_o2g-$(1)-slab = env SKEP_O2G_ENGINE=user-slab \
 suite_o2g-$(1)-slab_needs = $(o2g_t)/$(1)
 suite_o2g-$(1)-tsan = $(o2g_t)/$(1)-tsan
 suite_o2g-$(1)-tsan_needs = $(o2g_t)/$(1)-tsan
-suite_o2g-$(1)-tsan_parallel = yes
 endef
 $(foreach t,$(o2g_tests),$(eval $(call o2g_suite,$(t))))
 CHECK_SUITES += o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o2g-idle \
@@ -74,7 +73,6 @@ CHECK_SUITES += o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o
 # Once more with bodies in a slab, as the kernel engine leaves them.
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab
 TEST_SUITES += o2g-unauthenticated o2g-message-tsan o2g-unauthenticated-tsan
-suite_o2g-unauthenticated_parallel = yes
 
 $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
 	$(call say,LINK)

@@ -27,7 +27,6 @@ TEST_SUITES += release
 suite_release = env BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./packaging/release
 suite_release_kind = go
 suite_release_needs = $(RELEASE)/SHA256SUMS
-suite_release_parallel = yes
 
 # Compares two builds, made in two folders at different times.
 FULL_SUITES += release-twice

@@ -17,7 +17,6 @@ $(chaos_t)/chaos.rex: tests/chaos/work/chaos.idl tests/chaos/work/chaos.c \
 TEST_SUITES += chaos
 suite_chaos = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/chaos
 suite_chaos_kind = go
-suite_chaos_parallel = yes
 suite_chaos_deadline = 600
 suite_chaos_needs = $(B)/bin/skep $(chaos_t)/master $(chaos_t)/chaos.rex
 

@@ -120,11 +120,9 @@ suite_conformance-cheats_kind := go
 suite_conformance-cheats_needs := $(CONF)/glibc/hello $(CONF)/glibc/proof
 
 suite_conformance-native := $(CONF_RUN) -on native
-suite_conformance-native_parallel = yes
 suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
 
 suite_conformance-linux := $(CONF_RUN) -on linux
-suite_conformance-linux_parallel = yes
 suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
 suite_conformance-linux_deadline := 300
@@ -133,4 +131,3 @@ suite_conformance-wine := $(STEADY) $(CONF_RUN) -on wine
 suite_conformance-wine_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee.exe $(B)/bin/bee-guard
 suite_conformance-wine_deadline := 900
-suite_conformance-wine_parallel = yes

@@ -21,20 +21,17 @@ TEST_SUITES += mpirun-journey
 suite_mpirun-journey = $(O2G_RUN) journey
 suite_mpirun-journey_needs = $(o2g_run_needs)
 suite_mpirun-journey_deadline = 600
-suite_mpirun-journey_parallel = yes
 
 TEST_SUITES += mpirun-hosts mpirun-step
 suite_mpirun-hosts = $(O2G_RUN) hosts
 suite_mpirun-hosts_needs = $(o2g_run_needs)
 suite_mpirun-hosts_deadline = 600
-suite_mpirun-hosts_parallel = yes
 suite_mpirun-step = $(O2G_RUN) step
 suite_mpirun-step_needs = $(o2g_run_needs)
 
 TEST_SUITES += mpirun-hostile mpirun-kills
 suite_mpirun-hostile = $(O2G_RUN) hostile
 suite_mpirun-hostile_needs = $(o2g_run_needs)
-suite_mpirun-hostile_parallel = yes
 suite_mpirun-kills = $(O2G_RUN) kills 5
 suite_mpirun-kills_needs = $(o2g_run_needs)
 

@@ -18,11 +18,9 @@ suite_bee-scan = $(call scan_run,-bee "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard $(bee_t)/bee-leak")
 suite_bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee-guard \
 	$(bee_t)/bee-leak
-suite_bee-scan_parallel = yes
 
 suite_wine-bee-scan = $(STEADY) $(call scan_run,-prefix $(B)/wine \
 	-bee "$(B)/bin/bee-guard wine $(B)/bin/bee.exe" \
 	-leak "$(B)/bin/bee-guard wine $(bee_win_leak)")
 suite_wine-bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee.exe \
 	$(B)/bin/bee-guard $(bee_win_leak)
-suite_wine-bee-scan_parallel = yes

@@ -30,7 +30,6 @@ suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/hello-lost \
 	$(bee_win_leak)
 suite_wine-bee_deadline = 600
-suite_wine-bee_parallel = yes
 
 # stream.c with each of its steps refused once.
 bee_stream_test := $(B)/test/wine/stream.exe
@@ -44,7 +43,6 @@ $(bee_stream_test): $(B)/obj/mingw/tests/wine/stream.o \
 TEST_SUITES += wine-stream
 suite_wine-stream = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_stream_test)
 suite_wine-stream_needs = $(bee_stream_test)
-suite_wine-stream_parallel = yes
 
 # view.c with what Wine cannot show, and each of its steps refused once.
 bee_view_test := $(B)/test/wine/view.exe
@@ -56,7 +54,6 @@ $(bee_view_test): $(B)/obj/mingw/tests/wine/view.o
 TEST_SUITES += wine-view
 suite_wine-view = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_view_test)
 suite_wine-view_needs = $(bee_view_test)
-suite_wine-view_parallel = yes
 
 # Names where Windows does what Wine never does.
 bee_branch_test := $(B)/test/wine/branch.exe
@@ -69,7 +66,6 @@ $(bee_branch_test): $(B)/obj/mingw/tests/wine/branch.o \
 TEST_SUITES += wine-branch
 suite_wine-branch = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_branch_test)
 suite_wine-branch_needs = $(bee_branch_test)
-suite_wine-branch_parallel = yes
 
 # Clocks, volumes, the console, the child's policies and error codes likewise.
 bee_host_test := $(B)/test/wine/host.exe
@@ -82,7 +78,6 @@ $(bee_host_test): $(B)/obj/mingw/tests/wine/host.o \
 TEST_SUITES += wine-host
 suite_wine-host = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_host_test)
 suite_wine-host_needs = $(bee_host_test)
-suite_wine-host_parallel = yes
 
 # Go's run-time tested by its authors, as a program of ours.
 go_runtime := $(B)/test/wine/go-runtime.test
@@ -97,19 +92,16 @@ suite_wine-go-runtime = $(STEADY) sh tests/wine/go-runtime.sh $(B) \
 	$(go_runtime)
 suite_wine-go-runtime_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard \
 	$(go_runtime)
-suite_wine-go-runtime_parallel = yes
 
 TEST_SUITES += wine-files
 suite_wine-files = $(STEADY) sh tests/wine/files.sh $(B)
 suite_wine-files_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/sqlite-glibc
 suite_wine-files_deadline = 600
-suite_wine-files_parallel = yes
 
 TEST_SUITES += wine-links
 suite_wine-links = $(STEADY) sh tests/wine/links.sh $(B)
 suite_wine-links_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(bee_t)/reach-glibc
-suite_wine-links_parallel = yes
 
 # Beside a program of Windows that locks the same bytes.
 bee_native_locker := $(B)/test/wine/locker.exe
@@ -123,12 +115,10 @@ suite_wine-native = $(STEADY) sh tests/wine/native.sh $(B)
 suite_wine-native_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_native_locker)
 suite_wine-native_deadline = 600
-suite_wine-native_parallel = yes
 
 TEST_SUITES += wine-alone
 suite_wine-alone = $(STEADY) sh tests/wine/alone.sh $(B)
 suite_wine-alone_needs = $(B)/bin/skep $(B)/bin/skep.exe
-suite_wine-alone_parallel = yes
 
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
