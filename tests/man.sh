@@ -34,6 +34,13 @@ complain()
 test "$(wc -l <"$folder/pages")" -ge 40 || echo "only $(wc -l <"$folder/pages") pages" >"$folder/few"
 : >>"$folder/few"
 judge "$folder/few" "all pages were made"
+# Rows of the table of installed files with a program: bin/ or bin/NAME.
+awk '$4 ~ "^bin/" { n = split($4 == "bin/" ? $3 : $4, part, "/"); print part[n] }' packaging/files.tbl |
+	while read -r program; do
+		[ -f "$man/man1/$program.1" ] || echo "$program"
+	done >"$folder/programs"
+grep -q ' bin/' packaging/files.tbl || echo "no program is installed" >"$folder/programs"
+judge "$folder/programs" "each installed program has a page"
 while read -r page; do
 	! grep -q '^\.so ' "$man/$page" || continue # another page's name
 	(cd "$man" && complain mandoc -Tlint -Wstyle "$page") || :
@@ -47,7 +54,7 @@ judge "$folder/groff" "groff warns of nothing in a page"
 # Each mentioned page of ours exists.
 sed 's|.*/||' "$folder/pages" | sort >"$folder/have"
 (cd "$man" && cat man?/*) | sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/ (/(/' |
-	grep -ohE '\b(skep[a-z0-9-]*|bee|dynamos|shimos|o2g|fi_o2g|libo2g-fi)\([1-9]\)' |
+	grep -ohE '\b(skep[a-z0-9-]*|omrpc-[a-z]*|bee|dynamos|shimos|o2g|fi_o2g|libo2g-fi)\([1-9]\)' |
 	sed 's/(\(.\))/.\1/' | sort -u >"$folder/mentioned"
 comm -13 "$folder/have" "$folder/mentioned" >"$folder/missing"
 test -s "$folder/mentioned" || echo nothing >"$folder/missing"

@@ -74,7 +74,7 @@ func gridTexts() map[string]text {
 			examples:    []manual.Entry{{Name: "skep run -- ./master", Text: "run it; its exit code is passed on"}, {Name: "skep run --modules lib --wall-time 10m -- ./master 40", Text: "with workers in lib, and at most ten minutes per call"}},
 			files:       slices.Concat(hubFiles, []manual.Entry{{Name: "NAME.rex", Text: "a worker program, made by skep gen --build"}}),
 			environment: "SKEP_SOCKET SKEP_STREAM SKEP_ERRORS OMRPC_DEBUG USER LOGNAME " + stateNames,
-			exit:        "0 1 2 3 4 126 127 128+N 130 program", see: "skep-gen(1) skep-logs(1) skep-idl(5)",
+			exit:        "0 1 2 3 4 126 127 128+N 130 program", see: "skep-gen(1) skep-logs(1) skep-idl(5) skep-hosts(5)",
 		},
 		"gen": {
 			text: []string{"--build makes a worker program of C or Fortran files and their interface, one static file for all nodes. Its name is that of the module unless -o names another. Options for the compiler follow --.",
@@ -84,7 +84,7 @@ func gridTexts() map[string]text {
 				{Name: "skep gen --manifest hello.rex", Text: "what hello.rex offers"}},
 			files:       []manual.Entry{{Name: "FILE.idl", Text: "the interface; skep-idl(5) describes the language"}, {Name: "NAME.rex", Text: "a worker program"}},
 			environment: "SKEP_BUILD PATH TMPDIR",
-			exit:        "0 1 2", see: "skep-run(1) skep-idl(5) skep-manifest(5)",
+			exit:        "0 1 2", see: "skep-run(1) skep-idl(5) skep-manifest(5) omrpc-cc(1)",
 		},
 	}
 }
