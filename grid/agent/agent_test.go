@@ -310,6 +310,16 @@ func (r *rig) send(l proto.Lease) uint64 {
 
 var inline sync.Map // arguments by digest
 
+const mega = 1 << 20
+
+// consumeResource calls a function that uses too much of a resource.
+func (r *rig) consumeResource(what string, l proto.Limits) uint64 {
+	lease := r.makeLease(fnConsume, []byte(what))
+	inline.Store(lease.Digest, []byte(what))
+	lease.Limits = l
+	return r.send(lease)
+}
+
 func (r *rig) callRaw(l proto.Lease) []byte {
 	b, _ := inline.Load(l.Digest)
 	raw, _ := b.([]byte)

@@ -59,9 +59,6 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
 	env := append([]string{guestPATH, "TMPDIR=" + tmp}, o.env...)
-	if err := checkUnenforced(o.limits); err != nil {
-		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
-	}
 	l := a.limitsFor(o.limits)
 	if a.bee.isSet() {
 		o.memory, l.Memory = l.Memory, 0 // bee measures it

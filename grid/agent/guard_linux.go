@@ -109,9 +109,6 @@ func RunGuard() int {
 	return 0
 }
 
-// processesOver is by how many processes a program may exceed its limit before it is killed.
-const processesOver = 64
-
 // limitProcesses sets RLIMIT_NPROC, so that a program cannot create many processes
 // before the meter notices. This needs a user namespace, which counts its own
 // processes. The program inherits the limit and has it from its first instruction.

@@ -19,7 +19,10 @@ type excess struct {
 
 const (
 	processesDefault = 1024
-	memoryMin        = 1 << 30 // of a default, if there are many slots
+	// processesOver is by how many processes a program may exceed its limit before the
+	// kernel refuses more.
+	processesOver = 64
+	memoryMin     = 1 << 30 // of a default, if there are many slots
 )
 
 // setDefaults sets limits that protect the machine's owner and other programs: each slot gets its share.
@@ -31,7 +34,7 @@ func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 	if c.Limits.Memory == 0 && !bee { // bee counts memory that a program may use later
 		c.Limits.Memory = d.Memory
 	}
-	if c.Limits.Processes == 0 {
+	if c.Limits.Processes == 0 && !systemIsWindows { // there a program is one process
 		c.Limits.Processes = d.Processes
 	}
 	if c.Limits.Disk == 0 {
@@ -43,16 +46,6 @@ func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 func (a *Agent) limitsFor(asked proto.Limits) proto.Limits {
 	l := a.config.Limits
 	return l.Within(asked)
-}
-
-// checkUnenforced names a limit that this node cannot enforce.
-func checkUnenforced(l proto.Limits) error {
-	for _, name := range []proto.Limit{proto.LimitCPU, proto.LimitProcesses, proto.LimitDisk} {
-		if systemIsWindows && l.Of(name) != 0 {
-			return fmt.Errorf("a Windows node does not enforce a limit of %s: omit it, or select nodes with --on os=linux", name)
-		}
-	}
-	return nil
 }
 
 // message names the limit and who can raise it.

@@ -13,16 +13,6 @@ import (
 	"skep/internal/proctree"
 )
 
-const mega = 1 << 20
-
-// consumeResource calls a function that uses too much of a resource.
-func (r *rig) consumeResource(what string, l proto.Limits) uint64 {
-	lease := r.makeLease(fnConsume, []byte(what))
-	inline.Store(lease.Digest, []byte(what))
-	lease.Limits = l
-	return r.send(lease)
-}
-
 // Each limit ends a call that exceeds it. The message names the limit and who can raise it, and
 // the node continues to work.
 func TestLimits(t *testing.T) {

@@ -79,5 +79,11 @@ func protectAgent() error {
 	return nil // the handle stays open as long as this process lives
 }
 
-// freeBytes is used for a limit that Windows nodes do not enforce.
-func freeBytes(string) uint64 { return 0 }
+// freeBytes is the free space of a directory's volume for this user.
+func freeBytes(dir string) (free uint64) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil || windows.GetDiskFreeSpaceEx(name, &free, nil, nil) != nil {
+		return 0
+	}
+	return free
+}

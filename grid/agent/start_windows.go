@@ -56,7 +56,7 @@ func pipePair() (*os.File, windows.Handle, error) {
 
 // start runs bee.exe; the kernel never sees the program as one. bee's parent
 // process holds a job object that ends the program with it, and this process
-// is under one that ends bee with it: see protectAgent.
+// is under one that ends bee with it: see protectAgent. bee's own is between the two.
 func (a *Agent) start(c *command) (*process, error) {
 	if c.program != nil {
 		return nil, errors.New("Windows runs programs under bee only")
@@ -69,7 +69,7 @@ func (a *Agent) start(c *command) (*process, error) {
 		cmd.Stdin = c.stdin
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true,
-		CreationFlags: windows.IDLE_PRIORITY_CLASS | windows.CREATE_NO_WINDOW}
+		CreationFlags: windows.IDLE_PRIORITY_CLASS | windows.CREATE_NO_WINDOW | windows.CREATE_SUSPENDED}
 	if c.stream {
 		ours, theirs, err := pipePair()
 		if err != nil {
@@ -84,7 +84,11 @@ func (a *Agent) start(c *command) (*process, error) {
 			}
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	job, err := openJob(c)
+	if err == nil {
+		err = startUnder(job, cmd)
+	}
+	if err != nil {
 		if p.stream != nil {
 			p.stream.Close()
 		}
@@ -95,12 +99,28 @@ func (a *Agent) start(c *command) (*process, error) {
 		a.warnYield.Do(func() { a.config.Log("programs share the owner's disks and memory as equals: %v", err) })
 	}
 	var once sync.Once
-	p.begin = func(float64) {}
+	p.begin = job.begin
 	var threads suspension
 	p.stop = func(on bool) { threads.stop(p, on) }
 	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
-	go p.watch(cmd)
+	go p.watch(cmd, job)
+	go job.watch(p.done)
 	return p, nil
+}
+
+// startUnder starts bee in its job. If it fails, nothing is left.
+func startUnder(job *programJob, cmd *exec.Cmd) error {
+	err := cmd.Start()
+	if err == nil {
+		if err = job.run(cmd.Process.Pid); err != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+	if err != nil {
+		job.close()
+	}
+	return err
 }
 
 // What the disks and the memory manager know of a process, beside its priority class.
@@ -133,10 +153,13 @@ func yieldToOwner(pid uint32) error {
 	return errors.Join(failed...)
 }
 
-func (p *process) watch(cmd *exec.Cmd) {
+func (p *process) watch(cmd *exec.Cmd, job *programJob) {
 	err := cmd.Wait()
+	over := job.close()
 	var status *exec.ExitError
 	switch {
+	case over != nil:
+		p.finish(exit{Signal: signalKill, Over: over})
 	case err == nil, errors.As(err, &status), errors.Is(err, exec.ErrWaitDelay):
 		p.finish(exit{Code: cmd.ProcessState.ExitCode()})
 	default:

@@ -379,6 +379,22 @@ static void fork_orphan(void)
 	wait(NULL);
 }
 
+static void *sleep_forever(void *none)
+{
+	for (;;)
+		pause();
+	return none;
+}
+
+static void consume_threads(long long n)
+{
+	pthread_t thread;
+
+	while (n-- > 0)
+		if (pthread_create(&thread, NULL, sleep_forever, NULL))
+			exit_worker("no more threads");
+}
+
 static void consume_resource(const u8 *args, u64 len)
 {
 	char text[128], what[32];
@@ -396,6 +412,8 @@ static void consume_resource(const u8 *args, u64 len)
 		consume_disk(n, 0);
 	if (!strcmp(what, "hidden"))
 		consume_disk(n, 1);
+	if (!strcmp(what, "threads"))
+		consume_threads(n);
 	while (!strcmp(what, "processes") && n-- > 0 && fork())
 		;
 	while (!strcmp(what, "cpu"))
