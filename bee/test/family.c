@@ -24,7 +24,7 @@
 pid_t __wrap_tcgetpgrp(int fd);
 int __wrap_tcsetpgrp(int fd, pid_t group);
 
-static u32 messages, begun, waited, forked_child, waits;
+static u32 messages, begun, waited, forked_child, waits, settles;
 static s64 helper_error;
 static pid_t terminal_group = 9;
 
@@ -65,6 +65,11 @@ s64 lin_wait_call(u64 nr, const u64 arg[6])
 
 	waits++;
 	return n < 0 ? -errno : n;
+}
+
+void lin_signals_settle(void)
+{
+	settles++;
 }
 
 /* Gives this process or process 1 as the peer. */
@@ -152,7 +157,7 @@ static void test_fork(void)
 
 	tap_ok(pid > GUEST && handle == -1 &&
 		       wait_child(pid, 0, &status) == pid &&
-		       WEXITSTATUS(status) == 3 && waits == 1,
+		       WEXITSTATUS(status) == 3 && waits == 1 && settles == 1,
 	       "a child has a number of its own, and its end is waited for");
 	pid = start_child(4, 1, &handle);
 	op.handle = handle;

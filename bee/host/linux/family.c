@@ -281,7 +281,10 @@ static s64 wait_one(struct abi_family_op *op)
 	if (op->pid != -1 && op->pid && host_pid(abs(op->pid)) < 0)
 		return -ECHILD;
 	rc = call_kernel(op->options, SYS_wait4, arg);
-	return rc > 0 ? lin_family_guest((s32)rc) : rc;
+	if (rc <= 0)
+		return rc;
+	lin_signals_settle(); /* SIGCHLD comes before the wait returns */
+	return lin_family_guest((s32)rc);
 }
 
 static s64 wait_info(struct abi_family_op *op)
@@ -300,6 +303,7 @@ static s64 wait_info(struct abi_family_op *op)
 	rc = call_kernel(op->options, SYS_waitid, arg);
 	if (rc < 0 || !info.si_pid)
 		return rc;
+	lin_signals_settle();
 	info.si_pid = lin_family_guest(info.si_pid);
 	memcpy(op->info, &info, sizeof(info));
 	return 1;

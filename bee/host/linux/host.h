@@ -80,6 +80,11 @@ void lin_wake(u32 *word, u32 count);
 s64 lin_futex(const struct abi_futex_op *op, u32 thread);
 s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
+/*
+ * All signals that the process got before are the program's when this returns.
+ * A guest thread calls it, with no lock.
+ */
+void lin_signals_settle(void);
 /* The helper's work: timers and signals for the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
 void lin_helper_forget(void);

@@ -22,7 +22,8 @@
 
 static u64 deadline = ABI_FOREVER;
 static u32 armed;
-static s32 helper; /* its tid, or 0; atomic */
+static s32 helper;	   /* its tid, or 0; atomic */
+static u32 asked, settled; /* numbers of lin_signals_settle; atomic */
 
 static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 {
@@ -235,9 +236,44 @@ static void helper_signals(sigset_t *set)
 		sigdelset(set, others[i]);
 }
 
+/* The helper has passed on all that was sent before this was called. */
+void lin_signals_settle(void)
+{
+	u32 want = __atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST), now;
+	s32 to = __atomic_load_n(&helper, __ATOMIC_SEQ_CST);
+
+	if (!to)
+		return;
+	syscall(SYS_tgkill, getpid(), to, LIN_KICK);
+	for (;;) {
+		now = __atomic_load_n(&settled, __ATOMIC_SEQ_CST);
+		if ((s32)(now - want) >= 0)
+			return;
+		lin_wait(&settled, now, ABI_FOREVER);
+	}
+}
+
+/* A kick is the thread's and comes before what the process got earlier. */
+static void settle_signals(const sigset_t *set)
+{
+	static const struct timespec at_once;
+	u32 want = __atomic_load_n(&asked, __ATOMIC_SEQ_CST);
+	siginfo_t info;
+	int sig;
+
+	if (__atomic_load_n(&settled, __ATOMIC_SEQ_CST) == want)
+		return;
+	while ((sig = sigtimedwait(set, &info, &at_once)) > 0)
+		if (sig != LIN_KICK)
+			signal_pass(sig, &info);
+	__atomic_store_n(&settled, want, __ATOMIC_SEQ_CST);
+	lin_wake(&settled, INT_MAX);
+}
+
 /* The child of a fork has no helper yet, and no timers. */
 void lin_helper_forget(void)
 {
+	__atomic_store_n(&settled, asked, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&deadline, ABI_FOREVER, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&helper, 0, __ATOMIC_SEQ_CST);
 }
@@ -255,6 +291,7 @@ void lin_helper_run(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	__atomic_store_n(&helper, gettid(), __ATOMIC_SEQ_CST);
 	for (;;) {
+		settle_signals(&set);
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);
 		time = until == ABI_FOREVER ? 0 : now_ns();
 		if (time >= until) {

@@ -406,9 +406,40 @@ static void check_family(void)
 		    EINVAL));
 }
 
+static volatile int heard;
+
+static void on_end(int signo)
+{
+	(void)signo;
+	heard++;
+}
+
+/* The signal of a child's end is there before its wait returns. */
+static void check_order(void)
+{
+	struct sigaction act = {.sa_handler = on_end};
+	siginfo_t info;
+	int i, late = 0;
+
+	CHECK(sigaction(SIGCHLD, &act, NULL) == 0);
+	for (i = 0; i < 60; i++) {
+		pid_t pid = CHILD(0);
+
+		if (i % 2)
+			while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0)
+				;
+		else
+			while (waitpid(pid, NULL, 0) < 0)
+				;
+		late += heard != i + 1;
+	}
+	CHECK(late == 0 && signal(SIGCHLD, SIG_DFL) == on_end);
+}
+
 int main(void)
 {
 	check_ends();
+	check_order();
 	check_stop();
 	check_sigchld();
 	check_signals();
