@@ -47,7 +47,8 @@ $(eval $(call abi_library,mingw,$(MINGW),$(MINGW_OBJCOPY),$(MINGW_AR)))
 # Suites: each abi/test/X_test.c is the suite abi-X, all of abi under
 # sanitizers and the host for tests below it.
 ABI_TESTS := $(patsubst abi/test/%_test.c,%,$(wildcard abi/test/*_test.c))
-abi_fake = $(B)/obj/$(1)/abi/test/host_fake.o $(B)/obj/$(1)/abi/linux/stat.o
+abi_fake = $(B)/obj/$(1)/abi/test/host_fake.o $(addprefix \
+	$(B)/obj/$(1)/abi/linux/,stat.o file.o path.o root.o)
 abi_san := $(call abi_objects,san-free) $(call abi_fake,san)
 $(foreach t,$(wildcard abi/test/*.c),\
 	$(eval $(t:%.c=$(B)/obj/san/%.o) $(t:%.c=$(B)/obj/gcc/%.o): | $(ABI_GEN)))

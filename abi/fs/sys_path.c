@@ -4,6 +4,7 @@
  * guarded by proc.lock; everything else here has no state.
  */
 #include "desc.h"
+#include "fd.h"
 #include "open.h"
 #include "ops.h"
 #include "path.h"
@@ -13,6 +14,8 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
+#include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -108,11 +111,32 @@ s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 
 /* open ------------------------------------------------------------------- */
 
+/* Waits for the other end of a FIFO, as fifo(7) says. */
+static s64 open_waiting(struct abi_call *c, struct abi_open *open)
+{
+	s64 error;
+
+	do {
+		if (abi_pending(c->p, c->t->index))
+			return -ABI_ERESTARTSYS;
+		error = c->p->host->file_open(open);
+	} while (error == -LINUX_EINTR);
+	if (error == -LINUX_EOPNOTSUPP)
+		abi_log_once(c->p, &c->p->fds.said_fifo,
+			     "open of a FIFO refused (EOPNOTSUPP): this host "
+			     "cannot wait for the other end; O_NONBLOCK and "
+			     "O_RDWR work");
+	return error;
+}
+
 static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 		     u32 flags, u32 mode)
 {
-	struct abi_open open = {path, flags & ~(u32)ABI_O_CLOEXEC, mode, -1, 0};
-	s64 error = c->p->host->file_open(&open);
+	struct abi_open open = {path, flags & ~(u32)ABI_O_CLOEXEC,
+				mode, -1,
+				0,    !(flags & (ABI_O_NONBLOCK | ABI_O_PATH))};
+	s64 error = open.wait ? open_waiting(c, &open)
+			      : c->p->host->file_open(&open);
 
 	if (error < 0) {
 		d->kind = ABI_DESC_NULL; /* nothing to close */
@@ -287,6 +311,50 @@ s64 abi_sys_mkdir(struct abi_call *c)
 s64 abi_sys_mkdirat(struct abi_call *c)
 {
 	return make_dir(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+/* mknod(2): devices are the host's, and bind makes sockets. */
+static s64 make_node(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
+{
+	struct abi_path_op op = {.verb = ABI_PATH_MKFIFO,
+				 .mode = mode & 07777 & ~c->p->umask};
+	const char *why = "mknod refused (EPERM): devices and sockets are not "
+			  "made so; mkfifo and files work";
+	s64 n = -LINUX_EPERM;
+
+	switch (mode & ABI_S_IFMT) {
+	case 0:
+	case ABI_S_IFREG:
+		n = open_at(c, dirfd, name,
+			    ABI_O_CREAT | ABI_O_EXCL | ABI_O_WRONLY, mode);
+		return n < 0 ? n : abi_fd_close(c->p, (u32)n);
+	case ABI_S_IFDIR:
+		return n;
+	case ABI_S_IFIFO:
+		n = abi_path_run(c, dirfd, name, &op);
+		why = "mkfifo refused (EPERM): this host's folders hold no "
+		      "FIFOs";
+		break;
+	case ABI_S_IFCHR:
+	case ABI_S_IFBLK:
+	case ABI_S_IFSOCK:
+		break;
+	default:
+		return -LINUX_EINVAL;
+	}
+	if (n == -LINUX_EPERM)
+		abi_log_once(c->p, &c->p->fds.said_node, why);
+	return n;
+}
+
+s64 abi_sys_mknod(struct abi_call *c)
+{
+	return make_node(c, (u64)ABI_AT_FDCWD, c->a[0], (u32)c->a[1]);
+}
+
+s64 abi_sys_mknodat(struct abi_call *c)
+{
+	return make_node(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
 /* rmdir(2) refuses names that end in "." and "..", which the normalised path no

@@ -117,6 +117,13 @@ struct abi_open {
 	u32 mode;
 	s32 handle; /* out */
 	u32 type;   /* out: S_IFREG, S_IFDIR, S_IFCHR, S_IFIFO, S_IFSOCK */
+	/*
+	 * 1: wait as open(2) does without O_NONBLOCK, for the other end of a
+	 * FIFO; -EINTR when the calling thread was kicked, before or during.
+	 * -EOPNOTSUPP: a FIFO, and this host cannot wait. 0: never wait. In
+	 * both cases reads and writes do not wait afterwards.
+	 */
+	u32 wait;
 };
 
 enum abi_path_verb {
@@ -126,6 +133,7 @@ enum abi_path_verb {
 	ABI_PATH_UNLINK,
 	ABI_PATH_RMDIR,
 	ABI_PATH_MKDIR,	   /* mode */
+	ABI_PATH_MKFIFO,   /* mode; -EPERM: the host has none */
 	ABI_PATH_RENAME,   /* path, path2 */
 	ABI_PATH_LINK,	   /* path, path2 */
 	ABI_PATH_SYMLINK,  /* path2 is the text of the link */

@@ -16,7 +16,17 @@ extern const char *abi_lin_root;
 /* The same without its last slash; "" for /. */
 const char *abi_lin_root_text(void);
 
+/* Cannot wait: -EOPNOTSUPP where it would have to. */
 s64 abi_lin_file_open(struct abi_open *open);
+/* The same in two halves, for a host that can wait in the call itself. */
+struct abi_lin_call {
+	u64 nr, arg[6];
+	u64 how[3]; /* openat2's struct, which arg points to */
+};
+/* 0, or -errno. `open` must outlive `to`. */
+s64 abi_lin_open_call(struct abi_lin_call *to, const struct abi_open *open);
+/* Of that call's descriptor: fills handle and type, or closes it. */
+s64 abi_lin_opened(struct abi_open *open, int fd);
 s64 abi_lin_file_close(s32 handle);
 s64 abi_lin_file_read(s32 handle, const struct abi_io *io);
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io);
@@ -70,6 +80,10 @@ s64 abi_lin_path_host(const char *guest, char *buf, u64 len, u32 follow);
 s64 abi_lin_handle_name(s32 handle, char *buf, u64 len);
 /* open(2) of a guest's path: a descriptor, or a negative errno. */
 s64 abi_lin_open(const char *guest, u32 flags, u32 mode);
+/* That call; -EAGAIN of openat2: a folder on the way was renamed, do it again.
+ */
+s64 abi_lin_call_open(struct abi_lin_call *to, const char *guest, u32 flags,
+		      u32 mode);
 
 /* Pointers to the libc's own structs. */
 void abi_lin_stat_from(struct abi_stat *to, const void *st);

@@ -29,26 +29,63 @@ static s64 errno_result(s64 n)
 	return n < 0 ? -errno : n;
 }
 
-/* O_NONBLOCK so that opening a FIFO or a terminal cannot block. */
-s64 abi_lin_file_open(struct abi_open *open_op)
+static u32 open_flags(const struct abi_open *o)
+{
+	return (o->flags & OPEN_FLAGS) | O_CLOEXEC | O_NOCTTY;
+}
+
+s64 abi_lin_open_call(struct abi_lin_call *to, const struct abi_open *o)
+{
+	return abi_lin_call_open(to, o->path, open_flags(o), o->mode);
+}
+
+/* What may wait was opened so; from now on its reads and writes do not. */
+s64 abi_lin_opened(struct abi_open *o, int fd)
 {
 	struct stat st;
-	s64 err;
-	int fd = (int)abi_lin_open(open_op->path,
-				   (open_op->flags & OPEN_FLAGS) | O_CLOEXEC |
-					   O_NONBLOCK | O_NOCTTY,
-				   open_op->mode);
+	s64 err = 0;
 
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st)) {
+	if (fstat(fd, &st))
 		err = -errno;
+	else if (o->wait && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) &&
+		 !(o->flags & O_PATH) &&
+		 fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+		err = -errno;
+	if (err) {
 		close(fd);
 		return err;
 	}
-	open_op->handle = fd;
-	open_op->type = st.st_mode & S_IFMT;
+	o->handle = fd;
+	o->type = st.st_mode & S_IFMT;
 	return 0;
+}
+
+/* A FIFO without a reader, unlike a socket or a device without a driver. */
+static int is_fifo(const struct abi_open *o)
+{
+	struct stat st;
+	int fd = (int)abi_lin_open(o->path, O_PATH | O_CLOEXEC, 0), yes;
+
+	if (fd < 0)
+		return 0;
+	yes = !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+	close(fd);
+	return yes;
+}
+
+/* O_NONBLOCK so that opening a FIFO or a terminal cannot block. */
+s64 abi_lin_file_open(struct abi_open *o)
+{
+	s64 fd = abi_lin_open(o->path, open_flags(o) | O_NONBLOCK, o->mode);
+	s64 err;
+
+	if (fd < 0)
+		return fd == -ENXIO && o->wait && is_fifo(o) ? -EOPNOTSUPP : fd;
+	err = abi_lin_opened(o, (int)fd);
+	if (err || !o->wait || o->type != S_IFIFO || o->flags & O_ACCMODE)
+		return err;
+	close((int)fd);
+	return -EOPNOTSUPP;
 }
 
 s64 abi_lin_file_close(s32 handle)
@@ -137,6 +174,7 @@ static s64 read_dir(s32 handle, struct abi_dirent *dirent)
 {
 	_Alignas(8) u8 buf[512];
 	const struct dirent64_raw *raw = (const void *)buf;
+	u64 len;
 	s64 n;
 
 	if (lseek(handle, (s64)dirent->next, SEEK_SET) < 0)
@@ -147,8 +185,9 @@ static s64 read_dir(s32 handle, struct abi_dirent *dirent)
 	dirent->ino = raw->ino;
 	dirent->next = (u64)raw->next;
 	dirent->type = raw->type;
-	strncpy(dirent->name, raw->name, sizeof(dirent->name) - 1);
-	dirent->name[sizeof(dirent->name) - 1] = 0;
+	len = strnlen(raw->name, sizeof(dirent->name) - 1);
+	memcpy(dirent->name, raw->name, len);
+	dirent->name[len] = 0;
 	return 1;
 }
 

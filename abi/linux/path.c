@@ -106,6 +106,8 @@ static s64 use_place(struct abi_path_op *op, const struct abi_lin_place *at)
 		return remove_folder(at);
 	case ABI_PATH_MKDIR:
 		return errno_result(mkdirat(at->dir, at->name, op->mode));
+	case ABI_PATH_MKFIFO:
+		return errno_result(mkfifoat(at->dir, at->name, op->mode));
 	case ABI_PATH_RENAME:
 	case ABI_PATH_LINK:
 		return use_places(op, at);

@@ -47,16 +47,20 @@ static int open_root(void)
 	return none;
 }
 
-s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
+s64 abi_lin_call_open(struct abi_lin_call *to, const char *guest, u32 flags,
+		      u32 mode)
 {
 	const u32 of_path = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	struct open_how how = {.resolve = RESOLVE_IN_ROOT};
-	int root, fd;
+	int root;
 
-	if (!*abi_lin_root_text()) {
-		fd = open(guest, (int)flags, mode);
-		return fd < 0 ? -errno : fd;
-	}
+	_Static_assert(sizeof(to->how) == sizeof(how), "open_how");
+	*to = (struct abi_lin_call){.nr = SYS_openat,
+				    .arg = {(u64)AT_FDCWD,
+					    (u64)(__UINTPTR_TYPE__)guest, flags,
+					    mode}};
+	if (!*abi_lin_root_text())
+		return 0;
 	root = __atomic_load_n(&root_fd, __ATOMIC_SEQ_CST);
 	if (!root)
 		root = open_root();
@@ -64,9 +68,25 @@ s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
 		return root;
 	how.flags = flags & O_PATH ? flags & of_path : flags;
 	how.mode = flags & O_CREAT ? mode & 07777 : 0;
-	do { /* EAGAIN: a folder on the way was renamed */
-		fd = (int)syscall(SYS_openat2, root, guest, &how, sizeof(how));
-	} while (fd < 0 && errno == EAGAIN);
+	memcpy(to->how, &how, sizeof(how));
+	to->nr = SYS_openat2;
+	to->arg[0] = (u64)root;
+	to->arg[2] = (u64)(__UINTPTR_TYPE__)to->how;
+	to->arg[3] = sizeof(how);
+	return 0;
+}
+
+s64 abi_lin_open(const char *guest, u32 flags, u32 mode)
+{
+	struct abi_lin_call call;
+	s64 fd = abi_lin_call_open(&call, guest, flags, mode);
+
+	if (fd < 0)
+		return fd;
+	do {
+		fd = syscall((s64)call.nr, call.arg[0], call.arg[1],
+			     call.arg[2], call.arg[3]);
+	} while (fd < 0 && errno == EAGAIN && call.nr == SYS_openat2);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -30,6 +30,8 @@ struct abi_fds {
 			  */
 	u32 said_type;	 /* a type of socket was refused; atomic */
 	u32 said_unix;	 /* that AF_UNIX sockets get no peer; atomic */
+	u32 said_node;	 /* so was mknod; atomic */
+	u32 said_fifo;	 /* that open of a FIFO cannot wait; atomic */
 	u32 said_lease;	 /* so was a lease of a file; atomic */
 	u32 said_pipe;	 /* so was a large pipe; atomic */
 	u32 said_seal;	 /* so were seals of a file; atomic */

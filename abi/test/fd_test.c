@@ -568,6 +568,32 @@ static void test_mapping(void)
 	       "no open file is left");
 }
 
+/* A host that cannot wait in open(2): abi/linux on a lent core. */
+static void test_fifos(void)
+{
+	u64 fifo = in_dir(0, "fifo");
+	s64 fd;
+
+	fake.host.file_open = abi_lin_file_open;
+	fake.host.path = abi_lin_path;
+	fake.logs = 0;
+	tap_ok(CALL(mknod, fifo, ABI_S_IFIFO | 0600) == 0 &&
+		       CALL(open, fifo, ABI_O_RDONLY) == -LINUX_EOPNOTSUPP &&
+		       CALL(open, fifo, ABI_O_WRONLY) == -LINUX_EOPNOTSUPP &&
+		       fake.logs == 1 && strstr(fake.last_log, "FIFO"),
+	       "a FIFO that a host cannot wait for is refused by name");
+	fd = CALL(open, fifo, ABI_O_RDONLY | ABI_O_NONBLOCK);
+	tap_ok(fd >= 0 && CALL(read, fd, page, 1) == 0 &&
+		       CALL(open, fifo, ABI_O_WRONLY) > fd,
+	       "without waiting it opens");
+	tap_ok(CALL(open, in_dir(0, "none"), ABI_O_WRONLY) == -LINUX_ENOENT &&
+		       CALL(mknod, in_dir(0, "dev"), ABI_S_IFCHR | 0600, 259) ==
+			       -LINUX_EPERM &&
+		       fake.logs == 2 && strstr(fake.last_log, "mknod"),
+	       "devices are refused by name");
+	abi_fd_close_all(p);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type,
 		      struct FTW *ftw)
 {
@@ -601,6 +627,7 @@ int main(void)
 	lists_of_self();
 	test_sending();
 	test_mapping();
+	test_fifos();
 	guest_free();
 	remove_all();
 	return tap_done();

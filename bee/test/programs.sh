@@ -92,6 +92,13 @@ if need "perl: computes" /usr/bin/perl; then
 	same "perl: computes" /usr/bin/perl -MPOSIX -MList::Util=sum -e \
 		'print sum(map { $_ * $_ } 1..100), " ", floor(2.5), "\n"'
 fi
+if need "bash: processes in the place of files" /bin/bash; then
+	same "bash: processes in the place of files" /bin/bash -c '
+echo x | tee >(tr a-z A-Z >&2) | cat
+diff <(seq 3) <(seq 4); echo $?
+set +o posix; while read -r a; do echo "got $a"; done < <(echo one; echo two)
+coproc cat; echo three >&"${COPROC[1]}"; read -r a <&"${COPROC[0]}"; echo "$a"'
+fi
 if need "gcc: compiles and links" /usr/bin/gcc; then
 	echo 'int puts(const char *); int main(void) { return puts("hi") < 0; }' \
 		>"$tmp/hi.c"

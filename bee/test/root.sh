@@ -77,6 +77,14 @@ END
 	[ -f "$r$out/new" ]
 result $? "nothing outside the root was made or changed"
 
+# The name of a FIFO, from below the root and from outside.
+mkfifo "$r/fifo"
+guarded --root "$r" /bin/busybox cat /fifo >"$tmp/got" 2>"$tmp/err" &
+echo through >"$r/fifo"
+wait
+[ "$(cat "$tmp/got")" = through ]
+result $? "a FIFO below the root"
+
 # Names of sockets: the same as without a root.
 mkdir "$r/sockets"
 (cd "$r/sockets" && "$OLDPWD/$b/conformance/glibc/unix_peers") >"$tmp/want"

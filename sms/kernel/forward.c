@@ -171,6 +171,7 @@ s64 sms_forward_open(struct abi_open *open)
 		return err;
 	to->flags = open->flags;
 	to->mode = open->mode;
+	to->wait = open->wait;
 	err = bound_result(call_proxy(MAIL_FILE_OPEN, -1), 0);
 	if (!err) {
 		open->handle = *(volatile s32 *)&to->handle;

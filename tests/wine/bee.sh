@@ -54,6 +54,9 @@ code "a device of Wine's host is refused" 1 \
 	guarded /bin/busybox head -c1 /dev/ptmx
 grep -q 'open of /dev/ptmx is refused' "$tmp/err"
 result $? "a device of Wine's host is named"
+code "mkfifo is refused" 1 guarded /bin/busybox mkfifo "$tmp/fifo"
+grep -q 'mkfifo refused (EPERM)' "$tmp/err"
+result $? "mkfifo is refused by name"
 code "a probe reports no fault" 0 guarded --probe
 code "leak: without a leak the program runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
 code "leak: a missed system call ends the process" 134 within 60 env \

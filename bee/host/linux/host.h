@@ -89,7 +89,8 @@ void lin_signals_settle(void);
 __attribute__((noreturn)) void lin_helper_run(void);
 void lin_helper_forget(void);
 
-/* filelock.c, block.S */
+/* open.c, filelock.c, block.S */
+s64 lin_file_open(struct abi_open *open);
 s64 lin_file_lock(s32 handle, struct abi_filelock *lock, u32 thread);
 s64 lin_block(u32 *kicked, u64 nr, const u64 arg[6]);
 /* The same for the calling guest thread: one kick is one -EINTR. */

@@ -421,6 +421,8 @@ static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 	case ABI_PATH_RENAME:
 	case ABI_PATH_LINK:
 		return two_paths(op, path);
+	case ABI_PATH_MKFIFO: /* pipes of Windows have no place in a folder */
+		return -LINUX_EPERM;
 	case ABI_PATH_SYMLINK:
 		return symlink_path(path, op->path2);
 	case ABI_PATH_READLINK:
