@@ -179,7 +179,7 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, about *pack.Package) er
 	case old == nil && len(h.rolls)+len(h.damaged) >= rollsMax:
 		return fmt.Errorf("the hub has %d rolls: 'skep update rolls --forget NAME' removes one that is over", len(h.rolls)+len(h.damaged))
 	case len(nodes) == 0:
-		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux, and its agent root's rights")
+		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux and either 'skep service install kernel' or an agent that runs as root")
 	}
 	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
 	if about != nil {
