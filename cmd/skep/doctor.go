@@ -50,7 +50,7 @@ type doctor struct {
 
 func (d *doctor) options(f *cli.Flags) {
 	f.StringVar(&d.state, "state", "", "keep data of hub and agent in `DIR`")
-	f.BoolVar(&d.json, "json", false, "for programs")
+	f.BoolVar(&d.json, "json", false, "print JSON, for programs")
 }
 
 func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {

@@ -15,7 +15,9 @@ import (
 
 type labList struct{ json bool }
 
-func (l *labList) options(f *cli.Flags) { f.BoolVar(&l.json, "json", false, "for programs") }
+func (l *labList) options(f *cli.Flags) {
+	f.BoolVar(&l.json, "json", false, "print JSON, for programs")
+}
 
 func (l *labList) run(_ context.Context, f *cli.Flags, words []string) error {
 	if err := f.RefuseArgs(words); err != nil {

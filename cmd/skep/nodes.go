@@ -22,7 +22,7 @@ type nodes struct {
 
 func (n *nodes) options(f *cli.Flags) {
 	f.StringVar(&n.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.BoolVar(&n.json, "json", false, "for programs")
+	f.BoolVar(&n.json, "json", false, "print JSON, for programs")
 	f.StringVar(&n.remove, "remove", "", "remove the node `NAME` from the hub for good")
 }
 

@@ -17,7 +17,7 @@ type o2g struct {
 }
 
 func (o *o2g) options(f *cli.Flags) {
-	f.BoolVar(&o.json, "json", false, "for programs")
+	f.BoolVar(&o.json, "json", false, "print JSON, for programs")
 }
 
 func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {

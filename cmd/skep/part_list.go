@@ -17,7 +17,9 @@ import (
 
 type partList struct{ json bool }
 
-func (p *partList) options(f *cli.Flags) { f.BoolVar(&p.json, "json", false, "for programs") }
+func (p *partList) options(f *cli.Flags) {
+	f.BoolVar(&p.json, "json", false, "print JSON, for programs")
+}
 
 func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
 	if err := f.RefuseArgs(words); err != nil {

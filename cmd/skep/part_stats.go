@@ -23,7 +23,7 @@ type partStats struct {
 }
 
 func (p *partStats) options(f *cli.Flags) {
-	f.BoolVar(&p.json, "json", false, "for programs")
+	f.BoolVar(&p.json, "json", false, "print JSON, for programs")
 	f.StringVar(&p.ledger, "ledger", "", "the `FILE` that part run --ledger wrote")
 }
 

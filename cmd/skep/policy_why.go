@@ -29,7 +29,7 @@ type policyWhy struct {
 
 func (p *policyWhy) options(f *cli.Flags) {
 	f.StringVar(&p.state, "state", "", "the agent's `DIR`, as given to skep join")
-	f.BoolVar(&p.json, "json", false, "for programs")
+	f.BoolVar(&p.json, "json", false, "print JSON, for programs")
 }
 
 // A whyFact is one line of the table.

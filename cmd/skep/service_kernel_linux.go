@@ -259,7 +259,7 @@ type serviceRestore struct {
 
 func (s *serviceRestore) options(f *cli.Flags) {
 	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
-	f.BoolVar(&s.retry, "retry", false, "bring updates back although two boots with them did not last")
+	f.BoolVar(&s.retry, "retry", false, "restore updates although two boots with them ended early")
 	f.BoolVar(&s.rolls, "rolls", false, "carry out rolls of updates that the agent relays")
 }
 

@@ -13,7 +13,7 @@ const labVariables = "SKEP_ACCEL SKEP_BUILD XDG_CACHE_HOME SHELL TERM"
 func labTexts() map[string]text {
 	return map[string]text{
 		"lab": {
-			text:        []string{"A machine runs a stock Debian kernel under QEMU, and sees this computer's files without being able to change them. What it writes is lost when it ends. " + machineWords},
+			text:        []string{"A machine runs a stock Debian kernel under QEMU. It can read this computer's files but not change them. Files that it writes are lost when it ends. " + machineWords},
 			examples:    []manual.Entry{{Name: "skep lab up --kernel 6.12 --cpus 4", Text: "boot a machine and open a shell in it"}},
 			files:       labFiles,
 			environment: labVariables,
@@ -34,8 +34,8 @@ func labTexts() map[string]text {
 			exit:        "0 1 2 3 program", see: "skep-lab(1)",
 		},
 		"lab run": {
-			text:        []string{"If a machine runs, the command runs there; else a machine is booted for this command alone. " + machineWords, "Streams and exit code are those of the command."},
-			examples:    []manual.Entry{{Name: "skep lab run -- uname -r", Text: "one command, with its exit code"}, {Name: "skep lab run --module o2g -- build/bin/skep doctor", Text: "with a module of ours loaded"}},
+			text:        []string{"If a machine runs, the command runs there. Otherwise a machine is booted for this command only. " + machineWords, "Streams and exit code are those of the command."},
+			examples:    []manual.Entry{{Name: "skep lab run -- uname -r", Text: "one command, with its exit code"}, {Name: "skep lab run --module o2g -- build/bin/skep doctor", Text: "with Skep's module o2g loaded"}},
 			files:       labFiles,
 			environment: labVariables,
 			exit:        "0 1 2 3 126 127 128+N 130 program", see: "skep-lab(1)",
@@ -64,7 +64,7 @@ var ledgerFile = manual.Entry{Name: "$XDG_RUNTIME_DIR/skep/partition-N.ledger", 
 func partTexts() map[string]text {
 	return map[string]text{
 		"part": {
-			text:     []string{"A partition is cores and memory that Linux lends to a compute kernel. No timer, interrupt or other program disturbs what runs there. It needs the module shimos, to which an administrator has named the image that partitions boot."},
+			text:     []string{"A partition is cores and memory that Linux lends to a compute kernel. No timer, interrupt or other program disturbs the program that runs there. This needs the module shimos, for which an administrator has set the image that partitions boot."},
 			examples: []manual.Entry{{Name: "skep part create --cpus 2-3 --mem 512M --name two", Text: "lend two cores"}, {Name: "skep part run -- ./app", Text: "run a static program there"}, {Name: "skep part release two", Text: "return them"}},
 			files:    partFiles,
 			exit:     "0 1 2 4", see: "skep-part-create(1) skep-part-run(1) shimos(4)",
@@ -82,15 +82,15 @@ func partTexts() map[string]text {
 			exit:     "0 1 2 4", see: "skep-part(1)",
 		},
 		"part run": {
-			text:        []string{"The program must be static. It uses the files and streams of this Linux, and its exit code is passed on. It may have threads, and those of OpenMP and Go get one core each; fork and dynamic linking are not supported. Ctrl-C ends it."},
-			examples:    []manual.Entry{{Name: "skep part run -- ./app 1000", Text: "on the only partition"}, {Name: "skep part run --on two --ledger run.ledger -- ./app", Text: "on one of several, with the record in a file"}},
+			text:        []string{"The program must be static. It uses the files and streams of this Linux, and its exit code is passed on. It may have threads. OpenMP and Go programs get one thread for each core. fork and dynamic linking are not supported. Ctrl-C ends it."},
+			examples:    []manual.Entry{{Name: "skep part run -- ./app 1000", Text: "on the only partition"}, {Name: "skep part run --on two --ledger run.ledger -- ./app", Text: "on one of several partitions, with the ledger in a file"}},
 			files:       []manual.Entry{partFiles[0], ledgerFile},
 			environment: "OMP_NUM_THREADS OMP_THREAD_LIMIT OMP_WAIT_POLICY GOMP_SPINCOUNT GOMAXPROCS PATH XDG_RUNTIME_DIR",
 			exit:        "0 1 2 4 126 127 128+N program", see: "skep-part-stats(1) shimos(4)",
 		},
 		"part stats": {
 			text:        []string{"It shows entries into the kernel by cause, and system calls by number."},
-			examples:    []manual.Entry{{Name: "skep part stats two", Text: "the last run on this partition"}, {Name: "skep part stats --ledger run.ledger", Text: "a run whose record was kept"}},
+			examples:    []manual.Entry{{Name: "skep part stats two", Text: "the last run on this partition"}, {Name: "skep part stats --ledger run.ledger", Text: "a run whose ledger was kept"}},
 			files:       []manual.Entry{partFiles[0], ledgerFile},
 			environment: "XDG_RUNTIME_DIR",
 			exit:        "0 1 2 4", see: "skep-part-run(1)",
@@ -102,30 +102,30 @@ func partTexts() map[string]text {
 			exit:     "0 1 2 4", see: "skep-part(1)",
 		},
 		"part allow": {
-			text:     []string{"Without options it shows what is allowed. Only root can change it. It holds until the module is unloaded."},
-			examples: []manual.Entry{{Name: "skep part allow --group hpc --cpus 2-7 --mem 4G", Text: "members of hpc may lend these"}, {Name: "skep part allow --nobody", Text: "only root"}},
+			text:     []string{"Without options it shows the allowance. Only root can change it. It is valid until the module is unloaded."},
+			examples: []manual.Entry{{Name: "skep part allow --group hpc --cpus 2-7 --mem 4G", Text: "members of hpc may create partitions of these"}, {Name: "skep part allow --nobody", Text: "only root"}},
 			files:    partFiles,
 			exit:     "0 1 2 4", see: "skep-part-create(1)",
 		},
 	}
 }
 
-var trustFiles = []manual.Entry{{Name: "/var/lib/skep-trust", Text: "the keys in force on this machine, and what it has seen"}}
+var trustFiles = []manual.Entry{{Name: "/var/lib/skep-trust", Text: "the keys in force on this machine, and the sequences that it has seen"}}
 
 var updateFiles = []manual.Entry{{Name: "/dev/dynamos", Text: "the module's device, for root"}}
 
-const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share and --window. All of them must hold for a task. --or begins another rule for tasks that take the update too, --except a rule for tasks that do not."
+const whomWords = "FOR WHOM is one or more of --all, --pid, --tgid, --comm, --uid, --gid, --cgroup, --cpus, --share and --window. All of them must hold for a task. --or begins another rule for tasks that get the update. --except begins a rule for tasks that do not get it."
 
 func updateTexts() map[string]text {
 	return map[string]text{
 		"update": {
-			text:     []string{"An update replaces functions of a running stock Debian kernel, for the tasks that are named; other tasks keep the old version. Both are measured, and the update is reverted on command or by itself. All commands but build and inspect need root and the module dynamos."},
+			text:     []string{"An update replaces functions of a running stock Debian kernel, for the selected tasks; other tasks keep the old version. Both versions are measured. The update is reverted on command, or automatically if it fails. All commands but build and inspect need root and the module dynamos."},
 			examples: []manual.Entry{{Name: "skep update build fix.patch --kernel 6.12", Text: "make fix.skepup"}, {Name: "skep update apply fix.skepup --tgid 4711", Text: "apply it on trial, for one process"}, {Name: "skep update policy fix --all", Text: "then for all"}, {Name: "skep update commit fix", Text: "keep it"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-build(1) skep-update-apply(1) skep-package(5) dynamos(4)",
 		},
 		"update build": {
-			text: []string{"It compiles the files that the patch changes, before and after the patch. Before it, the result must equal the kernel's image. What cannot be replaced is refused, with the reason and the line. The first build for a kernel downloads the kernel's source and prepares it.",
+			text: []string{"It compiles the files that the patch changes, before and after the patch. The code from before the patch must equal the kernel's image. Changes that cannot be applied are refused, with the reason and the line. The first build for a kernel downloads the kernel's source and prepares it.",
 				"The class says how far the versions may mix: any (each call takes its version), task (a task that is inside keeps its version), object (an object keeps its version), together (all tasks change together)."},
 			examples: []manual.Entry{{Name: "skep update build fix.patch --kernel 6.1 --kernel 6.12", Text: "one package for two kernels"}, {Name: "skep update build fix.patch --class task --because 'both read the count'", Text: "with a class of your own"}},
 			files: []manual.Entry{{Name: "NAME.skepup", Text: "the package; skep-package(5) describes it"},
@@ -134,14 +134,14 @@ func updateTexts() map[string]text {
 			exit:        "0 1 2 4", see: "skep-update(1) skep-update-inspect(1) skep-package(5)",
 		},
 		"update inspect": {
-			text:     []string{"It reads the file alone, and needs neither root nor the module."},
+			text:     []string{"It only reads the file, and needs neither root nor the module."},
 			examples: []manual.Entry{{Name: "skep update inspect fix.skepup", Text: "its class, reasons, functions and kernels"}},
 			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package"}},
 			exit:     "0 1 2 4", see: "skep-update-build(1) skep-package(5)",
 		},
 		"update apply": {
-			text:     []string{whomWords, "It is on trial: it is reverted after --confirm unless skep update commit keeps it, and when it exceeds one of the limits of errors, latency or time. A word that is no file is an update that is loaded and reverted."},
-			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "above an older update of the same functions, which leaves with the commit"}},
+			text:     []string{whomWords, "The update is on trial: it is reverted after --confirm unless skep update commit keeps it, or when it exceeds one of the limits of errors, latency or time. Instead of a file, give the name of an update that was reverted and is still loaded, to apply it again."},
+			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "on top of an older update of the same functions, which the commit reverts"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-policy(1) skep-update-status(1) skep-update-commit(1) skep-policy(5)",
 		},
@@ -152,31 +152,31 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 4", see: "skep-update-apply(1) skep-policy(5)",
 		},
 		"update status": {
-			text:     []string{"Of one update it also shows both versions of each function, with calls, errors and latency, and its last events."},
+			text:     []string{"For one update it also shows both versions of each function, with calls, errors and latency, and the last events."},
 			examples: []manual.Entry{{Name: "skep update status fix", Text: "one update"}, {Name: "skep update status --json", Text: "all, for programs"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update(1)",
 		},
 		"update commit": {
-			text:     []string{"The trial ends, and the update stays until it is reverted or the machine reboots."},
+			text:     []string{"The trial ends, and the update stays until it is reverted or the machine reboots. With the service kernel it is restored after a reboot; the command says whether."},
 			examples: []manual.Entry{{Name: "skep update commit fix", Text: "keep it"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-apply(1)",
 		},
 		"update roll": {
-			text: []string{"The hub gives the package to nodes whose agents run as root. Each node verifies the operators' signatures with its own keys. Waves say how many nodes run the update at a time; a wave begins when the one before it kept the update for the time given by --settle. At the first sign of harm on any node all nodes revert it: a WARN or oops, a limit that is exceeded, a boot, or silence.",
-				"POLICY is written as for skep update sign --widest. Ctrl-C ends the display, not the roll.", "With --supersede older updates of the same functions stay in force below it, and leave where it is committed."},
-			examples: []manual.Entry{{Name: "skep update roll fix.skepup", Text: "in four waves, as widely as it was signed"}, {Name: "skep update roll fix.skepup --waves 1,10,all --canary uid=1000 --max-errors 10", Text: "first for one user; stopped at ten more errors per 1000 calls"}},
+			text: []string{"The hub gives the package to nodes that have the service kernel, or whose agents run as root. Each node verifies the operators' signatures with its own keys. Waves say how many nodes run the update; a wave begins when the previous one has run it for the time of --settle. At the first sign of harm on any node, all nodes that have not committed revert it. Signs of harm are a WARN or oops, an exceeded limit, a boot, and silence.",
+				"POLICY has the form of skep update sign --widest. Ctrl-C ends the display, not the roll.", "With --supersede, older updates of the same functions stay in force during the trial, and are reverted when the new one is committed."},
+			examples: []manual.Entry{{Name: "skep update roll fix.skepup", Text: "in four waves, with the widest signed policy"}, {Name: "skep update roll fix.skepup --waves 1,10,all --canary uid=1000 --max-errors 10", Text: "first for one user; stopped at ten more errors per 1000 calls"}},
 			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package that operators signed"}},
 			exit:     "0 1 2 3 4 130", environment: "SKEP_STATE", see: "skep-update-rolls(1) skep-update-sign(1) skep-update-keys(1)",
 		},
 		"update rolls": {
-			text:     []string{"Of one roll it also shows each node and the log. A paused roll adds no nodes and commits nothing; nodes that run the update keep it. A roll that is done brings the update to nodes that join later, until it is forgotten.", "--audit needs the keys of operators on this machine, see skep-update-keys(1). A line has its number, the digest of the line before, the time, who, what, the line of updates, the sequence, the digest of the content, and the keys. The keys prove who ordered the roll. Keep the last digest: lines up to it cannot be changed later without a difference."},
-			examples: []manual.Entry{{Name: "skep update rolls fix", Text: "one roll"}, {Name: "skep update rolls --audit fix", Text: "who did what"}, {Name: "skep update rolls --stop fix", Text: "take it back from every node that did not commit it"}},
+			text:     []string{"For one roll it also shows each node and the log. A paused roll adds no nodes and commits nothing; nodes that run the update keep it. A roll that is done still applies the update on nodes that join later, until it is forgotten.", "--audit needs the keys of operators on this machine, see skep-update-keys(1). A line has its number, the digest of the line before, the time, who, what, the line of updates, the sequence, the digest of the content, and the keys. The keys prove who ordered the roll. Keep the last digest: if a line up to it is changed later, the digest changes too."},
+			examples: []manual.Entry{{Name: "skep update rolls fix", Text: "one roll"}, {Name: "skep update rolls --audit fix", Text: "who did what"}, {Name: "skep update rolls --stop fix", Text: "revert it on every node that has not committed it"}},
 			exit:     "0 1 2 3", environment: "SKEP_STATE", see: "skep-update-roll(1)",
 		},
 		"update keys": {
-			text:     []string{"Operators keep private keys, with which they sign packages; no hub has one. A document of keys says which keys there are, how many must sign, and until when it is valid. A node that has pinned such a document applies only updates that enough operators signed."},
+			text:     []string{"Operators sign packages with private keys, which no hub has. A document of keys lists the public keys, how many of them must sign, and when it expires. A node that has pinned such a document applies only updates that enough operators signed."},
 			examples: []manual.Entry{{Name: "skep update keys new alice.key", Text: "an operator's key"}, {Name: "skep update keys rotate --fleet lab --threshold 2 --add alice.key.pub --add bob.key.pub -o keys", Text: "the first document"}, {Name: "skep update sign keys --key alice.key", Text: "each operator signs it"}, {Name: "skep update keys trust keys", Text: "on each node"}},
 			files:    trustFiles,
 			exit:     "0 1 2 4", see: "skep-update-sign(1) skep-update-verify(1) skep-join(1) skep-signed(5)",
@@ -188,18 +188,18 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 130", see: "skep-update-keys(1) skep-update-sign(1)",
 		},
 		"update keys show": {
-			text:     []string{"Without FILE it shows the document in force on this machine, the keys that were revoked, and the highest sequence seen of each line of updates. FILE is a public key or a document of keys."},
+			text:     []string{"Without FILE it shows the document in force on this machine, the keys that were revoked, and the highest sequence seen for each line of updates. FILE is a public key or a document of keys."},
 			examples: []manual.Entry{{Name: "skep update keys show", Text: "of this machine"}, {Name: "skep update keys show alice.key.pub", Text: "the identity of a key"}},
 			files:    trustFiles,
 			exit:     "0 1 2 4", see: "skep-update-keys(1)",
 		},
 		"update keys rotate": {
-			text:     []string{"It writes the next version of a document, without signatures. It is in force on a node when enough keys of the version before it and enough of its own signed it. Without FILE it writes the first version. Give a newer document to nodes before the last one expires: they take no update after that."},
+			text:     []string{"It writes the next version of a document, without signatures. It is in force on a node when enough keys of the version before it and enough of its own signed it. Without FILE it writes the first version. Give a newer document to the nodes before the last one expires, because they accept no update after that."},
 			examples: []manual.Entry{{Name: "skep update keys rotate keys --revoke SHA256:8xS --add carol.key.pub -o keys2", Text: "after a theft"}, {Name: "skep update keys rotate keys -o keys2 --floor arp=9", Text: "nodes take no package of line arp below sequence 9"}},
 			exit:     "0 1 2 4", see: "skep-update-keys(1) skep-update-sign(1) skep-signed(5)",
 		},
 		"update keys trust": {
-			text:     []string{"On a machine without keys root pins any document that enough of its own keys signed. Later ones need enough signatures of the keys in force, or --replace. Sequences that were seen are never forgotten."},
+			text:     []string{"On a machine without keys, root can pin any document that enough of its own keys signed. Later documents need enough signatures of the keys in force, or --replace. The machine never forgets the sequences that it has seen."},
 			examples: []manual.Entry{{Name: "skep update keys trust keys", Text: "as root; skep join --update-keys does the same"}},
 			files:    trustFiles,
 			exit:     "0 1 2 4", see: "skep-update-keys(1) skep-join(1)",
@@ -218,13 +218,13 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 4 130", see: "skep-update-verify(1) skep-update-keys(1) skep-signed(5)",
 		},
 		"update verify": {
-			text:     []string{"It prints the text that is signed, and of each signature whether it is valid and counts here. The exit code is 4 if a node with these keys would refuse the file now. Nothing is changed."},
+			text:     []string{"It prints the signed text, and for each signature whether it is valid and counts here. The exit code is 4 if a node with these keys would refuse the file now. Nothing is changed."},
 			examples: []manual.Entry{{Name: "skep update verify fix.skepup", Text: "by the keys of this machine"}, {Name: "skep update verify fix.skepup --keys keys", Text: "by a document of keys"}},
 			files:    trustFiles,
 			exit:     "0 1 2 4", see: "skep-update-sign(1) skep-signed(5)",
 		},
 		"update revert": {
-			text:     []string{"A word that ends in .skeprevert is an order of operators, whose sequence is recorded: packages of lower ones are not taken again.", "New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it."},
+			text:     []string{"A file whose name ends in .skeprevert is an order of operators. Its sequence is recorded, so packages with a lower one are not accepted again.", "New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it."},
 			examples: []manual.Entry{{Name: "skep update revert fix --remove", Text: "revert and unload"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-remove(1)",

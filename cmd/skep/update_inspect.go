@@ -18,7 +18,9 @@ import (
 
 type updateInspect struct{ json bool }
 
-func (u *updateInspect) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false, "for programs") }
+func (u *updateInspect) options(f *cli.Flags) {
+	f.BoolVar(&u.json, "json", false, "print JSON, for programs")
+}
 
 func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) error {
 	p, err := onePackage(f, words)

@@ -209,9 +209,9 @@ func (k *keysRotate) options(f *cli.Flags) {
 	list("add", "add the public key in `FILE`; may be repeated", &k.add)
 	list("remove", "leave out the key with this `ID`", &k.remove)
 	list("revoke", "the key with this `ID` is stolen or lost: nodes never trust it again", &k.revoked)
-	list("floor", "`LINE=N`: nodes take no package of this line below sequence N", &k.floors)
+	list("floor", "`LINE=N`: nodes accept no package of this line below sequence N", &k.floors)
 	f.IntVar(&k.threshold, "threshold", 0, "`K` keys must sign")
-	f.DurationVar(&k.valid, "expires", 90*24*time.Hour, "nodes take nothing any more after this `TIME` without a newer document")
+	f.DurationVar(&k.valid, "expires", 90*24*time.Hour, "without a newer document, nodes accept no updates after this `TIME`")
 }
 
 func (k *keysRotate) run(_ context.Context, f *cli.Flags, words []string) error {
@@ -293,7 +293,7 @@ func (k *keysRotate) change(f *cli.Flags, keys *trust.Keys) error {
 type keysTrust struct{ replace, forget bool }
 
 func (k *keysTrust) options(f *cli.Flags) {
-	f.BoolVar(&k.replace, "replace", false, "as root, although the keys that are pinned did not sign it")
+	f.BoolVar(&k.replace, "replace", false, "as root, pin it although the pinned keys did not sign it")
 	f.BoolVar(&k.forget, "forget-time", false, "as root, forget the latest time seen, because the clock was wrong")
 }
 

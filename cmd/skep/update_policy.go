@@ -48,8 +48,8 @@ func (w *whom) options(f *cli.Flags) {
 	term("cpus", "calls on these CPUs, as `0-3,8`", readCPUs)
 	term("share", "this `PERCENT` of all processes, as 10%; each keeps its version", readShare)
 	term("window", "a `TIME` from now on, as 10m; 5m..15m begins later", readWindow)
-	f.BoolFunc("or", "begin another rule: tasks that match it take the update too", flagOf(w.Or))
-	f.BoolFunc("except", "begin a rule for tasks that do not take the update", flagOf(w.Except))
+	f.BoolFunc("or", "begin another rule: tasks that match it get the update too", flagOf(w.Or))
+	f.BoolFunc("except", "begin a rule for tasks that do not get the update", flagOf(w.Except))
 	f.BoolFunc("all", "all tasks that no --except rule matches", flagOf(func() error { w.All(); return nil }))
 }
 

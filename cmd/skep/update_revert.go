@@ -43,7 +43,7 @@ type updateRevert struct {
 }
 
 func (u *updateRevert) options(f *cli.Flags) {
-	f.DurationVar(&u.wait, "wait", 30*time.Second, "wait at most this `TIME` for the last user")
+	f.DurationVar(&u.wait, "wait", 30*time.Second, "wait at most this `TIME` for calls that are inside")
 	f.BoolVar(&u.remove, "remove", false, "then unload it")
 }
 

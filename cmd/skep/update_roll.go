@@ -53,7 +53,7 @@ func (u *updateRoll) options(f *cli.Flags) {
 	f.StringVar(&u.policy, "policy", "", "the whole `POLICY` (the widest that was signed)")
 	f.DurationVar(&u.trial, "canary-time", roll.DefaultTimes.Canary, "how long a node keeps the first policy: `TIME`")
 	f.DurationVar(&u.settle, "settle", roll.DefaultTimes.Settle, "how long a wave keeps the whole policy: `TIME`")
-	f.IntVar(&u.unavailable, "max-unavailable", 1, "go on while at most `N` nodes are silent or failed")
+	f.IntVar(&u.unavailable, "max-unavailable", 1, "continue while at most `N` nodes are silent or failed")
 	u.health.options(f)
 	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave when it is committed; if it is reverted, they stay")
 	f.BoolVar(&u.detach, "detach", false, "begin, and do not show the progress")
@@ -203,7 +203,7 @@ type updateRolls struct {
 func (u *updateRolls) options(f *cli.Flags) {
 	u.acts = map[string]*string{}
 	f.StringVar(&u.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.BoolVar(&u.json, "json", false, "for programs")
+	f.BoolVar(&u.json, "json", false, "print JSON, for programs")
 	f.StringVar(&u.audit, "audit", "", "verify and print who did what, when and by which keys in the roll of `NAME`")
 	for _, a := range []struct{ name, help string }{
 		{rolls.ActionPause, "add no more nodes to the roll of the update `NAME`"},

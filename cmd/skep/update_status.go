@@ -19,7 +19,9 @@ import (
 
 type updateStatus struct{ json bool }
 
-func (u *updateStatus) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false, "for programs") }
+func (u *updateStatus) options(f *cli.Flags) {
+	f.BoolVar(&u.json, "json", false, "print JSON, for programs")
+}
 
 func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) > 0 {

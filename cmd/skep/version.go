@@ -25,7 +25,7 @@ type versionOf struct {
 }
 
 func (v *versionOf) options(f *cli.Flags) {
-	f.BoolVar(&v.json, "json", false, "for programs")
+	f.BoolVar(&v.json, "json", false, "print JSON, for programs")
 }
 
 func (v *versionOf) run(_ context.Context, f *cli.Flags, words []string) error {

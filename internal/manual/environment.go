@@ -22,7 +22,7 @@ type Group struct {
 func Groups() []Group {
 	return []Group{
 		{"The command skep", "", skepVariables},
-		{"Remote calls", "skep sets the first two for the programs that it starts.", callVariables},
+		{"Remote calls", "skep sets SKEP_SOCKET and SKEP_STREAM for the programs that it starts.", callVariables},
 		{"libo2g and its libfabric provider", "Options of skep mpirun take precedence over these. A variable of the provider (FI_O2G) takes precedence over that of the library (SKEP_O2G) with the same ending. Sizes may end in K, M or G. An invalid value is refused, with a line on standard error.", o2gVariables},
 		{"Programs on lent cores", "skep part run gives an OpenMP or Go program one thread for each core, unless one of these says otherwise.", partVariables},
 		{"Other variables", "", otherVariables},
@@ -31,15 +31,15 @@ func Groups() []Group {
 
 var skepVariables = []Variable{
 	{"SKEP_STATE", "skep(1)", "the state directory if --state is not given"},
-	{"SKEP_TOKEN", "skep-join(1)", "the token of the first join; other users cannot see it, as they can on a command line"},
+	{"SKEP_TOKEN", "skep-join(1)", "the token of the first join; unlike a command line, other users cannot see it"},
 	{"SKEP_BUILD", "skep(1)", "the build folder; by default the one that contains skep, else that of the source tree around the working directory"},
-	{"SKEP_ACCEL", "skep-lab(1)", "kvm or tcg: how QEMU runs the machines of the lab; by default KVM if a kernel was seen to boot with it"},
+	{"SKEP_ACCEL", "skep-lab(1)", "kvm or tcg: how QEMU runs the machines of the lab; by default kvm if a kernel boots with it on this computer"},
 }
 
 var callVariables = []Variable{
 	{"SKEP_SOCKET", "skep-run(1)", "the hub's socket for a master program"},
 	{"SKEP_PROGRAM", "skep-run(1)", "in a Python or OmniRPC program that was started without skep run: the program skep to start; by default the one in PATH"},
-	{"SKEP_PYTHON_TRIED", "skep-run(1)", "on a node, set by the package for Python itself: the Pythons that do not fit a call"},
+	{"SKEP_PYTHON_TRIED", "skep-run(1)", "on a node, set by the Python package itself: the Pythons that do not fit a call"},
 	{"SKEP_STREAM", "skep-run(1)", "the descriptor on which a worker program gets its calls"},
 	{"SKEP_ERRORS", "skep-run(1)", "in a master program that uses the functions of OmniRPC: exit, the default, ends the program when a call fails; return makes the call return its code"},
 	{"OMRPC_RSH", "skep-run(1)", "the program that starts agents on the hosts of a host file; by default ssh"},
