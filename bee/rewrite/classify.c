@@ -117,6 +117,14 @@ static void classify_absolute(const u8 *p, const struct bee_insn *insn,
 	class->kind = BEE_SITE_FS_INPLACE;
 }
 
+/* mov between rax and a 64-bit offset, a0 to a3: at most 8 bytes. */
+static int offset_writes_canary(const u8 *p, const struct bee_insn *insn)
+{
+	u64 offset = bee_get_u64(p + insn->disp_at);
+
+	return insn->opcode >= 0xa2 && offset > 0x20 && offset < 0x30;
+}
+
 static void classify_fs(const u8 *p, const struct bee_insn *insn,
 			struct bee_class *class)
 {
@@ -145,6 +153,8 @@ static void classify_fs(const u8 *p, const struct bee_insn *insn,
 		 (insn->sib & 7) == 4)
 		refuse_instruction(class,
 				   "pop to fs: relative to the stack pointer");
+	else if (!insn->modrm_at)
+		class->refresh = offset_writes_canary(p, insn);
 	else if (is_absolute(insn))
 		classify_absolute(p, insn, class);
 }

@@ -71,6 +71,9 @@ static const struct {
 	{'i', NONE BAD BAD NONE BAD BAD NONE BAD BAD NONE BAD BAD NONE BAD BAD},
 	/* its memory operand is an address without ModRM */
 	{'o', NONE FS BAD NONE FS BAD NONE FS BAD NONE FS BAD NONE FS BAD},
+	/* so is its, which it writes; [0] with ModRM.reg 5 is offset 0x28 */
+	{'O',
+	 NONE FS BAD NONE "fffffwff " BAD NONE FS BAD NONE FS BAD NONE FS BAD},
 	/* group 1: only cmp reads */
 	{'1', NONE NONE NONE NONE FS BAD NONE "wwwwwwwt " BAD NONE
 					      "wwwwwwwc " BAD NONE FS BAD},
@@ -114,7 +117,7 @@ static const char *const maps[4][16] = {
 	{"wwrr..--wwrr..-p", "wwrr..--wwrr..--", "wwrr..p-wwrr..p-",
 	 "wwrr..p-rrrr..p-", "pppppppppppppppp", "................",
 	 "--prpppp.r.r..ii", "................", "11-1rrwwwwrrslsa",
-	 "..........-.....", "ooooiiii....ii..", "................",
+	 "..........-.....", "ooOOiiii....ii..", "................",
 	 "ww..ppbb......-.", "wwww---iwwwwwwww", "..........-.....",
 	 "p.pp..33......45"},
 	{"w7ww-E....-.-w.w", "wwwwwwwww.......", "wwww----wwwwwwww",
@@ -309,6 +312,17 @@ static void test_absolute(void)
 		       absolute_letter(0x89, 1, 0x2f) == 'w' &&
 		       absolute_letter(0x89, 1, 0x30) == 'f',
 	       "a write of at most 64 bytes that reaches the canary copies it");
+	tap_ok(DECIDES('w', "\x64\x48\xa3\x28\0\0\0\0\0\0\0") &&
+		       DECIDES('w', "\x64\x48\xa3\x21\0\0\0\0\0\0\0") &&
+		       DECIDES('w', "\x64\xa2\x2f\0\0\0\0\0\0\0") &&
+		       DECIDES('f', "\x64\x48\xa3\x20\0\0\0\0\0\0\0") &&
+		       DECIDES('f', "\x64\xa2\x30\0\0\0\0\0\0\0") &&
+		       DECIDES('f', "\x64\x48\xa1\x28\0\0\0\0\0\0\0") &&
+		       DECIDES('f', "\x64\xa3\x28\0\0\0\1\0\0\0"),
+	       "a write by a 64-bit offset that reaches the canary copies it");
+	tap_ok(DECIDES('!', "\x65\x48\xa3\x28\0\0\0\0\0\0\0") &&
+		       DECIDES('!', "\x65\xa0\x28\0\0\0\0\0\0\0"),
+	       "gs: with a 64-bit offset is refused");
 	tap_ok(DECIDES('f', "\x64\x4a\x8b\x04\x25\0\0\0\0") &&
 		       DECIDES('t', "\x64\x49\x8b\x04\x25\0\0\0\0") &&
 		       DECIDES('t', "\x64\x4c\x8b\x04\x25\0\0\0\0"),

@@ -549,6 +549,10 @@ static void test_others(void)
 	tap_ok(RUN("\x64\xa2\0\x01\0\0\0\0\0\0", 0), "mov to a 64-bit offset");
 	tap_ok(RUN("\x64\x48\xc7\x04\x25\x28\0\0\0\x11\x22\x33\x44", 0),
 	       "a store to the canary reaches its slot");
+	tap_ok(RUN("\x64\x48\xa3\x28\0\0\0\0\0\0\0", 0) &&
+		       RUN("\x64\xa2\x2f\0\0\0\0\0\0\0", 0) &&
+		       RUN("\x64\xa3\x25\0\0\0\0\0\0\0", 0),
+	       "so does one to it by a 64-bit offset");
 	tap_ok(RUN("\x64\x0f\x11\x04\x25\x20\0\0\0", 0),
 	       "a wide store over the canary reaches its slot");
 	/* its address, 0x100, is far below the text */
