@@ -24,12 +24,9 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 	}
 	list := make([]*asm.Change, len(units))
 	for i, u := range units {
-		c, err := w.Change(u)
-		if err != nil {
+		var err error // also where no function changes: a variable may be gone
+		if list[i], err = w.Change(u); err != nil {
 			return nil, err
-		}
-		if !c.IsEmpty() || len(c.Added()) > 0 || len(c.Gone) > 0 || len(c.Idle) > 0 {
-			list[i] = c
 		}
 	}
 	if err := eachPair(list, (*asm.Change).Adopt); err != nil {
@@ -49,9 +46,6 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		return nil, w.addLine(err)
 	}
 	for i, c := range list {
-		if c == nil {
-			continue
-		}
 		for _, name := range c.Idle {
 			w.Idle = append(w.Idle, fmt.Sprintf("%s of %s", name, c.Path))
 		}
@@ -66,7 +60,7 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 func eachPair(list []*asm.Change, f func(to, from *asm.Change) error) error {
 	for _, to := range list {
 		for _, from := range list {
-			if to == nil || from == nil || to == from {
+			if to == from {
 				continue
 			}
 			if err := f(to, from); err != nil {
@@ -79,12 +73,12 @@ func eachPair(list []*asm.Change, f func(to, from *asm.Change) error) error {
 
 // supplyNeeds takes from the other files what the i-th one needs and they add.
 func supplyNeeds(list []*asm.Change, i int) (more bool, err error) {
-	if list[i] == nil || list[i].IsEmpty() {
+	if list[i].IsEmpty() {
 		return false, nil
 	}
 	needs := list[i].Needed()
 	for k, other := range list {
-		if k == i || other == nil {
+		if k == i {
 			continue
 		}
 		for _, name := range other.Added() {

@@ -159,6 +159,9 @@ func TestRefusalAcrossFilesHasItsLine(t *testing.T) {
 		{"a variable moves to another file", map[string]string{"mm/one.c": oneC + "static int total;\nint sum(void) { return total += 2; }\n"},
 			map[string]string{"mm/one.c": oneC, "mm/two.c": saysH + "static int total;\nint two(int a) { return seen(\"two\", a) + (total += 3); }\n"},
 			"mm/two.c:2: total: the patch takes this variable here from mm/one.c"},
+		{"a variable moves from a file of which no function changes", map[string]string{"mm/one.c": "int total = 3;\n" + oneC, "mm/two.c": "extern int total;\n" + strings.Replace(twoC, "return", "return total +", 1)},
+			map[string]string{"mm/one.c": oneC, "mm/two.c": "int total = 3;\n" + strings.Replace(twoC, "return", "return 1 + total +", 1)},
+			"mm/two.c:1: total: the patch takes this variable here from mm/one.c"},
 		{"a function comes from two files", map[string]string{"mm/one.c": oneC + made, "mm/three.c": threC + made},
 			map[string]string{"mm/one.c": oneC, "mm/three.c": threC, "mm/two.c": saysH + made + twoC}, "mm/two.c:2: made: the patch takes this function here from several files"},
 	} {
