@@ -20,7 +20,7 @@ GRID_WORKER_FLAGS := $(CFLAGS_HOST) -fPIC -fno-stack-protector \
 	-U_FORTIFY_SOURCE -ffunction-sections -fdata-sections
 GRID_WORKER_SRC := $(sort $(wildcard grid/worker/*.c)) \
 	grid/core/marshal.c grid/core/module.c grid/core/session.c \
-	base/sha256.c
+	grid/lib/print.c base/sha256.c
 grid_worker_obj := $(GRID_WORKER_SRC:%.c=$(B)/obj/worker/%.o)
 grid_t := $(B)/test/grid
 

@@ -8,21 +8,9 @@ set -eu
 
 man=$1
 scripts=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-number=0
-
-# judge FILE NAME: the test passes if FILE, a list of errors, is empty.
-judge()
-{
-	number=$((number + 1))
-	if [ -s "$1" ]; then
-		sed 's/^/# /' "$1"
-		echo "not ok $number - $2"
-	else
-		echo "ok $number - $2"
-	fi
-}
+# shellcheck source=tap.sh
+. "$(dirname "$0")/tap.sh"
+folder=$tmp
 
 # complain COMMAND...: prints its messages, or that it failed.
 complain()
@@ -70,4 +58,4 @@ for name in zsh fish; do
 	! command -v $name >/dev/null || complain $name -n "$scripts/$name"/*
 done >"$folder/parsed"
 judge "$folder/parsed" "zsh and fish can read theirs, where they are installed"
-echo "1..$number"
+echo "1..$n"

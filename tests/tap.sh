@@ -40,3 +40,11 @@ result() { # code name
 		done
 	fi
 }
+
+# Passes if a file, a list of errors, is empty.
+judge() { # file name
+	code=0
+	cp "$1" "$tmp/got"
+	test ! -s "$1" || code=1
+	result $code "$2"
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line. Pure: keeps pointers into argv, owns nothing. */
+#include "base/hex.h"
 #include "bee/core/bee.h"
 
 const char bee_usage[] =
@@ -45,17 +46,6 @@ static int write_reason(char why[160], const char *before, const char *word,
 	return BEE_EXIT_USAGE;
 }
 
-static s32 hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Digits of `base`; returns what follows them, or NULL: none, or too big. */
 static const char *parse_number(const char *s, u32 base, u64 *out)
 {
@@ -63,7 +53,7 @@ static const char *parse_number(const char *s, u32 base, u64 *out)
 	const char *start = s;
 	s32 d;
 
-	while ((d = hex_digit(*s)) >= 0 && d < (s32)base) {
+	while ((d = base_hex_digit(*s)) >= 0 && d < (s32)base) {
 		if (__builtin_mul_overflow(value, base, &next) ||
 		    __builtin_add_overflow(next, (u64)d, &value))
 			return 0;

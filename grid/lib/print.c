@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OmniRPC's programs print with. They declare these themselves, or call
- * them undeclared, so no header does. Owns the debug flag.
+ * What OmniRPC's programs, and the bodies of its interface files, print with.
+ * They declare these themselves, or call them undeclared, so no header does.
+ * Owns the debug flag. Both libraries have it.
  */
-#include "client.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
+extern int omrpc_debug_flag;
 void omrpc_prf(const char *format, ...);
 
 int omrpc_debug_flag;

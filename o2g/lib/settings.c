@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reading settings. An invalid value is refused, never replaced. */
 #include "settings.h"
+#include "base/hex.h"
 #include "available.h"
 #include "error.h"
 
@@ -13,17 +14,6 @@ static const char *or_environment(const char *given, const char *variable)
 	return given ? given : getenv(variable);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static int read_secret(u8 secret[O2G_SECRET_SIZE], const char *text)
 {
 	if (!text || !*text)
@@ -34,8 +24,8 @@ static int read_secret(u8 secret[O2G_SECRET_SIZE], const char *text)
 			"digits for each of its processes (`openssl rand -hex "
 			"32` makes them)");
 	for (int i = 0; i < O2G_SECRET_SIZE; i++) {
-		int high = hex_digit(text[2 * i]);
-		int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+		int high = base_hex_digit(text[2 * i]);
+		int low = high < 0 ? -1 : base_hex_digit(text[2 * i + 1]);
 
 		if (low < 0)
 			break;

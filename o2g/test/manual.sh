@@ -5,8 +5,9 @@
 set -eu
 
 page=docs/man/fi_o2g.7
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+folder=$tmp
 
 # A parameter of the provider is a line like {"iface", FI_PARAM_STRING,
 sed -n 's/^\t{"\([a-z_]*\)", FI_PARAM_.*/FI_O2G_\1/p' o2g/prov/provider.c |
@@ -15,19 +16,6 @@ grep -hoE 'getenv\("[A-Z0-9_]+"\)|"SKEP_O2G_[A-Z_]+"' \
 	o2g/lib/*.c o2g/user/*.c o2g/prov/*.c |
 	grep -oE '(SKEP|FI)_O2G_[A-Z_]+' | sort -u >"$folder/library"
 grep -oE '(SKEP|FI)_O2G_[A-Z_]*[A-Z]' "$page" | sort -u >"$folder/manual"
-
-number=0
-# judge FILE SENTENCE: passes if the file of what is wrong is empty.
-judge()
-{
-	number=$((number + 1))
-	if [ -s "$1" ]; then
-		sed 's/^/# /' "$1"
-		echo "not ok $number - $2"
-	else
-		echo "ok $number - $2"
-	fi
-}
 
 # What the provider reads by a name of its own is described under that name.
 sed 's/^FI_/SKEP_/' "$folder/provider" >"$folder/renamed"
@@ -41,4 +29,4 @@ test "$(wc -l <"$folder/provider")" -ge 8 -a \
 	"$(wc -l <"$folder/library")" -ge 10 || echo few >"$folder/few"
 : >>"$folder/few"
 judge "$folder/few" "the sources could be parsed"
-echo "1..$number"
+echo "1..$n"
