@@ -272,6 +272,57 @@ static void test_sparse(void)
 	       "a matrix without room is refused and leaves nothing");
 }
 
+/* A size or a place that no matrix can have. */
+static void test_sparse_refused(void)
+{
+	static const struct {
+		int n, count, row, column;
+	} bad[] = {{0, 0, 0, 0},      {-1, 0, 0, 0}, {INT_MAX, 0, 0, 0},
+		   {2, -1, 0, 0},     {2, 1, 2, 0},  {2, 1, 0, 2},
+		   {2, 1, -1, 0},     {2, 1, 0, -1}, {1, 1, 1, 1},
+		   {2, 1, INT_MAX, 0}};
+	const double one[] = {1};
+	struct eigen_sparse m;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		memset(&m, 0xff, sizeof(m));
+		tap_ok(eigen_sparse_build(&m, bad[i].n, bad[i].count,
+					  &bad[i].row, &bad[i].column,
+					  one) == -EINVAL &&
+			       !m.start && !m.column && !m.value,
+		       "a matrix of size %d with %d entries, one at %d, %d, is "
+		       "refused",
+		       bad[i].n, bad[i].count, bad[i].row, bad[i].column);
+	}
+	TAP(eigen_sparse_build(&m, 2, 1, (int[]){1}, (int[]){1}, one) == 0);
+	eigen_sparse_free(&m);
+}
+
+/* The points are on the circle, none on the axis, and in pairs. */
+static void test_points(void)
+{
+	struct eigen_contour c = {.center = 3, .radius = 2};
+	int j;
+
+	for (c.points = 4; c.points <= 40; c.points += 2) {
+		int wrong = 0;
+
+		for (j = 0; j < c.points; j++) {
+			double complex z = eigen_contour_point(&c, j);
+			double complex other =
+				eigen_contour_point(&c, c.points - 1 - j);
+
+			wrong += fabs(cabs(z - 3) - 2) > 1e-12 ||
+				 cabs(z - conj(other)) > 1e-12 ||
+				 (cimag(z) > 0) != (j < c.points / 2) ||
+				 fabs(cimag(z)) < 0.1;
+		}
+		tap_ok(!wrong, "%d points are pairs, the upper ones first",
+		       c.points);
+	}
+}
+
 static void test_box(void)
 {
 	struct eigen_box flat = {{1, 5, 5}, {1, 1, 1}};
@@ -480,6 +531,8 @@ int main(void)
 	test_worker();
 	test_local();
 	test_sparse();
+	test_sparse_refused();
+	test_points();
 	test_box();
 	test_choose(1, 13);
 	test_choose(5, 20);

@@ -292,6 +292,30 @@ static void test_numbers(void)
 	TRUE(pair_close(&p));
 }
 
+/* Credit has its engine write what waits; another frame does not. */
+static void test_returned(void)
+{
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	for (u32 i = 0; i <= O2G_CREDIT_MIN / O2G_MESSAGE_COST; i++)
+		bed_send(&p.bed[0], 1, 1, body, 0, i);
+	bed_write(&p.end[0], 1 << 20);
+	bed_send(&p.bed[1], 0, 1, body, 0, 1);
+	bed_write(&p.end[1], 1 << 20);
+	p.end[0].wants = 0;
+	TRUE(bed_read(&p.end[0], 1 << 20) > 0);
+	check(!p.end[0].wants,
+	      "a frame without credit asks for no write of what waits");
+	for (u32 i = 0; i <= O2G_CREDIT_MIN / O2G_MESSAGE_COST; i++)
+		bed_recv(&p.bed[1], 0, 1, 0, body, 0, i);
+	TRUE(pair_run(&p) == 0);
+	check(p.bed[0].core->counts.sent ==
+		      O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
+	      "returned credit does");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
 /* Everything that is counted, of five messages and one access. */
 static void test_counts(void)
 {
@@ -345,4 +369,5 @@ void edge_run(check_fn *with)
 	test_attached();
 	test_numbers();
 	test_counts();
+	test_returned();
 }
