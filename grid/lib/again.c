@@ -18,16 +18,14 @@
 #include <string.h>
 #include <time.h>
 
-#define KEEP_MAX 0x100000	 /* bytes of one request that are kept */
-#define KEEP_MAX_ALL 0x10000000	 /* of all of a session */
+#define KEEP_MAX 0x10000000	 /* bytes that a session keeps */
 #define CHUNK 0x40000		 /* bytes in one DATA frame */
 #define AGAIN_FOR 60000000000ull /* how long to look for the hub */
 #define AGAIN_EVERY 50000000	 /* ns between two tries */
 
 const char grid_lost[] =
 	"the hub was lost, and this call's arguments were not kept, because "
-	"they have more than 1 MiB, or all of this program's have more than "
-	"256 MiB: call again";
+	"all of this program's open calls have more than 256 MiB: call again";
 
 /* What is kept ------------------------------------------------------------ */
 
@@ -39,7 +37,7 @@ struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
 
 	pthread_mutex_lock(&c->lock);
 	room = !len || (c->stream.keeps && len <= KEEP_MAX &&
-			c->kept_bytes + len <= KEEP_MAX_ALL);
+			c->kept_bytes + len <= KEEP_MAX);
 	pthread_mutex_unlock(&c->lock);
 	if (room)
 		k = malloc(sizeof(*k) + head_len + len);

@@ -373,12 +373,14 @@ static void test_bad_hubs(void)
 	leave_error();
 }
 
+#define KEPT_MAX (256u << 20) /* bytes that a library keeps for a session */
+
 /* A hub that is killed four times; each time there is another. */
 static void test_killed_hub(void)
 {
-	static double x[10000], large[200000];
+	static double x[10000], large[200000], huge[KEPT_MAX / sizeof(double)];
 	double total = 0;
-	OmniRpcRequest hangs, lost;
+	OmniRpcRequest hangs, kept, lost;
 	int i, good = 1;
 
 	watch_error();
@@ -393,10 +395,13 @@ static void test_killed_hub(void)
 	tap_ok(good, "a result that came in part did not change its arguments");
 	tap_ok(stderr_has(0, ""), "that prints no line");
 	hangs = OmniRpcCallAsync("demo.hang");
-	lost = OmniRpcCallAsync("demo.sum", 200000l, large, &total);
+	kept = OmniRpcCallAsync("demo.sum", 200000l, large, &total);
+	lost = OmniRpcCallAsync("demo.sum", (long)(KEPT_MAX / sizeof(double)),
+				huge, &total);
 	tap_ok(OmniRpcCall("demo.nothing") == OMRPC_OK,
 	       "the fifth hub answers");
 	tap_ok(!OmniRpcProbe(hangs), "a call goes on with it");
+	tap_ok(OmniRpcProbe(kept) == 0, "so does one with large arguments");
 	tap_ok(OmniRpcWait(lost) == OMRPC_E_NO_HUB &&
 		       stderr_has(1, "arguments were not kept"),
 	       "a call that is too large to be kept ends with that reason");
@@ -409,7 +414,7 @@ static void test_killed_hub(void)
 	OmniRpcFinalize();
 	leave_error();
 	hub_stop(&hub);
-	tap_ok(!hub.broken && hub.again == 4,
+	tap_ok(!hub.broken && hub.again == 5,
 	       "the client followed the protocol and sent %d calls again",
 	       (int)hub.again);
 }
