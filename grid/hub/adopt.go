@@ -44,6 +44,7 @@ type returning struct {
 // An adopted lease was not granted by this hub's scheduler, which does not know its call.
 type adopted struct {
 	call *call
+	node *node
 	seen time.Time // when its node last listed it
 }
 
@@ -145,11 +146,27 @@ func (h *Hub) adopt(c *call, l carried) {
 		Node: sched.NodeID(l.node.info.ID), Session: c.caller.id, Attempt: 1}}
 	l.node.info.Running++
 	c.caller.nodes[l.node] = true
-	h.adopted[l.fence] = &adopted{c, h.cfg.Now()}
+	h.setAdopted(l.fence, &adopted{c, l.node, h.cfg.Now()})
 	h.callEvent(c, c.leases[l.fence], CallLeased, "it goes on after the hub was started again")
 	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
 		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
 	}
+}
+
+// setAdopted notes an adopted lease.
+func (h *Hub) setAdopted(f sched.Fence, a *adopted) {
+	lockdep.AssertHeld(&h.mu)
+	if a.node.adopted == nil {
+		a.node.adopted = map[sched.Fence]*adopted{}
+	}
+	h.adopted[f], a.node.adopted[f] = a, a
+}
+
+// dropAdopted forgets an adopted lease.
+func (h *Hub) dropAdopted(f sched.Fence) {
+	lockdep.AssertHeld(&h.mu)
+	delete(h.adopted[f].node.adopted, f)
+	delete(h.adopted, f)
 }
 
 // adoptedCall returns the call of an adopted lease that a node's message names, or nil.
@@ -177,7 +194,7 @@ func (h *Hub) endAdopted(ev sched.Event) bool {
 		if c == nil {
 			return false
 		}
-		delete(h.adopted, v.Fence)
+		h.dropAdopted(v.Fence)
 		h.commitCall(c.leases[v.Fence].Lease)
 	case sched.CallFailed:
 		c := h.adoptedCall(v.Node, v.Call, v.Fence)
@@ -185,7 +202,7 @@ func (h *Hub) endAdopted(ev sched.Event) bool {
 			return false
 		}
 		if v.Kind == sched.Final {
-			delete(h.adopted, v.Fence)
+			h.dropAdopted(v.Fence)
 			h.failCall(sched.FailCall{Call: c.id, Session: c.caller.id, Reason: sched.Fatal, Why: v.Why})
 			return true
 		}
@@ -203,7 +220,7 @@ func (h *Hub) endAdopted(ev sched.Event) bool {
 func (h *Hub) requeueAdopted(f sched.Fence, why string) sched.Event {
 	lockdep.AssertHeld(&h.mu)
 	c := h.adopted[f].call
-	delete(h.adopted, f)
+	h.dropAdopted(f)
 	if l := h.endLease(c, f); l != nil {
 		l.node.info.Failed++
 		h.callEvent(c, l, CallRequeued, why)
@@ -214,10 +231,8 @@ func (h *Hub) requeueAdopted(f sched.Fence, why string) sched.Event {
 // loseAdopted returns the events that queue the calls that a lost node had.
 func (h *Hub) loseAdopted(n *node, why string) (events []sched.Event) {
 	lockdep.AssertHeld(&h.mu)
-	for f, a := range h.adopted {
-		if a.call.leases[f].node == n {
-			events = append(events, h.requeueAdopted(f, why))
-		}
+	for f := range n.adopted {
+		events = append(events, h.requeueAdopted(f, why))
 	}
 	for k, l := range h.back.leases {
 		if l.node == n {
@@ -240,8 +255,8 @@ func (h *Hub) hearAdopted(n *node, running []uint64) (others []sched.Fence) {
 			others = append(others, f)
 		}
 	}
-	for f, a := range h.adopted {
-		if a.call.leases[f].node == n && now.Sub(a.seen) >= adoptedMissing {
+	for f, a := range n.adopted {
+		if now.Sub(a.seen) >= adoptedMissing {
 			h.handleEvent(h.requeueAdopted(f, "its node does not know of it"))
 		}
 	}
@@ -253,7 +268,7 @@ func (h *Hub) forgetAdopted(c *call) {
 	lockdep.AssertHeld(&h.mu)
 	for f, l := range c.leases {
 		if h.adopted[f] != nil {
-			delete(h.adopted, f)
+			h.dropAdopted(f)
 			h.dropCarried(carried{l.node, c.id, f})
 			h.endLease(c, f)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skep/grid/proto"
+	"skep/grid/sched"
 	"skep/grid/session"
 	"skep/internal/uapi"
 )
@@ -378,4 +379,23 @@ func (c *Client) endRunOf(t *testing.T, s *Stream) error {
 		resp.Body.Close()
 	}
 	return err
+}
+
+// A beat looks at the adopted leases of its own node. The other's is not even whole.
+func TestBeatLooksAtItsOwnNode(t *testing.T) {
+	now := time.Now()
+	one, other := &node{}, &node{}
+	h := &Hub{adopted: map[sched.Fence]*adopted{}, cfg: Config{Now: func() time.Time { return now }}}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setAdopted(7, &adopted{node: other})
+	own := &adopted{node: one, seen: now.Add(-time.Second)}
+	h.setAdopted(8, own)
+	if list := h.hearAdopted(one, []uint64{8, 9}); len(list) != 1 || list[0] != 9 || own.seen != now {
+		t.Errorf("%v, seen %v", list, own.seen)
+	}
+	h.dropAdopted(8)
+	if len(one.adopted) != 0 || len(other.adopted) != 1 || len(h.adopted) != 1 {
+		t.Errorf("%v, %v, %v", one.adopted, other.adopted, h.adopted)
+	}
 }

@@ -31,6 +31,7 @@ type node struct {
 	releases bool     // it answers Release
 	rolls    bool     // it takes part in rolls of kernel updates
 	beats    uint64
+	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
 }
 
 // Limits, so that no node can take all of the hub's memory.
