@@ -406,8 +406,10 @@ static void test_killed_hub(void)
 		       stderr_has(1, "arguments were not kept"),
 	       "a call that is too large to be kept ends with that reason");
 	tap_ok(OmniRpcCancel(hangs) == OMRPC_OK &&
-		       OmniRpcWait(hangs) == OMRPC_E_CANCELLED,
-	       "a call that went on can be cancelled");
+		       OmniRpcWait(hangs) == OMRPC_E_CANCELLED &&
+		       OmniRpcCancel(kept) == OMRPC_OK &&
+		       OmniRpcWait(kept) == OMRPC_E_CANCELLED,
+	       "calls that went on can be cancelled");
 	tap_ok(OmniRpcCall("demo.nothing") == OMRPC_E_INTERNAL &&
 		       stderr_has(1, "the session is over"),
 	       "a session that is over is not looked for again");
