@@ -108,7 +108,6 @@ static void plan_atomic(struct o2g_conn *conn, struct o2g_op_entry *op)
 	struct o2g_slot *slot = slot_add(conn, O2G_ATOMIC);
 
 	conn->spent_out += (u32)cost_of(op);
-	slot->frame.id = op->member.index + 1;
 	slot->frame.context = op->context;
 	slot->frame.tag = op->tag;
 	slot->frame.data = op->ignore;

@@ -19,6 +19,7 @@
 #include "examples/eigen/box.h"
 #include "examples/eigen/calls.h"
 #include "examples/eigen/circle.h"
+#include "examples/eigen/lapack.h"
 #include "examples/eigen/options.h"
 #include "tests/tap.h"
 
@@ -70,6 +71,56 @@ void zmumps_c(ZMUMPS_STRUC_C *mumps)
 
 	if (!plant_failure(mumps->job, mumps->icntl, mumps->infog))
 		real(mumps);
+}
+
+/* LAPACK ------------------------------------------------------------------ */
+
+enum { QR = 1, BASIS, SINGULAR, RITZ };
+static int lapack_fails; /* which of these does not converge */
+
+void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *tau,
+	     double *work, const int *lwork, int *info)
+{
+	__typeof__(dgeqrf_) *real =
+		(__typeof__(real))dlsym(RTLD_NEXT, "dgeqrf_");
+
+	real(m, n, a, lda, tau, work, lwork, info);
+	*info = lapack_fails == QR ? 1 : *info;
+}
+
+void dorgqr_(const int *m, const int *n, const int *k, double *a,
+	     const int *lda, const double *tau, double *work, const int *lwork,
+	     int *info)
+{
+	__typeof__(dorgqr_) *real =
+		(__typeof__(real))dlsym(RTLD_NEXT, "dorgqr_");
+
+	real(m, n, k, a, lda, tau, work, lwork, info);
+	*info = lapack_fails == BASIS ? 1 : *info;
+}
+
+void dgesvd_(const char *jobu, const char *jobvt, const int *m, const int *n,
+	     double *a, const int *lda, double *s, double *u, const int *ldu,
+	     double *vt, const int *ldvt, double *work, const int *lwork,
+	     int *info, size_t one, size_t other)
+{
+	__typeof__(dgesvd_) *real =
+		(__typeof__(real))dlsym(RTLD_NEXT, "dgesvd_");
+
+	real(jobu, jobvt, m, n, a, lda, s, u, ldu, vt, ldvt, work, lwork, info,
+	     one, other);
+	*info = lapack_fails == SINGULAR ? 1 : *info;
+}
+
+void dsygv_(const int *itype, const char *jobz, const char *uplo, const int *n,
+	    double *a, const int *lda, double *b, const int *ldb, double *w,
+	    double *work, const int *lwork, int *info, size_t one, size_t other)
+{
+	__typeof__(dsygv_) *real = (__typeof__(real))dlsym(RTLD_NEXT, "dsygv_");
+
+	real(itype, jobz, uplo, n, a, lda, b, ldb, w, work, lwork, info, one,
+	     other);
+	*info = lapack_fails == RITZ ? 1 : *info;
 }
 
 static void plant_error(int error, int count)
@@ -414,6 +465,33 @@ static int extract_pairs(const double *diagonal, int block, const double *v,
 	return error;
 }
 
+/* A step of LAPACK that does not converge gives no eigenvalues. */
+static void test_unconverged(void)
+{
+	const double diagonal[] = {1, 2, 30, 40};
+	const struct eigen_contour circle = {.center = 1.5, .radius = 1};
+	const double v[20] = {1};
+	struct eigen_found found;
+	int block;
+
+	for (lapack_fails = 0; lapack_fails <= RITZ; lapack_fails++)
+		for (block = 2; block <= 5;
+		     block += 3) { /* 5: above the size */
+			double s[20] = {2, 0, 0, 0, 0, 4, 0, 0};
+			const int reached =
+				lapack_fails == 0 ||
+				(block > 4 && lapack_fails < SINGULAR);
+
+			tap_ok(extract_pairs(diagonal, block, v, s, circle,
+					     &found) == (reached ? 0 : -EDOM) &&
+				       (reached || !found.count),
+			       "step %d fails with %d columns", lapack_fails,
+			       block);
+			free(found.pair);
+		}
+	lapack_fails = 0;
+}
+
 static void test_estimate(void)
 {
 	const double diagonal[] = {1, 2, 30, 40};
@@ -539,6 +617,7 @@ int main(void)
 	test_choose(12, 32);
 	test_size();
 	test_estimate();
+	test_unconverged();
 	test_scale();
 	test_limit();
 	test_defaults();

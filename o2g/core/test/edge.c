@@ -316,6 +316,26 @@ static void test_returned(void)
 	TRUE(pair_close(&p));
 }
 
+/* Completions of what went out find no room: the program is asked for it. */
+static void test_room(void)
+{
+	struct bed_options options = pair_plain;
+
+	options.cq = 16;
+	pair_open(&p, &options, 0x10000);
+	for (u32 i = 0; i < 20; i++)
+		bed_send(&p.bed[0], 1, 1, body, 10, i);
+	TRUE(!(p.bed[0].area->sq.flags & O2G_NEED_ROOM));
+	while (bed_write(&p.end[0], 1 << 20) > 0)
+		;
+	check(p.bed[0].core->counts.sent == 20 &&
+		      p.bed[0].area->sq.flags & O2G_NEED_ROOM,
+	      "what went out asks for room of its completions");
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_close(&p));
+}
+
 /* Everything that is counted, of five messages and one access. */
 static void test_counts(void)
 {
@@ -370,4 +390,5 @@ void edge_run(check_fn *with)
 	test_numbers();
 	test_counts();
 	test_returned();
+	test_room();
 }
