@@ -67,3 +67,20 @@ reaches() { # name; the table is standard input
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "$1"
 }
+
+# Makes the folder $r, which programs get as their root, and $out beside it.
+make_root() {
+	: >"$tmp/in"
+	out=$tmp/out
+	r=$tmp/root
+	mkdir -p "$out" "$r/a/b" "$r/etc"
+	echo outside >"$out/file"
+	echo inside >"$r/a/b/file"
+	echo top >"$r/file"
+	ln -s "$out/file" "$r/host" # not below the root
+	ln -s "$out" "$r/folder"
+	ln -s /a/b "$r/mid" # in the middle of a path
+	ln -s / "$r/a/all"
+	ln -s /loop2 "$r/loop"
+	ln -s /loop "$r/loop2"
+}

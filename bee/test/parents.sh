@@ -9,20 +9,8 @@ set -eu
 here=$PWD
 b=$here/$b
 g=$here/$g
-: >"$tmp/in"
-out=$tmp/out
-r=$tmp/root
-mkdir -p "$out" "$r/a/b" "$r/etc"
-echo outside >"$out/file"
-echo inside >"$r/a/b/file"
-echo top >"$r/file"
-ln -s "$out/file" "$r/host" # not below the root
-ln -s "$out" "$r/folder"
+make_root
 ln -s /a/b/file "$r/chain"
-ln -s /a/b "$r/mid"
-ln -s / "$r/a/all"
-ln -s /loop2 "$r/loop"
-ln -s /loop "$r/loop2"
 for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 \
 	26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
 	ln -s "n$((i - 1))" "$r/n$i"
