@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package chaos kills hubs and agents at random moments of a run, and compares what the
+// Package chaos kills and stops hubs and agents at random moments of a run, and compares what the
 // run's master saw with what its workers did.
 package chaos
 
@@ -40,6 +40,7 @@ type scene struct {
 	address    string
 	hub, agent *exec.Cmd
 	output     io.Writer
+	long       bool // it may take more time than a test
 }
 
 // start starts a program of skep that leaves nothing behind.
@@ -167,7 +168,7 @@ func (s *scene) awaitEnded(y *tally, n int) bool {
 	return true
 }
 
-// play kills `kills` times, after random numbers of calls, the hub or the agent.
+// play kills or stops the hub or the agent `kills` times, after random numbers of calls.
 func (s *scene) play(seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	if err := os.MkdirAll(s.path("log"), 0o777); err != nil {
@@ -194,7 +195,7 @@ func (s *scene) play(seed uint64) {
 		for _, number := range ended {
 			committed[number] = runs[number]
 		}
-		s.killOne(random.IntN(4) == 0, time.Duration(random.IntN(300))*time.Millisecond)
+		s.disturb(random.IntN(6), time.Duration(random.IntN(300))*time.Millisecond)
 	}
 	s.awaitEnded(y, calls)
 	<-y.done
@@ -204,13 +205,28 @@ func (s *scene) play(seed uint64) {
 	s.judge(y, committed)
 }
 
-// killOne kills the agent or the hub, and starts it again after a time.
-func (s *scene) killOne(agent bool, after time.Duration) {
+// disturb kills the agent or the hub, and starts it again after a time, or stops one for
+// that time.
+func (s *scene) disturb(how int, after time.Duration) {
 	s.t.Helper()
-	if agent {
+	switch how {
+	case 0:
 		s.t.Log("the agent is killed")
 		killNow(s.agent)
 		s.startAgent()
+		return
+	case 1, 2:
+		cmd, name := s.agent, "the agent"
+		if how == 2 {
+			cmd, name = s.hub, "the hub"
+		}
+		if s.long { // so long that its peers take it for dead
+			after *= 80
+		}
+		s.t.Logf("%s is stopped for %v", name, after)
+		cmd.Process.Signal(syscall.SIGSTOP)
+		<-time.After(after)
+		cmd.Process.Signal(syscall.SIGCONT)
 		return
 	}
 	s.t.Logf("the hub is killed, for %v", after)
@@ -254,13 +270,13 @@ func (l *testLog) Write(b []byte) (int, error) {
 	return l.all.Write(b)
 }
 
-func playSeed(t *testing.T, seed uint64) {
+func playSeed(t *testing.T, seed uint64, long bool) {
 	dir, err := os.MkdirTemp("", "chaos") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &testLog{}
-	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: l}
+	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: l, long: long}
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.mu.Lock()
@@ -273,8 +289,8 @@ func playSeed(t *testing.T, seed uint64) {
 	s.play(seed)
 }
 
-// The hub, and sometimes the agent, is killed while thousands of small calls are made. Each
-// ends once and right, and none that had ended is run again. SKEP_CHAOS_SEED repeats a run;
+// The hub, and sometimes the agent, is killed or stopped while thousands of small calls are
+// made. Each ends once and right, and none that had ended is run again. SKEP_CHAOS_SEED repeats a run;
 // SKEP_CHAOS_TIME goes on with other seeds for so long.
 func TestKilled(t *testing.T) {
 	seed := uint64(1)
@@ -286,7 +302,7 @@ func TestKilled(t *testing.T) {
 	}
 	long, _ := time.ParseDuration(os.Getenv("SKEP_CHAOS_TIME"))
 	for end := time.Now().Add(long); ; seed++ {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playSeed(t, seed) }) || !time.Now().Before(end) {
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playSeed(t, seed, long > 0) }) || !time.Now().Before(end) {
 			return
 		}
 	}

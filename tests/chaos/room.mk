@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Hubs and agents that are killed in the middle of a run.
+# Hubs and agents that are killed or stopped in the middle of a run.
 
 chaos_t := $(B)/test/chaos
 
