@@ -55,11 +55,13 @@ $(BENCH)/rpc/master: $(bench_dir)/rpc/master.c $(B)/lib/libskeprpc.a
 
 bench_rpc_common := $(BENCH_RUN) $(B)/bin/skep $(BENCH)/rpc/master \
 	$(BENCH)/rpc/bench.rex
-BENCHES += rpc_call rpc_argument
+BENCHES += rpc_call rpc_argument rpc_masters
 bench_rpc_call := $(BENCH_RUN) rpc
 bench_rpc_call_needs := $(bench_rpc_common)
 bench_rpc_argument := $(BENCH_RUN) argument
 bench_rpc_argument_needs := $(bench_rpc_common)
+bench_rpc_masters := $(BENCH_RUN) masters
+bench_rpc_masters_needs := $(bench_rpc_common)
 
 # MPI programs over O2G, the MPI's own TCP and UCX.
 $(BENCH)/mpi/measure: $(bench_dir)/mpi/measure.c $(B)/mpi/ready

@@ -11,6 +11,7 @@
 //	run owner     what the owner of a PC notices of work: Skep's, and at nice 19 and 0
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS
+//	run masters   small calls of 16 masters that share two slots, beside one master's
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
 //	run mpi_delay the same with 20 ms between two network namespaces
 //	run o2g_instructions  a message at a receiver with many connections, counted
@@ -59,11 +60,11 @@ func main() {
 
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.benchEntry, "compute": b.benchCompute, "processes": b.benchProcesses, "owner": b.benchOwner,
-		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.benchMPI,
+		"rpc": b.rpcCall, "argument": b.rpcArgument, "masters": b.rpcMasters, "mpi": b.benchMPI,
 		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.benchDynamos}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, processes, owner, rpc, argument, masters, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
