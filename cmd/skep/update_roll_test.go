@@ -138,7 +138,7 @@ func (f *rollFleet) node(name string) (*update.RollNode, *rollKernel) {
 		}
 	}
 	return &update.RollNode{Trust: store, Keep: &update.Keep{Dir: f.path(name + "-kept"), Run: f.path(name + "-run")}, Settles: f.settles.Load,
-		BootID: "boot", Now: time.Now, IsRoot: true, Root: f.path("root"), Open: func() (update.RollKernel, error) { return k, nil }}, k
+		BootID: "boot", Now: time.Now, IsRoot: true, Root: f.path("root"), Build: k.BuildID, Open: func() (update.RollKernel, error) { return k, nil }}, k
 }
 
 // join adds a node to the hub.
@@ -375,7 +375,7 @@ func (f *rollFleet) rolled(n *update.RollNode, supersede bool) rolls.Update {
 	}
 	sum := sha256.Sum256(text)
 	spec := rolls.Spec{ID: "one", Name: "fix", Package: hex.EncodeToString(sum[:]), Canary: "share=6553", Policy: "all", Trial: time.Hour, Lease: time.Second, Supersede: supersede}
-	return n.Rolls().Open(spec, func() ([]byte, error) { return text, nil })
+	return n.Rolls().Open(spec, func(string) ([]byte, error) { return text, nil })
 }
 
 // An update is loaded again when the last task has left it, and not before. Supersede

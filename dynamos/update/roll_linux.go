@@ -43,6 +43,7 @@ type RollNode struct {
 	Now    func() time.Time
 	IsRoot bool                       // the kernel takes updates from root alone
 	Root   string                     // of /sys and /proc
+	Build  func() (string, error)     // the kernel's build-id
 	Open   func() (RollKernel, error) // for each step, so that no module is in use between them
 	// Settles reports whether updates that were restored at this boot are on trial still.
 	// Another module would be taken for one of them if the machine failed; nil: no.
@@ -52,7 +53,7 @@ type RollNode struct {
 // NewRollNode returns that of the running kernel.
 func NewRollNode(t *trust.Store, k *Keep) (*RollNode, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return &RollNode{Trust: t, Keep: k, BootID: strings.TrimSpace(string(id)), Now: time.Now, IsRoot: os.Geteuid() == 0, Root: "/", Open: func() (RollKernel, error) {
+	return &RollNode{Trust: t, Keep: k, BootID: strings.TrimSpace(string(id)), Now: time.Now, IsRoot: os.Geteuid() == 0, Root: "/", Build: func() (string, error) { return RunningBuildID("/sys") }, Open: func() (RollKernel, error) {
 		d, err := Open()
 		if err != nil {
 			return nil, err
@@ -73,8 +74,11 @@ func (n rollKernel) Boot() string { return n.BootID }
 // Clock returns CLOCK_BOOTTIME, on which the windows of policies are.
 func (n rollKernel) Clock() time.Duration { return time.Duration(Boottime()) }
 
+// Build returns the build-id of the kernel.
+func (n rollKernel) Build() (string, error) { return n.RollNode.Build() }
+
 // Open returns an update of this kernel.
-func (n rollKernel) Open(s rolls.Spec, read func() ([]byte, error)) rolls.Update {
+func (n rollKernel) Open(s rolls.Spec, read func(string) ([]byte, error)) rolls.Update {
 	return &rolledUpdate{node: n.RollNode, spec: s, read: read}
 }
 
@@ -89,7 +93,7 @@ type about struct {
 type rolledUpdate struct {
 	node  *RollNode
 	spec  rolls.Spec
-	read  func() ([]byte, error)
+	read  func(digest string) ([]byte, error)
 	phase roll.Phase // that the policy was last checked for
 	about *about     // the package, once it was opened
 
@@ -139,16 +143,35 @@ func (u *rolledUpdate) describe() (*about, error) {
 	return u.about, nil
 }
 
+// Package returns the digest of the roll's package for this kernel.
+func (u *rolledUpdate) Package() (string, error) {
+	running, err := u.node.Build()
+	if err != nil {
+		return "", err
+	}
+	digest, ok := u.spec.PackageFor(running)
+	if !ok {
+		release, _ := os.ReadFile(filepath.Join(u.node.Root, "proc/sys/kernel/osrelease")) // the build-id says it too
+		return "", refusef("none of the %d packages of the roll is for this kernel, %s with the build-id %s: build one with 'skep update build', and begin the roll again with it",
+			len(u.spec.Variants), strings.TrimSpace(string(release)), running)
+	}
+	return digest, nil
+}
+
 // file returns the package's bytes, of which the digest is right.
 func (u *rolledUpdate) file() ([]byte, error) {
-	text, err := u.node.Keep.Remembered(u.spec.Name)
-	if err == nil && digestOf(text) == u.spec.Package {
-		return text, nil
-	}
-	if text, err = u.read(); err != nil {
+	digest, err := u.Package()
+	if err != nil {
 		return nil, err
 	}
-	if digestOf(text) != u.spec.Package {
+	text, err := u.node.Keep.Remembered(u.spec.Name)
+	if err == nil && digestOf(text) == digest {
+		return text, nil
+	}
+	if text, err = u.read(digest); err != nil {
+		return nil, err
+	}
+	if digestOf(text) != digest {
 		return nil, refusef("the package of %s is not the one that the roll names", u.spec.Name)
 	}
 	return text, nil

@@ -130,7 +130,8 @@ func newRollCase(t *testing.T) *rollCase {
 	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(),
 		spec: rolls.Spec{ID: "one", Name: "fix", Canary: "uid=1000 share=6553", Policy: "uid=1000", Trial: 10 * time.Minute}}
 	c.node = &RollNode{Trust: &trust.Store{Dir: filepath.Join(dir, "keys")}, Keep: &Keep{Dir: filepath.Join(dir, "kept"), Run: filepath.Join(dir, "run")},
-		BootID: "boot", Now: func() time.Time { return now }, IsRoot: true, Root: filepath.Join(dir, "root"), Open: c.kernel.open}
+		BootID: "boot", Now: func() time.Time { return now }, IsRoot: true, Root: filepath.Join(dir, "root"), Open: c.kernel.open,
+		Build: func() (string, error) { return c.kernel.build, nil }}
 	keys := trust.Keys{Fleet: "lab", Version: 1, Threshold: 1, Signed: now.Add(-time.Hour), Expires: now.Add(2 * time.Hour), Keys: []trust.Key{c.signer.Key}, Floors: map[string]uint64{}}
 	if err := c.node.Trust.Change(func(s trust.State) (trust.State, error) {
 		s, _, err := s.Pin(signedBy(c.signer, keys.Encode()), now, false)
@@ -163,7 +164,7 @@ func (c *rollCase) open() *rolledUpdate {
 	if c.spec.Package == "" {
 		c.spec.Package = digestOf(file.Bytes())
 	}
-	return c.node.Rolls().Open(c.spec, func() ([]byte, error) { c.reads++; return file.Bytes(), nil }).(*rolledUpdate)
+	return c.node.Rolls().Open(c.spec, func(string) ([]byte, error) { c.reads++; return file.Bytes(), nil }).(*rolledUpdate)
 }
 
 // rollSteps are those of a roll, and what each asks of the kernel.
@@ -508,11 +509,11 @@ func TestStepsOfARollAfterARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.kernel.infos[0].State = uapi.DynamosTrial
-		anew := c.node.Rolls().Open(c.spec, func() ([]byte, error) { return nil, errFault }).(*rolledUpdate)
+		anew := c.node.Rolls().Open(c.spec, func(string) ([]byte, error) { return nil, errFault }).(*rolledUpdate)
 		if err := step.do(anew); !errors.Is(err, errFault) {
 			t.Errorf("%s without its package: %v", step.name, err)
 		}
-		anew = c.node.Rolls().Open(c.spec, func() ([]byte, error) { return []byte("no package"), nil }).(*rolledUpdate)
+		anew = c.node.Rolls().Open(c.spec, func(string) ([]byte, error) { return []byte("no package"), nil }).(*rolledUpdate)
 		if err := step.do(anew); err == nil || !strings.Contains(err.Error(), "is not the one that the roll names") {
 			t.Errorf("%s with another package: %v", step.name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestOrdersOfRolls(t *testing.T) {
 	if err := a.handleMessage(t.Context(), proto.VerbRoll, []byte{0xff}); err == nil || len(r.took) != 0 {
 		t.Errorf("%v, %v", err, r.took)
 	}
-	if err := a.handleMessage(t.Context(), proto.VerbRoll, encodeMessage(t, order)); err != nil || len(r.took) != 1 || r.took[0].Spec != order.Spec {
+	if err := a.handleMessage(t.Context(), proto.VerbRoll, encodeMessage(t, order)); err != nil || len(r.took) != 1 || !reflect.DeepEqual(r.took[0].Spec, order.Spec) {
 		t.Errorf("%v, %+v", err, r.took)
 	}
 	a.sendBeat()

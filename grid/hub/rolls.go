@@ -47,8 +47,8 @@ func (h *Hub) openRolls() (err error) {
 	if err != nil {
 		return err
 	}
-	for name, digest := range h.rolls.Packages() {
-		h.blobs.Pin(digest, rollOwner(name))
+	for name, digests := range h.rolls.Packages() {
+		h.pinPackages(name, digests)
 	}
 	return nil
 }
@@ -138,36 +138,62 @@ func (h *Hub) storePackage(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
 }
 
-// beginRoll begins a roll over all nodes that take part in rolls.
+// openPackage reads a package that the command line has stored.
+func (h *Hub) openPackage(digest string) (p *pack.Package, status int, err error) {
+	d, ok := parseDigest(digest)
+	if !ok {
+		return nil, http.StatusBadRequest, errors.New("the package is not named by its digest")
+	}
+	f, err := h.openBlob(d)
+	if err != nil {
+		return nil, http.StatusNotFound, errors.New("the hub does not have this package: send it first")
+	}
+	defer f.Close()
+	if p, err = pack.Read(f); err != nil {
+		return nil, http.StatusUnprocessableEntity, fmt.Errorf("it is no package that can be used: %w", err)
+	}
+	return p, 0, nil
+}
+
+// beginRoll begins a roll over all nodes that take part in rolls. Of several packages the
+// request has the digests; what kernels they are for, the packages say.
 func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	var v RollRequest
-	var about *pack.Package
 	if !h.largeBody(w, r, &v, 2*proto.JoinMax) {
 		return
 	}
 	v.Spec.ID = rand.Text()
-	if d, ok := parseDigest(v.Spec.Package); !ok {
-		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the package is not named by its digest")
-		return
-	} else if f, err := h.openBlob(d); err != nil {
-		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this package: send it first")
-		return
-	} else {
-		p, err := pack.Read(f)
-		f.Close()
+	digests, packages := []string{v.Spec.Package}, []*pack.Package{}
+	if len(v.Spec.Variants) > 0 {
+		digests = nil
+		for _, one := range v.Spec.Variants {
+			digests = append(digests, one.Package)
+		}
+		v.Spec.Package = digests[0]
+	}
+	for _, digest := range digests {
+		p, status, err := h.openPackage(digest)
 		if err != nil {
-			writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "it is no package that can be used: %v", err)
+			kind := proto.ProblemRequest
+			if status == http.StatusNotFound {
+				kind = proto.ProblemGone
+			}
+			writeProblem(w, status, kind, "%v", err)
 			return
 		}
-		about = p
+		packages = append(packages, p)
+	}
+	var err error
+	if v.Spec.Variants, err = rolls.NewVariants(digests, packages); err != nil {
+		writeProblem(w, http.StatusConflict, proto.ProblemRequest, "%v", err)
+		return
 	}
 	nodes := []string{}
 	for _, name := range h.rollNodes(false) {
 		nodes = append(nodes, name)
 	}
-	h.blobs.Unpin(rollOwner(v.Spec.Name))
-	h.blobs.Pin(v.Spec.Package, rollOwner(v.Spec.Name))
-	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, about); err != nil {
+	h.pinPackages(v.Spec.Name, digests)
+	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, packages); err != nil {
 		h.pinRoll(v.Spec.Name)
 		writeProblem(w, http.StatusConflict, proto.ProblemRequest, "%v", err)
 		return
@@ -176,10 +202,12 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 	h.listRolls(w, r)
 }
 
-// pinRoll keeps the package that the roll of an update has, and no other.
-func (h *Hub) pinRoll(name string) {
+// pinRoll keeps the packages that the roll of an update has, and no others.
+func (h *Hub) pinRoll(name string) { h.pinPackages(name, h.rolls.Packages()[name]) }
+
+func (h *Hub) pinPackages(name string, digests []string) {
 	h.blobs.Unpin(rollOwner(name))
-	if digest := h.rolls.Packages()[name]; digest != "" {
+	for _, digest := range digests {
 		h.blobs.Pin(digest, rollOwner(name))
 	}
 }

@@ -18,6 +18,18 @@ import (
 type Audit struct {
 	Lines  []string `json:"lines"`  // as trust.ParseRecord reads them
 	Signed []byte   `json:"signed"` // the operators' document that the first line is about
+	// Others are those of the lines that follow, if there are several packages.
+	Others [][]byte `json:"others,omitempty"`
+}
+
+// document returns the document that a line is about.
+func (a *Audit) document(content string) []byte {
+	for _, text := range a.Others {
+		if said, err := trust.Describe(text, time.Time{}); err == nil && said.Content == content {
+			return text
+		}
+	}
+	return a.Signed
 }
 
 // Verify checks the lines, with the keys that a node has pinned, and returns the last one's
@@ -25,7 +37,7 @@ type Audit struct {
 // left out or put in between since one saw the digest of a later line.
 func (a *Audit) Verify(keys trust.State) (head string, err error) {
 	keys.Audit = trust.Head{}
-	keys, err = keys.FollowAudit(a.Lines, "", func(string) []byte { return a.Signed })
+	keys, err = keys.FollowAudit(a.Lines, "", a.document)
 	return keys.Audit.Digest, err
 }
 
@@ -54,7 +66,7 @@ func (r *record) auditSteps(now time.Time) (added bool) {
 		step := stepOf(r.Roll.Nodes[name])
 		who := url.PathEscape(name) // one word
 		if key := who + " " + step; step != "" && !r.audited[key] {
-			a := r.order
+			a := r.orderOf(r.Roll.Nodes[name].Last.Package)
 			a.Time, a.Who, a.What, a.Keys = now, who, step, nil
 			r.addAudit(&a)
 			added = true
@@ -70,30 +82,42 @@ func (r *record) addAudit(a *trust.Record) {
 	r.Audit = append(r.Audit, a.String())
 }
 
-// beginAudit writes the first line, about the operators' document.
+// orderOf returns the operators' order about a package, or about the first one.
+func (r *record) orderOf(digest string) trust.Record {
+	if a, ok := r.orders[digest]; ok {
+		return a
+	}
+	return r.orders[r.Spec.Package]
+}
+
+// beginAudit writes a line about each document of operators.
 func (r *record) beginAudit(now time.Time) error {
-	r.audited = map[string]bool{}
+	r.audited, r.orders = map[string]bool{}, map[string]trust.Record{}
 	if len(r.Signed) == 0 {
 		return nil
 	}
-	a, err := trust.Describe(r.Signed, now)
-	if err == nil {
-		r.order = a
+	for i, text := range append([][]byte{r.Signed}, r.Others...) {
+		a, err := trust.Describe(text, now)
+		if err != nil {
+			return err
+		}
+		r.orders[r.Spec.digests()[i]] = a
 		r.addAudit(&a)
 	}
-	return err
+	return nil
 }
 
 // readAudit continues the log of an earlier run of the hub.
 func (r *record) readAudit() error {
-	r.audited = map[string]bool{}
-	for _, line := range r.Audit {
+	r.audited, r.orders = map[string]bool{}, map[string]trust.Record{}
+	digests := r.Spec.digests()
+	for i, line := range r.Audit {
 		a, err := trust.ParseRecord(strings.Clone(line))
 		if err != nil {
 			return err
 		}
-		if r.last == nil {
-			r.order = a
+		if i < len(digests) {
+			r.orders[digests[i]] = a
 		}
 		r.last = &a
 		r.audited[a.Who+" "+a.What] = true
@@ -109,5 +133,5 @@ func (h *Hub) Audit(name string) (Audit, error) {
 	if r == nil {
 		return Audit{}, ErrNoRoll
 	}
-	return Audit{slices.Clone(r.Audit), r.Signed}, nil
+	return Audit{slices.Clone(r.Audit), r.Signed, r.Others}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -159,8 +160,8 @@ func (h *Hub) write(r *record) error {
 }
 
 // Begin begins a roll over nodes. It replaces an earlier roll of the same update that is
-// over. about is the package; nil: nothing is known of it.
-func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, about *pack.Package) error {
+// over. packages are those of the specification, in its order; nil: nothing is known of them.
+func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, packages []*pack.Package) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -182,9 +183,16 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, about *pack.Package) er
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux and either 'skep service install kernel' or an agent that runs as root")
 	}
 	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
-	if about != nil {
-		r.Signed, r.Functions = about.Signatures, about.Changed()
+	for i, about := range packages {
+		if i == 0 {
+			r.Signed = about.Signatures
+		} else {
+			r.Others = append(r.Others, about.Signatures)
+		}
+		r.Functions = append(r.Functions, about.Changed()...)
 	}
+	slices.Sort(r.Functions)
+	r.Functions = slices.Compact(r.Functions)
 	for _, other := range h.rolls {
 		if other != old && !other.over() && (s.Supersede || other.Spec.Supersede) && r.sharesFunction(other) {
 			return fmt.Errorf("a roll of %s, which changes the same functions, is %v: wait until it is done, or stop it by 'skep update rolls --stop %s'",
@@ -265,6 +273,9 @@ func clean(r *roll.Report) {
 	text := func(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
 	r.Boot, r.Bad, r.Refused, r.Superseded, r.Waits = text(r.Boot), text(r.Bad), text(r.Refused), text(r.Superseded), text(r.Waits)
 	r.Phase = min(r.Phase, roll.Reverted)
+	if !isDigest(r.Package) {
+		r.Package = ""
+	}
 	r.Inside = r.Inside[:min(len(r.Inside), insideMax)]
 	for i := range r.Inside {
 		r.Inside[i] = text(r.Inside[i])
@@ -378,13 +389,13 @@ func (h *Hub) remove(name string) error {
 	return nil
 }
 
-// Packages returns the digest of the package of each roll, by name.
-func (h *Hub) Packages() map[string]string {
+// Packages returns the digests of the packages of each roll, by name.
+func (h *Hub) Packages() map[string][]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m := map[string]string{}
+	m := map[string][]string{}
 	for name, r := range h.rolls {
-		m[name] = r.Spec.Package
+		m[name] = r.Spec.digests()
 	}
 	return m
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"skep/dynamos/update/roll"
@@ -17,11 +18,12 @@ import (
 
 // A Kernel is the running kernel of a node, as far as rolls need it.
 type Kernel interface {
-	Boot() string         // differs for each boot
-	Clock() time.Duration // since the boot, also while the machine sleeps
-	// Open returns an update. read returns the bytes of its package, which are not yet
+	Boot() string           // differs for each boot
+	Clock() time.Duration   // since the boot, also while the machine sleeps
+	Build() (string, error) // the kernel's build-id
+	// Open returns an update. read returns the bytes of a package, which are not yet
 	// verified; while they are fetched, it fails with roll.ErrLater.
-	Open(s Spec, read func() ([]byte, error)) Update
+	Open(s Spec, read func(digest string) ([]byte, error)) Update
 }
 
 // An Update is one update of a node's kernel. Stage, Load and the others are those of
@@ -29,6 +31,8 @@ type Kernel interface {
 type Update interface {
 	roll.Engine
 	Look() (View, error)
+	// Package returns the digest of the roll's package for this kernel.
+	Package() (string, error)
 	// Fail records that the package failed here: a hub may not apply it again.
 	Fail(why string) error
 	// Unload unloads the module of a reverted update that nobody is inside.
@@ -60,12 +64,14 @@ const (
 type Node struct {
 	dir    string
 	kernel Kernel
-	send   func(Report)
-	fetch  func(ctx context.Context, digest string) (path string, err error)
-	log    func(format string, args ...any)
-	orders chan Order
-	rolls  map[string]*local // by name of the update
-	spawn  func(func())      // runs it beside the loop; tests wait for it
+	// running is the kernel's build-id, or "" if that is not known
+	running string
+	send    func(Report)
+	fetch   func(ctx context.Context, digest string) (path string, err error)
+	log     func(format string, args ...any)
+	orders  chan Order
+	rolls   map[string]*local // by name of the update
+	spawn   func(func())      // runs it beside the loop; tests wait for it
 }
 
 // A local is a roll on this node. saved is what the disk has.
@@ -76,6 +82,7 @@ type local struct {
 	update   Update
 	saved    saved
 	sent     time.Duration
+	fits     string // the package for this kernel, once it is known
 	booted   bool   // it was committed in an earlier boot
 	lastLine string // the last error, which is not repeated
 }
@@ -84,6 +91,7 @@ type local struct {
 type saved struct {
 	Spec    Spec       `json:"spec"`
 	Boot    string     `json:"boot"`
+	Build   string     `json:"build,omitempty"` // the kernel's build-id
 	Phase   roll.Phase `json:"phase"`
 	Bad     string     `json:"bad,omitempty"`
 	Refused string     `json:"refused,omitempty"`
@@ -100,7 +108,7 @@ const (
 // NewNode reads what a node remembers in dir, and creates dir if it is missing. send
 // publishes a report, and may lose it; fetch brings a package onto this node.
 func NewNode(dir string, k Kernel, send func(Report), fetch func(context.Context, string) (string, error), log func(string, ...any)) (*Node, error) {
-	n := &Node{dir: dir, kernel: k, send: send, fetch: fetch, log: log, orders: make(chan Order, 256), rolls: map[string]*local{}, spawn: func(do func()) { go do() }}
+	n := &Node{dir: dir, kernel: k, running: buildOf(k, log), send: send, fetch: fetch, log: log, orders: make(chan Order, 256), rolls: map[string]*local{}, spawn: func(do func()) { go do() }}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -164,20 +172,28 @@ func (n *Node) recall(ctx context.Context) {
 // open begins a roll on this node.
 func (n *Node) open(ctx context.Context, s Spec) *local {
 	l := &local{of: n, spec: s}
-	l.update = n.kernel.Open(s, n.reader(ctx, s.Package))
+	l.update = n.kernel.Open(s, n.reader(ctx))
 	l.node = &roll.Node{Boot: n.kernel.Boot(), Engine: l, Lease: s.Lease, Fits: true}
 	return l
 }
 
+// digest returns the package of the roll for this kernel, or "".
+func (l *local) digest() string {
+	if l.fits == "" {
+		l.fits, _ = l.update.Package() // why there is none, Stage tells
+	}
+	return l.fits
+}
+
 // reader returns a function that reads a package. While it is fetched, which may take long,
 // the function fails with roll.ErrLater, because the loop has other work.
-func (n *Node) reader(ctx context.Context, digest string) func() ([]byte, error) {
+func (n *Node) reader(ctx context.Context) func(digest string) ([]byte, error) {
 	type fetched struct {
 		path string
 		err  error
 	}
 	var done chan fetched
-	return func() ([]byte, error) {
+	return func(digest string) ([]byte, error) {
 		if done == nil {
 			done = make(chan fetched, 1)
 			to := done
@@ -203,6 +219,15 @@ func (n *Node) reader(ctx context.Context, digest string) func() ([]byte, error)
 	}
 }
 
+// buildOf returns a kernel's build-id, or "" if that is not known.
+func buildOf(k Kernel, log func(string, ...any)) string {
+	id, err := k.Build()
+	if err != nil {
+		log("the build-id of the kernel is not known: %v", err)
+	}
+	return id
+}
+
 // resume compares what was remembered with what the kernel does.
 func (l *local) resume(s saved) {
 	n := l.node
@@ -220,7 +245,7 @@ func (l *local) resume(s saved) {
 func (l *local) resumeBoot(s saved) {
 	n := l.node
 	switch {
-	case s.Phase == roll.Committed:
+	case s.Phase == roll.Committed && (s.Build == "" || s.Build == l.of.running):
 		l.booted = true
 		return
 	case s.Phase == roll.Reverted && n.Bad != "":
@@ -294,7 +319,7 @@ func (n *Node) replace(ctx context.Context, old *local, s Spec) *local {
 		return nil
 	}
 	l := n.open(ctx, s)
-	if old != nil && old.node.Phase == roll.Committed && old.spec.Package == s.Package {
+	if old != nil && old.node.Phase == roll.Committed && old.digest() != "" && old.digest() == l.digest() {
 		l.node.Phase = roll.Committed
 	}
 	n.rolls[s.Name] = l
@@ -311,7 +336,9 @@ func (n *Node) tick() {
 		l.save()
 		if every := l.every(); now-l.sent >= every || l.sent == 0 {
 			l.sent = now
-			n.send(Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast})
+			r := Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast}
+			r.Report.Package = l.digest()
+			n.send(r)
 		}
 	}
 }
@@ -390,13 +417,13 @@ func (l *local) harm(why string) {
 // is about to do, so an error here is only told.
 func (l *local) save() {
 	n := l.node
-	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded}); err != nil {
+	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Build: l.of.running, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded}); err != nil {
 		l.of.log("%s: %v", l.spec.Name, err)
 	}
 }
 
 func (l *local) store(s saved) error {
-	if s == l.saved {
+	if reflect.DeepEqual(s, l.saved) {
 		return nil
 	}
 	text, err := json.Marshal(s)
@@ -413,7 +440,7 @@ func (l *local) store(s saved) error {
 // intend stores a phase before it is entered.
 func (l *local) intend(p roll.Phase) error {
 	s := l.saved
-	s.Spec, s.Boot, s.Phase = l.spec, l.node.Boot, max(p, s.Phase)
+	s.Spec, s.Boot, s.Build, s.Phase = l.spec, l.node.Boot, l.of.running, max(p, s.Phase)
 	return l.store(s)
 }
 

@@ -22,7 +22,9 @@ type record struct {
 	Roll    *roll.Hub     `json:"roll"`
 	Log     []Entry       `json:"log"`
 	Signed  []byte        `json:"signed,omitempty"` // the operators' document about the package
-	Audit   []string      `json:"audit,omitempty"`
+	// Others are those about the other packages, in the order of Spec.Variants.
+	Others [][]byte `json:"others,omitempty"`
+	Audit  []string `json:"audit,omitempty"`
 	// Functions are those that the package changes, sorted.
 	Functions []string `json:"functions,omitempty"`
 
@@ -31,7 +33,7 @@ type record struct {
 	ticked  time.Time
 	asked   map[string]time.Time // when a node was told of it
 	written mark
-	order   trust.Record // the first line of Audit
+	orders  map[string]trust.Record // the first lines of Audit, by the digest of the package
 	last    *trust.Record
 	audited map[string]bool // who and what
 	broken  error           // it cannot be stored: no node gets an order

@@ -10,6 +10,7 @@ package rolls
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"skep/dynamos/update/pack"
@@ -27,9 +28,80 @@ type Spec struct {
 	Trial   time.Duration `json:"trial"`   // the kernel reverts the update this long after it was loaded, unless committed
 	Lease   time.Duration `json:"lease"`
 	Health  Health        `json:"health"`
+	// Variants are all packages of the update, if there are several; the first is Package.
+	Variants []Variant `json:"variants,omitempty"`
 	// Supersede: older updates of the same functions stay in force below this one, and leave
 	// when it is committed.
 	Supersede bool `json:"supersede,omitempty"`
+}
+
+// A Variant is one of several packages of an update, and the kernels that it is for.
+type Variant struct {
+	Package string   `json:"package"`
+	Kernels []string `json:"kernels"` // build-ids
+}
+
+// NewVariants returns the variants of an update from its packages, which these digests name.
+// One package has none.
+func NewVariants(digests []string, packages []*pack.Package) (list []Variant, err error) {
+	release := map[string]string{}
+	for i, p := range packages {
+		if p.Name != packages[0].Name || p.Class != packages[0].Class {
+			return nil, fmt.Errorf("the packages are not of one update: %s of class %s, and %s of class %s", packages[0].Name, packages[0].Class, p.Name, p.Class)
+		}
+		v := Variant{Package: digests[i]}
+		for _, k := range p.Kernels {
+			if release[k.BuildID] != "" {
+				return nil, fmt.Errorf("two packages are for the kernel %s (%s): give one of them", k.Release, k.Version)
+			}
+			release[k.BuildID] = k.Release
+			v.Kernels = append(v.Kernels, k.BuildID)
+		}
+		list = append(list, v)
+	}
+	if len(list) < 2 {
+		return nil, nil
+	}
+	return list, nil
+}
+
+// PackageFor returns the digest of the package for the kernel of this build-id.
+func (s *Spec) PackageFor(build string) (digest string, ok bool) {
+	for _, v := range s.Variants {
+		if slices.Contains(v.Kernels, build) {
+			return v.Package, true
+		}
+	}
+	return s.Package, len(s.Variants) == 0
+}
+
+// digests returns those of all packages.
+func (s *Spec) digests() []string {
+	list := []string{s.Package}
+	for _, v := range s.Variants[min(1, len(s.Variants)):] {
+		list = append(list, v.Package)
+	}
+	return list
+}
+
+// checkVariants returns what is wrong with the variants.
+func (s *Spec) checkVariants() error {
+	kernels := map[string]bool{}
+	for _, v := range s.Variants {
+		if !isHex(v.Package, digestHex) || len(v.Kernels) == 0 || len(v.Kernels) > pack.MaxKernels {
+			return fmt.Errorf("a package of several is not named by its digest and its kernels")
+		}
+		for _, build := range v.Kernels {
+			if !isHex(build, buildHex) || kernels[build] {
+				return fmt.Errorf("a package of several names no kernel, or one twice")
+			}
+			kernels[build] = true
+		}
+	}
+	if n := len(s.Variants); n == 1 || n > variantsMax || n > 0 && s.Variants[0].Package != s.Package {
+		return fmt.Errorf("%d packages of an update, of which %.10s is the first, are not possible", n, s.Package)
+	}
+	return nil
 }
 
 // Health has the limits beyond which a node's kernel reverts the update; 0: no limit.
@@ -44,11 +116,14 @@ type Health struct {
 const (
 	idMax     = 64
 	digestHex = 64
-	policyMax = 16 << 10
-	textMax   = 512 // of a sentence of a node
-	insideMax = 16  // tasks that a report names
-	nodesMax  = 10000
-	rollsMax  = 64 // of a hub, and of a node
+	buildHex  = 40
+	// variantsMax packages of one update
+	variantsMax = 32
+	policyMax   = 16 << 10
+	textMax     = 512 // of a sentence of a node
+	insideMax   = 16  // tasks that a report names
+	nodesMax    = 10000
+	rollsMax    = 64 // of a hub, and of a node
 )
 
 // trialMax is the longest trial of the kernel: it counts milliseconds in 32 bits.
@@ -61,7 +136,7 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("the roll has no valid id")
 	case !pack.ValidName(s.Name):
 		return fmt.Errorf("%.80q is not the name of an update", s.Name)
-	case !isDigest(s.Package):
+	case !isHex(s.Package, digestHex):
 		return fmt.Errorf("the package is not named by its digest")
 	case s.Trial < time.Second || s.Trial > trialMax:
 		return fmt.Errorf("a trial of %v is not possible: it takes 1s to %v", s.Trial, trialMax)
@@ -78,16 +153,19 @@ func (s *Spec) Check() error {
 			return err
 		}
 	}
-	return nil
+	return s.checkVariants()
 }
 
-func isDigest(s string) bool {
+func isDigest(s string) bool { return isHex(s, digestHex) }
+
+// isHex reports whether a text has so many lower-case hex digits, and nothing else.
+func isHex(s string, digits int) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
 		}
 	}
-	return len(s) == digestHex
+	return len(s) == digits
 }
 
 // A Report is what a node says about one roll.

@@ -21,6 +21,7 @@ type fakeKernel struct {
 	now     time.Duration
 	began   time.Time // if set, the clock runs by itself
 	boot    string
+	build   string // the kernel's build-id
 	did     []string
 	state   State
 	end     string
@@ -43,16 +44,27 @@ func (k *fakeKernel) Clock() time.Duration {
 	return k.now
 }
 
-func (k *fakeKernel) Open(s Spec, read func() ([]byte, error)) Update {
+func (k *fakeKernel) Build() (string, error) { return k.build, nil }
+
+func (k *fakeKernel) Open(s Spec, read func(string) ([]byte, error)) Update {
 	if other := k.others[s.Name]; other != nil {
-		return &fakeUpdate{other, read}
+		return &fakeUpdate{other, s, read}
 	}
-	return &fakeUpdate{k, read}
+	return &fakeUpdate{k, s, read}
 }
 
 type fakeUpdate struct {
 	k    *fakeKernel
-	read func() ([]byte, error)
+	spec Spec
+	read func(string) ([]byte, error)
+}
+
+func (u *fakeUpdate) Package() (string, error) {
+	digest, ok := u.spec.PackageFor(u.k.build)
+	if !ok {
+		return "", errors.New("none of the packages is for this kernel")
+	}
+	return digest, nil
 }
 
 func (u *fakeUpdate) do(what string) error {
@@ -61,7 +73,11 @@ func (u *fakeUpdate) do(what string) error {
 }
 
 func (u *fakeUpdate) Stage() error {
-	text, err := u.read()
+	digest, err := u.Package()
+	if err != nil {
+		return err
+	}
+	text, err := u.read(digest)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 // changes returns what a hub knows of a package that changes these functions.
-func changes(functions ...string) *pack.Package {
+func changes(functions ...string) []*pack.Package {
 	k := pack.Kernel{}
 	for _, name := range functions {
 		k.Functions = append(k.Functions, pack.Function{Symbol: pack.Symbol{Name: name}})
 	}
-	return &pack.Package{Manifest: pack.Manifest{Kernels: []pack.Kernel{k}}}
+	return []*pack.Package{{Manifest: pack.Manifest{Kernels: []pack.Kernel{k}}}}
 }
 
 // newerSpec is a roll that supersedes that of testSpec.

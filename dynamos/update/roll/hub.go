@@ -131,12 +131,17 @@ func (h *Hub) Report(now time.Duration, r Report) Order {
 	if was.Boot == "" || h.ready(now, m) {
 		m.Able = now
 	}
-	h.examine(r.Node, m, was)
+	h.examine(now, m, was)
 	return Order{Boot: r.Boot, Stamp: r.Stamp, Now: now, Goal: m.Goal, Grant: h.grants(now, m)}
 }
 
 // examine looks for signs of harm in a report.
-func (h *Hub) examine(name string, m *Member, was Report) {
+func (h *Hub) examine(now time.Duration, m *Member, was Report) {
+	name, booted := m.Last.Node, was.Boot != "" && was.Boot != m.Last.Boot
+	if booted && m.Chosen && m.Failed == "" && was.Phase == Committed && m.Last.Phase < Loaded && h.State != Stopped {
+		m.Chosen = false // another kernel runs, in which the update was never on trial
+		m.aim(now, Staged)
+	}
 	if !m.Chosen && m.Failed != "" && was.Boot != m.Last.Boot && m.Last.Refused == "" && m.Last.Bad == "" && h.State != Stopped {
 		m.Failed, m.Goal = "", Staged // another kernel may run now
 	}
@@ -146,7 +151,7 @@ func (h *Hub) examine(name string, m *Member, was Report) {
 		h.harm(name, m, m.Last.Bad)
 	case m.Failed == "" && m.Last.Superseded != "":
 		h.fail(m, m.Last.Superseded)
-	case may && was.Boot != "" && was.Boot != m.Last.Boot && m.Last.Phase != Committed:
+	case may && booted && m.Last.Phase != Committed:
 		h.harm(name, m, "it booted while it loaded or ran the update on trial")
 	case m.Chosen && m.Failed == "" && m.Last.Phase == Committed && m.Goal != Committed:
 		h.fail(m, "it says that it committed the update, and nobody ordered that")

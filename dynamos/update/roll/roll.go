@@ -81,6 +81,7 @@ type Report struct {
 	For        time.Duration // in this phase, without a break
 	Bad        string        // the first sign of harm on this node; it stays
 	Refused    string        // why it does not take the package
+	Package    string        `json:",omitempty"` // the digest of the one for its kernel
 	Superseded string        `json:",omitempty"` // by which newer update it was replaced
 	Waits      string        `json:",omitempty"` // why its next step is not done yet
 	Inside     []string      // tasks that are still inside, by name
