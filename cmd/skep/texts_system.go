@@ -165,7 +165,7 @@ func updateTexts() map[string]text {
 		},
 		"update roll": {
 			text: []string{"The hub gives the package to nodes that have the service kernel, or whose agents run as root. Each node verifies the operators' signatures with its own keys. Waves say how many nodes run the update; a wave begins when the previous one has run it for the time of --settle. At the first sign of harm on any node, all nodes that have not committed revert it. Signs of harm are a WARN or oops, an exceeded limit, a boot, and silence.",
-				"POLICY has the form of skep update sign --widest. Ctrl-C ends the display, not the roll.", "With --supersede, older updates of the same functions stay in force during the trial, and are reverted when the new one is committed."},
+				"POLICY has the form of skep update sign --widest. Ctrl-C ends the display, not the roll.", "With --supersede, older updates of the same functions stay in force during the trial, and are reverted when the new one is committed.", "Several packages are of one update, each for other kernels; a node takes the one for its kernel."},
 			examples: []manual.Entry{{Name: "skep update roll fix.skepup", Text: "in four waves, with the widest signed policy"}, {Name: "skep update roll fix.skepup --waves 1,10,all --canary uid=1000 --max-errors 10", Text: "first for one user; stopped at ten more errors per 1000 calls"}},
 			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package that operators signed"}},
 			exit:     "0 1 2 3 4 130", environment: "SKEP_STATE", see: "skep-update-rolls(1) skep-update-sign(1) skep-update-keys(1)",

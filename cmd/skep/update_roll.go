@@ -90,9 +90,28 @@ func statementOf(p *pack.Package) (s trust.Package, err error) {
 	return s, err
 }
 
+// statementOfAll returns what the operators state about the packages of one update: the
+// shortest trial, and the widest policy, which must be the same for all unless one is given.
+func (u *updateRoll) statementOfAll(packages []*pack.Package) (s trust.Package, err error) {
+	for i, p := range packages {
+		one, err := statementOf(p)
+		if err != nil {
+			return s, err
+		}
+		if i > 0 && u.policy == "" && one.Widest.String() != s.Widest.String() {
+			return s, cli.Errorf(cli.Refused, "the packages were signed for different policies (%s, and %s): give --policy", s.Widest, one.Widest)
+		}
+		if i == 0 {
+			s = one
+		}
+		s.Trial = min(s.Trial, one.Trial)
+	}
+	return s, nil
+}
+
 // request reads the options.
-func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, err error) {
-	s, err := statementOf(p)
+func (u *updateRoll) request(f *cli.Flags, packages []*pack.Package) (v hub.RollRequest, err error) {
+	s, err := u.statementOfAll(packages)
 	if err != nil {
 		return v, err
 	}
@@ -121,7 +140,7 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 	if min(u.trial, u.settle) <= 0 {
 		return v, f.Usagef("--canary-time and --settle take times, as 90s or 10m")
 	}
-	v.Spec = rolls.Spec{Name: p.Name, Canary: canary.String(), Policy: full.String(), Trial: s.Trial, Lease: times.Lease, Supersede: u.supersede,
+	v.Spec = rolls.Spec{Name: packages[0].Name, Canary: canary.String(), Policy: full.String(), Trial: s.Trial, Lease: times.Lease, Supersede: u.supersede,
 		Health: rolls.Health{Least: h.Least, Errors: h.Errors, Latency: max(h.Latency, update.Longer) - update.Longer, Stuck: time.Duration(h.Stuck)}}
 	v.Plan = roll.Plan{Waves: waves, Times: times, MaxUnavailable: u.unavailable,
 		Rules: roll.Rules{Least: uint64(h.Least), Errors: uint64(h.Errors)}}
@@ -129,11 +148,21 @@ func (u *updateRoll) request(f *cli.Flags, p *pack.Package) (v hub.RollRequest, 
 }
 
 func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) error {
-	p, err := onePackage(f, words)
-	if err != nil {
-		return err
+	if len(words) == 0 {
+		return f.Usagef("a package is expected")
 	}
-	v, err := u.request(f, p)
+	var packages []*pack.Package
+	for _, word := range words {
+		p, err := openPackage(word)
+		if err != nil {
+			return err
+		}
+		packages = append(packages, p)
+	}
+	if _, err := rolls.NewVariants(words, packages); err != nil {
+		return cli.WithCode(cli.Refused, err)
+	}
+	v, err := u.request(f, packages)
 	if err != nil {
 		return updateError(err)
 	}
@@ -141,11 +170,10 @@ func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) erro
 	if err != nil {
 		return err
 	}
-	file, err := c.Package(ctx, words[0])
-	if err != nil {
+	if err := sendPackages(ctx, c, words, &v.Spec); err != nil {
 		return withExitCode(err)
 	}
-	v.Spec.Package = file.Digest
+	p := packages[0]
 	if _, err := c.BeginRoll(ctx, v); err != nil {
 		return withExitCode(err)
 	}
@@ -154,6 +182,23 @@ func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) erro
 		return err
 	}
 	return followRoll(ctx, c, p.Name)
+}
+
+// sendPackages stores packages at the hub, and names them in a specification.
+func sendPackages(ctx context.Context, c *hub.Client, files []string, s *rolls.Spec) error {
+	for i, name := range files {
+		file, err := c.Package(ctx, name)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			s.Package = file.Digest
+		}
+		if len(files) > 1 {
+			s.Variants = append(s.Variants, rolls.Variant{Package: file.Digest})
+		}
+	}
+	return nil
 }
 
 // followPoll is how often a roll is asked about.

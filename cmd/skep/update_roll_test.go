@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/dynamos/update/roll"
 	"skep/dynamos/update/trust"
 	"skep/grid/agent"
@@ -36,9 +38,10 @@ type rollKernel struct {
 	loaded  bool
 	applied []uapi.DynamosPolicy
 	flags   uint32 // of the last APPLY
+	build   string // the kernel's build-id; empty: that of the office's package
 }
 
-func (k *rollKernel) BuildID() (string, error) { return strings.Repeat("01", 20), nil }
+func (k *rollKernel) BuildID() (string, error) { return cmp.Or(k.build, strings.Repeat("01", 20)), nil }
 func (k *rollKernel) Close() error             { return nil }
 
 func (k *rollKernel) change(state uapi.DynamosState, p *uapi.DynamosPolicy) error {
@@ -142,9 +145,13 @@ func (f *rollFleet) node(name string) (*update.RollNode, *rollKernel) {
 }
 
 // join adds a node to the hub.
-func (f *rollFleet) join(name string) {
+func (f *rollFleet) join(name string) { f.joinWith(name, "") }
+
+// joinWith adds a node whose kernel has a build-id.
+func (f *rollFleet) joinWith(name, build string) {
 	f.t.Helper()
 	n, k := f.node(name)
+	k.build = build
 	f.kernels[name] = k
 	c := agent.Config{State: filepath.Join(f.state, name), Name: name, Slots: 1, Rolls: n.Rolls(), Log: func(format string, args ...any) {
 		f.t.Logf(name+": "+format, args...)
@@ -243,6 +250,59 @@ func TestUpdateRoll(t *testing.T) {
 	f.skep(0, "update rolls --forget fix --state "+f.state)
 	if _, text := f.skep(cli.Unreachable, "update rolls fix --state "+f.state); !strings.Contains(text, "there is no roll of this update") {
 		t.Error(text)
+	}
+}
+
+// sisterPackage writes the office's package once more, for another kernel, and signs it.
+func (f *rollFleet) sisterPackage(build, widest string) {
+	f.t.Helper()
+	p, _, err := readPackage(f.path("fix.skepup"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	k := p.Kernels[0]
+	k.BuildID, k.Release = build, "6.12.95"
+	sister := &pack.Package{Manifest: p.Manifest, Patch: p.Patch, Modules: map[string][]byte{build: []byte("\x7fELF and other")}}
+	sister.Kernels = []pack.Kernel{k}
+	if err := pack.WriteFile(f.path("sister.skepup"), sister); err != nil {
+		f.t.Fatal(err)
+	}
+	f.skep(0, "update sign %s --key %s --line fix-6_12 --sequence 3 --trial 1h --widest "+widest, "sister.skepup", "alice")
+	f.skep(0, "update sign %s --key %s", "sister.skepup", "bob")
+}
+
+// A package for each kernel: nodes take the one that fits, and a node with none is named
+// with its kernel. The audit log has an order about each.
+func TestUpdateRollOfSeveralKernels(t *testing.T) {
+	f := newRollFleet(t, "a")
+	other, third := strings.Repeat("02", 20), strings.Repeat("03", 20)
+	f.joinWith("b", other)
+	f.joinWith("c", third)
+	f.awaitNodes(3)
+	f.sign("uid=1000")
+	if _, text := f.skep(cli.Refused, "update roll %s %s --state "+f.state, "fix.skepup", "fix.skepup"); !strings.Contains(text, "two packages are for the kernel 6.1.0-50-amd64") {
+		t.Error(text)
+	}
+	f.sisterPackage(other, "uid=1001")
+	line := "update roll %s %s --waves 1,all --canary-time 1s --settle 1s --state " + f.state
+	if _, text := f.skep(cli.Refused, line, "fix.skepup", "sister.skepup"); !strings.Contains(text, "different policies (uid=1000, and uid=1001): give --policy") {
+		t.Error(text)
+	}
+	f.sisterPackage(other, "uid=1000")
+	out, _ := f.skep(0, line, "fix.skepup", "sister.skepup")
+	if want := "c is left out: it refused: none of the 2 packages of the roll is for this kernel"; !strings.Contains(out, want) || !strings.Contains(out, third) {
+		t.Errorf("no %q in %s", want, out)
+	}
+	for name, want := range map[string]bool{"a": true, "b": true, "c": false} {
+		if state, loaded := f.kernels[name].state(); (loaded && state == uapi.DynamosCommitted) != want {
+			t.Errorf("%s: %v, loaded %v", name, state, loaded)
+		}
+	}
+	out, _ = f.skep(0, "update rolls --audit fix --state "+f.state)
+	for _, want := range []string{" operators roll fix 7 ", " operators roll fix-6_12 3 ", " a committed fix 7 ", " b committed fix-6_12 3 "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in the audit log:\n%s", want, out)
+		}
 	}
 }
 
