@@ -253,7 +253,7 @@ func TestProgramsOfNodesThatGo(t *testing.T) {
 		t.Errorf("streams that come too late: %d", status)
 	}
 
-	w = newWorld(t, nil)
+	w = newWorld(t, func(c *Config) { c.execDrain = time.Hour })
 	a = w.startAgent(1)
 	ended := w.exec(a, "")
 	c, in, _ := a.openStream(receiveFrom(t, "an exec", a.execs).ID)
@@ -263,6 +263,12 @@ func TestProgramsOfNodesThatGo(t *testing.T) {
 	}
 	a.nats.Opts.AllowReconnect = false
 	a.cutConnection()
+	waitUntil(t, "the hub to lose the node", func() bool {
+		w.hub.mu.Lock()
+		defer w.hub.mu.Unlock()
+		return w.hub.nodes[a.node.ID()].info.State == NodeDown
+	})
+	c.Close() // what it wrote before its node was lost is shown all the same
 	if v := receiveFrom(t, "the end", ended); !errors.As(v.err, &x) || x.Kind != proto.ExecGone || x.Text != "the connection to the node broke" || v.out != "begun" {
 		t.Errorf("%+v", v)
 	}

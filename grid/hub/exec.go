@@ -29,10 +29,12 @@ type execution struct {
 	ended   chan struct{}
 	why     string
 	once    sync.Once
+	over    chan struct{} // nobody reads the agent's stream any more
 }
 
 const (
 	execJoinIn = 20 * time.Second // an agent connects for the streams
+	execDrain  = time.Second      // what a lost node's program wrote arrives
 	execArgs   = 128 << 10        // bytes of arguments and environment
 	programMax = 1 << 30
 )
@@ -132,7 +134,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	if n == nil || n.info.State != NodeUp {
 		return nil, errors.New("this node is not up: `skep nodes` lists those that are")
 	}
-	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{})}
+	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
 	h.execs[id] = x
 	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
 		Args: v.Args, Env: v.Env, Limits: v.Limits, Logs: v.Logs, Session: v.Session}, nil)
@@ -153,6 +155,7 @@ func (h *Hub) endExec(id string, x *execution) {
 		a.Close()
 	default:
 	}
+	close(x.over)
 }
 
 // joinStreams copies both ways until the agent's side ends.
@@ -180,11 +183,20 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 	}()
 	select {
 	case <-done:
-		return ""
+		done <- nil
 	case <-x.ended:
+	}
+	select {
+	case <-done:
+	case <-time.After(h.cfg.execDrain): // what was written before is on its way
 		agent.Close()
 		<-done
+	}
+	select {
+	case <-x.ended: // the stream's end may be seen before
 		return x.why
+	default:
+		return ""
 	}
 }
 
@@ -208,7 +220,7 @@ func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	defer c.Close()
 	x.agent <- c
-	<-x.ended
+	<-x.over
 }
 
 // hijacked is a connection of which some bytes were read ahead.

@@ -62,6 +62,7 @@ type Config struct {
 
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration
+	execDrain                          time.Duration
 	returnIn                           time.Duration
 }
 
@@ -140,7 +141,7 @@ func (c *Config) setDefaults() error {
 	for _, l := range []struct {
 		limit *time.Duration
 		most  time.Duration
-	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
+	}{{&c.bodyIn, handshakeIn}, {&c.hostIn, joinTime}, {&c.execIn, execJoinIn}, {&c.execDrain, execDrain}, {&c.release, releaseMax}, {&c.returnIn, returnTime}} {
 		if *l.limit == 0 {
 			*l.limit = l.most
 		}

@@ -94,16 +94,16 @@ func TestDefaultsOfConfig(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c.unauthenticated != 256 || c.unread != 1<<18 || c.transfers != 1<<16 || c.bodyIn != 10*time.Second ||
-		c.release != 10*time.Second || c.hostIn != 10*time.Second || c.execIn != 20*time.Second {
+		c.release != 10*time.Second || c.hostIn != 10*time.Second || c.execIn != 20*time.Second || c.execDrain != time.Second {
 		t.Errorf("%+v", c)
 	}
 	given := Config{State: "/state", Listen: "x:1", Spool: "/spool", Grace: 1, BlobLimit: 2, unauthenticated: 3, unread: 4,
-		transfers: 5, bodyIn: 6, release: 7, hostIn: 8, execIn: 9, Log: slog.Default(), Now: time.Now}
+		transfers: 5, bodyIn: 6, release: 7, hostIn: 8, execIn: 9, execDrain: 10, Log: slog.Default(), Now: time.Now}
 	if err := given.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	if given.Listen != "x:1" || given.Spool != "/spool" || given.Grace != 1 || given.BlobLimit != 2 || given.unauthenticated != 3 ||
-		given.unread != 4 || given.transfers != 5 || given.bodyIn != 6 || given.release != 7 || given.hostIn != 8 || given.execIn != 9 || given.Log != slog.Default() {
+		given.unread != 4 || given.transfers != 5 || given.bodyIn != 6 || given.release != 7 || given.hostIn != 8 || given.execIn != 9 || given.execDrain != 10 || given.Log != slog.Default() {
 		t.Errorf("%+v", given)
 	}
 }
