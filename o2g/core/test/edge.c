@@ -298,13 +298,17 @@ static void test_returned(void)
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	for (u32 i = 0; i <= O2G_CREDIT_MIN / O2G_MESSAGE_COST; i++)
 		bed_send(&p.bed[0], 1, 1, body, 0, i);
-	bed_write(&p.end[0], 1 << 20);
+	while (bed_write(&p.end[0], 1 << 20) > 0)
+		;
+	TRUE(!p.end[0].wants);
 	bed_send(&p.bed[1], 0, 1, body, 0, 1);
 	bed_write(&p.end[1], 1 << 20);
-	p.end[0].wants = 0;
+	bed_recv(&p.bed[0], 1, 1, 0, body, 0, 77);
 	TRUE(bed_read(&p.end[0], 1 << 20) > 0);
+	TRUE(p.end[0].conn->owed == O2G_MESSAGE_COST);
 	check(!p.end[0].wants,
-	      "a frame without credit asks for no write of what waits");
+	      "neither a frame without credit nor a little owed asks for a "
+	      "write");
 	for (u32 i = 0; i <= O2G_CREDIT_MIN / O2G_MESSAGE_COST; i++)
 		bed_recv(&p.bed[1], 0, 1, 0, body, 0, i);
 	TRUE(pair_run(&p) == 0);
