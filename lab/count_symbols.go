@@ -37,11 +37,11 @@ func ReadSymbols(r io.Reader) (Symbols, error) {
 		// Fields: address, type, name and, for a module's symbol, [module].
 		f := strings.Fields(lines.Text())
 		if len(f) < 3 || len(f) > 4 || len(f[0]) != 16 || len(f[1]) != 1 {
-			return Symbols{}, fmt.Errorf("%.80q is no line of kallsyms", lines.Text())
+			return Symbols{}, fmt.Errorf("%.80q is not a line of kallsyms", lines.Text())
 		}
 		address, err := parseNumber(strings.TrimLeft(f[0][:15], "0")+f[0][15:], 16, 64)
 		if err != nil {
-			return Symbols{}, fmt.Errorf("%.80q is no line of kallsyms", lines.Text())
+			return Symbols{}, fmt.Errorf("%.80q is not a line of kallsyms", lines.Text())
 		}
 		if len(s.list) == symbolsMax {
 			return Symbols{}, fmt.Errorf("kallsyms has more than %d lines", symbolsMax)

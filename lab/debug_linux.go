@@ -175,7 +175,7 @@ func (k *debugKernel) run(ctx context.Context, deb string) error {
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("stopped; make vm-debug goes on from here: %w", ctx.Err())
+			return fmt.Errorf("stopped; make vm-debug continues from here: %w", ctx.Err())
 		}
 		return fmt.Errorf("the build failed (%w), the end of %s:\n%s", err, log.Name(), meter.tail)
 	}

@@ -14,7 +14,7 @@ import (
 // dir and returns its path. apt checks it; it is not installed.
 func FetchPackage(ctx context.Context, dir, name, version string, progress io.Writer) (string, error) {
 	if !exactVersion(version) {
-		return "", fmt.Errorf("%.80q is no version of Debian's kernel packages, such as 6.1.176-1", version)
+		return "", fmt.Errorf("%.80q is not a version of Debian's kernel packages, such as 6.1.176-1", version)
 	}
 	fmt.Fprintf(progress, "%s %s: reading Debian's package lists\n", name, version)
 	a, err := openArchive(ctx, dir, version)

@@ -85,7 +85,7 @@ func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error
 		return hub.BlobAnswer{}, cli.Errorf(exitMissing, "%s can't be read: %w", name, reasonOf(err))
 	}
 	if !info.Mode().IsRegular() {
-		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is no program: give a static Linux ELF file", name)
+		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is not a program: give a static Linux ELF file", name)
 	}
 	blob, err := c.Program(ctx, name)
 	var p *proto.Problem

@@ -90,7 +90,7 @@ func (d *driver) parse(args []string) error {
 		switch {
 		case a == "-o" || a == "-linker" || a == "-fc":
 			if i++; i == len(args) {
-				return d.usagef("%s needs a word behind it", a)
+				return d.usagef("%s needs an argument", a)
 			}
 			if a == "-o" {
 				d.out = args[i]

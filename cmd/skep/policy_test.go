@@ -58,7 +58,7 @@ func TestPolicyOption(t *testing.T) {
 	f = cli.NewFlags("join", "join")
 	j.options(f)
 	_, err := f.Parse([]string{"--policy", writePolicy(t, "use")})
-	if code, text := cli.ExitCode(err); code != cli.Usage || !strings.Contains(text, "line 1: use wants an amount") {
+	if code, text := cli.ExitCode(err); code != cli.Usage || !strings.Contains(text, "line 1: use needs an amount") {
 		t.Errorf("%d %q", code, text)
 	}
 	t.Chdir(filepath.Dir(path))

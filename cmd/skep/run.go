@@ -113,9 +113,9 @@ func (w *watch) followRun(c *hub.Client, events *hub.Stream) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		w.printError("the hub was lost; the run goes on when another is started there, for up to a minute")
+		w.printError("the hub was lost; the run continues when another hub is started there, for up to a minute")
 		if events, err = c.RunAgain(context.Background(), events); err != nil {
-			w.printError("the run cannot go on: %v", err)
+			w.printError("the run cannot continue: %v", err)
 			return
 		}
 		w.printError("the hub is there again")

@@ -127,11 +127,11 @@ func (p *setup) installKernel() error {
 // checkModules returns an error for modules that modprobe would not find at boot.
 func (p *setup) checkModules(names []string) error {
 	if len(names) == 0 {
-		return cli.Errorf(cli.Refused, "none of the modules dynamos, o2g and shimos is loaded: load what shall come back at boot, and type this again")
+		return cli.Errorf(cli.Refused, "none of the modules dynamos, o2g and shimos is loaded: load what should be restored at boot, and type this again")
 	}
 	for _, name := range names {
 		if err := exec.Command("modinfo", "-n", name).Run(); err != nil {
-			return cli.Errorf(cli.Refused, "the module %s is loaded, but not in /lib/modules, so it cannot come back: install skep-dkms, or copy it there and type 'depmod'", name)
+			return cli.Errorf(cli.Refused, "the module %s is loaded, but not in /lib/modules, so it cannot be restored: install skep-dkms, or copy it there and type 'depmod'", name)
 		}
 	}
 	return nil
@@ -195,12 +195,12 @@ func keepUpdate(d update.Source, name string) error {
 	refused, err := keep.Save(d, name, running)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s is committed, but will not come back at boot: %w", name, err)
+		return fmt.Errorf("%s is committed, but will not be restored at boot: %w", name, err)
 	case refused != "":
-		fmt.Printf("%s: it does not come back at boot: %s\n", name, refused)
+		fmt.Printf("%s: it is not restored at boot: %s\n", name, refused)
 		return keep.Forget(name)
 	}
-	fmt.Printf("%s: it comes back at boot\n", name)
+	fmt.Printf("%s: it is restored at boot\n", name)
 	return keep.ForgetEnded(d)
 }
 
@@ -245,7 +245,7 @@ func restoreAllowance() error {
 		err = lent.SetAllowance(a)
 	}
 	if err != nil {
-		return fmt.Errorf("the allowance of cores does not come back: %w", partError(err))
+		return fmt.Errorf("the allowance of cores is not restored: %w", partError(err))
 	}
 	return nil
 }
@@ -363,6 +363,6 @@ func isKept(name string) bool {
 // rememberPackage stores a package, so that it is available when its update is committed.
 func rememberPackage(name string, text []byte) {
 	if err := newKeep().Remember(name, text); err != nil {
-		fmt.Fprintf(os.Stderr, "skep: %s will not come back at boot: %v\n", name, err)
+		fmt.Fprintf(os.Stderr, "skep: %s will not be restored at boot: %v\n", name, err)
 	}
 }

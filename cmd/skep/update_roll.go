@@ -211,7 +211,7 @@ func followRoll(ctx context.Context, c *hub.Client, name string) error {
 	for shown := 0; ; {
 		list, err := c.Rolls(ctx, name)
 		if ctx.Err() != nil {
-			fmt.Fprintf(os.Stderr, "skep: the roll goes on: 'skep update rolls %s' shows it, and --stop %s stops it\n", name, name)
+			fmt.Fprintf(os.Stderr, "skep: the roll continues: 'skep update rolls %s' shows it, and --stop %s stops it\n", name, name)
 			return ctx.Err()
 		}
 		if err != nil {

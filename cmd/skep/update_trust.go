@@ -38,7 +38,7 @@ func readPackage(path string) (*pack.Package, []byte, error) {
 	}
 	p, err := pack.Read(bytes.NewReader(text))
 	if err != nil {
-		return nil, nil, cli.Errorf(cli.Refused, "%s is no package that can be used: %w", path, err)
+		return nil, nil, cli.Errorf(cli.Refused, "%s is not a usable package: %w", path, err)
 	}
 	return p, text, nil
 }

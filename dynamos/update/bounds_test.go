@@ -39,7 +39,7 @@ func TestCgroupsOfATree(t *testing.T) {
 		t.Errorf("one name: %d, %v, want %d", id, err, s.Ino)
 	}
 	for word, why := range map[string]string{"job": "several cgroups are named \"job\": say " + root + "/a/job or " + root + "/b/job",
-		"none": "there is no cgroup \"none\" below " + root, "cgroup.procs": "there is no cgroup"} {
+		"none": "there is not a cgroup \"none\" below " + root, "cgroup.procs": "there is not a cgroup"} {
 		if id, err := findCgroup(root, word); id != 0 || err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %d, %v", word, id, err)
 		}
@@ -52,7 +52,7 @@ func TestCgroupsOfATree(t *testing.T) {
 	}); err != nil || !slices.Equal(seen, []string{".", "a", "a/job", "b"}) {
 		t.Errorf("visited %q, %v", seen, err)
 	}
-	if _, err := inodeOf(filepath.Join(root, "c/cgroup.procs")); err == nil || !strings.Contains(err.Error(), "is no cgroup: name its folder") {
+	if _, err := inodeOf(filepath.Join(root, "c/cgroup.procs")); err == nil || !strings.Contains(err.Error(), "is not a cgroup: name its folder") {
 		t.Errorf("a file: %v", err)
 	}
 	if _, err := inodeOf(filepath.Join(root, "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -292,7 +292,7 @@ func TestBuildIDsOfNotes(t *testing.T) {
 		t.Errorf("a module without notes: %v", err)
 	}
 	if got := moduleBuildID([]byte("no module")); got != "" {
-		t.Errorf("what is no module has the build-id %q", got)
+		t.Errorf("what is not a module has the build-id %q", got)
 	}
 }
 

@@ -357,14 +357,14 @@ func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Fu
 	case f == nil:
 		return no("the image has another function of that name in its place")
 	case f.Init:
-		return no("it is gone once the kernel is up (__init)")
+		return no("it is freed after the kernel has booted (__init)")
 	case !f.Traced:
 		return no("no call of it can be led elsewhere (notrace): patch its callers")
 	case !f.Returns:
 		return no("it never returns, so its update could never drain: patch what it calls")
 	}
 	if by := b.image.Exit(f.Addr); by != nil {
-		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is told as lost", name, strings.Join(by, ", ")))
+		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is reported as lost", name, strings.Join(by, ", ")))
 	}
 	position, ok := b.image.Position(name, f.Addr)
 	if !ok {

@@ -32,7 +32,7 @@ func openError(err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
 		return refusef("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
 	case errors.Is(err, fs.ErrPermission):
-		return refusef("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
+		return refusef("%s: updates of the kernel are for root only (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
 	}
 	return &os.PathError{Op: "open", Path: uapi.DynamosDevice, Err: err}
 }
@@ -59,7 +59,7 @@ func callError(number uintptr, e unix.Errno, text string) error {
 	case e == unix.EPROTO, e == unix.ENOTTY:
 		return refusef("the module dynamos is of another version than this skep: load that of this build")
 	case e == unix.EPERM:
-		return refusef("updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)")
+		return refusef("updates of the kernel are for root only (CAP_SYS_MODULE, not in a container)")
 	}
 	return e
 }

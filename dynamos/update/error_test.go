@@ -36,7 +36,7 @@ func TestErrorsOfTheDevice(t *testing.T) {
 		want string
 	}{
 		{fs.ErrNotExist, "root loads it with 'insmod dynamos.ko'"}, {unix.ENXIO, "insmod"}, {unix.ENODEV, "insmod"},
-		{unix.EACCES, "/dev/dynamos: updates of the kernel are for root alone"}, {unix.EPERM, "for root alone"}, {unix.EMFILE, ""},
+		{unix.EACCES, "/dev/dynamos: updates of the kernel are for root only"}, {unix.EPERM, "for root only"}, {unix.EMFILE, ""},
 	} {
 		wantRefusal(t, "open", openError(c.err), c.want)
 	}
@@ -52,7 +52,7 @@ func TestErrorsOfTheDevice(t *testing.T) {
 		{uapi.DynamosIocApply, unix.EALREADY, "fix is applied", "fix is applied: 'skep update policy' changes which tasks use it, 'skep update revert' reverts it"},
 		{uapi.DynamosIocRevert, unix.EALREADY, "fix leaves", "fix leaves"},
 		{uapi.DynamosIocApply, unix.EPERM, "fix may not", "fix may not"},
-		{uapi.DynamosIocApply, unix.EPERM, "", "for root alone"},
+		{uapi.DynamosIocApply, unix.EPERM, "", "for root only"},
 		{uapi.DynamosIocApply, unix.EPROTO, "", "of another version than this skep"},
 		{uapi.DynamosIocApply, unix.ENOTTY, "", "of another version than this skep"},
 		{uapi.DynamosIocInfo, unix.ENOENT, "", ""},
@@ -77,13 +77,13 @@ func TestErrorsOfModules(t *testing.T) {
 		{unix.EPERM, "", locked, "this kernel is locked down (integrity), and does not trust the key that signed the module of fix"},
 		{unix.EKEYREJECTED, "", enforced, "this kernel enforces signatures of modules (sig_enforce), and does not trust the key"},
 		{unix.EPERM, "", Lockdown{}, "the kernel lets nobody load modules here"},
-		{unix.EKEYREJECTED, "", Lockdown{}, "this kernel loads signed modules alone: sign fix"},
+		{unix.EKEYREJECTED, "", Lockdown{}, "this kernel loads only signed modules: sign fix"},
 		{unix.ENOEXEC, "", locked, ""},
 	} {
 		wantRefusal(t, "load", loadError("fix", c.e, c.said, c.l), c.want)
 	}
 	for e, want := range map[error]string{unix.ENOENT: "fix is not loaded", unix.EAGAIN: "fix is in use: 'skep update revert fix' first",
-		unix.EBUSY: "fix is in use", unix.EPERM: "for root alone", unix.EIO: ""} {
+		unix.EBUSY: "fix is in use", unix.EPERM: "for root only", unix.EIO: ""} {
 		wantRefusal(t, "remove", removeError("fix", e), want)
 	}
 	if err := removeError("fix", nil); err != nil {

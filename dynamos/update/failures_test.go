@@ -78,7 +78,7 @@ func TestUpdatesThatAreNotStored(t *testing.T) {
 		}, false, "processes or times"},
 		"a cgroup that is gone": {func(p *uapi.DynamosPolicy) {
 			p.Rules, p.Rule[0].Terms, p.Rule[0].Cgroup = 1, uapi.DynamosCgroup, 1<<63
-		}, false, "a cgroup that is gone"},
+		}, false, "a cgroup that no longer exists"},
 		"no file": {func(*uapi.DynamosPolicy) {}, true, "was not applied from a file"},
 	} {
 		keep := newKept(t)

@@ -55,7 +55,7 @@ func FillInside(proc string, list []Status) error {
 	for _, dir := range dirs {
 		text, err := readAtMax(filepath.Join(dir, "stack"), stackMax)
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("who is inside can't be told: %w", err)
+			return fmt.Errorf("the tasks inside can't be determined: %w", err)
 		}
 		if err != nil || len(text) == 0 {
 			continue // it ended in the meantime

@@ -111,7 +111,7 @@ func (k *Kept) nameCgroups(path func(uint64) string) string {
 		}
 		if r.Terms&uapi.DynamosCgroup != 0 {
 			if k.Cgroups[n] = path(r.Cgroup); k.Cgroups[n] == "" {
-				return "its policy names a cgroup that is gone"
+				return "its policy names a cgroup that no longer exists"
 			}
 		}
 	}

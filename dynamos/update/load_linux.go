@@ -75,7 +75,7 @@ func loadError(name string, e error, said string, l Lockdown) error {
 	case errors.Is(e, unix.EPERM):
 		return refusef("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
 	case errors.Is(e, unix.EKEYREJECTED):
-		return refusef("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
+		return refusef("this kernel loads only signed modules: sign %s with a key that it trusts", name)
 	}
 	return fmt.Errorf("the kernel did not load %s: %w", name, e)
 }
@@ -108,7 +108,7 @@ func removeError(name string, e error) error {
 	case errors.Is(e, unix.EAGAIN), errors.Is(e, unix.EBUSY):
 		return refusef("%s is in use: 'skep update revert %s' first", name, name)
 	case errors.Is(e, unix.EPERM):
-		return refusef("updates of the kernel are for root alone (CAP_SYS_MODULE)")
+		return refusef("updates of the kernel are for root only (CAP_SYS_MODULE)")
 	}
 	return e
 }

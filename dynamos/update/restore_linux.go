@@ -86,10 +86,10 @@ func (r *Restore) Begin(ctx context.Context) error {
 	}
 	failed, err := r.Keep.BeginBoot(r.BootID, names)
 	if err != nil {
-		return fmt.Errorf("no update comes back, because this boot cannot be marked: %w", err)
+		return fmt.Errorf("no update is restored, because this boot cannot be marked: %w", err)
 	}
 	if failed >= bootsMax {
-		return refusef("no update comes back: %d boots with %v ended before %v: 'skep service restore --retry' tries again",
+		return refusef("no update is restored: %d boots with %v ended before %v: 'skep service restore --retry' tries again",
 			failed, names, r.Settle)
 	}
 	r.marked = true
@@ -167,7 +167,7 @@ func (r *Restore) commitKept(name string) error {
 	case i.State == uapi.DynamosCommitted:
 		return nil
 	case i.State != uapi.DynamosTrial:
-		return errors.Join(fmt.Errorf("%s was reverted, and does not come back again: %s", name, uapi.Text(i.End[:])), r.Keep.Forget(name))
+		return errors.Join(fmt.Errorf("%s was reverted, and is not restored again: %s", name, uapi.Text(i.End[:])), r.Keep.Forget(name))
 	}
 	if err := r.Kernel.Commit(name); err != nil {
 		return err

@@ -41,7 +41,7 @@ type RollNode struct {
 	Keep   *Keep
 	BootID string
 	Now    func() time.Time
-	IsRoot bool                       // the kernel takes updates from root alone
+	IsRoot bool                       // the kernel accepts updates from root only
 	Root   string                     // of /sys and /proc
 	Build  func() (string, error)     // the kernel's build-id
 	Open   func() (RollKernel, error) // for each step, so that no module is in use between them
@@ -211,7 +211,7 @@ func (u *rolledUpdate) open() (p *pack.Package, text, module []byte, err error) 
 // Stage verifies the package against the keys of this node, and records its sequence.
 func (u *rolledUpdate) Stage() error {
 	if !u.node.IsRoot {
-		return refusef("the agent of this node is not root's, and the kernel takes updates from root alone")
+		return refusef("the agent of this node does not run as root, and the kernel accepts updates from root only")
 	}
 	exists, err := u.node.Trust.Exists()
 	if err != nil {
@@ -367,7 +367,7 @@ func (u *rolledUpdate) keep(k RollKernel) error {
 	}
 	why, err := u.node.Keep.Save(k, u.spec.Name, id)
 	if err == nil && why != "" {
-		err = refusef("%s does not come back after a boot: %s", u.spec.Name, why)
+		err = refusef("%s is not restored after a boot: %s", u.spec.Name, why)
 	}
 	return errors.Join(err, u.node.Keep.ForgetEnded(k))
 }

@@ -225,7 +225,7 @@ func TestRollsThatANodeRefuses(t *testing.T) {
 		want   string
 		name   string // of a refusal by the keys
 	}{
-		"an agent of a user":        {func(c *rollCase) { c.node.IsRoot = false }, "the agent of this node is not root's", ""},
+		"an agent of a user":        {func(c *rollCase) { c.node.IsRoot = false }, "the agent of this node does not run as root", ""},
 		"a node without keys":       {func(c *rollCase) { c.node.Trust.Dir += "x" }, "no keys of operators", trust.Unpinned},
 		"another package":           {func(c *rollCase) { c.spec.Package = strings.Repeat("0", 64) }, "is not the one that the roll names", ""},
 		"a package of another name": {func(c *rollCase) { c.spec.Name = "fox" }, "the package is fix, and the roll is of fox", ""},
@@ -388,7 +388,7 @@ func TestRollThatIsKept(t *testing.T) {
 	if err := os.RemoveAll(c.node.Keep.Run); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.Commit(); err == nil || !strings.Contains(err.Error(), "fix does not come back after a boot: its package was not applied from a file") {
+	if err := u.Commit(); err == nil || !strings.Contains(err.Error(), "fix is not restored after a boot: its package was not applied from a file") {
 		t.Error(err)
 	}
 	c.kernel.fails = "build-id"

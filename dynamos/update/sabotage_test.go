@@ -92,7 +92,7 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 
 // grown is a structure of which the kernel has older ones.
 var grown = spoilt{"a structure that grows", "ipc/msgutil.c", "struct msg_msgseg {\n", "struct msg_msgseg {\n\tunsigned long sum;\n",
-	"ipc/msgutil.c:37: struct msg_msgseg: it is laid out in another way (sum is new; 16 bytes, was 8)"}
+	"ipc/msgutil.c:37: struct msg_msgseg: it has another layout (sum is new; 16 bytes, was 8)"}
 
 // checkGrowthRefused checks that a larger structure is refused until the author says why it is harmless.
 func checkGrowthRefused(t *testing.T, b *builder) {

@@ -64,7 +64,7 @@ func (b *builder) refuseLayout(ctx context.Context, list []source.Layout) error 
 		more = fmt.Sprintf(" (and %d more)", len(list)-1)
 	}
 	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
-		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",
+		"it has another layout (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why this is safe as --layout '%s=REASON'",
 		l.What, l.Is, l.Was, who, more, l.Name)}
 }
 
@@ -110,7 +110,7 @@ func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 	}
 	switch {
 	case f.Init:
-		return no("it is gone once the kernel is up (__init)")
+		return no("it is freed after the kernel has booted (__init)")
 	case !f.Traced:
 		return no("no call of it can be seen (notrace): name one of its callers")
 	}

@@ -59,7 +59,7 @@ func TestReasonForAChangedLayout(t *testing.T) {
 	}{
 		"no structure changed, no reason given":        {nil, nil, ""},
 		"a reason for each changed structure":          {list, []string{"struct box", "struct lid"}, ""},
-		"a reason for one of two changed structures":   {list, []string{"struct box"}, "mm/box.c:9: struct lid: it is laid out in another way (c is new; 8 bytes, was 4)"},
+		"a reason for one of two changed structures":   {list, []string{"struct box"}, "mm/box.c:9: struct lid: it has another layout (c is new; 8 bytes, was 4)"},
 		"no reason for two changed structures":         {list, nil, "what the kernel has of it stays as it was (and 1 more)"},
 		"a reason for a structure that did not change": {list[:1], []string{"struct box", "struct lid"}, "stated of the layout of struct lid"},
 	} {

@@ -17,9 +17,9 @@ import (
 // The owner reads how programs are confined, and what stays open to them.
 func TestConfinedText(t *testing.T) {
 	for want, c := range map[string]Confined{
-		"programs are confined by landlock":                                      {Kind: ConfinedLandlock},
-		"programs are not confined; open to them: a, b":                          {ConfinedNot, []string{"a", "b"}},
-		"programs run under bee, which is no sandbox; open to them: the network": {ConfinedBee, []string{"the network"}},
+		"programs are confined by landlock":                                         {Kind: ConfinedLandlock},
+		"programs are not confined; open to them: a, b":                             {ConfinedNot, []string{"a", "b"}},
+		"programs run under bee, which is not a sandbox; open to them: the network": {ConfinedBee, []string{"the network"}},
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

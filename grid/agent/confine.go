@@ -29,7 +29,7 @@ func (c Confined) String() string {
 	case ConfinedNot:
 		text = "programs are not confined"
 	case ConfinedBee:
-		text = "programs run under bee, which is no sandbox"
+		text = "programs run under bee, which is not a sandbox"
 	}
 	if len(c.Open) > 0 {
 		text += "; open to them: " + strings.Join(c.Open, ", ")

@@ -44,8 +44,8 @@ func TestReasonsOfAFailedWorker(t *testing.T) {
 		{"a guest's signal", t.Context(), broken, "bee", func(w *worker) { w.process.exit.Code = 139 }, "died: the worker died: it was ended by signal 11 (SIGSEGV)", 139},
 		{"bee's refusal", t.Context(), broken, "bee", func(w *worker) {
 			w.process.exit.Code = beeRefused
-			io.WriteString(w.output, "bee: it is no program\n")
-		}, "died: bee: it is no program", beeRefused},
+			io.WriteString(w.output, "bee: it is not a program\n")
+		}, "died: bee: it is not a program", beeRefused},
 		{"bee's refusal without a word", t.Context(), broken, "bee", func(w *worker) { w.process.exit.Code = beeRefused }, "died: the worker died: it ended with exit status", beeRefused},
 	} {
 		synctest.Test(t, func(t *testing.T) {

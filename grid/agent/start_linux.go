@@ -156,7 +156,7 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string, group *cg
 func sealProgram(from io.Reader, name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("memory for a program cannot be had: %w", err)
+		return nil, fmt.Errorf("memory for a program cannot be allocated: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	if _, err := io.Copy(f, from); err != nil {

@@ -178,7 +178,7 @@ func (r *reader) readHost(e *xml.StartElement) error {
 	// ssh takes a word that begins with - for an option.
 	for _, word := range []string{h.Name, h.User} {
 		if strings.HasPrefix(word, "-") || strings.ContainsAny(word, " \t@/") {
-			return r.errorf("%q is no name of a host or user", word)
+			return r.errorf("%q is not the name of a host or user", word)
 		}
 	}
 	if h.Name == "" {

@@ -147,7 +147,7 @@ func (h *Hub) adopt(c *call, l carried) {
 	l.node.info.Running++
 	c.caller.nodes[l.node] = true
 	h.setAdopted(l.fence, &adopted{c, l.node, h.cfg.Now()})
-	h.callEvent(c, c.leases[l.fence], CallLeased, "it goes on after the hub was started again")
+	h.callEvent(c, c.leases[l.fence], CallLeased, "it continues after the hub was started again")
 	if err := h.publish(l.node.info.ID, proto.VerbResume, proto.Resume{Fence: uint64(l.fence)}, nil); err != nil {
 		h.log.Warn("a lease was not resumed", "node", l.node.info.Name, "error", err)
 	}
@@ -320,7 +320,7 @@ func (h *Hub) endReturn() {
 		})
 	}
 	for _, r := range ended {
-		h.log.Info("a run did not come back", "run", r.name)
+		h.log.Info("a run did not reconnect", "run", r.name)
 		r.close()
 	}
 }

@@ -82,7 +82,7 @@ func (c *Client) restarts() bool {
 
 func dialError(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("the hub of this state directory belongs to another user, who alone may use it (%w)", err)
+		return fmt.Errorf("the hub of this state directory belongs to another user, and only this user may use it (%w)", err)
 	}
 	return fmt.Errorf("%w (%v)", ErrNoHub, err)
 }

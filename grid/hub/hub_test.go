@@ -377,7 +377,7 @@ func TestBindErrors(t *testing.T) {
 		{"dir", uapi.ENoModule, "no worker program"},
 		{"dynamic", uapi.EBadModule, "link it with -static"},
 		{"text", uapi.EBadModule, "not an ELF program"},
-		{"cut", uapi.EBadModule, "cut.rex is no worker program"},
+		{"cut", uapi.EBadModule, "cut.rex is not a worker program"},
 	} {
 		id := uint64(i + 1)
 		m.send(uapi.TypeBind, id, []byte(c.name))

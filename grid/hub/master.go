@@ -94,7 +94,7 @@ func (m *master) wait() error {
 	case <-m.again:
 		return nil
 	case <-t.C:
-		return errors.New("the master is gone")
+		return errors.New("the master has ended")
 	case <-m.run.ctx.Done():
 		return errors.New("the run ended")
 	}

@@ -95,7 +95,7 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 	defer stored.Close()
 	manifest, raw, err := uapi.ReadManifest(stored)
 	if err != nil {
-		return nil, nil, uapi.Errorf(uapi.EBadModule, "%s is no worker program that skep can run: %v", path, err)
+		return nil, nil, uapi.Errorf(uapi.EBadModule, "%s is not a worker program that skep can run: %v", path, err)
 	}
 	return &module{digest: hex.EncodeToString(digest[:]), sum: digest, manifest: manifest}, raw, nil
 }

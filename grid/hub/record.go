@@ -175,7 +175,7 @@ func (m *master) restoreModules(s sessionRecord) error {
 	for _, v := range s.Modules {
 		mod, err := m.restoreModule(v)
 		if err != nil {
-			return uapi.Errorf(uapi.EInternal, "the session cannot go on after the hub was started again: %v", err)
+			return uapi.Errorf(uapi.EInternal, "the session cannot continue after the hub was started again: %v", err)
 		}
 		m.modules = append(m.modules, mod)
 	}

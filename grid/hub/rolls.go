@@ -132,7 +132,7 @@ func (h *Hub) storePackage(w http.ResponseWriter, r *http.Request) {
 	}
 	defer f.Close()
 	if _, err := pack.Read(f); err != nil {
-		writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "it is no package that can be used: %v", err)
+		writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "it is not a usable package: %v", err)
 		return
 	}
 	writeJSON(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
@@ -150,7 +150,7 @@ func (h *Hub) openPackage(digest string) (p *pack.Package, status int, err error
 	}
 	defer f.Close()
 	if p, err = pack.Read(f); err != nil {
-		return nil, http.StatusUnprocessableEntity, fmt.Errorf("it is no package that can be used: %w", err)
+		return nil, http.StatusUnprocessableEntity, fmt.Errorf("it is not a usable package: %w", err)
 	}
 	return p, 0, nil
 }

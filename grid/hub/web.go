@@ -216,7 +216,7 @@ func (p *paced) Read(b []byte) (int, error) {
 func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
 	d, ok := parseDigest(r.PathValue("digest"))
 	if !ok {
-		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "this is no digest")
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "this is not a digest")
 		return
 	}
 	f, err := h.openBlob(d)

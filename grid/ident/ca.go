@@ -64,7 +64,7 @@ func OpenCA(dir string) (*CA, error) {
 			return nil, err
 		}
 	} else if errors.Is(keyErr, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is gone but %s is there: restore the key from a backup, or remove the directory and let every node join again", keyFile, certFile)
+		return nil, fmt.Errorf("%s is missing but %s exists: restore the key from a backup, or remove the directory and let every node join again", keyFile, certFile)
 	}
 	key, err := readKey(keyFile)
 	if err != nil {

@@ -32,7 +32,7 @@ var ErrNotAdmitted = errors.New("this machine has not joined a hub: run the line
 var ErrOtherHub = errors.New("another hub answers at this address, not the one that this machine joined: check the address, or join that hub with a token from `skep token` there")
 
 // ErrCloned says that this machine runs from a copied disk, and has yet to join.
-var ErrCloned = errors.New("this disk was copied from another node, so this machine got an identity of its own: join it with a token from `skep token` on the hub")
+var ErrCloned = errors.New("this disk was copied from another node, so this machine got a new identity: join it with a token from `skep token` on the hub")
 
 // An Admission is the hub's answer to a node that joined.
 type Admission struct {

@@ -40,9 +40,9 @@ func (p *parser) checkParam(q *param) {
 	case q.kind.Text() && q.mode == uapi.ModeWork:
 		p.problemf(q.at, "the WORK parameter %q is a string or file: use a variable in the body", q.name)
 	case q.kind.Text() && q.hasRange():
-		p.problemf(q.at, "strings and files travel whole: write %q without a range", q.name)
+		p.problemf(q.at, "strings and files are sent as a whole: write %q without a range", q.name)
 	case !array && q.mode == uapi.ModeWork:
-		p.problemf(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
+		p.problemf(q.at, "the WORK parameter %q is not an array: use a variable in the body", q.name)
 	case q.star && array && out:
 		p.problemf(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
 	}
@@ -89,7 +89,7 @@ func (p *parser) checkExpr(d *define, self int, e *expr) {
 	}
 	i := d.index(e.name)
 	if i < 0 {
-		p.problemf(e.at, "the size names %q, which is no parameter of %q", e.name, d.name)
+		p.problemf(e.at, "the size names %q, which is not a parameter of %q", e.name, d.name)
 		return
 	}
 	q := d.params[i]
@@ -98,13 +98,13 @@ func (p *parser) checkExpr(d *define, self int, e *expr) {
 	case q.mode != uapi.ModeIn && q.mode != uapi.ModeInOut:
 		p.problemf(e.at, "the size uses %q, which is not IN: its value is not known before the call", e.name)
 	case !q.kind.Integer():
-		p.problemf(e.at, "the size uses %q, which is no integer", e.name)
+		p.problemf(e.at, "the size uses %q, which is not an integer", e.name)
 	case e.op == uapi.OpParam && len(q.dims) > 0:
 		p.problemf(e.at, "the size uses the array %q: write which item, such as %s[0]", e.name, e.name)
 	case e.op == uapi.OpItem && len(q.dims) == 0:
-		p.problemf(e.at, "the size takes an item of %q, which is no array", e.name)
+		p.problemf(e.at, "the size takes an item of %q, which is not an array", e.name)
 	case e.op == uapi.OpItem && i >= self:
-		p.problemf(e.at, "the size takes an item of %q, which does not stand before %q", e.name, d.params[self].name)
+		p.problemf(e.at, "the size takes an item of %q, which is not declared before %q", e.name, d.params[self].name)
 	}
 }
 

@@ -38,7 +38,7 @@ func (p *parser) parseExpr() *expr {
 	}
 	switch p.tok.text {
 	case "&&", "||", "<<", ">>", "&", "|", "!", "~", "=", ".":
-		p.problemf(p.tok.at, "%q can't stand in a size; there are + - * / %% ^, comparisons and ?:", p.tok.text)
+		p.problemf(p.tok.at, "%q can't be used in a size; there are + - * / %% ^, comparisons and ?:", p.tok.text)
 		return nil
 	}
 	return e
@@ -122,7 +122,7 @@ func (p *parser) parsePrimary(depth int) *expr {
 		return &expr{at: t.at, op: uapi.OpConst, num: p.parseInteger(t)}
 	case p.accept("("):
 		e := p.parseConditional(depth + 1)
-		if e == nil || !p.expect(")", "behind the expression") {
+		if e == nil || !p.expect(")", "after the expression") {
 			return nil
 		}
 		return e
@@ -135,7 +135,7 @@ func (p *parser) parsePrimary(depth int) *expr {
 		return &expr{at: t.at, op: uapi.OpParam, name: t.text}
 	}
 	index := p.parseConditional(depth + 1)
-	if index == nil || !p.expect("]", "behind the index") {
+	if index == nil || !p.expect("]", "after the index") {
 		return nil
 	}
 	return &expr{at: t.at, op: uapi.OpItem, name: t.text, args: []*expr{index}}
@@ -151,7 +151,7 @@ func (p *parser) parseInteger(t token) int64 {
 		}
 	}
 	if err != nil {
-		p.problemf(t.at, "%q is no whole number of at most 64 bits", t.text)
+		p.problemf(t.at, "%q is not an integer of at most 64 bits", t.text)
 	}
 	return n
 }

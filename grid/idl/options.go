@@ -42,7 +42,7 @@ func (p *parser) parseOption(m *Module, d *define) bool {
 	}
 	p.advance()
 	if p.tok.kind != text {
-		p.problemf(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
+		p.problemf(p.tok.at, "expected a string after %s, found %s", at.text, p.tok.name())
 		p.skipStatement()
 		return true
 	}
@@ -66,7 +66,7 @@ func (p *parser) parseCalcOrder(d *define) {
 		p.skipStatement()
 		return
 	} else if d == nil {
-		p.problemf(at, "CalcOrder stands behind the parameters of a function")
+		p.problemf(at, "CalcOrder belongs after the parameters of a function")
 	} else {
 		d.order = e
 	}
@@ -152,7 +152,7 @@ func (p *parser) moveSpecial(m *Module) {
 	}
 	switch d := m.Defines[len(m.Defines)-1]; {
 	case d.name == "_finalize":
-		p.problemf(d.at, "_finalize is not supported: a worker may be ended at any time; what must be done at its end stands in a function for atexit")
+		p.problemf(d.at, "_finalize is not supported: a worker may be ended at any time; put what must be done at its end into a function for atexit")
 	case d.name != "_initialize":
 	case len(d.params) > 0 || d.body == nil:
 		p.problemf(d.at, "_initialize has no parameters, and its body is { C }")
@@ -186,7 +186,7 @@ func (p *parser) parseClass(m *Module) {
 			p.moveSpecial(m)
 		case p.accept("DefState"):
 			p.problemf(at.at, "DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize")
-			p.cBlock("behind DefState")
+			p.cBlock("after DefState")
 		case p.accept(";"):
 		default:
 			p.problemf(at.at, "expected DefMethod or \"}\" in the class %q, found %s", name.text, at.name())

@@ -59,7 +59,7 @@ func (p *parser) parseParams(d *define) bool {
 		case p.accept(")"):
 			return true
 		default:
-			p.problemf(p.tok.at, "expected \",\" or \")\" behind a parameter, found %s", p.tok.name())
+			p.problemf(p.tok.at, "expected \",\" or \")\" after a parameter, found %s", p.tok.name())
 			return false
 		}
 	}
@@ -67,7 +67,7 @@ func (p *parser) parseParams(d *define) bool {
 
 func (p *parser) addParam(d *define, q *param) {
 	if d.index(q.name) >= 0 {
-		p.problemf(q.at, "the parameter %q stands twice", q.name)
+		p.problemf(q.at, "the parameter %q is declared twice", q.name)
 	}
 	if len(d.params) == uapi.ParamsMax {
 		p.problemf(q.at, "a function has at most %d parameters", uapi.ParamsMax)
@@ -127,7 +127,7 @@ func (p *parser) parseParam(q *param) bool {
 	}
 	q.name = name
 	for ; open > 0; open-- {
-		if !p.expect(")", "behind the parameter's name") {
+		if !p.expect(")", "after the parameter's name") {
 			return false
 		}
 	}
@@ -204,7 +204,7 @@ func (p *parser) parseParamWords(q *param) outcome {
 			// as in long int and short int
 		case base == uapi.Long && bases == 0:
 			if longs++; longs > 2 {
-				p.problemf(t.at, "long stands too often")
+				p.problemf(t.at, "there are too many words long")
 			}
 			q.longlong = longs == 2 || t.is("longlong")
 			q.kind = uapi.Long
@@ -247,7 +247,7 @@ func (p *parser) parseDim(q *param) bool {
 	if p.accept(":") && !p.parseRange(&d) {
 		return false
 	}
-	if !p.expect("]", "behind the size") {
+	if !p.expect("]", "after the size") {
 		return false
 	}
 	if len(q.dims) == uapi.DimsMax {

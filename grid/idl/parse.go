@@ -68,7 +68,7 @@ func (p *parser) parseModule() *Module {
 		case p.accept("Module"):
 			p.parseHeader(m, at)
 		case p.accept("Globals"):
-			if b := p.cBlock("behind Globals"); b != nil {
+			if b := p.cBlock("after Globals"); b != nil {
 				m.Globals = append(m.Globals, *b)
 			}
 		case p.accept("Define"):
@@ -77,7 +77,7 @@ func (p *parser) parseModule() *Module {
 			p.parseClass(m)
 		case p.parseOption(m, nil):
 		case p.tok.is("#"):
-			p.problemf(at.at, "directives of the C preprocessor stand inside Globals { }; give one for the whole file to gcc -E -P -x c first")
+			p.problemf(at.at, "directives of the C preprocessor belong inside Globals { }; give one for the whole file to gcc -E -P -x c first")
 			p.advance()
 			p.skipToItem()
 		default:
@@ -104,7 +104,7 @@ func (p *parser) parseHeader(m *Module, at token) {
 		if m.Name == "" {
 			m.Name = name.text
 		}
-		if !p.expect(";", "behind the module's name") {
+		if !p.expect(";", "after the module's name") {
 			p.skipToItem()
 		}
 	} else {
@@ -169,7 +169,7 @@ func (p *parser) parseDefine(m *Module) {
 		return
 	}
 	m.Defines = append(m.Defines, d)
-	if !p.expect("(", "behind the function's name") || !p.parseParams(d) {
+	if !p.expect("(", "after the function's name") || !p.parseParams(d) {
 		p.skipToItem()
 		return
 	}
@@ -209,7 +209,7 @@ func (p *parser) parseCalls(d *define) *call {
 		p.advance()
 	}
 	c.at, c.name = p.tok.at, p.tok.text
-	if !p.parseIdentifier("what is called") || !p.expect("(", "behind the name of what is called") {
+	if !p.parseIdentifier("what is called") || !p.expect("(", "after the name of what is called") {
 		p.skipToItem()
 		return c
 	}
@@ -233,7 +233,7 @@ func (p *parser) parseArgument(d *define, c *call) bool {
 	switch {
 	case t.kind == word:
 		if a.param = d.index(t.text); a.param < 0 {
-			p.problemf(t.at, "%q is no parameter of %q", t.text, d.name)
+			p.problemf(t.at, "%q is not a parameter of %q", t.text, d.name)
 		}
 	case t.kind == number && !c.fortran:
 		p.parseInteger(t)

@@ -85,7 +85,7 @@ func (p *Policy) parseLine(line int, text string, set map[string]int) error {
 			to = &p.Settle
 		}
 		if len(words) != 2 {
-			return fmt.Errorf("%s wants one duration, such as 90s or 10m", words[0])
+			return fmt.Errorf("%s takes one duration, such as 90s or 10m", words[0])
 		}
 		var err error
 		*to, err = parseDuration(words[1])
@@ -118,7 +118,7 @@ func (p *Policy) parseRule(line int, words []string) error {
 	return nil
 }
 
-var errAmount = errors.New("use wants an amount: all, none, a percentage such as 50%, or a number of slots such as `2 slots`")
+var errAmount = errors.New("use needs an amount: all, none, a percentage such as 50%, or a number of slots such as `2 slots`")
 
 // parse reads an amount and returns the words after it.
 func (a *Amount) parse(words []string) ([]string, error) {

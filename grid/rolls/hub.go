@@ -369,7 +369,7 @@ func (h *Hub) Act(name, action string) error {
 		delete(h.rolls, name)
 		return nil
 	default:
-		return fmt.Errorf("%.40q is no action on a roll", action)
+		return fmt.Errorf("%.40q is not an action on a roll", action)
 	}
 	if r.Roll.State == was {
 		return fmt.Errorf("the roll of %s is %v: it cannot be changed by %s", name, was, action)

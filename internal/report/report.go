@@ -100,7 +100,7 @@ func Read(from io.Reader) (*Report, error) {
 		Revision int    `json:"revision"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("this is no JSON: %w", err)
+		return nil, fmt.Errorf("this is not JSON: %w", err)
 	}
 	if head.Format != Format || head.Revision != Revision {
 		return nil, fmt.Errorf("this is no file of `skep bench --report` of revision %d", Revision)
@@ -162,7 +162,7 @@ func (r *Report) check() error {
 	}
 	for _, n := range numbers {
 		if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 || n > 1e18 {
-			return fmt.Errorf("%g is no figure", n)
+			return fmt.Errorf("%g is not a figure", n)
 		}
 	}
 	if r.Machine.CPUs < 0 || r.Machine.CPUs > 1<<20 {

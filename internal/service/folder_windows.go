@@ -78,7 +78,7 @@ func checkOwner(path string) error {
 	if owner.Equals(self.User.Sid) || owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid) {
 		return nil
 	}
-	return fmt.Errorf("%s belongs to %s, who is no administrator: look at it, then rename or remove it", path, owner)
+	return fmt.Errorf("%s belongs to %s, who is not an administrator: look at it, then rename or remove it", path, owner)
 }
 
 // UnsafeProgram says why a service of the system must not start a program.

@@ -284,7 +284,7 @@ func openELF(r io.ReaderAt) (*elf.File, error) {
 	}
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return nil, fmt.Errorf("not an ELF program that is whole: %w", err)
+		return nil, fmt.Errorf("not a complete ELF program: %w", err)
 	}
 	return f, nil
 }

@@ -39,7 +39,7 @@ type job struct {
 	over   atomic.Bool // the program has ended; processes that it left may stay
 }
 
-// send sends one frame. It fails if the host is gone, which most callers ignore.
+// send sends one frame. It fails if the host has ended, which most callers ignore.
 func (j *job) send(t proto.ExecType, payload []byte) error {
 	j.Lock()
 	defer j.Unlock()

@@ -55,7 +55,7 @@ func serve(port *os.File, hello wire.Hello) error {
 	for {
 		stream, err := session.Accept()
 		if err != nil {
-			return fmt.Errorf("the host is gone: %w", err)
+			return fmt.Errorf("the host has ended: %w", err)
 		}
 		go serveStream(stream)
 	}

@@ -88,7 +88,7 @@ func TestRequestsOfTheHost(t *testing.T) {
 		stream.Close()
 	}
 	host.Close()
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the host is gone: ") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the host has ended: ") {
 		t.Errorf("the channel ends: %v", err)
 	}
 }

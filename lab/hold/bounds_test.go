@@ -164,7 +164,7 @@ func TestMemoryThatIsFree(t *testing.T) {
 
 // A module whose path a shell would read otherwise, or that is none, is refused by name.
 func TestModulesThatModprobeCannotBeTold(t *testing.T) {
-	for file, why := range map[string]string{"a b/x.ko": "a path that a configuration of modprobe can't contain", "ok/x$.ko": "a path that", "ok/x.ko": "is no kernel module"} {
+	for file, why := range map[string]string{"a b/x.ko": "a path that a configuration of modprobe can't contain", "ok/x$.ko": "a path that", "ok/x.ko": "is not a kernel module"} {
 		build := t.TempDir()
 		plant(t, filepath.Join(build, "kmod", "6.1", file), "no module")
 		if text, err := modprobeConfig(build, "6.1"); text != "" || err == nil || !strings.Contains(err.Error(), why) {

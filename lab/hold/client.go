@@ -186,7 +186,7 @@ func (m *Machine) lostError(err error) error {
 	})
 	switch {
 	case failed != nil:
-		gone = &Gone{fmt.Sprintf("the machine %s is gone, and why can't be looked up: %v", m.Name, failed)}
+		gone = &Gone{fmt.Sprintf("the machine %s has ended, and the reason can't be looked up: %v", m.Name, failed)}
 	case gone == nil:
 		gone = &Gone{fmt.Sprintf("the machine %s was turned off", m.Name)}
 	}

@@ -655,7 +655,7 @@ func TestModprobeConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, "skep-x.ko"), []byte("no ELF"), 0o644)
-	if _, err := modprobeConfig(build, "6.1"); err == nil || !strings.Contains(err.Error(), "no kernel module") {
+	if _, err := modprobeConfig(build, "6.1"); err == nil || !strings.Contains(err.Error(), "not a kernel module") {
 		t.Errorf("%v", err)
 	}
 }

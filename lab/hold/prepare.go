@@ -83,12 +83,12 @@ func modprobeConfig(build, kernel string) (string, error) {
 func moduleDeps(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no kernel module: %w: remove it and run make kmod", file, err)
+		return nil, fmt.Errorf("%s is not a kernel module: %w: remove it and run make kmod", file, err)
 	}
 	defer f.Close()
 	section := f.Section(".modinfo")
 	if section == nil {
-		return nil, fmt.Errorf("%s is no kernel module, it has no .modinfo: remove it and run make kmod", file)
+		return nil, fmt.Errorf("%s is not a kernel module, it has no .modinfo: remove it and run make kmod", file)
 	}
 	data, err := section.Data()
 	if err != nil {

@@ -170,7 +170,7 @@ func parsePart(words []string) (Part, error) {
 	if len(rest) > 0 && rest[0] == "--" {
 		rest = rest[1:]
 	} else if len(rest) > 0 && optionName(rest[0]) != "" {
-		return p, fmt.Errorf("%s can't stand behind a \":\": give -n N and options of the MPI's launcher", rest[0])
+		return p, fmt.Errorf("%s can't follow a \":\": give -n N and options of the MPI's launcher", rest[0])
 	}
 	switch {
 	case len(rest) == 0:

@@ -123,8 +123,8 @@ func TestParseParts(t *testing.T) {
 		"-n 2":                 "a program is expected",
 		"-n 0 ./b":             "want a number of ranks",
 		"-n 1 ./b : ":          "part 3",
-		"-n 1 --tcp ./b":       "--tcp can't stand behind",
-		"-n 1 -hosts a ./b":    "-hosts can't stand behind",
+		"-n 1 --tcp ./b":       "--tcp can't follow",
+		"-n 1 -hosts a ./b":    "-hosts can't follow",
 		"-n 1 -host a ./b":     "-host of the MPI's launcher is --hosts here",
 		"-n 1 ./b : -np x ./c": `part 3, "-np x ./c"`,
 	} {

@@ -542,7 +542,7 @@ def remote_exception(node, problem, data, name, message, text):
         except Exception:
             pass
     if not isinstance(error, BaseException):
-        what = problem or "the exception cannot be had here"
+        what = problem or "the exception cannot be loaded here"
         hint = HINTS.get(name, "") if problem else ""
         error = errors.RemoteError(
             "node %s: %s: %s: %s%s" % (node, what, name, message, hint), name, text

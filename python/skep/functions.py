@@ -258,7 +258,7 @@ def configure(python, environment):
         program = bytearray(f.read())
     at = program.find(MARK)
     if at < 0 or program.find(MARK, at + 1) >= 0:
-        raise errors.Error("%s is no worker program for Python" % PROGRAM)
+        raise errors.Error("%s is not a worker program for Python" % PROGRAM)
     if len(text) >= CONFIG_BYTES - 2:
         raise errors.ArgumentError(
             "the environment and the paths of Python together are too long: "

@@ -207,8 +207,8 @@ func badWorkers(s *stage) {
 	wrong("a module that is missing", []string{"missing.rex"}, "bind", "missing")
 	wrong("a module that is a dynamic program", []string{"dynamic.rex", "static"}, "bind", "dynamic")
 	wrong("a module that is cut", []string{"cut.rex"}, "bind", "cut")
-	wrong("a module that is no program", []string{"text.rex"}, "bind", "text")
-	wrong("a program that is no module", []string{"plain.rex", "skep gen"}, "bind", "plain")
+	wrong("a module that is not a program", []string{"text.rex"}, "bind", "text")
+	wrong("a program that is not a module", []string{"plain.rex", "skep gen"}, "bind", "plain")
 	s.runStep("an interface with an error", func() error {
 		text := "Module m;\nDefine f(IN int n,\n\tIN flot x[n]) Calls \"C\" f(n, x);\n"
 		if err := os.WriteFile(s.path("m.idl"), []byte(text), 0o600); err != nil {

@@ -47,7 +47,7 @@ func readSpec(path string) ([]promise, error) {
 		}
 		p := promise{id: m[1]}
 		if seen[p.id] {
-			return nil, fmt.Errorf("%s: promise %s stands twice", path, p.id)
+			return nil, fmt.Errorf("%s: promise %s is declared twice", path, p.id)
 		}
 		seen[p.id] = true
 		if _, names, ok := strings.Cut(para, "Held by:"); ok {

@@ -266,7 +266,7 @@ func (w *walker) walkRestore() {
 	const store = "/var/lib/skep-kernel"
 	w.vm.Output(shellProgram("mkdir -m 700 " + store))
 	w.runUpdate(fmt.Sprintf("apply %s --uid 4711", w.filePath("arp")), "on trial")
-	w.runUpdate("commit arp", "arp: it comes back at boot")
+	w.runUpdate("commit arp", "arp: it is restored at boot")
 	w.vm.Output(shellProgram("cp -a " + store + " /run/kept"))
 	w.runUpdate("revert --remove arp", "arp: unloaded")
 	left := w.vm.Output(shellProgram("ls -A " + store))
@@ -382,11 +382,11 @@ func (w *walker) renamedPackage(symbol string) string {
 func (w *walker) walkRefusals() {
 	w.checkRefused("a package for another kernel is refused", "apply "+w.foreignPackage()+" --all", 4, "is not for this kernel")
 	w.vm.Output(shellProgram("head -c 9000 " + w.filePath("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.filePath("arp") + " >/tmp/changed.skepup"))
-	w.checkRefused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
-	w.checkRefused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
+	w.checkRefused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is not a usable package")
+	w.checkRefused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is not a usable package")
 	w.checkRefused("a function that is only inlined is refused", "apply "+w.renamedPackage("pick_link")+" --all", 4, "pick_link is not in this kernel, or only inlined")
 	w.checkRefused("a missing update is refused", "apply nothing --all", 4, "no update")
 	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
-	checkGuest(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
+	checkGuest(w.t, "a user who is not root is refused", strings.Contains(text, "for root only") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
 	w.runUpdate("inspect "+w.filePath("links"), "its author says")
 }

@@ -43,7 +43,7 @@ func (c *Change) Added() []string {
 func (c *Change) Carry(name string) error {
 	s := c.After.byName[name]
 	if atBoot(s) {
-		return c.from.refusef(name, "the new text calls this function, which is gone once the kernel is up (%s)", s.Section)
+		return c.from.refusef(name, "the new text calls this function, which is freed after the kernel has booted (%s)", s.Section)
 	}
 	if err := c.from.carrySymbols([]string{name}); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *Change) Adopt(from *Change) error {
 			continue
 		}
 		if c.From[name] != nil || c.from.stays[name] {
-			return c.from.refusef(name, "the patch takes this function here from several files: which of them the kernel runs cannot be told")
+			return c.from.refusef(name, "the patch takes this function here from several files: it is not known which of them the kernel runs")
 		}
 		if c.sameAs(from, name, map[string]bool{}) {
 			c.from.stays[name] = true
@@ -104,7 +104,7 @@ func (c *Change) adoptSymbol(from *Change, old, s *Symbol) error {
 		c.from.stays[s.Name] = true
 		return nil
 	case atBoot(s):
-		return c.from.refusef(s.Name, "the patch makes this a function that is gone once the kernel is up (%s)", s.Section)
+		return c.from.refusef(s.Name, "the patch makes this a function that is freed after the kernel has booted (%s)", s.Section)
 	}
 	if err := c.from.checkReplaceable(old, s); err != nil {
 		return err

@@ -142,7 +142,7 @@ func TestAmbiguousMovedFunctionIsRefused(t *testing.T) {
 	}{
 		{"two files had a function of that name", new, "several files", []string{goes, goes}},
 		{"the old function is notrace", new, "notrace", []string{replaceText(t, goes, "int", "notrace int")}},
-		{"the new function is __init", "__init " + new, "gone once the kernel is up", []string{goes}},
+		{"the new function is __init", "__init " + new, "freed after the kernel has booted", []string{goes}},
 		{"the function has a static local variable", replaceText(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replaceText(t, goes, "return a", "static int count; return count++ + a")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

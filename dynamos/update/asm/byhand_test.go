@@ -72,7 +72,7 @@ func TestFunctionsThatNoHookServes(t *testing.T) {
 	changed := func(s string) string { return strings.Replace(s, "$1", "$2", 1) }
 	for name, c := range map[string]struct{ before, after, why string }{
 		"traced":                       {traced, changed(traced), ""},
-		"not traced in the kernel":     {untraced, changed(traced), "no place where calls of this function can be led away"},
+		"not traced in the kernel":     {untraced, changed(traced), "no place where calls of this function can be redirected"},
 		"no longer traced":             {traced, changed(untraced), ""},
 		"it becomes one of the start":  {traced, changed(boot), "runs only while the kernel or its module starts (.init.text)"},
 		"both are of the start":        {boot, changed(boot), ""},
@@ -106,7 +106,7 @@ func TestVariablesThatChange(t *testing.T) {
 		"another value":                       {user + dataOf("v", ".data.v", "4", "1"), user + dataOf("v", ".data.v", "4", "2"), "what this variable holds at the start"},
 		"another size":                        {user + dataOf("v", ".data.v", "4", "1"), user + dataOf("v", ".data.v", "8", "1, 0"), "from 4 to 8 bytes"},
 		"another value, of the start":         {dataOf("v", ".init.data", "4", "1"), dataOf("v", ".init.data", "4", "2"), ""},
-		"one of the start that is used":       {user + dataOf("v", ".init.data", "4", "1"), changed + dataOf("v", ".init.data", "4", "2"), "which the patch changes, and which is gone once the kernel is up (.init.data)"},
+		"one of the start that is used":       {user + dataOf("v", ".init.data", "4", "1"), changed + dataOf("v", ".init.data", "4", "2"), "which the patch changes, and which is freed after the kernel has booted (.init.data)"},
 		"it leaves the start":                 {dataOf("v", ".init.data", "4", "1"), dataOf("v", ".data.v", "4", "2"), "what this variable holds at the start"},
 		"a new one":                           {user, changed + dataOf("v", ".data.v", "4", "1"), ""},
 		"a new one that nobody uses":          {user, user + dataOf("w", ".init.setup", "4", "1"), ""},

@@ -161,7 +161,7 @@ func (d *differ) isChanged(s *Symbol) bool {
 	return d.view.Written == nil || d.view.Written(name)
 }
 
-// isInlinedOnly reports whether calls of a function can't be led away, but all its
+// isInlinedOnly reports whether calls of a function can't be redirected, but all its
 // callers are in this file: what the compiler made up, what was declared
 // inline, which the kernel does not trace, and became a function all the same,
 // and what takes more arguments than a wrapper can pass on.
@@ -185,7 +185,7 @@ func (d *differ) addCallers() {
 			for _, name := range d.c.After.refsOf(s) {
 				if d.take[name] && d.isInlinedOnly(name) && d.isChanged(s) {
 					d.take[s.Name], again = true, true
-					d.notef("%s is carried because it calls %s, whose calls can't be led away", s.Name, name)
+					d.notef("%s is carried because it calls %s, whose calls can't be redirected", s.Name, name)
 					break
 				}
 			}
@@ -281,7 +281,7 @@ func (d *differ) dataChanged(old, s *Symbol) error {
 	if a != b {
 		return d.refusef(s.Name, "the patch changes the size of this variable from %s to %s bytes, and the kernel's is in use: keep it, and put what is new in a variable of its own", a, b)
 	}
-	return d.refusef(s.Name, "the patch changes what this variable holds at the start, and the kernel's has started: change the functions that use it, or have a function set it")
+	return d.refusef(s.Name, "the patch changes what this variable holds at the start, and the kernel's variable already has a value: change the functions that use it, or have a function set it")
 }
 
 // length is a variable's size as its .size says.
@@ -318,7 +318,7 @@ func (d *differ) carrySymbols(todo []string) error {
 		for _, ref := range d.c.After.refsOf(s) {
 			hit := d.c.After.findSymbol(ref)
 			if slices.Contains(d.c.Idle, ref) {
-				return d.refusef(ref, "the new text of %s uses this, which the patch changes, and which is gone once the kernel is up (%s)", name, hit.Section)
+				return d.refusef(ref, "the new text of %s uses this, which the patch changes, and which is freed after the kernel has booted (%s)", name, hit.Section)
 			}
 			carried, err := d.isCarried(hit)
 			if err != nil {
@@ -416,7 +416,7 @@ func (d *differ) sort() error {
 func (d *differ) checkReplaceable(old, s *Symbol) error {
 	switch {
 	case !old.Traced:
-		return d.refusef(s.Name, "the kernel has no place where calls of this function can be led away (notrace or noinstr): change a function that calls it")
+		return d.refusef(s.Name, "the kernel has no place where calls of this function can be redirected (notrace or noinstr): change a function that calls it")
 	case !old.returns() || !s.returns():
 		return d.refusef(s.Name, "this function does not return, and its callers are compiled for that")
 	}
@@ -445,12 +445,12 @@ func (d *differ) checkReached() error {
 				continue
 			}
 			if !s.Func && !hasPrefix(s.Section, ignored...) {
-				return d.refusef(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
+				return d.refusef(name, "the kernel has no place where calls of this function can be redirected (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
 			}
 			found = found || s.Func && d.take[s.Name]
 		}
 		if !found {
-			return d.refusef(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
+			return d.refusef(name, "the kernel has no place where calls of this function can be redirected (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
 		}
 	}
 	return nil

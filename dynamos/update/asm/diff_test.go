@@ -212,7 +212,7 @@ func TestRefusals(t *testing.T) {
 		{"another constant in a table", data, "{ 1, 2, 3, 4 }", "{ 1, 2, 3, 5 }", "limits", "at the start"},
 		{"a structure becomes larger", data, "int n; }", "int n, m, k; }", "ops", "from 16 to 24 bytes"},
 		{"another initial value of a static local variable", locals, "static int count; count +=", "static int count = 4; count +=", "count.", "at the start"},
-		{"an __init function is called after the start", boots + "int both(int a) { seen(\"both\"); return a ? first(a) : step(a); }\n", "a + 1", "a + 2", "first", "gone once the kernel is up"},
+		{"an __init function is called after the start", boots + "int both(int a) { seen(\"both\"); return a ? first(a) : step(a); }\n", "a + 1", "a + 2", "first", "freed after the kernel has booted"},
 		{"a function becomes __init", plain, "int g(int a) { WARN();", "__init int g(int a) { ", "g", "needs a reboot"},
 		{"a notrace function", quiet, `seen("quiet")`, `seen("still")`, "quiet", "notrace"},
 		{"a noreturn function", stop, `seen("stop")`, `seen("halt")`, "stop", "does not return"},

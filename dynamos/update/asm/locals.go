@@ -73,7 +73,7 @@ func (d *differ) match(sure *evidence, name string) error {
 			if isOnceData(d.c.After.findSymbol(left[0])) {
 				continue // a message may come once more
 			}
-			return d.refusef(left[0], "%s has %d static variables of this name and had %d: which of them are the kernel's cannot be told; give the new ones another name", name, len(list), len(before[b]))
+			return d.refusef(left[0], "%s has %d static variables of this name and had %d: it is not known which of them are the kernel's; give the new ones another name", name, len(list), len(before[b]))
 		}
 		for i := range left {
 			sure.add(left[i], old[i])

@@ -66,7 +66,7 @@ func TestFirstDifferenceOfSeveralFunctions(t *testing.T) {
 			o.jumps[0] = nil
 		}
 		text := make([]byte, c.there)
-		for i := range 8 { // of a weak function, and of a name that stands twice, nothing is known
+		for i := range 8 { // of a weak function, and of a name that is declared twice, nothing is known
 			text[i] = 0x90
 		}
 		copy(text[8:], c.text)

@@ -92,8 +92,8 @@ func TestDamagedObjectIsRefused(t *testing.T) {
 		size  int
 		why   string
 	}{
-		"another machine":                    {func(b []byte) []byte { return b[18:] }, uint64(elf.EM_AARCH64), 2, "it is no object for x86-64"},
-		"a program":                          {func(b []byte) []byte { return b[16:] }, uint64(elf.ET_EXEC), 2, "it is no object for x86-64"},
+		"another machine":                    {func(b []byte) []byte { return b[18:] }, uint64(elf.EM_AARCH64), 2, "it is not an object for x86-64"},
+		"a program":                          {func(b []byte) []byte { return b[16:] }, uint64(elf.ET_EXEC), 2, "it is not an object for x86-64"},
 		"a section that ends behind it":      {in(".data", headerSize), uint64(len(whole)), 8, `section ".data" lies outside of it`},
 		"a section that begins behind it":    {in(".data", headerOffset), uint64(len(whole)) + 1, 8, `section ".data" lies outside of it`},
 		"relocations without addends":        {in(".rela.data", headerType), uint64(elf.SHT_REL), 4, "without addends"},
@@ -361,7 +361,7 @@ func TestImagesThatCannotBeOpened(t *testing.T) {
 	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is no kernel image that can be read: ") {
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is not a readable kernel image: ") {
 		t.Errorf("a text: %v", err)
 	}
 	whole := linkVmlinux(t, smallBuildID, smallBanner, smallSymbols(), smallTypes())

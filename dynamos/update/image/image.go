@@ -68,7 +68,7 @@ func Open(path string) (*Image, error) {
 	}
 	im, err := Read(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no kernel image that can be read: %w", path, err)
+		return nil, fmt.Errorf("%s is not a readable kernel image: %w", path, err)
 	}
 	return im, nil
 }

@@ -83,7 +83,7 @@ func readObject(data []byte) (*object, error) {
 		return nil, err
 	}
 	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || f.Type != elf.ET_REL {
-		return nil, errors.New("it is no object for x86-64")
+		return nil, errors.New("it is not an object for x86-64")
 	}
 	o := &object{jumps: map[int][]uint64{}}
 	for _, s := range f.Sections {

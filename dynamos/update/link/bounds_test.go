@@ -36,11 +36,11 @@ func TestDamagedModuleIsRefused(t *testing.T) {
 		why      string
 	}{
 		"as it is":                     {0, 1, 0x7f, ""},
-		"no ELF file":                  {0, 1, 0x7e, "it is no module for x86-64"},
-		"a 32-bit one":                 {4, 1, 1, "it is no module for x86-64"},
-		"big-endian":                   {5, 1, 2, "it is no module for x86-64"},
-		"a program":                    {16, 2, 2, "it is no module for x86-64"},
-		"of another machine":           {18, 2, 183, "it is no module for x86-64"},
+		"no ELF file":                  {0, 1, 0x7e, "it is not a module for x86-64"},
+		"a 32-bit one":                 {4, 1, 1, "it is not a module for x86-64"},
+		"big-endian":                   {5, 1, 2, "it is not a module for x86-64"},
+		"a program":                    {16, 2, 2, "it is not a module for x86-64"},
+		"of another machine":           {18, 2, 183, "it is not a module for x86-64"},
 		"headers of another size":      {58, 2, 65, "its table of sections is damaged"},
 		"no sections":                  {60, 2, 0, "its table of sections is damaged"},
 		"too many sections":            {60, 2, 0xff00, "its table of sections is damaged"},
@@ -66,7 +66,7 @@ func TestDamagedModuleIsRefused(t *testing.T) {
 		}
 	}
 	for n := range headerSize {
-		if _, err := UndefinedSymbols(whole[:n]); err == nil || !strings.Contains(err.Error(), "it is no module") {
+		if _, err := UndefinedSymbols(whole[:n]); err == nil || !strings.Contains(err.Error(), "it is not a module") {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

@@ -100,7 +100,7 @@ func (s *section) store(b []byte) {
 
 func parse(data []byte) (*module, error) {
 	if len(data) > maxModule || len(data) < headerSize || string(data[:6]) != "\x7fELF\x02\x01" || le.Uint16(data[16:]) != 1 || le.Uint16(data[18:]) != 62 {
-		return nil, errors.New("it is no module for x86-64")
+		return nil, errors.New("it is not a module for x86-64")
 	}
 	at, count, names := le.Uint64(data[40:]), int(le.Uint16(data[60:])), int(le.Uint16(data[62:]))
 	if le.Uint16(data[58:]) != sectionSize || count == 0 || count >= indexReserved || names >= count ||

@@ -23,7 +23,7 @@ func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 	}{
 		"make fails with a message":               {"modules:\n\t@echo no rule for it >&2; false\n", func(err error) bool { return strings.Contains(err.Error(), "no rule for it") }},
 		"make succeeds without making the module": {"modules:\n", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
-		"make writes a file that is no module":    {"modules:\n\t@echo text >$(M)/fix.ko\n", func(err error) bool { return strings.Contains(err.Error(), "no module") }},
+		"make writes a file that is not a module": {"modules:\n\t@echo text >$(M)/fix.ko\n", func(err error) bool { return strings.Contains(err.Error(), "not a module") }},
 	} {
 		p := examplePlan()
 		p.Tree, p.Compiler = t.TempDir(), "gcc"
@@ -87,7 +87,7 @@ func TestModuleIsLinked(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, ko := range [][]byte{nil, []byte("no module")} {
+	for _, ko := range [][]byte{nil, []byte("not a module")} {
 		if r, err := examplePlan().linkModule(ko, nil); r != nil || err == nil {
 			t.Errorf("%q is linked", ko)
 		}

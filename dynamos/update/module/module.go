@@ -253,7 +253,7 @@ func (p *Plan) findTarget(name string) (link.Target, error) {
 			continue
 		}
 		if p.Image.Init(addr) {
-			return link.Target{}, unknownf("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
+			return link.Target{}, unknownf("%s: the new text uses %s, which is freed after the kernel has booted (__init)", f.Extract.Path, is)
 		}
 		position, ok := p.Image.Position(is, addr)
 		if !ok {
@@ -288,7 +288,7 @@ func (p *Plan) findGlobal(name string) (link.Target, error) {
 			continue
 		}
 		if p.Image.Init(s.Addr) {
-			return link.Target{}, unknownf("the new text uses %s, which is gone once the kernel is up (__init)", name)
+			return link.Target{}, unknownf("the new text uses %s, which is freed after the kernel has booted (__init)", name)
 		}
 		position, _ := p.Image.Position(name, s.Addr)
 		t, err := p.targetAt(name, s.Addr, position)

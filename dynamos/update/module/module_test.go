@@ -143,7 +143,7 @@ func findDuplicate(t *testing.T, im *image.Image) []image.Symbol {
 			return list
 		}
 	}
-	t.Fatal("no name stands twice")
+	t.Fatal("no name is declared twice")
 	return nil
 }
 

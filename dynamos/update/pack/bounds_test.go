@@ -44,17 +44,17 @@ func TestBoundsOfAManifest(t *testing.T) {
 				m.Kernels[0].Functions = append(m.Kernels[0].Functions, f)
 			}
 		}, "functions; 1 to"},
-		{"a symbol", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Name = text(maxSymbol + more) }, "is no symbol"},
-		{"a position", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Position = 1<<20 - 1 + more }, "is no symbol"},
+		{"a symbol", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Name = text(maxSymbol + more) }, "is not a symbol"},
+		{"a position", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Position = 1<<20 - 1 + more }, "is not a symbol"},
 		{"arguments", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Args = 6 + more }, "0 to 6 are possible"},
 		{"an argument", func(m *Manifest, more int) { n := 2 + more; m.setObjectArg(&n) }, "has no argument 3"},
 		{"an old size", func(m *Manifest, more int) { m.Kernels[0].Functions[0].OldSize = MaxModule + more }, "which cannot be"},
 		{"a size", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Size = MaxModule + more }, "which cannot be"},
 		{"a least old size", func(m *Manifest, more int) { m.Kernels[0].Functions[0].OldSize = 1 - more }, "which cannot be"},
 		{"a text", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Type = "~ " + string(rune('~'+more)) }, "a text is too long, or not text"},
-		{"a digest", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Original = strings.Repeat("a", 64+2*more) }, "is no SHA-256"},
-		{"a module's digest", func(m *Manifest, more int) { m.Kernels[0].SHA256 = strings.Repeat("f", 64+2*more) }, "is no SHA-256"},
-		{"a digit", func(m *Manifest, more int) { m.Kernels[0].SHA256 = strings.Repeat(string(rune('f'+more)), 64) }, "is no SHA-256"},
+		{"a digest", func(m *Manifest, more int) { m.Kernels[0].Functions[0].Original = strings.Repeat("a", 64+2*more) }, "is not a SHA-256"},
+		{"a module's digest", func(m *Manifest, more int) { m.Kernels[0].SHA256 = strings.Repeat("f", 64+2*more) }, "is not a SHA-256"},
+		{"a digit", func(m *Manifest, more int) { m.Kernels[0].SHA256 = strings.Repeat(string(rune('f'+more)), 64) }, "is not a SHA-256"},
 	} {
 		for more := range 2 {
 			p := examplePackage()
@@ -72,7 +72,7 @@ func TestBoundsOfAManifest(t *testing.T) {
 	m := &examplePackage().Manifest
 	for _, proposed := range []string{"", "none"} {
 		m.Proposed, m.Because = proposed, "it is so"
-		if err := m.Check(); err == nil || !strings.Contains(err.Error(), "no class to propose") {
+		if err := m.Check(); err == nil || !strings.Contains(err.Error(), "not a class to propose") {
 			t.Errorf("%q: %v", proposed, err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestModuleOfAManifest(t *testing.T) {
 		"calls that are counted":        {func(k *Kernel) { k.Functions[0].Uncounted = false }, false},
 		"a symbol of the module":        {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "dummy"}} }, true},
 		"a symbol of another module":    {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "other"}} }, false},
-		"a name that is no module's":    {func(k *Kernel) { k.Module, k.Functions[0].Module = `a"b`, `a"b` }, false},
+		"a name that is not a module's": {func(k *Kernel) { k.Module, k.Functions[0].Module = `a"b`, `a"b` }, false},
 		"a build-id that is none":       {func(k *Kernel) { k.ModuleID = strings.Repeat("x", 40) }, false},
 	} {
 		k := Kernel{BuildID: kernelA, File: kernelA + ".ko", SHA256: strings.Repeat("0", 64), Module: "dummy", ModuleID: strings.Repeat("a", 40),

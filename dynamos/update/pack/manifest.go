@@ -176,9 +176,9 @@ func (m *Manifest) Check() error {
 	case !ValidName(m.Name):
 		return fmt.Errorf("%.80q is not the name of an update: lower case letters, digits and _, at most %d", m.Name, maxName)
 	case !validClass(m.Class):
-		return fmt.Errorf("%.80q is no class", m.Class)
+		return fmt.Errorf("%.80q is not a class", m.Class)
 	case !validClass(m.Proposed):
-		return fmt.Errorf("%.80q is no class to propose", m.Proposed)
+		return fmt.Errorf("%.80q is not a class to propose", m.Proposed)
 	case m.Class != m.Proposed && strings.TrimSpace(m.Because) == "":
 		return fmt.Errorf("its class is %s, the change asks for %s, and no reason is given", m.Class, m.Proposed)
 	case !validText(m.Because) || !validTexts(m.Reasons) || !validTexts(m.Files):
@@ -203,15 +203,15 @@ func (m *Manifest) Check() error {
 func (k *Kernel) check(class string) error {
 	switch {
 	case !hexDigits(k.BuildID, 40):
-		return fmt.Errorf("%.80q is no build-id", k.BuildID)
+		return fmt.Errorf("%.80q is not a build-id", k.BuildID)
 	case k.File != k.BuildID+".ko":
 		return fmt.Errorf("its module must be called %s.ko, not %.80q", k.BuildID, k.File)
 	case !hexDigits(k.SHA256, 64):
-		return fmt.Errorf("%.80q is no SHA-256", k.SHA256)
+		return fmt.Errorf("%.80q is not a SHA-256", k.SHA256)
 	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle) || !validTexts(k.Held):
 		return errors.New("a text is too long, or not text")
 	case (k.Module == "") != (k.ModuleID == "") || k.Module != "" && !(validModule(k.Module) && hexDigits(k.ModuleID, 40)):
-		return fmt.Errorf("%.80q with build-id %.80q is no module", k.Module, k.ModuleID)
+		return fmt.Errorf("%.80q with build-id %.80q is not a module", k.Module, k.ModuleID)
 	case len(k.Functions) == 0 || len(k.Functions) > MaxFunctions:
 		return fmt.Errorf("%d functions; 1 to %d are possible", len(k.Functions), MaxFunctions)
 	case len(k.Imports) > maxList || len(k.Layouts) > maxList:
@@ -239,12 +239,12 @@ func (k *Kernel) check(class string) error {
 		case !validText(l.Name) || !validText(l.What) || !validText(l.Because):
 			return errors.New("a text is too long, or not text")
 		case strings.TrimSpace(l.Because) == "":
-			return fmt.Errorf("%s is laid out in another way, and no reason is given why that is no harm", l.Name)
+			return fmt.Errorf("%s has another layout, and no reason is given why this is safe", l.Name)
 		}
 	}
 	for _, s := range k.Imports {
 		if !s.isValid() || s.Module != "" && s.Module != k.Module {
-			return fmt.Errorf("%.80q, %d of %.80q is no symbol", s.Name, s.Position, s.Module)
+			return fmt.Errorf("%.80q, %d of %.80q is not a symbol", s.Name, s.Position, s.Module)
 		}
 	}
 	return nil
@@ -253,7 +253,7 @@ func (k *Kernel) check(class string) error {
 func (f *Function) check(class string) error {
 	switch {
 	case !f.Symbol.isValid():
-		return fmt.Errorf("%.80q, %d is no symbol", f.Name, f.Position)
+		return fmt.Errorf("%.80q, %d is not a symbol", f.Name, f.Position)
 	case !validText(f.File) || !validText(f.Type):
 		return errors.New("a text is too long, or not text")
 	case f.Args < 0 || f.Args > 6:
@@ -265,7 +265,7 @@ func (f *Function) check(class string) error {
 	case f.OldSize <= 0 || f.Size < 0 || f.OldSize > MaxModule || f.Size > MaxModule:
 		return fmt.Errorf("%s has %d bytes in place of %d, which cannot be", f.Name, f.Size, f.OldSize)
 	case !hexDigits(f.Original, 64):
-		return fmt.Errorf("%.80q is no SHA-256", f.Original)
+		return fmt.Errorf("%.80q is not a SHA-256", f.Original)
 	case (f.Object != nil || f.Ends) && class != Object:
 		return fmt.Errorf("%s names an object, and the class is %s", f.Name, class)
 	case f.Object != nil && (*f.Object < 0 || *f.Object >= f.Args):

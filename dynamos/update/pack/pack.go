@@ -41,7 +41,7 @@ func Open(path string) (*Package, error) {
 	defer f.Close()
 	p, err := Read(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no package that can be used: %w", path, err)
+		return nil, fmt.Errorf("%s is not a usable package: %w", path, err)
 	}
 	return p, nil
 }
@@ -94,7 +94,7 @@ func readMember(t *tar.Reader, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("it ends before %s", name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it is no tar file: %w", err)
+		return nil, fmt.Errorf("it is not a tar file: %w", err)
 	}
 	return readBody(t, h, name, limit)
 }
@@ -174,7 +174,7 @@ func (p *Package) manifestText() ([]byte, error) {
 		k := &m.Kernels[i]
 		module, ok := p.Modules[k.BuildID]
 		if !ok {
-			return nil, fmt.Errorf("there is no module for kernel %s", k.BuildID)
+			return nil, fmt.Errorf("there is not a module for kernel %s", k.BuildID)
 		}
 		k.File, k.SHA256 = k.BuildID+".ko", digestOf(module)
 	}

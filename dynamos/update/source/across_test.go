@@ -153,9 +153,9 @@ func TestRefusalAcrossFilesHasItsLine(t *testing.T) {
 		before, after map[string]string
 		want          string
 	}{
-		{"a function that is gone once the kernel is up", nil, map[string]string{"mm/one.c": oneC + "__attribute__((section(\".init.text\"))) " + made,
+		{"a function that is freed after the kernel has booted", nil, map[string]string{"mm/one.c": oneC + "__attribute__((section(\".init.text\"))) " + made,
 			"mm/two.c": "extern int made(int);\n" + strings.Replace(twoC, "return", "return made(a) +", 1)},
-			"mm/one.c:4: made: the new text calls this function, which is gone once the kernel is up"},
+			"mm/one.c:4: made: the new text calls this function, which is freed after the kernel has booted"},
 		{"a variable moves to another file", map[string]string{"mm/one.c": oneC + "static int total;\nint sum(void) { return total += 2; }\n"},
 			map[string]string{"mm/one.c": oneC, "mm/two.c": saysH + "static int total;\nint two(int a) { return seen(\"two\", a) + (total += 3); }\n"},
 			"mm/two.c:2: total: the patch takes this variable here from mm/one.c"},

@@ -54,7 +54,7 @@ func parsePatch(text []byte) ([]part, error) {
 		i = end
 	}
 	if len(out) == 0 {
-		return nil, refusef("it is no patch: there is no line that begins with \"--- \" before one with \"+++ \"")
+		return nil, refusef("it is not a patch: there is not a line that begins with \"--- \" before one with \"+++ \"")
 	}
 	return out, nil
 }
@@ -100,10 +100,10 @@ func patchPath(b []byte) (string, error) {
 	}
 	_, rest, ok := strings.Cut(name, "/")
 	if !ok || rest == "" || path.Clean(rest) != rest || path.IsAbs(rest) || strings.HasPrefix(rest, "..") {
-		return "", refusef("%.200q is no path of the form a/DIR/FILE, as git diff writes them", name)
+		return "", refusef("%.200q is not a path of the form a/DIR/FILE, as git diff writes them", name)
 	}
 	if strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+,@-") != "" {
-		return "", refusef("%.200q is no name of a kernel's file", rest)
+		return "", refusef("%.200q is not the name of a kernel's file", rest)
 	}
 	return rest, nil
 }
@@ -112,7 +112,7 @@ func patchPath(b []byte) (string, error) {
 // touches.
 func parseHunk(lines [][]byte, at int) (end int, changed []int, err error) {
 	f := strings.Fields(string(lines[at]))
-	bad := refusef("line %d of the patch is no head of a hunk", at+1)
+	bad := refusef("line %d of the patch is not the head of a hunk", at+1)
 	if len(f) < 4 || f[3] != "@@" || f[1][0] != '-' || f[2][0] != '+' {
 		return 0, nil, bad
 	}
@@ -137,7 +137,7 @@ func parseHunk(lines [][]byte, at int) (end int, changed []int, err error) {
 			number++
 		case '\\':
 		default:
-			return 0, nil, refusef("line %d of the patch is no line of a hunk", end+1)
+			return 0, nil, refusef("line %d of the patch is not a line of a hunk", end+1)
 		}
 		if old < 0 || new < 0 {
 			return 0, nil, refusef("the hunk of line %d of the patch has more lines than it says", at+1)

@@ -57,11 +57,11 @@ func TestParsePatch(t *testing.T) {
 
 func TestParsePatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, old, new, why string }{
-		{"a path that leaves the tree", "b/mm/a.c\n@@", "b/../../etc/x.c\n@@", "no path of the form"},
-		{"an absolute path", "b/mm/a.c\n@@", "b//etc/x.c\n@@", "no path of the form"},
-		{"a file name with characters of the shell", "b/mm/a.c\n@@", "b/mm/$(x).c\n@@", "no name of a kernel's file"},
+		{"a path that leaves the tree", "b/mm/a.c\n@@", "b/../../etc/x.c\n@@", "not a path of the form"},
+		{"an absolute path", "b/mm/a.c\n@@", "b//etc/x.c\n@@", "not a path of the form"},
+		{"a file name with characters of the shell", "b/mm/a.c\n@@", "b/mm/$(x).c\n@@", "not the name of a kernel's file"},
 		{"the patch renames a file", "b/mm/a.c\n@@", "b/mm/b.c\n@@", "line 9 of the patch renames"},
-		{"a damaged hunk header", "@@ -3,4 +3,5 @@", "@@ -3,4 +x,5 @@", "line 11 of the patch is no head"},
+		{"a damaged hunk header", "@@ -3,4 +3,5 @@", "@@ -3,4 +x,5 @@", "line 11 of the patch is not the head"},
 		{"a hunk with fewer lines than its header says", "@@ -1 +1 @@", "@@ -1 +1,9 @@", "more lines than it says"},
 		{"a hunk with more lines than its header says", "@@ -3,4 +3,5 @@", "@@ -3,1 +3,5 @@", "more lines than it says"},
 	} {
@@ -70,7 +70,7 @@ func TestParsePatch_refused(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	for text, why := range map[string]string{"hello\n": "it is no patch", "--- a/x/y.c\n+++ b/x/y.c\n": "line 1 of the patch changes nothing",
+	for text, why := range map[string]string{"hello\n": "it is not a patch", "--- a/x/y.c\n+++ b/x/y.c\n": "line 1 of the patch changes nothing",
 		"--- a/../y.c\n+++ b/x/y.c\n": "line 1 of the patch: ", "--- a/x/y.c\n+++ b/../y.c\n": "line 2 of the patch: ",
 		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1,2 @@\n-x\n+y\n":                                              "inside of the hunk",
 		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n": "a second time: make one patch of its commits"} {

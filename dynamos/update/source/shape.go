@@ -172,7 +172,7 @@ func pointeeName(t dwarf.Type) string {
 	}
 }
 
-// difference reports what is laid out in another way, or "". A member with another
+// difference reports what has another layout, or "". A member with another
 // name in the same place is the same.
 func (s *shape) difference(old *shape) string {
 	for _, f := range s.fields {

@@ -104,7 +104,7 @@ func (w *Work) read(ctx context.Context, p part) error {
 func (w *Work) Reasons() []string {
 	var why []string
 	for _, l := range w.moved {
-		why = append(why, fmt.Sprintf("%s: %s is laid out in another way (%s), and what is there keeps the old one", l.File, l.Name, l.What))
+		why = append(why, fmt.Sprintf("%s: %s has another layout (%s), and what is there keeps the old one", l.File, l.Name, l.What))
 	}
 	for _, f := range w.Files {
 		why = append(why, changedParams(f, w.old[f], w.new[f])...)
@@ -288,7 +288,7 @@ func (t *Tree) Originals(ctx context.Context, files []string, says io.Writer) (*
 	}
 	for _, f := range files {
 		if !image[f] {
-			return nil, nil, refusef("%s is no source of the kernel's image", f)
+			return nil, nil, refusef("%s is not a source of the kernel's image", f)
 		}
 	}
 	w := &Work{Files: files, Units: files, tree: t}

@@ -77,7 +77,7 @@ func TestOriginalsAreCompiled(t *testing.T) {
 	if err := w.Close(); err != nil || exists(w.Dir) {
 		t.Errorf("the work stays: %v", err)
 	}
-	if _, _, err := tree.Originals(context.Background(), []string{"include/small.h"}, io.Discard); err == nil || !strings.Contains(err.Error(), "include/small.h is no source of the kernel's image") {
+	if _, _, err := tree.Originals(context.Background(), []string{"include/small.h"}, io.Discard); err == nil || !strings.Contains(err.Error(), "include/small.h is not a source of the kernel's image") {
 		t.Errorf("a header: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	if !exists(units[0].Object) {
-		t.Error("there is no object of the original")
+		t.Error("there is not an object of the original")
 	}
 	if err := w.Close(); err != nil || exists(w.Dir) {
 		t.Errorf("the work stays: %v", err)

@@ -180,7 +180,7 @@ func TestTakenHub(t *testing.T) {
 		"withholds newer documents of keys": {func(h *takenHub) error {
 			h.now = start.Add(31 * 24 * time.Hour)
 			return h.send(arpPackage(), arpFacts(), alice, bob)
-		}, Stale, "the document of keys of lab expired at 2026-12-26T12:00:00Z: whoever relays updates stands still, or operators have signed no newer one"},
+		}, Stale, "the document of keys of lab expired at 2026-12-26T12:00:00Z: whoever relays updates has stopped, or operators have signed no newer one"},
 		"sets the node's clock back to revive a package": {func(h *takenHub) error {
 			h.node.Seen = start.Add(8 * 24 * time.Hour).Unix()
 			return h.send(arpPackage(), arpFacts(), alice, bob)

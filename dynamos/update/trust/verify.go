@@ -116,7 +116,7 @@ func (s State) begin(now time.Time) (State, Keys, error) {
 		return s, k, err
 	}
 	if !now.Before(k.Expires) {
-		return s, k, refusef(Stale, "the document of keys of %s expired at %s: whoever relays updates stands still, or operators have signed no newer one", k.Fleet, timeText(k.Expires))
+		return s, k, refusef(Stale, "the document of keys of %s expired at %s: whoever relays updates has stopped, or operators have signed no newer one", k.Fleet, timeText(k.Expires))
 	}
 	return next, k, nil
 }

@@ -45,7 +45,7 @@ func (b *bench) testWrongUse() {
 		{"two programs without numbers", "true : -n 2 true", 2, []string{"needs -n N for each"}},
 		{"a second program without a number", "-n 1 true : true", 2, []string{`part 2, "true": -n N is expected`}},
 		{"no second program", "-n 1 true : -n 2", 2, []string{`part 2, "-n 2": a program is expected`}},
-		{"an option of skep in a later part", "-n 1 true : --tcp -n 2 true", 2, []string{"part 2", `--tcp can't stand behind a ":"`}},
+		{"an option of skep in a later part", "-n 1 true : --tcp -n 2 true", 2, []string{"part 2", `--tcp can't follow a ":"`}},
 		{"a second program that is missing", "-n 1 true : -n 1 ./nonexistent", 127, []string{"./nonexistent can't be run"}},
 		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
