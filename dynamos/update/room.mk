@@ -21,3 +21,7 @@ suite_update-mutants_kind = go
 suite_update-mutants_deadline = 600
 MUTANTS += dynamos/update
 mutants_dynamos/update = update-mutants
+
+# A roll over 1,000 simulated machines.
+BENCHES += update-fleet
+bench_update-fleet = $(GO) test -run '^$$' -bench Fleet -benchtime 1x ./dynamos/update/roll
