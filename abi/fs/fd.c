@@ -235,10 +235,21 @@ static s64 slot_flags(struct abi_proc *p, u32 fd, s32 set)
 	return set >= 0 ? 0 : result;
 }
 
-static s64 set_status(struct abi_desc *d, u32 flags)
+void abi_fd_refuse_async(struct abi_proc *p)
+{
+	abi_log_once(p, &p->fds.said_async,
+		     "FIOASYNC and O_ASYNC refused: no SIGIO is sent; use "
+		     "poll");
+}
+
+static s64 set_status(struct abi_proc *p, struct abi_desc *d, u32 flags)
 {
 	u32 old = abi_desc_flags(d), fresh;
 
+	if (flags & ABI_O_ASYNC) {
+		abi_fd_refuse_async(p);
+		return -LINUX_EINVAL;
+	}
 	do
 		fresh = (old & ~(u32)SETTABLE) | (flags & SETTABLE);
 	while (!__atomic_compare_exchange_n(
@@ -269,7 +280,7 @@ static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 	case F_GETFL:
 		return abi_desc_flags(d);
 	case F_SETFL:
-		return set_status(d, (u32)c->a[2]);
+		return set_status(c->p, d, (u32)c->a[2]);
 	case F_GETLK:
 	case F_SETLK:
 	case F_SETLKW:

@@ -26,6 +26,8 @@ int abi_fds_init(struct abi_proc *p);
 /* Both ends, their numbers written to s32[2] at gaddr; all or nothing. */
 s64 abi_desc_install_two(struct abi_proc *p, struct abi_desc *end[2],
 			 u32 cloexec, u64 gaddr);
+/* Says once that no SIGIO is sent: FIOASYNC, O_ASYNC. */
+void abi_fd_refuse_async(struct abi_proc *p);
 int abi_fd_close(struct abi_proc *p, u32 fd); /* 0 or -EBADF */
 /* For exec and for reports: closes every number. */
 void abi_fd_close_all(struct abi_proc *p);

@@ -10,6 +10,7 @@
 #include "abi/net/unix.h"
 #include "abi/poll/epoll.h"
 #include "abi/poll/eventfd.h"
+#include "abi/signal/signalfd.h"
 #include "abi/time/timerfd.h"
 
 static const struct abi_desc_ops none;
@@ -26,6 +27,7 @@ const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS] = {
 	[ABI_DESC_UNIX] = &abi_unix_ops,
 	[ABI_DESC_EVENT] = &abi_eventfd_ops,
 	[ABI_DESC_TIMER] = &abi_timerfd_ops,
+	[ABI_DESC_SIGNAL] = &abi_signalfd_ops,
 	[ABI_DESC_EPOLL] = &abi_epoll_ops,
 	[ABI_DESC_TEXT] = &abi_text_ops,
 	[ABI_DESC_NULL] = &abi_null_ops,

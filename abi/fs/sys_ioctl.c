@@ -2,10 +2,12 @@
 /* Owns ioctl(2): the size of terminals, and the requests that work on any
  * file. */
 #include "desc.h"
+#include "fd.h"
 #include "ops.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/log.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -21,6 +23,7 @@
 #define FIONCLEX 0x5450
 #define FIOCLEX 0x5451
 #define FIOASYNC 0x5452
+#define SIOCATMARK 0x8905
 
 /* The kernel's struct termios of x86-64. */
 struct termios {
@@ -119,6 +122,44 @@ static s64 terminal_group(struct abi_call *c, struct abi_desc *d)
 	return group < 0 ? group : ABI_PUT(c->p, c->a[2], &pid);
 }
 
+/* Devices and interfaces of the network are asked by 0x8900 to 0x89ff. */
+static s64 refuse_network(struct abi_call *c, struct abi_desc *d)
+{
+	if (!abi_desc_ops(d)->sock)
+		return -LINUX_ENOTTY;
+	abi_log_once(c->p, &c->p->fds.said_ioctl,
+		     "an ioctl of a socket refused (ENOTTY): interfaces, "
+		     "routes and owners are not shown, nor on this host "
+		     "SIOCATMARK");
+	return -LINUX_ENOTTY;
+}
+
+static s64 is_at_mark(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_ATMARK};
+	s64 at = -LINUX_ENOSYS;
+	s32 out;
+
+	if (abi_desc_ops(d)->sock && abi_desc_ops(d)->handle)
+		at = c->p->host->file(d->handle, &op);
+	if (at == -LINUX_ENOSYS)
+		return refuse_network(c, d);
+	out = (s32)at;
+	return at < 0 ? at : ABI_PUT(c->p, c->a[2], &out);
+}
+
+/* No SIGIO is ever sent. */
+static s64 set_async(struct abi_call *c)
+{
+	s32 on;
+
+	if (ABI_GET(c->p, &on, c->a[2]))
+		return -LINUX_EFAULT;
+	if (on)
+		abi_fd_refuse_async(c->p);
+	return on ? -LINUX_ENOTTY : 0;
+}
+
 static s64 control_device(struct abi_call *c, struct abi_desc *d)
 {
 	if (abi_desc_flags(d) & ABI_O_PATH)
@@ -144,9 +185,12 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 	case FIONCLEX:
 		return set_cloexec(c, 0);
 	case FIOASYNC:
-		return 0;
+		return set_async(c);
+	case SIOCATMARK:
+		return is_at_mark(c, d);
 	default:
-		return -LINUX_ENOTTY;
+		return ((u32)c->a[1] & ~0xffu) == 0x8900 ? refuse_network(c, d)
+							 : -LINUX_ENOTTY;
 	}
 }
 

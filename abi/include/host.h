@@ -177,6 +177,8 @@ enum abi_file_verb {
 	ABI_FILE_NAME,	    /* buf, len: the guest's name, without links, as the
 			       host knows it now; -EXDEV: it is not below the root */
 	ABI_FILE_APPEND,    /* from now on all who share the file append */
+	ABI_FILE_ATMARK,    /* of a socket: 1 if the next byte is the one behind
+			       data out of band (sockatmark), 0 if not */
 	ABI_FILE_PIPE_SIZE, /* of a pipe; len: 0 asks, else bytes to set.
 			       Result: bytes that fit, as F_SETPIPE_SZ */
 };

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -241,6 +242,13 @@ static s64 bytes_available(s32 handle)
 	return ioctl(handle, FIONREAD, &n) ? -errno : n;
 }
 
+static s64 is_at_mark(s32 handle)
+{
+	int at = 0;
+
+	return ioctl(handle, SIOCATMARK, &at) ? -errno : at != 0;
+}
+
 s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 {
 	struct timespec ts[2];
@@ -271,6 +279,8 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		return abi_lin_handle_name(handle, op->buf, op->len);
 	case ABI_FILE_APPEND:
 		return file_append(handle);
+	case ABI_FILE_ATMARK:
+		return is_at_mark(handle);
 	case ABI_FILE_PIPE_SIZE:
 		return pipe_size(handle, op->len);
 	}

@@ -7,6 +7,7 @@
  */
 #include "signal.h"
 #include "sigframe.h"
+#include "signalfd.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -300,6 +301,7 @@ out:
 	abi_unlock(p, &p->signals.lock);
 	if (target && target != from)
 		kick_thread(p, target);
+	abi_signalfd_wake(p, signo);
 	return rc;
 }
 

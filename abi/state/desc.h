@@ -30,6 +30,7 @@ enum abi_desc_kind {
 	ABI_DESC_UNIX,	 /* a socket of AF_UNIX without a peer */
 	ABI_DESC_EVENT,
 	ABI_DESC_TIMER,
+	ABI_DESC_SIGNAL, /* signalfd; value: the set, atomic */
 	ABI_DESC_EPOLL,
 	ABI_DESC_TEXT, /* synthetic file: `code` says which */
 	ABI_DESC_NULL, /* /dev/null and its family: `code` says which */

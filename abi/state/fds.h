@@ -31,6 +31,8 @@ struct abi_fds {
 	u32 said_type;	 /* a type of socket was refused; atomic */
 	u32 said_unix;	 /* that AF_UNIX sockets get no peer; atomic */
 	u32 said_node;	 /* so was mknod; atomic */
+	u32 said_ioctl;	 /* so was an ioctl of a socket; atomic */
+	u32 said_async;	 /* that no SIGIO is sent; atomic */
 	u32 said_fifo;	 /* that open of a FIFO cannot wait; atomic */
 	u32 said_lease;	 /* so was a lease of a file; atomic */
 	u32 said_pipe;	 /* so was a large pipe; atomic */
@@ -44,6 +46,7 @@ struct abi_fds {
 	u32 pipes;	 /* number of the last pipe of the host; atomic */
 	u64 said_family; /* bits: domains that socket(2) refused, which was
 			    logged; atomic */
+	u32 signalfds;	 /* 1: one was made; atomic */
 	u32 high;	 /* descriptions above this were never used */
 	struct abi_slot slot[ABI_FD_MAX];
 	struct abi_waiting waiting[ABI_WAITER_WORDS * 64];

@@ -594,6 +594,23 @@ static void test_fifos(void)
 	abi_fd_close_all(p);
 }
 
+static void test_async(void)
+{
+	s64 fd = open_new("async", ABI_O_RDWR);
+
+	fake.logs = 0;
+	*(s32 *)GUEST(0) = 1;
+	tap_ok(CALL(fcntl, fd, ABI_F_SETFL, ABI_O_ASYNC) == -LINUX_EINVAL &&
+		       CALL(ioctl, fd, ABI_FIOASYNC, page) == -LINUX_ENOTTY &&
+		       fake.logs == 1 && strstr(fake.last_log, "SIGIO"),
+	       "what would send SIGIO is refused by name");
+	*(s32 *)GUEST(0) = 0;
+	tap_ok(CALL(ioctl, fd, ABI_FIOASYNC, page) == 0 &&
+		       CALL(ioctl, fd, 0x8905, page) == -LINUX_ENOTTY,
+	       "not to send it is no change, and a file has no mark");
+	abi_fd_close_all(p);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type,
 		      struct FTW *ftw)
 {
@@ -628,6 +645,7 @@ int main(void)
 	test_sending();
 	test_mapping();
 	test_fifos();
+	test_async();
 	guest_free();
 	remove_all();
 	return tap_done();

@@ -464,6 +464,7 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 			       : -LINUX_ESPIPE;
 	case ABI_FILE_NAME: /* of files in messages, which there are not */
 	case ABI_FILE_APPEND:
+	case ABI_FILE_ATMARK: /* Winsock's says something else */
 		return -LINUX_ENOSYS;
 	case ABI_FILE_PIPE_SIZE:
 		return h->kind == WIN_STREAM ? pipe_size(op->len)
