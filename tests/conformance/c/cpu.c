@@ -53,6 +53,56 @@ static double vectors_live(double x, double y)
 	return x * y + (l.a ? 0.25 : 0);
 }
 
+/* What /proc/cpuinfo lists is what cpuid says: its first processor's line. */
+static int flags_agree(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t leaf, reg, bit;
+	} known[] = {
+		{"fpu", 1, 3, 0},
+		{"tsc", 1, 3, 4},
+		{"cx8", 1, 3, 8},
+		{"cmov", 1, 3, 15},
+		{"mmx", 1, 3, 23},
+		{"fxsr", 1, 3, 24},
+		{"sse", 1, 3, 25},
+		{"sse2", 1, 3, 26},
+		{"pni", 1, 2, 0},
+		{"ssse3", 1, 2, 9},
+		{"fma", 1, 2, 12},
+		{"avx", 1, 2, 28},
+		{"fsgsbase", 7, 1, 0},
+		{"hle", 7, 1, 4},
+		{"avx2", 7, 1, 5},
+		{"rtm", 7, 1, 11},
+		{"avx512f", 7, 1, 16},
+		{"pku", 7, 2, 3},
+		{"syscall", 0x80000001, 3, 11},
+		{"lm", 0x80000001, 3, 29},
+	};
+	char line[8192], word[32];
+	FILE *f = fopen("/proc/cpuinfo", "r");
+	int found = 0, good = 1;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "flags", 5);
+	if (!found)
+		return 0;
+	fclose(f);
+	line[strcspn(line, "\n")] = ' ';
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		struct leaf l = read_cpuid(known[i].leaf, 0);
+		uint32_t r[4] = {l.a, l.b, l.c, l.d};
+
+		snprintf(word, sizeof(word), " %s ", known[i].name);
+		if (strstr(line, word) &&
+		    !(r[known[i].reg] >> known[i].bit & 1))
+			good = 0;
+	}
+	return good;
+}
+
 int main(void)
 {
 	struct leaf zero = read_cpuid(0, 0), one = read_cpuid(1, 0),
@@ -73,6 +123,7 @@ int main(void)
 	CHECK(!avx512 || (read_xcr0() & 0xe6) == 0xe6);
 	CHECK(!osxsave || read_cpuid(13, 0).b >= 576);
 	CHECK(none.a == read_cpuid(0x5fffffff, 0).a);
+	CHECK(flags_agree());
 	CHECK(nothing_else_changes());
 	CHECK(vectors_live(1.5, 2.5) == 4.0);
 	return say_done();
