@@ -106,15 +106,15 @@ func TestDescendants(t *testing.T) {
 	dir := t.TempDir()
 	start := func(name string) (*exec.Cmd, int) {
 		file := filepath.Join(dir, name)
-		cmd := exec.Command("/bin/sh", "-c", "sleep 300 & echo $! >"+file+".new; mv "+file+".new "+file+"; wait")
+		cmd := exec.Command("/bin/sh", "-c", "sleep 300 & echo $! >"+file+"; wait") // no third process
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		var child int
 		waitFor(t, "a child", func() bool {
-			text, err := os.ReadFile(file)
-			_, _ = fmt.Sscan(string(text), &child)
-			return err == nil
+			text, _ := os.ReadFile(file)
+			n, _ := fmt.Sscanf(string(text), "%d\n", &child)
+			return n == 1
 		})
 		return cmd, child
 	}
