@@ -233,7 +233,7 @@ static int resume_state(u32 child)
 		dup2(0, fd);
 	state = make_state(&head, "", 0);
 	resumed_as = 7;
-	if (lin_exec_resume(state) || resumed_as != child || !bee.resume ||
+	if (lin_exec_resume(state, 20) || resumed_as != child || !bee.resume ||
 	    ((const struct abi_exec_head *)bee.resume)->numbers != 3 ||
 	    lin_message_fd != 11 || bee.resume_len != sizeof(struct state))
 		return 1;
@@ -246,7 +246,9 @@ static int resume_state(u32 child)
 		return 3;
 	if ((fcntl(BEE_WORD_FD, F_GETFD) >= 0) == child)
 		return 4;
-	return open == (child ? 4 : 5) ? 0 : 5;
+	if (fcntl(20, F_GETFD) < 0) /* what wakes bee's own thread */
+		return 6;
+	return open == (child ? 5 : 6) ? 0 : 5;
 }
 
 static int resume_apart(u32 child)
@@ -263,7 +265,8 @@ static int resume_apart(u32 child)
 
 static void test_resume(void)
 {
-	tap_ok(lin_exec_resume(-1) == -EINVAL, "no process without a state");
+	tap_ok(lin_exec_resume(-1, 20) == -EINVAL,
+	       "no process without a state");
 	tap_ok(!resume_apart(0),
 	       "the new bee keeps what the program, the family and the "
 	       "parent of the run need");

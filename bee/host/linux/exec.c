@@ -177,11 +177,11 @@ s64 lin_exec(const struct abi_family_op *op)
 
 /* The new bee -------------------------------------------------------------- */
 
-static int is_wanted(const struct abi_exec_head *head, int fd, int dir)
+static int is_wanted(const struct abi_exec_head *head, int fd, int own)
 {
 	u32 i;
 
-	if (fd == BEE_FAMILY_FD || fd == dir ||
+	if (fd == BEE_FAMILY_FD || fd == own ||
 	    (fd == BEE_WORD_FD && !head->child))
 		return 1;
 	for (i = 0; i < head->numbers; i++)
@@ -190,8 +190,10 @@ static int is_wanted(const struct abi_exec_head *head, int fd, int dir)
 	return 0;
 }
 
-/* Opened by another thread that was forking or opening at that moment. */
-static int close_others(const struct abi_exec_head *head)
+/* Opened by another thread that was forking or opening at that moment. `wake`
+ * is open since this execve: the program's next file must not get its number.
+ */
+static int close_others(const struct abi_exec_head *head, int wake)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *e;
@@ -201,7 +203,8 @@ static int close_others(const struct abi_exec_head *head)
 		return -errno;
 	while ((e = readdir(dir))) {
 		fd = atoi(e->d_name);
-		if (e->d_name[0] != '.' && !is_wanted(head, fd, dirfd(dir)))
+		if (e->d_name[0] != '.' && fd != dirfd(dir) &&
+		    !is_wanted(head, fd, wake))
 			close(fd);
 	}
 	closedir(dir);
@@ -219,7 +222,7 @@ static int error_handle(const struct abi_exec_head *head)
 	return -1;
 }
 
-int lin_exec_resume(s32 handle)
+int lin_exec_resume(s32 handle, s32 wake)
 {
 	struct start s = {.words = 0};
 
@@ -229,5 +232,5 @@ int lin_exec_resume(s32 handle)
 	bee.resume_len = s.head->size;
 	lin_message_fd = error_handle(s.head);
 	lin_proc_resumed(s.head->child);
-	return close_others(s.head);
+	return close_others(s.head, wake);
 }

@@ -118,7 +118,7 @@ int lin_family_has(s32 pid);
 /* exec.c */
 s64 lin_exec_file(void);
 s64 lin_exec(const struct abi_family_op *op);
-int lin_exec_resume(s32 handle);
+int lin_exec_resume(s32 handle, s32 wake);
 
 /* main.c */
 extern int lin_message_fd; /* -1: nobody reads bee's messages */

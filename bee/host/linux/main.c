@@ -195,7 +195,8 @@ static int child_main(void)
 	bee.options = &options;
 	lin_umask = umask(0); /* abi applies the guest's */
 	abi_lin_root = options.root;
-	if (options.resume && lin_exec_resume((s32)options.resume)) {
+	if (options.resume &&
+	    lin_exec_resume((s32)options.resume, self->wake)) {
 		bee_os_message("execve: what the process had is damaged");
 		return BEE_EXIT_REFUSED;
 	}
