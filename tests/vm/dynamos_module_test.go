@@ -93,7 +93,7 @@ func (w *walker) walkModule(name, answer string, byHand bool) {
 	w.checkDevice("with the update of a loaded module", answer)
 	w.runUpdate("revert --wait 2m "+name, "left")
 	w.checkDevice("after the revert", "0")
-	w.checkRefused("an update that holds a module's addresses is not applied again", "apply "+name+" --all", 4, "remove it, and apply the package again")
+	w.checkRefused("an update that holds a module's addresses is not applied again", "apply "+name+" --all", 4, "apply its package again")
 	w.runUpdate("remove "+name, "unloaded")
 	w.unloadDummy()
 
