@@ -215,14 +215,16 @@ func TestCodesOfFailedCalls(t *testing.T) {
 // A lease that cannot be sent is the node's failure. The call waits for another one.
 func TestLeaseThatCannotBeSent(t *testing.T) {
 	var log logBuffer
-	w, m, _ := newTrio(t, log.config, 1)
+	w, m, a := newTrio(t, log.config, 2)
+	m.call(4, nil)
+	a.nextLease() // so the hub knows both slots
 	w.hub.nats.Close()
 	m.call(5, nil)
 	e := m.waitForEvent("the failure", func(e Event) bool { return e.State == CallRequeued })
 	if !strings.Contains(e.Text, "the lease could not be sent") {
 		t.Errorf("%+v", e)
 	}
-	if n := w.hub.Nodes()[0]; n.Running != 0 || n.Failed != 1 {
+	if n := w.hub.Nodes()[0]; n.Running != 1 || n.Failed != 1 {
 		t.Errorf("%+v", n)
 	}
 	// Nor can the node be told that its session has ended, or that it was removed.
