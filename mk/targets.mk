@@ -121,14 +121,17 @@ space := $(subst ,, )
 chosen_name = $(subst $(space),+,$(strip $(wordlist 1,5,$(CHOSEN)) $(if $(word \
 	6,$(CHOSEN)),to $(lastword $(CHOSEN)) $(words $(CHOSEN)))))
 run_name = $(if $(CHOSEN),T-$(chosen_name),$(1))
-# One line for each suite: name <tab> kind[,lane] <tab> deadline <tab> command.
+# One line for each suite: name <tab> kind[,lane[,resource]] <tab> deadline <tab>
+# command.
 # Suites of the lane "parallel" run in parallel with one another and with those of
 # the lane "machines", which run one after the other. Suites without a lane run
-# alone, before all others.
+# alone, before all others. Suites under Wine share a prefix, whose server each of
+# them starts and ends.
 tab := $(shell printf '\t')
 comma := ,
 lane = $(if $(suite_$(1)_alone),,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines,$(if \
-	$(filter $(1),$(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)),$(comma)parallel)))
+	$(filter $(1),$(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)),$(comma)parallel$(if \
+	$(findstring $(STEADY),$(suite_$(1))),$(comma)wine))))
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(lane)$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
 # In a whole run, failed suites run again if at most 3 failed and STRICT is not given.

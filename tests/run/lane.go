@@ -20,7 +20,7 @@ import (
 
 // A lane says what may run in parallel with a suite. A suite runs alone unless it boots
 // machines, of which one runs at a time, or may run in parallel with those that do and with
-// its like.
+// its like. Of the suites that name one resource, one runs at a time.
 const (
 	alone    = ""
 	machines = "machines"
@@ -93,13 +93,17 @@ func splitLanes(suites []suite) (single, first, second []int) {
 const lanesMin, lanesMax = 2, 4
 
 // parallelLanes are the processes that run suites in parallel with this one. Each takes the
-// next suite when it has ended one.
+// next suite when it has ended one, but none that needs what a running suite has.
 type parallelLanes struct {
 	suites []suite
-	queue  chan int // indices of suites that no lane has taken
 	laps   chan lap // closed when all lanes have ended
 	left   map[int]bool
 	lanes  []*exec.Cmd
+
+	mu    sync.Mutex
+	freed *sync.Cond // a suite has ended
+	queue []int      // indices of suites that no lane has taken
+	busy  map[string]bool
 }
 
 // startLanes starts processes that run the suites of index. No suite runs in this process
@@ -143,14 +147,39 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 }
 
 func newParallelLanes(suites []suite, index []int) *parallelLanes {
-	p := &parallelLanes{suites: suites, queue: make(chan int, len(index)),
-		laps: make(chan lap, len(index)), left: map[int]bool{}}
+	p := &parallelLanes{suites: suites, queue: slices.Clone(index),
+		laps: make(chan lap, len(index)), left: map[int]bool{}, busy: map[string]bool{}}
+	p.freed = sync.NewCond(&p.mu)
 	for _, i := range index {
-		p.queue <- i
 		p.left[i] = true
 	}
-	close(p.queue)
 	return p
+}
+
+// take takes the first suite of the queue whose resource is free, and waits for one. It
+// returns false when the queue is empty.
+func (p *parallelLanes) take() (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) > 0 {
+		for n, i := range p.queue {
+			if r := p.suites[i].resource; r == "" || !p.busy[r] {
+				p.queue = slices.Delete(p.queue, n, n+1)
+				p.busy[r] = true
+				return i, true
+			}
+		}
+		p.freed.Wait()
+	}
+	return 0, false
+}
+
+// release frees the resource of a suite that has ended, or whose lane has.
+func (p *parallelLanes) release(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy[p.suites[i].resource] = false
+	p.freed.Broadcast()
 }
 
 // drive gives one lane's process a suite after the other, and passes its laps on. It returns
@@ -159,17 +188,25 @@ func newParallelLanes(suites []suite, index []int) *parallelLanes {
 func (p *parallelLanes) drive(to io.WriteCloser, from io.Reader) {
 	defer to.Close()
 	in := bufio.NewReader(from)
-	for i := range p.queue {
-		if _, err := fmt.Fprintln(to, i); err != nil {
+	for good := true; good; {
+		i, more := p.take()
+		if !more {
 			return
 		}
-		line, err := in.ReadBytes('\n')
 		var next lap
-		if err != nil || json.Unmarshal(line, &next) != nil || next.Index != i {
-			return
+		if next, good = askLane(to, in, i); good {
+			p.laps <- next
 		}
-		p.laps <- next
+		p.release(i)
 	}
+}
+
+func askLane(to io.Writer, in *bufio.Reader, i int) (next lap, good bool) {
+	if _, err := fmt.Fprintln(to, i); err != nil {
+		return next, false
+	}
+	line, err := in.ReadBytes('\n')
+	return next, err == nil && json.Unmarshal(line, &next) == nil && next.Index == i
 }
 
 // poll reports the laps that have arrived.
@@ -220,8 +257,10 @@ func (p *parallelLanes) report(next lap, outs []outcome, rep *reporter) {
 
 // stop ends the lanes and their running suites.
 func (p *parallelLanes) stop() {
-	for range p.queue { // no lane takes another
-	}
+	p.mu.Lock()
+	p.queue = nil // no lane takes another
+	p.freed.Broadcast()
+	p.mu.Unlock()
 	for _, cmd := range p.lanes {
 		syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
 	}

@@ -26,6 +26,9 @@ func buildRunner(t *testing.T) string {
 // killLane is a suite that kills the runner's process that runs it.
 const killLane = "kill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60"
 
+// hold is a suite that fails if another one like it runs.
+const hold = "mkdir H && sleep 0.1 && rmdir H && printf 'ok 1 - h\\n1..1\\n'"
+
 // Two suites that wait for each other pass only in parallel. Suites that run alone run before
 // both. Each lane ends only the processes that its own suites left.
 func TestLanes(t *testing.T) {
@@ -64,6 +67,11 @@ func TestLanes(t *testing.T) {
 			"f\ttap,parallel\t60\t" + killLane,
 			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
 		}, "1 passed, 5 failed, 0 skipped", []string{"not ok: b", "not ok: c", "not ok: f"}},
+		{"one resource", []string{
+			"b\ttap,parallel,r\t60\t" + hold, "c\ttap,parallel,r\t60\t" + hold, "d\ttap,parallel,r\t60\t" + hold,
+			"e\ttap,parallel,r\t60\t" + killLane,
+			"f\ttap,parallel,r\t60\t" + hold,
+		}, "4 passed, 1 failed, 0 skipped", []string{"not ok: e", "ok   f"}},
 		{"no machine", []string{
 			"b\ttap,parallel\t60\t" + meet("B", "A"),
 			"a\ttap,parallel\t60\t" + meet("A", "B"),

@@ -134,9 +134,10 @@ func TestReadFloor(t *testing.T) {
 
 // Lists of suites: the fields of a line, and errors.
 func TestReadSuites(t *testing.T) {
-	list, err := readSuites(writeFile(t, "a\ttap\t5\tcat x\ty\n\n  \n  b\tgo,parallel\t 7 \t go test \n"))
+	list, err := readSuites(writeFile(t, "a\ttap\t5\tcat x\ty\n\n  \n  b\tgo,parallel\t 7 \t go test \nc\ttap,parallel,wine\t1\tx\n"))
 	want := []suite{{name: "a", kind: "tap", deadline: 5 * time.Second, command: "cat x\ty"},
-		{name: "b", kind: "go", lane: parallel, deadline: 7 * time.Second, command: "go test"}}
+		{name: "b", kind: "go", lane: parallel, deadline: 7 * time.Second, command: "go test"},
+		{name: "c", kind: "tap", lane: parallel, resource: "wine", deadline: time.Second, command: "x"}}
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("%v\n%+v\n%+v", err, list, want)
 	}
@@ -203,7 +204,7 @@ func TestLaps(t *testing.T) {
 		{"{\"Index\":4}\n{\"Index\":5}", "4 5 ", "[4]"}, // cut
 		{"", "4 ", "[]"},
 	} {
-		p := newParallelLanes(nil, []int{4, 5, 7})
+		p := newParallelLanes(make([]suite, 8), []int{4, 5, 7})
 		var asked askedSuites
 		p.drive(&asked, strings.NewReader(tt.text))
 		close(p.laps)
@@ -223,6 +224,33 @@ type askedSuites struct {
 }
 
 func (a *askedSuites) Close() error { a.closed = true; return nil }
+
+// A suite is passed over while another one has its resource, and waited for at the end.
+func TestLanes_take(t *testing.T) {
+	suites := []suite{{resource: "r"}, {resource: "r"}, {}, {resource: "s"}}
+	p := newParallelLanes(suites, []int{0, 1, 2, 3})
+	var taken []int
+	for range 3 {
+		i, _ := p.take()
+		taken = append(taken, i)
+	}
+	if fmt.Sprint(taken) != "[0 2 3]" {
+		t.Errorf("took %v", taken)
+	}
+	last := make(chan int)
+	go func() {
+		i, _ := p.take()
+		last <- i
+	}()
+	p.release(2) // another one than what is waited for
+	p.release(0)
+	if i := <-last; i != 1 {
+		t.Errorf("took %d last", i)
+	}
+	if i, more := p.take(); more {
+		t.Errorf("took %d of an empty queue", i)
+	}
+}
 
 // Laps are reported when they arrive.
 func TestLanes_poll(t *testing.T) {

@@ -17,6 +17,7 @@ type suite struct {
 	name     string
 	kind     string // tap, go, exit or fuzz
 	lane     string // alone, machines or parallel
+	resource string // of which there is one, or empty
 	deadline time.Duration
 	command  string
 }
@@ -74,7 +75,8 @@ func parseSuite(line string) (suite, error) {
 		return suite{}, fmt.Errorf("want name, kind, deadline, command; got %q", line)
 	}
 	kind, lane, _ := strings.Cut(f[1], ",")
-	s := suite{name: f[0], kind: kind, lane: lane, command: strings.TrimSpace(f[3])}
+	lane, resource, _ := strings.Cut(lane, ",")
+	s := suite{name: f[0], kind: kind, lane: lane, resource: resource, command: strings.TrimSpace(f[3])}
 	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
 		return s, fmt.Errorf("bad suite name %q", s.name)
 	}
