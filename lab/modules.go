@@ -72,7 +72,7 @@ func moduleClosure(dep, builtin string, names []string) ([]string, error) {
 		case ok:
 			visit(file)
 		case !inside[moduleName(name)]:
-			return nil, fmt.Errorf("there is not a module %q", name)
+			return nil, fmt.Errorf("there is no module %q", name)
 		}
 	}
 	return order, nil

@@ -14,8 +14,8 @@ func TestTypos(t *testing.T) {
 	for line, want := range map[string]string{
 		"noeds":             "there is no command \"noeds\"; did you mean 'skep nodes'?",
 		"frobnicate":        "there is no command \"frobnicate\"; 'skep help' lists them",
-		"nodes --jsn":       "there is not an option --jsn; did you mean --json?",
-		"nodes --frobnicat": "there is not an option --frobnicat; usage: ",
+		"nodes --jsn":       "there is no option --jsn; did you mean --json?",
+		"nodes --frobnicat": "there is no option --frobnicat; usage: ",
 		"up --slots 0":      "--slots 0 is not between 1 and 4096",
 		"join --slots -1 x": "--slots -1 is not between 1 and 4096",
 	} {

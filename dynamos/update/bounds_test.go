@@ -39,7 +39,7 @@ func TestCgroupsOfATree(t *testing.T) {
 		t.Errorf("one name: %d, %v, want %d", id, err, s.Ino)
 	}
 	for word, why := range map[string]string{"job": "several cgroups are named \"job\": say " + root + "/a/job or " + root + "/b/job",
-		"none": "there is not a cgroup \"none\" below " + root, "cgroup.procs": "there is not a cgroup"} {
+		"none": "there is no cgroup \"none\" below " + root, "cgroup.procs": "there is no cgroup"} {
 		if id, err := findCgroup(root, word); id != 0 || err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %d, %v", word, id, err)
 		}

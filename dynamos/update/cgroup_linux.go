@@ -60,7 +60,7 @@ func findCgroup(root, word string) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case len(found) == 0:
-		return 0, fmt.Errorf("there is not a cgroup %q below %s", word, root)
+		return 0, fmt.Errorf("there is no cgroup %q below %s", word, root)
 	case len(found) > 1:
 		return 0, fmt.Errorf("several cgroups are named %q: say %s or %s", word, found[0], found[1])
 	}

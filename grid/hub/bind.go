@@ -75,7 +75,7 @@ func (h *Hub) nodeNamed(host string) (id, known string) {
 // openProgram opens a worker program by its path.
 func openProgram(path string) (string, *os.File, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("there is not a worker program %s", path)
+		return "", nil, fmt.Errorf("there is no worker program %s", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -86,8 +86,8 @@ func TestBindByFunction(t *testing.T) {
 		{"?../x", "", `"../x" is not the name of a function`},
 		{"?" + strings.Repeat("f", 64), "", "is not the name of a function"},
 		{filepath.Join(odd, "last.rex"), "last", ""},
-		{filepath.Join(odd, "none.rex"), "", "there is not a worker program " + odd},
-		{filepath.Join(w.dirs, "dir.rex"), "", "there is not a worker program"},
+		{filepath.Join(odd, "none.rex"), "", "there is no worker program " + odd},
+		{filepath.Join(w.dirs, "dir.rex"), "", "there is no worker program"},
 	} {
 		module, e := m.bind(uint64(i+1), c.name)
 		if module != c.module || (e == nil) != (c.want == "") || e != nil && (!strings.Contains(e.Text, c.want) || e.Code != uapi.ENoModule) {

@@ -87,8 +87,8 @@ func TestFlagsSayWhatTheyWant(t *testing.T) {
 		"--json=perhaps":          `--json "perhaps": want no value, or =false`,
 		"--share all":             `--share "all": want a number`,
 		"--ranks x":               `--ranks "x": want 1 or more`,
-		"-x":                      "there is not an option -x",
-		"--frob=1":                "there is not an option --frob",
+		"-x":                      "there is no option -x",
+		"--frob=1":                "there is no option --frob",
 	} {
 		f := NewFlags("do", "do IT")
 		f.Int("n", 0, "")

@@ -88,9 +88,9 @@ func (f *Flags) explainError(err error) error {
 		f.VisitAll(func(known *flag.Flag) { names = append(names, known.Name) })
 		meant := Nearest(name, names)
 		if meant != "" {
-			return f.Usagef("there is not an option %s; did you mean %s?", DashedName(name), DashedName(meant))
+			return f.Usagef("there is no option %s; did you mean %s?", DashedName(name), DashedName(meant))
 		}
-		return f.Usagef("there is not an option %s", DashedName(name))
+		return f.Usagef("there is no option %s", DashedName(name))
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return f.Usagef("%s expects a value", DashedName(name))

@@ -138,7 +138,7 @@ func TestFailures(t *testing.T) {
 		"module":    "no worker program nothing.rex",
 		"name":      "has a function nowhere",
 		"twice":     "both have a function good: write MODULE.good",
-		"path":      "there is not a worker program there/is/none",
+		"path":      "there is no worker program there/is/none",
 		"file":      "argument a of fails.move: its file cannot be read",
 		"user":      "user nobody-like-this cannot be chosen",
 	} {

@@ -246,7 +246,7 @@ func TestWrong(t *testing.T) {
 		{"gen a.idl b.idl", 2, `"b.idl" is not expected`},
 		{"gen --build away.c", 2, "a file that ends in .idl"},
 		{"gen --build bad.idl good.idl", 2, "one IDL file makes one program"},
-		{"gen --nonsense", 2, "there is not an option --nonsense"},
+		{"gen --nonsense", 2, "there is no option --nonsense"},
 		{"gen none.idl", 1, "none.idl: no such file"},
 		{"gen bad.idl", 1, "bad.idl:2:13: file is not supported"},
 		{"gen --build bad.idl", 1, "bad.idl:2:13: file is not supported"},

@@ -27,7 +27,7 @@ until token=$("$b/bin/skep" token --state "$tmp/state" 2>/dev/null); do
 	sleep 0.1
 done
 echo "$token" >"$tmp/token"
-address=$(echo "$token" | cut -d' ' -f3)
+address=${token##* } # the join command's last word
 code=0
 within 280 wine "$b/bin/skep.exe" join "$address" --only --token-file \
 	"$tmp/token" --state "Z:$tmp/node" >"$tmp/got" 2>"$tmp/err" || code=1

@@ -174,7 +174,7 @@ func (p *Package) manifestText() ([]byte, error) {
 		k := &m.Kernels[i]
 		module, ok := p.Modules[k.BuildID]
 		if !ok {
-			return nil, fmt.Errorf("there is not a module for kernel %s", k.BuildID)
+			return nil, fmt.Errorf("there is no module for kernel %s", k.BuildID)
 		}
 		k.File, k.SHA256 = k.BuildID+".ko", digestOf(module)
 	}

@@ -160,7 +160,7 @@ func TestFirstWaveWaitsForNodes(t *testing.T) {
 	}{
 		{"a node that was never heard", Report{}, simTimes.Dead},
 		{"a node that fetches", Report{Boot: "1", Fits: true}, simTimes.Slow},
-		{"a node for which there is not a module", Report{Boot: "1"}, 0},
+		{"a node for which there is no module", Report{Boot: "1"}, 0},
 	} {
 		r := newTestRoll(t, 3)
 		r.nodes = r.nodes[:2]

@@ -54,7 +54,7 @@ func parsePatch(text []byte) ([]part, error) {
 		i = end
 	}
 	if len(out) == 0 {
-		return nil, refusef("it is not a patch: there is not a line that begins with \"--- \" before one with \"+++ \"")
+		return nil, refusef("it is not a patch: there is no line that begins with \"--- \" before one with \"+++ \"")
 	}
 	return out, nil
 }

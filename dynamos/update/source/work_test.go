@@ -109,7 +109,7 @@ func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	if !exists(units[0].Object) {
-		t.Error("there is not an object of the original")
+		t.Error("there is no object of the original")
 	}
 	if err := w.Close(); err != nil || exists(w.Dir) {
 		t.Errorf("the work stays: %v", err)
