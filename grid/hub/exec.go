@@ -171,26 +171,25 @@ func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
 		return "the node did not start the program in time: `skep nodes` says whether it lives"
 	}
 	defer agent.Close()
-	done := make(chan error, 2)
+	done := make(chan struct{})
 	go func() {
 		// The command line disconnected: the agent sees that and ends the program.
 		io.Copy(agent, c)
 		agent.Close()
 	}()
 	go func() {
-		_, err := io.Copy(c, agent)
-		done <- err
+		io.Copy(c, agent)
+		close(done)
 	}()
 	select {
 	case <-done:
-		done <- nil
 	case <-x.ended:
-	}
-	select {
-	case <-done:
-	case <-time.After(h.cfg.execDrain): // what was written before is on its way
-		agent.Close()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(h.cfg.execDrain): // what was written before is on its way
+			agent.Close()
+			<-done
+		}
 	}
 	select {
 	case <-x.ended: // the stream's end may be seen before
