@@ -96,8 +96,8 @@ const lanesMin, lanesMax = 2, 4
 // next suite when it has ended one, but none that needs what a running suite has.
 type parallelLanes struct {
 	suites []suite
+	index  []int    // of those that the lanes run
 	laps   chan lap // closed when all lanes have ended
-	left   map[int]bool
 	lanes  []*exec.Cmd
 
 	mu    sync.Mutex
@@ -147,12 +147,9 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 }
 
 func newParallelLanes(suites []suite, index []int) *parallelLanes {
-	p := &parallelLanes{suites: suites, queue: slices.Clone(index),
-		laps: make(chan lap, len(index)), left: map[int]bool{}, busy: map[string]bool{}}
+	p := &parallelLanes{suites: suites, index: index, queue: slices.Clone(index),
+		laps: make(chan lap, len(index)), busy: map[string]bool{}}
 	p.freed = sync.NewCond(&p.mu)
-	for _, i := range index {
-		p.left[i] = true
-	}
 	return p
 }
 
@@ -239,8 +236,8 @@ func (p *parallelLanes) wait(outs []outcome, rep *reporter, stop <-chan os.Signa
 		}
 	}
 	p.end()
-	for i, s := range p.suites {
-		if p.left[i] {
+	for _, i := range p.index {
+		if s := p.suites[i]; len(outs[i].results) == 0 {
 			outs[i].results = []result{{suite: s.name, name: suiteItself, status: failed,
 				reason: "the runner's parallel lane ended before it"}}
 			rep.reportSuite(s, outs[i])
@@ -251,7 +248,6 @@ func (p *parallelLanes) wait(outs []outcome, rep *reporter, stop <-chan os.Signa
 
 func (p *parallelLanes) report(next lap, outs []outcome, rep *reporter) {
 	outs[next.Index] = next.outcome()
-	delete(p.left, next.Index)
 	rep.reportSuite(p.suites[next.Index], outs[next.Index])
 }
 
