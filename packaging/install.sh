@@ -29,16 +29,15 @@ case $prefix$libdir$root in
 *[!A-Za-z0-9/._+~-]*) die "a path has a character that pkg-config, DKMS or make takes for its own: $root$prefix" ;;
 esac
 
-# Makes the files whose content depends on PREFIX. The check above permits only
-# characters that sed takes literally.
+# Makes the files whose content depends on PREFIX, in a folder of this run: another
+# run may have another PREFIX. The check above permits only characters that sed takes
+# literally.
 fill()
 {
-	mkdir -p "$build/install"
 	for file in packaging/*/*.in; do
 		name=${file##*/}
 		sed -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" \
-			-e "s|@VERSION@|$version|g" "$file" \
-			>"$build/install/${name%.in}"
+			-e "s|@VERSION@|$version|g" "$file" >"$filled/${name%.in}"
 	done
 }
 
@@ -50,7 +49,10 @@ list_files()
 		may=${owner%"${owner#[?]}"}
 		owner=${owner#[?]}
 		case $package in ''|"$owner") ;; *) continue ;; esac
-		case $source in BUILD/*) source=$build/${source#BUILD/} ;; esac
+		case $source in
+		FILLED/*) source=$filled/${source#FILLED/} ;;
+		BUILD/*) source=$build/${source#BUILD/} ;;
+		esac
 		case $folder in
 		LIBDIR/*) folder=$libdir/${folder#LIBDIR/} ;;
 		*) folder=$prefix/$folder ;;
@@ -98,6 +100,9 @@ remove_file() # target
 	done
 }
 
+filled=$(mktemp -d)
+trap 'rm -rf "$filled"' EXIT
+trap 'exit 1' HUP INT TERM
 fill
 files=$(list_files)
 while read -r mode source target; do

@@ -51,7 +51,12 @@ $(py_files): $(B)/python/%: python/%
 	$(Q)mkdir -p $(@D)
 	$(Q)cp $< $@
 py_package := $(py_files) $(py)/libskeppython.so $(py)/python.rex
-PROGRAMS += $(py_package)
+PROGRAMS += $(py_package) $(B)/python/METADATA
+
+# What pip knows about an installed package.
+$(B)/python/METADATA: $(B)/python/skep/__init__.py python/wheel.py
+	$(Q)$(PYTHON) -B python/wheel.py --metadata $(py) >$@.part
+	$(Q)mv $@.part $@
 
 # Tests run under the system's Python, which workers may run as well.
 py_tests := $(wildcard python/test/*.py)

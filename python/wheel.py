@@ -2,6 +2,7 @@
 """Packs the package below build/python into a wheel; equal files, equal bytes.
 
     python3 wheel.py PACKAGE FOLDER
+    python3 wheel.py --metadata PACKAGE      prints the wheel's METADATA
 """
 import base64
 import hashlib
@@ -51,14 +52,20 @@ def record_line(name, data):
     return "%s,sha256=%s,%d\n" % (name, digest.rstrip(b"=").decode(), len(data))
 
 
-def build_wheel(package, folder):
+def make_metadata(package):
+    """The package's version, and the text of METADATA."""
     text = read_file(package, "__init__.py").decode()
     version = re.search('^__version__ = "(.*)"$', text, re.M).group(1)
     about = text.split('"""')[1].strip()
+    return version, METADATA % (version, about)
+
+
+def build_wheel(package, folder):
+    version, metadata = make_metadata(package)
     info = "%s-%s.dist-info" % (NAME, version)
     files = list(list_files(package))
     for name, content in (
-        ("METADATA", METADATA % (version, about)),
+        ("METADATA", metadata),
         ("WHEEL", WHEEL % TAG),
     ):
         files.append((info + "/" + name, content.encode(), 0o644))
@@ -79,5 +86,8 @@ def build_wheel(package, folder):
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        sys.exit("usage: python3 wheel.py PACKAGE FOLDER")
-    print(build_wheel(sys.argv[1], sys.argv[2]))
+        sys.exit("usage: python3 wheel.py PACKAGE FOLDER | --metadata PACKAGE")
+    if sys.argv[1] == "--metadata":
+        print(make_metadata(sys.argv[2])[1], end="")
+    else:
+        print(build_wheel(sys.argv[1], sys.argv[2]))

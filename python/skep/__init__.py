@@ -26,7 +26,7 @@ from .executor import Executor
 from .module import Function, Module, module
 from .session import CallFuture, CallInfo, Session, connect
 
-__version__ = "0.1"
+__version__ = "0.1.0"
 __all__ = [
     "ArgumentError",
     "CallFuture",

@@ -102,7 +102,7 @@ for version in "first $VERSION" "second $VERSION.1"; do
 	DEB_LEVEL=0 sh packaging/deb.sh "$BUILD" "$OUT/test/${version% *}" "${version#* }"
 done
 echo "$VERSION.1" >"$OUT/test/next"
-printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' >"$OUT/test/walk.want"
+printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' >"$OUT/test/walk.want"
 cp tests/packages/*.sh tests/mpi/program.c "$OUT/test"
 cp tests/packages/job/* "$OUT/test/job"
 if [ "$SUITE" = bookworm ]; then

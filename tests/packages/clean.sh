@@ -28,7 +28,7 @@ within 120 sh packaging/deb.sh "$build" "$at/first" "$version" >"$tmp/err" 2>&1 
 result "$r" "packages of two versions"
 
 cp tests/packages/*.sh "$at"
-printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' \
+printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' \
 	>"$at/walk.want"
 run_apart 1200 "$root" "$top" "$at" inside.sh "$next" >"$tmp/got" \
 	2>"$tmp/err" || true

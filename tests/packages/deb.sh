@@ -56,6 +56,7 @@ Package: libo2g0 Version: V Depends: libc6 (>= 2.34)
 Package: libskep-dev Version: V Depends: libskeprpc0 (= V), libc6-dev
 Package: libskeprpc0 Version: V Depends: libc6 (>= 2.34)
 Package: o2g-provider Version: V Depends: libc6 (>= 2.34)
+Package: python3-skep Version: V Depends: libc6 (>= 2.34), python3, skep (= V)
 Package: skep Version: V
 Package: skep-dkms Version: V Depends: dkms (>= 3.0.10)
 Package: skep-examples Version: V
@@ -72,7 +73,7 @@ result "$r" "no package names a path of the build"
 
 # Not every build machine has DKMS; clean.sh tests it on clean roots.
 cp tests/packages/*.sh "$at"
-printf 'hello: 10 20 30 40, together 100\nbee: ran\ndoctor: bee ok\nlab: 1\n' \
+printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' \
 	>"$at/walk.want"
 mkdir "$at/aside"
 mv "$at"/first/skep-dkms_* "$at/aside"

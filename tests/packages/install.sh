@@ -56,6 +56,7 @@ apart >"$tmp/got" 2>"$tmp/err" && r=0 || r=1
 cat >"$tmp/want" <<'END'
 hello: 10 20 30 40, together 100
 bee: ran
+python: 34
 doctor: bee ok
 lab: 1
 END

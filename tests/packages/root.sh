@@ -45,7 +45,7 @@ apt-config dump --format '%F "%v";%n' Acquire |
 } >"$scratch/sources"
 
 # To build modules, their headers are enough, without a kernel.
-packages=dkms,openssl,gcc,libc6-dev,pkgconf,linux-headers-amd64
+packages=dkms,openssl,gcc,libc6-dev,pkgconf,python3,linux-headers-amd64
 [ -z "$kind" ] || packages=$packages,linux-image-amd64,initramfs-tools,systemd-sysv,udev,dbus,kmod,procps,openmpi-bin,libopenmpi-dev
 rm -rf "$root.part"
 mmdebstrap --quiet --mode=root --variant=minbase --format=directory \

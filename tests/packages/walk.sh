@@ -26,6 +26,15 @@ printf 'int puts(const char *);\nint main(void) { puts("ran"); return 0; }\n' >a
 gcc -static -o a a.c
 printf 'bee: %s\n' "$(bee ./a)"
 
+cat >job.py <<'END'
+import math, skep
+with skep.Executor() as executor:
+    print(sum(executor.map(math.factorial, range(5))))
+END
+PYTHONPATH=$prefix/lib/python3/dist-packages
+export PYTHONPATH
+printf 'python: %s\n' "$(skep run -- /usr/bin/python3 -B job.py)"
+
 # skep doctor also checks the machine, which may lack something.
 skep doctor >doctor.out || true
 printf 'doctor: %s\n' "$(grep -E -o '^bee +ok' doctor.out | tr -s ' ')"
