@@ -188,6 +188,8 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 		if (err && err != -ECANCELED)
 			return err;
 	}
+	if (result.length > SKEP_ACK_EVERY) /* the hub stores it until then */
+		grid_stream_ack(&c->stream);
 	finish_result(&t, r, wrong ? wrong : left ? -EPROTO : 0);
 	return 0;
 }

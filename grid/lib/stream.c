@@ -380,6 +380,12 @@ static int handle_ack(struct grid_stream *s, u32 length)
 	return err;
 }
 
+void grid_stream_ack(struct grid_stream *s)
+{
+	if (s->received > s->ack_sent)
+		send_ack(s);
+}
+
 /* What the frame before had is read by now. */
 int grid_stream_head(struct grid_stream *s, struct skep_frame *frame)
 {

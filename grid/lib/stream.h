@@ -82,5 +82,10 @@ int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
 int grid_stream_head(struct grid_stream *s, struct skep_frame *frame);
 int grid_stream_read(struct grid_stream *s, void *to, u64 len);
 int grid_stream_skip(struct grid_stream *s, u64 len);
+/*
+ * Acknowledges all that was read, without waiting for SKEP_ACK_EVERY. The
+ * reader's. An error shows at the next read.
+ */
+void grid_stream_ack(struct grid_stream *s);
 
 #endif

@@ -120,6 +120,7 @@ type Conn struct {
 	acked   uint64
 	pending int    // data frames that this stream has not written
 	sentTo  uint64 // the largest offset that any stream was given to write
+	dataEnd uint64 // end of the last DATA frame that was queued
 
 	received uint64 // bytes received from the peer
 	ackSent  uint64

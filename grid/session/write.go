@@ -27,6 +27,7 @@ func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []by
 	c.queued = f.endOffset()
 	if f.data {
 		c.pending++
+		c.dataEnd = c.queued
 	}
 	c.change.Broadcast()
 }
@@ -102,6 +103,37 @@ func (c *Conn) SendData(ctx context.Context, call uint64, r io.Reader, n int64) 
 		}
 	}
 	return nil
+}
+
+// DataEnd returns the offset, in the session's bytes, of the end of the last DATA frame that
+// was queued.
+func (c *Conn) DataEnd() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dataEnd
+}
+
+// AwaitAck waits until the peer has acknowledged all bytes before offset. The error is why it
+// will not, or that of ctx.
+func (c *Conn) AwaitAck(ctx context.Context, offset uint64) error {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		c.change.Broadcast()
+		c.mu.Unlock()
+	})
+	defer stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && ctx.Err() == nil && c.acked < offset {
+		c.change.Wait()
+	}
+	if c.acked >= offset {
+		return nil
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return ctx.Err()
 }
 
 func (c *Conn) sendChunk(ctx context.Context, call uint64, b *[]byte, n int, last bool) error {

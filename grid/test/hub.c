@@ -465,13 +465,13 @@ static void *serve_one(void *arg)
 
 	do {
 		h->fd = accept(h->listener, NULL, NULL);
+		h->sent = h->sent_acked = h->received = h->acked = 0;
 		err = serve_master(h);
 		if (err == -EPROTO)
 			h->broken = 1;
 		close(h->fd);
 		for (i = 0; i < LIVE_MAX; i++)
 			forget_call(&live[i]);
-		h->sent = h->sent_acked = h->received = h->acked = 0;
 	} while (h->manner == HUB_KILLED && !h->broken && h->life++ < 4);
 	return NULL;
 }
