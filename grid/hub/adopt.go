@@ -292,6 +292,7 @@ func (h *Hub) endReturn() {
 	}
 	keys := h.back.keys
 	for key := range keys {
+		h.dropStored(key)
 		h.tellAll(proto.VerbRelease, proto.Release{Session: key})
 	}
 	lost := map[*run][]sessionRecord{}
@@ -328,6 +329,7 @@ func (h *Hub) endReturn() {
 // openRecords opens the runs that a killed hub had, if this one stores runs.
 func (h *Hub) openRecords() error {
 	dir := filepath.Join(h.cfg.State, "runs")
+	defer h.restoreResults()
 	if !h.cfg.Keep {
 		return nil
 	}

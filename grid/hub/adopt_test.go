@@ -25,6 +25,7 @@ func (w *world) crash(change func(*Config)) {
 	cfg := w.hub.cfg
 	state := shortDir(w.t)
 	copyTree(w.t, cfg.State, state)
+	copyResults(w.t, cfg.Spool, filepath.Join(state, "spool"))
 	cfg.State, cfg.Spool = state, filepath.Join(state, "spool")
 	if change != nil {
 		change(&cfg)
@@ -68,6 +69,7 @@ func copyTree(t *testing.T, from, to string) {
 type rawMaster struct {
 	t *testing.T
 	net.Conn
+	got uint64 // bytes of the session that readAll has read
 }
 
 // returnMaster connects as a master that comes back.
@@ -79,7 +81,7 @@ func (w *world) returnMaster(m *fakeMaster) *rawMaster {
 	}
 	w.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(testTimeout))
-	r := &rawMaster{w.t, c}
+	r := &rawMaster{t: w.t, Conn: c}
 	r.send(uapi.TypeHello, uapi.FlagAgain, 0, uapi.Append(nil, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision, Session: m.id}))
 	if f := r.read(); f.Type != uapi.TypeHello || f.Flags != uapi.FlagAgain {
 		w.t.Fatalf("a hub that keeps sessions answers %+v", f)

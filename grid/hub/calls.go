@@ -199,21 +199,26 @@ func (h *Hub) requeueCall(a sched.Requeued) {
 func (h *Hub) commitCall(s sched.Lease) {
 	c := h.calls[s.Call]
 	l := c.leases[s.Fence]
-	d := l.done
-	r := uapi.Result{
-		Length: d.Length, ExecNS: d.ExecNS, Proof: uapi.Proof{Nonce: d.Nonce, Calls: d.Calls},
-		Attempt: uint32(l.Attempt), Program: c.module.sum,
-	}
-	r.Substrate, _ = uapi.ParseSubstrate(l.node.info.Substrate)
-	r.SetNode(l.node.info.Name)
+	r := c.resultFrame(l, l.done)
 	l.node.info.Done++
-	l.node.info.Received += d.Length
+	l.node.info.Received += l.done.Length
 	h.callEvent(c, l, CallDone, "")
 	result := l.result
 	l.result = nil
 	h.endLease(c, s.Fence)
 	h.forgetCall(c)
 	c.caller.out.add(outgoing{client: c.client, result: &r, data: result})
+}
+
+// resultFrame is what the master is sent about a result, before its bytes.
+func (c *call) resultFrame(l *lease, d *proto.Done) uapi.Result {
+	r := uapi.Result{
+		Length: d.Length, ExecNS: d.ExecNS, Proof: uapi.Proof{Nonce: d.Nonce, Calls: d.Calls},
+		Attempt: uint32(l.Attempt), Program: c.module.sum,
+	}
+	r.Substrate, _ = uapi.ParseSubstrate(l.node.info.Substrate)
+	r.SetNode(l.node.info.Name)
+	return r
 }
 
 func (h *Hub) failCall(a sched.FailCall) {

@@ -12,8 +12,8 @@
 // such work: frames to masters, ledger entries and events have queues, messages
 // to nodes are the engine's, which drops a node that reads too slowly, and a
 // spool's lock is free while its file is written. The remaining work under the
-// lock is short: closing the file of a spool without holders, and a line of
-// log.
+// lock is short: closing and removing the file of a spool without holders,
+// opening that of a stored result, and a line of log.
 package hub
 
 import (
@@ -115,6 +115,7 @@ type Hub struct {
 	lastSession sched.SessionID
 	execs       map[string]*execution
 	back        returning
+	stored      map[carryKey]*storedResult // of an earlier hub, not claimed yet
 	adopted     map[sched.Fence]*adopted
 	watchers    map[*watcher]bool
 }
@@ -170,7 +171,7 @@ func Open(cfg Config) (*Hub, error) {
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
-		adopted: map[sched.Fence]*adopted{},
+		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},

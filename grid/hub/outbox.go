@@ -100,11 +100,24 @@ func (o *outbox) send(ctx context.Context, list *[]outgoing) {
 			return
 		}
 		err := v.send(ctx, o.conn)
-		v.discard()
+		if err == nil && v.data != nil && v.data.name != "" {
+			o.holdUntilTaken(ctx, v.data)
+		} else {
+			v.discard()
+		}
 		if err != nil {
 			return // the session is over; its reader knows as well
 		}
 	}
+}
+
+// holdUntilTaken keeps a result that outlives the hub until the master has all of it.
+func (o *outbox) holdUntilTaken(ctx context.Context, data *spool) {
+	end := o.conn.DataEnd()
+	o.done.Go(func() {
+		defer data.put()
+		o.conn.AwaitAck(ctx, end)
+	})
 }
 
 func (v *outgoing) send(ctx context.Context, conn *session.Conn) error {

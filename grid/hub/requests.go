@@ -34,7 +34,7 @@ func (m *master) call(f *session.Frame) error {
 	m.hub.openCall(c)
 	again := f.Flags&uapi.FlagAgain != 0
 	in.done = func() { m.hub.queueCall(c, again) }
-	if v.Length > proto.InlineMax {
+	if v.Length > proto.InlineMax && !(again && m.hub.hasStored(c)) {
 		in.done() // a node may begin to pull while bytes still come
 		in.done = func() {}
 	}
@@ -117,6 +117,9 @@ func (h *Hub) queueCall(c *call, again bool) {
 		return
 	}
 	c.setState(callWaiting)
+	if again && h.commitStored(c) {
+		return
+	}
 	if !again || !h.claimCarried(c) {
 		h.handleEvent(h.queuedEvent(c))
 	}
@@ -158,6 +161,7 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 func (h *Hub) closeSession(of *caller) {
 	lockdep.AssertHeld(&h.mu)
 	h.handleEvent(sched.SessionClose{Session: of.id})
+	h.dropStored(of.key)
 	for _, c := range of.calls {
 		h.forgetAdopted(c)
 		h.forgetCall(c)

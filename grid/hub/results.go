@@ -37,6 +37,8 @@ func (h *Hub) readDone(id string, data []byte) (report, error) {
 	r := &inlineResult{}
 	if v.Inline {
 		r.spool, r.err = h.storeInline(id, &v, raw)
+	} else {
+		r.err = h.sealResult(id, &v)
 	}
 	return report{take: func(n *node) error { return h.handleDone(n, &v, r) }, result: r}, nil
 }
@@ -96,6 +98,21 @@ func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
 }
 
 func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sched.Failure, string) {
+	if kind, why := c.checkSafety(l, v); why != "" {
+		return kind, why
+	}
+	if err := c.checkResultSize(v.Length); err != nil {
+		return sched.NodeFailed, err.Error()
+	}
+	if err := l.takeResult(v, r); err != nil {
+		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
+	}
+	l.done = v
+	return 0, ""
+}
+
+// checkSafety reports why what a node says about a run cannot be trusted.
+func (c *call) checkSafety(l *lease, v *proto.Done) (sched.Failure, string) {
 	bee := l.node.info.Substrate == "bee-windows" || l.node.info.Substrate == "bee-linux"
 	switch {
 	case v.Program != c.module.digest:
@@ -105,13 +122,6 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sche
 	case bee && (v.Calls == 0 || v.Nonce == 0):
 		return sched.Unsafe, "refused by a safety check: the program did not run inside bee"
 	}
-	if err := c.checkResultSize(v.Length); err != nil {
-		return sched.NodeFailed, err.Error()
-	}
-	if err := l.takeResult(v, r); err != nil {
-		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
-	}
-	l.done = v
 	return 0, ""
 }
 
@@ -134,10 +144,15 @@ func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 			l.result.put()
 		}
 		l.result, r.spool = r.spool, nil
-		if r.err != nil {
-			return r.err
-		}
 	}
+	if r.err != nil {
+		return r.err
+	}
+	return l.checkResult(v)
+}
+
+// checkResult reports whether a lease has the result that its node announces.
+func (l *lease) checkResult(v *proto.Done) error {
 	if l.result == nil {
 		return fmt.Errorf("it was announced but not sent")
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // spoolMemory is how much of a call's data stays in memory; more goes to a file
-// without a name, which the system frees even if the hub is killed.
+// without a name, which the system frees even if the hub is killed. A result that a later hub
+// has to find has a name: stored.go.
 const spoolMemory = 1 << 20
 
 // spoolMax bounds the length that a peer may announce.
@@ -41,6 +42,7 @@ type spooler struct {
 // guards all below it. Its creator has a reference; readers get one each.
 type spool struct {
 	from   *spooler
+	name   string   // pattern of the file that holds it, even after the hub was killed, or ""
 	want   int64    // bytes that will come; if open, finish sets it
 	open   bool     // the length is unknown: at most want
 	quotas []*quota // where kept bytes are reserved until the last put
@@ -71,6 +73,12 @@ func (p *spooler) newUnbounded(most uint64, quotas ...*quota) (*spool, error) {
 	return p.createSpool(&spool{want: int64(most), open: true}, most, quotas)
 }
 
+// newNamed creates a spool whose file a later hub finds: stored.go. open: want is only the
+// most that may come.
+func (p *spooler) newNamed(name string, want uint64, open bool, quotas ...*quota) (*spool, error) {
+	return p.createSpool(&spool{want: int64(want), open: open, name: name}, want, quotas)
+}
+
 func (p *spooler) createSpool(s *spool, want uint64, quotas []*quota) (*spool, error) {
 	if want > spoolMax {
 		return nil, fmt.Errorf("%d bytes exceed the limit of a transfer", want)
@@ -89,7 +97,7 @@ func (p *spooler) createSpool(s *spool, want uint64, quotas []*quota) (*spool, e
 
 // allocate puts a spool into memory or into a file.
 func (p *spooler) allocate(s *spool) (*spool, error) {
-	if want := s.want; want <= spoolMemory && !s.open {
+	if want := s.want; want <= spoolMemory && !s.open && s.name == "" {
 		if p.used.Add(s.want) <= p.limit {
 			s.mem = make([]byte, 0, want)
 			return s, nil
@@ -108,13 +116,17 @@ func (p *spooler) allocateFile(s *spool) (*spool, error) {
 	if create == nil {
 		create = os.CreateTemp
 	}
-	f, err := create(p.dir, ".spool-*")
+	pattern := ".spool-*"
+	if s.name != "" {
+		pattern = s.name
+	}
+	f, err := create(p.dir, pattern)
 	if err != nil {
 		p.files.Add(-1)
 		return nil, diskFull(p.dir, err)
 	}
 	s.file = f
-	s.left = os.Remove(f.Name()) != nil // Windows keeps the name of an open file
+	s.left = s.name != "" || os.Remove(f.Name()) != nil // Windows keeps the name of an open file
 	return s, nil
 }
 

@@ -337,7 +337,13 @@ func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
 		return nil, err
 	}
 	if !known {
-		return h.spools.newUnbounded(c.most, h.resultQuotas(c, l)...)
+		n = c.most
+	}
+	if name := h.storedName(c, n); name != "" {
+		return h.spools.newNamed(name, n, !known, h.resultQuotas(c, l)...)
+	}
+	if !known {
+		return h.spools.newUnbounded(n, h.resultQuotas(c, l)...)
 	}
 	return h.spools.newSpool(n, h.resultQuotas(c, l)...)
 }
