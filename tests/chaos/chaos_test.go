@@ -168,15 +168,21 @@ func (s *scene) awaitEnded(y *tally, n int) bool {
 	return true
 }
 
-// play kills or stops the hub or the agent `kills` times, after random numbers of calls.
-func (s *scene) play(seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 1))
+// openLog makes the file in which workers note what they run.
+func (s *scene) openLog() {
+	s.t.Helper()
 	if err := os.MkdirAll(s.path("log"), 0o777); err != nil {
 		s.t.Fatal(err)
 	}
 	os.WriteFile(s.path("log/runs"), nil, 0o666)
 	os.Chmod(s.path("log"), 0o777) // the agent of root runs programs as nobody
 	os.Chmod(s.path("log/runs"), 0o666)
+}
+
+// play kills or stops the hub or the agent `kills` times, after random numbers of calls.
+func (s *scene) play(seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	s.openLog()
 	s.startAgent("--token", s.startHub())
 	r, w := io.Pipe()
 	run := s.start(w, "run", "--state", s.path("hub"), "--modules", filepath.Join(s.build, "test", "chaos"), "--",
@@ -270,13 +276,14 @@ func (l *testLog) Write(b []byte) (int, error) {
 	return l.all.Write(b)
 }
 
-func playSeed(t *testing.T, seed uint64, long bool) {
+func newScene(t *testing.T) *scene {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "chaos") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &testLog{}
-	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: l, long: long}
+	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: l}
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.mu.Lock()
@@ -286,7 +293,7 @@ func playSeed(t *testing.T, seed uint64, long bool) {
 		os.RemoveAll(dir)
 	})
 	os.Chmod(dir, 0o711)
-	s.play(seed)
+	return s
 }
 
 // The hub, and sometimes the agent, is killed or stopped while thousands of small calls are
@@ -302,7 +309,11 @@ func TestKilled(t *testing.T) {
 	}
 	long, _ := time.ParseDuration(os.Getenv("SKEP_CHAOS_TIME"))
 	for end := time.Now().Add(long); ; seed++ {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playSeed(t, seed, long > 0) }) || !time.Now().Before(end) {
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			s := newScene(t)
+			s.long = long > 0
+			s.play(seed)
+		}) || !time.Now().Before(end) {
 			return
 		}
 	}

@@ -3,11 +3,13 @@
 
 chaos_t := $(B)/test/chaos
 
-$(chaos_t)/master: $(B)/obj/gcc/tests/chaos/work/master.o $(B)/lib/libskeprpc.a
+chaos_masters := $(chaos_t)/master $(chaos_t)/large
+
+$(chaos_masters): $(chaos_t)/%: $(B)/obj/gcc/tests/chaos/work/%.o $(B)/lib/libskeprpc.a
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
-$(B)/obj/gcc/tests/chaos/work/master.o: CFLAGS_HOST += -Igrid/include
+$(chaos_masters:$(chaos_t)/%=$(B)/obj/gcc/tests/chaos/work/%.o): CFLAGS_HOST += -Igrid/include
 $(chaos_t)/chaos.rex: tests/chaos/work/chaos.idl tests/chaos/work/chaos.c \
 		tests/chaos/work/chaos.h $(B)/bin/skep $(B)/lib/libskepworker.a
 	$(call say,GEN)
@@ -18,7 +20,7 @@ TEST_SUITES += chaos
 suite_chaos = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/chaos
 suite_chaos_kind = go
 suite_chaos_deadline = 600
-suite_chaos_needs = $(B)/bin/skep $(chaos_t)/master $(chaos_t)/chaos.rex
+suite_chaos_needs = $(B)/bin/skep $(chaos_masters) $(chaos_t)/chaos.rex
 
 SOAKS += grid-chaos
 soak_grid-chaos = BUILD=$(abspath $(B)) SKEP_CHAOS_TIME=1h SKEP_CHAOS_SEED=$$(date +%s) \

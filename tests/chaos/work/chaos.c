@@ -41,3 +41,12 @@ void chaos_step(int number, int microseconds, int *value, char *log)
 	value[0] += answers[number % count] + number - number % count;
 	value[1]++;
 }
+
+void chaos_fill(int number, int n, int *data, char *log)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		data[i] = number + i;
+	log_number(log, number);
+}

@@ -12,5 +12,6 @@ static inline int chaos_answer(int number)
 
 void chaos_initialize(int n, int *table);
 void chaos_step(int number, int microseconds, int *value, char *log);
+void chaos_fill(int number, int n, int *data, char *log);
 
 #endif
