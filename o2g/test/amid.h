@@ -28,11 +28,14 @@ static void exit_once(void)
  * that sleep. */
 static __thread void (*amid)(void);
 static __thread int slept, sleeps;
+static int threads_slept; /* atomic: threads other than the first that did */
 
 static void before_sleep(void)
 {
 	void (*call)(void) = amid;
 
+	if (sleeps == 0 && gettid() != getpid())
+		__atomic_add_fetch(&threads_slept, 1, __ATOMIC_RELAXED);
 	amid = 0;
 	if (call)
 		call();
