@@ -97,36 +97,45 @@ static int build_endpoint(struct o2g *o2g)
 		r = open_engine(o2g);
 	if (r == 0)
 		r = o2g_opener_start(o2g);
-	if (r)
-		return r;
-	r = o2g_fork_watch(o2g);
-	if (r)
-		o2g_opener_stop(o2g);
 	return r;
 }
 
-int o2g_open(struct o2g **out, const struct o2g_options *options)
+static int open_held(struct o2g *o2g, const struct o2g_options *options)
 {
-	struct o2g *o2g = calloc(1, sizeof(*o2g));
-	int r;
+	int r = o2g_settings_read(&o2g->settings, options);
 
-	*out = 0;
-	if (!o2g)
-		return o2g_error_set(-ENOMEM, "no memory for an endpoint");
-	pthread_mutex_init(&o2g->submit, 0);
-	pthread_mutex_init(&o2g->take, 0);
-	pthread_mutex_init(&o2g->lock, 0);
-	o2g_error_read_level();
-	r = o2g_settings_read(&o2g->settings, options);
 	if (r == 0)
 		r = build_endpoint(o2g);
 	if (r) {
 		free_endpoint(o2g);
 		return r;
 	}
+	o2g_fork_watch(o2g);
 	o2g_page_open(o2g);
-	*out = o2g;
 	return 0;
+}
+
+int o2g_open(struct o2g **out, const struct o2g_options *options)
+{
+	struct o2g *o2g;
+	int r = o2g_fork_prepare();
+
+	*out = 0;
+	if (r)
+		return r;
+	o2g = calloc(1, sizeof(*o2g));
+	if (!o2g)
+		return o2g_error_set(-ENOMEM, "no memory for an endpoint");
+	pthread_mutex_init(&o2g->submit, 0);
+	pthread_mutex_init(&o2g->take, 0);
+	pthread_mutex_init(&o2g->lock, 0);
+	o2g_error_read_level();
+	o2g_fork_hold();
+	r = open_held(o2g, options);
+	o2g_fork_release();
+	if (r == 0)
+		*out = o2g;
+	return r;
 }
 
 static void log_counts(const struct o2g_counts *c)
@@ -161,9 +170,11 @@ int o2g_close(struct o2g *o2g, int linger_ms)
 			      linger_ms);
 	o2g->ops->counts(o2g->engine, &counts);
 	log_counts(&counts);
+	o2g_fork_hold();
 	o2g_fork_forget(o2g);
 	o2g_report_send(o2g, &counts);
 	free_endpoint(o2g);
+	o2g_fork_release();
 	return r;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The internals of an endpoint. Locks, in the order in which they are locked:
- *   all      (fork.c) the list of endpoints
+ *   all      (fork.c) the list of endpoints; held while one is opened or
+ *            its descriptors are closed
  *   take     the completion ring's consumer side
  *   submit   the submission ring's producer side, and copied sends
  *   lock     peers and openings; the opener's thread works under it
@@ -138,7 +139,11 @@ static inline void o2g_assert_locked(pthread_mutex_t *mutex)
 }
 
 /* fork.c: the list of endpoints, which fork() goes through. */
-int o2g_fork_watch(struct o2g *o2g);
+int o2g_fork_prepare(void); /* before the first of the following calls */
+/* Between the two no thread forks. */
+void o2g_fork_hold(void);
+void o2g_fork_release(void);
+void o2g_fork_watch(struct o2g *o2g); /* both while forks are held */
 void o2g_fork_forget(struct o2g *o2g);
 int o2g_fork_any(void);
 /* No endpoint of the list is freed meanwhile. */

@@ -2,7 +2,9 @@
 /*
  * fork(): the child has neither our threads nor the memory of the rings, so
  * its copies of endpoints are dead, and their descriptors closed. All locks
- * are held across the fork, so that the child finds them consistent.
+ * are held across the fork, so that the child finds them consistent. While a
+ * thread opens or closes an endpoint, fork() by another waits: the child could
+ * not close descriptors that are in no list.
  */
 #include "endpoint.h"
 #include "error.h"
@@ -61,29 +63,41 @@ static void add_handlers(void)
 	handlers = -pthread_atfork(prepare_fork, resume_parent, reset_child);
 }
 
-int o2g_fork_watch(struct o2g *o2g)
+int o2g_fork_prepare(void)
 {
 	pthread_once(&once, add_handlers);
 	if (handlers)
 		return o2g_error_set(handlers,
 				     "can't register fork() handlers: %s",
 				     strerror(-handlers));
+	return 0;
+}
+
+void o2g_fork_hold(void)
+{
 	pthread_mutex_lock(&all);
+}
+
+void o2g_fork_release(void)
+{
+	pthread_mutex_unlock(&all);
+}
+
+void o2g_fork_watch(struct o2g *o2g)
+{
+	o2g_assert_locked(&all);
 	o2g->next = first;
 	__atomic_store_n(&first, o2g, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&all);
-	return 0;
 }
 
 void o2g_fork_forget(struct o2g *o2g)
 {
-	pthread_mutex_lock(&all);
+	o2g_assert_locked(&all);
 	for (struct o2g **at = &first; *at; at = &(*at)->next)
 		if (*at == o2g) {
 			*at = o2g->next;
 			break;
 		}
-	pthread_mutex_unlock(&all);
 }
 
 int o2g_fork_any(void)

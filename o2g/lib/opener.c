@@ -417,6 +417,8 @@ void o2g_opener_stop(struct o2g *o2g)
 	pthread_mutex_lock(&o2g->lock);
 	o2g_try_drop_all(o2g);
 	pthread_mutex_unlock(&o2g->lock);
+	o2g_fork_hold();
 	o2g_opener_close_files(o2g);
+	o2g_fork_release();
 	pthread_cond_destroy(&opener->calm);
 }

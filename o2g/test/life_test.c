@@ -246,6 +246,74 @@ static void test_forks(void)
 	TAP(o2g_close(b, 1000) == 0);
 }
 
+/* A fork() by another thread, amid of this one's call. */
+static int fork_amid, fork_child;
+
+static void *run_fork(void *arg)
+{
+	pid_t pid = fork();
+	int n = 0, status = -1;
+
+	if (pid == 0) { /* no malloc(): another thread may be in it */
+		for (int fd = 0; fd < 256; fd++)
+			n += fcntl(fd, F_GETFD) >= 0;
+		_exit(n);
+	}
+	waitpid(pid, &status, 0);
+	__atomic_store_n(&fork_child, status, __ATOMIC_RELEASE);
+	return arg;
+}
+
+static pthread_t forker;
+
+/* Waits for the child, but not for long: the fork may have to wait for us. */
+static void fork_now(void)
+{
+	if (!__atomic_exchange_n(&fork_amid, 0, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&fork_child, -1, __ATOMIC_RELAXED);
+	pthread_create(&forker, 0, run_fork, 0);
+	for (int i = 0; i < 200; i++) {
+		if (__atomic_load_n(&fork_child, __ATOMIC_ACQUIRE) != -1)
+			break;
+		usleep(1000);
+	}
+}
+
+/* Called while an endpoint opens, */
+int listen(int fd, int backlog)
+{
+	fork_now();
+	return (int)syscall(SYS_listen, fd, backlog);
+}
+
+/* and while it closes. */
+int unlinkat(int folder, const char *path, int flags)
+{
+	fork_now();
+	return (int)syscall(SYS_unlinkat, folder, path, flags);
+}
+
+static void test_forks_amid(void)
+{
+	int plain = count_descriptors() - 3; /* ".", ".." and the list */
+	struct o2g *a;
+
+	fork_amid = 1;
+	a = bed_open();
+	pthread_join(forker, 0);
+	tap_ok(fork_amid == 0 && WEXITSTATUS(fork_child) == plain,
+	       "a child that is forked while an endpoint opens inherits "
+	       "nothing (%d, %d)",
+	       WEXITSTATUS(fork_child), plain);
+	fork_amid = 1;
+	TAP(o2g_close(a, 1000) == 0);
+	pthread_join(forker, 0);
+	tap_ok(fork_amid == 0 && WEXITSTATUS(fork_child) == plain,
+	       "nor one that is forked while it closes (%d, %d)",
+	       WEXITSTATUS(fork_child), plain);
+}
+
 static void test_leaks(void)
 {
 	int files = count_descriptors(),
@@ -788,6 +856,7 @@ int main(void)
 	test_environment();
 	test_inet6();
 	test_forks();
+	test_forks_amid();
 	test_descriptor();
 	test_wakes();
 	test_leftovers();
