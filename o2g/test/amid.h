@@ -34,7 +34,7 @@ static void before_sleep(void)
 {
 	void (*call)(void) = amid;
 
-	if (sleeps == 0 && gettid() != getpid())
+	if (sleeps == 0 && syscall(SYS_gettid) != getpid())
 		__atomic_add_fetch(&threads_slept, 1, __ATOMIC_RELAXED);
 	amid = 0;
 	if (call)

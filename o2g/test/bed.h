@@ -5,6 +5,7 @@
 
 #include <o2g/lib/o2g.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,33 @@ __attribute__((unused)) static struct o2g_event bed_event(struct o2g *o2g)
 	if (o2g_wait(o2g, &event, 1, BED_WAIT) != 1)
 		bed_die("no event came");
 	return event;
+}
+
+/* One message from a to b, and both events. */
+__attribute__((unused)) static int bed_transfer(struct o2g *a, struct o2g *b)
+{
+	char in[5] = "";
+
+	bed_recv(b, O2G_ANY, 1, in, sizeof(in));
+	bed_send(a, bed_peer(a, b), 1, "abcd", 5);
+	return bed_event(a).status == 0 && bed_event(b).status == 0 &&
+	       strcmp(in, "abcd") == 0;
+}
+
+__attribute__((unused)) static int bed_count_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+__attribute__((unused)) static int bed_count_descriptors(void)
+{
+	return bed_count_entries("/proc/self/fd");
 }
 
 /* Bytes that depend on their place and on a seed. */

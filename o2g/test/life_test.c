@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The life of an endpoint: options, fork, exec, descriptors, leaks (memory is
+ * The life of an endpoint: options, descriptors, leaks (memory is
  * LeakSanitizer's), and the errors that are told in words.
  */
 #define _GNU_SOURCE /* ppoll */
@@ -134,16 +134,6 @@ static void test_environment(void)
 	unsetenv("SKEP_O2G_PORTS");
 }
 
-static int transfer_message(struct o2g *a, struct o2g *b)
-{
-	char in[5] = "";
-
-	bed_recv(b, O2G_ANY, 1, in, sizeof(in));
-	bed_send(a, bed_peer(a, b), 1, "abcd", 5);
-	return bed_event(a).status == 0 && bed_event(b).status == 0 &&
-	       strcmp(in, "abcd") == 0;
-}
-
 static void test_inet6(void)
 {
 	struct o2g_options o = bed_options();
@@ -155,181 +145,26 @@ static void test_inet6(void)
 		return;
 	}
 	TAP(o2g_open(&b, &o) == 0);
-	tap_ok(transfer_message(a, b), "messages over IPv6");
+	tap_ok(bed_transfer(a, b), "messages over IPv6");
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
-}
-
-static int count_entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static int count_descriptors(void)
-{
-	return count_entries("/proc/self/fd");
-}
-
-/* What a program sees that we start, as a number. */
-static int count_inherited(void)
-{
-	FILE *list = popen("ls /proc/self/fd | wc -l", "r");
-	int n = -1;
-
-	if (!list || fscanf(list, "%d", &n) != 1)
-		bed_die("ls");
-	pclose(list);
-	return n;
-}
-
-/* Until the engines' threads have begun; the openers' have when there is a
- * connection. A thread that begins holds a lock of gcc's AddressSanitizer. If
- * it is locked during fork(), the child's first pthread_create() waits for it
- * without end. */
-static int await_threads(int expected)
-{
-	int left = BED_WAIT;
-
-	while (__atomic_load_n(&threads_slept, __ATOMIC_RELAXED) < expected &&
-	       left-- > 0)
-		usleep(1000);
-	return left > 0;
-}
-
-static void test_forks(void)
-{
-	int plain = count_inherited(), threads = threads_slept;
-	struct o2g *a = bed_open(), *b = bed_open();
-	int before, status = 1;
-	pid_t pid;
-
-	before = count_descriptors();
-	TAP(transfer_message(a, b));
-	if (strcmp(o2g_engine_name(a), "user") == 0)
-		TAP(await_threads(threads + 2));
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		struct o2g_event event;
-		struct o2g *mine;
-		int bad, spare;
-
-		bad = count_descriptors() > before - 6;
-		bad |= (o2g_poll(a, &event, 1) != -EBADF) << 1;
-		bad |= (o2g_wait(a, &event, 1, 0) != -EBADF) << 2;
-		bad |= (o2g_close(a, 0) != -EBADF) << 3;
-		bad |= !strstr(o2g_error(), "fork") << 4;
-		mine = bed_open();
-		bad |= !transfer_message(mine, mine) << 5;
-		bad |= !!o2g_close(mine, 100) << 6;
-		spare = dup(0);
-		bad |= (o2g_register_socket(a, spare, 0, 1) != -EBADF ||
-			fcntl(spare, F_GETFD) >= 0)
-		       << 7;
-		_exit(bad);
-	}
-	waitpid(pid, &status, 0);
-	tap_ok(status == 0,
-	       "after fork() inherited endpoints fail, the child's own work "
-	       "(%#x)",
-	       status);
-	TAP(transfer_message(a, b));
-	tap_ok(count_inherited() == plain, "a program started by exec inherits "
-					   "nothing");
-	TAP(transfer_message(b, a));
-	TAP(o2g_close(a, 1000) == 0);
-	TAP(o2g_close(b, 1000) == 0);
-}
-
-/* A fork() by another thread, amid of this one's call. */
-static int fork_amid, fork_child;
-
-static void *run_fork(void *arg)
-{
-	pid_t pid = fork();
-	int n = 0, status = -1;
-
-	if (pid == 0) { /* no malloc(): another thread may be in it */
-		for (int fd = 0; fd < 256; fd++)
-			n += fcntl(fd, F_GETFD) >= 0;
-		_exit(n);
-	}
-	waitpid(pid, &status, 0);
-	__atomic_store_n(&fork_child, status, __ATOMIC_RELEASE);
-	return arg;
-}
-
-static pthread_t forker;
-
-/* Waits for the child, but not for long: the fork may have to wait for us. */
-static void fork_now(void)
-{
-	if (!__atomic_exchange_n(&fork_amid, 0, __ATOMIC_RELAXED))
-		return;
-	__atomic_store_n(&fork_child, -1, __ATOMIC_RELAXED);
-	pthread_create(&forker, 0, run_fork, 0);
-	for (int i = 0; i < 200; i++) {
-		if (__atomic_load_n(&fork_child, __ATOMIC_ACQUIRE) != -1)
-			break;
-		usleep(1000);
-	}
-}
-
-/* Called while an endpoint opens, */
-int listen(int fd, int backlog)
-{
-	fork_now();
-	return (int)syscall(SYS_listen, fd, backlog);
-}
-
-/* and while it closes. */
-int unlinkat(int folder, const char *path, int flags)
-{
-	fork_now();
-	return (int)syscall(SYS_unlinkat, folder, path, flags);
-}
-
-static void test_forks_amid(void)
-{
-	int plain = count_descriptors() - 3; /* ".", ".." and the list */
-	struct o2g *a;
-
-	fork_amid = 1;
-	a = bed_open();
-	pthread_join(forker, 0);
-	tap_ok(fork_amid == 0 && WEXITSTATUS(fork_child) == plain,
-	       "a child that is forked while an endpoint opens inherits "
-	       "nothing (%d, %d)",
-	       WEXITSTATUS(fork_child), plain);
-	fork_amid = 1;
-	TAP(o2g_close(a, 1000) == 0);
-	pthread_join(forker, 0);
-	tap_ok(fork_amid == 0 && WEXITSTATUS(fork_child) == plain,
-	       "nor one that is forked while it closes (%d, %d)",
-	       WEXITSTATUS(fork_child), plain);
 }
 
 static void test_leaks(void)
 {
-	int files = count_descriptors(),
-	    threads = count_entries("/proc/self/task");
+	int files = bed_count_descriptors(),
+	    threads = bed_count_entries("/proc/self/task");
 	int bad = 0;
 
 	for (int i = 0; i < 220; i++) {
 		struct o2g *a = bed_open(), *b = bed_open();
 
-		bad += !transfer_message(a, b);
+		bad += !bed_transfer(a, b);
 		/* Both in any case, and however slow: none may be left. */
 		bad += !!o2g_close(a, BED_WAIT) + !!o2g_close(b, BED_WAIT);
 	}
 	tap_ok(bad == 0, "200 times opened, used and closed");
-	tap_ok(count_descriptors() == files, "no descriptor is left");
-	tap_ok(count_entries("/proc/self/task") == threads,
+	tap_ok(bed_count_descriptors() == files, "no descriptor is left");
+	tap_ok(bed_count_entries("/proc/self/task") == threads,
 	       "no thread is left");
 }
 
@@ -377,7 +212,7 @@ static void test_limits(void)
 	TAP(o2g_open(&hasty, &o) == 0);
 	getrlimit(RLIMIT_NOFILE, &old);
 	tight = old;
-	tight.rlim_cur = (rlim_t)count_descriptors() + 10;
+	tight.rlim_cur = (rlim_t)bed_count_descriptors() + 10;
 	setrlimit(RLIMIT_NOFILE, &tight);
 	while ((spare[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
 		n++;
@@ -617,7 +452,7 @@ static void test_shows(void)
 	tap_ok(access(distant, F_OK) == 0,
 	       "a page of a live process in another pid namespace stays");
 	close(far);
-	TAP(transfer_message(a, a));
+	TAP(bed_transfer(a, a));
 	for (int i = 0; s && i < 5000; i++) {
 		if (__atomic_load_n(&s->sent, __ATOMIC_RELAXED) == 1)
 			break;
@@ -706,7 +541,7 @@ static void test_reports(void)
 
 	pthread_create(&thread, 0, run_launcher, &fd);
 	a = bed_open();
-	TAP(transfer_message(a, a) && o2g_name(a, name) == 0);
+	TAP(bed_transfer(a, a) && o2g_name(a, name) == 0);
 	TAP(o2g_close(a, 100) == 0);
 	pthread_join(thread, (void **)&r);
 	tap_ok(r->magic == O2G_REPORT_MAGIC && r->sent == 1 && r->self == 1 &&
@@ -718,7 +553,7 @@ static void test_reports(void)
 	r->sent = 0;
 	pthread_create(&thread, 0, run_launcher, &fd);
 	a = bed_open();
-	TAP(transfer_message(a, a));
+	TAP(bed_transfer(a, a));
 	interrupted = 20;
 	TAP(o2g_close(a, 100) == 0);
 	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
@@ -809,12 +644,12 @@ static pid_t leave_child(const char *folder, int inside)
 	alarm(60); /* a hang is another status */
 	a = bed_open();
 	if (!inside)
-		exit(transfer_message(a, a) && find_page(folder) ? 0 : 1);
+		exit(bed_transfer(a, a) && find_page(folder) ? 0 : 1);
 	b = bed_open();
-	if (!transfer_message(a, b))
+	if (!bed_transfer(a, b))
 		exit(1);
 	__atomic_store_n(&exits, 1, __ATOMIC_RELAXED);
-	(void)transfer_message(a, b);
+	(void)bed_transfer(a, b);
 	exit(2);
 }
 
@@ -855,8 +690,6 @@ int main(void)
 	test_options();
 	test_environment();
 	test_inet6();
-	test_forks();
-	test_forks_amid();
 	test_descriptor();
 	test_wakes();
 	test_leftovers();
