@@ -18,12 +18,10 @@
 #include <unistd.h>
 
 #include "dynamos_engine.h"
+#include "dynamos_supersede.h"
 #include "dynamos_use.h"
 #include "dynamos_want.h"
 #include "tests/tap.h"
-
-#define HAND "dynamos_hand"
-#define NEXT "dynamos_next"
 
 static const char *hand_file, *next_file, *try_file;
 static const struct dynamos_policy nobody, all = {.otherwise = 1};
@@ -417,87 +415,9 @@ static void test_ends(void)
 	want_ok(use_alone(), "end: no other program has the engine");
 }
 
-/* What is applied after the newer one is not older, and stays. */
-static void test_supersede_above(void)
+static void test_supersede_all(void)
 {
-	struct dynamos_info info;
-
-	select_next();
-	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
-		"supersede: the committed one is reverted");
-	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
-		"supersede: it is applied again");
-	select_hand();
-	want_ok(apply_to(&all, 0), "supersede: another one is put above it");
-	select_next();
-	want_ok(use_commit(), "supersede: the lower one is committed");
-	select_hand();
-	tap_ok(!use_info(&info) && info.state == DYNAMOS_TRIAL &&
-		       get_answer() == 4242,
-	       "engine: supersede: the one above stays in force");
-	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
-		"supersede: the one above is reverted");
-}
-
-/* The newer one is reverted in its trial, applied again and committed. */
-static void test_supersede_trial(void)
-{
-	struct dynamos_info info;
-
-	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE),
-		"supersede: replaces the older one");
-	tap_ok(get_answer() == 4343,
-	       "engine: supersede: all take the newer one");
-	select_hand();
-	tap_ok(!use_info(&info) && info.state == DYNAMOS_TRIAL,
-	       "engine: supersede: the older one stays during the trial");
-	select_next();
-	want_ok(use_revert() ?: use_until(DYNAMOS_LOADED),
-		"supersede: the newer one is reverted in its trial");
-	tap_ok(get_answer() == 4242,
-	       "engine: supersede: the older one answers again");
-	want_ok(apply_to(&all, DYNAMOS_SUPERSEDE) ?: use_commit(),
-		"supersede: applied again without being removed, committed");
-	select_hand();
-	want_ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
-	tap_ok(!use_info(&info) && strstr(info.end, NEXT) &&
-		       info.cause == DYNAMOS_SUPERSEDED && get_answer() == 4343,
-	       "engine: supersede: the older one names what superseded it");
-}
-
-/* A newer update of the same functions. */
-static void test_supersede(void)
-{
-	struct canary canary;
-	struct dynamos_policy only;
-	long mine = get_answer();
-
-	use_canary(&canary);
-	select_hand();
-	want_ok(use_load("one"), "supersede: the older one loads");
-	want_ok(apply_to(&all, 0), "supersede: the older one is applied");
-	select_next();
-	want_ok(use_load("two"), "supersede: the newer one loads");
-	use_only(&only, canary.pid);
-	want_ok(apply_to(&only, 0),
-		"supersede: the newer one is on top, for one");
-	tap_ok(use_call(&canary) == 4343 && get_answer() == 4242,
-	       "engine: supersede: other processes take the older one");
-	want_ok(use_revert(), "supersede: the newer one is reverted");
-	want_ok(use_until(DYNAMOS_LOADED), "supersede: the newer one has left");
-	tap_ok(use_call(&canary) == 4242,
-	       "engine: supersede: the older one is in force again");
-	test_supersede_trial();
-	want_is(apply_to(&all, DYNAMOS_SUPERSEDE), -EINVAL,
-		"supersede: an update that changes more functions is not "
-		"replaced");
-	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: function is named");
-	test_supersede_above();
-	want_ok(use_unload(), "supersede: the older one unloads");
-	select_next();
-	end_update("supersede");
-	tap_ok(get_answer() == mine, "engine: supersede: no trace is left");
-	use_end(&canary);
+	test_supersede(hand_file, next_file);
 }
 
 /* By livepatch: all tasks, and one that does not come along. */
@@ -772,7 +692,7 @@ static const struct {
 } parts[] = {
 	{"refusals", test_refusals}, {"unauthorized", test_unauthorized},
 	{"life", test_life},	     {"balance", test_balance},
-	{"sleepers", test_sleepers}, {"supersede", test_supersede},
+	{"sleepers", test_sleepers}, {"supersede", test_supersede_all},
 	{"together", test_together}, {"straight", test_straight},
 	{"ends", test_ends},	     {"loop", test_loop},
 	{"hooks", test_hooks},	     {"hostile", test_hostile},
