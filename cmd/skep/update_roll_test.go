@@ -73,7 +73,10 @@ func (k *rollKernel) Apply(_ context.Context, _ string, a *uapi.DynamosApply) (u
 
 func (k *rollKernel) SetPolicy(_ string, p uapi.DynamosPolicy) error { return k.change(0, &p) }
 func (k *rollKernel) Commit(string) error                            { return k.change(uapi.DynamosCommitted, nil) }
-func (k *rollKernel) Revert(string) error                            { return k.change(uapi.DynamosLoaded, nil) }
+func (k *rollKernel) CommitFor(_ string, p uapi.DynamosPolicy) error {
+	return k.change(uapi.DynamosCommitted, &p)
+}
+func (k *rollKernel) Revert(string) error { return k.change(uapi.DynamosLoaded, nil) }
 
 func (k *rollKernel) Remove(string) error {
 	k.mu.Lock()

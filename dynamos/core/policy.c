@@ -123,6 +123,16 @@ int dynamos_policy_extends(const struct dynamos_policy *policy,
 	return 1;
 }
 
+int dynamos_policy_ends(const struct dynamos_policy *policy)
+{
+	u32 i;
+
+	for (i = 0; i < policy->rules && i < DYNAMOS_RULES; i++)
+		if (policy->rule[i].terms & DYNAMOS_WINDOW)
+			return 1;
+	return 0;
+}
+
 u32 dynamos_policy_hash(u32 tgid, u64 key)
 {
 	u64 x = tgid ^ key;

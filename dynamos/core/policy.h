@@ -57,6 +57,9 @@ int dynamos_policy_check(const struct dynamos_policy *policy, u32 class,
 int dynamos_policy_extends(const struct dynamos_policy *policy,
 			   const struct dynamos_policy *earlier);
 
+/* 1 if a policy has a window, after which it may choose otherwise. */
+int dynamos_policy_ends(const struct dynamos_policy *policy);
+
 /* A policy that was checked. */
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);

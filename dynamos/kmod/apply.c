@@ -186,10 +186,21 @@ static bool in_force(const struct dynamos_update_state *u)
 	return u->state != DYNAMOS_LOADED && u->state != DYNAMOS_LEAVING;
 }
 
-static int can_supersede(struct dynamos_update_state *u, char *why)
+/* On the way back, functions that only the newer one changes may return to what
+ * is older: in class any no call depends on another one. */
+static bool may_leave(const struct dynamos_update_state *u,
+		      const struct dynamos_update_state *older, u32 flags)
+{
+	u32 n = count_common(u, older);
+
+	return !n || n == older->count ||
+	       (flags & DYNAMOS_BACK && u->class == DYNAMOS_ANY &&
+		older->class == DYNAMOS_ANY);
+}
+
+static int can_supersede(struct dynamos_update_state *u, u32 flags, char *why)
 {
 	struct dynamos_update_state *older;
-	u32 n;
 
 	if (u->update->object) {
 		scnprintf(why, DYNAMOS_WHY,
@@ -198,10 +209,8 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 		return -EOPNOTSUPP;
 	}
 	list_for_each_entry(older, &dynamos_updates, link) {
-		if (older == u || !in_force(older))
-			continue;
-		n = count_common(u, older);
-		if (!n || n == older->count)
+		if (older == u || !in_force(older) ||
+		    may_leave(u, older, flags))
 			continue;
 		scnprintf(why, DYNAMOS_WHY,
 			  "%s cannot supersede %s, which changes more "
@@ -212,7 +221,7 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 	return 0;
 }
 
-void dynamos_apply_supersede(struct dynamos_update_state *u)
+static void end_superseded(struct dynamos_update_state *u)
 {
 	struct dynamos_update_state *older;
 	char text[DYNAMOS_WHY];
@@ -228,6 +237,49 @@ void dynamos_apply_supersede(struct dynamos_update_state *u)
 		dynamos_update_end(older, DYNAMOS_SUPERSEDED, current, text);
 		dynamos_drain_end(older);
 	}
+}
+
+/* One that is being reverted gets no calls, so what it supersedes must stay. */
+static int check_commit(struct dynamos_update_state *u,
+			const struct dynamos_policy *policy, char *why)
+{
+	int next = dynamos_state_next(u->state, DYNAMOS_CONFIRM);
+
+	if (next < 0)
+		return dynamos_update_step(u, DYNAMOS_CONFIRM, why);
+	if (atomic_read(&u->ending) != DYNAMOS_NOT_ENDING) {
+		scnprintf(why, DYNAMOS_WHY, "%s is being reverted", u->name);
+		return -EINVAL;
+	}
+	if (!u->engine->supersedes || !dynamos_policy_ends(policy))
+		return 0;
+	scnprintf(why, DYNAMOS_WHY,
+		  "%s supersedes older updates, and its policy has a window, "
+		  "after which neither would run: change the policy first",
+		  u->name);
+	return -EINVAL;
+}
+
+static int commit_checked(struct dynamos_update_state *u, char *why)
+{
+	int err = dynamos_update_step(u, DYNAMOS_CONFIRM, why);
+
+	if (err)
+		return err;
+	dynamos_watch_commit(u);
+	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
+			  current->comm, "committed");
+	end_superseded(u);
+	return 0;
+}
+
+int dynamos_apply_commit(struct dynamos_update_state *u, char *why)
+{
+	int err;
+
+	lockdep_assert_held(&dynamos_lock);
+	err = check_commit(u, u->table ? &u->table->policy : NULL, why);
+	return err ?: commit_checked(u, why);
 }
 
 /* If a check and a close run at the same time, one of them sees the other. */
@@ -380,7 +432,7 @@ static int check_allowed(struct dynamos_update_state *u,
 		return dynamos_update_step(u, step, a->why);
 	}
 	if (a->flags & DYNAMOS_SUPERSEDE)
-		return can_supersede(u, a->why);
+		return can_supersede(u, a->flags, a->why);
 	return 0;
 }
 
@@ -520,13 +572,12 @@ int dynamos_apply_begin(struct dynamos_apply *a)
 
 /* A lease is a window whose end moves, once a second: the comparison of the
  * versions then goes on, and the events have room for others. */
-int dynamos_apply_policy(struct dynamos_update_state *u,
-			 struct dynamos_change *c)
+static int replace_policy(struct dynamos_update_state *u,
+			  struct dynamos_change *c)
 {
 	bool extends;
 	int err;
 
-	lockdep_assert_held(&dynamos_lock);
 	if (!in_force(u) || u->state == DYNAMOS_ENTERING) {
 		scnprintf(c->why, DYNAMOS_WHY,
 			  "%s is %s: only an applied update has a policy; "
@@ -545,4 +596,23 @@ int dynamos_apply_policy(struct dynamos_update_state *u,
 	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
 			  current->comm, "policy changed");
 	return 0;
+}
+
+/* The policy first, and then the end of what is older: a call that asks in
+ * between finds one of them. */
+int dynamos_apply_policy(struct dynamos_update_state *u,
+			 struct dynamos_change *c)
+{
+	bool commits =
+		c->flags & DYNAMOS_COMMITS && u->state != DYNAMOS_COMMITTED;
+	int err = 0;
+
+	lockdep_assert_held(&dynamos_lock);
+	if (commits)
+		err = check_commit(u, &c->policy, c->why);
+	if (!err)
+		err = replace_policy(u, c);
+	if (!err && commits)
+		err = commit_checked(u, c->why);
+	return err;
 }

@@ -41,7 +41,8 @@ static long ioctl_apply(void *arg)
 	const char *wrong;
 
 	memset(a->why, 0, sizeof(a->why));
-	if (a->flags & ~DYNAMOS_SUPERSEDE)
+	if (a->flags & ~(DYNAMOS_SUPERSEDE | DYNAMOS_BACK) ||
+	    a->flags == DYNAMOS_BACK)
 		return -EINVAL;
 	wrong = dynamos_health_check(&a->health);
 	if (wrong) {
@@ -57,7 +58,7 @@ static long ioctl_policy(void *arg)
 	struct dynamos_update_state *u;
 
 	memset(c->why, 0, sizeof(c->why));
-	if (c->zero)
+	if (c->flags & ~DYNAMOS_COMMITS)
 		return -EINVAL;
 	u = dynamos_update_find(c->name, c->why);
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_policy(u, c);
@@ -67,22 +68,12 @@ static long ioctl_commit(void *arg)
 {
 	struct dynamos_name *n = arg;
 	struct dynamos_update_state *u;
-	int err;
 
 	memset(n->why, 0, sizeof(n->why));
 	if (n->zero)
 		return -EINVAL;
 	u = dynamos_update_find(n->name, n->why);
-	if (IS_ERR(u))
-		return PTR_ERR(u);
-	err = dynamos_update_step(u, DYNAMOS_CONFIRM, n->why);
-	if (err)
-		return err;
-	dynamos_watch_commit(u);
-	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
-			  current->comm, "committed");
-	dynamos_apply_supersede(u);
-	return 0;
+	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_commit(u, n->why);
 }
 
 static long ioctl_revert(void *arg)

@@ -58,8 +58,8 @@ int dynamos_apply_begin(struct dynamos_apply *a);
 bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
-/* Ends what this update supersedes, now that it is committed. */
-void dynamos_apply_supersede(struct dynamos_update_state *update);
+/* Keeps the update, whose policy is in force, and ends what it supersedes. */
+int dynamos_apply_commit(struct dynamos_update_state *update, char *why);
 /* Requests that drain.c retires the slot if its chain is empty. */
 void dynamos_apply_release(struct dynamos_slot *slot);
 

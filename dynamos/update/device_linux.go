@@ -72,7 +72,17 @@ func (d *Device) Apply(a *uapi.DynamosApply) error {
 
 // SetPolicy replaces an update's policy.
 func (d *Device) SetPolicy(name string, p uapi.DynamosPolicy) error {
-	c := uapi.DynamosChange{Revision: uapi.DynamosRevision, Policy: p}
+	return d.change(name, uapi.DynamosChange{Policy: p})
+}
+
+// CommitFor keeps an update and replaces its policy in one step: no call takes neither it
+// nor what it supersedes. Of a committed update it replaces the policy.
+func (d *Device) CommitFor(name string, p uapi.DynamosPolicy) error {
+	return d.change(name, uapi.DynamosChange{Flags: uapi.DynamosCommits, Policy: p})
+}
+
+func (d *Device) change(name string, c uapi.DynamosChange) error {
+	c.Revision = uapi.DynamosRevision
 	if err := putName(&c.Name, name); err != nil {
 		return err
 	}

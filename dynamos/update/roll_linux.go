@@ -24,6 +24,7 @@ import (
 type RollKernel interface {
 	Kernel
 	SetPolicy(name string, p uapi.DynamosPolicy) error
+	CommitFor(name string, p uapi.DynamosPolicy) error
 	Revert(name string) error
 	Remove(name string) error
 	Close() error
@@ -329,9 +330,9 @@ func (u *rolledUpdate) approvePolicy(policy *uapi.DynamosPolicy) error {
 	return s.CheckPolicy(a.signatures, u.facts(a, policy))
 }
 
-// Commit keeps the update, and then takes the end from its policy: if the agent dies in
-// between, nobody gets the update, and a repetition mends that. What it supersedes leaves
-// with the commit.
+// Commit keeps the update, and takes the end from its policy in the same step: wherever the
+// agent dies, this update or what it supersedes is in force. What it supersedes leaves with
+// the commit.
 func (u *rolledUpdate) Commit() error {
 	policy, err := u.policy(roll.Committed, 0)
 	if err != nil {
@@ -341,14 +342,7 @@ func (u *rolledUpdate) Commit() error {
 		return err
 	}
 	return u.with(func(k RollKernel) error {
-		i, err := findInfo(k, u.spec.Name)
-		if err == nil && i.State != uapi.DynamosCommitted {
-			err = k.Commit(u.spec.Name)
-		}
-		if err == nil {
-			err = k.SetPolicy(u.spec.Name, policy)
-		}
-		if err != nil {
+		if err := k.CommitFor(u.spec.Name, policy); err != nil {
 			return err
 		}
 		return u.keep(k)

@@ -89,6 +89,11 @@ func (k *steppedKernel) Commit(name string) error {
 	return k.step("commit " + name)
 }
 
+func (k *steppedKernel) CommitFor(name string, p uapi.DynamosPolicy) error {
+	k.infos[0].State, k.policy = uapi.DynamosCommitted, p
+	return k.step("commit " + name + " for")
+}
+
 func (k *steppedKernel) Revert(name string) error { return k.step("revert " + name) }
 func (k *steppedKernel) Remove(name string) error { return k.step("remove " + name) }
 
@@ -178,7 +183,7 @@ var rollSteps = []struct {
 	{"canary", func(u *rolledUpdate) error { return u.Select(roll.Canary, time.Hour) }, []string{"open", "policy fix", "close"}},
 	{"full", func(u *rolledUpdate) error { return u.Select(roll.Full, time.Hour) }, []string{"open", "policy fix", "close"}},
 	{"look", func(u *rolledUpdate) error { _, err := u.Look(); return err }, []string{"open", "info", "count", "count", "close"}},
-	{"commit", (*rolledUpdate).Commit, []string{"open", "info", "commit fix", "policy fix", "close"}},
+	{"commit", (*rolledUpdate).Commit, []string{"open", "commit fix for", "close"}},
 	{"revert", (*rolledUpdate).Revert, []string{"open", "info", "revert fix", "close"}},
 	{"unload", (*rolledUpdate).Unload, []string{"open", "info", "remove fix", "close"}},
 	{"fail", func(u *rolledUpdate) error { return u.Fail("a test") }, nil},
@@ -360,7 +365,7 @@ func TestPoliciesOfARoll(t *testing.T) {
 		t.Errorf("committed with terms %#x: %v", c.kernel.policy.Rule[0].Terms, err)
 	}
 	c.kernel.did = nil
-	if err := u.Commit(); err != nil || slices.Contains(c.kernel.did, "commit fix") || !slices.Contains(c.kernel.did, "policy fix") {
+	if err := u.Commit(); err != nil || !slices.Contains(c.kernel.did, "commit fix for") {
 		t.Errorf("committed again: %q, %v", c.kernel.did, err)
 	}
 }

@@ -37,7 +37,7 @@
 #include <skep/types.h>
 
 #define DYNAMOS_DEVICE_NAME "dynamos"
-#define DYNAMOS_REVISION 2
+#define DYNAMOS_REVISION 3
 #define DYNAMOS_NAME 64	   /* of an update: its module's name */
 #define DYNAMOS_SYMBOL 128 /* of a function */
 #define DYNAMOS_WHY 256
@@ -117,6 +117,9 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 	1u /* older updates of the same functions leave in                     \
 	      the step of COMMIT, and stay in force until then;                \
 	      every one of their functions must be among ours */
+#define DYNAMOS_BACK                                                           \
+	2u /* with SUPERSEDE, both of class any: what leaves may change more   \
+	      functions, whose calls then take what is older */
 
 #define DYNAMOS_ENTER_MS 60000
 
@@ -131,8 +134,15 @@ struct dynamos_apply {
 	struct dynamos_policy policy;
 };
 
-struct dynamos_change { /* POLICY: replaced at once for all functions */
-	u32 revision, zero;
+#define DYNAMOS_COMMITS                                                        \
+	1u /* POLICY is a COMMIT too, in one step: no call takes neither the   \
+	      update nor what it supersedes */
+
+/* POLICY: replaced at once for all functions. The policy of an update that
+ * supersedes has no window once it is committed: after its end neither would
+ * run. */
+struct dynamos_change {
+	u32 revision, flags;
 	char name[DYNAMOS_NAME];
 	char why[DYNAMOS_WHY];
 	struct dynamos_policy policy;

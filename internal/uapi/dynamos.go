@@ -5,7 +5,7 @@ package uapi
 // Numbers of dynamos.h.
 const (
 	DynamosDevice    = "/dev/dynamos"
-	DynamosRevision  = 2
+	DynamosRevision  = 3
 	DynamosName      = 64
 	DynamosSymbol    = 128
 	DynamosWhy       = 256
@@ -13,7 +13,9 @@ const (
 	DynamosCPUs      = 4096
 	DynamosFunctions = 64
 	DynamosBuckets   = 40 // bucket i of a latency begins at 2^i ns
-	DynamosSupersede = 1  // flag: COMMIT drains older updates of the same functions
+	DynamosSupersede = 1  // flag of APPLY: COMMIT drains older updates of the same functions
+	DynamosBack      = 2  // with DynamosSupersede: they may change more functions
+	DynamosCommits   = 1  // flag of POLICY: it is a COMMIT too, in one step
 
 	DynamosIocApply  = 0xe5f04460
 	DynamosIocPolicy = 0xe5d04461
@@ -170,10 +172,10 @@ type DynamosApply struct {
 
 // DynamosChange is struct dynamos_change.
 type DynamosChange struct {
-	Revision, Zero uint32
-	Name           [DynamosName]byte
-	Why            [DynamosWhy]byte
-	Policy         DynamosPolicy
+	Revision, Flags uint32
+	Name            [DynamosName]byte
+	Why             [DynamosWhy]byte
+	Policy          DynamosPolicy
 }
 
 // DynamosNamed is struct dynamos_name, the argument of COMMIT and REVERT.

@@ -33,7 +33,7 @@ var engineParts = []struct {
 	{"balance", 11},
 	{"10", 3},
 	{"sleepers", 19},
-	{"supersede", 29},
+	{"supersede", 42},
 	{"together", 21},
 	{"straight", 14},
 	{"ends", 19},

@@ -422,6 +422,25 @@ static void test_extends(void)
 	TAP(dynamos_policy_extends(&policy, &earlier));
 }
 
+/* A window in any rule, and none behind the last. */
+static void test_ends(void)
+{
+	u32 i;
+
+	begin_policy();
+	policy.rule[0].terms = DYNAMOS_WINDOW; /* behind the last */
+	TAP(!dynamos_policy_ends(&policy));
+	for (i = 0; i < DYNAMOS_RULES; i++) {
+		begin_policy();
+		while (policy.rules < DYNAMOS_RULES)
+			add_rule(DYNAMOS_TERMS & ~DYNAMOS_WINDOW, 1);
+		TAP(!dynamos_policy_ends(&policy));
+		policy.rule[i].terms = DYNAMOS_WINDOW | DYNAMOS_UID;
+		policy.rule[i].choice = 0;
+		TAP(dynamos_policy_ends(&policy));
+	}
+}
+
 int main(void)
 {
 	test_wholes();
@@ -437,5 +456,6 @@ int main(void)
 	test_order();
 	test_max();
 	test_extends();
+	test_ends();
 	return tap_done();
 }

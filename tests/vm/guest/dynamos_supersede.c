@@ -13,7 +13,7 @@
 #include "tests/tap.h"
 
 static const char *hand_file, *next_file;
-static const struct dynamos_policy all = {.otherwise = 1};
+static const struct dynamos_policy nobody, all = {.otherwise = 1};
 
 static void select_hand(void)
 {
@@ -73,6 +73,36 @@ static void test_supersede_trial(void)
 	       "engine: supersede: the older one names what superseded it");
 }
 
+/* Back to the older one, which changes fewer functions, and forth again after a
+ * lease that ended: at each step one of both answers. */
+static void test_supersede_back(void)
+{
+	static struct dynamos_policy lapsed = {.rules = 1};
+
+	lapsed.rule[0] = (struct dynamos_rule){
+		.terms = DYNAMOS_WINDOW, .choice = 1, .until = 1};
+	want_ok(apply_to(&nobody, DYNAMOS_SUPERSEDE | DYNAMOS_BACK),
+		"supersede: on the way back fewer functions are enough");
+	tap_ok(get_answer() == 4343,
+	       "engine: supersede: the newer one stays until the commit");
+	want_ok(use_commit_for(&all), "supersede: policy and commit in one");
+	tap_ok(get_answer() == 4242, "engine: supersede: the older is back");
+	select_next();
+	want_ok(use_until(DYNAMOS_LOADED), "supersede: the newer has left");
+	want_ok(apply_to(&lapsed, DYNAMOS_SUPERSEDE),
+		"supersede: applied again, with a lease that ended");
+	want_is(use_commit(), -EINVAL, "supersede: no commit with a window");
+	want_is(use_commit_for(&lapsed), -EINVAL,
+		"supersede: no commit for a window");
+	tap_ok(strstr(use_why, "window") && get_answer() == 4242,
+	       "engine: supersede: after the lease the older one answers");
+	want_ok(use_commit_for(&all), "supersede: committed for all");
+	want_ok(use_commit_for(&all), "supersede: a repetition is harmless");
+	select_hand();
+	want_ok(use_until(DYNAMOS_LOADED), "supersede: the older left again");
+	tap_ok(get_answer() == 4343, "engine: supersede: the newer is back");
+}
+
 /* A newer update of the same functions. */
 void test_supersede(const char *hand, const char *next)
 {
@@ -102,6 +132,7 @@ void test_supersede(const char *hand, const char *next)
 		"supersede: an update that changes more functions is not "
 		"replaced");
 	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: function is named");
+	test_supersede_back();
 	test_supersede_above();
 	want_ok(use_unload(), "supersede: the older one unloads");
 	select_next();

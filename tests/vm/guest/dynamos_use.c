@@ -131,13 +131,24 @@ int use_apply(struct dynamos_apply *apply)
 	return device_call(DYNAMOS_IOC_APPLY, apply, apply->why);
 }
 
-int use_policy(const struct dynamos_policy *policy)
+static int change_policy(const struct dynamos_policy *policy, u32 flags)
 {
 	struct dynamos_change change = {.revision = DYNAMOS_REVISION,
+					.flags = flags,
 					.policy = *policy};
 
 	strcpy(change.name, use_name);
 	return device_call(DYNAMOS_IOC_POLICY, &change, change.why);
+}
+
+int use_policy(const struct dynamos_policy *policy)
+{
+	return change_policy(policy, 0);
+}
+
+int use_commit_for(const struct dynamos_policy *policy)
+{
+	return change_policy(policy, DYNAMOS_COMMITS);
 }
 
 static int by_name(unsigned long what)

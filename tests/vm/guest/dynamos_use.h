@@ -27,6 +27,7 @@ int use_stop(void); /* ends try_loop and try_sleep */
 int use_apply(struct dynamos_apply *apply);
 int use_policy(const struct dynamos_policy *policy);
 int use_commit(void);
+int use_commit_for(const struct dynamos_policy *policy); /* in one step */
 int use_revert(void);
 int use_info(struct dynamos_info *info);
 int use_count(u32 function, u32 version, struct dynamos_count *count);
