@@ -39,7 +39,7 @@ func updateWords() []command {
 			summary: "sign a package, an order to revert it, or a document of keys"},
 		{name: "update verify", usage: "update verify FILE [--keys FILE]", runner: &updateVerify{},
 			summary: "who signed a file, and what this node would do with it"},
-		{name: "update revert", usage: "update revert [--wait TIME] [--remove] NAME | FILE", runner: &updateRevert{},
+		{name: "update revert", usage: "update revert [--to OLDER] [--wait TIME] [--remove] NAME | FILE", runner: &updateRevert{},
 			summary: "revert an update, and wait for its last calls"},
 		{name: "update remove", usage: "update remove NAME", runner: &updateRemove{},
 			summary: "unload a reverted update"},

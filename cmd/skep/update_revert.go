@@ -40,11 +40,13 @@ func (u *updateCommit) run(_ context.Context, f *cli.Flags, words []string) erro
 type updateRevert struct {
 	wait   time.Duration
 	remove bool
+	to     string
 }
 
 func (u *updateRevert) options(f *cli.Flags) {
 	f.DurationVar(&u.wait, "wait", 30*time.Second, "wait at most this `TIME` for calls that are inside")
 	f.BoolVar(&u.remove, "remove", false, "then unload it")
+	f.StringVar(&u.to, "to", "", "in the same step, put the `OLDER` update in force again that it superseded")
 }
 
 func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -58,15 +60,15 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		}
 		words = []string{name}
 	}
+	if f.Given("to") && (u.to == "" || len(words) == 1 && u.to == words[0]) {
+		return f.Usagef("--to takes the name of the older update")
+	}
 	name, err := oneUpdate(f, words)
 	if err != nil {
 		return err
 	}
 	return withDevice(func(d *update.Device) error {
-		if err := d.Revert(name); err != nil {
-			return err
-		}
-		if err := forgetUpdate(name); err != nil {
+		if err := u.end(ctx, d, name); err != nil {
 			return err
 		}
 		done := progressOf("waiting for the last users of " + name)
@@ -92,6 +94,21 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		_, err = fmt.Printf("%s: left; 'skep update remove %s' unloads it\n", name, name)
 		return err
 	})
+}
+
+// end reverts an update, to the older one or to the kernel's own functions.
+func (u *updateRevert) end(ctx context.Context, d *update.Device, name string) error {
+	if u.to == "" {
+		return errors.Join(d.Revert(name), forgetUpdate(name))
+	}
+	if err := update.GoBack(ctx, update.ThisKernel{Device: d}, newKeep(), name, u.to); err != nil {
+		return err
+	}
+	if _, err := fmt.Printf("%s: committed again\n", u.to); err != nil {
+		return err
+	}
+	// The first stores the newer one for the way back from here, if it can.
+	return errors.Join(keepUpdate(d, u.to), forgetUpdate(name))
 }
 
 // stillInside lists the tasks that a draining update waits for.

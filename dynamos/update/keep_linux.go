@@ -149,14 +149,19 @@ func (k *Keep) Forget(name string) error {
 	return all
 }
 
-// ForgetEnded removes stored updates that are loaded and not in force any more, such as
-// those that a newer update has superseded.
+// ForgetEnded removes stored updates that are loaded and not in force any more. Those that
+// a newer update has superseded stay for a way back.
 func (k *Keep) ForgetEnded(s Source) error {
 	list, err := AllInfos(s)
 	for _, i := range list {
-		if i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
-			err = errors.Join(err, k.Forget(uapi.Text(i.Name[:])))
+		if i.State != uapi.DynamosLoaded && i.State != uapi.DynamosLeaving {
+			continue
 		}
+		end := k.Forget
+		if i.Cause == uapi.DynamosSuperseded {
+			end = k.retire
+		}
+		err = errors.Join(err, end(uapi.Text(i.Name[:])))
 	}
 	return err
 }
