@@ -7,8 +7,8 @@
  * second while there is traffic and once after; each number is whole, though
  * not all of one moment. `magic` is written last when the file is made.
  *
- * The file goes when the endpoint closes. As long as its process lives it holds
- * an exclusive flock(): a file that lets itself be locked was left by a killed
+ * The file goes when the endpoint closes. As long as its process lives its
+ * mapping holds an exclusive flock(): a file that lets itself be locked was left by a killed
  * process, in this pid namespace or another, and is removed by whoever finds
  * it, who locks it shared so that two who look do not meet each other's lock.
  * Little endian, no padding; readers trust no length in it.

@@ -27,9 +27,10 @@
  * lock. */
 #define TRIES 12
 
+/* The mapping keeps the file open, and so the lock, which is the sign of life,
+ * without a descriptor: some programs have few. */
 struct o2g_page {
 	struct o2g_status *status;
-	int file; /* locked: the sign of life */
 	char folder[288], name[32];
 };
 
@@ -140,13 +141,6 @@ static void remove_name(const struct o2g_page *page)
 	close(folder);
 }
 
-/* This order keeps a descriptor free for the folder. */
-static void drop_file(struct o2g_page *page)
-{
-	close(page->file);
-	remove_name(page);
-}
-
 /* The id distinguishes processes with equal numbers in two namespaces; each try
  * uses other bytes of it, because another process may still remove the last
  * name.
@@ -166,21 +160,21 @@ static int name_file(struct o2g_page *page, int folder, const struct o2g_id *id)
 
 static int make_page(struct o2g_page *page, const struct o2g_id *id)
 {
-	int r = name_folder(page->folder, sizeof(page->folder));
+	int file, r = name_folder(page->folder, sizeof(page->folder));
 	int folder = r ? r : open_folder(page->folder);
 
 	if (folder < 0)
 		return folder;
 	sweep_folder(folder);
-	page->file = name_file(page, folder, id);
+	file = name_file(page, folder, id);
 	close(folder);
-	if (page->file < 0)
-		return page->file;
-	page->status = map_page(page->file);
-	if (page->status)
-		return 0;
-	r = -errno;
-	drop_file(page);
+	if (file < 0)
+		return file;
+	page->status = map_page(file);
+	r = page->status ? 0 : -errno;
+	close(file);
+	if (r)
+		remove_name(page);
 	return r;
 }
 
@@ -299,7 +293,7 @@ void o2g_page_close(struct o2g *o2g)
 
 	if (!page)
 		return;
-	drop_file(page);
+	remove_name(page);
 	munmap(page->status, sizeof(*page->status));
 	free(page);
 	o2g->page = 0;
@@ -308,8 +302,5 @@ void o2g_page_close(struct o2g *o2g)
 /* In a child of fork(), which does not inherit this memory. */
 void o2g_page_fork(struct o2g *o2g)
 {
-	if (!o2g->page)
-		return;
-	close(o2g->page->file);
 	o2g->page = 0;
 }

@@ -149,6 +149,18 @@ static void test_inet6(void)
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
 }
 
+/* The fewer the better: MPI-IO with 4 ranks runs with 32, as over tcp. */
+static void test_files(void)
+{
+	int before = bed_count_descriptors();
+	struct o2g *a = bed_open();
+	int expected = strcmp(o2g_engine_name(a), "user") ? 5 : 6;
+
+	tap_ok(bed_count_descriptors() - before <= expected,
+	       "an endpoint has at most %d descriptors", expected);
+	TAP(o2g_close(a, 100) == 0);
+}
+
 static void test_leaks(void)
 {
 	int files = bed_count_descriptors(),
@@ -700,6 +712,7 @@ int main(void)
 	test_leaves();
 	test_logs();
 	test_limits();
+	test_files();
 	test_leaks();
 	return tap_done();
 }
