@@ -82,6 +82,9 @@ var probeTime = 20 * time.Second
 
 // ProbeLauncher runs a launcher with --version to learn which MPI it belongs to.
 func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
+	if isPALS(launcher) {
+		return nil, fmt.Errorf("%s is HPE Cray's PALS, which starts ranks of Cray MPICH only: name an MPICH with --mpi PREFIX, it also runs programs that were built for Cray MPICH", launcher)
+	}
 	text, err := runLauncher(ctx, launcher, "--version")
 	if err != nil {
 		return nil, err
@@ -113,6 +116,13 @@ func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
 		return nil, fmt.Errorf("%s is not the launcher of a supported MPI", launcher)
 	}
 	return i, nil
+}
+
+// isPALS reports whether a launcher belongs to HPE Cray's PALS, by its folder:
+// what it prints varies.
+func isPALS(launcher string) bool {
+	path, err := filepath.EvalSymlinks(launcher)
+	return err == nil && strings.Contains(path, "/pals/")
 }
 
 func runLauncher(ctx context.Context, program string, args ...string) (string, error) {

@@ -126,7 +126,7 @@ func (i *Install) addTCP(j *Job, add func(name, value string)) {
 
 // Libraries returns the folders that the ranks' dynamic linker must search first,
 // so that the program loads this MPI under any soname that it was linked with.
-// For another soname (Debian's libmpich.so.12) it creates a folder of symbolic
+// For another soname (Debian's libmpich.so.12, Cray's libmpi_cray.so.12) it creates a folder of symbolic
 // links in cache, which all hosts of a job must see at the same path.
 func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	if i.Prefix == "/usr" {
@@ -142,7 +142,8 @@ func (i *Install) Libraries(need Need, cache string) ([]string, error) {
 	if own := filepath.Join(lib, "mpich"); isDir(own) {
 		folders = append(folders, own)
 	}
-	if need.Soname != "libmpich.so.12" || exists(filepath.Join(lib, need.Soname)) {
+	foreign := need.Soname == "libmpich.so.12" || craySoname.MatchString(need.Soname)
+	if !foreign || exists(filepath.Join(lib, need.Soname)) {
 		return folders, nil
 	}
 	swap, err := linkABI(filepath.Join(lib, "libmpi.so.12"), need.Soname, cache)

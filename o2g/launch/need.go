@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,6 +25,19 @@ var mpiSonames = map[string]Kind{
 	"libmpi.so.40":       OpenMPI,
 }
 
+// craySoname matches the sonames of HPE Cray's MPICH, one for each compiler, such
+// as libmpi_cray.so.12 and libmpi_gnu_123.so.12. It has MPICH's ABI.
+var craySoname = regexp.MustCompile(`^libmpi_[a-z]+(_[0-9]+)?\.so\.12$`)
+
+// familyOf returns the family of the MPI library with that soname, empty for
+// another library.
+func familyOf(soname string) Kind {
+	if craySoname.MatchString(soname) {
+		return MPICH
+	}
+	return mpiSonames[soname]
+}
+
 // NeedOf finds the MPI library that the program's file needs, directly or through
 // libraries in the usual folders. It reads ELF headers only and runs nothing.
 func NeedOf(program string) Need {
@@ -38,7 +52,7 @@ func NeedOf(program string) Need {
 		seen[path] = true
 		names, folders := readImports(path)
 		for _, n := range names {
-			if _, known := mpiSonames[n]; known && n != "libmpichfort.so.12" {
+			if familyOf(n) != "" && n != "libmpichfort.so.12" {
 				return Need{n}
 			}
 		}
@@ -52,7 +66,7 @@ func NeedOf(program string) Need {
 }
 
 // Kind returns the family that the program needs, empty if unknown.
-func (n Need) Kind() Kind { return mpiSonames[n.Soname] }
+func (n Need) Kind() Kind { return familyOf(n.Soname) }
 
 // readImports returns the libraries that an ELF file needs (DT_NEEDED) and the
 // folders of its DT_RUNPATH and DT_RPATH.
