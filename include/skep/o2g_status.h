@@ -8,10 +8,10 @@
  * not all of one moment. `magic` is written last when the file is made.
  *
  * The file goes when the endpoint closes. As long as its process lives its
- * mapping holds an exclusive flock(): a file that lets itself be locked was left by a killed
- * process, in this pid namespace or another, and is removed by whoever finds
- * it, who locks it shared so that two who look do not meet each other's lock.
- * Little endian, no padding; readers trust no length in it.
+ * mapping holds an exclusive flock(): a file that lets itself be locked was
+ * left by a killed process, in this pid namespace or another, and is removed by
+ * whoever finds it, who locks it shared so that two who look do not meet each
+ * other's lock. Little endian, no padding; readers trust no length in it.
  */
 #ifndef SKEP_O2G_STATUS_H
 #define SKEP_O2G_STATUS_H
