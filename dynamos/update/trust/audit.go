@@ -28,7 +28,11 @@ type Record struct {
 // Operators is who acted if a signed document caused a line.
 const Operators = "operators"
 
-// Verbs of the audit log. The first three are acts of operators.
+// NoContent stands where a line is about no package.
+const NoContent = "-"
+
+// Verbs of the audit log. The first three are acts of operators, the next ones steps of
+// nodes, and the last ones acts of users of the hub or of the hub itself.
 const (
 	VerbRoll     = "roll"
 	VerbRevert   = "revert"
@@ -37,6 +41,14 @@ const (
 	VerbCommit   = "committed"
 	VerbReverted = "reverted"
 	VerbRefused  = "refused"
+	VerbBegun    = "begun"
+	VerbPaused   = "paused"
+	VerbResumed  = "resumed"
+	VerbStopped  = "stopped"
+	VerbDone     = "done"
+	VerbForgot   = "forgotten"
+	VerbJoined   = "joined"  // a node
+	VerbRemoved  = "removed" // a node
 )
 
 // noDigest stands before the first line.
@@ -108,10 +120,11 @@ func (s State) Report(a *Record) State {
 }
 
 // FollowAudit checks lines of the log that follow those that this node has seen. node is
-// this node's name. document returns the signed document with this content, or nil.
+// this node's name. document returns the signed document that a line is about, or nil, and
+// whether that line must be proved: keys that signed others may have been rotated since.
 // No line may be missing or changed, no act of operators may lack their signatures, and
 // no line may say of this node what it did not report.
-func (s State) FollowAudit(lines []string, node string, document func(content string) []byte) (State, error) {
+func (s State) FollowAudit(lines []string, node string, document func(a *Record) (text []byte, asked bool)) (State, error) {
 	next := s.clone()
 	for _, line := range lines {
 		a, err := ParseRecord(line)
@@ -127,12 +140,15 @@ func (s State) FollowAudit(lines []string, node string, document func(content st
 		}
 		switch a.What {
 		case VerbRoll, VerbRevert, VerbKeys:
-			err = next.provedBy(&a, document(a.Content))
+			if text, asked := document(&a); asked {
+				err = next.provedBy(&a, text)
+			}
 		case VerbApplied, VerbCommit, VerbReverted, VerbRefused:
 			if a.Who == node && !next.Audit.Own[a.said()] {
 				err = refusef(Forged, "line %d of the audit log says that this node %s sequence %d of %s, and it did not report that", a.Number, a.What, a.Sequence, a.Line)
 			}
 			delete(next.Audit.Own, a.said())
+		case VerbBegun, VerbPaused, VerbResumed, VerbStopped, VerbDone, VerbForgot, VerbJoined, VerbRemoved:
 		default:
 			err = refusef(Forged, "line %d of the audit log says %.40q, which nobody can do", a.Number, a.What)
 		}

@@ -43,12 +43,12 @@ func arpLog(t *testing.T) (*hubLog, State) {
 }
 
 // arpDocument returns the only document of the tests' log.
-func arpDocument(content string) []byte {
+func arpDocument(a *Record) ([]byte, bool) {
 	p := arpPackage()
-	if content != contentA {
-		return nil
+	if a.Content != contentA {
+		return nil, true
 	}
-	return signedText(p.Encode(), alice, bob)
+	return signedText(p.Encode(), alice, bob), true
 }
 
 func TestAuditLogIsFollowed(t *testing.T) {
@@ -145,7 +145,7 @@ func TestStrangersKeyInTheLog(t *testing.T) {
 	text := signedText(p.Encode(), alice, bob, mallory)
 	a := l.records[0]
 	a.Keys = []string{mallory.ID()}
-	_, err := node.FollowAudit([]string{a.String()}, "n1", func(string) []byte { return text })
+	_, err := node.FollowAudit([]string{a.String()}, "n1", func(*Record) ([]byte, bool) { return text, true })
 	doc, parseErr := ParseSigned(signedText(p.Encode(), alice, bob, carol))
 	if parseErr != nil {
 		t.Fatal(parseErr)
@@ -156,7 +156,7 @@ func TestStrangersKeyInTheLog(t *testing.T) {
 		}
 	}
 	a.Keys = []string{carol.ID()}
-	_, forged := node.FollowAudit([]string{a.String()}, "n1", func(string) []byte { return doc.Encode() })
+	_, forged := node.FollowAudit([]string{a.String()}, "n1", func(*Record) ([]byte, bool) { return doc.Encode(), true })
 	refusedAs(t, "a signature that is not valid", forged, Forged, "line 1 of the audit log is no act of operators: \""+carol.ID()+"\" did not sign it")
 	refusedAs(t, "a stranger's key", err, Forged, "line 1 of the audit log is no act of operators: \""+mallory.ID()+"\" did not sign it")
 }

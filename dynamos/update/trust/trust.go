@@ -45,6 +45,7 @@ const (
 	Unpinned  = "unpinned"   // this node has no keys
 	OtherKeys = "other-keys" // a document of keys of another fleet
 	Forged    = "forged"     // an audit line that does not belong to the log
+	Cut       = "cut"        // the log ends before what was seen of it
 )
 
 func refusef(name, format string, args ...any) error {
