@@ -173,6 +173,8 @@ type Report struct {
 	ID     string      `json:"id"`
 	Report roll.Report `json:"report"`
 	Knows  uint8       `json:"knows,omitempty"` // what the node can do, as below
+	// Seen is how far this node has seen the hub's audit log; nil: it does not follow the log.
+	Seen *trust.Seen `json:"seen,omitempty"`
 }
 
 // What a node can do, each with all before it. An older one would ignore that silently.
@@ -186,4 +188,5 @@ const (
 type Order struct {
 	Spec  Spec       `json:"spec"`
 	Order roll.Order `json:"order"`
+	Audit *Growth    `json:"audit,omitempty"` // since what the report has seen
 }
