@@ -263,7 +263,7 @@ func (h *Hub) listen() error {
 	h.markRestart(false)
 	web := newQueueListener(h.port.Addr())
 	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
-	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
+	h.goServe(&http.Server{Handler: h.controlHandler(), ConnContext: withUser}, h.control)
 	h.served.Add(3)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
 	go func() { defer h.served.Done(); h.runRolls(h.stop) }()
