@@ -6,8 +6,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"skep/dynamos/update"
@@ -317,19 +320,38 @@ func auditRoll(ctx context.Context, c *hub.Client, name string) error {
 	if err != nil {
 		return withExitCode(err)
 	}
-	head, err := a.Verify(keys)
+	about, seen, err := a.Verify(keys, name)
 	if err != nil {
 		return updateError(err)
 	}
-	if len(a.Lines) == 0 {
-		return cli.Errorf(cli.Refused, "the roll of %s has no audit log: nobody signed its package, or an older hub began it", name)
+	if len(about) == 0 {
+		return cli.Errorf(cli.Refused, "the audit log says nothing of %s", name)
 	}
-	for _, line := range a.Lines {
+	if err := followsSeen(&a); err != nil {
+		return updateError(err)
+	}
+	for _, line := range about {
 		if _, err := fmt.Println(cli.CleanText(line)); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Printf("%d lines follow one another, and operators signed the order; the last one's digest is %s\n", len(a.Lines), head)
+	_, err = fmt.Printf("%d lines of %d, which follow one another, and operators signed the order; the log's digest is %d:%s\n", len(about), seen.Lines, seen.Lines, seen.Root)
+	return err
+}
+
+// seenFile is where the service kernel of this machine stores how far it saw its hub's log.
+var seenFile = filepath.Join(rollState, rolls.SeenFile)
+
+// followsSeen compares the log with what this machine has seen as a node. Who may not read
+// that compares nothing.
+func followsSeen(a *rolls.Audit) error {
+	at, err := rolls.ReadSeen(seenFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err == nil {
+		err = a.Continues(at)
+	}
 	return err
 }
 

@@ -242,13 +242,13 @@ func TestUpdateRoll(t *testing.T) {
 		}
 	}
 	out, _ = f.skep(0, "update rolls --audit fix --state "+f.state)
-	for _, want := range []string{" operators roll fix 7 ", " a applied fix 7 ", " a committed fix 7 ", " b committed fix 7 ", " xc refused fix 7 ", "6 lines follow one another"} {
+	for _, want := range []string{" operators roll fix 7 ", " a applied fix 7 ", " a committed fix 7 ", " b committed fix 7 ", " xc refused fix 7 ", " begun fix ", " hub done fix ", "8 lines of 11, which follow one another"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in the audit log:\n%s", want, out)
 		}
 	}
-	if order, _, _ := strings.Cut(out, "\n"); strings.Count(order, "SHA256:") != 2 {
-		t.Errorf("the order does not name both keys: %s", order)
+	if strings.Count(out, "SHA256:") != 2 {
+		t.Errorf("the order does not name both keys: %s", out)
 	}
 	f.skep(0, "update rolls --forget fix --state "+f.state)
 	if _, text := f.skep(cli.Unreachable, "update rolls fix --state "+f.state); !strings.Contains(text, "there is no roll of this update") {
@@ -360,25 +360,45 @@ func TestUpdateRollAuditForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, forge := range map[string]func(a *rolls.Audit){
-		"a line changed":      func(a *rolls.Audit) { a.Lines[1] = strings.Replace(a.Lines[1], " applied ", " reverted ", 1) },
-		"a line left out":     func(a *rolls.Audit) { a.Lines = append(a.Lines[:1], a.Lines[2:]...) },
-		"a line twice":        func(a *rolls.Audit) { a.Lines = append(a.Lines, a.Lines[1]) },
-		"the order left out":  func(a *rolls.Audit) { a.Lines = a.Lines[1:] },
-		"another sequence":    func(a *rolls.Audit) { a.Lines = a.Lines[:1]; a.Lines[0] = strings.Replace(a.Lines[0], " 7 ", " 8 ", 1) },
-		"no signed document":  func(a *rolls.Audit) { a.Signed = nil },
-		"a key that is false": func(a *rolls.Audit) { a.Lines = a.Lines[:1]; a.Lines[0] = a.Lines[0][:len(a.Lines[0])-1] },
+		"a line changed":           func(a *rolls.Audit) { a.Lines[4] = strings.Replace(a.Lines[4], " applied ", " reverted ", 1) },
+		"a line left out":          func(a *rolls.Audit) { a.Lines = append(a.Lines[:1], a.Lines[2:]...) },
+		"a line twice":             func(a *rolls.Audit) { a.Lines = append(a.Lines, a.Lines[1]) },
+		"the beginning left":       func(a *rolls.Audit) { a.Lines = a.Lines[1:] },
+		"another sequence":         func(a *rolls.Audit) { a.Lines = a.Lines[:4]; a.Lines[3] = strings.Replace(a.Lines[3], " 7 ", " 8 ", 1) },
+		"no signed document":       func(a *rolls.Audit) { a.Documents = nil },
+		"a key that is false":      func(a *rolls.Audit) { a.Lines = a.Lines[:4]; a.Lines[3] = a.Lines[3][:len(a.Lines[3])-1] },
+		"no contents, no document": func(a *rolls.Audit) { a.Contents, a.Documents = nil, nil },
 	} {
-		a, err := c.AuditRoll(t.Context(), "fix")
-		if err != nil || len(a.Lines) != 5 {
+		a, err := c.AuditRoll(t.Context(), "fix") // two nodes joined; begun, ordered; four steps, and done
+		if err != nil || len(a.Lines) != 9 {
 			t.Fatalf("%v: %q", err, a.Lines)
 		}
-		if _, err := a.Verify(keys); err != nil {
-			t.Fatal(err)
+		about, seen, err := a.Verify(keys, "fix")
+		if err != nil || len(about) != 7 || seen.Lines != 9 {
+			t.Fatalf("%q, %+v, %v", about, seen, err)
 		}
 		forge(&a)
-		if _, err := a.Verify(keys); trust.Name(err) != trust.Forged {
+		if _, _, err := a.Verify(keys, "fix"); trust.Name(err) != trust.Forged {
 			t.Errorf("%s: %v", what, err)
 		}
+		a.Lines = a.Lines[:3]
+		if err := a.Continues(seen); trust.Name(err) != trust.Cut {
+			t.Errorf("the end is cut: %v", err)
+		}
+	}
+	seenFile = f.path("seen")
+	defer func() { seenFile = "" }()
+	if err := os.WriteFile(seenFile, []byte(`{"lines":99,"root":"`+strings.Repeat("ab", 32)+`"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := f.skep(cli.Refused, "update rolls --audit fix --state "+f.state); !strings.Contains(text, "its end was cut off") {
+		t.Error(text)
+	}
+	os.Remove(seenFile)
+	f.skep(0, "update rolls --forget fix --state "+f.state)
+	out, _ := f.skep(0, "update rolls --audit fix --state "+f.state)
+	if user := fmt.Sprintf(" user:%d:", os.Getuid()); !strings.Contains(out, user) || !strings.Contains(out, " forgotten fix 7 ") {
+		t.Errorf("who forgot the roll is not in the log:\n%s", out)
 	}
 }
 

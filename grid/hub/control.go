@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"skep/dynamos/update/trust"
 	"skep/grid/proto"
 )
 
@@ -95,7 +96,11 @@ func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) dropNode(w http.ResponseWriter, r *http.Request) {
-	err := h.RemoveNode(r.PathValue("name"))
+	name := r.PathValue("name")
+	err := h.RemoveNode(name)
+	if err == nil {
+		err = h.rolls.NodeEvent(userOf(r), trust.VerbRemoved, name)
+	}
 	switch {
 	case errors.Is(err, errNoNode):
 		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)

@@ -193,7 +193,7 @@ func (h *Hub) beginRoll(w http.ResponseWriter, r *http.Request) {
 		nodes = append(nodes, name)
 	}
 	h.pinPackages(v.Spec.Name, digests)
-	if err := h.rolls.Begin(v.Spec, v.Plan, nodes, packages); err != nil {
+	if err := h.rolls.Begin(userOf(r), v.Spec, v.Plan, nodes, packages); err != nil {
 		h.pinRoll(v.Spec.Name)
 		writeProblem(w, http.StatusConflict, proto.ProblemRequest, "%v", err)
 		return
@@ -232,7 +232,7 @@ func (h *Hub) auditRoll(w http.ResponseWriter, r *http.Request) {
 
 func (h *Hub) changeRoll(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	err := h.rolls.Act(name, r.PathValue("action"))
+	err := h.rolls.Act(userOf(r), name, r.PathValue("action"))
 	switch {
 	case errors.Is(err, rolls.ErrNoRoll):
 		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "%v", err)

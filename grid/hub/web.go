@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"skep/dynamos/update/trust"
 	"skep/grid/ident"
 	"skep/grid/proto"
 	"skep/grid/sched"
@@ -134,6 +135,9 @@ func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
 		return
+	}
+	if err := h.rolls.NodeEvent("token", trust.VerbJoined, name); err != nil {
+		h.log.Warn("a node that joined is not in the audit log", "node", name, "error", err)
 	}
 	h.log.Info("a node joined", "node", name, "id", id, "from", r.RemoteAddr)
 	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert,

@@ -3,43 +3,54 @@
 package rolls
 
 import (
-	"strings"
+	"slices"
 	"testing"
-	"time"
 
 	"skep/dynamos/update/roll"
 	"skep/dynamos/update/trust"
 )
 
-// A hub that was started again continues the chain, and writes no step twice.
-func TestRollAuditGoesOn(t *testing.T) {
-	order := trust.Record{Time: time.Unix(1_800_000_000, 0), Who: trust.Operators, What: trust.VerbRoll, Line: "fix", Sequence: 7,
-		Content: strings.Repeat("ab", 32), Keys: []string{"SHA256:A"}}
-	order.After(nil)
-	r := &record{Audit: []string{order.String()}, Roll: roll.NewHub(testPlan(t, "all"), []string{"a", "b c"})}
-	if err := r.readAudit(); err != nil {
+// logged returns who did what, of each line of the hub's audit log.
+func (f *fleet) logged() (list []string) {
+	f.t.Helper()
+	a, err := f.hub.Audit("fix")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, line := range a.Lines {
+		r, err := trust.ParseRecord(line)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		list = append(list, r.Who+" "+r.What)
+	}
+	return list
+}
+
+// Who pauses, resumes, stops or forgets a roll is in the log, and what the hub does itself.
+func TestAuditOfActs(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	act := func(who, action string) {
+		t.Helper()
+		if err := f.hub.Act(who, "fix", action); err != nil {
+			t.Fatal(err)
+		}
+	}
+	act("user:1000:alice", ActionPause)
+	if err := f.hub.NodeEvent("token", trust.VerbJoined, "b c"); err != nil {
 		t.Fatal(err)
 	}
-	r.Roll.Nodes["a"].Last.Phase = roll.Committed
-	r.Roll.Nodes["b c"].Last.Refused = "no keys"
-	now := time.Unix(1_800_000_060, 0)
-	if !r.auditSteps(now) || len(r.Audit) != 3 {
-		t.Fatalf("%q", r.Audit)
-	}
-	again := &record{Audit: r.Audit, Roll: r.Roll}
-	if err := again.readAudit(); err != nil || again.auditSteps(now) {
-		t.Errorf("%v: %q", err, again.Audit)
-	}
-	last := &order
-	for i, want := range []string{"a committed", "b%20c refused"} {
-		a, err := trust.ParseRecord(r.Audit[i+1])
-		if err != nil || a.Before != last.Digest() || a.Who+" "+a.What != want || a.Sequence != 7 || len(a.Keys) > 0 {
-			t.Errorf("%v: %+v", err, a)
-		}
-		last = &a
-	}
-	again.Audit[2] += " "
-	if err := again.readAudit(); err == nil {
-		t.Error("a damaged line is no error")
+	f.open() // the hub is started again
+	act("user:1001:bob", ActionResume)
+	act("user:0:root", ActionStop)
+	act("user:0:root", ActionForget)
+	want := []string{"user:7:test begun", "user:1000:alice paused", "token joined", "user:1001:bob resumed", "user:0:root stopped", "user:0:root forgotten"}
+	f.begin(testSpec, "all") // the log goes on after the roll was forgotten
+	f.nodes["a"].k.state, f.nodes["a"].k.end = OnTrial, ""
+	f.awaitState(roll.Done)
+	want = append(want, "user:7:test begun", "hub done")
+	if got := f.logged(); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
 	"skep/internal/atomicfile"
 	"skep/internal/cli"
 )
@@ -30,6 +31,7 @@ type Hub struct {
 	say func(name, text string)
 
 	mu      sync.Mutex
+	journal *journal
 	rolls   map[string]*record
 	damaged map[string]damage // by the name of the file
 }
@@ -55,6 +57,9 @@ func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hu
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	if h.journal = openJournal(dir); h.journal.why != nil {
+		say("audit", h.journal.why.Error())
+	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"+extension))
 	if err != nil {
 		return nil, err
@@ -62,6 +67,9 @@ func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hu
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), extension)
 		r, err := readRecord(file, name)
+		if err == nil {
+			err = r.resumeAudit(h.journal, now())
+		}
 		if err != nil {
 			d := damage{why: fmt.Errorf("the record %s is damaged: restore it and restart the hub, or remove it by 'skep update rolls --forget %s': %w", file, name, err)}
 			if info, err := os.Lstat(file); err == nil {
@@ -105,7 +113,7 @@ func readRecord(file, name string) (*record, error) {
 			return nil, fmt.Errorf("it knows nothing of the node %.80q", node)
 		}
 	}
-	return r, r.readAudit()
+	return r, nil
 }
 
 func (h *Hub) begin(r *record, base time.Duration) {
@@ -122,10 +130,12 @@ func (h *Hub) settle(r *record, of string) {
 	if r.over() {
 		ahead *= 4
 	}
-	// What nodes did is written with the next tick, not with each report.
-	stepped := of == "" && r.auditSteps(h.now())
+	entries := r.turn(h.now())
+	if of == "" { // what nodes did is written with the next tick, not with each report
+		entries = append(entries, r.steps(h.now())...)
+	}
 	late := h.clock(r)+ceiling/2 > r.Ceiling
-	if !late && !stepped && r.broken == nil && !r.changed(of) {
+	if !late && len(entries) == 0 && r.broken == nil && !r.changed(of) {
 		return
 	}
 	lines := r.describe()
@@ -135,7 +145,7 @@ func (h *Hub) settle(r *record, of string) {
 	if late {
 		r.Ceiling = h.clock(r) + ahead
 	}
-	if err := h.write(r); err != nil {
+	if err := h.store(r, entries); err != nil {
 		if r.broken == nil {
 			h.say(r.Spec.Name, fmt.Sprintf("the roll is held, because it cannot be stored: %v", err))
 		}
@@ -147,6 +157,18 @@ func (h *Hub) settle(r *record, of string) {
 	for _, text := range lines {
 		h.say(r.Spec.Name, text)
 	}
+}
+
+// store adds lines to the audit log, and then stores the roll.
+func (h *Hub) store(r *record, entries []trust.Record) error {
+	if err := h.journal.add(entries...); err != nil {
+		return err
+	}
+	for _, a := range entries {
+		r.audited[a.Who+" "+a.What] = true
+	}
+	r.logged, r.by = r.Roll.State, ""
+	return h.write(r)
 }
 
 func (h *Hub) path(name string) string { return filepath.Join(h.dir, name+extension) }
@@ -161,7 +183,8 @@ func (h *Hub) write(r *record) error {
 
 // Begin begins a roll over nodes. It replaces an earlier roll of the same update that is
 // over. packages are those of the specification, in its order; nil: nothing is known of them.
-func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, packages []*pack.Package) error {
+// who asks, as the audit log names him.
+func (h *Hub) Begin(who string, s Spec, p roll.Plan, nodes []string, packages []*pack.Package) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -199,7 +222,7 @@ func (h *Hub) Begin(s Spec, p roll.Plan, nodes []string, packages []*pack.Packag
 				other.Spec.Name, other.Roll.State, other.Spec.Name)
 		}
 	}
-	if err := r.beginAudit(h.now()); err != nil {
+	if err := r.beginAudit(h.journal, h.now(), who); err != nil {
 		return err
 	}
 	h.begin(r, 0)
@@ -255,7 +278,7 @@ func (h *Hub) Report(name string, v Report) (o Order, ok bool) {
 	if r.broken != nil || order.Boot == "" {
 		return o, false
 	}
-	return Order{r.Spec, order}, true
+	return Order{Spec: r.Spec, Order: order}, true
 }
 
 // find returns the roll with an id.
@@ -333,15 +356,15 @@ const (
 	ActionForget = "forget"
 )
 
-// Act changes a roll because an operator asks.
-func (h *Hub) Act(name, action string) error {
+// Act changes a roll because somebody asks, whom the audit log names.
+func (h *Hub) Act(who, name, action string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if d, ok := h.damaged[name]; ok {
 		if action != ActionForget {
 			return d.why
 		}
-		if err := h.remove(name); err != nil {
+		if err := h.forget(&record{Spec: Spec{Name: name, Package: trust.NoContent}}, who); err != nil {
 			return err
 		}
 		delete(h.damaged, name)
@@ -363,7 +386,7 @@ func (h *Hub) Act(name, action string) error {
 		if !r.over() {
 			return fmt.Errorf("the roll of %s is %v: stop it first", name, was)
 		}
-		if err := h.remove(name); err != nil {
+		if err := h.forget(r, who); err != nil {
 			return err
 		}
 		delete(h.rolls, name)
@@ -374,6 +397,7 @@ func (h *Hub) Act(name, action string) error {
 	if r.Roll.State == was {
 		return fmt.Errorf("the roll of %s is %v: it cannot be changed by %s", name, was, action)
 	}
+	r.by = who
 	h.settle(r, "")
 	if r.broken != nil {
 		return fmt.Errorf("the roll cannot be stored: %w", r.broken)
@@ -381,8 +405,12 @@ func (h *Hub) Act(name, action string) error {
 	return nil
 }
 
-// remove removes the record of a roll.
-func (h *Hub) remove(name string) error {
+// forget removes the record of a roll. Its lines stay in the audit log.
+func (h *Hub) forget(r *record, who string) error {
+	if err := h.journal.add(r.line("", h.now(), who, trust.VerbForgot)); err != nil {
+		return err
+	}
+	name := r.Spec.Name
 	if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -24,7 +24,6 @@ type record struct {
 	Signed  []byte        `json:"signed,omitempty"` // the operators' document about the package
 	// Others are those about the other packages, in the order of Spec.Variants.
 	Others [][]byte `json:"others,omitempty"`
-	Audit  []string `json:"audit,omitempty"`
 	// Functions are those that the package changes, sorted.
 	Functions []string `json:"functions,omitempty"`
 
@@ -33,10 +32,11 @@ type record struct {
 	ticked  time.Time
 	asked   map[string]time.Time // when a node was told of it
 	written mark
-	orders  map[string]trust.Record // the first lines of Audit, by the digest of the package
-	last    *trust.Record
-	audited map[string]bool // who and what
-	broken  error           // it cannot be stored: no node gets an order
+	orders  map[string]trust.Record // the operators' lines of the audit log, by the digest of the package
+	audited map[string]bool         // who and what
+	logged  roll.State              // the last one in the audit log
+	by      string                  // who changes its state; "": the hub
+	broken  error                   // it cannot be stored: no node gets an order
 }
 
 // An Entry is a line of a roll's log.

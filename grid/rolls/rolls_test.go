@@ -209,7 +209,7 @@ func (f *fleet) begin(s Spec, waves string) {
 	for name := range f.nodes {
 		names = append(names, name)
 	}
-	if err := f.hub.Begin(s, testPlan(f.t, waves), names, nil); err != nil {
+	if err := f.hub.Begin("user:7:test", s, testPlan(f.t, waves), names, nil); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -381,7 +381,7 @@ func TestRollStopsAtHarm(t *testing.T) {
 	if why := f.status().Why; why != "a: WARN at fs/pipe.c:1" || a.failed != "WARN at fs/pipe.c:1" || b.failed != "" {
 		t.Errorf("%q, blocked on a %q, on b %q", why, a.failed, b.failed)
 	}
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}, nil); err != nil {
+	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, nil); err != nil {
 		t.Errorf("a roll after a stopped one: %v", err)
 	}
 }
@@ -411,18 +411,18 @@ func TestRollReplacesAnother(t *testing.T) {
 	f.run("the trial", func() bool { return f.nodes["a"].k.phase == roll.Full })
 	other := testSpec
 	other.ID, other.Package = "two", strings.Repeat("cd", 32)
-	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "--stop fix") {
+	if err := f.hub.Begin("user:7:test", other, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "--stop fix") {
 		t.Errorf("a second roll of an update began: %v", err)
 	}
-	if err := f.hub.Act("fix", ActionForget); err == nil {
+	if err := f.hub.Act("user:7:test", "fix", ActionForget); err == nil {
 		t.Error("a roll that runs was forgotten")
 	}
-	if err := f.hub.Act("fix", ActionStop); err != nil {
+	if err := f.hub.Act("user:7:test", "fix", ActionStop); err != nil {
 		t.Fatal(err)
 	}
 	k := f.nodes["a"].k
 	k.did = nil
-	if err := f.hub.Begin(other, testPlan(t, "all"), []string{"a"}, nil); err != nil {
+	if err := f.hub.Begin("user:7:test", other, testPlan(t, "all"), []string{"a"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitState(roll.Done)
@@ -473,13 +473,13 @@ func TestRollThatCannotBeStored(t *testing.T) {
 	if p := f.nodes["a"].k.phase; p != roll.Loaded {
 		t.Errorf("a node is in %v by an order that is not stored", p)
 	}
-	if err := f.hub.Act("fix", ActionPause); err == nil || !strings.Contains(err.Error(), "cannot be stored") {
+	if err := f.hub.Act("user:7:test", "fix", ActionPause); err == nil || !strings.Contains(err.Error(), "cannot be stored") {
 		t.Errorf("pause: %v", err)
 	}
 	if err := os.Rename(dir+"2", dir); err != nil {
 		t.Fatal(err)
 	}
-	f.run("the resume", func() bool { return f.hub.Act("fix", ActionResume) == nil })
+	f.run("the resume", func() bool { return f.hub.Act("user:7:test", "fix", ActionResume) == nil })
 	f.awaitState(roll.Done)
 }
 
@@ -562,11 +562,11 @@ func TestRollRecordDamaged(t *testing.T) {
 			t.Errorf("%s: the other roll: %+v", what, all)
 		}
 	}
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "is damaged") {
+	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "is damaged") {
 		t.Errorf("a roll over a damaged record: %v", err)
 	}
 	for _, action := range []string{ActionPause, ActionResume, ActionStop} {
-		if err := f.hub.Act("fix", action); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if err := f.hub.Act("user:7:test", "fix", action); err == nil || !strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("%s of a damaged record: %v", action, err)
 		}
 	}
@@ -584,7 +584,7 @@ func TestRollRecordDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.open()
-	if err := f.hub.Act("fix", ActionForget); err != nil {
+	if err := f.hub.Act("user:7:test", "fix", ActionForget); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

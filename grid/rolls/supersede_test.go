@@ -60,12 +60,12 @@ func (f *fleet) list(name string) Status {
 // harmed. Nodes that join later, and those that boot, get the newer one alone.
 func TestRollSupersedes(t *testing.T) {
 	f := newFleet(t, "a", "b")
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a", "b"}, changes("arp_ioctl", "arp_req_set")); err != nil {
+	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a", "b"}, changes("arp_ioctl", "arp_req_set")); err != nil {
 		t.Fatal(err)
 	}
 	f.addNewer()
 	newer := func() error {
-		return f.hub.Begin(newerSpec(), testPlan(t, "1,all"), []string{"a", "b"}, changes("arp_ioctl", "z"))
+		return f.hub.Begin("user:7:test", newerSpec(), testPlan(t, "1,all"), []string{"a", "b"}, changes("arp_ioctl", "z"))
 	}
 	if err := newer(); err == nil || !strings.Contains(err.Error(), "a roll of fix, which changes the same functions, is running") {
 		t.Errorf("two rolls of one function: %v", err)
@@ -115,16 +115,16 @@ func TestRollSupersedes(t *testing.T) {
 // While a roll that supersedes another one was stopped, nodes get the older update.
 func TestStoppedRollSupersedesNothing(t *testing.T) {
 	f := newFleet(t, "a")
-	if err := f.hub.Begin(testSpec, testPlan(t, "all"), []string{"a"}, changes("arp_ioctl")); err != nil {
+	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, changes("arp_ioctl")); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitState(roll.Done)
 	f.addNewer()
 	f.now = f.now.Add(1)
-	if err := f.hub.Begin(newerSpec(), testPlan(t, "all"), []string{"a"}, changes("arp_ioctl")); err != nil {
+	if err := f.hub.Begin("user:7:test", newerSpec(), testPlan(t, "all"), []string{"a"}, changes("arp_ioctl")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.hub.Act("newer", ActionStop); err != nil {
+	if err := f.hub.Act("user:7:test", "newer", ActionStop); err != nil {
 		t.Fatal(err)
 	}
 	f.join("later")
@@ -135,7 +135,7 @@ func TestStoppedRollSupersedesNothing(t *testing.T) {
 // A node whose agent would stack the update instead of superseding is left out.
 func TestOlderAgentSupersedesNothing(t *testing.T) {
 	f := newFleet(t)
-	if err := f.hub.Begin(newerSpec(), testPlan(t, "all"), []string{"a"}, nil); err != nil {
+	if err := f.hub.Begin("user:7:test", newerSpec(), testPlan(t, "all"), []string{"a"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.hub.Report("a", Report{ID: "two", Report: roll.Report{Boot: "1", Stamp: 1, Fits: true, Phase: roll.Staged}})
