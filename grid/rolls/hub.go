@@ -278,7 +278,11 @@ func (h *Hub) Report(name string, v Report) (o Order, ok bool) {
 	if r.broken != nil || order.Boot == "" {
 		return o, false
 	}
-	return Order{Spec: r.Spec, Order: order}, true
+	o = Order{Spec: r.Spec, Order: order}
+	if v.Seen != nil {
+		o.Audit = h.journal.growth(v.Seen.Lines)
+	}
+	return o, true
 }
 
 // find returns the roll with an id.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/roll"
+	"skep/dynamos/update/trust"
 	"skep/internal/atomicfile"
 )
 
@@ -72,6 +73,7 @@ type Node struct {
 	orders  chan Order
 	rolls   map[string]*local // by name of the update
 	spawn   func(func())      // runs it beside the loop; tests wait for it
+	seen    *follower         // the hub's audit log
 }
 
 // A local is a roll on this node. saved is what the disk has.
@@ -84,6 +86,7 @@ type local struct {
 	sent     time.Duration
 	fits     string // the package for this kernel, once it is known
 	booted   bool   // it was committed in an earlier boot
+	waits    string // why orders are not obeyed
 	lastLine string // the last error, which is not repeated
 }
 
@@ -112,7 +115,9 @@ func NewNode(dir string, k Kernel, send func(Report), fetch func(context.Context
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return n, nil
+	var err error
+	n.seen, err = openFollower(dir)
+	return n, err
 }
 
 // Take queues an order of the hub. It does not block: an order that finds no room is
@@ -297,8 +302,38 @@ func (n *Node) take(ctx context.Context, o Order) {
 			return
 		}
 	}
+	if o.Order.Boot == "" { // it makes the roll known, and nothing else
+		return
+	}
+	err := n.seen.follow(o.Audit)
+	if err != nil && o.Order.Goal != roll.Reverted {
+		l.distrust(err)
+		return
+	}
+	if err == nil {
+		l.mended()
+	}
 	l.node.Obey(n.kernel.Clock(), o.Order)
 	l.save()
+}
+
+// distrust is what a node does with an order of a hub whose audit log does not continue what
+// the node has seen: it begins nothing. A trial that has begun ends with its lease.
+func (l *local) distrust(err error) {
+	l.tell(err)
+	l.waits = err.Error()
+	if trust.Name(err) != "" && l.node.Phase < roll.Loaded && l.node.Refused == "" {
+		l.node.Refused = l.waits
+		l.save()
+	}
+}
+
+// mended takes the refusal back when the hub shows a log that continues what was seen.
+func (l *local) mended() {
+	if l.waits != "" && l.node.Refused == l.waits {
+		l.node.Refused = ""
+	}
+	l.waits = ""
 }
 
 // replace begins another roll of an update. If the one before is not over, it is ended
@@ -336,8 +371,12 @@ func (n *Node) tick() {
 		l.save()
 		if every := l.every(); now-l.sent >= every || l.sent == 0 {
 			l.sent = now
-			r := Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast}
+			seen := n.seen.at
+			r := Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast, Seen: &seen}
 			r.Report.Package = l.digest()
+			if l.waits != "" {
+				r.Report.Waits = l.waits
+			}
 			n.send(r)
 		}
 	}
