@@ -61,11 +61,17 @@ void grid_request_drop_kept(struct grid_client *c, struct skep_request *r)
 	r->kept = NULL;
 }
 
+/* Bytes of the DATA frame that begins there. */
+static u64 part_at(const struct grid_kept *k, u64 at)
+{
+	return k->len - at < CHUNK ? k->len - at : CHUNK;
+}
+
 static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
 		     int *sent)
 {
 	const struct grid_kept *k = r->kept;
-	u64 part = k->len - at < CHUNK ? k->len - at : CHUNK;
+	u64 part = part_at(k, at);
 	int last = at + part == k->len;
 	int err;
 
@@ -84,12 +90,13 @@ static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
 static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 {
 	const struct grid_kept *k = r->kept;
-	u64 need = 2 * sizeof(struct skep_frame) + k->head_len +
-		   (k->len < CHUNK ? k->len : CHUNK);
+	u64 need = sizeof(struct skep_frame) + k->head_len;
 	u64 at = 0, len = k->len;
 	int data = k->type != SKEP_BIND;
 	int err, sent = 0;
 
+	if (data)
+		need += sizeof(struct skep_frame) + part_at(k, 0);
 	err = grid_stream_begin(&c->stream, need);
 	if (err)
 		return err;
@@ -105,8 +112,8 @@ static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 			break;
 		if (grid_stream_end(&c->stream))
 			return -EPIPE;
-		err = grid_stream_begin(&c->stream,
-					sizeof(struct skep_frame) + CHUNK);
+		need = sizeof(struct skep_frame) + part_at(k, at);
+		err = grid_stream_begin(&c->stream, need);
 		if (err)
 			return err;
 	}

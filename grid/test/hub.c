@@ -144,7 +144,9 @@ static int exchange_hello(struct hub *h)
 	    (h->life && memcmp(h->session, io.h.session, 16)) || io.h.received)
 		return -EPROTO;
 	memcpy(h->session, io.h.session, 16);
-	io.f.flags = h->manner == HUB_KILLED ? SKEP_AGAIN : 0;
+	io.f.flags = h->manner == HUB_KILLED || h->manner == HUB_KEEPS
+			     ? SKEP_AGAIN
+			     : 0;
 	if (h->manner == HUB_OLD)
 		io.h.revision = 77;
 	if (h->manner == HUB_NONSENSE)

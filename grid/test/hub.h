@@ -11,6 +11,7 @@
 
 enum hub_manner {
 	HUB_GOOD,
+	HUB_KEEPS,    /* says that it keeps sessions */
 	HUB_OLD,      /* another revision of the session */
 	HUB_NONSENSE, /* answers with no HELLO */
 	HUB_LONG,     /* a result longer than its interface has */

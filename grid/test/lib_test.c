@@ -286,6 +286,24 @@ static void test_big(void)
 	free(x);
 }
 
+/* The last frame of arguments that are kept is a short one. */
+static void test_window(void)
+{
+	enum { LEN = 50000, TIMES = 64 };
+	double *x = calloc(LEN, sizeof(*x));
+	int i, good = 0;
+
+	hub_start(&hub, HUB_KEEPS);
+	OmniRpcInit(NULL, NULL);
+	for (i = 0; i < TIMES; i++)
+		good += OmniRpcCall("demo.scale", LEN, 2.0, x) == OMRPC_OK;
+	OmniRpcFinalize();
+	hub_stop(&hub);
+	free(x);
+	tap_ok(good == TIMES && !hub.broken,
+	       "kept arguments take from the window what was sent");
+}
+
 static void test_good(void)
 {
 	hub_start(&hub, HUB_GOOD);
@@ -426,6 +444,7 @@ int main(void)
 	setenv("SKEP_ERRORS", "return", 1);
 	test_without_hub();
 	test_good();
+	test_window();
 	test_bad_hubs();
 	test_killed_hub();
 	return tap_done();
