@@ -49,6 +49,13 @@ purge and purged
 nothing-left nothing is left
 END
 
+printf 'mine\nroot\n' >"$tmp/want"
+run_apart 1800 "$root" "$top" "$at" lab.sh >"$tmp/said" 2>"$tmp/err" || true
+grep -qE '^6\.1\.0-[0-9]+-amd64$' "$tmp/said" &&
+	grep -xE 'mine|root' "$tmp/said" >"$tmp/got" &&
+	cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
+result "$r" "$suite: a command runs in a machine of the lab"
+
 rm -rf "$at"
 echo "1..$n"
 exit $failed
