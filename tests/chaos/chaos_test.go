@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package chaos kills and stops hubs and agents at random moments of a run, and compares what the
-// run's master saw with what its workers did.
+// Package chaos kills and stops hubs and agents, cuts the network and fills disks, at random
+// moments of a run, and compares what the run's master saw with what its workers did.
 package chaos
 
 import (
@@ -29,8 +29,8 @@ const (
 	calls   = 2000
 	window  = 20   // of each of the master's two threads
 	pause   = 1000 // us; a call takes up to four times that
-	kills   = 4
 	runTime = 4 * time.Minute
+	fullFor = time.Second // at least: calls that need the disk are tried again and again
 )
 
 // A scene is a hub, an agent and one run.
@@ -38,6 +38,8 @@ type scene struct {
 	t          *testing.T
 	build, dir string
 	address    string
+	net        *proxy // between agent and hub
+	disks      bool   // hub and agent have disks of their own
 	hub, agent *exec.Cmd
 	output     io.Writer
 	long       bool // it may take more time than a test
@@ -87,7 +89,10 @@ func (s *scene) startHub() string {
 
 func (s *scene) startAgent(token ...string) {
 	s.t.Helper()
-	args := append([]string{"join", s.address, "--state", s.path("agent"), "--slots", "2", "--allow-write", s.path("log")}, token...)
+	if s.net == nil {
+		s.net = newProxy(s.t, s.address)
+	}
+	args := append([]string{"join", s.net.listen.Addr().String(), "--state", s.path("agent"), "--slots", "2", "--allow-write", s.path("log")}, token...)
 	if len(token) == 0 {
 		args = append(args[:1], args[2:]...) // it knows its hub
 	}
@@ -179,21 +184,41 @@ func (s *scene) openLog() {
 	os.Chmod(s.path("log/runs"), 0o666)
 }
 
-// play kills or stops the hub or the agent `kills` times, after random numbers of calls.
-func (s *scene) play(seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 1))
+// A disturbance is what happens to a scene for a time.
+type disturbance int
+
+const (
+	agentKilled disturbance = iota
+	agentStopped
+	hubStopped
+	hubKilled
+	netCut
+	netFrozen
+	hubDiskFull
+	agentDiskFull
+)
+
+// without lists the disturbances that need no disks, as often as they shall happen.
+var without = []disturbance{agentKilled, agentStopped, hubStopped, hubKilled, hubKilled, hubKilled, netCut, netFrozen}
+
+// play makes `total` calls and disturbs them, after random numbers of calls.
+func (s *scene) play(random *rand.Rand, total int, list []disturbance) {
 	s.openLog()
+	if s.disks {
+		mountDisk(s.t, s.path("hub"))
+		mountDisk(s.t, s.path("agent"))
+	}
 	s.startAgent("--token", s.startHub())
 	r, w := io.Pipe()
 	run := s.start(w, "run", "--state", s.path("hub"), "--modules", filepath.Join(s.build, "test", "chaos"), "--",
-		filepath.Join(s.build, "test", "chaos", "master"), strconv.Itoa(calls), strconv.Itoa(window), strconv.Itoa(pause), s.path("log/runs"))
+		filepath.Join(s.build, "test", "chaos", "master"), strconv.Itoa(total), strconv.Itoa(window), strconv.Itoa(pause), s.path("log/runs"))
 	y := &tally{ended: map[int]int{}, done: make(chan struct{})}
 	go y.read(r)
 	over := make(chan error, 1)
 	go func() { over <- run.Wait(); w.Close() }()
-	committed := map[int]int{} // runs of calls that had ended at a kill
-	for at := range kills {
-		if !s.awaitEnded(y, calls*at/kills+random.IntN(calls/kills)) {
+	committed := map[int]int{} // runs of calls that had ended at a disturbance
+	for at, how := range list {
+		if !s.awaitEnded(y, total*at/len(list)+random.IntN(total/len(list))) {
 			break
 		}
 		ended := y.snapshot()
@@ -201,58 +226,83 @@ func (s *scene) play(seed uint64) {
 		for _, number := range ended {
 			committed[number] = runs[number]
 		}
-		s.disturb(random.IntN(6), time.Duration(random.IntN(300))*time.Millisecond)
+		s.disturb(how, time.Duration(random.IntN(300))*time.Millisecond, way(1+random.IntN(3)))
 	}
-	s.awaitEnded(y, calls)
+	s.awaitEnded(y, total)
 	<-y.done
-	if err := <-over; err != nil {
-		s.t.Errorf("skep run: %v", err)
-	}
-	s.judge(y, committed)
+	s.judge(y, total, <-over, committed)
 }
 
-// disturb kills the agent or the hub, and starts it again after a time, or stops one for
-// that time.
-func (s *scene) disturb(how int, after time.Duration) {
+// disturb does something to the scene, and ends it after a time.
+func (s *scene) disturb(how disturbance, after time.Duration, w way) {
 	s.t.Helper()
+	if s.long && how != hubKilled { // so long that peers take one for dead
+		after *= 80
+	}
+	pass := func() { <-time.After(after) }
 	switch how {
-	case 0:
+	case agentKilled:
 		s.t.Log("the agent is killed")
 		killNow(s.agent)
 		s.startAgent()
-		return
-	case 1, 2:
+	case agentStopped, hubStopped:
 		cmd, name := s.agent, "the agent"
-		if how == 2 {
+		if how == hubStopped {
 			cmd, name = s.hub, "the hub"
-		}
-		if s.long { // so long that its peers take it for dead
-			after *= 80
 		}
 		s.t.Logf("%s is stopped for %v", name, after)
 		cmd.Process.Signal(syscall.SIGSTOP)
-		<-time.After(after)
+		pass()
 		cmd.Process.Signal(syscall.SIGCONT)
-		return
+	case hubKilled:
+		s.t.Logf("the hub is killed, for %v", after)
+		killNow(s.hub)
+		pass()
+		s.startHub()
+	case netCut:
+		s.t.Logf("the network is cut for %v", after)
+		s.net.cut()
+		pass()
+		s.net.heal()
+	case netFrozen:
+		s.t.Logf("the network lets nothing through for %v (directions %d)", after, w)
+		s.net.freeze(w)
+		pass()
+		s.net.heal()
+	case hubDiskFull, agentDiskFull:
+		disk := s.path("agent")
+		if how == hubDiskFull {
+			disk = s.path("hub")
+		}
+		s.t.Logf("the disk of the %s is full for %v", filepath.Base(disk), after)
+		after += fullFor
+		heal := fillDisk(s.t, disk)
+		pass()
+		heal()
 	}
-	s.t.Logf("the hub is killed, for %v", after)
-	killNow(s.hub)
-	<-time.After(after)
-	s.startHub()
 }
 
-// judge compares what the master saw with what workers did.
-func (s *scene) judge(y *tally, committed map[int]int) {
+// diskReason is in the error of each call that a full disk ended.
+var diskReason = regexp.MustCompile(`disk is full|no space left on device`)
+
+// judge compares what the master saw with what workers did. Only a full disk may end a call.
+func (s *scene) judge(y *tally, total int, exit error, committed map[int]int) {
 	s.t.Helper()
-	if want := fmt.Sprintf("%d right, 0 wrong, 0 failed", calls); y.last != want {
+	failed := len(y.wrong)
+	if want := fmt.Sprintf("%d right, 0 wrong, %d failed", total-failed, failed); y.last != want {
 		s.t.Errorf("the master says %q, not %q", y.last, want)
 	}
-	for _, text := range y.wrong[:min(3, len(y.wrong))] {
-		s.t.Error(text)
+	if (exit == nil) != (failed == 0) {
+		s.t.Errorf("%d calls failed, and skep run ended with %v", failed, exit)
+	}
+	for _, text := range y.wrong {
+		if !s.disks || !diskReason.MatchString(text) {
+			s.t.Error(text)
+		}
 	}
 	runs := s.runs()
 	again := 0
-	for number := range calls {
+	for number := range total {
 		again += runs[number] - 1
 		if y.ended[number] != 1 {
 			s.t.Errorf("call %d ended %d times", number, y.ended[number])
@@ -261,7 +311,7 @@ func (s *scene) judge(y *tally, committed map[int]int) {
 			s.t.Errorf("call %d had ended and was run again: %d runs, then %d", number, before, runs[number])
 		}
 	}
-	s.t.Logf("%d calls, %d of them ended before a kill, %d runs more than calls", calls, len(committed), again)
+	s.t.Logf("%d calls, %d of them failed, %d ended before a disturbance, %d runs more than calls", total, failed, len(committed), again)
 }
 
 // A log shows what the programs print if the test fails.
@@ -296,9 +346,20 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// The hub, and sometimes the agent, is killed or stopped while thousands of small calls are
-// made. Each ends once and right, and none that had ended is run again. SKEP_CHAOS_SEED repeats a run;
-// SKEP_CHAOS_TIME goes on with other seeds for so long.
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// pick returns n of a list, each as often as it may be.
+func pick(random *rand.Rand, list []disturbance, n int) (picked []disturbance) {
+	for range n {
+		picked = append(picked, list[random.IntN(len(list))])
+	}
+	return picked
+}
+
+// Hub and agent are killed or stopped, and the network between them fails, while thousands of
+// calls are made. Each ends once and right, and none that had ended is run again.
+// SKEP_CHAOS_SEED repeats a run; SKEP_CHAOS_TIME goes on with other seeds for so long, with
+// full disks too if it is root that can mount some.
 func TestKilled(t *testing.T) {
 	seed := uint64(1)
 	if text := os.Getenv("SKEP_CHAOS_SEED"); text != "" {
@@ -309,12 +370,33 @@ func TestKilled(t *testing.T) {
 	}
 	long, _ := time.ParseDuration(os.Getenv("SKEP_CHAOS_TIME"))
 	for end := time.Now().Add(long); ; seed++ {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			s := newScene(t)
-			s.long = long > 0
-			s.play(seed)
-		}) || !time.Now().Before(end) {
+		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			s, random := newScene(t), newRandom(seed)
+			list := without
+			if s.long = long > 0; s.long && seed%2 == 0 && os.Geteuid() == 0 {
+				s.disks = true
+				list = append(list[:len(list):len(list)], hubDiskFull, agentDiskFull)
+			}
+			s.play(random, calls, pick(random, list, 4))
+		})
+		if !ok || !time.Now().Before(end) {
 			return
 		}
 	}
+}
+
+// The network between hub and agent is cut, and lets nothing through in one direction and in
+// both, without an end of a connection.
+func TestNetworkFails(t *testing.T) {
+	newScene(t).play(newRandom(1), calls/2, []disturbance{netCut, netFrozen, hubKilled, netFrozen, netCut})
+}
+
+// The disks of hub and agent are full for a time. Calls fail with this reason, or end right.
+func TestDiskIsFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts disks")
+	}
+	s := newScene(t)
+	s.disks = true
+	s.play(newRandom(1), calls/2, []disturbance{hubDiskFull, agentDiskFull, hubKilled, hubDiskFull})
 }

@@ -42,11 +42,11 @@ void chaos_step(int number, int microseconds, int *value, char *log)
 	value[1]++;
 }
 
-void chaos_fill(int number, int n, int *data, char *log)
+void chaos_add(int number, int n, int *data, char *log)
 {
 	int i;
 
 	for (i = 0; i < n; i++)
-		data[i] = number + i;
+		data[i] += number;
 	log_number(log, number);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes CALLS calls, whose results of N numbers each are too large for a
- * message, and stops itself before it takes them:
+ * Makes CALLS calls, whose N numbers each are too large for a message, and
+ * stops itself before it takes the results:
  *
  *	large CALLS N LOG
  *
@@ -13,15 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int check_numbers(const int *data, int n, int number)
-{
-	int i;
-
-	for (i = 0; i < n && data[i] == number + i; i++)
-		;
-	return i == n;
-}
 
 int main(int argc, char **argv)
 {
@@ -36,17 +27,19 @@ int main(int argc, char **argv)
 	n = atoi(argv[2]);
 	request = calloc((size_t)calls, sizeof(*request));
 	data = calloc((size_t)calls * (size_t)n, sizeof(*data));
-	for (i = 0; i < calls; i++)
+	for (i = 0; i < calls; i++) {
+		chaos_number(data + (size_t)i * (size_t)n, n);
 		request[i] =
-			OmniRpcCallAsync("chaos.fill", i, n,
+			OmniRpcCallAsync("chaos.add", i, n,
 					 data + (size_t)i * (size_t)n, argv[3]);
+	}
 	raise(SIGSTOP);
 	for (i = 0; i < calls; i++) {
 		if (!request[i] || OmniRpcWait(request[i]))
 			printf("call %d: %s\n", i, OmniRpcLastErrorText());
 		else
-			right += check_numbers(data + (size_t)i * (size_t)n, n,
-					       i);
+			right += chaos_is_added(data + (size_t)i * (size_t)n, n,
+						i);
 	}
 	printf("%d right\n", right);
 	OmniRpcFinalize();

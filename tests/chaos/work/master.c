@@ -18,11 +18,18 @@
 
 #define THREADS 2
 #define BASE 1000000
+#define LARGE 100000 /* numbers, too many for a message */
 
 struct slot {
 	OmniRpcRequest request;
-	int number, value[2];
+	int number, value[2], *data;
 };
+
+/* Every 16th call. */
+static int is_large(int number)
+{
+	return number % 16 == 3;
+}
 
 static int calls, window, microseconds, next_call;
 static char *log_name;
@@ -47,24 +54,38 @@ static int begin_call(struct slot *s)
 		return 0;
 	s->value[0] = BASE;
 	s->value[1] = 0;
+	if (is_large(s->number)) {
+		chaos_number(s->data, LARGE);
+		s->request = OmniRpcCallAsync("chaos.add", s->number, LARGE,
+					      s->data, log_name);
+		return 1;
+	}
 	s->request = OmniRpcCallAsync("chaos.step", s->number,
 				      microseconds * (s->number % 5), s->value,
 				      log_name);
 	return 1;
 }
 
+static int is_right(const struct slot *s)
+{
+	int at = s->number % CHAOS_TABLE;
+
+	if (is_large(s->number))
+		return chaos_is_added(s->data, LARGE, s->number);
+	return s->value[0] == BASE + chaos_answer(at) + s->number - at &&
+	       s->value[1] == 1;
+}
+
 static void end_call(struct slot *s)
 {
 	int code = s->request ? OmniRpcWait(s->request) : OMRPC_ERROR;
-	int want = BASE + (s->number % CHAOS_TABLE) * 7 + 3 + s->number -
-		   s->number % CHAOS_TABLE;
 
 	if (s->request)
 		OmniRpcDestroyRequest(s->request);
 	pthread_mutex_lock(&lock);
 	if (code)
 		failed++;
-	else if (s->value[0] == want && s->value[1] == 1)
+	else if (is_right(s))
 		right++;
 	else
 		wrong++;
@@ -79,14 +100,18 @@ static void *call_all(void *arg)
 	int i, live = 0;
 
 	(void)arg;
-	for (i = 0; i < window; i++)
+	for (i = 0; i < window; i++) {
+		slot[i].data = calloc(LARGE, sizeof(*slot[i].data));
 		live += begin_call(&slot[i]);
+	}
 	for (i = 0; live; i = (i + 1) % window) {
 		if (slot[i].number < 0)
 			continue;
 		end_call(&slot[i]);
 		live -= !begin_call(&slot[i]);
 	}
+	for (i = 0; i < window; i++)
+		free(slot[i].data);
 	free(slot);
 	return NULL;
 }
