@@ -382,6 +382,36 @@ struct abi_poll {
 	u16 revents;
 };
 
+/* host->watch: inotify(7). */
+enum abi_watch_verb {
+	ABI_WATCH_OPEN,	  /* a handle that never blocks */
+	ABI_WATCH_ADD,	  /* handle, path as in abi_open, mask: IN_*; the number
+			     of the watch */
+	ABI_WATCH_REMOVE, /* handle, number */
+};
+
+struct abi_watch_op {
+	enum abi_watch_verb verb;
+	s32 handle;
+	u32 mask;
+	s32 number;
+	const char *path;
+};
+
+/*
+ * host->ipc: System V shared memory, semaphores and messages, sysvipc(7).
+ * `call` is the number of the system call of x86-64, and `arg` its arguments
+ * with Linux's structures; abi has checked where they point. Pids in results
+ * are the guest's. shmat: at arg[1] inside IMAGE or ARENA, in place of what is
+ * mapped there; mem_release detaches. shmdt does not occur. semop, semtimedop,
+ * msgsnd and msgrcv may wait: -EINTR when `thread` was kicked, before or
+ * during.
+ */
+struct abi_ipc_op {
+	u32 call;
+	u64 arg[6];
+};
+
 struct abi_host {
 	/* Memory. Addresses are page aligned and inside IMAGE or ARENA. */
 	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
@@ -500,6 +530,9 @@ struct abi_host {
 	 * without a file is mem_file's with handle -1.
 	 */
 	s64 (*family)(struct abi_family_op *op, u32 thread);
+	/* May be NULL: the calls get ENOSYS. */
+	s64 (*watch)(struct abi_watch_op *op);
+	s64 (*ipc)(const struct abi_ipc_op *op, u32 thread);
 	s64 (*sock_open)(u32 domain, u32 type, u32 protocol); /* handle */
 	s64 (*sock)(s32 handle, struct abi_sock_op *op);
 	/*

@@ -16,6 +16,7 @@ struct abi_call {
 	struct abi_regs *regs; /* as the guest left them; rax: the number */
 	u64 a[6];	       /* arguments: rdi rsi rdx r10 r8 r9 */
 	enum abi_return how;   /* FAST on entry; FULL: regs are complete */
+	u32 counted;	       /* this refusal is in abi_proc.refused */
 };
 
 /*
@@ -23,6 +24,9 @@ struct abi_call {
  * negative errno), stored by dispatch unless the handler set how to FULL.
  */
 typedef s64 abi_handler(struct abi_call *c);
+
+/* -ENOSYS for a call that this host lacks: logged once by name, and counted. */
+s64 abi_call_refuse(struct abi_call *c);
 
 /* The prototypes of all handlers, made from syscalls.tbl. */
 #include "build/gen/abi/sys.h"

@@ -55,6 +55,24 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 		return host->family ? 0 : "returns ENOSYS";
 	case ABI_NR_clone:
 		return host->family ? 0 : "threads only";
+	case ABI_NR_inotify_init:
+	case ABI_NR_inotify_init1:
+	case ABI_NR_inotify_add_watch:
+	case ABI_NR_inotify_rm_watch:
+		return host->watch ? 0 : "returns ENOSYS";
+	case ABI_NR_shmget:
+	case ABI_NR_shmat:
+	case ABI_NR_shmctl:
+	case ABI_NR_shmdt:
+	case ABI_NR_semget:
+	case ABI_NR_semop:
+	case ABI_NR_semctl:
+	case ABI_NR_semtimedop:
+	case ABI_NR_msgget:
+	case ABI_NR_msgsnd:
+	case ABI_NR_msgrcv:
+	case ABI_NR_msgctl:
+		return host->ipc ? 0 : "returns ENOSYS";
 	default:
 		return 0;
 	}
@@ -135,7 +153,13 @@ static s64 refuse_call(struct abi_call *c, u64 nr)
 					    __ATOMIC_RELAXED);
 	if (first && (p->trace || !is_probed(nr)))
 		log_refused(p, nr);
+	c->counted = 1;
 	return -LINUX_ENOSYS;
+}
+
+s64 abi_call_refuse(struct abi_call *c)
+{
+	return refuse_call(c, (u32)c->regs->rax);
 }
 
 /* The kernel takes the number from eax; the upper half does not count. */
@@ -154,7 +178,8 @@ static s64 run_call(struct abi_call *c)
 	if (nr >= ABI_NR_MAX || !entries[nr].handler)
 		return refuse_call(c, nr);
 	rc = entries[nr].handler(c);
-	if (rc == -LINUX_ENOSYS) /* a part that this host lacks */
+	if (rc == -LINUX_ENOSYS &&
+	    !c->counted) /* a part that this host lacks */
 		__atomic_fetch_add(&c->p->refused[nr], 1, __ATOMIC_RELAXED);
 	return rc;
 }

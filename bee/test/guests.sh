@@ -112,12 +112,12 @@ check_names() { # each refusal once by name, with the errno besides
 	guarded --memory 4G "$g/refused-musl" >"$tmp/got" 2>"$tmp/said"
 	code=$?
 	echo "exit $code" >>"$tmp/got"
-	for what in 'call ptrace ' 'call memfd_secret ' 'call inotify_init1 ' \
+	for what in 'call ptrace ' 'call memfd_secret ' 'call fanotify_init ' \
 		'call 4321 ' 'fit into 256 GiB' 'more memory refused' 'MAP_HUGETLB' ' rseq '; do
 		echo "$what: $(grep -c -- "$what" "$tmp/said")" >>"$tmp/got"
 	done
 	printf '%s\n' 'exit 0' 'call ptrace : 1' 'call memfd_secret : 1' \
-		'call inotify_init1 : 1' 'call 4321 : 1' 'fit into 256 GiB: 1' 'more memory refused: 1' \
+		'call fanotify_init : 1' 'call 4321 : 1' 'fit into 256 GiB: 1' 'more memory refused: 1' \
 		'MAP_HUGETLB: 1' ' rseq : 0' >"$tmp/want"
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "what is refused is said once, by name"

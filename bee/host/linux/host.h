@@ -97,6 +97,10 @@ s64 lin_block(u32 *kicked, u64 nr, const u64 arg[6]);
 s64 lin_wait_call(u64 nr, const u64 arg[6]);
 extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
 
+/* ipc.c */
+s64 lin_watch(struct abi_watch_op *op);
+s64 lin_ipc(const struct abi_ipc_op *op, u32 thread);
+
 /* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
 extern u32 lin_umask; /* as this process got it; since then it has none */

@@ -27,7 +27,8 @@ int main(void)
 			     syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0),
 			     ENOSYS);
 		expect_error("memfd_secret", syscall(447, 0), ENOSYS);
-		expect_error("inotify", syscall(SYS_inotify_init1, 0), ENOSYS);
+		expect_error("fanotify", syscall(SYS_fanotify_init, 0, 0),
+			     ENOSYS);
 		expect_error("rseq", syscall(SYS_rseq, 0, 0, 0, 0), ENOSYS);
 		expect_error("number", syscall(4321), ENOSYS);
 		expect_error("memory",
