@@ -20,7 +20,9 @@
 #include "abi/proc/log.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
+#include "abi/uapi/ipc.h"
 #include "abi/uapi/linux.h"
+#include "build/gen/abi/numbers.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
@@ -165,6 +167,18 @@ static s64 fill_shared(struct abi_proc *p, const struct abi_area *a)
 	return p->host->mem_file(&map);
 }
 
+/* An attached segment of System V; mem_release detaches it. */
+static s64 fill_segment(struct abi_proc *p, const struct abi_area *a)
+{
+	struct abi_ipc_op op = {
+		.call = ABI_NR_shmat,
+		.arg = {a->segment - 1, a->start,
+			a->bits & ABI_AREA_NOWRITE ? ABI_SHM_RDONLY : 0}};
+	s64 rc = p->host->ipc(&op, 0);
+
+	return rc < 0 ? rc : 0;
+}
+
 static void say_copy(struct abi_proc *p, const struct abi_area *a)
 {
 	if (!a->backing || !(a->bits & ABI_AREA_SHARED) ||
@@ -186,6 +200,8 @@ static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 		return 0;
 	if (a->bits & ABI_AREA_DIRECT)
 		return fill_direct(p, a);
+	if (a->segment)
+		return fill_segment(p, a);
 	if (abi_space_is_common(p, a))
 		return a->prot & ABI_PROT_EXEC ? refuse_text(p)
 					       : fill_shared(p, a);
@@ -257,7 +273,8 @@ int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 		return 0;
 	*part = s->area[i];
 	if (part->start < start) {
-		part->offset += part->backing ? start - part->start : 0;
+		if (part->backing || part->segment)
+			part->offset += start - part->start;
 		part->start = start;
 	}
 	if (part->end > end)
@@ -658,7 +675,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 
 	/* Shared pages live in the file; text is as the file has it. */
 	if (!(a->bits & ABI_AREA_COMMITTED) || (a->prot & ABI_PROT_EXEC) ||
-	    (a->bits & ABI_AREA_TEXT) ||
+	    (a->bits & ABI_AREA_TEXT) || a->segment ||
 	    (a->backing && (a->bits & ABI_AREA_SHARED)))
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)

@@ -96,6 +96,13 @@ static s64 refuse_text(struct abi_proc *p)
 	return -LINUX_EACCES;
 }
 
+static s64 refuse_common(struct abi_proc *p)
+{
+	p->host->log("mremap refused (ENOMEM): memory that processes share "
+		     "cannot be moved");
+	return -LINUX_ENOMEM;
+}
+
 /*
  * Moves to [to, to + len). Only the grown part keeps what the new area was
  * filled with; the rest is overwritten with the old bytes.
@@ -107,11 +114,8 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 
 	if (new.prot & ABI_PROT_EXEC)
 		return refuse_text(p);
-	if (abi_space_is_common(p, &new) && p->forked) {
-		p->host->log("mremap refused (ENOMEM): memory that processes "
-			     "share cannot be moved");
-		return -LINUX_ENOMEM;
-	}
+	if (abi_space_is_common(p, &new) && p->forked)
+		return refuse_common(p);
 	new.start = to;
 	new.end = to + m->len;
 	if (new.backing)
@@ -140,6 +144,9 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 		return -LINUX_EFAULT;
 	if (m->area.bits & ABI_AREA_TEXT)
 		return refuse_text(p);
+	if (m->area.segment &&
+	    (m->flags & ABI_MREMAP_FIXED || m->len > m->old_len))
+		return refuse_common(p);
 	if (!(m->flags & ABI_MREMAP_FIXED)) {
 		if (m->len < m->old_len)
 			rc = abi_map_clear(p, m->old + m->len, end);

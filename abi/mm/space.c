@@ -143,17 +143,18 @@ static void split_area(struct abi_space *s, u64 addr)
 	open_gap(s, i);
 	a[0].end = addr;
 	a[1].start = addr;
-	if (a->backing) {
+	if (a->backing || a->segment)
 		a[1].offset += addr - a->start;
+	if (a->backing)
 		s->backing[a->backing].areas++;
-	}
 }
 
 static int areas_alike(const struct abi_area *a, const struct abi_area *b)
 {
 	return a->end == b->start && a->prot == b->prot && a->bits == b->bits &&
-	       a->backing == b->backing &&
-	       (!a->backing || a->offset + (a->end - a->start) == b->offset);
+	       a->backing == b->backing && a->segment == b->segment &&
+	       ((!a->backing && !a->segment) ||
+		a->offset + (a->end - a->start) == b->offset);
 }
 
 void abi_space_unback(struct abi_space *s, u32 backing)

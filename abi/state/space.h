@@ -24,11 +24,11 @@
 
 struct abi_area {
 	u64 start, end;
-	u64 offset;  /* in the file, of start */
+	u64 offset;  /* in the file or segment, of start */
 	u16 backing; /* index into backing[], 0: none */
 	u8 prot;     /* ABI_PROT_* */
 	u8 bits;
-	u32 pad;
+	u32 segment; /* System V: the number of shmget and 1; 0: none */
 };
 
 /* A mapped file, referenced until the last of its areas is gone. */
