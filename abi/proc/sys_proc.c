@@ -124,37 +124,88 @@ s64 abi_sys_getgroups(struct abi_call *c)
 	return ABI_PUT(c->p, c->a[1], &gid) ? -LINUX_EFAULT : 1;
 }
 
+/* setgroups(2) wants CAP_SETGID, which programs do not have: capget. */
+s64 abi_sys_setgroups(struct abi_call *c)
+{
+	abi_log_once(c->p, &c->p->said_groups,
+		     "setgroups refused (EPERM): programs have no "
+		     "capabilities here, and one group");
+	return -LINUX_EPERM;
+}
+
+/* Both return the id from before, and never an error. */
+s64 abi_sys_setfsuid(struct abi_call *c)
+{
+	return c->p->info.uid;
+}
+
+s64 abi_sys_setfsgid(struct abi_call *c)
+{
+	return c->p->info.gid;
+}
+
 #define CAP_VERSION_1 0x19980330u
 #define CAP_VERSION_2 0x20071026u
 #define CAP_VERSION_3 0x20080522u
 
+struct cap_head {
+	u32 version;
+	s32 pid;
+};
+
+/* How many sets of 32 capabilities a version has; 0: not known. */
+static u32 cap_sets(u32 version)
+{
+	if (version == CAP_VERSION_1)
+		return 1;
+	return version == CAP_VERSION_2 || version == CAP_VERSION_3 ? 2 : 0;
+}
+
+/* Of a version that is not known: tells the one that is. */
+static s64 cap_head_get(struct abi_call *c, struct cap_head *head)
+{
+	if (ABI_GET(c->p, head, c->a[0]))
+		return -LINUX_EFAULT;
+	if (cap_sets(head->version))
+		return 0;
+	head->version = CAP_VERSION_3;
+	return ABI_PUT(c->p, c->a[0], head) ? -LINUX_EFAULT : -LINUX_EINVAL;
+}
+
 /* capget(2): no capability at all. */
 s64 abi_sys_capget(struct abi_call *c)
 {
-	struct {
-		u32 version;
-		s32 pid;
-	} head;
+	struct cap_head head;
 	u32 sets[6] = {0};
-	u64 size = sizeof(sets);
+	s64 rc = cap_head_get(c, &head);
 
-	if (ABI_GET(c->p, &head, c->a[0]))
-		return -LINUX_EFAULT;
-	if (head.version == CAP_VERSION_1)
-		size /= 2;
-	else if (head.version != CAP_VERSION_2 && head.version != CAP_VERSION_3)
-		size = 0;
-	if (!size) {
-		head.version = CAP_VERSION_3;
-		if (ABI_PUT(c->p, c->a[0], &head))
-			return -LINUX_EFAULT;
-		return c->a[1] ? -LINUX_EINVAL : 0;
-	}
+	if (rc)
+		return rc == -LINUX_EINVAL && !c->a[1] ? 0 : rc;
 	if (head.pid < 0)
 		return -LINUX_EINVAL;
 	if (head.pid && !abi_thread_find(c->p, (u32)head.pid))
 		return -LINUX_ESRCH;
-	return c->a[1] ? abi_user_put(c->p, c->a[1], sets, size) : 0;
+	return c->a[1] ? abi_user_put(c->p, c->a[1], sets,
+				      cap_sets(head.version) * 12ull)
+		       : 0;
+}
+
+/* capset(2): none can be gained, and none is what there is. */
+s64 abi_sys_capset(struct abi_call *c)
+{
+	struct cap_head head;
+	u32 sets[6] = {0}, any = 0, i;
+	s64 rc = cap_head_get(c, &head);
+
+	if (rc)
+		return rc;
+	if (head.pid && (u32)head.pid != c->t->tid)
+		return -LINUX_EPERM;
+	if (abi_user_get(c->p, sets, c->a[1], cap_sets(head.version) * 12ull))
+		return -LINUX_EFAULT;
+	for (i = 0; i < 6; i++)
+		any |= sets[i];
+	return any ? -LINUX_EPERM : 0;
 }
 
 s64 abi_sys_umask(struct abi_call *c)

@@ -46,6 +46,7 @@ struct abi_proc {
 	u32 trace;		     /* log calls that are refused */
 	u32 death_signal;	     /* PR_SET_PDEATHSIG; atomic */
 	u32 said_limit[ABI_RLIMITS]; /* that it is not enforced; atomic */
+	u32 said_groups;	     /* that setgroups was refused; atomic */
 	u32 said_exec;		     /* what execve refused; atomic */
 	u32 child;  /* came of a fork; written before it runs */
 	u32 forked; /* or made one: others share its memory; atomic */

@@ -184,6 +184,46 @@ static void test_robust(void)
 	p->threads.thread[0].robust_head = 0;
 }
 
+/* None can be gained; to have none is no change. */
+static void test_capabilities(void)
+{
+	u32 *word = (u32 *)page;
+
+	memset(word, 0, 64);
+	word[0] = 0x20080522;
+	TAP(CALL(capset, page, page + 16) == 0);
+	word[9] = 1;
+	TAP(CALL(capset, page, page + 16) == -LINUX_EPERM);
+	word[1] = 1;
+	TAP(CALL(capset, page, page + 16) == -LINUX_EPERM);
+	word[0] = word[9] = 1;
+	TAP(CALL(capset, page, page + 16) == -LINUX_EINVAL &&
+	    word[0] == 0x20080522);
+	TAP(CALL(capset, 0x1000, page) == -LINUX_EFAULT);
+}
+
+/* What this host has no function for: each once by name. */
+static void test_lacking(void)
+{
+	u32 before = abi_count_refused(p, ABI_NR_shmat);
+
+	fake.logs = 0;
+	tap_ok(CALL(inotify_init1, 0) == -LINUX_ENOSYS && fake.logs == 1 &&
+		       strstr(fake.last_log, "inotify_init1") &&
+		       CALL(inotify_init1, 0) == -LINUX_ENOSYS &&
+		       fake.logs == 1,
+	       "a host without inotify refuses it once by name");
+	tap_ok(CALL(shmat, 1, 0, 0) == -LINUX_ENOSYS &&
+		       CALL(semop, 1, page, 1) == -LINUX_ENOSYS &&
+		       CALL(msgrcv, 1, page, 1, 0, 0) == -LINUX_ENOSYS &&
+		       CALL(semctl, 1, 0, 13, page) == -LINUX_ENOSYS &&
+		       fake.logs == 5 && strstr(fake.last_log, "semctl"),
+	       "a host without System V IPC refuses each call by name");
+	TAP(abi_count_refused(p, ABI_NR_shmat) == before + 1);
+	TAP(abi_syscall_limit(&fake.host, ABI_NR_inotify_init) &&
+	    abi_syscall_limit(&fake.host, ABI_NR_msgctl));
+}
+
 static void test_identity(void)
 {
 	u64 *out = (u64 *)page;
@@ -194,6 +234,12 @@ static void test_identity(void)
 	TAP(CALL(setuid, 1000) == 0 && CALL(setuid, 0) == -LINUX_EPERM);
 	TAP(CALL(setresgid, ~0ull, 1000, ~0ull) == 0);
 	TAP(CALL(setresuid, ~0ull, 0, ~0ull) == -LINUX_EPERM);
+	fake.logs = 0;
+	TAP(CALL(setgroups, 0, 0) == -LINUX_EPERM && fake.logs == 1 &&
+	    strstr(fake.last_log, "setgroups refused"));
+	TAP(CALL(setfsuid, 7) == 1000 && CALL(setfsgid, 7) == 1000);
+	test_capabilities();
+	test_lacking();
 	TAP(CALL(umask, 077) == 022 && CALL(umask, 022) == 077);
 	TAP(CALL(uname, page) == 0 && !strcmp((char *)page, "Linux") &&
 	    !strcmp((char *)page + 130, "6.1.0-skep") &&
