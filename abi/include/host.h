@@ -503,6 +503,9 @@ struct abi_host {
 	 */
 	void (*timer_arm)(u64 deadline_ns);
 
+	/* ns of CPU time of a thread, or -ESRCH. NULL: timers of CPU time are
+	 * refused. */
+	s64 (*thread_clock)(u32 thread);
 	s64 (*clock)(u32 clock);	   /* ns */
 	s64 (*random)(void *buf, u64 len); /* 0 */
 	s64 (*info)(struct abi_host_info *info);

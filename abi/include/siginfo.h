@@ -25,6 +25,8 @@
 #define ABI_SIGURG 23
 #define ABI_SIGXCPU 24
 #define ABI_SIGXFSZ 25
+#define ABI_SIGVTALRM 26
+#define ABI_SIGPROF 27
 #define ABI_SIGWINCH 28
 #define ABI_SIGSYS 31
 

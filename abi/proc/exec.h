@@ -12,7 +12,7 @@
 struct abi_exec_state {
 	struct abi_exec_head head;
 	u64 blocked, pending, ignored; /* signals */
-	struct abi_alarm real;	       /* ITIMER_REAL */
+	struct abi_alarm itimer[ABI_ITIMERS];
 	struct abi_rlimit limit[ABI_RLIMITS];
 	u32 umask, death_signal;
 	s32 nice;

@@ -213,7 +213,8 @@ static void reset_signals(struct abi_proc *p)
 		p->futexes.bucket[i].head = p->futexes.bucket[i].tail =
 			ABI_NONE;
 	abi_memset(p->alarms.alarm, 0, sizeof(p->alarms.alarm));
-	abi_memset(&p->alarms.real, 0, sizeof(p->alarms.real));
+	abi_memset(p->alarms.itimer, 0, sizeof(p->alarms.itimer));
+	abi_memset(p->alarms.share, 0, sizeof(p->alarms.share));
 }
 
 /*

@@ -83,9 +83,10 @@ static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
 	}
 	if (s->ignored & abi_signal_bit(ABI_SIGCHLD))
 		p->host->family(&op, 0);
-	p->alarms.real = s->real;
-	if (s->real.used)
-		p->host->timer_arm(s->real.deadline);
+	abi_memcpy(p->alarms.itimer, s->itimer, sizeof(s->itimer));
+	for (i = 0; i < ABI_ITIMERS; i++)
+		if (s->itimer[i].used) /* looks at all timers soon */
+			p->host->timer_arm(0);
 }
 
 int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)

@@ -267,7 +267,7 @@ static void fill_state(struct abi_call *c, struct abi_exec_state *s)
 	s->blocked =
 		c->t->restore_blocked ? c->t->saved_blocked : c->t->blocked;
 	abi_lock(p, &p->alarms.lock);
-	s->real = p->alarms.real;
+	abi_memcpy(s->itimer, p->alarms.itimer, sizeof(s->itimer));
 	abi_unlock(p, &p->alarms.lock);
 	abi_lock(p, &p->signals.lock);
 	s->pending = p->signals.pending | c->t->pending;

@@ -59,16 +59,32 @@ u64 abi_time_real(struct abi_proc *p, u64 real_ns)
 }
 
 /* The host's clock behind a negative id: only of ourselves. */
-static s64 cpu_clock(struct abi_call *c, s32 id)
+s64 abi_time_cpu_clock(struct abi_call *c, s32 id)
 {
 	u32 who = ~(u32)(id >> 3);
+	struct abi_thread *t = c->t;
 
-	if ((id & CPU_KIND) != CPU_SCHED)
+	if (id == ABI_CLOCK_ID_PROCESS)
+		return -1;
+	if (id == ABI_CLOCK_ID_THREAD)
+		return t->index;
+	if (id >= 0 || (id & CPU_KIND) != CPU_SCHED)
 		return -LINUX_EINVAL;
 	if (!(id & CPU_PER_THREAD))
-		return !who || who == c->p->info.pid ? ABI_CLOCK_PROCESS
-						     : -LINUX_EINVAL;
-	return !who || who == c->t->tid ? ABI_CLOCK_THREAD : -LINUX_EINVAL;
+		return !who || who == c->p->info.pid ? -1 : -LINUX_EINVAL;
+	if (who)
+		t = abi_thread_find(c->p, who);
+	return t ? (s64)t->index : -LINUX_EINVAL;
+}
+
+/* Of the caller only: the host reads no clock of another thread here. */
+static s64 cpu_clock(struct abi_call *c, s32 id)
+{
+	s64 thread = abi_time_cpu_clock(c, id);
+
+	if (thread == -1)
+		return ABI_CLOCK_PROCESS;
+	return thread == (s64)c->t->index ? ABI_CLOCK_THREAD : -LINUX_EINVAL;
 }
 
 /* The host's clock for a guest's clock id, or -EINVAL. */

@@ -23,6 +23,13 @@ struct abi_proc;
 #define ABI_CLOCK_ID_BOOTTIME_ALARM 9
 #define ABI_CLOCK_ID_TAI 11
 
+/*
+ * Of a clock of CPU time: the index of its thread, or -1: the process's.
+ * -EINVAL: it is none, or of another process.
+ */
+struct abi_call;
+s64 abi_time_cpu_clock(struct abi_call *c, s32 id);
+
 /* A struct timespec of the guest. 0, -EFAULT, -EINVAL; huge is FOREVER. */
 s64 abi_time_get(struct abi_proc *p, u64 gaddr, u64 *ns);
 s64 abi_time_put(struct abi_proc *p, u64 gaddr, u64 ns);

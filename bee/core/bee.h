@@ -61,7 +61,7 @@
 #define BEE_FRAME_SIZE 144
 
 /* Functions in struct abi_host, asserted in call.c. */
-#define BEE_GATE_OPS 44
+#define BEE_GATE_OPS 45
 
 /* Bytes that bee_thread.vec needs: every XSAVE component but AMX. */
 #define BEE_VEC_SIZE 4096

@@ -64,6 +64,7 @@ s64 lin_thread_start(u32 thread);
 void lin_thread_exit(u32 thread);
 void lin_thread_kick(u32 thread);
 s64 lin_thread_yield(void);
+s64 lin_thread_clock(u32 thread);
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
 /* fork(2); in the child the caller is thread 0 and all others are gone. */
 s32 lin_thread_fork(void);

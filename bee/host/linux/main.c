@@ -40,6 +40,7 @@ const struct abi_host lin_host = {
 	.wake = lin_wake,
 	.futex = lin_futex,
 	.timer_arm = lin_timer_arm,
+	.thread_clock = lin_thread_clock,
 	.clock = lin_clock,
 	.random = lin_random,
 	.info = lin_info,

@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -24,6 +25,8 @@
 #define ARCH_GET_FS 0x1003
 #define HWCAP2_FSGSBASE 2
 #define THREADS_MAX 1024
+/* clock_getcpuclockid(3): per thread, scheduler's time. */
+#define TID_CLOCK(tid) ((clockid_t)(~(u32)(tid) << 3 | 6))
 
 u32 bee_fs_mode = BEE_FS_CALL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -293,6 +296,19 @@ s64 lin_thread_yield(void)
 {
 	sched_yield();
 	return 0;
+}
+
+s64 lin_thread_clock(u32 thread)
+{
+	struct timespec ts;
+	s64 ns = -ESRCH;
+
+	pthread_mutex_lock(&lock);
+	if (thread < THREADS_MAX && threads[thread] &&
+	    !clock_gettime(TID_CLOCK(threads[thread]->tid), &ts))
+		ns = ts.tv_sec * 1000000000ll + ts.tv_nsec;
+	pthread_mutex_unlock(&lock);
+	return ns;
 }
 
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes)
