@@ -52,6 +52,11 @@ FILETIME bee_win_filetime(s64 ns)
 	return ft;
 }
 
+s64 bee_clock_cpu(const FILETIME *time)
+{
+	return filetime_ticks(time) * 100;
+}
+
 static s64 cpu_time(int thread, s64 *user, s64 *kernel)
 {
 	FILETIME made, left, k, u;
@@ -63,8 +68,8 @@ static s64 cpu_time(int thread, s64 *user, s64 *kernel)
 		ok = GetProcessTimes(GetCurrentProcess(), &made, &left, &k, &u);
 	if (!ok)
 		return bee_win_last();
-	*user = filetime_ticks(&u) * 100;
-	*kernel = filetime_ticks(&k) * 100;
+	*user = bee_clock_cpu(&u);
+	*kernel = bee_clock_cpu(&k);
 	return 0;
 }
 

@@ -35,6 +35,7 @@ static const struct abi_host host = {
 	.thread_kick = bee_thread_kick,
 	.thread_yield = bee_thread_yield,
 	.thread_affinity = bee_thread_affinity,
+	.thread_clock = bee_thread_clock,
 	.wait = bee_wait,
 	.wake = bee_wake,
 	.timer_arm = bee_timer_arm,

@@ -332,6 +332,22 @@ s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes)
 	return err;
 }
 
+s64 bee_thread_clock(u32 thread)
+{
+	FILETIME made, left, kernel, user;
+	s64 ns = -LINUX_ESRCH;
+
+	if (thread >= THREADS)
+		return ns;
+	AcquireSRWLockShared(&lock);
+	if (threads[thread] && threads[thread]->live &&
+	    GetThreadTimes(threads[thread]->handle, &made, &left, &kernel,
+			   &user))
+		ns = bee_clock_cpu(&user) + bee_clock_cpu(&kernel);
+	ReleaseSRWLockShared(&lock);
+	return ns;
+}
+
 /* WaitOnAddress counts milliseconds: short waits are rounded up. */
 s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns)
 {

@@ -99,6 +99,7 @@ s64 bee_thread_start(u32 thread);
 void bee_thread_exit(u32 thread);
 void bee_thread_kick(u32 thread);
 s64 bee_thread_yield(void);
+s64 bee_thread_clock(u32 thread);
 s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void bee_thread_ring(struct win_thread *t); /* end its sleep in io_wait */
 void bee_thread_ring_all(void);
@@ -131,6 +132,7 @@ void bee_debug_run(void);
 /* Clocks and facts: clock.c, info.c ------------------------------------- */
 
 s64 bee_clock(u32 clock);
+s64 bee_clock_cpu(const FILETIME *time); /* ns of a length of time */
 void bee_clock_init(void);
 /* Milliseconds until the deadline, rounded up; INFINITE for ABI_FOREVER. */
 DWORD bee_clock_left(u64 deadline_ns);
