@@ -15,6 +15,7 @@
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
+#include "abi/time/cpu_timer.h"
 #include "abi/uapi/linux.h"
 #include "base/errno.h"
 #include "call.h"
@@ -295,6 +296,7 @@ static void become_child(struct abi_call *c, u32 pid)
 	c->p->death_signal = 0;
 	unlock_process(c->p);
 	drop_descs(c->p);
+	abi_cpu_limit_arm(c->p);
 	c->p->host->family(&op, 0);
 }
 

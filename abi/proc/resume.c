@@ -6,6 +6,7 @@
 #include "abi/include/siginfo.h"
 #include "abi/signal/signal.h"
 #include "abi/thread/lock.h"
+#include "abi/time/cpu_timer.h"
 #include "base/errno.h"
 
 static const struct abi_exec_record *number_at(const void *state, u32 i)
@@ -87,6 +88,7 @@ static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
 	for (i = 0; i < ABI_ITIMERS; i++)
 		if (s->itimer[i].used) /* looks at all timers soon */
 			p->host->timer_arm(0);
+	abi_cpu_limit_arm(p);
 }
 
 int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)

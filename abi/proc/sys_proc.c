@@ -14,6 +14,7 @@
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
 #include "abi/uapi/linux.h"
+#include "abi/time/cpu_timer.h"
 #include "abi/time/time.h"
 #include "abi/uapi/time.h"
 
@@ -240,8 +241,11 @@ static const char *const unenforced[ABI_RLIMITS] = {
 				  "enforced",
 };
 
-static void report_unenforced(struct abi_proc *p, u32 which)
+/* After a limit was lowered. */
+static void follow_limit(struct abi_proc *p, u32 which)
 {
+	if (which == ABI_RLIMIT_CPU && p->host->timer_arm)
+		return abi_cpu_limit_arm(p);
 	if (unenforced[which])
 		abi_log_once(p, &p->said_limit[which], unenforced[which]);
 }
@@ -264,7 +268,7 @@ static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 		*limit = fresh;
 	abi_unlock(c->p, &c->p->lock);
 	if (!rc && lower)
-		report_unenforced(c->p, which);
+		follow_limit(c->p, which);
 	return rc;
 }
 

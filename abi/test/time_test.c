@@ -108,7 +108,8 @@ static void timer_arm(u64 deadline)
 
 static void block_alarm(void)
 {
-	words_at(page)[0] = 1ull << (SIGALRM - 1) | 1ull << 33;
+	words_at(page)[0] = 1ull << (SIGALRM - 1) | 1ull << 33 | 1ull << 26 |
+			    1ull << 23; /* SIGPROF, SIGXCPU */
 	CALL(rt_sigprocmask, 0, page, 0, 8);
 }
 
@@ -201,6 +202,77 @@ static void test_timers(void)
 	TAP(timer_create_of(1, 0, 0) == 0);
 }
 
+/* CPU time, as the test has it: of the process, and of its one thread. */
+static u64 cpu_ns;
+static s64 (*real_clock)(u32 clock);
+
+static s64 cpu_clock(u32 clock)
+{
+	return clock == ABI_CLOCK_PROCESS ? (s64)cpu_ns : real_clock(clock);
+}
+
+static s64 thread_clock(u32 thread)
+{
+	return thread ? -LINUX_ESRCH : (s64)cpu_ns;
+}
+
+static void set_profile(u64 us)
+{
+	memset(words_at(page), 0, 32);
+	words_at(page)[1] = words_at(page)[3] = us;
+	TAP(CALL(setitimer, 2, page, page + 64) == 0);
+}
+
+/* Nothing is due before the time was used, however late it is. */
+static void test_profile(void)
+{
+	u64 now = guest_monotonic(), next;
+
+	cpu_ns = 3 * ABI_NS;
+	set_profile(10000);
+	TAP(armed >= now + 10 * MS && armed < guest_monotonic() + 11 * MS);
+	cpu_ns += 4 * MS;
+	next = abi_timer_fire(p, armed);
+	tap_ok(next == armed + 6 * MS && next_signal() == -LINUX_EAGAIN,
+	       "a timer of CPU time waits for the time that is left");
+	cpu_ns += 6 * MS;
+	tap_ok(abi_timer_fire(p, next) == next + 10 * MS &&
+		       next_signal() == 27 &&
+		       (s32)words_at(page + 0x200)[1] == ABI_SI_KERNEL,
+	       "it sends its signal when the time was used, and goes on");
+	TAP(CALL(getitimer, 2, page) == 0 && words_at(page)[3] == 10000);
+	set_profile(0);
+	TAP(words_at(page + 64)[1] == 10000 && armed == ABI_FOREVER);
+}
+
+static void limit_cpu(u64 soft, u64 hard)
+{
+	words_at(page)[0] = soft;
+	words_at(page)[1] = hard;
+	TAP(CALL(setrlimit, 0, page) == 0);
+}
+
+/* SIGXCPU each second from the soft limit on, SIGKILL at the hard one. */
+static void test_limit(void)
+{
+	u64 now = guest_monotonic();
+
+	cpu_ns = 3 * ABI_NS;
+	limit_cpu(4, 6);
+	TAP(armed >= now && armed <= guest_monotonic());
+	TAP(abi_timer_fire(p, armed) == armed + ABI_NS &&
+	    next_signal() == -LINUX_EAGAIN);
+	cpu_ns = 4 * ABI_NS;
+	now = armed + ABI_NS;
+	tap_ok(abi_timer_fire(p, now) == now + ABI_NS && next_signal() == 24,
+	       "SIGXCPU comes at the soft limit");
+	TAP(CALL(getrlimit, 0, page) == 0 && words_at(page)[0] == 5);
+	TAP(abi_timer_fire(p, now + MS) == now + ABI_NS);
+	cpu_ns = 6 * ABI_NS;
+	abi_timer_fire(p, now + 2 * ABI_NS);
+	tap_ok(p->signals.pending & 1ull << 8, "SIGKILL at the hard limit");
+}
+
 int main(void)
 {
 	guest_new();
@@ -212,6 +284,11 @@ int main(void)
 	block_alarm();
 	test_alarm();
 	test_timers();
+	real_clock = fake.host.clock;
+	fake.host.clock = cpu_clock;
+	fake.host.thread_clock = thread_clock;
+	test_profile();
+	test_limit();
 	guest_free();
 	return tap_done();
 }

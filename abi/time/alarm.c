@@ -153,6 +153,7 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now)
 	u64 next;
 	u32 i;
 
+	abi_cpu_limit_check(p, now);
 	abi_lock(p, &p->alarms.lock);
 	for (i = 0; i < ALL_ALARMS; i++) {
 		a = alarm_at(p, i);

@@ -120,3 +120,71 @@ u32 abi_cpu_runner(struct abi_proc *p, u32 signo, u64 ns)
 	p->alarms.share[best].charged += ns;
 	return p->threads.thread[best].tid;
 }
+
+/* RLIMIT_CPU: as setrlimit(2), SIGXCPU each second from the soft limit on. */
+
+static u64 limit_ns(u64 seconds)
+{
+	seconds += !seconds;
+	return seconds < ABI_FOREVER / ABI_NS ? seconds * ABI_NS : ABI_FOREVER;
+}
+
+/* The signal that is due, or 0; the soft limit moves on. */
+static u32 take_limit(struct abi_proc *p, u64 used, u64 *due)
+{
+	struct abi_rlimit *limit = &p->limit[ABI_RLIMIT_CPU];
+	u64 hard = limit_ns(limit->max), soft = limit_ns(limit->cur);
+	u32 signo = 0;
+
+	abi_assert_locked(&p->lock);
+	if (used >= hard) {
+		signo = ABI_SIGKILL;
+	} else if (used >= soft) {
+		signo = ABI_SIGXCPU;
+		limit->cur = used / ABI_NS + 1;
+		soft = limit_ns(limit->cur);
+	}
+	*due = soft < hard ? soft : hard;
+	return signo;
+}
+
+u64 abi_cpu_limit_check(struct abi_proc *p, u64 now)
+{
+	struct abi_siginfo info = {.code = ABI_SI_KERNEL};
+	u64 used, due, next;
+
+	abi_lock(p, &p->alarms.lock);
+	next = p->alarms.limit_check;
+	abi_unlock(p, &p->alarms.lock);
+	if (next > now)
+		return next;
+	used = (u64)p->host->clock(ABI_CLOCK_PROCESS);
+	abi_lock(p, &p->lock);
+	info.signo = (s32)take_limit(p, used, &due);
+	abi_lock(p, &p->alarms.lock);
+	next = due == ABI_FOREVER
+		       ? due
+		       : next_look(due > used ? due - used : 0,
+				   count_users(p, ABI_ALARM_PROCESS), now);
+	p->alarms.limit_check = next;
+	abi_unlock(p, &p->alarms.lock);
+	abi_unlock(p, &p->lock);
+	if (info.signo)
+		abi_signal_send(p, 0, 0, &info);
+	return next;
+}
+
+void abi_cpu_limit_arm(struct abi_proc *p)
+{
+	const struct abi_rlimit *limit = &p->limit[ABI_RLIMIT_CPU];
+	u64 now;
+
+	if (!p->host->timer_arm || (limit->cur == ABI_RLIM_INFINITY &&
+				    limit->max == ABI_RLIM_INFINITY))
+		return;
+	now = (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
+	abi_lock(p, &p->alarms.lock);
+	p->alarms.limit_check = now;
+	abi_unlock(p, &p->alarms.lock);
+	p->host->timer_arm(now);
+}

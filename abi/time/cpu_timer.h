@@ -27,4 +27,9 @@ void abi_cpu_begin(struct abi_proc *p);
  */
 u32 abi_cpu_runner(struct abi_proc *p, u32 signo, u64 ns);
 
+/* Looks at RLIMIT_CPU if it is time; when to look next. No lock is held. */
+u64 abi_cpu_limit_check(struct abi_proc *p, u64 now);
+/* The limit, or the process, is new. */
+void abi_cpu_limit_arm(struct abi_proc *p);
+
 #endif
