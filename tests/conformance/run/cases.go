@@ -40,8 +40,9 @@ type variant struct {
 }
 
 var variants = map[string][]variant{
-	"hello": {{code: 7}},
-	"args":  {{args: []string{"one", "two words", "", "--help", "-x=\"q\"", "tab\there", "ä€\U0001F600", `back\slash\\`, `a\"b`, "*", "%PATH%"}}},
+	"hello":   {{code: 7}},
+	"cputime": {{}, {name: "kill", args: []string{"kill"}, code: 128 + 9}},
+	"args":    {{args: []string{"one", "two words", "", "--help", "-x=\"q\"", "tab\there", "ä€\U0001F600", `back\slash\\`, `a\"b`, "*", "%PATH%"}}},
 	"exits": {
 		{name: "code 0", args: []string{"code", "0"}},
 		{name: "code 255", args: []string{"code", "255"}, code: 255},
