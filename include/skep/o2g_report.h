@@ -14,7 +14,7 @@
 #include <skep/types.h>
 
 #define O2G_REPORT_MAGIC 0x50473253 /* "S2GP" */
-#define O2G_REPORT_REVISION 1
+#define O2G_REPORT_REVISION 2
 #define O2G_REPORT_USER 0
 #define O2G_REPORT_KERNEL 1
 
@@ -32,8 +32,10 @@ struct o2g_report {
 	u64 unexpected; /* came first */
 	u64 requested;	/* sent beyond credit, by rendezvous */
 	u64 self;	/* of the sent ones: to the same endpoint */
+	u64 waited;	/* sends that had no credit left */
+	u64 resent;	/* TCP segments that were sent again: user engine */
 	u8 mac[32];
 };
-SKEP_ASSERT_SIZE(struct o2g_report, 128);
+SKEP_ASSERT_SIZE(struct o2g_report, 144);
 
 #endif

@@ -19,7 +19,7 @@
 #include <skep/types.h>
 
 #define O2G_STATUS_MAGIC 0x54473253 /* "S2GT" */
-#define O2G_STATUS_REVISION 3
+#define O2G_STATUS_REVISION 4
 
 struct o2g_status {
 	u32 magic;
@@ -58,7 +58,11 @@ struct o2g_status {
 	u64 wakes;
 	u64 sleeps;
 	u64 refused_memory;
+	/* The user engine's own, of which the last is once a second. */
+	u32 known; /* 1: the following are counted */
+	u32 links; /* open connections */
+	u64 resent; /* TCP segments that were sent again, on all connections */
 };
-SKEP_ASSERT_SIZE(struct o2g_status, 344);
+SKEP_ASSERT_SIZE(struct o2g_status, 360);
 
 #endif

@@ -5,7 +5,7 @@ package uapi
 // Numbers of o2g_status.h.
 const (
 	O2GStatusMagic    = 0x54473253
-	O2GStatusRevision = 3
+	O2GStatusRevision = 4
 )
 
 // O2GStatus is the status page of an open endpoint (struct o2g_status).
@@ -29,6 +29,8 @@ type O2GStatus struct {
 	SlabPages, StoppedReading  uint64
 	Wakes, Sleeps              uint64
 	RefusedMemory              uint64
+	Known, Links               uint32
+	Resent                     uint64
 }
 
 // Numbers of o2g_device.h.

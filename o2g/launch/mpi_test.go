@@ -681,8 +681,8 @@ func sendRecord(t *testing.T, c *Collector, b []byte) {
 
 // TestRecordSize: Record has the size of the C structure.
 func TestRecordSize(t *testing.T) {
-	if n := binary.Size(Record{}); n != 128 {
-		t.Errorf("%d bytes, struct o2g_report has 128", n)
+	if n := binary.Size(Record{}); n != 144 {
+		t.Errorf("%d bytes, struct o2g_report has 144", n)
 	}
 }
 

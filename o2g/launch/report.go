@@ -26,13 +26,14 @@ type Record struct {
 	Received, ReceivedBytes uint64
 	Expected, Unexpected    uint64
 	Requested, Self         uint64
+	Waited, Resent          uint64
 
 	MAC [32]byte
 }
 
 const (
 	recordMagic    = 0x50473253
-	recordRevision = 1
+	recordRevision = 2
 )
 
 // parseRecord decodes a record and verifies its MAC with the job's secret.
@@ -188,6 +189,7 @@ type Total struct {
 	Sent, SentBytes   uint64
 	Expected          uint64
 	Requested, Self   uint64
+	Waited, Resent    uint64
 }
 
 // Sum adds the records.
@@ -209,6 +211,8 @@ func Sum(list []Report) Total {
 		t.Expected += r.Expected
 		t.Requested += r.Requested
 		t.Self += r.Self
+		t.Waited += r.Waited
+		t.Resent += r.Resent
 	}
 	t.Processes = len(known)
 	return t

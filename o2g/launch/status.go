@@ -43,6 +43,8 @@ type Endpoint struct {
 	Unmatched      uint64  `json:"held"`
 	UnmatchedBytes uint64  `json:"held_bytes"`
 	Posted         uint64  `json:"posted"`
+	Links          *uint32 `json:"links,omitempty"`  // of the user engine
+	Resent         *uint64 `json:"resent,omitempty"` // TCP segments
 	Module         *Module `json:"module,omitempty"`
 }
 
@@ -125,6 +127,14 @@ func moduleOf(s *uapi.O2GStatus) *Module {
 }
 
 func endpointOf(s *uapi.O2GStatus) Endpoint {
+	e := countsOf(s)
+	if s.Known != 0 {
+		e.Links, e.Resent = &s.Links, &s.Resent
+	}
+	return e
+}
+
+func countsOf(s *uapi.O2GStatus) Endpoint {
 	return Endpoint{
 		PID: int(s.PID), Program: textOf(s.Program[:]), Engine: textOf(s.Engine[:]),
 		Address: addressOf(s.Name[:]), ID: fmt.Sprintf("%x", s.Name[24:]), Opened: s.Opened,

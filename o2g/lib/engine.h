@@ -21,6 +21,11 @@ struct o2g_engine_options {
 	void *ctx;
 };
 
+struct o2g_link_counts {
+	u32 open;   /* connections now */
+	u64 resent; /* TCP segments that were sent again, on all so far */
+};
+
 enum o2g_fork { O2G_FORK_PREPARE, O2G_FORK_PARENT, O2G_FORK_CHILD };
 
 struct o2g_engine_ops {
@@ -62,6 +67,10 @@ struct o2g_engine_ops {
 	 * the library polls them. */
 	void (*module)(struct o2g_engine *engine,
 		       struct o2g_device_counts *counts);
+	/* Null where the library can't ask the sockets. One system call for
+	 * each connection. */
+	void (*links)(struct o2g_engine *engine,
+		      struct o2g_link_counts *counts);
 	/* Around fork(): lock, unlock; the child closes its descriptors and
 	 * never uses the engine again. */
 	void (*fork)(struct o2g_engine *engine, enum o2g_fork when);

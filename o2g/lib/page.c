@@ -32,7 +32,10 @@
 struct o2g_page {
 	struct o2g_status *status;
 	char folder[288], name[32];
+	s64 links_at; /* atomic: ns, of the next look at all links */
 };
+
+#define LINKS_NS 1000000000ll
 
 /* Creates the folder if necessary. */
 static int name_folder(char *path, size_t size)
@@ -230,6 +233,22 @@ static void show_module(struct o2g *o2g, struct o2g_status *s)
 	store_relaxed(&s->refused_memory, c.refused_memory);
 }
 
+/* Rarely, because it takes a system call for each link. */
+static void show_links(struct o2g *o2g, struct o2g_page *page)
+{
+	struct o2g_link_counts c;
+	s64 now = o2g_now_ns();
+
+	if (!o2g->ops->links ||
+	    now < __atomic_load_n(&page->links_at, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&page->links_at, now + LINKS_NS, __ATOMIC_RELAXED);
+	o2g->ops->links(o2g->engine, &c);
+	__atomic_store_n(&page->status->links, c.open, __ATOMIC_RELAXED);
+	store_relaxed(&page->status->resent, c.resent);
+	__atomic_store_n(&page->status->known, 1, __ATOMIC_RELAXED);
+}
+
 void o2g_page_show(void *ctx)
 {
 	struct o2g *o2g = ctx;
@@ -240,6 +259,7 @@ void o2g_page_show(void *ctx)
 	if (!s)
 		return;
 	show_module(o2g, s);
+	show_links(o2g, page);
 	o2g->ops->counts(o2g->engine, &c);
 	store_relaxed(&s->sent, c.sent);
 	store_relaxed(&s->sent_bytes, c.sent_bytes);

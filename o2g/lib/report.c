@@ -27,7 +27,11 @@
 static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
 			struct o2g_report *r)
 {
+	struct o2g_link_counts links = {0};
 	struct o2g_hmac hmac;
+
+	if (o2g->ops->links)
+		o2g->ops->links(o2g->engine, &links);
 
 	*r = (struct o2g_report){.magic = O2G_REPORT_MAGIC,
 				 .revision = O2G_REPORT_REVISION,
@@ -40,7 +44,9 @@ static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
 				 .expected = counts->expected,
 				 .unexpected = counts->unexpected,
 				 .requested = counts->requested,
-				 .self = counts->self};
+				 .self = counts->self,
+				 .waited = counts->waited,
+				 .resent = links.resent};
 	if (strcmp(o2g->ops->name, "user"))
 		r->engine = O2G_REPORT_KERNEL;
 	memcpy(r->id, &o2g->identity.id, sizeof(r->id));

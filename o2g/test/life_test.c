@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/file.h>
@@ -485,6 +486,62 @@ static void test_shows(void)
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
+/* The library's getsockopt(): as if each connection had sent some segments
+ * again. */
+#define RESENT 7
+static int resending;
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
+{
+	int r = (int)syscall(SYS_getsockopt, fd, level, option, value, size);
+
+	if (resending && level == IPPROTO_TCP && option == TCP_INFO)
+		((struct tcp_info *)value)->tcpi_total_retrans = RESENT;
+	return r;
+}
+
+/* Also those of a connection that has ended. */
+static void test_links(void)
+{
+	char folder[] = "/tmp/o2g-life-XXXXXX", path[100];
+	const struct o2g_status *s;
+	struct o2g *a, *b;
+	u32 links = 0;
+	u64 resent = 0;
+
+	if (!mkdtemp(folder))
+		bed_die("mkdtemp");
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	resending = 1;
+	a = bed_open();
+	s = find_page(folder);
+	b = bed_open();
+	TAP(s && s->known == !strcmp(o2g_engine_name(a), "user"));
+	TAP(bed_transfer(a, b) && bed_transfer(b, a));
+	for (int i = 0; s && s->known && i < BED_WAIT && links != 1; i++) {
+		usleep(1000);
+		(void)bed_transfer(a, b); /* it is shown while it moves */
+		links = __atomic_load_n(&s->links, __ATOMIC_RELAXED);
+	}
+	tap_ok(s && (!s->known || (links == 1 && s->resent == RESENT)),
+	       "the page counts connections and segments sent again");
+	TAP(o2g_close(b, 1000) == 0);
+	for (int i = 0; s && s->known && i < BED_WAIT && links != 0; i++) {
+		usleep(1000);
+		(void)bed_transfer(a, a);
+		links = __atomic_load_n(&s->links, __ATOMIC_RELAXED);
+		resent = s->resent;
+	}
+	tap_ok(s && (!s->known || (links == 0 && resent == RESENT)),
+	       "also those of a connection that has ended");
+	munmap((void *)s, sizeof(*s));
+	TAP(o2g_close(a, 100) == 0);
+	resending = 0;
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
+	unsetenv("XDG_RUNTIME_DIR");
+}
+
 static int report_authentic(const struct o2g_report *r)
 {
 	struct o2g_hmac hmac;
@@ -707,6 +764,7 @@ int main(void)
 	test_leftovers();
 	test_operations();
 	test_shows();
+	test_links();
 	test_reports();
 	test_unsent();
 	test_leaves();

@@ -472,6 +472,13 @@ static void user_counts(struct o2g_engine *e, struct o2g_counts *counts)
 	pthread_mutex_unlock(&e->lock);
 }
 
+static void user_links(struct o2g_engine *e, struct o2g_link_counts *counts)
+{
+	pthread_mutex_lock(&e->lock);
+	o2g_link_count(e, counts);
+	pthread_mutex_unlock(&e->lock);
+}
+
 static void user_fork(struct o2g_engine *e, enum o2g_fork when)
 {
 	if (when == O2G_FORK_PREPARE)
@@ -500,5 +507,6 @@ const struct o2g_engine_ops o2g_user_engine = {
 	.descriptor = user_descriptor,
 	.finish = user_finish,
 	.counts = user_counts,
+	.links = user_links,
 	.fork = user_fork,
 };

@@ -59,6 +59,7 @@ struct o2g_engine {
 	struct o2g_link *hot;	   /* the last one that brought something */
 	u32 stalled;		   /* links that wait for room to write */
 	u32 blocked; /* links from which the core accepts nothing */
+	u64 resent;  /* segments that ended links had sent again */
 	u32 cold;    /* drives since the last epoll_wait() */
 	u32 burst;   /* a new one with each drive, and each tick */
 	int ring;    /* completions to wake for, at unlock */
@@ -111,6 +112,7 @@ int o2g_link_defer(struct o2g_engine *engine);
 /* Ends links whose host has not answered for half a minute although data to it
  * is unacknowledged. */
 void o2g_link_look(struct o2g_engine *engine);
+void o2g_link_count(struct o2g_engine *engine, struct o2g_link_counts *counts);
 void o2g_link_want(void *ctx, struct o2g_conn *conn);
 
 /* thread.c */

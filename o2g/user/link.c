@@ -139,9 +139,30 @@ static void leave_list(struct o2g_engine *e, struct o2g_link *link)
 	link->listed = 0;
 }
 
+static u64 count_resent(const struct o2g_link *link)
+{
+	struct tcp_info info = {0};
+	socklen_t size = sizeof(info);
+
+	if (getsockopt(link->socket, IPPROTO_TCP, TCP_INFO, &info, &size))
+		return 0; /* not TCP: a registered socket */
+	return info.tcpi_total_retrans;
+}
+
+void o2g_link_count(struct o2g_engine *e, struct o2g_link_counts *counts)
+{
+	o2g_engine_assert_locked(e);
+	counts->open = e->link_count;
+	counts->resent = e->resent;
+	for (u32 i = 0; i < e->link_room; i++)
+		if (e->links[i])
+			counts->resent += count_resent(e->links[i]);
+}
+
 void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 {
 	o2g_engine_assert_locked(e);
+	e->resent += count_resent(link);
 	if (o2g_conn_bye_received(link->conn) && error != -EPROTO)
 		error = 0; /* after BYE any end of the stream is good */
 	o2g_conn_end(link->conn, error);
