@@ -59,8 +59,8 @@ struct o2g_status {
 	u64 sleeps;
 	u64 refused_memory;
 	/* The user engine's own, of which the last is once a second. */
-	u32 known; /* 1: the following are counted */
-	u32 links; /* open connections */
+	u32 known;  /* 1: the following are counted */
+	u32 links;  /* open connections */
 	u64 resent; /* TCP segments that were sent again, on all connections */
 };
 SKEP_ASSERT_SIZE(struct o2g_status, 360);

@@ -13,16 +13,27 @@ import (
 
 // terminalWidth returns the number of columns of a terminal, or 0 if f is none.
 func terminalWidth(f *os.File) int {
+	columns, _ := WindowSize(f)
+	return columns
+}
+
+// WindowSize returns the size of a terminal in characters, and zeros for another file
+// or a terminal that draws nothing.
+func WindowSize(f *os.File) (columns, rows int) {
 	var size struct{ rows, columns, x, y uint16 }
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(),
 		syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
 	if errno != 0 || os.Getenv("TERM") == "dumb" {
-		return 0
+		return 0, 0
 	}
-	if size.columns < 20 {
-		return 80
+	columns, rows = int(size.columns), int(size.rows)
+	if columns < 20 {
+		columns = 80
 	}
-	return int(size.columns)
+	if rows < 3 {
+		rows = 24
+	}
+	return columns, rows
 }
 
 // OpenTerminal opens a pseudoterminal for a program whose output is shown on the terminal

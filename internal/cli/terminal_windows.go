@@ -30,6 +30,15 @@ func terminalWidth(f *os.File) int {
 	return int(info.Size.X)
 }
 
+// WindowSize returns the size of a console in characters, and zeros for another file.
+func WindowSize(f *os.File) (columns, rows int) {
+	var info windows.ConsoleScreenBufferInfo
+	if columns = terminalWidth(f); columns == 0 || windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info) != nil {
+		return 0, 0
+	}
+	return columns, int(info.Window.Bottom-info.Window.Top) + 1
+}
+
 // OpenTerminal returns an error: it is supported only on systems with pseudoterminals.
 func OpenTerminal(*os.File) (ours, program *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
