@@ -139,7 +139,7 @@ func wordValues(command string) completer {
 	case "completion":
 		return constant(shells...)
 	case "o2g":
-		return constant("status")
+		return constant("status", "top")
 	case "help":
 		return offerCommands
 	}

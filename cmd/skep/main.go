@@ -57,7 +57,7 @@ func commands() []command {
 			summary: "show the output of a run's workers that the nodes kept"},
 		{name: "mpirun", usage: "mpirun [-n N] [--hosts A,B] [--no-shm] [--tcp] [--mpi PREFIX] -- ./app [ARGS]", runner: &mpirun{}, program: true,
 			summary: "run an unmodified MPI program over O2G"},
-		{name: "o2g", usage: "o2g status [--json]", runner: &o2g{},
+		{name: "o2g", usage: "o2g status [--json] | o2g top [--interval SECONDS] [--count N] [--json]", runner: &o2g{},
 			summary: "list your open O2G endpoints and their traffic"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
 			summary: "build a worker program from C functions and their interface"},

@@ -7,25 +7,42 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"skep/internal/cli"
 	"skep/o2g/launch"
 )
 
 type o2g struct {
-	json bool
+	json     bool
+	interval time.Duration
+	count    int
 }
 
 func (o *o2g) options(f *cli.Flags) {
 	f.BoolVar(&o.json, "json", false, "print JSON, for programs")
+	f.Func("interval", "with top: `SECONDS` between two tables (default 1)", func(s string) (err error) {
+		o.interval, err = parseInterval(s)
+		return err
+	})
+	f.Func("count", "with top: end after `N` tables (default: at Ctrl-C)", func(s string) (err error) {
+		o.count, err = parseCount(s)
+		return err
+	})
 }
 
-func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
-	if len(words) != 1 || words[0] != "status" {
-		return f.Usagef("a subcommand is expected: status")
+func (o *o2g) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) != 1 || words[0] != "status" && words[0] != "top" {
+		return f.Usagef("a subcommand is expected: status or top")
+	}
+	if words[0] == "status" && (f.Given("interval") || f.Given("count")) {
+		return f.Usagef("--interval and --count belong to skep o2g top")
 	}
 	if runtime.GOOS != "linux" {
 		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux only: use this command there")
+	}
+	if words[0] == "top" {
+		return o.top(ctx)
 	}
 	list, refused := launch.ReadEndpoints(launch.StatusFolders())
 	for _, err := range refused {

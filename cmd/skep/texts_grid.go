@@ -105,8 +105,9 @@ func programTexts() map[string]text {
 			exit:        "0 1 2 126 127 128+N 130 program", see: "skep-o2g(1) fi_o2g(7) o2g(4) skep-environment(7)",
 		},
 		"o2g": {
-			text:        []string{"Each endpoint of a program that you started writes its counters to a file; skep o2g status reads these files. --json prints all counters."},
-			examples:    []manual.Entry{{Name: "skep o2g status", Text: "one line per endpoint"}},
+			text: []string{"Each endpoint of a program that you started writes its counters to a file; skep o2g status reads these files. --json prints all counters.",
+				"skep o2g top reads them again and again, and prints what each endpoint did per second: messages and bytes both ways, messages that came before their receive (UNEXPECTED), and sends that waited for credit (STALLS). LINKS are open connections, UNMATCHED the messages that no receive has matched yet, RESENT the TCP segments that were sent again since the endpoint was opened, IN KERNEL the messages that the kernel engine matched. The kernel engine's connections belong to its module, so LINKS and RESENT are not known there. An endpoint that ended since the last table is shown once more. On a terminal each table replaces the last one. With --json each reading is one line."},
+			examples:    []manual.Entry{{Name: "skep o2g status", Text: "one line per endpoint"}, {Name: "skep o2g top", Text: "their traffic, each second"}, {Name: "skep o2g top --interval 5 --count 12 --json", Text: "a minute of it, for a program"}},
 			files:       []manual.Entry{{Name: "$XDG_RUNTIME_DIR/skep-o2g", Text: "the files; /dev/shm/skep-o2g-UID if the variable is not set"}},
 			environment: "XDG_RUNTIME_DIR",
 			exit:        "0 1 2", see: "skep-mpirun(1) fi_o2g(7)",
