@@ -79,7 +79,7 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 	if err != nil {
 		return "", err
 	}
-	kept := Kept{Name: name, BuildID: buildID, Policy: i.Policy, Health: i.Health, Cgroups: map[int]string{}}
+	kept := Kept{Name: name, BuildID: buildID, Policy: withoutJobs(i.Policy), Health: i.Health, Cgroups: map[int]string{}}
 	if refused = kept.nameCgroups(CgroupPath); refused != "" {
 		return refused, nil
 	}
