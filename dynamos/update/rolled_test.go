@@ -125,6 +125,8 @@ type rollCase struct {
 	signer *trust.Signer
 	pack   *pack.Package
 	spec   rolls.Spec
+	widest string // the signed policy
+	bytes  []byte // of the package's file
 	reads  int
 }
 
@@ -132,7 +134,7 @@ type rollCase struct {
 func newRollCase(t *testing.T) *rollCase {
 	t.Helper()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
-	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(),
+	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(), widest: "uid=1000",
 		spec: rolls.Spec{ID: "one", Name: "fix", Canary: "uid=1000 share=6553", Policy: "uid=1000", Trial: 10 * time.Minute}}
 	c.node = &RollNode{Trust: &trust.Store{Dir: filepath.Join(dir, "keys")}, Keep: &Keep{Dir: filepath.Join(dir, "kept"), Run: filepath.Join(dir, "run")},
 		BootID: "boot", Now: func() time.Time { return now }, IsRoot: true, Root: filepath.Join(dir, "root"), Open: c.kernel.open,
@@ -155,7 +157,7 @@ func (c *rollCase) open() *rolledUpdate {
 		c.t.Fatal(err)
 	}
 	now := c.node.Now()
-	widest, err := trust.ParsePolicy("uid=1000")
+	widest, err := trust.ParsePolicy(c.widest)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -166,6 +168,7 @@ func (c *rollCase) open() *rolledUpdate {
 	if err := pack.Write(&file, c.pack); err != nil {
 		c.t.Fatal(err)
 	}
+	c.bytes = file.Bytes()
 	if c.spec.Package == "" {
 		c.spec.Package = digestOf(file.Bytes())
 	}
