@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"skep/dynamos/update/pack"
 	"skep/grid/hub"
 	"skep/grid/proto"
 	"skep/internal/cli"
@@ -24,6 +25,7 @@ type execute struct {
 	on     string
 	limits proto.Limits
 	env    []string
+	update string
 }
 
 func (e *execute) options(f *cli.Flags) {
@@ -36,6 +38,7 @@ func (e *execute) options(f *cli.Flags) {
 		e.env = append(e.env, s)
 		return nil
 	})
+	f.StringVar(&e.update, "update", "", "put the committed kernel update `NAME` in force for the program on each node")
 	limitOptions(f, "", "the program", &e.limits)
 }
 
@@ -53,6 +56,9 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := hub.CheckSelector(e.on); err != nil {
 		return f.Usagef("%v", err)
 	}
+	if f.Given("update") && !pack.ValidName(e.update) {
+		return f.Usagef("--update %q: this is not the name of an update", e.update)
+	}
 	c, err := openControl(e.state)
 	if err != nil {
 		return err
@@ -66,7 +72,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	job := &job{client: c, stdin: newFan(os.Stdin, len(chosen)), many: len(chosen) > 1}
-	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits})
+	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits, Update: e.update})
 }
 
 // noNode reports that no node matches. The hub has accepted the selector, so it is valid.

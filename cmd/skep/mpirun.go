@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
 	"skep/o2g/launch"
 )
@@ -22,6 +23,7 @@ type mpirun struct {
 	job    launch.Job
 	hosts  string
 	prefix string
+	update string
 	quiet  bool
 }
 
@@ -43,6 +45,7 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
 	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called like ssh")
 	f.StringVar(&m.job.Engine, "engine", "", "the `ENGINE` that matches messages: kernel, user or auto (kernel if its module is loaded)")
+	f.StringVar(&m.update, "update", "", "put the committed kernel update `NAME` in force for the ranks on each host")
 	f.BoolVar(&m.quiet, "quiet", false, "omit the closing line")
 }
 
@@ -157,6 +160,9 @@ func (m *mpirun) check(f *cli.Flags) error {
 			return f.Usagef("--hostfile %s can't be read: it is a directory", m.job.Hostfile)
 		}
 	}
+	if f.Given("update") && !pack.ValidName(m.update) {
+		return f.Usagef("--update %q: this is not the name of an update", m.update)
+	}
 	if err := m.resolveLauncher(f); err != nil {
 		return err
 	}
@@ -229,8 +235,29 @@ func (m *mpirun) newRunner(ctx context.Context, words []string) (*launch.Runner,
 			return nil, err
 		}
 	}
+	if err := m.holdUpdate(); err != nil {
+		return nil, err
+	}
 	r.Cache, err = cli.StateDir()
 	return r, err
+}
+
+// holdUpdate lets each rank begin as 'skep update hold', which is at the same path on each
+// host and becomes the program.
+func (m *mpirun) holdUpdate() error {
+	if m.update == "" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	hold := []string{self, "update", "hold", m.update, "--"}
+	m.job.Program = slices.Concat(hold, m.job.Program)
+	for i := range m.job.Parts {
+		m.job.Parts[i].Program = slices.Concat(hold, m.job.Parts[i].Program)
+	}
+	return nil
 }
 
 // execRank replaces this process, a task of a batch step, by the program.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"sync"
 
 	"skep/dynamos/update"
 	"skep/grid/rolls"
@@ -50,6 +51,15 @@ func serveRolls(ctx context.Context, settles func() bool) error {
 	if err := os.Chmod(rollSocket, 0o666); err != nil { // permitPeer decides
 		return errors.Join(err, l.Close())
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var ends sync.WaitGroup
+	defer ends.Wait()
+	defer cancel()
+	ends.Go(func() {
+		if err := serveHolds(ctx, n); err != nil { // rolls go on
+			fmt.Fprintf(os.Stderr, "%sskep: jobs can take no updates: %s\n", service.Priority(os.Stderr, slog.LevelError), cli.CleanText(err.Error()))
+		}
+	})
 	return h.Serve(ctx, l, permitPeer)
 }
 

@@ -230,6 +230,13 @@ func updateTexts() map[string]text {
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-remove(1)",
 		},
+		"update hold": {
+			text: []string{"The update must be committed on this machine, operators must have signed a policy that includes the cgroup, and the service kernel must run. The update is in force before the program begins, and until no process is in the job's cgroup; a rule of the kernel ends it, whatever ends the job.",
+				"The program is moved into a child of its own cgroup. With --cgroup, skep waits until that cgroup is gone; it must belong to the user, or root asks."},
+			examples: []manual.Entry{{Name: "skep update hold fix -- ./program", Text: "for one program"}, {Name: "skep update hold --cgroup /sys/fs/cgroup/job7 fix", Text: "as root, for a batch system's job"}},
+			files:    []manual.Entry{{Name: "/run/skep-updates.sock", Text: "where the service kernel listens"}},
+			exit:     "0 1 2 4 126 127 130 program", see: "skep-update-policy(1) skep-exec(1) skep-mpirun(1) skep-service(1)",
+		},
 		"update remove": {
 			text:     []string{"It is refused while a task is inside, and for an update that is held: the kernel may still have a pointer to it."},
 			examples: []manual.Entry{{Name: "skep update remove fix", Text: "unload it"}},

@@ -27,6 +27,7 @@ import (
 // takeRolls has an agent take part in rolls: root's agent itself, another one through
 // the service kernel, if that runs.
 func takeRolls(c *agent.Config) error {
+	holdUpdates(c)
 	if os.Geteuid() != 0 {
 		c.RollSocket = rollSocket
 		return nil

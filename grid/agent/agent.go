@@ -26,6 +26,11 @@ import (
 )
 
 // Config has the owner's settings of a node. State is required.
+// A RefusedError is a sentence with which HoldUpdate refuses an update.
+type RefusedError struct{ Text string }
+
+func (e *RefusedError) Error() string { return e.Text }
+
 type Config struct {
 	State   string // directory of identity, cache and temporary files
 	Hub     string // host:port; empty: as joined
@@ -53,6 +58,9 @@ type Config struct {
 	// root's host for them listens. nil and empty: this node takes part in none.
 	Rolls      rolls.Kernel
 	RollSocket string
+	// HoldUpdate puts a kernel update in force for a cgroup of this agent, until end is called;
+	// nil: none can be. A RefusedError is shown to the user as a refusal.
+	HoldUpdate func(ctx context.Context, name, cgroup string) (end func(), err error)
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
@@ -233,7 +241,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls()}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil}
 }
 
 func (a *Agent) toHub() hub {

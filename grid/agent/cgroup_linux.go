@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 // See cgroups(7) and the kernel's cgroup-v2 document. A group cannot have both processes and
@@ -38,6 +40,7 @@ type cgroups struct {
 type cgroup struct {
 	path string
 	dir  *os.File
+	end  func() // of a kernel update that is in force for it; nil: none is
 }
 
 // openCgroups returns where this process may make groups whose memory and processes the kernel
@@ -202,6 +205,9 @@ func (c *cgroup) remove() {
 	for end := time.Now().Add(removeIn); unix.Rmdir(c.path) == unix.EBUSY && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
+	if c.end != nil {
+		c.end()
+	}
 }
 
 // A groupMeter reads what a program's group used. Its guard has only the descriptor of the
@@ -245,8 +251,32 @@ func (a *Agent) prepareCgroups() {
 
 // openCgroup makes the group of a program, or returns nil where there are none.
 func (a *Agent) openCgroup(c *command) (*cgroup, error) {
+	if a.cgroups == nil && c.update != "" {
+		return nil, failf(proto.ReasonRefused, uapi.ERefused, "kernel updates are for control groups, and this node's agent has none: %v", a.ungrouped)
+	}
 	if a.cgroups == nil || c.bounds.Probe {
 		return nil, nil
 	}
-	return a.cgroups.create(c.limits)
+	g, err := a.cgroups.create(c.limits)
+	if err != nil || c.update == "" {
+		return g, err
+	}
+	if err := a.holdUpdate(c.update, g); err != nil {
+		g.remove()
+		return nil, err
+	}
+	return g, nil
+}
+
+// holdUpdate puts a kernel update in force for a group before a program is in it. It ends
+// with the group.
+func (a *Agent) holdUpdate(name string, g *cgroup) (err error) {
+	g.end, err = a.config.HoldUpdate(context.Background(), name, g.path)
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return failf(proto.ReasonRefused, uapi.ERefused, "the kernel update %s is not in force for the program: %s", name, refused.Text)
+	}
+	if err != nil {
+		return fmt.Errorf("the kernel update %s is not in force for the program: %w", name, err)
+	}
+	return nil
 }

@@ -147,6 +147,9 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	if err != nil {
 		return 0, err
 	}
+	if c.update = e.Update; c.update != "" && a.config.HoldUpdate == nil {
+		return 0, failf(proto.ReasonRefused, uapi.ERefused, "this node gives programs no kernel updates")
+	}
 	c.stdout = execOutput{s, proto.ExecStdout, nil}
 	c.stderr = execOutput{s, proto.ExecStderr, note}
 	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limitsFor(e.Limits).Wall))

@@ -27,6 +27,7 @@ type command struct {
 	limits  proto.Limits
 	stream  bool     // give it a two-way stream as descriptor 3
 	initial *os.File // goes with a stream: memory that it finds at initialPath
+	update  string   // of the kernel, in force for it; "": none
 }
 
 // initialPath is where a worker that the kernel runs finds command.initial.

@@ -122,7 +122,8 @@ type ExecRequest struct {
 	Args    []string     `json:"args"`
 	Env     []string     `json:"env"`
 	Limits  proto.Limits `json:"limits"`
-	Logs    bool         `json:"logs,omitempty"` // of workers, in place of a program
+	Update  string       `json:"update,omitempty"` // of the kernel, for this program
+	Logs    bool         `json:"logs,omitempty"`   // of workers, in place of a program
 	Session string       `json:"session,omitempty"`
 }
 

@@ -134,10 +134,13 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	if n == nil || n.info.State != NodeUp {
 		return nil, errors.New("this node is not up: `skep nodes` lists those that are")
 	}
+	if v.Update != "" && !n.holds {
+		return nil, fmt.Errorf("the node %s gives programs no kernel updates: it needs Linux, and an agent of this version", n.info.Name)
+	}
 	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
 	h.execs[id] = x
 	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Limits: v.Limits, Logs: v.Logs, Session: v.Session}, nil)
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session}, nil)
 	if err != nil {
 		delete(h.execs, id)
 	}

@@ -143,6 +143,15 @@ func TestExecErrors(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not up") {
 		t.Fatalf("%v", err)
 	}
+	blob, err := w.cli.Program(t.Context(), filepath.Join(w.dirs, "mod.rex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := w.startAgent(1)
+	_, err = w.cli.Exec(t.Context(), ExecRequest{Node: again.node.ID(), Program: blob.Digest, Name: "mod", Update: "fix"}, nil, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "gives programs no kernel updates") {
+		t.Fatalf("an agent that does not know updates: %v", err)
+	}
 }
 
 // TestExecGoneCommandLine: the agent's stream ends, so that the agent ends the program.

@@ -30,6 +30,7 @@ type node struct {
 	ready    bool     // its hello on conn was accepted
 	releases bool     // it answers Release
 	rolls    bool     // it takes part in rolls of kernel updates
+	holds    bool     // its agent knows Exec.Update
 	beats    uint64
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
 }
@@ -240,7 +241,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
-	n.ready, n.boot, n.releases, n.rolls = true, v.Boot, v.Releases, v.Rolls
+	n.ready, n.boot, n.releases, n.rolls, n.holds = true, v.Boot, v.Releases, v.Rolls, v.Holds
 	if i.State == NodeBarred {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}

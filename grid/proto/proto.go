@@ -221,6 +221,8 @@ type Hello struct {
 	Releases bool `json:"releases,omitempty"`
 	// Rolls: it takes part in rolls of kernel updates.
 	Rolls bool `json:"rolls,omitempty"`
+	// Holds: it knows Exec.Update.
+	Holds bool `json:"holds,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -377,6 +379,8 @@ type Exec struct {
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Limits  Limits   `json:"limits"`
+	// Update is in force for the program's cgroup; "": none.
+	Update string `json:"update,omitempty"`
 	// Instead of a program: print what workers of a session wrote; "" is the latest
 	// session.
 	Logs    bool   `json:"logs,omitempty"`

@@ -48,7 +48,7 @@ func TestUpdateSigned(t *testing.T) {
 	t.Run(walkKernel, func(t *testing.T) {
 		m := updateMachine(walkKernel)
 		m.CPUs = 1
-		w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(6*time.Minute)), walkKernel)
+		w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), walkKernel)
 		s := &signer{t, w.skepPath, filepath.Join(w.packages, "signed")}
 		os.RemoveAll(s.path)
 		if err := os.Mkdir(s.path, 0o755); err != nil {
@@ -75,6 +75,7 @@ func TestUpdateSigned(t *testing.T) {
 		w.runUpdate("revert --remove "+at("arp.skeprevert"), "sequence 8 of line arp orders the revert")
 		w.checkRefused("what operators reverted is not applied again", "apply "+at("arp.skepup")+" --uid 1000", 4, "8 was an order to revert")
 		w.runUpdate("apply "+at("newer.skepup")+" --all", "sequence 9 of line arp")
+		w.walkJobs(at("strict.skepup"))
 		w.runUpdate("revert arp --remove", "unloaded")
 		w.walkLocked(at)
 		w.vm.Output(shellProgram("rmmod dynamos"))
@@ -90,9 +91,9 @@ func (s *signer) signPackages(arp, strict string) {
 	s.skep("keys rotate --fleet lab --threshold 2 --add @alice.pub --add @bob.pub --add @carol.pub -o @keys")
 	s.skep("sign @keys --key @alice")
 	s.skep("sign @keys --key @bob")
-	for name, stated := range map[string]string{"arp": "--sequence 7 --widest uid=1000 --trial 5m", "older": "--line arp --sequence 6 --widest all", "newer": "--line arp --sequence 9 --widest all"} {
+	for name, stated := range map[string]string{"arp": "--sequence 7 --widest uid=1000 --trial 5m", "older": "--line arp --sequence 6 --widest all", "newer": "--line arp --sequence 9 --widest all", "strict": "--sequence 1 --line strict --widest all"} {
 		from := arp
-		if name == "older" {
+		if name == "older" || name == "strict" {
 			from = strict
 		}
 		s.copy(from, name+".skepup")
