@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Prolog of Slurm: puts the kernel update that a job asks for in force for the
+# job's cgroup on this node, before a process is in it:
+#
+#   sbatch --comment=skep-update=NAME ...
+#
+# The update ends with the cgroup, whatever ends the job. slurmd runs this file
+# as root; a result other than 0 would drain the node, so a job whose update
+# cannot be in force is held instead, and never runs without it.
+set -eu
+
+scope=${SKEP_SLURM_SCOPE:-/sys/fs/cgroup/system.slice/slurmstepd.scope}
+
+case ${SLURM_JOB_COMMENT-} in
+skep-update=*) name=${SLURM_JOB_COMMENT#skep-update=} ;;
+*) exit 0 ;;
+esac
+
+job=$scope/job_$SLURM_JOB_ID
+unit=skep-update-$SLURM_JOB_ID
+
+# slurmstepd takes a job's cgroup that is there already. systemd-run returns
+# when skep says that the update is in force.
+if mkdir -p "$job" && systemd-run --quiet --collect --unit "$unit" \
+	--property Type=notify skep update hold --cgroup "$job" "$name"; then
+	exit 0
+fi
+rmdir "$job" 2>/dev/null || :
+echo "job $SLURM_JOB_ID is held: the update $name is not in force on" \
+	"${SLURMD_NODENAME-this node}" >&2
+scontrol requeuehold "$SLURM_JOB_ID"
