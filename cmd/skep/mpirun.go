@@ -25,6 +25,7 @@ type mpirun struct {
 	prefix string
 	update string
 	quiet  bool
+	table  bool
 }
 
 func (m *mpirun) options(f *cli.Flags) {
@@ -47,6 +48,7 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.StringVar(&m.job.Engine, "engine", "", "the `ENGINE` that matches messages: kernel, user or auto (kernel if its module is loaded)")
 	f.StringVar(&m.update, "update", "", "put the committed kernel update `NAME` in force for the ranks on each host")
 	f.BoolVar(&m.quiet, "quiet", false, "omit the closing line")
+	f.BoolVar(&m.table, "summary", false, "at the end, print a line for each process that reported")
 }
 
 var engines = []string{"auto", "kernel", "user"}
@@ -87,6 +89,9 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if m.job.Step && len(m.job.Options)+len(m.job.Parts) > 0 {
 		return f.Usagef("the batch system starts the ranks of this step, not the MPI's launcher: give such options and \":\" to it")
 	}
+	if m.job.Step && m.table {
+		return f.Usagef("the tasks of a job step report to nobody, so there is nothing for --summary to count")
+	}
 	runner, err := m.newRunner(ctx, words)
 	if err != nil {
 		return err
@@ -100,6 +105,11 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	res, err := runner.Run(ctx, &m.job)
 	if err != nil {
 		return err
+	}
+	if m.table {
+		if err := summaryOf(res.Records).Write(os.Stderr); err != nil {
+			return err
+		}
 	}
 	if !m.quiet {
 		fmt.Fprintln(os.Stderr, "skep: "+m.closingLine(runner.Install, res))
@@ -171,6 +181,9 @@ func (m *mpirun) check(f *cli.Flags) error {
 	}
 	if f.Given("ports") && !portRange(m.job.Ports) {
 		return f.Usagef("--ports %q: want FIRST-LAST, as 7700-7763", m.job.Ports)
+	}
+	if m.job.TCP && m.table {
+		return f.Usagef("--tcp does not use O2G, so there is nothing for --summary to count")
 	}
 	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
 		return f.Usagef("--tcp does not use O2G, so --engine and --ports have no effect with it")
@@ -344,6 +357,12 @@ func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	}
 	if t.Requested > 0 {
 		text += fmt.Sprintf("; %d beyond credit", t.Requested)
+	}
+	if t.Waited > 0 {
+		text += fmt.Sprintf("; %d waited for credit", t.Waited)
+	}
+	if t.Resent > 0 {
+		text += fmt.Sprintf("; TCP segments sent again: %d", t.Resent)
 	}
 	return text
 }

@@ -23,6 +23,7 @@ func TestClosing(t *testing.T) {
 	}{
 		{"two of two", launch.Job{Ranks: 2}, 0, []launch.Record{busy, busy}, "2 of 2 ranks reported; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
 		{"beyond credit", launch.Job{Ranks: 1}, 0, []launch.Record{{Sent: 1, Requested: 1}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 1 beyond credit"},
+		{"stalls", launch.Job{Ranks: 1}, 0, []launch.Record{{Sent: 1, Waited: 2, Resent: 3}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 2 waited for credit; TCP segments sent again: 3"},
 		{"ranks unknown", launch.Job{}, 0, []launch.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
 		{"shared memory", launch.Job{Ranks: 2}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
 		{"no shared memory", launch.Job{Ranks: 2, NoShm: true}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G"},
@@ -88,6 +89,7 @@ func TestMpirunCheck(t *testing.T) {
 		{"-n -3 -- x", "want a number of ranks"},
 		{"--hosts a --hostfile b -- x", "exclude each other"},
 		{"--hosts a,,b -- x", "a name is missing"},
+		{"--tcp --summary -- x", "nothing for --summary to count"},
 		{"--hostfile /nonexistent -- x", "can't be read"},
 		{"--hostfile / -- x", "can't be read: it is a directory"},
 		{"--launcher ssh -- x", "give --hosts or --hostfile"},

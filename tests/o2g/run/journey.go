@@ -111,6 +111,13 @@ func (b *bench) goesWell(m mpi) {
 	}
 	b.Ok(m.name+": --quiet leaves the closing line out", err)
 
+	j = b.startMPIRun(m, "--summary --quiet --no-shm -n 2", "talk")
+	err = j.checkEnd(later, 0, "UNEXPECTED")
+	if rows := strings.Count(j.String(), "  user  "); err == nil && rows != 2 {
+		err = fmt.Errorf("%d lines of processes:\n%s", rows, j.lastLines())
+	}
+	b.Ok(m.name+": --summary prints a line for each rank", err)
+
 	j = b.startMPIRun(m, "-n 1", "quiet")
 	b.Ok(m.name+": a run without messages over O2G says so", j.checkEnd(later, 0, "no message went over O2G"))
 	if m.prefix == b.findMPICH().prefix {
