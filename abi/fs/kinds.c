@@ -3,6 +3,7 @@
 #include "ops.h"
 #include "pipe.h"
 #include "procfs.h"
+#include "procpid.h"
 #include "regular.h"
 #include "stream.h"
 #include "abi/net/pair.h"
@@ -30,5 +31,6 @@ const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS] = {
 	[ABI_DESC_SIGNAL] = &abi_signalfd_ops,
 	[ABI_DESC_EPOLL] = &abi_epoll_ops,
 	[ABI_DESC_TEXT] = &abi_text_ops,
+	[ABI_DESC_PROCESS] = &abi_procpid_ops,
 	[ABI_DESC_NULL] = &abi_null_ops,
 };

@@ -10,6 +10,7 @@
 #include "ops.h"
 #include "path.h"
 #include "position.h"
+#include "procpid.h"
 #include "stat.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -224,6 +225,7 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 {
 	u32 flags = abi_desc_flags(d), cpu;
 	int i = find_name(p, path, &cpu);
+	s64 n;
 
 	if (i < 0) {
 		const char *real = abi_synth_real(p, path);
@@ -231,7 +233,10 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 		/* The controlling terminal: not known to abi. */
 		if (abi_streq(path, "/dev/tty"))
 			return -LINUX_ENXIO;
-		return real == path && is_ours(path) ? -LINUX_ENOENT : 0;
+		if (real != path || !is_ours(path))
+			return 0;
+		n = abi_procpid_open(p, path, d);
+		return n ? n : -LINUX_ENOENT;
 	}
 	d->type = type_of(i);
 	if (d->type != ABI_S_IFDIR && flags & ABI_O_DIRECTORY)
@@ -250,11 +255,13 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 	const char *real = abi_synth_real(p, path);
 	u32 cpu;
 	int i = find_name(p, path, &cpu);
+	s64 n = i < 0 && real == path ? abi_procpid_stat(p, path, st) : 0;
 
+	if (n)
+		return n;
 	if (i < 0 && (real != path || !is_ours(path)))
 		return 0;
-	if (i < 0 && !abi_streq(path, "/proc") && !abi_streq(path, "/sys") &&
-	    !abi_streq(path, "/proc/self"))
+	if (i < 0 && !abi_streq(path, "/sys"))
 		return -LINUX_ENOENT;
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;

@@ -340,8 +340,21 @@ enum abi_family_verb {
 	ABI_FAMILY_EXEC_FILE,	/* a handle for the data of include/exec.h */
 	ABI_FAMILY_EXEC,	/* handle: that file, path: the program, as in
 				   abi_open; returns only when it failed */
-	ABI_FAMILY_USAGE,	/* out: usage, of children that were waited for
-				 */
+	ABI_FAMILY_NEXT,  /* pid: the next higher one of the family, or 0 */
+	ABI_FAMILY_TEXT,  /* pid, status: enum abi_family_text, text, text_len:
+			     bytes of it; -ESRCH: no such process */
+	ABI_FAMILY_NAME,  /* path: how others see this process from now on */
+	ABI_FAMILY_USAGE, /* out: usage, of children that were waited for
+			   */
+};
+
+/* Files of a process in proc(5), with the guest's numbers. */
+enum abi_family_text {
+	ABI_FAMILY_CMDLINE,
+	ABI_FAMILY_COMM,
+	ABI_FAMILY_STAT,
+	ABI_FAMILY_STATUS,
+	ABI_FAMILY_TEXTS,
 };
 
 struct abi_siginfo;
@@ -359,6 +372,8 @@ struct abi_family_op {
 	   returns. */
 	u64 stack;
 	u32 stack_len; /* at most ABI_VFORK_STACK */
+	u32 text_len;
+	char *text;
 };
 
 /*

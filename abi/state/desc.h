@@ -32,8 +32,9 @@ enum abi_desc_kind {
 	ABI_DESC_TIMER,
 	ABI_DESC_SIGNAL, /* signalfd; value: the set, atomic */
 	ABI_DESC_EPOLL,
-	ABI_DESC_TEXT, /* synthetic file: `code` says which */
-	ABI_DESC_NULL, /* /dev/null and its family: `code` says which */
+	ABI_DESC_TEXT,	  /* synthetic file: `code` says which */
+	ABI_DESC_PROCESS, /* of /proc: `code` and `value` say which */
+	ABI_DESC_NULL,	  /* /dev/null and its family: `code` says which */
 	ABI_DESC_KINDS,
 };
 

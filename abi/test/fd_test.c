@@ -465,6 +465,43 @@ static int is_absent(const char *name)
 	return CALL(open, io_str(0, name), 0, 0) == -LINUX_ENOENT;
 }
 
+/* Is `name` in the folder? */
+static int lists_name(const char *folder, const char *name)
+{
+	s64 fd = CALL(open, io_str(0, folder), ABI_O_DIRECTORY, 0), n, at;
+	int found = 0;
+
+	if (fd < 0)
+		return 0;
+	while ((n = CALL(getdents64, fd, page + 0x4000, 0x200)) > 0)
+		for (at = 0; at < n; at += *(u16 *)GUEST(0x4010 + at))
+			found += !strcmp((char *)GUEST(0x4013 + at), name);
+	CALL(close, fd);
+	return n == 0 && found == 1;
+}
+
+/* A host without a family has one process. */
+static void test_proc_folder(void)
+{
+	char own[64];
+	u64 *st = GUEST(0x3000);
+
+	snprintf(own, sizeof(own), "%u", fake.info.pid);
+	tap_ok(lists_name("/proc", own) && lists_name("/proc", "meminfo") &&
+		       !lists_name("/proc", "1"),
+	       "/proc lists this process and its files");
+	snprintf(own, sizeof(own), "/proc/%u", fake.info.pid);
+	tap_ok(lists_name(own, "stat") && lists_name("/proc/self", "fd") &&
+		       CALL(stat, io_str(0, own), page + 0x3000) == 0 &&
+		       (u32)(st[3] & 0xf000) == ABI_S_IFDIR,
+	       "/proc/PID is a folder");
+	tap_ok(is_absent("/proc/1") && is_absent("/proc/1/stat") &&
+		       is_absent("/proc/99999999999999999999") &&
+		       is_absent("/proc/1x") &&
+		       CALL(open, io_str(0, "/proc"), 1, 0) == -LINUX_EISDIR,
+	       "/proc has no other process here");
+}
+
 static void test_synthetic(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
@@ -641,6 +678,7 @@ int main(void)
 	test_names();
 	test_listing();
 	test_synthetic();
+	test_proc_folder();
 	lists_of_self();
 	test_sending();
 	test_mapping();
