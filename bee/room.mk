@@ -267,7 +267,9 @@ $(eval $(call bee_host_suite,exec,$(B)/obj/san/bee/host/linux/exec.o,\
 	$(bee_wrap_exec)))
 $(eval $(call bee_host_suite,thread,$(B)/obj/san/bee/host/linux/thread.o))
 bee_wrap_family := $(foreach f,tcgetpgrp tcsetpgrp,-Wl,--wrap=$(f))
-$(eval $(call bee_host_suite,family,$(B)/obj/san/bee/host/linux/family.o,\
+$(eval $(call bee_host_suite,family,$(foreach f,family procfs,\
+	$(B)/obj/san/bee/host/linux/$(f).o) $(B)/obj/san-free/bee/core/options.o \
+	$(B)/obj/san-free/abi/lib/mem.o,\
 	$(bee_wrap_family)))
 $(eval $(call bee_host_suite,cpu,$(B)/obj/san-free/bee/core/cpu.o \
 	$(addprefix $(B)/obj/san-free/abi/lib/,mem.o vec.o)))

@@ -16,6 +16,7 @@ struct abi_exec_state {
 	struct abi_rlimit limit[ABI_RLIMITS];
 	u32 umask, death_signal;
 	s32 nice;
+	char comm[16]; /* the name that was executed, without folders */
 	char cwd[ABI_PATH_MAX];
 };
 

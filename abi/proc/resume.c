@@ -91,6 +91,15 @@ static void take_signals(struct abi_proc *p, const struct abi_exec_state *s)
 	abi_cpu_limit_arm(p);
 }
 
+static void take_name(struct abi_proc *p, const char *comm)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_NAME, .path = comm};
+
+	abi_strcpy(p->comm, comm, sizeof(p->comm));
+	abi_strcpy(p->threads.thread[0].comm, comm, sizeof(p->comm));
+	p->host->family(&op, 0);
+}
+
 int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
 {
 	const struct abi_exec_state *s = state;
@@ -109,6 +118,7 @@ int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
 	p->threads.nice = s->nice;
 	p->child = s->head.child;
 	p->forked = 1;
+	take_name(p, s->comm);
 	take_signals(p, s);
 	return 0;
 }

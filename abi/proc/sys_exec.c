@@ -305,6 +305,17 @@ static void put_state(struct exec *x, struct writer *w,
 	put_bytes(w, s, sizeof(*s));
 }
 
+/* As Linux: of a script the script, and of a link the link. */
+static void put_comm(const struct exec *x, char comm[16])
+{
+	const char *base = x->name, *s;
+
+	for (s = x->name; *s; s++)
+		if (*s == '/')
+			base = s + 1;
+	abi_strcpy(comm, base, 16);
+}
+
 static s64 start_over(struct exec *x)
 {
 	struct abi_exec_state state;
@@ -317,6 +328,7 @@ static s64 start_over(struct exec *x)
 		return rc;
 	w.handle = (s32)rc;
 	abi_memset(&state, 0, sizeof(state));
+	put_comm(x, state.comm);
 	put_state(x, &w, &state);
 	op.verb = ABI_FAMILY_EXEC;
 	op.handle = w.handle;

@@ -486,6 +486,7 @@ s64 abi_sys_setpriority(struct abi_call *c)
 static s64 name_set(struct abi_call *c)
 {
 	char name[16] = {0};
+	struct abi_family_op op = {.verb = ABI_FAMILY_NAME, .path = name};
 	u32 i;
 
 	for (i = 0; i < sizeof(name) - 1; i++) {
@@ -500,6 +501,8 @@ static s64 name_set(struct abi_call *c)
 	abi_lock(c->p, &c->p->lock);
 	abi_memcpy(c->p->comm, name, sizeof(name));
 	abi_unlock(c->p, &c->p->lock);
+	if (c->p->host->family)
+		c->p->host->family(&op, c->t->index);
 	return 0;
 }
 

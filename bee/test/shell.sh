@@ -56,6 +56,14 @@ while IFS= read -r line; do
 	result $? "a shell runs: $(printf '%s' "$line" | tr '#\134' '__')"
 done <"$tmp/lines"
 
+# Only processes of the run: natively there are more.
+# shellcheck disable=SC2016
+text='set -- /proc/[0-9]*; echo $# ${1#/proc/} $$'
+run_line "$tmp/got" "$tmp/err" "$timeout" -k 10 "$limit" "$b/bin/bee-guard" "$b/bin/bee"
+read -r count first self <"$tmp/got"
+[ "$count" = 1 ] && [ "$first" = "$self" ]
+result $? "/proc lists the processes of the run alone"
+
 # A thread may be kicked just when it executes a program, as a shell does last, after it
 # waited for others.
 text='for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5 6 7 8 9 10; do

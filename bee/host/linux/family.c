@@ -390,6 +390,8 @@ static s64 group_call(struct abi_family_op *op)
 
 s64 lin_family(struct abi_family_op *op, u32 thread)
 {
+	s64 n;
+
 	(void)thread;
 	_Static_assert(sizeof(op->usage) == sizeof(struct rusage), "rusage");
 	switch (op->verb) {
@@ -412,6 +414,19 @@ s64 lin_family(struct abi_family_op *op, u32 thread)
 		return lin_exec_file();
 	case ABI_FAMILY_EXEC:
 		return lin_exec(op);
+	case ABI_FAMILY_NEXT:
+		n = lin_family_next(host_pid(op->pid));
+		return n > 0 ? lin_family_guest((s32)n) : n;
+	case ABI_FAMILY_TEXT:
+		return host_pid(op->pid) > 0 &&
+				       lin_family_has(host_pid(op->pid))
+			       ? lin_family_text(host_pid(op->pid),
+						 (u32)op->status, op->text,
+						 op->text_len)
+			       : -ESRCH;
+	case ABI_FAMILY_NAME:
+		lin_proc_name(op->path);
+		return 0;
 	case ABI_FAMILY_STOP:
 		return stop_here(op->status);
 	case ABI_FAMILY_REAP:

@@ -120,6 +120,11 @@ s64 lin_sock(s32 handle, struct abi_sock_op *op);
 s32 lin_family_guest(s32 pid); /* of a process as the guest numbers it */
 int lin_family_has(s32 pid);
 
+/* procfs.c: kernel's pids. The text's length, or a negative errno. */
+s64 lin_family_text(s32 pid, u32 which, char *text, u64 len);
+s32 lin_family_next(s32 pid);
+void lin_proc_name(const char *name);
+
 /* exec.c */
 s64 lin_exec_file(void);
 s64 lin_exec(const struct abi_family_op *op);

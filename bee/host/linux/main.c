@@ -196,6 +196,7 @@ static int child_main(void)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
 	bee.options = &options;
+	lin_proc_name(options.program);
 	lin_umask = umask(0); /* abi applies the guest's */
 	abi_lin_root = options.root;
 	if (options.resume &&
