@@ -2,6 +2,7 @@
 /* Opening and closing an endpoint, and its attributes. */
 #include "endpoint.h"
 #include "error.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,6 +78,7 @@ static void free_endpoint(struct o2g *o2g)
 	if (o2g->engine)
 		o2g->ops->close(o2g->engine);
 	o2g_page_close(o2g); /* its writer has ended */
+	o2g_trace_close(o2g);
 	o2g_bounce_free_all(o2g);
 	free(o2g->bodies.offset);
 	o2g_peer_free_all(o2g);
@@ -91,6 +93,8 @@ static int build_endpoint(struct o2g *o2g)
 {
 	int r = make_identity(o2g);
 
+	if (r == 0)
+		r = o2g_trace_open(o2g);
 	if (r == 0)
 		r = make_memory(o2g);
 	if (r == 0)

@@ -87,7 +87,8 @@ struct o2g_bodies { /* body.c: copied out of the slab, to be released */
 	u32 count, room;
 };
 
-struct o2g_page; /* page.c */
+struct o2g_page;  /* page.c */
+struct o2g_trace; /* trace.c */
 
 struct o2g {
 	const struct o2g_engine_ops *ops;
@@ -96,7 +97,8 @@ struct o2g {
 	struct o2g_settings settings;
 	struct o2g_identity identity;
 	struct o2g_name name;
-	int dead; /* atomic: a child of fork() */
+	int dead;		 /* atomic: a child of fork() */
+	struct o2g_trace *trace; /* 0 without SKEP_O2G_TRACE */
 	struct o2g *next;
 
 	pthread_mutex_t submit;

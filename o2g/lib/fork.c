@@ -8,6 +8,7 @@
  */
 #include "endpoint.h"
 #include "error.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static void reset_child(void)
 		o->ops->fork(o->engine, O2G_FORK_CHILD);
 		o2g_opener_close_files(o);
 		o2g_page_fork(o);
+		o2g_trace_fork(o);
 		__atomic_store_n(&o->dead, 1, __ATOMIC_SEQ_CST);
 		unlock_endpoint(o);
 	}

@@ -6,6 +6,7 @@
  */
 #include "endpoint.h"
 #include "error.h"
+#include "trace.h"
 
 #include <o2g/core/ring.h>
 
@@ -105,6 +106,7 @@ static int take_events(struct o2g *o2g, struct o2g_event *event, int most)
 		taken = 1;
 		if (has_no_event(&cqe))
 			continue;
+		o2g_trace_end(o2g, &cqe);
 		if (cqe.flags & O2G_CQE_SLAB)
 			o2g_body_copy(o2g, &cqe);
 		n += translate_completion(o2g, &cqe, &event[n]);

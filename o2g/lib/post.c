@@ -5,6 +5,7 @@
  */
 #include "endpoint.h"
 #include "error.h"
+#include "trace.h"
 
 #include <o2g/core/atomic.h>
 #include <o2g/core/ring.h>
@@ -22,12 +23,14 @@ static int error_again(const char *what)
 /* With `submit`. */
 static int submit_locked(struct o2g *o2g, const struct o2g_sqe *sqe)
 {
+	o2g_trace_begin(o2g, sqe);
 	if (o2g_ring_submit(o2g->area, sqe))
 		return 0;
 	o2g->ops->kick(o2g->engine); /* consumes what lies there */
-	return o2g_ring_submit(o2g->area, sqe)
-		       ? 0
-		       : error_again("the submission ring is full");
+	if (o2g_ring_submit(o2g->area, sqe))
+		return 0;
+	o2g_trace_undo(o2g, sqe);
+	return error_again("the submission ring is full");
 }
 
 static int kick_engine(struct o2g *o2g)

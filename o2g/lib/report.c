@@ -10,6 +10,7 @@
 #include "endpoint.h"
 #include "error.h"
 #include "spawn.h"
+#include "trace.h"
 
 #include <skep/o2g_report.h>
 
@@ -159,6 +160,7 @@ static void *leave_all(void *none)
 {
 	o2g_fork_each(o2g_page_remove); /* needs no endpoint's lock */
 	o2g_fork_each(report_open);
+	o2g_fork_each(o2g_trace_flush);
 	return none;
 }
 

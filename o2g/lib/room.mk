@@ -49,7 +49,7 @@ suite_o2g-manual = sh o2g/test/manual.sh
 # The tests: under ASan and UBSan, and those that do not fork under
 # ThreadSanitizer, which knows no threads in a child of a threaded process.
 o2g_t := $(B)/test/o2g
-o2g_tests := hmac opening address locate try device idle access message unauthenticated death life fork
+o2g_tests := hmac opening address locate try device idle access message unauthenticated death life fork trace
 $(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -69,7 +69,7 @@ suite_o2g-$(1)-tsan_needs = $(o2g_t)/$(1)-tsan
 endef
 $(foreach t,$(o2g_tests),$(eval $(call o2g_suite,$(t))))
 CHECK_SUITES += o2g-hmac o2g-opening o2g-address o2g-locate o2g-try o2g-device o2g-idle \
-	o2g-access o2g-message o2g-death o2g-life o2g-fork
+	o2g-access o2g-message o2g-death o2g-life o2g-fork o2g-trace
 # Once more with bodies in a slab, as the kernel engine leaves them.
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab \
 	o2g-fork-slab
