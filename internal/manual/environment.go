@@ -58,6 +58,7 @@ var o2gVariables = []Variable{
 	{"SKEP_O2G_CONNECT_MS", "fi_o2g(7)", "how long a connection to a peer may take, 100 to 600000 milliseconds; by default 20000"},
 	{"SKEP_O2G_NAP_US", "fi_o2g(7)", "the longest nap of a waiting program in microseconds, by default 2000; a program that uses the provider naps only if this or FI_O2G_NAP_US is set"},
 	{"SKEP_O2G_LOG", "fi_o2g(7)", "0: nothing on standard error; 1, the default: warnings; 2: counters at the end too"},
+	{"SKEP_O2G_TRACE", "fi_o2g(7)", "a folder, in which each endpoint writes a file of JSON trace events with all its messages"},
 	{"SKEP_O2G_REPORT", "fi_o2g(7)", "where skep mpirun listens for the counters of an endpoint; it sets this variable"},
 	{"FI_O2G_IFACE", "fi_o2g(7)", "as SKEP_O2G_IFACE"},
 	{"FI_O2G_PORTS", "fi_o2g(7)", "as SKEP_O2G_PORTS"},
