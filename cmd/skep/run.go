@@ -25,12 +25,17 @@ type run struct {
 	hostfile string
 	allow    allowances
 	limits   proto.Limits
+	detach   bool
+	held     bool // this process is the holder of a detached run
+	lease    time.Duration
 }
 
 func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time (one per CPU)")
 	f.StringVar(&r.hostfile, "hostfile", "", "run on the hosts of OmniRPC's `FILE`, hosts.xml, with a hub of this run's own")
+	f.BoolVar(&r.detach, "detach", false, "return at once: the master goes on without this terminal")
+	f.DurationVar(&r.lease, "lease", 0, "with --detach: end the master after `TIME`, such as 48h")
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
@@ -50,11 +55,22 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return notRun(words[0], err)
 	}
+	if r.detach {
+		return r.leaveRunning(ctx, f, master, words)
+	}
+	if f.Given("lease") {
+		return f.Usagef("--lease is for runs with --detach; any other run ends with its terminal")
+	}
 	c, stop, err := r.openHub(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	return r.runMaster(ctx, c, master, words)
+}
+
+// runMaster runs a master with a hub, until both have ended.
+func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words []string) error {
 	dirs, err := r.moduleDirs(master)
 	if err != nil {
 		return err
@@ -72,7 +88,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 		defer close(shown)
 		w.followRun(c, events)
 	}()
-	err = startMaster(ctx, master, words, socket, w)
+	err = r.startMaster(ctx, master, words, socket, w)
 	if e := endEvents(events, shown); e != nil {
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
 		return err
@@ -169,7 +185,7 @@ func (r *run) moduleDirs(master string) ([]string, error) {
 
 const masterTimeout = 5 * time.Second
 
-func startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
+func (r *run) startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
 	out := w.openScreen()
 	defer out.close()
 	cmd := exec.CommandContext(ctx, master, words[1:]...)
@@ -178,6 +194,9 @@ func startMaster(ctx context.Context, master string, words []string, socket stri
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = masterTimeout
+	if r.held {
+		defer endWithThis(cmd)()
+	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
