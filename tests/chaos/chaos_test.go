@@ -201,6 +201,37 @@ const (
 // without lists the disturbances that need no disks, as often as they shall happen.
 var without = []disturbance{agentKilled, agentStopped, hubStopped, hubKilled, hubKilled, hubKilled, netCut, netFrozen}
 
+// await waits until f returns true.
+func (s *scene) await(what string, f func() bool) {
+	s.t.Helper()
+	late := load.NewTimer(runTime, load.Scale)
+	defer late.Stop()
+	for !f() {
+		select {
+		case <-late.C:
+			s.t.Fatalf("in vain waited for %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (s *scene) awaitFile(name string) {
+	s.t.Helper()
+	s.await(name, func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
+}
+
+// awaitRuns waits until so many calls have been run.
+func (s *scene) awaitRuns(n int) {
+	s.t.Helper()
+	s.await(fmt.Sprint(n, " calls"), func() bool { return len(s.runs()) >= n })
+}
+
+// awaitGone waits until a process has ended.
+func (s *scene) awaitGone(pid string) {
+	s.t.Helper()
+	s.await("the end of process "+pid, func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
+}
+
 // play makes `total` calls and disturbs them, after random numbers of calls.
 func (s *scene) play(random *rand.Rand, total int, list []disturbance) {
 	s.openLog()

@@ -10,11 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"skep/grid/engine"
 	"skep/grid/hub"
-	"skep/internal/load"
 )
 
 const (
@@ -25,10 +23,8 @@ const (
 // awaitDone waits until the hub's ledger has so many results.
 func (s *scene) awaitDone(n int) {
 	s.t.Helper()
-	late := load.NewTimer(runTime, load.Scale)
-	defer late.Stop()
 	c := hub.NewClient(hub.ControlSocket(s.path("hub/hub")))
-	for {
+	s.await(fmt.Sprint(n, " results"), func() bool {
 		list, err := c.Ledger(s.t.Context(), 10*n)
 		if err != nil {
 			s.t.Fatal(err)
@@ -39,15 +35,8 @@ func (s *scene) awaitDone(n int) {
 				done++
 			}
 		}
-		if done == n {
-			return
-		}
-		select {
-		case <-late.C:
-			s.t.Fatalf("only %d of %d calls are done", done, n)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return done == n
+	})
 }
 
 // Results that a message cannot hold were accepted, and their master has not taken them, when
