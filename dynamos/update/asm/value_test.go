@@ -57,6 +57,9 @@ func TestValuesOfRegisters(t *testing.T) {
 		"an exchange":                      {"\txchgq %rsi, %rdi\n", "?"},
 		"a condition":                      {"\tcmovne %rsi, %rdi\n", "?"},
 		"a multiplication":                 {"\timulq $8, %rsi, %rdi\n", "?"},
+		"the stack after prefetcht0":       {"\tpushq %rsi\n\tprefetcht0 (%rsp)\n\tpopq %rdi\n", "argument 1"},
+		"the stack after prefetchw":        {"\tpushq %rsi\n\tprefetchw (%rsp)\n\tpopq %rdi\n", "argument 1"},
+		"the stack after prefetchnta":      {"\tpushq %rsi\n\tprefetchnta (%rsp)\n\tpopq %rdi\n", "argument 1"},
 	} {
 		if got := valueAtCall(t, c.body+"\tcall probe\n"); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -32,7 +32,9 @@ const char *__asan_default_options(void)
 
 /* MUMPS ------------------------------------------------------------------- */
 
+#define JOB_INIT -1
 #define FACTORISE 2
+static int start_fails; /* MUMPS cannot be started */
 static int planted, detail; /* the error of factorisations, and its number */
 static int failing, calls;  /* so many of them fail; how many there were */
 static int space[8];	    /* the work space that each was given, percent */
@@ -41,6 +43,10 @@ static int ordering;		  /* and ICNTL 7; 1: as given */
 
 static int plant_failure(int job, const MUMPS_INT *icntl, MUMPS_INT *infog)
 {
+	if (job == JOB_INIT && start_fails) {
+		infog[0] = -13;
+		return 1;
+	}
 	if (job != FACTORISE)
 		return 0;
 	if (calls < 8)
@@ -195,6 +201,11 @@ static void test_factor(void)
 	       "and "
 	       "an order that no value changes");
 	plant_error(0, 0);
+	start_fails = 1;
+	f = eigen_factor_new(&a, &b, NULL);
+	tap_ok(!f, "without MUMPS there is no factorisation");
+	start_fails = 0;
+	eigen_factor_free(f);
 	test_ordering(&a, &b);
 	eigen_sparse_free(&a);
 	eigen_sparse_free(&b);
