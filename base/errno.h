@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Error numbers of x86-64 Linux (errno(3)), for code that sees no header of a
- * system. Results carry them negative.
+ * Error numbers of Linux on x86-64 (errno(3)), for code that includes no system
+ * header. Functions return them negated.
  */
 #ifndef BASE_ERRNO_H
 #define BASE_ERRNO_H

@@ -3,7 +3,7 @@
 #ifndef BASE_HEX_H
 #define BASE_HEX_H
 
-/* The value of a digit, 0 to 15, or -1 if it is none. */
+/* The value of a hexadecimal digit, 0 to 15, or -1 for another character. */
 static inline int base_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')

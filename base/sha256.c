@@ -3,8 +3,8 @@
 #include "base/sha256.h"
 
 /*
- * The first 32 bits of the fractions of the cube roots of the first 64 primes.
- * Aligned for code that reads four of them at once.
+ * The first 32 bits of the fractional parts of the cube roots of the first 64
+ * primes (FIPS 180-4, 4.2.2). Aligned so that SIMD code can load four at once.
  */
 const u32 skep_sha256_round[64] __attribute__((aligned(16))) = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
@@ -90,7 +90,7 @@ void skep_sha256_init(struct skep_sha256 *s)
 	s->blocks = skep_sha256_blocks;
 }
 
-/* Whole blocks are read where they are; a part of one waits in s->block. */
+/* Complete blocks are hashed in place; a partial block is kept in s->block. */
 void skep_sha256_update(struct skep_sha256 *s, const void *from, u64 length)
 {
 	u64 have = s->length % SKEP_SHA256_BLOCK, n;

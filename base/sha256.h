@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256 (FIPS 180-4) over bytes that come in parts. No I/O, no lock, no state
- * but the caller's.
+ * SHA-256 (FIPS 180-4) of data that arrives in parts. No I/O, no locks, no
+ * global state.
  *
- * Our own, since it runs where no library may: in bee, which has no libc; in
- * libskepworker.a and libo2g, which live inside other people's programs, where
- * a crypto library would clash with the program's own version of it. It hashes
- * some hundred bytes per connection, or files behind a faster `blocks`.
+ * It is our own implementation, because it also runs where no library may be
+ * linked: in bee, which has no libc, and in libskepworker.a and libo2g, which
+ * are linked into users' programs, where a crypto library could clash with the
+ * program's own version of it. It hashes a few hundred bytes per connection;
+ * for whole files the caller may install a faster `blocks` function.
  */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
@@ -26,13 +27,14 @@ struct skep_sha256 {
 	u8 block[SKEP_SHA256_BLOCK];
 };
 
-/* Begins with skep_sha256_blocks; the caller may set a faster one then. */
+/* Selects skep_sha256_blocks; afterwards the caller may install a faster
+ * function. */
 void skep_sha256_init(struct skep_sha256 *s);
 void skep_sha256_update(struct skep_sha256 *s, const void *from, u64 length);
-/* Ends it: after this only skep_sha256_init is allowed. */
+/* Writes the digest. After this only skep_sha256_init() is allowed. */
 void skep_sha256_final(struct skep_sha256 *s, u8 out[SKEP_SHA256_SIZE]);
 
 skep_sha256_blocks_fn skep_sha256_blocks; /* for any CPU */
-extern const u32 skep_sha256_round[64];	  /* the constants of the rounds */
+extern const u32 skep_sha256_round[64];	  /* the round constants */
 
 #endif

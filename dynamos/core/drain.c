@@ -18,7 +18,7 @@ static const u8 retire_next[DYNAMOS_RETIRES][DYNAMOS_RETIRE_STEPS] = {
 	[DYNAMOS_UNUSED] = {[DYNAMOS_RETIRE_KEEP] = TO(DYNAMOS_KEPT)},
 	[DYNAMOS_KEPT] = {[DYNAMOS_RETIRE_KEEP] = TO(DYNAMOS_KEPT),
 			  [DYNAMOS_RETIRE_RELEASE] = TO(DYNAMOS_UNNEEDED)},
-	/* Released again: by an APPLY that had reserved it and was refused. */
+	/* RELEASE again: an APPLY had reserved the slot and failed. */
 	[DYNAMOS_UNNEEDED] = {[DYNAMOS_RETIRE_KEEP] = TO(DYNAMOS_KEPT),
 			      [DYNAMOS_RETIRE_RELEASE] = TO(DYNAMOS_UNNEEDED),
 			      [DYNAMOS_RETIRE_UNHOOK] = TO(DYNAMOS_UNHOOKING)},

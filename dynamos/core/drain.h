@@ -8,13 +8,14 @@
 
 #include <skep/types.h>
 
-/* How far an update in the state `leaving` is. */
+/* The progress of an update in the state `leaving`. */
 enum dynamos_leave {
 	DYNAMOS_STAYS,	    /* not leaving */
-	DYNAMOS_UNPATCHING, /* together: reverse transition runs */
+	DYNAMOS_UNPATCHING, /* class together: the reverse transition is in
+			       progress */
 	DYNAMOS_SHUT,	    /* gets no new calls */
 	DYNAMOS_DRAINING,   /* every call that chose it is counted */
-	DYNAMOS_UNLINKED,   /* no call inside, in no chain */
+	DYNAMOS_UNLINKED,   /* no call inside, removed from all chains */
 	DYNAMOS_LEAVES
 };
 
@@ -27,7 +28,7 @@ enum dynamos_leave_step {
 	DYNAMOS_LEAVE_STEPS
 };
 
-/* Retiring a slot that no update needs. */
+/* The progress of a slot that no update needs. */
 enum dynamos_retire {
 	DYNAMOS_UNUSED,
 	DYNAMOS_KEPT,	   /* an update needs it */
@@ -50,8 +51,8 @@ enum dynamos_retire_step {
 	DYNAMOS_RETIRE_STEPS
 };
 
-/* What a state waits for. One wait of each kind runs at a time and serves all
- * who needed it when it began. */
+/* What a state waits for. At most one wait of each kind is in progress; it
+ * serves all who needed it when it began. */
 enum dynamos_wait {
 	DYNAMOS_NO_WAIT,
 	DYNAMOS_WAIT_CALLS,   /* each call that chose is counted */

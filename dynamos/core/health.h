@@ -11,9 +11,9 @@
 /* Fewer samples give no meaningful median, however small `least` is. */
 #define DYNAMOS_SAMPLES 32
 
-/* Of one version, over all processors, since a comparison began. */
+/* Counts of one version, over all processors, since a comparison began. */
 struct dynamos_sum {
-	u64 calls; /* that returned */
+	u64 calls; /* calls that returned */
 	u64 errors;
 	u64 latency[DYNAMOS_BUCKETS];
 };
@@ -24,7 +24,7 @@ struct dynamos_verdict {
 	u64 newer, older;
 };
 
-/* Why the limits are invalid, or NULL. */
+/* What is invalid in the limits, or NULL. */
 const char *dynamos_health_check(const struct dynamos_health *limits);
 
 /* The time in ns below which `part` of 1000 samples lie, 0 without samples. */
@@ -43,7 +43,8 @@ void dynamos_health_judge(const struct dynamos_health *limits,
 			  const struct dynamos_sum *older,
 			  struct dynamos_verdict *verdict);
 
-/* newer - older for counts that are read while they grow. */
+/* Subtracts the counts at the start of a comparison. Counts grow while they are
+ * read. */
 void dynamos_health_since(struct dynamos_sum *sum,
 			  const struct dynamos_sum *start);
 

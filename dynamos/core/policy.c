@@ -142,7 +142,7 @@ u32 dynamos_policy_hash(u32 tgid, u64 key)
 	return (x ^ x >> 33) & 0xffff;
 }
 
-/* A half of a word. */
+/* Compares one half, 32 bits, of a word. */
 static void match_half(struct dynamos_test *test, u32 word, u32 high, u32 value)
 {
 	test->mask[word] |= WORD << 32 * high;
@@ -183,7 +183,8 @@ static void add_test(struct dynamos_test *test, const struct dynamos_rule *r,
 		match_name(test, r->comm);
 }
 
-/* The table for one context, of the rules that can match there. */
+/* Builds the table for calls in one context from the rules that can match
+ * there. */
 static void build_tests(struct dynamos_test *test,
 			const struct dynamos_policy *p, u32 never)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A policy is checked, then turned into a table of tests, one for each rule. A
- * test compares four words in place, however many of the terms they hold: the
- * task's numbers, its name (two), and whose it is. Terms that the words cannot
- * hold are evaluated by a call, and only if the words agree. The last test
- * always matches.
+ * A policy is checked, then compiled into a table of tests, one for each rule.
+ * A test compares four words in place, whatever terms the rule has: one word
+ * for pid and tgid, two for the name, one for uid and gid. Terms that are not
+ * in these words are evaluated by a call, and only if the words match. The last
+ * test always matches.
  *
  * There are two tables: the one for calls outside task context omits rules
  * about tasks.
@@ -15,8 +15,8 @@
 #include "base/errno.h"
 #include <skep/dynamos.h>
 
-/* Where the values are: pid and tgid are the halves of a word of the task, uid
- * and gid the halves of a word of its credentials. */
+/* Offsets of the values: pid and tgid are the halves of one word of the task,
+ * uid and gid the halves of one word of its credentials. */
 struct dynamos_layout {
 	u32 numbers, name, credentials, owner;
 };
@@ -49,11 +49,12 @@ struct dynamos_refusal {
 	const char *why;
 };
 
-/* 0 or -EINVAL and the refusal. */
+/* Returns 0, or -EINVAL and the reason in `refusal`. */
 int dynamos_policy_check(const struct dynamos_policy *policy, u32 class,
 			 struct dynamos_refusal *refusal);
 
-/* 1 if a policy differs from an earlier one in the ends of windows at most. */
+/* 1 if a policy equals an earlier one, except that windows may end at other
+ * times. */
 int dynamos_policy_extends(const struct dynamos_policy *policy,
 			   const struct dynamos_policy *earlier);
 
@@ -64,7 +65,8 @@ int dynamos_policy_ends(const struct dynamos_policy *policy);
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);
 
-/* Of 65536, the same for a process as long as the key stays. */
+/* A process's place in the sticky share, 0 to 65535: constant while the key
+ * is. */
 u32 dynamos_policy_hash(u32 tgid, u64 key);
 
 static inline int dynamos_policy_cpu(const struct dynamos_rule *rule, u32 cpu)
@@ -82,9 +84,9 @@ dynamos_policy_differs(const struct dynamos_test *test, u32 n, const void *word)
 	return ((is ^ test->want[n]) & test->mask[n]) != 0;
 }
 
-/* Whether the words agree. It is inline because it runs at each call of a
- * changed function, with a layout that is constant; the credentials are behind
- * the task so that both need one register. */
+/* Whether the words match. Inline, because it runs at each call of a changed
+ * function with a constant layout. The credentials are reached through the
+ * task, so that one register is enough. */
 static inline __attribute__((always_inline)) int
 dynamos_policy_agrees(const struct dynamos_test *test,
 		      const struct dynamos_layout at, const void *task)
@@ -100,7 +102,8 @@ dynamos_policy_agrees(const struct dynamos_test *test,
 	return !dynamos_policy_differs(test, DYNAMOS_OF_OWNER, from + at.owner);
 }
 
-/* 1: the new version. Calls `asked` for a test with more terms. */
+/* 1: the new version. Calls `asked` for a test whose terms are not all in the
+ * words. */
 static inline __attribute__((always_inline)) int
 dynamos_policy_choose(const struct dynamos_table *table,
 		      const struct dynamos_layout at, int in_task,

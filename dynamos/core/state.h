@@ -18,8 +18,8 @@ enum dynamos_step {
 	DYNAMOS_STEPS
 };
 
-/* The state that follows, 0 for "no more", or a negative errno: -EBUSY where
- * the same step may be taken later, -EALREADY where it was taken. */
+/* The next state, 0 if the update has no further one, or a negative errno:
+ * -EBUSY if the step is allowed later, -EALREADY if it was taken before. */
 int dynamos_state_next(u32 state, enum dynamos_step step);
 
 /* "loaded", "entering" and so on, for messages. */

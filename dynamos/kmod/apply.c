@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Applies an update: a slot and a hook for each function, then the version on
- * top of the slot's chain, and the policy last. If a step fails, the earlier
- * ones are undone; no call has taken the update by then.
+ * Applies an update: reserves a slot and sets a hook for each function, puts
+ * the new version at the head of the slot's chain, and sets the policy last. If
+ * a step fails, the earlier ones are undone; until then no call uses the
+ * update.
  *
- * dynamos_hooks is held throughout. dynamos_lock is held except while ftrace or
- * livepatch works, because these may wait for every task.
+ * dynamos_hooks is held throughout. dynamos_lock is held except during calls of
+ * ftrace and livepatch, which may wait for every task.
  *
  * Context: process, and may sleep. dynamos_apply_release() also runs in
  * drain.c's worker.
@@ -25,7 +26,7 @@
 #define A_MOMENT (HZ / 50)
 
 static atomic_t waiting;
-static u64 turns; /* of updates that were applied; dynamos_lock */
+static u64 turns; /* number of APPLY calls so far; dynamos_lock */
 
 bool dynamos_apply_waits(void)
 {
@@ -58,8 +59,8 @@ static struct dynamos_slot *take_slot(struct dynamos_update_state *u, u32 i,
 	return s;
 }
 
-/* The function's slot: one that hooks it already, or a new one. Livepatch has
- * its own. */
+/* The slot that already hooks the function, or a new one. An update of class
+ * together always gets new slots, because livepatch hooks its functions. */
 static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 					char *why)
 {
@@ -79,7 +80,7 @@ static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 	return s;
 }
 
-/* All slots, or none. */
+/* Reserves all slots, or none. */
 static int reserve_slots(struct dynamos_update_state *u, char *why)
 {
 	u32 i;
@@ -96,8 +97,8 @@ static int reserve_slots(struct dynamos_update_state *u, char *why)
 	return -ENOSPC;
 }
 
-/* Livepatch needs a function that no other hook is on: -EAGAIN while a hook is
- * being removed. */
+/* Livepatch can only patch a function that has no other hook. -EAGAIN while a
+ * hook is being removed. */
 static int check_patchable(struct dynamos_update_state *u, char *why)
 {
 	struct dynamos_slot *s;
@@ -129,7 +130,7 @@ static int check_patchable(struct dynamos_update_state *u, char *why)
 	return -EAGAIN;
 }
 
-/* A count starts at 0, so no call may be inside. */
+/* Counts start at 0, so no call may be inside. */
 static void clear_counts(struct dynamos_version *v)
 {
 	int cpu;
@@ -152,7 +153,7 @@ static void link_one(struct dynamos_update_state *u, u32 i)
 	v->choice = DYNAMOS_PASS;
 	v->sample = SAMPLE;
 	s->kernel.sample = SAMPLE;
-	/* An older update may have drained since. */
+	/* The older update may have drained in the meantime. */
 	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	dynamos_slot_link(s, v);
 	at->before_lost = dynamos_slot_older(v, &at->before);
@@ -170,7 +171,7 @@ static bool update_changes(const struct dynamos_update_state *u,
 	return false;
 }
 
-/* How many of the older update's functions are ours too. */
+/* The number of functions that the older update and this one both change. */
 static u32 count_common(const struct dynamos_update_state *u,
 			const struct dynamos_update_state *older)
 {
@@ -302,8 +303,8 @@ static void publish_choice(struct dynamos_update_state *u)
 		WRITE_ONCE(u->version[i]->choice, DYNAMOS_PASS);
 }
 
-/* No call took it, so none is inside; a call that still walks the chain finds
- * the versions that follow. */
+/* No call used the update, so none is inside. A call that is walking the chain
+ * goes on to the older versions. */
 static void disarm_versions(struct dynamos_update_state *u)
 {
 	u32 i;
@@ -361,7 +362,8 @@ static int set_hooks(struct dynamos_update_state *u, char *why)
 	return err;
 }
 
-/* The step that only needs dynamos_hooks: it reserves slots. */
+/* Sets the hooks under dynamos_hooks alone, then makes the versions available
+ * to calls. Slots were reserved before. */
 static int start_update(struct dynamos_update_state *u,
 			const struct dynamos_apply *a, char *why)
 {
@@ -388,7 +390,8 @@ static int start_update(struct dynamos_update_state *u,
 	return err;
 }
 
-/* An older update of the module would stay below this one, unseen. */
+/* An older update of the same module would stay in force below this one,
+ * unnoticed. */
 static int check_object(struct dynamos_update_state *u, char *why)
 {
 	struct dynamos_update_state *other;
@@ -446,7 +449,7 @@ static bool all_uncounted(const struct dynamos_update_state *u)
 	return true;
 }
 
-/* A limit that nothing could ever reach would promise too much. */
+/* Refuses limits that can never be reached. */
 static int check_limits(const struct dynamos_update_state *u,
 			const struct dynamos_health *h, char *why)
 {
@@ -477,7 +480,7 @@ static int make_table(struct dynamos_update_state *u,
 	return 0;
 }
 
-/* Every check that needs no change; then the update is pinned. */
+/* All checks that change nothing; then the update's module is pinned. */
 static int prepare_update(struct dynamos_update_state *u,
 			  struct dynamos_apply *a)
 {
@@ -545,7 +548,7 @@ static int try_apply(struct dynamos_apply *a)
 	return err;
 }
 
-/* Removing hooks lets waiting APPLY calls go first. */
+/* Work that removes hooks lets waiting APPLY calls go first. */
 static void wait_for_hooks(void)
 {
 	bool first = mutex_is_locked(&dynamos_hooks);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The path of a call of a hooked function. One small function for each
- * slot, written in C so that the unwinder knows its frame. It counts on entry
- * before preemption is on again, and on exit as the last thing it does: after
- * dynamos_settle(), a call that is not counted has returned.
+ * The path of a call of a hooked function: one small function for each slot, in
+ * C so that the unwinder knows its frame. It counts the entry before preemption
+ * is enabled again, and the exit as its last action. So after dynamos_settle(),
+ * a call that is not counted has returned.
  *
- * A wrapper itself handles most calls: a constant choice, or a table whose
- * words decide. It has one saved register and no other frame. All else is left
- * to dynamos_call_slow(), which starts over. No lock is taken in either.
+ * The wrapper itself handles most calls: those with a constant choice, and
+ * those that a table's words decide. It saves one register and has no other
+ * frame. Everything else is left to dynamos_call_slow(), which starts over.
+ * Neither takes a lock.
  *
  * Context: that of the hooked function's caller, so any: process, softirq,
  * hardirq, NMI, any lock held. Preemption is off from the choice until the call
@@ -43,7 +44,7 @@ static bool version_wants(struct dynamos_version *version,
 	}
 }
 
-/* Versions of a function have results of one type. It returns the result so
+/* All versions of a function have the same result type. Returns the result, so
  * that a wrapper need not save it. */
 static noinline unsigned long count_error(const struct dynamos_slot *slot,
 					  struct dynamos_tally __percpu *tally,
@@ -81,7 +82,7 @@ static __always_inline void count_in(struct dynamos_tally __percpu *tally)
 		this_cpu_inc(tally->outside);
 }
 
-/* Preemption is off, and on again when the version runs. */
+/* Is called with preemption off, and enables it before the version runs. */
 unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 				unsigned long c, unsigned long d,
 				unsigned long e, unsigned long f,
@@ -115,8 +116,8 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 	return result;
 }
 
-/* 1: take it; 0: do not; -1: the words do not decide. The task is loaded again
- * for each test, because a wrapper has no register to spare. */
+/* 1: the version is chosen; 0: it is not; -1: the words do not decide. The task
+ * is loaded again for each test, because a wrapper has no register to spare. */
 static __always_inline int match_words(const struct dynamos_version *version)
 {
 	const struct dynamos_test *test = READ_ONCE(version->table)->task;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels that this module is built for. */
+/* Differences between the kernels that this module is built for. */
 #ifndef DYNAMOS_KMOD_COMPAT_H
 #define DYNAMOS_KMOD_COMPAT_H
 
@@ -48,7 +48,7 @@ static inline void dynamos_compat_go(struct ftrace_regs *regs,
 }
 #endif
 
-/* The current task, loaded each time that this is called. */
+/* The current task, loaded again at each call. */
 static __always_inline const struct task_struct *dynamos_compat_current(void)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
@@ -71,8 +71,8 @@ static inline const void *dynamos_compat_rodata(const struct module *module,
 #endif
 }
 
-/* What preempt_count() holds in a die notifier by itself: from 6.12 on an oops
- * prints with preemption off (nbcon_cpu_emergency_enter). */
+/* preempt_count() in a die notifier, without what the interrupted code had:
+ * since 6.12 an oops prints with preemption off (nbcon_cpu_emergency_enter). */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #define DYNAMOS_COMPAT_OOPS_COUNT 0
 #else

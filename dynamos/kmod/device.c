@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/dynamos: the calls of skep/dynamos.h. Input from user space is copied
- * once and checked before anything is done; all calls but read, poll and APPLY
- * hold dynamos_lock.
+ * once and checked before it is used. All calls but read, poll and APPLY hold
+ * dynamos_lock.
  *
  * Context: process, system calls of root.
  */
@@ -142,8 +142,8 @@ static void fill_count(struct dynamos_count *c, const struct dynamos_tally *t)
 	memcpy(c->latency, t->latency, sizeof(c->latency));
 }
 
-/* Calls that were inside the older version when the update was applied count as
- * entering at that time. */
+/* Subtracts what the older version had counted before the update: calls that
+ * were inside it at APPLY count as if they had entered then. */
 static void subtract_baseline(struct dynamos_count *c,
 			      const struct dynamos_place *at)
 {
@@ -184,7 +184,8 @@ static void count_older(struct dynamos_update_state *u, u32 n,
 		fill_count(c, &at->after);
 	}
 	subtract_baseline(c, at);
-	/* Calls that were inside when it left are not attributed to it. */
+	/* Calls that were inside when the update was removed from the chain are
+	 * not attributed to it. */
 	if (!slot_of(u, n))
 		c->in = c->out + c->lost;
 }
@@ -261,7 +262,7 @@ static const struct call {
 	{DYNAMOS_IOC_COUNT, false, ioctl_count},
 };
 
-/* The result is copied back after an error too: it says why. */
+/* Copies the result back after an error too, because it contains the reason. */
 static long carry_out(const struct call *c, void __user *user)
 {
 	u32 size = _IOC_SIZE(c->number);

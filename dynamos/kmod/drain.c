@@ -2,7 +2,7 @@
 /*
  * Everything that takes time: updates in transition or draining, slots that
  * become empty, tables that may still be read. One work item polls all of it,
- * after each kick and as long as something is pending; it waits for nothing but
+ * after each kick and as long as something is pending; it blocks on nothing but
  * dynamos_lock. Waits for the rest of the machine, which a task that loops in
  * the kernel can block for ever, run in one work item per kind of wait, without
  * dynamos_lock.
@@ -31,7 +31,7 @@ static struct workqueue_struct *queue;
 static void drain_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(tending, drain_work);
 
-/* One kind of wait. It serves all that requested it before it began. */
+/* One kind of wait. It serves all that needed it when it began. */
 struct pause {
 	struct work_struct work;
 	void (*wait)(void);
@@ -49,8 +49,8 @@ static struct pause pauses[DYNAMOS_WAITS] = {
 	[DYNAMOS_WAIT_PATCHES] = {.wait = take_patches},
 };
 
-/* Tables that no version points to any more. Those that were there when the
- * wait for calls began are freed when it ends. */
+/* Tables that no version refers to any more. Those that are in this list when a
+ * wait for calls begins are freed when it ends. */
 static LIST_HEAD(old_tables);
 static LIST_HEAD(freed_tables);
 
@@ -131,7 +131,7 @@ static void undo_transition(struct dynamos_update_state *u)
 	dynamos_update_end(u, DYNAMOS_UNDONE, NULL, text);
 }
 
-/* Returns when to poll again. */
+/* Returns the time until the next poll, in jiffies. */
 static unsigned long poll_entering(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
@@ -148,7 +148,8 @@ static unsigned long poll_entering(struct dynamos_update_state *u)
 	return SOON;
 }
 
-/* A livepatch that replaces all others does not notify them. */
+/* Livepatch does not notify a patch that a cumulative one (klp_patch.replace)
+ * replaces. */
 static unsigned long poll_in_force(struct dynamos_update_state *u)
 {
 	if (dynamos_patch_left(u->engine->patch))
@@ -174,8 +175,9 @@ static void unlink_all(struct dynamos_update_state *u)
 	}
 }
 
-/* No call is inside. A pinned update keeps its reference after it was applied
- * once: whatever has a pointer into its module may call it at any time. */
+/* No call is inside. A pinned update that was applied once keeps its reference:
+ * code anywhere may have a pointer into its module, and may call it at any
+ * time. */
 static void put_update_module(struct dynamos_update_state *u)
 {
 	if (u->update->held && !u->engine->held)
@@ -199,7 +201,7 @@ static void finish_draining(struct dynamos_update_state *u)
 	put_update_module(u);
 }
 
-/* Returns when to poll again. */
+/* Returns the time until the next poll, in jiffies. */
 static unsigned long poll_leaving(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
@@ -299,7 +301,8 @@ static bool update_waits(const struct dynamos_update_state *u, u32 wait)
 		!dynamos_patch_left(u->engine->patch));
 }
 
-/* Marks what the next wait of this kind serves; false if nothing needs it. */
+/* Marks everything that the next wait of this kind serves; returns false if
+ * nothing needs it. */
 static bool mark_waiting(u32 wait)
 {
 	struct dynamos_update_state *u;
@@ -367,17 +370,17 @@ static void wait_for_calls(void)
 	dynamos_tables_free(&freed_tables);
 }
 
-/* After this no task stands anywhere in the text that leads to a wrapper, or
- * in what follows after a wrapper has counted. */
+/* Afterwards no task is preempted in the text that leads to a wrapper, nor in
+ * what follows after a wrapper has counted an exit. */
 static void wait_for_text(void)
 {
 	synchronize_rcu_tasks();
 	synchronize_rcu_tasks_rude();
 }
 
-/* Ftrace waits for each task as well, and holds its locks meanwhile, so this
- * waits first for whatever would block it. An APPLY goes first; then this
- * starts again. */
+/* When it removes a hook, ftrace waits for each task too, and holds its locks
+ * meanwhile. So this first waits for the same, without locks. A waiting APPLY
+ * goes first; then this starts again. */
 static void take_hooks(void)
 {
 	struct dynamos_slot *s;
@@ -390,7 +393,7 @@ static void take_hooks(void)
 	mutex_unlock(&dynamos_hooks);
 }
 
-/* While this runs, poll_leaving() frees no patch. */
+/* Meanwhile poll_leaving() frees no patch. */
 static void take_patches(void)
 {
 	struct dynamos_patch *patch[DYNAMOS_SLOTS];
@@ -416,8 +419,9 @@ int dynamos_drain_init(void)
 	return queue ? 0 : -ENOMEM;
 }
 
-/* No update is left, and each slot in use pinned the module, so only tables
- * remain. The end of a wait kicks once more. */
+/* No update is left, and each slot in use pins the module, so only tables
+ * remain. The end of a wait kicks the work once more, so it is cancelled
+ * twice. */
 void dynamos_drain_exit(void)
 {
 	u32 wait;

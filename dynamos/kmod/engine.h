@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the engine's own parts share: updates, their application, their end.
+/* What apply.c, drain.c, patch.c, stand.c, update.c and device.c share.
  * dynamos_lock guards all of it unless a comment says otherwise. */
 #ifndef DYNAMOS_KMOD_ENGINE_H
 #define DYNAMOS_KMOD_ENGINE_H
@@ -11,23 +11,23 @@ struct dynamos_patch;
 /* A function of the kernel, and the calls of its older version. */
 struct dynamos_place {
 	unsigned long address, length, place;
-	struct dynamos_tally before; /* when the update was applied */
+	struct dynamos_tally before; /* counts when the update was applied */
 	u64 before_lost;
-	struct dynamos_tally after; /* when it had drained */
+	struct dynamos_tally after; /* counts when it had drained */
 	u64 after_lost;
-	u32 installer; /* of the time that it was last applied */
+	u32 installer; /* at its last APPLY */
 };
 
 struct dynamos_engine {
-	u32 leave;	/* enum dynamos_leave */
-	bool settling;	/* the wait of that state has begun */
-	bool starting;	/* APPLY is in progress, without dynamos_lock */
-	bool unsettled; /* an APPLY that failed was in the chains for a while */
-	bool held;	/* it was applied, and others may have pointers to it */
-	bool supersedes; /* older updates, when it is committed */
-	bool bound;    /* livepatch has written a module's addresses into it */
-	bool admitted; /* together: every task switched once */
-	u64 turn;      /* of its last APPLY; an older update has a lower one */
+	u32 leave;	 /* enum dynamos_leave */
+	bool settling;	 /* the wait of this state has begun */
+	bool starting;	 /* APPLY is in progress, without dynamos_lock */
+	bool unsettled;	 /* after a failed APPLY calls may still walk it */
+	bool held;	 /* was applied; others may have pointers into it */
+	bool supersedes; /* COMMIT ends older updates */
+	bool bound;	 /* livepatch has resolved a module's symbols in it */
+	bool admitted;	 /* class together: every task has switched once */
+	u64 turn;	 /* number of its last APPLY */
 	unsigned long enter_until;
 	struct dynamos_patch *patch;
 	struct dynamos_place at[];
@@ -39,20 +39,21 @@ static inline bool dynamos_uncounted(const struct dynamos_function *f)
 }
 
 /* update.c */
-/* The update of this name; or an error, with `why` unless that is NULL. */
+/* The update with this name, or an error pointer and, unless `why` is NULL, the
+ * reason. */
 struct dynamos_update_state *dynamos_update_find(const char *name, char *why);
-/* Takes the step; if it is refused, `why` gets the reason. */
+/* Takes the step. If it is not allowed, writes the reason to `why`. */
 int dynamos_update_step(struct dynamos_update_state *update, u32 step,
 			char *why);
-/* APPLY has ended, with or without success. */
+/* Records that APPLY has ended, with or without success. */
 void dynamos_update_started(struct dynamos_update_state *update);
 /* How many calls are inside this update's versions. */
 u64 dynamos_update_inside(const struct dynamos_update_state *update);
 bool dynamos_node_advised(void);
 
 /* apply.c */
-/* Takes the locks that it needs; waits some seconds for a hook that is being
- * removed, then -EAGAIN. */
+/* Takes the locks that it needs. If a hook is being removed, waits some seconds
+ * for it, then returns -EAGAIN. */
 int dynamos_apply_begin(struct dynamos_apply *a);
 /* Whether an APPLY waits for dynamos_hooks. */
 bool dynamos_apply_waits(void);
@@ -68,32 +69,35 @@ int dynamos_drain_init(void);
 void dynamos_drain_exit(void);
 /* Schedules a poll. Any context but NMI. */
 void dynamos_drain_kick(void);
-/* Enters the state `leaving` after dynamos_update_end(). */
+/* Brings an update to the state `leaving` if dynamos_update_end() was
+ * called. */
 void dynamos_drain_end(struct dynamos_update_state *update);
 /* Frees a table once no call can read it. */
 void dynamos_drain_table(struct dynamos_table *table);
 
 /* patch.c: livepatch, for class together */
 int dynamos_patch_enable(struct dynamos_update_state *update, char *why);
-/* Begins the reverse transition; -EBUSY: another one is in progress. Both take
- * livepatch's mutex, which may be held for as long as a task loops in the
- * kernel: dynamos_lock is not held. */
+/* Begins the reverse transition; -EBUSY if another one is in progress. Call
+ * these two without dynamos_lock: both take livepatch's mutex, which may be
+ * held for as long as a task loops in the kernel. */
 int dynamos_patch_disable(struct dynamos_patch *patch);
 bool dynamos_patch_entered(const struct dynamos_patch *patch);
-/* All tasks have switched back, and livepatch has released it. */
+/* Whether all tasks have switched back and livepatch has released the patch. */
 bool dynamos_patch_left(const struct dynamos_patch *patch);
-/* Names the tasks that block the transition, here and in the kernel's log. */
+/* Writes the names of the tasks that block the transition to `text` and to the
+ * kernel's log. */
 void dynamos_patch_blockers(struct dynamos_update_state *update, char *text,
 			    size_t room);
 const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);
 void dynamos_patch_free(struct dynamos_patch *patch);
-/* Whether the module that an update changes is named in full. */
+/* Whether the update gives the name and the build-id of the module that it
+ * changes. */
 bool dynamos_patch_object_valid(const struct dynamos_update *update);
 
 /* stand.c */
 int dynamos_stand_init(void);
-/* Whether a task may stand in the module of an update that has functions whose
- * calls are not counted. After the reverse transition none enters any more. */
+/* Whether a task may be inside the module of an update that has functions whose
+ * calls are not counted. After the reverse transition no task enters it. */
 bool dynamos_stand_inside(const struct dynamos_update_state *update);
 
 /* device.c */

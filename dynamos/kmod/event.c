@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Events of updates, for readers of the device: a lock-free ring, because a
- * WARN may happen in any context. A writer takes the next number and its slot
- * in the ring, and marks in the slot when it began and when it ended. A reader
- * that was overtaken gets the number of lost events.
+ * WARN may happen in any context. A writer takes the next number, which selects
+ * a place in the ring, and marks the place when it begins and when it ends. A
+ * reader that was overtaken gets the number of lost events.
  *
  * Context: dynamos_event_add() runs anywhere, in NMIs too. Readers are system
  * calls. They are woken from an irq_work (hardirq).
@@ -20,7 +20,7 @@
 
 #include "internal.h"
 
-#define EVENTS 256 /* kept */
+#define EVENTS 256 /* capacity of the ring */
 
 struct place {
 	u64 mark; /* of event n: 2n + 1 while it is written, then 2n + 2 */
@@ -59,7 +59,7 @@ void dynamos_event_add(const char *name, u32 cause, u32 state, s32 pid,
 	irq_work_queue(&waker);
 }
 
-/* 1: event n. 0: not yet there. -1: overwritten. */
+/* 1: event n. 0: not written yet. -1: overwritten. */
 static int read_event(u64 n, struct dynamos_event *event)
 {
 	struct place *place = &ring[n % EVENTS];
@@ -81,14 +81,14 @@ static void fill_dropped(u64 count, struct dynamos_event *event)
 		 count);
 }
 
-/* The next record of a file that has read `*at` of them. 0: none yet. */
+/* The next record for a file that has read `*at` events. 0: none yet. */
 static int next_event(u64 *at, struct dynamos_event *event)
 {
 	u64 all = atomic64_read(&taken), oldest;
 	int got;
 
 	do {
-		/* One place may be half overwritten. */
+		/* One place may be partly overwritten. */
 		oldest = all < EVENTS ? 0 : all - EVENTS + 1;
 		if (*at < oldest) {
 			fill_dropped(oldest - *at, event);
@@ -149,7 +149,7 @@ int dynamos_event_init(void)
 	return ring ? 0 : -ENOMEM;
 }
 
-/* The last file is closed, and nothing adds events any more. */
+/* All files are closed, and no event is added any more. */
 void dynamos_event_exit(void)
 {
 	irq_work_sync(&waker);

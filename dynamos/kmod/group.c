@@ -3,13 +3,13 @@
  * Which version a call takes, for all classes.
  *
  * Class any: each call asks the policy's table. Class task: a task's first call
- * to a group (the functions of an update) asks the table and leaves a frame
- * with the answer, on its own kernel stack; until that call returns, all calls
- * by that task find the frame and do the same. An update is drained when no
- * frame refers to it: an outermost call of the old version, of a function that
- * has no new one, may have calls of the new one to come. Frames are in hash
- * buckets, by task. Only task context looks there, so a bucket's lock needs no
- * interrupts off.
+ * to a group (the functions of an update) asks the table and stores the answer
+ * in a frame on its own kernel stack. Until that call returns, all calls by
+ * that task find the frame and take the same answer. An update is drained when
+ * no frame refers to it: the outermost call may be of a function without a new
+ * version, and may call functions that have one. Frames are in hash buckets, by
+ * task. Only task context uses them, so a bucket is locked with interrupts
+ * enabled.
  *
  * A lock is a bit, because the kernel's own lock functions could be the ones
  * that are changed. For the same reason nothing here can be traced (Kbuild).
@@ -42,15 +42,16 @@ struct dynamos_group {
 	atomic64_t held; /* frames of tasks that take the new version */
 };
 
-/* The link has its place here, so that putting a table aside cannot fail. */
+/* The link is part of the table, so that retiring a table needs no
+ * allocation. */
 struct linked_table {
 	struct list_head link;
 	struct dynamos_table table;
 };
 
 static struct hlist_bl_head buckets[1 << BUCKET_BITS];
-static u64 groups;	/* numbered so far; dynamos_lock */
-static u64 hash_secret; /* of the sticky share, new on each load */
+static u64 groups;	/* the last group's number; dynamos_lock */
+static u64 hash_secret; /* key of the sticky share, random at each load */
 
 static bool in_cgroup(u64 id)
 {
@@ -68,7 +69,7 @@ static bool in_window(const struct dynamos_rule *rule)
 	return ktime_get_boot_fast_ns() - rule->from < rule->until - rule->from;
 }
 
-/* A task's cgroup lives on while preemption is off. */
+/* A task's cgroup is not freed while preemption is off. */
 static int ask_table(const struct dynamos_table *table,
 		     const struct dynamos_test *test)
 {
@@ -118,7 +119,7 @@ static struct dynamos_frame *find_frame(struct hlist_bl_head *bucket, u64 group)
 	return NULL;
 }
 
-/* The outermost call: its answer is that of all calls within. */
+/* The outermost call: its answer holds for all calls within it. */
 static bool push_frame(struct dynamos_version *version,
 		       struct hlist_bl_head *bucket, struct dynamos_call *call)
 {
@@ -141,7 +142,8 @@ static bool push_frame(struct dynamos_version *version,
 	return frame->held;
 }
 
-/* Under its bucket's lock. The group may be freed right after. */
+/* The caller holds the bucket's lock. The group may be freed right
+ * afterwards. */
 static void pop_frame(struct dynamos_frame *frame)
 {
 	hlist_bl_del(&frame->link);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Automatic reverts: a trial timer that was not stopped by COMMIT, and more
- * errors or a longer median than the older version, which runs at the same
- * time. Four times a second each applied update is checked under dynamos_lock;
- * a check that does not get the lock is skipped.
+ * Automatic reverts: when the trial's timer expires before COMMIT, and when the
+ * new version has more errors or a longer median than the older one, which runs
+ * at the same time. Each applied update is checked four times a second under
+ * dynamos_lock; a check that does not get the lock is skipped.
  *
- * How old calls are is known because a version has two tallies. New calls
- * count in one; when the other is empty, they change places. A call that is
- * still in the other one has been inside since then.
+ * Two tallies per version show how long calls have been inside. New calls count
+ * in one tally; when no call of the other one is inside, the two are swapped. A
+ * call that is still counted in the other one has been inside since the last
+ * swap.
  *
  * Context: the checks run in a worker, the timer in a softirq. All else runs in
  * process context under dynamos_lock.
@@ -25,9 +26,9 @@
 
 /* One function of an update. */
 struct place {
-	struct dynamos_sum newer, older; /* when the comparison began */
-	u64 swapped;	  /* ns; when the tallies changed places */
-	bool is_reported; /* stuck calls were reported */
+	struct dynamos_sum newer, older; /* at the start of the comparison */
+	u64 swapped;			 /* ns; when the tallies were swapped */
+	bool is_reported;		 /* stuck calls were reported */
 };
 
 struct dynamos_watch {
@@ -93,8 +94,8 @@ static void compare_versions(struct dynamos_watch *watch, u32 i)
 	dynamos_update_end(update, verdict.cause, NULL, text);
 }
 
-/* A lost call hides a stuck one: it is in one of the tallies, and it is unknown
- * in which. */
+/* A lost call can hide a stuck one, because it is not known in which tally the
+ * lost call is counted. */
 static void find_stuck(struct dynamos_watch *watch, u32 i)
 {
 	struct dynamos_version *version = watch->update->version[i];
@@ -149,7 +150,7 @@ static void health_work(struct work_struct *work)
 	queue_delayed_work(system_unbound_wq, &watch->look, LOOK);
 }
 
-/* In a timer, so that a fault elsewhere cannot block it. */
+/* A timer, so that a fault elsewhere cannot delay it. */
 static void not_confirmed(struct timer_list *timer)
 {
 	struct dynamos_watch *watch =
@@ -224,7 +225,8 @@ s64 dynamos_watch_left(struct dynamos_update_state *update)
 	return left > 0 ? jiffies_to_msecs(left) : 0;
 }
 
-/* The check only tries dynamos_lock, so waiting for the check is safe. */
+/* health_work() only tries dynamos_lock, so this can wait for it with the lock
+ * held. */
 void dynamos_watch_drop(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;

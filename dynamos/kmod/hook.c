@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Redirects calls of a function to its slot: by ftrace's direct call if no one
- * else uses it, else by changing the instruction pointer (IPMODIFY), which
- * shares the function with a tracer's direct call. Both are PERMANENT: the
- * sysctl kernel.ftrace_enabled cannot remove them. The flag is set after the
- * registration of a direct call, which overwrites it; a sysctl write in between
- * is detected in the function's text.
+ * Redirects calls of a function to its slot: by an ftrace direct call if nobody
+ * else uses one there, else by changing the instruction pointer (IPMODIFY),
+ * which can share the function with a tracer's direct call. Both are PERMANENT:
+ * the sysctl kernel.ftrace_enabled cannot remove them. Registration of a direct
+ * call overwrites the flags, so the flag is set afterwards; a write of the
+ * sysctl in between is detected in the function's text.
  *
  * A later livepatch of the function is refused, because a hooked function's
  * older version is the kernel's own, not the livepatch's. dynamos_hooks guards
- * all.
+ * everything here.
  *
  * Context: process, and may sleep. redirect_call() is an ftrace handler: it
  * runs where the hooked function is called, in NMIs too, with preemption off.
@@ -30,8 +30,8 @@ module_param(share, bool, 0644);
 MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry); "
 			"each call then takes some more instructions");
 
-/* ftrace asks before a livepatch may hook a function of ours. It holds its own
- * lock: this may only print. */
+/* ftrace calls this before a livepatch may hook a function that is hooked here.
+ * ftrace holds its own lock, so this may only print. */
 static int notify_livepatch(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
 {
 	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
@@ -68,8 +68,8 @@ static int set_direct(struct dynamos_slot *s)
 	return 0;
 }
 
-/* Without the flag RECURSION: with it ftrace would skip the handler, and so the
- * update, for a call from within a tracer. */
+/* Without the flag RECURSION, with which ftrace would skip the handler for a
+ * call from within a tracer, and that call would miss the update. */
 static int set_address(struct dynamos_slot *s)
 {
 	int err;
