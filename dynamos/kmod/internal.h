@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the parts of dynamos.ko share.
+ * What the files of dynamos.ko share.
  *
- * A slot is a hooked function of the kernel. Its chain has one version per
+ * A slot is a hooked function of the kernel. Its chain has one version for each
  * update of that function, newest first, and ends with the kernel's own. A call
- * (call.c) walks the chain with preemption off, takes the first version that
- * wants it, and is counted there on entry and on exit.
+ * (call.c) walks the chain with preemption off, takes the first version whose
+ * policy chooses it, and is counted there on entry and on exit.
  *
  * dynamos_lock guards the structure: updates, slots, chains, states. Calls take
  * no lock: what they may read is freed only after dynamos_settle().
@@ -35,33 +35,33 @@ struct pt_regs;
 struct task_struct;
 
 #define DYNAMOS_SLOTS 128
-#define DYNAMOS_FRAMES 2 /* updates of class task, or object, in one chain */
+#define DYNAMOS_FRAMES 2 /* most updates of class task or object per chain */
 
-/* How a version is chosen: one word, so that one write stops new calls. */
+/* How a version is chosen: one word, so that a single write stops new calls. */
 enum {
-	DYNAMOS_PASS, /* no call: try the older version */
-	DYNAMOS_TAKE, /* every call */
+	DYNAMOS_PASS, /* no call takes it: try the older version */
+	DYNAMOS_TAKE, /* every call takes it */
 	DYNAMOS_ASK,  /* dynamos_version_ask() decides */
 	DYNAMOS_TABLE /* class any: the version's table alone decides */
 };
 
-/* Of one version on one CPU. A call may leave on another CPU. */
+/* Counts of one version on one CPU. A call may return on another CPU. */
 struct dynamos_tally {
 	u64 in, out, errors, outside, sampled;
 	u64 latency[DYNAMOS_BUCKETS];
 };
 
 struct dynamos_version {
-	/* read by every call */
+	/* read by every call: */
 	u32 choice;
-	u32 sample; /* a call is timed when the count before it & sample is 0 */
+	u32 sample; /* a call is timed if (entries & sample) is 0 */
 	void *call; /* NULL: a function of the group without a new version */
 	/* A call counts its entry and its exit in the same tally. health.c
-	 * swaps the two, and then knows how old the remaining calls are. */
+	 * swaps the two to see how long calls have been inside. */
 	struct dynamos_tally __percpu *tally, *other;
 	struct dynamos_version *older; /* NULL: this is the kernel's own */
 
-	/* read by some */
+	/* not read by every call: */
 	const struct dynamos_table *table;   /* when choice is ASK or TABLE */
 	struct dynamos_update_state *update; /* NULL: the kernel's own */
 	struct dynamos_slot *slot;
@@ -72,42 +72,42 @@ struct dynamos_version {
 	atomic64_t lost;
 };
 
-/* On the kernel stack of the outermost call that a task makes to a group. */
+/* Is on the kernel stack of the outermost call of a task to a group. */
 struct dynamos_frame {
 	struct hlist_bl_node link;
 	struct task_struct *task;
-	u64 group; /* a number, because its update may be freed before the end
-		    */
-	struct dynamos_group *held; /* by this frame: new version; or NULL */
+	u64 group; /* no pointer: the group may be freed first */
+	struct dynamos_group *held; /* NULL: the task has the older version */
 };
 
 #define DYNAMOS_CALL_TIMED 1u
-#define DYNAMOS_CALL_HELD 2u /* frame or object: dynamos_call_end() */
+#define DYNAMOS_CALL_HELD 2u /* has frames or objects to release */
 
-/* A call's own data, on its stack. Only `flags` is set to begin with: what
- * sets a flag fills the rest, and dynamos_call_end() then runs on return. */
+/* A call's own data, on its stack. At first only `flags` is set. Whoever sets a
+ * flag fills the fields that belong to it, and dynamos_call_end() runs when the
+ * call returns. */
 struct dynamos_call {
 	u32 flags, frames, ends;
 	u64 began; /* ktime_get_mono_fast_ns() */
 	struct {
 		struct dynamos_objects *objects;
 		u64 object;
-	} ending[DYNAMOS_FRAMES]; /* objects that end with this call */
+	} ending[DYNAMOS_FRAMES]; /* objects whose life this call ends */
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
 struct dynamos_update_state {
-	struct list_head link; /* of dynamos_updates, RCU: add at the end */
+	struct list_head link; /* in dynamos_updates, an RCU list */
 	struct dynamos_update *update;
 	char name[DYNAMOS_NAME];
-	u32 class, state; /* state: dynamos_lock, or READ_ONCE */
+	u32 class, state; /* state: with dynamos_lock, or by READ_ONCE */
 	u32 count;
 	struct dynamos_version *version[DYNAMOS_FUNCTIONS];
-	struct dynamos_table *table; /* of all versions: the policy, compiled */
+	struct dynamos_table *table; /* the compiled policy, of all versions */
 	struct dynamos_health health;
 	char end[DYNAMOS_WHY]; /* why it was last reverted */
 
-	/* dynamos_update_end() from anywhere: the first one counts */
+	/* written by the first dynamos_update_end(), in any context: */
 	atomic_t ending; /* enum dynamos_ending */
 	u32 cause;
 	s32 pid; /* the task that caused it, if any */
@@ -115,7 +115,7 @@ struct dynamos_update_state {
 	char text[DYNAMOS_WHY];
 	struct irq_work kick;
 
-	/* data of the parts; each frees its own in its _drop */
+	/* data of each part, freed by its _drop function: */
 	struct dynamos_group *group; /* class task */
 	struct dynamos_objects *objects;
 	struct dynamos_watch *watch;
@@ -127,29 +127,31 @@ extern struct list_head dynamos_updates;
 
 /* update.c ------------------------------------------------------------- */
 
-/* Stops new calls at once and starts to drain the update. Any context, NMI too;
- * the first cause wins; no effect if the update is not applied. Class together
- * begins the reverse transition. `by`: the task that caused it, or NULL. */
+/* Stops new calls at once and starts to drain the update; for class together it
+ * begins the reverse transition. Any context, NMI too. The first cause is kept;
+ * has no effect if the update is not applied. `by`: the task that caused it, or
+ * NULL. */
 void dynamos_update_end(struct dynamos_update_state *update,
 			enum dynamos_cause cause, const struct task_struct *by,
 			const char *text);
-/* The update whose module has this text, applied or not; NULL: none. Any
+/* The update whose module contains this address, applied or not, or NULL. Any
  * context, preemption off. */
 struct dynamos_update_state *dynamos_update_at(unsigned long address);
-/* After this no call reads what was unlinked before, and every call that chose
- * before is counted. Sleeps. */
+/* After this no call reads what was unlinked before, and every call that made
+ * its choice before is counted. Sleeps. */
 void dynamos_settle(void);
-/* The node must be rebooted: every later APPLY is refused. */
+/* Records that the node must be rebooted: every later APPLY is refused. */
 void dynamos_advise(void);
 
 /* slot.c --------------------------------------------------------------- */
 
-/* The owner of this text. For a wrapper: its slot. Any context. */
+/* The slot whose wrapper contains this address, or NULL. Any context. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address);
-/* Whether this is in the slow path of a wrapper. */
+/* Whether this address is in the slow path of the wrappers. */
 bool dynamos_call_at(unsigned long address);
 struct dynamos_version *dynamos_version_at(unsigned long address);
-/* The versions of a slot, newest first: preemption off, or dynamos_lock. */
+/* The versions of a slot, newest first; with preemption off, or dynamos_lock
+ * held. */
 struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot);
 /* Sums `out` first, then `in`, so that the difference is never too small. */
 void dynamos_version_sum(const struct dynamos_version *version,
@@ -157,12 +159,12 @@ void dynamos_version_sum(const struct dynamos_version *version,
 void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
 		       struct dynamos_tally *sum);
 
-/* policy of class any and the first half of class task: policy.c of core with
- * the facts of this call; group.c ------------------------------------------ */
+/* group.c: class task, and the facts about a call that a policy asks for
+ * -------- */
 
 /* Called for each call whose version has the choice ASK; preemption off, any
- * context. `args` has six. True: take it; never for a version without a
- * function. */
+ * context. `args` has six elements. True: the call takes this version; never
+ * for a version without a function. */
 bool dynamos_version_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args);
 /* Called for each call whose flags are not 0, after its version returned and
@@ -170,37 +172,37 @@ bool dynamos_version_ask(struct dynamos_version *version,
 void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
-/* The answer of the table, for any class. */
+/* Whether the version's table chooses it for this call; for any class. */
 bool dynamos_policy_ask(const struct dynamos_version *version);
 /* Reserves space in a call for frames and ending objects. */
 void dynamos_call_hold(struct dynamos_call *call);
 
-/* The error in a policy for this update, or 0. */
+/* 0, or a negative errno and in `why` what is wrong with the policy. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
-/* A valid policy in the form that calls read, or NULL. Free it only when no
- * call can read it: after settle. */
+/* Compiles a valid policy for calls, or NULL. Free it only when no call can
+ * read it: after dynamos_settle(). */
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
 void dynamos_table_free(struct dynamos_table *table);
-/* Links of tables to be freed. */
+/* For lists of tables that are to be freed. */
 struct list_head *dynamos_table_link(struct dynamos_table *table);
 void dynamos_tables_free(struct list_head *links);
-/* PASS, TAKE, TABLE or ASK for all calls. Anything but ASK only if the class
- * needs no table of the calls inside. An update of class task or object that
- * drains still returns ASK: nested calls keep their version. */
+/* The choice for all calls: PASS, TAKE or TABLE if the class keeps no record of
+ * the calls inside, else ASK. An update of class task or object returns ASK
+ * even while it drains: nested calls keep their version. */
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);
-/* At APPLY, for every class; does what the class needs. */
+/* Called at APPLY, for every class; allocates what the class needs. */
 int dynamos_group_begin(struct dynamos_update_state *update, char *why,
 			size_t room);
 /* Admits no task and no object to the new version. Any context. */
 void dynamos_group_stop(struct dynamos_update_state *update);
-/* Tasks and objects that still have the new version, in any function: wait for
- * 0 as for calls. */
+/* The number of tasks and objects that still have the new version, in any
+ * function. The update is drained only when it is 0. */
 u64 dynamos_group_left(struct dynamos_update_state *update);
 void dynamos_group_drop(struct dynamos_update_state *update); /* after settle */
-/* Removes the frames of a task that died inside. Any context. */
+/* Removes the frames of a task that died inside a call. Any context. */
 void dynamos_group_forget(struct task_struct *task);
 
 /* object.c: class object, for group.c. */
@@ -216,8 +218,9 @@ u64 dynamos_objects_left(struct dynamos_objects *objects);
 
 int dynamos_watch_init(void);
 void dynamos_watch_exit(void);
-/* At APPLY and POLICY (compare from now on), at COMMIT (no more timer), and
- * once nobody is inside. dynamos_lock is held. */
+/* _begin is called at APPLY, _anew at POLICY (restarts the comparison), _commit
+ * at COMMIT (stops the timer), _drop once no call is inside. The caller holds
+ * dynamos_lock. */
 int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 			char *why, size_t room);
 void dynamos_watch_anew(struct dynamos_update_state *update);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The jumps that C cannot express. None moves an argument or uses more than rax
+ * Jumps that C cannot express. None changes an argument, or uses more than rax
  * and the stack.
  *
  * They jump by `ret`, not through a register: the middle of a function has no
  * ENDBR, nor has a function whose ENDBR the kernel removed, so an indirect jump
  * would fault under IBT. The call before it keeps the return stack buffer
- * balanced, and `int3` stands where a misprediction would continue.
+ * balanced, and an `int3` follows it to stop speculation.
  */
 #include <linux/linkage.h>
 #include <linux/objtool.h>
@@ -26,8 +26,8 @@
 	RET
 .endm
 
-/* ftrace's entry of a slot: drops the return address into the function, so that
- * the wrapper returns to the function's caller. */
+/* Where ftrace calls a slot: drops the return address into the hooked function,
+ * so that the wrapper returns to that function's caller. */
 .macro ENTRY_OF n
 SYM_FUNC_START(dynamos_entry_\n)
 	addq $8, %rsp
@@ -36,7 +36,7 @@ SYM_FUNC_START(dynamos_entry_\n)
 SYM_FUNC_END(dynamos_entry_\n)
 .endm
 
-/* The original function, behind ftrace's call site in it. */
+/* Continues in the original function, after its ftrace call site. */
 .macro KERNEL_OF n
 SYM_FUNC_START(dynamos_kernel_\n)
 	movq dynamos_kernel_places + 8 * \n(%rip), %rax
@@ -49,8 +49,8 @@ SYM_FUNC_END(dynamos_kernel_\n)
 .text
 DYNAMOS_EACH(ENTRY_AND_KERNEL)
 
-/* dynamos_jump(a, b, c, d, e, function): function(a, b, c, d, e) for one that
- * is not exported. */
+/* dynamos_jump(a, b, c, d, e, function) returns function(a, b, c, d, e), for a
+ * function that is not exported. */
 SYM_FUNC_START(dynamos_jump)
 	movq %r9, %rax
 	JUMP_BY_RET

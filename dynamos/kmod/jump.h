@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The functions of jump.S for C. */
+/* C declarations of the functions in jump.S. */
 #ifndef DYNAMOS_KMOD_JUMP_H
 #define DYNAMOS_KMOD_JUMP_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a policy's words lie in a task and in its credentials. */
+/* Offsets of a policy's words in a task and in its credentials. */
 #ifndef DYNAMOS_KMOD_LAYOUT_H
 #define DYNAMOS_KMOD_LAYOUT_H
 

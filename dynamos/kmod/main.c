@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * DynAMOS: updates of a running kernel, for one process, for some, for all, and
- * back. include/skep/dynamos.h is the interface for programs and
- * dynamos_update.h the one for updates; docs/design/dynamos.md describes how it
- * works.
+ * DynAMOS: changes functions of a running kernel, for one process, for some or
+ * for all, and takes the change back. include/skep/dynamos.h is the interface
+ * for programs and dynamos_update.h the one for updates; docs/design/dynamos.md
+ * describes how it works.
  *
  * Context: process, insmod and rmmod.
  */

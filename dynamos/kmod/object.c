@@ -2,15 +2,17 @@
 /*
  * Class object: the first call with an object asks the policy, and the answer
  * stays with the object until the call that ends its life returns. Objects on
- * the older version are recorded as well, or a new policy would change them.
+ * the older version are recorded too, so that a new policy does not change
+ * their version.
  *
- * The table is there before the first call, because calls run in any context.
- * A full bucket ends admission for good: an object that was not recorded took
- * the older version, and must never take the new one.
+ * The table is allocated before the first call, because calls run in any
+ * context. A full bucket ends admission for good: an object that was not
+ * recorded took the older version, and must never take the new one.
  *
  * Context: dynamos_objects_ask() and _end() run where the hooked function is
- * called. An NMI is sent to the older version, because it may have interrupted
- * the holder of a bucket. Tables are created in process context.
+ * called. A call in an NMI takes the older version, because it may have
+ * interrupted the holder of a bucket's lock. Tables are allocated in process
+ * context.
  */
 #include <asm/processor.h>
 #include <linux/bit_spinlock.h>
@@ -27,19 +29,20 @@
 #define BUCKET_BITS 13
 #define PLACES 14
 
-/* Two cache lines. A place holds an object where its bit in `used` is set, and
- * the object is on the new version where its bit in `taken` is set. */
+/* Two cache lines. Bit i of `used`: object[i] is valid; bit i of `taken`: it is
+ * on the new version. */
 struct bucket {
-	unsigned long lock; /* bit 0; interrupts off */
+	unsigned long lock; /* bit 0; taken with interrupts off */
 	u32 used, taken;
 	u64 object[PLACES];
 };
 
 struct dynamos_objects {
-	refcount_t users; /* the update, and calls that will end an object */
+	refcount_t users; /* the update, and calls that will end an object's
+			     life */
 	struct rcu_head rcu;
 	bool stopped;
-	atomic64_t left; /* on the new version */
+	atomic64_t left; /* number of objects on the new version */
 	struct bucket bucket[1 << BUCKET_BITS];
 };
 
@@ -86,7 +89,8 @@ static int add_object(struct dynamos_objects *objects, struct bucket *bucket,
 	return i;
 }
 
-/* The object's version; the first time, the policy's. */
+/* Whether the object takes the new version: as recorded, or for a new object as
+ * the policy says. */
 static bool choose_object(struct dynamos_objects *objects,
 			  struct dynamos_version *version, u64 object)
 {
@@ -108,7 +112,7 @@ static bool choose_object(struct dynamos_objects *objects,
 	return take;
 }
 
-/* An NMI may have interrupted the holder of a bucket. */
+/* An NMI may have interrupted the holder of a bucket's lock. */
 bool dynamos_objects_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args)
 {

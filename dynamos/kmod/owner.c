@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who else changes a function: livepatches are in the kernel's list, under its
- * klp_mutex; a direct call has a trampoline, in a table under direct_mutex, and
- * the trampoline a name or a module. A task that loops in the kernel can keep
- * both mutexes held for ever, so they are only tried here, and what cannot be
- * read is reported as in transition.
+ * Who else changes a function. Livepatches are in the kernel's list, under
+ * klp_mutex. A direct call has a trampoline, in a table under direct_mutex; the
+ * trampoline's symbol or module names the owner. A task that loops in the
+ * kernel can keep both mutexes locked for ever, so they are only tried here,
+ * and what cannot be read is reported as being in transition.
  *
  * Context: process.
  */

@@ -8,16 +8,16 @@
 struct klp_patch;
 
 int dynamos_owner_init(void);
-/* The livepatch, other than `ours`, that changes the function at this address:
- * false if there is none. */
+/* Whether a livepatch other than `ours` changes the function at this address;
+ * writes its name. */
 bool dynamos_owner_livepatch(unsigned long address,
 			     const struct klp_patch *ours, char *name,
 			     size_t room);
-/* A livepatch, or the owner of the trampoline that this place calls
- * directly. */
+/* The same for livepatches and for the owner of the trampoline that this place
+ * calls directly. */
 bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 			size_t room);
-/* Whether livepatch's mutex is held now. */
+/* Whether livepatch's mutex is locked now. */
 bool dynamos_owner_busy(void);
 
 #endif

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Class together: a livepatch whose new functions are the wrappers of slots, or
- * the versions themselves where no wrapper can pass the arguments on.
- * Each APPLY uses a new klp_patch, because one that was disabled cannot be
- * enabled again. It is disabled by calling the store function of its sysfs file
+ * the versions themselves where no wrapper can pass the arguments on. Each
+ * APPLY uses a new klp_patch, because one that was disabled cannot be enabled
+ * again. It is disabled by calling the store function of its sysfs file
  * `enabled`: the kernel exports no other way, and a module should not open
  * files.
  *
- * An update of a module's functions is a livepatch of that object, and of no
- * function of the kernel, whose callbacks tell of the transition: those of an
- * object that is not loaded are not called. Livepatch writes the module's
- * addresses into the update once, and cannot write them again (before 6.3 it
- * does not even clear them when the module goes): so the update leaves when the
- * module goes, and is applied once.
+ * An update of a module's functions is a livepatch of two objects: the module,
+ * and the kernel with no functions, because livepatch runs an object's
+ * callbacks only if it is loaded. Livepatch resolves the module's symbols in
+ * the update once, and cannot do it again (before 6.3 it does not even clear
+ * them when the module is unloaded). So the update is reverted when the module
+ * is unloaded, and can be applied only once.
  *
- * Enabling and disabling take livepatch's mutex, so they hold no dynamos_lock;
- * drain.c frees a patch only after both. The callbacks run under livepatch's
- * mutex: they only record what happened, and kick.
+ * Enabling and disabling take livepatch's mutex, so they run without
+ * dynamos_lock; drain.c frees a patch only after both. The callbacks run under
+ * livepatch's mutex: they only record what happened, and kick the drain work.
  *
  * Context: process. The callbacks run in livepatch's worker, or in a write to a
  * livepatch's sysfs files.
@@ -40,7 +40,8 @@
 
 struct dynamos_patch {
 	struct klp_patch patch;
-	struct klp_object object[3]; /* the kernel, a module, and an end */
+	struct klp_object
+		object[3]; /* the kernel, a module, and a terminator */
 	struct dynamos_update_state *update;
 	bool entered, left;
 	struct klp_func none; /* an empty list */
@@ -67,7 +68,7 @@ static void patch_left(struct klp_object *object)
 
 #define BUILD_ID 20
 
-/* The note of a build-id, as it lies in a module's read-only data. */
+/* The ELF note of a build-id, in a module's read-only data. */
 struct id_note {
 	u32 name, length, type;
 	char owner[4];
@@ -97,7 +98,8 @@ static bool module_is(const struct module *module, const char *object_id)
 	return false;
 }
 
-/* Also when the module is loaded later: its load then fails. */
+/* Is also called when the module is loaded later; an error makes that load
+ * fail. */
 static int check_module(struct klp_object *object)
 {
 	struct dynamos_patch *p =
@@ -114,7 +116,7 @@ static int check_module(struct klp_object *object)
 	return 0;
 }
 
-/* The update is in force when this is called, or leaves already. */
+/* The update is in force or leaving when this is called. */
 static void module_left(struct klp_object *object)
 {
 	struct dynamos_patch *p =
@@ -176,7 +178,7 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 	return err;
 }
 
-/* What a write of 0 into the file `enabled` does. */
+/* Does what writing 0 to the file `enabled` does. */
 int dynamos_patch_disable(struct dynamos_patch *p)
 {
 	struct kobject *object = &p->patch.kobj;
@@ -213,7 +215,7 @@ void dynamos_patch_free(struct dynamos_patch *p)
 	kvfree(p);
 }
 
-/* Which of the update's functions this address is in. */
+/* The symbol of the update's function that contains this address, or NULL. */
 static const char *function_at(const struct dynamos_update_state *u,
 			       unsigned long address)
 {
@@ -244,7 +246,7 @@ static const char *show_stack_of(const struct dynamos_update_state *u,
 	return inside;
 }
 
-/* A reference to the blocker with the number `skip`, or NULL. */
+/* Gets a reference to the blocker number `skip`, counted from 0, or NULL. */
 static struct task_struct *find_blocker(u32 skip)
 {
 	struct task_struct *process, *task, *found = NULL;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports that the kernel only prints, without a WARN or an oops: scheduling
- * while atomic, a page or a lock in a bad state, a stuck processor. All of them
- * go through vprintk_store(), where a kprobe reads the format. (The console's
- * tracepoint is no alternative: 6.1 triggers a warning if an NMI prints while
- * it is on.)
+ * Problems that the kernel only prints, without a WARN or an oops: scheduling
+ * while atomic, a page or a lock in a bad state, a stuck processor. All of
+ * these messages go through vprintk_store(), where a kprobe reads the format.
+ * (The console's tracepoint is no alternative: 6.1 triggers a warning if an NMI
+ * prints while it is on.)
  *
- * The update whose text is on the stack, or whose function the report names, is
- * to blame.
+ * The update to blame is the one whose text is on the stack, or else the one
+ * whose function the message names.
  *
  * Context: on_print() is a kprobe's handler: it runs where the kernel prints,
  * which is anywhere, with preemption off.
@@ -22,7 +22,8 @@
 
 #define ARGUMENTS 8
 
-/* `interrupted`: made in an interrupt, about the interrupted code. */
+/* `interrupted`: printed by an interrupt handler about the code that it
+ * interrupted. */
 static const struct report {
 	const char *text;
 	bool interrupted;
@@ -55,8 +56,8 @@ static const struct report *find_report(const char *format)
 	return NULL;
 }
 
-/* Reads as many arguments as the format has, all of them as words, and returns
- * the first pointer into an update's text. */
+/* Reads up to ARGUMENTS arguments of the format, each as one word, and returns
+ * the first pointer into an update's text, or 0. */
 static unsigned long find_named_pointer(const char *format, va_list *given)
 {
 	unsigned long word = 0;
@@ -79,7 +80,8 @@ static unsigned long find_named_pointer(const char *format, va_list *given)
 	return word;
 }
 
-/* vprintk_store(facility, level, dev_info, format, args) */
+/* The arguments are those of vprintk_store(facility, level, dev_info, format,
+ * args). */
 static int on_print(struct kprobe *probe, struct pt_regs *regs)
 {
 	const char *format = (const char *)regs->cx;

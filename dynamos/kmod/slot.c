@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slots: their chains of versions, and the sums of what calls count. They are
- * guarded by dynamos_lock; calls (call.c) read `first`, `older` and the fields
- * at the start of a version, and take no lock.
+ * Slots: their chains of versions, and the sums of their calls' counts.
+ * dynamos_lock guards them; calls (call.c) read `first`, `older` and the fields
+ * at the start of a version without a lock.
  *
  * Context: process, under dynamos_lock. Lookups by address and the sums take no
  * lock and run anywhere.
@@ -19,8 +19,8 @@
 
 struct dynamos_slot dynamos_slots[DYNAMOS_SLOTS];
 static unsigned long slow, slow_length;
-static unsigned long first = ~0ul, last;    /* addresses of wrappers' text */
-void *dynamos_kernel_places[DYNAMOS_SLOTS]; /* of jump.S */
+static unsigned long first = ~0ul, last;    /* range of the wrappers' text */
+void *dynamos_kernel_places[DYNAMOS_SLOTS]; /* used by jump.S */
 
 int dynamos_slot_init(void)
 {
@@ -262,7 +262,7 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 	return lost;
 }
 
-/* Most lookups are by tasks that end, for addresses outside. */
+/* Most lookups are for tasks that end, with addresses outside of the range. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address)
 {
 	u32 i;

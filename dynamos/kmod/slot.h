@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a slot is, for those who fill, hook and empty it. */
+/* Slots, for apply.c, hook.c and drain.c. */
 #ifndef DYNAMOS_KMOD_SLOT_H
 #define DYNAMOS_KMOD_SLOT_H
 
@@ -12,20 +12,20 @@
 struct dynamos_slot {
 	struct dynamos_version *first; /* read by every call */
 	struct dynamos_version kernel;
-	struct dynamos_tally gone; /* of versions that left the chain */
+	struct dynamos_tally gone; /* counts of versions that left the chain */
 	u64 gone_lost;
-	unsigned long place; /* where ftrace calls; 0: the slot is free */
+	unsigned long place; /* where ftrace calls it; 0: the slot is free */
 	char symbol[DYNAMOS_SYMBOL];
 	u32 installer; /* enum dynamos_installer */
 	u32 retire;    /* enum dynamos_retire */
-	bool settling; /* the wait of that state has begun */
+	bool settling; /* the wait of this state has begun */
 	unsigned long entry, wrapper, wrapper_length;
 	struct ftrace_ops ops;
 };
 
 extern struct dynamos_slot dynamos_slots[DYNAMOS_SLOTS];
 
-/* call.c: where calls go for each slot. */
+/* The text of each slot (call.c). */
 struct dynamos_text {
 	void *entry, *kernel, *wrapper;
 };
@@ -45,39 +45,41 @@ int dynamos_slot_init(void);
 
 /* With dynamos_lock held: */
 
-/* A slot for a function, not hooked yet; NULL: none is free. */
+/* Reserves a slot for a function, without a hook; NULL if none is free. */
 struct dynamos_slot *dynamos_slot_take(const char *symbol,
 				       unsigned long address,
 				       unsigned long length,
 				       unsigned long place);
 void dynamos_slot_free(struct dynamos_slot *slot);
-/* A step of enum dynamos_retire_step. */
+/* Takes a step of enum dynamos_retire_step. */
 void dynamos_slot_step(struct dynamos_slot *slot, u32 step);
-/* The slot that hooks this place by ftrace, or NULL. */
+/* The slot whose ftrace hook is at this place, or NULL. */
 struct dynamos_slot *dynamos_slot_of(unsigned long place);
 void dynamos_slot_link(struct dynamos_slot *slot,
 		       struct dynamos_version *version);
 void dynamos_slot_unlink(struct dynamos_version *version);
-/* All calls since the slot was taken that passed this version over; returns how
+/* Sums all calls of older versions since the slot was reserved; returns how
  * many of them are lost. */
 u64 dynamos_slot_older(const struct dynamos_version *version,
 		       struct dynamos_tally *sum);
 
 /* Without a lock: */
 
-/* The n-th that is not free, or NULL. Unless dynamos_lock is held, it may
- * become free at any time. */
+/* The next slot in use from number *n on, or NULL; sets *n to the number after
+ * it. Without dynamos_lock the slot may become free at any time. */
 struct dynamos_slot *dynamos_slot_next(u32 *n);
-/* How many are inside a version. */
+/* How many calls are inside a version. */
 u64 dynamos_version_inside(const struct dynamos_version *version);
 
-/* Removes the hook if it is not needed. Under dynamos_hooks alone. */
+/* Removes the hook if no update needs it. The caller holds dynamos_hooks, not
+ * dynamos_lock. */
 void dynamos_slot_unhook(struct dynamos_slot *slot);
 
-/* hook.c, under dynamos_hooks alone: ftrace calls the slot's entry, or changes
- * the address to its wrapper. Why: room for DYNAMOS_WHY. */
+/* hook.c. The caller holds dynamos_hooks, not dynamos_lock. ftrace then calls
+ * the slot's entry, or sets the instruction pointer to its wrapper. `why` has
+ * room for DYNAMOS_WHY bytes. */
 int dynamos_hook_set(struct dynamos_slot *slot, char *why);
-/* An error leaves it hooked. */
+/* After an error the hook is still set. */
 int dynamos_hook_clear(struct dynamos_slot *slot);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Finds the update that a report of the kernel is about. The innermost version
- * of an update on the stack is to blame: it, or a function that it called,
- * caused the report.
+ * Finds the update to blame for a kernel's report: the innermost version of an
+ * update on the stack, because it, or a function that it called, caused the
+ * report.
  *
  * The calls of a task that dies or exits never return: they are counted as
  * lost, by version. The frame inside a wrapper's frame shows which version it
- * called. If that version made a tail call, it is the newest version that has a
- * call inside.
+ * called. If that version made a tail call, its frame is missing; then the
+ * newest version with a call inside is assumed.
  *
  * Context: that of the report: any, with any lock held. seek_stack() runs in an
  * IPI (hardirq), on_exit() in a task that ends, with preemption off.
@@ -30,7 +30,7 @@
 
 #define FRAMES 64
 
-/* A stack, from the place of a report outwards. */
+/* A stack trace, from the report outwards. */
 struct trace {
 	unsigned long all[FRAMES];
 	u32 first, end;
@@ -52,8 +52,8 @@ struct culprit {
 	unsigned long at;
 };
 
-/* The frames before `from` belong to the report itself. Those behind the entry
- * of an interrupt belong to whom it interrupted. */
+/* The frames before `from` belong to the report itself. Those after an
+ * interrupt's entry belong to the interrupted code. */
 static void save_trace(struct trace *trace, unsigned long from)
 {
 	u32 i;
@@ -96,8 +96,8 @@ static bool find_culprit(const struct trace *trace, struct culprit *culprit)
 	return culprit->update;
 }
 
-/* "what at A, in F": the changed function, or another function of the
- * module. */
+/* Writes "WHAT at ADDRESS, in FUNCTION": the changed function, or another
+ * function of the module. */
 static void describe_report(char *text, const char *what, unsigned long at,
 			    const struct culprit *culprit)
 {
@@ -109,8 +109,8 @@ static void describe_report(char *text, const char *what, unsigned long at,
 			 (void *)at, (void *)culprit->at);
 }
 
-/* An update that is not applied can't be reverted, but a fault in text that
- * others still call is reported. */
+/* An update that is not applied cannot be reverted; a fault in its text, which
+ * others may still call, is only reported. */
 static void end_update(const struct culprit *culprit, enum dynamos_cause cause,
 		       const char *text)
 {
@@ -213,7 +213,7 @@ static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
 	return false;
 }
 
-/* Task context only: elsewhere the node does not survive. */
+/* Task context only: after an oops elsewhere the kernel panics. */
 static int on_die(struct notifier_block *block, unsigned long what, void *data)
 {
 	const struct die_args *args = data;
@@ -237,7 +237,7 @@ static int on_die(struct notifier_block *block, unsigned long what, void *data)
 
 static struct notifier_block death = {.notifier_call = on_die};
 
-/* Interrupts each processor and reads the stack below. */
+/* Runs in an IPI on each processor and reads the stack that it interrupted. */
 static void seek_stack(void *data)
 {
 	struct culprit culprit;
@@ -260,7 +260,7 @@ static void seek_stack(void *data)
 			  task_pid_nr(current), current->comm, text);
 }
 
-/* Filled at run time: a module's per-CPU data is not relocated. */
+/* Initialized at run time: a module's per-CPU data is not relocated. */
 static DEFINE_PER_CPU(call_single_data_t, seeker);
 
 /* A processor that is offline, or has not answered the last request, is
@@ -274,7 +274,7 @@ void dynamos_stack_seek(void)
 }
 
 /* A task that a signal kills ends inside calls, in do_exit(): they are lost,
- * but that is no fault. A task that died of an oops gets here as well, on a
+ * but that is no fault. A task that died of an oops also gets here, on a
  * rewound stack. */
 static void on_exit(void *data, struct task_struct *task)
 {
@@ -303,7 +303,8 @@ static int watch_exits(void)
 		     : -ENOENT;
 }
 
-/* A CPU handles its interrupts in order. */
+/* A CPU handles its IPIs in order, so after this it has handled all earlier
+ * ones. */
 static void sync_cpu(void *data)
 {
 }

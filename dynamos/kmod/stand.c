@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whether a task stands in an update's module whose calls are not counted.
+ * Whether a task is inside an update's module whose calls are not counted.
  * Livepatch looks for the new functions on all stacks, but not for what they
- * jump to: a function that is called last, or the cold part of one. So each
- * task is found outside once, after the reverse transition, when nothing leads
- * inside any more.
+ * jump to: the target of a tail call, or a function's cold part. So after the
+ * reverse transition, when no call leads inside any more, each task must be
+ * seen outside once.
  *
- * A task that does not run keeps its stack while its lock is held. One that
- * runs is interrupted: if it was in user space, nothing else is on its stack,
- * else it is looked at again.
+ * A task that does not run keeps its stack while its locks are held. One that
+ * runs is interrupted: if it was in user space, its kernel stack is empty;
+ * otherwise it is checked again later.
  *
  * Context: process, under dynamos_lock. look_at_sleeper() runs with the task's
  * locks held, look_here() in an IPI (hardirq).
@@ -36,7 +36,7 @@ struct look {
 static void *call_task, *save_stack;
 static unsigned long stack[ENTRIES]; /* dynamos_lock */
 
-/* A stack that does not fit may have more to it. */
+/* A trace that fills the array may be cut. */
 static int judge_stack(const struct module *module, u32 n)
 {
 	u32 i;
@@ -76,7 +76,7 @@ static void look_here(void *arg)
 
 	if (current != look->task)
 		return;
-	n = stack_save(current); /* fails above an interrupted kernel */
+	n = stack_save(current); /* fails if it interrupted kernel code */
 	if (n >= 0)
 		look->found = judge_stack(look->module, n);
 }

@@ -32,8 +32,8 @@
 static void *lookup_name, *lookup_size, *on_each_match, *location;
 static char build_id[2 * BUILD_ID + 1];
 
-/* The probe's address is the function's or that of the instruction behind
- * ENDBR, depending on the kernel; the symbol table knows. */
+/* Depending on the kernel, the probe's address is that of the function or of
+ * the instruction after its ENDBR; the symbol table has the start. */
 static int find_lookup(void)
 {
 	struct kprobe probe = {.symbol_name = "kallsyms_lookup_name"};
@@ -69,7 +69,7 @@ static int resolve_symbol(void **to, const char *name)
 	return -ENOENT;
 }
 
-/* The notes of the kernel's image, one after another. */
+/* Reads the notes of the kernel's image, one after another. */
 static int read_build_id(void)
 {
 	const u8 *at = (const u8 *)dynamos_symbol_find("__start_notes");

@@ -6,16 +6,16 @@
 #include <skep/types.h>
 
 int dynamos_symbol_init(void);
-/* The address of a unique name; 0: not found. */
+/* The address of a unique symbol; 0 if it is not found. */
 unsigned long dynamos_symbol_find(const char *name);
-/* Bytes from here to the next symbol. */
+/* Sets *size to the number of bytes up to the next symbol. */
 int dynamos_symbol_size(unsigned long address, unsigned long *size);
-/* The address of a function of the kernel, sympos as for livepatch. */
+/* Finds a function of the kernel; sympos as in livepatch. */
 int dynamos_symbol_function(const char *name, u64 sympos,
 			    unsigned long *address);
-/* The place in it where ftrace may call; 0: it cannot be traced. */
+/* The address in it where ftrace may call; 0 if it cannot be traced. */
 unsigned long dynamos_symbol_place(unsigned long address, unsigned long size);
-/* 40 hex digits: is this the running kernel's? */
+/* Whether these 40 hex digits are the running kernel's build-id. */
 bool dynamos_symbol_kernel(const char *build_id);
 const char *dynamos_symbol_build_id(void);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The loaded updates: their modules' tables are checked here, and their states
+ * Loaded updates: their modules' tables are checked here, and their states
  * change here. dynamos_lock guards the list and the states.
  *
  * Context: process. dynamos_update_end() and dynamos_update_at() run anywhere,
@@ -34,8 +34,9 @@ bool dynamos_node_advised(void)
 	return READ_ONCE(advised);
 }
 
-/* A call chooses and counts with preemption off. Where RCU does not watch, as
- * in an idle task, only the second one waits for that. */
+/* A call makes its choice and is counted with preemption off. synchronize_rcu()
+ * does not wait for code that RCU does not watch, such as the idle task; the
+ * second function does. */
 void dynamos_settle(void)
 {
 	synchronize_rcu();
@@ -140,7 +141,7 @@ static void kick_drain(struct irq_work *work)
 	dynamos_drain_kick();
 }
 
-/* The error in one function's entry, for the log. */
+/* What is wrong with one function's entry, for the log, or NULL. */
 static const char *function_wrong(const struct dynamos_update *update,
 				  const struct dynamos_function *f)
 {
@@ -201,7 +202,8 @@ static int refuse_symbol(const struct dynamos_update_state *u,
 	return err;
 }
 
-/* A size from the symbol table reaches to the next symbol. */
+/* The symbol table's size of a function includes the padding up to the next
+ * symbol. */
 static bool same_size(u64 stated, unsigned long size)
 {
 	return !stated || ALIGN(stated, 16) == ALIGN((u64)size, 16);
@@ -387,7 +389,7 @@ int dynamos_update_add(struct dynamos_update *update)
 }
 EXPORT_SYMBOL_GPL(dynamos_update_add);
 
-/* The text of a held module is needed for as long as the kernel runs. */
+/* The text of a pinned module is needed for as long as the kernel runs. */
 static void stay_for_good(const struct dynamos_update_state *u)
 {
 	pr_emerg("%s was removed by force, but stays in memory: %s\n", u->name,
