@@ -82,7 +82,7 @@ static u64 truth_element(u32 what, int truth)
 	return type_real(what) ? o2g_real_one(o2g_atomic_size(what)) : 1;
 }
 
-/* Does the comparison of a compare-and-swap hold? */
+/* Whether a compare-and-swap writes: whether its comparison holds. */
 static int swap_allowed(u32 what, u64 old, u64 compare)
 {
 	switch (o2g_atomic_operation(what)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What an atomic access does to one element, as numbers. */
+/* What an atomic access does to one element; elements are numbers. */
 #ifndef O2G_CORE_ATOMIC_H
 #define O2G_CORE_ATOMIC_H
 
 #include <skep/o2g_wire.h>
 
-/* `what` is the context of an ATOMIC. */
+/* `what` is the field `context` of an ATOMIC frame. */
 static inline u32 o2g_atomic_operation(u32 what)
 {
 	return what & 0xff;
@@ -21,7 +21,8 @@ static inline int o2g_atomic_compares(u32 what)
 	return o2g_atomic_operation(what) >= O2G_ATOMIC_CSWAP;
 }
 
-/* Does it write elements, has it operands, does it bring elements back? */
+/* Whether the operation changes elements, and so has operands; whether it
+ * returns elements. */
 static inline int o2g_atomic_writes(u32 what)
 {
 	return o2g_atomic_operation(what) != O2G_ATOMIC_READ;
@@ -42,7 +43,7 @@ static inline u32 o2g_atomic_size(u32 what)
 				      : 1u << (type - 1) / 2;
 }
 
-/* Bytes of the body that goes with elements of so many bytes. */
+/* The length of the body of an ATOMIC for `length` bytes of elements. */
 static inline u64 o2g_atomic_body(u32 what, u64 length)
 {
 	if (o2g_atomic_compares(what))
@@ -50,7 +51,8 @@ static inline u64 o2g_atomic_body(u32 what, u64 length)
 	return o2g_atomic_writes(what) ? length : 0;
 }
 
-/* What the other side stores: body, then result. */
+/* The bytes that the target stores: the body, or if there is none the result. A
+ * result replaces the body. */
 static inline u64 o2g_atomic_stored(u32 what, u64 length)
 {
 	const u64 body = o2g_atomic_body(what, length);
@@ -58,12 +60,12 @@ static inline u64 o2g_atomic_stored(u32 what, u64 length)
 	return body ? body : length;
 }
 
-/* Is there such an operation on elements of such a type, and so many bytes of
- * them at a time? */
+/* Whether this operation exists for elements of this type, and for so many
+ * bytes of them at a time. */
 int o2g_atomic_valid(u32 what, u64 length);
 
-/* The element that replaces `old`. All are in the low bytes of a number; the
- * others of the result are zero. */
+/* The element that replaces `old`. Elements are in the low bytes of a number;
+ * the other bytes of the result are zero. */
 u64 o2g_atomic_next(u32 what, u64 old, u64 operand, u64 compare);
 
 #endif

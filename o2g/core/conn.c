@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers and connections: naming, attaching and ending. A connection that ends
- * may take any number of messages and operations with it; if submissions are
- * read in batches, those end in batches too.
+ * Peers and connections: naming, attaching and ending. When a connection ends,
+ * any number of messages and operations may end with it. If submissions are
+ * read in batches, these end in batches too.
  */
 #include "ending.h"
 #include "base/errno.h"
@@ -76,7 +76,8 @@ int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 	return 0;
 }
 
-/* Receives directed at it may be posted while its messages wait unmatched. */
+/* Receives from this peer may have been posted while the messages of the
+ * connection were unmatched. */
 int o2g_conn_name(struct o2g_conn *conn, u32 peer)
 {
 	struct o2g_core *core = conn->core;

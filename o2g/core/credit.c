@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Credit: what a peer may still send, what we may, and what is returned early,
- * so that two programs that have spent all of it do not wait for each other.
+ * Credit: what a peer may still send, what this side may, and what is returned
+ * early, so that two programs that have spent all of it do not wait for each
+ * other.
  */
 #include "credit.h"
 #include "base/errno.h"
 
 #define WRITE_OFF_MAX 64 /* messages whose credit returns early, per frame */
 
-/* Credit that no send waits for triggers no write: the kernel engine would wake
- * a worker for each message of a ping-pong. */
+/* Credit that no send waits for causes no write: otherwise the kernel engine
+ * would wake a worker for each message of a ping-pong. */
 int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	const struct o2g_core *core = conn->core;
@@ -30,10 +31,11 @@ void o2g_credit_owe(struct o2g_conn *conn, u32 cost)
 		o2g_conn_want(conn);
 }
 
-/* A sender has spent all its credit on messages that no receive matches. They
- * are buffered, so its credit may be returned while there is memory, for a few
- * at a time: it gets more when that is spent. Without memory it waits in a
- * list, since no frame of it may arrive any more. */
+/* If a sender has spent its credit on messages that no receive matches, the
+ * credit of those is returned early, while there is memory to buffer more. A
+ * few messages' credit is returned at a time, and more when that is spent.
+ * Without memory the connection waits in a list, because no frame may arrive
+ * any more that would trigger this. */
 void o2g_credit_write_off(struct o2g_conn *conn)
 {
 	struct o2g_core *core = conn->core;

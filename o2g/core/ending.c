@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cleans up after connections and peers that have ended. Any number of messages
- * and operations may end with one; if submissions are read in batches, those
+ * and operations may end with one. If submissions are read in batches, these
  * end in batches too.
  */
 #include "ending.h"

@@ -7,10 +7,10 @@
 
 /* Sends to this peer, and receives directed at it, fail from now on. */
 void o2g_ending_lose(struct o2g_core *core, struct o2g_peer *peer, int error);
-/* o2g_ending_go_on() fails those posted before. */
+/* Lists the peer, so that o2g_ending_go_on() fails those posted before. */
 void o2g_ending_fail(struct o2g_core *core, u32 peer);
 void o2g_ending_go_on(struct o2g_core *core);
-/* Is something left? */
+/* Whether there is something left to clean up. */
 int o2g_ending_remains(const struct o2g_core *core);
 
 #endif

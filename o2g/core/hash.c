@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SipHash from its description: four words of state, mixed by additions,
- * rotations and exclusive ors. Pure, no state. What is called for each
- * message has its rounds in line, in registers.
+ * SipHash, implemented from its description: four words of state, mixed by
+ * additions, rotations and exclusive ors. No state, no side effects. The
+ * functions that are called for each message have their rounds inlined, so that
+ * the state stays in registers.
  */
 #include "hash.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SipHash (Aumasson and Bernstein, 2012), of little-endian words, and
- * multiply-shift (Dietzfelbinger, 1996). */
+/* SipHash (Aumasson and Bernstein, 2012) of little-endian words, and
+ * multiply-shift hashing (Dietzfelbinger, 1996). */
 #ifndef O2G_CORE_HASH_H
 #define O2G_CORE_HASH_H
 
@@ -10,12 +10,12 @@ struct o2g_hash_key {
 	u64 word[2];
 };
 
-/* Against floods of chosen keys: 1 round per word and 3 at the end, of two
- * words of 8 bytes and one of 4. */
+/* Resists floods of chosen keys: SipHash with 1 round per word and 3 at the
+ * end, of two words of 8 bytes and one of 4. */
 u64 o2g_hash_short(const struct o2g_hash_key *key, u64 first, u64 second,
 		   u32 third);
-/* `inner` rounds per word and `outer` at the end: 2 and 4 in the published test
- * vectors, which the same code has to give. */
+/* SipHash with `inner` rounds per word and `outer` at the end. The published
+ * test vectors have 2 and 4, and check the same code. */
 u64 o2g_hash_words(const struct o2g_hash_key *key, const u64 *word, u32 count,
 		   int inner, int outer);
 
@@ -25,9 +25,9 @@ struct o2g_light_key {
 	u64 word[O2G_LIGHT_WORDS]; /* random */
 };
 
-/* A sixth of the instructions of o2g_hash_short(). Two chosen inputs have the
- * same 32 bits with a probability of 2^-32; it is no defence against whoever
- * can tell by time which inputs collide. */
+/* Takes a sixth of the instructions of o2g_hash_short(). Two chosen inputs
+ * collide in 32 bits with a probability of 2^-32. It does not resist an
+ * attacker who can measure which inputs collide. */
 static inline u64 o2g_hash_light(const struct o2g_light_key *key, u64 first,
 				 u64 second, u32 third)
 {

@@ -12,7 +12,7 @@
 
 #define MESSAGES_MAX 0x1000000u
 
-/* The functions behind the upcalls. */
+/* Implementations of the upcalls. */
 static void credit_owed(struct o2g_inbox *inbox, u32 cost)
 {
 	o2g_credit_owe(list_entry(inbox, struct o2g_conn, inbox), cost);
@@ -69,8 +69,8 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 				    limits->hash_key);
 	core->table.is_light = !!limits->light_hash;
 	core->cookies = !!limits->batch;
-	/* A receive of an unexpected message frees memory, so it must not fail
-	 * for lack of it. */
+	/* The receive of an unexpected message frees memory, so it must not
+	 * fail for lack of memory. */
 	if (!rc)
 		rc = o2g_pool_warm(&core->ops);
 	if (!rc && limits->slab_message)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Doubly linked lists inside their members; an unlinked node points nowhere. */
+/* Doubly linked lists; the node is embedded in the member. An unlinked node has
+ * null pointers. */
 #ifndef O2G_CORE_LIST_H
 #define O2G_CORE_LIST_H
 
@@ -12,7 +13,7 @@ struct list {
 #define list_entry(node, type, member)                                         \
 	((type *)((u8 *)(node) - __builtin_offsetof(type, member)))
 
-/* The body of the loop may unlink `pos`, and nothing else. */
+/* The body of the loop may unlink `pos`, but no other node. */
 #define list_each(pos, after, head)                                            \
 	for (pos = (head)->next, after = pos->next; pos != (head);             \
 	     pos = after, after = pos->next)
