@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which receive gets which message, in MPI's order: among receives the one
- * posted first, among messages the one that arrived first.
+ * Decides which receive gets which message, in MPI's order: of several receives
+ * the one posted first, of several messages the one that arrived first.
  *
- * Posted receives with one ignore mask are a class. In a class a receive is
- * found by (context, source or anybody, tag less mask), so an arriving message
- * looks in two queues of each class and takes the lowest sequence of posting.
- * Programs use two or three masks; receives beyond O2G_CLASSES of them are in
- * one bounded list.
+ * Posted receives with the same ignore mask form a class. Within a class
+ * receives are indexed by (context, source or any, tag without the masked
+ * bits), so an arriving message is looked up in two queues of each class, and
+ * the receive with the lowest sequence number gets it. Programs use two or
+ * three masks. Receives with masks beyond the first O2G_CLASSES are in one list
+ * of bounded length.
  *
- * Unmatched messages are found by (context, source, tag) and by (context, tag);
- * for receives with a mask, by their order of arrival. When such searches have
- * cost more than an index, the messages are indexed under that mask as well,
- * which then is kept up until another mask has cost as much.
+ * Unmatched messages are indexed by (context, source, tag) and by (context,
+ * tag); for receives with a mask the list in order of arrival is searched. When
+ * such searches have cost more than an index would, the messages are indexed
+ * under that mask as well. This index is kept up to date until searches under
+ * another mask have cost as much.
  */
 #include "base/errno.h"
 #include "match.h"
@@ -57,9 +59,9 @@ static void index_cookie(struct o2g_core *core, struct o2g_op_entry *op)
 	o2g_table_add(&core->table, &op->cookie_key, &key);
 }
 
-/* Most programs cancel nothing. The walk takes long where many operations are
- * in flight, so an engine that must not be long has the index from the start.
- */
+/* Most programs never cancel, so the index is built at the first cancellation.
+ * That takes long if many operations are in flight, so an engine with bounded
+ * batches has the index from the start. */
 void o2g_match_index_cookies(struct o2g_core *core)
 {
 	if (core->cookies)
@@ -183,7 +185,7 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 	return core->odds ? odd_receive(core, envelope, any, best) : best;
 }
 
-/* Puts a message into the queues of its sender and of any source. */
+/* Adds a message to the queues of its sender and of any source. */
 static void index_message(struct o2g_core *core, struct o2g_envelope *envelope,
 			  u32 source)
 {
@@ -233,7 +235,7 @@ void o2g_match_unqueue(struct o2g_core *core, struct o2g_envelope *envelope)
 	core->counts.unmatched--;
 }
 
-/* In order of arrival, so that each queue is in that order too. */
+/* In order of arrival, so that each queue has that order too. */
 static void use_mask(struct o2g_core *core, u64 ignore)
 {
 	struct list *node, *after;
@@ -271,7 +273,8 @@ static struct o2g_envelope *search_arrivals(struct o2g_core *core, u32 peer,
 	return 0;
 }
 
-/* Is there an index for this mask, or is one worth building? */
+/* Whether there is an index for this mask; builds it if that is worth its
+ * cost. */
 static int has_mask(struct o2g_core *core, u64 ignore)
 {
 	if (core->masked && core->mask == ignore)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A message from its first frame to its completion. It arrives over a
- * connection or from the endpoint itself and goes through the states of
- * message_state.h; at the end its credit is returned and its memory freed.
+ * connection or from the endpoint itself, and passes through the states of
+ * message_state.h. At the end its credit is returned and its memory freed.
  *
- * Bytes below `split` go to `buffer`, memory of the core or the slab, later
- * ones straight to the receive's buffer. So if a receive matches a message of
- * which half has arrived, that half is copied, and the other half arrives in
- * place.
+ * Body bytes below `split` go to `buffer`, in memory of the core or the slab;
+ * the rest goes directly to the receive's buffer. So if a receive is posted
+ * after half of the message has arrived, that half is copied, and the other
+ * half arrives in place.
  */
 #include "base/errno.h"
 #include "message.h"
@@ -34,7 +34,7 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 	return message;
 }
 
-/* A complete unmatched message may have its credit returned early. */
+/* Lists a complete unmatched message, whose credit may be returned early. */
 static void queue_early_credit(struct o2g_message *message)
 {
 	const u32 unmatched = O2G_IS_UNEXPECTED | O2G_IS_CLAIMED;
@@ -110,9 +110,10 @@ static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
 	core->counts.unmatched_bytes = core->charged;
 }
 
-/* Memory for the body of an unmatched message. The slab may have space, but not
- * contiguous; waiting for that could last for ever, since the fragments lie
- * between messages that the program receives later. */
+/* Allocates memory for the body of an unmatched message. If the slab has no
+ * contiguous space, memory of the core is used: waiting could last for ever,
+ * because the fragments are between messages that the program receives
+ * later. */
 static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 {
 	if (charge_message(core, message, message->length))
@@ -126,8 +127,9 @@ static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 	return -LINUX_EAGAIN;
 }
 
-/* The same of a message that may as well wait: an engine with a slab has its
- * memory in pages, and would have to find that of the core in one piece. */
+/* The same for a message that may wait: an engine with a slab allocates the
+ * slab page by page, but the core's memory as one block, so only the slab is
+ * used. */
 static int buffer_for_later(struct o2g_core *core, struct o2g_message *message)
 {
 	if (!core->limits.slab_message)
@@ -194,8 +196,8 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_drop(core, message);
 }
 
-/* Can the program copy it by itself? Its completion then has no field for the
- * message's length, so a truncated message is excluded. */
+/* Whether the program can copy the body from the slab itself. Such a completion
+ * has no field for the message's length, so truncated messages are excluded. */
 static int in_slab(const struct o2g_message *message)
 {
 	return message->buffer.place == O2G_PLACE_AREA &&
@@ -230,8 +232,8 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	message->buffer.place = O2G_PLACE_FORGET;
 }
 
-/* A multi-receive's completion waits in the message, and the last one frees
- * the operation. */
+/* The completion of a multi-receive is in its message. The last one frees the
+ * operation. */
 static void complete_multi(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_op_entry *op = message->op;
@@ -299,8 +301,8 @@ int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 	return rc;
 }
 
-/* Copies what is stored elsewhere to the receive's buffer. 0: done, or nothing
- * to do; O2G_COPY_LATER; or -EAGAIN: not now. */
+/* Copies buffered bytes to the receive's buffer. Returns 0: done, or nothing to
+ * copy; O2G_COPY_LATER; -EAGAIN: cannot be copied yet; or another -errno. */
 static int copy_buffered(struct o2g_core *core, struct o2g_message *message)
 {
 	const u64 length = message->send
@@ -348,14 +350,15 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 		complete_receive(core, message);
 }
 
-/* Removes it from the unexpected messages; the caller takes the step. */
+/* Removes the message from the index of unexpected messages; the caller changes
+ * its state. */
 static void unmatch_message(struct o2g_core *core, struct o2g_message *message)
 {
 	if (o2g_message_is(message, O2G_IS_UNEXPECTED))
 		o2g_match_unqueue(core, &message->envelope);
 }
 
-/* Where in the receive's buffer, and how much of it. */
+/* Sets where in the receive's buffer the message goes, and how much of it. */
 static void aim_message(struct o2g_core *core, struct o2g_message *message,
 			struct o2g_op_entry *op)
 {
@@ -388,8 +391,9 @@ static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
 	core->up->grant_due(message);
 }
 
-/* Bytes that are promised to `buffer`, or arrived, stay there; the rest need
- * not, unless the program gets them from the slab. */
+/* Bytes that have arrived, or are being read into `buffer`, stay there. Later
+ * ones go directly to the receive, unless the program gets the message in the
+ * slab. */
 static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 {
 	const u32 slab = core->limits.slab_message;
@@ -427,9 +431,9 @@ void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
 	o2g_message_advance(core, message);
 }
 
-/* Memory for all of it: 0 or -EAGAIN. Its body is copied from there to the
- * receive, as that of any unexpected message; what has not arrived when the
- * receive is posted is not. */
+/* Allocates memory for the complete body of an unmatched REQUEST and grants it:
+ * 0 or -EAGAIN. As with any unexpected message, what has arrived when a receive
+ * matches is copied, and the rest arrives in place. */
 static int invite_message(struct o2g_core *core, struct o2g_message *message)
 {
 	const struct o2g_host *host = &core->host;
@@ -470,7 +474,8 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		o2g_message_match(core, message, op);
 		return 0;
 	}
-	/* A message to oneself costs no credit: its send waits. */
+	/* A message to oneself costs no credit: if memory is short, its send
+	 * waits. */
 	if (!message->send && charge_message(core, message, sizeof(*message)))
 		return -LINUX_EAGAIN;
 	core->counts.unexpected++;
@@ -584,7 +589,7 @@ void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_settle(core, message);
 }
 
-/* The connection has ended. A complete message stays. */
+/* Called when the connection has ended. A complete message remains. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status)
 {
@@ -609,7 +614,7 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		o2g_message_settle(core, message);
 }
 
-/* Copies a message to oneself and completes its sender. */
+/* A message to oneself has been copied: completes its send. */
 static void finish_buffering(struct o2g_core *core, struct o2g_message *message,
 			     int status)
 {
@@ -641,8 +646,8 @@ void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
 		o2g_message_settle(core, message);
 }
 
-/* Copies a message to oneself into the core's memory, if there is some; its
- * sender is completed then or later. */
+/* Copies a message to oneself into the core's memory, if there is enough; its
+ * send is completed now or after the copy. */
 void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_piece from;

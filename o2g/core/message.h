@@ -9,27 +9,29 @@
 #include "match.h"
 #include "message_state.h"
 
-#define O2G_SMALL 64	     /* bodies that need no memory of their own */
-#define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
+#define O2G_SMALL 64	     /* bodies that are stored in the message itself */
+#define O2G_SELF_COPY 0x4000 /* largest message to oneself that is copied */
 
 enum o2g_message_kind {
-	O2G_MSG_EAGER, /* its body is sent with it */
+	O2G_MSG_EAGER, /* its body is sent immediately */
 	O2G_MSG_REQUEST,
-	O2G_MSG_WRITE, /* accesses, of a peer's or to oneself */
+	O2G_MSG_WRITE, /* these are accesses, by a peer or to oneself */
 	O2G_MSG_READ,
 	O2G_MSG_ATOMIC
 };
 
-/* A REQUEST that no receive matches, and its GRANT. */
+/* Whether a REQUEST without a matching receive has been granted. */
 enum o2g_invitation { O2G_UNINVITED, O2G_INVITING, O2G_INVITED };
 
 /* The messages that arrived over one connection. */
 struct o2g_inbox {
-	struct list messages;	     /* all of them */
-	struct list early_credit;    /* those whose cost may go back early */
-	u32 incomplete;		     /* messages with bytes to come */
-	struct o2g_message *reading; /* whose bytes come next */
-	u64 offered;		     /* bytes placed but not answered */
+	struct list messages; /* all messages */
+	/* those whose credit may be returned early */
+	struct list early_credit;
+	u32 incomplete;		     /* number of messages with bytes missing */
+	struct o2g_message *reading; /* the message whose bytes come next */
+	/* bytes that rx_want offered and rx_done has not answered */
+	u64 offered;
 };
 
 struct o2g_region; /* rma.h */
@@ -38,19 +40,20 @@ struct o2g_message {
 	struct o2g_member member;
 	struct o2g_result result;
 	struct o2g_envelope envelope;
-	struct list here; /* messages of its connection */
+	struct list here; /* in inbox->messages */
 	struct list
 		early_credit; /* unmatched, complete, credit not returned yet */
-	struct list grant;    /* GRANTs and DONEs, or replies, of its
-				 connection */
-	struct list user;     /* those of its region */
-	struct list turn;     /* atomic accesses that wait for another one;
-				 unmatched REQUESTs, for memory */
+	/* in the connection's grants (GRANT, DONE) or replies */
+	struct list grant;
+	struct list user; /* in region->users */
+	struct list turn; /* in core->atomics or core->uninvited */
 	struct o2g_region *region;
 	struct o2g_knot by_id;
-	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
-	struct o2g_op_entry *op;   /* its receive */
-	struct o2g_op_entry *send; /* self, by reference */
+	/* 0 after its connection ended, or for self */
+	struct o2g_inbox *inbox;
+	struct o2g_op_entry *op; /* the receive that matched it */
+	/* to oneself: the send whose buffer it refers to */
+	struct o2g_op_entry *send;
 	u32 id;
 	u32 cost; /* credit to return */
 	u32 atomic;
@@ -63,13 +66,13 @@ struct o2g_message {
 	u64 length;
 	u64 arrived; /* bytes received */
 	u64 expect;  /* bytes expected */
-	u64 take;    /* bytes for the receive */
-	u64 address; /* of the program: there */
+	u64 take;    /* bytes that the receive gets */
+	u64 address; /* where they go in the program's memory */
 	u64 split;   /* bytes below go to `buffer` */
 	struct o2g_piece buffer;
-	u64 charged; /* against limits.unexpected */
+	u64 charged; /* part of limits.unexpected that it uses */
 	struct o2g_copy copy;
-	u8 small[O2G_SMALL]; /* where a short body is buffered */
+	u8 small[O2G_SMALL]; /* `buffer` of a short body */
 };
 
 static inline int o2g_message_is(const struct o2g_message *message, u32 facts)
@@ -92,7 +95,7 @@ static inline int o2g_message_is_access(const struct o2g_message *message)
 	return message->kind >= O2G_MSG_WRITE;
 }
 
-/* Does a peer's access bring bytes back? */
+/* Whether an access returns data to the peer. */
 static inline int o2g_message_replies(const struct o2g_message *message)
 {
 	return message->kind == O2G_MSG_READ ||
@@ -100,30 +103,30 @@ static inline int o2g_message_replies(const struct o2g_message *message)
 		o2g_atomic_fetches(message->atomic));
 }
 
-/* `inbox` 0: to the endpoint itself. */
+/* `inbox` is 0 for a message to the endpoint itself. */
 struct o2g_message *o2g_message_make(struct o2g_core *core,
 				     struct o2g_inbox *inbox, u32 source);
-/* Matches it: 0, or -EAGAIN without memory to buffer it. */
+/* Matches the message: 0, or -EAGAIN if there is no memory to buffer it. */
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message);
-/* The unmatched message that this receive gets, or 0. */
+/* The unmatched message that matches this receive, or 0. */
 struct o2g_message *o2g_message_find(struct o2g_core *core,
 				     const struct o2g_op_entry *op);
 void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
 		       struct o2g_op_entry *op);
-/* From now on only its handle finds it. */
+/* Afterwards the message is found only by its handle. */
 void o2g_message_claim(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_discard(struct o2g_core *core, struct o2g_message *message);
-/* Its sender has been named. */
+/* Called when its sender has been named. */
 void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 		      u32 source);
-/* Where the next of `most` bytes goes, and how many: 0 or -EAGAIN. */
+/* Where the next bytes go, and how many, up to `most`: 0 or -EAGAIN. */
 int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 		      u64 most, struct o2g_piece *piece);
 void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
 			 u64 length);
-/* Its GRANT, or the DONE of an access, is planned or sent. */
+/* The message's GRANT, or the DONE of an access, was planned or sent. */
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
-/* Grants unmatched REQUESTs for which there is memory now; with limits.batch
+/* Grants unmatched REQUESTs for which there is memory; with limits.batch only
  * one. */
 void o2g_message_invite(struct o2g_core *core);
 static inline int o2g_message_inviting(const struct o2g_core *core)
@@ -131,26 +134,27 @@ static inline int o2g_message_inviting(const struct o2g_core *core)
 	return !list_empty(&core->uninvited) &&
 	       core->charged < core->limits.invited;
 }
-/* Its connection has ended. */
+/* Called when its connection has ended. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status);
-/* To oneself: copies the body to memory of the core, if there is some. */
+/* Copies the body of a message to oneself into memory of the core, if there is
+ * enough. */
 void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message);
-/* Its completion is written. */
+/* Called when its completion was written. */
 void o2g_message_written(struct o2g_core *core, struct o2g_result *result);
-/* Undoes the arrival of a message that can't be buffered. */
+/* Reverses the arrival of a message that cannot be buffered. */
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
 /* Frees the memory in which the body was to be buffered. */
 void o2g_message_unbuffer(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
-/* Frees it if it is complete and released. */
+/* Frees the message if it is complete and nothing refers to it. */
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
-/* Charges its record; -EAGAIN: too much is buffered. */
+/* Charges the message's record; -EAGAIN if too much is buffered. */
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);
-/* Charges and allocates memory of the core for so many bytes: 0 or -EAGAIN. */
+/* Charges and allocates `bytes` of the core's memory: 0 or -EAGAIN. */
 int o2g_message_store(struct o2g_core *core, struct o2g_message *message,
 		      u64 bytes);
-/* Starts its copy: 0, O2G_COPY_LATER, or -errno; then goes on with it. */
+/* Starts a copy: 0, O2G_COPY_LATER, or -errno. */
 int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 		     const struct o2g_piece *from, const struct o2g_piece *to);
 void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations and completions. A completion that does not fit into the ring
+ * Operations and completions. A completion for which the ring has no space
  * waits inside its operation or message, in order; nothing is allocated for it.
  */
 #include "base/errno.h"
 #include "operation.h"
 
-#define FLUSH_MAX 128 /* that waited, written at a time */
+#define FLUSH_MAX 128 /* waiting completions written at a time */
 
 struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 				 const struct o2g_sqe *sqe)
@@ -63,8 +63,8 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 	core->host.completed(core->host.ctx);
 }
 
-/* Bounded, because the program may free space meanwhile and so prolong this
- * loop. */
+/* Bounded, because the program may free space during this loop and so prolong
+ * it. */
 int o2g_result_flush(struct o2g_core *core)
 {
 	u32 most = core->limits.batch ? FLUSH_MAX : ~0u;

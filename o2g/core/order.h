@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads, stores and barriers of memory that is shared with the program. A
- * build with its own (a kernel's) defines O2G_OWN_ORDER and these five names in
- * a header that it includes first.
+ * Loads, stores and barriers for memory that is shared with the program. An
+ * engine with its own primitives, such as the kernel's, defines O2G_OWN_ORDER
+ * and these five names in a header that is included first.
  */
 #ifndef O2G_CORE_ORDER_H
 #define O2G_CORE_ORDER_H

@@ -10,12 +10,13 @@ struct o2g_peer {
 	struct list sends;    /* not yet planned, in order */
 	struct list directed; /* posted receives from it */
 	int named, self;
-	int lost;	  /* 0 or -errno */
-	int failing;	  /* what is left of it has still to fail */
-	u32 next_failing; /* a peer, or O2G_NO_PEER */
+	int lost; /* 0 or -errno */
+	/* operations posted before its end are being failed */
+	int failing;
+	u32 next_failing; /* next in that list, or O2G_NO_PEER */
 };
 
-/* 0 for one that was never named. */
+/* 0 if the peer was never named. */
 struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of one size with numbers, from chunks that stay until the end. Each
- * begins with struct o2g_member. A number that is used again has another
- * generation, so that a handle the program made up or kept finds nothing.
+ * Objects of one size with numbers, in chunks that are freed with the pool.
+ * Each object begins with struct o2g_member. A number that is used again gets
+ * another generation, so that a handle that the program made up or kept finds
+ * nothing.
  */
 #ifndef O2G_CORE_POOL_H
 #define O2G_CORE_POOL_H
@@ -19,9 +20,9 @@ struct o2g_member {
 struct o2g_pool {
 	const struct o2g_host *host;
 	u8 **chunk;
-	u32 size; /* of an object */
-	u32 most; /* objects */
-	u32 made; /* objects in chunks */
+	u32 size; /* bytes of an object */
+	u32 most; /* maximum of objects */
+	u32 made; /* objects in all chunks */
 	u32 used;
 	u32 free;   /* index + 1 of the first free one */
 	u32 places; /* length of `chunk` */
@@ -30,9 +31,9 @@ struct o2g_pool {
 void o2g_pool_make(struct o2g_pool *pool, const struct o2g_host *host, u32 size,
 		   u32 most);
 void o2g_pool_free(struct o2g_pool *pool);
-/* Some objects are there from the beginning: 0 or -ENOMEM. */
+/* Allocates the first chunk: 0 or -ENOMEM. */
 int o2g_pool_warm(struct o2g_pool *pool);
-/* Zeroed but for its o2g_member; 0: limit reached or no memory. */
+/* Zeroed except for its o2g_member; 0: limit reached or no memory. */
 void *o2g_pool_take(struct o2g_pool *pool);
 void o2g_pool_give(struct o2g_pool *pool, void *object);
 /* The object in use with this number, or 0. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading submissions, and what the program has to kick for. */
+/* Reads submissions, and sets what the program must kick for. */
 #include "progress.h"
 #include "credit.h"
 #include "ending.h"
@@ -17,7 +17,7 @@ static int release_slab(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return rc ? o2g_result_refuse(core, sqe, rc) : 0;
 }
 
-/* 0, or -EAGAIN: without space not even its refusal can be written. */
+/* 0, or -EAGAIN: there is no space for the completion that refuses it. */
 static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -40,8 +40,8 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return o2g_result_refuse(core, sqe, -LINUX_EINVAL);
 }
 
-/* Reads only the submissions that are there now, so that a program that keeps
- * writing cannot keep the engine here. */
+/* Reads only the submissions that are in the ring at the start, so that a
+ * program that keeps writing cannot keep the engine here. */
 static int read_batch(struct o2g_core *core, int most)
 {
 	struct o2g_sqe sqe;
@@ -58,7 +58,7 @@ static int read_batch(struct o2g_core *core, int most)
 		return 0;
 	core->rested = core->scanned;
 	core->taken = 0;
-	o2g_recv_go_on(core); /* the budget is used up unless that is done */
+	o2g_recv_go_on(core); /* uses up the budget unless it is done */
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
@@ -84,9 +84,9 @@ static int batch_size(const struct o2g_core *core)
 	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
 }
 
-/* For an arriving message. If many messages are unmatched, a receive may have
- * to be compared with all of them, which takes too long here. It finds its
- * message in either order. */
+/* Called for an arriving message. If many messages are unmatched, submissions
+ * stay unread: each receive may have to be compared with all of them, which
+ * takes too long here. The receive finds its message in either order. */
 int o2g_core_read(struct o2g_core *core)
 {
 	if (core->limits.batch && core->counts.unmatched > UNEXPECTED_MANY) {
@@ -106,15 +106,16 @@ static u32 kick_needs(const struct o2g_core *core)
 	       (core->blocked ? O2G_NEED_BODIES : 0);
 }
 
-/* Did the program submit something, or make room that completions wait for? */
+/* Whether the program has submitted something, or freed space for waiting
+ * completions. */
 static int went_on(struct o2g_core *core)
 {
 	return o2g_ring_waiting(&core->ring) ||
 	       (!list_empty(&core->backlog) && o2g_ring_room(&core->ring));
 }
 
-/* Flags that were set stay set while this runs, so it ends. In batches,
- * submissions from before the flag was set are left unread. */
+/* Flags are only added in the loop, so it ends. With batches, submissions from
+ * before a flag was set are left unread. */
 void o2g_core_ask(struct o2g_core *core)
 {
 	u32 flags;

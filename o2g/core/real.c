@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arithmetic of IEEE 754 numbers, for engines that may use general registers
- * only. A number is taken apart into sign, exponent and fraction; the fraction
- * has three more bits for rounding, of which the last says whether any bit
- * below it was set. Denormal numbers have the exponent 1 and no leading bit.
+ * IEEE 754 arithmetic for engines that may use only general registers. A number
+ * is split into sign, exponent and fraction. The fraction has three more bits
+ * for rounding; the lowest is the sticky bit, which is set if any bit below it
+ * was. Subnormal numbers have the exponent 1 and no leading bit.
  */
 #include "real.h"
 
 struct format {
 	u32 fraction; /* bits of it */
-	u32 most;     /* exponent of infinities and of what is no number */
+	u32 most;     /* exponent of infinities and NaNs */
 };
 
 struct parts {
@@ -51,7 +51,7 @@ static u64 quiet_bit(u32 size)
 	return 1ull << (format_of(size).fraction - 1);
 }
 
-/* Of an operation that has none, such as infinity less infinity. */
+/* The NaN of an invalid operation, such as infinity less infinity. */
 static u64 no_result(u32 size)
 {
 	return 1ull << (8 * size - 1) | infinity_of(size) | quiet_bit(size);
@@ -78,7 +78,7 @@ static struct parts take_apart(u32 size, u64 a)
 	return p;
 }
 
-/* Shifts to the right; the last bit says whether any was lost. */
+/* Shifts right; the lowest bit becomes sticky. */
 static u64 shift_right(u64 a, u32 by)
 {
 	if (by > 63)

@@ -74,7 +74,7 @@ void o2g_recv_complete(struct o2g_core *core, struct o2g_op_entry *op,
 	o2g_op_complete(core, op);
 }
 
-/* Whether this message would be the last of a multi-receive. */
+/* Whether this message would fill the multi-receive. */
 static int fills_multi(const struct o2g_op_entry *op,
 		       const struct o2g_message *message)
 {
@@ -93,9 +93,10 @@ static int post_recv(struct o2g_core *core, struct o2g_op_entry *op)
 	return rc;
 }
 
-/* It continues before another receive is read. A message that arrives until
- * then matches the earlier receives but not this one, so it queues behind the
- * unexpected messages that this one has to match first. */
+/* Suspends the search; it continues before another receive is read. A message
+ * that arrives in between matches earlier receives but not this one, so it is
+ * queued after the unexpected messages, which this receive has to match
+ * first. */
 static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	o2g_match_unpost(core, op);
@@ -103,8 +104,8 @@ static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
 	core->searching = op;
 }
 
-/* Posted first, so that it stays posted after it has matched the unexpected
- * messages. */
+/* It is posted first, so that it is still posted after it has matched the
+ * unexpected messages. */
 static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	struct o2g_message *message;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rings. The engine's functions are guarded by its lock; the area is
- * shared with a program that may write anything there at any time.
+ * The rings. The engine's lock guards the engine's side; the area is shared
+ * with a program that may write anything there at any time.
  */
 #include "ring.h"
 #include "base/errno.h"
@@ -92,7 +92,8 @@ void o2g_ring_look(const struct o2g_ring *ring, struct o2g_sqe *sqe)
 	const u32 at = ring->sq_head & (ring->sq_entries - 1);
 	const u64 *from = (const u64 *)&ring->sqe[at];
 
-	/* Each word is read once: what is checked is what is used. */
+	/* Each word is read only once, so that the value that is checked is the
+	 * value that is used. */
 	for (u32 i = 0; i < sizeof(*sqe) / 8; i++) {
 		const u64 word = o2g_load(&from[i]);
 
@@ -105,7 +106,7 @@ void o2g_ring_next(struct o2g_ring *ring)
 	o2g_store_release(&ring->area->sq.head, ++ring->sq_head);
 }
 
-/* A head beyond the tail means a faulty program: counts as full. */
+/* A head that is ahead of the tail means a faulty program: counts as full. */
 int o2g_ring_room(struct o2g_ring *ring)
 {
 	if (ring->cq_tail - ring->cq_head < ring->cq_entries)

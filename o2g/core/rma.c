@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Remote memory access: regions of the program's memory, accesses of peers to
- * them, and replies to our accesses. A peer's WRITE, READ or ATOMIC is a
- * message that is matched by its key; its target need not do anything.
+ * them, and replies to this side's accesses. A peer's WRITE, READ or ATOMIC is
+ * a message that is matched by its key; the target's program need not do
+ * anything.
  *
- * Atomic accesses to all regions are done one after the other, in the order in
- * which their operands arrived.
+ * Atomic accesses to all regions are performed one after the other, in the
+ * order in which their operands arrived.
  *
  * A region may be removed while the reply to a READ of it is being sent. The
- * planned rest is sent as zeros, since its frames were announced, and the DONE
- * after it reports the error.
+ * rest that is planned is sent as zeros, because its frames were announced, and
+ * the DONE after it reports the error.
  */
 #include "base/errno.h"
 #include "rma.h"
@@ -70,7 +71,8 @@ void o2g_region_free_all(struct o2g_core *core)
 		core->host.free(core->host.ctx, core->zeros, O2G_BODY_MAX);
 }
 
-/* Frames of this READ that wait to go out no longer show the region. */
+/* Makes planned frames of this READ that have not been sent refer to zeros
+ * instead of the region. */
 static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 {
 	int blank = 0;
@@ -91,8 +93,8 @@ static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 	}
 }
 
-/* An atomic access that was done stays so, and its result is not in the
- * region. */
+/* An atomic access that was performed is not undone; its result is not stored
+ * in the region. */
 static int access_done(const struct o2g_message *message)
 {
 	return message->kind == O2G_MSG_ATOMIC &&
@@ -130,7 +132,7 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 	return 0;
 }
 
-/* ---- what peers ask for ---- */
+/* ---- accesses by peers ---- */
 
 static u32 needed_rights(const struct o2g_message *message)
 {
@@ -181,7 +183,8 @@ static void set_atomic(struct o2g_message *message,
 	message->copy.atomic = message->atomic;
 }
 
-/* What the frame asks for; memory for operands and result: 0 or -EAGAIN. */
+/* Reads the access from its frame and allocates memory for operands and result:
+ * 0 or -EAGAIN. */
 static int read_access(struct o2g_core *core, struct o2g_message *message,
 		       const struct o2g_frame *frame)
 {
@@ -230,7 +233,8 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 	return message;
 }
 
-/* Completes it if the program asked for that; the message may be freed then. */
+/* Writes a completion if the program asked for one, which may free the message.
+ * Returns whether it did. */
 static int report_access(struct o2g_core *core, struct o2g_message *message,
 			 const struct o2g_region *region)
 {
@@ -271,7 +275,7 @@ void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message)
 
 	if (message->inbox) {
 		if (message->kind == O2G_MSG_ATOMIC)
-			message->arrived = 0; /* now of its reply */
+			message->arrived = 0; /* now counts its reply */
 		o2g_tx_answer(core, message);
 		return;
 	}
@@ -304,7 +308,8 @@ int o2g_rma_perform(struct o2g_core *core, struct o2g_message *message)
 	return rc;
 }
 
-/* One that an engine does at once ends before the next is looked at. */
+/* If the engine performs an access at once, it ends before the next is
+ * started. */
 void o2g_rma_performed(struct o2g_core *core)
 {
 	struct list *node;
@@ -317,7 +322,7 @@ void o2g_rma_performed(struct o2g_core *core)
 	}
 }
 
-/* ---- what we ask for ---- */
+/* ---- this side's accesses ---- */
 
 int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe)
 {
@@ -384,7 +389,8 @@ static int op_fetches(const struct o2g_op_entry *op)
 	       (op->op == O2G_OP_ATOMIC && o2g_atomic_fetches(op->context));
 }
 
-/* An engine that writes without its lock reports later that it was sent. */
+/* An engine that writes without its lock reports later that the frame was
+ * sent. */
 static int is_out(const struct o2g_op_entry *op)
 {
 	return op->op != O2G_OP_SEND && op->state == O2G_SEND_BODY &&
