@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a connection. A header is collected and checked; then nothing
- * follows, or the bytes of one message. Every refusal here ends the connection:
- * the peer is faulty or hostile.
+ * Reading a connection. A header is collected and checked; the bytes of one
+ * message may follow it. Every error here ends the connection, because the peer
+ * is faulty or hostile.
  */
 #include "credit.h"
 #include "atomic.h"
@@ -20,7 +20,7 @@ static struct o2g_key id_key(const struct o2g_conn *conn, u32 id)
 		.kind = O2G_KEY_ID, .source = id, .tag = conn->serial};
 }
 
-/* What the first frame of a message or an access costs. */
+/* The credit that the first frame of a message or an access costs. */
 static u64 cost_of(const struct o2g_frame *frame)
 {
 	if (frame->type == O2G_MESSAGE)
@@ -31,7 +31,7 @@ static u64 cost_of(const struct o2g_frame *frame)
 			: 0);
 }
 
-/* Has such a frame credit, and is its id new? */
+/* Whether there is credit for this frame, and its id is not in use. */
 static int opens_well(const struct o2g_conn *conn,
 		      const struct o2g_frame *frame, u64 cost)
 {
@@ -54,8 +54,8 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
-/* The body of the message comes next, if it has one; without a body the message
- * may already be freed. */
+/* If the message has a body, its bytes come next. If it has none, it may
+ * already be freed. */
 static int expect_body(struct o2g_conn *conn, struct o2g_message *message)
 {
 	const u32 body = conn->rx_frame.body;
@@ -92,7 +92,8 @@ static int start_access(struct o2g_conn *conn)
 	return expect_body(conn, message);
 }
 
-/* Matches the message whose header is here: 0, or -EAGAIN for no memory. */
+/* Matches the message whose header has arrived: 0, or -EAGAIN if there is no
+ * memory. */
 static int start_message(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
@@ -140,7 +141,7 @@ static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	if (!knot)
 		return -LINUX_EPROTO;
 	message = list_entry(knot, struct o2g_message, by_id);
-	/* Of a request: its GRANT has not gone out. */
+	/* A piece of a REQUEST whose GRANT has not been sent. */
 	if (message->kind == O2G_MSG_REQUEST &&
 	    message->invited != O2G_INVITED &&
 	    (message->invited == O2G_INVITING ||
@@ -205,7 +206,7 @@ static int accept_header(struct o2g_conn *conn)
 	return 0;
 }
 
-/* ---- messages that lie whole ---- */
+/* ---- messages that have arrived completely ---- */
 
 int o2g_rx_fresh(const struct o2g_conn *conn)
 {
@@ -213,7 +214,7 @@ int o2g_rx_fresh(const struct o2g_conn *conn)
 	       !conn->blocked;
 }
 
-/* Anything else, a faulty frame too, is left to accept_header(). */
+/* Everything else, also a faulty frame, is left to accept_header(). */
 static int lies_whole(const struct o2g_conn *conn,
 		      const struct o2g_frame *frame, u64 length)
 {
@@ -223,7 +224,7 @@ static int lies_whole(const struct o2g_conn *conn,
 	       opens_well(conn, frame, O2G_MESSAGE_COST + frame->length);
 }
 
-/* No object stands for the message, since none of it is left. */
+/* No message object is created, because nothing of the message remains. */
 u64 o2g_rx_whole(struct o2g_conn *conn, const u8 *byte, u64 length)
 {
 	struct o2g_frame *frame = &conn->rx_frame;
@@ -256,7 +257,7 @@ u64 o2g_rx_whole(struct o2g_conn *conn, const u8 *byte, u64 length)
 	return O2G_FRAME_SIZE + frame->length;
 }
 
-/* -EAGAIN, or where the next bytes go. */
+/* Sets where the next bytes go: 0 or -EAGAIN. */
 static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 {
 	if (conn->rx == O2G_RX_START && start_message(conn))

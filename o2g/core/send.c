@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sends, from submission to completion. A send waits in its peer's queue until
- * its first frame is planned (tx.c), then it is its connection's.
+ * Sends, from submission to completion. A send is in its peer's queue until its
+ * first frame is planned (tx.c); then it belongs to its connection.
  */
 #include "base/errno.h"
 #include "atomic.h"
 #include "rma.h"
 #include "send.h"
 
-/* The bytes that a submission gives. */
+/* The number of body bytes of a submission. */
 static u64 body_length(const struct o2g_sqe *sqe)
 {
 	return sqe->op == O2G_OP_ATOMIC
@@ -39,8 +39,8 @@ static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return peer->conn && peer->conn->bye_wanted ? -LINUX_ESHUTDOWN : 0;
 }
 
-/* To the endpoint itself: matched at once, else a small one is copied, and a
- * large one waits in its buffer. */
+/* A send to the endpoint itself: it is matched at once; otherwise a small one
+ * is copied, and a large one stays in its buffer. */
 static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
 			struct o2g_message *message)
 {

@@ -5,7 +5,7 @@
 
 enum { INSIDE, FREE, TAKEN, LENT };
 
-/* The metadata of a unit; null if no block begins there. */
+/* The metadata of a unit; null if no block can begin there. */
 static struct o2g_slab_unit *unit_at(const struct o2g_slab *slab, u32 at)
 {
 	struct o2g_slab_unit *chunk = slab->chunk[at / O2G_SLAB_CHUNK];
@@ -95,7 +95,7 @@ void o2g_slab_free(struct o2g_slab *slab)
 	slab->units = 0;
 }
 
-/* Allocates the metadata of all halves that splitting a block leaves. */
+/* Allocates the metadata of all halves that result when a block is split. */
 static int halves_make(struct o2g_slab *slab, u32 at, u8 from, u8 order)
 {
 	while (from-- > order)

@@ -5,7 +5,7 @@
 
 #define FIRST_BUCKETS 64u
 #define BUCKETS_MAX 0x1000000u
-#define MOVED_MAX 8 /* buckets, with each node that is added */
+#define MOVED_MAX 8 /* buckets moved when a node is added */
 
 int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 		   const u8 secret[16])
@@ -93,7 +93,7 @@ static void link_knot(struct o2g_knot **at, struct o2g_knot *knot)
 	*at = knot;
 }
 
-/* Doubles the array; without memory the chains get longer. */
+/* Doubles the array. Without memory the chains get longer. */
 static void grow_buckets(struct o2g_table *table)
 {
 	const struct o2g_host *host = table->host;
@@ -126,7 +126,7 @@ static void move_bucket(struct o2g_table *table)
 }
 
 /* Moves a few buckets at a time, so that a table of any size grows without a
- * long pause, and has finished before it must grow again. */
+ * long pause. The move is complete before the table must grow again. */
 static void move_some(struct o2g_table *table)
 {
 	for (int n = 0; table->old && n < MOVED_MAX; n++) {

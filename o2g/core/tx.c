@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing a connection. A few frames are planned ahead of the socket, in slots;
- * a planned frame has spent its credit and does not change until it is sent.
- * Order: GRANTs; complete messages or their first piece, in the order of their
- * submission, and REQUESTs; further pieces of long bodies in turn; credit
- * alone, if much is due and nothing else is sent; BYE.
+ * Writing a connection. A few frames are planned ahead of the socket, in slots.
+ * A planned frame has spent its credit and does not change until it is sent.
+ * Order: GRANTs; complete messages or their first piece, and REQUESTs, in the
+ * order of submission; further pieces of long bodies in turn; credit alone, if
+ * much is owed and nothing else is sent; BYE.
  */
 #include "atomic.h"
 #include "credit.h"
@@ -102,7 +102,7 @@ static u64 cost_of(const struct o2g_op_entry *op)
 			: 0);
 }
 
-/* An ATOMIC, whose body is whole. */
+/* Plans an ATOMIC, whose body is in one frame. */
 static void plan_atomic(struct o2g_conn *conn, struct o2g_op_entry *op)
 {
 	struct o2g_slot *slot = slot_add(conn, O2G_ATOMIC);
@@ -120,7 +120,7 @@ static void plan_atomic(struct o2g_conn *conn, struct o2g_op_entry *op)
 	slot_body(conn, slot, op);
 }
 
-/* A WRITE with its first piece, or a READ. */
+/* Plans a WRITE with its first piece, or a READ. */
 static void plan_access(struct o2g_conn *conn, struct o2g_op_entry *op)
 {
 	const int write = op->op == O2G_OP_WRITE;
@@ -207,7 +207,7 @@ void o2g_tx_answer(struct o2g_core *core, struct o2g_message *message)
 	o2g_conn_want(conn);
 }
 
-/* The next bytes that a peer's READ asked for. */
+/* Plans the next bytes that a peer's READ asked for. */
 static int plan_reply(struct o2g_conn *conn)
 {
 	struct list *node = list_first(&conn->replies);
@@ -225,7 +225,7 @@ static int plan_reply(struct o2g_conn *conn)
 	slot->frame.id = message->id;
 	slot->frame.body = (u32)length;
 	slot->message = message;
-	if (message->kind == O2G_MSG_ATOMIC) /* of one frame */
+	if (message->kind == O2G_MSG_ATOMIC) /* its reply is one frame */
 		slot->body = (struct o2g_piece){.place = O2G_PLACE_CORE,
 						.core = message->buffer.core,
 						.length = length};
@@ -242,7 +242,7 @@ static int plan_reply(struct o2g_conn *conn)
 	return 1;
 }
 
-/* Of long bodies and replies in turn. */
+/* Plans the next piece of long bodies and replies, in turn. */
 static int plan_piece(struct o2g_conn *conn)
 {
 	struct list *node = list_first(&conn->bodies);
@@ -326,7 +326,7 @@ static void plan_ahead(struct o2g_conn *conn, u32 most)
 				    O2G_TX_SLOTS]);
 }
 
-/* The rest of a frame when `done` bytes of it are sent. */
+/* Lists the rest of a frame of which `done` bytes were sent. */
 static int pieces_of(struct o2g_slot *slot, u64 done, struct o2g_piece *piece)
 {
 	int n = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The area: rings in contiguous kernel memory, the slab in pages that are
- * allocated on first touch, by the core or by the program, and freed when
- * memory is short and they are unused, else with the engine. So the program's
- * mapping needs no checks.
+ * The area that an engine shares with its program. The rings are in contiguous
+ * kernel memory. The slab's pages are allocated on first use, by the core or by
+ * the program, and freed with the engine, or earlier if memory is short and
+ * they are unused. So addresses in the program's mapping need no checks.
  *
  * A child of fork() has no mapping. When the last mapping is gone, the program
- * has ended or dropped the endpoint: the engine ends.
+ * has ended or has dropped the endpoint, and the engine ends.
  *
  * Context: o2g_area_at() any, softirqs too (then with `atomic`); all else is
  * process context: calls, page faults with the memory map's lock, workers.
@@ -19,8 +19,8 @@
 
 #include "internal.h"
 
-#define DROP_MAX 32   /* pages given back at once */
-#define SHRINK_MAX 64 /* free blocks looked at */
+#define DROP_MAX 32   /* pages freed at once */
+#define SHRINK_MAX 64 /* free blocks examined */
 #define PAGE_GFP (__GFP_ZERO | __GFP_NOWARN | __GFP_ACCOUNT)
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o)
@@ -69,7 +69,8 @@ void o2g_area_free(struct o2g_engine *engine)
 
 /* ---- pages of the slab ---- */
 
-/* If several contexts allocate the same page at once, the first page stays. */
+/* If several contexts allocate the same page at once, the first page is
+ * kept. */
 static struct page *page_new(struct o2g_engine *engine, unsigned long index,
 			     gfp_t gfp)
 {
@@ -140,8 +141,9 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 
 /* ---- freeing pages ---- */
 
-/* Removes some unused pages of [first, last]; `first` moves past them. A fault
- * that found a page holds its lock until it is mapped. */
+/* Removes some of the pages first to last, which are unused, and advances
+ * `first` past them. A fault that found a page keeps it locked until it is
+ * mapped. */
 static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 		      unsigned long last, struct page *gone[DROP_MAX])
 {
@@ -213,7 +215,7 @@ void o2g_area_shrink(struct o2g_engine *engine)
 
 /* ---- the program's mapping ---- */
 
-/* A page of the slab, locked and referred to. */
+/* Returns a page of the slab, locked and with a reference. */
 static struct page *slab_fault(struct o2g_engine *engine, u64 offset)
 {
 	struct xarray *slab = &engine->pages.slab;
@@ -231,7 +233,7 @@ static struct page *slab_fault(struct o2g_engine *engine, u64 offset)
 			lock_page(page);
 			if (xa_load(slab, index) == page)
 				return page;
-			unlock_page(page); /* freed meanwhile */
+			unlock_page(page); /* was freed in the meantime */
 			put_page(page);
 		} else if (!page_make(engine, index, GFP_KERNEL)) {
 			return NULL;
@@ -255,8 +257,8 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	return vmf->page ? VM_FAULT_LOCKED : VM_FAULT_SIGBUS;
 }
 
-/* A child that inherited the area by MADV_DOFORK is another process and may not
- * use it. */
+/* A child that inherited the mapping by MADV_DOFORK is another process, which
+ * may not use it. */
 static bool vma_counts(const struct vm_area_struct *vma)
 {
 	const struct o2g_engine *engine = vma->vm_private_data;
@@ -272,7 +274,7 @@ static void area_open(struct vm_area_struct *vma)
 		atomic_inc(&engine->pages.maps);
 }
 
-/* The mapping's file outlives this, and its release waits for end_work. */
+/* A mapping refers to the file, whose release waits for end_work. */
 static void area_close(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Atomic accesses to the program's memory, with the processor's own atomic
- * instructions, so that the program's threads and whoever shares the memory see
- * each element change at once. The core gives one access at a time and has
- * checked that the elements are aligned: one that crosses two cache lines would
- * stop the machine's bus, or be refused.
+ * Atomic accesses to the program's memory, by atomic instructions of the
+ * processor, so that the program's threads and everybody who shares the memory
+ * see each element change at once. The core requests one access at a time and
+ * has checked that the elements are aligned: an access across two cache lines
+ * would be a split lock, which stalls the machine or is refused.
  *
  * Context: process, the program's or a worker with its memory; no lock is held.
  */
@@ -16,7 +16,7 @@
 
 #include "internal.h"
 
-#define ELEMENTS_MAX 64 /* between two looks whether to go on */
+#define ELEMENTS_MAX 64 /* elements between two checks for signals */
 
 #define EXCHANGE(type, bits)                                                   \
 	static int exchange_##bits(u32 what, u64 address, u64 operand,         \
@@ -36,7 +36,7 @@
 			rc = __try_cmpxchg_user(at, &old, next, fault);        \
 			if (rc < 0)                                            \
 				return rc;                                     \
-			rc = !rc; /* 1: it was another one by then */          \
+			rc = !rc; /* 1: the element had changed */             \
 			if (!rc && fatal_signal_pending(current))              \
 				return -EINTR;                                 \
 		}                                                              \
@@ -70,7 +70,8 @@ static u64 load_element(const u8 *at, u32 size)
 	return value;
 }
 
-/* `body` has operands and what to compare with, and gets the result. */
+/* `body` has the operands and the values to compare with, and receives the
+ * result. */
 static int change_elements(struct o2g_engine *engine,
 			   const struct o2g_copy *job, u8 *body)
 {
@@ -106,7 +107,8 @@ static void __user *user_address(const struct o2g_piece *piece)
 	return (void __user *)(unsigned long)piece->address;
 }
 
-/* To memory of its own, so operands and result are the program's too. */
+/* An access to this endpoint's own memory: operands and result are in the
+ * program's memory too. */
 static int change_own(struct o2g_engine *engine, const struct o2g_copy *job)
 {
 	u8 *body = kmalloc(2 * O2G_ATOMIC_BYTES, GFP_KERNEL_ACCOUNT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels that the module is built for. */
+/* Differences between the kernels that the module is built for. */
 #ifndef O2G_KMOD_COMPAT_H
 #define O2G_KMOD_COMPAT_H
 
@@ -25,7 +25,7 @@ static inline int o2g_compat_sendpage_locked(struct sock *sk, struct page *page,
 
 #endif
 
-/* Socket interfaces that differ between kernels. */
+/* Disables the socket operations that some kernels have and others do not. */
 static inline void o2g_compat_refuse(struct proto_ops *ops)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
@@ -44,8 +44,8 @@ static inline void o2g_compat_vma(struct vm_area_struct *vma, unsigned long set,
 #endif
 }
 
-/* An iterator over the program's memory: 0 or -EFAULT. `iovec` lives as long
- * as it does. */
+/* Initializes an iterator over the program's memory: 0 or -EFAULT. `iovec` must
+ * remain valid as long as `iter`. */
 static inline int o2g_compat_user(struct iov_iter *iter, int direction,
 				  struct iovec *iovec, u64 address, u64 length)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/o2g: checks requests of a program and passes them to its engine. Anybody
- * may open it (mode 0666): an endpoint grants no right that its sockets did
- * not, and its memory is charged to the user (memory.c).
+ * /dev/o2g: checks requests of a program and passes them to its engine.
+ * Everybody may open it (mode 0666): an endpoint grants no rights beyond those
+ * of its sockets, and its memory is charged to the user (memory.c).
  *
  * Context: process, the system calls of whoever has the file.
  */
@@ -159,7 +159,8 @@ static int call_finish(struct o2g_engine *engine, void __user *arg)
 	return o2g_engine_finish(engine, ms);
 }
 
-/* Copies the smaller of both sizes: programs may be older or newer. */
+/* Copies as many bytes as both sides know: the program may be older or
+ * newer. */
 static int call_counts(struct o2g_engine *engine, void __user *arg)
 {
 	struct o2g_device_counts counts, head;
@@ -219,7 +220,7 @@ static int dispatch_ioctl(struct o2g_engine *engine, unsigned int call,
 
 static int device_open(struct inode *inode, struct file *file)
 {
-	file->private_data = NULL; /* miscdevice's */
+	file->private_data = NULL; /* was set by miscdevice */
 	return nonseekable_open(inode, file);
 }
 
@@ -258,7 +259,8 @@ static __poll_t device_poll(struct file *file, poll_table *table)
 	return READ_ONCE(engine->rung) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
-/* Mappings hold the file, so none is left, and end_work is not queued again. */
+/* Mappings refer to the file, so there are none left, and end_work is not
+ * queued again. */
 static void finish_engine(struct o2g_engine *engine)
 {
 	o2g_engine_close(engine);
@@ -269,16 +271,17 @@ static void finish_engine(struct o2g_engine *engine)
 static int finish_apart(void *data)
 {
 	struct o2g_engine *engine = data;
-	struct path path = engine->path; /* keeps the area's mapping */
+	struct path path = engine->path; /* keeps `mapping` valid */
 
 	finish_engine(engine);
 	path_put(&path);
 	module_put_and_kthread_exit(0);
 }
 
-/* If io_uring or a socket's queue had the last reference, the kernel's delayed
- * fput worker closes the file. Closing may take as long as a page fault of the
- * program, and other files must not wait for it. */
+/* If io_uring or a socket's queue had the last reference, the file is closed by
+ * the kernel's delayed fput worker. Closing may take as long as a page fault
+ * that the program serves, and other files must not wait for that, so a worker
+ * of the module does it. */
 static int device_release(struct inode *inode, struct file *file)
 {
 	struct o2g_engine *engine = engine_of(file);
@@ -291,7 +294,7 @@ static int device_release(struct inode *inode, struct file *file)
 		__module_get(THIS_MODULE);
 		if (!IS_ERR(kthread_run(finish_apart, engine, "o2g_finish")))
 			return 0;
-		module_put(THIS_MODULE); /* no memory: close synchronously */
+		module_put(THIS_MODULE); /* no memory: close it here */
 		path_put(&engine->path);
 	}
 	finish_engine(engine);

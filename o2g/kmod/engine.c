@@ -4,10 +4,10 @@
  * core: softirqs and workers of its links, calls of the program, and turn_work
  * for what may sleep.
  *
- * An engine ends by a call, with its file, or by end_work once the program has
- * no mapping of the area. The end refuses new work (`closed`), detaches the
- * links, waits for work in progress (`use`, the workqueue), then frees the
- * core.
+ * An engine is ended by a call, with its file, or by end_work when the program
+ * has no mapping of the area any more. Then it refuses new work (`closed`),
+ * detaches the links, waits for work in progress (`use`, the workqueue), and
+ * frees the core.
  *
  * Context: o2g_engine_lock() and unlock() any, softirqs too; all else is
  * process context, calls of the program or workers of the engine.
@@ -23,12 +23,12 @@
 
 #include "internal.h"
 
-#define SUBMISSIONS_MAX 64 /* read at a time */
-#define WORKERS_MAX 16	   /* of an engine; they may hang in page faults */
-#define BYES_MAX 64	   /* reported at a time */
+#define SUBMISSIONS_MAX 64 /* submissions read at a time */
+#define WORKERS_MAX 16	   /* per engine; they may block in page faults */
+#define BYES_MAX 64	   /* connections between two unlocks */
 #define POSTINGS_MAX 0x1000000
 #define PEERS_MAX 0x100000
-#define MEMORY_DELAY (HZ / 10) /* until memory is tried again */
+#define MEMORY_DELAY (HZ / 10) /* until allocation is tried again */
 #define SLEEP_MAX_US (3600ull * USEC_PER_SEC)
 
 /* ---- lock and unlock ---- */
@@ -36,10 +36,10 @@
 void o2g_engine_lock(struct o2g_engine *engine)
 {
 	spin_lock_bh(&engine->lock);
-	__release(&engine->lock); /* for sparse: it sees one function */
+	__release(&engine->lock); /* sparse checks only one function */
 }
 
-/* True: there is work left that may sleep, or exceeds the budget. */
+/* Returns true if there is work left that may sleep or exceeds the budget. */
 static bool settle_engine(struct o2g_engine *engine, struct list_head *mine,
 			  bool *wake)
 {
@@ -71,7 +71,7 @@ void o2g_engine_unlock(struct o2g_engine *engine, struct list_head *mine)
 	unlock_engine(engine, wake);
 }
 
-/* 0 while it is open. */
+/* 0 while the engine is open. */
 static int engine_refusal(const struct o2g_engine *engine)
 {
 	if (!engine->closed)
@@ -104,8 +104,8 @@ static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
 		o2g_program_leave(engine);
 }
 
-/* Consumes a batch, with the lock held. If even a sleeping allocation fails,
- * submissions that need memory are refused. */
+/* Consumes a batch of submissions, with the lock held. If even a sleeping
+ * allocation has failed, submissions that need memory fail. */
 static int consume_batch(struct o2g_engine *engine)
 {
 	int rc;
@@ -119,10 +119,10 @@ static int consume_batch(struct o2g_engine *engine)
 }
 
 /*
- * One turn: requested memory, a batch of submissions, and what they cause; by
- * the program itself if there is `mine`, else by a worker. Positive: there is
- * more to do. Without memory a worker tries again later: links may wait for
- * some.
+ * One turn: allocates requested memory, consumes a batch of submissions, and
+ * does the work that they cause. The program itself does it if there is `mine`,
+ * else a worker. Returns a positive value if there is more to do. If there is
+ * no memory, a worker tries again later, because links may be waiting for it.
  */
 static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 {
@@ -154,7 +154,7 @@ static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 	return rc < 0 ? rc : more;
 }
 
-/* A faulty program is not served any more; its connections end. */
+/* A faulty program is not served any more, and its connections end. */
 static void judge_result(struct o2g_engine *engine, int rc)
 {
 	if (rc == -EPROTO)
@@ -251,7 +251,7 @@ int o2g_engine_region_add(struct o2g_engine *engine,
 	return rc;
 }
 
-/* Waits for all contexts that may touch the program's memory now. Freed by the
+/* Waits for all contexts that may access the program's memory now. Freed by the
  * waiter or at the end of the grace period, whichever is later. */
 struct quiet {
 	struct rcu_head rcu;
@@ -272,8 +272,8 @@ static void access_over(struct rcu_head *rcu)
 	kref_put(&quiet->ref, free_quiet);
 }
 
-/* One of them may hang in a page fault for as long as its server likes, so the
- * caller can be killed. */
+/* Such a context may block in a page fault for as long as the program likes, so
+ * the caller can be killed. */
 static int wait_for_access(struct o2g_engine *engine, struct quiet *quiet)
 {
 	int rc;
@@ -288,8 +288,8 @@ static int wait_for_access(struct o2g_engine *engine, struct quiet *quiet)
 	return rc ? -EINTR : 0;
 }
 
-/* Deferred copies to oneself may still refer to the memory: they are done here,
- * or this waits for the context that does them. */
+/* Deferred copies of messages to oneself may still refer to the memory: either
+ * they are done here, or this waits for the context that does them. */
 static int quiesce_access(struct o2g_engine *engine, struct quiet *quiet)
 {
 	struct o2g_copy *jobs = NULL;
@@ -362,8 +362,8 @@ int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 	return READ_ONCE(engine->rung);
 }
 
-/* All links have sent BYE and FIN, and the peers have acknowledged them: what
- * peers still send can't make our kernel reset a stream. */
+/* Whether all links have sent BYE and FIN and the peers have acknowledged them:
+ * then nothing that a peer still sends can make this kernel reset a stream. */
 static bool links_finished(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
@@ -380,7 +380,8 @@ static bool links_finished(struct o2g_engine *engine)
 	return all;
 }
 
-/* With `control`, so that links stay while others get the lock. */
+/* The caller holds `control`, so that links remain when the lock is released in
+ * between. */
 static int say_bye(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
@@ -472,7 +473,7 @@ void o2g_engine_close(struct o2g_engine *engine)
 	spin_lock_bh(&engine->lock);
 	core = engine->core;
 	engine->core = NULL;
-	take_jobs(engine); /* freed with it */
+	take_jobs(engine); /* freed with the core */
 	spin_unlock_bh(&engine->lock);
 	if (core)
 		o2g_core_free(core);
@@ -527,7 +528,7 @@ static int check_open(const struct o2g_device_open *o)
 
 static void host_completed(void *ctx)
 {
-	/* leaving asks the core */
+	/* setting `closed` needs the core */
 }
 
 static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
