@@ -4,9 +4,9 @@
  * See internal.h for locking.
  *
  * Three things end a link: its stream (rx.c, tx.c), the program (close), or an
- * attach that failed half-way. The conn ends first, as soon as nobody uses it
- * without the lock. Then close or reap_work detaches the link: first the
- * socket's hooks, then the work, then the file.
+ * attach that failed. The conn ends first, as soon as nobody uses it without
+ * the lock. Then close or reap_work detaches the link: first the socket's
+ * callbacks, then the work, then the file.
  *
  * Context: attaching and detaching in process context, with `control`. What
  * needs the engine's lock may be called wherever that is held, also in a
@@ -23,7 +23,7 @@
 /* Checks without progress before a peer counts as dead. */
 #define SILENT_MAX 6
 
-/* What a socket costs the kernel in addition. */
+/* Kernel memory that is charged for a socket. */
 #define CHARGE (sizeof(struct o2g_link) + 4096)
 
 static void free_link(struct kref *ref)
@@ -62,7 +62,7 @@ static void end_conn(struct o2g_link *link)
 	struct o2g_engine *engine = link->engine;
 
 	lockdep_assert_held(&engine->lock);
-	/* The peer's BYE was received: how the stream ended does not matter. */
+	/* After the peer's BYE it does not matter how the stream ended. */
 	if (o2g_conn_bye_received(link->conn) && link->error != -EPROTO)
 		link->error = 0;
 	o2g_conn_end(link->conn, link->error);
@@ -109,7 +109,7 @@ void o2g_link_bye(struct o2g_link *link)
 bool o2g_link_finished(const struct o2g_link *link)
 {
 	lockdep_assert_held(&link->engine->lock);
-	/* In these states our FIN is acknowledged, or will never be. */
+	/* In these states the peer has acknowledged our FIN, or never will. */
 	return link->over ||
 	       (link->shut &&
 		(1 << READ_ONCE(link->sk->sk_state)) &
@@ -118,9 +118,10 @@ bool o2g_link_finished(const struct o2g_link *link)
 
 /* ---- dead peers ---- */
 
-/* Nothing was acknowledged since the last check. TCP_USER_TIMEOUT would count a
- * program that does not read as dead, though its kernel answers. An idle stream
- * has TCP's keepalive, if the program asked for it. */
+/* Whether nothing was acknowledged since the last check. TCP_USER_TIMEOUT would
+ * also end connections to a program that does not read although its kernel
+ * answers. An idle stream relies on TCP's keepalive, if the program enabled
+ * it. */
 static bool peer_silent(const struct sock *sk)
 {
 	return (READ_ONCE(tcp_sk(sk)->packets_out) ||
@@ -158,8 +159,8 @@ void o2g_link_watch(struct o2g_link *link)
 
 /* ---- hooks ---- */
 
-/* FIN, RST, a timeout, our FIN acknowledged. Data received before is valid, so
- * a worker reads to the end. */
+/* Called for FIN, RST, a timeout, and the acknowledgement of our FIN. Data
+ * received before is valid, so a worker reads to the end. */
 static void state_changed(struct sock *sk)
 {
 	struct o2g_link *link;
@@ -202,7 +203,7 @@ static void unhook_socket(struct o2g_link *link)
 	WRITE_ONCE(sk->sk_state_change, link->state_change);
 	o2g_ulp_set(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
-	/* Closing the file may run other files' release. */
+	/* Closing this file may run the release of other files. */
 	sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
 }
@@ -300,7 +301,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 	}
 	if (!r) {
 		hook_socket(link);
-		o2g_rx_ready(link->sk); /* data received before */
+		o2g_rx_ready(link->sk); /* reads what arrived before */
 	}
 	release_sock(link->sk);
 	if (!r)
@@ -313,7 +314,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 {
 	struct o2g_link *link, *found = NULL;
-	int r = -ENOTCONN; /* it has ended meanwhile */
+	int r = -ENOTCONN; /* it has ended in the meantime */
 
 	lockdep_assert_held(&engine->control);
 	list_for_each_entry(link, &engine->links, here) {
@@ -331,7 +332,7 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 
 /* ---- detaching ---- */
 
-/* No write starts once the link has ended; this waits for the last one. */
+/* No write starts after the link has ended; this waits for a last one. */
 static void stop_work(struct o2g_link *link)
 {
 	wait_var_event(&link->tx_busy, !READ_ONCE(link->tx_busy));
@@ -352,10 +353,11 @@ void o2g_link_detach(struct o2g_link *link)
 	stop_work(link);
 	spin_lock_bh(&engine->lock);
 	list_del_init(&link->here);
-	list_del_init(&link->tx_here); /* a closed engine shares no more */
+	/* a closed engine does not empty its list */
+	list_del_init(&link->tx_here);
 	engine->link_count--;
 	spin_unlock_bh(&engine->lock);
-	/* The stream ends even if another process has the file open. */
+	/* Shuts down the stream even if another process has the file open. */
 	link->ops->shutdown(link->socket, SHUT_RDWR);
 	fput(link->file);
 	o2g_link_put(link);

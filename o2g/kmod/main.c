@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * o2g.ko: matches MPI messages in the kernel. Loads and unloads what the
- * other files are, the device (device.c) and the TCP ULP (ulp.c), and shows
- * what exists.
+ * o2g.ko: matches MPI messages in the kernel. Initializes the device (device.c)
+ * and the TCP ULP (ulp.c), and shows totals as module parameters.
  *
  * Context: process, of whoever loads, unloads or reads a parameter.
  */

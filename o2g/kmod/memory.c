@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory accounting. The engines of a user share a part of the computer's
- * memory, and allocations are charged to the memory cgroup of the process that
- * opened the endpoint, in softirqs too. `users` and the shares are guarded by
- * users_lock, `ready` and `wanted` by the engine's lock.
+ * memory, and allocations, also in softirqs, are charged to the memory cgroup
+ * of the process that opened the endpoint. users_lock guards `users` and the
+ * shares; the engine's lock guards `ready` and `wanted`.
  *
  * The core allocates rarely and in large pieces, under a spinlock, often in a
- * softirq. What can't be allocated there is noted, and a worker or the
- * program's next call preallocates it; then the core tries again.
+ * softirq. A size that cannot be allocated there is recorded, and a worker or
+ * the program's next call preallocates it; then the core tries again.
  *
  * Context: o2g_memory_alloc() and free() any, with the engine's lock, softirqs
  * too; charging any; opening, closing and filling are process context.
@@ -21,10 +21,12 @@
 
 #include "internal.h"
 
-#define CHARGE 0x8000u	   /* for an engine itself, its workers and its file */
-#define TRIES 16	   /* of a call that had no memory */
-#define READY_MAX 8	   /* blocks; the user of an older one may have ended */
-#define HURRY_MAX 0x8000ul /* larger sizes are only allocated with sleeping */
+#define CHARGE 0x8000u /* for the engine, its workers and its file */
+#define TRIES 16       /* retries of a call that had no memory */
+/* blocks; whatever needed an older one may have ended */
+#define READY_MAX 8
+/* larger sizes are only allocated where it may sleep */
+#define HURRY_MAX 0x8000ul
 
 struct o2g_user {
 	struct list_head here;
@@ -33,7 +35,7 @@ struct o2g_user {
 	atomic64_t bytes;
 };
 
-/* At the start of each block that is ready for the core. */
+/* At the start of each block that was preallocated for the core. */
 struct block {
 	struct list_head here;
 	u64 size;
@@ -99,8 +101,8 @@ static void user_put(struct o2g_user *user)
 	kfree(user);
 }
 
-/* Of what is available, and of what the user may still have, a quarter: several
- * engines may look at the same time. */
+/* A quarter of what is available and of what the user may still use, because
+ * several engines may ask at the same time. */
 u64 o2g_memory_spare(void *ctx)
 {
 	const struct o2g_engine *engine = ctx;
@@ -172,7 +174,7 @@ int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
 	return charge_user(engine, bytes, user_share());
 }
 
-/* Slabs leave a reserve for the receives that empty them. */
+/* Pages of slabs leave a reserve for the receives that empty them. */
 int o2g_memory_charge_page(struct o2g_engine *engine)
 {
 	const u64 most = user_share();
@@ -208,7 +210,7 @@ static void *alloc_charged(struct o2g_engine *engine, u64 size, bool sleep)
 	return memory;
 }
 
-/* If all entries are in use, the core notes it again when it retries. */
+/* If all entries are in use, the size is recorded when the core retries. */
 static void want_size(struct o2g_memory *memory, u64 size)
 {
 	for (int i = 0; i < O2G_MEMORY_SIZES; i++) {
@@ -233,8 +235,7 @@ void *o2g_memory_alloc(void *ctx, u64 size)
 		found = alloc_charged(engine, size, false);
 	if (!found)
 		engine->counts.refused_memory++;
-	/* Such sizes are used again and again, so the next one is
-	 * preallocated. */
+	/* Such sizes are used repeatedly, so the next block is preallocated. */
 	if (!found || (size > PAGE_SIZE && size <= HURRY_MAX))
 		want_size(memory, size);
 	return found;
@@ -271,7 +272,7 @@ static u64 take_wanted(struct o2g_engine *engine)
 	return size;
 }
 
-/* With the lock: returns the oldest one if there are too many. */
+/* The caller holds the lock. Returns the oldest block if there are too many. */
 static struct block *ready_add(struct o2g_engine *engine, struct block *block)
 {
 	struct o2g_memory *memory = &engine->memory;
@@ -313,8 +314,8 @@ int o2g_memory_fill(struct o2g_engine *engine)
 	return found;
 }
 
-/* A worker may have preallocated it already, and others may use it up: so only
- * a few retries. */
+/* A worker may have preallocated the size already, and others may have used the
+ * block. So the number of retries is limited. */
 bool o2g_memory_again(struct o2g_engine *engine, u32 *tries)
 {
 	return o2g_memory_fill(engine) >= 0 && ++*tries < TRIES;

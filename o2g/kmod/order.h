@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What o2g/core/order.h asks of a kernel. Included before each core file. */
+/* The primitives of o2g/core/order.h for a kernel. Included before each core
+ * file. */
 #ifndef O2G_KMOD_ORDER_H
 #define O2G_KMOD_ORDER_H
 

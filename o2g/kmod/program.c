@@ -2,7 +2,7 @@
 /*
  * The program's memory, in contexts that have it: a call of the program, or a
  * worker between o2g_program_enter() and o2g_program_leave(). No lock is held,
- * since a page fault may take as long as the program wants.
+ * because a page fault may take as long as the program wants.
  *
  * Context: process; o2g_host_copy(), which only queues, any, with the engine's
  * lock.
@@ -17,7 +17,7 @@
 
 #define BOUNCE_SIZE 0x4000ul
 
-/* No process has the memory any more; only workers like this one keep it. */
+/* Whether no process has the memory any more, only workers like this one. */
 bool o2g_program_gone(const struct o2g_engine *engine)
 {
 #ifdef CONFIG_MEMCG
@@ -36,16 +36,16 @@ int o2g_program_enter(struct o2g_engine *engine)
 	return 0;
 }
 
-/* The last user must not tear the memory down here, maybe under a socket's
- * lock. */
+/* Must not be the last user: the memory would be torn down here, maybe under a
+ * socket's lock. So a worker does that. */
 void o2g_program_leave(struct o2g_engine *engine)
 {
 	kthread_unuse_mm(engine->mm);
 	mmput_async(engine->mm);
 }
 
-/* With the engine's lock, so it only queues the job for a context that has the
- * program's memory. */
+/* The caller holds the engine's lock, so this only queues the job for a context
+ * that has the program's memory. */
 int o2g_host_copy(void *ctx, struct o2g_copy *job)
 {
 	struct o2g_engine *engine = ctx;
@@ -70,8 +70,8 @@ static void *kernel_at(struct o2g_engine *engine, const struct o2g_piece *piece,
 	return o2g_area_at(engine, piece->address + at, length, false);
 }
 
-/* One stretch of a copy: its length, or -errno. At least one end of a copy is
- * the program's. */
+/* Copies one contiguous part: returns its length, or -errno. Source or
+ * destination, or both, are in the program's memory. */
 static s64 copy_stretch(struct o2g_engine *engine, const struct o2g_copy *job,
 			u64 at, void *bounce)
 {
@@ -137,7 +137,8 @@ void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 			 : job->atomic ? o2g_program_atomic(engine, job)
 				       : copy_bounced(engine, job);
 
-		jobs = job->engine; /* the job may be freed when it is done */
+		/* read first: the job may be freed when it is done */
+		jobs = job->engine;
 		o2g_engine_lock(engine);
 		if (engine->core && job->to.place == O2G_PLACE_PROGRAM && !rc)
 			engine->counts.direct_bytes += job->to.length;

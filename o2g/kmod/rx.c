@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reading a link: moves bytes from the socket's queue to the places that the
- * core gives. The socket lock makes it exclusive, whether a softirq has it, the
- * owner's backlog, or rx_work.
+ * core gives. The socket lock makes reading exclusive, whether a softirq, the
+ * owner's backlog, or rx_work holds it.
  *
- * The softirq writes to the core's memory and to the area. The rest is left to
- * rx_work: the program's memory, whose pages may fault; allocations that sleep;
- * more than a softirq's budget; the stream's end. The engine's lock is not held
- * while the program's memory is touched or during long copies; the offered
- * place stays valid until o2g_rx_done().
+ * The softirq writes to the core's memory and to the area. It leaves the rest
+ * to rx_work: the program's memory, whose pages may fault; allocations that
+ * sleep; more than a softirq's budget; the stream's end. The engine's lock is
+ * not held during long copies or accesses to the program's memory; the place
+ * stays valid until o2g_rx_done().
  *
  * Context: o2g_rx_ready() is sk_data_ready: a softirq with the socket not owned
- * by a process, or the process that owns it (backlog, attaching); o2g_rx_work()
- * is a worker; o2g_rx_later() and resume() any, with the engine's lock.
+ * by a process, or the process that owns it (backlog, attaching). o2g_rx_work()
+ * is a worker. o2g_rx_later() and resume() any, with the engine's lock.
  */
 #include <linux/sched.h>
 #include <net/tcp.h>
 
 #include "internal.h"
 
-#define SHORT_COPY 2048	       /* done with the engine's lock held */
-#define TAKEN_MAX 64	       /* pieces before others get that lock */
-#define ASKED_MAX 16	       /* blocked links, per piece of work */
-#define MEMORY_DELAY (HZ / 10) /* until memory is tried again */
+#define SHORT_COPY 2048	       /* bytes; copied with the engine's lock held */
+#define TAKEN_MAX 64	       /* pieces before the lock is released */
+#define ASKED_MAX 16	       /* blocked links checked at a time */
+#define MEMORY_DELAY (HZ / 10) /* until allocation is tried again */
 
 enum stop {
 	DRAINED, /* nothing is left to read */
-	WORKER,	 /* the rest needs rx_work, now */
-	MEMORY,	 /* or when there is memory */
+	WORKER,	 /* rx_work has to continue now */
+	MEMORY,	 /* rx_work has to continue when there is memory */
 	BLOCKED, /* the core accepts nothing more for now */
 	OVER
 };
@@ -37,7 +37,7 @@ struct reader {
 	u64 bytes; /* left of the budget */
 	u32 steps;
 	bool worker;
-	int program; /* 1: its memory may be touched, < 0: torn down */
+	int program; /* 1: its memory is accessible; < 0: torn down */
 	enum stop stop;
 };
 
@@ -51,7 +51,7 @@ static void reader_unlock(struct reader *reader)
 	o2g_engine_unlock(reader->link->engine, NULL);
 }
 
-/* ---- copies: bytes that are in place, or -errno ---- */
+/* ---- copies: return the bytes copied, or -errno ---- */
 
 static s64 to_area(struct reader *reader, const struct o2g_piece *piece,
 		   struct sk_buff *skb, u32 offset, u64 length)
@@ -111,7 +111,7 @@ static s64 copy_skb(struct reader *reader, const struct o2g_piece *piece,
 	return length;
 }
 
-/* With the engine's lock, which it may drop. */
+/* The caller holds the engine's lock, which may be released in between. */
 static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
 		       struct sk_buff *skb, u32 offset, u64 length)
 {
@@ -134,7 +134,7 @@ static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
 
 /* ---- reading ---- */
 
-/* As long as this does not change, a blocked link stays so. */
+/* A blocked link stays blocked while this value does not change. */
 static u64 state_of(const struct o2g_engine *engine)
 {
 	lockdep_assert_held(&engine->lock);
@@ -168,7 +168,8 @@ static void count_bytes(struct reader *reader, const struct o2g_piece *piece,
 	reader->steps -= piece->place == O2G_PLACE_CORE; /* a header */
 }
 
-/* One piece, with the engine's lock: bytes that were taken; 0: `stop`. */
+/* Takes one piece, with the engine's lock held: returns its bytes, or 0 with
+ * the reason in `stop`. */
 static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
 		      u64 length)
 {
@@ -234,7 +235,7 @@ static int recv_actor(read_descriptor_t *desc, struct sk_buff *skb,
 	return (int)done;
 }
 
-/* With the socket lock: reads within a budget. */
+/* Reads within a budget. The caller holds the socket lock. */
 static enum stop read_some(struct reader *reader)
 {
 	read_descriptor_t desc = {.arg.data = reader, .count = 1};
@@ -252,19 +253,18 @@ static enum stop read_some(struct reader *reader)
 	return reader->stop;
 }
 
-/* Whether the stream has ended, now that all of it is read: the error, 0 for an
- * orderly end, 1 if it has not.
- */
+/* Call it when everything has been read. Whether the stream has ended: 0 for an
+ * orderly end, -errno for an error, 1 if it has not ended. */
 static int stream_ended(const struct o2g_link *link)
 {
 	const struct sock *sk = link->sk;
 
 	if (READ_ONCE(tcp_sk(sk)->urg_data))
-		return -EPROTO; /* tcp_read_sock() stops there */
+		return -EPROTO; /* tcp_read_sock() stops at urgent data */
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
 	if (link->error)
-		return link->error; /* of writing */
+		return link->error; /* a write failed */
 	if (sk->sk_state == TCP_CLOSE)
 		return sk->sk_err ? -sk->sk_err : -ECONNRESET;
 	return sk->sk_shutdown & RCV_SHUTDOWN ? -ECONNRESET : 1;
@@ -276,7 +276,7 @@ void o2g_rx_ready(struct sock *sk)
 
 	rcu_read_lock();
 	reader.link = o2g_ulp_link(sk);
-	/* A worker that has not begun reads this too. */
+	/* If a worker is queued, it reads these bytes too. */
 	if (reader.link && !delayed_work_pending(&reader.link->rx_work)) {
 		enum stop stop = read_some(&reader);
 
@@ -292,7 +292,7 @@ void o2g_rx_ready(struct sock *sk)
 
 /* ---- rx_work ---- */
 
-/* One turn with the socket lock. */
+/* Reads once, with the socket lock. */
 static enum stop read_turn(struct reader *reader)
 {
 	struct o2g_link *link = reader->link;
@@ -344,7 +344,7 @@ void o2g_rx_later(struct o2g_link *link, unsigned long delay)
 		mod_delayed_work(link->engine->workers, &link->rx_work, delay);
 }
 
-/* Those that were checked are at the list's end. */
+/* Links that were checked are moved to the end of the list. */
 static struct o2g_link *next_blocked(struct o2g_engine *engine, u64 state)
 {
 	struct o2g_link *link = list_first_entry_or_null(

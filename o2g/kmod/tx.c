@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writing a link. The context that set tx_busy does it, a kick in the program's
- * own context or tx_work; further work meanwhile sets tx_again. A socket that
- * is full sets tx_full until its write_space hook is called.
+ * Writing a link. The context that set tx_busy does it: a kick in the program's
+ * own context, or tx_work. If there is more work meanwhile, others set
+ * tx_again. If the socket is full, tx_full is set until its write_space
+ * callback.
  *
  * A failed write does not end the link: data that the peer sent before is
  * valid, so rx_work reads to the end of the stream and ends the link.
  *
  * Context: writing is process context, a kick or a worker. o2g_tx_space() is
- * sk_write_space, mostly a softirq with the socket not owned; it only queues.
+ * sk_write_space, mostly a softirq with the socket not owned; it only queues
+ * work.
  */
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -17,7 +19,7 @@
 
 #include "internal.h"
 
-#define TURN_BYTES 0x100000 /* of a link, then a worker continues */
+#define TURN_BYTES 0x100000 /* bytes of one link; a worker continues */
 
 struct writer {
 	struct o2g_link *link;
@@ -28,7 +30,7 @@ struct writer {
 
 /* ---- bytes to the socket ---- */
 
-/* With the socket lock: bytes that went, or -errno. */
+/* The caller holds the socket lock. Returns the bytes sent, or -errno. */
 static s64 send_iter(struct o2g_link *link, struct iov_iter *iter, bool more)
 {
 	struct msghdr message = {
@@ -42,8 +44,9 @@ static s64 send_iter(struct o2g_link *link, struct iov_iter *iter, bool more)
 					 iov_iter_count(iter));
 }
 
-/* Stretches of memory for as many pieces as are not the program's: how many,
- * `taken` bytes of the pieces from `first` at `skip` on. */
+/* Lists contiguous parts of the pieces from `first`, without its first `skip`
+ * bytes, up to a piece in the program's memory. Returns their number; `taken`
+ * is their length. */
 static u32 gather_stretches(struct o2g_link *link, u32 first, u32 pieces,
 			    u64 skip, u64 *taken)
 {
@@ -76,7 +79,7 @@ static u32 gather_stretches(struct o2g_link *link, u32 first, u32 pieces,
 	return n;
 }
 
-/* May the program's memory be touched here? */
+/* Whether the program's memory may be accessed here. */
 static bool program_reachable(struct writer *writer)
 {
 	if (!writer->own && !writer->program)
@@ -94,8 +97,9 @@ static int program_iter(struct writer *writer, struct iov_iter *iter,
 			       piece->length - skip);
 }
 
-/* Short bodies are fetched, so that they and their headers go in one call.
- * What can't be fetched stays where it is: writing it fails, at its place. */
+/* Copies short bodies, so that one call sends them with their headers. A body
+ * that cannot be copied stays where it is; sending it will fail at the right
+ * place in the stream. */
 static void fetch_bodies(struct writer *writer, u32 pieces)
 {
 	struct o2g_link *link = writer->link;
@@ -118,7 +122,7 @@ static void fetch_bodies(struct writer *writer, u32 pieces)
 	}
 }
 
-/* Writes the gathered pieces: bytes that went, or -errno if none did. */
+/* Sends the gathered pieces: returns the bytes sent, or -errno if none were. */
 static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
 {
 	struct o2g_link *link = writer->link;
@@ -164,14 +168,15 @@ static void link_failed(struct o2g_link *link, int error)
 {
 	lockdep_assert_held(&link->engine->lock);
 	if (error == -EFAULT) {
-		o2g_link_end(link, error); /* frames were promised */
+		o2g_link_end(link, error); /* its frames were announced */
 		return;
 	}
 	link->error = error;
 	o2g_rx_later(link, 0);
 }
 
-/* With the engine's lock, dropped for the writing. True: go on. */
+/* The caller holds the engine's lock; it is released during the write. Returns
+ * true if there may be more to write. */
 static bool write_some(struct writer *writer)
 {
 	struct o2g_link *link = writer->link;
@@ -211,7 +216,7 @@ static bool write_some(struct writer *writer)
 		link_failed(link, (int)sent);
 		return false;
 	}
-	/* Space may have been freed since. If memory was missing, no callback
+	/* Space may have become free since. After a lack of memory no callback
 	 * reports that. */
 	if (link->tx_again || sent == -ENOMEM)
 		mod_delayed_work(link->engine->workers, &link->tx_work, 1);
@@ -220,7 +225,7 @@ static bool write_some(struct writer *writer)
 	return false;
 }
 
-/* After BYE nothing follows. */
+/* Nothing is sent after BYE. */
 static bool link_shuts(struct o2g_link *link)
 {
 	lockdep_assert_held(&link->engine->lock);
@@ -230,15 +235,15 @@ static bool link_shuts(struct o2g_link *link)
 	return true;
 }
 
-/* Nothing more is written for a program that is killed. */
+/* Nothing more is sent for a program that is being killed. */
 static bool writer_ended(const struct writer *writer)
 {
 	return writer->own ? fatal_signal_pending(current)
 			   : o2g_program_gone(writer->link->engine);
 }
 
-/* Writes a link that is ours until there is nothing, no room, or its turn is
- * over. */
+/* Writes a link whose tx_busy this context has set, until there is nothing
+ * left, the socket is full, or TURN_BYTES are sent. */
 static void write_link(struct o2g_link *link, bool own)
 {
 	struct writer writer = {.link = link, .own = own};
@@ -264,7 +269,8 @@ static void write_link(struct o2g_link *link, bool own)
 	if (link->tx_again && !link->over)
 		queue_delayed_work(link->engine->workers, &link->tx_work, 0);
 	spin_unlock_bh(&link->engine->lock);
-	smp_mb(); /* a waiter that is not seen here sees tx_busy */
+	/* pairs with a waiter's barrier: it is seen here, or sees tx_busy */
+	smp_mb();
 	wake_up_var(&link->tx_busy);
 }
 
@@ -291,7 +297,8 @@ void o2g_tx_work(struct work_struct *work)
 	link->tx_again |= busy;
 	link->tx_busy = true;
 	if (!busy)
-		list_del_init(&link->tx_here); /* else it is its writer's */
+		/* otherwise it is in its writer's list */
+		list_del_init(&link->tx_here);
 	spin_unlock_bh(&link->engine->lock);
 	if (!busy)
 		write_link(link, false);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * TCP_ULP "o2g": keeps everybody but the engine off a socket. From the ULP's
- * setting until the socket's file is closed, reading, writing, connecting and
- * options that matter to the stream are refused, with an endpoint or without;
- * there is no way back to an ordinary socket.
+ * TCP_ULP "o2g": nobody but the engine uses the socket's stream. From when the
+ * ULP is set until the socket's file is closed, reading, writing, connecting
+ * and options that affect the stream are refused, whether the socket is
+ * attached or not. A socket cannot become an ordinary one again.
  *
- * The kernel allows one ULP per socket. A user of sk_user_data (a socket map,
- * KCM) finds it taken. Two module references go with the socket: the ULP's,
- * and one as owner of its operations, which the kernel puts after ulp_release()
- * has returned. So an orphan in FIN_WAIT does not keep the module, and no code
- * of ours runs when the last one is gone.
+ * The kernel allows one ULP per socket. Other users of sk_user_data (a socket
+ * map, KCM) find it in use. The socket has two references to the module: the
+ * ULP's, and one as owner of its operations, which the kernel puts after
+ * ulp_release() has returned. So an orphan in FIN_WAIT does not pin the module,
+ * and no code of the module runs after the last put.
  *
- * icsk_ulp_data is the link: written with the socket lock, read with it or in
- * RCU.
+ * icsk_ulp_data points to the link: written with the socket lock, read with it
+ * or in RCU.
  *
  * Context: process, calls on the socket, most of them with the socket owned;
  * o2g_ulp_link() any.
@@ -28,16 +28,17 @@
 enum { V4, V6, FAMILIES };
 
 static struct proto_ops ours[FAMILIES];
-static const struct proto_ops *base[FAMILIES]; /* v6: known by its first */
+/* IPv6's is known from the first such socket */
+static const struct proto_ops *base[FAMILIES];
 static DEFINE_MUTEX(making);
-static u64 taken; /* what sk_user_data points to */
+static u64 taken; /* sk_user_data points to it, to mark it as in use */
 
 const struct proto_ops *o2g_ulp_base(const struct sock *sk)
 {
 	return base[sk->sk_socket->ops == &ours[V6] ? V6 : V4];
 }
 
-/* ---- what a user may do ---- */
+/* ---- operations that users may call ---- */
 
 static int refuse_connect(struct socket *sock, struct sockaddr *address,
 			  int length, int flags)
@@ -102,8 +103,8 @@ static int refuse_rcvlowat(struct sock *sk, int bytes)
 	return -EBUSY;
 }
 
-/* TCP's options belong to the engine, and so does the address family, by which
- * ulp_release() finds the operations. */
+/* TCP's options belong to the engine. The address family must not change
+ * either, because it tells ulp_release() the operations. */
 static int write_option(struct socket *sock, int level, int name,
 			sockptr_t value, unsigned int length)
 {
@@ -113,7 +114,7 @@ static int write_option(struct socket *sock, int level, int name,
 						  length);
 }
 
-/* One of them reads the stream. */
+/* One option reads the stream. */
 static int read_option(struct socket *sock, int level, int name,
 		       char __user *value, int __user *length)
 {
@@ -130,21 +131,22 @@ static void detach_socket(struct sock *sk)
 	rcu_assign_sk_user_data(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
 	inet_csk(sk)->icsk_ulp_ops = NULL;
-	/* The kernel's shared worker for closing files must not be delayed. */
+	/* A lingering close must not delay the kernel's shared worker for
+	 * closing files. */
 	if (current->flags & PF_KTHREAD)
 		sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
 	module_put(THIS_MODULE);
 }
 
-/* The file's last reference is gone, and any link with it. */
+/* The last reference to the file has been dropped, and any link is gone. */
 static int ulp_release(struct socket *sock)
 {
 	const struct proto_ops *stock;
 	int r;
 
 	if (!sock->sk)
-		return 0; /* what accept() had made ready */
+		return 0; /* an accept() that failed: there is no sock */
 	stock = o2g_ulp_base(sock->sk);
 	detach_socket(sock->sk);
 	r = stock->release(sock);
@@ -176,8 +178,8 @@ static void make_ops(int v, const struct proto_ops *stock)
 
 /* ---- setting it ---- */
 
-/* Plain TCP over IPv4 or IPv6 without another ULP or callbacks: V4, V6 or
- * -EINVAL. */
+/* V4 or V6 if it is plain TCP over IPv4 or IPv6 without another ULP or changed
+ * callbacks, else -EINVAL. */
 static int stock_family(const struct sock *sk)
 {
 	const struct socket *sock = sk->sk_socket;
@@ -251,12 +253,13 @@ struct o2g_link *o2g_ulp_link(const struct sock *sk)
 				     lockdep_sock_is_held(sk));
 }
 
-/* The end of a socket that never came to our ulp_release(): a call of
- * IPV6_ADDRFORM that was on its way when the ULP was set put the kernel's
- * operations in the place of ours. */
+/* Called when a socket is destroyed without ulp_release(): an IPV6_ADDRFORM
+ * that was in progress when the ULP was set has replaced our operations by the
+ * kernel's. */
 static void ulp_replaced(struct sock *sk)
 {
-	module_put(THIS_MODULE); /* the ULP's reference outlives this call */
+	/* the ULP's own reference is put after this call */
+	module_put(THIS_MODULE);
 }
 
 static struct tcp_ulp_ops ulp = {

@@ -121,7 +121,7 @@ int o2g_address_local(const struct o2g_address *address)
 	return local;
 }
 
-/* ---- names that programs make of addresses ---- */
+/* ---- conversion of addresses to names and back ---- */
 
 int o2g_name_make(uint8_t bytes[O2G_NAME_SIZE], const struct sockaddr *from,
 		  size_t length)
@@ -158,11 +158,11 @@ int o2g_name_address(const uint8_t bytes[O2G_NAME_SIZE],
 	return 0;
 }
 
-/* The user's setting, parsed. */
+/* The user's setting for the interface, parsed. */
 struct wish {
-	const char *interface; /* a name, or 0 */
+	const char *interface; /* an interface's name, or 0 */
 	u8 bytes[16];
-	u32 length; /* 4, 16, or 0 without an address */
+	u32 length; /* bytes of the address: 4, 16, or 0 if there is none */
 	u32 bits;
 };
 

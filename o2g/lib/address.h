@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses: the names of endpoints, and the address that one listens on.
+ * Addresses: names of endpoints, and the address on which an endpoint listens.
  *
- * A name's 40 bytes, little endian: place and id of the endpoint. A name
- * without an id means the endpoint that listens at that address.
+ * A name has 40 bytes, little endian: location and id of the endpoint. A name
+ * without an id means the endpoint that listens at that location.
  */
 #ifndef O2G_LIB_ADDRESS_H
 #define O2G_LIB_ADDRESS_H
@@ -25,20 +25,21 @@ struct o2g_address { /* a socket address of either family */
 
 #define O2G_ADDRESS_TEXT 64 /* "[address]:port" */
 
-/* -EINVAL: the name is not one. */
+/* -EINVAL if it is not a name. */
 int o2g_address_of_name(struct o2g_address *out, const struct o2g_name *name);
 int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
 			const struct o2g_id *id);
 const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
 			     const struct o2g_address *address);
-/* Where to listen: an interface's name, an address, a network as "address/bits"
- * that contains one of this host's addresses, or 0 or "*" for the first address
- * that other hosts can reach. -EADDRNOTAVAIL with o2g_error(). */
+/* Chooses the address to listen on. `interface`: an interface's name, an
+ * address, a network as "address/bits" that contains one of this host's
+ * addresses, or 0 or "*" for the first address that other hosts can reach.
+ * -EADDRNOTAVAIL with o2g_error(). */
 int o2g_address_choose(struct o2g_address *out, const char *interface);
 void o2g_address_set_port(struct o2g_address *address, u16 port);
-/* Every address of its family on this host, with the same port. */
+/* Changes it to the wildcard address of its family, with the same port. */
 void o2g_address_set_any(struct o2g_address *address);
-/* Whether it is one of this host's. */
+/* Whether it is an address of this host. */
 int o2g_address_local(const struct o2g_address *address);
 
 static inline int o2g_id_known(const struct o2g_id *id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How much memory the computer could give to programs. */
+/* The memory that is available to programs. */
 #include "available.h"
 
 #include <fcntl.h>
