@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Bodies that the engine left in the slab: copied to their receives when the
- * completion is taken, then released by RELEASE. Guarded by `take`.
+ * Bodies that the engine left in the slab. They are copied to their receives
+ * when the completion is taken, and then released by RELEASE. `take` guards
+ * them.
  */
 #include "endpoint.h"
 
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether one more can be recorded. Without memory the completion stays in its
- * ring until the recorded ones fit into the submission ring. */
+/* Whether one more release can be recorded. Without memory the completion stays
+ * in its ring until the recorded releases fit into the submission ring. */
 int o2g_body_room(struct o2g *o2g)
 {
 	struct o2g_bodies *bodies = &o2g->bodies;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Buffers of sends with O2G_COPY, and tokens of those with O2G_QUIET: places of
- * three sizes, each in a list. A place is taken and filled with the lock
- * `submit`; its address is the cookie, so a completion is recognized by a
- * cookie within our memory, which no cookie of the program can have.
+ * three sizes, each with a free list. A place is taken and filled with `submit`
+ * locked. Its address is the cookie, so a completion is recognized by a cookie
+ * inside our memory, which no cookie of the program can be.
  */
 #include "endpoint.h"
 #include "error.h"
@@ -24,14 +24,14 @@ static const struct {
 #define NONE COUNT
 
 struct place {
-	void *cookie; /* of the program */
-	u32 next;     /* in its list; NONE: the last */
+	void *cookie; /* the program's cookie */
+	u32 next;     /* next in its free list; NONE: the last one */
 	u8 quiet;
 };
 
 struct o2g_bounce {
 	u8 *memory;
-	u32 first[CLASSES]; /* free ones */
+	u32 first[CLASSES]; /* heads of the free lists */
 	struct place place[COUNT];
 };
 

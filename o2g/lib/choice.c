@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SLAB_MESSAGE 8192 /* bodies up to this go through the slab */
+#define SLAB_MESSAGE 8192 /* largest body that is delivered in the slab */
 
 static const struct {
 	const char *name;
@@ -16,7 +16,7 @@ static const struct {
 	{"auto", {&o2g_kernel_engine, SLAB_MESSAGE, 1}},
 	{"kernel", {&o2g_kernel_engine, SLAB_MESSAGE, 0}},
 	{"user", {&o2g_user_engine, 0, 0}},
-	/* For tests: the library handles bodies as with the kernel engine. */
+	/* For tests: bodies go through the slab, as with the kernel engine. */
 	{"user-slab", {&o2g_user_engine, SLAB_MESSAGE, 0}},
 };
 
@@ -35,7 +35,7 @@ int o2g_choice_read(struct o2g_choice *choice, const char *name)
 			     name);
 }
 
-/* A missing module is normal and not reported. */
+/* A missing module is normal and is not reported. */
 static int module_absent(int error)
 {
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO;

@@ -12,9 +12,8 @@
 
 #define SQ_ENTRIES 1024
 #define CQ_ENTRIES 4096
-#define SPARE                                                                  \
-	64 /* peeks, cancels: in addition to the operations that are limited   \
-	    */
+/* Peeks and cancels, in addition to the operations that are limited. */
+#define SPARE 64
 
 s64 o2g_now_ns(void)
 {

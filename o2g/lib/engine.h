@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface between library and engine. The library listens, dials and does
- * the opening of every connection; an engine gets a socket whose peer is
- * authenticated, and is then the only one that reads and writes it.
+ * The interface between library and engine. The library listens, dials and
+ * performs the opening of every connection. An engine gets a socket whose peer
+ * is authenticated; from then on only the engine reads and writes it.
  */
 #ifndef O2G_LIB_ENGINE_H
 #define O2G_LIB_ENGINE_H
@@ -10,13 +10,13 @@
 #include <o2g/core/core.h>
 #include <skep/o2g_device.h>
 
-struct o2g_engine; /* the engine's own */
+struct o2g_engine; /* private to the engine */
 
 struct o2g_engine_options {
 	u32 sq_entries, cq_entries;
 	struct o2g_limits limits;
-	/* Called now and then by an engine's thread, without its lock, while
-	 * there is traffic and once after: shows the counters. */
+	/* Called periodically by an engine's thread, without its lock, while
+	 * there is traffic, and once afterwards: shows the counters. */
 	void (*tick)(void *ctx);
 	void *ctx;
 };
@@ -37,34 +37,36 @@ struct o2g_engine_ops {
 	void (*close)(struct o2g_engine *engine);
 	int (*peer)(struct o2g_engine *engine, u32 peer, int self);
 	void (*lost)(struct o2g_engine *engine, u32 peer, int error);
-	/* Takes ownership of the socket, also if it fails. `link` is the number
-	 * of the connection for identify(). bye() sends BYE on all connections
-	 * when the endpoint closes. */
+	/* Takes ownership of the socket, even if it fails. `link` gets the
+	 * number of the connection for identify(). bye() sends BYE on all
+	 * connections when the endpoint closes. */
 	int (*attach)(struct o2g_engine *engine, int socket, u32 peer,
 		      u32 credit_out, u32 credit_in, u32 *link);
 	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
-	/* Null where peers' memory can't be accessed, nor ours by them.
-	 * After removal nothing of the region is touched. */
+	/* Null if the engine has no remote memory access. After region_remove()
+	 * the region is not accessed any more. */
 	int (*region_add)(struct o2g_engine *engine,
 			  const struct o2g_region_options *options);
 	int (*region_remove)(struct o2g_engine *engine, u64 key);
-	/* Consumes submissions now. */
+	/* Makes the engine consume submissions now. */
 	int (*kick)(struct o2g_engine *engine);
-	/* Called by a caller who waits: moves bytes, never blocks. Returns
-	 * whether any moved; an engine with its own thread returns 0. */
+	/* Called by a thread that waits: moves bytes, never blocks. Returns
+	 * whether any were moved; an engine with its own thread returns 0. */
 	int (*drive)(struct o2g_engine *engine);
-	/* Sleep until there is a completion or o2g_wake, at most `us`. */
+	/* Sleeps until there is a completion or wake() was called, at most `us`
+	 * microseconds. */
 	int (*sleep)(struct o2g_engine *engine, u64 us);
 	void (*wake)(struct o2g_engine *engine);
-	/* Readable after a completion for which the program set O2G_NEED_WAKE,
-	 * or after wake(), until calm(). */
+	/* The descriptor is readable after a completion for which the program
+	 * set O2G_NEED_WAKE, or after wake(), until calm(). */
 	int (*descriptor)(struct o2g_engine *engine);
 	void (*calm)(struct o2g_engine *engine);
-	/* Flush and BYE on every connection, within ms. 0 or -ETIMEDOUT. */
+	/* Sends everything and BYE on every connection, within ms: 0 or
+	 * -ETIMEDOUT. */
 	int (*finish)(struct o2g_engine *engine, int ms);
 	void (*counts)(struct o2g_engine *engine, struct o2g_counts *counts);
-	/* Null, or returns the module's counters; then nobody calls tick(), and
-	 * the library polls them. */
+	/* Returns the module's counters. If it is not null, nobody calls
+	 * tick(), and the library polls these counters. */
 	void (*module)(struct o2g_engine *engine,
 		       struct o2g_device_counts *counts);
 	/* Null where the library can't ask the sockets. One system call for

@@ -25,8 +25,8 @@ int o2g_error_set(int error, const char *format, ...)
 	return error;
 }
 
-/* Of the process. Threads of ours log while the program may be changing its
- * environment. */
+/* Of the process. The library's threads log while the program may be changing
+ * its environment, so it is read only once. */
 static int level = 1; /* atomic */
 
 void o2g_error_read_level(void)
@@ -47,7 +47,7 @@ static void print_line(const char *format, va_list ap)
 		n = sizeof(line) - 2;
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* nobody is listening */
+		return; /* nobody reads standard error */
 }
 
 void o2g_error_log(const char *format, ...)

@@ -7,14 +7,14 @@
 
 struct o2g_hmac {
 	struct skep_sha256 inner;
-	u8 outer[SKEP_SHA256_BLOCK]; /* the key, padded, for the second pass */
+	u8 outer[SKEP_SHA256_BLOCK]; /* outer padded key, for the second pass */
 };
 
 void o2g_hmac_init(struct o2g_hmac *hmac, const void *key, u64 length);
 void o2g_hmac_update(struct o2g_hmac *hmac, const void *data, u64 length);
 void o2g_hmac_final(struct o2g_hmac *hmac, u8 out[SKEP_SHA256_SIZE]);
 
-/* Takes the same time wherever the first difference is. */
+/* Constant time: it does not depend on where the first difference is. */
 int o2g_mac_equal(const u8 *a, const u8 *b, u64 length);
 
 #endif

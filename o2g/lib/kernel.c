@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernel engine: the module's, reached over /dev/o2g. It works whatever the
- * program does, so there is no thread and no progress function here; see
+ * The module's engine, reached by /dev/o2g. It makes progress without the
+ * program, so there is no thread and no progress function here; see
  * <skep/o2g_device.h>.
  */
 #include "engine.h"
@@ -22,7 +22,8 @@
 
 struct o2g_engine {
 	int file;
-	int rung; /* atomic: it may be readable, so calm() has to reset it */
+	/* atomic: the file may be readable, so calm() has to reset it */
+	int rung;
 	int described; /* atomic: somebody polls the file */
 	struct o2g_area *area;
 	u64 area_size;
@@ -177,8 +178,8 @@ static void set_rung(struct o2g_engine *e, int rung)
 	__atomic_store_n(&e->rung, rung, __ATOMIC_SEQ_CST);
 }
 
-/* A wake-up while nobody sleeps is not seen here: the next sleep returns at
- * once. */
+/* A wake-up while nobody sleeps is not counted here: it makes the next sleep
+ * return at once. */
 static int kernel_sleep(struct o2g_engine *e, u64 us)
 {
 	int r = ioctl(e->file, O2G_IOC_SLEEP, &us);
@@ -194,7 +195,7 @@ static void kernel_wake(struct o2g_engine *e)
 	set_rung(e, 1);
 }
 
-/* If somebody polls the descriptor, it must be reset each time. */
+/* If somebody polls the descriptor, calm() must always reset it. */
 static int kernel_descriptor(struct o2g_engine *e)
 {
 	__atomic_store_n(&e->described, 1, __ATOMIC_SEQ_CST);
@@ -222,7 +223,7 @@ static int kernel_finish(struct o2g_engine *e, int ms)
 	s64 now = now_ms(), end = now + ms;
 	int r;
 
-	do { /* the program handles signals */
+	do { /* EINTR is not retried: the program handles signals */
 		u32 left = end > now ? (u32)(end - now) : 0;
 
 		r = device_call(e, O2G_IOC_FINISH, &left);
@@ -246,7 +247,7 @@ static void kernel_counts(struct o2g_engine *e, struct o2g_counts *counts)
 	memcpy(counts, &c.sent, sizeof(*counts));
 }
 
-/* The child has no copy of the area: the module maps it without inheritance. */
+/* The child has no copy of the area: the module maps it with VM_DONTCOPY. */
 static void kernel_fork(struct o2g_engine *e, enum o2g_fork when)
 {
 	if (when != O2G_FORK_CHILD)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The opener: a thread of each endpoint that accepts and dials, and does the
- * opening of each connection before the engine gets it. It never waits for a
- * call of the program. Everything here is guarded by the endpoint's `lock`.
+ * The opener: a thread of each endpoint that accepts and dials, and performs
+ * the opening of each connection before the engine gets it. It never waits for
+ * a call of the program. The endpoint's `lock` guards everything here.
  *
  * A try is one opening, or the pause between two dials of one peer. A try that
- * ended stays allocated until the current batch of events has been processed.
+ * has ended stays allocated until the current batch of events has been
+ * processed.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "endpoint.h"
@@ -21,19 +22,19 @@
 #include <unistd.h>
 
 #define BATCH 64
-#define UNPROVEN_MAX                                                           \
-	128 /* accepted and not authenticated; see evict_unproven() */
+/* Accepted, unauthenticated connections; see evict_unproven(). */
+#define UNPROVEN_MAX 128
 #define REST_NS 100000000ll
-#define SHOW_NS 100000000ll	 /* between two looks at the counters */
+#define SHOW_NS 100000000ll	 /* between two updates of the counters */
 #define SHOW_MAX_NS 1600000000ll /* the same while they do not change */
-#define SLOW_NS 1000000000ll	 /* an opening should take less than this */
+#define SLOW_NS 1000000000ll	 /* an opening normally takes less */
 
 static void wake_opener(struct o2g *o2g)
 {
 	const u64 one = 1;
 
 	if (write(o2g->opener.event, &one, sizeof(one)) < 0)
-		return; /* full: it is readable */
+		return; /* the pipe is full, so it is readable */
 }
 
 static void list_peer(struct o2g *o2g, struct o2g_peer *peer)
@@ -72,8 +73,8 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	return r;
 }
 
-/* The oldest unauthenticated peer that has named this job and endpoint, or has
- * not; if it is at least this old. */
+/* The oldest unauthenticated peer, of those that have named this job and
+ * endpoint or of the others, if it is at least this old. */
 static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
@@ -85,9 +86,9 @@ static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 	return try;
 }
 
-/* Makes room by refusing an unauthenticated peer, first one that has sent
- * nothing. So silent connections, however many, never displace an opening in
- * progress. */
+/* Makes room by disconnecting an unauthenticated peer, preferably one that has
+ * not named this job. So silent connections, however many, never displace an
+ * opening in progress. */
 static int evict_unproven(struct o2g *o2g, s64 ns)
 {
 	struct o2g_try *try = oldest_unproven(o2g, 0, ns);
@@ -153,11 +154,12 @@ static void dial_wanted(struct o2g *o2g)
 		else if (peer->counted && peer->state == O2G_PEER_DIALED)
 			o2g_try_dial(o2g, peer);
 		else if (peer->counted)
-			o2g->opener.dials--; /* it was faster */
+			o2g->opener.dials--; /* the peer connected first */
 	}
 }
 
-/* Handles timeouts. Returns the ms until the next one, -1 for none. */
+/* Handles timeouts. Returns the ms until the next one, or -1 if there is
+ * none. */
 static int expire_tries(struct o2g *o2g)
 {
 	s64 now = o2g_now_ns(), next = -1;
@@ -188,11 +190,12 @@ static void handle_event(struct o2g *o2g, struct epoll_event *event)
 	else if (event->data.ptr != &opener->event)
 		o2g_try_work(o2g, event->data.ptr);
 	else if (read(opener->event, &count, sizeof(count)) < 0)
-		return; /* somebody's earlier ring */
+		return; /* an earlier wake-up */
 }
 
 /* Shows the counters of an engine without a thread, more often while they
- * change. Returns the ms until the next time. Without `lock`. */
+ * change. Returns the ms until the next time. The caller does not hold
+ * `lock`. */
 static int update_page(struct o2g *o2g, int wait)
 {
 	struct o2g_opener *opener = &o2g->opener;
@@ -241,9 +244,9 @@ static void *run_opener(void *arg)
 
 /* ---- starting and stopping ---- */
 
-/* A socket that listens there, or -errno. Ports with connections of an earlier
- * job in TIME_WAIT are free; if two processes bound the same port, listen()
- * fails. */
+/* Returns a socket that listens at this address and port, or -errno. A port
+ * with connections of an earlier job in TIME_WAIT can be used; if two processes
+ * bind the same port, listen() fails. */
 static int listen_port(struct o2g_address *address, u16 port)
 {
 	const int on = 1;
@@ -267,7 +270,8 @@ static int listen_some(struct o2g_address *address,
 		       const struct o2g_settings *s)
 {
 	u32 count = (u32)s->last_port - s->first_port + 1;
-	u32 first = (u32)getpid() % count; /* neighbours begin apart */
+	/* processes of a host begin at different ports */
+	u32 first = (u32)getpid() % count;
 	int fd = -EADDRINUSE;
 
 	for (u32 i = 0; i < count && fd == -EADDRINUSE; i++)
@@ -276,8 +280,8 @@ static int listen_some(struct o2g_address *address,
 	return fd;
 }
 
-/* Names the endpoint by an address that others can reach, and its listening
- * port. */
+/* Sets the endpoint's name: an address that others can reach, and the port on
+ * which it listens. */
 static int name_self(struct o2g *o2g, const struct o2g_address *address,
 		     const struct o2g_address *bound)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The opening's two state machines. All input is hostile until its MAC is
- * verified: a message is read completely, at its fixed size, before any field
- * is used.
+ * The two state machines of the opening. All input is considered hostile until
+ * its MAC is verified: a message is received completely, at its fixed size,
+ * before any field is used.
  */
 #include "opening.h"
 #include "hmac.h"
@@ -49,8 +49,8 @@ static void await_state(struct o2g_opening *o, int state)
 	o->have = 0;
 }
 
-/* The MAC over a label, the hello, `length` bytes of the challenge, and of the
- * proof what stands before its MAC. */
+/* Computes the MAC over a label, the hello, `length` bytes of the challenge,
+ * and the part of the proof before its MAC. */
 static void sign_opening(const struct o2g_opening *o, const char *label,
 			 u32 length, u32 proof, u8 mac[O2G_MAC_SIZE])
 {
