@@ -2,8 +2,8 @@
 /*
  * The page that `skep o2g status` reads; see <skep/o2g_status.h>. An endpoint
  * also works without one, so errors here are only logged with SKEP_O2G_LOG=2.
- * Written by the engine's thread, or by the opener's if that has none; opened
- * and closed by the program's; `page` itself is atomic.
+ * The engine's thread writes it, or the opener if the engine has none; the
+ * program opens and closes it; `page` itself is atomic.
  */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "endpoint.h"
@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often a page may be removed by others between its creation and its
- * lock. */
+/* A page may be removed by others between its creation and its lock; this many
+ * are created. */
 #define TRIES 12
 
 /* The mapping keeps the file open, and so the lock, which is the sign of life,
@@ -50,7 +50,7 @@ static int name_folder(char *path, size_t size)
 	return mkdir(path, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-/* Opens the folder if only this user can write to it: /dev/shm is shared by
+/* Opens the folder, if only this user can write to it: /dev/shm is shared by
  * all. The owner of its parent may replace it at any time, so all later access
  * is relative to this descriptor. */
 static int open_folder(const char *path)
@@ -66,8 +66,9 @@ static int open_folder(const char *path)
 	return -EPERM;
 }
 
-/* Whether its owner has ended: then nobody has it locked, in any namespace.
- * Only our own regular files count, because opening a FIFO could block. */
+/* Whether the page's owner has ended: then nobody has it locked, in any
+ * namespace. Only regular files of this user are considered, because opening a
+ * FIFO could block. */
 static int page_abandoned(int folder, const char *name)
 {
 	int fd = openat(folder, name,
@@ -98,8 +99,8 @@ static void sweep_folder(int folder)
 		close(fd);
 }
 
-/* Creates a file of ours, or returns -errno; -EAGAIN: another process removed
- * it before we locked it. */
+/* Creates and locks a file, or returns -errno; -EAGAIN: another process removed
+ * it before it was locked. */
 static int make_file(int folder, const char *name)
 {
 	struct stat st;
@@ -119,8 +120,8 @@ static int make_file(int folder, const char *name)
 static struct o2g_status *map_page(int file)
 {
 	void *memory = MAP_FAILED;
-	/* Allocated now, because a full file system would raise SIGBUS
-	 * later. */
+	/* Allocated now, because a write to a full file system would raise
+	 * SIGBUS later. */
 	int r = posix_fallocate(file, 0, sizeof(struct o2g_status));
 
 	if (r == 0)
@@ -319,7 +320,7 @@ void o2g_page_close(struct o2g *o2g)
 	o2g->page = 0;
 }
 
-/* In a child of fork(), which does not inherit this memory. */
+/* Called in a child of fork(), which does not inherit this memory. */
 void o2g_page_fork(struct o2g *o2g)
 {
 	o2g->page = 0;

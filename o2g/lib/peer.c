@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The peers of an endpoint, by id and by number. With the endpoint's lock. */
+/* The peers of an endpoint, by id and by number. The endpoint's `lock` guards
+ * them. */
 #include "endpoint.h"
 #include "error.h"
 
@@ -43,7 +44,7 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 	return peer;
 }
 
-/* A lost peer frees its address for another. */
+/* The address of a lost peer may be used by another peer. */
 static struct o2g_peer *find_location(struct o2g *o2g,
 				      const struct o2g_location *location)
 {
@@ -132,7 +133,7 @@ int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
 	return r;
 }
 
-/* A peer of this name, also one that was known by its place alone. */
+/* A peer with this name, or one that was only known by its location. */
 static struct o2g_peer *find_name(struct o2g *o2g, const struct o2g_name *name)
 {
 	struct o2g_peer *peer = o2g_peer_find(o2g, &name->id);
@@ -185,14 +186,15 @@ void o2g_peer_free_all(struct o2g *o2g)
 	o2g->by_number = 0;
 }
 
-/* Which action a peer needs whose state is at most `most`. */
+/* Starts what a peer needs whose state is at most `most`: dials it, or expects
+ * its connection. */
 static void nudge_peer(struct o2g *o2g, u32 number, enum o2g_peer_state most,
 		       void (*how)(struct o2g *o2g, struct o2g_peer *peer))
 {
 	struct o2g_peer *peer;
 
 	if (number >= __atomic_load_n(&o2g->peers, __ATOMIC_ACQUIRE))
-		return; /* the engine refuses it */
+		return; /* the engine refuses the operation */
 	peer = o2g->by_number[number];
 	if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) > most)
 		return;
@@ -222,9 +224,10 @@ u32 o2g_peer_known(struct o2g *o2g, u32 number)
 	return number;
 }
 
-/* A peer that connects gets its number then, not when it is named: if it ends
- * before that, the engine must know whose messages it has buffered. An open
- * link has no number if too many were given out this way, or without memory. */
+/* Assigns a number when the peer connects, not when the program names it: if
+ * the peer ends before that, the engine must know whose messages it has
+ * buffered. An open link has no number if too many were assigned this way, or
+ * without memory. */
 int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 {
 	int self = !memcmp(&peer->name.id, &o2g->identity.id,
@@ -269,7 +272,8 @@ static int own_location(const struct o2g *o2g, const struct o2g_name *name)
 	       o2g_address_local(&address);
 }
 
-/* The peer that the program means; an address identifies it like a name. */
+/* Finds the peer that the program means; an address identifies it like a
+ * name. */
 static struct o2g_peer *find_meant(struct o2g *o2g, const struct o2g_name *name)
 {
 	if (o2g_id_known(&name->id))

@@ -14,8 +14,8 @@
 #include <time.h>
 
 /* Naps of callers that only poll: after this many empty polls in close
- * succession, a part of the wait so far. A few late polls are ignored: the
- * system ran another process in between. */
+ * succession, a nap of a fraction of the wait so far. A few late polls are
+ * ignored, because the system may have run another process in between. */
 #define NAP_EMPTY 200
 #define NAP_CLOSE_NS 20000
 #define NAP_LATE 4
@@ -43,7 +43,7 @@ static u32 event_type(const struct o2g_cqe *cqe)
 	return O2G_RECEIVED;
 }
 
-/* Of an operation without an event that does not count as in flight: it was
+/* Whether the operation has no event and does not count as in flight: it was
  * refused. */
 static int has_no_event(const struct o2g_cqe *cqe)
 {
@@ -51,14 +51,14 @@ static int has_no_event(const struct o2g_cqe *cqe)
 	       cqe->op == O2G_OP_RELEASE;
 }
 
-/* Of a peer's operation, not of one of ours. */
+/* Whether the completion is of a peer's operation, not of one of this
+ * endpoint. */
 static int event_of_peer(const struct o2g_cqe *cqe)
 {
 	return cqe->op == O2G_OP_WRITTEN || cqe->op == O2G_OP_READ_OUT;
 }
 
-/* Moves a message that the engine left in the slab to where the program expects
- * it. */
+/* Copies a message that the engine left in the slab to the receive's buffer. */
 static void *completion_address(const struct o2g_cqe *cqe)
 {
 	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
@@ -67,7 +67,8 @@ static void *completion_address(const struct o2g_cqe *cqe)
 							    : 0;
 }
 
-/* False: the completion is internal and not reported to the program. */
+/* Returns false if the completion is internal and is not reported to the
+ * program. */
 static int translate_completion(struct o2g *o2g, const struct o2g_cqe *cqe,
 				struct o2g_event *event)
 {
@@ -127,8 +128,8 @@ static int queue_empty(struct o2g *o2g)
 	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
-/* One descriptor wakes all threads: a wake-up by o2g_wake() for one thread may
- * be consumed by another, which passes it on. */
+/* One descriptor wakes all threads: a thread that consumes a wake-up for
+ * another thread passes it on. */
 static void clear_wakeup(struct o2g *o2g)
 {
 	o2g->ops->calm(o2g->engine);
@@ -151,7 +152,7 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
 		clear_wakeup(o2g);
 		n = take_events(o2g, event, most);
-		if (n == most && !queue_empty(o2g)) /* came in between */
+		if (n == most && !queue_empty(o2g)) /* arrived in between */
 			o2g->ops->wake(o2g->engine);
 	}
 	/* No nap while a long message is arriving. */
@@ -168,15 +169,15 @@ static void request_wakeup(struct o2g *o2g)
 	__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE, __ATOMIC_SEQ_CST);
 }
 
-/* The flag stays for others who sleep, and for a descriptor. */
+/* The flag remains set for other threads that sleep, and for a descriptor. */
 static void withdraw_wakeup(struct o2g *o2g)
 {
 	if (__atomic_sub_fetch(&o2g->waiters, 1, __ATOMIC_SEQ_CST) > 0 ||
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&o2g->area->cq.flags, 0, __ATOMIC_SEQ_CST);
-	/* Another thread may have begun to wait in between: it may have read
-	 * the ring before a completion that saw no flag. */
+	/* Another thread may have begun to wait in between, and may have read
+	 * the ring before a completion that did not see the flag. */
 	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) == 0 &&
 	    !__atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
@@ -225,7 +226,7 @@ int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most, int timeout_ms)
 				       : o2g_now_ns() + timeout_ms * 1000000ll);
 	__atomic_sub_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
 	withdraw_wakeup(o2g);
-	/* Wakes the other sleepers for the rest. */
+	/* Wakes other sleepers for the remaining completions. */
 	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 &&
 	    !queue_empty(o2g))
 		o2g->ops->wake(o2g->engine);
@@ -243,8 +244,8 @@ int o2g_wake(struct o2g *o2g)
 	return 0;
 }
 
-/* A wait that ends by other means during a nap, for example by shared memory,
- * is prolonged by a small part only. */
+/* A wait that is ended by other means during a nap, for example by shared
+ * memory, must be prolonged only slightly. */
 static u64 nap_us(const struct o2g *o2g, s64 now)
 {
 	s64 waited = now - __atomic_load_n(&o2g->empty_since, __ATOMIC_RELAXED);
@@ -277,7 +278,8 @@ void o2g_nap(struct o2g *o2g)
 		return;
 	request_wakeup(o2g);
 	clear_wakeup(o2g);
-	if (queue_empty(o2g)) /* o2g_wake() is only for threads that wait */
+	/* o2g_wake() is for threads that wait, not for naps */
+	if (queue_empty(o2g))
 		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
 	withdraw_wakeup(o2g);
 	/* The nap itself does not count as other work. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Submitting operations. A receive is only written into the ring unless the
- * engine asked for a kick; all else is done at once, in the caller's thread.
+ * Submitting operations. A receive is only written to the ring, unless the
+ * engine asked for a kick. Everything else is done at once, in the caller's
+ * thread.
  */
 #include "endpoint.h"
 #include "error.h"
@@ -20,7 +21,7 @@ static int error_again(const char *what)
 			     what);
 }
 
-/* With `submit`. */
+/* The caller holds `submit`. */
 static int submit_locked(struct o2g *o2g, const struct o2g_sqe *sqe)
 {
 	o2g_trace_begin(o2g, sqe);
@@ -42,7 +43,8 @@ static int kick_engine(struct o2g *o2g)
 		 : 0;
 }
 
-/* An operation that ends with an event counts until that is taken. */
+/* An operation that ends with an event counts as in flight until the event is
+ * taken. */
 static int take_place(struct o2g *o2g)
 {
 	if (__atomic_add_fetch(&o2g->flying, 1, __ATOMIC_RELAXED) <=
@@ -58,7 +60,7 @@ static void give_place(struct o2g *o2g)
 	__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 }
 
-/* One operation that ends with an event. */
+/* Submits an operation that ends with an event. */
 static int submit_operation(struct o2g *o2g, const struct o2g_sqe *sqe,
 			    int lazy)
 {
@@ -96,7 +98,7 @@ static struct o2g_sqe submission_entry(u8 op, const struct o2g_match *m,
 
 /* ---- sending ---- */
 
-/* A send whose buffer is copied, or that has no event. */
+/* Submits a send whose buffer is copied, or that has no event. */
 static int send_marked(struct o2g *o2g, struct o2g_sqe *sqe, const void *buffer,
 		       size_t length, unsigned options)
 {
@@ -271,7 +273,7 @@ size_t o2g_element_size(unsigned operation, unsigned type)
 	return o2g_atomic_size(what);
 }
 
-/* Operands, and behind them what to compare with: 0, or -EINVAL. */
+/* Copies the operands, followed by the values to compare with: 0 or -EINVAL. */
 static int gather_operands(const struct o2g_change *c, u32 what, size_t length,
 			   u8 *body)
 {
@@ -341,8 +343,9 @@ int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 	if (r)
 		return r;
 	o2g_peer_expect(o2g, from->peer);
-	/* A program that probes in a loop always finds an answer, so o2g_poll()
-	 * never runs the engine for it: it is run here. */
+	/* The engine is run here, because a program that probes in a loop
+	 * always gets an answer, and so o2g_poll() never finds the ring empty
+	 * and runs it. */
 	o2g->ops->drive(o2g->engine);
 	if (options & O2G_CLAIM)
 		sqe.flags |= O2G_SQE_CLAIM;
@@ -367,7 +370,7 @@ int o2g_recv_claimed(struct o2g *o2g, uint64_t handle, void *buffer,
 	return submit_operation(o2g, &sqe, 0);
 }
 
-/* These two have no event of their own. */
+/* Cancel and discard have no event of their own. */
 static int submit_order(struct o2g *o2g, const struct o2g_sqe *sqe)
 {
 	int r = o2g_endpoint_alive(o2g);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report to the launcher when an endpoint closes, or its process exits; see
- * <skep/o2g_report.h>.
- * If the launcher does not accept it within a second, the report is dropped
- * without a message, so that the program can end.
+ * The report to the launcher when an endpoint is closed, or its process exits;
+ * see <skep/o2g_report.h>. If the launcher does not accept it within a second,
+ * it is dropped without a message, so that the program can end.
  */
 #define _GNU_SOURCE /* pthread_clockjoin_np */
 #include "hmac.h"
@@ -57,7 +56,7 @@ static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
 	o2g_hmac_final(&hmac, r->mac);
 }
 
-/* "HOST:PORT" or "[HOST]:PORT". A number needs no resolver. */
+/* Parses "HOST:PORT" or "[HOST]:PORT". A numeric address needs no resolver. */
 static struct addrinfo *resolve_host(const char *where)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -82,7 +81,8 @@ static struct addrinfo *resolve_host(const char *where)
 	return getaddrinfo(host, port, &hints, &list) ? 0 : list;
 }
 
-/* The program's timers may interrupt this at any time. */
+/* Polls again after signals, because the program's timers may interrupt this at
+ * any time. */
 static int wait_ready(int fd, short events, s64 end)
 {
 	struct pollfd file = {.fd = fd, .events = events};
@@ -144,10 +144,10 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 
 /* ---- a process that calls exit() with open endpoints ---- */
 
-/* Its peers see a dead process, because nothing shows that it sent everything;
- * but the launcher is informed. A thread does that, and exit() waits for it
- * with a timeout: a signal handler may have called exit() during a call of
- * ours. */
+/* Its peers see a failed process, because nothing shows that it sent
+ * everything; but the launcher gets the report. A thread sends it, and exit()
+ * waits for the thread with a timeout: a signal handler may have called exit()
+ * during a call of this library. */
 static void report_open(struct o2g *o2g)
 {
 	struct o2g_counts counts;
@@ -158,13 +158,13 @@ static void report_open(struct o2g *o2g)
 
 static void *leave_all(void *none)
 {
-	o2g_fork_each(o2g_page_remove); /* needs no endpoint's lock */
+	o2g_fork_each(o2g_page_remove); /* takes no endpoint's lock */
 	o2g_fork_each(report_open);
 	o2g_fork_each(o2g_trace_flush);
 	return none;
 }
 
-/* After the program's own handlers, which may close endpoints. */
+/* Runs after the program's own exit handlers, which may close endpoints. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	s64 end = o2g_now_ns() + EXIT_NS;

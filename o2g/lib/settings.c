@@ -37,7 +37,7 @@ static int read_secret(u8 secret[O2G_SECRET_SIZE], const char *text)
 				      "malformed: want 64 hexadecimal digits");
 }
 
-/* A number with K, M or G behind it, within bounds. */
+/* Reads a number, optionally followed by K, M or G, within bounds. */
 static int read_number(u64 *out, const char *variable, u64 least, u64 most)
 {
 	const char *text = getenv(variable);
@@ -101,7 +101,8 @@ static int read_interface(struct o2g_settings *s, const char *text)
 	return 0;
 }
 
-/* One tunable: where it goes, what the caller gave, and its bounds. */
+/* One numeric setting: where it is stored, the caller's value, and its
+ * bounds. */
 struct tunable {
 	u64 value;
 	u64 given;
@@ -167,7 +168,7 @@ int o2g_settings_read(struct o2g_settings *s, const struct o2g_options *given)
 	int r;
 
 	memset(s, 0, sizeof(*s));
-	if (given) { /* a program that knew fewer options */
+	if (given) { /* the program was built with fewer options */
 		if (given->size < sizeof(given->size) ||
 		    given->size > sizeof(o))
 			return o2g_error_set(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our threads in the program's process: they block all signals. */
+/* The library's threads in the program's process: they block all signals. */
 #ifndef O2G_LIB_SPAWN_H
 #define O2G_LIB_SPAWN_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One opening over one socket, and what follows from its end. The
- * endpoint's `lock` is held; nothing here blocks.
+ * One opening over one socket, and what follows from its result. The endpoint's
+ * `lock` is held; nothing here blocks.
  */
 #include "try.h"
 #include "error.h"
@@ -22,16 +22,18 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 
 #define MS 1000000ll
 #define OPENING_NS (O2G_OPENING_SECONDS * 1000 * MS)
-#define REFUSED_NS (2000 * MS) /* a listener that has ended does not return */
-#define RESET_NS (5000 * MS)   /* of another job, or currently without room */
+/* a listener that has ended does not come back */
+#define REFUSED_NS (2000 * MS)
+/* the peer is of another job, or has no room now */
+#define RESET_NS (5000 * MS)
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MAX_MS 500
 #define PATIENT_MAX_MS 10000
-#define EXPECT_NS                                                              \
-	(1000 * MS)    /* a peer that has not connected by then is dialled     \
-			*/
-#define ALLOWED (-1ll) /* a timeout: up to the whole limit */
-#define GRANT_SHARE 16 /* of what is left for unexpected messages */
+/* A peer that has not connected by then is dialled. */
+#define EXPECT_NS (1000 * MS)
+#define ALLOWED (-1ll) /* as a timeout: up to the whole limit */
+/* share of the remaining memory for unexpected messages */
+#define GRANT_SHARE 16
 
 static void link_in(struct o2g *o2g, struct o2g_try *try)
 {
@@ -94,7 +96,7 @@ static struct o2g_try *create_try(struct o2g *o2g, int socket,
 }
 
 /* A process that the program created by clone() may have a copy of the
- * descriptor, and epoll watches it as long as a copy exists. */
+ * descriptor, and epoll watches a file as long as a copy exists. */
 static void close_socket(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->socket >= 0) {
@@ -104,8 +106,8 @@ static void close_socket(struct o2g *o2g, struct o2g_try *try)
 	try->socket = -1;
 }
 
-/* The credit that an opening offers is reserved until it fails, so that several
- * openings do not get the same bytes. */
+/* Reserves the credit that an opening offers until the opening fails, so that
+ * several openings do not offer the same bytes. */
 static void promise_credit(struct o2g *o2g, struct o2g_try *try, u32 credit)
 {
 	o2g->opener.granted += credit;
@@ -164,7 +166,8 @@ static int watch_socket(struct o2g *o2g, struct o2g_try *try, u32 events,
 								     : 0;
 }
 
-/* Small messages go at once. An idle host that died is found after 30 s. */
+/* Small messages are sent at once. A host that fails while the connection is
+ * idle is detected after 30 s. */
 static void tune_socket(int fd)
 {
 	const int option[][3] = {{IPPROTO_TCP, TCP_NODELAY, 1},
@@ -178,7 +181,7 @@ static void tune_socket(int fd)
 			   sizeof(int));
 }
 
-/* What fits into an empty socket: less than a packet. */
+/* Sends what fits into an empty socket: less than a packet. */
 static int send_out(struct o2g_try *try)
 {
 	u32 length = try->opening.out_length;
@@ -192,9 +195,9 @@ static int send_out(struct o2g_try *try)
 	return -ECONNRESET;
 }
 
-/* The sum of all grants stays below what may be buffered for unexpected
- * messages, as long as that is possible: then nobody waits for memory. The
- * other half is for credit that the core returns early. */
+/* As far as possible, the sum of all credit stays below half of what may be
+ * buffered for unexpected messages: then no peer waits for memory. The other
+ * half is for credit that the core returns early. */
 static u32 offered_credit(const struct o2g *o2g)
 {
 	u64 most = o2g->settings.unexpected / 2, given = o2g->opener.granted;
@@ -264,7 +267,7 @@ static void lose_peer(struct o2g *o2g, struct o2g_try *try, int error)
 		o2g_peer_lose(o2g, peer, error);
 }
 
-/* How long to dial again after such an error; 0: not at all. */
+/* For how long to dial again after such an error, in ns; 0: not at all. */
 static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 {
 	if (o2g_try_lacks_memory(o2g, error))
@@ -278,14 +281,15 @@ static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 	case -ETIMEDOUT:
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
-	case -EAGAIN: /* crossed: the other one dials us */
+	case -EAGAIN: /* crossed: the peer dials us */
 		return try->proved && error == -ETIMEDOUT ? 0 : ALLOWED;
 	}
 	return 0;
 }
 
-/* A receiver may wait without limit for a peer that is stopped or whose host
- * starts slowly, but not for one that has ended. */
+/* Whether to go on dialling for a receive. It may wait without limit for a peer
+ * that is stopped or whose host starts slowly, but not for one that has
+ * ended. */
 static int patient_goes_on(struct o2g_try *try, s64 most, s64 now)
 {
 	if (most == ALLOWED) {
@@ -337,7 +341,7 @@ static void fail_try(struct o2g *o2g, struct o2g_try *try, int error)
 	}
 }
 
-/* ---- from here the engine owns the socket ---- */
+/* ---- the engine gets the socket ---- */
 
 static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 			  struct o2g_peer *peer)
@@ -367,7 +371,7 @@ static void attach_engine(struct o2g *o2g, struct o2g_try *try,
 	o2g->opener.granted += credit_in;
 }
 
-/* The verdict on a proof that holds; see <skep/o2g_wire.h>. */
+/* The verdict on a valid proof; see <skep/o2g_wire.h>. */
 static enum o2g_verdict judge_proof(const struct o2g *o2g,
 				    const struct o2g_peer *peer)
 {
@@ -402,11 +406,11 @@ static void try_proven(struct o2g *o2g, struct o2g_try *try)
 		fail_try(o2g, try, -ENOMEM);
 		return;
 	}
-	/* A registered socket is its own peer's dial: nothing to cross. */
+	/* A registered socket is the peer's own dial, so dials cannot cross. */
 	verdict = try->peer ? O2G_WELCOME : judge_proof(o2g, peer);
 	o2g_opening_decide(&try->opening, verdict);
 	if (send_out(try))
-		fail_try(o2g, try, -ECONNRESET); /* nobody else dials for it */
+		fail_try(o2g, try, -ECONNRESET); /* nobody dials again for it */
 	else if (verdict != O2G_WELCOME)
 		o2g_try_drop(o2g, try);
 	else
@@ -455,8 +459,8 @@ static void begin_dial(struct o2g *o2g, struct o2g_try *try)
 		fail_try(o2g, try, r);
 }
 
-/* An acceptor offers its credit when it answers a hello of this job, not when
- * somebody connects. */
+/* An acceptor offers its credit when it answers a hello of this job, not when a
+ * connection is accepted. */
 static int took_bytes(struct o2g *o2g, struct o2g_try *try, u32 length)
 {
 	struct o2g_opening *opening = &try->opening;
@@ -466,8 +470,8 @@ static int took_bytes(struct o2g *o2g, struct o2g_try *try, u32 length)
 	if (offers)
 		opening->credit_in = offered_credit(o2g);
 	r = o2g_opening_took(opening, length);
-	/* The other side answered: before it hears our proof, and takes this
-	 * connection for its own, it must be whom nobody else is. */
+	/* The peer has answered. Before it gets our proof, and considers this
+	 * connection as its own, its id must not be another peer's. */
 	if (r == O2G_OPENING_MORE && opening->dialled && opening->out_length &&
 	    o2g_peer_settle(o2g, try->peer, o2g_opening_other(opening),
 			    o2g_opening_location(opening))) {
@@ -547,13 +551,15 @@ void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 	if (try->phase == PAUSE)
 		connect_try(o2g, try);
 	else if (try->phase == OPENING && try->patient && try->proved)
-		/* It may have a connection of this, and no other is taken. */
+		/* The peer may have a connection to us already; then it accepts
+		 * no other. */
 		try->deadline = o2g_now_ns() + OPENING_NS;
 	else
 		fail_try(o2g, try, -ETIMEDOUT);
 }
 
-/* A try for this peer that is not under way yet; or the peer is lost. */
+/* Creates a try for this peer that is not started; without memory the peer is
+ * lost. */
 static struct o2g_try *make_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
 	struct o2g_try *try = create_try(o2g, -1, peer);
