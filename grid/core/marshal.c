@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Moves arguments by a manifest. Owns nothing; see marshal.h for the order. */
+/* Moves arguments as a manifest describes them. Owns nothing; see marshal.h for
+ * the order. */
 #include "marshal.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static int fail_argument(struct grid_call *c, u32 i, int err, const char *why)
 	return err;
 }
 
-/* Of an element in memory. */
+/* Bytes of one element in memory. */
 static u64 element_bytes(const struct skep_param *p)
 {
 	return grid_type_text(p->type) ? sizeof(struct grid_text)
@@ -90,7 +91,7 @@ static int compute_shape(struct grid_call *c, u32 i, struct grid_shape *s)
 	return 0;
 }
 
-/* Computed once, and then kept if there is room for it. */
+/* Computes a shape once, and stores it if there is room for it. */
 static int shape_of(struct grid_call *c, u32 i, struct grid_shape *s)
 {
 	int err;
@@ -208,7 +209,8 @@ int grid_call_measure(struct grid_call *c, u32 direction, u64 *length)
 /* Moving --------------------------------------------------------------------
  */
 
-/* One direction of movement, and how much of the announced length is left. */
+/* Moves arguments in one direction; counts what is left of the announced
+ * length. */
 struct transfer {
 	struct grid_call *call;
 	struct grid_mover *mover;
@@ -241,7 +243,7 @@ static int move_scalar(struct transfer *t, u32 i)
 	u64 bits = v->bits;
 	int err;
 
-	/* If it is an output, it is in memory. */
+	/* An output's value is in memory. */
 	if (!t->taking && v->at && param_of(t->call, i)->mode & SKEP_OUT) {
 		bits = 0;
 		memcpy(&bits, v->at, size);
@@ -249,7 +251,7 @@ static int move_scalar(struct transfer *t, u32 i)
 	err = move_bytes(t, &bits, 8, 0);
 	if (err || !t->taking)
 		return err;
-	/* Sizes are those of the way in, on both sides. */
+	/* Both sides use the sizes that held when the arguments were sent. */
 	if (t->direction == SKEP_IN)
 		v->bits = bits;
 	if (v->at)
@@ -258,8 +260,7 @@ static int move_scalar(struct transfer *t, u32 i)
 }
 
 /*
- * The innermost run of adjacent elements is moved at once; a whole
- * array is one run.
+ * Adjacent elements are moved together; a complete array is one run.
  */
 static int move_part(struct transfer *t, u8 *base, const struct grid_shape *s,
 		     u32 dims, u64 element)
@@ -361,8 +362,9 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 /* Memory ------------------------------------------------------------------- */
 
 /*
- * A kernel that overcommits (vm.overcommit_memory is 1) gives any amount of
- * memory, and ends some process later, when the memory is touched.
+ * A kernel that overcommits (vm.overcommit_memory is 1) grants any amount of
+ * memory, and kills some process when the memory is used. So the machine's
+ * memory is the limit.
  */
 static u64 machine_memory(void)
 {

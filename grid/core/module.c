@@ -32,7 +32,7 @@ int grid_type_integer(u8 type)
 	return type >= SKEP_CHAR && type <= SKEP_LONG;
 }
 
-/* Operands in bytes, values popped and pushed; there are no jumps. */
+/* Bytes of operands, values popped and pushed; there are no jumps. */
 struct op {
 	u8 operands, pops, pushes;
 };
@@ -56,7 +56,7 @@ static struct op op_of(u8 code)
 	return (struct op){0, 2, 1};
 }
 
-/* PARAM names an IN integer, ITEM an IN array of them. */
+/* Whether PARAM refers to an IN integer, ITEM to an IN array of integers. */
 static int operand_ok(const struct grid_module *m,
 		      const struct skep_function *f, const u8 *code)
 {
@@ -137,7 +137,7 @@ static int text_ok(const struct skep_param *p)
 	return p->mode != SKEP_WORK;
 }
 
-/* Returns what is wrong with it, or NULL. */
+/* What is wrong with the parameter, or NULL. */
 static const char *param_wrong(const struct grid_module *m,
 			       const struct skep_function *f,
 			       const struct skep_param *p)
@@ -309,7 +309,7 @@ static int eval_item(const struct skep_param *p, const struct grid_value *v,
 int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 		     const struct grid_value *value, u32 at, s64 *result)
 {
-	s64 stack[STACK_MAX], *top = stack; /* first free */
+	s64 stack[STACK_MAX], *top = stack; /* top: the first free place */
 	const u8 *code = m->code + at;
 	int err = 0;
 

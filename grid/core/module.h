@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A module's manifest (include/skep/module.h), checked once and then read.
- * Pure: no memory of its own, no I/O. The bytes come from the network.
+ * A module's manifest (include/skep/module.h), checked once and then read. It
+ * allocates no memory and does no I/O. The bytes come from the network.
  */
 #ifndef GRID_CORE_MODULE_H
 #define GRID_CORE_MODULE_H
@@ -16,14 +16,14 @@ struct grid_module {
 };
 
 /*
- * Views `bytes`, which must stay valid and be aligned to 8. Everything is
- * checked: after 0 the tables can be walked and size code be run without
+ * Refers to `bytes`, which must stay valid and be aligned to 8. Everything is
+ * checked here: after 0 the tables can be used and size code be run without
  * further checks. -EINVAL, with a sentence in why.
  */
 int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
 		     const char **why);
 
-/* Index of the function, or -ENOENT. */
+/* Index of the function with this name, or -ENOENT. */
 int grid_module_find(const struct grid_module *m, const char *name);
 /* Index of the module's Initialize, or -ENOENT. */
 int grid_module_initialize(const struct grid_module *m);
@@ -36,16 +36,16 @@ int grid_type_text(u8 type);
 
 /* One argument of a call, on either side. */
 struct grid_value {
-	u64 bits;   /* scalars that go in: as they travel */
-	u64 more;   /* the rest of a complex number; follows bits */
-	void *at;   /* strings, arrays, and scalars that come out */
+	u64 bits;   /* IN scalars: as they are sent */
+	u64 more;   /* second half of a complex number */
+	void *at;   /* strings, arrays, and OUT scalars */
 	u64 count;  /* arrays: elements at `at` */
-	void *user; /* texts: what the caller gave or the function gets */
+	void *user; /* texts: the caller's or the function's pointer */
 };
 
 /*
- * Run the size code at `at` for function f with these arguments.
- * -ERANGE: overflow, division by zero, index outside its array.
+ * Runs the size code at `at` for function f with these arguments. -ERANGE:
+ * overflow, division by zero, or an index outside of its array.
  */
 int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 		     const struct grid_value *value, u32 at, s64 *result);

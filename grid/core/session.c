@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * The session's state machine. Owns the copies of short pieces; longer ones
- * belong to the caller. No lock: the caller's guards the struct.
+ * belong to the caller. It has no lock: the caller's lock guards the struct.
  *
- * Where frames end is not stored: every frame's header stays in the queue until
- * the peer has it, and is read again to find the next one.
+ * The ends of frames are not stored: every frame's header stays in the queue
+ * until the peer has it, and is read again to find the next one.
  */
 #include "session.h"
 
@@ -39,7 +39,7 @@ static struct grid_part *part_at(struct grid_session *s, u32 i)
 	return &s->part[(s->first + i) % GRID_PARTS];
 }
 
-/* The n bytes at a place that is still queued. */
+/* Reads n bytes at a place that is still queued. */
 static void peek_bytes(struct grid_session *s, u64 at, void *to, u64 n)
 {
 	const struct grid_part *p;
@@ -59,7 +59,8 @@ static void peek_bytes(struct grid_session *s, u64 at, void *to, u64 n)
 	}
 }
 
-/* The first end of a frame at or after `place`, from one before it. */
+/* The first end of a frame at or after `place`; `end` is the end of an earlier
+ * frame. */
 static u64 frame_end(struct grid_session *s, u64 end, u64 place)
 {
 	struct skep_frame f;
@@ -72,7 +73,7 @@ static u64 frame_end(struct grid_session *s, u64 end, u64 place)
 	return end;
 }
 
-/* Drop the bytes before `place`. */
+/* Drops the bytes before `place`. */
 static void release_before(struct grid_session *s, u64 place)
 {
 	struct grid_part *p;
@@ -93,7 +94,7 @@ static void release_before(struct grid_session *s, u64 place)
 		s->first = (s->first + 1) % GRID_PARTS;
 		s->parts--;
 	}
-	if (s->forget) /* the same few pages again */
+	if (s->forget) /* reuses the same few pages */
 		s->copies_in = s->copies_out = 0;
 }
 
@@ -128,7 +129,7 @@ void grid_session_greet(struct grid_session *s, struct grid_greeting *g)
 	memcpy(g->hello.session, s->id, sizeof(s->id));
 }
 
-/* Magic and revision stay first in every revision, what follows may not. */
+/* Magic and revision are first in every revision; what follows may differ. */
 static int hello_ok(struct grid_session *s, const struct skep_frame *f,
 		    const struct skep_hello *h, u64 len)
 {
@@ -293,7 +294,7 @@ int grid_session_put(struct grid_session *s, const void *bytes, u64 len,
 
 	if (len > s->framed - s->queued)
 		return -EINVAL;
-	/* A copy that wraps takes two parts. */
+	/* A copy that wraps around the buffer is two parts. */
 	if (s->parts + 2 > GRID_PARTS ||
 	    (copied && len > GRID_COPIES - (s->copies_in - s->copies_out)))
 		return -EAGAIN;

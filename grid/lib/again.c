@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sends requests, and sends them again to a hub that was started after another
- * was killed: docs/design/reattach.md. client->lock guards epoch, away and what
- * a request says of its sending.
+ * Sends requests, and sends them again to a new hub after the old one was
+ * killed: docs/design/reattach.md. client->lock guards epoch, away and the
+ * state of each request's sending.
  *
- * A request is sent by the thread that made it until all of it went out
- * (`sending`), and after that by the resender alone. So no request is sent
- * twice on one stream.
+ * The thread that made a request sends it until it was sent once (`sending`);
+ * afterwards only the resender sends it. So no request is sent twice on one
+ * stream.
  */
 #include <skep/assert.h>
 
@@ -18,16 +18,16 @@
 #include <string.h>
 #include <time.h>
 
-#define KEEP_MAX 0x10000000	 /* bytes that a session keeps */
+#define KEEP_MAX 0x10000000	 /* bytes that a session keeps to send again */
 #define CHUNK 0x40000		 /* bytes in one DATA frame */
-#define AGAIN_FOR 60000000000ull /* how long to look for the hub */
+#define AGAIN_FOR 60000000000ull /* ns; how long to look for the hub */
 #define AGAIN_EVERY 50000000	 /* ns between two tries */
 
 const char grid_lost[] =
 	"the hub was lost, and this call's arguments were not kept, because "
 	"all of this program's open calls have more than 256 MiB: call again";
 
-/* What is kept ------------------------------------------------------------ */
+/* Kept requests ------------------------------------------------------------ */
 
 struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
 				const void *head, u32 head_len, u64 len)
@@ -79,14 +79,14 @@ static int send_data(struct grid_client *c, struct skep_request *r, u64 at,
 			       r->id, (u32)part);
 	if (!err)
 		err = grid_stream_push(&c->stream, k->bytes + at, part, 0);
-	if (!err && last) { /* before the last byte: it may end at once */
+	if (!err && last) { /* before the last byte: then it may end */
 		grid_request_sent(c, r);
 		*sent = 1;
 	}
 	return err;
 }
 
-/* 1: all of it went out, and r may be gone. */
+/* Returns 1 if the request was sent completely; then r may be freed. */
 static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 {
 	const struct grid_kept *k = r->kept;
@@ -128,8 +128,8 @@ static int send_kept(struct grid_client *c, struct skep_request *r, int again)
 
 /* Sending ----------------------------------------------------------------- */
 
-/* Waits for a stream that has not had the request yet. -EPIPE: there is none.
- */
+/* Waits for a stream on which the request was not sent yet. -EPIPE: there will
+ * be none. */
 static int take_stream(struct grid_client *c, struct skep_request *r)
 {
 	int err;
@@ -172,9 +172,11 @@ int grid_request_send(struct grid_client *c, struct skep_request *r,
 	}
 }
 
-/* Coming back ------------------------------------------------------------- */
+/* Resending
+ * ----------------------------------------------------------------- */
 
-/* The requests that an earlier stream had, the oldest first; 0 ends them. */
+/* The requests that were sent on an earlier stream, the oldest first; 0 ends
+ * the list. */
 static u64 *list_open(struct grid_client *c)
 {
 	struct skep_request *r;
@@ -186,14 +188,16 @@ static u64 *list_open(struct grid_client *c)
 	list = malloc((n + 1) * sizeof(*list));
 	i = n;
 	for (r = c->request; list && r; r = r->next)
-		list[--i] = r->id; /* the list begins with the newest */
+		/* the client's list begins with the newest */
+		list[--i] = r->id;
 	if (list)
 		list[n] = 0;
 	pthread_mutex_unlock(&c->lock);
 	return list;
 }
 
-/* The request if it must be sent on this stream; it is then being sent. */
+/* Returns the request, marked as being sent, if it must be sent on this
+ * stream. */
 static struct skep_request *take_open(struct grid_client *c, u64 id,
 				      int *cancelled)
 {
@@ -221,14 +225,15 @@ static void *resend_all(void *arg)
 	u64 i;
 
 	if (!list)
-		grid_stream_cut(&c->stream); /* and try once more */
+		grid_stream_cut(&c->stream); /* try on the next stream */
 	for (i = 0; list && list[i] && err >= 0; i++) {
 		r = take_open(c, list[i], &cancelled);
 		if (!r)
 			continue;
 		err = send_kept(c, r, 1);
 		if (err < 0)
-			grid_request_sent(c, r); /* the next stream's */
+			/* the next stream's resender sends it */
+			grid_request_sent(c, r);
 		else if (cancelled)
 			grid_stream_send(&c->stream, SKEP_CANCEL, list[i], "",
 					 0);
@@ -237,7 +242,7 @@ static void *resend_all(void *arg)
 	return NULL;
 }
 
-/* Requests that cannot be sent again have ended with the hub. */
+/* Ends the requests that cannot be sent again. */
 static void end_lost(struct grid_client *c)
 {
 	struct skep_request *r;
@@ -261,7 +266,7 @@ static void join_resender(struct grid_client *c)
 	c->resending = 0;
 }
 
-/* The reader's thread blocks all signals, and so do those that it starts. */
+/* The thread inherits the reader's signal mask: all signals are blocked. */
 static int start_resender(struct grid_client *c)
 {
 	int err = pthread_create(&c->resender, NULL, resend_all, c);

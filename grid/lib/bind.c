@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the list of bound modules. client->lock guards its head, `binding` lets
- * one thread at a time ask the hub, so that no module is bound twice.
+ * Owns the list of bound modules. client->lock guards its head. With `binding`
+ * locked, one thread at a time asks the hub, so that no module is bound twice.
  */
 #include "client.h"
 
@@ -31,7 +31,7 @@ static struct skep_handle *find_bound(struct grid_client *c, const char *name,
 	return m;
 }
 
-/* The manifest moves from the request into the module. */
+/* The module takes over the manifest of the request. */
 static struct skep_handle *module_of(struct skep_request *r, const char *name,
 				     u64 len)
 {
@@ -113,7 +113,7 @@ int grid_handle_function(const struct skep_handle *m, const char *name)
 	return f;
 }
 
-/* The hub looks through all modules. */
+/* Finds a function in all of the hub's modules. */
 static struct skep_handle *bind_function(struct grid_client *c,
 					 const char *name)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calls whose argument and result are bytes to this library: a function with
- * the parameters (IN long n, IN char data[n], OUT string result). Bindings that
- * encode values themselves use them: pieces are sent from where they lie, the
- * result comes into memory of its own and may contain zeros. On the wire they
- * are like other calls. Owns nothing.
+ * Calls whose argument and result are bytes to this library: functions with the
+ * parameters (IN long n, IN char data[n], OUT string result). Bindings that
+ * encode values themselves use them. Pieces are sent without a copy. The result
+ * is received into its own memory and may contain zero bytes. On the wire they
+ * are ordinary calls. Owns nothing.
  */
 #include "client.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESULT_ALIGN 64 /* what is computed on may want it */
+#define RESULT_ALIGN 64 /* for vector instructions on the result */
 
 static const char zeros[8];
 
@@ -62,7 +62,7 @@ int grid_bytes_send(const struct grid_bytes *b, struct grid_mover *to)
 	return err ? err : to->move(to, (void *)zeros, pad_to_eight(bytes), 0);
 }
 
-/* A text: its length, its bytes, zeros up to a multiple of 8. */
+/* Receives a text: its length, its bytes, zeros up to a multiple of 8. */
 int grid_bytes_accept(struct grid_args *a, struct grid_mover *from, u64 length)
 {
 	u64 bytes, pad;
@@ -78,7 +78,7 @@ int grid_bytes_accept(struct grid_args *a, struct grid_mover *from, u64 length)
 	pad = length - bytes;
 	if (bytes > length || pad != pad_to_eight(bytes))
 		return -EPROTO;
-	free(a->result); /* of a stream that broke */
+	free(a->result); /* of a stream that broke before */
 	a->result =
 		aligned_alloc(RESULT_ALIGN, (bytes | (RESULT_ALIGN - 1)) + 1);
 	if (!a->result)

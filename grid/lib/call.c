@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Takes the arguments of a call from a va_list or by pointers and sends them.
- * Owns only the call in progress.
+ * Reads the arguments of a call from a va_list or from pointers, and sends
+ * them. Owns only the call in progress.
  */
 #include "client.h"
 
@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 0x40000 /* bytes in one DATA frame; others pass between */
+/* bytes of one DATA frame; other frames may be sent in between */
+#define CHUNK 0x40000
 
 /* Arguments --------------------------------------------------------------- */
 
-/* C passes what is shorter than int as int, and float as double. */
+/* C's default argument promotions: smaller integers are passed as int, float as
+ * double. */
 static u64 scalar_bits(u8 type, va_list *values)
 {
 	u64 bits = 0;
@@ -49,7 +51,7 @@ static u64 scalar_bits(u8 type, va_list *values)
 	return (u64)integer;
 }
 
-/* Complex numbers are sent from where they lie, as arrays are. */
+/* Complex numbers are sent without a copy, like arrays. */
 static int complex_bits(u8 type, struct grid_value *v, va_list *values)
 {
 	double _Complex wide;
@@ -68,7 +70,8 @@ static int complex_bits(u8 type, struct grid_value *v, va_list *values)
 	return 1;
 }
 
-/* A value that is given by its address: sizes may read a scalar. */
+/* For a value that is passed by address. A scalar is read at once, because
+ * sizes may depend on it. */
 static void set_address(const struct skep_param *p, struct grid_value *v,
 			void *at)
 {
@@ -79,13 +82,13 @@ static void set_address(const struct skep_param *p, struct grid_value *v,
 		memcpy(&v->bits, at, size);
 }
 
-/* Arguments that are given as pointers; those of WORK arrays are not used. */
+/* Arguments that are passed as pointers. Those of WORK arrays are ignored. */
 struct pointers {
 	void *const *at;
 	u32 left;
 };
 
-/* -EINVAL: there are too few, or a scalar has none. */
+/* -EINVAL: there are too few pointers, or a scalar's is null. */
 static int value_at(const struct skep_param *p, struct grid_value *v,
 		    struct pointers *from)
 {
@@ -149,7 +152,7 @@ static struct grid_args *args_new(const struct skep_handle *m, u32 f)
 	return a;
 }
 
-/* After all values are known. */
+/* Call it when all values are known. */
 static struct grid_args *args_finish(struct grid_args *a)
 {
 	if (!grid_texts_prepare(a) && !measure_args(a, a->handle))
@@ -209,12 +212,13 @@ static struct grid_args *args_at(const struct skep_handle *m, u32 f,
 
 /* Sending ----------------------------------------------------------------- */
 
-/* DATA of one call; between begin and end this thread owns the stream. */
+/* The DATA frames of one call. Between begin and end this thread owns the
+ * stream. */
 struct sending {
 	struct grid_mover mover;
 	struct grid_stream *stream;
-	u64 call, left; /* bytes that no frame has announced yet */
-	u32 frame;	/* bytes of the frame that are still to come */
+	u64 call, left; /* bytes that are in no frame yet */
+	u32 frame;	/* bytes missing in the current frame */
 };
 
 static u32 next_length(const struct sending *s)
@@ -230,7 +234,7 @@ static int open_frame(struct sending *s)
 				s->call, s->frame);
 }
 
-/* Others may send theirs before this call's next frame. */
+/* Other threads may send before this call's next frame. */
 static int next_frame(struct sending *s)
 {
 	int err = grid_stream_end(s->stream);
@@ -251,7 +255,7 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 
 	while (len && !err) {
 		if (!s->frame && !s->left)
-			return -EPROTO; /* more than was measured */
+			return -EPROTO; /* the arguments have grown */
 		if (!s->frame)
 			err = next_frame(s);
 		if (err)
@@ -265,7 +269,7 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return err;
 }
 
-/* The first frame of a call, or of the data of Initialize. */
+/* The first frame of a call, or of Initialize. */
 struct opening {
 	union {
 		struct skep_module_init init;
@@ -314,7 +318,7 @@ static int move_args(struct grid_args *a, struct grid_mover *to)
 			: grid_call_send(&a->call, SKEP_IN, to);
 }
 
-/* Of a request that is not kept, from the caller's memory. */
+/* Sends a request that is not kept, from the caller's memory. */
 static int send_call(struct grid_client *c, struct skep_request *r)
 {
 	struct grid_args *a = r->args;
@@ -327,11 +331,12 @@ static int send_call(struct grid_client *c, struct skep_request *r)
 	if (!err)
 		err = move_args(a, &s.mover);
 	if (!err && (s.frame || s.left))
-		err = -EPROTO; /* less than was measured */
+		err = -EPROTO; /* the arguments have shrunk */
 	if (!err)
 		grid_request_sent(c, r);
 	if (s.stream)
-		grid_stream_end(&c->stream); /* the reader sees if it broke */
+		/* if it fails, the reader sees the error too */
+		grid_stream_end(&c->stream);
 	return err;
 }
 
@@ -347,7 +352,7 @@ static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 
 	(void)own;
 	if (len > k->left)
-		return -EPROTO; /* more than was measured */
+		return -EPROTO; /* the arguments have grown */
 	if (len)
 		memcpy(k->to, bytes, len);
 	k->to += len;
@@ -355,7 +360,7 @@ static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-/* NULL: it is too large to be kept, or changes while it is copied. */
+/* NULL: the arguments are too large to be kept, or changed during the copy. */
 static struct grid_kept *keep_call(struct grid_client *c, struct grid_args *a)
 {
 	struct opening o = opening_of(a);
@@ -369,8 +374,8 @@ static struct grid_kept *keep_call(struct grid_client *c, struct grid_args *a)
 }
 
 /*
- * A call that is partly sent cannot be withdrawn. Only a program that writes
- * into the arguments meanwhile gets another error than -EPIPE here.
+ * A call that was sent partly cannot be withdrawn. Here the error is other than
+ * -EPIPE only if the program has changed the arguments in the meantime.
  */
 static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 {
@@ -381,7 +386,7 @@ static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 			       "the session is over");
 }
 
-/* The hub was lost while a request was sent that is not kept. */
+/* The hub was lost while a request was being sent that is not kept. */
 static void lose_call(struct grid_client *c, struct skep_request *r)
 {
 	grid_request_hush(c, r);
@@ -416,7 +421,7 @@ struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 			return NULL;
 		}
 		grid_request_end(c, r, OMRPC_E_NO_HUB, grid_lost);
-		grid_request_sent(c, r); /* and it may be freed at once */
+		grid_request_sent(c, r); /* afterwards r may be freed */
 		return r;
 	}
 	if (tag) { /* the reader ends it */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the session's requests and the reading thread. client->lock guards the
- * table; nothing is sent or waited for with it held.
+ * Owns the session's requests and the reader's thread. client->lock guards the
+ * table; it is never held while sending or waiting.
  */
 #include <skep/assert.h>
 
@@ -14,7 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A request's id is a serial number above its slot, so none is used twice. */
+/* A request's id is its slot with a serial number in the upper bits, so no id
+ * is used twice. */
 #define SLOT_BITS 20
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 
@@ -51,7 +52,7 @@ static int grow_slots(struct grid_client *c)
 	return 0;
 }
 
-/* lock is held. */
+/* The caller holds lock. */
 static int enlist_request(struct grid_client *c, struct skep_request *r)
 {
 	u32 slot;
@@ -102,7 +103,8 @@ struct skep_request *grid_request_new(struct grid_client *c,
 	return NULL;
 }
 
-/* lock is held. Who knows it by its tag takes it from there. */
+/* The caller holds lock. A request with a tag is collected by
+ * grid_request_next. */
 static void add_done(struct grid_client *c, struct skep_request *r)
 {
 	skep_assert(pthread_mutex_trylock(&c->lock));
@@ -113,7 +115,7 @@ static void add_done(struct grid_client *c, struct skep_request *r)
 	pthread_cond_signal(&c->done_more);
 }
 
-/* lock is held. */
+/* The caller holds lock. */
 static void remove_done(struct grid_client *c, struct skep_request *r)
 {
 	skep_assert(pthread_mutex_trylock(&c->lock));
@@ -127,7 +129,7 @@ static void remove_done(struct grid_client *c, struct skep_request *r)
 	r->done_link = NULL;
 }
 
-/* lock is held. */
+/* The caller holds lock. */
 static void drop_args(struct grid_client *c, struct skep_request *r)
 {
 	skep_assert(pthread_mutex_trylock(&c->lock));
@@ -155,7 +157,7 @@ void grid_request_sent(struct grid_client *c, struct skep_request *r)
 	drop_args(c, r);
 	pthread_cond_broadcast(&c->ended);
 	if (r->tag && r->ended)
-		add_done(c, r); /* and it may be freed at once */
+		add_done(c, r); /* afterwards r may be freed */
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -183,7 +185,7 @@ void grid_request_wake(struct grid_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* lock is held. The slot is free at once, the request lives on. */
+/* The caller holds lock. Frees the slot; the request remains. */
 static void end_request(struct grid_client *c, struct skep_request *r, int code,
 			const char *text)
 {
@@ -220,7 +222,7 @@ int grid_request_cancel(struct grid_client *c, struct skep_request *r)
 	int down;
 
 	pthread_mutex_lock(&c->lock);
-	r->cancelled = 1; /* the resender asks too */
+	r->cancelled = 1; /* the resender checks it too */
 	pthread_mutex_unlock(&c->lock);
 	if (!grid_stream_send(&c->stream, SKEP_CANCEL, id, "", 0))
 		return OMRPC_OK;
@@ -237,7 +239,8 @@ void grid_request_hush(struct grid_client *c, struct skep_request *r)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* A missing module is reported with the call that needs it. */
+/* Whether the failure is printed now. That of a module is printed with the call
+ * that needs it. */
 static int is_reported(struct grid_client *c, struct skep_request *r)
 {
 	int yes;
@@ -319,7 +322,7 @@ int grid_client_keeps(struct grid_client *c)
 	return keeps;
 }
 
-/* The reader may be using it, so the reader ends it. */
+/* The reader may be using the request, so the reader ends it. */
 int grid_request_abandon(struct grid_client *c, struct skep_request *r)
 {
 	int code;
@@ -453,14 +456,14 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 		return handle_bound(c, frame);
 	case SKEP_DONE:
 		return handle_done(c, frame);
-	case SKEP_BYE: /* it does not come back for this session */
+	case SKEP_BYE: /* the hub has ended this session for good */
 		grid_client_down(c, OMRPC_E_NO_HUB, error_reason(-EPIPE));
 		return -EPIPE;
 	}
 	return -EPROTO;
 }
 
-/* The session is over, so none is added. */
+/* The session is over, so no request is added any more. */
 static void end_all(struct grid_client *c)
 {
 	struct skep_request *r;
@@ -515,7 +518,7 @@ int grid_client_over(struct grid_client *c)
 {
 	int code;
 
-	/* A sender may notice before the reader knows why. */
+	/* A sender may see the end before the reader knows the reason. */
 	pthread_mutex_lock(&c->lock);
 	code = c->down ? c->down : OMRPC_E_NO_HUB;
 	grid_error_set(code, "%s", c->down ? c->why : error_reason(-EPIPE));
@@ -547,7 +550,7 @@ static int open_error(const char *path, int err, u32 theirs)
 				      : "skep");
 }
 
-/* This thread blocks all signals. */
+/* The thread blocks all signals. */
 static int start_reader(struct grid_client *c)
 {
 	sigset_t all, before;
