@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * OmniRPC's calls of worker programs by their path. Owns nothing: what it opens
- * is a handle like others.
+ * OmniRPC's calls of worker programs by their path. Owns nothing: it opens
+ * ordinary handles.
  */
 #include "client.h"
 
@@ -18,7 +18,7 @@ int OmniRpcExecFinalize(void)
 	return OmniRpcFinalize();
 }
 
-/* Agents run as their own users. */
+/* Agents run as their own users, so no other user can be chosen. */
 static int user_wrong(const char *user)
 {
 	const char *own = getenv("USER");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * OmniRPC's subroutines for Fortran 77, each under both names that compilers
- * make of it, and what the module skep of skep.f90 calls. A Fortran program
- * passes all arguments by address, and keeps requests and handles in INTEGER
- * variables: owns the table of their numbers; `lock` guards it.
+ * give it, and the functions that the module skep of skep.f90 calls. A Fortran
+ * program passes all arguments by address, and stores requests and handles in
+ * INTEGER variables. This file owns the table of their numbers; `lock` guards
+ * it.
  */
 #include "client.h"
 
@@ -14,9 +15,9 @@
 #define NAME_ROOM 256
 #define NUMBERS_MAX 0x100000
 #define GENERATIONS 0x400
-#define NUMBER_MARK 0x40000000 /* no small integer is a number */
+#define NUMBER_MARK 0x40000000 /* small integers are no valid numbers */
 
-/* A number is the mark, the entry's generation, and its index. */
+/* A number consists of the mark, the entry's generation, and its index. */
 struct entry {
 	void *what;	   /* request or handle; NULL: the entry is free */
 	const int *holder; /* the program's variable */
@@ -72,8 +73,8 @@ static struct entry *new_entry(void)
 	return &table[i];
 }
 
-/* Stores the number of what, which may be NULL, in the program's variable. A
- * request that was there and has been waited for is freed. */
+/* Stores the number of `what`, which may be NULL, in the program's variable. A
+ * request whose number was in the variable is freed if it was waited for. */
 static void store_number(int *variable, void *what)
 {
 	struct entry *e;
@@ -104,7 +105,8 @@ static void store_number(int *variable, void *what)
 			       "there are too many requests, or no memory");
 }
 
-/* NULL with the error set. `waited`: the program has its result. */
+/* Looks up a number; NULL with the error set. `waited`: the program has the
+ * result. */
 static void *take_number(int number, const char *subroutine, int waited)
 {
 	struct entry *e;
@@ -134,9 +136,9 @@ static int is_number(int number)
 }
 
 /*
- * INTEGER variables have 4 bytes, or 8 in programs for OmniRPC on 64-bit
- * computers, which needed room for a pointer. Only 4 are written; so the
- * numbers are 1 or 2 integers apart.
+ * The distance of the numbers, in integers of 4 bytes. INTEGER variables have 4
+ * bytes, or 8 in programs for OmniRPC on 64-bit computers, which needed room
+ * for a pointer. Only 4 are written; so the distance is 1 or 2.
  */
 static int find_step(int count, const int *number)
 {
@@ -164,7 +166,8 @@ static int read_name(char *to, const char *from)
 	return 0;
 }
 
-/* Fortran has no pointers to characters or C files. */
+/* Refuses parameters that Fortran cannot pass: pointers to characters and C
+ * files. */
 static int refuse_param(const struct skep_handle *m, const struct skep_param *p,
 			const char *function)
 {
@@ -179,7 +182,7 @@ static int refuse_param(const struct skep_handle *m, const struct skep_param *p,
 		p->name, m->name, function);
 }
 
-/* The arguments' addresses are in the list. */
+/* Starts a call; `list` has the addresses of the arguments. */
 static struct skep_request *start_listed(const struct skep_handle *m, int f,
 					 va_list args)
 {
@@ -416,9 +419,9 @@ SUBROUTINE(omnirpc_module_init, const char *module, ...)
 /* For the module skep ----------------------------------------------------- */
 
 /*
- * Starts a call with the addresses of its arguments and how many elements each
- * has. NULL with the error set. `init`: the name is that of a module, and the
- * call its Initialize.
+ * Starts a call with the addresses of its arguments and the number of elements
+ * of each. NULL with the error set. `init`: the name is a module's, and its
+ * Initialize is called.
  */
 void *skep_fortran_start(const char *name, int init, int count,
 			 void *const *address, const s64 *elements);
@@ -446,7 +449,8 @@ void *skep_fortran_start(const char *name, int init, int count,
 				     (u32)count);
 }
 
-/* Reports an error of skep_fortran_start, and ends the program as others do. */
+/* Reports an error of skep_fortran_start, and ends the program unless
+ * SKEP_ERRORS says otherwise. */
 int skep_fortran_fail(const char *name);
 int skep_fortran_fail(const char *name)
 {

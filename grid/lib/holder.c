@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program that was started without `skep run` starts one beside itself, and
- * keeps it as long as it needs the hub: it ends when its standard input does.
+ * A program that was started without `skep run` starts one, and keeps it as
+ * long as it needs the hub: `skep run` ends when its standard input is closed.
  * Owns that process.
  */
 #define _GNU_SOURCE /* pipe2 */
@@ -17,13 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What `skep run` runs: prints the hub's socket, and waits. */
+/* The program of `skep run`: prints the hub's socket, and waits. */
 #define HOLDER_SCRIPT "printf '%s\\n' \"$SKEP_SOCKET\"; exec cat >/dev/null"
 
 static pid_t holder = -1;
 static int holder_stdin = -1;
 
-/* The folder of this program, where its worker programs are. */
+/* The folder of this program, which also has its worker programs. */
 static void find_folder(char *folder, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", folder, size - 1);
@@ -70,7 +70,7 @@ static int spawn_holder(const char *hostfile, int in, int out)
 	return err;
 }
 
-/* -EPIPE: it ended without a line. */
+/* -EPIPE: end of file before a complete line. */
 static int read_line(int fd, char *line, size_t size)
 {
 	size_t len = 0;
@@ -90,7 +90,7 @@ static int read_line(int fd, char *line, size_t size)
 	return 0;
 }
 
-/* The child's ends must not be 0 or 1 here, which it gets as its own. */
+/* No end may be descriptor 0 or 1 here, because the child dups them there. */
 static int open_pipe(int end[2])
 {
 	int i, fd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions for masters. Owns the program's one session; `opening` guards
- * that it is opened once.
+ * The functions for masters. Owns the program's only session; `opening` guards
+ * it against being opened twice.
  */
 #include <skep/assert.h>
 
@@ -60,7 +60,7 @@ struct grid_client *grid_session(void)
 	return c;
 }
 
-/* The hub of `skep run`, or else one that is started for this program. */
+/* Uses the hub of `skep run`, or starts one for this program. */
 static int open_session(const char *hostfile)
 {
 	const char *path = getenv("SKEP_SOCKET");
@@ -92,7 +92,7 @@ static int open_session(const char *hostfile)
 	return code;
 }
 
-/* OmniRPC removes its own options from the program's. */
+/* Removes OmniRPC's options from the program's arguments. */
 static int take_options(int *argc, char ***argv, const char **hostfile)
 {
 	int i, kept = 1;
@@ -138,7 +138,7 @@ int OmniRpcInit(int *argc, char ***argv)
 	return grid_end_failed(code);
 }
 
-/* A program that never asked for a failed call's status must not exit with
+/* A program that never asked for the status of a failed call must not exit with
  * 0. */
 static void end_unseen(struct grid_client *c)
 {
@@ -239,7 +239,7 @@ OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
 	return handle;
 }
 
-/* The module stays bound, with what Initialize was given. */
+/* The module stays bound, and keeps what Initialize was given. */
 int OmniRpcDestroyHandle(OmniRpcHandle handle)
 {
 	if (!handle)
@@ -413,7 +413,7 @@ int OmniRpcProbe(OmniRpcRequest request)
 	return ended;
 }
 
-/* All are waited for, also after a failure. */
+/* Waits for all, even after a failure. */
 int OmniRpcWaitAll(int count, OmniRpcRequest request[])
 {
 	int i, failed = -1;
@@ -428,7 +428,8 @@ int OmniRpcWaitAll(int count, OmniRpcRequest request[])
 #define RUNNING -1
 #define NONE -2
 
-/* lock is held. The index of one that has ended, or why there is none. */
+/* The caller holds lock. The index of a request that has ended, or a negative
+ * code. */
 static int find_ended(struct grid_client *c, int count,
 		      OmniRpcRequest request[])
 {
@@ -487,7 +488,8 @@ int OmniRpcDestroyRequest(OmniRpcRequest request)
 
 	if (!c)
 		return OMRPC_ERROR;
-	/* If it cannot be cancelled the session is over, which ends it. */
+	/* If it cannot be cancelled, the session is over, and that ends the
+	 * request. */
 	OmniRpcCancel(request);
 	grid_request_wait(c, request);
 	grid_request_free(c, request);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OmniRPC's programs, and the bodies of its interface files, print with.
- * They declare these themselves, or call them undeclared, so no header does.
- * Owns the debug flag. Both libraries have it.
+ * The printing functions of OmniRPC, for masters and for bodies of interface
+ * files. Programs declare them themselves, or call them without a declaration,
+ * so no header does. Owns the debug flag. Both libraries contain this file.
  */
 #include <stdarg.h>
 #include <stdio.h>

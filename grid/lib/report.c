@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Failures are printed to standard error, a line for each call, because OmniRPC
- * programs do not check return codes. A line is one write, so that lines of
- * threads and of other programs do not mix.
+ * Prints failures to standard error, one line for each call, because OmniRPC
+ * programs do not check return codes. A line is one write(2), so that lines of
+ * threads and other programs do not mix.
  */
 #include "client.h"
 
@@ -14,7 +14,8 @@
 
 #define LINE_BYTES (GRID_TEXT_MAX + 512)
 
-/* The text is the hub's or a worker's: it must not steer a terminal. */
+/* The text comes from the hub or a worker, so control characters are
+ * replaced. */
 static void write_line(char *line, int len)
 {
 	int i, done = 0;
@@ -29,7 +30,7 @@ static void write_line(char *line, int len)
 			line[i] = ' ';
 	}
 	line[len++] = '\n';
-	/* If standard error cannot be written, nothing can be reported. */
+	/* If standard error cannot be written, the error cannot be reported. */
 	while (done < len) {
 		n = write(STDERR_FILENO, line + done, (size_t)(len - done));
 		if (n > 0)

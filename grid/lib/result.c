@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Takes results: their data goes from the socket into the memory that the call
- * was given. Runs in the reader's thread. The hub sends one result at a time,
- * other frames may come between the frames of its data.
+ * Receives results: data goes from the socket directly into the memory that the
+ * call was given. Runs in the reader's thread. The hub sends one result at a
+ * time; other frames may arrive between its DATA frames.
  */
 #include "client.h"
 
@@ -14,13 +14,14 @@ struct taking {
 	struct grid_mover mover;
 	struct grid_client *client;
 	u64 call;
-	u32 frame; /* bytes of the frame that are still to come */
+	u32 frame; /* bytes missing in the current frame */
 	int last;
-	int code; /* ERROR was received instead of more data */
+	int code; /* an ERROR was received instead of more data */
 	char text[512];
 };
 
-/* The next DATA of this call. -ECANCELED: it ends with an error. */
+/* Reads up to the next DATA frame of this call. -ECANCELED: it ended with an
+ * error. */
 static int next_data(struct taking *t)
 {
 	struct skep_frame f;
@@ -69,7 +70,7 @@ static int take_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return err;
 }
 
-/* What is left of the data; nothing is, if all went well. */
+/* Reads the rest of the data, of which there is none after a success. */
 static int drain_data(struct taking *t, u64 *left)
 {
 	int err = 0;
@@ -176,7 +177,7 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 	if (err)
 		return err;
 	if (grid_request_busy(c, r))
-		return -EPROTO; /* before all arguments went out */
+		return -EPROTO; /* not all arguments were sent */
 	note_result(r, &result);
 	wrong = !length_fits(r->args, result.length);
 	if (!wrong)

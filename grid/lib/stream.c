@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns the socket. lock guards the counts of bytes sent and acknowledged, and
- * the owner of the current frame; writing itself happens without it, so that
- * the reader never waits for longer than one frame, which the hub always takes.
+ * which thread owns the current frame. Writing happens without the lock, so
+ * that the reader waits for one frame at most, which the hub always accepts.
  */
 #include "stream.h"
 
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define COPY_BELOW 512 /* shorter pieces are cheaper to copy than to list */
+#define COPY_BELOW 512 /* bytes; cheaper to copy than to list */
 
 /* Opening ----------------------------------------------------------------- */
 
@@ -72,7 +72,8 @@ static int say_hello(struct grid_stream *s, u16 flags)
 	return write_pieces(s, &piece, 1);
 }
 
-/* Another revision may have a longer HELLO: magic and revision stay first. */
+/* HELLO may be longer in other revisions; magic and revision are always
+ * first. */
 static int hear_hello(struct grid_stream *s, u32 *theirs)
 {
 	struct skep_hello hello = {0};
@@ -120,7 +121,8 @@ int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
 	return err;
 }
 
-/* Senders are gone when this returns, and none begins while it is dead. */
+/* Returns when no sender uses the old descriptor. No sender begins while `dead`
+ * is set. */
 static void replace_fd(struct grid_stream *s, int fd)
 {
 	pthread_mutex_lock(&s->lock);
@@ -291,7 +293,7 @@ int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
 	return grid_stream_end(s) || err ? -EPIPE : 0;
 }
 
-/* ACK does not count and does not wait for the window. */
+/* ACK frames are not counted, and do not wait for the window. */
 static int send_ack(struct grid_stream *s)
 {
 	int err = lock_frame(s, 0, ~0ull);

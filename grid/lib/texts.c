@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Strings and files of a call, as the master has them. Files are read when the
- * call is made, and written when its whole result has come. Owns nothing.
+ * Strings and files of a call on the master's side. Files are read when the
+ * call is made, and written when its complete result was received. Owns
+ * nothing.
  */
 #include "client.h"
 
@@ -107,7 +108,7 @@ static int load_param(struct grid_args *a, u32 i)
 	return err ? fail_file(a, i, err) : 0;
 }
 
-/* A single name or FILE * is the argument itself. */
+/* The argument is the name or FILE * itself. */
 static int prepare_param(struct grid_args *a, u32 i)
 {
 	const struct skep_param *p = param_of(a, i);
@@ -119,7 +120,7 @@ static int prepare_param(struct grid_args *a, u32 i)
 		v->user = v->user ? &v->bits : NULL;
 	}
 	if (grid_call_count(&a->call, i, &count))
-		return 0; /* measuring says why */
+		return 0; /* grid_call_measure() reports it */
 	if (count && !v->user)
 		return grid_error_set(OMRPC_E_ARGUMENTS,
 				      "argument %s of %s.%s: it is a null "
@@ -140,7 +141,8 @@ int grid_texts_prepare(struct grid_args *a)
 
 	a->call.memory = &plain_memory;
 	a->call.text_room = GRID_TEXT_ROOM;
-	/* Of all before any may fail: what `at` has is freed with the call. */
+	/* Sets all before any step can fail, because what `at` has is freed
+	 * with the call. */
 	for (i = 0; i < a->call.function->params; i++) {
 		if (!grid_param_texts(param_of(a, i)))
 			continue;
@@ -162,7 +164,7 @@ static int store_file(FILE *file, const struct grid_text *text)
 	return 0;
 }
 
-/* Where the program named no file, it gets the name of one that is made. */
+/* If the program gave no file name, it gets the name of a new file. */
 static int deliver_name(char **user, const struct grid_text *text)
 {
 	char made[] = "/tmp/skep-file-XXXXXX";
