@@ -10,7 +10,7 @@
 
 #define SMS_CLOCK_TRIES 100000
 
-/* Not earlier than the last value. */
+/* The TSC, read in order: it is never less than an earlier read. */
 static inline u64 sms_clock_tsc(void)
 {
 	u32 low, high;
@@ -22,7 +22,7 @@ static inline u64 sms_clock_tsc(void)
 	return low | (u64)high << 32;
 }
 
-/* ns; a page whose write never ends is used as it is. */
+/* Returns ns. If a write of the page never ends, the page is used as it is. */
 static inline u64 sms_clock_read(const volatile struct skep_partition_clock *s,
 				 int realtime)
 {

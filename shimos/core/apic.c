@@ -4,7 +4,7 @@
 
 #define MODE(n) ((n) << 8)
 #define ASSERT 0x4000
-#define BROADCAST 0xff /* also what an absent id reads as */
+#define BROADCAST 0xff /* reads of an absent APIC return it too */
 
 u32 shimos_apic_low(enum shimos_signal signal, u32 page)
 {

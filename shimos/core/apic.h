@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The values that reset, start or interrupt another processor through the local
- * APIC, by physical id. xAPIC takes two 32-bit registers, the upper one first;
- * x2APIC takes one 64-bit register.
+ * Values for the local APIC that reset, start or interrupt another processor,
+ * addressed by its physical id. xAPIC has two 32-bit registers, of which the
+ * upper one is written first; x2APIC has one 64-bit register.
  */
 #ifndef SHIMOS_APIC_H
 #define SHIMOS_APIC_H
 
 #include <skep/types.h>
 
-#define SHIMOS_ICR_LOW 0x300 /* xAPIC: offsets from its base */
+#define SHIMOS_ICR_LOW 0x300 /* xAPIC: offsets from the APIC's base */
 #define SHIMOS_ICR_HIGH 0x310
 #define SHIMOS_ICR_PENDING 0x1000 /* xAPIC: not delivered yet */
 #define SHIMOS_ICR_MSR 0x830	  /* x2APIC */
 
 enum shimos_signal { SHIMOS_INIT, SHIMOS_SIPI, SHIMOS_NMI };
 
-/* The lower half. page: where SIPI starts, a number below 0x100. */
+/* The lower half. page: the number, below 0x100, of the page where SIPI
+ * starts. */
 u32 shimos_apic_low(enum shimos_signal signal, u32 page);
-/* xAPIC's upper half; -errno for an id that it cannot address. */
+/* xAPIC's upper half; -errno for an id that xAPIC cannot address. */
 int shimos_apic_high(u32 id, u32 *high);
 u64 shimos_apic_x2(enum shimos_signal signal, u32 page, u32 id);
 

@@ -6,9 +6,9 @@
 #define LARGE 0x200000ull
 #define LINE 64ull
 #define GIB 0x40000000ull
-#define MOST GIB	   /* one table of 2 MiB pages maps it */
-#define BYTES (1ull << 52) /* what a processor can address */
-#define NOBODY 0x780000ull /* kernel region without an image */
+#define MOST GIB	   /* that one table of 2 MiB pages maps */
+#define BYTES (1ull << 52) /* physical address space of a processor */
+#define NOBODY 0x780000ull /* size of the kernel region without an image */
 #define NOBODY_CORE 0x10000ull
 #define NOBODY_GIB 0x10000ull
 

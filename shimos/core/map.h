@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets of CPUs as the contract has them: bit n % 64 of word n / 64. */
+/* Sets of CPUs as in the contract: CPU n is bit n % 64 of word n / 64. */
 #ifndef SHIMOS_MAP_H
 #define SHIMOS_MAP_H
 

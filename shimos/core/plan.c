@@ -2,7 +2,7 @@
 #include "plan.h"
 #include "base/errno.h"
 
-#define SLOT 0x40000 /* of mail: for each core, and one for all */
+#define SLOT 0x40000 /* mail of each core, and of the partition */
 
 u64 shimos_plan_mail(u32 cores)
 {
@@ -11,7 +11,8 @@ u64 shimos_plan_mail(u32 cores)
 	return (n + SKEP_PARTITION_ALIGN - 1) & ~(SKEP_PARTITION_ALIGN - 1ull);
 }
 
-/* Best fit, so that large ranges are not split; or -1. */
+/* Finds the smallest range that is large enough, so that large ranges are not
+ * split; or -1. */
 static s64 find_best_fit(const struct shimos_ranges *set, u64 length, u32 node,
 			 int anywhere)
 {

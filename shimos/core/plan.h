@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which part of a partition's memory is kernel, mail and pool. */
+/* Which parts of a partition's memory are kernel, mail and pool. */
 #ifndef SHIMOS_PLAN_H
 #define SHIMOS_PLAN_H
 

@@ -10,14 +10,14 @@
 #define SHIMOS_MSR_HWP_CAPABILITIES 0x771
 #define SHIMOS_MSR_HWP_REQUEST 0x774
 
-/* HWP_REQUEST that asks for the highest frequency at all times, by what
- * HWP_CAPABILITIES says; 0: it names none.
- */
+/* The HWP_REQUEST for the highest frequency at all times, from
+ * HWP_CAPABILITIES; 0 if these name none. */
 static inline u64 shimos_power_hwp(u64 capabilities)
 {
 	u64 highest = capabilities & 0xff;
 
-	return highest | highest << 8; /* least, most; preference 0: speed */
+	/* minimum, maximum; energy preference 0: performance */
+	return highest | highest << 8;
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include <skep/assert.h>
 #include "base/errno.h"
 
-/* The first range that ends behind at. */
+/* The first range that ends above `at`. */
 static u32 find_range(const struct shimos_ranges *set, u64 at)
 {
 	u32 low = 0, high = set->count, middle;

@@ -19,7 +19,7 @@ u32 shimos_request_cores(const struct shimos_create *r)
 	return n;
 }
 
-/* Ends the message with what may be requested, if anything. */
+/* Appends to the message what may be requested, if anything. */
 static int describe_choice(const struct shimos_machine *m,
 			   const struct shimos_allow *allow,
 			   struct shimos_text *why)
@@ -71,12 +71,13 @@ static int check_cpu(u32 cpu, const struct shimos_allow *allow,
 	return what ? refuse_cpu(cpu, what, m, allow, why) : 0;
 }
 
-/* A hyperthread left to Linux would disturb the lent core and could spy on
- * it. */
+/* A hyperthread that remains with Linux would disturb the lent core and could
+ * spy on it. */
 static int check_halves(const struct shimos_create *r,
 			const struct shimos_machine *m, struct shimos_text *why)
 {
-	u64 asked[SHIMOS_CPU_WORDS] = {0}; /* by the first CPU of the core */
+	/* indexed by the first CPU of the core */
+	u64 asked[SHIMOS_CPU_WORDS] = {0};
 	u32 cpu;
 
 	for (cpu = 0; cpu < m->cpus; cpu++)

@@ -9,13 +9,13 @@ static u64 align_down(u64 n)
 	return n & ~(BLOCK - 1);
 }
 
-/* How far to go down from a piece that is not available now. */
+/* How far to step down from a block that is not available now. */
 static u64 step_down(u64 length)
 {
 	return length / 4 > BLOCK ? align_down(length / 4) : BLOCK;
 }
 
-/* One pass over a zone for pieces of `size`; *left: bytes still needed. */
+/* One pass over a zone for blocks of `size`; *left: bytes that are missing. */
 static int search_zone(struct shimos_ranges *set, const struct shimos_zone *z,
 		       u64 size, u64 *left)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The states of a partition and the steps between them, as drawn in
+/* The states of a partition and their transitions, as drawn in
  * skep/shimos.h. */
 #ifndef SHIMOS_STATE_H
 #define SHIMOS_STATE_H
@@ -15,7 +15,7 @@ enum shimos_event {
 	SHIMOS_EVENTS
 };
 
-/* The state that follows, 0 for "no more", or a negative errno. */
+/* The next state, 0 if the partition is gone, or a negative errno. */
 int shimos_state_next(u32 state, enum shimos_event event);
 
 #endif

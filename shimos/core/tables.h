@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Four-level page tables in consecutive pages, on which a core starts. `at` is
- * their address here, `start` their address for the core, below 4 GiB.
+ * Four-level page tables in consecutive pages, with which a core starts. `at`
+ * is their address for the caller, `start` their address for the core, below 4
+ * GiB.
  */
 #ifndef SHIMOS_TABLES_H
 #define SHIMOS_TABLES_H
@@ -14,10 +15,11 @@ struct shimos_tables {
 	u32 pages, used;
 };
 
-/* The pages are zero. The first becomes the root. */
+/* The pages must be zero. The first page becomes the root table. */
 void shimos_tables_begin(struct shimos_tables *t, void *at, u64 start,
 			 u32 pages);
-/* One page, 4 KiB or (large) 2 MiB, writable and executable. 0 or -ENOSPC. */
+/* Maps one page, of 4 KiB or if `large` of 2 MiB, writable and executable. 0 or
+ * -ENOSPC. */
 int shimos_tables_map(struct shimos_tables *t, u64 address, u64 physical,
 		      int large);
 

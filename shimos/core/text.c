@@ -41,7 +41,7 @@ void shimos_text_bytes(struct shimos_text *t, u64 n)
 	shimos_text_add(t, mib ? " MiB" : " bytes");
 }
 
-/* As taskset writes them: 1-3,6. */
+/* In the format of taskset: 1-3,6. */
 void shimos_text_cpus(struct shimos_text *t, const u64 *map, u32 words)
 {
 	u32 cpus = words * 64, first, last, found = 0;

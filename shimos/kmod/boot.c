@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Starting cores, in an image or in parking, and stopping them.
+ * Starts cores, in an image or in parking, and stops them.
  *
  * INIT makes a core wait, whatever it was doing, without help from the image.
- * No register shows that it took effect, so the core is also started again into
- * parking and must answer from there: only then is its memory touched. Then
- * INIT again, so that an idle core executes nothing.
+ * No register shows that it took effect, so the core is then started in parking
+ * and must answer from there; only then is its memory touched. A second INIT
+ * makes it wait again, so that an idle core executes nothing.
  *
- * SIPI starts a core below 1 MiB, and Linux keeps all of that for itself. This
- * borrows a page that is RAM, reserved, zero and not executable, so not Linux's
- * own trampoline. page_lock guards it from its first write until it is zero
- * again.
+ * SIPI starts a core below 1 MiB, and Linux keeps all of that memory for
+ * itself. This borrows a page that is RAM, reserved, zero and not executable,
+ * and so is not Linux's own trampoline. page_lock guards it from its first
+ * write until it is zero again.
  *
- * Process context, and sleeps for seconds; but shimos_boot_init runs in panic
- * too.
+ * Process context, and sleeps for seconds; but shimos_boot_init also runs in a
+ * panic.
  */
 #include <linux/delay.h>
 #include <linux/gfp.h>
@@ -38,16 +38,16 @@
 #define TABLE_PAGES 11
 #define STACKS 12
 #define STACK 64
-#define IDT 2048 /* offset in the page of code */
+#define IDT 2048 /* offset in the page with the code */
 #define VECTORS 19
-#define IVT 2048 /* in the borrowed page */
+#define IVT 2048 /* offset in the borrowed page */
 
 #define INIT_US 10000
-#define ANSWER_MS 60000 /* an emulator may not run the core for long */
-#define AGAIN_MS 200	/* SIPI is sent again: the first may be lost */
+#define ANSWER_MS 60000 /* an emulator may not run the core for so long */
+#define AGAIN_MS 200	/* until SIPI is sent again: the first may be lost */
 
 static DEFINE_MUTEX(page_lock);
-static unsigned long low_pfn; /* written by init alone */
+static unsigned long low_pfn; /* written only at module init */
 
 static bool page_borrowable(unsigned long pfn)
 {
@@ -219,7 +219,8 @@ void shimos_boot_init(struct shimos_partition *p)
 			shimos_cpu_signal(p->place[i].apic_id, SHIMOS_INIT, 0);
 }
 
-/* Starts all cores at entry, or parks them; -EIO if one does not answer. */
+/* Starts all cores at entry, or parks them if it is 0; -EIO if one does not
+ * answer. */
 static int start_all(struct shimos_partition *p, u64 entry,
 		     struct shimos_text *why)
 {
@@ -246,7 +247,8 @@ static int start_all(struct shimos_partition *p, u64 entry,
 		err = -EIO;
 		break;
 	}
-	/* A core that did not answer must not start when the page is zero. */
+	/* A core that did not answer must not start later, when the page is
+	 * zero. */
 	if (err)
 		shimos_boot_init(p);
 	give_back();

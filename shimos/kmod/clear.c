@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Clears memory, so that no user sees data of another: all of it when it is
- * lent, kernel region and mail after each run, the pool when another user opens
- * the partition and when it is returned. Only memory that was written to is
- * cleared: `used` has a bit for each 2 MiB of the pool, set when the proxy
- * touches a page there, and from the image's own marks when its run has ended.
+ * Clears memory, so that no user sees another user's data: all memory when it
+ * is lent, kernel region and mail after each run, the pool when another user
+ * opens the partition and when the memory is returned. Only memory that was
+ * written to is cleared: `used` has a bit for each 2 MiB of the pool, which is
+ * set when the proxy touches a page there, and after a run from the image's own
+ * marks.
  *
- * The partition's lock guards all of it, but for bits that a proxy's faults
- * set, which are atomic. As many threads clear as the partition has cores.
+ * The partition's lock guards it; only the bits that a proxy's page faults set
+ * are atomic. The clearing uses as many threads as the partition has cores.
  *
  * Process context, and may sleep; clear_work runs in a work queue.
  */
@@ -26,7 +27,7 @@ static struct workqueue_struct *helpers;
 
 struct job {
 	const struct shimos_ranges *set;
-	const unsigned long *marks; /* null: every block */
+	const unsigned long *marks; /* null: clear every block */
 	u64 blocks;
 	atomic64_t next;
 };
@@ -68,8 +69,8 @@ static void clear_work(struct work_struct *work)
 	run_clear_job(container_of(work, struct helper, work)->job);
 }
 
-/* The caller clears too, and does all of it if there is no memory for helpers.
- */
+/* The caller clears too, and clears everything if there is no memory for
+ * helpers. */
 static void carry_out_by(struct job *job, u32 threads)
 {
 	u32 n = min(threads, num_online_cpus()) - 1, i;
@@ -110,7 +111,8 @@ void shimos_clear_mark(struct shimos_partition *p, u64 offset)
 	set_bit(offset / SZ_2M, p->used);
 }
 
-/* The image's marks of the pool, and the bytes of `kernel` that it wrote to. */
+/* Adds the image's marks to `used`; returns how many bytes of `kernel` it wrote
+ * to. */
 static u64 collect_used(struct shimos_partition *p)
 {
 	void *kernel = phys_to_virt(p->plan.kernel.start);

@@ -25,9 +25,8 @@ bool shimos_clock_usable(void)
 	return READ_ONCE(usable);
 }
 
-/* The sequence is of the reader's memory, which a proxy may write as well: the
- * next number is made odd and even again, whatever it was.
- */
+/* The sequence number is in memory that a proxy may write too. So the next
+ * number is made odd and then even, whatever the current one is. */
 static void publish_clock(struct skep_partition_clock *to)
 {
 	u32 sequence = READ_ONCE(to->sequence) & ~1u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels that this module is built for. */
+/* Differences between the kernels that this module is built for. */
 #ifndef SHIMOS_KMOD_COMPAT_H
 #define SHIMOS_KMOD_COMPAT_H
 

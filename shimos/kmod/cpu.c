@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Takes cores offline, returns them, and sends them INIT, SIPI and NMI.
+ * Takes cores offline, brings them back online, and sends them INIT, SIPI and
+ * NMI.
  *
  * A lent core is offline for Linux. `held` keeps others from bringing it
  * online, which would send INIT to a running image. It is written under the
  * partition's lock and read when a CPU comes online.
  *
  * Process context, and may sleep; but shimos_cpu_signal runs anywhere, also in
- * panic, and refuse_up where CPUs come online.
+ * a panic, and refuse_up where CPUs come online.
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
@@ -30,7 +31,7 @@
 #define DELIVERY_US 1000
 
 static struct cpumask held;
-static void __iomem *xapic; /* null where x2APIC is on */
+static void __iomem *xapic; /* null if x2APIC is enabled */
 static enum cpuhp_state guard;
 
 static int refuse_up(unsigned int cpu)
@@ -43,9 +44,8 @@ static int refuse_up(unsigned int cpu)
 	return -EBUSY;
 }
 
-/* Interrupts are off from the first half of the register to the second:
- * Linux's own handlers send too. May be called in panic.
- */
+/* Interrupts are off between the writes to the two halves of the register,
+ * because Linux's interrupt handlers send too. May be called in a panic. */
 void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page)
 {
 	unsigned long flags;
@@ -57,7 +57,8 @@ void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page)
 		return;
 	}
 	if (shimos_apic_high(apic_id, &high))
-		return; /* refused when the CPU was taken offline */
+		/* cannot happen: checked when the CPU was taken offline */
+		return;
 	local_irq_save(flags);
 	writel(high, xapic + SHIMOS_ICR_HIGH);
 	writel(shimos_apic_low(signal, page), xapic + SHIMOS_ICR_LOW);
@@ -66,7 +67,8 @@ void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page)
 	local_irq_restore(flags);
 }
 
-/* Full speed, as before Linux lowers it when a CPU goes offline. */
+/* Saves the power settings before Linux lowers them when the CPU goes
+ * offline. */
 static void save_power(struct shimos_partition *p, u32 cpu)
 {
 	u64 value;
@@ -150,9 +152,8 @@ static void online_work(struct work_struct *work)
 	c->err = add_cpu(c->cpu);
 }
 
-/* In a worker: the caller may be about to die of a signal, and then Linux could
- * not start the threads that the CPU needs.
- */
+/* Runs in a worker: the caller may be about to die of a signal, and then Linux
+ * could not start the threads that the CPU needs. */
 static int online_cpu(u32 cpu)
 {
 	struct coming c = {.cpu = cpu};
@@ -164,9 +165,9 @@ static int online_cpu(u32 cpu)
 	return c.err;
 }
 
-/* Each core waits for SIPI or was never touched: Linux starts it like any
- * other. One that Linux cannot start stays offline, but belongs to Linux again.
- */
+/* Each core waits for SIPI or was never touched, so Linux can start it like any
+ * other. A core that Linux cannot start stays offline, but belongs to Linux
+ * again. */
 int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 {
 	u32 i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/shimos: the calls of skep/shimos.h. Input from user space is copied
- * once, and checked by the functions called. Process context, and may sleep.
+ * once; the functions that are called check it. Process context, and may sleep.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -154,7 +154,7 @@ static long wait_for_doorbell(struct shimos_partition *p,
 	return 0;
 }
 
-/* With an NMI first it answers and waits in one call. */
+/* May send an NMI first: one system call answers and waits. */
 static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
 {
 	struct shimos_partition *p = proxy_partition(proxy);
@@ -182,7 +182,7 @@ static long ioctl_stop(struct shimos_proxy *proxy, void *arg)
 
 static const struct call {
 	u32 number;
-	bool opened; /* of a file that has only called OPEN */
+	bool opened; /* allowed for a file that has only called OPEN */
 	long (*call)(struct shimos_proxy *proxy, void *arg);
 } calls[] = {
 	{SHIMOS_IOC_ALLOW, false, ioctl_allow},
@@ -198,7 +198,7 @@ static const struct call {
 	{SHIMOS_IOC_ALLOWED, false, ioctl_allowed},
 };
 
-/* The result is copied back after an error too: it says why. */
+/* Copies the result back after an error too, because it contains the reason. */
 static long copy_and_run(const struct call *c, struct shimos_proxy *proxy,
 			 void __user *user)
 {
@@ -273,7 +273,7 @@ static const struct file_operations operations = {
 	.mmap = shimos_mmap,
 };
 
-/* Anybody may open it: each call checks the caller. */
+/* Everybody may open it: each call checks the caller. */
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = SHIMOS_DEVICE_NAME,

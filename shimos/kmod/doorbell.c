@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The doorbell interrupt, by which an image notifies Linux: a vector of the
- * kernel's own allocator, at CPU 0, which is never lent. It owns the irq of a
- * partition; each core has an atomic counter of its doorbells, with a wait
- * queue.
+ * The doorbell interrupt, by which an image notifies Linux: a vector from the
+ * kernel's allocator, at CPU 0, which is never lent. Owns a partition's irq;
+ * each core has an atomic counter of its doorbells, with a wait queue.
  *
  * Process context; but doorbell_irq runs in hard interrupt context, on CPU 0.
  */
@@ -24,7 +23,7 @@ static void ring_one(struct shimos_doorbell *doorbell)
 	wake_up_interruptible_all(&doorbell->wait);
 }
 
-/* In memory that the proxy can write to. */
+/* The word is in memory that the proxy can write to. */
 static u64 take_bits(u64 *word)
 {
 	return READ_ONCE(*word) ? xchg(word, 0) : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Guards lent cores against a suspend, after which they would resume as
- * Linux's, and against a reboot, kexec or panic that would leave them running
- * in memory that is no longer theirs. A panic with a crash kernel starts it
- * before any notifier.
+ * Linux's, and against a reboot, kexec or panic, after which they would run in
+ * memory that is no longer theirs. A panic with a crash kernel starts that
+ * kernel before any notifier.
  *
  * Process context, and may sleep; but panic_notify runs with all other
  * processors stopped, and takes no lock.

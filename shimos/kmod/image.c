@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The image that everybody may boot. It is read when root sets its path, in
- * root's mount namespace, and kept: a user's namespace does not matter.
- * image_lock guards it.
+ * The image that every user may boot. It is read when root sets its path, in
+ * root's mount namespace, and kept in memory, so a user's namespace does not
+ * matter. image_lock guards it.
  *
  * Process context, and may sleep.
  */
@@ -157,7 +157,8 @@ static void fill_partition(struct shimos_partition *p,
 	       p->plan.pool.count * sizeof(*p->plan.pool.at));
 }
 
-/* The rest of the region is zero: nothing wrote to it since it was cleared. */
+/* The rest of the region is zero: nothing was written to it since it was
+ * cleared. */
 void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
 		       const struct shimos_size *size)
 {

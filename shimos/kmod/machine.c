@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Describes this machine for the check of a request. Owns nothing; what it
- * reads may change meanwhile, so the later steps may still fail.
+ * reads may change afterwards, so later steps may still fail.
  *
  * Process context, and may sleep.
  */
@@ -35,8 +35,7 @@ static enum shimos_machine_kind machine_kind(void)
 	return SHIMOS_PLAIN;
 }
 
-/* Free pages and page cache: the most that migration may yield.
- */
+/* Free pages and page cache: the most that page migration can free. */
 static u64 spare_bytes(int node)
 {
 	struct pglist_data *data = NODE_DATA(node);

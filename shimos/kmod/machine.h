@@ -4,9 +4,8 @@
 
 #include <shimos/core/request.h>
 
-/* A description of this machine for the core; release it with put. The caller
- * fills in what is lent. Null: no memory.
- */
+/* Returns a description of this machine, to be released with put. The caller
+ * fills in what is lent. NULL: no memory. */
 struct shimos_machine *shimos_machine_get(void);
 void shimos_machine_put(struct shimos_machine *m);
 

@@ -2,8 +2,8 @@
 /*
  * SHIMOS: lends cores and memory of a running Linux to a compute kernel and
  * reclaims them. include/skep/shimos.h is its interface for programs,
- * include/skep/partition.h the one for images, docs/design/shimos.md how it
- * works. It knows nothing of ELF files or system calls.
+ * include/skep/partition.h the one for images; docs/design/shimos.md describes
+ * how it works. It knows nothing of ELF files or system calls.
  *
  * Process context: the module is loaded and unloaded.
  */
@@ -31,7 +31,7 @@ static void exit_subsystems(u32 n)
 	shimos_image_exit();
 }
 
-/* The image was read before, with the parameters. */
+/* The image was read when the parameters were set. */
 static int __init shimos_init(void)
 {
 	u32 i;

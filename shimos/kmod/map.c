@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The proxy's view of its partition: the mail and the pool, never the kernel
- * region. Mapped by frame, without references to pages, so that nothing that
- * outlives the proxy can pin memory that is returned to Linux. A file with a
- * partition keeps it, so no lock is needed.
+ * The proxy's mappings of its partition: the mail and the pool, never the
+ * kernel region. They have page frame numbers without page references, so
+ * nothing that outlives the proxy can pin memory that is returned to Linux. A
+ * file that has a partition keeps it until the file is closed, so no lock is
+ * needed.
  *
  * Pages of the pool are mapped on first touch: the pool may be large, and a
  * proxy needs only the pages that files are read into.
@@ -16,7 +17,7 @@
 #include "compat.h"
 #include "partition.h"
 
-#define AROUND SZ_64K /* mapped at once, if the mapping covers all of it */
+#define AROUND SZ_64K /* mapped at once if it is inside the mapping */
 
 static vm_fault_t enter_pages(struct vm_area_struct *vma, u64 at, u64 offset)
 {
@@ -45,8 +46,8 @@ static vm_fault_t map_fault(struct vm_fault *vmf)
 
 static const struct vm_operations_struct operations = {.fault = map_fault};
 
-/* A mapping ends when the file it keeps is closed, so this is safe to follow.
- */
+/* The partition is valid: the mapping has a reference to the file, which keeps
+ * it. */
 static int map_pool(struct shimos_partition *p, struct vm_area_struct *vma)
 {
 	vma->vm_private_data = p;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Takes memory from Linux and returns it: ranges of 2 MiB blocks, searched from
- * the top of each zone and emptied by page migration. Owns nothing; the
+ * Allocates memory from Linux and returns it: ranges of 2 MiB blocks, searched
+ * from the top of each zone and emptied by page migration. Owns nothing; the
  * partition's lock is held. Process context, and may sleep.
  */
 #include <linux/gfp.h>
@@ -17,9 +17,9 @@
 #include <shimos/core/search.h>
 
 #define BLOCK (SZ_2M >> PAGE_SHIFT)
-#define ZONES 3 /* of a node, that are looked at */
+#define ZONES 3 /* zones of a node that are searched */
 
-/* A zone, and whose list grows with it. */
+/* A zone, and the partition whose list grows. */
 struct search {
 	struct shimos_partition *p;
 	struct zone *zone;
@@ -59,9 +59,8 @@ static int grow_ranges(struct shimos_ranges *set)
 	return 0;
 }
 
-/* A signal with SA_RESTART, as Go's run-time uses, restarts the whole call.
- * There is space for the range before it is taken.
- */
+/* After a signal with SA_RESTART, as Go's run-time uses it, the whole call is
+ * restarted. Space in the list is allocated before the range. */
 static int alloc_range(void *arg, u64 start, u64 length)
 {
 	struct shimos_ranges *set = &((struct search *)arg)->p->range;

@@ -28,7 +28,7 @@ static DEFINE_MUTEX(table_lock);
 static LIST_HEAD(table);
 static struct shimos_allow allowance = {.gid = (u32)-1};
 static u32 last_id;
-static const char *closing; /* why nothing new begins, or null */
+static const char *closing; /* why nothing new may begin, or null */
 
 static void partition_destroy(struct kref *ref)
 {
@@ -97,7 +97,7 @@ static struct shimos_partition *find_by_id(u32 id)
 	return NULL;
 }
 
-/* The one with the lowest number from there on, or null. */
+/* The partition with the lowest number from `id` on, or null. */
 static struct shimos_partition *find_from_id(u32 id)
 {
 	struct shimos_partition *p, *best = NULL;
@@ -110,9 +110,8 @@ static struct shimos_partition *find_from_id(u32 id)
 	return best;
 }
 
-/* A number that was not used recently, so that the partition is not mistaken
- * for an earlier one.
- */
+/* Returns a number that was not used recently, so that the partition is not
+ * mistaken for an earlier one. */
 static u32 new_id(void)
 {
 	lockdep_assert_held(&table_lock);
@@ -134,7 +133,7 @@ static bool name_taken(const char *name)
 	return false;
 }
 
-/* As requested, and once the memory is allocated, as it is placed. */
+/* The size as requested, or after the memory is allocated, as it is. */
 static struct shimos_size size_of(const struct shimos_partition *p)
 {
 	struct shimos_size size = {.cores = p->cores, .ranges = p->range.count};
@@ -145,9 +144,8 @@ static struct shimos_size size_of(const struct shimos_partition *p)
 	return size;
 }
 
-/* Bytes of the kernel region; the image may change before START, which then
- * says that it does not fit.
- */
+/* Bytes of the kernel region. The image may change before START; START then
+ * reports that it does not fit. */
 static u64 kernel_bytes(const struct shimos_partition *p)
 {
 	struct shimos_size size = size_of(p);
@@ -205,13 +203,14 @@ static struct shimos_partition *partition_alloc(const struct shimos_create *r)
 	p->state = SHIMOS_LENT;
 	for (cpu = 0; cpu < SHIMOS_CPU_WORDS * 64; cpu++)
 		if (shimos_map_has(r->cpus, cpu) &&
-		    p->cores < SKEP_PARTITION_CORES) /* judged later */
+		    /* the core's check reports a larger number */
+		    p->cores < SKEP_PARTITION_CORES)
 			p->core[p->cores++].cpu = cpu;
 	shimos_doorbell_init(p);
 	return p;
 }
 
-/* Claims CPUs and memory: from here on no other request gets them. */
+/* Claims CPUs and memory, so that no other request gets them. */
 static int claim_resources(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct shimos_machine *m = shimos_machine_get();
@@ -243,7 +242,7 @@ static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 	if (!pool->at)
 		return -ENOMEM;
 	memcpy(pool->at, p->range.at, bytes);
-	p->kernel = kernel_bytes(p); /* it may lie in many pieces */
+	p->kernel = kernel_bytes(p); /* it may consist of many ranges */
 	if (p->kernel &&
 	    !shimos_plan_make(&p->plan, p->kernel, shimos_plan_mail(p->cores),
 			      cpu_to_node(p->core[0].cpu)))
@@ -253,7 +252,7 @@ static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 	return -ENOMEM;
 }
 
-/* Returns all that the partition has, in the reverse order of
+/* Returns everything that the partition has, in the reverse order of
  * lend_resources(). */
 static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 {
@@ -262,7 +261,7 @@ static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 	lockdep_assert_held(&p->lock);
 	err = shimos_cpu_return(p, why);
 	if (p->used)
-		shimos_clear_pool(p); /* its cores can help */
+		shimos_clear_pool(p); /* its cores are back and can help */
 	shimos_doorbell_return(p);
 	shimos_boot_discard(p);
 	shimos_memory_return(p);
@@ -281,7 +280,7 @@ static uint fail;
 module_param(fail, uint, 0600);
 MODULE_PARM_DESC(fail, "for tests: creations fail after this step, 1 to 7");
 
-/* Takes all that was claimed; on an error the caller undoes. */
+/* Takes everything that was claimed; after an error the caller returns it. */
 static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 {
 	u32 i;
@@ -303,9 +302,8 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-/* Unlinks and unlocks it; whoever has it open or waits for its lock checks
- * `gone`.
- */
+/* Unlinks and unlocks the partition. Others that have it open or wait for its
+ * lock check `gone`. */
 static void unlink_partition(struct shimos_partition *p)
 {
 	lockdep_assert_held(&p->lock);
@@ -349,7 +347,7 @@ int shimos_partition_create(struct shimos_create *r)
 	return 0;
 }
 
-/* With a reference and its lock held; or an error. */
+/* Returns the partition with a reference and its lock held, or an error. */
 static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 {
 	struct shimos_partition *found;
@@ -381,9 +379,8 @@ static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 	return ERR_PTR(-ENOENT);
 }
 
-/* Every core answers from parking, or the partition stays as it is: what may
- * still run keeps its memory.
- */
+/* Every core must answer from parking. Otherwise the partition stays as it is,
+ * because a core that may still run keeps its memory. */
 static int end_run(struct shimos_partition *p, const char *how)
 {
 	struct shimos_text end;
@@ -454,7 +451,7 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 	open->cores = p->cores;
 	open->pool = p->plan.bytes;
 	open->mail = p->plan.mail.length;
-	smp_store_release(&proxy->partition, p); /* keeps the count */
+	smp_store_release(&proxy->partition, p); /* takes over the reference */
 	mutex_unlock(&p->lock);
 	return 0;
 }
@@ -483,7 +480,7 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 	return -EFBIG;
 }
 
-/* Once per file: a second image would not start in cleared memory. */
+/* Only once per file: a second image would not start in cleared memory. */
 static int start_image(struct shimos_partition *p, struct shimos_proxy *proxy,
 		       const struct skep_image *h, struct shimos_text *why)
 {
@@ -546,7 +543,7 @@ int shimos_partition_stop(struct shimos_proxy *proxy)
 	return err;
 }
 
-/* In the image's memory. */
+/* It is in the image's memory. */
 static u32 *nmi_word(const struct shimos_partition *p, u32 core)
 {
 	struct skep_partition *in_kernel =
@@ -555,9 +552,8 @@ static u32 *nmi_word(const struct shimos_partition *p, u32 core)
 	return &in_kernel->nmi[core];
 }
 
-/* Other senders rely on the NMI of the sender that found the word empty, so it
- * must not be delayed.
- */
+/* Other senders rely on the NMI of the sender that found the word empty, so
+ * nothing may delay it. */
 static void send_nmi(struct shimos_partition *p, u32 core, u32 reasons)
 {
 	lockdep_assert_held(&p->lock);
@@ -587,7 +583,7 @@ int shimos_partition_nmi(struct shimos_proxy *proxy,
 	return err;
 }
 
-/* The last descriptor and mapping of a proxy are gone. */
+/* Called when the last descriptor and mapping of a proxy are gone. */
 void shimos_partition_close(struct shimos_proxy *proxy)
 {
 	struct shimos_partition *p = proxy->partition;
@@ -665,7 +661,7 @@ void shimos_partition_allowed(struct shimos_allow *allow)
 	allow->revision = SHIMOS_REVISION;
 }
 
-/* Nothing new begins from now on, until called with a null why. */
+/* From now on nothing new may begin, until this is called with a null `why`. */
 bool shimos_partition_bar(const char *why)
 {
 	bool any;
@@ -677,9 +673,8 @@ bool shimos_partition_bar(const char *why)
 	return any;
 }
 
-/* Every lent core waits for SIPI. In a panic no lock can be taken, and none is
- * needed: no other processor runs.
- */
+/* Makes every lent core wait for SIPI. In a panic no lock can be taken, and
+ * none is needed, because no other processor runs. */
 void shimos_partition_halt(bool panic)
 {
 	struct shimos_partition *p;
@@ -692,7 +687,8 @@ void shimos_partition_halt(bool panic)
 	rcu_read_unlock();
 }
 
-/* The first partition from that number on, counted, or null. */
+/* The first partition with this number or a higher one, with a reference, or
+ * null. */
 static struct shimos_partition *get_from_id(u32 id)
 {
 	struct shimos_partition *p;
@@ -705,9 +701,8 @@ static struct shimos_partition *get_from_id(u32 id)
 	return p;
 }
 
-/* Only create and start hold a partition's lock for long; both check the bar
- * before they unlock, and undo their work.
- */
+/* Only creation and start hold a partition's lock for long. Both check the bar
+ * before they unlock, and undo their work. */
 void shimos_partition_settle(void)
 {
 	struct shimos_partition *p;

@@ -27,10 +27,10 @@
 
 struct shimos_core {
 	u32 cpu;  /* Linux's number */
-	bool out; /* taken offline by us */
+	bool out; /* taken offline by this module */
 };
 
-/* Waits for the doorbell of one core, or of several. */
+/* A wait queue for the doorbells of cores. */
 struct shimos_doorbell {
 	atomic_t rung;
 	wait_queue_head_t wait;
@@ -43,7 +43,7 @@ struct shimos_partition {
 	struct kref ref;
 	struct mutex lock;
 
-	/* Set at creation. */
+	/* Set at creation: */
 	u32 id;
 	kuid_t owner;
 	bool allowed; /* counts against the allowance */
@@ -51,22 +51,24 @@ struct shimos_partition {
 	u32 cores;
 	struct shimos_core core[SKEP_PARTITION_CORES];
 	struct skep_partition_core place[SKEP_PARTITION_CORES];
-	struct shimos_ranges range; /* all */
-	struct shimos_plan plan;    /* its pool's list is a subset of it */
+	struct shimos_ranges range; /* all memory */
+	struct shimos_plan plan;    /* ranges of the pool are part of `range` */
 	u64 kernel;		    /* bytes */
 	u64 saved_hwp, saved_perf, saved_epb;
 	struct page *boot;
 	int irq;
 	char doorbell_name[20];
 
-	/* lock */
-	u32 state;	     /* read anywhere */
-	bool gone;	     /* released: the last file drops it */
-	bool dirty;	     /* kernel and mail hold data of a run or a proxy */
-	kuid_t user;	     /* whose programs' data the pool holds */
-	unsigned long *used; /* clear.c */
+	/* Guarded by lock: */
+	u32 state; /* may be read without the lock */
+	bool gone; /* released; freed with the last file */
+	/* kernel and mail contain data of a run or a proxy */
+	bool dirty;
+	kuid_t user;	     /* the user whose data is in the pool */
+	unsigned long *used; /* see clear.c */
 	struct {
-		bool image, marks;	   /* one was started; it keeps marks */
+		/* an image was started; it records what it used */
+		bool image, marks;
 		u64 partition, used, free; /* offsets in `kernel` */
 	} run;
 	struct pid *proxy;
@@ -74,17 +76,20 @@ struct shimos_partition {
 	char image[24];
 	char end[SHIMOS_WHY];
 
-	struct skep_partition_clock *clock; /* clock_lock; null: none runs */
+	/* clock_lock; null if no image runs */
+	struct skep_partition_clock *clock;
 	struct shimos_doorbell doorbell[SKEP_PARTITION_CORES];
 	struct shimos_doorbell other, any;
 };
 
 /* An open file of the device. */
 struct shimos_proxy {
-	struct mutex lock; /* OPEN and LOAD, outside of all others */
+	struct mutex lock; /* for OPEN and LOAD; locked before all others */
 	struct shimos_partition *partition; /* set once, by OPEN */
-	struct skep_image *image;	    /* its own, or null; set once */
-	bool started;			    /* the partition's lock */
+	/* the file's own image, or null; set once */
+	struct skep_image *image;
+	/* guarded by the partition's lock */
+	bool started;
 };
 
 /* partition.c: create, find, release. */
@@ -101,14 +106,14 @@ int shimos_partition_stop(struct shimos_proxy *proxy);
 int shimos_partition_nmi(struct shimos_proxy *proxy,
 			 const struct shimos_nmi *nmi);
 void shimos_partition_close(struct shimos_proxy *proxy);
-/* Refuses new partitions and starts, for this reason; returns whether there is
- * a partition. */
+/* Refuses new partitions and starts for this reason; returns whether there is a
+ * partition. */
 bool shimos_partition_bar(const char *why);
 void shimos_partition_halt(bool panic);
-/* Returns when everything that began before the bar has ended. */
+/* Returns when all calls that began before the bar have ended. */
 void shimos_partition_settle(void);
 
-/* cpu.c: takes cores from Linux, returns them, sends them interrupts. */
+/* cpu.c: takes cores offline, brings them back, sends them interrupts. */
 int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why);
 int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why);
 void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page);
@@ -122,10 +127,10 @@ void shimos_memory_return(struct shimos_partition *p);
 
 /* clear.c */
 int shimos_clear_begin(struct shimos_partition *p, struct shimos_text *why);
-/* The proxy has touched a page of the pool. */
+/* Records that the proxy has touched a page of the pool. */
 void shimos_clear_mark(struct shimos_partition *p, u64 offset);
-/* Clears kernel and mail, when no core runs; records what the run did to the
- * pool. */
+/* Clears kernel and mail after a run; adds the image's marks of the pool to
+ * `used`. */
 void shimos_clear_run(struct shimos_partition *p);
 void shimos_clear_pool(struct shimos_partition *p);
 int shimos_clear_init(void);
@@ -140,9 +145,8 @@ int shimos_boot_park(struct shimos_partition *p, struct shimos_text *why);
 void shimos_boot_init(struct shimos_partition *p);
 int shimos_boot_find(void);
 
-/* image.c: the image of the module parameter, and filling a kernel region. The
- * image is read under get and put; null: there is none.
- */
+/* image.c: the image of the module parameter, which is used between get and put
+ * (null: there is none), and the contents of a kernel region. */
 const struct skep_image *shimos_image_get(void);
 void shimos_image_put(void);
 void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
@@ -154,8 +158,9 @@ int shimos_doorbell_take(struct shimos_partition *p, struct shimos_text *why);
 void shimos_doorbell_return(struct shimos_partition *p);
 void shimos_doorbell_init(struct shimos_partition *p);
 void shimos_doorbell_reset(struct shimos_partition *p); /* for a new proxy */
-void shimos_doorbell_wake(struct shimos_partition *p);	/* all who wait */
-/* NULL: no such core. */
+/* wakes all waiting threads */
+void shimos_doorbell_wake(struct shimos_partition *p);
+/* NULL if there is no such core. */
 struct shimos_doorbell *shimos_doorbell_find(struct shimos_partition *p,
 					     u32 core);
 void shimos_doorbell_where(struct shimos_partition *p, u32 *apic_id,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See trampoline.h. The offsets of the data are those of its structures. */
+/* See trampoline.h. The offsets of the data are those of the structures
+ * there. */
 #include <linux/linkage.h>
 #include "trampoline.h"
 
@@ -7,9 +8,9 @@
 	.balign 16
 
 /*
- * CS holds the page, IP 0; all else has the state after INIT. Interrupts are
- * off, but an NMI may arrive: it needs a stack and a table before anything
- * else.
+ * CS contains the page, IP is 0, and all else is as after INIT. Interrupts are
+ * off, but an NMI may arrive, so the stack and the interrupt table are set up
+ * first.
  */
 	.code16
 SYM_DATA_START(shimos_low_begin)
@@ -62,7 +63,7 @@ SYM_DATA_START(shimos_stage_begin)
 	movl	%eax, %fs
 	movl	%eax, %gs
 	movl	$15, %eax
-	movq	%rax, %cr8		/* no interrupt but NMI */
+	movq	%rax, %cr8		/* only NMIs interrupt the core */
 	movq	stage_entry(%rip), %rax
 	movq	stage_partition(%rip), %rdi
 	movl	stage_core(%rip), %esi

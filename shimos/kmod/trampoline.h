@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Two pieces of code that are copied to where a core runs them.
+ * Two pieces of code that are copied to where a core executes them.
  *
- * The first goes to a page below 1 MiB, borrowed during a start: it goes from
- * real mode to 64 bits. The second stays with the partition, below 4 GiB, so
- * that the borrowed page is free as soon as a core has answered: it answers and
- * jumps to the image, or halts (parks) if there is no entry.
+ * The first is copied to a page below 1 MiB, which is borrowed during a start:
+ * it switches from real mode to 64-bit mode. The second stays with the
+ * partition, below 4 GiB, so that the borrowed page is free as soon as a core
+ * has answered. It answers and jumps to the image's entry, or halts (parks) if
+ * there is no entry.
  */
 #ifndef SHIMOS_KMOD_TRAMPOLINE_H
 #define SHIMOS_KMOD_TRAMPOLINE_H
 
-/* Selectors of the second piece's descriptors. */
+/* Selectors in the second piece's descriptor table. */
 #define SHIMOS_CODE64 0x08
 
 #ifndef __ASSEMBLER__
@@ -33,10 +34,10 @@ struct shimos_stage_data {
 	u16 gdt_limit;
 	u64 gdt_base;
 	u64 stack; /* of this core */
-	u64 entry; /* 0: park */
+	u64 entry; /* 0: the core parks */
 	u64 partition;
 	u32 core;
-	u32 answer; /* core + 1, when the core is here */
+	u32 answer; /* core + 1 when the core has started */
 } __packed;
 
 extern char shimos_low_begin[], shimos_low_end[], shimos_low_data[];
