@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The processor: control registers, tables, vector state, interrupts sent. */
+/* The processor: control registers, tables, vector state, sending of
+ * interrupts. */
 #include "abi/include/vec.h"
 #include "kernel.h"
 
@@ -25,9 +26,8 @@
 #define CR4_XSAVE (1ull << 18)
 #define CR4_SMEP (1ull << 20)
 #define CR4_UMIP (1ull << 11)
-#define FLAGS_CLEARED                                                          \
-	0x257fd5ull /* all but the fixed one: IF, DF, TF, AC..                 \
-		     */
+/* All flags but the fixed one: IF, DF, TF, AC, ... */
+#define FLAGS_CLEARED 0x257fd5ull
 
 #define XCR0_SEEN 0xe7ull /* x87, SSE, AVX, AVX-512; no AMX */
 #define ICR_NMI 0x4400u
@@ -37,8 +37,8 @@ static struct {
 	u64 low, high;
 } idt[32] __attribute__((aligned(16)));
 static u64 vec_mask;	   /* 0: no XSAVE */
-static u64 vec_size = 576; /* bytes in standard form */
-static u32 has_wait;	   /* monitor and mwait */
+static u64 vec_size = 576; /* bytes in the standard format */
+static u32 has_wait;	   /* the processor has monitor and mwait */
 static u8 vec_zero[ABI_VEC_AREA] __attribute__((aligned(64)));
 
 static void read_cpuid(u32 leaf, u32 sub, u32 out[4])
@@ -56,7 +56,7 @@ static void set_gate(u32 vector, u64 at, u32 stack)
 	idt[vector].high = at >> 32;
 }
 
-/* Stacks: 1 for NMI, 2 for a double fault, 3 for a machine check. */
+/* IST stacks: 1 for NMI, 2 for a double fault, 3 for a machine check. */
 void sms_cpu_tables(void)
 {
 	u32 i;
@@ -169,9 +169,8 @@ static void send_ipi(u32 apic_id, u32 what)
 	volatile u32 *apic = (u32 *)AT_APIC;
 
 	if (!sms_partition->apic_base) {
-		/* The write to the APIC could pass earlier stores: they must be
-		 * visible first.
-		 */
+		/* The write to the APIC could pass earlier stores, which must
+		 * be visible first. */
 		__asm__ volatile("mfence\n\tlfence" : : : "memory");
 		sms_msr_write(MSR_X2APIC_ICR, (u64)apic_id << 32 | what);
 		return;
@@ -188,7 +187,7 @@ void sms_cpu_nmi(struct core *to, enum mail_nmi why)
 		send_ipi(to->apic_id, ICR_NMI);
 }
 
-/* Requests that arrived meanwhile are handled as after an NMI. */
+/* Requests that arrived before are handled now, as after an NMI. */
 void sms_cpu_open(struct core *c)
 {
 	u64 *foreign = &c->count.nmi[MAIL_NMI_FOREIGN], n;
@@ -227,7 +226,7 @@ void sms_cpu_doorbell(void)
 }
 
 #define SPINS 4096
-#define LOOKS 100 /* as long as a quick answer takes */
+#define LOOKS 100 /* checks; a quick answer takes less time */
 
 int sms_cpu_poll(const u32 *word, u32 expect)
 {
@@ -246,7 +245,7 @@ int sms_cpu_sleeps(void)
 	return (int)has_wait;
 }
 
-/* Until *word changes or the deadline; may also return early. */
+/* Waits until *word changes or the deadline passes; may also return early. */
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 {
 	struct core *c = sms_core();
@@ -342,7 +341,7 @@ s64 sms_cpu_vec_load(const void *buf, u64 len)
 	return err;
 }
 
-/* As for clone(2): only the floating point modes are inherited. */
+/* As clone(2) requires: only the floating-point modes are inherited. */
 void sms_cpu_vec_fresh(u32 mxcsr, u16 control)
 {
 	*(u16 *)vec_zero = 0x37f;

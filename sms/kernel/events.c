@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
  * Asynchronous events for the program: signals of Linux and the timer, which
- * the proxy writes into the mail. Core 0 gets an NMI for each; then it handles
- * events here, from a wait, on its way to ring 3 or from the idle loop. No core
- * holds abi's locks of signals or timers there, so they can be locked while the
- * core waits for another lock. `taking` keeps that to one core at a time;
- * `lock` guards the deadline.
+ * the proxy writes into the mail. Core 0 gets an NMI for each. It handles
+ * events here: after a wait, on the way to ring 3, or in the idle loop. There
+ * no core holds abi's locks of signals or timers, so they can be locked while
+ * the core waits for another lock. With `taking` only one core at a time does
+ * that; `lock` guards the deadline.
  */
 #include "abi/include/siginfo.h"
 #include "kernel.h"
 
 static u32 ready, taking;
 static struct spin lock;
-static u32 armed; /* how often the deadline was set by the program */
-/* The deadline of the program's timers; the one of threads that have no
- * core. */
+static u32 armed; /* number of deadlines that the program has set */
+/* The deadline of the program's timers; that of threads without a core. */
 static u64 timers = ABI_FOREVER, sleeps = ABI_FOREVER;
 
 static volatile struct mail_events *event_mail(void)
@@ -47,7 +46,7 @@ static void send_signals(void)
 	}
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void set_deadline(void)
 {
 	sms_spin_assert(&lock);
@@ -79,8 +78,8 @@ void sms_events_sleep(u64 deadline_ns)
 		sms_cpu_doorbell();
 }
 
-/* A timer that the program arms meanwhile is newer than the result of
- * abi_timer_fire. */
+/* If the program arms a timer meanwhile, its deadline is newer than the result
+ * of abi_timer_fire(). */
 static void fire_timers(void)
 {
 	u64 now, next;
@@ -103,7 +102,8 @@ static void fire_timers(void)
 	sms_cpu_doorbell();
 }
 
-/* The thread that takes events checks again, so later events are not missed. */
+/* Whoever takes events checks again afterwards, so events that arrive meanwhile
+ * are not missed. */
 void sms_events_take(void)
 {
 	while (sms_events_is_here()) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which cores have seen that mappings lost rights. The core that changes them
- * counts the change, sends an NMI to each other core that runs a thread, and
- * waits until all of these have flushed. An idle core gets no NMI: it flushes
- * when it becomes busy. That can happen while another core waits, so it says
- * that it is busy first and looks for changes then. The waiting core counts its
- * change first and looks at states then. So one of the two sees the other.
+ * TLB flushes: which cores have seen that mappings lost rights.
+ * The core that changes mappings counts the change, sends an NMI to each other
+ * core that runs a thread, and waits until all of these have flushed. An idle
+ * core gets no NMI: it flushes when it becomes busy.
+ * A core may become busy while another core waits. So it first sets its state
+ * to busy and then reads the number of changes, and the waiting core first
+ * counts its change and then reads the states: one of the two sees the other.
  */
 #include "kernel.h"
 
@@ -17,7 +18,7 @@ static int must_flush(struct core *c)
 	       __atomic_load_n(&c->state, __ATOMIC_SEQ_CST) == CORE_BUSY;
 }
 
-/* The caller holds sms_memory_lock, so there is one flush at a time. */
+/* The caller holds sms_memory_lock, so only one flush is in progress. */
 void sms_thread_flush(void)
 {
 	u64 now = __atomic_add_fetch(&changes, 1, __ATOMIC_SEQ_CST);
@@ -37,7 +38,8 @@ void sms_thread_flush(void)
 	}
 }
 
-/* An NMI may come in between, with a later change: `flushed` never falls. */
+/* An NMI in between may have seen a later change, so `flushed` must never
+ * decrease. */
 void sms_core_flush(struct core *c)
 {
 	u64 now = __atomic_load_n(&changes, __ATOMIC_SEQ_CST);

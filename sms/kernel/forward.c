@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * struct abi_host's files, names and sockets, by the proxy: mail.h says how.
- * A reply is copied once and checked against the request. A proxy can return
- * false results, as Linux could, but cannot harm sms.
+ * The files, names and sockets of struct abi_host, by the proxy; mail.h
+ * describes how. A reply is copied once and checked against the request. A
+ * proxy can return false results, as Linux could, but cannot harm sms.
  */
 #include "abi/include/user.h"
 #include "kernel.h"
@@ -25,9 +25,8 @@ static int is_answered(const struct mail_slot *s)
 	return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != MAIL_CALL;
 }
 
-/* If the proxy has taken `notify` it sends an NMI. This waits for it, so that
- * it does not arrive in the program.
- */
+/* If the proxy has read `notify`, it sends an NMI. This waits for that NMI, so
+ * that it does not arrive in the program. */
 static void await_nmi(struct core *c)
 {
 	for (;;) {
@@ -40,8 +39,8 @@ static void await_nmi(struct core *c)
 
 /*
  * Each event for this core comes with an NMI, and so does the reply once
- * `notify` is set. The checks follow the clearing of `poked`, so a later event
- * ends the halt.
+ * `notify` is set. `poked` is cleared before the checks, so a later event ends
+ * the halt.
  */
 static void halt_until_nmi(struct core *c)
 {
@@ -78,7 +77,7 @@ static s64 call_proxy(enum mail_op op, s32 handle)
 	return *(volatile s64 *)&s->result;
 }
 
-/* An errno, or 0 to most. */
+/* Returns an errno, or a result from 0 to most; anything else is an error. */
 static s64 bound_result(s64 result, u64 most)
 {
 	if (result < 0)
@@ -103,8 +102,8 @@ static int is_program(u64 addr)
 	return addr < SKEP_ARENA_END;
 }
 
-/* Lists the parts of the pool that hold [addr, addr + len); returns the bytes
- * listed, or -EFAULT for the first. */
+/* Lists the parts of the pool that contain [addr, addr + len); returns the
+ * bytes listed, or -EFAULT if there are none. */
 static s64 put_parts(u64 addr, u64 len, u32 prot)
 {
 	struct mail_slot *s = own_slot();
@@ -135,7 +134,7 @@ static int goes_in_parts(const void *buf, u64 len)
 	return is_program((u64)buf) && len > MAIL_PATH_SIZE;
 }
 
-/* Tells the proxy where len bytes are or go; returns how many of them. */
+/* Describes the buffer to the proxy; returns how many of its bytes. */
 static s64 put_buffer(const void *buf, u64 len, u32 prot)
 {
 	own_slot()->parts = 0;
@@ -151,7 +150,7 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 }
 
 /* Copies a reply into a buffer of len bytes; n is at most the result of
- * put_buffer. */
+ * put_buffer(). */
 static s64 get_buffer(void *buf, u64 len, s64 n)
 {
 	if (n > 0 && !goes_in_parts(buf, len) &&
@@ -199,8 +198,8 @@ static s64 transfer_bytes(enum mail_op op, s32 handle, const struct abi_io *io,
 }
 
 /*
- * Everything, for files with a position, because many programs take a short
- * read for the end of the file. Streams return what is available.
+ * Transfers all bytes if the file has a position, because many programs take a
+ * short read for the end of the file. Streams return what is available.
  */
 static s64 transfer_all(enum mail_op op, s32 handle, const struct abi_io *io,
 			u32 prot)
@@ -231,7 +230,7 @@ s64 sms_forward_write(s32 handle, const struct abi_io *io)
 	return transfer_all(MAIL_FILE_WRITE, handle, io, ABI_PROT_READ);
 }
 
-/* The data that an operation leaves at MAIL_BULK. */
+/* Reads the object that an operation returns at MAIL_BULK. */
 static void get_object(void *to, u64 size)
 {
 	abi_memcpy(to, bulk_area(), size);
@@ -317,7 +316,7 @@ static int takes_buffer(u32 verb)
 	return verb == ABI_SOCK_RECV || verb == ABI_SOCK_GETOPT;
 }
 
-/* Addresses and lengths of the reply, within the request's limits. */
+/* Copies addresses and lengths from the reply, within the request's limits. */
 static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 		       u64 asked, s64 n)
 {

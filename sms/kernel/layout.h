@@ -25,12 +25,13 @@
 #define AT_MAIL 0xffffffffe0000000
 #define AT_APIC 0xfffffffffee00000
 
-/* One for each core, then those of threads. The deepest path, names and a
- * signal frame, takes about half. A page is for vector state. */
+/* One stack for each core, then those of threads. The deepest path, file names
+ * and a signal frame, takes about half. One page is for vector state. */
 #define STACK_STEP 0x20000
 #define STACK_SIZE 0xd000
 #define STACKS ((AT_MAIL - AT_STACKS) / STACK_STEP)
-#define FRAME_BELOW 0x100 /* struct abi_regs, so far below a stack's end */
+/* a stack's struct abi_regs begins so far below its end */
+#define FRAME_BELOW 0x100
 
 /* A core's block in `kernel`: struct core, then stacks for NMIs and faults. */
 #define BLOCK_SIZE 0x5000

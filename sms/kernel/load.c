@@ -51,7 +51,7 @@ static void copy_boot(const struct mail_boot *from)
 			EXIT_REFUSED);
 }
 
-/* The words of the text, NULL after the last: argv, NULL, envp, NULL. */
+/* The words of the text as argv, NULL, envp, NULL. */
 static const char **make_words(void)
 {
 	u32 want = boot->argc + boot->envc, n = 0, at = 0;
@@ -106,7 +106,8 @@ static u64 segment_end(const struct abi_elf_segment *s)
 	return ABI_PAGE_UP(s->addr + s->memsz);
 }
 
-/* Segments are in order; the first page of one may be the last of another. */
+/* Segments are in ascending order; the first page of one may be the last page
+ * of another. */
 static void commit_segments(void)
 {
 	u64 start, end = 0;
@@ -182,8 +183,8 @@ s64 sms_load_info(struct abi_host_info *info)
 	return 0;
 }
 
-/* Descriptors that share an open file description in Linux share one here:
- * flags set through one hold for all. */
+/* Descriptors that share an open file description in Linux share one here too,
+ * with its flags. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -217,8 +218,9 @@ static u64 vdso_size(void)
 }
 
 /*
- * Outside the program's mappings, so that it can neither move nor free these
- * pages. 0: there is no vDSO, and clocks are read by system calls.
+ * Maps the vDSO outside of the program's mappings, so that the program can
+ * neither move nor free its pages. 0: there is no vDSO, and clocks are read by
+ * system calls.
  */
 static u64 map_vdso(void)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The first core sets everything up; then all come to sms_core_begin. */
+/* The first core initializes everything; then all cores enter
+ * sms_core_begin(). */
 #include "kernel.h"
 
 struct skep_partition *sms_partition;
@@ -9,7 +10,7 @@ static s64 seal_text(u64 addr, u64 len)
 {
 	(void)addr;
 	(void)len;
-	return 0; /* the following mprotect changes only flags */
+	return 0; /* the next mprotect changes only flags */
 }
 
 static u64 text_pc(u64 pc)
@@ -56,8 +57,8 @@ const struct abi_host sms_host = {
 };
 
 /*
- * ChaCha20 (RFC 8439) with a key that the module drew for this start, and a
- * block number that is never used twice.
+ * Random bytes: ChaCha20 (RFC 8439) with a key that the module generated for
+ * this start, and a block number that is never used twice.
  */
 static u64 random_block;
 
@@ -140,8 +141,8 @@ static int make_core(u32 i)
 	return 0;
 }
 
-/* On a stack of the image, with the trampoline's page tables. The only possible
- * failure is a partition smaller than the header requires: it halts. */
+/* Runs on a stack in the image, with the trampoline's page tables. It fails
+ * only if the partition is smaller than the header requires; then it halts. */
 void sms_main(struct skep_partition *p)
 {
 	u32 i;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The program's memory. `range` records what is committed, and with which
- * access; frames are allocated on first touch, 2 MiB at a time if a range
- * contains them all.
+ * The program's memory. `range` lists what is committed, and with which access;
+ * frames are allocated on first touch, 2 MiB at a time if a range contains all
+ * of them.
  *
- * One lock for ranges, tables and the pool. It is not held while a frame is
+ * One lock guards ranges, tables and the pool. It is not held while a frame is
  * zeroed: the frame is allocated, zeroed without the lock, and mapped unless
- * another core did so meanwhile. When rights are removed, frames stay in their
- * entries, not present, until no core can see them any more.
+ * another core has mapped one in the meantime. When rights are removed, frames
+ * stay in their entries, marked as not present, until no core can use them any
+ * more.
  */
 #include "kernel.h"
 
@@ -28,7 +29,7 @@ int sms_memory_begin(void)
 	return range ? 0 : -LINUX_ENOMEM;
 }
 
-/* The first one that ends after addr. */
+/* The first range that ends above addr. */
 static u32 find_range(u64 addr)
 {
 	u32 low = 0, high = ranges, mid;
@@ -120,11 +121,11 @@ static u64 flags_of(u32 prot)
 	       (prot & ABI_PROT_EXEC ? 0 : SMS_PAGE_NX);
 }
 
-/* The operation on each entry with a frame, and its result. */
+/* An operation on each entry that has a frame, and its result. */
 struct walk {
 	enum { WALK_PROTECT, WALK_HIDE, WALK_FREE } what;
 	u64 flags;
-	u32 less; /* rights were revoked */
+	u32 less; /* rights were removed */
 };
 
 static void change_entry(struct walk *w, u64 *entry, u32 level)
@@ -146,7 +147,7 @@ static void change_entry(struct walk *w, u64 *entry, u32 level)
 		w->less = 1;
 }
 
-/* Entries from addr to end inside one table. */
+/* Walks the entries from addr to end in one table. */
 static void walk_table(struct walk *w, u64 addr, u64 end)
 {
 	u64 *entry = sms_page_entry(addr, 0, 0);
@@ -156,14 +157,14 @@ static void walk_table(struct walk *w, u64 addr, u64 end)
 			change_entry(w, entry, 0);
 }
 
-/* No page of 2 MiB crosses addr. */
+/* Splits a page of 2 MiB that crosses addr. */
 static s64 divide_large(struct walk *w, u64 addr)
 {
 	u64 *entry = addr % LARGE ? sms_page_entry(addr, 1, 0) : 0;
 
 	if (!entry || !(*entry & SMS_PAGE_LARGE))
 		return 0;
-	w->less = 1; /* both sizes must not be seen */
+	w->less = 1; /* no core may use both page sizes at once */
 	return sms_page_split(entry);
 }
 
@@ -183,7 +184,7 @@ static void walk_all(struct walk *w, u64 addr, u64 end)
 	}
 }
 
-/* Changes everything or, without memory for tables, nothing. */
+/* Changes all entries, or without memory for tables none. */
 static s64 walk_range(struct walk *w, u64 addr, u64 end)
 {
 	s64 err = divide_large(w, addr);
@@ -195,7 +196,7 @@ static s64 walk_range(struct walk *w, u64 addr, u64 end)
 	return err;
 }
 
-/* Frees frames once no core sees them. */
+/* Frees frames when no core uses them any more. */
 static s64 drop_frames(u64 start, u64 end)
 {
 	struct walk w = {.what = WALK_HIDE};
@@ -209,8 +210,8 @@ static s64 drop_frames(u64 start, u64 end)
 
 /*
  * More memory may be committed than exists, because much of it is never
- * touched. But if a small request exceeds what is left, the call fails now
- * rather than killing the program later.
+ * touched. But if a small request exceeds what is left, the call fails now,
+ * instead of a touch that kills the program later.
  */
 static int used_up(u64 len)
 {
@@ -277,7 +278,7 @@ s64 sms_memory_discard(u64 addr, u64 len)
 	return err;
 }
 
-/* The range around addr that allows prot, or NULL. */
+/* The range that contains addr and allows prot, or NULL. */
 static const struct range *find_allowed(u64 addr, u32 prot)
 {
 	u32 i = find_range(addr);
@@ -288,9 +289,8 @@ static const struct range *find_allowed(u64 addr, u32 prot)
 	return &range[i];
 }
 
-/* Whether 2 MiB can be mapped at addr. The last part of a pool is mapped in
- * small pages.
- */
+/* The page size for addr: level 1 if 2 MiB can be mapped. The last part of a
+ * pool is mapped in small pages. */
 static u32 level_for(const struct range *r, u64 addr)
 {
 	u64 start = addr & ~(LARGE - 1);
@@ -301,7 +301,8 @@ static u32 level_for(const struct range *r, u64 addr)
 	       sms_pool_free_bytes() > sms_pool_bytes() / 8;
 }
 
-/* The entry for a new frame; NULL: it has one, or *level is too high now. */
+/* The entry for a new frame; NULL if it has a frame, or *level is too high
+ * now. */
 static u64 *empty_entry(u64 addr, u32 level)
 {
 	u64 *entry = sms_page_entry(addr, level, 1);
@@ -330,7 +331,7 @@ static void count_page(u32 level)
 		SMS_COUNT(c, pages);
 }
 
-/* Maps a zeroed frame at addr. Called with the lock held, which is released in
+/* Maps a zeroed frame at addr. The caller holds the lock, which is released in
  * between. -ENOMEM or 0. */
 static int enter_frame(u64 addr, u32 prot)
 {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory of `kernel` and page tables. Frames are allocated from the lowest
- * upwards and never freed; the module cleared all of them. Page tables are
- * never freed, so that no core's page walk uses a frame that has become
- * something else.
+ * Memory of `kernel` and page tables. Frames are allocated in ascending order
+ * and never freed; the module has cleared them. Page tables are never freed, so
+ * that no core's page walk uses a frame that has another use now.
  */
 #include "kernel.h"
 
 #define ENTRIES 512
-/* Page tables of programs leave the last frames to abi, whose allocations must
- * not fail. */
+/* The last frames are reserved for abi, whose allocations must not fail; page
+ * tables of programs do not get them. */
 #define SPARE 0x100000
 
 u64 sms_page_root; /* physical */
 static u64 next;   /* offset in `kernel` of the first free frame */
-static u64 base;   /* physical minus address, of `kernel` */
+static u64 base;   /* physical minus virtual address of `kernel` */
 static u64 lazy = AT_LAZY;
-static struct spin lock; /* next; entries of AT_LAZY */
+static struct spin lock; /* guards `next` and entries of AT_LAZY */
 
 void sms_spin_lock(struct spin *s)
 {
@@ -30,7 +29,8 @@ void sms_spin_unlock(struct spin *s)
 	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
 }
 
-/* `spare` is left for others. The module clears what is listed here. */
+/* Leaves `spare` bytes for others. The module clears what was allocated
+ * here. */
 static u64 alloc_kernel(u64 bytes, u64 spare)
 {
 	u64 at = next;
@@ -114,7 +114,7 @@ static void map_all(u64 addr, u64 physical, u64 bytes, u64 flags, u32 level)
 				  at);
 }
 
-/* Maps the image separately: its text is read-only. */
+/* Maps the image with its text read-only. */
 static void map_kernel(struct skep_partition *p)
 {
 	u64 text = (u64)sms_text_end - AT_KERNEL;
@@ -146,7 +146,7 @@ void sms_page_begin(struct skep_partition *p)
 			SMS_PAGE_WRITE | SMS_PAGE_NX | SMS_PAGE_UNCACHED, 0);
 }
 
-/* Before a second core runs: allocates the tables. */
+/* Called before a second core runs: allocates the page tables. */
 void *sms_page_reserve(u64 bytes)
 {
 	u64 at = lazy, table;

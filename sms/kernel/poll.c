@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Threads that wait for handles. A core has one slot, so the handles of all
- * threads that wait on it are one call there. It is withdrawn when the slot is
- * needed for another call or when a further thread waits, and the next poll
- * asks again. While other threads have the core the proxy sends an NMI with the
- * answer.
+ * threads that wait on that core are one call there. The call is cancelled when
+ * the slot is needed for another call or when a further thread waits, and the
+ * next poll issues it again. While other threads run on the core, the proxy
+ * sends an NMI with the reply.
  *
- * A core's list is its own: a thread in it stays with the core until its wait
- * is over. No lock.
+ * Only the core uses its list: a thread in it stays with the core until its
+ * wait is over. So there is no lock.
  */
 #include "kernel.h"
 
@@ -39,7 +39,8 @@ static void finish_wait(struct core *c, struct task *t, s64 result)
 	sms_thread_ready(t);
 }
 
-/* Concatenates the lists; a wait whose handles do not fit ends with -ENOMEM. */
+/* Concatenates the lists; a wait for whose handles there is no room ends with
+ * -ENOMEM. */
 static u64 put_lists(struct core *c, u64 *until)
 {
 	u32 at = c->poller, left = c->pollers, n = 0;
@@ -61,7 +62,7 @@ static u64 put_lists(struct core *c, u64 *until)
 	return n;
 }
 
-/* `looks`: a thread will read the slot. */
+/* `looks`: a thread will poll the slot, so no NMI is needed. */
 static void issue_call(struct core *c, u32 looks)
 {
 	struct mail_slot *s = c->slot;
@@ -94,7 +95,7 @@ static u32 get_list(struct task *t, const struct abi_poll *back, int any)
 	return n;
 }
 
-/* Passes the reply on to the threads; returns how many waits are over. */
+/* Passes the reply to the threads; returns the number of waits that ended. */
 static u32 collect_answer(struct core *c)
 {
 	s64 n = *(volatile s64 *)&c->slot->result;
@@ -153,7 +154,7 @@ int sms_poll_is_answered(const struct core *c)
 	       __atomic_load_n(&c->poll_kick, __ATOMIC_SEQ_CST);
 }
 
-/* Those that were kicked while others had the core. */
+/* Ends the waits of threads that were kicked while others ran on the core. */
 static u32 withdraw_kicked(struct core *c)
 {
 	u32 over = c->polling ? take_back(c) : 0, at = c->poller;
@@ -193,7 +194,7 @@ static void join_poll(struct core *c, struct task *t)
 	issue_call(c, 1);
 }
 
-/* One poll by a thread that has the core; 0: it was kicked. */
+/* Polls once, in a thread that runs on the core; 0: the thread was kicked. */
 static int look_once(struct core *c, struct task *t)
 {
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST)) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Frames for the program, by their offset in the pool: blocks of 2 MiB that are
- * allocated as a whole or in 4 KiB frames. Free memory is recorded in `kernel`,
- * not in the pool, to which the proxy can write. sms_memory_lock guards it.
+ * allocated as a whole or in frames of 4 KiB. Free memory is recorded in
+ * `kernel`, not in the pool, to which the proxy can write. sms_memory_lock
+ * guards it.
  *
- * Two maps hold which blocks are free and which are split and have a free
- * frame; each has a second level, with a bit for each word that is not 0. So a
- * search looks at a few words, however large the pool is.
+ * Two bit maps list the free blocks, and the divided blocks with a free frame.
+ * Each has a second level with a bit for each word that is not 0, so a search
+ * reads a few words, however large the pool is.
  */
 #include "kernel.h"
 
@@ -15,13 +16,15 @@
 #define WORD 64ull
 
 struct map {
-	u64 *bit, *word; /* of blocks; of words of `bit` that are not 0 */
+	/* one bit for each block; one for each word of `bit` that is not 0 */
+	u64 *bit, *word;
 };
 
 static struct map free_blocks, split_blocks;
-static u64 (*used)[FRAMES / WORD]; /* frames of blocks that are divided */
+static u64 (*used)[FRAMES / WORD]; /* frames of divided blocks */
 static u16 *count;		   /* frames in use, or UNDIVIDED */
-static u64 *touched;		   /* of the module: blocks to be cleared */
+/* the module's marks: blocks to be cleared */
+static u64 *touched;
 static u64 blocks, in_use;
 static const struct skep_partition_range *range;
 
@@ -56,7 +59,7 @@ static u64 lowest_bit(const struct map *m)
 	return at * WORD + (u32)__builtin_ctzll(m->bit[at]);
 }
 
-/* Filled in before the first touch, so not reserved. */
+/* Called before the first touch can happen, so its memory is not reserved. */
 static int make_map(struct map *m)
 {
 	u64 words = words_of(blocks);
@@ -161,7 +164,7 @@ static void give_frame(u64 block, u64 frame)
 	put_bit(&free_blocks, block);
 }
 
-/* An undivided block may be freed in pieces, after its mapping was split. */
+/* An undivided block may be freed in parts, if its mapping was split. */
 void sms_pool_give(u64 offset, u32 level)
 {
 	u64 block = offset / LARGE;
@@ -178,8 +181,8 @@ void sms_pool_give(u64 offset, u32 level)
 	put_bit(&free_blocks, block);
 }
 
-/* The last range that begins at or below the value, by offset or by address:
- * both are ascending. */
+/* The last range that begins at or below the value, an offset or an address;
+ * both ascend. */
 static const struct skep_partition_range *find_range(u64 value, int by_offset)
 {
 	u32 low = 0, high = sms_partition->ranges - 1, middle;

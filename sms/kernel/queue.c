@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * The queues of cores: runnable threads that wait for a core. A thread is
- * placed where it runs soonest; an idle core takes one of any queue. The
- * callers of all functions but sms_queue_ready hold sms_thread_lock.
+ * placed where it runs soonest; an idle core takes a thread from any queue.
+ * Callers hold sms_thread_lock, except of sms_queue_ready().
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
 
-static u32 ready; /* in all queues; atomic */
+static u32 ready; /* total of all queues; atomic */
 
 u32 sms_queue_ready(void)
 {
@@ -29,7 +29,7 @@ void sms_queue_add(struct core *c, struct task *t)
 	__atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
 }
 
-/* `before` is its predecessor; NO_THREAD: it is the first. */
+/* `before`: its predecessor, or NO_THREAD if it is the first. */
 static void unlink_task(struct core *c, u32 before, struct task *t)
 {
 	sms_spin_assert(&sms_thread_lock);
@@ -44,7 +44,7 @@ static void unlink_task(struct core *c, u32 before, struct task *t)
 		__atomic_store_n(&c->slot->slice, 0, __ATOMIC_SEQ_CST);
 }
 
-/* The first one there that may run on core `to`; NULL: none. */
+/* The first thread in c's queue that may run on core `to`, or NULL. */
 struct task *sms_queue_take(struct core *c, const struct core *to)
 {
 	u32 at = c->first, before = NO_THREAD, left = c->queued;
@@ -72,7 +72,7 @@ void sms_queue_remove(struct task *t)
 	unlink_task(c, before, t);
 }
 
-/* A thread for this core, of its own queue or of another. */
+/* Takes a thread for this core, from its own queue or another. */
 struct task *sms_queue_pick(struct core *c)
 {
 	struct task *t = sms_queue_take(c, c);
@@ -84,8 +84,8 @@ struct task *sms_queue_pick(struct core *c)
 	return t;
 }
 
-/* The proxy's timer interrupts this core from now on, until its queue is empty.
- */
+/* Requests time slices: the proxy's timer interrupts this core until its queue
+ * is empty. */
 void sms_queue_slice(struct core *c)
 {
 	sms_spin_assert(&sms_thread_lock);
@@ -93,8 +93,8 @@ void sms_queue_slice(struct core *c)
 		sms_cpu_doorbell();
 }
 
-/* Whether this core will check its queue soon. abi releases a thread shortly
- * before it leaves its core. */
+/* Whether this core will soon check its queue: abi releases a thread shortly
+ * before the thread leaves its core. */
 static int is_loose(const struct core *c)
 {
 	u32 state;
@@ -107,7 +107,8 @@ static int is_loose(const struct core *c)
 	return state != ABI_THREAD_LIVE && state != ABI_THREAD_STARTING;
 }
 
-/* The core with the shortest queue; on a tie, the thread's last one. */
+/* How unsuitable a core is for a thread: by the length of its queue; of equal
+ * ones the thread's last core is best. */
 static u32 core_burden(const struct core *c, const struct task *t)
 {
 	u32 load = c->queued * 4 + (c->state == CORE_IDLE ? 0

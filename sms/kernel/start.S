@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The image's header and entry, and the ways into ring 0 and out of it.
+ * The image's header and entry, and the paths into ring 0 and out of it.
  *
- * Interrupts are off all the time. In ring 3 the GS base is 0 and the hidden
- * one is struct core; in ring 0 the other way round. An NMI may come at any
- * instruction, so its handler does not use GS: its stack holds the address of
- * struct core.
+ * Interrupts are always off. In ring 3 the GS base is 0 and the hidden one is
+ * struct core; in ring 0 they are swapped. An NMI may arrive at any
+ * instruction, so its handler does not use GS: its stack contains the address
+ * of struct core.
  */
 #include "sms/kernel/layout.h"
 
@@ -48,7 +48,8 @@ sms_start:
 	call	sms_core_begin
 	ud2
 
-/* void sms_core_enter(struct core *): page tables, then its own stack. */
+/* void sms_core_enter(struct core *): switches to the core's page tables and
+ * stack. */
 	.globl	sms_core_enter
 sms_core_enter:
 	movq	C_ROOT(%rdi), %rax
@@ -58,8 +59,8 @@ sms_core_enter:
 	ud2
 
 /*
- * Idle: halted, with no instruction executed, until an NMI. An NMI before the
- * halt restarts this.
+ * Idle: halts, so that no instruction is executed, until an NMI. An NMI before
+ * the halt restarts this.
  */
 	.globl	sms_core_idle, sms_idle_begin, sms_idle_look, sms_idle_end
 sms_core_idle:
@@ -74,15 +75,15 @@ sms_idle_begin:
 	testl	%eax, %eax
 	jz	1b
 sms_idle_look:
-	cmpl	$0, C_POKED(%rbx)	/* it arrived during the check */
+	cmpl	$0, C_POKED(%rbx)	/* an NMI arrived during the check */
 	jne	sms_idle_begin
 	hlt
 sms_idle_end:
 	jmp	1b
 
 /*
- * An NMI between these instructions would be missed by the halt, so its handler
- * skips them. One that arrived since the caller's check has set `poked`.
+ * The halt would miss an NMI between these instructions, so the NMI's handler
+ * skips them. An NMI that has arrived since the caller's check has set `poked`.
  */
 	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
 sms_wait_word:
@@ -100,7 +101,7 @@ sms_wait_begin:
 sms_wait_end:
 	ret
 
-/* The same, halted: only an NMI ends it. */
+/* The same with a halt, which only an NMI ends. */
 	.globl	sms_halt, sms_halt_begin, sms_halt_end
 sms_halt:
 sms_halt_begin:
@@ -110,7 +111,7 @@ sms_halt_begin:
 sms_halt_end:
 	ret
 
-/* void sms_task_switch(u64 *save, u64 rsp): vector state is the caller's. */
+/* void sms_task_switch(u64 *save, u64 rsp): the caller saves vector state. */
 	.globl	sms_task_switch, sms_task_first
 sms_task_switch:
 	pushq	%rbp
@@ -129,7 +130,7 @@ sms_task_switch:
 	popq	%rbp
 	ret
 
-/* Where sms_task_switch goes for a new thread. */
+/* Here a new thread begins after sms_task_switch. */
 sms_task_first:
 	call	sms_task_begin
 	movq	%gs:C_SELF, %rdi
@@ -165,8 +166,8 @@ sms_entry_syscall:
 	call	sms_trap_call
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to sms_exit_end an
- * NMI restarts at sms_resume_tick, so a kick is never missed.
+ * eax: enum abi_return; rsp: the complete frame. From here to sms_exit_end an
+ * NMI restarts at sms_resume_tick, so no kick is missed.
  */
 	.globl	sms_exit_begin, sms_exit_end
 sms_exit_begin:
@@ -176,7 +177,7 @@ sms_exit_begin:
 	jnz	1f
 	movq	R_RIP(%rsp), %rcx
 	movq	%rcx, %rax
-	shrq	$47, %rax	/* or sysretq would fault, in ring 0 */
+	shrq	$47, %rax	/* otherwise sysretq would fault in ring 0 */
 	jnz	1f
 	movq	R_RAX(%rsp), %rax
 	movq	R_RBX(%rsp), %rbx
@@ -200,7 +201,7 @@ sms_exit_begin:
 
 1:	movq	%rsp, %rsi
 	movq	R_RIP(%rsi), %rdx
-	shrq	$47, %rdx	/* so would iretq */
+	shrq	$47, %rdx	/* otherwise iretq would fault in ring 0 */
 	jnz	sms_exit_wild
 	movq	R_RFLAGS(%rsi), %rdx
 	andq	$FLAGS_USER, %rdx
@@ -240,8 +241,8 @@ sms_exit_kicked:
 	movq	%gs:C_SELF, %rdi
 	jmp	2f
 
-/* rdi: the core, whose frame is complete. Entered from an NMI: GS is
- * unknown. */
+/* rdi: the core, whose frame is complete. Entered from an NMI: the state of GS
+ * is unknown. */
 	.globl	sms_resume_tick
 sms_resume_tick:
 	call	own_gs
@@ -251,7 +252,7 @@ sms_resume_tick:
 	movl	$1, %eax
 	jmp	sms_exit_begin
 
-/* GS as ring 0 has it; rdi: the core. */
+/* Sets GS as in ring 0; rdi: the core. */
 own_gs:
 	movl	$MSR_GS, %ecx
 	movl	%edi, %eax
@@ -264,7 +265,7 @@ own_gs:
 	wrmsr
 	ret
 
-/* rdi: the core, with a fresh thread's registers in its frame. */
+/* rdi: the core, whose frame has a new thread's registers. */
 	.globl	sms_thread_enter
 sms_thread_enter:
 	movq	C_FRAME(%rdi), %rsp
@@ -276,7 +277,7 @@ traps:
 	testb	$3, 24(%rsp)
 	jz	3f
 	swapgs
-	/* The frame begins where the processor began to push. */
+	/* The frame begins at the first word that the processor pushed. */
 	movq	%rax, 56+R_RAX(%rsp)
 	movq	%rbx, 56+R_RBX(%rsp)
 	movq	%rcx, 56+R_RCX(%rsp)
@@ -355,7 +356,7 @@ trap\number:
 	trap	\n
 	.endr
 
-/* On its own stack, whose end holds the address of struct core. */
+/* Runs on its own stack, whose end contains the address of struct core. */
 	.globl	sms_entry_nmi
 sms_entry_nmi:
 	pushq	%r15
