@@ -28,7 +28,7 @@
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
 #define MAIL_REVISION 5
-#define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
+#define MAIL_AREA 0x40000 /* bytes for each core, and for the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_EVENTS (MAIL_AREA - 0x1000)
 #define MAIL_SLOT(core) ((u64)MAIL_AREA * ((core) + 1))
@@ -54,15 +54,15 @@ enum mail_state { MAIL_IDLE, MAIL_CALL, MAIL_DONE };
 
 #define MAIL_PARTS 256
 struct mail_part {
-	u64 offset, length; /* in the pool, as the proxy maps it */
+	u64 offset, length; /* offset in the pool, as the proxy maps it */
 };
 
 /* Why a core got an NMI: bits 1 << these in its word of skep/nmi.h. */
 enum mail_nmi {
-	MAIL_NMI_FOREIGN, /* without a request: from Linux or the hardware */
+	MAIL_NMI_FOREIGN, /* no request: from Linux or the hardware */
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
-	MAIL_NMI_MAPPING, /* rights that were revoked */
+	MAIL_NMI_MAPPING, /* rights were removed: flush the TLB */
 	MAIL_NMI_EVENT,	  /* from the proxy: a signal of Linux or a timer */
 	MAIL_NMI_SLICE,	  /* from the proxy: the time slice is over */
 	MAIL_NMI_ANSWER,  /* from the proxy: for a call that was cancelled */
@@ -71,17 +71,19 @@ enum mail_nmi {
 
 #define MAIL_CALLS 512 /* ABI_NR_MAX */
 
-/* Counts of a core since the image was started; written by sms. */
+/* A core's counts since the start of the image; written by sms. */
 struct mail_ledger {
 	u64 calls;  /* system calls */
 	u64 faults; /* of the program: page faults served, and those refused */
 	u64 nmi[MAIL_NMIS];
-	u64 threads;  /* that ran here */
-	u64 crowded;  /* threads that there was no memory for */
-	u64 switches; /* from one thread to another */
+	u64 threads;  /* threads that ran on this core */
+	u64 crowded;  /* threads refused for lack of memory */
+	u64 switches; /* switches between threads */
 	u64 forwarded[MAIL_OPS];
-	u64 pages, large;	 /* mapped on first touch: 4 KiB, 2 MiB */
-	u32 refused[MAIL_CALLS]; /* of the whole run; core 0's at its end */
+	u64 pages, large; /* pages mapped on first touch: 4 KiB, 2 MiB */
+	/* refused system calls of the whole run; written by core 0 at its
+	 * end */
+	u32 refused[MAIL_CALLS];
 };
 
 #define MAIL_DATA 0x4000
@@ -100,9 +102,9 @@ struct mail_slot {
 	u32 parts;
 	u64 arg[4];
 	s64 result;
-	u32 cancel; /* sms wants an io_wait back; atomic */
-	u32 notify; /* the core does not poll: send an NMI; atomic */
-	u32 slice; /* the core has threads that wait for a time slice; atomic */
+	u32 cancel; /* sms cancels an io_wait; atomic */
+	u32 notify; /* the core does not poll: reply by an NMI; atomic */
+	u32 slice;  /* the core has threads that need time slices; atomic */
 	u32 zero;
 	struct mail_part part[MAIL_PARTS];
 	struct mail_ledger ledger;
@@ -112,28 +114,30 @@ struct mail_slot {
 SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);
 
 struct mail_stream {
-	s32 handle; /* -1: closed */
+	s32 handle; /* -1: the stream is closed */
 	u32 type, flags;
-	u32 same; /* 1 + an earlier stream of the same open file */
+	/* 1 + an earlier stream with the same open file description */
+	u32 same;
 };
 
 struct mail_events {
-	u64 signals;  /* bits 1 << (signal - 1); set there, cleared here; atomic
-		       */
-	u64 deadline; /* of CLOCK_MONOTONIC, ABI_FOREVER: none; written here */
-	u32 due;      /* it has expired; atomic like the signals */
+	/* bits 1 << (signal - 1); set by the proxy, cleared by sms; atomic */
+	u64 signals;
+	/* of CLOCK_MONOTONIC; ABI_FOREVER: none; written by sms */
+	u64 deadline;
+	u32 due; /* the deadline has passed; atomic, like signals */
 	u32 zero;
 };
 
 struct mail_boot {
 	u32 magic, revision;
 	u32 pid, uid, gid, zero;
-	u64 stack; /* bytes; 0: as sms likes */
+	u64 stack; /* bytes of the main stack; 0: sms's default */
 	struct mail_stream stream[3];
 	char node[65], machine[65];
 	char path[4096], cwd[4096];
 	u32 argc, envc;
-	u32 bytes; /* of text that are used */
+	u32 bytes; /* bytes of `text` in use */
 	char text[MAIL_EVENTS - MAIL_BOOT -
 		  0x3000]; /* argv, envp; each with NUL */
 };

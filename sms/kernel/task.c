@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A thread without a core: its stack in ring 0, where it continues, and its
- * vector state; and the switch from one thread to another. The callers of
- * functions that change a task or the stacks hold sms_thread_lock.
+ * Threads without a core: a stack in ring 0, on which the thread continues, and
+ * its vector state; and the switch between threads. Callers hold
+ * sms_thread_lock, if a function changes a task or the list of stacks.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -10,7 +10,7 @@
 #define MSR_FS 0xc0000100
 
 static struct task *task; /* by abi's index */
-static u32 high;	  /* one more than the highest that was used */
+static u32 high;	  /* one more than the highest index used so far */
 static u64 spare[STACKS]; /* ends of unused stacks */
 static u32 spares, stacks;
 
@@ -24,7 +24,7 @@ u32 sms_task_high(void)
 	return high;
 }
 
-/* Before a second core runs. */
+/* Called before a second core runs. */
 int sms_task_setup(void)
 {
 	task = sms_page_reserve(ABI_THREADS_MAX * sizeof(*task));
@@ -37,7 +37,7 @@ int sms_task_fits(const struct task *t, u32 core)
 	return t->allowed[core / 64] >> core % 64 & 1;
 }
 
-/* The end of a new stack, where its frame is; 0: no memory. */
+/* Returns the end of a new stack, where its frame is; 0: no memory. */
 static u64 stack_take(void)
 {
 	u64 frames, stack, at;
@@ -59,7 +59,7 @@ static u64 stack_take(void)
 	return stack + STACK_SIZE - SMS_VEC_AREA - FRAME_BELOW;
 }
 
-/* As if sms_task_switch had been called by sms_task_first. */
+/* Prepares the stack as if sms_task_first had called sms_task_switch. */
 static void fill_task(struct task *t, u32 thread, u64 stack)
 {
 	u64 *top = (u64 *)stack - 2;
@@ -95,7 +95,7 @@ void sms_task_free(u32 thread)
 	spare[spares++] = task[thread].stack;
 }
 
-/* Beyond the frame, while the thread has no core. */
+/* Above the frame; used while the thread has no core. */
 static void *vec_of(const struct task *t)
 {
 	return (void *)(t->stack + FRAME_BELOW);
@@ -128,7 +128,7 @@ static void enter_core(struct core *c, struct task *t)
 		sms_cpu_vec_fresh(t->mxcsr, t->control);
 	else
 		sms_cpu_vec_bring(vec_of(t));
-	/* A kick that precedes the thread's registration must not be lost. */
+	/* A kick before the thread was registered must not be lost. */
 	if (__atomic_exchange_n(&t->kicked, 0, __ATOMIC_SEQ_CST) || t->fresh)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 	t->fresh = 0;

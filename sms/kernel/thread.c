@@ -4,13 +4,13 @@
  * threads. While there are no more runnable threads than cores, the queues are
  * empty, nothing is switched, and a thread that waits polls its word.
  *
- * sms_thread_lock guards queues and states. It stays locked when a core
+ * sms_thread_lock guards queues and states. It stays locked while a core
  * switches from one thread's stack to another's, so no core runs a thread
  * before its context is saved. It is locked with no other lock of sms held;
- * that of events.c is locked inside.
+ * events.c's lock is locked inside it.
  *
  * Threads are switched where they wait in abi's park or in poll.c, where they
- * yield, and on the way to ring 3: never with a lock of abi's.
+ * yield, and on the way to ring 3: never with a lock of abi held.
  */
 #include "abi/include/thread_state.h"
 #include "kernel.h"
@@ -32,7 +32,7 @@ static void make_ready(struct task *t)
 	sms_queue_place(t);
 }
 
-/* The first code of a new thread, on its own stack. */
+/* Where a new thread begins, on its own stack. */
 void sms_task_begin(void)
 {
 	struct core *c = sms_core();
@@ -41,7 +41,7 @@ void sms_task_begin(void)
 	sms_spin_unlock(&sms_thread_lock);
 }
 
-/* Frees the stack and the index of a thread that ended on this core. */
+/* Frees the stack and the index of a thread that has ended on this core. */
 static void free_ended(struct core *c)
 {
 	u32 thread = c->ended;
@@ -55,7 +55,7 @@ static void free_ended(struct core *c)
 	abi_thread_gone(sms_proc, thread);
 }
 
-/* Runs threads on this core until there is none. */
+/* Runs threads on this core until none is ready. */
 void sms_core_work(struct core *c)
 {
 	struct task *t;
@@ -91,7 +91,7 @@ static s64 refuse_thread(void)
 	return -LINUX_EAGAIN;
 }
 
-/* The first threads may run before all cores have started. */
+/* The first threads may be created before all cores have started. */
 static void wait_for_cores(void)
 {
 	u32 i;
@@ -139,7 +139,7 @@ void sms_thread_exit(u32 thread)
 	__builtin_unreachable();
 }
 
-/* Between threads ------------------------------------------------------ */
+/* Switching ------------------------------------------------------------- */
 
 static void kick_core(struct core *c)
 {
@@ -148,7 +148,7 @@ static void kick_core(struct core *c)
 		sms_cpu_nmi(c, MAIL_NMI_SIGNAL);
 }
 
-/* A kick for a thread that polls goes to the core that made the call. */
+/* Kicks a thread; one that polls is kicked by its core, which made the call. */
 void sms_thread_kick(u32 thread)
 {
 	struct task *t = sms_task_at(thread);
@@ -198,7 +198,8 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 	t->deadline = deadline_ns;
 	t->state = TASK_WAITS;
 	__atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
-	/* A core that changed the word before did not see the thread wait. */
+	/* A core that changed the word before this point did not see that the
+	 * thread waits. */
 	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != expect) {
 		__atomic_sub_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
 		sms_queue_add(c, t);
@@ -209,8 +210,8 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 }
 
 /*
- * Runs the next thread of this core's queue; the current one goes to the end of
- * a queue, or to a core that is idle now.
+ * Runs the next thread of this core's queue. The current one is queued again,
+ * or moves to a core that has become idle.
  */
 static void take_turns(void)
 {
@@ -243,7 +244,8 @@ s64 sms_thread_yield(void)
 	return 0;
 }
 
-/* Moves the thread from a core that its affinity excludes. The lock is held. */
+/* Moves the thread from a core that its affinity excludes. The caller holds the
+ * lock. */
 static void send_away(struct task *t)
 {
 	struct core *c = sms_core_at(t->core);
@@ -278,8 +280,8 @@ void sms_thread_tp(u32 thread, u64 tp)
 		sms_msr_write(MSR_FS, tp);
 }
 
-/* A wait for a lock of abi keeps its core, because the holder runs on
- * another. */
+/* A wait for a lock of abi keeps its core, because the holder runs on another
+ * core. */
 static int may_pass(const u32 *word)
 {
 	u32 thread = sms_core()->thread;
@@ -335,7 +337,8 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 	return err;
 }
 
-/* A thread that waits on its core polls the word; others are notified. */
+/* A thread that waits on its core polls the word; other threads are made
+ * ready. */
 void sms_thread_wake(u32 *word, u32 count)
 {
 	struct task *t;
@@ -376,7 +379,7 @@ u64 sms_thread_expire(u64 now)
 	return next;
 }
 
-/* On the double fault's stack, with the trampoline's page tables. */
+/* Runs on the double fault's stack, with the trampoline's page tables. */
 void sms_core_begin(struct core *c)
 {
 	sms_cpu_begin(c);

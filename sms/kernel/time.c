@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Linux's time from the TSC. A proxy that overwrites the clock page only harms
+/* Linux's time from the TSC. A proxy that overwrites the clock page harms only
  * its own program. */
 #include "kernel.h"
 #include "sms/clock.h"
@@ -30,7 +30,7 @@ s64 sms_time_clock(u32 clock)
 				   clock == ABI_CLOCK_REALTIME);
 }
 
-/* A core's time counts as the program's from its first thread on. */
+/* A core's time counts as the program's from when its first thread ran. */
 s64 sms_time_rusage(s64 *user_ns, s64 *system_ns)
 {
 	u64 sum = 0, now = sms_tsc();

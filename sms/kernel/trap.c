@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions that start.S calls when a core enters ring 0, and the panic of
- * sms: it stops the partition, never the machine.
+ * The functions that start.S calls when a core enters ring 0, and sms's panic,
+ * which stops the partition, never the machine.
  */
 #include "kernel.h"
 
@@ -17,7 +17,7 @@
 #define SIGSEGV 11
 #define CODE_KERNEL 0x80
 
-/* As start.S pushes it. */
+/* In the order in which start.S pushes the registers. */
 struct trap_nmi {
 	u64 rax, rbx, rcx, rdx, rsi, rdi, rbp;
 	u64 r8, r9, r10, r11, r12, r13, r14, r15;
@@ -54,7 +54,7 @@ void sms_trap_tick(struct core *c, struct abi_regs *regs)
 {
 	__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
 	sms_events_take();
-	/* Threads that waited for a handle run first. */
+	/* Threads whose wait for a handle is over run first. */
 	if (sms_poll_look(c))
 		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
 	sms_thread_turn();
@@ -76,7 +76,7 @@ static void put_mib(struct abi_text *t, const char *before, u64 bytes,
 	abi_text_str(t, after);
 }
 
-/* Counts a resource that is exhausted. */
+/* Appends which resource is exhausted. */
 static void explain_lack(char *line, u64 size)
 {
 	u64 left = sms_pool_free_bytes(), all = sms_pool_bytes();
@@ -97,7 +97,7 @@ static void explain_lack(char *line, u64 size)
 		"scattered; use a larger partition");
 }
 
-/* 1: the page is mapped now. */
+/* 1: the page is mapped now, else 0. */
 static int page_fault(struct core *c, u64 error, struct abi_fault *f)
 {
 	char line[256];
@@ -148,7 +148,7 @@ static void other_fault(const struct abi_regs *regs, u64 vector,
 	case 16:
 	case 19:
 		f->signo = SIGFPE;
-		f->code = 3; /* FPE_FLTDIV: the likeliest */
+		f->code = 3; /* FPE_FLTDIV: the most likely cause */
 		f->addr = regs->rip;
 		break;
 	case 17:
@@ -171,7 +171,7 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector, u64 error)
 	sms_poll_look(sms_core());
 }
 
-/* As on a processor: a general protection fault at the target. */
+/* The fault that a processor would report: general protection at the target. */
 void sms_trap_wild(struct core *c, struct abi_regs *regs)
 {
 	struct abi_fault f = {
@@ -181,7 +181,8 @@ void sms_trap_wild(struct core *c, struct abi_regs *regs)
 	abi_fault(sms_proc, c->thread, regs, &f);
 }
 
-/* abi's tables on first touch, and the program's memory in abi's copies. */
+/* Handles faults in ring 0: abi's tables on first touch, and the program's
+ * memory in abi's copies. */
 void sms_trap_own(u64 vector, u64 error, u64 *at)
 {
 	u64 addr = vector == TRAP_PAGE ? fault_address() : 0, next;
@@ -223,13 +224,13 @@ static void take_regs(struct abi_regs *to, const struct trap_nmi *n)
 	};
 }
 
-/* From the program, or on the way back to it: abi checks first. */
+/* For an NMI in the program, or on the way back to it: abi checks first. */
 static void redirect_program(struct core *c, struct trap_nmi *n)
 {
 	if (n->cs & 3)
 		take_regs(c->frame, n);
 	else if (n->rip < (u64)sms_exit_begin || n->rip >= (u64)sms_exit_end)
-		return; /* the exit looks itself */
+		return; /* the exit path checks by itself */
 	n->rip = (u64)sms_resume_tick;
 	n->rdi = (u64)c;
 	n->rsp = (u64)c->frame;
@@ -242,7 +243,7 @@ static void redirect_program(struct core *c, struct trap_nmi *n)
 #define PROXY_REASONS                                                          \
 	(1u << MAIL_NMI_EVENT | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
 
-/* One NMI may have several reasons; without a reason it is foreign. */
+/* One NMI may have several reasons; one without a reason is foreign. */
 static void count_nmi(struct core *c, u32 reasons)
 {
 	u32 i;
@@ -260,9 +261,8 @@ static int is_between(const struct trap_nmi *n, const void *begin,
 	return !(n->cs & 3) && n->rip >= (u64)begin && n->rip < (u64)end;
 }
 
-/* Cleared before the requests are handled: a later request comes with its own
- * NMI.
- */
+/* The reasons are cleared before the requests are handled, so a later request
+ * comes with its own NMI. */
 static void take_reasons(struct core *c)
 {
 	u32 word = skep_nmi_take(&sms_partition->nmi[c->number]);
@@ -279,7 +279,7 @@ static void take_reasons(struct core *c)
 
 void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 {
-	if (!c->ledger) { /* not open yet */
+	if (!c->ledger) { /* sms_cpu_open() was not called yet */
 		c->count.nmi[MAIL_NMI_FOREIGN]++;
 		return;
 	}

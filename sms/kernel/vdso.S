@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program's clock, as it was linked, for load.c to map. */
+/* The linked vDSO, which load.c maps. */
 	.section .rodata
 	.globl	sms_vdso, sms_vdso_end
 	.balign	4096

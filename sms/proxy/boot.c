@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The boot message: the program, its arguments, environment, streams and
- * names. */
+/* The boot message: the program, its arguments, environment, streams and host
+ * name. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@ static int put_words(struct mail_boot *to, char **words, u32 *count)
 }
 
 /*
- * No other program uses the cores, so libgomp's threads need not sleep, unless
- * the user has set a wait policy.
+ * Threads of libgomp spin unless the user has set a wait policy, because no
+ * other program uses the cores.
  */
 static int put_waiting(struct mail_boot *to)
 {
@@ -46,8 +46,8 @@ static int put_waiting(struct mail_boot *to)
 }
 
 /*
- * A run-time that creates threads by itself creates one for each core, unless
- * the user has set a number.
+ * A run-time that creates one thread for each core gets the number of cores,
+ * unless the user has set a number.
  */
 static int put_limits(struct mail_boot *to)
 {
@@ -89,7 +89,7 @@ static int is_program(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
 }
 
-/* Through PATH, as execvp(3) would look. */
+/* Searches PATH like execvp(3). */
 static int find_program(const char *name, char path[PATH_MAX])
 {
 	const char *dirs = getenv("PATH"), *end;

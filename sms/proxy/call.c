@@ -3,7 +3,7 @@
  * The calls, one function each, in a table. A call is copied before it is
  * checked, because the program runs at the same time and may change it. The
  * program belongs to this user and may do here what the user may; but no call
- * may read or write outside the mail and the pool.
+ * may read or write outside of the mail and the pool.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,14 +20,14 @@
 
 #define SECOND 1000000000ull
 
-/* A call, copied out of its slot. */
+/* A call, copied from its slot. */
 struct call {
 	struct mail_slot *slot;
 	int wake;
 	s32 handle;
 	u64 arg[4];
 	u32 parts;
-	u64 bytes; /* of iov */
+	u64 bytes; /* total of iov */
 	struct iovec iov[MAIL_PARTS];
 };
 
@@ -43,8 +43,8 @@ static const char *path_of(const struct call *c, u32 where, char *to)
 	return to;
 }
 
-/* The parts of the pool that a call names, `len` bytes at most; 0 or -EFAULT.
- */
+/* Reads the list of the parts of the pool that a call names, `len` bytes at
+ * most; 0 or -EFAULT. */
 static s64 take_parts(struct call *c, u64 len)
 {
 	struct mail_part p;
@@ -93,7 +93,8 @@ static s64 file_close(struct call *c)
 	return abi_lin_file_close(c->handle);
 }
 
-/* Part by part: after a short part there is no more data, or none yet. */
+/* Transfers one part after the other. After a short one there is no more data,
+ * or none yet. */
 static s64 transfer_parts(struct call *c,
 			  s64 (*move)(s32 handle, const struct abi_io *io))
 {
@@ -104,7 +105,7 @@ static s64 transfer_parts(struct call *c,
 	for (i = 0; i < c->parts && !n; i++) {
 		io.buf = c->iov[i].iov_base;
 		io.len = c->iov[i].iov_len;
-		/* As pread(2); some devices would take a larger offset. */
+		/* as pread(2); some devices would accept a larger offset */
 		n = __builtin_add_overflow(io.offset, io.len, &end)
 			    ? -EINVAL
 			    : move(c->handle, &io);
@@ -122,7 +123,8 @@ static s64 file_read(struct call *c)
 	return transfer_parts(c, abi_lin_file_read);
 }
 
-/* Others may write to the same open file, so one write must stay one. */
+/* Another process may write to the same file, so one write must remain one
+ * write. */
 static s64 write_all(struct call *c)
 {
 	s64 n = take_parts(c, c->arg[0]);
@@ -141,7 +143,8 @@ static s64 file_write(struct call *c)
 	return transfer_parts(c, abi_lin_file_write);
 }
 
-/* Objects are filled here and then copied, so that no memory of ours leaks. */
+/* Objects are filled here and then copied, so that none of the proxy's memory
+ * leaks. */
 union object {
 	struct abi_stat stat;
 	struct abi_statfs statfs;
@@ -191,7 +194,7 @@ static s64 sock_open(struct call *c)
 				 (u32)c->arg[2]);
 }
 
-/* Datagrams are one message, so their parts are sent or received at once. */
+/* A datagram is one message, so its parts are sent or received together. */
 static s64 sock_parts(struct call *c, struct abi_sock_op *op)
 {
 	struct msghdr m = {.msg_iov = c->iov, .msg_iovlen = c->parts};

@@ -19,15 +19,15 @@
 #include "proxy.h"
 
 #define SECOND 1000000000ull
-/* An image that does not handle a signal for so long is stuck. */
+/* an image that does not handle a signal for so long is stuck */
 #define REPEAT_TIMEOUT (10 * SECOND)
 
-#define SLICE (SECOND / 100) /* of threads that share a core */
+#define SLICE (SECOND / 100) /* for threads that share a core */
 
 static int signals = -1, timer = -1, slicer = -1;
 static u32 slicing;		/* the slicer is armed; atomic */
-static u64 armed = ABI_FOREVER; /* what the timer waits for; atomic */
-static u64 since[64];		/* when a signal was noted */
+static u64 armed = ABI_FOREVER; /* the timer's deadline; atomic */
+static u64 since[64];		/* when each signal was recorded */
 
 static struct mail_events *event_mail(void)
 {
@@ -49,7 +49,7 @@ void sms_events_interrupt(u32 core, enum mail_nmi why)
 	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &nmi);
 }
 
-/* Before START no core receives it; sms checks for events when its program
+/* Before START no core receives the NMI; sms checks for events when its program
  * begins. */
 static void ring_image(void)
 {
@@ -62,7 +62,7 @@ static int ends_programs(u32 signo)
 	       signo == SIGTERM;
 }
 
-/* A second ^C ends a run whose image does not react to the first. */
+/* A second ^C ends the run if the image does not react to the first. */
 static void note_signal(u32 signo)
 {
 	u64 bit = 1ull << (signo - 1), before, time = now_ns();
@@ -124,7 +124,8 @@ static void look_at_slices(void)
 			arm_slicer();
 }
 
-/* Armed again as long as a core needs it; such a core rang before. */
+/* Arms the slicer again while a core needs it. A core that needs it has rung
+ * the doorbell before. */
 static void take_slicer(void)
 {
 	u64 times;
@@ -155,7 +156,7 @@ static void *wait_for_all(void *arg)
 	}
 }
 
-/* A timer that has expired is not set again: sms sets the next deadline. */
+/* A deadline that has passed is not armed again: sms sets the next one. */
 void sms_events_look(void)
 {
 	u64 deadline =
@@ -170,7 +171,7 @@ void sms_events_look(void)
 	if (deadline == ABI_FOREVER)
 		at.it_value.tv_sec = at.it_value.tv_nsec = 0;
 	else if (!deadline)
-		at.it_value.tv_nsec = 1; /* 0 would stop it */
+		at.it_value.tv_nsec = 1; /* 0 would disarm the timer */
 	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 

@@ -100,7 +100,8 @@ static int run_program(char **argv)
 	return sms_serve();
 }
 
-/* Ends with the program's status or signal, for the parent of this process. */
+/* Ends as the program did, with its status or signal, for the parent of this
+ * process. */
 static int end_as(int status)
 {
 	static const struct rlimit none;
@@ -108,7 +109,8 @@ static int end_as(int status)
 	sigset_t set;
 
 	if (sig) {
-		setrlimit(RLIMIT_CORE, &none); /* it would be the proxy's */
+		/* the core dump would be the proxy's */
+		setrlimit(RLIMIT_CORE, &none);
 		signal(sig, SIG_DFL);
 		raise(sig);
 		sigemptyset(&set);
@@ -149,9 +151,8 @@ int main(int argc, char **argv)
 	if (ledger && sms_ledger_write(ledger, (u32)status))
 		sms_proxy_say("%s cannot be written: %s", ledger,
 			      strerror(errno));
-	/* It ended by itself: the list of partitions must not show a dead
-	 * owner.
-	 */
+	/* The program has ended by itself: the list of partitions must not show
+	 * an owner that has ended. */
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_STOP) < 0)
 		sms_proxy_say("the partition does not stop: %s",
 			      strerror(errno));

@@ -18,22 +18,25 @@ extern struct proxy sms_proxy;
 void sms_proxy_say(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* boot.c: argv[0] is the program. 0, or an exit code after an error message. */
+/* boot.c: writes the boot message; argv[0] is the program. 0, or an exit code
+ * after an error message. */
 int sms_boot_write(struct mail_boot *to, char **argv, char **envp);
 
-/* serve.c: answers all cores until the program ends; status as for wait(2). */
+/* serve.c: answers all cores until the program ends; returns its status as
+ * wait(2) does. */
 int sms_serve(void);
-/* One call, in the worker of that core. */
+/* Executes one call, in the worker of that core. */
 void sms_serve_call(struct mail_slot *slot, int wake);
-/* The end, from any worker. */
+/* Ends the service; called by any worker. */
 void sms_serve_end(u32 status);
 
-/* events.c: signals and timers. Blocks signals, for threads that come later. */
+/* events.c: signals and timers. Blocks signals for threads that are created
+ * later. */
 void sms_events_block(void);
 int sms_events_start(void); /* 0 or -errno */
-/* An NMI to a core. */
+/* Sends an NMI to a core. */
 void sms_events_interrupt(u32 core, enum mail_nmi why);
-/* After a doorbell: checks whether the program's deadline or the set of
+/* Called after a doorbell: checks whether the program's deadline or the set of
  * time-sliced cores has changed. */
 void sms_events_look(void);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * One worker for each core, so that two threads of the program that block do
- * not wait for each other; each checks its core's slot after each doorbell. The
- * first thread watches for calls that are to be cancelled.
+ * not wait for each other. Each worker checks its core's slot after each
+ * doorbell. The first thread watches for calls that are to be cancelled.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,13 +15,13 @@
 
 #include "proxy.h"
 
-#define LOOK_MS                                                                \
-	1000 /* a doorbell may be lost while Linux moves its interrupt */
+/* A doorbell may be lost while Linux moves its interrupt. */
+#define LOOK_MS 1000
 
 struct worker {
 	pthread_t thread;
 	struct mail_slot *slot;
-	int wake; /* eventfd: the image wants an io_wait back */
+	int wake; /* eventfd: the image cancels an io_wait */
 };
 
 static struct worker *workers;
@@ -50,9 +50,9 @@ static int is_over(void)
 	return answer;
 }
 
-/* Waits for the doorbell of that core, after sending it an NMI if there are
- * reasons for one. 0: it rang, or may have; else it does not run.
- */
+/* Waits for the doorbell of a core; before that, sends it an NMI if there are
+ * reasons for one. 0: the doorbell rang, or may have; otherwise the image does
+ * not run. */
 static int await_doorbell(u32 core, u32 *seen, u32 reasons)
 {
 	struct shimos_wait w = {

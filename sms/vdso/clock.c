@@ -2,7 +2,7 @@
 /*
  * The vDSO that the C library finds at AT_SYSINFO_EHDR (vdso(7)): clocks that
  * are read without a system call. It runs in ring 3 at AT_VDSO, with Linux's
- * clock page below it; for other clocks it makes a system call.
+ * clock page below it. For other clocks it makes a system call.
  */
 #include "sms/clock.h"
 #include "sms/kernel/layout.h"
