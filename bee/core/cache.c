@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The image cache. Owns the layout of its files, no state.
+ * The image cache. Owns the format of its files, no state.
  *
- * A file holds differences, not text: header, map, stubs, and runs of changed
- * bytes, with a digest over all of it at the end. The digest detects damage;
- * the host checks owner and mode of the open file, so that no other user can
- * have written it. Its bytes are copied before the digest is computed, so they
- * cannot change after the check. Whatever it contains, nothing outside the
- * program's text and stubs is written.
+ * A file contains differences, not text: header, map, stubs, runs of changed
+ * bytes, and at the end a digest of all of it. The digest detects damage; the
+ * host checks owner and mode of the open file, so that no other user can have
+ * written it. The file's bytes are copied before the digest is computed, so
+ * they cannot change after the check. Whatever a file contains, nothing outside
+ * of the program's text and stubs is written.
  *
- * The revision is a digest of the rewriter's own source, taken by make, so
- * that no file outlives the rewriter that made it. The slots in the code are
- * the same on every host, and nothing depends on the CPU.
+ * The revision is a digest of the rewriter's own source, computed by make, so
+ * that a file cannot be used by another version of the rewriter. The slots in
+ * the code are the same on every host, and nothing depends on the CPU.
  */
 #include "base/errno.h"
 #include "bee/core/cache.h"
@@ -29,17 +29,17 @@ struct header {
 	u64 insns, skipped;
 	u64 stubs_addr, stubs_used;
 	u64 map_len, runs_len;
-	u64 bias; /* of the image when it was rewritten */
+	u64 bias; /* load bias of the image when it was rewritten */
 };
 SKEP_ASSERT_SIZE(struct header, 200);
 
-/* Changed bytes: this, then the bytes, padded to eight. */
+/* A header, followed by changed bytes, padded to a multiple of eight. */
 struct run {
 	u64 addr, len;
 };
 
-/* A parsed file; all pointers point into it. Its addresses are moved by delta.
- */
+/* A parsed file; all pointers point into it. Its addresses must be moved by
+ * delta. */
 struct parts {
 	struct header head;
 	u64 delta;
@@ -89,7 +89,7 @@ static void digest_bytes(const u8 *bytes, u64 len, u8 out[32])
 
 /* Reading -------------------------------------------------------------- */
 
-/* NULL, or what is wrong. */
+/* Parses a file; returns what is wrong with it, or NULL. */
 static const char *take_apart(const u8 *bytes, u64 len, struct parts *p)
 {
 	struct header *h = &p->head;
@@ -128,7 +128,8 @@ static int in_text(const struct bee_rewrite *rw, const struct run *run)
 	return 0;
 }
 
-/* write: into the text; else only check. 1: every run is valid. */
+/* Writes the runs to the text, or without `write` only checks them. 1: every
+ * run is valid. */
 static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
 		     int write)
 {
@@ -153,7 +154,7 @@ static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
 
 static int get_arrays(struct bee_rewrite *rw, const struct header *h)
 {
-	/* A site takes more than 24 bytes of the map, and so does a PC. */
+	/* A site needs more than 24 bytes of the map, and so does a PC. */
 	u64 max = h->map_len / 24 + 1;
 
 	rw->sites_max = rw->pcs_max = (u32)max;
@@ -171,7 +172,7 @@ static int map_fits(const struct bee_cache *c, const struct bee_image *image,
 		(!p->delta && p->head.stubs_addr == page_up(image->plan.end)));
 }
 
-/* A library's stubs are where they were before, as seen from its text. */
+/* A library's stubs must be at the same distance from its text as before. */
 static int has_room(const struct bee_cache *c, const struct parts *p)
 {
 	u64 at = p->head.stubs_addr + p->delta;
@@ -182,7 +183,7 @@ static int has_room(const struct bee_cache *c, const struct parts *p)
 		page_up(p->head.stubs_used) <= c->room_end - at);
 }
 
-/* All code is relative to itself; what the map says of it is not. */
+/* Code has only relative addresses; the map's addresses must be moved. */
 static void move_map(struct bee_rewrite *rw, const struct bee_map *map,
 		     u64 delta)
 {
@@ -221,7 +222,7 @@ static void take_counts(struct bee_image *image, const struct parts *p,
 	move_map(rw, map, p->delta);
 }
 
-/* NULL, or what is wrong; the text changes only at the end. */
+/* Returns what is wrong, or NULL. The text is changed only if all is right. */
 static const char *apply_parts(const struct bee_cache *c,
 			       struct bee_image *image,
 			       const struct abi_host *os, struct parts *p)
@@ -320,7 +321,7 @@ static void put_text(struct out *o, const struct bee_text *text, const u8 *old)
 	}
 }
 
-/* A text lies in one segment, so its old bytes are the file's. */
+/* A text is in one segment, so its old bytes are those of the file. */
 static void put_runs(struct out *o, const struct bee_cache *c,
 		     const struct bee_image *image)
 {
@@ -338,7 +339,7 @@ static void put_runs(struct out *o, const struct bee_cache *c,
 		}
 }
 
-/* Without room only the length is found. */
+/* Without a buffer it only computes the length. */
 static void fill_file(struct out *o, const struct bee_cache *c,
 		      const struct bee_image *image)
 {
@@ -371,23 +372,40 @@ static void fill_file(struct out *o, const struct bee_cache *c,
 		abi_memcpy(o->bytes, &h, sizeof(h));
 }
 
-void bee_cache_store(const struct bee_cache *c, const struct bee_image *image)
+/* Returns why the image cannot be stored, or NULL. */
+static const char *store_image(const struct bee_cache *c,
+			       const struct bee_image *image)
 {
 	struct out o = {0};
 	char path[4096];
+	s64 err;
 
-	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
-		return;
+	if (!make_path(c, image->sha_file, path, sizeof(path)))
+		return "its path is too long: ";
 	fill_file(&o, c, image);
 	if (o.len > SIZE_MAX_FILE - 32)
-		return;
+		return "the image is too large: ";
 	o.max = o.len;
 	o.bytes = bee_os_alloc(o.max + 32);
 	if (!o.bytes)
-		return;
+		return "there is no memory for the image: ";
 	fill_file(&o, c, image);
 	digest_bytes(o.bytes, o.len, o.bytes + o.len);
-	if (bee_os_file_replace(path, o.bytes, o.len + 32))
-		bee_say("the cache cannot be written: ", c->dir, "");
+	err = bee_os_file_replace(path, o.bytes, o.len + 32);
 	bee_os_free(o.bytes, o.max + 32);
+	return err ? "" : 0;
+}
+
+void bee_cache_store(const struct bee_cache *c, const struct bee_image *image)
+{
+	char before[80];
+	struct abi_text text;
+	const char *why = c->dir ? store_image(c, image) : 0;
+
+	if (!why)
+		return;
+	abi_text_init(&text, before, sizeof(before));
+	abi_text_str(&text, "the cache cannot be written: ");
+	abi_text_str(&text, why);
+	bee_say(before, c->dir, "");
 }

@@ -98,6 +98,25 @@ run "$g/hello-musl"
 mkdir "$c"
 : >"$c/x"
 check "a missing directory is reported" "cannot be written"
+
+# The name of an image needs 69 bytes behind the directory's.
+c=$tmp/cache
+rm -f "$c"/*
+slashes() { # so many
+	printf "%*s" "$1" "" | tr ' ' /
+}
+want "$g/hello-musl"
+short=$c
+c=$short$(slashes $((3900 - ${#short})))
+run "$g/hello-musl"
+check "a directory's path of 3900 bytes is taken" ""
+c=$short$(slashes $((4026 - ${#short})))
+rm -f "$short"/*
+run "$g/hello-musl"
+grep -q "the cache cannot be written: its path is too long: /" "$tmp/err" &&
+	cmp -s "$tmp/want" "$tmp/got" && [ -z "$(ls "$short")" ]
+result $? "a longer path is refused in one line, and nothing is written"
+
 c=$tmp/cache
 rm -f "$c"/*
 within 60 sh -c 'trap "" XFSZ; ulimit -f 1; exec "$@"' sh "$b/bin/bee" \
