@@ -22,10 +22,10 @@
 #include <skep/guest.h>
 
 /*
- * Thread slots have the same number on every host, so that a rewritten image
- * moves between hosts unchanged and assembly can use constants. The Windows
- * host takes exactly these TLS indices (it calls TlsAlloc until it has them,
- * and frees the others) and refuses to start without them.
+ * Thread slots have the same numbers on every host, so that a rewritten image
+ * can be used on all hosts without changes, and assembly can use constants. The
+ * Windows host takes exactly these TLS indices (it calls TlsAlloc until it has
+ * them, and frees the others) and does not start without them.
  */
 #define BEE_SLOT_FIRST 48
 #define BEE_SLOT(slot) (SKEP_TEB_SLOT_BASE + 8 * (BEE_SLOT_FIRST + (slot)))
@@ -63,7 +63,7 @@
 /* Functions in struct abi_host, asserted in call.c. */
 #define BEE_GATE_OPS 45
 
-/* Bytes that bee_thread.vec needs: every XSAVE component but AMX. */
+/* Bytes of bee_thread.vec: every XSAVE component except AMX. */
 #define BEE_VEC_SIZE 4096
 
 #ifndef __ASSEMBLER__
@@ -76,30 +76,30 @@
 
 #define BEE_VERSION "0.1"
 
-/* Exit codes of bee itself; otherwise the guest's. */
+/* Exit codes of bee itself; all others are the guest's. */
 #define BEE_EXIT_USAGE 2
 #define BEE_EXIT_REFUSED 126
 #define BEE_EXIT_NOT_FOUND 127
 #define BEE_EXIT_SIGNAL 128 /* + signal number */
 
 /*
- * One per guest thread, made by the host, owned by that thread. `kicked` is
+ * One per guest thread, created by the host, owned by that thread. `kicked` is
  * the only field that other threads write.
  */
 struct bee_thread {
-	/* Where guest registers are saved: the top of the host stack,
-	 * 16-aligned. Below it, towards lower addresses, is room for C. */
+	/* Where guest registers are saved: at the end of the host stack,
+	 * 16-byte aligned. C uses the stack below it. */
 	struct abi_regs *frame;
 	u64 host_fs;  /* Linux: FS base of the host's libc */
 	u64 guest_fs; /* Linux: FS base outside host code (the guard) */
 	u8 *vec;      /* BEE_VEC_SIZE bytes, 64-aligned: the gate's save area */
-	/* Set by a kick that found the thread in bee's code. The return to the
-	 * guest checks it last; see "Kicks". */
+	/* Set by a kick that interrupted bee's code. It is the last thing that
+	 * the return to the guest checks; see "Kicks". */
 	u32 kicked;
 	u32 index; /* abi's thread index */
 	struct abi_proc *proc;
-	struct abi_fault fault; /* in: bee_resume_fault */
-	void *os;		/* the host's own */
+	struct abi_fault fault; /* for bee_resume_fault */
+	void *os;		/* for the host */
 };
 
 #define BEE_OFFSET(type, field, at)                                            \
@@ -119,9 +119,9 @@ BEE_OFFSET(struct abi_regs, r15, BEE_R_R15);
 
 struct bee_options {
 	u8 probe, list, trace, idle, help, version, child;
-	u8 no_debugger; /* Windows: the vectored handler takes faults */
+	u8 no_debugger; /* Windows: the vectored handler handles faults */
 	u8 load_only;	/* the program is loaded, not run */
-	u64 memory;	/* bytes the guest may commit; 0: no limit */
+	u64 memory;	/* maximum of bytes the guest may commit; 0: no limit */
 	u64 nonce;
 	u64 stream; /* the host's number of guest descriptor 3; 0: none */
 	u64 resume; /* descriptor of the state saved by execve, see
@@ -131,17 +131,17 @@ struct bee_options {
 	const char *root;    /* host directory that the guest sees as "/" */
 	const char *cwd;     /* guest path, or NULL */
 	const char *program; /* host path as given */
-	const char *name;    /* for argv[0] instead of program, or NULL */
+	const char *name;    /* argv[0] if it is not program, or NULL */
 	char **argv; /* the guest's; argv[0] is program; NULL terminated */
-	/* --env NAME=VALUE, in order. With clean_env nothing else is passed;
-	 * the host merges env into its own environment otherwise. */
+	/* --env NAME=VALUE, in order. With clean_env the guest gets only these
+	 * variables; otherwise the host adds them to its own environment. */
 	u8 clean_env;
 	u32 envs;
 	const char *env[BEE_ENV_MAX + 1];
 };
 
 /*
- * argv is kept, not copied. 0, or BEE_EXIT_USAGE with a sentence in why.
+ * Keeps pointers into argv. 0, or BEE_EXIT_USAGE with a sentence in why.
  */
 int bee_options_parse(struct bee_options *o, int argc, char **argv,
 		      char why[160]);
@@ -155,54 +155,56 @@ extern const char bee_usage[];
 struct bee_image {
 	struct abi_elf_plan plan;
 	u64 stubs, stubs_end; /* guest range of the stubs, page aligned */
-	u64 text, text_end;   /* of a library: the pages of its text, */
-	u64 text_left;	      /* and how many bytes of them are mapped; others
-				 never go */
+	u64 text, text_end;   /* of a library: the pages of its text */
+	/* of a library: bytes of text still mapped; never changes for other
+	 * images */
+	u64 text_left;
 	char name[BEE_NAME_MAX]; /* the end of its path, for reports */
-	struct bee_rewrite rw;	 /* counts; site and pc stay allocated */
-	struct bee_map map;	 /* what a PC stands for */
+	struct bee_rewrite rw;	 /* counts; `site` and `pc` remain allocated */
+	struct bee_map map;	 /* what a PC in a stub stands for */
 	u8 sha_file[32];	 /* of the whole file */
 	u8 sha_load[32];	 /* of the PT_LOAD contents, in order */
-	/* Of the program only: */
+	/* Only of the program: */
 	u64 started_ns; /* host->clock(MONOTONIC) when bee began; host sets it
 			 */
 	u64 entered_ns; /* ... when thread 0 entered the guest */
 	u64 load_ns;	/* time spent on loading */
 };
 
-/* What all images of a run, past ones too, add up to. */
+/* Totals over all images of a run, including those that are gone. */
 struct bee_sums {
-	u32 images, cached; /* of them from the cache */
+	u32 images, cached; /* `cached`: those that came from the cache */
 	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS];
 	u64 stub_bytes, rewrite_ns;
 };
 
-/* The one process of this address space. Written before threads start. */
+/* The only process of this address space. Written before threads start. */
 struct bee {
 	const struct bee_options *options;
-	const struct abi_host *os; /* the host's table, ungated */
+	const struct abi_host *os; /* the host's table, without the gate */
 	struct abi_proc *proc;
-	struct bee_image image;	 /* of the program */
-	struct bee_image loader; /* of its dynamic loader; plan.segments 0: none
-				  */
+	struct bee_image image; /* of the program */
+	/* its dynamic loader; plan.segments is 0 if there is none */
+	struct bee_image loader;
 	struct bee_sums sums;
-	/* Which earlier stream is the same open file, plus one: 2>&1.
-	 * bee_os_std fills it in if the host knows it. */
+	/* 1 + an earlier stream that is the same open file description (2>&1),
+	 * else 0. Set by bee_os_std if the host knows it. */
 	u32 std_same[3];
-	/* The state that execve saved for this process, in place of all these;
-	 * or NULL. */
+	/* The state that execve saved for this process, which replaces all of
+	 * these; or NULL. */
 	const void *resume;
 	u64 resume_len;
 };
 extern struct bee bee;
 
-/* The same table through gate.S; this one is given to abi. */
+/* The same table, through gate.S; abi gets this one. */
 extern struct abi_host bee_gated;
 
 /*
- * Load and rewrite options->program, prepare abi, attach fds 0 to 2. Called
- * by the thread that will be guest thread 0, after bee_thread_enable. 0, or
- * an exit code (BEE_EXIT_REFUSED, NOT_FOUND) after bee_os_message said why.
+ * Loads and rewrites options->program, prepares abi, attaches descriptors 0 to
+ * 2. Called by the thread that becomes guest thread 0, after bee_thread_enable.
+ * 0, or an exit code (BEE_EXIT_REFUSED, NOT_FOUND) after bee_os_message
+ * reported why.
  */
 int bee_load(const struct bee_options *o, const struct abi_host *os,
 	     const char *const *envp);
@@ -217,31 +219,33 @@ __attribute__((noreturn)) void bee_thread_enter(struct bee_thread *t);
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 		     u8 *vec);
 
-/* Fill in the thread slots of the calling thread (gs: already set up). */
+/* Sets the thread slots of the calling thread; its GS must be set up. */
 void bee_slots_fill(struct bee_thread *t);
 
-/* The thread pointer and canary slots of the calling thread. */
+/* Sets the thread pointer and canary slots of the calling thread. */
 void bee_slots_tp(u64 tp);
 
 #ifndef _WIN32
 enum bee_fs_mode { BEE_FS_INSN = 1, BEE_FS_CALL = 2 };
 extern u32 bee_fs_mode; /* set before the first guest thread */
-/* FS base from t->host_fs to t->guest_fs; no libc after this. */
+/* Changes the FS base from t->host_fs to t->guest_fs; after this no libc
+ * function may be called. */
 void bee_fs_enter(struct bee_thread *t);
 #endif
 
-/* Text of the report, one "key value" per line; returns its length. */
+/* Writes the report, one "key value" per line; returns its length. */
 u64 bee_report(char *buf, u64 len, u32 status);
-/* What --list-syscalls prints, static: a line for each call of `host`. */
+/* The text of --list-syscalls, in static memory: one line for each call of
+ * `host`. */
 const char *bee_list(const struct abi_host *host);
 
 /* host->text_seal for both hosts. */
 s64 bee_text_seal(u64 addr, u64 len);
 /* host->text_file for both hosts. */
 s64 bee_text_file(struct abi_text_file *op);
-/* In the child of a fork, before the guest runs. */
+/* Called in the child of a fork, before the guest runs. */
 void bee_images_forked(void);
-/* host->text_pc for both hosts; never behind the gate. */
+/* host->text_pc for both hosts; is never called through the gate. */
 u64 bee_text_pc(u64 pc);
 
 /* Kicks and faults ----------------------------------------------------- */
@@ -281,32 +285,35 @@ void bee_cpuid(u32 leaf, u32 sub, u32 out[4]);
 u64 bee_xgetbv(u32 index);
 u64 bee_cpu_hwcap(void);
 u64 bee_xsave_mask(void), bee_xsave_size(void);
-/* host->vec_save and vec_load for both hosts; never behind the gate. */
+/* host->vec_save and vec_load for both hosts; are never called through the
+ * gate. */
 s64 bee_vec_save(void *buf, u64 len);
 s64 bee_vec_load(const void *buf, u64 len);
 
 /* What each host provides ---------------------------------------------- */
 /*
- * Besides these: main(), a struct abi_host, the parent that starts the child
- * and reports its death, and `bee --probe`.
+ * In addition each host provides main(), a struct abi_host, the parent that
+ * starts the child and reports how it ended, and `bee --probe`.
  */
 
-/* Zeroed memory for bee itself (outside IMAGE and ARENA); NULL: none. */
+/* Zeroed memory for bee itself (outside of IMAGE and ARENA); NULL if there is
+ * none. */
 void *bee_os_alloc(u64 len);
 void bee_os_free(void *p, u64 len);
-/* The whole file by host path, as it is now: later changes are not seen.
- * -ENOENT, -EACCES, ... */
+/* Reads a complete file by its host path; later changes of the file are not
+ * seen. -ENOENT, -EACCES, ... */
 s64 bee_os_file_read(const char *path, const u8 **bytes, u64 *len);
 void bee_os_file_free(const u8 *bytes, u64 len);
-/* Handle for host stream fd (0..2): its type (S_IF*) and O_* flags; or
- * negative when the host has none. */
+/* Returns a handle for the host's stream fd (0 to 2), its type (S_IF*) and O_*
+ * flags; negative if the host has no such stream. */
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
-/* The same for options->stream, a two-way byte stream that is not shared. */
+/* The same for options->stream, a two-way byte stream that no other process
+ * uses. */
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags);
-/* One sentence on the error stream: "bee: <line>\n". */
+/* Writes one sentence to the error stream: "bee: <line>\n". */
 void bee_os_message(const char *line);
-/* Guest path ("/...", for AT_EXECFN and /proc/self/exe) of a host path, and
- * the guest's cwd; into buf. */
+/* Writes to buf the guest's path ("/...", for AT_EXECFN and /proc/self/exe) of
+ * a host path, or the guest's working directory. */
 s64 bee_os_guest_path(const char *host, char *buf, u64 len);
 s64 bee_os_guest_cwd(char *buf, u64 len);
 

@@ -4,7 +4,8 @@
  * table. Owns `bee` and the table; both are written before guest threads exist.
  *
  * Everything here may run with the guest's vector state in the registers and,
- * on Linux, with FS at the guard: general registers, no libc.
+ * on Linux, with FS at the guard: so it uses general registers only, and no
+ * libc.
  */
 #include "bee/core/bee.h"
 #include "bee/core/core.h"
@@ -67,14 +68,15 @@ void bee_slots_tp(u64 tp)
 	SLOT_SET(SKEP_SLOT_CANARY, canary);
 }
 
-/* abi calls it for a new thread too, whose own start fills the slots. */
+/* abi also calls it for a new thread, which sets its slots itself when it
+ * starts. */
 static void thread_tp(u32 thread, u64 tp)
 {
 	if (bee_self()->index == thread)
 		bee_slots_tp(tp);
 }
 
-/* Runs with the parent's registers live, in front of the gate. */
+/* Runs before the gate, with the parent's registers live. */
 static s64 thread_start(u32 thread)
 {
 	struct floats *f = &floats[thread % BEE_THREADS];
@@ -101,7 +103,7 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 	t->vec = vec;
 	t->index = index;
 	t->proc = bee.proc;
-	/* A kick that precedes the thread's registration must not be lost. */
+	/* A kick before the thread was registered must not be lost. */
 	t->kicked = 1;
 }
 
@@ -174,7 +176,7 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 		trace_result(t, regs);
 	if (how == ABI_RETURN_FULL)
 		regs->rip = bee_pc_resume(regs->rip);
-	/* The fast return does not load flags; C needs DF clear. */
+	/* the fast return does not load flags, but C needs DF clear */
 	else if (flags & FLAG_DF)
 		how = ABI_RETURN_FULL;
 	return how;
@@ -182,7 +184,7 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 
 void bee_tick(struct bee_thread *t)
 {
-	/* Cleared first: a kick from here on is a new one. */
+	/* Cleared first, so that a later kick is not lost. */
 	__atomic_store_n(&t->kicked, 0, __ATOMIC_SEQ_CST);
 	abi_tick(t->proc, t->index, t->frame);
 	t->frame->rip = bee_pc_resume(t->frame->rip);
@@ -212,8 +214,8 @@ void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv)
 	regs->rdx = out[3];
 }
 
-/* Thunks for all, then direct entries for functions that are safe without the
- * gate. */
+/* Uses thunks for all functions, then the functions themselves where the gate
+ * is not needed. */
 void bee_gate_init(const struct abi_host *os)
 {
 	void **gated = (void **)&bee_gated;

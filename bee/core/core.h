@@ -13,12 +13,13 @@ void bee_fault(struct bee_thread *t);
 void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv);
 
 /*
- * unwind.c: function ranges of a loaded image, sorted; 0: none are known.
- * file is the whole file, from which the segments came.
+ * unwind.c: function ranges of a loaded image, sorted; 0 if none are known.
+ * `file` is the complete file that the segments came from.
  */
 u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
 		      u64 file_len, struct bee_range *range, u32 max);
-/* Starts and ends of executable sections, sorted; hints, any value is safe. */
+/* Starts and ends of executable sections, sorted. They are hints: any value is
+ * safe. */
 u32 bee_unwind_edges(const struct abi_elf_plan *plan, const u8 *file,
 		     u64 file_len, u64 *edge, u32 max);
 
@@ -32,23 +33,24 @@ void bee_vec_xrstor(const void *buf, u32 mask);
 void bee_vec_fxsave(void *buf);
 void bee_vec_fxrstor(const void *buf);
 void bee_gate_init(const struct abi_host *os);
-/* cpu.c: takes out of the CPU's own answer what guests must not see. */
+/* cpu.c: removes from a CPUID result what guests must not see. */
 void bee_cpuid_hide(u32 leaf, u32 sub, u32 out[4]);
-/* A host's way to read REALTIME and MONOTONIC that needs no gate, or NULL. Set
- * before bee_load. */
+/* A host's function that reads REALTIME and MONOTONIC without the gate, or
+ * NULL. Set before bee_load. */
 extern s64 (*bee_clock_quick)(u32 clock);
 
 /* The calling guest thread. */
 struct bee_thread *bee_self(void);
 
-/* sha256.c, sha256_ni.S; a test sets the way, the first use otherwise. Begins
- * a sum by what the CPU can do; base/sha256.h has the rest. */
+/* sha256.c, sha256_ni.S. Starts a digest with the fastest implementation for
+ * this CPU, which the first use chooses unless a test has set it; see
+ * base/sha256.h. */
 enum { BEE_SHA256_UNKNOWN, BEE_SHA256_PLAIN, BEE_SHA256_NI };
 extern u32 bee_sha256_way;
 void bee_sha256_init(struct skep_sha256 *s);
 skep_sha256_blocks_fn bee_sha256_ni;
 
-/* Reports `line` about `subject` as one sentence. */
+/* Prints one sentence: `before`, `subject`, `after`. */
 void bee_say(const char *before, const char *subject, const char *after);
 
 #endif

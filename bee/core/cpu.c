@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU as guests see it, and how vector state is saved on this one.
+ * The CPU as guests see it, and how vector state is saved on this CPU.
  *
- * Hidden: FSGSBASE (a guest that wrote FS itself would bypass its slots), TSX
- * (aborts make runs differ), PKU, and every XSAVE component but x87, SSE, AVX
- * and AVX-512: AMX state is 8 KiB and needs a permission from Linux.
- * Leaf and bit numbers: Intel SDM volume 2, CPUID. Written once at start.
+ * Hidden are FSGSBASE (a guest that wrote FS itself would bypass its slots),
+ * TSX (aborts make runs differ), PKU, and every XSAVE component but x87, SSE,
+ * AVX and AVX-512: AMX state has 8 KiB and needs a permission from Linux. Leaf
+ * and bit numbers: Intel SDM volume 2, CPUID. All is computed once, at the
+ * start.
  */
 #include "abi/include/vec.h"
 #include "bee/core/core.h"
@@ -120,7 +121,8 @@ void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
 	bee_cpuid_hide(leaf, sub, out);
 }
 
-/* Index 1 is what is in use now; others fault on every CPU, here they are 0. */
+/* XCR0 is index 0; index 1 returns XINUSE. Other indices fault on a CPU; here
+ * they return 0. */
 u64 bee_xgetbv(u32 index)
 {
 	if (index == 1 && bee_vec_mode == BEE_VEC_XSAVEC)
@@ -147,7 +149,7 @@ u64 bee_xsave_size(void)
 	return xsave_size;
 }
 
-/* Through the thread's own area, which is aligned as XSAVE wants it. */
+/* Uses the thread's own area, which is aligned for XSAVE. */
 s64 bee_vec_save(void *buf, u64 len)
 {
 	u8 *area = bee_self()->vec;
@@ -165,7 +167,7 @@ s64 bee_vec_save(void *buf, u64 len)
 
 _Static_assert(BEE_VEC_SIZE == ABI_VEC_AREA, "the thread's own area");
 
-/* Through that area, too. */
+/* Uses the same area. */
 s64 bee_vec_load(const void *buf, u64 len)
 {
 	u8 *area = bee_self()->vec;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way from guest code into abi and back, for both calling conventions.
+ * From guest code into abi and back, for both calling conventions.
  *
- * Nothing is written below the guest's stack pointer: its red zone is live.
- * Vector registers are not touched; code between entry and exit uses general
- * registers only, and everything else is called through gate.S.
+ * Nothing is written below the guest's stack pointer, because its red zone is
+ * in use. Vector registers are not changed: code between entry and exit uses
+ * general registers only, and everything else is called through gate.S.
  *
- * The frame (struct abi_regs) is the top of the thread's host stack, so rsp
+ * The frame (struct abi_regs) is at the end of the thread's host stack, so rsp
  * is the frame's address whenever C is not running.
  */
 #include "bee/core/bee.h"
@@ -31,7 +31,7 @@
 
 	.text
 
-/* rcx: return address; r11: free. Everything else is the guest's. */
+/* rcx: return address; r11 may be used. All other registers are the guest's. */
 	.globl bee_entry_syscall
 bee_entry_syscall:
 	mov	THREAD, %r11
@@ -55,7 +55,7 @@ bee_entry_syscall:
 	mov	%r11, %rsp
 	pushfq
 	pop	%rcx
-	/* As the instruction does: r11 is rflags, rcx the return address. */
+	/* as the instruction does: r11 is rflags, rcx the return address */
 	mov	%rcx, BEE_R_RFLAGS(%rsp)
 	mov	%rcx, BEE_R_R11(%rsp)
 	cld
@@ -66,9 +66,9 @@ bee_entry_syscall:
 	add	$SHADOW, %rsp
 
 /*
- * eax: enum abi_return; rsp: the frame, complete. From here to bee_exit_end a
- * kick restarts at bee_resume_tick, so no kick is missed after the check of
- * `kicked`.
+ * eax: enum abi_return; rsp: the complete frame. From here to bee_exit_end a
+ * kick restarts at bee_resume_tick, so no kick after the check of `kicked` is
+ * missed.
  */
 	.globl bee_exit_begin
 bee_exit_begin:
@@ -78,7 +78,7 @@ bee_exit_begin:
 	test	%eax, %eax
 	jnz	1f
 
-	/* FAST: C has kept the registers that the convention calls saved. */
+	/* FAST: C has preserved the callee-saved registers. */
 	mov	BEE_R_RAX(%rsp), %rax
 	mov	BEE_R_RDX(%rsp), %rdx
 	mov	BEE_R_RSI(%rsp), %rsi
@@ -91,7 +91,8 @@ bee_exit_begin:
 	mov	BEE_R_RSP(%rsp), %rsp
 	jmp	*%rcx
 
-	/* FULL: iretq loads rip, rflags and rsp at once, from our stack. */
+	/* FULL: iretq loads rip, rflags and rsp together, from the host
+	 * stack. */
 1:	mov	%ss, %eax
 	mov	%cs, %ecx
 	mov	BEE_R_RFLAGS(%rsp), %rdx
@@ -146,7 +147,7 @@ bee_resume_fault:
 	mov	$1, %eax
 	jmp	bee_exit_begin
 
-/* ARG1: the thread, whose frame is complete. Ends the caller's C stack. */
+/* ARG1: the thread, whose frame is complete. Abandons the caller's C stack. */
 	.globl bee_enter
 bee_enter:
 	mov	BEE_T_FRAME(ARG1), %rsp
@@ -154,9 +155,9 @@ bee_enter:
 	jmp	bee_exit_begin
 
 /*
- * cpuid and xgetbv. rcx: return address; r11: 1 for xgetbv; the guest's rcx
- * and r11 are in the slots. rdx is an output of both, so it is free. Flags
- * and all registers but the outputs are kept: the way back is always FULL.
+ * cpuid and xgetbv. rcx: return address; r11: 1 for xgetbv; the guest's rcx and
+ * r11 are in the slots. rdx is an output of both, so it may be used. Flags and
+ * all registers but the outputs are preserved: the return is always FULL.
  */
 	.globl bee_entry_cpu
 bee_entry_cpu:

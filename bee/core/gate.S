@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gate: one thunk for each function of struct abi_host that is ordinary
- * C. abi keeps the guest's vector state in the registers, so it is saved here
- * and loaded again afterwards; on Linux FS goes to the host's libc and back.
- * At most four register arguments (abi/include/host.h), so all thunks are
- * alike.
+ * The gate: one thunk for each function of struct abi_host that is ordinary C.
+ * abi leaves the guest's vector state in the registers, so the thunk saves it
+ * and loads it again afterwards; on Linux it switches FS to the host's libc and
+ * back. Functions have at most four arguments, all in registers
+ * (abi/include/host.h), so all thunks are alike.
  *
- * Registers inside: rbx the thread, r12 the function, r13 how the state was
- * saved (0: xmm only).
+ * Registers: rbx the thread, r12 the function, r13 how the state was saved (0:
+ * xmm only).
  */
 #include "bee/core/bee.h"
 
@@ -146,7 +146,7 @@ gate:
 	pop	%rbp
 	ret
 
-/* One thunk each, in the order of struct abi_host; 16 bytes each. */
+/* The thunks, in the order of struct abi_host; 16 bytes each. */
 	.globl bee_gate_thunks
 	.balign 16
 bee_gate_thunks:
@@ -188,7 +188,8 @@ bee_vec_fxrstor:
 	ret
 
 #ifndef _WIN32
-/* void bee_fs_enter(struct bee_thread *): FS from the host's to the guest's. */
+/* void bee_fs_enter(struct bee_thread *): switches FS from the host's to the
+ * guest's. */
 	.globl bee_fs_enter
 bee_fs_enter:
 	push	%rbx

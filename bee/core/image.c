@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rewrites the text of one image: what the file says about its code, memory for
- * stubs, the rewriter, the cache. Owns nothing; the caller owns the image, and
- * decides what a sentence in `why` is about.
+ * Rewrites the text of one image: reads what the file says about its code,
+ * allocates memory for stubs, and runs the rewriter or the cache. Owns nothing;
+ * the caller owns the image, and adds to `why` which file it is about.
  */
 #include "bee/core/image.h"
 #include "base/errno.h"
@@ -68,7 +68,7 @@ s64 bee_image_read(const struct abi_host *os, s32 handle, u8 **bytes, u64 *len)
 		if (n < 0)
 			break;
 	}
-	if (n >= 0) /* what a file lost meanwhile reads as zero */
+	if (n >= 0) /* a part that the file has lost reads as zeros */
 		return 0;
 	bee_os_free(*bytes, *len);
 	*bytes = 0;
@@ -86,7 +86,7 @@ static void digest_file(struct bee_work *w)
 	skep_sha256_final(&sha, w->image->sha_file);
 }
 
-/* Follows from the file's, so a cached image has it already. */
+/* It depends only on the file's digest, so a cached image has it. */
 static void digest_segments(struct bee_work *w)
 {
 	const struct abi_elf_plan *plan = &w->image->plan;
@@ -104,7 +104,7 @@ static void digest_segments(struct bee_work *w)
 
 /* Rewriting ------------------------------------------------------------ */
 
-/* What is not text is searched in the file: of a library it need not be mapped
+/* Data is searched in the file, because a library's data need not be mapped
  * yet. */
 static void add_data(struct bee_work *w, const struct abi_elf_segment *s,
 		     u64 start, u64 end)
@@ -119,8 +119,8 @@ static void add_data(struct bee_work *w, const struct abi_elf_segment *s,
 }
 
 /*
- * Text is where it will run. Linkers without separate code put headers and
- * read-only data before and behind it into one segment with it.
+ * Text is rewritten where it will run. Linkers without separate code put
+ * headers and read-only data into the same segment, before and after the text.
  */
 static void add_text(struct bee_work *w, const struct abi_elf_segment *s)
 {
@@ -167,7 +167,7 @@ static void describe_segments(struct bee_work *w)
 		rw->slot[i] = BEE_SLOT(i);
 }
 
-/* Behind the image, or at the end of the room that there is. */
+/* Places stubs after the image, or at the end of the available space. */
 static int place_stubs(struct bee_work *w, u64 len)
 {
 	struct bee_rewrite *rw = &w->image->rw;
@@ -189,7 +189,8 @@ static int place_stubs(struct bee_work *w, u64 len)
 	return (int)w->os->mem_commit(at, len, ABI_PROT_READ | ABI_PROT_WRITE);
 }
 
-/* site and pc stay for crash names and kicks; marks is the caller's to free. */
+/* `site` and `pc` are kept for crash reports and kicks; the caller frees
+ * `marks`. */
 static int get_memory(struct bee_work *w, const struct bee_rewrite_need *need)
 {
 	struct bee_rewrite *rw = &w->image->rw;
@@ -221,7 +222,7 @@ static int all_patched(const struct bee_rewrite *rw)
 {
 	u32 i;
 
-	/* Instructions that moved to make space were not searched for. */
+	/* Instructions that were moved to make space are not counted. */
 	for (i = 0; i < BEE_SITE_MOVED; i++)
 		if (rw->found[i] != rw->patched[i])
 			return 0;
@@ -254,7 +255,7 @@ static int run_rewriter(struct bee_work *w)
 	return err == -LINUX_ENOEXEC ? refuse_site(w) : err;
 }
 
-/* Stub pages in use become executable, the others are released. */
+/* Makes the used stub pages executable and releases the others. */
 static int seal_stubs(struct bee_work *w)
 {
 	struct bee_image *image = w->image;

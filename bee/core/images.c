@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of images. Writers take turns (image.h says how); readers take no
- * lock, because signal handlers read. They are counted instead, and who takes
- * an image out waits until there is none: what comes later does not find it.
+ * The table of images. There is one writer at a time (see image.h). Readers
+ * take no lock, because signal handlers read. Instead they are counted, and
+ * whoever removes an image waits until there is no reader: later readers do not
+ * find the image.
  */
 #include "base/errno.h"
 #include "bee/core/image.h"
@@ -10,7 +11,8 @@
 #define IMAGES_MAX 2048
 
 static struct bee_image *table[IMAGES_MAX]; /* stored and loaded as atomics */
-static u32 used;			    /* slots that may be taken */
+/* number of slots in use or used before */
+static u32 used;
 static u32 readers;
 
 static struct bee_image *image_at(u32 slot)

@@ -33,7 +33,7 @@ static s64 refuse_library(const struct library *l, const char *why)
 	return -LINUX_EACCES;
 }
 
-/* The file's first bytes: most mappings are of no library. */
+/* Checks the file's first bytes, because most mappings are not of libraries. */
 static int is_elf(const struct library *l)
 {
 	u8 magic[4];
@@ -43,7 +43,7 @@ static int is_elf(const struct library *l)
 	       !abi_memcmp(magic, "\177ELF", 4);
 }
 
-/* The one segment with code; NULL: there are several. */
+/* The only segment with code; NULL: there are several. */
 static const struct abi_elf_segment *find_text(const struct abi_elf_plan *plan)
 {
 	const struct abi_elf_segment *text = 0;
@@ -59,7 +59,7 @@ static const struct abi_elf_segment *find_text(const struct abi_elf_plan *plan)
 	return text;
 }
 
-/* From the plan to filled text; the mapping may end before its segment does. */
+/* Fills the text from the file; the mapping may end before its segment does. */
 static s64 fill_text(struct library *l)
 {
 	const struct abi_elf_use use = {.role = ABI_ELF_LIBRARY,
@@ -84,7 +84,7 @@ static s64 fill_text(struct library *l)
 	return 0;
 }
 
-/* The end of the path says most. */
+/* If the path is too long, its end is kept. */
 static void set_name(struct bee_image *image, const char *path)
 {
 	u64 n = path ? abi_strlen(path) : 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads a program: map, digest, rewrite, protect, pass to abi. Runs once,
- * before guest threads exist, and owns bee.image until then. The file is
- * hostile: abi_elf_plan checks every field used here, and no code of it runs
- * before the rewriter has accepted it.
+ * Loads a program: maps, digests, rewrites and protects it, and passes it to
+ * abi. Runs once, before guest threads exist, and owns bee.image until then.
+ * The file is hostile: abi_elf_plan checks every field used here, and none of
+ * its code runs before the rewriter has accepted it.
  */
 #include "base/errno.h"
 #include "abi/include/exec.h"
@@ -14,12 +14,12 @@
 #define S_IFMT 0170000u
 #define S_IFDIR 0040000u
 
-/* The loader's view of one file of a run; freed at the end, the image stays. */
+/* The loader's data on one file; freed at the end, while the image remains. */
 struct load {
 	const struct bee_options *options;
 	const struct abi_host *os;
 	struct bee_image *image;
-	const char *name; /* for sentences */
+	const char *name; /* for messages */
 	struct abi_elf_use use;
 	const u8 *file;
 	u64 file_len;
@@ -54,7 +54,7 @@ static int refuse_program(const struct load *l, const char *why)
 	return BEE_EXIT_REFUSED;
 }
 
-/* A name without a slash is searched in PATH, as a shell does. */
+/* Shells search PATH for a name without a slash; bee does not, and says so. */
 static int report_missing(const char *program)
 {
 	const char *p = program;
@@ -102,7 +102,7 @@ static u32 page_prot(const struct abi_elf_plan *plan, u64 page)
 	return prot;
 }
 
-/* The next page where the result of page_prot may change. */
+/* The next page at which the result of page_prot may change. */
 static u64 page_next(const struct abi_elf_plan *plan, u64 page)
 {
 	u64 next = plan->end, edge[2];
@@ -119,7 +119,7 @@ static u64 page_next(const struct abi_elf_plan *plan, u64 page)
 	return next;
 }
 
-/* final: sets the pages' final protection; else commits them writable. */
+/* final: sets the pages' final protection; otherwise commits them writable. */
 static int for_runs(struct load *l, int final)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
@@ -152,7 +152,7 @@ static int for_runs(struct load *l, int final)
 	return 0;
 }
 
-/* What --memory leaves when the segments are there; negative: too little. */
+/* What --memory leaves after the segments; negative: too little. */
 static s64 memory_left(const struct load *l)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
@@ -230,8 +230,8 @@ static int rewrite_image(struct load *l)
 
 #define NR_DUP2 33
 
-/* Descriptors that share an open file outside share one here: flags set through
- * one hold for all. */
+/* Descriptors that share an open file description outside share one here too,
+ * with its flags. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -281,7 +281,7 @@ static int attach_stream(const struct load *l)
 	return 0;
 }
 
-/* A requested directory must exist; else bee's own is used. */
+/* A requested directory must exist; otherwise bee's own is used. */
 static int choose_cwd(const struct load *l, char *cwd, u64 len)
 {
 	const char *want = l->options->cwd;
@@ -352,7 +352,7 @@ static int make_process(const struct load *l, const char *const *envp)
 	return attach_streams(l) ?: attach_stream(l);
 }
 
-/* From a file's bytes to protected text. */
+/* Does everything from the file's bytes to protected text. */
 static int load_image(struct load *l)
 {
 	int err = map_file(l);
@@ -365,7 +365,7 @@ static int load_image(struct load *l)
 }
 
 /*
- * The dynamic loader: by the name that the program gives, as the guest sees it.
+ * Loads the dynamic loader that the program names, by the guest's path.
  */
 static int load_loader(struct load *program)
 {

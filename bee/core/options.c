@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line. Pure: keeps pointers into argv, owns nothing. */
+/* The command line. Keeps pointers into argv, owns nothing. */
 #include "base/hex.h"
 #include "bee/core/bee.h"
 
@@ -46,7 +46,8 @@ static int write_reason(char why[160], const char *before, const char *word,
 	return BEE_EXIT_USAGE;
 }
 
-/* Digits of `base`; returns what follows them, or NULL: none, or too big. */
+/* Parses digits of `base`; returns the rest of the text, or NULL if there are
+ * none or too many. */
 static const char *parse_number(const char *s, u32 base, u64 *out)
 {
 	u64 value = 0, next;
@@ -145,7 +146,8 @@ static u8 *find_flag(struct bee_options *o, const char *word)
 	return 0;
 }
 
-/* 1: took the value, 0: no such option, -1: the value is wrong. */
+/* 1: the option was handled, 0: there is no such option, -1: its value is
+ * wrong. */
 static int parse_valued(struct bee_options *o, const char *word,
 			const char *value)
 {

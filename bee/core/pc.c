@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Classifies a program counter, and takes it from stubs to the guest's text and
- * back. Owns nothing: the maps are the images', and may go when a library does.
+ * Classifies a program counter, and translates it from stubs to the guest's
+ * text and back. Owns nothing: the maps belong to the images, which may be
+ * removed with their library.
  */
 #include "bee/core/core.h"
 #include "bee/core/image.h"
@@ -25,7 +26,8 @@ enum bee_pc bee_pc_where(u64 pc)
 	return BEE_PC_BEE;
 }
 
-/* The guest's state that a PC in a stub stands for; 0: it is in none. */
+/* The guest's state that a PC in a stub stands for; 0 if pc is not in a
+ * stub. */
 static int find_state(u64 pc, struct bee_stub_pc *state)
 {
 	const struct bee_image *image = bee_images_get_stub(pc);
@@ -45,7 +47,7 @@ static u64 *reg_of(struct abi_regs *regs, u32 number)
 	return order[number & 15];
 }
 
-/* The thread is at regs->rip inside a stub: back to the guest's own state. */
+/* The thread is at regs->rip inside a stub: restores the guest's own state. */
 void bee_stub_undo(struct abi_regs *regs, u64 scratch, u64 scratch2)
 {
 	struct bee_stub_pc state;
@@ -83,7 +85,8 @@ static const struct bee_site *site_below(const struct bee_map *map, u64 addr)
 	return low ? &map->site[low - 1] : 0;
 }
 
-/* Where in [stub, end) the guest instruction at `guest` begins; 0: nowhere. */
+/* The address in [stub, end) where the guest's instruction at `guest` begins; 0
+ * if there is none. */
 static u64 stub_of(const struct bee_map *map, u64 stub, u64 end, u64 guest)
 {
 	u32 low = 0, high = map->pcs, mid;
@@ -115,7 +118,7 @@ static u64 resume_in(const struct bee_map *map, u64 rip)
 }
 
 /*
- * Text inside a patch holds no instructions any more; its stub is. A signal
+ * Text inside a patch has no instructions any more; its stub has them. A signal
  * handler that returns there must continue in the stub.
  */
 u64 bee_pc_resume(u64 rip)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256 by what the CPU can do. Owns bee_sha256_way, which the first use
- * sets; uses xmm registers, so only for code that runs before the guest or
- * behind the gate.
+ * SHA-256 with the instructions that the CPU has. Owns bee_sha256_way, which
+ * the first use sets. It uses xmm registers, so it may only run before the
+ * guest starts or behind the gate.
  */
 #include "bee/core/core.h"
 

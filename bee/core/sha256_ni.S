@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256 with the SHA extensions (Intel SDM volume 2, SHA256RNDS2). Only for
- * code that runs before the guest: it uses xmm registers.
+ * SHA-256 with the SHA extensions (Intel SDM volume 2, SHA256RNDS2). It uses
+ * xmm registers, so it may only run before the guest starts or behind the gate.
  *
  * void bee_sha256_ni(u32 state[8], const u8 *blocks, u64 count)
  *
- * xmm0 is the instructions' own operand; xmm1 holds a, b, e, f and xmm2 c, d,
- * g, h; xmm3 to xmm6 the last sixteen words of the schedule.
+ * xmm0 is the instructions' implicit operand; xmm1 holds a, b, e, f and xmm2 c,
+ * d, g, h; xmm3 to xmm6 the last sixteen words of the schedule.
  */
 #include "bee/core/bee.h"
 
@@ -20,7 +20,7 @@
 #define COUNT %rdx
 #endif
 
-/* Four rounds with the words in \m, whose constants are at \i. */
+/* Four rounds with the words in \m; their constants are at \i. */
 .macro	rounds i, m
 	movdqa	16 * (\i)(%r9), %xmm0
 	paddd	\m, %xmm0
@@ -35,7 +35,8 @@
 	rounds	\i, \m
 .endm
 
-/* \m: words t - 16 to t - 13, becomes t to t + 3; then those after it. */
+/* \m has the words t - 16 to t - 13 and gets t to t + 3; m1 to m3 have the
+ * words after it. */
 .macro	next i, m, m1, m2, m3
 	sha256msg1 \m1, \m
 	movdqa	\m3, %xmm7

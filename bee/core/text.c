@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that a guest generates at run time: checked, never rewritten. */
+/* Code that a guest generates at run time: it is checked, never rewritten. */
 #include "bee/core/core.h"
 
 #define EACCES 13
 
 /*
- * Called through the gate with FS at the host's, from any thread; abi keeps
- * the bytes writable and unshared until this returns.
+ * Called through the gate with the host's FS, from any thread. abi keeps the
+ * bytes writable and unshared until this returns.
  */
 s64 bee_text_seal(u64 addr, u64 len)
 {

@@ -3,10 +3,10 @@
  * Finds a file's unwind data (.eh_frame), and where its executable sections
  * begin and end. Owns nothing; runs while loading.
  *
- * PT_GNU_EH_FRAME leads to it, but linkers leave that out of static programs
- * that are no PIE; then the section headers do. Both come from the file and are
- * not trusted, so results are always inside the loaded bytes: wrong data only
- * costs coverage.
+ * PT_GNU_EH_FRAME refers to it, but linkers omit that from static programs that
+ * are not position-independent; then the section headers are used. Both come
+ * from the file and are not trusted. Results are always inside of the loaded
+ * bytes; wrong data only finds less code.
  */
 #include "abi/include/elf.h"
 #include "bee/core/core.h"
@@ -25,7 +25,7 @@ struct section {
 SKEP_ASSERT_SIZE(struct section, 64);
 
 /* The file's bytes that are loaded at addr, and how many follow in the segment;
- * 0: none. */
+ * 0 if there are none. */
 static const u8 *loaded_bytes(const struct abi_elf_plan *plan, const u8 *file,
 			      u64 addr, u64 *len)
 {
@@ -76,7 +76,7 @@ static u64 by_header(const struct abi_elf_plan *plan, const u8 *file,
 	return 0;
 }
 
-/* Section i of the file, copied: the table need not be aligned. */
+/* Copies section i of the file, because the table need not be aligned. */
 static int read_section(const u8 *file, u64 len, u64 i, struct section *s)
 {
 	struct elf_header eh;
@@ -137,7 +137,7 @@ u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
 			frame = section.addr;
 			bytes = loaded_bytes(plan, file, frame, &len);
 		}
-		/* What follows in the segment is not unwind data. */
+		/* The rest of the segment is not unwind data. */
 		if (section.addr == frame && section.size < len)
 			len = section.size;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bee-guard: run a program so that a system call made by guest memory kills
- * the process. The kernel passes a seccomp filter the instruction's address;
- * IMAGE and ARENA (guest.h) hold nothing but guest code and stubs, and no bee
- * on any host puts its own code there. So a system call that the rewriter
- * missed ends the process with SIGSYS instead of reaching the kernel. Holds for
- * every architecture's entry (int 0x80 too) and across exec and fork; programs
- * linked at a fixed low address cannot run behind it natively.
+ * bee-guard: runs a program so that a system call made from guest memory kills
+ * the process. The kernel passes the instruction's address to a seccomp filter.
+ * IMAGE and ARENA (guest.h) contain only guest code and stubs, and no bee on
+ * any host puts its own code there. So a system call that the rewriter missed
+ * ends the process with SIGSYS instead of reaching the kernel. This covers
+ * every entry into the kernel (int 0x80 too), also after exec and fork.
+ * Programs that are linked at a fixed low address cannot run natively under it.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -34,8 +34,8 @@ _Static_assert(LOW(SKEP_ARENA_START) == 0 && LOW(SKEP_ARENA_END) == 0,
 	       "high words decide");
 
 /*
- * The kernel reports the address behind the instruction, so the end of a
- * range still belongs to it. BPF has 32-bit words: high word first.
+ * The kernel reports the address after the instruction, so the end of a range
+ * still belongs to it. BPF has 32-bit words: the high word is compared first.
  */
 static struct sock_filter program[] = {
 	/* 0 */ LOAD(IP_HIGH),

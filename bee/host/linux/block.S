@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A system call that may wait, and that a kick ends: s64 lin_block(u32 *kicked,
- * u64 nr, const u64 arg[6]). The check of `kicked` and the call are atomic for
- * the handler of kicks: between lin_block_begin and lin_block_end it continues
- * at lin_block_out, so no kick is lost between the two. A later kick ends the
- * call in the kernel, with -EINTR.
+ * u64 nr, const u64 arg[6]). The check of `kicked` and the call are atomic with
+ * respect to the handler of kicks: if it interrupts between lin_block_begin and
+ * lin_block_end, it continues at lin_block_out. So no kick is lost between the
+ * two. A later kick ends the call in the kernel, with -EINTR.
  */
 	.text
 	.globl lin_block, lin_block_begin, lin_block_end, lin_block_out

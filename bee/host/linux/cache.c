@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole files for the image cache. Owns nothing. */
+/* Files of the image cache. Owns nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "bee/core/cache.h"
 #include "host.h"
 
-/* NULL, or what is wrong with it. */
+/* Why the file is not trusted, or NULL. */
 static const char *distrust_reason(const struct stat *st, u64 max)
 {
 	if (!S_ISREG(st->st_mode))

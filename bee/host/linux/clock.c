@@ -44,10 +44,6 @@ s64 lin_random(void *buf, u64 len)
 	return 0;
 }
 
-/*
- * The pid differs from the kernel's, so that a program which reached the real
- * kernel would show another one.
- */
 u32 lin_umask;
 
 s64 lin_info(struct abi_host_info *info)
