@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * execve: bee executes itself, so that the guest never leaves it. The process
- * stays the same for the kernel, and so for its parent and its children. The
- * state that abi saved is passed as an open memfd.
+ * execve: bee executes itself, so that the guest never leaves it. For the
+ * kernel, and so for its parent and its children, the process remains the same.
+ * The state that abi saved is passed in an open memfd.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include "abi/include/exec.h"
 #include "host.h"
 
-#define WORDS 24 /* of bee's own on the command line */
+#define WORDS 24 /* bee's own words on the command line */
 
 struct start {
 	const struct abi_exec_head *head;
@@ -98,7 +98,7 @@ static s64 map_state(struct start *s, s32 handle)
 	return -EINVAL;
 }
 
-/* Descriptors that are passed on; the new bee closes all others. */
+/* Opens the descriptors that are passed on; the new bee closes all others. */
 static void open_handles(const struct start *s, s32 handle)
 {
 	u32 i;
@@ -109,9 +109,9 @@ static void open_handles(const struct start *s, s32 handle)
 }
 
 /*
- * Another thread may kick this one until the kernel has ended it. The kick
- * would meet the new bee before its handler, and end it. So it stays pending,
- * and the new bee discards it.
+ * Until the kernel has ended them, other threads may kick this one. The new bee
+ * has no handler at first, so such a kick would end it. So kicks stay blocked,
+ * and the new bee discards a pending one.
  */
 static s64 execute_bee(const struct start *s)
 {
@@ -190,9 +190,8 @@ static int is_wanted(const struct abi_exec_head *head, int fd, int own)
 	return 0;
 }
 
-/* Opened by another thread that was forking or opening at that moment. `wake`
- * is open since this execve: the program's next file must not get its number.
- */
+/* Closes descriptors that another thread was opening during the execve. `wake`
+ * was opened after it: the program's next file must not get its number. */
 static int close_others(const struct abi_exec_head *head, int wake)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -211,7 +210,7 @@ static int close_others(const struct abi_exec_head *head, int wake)
 	return 0;
 }
 
-/* The descriptor of the guest's standard error. */
+/* The handle of the guest's standard error. */
 static int error_handle(const struct abi_exec_head *head)
 {
 	u32 i;

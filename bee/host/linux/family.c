@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes of one run, as the kernel has them: children by fork, their ends,
- * signals, groups and sessions. The guest's number of a process is the
- * kernel's and PID_BASE, so that a program which reached the real kernel would
- * show other ones. A process is in the family if it has the same memfd at
+ * The processes of one run as the kernel has them: children by fork, their
+ * ends, signals, groups and sessions. The guest's number of a process is the
+ * kernel's plus PID_BASE, so that tests see whether a program has reached the
+ * real kernel. A process is in the family if it has the same memfd at
  * BEE_FAMILY_FD; no other process gets a signal from here.
  */
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@
 #include "abi/include/siginfo.h"
 #include "host.h"
 
-#define PID_BASE 0x400000 /* no kernel gives a pid of this or more */
+#define PID_BASE 0x400000 /* above all pids of the kernel */
 
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
 
@@ -46,7 +46,8 @@ static pid_t host_pid(s32 guest)
 	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
 }
 
-/* The peer of a socket has the guest's number, and one outside the family 0. */
+/* Translates the process number of a socket's peer to the guest's; 0 for a
+ * process outside of the family. */
 s64 lin_sock(s32 handle, struct abi_sock_op *op)
 {
 	struct ucred *peer = op->buf;
@@ -71,7 +72,7 @@ s64 lin_pipe(s32 handle[2], u32 type)
 
 /* Members of the family --------------------------------------------------- */
 
-/* Also true for a process that has ended, which has no descriptors any more. */
+/* Also true for a child that has ended, and so has no descriptors. */
 static int is_own_child(pid_t pid)
 {
 	siginfo_t info = {.si_pid = 0};
@@ -93,7 +94,7 @@ int lin_family_has(s32 pid)
 	return is_own_child(pid);
 }
 
-/* 0 is the caller; -ESRCH for a process outside the family. */
+/* 0 means the caller; -ESRCH for a process outside of the family. */
 static pid_t family_pid(s32 guest)
 {
 	pid_t pid = guest ? host_pid(guest) : getpid();
@@ -103,7 +104,7 @@ static pid_t family_pid(s32 guest)
 
 /* Signals ------------------------------------------------------------------ */
 
-/* The libc's two signals, and bee's, cannot be sent between processes. */
+/* The libc's two signals and bee's cannot be sent between processes. */
 static int is_taken(s32 sig)
 {
 	static u32 said;
@@ -116,7 +117,8 @@ static int is_taken(s32 sig)
 	return 1;
 }
 
-/* The process id cannot be reused between the check and the signal. */
+/* Uses a pidfd, so the process id cannot be reused between the check and the
+ * signal. */
 static s64 send_signal(pid_t pid, s32 sig, siginfo_t *info)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -131,7 +133,8 @@ static s64 send_signal(pid_t pid, s32 sig, siginfo_t *info)
 	return rc;
 }
 
-/* All of a group, or of the family when it is 0, but for the caller. */
+/* Signals all processes of a group, or if it is 0 of the family, except the
+ * caller. */
 static s64 signal_many(pid_t group, s32 sig)
 {
 	DIR *dir = opendir("/proc");
@@ -190,7 +193,7 @@ static s64 queue_signal(const struct abi_family_op *op)
 		       : send_signal(host_pid(op->pid), info.si_signo, &info);
 }
 
-/* Stops all threads; returns after the signal that continues them. */
+/* Stops all threads; returns after a signal has continued them. */
 static s64 stop_here(s32 sig)
 {
 	sigset_t set, old;
@@ -216,8 +219,8 @@ static s64 reap_children(s32 on)
 /* Children ----------------------------------------------------------------- */
 
 /*
- * `forking` is held from the sockets to the closing of an end: no other child
- * may inherit it.
+ * `forking` is locked from the creation of the sockets until one end is closed,
+ * because no other child may inherit that end.
  */
 static s64 fork_process(struct abi_family_op *op)
 {
@@ -246,7 +249,7 @@ static s64 fork_process(struct abi_family_op *op)
 	return pid > 0 ? lin_family_guest(pid) : pid;
 }
 
-/* The first step of the child, which cannot report a failure. */
+/* Called first in the child, which cannot report a failure. */
 static s64 begin_child(void)
 {
 	if (!lin_helper_start())
@@ -255,7 +258,7 @@ static s64 begin_child(void)
 	_exit(BEE_EXIT_REFUSED);
 }
 
-/* pid as for wait4 and kill: 0 and -1 are unchanged, -n is a group. */
+/* pid as for wait4 and kill: 0 and -1 are not translated, -n is a group. */
 static s32 wait_target(s32 pid)
 {
 	if (pid == 0 || pid == -1)
@@ -283,7 +286,7 @@ static s64 wait_one(struct abi_family_op *op)
 	rc = call_kernel(op->options, SYS_wait4, arg);
 	if (rc <= 0)
 		return rc;
-	lin_signals_settle(); /* SIGCHLD comes before the wait returns */
+	lin_signals_settle(); /* the guest gets SIGCHLD before wait returns */
 	return lin_family_guest((s32)rc);
 }
 

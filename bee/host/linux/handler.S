@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signal handlers start with FS wherever it was: at the guard when guest code
- * or abi was interrupted. C needs the libc's, so it is switched here, and back
- * before the return.
+ * The entry of signal handlers. FS is as the interrupted code had it: at the
+ * guard in guest code or abi. C needs the libc's FS, so it is switched here,
+ * and back before the return.
  */
 #include "bee/core/bee.h"
 

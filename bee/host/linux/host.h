@@ -9,39 +9,40 @@
 /* The signal that interrupts guest code or ppoll; it has no other use. */
 #define LIN_KICK 40
 
-/* FS base while guest code runs: the middle of 4 GiB that stay unmapped. */
+/* FS base while guest code runs: the middle of 4 GiB that are never mapped. */
 #define LIN_GUARD 0x300080000000ull
 #define LIN_GUARD_START 0x300000000000ull
 #define LIN_GUARD_SIZE 0x100000000ull
 
-/* The process's first thread: timers and signals, never guest code. */
+/* The index of the process's first thread, which handles timers and signals,
+ * and never runs guest code. */
 #define LIN_NO_INDEX 0xffffffffu
 
 /* The child's pipe for its exit report to the parent. */
 #define BEE_WORD_FD 3
 /* The child's descriptor for the stream of --stream. */
 #define BEE_STREAM_FD 4
-/* One memfd for all processes of a run: a process with it at this number is in
- * the family. */
+/* One memfd for all processes of a run: a process that has it at this number is
+ * in the family. */
 #define BEE_FAMILY_FD 5
 
-#define LIN_HOST_STACK 0x40000u /* of a guest thread in bee's code */
+#define LIN_HOST_STACK 0x40000u /* stack of a guest thread in bee's code */
 #define LIN_HELPER_STACK 0x20000u
-#define LIN_ALT_STACK 0x8000u /* of a signal handler */
+#define LIN_ALT_STACK 0x8000u /* stack of signal handlers */
 
 /*
- * One mapping per guest thread, GS base points at its start. The thread owns
+ * One mapping per guest thread, at which its GS base points. The thread owns
  * it; others may read tid and write kicked and wake under thread.c's lock.
  */
 struct lin_thread {
-	u8 teb[0x2000]; /* laid out as guest.h says: slots from 0x1480 */
+	u8 teb[0x2000]; /* laid out as in guest.h: slots from 0x1480 */
 	u8 vec[BEE_VEC_SIZE];
 	u8 alt[LIN_ALT_STACK];
 	struct bee_thread bee;
 	s32 tid;
 	s32 wake;	/* eventfd that ends io_wait */
 	u32 waiting;	/* in io_wait, or about to be; atomic */
-	void *leave[5]; /* __builtin_setjmp of the thread's start */
+	void *leave[5]; /* for __builtin_longjmp to the thread's start */
 };
 
 extern const struct abi_host lin_host;
@@ -66,9 +67,10 @@ void lin_thread_kick(u32 thread);
 s64 lin_thread_yield(void);
 s64 lin_thread_clock(u32 thread);
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
-/* fork(2); in the child the caller is thread 0 and all others are gone. */
+/* fork(2); in the child the caller becomes thread 0, and there are no
+ * others. */
 s32 lin_thread_fork(void);
-/* The helper of a forked child. 0, or a negative errno. */
+/* Starts the helper of a forked child. 0, or a negative errno. */
 s64 lin_helper_start(void);
 
 /* signal.c, handler.S */
@@ -82,11 +84,11 @@ s64 lin_futex(const struct abi_futex_op *op, u32 thread);
 s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
 /*
- * All signals that the process got before are the program's when this returns.
- * A guest thread calls it, with no lock.
+ * When it returns, the program has received all signals that the process got
+ * before. A guest thread calls it, with no lock held.
  */
 void lin_signals_settle(void);
-/* The helper's work: timers and signals for the process. */
+/* The helper's loop: timers and signals of the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
 void lin_helper_forget(void);
 
@@ -94,7 +96,7 @@ void lin_helper_forget(void);
 s64 lin_file_open(struct abi_open *open);
 s64 lin_file_lock(s32 handle, struct abi_filelock *lock, u32 thread);
 s64 lin_block(u32 *kicked, u64 nr, const u64 arg[6]);
-/* The same for the calling guest thread: one kick is one -EINTR. */
+/* The same for the calling guest thread: a kick ends one call with -EINTR. */
 s64 lin_wait_call(u64 nr, const u64 arg[6]);
 extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
 
@@ -104,7 +106,8 @@ s64 lin_ipc(const struct abi_ipc_op *op, u32 thread);
 
 /* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
-extern u32 lin_umask; /* as this process got it; since then it has none */
+/* as the process inherited it; the process's own umask is 0 */
+extern u32 lin_umask;
 void lin_vdso_init(void);
 s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);
@@ -117,7 +120,7 @@ s64 lin_read_all(int fd, u8 *bytes, u64 len);
 s64 lin_family(struct abi_family_op *op, u32 thread);
 s64 lin_pipe(s32 handle[2], u32 type);
 s64 lin_sock(s32 handle, struct abi_sock_op *op);
-s32 lin_family_guest(s32 pid); /* of a process as the guest numbers it */
+s32 lin_family_guest(s32 pid); /* the guest's number of a process */
 int lin_family_has(s32 pid);
 
 /* procfs.c: kernel's pids. The text's length, or a negative errno. */
@@ -131,17 +134,18 @@ s64 lin_exec(const struct abi_family_op *op);
 int lin_exec_resume(s32 handle, s32 wake);
 
 /* main.c */
-extern int lin_message_fd; /* -1: nobody reads bee's messages */
+extern int lin_message_fd; /* -1: bee's messages are discarded */
 void lin_proc_resumed(u32 forked);
 s64 lin_file_close(s32 handle);
 void lin_proc_exit(u32 status);
-/* This process came of a fork: its end is reported to its parent. */
+/* This process is a child of fork: its parent is told of its end. */
 void lin_proc_child(void);
 
 /*
  * vfork.c. A child begins with its end of a socket pair and the part of its
- * parent's stack that it may change; `end` -1 is a child of fork. It reports
- * changes before it executes or ends. The parent waits for them at its end.
+ * parent's stack that it may change; `end` is -1 for a child of fork. Before it
+ * executes or ends, it sends its changes. The parent waits for them at its own
+ * end.
  */
 void lin_vfork_begin(int end, u64 stack, u32 len);
 void lin_vfork_report(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bee on Linux: the child that runs the guest. The command line goes first to
- * the parent (parent.c), which starts this program again with --child and
- * descriptor 3 as the pipe for its exit report.
+ * bee on Linux: the child that runs the guest. The command line is first
+ * handled by the parent (parent.c), which starts this program again with
+ * --child, and with descriptor 3 as the pipe for its exit report.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,8 @@
 extern char **environ;
 static struct bee_options options;
 int lin_message_fd = 2;
-static int is_forked; /* the parent of the run does not wait for it */
+/* is not the child that the parent of the run waits for */
+static int is_forked;
 
 const struct abi_host lin_host = {
 	.mem_commit = lin_mem_commit,
@@ -74,8 +75,8 @@ void bee_os_message(const char *line)
 		return;
 }
 
-/* The next open file may get the same number; bee must not write messages to
- * it. */
+/* The next file may get the same number, and bee must not write messages to
+ * that file. */
 s64 lin_file_close(s32 handle)
 {
 	if (handle == lin_message_fd)
@@ -112,8 +113,8 @@ static __attribute__((noreturn)) void exit_now(u32 code)
 }
 
 /*
- * Descriptor 3 reports to the parent that this exit was intended; a signal that
- * ends the guest is then raised here, so that the parent sees it.
+ * Reports by descriptor 3 that this exit was intended. If a signal has ended
+ * the guest, it is then raised here, so that the parent sees it.
  */
 void lin_proc_exit(u32 status)
 {
@@ -146,7 +147,7 @@ void lin_proc_resumed(u32 forked)
 	is_forked = forked != 0;
 }
 
-/* Later settings win, as with env(1). */
+/* The last setting of a variable is used, as in env(1). */
 static const char *const *make_environment(void)
 {
 	u32 have = 0, n = 0, i, j, len;
@@ -178,7 +179,7 @@ static s64 run_guest(void)
 
 	if (code || options.load_only)
 		lin_proc_exit((u32)code << 8);
-	if (options.stream) /* its reader has to see the end */
+	if (options.stream) /* the stream's peer needs the report's end */
 		write_report(0);
 	return 0;
 }
@@ -191,7 +192,7 @@ static int child_main(void)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	signal(LIN_KICK, SIG_IGN); /* discards one from before an execve */
+	signal(LIN_KICK, SIG_IGN); /* discards a kick from before an execve */
 	if (!self)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
@@ -218,7 +219,8 @@ static int child_main(void)
 	lin_helper_run();
 }
 
-/* Options that need no program. A full disk is detected by the flush. */
+/* Handles options that need no program. A full disk is detected when standard
+ * output is flushed. */
 static int answer_option(void)
 {
 	int code = 0;

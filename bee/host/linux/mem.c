@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Guest memory. IMAGE and ARENA are reserved once, before anything else can be
- * mapped there, and never released; pages inside change between reserved (no
+ * mapped there, and never released; their pages change between reserved (no
  * access) and committed. The kernel's locks serialize the calls; abi knows
  * which page belongs to which mapping.
  */
@@ -49,7 +49,7 @@ int lin_mem_reserve(void)
 	return err;
 }
 
-/* No call may change memory outside the two ranges. */
+/* No call may change memory outside of the two ranges. */
 static int is_outside(u64 addr, u64 len)
 {
 	u64 end;
@@ -116,7 +116,7 @@ s64 lin_mem_discard(u64 addr, u64 len)
 	return errno_result(madvise(guest_pointer(addr), len, MADV_DONTNEED));
 }
 
-/* Memory of bee itself, wherever the kernel puts it. */
+/* Memory of bee itself, at an address that the kernel chooses. */
 void *bee_os_alloc(u64 len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,

@@ -12,7 +12,7 @@
 
 #include "host.h"
 
-/* A file that became shorter meanwhile ends in zeros. */
+/* If a file has become shorter, the rest reads as zeros. */
 static s64 read_descriptor(int fd, const u8 **bytes, u64 *len)
 {
 	struct stat st;
@@ -57,7 +57,7 @@ void bee_os_file_free(const u8 *bytes, u64 len)
 		bee_os_free((void *)(__UINTPTR_TYPE__)bytes, len);
 }
 
-/* Not shared, so it may be made non-blocking for good. */
+/* No other process uses it, so it can stay non-blocking. */
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 {
 	int fl = fcntl(BEE_STREAM_FD, F_GETFL);
@@ -102,7 +102,8 @@ s64 bee_os_guest_path(const char *host, char *buf, u64 len)
 	if (*abi_lin_root_text() && !realpath(abi_lin_root_text(), base))
 		return -errno;
 	n = strlen(base);
-	/* Outside the root the guest sees the program at the root's top. */
+	/* If the program is outside of the root, the guest sees it directly
+	 * under "/". */
 	if (strncmp(full, base, n) == 0 && full[n] == '/')
 		path = full + n;
 	else

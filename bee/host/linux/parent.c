@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parent: starts the child with its policy, forwards signals, and reports
- * in one sentence how the child died. It runs no guest code.
+ * The parent: starts the child with the requested limits, forwards signals, and
+ * reports in one sentence how the child ended. It runs no guest code.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 static volatile pid_t child;
 
-/* A terminal sends its signals to the child too; only others are passed on. */
+/* A terminal sends its signals to the child too; only others are forwarded. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -58,7 +58,7 @@ static void set_limits(const struct bee_options *o)
 			       "without it");
 }
 
-/* Each memfd is a new file, so no process outside the run has it. */
+/* Each memfd is a new file, so no process outside of the run has it. */
 static int place_family(void)
 {
 	int fd = memfd_create("bee family", 0);
@@ -74,7 +74,7 @@ static int place_family(void)
 
 /*
  * Both are first duplicated above their final numbers, so that neither
- * overwrites the other. The child finds out if a stream is not open.
+ * overwrites the other. The child reports a stream that is not open.
  */
 static int place_streams(const struct bee_options *o, int word)
 {
@@ -92,7 +92,7 @@ static int place_streams(const struct bee_options *o, int word)
 	return 0;
 }
 
-/* In the child; word is the writing end of the pipe. */
+/* Runs in the child; word is the write end of the pipe. */
 static void exec_child(char **argv, const struct bee_options *o, int word)
 {
 	u32 n = 0, i;
@@ -115,7 +115,7 @@ static void exec_child(char **argv, const struct bee_options *o, int word)
 	_exit(BEE_EXIT_REFUSED);
 }
 
-/* A report for a child that could not write its own. */
+/* Writes the report for a child that could not write its own. */
 static void report_silence(const struct bee_options *o, int status)
 {
 	FILE *f = o->report ? fopen(o->report, "we") : NULL;

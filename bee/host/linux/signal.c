@@ -15,7 +15,7 @@
 
 void lin_signal(int sig, siginfo_t *info, void *context, u64 fs);
 
-extern const u8 __executable_start[], etext[]; /* the linker's */
+extern const u8 __executable_start[], etext[]; /* symbols of the linker */
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
@@ -50,8 +50,8 @@ static void regs_from(struct abi_regs *r, const greg_t *g)
 }
 
 /*
- * A jump of the guest to an address without code. bee's own code would be
- * inside bee's text, or have the host's FS, or run on its host stack.
+ * Whether the guest has jumped to an address without code. bee's own code would
+ * be inside bee's text, or have the host's FS, or run on its host stack.
  */
 static int wild_jump(const struct lin_thread *t, const greg_t *g, u64 fs)
 {
@@ -64,7 +64,8 @@ static int wild_jump(const struct lin_thread *t, const greg_t *g, u64 fs)
 	       (rsp > top || rsp < top - LIN_HOST_STACK);
 }
 
-/* The guest's registers into the frame; 0 when bee's code was interrupted. */
+/* Copies the guest's registers into the frame; 0 if bee's code was
+ * interrupted. */
 static int take_frame(struct lin_thread *t, const greg_t *g, u64 fs)
 {
 	struct abi_regs *frame = t->bee.frame;
@@ -138,8 +139,8 @@ static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
 	g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)bee_resume_fault;
 }
 
-/* abi touched guest memory that another thread unmapped: it handles that.
- */
+/* abi was accessing guest memory that another thread has unmapped, and handles
+ * that. */
 static int go_on(greg_t *g)
 {
 	u64 next = abi_copy_resume((u64)g[REG_RIP]);
@@ -149,7 +150,8 @@ static int go_on(greg_t *g)
 	return next != 0;
 }
 
-/* fs: unchanged. A non-canonical pointer has no fault address on Linux. */
+/* fs: the FS base of the interrupted code. A non-canonical pointer has no fault
+ * address on Linux. */
 void lin_signal(int sig, siginfo_t *info, void *context, u64 fs)
 {
 	ucontext_t *uc = context;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Guest threads as pthreads. A pthread's stack is also its host stack: the
- * start function marks its own frame, guest registers go below it, and
- * thread_exit jumps back to the mark, so that the libc ends the thread.
+ * start function records its own frame, guest registers are stored below it,
+ * and thread_exit jumps back to the recorded frame, so that the libc ends the
+ * thread.
  *
- * `lock` guards `threads`, and so keeps a thread's mapping alive while another
- * one kicks it. A thread has all signals blocked until its GS is set.
+ * `lock` guards `threads`, so a thread's mapping is not freed while another
+ * thread kicks it. A thread blocks all signals until its GS is set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,7 +58,7 @@ struct lin_thread *lin_thread_new(u32 index)
 	return NULL;
 }
 
-/* Sets GS, slots and the alternate stack; from now on signals may arrive. */
+/* Sets GS, slots and the alternate stack; afterwards signals may arrive. */
 void lin_thread_enable(struct lin_thread *t)
 {
 	stack_t alt = {.ss_sp = t->alt, .ss_size = sizeof(t->alt)};
@@ -88,7 +89,7 @@ void lin_thread_enable(struct lin_thread *t)
 	pthread_sigmask(SIG_UNBLOCK, &none, NULL);
 }
 
-/* The inverse; abi may reuse the index once it is informed. */
+/* The inverse. When abi is informed, it may reuse the index. */
 void lin_thread_leave(struct lin_thread *t)
 {
 	stack_t off = {.ss_flags = SS_DISABLE};
@@ -107,7 +108,7 @@ void lin_thread_leave(struct lin_thread *t)
 	bee_os_free(t, sizeof(*t));
 }
 
-/* FS goes to the guard; only the gate brings the libc's back. */
+/* Sets FS to the guard; afterwards only the gate switches to the libc's. */
 static __attribute__((noreturn)) void enter_guest(struct lin_thread *t)
 {
 	u8 *here = __builtin_frame_address(0);
@@ -133,7 +134,7 @@ static void *run_guest(void *arg)
 	return NULL;
 }
 
-/* Thread 0 also loads the program; it ends the process when that fails. */
+/* Thread 0 also loads the program, and ends the process if that fails. */
 static void *run_first(void *arg)
 {
 	s64 (*run)(void) = arg;
@@ -170,7 +171,8 @@ s64 lin_thread_first(s64 (*run)(void))
 	return start_pthread(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
 }
 
-/* The new thread inherits the mask: everything blocked until it is ready. */
+/* The new thread inherits the mask: all signals are blocked until it is
+ * ready. */
 static s64 start_blocked(void *(*run)(void *), struct lin_thread *t, u64 stack)
 {
 	sigset_t all, old;
@@ -199,7 +201,7 @@ s64 lin_thread_start(u32 thread)
 	return err;
 }
 
-/* In the child of a fork: frees what belonged to threads of the parent. */
+/* Called in the child of a fork: frees a thread of the parent. */
 static void drop_thread(struct lin_thread *t, const struct lin_thread *self)
 {
 	if (!t || t == self)
@@ -218,7 +220,7 @@ static void keep_caller(struct lin_thread *self)
 	}
 	drop_thread(helper, self);
 	helper = NULL;
-	close(self->wake); /* shared with the parent's thread */
+	close(self->wake); /* it is the same eventfd as the parent's */
 	self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (self->wake < 0) {
 		bee_os_message("fork: no descriptor for the child's thread");
@@ -230,7 +232,7 @@ static void keep_caller(struct lin_thread *self)
 	threads[0] = self;
 }
 
-/* Meanwhile no thread enters or leaves the table. */
+/* No thread is added to or removed from the table during the fork. */
 s32 lin_thread_fork(void)
 {
 	struct lin_thread *self = lin_self();
@@ -269,8 +271,9 @@ void lin_thread_exit(u32 thread)
 }
 
 /*
- * kicked before waiting is read, here; waiting before kicked, in io_wait: one
- * of the two sees the other. The signal takes it out of guest code.
+ * Here `kicked` is written before `waiting` is read, and io_wait writes
+ * `waiting` before it reads `kicked`: one of the two sees the other. The signal
+ * interrupts guest code.
  */
 void lin_thread_kick(u32 thread)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clock without the gate. The kernel's own clock function in the vDSO
- * (vdso(7)) is called with the guest's vector state live and FS at the guard,
- * so it is decoded first: it may use only general registers, no fs: and no jump
- * out of the vDSO. If that cannot be shown, the gate is used. Owns
- * `read_clock`, written before the first guest thread. Built for general
+ * (vdso(7)) is called with the guest's vector state live and FS at the guard.
+ * So it is decoded first: it may use only general registers, no fs:, and no
+ * jump out of the vDSO. If that cannot be shown, the gate is used. Owns
+ * `read_clock`, written before the first guest thread exists. Built for general
  * registers only.
  */
 #include <elf.h>
@@ -23,12 +23,12 @@ static int (*read_clock)(s32 id, struct kernel_time *now);
 
 struct symbols {
 	const u8 *base;
-	u64 len; /* of the loaded bytes, at most VDSO_MAX */
+	u64 len; /* loaded bytes, at most VDSO_MAX */
 	const Elf64_Sym *symbol;
 	const char *names;
 };
 
-/* Instructions of the one-byte map that are refused: x87. */
+/* Whether a one-byte opcode is allowed: all but x87. */
 static int is_general(const u8 *p, const struct bee_insn *insn)
 {
 	u8 op = insn->opcode;
@@ -44,7 +44,7 @@ static int is_general(const u8 *p, const struct bee_insn *insn)
 		 (op == 0xae && p[insn->modrm_at] < 0xc0));
 }
 
-/* The reached instructions of the vDSO's pages, and those still to be
+/* Instructions of the vDSO's pages that were reached, and those still to be
  * decoded. */
 struct walk {
 	const u8 *base;
@@ -62,7 +62,7 @@ static int reach_code(struct walk *w, u64 off)
 	return 1;
 }
 
-/* One path, up to where control does not fall through. */
+/* Decodes one path, until control does not fall through. */
 static int walk_path(struct walk *w, u64 off)
 {
 	struct bee_insn insn;
@@ -112,7 +112,7 @@ static void read_dynamic(struct symbols *s, const Elf64_Phdr *ph, u64 bias)
 	}
 }
 
-/* The names follow the symbols, as every linker places them. */
+/* The string table follows the symbol table, where every linker places it. */
 static const u8 *find_symbol(struct symbols *s, const char *name)
 {
 	const Elf64_Ehdr *eh = (const void *)s->base;
@@ -141,7 +141,7 @@ static const u8 *find_symbol(struct symbols *s, const char *name)
 	return 0;
 }
 
-/* Replaces the gate for the two most frequent clocks. */
+/* Reads the two most frequent clocks without the gate. */
 static s64 quick_clock(u32 clock)
 {
 	struct kernel_time now;

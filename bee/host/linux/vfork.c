@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * vfork(2) with a copy of the parent. The parent waits until its child executes
- * or ends, and then sees what the child has written to the parent's stack: the
- * C library's posix_spawn(3) and programs return an error of exec(2) there. The
- * child compares that part of the stack with its own copy of the start and
- * sends the bytes that differ, so that bytes which other threads of the parent
- * change meanwhile stay as they are.
+ * or ends, and then gets what the child has written to the parent's stack: the
+ * C library's posix_spawn(3) and other programs return an error of exec(2)
+ * there. The child compares that part of the stack with its copy from the start
+ * and sends only the bytes that differ. So bytes that other threads of the
+ * parent have changed in the meantime are kept.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,8 +21,8 @@ struct change {
 };
 
 static struct {
-	int end;   /* -1: this process is no child of vfork */
-	u8 *stack; /* the parent's, in this copy */
+	int end;   /* -1: this process is not a child of vfork */
+	u8 *stack; /* the parent's stack, in this copy of the process */
 	u32 len;
 	u8 start[ABI_VFORK_STACK]; /* the stack when the child began */
 } child = {.end = -1};
@@ -39,7 +39,8 @@ void lin_vfork_begin(int end, u64 stack, u32 len)
 		memcpy(child.start, child.stack, len);
 }
 
-/* 0 when the parent is gone. No signal: the child goes on without a parent. */
+/* Returns 0 if the parent is gone. No SIGPIPE: the child goes on without a
+ * parent. */
 static int send_bytes(const void *bytes, u32 len)
 {
 	const u8 *at = bytes;

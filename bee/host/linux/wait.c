@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping: on a word, on handles, in a call, and the helper, which sleeps
+ * Sleeping: on a word, on handles, in a call, and in the helper, which sleeps
  * until a signal or the next guest timer. Owns the timer's deadline; `armed`
  * counts its changes.
  */
@@ -22,8 +22,9 @@
 
 static u64 deadline = ABI_FOREVER;
 static u32 armed;
-static s32 helper;	   /* its tid, or 0; atomic */
-static u32 asked, settled; /* numbers of lin_signals_settle; atomic */
+static s32 helper; /* its tid, or 0; atomic */
+/* numbers of requests to lin_signals_settle; atomic */
+static u32 asked, settled;
 
 static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 {
@@ -53,8 +54,8 @@ void lin_wake(u32 *word, u32 count)
 }
 
 /*
- * The kernel keeps the queues of words that processes share. Only waits end
- * when the thread is kicked: a wake-up is not lost.
+ * The kernel has the queues of words that processes share. A kick ends only
+ * waits, so no wake-up is lost.
  */
 s64 lin_futex(const struct abi_futex_op *op, u32 thread)
 {
@@ -78,7 +79,7 @@ static u64 now_ns(void)
 	return (u64)lin_clock(ABI_CLOCK_MONOTONIC);
 }
 
-/* One kick is one -EINTR, after which abi checks for signals. */
+/* A kick ends one wait with -EINTR; then abi checks for signals. */
 static int take_kick(struct lin_thread *t)
 {
 	u64 count;
@@ -113,7 +114,7 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 			continue;
 		if (n < 0)
 			return -errno;
-		/* Left over from a kick that was already handled. */
+		/* From a kick that was already handled. */
 		if (fds[count].revents && !take_kick(t)) {
 			u64 drain;
 
@@ -167,7 +168,8 @@ s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	return n;
 }
 
-/* The helper keeps the kick blocked and waits for it: none is lost. */
+/* The helper keeps the kick signal blocked and waits for it, so none is
+ * lost. */
 void lin_timer_arm(u64 deadline_ns)
 {
 	s32 to;
@@ -179,7 +181,7 @@ void lin_timer_arm(u64 deadline_ns)
 		syscall(SYS_tgkill, getpid(), to, LIN_KICK);
 }
 
-/* An arm during abi_timer_fire is newer than what that returns. */
+/* A deadline that is armed during abi_timer_fire is newer than its result. */
 static void timer_fire(u64 time)
 {
 	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
@@ -198,7 +200,7 @@ static int ends_by_default(int sig)
 	       sig != SIGTTOU && sig != SIGPIPE;
 }
 
-/* ABI_CLD and SI_USER name the sender or the child. */
+/* Whether the signal has the sender's or child's process number. */
 static int names_process(const siginfo_t *info)
 {
 	return info->si_signo == SIGCHLD || info->si_code <= 0;
@@ -222,8 +224,8 @@ static void signal_pass(int sig, const siginfo_t *from)
 }
 
 /*
- * All signals sent to the process; no other thread accepts them. A fault
- * is its thread's, and two signals are the libc's own.
+ * All signals that are sent to the process; no other thread accepts them.
+ * Faults are signals of their thread, and two signals are the libc's.
  */
 static void helper_signals(sigset_t *set)
 {
@@ -236,7 +238,8 @@ static void helper_signals(sigset_t *set)
 		sigdelset(set, others[i]);
 }
 
-/* The helper has passed on all that was sent before this was called. */
+/* When it returns, the helper has passed on all signals that were sent before
+ * the call. */
 void lin_signals_settle(void)
 {
 	u32 want = __atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST), now;
@@ -253,7 +256,8 @@ void lin_signals_settle(void)
 	}
 }
 
-/* A kick is the thread's and comes before what the process got earlier. */
+/* A kick is directed at the thread, so the kernel delivers it before earlier
+ * signals of the process. */
 static void settle_signals(const sigset_t *set)
 {
 	static const struct timespec at_once;
@@ -278,7 +282,7 @@ void lin_helper_forget(void)
 	__atomic_store_n(&helper, 0, __ATOMIC_SEQ_CST);
 }
 
-/* A thread of its own, which is no guest thread. */
+/* Runs in a separate thread that is no guest thread. */
 void lin_helper_run(void)
 {
 	struct timespec ts, *left;
