@@ -56,7 +56,7 @@ static void set_gate(u32 vector, u64 at, u32 stack)
 	idt[vector].high = at >> 32;
 }
 
-/* IST stacks: 1 for NMI, 2 for a double fault, 3 for a machine check. */
+/* Interrupt stacks: 1 for NMI, 2 for a double fault, 3 for a machine check. */
 void sms_cpu_tables(void)
 {
 	u32 i;

@@ -34,7 +34,7 @@ const char *__asan_default_options(void)
 
 #define JOB_INIT -1
 #define FACTORISE 2
-static int start_fails; /* MUMPS cannot be started */
+static int start_fails;	    /* MUMPS cannot be started */
 static int planted, detail; /* the error of factorisations, and its number */
 static int failing, calls;  /* so many of them fail; how many there were */
 static int space[8];	    /* the work space that each was given, percent */
