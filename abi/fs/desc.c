@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the counts of descriptions and the numbers that they get, both under
- * fds->lock. abi_desc_put releases what a description holds, outside
- * of that lock.
+ * Owns the reference counts of descriptions and their numbers, both under
+ * fds->lock. abi_desc_put releases what a description refers to, outside of
+ * that lock.
  */
 #include "desc.h"
 #include "ops.h"
@@ -21,7 +21,7 @@ struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd)
 {
 	struct abi_desc *d = 0;
 
-	/* Linux takes an int: the upper half of the register is ignored. */
+	/* Linux takes an int, so the upper half of the register is ignored. */
 	fd = (u32)fd;
 	if (fd >= ABI_FD_MAX)
 		return 0;
@@ -41,8 +41,8 @@ void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 	abi_unlock(p, &p->fds.lock);
 }
 
-/* Nothing refers to it any more, and it is not free yet, so no lock is
- * needed. */
+/* Nothing refers to the description any more, and it is not free yet, so no
+ * lock is needed. */
 static void release_desc(struct abi_proc *p, struct abi_desc *d)
 {
 	const struct abi_desc_ops *ops = abi_desc_ops(d);
@@ -95,7 +95,7 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 	return d;
 }
 
-/* Numbers from the limit RLIMIT_NOFILE on are never given out. */
+/* Numbers from the limit RLIMIT_NOFILE on are never assigned. */
 u32 abi_desc_limit(const struct abi_proc *p)
 {
 	u64 cur = p->limit[7].cur;

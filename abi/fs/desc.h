@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Open file descriptions: references and numbers; fd.h says who locks what. */
+/* Open file descriptions: references and numbers. fd.h describes the locks. */
 #ifndef ABI_FS_DESC_H
 #define ABI_FS_DESC_H
 
@@ -13,16 +13,17 @@ struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd);
 void abi_desc_hold(struct abi_proc *p, struct abi_desc *d);
 void abi_desc_put(struct abi_proc *p, struct abi_desc *d);
 
-/* A fresh one with one reference, kind set by the caller; 0: ENFILE. */
+/* A new description with one reference; the caller sets kind. 0: ENFILE. */
 struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags);
-/* The kind of what the host opened as S_IF... `type`. */
+/* The kind for the S_IF... `type` that the host reported. */
 u32 abi_desc_kind(u32 type);
-/* Gives it the lowest number from `least` on and takes the reference over. */
+/* Assigns the lowest free number from `least` on, and takes over the
+ * reference. */
 s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 		     u32 cloexec);
-/* Numbers from here on are never given out: RLIMIT_NOFILE. */
+/* Numbers from this one on are never assigned: RLIMIT_NOFILE. */
 u32 abi_desc_limit(const struct abi_proc *p);
-/* Makes `fd` name `d`; fds->lock is held. */
+/* Assigns the number `fd` to `d`. The caller holds fds->lock. */
 void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
 		     u32 cloexec);
 u32 abi_desc_index(const struct abi_proc *p, const struct abi_desc *d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns the listing of directories. desc->pos is the host's cookie of the next
- * entry, guarded by desc->lock, so that lseek(fd, 0) starts again.
+ * entry, guarded by desc->lock; lseek(fd, 0) restarts the listing.
  */
 #include "desc.h"
 #include "ops.h"
@@ -22,7 +22,7 @@ struct lister {
 	s64 done;
 };
 
-/* Writes one record; 0, -EINVAL when it does not fit, -EFAULT. */
+/* Writes one record; 0, -EINVAL if it does not fit, or -EFAULT. */
 static s64 emit_record(struct abi_call *c, struct lister *l,
 		       const struct abi_dirent *e)
 {
@@ -51,7 +51,7 @@ static s64 emit_record(struct abi_call *c, struct lister *l,
 	return 0;
 }
 
-/* d->lock is held. */
+/* The caller holds d->lock. */
 static s64 list_entries(struct abi_call *c, struct abi_desc *d,
 			struct lister *l)
 {

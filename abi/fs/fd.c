@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the calls that change numbers: close, dup, and fcntl(2). fds->lock
- * guards the numbers.
+ * Owns the calls that change descriptor numbers: close, dup, and fcntl(2).
+ * fds->lock guards the numbers.
  */
 #include "fd.h"
 #include "desc.h"
@@ -23,7 +23,8 @@ int abi_fds_init(struct abi_proc *p)
 	return 0;
 }
 
-/* Empties a slot. The caller holds the lock and calls after_take afterwards. */
+/* Empties a slot. The caller holds the lock, and calls after_take afterwards
+ * without it. */
 static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 {
 	struct abi_slot *slot = &p->fds.slot[fd];
@@ -41,9 +42,9 @@ static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 }
 
 /*
- * With its last number a description leaves all interest lists, and a thread
- * that sleeps on it for epoll wakes up and drops it: a socket must close
- * now, not when some event comes.
+ * When its last number is closed, a description is removed from all interest
+ * lists, and a thread that sleeps on it for epoll wakes up and drops its
+ * reference: a socket must be closed now, not at some later event.
  */
 static void after_take(struct abi_proc *p, struct abi_desc *d, u32 gone)
 {
@@ -99,7 +100,7 @@ void abi_fds_exit(struct abi_proc *p)
 	abi_fd_close_all(p);
 }
 
-/* dup2 and dup3: `to` becomes what `d` is; takes the reference over. */
+/* dup2 and dup3: `to` becomes a number of `d`; takes over the reference. */
 static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 			u32 cloexec)
 {

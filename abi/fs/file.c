@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns reading and writing of descriptions of every kind, and what mappings
- * ask of files. No state.
+ * Owns reading and writing of descriptions of every kind, and the file
+ * operations of mappings. No state.
  */
 #include "file.h"
 #include "desc.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns file locks: record locks of the process (F_SETLK), of an open file
- * (F_OFD_SETLK), and flock(2). The host keeps them, so that other processes
- * see them; each description is one open file there.
+ * description (F_OFD_SETLK), and flock(2). The host keeps them, so that other
+ * processes see them; each description is one open file there.
  *
- * Record locks go when the process closes any number of that file, and the
- * host drops them when it closes any handle of it. So a closed number drops
- * them here, and a handle that a mapping still uses is kept open while the
- * process may hold locks on its file. fds->lock guards the list of such files.
+ * Record locks are dropped when the process closes any number of that file, and
+ * the host drops them when it closes any handle of it. So closing a number
+ * drops them here, and a handle that a mapping still uses is kept open while
+ * the process may have locks on its file. fds->lock guards the list of such
+ * files.
  */
 #include "filelock.h"
 #include "desc.h"
@@ -34,7 +35,7 @@
 #define LOCK_NB 4u
 #define LOCK_UN 8u
 
-#define RETRY_NS 10000000ull /* for a host that cannot wait itself */
+#define RETRY_NS 10000000ull /* for a host that cannot wait */
 
 struct flock {
 	s16 type, whence;
@@ -116,7 +117,7 @@ static int same_file(const struct abi_file_id *a, const struct abi_file_id *b)
 	return a->dev == b->dev && a->ino == b->ino;
 }
 
-/* fds->lock is held. Index in the list, or `locked_files`. */
+/* The caller holds fds->lock. Index in the list, or `locked_files`. */
 static u32 find_file(const struct abi_fds *fds, const struct abi_file_id *id)
 {
 	u32 i;
@@ -128,7 +129,7 @@ static u32 find_file(const struct abi_fds *fds, const struct abi_file_id *id)
 	return i;
 }
 
-/* Before a record lock is requested: -ENOLCK if the list is full. */
+/* Called before a record lock is requested: -ENOLCK if the list is full. */
 static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_fds *fds = &p->fds;
@@ -147,7 +148,7 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 	return rc;
 }
 
-/* Removes one parked description of this file from the list; or 0. */
+/* Removes one kept description of this file from the list, or returns 0. */
 static struct abi_desc *unpark_desc(struct abi_proc *p,
 				    const struct abi_file_id *id)
 {
@@ -238,7 +239,7 @@ static s64 lock_base(struct abi_call *c, struct abi_desc *d, s16 whence)
 	}
 }
 
-/* fcntl(2): from l_whence, l_start and l_len to the first and last byte. */
+/* fcntl(2): converts l_whence, l_start and l_len to the first and last byte. */
 static s64 lock_range(struct abi_call *c, struct abi_desc *d,
 		      const struct flock *f, struct abi_filelock *l)
 {
@@ -262,7 +263,8 @@ static s64 lock_range(struct abi_call *c, struct abi_desc *d,
 	return 0;
 }
 
-/* Another thread may have closed the number while this one waited. */
+/* Another thread may have closed the number while this one waited: then drops
+ * the locks. */
 static void drop_closed(struct abi_call *c, struct abi_desc *d)
 {
 	u32 numbers;

@@ -13,7 +13,8 @@ struct abi_proc;
 s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command);
 /* A number of `d` was closed: drops the process's record locks on its file. */
 void abi_filelock_close(struct abi_proc *p, struct abi_desc *d);
-/* 1: `d` has to stay open at the host, as the process may hold locks there. */
+/* 1: `d` must stay open at the host, because the process may have locks on its
+ * file. */
 int abi_filelock_park(struct abi_proc *p, struct abi_desc *d);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns memfd_create(2): a file without a name. It is made under a name that
- * nobody else has, which is removed before the program gets the descriptor; so
- * it is a file of the host, and can be mapped, shared and kept as such.
+ * Owns memfd_create(2): a file without a name. It is created under a unique
+ * name, which is removed before the program gets the descriptor. So it is a
+ * file of the host, which can be mapped and shared like others.
  */
 #include "desc.h"
 #include "base/errno.h"
@@ -20,7 +20,7 @@
 #define MFD_EXEC 16u
 #define KNOWN (MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC)
 
-/* Memory first; the last one exists everywhere. */
+/* Folders in memory first; the last one exists everywhere. */
 static const char *const folders[] = {"/dev/shm/", "/tmp/", "/var/tmp/", "/"};
 
 static s64 make_in(struct abi_proc *p, const char *folder,

@@ -22,7 +22,8 @@ static s64 component_append(char *out, u64 len, const char *part, u64 n)
 	return (s64)(len + n);
 }
 
-/* Passes over slashes. Returns the length of the next component, 0: none. */
+/* Skips slashes. Returns the length of the next component; 0 if there is
+ * none. */
 static u64 component_next(const char **path, u32 *flags)
 {
 	const char *at = *path;
@@ -66,7 +67,7 @@ static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 struct walk {
 	const struct abi_path_walk *how;
 	u32 links;		    /* followed so far */
-	char pending[ABI_PATH_MAX]; /* what is still to be walked */
+	char pending[ABI_PATH_MAX]; /* the part that was not walked yet */
 	char text[ABI_PATH_MAX];    /* of the link that was read last */
 };
 
@@ -80,8 +81,8 @@ static int has_parent_part(const char *path)
 }
 
 /*
- * The component at the end of `out`: if it is a link, it leaves `out`, and its
- * text and then `rest` are what is pending. 1 then, 0 for a folder.
+ * If the component at the end of `out` is a link, removes it, and makes its
+ * text, followed by `rest`, pending: 1. 0 for a folder.
  */
 static s64 link_follow(struct walk *w, char *out, u64 *len, const char *rest)
 {
@@ -104,7 +105,8 @@ static s64 link_follow(struct walk *w, char *out, u64 *len, const char *rest)
 	return 1;
 }
 
-/* As components_append, but ".." leaves the folder that a link leads to. */
+/* As components_append, but ".." after a link leaves the folder that the link
+ * leads to. */
 static s64 components_walk(struct walk *w, char *out, u64 len, u32 *flags)
 {
 	const char *path = w->pending;

@@ -76,7 +76,7 @@ static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	return -LINUX_ENFILE;
 }
 
-/* A pipe of the host, so that it stays one pipe after a fork. */
+/* A pipe of the host, which parent and child share after a fork. */
 static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 {
 	s32 handle[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the files that abi answers itself: the files of proc(5) and sysfs about
- * the guest, and the devices of null(4) and random(4). The host's /proc would
+ * Owns the files that abi provides itself: files of proc(5) and sysfs about the
+ * guest, and the devices of null(4) and random(4). The host's /proc would
  * describe the loader, and Windows has none. Each read generates the text
  * again, in fds->bounce under bounce_lock.
  */
@@ -43,19 +43,20 @@ enum text_code {
 	TEXT_SOMAXCONN,
 	TEXT_MAX_MAP_COUNT,
 	TEXT_CPUS,
-	TEXT_NUMBER, /* of the path */
+	TEXT_NUMBER, /* a directory of numbers */
 	TEXT_ZERO,
 };
 
 enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
 
-/* # is the number of a processor: each is a core of one socket and node. */
+/* # stands for the number of a processor; each is a core of the only socket and
+ * node. */
 #define CPU_TOPOLOGY "/sys/devices/system/cpu/cpu#/topology/"
-#define NUMBER_SHIFT 16 /* it is in a description's code, above text_code */
+#define NUMBER_SHIFT 16 /* above text_code in a description's code */
 
 static const struct {
 	const char *path;
-	u32 kind, code, rdev; /* rdev: of a device, else 0 */
+	u32 kind, code, rdev; /* rdev is 0 unless it is a device */
 } names[] = {
 	{"/proc/self/maps", ABI_DESC_TEXT, TEXT_MAPS, 0},
 	{"/proc/self/status", ABI_DESC_TEXT, TEXT_STATUS, 0},
@@ -97,7 +98,7 @@ static const struct {
 
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
-/* Decimal digits and nothing else, or -1. */
+/* Parses a text of decimal digits only, or returns -1. */
 static s64 parse_decimal(const char *s)
 {
 	s64 n = 0;
@@ -113,8 +114,8 @@ static s64 parse_decimal(const char *s)
 }
 
 /*
- * /proc/<pid>/x and /proc/thread-self/x are /proc/self/x: the part after self,
- * or 0 for other paths.
+ * /proc/<pid>/x and /proc/thread-self/x are the same as /proc/self/x. Returns
+ * the part after self, or 0 for other paths.
  */
 static const char *self_part(struct abi_proc *p, const char *path)
 {
@@ -169,7 +170,8 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 	return slot ? p->fds.desc[slot - 1].path : path;
 }
 
-/* Is `path` that of the table, with a processor's number for #? */
+/* Whether `path` matches the table's name, in which # is a processor's
+ * number. */
 static int name_matches(struct abi_proc *p, const char *name, const char *path,
 			u32 *cpu)
 {
@@ -200,7 +202,7 @@ static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
 	return -1;
 }
 
-/* Below these folders the host has no data about the guest. */
+/* Folders about which the host has no data for the guest. */
 static int is_ours(const char *path)
 {
 	static const char *const roots[] = {"/proc", "/sys"};
@@ -230,7 +232,7 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	if (i < 0) {
 		const char *real = abi_synth_real(p, path);
 
-		/* The controlling terminal: not known to abi. */
+		/* abi does not know the controlling terminal. */
 		if (abi_streq(path, "/dev/tty"))
 			return -LINUX_ENXIO;
 		if (real != path || !is_ours(path))
@@ -322,7 +324,7 @@ static void add_line(struct abi_text *t, const char *name, u64 value,
 	abi_text_str(t, unit);
 }
 
-/* Whether memory is allocated on first touch; then also how much is free
+/* Whether memory is allocated on first touch; if so, *left is how much is free
  * now. */
 static int is_lazy(const struct abi_proc *p, u64 *left)
 {
@@ -334,7 +336,7 @@ static int is_lazy(const struct abi_proc *p, u64 *left)
 	return 1;
 }
 
-/* Bytes of memory that the process has. */
+/* Bytes of memory that are resident. */
 static u64 resident_bytes(struct abi_proc *p, u64 *mapped)
 {
 	u64 left, committed;
@@ -506,7 +508,7 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 
 /* Directories ------------------------------------------------------------ */
 
-/* The first number, or thread, at or after `i`; `most` when there is none. */
+/* The first number, or thread, from `i` on; `most` if there is none. */
 static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 {
 	abi_lock(p, &p->fds.lock);
@@ -548,7 +550,7 @@ static s64 text_list(struct abi_call *c, struct abi_desc *d,
 	return 1;
 }
 
-/* Part of a text that was just made, from `offset` on. */
+/* Copies the part of a generated text from `offset` on. */
 static s64 copy_text(struct abi_call *c, struct abi_span *s, u64 offset,
 		     const char *text, u64 len)
 {
@@ -557,7 +559,7 @@ static s64 copy_text(struct abi_call *c, struct abi_span *s, u64 offset,
 	return abi_span_scatter(c->p, s, text + offset, len - offset);
 }
 
-/* The map may be longer than the buffer, so it is written in pieces. */
+/* The map may be longer than the buffer, so it is generated in parts. */
 static s64 give_maps(struct abi_call *c, struct abi_span *s, u64 offset)
 {
 	char *buf = (char *)c->p->fds.bounce;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that abi answers itself instead of the host: /proc, /sys, /dev. */
+/* Files that abi provides itself: /proc, /sys, /dev. */
 #ifndef ABI_FS_PROCFS_H
 #define ABI_FS_PROCFS_H
 
@@ -15,16 +15,16 @@ struct abi_stat;
 extern const struct abi_desc_ops abi_text_ops; /* /proc and /sys */
 extern const struct abi_desc_ops abi_null_ops; /* /dev/null and its family */
 
-/* 1: d is filled in (kind, code, type); 0: the host's; or an error. */
+/* 1: sets kind, code and type of d; 0: the file is the host's; or an error. */
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d);
-/* 1: *st is filled in; 0: the host's. */
+/* 1: sets *st; 0: the file is the host's. */
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st);
-/* Length of the link's text; 0: the host's. */
+/* Length of the link's text; 0: the file is the host's. */
 s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
 
 /* N of /proc/self/fd/N, /dev/stdin and the like; -1 for other names. */
 s64 abi_synth_number(const char *path);
-/* The host's name for what /proc/self/exe or a number stands for. */
+/* The host's name of the file that /proc/self/exe or a number refers to. */
 const char *abi_synth_real(struct abi_proc *p, const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns files, directories and block devices of the host. desc->lock guards the
- * position, and serializes reads and writes that move it.
+ * Owns regular files, directories and block devices of the host. desc->lock
+ * guards the position, and serializes reads and writes that move it.
  */
 #include "regular.h"
 #include "desc.h"
@@ -18,8 +18,8 @@
 #include "abi/uapi/linux.h"
 
 /*
- * Others may write to an inherited file between two transfers, so a small
- * vector is gathered first and written in one piece.
+ * Other processes may write to an inherited file between two transfers, so a
+ * small vector is gathered first and written at once.
  */
 static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 			  struct abi_span *s, s64 offset)
@@ -49,8 +49,8 @@ static s64 transfer_at(struct abi_call *c, struct abi_desc *d,
 }
 
 /*
- * At the position, which the host keeps for an inherited file; desc->lock keeps
- * the parts of one call together.
+ * Transfers at the position, which the host keeps for an inherited file.
+ * desc->lock keeps the parts of one call together.
  */
 static s64 transfer_here(struct abi_call *c, struct abi_desc *d,
 			 struct abi_span *s, u32 append, u32 writing)
@@ -71,7 +71,7 @@ static s64 transfer_here(struct abi_call *c, struct abi_desc *d,
 	return n;
 }
 
-/* Regular files: at the position, or at the offset that pread gives. */
+/* Regular files: transfers at the position, or at pread's offset. */
 static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
 			    struct abi_span *s, s64 offset, u32 writing)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns rings. ring->lock guards the bytes and the counts of ends; fds->lock
- * guards which rings are in use. Copies from and to guest memory happen under
- * ring->lock; what faults in one leaves the ring as it was.
+ * guards which rings are in use. Copies from and to guest memory are made under
+ * ring->lock; if one faults, the ring is unchanged.
  */
 #include "ring.h"
 #include "desc.h"
@@ -68,7 +68,8 @@ void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer)
 	abi_unlock(p, &p->fds.lock);
 }
 
-/* ring->lock is held. Whether no more bytes will be written, or read. */
+/* The caller holds ring->lock. Whether no more bytes will be written, or
+ * read. */
 static int is_ended(const struct abi_ring *r)
 {
 	abi_assert_locked(&r->lock);
@@ -108,7 +109,7 @@ static s64 copy_in(struct abi_ring *r, const void *from, u64 n)
 	return (s64)n;
 }
 
-/* Reads what is available, without a wait: -EAGAIN, 0 at the end of the
+/* Reads what is available without waiting: -EAGAIN, or 0 at the end of the
  * stream. */
 static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		    u32 peek)
@@ -146,8 +147,8 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 }
 
 /*
- * Writes what fits now. Up to PIPE_BUF bytes are written together or not at all
- * (pipe(7)); `first` is false for the rest of a longer write.
+ * Writes what fits now. Up to PIPE_BUF bytes are written all at once or not at
+ * all (pipe(7)); `first` is false for the rest of a longer write.
  */
 static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		    u32 first)
@@ -211,7 +212,7 @@ s64 abi_ring_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return n;
 }
 
-/* The part of a write that waits; `done` bytes were written before. */
+/* Writes the rest, and waits for space; `done` bytes were written before. */
 static s64 put_rest(struct abi_call *c, struct abi_desc *d, struct abi_ring *r,
 		    struct abi_span *s, s64 done)
 {

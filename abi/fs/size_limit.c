@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns how RLIMIT_FSIZE bounds files. No state. */
+/* Owns the effect of RLIMIT_FSIZE on files. No state. */
 #include "size_limit.h"
 #include "desc.h"
 #include "ops.h"
@@ -23,7 +23,7 @@ int abi_size_limit_allows(struct abi_call *c, u64 end)
 	return end <= size_limit(c);
 }
 
-/* Where the next byte goes: 0 or more, or an error. */
+/* The offset of the next write: 0 or more, or an error. */
 static s64 write_offset(struct abi_call *c, struct abi_desc *d, s64 at)
 {
 	u64 size;

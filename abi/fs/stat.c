@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns what is known about files: stat in its forms, modes, owners, times and
- * file systems, and the layouts in which guests receive them. No state.
+ * Owns attributes of files: stat in its forms, modes, owners, times and file
+ * systems, and the layouts in which guests receive them. No state.
  */
 #include "stat.h"
 #include "desc.h"
@@ -81,9 +81,9 @@ void abi_stat_unnamed(struct abi_proc *p, struct abi_desc *d,
 }
 
 /*
- * fchmod and futimens of what the host does not know. Anonymous inodes have no
- * attributes (anon_inode_setattr of Linux); files of /proc and devices keep
- * their modes.
+ * fchmod and futimens of files that the host does not know. Anonymous inodes
+ * have no attributes (anon_inode_setattr of Linux); files of /proc and devices
+ * keep their modes.
  */
 static s64 set_unnamed(struct abi_proc *p, struct abi_desc *d,
 		       const struct abi_file_op *op)
@@ -138,7 +138,7 @@ static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
 		.stat = st,
 	};
 	s64 fd = abi_synth_number(path), error;
-	char text[32]; /* only whether it is a link matters */
+	char text[32]; /* only needed to know whether it is a link */
 
 	if (fd >= 0 && !nofollow) {
 		error = stat_fd(c, (u64)fd, st);

@@ -13,7 +13,7 @@ struct abi_stat;
 /* stat(2) of a description. */
 s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st);
 
-/* An inode that has no name: of a pipe, an eventfd, a socket. */
+/* An inode without a name: of a pipe, an eventfd, a socket. */
 void abi_stat_unnamed(struct abi_proc *p, struct abi_desc *d,
 		      struct abi_stat *st);
 

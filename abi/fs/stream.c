@@ -17,7 +17,7 @@
 
 /*
  * write(2) of at most PIPE_BUF bytes to a pipe is atomic, also with a vector.
- * -EAGAIN leaves the span as it was.
+ * After -EAGAIN the span is unchanged.
  */
 static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 			  struct abi_span *s)
@@ -37,8 +37,8 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 }
 
 /*
- * Bytes read or written are an edge for the other end, which the host does not
- * report while that end stays ready. Ends in other processes are not notified.
+ * A transfer is an edge for the other end, which the host does not report while
+ * that end remains ready. Ends in other processes are not notified.
  */
 static void tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
 {
@@ -61,8 +61,8 @@ static s64 transfer_part(struct abi_proc *p, struct abi_desc *d,
 }
 
 /*
- * Terminals and pipes of the host: try, wait, try again. A write continues
- * until everything is written, as on Linux for blocking descriptions.
+ * Terminals and pipes of the host: try, wait, try again. A blocking write
+ * continues until everything is written, as on Linux.
  */
 static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 			   struct abi_span *s, u32 writing)

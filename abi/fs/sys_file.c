@@ -53,7 +53,7 @@ static s64 transfer_vector(struct abi_call *c, s64 offset, u32 prot,
 #define READS ABI_PROT_WRITE, abi_file_read
 #define WRITES ABI_PROT_READ, abi_file_write
 
-/* At the offset that the program gives, which is `least` or more. */
+/* Transfers at the program's offset, which must be `least` or more. */
 static s64 transfer_at(struct abi_call *c, s64 least,
 		       s64 (*run)(struct abi_call *c, s64 offset, u32 prot,
 				  transfer *move),
@@ -104,7 +104,7 @@ s64 abi_sys_pwritev(struct abi_call *c)
 	return transfer_at(c, 0, transfer_vector, WRITES);
 }
 
-/* preadv2 and pwritev2: no flag is offered; offset -1 is the position. */
+/* preadv2 and pwritev2: no flags are supported; offset -1 is the position. */
 static s64 transfer_flagged(struct abi_call *c, u32 prot, transfer *move)
 {
 	if ((u32)c->a[5])
@@ -188,7 +188,7 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 	return result;
 }
 
-/* Extends a file to at least `end` bytes; its contents stay. */
+/* Extends a file to at least `end` bytes without changing its contents. */
 static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = end};
@@ -213,7 +213,7 @@ s64 abi_sys_fallocate(struct abi_call *c)
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
 		return -LINUX_EBADF;
-	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE may pass */
+	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE is allowed */
 		result = -LINUX_ENOTSUP;
 	else if (!is_writable(d))
 		result = -LINUX_EBADF;
@@ -247,7 +247,7 @@ s64 abi_sys_fdatasync(struct abi_call *c)
 	return abi_sys_fsync(c);
 }
 
-/* The host has no list of dirty files, so each open file is synced. */
+/* The host cannot sync everything, so each open file is synced. */
 s64 abi_sys_sync(struct abi_call *c)
 {
 	struct abi_desc *d;
@@ -308,8 +308,7 @@ s64 abi_sys_readahead(struct abi_call *c)
 
 #define PIECE 4096
 
-/* Copies one piece from `in` at `offset` to `out`; returns the bytes that were
- * written. */
+/* Copies one part from `in` at `offset` to `out`; returns the bytes written. */
 static s64 move_piece(struct abi_call *c, struct abi_desc *in,
 		      struct abi_desc *out, u64 offset, u64 len)
 {
@@ -320,7 +319,7 @@ static s64 move_piece(struct abi_call *c, struct abi_desc *in,
 
 	if (n <= 0)
 		return n;
-	/* The piece is abi's own memory, which is not in the guest's map. */
+	/* the buffer is abi's own memory, not the guest's */
 	abi_span_one(&s, (u64)piece, (u64)n, ABI_SPAN_OWN);
 	return abi_file_write(c, out, &s, ABI_FILE_CURRENT);
 }
@@ -344,8 +343,9 @@ static s64 move_all(struct abi_call *c, struct abi_desc *in,
 }
 
 /*
- * The two ends of sendfile may be one description, so its lock is not held
- * from the one to the other: as on Linux, the last one to end decides.
+ * Source and destination of sendfile may be one description, so its lock is not
+ * held between read and write: as on Linux, of two calls the last one
+ * determines the position.
  */
 static s64 send_file(struct abi_call *c, struct abi_desc *out,
 		     struct abi_desc *in)

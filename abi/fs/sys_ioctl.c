@@ -42,7 +42,7 @@ static s64 window_size(struct abi_call *c, struct abi_desc *d)
 	return ops->window ? ops->window(c, d) : -LINUX_ENOTTY;
 }
 
-/* A terminal in canonical mode, which cannot be changed. */
+/* The attributes of a terminal in canonical mode; they cannot be changed. */
 static s64 get_termios(struct abi_call *c, struct abi_desc *d)
 {
 	static const struct termios usual = {
@@ -103,7 +103,7 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 	return 0;
 }
 
-/* The process group in the foreground of a terminal of the host. */
+/* The foreground process group of a terminal of the host. */
 static s64 terminal_group(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_SET_TTY,
@@ -122,7 +122,7 @@ static s64 terminal_group(struct abi_call *c, struct abi_desc *d)
 	return group < 0 ? group : ABI_PUT(c->p, c->a[2], &pid);
 }
 
-/* Devices and interfaces of the network are asked by 0x8900 to 0x89ff. */
+/* Requests 0x8900 to 0x89ff are about network devices and interfaces. */
 static s64 refuse_network(struct abi_call *c, struct abi_desc *d)
 {
 	if (!abi_desc_ops(d)->sock)

@@ -43,7 +43,7 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	return error;
 }
 
-/* abi_path_walk's look: what lies at a guest's path. */
+/* The `look` function of abi_path_walk. */
 static s64 look_at(void *arg, const char *path, char *text)
 {
 	struct abi_proc *p = arg;
@@ -150,7 +150,7 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	return 0;
 }
 
-/* /proc/self/fd/N and /dev/stdin: duplicates the descriptor N. */
+/* /proc/self/fd/N and /dev/stdin: duplicates descriptor N. */
 static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
 {
 	s64 fd = abi_synth_number(path);
@@ -248,7 +248,8 @@ s64 abi_sys_getcwd(struct abi_call *c)
 	return abi_user_put(c->p, c->a[0], cwd, len) ? -LINUX_EFAULT : (s64)len;
 }
 
-/* getcwd(2) tells no links, and no later change of one moves the process. */
+/* getcwd(2) contains no links, and a link that changes later does not move the
+ * process. */
 static s64 set_cwd(struct abi_call *c, const char *path)
 {
 	const struct abi_path_walk walk = {look_at, c->p, 1};
@@ -313,7 +314,8 @@ s64 abi_sys_mkdirat(struct abi_call *c)
 	return make_dir(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
-/* mknod(2): devices are the host's, and bind makes sockets. */
+/* mknod(2): there are no devices of the guest's own, and bind creates
+ * sockets. */
 static s64 make_node(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 {
 	struct abi_path_op op = {.verb = ABI_PATH_MKFIFO,
@@ -357,8 +359,8 @@ s64 abi_sys_mknodat(struct abi_call *c)
 	return make_node(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
-/* rmdir(2) refuses names that end in "." and "..", which the normalised path no
- * longer shows. */
+/* rmdir(2) refuses names that end in "." and "..", which a normalised path does
+ * not show. */
 static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 {
 	struct abi_path_op op = {.verb = dir ? ABI_PATH_RMDIR
@@ -417,7 +419,8 @@ s64 abi_sys_renameat(struct abi_call *c)
 			 ABI_PATH_RENAME);
 }
 
-/* NOREPLACE and EXCHANGE cannot be atomic without the host: refused. */
+/* NOREPLACE and EXCHANGE cannot be made atomic without the host, so they are
+ * refused. */
 s64 abi_sys_renameat2(struct abi_call *c)
 {
 	return (u32)c->a[4] ? -LINUX_EINVAL : abi_sys_renameat(c);

@@ -7,12 +7,12 @@
 
 struct abi_desc;
 
-/* One chunk at `offset`, or ABI_STREAM, ABI_CURRENT, ABI_APPEND. */
+/* Transfers one chunk at `offset`, or ABI_STREAM, ABI_CURRENT, ABI_APPEND. */
 s64 abi_transfer_part(struct abi_proc *p, struct abi_desc *d, void *at, u64 len,
 		      s64 offset, u32 writing);
 /*
- * Every chunk of the span, until one is short. `offset` advances unless it is
- * one of the special values.
+ * Transfers the chunks of the span, until one is short. `offset` advances
+ * unless it is one of the special values.
  */
 s64 abi_transfer_span(struct abi_proc *p, struct abi_desc *d,
 		      struct abi_span *s, s64 offset, u32 writing);
