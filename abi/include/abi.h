@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Linux ABI core, as a substrate (bee, sms) sees it.
+ * The Linux ABI core: its interface for a substrate (bee, sms).
  *
- * One process per address space. All guest state is plain data inside struct
- * abi_proc: no host pointers, no handles but the host's small numbers.
- * Guest memory is directly addressable at its guest address.
+ * There is one process per address space. All guest state is plain data inside
+ * struct abi_proc: no host pointers, and no handles except the host's small
+ * numbers. Guest memory is directly addressable at its guest address.
  *
- * Life:  abi_proc_init -> abi_exec -> (host starts thread 0 at its registers)
- *        -> abi_syscall / abi_fault from guest threads, abi_tick after a kick
- *        -> host->proc_exit.
+ * Order of calls: abi_proc_init; abi_exec; the host starts thread 0 at its
+ * registers; abi_syscall and abi_fault from guest threads, abi_tick after a
+ * kick; host->proc_exit.
  */
 #ifndef ABI_ABI_H
 #define ABI_ABI_H
@@ -35,21 +35,21 @@ struct abi_elf_segment {
 	u32 prot;
 };
 
-/* Plans the mappings from the file alone. Pure; every field is checked. */
+/* Mappings planned from the file alone. Every field has been checked. */
 struct abi_elf_plan {
-	u64 bias; /* 0, or where a file without an address of its own goes */
+	u64 bias; /* 0, or the load address of a position-independent file */
 	u64 entry;
 	u64 phdr, phnum, phent; /* for auxv; phdr 0: a library's is not loaded
 				 */
 	u64 start, end;		/* page-aligned span of all segments */
 	u32 segments;
 	struct abi_elf_segment segment[ABI_ELF_SEGMENTS_MAX];
-	u64 stack_size;	 /* 0: no wish */
-	const char *why; /* on error: one sentence for the user */
+	u64 stack_size;	 /* 0: the file does not say */
+	const char *why; /* after an error: one sentence for the user */
 	char interp[ABI_ELF_INTERP_MAX]; /* of a dynamic program; else empty */
 };
 
-/* What the file is to be. */
+/* The role of the file. */
 enum abi_elf_role {
 	ABI_ELF_STATIC,	 /* a program that needs no other file */
 	ABI_ELF_PROGRAM, /* a program; interp says whether it is dynamic */
@@ -59,15 +59,15 @@ enum abi_elf_role {
 
 struct abi_elf_use {
 	enum abi_elf_role role;
-	/* LIBRARY: bytes from `offset` on are mapped at `addr`; an executable
-	 * segment begins there, and gives the bias. */
+	/* LIBRARY: bytes from `offset` on are mapped at `addr`. An executable
+	 * segment begins there, which determines the bias. */
 	u64 addr, offset;
 };
 
 /*
- * head: the first `head_len` bytes of the file (the headers must be within
- * them; 64 KiB suffice); file_size: its whole length. -ENOEXEC with plan->why:
- * not ELF, 32-bit, dynamic, corrupt, out of range.
+ * head: the first `head_len` bytes of the file (the headers must be in them; 64
+ * KiB suffice); file_size: its length. -ENOEXEC with plan->why: not ELF,
+ * 32-bit, dynamic, corrupt, out of range.
  */
 int abi_elf_plan(const struct abi_elf_use *use, const void *head, u64 head_len,
 		 u64 file_size, struct abi_elf_plan *plan);
@@ -76,8 +76,8 @@ struct abi_proc;
 
 struct abi_exec {
 	const struct abi_elf_plan *plan;
-	u64 image_end; /* end of image and stubs: first byte free after them */
-	/* The same of the interpreter; NULL: the program is static. */
+	u64 image_end; /* first free byte after image and stubs */
+	/* The same for the interpreter; NULL: the program is static. */
 	const struct abi_elf_plan *loader;
 	u64 loader_end;
 	const char *const *argv; /* NULL terminated */
@@ -85,8 +85,8 @@ struct abi_exec {
 	const char *path; /* AT_EXECFN, /proc/self/exe */
 	const char *cwd;  /* absolute, Linux form */
 	u64 stack_size;	  /* bytes; 0 for 8 MiB */
-	/* Code of the substrate that the guest runs, outside of the guest's
-	 * map: an ELF file for vdso(7). Both 0: there is none. */
+	/* An ELF file for vdso(7), which the substrate provides outside of the
+	 * guest's map. Both 0: there is none. */
 	u64 vdso, vdso_end;
 	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
 };
@@ -94,17 +94,17 @@ struct abi_exec {
 /* Bytes to allocate for struct abi_proc (opaque here, zeroed by the caller). */
 u64 abi_proc_size(void);
 int abi_proc_init(struct abi_proc *p, const struct abi_host *host);
-/* What getpid answers. */
+/* The guest's process id (getpid). */
 u32 abi_proc_pid(const struct abi_proc *p);
 
 /*
- * The segments are in memory with their final protection (by the substrate,
- * which rewrites text). Enters them into the address map, builds stack and
- * auxv, and leaves thread 0 ready with its registers.
+ * The segments must be in memory with their final protection (set by the
+ * substrate, which rewrites text). Adds them to the address map, builds stack
+ * and auxv, and prepares thread 0 and its registers.
  */
 int abi_exec(struct abi_proc *p, const struct abi_exec *exec);
 
-/* Attach the host's standard streams as fd 0, 1, 2 (or any fd). */
+/* Attaches a host stream as descriptor fd, for example 0, 1, 2. */
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags);
 
 /* Running ------------------------------------------------------------- */
@@ -115,14 +115,15 @@ enum abi_return {
 };
 
 /*
- * A system call of thread `t`. regs->rax holds the number, regs->rip the
- * return address. Stores the result in regs->rax. May not return (exit).
+ * Executes a system call of thread `t`. regs->rax is the number, regs->rip the
+ * return address. Stores the result in regs->rax. Does not return if the thread
+ * or process exits.
  */
 enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs);
 
 /*
- * A synchronous fault in guest code (or -EFAULT territory reached by host code
- * on its behalf). Builds a signal frame, or ends the process with a message.
+ * A synchronous fault in guest code, or in host code that accessed guest memory
+ * for it. Builds a signal frame, or ends the process with a message.
  */
 struct abi_fault {
 	u32 signo;	   /* SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP */
@@ -134,51 +135,52 @@ void abi_fault(struct abi_proc *p, u32 t, struct abi_regs *regs,
 	       const struct abi_fault *fault);
 
 /*
- * After thread_kick, when `t` was in guest code: deliver pending signals.
- * ABI_RETURN_FAST if there was nothing to do and regs are unchanged.
+ * Call it after thread_kick, if `t` was in guest code: delivers pending
+ * signals. ABI_RETURN_FAST if there were none and regs are unchanged.
  */
 enum abi_return abi_tick(struct abi_proc *p, u32 t, struct abi_regs *regs);
 
-/* True when `t` has a deliverable signal (kick protocol: check before a wait).
- */
+/* Whether `t` has a deliverable signal; to be checked before a wait (see
+ * thread_kick). */
 int abi_pending(const struct abi_proc *p, u32 t);
 
 /* The record of a thread: thread_state.h. */
 struct abi_thread;
 struct abi_thread *abi_thread_get(struct abi_proc *p, u32 index);
 
-/* The registers that a new thread starts with, and its thread pointer. */
+/* The registers with which a new thread starts, and its thread pointer. */
 struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);
 u64 abi_thread_tp(const struct abi_proc *p, u32 t);
 
 /*
- * The host thread of `t` has ended, or will end without touching anything of
- * index `t`: from now on thread_start may use the index again. The substrate
- * calls it once for each thread_exit, as late as it can.
+ * The host thread of `t` has ended, or will end without using index `t` any
+ * more: from now on thread_start may use the index again. The substrate calls
+ * it once for each thread_exit, as late as it can.
  */
 void abi_thread_gone(struct abi_proc *p, u32 t);
 
 /*
  * Guest timers. The substrate has one helper thread that sleeps until the
  * deadline (CLOCK_MONOTONIC) and calls abi_timer_fire, which sends the due
- * signals and returns the next deadline or ABI_FOREVER. host->timer_arm
- * announces that the deadline changed.
+ * signals and returns the next deadline or ABI_FOREVER. abi calls
+ * host->timer_arm when the deadline changes.
  */
 u64 abi_timer_fire(struct abi_proc *p, u64 now);
 
 /*
- * For fault handlers, called first if abi's or bee's own code faulted. If abi
- * expects the fault at `pc` (guest memory that another thread unmapped),
+ * Fault handlers call this first for a fault in abi's or bee's own code. If abi
+ * expects faults at `pc` (guest memory that another thread has unmapped), it
  * returns the address at which to continue with unchanged registers; else 0.
  */
 u64 abi_copy_resume(u64 pc);
 
-/* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
+/* Whether [addr, addr + len) is mapped with at least `prot`; for fault
+ * handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
 
-/* Counts for reports: calls completed by all threads, and how often a number
- * was refused. */
-#define ABI_NR_MAX 512 /* x86-64 numbers end below it */
+/* For reports: the number of completed calls of all threads, and how often a
+ * system call was refused. */
+#define ABI_NR_MAX 512 /* all x86-64 numbers are below it */
 u64 abi_count_calls(const struct abi_proc *p);
 u32 abi_count_refused(const struct abi_proc *p, u32 nr);
 
@@ -187,12 +189,12 @@ u32 abi_count_refused(const struct abi_proc *p, u32 nr);
 #define ABI_NR_PROOF 0xBEE
 void abi_proof_set(struct abi_proc *p, u64 nonce);
 
-/* The list of system calls, for --list-syscalls. NULL after the last. */
+/* The list of system calls, for --list-syscalls; NULL after the last one. */
 const char *abi_syscall_name(u32 nr);
 const char *abi_syscall_route(u32 nr); /* core, host, refused or probed */
-/* Arguments as a trace prints them ("fd,ptr,size"), NULL when unknown. */
+/* The arguments' types as a trace prints them ("fd,ptr,size"), or NULL. */
 const char *abi_syscall_args(u32 nr);
-/* What the call lacks on this host, or NULL. */
+/* What is missing in the call on this host, or NULL. */
 const char *abi_syscall_limit(const struct abi_host *host, u32 nr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The 64-bit ELF structures that the planner reads; names as in elf(5). */
+/* The 64-bit ELF structures that abi_elf_plan reads; names as in elf(5). */
 #ifndef ABI_ELF_H
 #define ABI_ELF_H
 

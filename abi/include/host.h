@@ -23,7 +23,7 @@
 #define ABI_FOREVER (~0ull)
 #define ABI_PATH_MAX 4096 /* of a path, with the NUL */
 
-/* Protection, as PROT_* of Linux. */
+/* Protection; the values are those of Linux's PROT_*. */
 #define ABI_PROT_READ 1
 #define ABI_PROT_WRITE 2
 #define ABI_PROT_EXEC 4
@@ -35,13 +35,14 @@ enum abi_clock {
 	ABI_CLOCK_THREAD,    /* ns of CPU time of the calling thread */
 };
 
-/* host->mem_file. `handle` is a regular file, open as the mapping needs it. */
+/* host->mem_file. `handle` is a regular file, opened with the rights that the
+ * mapping needs. */
 struct abi_mem_file {
 	u64 addr, len;
 	u64 offset; /* page aligned */
 	s32 handle;
 	u32 prot;   /* never ABI_PROT_EXEC */
-	u32 shared; /* stores go to the file; else they are private */
+	u32 shared; /* stores change the file; otherwise they are private */
 };
 
 /*
@@ -67,31 +68,32 @@ struct abi_text_file {
 	u64 addr, len, offset;
 	u64 room, room_end, most;
 	u64 need, stubs, stubs_len; /* out */
-	const char *name;	    /* of the file, for sentences */
+	const char *name;	    /* of the file, for messages */
 };
 
-/* Attributes of the host; filled once by host->info. */
+/* The host and its attributes; set once by host->info. */
 struct abi_host_info {
 	u32 cpus;
-	u32 pid; /* the result of getpid; never 1 */
+	u32 pid; /* the guest's process id; never 1 */
 	u32 uid, gid;
-	u32 umask; /* the guest's at its start; the host applies none itself */
+	u32 umask; /* the guest's at its start; the host itself applies none */
 	u64 mem_total; /* bytes */
 	u64 mem_free;  /* bytes */
-	/* Most bytes the guest may have committed. Above mem_total: memory
-	 * is allocated at the first touch, and mem_free returns what is left
+	/* The most bytes the guest may commit. If it is above mem_total, memory
+	 * is allocated on first touch, and mem_free returns what is left
 	 * now. */
 	u64 mem_limit;
-	/* From here to the end of the mmap range only mem_place puts mappings.
-	 * 0: no such window. */
+	/* From here to the end of the mmap range there are only mappings by
+	 * mem_place. 0: there is no such window. */
 	u64 file_window;
-	u64 xsave_size;	  /* bytes that vec_save writes (standard XSAVE form) */
-	u64 xsave_mask;	  /* components it holds (XCR0 as the guest sees it) */
-	char node[65];	  /* uname: nodename */
-	char machine[65]; /* uname: version text, names substrate and host */
+	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
+	u64 xsave_mask; /* components of it (XCR0 as the guest sees it) */
+	char node[65];	/* uname: nodename */
+	/* uname: the version's text; names substrate and host */
+	char machine[65];
 };
 
-/* The fields of Linux's struct stat; abi writes the guest's layout. */
+/* The fields of Linux's struct stat; abi converts it to the guest's layout. */
 struct abi_stat {
 	u64 dev, ino, nlink;
 	u32 mode, uid, gid; /* mode holds S_IFMT as Linux numbers it */
@@ -103,7 +105,7 @@ struct abi_statfs {
 	u64 type, bsize, blocks, bfree, bavail, files, ffree, namelen;
 };
 
-/* A directory entry; `next` is the cookie that continues after it. */
+/* A directory entry; `next` is the cookie of the entry after it. */
 struct abi_dirent {
 	u64 ino, next;
 	u32 type; /* DT_* of Linux */
@@ -118,10 +120,10 @@ struct abi_open {
 	s32 handle; /* out */
 	u32 type;   /* out: S_IFREG, S_IFDIR, S_IFCHR, S_IFIFO, S_IFSOCK */
 	/*
-	 * 1: wait as open(2) does without O_NONBLOCK, for the other end of a
-	 * FIFO; -EINTR when the calling thread was kicked, before or during.
-	 * -EOPNOTSUPP: a FIFO, and this host cannot wait. 0: never wait. In
-	 * both cases reads and writes do not wait afterwards.
+	 * 1: waits as open(2) does without O_NONBLOCK for the other end of a
+	 * FIFO; -EINTR if the calling thread is kicked before or during the
+	 * call. -EOPNOTSUPP: it is a FIFO, and this host cannot wait. 0: never
+	 * waits. In both cases later reads and writes do not wait.
 	 */
 	u32 wait;
 };
@@ -140,9 +142,10 @@ enum abi_path_verb {
 	ABI_PATH_READLINK, /* buf, len; result is the length */
 	ABI_PATH_CHMOD,	   /* mode */
 	ABI_PATH_TRUNCATE, /* len */
-	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one unchanged; mode:
-			      1 for a symbolic link itself */
-	ABI_PATH_STATFS,   /* statfs */
+	/* times; ABI_TIME_OMIT keeps one; mode 1: changes a symbolic link
+	 * itself */
+	ABI_PATH_UTIMENS,
+	ABI_PATH_STATFS, /* statfs */
 };
 
 #define ABI_TIME_OMIT (-(1ll << 62))
@@ -166,21 +169,26 @@ enum abi_file_verb {
 	ABI_FILE_TRUNCATE, /* len */
 	ABI_FILE_CHMOD,	   /* mode */
 	ABI_FILE_UTIMENS,  /* times */
-	ABI_FILE_READDIR,  /* dirent->next in: cookie (0 starts); result 1, or 0
-			      at the end */
+	/* dirent->next: in, the cookie (0 starts); result 1, or 0 at the end */
+	ABI_FILE_READDIR,
 	ABI_FILE_STATFS,
-	ABI_FILE_WINSIZE,   /* result rows << 16 | columns, or -ENOTTY */
-	ABI_FILE_AVAILABLE, /* result: bytes that a read would give now
-			       (FIONREAD) */
-	ABI_FILE_SEEK,	    /* len: signed offset, mode: SEEK_SET, _CUR or _END;
-			       moves the host's position, result is the new one */
-	ABI_FILE_NAME,	    /* buf, len: the guest's name, without links, as the
-			       host knows it now; -EXDEV: it is not below the root */
-	ABI_FILE_APPEND,    /* from now on all who share the file append */
-	ABI_FILE_ATMARK,    /* of a socket: 1 if the next byte is the one behind
-			       data out of band (sockatmark), 0 if not */
-	ABI_FILE_PIPE_SIZE, /* of a pipe; len: 0 asks, else bytes to set.
-			       Result: bytes that fit, as F_SETPIPE_SZ */
+	ABI_FILE_WINSIZE, /* result rows << 16 | columns, or -ENOTTY */
+	/* result: bytes that a read would return now (FIONREAD) */
+	ABI_FILE_AVAILABLE,
+	/* len: signed offset, mode: SEEK_SET, _CUR or _END; moves the host's
+	 * position, and returns it */
+	ABI_FILE_SEEK,
+	/* buf, len: the guest's name, without links, as the host knows it now;
+	 * -EXDEV: it is not below the root */
+	ABI_FILE_NAME,
+	/* from now on all writes by this open file append */
+	ABI_FILE_APPEND,
+	/* of a socket: 1 if the next byte follows out-of-band data
+	 * (sockatmark), else 0 */
+	ABI_FILE_ATMARK,
+	/* of a pipe; len: 0, or the capacity to set; result: its capacity, as
+	 * F_SETPIPE_SZ returns it */
+	ABI_FILE_PIPE_SIZE,
 };
 
 struct abi_file_op {
@@ -196,10 +204,10 @@ struct abi_file_op {
 
 /*
  * host->file_read, file_write. `offset` is ABI_STREAM for pipes, terminals and
- * other things without a position: those give -EAGAIN rather than block.
- * ABI_APPEND (write only) appends, atomically where the host can. ABI_CURRENT
- * is the position that the host keeps for an inherited regular file: all that
- * share the open file share it.
+ * other files without a position, which return -EAGAIN instead of blocking.
+ * ABI_APPEND (write only) appends, atomically if the host can. ABI_CURRENT is
+ * the position that the host keeps for an inherited regular file, and that all
+ * users of the open file share.
  */
 #define ABI_STREAM (-1ll)
 #define ABI_APPEND (-2ll)
@@ -242,7 +250,7 @@ enum abi_filelock_kind {
 };
 
 enum abi_filelock_type {
-	ABI_FILELOCK_READ, /* numbered as F_RDLCK and so on */
+	ABI_FILELOCK_READ, /* the values of F_RDLCK and so on */
 	ABI_FILELOCK_WRITE,
 	ABI_FILELOCK_NONE,
 };
@@ -253,7 +261,8 @@ enum abi_filelock_verb {
 	ABI_FILELOCK_GET,
 };
 
-#define ABI_FILELOCK_END 0x7fffffffffffffffull /* last: whatever follows */
+/* `last`: to the end of the file, however long */
+#define ABI_FILELOCK_END 0x7fffffffffffffffull
 struct abi_filelock {
 	u32 verb, kind, type;
 	s32 pid;	 /* out, GET */
@@ -277,20 +286,22 @@ enum abi_sock_verb {
 
 #define ABI_RIGHTS_MAX 253 /* as Linux: SCM_MAX_FD */
 
-/* Open files that a message on a host's socket of AF_UNIX takes along. */
+/* Open files that are passed with a message on an AF_UNIX socket of the
+ * host. */
 struct abi_rights {
 	u32 count;
-	u32 room; /* RECV: how many may come; the host closes others */
+	u32 room; /* RECV: maximum number; the host closes further ones */
 	struct abi_right {
 		s32 handle;
-		/* RECV: as abi_open has them; of a socket the next four too. */
+		/* RECV: as in struct abi_open; for a socket the next four
+		 * too. */
 		u32 flags; /* O_ACCMODE, O_APPEND */
 		u32 type;
 		u32 domain, sock_type, protocol, listening;
 	} list[ABI_RIGHTS_MAX];
 };
 
-/* All constants and sockaddr layouts are Linux's. Never blocks. */
+/* All constants and sockaddr layouts are Linux's. Calls never block. */
 struct abi_sock_op {
 	enum abi_sock_verb verb;
 	s32 handle; /* out, for ACCEPT */
@@ -301,36 +312,40 @@ struct abi_sock_op {
 	u64 len;
 	u32 addrlen; /* in and out */
 	u8 addr[128];
-	/* BIND, CONNECT, SEND: the name in an address of AF_UNIX, as in
-	 * abi_open; NULL: other families, abstract names. */
+	/* BIND, CONNECT, SEND: the path in an AF_UNIX address, as in abi_open;
+	 * NULL: other families, abstract names. */
 	const char *path;
-	/* SEND: what goes along. RECV: room in, the rest out; the handles are
-	 * the caller's then. NULL: none. */
+	/* SEND: files to pass. RECV: `room` in, the rest out; the caller then
+	 * owns the handles. NULL: none. */
 	struct abi_rights *rights;
 };
 
 #define ABI_VFORK_STACK 65536
 
 /*
- * host->family. The family: all processes that one run started, and the only
- * ones that the program can see. Pids, groups and sessions are the guest's
- * numbers; 0 and negative ones have the meaning of the system call.
+ * host->family. A family consists of all processes that one run started; the
+ * program can see no others. Pids, groups and sessions are the guest's numbers;
+ * 0 and negative ones have the meaning of the system call.
  */
 enum abi_family_verb {
-	ABI_FAMILY_FORK,   /* status: as vfork does; the child's pid, or 0 in
-			      the child, where pid is its own */
-	ABI_FAMILY_FORKED, /* after FORK with status, with its op: waits until
-			      the child executes or ends */
+	/* status 1: as vfork does; returns the child's pid, or 0 in the child,
+	 * and there pid is its own */
+	ABI_FAMILY_FORK,
+	/* with the same op after FORK with status 1: waits until the child
+	 * executes or ends */
+	ABI_FAMILY_FORKED,
 	ABI_FAMILY_BEGIN,  /* in the child: from now on it receives signals */
 	ABI_FAMILY_WAIT4,  /* pid, options, usage; out: status; the pid, or 0 */
 	ABI_FAMILY_WAITID, /* status: P_*, pid, options, usage; out: info */
-	ABI_FAMILY_KILL,   /* pid, status: signal or 0; out: status 1: the
-			      caller's process is meant too */
-	ABI_FAMILY_QUEUE,  /* pid, info: rt_sigqueueinfo, not to oneself */
-	ABI_FAMILY_STOP,   /* status: the signal that stops this process */
-	ABI_FAMILY_REAP,   /* status: SA_NOCLDWAIT, or SIGCHLD is ignored */
-	ABI_FAMILY_PARENT, /* its pid, or 1 if it is not in the family */
-	ABI_FAMILY_GROUP,  /* pid: its process group */
+	/* pid, status: signal or 0; out: status 1: the caller's own process is
+	 * a target too */
+	ABI_FAMILY_KILL,
+	ABI_FAMILY_QUEUE, /* pid, info: rt_sigqueueinfo to another process */
+	ABI_FAMILY_STOP,  /* status: the signal that stops this process */
+	ABI_FAMILY_REAP,  /* status: SA_NOCLDWAIT, or SIGCHLD is ignored */
+	/* the parent's pid, or 1 if it is not in the family */
+	ABI_FAMILY_PARENT,
+	ABI_FAMILY_GROUP,	/* pid: its process group */
 	ABI_FAMILY_SESSION,	/* pid: its session */
 	ABI_FAMILY_SET_GROUP,	/* pid, status: setpgid */
 	ABI_FAMILY_SET_SESSION, /* setsid */
@@ -367,9 +382,9 @@ struct abi_family_op {
 	u64 usage[18]; /* struct rusage of x86-64 */
 	struct abi_siginfo *info;
 	const char *path;
-	/* FORK with status: writable memory from the caller's stack pointer on.
-	   What the child changes there is the parent's too before FORKED
-	   returns. */
+	/* FORK with status 1: writable memory from the caller's stack pointer
+	 * on. Before FORKED returns, the child's changes there are copied to
+	 * the parent. */
 	u64 stack;
 	u32 stack_len; /* at most ABI_VFORK_STACK */
 	u32 text_len;
@@ -377,14 +392,14 @@ struct abi_family_op {
 };
 
 /*
- * futex(2) on words that other processes share: abi_host.futex. WAIT_BITSET,
+ * futex(2) on words that processes share: host->futex. WAIT_BITSET,
  * WAKE_BITSET, REQUEUE, CMP_REQUEUE and WAKE_OP, without flags. Addresses are
  * the guest's; abi has checked that they are in MAP_SHARED memory.
  */
 struct abi_futex_op {
 	u32 command;
-	u32 value;  /* expected, or how many to wake */
-	u32 count;  /* how many to move or to wake at `second` */
+	u32 value;  /* expected value, or the number to wake */
+	u32 count;  /* the number to move to, or to wake at, `second` */
 	u32 value3; /* bitset, expected value, or encoded operation */
 	u64 addr, second;
 	u64 deadline; /* CLOCK_MONOTONIC, ns, or ABI_FOREVER */
@@ -431,48 +446,50 @@ struct abi_host {
 	/* Memory. Addresses are page aligned and inside IMAGE or ARENA. */
 	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
 	s64 (*mem_protect)(u64 addr, u64 len, u32 prot);
-	s64 (*mem_release)(u64 addr, u64 len); /* back to reserved */
+	s64 (*mem_release)(u64 addr, u64 len); /* reserved again */
 	/*
-	 * Maps pages of a file over existing mappings, coherent with read and
-	 * write, other mappings and other processes. An access beyond the
-	 * file's end is SIGBUS (abi_fault). The handle may be closed
-	 * afterwards; mem_protect and mem_release work as on other memory, and
-	 * mem_discard gives private pages the file's contents again. NULL: abi
-	 * makes copies, writes shared ones back, and says so once.
+	 * Maps pages of a file in place of existing mappings, coherent with
+	 * read and write, other mappings and other processes. An access beyond
+	 * the file's end is SIGBUS (abi_fault). The handle may be closed
+	 * afterwards. mem_protect and mem_release work as on other memory;
+	 * mem_discard restores the file's contents in private pages. NULL: abi
+	 * makes copies, writes shared ones back, and logs that once.
 	 */
 	s64 (*mem_file)(const struct abi_mem_file *map);
 	/*
-	 * For a host that cannot map a file at every page: where shared
-	 * mappings may be placed, inside file_window. At map->addr, or anywhere
-	 * if that is 0; an existing mapping there is replaced. The address, or
-	 * a negative errno after a sentence. Private mappings are copies then.
-	 * NULL: mem_file takes any page.
+	 * For a host that cannot map a file at every page: places a shared
+	 * mapping inside file_window, at map->addr, or anywhere if that is 0.
+	 * An existing mapping there is replaced. Returns the address, or a
+	 * negative errno after a message. Private mappings are then copies.
+	 * NULL: mem_file accepts any page.
 	 */
 	s64 (*mem_place)(const struct abi_mem_file *map);
 	/*
-	 * With mem_place: make all of a range in file_window accessible that
-	 * the file reaches by now. -EFAULT: some of it lies behind the file's
-	 * end. fault: an access to it failed, so cached knowledge about the
-	 * file may be outdated.
+	 * With mem_place: makes all of a range in file_window accessible that
+	 * the file now covers. -EFAULT: some of it is beyond the file's end.
+	 * fault: an access failed, so cached knowledge about the file may be
+	 * outdated.
 	 */
 	s64 (*mem_reach)(u64 addr, u64 len, u32 fault);
-	/* With mem_place: stores to these pages go to the file's cache now. */
+	/* With mem_place: writes stores to these pages to the file's cache. */
 	s64 (*mem_sync)(u64 addr, u64 len);
-	/* Read as zero again; readable and writable when this is called. */
+	/* The pages then read as zeros. They are readable and writable when
+	 * this is called. */
 	s64 (*mem_discard)(u64 addr, u64 len);
 	/*
-	 * Allocates memory now for all accessible pages that would get it on
-	 * first touch; -ENOMEM if there is not enough. NULL: memory is
+	 * Allocates memory now for all accessible pages that would be allocated
+	 * on first touch; -ENOMEM if there is not enough. NULL: memory is
 	 * allocated at commit.
 	 */
 	s64 (*mem_populate)(u64 addr, u64 len);
 	/*
-	 * The bytes are complete and about to become executable: make them
-	 * safe to run (bee: rewrite or check them) or refuse with -EACCES
+	 * The bytes are complete and about to become executable: makes them
+	 * safe to run (bee rewrites or checks them), or refuses with -EACCES
 	 * after logging why. They are writable when this is called.
 	 */
 	s64 (*text_seal)(u64 addr, u64 len);
-	/* May be NULL: text of files is like code that was made at run time. */
+	/* NULL: text of files is handled like code that is generated at run
+	 * time. */
 	s64 (*text_file)(struct abi_text_file *op);
 	/*
 	 * Translates `pc` to the guest's instruction: after a call the program
@@ -480,41 +497,43 @@ struct abi_host {
 	 */
 	u64 (*text_pc)(u64 pc);
 
-	/* Threads, by abi's thread index; registers are in abi's thread. */
+	/* Threads, by abi's thread index; their registers are in abi's
+	 * record. */
 	s64 (*thread_start)(u32 thread);
 	/*
-	 * Never returns. Thread 0 may exit while others run: the process
-	 * continues. Ends with abi_thread_gone.
+	 * Does not return. Thread 0 may exit while others run: then the process
+	 * continues. The host calls abi_thread_gone at the end.
 	 */
 	void (*thread_exit)(u32 thread);
 	/*
-	 * Make `thread` call abi soon: end its io_wait, or take it out of
-	 * guest code for abi_tick. May come as soon as thread_start was
-	 * called, so a new thread starts with abi_tick on its registers.
+	 * Makes `thread` call abi soon: ends its io_wait, or interrupts guest
+	 * code for abi_tick. May be called as soon as thread_start was, so a
+	 * new thread begins with abi_tick on its registers.
 	 */
 	void (*thread_kick)(u32 thread);
 	s64 (*thread_yield)(void);
 	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);
-	/* The guest's FS base changed (thread pointer at tp). */
+	/* The guest's FS base has changed (the thread pointer is tp). */
 	void (*thread_tp)(u32 thread, u64 tp);
 
 	/*
-	 * Sleep while *word == expect, as FUTEX_WAIT. 0 when woken, also
-	 * without a reason; -ETIMEDOUT. Not interrupted by thread_kick: abi
-	 * wakes the word itself.
+	 * Sleeps while *word == expect, as FUTEX_WAIT. 0 when woken, also
+	 * without a reason; -ETIMEDOUT. Not interrupted by thread_kick, because
+	 * abi wakes the word itself.
 	 */
 	s64 (*wait)(u32 *word, u32 expect, u64 deadline_ns);
 	void (*wake)(u32 *word, u32 count);
 	/*
-	 * The result of futex(2); -EINTR when `thread` was kicked, before or
-	 * during. NULL: who waits is woken by its own process only.
+	 * Returns the result of futex(2); -EINTR if `thread` is kicked before
+	 * or during the call. NULL: waiters are woken only by their own
+	 * process.
 	 */
 	s64 (*futex)(const struct abi_futex_op *op, u32 thread);
 
 	/*
-	 * Have abi_timer_fire called at the deadline (CLOCK_MONOTONIC), not
+	 * abi_timer_fire must be called at the deadline (CLOCK_MONOTONIC), not
 	 * from a guest thread; ABI_FOREVER: not at all. May be NULL: then
-	 * guests get ENOSYS for timers that send signals.
+	 * timers that send signals return ENOSYS.
 	 */
 	void (*timer_arm)(u64 deadline_ns);
 
@@ -522,9 +541,9 @@ struct abi_host {
 	 * refused. */
 	s64 (*thread_clock)(u32 thread);
 	s64 (*clock)(u32 clock);	   /* ns */
-	s64 (*random)(void *buf, u64 len); /* 0 */
+	s64 (*random)(void *buf, u64 len); /* returns 0 */
 	s64 (*info)(struct abi_host_info *info);
-	/* Bytes the guest has committed is known to abi; this is CPU time. */
+	/* CPU time; abi itself knows the committed bytes. */
 	s64 (*rusage)(s64 *user_ns, s64 *system_ns);
 
 	s64 (*file_open)(struct abi_open *open);
@@ -532,20 +551,20 @@ struct abi_host {
 	s64 (*file_read)(s32 handle, const struct abi_io *io);
 	s64 (*file_write)(s32 handle, const struct abi_io *io);
 	s64 (*file)(s32 handle, struct abi_file_op *op);
-	/* Says itself when it waits: above. May be NULL. */
+	/* May wait, as described above. May be NULL. */
 	s64 (*file_lock)(s32 handle, struct abi_filelock *lock, u32 thread);
 	s64 (*path)(struct abi_path_op *op);
 	/*
-	 * Two handles that never block: to read from, and to write to; or, if
-	 * `type` is one of SOCK_*, the ends of socketpair(2) of AF_UNIX. NULL:
-	 * abi keeps the bytes itself, other processes do not get them, and
-	 * sock_open makes no sockets of AF_UNIX.
+	 * Creates two handles that never block: one to read from, one to write
+	 * to; or, if `type` is one of SOCK_*, the ends of socketpair(2) of
+	 * AF_UNIX. NULL: abi stores the bytes itself, pipes are not shared with
+	 * other processes, and sock_open creates no AF_UNIX sockets.
 	 */
 	s64 (*pipe)(s32 handle[2], u32 type);
 	/*
-	 * The two waits return -EINTR when `thread` was kicked, before or
-	 * during. NULL: a program is one process; with it, MAP_SHARED memory
-	 * without a file is mem_file's with handle -1.
+	 * The two waits return -EINTR if `thread` is kicked before or during
+	 * the call. NULL: a program is one process. Otherwise MAP_SHARED memory
+	 * without a file is created by mem_file with handle -1.
 	 */
 	s64 (*family)(struct abi_family_op *op, u32 thread);
 	/* May be NULL: the calls get ENOSYS. */
@@ -554,25 +573,25 @@ struct abi_host {
 	s64 (*sock_open)(u32 domain, u32 type, u32 protocol); /* handle */
 	s64 (*sock)(s32 handle, struct abi_sock_op *op);
 	/*
-	 * Wait for handles; result is how many have revents, 0 at the
-	 * deadline, -EINTR when `thread` was kicked (before or during).
+	 * Waits for handles; returns how many have revents, 0 at the deadline,
+	 * -EINTR if `thread` is kicked before or during the call.
 	 */
 	s64 (*io_wait)(struct abi_poll *list, u32 count, u64 deadline_ns,
 		       u32 thread);
 
-	/* Vector state of the calling thread, as the guest left it. */
+	/* Stores the calling thread's vector state, as the guest left it. */
 	s64 (*vec_save)(void *buf, u64 len);
 	/*
-	 * buf: standard XSAVE form, header included (so len is 576 or more);
-	 * components whose bit in XSTATE_BV is clear take their initial state,
-	 * and len may end before them. -EINVAL: the CPU would refuse it.
+	 * buf: standard XSAVE form with its header (so len is 576 or more).
+	 * Components whose bit in XSTATE_BV is clear get their initial state,
+	 * and len may end before them. -EINVAL: the CPU would not accept it.
 	 */
 	s64 (*vec_load)(const void *buf, u64 len);
 
-	/* status as for wait(2): code << 8, or a signal number. Never returns.
-	 */
+	/* status as for wait(2): code << 8, or a signal number. Does not
+	 * return. */
 	void (*proc_exit)(u32 status);
-	/* One line for the user, without newline. */
+	/* Writes one line for the user; it has no newline. */
 	void (*log)(const char *line);
 };
 

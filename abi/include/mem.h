@@ -17,10 +17,10 @@ int abi_memcmp(const void *a, const void *b, __SIZE_TYPE__ n);
 
 u64 abi_strlen(const char *s);
 int abi_streq(const char *a, const char *b);
-/* Copies at most size - 1 bytes and ends with NUL; the bytes copied. */
+/* Copies at most size - 1 bytes and adds a NUL; returns the bytes copied. */
 u64 abi_strcpy(char *to, const char *from, u64 size);
 
-/* A line that is built piece by piece and truncated if it does not fit. */
+/* A text that is built in parts, and cut if it does not fit. */
 struct abi_text {
 	char *buf;
 	u64 size; /* of buf, at least 1 */

@@ -23,9 +23,9 @@
 #define ABI_NAME_MAX 255 /* bytes of a Linux component */
 
 /*
- * One component without slashes. `out` takes at most `size` units (no NUL is
- * written). The number of units, -ENAMETOOLONG when they do not fit, or
- * -EINVAL for an empty one, "." or "..", a slash or a NUL.
+ * Encodes one component without slashes. `out` has room for `size` units (no
+ * NUL is written). Returns the number of units, -ENAMETOOLONG if they do not
+ * fit, or -EINVAL for an empty name, "." or "..", a slash or a NUL.
  */
 s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size);
 
@@ -33,24 +33,26 @@ s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size);
 s64 abi_name_decode(const u16 *name, u64 len, char *out, u64 size);
 
 /*
- * A whole path. `root` is an absolute Windows path ("Z:\", "C:\box",
- * "\\server\share\box", or one that has the \\?\ prefix already), `path` an
- * absolute, normalised Linux path. The result, with NUL, begins with \\?\ so
- * that no length limit and no further parsing applies. Units without the NUL.
+ * Encodes a path. `root` is an absolute Windows path ("Z:\", "C:\box",
+ * "\\server\share\box", or one with the \\?\ prefix), `path` an absolute,
+ * normalised Linux path. The result, with NUL, begins with \\?\ so that no
+ * length limit and no further parsing applies. Returns the units without the
+ * NUL.
  */
 s64 abi_name_path(const u16 *root, u64 root_len, const char *path, u16 *out,
 		  u64 size);
 
 /*
  * The absolute Linux path of a Windows path (with or without \\?\) at or below
- * `root`, with NUL; -EXDEV when it lies elsewhere. Bytes without the NUL.
+ * `root`, with NUL; -EXDEV if it is elsewhere. Returns the bytes without the
+ * NUL.
  */
 s64 abi_name_path_back(const u16 *root, u64 root_len, const u16 *path, u64 len,
 		       char *out, u64 size);
 
 /*
- * Plain UTF-8 and UTF-16, for text that is not a file name. Strict: -EILSEQ for
- * overlong forms, surrogates alone and what is above U+10FFFF.
+ * UTF-8 and UTF-16 for text that is not a file name. Strict: -EILSEQ for
+ * overlong forms, lone surrogates and values above U+10FFFF.
  */
 s64 abi_utf8_to_utf16(const char *from, u64 len, u16 *out, u64 size);
 s64 abi_utf16_to_utf8(const u16 *from, u64 len, char *out, u64 size);

@@ -39,7 +39,7 @@
 #define ABI_CLD_STOPPED 5 /* with SIGCHLD */
 #define ABI_CLD_CONTINUED 6
 
-/* As in the guest: struct siginfo of x86-64. */
+/* The guest's layout: struct siginfo of x86-64. */
 struct abi_siginfo {
 	s32 signo, err, code, pad;
 	union {
@@ -62,8 +62,8 @@ SKEP_ASSERT_SIZE(struct abi_siginfo, 128);
 struct abi_thread;
 
 /*
- * Sends info->signo (1 to 64) to thread `tid`, or to the process when it is 0.
- * `from` is the calling thread, NULL outside guest threads. 0; -ESRCH;
+ * Sends info->signo (1 to 64) to thread `tid`, or if that is 0 to the process.
+ * `from` is the calling thread, NULL outside of guest threads. 0; -ESRCH;
  * -EAGAIN: the queue is full.
  */
 s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
