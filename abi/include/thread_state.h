@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of one thread: plain data. abi/thread/thread.h has what is done
- * with it; a substrate reads state, affinity and park (sms schedules by them).
+ * The record of one thread: plain data. abi/thread/thread.h has its functions.
+ * A substrate reads state, affinity and park; sms schedules by them.
  */
 #ifndef ABI_INCLUDE_THREAD_STATE_H
 #define ABI_INCLUDE_THREAD_STATE_H
@@ -14,9 +14,9 @@
 
 enum abi_thread_state {
 	ABI_THREAD_FREE,
-	ABI_THREAD_STARTING, /* clone fills it in; it receives no signal yet */
+	ABI_THREAD_STARTING, /* clone is filling it in; no signals yet */
 	ABI_THREAD_LIVE,
-	ABI_THREAD_EXITED, /* the index is busy until abi_thread_gone */
+	ABI_THREAD_EXITED, /* the index is in use until abi_thread_gone */
 };
 
 /* The word a thread sleeps on. */
@@ -39,20 +39,20 @@ struct abi_futex_wait {
 struct abi_pi_wait {
 	u64 gaddr; /* of the word it waits for, or 0 */
 	u64 ticket;
-	u32 owner;   /* tid that it waits for */
-	u32 granted; /* the word is its own now */
-	u32 ending;  /* it acquires no more locks and waits for none */
+	u32 owner;   /* the tid for which it waits */
+	u32 granted; /* it owns the word now */
+	u32 ending;  /* it ends: acquires no more locks */
 };
 
 struct abi_thread {
 	u32 state; /* enum abi_thread_state, guarded by threads.lock; atomic */
 	u32 index;
 	u32 tid;  /* written under threads.lock */
-	u32 uses; /* how often this index was handed out */
+	u32 uses; /* how often this index was used */
 	u32 park; /* enum abi_park_word, atomic */
 
-	/* Written by the thread itself, or before it starts. */
-	struct abi_regs regs; /* to start with */
+	/* Written by the thread itself, or before it starts: */
+	struct abi_regs regs; /* with which it starts */
 	u64 tp;		      /* FS base as the guest sees it */
 	u64 clear_child_tid;
 	u64 robust_head;
@@ -62,19 +62,19 @@ struct abi_thread {
 	u64 affinity[ABI_AFFINITY_WORDS]; /* under threads.lock */
 	u64 calls;			  /* system calls made */
 
-	/* Signals: guarded by signals.lock; pending is also read without. */
+	/* Signals. Guarded by signals.lock; pending is also read without it. */
 	u64 blocked;	   /* written by the thread itself, under the lock */
-	u64 saved_blocked; /* what the call in progress replaced */
+	u64 saved_blocked; /* the mask that the call in progress has replaced */
 	u32 restore_blocked;
 	u64 sigwait; /* sigtimedwait waits for these */
 	u64 pending;
 	u32 queue; /* first entry of signals.entry, or ABI_NONE */
 
-	/* The call in progress, for one that runs again after a signal. */
-	u32 again;  /* it runs again without a handler in between */
-	u32 nointr; /* it does so behind any handler, SA_RESTART or not */
-	u32 full;   /* all registers changed before it ran again */
-	u32 rerun;  /* rt_sigreturn asks for the call that rax names */
+	/* The call in progress, if it is restarted after a signal: */
+	u32 again;  /* restarted without a handler in between */
+	u32 nointr; /* after a handler returns -EINTR, also with SA_RESTART */
+	u32 full;   /* all registers were changed before the restart */
+	u32 rerun;  /* rt_sigreturn restarts the call whose number is in rax */
 	u64 again_deadline;
 
 	struct abi_futex_wait futex;

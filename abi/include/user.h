@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guest memory as handlers reach it: at its own address, but only after a
- * check against the address map. A check is true for the moment it is made:
- * another guest thread may unmap the range meanwhile. So abi itself touches
- * guest memory through the functions of copy.c alone, whose faults end as
- * -EFAULT (abi_copy_resume), also while locks are held.
+ * Access to guest memory: at its own address, but only after a check against
+ * the address map. A check holds only at that moment, because another guest
+ * thread may unmap the range afterwards. So abi accesses guest memory only with
+ * the functions of copy.c, whose faults return -EFAULT (abi_copy_resume), also
+ * while locks are held.
  */
 #ifndef ABI_USER_H
 #define ABI_USER_H
@@ -16,24 +16,25 @@
 
 struct abi_proc;
 
-/* 0, or -EFAULT when not all of [gaddr, gaddr + len) is mapped with `prot`. */
+/* 0, or -EFAULT if not all of [gaddr, gaddr + len) is mapped with `prot`. */
 int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot);
 
 /*
- * Copies a string with its NUL. Its length without NUL; -EFAULT; `too_long`
- * (a negative errno, as -ENAMETOOLONG) when it does not end within `size`.
+ * Copies a string with its NUL. Returns its length without NUL; -EFAULT; or
+ * `too_long`, a negative errno such as -ENAMETOOLONG, if it does not end within
+ * `size`.
  */
 s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
 		    s64 too_long);
 
-/* Copies with a check; 0 or -EFAULT. */
+/* Checks and copies; 0 or -EFAULT. */
 int abi_user_get(struct abi_proc *p, void *to, u64 gaddr, u64 len);
 int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len);
 
 /*
- * After a check (copy.c). Bytes, with how many were not done; then words of
- * four bytes, 0 or -EFAULT. abi_user_swap is a compare and exchange: 1 when it
- * was done, 0 when not, and *old is what was there.
+ * To be called after a check (copy.c). move and zero return how many bytes were
+ * not done. The others access a word of four bytes: 0 or -EFAULT. abi_user_swap
+ * compares and exchanges: 1 if it did, 0 if not; *old is the earlier value.
  */
 u64 abi_user_move(void *to, const void *from, u64 n);
 u64 abi_user_zero(void *to, u64 n);
@@ -41,7 +42,7 @@ int abi_user_load(u64 gaddr, u32 *value);
 int abi_user_store(u64 gaddr, u32 value);
 int abi_user_swap(u64 gaddr, u32 *old, u32 fresh);
 
-/* The same for one object, its size taken from its type. */
+/* The same for one object; its type gives the size. */
 #define ABI_GET(p, object, gaddr)                                              \
 	abi_user_get(p, object, gaddr, sizeof(*(object)))
 #define ABI_PUT(p, gaddr, object)                                              \

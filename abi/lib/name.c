@@ -33,7 +33,7 @@ static int put_point(struct out16 *out, u32 c)
 	return error ? error : unit_put(out, 0xdc00 + ((c - 0x10000) & 0x3ff));
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 when it is not a valid one. */
+/* Length of the UTF-8 sequence at `s`; 0 if it is not valid. */
 static u32 take_utf8(const u8 *s, u64 left, u32 *c)
 {
 	static const u32 least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -81,7 +81,7 @@ static u32 write_utf8(u8 *to, u32 c)
 	return 4;
 }
 
-/* One character of UTF-16; 0 units for a surrogate that stands alone. */
+/* Reads one character of UTF-16; returns 0 units for a lone surrogate. */
 static u32 take_utf16(const u16 *s, u64 left, u32 *c)
 {
 	*c = s[0];
@@ -99,7 +99,7 @@ static int is_refused(u8 c)
 	       c == '>' || c == '?' || c == '|' || c == '\\';
 }
 
-/* Does `name` begin with `word` (upper case), whatever its own case? */
+/* Whether `name` begins with `word` (upper case), in any case. */
 static int has_word(const char *name, u64 len, const char *word)
 {
 	u64 i;
@@ -129,8 +129,8 @@ static u64 port_digit(const char *s, u64 left)
 }
 
 /*
- * Is the part before the first dot a device, as "con", "Nul .txt", "COM1"?
- * A colon counts as a dot here only in that it is escaped anyway.
+ * Whether the part before the first dot is a device name, such as "con", "Nul
+ * .txt", "COM1". A colon ends the part like a dot.
  */
 static int is_device(const char *name, u64 len)
 {
@@ -189,7 +189,7 @@ s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size)
 	return (s64)to.len;
 }
 
-/* escapes: units that stand for one byte each are put back as that byte. */
+/* escapes: units that stand for one byte each are converted to that byte. */
 static s64 to_utf8(const u16 *from, u64 len, char *out, u64 size, int escapes)
 {
 	u64 i, done = 0;
@@ -312,7 +312,7 @@ s64 abi_name_path(const u16 *root, u64 root_len, const char *path, u16 *out,
 	return error ? error : (s64)(to.len - 1);
 }
 
-/* Windows compares without case; ASCII is enough for the root's own text. */
+/* Windows ignores case; for the root's own text ASCII suffices. */
 static int same_unit(u16 a, u16 b)
 {
 	if (is_slash(a) && is_slash(b))
@@ -337,7 +337,7 @@ static u64 prefix_length(const u16 *s, u64 len)
 	return len >= 2 && is_slash(s[0]) && is_slash(s[1]) ? 2 : 0;
 }
 
-/* The components of `path`, each decoded after a slash; ends with NUL. */
+/* Decodes the components of `path`, each after a slash; ends with NUL. */
 static s64 decode_parts(const u16 *path, u64 len, char *out, u64 size)
 {
 	u64 i = 0, n, done = 0;

@@ -20,7 +20,7 @@
 
 #include "abi/include/lin.h"
 
-/* Flags that are passed from guest to host; abi or bee decides the others. */
+/* Flags that are passed from guest to host; abi or bee handles all others. */
 #define OPEN_FLAGS                                                             \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW |   \
 	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH)
@@ -40,7 +40,8 @@ s64 abi_lin_open_call(struct abi_lin_call *to, const struct abi_open *o)
 	return abi_lin_call_open(to, o->path, open_flags(o), o->mode);
 }
 
-/* What may wait was opened so; from now on its reads and writes do not. */
+/* A file that was opened with waiting must not wait later, in reads and
+ * writes. */
 s64 abi_lin_opened(struct abi_open *o, int fd)
 {
 	struct stat st;
@@ -61,7 +62,8 @@ s64 abi_lin_opened(struct abi_open *o, int fd)
 	return 0;
 }
 
-/* A FIFO without a reader, unlike a socket or a device without a driver. */
+/* Whether ENXIO means a FIFO without a reader, not a socket or a device without
+ * a driver. */
 static int is_fifo(const struct abi_open *o)
 {
 	struct stat st;
@@ -74,7 +76,7 @@ static int is_fifo(const struct abi_open *o)
 	return yes;
 }
 
-/* O_NONBLOCK so that opening a FIFO or a terminal cannot block. */
+/* Uses O_NONBLOCK, so that opening a FIFO or a terminal cannot block. */
 s64 abi_lin_file_open(struct abi_open *o)
 {
 	s64 fd = abi_lin_open(o->path, open_flags(o) | O_NONBLOCK, o->mode);
@@ -96,7 +98,7 @@ s64 abi_lin_file_close(s32 handle)
 
 /*
  * Inherited streams may be blocking, and O_NONBLOCK would change them for all
- * processes that share them, so they are polled first.
+ * processes that share them. So they are polled first.
  */
 static int would_block(s32 handle, short events)
 {
@@ -113,7 +115,8 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 		if (would_block(handle, POLLIN))
 			return -EAGAIN;
 		n = read(handle, io->buf, io->len);
-		/* Another process was faster; the caller waits again. */
+		/* another process has read or written first; the caller waits
+		 * again */
 		if (n < 0 && errno == EINTR)
 			return -EAGAIN;
 	} else if (io->offset == ABI_CURRENT) {
@@ -124,7 +127,7 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 	return errno_result(n);
 }
 
-/* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
+/* A pipe that is ready for writing takes PIPE_BUF bytes without blocking. */
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 {
 	struct iovec iov = {io->buf, io->len};
@@ -153,8 +156,8 @@ s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 	return errno_result(pwritev2(handle, part, (int)parts, -1, flags));
 }
 
-/* Only reads the position: moving a shared one could overwrite other processes'
- * output. */
+/* Only reads positions, because moving a shared position could overwrite other
+ * processes' output. */
 int abi_lin_file_same(s32 a, s32 b)
 {
 	pid_t self = getpid();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* File locks: each kind is the kernel's own. A handle is one open file. */
+/* File locks: each kind is one of the kernel's. A handle is one open file
+ * description. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

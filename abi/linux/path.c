@@ -47,7 +47,7 @@ static s64 set_times(const struct abi_lin_place *at, const s64 times[2],
 				      nofollow ? AT_SYMLINK_NOFOLLOW : 0));
 }
 
-/* "/" is no name in a folder; abi_lin_place calls it ".". */
+/* abi_lin_place returns "." for "/", which has no name in a folder. */
 static s64 remove_folder(const struct abi_lin_place *at)
 {
 	if (!strcmp(at->name, "."))
@@ -55,7 +55,7 @@ static s64 remove_folder(const struct abi_lin_place *at)
 	return errno_result(unlinkat(at->dir, at->name, AT_REMOVEDIR));
 }
 
-/* The verbs with two names. */
+/* Operations with two names. */
 static s64 use_places(const struct abi_path_op *op,
 		      const struct abi_lin_place *at)
 {
@@ -73,7 +73,7 @@ static s64 use_places(const struct abi_path_op *op,
 	return err;
 }
 
-/* Whether the verb is about what a link at the end of the path points to. */
+/* Whether the operation follows a link at the end of the path. */
 static u32 follows_link(const struct abi_path_op *op)
 {
 	switch (op->verb) {

@@ -10,7 +10,7 @@
 
 #include "abi/include/lin.h"
 
-/* Room for credentials too: a socket with SO_PASSCRED gets them first. */
+/* Room for credentials too: with SO_PASSCRED the kernel adds them first. */
 union control {
 	struct cmsghdr align;
 	char room[CMSG_SPACE(ABI_RIGHTS_MAX * sizeof(int)) +
@@ -56,8 +56,9 @@ static u32 option_of(int fd, int name)
 }
 
 /*
- * A native program may have sent a file whose calls block. None may here, so
- * it sees O_NONBLOCK too; abi blocks for the guest.
+ * A native program may have sent a blocking file. Files of the guest must not
+ * block, so O_NONBLOCK is set, also for that program; abi implements blocking
+ * for the guest.
  */
 static void describe_file(int fd, struct abi_right *r)
 {
@@ -78,7 +79,7 @@ static void describe_file(int fd, struct abi_right *r)
 	}
 }
 
-/* Whether the guest gets all that came. */
+/* Returns whether the guest gets everything that was received. */
 static int take_control(struct msghdr *m, struct abi_rights *to)
 {
 	struct cmsghdr *c;
@@ -105,7 +106,8 @@ static int take_control(struct msghdr *m, struct abi_rights *to)
 	return whole;
 }
 
-/* recvmsg also without room: it tells that ancillary data was dropped. */
+/* Uses recvmsg even without room, because it reports that ancillary data was
+ * dropped. */
 s64 abi_lin_receive(s32 handle, struct abi_sock_op *op, struct sockaddr *sa,
 		    u32 *len)
 {

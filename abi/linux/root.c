@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names below the root, as chroot(2) has them: neither links, also absolute
- * ones, nor ".." lead out of it (openat2(2), RESOLVE_IN_ROOT). Without a root
- * a name is the host's. Owns the descriptor of the root.
+ * Names below the root, as with chroot(2): neither links, even absolute ones,
+ * nor ".." lead out of it (openat2(2), RESOLVE_IN_ROOT). Without a root a name
+ * is the host's. Owns the descriptor of the root.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ const char *abi_lin_root_text(void)
 	return r && strcmp(r, "/") ? r : "";
 }
 
-/* Threads may open it at the same time; one stays. */
+/* Threads may open it at the same time; one descriptor is kept. */
 static int open_root(void)
 {
 	int low, fd, none = 0;

@@ -28,8 +28,8 @@ s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
 }
 
 /*
- * The host's name of op->path. One that is too long for an address goes through
- * an open folder, *folder, which the caller closes; else -1.
+ * The host's name of op->path. If it is too long for an address, it is relative
+ * to an open folder, *folder, which the caller closes; else *folder is -1.
  */
 static s64 name_in(const struct abi_sock_op *op, struct sockaddr_un *un,
 		   int *folder)
@@ -56,7 +56,7 @@ static s64 name_in(const struct abi_sock_op *op, struct sockaddr_un *un,
 		       : -ENAMETOOLONG;
 }
 
-/* 0, or an errno; abstract names and other families stay as they are. */
+/* 0, or an errno; abstract names and other families are not changed. */
 static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
 		   socklen_t *len, int *folder)
 {
@@ -77,7 +77,7 @@ static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
 	return err;
 }
 
-/* A name below the root is the guest's without the root. */
+/* Removes the root from a name below it. */
 static void name_out(struct abi_sock_op *op, socklen_t *len)
 {
 	const u64 head = sizeof(sa_family_t);

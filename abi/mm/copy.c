@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few instructions of abi that touch guest memory. A check holds only for
- * the moment: another guest thread may unmap the memory afterwards. So after a
- * fault at one of these instructions execution continues behind it, and the
- * rest is reported as not done: locks are released as usual, and the call
- * returns EFAULT.
+ * The few instructions of abi that access guest memory. A check holds only at
+ * that moment: another guest thread may unmap the memory afterwards. So after a
+ * fault at one of these instructions execution continues after it, and the rest
+ * is reported as not done: locks are released as usual, and the call returns
+ * EFAULT.
  *
- * Each function exists once (noinline, noclone): its two labels are
- * global names. No state.
+ * Each function exists only once (noinline, noclone), because its two labels
+ * are global names. No state.
  */
 #include "abi/include/abi.h"
 #include "base/errno.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations on the address map: the host's memory first, then the array.
- * All of it is done with space.change held: the functions of space.h lock it,
- * and unlock it before files are released.
+ * Operations on the address map: first the host's memory is changed, then the
+ * array. The caller holds space.change: the functions of space.h lock it, and
+ * unlock it before files are released.
  *
  * The host may be unable to overcommit (Windows), so accessible memory is
- * committed when it is mapped, also with MAP_NORESERVE, and counted against
- * the limit; PROT_NONE costs nothing until mprotect opens it.
+ * committed when it is mapped, even with MAP_NORESERVE, and counted against the
+ * limit; PROT_NONE costs nothing until mprotect makes it accessible.
  */
 #include "map.h"
 #include "space.h"
@@ -31,7 +31,7 @@ void abi_map_begin(struct abi_proc *p)
 	abi_lock(p, &p->space.change);
 }
 
-/* Releases the files that no area refers to any more, one at a time. */
+/* Releases the files to which no area refers any more, one at a time. */
 void abi_map_end(struct abi_proc *p)
 {
 	struct abi_space *s = &p->space;
@@ -101,7 +101,8 @@ void abi_map_say_limit(struct abi_proc *p)
 
 /* Filling ------------------------------------------------------------------ */
 
-/* Reads bytes of a file into new memory; the rest beyond its end stays zero. */
+/* Reads bytes of a file into new memory; beyond the file's end it remains
+ * zero. */
 static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 		      u64 offset)
 {
@@ -120,7 +121,7 @@ static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 	return 0;
 }
 
-/* Changes readable and writable memory to `prot`; text is sealed before. */
+/* Changes readable and writable memory to `prot`; text is sealed first. */
 static s64 finish_protection(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 {
 	s64 rc = 0;
@@ -149,7 +150,7 @@ static s64 fill_direct(struct abi_proc *p, const struct abi_area *a)
 	return rc;
 }
 
-/* Another process could write to it while it runs here. */
+/* Refused because another process could write to the text while it runs. */
 static s64 refuse_text(struct abi_proc *p)
 {
 	p->host->log("shared memory cannot become executable: map it private");
@@ -190,7 +191,7 @@ static void say_copy(struct abi_proc *p, const struct abi_area *a)
 		     "programs see changes only then");
 }
 
-/* New memory with its final contents, or none. */
+/* Creates memory with its final contents, or none. */
 static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 {
 	u64 len = a->end - a->start;
@@ -232,8 +233,8 @@ static s64 file_size(struct abi_proc *p, u32 desc)
 }
 
 /*
- * Copies [start, end) of a shared mapping back to its file, up to the file's
- * present end: like Linux, a mapping never makes a file longer.
+ * Copies [start, end) of a shared mapping back to its file, but not beyond the
+ * file's present end: as on Linux, a mapping never extends a file.
  */
 static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 		      u64 end)
@@ -264,7 +265,7 @@ static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 	return rc < 0 ? rc : 0;
 }
 
-/* The part of area `i` inside [start, end); 0 when there is none. */
+/* The part of area `i` inside [start, end); 0 if there is none. */
 int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 		 struct abi_area *part)
 {
@@ -283,8 +284,8 @@ int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 }
 
 /*
- * Empties [start, end): shared pages go back to their files (an error there
- * is logged, as munmap cannot report it), memory back to the host.
+ * Unmaps [start, end): shared pages are written to their files (an error is
+ * logged, because munmap cannot report it), and memory is returned to the host.
  */
 s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 {
@@ -324,7 +325,7 @@ void abi_space_say_room(struct abi_proc *p)
 		"ones included, must fit into 256 GiB of addresses");
 }
 
-/* Whether the host decides where such an area is placed. */
+/* Whether the host chooses the address of such an area. */
 static int is_placed(const struct abi_proc *p, const struct abi_area *a)
 {
 	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT;
@@ -366,7 +367,7 @@ s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 	return rc;
 }
 
-/* Where a mapping goes, before anything changes. */
+/* Chooses the address of a mapping; changes nothing. */
 static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len,
 			 const struct abi_area *a)
 {
@@ -409,7 +410,7 @@ static void count_used(const struct abi_space *s, u64 start, u64 end,
 	}
 }
 
-/* Checks space and limits, then replaces the old areas by the new one. */
+/* Checks space and limits, then replaces the old areas with the new one. */
 s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 {
 	u64 len = a->end - a->start, mapped, committed;
@@ -439,9 +440,9 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 }
 
 /*
- * Text is checked and rewritten, so it is a private copy, and a shared one
- * never becomes writable: stores would not reach the file. Where they must,
- * nothing but trampolines runs.
+ * Text is checked and rewritten, so it is a private copy, and a shared mapping
+ * of it never becomes writable, because stores would not reach the file. If
+ * they must reach it, only trampolines run there.
  */
 static u32 file_bits(const struct abi_proc *p, const struct abi_map *m)
 {
@@ -463,7 +464,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 	s64 rc;
 
 	abi_assert_locked(&p->space.change);
-	/* A file's bytes are read now, so they need memory now. Memory to be
+	/* A file's bytes are read now, so memory is needed now. Memory that is
 	 * shared with a child must exist before the fork. */
 	if (m->prot || backing || abi_space_is_common(p, &a))
 		a.bits |= ABI_AREA_COMMITTED;
@@ -543,9 +544,9 @@ s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot)
 /* protect ------------------------------------------------------------------ */
 
 /*
- * Makes pages of a file a copy of their own, before they may run: the file can
- * change or shrink at any time. Another thread that reads there meanwhile can
- * see a page of zeros.
+ * Replaces pages of a file by private copies before they may run, because the
+ * file can change or shrink at any time. Another thread that reads there
+ * meanwhile can see a page of zeros.
  */
 static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 {
@@ -572,7 +573,7 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 			return rc;
 		abi_memcpy(abi_user_ptr(at), page, sizeof(page));
 	}
-	p->space.backing[a->backing].areas++; /* the cut takes one back */
+	p->space.backing[a->backing].areas++; /* the cut drops one count */
 	abi_space_cut(p, a->start, a->end);
 	a->bits &= (u8)~ABI_AREA_DIRECT;
 	a->prot = RW;
@@ -580,7 +581,8 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 	return 0;
 }
 
-/* The host's side for one area's part; leaves it as it was on error. */
+/* Changes the host's memory for a part of one area; after an error it is
+ * unchanged. */
 static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 {
 	u64 len = a->end - a->start;
@@ -673,7 +675,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	u64 len = a->end - a->start;
 	s64 rc = 0;
 
-	/* Shared pages live in the file; text is as the file has it. */
+	/* Shared pages are the file's, and text is derived from the file. */
 	if (!(a->bits & ABI_AREA_COMMITTED) || (a->prot & ABI_PROT_EXEC) ||
 	    (a->bits & ABI_AREA_TEXT) || a->segment ||
 	    (a->backing && (a->bits & ABI_AREA_SHARED)))
@@ -695,7 +697,8 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	return rc;
 }
 
-/* `act` on every part of [addr, end); -ENOMEM at the end if there are holes. */
+/* Calls `act` for every part of [addr, end); returns -ENOMEM if there are
+ * holes. */
 static s64 for_each_part(struct abi_proc *p, u64 addr, u64 len,
 			 s64 (*act)(struct abi_proc *p,
 				    const struct abi_area *a))

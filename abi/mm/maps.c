@@ -8,7 +8,7 @@
 
 #define LINE_MAX (ABI_PATH_MAX + 100)
 
-/* Stubs of libraries have no name; the loader lies where mmap begins. */
+/* Stubs of libraries have no name; the loader is where mmap begins. */
 static const char *image_name(const struct abi_proc *p,
 			      const struct abi_area *a)
 {

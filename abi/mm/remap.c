@@ -32,7 +32,7 @@ static s64 bad_args(const struct move *m)
 	       (m->to < m->old + m->old_len && m->old < m->to + m->len);
 }
 
-/* The grown part of a range, right behind it. */
+/* Adds memory directly after a range. */
 static s64 grow_area(struct abi_proc *p, const struct move *m)
 {
 	struct abi_area tail = m->area;
@@ -49,7 +49,7 @@ static s64 grow_area(struct abi_proc *p, const struct move *m)
 	return rc;
 }
 
-/* A host's mapping of a file ends where it ends. */
+/* A host's mapping of a file cannot grow beyond its end. */
 static int can_grow(const struct abi_space *s, const struct move *m)
 {
 	u64 end = m->old + m->old_len;
@@ -59,7 +59,7 @@ static int can_grow(const struct abi_space *s, const struct move *m)
 	       abi_space_free(s, end, m->old + m->len);
 }
 
-/* Page by page: a file that is mapped may end before its mapping does. */
+/* Page by page, because a mapped file may end before its mapping does. */
 static void copy_pages(u64 to, u64 from, u64 len)
 {
 	u64 at;
@@ -69,7 +69,7 @@ static void copy_pages(u64 to, u64 from, u64 len)
 				    abi_user_ptr(from + at), SKEP_PAGE_SIZE);
 }
 
-/* The old bytes into the new place, whatever the protection is. */
+/* Copies the old bytes to the new place, whatever the protection is. */
 static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
 {
 	u64 len = m->old_len < m->len ? m->old_len : m->len;
@@ -104,8 +104,8 @@ static s64 refuse_common(struct abi_proc *p)
 }
 
 /*
- * Moves to [to, to + len). Only the grown part keeps what the new area was
- * filled with; the rest is overwritten with the old bytes.
+ * Moves to [to, to + len). Only the grown part keeps the new area's contents;
+ * the rest is overwritten with the old bytes.
  */
 static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The address map's array: search, edit, invariants, readers. Editors hold
- * space.change; each edit takes space.lock and makes space.seq odd meanwhile.
+ * space.change; during each edit space.lock is held and space.seq is odd.
  */
 #include "space.h"
 #include "base/errno.h"
@@ -75,7 +75,7 @@ u64 abi_space_find(const struct abi_space *s, u64 len)
 	return 0;
 }
 
-/* An operation adds at most one area and splits at two places. */
+/* An operation adds at most one area and splits at most two. */
 int abi_space_room(const struct abi_space *s)
 {
 	abi_assert_locked(&s->change);
@@ -132,7 +132,7 @@ static void close_gap(struct abi_space *s, u32 at, u32 count)
 	s->areas -= count;
 }
 
-/* An area border at addr, if addr lies inside one. */
+/* Splits the area that contains addr, if there is one. */
 static void split_area(struct abi_space *s, u64 addr)
 {
 	u32 i = abi_space_index(s, addr);
@@ -247,7 +247,8 @@ u32 abi_space_back(struct abi_space *s, u32 file)
 
 /* Readers ------------------------------------------------------------------ */
 
-/* May see an array under edit: every index is bounded, the caller retries. */
+/* May read an array that is being edited: every index is bounded, and the
+ * caller retries. */
 static int range_holds(const struct abi_space *s, u64 start, u64 end, u32 prot)
 {
 	u32 n = __atomic_load_n(&s->areas, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the walk over a guest's buffers. All state is in the span. */
+/* Owns the iteration over a guest's buffers. All state is in the span. */
 #include "span.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
@@ -70,7 +70,7 @@ int abi_span_many(const struct abi_span *s)
 	return s->count && s->left > s->chunk;
 }
 
-/* out: from `buf` to the span's memory; else from there to `buf`. */
+/* out: from `buf` to the span's memory; otherwise from there to `buf`. */
 static s64 move_bytes(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
 		      int out)
 {

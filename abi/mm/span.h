@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The guest's buffers of one transfer: a plain one, or an iovec array, which
+ * The guest's buffers of one transfer: a single one, or an iovec array, which
  * stays in guest memory and is read entry by entry. The guest may change it
- * meanwhile; each entry is checked when it is used, so it only harms itself.
+ * meanwhile. Each entry is checked when it is used, so the guest harms only
+ * itself.
  */
 #ifndef ABI_SPAN_H
 #define ABI_SPAN_H
@@ -11,33 +12,34 @@
 
 struct abi_proc;
 
-/* Most bytes of one transfer, as Linux. */
+/* maximum of one transfer, as on Linux */
 #define ABI_IO_MAX 0x7ffff000ull
 
-/* prot: abi's own memory, which needs no check. */
+/* As `prot`: abi's own memory, which needs no check. */
 #define ABI_SPAN_OWN (~0u)
 
 struct abi_span {
-	u64 array;	 /* 0: `base` and `chunk` are all */
-	u32 count;	 /* entries that are left in the array */
+	u64 array;	 /* 0: there is only `base` and `chunk` */
+	u32 count;	 /* entries left in the array */
 	u32 prot;	 /* what the transfer needs: READ to write a file */
 	u64 base, chunk; /* of the current entry */
-	u64 left;	 /* bytes of the transfer */
+	u64 left;	 /* bytes left of the transfer */
 };
 
 void abi_span_one(struct abi_span *s, u64 base, u64 len, u32 prot);
-/* -EINVAL: too many, or lengths above SSIZE_MAX; -EFAULT: the array. */
+/* -EINVAL: too many entries, or lengths above SSIZE_MAX; -EFAULT: the array. */
 s64 abi_span_vector(struct abi_proc *p, struct abi_span *s, u64 array,
 		    u64 count, u32 prot);
 
-/* The next contiguous bytes: their number, 0 at the end, or -EFAULT. */
+/* The next contiguous bytes: returns their number, 0 at the end, or -EFAULT. */
 s64 abi_span_chunk(struct abi_proc *p, struct abi_span *s, void **at);
-/* `n` bytes of the chunk are done. */
+/* Skips `n` bytes of the chunk, which were transferred. */
 void abi_span_skip(struct abi_span *s, u64 n);
-/* More than one chunk remains, as far as that can be known now. */
+/* Whether more than one chunk is left, as far as that is known now. */
 int abi_span_many(const struct abi_span *s);
 
-/* Copies between a span and abi's memory, as far as it goes, or -EFAULT. */
+/* Copies between a span and abi's memory, as many bytes as possible, or
+ * -EFAULT. */
 s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size);
 s64 abi_span_scatter(struct abi_proc *p, struct abi_span *s, const void *from,
 		     u64 size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls on memory: arguments as the man pages have them, then one
- * operation of map.c. Locks are taken there.
+ * System calls on memory: they check arguments as the man pages say, then call
+ * one operation of map.c, which takes the locks.
  */
 #include "space.h"
 #include "abi/fs/desc.h"
@@ -16,7 +16,7 @@
 
 #define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
 
-/* Flags that change nothing here; MAP_SHARED_VALIDATE allows no others. */
+/* Flags without effect here; MAP_SHARED_VALIDATE allows no others. */
 #define MAP_KNOWN                                                              \
 	(ABI_MAP_TYPE | ABI_MAP_FIXED | ABI_MAP_ANONYMOUS |                    \
 	 ABI_MAP_GROWSDOWN | ABI_MAP_DENYWRITE | ABI_MAP_EXECUTABLE |          \
@@ -61,7 +61,8 @@ static s64 refuse_alias(struct abi_proc *p, u32 file)
 	return -LINUX_EACCES;
 }
 
-/* The file of a mapping, held; its rights become bits of the area. */
+/* The file of a mapping, with a reference; its rights become bits of the
+ * area. */
 static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
 {
 	u64 offset = c->a[5], end;
@@ -143,7 +144,7 @@ s64 abi_sys_brk(struct abi_call *c)
 	return (s64)abi_space_brk(c->p, c->a[0]);
 }
 
-/* -ENOMEM unless all of the range is mapped; lengths as madvise takes them. */
+/* -ENOMEM unless all of the range is mapped; lengths as for madvise. */
 static s64 check_mapped(struct abi_proc *p, u64 addr, u64 len)
 {
 	u64 end;
@@ -157,7 +158,7 @@ static s64 check_mapped(struct abi_proc *p, u64 addr, u64 len)
 		       : -LINUX_ENOMEM;
 }
 
-/* The same of what is mapped, from the start of its first page on. */
+/* The same for the mapped pages, from the start of the first one. */
 static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 {
 	s64 rc = check_mapped(p, addr, len);
@@ -168,8 +169,7 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 }
 
 /*
- * What a fork does with each area is not kept. Where nothing forks both hold
- * without it.
+ * abi stores no advice about forks. Without forks there is nothing to do.
  */
 static s64 advise_fork(struct abi_proc *p, u64 addr, u64 len)
 {
@@ -212,7 +212,7 @@ s64 abi_sys_msync(struct abi_call *c)
 	return abi_space_sync(c->p, c->a[0], c->a[1], !!(flags & ABI_MS_SYNC));
 }
 
-/* Committed pages are resident as far as is known here. */
+/* Committed pages count as resident. */
 s64 abi_sys_mincore(struct abi_call *c)
 {
 	u64 addr = c->a[0], len = c->a[1], at, i = 0;
@@ -249,7 +249,8 @@ s64 abi_sys_mincore(struct abi_call *c)
 #define MPOL_MF_MOVE_ALL 4u
 #define NODES_MAX 32768u
 
-/* Of a mask of `bits` nodes: 1: there is one, 0: none; *first: node 0 is in. */
+/* Reads a mask of `bits` nodes: 1 if it is not empty, else 0; *first: whether
+ * node 0 is in it. */
 static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
 {
 	u64 at, word, any = 0;
@@ -328,9 +329,8 @@ s64 abi_sys_munlock(struct abi_call *c)
 	return check_mapped(c->p, c->a[0], c->a[1]);
 }
 
-/* After MCL_FUTURE, too, later mappings are populated at their first touch; the
- * ledger's faults show it.
- */
+/* After MCL_FUTURE, too, later mappings are populated on first touch; the
+ * ledger's count of faults shows that. */
 s64 abi_sys_mlockall(struct abi_call *c)
 {
 	u64 known = ABI_MCL_CURRENT | ABI_MCL_FUTURE | ABI_MCL_ONFAULT;

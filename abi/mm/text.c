@@ -2,7 +2,8 @@
 /*
  * Text of libraries. A dynamic loader maps it from a file, and the host
  * rewrites it there before it can run. Owns the areas with ABI_AREA_TEXT: the
- * text, and its stubs, which have ABI_AREA_IMAGE too. Runs under space.change.
+ * text, and its stubs, which have ABI_AREA_IMAGE too. The caller holds
+ * space.change.
  */
 #include "text.h"
 #include "map.h"
@@ -16,7 +17,7 @@
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 #define RX (ABI_PROT_READ | ABI_PROT_EXEC)
-#define REACH 0x7ff00000ull /* of a jump, with a margin */
+#define REACH 0x7ff00000ull /* range of a jump, with a margin */
 #define ROOM_MIN 0x10000ull
 #define AREAS_NEEDED 6 /* text, its rest, stubs, and what a cut splits */
 
@@ -26,7 +27,7 @@ int abi_text_is_file(const struct abi_proc *p, const struct abi_area *a)
 	       !(a->bits & (ABI_AREA_SHARED | ABI_AREA_DIRECT));
 }
 
-/* The free range right below area `i`; it may be empty. */
+/* The free range directly below area `i`, which may be empty. */
 static u64 gap_below(const struct abi_space *s, u32 i, u64 floor, u64 top)
 {
 	u64 end = i && s->area[i - 1].end > floor ? s->area[i - 1].end : floor;
@@ -35,8 +36,9 @@ static u64 gap_below(const struct abi_space *s, u32 i, u64 floor, u64 top)
 }
 
 /*
- * Free addresses for stubs of the text [start, end), at most REACH away and as
- * near as there are `want` of them; below rather than above. 0: there are none.
+ * Finds free addresses for stubs of the text [start, end), at most REACH away
+ * and as near as there are `want` bytes; below rather than above. 0: there are
+ * none.
  */
 static int find_room(const struct abi_space *s, u64 start, u64 end, u64 want,
 		     struct abi_text_file *t)
@@ -75,7 +77,7 @@ static int find_room(const struct abi_space *s, u64 start, u64 end, u64 want,
 	return 0;
 }
 
-/* The host says how much room it lacks, once it has seen the text. */
+/* When the host has seen the text, it reports how much room is missing. */
 static s64 ask_host(struct abi_proc *p, const struct abi_area *a,
 		    struct abi_text_file *t)
 {
@@ -127,7 +129,7 @@ static void enter_area(struct abi_proc *p, const struct abi_area *like,
 	abi_space_insert(p, &a);
 }
 
-/* Behind the text there may be more of the file, which is not to run. */
+/* After the text there may be more of the file, which must not run. */
 static s64 fill_rest(struct abi_proc *p, const struct abi_area *a, u64 text_end)
 {
 	u32 file = p->space.backing[a->backing].file - 1;
@@ -185,7 +187,7 @@ s64 abi_text_refuse(struct abi_proc *p)
 	return -LINUX_EACCES;
 }
 
-/* It is what the host made of it as long as nobody writes to it. */
+/* The host's text remains valid as long as nobody writes to it. */
 s64 abi_text_protect(struct abi_proc *p, const struct abi_area *a, u32 prot)
 {
 	if (prot & ABI_PROT_WRITE || a->bits & ABI_AREA_IMAGE)

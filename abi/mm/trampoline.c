@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trampolines: a few instructions that load constants and jump, made at run
- * time. libffi writes those of its callbacks through one mapping of a file and
- * runs them in another, which no check made beforehand could cover. So that
- * memory never executes: each call of a trampoline faults, and its
+ * Trampolines: a few instructions that load constants and jump, generated at
+ * run time. libffi writes its callbacks through one mapping of a file and runs
+ * them in another, so no check before execution could cover them. Therefore
+ * that memory is never executable: each call of a trampoline faults, and its
  * instructions are interpreted here, as they are at that moment. No state.
  */
 #include "trampoline.h"
@@ -50,7 +50,7 @@ static enum verdict jump_to(struct abi_regs *r, u64 to)
 	return JUMPED;
 }
 
-/* jmp *disp(%rip), jmp *%reg: `op` is the byte behind an optional REX. */
+/* jmp *disp(%rip), jmp *%reg: `op` is the byte after an optional REX. */
 static enum verdict jump_indirect(struct abi_proc *p, struct abi_regs *r,
 				  const u8 *op, u32 rex_b, u64 at)
 {

@@ -10,8 +10,8 @@ struct abi_proc;
 struct abi_regs;
 
 /*
- * Code that is written through another mapping of the same file: the host maps
- * it without the right to execute.
+ * Whether the area has code that is written through another mapping of the same
+ * file; the host maps it without the right to execute.
  */
 static inline int abi_area_is_alias(const struct abi_area *a)
 {
@@ -21,8 +21,8 @@ static inline int abi_area_is_alias(const struct abi_area *a)
 }
 
 /*
- * The thread faulted at regs->rip because it is in such an area. 1: a
- * trampoline is there, and regs are as after its jump. 0: not there, or other
+ * The thread faulted at regs->rip because it is in such an area. 1: there is a
+ * trampoline, and regs are as after its jump. 0: not such an area, or other
  * code, which was logged once.
  */
 int abi_trampoline_run(struct abi_proc *p, struct abi_regs *regs);

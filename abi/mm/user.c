@@ -9,7 +9,7 @@
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
 
-/* The host's calls access these bytes next, so they must be mapped. */
+/* The host's calls will access these bytes, so they must be mapped there. */
 static int window_reach(struct abi_proc *p, u64 gaddr, u64 len)
 {
 	u64 start = gaddr > p->space.top ? gaddr : p->space.top;
@@ -37,7 +37,8 @@ s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
 
 	for (; n < size; n++) {
 		if (n == end) {
-			/* Not beyond the page: the next one may be closed. */
+			/* Stops at the end of the page, because the next one
+			 * may be inaccessible. */
 			end = n + SKEP_PAGE_SIZE -
 			      ((gaddr + n) & ABI_PAGE_MASK);
 			end = end < size ? end : size;
@@ -67,7 +68,6 @@ int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len)
 
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot)
 {
-	/* A reader that meets an edit locks, so it needs write access.
-	 */
+	/* A reader that meets an edit takes the lock, and so writes to it. */
 	return abi_space_check((struct abi_proc *)p, addr, len, prot);
 }

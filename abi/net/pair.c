@@ -24,7 +24,7 @@ static u32 pair_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 		ready |= ABI_POLLIN | ABI_POLLRDNORM | ABI_POLLRDHUP;
 	if (out & (ABI_RING_ROOM | ABI_RING_BROKEN))
 		ready |= ABI_POLLOUT | ABI_POLLWRNORM;
-	/* A pair hangs up when both directions are closed, not one. */
+	/* a pair hangs up when both directions are closed */
 	if (in & ABI_RING_ENDED && out & ABI_RING_BROKEN)
 		ready |= ABI_POLLHUP;
 	return ready;
@@ -37,7 +37,8 @@ static s64 pair_send(struct abi_call *c, struct abi_sock_transfer *t)
 	return abi_ring_write(c, t->d, &t->span, t->flags & ABI_MSG_DONTWAIT);
 }
 
-/* MSG_WAITALL on a pair: go on until full, the end, or an interruption. */
+/* MSG_WAITALL on a pair: receives until the buffer is full, the stream ends, or
+ * a signal interrupts. */
 static s64 pair_receive(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	u32 nonblock = t->flags & ABI_MSG_DONTWAIT;

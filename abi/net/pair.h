@@ -12,10 +12,10 @@ struct abi_sock_op;
 
 extern const struct abi_desc_ops abi_pair_ops;
 
-/* getsockopt(2) and setsockopt(2) of sockets without a host's. */
+/* getsockopt(2) and setsockopt(2) of sockets that are not the host's. */
 s64 abi_pair_option(struct abi_sock_op *op);
 
-/* Makes a connected pair of stream sockets; 0 or -ENFILE. */
+/* Creates a connected pair of stream sockets; 0 or -ENFILE. */
 s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2]);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Descriptors in messages, as the host passes them. What is only abi's (an
- * eventfd, an epoll, a timer, a file of /proc) has no handle to be passed, and
- * is refused by name. No state.
+ * Descriptors in messages, which the host passes. Objects of abi itself (an
+ * eventfd, an epoll, a timer, a file of /proc) have no handle that could be
+ * passed, and are refused with a message. No state.
  */
 #include "rights.h"
 #include "sock.h"
@@ -31,8 +31,8 @@ static u64 space_of(u64 len)
 	return (len + 7) & ~7ull;
 }
 
-/* Only sockets of AF_UNIX that the host made have a process at the other end.
- */
+/* Only an AF_UNIX socket of the host can have another process at its other
+ * end. */
 static int passes_rights(const struct abi_desc *d)
 {
 	return d->domain == ABI_AF_UNIX && abi_desc_ops(d)->handle;
@@ -49,7 +49,8 @@ static s64 refuse_control(struct abi_call *c)
 
 /* Sending ----------------------------------------------------------------- */
 
-/* What the receiver learns of it is what the host knows. */
+/* The receiver gets only what the host knows about the file, so that is
+ * updated. */
 static void share_file(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_APPEND};
@@ -86,7 +87,7 @@ static s64 take_part(struct abi_call *c, u64 at, const struct control *part,
 	u32 fd;
 
 	if (part->level != ABI_SOL_SOCKET)
-		return 0; /* as Linux */
+		return 0; /* as on Linux */
 	if (part->type != SCM_RIGHTS)
 		return refuse_control(c);
 	for (i = 0; i < count && !error; i++) {
@@ -141,7 +142,8 @@ u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h)
 	return n < ABI_RIGHTS_MAX ? (u32)n : ABI_RIGHTS_MAX;
 }
 
-/* Directories are names to abi; one that has none below the root has no use. */
+/* abi knows directories by name; one that has no name below the root cannot be
+ * used. */
 static s64 name_desc(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {
@@ -161,7 +163,7 @@ static s64 name_desc(struct abi_call *c, struct abi_desc *d)
 	return d->type == ABI_S_IFDIR ? error : 0;
 }
 
-/* The number, or an error; then it is closed. */
+/* Returns the number, or an error after closing the file. */
 static s64 give_number(struct abi_call *c, const struct abi_right *r,
 		       u32 cloexec)
 {

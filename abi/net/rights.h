@@ -9,7 +9,7 @@ struct abi_call;
 struct abi_desc;
 struct abi_msghdr;
 
-/* What a message takes along; each is held until abi_rights_put. */
+/* The files of a message, with references until abi_rights_put. */
 struct abi_rights_held {
 	struct abi_rights rights;
 	struct abi_desc *desc[ABI_RIGHTS_MAX];
@@ -17,19 +17,19 @@ struct abi_rights_held {
 
 /*
  * Reads the control data of a message to be sent on `d`. 0, also without
- * control data; -EBADF, -EINVAL, or -EINVAL after a sentence for what cannot be
- * sent. To be released in each case.
+ * control data; -EBADF, -EINVAL, or -EINVAL after a message for what cannot be
+ * sent. Call abi_rights_put in each case.
  */
 s64 abi_rights_take(struct abi_call *c, struct abi_desc *d,
 		    const struct abi_msghdr *h, struct abi_rights_held *to);
 void abi_rights_put(struct abi_call *c, struct abi_rights_held *held);
 
-/* How many a message that is received on `d` may bring. */
+/* How many files a message received on `d` may contain. */
 u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h);
 /*
- * Gives the received ones numbers and writes them as control data; those that
- * find no room are closed. Sets h->controllen, and MSG_CTRUNC in h->flags.
- * flags: MSG_CMSG_CLOEXEC. 0, or -EFAULT.
+ * Assigns numbers to the received files and writes them as control data; files
+ * for which there is no room are closed. Sets h->controllen, and MSG_CTRUNC in
+ * h->flags. flags: MSG_CMSG_CLOEXEC. 0, or -EFAULT.
  */
 s64 abi_rights_give(struct abi_call *c, const struct abi_rights *got,
 		    struct abi_msghdr *h, u32 flags);
