@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns sockets: making and naming them, and blocking calls built from the
- * host's non-blocking ones. Sockets are the host's; where it has none of
- * AF_UNIX, socketpair(2) is two rings (pair.c). The data calls with headers are
- * in sock_msg.c.
+ * Owns sockets: their creation and names, and blocking calls built from the
+ * host's non-blocking ones. Sockets are the host's; if it has none of AF_UNIX,
+ * socketpair(2) is two rings (pair.c). The calls that transfer data are in
+ * sock_msg.c.
  */
 #include "sock.h"
 #include "pair.h"
@@ -41,7 +41,7 @@ static s64 call_socket(struct abi_call *c, struct abi_desc *d,
 	return abi_desc_ops(d)->sock(c, d, op);
 }
 
-/* An address from the guest into `op`. */
+/* Copies an address from the guest to `op`. */
 s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 		      u64 len)
 {
@@ -51,7 +51,8 @@ s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 	return abi_user_get(c->p, op->addr, gaddr, (u32)len);
 }
 
-/* One to the guest, cut to its buffer; the true length goes to *lenp. */
+/* Copies an address to the guest, cut to its buffer; writes the true length to
+ * *lenp. */
 s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
 		      u64 gaddr, u64 lenp)
 {
@@ -99,7 +100,7 @@ static s64 refuse_family(struct abi_call *c, u32 domain)
 	char line[120];
 	struct abi_text t;
 
-	/* Once for each family: some programs try again and again. */
+	/* Logged once for each family, because some programs try repeatedly. */
 	if (__atomic_fetch_or(&c->p->fds.said_family, bit, __ATOMIC_RELAXED) &
 	    bit)
 		return -LINUX_EAFNOSUPPORT;
@@ -166,7 +167,7 @@ s64 abi_sys_socket(struct abi_call *c)
 		 : -LINUX_ENFILE;
 }
 
-/* The host's own: what a fork copies stays one pair. */
+/* A pair of the host remains one pair after a fork. */
 static s64 host_pair(struct abi_call *c, u32 flags, u32 type,
 		     struct abi_desc *pair[2])
 {
@@ -302,7 +303,8 @@ static s64 pending_error(struct abi_call *c, struct abi_desc *d)
 	return error ? error : -(s64)value;
 }
 
-/* The wait of a blocking connect; a signal leaves it under way. */
+/* Waits for a blocking connect; after a signal the connection continues to be
+ * set up. */
 static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
 {
 	s64 error = abi_wait_handle(c, d->handle, ABI_POLLOUT,
@@ -315,7 +317,7 @@ static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
 	return error ? error : pending_error(c, d);
 }
 
-/* The peer's queue of connections is full. */
+/* Waits because the peer's queue of connections is full. */
 static s64 wait_queue(struct abi_call *c, struct abi_desc *d,
 		      struct abi_sock_op *op)
 {
@@ -364,7 +366,7 @@ s64 abi_sys_connect(struct abi_call *c)
 	return error;
 }
 
-/* Tries a host operation until it does not say EAGAIN. */
+/* Repeats a host operation after each wait, until it does not return EAGAIN. */
 s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 		  struct abi_sock_op *op, u32 events, u32 dontwait)
 {
@@ -471,7 +473,7 @@ static s64 set_timeout(struct abi_call *c, u64 *ns)
 	if (tv.usec < 0 || tv.usec >= 1000000)
 		return -LINUX_EDOM;
 	if (tv.sec < 0) {
-		*ns = 1; /* at once, as Linux */
+		*ns = 1; /* at once, as on Linux */
 		return 0;
 	}
 	*ns = 0;
@@ -513,7 +515,7 @@ s64 abi_sys_setsockopt(struct abi_call *c)
 	return error;
 }
 
-/* What abi knows without the host: 1 and *value, or 0. */
+/* Options that abi knows without the host: 1 and *value, or 0. */
 static int known_option(const struct abi_desc *d, u32 level, u32 name,
 			s32 *value)
 {
@@ -540,7 +542,7 @@ static int known_option(const struct abi_desc *d, u32 level, u32 name,
 	}
 }
 
-/* The value into `buf`; its length or an error. */
+/* Reads the value into `buf`; returns its length or an error. */
 static s64 read_option(struct abi_call *c, struct abi_desc *d, void *buf,
 		       u64 size)
 {

@@ -12,9 +12,10 @@ struct abi_proc;
 
 struct abi_desc_ops;
 
-/* The socket behind a number; 0 with *error EBADF or ENOTSOCK. */
+/* The socket with this number; 0 with *error EBADF or ENOTSOCK. */
 struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error);
-/* The host operation, again after each wait; EAGAIN only if it must not. */
+/* Repeats the host operation after each wait; EAGAIN only if it must not
+ * wait. */
 s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 		  struct abi_sock_op *op, u32 events, u32 dontwait);
 s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,

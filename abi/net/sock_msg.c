@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the data calls of sockets. Vectors of a datagram must leave in one
- * piece, and those of a stream should (a small header sent alone waits for
- * Nagle's algorithm), so they pass through fds->bounce, under bounce_lock,
- * which is held over a host call that does not block, never over a wait.
+ * Owns the socket calls that transfer data. The vectors of a datagram must be
+ * sent together, and those of a stream should be (a small header sent alone
+ * waits for Nagle's algorithm). So they are gathered in fds->bounce, under
+ * bounce_lock, which is held during a host call that does not block, never
+ * during a wait.
  */
 #include "sock.h"
 #include "rights.h"
@@ -23,7 +24,7 @@
 #include "abi/time/time.h"
 #include "abi/uapi/linux.h"
 
-/* Flags that abi acts on itself, or that mean nothing to a host. */
+/* Flags that abi implements itself, or that have no meaning for the host. */
 #define OWN_FLAGS                                                              \
 	(ABI_MSG_DONTWAIT | ABI_MSG_WAITALL | ABI_MSG_NOSIGNAL |               \
 	 ABI_MSG_MORE | ABI_MSG_WAITFORONE | ABI_MSG_CMSG_CLOEXEC)
@@ -34,7 +35,7 @@ static int is_stream(const struct abi_desc *d)
 	       d->sock_type != ABI_SOCK_SEQPACKET;
 }
 
-/* One try with the vector gathered; the span moves when bytes went out. */
+/* One attempt with the vector gathered; advances the span by the bytes sent. */
 static s64 send_gathered(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	struct abi_fds *fds = &c->p->fds;
@@ -81,8 +82,8 @@ static s64 send_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 	return n;
 }
 
-/* A blocking stream sends everything; other sockets return after one
- * success. */
+/* A blocking stream sends everything; other sockets return after one successful
+ * send. */
 static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	u32 nonblock = t->flags & ABI_MSG_DONTWAIT ||
@@ -97,7 +98,8 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 		if (n > 0)
 			done += n;
 		if (n > 0)
-			t->op.rights = 0; /* they went with the first bytes */
+			/* they were sent with the first bytes */
+			t->op.rights = 0;
 		if (n >= 0 && (!t->span.left || !is_stream(t->d)))
 			break;
 		if ((n < 0 && n != -LINUX_EAGAIN) || (nonblock && n < 0))
@@ -120,7 +122,7 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 	return done ? done : n;
 }
 
-/* Sockets of the host have it. */
+/* For sockets that are not the host's. */
 static s64 refuse_oob(struct abi_call *c, s64 error)
 {
 	abi_log_once(c->p, &c->p->fds.said_oob,
@@ -129,7 +131,7 @@ static s64 refuse_oob(struct abi_call *c, s64 error)
 	return error;
 }
 
-/* An empty vector is a datagram of no bytes, and nothing on a stream. */
+/* An empty vector is an empty datagram; on a stream nothing is sent. */
 static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	s64 n;
@@ -145,7 +147,7 @@ static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 	return n;
 }
 
-/* One try into a vector through the bounce buffer. */
+/* One attempt to receive into a vector, through the bounce buffer. */
 static s64 receive_scattered(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	struct abi_fds *fds = &c->p->fds;
@@ -179,7 +181,7 @@ static s64 receive_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 	t->op.buf = at;
 	t->op.len = (u64)n;
 	n = abi_sock_wait(c, t->d, &t->op, ABI_POLLIN, 1);
-	if (n > 0) /* MSG_TRUNC: the length may be above the buffer's */
+	if (n > 0) /* with MSG_TRUNC the length may exceed the buffer */
 		abi_span_skip(&t->span,
 			      (u64)n < t->op.len ? (u64)n : t->op.len);
 	return n;
@@ -338,7 +340,7 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 	return error;
 }
 
-/* Name, its length, and what the header says about the rest. */
+/* Writes the name, its length, and the header's other results. */
 static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 		      const struct abi_sock_transfer *t, s64 n)
 {
@@ -362,7 +364,7 @@ static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 			     "recvmsg dropped ancillary data (MSG_CTRUNC): it "
 			     "is not supported");
 	}
-	/* The host was asked with MSG_TRUNC: n is the true length. */
+	/* with MSG_TRUNC the host returned the true length */
 	if (!is_stream(t->d) && (u64)n > t->op.len)
 		h->flags |= ABI_MSG_TRUNC;
 	return ABI_PUT(c->p, gaddr, h);
@@ -427,7 +429,8 @@ s64 abi_sys_recvmsg(struct abi_call *c)
 	return run_message(c, receive_message);
 }
 
-/* As many as possible; an error is returned only for the first. */
+/* Handles as many messages as possible; an error is returned only for the
+ * first. */
 static s64 run_messages(struct abi_call *c, struct abi_desc *d, message *move,
 			u32 flags, u64 deadline)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns sockets of AF_UNIX that socket(2) makes. They get no peer: run-times
- * make one to ask a daemon (nscd, syslogd) and go on when it does not run,
- * which is answered as on Linux. What would need a peer is refused by name.
+ * Owns AF_UNIX sockets of hosts without them. They cannot get a peer: run-times
+ * create one to ask a daemon (nscd, syslogd) and go on if it does not run,
+ * which is what they are told, as on Linux. Calls that would need a peer are
+ * refused with a message.
  */
 #include "unix.h"
 #include "pair.h"
@@ -30,7 +31,7 @@ static s64 refuse_peer(struct abi_call *c)
 	return -LINUX_EAFNOSUPPORT;
 }
 
-/* What is there at sun_path, which need not end in 0. */
+/* What is at sun_path, which need not end with a NUL. */
 static s64 stat_name(struct abi_call *c, const struct abi_sock_op *op,
 		     struct abi_stat *st)
 {
@@ -46,7 +47,7 @@ static s64 stat_name(struct abi_call *c, const struct abi_sock_op *op,
 	return error < 0 ? error : c->p->host->path(&stat);
 }
 
-/* connect(2), as far as it fails on Linux too. */
+/* connect(2): the errors that Linux would return too. */
 static s64 find_peer(struct abi_call *c, const struct abi_sock_op *op)
 {
 	struct abi_stat st;
@@ -100,7 +101,7 @@ static s64 unix_send(struct abi_call *c, struct abi_sock_transfer *t)
 
 static s64 unix_receive(struct abi_call *c, struct abi_sock_transfer *t)
 {
-	/* A datagram may come on Linux, once there is a name. */
+	/* on Linux a datagram could arrive once there is a name */
 	return t->d->sock_type == ABI_SOCK_DGRAM ? refuse_peer(c)
 						 : -LINUX_EINVAL;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the names of AF_UNIX sockets that are the host's. A name of the program
- * is relative to its working directory and its root, so the host gets another
- * one; what bind and connect were given is kept and answered as it was. d->lock
- * guards it.
+ * Owns the names of AF_UNIX sockets of the host. A name of the program is
+ * relative to its working directory and its root, so the host uses another one;
+ * the name that was given to bind and connect is stored, and returned
+ * unchanged. d->lock guards it.
  */
 #include "unix.h"
 #include "sock.h"
@@ -25,7 +25,8 @@ _Static_assert(sizeof(((struct abi_unix_name *)0)->addr) ==
 		       FAMILY_SIZE + NAME_SIZE,
 	       "a whole sockaddr_un is kept");
 
-/* Fills `path` and op->path; 0 also for what is no name of a file. */
+/* Sets `path` and op->path; returns 0 also if the address is not the name of a
+ * file. */
 static s64 take_name(struct abi_call *c, struct abi_sock_op *op, char *path)
 {
 	char name[NAME_SIZE + 1];
@@ -61,7 +62,7 @@ static void keep_name(struct abi_proc *p, struct abi_desc *d,
 	abi_unlock(p, &d->lock);
 }
 
-/* 0: there is none. */
+/* 0: there is no name. */
 static int give_name(struct abi_proc *p, struct abi_desc *d,
 		     const struct abi_unix_name *from, struct abi_sock_op *op)
 {
@@ -72,7 +73,7 @@ static int give_name(struct abi_proc *p, struct abi_desc *d,
 	return op->addrlen != 0;
 }
 
-/* The file of a name gets the socket's mode, as umask(2) leaves it. */
+/* Sets the mode of a name's file to the socket's, as umask(2) leaves it. */
 static s64 bind_name(struct abi_call *c, struct abi_desc *d,
 		     struct abi_sock_op *op)
 {

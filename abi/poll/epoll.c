@@ -2,13 +2,13 @@
 /*
  * Owns epoll: all interest lists, under fds->epoll_lock.
  *
- * Level-triggered entries are asked again at each wait. Edges (EPOLLET): an
+ * Level-triggered entries are polled at each wait. For edges (EPOLLET), an
  * object inside abi counts its own, exactly as often as Linux would wake a
- * waiter. A host handle only reports levels; so once an event of it was
+ * waiter. A host handle reports only levels. So after one of its events was
  * reported, it is not polled again until a call on it reads input or finds
  * none, or finds no space (abi_event_rearm). A program that reads until EAGAIN,
- * or exactly what has come, gets every edge; one that leaves bytes behind after
- * a read may be reported once more than under Linux.
+ * or exactly what has arrived, gets every edge; one that leaves bytes after a
+ * read may be notified once more than under Linux.
  */
 #include "epoll.h"
 #include "poll.h"
@@ -47,7 +47,7 @@ static struct abi_desc *watch_target(struct abi_proc *p,
 	return &p->fds.desc[w->desc];
 }
 
-/* Takes the entry that *link names out of its list. */
+/* Removes the entry at *link from its list. */
 static void unlink_watch(struct abi_proc *p, u32 *link)
 {
 	struct abi_watch *w = watch_at(p, *link);
@@ -97,7 +97,7 @@ void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d)
 
 /* Edges ------------------------------------------------------------------ */
 
-/* The events of `w` to poll for: all, or with EPOLLET those that can be new. */
+/* The events of `w` to poll for: all, or with EPOLLET those that may be new. */
 static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 {
 	u32 wanted = (w->events & BITS) | ABI_POLLERR | ABI_POLLHUP, in, out;
@@ -107,7 +107,8 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	if (!(w->events & ABI_EPOLLET))
 		return wanted;
 	if (abi_desc_ops(watch_target(p, w))->timed)
-		abi_desc_ready(p, watch_target(p, w)); /* counts what is due */
+		/* counts expirations that are due */
+		abi_desc_ready(p, watch_target(p, w));
 	abi_desc_edges(p, watch_target(p, w), &in, &out);
 	if (w->seen_in != in)
 		w->last &= ~(u32)(IN_BITS | ABI_POLLHUP | ABI_POLLERR);
@@ -116,8 +117,8 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	w->seen_in = in;
 	w->seen_out = out;
 	/*
-	 * A host reports errors and hang-ups whether requested or not. One that
-	 * was reported would make every wait end at once, without a result.
+	 * A host always reports errors and hang-ups. One that was reported
+	 * before would end every wait at once, without a result.
 	 */
 	if (abi_desc_ops(watch_target(p, w))->polled && w->last & LASTING)
 		return 0;
@@ -149,9 +150,9 @@ static u32 epoll_collect(struct abi_call *c, struct abi_set *set,
 	for (i = d->watch; i; i = w->next) {
 		w = watch_at(c->p, i);
 		/*
-		 * Join, then poll: an edge in between must wake this thread,
-		 * even if there is nothing to poll now. abi_set_add joins again
-		 * and remembers to leave, unless the set is full.
+		 * First join, then poll: an edge in between must wake this
+		 * thread, even if there is nothing to poll now. abi_set_add
+		 * joins again and remembers to leave, unless the set is full.
 		 */
 		if (set)
 			abi_desc_join(c, watch_target(c->p, w), 1);
@@ -207,7 +208,7 @@ static int is_same(struct abi_proc *p, const struct abi_set_item *item)
 			   p->fds.desc[w->desc].handle == item->poll.handle);
 }
 
-/* Turns what the host reported into bits for each entry of `d`. */
+/* Converts what the host reported to bits for each entry of `d`. */
 static u32 host_bits(struct abi_proc *p, const struct abi_set *set, u32 index)
 {
 	const struct abi_set_item *item;
@@ -223,13 +224,14 @@ static u32 host_bits(struct abi_proc *p, const struct abi_set *set, u32 index)
 	return bits;
 }
 
-/* What abi knows of a description without the host. */
+/* The events that abi knows without the host. */
 static u32 own_bits(struct abi_call *c, struct abi_desc *d)
 {
 	return abi_desc_ops(d)->polled ? 0 : abi_set_add(c, 0, d, BITS, 0, 1);
 }
 
-/* The lock is held. Entries after `d->code` first, so that none starves. */
+/* The caller holds the lock. Begins with the entries after `d->code`, so that
+ * each gets its turn. */
 static void collect_events(struct abi_call *c, struct abi_desc *d,
 			   struct abi_set *set, struct gather *g)
 {
@@ -501,9 +503,9 @@ static int is_watchable(const struct abi_desc *d)
 }
 
 /*
- * Another thread may have closed the number since. If the last one was closed,
- * abi_epoll_forget has run, or waits for epoll_lock: an entry made before it
- * would be removed, one made after it would outlive `d`.
+ * Whether `d` still has a number: another thread may have closed it. If the
+ * last one was closed, abi_epoll_forget has run, or waits for epoll_lock: it
+ * would remove an entry made before, but one made afterwards would outlive `d`.
  */
 static int has_number(struct abi_proc *p, const struct abi_desc *d)
 {

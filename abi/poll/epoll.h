@@ -13,7 +13,8 @@ struct abi_desc_ops;
 
 extern const struct abi_desc_ops abi_epoll_ops;
 
-/* Its last number was closed: removes `d` from all interest lists. */
+/* Called when its last number was closed: removes `d` from all interest
+ * lists. */
 void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d);
 
 /* Is `d` an epoll? */

@@ -48,7 +48,7 @@ static s64 add_value(struct abi_proc *p, struct abi_desc *d, u64 value)
 	return result;
 }
 
-/* Both directions: `value` goes out when `writing`, comes in otherwise. */
+/* Adds `value` if `writing`, otherwise reads it. */
 static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
 			  u32 writing)
 {
@@ -85,7 +85,7 @@ s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -LINUX_EFAULT : 8;
 }
 
-/* A counter is not shared between processes. */
+/* The counter is not shared with the process that created it. */
 static s64 refuse_parted(struct abi_call *c)
 {
 	abi_log_once(c->p, &c->p->fds.said_parted,

@@ -10,8 +10,8 @@ struct abi_desc;
 struct abi_desc_ops;
 struct abi_span;
 
-/* read(2) of a counter, for timerfd too: eight bytes at once, after `take` has
- * waited. */
+/* read(2) of a counter, also of a timerfd: eight bytes at once; `take`
+ * waits. */
 s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		     s64 (*take)(struct abi_call *c, struct abi_desc *d,
 				 u64 *value));

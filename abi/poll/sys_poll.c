@@ -15,7 +15,7 @@
 #include "abi/time/time.h"
 #include "abi/uapi/linux.h"
 
-/* A poll in progress: its lines, and the set of this round. */
+/* A poll in progress: its entries, and the set of this round. */
 struct round {
 	struct abi_pollfd_item *fd;
 	u32 count;
@@ -65,7 +65,7 @@ static u32 wanted_of(const struct abi_pollfd_item *fd)
 	return fd->events | ABI_POLLERR | ABI_POLLHUP;
 }
 
-/* What abi knows to be ready; joins everything. */
+/* Joins all descriptions; returns what abi knows to be ready. */
 static u32 gather_ready(struct abi_call *c, struct round *r)
 {
 	u32 i, ready = 0;
@@ -83,7 +83,7 @@ static u32 gather_ready(struct abi_call *c, struct round *r)
 	return ready;
 }
 
-/* Adds what the host reported; the number of lines with an event. */
+/* Adds what the host reported; returns the number of entries with an event. */
 static u32 collect_ready(struct round *r)
 {
 	struct abi_set_item *item;
@@ -203,7 +203,7 @@ static s64 poll_any(struct abi_call *c, u64 deadline)
 	if ((u32)c->a[1] > ABI_SET_SMALL)
 		return poll_large(c, deadline);
 	result = poll_small(c, deadline);
-	/* A watched epoll may need more than the lines of this poll. */
+	/* a watched epoll may need more entries than this poll has */
 	return result == -LINUX_ENOMEM ? poll_large(c, deadline) : result;
 }
 
@@ -219,7 +219,7 @@ s64 abi_sys_poll(struct abi_call *c)
 	return poll_any(c, deadline);
 }
 
-/* A timeout in guest memory: its deadline, and where it came from. */
+/* Reads a timeout from guest memory: its deadline. */
 static s64 get_deadline(struct abi_call *c, u64 gaddr, u64 *deadline)
 {
 	s64 error;
@@ -234,7 +234,7 @@ static s64 get_deadline(struct abi_call *c, u64 gaddr, u64 *deadline)
 	return error;
 }
 
-/* ppoll and pselect6 write the time that is left, where they can. */
+/* ppoll and pselect6 write the remaining time, if the memory is writable. */
 static void put_left(struct abi_call *c, u64 gaddr, u64 deadline)
 {
 	u64 now;
@@ -318,7 +318,7 @@ static void to_lines(struct round *r, u32 n, const struct bits *bits)
 	}
 }
 
-/* The answer as bits; their number, or -EBADF. */
+/* Converts the result to bits; returns their number, or -EBADF. */
 static s64 from_lines(const struct round *r, struct bits *bits)
 {
 	static const u32 mask[3] = {SELECT_IN, SELECT_OUT, ABI_POLLPRI};
@@ -342,7 +342,7 @@ static s64 from_lines(const struct round *r, struct bits *bits)
 	return count;
 }
 
-/* `bits` becomes the answer; it is left alone on error. */
+/* Replaces `bits` by the result; after an error they are unchanged. */
 static s64 select_lines(struct abi_call *c, struct round *r, u32 n,
 			struct bits *bits, u64 deadline)
 {
@@ -353,7 +353,8 @@ static s64 select_lines(struct abi_call *c, struct round *r, u32 n,
 	return result < 0 ? result : from_lines(r, bits);
 }
 
-/* Many threads sleep in select over nothing or little: no pool for those. */
+/* Many threads sleep in select for few descriptors or none, and need no array
+ * of the pool. */
 static s64 select_small(struct abi_call *c, u32 n, struct bits *bits,
 			u64 deadline)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the synchronization of threads that wait with objects that change;
- * wait.h has the protocol. No lock: fds->waiting[t] is written by thread t
- * alone.
+ * Owns the synchronization between waiting threads and objects that change;
+ * wait.h has the protocol. No lock: only thread t writes fds->waiting[t].
  */
 #include "wait.h"
 #include "base/errno.h"

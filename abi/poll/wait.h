@@ -27,35 +27,37 @@ struct abi_proc;
 #define ABI_EDGE_IN 1
 #define ABI_EDGE_OUT 2
 
-/* parked: the thread waits for objects inside abi only (cheaper). */
+/* parked: the thread waits only for objects inside abi, which is cheaper. */
 void abi_wait_begin(struct abi_call *c, u32 parked);
 void abi_event_join(struct abi_call *c, struct abi_event *e);
 void abi_event_leave(struct abi_call *c, struct abi_event *e);
 
 /*
- * After abi_wait_begin; list only when not parked. 0: look again (revents are
- * filled in), -ETIMEDOUT, or -EINTR when a signal is pending for the thread.
+ * Call it after abi_wait_begin; list only if not parked. 0: check again
+ * (revents are set), -ETIMEDOUT, or -EINTR if a signal is pending for the
+ * thread.
  */
 s64 abi_wait_sleep(struct abi_call *c, struct abi_poll *list, u32 count,
 		   u64 deadline_ns);
 
-/* Input, output or (edges 0) something else changed: wakes the waiters. */
+/* Wakes the waiters: there is new input or space, or (edges 0) something else
+ * has changed. */
 void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges);
 
 /*
- * A call took input or found none, or found no room: for a host handle the
- * next readiness counts as a new edge. Cheap while EPOLLET is not used.
+ * A call has read input or found none, or has found no space: for a host handle
+ * the next readiness counts as a new edge. Cheap if EPOLLET is not used.
  */
 void abi_event_rearm(struct abi_proc *p, struct abi_event *e, u32 edges);
 
 /*
- * Until one of `events` on a host handle. 0; -EINTR; -ETIMEDOUT. Handles
+ * Waits for one of `events` on a host handle. 0; -EINTR; -ETIMEDOUT. Handles
  * spurious kicks.
  */
 s64 abi_wait_handle(struct abi_call *c, s32 handle, u32 events,
 		    u64 deadline_ns);
 
-/* now + ns without overflow; ABI_FOREVER for 0 or what is too far. */
+/* now + ns without overflow; ABI_FOREVER for 0 or if the sum is too large. */
 u64 abi_wait_deadline(struct abi_proc *p, u64 ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One system call on its way through abi. It lives on the host stack of the
- * calling thread; nothing keeps a pointer to it after the call.
+ * A system call in progress. It is on the host stack of the calling thread;
+ * nothing keeps a pointer to it after the call.
  */
 #ifndef ABI_CALL_H
 #define ABI_CALL_H
@@ -20,8 +20,8 @@ struct abi_call {
 };
 
 /*
- * A handler, named abi_sys_<name>. Its result is the value for rax (or a
- * negative errno), stored by dispatch unless the handler set how to FULL.
+ * A handler, named abi_sys_<name>. dispatch stores its result, a value or a
+ * negative errno, in rax unless the handler has set how to FULL.
  */
 typedef s64 abi_handler(struct abi_call *c);
 

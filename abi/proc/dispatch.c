@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a number to its handler, and what is counted on the way. No lock: the
- * table is constant, calls are counted by the thread that makes them.
+ * Calls the handler of a system call, and counts calls. No lock: the table is
+ * constant, and each thread counts its own calls.
  */
 #include "call.h"
 #include "base/errno.h"
@@ -30,7 +30,7 @@ const char *abi_syscall_route(u32 nr)
 	return nr < ABI_NR_MAX ? entries[nr].route : 0;
 }
 
-/* The result of a call if the host lacks a function. */
+/* What is missing in a call if the host lacks a function. */
 const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 {
 	switch (nr) {
@@ -131,7 +131,7 @@ static void log_refused(struct abi_proc *p, u64 nr)
 	p->host->log(line);
 }
 
-/* Calls that run-times only try, with a fallback. */
+/* Calls that run-times try, and for which they have a fallback. */
 static int is_probed(u64 nr)
 {
 	return nr < ABI_NR_MAX && entries[nr].route &&

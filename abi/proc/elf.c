@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What to map of an ELF file, decided from its headers alone (elf(5), and the
- * System V ABI with its x86-64 supplement). Pure: no lock, no host. Every field
- * is treated as hostile; sums are checked for overflow before use.
+ * Decides what to map of an ELF file, from its headers alone (elf(5), and the
+ * System V ABI with its x86-64 supplement). No lock, no host. Every field is
+ * treated as hostile; sums are checked for overflow before use.
  */
 #include <skep/guest.h>
 
@@ -13,8 +13,8 @@
 #include "abi/include/mem.h"
 
 #define PAGE ((u64)SKEP_PAGE_SIZE)
-#define TLS_MAX (1ull << 30)   /* no program comes near it */
-#define STUBS_MIN (1ull << 20) /* the least that is kept free for stubs */
+#define TLS_MAX (1ull << 30)   /* more than any program needs */
+#define STUBS_MIN (1ull << 20) /* minimum that is kept free for stubs */
 #define LOADER_MAX (64ull << 20)
 
 struct reading {
@@ -23,7 +23,7 @@ struct reading {
 	u64 head_len, file_size;
 	struct elf_header h;
 	struct abi_elf_plan *plan;
-	u64 low, high; /* range of the segments as the file has them */
+	u64 low, high; /* range of the segments according to the file */
 };
 
 static int refuse_file(struct abi_elf_plan *plan, const char *why)
@@ -102,7 +102,7 @@ static u32 prot_of(u32 flags)
 	       (flags & ELF_FLAG_X ? ABI_PROT_EXEC : 0);
 }
 
-/* Sizes and offsets of one PT_LOAD, before it is known where it goes. */
+/* Checks sizes and offsets of one PT_LOAD, before its address is known. */
 static int load_fields(struct reading *r, const struct elf_phdr *ph)
 {
 	u64 end;
@@ -149,7 +149,7 @@ static int plan_load(struct reading *r, const struct elf_phdr *ph)
 		return refuse_file(
 			plan, "The program has more than 16 segments: link "
 			      "it without a linker script of its own.");
-	/* Sorted by address, as the ABI demands, and no page shared. */
+	/* in ascending order, as the ABI requires, without a shared page */
 	if (plan->segments && start < r->high)
 		return refuse_file(plan,
 				   "Segments overlap or share a page: link the "
@@ -168,7 +168,7 @@ static int plan_load(struct reading *r, const struct elf_phdr *ph)
 
 static int check_stack(struct reading *r, const struct elf_phdr *ph)
 {
-	/* For a library its loader asks mprotect, which refuses. */
+	/* a library's loader calls mprotect for it, which refuses */
 	if (ph->flags & ELF_FLAG_X && r->use->role != ABI_ELF_LIBRARY)
 		return refuse_file(r->plan,
 				   "The program asks for an executable stack: "
@@ -177,7 +177,7 @@ static int check_stack(struct reading *r, const struct elf_phdr *ph)
 	return 0;
 }
 
-/* Only the dynamic loader's name, for the refusal. */
+/* The loader's name is only needed for the message. */
 static int refuse_dynamic(struct reading *r, const char *name)
 {
 	if (!abi_memcmp(name, "/lib/ld-musl-x86_64.so.1", 25))
@@ -204,7 +204,9 @@ static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
 				   "The program's loader is a dynamic program "
 				   "itself.");
 	if (r->use->role == ABI_ELF_LIBRARY)
-		return 0; /* libc.so.6 names one; who maps it has it already */
+		/* libc.so.6 names a loader, which its user has loaded
+		 * already */
+		return 0;
 	if (ph->offset > r->head_len || ph->filesz < 2 ||
 	    ph->filesz > ABI_ELF_INTERP_MAX ||
 	    ph->filesz > r->head_len - ph->offset)
@@ -241,7 +243,8 @@ static int header_entry(struct reading *r, const struct elf_phdr *ph)
 	}
 }
 
-/* The guest has chosen: its mapping begins where a segment's text does. */
+/* The guest has chosen the address: its mapping begins where a segment's text
+ * does. */
 static int follow_mapping(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;
@@ -279,7 +282,7 @@ static int place_loader(struct reading *r)
 	return 0;
 }
 
-/* Where the file's addresses end up; both ranges leave room for stubs. */
+/* Chooses the load address; both ranges leave room for stubs. */
 static int choose_position(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;
@@ -315,7 +318,7 @@ static int choose_position(struct reading *r)
 	return 0;
 }
 
-/* Final addresses, and the guest address of the program headers. */
+/* Computes final addresses, and the guest address of the program headers. */
 static int relocate_plan(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state that a process keeps across execve: sys_exec.c writes it to a file
- * of the host and resume.c reads it. Both are the same build of abi.
+ * of the host and resume.c reads it. Both are from the same build of abi.
  */
 #ifndef ABI_PROC_EXEC_H
 #define ABI_PROC_EXEC_H
@@ -20,7 +20,7 @@ struct abi_exec_state {
 	char cwd[ABI_PATH_MAX];
 };
 
-/* One for each number; those of one description have the same `desc`. */
+/* One for each number; those of the same description have the same `desc`. */
 struct abi_exec_record {
 	u32 fd, index;
 	struct abi_desc desc;

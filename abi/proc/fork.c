@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * fork(2), vfork(2) and clone(2) of a process. The host copies the process
- * with all of abi's data; before that all locks are locked here, so that the
- * copy is consistent; then the child's copy is reduced to one thread.
+ * fork(2), vfork(2) and clone(2) of a process. The host copies the process with
+ * all of abi's data. Before that all locks are locked here, so that the copy is
+ * consistent; then the child's copy is reduced to one thread.
  * docs/design/abi.md, "Processes".
  */
 #include "fork.h"
@@ -35,7 +35,8 @@
 
 /* Locks ------------------------------------------------------------------- */
 
-/* First of all: /proc/self/maps is read under them, and takes space.change. */
+/* These are first in the order: /proc/self/maps is read under them, and takes
+ * space.change. */
 static void lock_descs(struct abi_proc *p, u32 high)
 {
 	u32 i;
@@ -56,7 +57,8 @@ static void unlock_descs(struct abi_proc *p, u32 high)
 	abi_unlock(p, &p->fds.epoll_lock);
 }
 
-/* Rings that nobody used are not touched: each is 64 KiB, and a page fault. */
+/* Rings that were never used are not touched, because each would cost page
+ * faults. */
 static void for_rings(struct abi_proc *p,
 		      void (*visit)(struct abi_proc *p, struct abi_lock *lock))
 {
@@ -113,7 +115,8 @@ static void unlock_rest(struct abi_proc *p)
 	abi_unlock(p, &p->space.change);
 }
 
-/* More descriptions may come until fds.lock is held: then all over again. */
+/* Until fds.lock is held, other threads may create descriptions; then this
+ * starts over. */
 static void lock_process(struct abi_proc *p)
 {
 	u32 high;
@@ -130,7 +133,8 @@ static void lock_process(struct abi_proc *p)
 }
 
 /*
- * Also in the child, whose copy has no waiters: unlocking wakes nobody there.
+ * Is also called in the child, whose copy has no waiters: unlocking wakes
+ * nobody there.
  */
 static void unlock_process(struct abi_proc *p)
 {
@@ -154,7 +158,8 @@ void abi_fork_share(struct abi_proc *p, struct abi_desc *d)
 	abi_assert_locked(&d->lock);
 	if (d->inherited || !abi_desc_ops(d)->placed)
 		return;
-	(void)p->host->file(d->handle, &op); /* O_PATH has none */
+	/* fails for O_PATH, which has no position */
+	(void)p->host->file(d->handle, &op);
 	d->inherited = 1;
 }
 
@@ -169,7 +174,7 @@ static void share_positions(struct abi_proc *p)
 /* The child's copy; its locks are held --------------------------------------
  */
 
-/* One thread, with index 0 and the pid as its tid. */
+/* Keeps one thread, with index 0 and the pid as its tid. */
 static void keep_thread(struct abi_call *c, u32 pid)
 {
 	struct abi_threads *all = &c->p->threads;
@@ -219,9 +224,9 @@ static void reset_signals(struct abi_proc *p)
 }
 
 /*
- * Calls of threads that are not here held descriptions too: what is left is
- * one reference for each number and for each mapped file. Record locks stay
- * with the parent, so nothing is parked for them.
+ * Calls of threads that do not exist here had references too. What remains is
+ * one reference for each number and each mapped file. The parent keeps its
+ * record locks, so no handle is kept open for them.
  */
 static void count_references(struct abi_proc *p)
 {
@@ -250,7 +255,8 @@ static void count_references(struct abi_proc *p)
 	fds->locked_files = fds->parked = 0;
 }
 
-/* Whether it was closed at the fork, and its handle reused since. */
+/* Whether the description was being closed at the fork, and its handle was
+ * reused. */
 static int handle_reused(const struct abi_proc *p, const struct abi_desc *d)
 {
 	const struct abi_desc *other;
@@ -265,7 +271,8 @@ static int handle_reused(const struct abi_proc *p, const struct abi_desc *d)
 	return 0;
 }
 
-/* Gives back what only calls of threads in the parent still held. */
+/* Frees descriptions to which only calls of the parent's other threads
+ * referred. */
 static void drop_descs(struct abi_proc *p)
 {
 	struct abi_desc *d;
@@ -324,7 +331,7 @@ static s64 check_flags(struct abi_call *c, const struct fork *f)
 	return 0;
 }
 
-/* In the child; a failed write is ignored, as on Linux. */
+/* Runs in the child; a failed write is ignored, as on Linux. */
 static void finish_child(struct abi_call *c, const struct fork *f)
 {
 	u32 pid = c->p->info.pid;
@@ -342,8 +349,8 @@ static void finish_child(struct abi_call *c, const struct fork *f)
 }
 
 /*
- * The part of the stack that the parent of a vfork shares with its child. Its
- * end is that of the pages which are mapped.
+ * The part of the stack that the parent of a vfork shares with its child; it
+ * ends where the mapped pages end.
  */
 static void share_stack(struct abi_call *c, struct abi_family_op *op)
 {
@@ -352,7 +359,7 @@ static void share_stack(struct abi_call *c, struct abi_family_op *op)
 	while (len <= ABI_VFORK_STACK &&
 	       abi_user_check(c->p, c->regs->rsp, len,
 			      ABI_PROT_READ | ABI_PROT_WRITE))
-		len -= SKEP_PAGE_SIZE; /* below 0 it ends the loop */
+		len -= SKEP_PAGE_SIZE; /* a negative length ends the loop */
 	op->stack = c->regs->rsp;
 	op->stack_len = len <= ABI_VFORK_STACK ? (u32)len : 0;
 }

@@ -10,7 +10,8 @@ struct abi_desc;
 struct abi_proc;
 
 s64 abi_fork_clone(struct abi_call *c);
-/* The host keeps the position of a file from here on; d->lock is held. */
+/* From now on the host keeps the position of the file. The caller holds
+ * d->lock. */
 void abi_fork_share(struct abi_proc *p, struct abi_desc *d);
 
 #endif

@@ -7,7 +7,7 @@
 
 struct abi_proc;
 
-/* One, unless *said: sets it. */
+/* Logs the line unless *said is set, and sets it. */
 void abi_log_once(struct abi_proc *p, u32 *said, const char *line);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The process as a whole: its creation and exec. */
+/* The process: its creation and exec. */
 #include "stack.h"
 #include "abi/fs/fd.h"
 #include "base/errno.h"
@@ -87,7 +87,8 @@ static int enter_image(struct abi_proc *p, const struct abi_elf_plan *plan,
 	return (int)rc;
 }
 
-/* Stack with a page below it that stays closed; its top, or an error. */
+/* Maps a stack with an inaccessible page below it; returns its top, or an
+ * error. */
 static s64 stack_map(struct abi_proc *p, u64 size)
 {
 	struct abi_map m = {.len = size + SKEP_PAGE_SIZE,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The other side of execve: a new process takes over what the old one had. */
+/* The second half of execve: the new process takes over what the old one
+ * had. */
 #include "exec.h"
 #include "abi/fs/desc.h"
 #include "abi/include/mem.h"
@@ -32,7 +33,8 @@ const char *abi_exec_cwd(const void *state)
 	return ((const struct abi_exec_state *)state)->cwd;
 }
 
-/* As it was, but for what belongs to threads and to other descriptions. */
+/* Copies a description, without what belongs to threads and to other
+ * descriptions. */
 static struct abi_desc *copy_desc(struct abi_proc *p,
 				  const struct abi_desc *from)
 {
@@ -48,7 +50,7 @@ static struct abi_desc *copy_desc(struct abi_proc *p,
 	return d;
 }
 
-/* Numbers come in order, so that of `index` 0 to n the first one is found. */
+/* Records are in order, so the first one of each `index`, 0 to n, is found. */
 static int take_number(struct abi_proc *p, const void *state, u32 i)
 {
 	const struct abi_exec_record *n = number_at(state, i);

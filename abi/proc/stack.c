@@ -17,7 +17,7 @@
 struct builder {
 	struct abi_proc *p;
 	u64 sp;
-	u64 bottom; /* strings must not reach below it */
+	u64 bottom; /* strings must remain above it */
 	u64 aux[AUXV_MAX][2];
 	u32 auxs;
 };
@@ -28,7 +28,7 @@ static void add_aux(struct builder *b, u64 type, u64 value)
 	b->aux[b->auxs++][1] = value;
 }
 
-/* Copies a string below sp; its address, or 0 when there is no room. */
+/* Copies a string below sp; its address, or 0 if there is no room. */
 static u64 push_string(struct builder *b, const char *s)
 {
 	u64 n = abi_strlen(s) + 1;
@@ -49,7 +49,8 @@ static u64 count_strings(const char *const *list)
 	return n;
 }
 
-/* Strings of a list, first one lowest, as /proc/self/cmdline needs it. */
+/* Copies the strings of a list, the first one lowest, as /proc/self/cmdline
+ * needs it. */
 static int push_strings(struct builder *b, const char *const *list, u64 *start,
 			u64 *end)
 {
@@ -71,7 +72,7 @@ static int put_word(struct builder *b, u64 *at, u64 value)
 	return rc;
 }
 
-/* Pointers to `n` strings that lie one after the other from `s` on. */
+/* Writes pointers to `n` strings that follow one another from `s` on. */
 static int put_pointers(struct builder *b, u64 *at, u64 s, u64 n)
 {
 	int rc = 0;
@@ -99,7 +100,8 @@ static void aux_image(struct builder *b, const struct abi_exec *exec)
 		add_aux(b, ABI_AT_SYSINFO_EHDR, exec->vdso);
 }
 
-/* Room for one signal frame: registers, siginfo, red zone, XSAVE, slack. */
+/* Bytes of one signal frame: registers, siginfo, red zone, XSAVE, and a
+ * reserve. */
 static u64 signal_stack(const struct abi_proc *p)
 {
 	u64 xsave = p->info.xsave_size > 576 ? p->info.xsave_size : 576;
@@ -133,7 +135,7 @@ static int aux_process(struct builder *b, const struct abi_exec *exec)
 	return 0;
 }
 
-/* argc, argv, envp and auxv, ending up with sp a multiple of 16. */
+/* Writes argc, argv, envp and auxv; sp is then a multiple of 16. */
 static int put_table(struct builder *b, u64 argc, u64 envc)
 {
 	struct abi_proc *p = b->p;

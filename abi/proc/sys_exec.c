@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * execve(2): resolves the program, saves the state that the process keeps, and
- * lets the host restart. Until that call nothing has changed.
+ * lets the host execute itself. Before that nothing is changed.
  */
 #include "exec.h"
 #include "fork.h"
@@ -31,10 +31,10 @@ struct exec {
 	struct abi_call *c;
 	u64 argv, envp;
 	u32 scripts, words;
-	const char *before[3 * SCRIPTS]; /* arguments in place of argv[0], the
-					    first one last */
-	char path[ABI_PATH_MAX];	 /* of what is to run, absolute */
-	char name[ABI_PATH_MAX];	 /* as the guest says it */
+	/* words before argv, the first one last */
+	const char *before[3 * SCRIPTS];
+	char path[ABI_PATH_MAX];	 /* of the program, absolute */
+	char name[ABI_PATH_MAX];	 /* as the guest wrote it */
 	char loader[ABI_ELF_INTERP_MAX]; /* of a dynamic program; else empty */
 	char line[SCRIPTS][LINE];
 };
@@ -53,7 +53,8 @@ static char *word_end(char *s)
 	return s;
 }
 
-/* "#! interpreter [one argument]"; what is to run is the interpreter now. */
+/* "#! interpreter [one argument]": from now on the interpreter is the
+ * program. */
 static s64 take_script(struct exec *x, const char *head, u64 len)
 {
 	char *line = x->line[x->scripts], *end, *arg;
@@ -74,7 +75,8 @@ static s64 take_script(struct exec *x, const char *head, u64 len)
 		;
 	if (!*line)
 		return -LINUX_ENOEXEC;
-	if (!x->words) /* else the inner interpreter's name is there */
+	/* otherwise it is replaced by the inner script's interpreter */
+	if (!x->words)
 		x->before[x->words++] = x->name;
 	if (*arg)
 		x->before[x->words++] = arg;
@@ -99,7 +101,8 @@ static s64 refuse_program(struct exec *x, const char *why)
 	return -LINUX_ELIBACC;
 }
 
-/* 1: an interpreter is to be looked at; 0: a program; fds->bounce holds it. */
+/* Examines the head of the file, in fds->bounce. 1: a script, whose interpreter
+ * must be examined; 0: a program. */
 static s64 judge_head(struct exec *x, const u8 *head, u64 len, u64 size)
 {
 	const struct abi_elf_use use = {.role = *x->loader ? ABI_ELF_LOADER
@@ -159,7 +162,7 @@ static s64 judge_path(struct exec *x, const char *path)
 	return rc;
 }
 
-/* From a name to a program that bee can run, with the loader that it names. */
+/* Finds the program that bee can run, and the loader that it names. */
 static s64 find_program(struct exec *x)
 {
 	char loader[ABI_ELF_INTERP_MAX];
@@ -193,7 +196,7 @@ static void put_bytes(struct writer *w, const void *from, u64 len)
 	w->at += len;
 }
 
-/* Page by page: the string may end at the end of mapped memory. */
+/* Page by page, because the string may end at the end of mapped memory. */
 static void put_string(struct writer *w, u64 gaddr)
 {
 	char part[512];
@@ -214,7 +217,8 @@ static void put_string(struct writer *w, u64 gaddr)
 	} while (len == n);
 }
 
-/* The strings of a NULL terminated vector from `skip` on; how many. */
+/* Writes the strings of a NULL terminated vector from `skip` on; returns how
+ * many. */
 static u32 put_vector(struct writer *w, u64 gaddr, u32 skip)
 {
 	u64 string;
@@ -350,7 +354,8 @@ static s64 exec_named(struct exec *x)
 	return rc ? rc : start_over(x);
 }
 
-/* The name, argv and envp from the argument `first` on: the name's length. */
+/* Reads the name, argv and envp, which begin at argument `first`; returns the
+ * name's length. */
 static s64 begin_exec(struct abi_call *c, struct exec *x, u32 first)
 {
 	x->c = c;

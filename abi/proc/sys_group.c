@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Parents, process groups and sessions: the host's, where it has a family.
- * Elsewhere a program is alone in its group, in a session of another leader. No
- * state of abi's.
+ * Parents, process groups and sessions: those of the host, if it has a family.
+ * Otherwise a program is alone in its group, in a session of another leader.
+ * abi stores nothing.
  */
 #include "abi/state/proc.h"
 #include "base/errno.h"
 #include "call.h"
 
-#define SESSION 1u /* the parent's: getppid answers the same */
+#define SESSION 1u /* the parent's session; getppid returns the same */
 
 static int is_self(struct abi_call *c, u64 pid)
 {
@@ -56,7 +56,7 @@ s64 abi_sys_setsid(struct abi_call *c)
 {
 	if (c->p->host->family)
 		return ask_family(c, ABI_FAMILY_SET_SESSION, 0, 0);
-	return -LINUX_EPERM; /* we lead our process group */
+	return -LINUX_EPERM; /* the process leads its process group */
 }
 
 s64 abi_sys_setpgid(struct abi_call *c)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls that describe a process and its machine: identity, limits,
- * usage, names. proc->lock guards umask and limits. There is one user and one
- * group.
+ * The calls about a process and its machine: identity, limits, usage, names.
+ * proc->lock guards umask and limits. There is one user and one group.
  */
 #include "call.h"
 #include "log.h"
@@ -53,7 +52,7 @@ s64 abi_sys_getegid(struct abi_call *c)
 	return c->p->info.gid;
 }
 
-/* An id may be set to what it is; -1 leaves it alone. */
+/* An id may only be set to its value; -1 keeps it. */
 static s64 same_ids(const u64 *id, u32 count, u32 own)
 {
 	u32 i;
@@ -222,7 +221,7 @@ s64 abi_sys_umask(struct abi_call *c)
 
 s64 abi_sys_personality(struct abi_call *c)
 {
-	/* PER_LINUX; 0xffffffff asks. */
+	/* PER_LINUX; 0xffffffff only queries */
 	if ((u32)c->a[0] != ~0u && (u32)c->a[0] != 0)
 		return -LINUX_EINVAL;
 	return 0;
@@ -231,7 +230,8 @@ s64 abi_sys_personality(struct abi_call *c)
 /* Limits and usage
  * ---------------------------------------------------------------- */
 
-/* What a program that lowers a limit does not get here. */
+/* Limits that are stored but not enforced, and what that means for the
+ * program. */
 static const char *const unenforced[ABI_RLIMITS] = {
 	[ABI_RLIMIT_CPU] = "setrlimit: RLIMIT_CPU is not enforced: no SIGXCPU "
 			   "will come",
@@ -322,7 +322,7 @@ SKEP_ASSERT_SIZE(struct rusage, 144);
 #define RUSAGE_CHILDREN (-1)
 #define RUSAGE_THREAD 1
 
-/* Of those that were waited for. */
+/* Usage of children that were waited for. */
 static s64 children_usage(struct abi_call *c)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_USAGE};
@@ -511,13 +511,13 @@ static s64 name_get(struct abi_call *c)
 	char name[16];
 
 	abi_lock(c->p, &c->p->lock);
-	/* A thread without its own carries the program's. */
+	/* a thread without a name has the program's */
 	abi_memcpy(name, c->t->comm[0] ? c->t->comm : c->p->comm, sizeof(name));
 	abi_unlock(c->p, &c->p->lock);
 	return ABI_PUT(c->p, c->a[1], &name);
 }
 
-/* The first process of a family has no parent in the family. */
+/* The first process of a family has no parent in it. */
 static s64 death_set(struct abi_call *c)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_DEATH,
@@ -540,11 +540,11 @@ s64 abi_sys_prctl(struct abi_call *c)
 		return death_set(c);
 	case PR_GET_PDEATHSIG:
 		return ABI_PUT(c->p, c->a[1], &c->p->death_signal);
-	case PR_GET_DUMPABLE: /* no core files, whatever was set */
+	case PR_GET_DUMPABLE: /* no core is dumped, whatever was set */
 		return 0;
 	case PR_SET_DUMPABLE:
 		return c->a[1] > 1 ? -LINUX_EINVAL : 0;
-	case PR_SET_VMA: /* names for mappings: a debugging aid */
+	case PR_SET_VMA: /* names of mappings, for debuggers */
 	case PR_SET_TIMERSLACK:
 		return 0;
 	case PR_GET_TIMERSLACK:
@@ -553,7 +553,8 @@ s64 abi_sys_prctl(struct abi_call *c)
 		return 0;
 	case PR_CAPBSET_READ:
 		return c->a[1] > 40 ? -LINUX_EINVAL : 0;
-	case PR_SET_NO_NEW_PRIVS: /* execve is refused: it always holds */
+	/* execve never grants privileges, so it always holds */
+	case PR_SET_NO_NEW_PRIVS:
 		return c->a[1] == 1 ? 0 : -LINUX_EINVAL;
 	case PR_GET_NO_NEW_PRIVS:
 		return 1;

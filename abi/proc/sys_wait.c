@@ -15,8 +15,8 @@
 #define P_PGID 2u
 
 /*
- * Checks before it waits, and once more after a signal: the
- * child's own SIGCHLD must not hide its end, which Linux returns first.
+ * Checks for children before it waits, and again after a signal: the child's
+ * own SIGCHLD must not hide its end, which Linux returns first.
  */
 static s64 wait_child(struct abi_call *c, struct abi_family_op *op)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The old vsyscall page: three calls at fixed addresses, which old programs
- * make. Linux kernels that have it answer by themselves, from their own clock;
- * elsewhere the call is a fault that ends here. No state.
+ * use. Kernels that have it execute them, with their own clock; elsewhere the
+ * call is a fault that is handled here. No state.
  */
 #include "vsyscall.h"
 #include "call.h"

@@ -7,7 +7,7 @@
 
 struct abi_thread;
 
-/* 1: the fault at regs->rip was such a call, which is done now. */
+/* 1: the fault at regs->rip was such a call, and the call was executed. */
 int abi_vsyscall(struct abi_proc *p, struct abi_thread *t,
 		 struct abi_regs *regs);
 

@@ -132,7 +132,7 @@ static u64 vec_size(struct abi_proc *p)
 	return p->info.xsave_size;
 }
 
-/* Addresses for frame and vector state, or -EFAULT. */
+/* Chooses addresses for frame and vector state, or returns -EFAULT. */
 static s64 place_frame(struct abi_proc *p, struct abi_thread *t, u64 rsp,
 		       u64 sa_flags, u64 *vec, u64 *frame)
 {
@@ -246,7 +246,7 @@ s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
 	u64 vec, frame;
 	s64 rc;
 
-	/* Without a restorer a handler could not return; libcs set it. */
+	/* without a restorer a handler could not return; libcs set it */
 	if (!(d->action->flags & ABI_SA_RESTORER))
 		return -LINUX_EFAULT;
 	rc = place_frame(p, t, regs->rsp, d->action->flags, &vec, &frame);
@@ -270,7 +270,7 @@ s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
 /* Popping
  * ---------------------------------------------------------------------- */
 
-/* The header of an XSAVE image that the CPU will take: Intel SDM 1, 13.4.2. */
+/* Checks the header of an XSAVE image as the CPU does: Intel SDM 1, 13.4.2. */
 static s64 vec_check(struct abi_proc *p, struct vec *v, int extended)
 {
 	u64 header[8];
@@ -293,7 +293,7 @@ static s64 vec_check(struct abi_proc *p, struct vec *v, int extended)
 	return 0;
 }
 
-/* 1: a full image of our size follows; 0: only the FXSAVE part counts. */
+/* 1: a complete image of our size follows; 0: only the FXSAVE part is used. */
 static int vec_is_extended(struct abi_proc *p, const struct vec *v, u64 vec)
 {
 	struct fx_sw sw;
@@ -307,8 +307,8 @@ static int vec_is_extended(struct abi_proc *p, const struct vec *v, u64 vec)
 }
 
 /*
- * Works on a copy: another guest thread may write to the frame meanwhile, and
- * a reserved bit would fault in the host.
+ * Uses a copy, because another guest thread may write to the frame meanwhile,
+ * and a reserved bit would fault in the host.
  */
 static s64 vec_pop(struct abi_proc *p, u64 vec)
 {
@@ -369,9 +369,8 @@ static u32 again_nr(const struct frame *f)
 	return (u32)a->nr;
 }
 
-/* Where the guest may continue: its own text, or the vDSO if that was
- * interrupted.
- */
+/* Whether the guest may continue there: in its own text, or in the vDSO if that
+ * was interrupted. */
 static int is_text(struct abi_proc *p, u64 rip)
 {
 	return (rip >= p->vdso && rip < p->vdso_end) ||
@@ -383,7 +382,7 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 {
 	struct frame f;
 
-	/* The handler's return took the restorer's address off the stack. */
+	/* the handler's return has popped the restorer's address */
 	if (ABI_GET(p, &f, regs->rsp - 8))
 		return -LINUX_EFAULT;
 	if (!is_text(p, f.uc.mc.rip) || f.uc.mc.rsp >= 1ull << 47)
@@ -395,7 +394,7 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 	if (*again != ABI_NONE)
 		regs->rip += SYSCALL_LEN;
 	abi_signal_mask_set(p, t, f.uc.mask);
-	/* As on Linux: a stack that cannot be set now is left unchanged. */
+	/* as on Linux, a stack that cannot be set now is not changed */
 	abi_signal_altstack(t, regs->rsp, f.uc.alt_sp, f.uc.alt_size,
 			    f.uc.alt_flags &
 				    (ABI_SS_AUTODISARM | ABI_SS_DISABLE));
