@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Signals: pending sets and their queue, the choice of a thread, delivery at
- * the end of a call. signals.lock guards what signal.h says; it is a leaf, and
- * no guest memory is touched while it is held (a fault there would come back
- * here).
+ * the end of a call. signals.lock guards what signal.h says. It is a leaf, and
+ * guest memory is never accessed while it is held, because a fault there would
+ * need it.
  */
 #include "signal.h"
 #include "sigframe.h"
@@ -23,7 +23,7 @@
 #define BIT(name) (1ull << (ABI_SIG##name - 1))
 #define STOPS (BIT(STOP) | BIT(TSTP) | BIT(TTIN) | BIT(TTOU))
 #define IGNORED (BIT(CHLD) | BIT(CONT) | BIT(URG) | BIT(WINCH))
-/* Delivered first: they report the instruction that regs point at. */
+/* Delivered first, because they report the instruction at which regs point. */
 #define SYNCHRONOUS                                                            \
 	(BIT(SEGV) | BIT(BUS) | BIT(ILL) | BIT(TRAP) | BIT(FPE) | BIT(SYS))
 
@@ -82,7 +82,7 @@ static s64 set_add(struct abi_proc *p, struct set set,
 		if (info->signo >= ABI_SIGNAL_RT && info->code != ABI_SI_USER)
 			return -LINUX_EAGAIN;
 		set_store(set.pending, *set.pending | bit);
-		return 0; /* delivered, but with an empty siginfo */
+		return 0; /* is delivered, with an empty siginfo */
 	}
 	s->free = s->entry[index].next;
 	s->entry[index].info = *info;
@@ -215,7 +215,7 @@ static int is_ignored(struct abi_proc *p, u32 signo)
 	       (handler == ABI_SIG_DFL && default_ignores(p, signo));
 }
 
-/* A child stopped or continued, which SA_NOCLDSTOP suppresses. */
+/* Whether SA_NOCLDSTOP suppresses it: a child stopped or continued. */
 static int is_unwanted(struct abi_proc *p, const struct abi_siginfo *info)
 {
 	return info->signo == ABI_SIGCHLD &&
@@ -224,7 +224,8 @@ static int is_unwanted(struct abi_proc *p, const struct abi_siginfo *info)
 	       p->signals.action[ABI_SIGCHLD - 1].flags & ABI_SA_NOCLDSTOP;
 }
 
-/* A thread blocks it, so it may be accepted later (sigwait, a new handler). */
+/* Whether a thread blocks it, so that it may be accepted later (sigwait, a new
+ * handler). */
 static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 {
 	struct abi_thread *t;
@@ -240,14 +241,14 @@ static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 	return 0;
 }
 
-/* The thread to handle a signal for the process; NULL: all block it. */
+/* The thread that handles a signal for the process; NULL if all block it. */
 static struct abi_thread *choose_thread(struct abi_proc *p,
 					struct abi_thread *from, u32 signo)
 {
 	u64 bit = abi_signal_bit(signo);
 	u32 i;
 
-	/* A signal that ends the process may as well end it here and now. */
+	/* a signal that ends the process is delivered to the calling thread */
 	if (p->signals.action[signo - 1].handler == ABI_SIG_DFL && from &&
 	    thread_wants(from, bit))
 		return from;
@@ -314,7 +315,8 @@ void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo)
 	abi_signal_send(p, t, t->tid, &info);
 }
 
-/* Other threads may have to handle what `t` no longer does. Lock held. */
+/* Passes signals that `t` no longer accepts to other threads. The caller holds
+ * the lock. */
 static void retarget_pending(struct abi_proc *p, struct abi_thread *t, u64 bits)
 {
 	struct abi_thread *other;
@@ -405,7 +407,7 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 /* Delivery
  * --------------------------------------------------------------------- */
 
-/* The mask while the handler runs. */
+/* Sets the mask for the time of the handler. */
 static void enter_handler(struct abi_proc *p, struct abi_thread *t,
 			  const struct abi_sigaction *action, u32 signo)
 {
@@ -429,7 +431,7 @@ static s64 handle_signal(struct abi_proc *p, struct abi_thread *t,
 	return rc;
 }
 
-/* The action for a signal that is about to be delivered. */
+/* Reads the action of a signal that is being delivered. */
 static void action_take(struct abi_proc *p, u32 signo,
 			struct abi_sigaction *action)
 {
@@ -440,7 +442,7 @@ static void action_take(struct abi_proc *p, u32 signo,
 		now->handler = ABI_SIG_DFL;
 }
 
-/* Returns when the process goes on. */
+/* Returns when the process is continued. */
 static void stop_process(struct abi_proc *p, struct abi_thread *t, u32 signo)
 {
 	struct abi_family_op op = {.verb = ABI_FAMILY_STOP,
@@ -450,8 +452,8 @@ static void stop_process(struct abi_proc *p, struct abi_thread *t, u32 signo)
 }
 
 /*
- * Deliver one pending signal. 0: none is left; 1: it needed no handler;
- * 2: regs enter a handler. `again`: see abi_delivery.
+ * Delivers one pending signal. 0: there is none; 1: it needed no handler; 2:
+ * regs enter a handler. `again`: see abi_delivery.
  */
 static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 		       struct abi_regs *regs, u32 again)
@@ -486,7 +488,7 @@ static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 	return 2;
 }
 
-/* All that are pending; 1 when regs enter a handler. */
+/* Delivers all pending signals; 1 if regs enter a handler. */
 static int deliver_pending(struct abi_proc *p, struct abi_thread *t,
 			   struct abi_regs *regs, u32 again)
 {
@@ -515,7 +517,7 @@ static int is_restart(s64 result)
 	       result == -ABI_ERESTARTBLOCK || result == -ABI_ERESTARTNOINTR;
 }
 
-/* abi_signal_finish when there is something to do. */
+/* abi_signal_finish, if there is something to do. */
 static int finish_slow(struct abi_call *c, s64 result, u32 nr)
 {
 	struct abi_thread *t = c->t;
@@ -594,8 +596,8 @@ static void force_signal(struct abi_proc *p, struct abi_thread *t,
 #define PF_WRITE 2 /* in the error code of a page fault */
 
 /*
- * An access to the host's window for shared files, which the map allows: the
- * page is there now (1), or it lies behind the file's end (SIGBUS).
+ * An access to the host's window for shared files, which the map allows: 1 if
+ * the page is accessible now; otherwise it is beyond the file's end (SIGBUS).
  */
 static int fault_in_window(struct abi_proc *p, struct abi_fault *f)
 {
@@ -683,7 +685,8 @@ static void log_regs(struct abi_proc *p, const struct abi_regs *regs)
 	}
 }
 
-/* The mapping that an address is in, as /proc/self/maps would begin. */
+/* Logs the mapping that contains an address, as /proc/self/maps would name
+ * it. */
 static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 {
 	struct abi_text text;
@@ -710,7 +713,7 @@ static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 	p->host->log(line);
 }
 
-/* A child that a signal ends is reported by its parent; a fault is logged
+/* The parent reports a child that was ended by a signal; a fault is logged
  * here. */
 static int is_reported(const struct abi_proc *p, const struct abi_fault *fault)
 {

@@ -2,20 +2,21 @@
 /*
  * Signals: actions, pending sets, delivery.
  *
- * Sending: the signal is queued and its bit set under signals.lock, then the
+ * Sending: the signal is queued and its bit set under signals.lock; then the
  * target gets a park token and a host->thread_kick. Waiting: every wait checks
- * abi_pending after it published that it waits (the park word, or the host's
- * own record inside io_wait), so one of the two sees the other.
+ * abi_pending after it has announced that it waits (in the park word, or in the
+ * host's own record inside io_wait), so one of the two sees the other.
  *
- * A call that a signal interrupts returns one of the restart codes below;
- * dispatch passes every result to abi_signal_finish, which delivers, and
- * then turns the code into -EINTR, or has the call run again. When a handler
- * with SA_RESTART runs first, the number of the call is written into the
- * signal frame, and rt_sigreturn of that very frame runs the call again. The
- * guest's own instruction cannot be repeated: it is a rewritten jump.
+ * A call that a signal interrupts returns one of the restart codes below.
+ * dispatch passes every result to abi_signal_finish, which delivers signals,
+ * and then converts the code to -EINTR, or restarts the call. If a handler with
+ * SA_RESTART runs first, the number of the call is stored in the signal frame,
+ * and rt_sigreturn of that frame restarts the call. The guest's own instruction
+ * cannot be executed again: it is a rewritten jump.
  *
- * Stop signals (SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU) are ignored by default:
- * nothing outside the process could continue it.
+ * On a host without a family, stop signals (SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU)
+ * are ignored by default, because nothing outside of the process could continue
+ * it.
  */
 #ifndef ABI_SIGNAL_H
 #define ABI_SIGNAL_H
@@ -30,9 +31,9 @@
 
 /*
  * Results of interrupted calls, never seen by a guest (numbers as in Linux).
- * SYS: again if the handler has SA_RESTART. NOHAND, BLOCK: -EINTR whenever a
- * handler ran. BLOCK is for waits of a relative time: they go through
- * abi_thread_deadline, so running again does not lengthen them.
+ * SYS: restarted if the handler has SA_RESTART. NOHAND, BLOCK: -EINTR if any
+ * handler ran. BLOCK is for waits of a relative time: they use
+ * abi_thread_deadline, so a restart does not lengthen them.
  */
 #define ABI_ERESTARTSYS 512
 #define ABI_ERESTARTNOINTR 513
@@ -65,21 +66,21 @@ static inline u64 abi_signal_bit(u32 signo)
 	return 1ull << (signo - 1);
 }
 
-/* A signal that the system sends a thread for its own call (SIGPIPE). */
+/* Sends a signal to the calling thread because of its own call (SIGPIPE). */
 void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo);
 
 /*
- * Replace the mask until the end of the call (ppoll, pselect6, epoll_pwait,
- * rt_sigsuspend). abi_signal_finish puts the old one back: before delivery,
- * or, when the call was interrupted, after it. `size` is the guest's
- * sigsetsize. 0, -EINVAL or -EFAULT. A gaddr of 0 changes nothing.
+ * Replaces the mask until the end of the call (ppoll, pselect6, epoll_pwait,
+ * rt_sigsuspend). abi_signal_finish restores it: before delivery, or if the
+ * call was interrupted, after it. `size` is the guest's sigsetsize. 0, -EINVAL
+ * or -EFAULT. If gaddr is 0, nothing changes.
  */
 s64 abi_signal_mask_push(struct abi_call *c, u64 gaddr, u64 size);
 /* Sets the calling thread's mask. */
 void abi_signal_mask_set(struct abi_proc *p, struct abi_thread *t, u64 mask);
 
 /*
- * The end of every call: stores `result` in rax (unless how is FULL),
+ * The end of every call: stores `result` in rax (unless how is FULL) and
  * delivers signals. 1: read number and arguments from c->regs and dispatch
  * again. 0: return c->how.
  */
@@ -88,17 +89,19 @@ int abi_signal_finish(struct abi_call *c, s64 result);
 /* Parts of signal.c that sigframe.c and the system calls need. */
 int abi_signal_take(struct abi_proc *p, struct abi_thread *t, u64 set,
 		    struct abi_siginfo *info);
-/* rt_sigaction(2), the numbers checked: swaps *action with the present one. */
+/* rt_sigaction(2), with checked numbers: exchanges *action with the present
+ * one. */
 void abi_signal_action(struct abi_proc *p, u32 signo,
 		       const struct abi_sigaction *fresh,
 		       struct abi_sigaction *old);
-/* `t` exits: its queue is emptied, what the process has pending moves on. */
+/* `t` exits: empties its queue, and passes on what is pending for the
+ * process. */
 void abi_signal_thread_end(struct abi_proc *p, struct abi_thread *t);
 const char *abi_signal_name(u32 signo);
 void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 		     const struct abi_regs *regs,
 		     const struct abi_fault *fault);
-/* A fault that abi found: as abi_fault, with SIGSEGV at `addr`. */
+/* A fault that abi has found: as abi_fault, with SIGSEGV at `addr`. */
 void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
 		     struct abi_regs *regs, u64 addr);
 /* What sigaltstack(2) reports about the current stack. */

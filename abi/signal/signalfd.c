@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns signalfd(2). desc->value is the set of signals, atomic. As on Linux a
- * descriptor has no signals of its own: who reads or polls it sees those that
- * are pending for its thread and its process.
+ * descriptor has no signals of its own: a thread that reads or polls it gets
+ * those that are pending for itself and its process.
  */
 #include "signalfd.h"
 #include "signal.h"
@@ -83,7 +83,8 @@ static void fill_record(struct record *r, const struct abi_siginfo *info)
 		r->addr = info->fault.addr;
 }
 
-/* sigwait: this thread takes what all block. 0, or -EINTR. */
+/* As sigwait: this thread takes a signal that all threads block. 0, or
+ * -EINTR. */
 static s64 wait_signal(struct abi_call *c, u64 set, struct abi_siginfo *info)
 {
 	s64 rc = 0;
@@ -129,7 +130,7 @@ static s64 signalfd_read(struct abi_call *c, struct abi_desc *d,
 	return done;
 }
 
-/* `collect` and not `ready`, since it depends on the calling thread. */
+/* `collect` instead of `ready`, because it depends on the calling thread. */
 static u32 signalfd_collect(struct abi_call *c, struct abi_set *set,
 			    struct abi_desc *d, u32 tag, u32 nested, u32 depth)
 {
@@ -147,7 +148,7 @@ const struct abi_desc_ops abi_signalfd_ops = {
 	.collect = signalfd_collect,
 };
 
-/* Without a lock: what changes meanwhile is looked at by who waits. */
+/* Takes no lock: waiters check again after each change. */
 void abi_signalfd_wake(struct abi_proc *p, u32 signo)
 {
 	u32 left = __atomic_load_n(&p->fds.signalfds, __ATOMIC_SEQ_CST), i;

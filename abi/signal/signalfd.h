@@ -6,7 +6,8 @@
 
 extern const struct abi_desc_ops abi_signalfd_ops;
 
-/* A signal was sent: wakes who waits for a descriptor that accepts it. */
+/* A signal was sent: wakes threads that wait for a descriptor that accepts
+ * it. */
 void abi_signalfd_wake(struct abi_proc *p, u32 signo);
 
 #endif

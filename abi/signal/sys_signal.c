@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The signal system calls. They own nothing: signals.lock guards what they
- * change, behind the functions of signal.c.
+ * The signal system calls. They own nothing: the functions of signal.c change
+ * the data, under signals.lock.
  */
 #include "sigframe.h"
 #include "signal.h"
@@ -23,7 +23,7 @@ struct altstack {
 	u64 size;
 };
 
-/* Numbers as guests give them: 0 asks only whether the target exists. */
+/* Whether a number is invalid; 0 only asks whether the target exists. */
 static int signo_bad(u64 signo)
 {
 	return (u32)signo > ABI_SIGNALS;
@@ -228,7 +228,8 @@ static s64 send_user(struct abi_call *c, u32 tid, u64 signo, s32 code)
 	return send_or_probe(c, tid, &info);
 }
 
-/* Other processes, and groups: -1 is all of the family but the caller. */
+/* Signals other processes, and groups: -1 is the whole family except the
+ * caller. */
 static s64 kill_family(struct abi_call *c, s32 pid, s32 signo)
 {
 	struct abi_family_op op = {
@@ -248,7 +249,7 @@ s64 abi_sys_kill(struct abi_call *c)
 		return -LINUX_EINVAL;
 	if (pid != own && c->p->host->family)
 		return kill_family(c, pid, (s32)c->a[1]);
-	/* Alone in its process group; -1 spares the sender. */
+	/* alone in its process group; -1 excludes the sender */
 	if (pid != own && pid != 0 && pid != -own)
 		return -LINUX_ESRCH;
 	return send_user(c, 0, c->a[1], ABI_SI_USER);
@@ -282,7 +283,7 @@ static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
 	return send_or_probe(c, tid, &info);
 }
 
-/* To another process; as on Linux, si_code must not be that of the kernel. */
+/* To another process: as on Linux, si_code must not be one of the kernel's. */
 static s64 queue_family(struct abi_call *c)
 {
 	struct abi_siginfo info;

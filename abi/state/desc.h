@@ -6,13 +6,13 @@
 #include "event.h"
 #include "lock.h"
 
-/* What was set of an inode without a name, by fchmod and futimens. */
+/* Attributes of an inode without a name, set by fchmod and futimens. */
 struct abi_unnamed {
 	u32 mode, has_mode;
 	s64 times[2]; /* access, modification; ns since 1970; 0: not set */
 };
 
-/* A name of AF_UNIX as the program gave it; len 0: none. */
+/* A name of AF_UNIX as the program gave it; len 0: there is none. */
 struct abi_unix_name {
 	u32 len;
 	u8 addr[110];
@@ -41,7 +41,7 @@ enum abi_desc_kind {
 struct abi_timer {
 	u32 clock;
 	u64 next_ns, interval_ns; /* on CLOCK_MONOTONIC; 0: not armed */
-	u64 ticks;		  /* expirations counted but not yet read */
+	u64 ticks;		  /* expirations that were not read yet */
 };
 
 struct abi_file_id {
@@ -49,32 +49,34 @@ struct abi_file_id {
 };
 
 struct abi_desc {
-	u32 refs, numbers; /* guarded by fds->lock; numbers: slots with it */
+	u32 refs, numbers; /* fds->lock; numbers: slots that refer to it */
 	u32 kind;
 	u32 type; /* S_IF..., as fstat reports */
 	u32 code;
-	u32 flags;	/* O_ACCMODE and status flags; atomic */
-	s32 handle;	/* FILE, SOCK */
-	u32 in, out;	/* ring index + 1, or 0 */
-	u32 pipe, peer; /* pipe of the host: its number, the other end's index
-			   + 1; 0: this process did not make it */
-	u32 identified; /* `file` is known; atomic */
+	u32 flags;   /* O_ACCMODE and status flags; atomic */
+	s32 handle;  /* FILE, SOCK */
+	u32 in, out; /* ring index + 1, or 0 */
+	/* pipe of the host: its number, the other end's index + 1; 0: another
+	 * process made it */
+	u32 pipe, peer;
+	u32 identified;		 /* `file` is known; atomic */
 	struct abi_file_id file; /* of what has a handle */
-	u32 parted;    /* EVENT: the parent of this process has another one */
-	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
-	u32 inherited; /* regular file: the host keeps the position, not pos */
-	struct abi_lock lock; /* guards what follows, up to event */
+	u32 parted;	      /* EVENT: the parent process has another copy */
+	u32 parked;	      /* filelock.c keeps the handle open; fds->lock */
+	u32 inherited;	      /* regular file: the host keeps the position */
+	struct abi_lock lock; /* guards the fields up to event */
 	u64 pos;
 	u64 value; /* EVENT: the counter */
 	struct abi_timer timer;
 	u64 recv_ns, send_ns;		 /* SO_RCVTIMEO, SO_SNDTIMEO; 0: none */
 	u32 domain, sock_type, protocol; /* SOCK, PAIR */
 	struct abi_unix_name own, peer_name; /* SOCK of AF_UNIX */
-	struct abi_unnamed unnamed;	     /* but for PIPE: its ring's */
+	/* of all but PIPE, whose ring has it */
+	struct abi_unnamed unnamed;
 	u32 listening;
 	struct abi_event event;
 	u32 watch;	 /* EPOLL: first entry + 1; guarded by epoll_lock */
-	u32 watched;	 /* entries of others that name this; epoll_lock */
+	u32 watched;	 /* entries that refer to this; epoll_lock */
 	char path[4096]; /* files: absolute; others: as /proc/self/fd says */
 };
 

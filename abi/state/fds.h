@@ -7,9 +7,9 @@
 #include "ring.h"
 #include "watch.h"
 
-/* More than numbers, so that those end first, with EMFILE. */
+/* More than numbers, so that numbers run out first, with EMFILE. */
 #define ABI_DESC_MAX (ABI_FD_MAX + 64)
-#define ABI_LOCKED_FILES 256 /* that a process holds record locks on */
+#define ABI_LOCKED_FILES 256 /* files with record locks of a process */
 
 struct abi_slot {
 	u16 desc; /* index + 1, or 0 */
@@ -17,45 +17,46 @@ struct abi_slot {
 };
 
 struct abi_waiting {
-	u32 parked; /* sleeps in thread.c rather than in io_wait */
+	u32 parked; /* sleeps in thread.c instead of io_wait */
 };
 
 struct abi_fds {
-	struct abi_lock lock; /* slot, desc[].refs, ring[].used, the highs */
+	/* guards slot, desc[].refs, ring[].used, and the highs */
+	struct abi_lock lock;
 	struct abi_lock epoll_lock;
-	struct abi_lock bounce_lock; /* never held over a wait */
-	u32 said_exec;		     /* execve closed an epoll; atomic */
-	u32 said_parted; /* an eventfd was copied by a fork; atomic */
-	u32 said_lock;	 /* the host has no file locks, which was logged; atomic
-			  */
-	u32 said_type;	 /* a type of socket was refused; atomic */
-	u32 said_unix;	 /* that AF_UNIX sockets get no peer; atomic */
-	u32 said_node;	 /* so was mknod; atomic */
-	u32 said_ioctl;	 /* so was an ioctl of a socket; atomic */
-	u32 said_async;	 /* that no SIGIO is sent; atomic */
-	u32 said_fifo;	 /* that open of a FIFO cannot wait; atomic */
-	u32 said_lease;	 /* so was a lease of a file; atomic */
-	u32 said_pipe;	 /* so was a large pipe; atomic */
-	u32 said_seal;	 /* so were seals of a file; atomic */
-	u32 said_xattr;	 /* so was an extended attribute; atomic */
-	u32 said_control;	  /* so was ancillary data; atomic */
-	u32 said_dropped;	  /* that ancillary data was dropped */
-	u32 said_oob;		  /* so was data out of band; atomic */
+	struct abi_lock bounce_lock; /* never held during a wait */
+	/* messages that were logged, atomic: execve closed an epoll */
+	u32 said_exec;
+	u32 said_parted;  /* an eventfd was copied by a fork */
+	u32 said_lock;	  /* the host has no file locks */
+	u32 said_type;	  /* a socket type was refused */
+	u32 said_unix;	  /* AF_UNIX sockets get no peer */
+	u32 said_node;	  /* mknod was refused */
+	u32 said_ioctl;	  /* an ioctl of a socket was refused */
+	u32 said_async;	  /* no SIGIO is sent */
+	u32 said_fifo;	  /* open of a FIFO cannot wait */
+	u32 said_lease;	  /* a lease of a file was refused */
+	u32 said_pipe;	  /* a large pipe was refused */
+	u32 said_seal;	  /* seals of a file were refused */
+	u32 said_xattr;	  /* a change of extended attributes was refused */
+	u32 said_control; /* ancillary data was refused */
+	u32 said_dropped; /* ancillary data was dropped */
+	u32 said_oob;	  /* out-of-band data was refused */
 	u32 locked_files, parked; /* filelock.c */
 	struct abi_file_id locked_file[ABI_LOCKED_FILES];
-	u32 pipes;	 /* number of the last pipe of the host; atomic */
-	u64 said_family; /* bits: domains that socket(2) refused, which was
-			    logged; atomic */
-	u32 signalfds;	 /* 1: one was made; atomic */
-	u32 high;	 /* descriptions above this were never used */
+	u32 pipes; /* number of the last pipe of the host; atomic */
+	/* bits of the domains that socket(2) refused; atomic */
+	u64 said_family;
+	u32 signalfds; /* 1: there was a signalfd; atomic */
+	u32 high;      /* descriptions from here on were never used */
 	struct abi_slot slot[ABI_FD_MAX];
 	struct abi_waiting waiting[ABI_WAITER_WORDS * 64];
 	struct abi_desc desc[ABI_DESC_MAX];
 	struct abi_watch watch[ABI_WATCH_MAX];
 	struct abi_ring ring[ABI_RING_MAX];
-	u32 ring_high; /* one more than the highest that was ever used */
+	u32 ring_high; /* rings from here on were never used */
 	struct abi_set_space set[ABI_SET_POOL];
-	u32 set_high;		  /* the same of set[] */
+	u32 set_high;		  /* the same for set[] */
 	u8 bounce[ABI_RING_SIZE]; /* gathers small vectors into one packet */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The word of a lock; abi/thread/lock.h says what its values mean. */
+/* The word of a lock; abi/thread/lock.h describes its values. */
 #ifndef ABI_STATE_LOCK_H
 #define ABI_STATE_LOCK_H
 

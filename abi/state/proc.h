@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process: everything abi knows about one guest, as plain data. A part is
- * guarded by the lock inside it; what stands here directly is written by
- * abi_proc_init and abi_exec before a second thread exists, or says its rule.
+ * The process: everything abi knows about one guest, as plain data. Each part
+ * is guarded by the lock inside it. Other fields are written by abi_proc_init
+ * and abi_exec before a second thread exists, unless their comments say
+ * otherwise.
  */
 #ifndef ABI_STATE_PROC_H
 #define ABI_STATE_PROC_H
@@ -53,7 +54,7 @@ struct abi_proc {
 	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */
 	u64 refused_other;	 /* numbers from ABI_NR_MAX up */
 
-	/* argv, envp and auxv as exec laid them out, for /proc/self. */
+	/* argv, envp and auxv in the initial stack, for /proc/self. */
 	u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
 };
 

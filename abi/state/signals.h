@@ -8,9 +8,9 @@
 
 #define ABI_SIGNALS 64	      /* numbers 1 to 64 */
 #define ABI_SIGNAL_QUEUE 1024 /* entries in one process */
-#define ABI_SIGNAL_RT 32      /* the first that queues */
+#define ABI_SIGNAL_RT 32      /* the first real-time signal */
 
-/* As in the guest: the kernel's struct sigaction of x86-64. */
+/* The guest's layout: the kernel's struct sigaction of x86-64. */
 struct abi_sigaction {
 	u64 handler, flags, restorer, mask;
 };
@@ -27,7 +27,7 @@ struct abi_signals {
 	u64 pending; /* for the process; also read without the lock */
 	u32 queue;
 	u32 free;      /* first free entry */
-	u32 said_kill; /* a thread is writing the last message */
+	u32 said_kill; /* a thread is logging the last message */
 	struct abi_sigaction action[ABI_SIGNALS]; /* [signo - 1] */
 	struct abi_sigentry entry[ABI_SIGNAL_QUEUE];
 };

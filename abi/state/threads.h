@@ -8,7 +8,7 @@
 
 struct abi_threads {
 	struct abi_lock lock;
-	u32 live;	 /* not counting those that exited */
+	u32 live;	 /* threads that have not exited */
 	u32 cursor;	 /* where the search for a free index starts */
 	u32 high;	 /* one more than the highest index ever used; atomic */
 	u32 main_status; /* exit code of thread 0, once it exited */

@@ -8,35 +8,35 @@
 #define ABI_FD_MAX 1024
 #define ABI_WATCH_MAX 4096 /* entries of all epoll interest lists */
 
-/* One line of an interest list. All guarded by fds->epoll_lock. */
+/* One entry of an interest list, guarded by fds->epoll_lock. */
 struct abi_watch {
 	u32 used, next; /* next entry + 1 of the same epoll */
 	u32 fd, desc; /* desc is an index; closing the last number frees this */
 	u32 events;
 	u32 off;	       /* EPOLLONESHOT has fired */
 	u32 last;	       /* EPOLLET: what was reported */
-	u32 seen_in, seen_out; /* EPOLLET: the edges that were reported */
+	u32 seen_in, seen_out; /* EPOLLET: the edge counts that were reported */
 	u64 data;
 };
 
-/* What a thread in poll or epoll_wait looks at; filled again for each round. */
+/* What a thread in poll or epoll_wait polls; filled again in each round. */
 #define ABI_SET_SMALL 32
 #define ABI_SET_LARGE 1280
-#define ABI_SET_POOL 128 /* threads that can wait for many at once */
+#define ABI_SET_POOL 128 /* threads with a large set at the same time */
 
 struct abi_set_item {
 	struct abi_poll poll;
-	u16 tag;    /* whose: index of the pollfd or watch */
-	u16 nested; /* found inside an epoll that is itself watched */
+	u16 tag;    /* index of the pollfd or watch that it belongs to */
+	u16 nested; /* is inside an epoll that is itself watched */
 };
 
 struct abi_set {
 	u32 size, items, holds;
-	u32 overflow; /* more than size */
-	u64 due;      /* when something becomes ready by time alone */
+	u32 overflow; /* there were more than size */
+	u64 due;      /* when something becomes ready by time */
 	struct abi_set_item *item;
-	u16 *hold;	       /* descriptions joined and held */
-	struct abi_poll *list; /* what io_wait gets */
+	u16 *hold;	       /* descriptions with a reference, joined */
+	struct abi_poll *list; /* argument of io_wait */
 };
 
 struct abi_set_space {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes: futex(2). Words in memory that other processes share are the host's
- * (abi_host.futex), where it has such queues; all others wait here.
+ * Futexes: futex(2). For words in memory that other processes share the host's
+ * queues are used (abi_host.futex), if it has them; all other threads wait
+ * here.
  *
- * A bucket's lock guards its list, the places in it (struct abi_futex_wait)
+ * A bucket's lock guards its list, the entries in it (struct abi_futex_wait)
  * and the comparison of the guest's word. Two buckets are locked in the order
- * of their index. Nothing is taken inside.
+ * of their index. No other lock is taken while one is held.
  *
- * Why no wake-up is lost. A waiter compares and queues itself under the lock.
- * A waker changed the word before it calls, so either it finds the waiter in
- * the list, or the waiter takes the lock after the waker and sees the changed
- * word. A waker clears `queued` first and leaves the park token second; the
- * waiter reads `queued` after every park. Whether a waiter was woken or gave
- * up is decided under the lock, once: that makes counts exact.
+ * Why no wake-up is lost: a waiter compares and queues itself under the lock. A
+ * waker changed the word before its call. So either it finds the waiter in the
+ * list, or the waiter gets the lock after the waker and sees the changed word.
+ * A waker first clears `queued` and then leaves the park token; the waiter
+ * reads `queued` after every park. Whether a waiter was woken or gave up is
+ * decided once, under the lock, so counts are exact.
  */
 #include "futex.h"
 #include "lock.h"
@@ -43,14 +44,14 @@
 #define CLOCK_REALTIME 256
 #define COMMAND 0x7f
 
-/* Sets of operations: that wait, on one word only, that a host can have. */
+/* Sets of operations: those that wait, those on one word, those of a host. */
 #define WAITS (1u << WAIT | 1u << WAIT_BITSET)
 #define ONE_WORD (WAITS | 1u << WAKE | 1u << WAKE_BITSET)
 #define HOSTS (ONE_WORD | 1u << REQUEUE | 1u << CMP_REQUEUE | 1u << WAKE_OP)
 
 #define BATCH 32
 
-/* Threads to unpark once the locks are dropped. */
+/* Threads to unpark when the locks are released. */
 struct wake_list {
 	struct abi_proc *p;
 	u32 count;
@@ -131,8 +132,8 @@ static void wake_one(struct wake_list *list, u32 index, struct abi_thread *t)
 	list_del(list->p, index, t);
 	__atomic_store_n(&t->futex.queued, 0, __ATOMIC_SEQ_CST);
 	/*
-	 * From here on the waiter may run on, even exit: a token left for the
-	 * index's next owner only makes that thread check again.
+	 * From now on the waiter may run, and even exit: a token that its
+	 * index's next owner finds only makes that thread check again.
 	 */
 	if (list->count < BATCH)
 		list->thread[list->count++] = t;
@@ -171,7 +172,7 @@ static s64 wake_some(struct wake_list *list, u32 index, u64 gaddr, s32 count,
 /* Words that other processes share ------------------------------------------
  */
 
-/* Does the host map the memory of this word for other processes too? */
+/* Whether the host maps the memory of this word for other processes too. */
 static int word_shared(struct abi_proc *p, u64 gaddr, struct abi_area *a)
 {
 	const u32 file = ABI_AREA_SHARED | ABI_AREA_DIRECT;
@@ -180,7 +181,7 @@ static int word_shared(struct abi_proc *p, u64 gaddr, struct abi_area *a)
 	       ((a->bits & file) == file || abi_space_is_common(p, a));
 }
 
-/* Does futex(2) with this operation go to the queues of the host? */
+/* Whether this operation uses the host's queues. */
 static int word_hosts(struct abi_proc *p, u64 gaddr, u32 op)
 {
 	struct abi_area a;
@@ -200,7 +201,7 @@ s64 abi_futex_wake_one(struct abi_proc *p, struct abi_thread *t, u64 gaddr)
 	return abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
 }
 
-/* Once: who waits at this word is not woken by other processes. */
+/* Logs once that other processes do not wake waiters at this word. */
 static void say_unshared(struct abi_proc *p, u64 gaddr)
 {
 	struct abi_area a;
@@ -222,7 +223,7 @@ static s64 word_check(struct abi_proc *p, u64 gaddr, u32 prot)
 	return abi_user_check(p, gaddr, 4, prot);
 }
 
-/* 0: the word is `value`; else -EAGAIN or -EFAULT. */
+/* 0 if the word is `value`, else -EAGAIN or -EFAULT. */
 static s64 word_is(u64 gaddr, u32 value)
 {
 	u32 now;
@@ -237,7 +238,7 @@ static int still_queued(struct abi_thread *t)
 	return (int)__atomic_load_n(&t->futex.queued, __ATOMIC_SEQ_CST);
 }
 
-/* 1: `t` is out of its queue; 0: another thread woke it before. */
+/* 1: `t` was removed from its queue; 0: another thread had woken it. */
 static int withdraw_waiter(struct abi_proc *p, struct abi_thread *t)
 {
 	u32 index;
@@ -317,7 +318,7 @@ struct requeue {
 	const u32 *expect; /* or NULL */
 };
 
-/* Both locks are held. How many were woken or moved. */
+/* The caller holds both locks. Returns how many were woken or moved. */
 static s64 requeue_some(struct wake_list *list, const struct requeue *r)
 {
 	struct abi_proc *p = list->p;
@@ -529,8 +530,7 @@ static s64 wait_call(struct abi_call *c, u32 bitset, int hosts)
 
 static s64 wake_call(struct abi_call *c, u32 bitset)
 {
-	/* The map is not checked: programs wake words that are already
-	 * unmapped. */
+	/* the map is not checked: programs wake words that were unmapped */
 	if (c->a[0] % 4)
 		return -LINUX_EINVAL;
 	return abi_futex_wake(c->p, c->a[0], (u32)c->a[2], bitset);
@@ -547,7 +547,8 @@ static s64 refuse_requeue(struct abi_call *c)
 	return -LINUX_ENOSYS;
 }
 
-/* LOCK_PI counts on CLOCK_REALTIME, LOCK_PI2 on the clock that it names. */
+/* LOCK_PI's timeout is on CLOCK_REALTIME, LOCK_PI2's on the clock in its
+ * flags. */
 static s64 pi_call(struct abi_call *c)
 {
 	u32 op = (u32)c->a[1], command = op & COMMAND;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes that name their owner: FUTEX_LOCK_PI and its family. The word holds
- * the owner's tid; who unlocks hands it to the thread that has waited longest.
- * No priority is inherited, because no guest thread has one of its own.
+ * Futexes with an owner: FUTEX_LOCK_PI and related operations. The word
+ * contains the owner's tid; unlocking passes it to the thread that has waited
+ * longest. No priority is inherited, because guest threads have no priorities.
  *
- * futexes.pi_lock guards the waiters (struct abi_pi_wait), each of which knows
- * its owner: the word may be changed by user space (musl marks the words of a
- * dying thread itself), and hand-over goes by what is known here.
+ * futexes.pi_lock guards the waiters (struct abi_pi_wait), each of which
+ * records the owner, because user space may change the word (musl itself marks
+ * the words of a dying thread): the records decide to whom a word is passed.
  * threads.lock is taken inside.
  */
 #include "futex.h"
@@ -22,14 +22,14 @@
 #define WAITERS 0x80000000u
 
 #define MUST_WAIT 1
-#define MUST_RETRY 2 /* the owner is about to end: soon its word tells */
+#define MUST_RETRY 2 /* the owner is ending; its word will show that soon */
 
 static u32 thread_count(struct abi_proc *p)
 {
 	return __atomic_load_n(&p->threads.high, __ATOMIC_ACQUIRE);
 }
 
-/* The longest waiter, or NULL; *more: others wait as well. */
+/* The thread that has waited longest, or NULL; *more: others wait too. */
 static struct abi_thread *first_waiter(struct abi_proc *p, u64 gaddr, u32 *more)
 {
 	struct abi_thread *t, *first = 0;
@@ -68,7 +68,8 @@ static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
 	return 0;
 }
 
-/* Take it, or mark it as waited for: 0, MUST_WAIT, MUST_RETRY or an error. */
+/* Acquires the word, or marks it as waited for: 0, MUST_WAIT, MUST_RETRY or an
+ * error. */
 static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		     u32 try)
 {
@@ -86,7 +87,7 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		if (owner == t->tid)
 			return -LINUX_EDEADLK;
 		if (!owner && first)
-			owner = first->pi.owner; /* is about to end */
+			owner = first->pi.owner; /* it is ending */
 		rc = owner ? owner_check(p, t, owner) : 0;
 		if (try && (rc == -LINUX_EDEADLK || (owner && !rc)))
 			rc = -LINUX_EAGAIN;
@@ -102,7 +103,7 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	return owner ? MUST_WAIT : 0;
 }
 
-/* pi_lock is held. Leaves the token last, as wake_one in futex.c. */
+/* The caller holds pi_lock. Leaves the token last, like wake_one in futex.c. */
 static void word_grant(struct abi_proc *p, struct abi_thread *t)
 {
 	abi_assert_locked(&p->futexes.pi_lock);
@@ -111,7 +112,7 @@ static void word_grant(struct abi_proc *p, struct abi_thread *t)
 	abi_thread_unpark(p, t);
 }
 
-/* Waits until a thread passes it on. */
+/* Waits until a thread passes the word on. */
 static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 {
 	s64 rc;
@@ -175,8 +176,8 @@ static void set_owner(struct abi_proc *p, u64 gaddr, u32 owner)
 }
 
 /*
- * pi_lock is held: from `t` to the longest waiter, if there is one. died:
- * `t` ends, and the word may say something else by now.
+ * Passes the word from `t` to the longest waiter, if there is one. The caller
+ * holds pi_lock. died: `t` ends, and the word may have another value now.
  */
 static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
 		     u32 died)

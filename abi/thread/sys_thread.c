@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting and ending threads, and what a thread asks about itself. A clone
- * that is not a thread is a process: abi/proc/fork.c.
+ * Starting and ending threads, and their attributes. A clone that is not a
+ * thread is a process: abi/proc/fork.c.
  */
 #include "lock.h"
 #include "thread.h"
@@ -23,7 +23,7 @@
 #define CLONE_SETTLS 0x80000ull
 #define CLONE_PARENT_SETTID 0x100000ull
 #define CLONE_CHILD_CLEARTID 0x200000ull
-#define CLONE_DETACHED 0x400000ull /* without effect, musl sets it */
+#define CLONE_DETACHED 0x400000ull /* has no effect; musl sets it */
 #define CLONE_CHILD_SETTID 0x1000000ull
 #define CLONE_SIGNAL 0xffull /* ignored for a thread */
 #define CLONE_MUST                                                             \
@@ -40,7 +40,7 @@
 
 #define ROBUST_HEAD_SIZE 24
 
-/* Host code reads up to the stack protector's word, at tp + 0x28. */
+/* Host code reads the stack protector's word, at tp + 0x28. */
 #define TP_SPAN 0x30
 
 s64 abi_thread_tp_check(struct abi_proc *p, u64 tp)
@@ -58,13 +58,14 @@ static s64 clone_check(struct abi_call *c)
 	if ((flags & CLONE_MUST) != CLONE_MUST || flags & ~CLONE_MAY)
 		return -LINUX_EINVAL;
 	if (!c->a[1])
-		return -LINUX_EINVAL; /* two threads on one stack */
+		return -LINUX_EINVAL; /* two threads would share a stack */
 	if (flags & CLONE_SETTLS)
 		return abi_thread_tp_check(c->p, c->a[4]);
 	return 0;
 }
 
-/* The child as the parent's copy; no other thread knows of it yet. */
+/* Initializes the child as a copy of the parent, before other threads know of
+ * it. */
 static void clone_fill(struct abi_call *c, struct abi_thread *child)
 {
 	u64 flags = c->a[0];
@@ -82,7 +83,7 @@ static void clone_fill(struct abi_call *c, struct abi_thread *child)
 	abi_unlock(c->p, &c->p->threads.lock);
 }
 
-/* As Linux, which does not fail the call for a bad address here. */
+/* As on Linux, a bad address does not make the call fail here. */
 static void clone_tell(struct abi_call *c, u32 tid)
 {
 	if (c->a[0] & CLONE_PARENT_SETTID)
@@ -92,8 +93,8 @@ static void clone_tell(struct abi_call *c, u32 tid)
 }
 
 /*
- * RLIMIT_NPROC. It counts all threads of a user; here, those of this process.
- * As on Linux it does not bind root.
+ * RLIMIT_NPROC. It limits all threads of a user; here, those of this process.
+ * As on Linux it does not apply to root.
  */
 static int is_at_limit(struct abi_proc *p)
 {
@@ -162,7 +163,7 @@ s64 abi_sys_set_robust_list(struct abi_call *c)
 	return 0;
 }
 
-/* The thread that a tid of a call means; 0 is the caller. */
+/* The thread with this tid; 0 is the caller. */
 static struct abi_thread *thread_of_tid(struct abi_call *c, u64 tid)
 {
 	return (u32)tid ? abi_thread_find(c->p, (u32)tid) : c->t;
@@ -203,7 +204,8 @@ s64 abi_sys_arch_prctl(struct abi_call *c)
 				"ARCH_SET_GS is refused");
 		return -LINUX_EPERM;
 	}
-	return -LINUX_EINVAL; /* among them ARCH_CET_STATUS: no shadow stack */
+	/* also for ARCH_CET_STATUS: there is no shadow stack */
+	return -LINUX_EINVAL;
 }
 
 /* Scheduling
@@ -241,7 +243,7 @@ s64 abi_sys_sched_getaffinity(struct abi_call *c)
 							: (s64)bytes;
 }
 
-/* Clears bits of CPUs that do not exist; 1 when some are left. */
+/* Clears the bits of CPUs that do not exist; 1 if some are left. */
 static int affinity_trim(struct abi_proc *p, u64 *mask)
 {
 	u64 any = 0;
@@ -278,7 +280,7 @@ s64 abi_sys_sched_setaffinity(struct abi_call *c)
 	return 0;
 }
 
-/* Only a hint: a CPU on which the thread may run. */
+/* Returns a CPU on which the thread may run; it is only a hint. */
 s64 abi_sys_getcpu(struct abi_call *c)
 {
 	u32 cpu = 0, node = 0;

@@ -3,11 +3,11 @@
  * The table of guest threads, parking, and the end of a thread.
  *
  * threads.lock guards state, tid, uses, live, cursor and the affinity masks.
- * A record that is not FREE belongs to its own thread otherwise; what other
- * threads touch of it is atomic or guarded as thread.h says.
+ * Apart from these, a record that is not FREE belongs to its own thread; fields
+ * that other threads use are atomic or guarded as thread.h says.
  *
  * A tid is pid + index + ABI_THREADS_MAX * uses, so that a lookup needs no
- * search and a tid comes back only after a long time. It stays below 2^30:
+ * search and a tid is reused only after a long time. It is below 2^30, because
  * user space keeps flags above that in its lock words.
  */
 #include "thread.h"
@@ -54,11 +54,11 @@ u64 abi_thread_tp(const struct abi_proc *p, u32 t)
 	return p->threads.thread[t].tp;
 }
 
-/* A clean record; everything but index, uses and the park word. */
+/* Clears a record, except index, uses and the park word. */
 static void thread_reset(struct abi_proc *p, struct abi_thread *t)
 {
 	u32 index = (u32)(t - p->threads.thread), uses = t->uses;
-	u64 calls = t->calls; /* the report adds up all that ever ran */
+	u64 calls = t->calls; /* the report adds up the calls of all threads */
 
 	abi_memset(t, 0, sizeof(*t));
 	t->index = index;
@@ -124,7 +124,8 @@ void abi_thread_gone(struct abi_proc *p, u32 index)
 	struct abi_thread *t = abi_thread_get(p, index);
 
 	if (!index)
-		return; /* thread 0 names the process as long as it lives */
+		/* the process is named after thread 0 while that exists */
+		return;
 	abi_lock(p, &p->threads.lock);
 	if (t->state == ABI_THREAD_EXITED) {
 		t->uses++;
@@ -167,7 +168,7 @@ s64 abi_thread_park(struct abi_proc *p, struct abi_thread *t, u64 deadline,
 		return interruptible && abi_pending(p, t->index) ? -LINUX_EINTR
 								 : 0;
 	}
-	/* ASLEEP is published: a sender that we do not see now sees it. */
+	/* ASLEEP is set: a sender whose signal is not seen here sees it */
 	if (interruptible && abi_pending(p, t->index))
 		rc = -LINUX_EINTR;
 	else
@@ -207,11 +208,12 @@ u64 abi_thread_deadline(struct abi_call *c, u64 ns)
 #define FUTEX_TID_MASK 0x3fffffffu
 #define FUTEX_OWNER_DIED 0x40000000u
 #define FUTEX_WAITERS 0x80000000u
-#define ROBUST_MAX 2048 /* as Linux: the list may be a ring, or hostile */
+/* As on Linux: the list may be circular, or hostile. */
+#define ROBUST_MAX 2048
 
 /*
- * Marks a lock word that the dead thread owned, and wakes one waiter. Those of
- * a word that names its owner have it by now: abi_futex_pi_end.
+ * Marks a lock word that the dead thread owned, and wakes one waiter. A word
+ * with an owner was already passed on by abi_futex_pi_end.
  */
 static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 			int pending)
@@ -224,7 +226,7 @@ static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	    abi_user_load(gaddr, &old))
 		return;
 	if (pending && !old) {
-		/* It died between unlocking and waking the next waiter. */
+		/* it died between unlocking and waking the next waiter */
 		abi_futex_wake_one(p, t, gaddr);
 		return;
 	}
@@ -295,7 +297,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 	if (last)
 		abi_thread_end_all(p, t, status);
 	abi_signal_thread_end(p, t);
-	/* Last of all: a joiner may take our stack and start a new thread. */
+	/* last: a joiner may reuse the stack and start a new thread */
 	clear_tid(p, t);
 	p->host->thread_exit(index);
 }
