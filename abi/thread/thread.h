@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guest threads: one record of plain data each, found by index (the host's
- * name for it) or by tid (the guest's).
+ * Guest threads: one record of plain data each, found by index (the host's name
+ * for it) or by tid (the guest's).
  *
  * Parking. Every wait inside abi that is not a host->io_wait is a park: the
  * thread sleeps on its own word until a token is left there. A token only means
  * "check again": it may be left over from an earlier wait or come from a
- * signal. A caller therefore publishes what it waits for, then loops: check,
- * park, check. The thread that makes the condition true does so before
+ * signal. So a caller announces what it waits for, then loops: check, park,
+ * check. The thread that makes the condition true does so before
  * abi_thread_unpark; the exchange on the word orders the two, so no wake-up is
- * lost (the same argument as for the binary semaphore of a thread in
- * LockSupport or in Drepper's "Futexes Are Tricky").
+ * lost. (The argument is that for the binary semaphore of a thread in
+ * LockSupport, and in Drepper's "Futexes Are Tricky".)
  */
 #ifndef ABI_THREAD_H
 #define ABI_THREAD_H
@@ -26,39 +26,40 @@ struct abi_thread *abi_thread_find(struct abi_proc *p, u32 tid);
 
 /*
  * Sleeps until there is a token. 0: check again; -ETIMEDOUT: the deadline
- * (CLOCK_MONOTONIC, ns) passed and no token was there; -EINTR: only when
- * `interruptible`, a signal is deliverable.
+ * (CLOCK_MONOTONIC, ns) has passed without a token; -EINTR: a signal is
+ * deliverable, only if `interruptible`.
  */
 s64 abi_thread_park(struct abi_proc *p, struct abi_thread *t, u64 deadline,
 		    int interruptible);
 void abi_thread_unpark(struct abi_proc *p, struct abi_thread *t);
 
 /*
- * The deadline of a call that waits for `ns` from now. When the call runs
- * again after an interruption without a handler, it is the first one's.
+ * The deadline of a call that waits for `ns`. If the call is restarted after an
+ * interruption without a handler, it is the first one's deadline.
  */
 u64 abi_thread_deadline(struct abi_call *c, u64 ns);
 
 /*
- * A fresh record in state STARTING; NULL: all are busy. Make it LIVE when it
- * is complete, or take it back when its host thread did not start.
+ * A new record in state STARTING; NULL if all are in use. Make it LIVE when it
+ * is complete, or free it if its host thread did not start.
  */
 struct abi_thread *abi_thread_new(struct abi_proc *p);
 void abi_thread_live(struct abi_proc *p, struct abi_thread *t);
 void abi_thread_undo(struct abi_proc *p, struct abi_thread *t);
 
-/* -EPERM: no thread pointer could be `tp`. */
+/* -EPERM: `tp` cannot be a thread pointer. */
 s64 abi_thread_tp_check(struct abi_proc *p, u64 tp);
 
-/* Runs the end of a thread; does not return. status: the argument of exit. */
+/* Ends a thread; does not return. status: the argument of exit. */
 void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status);
 /*
  * Ends the process; `t` is the caller. status: as for wait(2). Does not return.
- * Other processes get the robust futexes of `t` only: other threads still run.
+ * Other processes get only the robust futexes of `t`, because other threads
+ * still run.
  */
 void abi_thread_end_all(struct abi_proc *p, struct abi_thread *t, u32 status);
 
-/* One log line, once per process: a call that would need a child process. */
+/* Logs once per process that a call would need a child process. */
 s64 abi_thread_no_children(struct abi_proc *p, const char *name);
 
 #endif

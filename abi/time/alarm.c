@@ -5,8 +5,8 @@
  * calls abi_timer_fire. alarms.lock guards them all; signals.lock nests in it.
  * cpu_timer.c says when to look at timers of CPU time.
  *
- * An interval timer whose thread is late sends one signal and counts the rest
- * as overrun, as Linux does.
+ * If its thread is late, an interval timer sends one signal and counts the rest
+ * as overrun, as on Linux.
  */
 #include "cpu_timer.h"
 #include "time.h"
@@ -111,7 +111,7 @@ static void send_alarm(struct abi_proc *p, const struct abi_alarm *a, s32 id)
 	abi_signal_send(p, 0, tid, &info);
 }
 
-/* Moves an alarm that is due on to its next deadline. */
+/* Advances an alarm that is due to its next deadline. */
 static void advance_alarm(struct abi_alarm *a, u64 now)
 {
 	u64 missed;
@@ -173,7 +173,7 @@ static u64 time_left(const struct abi_alarm *a, u64 now)
 {
 	if (!a->used || a->deadline == ABI_FOREVER)
 		return 0;
-	/* Due but not fired yet still counts as running. */
+	/* a timer that is due but has not fired still counts as running */
 	return a->deadline > now ? a->deadline - now : 1;
 }
 
@@ -209,7 +209,8 @@ static void arm_alarm(struct abi_proc *p, struct abi_alarm *a,
 	if (a->source != ABI_ALARM_WALL && to->value)
 		abi_cpu_begin(p);
 	after = earliest_deadline(p);
-	/* Under the lock, or an older deadline could be set last. */
+	/* under the lock, because otherwise an older deadline could be set
+	 * last */
 	if (after != before)
 		p->host->timer_arm(after);
 	abi_unlock(p, &p->alarms.lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading clocks and sleeping. Nothing is owned here: clocks are the host's.
- * The coarse and raw clocks, BOOTTIME and TAI are the plain ones under other
- * names: the host has no leap second table and does not report suspension.
+ * Reading clocks and sleeping. Owns nothing: clocks are the host's. The coarse
+ * and raw clocks, BOOTTIME and TAI are the same as the plain ones: the host has
+ * no leap second table and does not report suspension.
  */
 #include "time.h"
 #include "base/errno.h"
@@ -14,7 +14,7 @@
 #include "abi/uapi/time.h"
 
 #define TIMER_ABSTIME 1
-/* A CPU clock of a thread or process in a clock id, as pthread builds it. */
+/* CPU clocks of a thread or process in a clock id, as pthread builds them. */
 #define CPU_PER_THREAD 4
 #define CPU_KIND 3
 #define CPU_SCHED 2
@@ -165,7 +165,7 @@ s64 abi_sys_time(struct abi_call *c)
 /* Sleeping -------------------------------------------------------------------
  */
 
-/* 0 when the deadline passed, -EINTR when a signal came first. */
+/* 0 when the deadline has passed, -EINTR if a signal arrived before. */
 static s64 sleep_until(struct abi_call *c, u64 deadline)
 {
 	s64 rc;
@@ -198,7 +198,7 @@ s64 abi_sys_nanosleep(struct abi_call *c)
 	return rc ? rc : sleep_for(c, ns, c->a[1]);
 }
 
-/* clock_nanosleep(2): may this clock be slept on? */
+/* Whether clock_nanosleep(2) supports this clock. */
 static s64 sleep_clock(u64 id)
 {
 	switch ((s32)id) {

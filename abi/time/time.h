@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Guest time: conversions, and the timers that send signals. Times are ns in
- * u64; deadlines are on CLOCK_MONOTONIC, ABI_FOREVER never comes.
+ * u64; deadlines are on CLOCK_MONOTONIC; ABI_FOREVER means none.
  */
 #ifndef ABI_TIME_H
 #define ABI_TIME_H
@@ -35,8 +35,8 @@ s64 abi_time_get(struct abi_proc *p, u64 gaddr, u64 *ns);
 s64 abi_time_put(struct abi_proc *p, u64 gaddr, u64 ns);
 
 /*
- * A deadline given on CLOCK_REALTIME, as one on CLOCK_MONOTONIC. It does not
- * follow when the wall clock is set later.
+ * Converts a deadline on CLOCK_REALTIME to one on CLOCK_MONOTONIC. It does not
+ * change when the clock is set later.
  */
 u64 abi_time_real(struct abi_proc *p, u64 real_ns);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns timerfd. desc->lock guards the timer. No thread ticks: each reader
- * counts the expirations up to now, and sleeps at most until the next one.
+ * Owns timerfd. desc->lock guards the timer. No thread counts: each reader
+ * computes the expirations up to now, and sleeps at most until the next one.
  */
 #include "timerfd.h"
 #include "time.h"
@@ -26,7 +26,7 @@ static u64 now_ns(struct abi_proc *p)
 	return (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
 }
 
-/* The lock is held. How many expirations are new. */
+/* The caller holds the lock. Returns the number of new expirations. */
 static u64 update_ticks(struct abi_desc *d, u64 now)
 {
 	struct abi_timer *timer = &d->timer;
@@ -132,7 +132,7 @@ s64 abi_sys_timerfd_create(struct abi_call *c)
 	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void read_timer(const struct abi_desc *d, u64 now, u64 *left,
 		       u64 *interval)
 {
@@ -165,7 +165,7 @@ static struct abi_desc *get_timer(struct abi_call *c, s64 *error)
 	return d;
 }
 
-/* The first expiry on CLOCK_MONOTONIC; 0 disarms. */
+/* The first expiration on CLOCK_MONOTONIC; 0 disarms. */
 static u64 first_expiry(struct abi_proc *p, const struct abi_desc *d, u32 flags,
 			u64 value, u64 now)
 {

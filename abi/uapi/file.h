@@ -177,7 +177,7 @@ struct abi_epoll_event {
 } __attribute__((packed));
 SKEP_ASSERT_SIZE(struct abi_epoll_event, 12);
 
-/* struct stat as x86-64 programs have it. */
+/* struct stat of x86-64 programs. */
 struct abi_linux_stat {
 	u64 dev, ino, nlink;
 	u32 mode, uid, gid, pad;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Constants of the Linux ABI for x86-64 that memory and start-up need; other
- * nouns keep theirs in linux_<noun>.h. Values are those of the man pages
- * mmap(2), madvise(2), mremap(2), msync(2), mlock(2), getauxval(3).
+ * Constants of the Linux ABI for x86-64 that memory and start-up need; file.h,
+ * sock.h and time.h have the others. Values are those of the man pages mmap(2),
+ * madvise(2), mremap(2), msync(2), mlock(2), getauxval(3).
  */
 #ifndef ABI_LINUX_H
 #define ABI_LINUX_H
@@ -10,7 +10,7 @@
 #include "file.h"
 #include "sock.h"
 
-/* uname(2): the release whose calls a program may expect. */
+/* uname(2): the kernel release whose calls a program may expect. */
 #define ABI_OSRELEASE "6.1.0-skep"
 
 #define ABI_MAP_SHARED 0x01
@@ -86,7 +86,7 @@
 #define ABI_AT_SYSINFO_EHDR 33
 #define ABI_AT_MINSIGSTKSZ 51
 
-/* getrlimit(2): indexes that abi itself looks at. */
+/* getrlimit(2): the limits that abi itself uses. */
 #define ABI_RLIMIT_CPU 0
 #define ABI_RLIMIT_FSIZE 1
 #define ABI_RLIMIT_DATA 2
