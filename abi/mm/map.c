@@ -101,8 +101,7 @@ void abi_map_say_limit(struct abi_proc *p)
 
 /* Filling ------------------------------------------------------------------ */
 
-/* Reads bytes of a file into new memory; beyond the file's end it remains
- * zero. */
+/* Reads bytes of a file into new memory; the rest remains zero. */
 static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
 		      u64 offset)
 {
@@ -581,8 +580,7 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 	return 0;
 }
 
-/* Changes the host's memory for a part of one area; after an error it is
- * unchanged. */
+/* Changes the host's memory for a part of an area, or leaves it unchanged. */
 static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 {
 	u64 len = a->end - a->start;
@@ -697,8 +695,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	return rc;
 }
 
-/* Calls `act` for every part of [addr, end); returns -ENOMEM if there are
- * holes. */
+/* Calls `act` for every part of [addr, end); -ENOMEM if there are holes. */
 static s64 for_each_part(struct abi_proc *p, u64 addr, u64 len,
 			 s64 (*act)(struct abi_proc *p,
 				    const struct abi_area *a))
