@@ -74,7 +74,8 @@
 #include "base/sha256.h"
 #include "bee/rewrite/rewrite.h"
 
-#define BEE_VERSION "0.1"
+/* The product's version; cmd/skep/version.go has the same. */
+#define BEE_VERSION "0.1.0"
 
 /* Exit codes of bee itself; all others are the guest's. */
 #define BEE_EXIT_USAGE 2

@@ -93,8 +93,8 @@ func rootTexts() map[string]text {
 			exit:        "0 1 2", see: "skep-doctor(1)",
 		},
 		"version": {
-			text:     []string{"One version counts for all programs of a release. The commit is that from which this program was built."},
-			examples: []manual.Entry{{Name: "skep version --json", Text: "for programs: version, platform and commit"}},
+			text:     []string{"One version counts for all programs of a release. The commit is that from which this program was built. A hub and its nodes work together if the revisions of their protocol differ by at most one. The substrates are those whose programs are installed here; 'skep doctor' says whether this machine can run them."},
+			examples: []manual.Entry{{Name: "skep version --json", Text: "for programs: the same"}},
 			exit:     "0 1 2", see: "skep(1)",
 		},
 		"help": {
