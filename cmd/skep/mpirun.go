@@ -40,7 +40,7 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.StringVar(&m.hosts, "hosts", "", "run on these hosts: `A,B` or A:SLOTS,B:SLOTS")
 	f.StringVar(&m.job.Hostfile, "hostfile", "", "run on the hosts in `FILE`, as the MPI's own launcher reads it")
 	f.StringVar(&m.job.Iface, "iface", "", "network `INTERFACE` or address for messages")
-	f.StringVar(&m.job.Ports, "ports", "", "listen only on ports from `FIRST-LAST`, for firewalls")
+	f.StringVar(&m.job.Ports, "ports", "", "listen only on ports from `FIRST-LAST`, for firewalls; the launcher too")
 	f.BoolVar(&m.job.NoShm, "no-shm", false, "send messages between ranks of one host over the network too")
 	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, for comparison")
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")

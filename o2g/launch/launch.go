@@ -51,6 +51,7 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if iface == "" && !j.isRemote() {
 		iface = "127.0.0.1"
 	}
+	i.addPorts(j, add)
 	// The provider's variables (FI_O2G_*) override those of libo2g (O2G_*). Set
 	// both, so that options typed here override the shell's variables.
 	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
@@ -72,6 +73,34 @@ func (i *Install) addIntel(j *Job, add func(name, value string), provider string
 	add("I_MPI_ROOT", i.Prefix)
 	add("I_MPI_FABRICS", fabrics)
 	add("I_MPI_OFI_PROVIDER", provider)
+}
+
+// addPorts restricts the launcher's own listening sockets, too, to the ports that a
+// firewall leaves open. A range that the user has set stays.
+func (i *Install) addPorts(j *Job, add func(name, value string)) {
+	first, last := j.portRange()
+	if first == 0 || !j.isRemote() || j.Step {
+		return
+	}
+	set := func(name, value string) {
+		if os.Getenv(name) == "" {
+			add(name, value)
+		}
+	}
+	switch i.Kind {
+	case MPICH:
+		set("MPIEXEC_PORT_RANGE", fmt.Sprintf("%d:%d", first, last))
+	case IntelMPI:
+		set("I_MPI_PORT_RANGE", fmt.Sprintf("%d:%d", first, last))
+	case OpenMPI:
+		for _, family := range []string{"v4", "v6"} {
+			ports := fmt.Sprintf("%d-%d", first, last)
+			set("OMPI_MCA_oob_tcp_dynamic_ip"+family+"_ports", ports)
+			set("PRTE_MCA_oob_tcp_dynamic_ip"+family+"_ports", ports)
+			set("OMPI_MCA_btl_tcp_port_min_"+family, strconv.Itoa(first))
+			set("OMPI_MCA_btl_tcp_port_range_"+family, strconv.Itoa(last-first+1))
+		}
+	}
 }
 
 // The longest sleep of a waiting rank, in microseconds.

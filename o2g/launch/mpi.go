@@ -5,6 +5,11 @@
 // by that MPI's own settings, and counts the messages that went over O2G.
 package launch
 
+import (
+	"strconv"
+	"strings"
+)
+
 // A Kind is a family of MPI libraries.
 type Kind string
 
@@ -55,6 +60,18 @@ type Job struct {
 	Parts    []Part // further programs of the job
 
 	home string // this computer's address as the hosts see it
+}
+
+// portRange returns the ports to listen on, or zeros if any will do. Ports was checked
+// before: it is FIRST-LAST, or one port.
+func (j *Job) portRange() (first, last int) {
+	a, b, more := strings.Cut(j.Ports, "-")
+	if !more {
+		b = a
+	}
+	first, _ = strconv.Atoi(a)
+	last, _ = strconv.Atoi(b)
+	return first, last
 }
 
 // isRemote reports whether ranks may run on other computers.

@@ -99,7 +99,20 @@ func startCollector(j *Job, secret string) (*Collector, error) {
 	if !j.isRemote() {
 		return NewCollector("127.0.0.1:0", secret)
 	}
-	return NewCollector(":0", secret)
+	first, last := j.portRange()
+	if first == 0 {
+		return NewCollector(":0", secret)
+	}
+	// Ranks and launchers begin at the first port.
+	for port := last; ; port-- {
+		c, err := NewCollector(":"+strconv.Itoa(port), secret)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return c, err
+		}
+		if port == first {
+			return nil, fmt.Errorf("all ports of --ports %s are in use here: ranks, the launcher and skep itself listen there, so give more", j.Ports)
+		}
+	}
 }
 
 // reportTo returns the collector's address as the ranks see it.

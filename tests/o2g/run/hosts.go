@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -154,6 +155,10 @@ func (b *bench) testNaming(w *wire.Wire) {
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", w.Shell, w.Host(1), w.Host(2))
 	j = b.startMPIRun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
 	b.Ok("an interface by its network, and ports", b.checkListening(j, w.Net, 7700, 7707))
+	for _, m := range []mpi{m, b.findOpenMPI()} {
+		j = b.startMPIRun(m, both+"--ports 7700-7731", "traffic")
+		b.Ok(m.name+": all that listens on any host is within --ports", b.checkListeners(j, 7700, 7731))
+	}
 	j = b.startMPIRun(m, both+"--iface nothing0", "talk")
 	status, err := j.waitForEnd(later)
 	if err == nil && status == 0 {
@@ -205,6 +210,83 @@ func (b *bench) checkListening(j *job, net string, first, last int) error {
 		return err
 	}
 	return j.checkEnd(soon, 130)
+}
+
+// checkListeners checks every socket that listens on the hosts of the ranks, which run
+// nothing else, and those of the job's processes on this one.
+func (b *bench) checkListeners(j *job, first, last int) error {
+	defer j.Kill()
+	pids, err := j.waitForRanks(2)
+	if err == nil {
+		err = j.waitForOutput("rank 0 is talking")
+	}
+	if err != nil {
+		return err
+	}
+	n := 0
+	check := func(pid int, own bool) {
+		for _, port := range listenersOf(pid, own) {
+			if n++; port < first || port > last {
+				err = errors.Join(err, fmt.Errorf("process %d, or its host, listens on port %d", pid, port))
+			}
+		}
+	}
+	for _, pid := range pids {
+		check(pid, false)
+	}
+	for _, pid := range append(childrenOf(j.Cmd.Process.Pid), j.Cmd.Process.Pid) {
+		check(pid, true)
+	}
+	if err == nil && n < 4 {
+		err = fmt.Errorf("%d listening sockets: two ranks, the launcher and skep have one each", n)
+	}
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		return err
+	}
+	return j.checkEnd(soon, 130)
+}
+
+// childrenOf returns the processes that a process has started.
+func childrenOf(pid int) (list []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, f := range files {
+		text, _ := os.ReadFile(f) // it may have ended
+		for _, word := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				list = append(list, child)
+			}
+		}
+	}
+	return list
+}
+
+// listenersOf returns the TCP ports that listen in the network namespace of a process: all,
+// or only the process's own. Those on loopback addresses no firewall sees.
+func listenersOf(pid int, own bool) (ports []int) {
+	sockets := map[string]bool{}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, f := range files {
+		if name, err := os.Readlink(f); err == nil {
+			sockets[name] = true
+		}
+	}
+	for _, name := range []string{"tcp", "tcp6"} {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			if len(words) < 10 || words[3] != "0A" || own && !sockets["socket:["+words[9]+"]"] || strings.HasPrefix(words[1], "0100007F") {
+				continue
+			}
+			_, hex, _ := strings.Cut(words[1], ":")
+			if port, err := strconv.ParseInt(hex, 16, 32); err == nil {
+				ports = append(ports, int(port))
+			}
+		}
+	}
+	return ports
 }
 
 // testBatchStep checks that the tasks of a batch system find each other. Hydra replaces
