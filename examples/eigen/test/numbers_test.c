@@ -204,8 +204,17 @@ static void test_factor(void)
 	start_fails = 1;
 	f = eigen_factor_new(&a, &b, NULL);
 	tap_ok(!f, "without MUMPS there is no factorisation");
+	tap_ok(eigen_factor_definite(&b) == -ENOMEM,
+	       "without MUMPS nothing is said about B");
 	start_fails = 0;
 	eigen_factor_free(f);
+	plant_error(-10, 9);
+	tap_ok(!eigen_factor_definite(&b), "a singular B is not definite");
+	plant_error(-13, 9);
+	tap_ok(eigen_factor_definite(&b) == -ENOMEM,
+	       "without memory nothing is said about B");
+	plant_error(0, 0);
+	TAP(eigen_factor_definite(&b) == 1);
 	test_ordering(&a, &b);
 	eigen_sparse_free(&a);
 	eigen_sparse_free(&b);
