@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Matrix Market files, good and hostile, as strings. */
+#define _GNU_SOURCE /* fopencookie */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +80,35 @@ static void long_comment(void)
 	       "refused with its reason: a long line of numbers");
 }
 
+/* A disk that fails within a long comment. */
+static ssize_t read_comment(void *cookie, char *to, size_t size)
+{
+	int *times = cookie;
+
+	if ((*times)++) {
+		errno = EIO;
+		return -1;
+	}
+	memset(to, '%', size);
+	memcpy(to, BANNER, strlen(BANNER));
+	return (ssize_t)size;
+}
+
+static void test_disk(void)
+{
+	int times = 0;
+	FILE *from = fopencookie(&times, "r",
+				 (cookie_io_functions_t){.read = read_comment});
+	struct eigen_sparse m;
+
+	why[0] = 0;
+	tap_ok(from && eigen_market_read(from, &m, why) < 0 &&
+		       strstr(why, "Input/output error"),
+	       "an error within a long comment is told: %s", why);
+	if (from)
+		fclose(from);
+}
+
 static void test_folder(void)
 {
 	struct eigen_sparse m;
@@ -146,6 +177,7 @@ int main(void)
 {
 	test_good();
 	long_comment();
+	test_disk();
 	test_folder();
 	test_bad();
 	return tap_done();

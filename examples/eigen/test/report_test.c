@@ -2,6 +2,7 @@
 /* What a run prints, and the JSON that it leaves, of calls made by hand. */
 #include <ctype.h>
 #include <math.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,6 +192,7 @@ static void test_answer(void)
 	struct eigen_run run = make_run(NULL);
 	struct eigen_pair pair[] = {{2.5, 1e-14}, {4, 3e-13}};
 	double reference[] = {2.5, 4.25, 6}, exact = 4;
+	size_t kept;
 
 	run.contour.block = 16;
 	run.contour.moments = 3;
@@ -208,7 +210,9 @@ static void test_answer(void)
 	strcpy(run.verdict.fault[1], "It stays away.");
 	capture_begin();
 	eigen_report_answer(&run);
+	kept = __fpending(stdout);
 	capture_end();
+	tap_ok(!kept, "an answer is not kept until the program ends");
 	tap_ok(!!strstr(said, "\n   1  2.5                     2.5             "
 			      "        1.0e-14\n"
 			      "   2  4                       4.25            "
@@ -320,6 +324,7 @@ static void test_json(void)
 	int file = mkstemp(name);
 	struct eigen_run run = make_run(name);
 	struct eigen_pair pair[] = {{2, 1e-14}, {4, 1e-14}};
+	double reference[] = {2.5, 4.25, 6};
 	ssize_t got;
 
 	run.found = (struct eigen_found){
@@ -327,6 +332,7 @@ static void test_json(void)
 	strcpy(run.verdict.fault[0], "one");
 	strcpy(run.verdict.fault[1], "two");
 	run.verdict.faults = 2;
+	run.reference = (struct eigen_reference){"by hand", 3, reference};
 	tap_ok(eigen_report_json(&run, 1) == 0, "a run is written as JSON");
 	got = pread(file, said, sizeof(said) - 1, 0);
 	said[got > 0 ? got : 0] = 0;
@@ -339,6 +345,9 @@ static void test_json(void)
 		       strstr(said, "a \\u0022why\\u0022\\u000a\\u005c of "
 				    "\\u00c3\\u00a4 "),
 	       "the report has exit code, substrates, faults and reasons");
+	tap_ok(!!strstr(said, "\"reference\": {\"method\": \"by hand\", "
+			      "\"values\": [2.5, 4.25, 6]}"),
+	       "the report has all values of the reference");
 	close(file);
 	unlink(name);
 	run.options.json = "/nonexistent/eigen.json";
