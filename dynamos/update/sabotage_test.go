@@ -17,6 +17,7 @@ import (
 
 	"skep/dynamos/update/asm"
 	"skep/dynamos/update/image"
+	"skep/dynamos/update/pack"
 	"skep/dynamos/update/source"
 )
 
@@ -143,4 +144,32 @@ func makeSpoiltPatch(ctx context.Context, t *testing.T, tree string, list ...spo
 		patch.Write(out)
 	}
 	return patch.Bytes()
+}
+
+// Two builds of a package give the same bytes, so several operators sign the same; one from
+// the package's own statements is the one from the patch.
+func TestSabotageFreeBuildsAreEqual(t *testing.T) {
+	kernel := os.Getenv(sabotageVar)
+	if kernel == "" {
+		t.Skipf("set %s to a kernel's version", sabotageVar)
+	}
+	patch, err := os.ReadFile("../../tests/vm/updates/arp.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := Build(t.Context(), Plan{Name: "arp", Patch: patch, Kernels: []string{kernel}, Says: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Rebuild(t.Context(), first, kernel, io.Discard, Build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one, other bytes.Buffer
+	if err := errors.Join(pack.Write(&one, first), pack.Write(&other, second)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one.Bytes(), other.Bytes()) {
+		t.Error("two builds of one package differ")
+	}
 }
