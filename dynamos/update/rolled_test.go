@@ -119,22 +119,23 @@ func signedBy(s *trust.Signer, text []byte) []byte {
 
 // A rollCase is a node, its kernel, and an update that is rolled out to it.
 type rollCase struct {
-	t      *testing.T
-	node   *RollNode
-	kernel *steppedKernel
-	signer *trust.Signer
-	pack   *pack.Package
-	spec   rolls.Spec
-	widest string // the signed policy
-	bytes  []byte // of the package's file
-	reads  int
+	t        *testing.T
+	node     *RollNode
+	kernel   *steppedKernel
+	signer   *trust.Signer
+	pack     *pack.Package
+	spec     rolls.Spec
+	widest   string // the signed policy
+	bytes    []byte // of the package's file
+	sequence uint64 // that is signed
+	reads    int
 }
 
 // newRollCase returns a node that trusts one key, which signed the package.
 func newRollCase(t *testing.T) *rollCase {
 	t.Helper()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
-	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(), widest: "uid=1000",
+	c := &rollCase{t: t, kernel: &steppedKernel{build: keptBuildID}, signer: rollSigner(t), pack: fixPackage(), widest: "uid=1000", sequence: 7,
 		spec: rolls.Spec{ID: "one", Name: "fix", Canary: "uid=1000 share=6553", Policy: "uid=1000", Trial: 10 * time.Minute}}
 	c.node = &RollNode{Trust: &trust.Store{Dir: filepath.Join(dir, "keys")}, Keep: &Keep{Dir: filepath.Join(dir, "kept"), Run: filepath.Join(dir, "run")},
 		BootID: "boot", Now: func() time.Time { return now }, IsRoot: true, Root: filepath.Join(dir, "root"), Open: c.kernel.open,
@@ -161,7 +162,7 @@ func (c *rollCase) open() *rolledUpdate {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	statement := trust.Package{Line: "fix", Sequence: 7, Name: c.pack.Name, Class: c.pack.Class, Content: content,
+	statement := trust.Package{Line: "fix", Sequence: c.sequence, Name: c.pack.Name, Class: c.pack.Class, Content: content,
 		Signed: now.Add(-time.Minute), Expires: now.Add(time.Hour), Trial: 10 * time.Minute, Widest: widest}
 	c.pack.Signatures = signedBy(c.signer, statement.Encode())
 	var file bytes.Buffer
