@@ -255,11 +255,13 @@ type serviceRestore struct {
 	settle time.Duration
 	retry  bool
 	rolls  bool
+	builds string
 }
 
 func (s *serviceRestore) options(f *cli.Flags) {
 	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
 	f.BoolVar(&s.retry, "retry", false, "restore updates although two boots with them ended early")
+	f.StringVar(&s.builds, "builds", "", "ask the build service at `URL` for updates of another kernel, and take what operators signed")
 	f.BoolVar(&s.rolls, "rolls", false, "carry out rolls of updates that the agent relays")
 }
 
@@ -279,6 +281,9 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		return cli.Errorf(cli.Refused, "nothing is stored for the next boot: 'skep service install kernel' starts to do so")
 	}
 	notifier := openNotifier(ctx)
+	if s.builds != "" {
+		takeAtBoot(ctx, s.builds)
+	}
 	allowance := restoreAllowance()
 	finish, err := s.beginRestore(ctx, keep, notifier)
 	if err != nil { // a machine whose boots failed takes no other update
@@ -302,6 +307,19 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		return err
 	}
 	return serveWhileSettling(ctx, settle, tell, serveRolls)
+}
+
+// takeAtBoot takes packages for a kernel that was booted for the first time. What fails is
+// told: the updates of this kernel are restored all the same.
+func takeAtBoot(ctx context.Context, url string) {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%s%s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := takeBuilds(ctx, &update.BuildClient{URL: url}, say); err != nil {
+		say("updates of another kernel: %v", err)
+	}
 }
 
 // serveWhileSettling serves rolls while restored updates are on trial, which finish waits

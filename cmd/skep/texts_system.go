@@ -230,6 +230,19 @@ func updateTexts() map[string]text {
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-remove(1)",
 		},
+		"update serve": {
+			text:     []string{"Nodes ask over HTTP for packages for their kernels, which it builds one after the other and keeps. It builds only packages that operators signed, by the keys that this machine has pinned. What it built is unsigned: operators compare, sign and offer it, see skep-update-builds(1). It needs what skep update build needs."},
+			examples: []manual.Entry{{Name: "skep update serve --listen :4870", Text: "for all nodes that reach this machine"}},
+			files:    []manual.Entry{{Name: "builds", Text: "in the state directory: what was built"}},
+			exit:     "0 1 2 4 130", environment: stateNames, see: "skep-update-builds(1) skep-update-build(1) skep-update-keys(1)",
+		},
+		"update builds": {
+			text: []string{"Without an option it lists what the service built. A package that is unsigned waits for operators: each builds it too with skep update build PACKAGE --kernel VERSION, compares the bytes, signs, and --offer gives it back.",
+				"--take is for root of a node on which another kernel runs than updates were committed on. It asks for them, and stores those that enough operators signed, with their policies; the service kernel puts them on trial when it starts. Unsigned bytes are refused, whatever the service says."},
+			examples: []manual.Entry{{Name: "skep update builds --at http://builder:4870", Text: "what waits for signatures"}, {Name: "skep update builds --at http://builder:4870 --take", Text: "on a node, after an upgrade of the kernel"}},
+			files:    trustFiles,
+			exit:     "0 1 2 4", see: "skep-update-serve(1) skep-update-sign(1) skep-service(1)",
+		},
 		"update hold": {
 			text: []string{"The update must be committed on this machine, operators must have signed a policy that includes the cgroup, and the service kernel must run. The update is in force before the program begins, and until no process is in the job's cgroup; a rule of the kernel ends it, whatever ends the job.",
 				"The program is moved into a child of its own cgroup. With --cgroup, skep waits until that cgroup is gone; it must belong to the user, or root asks."},

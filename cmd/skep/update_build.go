@@ -92,6 +92,9 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if (u.class == "") != (u.because == "") {
 		return f.Usagef("--class and --because go together: a class that the change does not ask for needs a reason")
 	}
+	if strings.HasSuffix(words[0], pack.Suffix) {
+		return u.rebuild(ctx, f, words[0])
+	}
 	patch, err := readPatch(words[0])
 	if err != nil {
 		return err
@@ -120,6 +123,34 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 		return fmt.Errorf("update build: %w", err)
 	}
 	return u.printResult(p)
+}
+
+// rebuild builds a package once more for one other kernel, from what is in it.
+func (u *updateBuild) rebuild(ctx context.Context, f *cli.Flags, path string) error {
+	if u.name != "" || u.class != "" || len(u.states)+len(u.layouts) > 0 || len(u.kernels) > 1 {
+		return f.Usagef("a package says itself what it is: give one --kernel and -o alone")
+	}
+	p, err := openPackage(path)
+	if err != nil {
+		return err
+	}
+	kernel := ""
+	if len(u.kernels) == 1 {
+		kernel = u.kernels[0]
+	} else if kernel, err = update.RunningVersion(); err != nil {
+		return updateError(err)
+	}
+	if u.out == "" {
+		u.out = p.Name + "-" + kernel + pack.Suffix
+	}
+	out, err := buildPackage(ctx, p, kernel)
+	if err != nil {
+		return updateError(err)
+	}
+	if err := pack.WriteFile(u.out, out); err != nil {
+		return fmt.Errorf("update build: %w", err)
+	}
+	return u.printResult(out)
 }
 
 func readPatch(path string) ([]byte, error) {

@@ -17,8 +17,12 @@ import (
 
 func updateWords() []command {
 	return []command{
-		{name: "update build", usage: "update build PATCH [--kernel KERNEL] [--name NAME] [--class CLASS --because REASON] [-o FILE]", runner: &updateBuild{},
+		{name: "update build", usage: "update build PATCH | PACKAGE [--kernel KERNEL] [--name NAME] [--class CLASS --because REASON] [-o FILE]", runner: &updateBuild{},
 			summary: "make a package from a patch of the kernel's source"},
+		{name: "update serve", usage: "update serve [--listen HOST:PORT] [--dir DIR]", runner: &updateServe{},
+			summary: "build signed packages again for the kernels of other machines"},
+		{name: "update builds", usage: "update builds --at URL [--get KEY [-o FILE] | --offer FILE | --take | --json]", runner: &updateBuilds{},
+			summary: "what a build service built; offer it signed, or take it"},
 		{name: "update inspect", usage: "update inspect [--json] FILE", runner: &updateInspect{},
 			summary: "what a package changes, and in which kernels"},
 		{name: "update apply", usage: "update apply FILE | NAME [FOR WHOM] [--supersede] [--confirm TIME] [OPTIONS]", runner: &updateApply{},
