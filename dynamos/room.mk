@@ -56,8 +56,6 @@ $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
 
-$(B)/test/vm/dynamos_engine: $(B)/obj/gcc/tests/vm/guest/dynamos_supersede.o
-
 # Others that want the same functions.
 KMODS += dynamos_rival
 kmod_dynamos_rival = tests/vm/kmod/dynamos_rival

@@ -23,18 +23,7 @@
 #include "dynamos_want.h"
 #include "tests/tap.h"
 
-static const char *hand_file, *next_file, *try_file;
-static const struct dynamos_policy nobody, all = {.otherwise = 1};
-
-static void select_hand(void)
-{
-	use_turn(HAND, hand_file);
-}
-
-static void select_next(void)
-{
-	use_turn(NEXT, next_file);
-}
+static const char *try_file;
 
 static void select_try(void)
 {
@@ -415,11 +404,6 @@ static void test_ends(void)
 	want_ok(use_alone(), "end: no other program has the engine");
 }
 
-static void test_supersede_all(void)
-{
-	test_supersede(hand_file, next_file);
-}
-
 /* By livepatch: all tasks, and one that does not come along. */
 static void test_together(void)
 {
@@ -692,7 +676,7 @@ static const struct {
 } parts[] = {
 	{"refusals", test_refusals}, {"unauthorized", test_unauthorized},
 	{"life", test_life},	     {"balance", test_balance},
-	{"sleepers", test_sleepers}, {"supersede", test_supersede_all},
+	{"sleepers", test_sleepers}, {"supersede", test_supersede},
 	{"together", test_together}, {"straight", test_straight},
 	{"ends", test_ends},	     {"loop", test_loop},
 	{"hooks", test_hooks},	     {"hostile", test_hostile},
