@@ -45,7 +45,7 @@ func commands() []command {
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
 			summary: "print another join command"},
-		{name: "nodes", usage: "nodes [--state DIR] [--json] [--remove NAME]", runner: &nodes{},
+		{name: "nodes", usage: "nodes [--state DIR] [--json | --drain NAME [--wait TIME] | --reopen NAME | --remove NAME]", runner: &nodes{},
 			summary: "list the nodes and their capabilities"},
 		{name: "policy", usage: "policy check | why", runner: &wordless{words: policyWords()}, words: policyWords(),
 			summary: "when remote programs may run on this machine, and why they do or do not"},

@@ -17,21 +17,34 @@ type nodes struct {
 	state string
 	json  bool
 
-	remove string
+	remove, drain, reopen string
+	wait                  time.Duration
 }
 
 func (n *nodes) options(f *cli.Flags) {
 	f.StringVar(&n.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.BoolVar(&n.json, "json", false, "print JSON, for programs")
 	f.StringVar(&n.remove, "remove", "", "remove the node `NAME` from the hub for good")
+	f.StringVar(&n.drain, "drain", "", "give the node `NAME` no more work, and wait until it has finished what it has")
+	f.StringVar(&n.reopen, "reopen", "", "give the drained node `NAME` work again")
+	f.DurationVar(&n.wait, "wait", 10*time.Minute, "with --drain: wait at most this `TIME`; 0: do not wait")
 }
 
 func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
-	if f.Given("remove") && n.remove == "" {
-		return f.Usagef("--remove wants the name of a node")
+	given := 0
+	for option, name := range map[string]string{"remove": n.remove, "drain": n.drain, "reopen": n.reopen} {
+		if !f.Given(option) {
+			continue
+		}
+		if given++; name == "" {
+			return f.Usagef("--%s wants the name of a node", option)
+		}
+	}
+	if given > 1 || n.wait < 0 || f.Given("wait") && n.drain == "" {
+		return f.Usagef("give one of --remove, --drain and --reopen; --wait takes a time, and needs --drain")
 	}
 	c, err := openControl(n.state)
 	if err != nil {
@@ -39,6 +52,12 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	if n.remove != "" {
 		return withExitCode(c.RemoveNode(ctx, n.remove))
+	}
+	switch {
+	case n.reopen != "":
+		return withExitCode(c.DrainNode(ctx, n.reopen, false))
+	case n.drain != "":
+		return n.drainNode(ctx, c)
 	}
 	list, err := c.Nodes(ctx, "")
 	if err != nil {
@@ -49,7 +68,7 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
 	for _, i := range list {
-		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, agoText(i.LastSeen), i.System)
+		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), nodeState(&i), agoText(i.LastSeen), i.System)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
@@ -66,6 +85,54 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		}
 	}
 	return nil
+}
+
+func nodeState(i *hub.NodeInfo) string {
+	switch {
+	case i.Drained && i.Running+i.Programs > 0:
+		return i.State + ", draining"
+	case i.Drained:
+		return i.State + ", drained"
+	}
+	return i.State
+}
+
+const drainPoll = 200 * time.Millisecond
+
+// drainNode drains a node, and waits until nothing of the hub runs there.
+func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
+	if err := c.DrainNode(ctx, n.drain, true); err != nil {
+		return withExitCode(err)
+	}
+	poll := time.NewTicker(drainPoll)
+	defer poll.Stop()
+	for over := time.After(n.wait); ; {
+		list, err := c.Nodes(ctx, "")
+		if err != nil {
+			return withExitCode(err)
+		}
+		runs := 0
+		for _, i := range list {
+			if i.Name == n.drain || i.ID == n.drain {
+				runs = i.Running + i.Programs
+			}
+		}
+		if runs == 0 {
+			_, err := fmt.Printf("%s: drained; 'skep nodes --reopen %s' gives it work again\n", n.drain, n.drain)
+			return err
+		}
+		if n.wait == 0 {
+			_, err := fmt.Printf("%s: gets no more work, and %d calls and programs run there\n", n.drain, runs)
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			return cli.Errorf(cli.Failed, "%s: %d calls and programs still run there; it gets no more work: 'skep nodes --remove %s' moves its calls, and its agent ends", n.drain, runs, n.drain)
+		case <-poll.C:
+		}
+	}
 }
 
 // agoText formats how long ago something was.

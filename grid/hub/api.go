@@ -30,7 +30,9 @@ type NodeInfo struct {
 	Substrate string    `json:"substrate"`
 	Confined  string    `json:"confined"` // how its programs are kept from the rest of it
 	Open      string    `json:"open,omitempty"`
-	Owner     string    `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
+	Owner     string    `json:"owner,omitempty"`    // what its policy does, while it permits less than all slots
+	Drained   bool      `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
+	Programs  int       `json:"programs,omitempty"` // of skep exec
 	CPUs      int       `json:"cpus"`
 	Memory    uint64    `json:"memory"`
 	Slots     int       `json:"slots"`

@@ -171,6 +171,19 @@ func (c *Client) Nodes(ctx context.Context, on string) ([]NodeInfo, error) {
 	return requestJSON[[]NodeInfo](ctx, c, http.MethodGet, "/v1/nodes?on="+url.QueryEscape(on), nil)
 }
 
+// DrainNode gives the node with this name or id no more work, or reopens it.
+func (c *Client) DrainNode(ctx context.Context, name string, on bool) error {
+	action := "/reopen"
+	if on {
+		action = "/drain"
+	}
+	resp, err := c.request(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(name)+action, nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
 // RemoveNode bars the node with this name or id for good.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	resp, err := c.request(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(name), nil)

@@ -29,6 +29,8 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
+	mux.HandleFunc("POST /v1/nodes/{name}/drain", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, true) })
+	mux.HandleFunc("POST /v1/nodes/{name}/reopen", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, false) })
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
@@ -95,12 +97,28 @@ func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
+func (h *Hub) drainNode(w http.ResponseWriter, r *http.Request, on bool) {
+	name, verb := r.PathValue("name"), trust.VerbReopened
+	if on {
+		verb = trust.VerbDrained
+	}
+	err := h.DrainNode(name, on)
+	if err == nil {
+		err = h.rolls.NodeEvent(userOf(r), verb, name)
+	}
+	answerNode(w, err)
+}
+
 func (h *Hub) dropNode(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	err := h.RemoveNode(name)
 	if err == nil {
 		err = h.rolls.NodeEvent(userOf(r), trust.VerbRemoved, name)
 	}
+	answerNode(w, err)
+}
+
+func answerNode(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, errNoNode):
 		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)

@@ -134,6 +134,9 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	if n == nil || n.info.State != NodeUp {
 		return nil, errors.New("this node is not up: `skep nodes` lists those that are")
 	}
+	if n.info.Drained && !v.Logs {
+		return nil, fmt.Errorf("the node %s is drained: `skep nodes --reopen %s` gives it work again", n.info.Name, n.info.Name)
+	}
 	if v.Update != "" && !n.holds {
 		return nil, fmt.Errorf("the node %s gives programs no kernel updates: it needs Linux, and an agent of this version", n.info.Name)
 	}

@@ -115,6 +115,25 @@ func (h *Hub) RemoveNode(name string) error {
 	return nil
 }
 
+// DrainNode gives a node no more work, also over restarts of the hub, or reopens it. What
+// runs there goes on; what the node had asked for goes to others.
+func (h *Hub) DrainNode(name string, on bool) error {
+	id, err := h.roster.drain(name, on)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := h.nodes[id]; n != nil {
+		n.info.Drained = on
+		if on {
+			h.handleEvent(sched.Ask{Node: sched.NodeID(id)})
+		}
+		h.emit(Event{Type: "node", State: n.info.State, Node: id, Name: n.info.Name, Substrate: n.info.Substrate, Text: n.info.Problem})
+	}
+	return nil
+}
+
 func (h *Hub) setState(n *node, state, problem string) {
 	lockdep.AssertHeld(&h.mu)
 	if n.info.State == state && n.info.Problem == problem {
@@ -238,6 +257,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	i.Name, i.Version, i.OS, i.System = name, cleanText(v.Version), cleanText(v.OS), cleanText(v.System)
 	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = cleanText(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
 	i.Confined, i.Open = cleanText(v.Confined), cleanText(v.Open)
+	i.Drained = h.roster.isDrained(i.ID)
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
@@ -297,6 +317,9 @@ func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	h.noteHeard(n)
 	n.info.Free = min(v.Free, slotsMax)
 	ev := sched.Ask{Node: sched.NodeID(n.info.ID), Slots: v.Free, Memory: v.Memory}
+	if n.info.Drained {
+		ev.Slots = 0
+	}
 	for _, s := range v.Digests {
 		if d, ok := parseDigest(s); ok {
 			ev.Held = append(ev.Held, d)
@@ -354,9 +377,15 @@ func (h *Hub) logLine(n *node, v *proto.Log) error {
 func (h *Hub) Nodes() []NodeInfo {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	programs := map[*node]int{}
+	for _, x := range h.execs {
+		programs[x.node]++
+	}
 	list := make([]NodeInfo, 0, len(h.nodes))
 	for _, n := range h.nodes {
-		list = append(list, n.info)
+		i := n.info
+		i.Programs = programs[n]
+		list = append(list, i)
 	}
 	sort.Slice(list, func(i, j int) bool {
 		if list[i].Name != list[j].Name {
@@ -397,10 +426,18 @@ func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 		return nil, err
 	}
 	var list []NodeInfo
+	up := 0
 	for _, n := range nodes {
-		if n.State == NodeUp && match(n) {
+		if n.State != NodeUp || !match(n) {
+			continue
+		}
+		up++
+		if !n.Drained {
 			list = append(list, n)
 		}
+	}
+	if len(list) == 0 && up > 0 {
+		return nil, fmt.Errorf("each node that is up and matches %s is drained: `skep nodes --reopen NAME` gives one work again", selector)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("no node that is up matches %s: `skep nodes` lists them", selector)

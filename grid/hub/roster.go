@@ -32,6 +32,7 @@ type member struct {
 	Key  string `json:"key"` // SHA-256 of the public key in its certificate, hex
 
 	Removed bool `json:"removed,omitempty"` // by the hub's user, for good
+	Drained bool `json:"drained,omitempty"` // it gets no work until it is reopened
 }
 
 var errOtherKey = errors.New("a node with this identity joined with another key: remove the state directory of this one, and join it again")
@@ -110,6 +111,32 @@ func (r *roster) remove(name string) (string, error) {
 		return id, nil
 	}
 	return "", fmt.Errorf("%w %q: `skep nodes` lists them", errNoNode, name)
+}
+
+// drain marks the node with a name or an id, and returns its id.
+func (r *roster) drain(name string, on bool) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, m := range r.list {
+		if m.Removed || m.Name != name && id != name {
+			continue
+		}
+		old := m
+		m.Drained = on
+		r.list[id] = m
+		if err := r.save(); err != nil {
+			r.list[id] = old
+			return "", err
+		}
+		return id, nil
+	}
+	return "", fmt.Errorf("%w %q: `skep nodes` lists them", errNoNode, name)
+}
+
+func (r *roster) isDrained(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list[id].Drained
 }
 
 // add records a node. Its name is the one that it wants, with a number if that is taken.

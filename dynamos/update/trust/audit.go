@@ -49,6 +49,8 @@ const (
 	VerbForgot   = "forgotten"
 	VerbJoined   = "joined"  // a node
 	VerbRemoved  = "removed" // a node
+	VerbDrained  = "drained" // a node gets no more work
+	VerbReopened = "reopened"
 )
 
 // noDigest stands before the first line.
@@ -148,7 +150,7 @@ func (s State) FollowAudit(lines []string, node string, document func(a *Record)
 				err = refusef(Forged, "line %d of the audit log says that this node %s sequence %d of %s, and it did not report that", a.Number, a.What, a.Sequence, a.Line)
 			}
 			delete(next.Audit.Own, a.said())
-		case VerbBegun, VerbPaused, VerbResumed, VerbStopped, VerbDone, VerbForgot, VerbJoined, VerbRemoved:
+		case VerbBegun, VerbPaused, VerbResumed, VerbStopped, VerbDone, VerbForgot, VerbJoined, VerbRemoved, VerbDrained, VerbReopened:
 		default:
 			err = refusef(Forged, "line %d of the audit log says %.40q, which nobody can do", a.Number, a.What)
 		}
