@@ -7,6 +7,10 @@
 #ifndef TESTS_VM_GUEST_DYNAMOS_SUPERSEDE_H
 #define TESTS_VM_GUEST_DYNAMOS_SUPERSEDE_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <errno.h>
 
 #include "dynamos_engine.h"
