@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/internal/cli"
 )
 
@@ -66,9 +67,9 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if n.json {
 		return cli.PrintJSON(os.Stdout, list)
 	}
-	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
+	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "KERNEL", "LAST SEEN", "SYSTEM")
 	for _, i := range list {
-		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), nodeState(&i), agoText(i.LastSeen), i.System)
+		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), nodeState(&i), kernelText(&i.Kernel), agoText(i.LastSeen), i.System)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
@@ -95,6 +96,21 @@ func nodeState(i *hub.NodeInfo) string {
 		return i.State + ", drained"
 	}
 	return i.State
+}
+
+// kernelText says what Skep changes in a node's kernel.
+func kernelText(k *proto.Kernel) string {
+	var list []string
+	if len(k.Updates) > 0 {
+		list = append(list, "updates "+strings.Join(k.Updates, ", "))
+	}
+	if k.O2G {
+		list = append(list, "O2G")
+	}
+	if len(k.Lent) > 0 {
+		list = append(list, "lends "+strings.Join(k.Lent, ", "))
+	}
+	return orDash(strings.Join(list, "; "))
 }
 
 const drainPoll = 200 * time.Millisecond

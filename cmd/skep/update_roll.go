@@ -19,15 +19,18 @@ import (
 	"skep/dynamos/update/trust"
 	"skep/grid/agent"
 	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/grid/rolls"
 	"skep/internal/cli"
 	"skep/internal/uapi"
+	lent "skep/shimos/part"
 )
 
 // takeRolls has an agent take part in rolls: root's agent itself, another one through
 // the service kernel, if that runs.
 func takeRolls(c *agent.Config) error {
 	holdUpdates(c)
+	c.Kernel = func() proto.Kernel { return kernelFacts("/proc", lent.List) }
 	if os.Geteuid() != 0 {
 		c.RollSocket = rollSocket
 		return nil

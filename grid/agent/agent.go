@@ -61,6 +61,8 @@ type Config struct {
 	// HoldUpdate puts a kernel update in force for a cgroup of this agent, until end is called;
 	// nil: none can be. A RefusedError is shown to the user as a refusal.
 	HoldUpdate func(ctx context.Context, name, cgroup string) (end func(), err error)
+	// Kernel says what Skep changes in this machine's kernel; nil: nothing is known.
+	Kernel func() proto.Kernel
 	// Most that a program may use; 0 is this machine's part for each slot.
 	Limits proto.Limits
 
@@ -274,6 +276,9 @@ func (a *Agent) sendBeat() {
 	free, _ := a.pool.snapshot()
 	_, bytes := memoryInfo()
 	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText(), Rolls: a.takesRolls()}
+	if a.config.Kernel != nil {
+		b.Kernel = a.config.Kernel()
+	}
 	a.mu.Lock()
 	for fence := range a.leases {
 		b.Running = append(b.Running, fence)

@@ -20,29 +20,30 @@ const (
 
 // NodeInfo is one row of `skep nodes`.
 type NodeInfo struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	State     string    `json:"state"`
-	Problem   string    `json:"problem,omitempty"` // why it is barred or was refused
-	Version   string    `json:"version"`
-	OS        string    `json:"os"`
-	System    string    `json:"system"`
-	Substrate string    `json:"substrate"`
-	Confined  string    `json:"confined"` // how its programs are kept from the rest of it
-	Open      string    `json:"open,omitempty"`
-	Owner     string    `json:"owner,omitempty"`    // what its policy does, while it permits less than all slots
-	Drained   bool      `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
-	Programs  int       `json:"programs,omitempty"` // of skep exec
-	CPUs      int       `json:"cpus"`
-	Memory    uint64    `json:"memory"`
-	Slots     int       `json:"slots"`
-	Free      int       `json:"free"`
-	Running   int       `json:"running"` // leases, also those that fetch ahead
-	Done      uint64    `json:"done"`    // calls since the hub started
-	Failed    uint64    `json:"failed"`  // leases
-	Sent      uint64    `json:"sent"`    // bytes to it: blobs and arguments
-	Received  uint64    `json:"received"`
-	LastSeen  time.Time `json:"last_seen"`
+	ID        string       `json:"id"`
+	Name      string       `json:"name"`
+	State     string       `json:"state"`
+	Problem   string       `json:"problem,omitempty"` // why it is barred or was refused
+	Version   string       `json:"version"`
+	OS        string       `json:"os"`
+	System    string       `json:"system"`
+	Substrate string       `json:"substrate"`
+	Confined  string       `json:"confined"` // how its programs are kept from the rest of it
+	Open      string       `json:"open,omitempty"`
+	Owner     string       `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
+	Kernel    proto.Kernel `json:"kernel,omitzero"`
+	Drained   bool         `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
+	Programs  int          `json:"programs,omitempty"` // of skep exec
+	CPUs      int          `json:"cpus"`
+	Memory    uint64       `json:"memory"`
+	Slots     int          `json:"slots"`
+	Free      int          `json:"free"`
+	Running   int          `json:"running"` // leases, also those that fetch ahead
+	Done      uint64       `json:"done"`    // calls since the hub started
+	Failed    uint64       `json:"failed"`  // leases
+	Sent      uint64       `json:"sent"`    // bytes to it: blobs and arguments
+	Received  uint64       `json:"received"`
+	LastSeen  time.Time    `json:"last_seen"`
 }
 
 // Event is one line of an event stream.

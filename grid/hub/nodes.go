@@ -296,6 +296,14 @@ func cleanText(s string) string {
 	return cli.CleanText(s[:min(len(s), 128)])
 }
 
+// cleanTexts bounds a list of a node. The hub keeps a list of its own.
+func cleanTexts(list []string) (clean []string) {
+	for _, s := range list[:min(len(list), proto.KernelMax)] {
+		clean = append(clean, cleanText(s))
+	}
+	return clean
+}
+
 func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	lockdep.AssertHeld(&h.mu)
 	if len(v.Running) > 4*slotsMax {
@@ -305,6 +313,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	n.info.Owner, n.rolls = cleanText(v.Owner), v.Rolls
+	n.info.Kernel = proto.Kernel{Updates: cleanTexts(v.Kernel.Updates), O2G: v.Kernel.O2G, Lent: cleanTexts(v.Kernel.Lent)}
 	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: h.hearAdopted(n, v.Running)})
 	return nil
 }

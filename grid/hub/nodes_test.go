@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestTableOfNodes(t *testing.T) {
 	n.LastSeen = time.Time{}
 	want := NodeInfo{ID: a.node.ID(), Name: "pc", State: NodeUp, Version: "v?1", OS: "o?1", System: "s?1", Substrate: "b?1",
 		Confined: "c?1", Open: "p?1", CPUs: 3, Memory: 1 << 30, Slots: 2, Free: 2}
-	if n != want {
+	if !reflect.DeepEqual(n, want) {
 		t.Errorf("%+v, want %+v", n, want)
 	}
 }

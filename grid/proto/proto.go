@@ -233,6 +233,16 @@ type Welcome struct {
 	Ended    []string `json:"ended,omitempty"` // sessions of the hello that have ended
 }
 
+// A Kernel says what Skep changes in a node's kernel.
+type Kernel struct {
+	Updates []string `json:"updates,omitempty"` // that are applied
+	O2G     bool     `json:"o2g,omitempty"`     // its engine is loaded
+	Lent    []string `json:"lent,omitempty"`    // cores of each partition
+}
+
+// KernelMax bounds the lists of a Kernel.
+const KernelMax = 64
+
 // Beat shows that a node is alive, and lists what it runs.
 type Beat struct {
 	Free    int      `json:"free"`            // slots
@@ -241,6 +251,7 @@ type Beat struct {
 	Uptime  float64  `json:"uptime"`          // seconds
 	Owner   string   `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
 	Rolls   bool     `json:"rolls,omitempty"` // as in Hello
+	Kernel  Kernel   `json:"kernel,omitzero"`
 }
 
 // Ask asks for leases.
