@@ -75,7 +75,7 @@ func (f *follower) follow(g *Growth) error {
 		f.at = trust.Seen{}
 		return f.compare(g)
 	}
-	return fmt.Errorf("%w; if the hub was set up anew, root of this node removes %s", err, f.file)
+	return fmt.Errorf("%w; if the hub was set up anew, or is another one, root of this node removes %s", err, f.file)
 }
 
 func (f *follower) compare(g *Growth) error {
