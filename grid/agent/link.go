@@ -270,8 +270,8 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	}
 	defer l.nats.Close()
 	a.connect(l, cache)
-	messages := make(chan *nats.Msg, 1024)
-	if _, err := l.nats.ChanSubscribe(proto.ToNode(node.ID(), "*"), messages); err != nil {
+	messages, err := receiveAll(ctx, l.nats, proto.ToNode(node.ID(), "*"))
+	if err != nil {
 		return err
 	}
 	w, err := l.exchangeHello(ctx, a.hello())
@@ -291,6 +291,33 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	a.handleWelcome(w)
 	a.config.logStatus("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, l, messages)
+}
+
+// receiveAll passes messages on until ctx ends. However many arrive at a time, none is dropped:
+// a hub that was started again cancels thousands of leases at once.
+func receiveAll(ctx context.Context, c *nats.Conn, subject string) (<-chan *nats.Msg, error) {
+	sub, err := c.SubscribeSync(subject)
+	if err != nil {
+		return nil, err
+	}
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return nil, err
+	}
+	messages := make(chan *nats.Msg)
+	go func() {
+		for {
+			m, err := sub.NextMsgWithContext(ctx)
+			if err != nil {
+				return // the connection, or ctx, ended
+			}
+			select {
+			case messages <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return messages, nil
 }
 
 // handleWelcome drops sessions that ended while this node was disconnected.
