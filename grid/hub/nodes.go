@@ -314,7 +314,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	n.info.Owner, n.rolls = cleanText(v.Owner), v.Rolls
 	n.info.Kernel = proto.Kernel{Updates: cleanTexts(v.Kernel.Updates), O2G: v.Kernel.O2G, Lent: cleanTexts(v.Kernel.Lent)}
-	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: h.hearAdopted(n, v.Running)})
+	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: h.hearAdopted(n, v.Running), Free: n.info.Free})
 	return nil
 }
 

@@ -427,7 +427,7 @@ func (g *grid) live(end time.Time) {
 		if !g.now.Before(g.tick) { // the hub's: nodes that are up beat
 			for _, n := range g.pcs {
 				if n.up {
-					g.handle(Beat{n.id, n.fences()})
+					g.handle(Beat{Node: n.id, Leases: n.fences()})
 				}
 			}
 			g.handle(Tick{})

@@ -94,6 +94,7 @@ type Ask struct {
 type Beat struct {
 	Node   NodeID
 	Leases []Fence
+	Free   int // slots without a call
 }
 
 // SessionOpen: a master connected.

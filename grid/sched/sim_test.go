@@ -247,7 +247,7 @@ func (m *sim) sendBeat(n *simNode) {
 	for f := range n.work {
 		list = append(list, f)
 	}
-	m.handle(Beat{n.id, list})
+	m.handle(Beat{Node: n.id, Leases: list})
 }
 
 func (m *sim) nodeJoins(n *simNode) {

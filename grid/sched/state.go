@@ -335,6 +335,11 @@ func (s *Scheduler) handleBeat(e Beat) {
 			s.loseLease(l, "its node does not know of it")
 		}
 	}
+	// An Ask, or the leases that it was answered with, may have been lost.
+	if free := min(e.Free, n.slots); len(n.all())+len(e.Leases) == 0 && n.want < free {
+		n.want = free
+		s.open.update(n)
+	}
 }
 
 func (s *Scheduler) sessionOpen(id SessionID) {
