@@ -60,23 +60,35 @@ func TestProblems(t *testing.T) {
 		"<OmniRpcConfig><Host name=\"a\" user=\"b c\"/></OmniRpcConfig>":   `"b c" is not the name of a host or user`,
 		"<OmniRpcConfig><Host name=\"a\" cpu=\"2\"/></OmniRpcConfig>":      "Host has no attribute cpu: write name, user, arch, os",
 		"<OmniRpcConfig><TimeOut second=\"soon\"/></OmniRpcConfig>":        "TimeOut needs second",
-		host("<Agent/>"):                                "x:2:16: Agent needs invoker: write ssh",
-		host(`<Agent invoker="fax"/>`):                  `there is no invoker "fax": write ssh`,
-		host(`<Agent invoker="globus"/>`):               "the invoker globus is not supported: write ssh",
-		host(`<Agent invoker="daemon"/>`):               "the invoker daemon is not supported: type `skep up`",
-		host(`<Agent invoker="ssh" mxio="so"/>`):        `mxio is on or off, not "so"`,
-		host(`<JobScheduler type="pbs"/>`):              "the type pbs is not supported: type `skep up`",
-		host(`<JobScheduler type="rr"/>`):               "write a Host for each computer",
-		host(`<JobScheduler type="lottery"/>`):          `there is no type "lottery"`,
-		host(`<JobScheduler maxjob="0"/>`):              `maxjob is a number from 1 to 4096, not "0"`,
-		host("<Registry/>"):                             "Registry needs path",
-		host("<WorkingPath/>"):                          "WorkingPath needs path",
-		host("<Disk/>"):                                 "a Host has no element Disk",
-		host("<Agent invoker=\"ssh\" path=\"a\x01\"/>"): "illegal character code",
+		host("<Agent/>"):                                  "x:2:16: Agent needs invoker: write ssh",
+		host(`<Agent invoker="fax"/>`):                    `there is no invoker "fax": write ssh`,
+		host(`<Agent invoker="globus"/>`):                 "the invoker globus is not supported: write ssh",
+		host(`<Agent invoker="daemon"/>`):                 "the invoker daemon is not supported: type `skep up`",
+		host(`<Agent invoker="ssh" mxio="so"/>`):          `mxio is on or off, not "so"`,
+		host(`<JobScheduler type="pbs"/>`):                "the type pbs is not supported: type `skep up`",
+		host(`<JobScheduler type="rr"/>`):                 "write a Host for each computer",
+		host(`<JobScheduler type="lottery"/>`):            `there is no type "lottery"`,
+		host(`<JobScheduler maxjob="0"/>`):                `maxjob is a number from 1 to 4096, not "0"`,
+		host(`<JobScheduler maxjob="4097"/>`):             `maxjob is a number from 1 to 4096, not "4097"`,
+		host(`<JobScheduler maxjobs="2"/>`):               "JobScheduler has no attribute maxjobs: write type, maxjob",
+		host("<Agent invoker=\"ssh\" path=\"a&#9;\"/>"):   "the attribute path has a control character",
+		host("<Agent invoker=\"ssh\" path=\"a&#127;\"/>"): "the attribute path has a control character",
+		host("<Registry/>"):                               "Registry needs path",
+		host("<WorkingPath/>"):                            "WorkingPath needs path",
+		host("<Disk/>"):                                   "a Host has no element Disk",
+		host("<Agent invoker=\"ssh\" path=\"a\x01\"/>"):   "illegal character code",
 	} {
 		if _, err := Read("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// The largest number of jobs is taken.
+func TestMostJobs(t *testing.T) {
+	file, err := Read("x", []byte(`<OmniRpcConfig><Host name="a"><JobScheduler maxjob="4096"/></Host></OmniRpcConfig>`))
+	if err != nil || file.Hosts[0].Slots != 4096 {
+		t.Errorf("%+v, %v", file, err)
 	}
 }
 

@@ -132,6 +132,10 @@ func TestIdleDevices(t *testing.T) {
 	wantFact(t, s.idle(noon.Add(time.Minute)), "1m0s: input at /dev/input/event2")
 	ends["event0"].WriteString("key")
 	wantFact(t, s.idle(noon.Add(2*time.Minute)), "0s: input at /dev/input/event0")
+	r := Reader{system: *s}
+	if r.Close(); len(s.input.fds) != 0 {
+		t.Errorf("%v are open after Close", s.input.fds)
+	}
 	v.write("proc/bus/input/devices", "N: all were unplugged\n")
 	ends["event0"].WriteString("key")
 	wantFact(t, s.idle(noon.Add(3*time.Minute)), "1m0s: input at /dev/input/event0")
@@ -240,6 +244,10 @@ func TestProcessorTimes(t *testing.T) {
 	got, _, err := v.system(nil).processorTimes()
 	if text := fmt.Sprintf("%.2f %.2f %.2f", got.busy, got.own, got.all); err != nil || text != "15.30 82.00 69.30" {
 		t.Errorf("%s, %v", text, err)
+	}
+	v.write("proc/stat", "cpu  1000 200 300 5000 400 10 20\n") // before Linux 2.6.11
+	if got, _, err := v.system(nil).processorTimes(); err != nil || fmt.Sprintf("%.2f", got.busy) != "15.30" {
+		t.Errorf("seven numbers: %.2f, %v", got.busy, err)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "cpu a b c d e f g", "intr 1 2 3 4 5 6 7 8"} {
 		v.write("proc/stat", text)
