@@ -114,6 +114,11 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if !m.quiet {
 		fmt.Fprintln(os.Stderr, "skep: "+m.closingLine(runner.Install, res))
 	}
+	if res.Status != 0 && runner.Install.Kind != launch.OpenMPI {
+		if err := launch.CheckShared("/dev/shm"); err != nil {
+			fmt.Fprintln(os.Stderr, "skep: "+sharedAdvice(runner.Install, err))
+		}
+	}
 	if ctx.Err() != nil {
 		return cli.Exit(exitStopped)
 	}
@@ -121,6 +126,11 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return cli.Exit(res.Status & 0xff)
 	}
 	return nil
+}
+
+// sharedAdvice explains a likely cause of a failed job, for example in a container.
+func sharedAdvice(i *launch.Install, err error) string {
+	return fmt.Sprintf("%v, and %s needs that to start, over its own TCP too: give the container a /dev/shm, or mount a tmpfs there", err, i.Kind)
 }
 
 // splitParts separates the parts after ":" from the first program.

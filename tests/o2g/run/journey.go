@@ -195,7 +195,27 @@ func (b *bench) launcherOptions(m mpi) {
 	b.Ok(m.name+": an option of another launcher is refused", j.checkEnd(soon, 2, strings.Fields(foreign)[0]+" is an option of", "--help"))
 }
 
+// checkNoShared runs a job where /dev/shm can't be written to, as in some containers.
+// MPICH needs it, Open MPI and O2G do not.
+func (b *bench) checkNoShared(m mpi) error {
+	script := "mount -t tmpfs -o ro none /dev/shm && exec \"$@\""
+	j := b.start(mpiEnvironment(), "", "unshare", "-m", "sh", "-c", script, "sh", b.skepPath(), "mpirun", "--mpi", m.prefix, "--no-shm", "-n", "2", "--", m.app, "talk")
+	if m.prefix == b.findOpenMPI().prefix {
+		return j.checkEnd(later, 0, "2 of 2 ranks reported", "messages over O2G")
+	}
+	status, err := j.waitForEnd(later)
+	if err == nil && status == 0 {
+		return errors.New("the job ended well")
+	}
+	return errors.Join(err, j.checkOutput("no file can be created in /dev/shm", "mount a tmpfs"))
+}
+
 func (b *bench) goesBadly(m mpi) {
+	if os.Getuid() == 0 {
+		b.Ok(m.name+": /dev/shm can't be written to", b.checkNoShared(m))
+	} else {
+		b.Skip(m.name+": /dev/shm can't be written to", "mounts need root")
+	}
 	b.Ok(m.name+": Ctrl-C ends all ranks", b.checkInterrupt(m, "traffic", syscall.SIGINT, 130))
 	b.Ok(m.name+": Ctrl-C ends ranks that ignore it", b.checkInterrupt(m, "stubborn", syscall.SIGINT, 130))
 	b.Ok(m.name+": SIGTERM to skep ends all ranks", b.checkInterrupt(m, "traffic", syscall.SIGTERM, 130))
