@@ -96,11 +96,11 @@ func TestAuditFileDamaged(t *testing.T) {
 		f.lines = nil
 		f.open()
 	}
-	write(string(whole) + "3 half a li")
+	write(string(whole) + "3 half a li" + strings.Repeat("x", 1000))
 	if err := f.hub.NodeEvent("token", trust.VerbJoined, "b"); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := os.ReadFile(file); err != nil || strings.Contains(string(again), "half") || !strings.HasPrefix(string(again), string(whole)) {
+	if again, err := os.ReadFile(file); err != nil || strings.Contains(string(again), "xx") || !strings.HasPrefix(string(again), string(whole)) {
 		t.Errorf("%v: %q", err, again)
 	}
 	for what, text := range map[string]string{"a line changed": strings.Replace(string(whole), " begun ", " paused ", 1),
@@ -233,6 +233,9 @@ func TestOrdersWithoutTheAudit(t *testing.T) {
 		n.take(t.Context(), Order{Spec: testSpec, Order: roll.Order{Boot: "1", Stamp: n.k.now, Goal: roll.Full, Grant: true}, Audit: g})
 		if len(n.k.did) > 0 || l.waits == "" || n.seen.at != seen {
 			t.Errorf("%s: did %q, waits %q", what, n.k.did, l.waits)
+		}
+		if late := strings.Contains(l.waits, errLag.Error()); late != (what == "another report") {
+			t.Errorf("%s: waits %q", what, l.waits)
 		}
 	}
 	n.k.now++
