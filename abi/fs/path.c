@@ -36,6 +36,11 @@ static u64 component_next(const char **path, u32 *flags)
 	for (n = 0; at[n] && at[n] != '/'; n++)
 		;
 	*path = at;
+	if (at[0] == '.' && (n == 1 || (n == 2 && at[1] == '.'))) {
+		*flags &= ~(u32)ABI_PATH_ENDS;
+		*flags |= ABI_PATH_MUST_DIR |
+			  (n == 1 ? ABI_PATH_DOT : ABI_PATH_DOTS);
+	}
 	return n;
 }
 
@@ -52,7 +57,7 @@ static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 		if (n == 2 && path[0] == '.' && path[1] == '.') {
 			len = parent_of(out, len);
 		} else if (n != 1 || path[0] != '.') {
-			*flags &= ~(u32)ABI_PATH_MUST_DIR;
+			*flags &= ~(u32)ABI_PATH_ENDS;
 			grown = component_append(out, len, path, n);
 			if (grown < 0)
 				return grown;
@@ -124,7 +129,7 @@ static s64 components_walk(struct walk *w, char *out, u64 len, u32 *flags)
 			if (!got)
 				len = parent_of(out, len);
 		} else if (n != 1 || path[0] != '.') {
-			*flags &= ~(u32)ABI_PATH_MUST_DIR;
+			*flags &= ~(u32)ABI_PATH_ENDS;
 			got = component_append(out, len, path, n);
 			if (got < 0)
 				return got;

@@ -13,6 +13,10 @@
 
 /* The path ended in a slash, "." or "..": it must name a directory. */
 #define ABI_PATH_MUST_DIR 1
+/* It ended in "." or "..", whatever slashes followed. */
+#define ABI_PATH_DOT 2
+#define ABI_PATH_DOTS 4
+#define ABI_PATH_ENDS (ABI_PATH_MUST_DIR | ABI_PATH_DOT | ABI_PATH_DOTS)
 
 #define ABI_PATH_LINKS 40 /* as on Linux; one more is ELOOP */
 

@@ -354,11 +354,10 @@ s64 abi_sys_fchmodat(struct abi_call *c)
 	return mode_at(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
-s64 abi_sys_fchmod(struct abi_call *c)
+static s64 mode_of(struct abi_call *c, u64 fd, u32 mode)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_CHMOD,
-				 .mode = (u32)c->a[1] & 07777};
-	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	struct abi_file_op op = {.verb = ABI_FILE_CHMOD, .mode = mode & 07777};
+	struct abi_desc *d = abi_desc_get(c->p, fd);
 	s64 error = 0;
 
 	if (!d)
@@ -371,6 +370,38 @@ s64 abi_sys_fchmod(struct abi_call *c)
 		error = set_unnamed(c->p, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
+}
+
+/* A link has no mode of its own: EOPNOTSUPP with NOFOLLOW. */
+s64 abi_sys_fchmodat2(struct abi_call *c)
+{
+	u32 flags = (u32)c->a[3];
+	struct abi_stat st;
+	struct abi_path_op look = {.verb = ABI_PATH_LSTAT, .stat = &st};
+	s64 error;
+	char first;
+
+	if (flags & ~(u32)(ABI_AT_SYMLINK_NOFOLLOW | ABI_AT_EMPTY_PATH))
+		return -LINUX_EINVAL;
+	if (flags & ABI_AT_EMPTY_PATH) {
+		if (abi_user_get(c->p, &first, c->a[1], 1))
+			return -LINUX_EFAULT;
+		if (!first)
+			return mode_of(c, c->a[0], (u32)c->a[2]);
+	}
+	if (flags & ABI_AT_SYMLINK_NOFOLLOW) {
+		error = abi_path_run(c, c->a[0], c->a[1], &look);
+		if (error < 0)
+			return error;
+		if ((st.mode & ABI_S_IFMT) == ABI_S_IFLNK)
+			return -LINUX_EOPNOTSUPP;
+	}
+	return mode_at(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+s64 abi_sys_fchmod(struct abi_call *c)
+{
+	return mode_of(c, c->a[0], (u32)c->a[1]);
 }
 
 /* Owners: there is one user, so only a change to itself is allowed. */

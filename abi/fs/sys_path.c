@@ -96,6 +96,63 @@ s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
 	return abi_path_name(c, dirfd, path, out, flags);
 }
 
+/*
+ * A name that ends in a slash, "." or "..": 0 for a folder, also one that a
+ * link leads to, else -ENOTDIR or another error. Other names: 0.
+ */
+static s64 check_end(struct abi_call *c, const char *path, u32 flags,
+		     enum abi_path_verb verb)
+{
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = verb, .path = abi_synth_real(c->p, path), .stat = &st};
+	s64 error;
+
+	if (!(flags & ABI_PATH_MUST_DIR))
+		return 0;
+	error = abi_synth_stat(c->p, path, &st);
+	if (!error)
+		error = c->p->host->path(&op);
+	if (error < 0)
+		return error;
+	return (st.mode & ABI_S_IFMT) == ABI_S_IFDIR ? 0 : -LINUX_ENOTDIR;
+}
+
+/* A name that ends in a dot needs a folder before it. */
+static s64 check_dots(struct abi_call *c, const char *path, u32 flags)
+{
+	return flags & (ABI_PATH_DOT | ABI_PATH_DOTS)
+		       ? check_end(c, path, flags, ABI_PATH_STAT)
+		       : 0;
+}
+
+/* Of a name for what is to be made and is no folder. */
+static s64 check_new_end(struct abi_call *c, const char *path, u32 flags)
+{
+	s64 error = check_dots(c, path, flags);
+
+	if (error || !(flags & ABI_PATH_MUST_DIR))
+		return error;
+	error = check_end(c, path, flags, ABI_PATH_LSTAT);
+	return error && error != -LINUX_ENOTDIR ? error : -LINUX_EEXIST;
+}
+
+static s64 check_verb_end(struct abi_call *c, const struct abi_path_op *op,
+			  u32 flags)
+{
+	switch (op->verb) {
+	case ABI_PATH_MKDIR:
+		return flags & (ABI_PATH_DOT | ABI_PATH_DOTS)
+			       ? check_new_end(c, op->path, flags)
+			       : 0;
+	case ABI_PATH_MKFIFO:
+	case ABI_PATH_SYMLINK:
+		return check_new_end(c, op->path, flags);
+	default:
+		return check_end(c, op->path, flags, ABI_PATH_STAT);
+	}
+}
+
 s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 		 struct abi_path_op *op)
 {
@@ -106,7 +163,8 @@ s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 	if (error < 0)
 		return error;
 	op->path = path;
-	return c->p->host->path(op);
+	error = check_verb_end(c, op, flags);
+	return error ? error : c->p->host->path(op);
 }
 
 /* open ------------------------------------------------------------------- */
@@ -359,8 +417,21 @@ s64 abi_sys_mknodat(struct abi_call *c)
 	return make_node(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
-/* rmdir(2) refuses names that end in "." and "..", which a normalised path does
- * not show. */
+/* unlink(2) and rmdir(2) of a name that ends in a slash, "." or "..". */
+static s64 check_removal(struct abi_call *c, const char *path, u32 flags,
+			 u32 dir)
+{
+	s64 error = check_end(c, path, flags, ABI_PATH_LSTAT);
+
+	if (error || !(flags & ABI_PATH_MUST_DIR))
+		return error;
+	if (!dir)
+		return -LINUX_EISDIR;
+	if (flags & ABI_PATH_DOT)
+		return -LINUX_EINVAL;
+	return flags & ABI_PATH_DOTS ? -LINUX_ENOTEMPTY : 0;
+}
+
 static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 {
 	struct abi_path_op op = {.verb = dir ? ABI_PATH_RMDIR
@@ -371,8 +442,9 @@ static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 
 	if (error < 0)
 		return error;
-	if (!dir && flags & ABI_PATH_MUST_DIR)
-		return -LINUX_EISDIR;
+	error = check_removal(c, path, flags, dir);
+	if (error)
+		return error;
 	op.path = path;
 	return c->p->host->path(&op);
 }
@@ -394,16 +466,43 @@ s64 abi_sys_unlinkat(struct abi_call *c)
 	return remove_at(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
+/* Only folders have a slash behind their name, in both names of a rename. */
+static s64 check_rename(struct abi_call *c, const struct abi_path_op *op,
+			u32 from, u32 to)
+{
+	s64 error = check_dots(c, op->path, from);
+
+	if (!error)
+		error = check_dots(c, op->path2, to);
+	if (!error && (from | to) & (ABI_PATH_DOT | ABI_PATH_DOTS))
+		error = -LINUX_EBUSY;
+	return error ? error
+		     : check_end(c, op->path, from | to, ABI_PATH_LSTAT);
+}
+
+static s64 check_two(struct abi_call *c, const struct abi_path_op *op, u32 from,
+		     u32 to)
+{
+	s64 error;
+
+	if (op->verb == ABI_PATH_RENAME)
+		return check_rename(c, op, from, to);
+	error = check_end(c, op->path, from, ABI_PATH_STAT);
+	return error ? error : check_new_end(c, op->path2, to);
+}
+
 static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
 		     u64 to, enum abi_path_verb verb)
 {
 	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
 	struct abi_path_op op = {.verb = verb, .path = path, .path2 = path2};
-	u32 flags;
-	s64 error = abi_path_at(c, from_dir, from, path, &flags);
+	u32 from_end, to_end;
+	s64 error = abi_path_at(c, from_dir, from, path, &from_end);
 
 	if (error >= 0)
-		error = abi_path_at(c, to_dir, to, path2, &flags);
+		error = abi_path_at(c, to_dir, to, path2, &to_end);
+	if (error >= 0)
+		error = check_two(c, &op, from_end, to_end);
 	return error < 0 ? error : c->p->host->path(&op);
 }
 
@@ -476,6 +575,10 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 	n = abi_path_at(c, dirfd, name, path, &flags);
 	if (n < 0)
 		return n;
+	if (flags & ABI_PATH_MUST_DIR) {
+		n = check_end(c, path, flags, ABI_PATH_STAT);
+		return n ? n : -LINUX_EINVAL;
+	}
 	n = abi_synth_link(c->p, path, text, sizeof(text));
 	if (!n)
 		n = c->p->host->path(&op);
@@ -529,6 +632,8 @@ static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 	if (mode & ~7u)
 		return -LINUX_EINVAL;
 	error = abi_path_at(c, dirfd, name, path, &flags);
+	if (error >= 0)
+		error = check_end(c, path, flags, ABI_PATH_STAT);
 	if (error < 0)
 		return error;
 	error = abi_synth_stat(c->p, path, &st);

@@ -15,7 +15,31 @@ static int path_equals(const char *base, const char *path, const char *want,
 {
 	s64 n = abi_path_join(NULL, base, path, out, &flags);
 
-	return n == (s64)strlen(want) && !strcmp(out, want) && flags == dir;
+	return n == (s64)strlen(want) && !strcmp(out, want) &&
+	       (flags & ABI_PATH_MUST_DIR) == dir;
+}
+
+static int ends_with(const char *path, u32 end)
+{
+	return abi_path_join(NULL, "/", path, out, &flags) >= 0 && flags == end;
+}
+
+/* What the normalised text no longer shows. */
+static void test_ends(void)
+{
+	tap_ok(ends_with("a", 0) && ends_with("a/./b", 0) &&
+		       ends_with("a/../b", 0) && ends_with("a/.b", 0) &&
+		       ends_with("a/..b", 0),
+	       "a name at the end");
+	tap_ok(ends_with("a/", ABI_PATH_MUST_DIR) &&
+		       ends_with("../a//", ABI_PATH_MUST_DIR),
+	       "slashes at the end");
+	tap_ok(ends_with("a/.", ABI_PATH_MUST_DIR | ABI_PATH_DOT) &&
+		       ends_with("a/.././/", ABI_PATH_MUST_DIR | ABI_PATH_DOT),
+	       "a dot at the end");
+	tap_ok(ends_with("a/..", ABI_PATH_MUST_DIR | ABI_PATH_DOTS) &&
+		       ends_with("a/./../", ABI_PATH_MUST_DIR | ABI_PATH_DOTS),
+	       "two dots at the end");
 }
 
 /* A world of folders and these links; "gone" is missing, "file" no folder. */
@@ -75,9 +99,9 @@ static void test_parents(void)
 	tap_ok(walk_equals("/x", "/up/../f", "/x/f", 2),
 	       "a link above the root");
 	tap_ok(walk_equals("/", "chain/../f", "/a/f", 3), "a link to a link");
-	tap_ok(walk_equals("/", "two/../f/..", "/a", 5) && flags == 1,
+	tap_ok(walk_equals("/", "two/../f/..", "/a", 5) && flags & 1,
 	       "links whose text has dots");
-	tap_ok(walk_equals("/", "slash/..", "/a", 2) && flags == 1,
+	tap_ok(walk_equals("/", "slash/..", "/a", 2) && flags & 1,
 	       "a link whose text ends in a slash");
 	tap_ok(walk_equals("/", "mid/../..", "/", 3), "several levels");
 	tap_ok(walk_equals("/", "mid/c/../f", "/mid/f", 1),
@@ -161,6 +185,7 @@ int main(void)
 	tap_ok(!strcmp(abi_path_below("/a/b", "/a"), "b"), "below");
 	tap_ok(!abi_path_below("/ab", "/a") && !abi_path_below("/a", "/a"),
 	       "a path that is not below the base");
+	test_ends();
 	test_parents();
 	test_all();
 	return tap_done();

@@ -368,7 +368,9 @@ static s64 truncate_path(const WCHAR *path, u64 len)
 
 	if (h == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	err = bee_view_truncate(h, len);
+	err = kind_bit(path) == FILE_ATTRIBUTE_DIRECTORY
+		      ? -LINUX_EISDIR
+		      : bee_view_truncate(h, len);
 	CloseHandle(h);
 	return err;
 }
@@ -377,6 +379,8 @@ static s64 link_path(const WCHAR *from, const WCHAR *to)
 {
 	s64 err = check_itself(from);
 
+	if (!err && kind_bit(from) == FILE_ATTRIBUTE_DIRECTORY)
+		err = -LINUX_EPERM;
 	if (err)
 		return err;
 	return CreateHardLinkW(to, from, NULL) ? 0 : bee_win_last();
