@@ -88,6 +88,7 @@ type Agent struct {
 	store     store
 	pool      *pool
 	owner     *owner
+	memory    freeMemory
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
@@ -246,6 +247,27 @@ func (a *Agent) hello() proto.Hello {
 		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil}
 }
 
+// memoryAge is how old the free memory that is reported may be. A report is sent after each
+// call, and the system takes 70 us to say how much is free.
+const memoryAge = 50 * time.Millisecond
+
+// A freeMemory is this machine's, in bytes. The lock guards what was read last.
+type freeMemory struct {
+	mu    sync.Mutex
+	bytes uint64
+	at    time.Time
+}
+
+func (m *freeMemory) read() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.at) >= memoryAge {
+		_, m.bytes = memoryInfo()
+		m.at = time.Now()
+	}
+	return m.bytes
+}
+
 func (a *Agent) toHub() hub {
 	a.hubMu.RLock()
 	defer a.hubMu.RUnlock()
@@ -266,7 +288,7 @@ func (a *Agent) sendAsk() {
 	a.asking.Lock()
 	defer a.asking.Unlock()
 	free, idle := a.pool.snapshot()
-	_, bytes := memoryInfo()
+	bytes := a.memory.read()
 	held := a.store.List()
 	a.toHub().publish(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
 		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
@@ -274,7 +296,7 @@ func (a *Agent) sendAsk() {
 
 func (a *Agent) sendBeat() {
 	free, _ := a.pool.snapshot()
-	_, bytes := memoryInfo()
+	bytes := a.memory.read()
 	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}, Owner: a.owner.beatText(), Rolls: a.takesRolls()}
 	if a.config.Kernel != nil {
 		b.Kernel = a.config.Kernel()

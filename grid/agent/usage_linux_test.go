@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -213,3 +214,22 @@ func TestSealedCopiesAreShared(t *testing.T) {
 }
 
 func getCopyError(m *memories, digest, path string) error { _, err := m.get(digest, path); return err }
+
+// Reports in quick succession do not each ask the system how much memory is free.
+func TestFreeMemoryIsReadSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m freeMemory
+		if m.read() == 0 {
+			t.Fatal("no memory is free")
+		}
+		m.bytes = 1
+		<-time.After(memoryAge - 1)
+		if m.read() != 1 {
+			t.Error("it was read too early")
+		}
+		<-time.After(1)
+		if m.read() == 1 {
+			t.Error("it was not read in time")
+		}
+	})
+}

@@ -203,6 +203,10 @@ func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// eventsIn is how long an event may wait for others: a small call has three, and each send
+// wakes the command line.
+const eventsIn = 20 * time.Millisecond
+
 // streamEvents writes events, one JSON value a line, of a run or of all, until the reader
 // goes away or the run is over.
 func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, first *Event) {
@@ -222,13 +226,21 @@ func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, firs
 	if first != nil {
 		out.Encode(first)
 	}
+	if ctl.Flush() != nil {
+		return
+	}
+	var due <-chan time.Time // for what was written and not sent
 	for {
-		if len(watch.events) == 0 && ctl.Flush() != nil {
-			return
-		}
 		select {
 		case e := <-watch.events:
 			if !send(e) {
+				return
+			}
+			if due == nil {
+				due = time.After(eventsIn)
+			}
+		case <-due:
+			if due = nil; ctl.Flush() != nil {
 				return
 			}
 		case <-over.Done():

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skep/grid/proto"
@@ -348,4 +350,40 @@ func TestClaimEndsWithItsRequest(t *testing.T) {
 	if resp, b := a.request("POST", proto.PathClaim, strings.NewReader("{")); resp.StatusCode != 400 {
 		t.Errorf("%s %s", resp.Status, b)
 	}
+}
+
+// A countedWriter counts how often what was written is sent.
+type countedWriter struct {
+	*httptest.ResponseRecorder
+	sends int
+}
+
+func (w *countedWriter) Flush() { w.sends++ }
+
+// Events that come one soon after the other are sent together, and none waits for long.
+func TestEventsAreSentTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{watchers: map[*watcher]bool{}, stop: make(chan struct{}), cfg: Config{Now: time.Now}}
+		w := &countedWriter{ResponseRecorder: httptest.NewRecorder()}
+		go h.streamEvents(w, httptest.NewRequest("GET", "/v1/events", nil), nil, nil)
+		synctest.Wait()
+		for _, want := range []int{1, 2} {
+			for range 50 {
+				h.mu.Lock()
+				h.emit(Event{Type: "log"})
+				h.mu.Unlock()
+				synctest.Wait()
+			}
+			if w.sends != want {
+				t.Errorf("%d sends, not %d", w.sends, want)
+			}
+			<-time.After(eventsIn)
+			synctest.Wait()
+			if lines := strings.Count(w.Body.String(), "\n"); w.sends != want+1 || lines != 50*want {
+				t.Errorf("%d lines after %d sends", lines, w.sends)
+			}
+		}
+		close(h.stop)
+		synctest.Wait()
+	})
 }
