@@ -176,8 +176,9 @@ func (r *limitedReader) Read(b []byte) (int, error) {
 }
 
 func findMemoryFile(f *os.File) string {
+	own, _ := f.Stat()
 	list, _ := filepath.Glob("/proc/self/fd/*")
-	i := slices.IndexFunc(list, func(name string) bool { to, _ := os.Readlink(name); return strings.HasPrefix(to, "/memfd:skep") })
+	i := slices.IndexFunc(list, func(name string) bool { info, err := os.Stat(name); return err == nil && os.SameFile(info, own) })
 	return filepath.Base(list[max(i, 0)])
 }
 
