@@ -488,7 +488,14 @@ static s64 check_two(struct abi_call *c, const struct abi_path_op *op, u32 from,
 	if (op->verb == ABI_PATH_RENAME)
 		return check_rename(c, op, from, to);
 	error = check_end(c, op->path, from, ABI_PATH_STAT);
-	return error ? error : check_new_end(c, op->path2, to);
+	if (!error)
+		error = check_new_end(c, op->path2, to);
+	if (!error && from & ABI_PATH_MUST_DIR) /* link(2) of a folder */
+		error = check_end(c, op->path2, ABI_PATH_MUST_DIR,
+				  ABI_PATH_LSTAT) == -LINUX_ENOENT
+				? -LINUX_EPERM
+				: -LINUX_EEXIST;
+	return error;
 }
 
 static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,

@@ -37,5 +37,10 @@ int main(void)
 	CHECK(unlink("target") == 0 && FAILS(stat("soft", &st), ENOENT));
 	CHECK(unlink("soft") == 0 && unlink("dangling") == 0);
 	CHECK(unlink("loop") == 0);
+	CHECK(mkdir("slashed", 0755) == 0 && symlink("slashed", "to") == 0);
+	CHECK(FAILS(link("to/", "other"), EPERM));
+	CHECK(FAILS(link("to/", "to"), EEXIST));
+	CHECK(FAILS(readlink("to/", (char[8]){0}, 8), EINVAL));
+	CHECK(unlink("to") == 0 && rmdir("slashed") == 0);
 	return say_done();
 }
