@@ -20,7 +20,7 @@ var libo2gSuites = []struct {
 	floor int
 	long  bool
 }{
-	{"message", 89, false}, {"life", 91, false}, {"death", 20, false}, {"access", 150, false}, {"unauthenticated", 57, true},
+	{"message", 89, false}, {"life", 91, false}, {"fork", 10, false}, {"trace", 30, false}, {"death", 20, false}, {"access", 150, false}, {"unauthenticated", 57, true},
 }
 
 // testLibrary: libo2g's own tests, over the kernel engine.

@@ -62,7 +62,7 @@ suite_vm-o2g_kind = go
 suite_vm-o2g_deadline = 1260
 suite_vm-o2g_needs = $(vm_needs) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
 	$(B)/test/o2g/app-wheel $(addprefix $(o2g_vm)/o2g_,device ulp bent hostile \
-	wreck share stop capture shell $(addprefix lib_,message life death access unauthenticated))
+	wreck share stop capture shell $(addprefix lib_,message life fork trace death access unauthenticated))
 
 # All of it on each kernel, with all of mpi4py's tests: hours. Then the same
 # programs on a kernel that looks for mistakes.
