@@ -226,10 +226,13 @@ func (s *scene) awaitRuns(n int) {
 	s.await(fmt.Sprint(n, " calls"), func() bool { return len(s.runs()) >= n })
 }
 
-// awaitGone waits until a process has ended.
+// awaitGone waits until a process has ended; whoever adopted it may not have reaped it yet.
 func (s *scene) awaitGone(pid string) {
 	s.t.Helper()
-	s.await("the end of process "+pid, func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
+	s.await("the end of process "+pid, func() bool {
+		b, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err != nil || strings.Contains(string(b), ") Z ")
+	})
 }
 
 // play makes `total` calls and disturbs them, after random numbers of calls.
