@@ -498,19 +498,29 @@ static s64 check_two(struct abi_call *c, const struct abi_path_op *op, u32 from,
 	return error;
 }
 
-static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
-		     u64 to, enum abi_path_verb verb)
+/* RENAME or LINK of `path`, which ended as from_end says, to the name at `to`.
+ */
+static s64 move_name(struct abi_call *c, enum abi_path_verb verb,
+		     const char *path, u32 from_end, u64 to_dir, u64 to)
 {
-	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
+	char path2[ABI_PATH_MAX];
 	struct abi_path_op op = {.verb = verb, .path = path, .path2 = path2};
-	u32 from_end, to_end;
-	s64 error = abi_path_at(c, from_dir, from, path, &from_end);
+	u32 to_end;
+	s64 error = abi_path_at(c, to_dir, to, path2, &to_end);
 
-	if (error >= 0)
-		error = abi_path_at(c, to_dir, to, path2, &to_end);
 	if (error >= 0)
 		error = check_two(c, &op, from_end, to_end);
 	return error < 0 ? error : c->p->host->path(&op);
+}
+
+static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
+		     u64 to, enum abi_path_verb verb)
+{
+	char path[ABI_PATH_MAX];
+	u32 end;
+	s64 error = abi_path_at(c, from_dir, from, path, &end);
+
+	return error < 0 ? error : move_name(c, verb, path, end, to_dir, to);
 }
 
 s64 abi_sys_rename(struct abi_call *c)
@@ -538,11 +548,46 @@ s64 abi_sys_link(struct abi_call *c)
 			 c->a[1], ABI_PATH_LINK);
 }
 
+/*
+ * While `path` (absolute, normalised) is a link, puts in its place what the
+ * link leads to. 0, or -ELOOP, -ENAMETOOLONG, or an error of lstat(2).
+ */
+static s64 last_link_follow(struct abi_call *c, char *path, u32 *end)
+{
+	const struct abi_path_walk walk = {.look = look_at, .arg = c->p};
+	char text[ABI_PATH_MAX], folder[ABI_PATH_MAX];
+	u32 i;
+
+	for (i = 0; i <= ABI_PATH_LINKS; i++) {
+		s64 n = look_at(c->p, path, text);
+
+		if (n <= 0)
+			return n == -LINUX_ENOTDIR ? 0 : n;
+		if (n >= ABI_PATH_MAX)
+			return -LINUX_ENAMETOOLONG;
+		text[n] = 0;
+		abi_path_join(0, path, "..", folder, end);
+		n = abi_path_join(&walk, folder, text, path, end);
+		if (n < 0)
+			return n;
+	}
+	return -LINUX_ELOOP;
+}
+
 s64 abi_sys_linkat(struct abi_call *c)
 {
+	char path[ABI_PATH_MAX];
+	u32 end;
+	s64 error;
+
 	if ((u32)c->a[4] & ~(u32)ABI_AT_SYMLINK_FOLLOW)
 		return -LINUX_EINVAL;
-	return two_names(c, c->a[0], c->a[1], c->a[2], c->a[3], ABI_PATH_LINK);
+	error = abi_path_at(c, c->a[0], c->a[1], path, &end);
+	if (error >= 0 && (u32)c->a[4])
+		error = last_link_follow(c, path, &end);
+	if (error < 0)
+		return error;
+	return move_name(c, ABI_PATH_LINK, path, end, c->a[2], c->a[3]);
 }
 
 static s64 make_link(struct abi_call *c, u64 text, u64 dirfd, u64 name)

@@ -28,11 +28,25 @@ int main(void)
 	CHECK(utimensat(AT_FDCWD, "soft", old, 0) == 0);
 	CHECK(stat("target", &st) == 0 && st.st_mtime == 2000);
 	CHECK(FAILS(open("soft", O_RDONLY | O_NOFOLLOW), ELOOP));
+	CHECK(linkat(AT_FDCWD, "soft", AT_FDCWD, "same", 0) == 0);
+	CHECK(lstat("same", &st) == 0 && S_ISLNK(st.st_mode));
+	CHECK(symlink("./soft", "further") == 0);
+	CHECK(linkat(AT_FDCWD, "further", AT_FDCWD, "followed",
+		     AT_SYMLINK_FOLLOW) == 0);
+	CHECK(lstat("followed", &st) == 0 && st.st_ino == st2.st_ino);
+	CHECK(unlink("same") == 0 && unlink("further") == 0);
+	CHECK(unlink("followed") == 0);
 	CHECK(symlink("nowhere", "dangling") == 0);
+	CHECK(FAILS(linkat(AT_FDCWD, "dangling", AT_FDCWD, "followed",
+			   AT_SYMLINK_FOLLOW),
+		    ENOENT));
 	CHECK(FAILS(stat("dangling", &st), ENOENT));
 	CHECK(lstat("dangling", &st) == 0);
 	CHECK(symlink("loop", "loop") == 0);
 	CHECK(FAILS(stat("loop", &st), ELOOP));
+	CHECK(FAILS(linkat(AT_FDCWD, "loop", AT_FDCWD, "followed",
+			   AT_SYMLINK_FOLLOW),
+		    ELOOP));
 	CHECK(FAILS(readlink("target", buf, sizeof(buf)), EINVAL));
 	CHECK(unlink("target") == 0 && FAILS(stat("soft", &st), ENOENT));
 	CHECK(unlink("soft") == 0 && unlink("dangling") == 0);
