@@ -50,7 +50,7 @@ list_files()
 		-o -path /opt -o -path /root -o -path /var/tmp -o -path /var/lib/dpkg \
 		-o -path /var/lib/apt -o -path /var/cache -o -path /var/log \
 		-o -path /var/lib/systemd -o -path /etc/ld.so.cache \
-		-o -path /var/lib/private \
+		-o -path /var/lib/private -o -path /var/backups \
 		-o -path '/var/lib/dkms/mok.*' -o -path '/usr/lib/modules/*/modules.*' \
 		-o -path '/boot/initrd.img-*' \) -prune -o -print | sort
 }
