@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,28 @@ func TestRecords(t *testing.T) {
 }
 
 // The oldest runs that have ended make room; those that run stay.
+// The runtime closes files that nothing refers to, so a holder must refer to its lock.
+func TestHolderKeepsItsLock(t *testing.T) {
+	r := Open(t.TempDir())
+	id, err := r.Create()
+	if err == nil {
+		err = r.Hold(id)
+	}
+	if err == nil {
+		err = r.Write(Record{ID: id, Started: time.Unix(1, 0)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // a finalizer runs after the collection that finds its object
+		runtime.GC()
+		if v, err := r.Read(id); err != nil || v.State != Running {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		runtime.Gosched()
+	}
+}
+
 func TestOldRunsGo(t *testing.T) {
 	r := Open(t.TempDir())
 	var first string

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"skep/grid/ident"
@@ -84,9 +85,16 @@ func (r Runs) Create() (id string, err error) {
 	return id, os.Mkdir(r.Dir(id), 0o700)
 }
 
+// held refers to the locks of this process: the runtime closes a file that nothing refers to,
+// and the lock with it.
+var held sync.Map // the lock file's name -> func() that unlocks it
+
 // Hold makes this process the holder of a run, until it ends.
 func (r Runs) Hold(id string) error {
-	_, err := ident.TryLock(r.lock(id))
+	unlock, err := ident.TryLock(r.lock(id))
+	if err == nil {
+		held.Store(r.lock(id), unlock)
+	}
 	return err
 }
 

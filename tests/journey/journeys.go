@@ -89,7 +89,7 @@ func journeyTwoNodes(s *stage) {
 		if err != nil {
 			return err
 		}
-		if ok, _ := regexp.MatchString(`(?m)^NAME +OS +SUBSTRATE +CONFINED +CPUS +FREE +STATE +LAST SEEN +SYSTEM\nhere +linux `, o.stdout); !ok {
+		if ok, _ := regexp.MatchString(`(?m)^NAME +OS +SUBSTRATE +CONFINED +CPUS +FREE +STATE +KERNEL +LAST SEEN +SYSTEM\nhere +linux `, o.stdout); !ok {
 			return fmt.Errorf("%v", o)
 		}
 		return nil
