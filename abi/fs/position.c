@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Owns the file position of a description; d->lock guards d->pos. */
 #include "position.h"
+#include "ops.h"
 #include "stat.h"
 #include "base/errno.h"
 #include "abi/proc/call.h"
@@ -85,4 +86,21 @@ s64 abi_position_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 		return -LINUX_EINVAL;
 	d->pos = (u64)offset;
 	return offset;
+}
+
+s64 abi_position_read(struct abi_call *c, struct abi_desc *d,
+		      struct abi_span *s, s64 offset,
+		      s64 (*read)(struct abi_call *c, struct abi_desc *d,
+				  struct abi_span *s, u64 at))
+{
+	s64 n;
+
+	if (offset != ABI_FILE_CURRENT)
+		return read(c, d, s, (u64)offset);
+	abi_lock(c->p, &d->lock);
+	n = read(c, d, s, d->pos);
+	if (n > 0)
+		d->pos += (u64)n;
+	abi_unlock(c->p, &d->lock);
+	return n;
 }

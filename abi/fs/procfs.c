@@ -638,16 +638,7 @@ static s64 fill_device(struct abi_call *c, u32 code, struct abi_span *s)
 static s64 text_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		     s64 offset)
 {
-	s64 n;
-
-	if (offset != ABI_FILE_CURRENT)
-		return read_at(c, d, s, (u64)offset);
-	abi_lock(c->p, &d->lock);
-	n = read_at(c, d, s, d->pos);
-	if (n > 0)
-		d->pos += (u64)n;
-	abi_unlock(c->p, &d->lock);
-	return n;
+	return abi_position_read(c, d, s, offset, read_at);
 }
 
 static s64 text_write(struct abi_call *c, struct abi_desc *d,
@@ -660,8 +651,7 @@ static s64 text_write(struct abi_call *c, struct abi_desc *d,
 	return -LINUX_EBADF;
 }
 
-static s64 text_stat(struct abi_call *c, struct abi_desc *d,
-		     struct abi_stat *st)
+s64 abi_text_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
 {
 	abi_stat_unnamed(c->p, d, st);
 	st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
@@ -673,7 +663,7 @@ const struct abi_desc_ops abi_text_ops = {
 	.read = text_read,
 	.write = text_write,
 	.seek = abi_position_seek,
-	.stat = text_stat,
+	.stat = abi_text_stat,
 	.list = text_list,
 };
 

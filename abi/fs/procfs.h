@@ -15,6 +15,9 @@ struct abi_stat;
 extern const struct abi_desc_ops abi_text_ops; /* /proc and /sys */
 extern const struct abi_desc_ops abi_null_ops; /* /dev/null and its family */
 
+/* fstat(2) of a generated file or folder. */
+s64 abi_text_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st);
+
 /* 1: sets kind, code and type of d; 0: the file is the host's; or an error. */
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d);
 /* 1: sets *st; 0: the file is the host's. */

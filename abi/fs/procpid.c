@@ -10,6 +10,7 @@
 #include "ops.h"
 #include "path.h"
 #include "position.h"
+#include "procfs.h"
 #include "stat.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -206,30 +207,13 @@ static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 static s64 procpid_read(struct abi_call *c, struct abi_desc *d,
 			struct abi_span *s, s64 offset)
 {
-	s64 n;
-
-	if (offset != ABI_FILE_CURRENT)
-		return read_at(c, d, s, (u64)offset);
-	abi_lock(c->p, &d->lock);
-	n = read_at(c, d, s, d->pos);
-	if (n > 0)
-		d->pos += (u64)n;
-	abi_unlock(c->p, &d->lock);
-	return n;
-}
-
-static s64 procpid_stat(struct abi_call *c, struct abi_desc *d,
-			struct abi_stat *st)
-{
-	abi_stat_unnamed(c->p, d, st);
-	st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
-	return 0;
+	return abi_position_read(c, d, s, offset, read_at);
 }
 
 const struct abi_desc_ops abi_procpid_ops = {
 	.fs_type = ABI_FS_PROC,
 	.read = procpid_read,
 	.seek = abi_position_seek,
-	.stat = procpid_stat,
+	.stat = abi_text_stat,
 	.list = procpid_list,
 };
