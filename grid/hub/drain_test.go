@@ -89,10 +89,7 @@ func TestKernelOfANode(t *testing.T) {
 	many := make([]string, proto.KernelMax+1)
 	many[0] = "arp\x1b[2J" + strings.Repeat("x", 1000)
 	a.sendVerb(proto.VerbBeat, proto.Beat{Kernel: proto.Kernel{Updates: many, O2G: true, Lent: []string{"2-3"}}}, nil)
-	a.askLeases(1) // in order
-	m := w.startBoundMaster()
-	m.call(2, []byte("x"))
-	a.nextLease()
+	waitUntil(t, "shown", func() bool { return w.hub.Nodes()[0].Kernel.O2G })
 	k := w.hub.Nodes()[0].Kernel
 	if len(k.Updates) != proto.KernelMax || strings.Contains(k.Updates[0], "\x1b") || len(k.Updates[0]) > 256 || !k.O2G || len(k.Lent) != 1 {
 		t.Errorf("%d updates, %.300q, %+v", len(k.Updates), k.Updates[0], k.Lent)
