@@ -219,15 +219,25 @@ func TestBoundThreadsWithOddFiles(t *testing.T) {
 		"33/task/33/stat":        "33 (in old groups)" + ours,
 		"33/task/33/status":      list,
 		"33/task/33/cgroup":      "1:memory:/x\n",
-		"self/mounts":            "none\n\nnone /short cgroup\nnone /odd tmpfs rw,cpuset 0 0\n",
+		"34/task/34/stat":        "34 (to its flags) S 1 1 1 0 -1 4194560\n",
+		"34/task/34/status":      list,
+		"35/task/35/stat":        "35 (in a group without a set)" + ours,
+		"35/task/35/status":      list,
+		"35/task/35/cgroup":      "0::/bare\n",
+		"self/mounts":            "none\n\nnone /short cgroup\nnone /odd tmpfs rw,cpuset 0 0\nnone /four cgroup rw,cpuset\n",
 		"../odd/a/cpuset.cpus":   "2-3\n",
 		"../short/a/cpuset.cpus": "2-3\n",
+		"../four/a/cpuset.cpus":  "2-3\n",
 	} {
 		root[filepath.Join("proc", name)] = &fstest.MapFile{Data: []byte(text)}
 	}
 	threads, groups := FindBound(root, CPUs{12})
-	if want := []string{" (31)", "a virtual CPU (32)", "in old groups (33)"}; !slices.Equal(threads, want) || groups != nil {
-		t.Errorf("threads %q, want %q; groups %q", threads, want, groups)
+	if want := []string{" (31)", "a virtual CPU (32)", "in old groups (33)", "to its flags (34)",
+		"in a group without a set (35)"}; !slices.Equal(threads, want) {
+		t.Errorf("threads %q, want %q", threads, want)
+	}
+	if want := []string{"/four/a"}; !slices.Equal(groups, want) {
+		t.Errorf("groups %q, want %q", groups, want)
 	}
 }
 
