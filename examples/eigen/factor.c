@@ -127,7 +127,6 @@ int eigen_factor_solve(struct eigen_factor *f, double *x)
 
 	f->mumps.rhs = x;
 	f->mumps.nrhs = 1;
-	f->mumps.lrhs = f->a->n;
 	error = mumps_run(f, SOLVE);
 	f->mumps.rhs = NULL;
 	return error;

@@ -212,9 +212,9 @@ static int read_entries(struct reader *r)
 	return 0;
 }
 
-/* Makes a matrix of one half of the entries. Side 1: on and below the diagonal,
- * -1: on and above. */
-static int build_half(const struct reader *r, int side, struct eigen_sparse *m)
+/* Makes a matrix of one half of the entries: those on and above the diagonal,
+ * or those on and below. */
+static int build_half(const struct reader *r, int above, struct eigen_sparse *m)
 {
 	size_t room = r->count + 1ul;
 	int *row = malloc(room * sizeof(*row));
@@ -223,8 +223,7 @@ static int build_half(const struct reader *r, int side, struct eigen_sparse *m)
 	int i, kept = 0, error = -ENOMEM;
 
 	for (i = 0; row && column && value && i < r->count; i++) {
-		if (side > 0 ? r->row[i] < r->column[i]
-			     : r->row[i] > r->column[i])
+		if (above ? r->row[i] > r->column[i] : r->row[i] < r->column[i])
 			continue;
 		row[kept] = r->row[i];
 		column[kept] = r->column[i];
@@ -249,21 +248,17 @@ static int same_matrix(const struct eigen_sparse *x,
 
 static int fold_halves(struct reader *r, struct eigen_sparse *m)
 {
-	struct eigen_sparse above;
-	int error = build_half(r, 1, m);
+	struct eigen_sparse other;
+	int error = build_half(r, r->above, m);
 
-	if (error || (r->symmetric && !r->above))
+	if (error || r->symmetric)
 		return error;
-	if (r->symmetric) {
-		eigen_sparse_free(m);
-		return build_half(r, -1, m);
-	}
-	error = build_half(r, -1, &above);
+	error = build_half(r, !r->above, &other);
 	if (!error) {
-		if (!same_matrix(m, &above))
+		if (!same_matrix(m, &other))
 			error = report_bad(
 				r, "the halves of the matrix are not equal");
-		eigen_sparse_free(&above);
+		eigen_sparse_free(&other);
 	}
 	if (error)
 		eigen_sparse_free(m);

@@ -213,7 +213,6 @@ void eigen_report_nodes(const struct eigen_run *run)
 		putchar('\n');
 	}
 	printf("wall time  %.2f s for the calls\n", run->wall_s);
-	fflush(stdout);
 }
 
 static void json_text(FILE *to, const char *text)

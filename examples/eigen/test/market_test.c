@@ -151,6 +151,12 @@ static const struct {
 	{"an entry too many", BANNER "2 2 1\n1 1 1\n2 2 1\n", "line 4: more"},
 	{"halves that differ", GENERAL "2 2 4\n1 1 1\n1 2 7\n2 1 8\n2 2 1\n",
 	 "halves"},
+	{"halves of other columns", GENERAL "3 3 3\n1 1 1\n2 3 8\n3 1 8\n",
+	 "halves"},
+	{"halves of other rows", GENERAL "3 3 3\n1 1 1\n1 2 8\n3 1 8\n",
+	 "halves"},
+	{"halves of other last values",
+	 GENERAL "3 3 5\n1 1 1\n2 2 1\n3 3 1\n3 2 7\n2 3 8\n", "halves"},
 	{"half of a general matrix", GENERAL "2 2 2\n1 1 1\n2 1 8\n", "halves"},
 };
 

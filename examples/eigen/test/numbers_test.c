@@ -21,6 +21,7 @@
 #include "examples/eigen/circle.h"
 #include "examples/eigen/lapack.h"
 #include "examples/eigen/options.h"
+#include "examples/eigen/reference.h"
 #include "tests/tap.h"
 
 /* More than a GiB at once is no memory. */
@@ -459,6 +460,23 @@ static void test_size(void)
 	}
 }
 
+/* Every node and every build begins with the same block: the top bits of
+ * splitmix64 from its seed, computed by another program.
+ */
+static void test_block(void)
+{
+	static const char want[] = "--+---+-+-+++++-+-++++-++--+++---+--"
+				   "---+---++----++--++-++++--+-";
+	double v[64];
+	char signs[65] = "";
+	int i;
+
+	eigen_contour_block(16, 4, v);
+	for (i = 0; i < 64; i++)
+		signs[i] = v[i] == 1 ? '+' : v[i] == -1 ? '-' : '?';
+	tap_ok(!strcmp(signs, want), "the block begins with %s", signs);
+}
+
 /* Answers ----------------------------------------------------------------- */
 
 static const int place[] = {0, 1, 2, 3};
@@ -574,6 +592,47 @@ static void test_limit(void)
 	eigen_sparse_free(&b);
 }
 
+/* diag(1, 2, ..., n), too large for LAPACK, so that ARPACK finds what lies
+ * within 0.9 of a center that no eigenvalue, or some, lie below.
+ */
+static void test_reference(void)
+{
+	enum { N = EIGEN_REFERENCE_DENSE + 1 };
+	static int index[N];
+	static double rising[N], one[N];
+	struct eigen_reference reference;
+	struct eigen_sparse a, b;
+	struct eigen_factor *f;
+	int i;
+
+	for (i = 0; i < N; i++) {
+		index[i] = i;
+		rising[i] = i + 1;
+		one[i] = 1;
+	}
+	TAP(!eigen_sparse_build(&a, N, N, index, index, rising) &&
+	    !eigen_sparse_build(&b, N, N, index, index, one));
+	f = eigen_factor_new(&a, &b, NULL);
+	for (i = 0; i < 3; i++) {
+		TAP(eigen_reference_find(&a, &b, f, i + 0.5, 0.9, 2,
+					 &reference) == 0);
+		tap_ok(reference.count == 1 + !!i &&
+			       fabs(reference.value[0] - fmax(i, 1)) < 1e-9 &&
+			       fabs(reference.value[!!i] - i - 1) < 1e-9,
+		       "ARPACK's values with %d below the center", i);
+		free(reference.value);
+	}
+	plant_error(-10, 9);
+	tap_ok(eigen_reference_find(&a, &b, f, 1.5, 0.9, 2, &reference) ==
+			       -EDOM &&
+		       !reference.value,
+	       "without a factorisation there is no reference");
+	failing = 0;
+	eigen_factor_free(f);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 /* The command line -------------------------------------------------------- */
 
 static const struct {
@@ -609,11 +668,14 @@ static void test_values(void)
 	}
 }
 
+/* A word of several letters that is refused leaves getopt within it. */
 static void test_defaults(void)
 {
-	char name[] = "eigen", *argv[] = {name, NULL};
+	char name[] = "eigen", odd[] = "-xyz", *argv[] = {name, NULL};
+	char *wrong[] = {name, odd, NULL};
 	struct eigen_options o;
 
+	TAP(eigen_options_read(2, wrong, &o) == -1);
 	TAP(eigen_options_read(1, argv, &o) == 0);
 	tap_ok(o.box.elements[0] == 22 && o.box.elements[1] == 23 &&
 		       o.box.elements[2] == 24 && o.box.edge[0] == 1 &&
@@ -636,10 +698,12 @@ int main(void)
 	test_choose(5, 20);
 	test_choose(12, 32);
 	test_size();
+	test_block();
 	test_estimate();
 	test_unconverged();
 	test_scale();
 	test_limit();
+	test_reference();
 	test_defaults();
 	test_values();
 	return tap_done();
