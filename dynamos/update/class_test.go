@@ -47,6 +47,35 @@ func TestUncountedFunctionsNeedClassTogether(t *testing.T) {
 	}
 }
 
+// An author may choose another class than the proposed one, and says why.
+func TestAuthorChoosesTheClass(t *testing.T) {
+	for _, c := range []struct{ class, because, refused string }{
+		{"", "", ""},
+		{pack.Any, "", ""}, // as proposed
+		{pack.Task, "it is so", ""},
+		{pack.Together, "it is so", ""},
+		{pack.Task, "", "the change asks for class any"},
+	} {
+		out := &pack.Package{}
+		b := &builder{plan: &Plan{Class: c.class, Because: c.because}, out: out, work: &source.Work{}}
+		err := b.chooseClass()
+		if c.refused != "" {
+			var r *RefusedError
+			if !errors.As(err, &r) || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("class %q: %v", c.class, err)
+			}
+			continue
+		}
+		want := c.class
+		if want == "" {
+			want = out.Proposed
+		}
+		if err != nil || out.Class != want || out.Because != c.because || out.Proposed != pack.Any {
+			t.Errorf("class %q: %v, %+v", c.class, err, out.Manifest)
+		}
+	}
+}
+
 // The package tells each reason once, whatever kernel it is for.
 func TestPackageHasTheReasonsOfAllKernels(t *testing.T) {
 	out := &pack.Package{}

@@ -163,6 +163,34 @@ func TestSealedFunctionKeepsTheModulesAddress(t *testing.T) {
 }
 
 // What the kernel's own function is called by names it in the image.
+func TestStatementsThatTakeAnAddress(t *testing.T) {
+	for _, c := range []struct {
+		text       string
+		code, data bool // in a function, in a variable
+	}{
+		{"movq $g, %rax", true, true},
+		{"lock xaddl %eax, g(%rip)", true, true},
+		{"rep movsq", true, true},
+		{"call g", false, false},
+		{"jmp g", false, false},
+		{"jne g", false, false},
+		{"bnd jmp g", false, false},
+		{"notrack jmp *g(%rip)", false, false},
+		{"g:", false, false},
+		{".quad g", false, true},
+		{".long g-.", false, true},
+		{".type g, @object", false, false},
+		{".size g, 8", false, false},
+		{".globl g", false, false},
+	} {
+		for of, want := range map[*Symbol]bool{{Func: true}: c.code, {}: c.data} {
+			if got := takesAddress(of, c.text); got != want {
+				t.Errorf("%s, in a function %v: %v", c.text, of.Func, got)
+			}
+		}
+	}
+}
+
 func TestPointerToChangedFunctionNamesTheKernels(t *testing.T) {
 	source := kernelWords + "static noinline int woken(struct wait *w, unsigned m) { seen(\"w\"); return m; }\nint queue(struct wait *w) { w->func = woken; seen(\"q\"); return woken(w, 2); }\n"
 	got, err := compareTexts(t, source, replaceText(t, source, "return m; }\nint queue(struct wait *w) {", "return m + 1; }\nint queue(struct wait *w) { seen(\"more\");"))

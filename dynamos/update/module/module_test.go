@@ -3,6 +3,8 @@
 package module
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,6 +190,27 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 	local := plan(File{&asm.Extract{Path: "x.c", Locals: []asm.Local{{Name: "asked", Is: name}}}, &image.File{}})
 	if _, err := local.findTarget("asked"); err == nil || !strings.Contains(err.Error(), "cannot be proved") {
 		t.Errorf("a static that the old text does not use: %v", err)
+	}
+}
+
+func TestModuleNeedsATreeWithExports(t *testing.T) {
+	p := examplePlan()
+	p.Tree = t.TempDir()
+	if result, err := BuildModule(t.Context(), p); result != nil || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "Module.symvers") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+func TestModuleNeedsAFolderOfItsOwn(t *testing.T) {
+	p := examplePlan()
+	p.Tree = t.TempDir()
+	if err := os.WriteFile(filepath.Join(p.Tree, "Module.symvers"), []byte("0x1\tprintk\tvmlinux\tEXPORT_SYMBOL\t\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(p.Tree, "missing")
+	t.Setenv("TMPDIR", missing)
+	if result, err := BuildModule(t.Context(), p); result != nil || err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("%v, %v", result, err)
 	}
 }
 

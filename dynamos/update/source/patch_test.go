@@ -55,6 +55,38 @@ func TestParsePatch(t *testing.T) {
 	}
 }
 
+func TestFilesThatDoNotMatter(t *testing.T) {
+	const version, flags = "--- a/Makefile\n+++ b/Makefile\n-SUBLEVEL = 1\n+SUBLEVEL = 2\n x\n", "--- a/Makefile\n+++ b/Makefile\n+CFLAGS = 1\n"
+	for _, c := range []struct{ path, text, want string }{
+		{"Documentation/a.c", "", "documentation"},
+		{"mm/notes.rst", "", "documentation"},
+		{"MAINTAINERS", "", "documentation"},
+		{"CREDITS", "", "documentation"},
+		{"LICENSES/a.c", "", "documentation"},
+		{"mm/MAINTAINERS.c", "", ""},
+		{"tools/a.c", "", "not part of the kernel"},
+		{"samples/a.c", "", "not part of the kernel"},
+		{"scripts/a.c", "", "not part of the kernel"},
+		{"debian/a.c", "", "not part of the kernel"},
+		{"mm/tools/a.c", "", ""},
+		{"arch/arm64/a.c", "", "another architecture"},
+		{"arch/x86/a.c", "", ""},
+		{"lib/arm64/a.c", "", ""},
+		{"Makefile", version, "the version's number"},
+		{"Makefile", version + "+PATCHLEVEL = 1\n+VERSION = 1\n+EXTRAVERSION =\n+NAME = x\n", "the version's number"},
+		{"Makefile", version + "+CFLAGS = 1\n", ""},
+		{"Makefile", flags, ""},
+		{"mm/Makefile", version, ""},
+		{"Kconfig", "", "options; the image's are taken"},
+		{"mm/Kconfig", "", "options; the image's are taken"},
+		{"mm/Kconfig.c", "", ""},
+	} {
+		if got := ignoreReason(part{path: c.path, text: []byte(c.text)}); got != c.want {
+			t.Errorf("%s: %q, want %q", c.path, got, c.want)
+		}
+	}
+}
+
 func TestParsePatch_refused(t *testing.T) {
 	for _, c := range []struct{ name, old, new, why string }{
 		{"a path that leaves the tree", "b/mm/a.c\n@@", "b/../../etc/x.c\n@@", "not a path of the form"},
