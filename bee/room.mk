@@ -20,7 +20,7 @@ $(B)/gen/bee/revision.h: $(bee_revision_src)
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '#define BEE_REVISION 0x%.16sull\n' \
 		"$$(cat $^ | sha256sum)" >$@
-$(foreach t,gcc-free mingw-free,$(B)/obj/$(t)/bee/core/cache.o): \
+$(foreach t,gcc-free mingw-free san-free,$(B)/obj/$(t)/bee/core/cache.o): \
 	$(B)/gen/bee/revision.h
 GENERATED += $(B)/gen/bee/revision.h
 
@@ -273,6 +273,8 @@ $(eval $(call bee_host_suite,family,$(foreach f,family procfs,\
 	$(bee_wrap_family)))
 $(eval $(call bee_host_suite,images,$(addprefix $(B)/obj/san-free/,\
 	bee/core/images.o bee/core/library.o abi/lib/mem.o)))
+$(eval $(call bee_host_suite,store,$(addprefix $(B)/obj/san-free/,\
+	bee/core/cache.o bee/rewrite/map.o base/sha256.o abi/lib/mem.o)))
 $(eval $(call bee_host_suite,cpu,$(B)/obj/san-free/bee/core/cpu.o \
 	$(addprefix $(B)/obj/san-free/abi/lib/,mem.o vec.o)))
 
@@ -292,5 +294,5 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
+	bee-state bee-store bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*
