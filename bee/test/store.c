@@ -379,6 +379,222 @@ static void check_runs(void)
 	}
 }
 
+/* Hostile files: the digest is right --------------------------------------- */
+
+static u8 *good;
+static u64 good_len;
+
+static void seal_file(void)
+{
+	struct skep_sha256 sha;
+
+	skep_sha256_init(&sha);
+	skep_sha256_update(&sha, stored, stored_len - 32);
+	skep_sha256_final(&sha, stored + stored_len - 32);
+}
+
+static void keep_good(void)
+{
+	good = malloc(stored_len);
+	memcpy(good, stored, stored_len);
+	good_len = stored_len;
+}
+
+static void plant_field(u64 at, u64 value)
+{
+	memcpy(stored, good, good_len);
+	memcpy(stored + at, &value, sizeof(value));
+	seal_file();
+}
+
+static u64 get_field(u64 at)
+{
+	u64 value;
+
+	memcpy(&value, good + at, sizeof(value));
+	return value;
+}
+
+static void check_hostile(void)
+{
+	const u64 map = HEAD, runs = good_len - 32 - get_field(RUNS_LEN);
+	const u64 text = address_of(place[0].text);
+	const struct {
+		const char *what;
+		u64 at, value;
+		const char *why;
+	} bad[] = {
+		{"the magic", MAGIC, 1, "written by another version of bee"},
+		{"the revision", REVISION, 1,
+		 "written by another version of bee"},
+		{"the program", SHA_FILE, 1, "of another program"},
+		{"a longer map", MAP_LEN, get_field(MAP_LEN) + 8, "damaged"},
+		{"an endless map", MAP_LEN, ~7ull, "damaged"},
+		{"longer stubs", STUBS_USED, 105, "damaged"},
+		{"shorter stubs", STUBS_USED, 100, "damaged"},
+		{"endless stubs", STUBS_USED, ~7ull, "damaged"},
+		{"longer runs", RUNS_LEN, get_field(RUNS_LEN) + 8, "damaged"},
+		{"endless runs", RUNS_LEN, ~7ull, "damaged"},
+		{"stubs elsewhere", STUBS_ADDR,
+		 address_of(place[0].stubs) + PAGE, "damaged"},
+		{"the map's magic", map, 1, "damaged"},
+		{"a run before its text", runs, text - 1, "damaged"},
+		{"a run behind its text", runs, text + 2 * PAGE, "damaged"},
+		{"a run that leaves its text", runs, text + PAGE - 8,
+		 "damaged"},
+		{"an endless run", runs + 8, ~7ull, "damaged"},
+		{"a run longer than the file", runs + 8, 17, "damaged"},
+		{"a run whose end is cut", runs + 8, 1, "damaged"},
+	};
+	char why[200];
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		plant_field(bad[i].at, bad[i].value);
+		snprintf(why, sizeof(why), REBUILT "%s", bad[i].why);
+		library.room = 0;
+		library.room_end = ~0ull & ~(PAGE - 1);
+		tap_ok(is_refused(0, -1, why), "refused: %s: %s", bad[i].what,
+		       said);
+	}
+	plant_field(runs, text + PAGE - 16);
+	tap_ok(!load_into(0) && place[0].text[PAGE - 1] == good[runs + 31],
+	       "a run up to the end of its text is loaded");
+	bee_image_free(&image[0]);
+}
+
+static void check_elsewhere(void)
+{
+	plant_field(BIAS, get_field(BIAS) - 8);
+	use_room(0);
+	library.room_end += PAGE;
+	tap_ok(is_refused(0, BEE_CACHE_ELSEWHERE, ""),
+	       "stubs that would begin within a page are for another place");
+	library.room = library.room_end = 0;
+	plant_field(BIAS, get_field(BIAS));
+	tap_ok(is_refused(0, -1, REBUILT "damaged"),
+	       "a program's stubs follow its segments");
+	make_image(0);
+	image[0].plan.end = address_of(place[0].stubs) - PAGE + 1;
+	tap_ok(!bee_cache_load(&library, &os, &image[0]) && live == 2,
+	       "a program's stubs begin with the page behind its end");
+	bee_image_free(&image[0]);
+	plant_field(BIAS, get_field(BIAS) + PAGE);
+	make_image(0);
+	image[0].plan.end = address_of(place[0].stubs);
+	tap_ok(bee_cache_load(&library, &os, &image[0]) == -1 && !live,
+	       "a program's image does not move");
+}
+
+static void set_length(u64 len)
+{
+	free(stored);
+	stored = calloc(1, len + 1);
+	stored_len = len;
+}
+
+static void check_length(void)
+{
+	static const struct {
+		u64 len;
+		const char *why;
+	} lengths[] = {
+		{HEAD + 31, REBUILT "of the wrong size"},
+		{HEAD + 32, REBUILT "damaged"},
+		{FILE_MAX, REBUILT "damaged"},
+		{FILE_MAX + 1, REBUILT "of the wrong size"},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		set_length(lengths[i].len);
+		tap_ok(is_refused(0, -1, lengths[i].why), "%d bytes: %s",
+		       (int)lengths[i].len, said);
+	}
+	set_length(good_len);
+	plant_field(BIAS, get_field(BIAS));
+	use_room(0);
+}
+
+/* Failures ----------------------------------------------------------------- */
+
+static void check_failures(void)
+{
+	int i;
+
+	for (i = 2; i <= 3; i++) {
+		fail_at = i;
+		tap_ok(is_refused(0, -1,
+				  REBUILT "too large for the available memory"),
+		       "without memory for array %d: %s", i - 1, said);
+	}
+	commit_error = -LINUX_ENOMEM;
+	tap_ok(is_refused(0, -1, REBUILT "too large for the available memory"),
+	       "without memory for stubs: %s", said);
+	commit_error = 0;
+	read_error = -LINUX_ENOENT;
+	tap_ok(is_refused(0, -1, ""), "a file that is missing is not reported");
+	read_error = -LINUX_EIO;
+	tap_ok(is_refused(0, -1, REBUILT "unreadable"), "an error: %s", said);
+	read_error = 0;
+	read_why = "writable by others";
+	tap_ok(is_refused(0, -1, REBUILT "writable by others"),
+	       "a file that the host refuses: %s", said);
+	read_why = NULL;
+	library.dir = NULL;
+	tap_ok(is_refused(0, -1, ""), "without a cache nothing is loaded");
+	store_first();
+	tap_ok(!*said, "and nothing is stored");
+	library.dir = FOLDER;
+}
+
+#define UNWRITTEN "the cache cannot be written: "
+
+static void check_unwritten(void)
+{
+	static char folder[4027];
+
+	make_image(0);
+	rewrite_image();
+	fail_at = 1;
+	store_first();
+	tap_ok(!strcmp(said,
+		       UNWRITTEN "there is no memory for the image: " FOLDER),
+	       "%s", said);
+	replace_error = -LINUX_EACCES;
+	store_first();
+	tap_ok(!strcmp(said, UNWRITTEN FOLDER) && !live, "%s", said);
+	replace_error = 0;
+	memset(folder, '/', 4025);
+	library.dir = folder;
+	store_first();
+	tap_ok(!*said && strlen(stored_path) == 4094,
+	       "a folder's path of 4025 bytes");
+	folder[4025] = '/';
+	store_first();
+	tap_ok(strstr(said, "its path is too long: /") != NULL,
+	       "a longer one: %.70s", said);
+	library.dir = FOLDER;
+}
+
+/* The largest file, and one that is larger. */
+static void check_largest(void)
+{
+	u64 other = HEAD + bee_map_size(&image[0].map) + 32;
+	u8 *stubs = calloc(1, FILE_MAX);
+
+	image[0].rw.stubs = stubs;
+	image[0].rw.stubs_used = FILE_MAX - other;
+	store_first();
+	tap_ok(!*said && stored_len == FILE_MAX, "the largest file is stored");
+	image[0].rw.stubs_used++;
+	store_first();
+	tap_ok(!strcmp(said, UNWRITTEN "the image is too large: " FOLDER) &&
+		       !live,
+	       "%s", said);
+	free(stubs);
+}
+
 int main(void)
 {
 	const u32 changed[] = {100, 107, PAGE + 5};
@@ -391,6 +607,15 @@ int main(void)
 	runs_of(changed, 3);
 	check_room();
 	check_runs();
+	runs_of((const u32[]){16, 31}, 2);
+	keep_good();
+	check_hostile();
+	check_elsewhere();
+	check_length();
+	check_failures();
+	check_unwritten();
+	check_largest();
+	free(good);
 	free(stored);
 	return tap_done();
 }
