@@ -273,6 +273,8 @@ $(eval $(call bee_host_suite,family,$(foreach f,family procfs,\
 	$(bee_wrap_family)))
 $(eval $(call bee_host_suite,images,$(addprefix $(B)/obj/san-free/,\
 	bee/core/images.o bee/core/library.o abi/lib/mem.o)))
+$(eval $(call bee_host_suite,options,$(addprefix $(B)/obj/san-free/,\
+	bee/core/options.o abi/lib/mem.o)))
 $(eval $(call bee_host_suite,store,$(addprefix $(B)/obj/san-free/,\
 	bee/core/cache.o bee/rewrite/map.o base/sha256.o abi/lib/mem.o)))
 $(eval $(call bee_host_suite,cpu,$(B)/obj/san-free/bee/core/cpu.o \
@@ -294,5 +296,5 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-store bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
+	bee-state bee-store bee-options bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*

@@ -85,7 +85,7 @@ const char *bee_list(const struct abi_host *host)
 	u32 nr;
 
 	abi_text_init(&text, lines, sizeof(lines));
-	for (nr = 0; nr < 1024; nr++)
+	for (nr = 0; nr < ABI_NR_MAX; nr++)
 		if (abi_syscall_name(nr))
 			list_call(&text, host, nr);
 	return lines;

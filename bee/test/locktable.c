@@ -151,6 +151,34 @@ static void check_kinds(void)
 	       "closing a handle drops only its locks");
 }
 
+/* Four processes each hold a lock and wait for another one. */
+static void check_dropped(void)
+{
+	struct lock_entry e[4];
+	u32 i, owner;
+
+	for (owner = 0; owner < 4; owner++) {
+		reset_table();
+		for (i = 0; i < 4; i++) {
+			struct lock_waiter w = make_waiter(0, 20 + i);
+
+			e[i] = make_entry(0, WRITE, 2 * i, 2 * i);
+			e[i].process.pid = w.want.process.pid = 10 + i;
+			w.thread = i;
+			TAP(!locktable_set(&own, &e[i]) &&
+			    !locktable_wait(&own, &w));
+		}
+		tap_ok(locktable_drop_process(&own, &e[owner].process) == 2 &&
+			       own.locks == 3 && own.waiters == 3,
+		       "process %u leaves one lock and one wait", owner);
+		for (i = 0; i < 4; i++)
+			tap_ok(locktable_drop_process(&own, &e[i].process) ==
+				       (i == owner ? 0 : 2),
+			       "those of process %u remain", i);
+		tap_ok(!own.locks && !own.waiters, "and nothing else");
+	}
+}
+
 static void check_rings(void)
 {
 	struct lock_entry e;
@@ -263,6 +291,7 @@ int main(void)
 {
 	check_ranges();
 	check_kinds();
+	check_dropped();
 	check_rings();
 	check_death();
 	check_hostile();

@@ -48,7 +48,7 @@ s64 lin_watch(struct abi_watch_op *op)
 /* The number that the program knows of a process, in the family or not. */
 static void rename_pid(s32 *pid)
 {
-	if (*pid > 0)
+	if (*pid)
 		*pid = lin_family_guest(*pid);
 }
 

@@ -192,6 +192,49 @@ static void test_gaps(void)
 	       "a table that a pointer names causes no refusal");
 }
 
+/* A lea names what stands in a gap that is partly data, behind one byte. */
+static void test_blocks(void)
+{
+	static const struct bee_range code[] = {{TEXT, TEXT + 8}};
+	static const struct {
+		const char *what, *bytes;
+		u64 len;
+		u32 found;
+	} blocks[] = {
+#define CASE(what, s, found)                                                   \
+	{what, "\x48\x8d\x05\x02\0\0\0\xc3\x06" s, sizeof(s) + 8, found}
+		CASE("that returns", "\x0f\x05\x90\x90\x90\xc3", 1),
+		CASE("that halts", "\x0f\x05\x90\x90\x90\xf4", 1),
+		CASE("that traps", "\x0f\x05\x90\x90\x90\x0f\x0b", 1),
+		CASE("that jumps by a register", "\x0f\x05\x90\x90\x90\xff\xe0",
+		     1),
+		CASE("that jumps within the text",
+		     "\x0f\x05\x90\x90\x90\xeb\xf1", 1),
+		CASE("that jumps out of the text",
+		     "\x0f\x05\x90\x90\x90\xeb\x7f", 0),
+		CASE("that calls out of the text",
+		     "\x0f\x05\x90\xe8\0\x10\0\0\xc3", 0),
+		CASE("that branches out of the text",
+		     "\x0f\x05\x90\x90\x90\x74\x70\xc3", 0),
+		CASE("with a byte that is no code",
+		     "\x0f\x05\x90\x90\x90\x06\xc3", 0),
+		CASE("that is no code at its end", "\x0f\x05\x90\x90\x90\x06",
+		     0),
+		CASE("that does not end", "\x0f\x05\x90\x90\x90\x90", 0),
+		CASE("that is cut", "\x0f\x05\x90\x90\x90\xe9", 0),
+	};
+
+	for (u32 i = 0; i < sizeof(blocks) / sizeof(*blocks); i++) {
+		prepare_text(blocks[i].bytes, blocks[i].len);
+		rw.code = code;
+		rw.codes = 1;
+		tap_ok(!bee_rewrite(&rw) &&
+			       rw.found[BEE_SITE_SYSCALL] == blocks[i].found,
+		       "a block %s is %s", blocks[i].what,
+		       blocks[i].found ? "code" : "data");
+	}
+}
+
 /* Padding of zeros between sections swallows the first bytes after it. */
 static void test_edges(void)
 {
@@ -376,6 +419,7 @@ int main(void)
 	test_targets();
 	test_named_targets();
 	test_gaps();
+	test_blocks();
 	test_edges();
 	test_headers();
 	test_build_id();
