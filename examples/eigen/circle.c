@@ -60,24 +60,25 @@ static int search_low(struct eigen_factor *f, double scale, double *low)
 	return -ERANGE;
 }
 
-int eigen_circle_search(struct eigen_factor *f, double scale,
+int eigen_circle_search(struct eigen_factor *f, int n, double scale,
 			struct eigen_contour *c)
 {
 	double low, step = scale * 1e-6, over, under, middle;
 	int i, below, error = search_low(f, scale, &low);
+	int few = n < FEW ? n : FEW;
 
-	for (i = 0, below = 0; !error && below < FEW && i < 30; i++, step *= 4)
+	for (i = 0, below = 0; !error && below < few && i < 30; i++, step *= 4)
 		below = eigen_factor_at(f, low + step);
 	if (error || below < 0)
 		return error ? error : below;
 	over = low + step / 4;
 	under = low;
-	for (i = 0; i < HALVES && (below > MANY || below < FEW); i++) {
+	for (i = 0; i < HALVES && (below > MANY || below < few); i++) {
 		middle = (over + under) / 2;
 		below = eigen_factor_at(f, middle);
 		if (below < 0)
 			return below;
-		if (below >= FEW)
+		if (below >= few)
 			over = middle;
 		else
 			under = middle;

@@ -15,9 +15,10 @@
 void eigen_circle_choose(const double *value, int count,
 			 struct eigen_contour *c);
 
-/* Chooses a circle around the lowest eigenvalues of an unknown problem. Returns
+/* Chooses a circle around the lowest eigenvalues of an unknown problem with n
+ * unknowns: 8 to 20 of them, or all if there are fewer. Returns
  * 0 or a negative error. */
-int eigen_circle_search(struct eigen_factor *f, double scale,
+int eigen_circle_search(struct eigen_factor *f, int n, double scale,
 			struct eigen_contour *c);
 
 /* Counts the eigenvalues between center - times * radius and

@@ -86,7 +86,7 @@ static int choose_circle(struct eigen_run *run)
 	if (!run->options.circle_given) {
 		if (run->exact_all)
 			eigen_circle_choose(run->exact_all, n, c);
-		else if (eigen_circle_search(run->factor,
+		else if (eigen_circle_search(run->factor, n,
 					     eigen_sparse_norm(&p->a) /
 						     eigen_sparse_norm(&p->b),
 					     c))
