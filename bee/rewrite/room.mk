@@ -8,7 +8,7 @@ rewrite_gcc := $(REWRITE_SRC:%.c=$(B)/obj/gcc-free/%.o)
 rewrite_clang := $(REWRITE_SRC:%.c=$(B)/obj/clang-free/%.o)
 rewrite_dir := $(B)/test/bee/rewrite
 
-$(addprefix $(rewrite_dir)/,unit classes eh emit): $(rewrite_dir)/%: \
+$(addprefix $(rewrite_dir)/,unit classes eh emit map): $(rewrite_dir)/%: \
 		$(B)/obj/san/bee/rewrite/test/%.o $(rewrite_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -60,13 +60,16 @@ CHECK_SUITES += bee-rewrite bee-rewrite-native bee-rewrite-cover \
 	bee-rewrite-lengths
 suite_bee-rewrite = $(rewrite_dir)/unit
 suite_bee-rewrite_needs = $(rewrite_dir)/unit
-CHECK_SUITES += bee-rewrite-classes bee-rewrite-eh bee-rewrite-emit
+CHECK_SUITES += bee-rewrite-classes bee-rewrite-eh bee-rewrite-emit \
+	bee-rewrite-map
 suite_bee-rewrite-classes = $(rewrite_dir)/classes
 suite_bee-rewrite-classes_needs = $(rewrite_dir)/classes
 suite_bee-rewrite-eh = $(rewrite_dir)/eh
 suite_bee-rewrite-eh_needs = $(rewrite_dir)/eh
 suite_bee-rewrite-emit = $(rewrite_dir)/emit
 suite_bee-rewrite-emit_needs = $(rewrite_dir)/emit
+suite_bee-rewrite-map = $(rewrite_dir)/map
+suite_bee-rewrite-map_needs = $(rewrite_dir)/map
 suite_bee-rewrite-native = $(rewrite_dir)/native
 suite_bee-rewrite-native_needs = $(rewrite_dir)/native
 suite_bee-rewrite-cover = $(rewrite_dir)/cover $(rewrite_programs) \
