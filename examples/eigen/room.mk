@@ -67,7 +67,8 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 		$(EIGEN_MASTER))
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
+	$(Q)$(CC) $(SAN) -Wl,--wrap=eigen_contour_check -o $@ $^ \
+		$(EIGEN_SHARED)
 
 # Tests of single steps and of printed lines.
 CHECK_SUITES += eigen-numbers eigen-report

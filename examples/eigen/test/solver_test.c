@@ -3,6 +3,7 @@
  * The whole master on engines of this process: right answers against LAPACK,
  * and answers that must fail because something was planted.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -106,8 +107,36 @@ static void plant_failed(struct eigen_call *call)
 	}
 }
 
+/* The check of a result, for which there may be no memory. */
+static int check_fails;
+int __real_eigen_contour_check(double complex z, int block,
+			       const struct eigen_sparse *a,
+			       const struct eigen_sparse *b, const double *v,
+			       const double complex *y,
+			       struct eigen_check *check);
+int __wrap_eigen_contour_check(double complex z, int block,
+			       const struct eigen_sparse *a,
+			       const struct eigen_sparse *b, const double *v,
+			       const double complex *y,
+			       struct eigen_check *check);
+int __wrap_eigen_contour_check(double complex z, int block,
+			       const struct eigen_sparse *a,
+			       const struct eigen_sparse *b, const double *v,
+			       const double complex *y,
+			       struct eigen_check *check)
+{
+	return check_fails ? -ENOMEM
+			   : __real_eigen_contour_check(z, block, a, b, v, y,
+							check);
+}
+
 static void test_planted(void)
 {
+	check_fails = 1;
+	tap_ok(run_solver("--size 2") == EIGEN_WRONG &&
+		       strstr(said, "no memory for its check"),
+	       "a result that cannot be checked fails the run");
+	check_fails = 0;
 	plant = one_wrong_number;
 	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
 		       strstr(said, "does not solve the equation"),
