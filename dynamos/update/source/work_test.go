@@ -82,6 +82,18 @@ func TestOriginalsAreCompiled(t *testing.T) {
 	}
 }
 
+// A source of the image is no file that others include: nothing is said of these.
+func TestSourceOfTheImageIsCompiledAlone(t *testing.T) {
+	w, err := smallTree(t).Patch(t.Context(), []byte(changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if !slices.Equal(w.Units, []string{"mm/leaf.c"}) || len(w.Skips) != 0 || w.Module != "" {
+		t.Errorf("units %q, skips %v, module %q", w.Units, w.Skips, w.Module)
+	}
+}
+
 func changeHunk(path, before, old, new string) string {
 	line := 1 + strings.Count(before[:strings.Index(before, old)], "\n")
 	n := strings.Split(before, "\n")[line-1]
