@@ -192,6 +192,77 @@ static void test_gaps(void)
 	       "a table that a pointer names causes no refusal");
 }
 
+/* Candidates are counted in a block of just the text's length. */
+static void test_sizes(void)
+{
+#define NOPS "\x90\x90\x90\x90\x90\x90\x90\x90"
+#define CASE(bytes, n)                                                         \
+	{                                                                      \
+		bytes, sizeof(bytes) - 1, n                                    \
+	}
+	static const struct {
+		const char *bytes;
+		u64 len;
+		u32 n;
+	} texts[] = {
+		CASE("", 0),
+		CASE(NOPS, 0),
+		CASE("\x0f", 0),
+		CASE("\x64", 0),
+		CASE("\x0f\x05", 1),
+		CASE("\x0f\xa2", 1),
+		CASE("\x0f\x01", 0),
+		CASE("\x0f\x01\xd0", 1),
+		CASE("\x0f\x01\xd1", 0),
+		CASE("\x0f\xae", 0),
+		CASE("\x0f\xae\xc0", 1),
+		CASE("\x0f\xae\xc7", 1),
+		CASE("\x0f\xae\xc8", 0),
+		CASE("\x0f\x02\xd0", 0),
+		CASE("\x64\x8b\x07", 1),
+		CASE("\x64\x8b", 0),
+		CASE("\x64\x90\x90", 0),
+		CASE(NOPS "\x0f\x05", 1),
+		CASE(NOPS "\x90\x90\x90\x90\x90\x90\x0f\x05", 1),
+		CASE("\x90\x90\x90\x90\x90\x90\x90\x0f\x05\x90\x90\x90"
+		     "\x90\x90\x90\x90",
+		     1),
+		CASE(NOPS NOPS "\x0f\x05\x0f\xa2", 2),
+		CASE("\x90\x90\x90\x90\x90\x64\x8b\x07" NOPS, 1),
+	};
+#undef CASE
+	struct bee_rewrite_need need;
+	u64 n;
+
+	for (u32 i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		u8 *bytes = malloc(texts[i].len);
+
+		memcpy(bytes, texts[i].bytes, texts[i].len);
+		rw = (struct bee_rewrite){.text = {{bytes, TEXT, texts[i].len}},
+					  .texts = 1};
+		bee_rewrite_sizes(&rw, &need);
+		n = texts[i].n;
+		tap_ok(need.sites == 2 * n + 16 && need.pcs == 12 * n + 64 &&
+			       need.stubs_len == (n ? 8192 : 4096) &&
+			       need.marks_len == texts[i].len,
+		       "text %u: %u candidates", i, (u32)n);
+		free(bytes);
+	}
+	for (n = 64; n <= 66; n += 2) {
+		memset(text, 0x90, sizeof(text));
+		for (u64 i = 0; i < n; i++)
+			memcpy(text + 2 * i, "\x0f\x05", 2);
+		rw = (struct bee_rewrite){
+			.text = {{text, TEXT, n}, {text + n, TEXT + n, n}},
+			.texts = 2};
+		bee_rewrite_sizes(&rw, &need);
+		tap_ok(need.marks_len == 2 * n &&
+			       need.stubs_len == (n <= 64 ? 12288 : 16384),
+		       "stubs for two texts of %u bytes: %u", (u32)n,
+		       (u32)need.stubs_len);
+	}
+}
+
 /* A lea names what stands in a gap that is partly data, behind one byte. */
 static void test_blocks(void)
 {
@@ -419,6 +490,7 @@ int main(void)
 	test_targets();
 	test_named_targets();
 	test_gaps();
+	test_sizes();
 	test_blocks();
 	test_edges();
 	test_headers();
