@@ -310,16 +310,34 @@ static void test_blocks(void)
 static void test_edges(void)
 {
 	static const struct bee_range code[] = {{TEXT, TEXT + 8}};
-	static const u64 edge[] = {TEXT, TEXT + 8, TEXT + 11, TEXT + 18};
+	static const struct {
+		u64 edge[4];
+		u32 edges, found;
+	} cases[] = {
+		{{0}, 0, 0},
+		{{TEXT + 11}, 1, 1},
+		{{TEXT + 10}, 1, 0},
+		{{TEXT + 12}, 1, 0},
+		{{TEXT, TEXT + 11}, 2, 1},
+		{{TEXT + 8, TEXT + 11}, 2, 1},
+		{{TEXT + 11, TEXT + 18}, 2, 1},
+		{{TEXT + 11, TEXT + 13}, 2, 1},
+		{{TEXT, TEXT + 8, TEXT + 11, TEXT + 18}, 4, 1},
+		{{TEXT, TEXT + 4, TEXT + 8, TEXT + 18}, 4, 0},
+	};
 
-	PREPARE("\xb8\x27\0\0\0\x90\x90\xc3\0\0\0\xb8\x0f\x05\0\0\x90\xc3");
-	rw.code = code;
-	rw.codes = 1;
-	rw.edge = edge;
-	rw.edges = 4;
-	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL] &&
-		       text[12] == 0x0f,
-	       "decoding starts afresh at the start of a section");
+	for (u32 i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		/* a function; three zeros; a syscall and what follows */
+		PREPARE("\xb8\x27\0\0\0\x90\x90\xc3\0\0\0"
+			"\x0f\x05\x90\x90\x90\x90\xc3");
+		rw.code = code;
+		rw.codes = 1;
+		rw.edge = cases[i].edge;
+		rw.edges = cases[i].edges;
+		tap_ok(!bee_rewrite(&rw) &&
+			       rw.found[BEE_SITE_SYSCALL] == cases[i].found,
+		       "decoding starts afresh at edges only: case %u", i);
+	}
 }
 
 /* The file's headers: one program header, a note at 120 of `len` bytes. */
