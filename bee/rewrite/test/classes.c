@@ -285,16 +285,21 @@ static void test_fsgsbase(void)
 	       "the three that have no stub are refused by name");
 }
 
-/* mov %eax, fs:disp or mov fs:disp, %eax */
-static char absolute_letter(u8 op, int wide, s32 disp)
+/* mov %eax, fs:disp or mov fs:disp, %eax, with a REX prefix or without. */
+static char rex_letter(u8 op, u8 rex, s32 disp)
 {
-	u8 bytes[16] = {0x64, 0x48, op, 4, 0x25};
+	u8 bytes[16] = {0x64, rex, op, 4, 0x25};
 
 	bee_put_u32(bytes + 5, (u32)disp);
-	if (wide)
+	if (rex)
 		return class_letter(bytes);
 	memmove(bytes + 1, bytes + 2, 8);
 	return class_letter(bytes);
+}
+
+static char absolute_letter(u8 op, int wide, s32 disp)
+{
+	return rex_letter(op, wide ? 0x48 : 0, disp);
 }
 
 static void test_absolute(void)
@@ -302,6 +307,11 @@ static void test_absolute(void)
 	tap_ok(absolute_letter(0x8b, 1, 0) == 't' &&
 		       absolute_letter(0x8b, 0, 0) == 'f',
 	       "the thread pointer is read in place, but not a part of it");
+	/* W says that all of it is read, X that r12 is added. */
+	for (u8 rex = 0x40; rex < 0x50; rex++)
+		tap_ok(rex_letter(0x8b, rex, 0) ==
+			       ((rex & 10) == 8 ? 't' : 'f'),
+		       "with prefix %#x too", rex);
 	tap_ok(absolute_letter(0x8b, 1, 0x28) == 'c' &&
 		       absolute_letter(0x8b, 0, 0x28) == 'c' &&
 		       absolute_letter(0x8b, 1, 0x27) == 'f' &&
