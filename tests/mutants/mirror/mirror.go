@@ -19,10 +19,11 @@ import (
 )
 
 // notCopied are the parts of build/ that no quick suite needs: foreign MPIs, machines, and
-// Wine's folders, whose names begin so. The parts in linked are not copied either.
+// the folders of Wine and of other runs of mutants, whose names begin so: copies of copies
+// would double with each run. The parts in linked are not copied either.
 var notCopied = map[string]bool{
 	"kernel": true, "kmod": true, "mpi": true, "update": true, "lab": true,
-	"mutants": true, "fuzz": true,
+	"fuzz": true,
 }
 
 // linked are large parts of build/ that quick suites only read, if they are there: kernels
@@ -79,7 +80,7 @@ func Tree(root, copy string) ([]string, error) {
 	}
 	built, err := filesBelow(root, "build", func(name string) bool {
 		dir, base := filepath.Split(name)
-		return dir == "build/" && (notCopied[base] || strings.HasPrefix(base, "wine"))
+		return dir == "build/" && (notCopied[base] || strings.HasPrefix(base, "wine") || strings.HasPrefix(base, "mutants"))
 	})
 	if err != nil {
 		return nil, err

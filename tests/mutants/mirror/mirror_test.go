@@ -43,6 +43,7 @@ func TestTree(t *testing.T) {
 	writeFile(t, root, "build/kernel/vmlinuz", "large")
 	writeFile(t, root, "build/wine-demo/drive_c/a.dll", "large")
 	writeFile(t, root, "build/mutants/tree/room/a.c", "a copy")
+	writeFile(t, root, "build/mutants-bee/tree/room/a.c", "a copy")
 	if err := os.Symlink("a.c", root+"/room/link.c"); err != nil {
 		t.Fatal(err)
 	}
