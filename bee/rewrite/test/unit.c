@@ -192,59 +192,60 @@ static void test_gaps(void)
 	       "a table that a pointer names causes no refusal");
 }
 
-/* Candidates are counted in a block of just the text's length. */
-static void test_sizes(void)
-{
 #define NOPS "\x90\x90\x90\x90\x90\x90\x90\x90"
 #define CASE(bytes, n)                                                         \
 	{                                                                      \
 		bytes, sizeof(bytes) - 1, n                                    \
 	}
-	static const struct {
-		const char *bytes;
-		u64 len;
-		u32 n;
-	} texts[] = {
-		CASE("", 0),
-		CASE(NOPS, 0),
-		CASE("\x0f", 0),
-		CASE("\x64", 0),
-		CASE("\x0f\x05", 1),
-		CASE("\x0f\xa2", 1),
-		CASE("\x0f\x01", 0),
-		CASE("\x0f\x01\xd0", 1),
-		CASE("\x0f\x01\xd1", 0),
-		CASE("\x0f\xae", 0),
-		CASE("\x0f\xae\xc0", 1),
-		CASE("\x0f\xae\xc7", 1),
-		CASE("\x0f\xae\xc8", 0),
-		CASE("\x0f\x02\xd0", 0),
-		CASE("\x64\x8b\x07", 1),
-		CASE("\x64\x8b", 0),
-		CASE("\x64\x90\x90", 0),
-		CASE(NOPS "\x0f\x05", 1),
-		CASE(NOPS "\x90\x90\x90\x90\x90\x90\x0f\x05", 1),
-		CASE("\x90\x90\x90\x90\x90\x90\x90\x0f\x05\x90\x90\x90"
-		     "\x90\x90\x90\x90",
-		     1),
-		CASE(NOPS NOPS "\x0f\x05\x0f\xa2", 2),
-		CASE("\x90\x90\x90\x90\x90\x64\x8b\x07" NOPS, 1),
-	};
+static const struct {
+	const char *bytes;
+	u64 len;
+	u32 n;
+} sized[] = {
+	CASE("", 0),
+	CASE(NOPS, 0),
+	CASE("\x0f", 0),
+	CASE("\x64", 0),
+	CASE("\x0f\x05", 1),
+	CASE("\x0f\xa2", 1),
+	CASE("\x0f\x01", 0),
+	CASE("\x0f\x01\xd0", 1),
+	CASE("\x0f\x01\xd1", 0),
+	CASE("\x0f\xae", 0),
+	CASE("\x0f\xae\xc0", 1),
+	CASE("\x0f\xae\xc7", 1),
+	CASE("\x0f\xae\xc8", 0),
+	CASE("\x0f\x02\xd0", 0),
+	CASE("\x64\x8b\x07", 1),
+	CASE("\x64\x8b", 0),
+	CASE("\x64\x90\x90", 0),
+	CASE(NOPS "\x0f\x05", 1),
+	CASE(NOPS "\x90\x90\x90\x90\x90\x90\x0f\x05", 1),
+	CASE("\x90\x90\x90\x90\x90\x90\x90\x0f\x05\x90\x90\x90"
+	     "\x90\x90\x90\x90",
+	     1),
+	CASE(NOPS NOPS "\x0f\x05\x0f\xa2", 2),
+	CASE("\x90\x90\x90\x90\x90\x64\x8b\x07" NOPS, 1),
+};
 #undef CASE
+
+/* Candidates are counted in a block of just the text's length. */
+static void test_sizes(void)
+{
 	struct bee_rewrite_need need;
 	u64 n;
 
-	for (u32 i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		u8 *bytes = malloc(texts[i].len);
+	for (u32 i = 0; i < sizeof(sized) / sizeof(*sized); i++) {
+		u8 *bytes = malloc(sized[i].len);
 
-		memcpy(bytes, texts[i].bytes, texts[i].len);
-		rw = (struct bee_rewrite){.text = {{bytes, TEXT, texts[i].len}},
+		memcpy(bytes, sized[i].bytes, sized[i].len);
+		rw = (struct bee_rewrite){.text = {{bytes, TEXT, sized[i].len}},
 					  .texts = 1};
 		bee_rewrite_sizes(&rw, &need);
-		n = texts[i].n;
+		n = sized[i].n;
 		tap_ok(need.sites == 2 * n + 16 && need.pcs == 12 * n + 64 &&
 			       need.stubs_len == (n ? 8192 : 4096) &&
-			       need.marks_len == texts[i].len,
+			       need.marks_len == sized[i].len,
 		       "text %u: %u candidates", i, (u32)n);
 		free(bytes);
 	}
