@@ -277,6 +277,10 @@ bee_wrap_ipc := $(foreach f,syscall shmctl msgctl inotify_init1 \
 	inotify_add_watch inotify_rm_watch,-Wl,--wrap=$(f))
 $(eval $(call bee_host_suite,ipc,$(B)/obj/san/bee/host/linux/ipc.o,\
 	$(bee_wrap_ipc)))
+bee_wrap_open := -Wl,--wrap=open
+$(eval $(call bee_host_suite,procfs,$(B)/obj/san/bee/host/linux/procfs.o \
+	$(B)/obj/san-free/bee/core/options.o $(B)/obj/san-free/abi/lib/mem.o,\
+	$(bee_wrap_open)))
 $(eval $(call bee_host_suite,options,$(addprefix $(B)/obj/san-free/,\
 	bee/core/options.o abi/lib/mem.o)))
 $(eval $(call bee_host_suite,store,$(addprefix $(B)/obj/san-free/,\
@@ -300,5 +304,5 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-store bee-options bee-ipc bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
+	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*
