@@ -45,7 +45,6 @@ static int prepare_factor(struct eigen_factor *f, int *order)
 		return -ENOMEM;
 	f->live = 1;
 	mumps->ICNTL(1) = mumps->ICNTL(2) = mumps->ICNTL(3) = 0;
-	mumps->ICNTL(4) = 0;
 	mumps->ICNTL(6) = 0;
 	mumps->ICNTL(7) = order ? ORDER_GIVEN : ORDER_MINIMUM_FILL;
 	mumps->ICNTL(12) = 1;

@@ -228,7 +228,6 @@ int eigen_options_read(int argc, char **argv, struct eigen_options *o)
 	o->contour.drop = 1e-12;
 	o->tolerance = 1e-8;
 	optind = 0; /* restarts getopt: tests read several command lines */
-	opterr = 0;
 	while ((name = getopt_long(argc, argv, ":", names, &which)) != -1) {
 		if (name == HELP) {
 			fputs(help, stdout);

@@ -338,8 +338,10 @@ static void test_json(void)
 	said[got > 0 ? got : 0] = 0;
 	tap_ok(is_json(said), "the report is valid JSON");
 	tap_ok(strstr(said, "\"exit_code\": 1") &&
-		       strstr(said, "\"bee-windows\": {\"calls\": 4, "
-				    "\"median_ms\": 60.000}") &&
+		       strstr(said, "\"substrates\": {\n    \"linux\": {"
+				    "\"calls\": 3, \"median_ms\": 20.000},\n"
+				    "    \"bee-windows\": {\"calls\": 4, "
+				    "\"median_ms\": 60.000}},\n") &&
 		       strstr(said, "\"faults\": [\"one\", \"two\"]") &&
 		       strstr(said, "\"estimate\": null") &&
 		       strstr(said, "a \\u0022why\\u0022\\u000a\\u005c of "
