@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bee/host/linux/host.h"
@@ -130,6 +131,25 @@ static int faults_open(void)
 	       !is_blocked(SIGILL) && !is_blocked(SIGTRAP);
 }
 
+static s64 own_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+/* Of the processor time that the thread itself had. */
+static void check_clock(void)
+{
+	s64 before = own_clock(), at = lin_thread_clock(INDEX);
+
+	tap_ok(at >= before && at <= own_clock(), "its clock can be read");
+	tap_ok(lin_thread_clock(INDEX + 1) == -ESRCH &&
+		       lin_thread_clock(1024) == -ESRCH,
+	       "a thread that is not there has none");
+}
+
 static void check_between(struct lin_thread *t)
 {
 	stack_t alt;
@@ -161,6 +181,7 @@ static void check_between(struct lin_thread *t)
 		       lin_thread_affinity(INDEX + 1, "\1", 1) == -ESRCH &&
 		       lin_thread_affinity(1024, "\1", 1) == -ESRCH,
 	       "its CPUs can be set");
+	check_clock();
 }
 
 static void check_after(const struct lin_thread *t, int wake)
