@@ -25,6 +25,8 @@ static char error_texts[GRPC_LAST_ERROR_CODE][TEXT_BYTES] = {
 	[GRPC_OTHER_ERROR_CODE] = "an error inside the library",
 	[GRPC_UNKNOWN_ERROR_CODE] = "there is no such error code",
 	[GRPC_ALREADY_INITIALIZED] = "grpc_initialize was called before",
+	[GRPC_TIMEOUT_NP] = "the time of the call is over",
+	[GRPC_CANCELED_NP] = "the call was cancelled",
 };
 
 char *grpc_error_string(grpc_error_t error)

@@ -200,6 +200,52 @@ grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *handle)
 	return GRPC_NO_ERROR;
 }
 
+static grpc_error_t check_array(const grpc_function_handle_t *handles,
+				size_t count)
+{
+	if (handles && count)
+		return GRPC_NO_ERROR;
+	return gridrpc_error_set(GRPC_INVALID_FUNCTION_HANDLE,
+				 "there is no handle in the array");
+}
+
+grpc_error_t grpc_function_handle_array_init_np(grpc_function_handle_t *handles,
+						size_t count, char *server,
+						char *name)
+{
+	grpc_error_t error = check_array(handles, count);
+	size_t i;
+
+	if (!error)
+		error = grpc_function_handle_init(handles, server, name);
+	for (i = 1; i < count && !error; i++)
+		handles[i] = handles[0];
+	return error;
+}
+
+grpc_error_t
+grpc_function_handle_array_default_np(grpc_function_handle_t *handles,
+				      size_t count, char *name)
+{
+	return grpc_function_handle_array_init_np(handles, count, NULL, name);
+}
+
+grpc_error_t
+grpc_function_handle_array_destruct_np(grpc_function_handle_t *handles,
+				       size_t count)
+{
+	grpc_error_t one, error = check_array(handles, count);
+	size_t i;
+
+	if (error)
+		return error;
+	for (i = 0; i < count; i++) {
+		one = grpc_function_handle_destruct(&handles[i]);
+		error = error ? error : one;
+	}
+	return error;
+}
+
 /* Calls -------------------------------------------------------------------- */
 
 /* The call of a handle with the values of `stack`, or else of `args`. */

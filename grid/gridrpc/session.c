@@ -31,6 +31,7 @@ static size_t live;
 static struct {
 	u32 id;
 	grpc_error_t error;
+	grpc_function_handle_t *handle;
 } past[PAST_MAX];
 
 static grpc_sessionid_t failed[PAST_MAX];
@@ -129,18 +130,27 @@ static void session_retire(struct session *s, grpc_error_t error)
 	live--;
 	past[s->id % PAST_MAX].id = (u32)s->id + 1;
 	past[s->id % PAST_MAX].error = error;
+	past[s->id % PAST_MAX].handle = s->handle;
+}
+
+/* As Ninf-G: waits return GRPC_SESSION_FAILED for a cancelled call, and only
+ * grpc_get_error says that it was cancelled. */
+static grpc_error_t error_of_ended(int code)
+{
+	return code == OMRPC_E_CANCELLED ? GRPC_CANCELED_NP
+					 : gridrpc_error_of(code);
 }
 
 /* Waits for a session that the caller holds, which it then does not. */
 static grpc_error_t session_finish(struct grid_client *c, struct session *s)
 {
-	grpc_error_t error = gridrpc_error_of(grid_request_wait(c, s->request));
+	int code = grid_request_wait(c, s->request);
 
 	pthread_mutex_lock(&lock);
-	session_retire(s, error);
+	session_retire(s, error_of_ended(code));
 	pthread_mutex_unlock(&lock);
 	session_put(c, s);
-	return error;
+	return gridrpc_error_of(code);
 }
 
 /* Failures of waits for several -------------------------------------------- */
@@ -342,7 +352,7 @@ grpc_error_t grpc_wait_any(grpc_sessionid_t *id)
 
 	if (error)
 		return error;
-	error = wait_one_of(ids, count, id, GRPC_NONE_COMPLETED);
+	error = wait_one_of(ids, count, id, GRPC_NO_ERROR);
 	free(ids);
 	return error;
 }
@@ -435,7 +445,7 @@ grpc_error_t grpc_get_error(grpc_sessionid_t id)
 	if (!s)
 		return past_error(id);
 	if (grid_request_ended(c, s->request))
-		error = gridrpc_error_of(grid_request_wait(c, s->request));
+		error = error_of_ended(grid_request_wait(c, s->request));
 	session_put(c, s);
 	return error;
 }
@@ -454,4 +464,21 @@ grpc_error_t grpc_get_handle(grpc_function_handle_t **handle,
 	*handle = s->handle;
 	session_put(c, s);
 	return GRPC_NO_ERROR;
+}
+
+grpc_error_t
+grpc_function_handle_get_from_session_np(grpc_function_handle_t **handle,
+					 grpc_sessionid_t id)
+{
+	grpc_error_t error = grpc_get_handle(handle, id);
+
+	if (error != GRPC_INVALID_SESSION_ID)
+		return error;
+	pthread_mutex_lock(&lock);
+	if (id >= 0 && past[id % PAST_MAX].id == (u32)id + 1) {
+		*handle = past[id % PAST_MAX].handle;
+		error = GRPC_NO_ERROR;
+	}
+	pthread_mutex_unlock(&lock);
+	return error;
 }

@@ -60,7 +60,11 @@ typedef int grpc_sessionid_t;
 #define GRPC_OTHER_ERROR_CODE 13
 #define GRPC_UNKNOWN_ERROR_CODE 14
 #define GRPC_ALREADY_INITIALIZED 15
-#define GRPC_LAST_ERROR_CODE 16
+/* Ninf-G's: no function returns the first; grpc_get_error returns the second
+ * for a call that the program cancelled. */
+#define GRPC_TIMEOUT_NP 16
+#define GRPC_CANCELED_NP 17
+#define GRPC_LAST_ERROR_CODE 18
 
 /* A function of a module. The members belong to the library. */
 typedef struct {
@@ -97,6 +101,24 @@ grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *handle);
 /* The handle that a call was made with; the program's own memory. */
 grpc_error_t grpc_get_handle(grpc_function_handle_t **handle,
 			     grpc_sessionid_t id);
+/* The same, also after the session was waited for, as for grpc_get_error. */
+grpc_error_t
+grpc_function_handle_get_from_session_np(grpc_function_handle_t **handle,
+					 grpc_sessionid_t id);
+/*
+ * Ninf-G's: the same for `count` handles of one function. If one cannot be
+ * made, none is.
+ */
+grpc_error_t
+grpc_function_handle_array_default_np(grpc_function_handle_t *handles,
+				      size_t count, char *name);
+grpc_error_t grpc_function_handle_array_init_np(grpc_function_handle_t *handles,
+						size_t count, char *server,
+						char *name);
+/* GRPC_INVALID_FUNCTION_HANDLE: one was not valid; the others are gone. */
+grpc_error_t
+grpc_function_handle_array_destruct_np(grpc_function_handle_t *handles,
+				       size_t count);
 
 grpc_error_t grpc_call(grpc_function_handle_t *handle, ...);
 grpc_error_t grpc_call_async(grpc_function_handle_t *handle,
@@ -143,7 +165,7 @@ grpc_error_t grpc_wait_and(grpc_sessionid_t *ids, size_t count);
 grpc_error_t grpc_wait_or(grpc_sessionid_t *ids, size_t count,
 			  grpc_sessionid_t *id);
 grpc_error_t grpc_wait_all(void);
-/* GRPC_NONE_COMPLETED: there is no session. */
+/* If there is no session, *id is GRPC_SESSIONID_VOID, as with Ninf-G. */
 grpc_error_t grpc_wait_any(grpc_sessionid_t *id);
 
 /*
@@ -155,7 +177,7 @@ grpc_error_t grpc_cancel_all(void);
 
 /*
  * How a session ended, also after it was waited for (the last 65536 sessions);
- * GRPC_NOT_COMPLETED while it runs.
+ * GRPC_NOT_COMPLETED while it runs, GRPC_CANCELED_NP if grpc_cancel ended it.
  */
 grpc_error_t grpc_get_error(grpc_sessionid_t id);
 /*

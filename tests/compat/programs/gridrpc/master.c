@@ -85,6 +85,36 @@ static void test_handles(void)
 	CHECK(!grpc_call(&add, -3, &y) && y == -2);
 }
 
+static void test_arrays(void)
+{
+	grpc_function_handle_t h[3];
+	int y = 0, i;
+
+	CHECK(grpc_function_handle_array_default_np(h, 0,
+						    (char *)"gridrpc/add") ==
+	      GRPC_INVALID_FUNCTION_HANDLE);
+	CHECK(grpc_function_handle_array_default_np(NULL, 3,
+						    (char *)"gridrpc/add") ==
+	      GRPC_INVALID_FUNCTION_HANDLE);
+	CHECK(grpc_function_handle_array_default_np(
+		      h, 3, (char *)"gridrpc/none") == GRPC_FUNCTION_NOT_FOUND);
+	for (i = 0; i < 2; i++) {
+		CHECK(!(i ? grpc_function_handle_array_init_np(
+				    h, 3, (char *)"localhost", (char *)"add")
+			  : grpc_function_handle_array_default_np(
+				    h, 3, (char *)"gridrpc/add")));
+		CHECK(!grpc_call(&h[2], 10 + i, &y) && y == 11 + i);
+		CHECK(!grpc_function_handle_destruct(&h[1]));
+		CHECK(grpc_function_handle_array_destruct_np(h, 3) ==
+		      GRPC_INVALID_FUNCTION_HANDLE);
+		CHECK(grpc_call(&h[2], 1, &y) == GRPC_INVALID_FUNCTION_HANDLE);
+	}
+	CHECK(grpc_function_handle_array_destruct_np(NULL, 0) ==
+	      GRPC_INVALID_FUNCTION_HANDLE);
+	CHECK(!strcmp(grpc_error_string(GRPC_CANCELED_NP),
+		      "the call was cancelled"));
+}
+
 static void test_waits(void)
 {
 	grpc_sessionid_t id[CALLS], one;
@@ -105,8 +135,8 @@ static void test_waits(void)
 	}
 	for (i = 4; i < CALLS; i++)
 		CHECK(y[i] == i + 1);
-	CHECK(grpc_wait_any(&one) == GRPC_NONE_COMPLETED &&
-	      one == GRPC_SESSIONID_VOID);
+	one = id[0];
+	CHECK(!grpc_wait_any(&one) && one == GRPC_SESSIONID_VOID);
 	CHECK(!grpc_wait_all());
 	for (i = 0; i < CALLS; i++)
 		CHECK(!grpc_call_async(&add, &id[i], i, &y[i]));
@@ -127,12 +157,23 @@ static void test_probes(void)
 	      one == GRPC_SESSIONID_VOID);
 	CHECK(grpc_get_error(id[0]) == GRPC_NOT_COMPLETED);
 	CHECK(!grpc_get_handle(&h, id[0]) && h == &nap);
+	h = NULL;
+	CHECK(!grpc_function_handle_get_from_session_np(&h, id[0]) &&
+	      h == &nap);
 	CHECK(!grpc_call_async(&add, &id[1], 1, &done[1]));
 	CHECK(!grpc_wait_or(id, 2, &one) && one == id[1] && done[1] == 2);
 	CHECK(grpc_probe(id[1]) == GRPC_INVALID_SESSION_ID);
 	CHECK(!grpc_cancel(id[0]));
 	CHECK(grpc_wait(id[0]) == GRPC_SESSION_FAILED && !done[0]);
-	CHECK(grpc_get_error(id[0]) == GRPC_SESSION_FAILED);
+	CHECK(grpc_get_error(id[0]) == GRPC_CANCELED_NP);
+	h = NULL;
+	CHECK(grpc_get_handle(&h, id[0]) == GRPC_INVALID_SESSION_ID && !h);
+	CHECK(!grpc_function_handle_get_from_session_np(&h, id[0]) &&
+	      h == &nap);
+	CHECK(grpc_function_handle_get_from_session_np(&h, -1) ==
+		      GRPC_INVALID_SESSION_ID &&
+	      grpc_function_handle_get_from_session_np(&h, id[1] + 1) ==
+		      GRPC_INVALID_SESSION_ID);
 	CHECK(grpc_cancel(id[0]) == GRPC_INVALID_SESSION_ID);
 	CHECK(!grpc_call_async(&add, &id[0], 5, &done[0]));
 	while (grpc_probe(id[0]) == GRPC_NOT_COMPLETED)
@@ -142,7 +183,11 @@ static void test_probes(void)
 	CHECK(!grpc_call_async(&nap, &id[0], 600000, &done[0]));
 	CHECK(!grpc_call_async(&nap, &id[1], 600000, &done[1]));
 	CHECK(!grpc_cancel_all());
+	while (grpc_probe(id[1]) == GRPC_NOT_COMPLETED)
+		usleep(1000);
+	CHECK(grpc_get_error(id[1]) == GRPC_CANCELED_NP);
 	CHECK(grpc_wait_all() == GRPC_SESSION_FAILED);
+	CHECK(grpc_get_error(id[0]) == GRPC_CANCELED_NP);
 }
 
 static void test_failures(void)
@@ -250,6 +295,7 @@ int main(void)
 	test_before();
 	test_config();
 	test_handles();
+	test_arrays();
 	test_waits();
 	test_probes();
 	test_failures();
