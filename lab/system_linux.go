@@ -125,7 +125,7 @@ func (m *Machine) systemArgs(s System, h hardware) []string {
 		"-device", "virtio-serial-pci,max_ports=2",
 		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD),
 		"-device", "virtserialport,chardev=control,name=" + wire.Port,
-		"-drive", "if=none,id=disk,format=raw,cache=unsafe,snapshot=on,file=" + s.Disk, "-device", "virtio-blk-pci,drive=disk",
+		"-drive", "if=none,id=disk,format=raw,cache=unsafe,snapshot=on,werror=report,file=" + s.Disk, "-device", "virtio-blk-pci,drive=disk",
 		"-drive", "if=none,id=files,format=raw,readonly=on,file=" + s.Files, "-device", "virtio-blk-pci,drive=files",
 	}
 }

@@ -19,9 +19,9 @@ func TestSystemArgs(t *testing.T) {
 		accel         string
 		want, wantNot []string
 	}{
-		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off ", "snapshot=on,file=/disk ", "readonly=on,file=/files ",
+		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off ", "snapshot=on,werror=report,file=/disk ", "readonly=on,file=/files ",
 			"-smp 3 ", "-m 512 ", "-append root=/dev/vda rw ", " quiet "}, []string{"-no-reboot"}},
-		{"kvm", []string{"-accel kvm ", "snapshot=on,file=/disk "}, []string{"smap", "thread=single"}},
+		{"kvm", []string{"-accel kvm ", "snapshot=on,werror=report,file=/disk "}, []string{"smap", "thread=single"}},
 	} {
 		line := strings.Join(m.systemArgs(s, hardware{accel: tt.accel, image: "/vmlinux", scale: 1}), " ") + " "
 		for _, w := range tt.want {
