@@ -98,6 +98,10 @@ static void check_stat(void)
 				     : n == -EIO),
 		       "stat %u is %s", i, want ? "renumbered" : "an error");
 	}
+	tap_ok(read_text(ABI_FAMILY_STAT, "100 (a) S 0 0 0 0 0 0\n", 22, 25) ==
+			       -EIO &&
+		       got[25] == '#',
+	       "one without room is an error");
 }
 
 static void check_status(void)

@@ -69,11 +69,11 @@ static s64 write_stat(s32 pid, char *text, u64 len)
 		   &session, &tty, &tty_group, &at) != 6)
 		return -EIO;
 	*rest = 0;
-	return snprintf(text, len, "%d %s) %c %d %d %d %d %d%s",
-			lin_family_guest(pid), name, state,
-			guest_number(parent), guest_number(group),
-			guest_number(session), tty, guest_number(tty_group),
-			rest + 1 + at);
+	n = snprintf(text, len, "%d %s) %c %d %d %d %d %d%s",
+		     lin_family_guest(pid), name, state, guest_number(parent),
+		     guest_number(group), guest_number(session), tty,
+		     guest_number(tty_group), rest + 1 + at);
+	return (u64)n < len ? n : -EIO;
 }
 
 /* Lines whose number is that of a process. */
