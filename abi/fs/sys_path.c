@@ -164,7 +164,10 @@ s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 		return error;
 	op->path = path;
 	error = check_verb_end(c, op, flags);
-	return error ? error : c->p->host->path(op);
+	if (!error)
+		error = c->p->host->path(op);
+	op->path = 0; /* path ends here */
+	return error;
 }
 
 /* open ------------------------------------------------------------------- */
