@@ -226,7 +226,6 @@ func (h *Hub) Begin(who string, s Spec, p roll.Plan, nodes []string, packages []
 		return err
 	}
 	h.begin(r, 0)
-	r.Ceiling = ceiling
 	r.note(h.now(), fmt.Sprintf("begun for %d nodes", len(nodes)))
 	if err := h.write(r); err != nil {
 		return fmt.Errorf("the roll cannot be stored: %w", err)

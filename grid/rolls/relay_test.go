@@ -135,6 +135,16 @@ func TestRelay(t *testing.T) {
 	r.await("the package", o, func(v Report) bool {
 		return v.ID == testSpec.ID && v.Report.Phase == roll.Staged
 	})
+	reports := 0 // they come over the connection that the package came over
+	r.await("more reports", o, func(v Report) bool {
+		if v.ID == testSpec.ID {
+			reports++
+		}
+		return reports == 3
+	})
+	if r.logged("not connected any more") {
+		t.Errorf("a package that was sent ended the connection: %v", r.lines)
+	}
 	if !r.logged("the package cannot be fetched: there is no connection to the hub") {
 		t.Errorf("a fetch that failed is not told: %v", r.lines)
 	}
@@ -210,6 +220,8 @@ func FuzzHost(f *testing.F) {
 	f.Add([]byte("{}\n{\"order\":{\"spec\":{\"id\":\"one\",\"name\":\"fix\"}}}\n"))
 	f.Add([]byte("{\"package\":\"" + testSpec.Package + "\",\"size\":3}\nabc{}\n"))
 	f.Add([]byte("{\"package\":\"" + testSpec.Package + "\",\"error\":\"none\"}\n"))
+	f.Add([]byte("{\"package\":\"" + testSpec.Package + "\",\"size\":3}\nab"))
+	f.Add([]byte("{\"package\":\"another\",\"size\":2}\n{}{}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := NewHost(t.TempDir(), &fakeKernel{boot: "1"}, func(string, ...any) {})
 		if err != nil {

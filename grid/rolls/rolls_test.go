@@ -470,6 +470,9 @@ func TestRollThatCannotBeStored(t *testing.T) {
 	for range int(testSpec.Lease / reportEvery) {
 		f.step()
 	}
+	if n := linesOf(f.lines, "fix: the roll is held, because it cannot be stored: "); n != 1 {
+		t.Errorf("%d of these lines: %q", n, f.lines)
+	}
 	if p := f.nodes["a"].k.phase; p != roll.Loaded {
 		t.Errorf("a node is in %v by an order that is not stored", p)
 	}
