@@ -68,5 +68,10 @@ suite_wine-kit_needs = $(windows_kit) \
 	$(WINE_PRNG)
 suite_wine-kit_deadline = 900
 
+# Mutants run without a network, and the page of Python installs packages.
+MUTANTS_SUITES += hello-offline
+suite_hello-offline = $(suite_hello) -skip '^TestPythonPage$$'
+suite_hello-offline_kind = go
+suite_hello-offline_needs = $(suite_hello_needs)
 MUTANTS += cmd/skep
-mutants_cmd/skep = cli hello grid-run journey-linux
+mutants_cmd/skep = cli hello-offline grid-run journey-linux
