@@ -34,6 +34,7 @@ type Hub struct {
 	journal *journal
 	rolls   map[string]*record
 	damaged map[string]damage // by the name of the file
+	harmed  *harmed
 }
 
 // A damage is a record that cannot be read. Its file stays until an operator forgets it:
@@ -59,6 +60,9 @@ func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hu
 	}
 	if h.journal = openJournal(dir); h.journal.why != nil {
 		say("audit", h.journal.why.Error())
+	}
+	if h.harmed = openHarmed(dir); h.harmed.why != nil {
+		say("harmed", h.harmed.why.Error())
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"+extension))
 	if err != nil {
@@ -216,11 +220,17 @@ func (h *Hub) Begin(who string, s Spec, p roll.Plan, nodes []string, packages []
 	}
 	slices.Sort(r.Functions)
 	r.Functions = slices.Compact(r.Functions)
+	if err := h.checkHarm(&s); err != nil {
+		return err
+	}
 	for _, other := range h.rolls {
 		if other != old && !other.over() && (s.Supersede || other.Spec.Supersede) && r.sharesFunction(other) {
 			return fmt.Errorf("a roll of %s, which changes the same functions, is %v: wait until it is done, or stop it by 'skep update rolls --stop %s'",
 				other.Spec.Name, other.Roll.State, other.Spec.Name)
 		}
+	}
+	if err := h.harmed.keep(old); err != nil {
+		return err
 	}
 	if err := r.beginAudit(h.journal, h.now(), who); err != nil {
 		return err
@@ -410,6 +420,9 @@ func (h *Hub) Act(who, name, action string) error {
 
 // forget removes the record of a roll. Its lines stay in the audit log.
 func (h *Hub) forget(r *record, who string) error {
+	if err := h.harmed.keep(r); err != nil {
+		return err
+	}
 	if err := h.journal.add(r.line("", h.now(), who, trust.VerbForgot)); err != nil {
 		return err
 	}

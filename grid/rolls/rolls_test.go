@@ -381,9 +381,81 @@ func TestRollStopsAtHarm(t *testing.T) {
 	if why := f.status().Why; why != "a: WARN at fs/pipe.c:1" || a.failed != "WARN at fs/pipe.c:1" || b.failed != "" {
 		t.Errorf("%q, blocked on a %q, on b %q", why, a.failed, b.failed)
 	}
-	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, nil); err != nil {
-		t.Errorf("a roll after a stopped one: %v", err)
+}
+
+// A package that harmed a node reaches no other: not by another roll, not after its roll
+// was forgotten, not after a restart of the hub. One that was built anew does.
+func TestRollHarmIsKept(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "1,all")
+	f.run("the first wave", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	f.nodes["a"].k.state, f.nodes["a"].k.end = Drains, "WARN at fs/pipe.c:1"
+	f.awaitState(roll.Stopped)
+	again := func(when string, s Spec, want string) {
+		t.Helper()
+		err := f.hub.Begin("user:7:test", s, testPlan(t, "all"), []string{"b"}, nil)
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", when, got)
+		}
 	}
+	const harm = "harmed a node, and the hub gives it to no other (a: WARN at fs/pipe.c:1)"
+	again("another roll", testSpec, harm)
+	f.open()
+	again("after a restart", testSpec, harm)
+	other := testSpec
+	other.Name = "renamed"
+	again("by another name", other, harm)
+	if err := f.hub.Act("user:7:test", "fix", ActionForget); err != nil {
+		t.Fatal(err)
+	}
+	again("forgotten", testSpec, harm)
+	f.open()
+	again("forgotten, after a restart", testSpec, harm)
+	other.Package = strings.Repeat("7", digestHex)
+	again("built anew", other, "<nil>")
+	if err := f.hub.Act("user:7:test", "renamed", ActionStop); err != nil {
+		t.Fatal(err)
+	}
+	f.damageHarmed("{")
+	again("a damaged list", other, "the list of packages that harmed a node, is damaged")
+}
+
+// The list of harm is stored before the record that says the same is replaced or removed.
+func TestRollHarmIsStoredFirst(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	f.hub.rolls["fix"].Roll.Harmed = "a: it booted"
+	f.hub.rolls["fix"].Roll.Stop("harm")
+	file := f.hub.harmed.file
+	f.hub.harmed.file = filepath.Join(f.dir, "missing", "harmed")
+	other := testSpec
+	other.Package = strings.Repeat("7", digestHex)
+	replace := f.hub.Begin("user:7:test", other, testPlan(t, "all"), []string{"a"}, nil)
+	forget := f.hub.Act("user:7:test", "fix", ActionForget)
+	for what, err := range map[string]error{"replaced": replace, "forgotten": forget} {
+		if err == nil || !strings.Contains(err.Error(), "cannot be stored") || f.hub.rolls["fix"].Spec.Package != testSpec.Package {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	f.hub.harmed.file = file
+	for i := range harmedMax {
+		f.hub.harmed.packages[fmt.Sprintf("%064x", i)] = "x"
+	}
+	if err := f.hub.Act("user:7:test", "fix", ActionForget); err == nil || !strings.Contains(err.Error(), "has room for 4096") {
+		t.Error(err)
+	}
+	clear(f.hub.harmed.packages)
+	if err := f.hub.Begin("user:7:test", other, testPlan(t, "all"), []string{"a"}, nil); err != nil || f.hub.harmed.packages[testSpec.Package] != "a: it booted" {
+		t.Errorf("%v, %q", err, f.hub.harmed.packages)
+	}
+}
+
+// damageHarmed replaces the hub's list of harm, and opens the hub again.
+func (f *fleet) damageHarmed(text string) {
+	if err := os.WriteFile(f.hub.harmed.file, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	f.open()
 }
 
 // A node that is cut off ends its lease by itself.

@@ -45,6 +45,7 @@ type Hub struct {
 	Nodes   map[string]*Member
 	Total   int           // nodes that could take the update when the first wave began
 	Blocked bool          // a sign of harm was seen: no other node gets the update
+	Harmed  string        // the first node that the update harmed, and how; empty: none
 	Decided time.Duration // when all had their time
 	Held    bool          `json:"-"` // a newer roll supersedes this one: nobody catches up
 	Ticked  time.Duration // when Tick was called last
@@ -165,6 +166,9 @@ func (h *Hub) examine(now time.Duration, m *Member, was Report) {
 func (h *Hub) harm(name string, m *Member, why string) {
 	h.fail(m, why)
 	h.Blocked = true
+	if h.Harmed == "" {
+		h.Harmed = name + ": " + why
+	}
 	h.Stop(name + ": " + why)
 	h.exposed(func(_ string, m *Member) { h.fail(m, name+" was harmed: "+why) }) // those that catch up
 }
