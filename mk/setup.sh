@@ -28,14 +28,11 @@ die()
 
 check_go()
 {
-	have=$(go env GOVERSION 2>/dev/null) ||
-		die "Go is missing: install Go $go_wanted or newer from" \
-			"https://go.dev/dl and put its bin directory in PATH"
-	have=${have#go}
-	oldest=$(printf '%s\n%s\n' "$go_wanted" "$have" | sort -V | head -n 1)
-	[ "$oldest" = "$go_wanted" ] ||
-		die "Go $have is too old: install Go $go_wanted or newer from" \
-			"https://go.dev/dl and put its bin directory in PATH"
+	have=$(go env GOVERSION 2>/dev/null) && why="Go ${have#go} is too old" ||
+		why="Go is missing"
+	[ "$(printf '%s\n' "$go_wanted" "${have#go}" | sort -V | head -n 1)" = "$go_wanted" ] ||
+		die "$why: install Go $go_wanted or newer from https://go.dev/dl" \
+			"and put its bin directory in PATH"
 }
 
 # Prints the packages of the sections up to the section $last.
@@ -52,14 +49,19 @@ list_packages()
 	done
 }
 
-# Prints the packages that are not installed, one per line.
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+is_known() { apt-cache show "$1" >/dev/null 2>&1; }
+
+# Prints the packages that are not installed, one per line. Of ONE|OTHER, either will
+# do, and OTHER is missing if apt knows only that.
 missing_packages()
 {
 	list_packages |
 	while read -r name; do
-		state=$(dpkg-query -W -f '${db:Status-Status}' "$name" \
-			2>/dev/null) || state=none
-		[ "$state" = installed ] || printf '%s\n' "$name"
+		one=${name%%|*} other=${name#*|}
+		! { is_installed "$one" || is_installed "$other"; } || continue
+		is_known "$one" || ! is_known "$other" || one=$other
+		printf '%s\n' "$one"
 	done
 }
 
@@ -118,6 +120,8 @@ install_packages()
 	find_owner
 	apt update </dev/null ||
 		die "apt-get update failed: check the package sources"
+	# shellcheck disable=SC2046 # names, now that apt knows this release
+	set -- $(missing_packages)
 	show_plan "$@"
 	ask_owner
 	apt install -y --no-upgrade --no-install-recommends "$@" </dev/null ||

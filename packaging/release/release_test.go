@@ -392,3 +392,23 @@ func TestChangeLogIsCurrent(t *testing.T) {
 		t.Errorf("%q is not of version %s, %s", first, version[1], day[1])
 	}
 }
+
+func TestBuildTools(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "list")
+	text := "# a comment\n[demo]\ngcc    C\n\n[test]\none-14|one the one or the other\n"
+	if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := buildTools(list)
+	var got []string
+	for _, c := range all {
+		got = append(got, c.name+" "+c.purl)
+	}
+	want := []string{"gcc pkg:deb/debian/gcc", "one-14 pkg:deb/debian/one-14", "one pkg:deb/debian/one"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := buildTools(list + ".missing"); err == nil {
+		t.Error("a list that is missing is read")
+	}
+}

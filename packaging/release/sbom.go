@@ -110,7 +110,7 @@ func sbomText(name, version string, when time.Time, linked, libraries, tools []c
 	return out.Bytes(), err
 }
 
-// buildTools returns the packages of mk/packages.list and their purposes. It omits
+// buildTools returns the packages of mk/packages.list. It omits
 // their versions, which depend on the machine; most packages are for tests.
 func buildTools(list string) ([]component, error) {
 	text, err := os.ReadFile(list)
@@ -119,8 +119,12 @@ func buildTools(list string) ([]component, error) {
 	}
 	var all []component
 	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-		if words := strings.Fields(s.Text()); len(words) > 0 && !strings.HasPrefix(words[0], "#") {
-			all = append(all, component{name: words[0], licence: noAssertion, purl: "pkg:deb/debian/" + words[0]})
+		words := strings.Fields(s.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], "[") {
+			continue
+		}
+		for name := range strings.SplitSeq(words[0], "|") {
+			all = append(all, component{name: name, licence: noAssertion, purl: "pkg:deb/debian/" + name})
 		}
 	}
 	return all, nil

@@ -20,6 +20,10 @@ const (
 	fakeGo    = `echo "${FAKE_GO:-go1.26.1}"`
 	fakeDpkg  = `case "$*" in *strace*) exit 1;; *) printf installed;; esac`
 	fakeApt   = `echo "apt-get $*" >>"$FAKE_LOG"; echo "Inst strace (6.1)"; echo "Inst libc6 [1] (2)"; exit "${FAKE_APT:-0}"`
+	fakeNames = `case "$*" in *strace*) printf installed;; *libclang-rt*) exit 1;; *) printf installed;; esac`
+	fakeOlder = `exit 0`                                            // apt-cache: each package is known
+	fakeNewer = `case "$*" in *libclang-rt-14-dev) exit 100;; esac` // as in Debian 13
+	fakeEmpty = `exit 100`                                          // no list was fetched yet
 	fakeRoot  = `echo 0`
 	fakeUser  = `echo 1000`
 	fakeSudo  = `echo sudo >>"$FAKE_LOG"; exec "$@"`
@@ -84,6 +88,10 @@ func TestSetup(t *testing.T) {
 		{name: "a user without sudo", with: map[string]string{"id": fakeUser}, out: "ask an administrator to run: apt-get install --no-install-recommends strace"},
 		{name: "no apt-get", without: "apt-get", out: "install these by hand, then rerun: strace"},
 		{name: "apt-get fails", env: "FAKE_APT=100", out: "apt-get update failed", want: "apt-get -q update\n"},
+		{name: "the first of two names", with: map[string]string{"dpkg-query": fakeNames, "apt-cache": fakeOlder}, want: strings.ReplaceAll(installed, "strace", "libclang-rt-14-dev"), ok: true},
+		{name: "the second name", with: map[string]string{"dpkg-query": fakeNames, "apt-cache": fakeNewer}, want: strings.ReplaceAll(installed, "strace", "libclang-rt-dev"), ok: true, out: "missing: libclang-rt-dev\n"},
+		{name: "apt knows neither name", with: map[string]string{"dpkg-query": fakeNames, "apt-cache": fakeEmpty}, want: strings.ReplaceAll(installed, "strace", "libclang-rt-14-dev"), ok: true},
+		{name: "the second name is installed", with: map[string]string{"dpkg-query": `case "$*" in *libclang-rt-14-dev) exit 1;; *) printf installed;; esac`}, ok: true},
 		{name: "no go", without: "go", out: "Go is missing: install Go 1.26"},
 		{name: "old go", env: "FAKE_GO=go1.9.7", out: "Go 1.9.7 is too old: install Go 1.26"},
 		{name: "newer go", env: "FAKE_GO=go1.30", want: installed, ok: true},
