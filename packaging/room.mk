@@ -36,6 +36,14 @@ $(foreach s,$(PACKAGE_SUITES),\
 	$(eval suite_$(s)_needs = $$(PROGRAMS))\
 	$(eval suite_$(s)_deadline = 3600))
 
+# Builds from the source archive in new Debian roots, with their own compilers.
+SOURCE_SUITES := source-bookworm source-trixie
+FULL_SUITES += $(SOURCE_SUITES)
+$(foreach s,$(SOURCE_SUITES),\
+	$(eval suite_$(s) = sh tests/packages/source.sh $$(B) $(s:source-%=%) '$$(SKEP_VERSION)')\
+	$(eval suite_$(s)_needs = $$(RELEASE)/SHA256SUMS)\
+	$(eval suite_$(s)_deadline = 5400))
+
 # Boots new Debian systems in the lab, and types there what users of the packages
 # type, with services, reboots and an upgrade under a program. In the emulator this
 # takes an hour and more.

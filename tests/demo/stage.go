@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,9 +58,11 @@ func (s *stage) start(env []string, argv ...string) (*watch.Actor, error) {
 	return s.Start(filepath.Base(argv[0]), cmd)
 }
 
-// wineEnv returns an environment in which Wine writes its files below the stage's directory.
+// wineEnv returns Wine's environment. Wine 10 of Debian 13 aborts ("free(): invalid
+// pointer") if TMPDIR is set.
 func (s *stage) wineEnv() []string {
-	return append(append(os.Environ(), wineserver.Env(s.o.prefix)...), "TMPDIR="+s.Dir, "LC_ALL=C.UTF-8")
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") })
+	return append(append(env, wineserver.Env(s.o.prefix)...), "LC_ALL=C.UTF-8")
 }
 
 // startHub starts the hub with the Linux node in it.

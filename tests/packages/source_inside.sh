@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs within a clean root: what README tells a user to type who builds from source.
+#
+# usage: source_inside.sh FOLDER
+set -eu
+cd "/opt/test/$1"
+export PATH="/opt/test/go/bin:$PATH" GOPROXY=file:///opt/test/modules GOSUMDB=off YES=1
+
+apt-get update >&2
+apt-get install -y --no-install-recommends make ca-certificates >&2
+make demo >&2
+echo 'demo: ok'
+make setup >&2
+echo 'setup: ok'
+make all test-build >&2
+echo 'build: ok'
