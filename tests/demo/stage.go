@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -58,12 +59,22 @@ func (s *stage) start(env []string, argv ...string) (*watch.Actor, error) {
 	return s.Start(filepath.Base(argv[0]), cmd)
 }
 
-// wineEnv returns Wine's environment. Wine 10 of Debian 13 aborts ("free(): invalid
-// pointer") if TMPDIR is set.
+// wineEnv returns an environment in which Wine writes its files below the stage's
+// directory or the prefix.
 func (s *stage) wineEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") })
+	if usesTMPDIR() {
+		env = append(env, "TMPDIR="+s.Dir)
+	}
 	return append(append(env, wineserver.Env(s.o.prefix)...), "LC_ALL=C.UTF-8")
 }
+
+// usesTMPDIR is true for Wine 8 of Debian 12, whose server has a folder there. Wine 10 of
+// Debian 13 has it in the prefix, and aborts ("free(): invalid pointer") if TMPDIR is set.
+var usesTMPDIR = sync.OnceValue(func() bool {
+	out, err := exec.Command("wine", "--version").Output()
+	return err == nil && strings.HasPrefix(string(out), "wine-8.")
+})
 
 // startHub starts the hub with the Linux node in it.
 func (s *stage) startHub() error {

@@ -35,7 +35,7 @@ while read -r step name; do
 done <<'END'
 demo make demo, after it installed what it needs
 setup make setup
-build everything is built, tests too
+build make all
 END
 
 rm -rf "$at"
