@@ -33,9 +33,9 @@ while read -r step name; do
 	grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
 	result "$r" "$suite: $name"
 done <<'END'
-demo make demo, after it installed what it needs
 setup make setup
 build make all
+version skep says its version
 END
 
 rm -rf "$at"
