@@ -83,18 +83,33 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	}
 	w := newWatch(os.Stderr)
 	defer w.close()
-	shown := make(chan struct{})
+	shown, again := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(shown)
-		w.followRun(c, events)
+		w.followRun(c, events, again)
 	}()
 	err = r.startMaster(ctx, master, words, socket, w)
-	if e := endEvents(events, shown); e != nil {
+	if e := endStream(events, shown, again); e != nil {
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
+	}
+	return err
+}
+
+// endStream ends the run, and waits until all its events were shown. A hub that is killed
+// after its answer has not stored that the run ends, so the hub that comes after it is asked
+// again.
+func endStream(events *hub.Stream, shown, again <-chan struct{}) error {
+	if err := endEvents(events, shown); err != nil {
 		return err
 	}
-	<-shown
-	return err
+	for {
+		select {
+		case <-shown:
+			return nil
+		case <-again:
+			endEvents(events, shown) // if the run is over there, so are its events
+		}
+	}
 }
 
 // openHub returns the hub that runs here, or starts one for this run.
@@ -121,8 +136,9 @@ func (r *run) openHub(ctx context.Context, f *cli.Flags) (c *hub.Client, stop fu
 	return c, func() {}, nil
 }
 
-// followRun shows the events of a run, also of a hub that is started after its hub was killed.
-func (w *watch) followRun(c *hub.Client, events *hub.Stream) {
+// followRun shows the events of a run, also of a hub that is started after its hub was
+// killed; again then gets a value.
+func (w *watch) followRun(c *hub.Client, events *hub.Stream, again chan<- struct{}) {
 	for {
 		err := w.followEvents(events)
 		events.Close()
@@ -135,6 +151,10 @@ func (w *watch) followRun(c *hub.Client, events *hub.Stream) {
 			return
 		}
 		w.printError("the hub is there again")
+		select {
+		case again <- struct{}{}:
+		default:
+		}
 	}
 }
 

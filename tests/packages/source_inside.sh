@@ -4,7 +4,7 @@
 #
 # usage: source_inside.sh FOLDER
 set -eu
-cd "/opt/test/$1"
+cd "/opt/test/$1-source"
 export PATH="/opt/test/go/bin:$PATH" GOPROXY=file:///opt/test/modules GOSUMDB=off YES=1
 
 apt-get update >&2
