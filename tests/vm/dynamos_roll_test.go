@@ -171,5 +171,5 @@ func (w *walker) rollThatHarms(s *signer) {
 	w.waitForLink("after the revert", "secret")
 	text := w.vm.Output(shellProgram("cat /proc/modules"))
 	checkGuest(w.t, "the module is unloaded", !strings.Contains("\n"+text, "\nlinks "), "%q", text)
-	w.roll("roll "+filepath.Join(s.path, "links.skepup")+" --waves all", "failed on this node")
+	w.roll("roll "+filepath.Join(s.path, "links.skepup")+" --waves all", "harmed a node, and the hub gives it to no other")
 }
