@@ -35,6 +35,9 @@ func openHarmed(dir string) *harmed {
 	if err == nil {
 		err = json.Unmarshal(text, &l.packages)
 	}
+	if err == nil && l.packages == nil { // the text null
+		err = errors.New("it is no list")
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.why = fmt.Errorf("%s, the list of packages that harmed a node, is damaged: restore it and restart the hub: %w", l.file, err)
 	}

@@ -416,8 +416,10 @@ func TestRollHarmIsKept(t *testing.T) {
 	if err := f.hub.Act("user:7:test", "renamed", ActionStop); err != nil {
 		t.Fatal(err)
 	}
-	f.damageHarmed("{")
-	again("a damaged list", other, "the list of packages that harmed a node, is damaged")
+	for _, text := range []string{"{", "null"} {
+		f.damageHarmed(text)
+		again("a damaged list", other, "the list of packages that harmed a node, is damaged")
+	}
 }
 
 // The list of harm is stored before the record that says the same is replaced or removed.
