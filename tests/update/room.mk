@@ -3,10 +3,16 @@
 # a running kernel and back: both sources are fetched once, then it is hours.
 SOAKS += dynamos-fixes
 soak_dynamos-fixes = $(GO) run ./tests/update/sweep run tests/update/fixes.txt \
-	6.1.192-2 $(B)/update/fixes && $(GO) test -count=1 -v -timeout 2h \
+	6.1.192-2 $(B)/update/fixes image && $(GO) test -count=1 -v -timeout 2h \
 	-run '^TestSoakUpdateFixes$$' ./tests/vm
 soak_dynamos-fixes_needs = $(vm_needs) $(B)/bin/skep \
 	$(B)/kmod/6.1.176-1/dynamos/dynamos.ko $(B)/test/vm/dynamos_enter
+
+# The builder alone, on fixes of all parts of the kernel.
+SOAKS += dynamos-drawn
+soak_dynamos-drawn = $(GO) run ./tests/update/sweep run tests/update/drawn.txt \
+	6.1.192-2 $(B)/update/drawn
+soak_dynamos-drawn_needs = $(B)/bin/skep
 
 $(B)/test/vm/dynamos_enter: $(B)/obj/gcc/tests/vm/guest/dynamos_enter.o
 	$(Q)mkdir -p $(@D)

@@ -169,6 +169,22 @@ func TestSourcesOfModulesAreListedOnce(t *testing.T) {
 	}
 }
 
+// A source is the image's, a module's, or not compiled at all.
+func TestKindOfASource(t *testing.T) {
+	tree := smallTree(t)
+	for path, want := range map[string]string{"mm/leaf.c": "image", "fs/part.c": "module", "fs/none.c": "nothing", "include/small.h": "nothing"} {
+		if kind, err := tree.KindOf(t.Context(), path); kind != want || err != nil {
+			t.Errorf("%s is %q, %v", path, kind, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(tree.Dir, objectsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tree.KindOf(t.Context(), "mm/leaf.c"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the image's list: %v", err)
+	}
+}
+
 // What works left that were killed goes after a day, and nothing else.
 func TestOldWorksAreRemoved(t *testing.T) {
 	dir := t.TempDir()

@@ -110,6 +110,23 @@ func (t *Tree) imageSources() (map[string]bool, error) {
 	return image, nil
 }
 
+// KindOf says what the kernel's make compiles a source into: "image", "module", or
+// "nothing".
+func (t *Tree) KindOf(ctx context.Context, path string) (string, error) {
+	image, err := t.imageSources()
+	if err != nil {
+		return "", err
+	}
+	if image[path] {
+		return "image", nil
+	}
+	modules, err := t.moduleSources(ctx)
+	if err != nil || !modules[path] {
+		return "nothing", err
+	}
+	return "module", nil
+}
+
 // moduleOf names the module that make compiles a file for. It is a module's if ok;
 // without a name it is part of several.
 func (t *Tree) moduleOf(ctx context.Context, path string) (module string, ok bool, err error) {

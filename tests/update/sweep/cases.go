@@ -18,11 +18,17 @@ import (
 	"skep/dynamos/update/source"
 )
 
-// folders are where the fixes are taken from.
+// folders are where the first fixes were taken from.
 var folders = []string{"mm", "fs", "net", "ipc", "security", "kernel"}
 
-// headers are where what they need of headers may be declared.
-var headers = append([]string{"include", "arch/x86/include"}, folders...)
+// allFolders are where a kernel has code that it compiles for amd64.
+var allFolders = append([]string{"arch/x86", "block", "certs", "crypto", "drivers", "init", "io_uring", "lib", "sound", "virt"}, folders...)
+
+// headersOf are the folders in which what the sources of folders need of headers
+// may be declared.
+func headersOf(folders []string) []string {
+	return append([]string{"include", "arch/x86/include"}, folders...)
+}
 
 // A fix is one case: sources that changed, and the headers that connect them.
 type fix struct {
@@ -125,12 +131,12 @@ func declarationOf(text, name string) string {
 // listFixes returns all cases in their order. A source takes along the headers whose
 // new names it newly uses; sources that call what a header declares in another
 // way belong together.
-func listFixes(old, new string) ([]fix, error) {
+func listFixes(old, new string, folders []string) ([]fix, error) {
 	sources, err := listChanged(old, new, folders, ".c")
 	if err != nil {
 		return nil, err
 	}
-	hs, err := listChanged(old, new, headers, ".h")
+	hs, err := listChanged(old, new, headersOf(folders), ".h")
 	if err != nil {
 		return nil, err
 	}

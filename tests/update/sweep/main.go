@@ -6,15 +6,20 @@
 //
 // usage: sweep list OLD NEW          the cases between two source trees
 //
-//	sweep run LIST NEW OUT [N...]   patches and packages of these cases in
+//	sweep draw SEED N NEW DONE  a list for run: of the cases of all folders, in the
+//	                                order of sha256(SEED + first source), up to the
+//	                                Nth that Debian compiles, without those of the
+//	                                list DONE
+//
+//	sweep run LIST NEW OUT [N|KIND...]   patches and packages of these cases in
 //	                                OUT, and what comes of each, a line each
-//	                                with its processor time; all of the
-//	                                image's if no number is given
+//	                                with its processor time; KIND is image or
+//	                                module; all that are compiled if neither is given
 //
 //	sweep gate LIST            how many functions of the image's first files
 //	                                of the cases equal the shipped image
 //
-// run and gate build for the version that BASE names, by default 6.1.176-1. NEW is the
+// draw, run and gate build for the version that BASE names, by default 6.1.176-1. NEW is the
 // tree of the later one, or its version: then it is fetched.
 package main
 
@@ -42,12 +47,14 @@ func main() {
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "list":
 		err = printList(os.Args[2], os.Args[3])
+	case len(os.Args) == 6 && os.Args[1] == "draw":
+		err = printDraw(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 	case len(os.Args) >= 5 && os.Args[1] == "run":
 		err = runSweep(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
 	case len(os.Args) == 3 && os.Args[1] == "gate":
 		err = checkGate(ctx, os.Args[2])
 	default:
-		err = errors.New("usage: sweep list OLD NEW | run LIST NEW OUT [N...] | gate LIST")
+		err = errors.New("usage: sweep list OLD NEW | draw SEED N NEW DONE | run LIST NEW OUT [N|KIND...] | gate LIST")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
@@ -56,7 +63,7 @@ func main() {
 }
 
 func printList(old, new string) error {
-	all, err := listFixes(old, new)
+	all, err := listFixes(old, new, folders)
 	for i, x := range all {
 		fmt.Println(i+1, x.hash, strings.Join(x.files, " "))
 	}
@@ -96,7 +103,16 @@ func checkGate(ctx context.Context, listFile string) error {
 	return nil
 }
 
-func runSweep(ctx context.Context, listFile, newer, out string, numbers []string) error {
+// isPicked reports whether run builds a line of a list: its number or its kind was
+// given, or it is compiled and none was.
+func isPicked(f, picks []string) bool {
+	if len(f) < 4 || f[0] == "#" || f[2] == kindNothing {
+		return false
+	}
+	return len(picks) == 0 || slices.Contains(picks, f[0]) || slices.Contains(picks, f[2])
+}
+
+func runSweep(ctx context.Context, listFile, newer, out string, picks []string) error {
 	text, err := os.ReadFile(listFile)
 	if err != nil {
 		return err
@@ -110,7 +126,7 @@ func runSweep(ctx context.Context, listFile, newer, out string, numbers []string
 	}
 	for _, line := range strings.Split(string(text), "\n") {
 		f := strings.Fields(line)
-		if len(f) < 4 || f[0] == "#" || f[2] != "image" || len(numbers) > 0 && !slices.Contains(numbers, f[0]) {
+		if !isPicked(f, picks) {
 			continue
 		}
 		begun := processorTime()

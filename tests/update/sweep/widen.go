@@ -77,7 +77,7 @@ func (t *trees) findMissing(files []string, refusal error) ([]string, error) {
 
 // findDefiners finds the sources that define a function again.
 func (t *trees) findDefiners(files []string, name string) ([]string, error) {
-	sources, err := listChanged(t.old.Dir, t.new.Dir, folders, ".c")
+	sources, err := listChanged(t.old.Dir, t.new.Dir, allFolders, ".c")
 	if err != nil {
 		return nil, err
 	}

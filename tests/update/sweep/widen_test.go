@@ -32,7 +32,7 @@ func makeTree(t *testing.T, files map[string]string) *source.Tree {
 func TestCaseIncludesDefinitionsOfItsCalls(t *testing.T) {
 	old := map[string]string{"fs/a.c": "\n", "fs/b.c": "int other(void);\n"}
 	new := map[string]string{"fs/a.c": "int x = 1;\n", "fs/b.c": "int other(void);\n\nint made(int a)\n{\n\treturn a;\n}\n"}
-	for _, f := range folders {
+	for _, f := range allFolders {
 		old[f+"/same.c"], new[f+"/same.c"] = "\n", "\n"
 	}
 	cases := &trees{makeTree(t, old), makeTree(t, new)}
