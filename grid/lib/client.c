@@ -177,14 +177,6 @@ u32 grid_request_next(struct grid_client *c, struct skep_request **ended,
 	return n;
 }
 
-void grid_request_wake(struct grid_client *c)
-{
-	pthread_mutex_lock(&c->lock);
-	c->closing = 1;
-	pthread_cond_broadcast(&c->done_more);
-	pthread_mutex_unlock(&c->lock);
-}
-
 /* The caller holds lock. Frees the slot; the request remains. */
 static void end_request(struct grid_client *c, struct skep_request *r, int code,
 			const char *text)
@@ -597,15 +589,21 @@ int grid_client_open(struct grid_client **client, const char *path)
 	return OMRPC_OK;
 }
 
+void grid_client_end(struct grid_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1;
+	pthread_cond_broadcast(&c->done_more);
+	pthread_mutex_unlock(&c->lock);
+	grid_stream_send(&c->stream, SKEP_BYE, 0, "", 0);
+	grid_stream_cut(&c->stream);
+}
+
 void grid_client_close(struct grid_client *c)
 {
 	struct skep_handle *m;
 
-	pthread_mutex_lock(&c->lock);
-	c->closing = 1;
-	pthread_mutex_unlock(&c->lock);
-	grid_stream_send(&c->stream, SKEP_BYE, 0, "", 0);
-	grid_stream_cut(&c->stream);
+	grid_client_end(c);
 	pthread_join(c->reader, NULL);
 	while (c->request)
 		grid_request_free(c, c->request);

@@ -152,7 +152,10 @@ int grid_end_failed(int code);
 int grid_errors_check(void);
 
 int grid_client_open(struct grid_client **client, const char *path);
-/* Ends the session and frees everything. */
+/* Takes leave of the hub: threads that wait for it return. Any thread may call
+ * it, also twice. */
+void grid_client_end(struct grid_client *c);
+/* Ends it and frees it; no other thread may be in one of these functions. */
 void grid_client_close(struct grid_client *c);
 
 /*
@@ -198,11 +201,10 @@ void grid_request_hush(struct grid_client *c, struct skep_request *r);
 /*
  * Returns requests with a tag that have ended, at most `room`; waits for at
  * least one. 0: the session is over and there are none left, or
- * grid_request_wake was called.
+ * grid_client_end was called.
  */
 u32 grid_request_next(struct grid_client *c, struct skep_request **ended,
 		      u32 room);
-void grid_request_wake(struct grid_client *c);
 /* Frees a request that has ended. */
 void grid_request_free(struct grid_client *c, struct skep_request *r);
 /* Called when a frame could not be sent: sets the error to why the session is

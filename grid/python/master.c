@@ -32,9 +32,9 @@ struct grid_client *skep_python_open(const char *socket)
 	return c;
 }
 
-void skep_python_wake(struct grid_client *c)
+void skep_python_end(struct grid_client *c)
 {
-	grid_request_wake(c);
+	grid_client_end(c);
 }
 
 void skep_python_forget(struct grid_client *c)

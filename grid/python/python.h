@@ -4,7 +4,8 @@
  * call by a tag of its own, which is never 0. A call that was started ends
  * exactly once in skep_python_next, whatever happens; from then on its request
  * is freed by skep_python_free only. All functions may be called by any thread,
- * except that close must be the last one.
+ * except that close must be the last one: its caller ends the session, and waits
+ * until no other thread is in one of them.
  */
 #ifndef GRID_PYTHON_PYTHON_H
 #define GRID_PYTHON_PYTHON_H
@@ -12,7 +13,7 @@
 #include <grid/lib/client.h>
 
 /* A revision of this interface: the package checks that its library fits. */
-#define SKEP_PYTHON_REVISION 1
+#define SKEP_PYTHON_REVISION 2
 
 struct skep_python_ended {
 	struct skep_request *request;
@@ -32,8 +33,9 @@ u32 skep_python_revision(void);
 const char *skep_python_error(s32 *code);
 
 struct grid_client *skep_python_open(const char *socket);
-/* Ends skep_python_next, which then gives 0. */
-void skep_python_wake(struct grid_client *c);
+/* Ends the session: who waits in one of these functions returns, and
+ * skep_python_next gives 0. */
+void skep_python_end(struct grid_client *c);
 /* In a child after fork: the session stays its parent's. */
 void skep_python_forget(struct grid_client *c);
 void skep_python_close(struct grid_client *c);

@@ -322,8 +322,9 @@ class Programs:
         parts = pickle_call((initializer[0], initializer[1], common))
         pieces = boot.encode(boot.ONE, [self.sources] + parts)
         table = boot.piece_table(pieces)
-        if lib.initialize(self.session.client, handle, INITIALIZE, table, len(pieces)):
-            raise last_error()
+        with self.session.use() as client:
+            if lib.initialize(client, handle, INITIALIZE, table, len(pieces)):
+                raise last_error()
 
 
 # The functions of grid/python/python.idl.

@@ -6,7 +6,7 @@ import os
 from . import errors
 from .boot import Piece
 
-REVISION = 1
+REVISION = 2
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "python.rex")
 
@@ -53,7 +53,7 @@ def load_library():
         ("revision", u32, []),
         ("error", text, [ctypes.POINTER(i32)]),
         ("open", any_, [text]),
-        ("wake", None, [any_]),
+        ("end", None, [any_]),
         ("forget", None, [any_]),
         ("close", None, [any_]),
         ("bind", any_, [any_, text]),

@@ -70,7 +70,8 @@ class Function:
         written to until the call has ended, also if its future was cancelled.
         """
         owner = self._module.session
-        arguments = Arguments(self, self._values(args, kwargs))
+        with owner.use():
+            arguments = Arguments(self, self._values(args, kwargs))
         future = CallFuture()
 
         def send(client, tag):
@@ -111,8 +112,9 @@ class Module:
     ) -> None:
         self.session = session or sessions.current()
         key = name if node is None else "%s@%s" % (node, name)
-        self._handle = self.session.bind(key)
-        self.name, self._entries = manifest.read_manifest(self._handle)
+        with self.session.use():
+            self._handle = self.session.bind(key)
+            self.name, self._entries = manifest.read_manifest(self._handle)
         self._functions = {}
 
     def __getattr__(self, name: str) -> Function:

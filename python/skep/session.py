@@ -3,13 +3,15 @@
 
 The table is guarded by the session's lock. A request of the C library is used
 only while its call is in the table, and with the lock held, because the thread
-that takes it out also frees it.
+that takes it out also frees it. Whoever takes a call out ends it, so each ends
+once. The C library's client is used only inside use(), because close frees it.
 """
 from __future__ import annotations
 
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import shutil
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
+from typing import Any, Generator, Generic, Iterator, Optional, Sequence, TypeVar
 
 from . import errors
 from .library import Ended, last_error, lib
@@ -118,6 +120,8 @@ class Session:
         self, socket: Optional[str] = None, options: Sequence[str] = ()
     ) -> None:
         self._lock = threading.Lock()
+        self._users = 0  # threads inside use()
+        self._unused = threading.Condition(self._lock)
         self._calls = {}
         self._tags = itertools.count(1)
         self._modules = {}
@@ -145,21 +149,19 @@ class Session:
         """Starts a call by send(client, tag); answers a function that cancels it."""
         call = Call(finish)
         tag = next(self._tags)
-        with self._lock:
-            if self._closed:
-                raise self._closed
-            self._calls[tag] = call
-        request = send(self._client, tag)
-        if not request:
-            error = last_error()
+        with self.use() as client:
             with self._lock:
-                self._calls.pop(tag, None)
-            raise error
-        with self._lock:
-            if self._calls.get(tag) is call:
-                call.request = request
-                if call.unwanted:
-                    lib.cancel(self._client, request)
+                self._calls[tag] = call
+            request = send(client, tag)
+            error = None if request else last_error()
+            with self._lock:
+                if not request:
+                    del self._calls[tag]
+                    raise self._closed or error
+                if self._calls.get(tag) is call:
+                    call.request = request
+                    if call.unwanted:
+                        lib.cancel(client, request)
         return lambda: self._cancel(tag, call)
 
     def _cancel(self, tag, call):
@@ -172,40 +174,56 @@ class Session:
         """The C library's handle of a module: NAME, /PATH or HOST@ before them."""
         with self._binding:
             if name not in self._modules:
-                if self._closed:
-                    raise self._closed
-                handle = lib.bind(self._client, os.fsencode(name))
-                if not handle:
-                    raise last_error()
+                with self.use() as client:
+                    handle = lib.bind(client, os.fsencode(name))
+                    if not handle:
+                        raise self._closed or last_error()
                 self._modules[name] = handle
             return self._modules[name]
 
-    @property
-    def client(self):
-        if self._closed:
-            raise self._closed
-        return self._client
+    @contextlib.contextmanager
+    def use(self) -> Iterator[Any]:
+        """The C library's client, which close does not free meanwhile."""
+        with self._lock:
+            if self._closed:
+                raise self._closed
+            self._users += 1
+        try:
+            yield self._client
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._unused.notify_all()
 
     # The end -----------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the session; calls that did not end are dropped."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = errors.HubError("the session was closed")
-        lib.wake(self._client)
+        """Ends the session; calls that did not end are dropped.
+
+        In a callback of a future it returns at once, and the rest follows.
+        """
+        try:
+            with self.use() as client:
+                closed = errors.HubError("the session was closed")
+                self._closed = self._closed or closed
+                lib.end(client)  # nobody waits for the hub any longer
+        except errors.Error:
+            return
         if threading.current_thread() is not self._reader:
             self._reader.join()
-        lib.close(self._client)  # from here on nothing is written to arguments
-        self._fail_all(self._closed)
-        self._end_holder()
+            self._end_holder()
 
-    def _fail_all(self, error):
+    def _release(self):
+        """The reader's last step: frees the client, and ends the calls left."""
         with self._lock:
+            if not self._closed:
+                self._closed = errors.HubError("the hub ended the session")
+            while self._users:
+                self._unused.wait()
             calls, self._calls = list(self._calls.values()), {}
+        lib.close(self._client)  # from here on nothing is written to arguments
         for call in calls:
-            call.finish(None, error)
+            finish_call(call, None, self._closed)
 
     def _end_holder(self):
         holder, self._holder = self._holder, None
@@ -216,6 +234,8 @@ class Session:
     def _forget(self):
         """In a child after fork: what the parent has is not ours."""
         self._lock = threading.Lock()
+        self._users = 0
+        self._unused = threading.Condition(self._lock)
         if self._closed:
             return
         self._closed = errors.ForkError(
@@ -240,16 +260,12 @@ def read_ends(session):
     """The reader's thread: ends calls until the session is over."""
     ended = (Ended * TAKE_MAX)()
     client = session._client
-    while True:
+    count = 1
+    while count and not session._closed:
         count = lib.next(client, ended, TAKE_MAX)
-        if not count:
-            break
         for i in range(count):
             end_call(session, client, ended[i])
-    with session._lock:
-        if not session._closed:
-            session._closed = errors.HubError("the hub ended the session")
-    session._fail_all(session._closed)
+    session._release()
 
 
 def end_call(session, client, e):
@@ -265,6 +281,10 @@ def end_call(session, client, e):
         if result:
             lib.drop(result)
         return
+    finish_call(call, e, error)
+
+
+def finish_call(call, e, error):
     try:
         call.finish(e, error)
     except Exception:  # a callback's; the others still want their ends

@@ -69,6 +69,85 @@ executor.shutdown()
                 hub.kill()
                 hub.wait()
 
+    def test_ends_while_sending(self):
+        """a session that ends while a call is sent ends the call once"""
+        out, _ = self.run_ok(
+            """
+from skep.executor import lib
+executor = skep.Executor()
+executor.submit(square, 2).result()
+send = lib.send
+def send_late(client, *rest):
+    lib.end(client)
+    executor.session._reader.join(0.5)
+    return send(client, *rest)
+lib.send = send_late
+try:
+    executor.submit(square, 3).result()
+except skep.HubError:
+    print("HubError")
+print(executor._running)
+executor.shutdown()
+"""
+        )
+        self.assertEqual(out.split(), ["HubError", "0"])
+
+    def test_closed_while_sending(self):
+        """a session is freed when no thread is sending a call any more"""
+        out, _ = self.run_ok(
+            """
+from skep.executor import lib
+executor = skep.Executor()
+sending, order = threading.Event(), []
+send, close = lib.send, lib.close
+def send_late(client, *rest):
+    sending.set()
+    while not executor.session._closed:
+        time.sleep(0.001)
+    executor.session._reader.join(0.5)
+    request = send(client, *rest)
+    order.append("sent")
+    return request
+def close_then(client):
+    order.append("freed")
+    close(client)
+lib.send, lib.close = send_late, close_then
+def call():
+    try:
+        executor.submit(square, 3).result()
+    except skep.HubError as error:
+        print(error)
+thread = threading.Thread(target=call)
+thread.start()
+sending.wait()
+executor.session.close()
+thread.join()
+print(*order)
+executor.shutdown()
+"""
+        )
+        self.assertEqual(out, "the session was closed\nsent freed\n")
+
+    def test_closed_by_callback(self):
+        """a future's callback may close the session"""
+        out, _ = self.run_ok(
+            """
+executor = skep.Executor()
+first = executor.submit(square, 3)
+left = executor.submit(time.sleep, 3600)
+def end(future):
+    executor.session.close()
+    print("closed", future.result(), flush=True)
+first.add_done_callback(end)
+try:
+    left.result()
+except skep.HubError as error:
+    print(error)
+executor.shutdown()
+"""
+        )
+        self.assertEqual(out, "closed 9\nthe session was closed\n")
+
     def start_hub(self, state, *options):
         return subprocess.Popen(
             [tap.SKEP, "up", "--state", state, "--listen", "127.0.0.1:0", *options],
