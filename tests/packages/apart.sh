@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Functions for tests of packages in a private root, sourced. Files written there
 # are in a tmpfs and are lost with the namespace.
+# shellcheck disable=SC2154 # tap.sh sets n, failed and tmp
 set -eu
 
 # Runs a script in an overlay of ROOT (`/` is this computer's), which it may
@@ -36,6 +37,43 @@ run_apart() # seconds root hide folder script argument...
 			PATH=/usr/bin:/bin:/usr/sbin:/sbin \
 			chroot "$at/root" sh -eu "/opt/test/$script" "$@" </dev/null
 		' sh "$@"
+}
+
+# Creates the root of a release once, and an empty folder for the test: sets top, at
+# and root. Go tools ignore at, since its name begins with _. The caller sourced tap.sh.
+begin_root() # build suite name-of-test
+{
+	top=$(pwd)
+	at=$(realpath "$1")/test/_$3-$2
+	root=$(realpath "$1")/_root/$2
+	rm -rf "$at"
+	mkdir -p "$at"
+	within 900 sh tests/packages/root.sh "$1" "$2" >"$tmp/err" 2>&1 &&
+		r=0 || r=1
+	result "$r" "a clean root of $2"
+}
+
+# Runs a script as run_apart does, with at mounted, and then judges its steps. Each
+# line of the input is a step, for which the script prints `STEP: ok`, and the name of
+# its test.
+judge_steps() # seconds suite script argument...
+{
+	limit=$1
+	suite=$2
+	shift 2
+	run_apart "$limit" "$root" "$top" "$at" "$@" >"$tmp/got" 2>"$tmp/err" || true
+	while read -r step name; do
+		grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
+		result "$r" "$suite: $name"
+	done
+}
+
+# Removes the test's folder, and ends with the plan of its TAP.
+end_root()
+{
+	rm -rf "$at"
+	echo "1..$n"
+	exit "$failed"
 }
 
 # Lists the differences from the root: the files of the overlay's upper layer,

@@ -8,17 +8,8 @@ suite=$2
 version=$3
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/apart.sh"
-
-top=$(pwd)
-at=$(realpath "$build")/test/packages-$suite
-root=$(realpath "$build")/_root/$suite
 next=$version.1
-rm -rf "$at"
-mkdir -p "$at"
-
-within 900 sh tests/packages/root.sh "$build" "$suite" >"$tmp/err" 2>&1 &&
-	r=0 || r=1
-result "$r" "a clean root of $suite"
+begin_root "$build" "$suite" packages
 
 DEB_LEVEL=0
 export DEB_LEVEL
@@ -30,13 +21,7 @@ result "$r" "packages of two versions"
 cp tests/packages/*.sh "$at"
 printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' \
 	>"$at/walk.want"
-run_apart 1200 "$root" "$top" "$at" inside.sh "$next" >"$tmp/got" \
-	2>"$tmp/err" || true
-# Each line: a step's name in inside.sh, and the name of its test.
-while read -r step name; do
-	grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
-	result "$r" "$suite: $name"
-done <<'END'
+judge_steps 1200 "$suite" inside.sh "$next" <<'END'
 install the packages are installed
 walk hello without the source tree
 modules DKMS built the modules, and signed them
@@ -56,6 +41,4 @@ grep -qE '^6\.1\.0-[0-9]+-amd64$' "$tmp/said" &&
 	cmp -s "$tmp/want" "$tmp/got" && r=0 || r=1
 result "$r" "$suite: a command runs in a machine of the lab"
 
-rm -rf "$at"
-echo "1..$n"
-exit $failed
+end_root

@@ -8,16 +8,7 @@ suite=$2
 version=$3
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/apart.sh"
-
-top=$(pwd)
-at=$(realpath "$build")/test/source-$suite
-root=$(realpath "$build")/_root/$suite
-rm -rf "$at"
-mkdir -p "$at"
-
-within 900 sh tests/packages/root.sh "$build" "$suite" >"$tmp/err" 2>&1 &&
-	r=0 || r=1
-result "$r" "a clean root of $suite"
+begin_root "$build" "$suite" source
 
 # Go comes from this computer, since README asks users for it, and so do the
 # modules that it would fetch.
@@ -27,17 +18,10 @@ tar -xzf "$build/release/skep-$version-source.tar.gz" -C "$at" &&
 	cp tests/packages/source_inside.sh "$at" && r=0 || r=1
 result "$r" "the source archive of the release"
 
-run_apart 3300 "$root" "$top" "$at" source_inside.sh "skep-$version" \
-	>"$tmp/got" 2>"$tmp/err" || true
-while read -r step name; do
-	grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
-	result "$r" "$suite: $name"
-done <<'END'
+judge_steps 3300 "$suite" source_inside.sh "skep-$version" <<'END'
 setup make setup
 build make all
 version skep says its version
 END
 
-rm -rf "$at"
-echo "1..$n"
-exit $failed
+end_root
