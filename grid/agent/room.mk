@@ -25,7 +25,7 @@ $(B)/test/wine/cheat.exe: $(B)/obj/mingw/tests/wine/cheat.o
 	$(Q)$(MINGW) -s -o $@ $^
 
 TEST_SUITES += wine-agent
-suite_wine-agent = $(STEADY) sh tests/wine/agent.sh $(B)
+suite_wine-agent = $(STEADY) sh tests/wine/go_tests.sh $(B) agent
 suite_wine-agent_deadline = 600
 suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
 	$(B)/test/wine/cheat.exe $(WINE_PRNG) $(B)/bin/bee.exe

@@ -27,7 +27,7 @@ func ThisMachine() (Machine, error) {
 		return Machine{}, err
 	}
 	m := Machine{Install: hashText(install)}
-	cards, err := net.Interfaces()
+	cards, err := listCards()
 	if err != nil {
 		return Machine{}, err
 	}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The agent's own tests as a Windows program: workers run under bee.exe, one
-# loader cheats, and one agent is killed. usage: agent.sh BUILD GO-TEST-NAMES
+# The tests of a Go package of the grid as a Windows program. The agent's start workers
+# under bee.exe, of which one cheats, and kill an agent.
+# usage: go_tests.sh BUILD PACKAGE [NAMES-OF-TESTS]
 set -eu
 b=$(pwd)/$1
 AGENT_TEST_WORKER="Z:$b/test/agent/worker"
@@ -11,9 +12,9 @@ export AGENT_TEST_WORKER AGENT_TEST_CHEAT AGENT_TEST_MARK
 rm -f "$AGENT_TEST_MARK"
 # shellcheck source=../../tests/wine/wine.sh
 . "$(dirname "$0")/wine.sh"
-wine_begin "$b" wine-agent
+wine_begin "$b" "wine-$2"
 wine wineboot -i >/dev/null 2>&1 || true
 cp "$b/test/wine/bcryptprimitives.dll" \
 	"$WINEPREFIX/drive_c/windows/system32/"
-cd grid/agent
-wine "$b/test/agent/agent.test.exe" -test.v 2>&1 | tap_of_go
+cd "grid/$2"
+wine "$b/test/$2/$2.test.exe" -test.v -test.run "${3:-.}" 2>&1 | tap_of_go
