@@ -4,8 +4,8 @@
  * call by a tag of its own, which is never 0. A call that was started ends
  * exactly once in skep_python_next, whatever happens; from then on its request
  * is freed by skep_python_free only. All functions may be called by any thread,
- * except that close must be the last one: its caller ends the session, and waits
- * until no other thread is in one of them.
+ * except that close must be the last one: its caller ends the session, and
+ * waits until no other thread is in one of them.
  */
 #ifndef GRID_PYTHON_PYTHON_H
 #define GRID_PYTHON_PYTHON_H
