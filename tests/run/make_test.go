@@ -137,6 +137,7 @@ func TestMake(t *testing.T) {
 		{"demo", []string{"demo-run"}, true, "made-demo"},
 		{"kit", []string{"windows-kit"}, true, "build/kit.zip"},
 		{"help", []string{"help"}, true, "make demo"},
+		{"the commands are shown", []string{"check", "V=1"}, true, " build -o build/tool/run "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

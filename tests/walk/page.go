@@ -35,7 +35,7 @@ var (
 	hereDoc  = regexp.MustCompile(`<<'?(\w+)'?`)
 	comment  = regexp.MustCompile(`\s+#\s.*$`)
 	// Of a block without prompts: programs that people start.
-	program = regexp.MustCompile(`^(\w+=\S* )*(export |sudo |wine )?(\S*/)?(apt|apt-get|bash|bee|bee\.exe|cat|cd|cp|curl|docker|dpkg|echo|gcc|git|go|insmod|make|man|mkdir|modprobe|mpicc|mpiexec|openssl|pip|powershell|python3?|ring|rm|rmmod|scp|skep|skep\.exe|source|srun|ssh|systemctl|tar|unzip|wine|zip)( |$)`)
+	program = regexp.MustCompile(`^(\w+=\S* )*(export |sudo |wine )?(\S*/)?(apt|apt-get|bash|bee|bee\.exe|cat|cd|cp|curl|docker|dpkg|echo|gcc|git|go|insmod|jq|make|man|mkdir|modprobe|mpicc|mpiexec|openssl|pip|powershell|python3?|ring|rm|rmmod|scp|sha256sum|skep|skep\.exe|source|srun|ssh|systemctl|tar|unzip|wine|zip)( |$)`)
 	ownPath = regexp.MustCompile(`^(\.\.?|build/(bin|examples|mpich))/[^\s<]+( |$)|^export `)
 )
 

@@ -3,6 +3,8 @@
 package walk
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -44,4 +46,28 @@ func TestMPI(t *testing.T) {
 	s := Start(t, build, map[string]string{"build/mpich": filepath.Join(build, "mpi/mpich"), "tests/mpi": sourcePath(t, "tests/mpi")})
 	s.Skip("python3 -m venv ", "skep mpirun --hosts ")
 	s.Page(root, "docs/walks/mpi.md")
+}
+
+// The page's trace of a job: a file per rank, which jq or another reader of JSON can join.
+func TestTrace(t *testing.T) {
+	build := buildDir(t)
+	s := Start(t, build, map[string]string{"build/mpich": filepath.Join(build, "mpi/mpich"), "tests/mpi": sourcePath(t, "tests/mpi")})
+	s.runGood("PATH=$PWD/build/mpich/bin:$PATH; mpicc -o app tests/mpi/program.c")
+	s.Lines(root, "docs/running.md", "mkdir trace")
+	var events []map[string]any
+	files, _ := filepath.Glob(filepath.Join(s.dir, "trace", "*.json"))
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			var own []map[string]any
+			err = json.Unmarshal(text, &own)
+			events = append(events, own...)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(files) != 4 || len(events) < 100 {
+		t.Errorf("%d files with %d events", len(files), len(events))
+	}
 }
