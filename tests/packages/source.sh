@@ -22,6 +22,7 @@ judge_steps 3300 "$suite" source_inside.sh "skep-$version" <<'END'
 setup make setup
 build make all
 version skep says its version
+demo make demo, on a Linux and a Windows node
 END
 
 end_root

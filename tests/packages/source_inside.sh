@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs within a clean root: what README tells a user to type who builds from source.
+# Runs within a clean root: what README tells a user to type who builds from source. The
+# demo's Windows node is this release's Wine.
 #
 # usage: source_inside.sh FOLDER
 set -eu
@@ -14,3 +15,5 @@ echo 'setup: ok'
 make all >&2
 echo 'build: ok'
 ./build/bin/skep version | grep -q "^skep ${1#skep-}" && echo 'version: ok'
+make demo >&2
+echo 'demo: ok'
