@@ -160,6 +160,16 @@ static const char *param_wrong(const struct grid_module *m,
 	return NULL;
 }
 
+/* Whether the first parameter can be the number of ranks. */
+static int takes_ranks(const struct grid_module *m,
+		       const struct skep_function *f)
+{
+	const struct skep_param *p = &m->param[f->first];
+
+	return f->params && !(f->flags & SKEP_FUNCTION_INIT) &&
+	       p->type == SKEP_INT && p->mode == SKEP_IN && !p->dims;
+}
+
 static const char *function_wrong(const struct grid_module *m,
 				  const struct skep_function *f)
 {
@@ -169,11 +179,15 @@ static const char *function_wrong(const struct grid_module *m,
 	if (!name_ok(f->name) || f->params > SKEP_PARAMS_MAX ||
 	    f->first > m->head.params || f->params > m->head.params - f->first)
 		return "a function lies outside the tables";
+	if (f->flags & ~(SKEP_FUNCTION_INIT | SKEP_FUNCTION_RANKS) || f->pad)
+		return "a function has flags that are not known";
 	for (i = 0; i < f->params; i++) {
 		why = param_wrong(m, f, &m->param[f->first + i]);
 		if (why)
 			return why;
 	}
+	if (f->flags & SKEP_FUNCTION_RANKS && !takes_ranks(m, f))
+		return "a function does not begin with the number of its ranks";
 	return NULL;
 }
 

@@ -58,6 +58,15 @@ static void test_refusals(void)
 	m.function[0].params = ~0u;
 	tap_ok(is_refused("outside"), "too many parameters are refused");
 	make_simple();
+	m.function[0].flags = 4;
+	tap_ok(is_refused("flags"), "unknown flags are refused");
+	make_simple();
+	m.function[0].flags = SKEP_FUNCTION_RANKS;
+	tap_ok(!reopen_module(), "a function that takes ranks is accepted");
+	m.param[0].mode = SKEP_OUT;
+	m.param[1].dims = 0;
+	tap_ok(is_refused("ranks"), "one that takes no number is refused");
+	make_simple();
 	m.param[1].dim[0].size = 4000;
 	tap_ok(is_refused("size"), "size code outside the code is refused");
 	make_simple();

@@ -38,6 +38,12 @@ struct skep_module {
 SKEP_ASSERT_SIZE(struct skep_module, 88);
 
 #define SKEP_FUNCTION_INIT 1 /* the module's Initialize */
+/*
+ * Flag: an MPI job runs it. Its first parameter, IN int, is the number of
+ * ranks, which the client library gives; 0: as many as the node has processors.
+ */
+#define SKEP_FUNCTION_RANKS 2
+#define SKEP_RANKS_MAX 1024
 
 struct skep_function {
 	char name[SKEP_NAME_MAX];

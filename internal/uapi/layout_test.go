@@ -43,7 +43,7 @@ var numbers = map[string]uint64{
 	"SKEP_SUBSTRATE_BARE": uint64(SubstrateBare),
 	"SKEP_MODULE_MAGIC":   ModuleMagic, "SKEP_MODULE_REVISION": ModuleRevision,
 	"SKEP_NAME_MAX": NameMax, "SKEP_DIMS_MAX": DimsMax, "SKEP_PARAMS_MAX": ParamsMax, "SKEP_CODE_MAX": CodeMax,
-	"SKEP_FUNCTION_INIT": FunctionInit, "SKEP_TYPE_UNSIGNED": TypeUnsigned,
+	"SKEP_FUNCTION_INIT": FunctionInit, "SKEP_FUNCTION_RANKS": FunctionRanks, "SKEP_RANKS_MAX": RanksMax, "SKEP_TYPE_UNSIGNED": TypeUnsigned,
 	"SKEP_LONG": uint64(Long), "SKEP_STRING": uint64(String),
 	"SKEP_WORK": uint64(ModeWork), "SKEP_INOUT": uint64(ModeInOut),
 	"SKEP_OP_ITEM": uint64(OpItem), "SKEP_OP_NEG": uint64(OpNeg), "SKEP_OP_SELECT": uint64(OpSelect),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Numbers of module.h.
@@ -17,7 +18,9 @@ const (
 	DimsMax        = 4
 	ParamsMax      = 64
 	CodeMax        = 0x10000
-	FunctionInit   = 1          // flag: the module's Initialize
+	FunctionInit   = 1 // flag: the module's Initialize
+	FunctionRanks  = 2 // flag: an MPI job runs it; the first parameter is the number of ranks
+	RanksMax       = 1024
 	CodeDefault    = ^uint32(0) // a dimension's offset if it is omitted
 	TypeUnsigned   = 0x80
 	ManifestMax    = 0x80000 // largest size of a manifest in bytes; it is sent in one frame
@@ -133,6 +136,7 @@ type Limits struct {
 type Function struct {
 	Name   string
 	Init   bool
+	Ranks  bool // an MPI job runs it, with as many ranks as its first parameter says
 	Params []Param
 }
 
@@ -165,6 +169,11 @@ func (m *Manifest) Initialize() int {
 	return -1
 }
 
+// HasRanks reports whether MPI jobs run some of the functions.
+func (m *Manifest) HasRanks() bool {
+	return slices.ContainsFunc(m.Functions, func(f Function) bool { return f.Ranks })
+}
+
 // Encode returns the bytes that ParseManifest reads, or an error if m is invalid.
 func (m *Manifest) Encode() ([]byte, error) {
 	h := module{Magic: ModuleMagic, Revision: ModuleRevision,
@@ -175,6 +184,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 		v := function{First: h.Params, Params: uint32(len(f.Params))}
 		if f.Init {
 			v.Flags = FunctionInit
+		}
+		if f.Ranks {
+			v.Flags |= FunctionRanks
 		}
 		copy(v.Name[:], f.Name)
 		functions = Append(functions, v)
@@ -221,6 +233,20 @@ func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 	if err := checkStatic(f); err != nil {
 		return nil, nil, err
 	}
+	return readManifest(f)
+}
+
+// ReadRanksManifest is ReadManifest for the program of an MPI job's ranks, which is not
+// static.
+func ReadRanksManifest(r io.ReaderAt) (*Manifest, []byte, error) {
+	f, err := openELF(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return readManifest(f)
+}
+
+func readManifest(f *elf.File) (*Manifest, []byte, error) {
 	b, err := readSection(f, Section)
 	switch {
 	case err != nil:

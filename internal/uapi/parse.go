@@ -57,18 +57,21 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 			return fmt.Errorf("function %q appears twice in the manifest", name)
 		case v.First != first || v.Params > ParamsMax || v.Params > all-first:
 			return fmt.Errorf("function %q has parameters that are not its own part of the table", name)
-		case v.Flags&^FunctionInit != 0 || v.Pad != 0:
+		case v.Flags&^(FunctionInit|FunctionRanks) != 0 || v.Pad != 0:
 			return fmt.Errorf("function %q has flags that are not known", name)
 		}
 		names[name] = true
 		first += v.Params
-		f := Function{Name: name, Init: v.Flags&FunctionInit != 0}
+		f := Function{Name: name, Init: v.Flags&FunctionInit != 0, Ranks: v.Flags&FunctionRanks != 0}
 		if f.Init {
 			inits++
 		}
 		const paramSize = 136
 		if err := f.parse(params[v.First*paramSize:][:v.Params*paramSize]); err != nil {
 			return fmt.Errorf("function %q: %w", name, err)
+		}
+		if f.Ranks && !f.takesRanks() {
+			return fmt.Errorf("function %q does not begin with the number of its ranks", name)
 		}
 		if err := m.checkCode(&f); err != nil {
 			return fmt.Errorf("function %q: %w", name, err)
@@ -82,6 +85,15 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 		return errors.New("the module has more than one Initialize")
 	}
 	return nil
+}
+
+// takesRanks reports whether the first parameter can be the number of ranks.
+func (f *Function) takesRanks() bool {
+	if f.Init || len(f.Params) == 0 {
+		return false
+	}
+	p := &f.Params[0]
+	return p.Type == Int && !p.Unsigned && p.Mode == ModeIn && len(p.Dims) == 0
 }
 
 func (f *Function) parse(params []byte) error {
