@@ -32,26 +32,31 @@ static void fill_proof(struct skep_proof *p)
 
 /* Errors ------------------------------------------------------------------- */
 
-static int refuse_arguments(const struct grid_call *c, u64 call, int err)
+u32 call_explain(const struct grid_call *c, int err, char *text, size_t size)
 {
 	const struct skep_param *p;
-	char text[2 * SKEP_NAME_MAX + 256];
 
 	if (!c->why) {
-		snprintf(text, sizeof(text),
+		snprintf(text, size,
 			 "the arguments of %s do not have the length that "
 			 "their sizes say",
 			 c->function->name);
 	} else if (err == -EPROTO) {
-		snprintf(text, sizeof(text), "%s: %s", c->function->name,
-			 c->why);
+		snprintf(text, size, "%s: %s", c->function->name, c->why);
 	} else {
 		p = &c->module->param[c->function->first + c->wrong];
-		snprintf(text, sizeof(text), "argument %u (%s) of %s: %s",
-			 c->wrong + 1, p->name, c->function->name, c->why);
+		snprintf(text, size, "argument %u (%s) of %s: %s", c->wrong + 1,
+			 p->name, c->function->name, c->why);
 	}
-	return order_refuse(
-		call, err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS, text);
+	return err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS;
+}
+
+static int refuse_arguments(const struct grid_call *c, u64 call, int err)
+{
+	char text[CALL_TEXT_MAX];
+	u32 code = call_explain(c, err, text, sizeof(text));
+
+	return order_refuse(call, code, text);
 }
 
 /* Arguments from the session ----------------------------------------------- */
@@ -89,15 +94,22 @@ static int move_out(struct grid_mover *mover, void *bytes, u64 len, int own)
 }
 
 /* The master said how much may come; strings and files may be any length. */
-static int refuse_long(const struct grid_call *c, u64 call, u64 has, u64 most)
+u32 call_explain_long(const struct grid_call *c, u64 has, u64 most, char *text,
+		      size_t size)
 {
-	char text[SKEP_NAME_MAX + 128];
-
-	snprintf(text, sizeof(text),
+	snprintf(text, size,
 		 "%s returns strings and files with %lu bytes, at most %lu are "
 		 "taken",
 		 c->function->name, (unsigned long)has, (unsigned long)most);
-	return order_refuse(call, SKEP_E_ARGUMENTS, text);
+	return SKEP_E_ARGUMENTS;
+}
+
+static int refuse_long(const struct grid_call *c, u64 call, u64 has, u64 most)
+{
+	char text[CALL_TEXT_MAX];
+	u32 code = call_explain_long(c, has, most, text, sizeof(text));
+
+	return order_refuse(call, code, text);
 }
 
 static int send_result(struct grid_call *c, u64 call, u64 exec_ns, u64 most)
@@ -129,8 +141,7 @@ static u64 now_ns(void)
 	return (u64)t.tv_sec * 1000000000 + (u64)t.tv_nsec;
 }
 
-/* Returns nanoseconds inside the user's function. */
-static u64 run_function(struct grid_call *c, const struct skep_worker *w)
+u64 call_function(struct grid_call *c, const struct skep_worker *w)
 {
 	void *argument[SKEP_PARAMS_MAX];
 	u64 start;
@@ -152,14 +163,21 @@ static u64 run_function(struct grid_call *c, const struct skep_worker *w)
 	return start;
 }
 
+u32 call_explain_texts(const struct grid_call *c, const char *why, int err,
+		       char *text, size_t size)
+{
+	snprintf(text, size, "%s: %s: %s", c->function->name, why,
+		 strerror(-err));
+	return SKEP_E_WORKER;
+}
+
 static int refuse_texts(const struct grid_call *c, u64 call, const char *why,
 			int err)
 {
-	char text[SKEP_NAME_MAX + 192];
+	char text[CALL_TEXT_MAX];
+	u32 code = call_explain_texts(c, why, err, text, sizeof(text));
 
-	snprintf(text, sizeof(text), "%s: %s: %s", c->function->name, why,
-		 strerror(-err));
-	return order_refuse(call, SKEP_E_WORKER, text);
+	return order_refuse(call, code, text);
 }
 
 static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
@@ -171,7 +189,7 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 
 	bad = texts_open(c, &why);
 	if (!bad) {
-		exec_ns = run_function(c, w);
+		exec_ns = call_function(c, w);
 		bad = texts_collect(c, &why);
 	}
 	err = bad ? refuse_texts(c, call, why, bad)
@@ -180,8 +198,7 @@ static int run_call(struct grid_call *c, const struct skep_worker *w, u64 call,
 	return err;
 }
 
-static int function_known(const struct grid_module *m, u32 function,
-			  int initialize)
+int call_known(const struct grid_module *m, u32 function, int initialize)
 {
 	return function < m->head.functions &&
 	       !(m->function[function].flags & SKEP_FUNCTION_INIT) ==
@@ -199,7 +216,7 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 	err = order_read_call(f, &order, &s.data);
 	if (err)
 		return err;
-	if (!function_known(m, order.function, 0)) {
+	if (!call_known(m, order.function, 0)) {
 		err = order_drop_rest(&s.data);
 		return err ? err
 			   : order_refuse(f->call, SKEP_E_NO_FUNCTION,
@@ -314,7 +331,7 @@ static int run_initialize(const struct grid_module *m,
 	err = texts_open(&c, &why);
 	if (err)
 		return refuse_texts(&c, 0, why, err);
-	run_function(&c, w);
+	call_function(&c, w);
 	return call_ready(m);
 }
 
@@ -327,7 +344,7 @@ int call_initialize(const struct grid_module *m, const struct skep_worker *w,
 
 	if (err)
 		return err;
-	if (!function_known(m, i.function, 1))
+	if (!call_known(m, i.function, 1))
 		return order_refuse(0, SKEP_E_NO_FUNCTION,
 				    "the module has no such Initialize");
 	return run_initialize(m, w, &i, path);

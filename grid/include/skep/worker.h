@@ -47,6 +47,21 @@ extern const struct skep_worker skep_worker;
  */
 int skep_worker_main(const struct skep_worker *worker);
 
+/*
+ * The program of an MPI job: what main() does between MPI_Init and
+ * MPI_Finalize, in each rank, from the folder of the worker that started the
+ * job. 0, or 1 with a sentence on standard error: then the job is to be
+ * aborted.
+ */
+int skep_rank_main(const struct skep_worker *worker, int rank, int size);
+/*
+ * What main() of the worker program does then: it has the session with the
+ * agent, and runs `program`, the bytes of the other one, with `skep mpirun`.
+ * The functions of `worker` are not used. Returns the exit status.
+ */
+int skep_ranks_main(const struct skep_worker *worker, const void *program,
+		    unsigned long long length);
+
 #ifdef __cplusplus
 }
 #endif
