@@ -19,8 +19,10 @@ type Module struct {
 	Options  []string // of CompileOptions
 	Compiler string   // or ""
 	Linker   string
+	HasRanks bool // MPI jobs run some of the functions
 	// scomplex and dcomplex are structures in the C text
 	structures bool
+	allRanks   bool // Backend "MPI" for the whole file
 	limits     uapi.Limits
 	manifest   *uapi.Manifest
 }
@@ -40,6 +42,7 @@ type define struct {
 	order  *expr // CalcOrder
 	body   *block
 	call   *call
+	ranks  bool // MPI jobs run it; params[0] is hiddenRanks
 }
 
 // A call is the function and the arguments of Calls.
@@ -67,6 +70,7 @@ type param struct {
 	// a complex number that the file's C text takes for a structure
 	structure bool
 	dims      []dim
+	hidden    bool // it is not in the file
 }
 
 type dim struct {
@@ -76,9 +80,16 @@ type dim struct {
 }
 
 // Parse reads the text of a file. It returns all of its errors as one *Problems.
-func Parse(file string, text []byte) (*Module, error) {
+func Parse(file string, text []byte) (*Module, error) { return parse(file, text, false) }
+
+// ParseRanks is Parse for a file whose functions all run in MPI jobs, whether it has
+// Backend "MPI" or not: OmniRPC has no such word, but a compiler of its own.
+func ParseRanks(file string, text []byte) (*Module, error) { return parse(file, text, true) }
+
+func parse(file string, text []byte, allRanks bool) (*Module, error) {
 	p := newParser(file, text)
-	m := p.parseModule()
+	m := p.parseModule(allRanks)
+	p.addRanks(m)
 	p.check(m)
 	m.setStructures()
 	if len(p.problems.List) == 0 {

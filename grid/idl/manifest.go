@@ -25,7 +25,7 @@ func (p *parser) encode(m *Module) {
 	e := &encoder{known: map[string]uint32{}}
 	out := &uapi.Manifest{Name: m.Name, Limits: m.limits}
 	for _, d := range m.Defines {
-		f := uapi.Function{Name: d.name, Init: d.name == Initialize}
+		f := uapi.Function{Name: d.name, Init: d.name == Initialize, Ranks: d.ranks}
 		for _, q := range d.params {
 			f.Params = append(f.Params, e.encodeParam(d, q))
 		}
@@ -92,13 +92,15 @@ func DumpManifest(m *uapi.Manifest) string {
 		f := &m.Functions[i]
 		var list []string
 		for j := range f.Params {
-			list = append(list, dumpParam(m, f, &f.Params[j]))
+			if j > 0 || !f.Ranks {
+				list = append(list, dumpParam(m, f, &f.Params[j]))
+			}
 		}
 		fmt.Fprintf(&b, "\nDefine %s(", f.Name)
 		if len(list) > 0 {
 			fmt.Fprintf(&b, "\n\t%s", strings.Join(list, ",\n\t"))
 		}
-		b.WriteString(")")
+		b.WriteString(")" + dumpBackend(f))
 		if f.Init {
 			b.WriteString(" /* every new worker runs it first */")
 		}

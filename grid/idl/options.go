@@ -40,6 +40,7 @@ func (p *parser) parseOption(m *Module, d *define) bool {
 	if set == nil {
 		return false
 	}
+	p.define = d
 	p.advance()
 	if p.tok.kind != text {
 		p.problemf(p.tok.at, "expected a string after %s, found %s", at.text, p.tok.name())
@@ -111,9 +112,16 @@ func (p *parser) setLanguage(_ *Module, t token) {
 	}
 }
 
-func (p *parser) setBackend(_ *Module, t token) {
-	if s := strings.ToLower(t.text); s != "normal" && s != "" {
-		p.problemf(t.at, "Backend %q is not supported: a worker is a single process; leave Backend out, and start MPI jobs with skep mpirun", t.text)
+// setBackend lets MPI jobs run a function, or all of the file.
+func (p *parser) setBackend(m *Module, t token) {
+	switch s := strings.ToLower(t.text); {
+	case s == "normal" || s == "":
+	case s != "mpi":
+		p.problemf(t.at, "Backend %q is not supported: write \"MPI\", or leave Backend out", t.text)
+	case p.define != nil:
+		p.define.ranks = true
+	default:
+		m.allRanks = true
 	}
 }
 

@@ -19,8 +19,8 @@ var types = map[string]uapi.Type{
 	"filename": uapi.Filename, "filepointer": uapi.Filepointer,
 }
 
-// modifiers of Ninf-G say how an MPI worker spreads an argument. As there, they have no
-// effect in a worker that is one process.
+// modifiers of Ninf-G say how an MPI worker spreads an argument. They have no effect,
+// because each rank has all arguments.
 var modifiers = map[string]bool{"broadcast": true, "allocate": true}
 
 // noTypes are types of OmniRPC and Ninf-G that cannot be sent.

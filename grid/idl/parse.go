@@ -14,9 +14,10 @@ type parser struct {
 	lexer
 	tok      token
 	problems Problems
-	format   string // of Fortran names; "" while the file gives none
-	seen     bool   // Module
-	fortran  *token // Language "Fortran" of the function that is read
+	format   string  // of Fortran names; "" while the file gives none
+	seen     bool    // Module
+	fortran  *token  // Language "Fortran" of the function that is read
+	define   *define // the function that is read, or nil
 }
 
 func newParser(file string, src []byte) *parser {
@@ -59,8 +60,8 @@ func (p *parser) skipToItem() {
 	}
 }
 
-func (p *parser) parseModule() *Module {
-	m := &Module{File: p.problems.File}
+func (p *parser) parseModule(allRanks bool) *Module {
+	m := &Module{File: p.problems.File, allRanks: allRanks}
 	for p.tok.kind != end {
 		at := p.tok
 		switch {

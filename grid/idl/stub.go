@@ -34,6 +34,9 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	for _, header := range headers {
 		s.linef("#include <%s>", header)
 	}
+	if m.HasRanks {
+		s.linef("#include <mpi.h>")
+	}
 	if m.structures {
 		m.declareStructures(s)
 	}
@@ -53,6 +56,9 @@ func (m *Module) Stub(name string) ([]byte, error) {
 		s.writeFunction(i)
 	}
 	s.writeTables(manifest)
+	if m.HasRanks {
+		s.writeRankMain()
+	}
 	return s.Bytes(), nil
 }
 
@@ -148,6 +154,9 @@ func (s *stub) writeFunction(i int) {
 	if d.body != nil {
 		var declared, passed []string
 		for j, q := range d.params {
+			if q.hidden {
+				continue
+			}
 			declared = append(declared, q.declaration(q.name, false)+" __attribute__((unused))")
 			passed = append(passed, q.argument(j, false))
 		}
@@ -240,7 +249,8 @@ func (s *stub) writeLimits() {
 	s.linef("")
 }
 
-func (s *stub) writeTables(manifest []byte) {
+// writeManifest writes the manifest and the limits.
+func (s *stub) writeManifest(manifest []byte) {
 	s.linef("")
 	s.linef("/* <skep/module.h>; `skep gen --manifest` shows it. */")
 	s.linef("static const unsigned char skep_manifest[%d] __attribute__((", len(manifest))
@@ -260,6 +270,10 @@ func (s *stub) writeTables(manifest []byte) {
 	s.linef("};")
 	s.linef("")
 	s.writeLimits()
+}
+
+func (s *stub) writeTables(manifest []byte) {
+	s.writeManifest(manifest)
 	s.linef("static skep_worker_function *const skep_functions[] = {")
 	for _, d := range s.m.Defines {
 		s.linef("\tskep_call_%s,", d.name)
