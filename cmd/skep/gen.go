@@ -24,6 +24,7 @@ import (
 type gen struct {
 	out                     string
 	cc                      string
+	ranks                   bool // MPI jobs run all functions
 	manifest, build, master bool
 }
 
@@ -59,14 +60,14 @@ func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if g.manifest {
-		return printManifest(words[0])
+		return g.printManifest(words[0])
 	}
 	return g.writeStub(words[0])
 }
 
 // readIDL returns the errors of the file unchanged. They begin with its name, like those
 // of compilers.
-func readIDL(name string) (*idl.Module, error) {
+func (g *gen) readIDL(name string) (*idl.Module, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("gen: %w", err)
@@ -79,7 +80,11 @@ func readIDL(name string) (*idl.Module, error) {
 	if len(text) > idlMax {
 		return nil, fmt.Errorf("gen: %s has more than %d bytes: is it an IDL file?", name, idlMax)
 	}
-	m, err := idl.Parse(name, text)
+	parse := idl.Parse
+	if g.ranks {
+		parse = idl.ParseRanks
+	}
+	m, err := parse(name, text)
 	var problems *idl.Problems
 	if errors.As(err, &problems) {
 		fmt.Fprintln(os.Stderr, problems)
@@ -88,7 +93,7 @@ func readIDL(name string) (*idl.Module, error) {
 	return m, err
 }
 
-func printManifest(name string) error {
+func (g *gen) printManifest(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)
@@ -103,7 +108,7 @@ func printManifest(name string) error {
 		_, err = fmt.Print(idl.DumpManifest(manifest))
 		return err
 	}
-	m, err := readIDL(name)
+	m, err := g.readIDL(name)
 	if err != nil {
 		return err
 	}
@@ -112,7 +117,7 @@ func printManifest(name string) error {
 }
 
 func (g *gen) writeStub(name string) error {
-	m, err := readIDL(name)
+	m, err := g.readIDL(name)
 	if err != nil {
 		return err
 	}

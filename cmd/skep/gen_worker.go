@@ -42,7 +42,7 @@ func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) err
 	if err != nil {
 		return err
 	}
-	m, err := readIDL(name)
+	m, err := g.readIDL(name)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,11 @@ func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) err
 	if err := g.compileWorker(ctx, m, parts, stub, made, rest); err != nil {
 		return err
 	}
+	if m.HasRanks {
+		if made, err = buildFront(ctx, parts, made); err != nil {
+			return fmt.Errorf("gen: %s: %w", out, err)
+		}
+	}
 	if err := checkWorker(made, m); err != nil {
 		return fmt.Errorf("gen: %s: %w", out, err)
 	}
@@ -86,21 +91,53 @@ func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stu
 	args := append([]string{"-O2", "-g", "-Wno-error=implicit-function-declaration", "-pthread",
 		"-I" + parts.include, "-I" + parts.source}, m.Options...)
 	link := append([]string{"-static"}, args...)
+	compiler := defaultCompiler
 	last := []string{parts.library}
-	if slices.ContainsFunc(rest, isFortran) {
+	switch fortran := slices.ContainsFunc(rest, isFortran); {
+	case m.HasRanks:
+		link[0], compiler = "-no-pie", ranksCompiler(fortran)
+	case fortran:
 		last = append(last, "-lgfortran", "-lquadmath")
 	}
 	last = append(last, "-lm")
 	if m.Linker != "" {
 		object := strings.TrimSuffix(stub, ".c") + ".o"
-		if err := g.runCompiler(ctx, append(args, "-c", "-o", object, stub), m.Compiler, defaultCompiler); err != nil {
+		if err := g.runCompiler(ctx, append(args, "-c", "-o", object, stub), m.Compiler, compiler); err != nil {
 			return err
 		}
 		all := append(append(append(link, "-o", made, object), rest...), last...)
 		return g.runCompiler(ctx, all, m.Linker)
 	}
 	all := append(append(append(link, "-o", made, stub), rest...), last...)
-	return g.runCompiler(ctx, all, m.Compiler, defaultCompiler)
+	return g.runCompiler(ctx, all, m.Compiler, compiler)
+}
+
+// ranksCompiler returns the MPI's own compiler for programs of ranks.
+func ranksCompiler(fortran bool) string {
+	if fortran {
+		return "mpifort"
+	}
+	return "mpicc"
+}
+
+// buildFront puts the program of the ranks into a static worker program beside it, and
+// returns the path of that.
+func buildFront(ctx context.Context, parts parts, ranks string) (string, error) {
+	file, err := os.Open(ranks)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	m, manifest, err := uapi.ReadRanksManifest(file)
+	if err != nil {
+		return "", err
+	}
+	source, made := ranks+"-front.c", ranks+"-front"
+	if err := os.WriteFile(source, idl.FrontStub(manifest, m.Limits, ranks), 0o600); err != nil {
+		return "", err
+	}
+	args := []string{"-O2", "-static", "-pthread", "-I" + parts.include, "-o", made, source, parts.library}
+	return made, (&gen{}).runCompiler(ctx, args, defaultCompiler)
 }
 
 // requiredFiles returns the files of Required and Library that are not on the command

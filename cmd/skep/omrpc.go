@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,13 @@ import (
 const toolPrefix = "omrpc-"
 
 var tools = map[string]func(ctx context.Context, args []string) error{
-	"omrpc-cc":       func(ctx context.Context, args []string) error { return runDriver(ctx, false, args) },
-	"omrpc-fc":       func(ctx context.Context, args []string) error { return runDriver(ctx, true, args) },
+	"omrpc-cc": func(ctx context.Context, args []string) error { return runDriver(ctx, &driver{name: "omrpc-cc"}, args) },
+	"omrpc-cc-mpi": func(ctx context.Context, args []string) error {
+		return runDriver(ctx, &driver{name: "omrpc-cc-mpi", ranks: true}, args)
+	},
+	"omrpc-fc": func(ctx context.Context, args []string) error {
+		return runDriver(ctx, &driver{name: "omrpc-fc", fortran: true}, args)
+	},
 	"omrpc-gen":      func(_ context.Context, args []string) error { return writeToolStub(args) },
 	"omrpc-register": func(_ context.Context, args []string) error { return runRegister(args) },
 }
@@ -30,10 +36,11 @@ func findTool(program string) func(ctx context.Context, args []string) error {
 	return tools[filepath.Base(program)]
 }
 
-// A driver is one run of omrpc-cc or omrpc-fc.
+// A driver is one run of omrpc-cc, omrpc-cc-mpi or omrpc-fc.
 type driver struct {
 	name        string
 	fortran     bool
+	ranks       bool // MPI jobs run all functions; masters may use MPI
 	idl         string
 	files       []string // sources, objects, archives
 	options     []string
@@ -52,11 +59,7 @@ const driverHelp = `%[1]s compiles programs of OmniRPC with skep gen, which it i
 All other options go to the compiler.
 `
 
-func runDriver(ctx context.Context, fortran bool, args []string) error {
-	d := &driver{name: "omrpc-cc", fortran: fortran}
-	if fortran {
-		d.name = "omrpc-fc"
-	}
+func runDriver(ctx context.Context, d *driver, args []string) error {
 	if err := d.parse(args); err != nil {
 		if errors.Is(err, errHelp) {
 			fmt.Printf(driverHelp, d.name)
@@ -150,7 +153,7 @@ func (d *driver) defaultOut() string {
 }
 
 func (d *driver) gen() (*gen, *cli.Flags) {
-	g := &gen{out: d.out, cc: d.compiler}
+	g := &gen{out: d.out, cc: d.compiler, ranks: d.ranks}
 	if g.out == "" {
 		g.out = d.defaultOut()
 	}
@@ -174,7 +177,12 @@ func (d *driver) buildMaster(ctx context.Context) error {
 	if g.cc == "" && d.fortran {
 		g.cc = fortranCompiler
 	}
-	return g.buildClient(ctx, f, slices.Concat(d.files, d.options))
+	options := d.options
+	if d.ranks {
+		g.cc = cmp.Or(g.cc, ranksCompiler(false))
+		options = append(options, "-DUSE_MPI")
+	}
+	return g.buildClient(ctx, f, slices.Concat(d.files, options))
 }
 
 // linkWorker links objects of earlier runs.
@@ -184,11 +192,31 @@ func (d *driver) linkWorker(ctx context.Context) error {
 		return err
 	}
 	g, _ := d.gen()
+	if d.ranks {
+		return d.linkRanks(ctx, g, parts)
+	}
 	args := slices.Concat([]string{"-static", "-pthread", "-o", g.out}, d.options, d.files, []string{parts.library})
 	if d.fortran {
 		args = append(args, fortranLibraries...)
 	}
 	return g.runCompiler(ctx, append(args, "-lm"), defaultCompiler)
+}
+
+func (d *driver) linkRanks(ctx context.Context, g *gen, parts parts) error {
+	dir, err := os.MkdirTemp("", "skep-gen-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "program")
+	args := slices.Concat([]string{"-no-pie", "-pthread", "-o", made}, d.options, d.files, []string{parts.library, "-lm"})
+	if err := g.runCompiler(ctx, args, ranksCompiler(false)); err != nil {
+		return err
+	}
+	if made, err = buildFront(ctx, parts, made); err != nil {
+		return fmt.Errorf("%s: %s: %w", d.name, g.out, err)
+	}
+	return installProgram(made, g.out)
 }
 
 // compile makes an object of each source.
@@ -213,11 +241,15 @@ func (d *driver) compile(ctx context.Context) error {
 }
 
 func (d *driver) compileFile(ctx context.Context, parts parts, source string) error {
-	g := &gen{cc: d.compiler}
+	g := &gen{cc: d.compiler, ranks: d.ranks}
 	base := filepath.Base(source)
 	out := strings.TrimSuffix(base, filepath.Ext(base)) + ".o"
 	args := slices.Concat([]string{"-O2", "-g", "-pthread", "-c", "-I" + parts.include}, d.options)
 	compiler := defaultCompiler
+	if d.ranks {
+		compiler = ranksCompiler(false)
+		args = append(args, "-DUSE_MPI")
+	}
 	switch {
 	case source == d.idl:
 		dir, err := os.MkdirTemp("", "skep-gen-")
@@ -226,13 +258,16 @@ func (d *driver) compileFile(ctx context.Context, parts parts, source string) er
 		}
 		defer os.RemoveAll(dir)
 		stub := filepath.Join(dir, d.base()+".rex.c")
-		if err := writeStubTo(source, stub); err != nil {
+		if err := g.writeStubTo(source, stub); err != nil {
 			return err
 		}
 		args = append(args, "-Wno-error=implicit-function-declaration", "-I"+filepath.Dir(source))
 		source, out = stub, d.base()+".rex.o"
 	case isFortran(source):
 		compiler = fortranCompiler
+		if d.ranks {
+			compiler = ranksCompiler(true)
+		}
 		args = append(args, fortranOptions...)
 	}
 	if d.out != "" {
@@ -241,8 +276,8 @@ func (d *driver) compileFile(ctx context.Context, parts parts, source string) er
 	return g.runCompiler(ctx, append(args, "-o", out, source), compiler)
 }
 
-func writeStubTo(name, path string) error {
-	m, err := readIDL(name)
+func (g *gen) writeStubTo(name, path string) error {
+	m, err := g.readIDL(name)
 	if err != nil {
 		return err
 	}
@@ -265,5 +300,5 @@ func writeToolStub(args []string) error {
 	if len(args) == 2 {
 		out = args[1]
 	}
-	return writeStubTo(args[0], out)
+	return (&gen{}).writeStubTo(args[0], out)
 }
