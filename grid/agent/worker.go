@@ -89,9 +89,13 @@ func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
 	if err := w.output.keepFile(a.logs, w.session); err != nil {
 		a.config.Log("the output of a worker is not kept: %v", err)
 	}
-	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(&l.Lease),
+	o := programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(&l.Lease),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
-			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
+			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce}
+	if launcher := a.launcherOf(path); launcher != "" {
+		o.files, o.env = append(o.files, launcher), append(o.env, "SKEP_PROGRAM="+launcher)
+	}
+	c, err := a.command(path, l.Worker.Module, o)
 	if err != nil {
 		w.output.flush()
 		RemoveAll(w.dir)
@@ -145,6 +149,28 @@ func (a *Agent) initFiles(l *proto.Lease) []string {
 		return nil
 	}
 	return []string{path}
+}
+
+// launcherOf returns the program that starts the MPI jobs of a worker program, which is this
+// one, or an empty string if the worker starts none.
+func (a *Agent) launcherOf(program string) string {
+	if a.bee.isSet() {
+		return ""
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	m, _, err := uapi.ReadManifest(file)
+	if err != nil || !m.HasRanks() {
+		return ""
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return self
 }
 
 func (w *worker) reportFile() string {
