@@ -30,6 +30,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef USE_MPI
+#include <mpi.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -156,6 +159,55 @@ OmniRpcExecHandle OmniRpcExecOnHostByUser(const char *host, const char *user,
 					  const char *program);
 int OmniRpcExecCall(OmniRpcExecHandle handle, const char *function, ...);
 int OmniRpcExecTerminate(OmniRpcExecHandle handle);
+
+/*
+ * Workers that are MPI jobs, of functions with Backend "MPI" or built with
+ * omrpc-cc-mpi. The job runs on one node, which needs the MPI that the worker
+ * program was built with; each rank gets all arguments, and rank 0's results
+ * come back. It stays for the node's next call with as many ranks. The other
+ * functions call such workers, too, with one rank on each processor of the
+ * node.
+ *
+ * MPI is started and ended as well, if the program is linked with it.
+ */
+void OmniRpcMpiInit(int *argc, char ***argv);
+void OmniRpcMpiFinalize(void);
+/* Handles for calls with this number of ranks; valid until Finalize. */
+OmniRpcHandle OmniRpcMpiCreateHandle(int ranks, const char *module);
+OmniRpcRequest OmniRpcMpiCallAsyncByHandle(OmniRpcHandle handle, int ranks,
+					   const char *function, ...);
+OmniRpcRequest OmniRpcMpiCallAsyncByHandleV(OmniRpcHandle handle, int ranks,
+					    const char *function, va_list args);
+OmniRpcRequest OmniRpcMpiCallAsync(const char *name, int ranks, ...);
+OmniRpcRequest OmniRpcCallAsyncMPI(const char *name, int ranks, ...);
+OmniRpcRequest OmniRpcCallAsyncVMPI(const char *name, int ranks, va_list args);
+/* 1: no call of the handle has failed; 0: one has, or there is no such handle.
+ * Calls may still be made: the job is started again. */
+int OmniRpcMpiCheckHandle(OmniRpcHandle handle);
+int OmniRpcMpiAskHandleAlive(int id);
+/* For tests: from now on the handle counts as one whose call failed. */
+int OmniRpcMpiStopHeartBeat(OmniRpcHandle handle);
+short OmniRpcGetRPID(OmniRpcHandle handle);
+/* The number of the newest handle with a failed call, if `code` is one of a
+ * failure; else -1. */
+int OmniRpcMpiGetErrorHandleId(int code);
+
+/* How the functions below fail: always, as calls do. */
+int skep_mpi_refuse(const char *function);
+
+#ifdef USE_MPI
+/* OmniRPC's messages between a program and the ranks of its workers. */
+#define OmniRpcMpiGetComm(handle)                                              \
+	(skep_mpi_refuse("OmniRpcMpiGetComm"), MPI_COMM_NULL)
+#define OmniRpcMpi_Send(buf, count, type, to, tag, comm)                       \
+	skep_mpi_refuse("OmniRpcMpi_Send")
+#define OmniRpcMpi_Recv(buf, count, type, from, tag, comm, status)             \
+	skep_mpi_refuse("OmniRpcMpi_Recv")
+#define OmniRpcMpi_Bcast(buf, count, type, root, comm)                         \
+	skep_mpi_refuse("OmniRpcMpi_Bcast")
+#define OmniRpcMpi_Test(request, flag, status)                                 \
+	skep_mpi_refuse("OmniRpcMpi_Test")
+#endif
 
 /* Beyond OmniRPC ---------------------------------------------------------- */
 

@@ -161,7 +161,35 @@ static struct grid_args *args_finish(struct grid_args *a)
 	return NULL;
 }
 
-static struct grid_args *args_of(const struct skep_handle *m, u32 f,
+/* Parameters that a program does not give: the number of ranks. */
+static u32 hidden_params(const struct skep_function *f)
+{
+	return f->flags & SKEP_FUNCTION_RANKS ? 1 : 0;
+}
+
+/* 0, or a code with the error set. `ranks`: 0 is the node's choice. */
+static int set_ranks(struct grid_args *a, int ranks)
+{
+	const char *name = a->call.function->name;
+
+	if (ranks < 0 || ranks > SKEP_RANKS_MAX)
+		return grid_error_set(OMRPC_E_ARGUMENTS,
+				      "%s.%s: a job has 1 to %d ranks, not %d",
+				      a->handle->name, name, SKEP_RANKS_MAX,
+				      ranks);
+	if (hidden_params(a->call.function))
+		a->call.value[0].bits = (u64)ranks;
+	else if (ranks > 1)
+		return grid_error_set(OMRPC_E_ARGUMENTS,
+				      "%s.%s: no MPI job runs it: build its "
+				      "worker program with omrpc-cc-mpi, or "
+				      "write Backend \"MPI\" into the "
+				      "interface file",
+				      a->handle->name, name);
+	return 0;
+}
+
+static struct grid_args *args_of(const struct skep_handle *m, u32 f, int ranks,
 				 va_list values)
 {
 	const struct skep_function *function = &m->module.function[f];
@@ -171,8 +199,12 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 
 	if (!a)
 		return NULL;
+	if (set_ranks(a, ranks)) {
+		grid_args_free(a);
+		return NULL;
+	}
 	va_copy(copy, values);
-	for (i = 0; i < function->params; i++)
+	for (i = hidden_params(function); i < function->params; i++)
 		value_of(&m->module.param[function->first + i],
 			 &a->call.value[i], &copy);
 	va_end(copy);
@@ -190,7 +222,9 @@ static struct grid_args *args_at(const struct skep_handle *m, u32 f,
 
 	if (!a)
 		return NULL;
-	for (i = 0; i < function->params; i++) {
+	/* Python's programs give the number of ranks too. */
+	i = hidden_params(function);
+	for (i = i && count < function->params; i < function->params; i++) {
 		p = &m->module.param[function->first + i];
 		if (!value_at(p, &a->call.value[i], &from))
 			continue;
@@ -437,7 +471,19 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values)
 {
-	return grid_args_start(c, f, args_of(module, f, values));
+	return grid_args_start(c, f, args_of(module, f, 0, values));
+}
+
+struct skep_request *grid_call_start_ranks(struct grid_client *c,
+					   const struct skep_handle *module,
+					   u32 f, int ranks, int *lost,
+					   va_list values)
+{
+	struct grid_args *a = args_of(module, f, ranks, values);
+
+	if (a)
+		a->lost = lost;
+	return grid_args_start(c, f, a);
 }
 
 struct skep_request *grid_call_start_at(struct grid_client *c,
@@ -455,7 +501,8 @@ static int check_elements(struct grid_args *a, const s64 *elements)
 	u64 count;
 	u32 i;
 
-	for (i = 0; i < function->params; i++) {
+	elements -= hidden_params(function);
+	for (i = hidden_params(function); i < function->params; i++) {
 		p = &a->handle->module.param[function->first + i];
 		if (p->mode == SKEP_WORK || grid_type_text(p->type) ||
 		    (p->type & ~SKEP_TYPE_UNSIGNED) == SKEP_CHAR ||

@@ -190,6 +190,8 @@ static void end_request(struct grid_client *c, struct skep_request *r, int code,
 	r->code = code;
 	r->text = text ? strdup(text) : NULL;
 	r->info.wall_ns = grid_clock() - r->begun;
+	if (code && code != OMRPC_E_CANCELLED && r->args && r->args->lost)
+		*r->args->lost = 1;
 	drop_args(c, r);
 	c->slot[slot] = NULL;
 	c->free_slot[c->free_slots++] = slot;

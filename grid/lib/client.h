@@ -26,6 +26,8 @@ struct grid_args {
 	const struct grid_bytes *bytes;
 	u8 *result;
 	u64 result_bytes, tag;
+	int *lost; /* NULL, or set to 1 if the call fails; client->lock guards
+		    */
 	struct grid_shape shape[];
 };
 
@@ -151,6 +153,9 @@ int grid_end_failed(int code);
 /* -EINVAL: SKEP_ERRORS is neither "return" nor "exit". */
 int grid_errors_check(void);
 
+/* Frees the handles of OmniRpcMpiCreateHandle, when no call is left. */
+void grid_ranks_free(void);
+
 int grid_client_open(struct grid_client **client, const char *path);
 /* Takes leave of the hub: threads that wait for it return. Any thread may call
  * it, also twice. */
@@ -231,6 +236,11 @@ int grid_module_function(struct grid_client *c, const char *name,
 struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values);
+/* The same in an MPI job of so many ranks; see grid_args.lost. */
+struct skep_request *grid_call_start_ranks(struct grid_client *c,
+					   const struct skep_handle *module,
+					   u32 f, int ranks, int *lost,
+					   va_list values);
 /*
  * The same with a pointer to each argument: scalars of any mode are read and
  * written by them; those of WORK arrays are ignored.

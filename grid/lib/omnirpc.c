@@ -169,6 +169,7 @@ int OmniRpcFinalize(void)
 		return OMRPC_ERROR;
 	end_unseen(c);
 	grid_client_close(c);
+	grid_ranks_free();
 	grid_holder_end();
 	return OMRPC_OK;
 }

@@ -14,6 +14,7 @@ $(B)/obj/gcc-pic/grid/lib/skeprpc.o: $(call grid_lib_objects,gcc-pic)
 	$(Q)$(CC) -nostdlib -r -o $@ $^
 	$(Q)objcopy --wildcard --keep-global-symbol='OmniRpc*' \
 		--keep-global-symbol=skep_call_info \
+		--keep-global-symbol=skep_mpi_refuse \
 		--keep-global-symbol='omrpc_*' \
 		--keep-global-symbol='omnirpc_*' \
 		--keep-global-symbol='skep_fortran_*' $@
