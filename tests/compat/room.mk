@@ -8,6 +8,13 @@ suite_compat_kind = go
 suite_compat_needs = $(B)/bin/skep $(B)/lib/libskepworker.a \
 	$(B)/lib/libskeprpc.a $(B)/lib/libgridrpc.a $(omrpc_tools)
 
+# Workers that are MPI jobs: needs MPICH and Open MPI.
+TEST_SUITES += ranks
+suite_ranks = BUILD=$(abspath $(B)) $(compat_run) -run '^TestRanks'
+suite_ranks_kind = go
+suite_ranks_needs = $(suite_compat_needs) $(B)/bin/bee
+suite_ranks_deadline = 600
+
 TEST_SUITES += compat-wine
 suite_compat-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \
 	$(STEADY) $(compat_run) -run '^TestWine$$'
