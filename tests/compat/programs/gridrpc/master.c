@@ -215,6 +215,21 @@ static void test_failures(void)
 	CHECK(grpc_error_string(-5) == grpc_error_string(1000));
 }
 
+/* Functions that ask whether they were cancelled, as Ninf-G's have to. */
+static void test_asking(void)
+{
+	grpc_function_handle_t h;
+	grpc_sessionid_t id;
+	int n = 1;
+
+	CHECK(!grpc_function_handle_default(&h, (char *)"gridrpc/asks"));
+	CHECK(!grpc_call(&h, &n) && n == 0);
+	CHECK(!grpc_function_handle_default(&h, (char *)"gridrpc/endless"));
+	CHECK(!grpc_call_async(&h, &id) && !grpc_cancel(id));
+	CHECK(grpc_wait(id) == GRPC_SESSION_FAILED);
+	CHECK(grpc_get_error(id) == GRPC_CANCELED_NP);
+}
+
 /* A size below 0 is refused, however it is given. */
 static void test_sizes(void)
 {
@@ -300,6 +315,7 @@ int main(void)
 	test_probes();
 	test_failures();
 	test_sizes();
+	test_asking();
 	test_stacks();
 	CHECK(!grpc_call_async(&nap, &id, 600000, &y));
 	CHECK(!grpc_finalize());
