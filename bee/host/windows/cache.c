@@ -6,7 +6,7 @@
 #include <aclapi.h>
 #include <stdio.h>
 
-/* 1: it belongs to the user that owns new files of this token. */
+/* 1: the file belongs to the user who owns new files of this token. */
 static int is_token(HANDLE token, TOKEN_INFORMATION_CLASS class, PSID owner)
 {
 	union {
@@ -22,7 +22,10 @@ static int is_token(HANDLE token, TOKEN_INFORMATION_CLASS class, PSID owner)
 			class == TokenUser ? t.user.User.Sid : t.owner.Owner);
 }
 
-/* The directory decides who else may write there: docs/design/bee.md. */
+/*
+ * The permissions of the directory decide who else may write there; see
+ * docs/design/bee.md.
+ */
 static int owner_is_us(HANDLE file)
 {
 	PSECURITY_DESCRIPTOR sd;
@@ -115,7 +118,9 @@ static s64 write_new(const WCHAR *name, const u8 *bytes, u64 len)
 	return err;
 }
 
-/* Under a temporary name first, so that no reader sees a partial file. */
+/*
+ * The file has a temporary name first, so that no reader sees a partial file.
+ */
 s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len)
 {
 	WCHAR wide[WIN_PATH_MAX], temp[WIN_PATH_MAX];

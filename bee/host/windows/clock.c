@@ -17,7 +17,7 @@
 #define EPOCH_1601 116444736000000000ll /* 1970, in 100 ns since 1601 */
 
 #define TSC_FREQUENCY 10000000ull
-#define LOOK_TICKS 10000 /* some microseconds: both were read together */
+#define LOOK_TICKS 10000 /* a sample may take so long: some microseconds */
 #define LOOK_TRIES 200
 
 static u64 frequency;
@@ -86,7 +86,10 @@ static s64 system_ns(void)
 	return bee_win_ns(&now);
 }
 
-/* Not earlier than the last value, because another thread may wait for it. */
+/*
+ * lfence: the counter is read after all earlier loads, so no thread gets a time
+ * before one that another thread has passed to it.
+ */
 static u64 read_counter(void)
 {
 	u32 low, high;
@@ -98,7 +101,7 @@ static u64 read_counter(void)
 	return (u64)high << 32 | low;
 }
 
-/* 0: each reading of the counter and Windows' clocks was interrupted. */
+/* 0: each attempt to read the counter and Windows' clocks was interrupted. */
 static int look_take(struct tsc_look *look)
 {
 	u64 after;
@@ -143,7 +146,7 @@ static s64 look_clock(u32 which)
 	return now;
 }
 
-/* In place of the gate; negative: the gate. */
+/* Called instead of the gate. Negative: the caller must use the gate. */
 static s64 quick_clock(u32 which)
 {
 	return tsc_now(&tsc, which, read_counter);

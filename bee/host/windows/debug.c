@@ -16,7 +16,7 @@
 #define FIRST_BREAKPOINT 1
 
 struct debugged {
-	DWORD id; /* 0: free */
+	DWORD id; /* 0: the slot is free */
 	HANDLE handle;
 };
 
@@ -24,7 +24,7 @@ static struct debugged threads[WIN_FAULTS];
 static struct win_fault *faults;
 static u32 seen;
 
-/* A section of the page file, inherited by the child; NULL: none. */
+/* A section in the page file that the child inherits; NULL: there is none. */
 HANDLE bee_debug_section(void)
 {
 	SECURITY_ATTRIBUTES inherit = {sizeof(inherit), NULL, TRUE};
@@ -51,7 +51,9 @@ static struct debugged *thread_find(DWORD id)
 	return NULL;
 }
 
-/* One thread too many keeps the vectored handler, which needs no entry. */
+/*
+ * A thread beyond the last slot uses the vectored handler, which needs no slot.
+ */
 static void thread_add(DWORD id, HANDLE handle)
 {
 	struct debugged *t = thread_find(0);
@@ -68,8 +70,10 @@ static void thread_remove(DWORD id)
 		t->id = 0;
 }
 
-/* 1: the thread continues in bee. 0: not a fault of the guest, or not
- * possible. */
+/*
+ * 1: the thread continues in bee. 0: it is not a fault of the guest, or the
+ * thread cannot be sent to bee.
+ */
 static int fault_send(const DEBUG_EVENT *e)
 {
 	const EXCEPTION_RECORD *r = &e->u.Exception.ExceptionRecord;
@@ -89,8 +93,8 @@ static int fault_send(const DEBUG_EVENT *e)
 }
 
 /*
- * Two exceptions exist only because of the debugger: the loader's breakpoint,
- * and Windows' exception for a CloseHandle of an invalid handle.
+ * Two exceptions occur only under a debugger: the loader's breakpoint, and the
+ * one for CloseHandle of an invalid handle.
  */
 static DWORD on_exception(const DEBUG_EVENT *e)
 {
@@ -105,7 +109,10 @@ static DWORD on_exception(const DEBUG_EVENT *e)
 	return DBG_EXCEPTION_NOT_HANDLED;
 }
 
-/* Handles of threads and processes are closed by the system, files are not. */
+/*
+ * Windows closes the handles of threads and processes, but not that of the
+ * file.
+ */
 static DWORD on_event(const DEBUG_EVENT *e)
 {
 	switch (e->dwDebugEventCode) {
@@ -130,7 +137,10 @@ static DWORD on_event(const DEBUG_EVENT *e)
 	return DBG_CONTINUE;
 }
 
-/* Until the child is gone; the thread that created it calls this. */
+/*
+ * Returns when the child has ended. Only the thread that created the child may
+ * call this.
+ */
 void bee_debug_run(void)
 {
 	DEBUG_EVENT e;

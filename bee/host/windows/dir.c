@@ -14,10 +14,10 @@
 #define DT_LNK 10
 
 struct win_dir {
-	u64 index; /* of the entry that `at` will give */
-	u32 at;	   /* offset in data, or NONE */
+	u64 index; /* cookie of the entry at `at` */
+	u32 at;	   /* offset in data, or NONE if the buffer is empty */
 	u32 filled;
-	u32 begun; /* the listing was started: do not restart it */
+	u32 begun; /* the listing was started and must not start again */
 	u64 data[BUFFER / 8];
 };
 
@@ -26,7 +26,7 @@ void bee_dir_free(struct win_dir *d)
 	bee_os_free(d, sizeof(*d));
 }
 
-/* 1, 0 at the end, or negative. */
+/* Returns 1, 0 at the end of the directory, or a negative errno. */
 static s64 fill_buffer(HANDLE h, struct win_dir *d)
 {
 	FILE_INFO_BY_HANDLE_CLASS how =
@@ -78,7 +78,9 @@ static void copy_entry(struct abi_dirent *e, const FILE_ID_BOTH_DIR_INFO *i,
 		e->type = DT_LNK;
 }
 
-/* Names that no Linux name maps to could not be opened, so are left out. */
+/*
+ * Names without a Linux equivalent could not be opened, so they are left out.
+ */
 static s64 next_dirent(HANDLE h, struct win_dir *d, struct abi_dirent *e)
 {
 	const FILE_ID_BOTH_DIR_INFO *i;

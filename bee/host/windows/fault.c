@@ -63,7 +63,7 @@ static const struct {
 };
 #define PLAIN (sizeof(plain) / sizeof(plain[0]))
 
-static const struct win_fault *faults; /* NULL: no parent takes them */
+static const struct win_fault *faults; /* NULL: no parent handles them */
 
 static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
 {
@@ -77,8 +77,8 @@ static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
 		f->error |= PF_WRITE;
 	if (how == 8)
 		f->error |= PF_FETCH;
-	f->code = SEGV_MAPERR;		/* until fault_finish has looked */
-	if (f->addr == ~0ull && !how) { /* an address that is not canonical */
+	f->code = SEGV_MAPERR;		/* fault_finish may change it */
+	if (f->addr == ~0ull && !how) { /* the address is not canonical */
 		f->code = SI_KERNEL;
 		f->addr = 0;
 		f->trapno = X86_GP;
@@ -86,7 +86,7 @@ static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
 	}
 }
 
-/* The line of `plain` for a status, or their number. */
+/* The index in `plain` of a status; the array's length if there is none. */
 static u32 plain_find(DWORD status)
 {
 	u32 i;
@@ -97,7 +97,7 @@ static u32 plain_find(DWORD status)
 	return i;
 }
 
-/* 0: an exception that the guest cannot have caused. */
+/* 0: the guest cannot have caused this exception. */
 static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
 {
 	u32 i = plain_find(r->ExceptionCode);
@@ -124,8 +124,10 @@ static int guest_address(u64 a)
 	       (a >= SKEP_ARENA_START && a < SKEP_ARENA_END);
 }
 
-/* After a wild jump there is no code at pc; the stack shows whether the guest
- * or bee made it. */
+/*
+ * After a jump to a wrong address there is no code at pc. The stack shows
+ * whether the guest or bee jumped.
+ */
 static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
 	return r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION &&
@@ -135,7 +137,7 @@ static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
 	       guest_address(c->Rsp);
 }
 
-/* For the parent: an address of the child says enough. */
+/* Called in the parent, which knows only the address in the child. */
 int bee_fault_is_guest(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
 	if (r->ExceptionCode != EXCEPTION_ACCESS_VIOLATION &&
@@ -144,7 +146,10 @@ int bee_fault_is_guest(const EXCEPTION_RECORD *r, const CONTEXT *c)
 	return guest_address((u64)r->ExceptionAddress) || wild_jump(r, c);
 }
 
-/* No call: the guest's vector registers may be live. */
+/*
+ * This function makes no calls, because the guest's vector registers may be
+ * live.
+ */
 static u64 slot_scratch(void)
 {
 	u64 value;
@@ -190,7 +195,7 @@ static void regs_copy(struct abi_regs *r, const CONTEXT *c, enum bee_pc where)
 	bee_stub_undo(r, slot_scratch(), slot_scratch2());
 }
 
-/* On the host stack, with the guest's vector registers. */
+/* Runs on the host stack with the guest's vector registers. */
 static void fault_finish(void)
 {
 	struct bee_thread *t = &bee_thread_self()->bee;
@@ -218,15 +223,16 @@ static void report_defect(const EXCEPTION_RECORD *r, const CONTEXT *c)
 	bee_os_message(line);
 }
 
-/* Debug output and the naming of threads are exceptions too. */
+/* Windows also reports debug output and names of threads as exceptions. */
 static int is_error(DWORD code)
 {
 	return code >= 0xC0000000 && code != 0xE06D7363;
 }
 
 /*
- * abi touched guest memory that another thread unmapped: it handles that.
- * Where a file is mapped the page may be there by now: then once more.
+ * abi accessed guest memory that another thread had unmapped, and handles the
+ * fault. If a file is mapped there and its view can be extended to the page,
+ * the access is repeated.
  */
 static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
 {
@@ -248,7 +254,10 @@ static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
 	return 1;
 }
 
-/* The fault and the guest's registers into the thread; 0: not the guest's. */
+/*
+ * Stores the fault and the guest's registers in the thread. 0: it is not a
+ * fault of the guest.
+ */
 static int fault_take(struct bee_thread *t, const EXCEPTION_RECORD *r,
 		      const CONTEXT *c)
 {
@@ -282,15 +291,15 @@ static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 		return EXCEPTION_CONTINUE_SEARCH;
 	}
 	c->Rip = (u64)fault_finish;
-	c->Rsp = (u64)t->bee.frame - 40; /* as after a call */
+	c->Rsp = (u64)t->bee.frame - 40; /* as after a call instruction */
 	c->EFlags &= ~0x500u;		 /* TF, DF */
 	return EXCEPTION_CONTINUE_EXECUTION;
 }
 
 /*
- * Sent here by the parent, on the host stack, with the guest's vector
- * registers. The parent has checked the address, so a fault that is not handled
- * can only be of a thread that does not run the guest yet.
+ * The parent sends the thread here, on the host stack with the guest's vector
+ * registers. The parent has checked the address. So if the fault cannot be
+ * handled, the thread does not run the guest yet.
  */
 __attribute__((used)) static void fault_enter(u32 index)
 {
@@ -302,7 +311,7 @@ __attribute__((used)) static void fault_enter(u32 index)
 	fault_finish();
 }
 
-/* ecx: the index. The stack pointer may have any value. */
+/* ecx is the index. The stack pointer may have any value. */
 __attribute__((naked)) void bee_fault_enter(void)
 {
 	__asm__ volatile("mov %%gs:%c0, %%rdx\n\t"

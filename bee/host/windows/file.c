@@ -26,8 +26,8 @@
 #define HOLD_MS 10
 
 /*
- * Virus scanners and indexers open a new file for some milliseconds, and a file
- * whose deletion is pending cannot be opened.
+ * Virus scanners and indexers hold a new file open for some milliseconds. A
+ * file that is about to be deleted cannot be opened.
  */
 HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags)
 {
@@ -62,7 +62,7 @@ static DWORD access_of(u32 flags)
 	return GENERIC_READ;
 }
 
-/* Truncation comes after: a file may turn out to be a directory. */
+/* The file is truncated later, because it may turn out to be a directory. */
 static DWORD disposition_of(u32 flags)
 {
 	if (!(flags & O_CREAT))
@@ -92,8 +92,8 @@ static s64 check_opened(HANDLE h, u32 flags, u32 *type)
 }
 
 /*
- * Windows' file systems hold no devices and pipes; those that Wine shows are
- * its host's. A read of one could neither end nor be interrupted.
+ * Windows' file systems contain no devices or pipes. Those that Wine shows are
+ * of its host; a read of one might block for ever and could not be interrupted.
  */
 static s64 device_refuse(const char *path)
 {
@@ -132,7 +132,7 @@ static s64 handle_opened(HANDLE h, struct abi_open *open)
 	return 0;
 }
 
-/* A directory cannot be opened for writing; the error is that of Linux. */
+/* A directory cannot be opened for writing; the errno is that of Linux. */
 static s64 open_error(WCHAR *path)
 {
 	DWORD e = GetLastError(), a;
@@ -196,7 +196,7 @@ s64 bee_file_close(s32 handle)
 	return 0;
 }
 
-/* In ntdll; no header for programs declares them. */
+/* These functions are in ntdll. No header for applications declares them. */
 NTSTATUS NTAPI NtReadFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc,
 			  void *context, IO_STATUS_BLOCK *result, void *buf,
 			  ULONG len, LARGE_INTEGER *offset, ULONG *key);
@@ -206,7 +206,7 @@ NTSTATUS NTAPI NtWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc,
 
 /* Bytes -------------------------------------------------------------------- */
 
-/* A handle that a parent gave us may be an overlapped one. */
+/* A handle that the parent passed may be overlapped. */
 static s64 io_end(HANDLE h, NTSTATUS status, IO_STATUS_BLOCK *result)
 {
 	if (status == STATUS_PENDING) {
@@ -229,9 +229,9 @@ static s64 set_position(HANDLE h, s64 offset, DWORD whence)
 }
 
 /*
- * On Windows a transfer at an offset moves the position as well. Only that of
- * an inherited file is visible to others. They may write meanwhile, so it is
- * restored only if it is where the transfer left it.
+ * On Windows a transfer at an offset also moves the position. Other processes
+ * see only the position of an inherited file. They may move it during the
+ * transfer, so it is restored only if it is still where the transfer left it.
  */
 static void position_restore(struct win_handle *h, s64 before, s64 offset,
 			     s64 n)
@@ -242,7 +242,7 @@ static void position_restore(struct win_handle *h, s64 before, s64 offset,
 		set_position(h->h, before, FILE_BEGIN);
 }
 
-/* The position that pread and pwrite must restore, or -1. */
+/* The position that pread and pwrite must restore; -1: none. */
 static s64 position_keep(struct win_handle *h, s64 offset)
 {
 	return h->inherited && offset >= 0 ? set_position(h->h, 0, FILE_CURRENT)
@@ -272,7 +272,10 @@ static s64 plain_read(struct win_handle *h, const struct abi_io *io)
 
 static s64 plain_write(struct win_handle *h, const struct abi_io *io)
 {
-	/* ABI_APPEND: all bits set is "the end" in Windows' own terms. */
+	/*
+	 * ABI_APPEND: Windows also uses an offset with all bits set for the end
+	 * of a file.
+	 */
 	s64 offset = io->offset == ABI_APPEND ? -1 : io->offset;
 	LARGE_INTEGER at = {.QuadPart = offset};
 	ULONG len = io->len < IO_MAX ? (ULONG)io->len : IO_MAX;
@@ -386,7 +389,10 @@ static s64 sync_file(struct win_handle *h)
 		return -LINUX_EINVAL;
 	if (h->kind == WIN_FILE && bee_view_flush(h->h))
 		return -LINUX_EIO;
-	/* Refused for handles that cannot write: nothing to flush. */
+	/*
+	 * Windows refuses to flush a handle that cannot write. There is nothing
+	 * to flush then.
+	 */
 	if (!FlushFileBuffers(h->h) && GetLastError() != ERROR_ACCESS_DENIED &&
 	    h->kind == WIN_FILE)
 		return bee_win_last();
@@ -399,7 +405,7 @@ static s64 attributes_set(HANDLE h, const struct abi_file_op *op)
 					  : bee_file_times(h, op->times);
 }
 
-/* Of an inherited pipe: the buffer of stream.c. */
+/* The size of an inherited pipe is that of the buffer in stream.c. */
 static s64 pipe_size(u64 bytes)
 {
 	if (!bytes)
@@ -410,8 +416,8 @@ static s64 pipe_size(u64 bytes)
 }
 
 /*
- * fchmod and futimens work on Linux through a read-only descriptor. On Windows
- * that takes a second handle, and a file without a name gets none.
+ * On Linux fchmod and futimens work with a read-only descriptor. Windows needs
+ * a second handle for that, which a file without a name cannot get.
  */
 static s64 with_attributes(struct win_handle *h, const struct abi_file_op *op)
 {
@@ -462,9 +468,9 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 		return h->kind == WIN_FILE && op->mode <= FILE_END
 			       ? set_position(h->h, (s64)op->len, op->mode)
 			       : -LINUX_ESPIPE;
-	case ABI_FILE_NAME: /* of files in messages, which there are not */
+	case ABI_FILE_NAME: /* for SCM_RIGHTS, which this host does not have */
 	case ABI_FILE_APPEND:
-	case ABI_FILE_ATMARK: /* Winsock's says something else */
+	case ABI_FILE_ATMARK: /* SIOCATMARK of Winsock has another meaning */
 		return -LINUX_ENOSYS;
 	case ABI_FILE_PIPE_SIZE:
 		return h->kind == WIN_STREAM ? pipe_size(op->len)

@@ -28,7 +28,7 @@
 
 SRWLOCK bee_filelock = SRWLOCK_INIT;
 static HANDLE mutex;
-static struct locktable *table; /* shared */
+static struct locktable *table; /* shared with other processes */
 static struct locktable_half own_half;
 static struct lock_process this_process;
 
@@ -64,7 +64,7 @@ static void name_of(WCHAR name[128], const WCHAR *what)
 	swprintf(name, 128, NAME_FORMAT, user, what);
 }
 
-/* On first use. */
+/* Runs on the first use. */
 static s64 table_open(void)
 {
 	WCHAR name[128];
@@ -84,7 +84,7 @@ static s64 table_open(void)
 		table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0,
 				      sizeof(*table));
 	if (table)
-		return 0; /* the section's handle keeps its name */
+		return 0; /* the open handle keeps the section's name */
 	bee_log("file locks are refused: the table that all bee processes of a "
 		"user share can't be opened");
 	if (section)
@@ -92,7 +92,7 @@ static s64 table_open(void)
 	return -LINUX_ENOLCK;
 }
 
-/* An abandoned mutex is harmless: the table is always consistent. */
+/* An abandoned mutex does no harm, because the table is always consistent. */
 static s64 table_lock(void)
 {
 	s64 err;
@@ -116,7 +116,9 @@ static void table_unlock(void)
 
 /* Waking ------------------------------------------------------------------- */
 
-/* Collects the waiters for locks of this file; the table is locked. */
+/*
+ * Collects the waiters for locks of this file. The caller has locked the table.
+ */
 static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
 {
 	u32 i;
@@ -144,7 +146,7 @@ static void wakeup_send(const struct wakeup *w)
 	for (i = 0; i < w->count; i++) {
 		event_name(name, w->who[i].pid, w->who[i].thread);
 		event = OpenEventW(EVENT_MODIFY_STATE, FALSE, name);
-		if (!event) /* it died */
+		if (!event) /* the process has ended */
 			continue;
 		SetEvent(event);
 		CloseHandle(event);
@@ -153,7 +155,10 @@ static void wakeup_send(const struct wakeup *w)
 
 /* Owners that died --------------------------------------------------------- */
 
-/* A handle to wait for; NULL: alive, but not to be opened. */
+/*
+ * Returns a handle to wait for; NULL: the process is alive, but cannot be
+ * opened.
+ */
 static HANDLE process_open(const struct lock_process *p, int *dead)
 {
 	HANDLE h = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION,
@@ -182,7 +187,10 @@ static int is_dead(const struct lock_process *p)
 	return dead;
 }
 
-/* The first process after `i` in locks and waiters; NULL at the end. */
+/*
+ * Returns the first process after `i` in the locks and waiters; NULL: there are
+ * no more.
+ */
 static const struct lock_process *process_at(u32 i)
 {
 	if (i < own_half.locks)
@@ -191,7 +199,7 @@ static const struct lock_process *process_at(u32 i)
 	return i < own_half.waiters ? &own_half.waiter[i].want.process : NULL;
 }
 
-/* Drops locks of dead processes; returns how many. */
+/* Drops the locks of processes that have ended, and returns their number. */
 static u32 dead_locks_drop(void)
 {
 	const struct lock_process *at;
@@ -213,7 +221,7 @@ static u32 dead_locks_drop(void)
 	return n;
 }
 
-/* The live owner of a conflicting lock, or NULL. */
+/* Returns the owner of a conflicting lock if its process is alive, or NULL. */
 static const struct lock_entry *conflict_find(const struct lock_entry *want)
 {
 	const struct lock_entry *e;
@@ -232,9 +240,9 @@ static const struct lock_entry *conflict_find(const struct lock_entry *want)
 /* The calls ---------------------------------------------------------------- */
 
 /*
- * flock(2) drops the handle's lock before it checks for others. Waiters can
- * only continue if a lock was dropped or is no longer a write lock: `w` tells
- * whom to wake.
+ * flock(2) drops the handle's lock before it looks for conflicting ones. A
+ * waiter can continue only if a lock was dropped or changed from write to read;
+ * `w` says whom to wake.
  */
 static s64 set_now(struct win_handle *h, const struct lock_entry *want,
 		   struct wakeup *w)
@@ -320,13 +328,13 @@ static HANDLE event_of(struct win_thread *t)
 	return t->event;
 }
 
-/* What to wait for after one check of the table. */
+/* What a thread waits for after one look at the table. */
 struct holder {
-	HANDLE process; /* or NULL: then until `limit` */
+	HANDLE process; /* NULL: it waits until `limit` */
 	DWORD limit;
 };
 
-/* Queues behind the owner of the conflicting lock. */
+/* Adds the thread to the waiters for the owner of the conflicting lock. */
 static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 {
 	const struct lock_entry *e;
@@ -346,7 +354,7 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	return -LINUX_EAGAIN;
 }
 
-/* -EAGAIN: in the queue. 0: has the lock. */
+/* Returns -EAGAIN if the thread is now a waiter, 0 if it has the lock. */
 static s64 wait_begin(struct win_handle *h, const struct lock_waiter *w,
 		      struct holder *in_way)
 {
@@ -364,7 +372,8 @@ static s64 wait_begin(struct win_handle *h, const struct lock_waiter *w,
 	if (err == -LINUX_EAGAIN && locktable_is_ring(&own_half, &w->want))
 		err = -LINUX_EDEADLK;
 	if (err == -LINUX_EAGAIN) {
-		locktable_unwait(&own_half, w); /* set_now may load it again */
+		/* set_now may have loaded the table again */
+		locktable_unwait(&own_half, w);
 		err = wait_enter(w, in_way);
 	}
 	locktable_store(table, &own_half);
@@ -439,7 +448,7 @@ static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
 	return 0;
 }
 
-/* Asked once. */
+/* Asks Windows only once. */
 static s64 file_identify(struct win_handle *h)
 {
 	static u64 count;

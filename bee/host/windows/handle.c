@@ -10,7 +10,7 @@
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static struct win_handle table[HANDLES];
-static s32 lowest; /* no free number below it */
+static s32 lowest; /* all numbers below it are in use */
 
 struct win_handle *bee_handle_new(u32 kind, s32 *number)
 {

@@ -13,10 +13,11 @@
 #include "win.h"
 
 #define SLOTS_ON_STACK 64
-#define CONNECT_MS 50 /* WSAPoll before Windows 10 2004 hides refused ones */
+/* WSAPoll reports no refused connections before Windows 10 2004. */
+#define CONNECT_MS 50
 
 struct sleep {
-	WSAPOLLFD *fd; /* one more than there are entries, for the doorbell */
+	WSAPOLLFD *fd; /* one more than the entries, for the doorbell */
 	u32 sockets, connecting;
 };
 
@@ -59,8 +60,8 @@ static SHORT events_out(u32 events)
 }
 
 /*
- * Windows says "hung up" when the other side has sent its FIN; Linux calls
- * that readable (and RDHUP). On Linux an error sets all bits.
+ * Windows reports POLLHUP if the peer has sent its FIN. Linux reports such a
+ * socket as readable, with POLLRDHUP. On an error Linux sets all bits.
  */
 static u32 events_in(SHORT got, u32 wanted)
 {
@@ -104,7 +105,7 @@ static u32 plain_events(struct win_handle *h, u32 events)
 	return events & always;
 }
 
-/* Everything but sockets, which only get their line in `fd`. */
+/* Checks everything but sockets, which only get their entry in `fd`. */
 static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 {
 	u32 ready = 0, i;
@@ -128,7 +129,10 @@ static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 	return ready;
 }
 
-/* What WSAPoll left in `fd` goes into the list; how many are ready. */
+/*
+ * Copies the results of WSAPoll in `fd` to the list, and returns how many are
+ * ready.
+ */
 static u32 collect_sockets(struct abi_poll *list, u32 count, struct sleep *s)
 {
 	u32 ready = 0, n = 0, i;
@@ -167,7 +171,8 @@ static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 doorbell,
 
 	if (s->connecting && left > CONNECT_MS)
 		left = CONNECT_MS;
-	if (doorbell_socket(t)) { /* no loopback: poll repeatedly */
+	/* Without a loopback socket, poll repeatedly. */
+	if (doorbell_socket(t)) {
 		if (left > CONNECT_MS)
 			left = CONNECT_MS;
 		WaitOnAddress(&t->doorbell, &doorbell, sizeof(doorbell), left);

@@ -10,7 +10,8 @@
 #define DATA_MAX 16384
 #define LINK_RELATIVE 1
 
-struct symlink_data { /* of IO_REPARSE_TAG_SYMLINK, as documented in the WDK */
+/* The data of IO_REPARSE_TAG_SYMLINK, as documented in the WDK. */
+struct symlink_data {
 	u32 tag;
 	u16 data_bytes, reserved;
 	u16 substitute_at, substitute_bytes, print_at, print_bytes;
@@ -18,7 +19,7 @@ struct symlink_data { /* of IO_REPARSE_TAG_SYMLINK, as documented in the WDK */
 	u16 text[(DATA_MAX - 20) / 2];
 };
 
-/* Component by component, backslashes becoming slashes. */
+/* Converts the text one component at a time; backslashes become slashes. */
 static s64 relative_text(const u16 *w, u64 len, char *out, u64 size)
 {
 	u64 n = 0, end;
@@ -58,7 +59,7 @@ static s64 absolute_text(const u16 *w, u64 len, char *out, u64 size)
 	char utf8[4096];
 	s64 n;
 
-	/* \??\ is what the kernel calls \\?\ */
+	/* The kernel's name of \\?\ is \??\. */
 	if (len >= 4 && w[0] == '\\' && w[1] == '?' && w[2] == '?' &&
 	    w[3] == '\\') {
 		w += 4;

@@ -31,9 +31,9 @@ struct range {
 
 struct mirror {
 	struct win_file_id id;
-	HANDLE h; /* NULL: this place is free */
+	HANDLE h; /* NULL: the entry is free */
 	u32 count;
-	struct range range[RANGES]; /* as Windows has them; none overlap */
+	struct range range[RANGES]; /* Windows' locks; they do not overlap */
 };
 
 static struct mirror files[FILES];
@@ -74,7 +74,7 @@ static void range_unlock(HANDLE h, const struct range *r)
 	UnlockFileEx(h, 0, (DWORD)(r->last - r->first + 1), 0, &at);
 }
 
-/* Takes again what this process released for a moment. */
+/* Locks again what this process had unlocked for a short time. */
 static void range_relock(HANDLE h, const struct range *r)
 {
 	static u32 said;
@@ -91,7 +91,10 @@ static int ranges_overlap(const struct range *a, const struct range *b)
 	return a->first <= b->last && b->first <= a->last;
 }
 
-/* The parts of `old` before, inside and behind `r`; empty: first > last. */
+/*
+ * The parts of `old` before, inside and after `r`. A part is empty if first >
+ * last.
+ */
 static void range_split(const struct range *old, const struct range *r,
 			struct range part[3])
 {
@@ -110,8 +113,8 @@ static void range_add(struct mirror *m, const struct range *r)
 }
 
 /*
- * Unlocks everything that overlaps `r` and locks the parts outside of it again;
- * then locks `r`, or restores the old locks if that fails.
+ * Unlocks all ranges that overlap `r`, and locks their parts outside `r` again.
+ * Then locks `r`; if that fails, it restores the old locks.
  */
 static s64 ranges_change(struct mirror *m, const struct range *r)
 {
@@ -161,7 +164,7 @@ static int name_is_shm(HANDLE h)
 	return n > 4 && n < WIN_PATH_MAX && !wcsncmp(path + n - 4, L"-shm", 5);
 }
 
-/* The mirrored part of `want`; 0: none. */
+/* Returns the part of `want` that is mirrored; 0: there is none. */
 static int range_mirrored(struct win_handle *h, const struct lock_entry *want,
 			  struct range *r)
 {
@@ -174,7 +177,8 @@ static int range_mirrored(struct win_handle *h, const struct lock_entry *want,
 		first = SHM_FIRST;
 		last = SHM_LAST;
 	}
-	if (want->type == ABI_FILELOCK_NONE) { /* the rest has no mirror */
+	/* Other bytes have no mirror, and need none to be unlocked. */
+	if (want->type == ABI_FILELOCK_NONE) {
 		r->first = r->first > first ? r->first : first;
 		r->last = r->last < last ? r->last : last;
 	}
@@ -191,8 +195,10 @@ static struct mirror *mirror_find(const struct win_file_id *id)
 	return NULL;
 }
 
-/* A separate open file, so that closing the program's handle keeps the
- * locks. */
+/*
+ * The file is opened separately, so that its locks remain if the program closes
+ * its handle.
+ */
 static struct mirror *mirror_new(struct win_handle *h)
 {
 	static u32 said;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Record locks that native Windows programs see as well: those on bytes that
- * are never read or written. Callers hold bee_filelock.
+ * Record locks that native Windows programs see too. They are on bytes that are
+ * never read or written. Callers hold bee_filelock.
  */
 #ifndef BEE_HOST_WINDOWS_LOCKMIRROR_H
 #define BEE_HOST_WINDOWS_LOCKMIRROR_H
@@ -10,21 +10,25 @@
 #include "win.h"
 #include "locktable.h"
 
-/* filelock.c: guards the locks of this process. */
+/* Guards the locks of this process; filelock.c defines it. */
 extern SRWLOCK bee_filelock;
 
-/* Like lockdep_assert_held(), but any thread may hold it. */
+/*
+ * Like lockdep_assert_held(), but it does not check which thread holds the
+ * lock.
+ */
 static inline void bee_filelock_assert(void)
 {
 	skep_assert(!TryAcquireSRWLockExclusive(&bee_filelock));
 }
 
 /*
- * This process's lock becomes want->type. -EAGAIN: a native program is in the
- * way, and nothing has changed. 0 also for bytes that are not mirrored.
+ * Changes this process's lock to want->type. Returns -EAGAIN, without a change,
+ * if a native program holds a conflicting lock. Returns 0 also for bytes that
+ * are not mirrored.
  */
 s64 lockmirror_set(struct win_handle *h, const struct lock_entry *want);
-/* 1: a native program is in the way of `want`. */
+/* Returns 1 if a native program holds a lock that conflicts with `want`. */
 int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want);
 
 #endif

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The table of file locks: see locktable.h. No state of its own. */
+/*
+ * The table of file locks; see locktable.h. This file has no state.
+ */
 #include "locktable.h"
 #include "base/errno.h"
 
@@ -63,8 +65,10 @@ static int ranges_overlap(const struct lock_entry *a,
 	return a->first <= b->last && b->first <= a->last;
 }
 
-/* flock(2) locks are independent of the two other kinds, which conflict with
- * each other. */
+/*
+ * flock(2) locks are independent of the other two kinds, which conflict with
+ * each other.
+ */
 static int in_the_way(const struct lock_entry *a, const struct lock_entry *want)
 {
 	return locktable_same_file(&a->file, &want->file) &&
@@ -147,7 +151,7 @@ s64 locktable_set(struct locktable_half *h, const struct lock_entry *want)
 	s64 err = 0;
 	u32 i = 0;
 
-	/* What a cut leaves no longer overlaps, so each entry is cut once. */
+	/* What a cut leaves does not overlap, so each entry is cut once. */
 	while (i < h->locks && !err) {
 		if (same_owner(&h->lock[i], want) &&
 		    locktable_same_file(&h->lock[i].file, &want->file) &&
@@ -164,7 +168,7 @@ s64 locktable_set(struct locktable_half *h, const struct lock_entry *want)
 
 /* Rings -------------------------------------------------------------------- */
 
-/* Marks the waiters of one process; they are visited later. */
+/* Marks the waiters of one process. They are visited later. */
 static void ring_reach(const struct locktable_half *h, u8 *seen,
 		       const struct lock_process *p)
 {
@@ -176,8 +180,10 @@ static void ring_reach(const struct locktable_half *h, u8 *seen,
 			seen[i] = 1;
 }
 
-/* Whether `p` holds record locks for which `want` waits. Marks all processes
- * that do. */
+/*
+ * Returns whether `p` holds record locks that `want` waits for. Marks all
+ * processes that hold such locks.
+ */
 static int ring_step(const struct locktable_half *h, u8 *seen,
 		     const struct lock_entry *want,
 		     const struct lock_process *p)
@@ -210,7 +216,7 @@ int locktable_is_ring(const struct locktable_half *h,
 		seen[i] = 2;
 		if (ring_step(h, seen, &h->waiter[i].want, &want->process))
 			return 1;
-		i = (u32)-1; /* earlier ones may have been reached */
+		i = (u32)-1; /* an earlier entry may have been marked */
 	}
 	return 0;
 }

@@ -19,7 +19,7 @@
 #define LOCKTABLE_WAITERS 256
 
 struct lock_process {
-	u64 birth; /* a process id is used again, together they are not */
+	u64 birth; /* start time: Windows reuses ids, but no such pair */
 	u32 pid;
 	u32 pad;
 };
@@ -32,7 +32,7 @@ struct lock_file {
 struct lock_entry {
 	struct lock_file file;
 	struct lock_process process;
-	u64 handle; /* owner within the process; 0 for RECORD */
+	u64 handle; /* the owner within the process; 0 for RECORD */
 	u32 kind, type;
 	u64 first, last;
 };
@@ -49,30 +49,36 @@ struct locktable_half {
 };
 
 struct locktable {
-	u32 current; /* atomic; its lowest bit counts */
+	u32 current; /* atomic; its lowest bit selects the half */
 	struct locktable_half half[2];
 };
 
-/* Copies between private memory and the table. */
+/* Copy the table from shared memory, and back. */
 void locktable_load(struct locktable_half *own, const struct locktable *t);
 void locktable_store(struct locktable *t, const struct locktable_half *own);
 
-/* One lock that conflicts with `want`, or NULL. */
+/* Returns a lock that conflicts with `want`, or NULL. */
 const struct lock_entry *locktable_conflict(const struct locktable_half *h,
 					    const struct lock_entry *want);
 /*
- * What the owner holds on these bytes becomes want->type; NONE drops it.
- * -ENOLCK: no room, and the half must not be stored.
+ * Changes the owner's locks on these bytes to want->type; NONE drops them.
+ * Returns -ENOLCK if the table is full; the caller must not store the copy
+ * then.
  */
 s64 locktable_set(struct locktable_half *h, const struct lock_entry *want);
-/* Whether an owner of record locks would wait for itself through others (a
- * deadlock). */
+/*
+ * Returns whether an owner of record locks would wait for itself, perhaps
+ * through others (a deadlock).
+ */
 int locktable_is_ring(const struct locktable_half *h,
 		      const struct lock_entry *want);
 
 s64 locktable_wait(struct locktable_half *h, const struct lock_waiter *w);
 void locktable_unwait(struct locktable_half *h, const struct lock_waiter *w);
-/* All that a process, or one handle of it, holds or waits for; how many. */
+/*
+ * Drops all that a process, or one handle of it, holds or waits for, and
+ * returns the number of entries.
+ */
 u32 locktable_drop_process(struct locktable_half *h,
 			   const struct lock_process *p);
 u32 locktable_drop_handle(struct locktable_half *h,

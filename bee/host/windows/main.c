@@ -16,7 +16,7 @@
 #define GUEST_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
 
 static struct bee_options options;
-static HANDLE goodbye; /* set: the exit was intended */
+static HANDLE goodbye; /* set if bee ends the process on purpose */
 
 static const struct abi_host host = {
 	.mem_commit = bee_mem_commit,
@@ -112,7 +112,9 @@ static int is_overridden(const char *var)
 	return 0;
 }
 
-/* Drive directories (=C:), variables for bee, and Windows' own PATH. */
+/*
+ * Leaves out drive directories (=C:), variables for bee, and Windows' own PATH.
+ */
 static int is_wanted(const WCHAR *w)
 {
 	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
@@ -175,8 +177,10 @@ static void report_write(u32 status)
 		CloseHandle(h);
 }
 
-/* TerminateProcess: ExitProcess would run DLL code under locks that killed
- * threads still hold. */
+/*
+ * Uses TerminateProcess, because ExitProcess would run code of DLLs under locks
+ * that killed threads still hold.
+ */
 static void end_process(u32 code)
 {
 	if (goodbye)
@@ -198,7 +202,7 @@ void bee_proc_exit(u32 status)
 /* The child ------------------------------------------------------------------
  */
 
-/* A handle that the parent named in the environment; NULL: none. */
+/* Returns a handle that the parent named in the environment; NULL: none. */
 static HANDLE handle_inherited(const WCHAR *name)
 {
 	WCHAR text[32];
@@ -271,7 +275,7 @@ static int run_child(void)
 					    (DWORD)err);
 	}
 	if (!code && options.stream && options.report)
-		report_write(0); /* the stream's peer has to see the end */
+		report_write(0); /* the stream's peer reads it at the start */
 	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	if (!code)
 		bee_thread_enter(&t->bee);
@@ -279,7 +283,7 @@ static int run_child(void)
 	return code;
 }
 
-/* Options that need no program. A full disk is detected by the flush. */
+/* Options that need no program. fflush detects a full disk. */
 static int answer_option(void)
 {
 	int code = 0;
@@ -298,7 +302,7 @@ static int answer_option(void)
 	return 1;
 }
 
-/* Called by mingw's start code, which declares it nowhere. */
+/* The start code of mingw calls this, but no header declares it. */
 int wmain(int argc, WCHAR **wide);
 
 int wmain(int argc, WCHAR **wide)

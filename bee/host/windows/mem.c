@@ -12,7 +12,7 @@
 
 #define IMAGE_PAGES ((SKEP_IMAGE_END - SKEP_IMAGE_START) / SKEP_PAGE_SIZE)
 
-/* Below this a discard writes zeros, which costs less than two calls. */
+/* Below this size a discard writes zeros, which costs less than two calls. */
 #define DISCARD_BY_WRITING 0x10000
 
 static SRWLOCK lock = SRWLOCK_INIT;
@@ -45,7 +45,7 @@ static int in_window(u64 addr, u64 len)
 	return bee_in_window(addr) && len <= SKEP_MMAP_END - addr;
 }
 
-/* 0: the protection is refused (writable and executable). */
+/* Returns 0 if the protection is refused (writable and executable). */
 static DWORD page_protection(u32 prot)
 {
 	if ((prot & ABI_PROT_WRITE) && (prot & ABI_PROT_EXEC))
@@ -73,7 +73,7 @@ static int page_touched(u64 page)
 	return touched[page / 8] >> page % 8 & 1;
 }
 
-/* The range is writable. Leaves all of it zero. */
+/* The range must be writable. Sets all of it to zero. */
 static void image_zero(u64 addr, u64 len, int mark)
 {
 	u64 page = (addr - SKEP_IMAGE_START) / SKEP_PAGE_SIZE;
@@ -144,7 +144,7 @@ s64 bee_mem_release(u64 addr, u64 len)
 	return 0;
 }
 
-/* One run of pages with the same protection, all committed. */
+/* Handles one run of committed pages that have the same protection. */
 static s64 discard_run(u64 addr, u64 len, DWORD prot)
 {
 	int image = in_image(addr, len);

@@ -24,7 +24,7 @@ void bee_os_free(void *p, u64 len)
 		VirtualFree(p, 0, MEM_RELEASE);
 }
 
-/* A file that became shorter meanwhile ends in zeros. */
+/* If the file has become shorter, zeros follow its end. */
 static s64 read_all(HANDLE file, u8 *to, u64 len)
 {
 	DWORD want, got = 1;
@@ -223,7 +223,7 @@ s64 bee_os_guest_path(const char *host, char *buf, u64 len)
 	if (!got || got >= WIN_PATH_MAX)
 		return -LINUX_ENAMETOOLONG;
 	n = bee_path_decode(full, buf, len);
-	/* Outside the root the guest sees the program at the root's top. */
+	/* A program outside the root gets a path directly below the root. */
 	if (n == -LINUX_EXDEV && wcsrchr(full, '\\'))
 		n = name_at_top(wcsrchr(full, '\\') + 1, buf, len);
 	return n < 0 ? n : 0;

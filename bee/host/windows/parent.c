@@ -10,8 +10,8 @@
 
 #define POLICY_DYNAMIC_CODE_OFF (2ull << 36)
 #define POLICY2_SHADOW_STACKS_OFF (2ull << 28)
-#define JOB_SLACK                                                              \
-	(256ull << 20) /* bee itself, in addition to the guest's memory */
+/* Memory of bee itself, in addition to the guest's. */
+#define JOB_SLACK (256ull << 20)
 
 #define SIGINT 2
 #define SIGILL 4
@@ -25,7 +25,7 @@ struct child {
 	PROCESS_INFORMATION info;
 };
 
-/* The part of our command line after the program's name. */
+/* Returns the part of the command line after the program's name. */
 static const WCHAR *command_rest(void)
 {
 	const WCHAR *p = GetCommandLineW();
@@ -111,7 +111,7 @@ static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
 	return handles_add(list, n, si->StartupInfo.hStdError);
 }
 
-/* policies: 0 none, 1 or 2 words of DWORD64. */
+/* `policies` counts the words of DWORD64: 0, 1 or 2. */
 static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 {
 	DWORD64 policy[2] = {POLICY_DYNAMIC_CODE_OFF,
@@ -146,7 +146,7 @@ static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 	return ok;
 }
 
-/* An older Windows lacks some policies, and does not need them. */
+/* An older Windows does not know some policies, and does not need them. */
 static BOOL create_somehow(struct child *c)
 {
 	u32 policies = 2;
@@ -224,7 +224,10 @@ static void handle_name(const WCHAR *name, HANDLE h)
 	SetEnvironmentVariableW(name, text);
 }
 
-/* Windows gives a debugged process a slow heap, unless the variable is set. */
+/*
+ * Windows gives a process with a debugger a slow heap, unless this variable is
+ * set.
+ */
 static void debug_prepare(struct child *c)
 {
 	if (c->options->no_debugger)
@@ -259,7 +262,8 @@ int bee_parent_run(const struct bee_options *o)
 		return fail_start(
 			"can't assign the program's process to its job object");
 	}
-	if (o->stream) /* its end must be seen when the child dies */
+	/* Without a copy here, the peer sees the end when the child ends. */
+	if (o->stream)
 		CloseHandle((HANDLE)(ULONG_PTR)o->stream);
 	ResumeThread(c.info.hThread);
 	if (c.faults)
