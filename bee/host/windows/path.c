@@ -8,7 +8,10 @@
 
 #define W_OK 2
 
-/* In winbase.h only for newer targets than the import library knows. */
+/*
+ * Headers declare this only for targets that the import library does not
+ * support.
+ */
 #define RENAME_FLAGS 0x43 /* replace, POSIX semantics, ignore read-only */
 #define DELETE_FLAGS 0x13 /* delete, POSIX semantics, ignore read-only */
 #define CLASS_DISPOSITION_EX ((FILE_INFO_BY_HANDLE_CLASS)21)
@@ -53,7 +56,7 @@ static s64 on_handle(const WCHAR *path, struct abi_path_op *op)
 	return err;
 }
 
-/* The size of a link is the length of its text, which programs rely on. */
+/* st_size of a link is the length of its text; programs rely on that. */
 static s64 stat_followed(HANDLE h, const WCHAR *path, struct abi_stat *st)
 {
 	char text[4096];
@@ -66,7 +69,7 @@ static s64 stat_followed(HANDLE h, const WCHAR *path, struct abi_stat *st)
 	return 0;
 }
 
-/* Of the name itself: a link may lead anywhere, and is only looked at. */
+/* A link may lead outside the root, because it is not followed. */
 static s64 lstat_path(const WCHAR *path, struct abi_stat *st)
 {
 	HANDLE h = bee_win_open(path, FILE_READ_ATTRIBUTES, OPEN_EXISTING,
@@ -144,7 +147,10 @@ static s64 delete_handle(HANDLE h)
 	return delete_at_close(h);
 }
 
-/* Gives a file another name in its directory. Returns whether it has it. */
+/*
+ * Gives a file another name in its directory, and returns whether that
+ * succeeded.
+ */
 static int move_away(const WCHAR *path, WCHAR *away)
 {
 	static u32 count;
@@ -161,8 +167,8 @@ static int move_away(const WCHAR *path, WCHAR *away)
 }
 
 /*
- * A deleted file whose name stays until its last handle is closed gets another
- * name in its directory, so that its own can be used again at once.
+ * A deleted file may keep its name until its last handle is closed. It gets
+ * another name in its directory, so that the old name is free at once.
  */
 static void rename_leftover(const WCHAR *path)
 {
@@ -174,9 +180,9 @@ static void rename_leftover(const WCHAR *path)
 }
 
 /*
- * A file that is mapped may refuse to be deleted by a handle, and yet let its
- * name be changed and the new name be deleted. Returns whether it is deleted;
- * if not, it has its own name again, unless a new file took that meanwhile.
+ * Windows may refuse to delete a mapped file, but allow to rename it and to
+ * delete the new name. Returns whether the file is deleted. If not, the file
+ * gets its old name back, unless a new file has that name by then.
  */
 static int delete_moved(const WCHAR *path)
 {
@@ -211,7 +217,9 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 	CloseHandle(h);
 	if (err == -LINUX_EACCES && !want_dir && delete_moved(path))
 		return 0;
-	/* Still listed if a process has it open and POSIX deletion is missing.
+	/*
+	 * The name is still listed if a process has the file open and the
+	 * volume has no POSIX deletion.
 	 */
 	if (!err && !want_dir)
 		rename_leftover(path);
@@ -254,7 +262,10 @@ static BOOL rename_posix(const WCHAR *from, const WCHAR *to)
 	return ok;
 }
 
-/* What has two names must be a name itself: 0, or an errno. */
+/*
+ * For calls with two names, which change the name itself. Returns 0, or a
+ * negative errno: -EPERM if Wine would follow the link at `path`.
+ */
 static s64 check_itself(const WCHAR *path)
 {
 	HANDLE h = open_itself(path, FILE_READ_ATTRIBUTES);
@@ -281,7 +292,7 @@ static s64 rename_path(const WCHAR *from, const WCHAR *to)
 		return a ? -LINUX_ENOTDIR : -LINUX_EISDIR;
 	if (rename_posix(from, to))
 		return 0;
-	/* Directories are replaced by neither call; Linux wants it empty. */
+	/* Neither call replaces a directory; on Linux it must be empty. */
 	if (b == FILE_ATTRIBUTE_DIRECTORY && _wcsicmp(from, to)) {
 		err = delete_path(to, 1);
 		if (err)
@@ -295,7 +306,7 @@ static s64 rename_path(const WCHAR *from, const WCHAR *to)
 /* Links
  * -------------------------------------------------------------------------- */
 
-/* A relative text stays relative, component by component. */
+/* A relative text remains relative. It is converted one component at a time. */
 static s64 link_text(const char *text, WCHAR *out)
 {
 	const char *end;
@@ -425,7 +436,7 @@ static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 	case ABI_PATH_RENAME:
 	case ABI_PATH_LINK:
 		return two_paths(op, path);
-	case ABI_PATH_MKFIFO: /* pipes of Windows have no place in a folder */
+	case ABI_PATH_MKFIFO: /* Windows keeps no pipes in directories */
 		return -LINUX_EPERM;
 	case ABI_PATH_SYMLINK:
 		return symlink_path(path, op->path2);

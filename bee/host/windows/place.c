@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Where open files really are. Below --root, each file that bee uses is looked
- * at after it was opened and before anything is done with it: a link that led
- * out of the root is refused. Wine follows links also where bee asks for the
- * link itself, and does not say so; the place of the open file tells. Owns the
- * root's place, written before threads exist.
+ * Checks where open files are. With --root, bee checks each file after opening
+ * it and before any other operation, and refuses it if a link led out of the
+ * root. Wine follows links even if bee asks for the link itself, and does not
+ * report that, so bee checks the path of the open file. Owns the path of the
+ * root, which is written before threads exist.
  */
 #include "win.h"
 #include "abi/include/name.h"
@@ -13,9 +13,9 @@
 #define SHARE (FILE_SHARE_READ | FILE_SHARE_WRITE)
 
 static WCHAR place_root[WIN_PATH_MAX];
-static u64 place_root_len; /* 0: any place is right */
+static u64 place_root_len; /* 0: any path is accepted */
 
-/* Its length, or 0 with the last error. */
+/* Returns the length of the path, or 0 with the last error. */
 static u64 place_of(HANDLE h, WCHAR *out)
 {
 	DWORD n = GetFinalPathNameByHandleW(h, out, WIN_PATH_MAX, 0);
@@ -48,7 +48,7 @@ static int is_inside(const WCHAR *place, u64 len)
 	       (len == place_root_len || place[place_root_len] == '\\');
 }
 
-/* `what` is refused; the first time with a sentence. */
+/* Refuses `what`, and prints a message the first time. */
 static void say_refused(u32 *said, const WCHAR *path, const char *what)
 {
 	char line[400];
@@ -89,7 +89,7 @@ static HANDLE open_checked(const WCHAR *path, DWORD access, DWORD create,
 	return INVALID_HANDLE_VALUE;
 }
 
-/* OPEN_ALWAYS through a link would make what is missing outside the root. */
+/* OPEN_ALWAYS through a link could create a file outside the root. */
 static HANDLE open_always(const WCHAR *path, DWORD access, DWORD flags)
 {
 	HANDLE h;
@@ -111,7 +111,7 @@ static HANDLE open_always(const WCHAR *path, DWORD access, DWORD flags)
 	return h;
 }
 
-/* The folder of a name; `path` is cut there. */
+/* Returns the directory of a name. `path` is cut there. */
 static HANDLE folder_open(WCHAR *path, DWORD share)
 {
 	WCHAR *leaf = wcsrchr(path, '\\');
@@ -173,7 +173,7 @@ int bee_place_followed(HANDLE h, const WCHAR *path)
 	wcscpy(folder, path);
 	above = folder_open(folder, SHARE | FILE_SHARE_DELETE);
 	if (above == INVALID_HANDLE_VALUE)
-		return 1; /* not known: let it be a link */
+		return 1; /* if it is not known, treat it as a link */
 	n = place_of(above, folder);
 	CloseHandle(above);
 	if (!n || n + wcslen(leaf) >= WIN_PATH_MAX)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * bee --probe: every assumption about the host, one line each. docs/windows.md
- * says for each where it was seen.
+ * bee --probe checks each assumption about the host and prints a line about it.
+ * docs/windows.md says where each was observed.
  */
 #include "probe.h"
 #include <psapi.h>
@@ -56,7 +56,7 @@ static u64 committed_bytes(void)
 	return c.PagefileUsage;
 }
 
-/* Does the read-only section cost commit before, and after, it is used? */
+/* Does a read-only section use commit charge before and after its first use? */
 static void commit_charge(void)
 {
 	u64 before = committed_bytes(), after;

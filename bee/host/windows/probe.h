@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* bee --probe: what its files share. */
+/*
+ * Declarations that the files of bee --probe share.
+ */
 #ifndef BEE_HOST_WINDOWS_PROBE_H
 #define BEE_HOST_WINDOWS_PROBE_H
 
 #include "win.h"
 
-/* One line: name, state, what was seen. */
+/* Prints one line: name, state, and what was observed. */
 enum probe_state { PROBE_OK, PROBE_ACCEPTED, PROBE_ABSENT, PROBE_BAD };
 __attribute__((format(gnu_printf, 3, 4))) void
 bee_probe_line(const char *name, enum probe_state state, const char *format,

@@ -19,7 +19,7 @@ static LONG WINAPI step_over(EXCEPTION_POINTERS *e)
 	return EXCEPTION_CONTINUE_EXECUTION;
 }
 
-/* How far below the stack pointer Windows writes when code faults. */
+/* How far below the stack pointer Windows writes after a fault. */
 static void exception_frame(void)
 {
 	u8 *stack = bee_os_alloc(ROOM);

@@ -136,7 +136,10 @@ static void probe_append(void)
 		       "offset -1 writes at the end: size %lld", size.QuadPart);
 }
 
-/* In the window, at an offset of 64 KiB, as a program's mapping is. */
+/*
+ * The mapping is in the window and has an offset of 64 KiB, as one of a program
+ * may have.
+ */
 static void probe_view(void)
 {
 	DWORD n, word = 0, error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Probe: limits and policies. The job's limits are put on the probing process
- * itself, so this comes last.
+ * Probe: limits and policies. The limits of the job apply to the probing
+ * process itself, so this part is the last.
  */
 #include "probe.h"
 

@@ -9,7 +9,10 @@
 static WCHAR root[WIN_PATH_MAX];
 static u64 root_len;
 
-/* Wine's Z: is the machine's "/"; on Windows the current drive. */
+/*
+ * On Wine, Z: is "/" of the host; on Windows the root is that of the current
+ * drive.
+ */
 static int root_default(void)
 {
 	WCHAR cwd[WIN_PATH_MAX];
@@ -60,8 +63,8 @@ s64 bee_path_decode(const WCHAR *path, char *out, u64 len)
 }
 
 /*
- * Windows says "path not found" also when a component is a file, which is
- * ENOTDIR on Linux. `path` is a copy that may be cut.
+ * Windows also reports "path not found" if a component is a file; Linux reports
+ * ENOTDIR. `path` is a copy that may be cut.
  */
 s64 bee_path_missing(WCHAR *path)
 {
@@ -75,7 +78,7 @@ s64 bee_path_missing(WCHAR *path)
 			return -LINUX_ENOENT;
 		path[--n] = 0;
 		a = GetFileAttributesW(path);
-		/* A Unix device under Wine: there, but without attributes. */
+		/* A Unix device under Wine exists, but has no attributes. */
 		if (a == INVALID_FILE_ATTRIBUTES &&
 		    GetLastError() == ERROR_INVALID_PARAMETER)
 			return -LINUX_ENOTDIR;

@@ -107,8 +107,10 @@ static s64 adopt_socket(SOCKET s, u32 domain, u32 type)
 	return number;
 }
 
-/* IPv6 sockets take IPv4 too on Linux, and do not on Windows. Datagram
- * sockets do not report on Linux that an earlier packet was refused. */
+/*
+ * On Linux an IPv6 socket also accepts IPv4, and a datagram socket does not
+ * report that an earlier packet was refused. Windows has other defaults.
+ */
 static void set_defaults(SOCKET s, u32 domain, u32 type)
 {
 	DWORD off = 0, got;
@@ -179,8 +181,7 @@ static s64 do_connect(struct win_handle *h, struct abi_sock_op *op)
 		return 0;
 	}
 	err = WSAGetLastError();
-	/* Winsock returns "try again" for a connection that has been
-	 * started. */
+	/* Winsock reports "try again" for a connection in progress. */
 	if (err == WSAEWOULDBLOCK) {
 		h->sock_connecting = 1;
 		return -LINUX_EINPROGRESS;
@@ -211,7 +212,7 @@ static s64 do_listen(struct win_handle *h, struct abi_sock_op *op)
 	err = WSAGetLastError();
 	if (err != WSAEINVAL)
 		return bee_win_error((DWORD)err);
-	/* Linux binds an unbound socket to any port here. */
+	/* Here Linux binds an unbound socket to any free port. */
 	a.ss_family = h->sock_domain == AF_INET6_LINUX ? AF_INET6 : AF_INET;
 	if (bind(h->s, (struct sockaddr *)&a,
 		 a.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -229,7 +230,9 @@ static int clip_length(u64 len)
 	return len < IO_MAX ? (int)len : (int)IO_MAX;
 }
 
-/* NOSIGNAL and DONTWAIT are always in effect here; abi implements WAITALL. */
+/*
+ * MSG_NOSIGNAL and MSG_DONTWAIT always apply here; abi implements MSG_WAITALL.
+ */
 static int flags_out(u32 flags)
 {
 	int f = 0;
@@ -262,7 +265,7 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 	if (n >= 0)
 		return n;
 	err = bee_win_sock_last();
-	/* Linux reports a reset once; after that the pipe is broken. */
+	/* Linux reports a reset once, and EPIPE after that. */
 	if (err == -LINUX_ECONNABORTED ||
 	    (err == -LINUX_ECONNRESET && h->sock_reset))
 		return -LINUX_EPIPE;
@@ -274,7 +277,10 @@ static s64 recv_failed(struct win_handle *h, const struct abi_sock_op *op)
 {
 	int err = WSAGetLastError();
 
-	/* A datagram that is too long is truncated without an error. */
+	/*
+	 * A datagram that is longer than the buffer is truncated without an
+	 * error.
+	 */
 	if (err == WSAEMSGSIZE && h->sock_type == SOCK_DGRAM_LINUX)
 		return (s64)op->len;
 	if (err == WSAEWOULDBLOCK && op->flags & MSG_OOB_LINUX)
@@ -342,7 +348,7 @@ static s64 do_name(struct win_handle *h, struct abi_sock_op *op)
 		err = getsockname(h->s, (struct sockaddr *)&a, &len);
 	if (err) {
 		err = WSAGetLastError();
-		/* Only Windows refuses to name a socket not yet bound. */
+		/* Only Windows fails here if the socket is not bound. */
 		if (op->verb == ABI_SOCK_PEER || err != WSAEINVAL)
 			return bee_win_error((DWORD)err);
 		a.ss_family =

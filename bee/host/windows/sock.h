@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Linux's socket numbers that differ from Windows', for sock.c, sockopt.c. */
+/*
+ * Linux's numbers for sockets that differ from Windows'; sock.c and sockopt.c
+ * use them.
+ */
 #ifndef BEE_HOST_WINDOWS_SOCK_H
 #define BEE_HOST_WINDOWS_SOCK_H
 

@@ -80,7 +80,7 @@ static s64 value_set(struct abi_sock_op *op, s32 value)
 	return 0;
 }
 
-/* struct linger: two ints on Linux, two shorts here. */
+/* struct linger has two ints on Linux and two shorts on Windows. */
 static s64 set_linger(struct win_handle *h, const struct abi_sock_op *op)
 {
 	struct linger l;
@@ -114,8 +114,9 @@ static s64 get_linger(struct win_handle *h, struct abi_sock_op *op)
 }
 
 /*
- * SO_REUSEADDR of Windows lets two programs share a port that is in use. What
- * Linux means by it (bind while old connections linger) is Windows' default.
+ * On Windows SO_REUSEADDR lets two programs share a port in use. What it does
+ * on Linux (bind while old connections are in TIME_WAIT) is the default of
+ * Windows.
  */
 static int accepted_without_effect(const struct abi_sock_op *op)
 {
@@ -156,7 +157,7 @@ static s64 get_plain(struct win_handle *h, struct abi_sock_op *op)
 
 	if (i < 0)
 		return -LINUX_ENOPROTOOPT;
-	/* Some of these are one byte long on Windows. */
+	/* On Windows some of these options have one byte. */
 	len = sizeof(value);
 	if (getsockopt(h->s, table[i].win_level, table[i].win_name,
 		       (char *)&value, &len))

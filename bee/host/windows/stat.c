@@ -18,7 +18,7 @@ static u32 mode_of(DWORD attributes, DWORD tag)
 	if ((attributes & FILE_ATTRIBUTE_REPARSE_POINT) &&
 	    tag == IO_REPARSE_TAG_SYMLINK)
 		return WIN_S_IFLNK | 0777;
-	/* The bit means something else for directories. */
+	/* For directories the bit has another meaning. */
 	if (attributes & FILE_ATTRIBUTE_DIRECTORY)
 		return WIN_S_IFDIR | 0755;
 	return WIN_S_IFREG | 0555 | write;
@@ -121,8 +121,10 @@ s64 bee_file_statfs(HANDLE h, struct abi_statfs *fs)
 	n = GetFinalPathNameByHandleW(h, path, WIN_PATH_MAX, 0);
 	if (!n || n >= WIN_PATH_MAX)
 		return bee_win_last();
-	/* A file's name is not accepted; its directory ends with a
-	 * backslash. */
+	/*
+	 * Windows does not accept the name of a file here, but that of its
+	 * directory with a backslash at the end.
+	 */
 	while (n && path[n - 1] != '\\')
 		n--;
 	path[n] = 0;

@@ -25,15 +25,15 @@
 struct win_stream {
 	struct win_stream *next;
 	HANDLE h, thread;
-	HANDLE event; /* of an overlapped handle, or NULL */
+	HANDLE event; /* event of an overlapped handle, or NULL */
 	OVERLAPPED pending;
 	int console, output;
 	SRWLOCK lock;
-	CONDITION_VARIABLE work;    /* for the helper */
-	CONDITION_VARIABLE drained; /* used became 0, or error */
-	u32 wanted; /* input: bytes to ask for next; 0: nothing */
+	CONDITION_VARIABLE work;    /* the helper waits for this */
+	CONDITION_VARIABLE drained; /* `used` became 0, or an error occurred */
+	u32 wanted; /* input: the number of bytes to request next; 0: none */
 	u32 start, used;
-	s64 error; /* negative errno, for good */
+	s64 error; /* a negative errno that does not change any more */
 	u8 end, closing;
 	u8 data[BUFFER];
 };
@@ -64,7 +64,7 @@ static void destroy_stream(struct win_stream *s)
 	bee_os_free(s, sizeof(*s));
 }
 
-/* One ReadFile or WriteFile that ends before this returns. */
+/* One ReadFile or WriteFile that has ended when this returns. */
 static BOOL transfer_sync(struct win_stream *s, u8 *buf, u32 len, DWORD *n)
 {
 	OVERLAPPED *o = s->event ? &s->pending : NULL;
@@ -92,13 +92,14 @@ static s64 read_console(HANDLE h, u8 *buf, u32 len)
 		len = BUFFER / 8;
 	if (!ReadConsoleW(h, text, len, &n, NULL))
 		return bee_win_last();
-	if (n && text[0] == 26) /* Ctrl-Z: the end, as usual on Windows */
+	/* Ctrl-Z is the end of input, as usual on Windows. */
+	if (n && text[0] == 26)
 		return 0;
 	got = abi_utf16_to_utf8((u16 *)text, n, (char *)buf, BUFFER);
 	return got < 0 ? -LINUX_EIO : got;
 }
 
-/* Bytes, 0 at the end, or a negative errno. */
+/* Returns the number of bytes, 0 at the end of input, or a negative errno. */
 static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 {
 	DWORD n;
@@ -110,7 +111,10 @@ static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 				       ? 0
 				       : bee_win_error(n);
 		}
-		/* On Windows an empty write is received as an empty message. */
+		/*
+		 * On Windows the reader receives an empty write as an empty
+		 * message.
+		 */
 	} while (!n && GetFileType(s->h) == FILE_TYPE_PIPE &&
 		 !bee_wine_version());
 	return n;
@@ -151,7 +155,7 @@ static DWORD WINAPI reader_thread(void *arg)
 	return 0;
 }
 
-/* A terminal's end of input is only that of one line. */
+/* On a terminal the end of input applies only to one line. */
 static void request_read(struct win_stream *s, u32 len)
 {
 	if (s->used || s->end || s->error || s->wanted)
@@ -189,7 +193,10 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 
 /* Output ----------------------------------------------------------------- */
 
-/* Bytes of p[0..n) that end with a whole UTF-8 character; never 0. */
+/*
+ * The longest part of p[0..n) that ends with a complete UTF-8 character. The
+ * result is never 0.
+ */
 static u32 whole_characters(const u8 *p, u32 n)
 {
 	u32 back = 1;
@@ -256,7 +263,7 @@ static void drain_stream(struct win_stream *s, DWORD ms)
 	ReleaseSRWLockExclusive(&s->lock);
 }
 
-/* All output streams but `but`; each at most `ms`. */
+/* Waits for all output streams except `but`, at most `ms` for each. */
 static void drain_others(const struct win_stream *but, DWORD ms)
 {
 	struct win_stream *s;
@@ -309,7 +316,10 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 
 /* Both ------------------------------------------------------------------- */
 
-/* Events of poll(2) that are true now; requests input if polled for. */
+/*
+ * Returns the events of poll(2) that are true now. Polling for input requests
+ * input.
+ */
 u32 bee_stream_poll(struct win_stream *s, u32 events)
 {
 	u32 now = 0;
@@ -411,7 +421,7 @@ static void handle_close(HANDLE h)
 		CloseHandle(h);
 }
 
-/* Takes h over, also when it fails: then all is closed that was opened. */
+/* Takes ownership of h, also if it fails; then it closes all that it opened. */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 {
 	HANDLE process = GetCurrentProcess(), other = NULL;
@@ -428,7 +438,7 @@ int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 	if (*out)
 		return 0;
 	if (*in) {
-		bee_stream_close(*in); /* its helper closes these two */
+		bee_stream_close(*in); /* its helper closes h and ev[0] */
 		*in = NULL;
 		h = ev[0] = NULL;
 	}
@@ -439,7 +449,7 @@ int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 	return -1;
 }
 
-/* The helper frees the stream, after the last byte is out. */
+/* The helper writes the last byte, and then frees the stream. */
 void bee_stream_close(struct win_stream *s)
 {
 	AcquireSRWLockExclusive(&s->lock);

@@ -9,14 +9,14 @@
  */
 #include "win.h"
 
-#define THREADS 1024 /* as abi */
+#define THREADS 1024 /* the limit of abi */
 #define STACK_RESERVE 0x40000
 #define STUB_TRIES 10000
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static struct win_thread *threads[THREADS];
-static u32 frozen;		 /* atomic: the lock is never released again */
-static struct win_thread *spare; /* linked through bee.os */
+static u32 frozen; /* atomic; if set, the lock is never released again */
+static struct win_thread *spare; /* a list, linked through bee.os */
 
 /* Slots ----------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ int bee_thread_slots_take(void)
 
 /* Blocks ----------------------------------------------------------------- */
 
-/* A block with the gate's save area behind it, both from whole pages. */
+/* A block and, after it, the save area of the gate, in one allocation. */
 static struct win_thread *block_new(void)
 {
 	u64 head = (sizeof(struct win_thread) + 63) & ~63ull;
@@ -82,7 +82,7 @@ static void enlist_thread(struct win_thread *t, u32 index)
 	ReleaseSRWLockExclusive(&lock);
 }
 
-/* After this the calling thread is no longer found, woken or suspended. */
+/* After this, other threads cannot find, wake or suspend the calling thread. */
 static void retire_thread(struct win_thread *t)
 {
 	AcquireSRWLockExclusive(&lock);
@@ -100,7 +100,7 @@ static void retire_thread(struct win_thread *t)
 	t->handle = NULL;
 }
 
-/* The host stack is below our caller's frame. */
+/* The host stack is below the frame of the caller. */
 static void take_stack(struct win_thread *t, u32 index)
 {
 	ULONG_PTR low, high;
@@ -135,7 +135,7 @@ static DWORD WINAPI thread_main(void *arg)
 	bee_thread_enter(&t->bee);
 }
 
-/* For a thread of bee's own that calls abi; see timer.c. */
+/* For a thread of bee that calls abi; see timer.c. */
 struct win_thread *bee_thread_block(u32 index)
 {
 	struct win_thread *t = block_new();
@@ -205,7 +205,7 @@ void bee_thread_ring_all(void)
 {
 	u32 i;
 
-	/* The helpers of streams still work while the process ends. */
+	/* The helper threads of streams still run while the process ends. */
 	while (!TryAcquireSRWLockShared(&lock)) {
 		if (__atomic_load_n(&frozen, __ATOMIC_SEQ_CST))
 			return;
@@ -242,7 +242,7 @@ static void regs_from(struct abi_regs *r, const CONTEXT *c)
 	};
 }
 
-/* The thread is suspended. Sends it to abi if it is in guest code. */
+/* The thread is suspended. Sends it to abi if it runs guest code. */
 static enum bee_pc divert_thread(struct win_thread *t)
 {
 	CONTEXT c = {.ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER};
@@ -261,7 +261,10 @@ static enum bee_pc divert_thread(struct win_thread *t)
 	return where;
 }
 
-/* A stub runs to its end: its instructions are not the guest's. */
+/*
+ * A stub always runs to its end, because its instructions are not those of the
+ * guest.
+ */
 static void stop_and_divert(struct win_thread *t)
 {
 	enum bee_pc where = BEE_PC_STUB;
@@ -348,7 +351,7 @@ s64 bee_thread_clock(u32 thread)
 	return ns;
 }
 
-/* WaitOnAddress counts milliseconds: short waits are rounded up. */
+/* WaitOnAddress counts in milliseconds, so short waits are rounded up. */
 s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns)
 {
 	DWORD left;

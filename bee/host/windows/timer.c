@@ -24,7 +24,10 @@ void bee_timer_arm(u64 deadline_ns)
 	WakeByAddressAll(&armed);
 }
 
-/* An arm during abi_timer_fire is newer than what that returns. */
+/*
+ * If a timer was armed during abi_timer_fire, its deadline is newer than the
+ * result.
+ */
 static void fire_timers(u64 now)
 {
 	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
@@ -66,7 +69,7 @@ static DWORD WINAPI helper_thread(void *arg)
 	return 0;
 }
 
-/* Windows runs this on a thread of its own, which has no slots. */
+/* Windows calls this in a thread of its own, which has no slots. */
 static BOOL WINAPI on_control(DWORD event)
 {
 	u32 signo = event == CTRL_C_EVENT ? SIGINT : SIGTERM;
@@ -79,7 +82,7 @@ static BOOL WINAPI on_control(DWORD event)
 	return TRUE;
 }
 
-/* After bee_load. */
+/* Called after bee_load. */
 int bee_timer_start(void)
 {
 	struct win_thread *t = bee_thread_block(NO_INDEX);

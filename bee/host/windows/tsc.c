@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Clocks by the time-stamp counter: see tsc.h. No state of its own. */
+/*
+ * Clocks that use the time-stamp counter; see tsc.h. This file has no state.
+ */
 #include "tsc.h"
 
 static s64 ns_at(const struct tsc_clock *c, u32 which, u64 ticks)
@@ -9,8 +11,9 @@ static s64 ns_at(const struct tsc_clock *c, u32 which, u64 ticks)
 }
 
 /*
- * The counter is read while `seq` is even and the same before and after, so it
- * was read before any later change began: no reader is ahead of the next base.
+ * A reader reads the counter while `seq` is even and has the same value before
+ * and after. So the reading is before any later change, and no reader is ahead
+ * of the next base.
  */
 s64 tsc_now(const struct tsc_clock *c, u32 which, u64 (*read)(void))
 {
@@ -40,7 +43,7 @@ void tsc_change(struct tsc_clock *c)
 	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_SEQ_CST);
 }
 
-/* ns per tick since the first sample, times 2^32; 0: not known yet. */
+/* ns per tick since the first sample, times 2^32; 0: it is not known yet. */
 static u64 rate_since(const struct tsc_clock *c, const struct tsc_look *look)
 {
 	s64 ns = look->ns[TSC_MONOTONIC] - c->first.ns[TSC_MONOTONIC];
@@ -51,7 +54,9 @@ static u64 rate_since(const struct tsc_clock *c, const struct tsc_look *look)
 	return (u64)((((unsigned __int128)(u64)ns) << 32) / ticks);
 }
 
-/* The largest time that a reader can have got: at most the limit. */
+/*
+ * The largest time that a reader can have returned; it is not beyond the limit.
+ */
 static s64 time_reported(const struct tsc_clock *c, u32 which, u64 tsc)
 {
 	u64 ticks = tsc - c->base;
@@ -59,7 +64,10 @@ static s64 time_reported(const struct tsc_clock *c, u32 which, u64 tsc)
 	return ns_at(c, which, ticks < c->limit ? ticks : c->limit);
 }
 
-/* Continues from `was` to where Windows' clock will be at the next sample. */
+/*
+ * Continues from `was` to the time that Windows' clock will show at the next
+ * sample.
+ */
 static void rate_follow(struct tsc_clock *c, u32 which, s64 was, s64 is,
 			u64 rate)
 {
@@ -79,7 +87,7 @@ static u64 time_distance(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
-/* The counter stood still, went back, or changed its rate. */
+/* The counter stopped, went back, or changed its rate. */
 static int is_off(const struct tsc_clock *c, const struct tsc_look *look,
 		  u64 rate)
 {

@@ -13,10 +13,11 @@
 
 #include <skep/types.h>
 
-#define TSC_LOOK_NS 100000000ull /* between two looks */
-#define TSC_FIRST_NS 10000000ull /* for the first rate */
-#define TSC_TRUST_NS 1000000ll	 /* further apart, the counter is no clock */
-#define TSC_ASK (-1ll)		 /* time for a look */
+#define TSC_LOOK_NS 100000000ull /* between two samples */
+#define TSC_FIRST_NS 10000000ull /* between the samples for the first rate */
+/* The counter is not used if it is further from Windows' monotonic clock. */
+#define TSC_TRUST_NS 1000000ll
+#define TSC_ASK (-1ll) /* a new sample is due */
 
 enum tsc_which { TSC_REAL, TSC_MONOTONIC, TSC_CLOCKS }; /* as abi's clocks */
 
@@ -26,10 +27,9 @@ struct tsc_look {
 };
 
 struct tsc_clock {
-	u32 seq; /* atomic; odd: being changed */
+	u32 seq; /* atomic; odd while the clock changes */
 	u32 on;
-	u32 given_up; /* the counter is no clock: Windows' are read each time
-		       */
+	u32 given_up; /* Windows' clocks are read each time */
 	u64 base;     /* of the counter */
 	u64 limit;    /* ticks after base at which a new sample is due */
 	s64 ns[TSC_CLOCKS];
@@ -38,7 +38,9 @@ struct tsc_clock {
 	struct tsc_look first;
 };
 
-/* ns, or TSC_ASK. Any thread; `read` gives the counter. */
+/*
+ * Returns ns, or TSC_ASK. Any thread may call this; `read` returns the counter.
+ */
 s64 tsc_now(const struct tsc_clock *c, u32 which, u64 (*read)(void));
 void tsc_begin(struct tsc_clock *c, const struct tsc_look *look);
 /*

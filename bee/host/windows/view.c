@@ -32,17 +32,17 @@ struct view {
 	u64 start;  /* a multiple of GRANULE */
 	u64 end;    /* of the mapping when it was made; a multiple of a page */
 	u64 reach;  /* Windows has pages up to here; start: no view */
-	u64 offset; /* in the file, of start */
-	u64 live;   /* pages that the guest maps */
+	u64 offset; /* of start in the file */
+	u64 live;   /* number of pages that the guest maps */
 	u32 writable;
-	HANDLE file; /* its own, since the guest may close the descriptor */
+	HANDLE file; /* its own, because the guest may close the descriptor */
 	struct win_file_id id;
 };
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static struct view view[VIEWS]; /* sorted by start */
-static u32 views;		/* read without the lock too */
-static u8 *state;		/* of each page of the window */
+static u32 views;		/* also read without the lock */
+static u8 *state;		/* the state of each page of the window */
 
 static u64 granule_down(u64 n)
 {
@@ -74,7 +74,7 @@ static u64 page_index(u64 addr)
 	return (addr - WIN_WINDOW_START) / SKEP_PAGE_SIZE;
 }
 
-/* Index of the first view whose granules end after addr. */
+/* Returns the index of the first view whose granules end after addr. */
 static u32 view_index(u64 addr)
 {
 	u32 low = 0, high = views, mid;
@@ -89,7 +89,7 @@ static u32 view_index(u64 addr)
 	return low;
 }
 
-/* Logs it once: `said` belongs to the caller. */
+/* Logs a message once. `said` belongs to the caller. */
 static s64 refuse_once(u32 *said, const char *line, s64 err)
 {
 	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
@@ -106,7 +106,10 @@ static DWORD page_protection(u8 page)
 	return page & ABI_PROT_READ ? PAGE_READONLY : PAGE_NOACCESS;
 }
 
-/* Windows' protection of [start, end) as `state` has it, run by run. */
+/*
+ * Sets the protection of Windows for [start, end) from `state`, one run of
+ * pages at a time.
+ */
 static s64 protection_apply(const struct view *v, u64 start, u64 end)
 {
 	u64 at, run;
@@ -146,7 +149,9 @@ static s64 section_map(struct view *v, u64 len)
 	return err;
 }
 
-/* Bytes of the mapping that the file has now, or a negative errno. */
+/*
+ * Returns how many bytes of the mapping the file has now, or a negative errno.
+ */
 static s64 view_length(const struct view *v)
 {
 	LARGE_INTEGER size;
@@ -158,7 +163,7 @@ static s64 view_length(const struct view *v)
 	return (s64)u64_min((u64)size.QuadPart - v->offset, v->end - v->start);
 }
 
-/* As far as the file goes now. */
+/* Maps the view up to the page in which the file ends now. */
 static s64 view_open(struct view *v)
 {
 	s64 len = view_length(v), err;
@@ -190,7 +195,7 @@ static void view_drop(struct view *v)
 	__atomic_store_n(&views, views - 1, __ATOMIC_RELAXED);
 }
 
-/* Makes space for it in the array, which stays sorted. */
+/* Inserts the view into the array, which stays sorted. */
 static struct view *view_add(const struct view *new)
 {
 	u32 i = view_index(new->start);
@@ -203,7 +208,7 @@ static struct view *view_add(const struct view *new)
 
 /* Places ------------------------------------------------------------------- */
 
-/* The first gap of this length; 0: there is none. */
+/* Returns the first gap of this length; 0: there is none. */
 static u64 gap_find(u64 len)
 {
 	u64 at = WIN_WINDOW_START;
@@ -217,8 +222,10 @@ static u64 gap_find(u64 len)
 	return SKEP_MMAP_END - at >= len ? at : 0;
 }
 
-/* Whether all live pages of the view are in [start, end), so that it can be
- * unmapped. */
+/*
+ * Returns whether [start, end) contains all pages of the view that the guest
+ * maps, so that the view can be unmapped.
+ */
 static int gives_way(const struct view *v, u64 start, u64 end)
 {
 	u64 at, live = 0;
@@ -376,7 +383,7 @@ s64 bee_view_protect(u64 addr, u64 len, u32 prot)
 	return err;
 }
 
-/* 1: nothing of the view was left. */
+/* 1: the guest maps no page of the view any more. */
 static int part_release(struct view *v, u64 start, u64 end)
 {
 	u64 at;
@@ -412,7 +419,7 @@ s64 bee_view_release(u64 addr, u64 len)
 	return err;
 }
 
-/* The file may have grown, or another program may have shrunk it. */
+/* The file may have grown, or another program may have truncated it. */
 static s64 view_renew(struct view *v, u64 wanted)
 {
 	s64 len = view_length(v), err;
@@ -519,8 +526,10 @@ static s64 size_set(HANDLE h, u64 len)
 			   -LINUX_ETXTBSY);
 }
 
-/* Windows does not truncate a file that has views, so ours are unmapped
- * meanwhile. */
+/*
+ * Windows does not truncate a file that has views, so bee's views are unmapped
+ * before and mapped again afterwards.
+ */
 s64 bee_view_truncate(HANDLE h, u64 len)
 {
 	struct win_file_id id;
