@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code made at run time: allowed only when no byte offset of it holds an
- * instruction that would have to be rewritten. Pure; no state, no lock.
+ * Checks code that was made at run time. It is allowed only if no byte offset
+ * of it holds an instruction that bee would have to rewrite. Pure; no state, no
+ * lock.
  */
 #include "bee/rewrite/internal.h"
 
@@ -43,8 +44,8 @@ static int may_begin(u8 byte)
 }
 
 /*
- * An instruction cut off by the end may be completed by the bytes that follow
- * it later, so the worst case is assumed.
+ * Bytes that follow later may complete an instruction that the end cuts off, so
+ * the worst case is assumed.
  */
 int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides how one instruction runs under bee: unchanged, with a slot, in a
- * stub, or refused with a reason. Pure; no state, no lock.
+ * Decides how one instruction runs under bee: unchanged, with a slot, or in a
+ * stub; or refuses it with a reason. Pure; no state, no lock.
  */
 #include "bee/rewrite/internal.h"
 
@@ -16,7 +16,10 @@ static void refuse_instruction(struct bee_class *class, const char *why)
 	class->why = why;
 }
 
-/* String instructions and their like read ds:rsi, which fs: overrides. */
+/*
+ * String instructions and similar ones read ds:rsi; the prefix fs: overrides
+ * ds.
+ */
 static int is_implicit_source(const struct bee_insn *insn)
 {
 	u8 op = insn->opcode;
@@ -29,7 +32,7 @@ static int is_implicit_source(const struct bee_insn *insn)
 	return 0;
 }
 
-/* Instructions with a ModRM memory form that touch no memory. */
+/* Instructions that have a ModRM memory operand and do not access it. */
 static int is_address_only(const struct bee_insn *insn)
 {
 	if (!insn->map)
@@ -93,7 +96,9 @@ static int is_integer_load(const struct bee_insn *insn)
 	return 0;
 }
 
-/* An access of at most 64 bytes that starts here may reach [tp + 0x28]. */
+/*
+ * An access that starts here has at most 64 bytes, so it may reach [tp + 0x28].
+ */
 static int may_write_canary(const struct bee_insn *insn, s32 disp)
 {
 	return disp > 0x28 - 64 && disp < 0x30 && !is_integer_load(insn);
@@ -167,7 +172,10 @@ static void classify_0f01(const struct bee_insn *insn, struct bee_class *class)
 	}
 }
 
-/* 0f ae with f3 and a register: the fsgsbase instructions. */
+/*
+ * 0f ae with prefix f3 and a register operand is one of the fsgsbase
+ * instructions.
+ */
 static void classify_0fae(const struct bee_insn *insn, struct bee_class *class)
 {
 	u8 reg = modrm_reg(insn);

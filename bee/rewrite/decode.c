@@ -91,13 +91,13 @@ static int take_legacy_prefix(struct bee_insn *insn, u8 byte)
 		insn->prefixes &= ~(BEE_PREFIX_F2 | BEE_PREFIX_F3);
 		insn->prefixes |= byte == 0xf2 ? BEE_PREFIX_F2 : BEE_PREFIX_F3;
 		return 1;
-	default: /* cs, ds, es, ss: ignored in 64-bit mode */
+	default: /* the processor ignores cs, ds, es and ss in 64-bit mode */
 		return byte == 0x26 || byte == 0x2e || byte == 0x36 ||
 		       byte == 0x3e;
 	}
 }
 
-/* A REX prefix counts only right before the opcode. */
+/* A REX prefix has an effect only directly before the opcode. */
 static int take_prefixes(struct cursor *c, struct bee_insn *insn)
 {
 	while (c->at < c->max) {
@@ -237,7 +237,10 @@ static int take_opcode(struct cursor *c, struct bee_insn *insn)
 	return 0;
 }
 
-/* Immediates of the vector maps; map 1 has them where 0f has them. */
+/*
+ * The opcode, ModRM and immediate of a vector instruction. In map 1 the same
+ * opcodes have an immediate as in the two-byte table.
+ */
 static int take_vector_operands(struct cursor *c, struct bee_insn *insn,
 				u32 map, int evex)
 {
@@ -348,7 +351,10 @@ static int decode_two_byte(struct cursor *c, struct bee_insn *insn)
 	return take_operands(c, insn, two_byte[op]);
 }
 
-/* Encodings that the letters let through: groups with unused members. */
+/*
+ * Encodings that the tables accept although they are invalid: members of groups
+ * that are not defined.
+ */
 static int check_group(const struct bee_insn *insn)
 {
 	u8 reg = insn->modrm >> 3 & 7;
@@ -419,13 +425,14 @@ static void set_branch(struct bee_insn *insn)
 }
 
 /*
- * The common shapes in one go: at most a REX prefix, one or two opcode bytes,
- * ModRM, an immediate whose size hangs on nothing. Everything else, and all
- * that is invalid, is left to the full decoder. 15 bytes must be readable.
+ * Decodes the common forms in one step: at most a REX prefix, an opcode of one
+ * or two bytes, ModRM, and an immediate whose size depends on nothing else. The
+ * full decoder decodes everything else, and everything invalid. 15 bytes must
+ * be readable.
  */
 enum { QUICK_MODRM = 8, QUICK_REL = 16, QUICK_YES = 32, QUICK_IMM = 7 };
 
-/* By the letters of the opcode tables; 0: no common shape. */
+/* The form by the letters of the opcode tables; 0: it is not a common one. */
 static const u8 quick_shape[128] = {
 	['.'] = QUICK_YES,
 	['m'] = QUICK_YES | QUICK_MODRM,

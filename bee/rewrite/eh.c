@@ -2,18 +2,20 @@
 /*
  * Function ranges from unwind tables (LSB core 10.6; DWARF 4, 6.4.1).
  *
- * Pure, and the bytes are the guest's: every length is checked, and a record
- * that cannot be read ends the walk. No state, no lock.
+ * Pure. The bytes are the guest's, so every length is checked, and the walk
+ * ends at a record that cannot be read. No state, no lock.
  */
 #include "bee/rewrite/internal.h"
 
 enum { PE_PCREL = 0x10, PE_APPLICATION = 0x70, PE_INDIRECT = 0x80 };
 
-/* Bytes not yet read; `bad` sticks. */
+/*
+ * Bytes that are not read yet. `bad` is set at the first error and stays set.
+ */
 struct reader {
 	const u8 *p;
 	u64 at, end;
-	u64 addr; /* of p[0] */
+	u64 addr; /* address of p[0] */
 	int bad;
 };
 
@@ -45,7 +47,7 @@ static u64 read_u64(struct reader *r)
 	return bee_get_u64(r->p + r->at - 8);
 }
 
-/* A LEB128 number, of which only the length matters. */
+/* Skips a LEB128 number; its value is not needed. */
 static void skip_leb(struct reader *r)
 {
 	for (u32 i = 0; i < 9; i++)
@@ -54,7 +56,10 @@ static void skip_leb(struct reader *r)
 	r->bad = 1;
 }
 
-/* A DW_EH_PE_* value, without its application. */
+/*
+ * Reads a value in a DW_EH_PE_* format, without the base that it is relative
+ * to.
+ */
 static u64 read_format(struct reader *r, u8 encoding)
 {
 	u64 v;
@@ -94,13 +99,13 @@ static u64 read_encoded(struct reader *r, u8 encoding)
 	return v;
 }
 
-/* One CIE or FDE; the next one starts at `next`. */
+/* One CIE or FDE. The next one starts at `next`. */
 struct record {
 	u64 id_at, body, next;
 	u32 id;
 };
 
-/* 0: there is none. */
+/* Returns 0 if there is none. */
 static int read_record(struct reader *r, struct record *rec)
 {
 	u64 len = read_u32(r);
@@ -117,9 +122,10 @@ static int read_record(struct reader *r, struct record *rec)
 }
 
 /*
- * The encoding of PCs in the FDEs of the CIE at `at`; 0xff: unknown, or not to
- * be relied on. Signal return code ('S') is described from one byte before its
- * start on, in the middle of padding: left to the gap it lies in.
+ * Returns the encoding of PCs in the FDEs of the CIE at `at`; 0xff if it is
+ * unknown or cannot be relied on. The FDE of signal return code ('S') starts
+ * one byte before the code, in padding; such code is left to the gap that
+ * contains it.
  */
 static u8 read_pc_encoding(struct reader *section, u64 at)
 {
@@ -164,7 +170,7 @@ static u8 read_pc_encoding(struct reader *section, u64 at)
 	return r.bad ? 0xff : encoding;
 }
 
-/* What cannot be read has no length; 0xff is such an encoding. */
+/* An encoding that cannot be read, such as 0xff, has no length. */
 static int read_fde(struct reader *section, const struct record *rec,
 		    u8 encoding, struct bee_range *range)
 {
@@ -190,7 +196,7 @@ static void sift_down(struct bee_range *range, u32 at, u32 n)
 	range[at] = top;
 }
 
-/* A heap sort: hostile input must not make it quadratic. */
+/* A heap sort, which hostile input cannot make quadratic. */
 static void sort_ranges(struct bee_range *range, u32 n)
 {
 	for (u32 i = n / 2; i--;)
@@ -204,7 +210,10 @@ static void sort_ranges(struct bee_range *range, u32 n)
 	}
 }
 
-/* Overlaps are cut; neighbours stay apart, for their starts are targets. */
+/*
+ * Overlaps are cut. Adjacent ranges remain separate, because their starts are
+ * branch targets.
+ */
 static u32 cut_overlaps(struct bee_range *range, u32 n)
 {
 	u32 kept = 0;

@@ -16,7 +16,7 @@ enum { RCX = 1, RSP = 4, RBP = 5, RSI = 6, RDI = 7, R11 = 11 };
 #define REX_X 2
 #define REX_B 1
 
-/* A memory operand in its parts. */
+/* The parts of a memory operand. */
 struct operand {
 	u8 mod;		/* 1: disp8, 2: disp32 */
 	u8 base, index; /* NO_REG: none; a vector index keeps its number */
@@ -52,7 +52,10 @@ static void put_s32(struct bee_emitter *e, s32 v)
 	put_bytes(e, bytes, 4);
 }
 
-/* The last field before `rest` more bytes of the instruction. */
+/*
+ * Stores the last field, which is followed by `rest` more bytes of the
+ * instruction.
+ */
 static void put_rel32(struct bee_emitter *e, u64 target, u32 rest)
 {
 	s64 rel = (s64)(target - (stub_address(e) + 4 + rest));
@@ -152,7 +155,7 @@ static u8 vex_byte(const u8 *p, const struct bee_insn *insn, u32 at)
 	return p[insn->vex_at + at];
 }
 
-/* The R, X, B extension bits, as in REX. */
+/* Returns the extension bits R, X and B in the places that they have in REX. */
 static u8 extension_bits(const u8 *p, const struct bee_insn *insn)
 {
 	if (!insn->vex)
@@ -169,7 +172,7 @@ static u8 vex_operand(const u8 *p, const struct bee_insn *insn)
 	return ~vex_byte(p, insn, insn->vex == 0xc5 ? 1 : 2) >> 3 & 15;
 }
 
-/* Gathers and scatters: the index is a vector register. */
+/* In gathers and scatters the index is a vector register. */
 static int has_vector_index(const struct bee_insn *insn)
 {
 	u8 op = insn->opcode;
@@ -207,7 +210,10 @@ static void read_operand(const u8 *p, const struct bee_insn *insn,
 		o->mod = 1;
 }
 
-/* Legacy byte registers ah, ch, dh, bh: a REX prefix would change them. */
+/*
+ * Returns whether the instruction uses a legacy byte register (ah, ch, dh, bh).
+ * A REX prefix would change its meaning.
+ */
 static int has_high_byte(const struct bee_insn *insn)
 {
 	u8 op = insn->opcode;
@@ -235,7 +241,10 @@ int bee_uses_rsp(const struct bee_insn *insn)
 	return !insn->map && (op == 0x8f || (op == 0xff && reg == 6));
 }
 
-/* A register that the instruction neither names nor implies. */
+/*
+ * Returns a register that the instruction does not use, explicitly or
+ * implicitly.
+ */
 static u8 free_reg(const u8 *p, const struct bee_insn *insn,
 		   const struct operand *o, u8 other)
 {
@@ -244,7 +253,7 @@ static u8 free_reg(const u8 *p, const struct bee_insn *insn,
 
 	reg |= extension_bits(p, insn) & REX_R ? 8 : 0;
 	if (has_high_byte(insn))
-		reg = NO_REG; /* part of rax to rbx, never chosen */
+		reg = NO_REG; /* part of rax to rbx, which are never chosen */
 	for (u8 r = first;; r++)
 		if (r != reg && r != o->base && r != o->index && r != other &&
 		    r != vex_operand(p, insn))
@@ -293,7 +302,9 @@ static void put_legacy_opcode(struct bee_emitter *e,
 	put_byte(e, insn->opcode);
 }
 
-/* A two-byte VEX prefix grows to three bytes: it has no X and B. */
+/*
+ * A two-byte VEX prefix becomes one of three bytes, because it has no X and B.
+ */
 static void put_vector_opcode(struct bee_emitter *e, const u8 *p,
 			      const struct bee_insn *insn,
 			      const struct operand *o)
@@ -341,8 +352,8 @@ static void put_with_operand(struct bee_emitter *e, const u8 *p,
 }
 
 /*
- * Add the thread pointer (in tp) to the operand. A base of rsp stays a base:
- * rsp cannot be an index.
+ * Adds the thread pointer (in tp) to the operand. If the base is rsp, it stays
+ * the base, because rsp cannot be an index.
  */
 static void add_thread_pointer(struct bee_emitter *e, struct operand *o, u8 tp)
 {
@@ -361,7 +372,7 @@ static void add_thread_pointer(struct bee_emitter *e, struct operand *o, u8 tp)
 	}
 }
 
-/* mov with a 64-bit offset becomes mov with ModRM when the offset allows. */
+/* A mov with a 64-bit offset becomes a mov with ModRM if the offset fits. */
 static void offset_to_modrm(struct bee_emitter *e, const u8 *p,
 			    struct bee_insn *insn, struct operand *o)
 {
@@ -386,7 +397,10 @@ static void refresh_canary(struct bee_emitter *e, u8 tp)
 	put_slot_op(e, 0x89, tp, SKEP_SLOT_CANARY);
 }
 
-/* call or jmp through fs: memory; tp holds the target and is then restored. */
+/*
+ * A call or jmp through fs: memory. tp holds the target; then the register is
+ * restored.
+ */
 static void emit_fs_branch(struct bee_emitter *e, const struct bee_insn *insn,
 			   struct operand *o, u8 tp, u64 addr)
 {
@@ -454,7 +468,9 @@ static void emit_fs(struct bee_emitter *e, const u8 *p,
 
 /* The other kinds ------------------------------------------------------ */
 
-/* The kernel leaves rcx and r11 undefined: rcx carries the way back. */
+/*
+ * The kernel leaves rcx and r11 undefined, so rcx can hold the return address.
+ */
 static void emit_syscall(struct bee_emitter *e, const struct bee_insn *insn,
 			 u64 addr)
 {
@@ -463,7 +479,9 @@ static void emit_syscall(struct bee_emitter *e, const struct bee_insn *insn,
 	bee_emit_note(e, addr + insn->len);
 }
 
-/* The entry finds r11 and rcx in the slots, and which instruction in r11. */
+/*
+ * The entry finds r11 and rcx in the slots; r11 tells which instruction it was.
+ */
 static void emit_cpu(struct bee_emitter *e, const struct bee_insn *insn,
 		     u64 addr, int xgetbv)
 {
@@ -478,7 +496,9 @@ static void emit_cpu(struct bee_emitter *e, const struct bee_insn *insn,
 	bee_emit_note(e, addr + insn->len);
 }
 
-/* rdfsbase reg: a load of the thread pointer, 32 bits wide without REX.W */
+/*
+ * rdfsbase reg becomes a load of the thread pointer, of 32 bits without REX.W.
+ */
 static void emit_rdfsbase(struct bee_emitter *e, const struct bee_insn *insn)
 {
 	u8 rm = insn->modrm & 7;
@@ -492,7 +512,7 @@ static void emit_rdfsbase(struct bee_emitter *e, const struct bee_insn *insn)
 	put_s32(e, e->rw->slot[SKEP_SLOT_TP]);
 }
 
-/* The same bytes with gs: for fs: and the slot for the displacement. */
+/* The same bytes, but with gs: instead of fs: and the slot as displacement. */
 static void emit_slot(struct bee_emitter *e, const u8 *p,
 		      const struct bee_insn *insn, u32 slot)
 {

@@ -22,12 +22,12 @@ s64 bee_view_sync(u64 addr, u64 len);
 s64 bee_view_protect(u64 addr, u64 len, u32 prot);
 s64 bee_view_release(u64 addr, u64 len);
 
-/* fsync: what was stored in views of this file. */
+/* fsync of this file writes what was stored through its views. */
 s64 bee_view_flush(HANDLE h);
-/* Any new size of a file. */
+/* Sets any new size of a file. */
 s64 bee_view_truncate(HANDLE h, u64 len);
 
-/* Around a call of Windows that copies from or to `buf`. */
+/* Call these before and after a call of Windows that reads or writes `buf`. */
 int bee_view_hold(const void *buf);
 void bee_view_unhold(int held);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of bee's Windows host share. Everything here is private to
- * this directory.
+ * Declarations that the files of bee's Windows host share. No file outside this
+ * directory includes it.
  */
 #ifndef BEE_HOST_WINDOWS_WIN_H
 #define BEE_HOST_WINDOWS_WIN_H
@@ -40,7 +40,7 @@
 
 /* Errors: xlat.c -------------------------------------------------------- */
 
-/* A negative Linux errno for a Win32, or Winsock, error code. */
+/* Returns the negative Linux errno for an error code of Win32 or Winsock. */
 s64 bee_win_error(DWORD code);
 s64 bee_win_last(void);
 s64 bee_win_sock_last(void);
@@ -57,31 +57,31 @@ s64 bee_mem_discard(u64 addr, u64 len);
 /* Threads: thread.c ----------------------------------------------------- */
 
 /*
- * The host's part of a guest thread, in a table by abi's thread index.
- * `doorbell` and `wake` may be used by any thread; the rest belongs to the
- * thread itself or to the table's lock.
+ * The host's part of a guest thread, in a table indexed by abi's thread number.
+ * Any thread may use `doorbell` and `wake`; the thread itself, or the table's
+ * lock, owns the other fields.
  */
 struct win_thread {
 	struct bee_thread bee;
 	HANDLE handle;
-	u32 live;      /* table lock: may be suspended */
-	u32 kick;      /* atomic: an io_wait has to end with -EINTR */
+	u32 live; /* guarded by the table's lock: the thread may be suspended */
+	u32 kick; /* atomic: an io_wait must return -EINTR */
 	u32 doorbell;  /* atomic: counts reasons to check again; waited on */
-	u32 asleep;    /* atomic: in io_wait */
+	u32 asleep;    /* atomic: the thread is in io_wait */
 	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
-	HANDLE event;  /* named, for file locks; NULL: none yet */
-	u32 wake_used; /* atomic: how to end its sleep */
+	HANDLE event;  /* a named event for file locks; NULL: none yet */
+	u32 wake_used; /* atomic: what ends the thread's sleep */
 };
 
 enum win_wake {
 	WIN_WAKE_DOORBELL,
-	WIN_WAKE_SOCKET, /* asleep in WSAPoll: `wake` */
-	WIN_WAKE_EVENT,	 /* waits for a file lock: `event` */
+	WIN_WAKE_SOCKET, /* it sleeps in WSAPoll, and `wake` ends that */
+	WIN_WAKE_EVENT,	 /* it waits for a file lock, and `event` ends that */
 };
 
 int bee_thread_slots_take(void); /* 0, or a Win32 error */
 
-/* No call: it is used while the guest's vector registers are live. */
+/* Inline, because it is used while the guest's vector registers are live. */
 static inline struct win_thread *bee_thread_self(void)
 {
 	struct win_thread *t;
@@ -101,9 +101,9 @@ void bee_thread_kick(u32 thread);
 s64 bee_thread_yield(void);
 s64 bee_thread_clock(u32 thread);
 s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes);
-void bee_thread_ring(struct win_thread *t); /* end its sleep in io_wait */
+void bee_thread_ring(struct win_thread *t); /* ends its sleep in io_wait */
 void bee_thread_ring_all(void);
-/* After this no thread is suspended any more; never given back. */
+/* After this no thread is suspended any more. The lock is never released. */
 void bee_thread_freeze(void);
 int bee_timer_start(void); /* 0, or a Win32 error: timer.c */
 void bee_timer_arm(u64 deadline_ns);
@@ -112,7 +112,7 @@ void bee_wake(u32 *word, u32 count);
 
 /* Faults: fault.c ------------------------------------------------------- */
 
-/* A fault of the guest, from the parent to the faulting thread. */
+/* A fault of the guest, which the parent passes to the faulting thread. */
 struct win_fault {
 	EXCEPTION_RECORD record;
 	CONTEXT context;
@@ -122,10 +122,13 @@ struct win_fault {
 void bee_fault_install(void);
 int bee_fault_map(HANDLE section); /* 0, or a Win32 error */
 int bee_fault_is_guest(const EXCEPTION_RECORD *r, const CONTEXT *c);
-/* Where the parent sends the thread; rcx: the index of its win_fault. */
+/*
+ * The address to which the parent sends the thread; rcx is the index of its
+ * win_fault.
+ */
 void bee_fault_enter(void);
 
-/* The parent as debugger: debug.c */
+/* The parent as debugger, in debug.c. */
 HANDLE bee_debug_section(void); /* for bee_fault_map in the child */
 void bee_debug_run(void);
 
@@ -163,44 +166,47 @@ struct win_file_id {
 };
 
 /*
- * abi closes a handle only when no call uses it any more, so an entry needs
- * no count; the lock in handle.c guards taking and giving back numbers only.
+ * abi closes a handle only when no call uses it any more, so an entry has no
+ * reference count. The lock in handle.c guards only the allocation of numbers.
  */
 struct win_handle {
 	u32 kind;
-	u32 flags;     /* O_* at open */
+	u32 flags;     /* flags of open(2), O_* */
 	u32 inherited; /* its position is shared with the process that passed it
 			*/
-	u32 gone; /* atomic: its last name was deleted, but is still there */
+	u32 gone;      /* atomic: the last name was deleted, but still exists */
 	HANDLE h;
 	SOCKET s;
 	struct win_stream *stream;
-	struct win_stream *out; /* the other way, of a two-way stream */
+	struct win_stream *out; /* the other direction, if there are two */
 	struct win_dir *dir;
-	u64 lock_id; /* file locks: the owner's number; 0: none taken yet */
-	struct win_file_id lock_file; /* when lock_id is set */
-	u32 lock_held;		      /* closing it has locks to drop */
+	u64 lock_id; /* the owner's number of file locks; 0: none yet */
+	struct win_file_id lock_file; /* valid if lock_id is set */
+	u32 lock_held;		      /* closing the handle must drop locks */
 	u32 sock_domain, sock_type;   /* Linux's numbers */
-	u32 sock_peer;		      /* a connection was begun or accepted */
-	u32 sock_reset;		      /* ECONNRESET was reported */
-	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
+	u32 sock_peer;		      /* a connection was started or accepted */
+	u32 sock_reset;		      /* ECONNRESET was reported already */
+	u32 sock_connecting; /* CONNECT was started; its result is not seen */
 };
 
 struct win_handle *bee_handle_new(u32 kind, s32 *number); /* NULL: full */
 struct win_handle *bee_handle_get(s32 number);		  /* NULL: not in use */
 void bee_handle_free(s32 number);
-/* The file of h loses its last name: all open handles of it know. */
+/* Tells all open handles of the file of h that it loses its last name. */
 void bee_handle_gone(HANDLE h);
 
 /* Streams: stream.c ------------------------------------------------------ */
 
 #define WIN_STREAM_BUFFER 0x10000 /* bytes */
 
-/* Takes over `h`; console: h is one. NULL: no memory. */
+/*
+ * Takes ownership of `h`, which is a console if `console` is set. Returns NULL
+ * if there is no memory.
+ */
 struct win_stream *bee_stream_new(HANDLE h, int console, int output);
 /*
- * Two streams on one overlapped pipe, whose handle is taken over: on failure
- * (-1) it is closed.
+ * Makes two streams of one overlapped pipe and takes ownership of its handle.
+ * If this fails (-1), the handle is closed.
  */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out);
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
@@ -210,16 +216,16 @@ s64 bee_stream_available(struct win_stream *s);
 s64 bee_stream_winsize(struct win_stream *s);
 int bee_stream_console(const struct win_stream *s);
 void bee_stream_close(struct win_stream *s);
-void bee_stream_flush_all(void); /* before the process ends */
+void bee_stream_flush_all(void); /* called before the process ends */
 
 /* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
 
-#define WIN_PATH_MAX 8192 /* UTF-16 units with NUL */
+#define WIN_PATH_MAX 8192 /* UTF-16 units, including the NUL */
 
-int bee_root_set(const char *root);		   /* NULL: the default */
+int bee_root_set(const char *root);		   /* NULL: the default root */
 s64 bee_path_encode(const char *path, WCHAR *out); /* WIN_PATH_MAX units */
 s64 bee_path_decode(const WCHAR *path, char *out, u64 len);
-s64 bee_path_missing(WCHAR *path); /* ENOENT or ENOTDIR; cuts path */
+s64 bee_path_missing(WCHAR *path); /* -ENOENT or -ENOTDIR; cuts the path */
 s64 bee_file_open(struct abi_open *open);
 s64 bee_file_close(s32 handle);
 s64 bee_file_read(s32 handle, const struct abi_io *io);
@@ -243,32 +249,36 @@ s64 bee_link_read(HANDLE h, char *buf, u64 len);
  * reports a refusal, the last error is ERROR_NOT_SAME_DEVICE, and the first
  * time a sentence was printed.
  */
-int bee_place_confine(const WCHAR *root); /* once: --root was given; or -1 */
-/* bee_win_open of what must be below the root. */
+int bee_place_confine(const WCHAR *root); /* once, for --root; 0 or -1 */
+/* Like bee_win_open, for a file that must be below the root. */
 HANDLE bee_place_open(const WCHAR *path, DWORD access, DWORD create,
 		      DWORD flags);
 int bee_place_check(HANDLE h, const WCHAR *path); /* -1: outside; refused */
 /*
- * The folder of a name, to be held while the name is made, changed or removed:
- * Windows renames no folder meanwhile. NULL if there is nothing to guard;
- * INVALID_HANDLE_VALUE with the last error.
+ * Opens the directory of a name. The caller holds it open while it makes,
+ * changes or removes the name, because Windows does not rename an open
+ * directory. Returns NULL if there is nothing to guard; INVALID_HANDLE_VALUE
+ * with the last error.
  */
 HANDLE bee_place_hold(const WCHAR *path);
-/* Wine only: bee asked for what `path` itself is, and a link was followed. */
+/* Only for Wine: bee opened `path` itself, and Wine followed a link. */
 int bee_place_followed(HANDLE h, const WCHAR *path);
-/* -1 then, and the sentence: a change would be one of what it leads to. */
+/*
+ * Returns -1 and prints the message if a link was followed, because a change
+ * would apply to what the link leads to.
+ */
 int bee_place_itself(HANDLE h, const WCHAR *path);
-/* Where h is, as the guest names it; the length, or a negative errno. */
+/* Returns the guest's path of h: its length, or a negative errno. */
 s64 bee_place_text(HANDLE h, const WCHAR *path, char *out, u64 len);
 
 /* Locks of files: filelock.c ---------------------------------------------- */
 
 s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread);
-void bee_file_unlock(struct win_handle *h); /* what the handle owns */
+void bee_file_unlock(struct win_handle *h); /* drops what the handle owns */
 
 /* Sockets: sock.c, sockopt.c, iowait.c ----------------------------------- */
 
-int bee_sock_init(void); /* once, on first use; 0 or negative errno */
+int bee_sock_init(void); /* once, on first use; 0 or a negative errno */
 s64 bee_sock_open(u32 domain, u32 type, u32 protocol);
 s64 bee_sock(s32 handle, struct abi_sock_op *op);
 s64 bee_sock_read(struct win_handle *h, void *buf, u64 len);
@@ -280,7 +290,7 @@ s64 bee_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 
 /* The parent, the probe, the end ------------------------------------------ */
 
-int bee_parent_run(const struct bee_options *o); /* the exit code */
+int bee_parent_run(const struct bee_options *o); /* returns the exit code */
 int bee_probe(void);
 void bee_proc_exit(u32 status);
 void bee_log(const char *line);
