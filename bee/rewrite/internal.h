@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Declarations shared by the files of the rewriter only. */
+/*
+ * Declarations that only the files of the rewriter share.
+ */
 #ifndef BEE_REWRITE_INTERNAL_H
 #define BEE_REWRITE_INTERNAL_H
 
@@ -14,7 +16,7 @@ enum {
 	MARK_SITE = 8,	    /* the instruction must be rewritten */
 	MARK_ENDS = 16,	    /* the instruction does not fall through */
 	MARK_BRANCH = 32,   /* TARGET, by a direct branch: surely code */
-	MARK_DIRTY = 64,    /* a gap starts here that holds more than code */
+	MARK_DIRTY = 64,    /* a gap starts here, and not all of it is code */
 	MARK_POINTER = 128, /* TARGET, by an address taken: may be code */
 };
 
@@ -41,7 +43,10 @@ static inline void bee_put_u32(u8 *p, u32 v)
 	p[3] = v >> 24;
 }
 
-/* Whether a word has a byte equal to `byte`; rarely says yes wrongly. */
+/*
+ * Returns whether a word contains a byte equal to `byte`. It may return true
+ * although there is none, but rarely.
+ */
 static inline int bee_has_byte(u64 word, u8 byte)
 {
 	const u64 ones = 0x0101010101010101ull;
@@ -50,46 +55,46 @@ static inline int bee_has_byte(u64 word, u8 byte)
 	return ((x - ones) & ~x & ones << 7) != 0;
 }
 
-/* What an instruction needs. */
+/* What must be done with an instruction. */
 enum bee_need {
 	BEE_NEED_NOTHING,
 	BEE_NEED_ENTRY,	 /* syscall */
 	BEE_NEED_CPU,	 /* cpuid, xgetbv */
-	BEE_NEED_FS,	 /* a thread pointer in a register */
+	BEE_NEED_FS,	 /* the stub needs the thread pointer in a register */
 	BEE_NEED_FSBASE, /* rdfsbase */
-	BEE_NEED_SLOT,	 /* another prefix and displacement in place */
+	BEE_NEED_SLOT,	 /* the prefix and the displacement change in place */
 	BEE_NEED_REFUSAL,
 };
 
 struct bee_class {
 	enum bee_need need;
 	u8 kind;	 /* enum bee_site_kind */
-	u8 slot;	 /* BEE_NEED_SLOT: which */
-	u8 refresh;	 /* writes the canary: copy it to its slot afterwards */
-	const char *why; /* BEE_NEED_REFUSAL */
+	u8 slot;	 /* BEE_NEED_SLOT: which slot */
+	u8 refresh;	 /* it may write the canary: copy that to its slot */
+	const char *why; /* BEE_NEED_REFUSAL: the reason */
 };
 
 void bee_classify(const u8 *p, const struct bee_insn *insn,
 		  struct bee_class *class);
 
-/* A stub being written. Errors stick in `error`. */
+/* A stub that is being written. The first error stays in `error`. */
 struct bee_emitter {
 	struct bee_rewrite *rw;
 	int error;
-	u8 scratch, scratch2, pushed; /* what the next bee_stub_pc says */
+	u8 scratch, scratch2, pushed; /* the fields of the next bee_stub_pc */
 };
 
 void bee_emit_note(struct bee_emitter *e, u64 guest);
 void bee_emit_jmp(struct bee_emitter *e, u64 target);
-/* One instruction at guest address addr, in its rewritten or moved form. */
+/* Writes one instruction, rewritten or moved. Its guest address is addr. */
 void bee_emit_insn(struct bee_emitter *e, const u8 *p,
 		   const struct bee_insn *insn, u64 addr);
-/* Whether it can leave its place at all. */
+/* Returns whether the instruction can be moved at all. */
 int bee_can_move(const struct bee_insn *insn);
-/* Whether rsp takes part in its operands (explicitly). */
+/* Returns whether rsp is one of its explicit operands. */
 int bee_uses_rsp(const struct bee_insn *insn);
 
-/* Pass 1 and what it needs; target.c. */
+/* Pass 1. */
 struct bee_place {
 	u32 text;
 	u64 off;
@@ -99,10 +104,10 @@ struct bee_place {
 
 struct bee_scan {
 	struct bee_rewrite *rw;
-	u64 mark_base[BEE_TEXTS_MAX]; /* where a text's marks begin */
+	u64 mark_base[BEE_TEXTS_MAX]; /* start of the marks of a text */
 	u64 first[BEE_TEXTS_MAX];     /* offset of the first code */
-	u64 budget;		      /* jump table entries still to be read */
-	u64 table[BEE_TABLES];	      /* tables that were read, by address */
+	u64 budget;	       /* jump table entries that may still be read */
+	u64 table[BEE_TABLES]; /* addresses of the tables that were read */
 	int error;
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The map of a rewritten image: from a PC to the guest's state, and to bytes
- * and back.
+ * The map of a rewritten image: it finds the guest's state for a PC, and has a
+ * serialised form.
  *
- * The arrays are the caller's. Bytes that come in are checked in full: a map
- * from the cache or a snapshot is input like any other.
+ * The arrays belong to the caller. All bytes that are read are checked, because
+ * a map from the cache or a snapshot may be wrong.
  */
 #include "bee/rewrite/internal.h"
 
@@ -45,8 +45,8 @@ static int find_stub(const struct bee_map *map, u64 pc,
 }
 
 /*
- * PCs inside the text that patches changed: a cave stands for its site, and
- * the nops and the call of BEE_FORM_CALL for the site before them.
+ * The PCs inside the text that patches changed. A cave belongs to its site; the
+ * nops and the call of BEE_FORM_CALL belong to the site before them.
  */
 static int find_patch(const struct bee_map *map, u64 pc,
 		      struct bee_stub_pc *state)

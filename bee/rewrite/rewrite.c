@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pass 2: for each site, where the jump to its stub fits.
+ * Pass 2: decides for each site where the jump to its stub is.
  *
- * Owns the choice of patches. It runs twice over the same marks: once to plan
- * (no byte of text changes, so a failure leaves nothing behind), once to
- * commit; both runs read only bytes that no patch has taken, and therefore
- * decide alike.
+ * Owns the choice of patches. It runs twice with the same marks: first it only
+ * plans, so that a failure changes no byte of the text; then it writes. Both
+ * runs read only bytes that no patch has changed, so they decide alike.
  *
- * A jump takes five bytes. Where the instruction is shorter, neighbours move
- * into the stub with it, but never one at which control may arrive. In order:
- * following instructions; preceding ones; a following call, led through the
- * stub; a short jump to padding nearby; a short jump to room made by moving
- * other instructions away.
+ * A jump needs five bytes. If the instruction is shorter, adjacent instructions
+ * move into the stub, but never one that is a branch target. These are tried in
+ * this order: following instructions; preceding ones; a following call, which
+ * goes through the stub; a short jump to padding nearby; a short jump to bytes
+ * that are freed by moving other instructions.
  */
 #include "bee/rewrite/internal.h"
 
@@ -24,7 +23,7 @@ struct plan {
 	struct bee_rewrite *rw;
 	struct bee_scan scan;
 	int commit;
-	/* the text at work */
+	/* the text that is being rewritten */
 	struct bee_text *text;
 	u8 *marks;
 };
@@ -58,7 +57,7 @@ static int decode_at(const struct plan *p, u64 off, struct bee_insn *insn)
 	return bee_decode(p->text->bytes + off, p->text->len - off, insn);
 }
 
-/* Start of the instruction that ends where `off` starts. */
+/* Returns the start of the instruction that ends at `off`. */
 static int step_back(const struct plan *p, u64 off, u64 *prev)
 {
 	struct bee_insn insn;
@@ -98,7 +97,7 @@ static void fill_text(struct plan *p, u64 from, u64 to, u8 byte)
 			p->text->bytes[from] = byte;
 }
 
-/* opcode rel32 at off: e9 jmp, e8 call */
+/* Writes opcode and rel32 at off: e9 is jmp, e8 is call. */
 static int put_branch(struct plan *p, u64 off, u8 opcode, u64 target)
 {
 	s64 rel = (s64)(target - addr_of(p, off + JMP_LEN));
@@ -134,11 +133,11 @@ static struct bee_site *add_site(struct plan *p, u64 off, u8 kind, u8 form)
 	return site;
 }
 
-/* A patch: [start, end) of the text, which `stub` stands for. */
+/* A patch: `stub` replaces [start, end) of the text. */
 struct patch {
 	u64 start, end;
 	u8 form;
-	u8 moved; /* holds no site: only makes room */
+	u8 moved; /* contains no site, and only frees bytes */
 	u64 stub, cave;
 };
 
@@ -172,7 +171,10 @@ static int add_group_sites(struct plan *p, const struct patch *patch, u64 end)
 	return 0;
 }
 
-/* The stub for [start, end), then a jump to `resume` unless nothing arrives. */
+/*
+ * Writes the stub for [start, end), and then a jump to `resume`, unless control
+ * never reaches it.
+ */
 static int emit_group(struct plan *p, u64 start, u64 end, u64 resume, u8 pushed)
 {
 	struct bee_emitter e = {.rw = p->rw, .pushed = pushed};
@@ -212,7 +214,7 @@ static int apply_jmp(struct plan *p, u64 start, u64 end, u8 moved)
 		rc = put_branch(p, start, 0xe9, patch.stub);
 	if (rc)
 		return rc;
-	/* int3: a jump inside it traps */
+	/* int3, so that a jump into these bytes traps */
 	fill_text(p, start + JMP_LEN, end, 0xcc);
 	mark_taken(p, start, end);
 	return 0;
@@ -236,8 +238,8 @@ static int is_padding(const struct plan *p, u64 off, struct bee_insn *insn)
 }
 
 /*
- * The end of a movable group of at least `want` bytes from `start` that covers
- * `must`; 0: there is none.
+ * Returns the end of a group of instructions that can move. The group starts at
+ * `start`, has at least `want` bytes, and contains `must`. 0: there is none.
  */
 static u64 group_end(const struct plan *p, u64 start, u64 must, u64 want)
 {
@@ -280,8 +282,9 @@ static int try_group(struct plan *p, u64 off, int *rc)
 }
 
 /*
- * The instruction before a call: the call goes to the stub, which carries the
- * instruction out and jumps to the callee. The return address stays.
+ * The site is the instruction before a call. The call goes to the stub, which
+ * runs the instruction and jumps to the callee. The return address stays the
+ * same.
  */
 static int try_call(struct plan *p, u64 off, u32 len, int *rc)
 {
@@ -319,7 +322,7 @@ static int short_reaches(u64 off, u64 to)
 	return rel == (s8)rel;
 }
 
-/* The stub for one short site whose jump goes through `cave`. */
+/* Writes the stub for one short site whose jump goes through `cave`. */
 static int apply_cave(struct plan *p, u64 off, u32 len, u64 cave)
 {
 	struct patch patch = {off, off + len,	 BEE_FORM_CAVE,
@@ -339,7 +342,7 @@ static int apply_cave(struct plan *p, u64 off, u32 len, u64 cave)
 	return 0;
 }
 
-/* The run of padding from `off` on; its length, 0: none. */
+/* Returns the length of the run of padding from `off` on; 0: there is none. */
 static u64 padding_run(const struct plan *p, u64 off)
 {
 	struct bee_insn insn;
@@ -362,7 +365,9 @@ static int is_dead(const struct plan *p, u64 off)
 	return p->marks[prev] & MARK_ENDS;
 }
 
-/* Padding that runs keeps a short jump over the cave at its start. */
+/*
+ * If control may enter the padding, a short jump at its start skips the cave.
+ */
 static int use_padding(struct plan *p, u64 off, u32 len, u64 pad, u64 run,
 		       int *rc)
 {
@@ -402,8 +407,8 @@ static int try_cave(struct plan *p, u64 off, u32 len, int *rc)
 }
 
 /*
- * Move ten bytes of other instructions into a stub of their own: five for
- * their jump, five for this site's.
+ * Moves ten bytes of other instructions into a stub of their own: five for the
+ * jump to that stub, and five for this site's jump.
  */
 static int try_eviction(struct plan *p, u64 off, u32 len, int *rc)
 {
@@ -517,7 +522,10 @@ static int run_plan(struct plan *p)
 	return rc;
 }
 
-/* Nearly sorted already: only rooms made nearby are out of order. */
+/*
+ * The sites are nearly sorted: only patches that freed bytes nearby are out of
+ * order.
+ */
 static void sort_sites(struct bee_rewrite *rw)
 {
 	for (u32 i = 1; i < rw->sites; i++) {
@@ -611,7 +619,7 @@ static int is_fs(const struct bee_text *text, u64 i)
 	return class.need != BEE_NEED_NOTHING;
 }
 
-/* syscall, cpuid, xgetbv, rdfsbase, whatever prefixes they have. */
+/* syscall, cpuid, xgetbv and rdfsbase, with any prefixes. */
 static int is_other(const struct bee_text *text, u64 i)
 {
 	const u8 *p = text->bytes + i;
@@ -624,7 +632,10 @@ static int is_other(const struct bee_text *text, u64 i)
 				     (p[1] == 0xae && (p[2] & 0xf8) == 0xc0));
 }
 
-/* Bytes that can begin a site, at any offset: at least as many as there are. */
+/*
+ * Counts bytes, at any offset, that can begin a site. There are at most as many
+ * sites.
+ */
 static u64 count_candidates(const struct bee_text *text)
 {
 	u64 n = 0, i = 0, word;
@@ -657,7 +668,10 @@ void bee_rewrite_sizes(const struct bee_rewrite *rw,
 		n += count_candidates(&rw->text[t]);
 		need->marks_len += rw->text[t].len;
 	}
-	/* a site, its neighbours, and now and then what made room for it */
+	/*
+	 * a site, its adjacent instructions, and sometimes the patch that freed
+	 * its bytes
+	 */
 	need->sites = (u32)(2 * n + 16);
 	need->pcs = (u32)(12 * n + 64);
 	need->stubs_len =

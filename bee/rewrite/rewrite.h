@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Load-time rewriting of guest text. Pure: bytes in, bytes and a map out.
+ * Rewrites the guest's text when it is loaded. Pure: it changes the bytes of
+ * the text and returns a map.
  *
- * Every `syscall` becomes a jump to a stub that jumps to bee's entry; every
- * `fs:` access goes through thread slots in gs:; `cpuid` and `xgetbv` become
- * calls like system calls. No trap, nothing on the guest's stack (its red zone
- * is live). A site that cannot be decided is refused, never left.
+ * Every `syscall` becomes a jump to a stub, which jumps to bee's entry. Every
+ * `fs:` access uses thread slots in gs:. `cpuid` and `xgetbv` enter bee like
+ * system calls. Stubs do not trap, and do not use the guest's stack, because
+ * its red zone may be in use. A site that cannot be rewritten is refused, and
+ * never left unchanged.
  */
 #ifndef BEE_REWRITE_H
 #define BEE_REWRITE_H
@@ -28,20 +30,18 @@
 enum bee_site_kind {
 	BEE_SITE_SYSCALL,
 	BEE_SITE_FS,	     /* fs: access through a stub */
-	BEE_SITE_FS_INPLACE, /* same length, now gs:[slot] */
+	BEE_SITE_FS_INPLACE, /* same length, becomes gs:[slot] */
 	BEE_SITE_CPUID,
 	BEE_SITE_XGETBV,
-	BEE_SITE_MOVED, /* plain instructions moved away to make room for a jump
-			 */
+	BEE_SITE_MOVED, /* others, moved so that a jump has room */
 	BEE_SITE_KINDS,
 };
 
-/* How the text leads into the stub. */
+/* How control goes from the text to the stub. */
 enum bee_site_form {
 	BEE_FORM_INPLACE,
 	BEE_FORM_JMP,  /* jmp rel32 at `patch` */
-	BEE_FORM_CALL, /* nops, then the guest's own call, led through the stub
-			*/
+	BEE_FORM_CALL, /* nops, then the guest's call, through the stub */
 	BEE_FORM_CAVE, /* jmp rel8 at `patch` to a jmp rel32 at `cave` */
 };
 
@@ -49,7 +49,7 @@ enum bee_site_form {
 struct bee_site {
 	u64 addr;  /* first byte of the instruction itself */
 	u64 patch; /* first byte overwritten */
-	u64 stub;  /* 0 for in place; sites of one patch share it */
+	u64 stub;  /* 0: changed in place; sites of one patch share it */
 	u64 cave;  /* BEE_FORM_CAVE: 5 bytes of padding made a jump; else 0 */
 	u16 stub_len;
 	u8 patch_len;
@@ -61,8 +61,8 @@ SKEP_ASSERT_SIZE(struct bee_site, 40);
 
 /*
  * From `stub` up to the next entry, a thread has the guest's state at `guest`,
- * except for what the last three fields say; so a thread can be taken back to
- * an exact guest state at any PC (signals, snapshots, crash reports).
+ * except for what the last three fields say. So the exact state of the guest is
+ * known at every PC (for signals, snapshots and crash reports).
  */
 struct bee_stub_pc {
 	u64 stub;    /* address in the stub */
@@ -74,7 +74,7 @@ struct bee_stub_pc {
 };
 SKEP_ASSERT_SIZE(struct bee_stub_pc, 24);
 
-/* One executable range, and what is known to be code in it. */
+/* One executable range. */
 struct bee_text {
 	u8 *bytes; /* writable view of the text */
 	u64 addr;  /* guest address of bytes[0] */
@@ -85,7 +85,10 @@ struct bee_range {
 	u64 start, end;
 };
 
-/* One loaded range that is not code: searched for pointers into code. */
+/*
+ * One loaded range that is not code. The rewriter searches it for pointers into
+ * code.
+ */
 struct bee_data {
 	const u8 *bytes;
 	u64 addr;
@@ -99,11 +102,13 @@ struct bee_rewrite {
 	/* in */
 	struct bee_text text[BEE_TEXTS_MAX];
 	u32 texts;
-	const struct bee_range *code; /* function ranges from .eh_frame /
-					 symbols, sorted; 0: all is code */
+	/* Function ranges from .eh_frame or symbols, sorted; 0: all is code. */
+	const struct bee_range *code;
 	u32 codes;
-	/* Addresses, sorted, that begin something new (sections): decoding of
-	 * the bytes between functions starts again there. May be none. */
+	/*
+	 * Sorted addresses where something new begins (sections). Decoding of
+	 * the bytes between functions starts again there. There may be none.
+	 */
 	const u64 *edge;
 	u32 edges;
 	u64 entry; /* ELF entry point: a known branch target */
@@ -111,10 +116,13 @@ struct bee_rewrite {
 	u32 datas;
 	u64 bias; /* load address minus link address (static-PIE) */
 	s32 slot[SKEP_SLOT_COUNT]; /* gs: displacements */
-	u8 *stubs;		   /* where stub bytes are written */
+	u8 *stubs;		   /* the buffer for the stubs */
 	u64 stubs_addr;		   /* their guest address */
 	u64 stubs_len;
-	/* working memory and results, caller's; sizes by bee_rewrite_sizes */
+	/*
+	 * Buffers of the caller for work and results; bee_rewrite_sizes returns
+	 * their sizes.
+	 */
 	struct bee_site *site;
 	u32 sites, sites_max;
 	struct bee_stub_pc *pc;
@@ -124,15 +132,15 @@ struct bee_rewrite {
 	u64 stubs_used;
 	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS];
 	u64 insns;     /* instructions seen */
-	u64 skipped;   /* bytes of the text that are not code */
+	u64 skipped;   /* bytes of the text that were not decoded as code */
 	u32 forms[4];  /* sites by enum bee_site_form */
-	u64 bad_addr;  /* on error: where */
-	char why[160]; /* on error: one sentence */
+	u64 bad_addr;  /* on error: the address */
+	char why[160]; /* on error: a message */
 };
 
 /*
- * Upper bounds for sites_max, pcs_max and stubs_len (rounded up to pages),
- * from a scan of the bytes; marks takes the sum of all text lengths.
+ * Upper bounds for sites_max, pcs_max and stubs_len (rounded up to pages), from
+ * a scan of the bytes. marks_len is the sum of the lengths of all texts.
  */
 struct bee_rewrite_need {
 	u32 sites, pcs;
@@ -142,20 +150,20 @@ void bee_rewrite_sizes(const struct bee_rewrite *rw,
 		       struct bee_rewrite_need *need);
 
 /*
- * 0, or -ENOEXEC with why and bad_addr (nothing was changed), -ENOMEM when the
- * stub space or an array is too small (nothing was changed).
+ * Returns 0, -ENOEXEC with why and bad_addr, or -ENOMEM if the space for stubs
+ * or an array is too small. On an error nothing was changed.
  */
 int bee_rewrite(struct bee_rewrite *rw);
 
 /*
- * Code made at run time cannot be rewritten soundly: check every byte offset
- * for syscall, int 0x80, sysenter, fs:, gs:, cpuid, xgetbv, wrfsbase.
- * 0, or -EACCES with the offset in *bad and a sentence in why[160].
+ * Code that is made at run time cannot be rewritten reliably. So every byte
+ * offset is checked for syscall, int 0x80, sysenter, fs:, gs:, cpuid, xgetbv
+ * and wrfsbase. Returns 0, or -EACCES with the offset in *bad and a message in
+ * why[160].
  */
 int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why);
 
-/* Length of the instruction at p (at most `max` bytes), or negative: invalid.
- */
+/* A decoded instruction. */
 struct bee_insn {
 	u8 len;
 	u8 opcode_at; /* offset of the opcode */
@@ -193,11 +201,15 @@ enum {
 	BEE_PREFIX_LOCK = 16,
 	BEE_PREFIX_SEGS = 32
 };
+/*
+ * Decodes the instruction at p, of which `max` bytes are readable. Returns its
+ * length, or -ENOEXEC: it is invalid, or -EFAULT: it ends after `max`.
+ */
 int bee_decode(const u8 *p, u64 max, struct bee_insn *insn);
 
 /*
- * The map of one image: what bee_rewrite found, without its working memory.
- * The arrays belong to the map's creator.
+ * The map of one image: the result of bee_rewrite, without its buffers for
+ * work. The arrays belong to the creator of the map.
  */
 struct bee_map {
 	const struct bee_site *site;
@@ -207,27 +219,40 @@ struct bee_map {
 };
 
 void bee_map_from(struct bee_map *map, const struct bee_rewrite *rw);
-/* The state a thread at `pc` has; 0 when pc is not rewriter's code. */
+/*
+ * Finds the state of a thread at `pc`. Returns 0 if pc is not in code of the
+ * rewriter.
+ */
 int bee_map_find(const struct bee_map *map, u64 pc, struct bee_stub_pc *state);
-/* The guest PC that stands for pc; pc itself outside stubs and patches. */
+/*
+ * Returns the guest's PC that corresponds to pc; outside stubs and patches that
+ * is pc itself.
+ */
 u64 bee_map_guest_pc(const struct bee_map *map, u64 pc);
-/* Serialised form, for the image cache and snapshots; length or -errno. */
+/*
+ * The serialised form, for the image cache and snapshots. Returns its length,
+ * or a negative errno.
+ */
 u64 bee_map_size(const struct bee_map *map);
 s64 bee_map_write(const struct bee_map *map, u8 *out, u64 len);
-/* Checks every field. site and pc hold *sites_max and *pcs_max entries. */
+/*
+ * Checks every field. The arrays site and pc have sites_max and pcs_max
+ * entries.
+ */
 int bee_map_read(struct bee_map *map, const u8 *in, u64 len,
 		 struct bee_site *site, u32 sites_max, struct bee_stub_pc *pc,
 		 u32 pcs_max);
 
 /*
- * Function ranges from .eh_frame (System V ABI AMD64 4.2.4, LSB 10.6), sorted,
- * overlaps cut. addr is where the section is loaded. Entries that are malformed
- * end the walk: the number of ranges found so far comes back, never an error;
- * what is not covered is decoded as a gap.
+ * Returns the function ranges of .eh_frame (System V ABI AMD64 4.2.4, LSB
+ * 10.6), sorted and without overlaps. addr is the address of the section in
+ * memory. The walk ends at a malformed entry; the function then returns the
+ * number of ranges found before, and never an error. The rest is decoded as a
+ * gap.
  */
 u32 bee_eh_ranges(const u8 *eh_frame, u64 len, u64 addr,
 		  struct bee_range *range, u32 max);
-/* Where .eh_frame lies, from .eh_frame_hdr; 0 or -ENOEXEC. */
+/* Finds .eh_frame by .eh_frame_hdr. Returns 0 or -ENOEXEC. */
 int bee_eh_find(const u8 *hdr, u64 len, u64 addr, u64 *eh_frame);
 
 #endif

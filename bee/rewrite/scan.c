@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pass 1: where instructions start, where control may arrive, what is code.
+ * Pass 1: finds where instructions start, where control may arrive, and which
+ * bytes are code.
  *
- * Owns bee_rewrite.marks while it runs. Known functions (and, when none are
- * known, all of the text) are decoded from their start; between them are gaps:
- * hand-written code without unwind data, or tables. A gap that decodes without
- * one invalid byte is code. Of any other gap, what known code branches to is
- * code, and what something points to if it reads as code to its end; the rest
- * is data and stays as it is.
+ * Owns bee_rewrite.marks while it runs. Known functions are decoded from their
+ * starts; if none are known, all of the text is decoded. Between known
+ * functions are gaps: assembly code without unwind data, or tables. A gap that
+ * decodes without an invalid byte is code. In any other gap, code is what known
+ * code branches to, and what a pointer leads to if it decodes as code up to its
+ * end. The rest is data and remains unchanged.
  */
 #include "bee/rewrite/internal.h"
 
@@ -50,15 +51,16 @@ static const struct bee_data *find_data(const struct bee_rewrite *rw, u64 addr)
 }
 
 /*
- * `lea table(%rip)` may name a jump table of 32-bit offsets from its own
- * start. Every entry up to the first that does not lead into the text counts.
+ * `lea table(%rip)` may load the address of a jump table, whose entries are
+ * 32-bit offsets from its start. All entries before the first that does not
+ * lead into the text are used.
  */
 static void scan_table(struct bee_scan *s, u64 table)
 {
 	const struct bee_data *data = find_data(s->rw, table);
 	u64 *seen = &s->table[table / 4 % BEE_TABLES], at;
 
-	/* Thousands of instructions may name one large table. */
+	/* Thousands of instructions may refer to one large table. */
 	if (!data || *seen == table)
 		return;
 	*seen = table;
@@ -107,7 +109,10 @@ void bee_scan_targets(struct bee_scan *s, const u8 *p,
 		mark_target(s, addr);
 }
 
-/* Aligned words that point into the text; with the bias, before relocation. */
+/*
+ * Finds aligned words that point into the text. The bias is added, because they
+ * are not relocated yet.
+ */
 void bee_scan_data(struct bee_scan *s)
 {
 	struct bee_rewrite *rw = s->rw;
@@ -163,7 +168,7 @@ static int found_insn(struct bee_scan *s, u32 t, u64 off,
 	return s->error;
 }
 
-/* Decode [from, to) of one text; invalid bytes are stepped over. */
+/* Decodes [from, to) of one text, and skips invalid bytes. */
 static int scan_code(struct bee_scan *s, u32 t, u64 from, u64 to)
 {
 	const u8 *bytes = s->rw->text[t].bytes;
@@ -198,8 +203,8 @@ static int is_clean(const struct bee_text *text, u64 from, u64 to)
 }
 
 /*
- * Something points here, which may be a table. Code it is when it reads as
- * code until control leaves, and every branch on the way stays in the text.
+ * Something points here, but it may be a table. It is code if it decodes as
+ * code until control leaves it, and every branch on the way stays in the text.
  */
 static int is_block(struct bee_scan *s, u32 t, u64 off, u64 to)
 {
@@ -226,7 +231,7 @@ static int is_block(struct bee_scan *s, u32 t, u64 off, u64 to)
 	return 0;
 }
 
-/* Follow known branches into a gap that is partly data. */
+/* Follows branches of known code into a gap that is partly data. */
 static int scan_reached(struct bee_scan *s, u32 t, u64 from, u64 to, int *more)
 {
 	u8 *marks = s->rw->marks + s->mark_base[t];
@@ -285,7 +290,7 @@ static int scan_gap(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
 	return 0;
 }
 
-/* One gap, in pieces that end at edges. */
+/* Handles one gap, in pieces that end at edges. */
 static int scan_pieces(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
 		       int *more)
 {
@@ -310,7 +315,7 @@ static int scan_pieces(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
 	return 0;
 }
 
-/* Visit the gaps between known functions of one text. */
+/* Visits the gaps between known functions of one text. */
 static int scan_gaps(struct bee_scan *s, u32 t, int how, int *more)
 {
 	const struct bee_rewrite *rw = s->rw;
@@ -383,8 +388,8 @@ static u64 later_end(u64 at, u64 start, u64 len, u64 limit)
 }
 
 /*
- * Notes that follow `at` without a program header of their own: Go's linker
- * describes its own note and leaves out the build id's behind it.
+ * Skips notes that follow `at` and have no program header: Go's linker
+ * describes its own note, but not the build id's after it.
  */
 static u64 notes_end(const u8 *p, u64 at, u64 limit)
 {
@@ -402,8 +407,8 @@ static u64 notes_end(const u8 *p, u64 at, u64 limit)
 }
 
 /*
- * A text segment may begin with the file's own headers and notes (Go, older
- * linkers): those before the entry point are not code.
+ * A text segment may begin with the headers and notes of the file (Go, older
+ * linkers). Those before the entry point are not code.
  */
 static u64 headers_end(const struct bee_rewrite *rw, u32 t)
 {
