@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +92,7 @@ func (r *Room) Files(copy string, sources []string) ([]string, error) {
 		}
 		ok := true
 		switch filepath.Ext(name) {
-		case ".c":
+		case ".c", ".h":
 			ok = inC[name]
 		case ".go":
 			dir, base := filepath.Split(name)
@@ -124,8 +125,29 @@ func compiledBy(copy string, targets []string) (map[string]bool, error) {
 	}
 	for _, word := range strings.Fields(string(out)) {
 		if strings.HasSuffix(word, ".c") {
-			found[filepath.Clean(word)] = true
+			addIncluded(copy, filepath.Clean(word), found)
 		}
 	}
 	return found, nil
+}
+
+// includeLine matches an include of a file of the tree, or of a system header.
+var includeLine = regexp.MustCompile(`(?m)^\s*#\s*include\s*["<]([^">]+)[">]`)
+
+// addIncluded adds a C file and the files that it includes, which are looked for where the
+// compiler looks: beside the file, at the top, and in include.
+func addIncluded(root, name string, found map[string]bool) {
+	if found[name] {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return
+	}
+	found[name] = true
+	for _, m := range includeLine.FindAllSubmatch(text, -1) {
+		for _, dir := range []string{filepath.Dir(name), ".", "include"} {
+			addIncluded(root, filepath.Join(dir, string(m[1])), found)
+		}
+	}
 }
