@@ -134,7 +134,8 @@ static void add_text(struct bee_work *w, const struct abi_elf_segment *s)
 		if (rw->edge[i] <= end && rw->edge[i] > high)
 			high = rw->edge[i];
 	}
-	if (low >= high || rw->edges >= EDGES_MAX - 1) {
+	/* A full array may lack edges. */
+	if (low >= high || rw->edges == EDGES_MAX) {
 		low = start;
 		high = end;
 	}

@@ -18,6 +18,8 @@ if [ -x /bin/bash-static ]; then
 		'declare -A m; for i in {1..50}; do m[$i]=$((i*i)); done; echo ${m[7]}; exit 4'
 fi
 
+same "more sections of code than bee keeps edges of" "$g/many-musl"
+
 check_family() { # what a child is held to as well
 	for libc in glibc pie musl; do
 		same "processes and their signals, $libc" "$g/family-$libc"

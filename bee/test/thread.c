@@ -8,8 +8,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,8 +26,9 @@ struct bee bee;
 const char *__asan_default_options(void);
 static u32 gone = LIN_NO_INDEX, kicked_when_gone, freed;
 static u64 freed_len;
-static struct lin_thread *last;
-static int no_memory, messages;
+static struct lin_thread *last, *first;
+static int no_memory, messages, vdso_inits, helpers_forgotten, images_forked,
+	first_freed;
 
 /* The thread's own alternate stack is set here. */
 const char *__asan_default_options(void)
@@ -44,6 +48,7 @@ void *bee_os_alloc(u64 len)
 void bee_os_free(void *p, u64 len)
 {
 	freed += p == last;
+	first_freed += p && p == first;
 	freed_len = len;
 }
 
@@ -88,6 +93,7 @@ void bee_fs_enter(struct bee_thread *t)
 
 void bee_images_forked(void)
 {
+	images_forked++;
 }
 
 s64 lin_clock(u32 clock)
@@ -97,10 +103,12 @@ s64 lin_clock(u32 clock)
 
 void lin_vdso_init(void)
 {
+	vdso_inits++;
 }
 
 void lin_helper_forget(void)
 {
+	helpers_forgotten++;
 }
 
 void lin_helper_run(void)
@@ -148,6 +156,58 @@ static void check_clock(void)
 	tap_ok(lin_thread_clock(INDEX + 1) == -ESRCH &&
 		       lin_thread_clock(1024) == -ESRCH,
 	       "a thread that is not there has none");
+}
+
+/* In the child of a fork: the caller is its one thread, and shares nothing. */
+static int is_alone(const struct lin_thread *t, int parents_wake)
+{
+	u64 count;
+
+	return lin_self() == t && !t->bee.index && !t->waiting &&
+	       t->tid == gettid() && lin_thread_clock(0) >= 0 &&
+	       lin_thread_clock(INDEX) == -ESRCH &&
+	       read(t->wake, &count, 8) < 0 && errno == EAGAIN &&
+	       first_freed == 1 && !freed && helpers_forgotten == 1 &&
+	       images_forked == 1 &&
+	       (t->wake == parents_wake || fcntl(parents_wake, F_GETFD) < 0);
+}
+
+/* The exit status of a child that lin_thread_fork made. */
+static int fork_status(const struct lin_thread *t)
+{
+	int status = 0, wake = t->wake;
+	s32 pid = lin_thread_fork();
+
+	if (!pid)
+		_exit(is_alone(t, wake) ? 0 : 1);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+		       ? WEXITSTATUS(status)
+		       : -1;
+}
+
+static void check_fork(struct lin_thread *t)
+{
+	struct rlimit limit, none;
+	u64 count = 1;
+	int input;
+
+	t->waiting = 1;
+	tap_ok(write(t->wake, &count, 8) == 8 && !fork_status(t),
+	       "the caller is the child's one thread");
+	input = dup(0);
+	close(0);
+	tap_ok(!fork_status(t), "also if its descriptor is number 0");
+	tap_ok(dup2(input, 0) == 0 && !close(input) && !helpers_forgotten,
+	       "the parent's threads stay");
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = (struct rlimit){0, limit.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	tap_ok(fork_status(t) == BEE_EXIT_REFUSED,
+	       "without a descriptor the child is refused");
+	setrlimit(RLIMIT_NOFILE, &limit);
+	tap_ok(read(t->wake, &count, 8) == 8 && t->waiting == 1,
+	       "and the parent's wait is its own");
+	t->waiting = 0;
 }
 
 static void check_between(struct lin_thread *t)
@@ -219,6 +279,7 @@ static void *run_thread(void *arg)
 	lin_thread_enable(t);
 	t->bee.guest_fs = LIN_GUARD;
 	check_between(t);
+	check_fork(t);
 	lin_thread_leave(t);
 	check_after(t, wake);
 	return arg;
@@ -239,12 +300,47 @@ static void test_refused(void)
 	close(low);
 }
 
+static int first_ran; /* an eventfd */
+static int first_inits;
+static size_t first_stack;
+
+static s64 run_first(void)
+{
+	pthread_attr_t attr;
+	void *at;
+
+	first = lin_self();
+	first_inits = vdso_inits;
+	if (!pthread_getattr_np(pthread_self(), &attr)) {
+		pthread_attr_getstack(&attr, &at, &first_stack);
+		pthread_attr_destroy(&attr);
+	}
+	eventfd_write(first_ran, 1);
+	return 1;
+}
+
+/* The thread that loads a program; it finds none here. */
+static void test_first(void)
+{
+	eventfd_t count;
+
+	first_ran = eventfd(0, EFD_CLOEXEC);
+	tap_ok(!lin_thread_first(run_first) && !eventfd_read(first_ran, &count),
+	       "the first thread runs");
+	tap_ok(first && !first->bee.index, "its index is 0");
+	tap_ok(first_inits == 1, "the vDSO was found before it");
+	tap_ok(first_stack == LIN_HOST_STACK + 0x10000,
+	       "its stack has room for what the host does");
+	close(first_ran);
+}
+
 int main(void)
 {
 	pthread_t id;
 
 	signal(LIN_KICK, ignore_kick);
 	test_refused();
+	test_first();
 	if (pthread_create(&id, NULL, run_thread, NULL))
 		return 1;
 	pthread_join(id, NULL);
