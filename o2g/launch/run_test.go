@@ -126,7 +126,8 @@ func TestExec(t *testing.T) {
 		t.Fatal(r.Exec(job, "of this step"))
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestExec$")
-	cmd.Env = append(os.Environ(), mark+"=1", "SKEP_O2G_SECRET=an old one")
+	// The program that the child becomes removes none of the child's folders.
+	cmd.Env = append(os.Environ(), mark+"=1", "SKEP_O2G_SECRET=an old one", "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "secret of this step of o2g\n") {
 		t.Errorf("%v\n%s", err, out)
