@@ -13,13 +13,18 @@ fresh=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 # shellcheck source=../tap.sh
 . "$(dirname "$0")/../tap.sh"
 bad=0
+# Random calls make and remove System V objects: those of a namespace, if there can be one.
+for apart in "unshare --ipc" "unshare --user --map-current-user --ipc" ""; do
+	if $apart true 2>/dev/null; then break; fi
+done
 for seed in "$@"; do
 	n=$((n + 1))
 	mkdir "$tmp/root$n"
 	name="random calls, seed $n"
 	[ "$seed" != "$fresh" ] || name="random calls, a new seed"
 	rc=0
-	within 60 "$b/bin/bee-guard" "$b/bin/bee" \
+	# shellcheck disable=SC2086 # words
+	within 60 $apart "$b/bin/bee-guard" "$b/bin/bee" \
 		--root "$tmp/root$n" "$b/test/fuzz/calls" "$seed" "$ms" \
 		</dev/null >"$tmp/out" 2>"$tmp/err" || rc=$?
 	echo "# seed $seed"
