@@ -44,7 +44,7 @@ type outcome struct {
 	results     []result
 	took        time.Duration
 	cpu         time.Duration // processor time of its processes that ended
-	left        []string      // processes that the suite left behind, ended by the runner
+	left        []string      // what it left behind, now ended or removed
 	interrupted bool
 }
 
@@ -53,12 +53,21 @@ func (s suite) run(log string, stop <-chan os.Signal) outcome {
 	began, used := time.Now(), childrenCPU()
 	out := outcome{}
 	p := newParser(s)
-	exit, err := s.execute(log, p, stop, &out)
+	place, err := newScene()
+	if err != nil {
+		out.results = p.finish(err.Error())
+		return out
+	}
+	exit, err := s.execute(log, place.dir, p, stop, &out)
+	out.left = append(out.left, place.clear()...)
 	out.took, out.cpu = time.Since(began), childrenCPU()-used
 	if err != nil {
 		exit = err.Error()
 	}
 	out.results = p.finish(exit)
+	if !out.interrupted {
+		out.results = append(out.results, s.judgeLeft(log, out.left)...)
+	}
 	return out
 }
 
@@ -72,14 +81,16 @@ func childrenCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// execute returns a sentence about the exit, empty when the status was 0.
-func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome) (string, error) {
+// execute returns a sentence about the exit, empty when the status was 0. It ends the suite's
+// processes.
+func (s suite) execute(log, tmp string, p parser, stop <-chan os.Signal, out *outcome) (string, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 	cmd := exec.Command("/bin/sh", "-c", s.command)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, outPipe, err := os.Pipe()
 	if err != nil {
@@ -101,14 +112,14 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	go pumpLines(stdout, file, &mu, p.line, drained)
 	go pumpLines(stderr, file, &mu, p.noise, drained)
 	exit := s.wait(cmd, stop, out)
+	if !out.interrupted {
+		awaitEnd()
+	}
 	out.left = endLeftovers() // they may hold the pipes open
 	limit := time.Now().Add(load.Stretch(drainMax))
 	_, _ = stdout.SetReadDeadline(limit), stderr.SetReadDeadline(limit) // or they have ended
 	<-drained
 	<-drained
-	for _, name := range out.left {
-		fmt.Fprintf(file, "the runner ended a process left behind: %s\n", name)
-	}
 	return exit, nil
 }
 

@@ -33,7 +33,6 @@ type lap struct {
 	Index       int // in the list of suites
 	Results     []lapResult
 	Took, CPU   time.Duration
-	Left        []string
 	Interrupted bool
 }
 
@@ -46,7 +45,7 @@ type lapResult struct {
 }
 
 func newLap(index int, out outcome) lap {
-	l := lap{Index: index, Took: out.took, CPU: out.cpu, Left: out.left, Interrupted: out.interrupted}
+	l := lap{Index: index, Took: out.took, CPU: out.cpu, Interrupted: out.interrupted}
 	for _, r := range out.results {
 		l.Results = append(l.Results, lapResult{r.suite, r.name, r.status, r.reason, r.detail, r.wide})
 	}
@@ -54,7 +53,7 @@ func newLap(index int, out outcome) lap {
 }
 
 func (l lap) outcome() outcome {
-	out := outcome{took: l.Took, cpu: l.CPU, left: l.Left, interrupted: l.Interrupted}
+	out := outcome{took: l.Took, cpu: l.CPU, interrupted: l.Interrupted}
 	for _, r := range l.Results {
 		out.results = append(out.results, result{r.Suite, r.Name, r.Status, r.Reason, r.Detail, r.Wide})
 	}

@@ -6,7 +6,8 @@
 // machines, while parallel lanes run the others. The runner judges only the suites' reports
 // (TAP, or `go test -json`), and ends with one line `N passed, N failed, N skipped`. A suite
 // fails, and the cause is named, if it ends without a plan, reports fewer tests than planned,
-// exits with an error although every test passed, or reports nothing.
+// exits with an error although every test passed, reports nothing, or leaves anything behind:
+// a process, a file in TMPDIR and, if the runner is root, a mount or shared memory.
 package main
 
 import (
@@ -29,6 +30,7 @@ type options struct {
 	part   bool   // judge only promises whose suites all ran
 	again  int    // how many failed suites may be run again
 	lane   bool   // be a parallel lane of another runner
+	apart  bool   // this process has namespaces of its own
 }
 
 func main() {
@@ -42,10 +44,20 @@ func main() {
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
 	flag.IntVar(&o.again, "again", 0, "run up to `N` suites again that failed; none if more of them did")
 	flag.BoolVar(&o.lane, "lane", false, "run suites for another runner, which names each by its index")
+	flag.BoolVar(&o.apart, "apart", false, "see what suites leave in the namespaces that unshare(1) made for this process")
 	flag.Parse()
 	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	rep := &reporter{out: os.Stdout, tty: isTerminal(os.Stdout)}
+	if o.apart {
+		if err := useNamespaces(); err != nil {
+			fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
+			os.Exit(2)
+		}
+	} else if err := enterNamespaces(); !o.lane {
+		rep.reportShared(err)
 	}
 	if o.lane {
 		if err := runLane(o, os.Stdin, os.Stdout, notifyInterrupts()); err != nil {
@@ -54,7 +66,7 @@ func main() {
 		}
 		return
 	}
-	ok, err := runAll(o, &reporter{out: os.Stdout, tty: isTerminal(os.Stdout)})
+	ok, err := runAll(o, rep)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
 		os.Exit(2)

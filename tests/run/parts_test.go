@@ -44,14 +44,14 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A suite's line has the numbers of passed, failed and skipped tests and of processes left.
+// A suite's line has the numbers of passed, failed and skipped tests.
 func TestSuiteLine(t *testing.T) {
 	all := []result{{suite: "s", name: "a", status: passed}, {suite: "s", name: "b", status: failed, reason: "why", detail: []string{"around"}},
 		{suite: "s", name: "c", status: skipped, reason: "no"}}
 	var out strings.Builder
-	(&reporter{out: &out}).reportSuite(suite{name: "s"}, outcome{results: all, took: 1240 * time.Millisecond, left: []string{"7 x", "8 y"}})
-	want := "  FAIL s                       1 passed, 1 failed, 1 skipped  1.2 s, 0.0 s of processor  (2 processes left behind, ended)\n" +
-		"       left behind: 7 x\n       left behind: 8 y\n       not ok: s: b: why\n         | around\n"
+	(&reporter{out: &out}).reportSuite(suite{name: "s"}, outcome{results: all, took: 1240 * time.Millisecond})
+	want := "  FAIL s                       1 passed, 1 failed, 1 skipped  1.2 s, 0.0 s of processor\n" +
+		"       not ok: s: b: why\n         | around\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
@@ -192,7 +192,7 @@ func TestSplit(t *testing.T) {
 // A lane gets a suite after the other. It is done with at the first answer that is not the lap
 // of its suite.
 func TestLaps(t *testing.T) {
-	out := outcome{took: 2, cpu: 1, left: []string{"7 x"}, interrupted: true,
+	out := outcome{took: 2, cpu: 1, interrupted: true,
 		results: []result{{"s", "a", failed, "why", []string{"around"}, true}}}
 	if got, want := fmt.Sprintf("%+v", newLap(0, out).outcome()), fmt.Sprintf("%+v", out); got != want {
 		t.Errorf("%s, not %s", got, want)

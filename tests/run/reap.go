@@ -30,6 +30,18 @@ const politeness = 2 * time.Second
 // spared has the processes of the parallel lanes. They end their own leftovers.
 var spared sync.Map
 
+// grace is how long a process may outlive its suite, if it is about to end.
+const grace = 2 * time.Second
+
+// awaitEnd returns when no descendant of this process is left, at the latest after the grace.
+func awaitEnd() {
+	timer := load.NewTimer(grace, scale)
+	defer timer.Stop()
+	for reapEnded(); len(listDescendants(os.Getpid())) > 0 && !isClosed(timer.C); reapEnded() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // endLeftovers ends every descendant of this process, first by SIGTERM, and returns their
 // names. It is called when no suite of this process runs.
 func endLeftovers() (left []string) {
@@ -49,7 +61,7 @@ func endLeftovers() (left []string) {
 		for _, pid := range list {
 			if !seen[pid] {
 				seen[pid] = true
-				left = append(left, describeProcess(pid))
+				left = append(left, "process "+describeProcess(pid))
 				syscall.Kill(pid, syscall.SIGTERM)
 			}
 			if isClosed(kind.C) {

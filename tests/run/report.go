@@ -46,15 +46,13 @@ func (rep *reporter) reportSuite(s suite, o outcome) {
 	if n := countStatus(o.results, skipped); n > 0 {
 		fmt.Fprintf(rep.out, ", %d skipped", n)
 	}
-	fmt.Fprintf(rep.out, "  %.1f s, %.1f s of processor", o.took.Seconds(), o.cpu.Seconds())
-	if n := len(o.left); n > 0 {
-		fmt.Fprintf(rep.out, "  (%d processes left behind, ended)", n)
-	}
-	fmt.Fprintln(rep.out)
-	for _, name := range o.left {
-		fmt.Fprintf(rep.out, "       left behind: %s\n", name)
-	}
+	fmt.Fprintf(rep.out, "  %.1f s, %.1f s of processor\n", o.took.Seconds(), o.cpu.Seconds())
 	rep.reportFailures(o.results)
+}
+
+// reportShared says why the runner cannot see all that suites leave.
+func (rep *reporter) reportShared(why error) {
+	fmt.Fprintf(rep.out, "  not seen: mounts and shared memory that suites leave, without root: %v\n", why)
 }
 
 func (rep *reporter) reportEmpty(list string) {

@@ -140,20 +140,6 @@ func TestBusy_scripts(t *testing.T) {
 	}
 }
 
-func TestLeftovers(t *testing.T) {
-	out, ok := runPlanted(t, options{}, plantSuite("tap", "60",
-		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 & until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done)`))
-	if !ok || !strings.Contains(out, "processes left behind, ended") {
-		t.Errorf("a process left behind went unnoticed:\n%s", out)
-	}
-	if !strings.Contains(out, " sleep 300\n") {
-		t.Errorf("no word of which process was left behind:\n%s", out)
-	}
-	if n := len(listDescendants(os.Getpid())); n != 0 {
-		t.Errorf("%d processes remain", n)
-	}
-}
-
 // A signal to the runner ends the running suite and all its descendants.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
