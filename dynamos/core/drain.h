@@ -52,7 +52,7 @@ enum dynamos_retire_step {
 };
 
 /* What a state waits for. At most one wait of each kind is in progress; it
- * serves all who needed it when it began. */
+ * serves all updates and slots that needed it when it began. */
 enum dynamos_wait {
 	DYNAMOS_NO_WAIT,
 	DYNAMOS_WAIT_CALLS,   /* each call that chose is counted */
@@ -65,14 +65,14 @@ enum dynamos_wait {
 enum dynamos_pause {
 	DYNAMOS_PAUSE_IDLE,
 	DYNAMOS_PAUSE_RUNNING,
-	DYNAMOS_PAUSE_OVER, /* not yet looked at */
+	DYNAMOS_PAUSE_OVER, /* its waiters have not moved on yet */
 	DYNAMOS_PAUSES
 };
 
 enum dynamos_pause_step {
 	DYNAMOS_PAUSE_BEGIN,
 	DYNAMOS_PAUSE_END,
-	DYNAMOS_PAUSE_SEEN, /* its waiters have been looked at */
+	DYNAMOS_PAUSE_SEEN, /* all its waiters have moved on */
 	DYNAMOS_PAUSE_STEPS
 };
 

@@ -61,7 +61,7 @@ int dynamos_policy_extends(const struct dynamos_policy *policy,
 /* 1 if a policy has a window, after which it may choose otherwise. */
 int dynamos_policy_ends(const struct dynamos_policy *policy);
 
-/* A policy that was checked. */
+/* The policy must have been checked. */
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);
 

@@ -187,8 +187,9 @@ static bool in_force(const struct dynamos_update_state *u)
 	return u->state != DYNAMOS_LOADED && u->state != DYNAMOS_LEAVING;
 }
 
-/* On the way back, functions that only the newer one changes may return to what
- * is older: in class any no call depends on another one. */
+/* `older` may end if the newer update changes none of its functions, or all of
+ * them. On the way back (DYNAMOS_BACK) the others may return to a version that
+ * is older still: in class any no call depends on another one. */
 static bool may_leave(const struct dynamos_update_state *u,
 		      const struct dynamos_update_state *older, u32 flags)
 {
@@ -240,7 +241,8 @@ static void end_superseded(struct dynamos_update_state *u)
 	}
 }
 
-/* One that is being reverted gets no calls, so what it supersedes must stay. */
+/* An update that is being reverted gets no calls, so the updates that it
+ * supersedes must stay. So must they if its policy has an end. */
 static int check_commit(struct dynamos_update_state *u,
 			const struct dynamos_policy *policy, char *why)
 {

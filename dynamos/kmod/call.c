@@ -82,7 +82,7 @@ static __always_inline void count_in(struct dynamos_tally __percpu *tally)
 		this_cpu_inc(tally->outside);
 }
 
-/* Is called with preemption off, and enables it before the version runs. */
+/* Called with preemption off; enables it before the version runs. */
 unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 				unsigned long c, unsigned long d,
 				unsigned long e, unsigned long f,

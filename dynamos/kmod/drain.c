@@ -378,8 +378,8 @@ static void wait_for_text(void)
 	synchronize_rcu_tasks_rude();
 }
 
-/* When it removes a hook, ftrace waits for each task too, and holds its locks
- * meanwhile. So this first waits for the same, without locks. A waiting APPLY
+/* When ftrace removes a hook, it waits for each task and holds its locks
+ * meanwhile. So this waits for each task first, without locks. A waiting APPLY
  * goes first; then this starts again. */
 static void take_hooks(void)
 {

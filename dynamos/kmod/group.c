@@ -14,10 +14,11 @@
  * A lock is a bit, because the kernel's own lock functions could be the ones
  * that are changed. For the same reason nothing here can be traced (Kbuild).
  *
- * Context: what a call asks runs where the hooked function is called, with
- * preemption off. dynamos_call_end() runs there too, with preemption as the
- * caller has it. dynamos_group_forget() runs in a task that ends or oopses.
- * Creating, checking and freeing run in process context under dynamos_lock.
+ * Context: dynamos_version_ask() and what it calls run where the hooked
+ * function is called, with preemption off. dynamos_call_end() runs there too,
+ * with preemption as the caller has it. dynamos_group_forget() runs in a task
+ * that ends or oopses. Creating, checking and freeing run in process context
+ * under dynamos_lock.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>

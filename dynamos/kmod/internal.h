@@ -72,7 +72,7 @@ struct dynamos_version {
 	atomic64_t lost;
 };
 
-/* Is on the kernel stack of the outermost call of a task to a group. */
+/* On the kernel stack of a task, in its outermost call to a group. */
 struct dynamos_frame {
 	struct hlist_bl_node link;
 	struct task_struct *task;
@@ -201,7 +201,8 @@ void dynamos_group_stop(struct dynamos_update_state *update);
 /* The number of tasks and objects that still have the new version, in any
  * function. The update is drained only when it is 0. */
 u64 dynamos_group_left(struct dynamos_update_state *update);
-void dynamos_group_drop(struct dynamos_update_state *update); /* after settle */
+/* Call dynamos_settle() before. */
+void dynamos_group_drop(struct dynamos_update_state *update);
 /* Removes the frames of a task that died inside a call. Any context. */
 void dynamos_group_forget(struct task_struct *task);
 

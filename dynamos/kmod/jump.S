@@ -15,7 +15,7 @@
 
 #include "each.h"
 
-/* Jumps to the address in rax, as if our caller had called it. */
+/* Jumps to the address in rax, as if the caller had called it. */
 .macro JUMP_BY_RET
 	ANNOTATE_INTRA_FUNCTION_CALL
 	call .Lgo\@

@@ -98,7 +98,7 @@ static bool module_is(const struct module *module, const char *object_id)
 	return false;
 }
 
-/* Is also called when the module is loaded later; an error makes that load
+/* Also called when the module is loaded later; an error makes that load
  * fail. */
 static int check_module(struct klp_object *object)
 {
@@ -116,7 +116,7 @@ static int check_module(struct klp_object *object)
 	return 0;
 }
 
-/* The update is in force or leaving when this is called. */
+/* Called only for an update that is in force or leaving. */
 static void module_left(struct klp_object *object)
 {
 	struct dynamos_patch *p =

@@ -76,7 +76,7 @@ static void look_here(void *arg)
 
 	if (current != look->task)
 		return;
-	n = stack_save(current); /* fails if it interrupted kernel code */
+	n = stack_save(current); /* fails if the IPI interrupted kernel code */
 	if (n >= 0)
 		look->found = judge_stack(look->module, n);
 }

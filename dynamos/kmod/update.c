@@ -243,8 +243,8 @@ static int find_kernel_place(const struct dynamos_update_state *u,
 	return 0;
 }
 
-/* A module's function may not be there yet, and livepatch finds it. Its place
- * only has to be another one than all others. */
+/* A function of a module may not be loaded yet; livepatch finds it by name. Its
+ * place only has to differ from all other places. */
 static int find_place(const struct dynamos_update_state *u,
 		      const struct dynamos_function *f,
 		      struct dynamos_place *at)

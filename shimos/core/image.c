@@ -6,7 +6,7 @@
 #define LARGE 0x200000ull
 #define LINE 64ull
 #define GIB 0x40000000ull
-#define MOST GIB	   /* that one table of 2 MiB pages maps */
+#define MOST GIB	   /* what one table of 2 MiB pages maps */
 #define BYTES (1ull << 52) /* physical address space of a processor */
 #define NOBODY 0x780000ull /* size of the kernel region without an image */
 #define NOBODY_CORE 0x10000ull

@@ -2,7 +2,7 @@
 #include "plan.h"
 #include "base/errno.h"
 
-#define SLOT 0x40000 /* mail of each core, and of the partition */
+#define SLOT 0x40000 /* bytes of mail of each core, and of the partition */
 
 u64 shimos_plan_mail(u32 cores)
 {

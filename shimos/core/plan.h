@@ -14,8 +14,8 @@ struct shimos_plan {
 u64 shimos_plan_mail(u32 cores);
 
 /* Divides the lent ranges in plan->pool: splits off the kernel region and the
- * mail, on `node` if possible. 0, or -ENOMEM: too fragmented.
- */
+ * mail, on `node` if possible. Returns 0, or -ENOMEM: memory is too
+ * fragmented. */
 int shimos_plan_make(struct shimos_plan *plan, u64 kernel, u64 mail, u32 node);
 
 #endif

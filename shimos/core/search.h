@@ -9,7 +9,7 @@
 
 #include "ranges.h"
 
-/* bounds a step, so that a signal is handled soon */
+/* The most that one step takes, so that a signal is handled soon. */
 #define SHIMOS_SEARCH_MAX 0x40000000
 
 struct shimos_zone {

@@ -70,7 +70,7 @@ static void set_state(struct shimos_partition *p, enum shimos_event event)
 		WRITE_ONCE(p->state, next);
 }
 
-/* What other partitions have, for the check of a request. */
+/* Adds up what other partitions have, for the check of a request. */
 static void look_at_others(struct shimos_machine *m)
 {
 	struct shimos_partition *p;
@@ -543,7 +543,7 @@ int shimos_partition_stop(struct shimos_proxy *proxy)
 	return err;
 }
 
-/* It is in the image's memory. */
+/* The word is in the image's memory. */
 static u32 *nmi_word(const struct shimos_partition *p, u32 core)
 {
 	struct skep_partition *in_kernel =

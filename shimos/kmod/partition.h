@@ -3,12 +3,13 @@
  * A partition as the module keeps it.
  *
  * Locks, the outer one first:
- *   partition.lock   what one partition is and does; held while cores start,
- * stop, are lent and returned, so for seconds table_lock       (partition.c)
- * which partitions exist, who has which CPU and how much memory, the allowance;
- * held briefly image_lock       (image.c) the image that everybody boots
- *   page_lock        (boot.c) the page below 1 MiB
- *   clock_lock       (clock.c) spin lock, interrupts off: clocks to write
+ *   partition.lock  one partition; held for seconds, while cores start, stop,
+ *                   are lent or returned
+ *   table_lock      (partition.c) the list of partitions, their CPUs and
+ *                   memory, and the allowance; held briefly
+ *   image_lock      (image.c) the image that everybody boots
+ *   page_lock       (boot.c) the page below 1 MiB
+ *   clock_lock      (clock.c) a spin lock, interrupts off: clocks to write
  */
 #ifndef SHIMOS_KMOD_PARTITION_H
 #define SHIMOS_KMOD_PARTITION_H
