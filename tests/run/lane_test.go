@@ -85,6 +85,7 @@ func TestLanes(t *testing.T) {
 			list := writeFile(t, strings.Join(tt.suites, "\n")+"\n")
 			cmd := exec.Command(runner, "-suites", list, "-logs", "logs")
 			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "TMPDIR="+dir) // a lane that dies leaves a folder
 			out, err := cmd.CombinedOutput()
 			good := strings.Contains(tt.closing, " 0 failed")
 			if (err == nil) != good {

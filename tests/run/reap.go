@@ -59,6 +59,12 @@ func endLeftovers() (left []string) {
 			return append(left, fmt.Sprintf("%d of them do not end: %v", len(list), list))
 		}
 		for _, pid := range list {
+			// Only children can be waited for. Other descendants are
+			// reaped by their parents, or become children next.
+			var ws syscall.WaitStatus
+			if ended, _ := syscall.Wait4(pid, &ws, syscall.WNOHANG, nil); ended == pid {
+				continue
+			}
 			if !seen[pid] {
 				seen[pid] = true
 				left = append(left, "process "+describeProcess(pid))
@@ -67,10 +73,6 @@ func endLeftovers() (left []string) {
 			if isClosed(kind.C) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
-			// Only children can be waited for. Other descendants are
-			// reaped by their parents, or become children next.
-			var ws syscall.WaitStatus
-			syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
