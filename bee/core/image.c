@@ -185,8 +185,6 @@ static int place_stubs(struct bee_work *w, u64 len)
 	rw->stubs = guest_pointer(at);
 	rw->stubs_addr = at;
 	rw->stubs_len = len;
-	if (!len)
-		return 0;
 	return (int)w->os->mem_commit(at, len, ABI_PROT_READ | ABI_PROT_WRITE);
 }
 
