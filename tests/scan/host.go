@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,6 +43,26 @@ func finalImage(o options, bee, dir, program string, env []string) (*image, erro
 	if err != nil {
 		return nil, err
 	}
+	stored, err := storeImage(o, bee, dir, program, file, env)
+	if err != nil {
+		return nil, err
+	}
+	return readImage(file, stored)
+}
+
+// hasTwin reports whether the image is byte for byte that of the other host's bee, whose
+// images another run of this program searches.
+func hasTwin(o options, dir, program string, file, stored []byte) (bool, error) {
+	if o.twin == "" {
+		return false, nil
+	}
+	other, err := storeImage(o, o.twin, dir, program, file, nil)
+	return bytes.Equal(stored, other), err
+}
+
+// storeImage lets bee load a program and returns the image that bee stored of file, the
+// program's content.
+func storeImage(o options, bee, dir, program string, file []byte, env []string) ([]byte, error) {
 	cache := filepath.Join(dir, "cache")
 	if err := os.RemoveAll(cache); err != nil {
 		return nil, err
@@ -61,9 +80,9 @@ func finalImage(o options, bee, dir, program string, env []string) (*image, erro
 		return nil, fmt.Errorf("bee: exit %d, late %v, %v: %s", code, late, err, said.String())
 	}
 	// A dynamic program's loader is there too.
-	image, err := os.ReadFile(filepath.Join(cache, fmt.Sprintf("%x.bee", sha256.Sum256(file))))
+	stored, err := os.ReadFile(storedImage(cache, file))
 	if err != nil {
 		return nil, fmt.Errorf("bee stored no image: %s", said.String())
 	}
-	return readImage(file, image)
+	return stored, nil
 }

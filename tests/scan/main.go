@@ -24,6 +24,7 @@ import (
 type options struct {
 	bee    string // command that starts bee
 	leak   string // the same for a bee that leaves sites
+	twin   string // command that starts the bee of another host
 	prefix string // of Wine
 	tables string
 	build  string
@@ -37,6 +38,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.bee, "bee", "", "`command` that starts bee")
 	flag.StringVar(&o.leak, "leak", "", "`command` that starts a bee that leaves sites")
+	flag.StringVar(&o.twin, "twin", "", "`command` that starts a bee whose images are searched elsewhere: equal ones are not searched again")
 	flag.StringVar(&o.prefix, "prefix", "", "WINEPREFIX; empty: no Wine")
 	flag.StringVar(&o.tables, "tables", "tests/scan/tables.tbl", "gaps that may be tables")
 	flag.StringVar(&o.plant, "plant", "build/conformance/glibc/cpu", "`program` to plant leaks in")
@@ -73,6 +75,9 @@ func scanPrograms(report *tap.Report, o options, programs []string) error {
 	for _, kind := range []string{"fs", "cpuid", "xgetbv", "syscall"} {
 		report.Ok("left by the rewriter: "+kind+" is found", findLeft(o, dir, kind))
 	}
+	if o.twin != "" {
+		report.Ok("left by the rewriter: the image is not the other host's", findTwin(o, dir, "cpuid"))
+	}
 	report.Ok("planted: what a branch reaches in a table is found", followTable(dir))
 	report.Ok("what is scanned is what lies in memory", compareMemory(o, dir))
 	return nil
@@ -81,7 +86,8 @@ func scanPrograms(report *tap.Report, o options, programs []string) error {
 // A verdict is the result of searching one program.
 type verdict struct {
 	program string
-	scan    *scan
+	scan    *scan // nil: not searched
+	twin    bool  // its image is searched elsewhere
 	err     error
 }
 
@@ -106,15 +112,22 @@ func scanGroups(o options, report *tap.Report, dir string, programs []string, re
 		verdicts = verdicts[n:]
 	}
 	for _, name := range reasons.unusedRows() {
+		if o.twin != "" {
+			break // the programs that need them are searched elsewhere
+		}
 		report.Note("no program that was scanned needs the exception %s", name)
 	}
 }
 
 func reportGroup(o options, report *tap.Report, folder string, group []verdict) {
 	var errs []error
-	var insns, own, sites int
+	var insns, own, sites, twins int
 	var tables uint64
 	for _, v := range group {
+		if v.twin {
+			twins++
+			continue
+		}
 		if v.err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.program, v.err))
 			continue
@@ -124,8 +137,13 @@ func reportGroup(o options, report *tap.Report, folder string, group []verdict) 
 		tables += v.scan.tables
 		sites += len(v.scan.img.sites)
 	}
-	report.Note("%s: %d programs, %d instructions, %d sites, %d accesses to thread slots, %d bytes of tables",
-		folder, len(group), insns, sites, own, tables)
+	if twins > 0 {
+		report.Note("%s: %d images are byte for byte those of the other host, and not searched here", folder, twins)
+	}
+	if twins < len(group) {
+		report.Note("%s: %d programs, %d instructions, %d sites, %d accesses to thread slots, %d bytes of tables",
+			folder, len(group)-twins, insns, sites, own, tables)
+	}
 	report.Ok("no leak in the programs of "+strings.TrimPrefix(folder, o.build+"/"), errors.Join(errs...))
 }
 
@@ -155,7 +173,18 @@ func scanAll(o options, dir string, programs []string, reasons tables) []verdict
 }
 
 func scanProgram(o options, dir, program string, reasons tables) verdict {
-	img, err := finalImage(o, o.bee, dir, program, nil)
+	file, err := os.ReadFile(program)
+	if err != nil {
+		return verdict{program: program, err: err}
+	}
+	stored, err := storeImage(o, o.bee, dir, program, file, nil)
+	if err != nil {
+		return verdict{program: program, err: err}
+	}
+	if twin, err := hasTwin(o, dir, program, file, stored); twin || err != nil {
+		return verdict{program: program, twin: twin, err: err}
+	}
+	img, err := readImage(file, stored)
 	if err != nil {
 		return verdict{program: program, err: err}
 	}
@@ -164,7 +193,7 @@ func scanProgram(o options, dir, program string, reasons tables) verdict {
 		err = s.checkClean(reasons, program)
 	}
 	s.img.texts, s.img.first = nil, nil // only the counts are still needed
-	return verdict{program, s, err}
+	return verdict{program: program, scan: s, err: err}
 }
 
 func scanImage(img *image, program, dir string, reasons tables) (*scan, error) {

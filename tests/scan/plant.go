@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -236,6 +237,23 @@ func findLeft(o options, dir, kind string) error {
 	}
 	if found == 0 {
 		return fmt.Errorf("found %v, and none of %s", s.hits, kind)
+	}
+	return nil
+}
+
+// findTwin checks that an image in which one kind of site was left is not taken for the
+// other host's, and is searched.
+func findTwin(o options, dir, kind string) error {
+	file, err := os.ReadFile(o.plant)
+	if err != nil {
+		return err
+	}
+	stored, err := storeImage(o, o.leak, dir, o.plant, file, []string{"BEE_LEAK=" + kind})
+	if err != nil {
+		return err
+	}
+	if twin, err := hasTwin(o, dir, o.plant, file, stored); twin || err != nil {
+		return fmt.Errorf("an image with %s left is taken for the other host's: %v, %v", kind, twin, err)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ suite_bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee-guard \
 
 suite_wine-bee-scan = $(STEADY) $(call scan_run,-prefix $(B)/wine \
 	-bee "$(B)/bin/bee-guard wine $(B)/bin/bee.exe" \
+	-twin "$(B)/bin/bee-guard $(B)/bin/bee" \
 	-leak "$(B)/bin/bee-guard wine $(bee_win_leak)")
-suite_wine-bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee.exe \
+suite_wine-bee-scan_needs = $(SCAN) $(scan_built) $(B)/bin/bee $(B)/bin/bee.exe \
 	$(B)/bin/bee-guard $(bee_win_leak)
