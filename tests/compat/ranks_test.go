@@ -53,13 +53,16 @@ func TestRanksTools(t *testing.T) {
 	dir := openTools(t)
 	ranks, _ := filepath.Abs("ranks")
 	mustRun(t, dir, "ln -s "+ranks+" r && omrpc-cc-mpi -c r/marked.idl r/multiply.c && omrpc-cc-mpi -o marked.rex marked.rex.o multiply.o && "+
-		"omrpc-cc-mpi r/ranks.idl && omrpc-cc r/plain.idl && omrpc-cc-mpi -o master r/master.c && omrpc-cc-mpi -o messages r/messages.c", 0)
+		"omrpc-cc-mpi r/ranks.idl && omrpc-cc r/plain.idl && omrpc-cc-mpi -o master r/master.c && omrpc-cc-mpi -o messages r/messages.c && omrpc-cc -o stack r/stack.c", 0)
 	if out := mustRun(t, dir, "skep run -- ./master", 0); !strings.HasSuffix(out, "right\n") {
 		t.Errorf("a program linked with MPI printed\n%s", out)
 	}
 	out := mustRun(t, dir, "skep run -- ./messages", 1)
 	if !strings.Contains(out, "started 1\nresult 8\n") || strings.Count(out, "OmniRpcMpi_Send: the program and its workers have no communicator") != 1 {
 		t.Errorf("messages between a program and ranks were not refused:\n%s", out)
+	}
+	if out := mustRun(t, dir, "skep run -- ./stack", 0); !strings.HasSuffix(out, "right\n") || strings.Contains(out, "wrong") {
+		t.Errorf("GridRPC's calls printed\n%s", out)
 	}
 	if out := mustRun(t, dir, "skep gen --manifest marked.rex", 0); !strings.Contains(out, "Define size(\n\tOUT int n) Backend \"MPI\"") || strings.Contains(out, "skep_ranks") {
 		t.Errorf("the manifest is\n%s", out)
@@ -95,6 +98,8 @@ func TestRanksFailures(t *testing.T) {
 		})
 	}
 }
+
+func TestRanksExample(t *testing.T) { runExample(t, withMPI) }
 
 // A node that runs programs under bee refuses them by name.
 func TestRanksUnderBee(t *testing.T) {
