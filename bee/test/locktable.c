@@ -214,6 +214,28 @@ static void check_rings(void)
 }
 
 /* A process that is killed while it stores leaves what was there. */
+/* What is loaded is what was stored, also into memory that held other locks. */
+static void check_copies(void)
+{
+	struct lock_entry e[2] = {make_entry(0, WRITE, 1, 2),
+				  make_entry(1, READ, 4, 5)};
+	struct lock_waiter w[2] = {make_waiter(2, 1), make_waiter(3, 4)};
+	u32 i;
+
+	reset_table();
+	for (i = 0; i < 2; i++) {
+		locktable_set(&own, &e[i]);
+		locktable_wait(&own, &w[i]);
+	}
+	locktable_store(&table, &own);
+	memset(&own, 0xa5, sizeof(own));
+	locktable_load(&own, &table);
+	tap_ok(own.locks == 2 && !memcmp(own.lock, e, sizeof(e)),
+	       "the locks that were stored are loaded");
+	tap_ok(own.waiters == 2 && !memcmp(own.waiter, w, sizeof(w)),
+	       "and so are the waiters");
+}
+
 static void check_death(void)
 {
 	struct lock_entry e = make_entry(0, WRITE, 1, 2);
@@ -293,6 +315,7 @@ int main(void)
 	check_kinds();
 	check_dropped();
 	check_rings();
+	check_copies();
 	check_death();
 	check_hostile();
 	check_full();

@@ -113,6 +113,40 @@ static void test_targets(void)
 	       "a jump table of offsets gives targets");
 }
 
+enum { LEA = 7, TABLES = 34 };
+
+/* `tables` lea that name words of `len` bytes of data, one after the other. */
+static int read_tables(u32 tables, u64 len)
+{
+	static s32 words[1024];
+	u8 code[TABLES * LEA + 1];
+	u64 n = 0;
+
+	for (u32 i = 0; i < len / 4; i++)
+		words[i] = (s32)(TEXT - DATA);
+	for (u32 i = 0; i < tables; i++) {
+		s32 to = (s32)(DATA + 4 * i - (TEXT + n + LEA));
+
+		memcpy(code + n, "\x48\x8d\x05", 3);
+		memcpy(code + n + 3, &to, 4);
+		n += LEA;
+	}
+	code[n++] = 0xc3;
+	prepare_text((const char *)code, n);
+	rw.data[0] = (struct bee_data){(const u8 *)words, DATA, len};
+	return bee_rewrite(&rw);
+}
+
+static void test_many_tables(void)
+{
+	tap_ok(!read_tables(1, 1024), "a table may be longer than the text");
+	tap_ok(!read_tables(TABLES, 1024), "and may be read from many starts");
+	tap_ok(read_tables(TABLES, 4096) == -8 &&
+		       strstr(rw.why, "unbounded jump tables") &&
+		       rw.bad_addr >= DATA && rw.bad_addr < DATA + 4 * TABLES,
+	       "but not without end");
+}
+
 /* Each way in which an instruction names TEXT + 8, so that what stands there
  * must stay. */
 static void test_named_targets(void)
@@ -507,6 +541,7 @@ int main(void)
 	test_evex();
 	test_refusals();
 	test_targets();
+	test_many_tables();
 	test_named_targets();
 	test_gaps();
 	test_sizes();
