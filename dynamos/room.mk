@@ -59,6 +59,9 @@ $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 # Others that want the same functions.
 KMODS += dynamos_rival
 kmod_dynamos_rival = tests/vm/kmod/dynamos_rival
+# Memory that lacks.
+KMODS += dynamos_scarce
+kmod_dynamos_scarce = tests/vm/kmod/dynamos_scarce
 $(B)/test/vm/dynamos_coexist: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
 		coexist.o rival.o use.o)
 	$(call say,LINK)

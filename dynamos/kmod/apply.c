@@ -50,17 +50,23 @@ static struct dynamos_slot *take_slot(struct dynamos_update_state *u, u32 i,
 
 	s = dynamos_slot_take(u->update->functions[i].symbol, at->address,
 			      at->length, at->place);
-	if (!s)
+	if (s == ERR_PTR(-ENOSPC))
 		scnprintf(why, DYNAMOS_WHY,
 			  "no free slot for %s: at most %d functions can be "
 			  "changed at a time; revert updates and wait until "
 			  "they have drained",
 			  u->update->functions[i].symbol, DYNAMOS_SLOTS);
+	else if (IS_ERR(s))
+		scnprintf(why, DYNAMOS_WHY,
+			  "no memory for the counts of %s: free some and try "
+			  "again",
+			  u->update->functions[i].symbol);
 	return s;
 }
 
-/* The slot that already hooks the function, or a new one. An update of class
- * together always gets new slots, because livepatch hooks its functions. */
+/* The slot that already hooks the function, or a new one, or an error. An
+ * update of class together always gets new slots, because livepatch hooks its
+ * functions. */
 static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 					char *why)
 {
@@ -70,8 +76,8 @@ static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 		s = dynamos_slot_of(u->engine->at[i].place);
 	if (!s)
 		s = take_slot(u, i, why);
-	if (!s)
-		return NULL;
+	if (IS_ERR(s))
+		return s;
 	if (u->class == DYNAMOS_TOGETHER)
 		s->installer = dynamos_uncounted(&u->update->functions[i])
 				       ? DYNAMOS_LIVEPATCH_ONLY
@@ -83,18 +89,20 @@ static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 /* Reserves all slots, or none. */
 static int reserve_slots(struct dynamos_update_state *u, char *why)
 {
+	struct dynamos_slot *s;
 	u32 i;
 
 	for (i = 0; i < u->count; i++) {
-		u->version[i]->slot = reserve_one(u, i, why);
-		if (!u->version[i]->slot)
+		s = reserve_one(u, i, why);
+		if (IS_ERR(s))
 			break;
+		u->version[i]->slot = s;
 	}
 	if (i == u->count)
 		return 0;
 	while (i--)
 		dynamos_apply_release(u->version[i]->slot);
-	return -ENOSPC;
+	return PTR_ERR(s);
 }
 
 /* Livepatch can only patch a function that has no other hook. -EAGAIN while a

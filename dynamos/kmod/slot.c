@@ -71,7 +71,7 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 		if (!dynamos_slots[i].place)
 			break;
 	if (i == DYNAMOS_SLOTS)
-		return NULL;
+		return ERR_PTR(-ENOSPC);
 	s = &dynamos_slots[i];
 	kernel = &s->kernel;
 	memset(kernel, 0, sizeof(*kernel));
@@ -82,7 +82,7 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	if (!kernel->tally || !kernel->other) {
 		free_percpu(kernel->tally);
 		free_percpu(kernel->other);
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	}
 	kernel->choice = DYNAMOS_TAKE;
 	kernel->sample = ~0u;

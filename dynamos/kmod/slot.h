@@ -45,7 +45,8 @@ int dynamos_slot_init(void);
 
 /* With dynamos_lock held: */
 
-/* Reserves a slot for a function, without a hook; NULL if none is free. */
+/* Reserves a slot for a function, without a hook; -ENOSPC if none is free, and
+ * -ENOMEM if there is no memory for its counts. */
 struct dynamos_slot *dynamos_slot_take(const char *symbol,
 				       unsigned long address,
 				       unsigned long length,

@@ -39,8 +39,24 @@ func TestDynamosEngineModule(t *testing.T) {
 			checkGuest(t, "while an update is in force, another build of its module is not loaded", !strings.Contains(text, "exit 0\n") && strings.Contains(text, "revert it"), "%q", text)
 			w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
 			w.loadDummy()
+			w.lackMemory()
 		})
 	}
+}
+
+// lackMemory lets each of the two allocations for the counts of a function fail. The update can
+// be applied later.
+func (w *walker) lackMemory() {
+	w.t.Helper()
+	w.vm.Output(shellProgram(fmt.Sprintf("insmod %s kind=one build_id=$(%s)", handModule(w.t, w.kernel, "dynamos_hand"), readKernelID)))
+	for fails := 1; fails <= 2; fails++ {
+		w.vm.Output(shellProgram(fmt.Sprintf("insmod %s fails=%d", handModule(w.t, w.kernel, "dynamos_scarce"), fails)))
+		w.checkRefused(fmt.Sprintf("without memory, allocation %d, an update is refused", fails), "apply dynamos_hand --all", 4,
+			"no memory for the counts of __x64_sys_getpgid: free some and try again")
+		w.vm.Output(shellProgram("rmmod dynamos_scarce"))
+	}
+	w.runUpdate("apply dynamos_hand --all --confirm 0", "on trial for all")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
 }
 
 // loadDummy loads the module, which makes two devices.
