@@ -60,7 +60,7 @@ func (im *Image) WithModule(name string, ko []byte) (*Image, error) {
 func (l *moduleLoader) placeSections() {
 	at := uint64(moduleBase)
 	for i, s := range l.o.sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Size == 0 {
+		if s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
 		to := max(s.Addralign, 16)
@@ -94,6 +94,9 @@ func (l *moduleLoader) relocate(n int) error {
 		size := r.size()
 		if data == nil || size == 0 && !l.o.sections[n].isCode() {
 			continue // tables that nothing here asks for
+		}
+		if r.kind == elf.R_X86_64_NONE {
+			continue // objtool wrote the instruction anew
 		}
 		if size == 0 || r.offset+uint64(size) > uint64(len(data)) {
 			return fmt.Errorf("its relocation of type %d in %.40q is of no use in a kernel", r.kind, l.o.sections[n].Name)

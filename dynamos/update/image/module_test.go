@@ -99,6 +99,35 @@ func TestGateOfAModule(t *testing.T) {
 	}
 }
 
+// emptyFile has a variable without a size, as a lock's class is where locks are not watched,
+// and a place where objtool has taken a relocation back.
+const emptyFile = `
+struct nothing {};
+static struct nothing limit;
+extern int other_call(const void *, int);
+__asm__(".pushsection .note.gnu.build-id, \"a\"\n.long 4, 20, 3\n.asciz \"GNU\"\n.skip 20, 7\n.popsection");
+int use(int n)
+{
+	__asm__ volatile("777: nop\n.reloc 777b, R_X86_64_NONE, other_call");
+	return other_call(&limit, n);
+}
+`
+
+// A variable without a size has a place too, and a relocation of no type writes nothing.
+func TestGateOfAModuleWithEmptyPlaces(t *testing.T) {
+	kernel, _ := makeSites(t) // it has a `limit` of its own
+	ko := compileText(t, t.TempDir(), "empty.ko", emptyFile, append(slices.Clone(flags), "-c")...)
+	im, err := kernel.WithModule("empty", ko)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := strings.Replace(emptyFile, "\\n.reloc 777b, R_X86_64_NONE, other_call", "", 1)
+	f, err := im.Gate("empty.c", rebuildObject(t, compiled))
+	if err != nil || f.Functions["use"] == nil || !im.InModule(f.Symbols["limit"]) {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 // What cannot be loaded as a module is refused.
 func TestNoModule(t *testing.T) {
 	kernel, _, ko := withDummy(t, lab.Series()[0])
