@@ -71,6 +71,9 @@ type Change struct {
 	// Arguments is the number of registers that a function of the kernel takes,
 	// -1 if it is not known; nil: of none.
 	Arguments func(name string) int
+	// Late says that the kernel reads the tables of static keys and static calls
+	// before the text's addresses are written: those are a module's.
+	Late bool
 
 	from *differ
 }

@@ -108,7 +108,12 @@ func (x *extractor) writeSymbol(s *Symbol, f Function) {
 	} else if s.Global {
 		fmt.Fprintf(&x.out, "\t.globl %s\n", s.Name)
 	}
-	for _, l := range s.lines {
+	for i := 0; i < len(s.lines); i++ {
+		l := s.lines[i]
+		if n := x.writeKeyBranch(s, s.lines[i:]); n > 0 {
+			i += n - 1
+			continue
+		}
 		word, rest := cutMnemonic(l.text)
 		if f.Version != "" && word == ".size" && firstArg(rest) == s.Name {
 			fmt.Fprintf(&x.out, "%s:\n", f.End)
@@ -173,6 +178,9 @@ func quoteName(name string) string {
 // name is what a token of the patched file's text is called in the module.
 func (x *extractor) name(t string) string {
 	hit := x.c.After.findSymbol(t)
+	if hit == nil && x.c.Late {
+		return x.trampoline(t)
+	}
 	if hit == nil || x.take[hit.Name] {
 		return t
 	}
@@ -213,7 +221,7 @@ func (x *extractor) nameStaticCalls() {
 	for _, s := range x.symbols() {
 		for _, l := range s.lines {
 			for _, t := range listTokens(l.text) {
-				if name, ok := strings.CutPrefix(l.text[t.begin:t.end], "__SCT__"); ok && !seen[name] {
+				if name, ok := strings.CutPrefix(l.text[t.begin:t.end], "__SCT__"); ok && !seen[name] && !x.c.Late {
 					seen[name] = true
 					fmt.Fprintf(&x.out, "\t.section .discard.dynamos,\"a\",@progbits\n\t.quad __SCK__%s\n", name)
 				}
