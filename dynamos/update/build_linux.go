@@ -214,18 +214,31 @@ func (b *builder) openModule() error {
 	if b.work.Module == "" {
 		return nil
 	}
-	file, err := lab.FindModule(b.modules, b.work.Module)
-	if err != nil {
-		return err
-	}
-	ko, err := lab.ReadModule(file)
+	ko, err := b.readModule(b.work.Module)
 	if err != nil {
 		return err
 	}
 	if b.image, err = b.image.WithModule(b.work.Module, ko); err != nil {
-		return fmt.Errorf("the module %s: %w", file, err)
+		return fmt.Errorf("the module %s: %w", b.work.Module, err)
+	}
+	for _, name := range b.image.Needs {
+		if ko, err = b.readModule(name); err != nil {
+			return err
+		}
+		if err := b.image.AddNeeded(name, ko); err != nil {
+			return fmt.Errorf("the module %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// readModule returns a module of the kernel's package.
+func (b *builder) readModule(name string) ([]byte, error) {
+	file, err := lab.FindModule(b.modules, name)
+	if err != nil {
+		return nil, err
+	}
+	return lab.ReadModule(file)
 }
 
 // sourceOf returns the source that an image was built from.
@@ -260,6 +273,7 @@ func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) e
 		return f != nil && b.image.Sealed(f.Addr)
 	}
 	c.Variadic = b.image.Variadic
+	c.Late = b.image.Module != ""
 	c.Arguments = func(name string) int {
 		if proto, err := b.image.Prototype(name); err == nil && proto.Uncounted == "" {
 			return proto.Args

@@ -37,6 +37,9 @@ type Image struct {
 	Symbols  []Symbol
 	// Module is the one that WithModule has loaded, and ModuleID its build-id.
 	Module, ModuleID string
+	// Needs are the modules without which the kernel does not load that one.
+	Needs     []string
+	exporters map[string]string // of what AddNeeded was told: modules by symbol
 
 	sizes map[uint64]int // of the module's functions
 

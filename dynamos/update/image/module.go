@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Where WithModule puts a module, and what it takes from other modules. The
@@ -44,6 +45,7 @@ func (im *Image) WithModule(name string, ko []byte) (*Image, error) {
 		im: &Image{BuildID: im.BuildID, Release: im.Release, Version: im.Version, Compiler: im.Compiler, types: im.types,
 			Module: name, parts: slices.Clone(im.parts), traced: maps.Clone(im.traced), sizes: map[uint64]int{}}}
 	l.placeSections()
+	l.im.Needs = o.needs()
 	for i := range o.sections {
 		if err := l.relocate(i); err != nil {
 			return nil, err
@@ -174,3 +176,46 @@ func (im *Image) sameSide(list []int, addr uint64) []int {
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(i int) bool { return im.InModule(im.Symbols[i].Addr) != im.InModule(addr) })
 }
+
+// needs are the modules that the kernel loads before one.
+func (o *object) needs() []string {
+	for i := range o.sections {
+		if o.sections[i].Name != ".modinfo" {
+			continue
+		}
+		for entry := range strings.SplitSeq(string(o.sections[i].data), "\x00") {
+			if list, ok := strings.CutPrefix(entry, "depends="); ok && list != "" {
+				return strings.Split(list, ",")
+			}
+		}
+	}
+	return nil
+}
+
+// AddNeeded notes what a module exports that the image's module needs: as long as one is
+// loaded, so is the other. A name that it has twice is left out, since livepatch could
+// not find the exported one.
+func (im *Image) AddNeeded(name string, ko []byte) error {
+	o, err := readObject(ko)
+	if err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, s := range o.symbols {
+		if s.isDefined() {
+			count[s.name]++
+		}
+	}
+	if im.exporters == nil {
+		im.exporters = map[string]string{}
+	}
+	for symbol := range count {
+		if exported, ok := strings.CutPrefix(symbol, "__ksymtab_"); ok && count[exported] == 1 {
+			im.exporters[exported] = name
+		}
+	}
+	return nil
+}
+
+// Exporter returns the needed module that exports a symbol, or "".
+func (im *Image) Exporter(symbol string) string { return im.exporters[symbol] }

@@ -128,6 +128,57 @@ func TestGateOfAModuleWithEmptyPlaces(t *testing.T) {
 	}
 }
 
+const needingFile = `
+__asm__(".pushsection .note.gnu.build-id, \"a\"\n.long 4, 20, 3\n.asciz \"GNU\"\n.skip 20, 7\n.popsection\n"
+	".pushsection .modinfo, \"a\"\n.asciz \"name=needing\"\n.asciz \"depends=base,more\"\n.popsection");
+extern int shared(int);
+int use(int n) { return shared(n) + 1; }
+`
+
+const neededFile = `
+#define EXPORT(name) __asm__(".pushsection __ksymtab,\"a\"\n__ksymtab_" #name ": .long " #name " - .\n.popsection")
+int shared(int n) { return n; }
+int own(int n) { return n + 1; }
+int twice(int n) { return n + 2; }
+EXPORT(shared);
+EXPORT(twice);
+__asm__(".text\n.pushsection .data\ntwice.0: .long 1\n.set twice_, twice.0\n.popsection");
+`
+
+// Modules that a module needs are loaded whenever it is, and tell what they export.
+func TestModulesThatAModuleNeeds(t *testing.T) {
+	kernel, _ := makeSites(t)
+	im, err := kernel.WithModule("needing", compileText(t, t.TempDir(), "needing.ko", needingFile, append(slices.Clone(flags), "-c")...))
+	if err != nil || !slices.Equal(im.Needs, []string{"base", "more"}) {
+		t.Fatalf("needs %q, %v", im.Needs, err)
+	}
+	if im.Exporter("shared") != "" {
+		t.Error("a module is known before it was read")
+	}
+	needed := compileText(t, t.TempDir(), "base.ko", neededFile, append(slices.Clone(flags), "-c")...)
+	if err := im.AddNeeded("base", needed); err != nil {
+		t.Fatal(err)
+	}
+	for symbol, module := range map[string]string{"shared": "base", "twice": "base", "own": "", "none": ""} {
+		if got := im.Exporter(symbol); got != module {
+			t.Errorf("%s is exported by %q, not %q", symbol, got, module)
+		}
+	}
+	again := bytes.Replace(needed, []byte("\x00twice_\x00"), []byte("\x00twice\x00\x00"), 1)
+	if im, err = kernel.WithModule("needing", compileText(t, t.TempDir(), "needing.ko", needingFile, append(slices.Clone(flags), "-c")...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := im.AddNeeded("base", again); err != nil || im.Exporter("twice") != "" || im.Exporter("shared") != "base" {
+		t.Errorf("a name that a module has twice: %q, %v", im.Exporter("twice"), err)
+	}
+	if err := im.AddNeeded("base", needed[:len(needed)/2]); err == nil {
+		t.Error("a part of a module is read")
+	}
+	if _, im, _ := withDummy(t, lab.Series()[0]); im.Needs != nil {
+		t.Errorf("dummy needs %q", im.Needs)
+	}
+}
+
 // What cannot be loaded as a module is refused.
 func TestNoModule(t *testing.T) {
 	kernel, _, ko := withDummy(t, lab.Series()[0])

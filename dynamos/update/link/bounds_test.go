@@ -60,7 +60,7 @@ func TestDamagedModuleIsRefused(t *testing.T) {
 	} {
 		b := bytes.Clone(whole)
 		copy(b[c.at:], le.AppendUint64(nil, c.value)[:c.size])
-		_, err := RewriteSymbols(b, targets)
+		_, err := RewriteSymbols(b, targets, "")
 		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
 		}
@@ -70,7 +70,7 @@ func TestDamagedModuleIsRefused(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if got, err := RewriteSymbols(whole, nil); err != nil || !bytes.Equal(got, whole) {
+	if got, err := RewriteSymbols(whole, nil, ""); err != nil || !bytes.Equal(got, whole) {
 		t.Errorf("nothing to do: %d bytes, %v", len(got), err)
 	}
 }
@@ -80,7 +80,7 @@ func TestTableOfSectionsIsAligned(t *testing.T) {
 	for n := range 9 {
 		name := "hidden" + strings.Repeat("x", n)
 		text := strings.ReplaceAll(example, "hidden", name)
-		data, err := RewriteSymbols(assembleObject(t, text), map[string]Target{name: {Name: name}, "exported": {Name: "exported"}})
+		data, err := RewriteSymbols(assembleObject(t, text), map[string]Target{name: {Name: name}, "exported": {Name: "exported"}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

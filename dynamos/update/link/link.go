@@ -8,8 +8,8 @@
 //	.klp.rela.OBJECT.SECTION       relocations of SECTION
 //	.klp.sym.OBJECT.NAME,POSITION  symbol; 0: the only one of its name
 //
-// OBJECT is vmlinux, or a module: its relocations are written when livepatch finds
-// it loaded.
+// OBJECT is vmlinux, or a module. The relocations of an update of a module are written
+// when livepatch finds it loaded, also those against modules that it needs.
 //
 // The module must say livepatch=Y in its .modinfo.
 package link
@@ -192,8 +192,9 @@ func (m *module) eachUndefined(each func(number uint32, symbol []byte, name stri
 }
 
 // RewriteSymbols moves the symbols of to, by the names that the module has for them,
-// to livepatch. The same module and targets always give the same bytes.
-func RewriteSymbols(data []byte, to map[string]Target) ([]byte, error) {
+// to livepatch, those of modules for when the module of the update is there. The same
+// arguments always give the same bytes.
+func RewriteSymbols(data []byte, to map[string]Target, module string) ([]byte, error) {
 	m, err := parse(data)
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func RewriteSymbols(data []byte, to map[string]Target) ([]byte, error) {
 	if err != nil || len(moved) == 0 {
 		return m.data, err
 	}
-	if err := m.moveRelocs(moved); err != nil {
+	if err := m.moveRelocs(moved, module); err != nil {
 		return nil, err
 	}
 	return m.writeSections()
@@ -241,7 +242,7 @@ func (m *module) replaceSection(i int, contents []byte) {
 
 // moveRelocs takes the relocations against moved symbols out of each section
 // of relocations into a new one.
-func (m *module) moveRelocs(moved map[uint32]Target) error {
+func (m *module) moveRelocs(moved map[uint32]Target, module string) error {
 	for i := range len(m.sections) {
 		s := m.sections[i]
 		if s.kind != typeRela || int(s.link) != m.symtab {
@@ -253,7 +254,7 @@ func (m *module) moveRelocs(moved map[uint32]Target) error {
 		if s.flags&flagLivepatch != 0 {
 			return errors.New("it was linked before")
 		}
-		stay, move := m.partRelocs(i, moved)
+		stay, move := m.partRelocs(i, moved, module)
 		if len(move) == 0 {
 			continue
 		}
@@ -287,11 +288,15 @@ func writtenLate(section string) bool {
 	return strings.HasPrefix(section, ".text") || strings.HasPrefix(section, ".data") || strings.HasPrefix(section, ".rodata")
 }
 
-// partRelocs parts relocations into those that stay and those that move, by object.
-func (m *module) partRelocs(i int, moved map[uint32]Target) (stay []byte, move map[string][]byte) {
+// partRelocs parts relocations into those that stay and those that move, by the object
+// with which they are written.
+func (m *module) partRelocs(i int, moved map[uint32]Target, module string) (stay []byte, move map[string][]byte) {
 	move = map[string][]byte{}
 	for list := m.contents(i); len(list) >= relocSize; list = list[relocSize:] {
 		if t, ok := moved[le.Uint32(list[12:])]; ok {
+			if t.Module != "" {
+				t.Module = module
+			}
 			move[t.object()] = append(move[t.object()], list[:relocSize]...)
 		} else {
 			stay = append(stay, list[:relocSize]...)

@@ -52,7 +52,7 @@ var targets = map[string]Target{"hidden": {Name: "hidden"}, "hidden_too.3": {Nam
 
 func rewriteObject(t *testing.T) *elf.File {
 	t.Helper()
-	data, err := RewriteSymbols(assembleObject(t, example), targets)
+	data, err := RewriteSymbols(assembleObject(t, example), targets, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestRelocationsKeepPlaceAndSymbol(t *testing.T) {
 
 func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
 	data := assembleObject(t, example)
-	got, err := RewriteSymbols(data, map[string]Target{"other": {Name: "other"}})
+	got, err := RewriteSymbols(data, map[string]Target{"other": {Name: "other"}}, "")
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("it changed, %v", err)
 	}
@@ -151,11 +151,11 @@ func TestUndefinedAndLength(t *testing.T) {
 }
 
 func TestLinkingTwiceIsRefused(t *testing.T) {
-	data, err := RewriteSymbols(assembleObject(t, example), map[string]Target{"hidden": {Name: "hidden"}})
+	data, err := RewriteSymbols(assembleObject(t, example), map[string]Target{"hidden": {Name: "hidden"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RewriteSymbols(data, map[string]Target{"exported": {Name: "exported"}}); err == nil {
+	if _, err := RewriteSymbols(data, map[string]Target{"exported": {Name: "exported"}}, ""); err == nil {
 		t.Error("taken")
 	}
 }
@@ -163,7 +163,7 @@ func TestLinkingTwiceIsRefused(t *testing.T) {
 func FuzzRewrite(f *testing.F) {
 	f.Add(assembleObject(f, example))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := RewriteSymbols(data, targets)
+		out, err := RewriteSymbols(data, targets, "")
 		if err != nil {
 			return
 		}
@@ -176,9 +176,9 @@ func FuzzRewrite(f *testing.F) {
 // What a module has is written by livepatch when that one is there; a table that the kernel
 // reads before cannot wait.
 func TestSymbolsOfAModule(t *testing.T) {
-	of := map[string]Target{"hidden": {Name: "hidden", Module: "dummy"}, "hidden_too.3": {Name: "hidden_too.5", Position: 2}}
-	const text = "\t.text\n\tcall hidden\n\tcall hidden_too.3\n"
-	data, err := RewriteSymbols(assembleObject(t, text), of)
+	of := map[string]Target{"hidden": {Name: "hidden", Module: "dummy"}, "base": {Name: "base", Module: "needed"}, "hidden_too.3": {Name: "hidden_too.5", Position: 2}}
+	const text = "\t.text\n\tcall hidden\n\tcall base\n\tcall hidden_too.3\n"
+	data, err := RewriteSymbols(assembleObject(t, text), of, "dummy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestSymbolsOfAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, size := range map[string]uint64{".klp.rela.dummy..text": 24, ".klp.rela.vmlinux..text": 24} {
+	for name, size := range map[string]uint64{".klp.rela.dummy..text": 48, ".klp.rela.vmlinux..text": 24} {
 		if s := f.Section(name); s == nil || s.Size != size {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -195,12 +195,12 @@ func TestSymbolsOfAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".klp.sym.dummy.hidden,0", ".klp.sym.vmlinux.hidden_too.5,2"} {
+	for _, want := range []string{".klp.sym.dummy.hidden,0", ".klp.sym.needed.base,0", ".klp.sym.vmlinux.hidden_too.5,2"} {
 		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == want }) {
 			t.Errorf("no %s in %+v", want, symbols)
 		}
 	}
-	_, err = RewriteSymbols(assembleObject(t, text+"\t.section __jump_table,\"aw\"\n\t.quad hidden\n"), of)
+	_, err = RewriteSymbols(assembleObject(t, text+"\t.section __jump_table,\"aw\"\n\t.quad hidden\n"), of, "dummy")
 	if err == nil || !strings.Contains(err.Error(), "its __jump_table names something of the module dummy") {
 		t.Errorf("a static key of the module: %v", err)
 	}

@@ -187,7 +187,7 @@ func (p *Plan) linkModule(ko []byte, exports map[string]bool) (*Result, error) {
 		targets[name] = t
 	}
 	r := &Result{}
-	if r.Module, err = link.RewriteSymbols(ko, targets); err != nil {
+	if r.Module, err = link.RewriteSymbols(ko, targets, p.Image.Module); err != nil {
 		return nil, fmt.Errorf("linking with the kernel: %w", err)
 	}
 	for _, t := range link.SortTargets(targets) {
@@ -244,7 +244,10 @@ func (p *Plan) findTarget(name string) (link.Target, error) {
 		}
 		addr, proved := f.Gate.Symbols[is]
 		if p.Image.InOthers(addr) {
-			return link.Target{}, unknownf("%s: the new text uses %s of another module than %s, which may not be loaded", f.Extract.Path, is, p.Image.Module)
+			if module := p.Image.Exporter(is); module != "" {
+				return link.Target{Name: is, Module: module}, nil
+			}
+			return link.Target{}, unknownf("%s: the new text uses %s of a module that %s does not need, so it may not be loaded", f.Extract.Path, is, p.Image.Module)
 		}
 		if !proved {
 			if local {
@@ -297,7 +300,10 @@ func (p *Plan) findGlobal(name string) (link.Target, error) {
 		}
 		found = append(found, t)
 	}
+	module := p.Image.Exporter(name)
 	switch {
+	case len(found) == 0 && module != "":
+		return link.Target{Name: name, Module: module}, nil
 	case len(found) == 0:
 		return link.Target{}, unknownf("the new text uses %s, which the kernel does not have", name)
 	case len(found) > 1:

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -190,6 +191,54 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 	local := plan(File{&asm.Extract{Path: "x.c", Locals: []asm.Local{{Name: "asked", Is: name}}}, &image.File{}})
 	if _, err := local.findTarget("asked"); err == nil || !strings.Contains(err.Error(), "cannot be proved") {
 		t.Errorf("a static that the old text does not use: %v", err)
+	}
+}
+
+// readModule reads one of a fetched kernel.
+func readModule(t *testing.T, k *lab.Kernel, name string) []byte {
+	t.Helper()
+	file, err := lab.FindModule(k.ModuleDir(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ko, err := lab.ReadModule(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ko
+}
+
+// What a needed module exports is there whenever the module is; of others that is not known.
+func TestSymbolsOfNeededModules(t *testing.T) {
+	k, err := lab.FindKernel(buildDir(t), lab.Series()[0])
+	if err != nil {
+		t.Skip(err)
+	}
+	im, err := image.Open(k.Image())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im, err = im.WithModule("ext4", readModule(t, k, "ext4")); err != nil || !slices.Contains(im.Needs, "jbd2") {
+		t.Fatalf("needs %q, %v", im.Needs, err)
+	}
+	const foreign = 0xffffffffb0000010 // where the image has what other modules export
+	uses := func(name string) *Plan {
+		return &Plan{Image: im, Files: []File{{&asm.Extract{Path: "x.c"}, &image.File{Symbols: map[string]uint64{name: foreign}}}}}
+	}
+	unused := &Plan{Image: im, Files: []File{{&asm.Extract{Path: "x.c"}, &image.File{}}}}
+	if _, err := uses("jbd2_journal_stop").findTarget("jbd2_journal_stop"); err == nil || !strings.Contains(err.Error(), "of a module that ext4 does not need") {
+		t.Errorf("a module that was not read: %v", err)
+	}
+	if err := im.AddNeeded("jbd2", readModule(t, k, "jbd2")); err != nil {
+		t.Fatal(err)
+	}
+	for what, p := range map[string]*Plan{"used before": uses("jbd2_journal_stop"), "used for the first time": unused} {
+		if got, err := p.findTarget("jbd2_journal_stop"); err != nil || got != (link.Target{Name: "jbd2_journal_stop", Module: "jbd2"}) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	if _, err := unused.findTarget("nf_register_net_hook_none"); err == nil || !strings.Contains(err.Error(), "does not have") {
+		t.Errorf("a symbol of nobody: %v", err)
 	}
 }
 

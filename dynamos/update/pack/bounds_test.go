@@ -105,7 +105,12 @@ func TestModuleOfAManifest(t *testing.T) {
 		"the image's function":          {func(k *Kernel) { k.Functions[0].Module = "" }, false},
 		"calls that are counted":        {func(k *Kernel) { k.Functions[0].Uncounted = false }, false},
 		"a symbol of the module":        {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "dummy"}} }, true},
-		"a symbol of another module":    {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "other"}} }, false},
+		"a symbol of a needed module":   {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "needed"}} }, true},
+		"a symbol of a path":            {func(k *Kernel) { k.Imports = []Symbol{{Name: "x", Module: "a/needed"}} }, false},
+		"a module's, without a module": {func(k *Kernel) {
+			k.Module, k.ModuleID, k.Functions[0].Module = "", "", ""
+			k.Imports = []Symbol{{Name: "x", Module: "needed"}}
+		}, false},
 		"a name that is not a module's": {func(k *Kernel) { k.Module, k.Functions[0].Module = `a"b`, `a"b` }, false},
 		"a build-id that is none":       {func(k *Kernel) { k.ModuleID = strings.Repeat("x", 40) }, false},
 	} {

@@ -243,7 +243,7 @@ func (k *Kernel) check(class string) error {
 		}
 	}
 	for _, s := range k.Imports {
-		if !s.isValid() || s.Module != "" && s.Module != k.Module {
+		if !s.isValid() || s.Module != "" && (k.Module == "" || !validModule(s.Module)) {
 			return fmt.Errorf("%.80q, %d of %.80q is not a symbol", s.Name, s.Position, s.Module)
 		}
 	}
