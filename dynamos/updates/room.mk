@@ -36,10 +36,11 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),epoll,tests/vm/updates/epoll.patch))\
 	$(eval $(call update_rule,$(k),stack,tests/vm/updates/stack.patch))\
 	$(eval $(call update_rule,$(k),dummy_stats,tests/vm/updates/dummy.patch))\
+	$(eval $(call update_rule,$(k),ext4_sync,tests/vm/updates/ext4.patch))\
 	$(eval $(call update_rule,$(k),late,tests/vm/updates/late.patch,$(allot_any)))\
 	$(eval $(call update_rule,$(k),after,tests/vm/updates/after.patch,$(allot_any))))
 update_escapes = $(foreach k,$(update_soak_kernels),$(patsubst \
-	%,$(update_out)/$(k)/%.skepup,epoll late after stack dummy_stats))
+	%,$(update_out)/$(k)/%.skepup,epoll late after stack dummy_stats ext4_sync))
 
 # Newer kernels have what it does.
 $(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))

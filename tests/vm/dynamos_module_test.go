@@ -144,3 +144,50 @@ func (w *walker) checkDevice(when, want string) {
 	text := w.vm.Output(shellProgram("cat /sys/class/net/dummy0/statistics/collisions"))
 	checkGuest(w.t, when+" the module answers", text == want+"\n", "%q, not %q", text, want)
 }
+
+// A package changes ext4, which has trace points of its own and needs jbd2: loaded before the
+// update, unloaded while it is in force, loaded after it.
+func TestUpdateModuleExt4(t *testing.T) {
+	for _, kernel := range escapeKernels {
+		t.Run(kernel, func(t *testing.T) {
+			m := updateMachine(kernel)
+			m.Modules = append(m.Modules, "loop", "ext4")
+			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
+			apply := func() {
+				w.runUpdate("apply "+w.filePath("ext4_sync")+" --all --confirm 0 --enter 2m", "on trial for all")
+				w.waitForStatus("ext4_sync", func(s *update.Status) bool { return s.State == "trial" })
+			}
+			w.vm.Output(shellProgram("mkdir /tmp/ext4 && truncate -s 16M /tmp/image && mkfs.ext4 -q /tmp/image"))
+			w.checkSync("without the update", "0 0")
+			apply()
+			w.checkSync("with the update of the loaded module", "1 0")
+			text := w.vm.Output(shellProgram("rmmod ext4 && echo gone"))
+			checkGuest(t, "ext4 is unloaded while the update is in force", text == "gone\n", "%q", text)
+			w.waitForRevert("when ext4 goes, its update leaves", "ext4_sync", "gone", "the module ext4 was unloaded")
+			w.vm.Output(shellProgram("modprobe ext4"))
+			w.checkSync("when ext4 comes back", "0 0")
+			w.runUpdate("remove ext4_sync", "unloaded")
+			w.vm.Output(shellProgram("rmmod ext4"))
+			apply()
+			w.vm.Output(shellProgram("modprobe ext4"))
+			w.checkSync("with a module that is loaded after the update", "1 0")
+			w.vm.Output(shellProgram(`test -e /sys/kernel/tracing/events || mount -t tracefs tracefs /sys/kernel/tracing
+				echo 1 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable`))
+			w.checkSync("while a trace point is on", "1 0")
+			text = w.vm.Output(shellProgram("grep -c ext4_sync_file_enter: /sys/kernel/tracing/trace; echo 0 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable"))
+			// Twice, since dd tries fsync when fdatasync has failed.
+			checkGuest(t, "the new text's trace point fires", text == "2\n", "%q", text)
+			w.runUpdate("revert --wait 2m --remove ext4_sync", "unloaded")
+			w.checkSync("after the revert", "0 0")
+		})
+	}
+}
+
+// checkSync prints the exit codes of fdatasync and fsync on a file of ext4.
+func (w *walker) checkSync(when, want string) {
+	w.t.Helper()
+	text := w.vm.Output(shellProgram(`mount -o loop /tmp/image /tmp/ext4 || exit 1
+		for how in fdatasync fsync; do dd if=/dev/zero of=/tmp/ext4/file bs=1 count=9 conv=$how 2>/dev/null; codes="$codes $?"; done
+		umount /tmp/ext4; echo $codes`))
+	checkGuest(w.t, when+" fdatasync and fsync end", text == want+"\n", "%q, not %q", text, want)
+}
