@@ -108,11 +108,11 @@ static u64 now_ms(void)
 
 void launcher_await(u64 ms)
 {
-	u64 until = now_ms() + ms;
+	u64 now = now_ms(), until = now + ms;
 	struct pollfd p = {children, POLLIN, 0};
 
-	while (!launcher_reap() && now_ms() < until)
-		poll(&p, 1, (int)(until - now_ms()));
+	for (; !launcher_reap() && now < until; now = now_ms())
+		poll(&p, 1, (int)(until - now));
 }
 
 /* This process adopts what its descendants leave behind. */

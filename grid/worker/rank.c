@@ -23,7 +23,8 @@
 #include "texts.h"
 
 static int front = -1;
-static int answering; /* a function runs: its end is still to be said */
+static volatile sig_atomic_t
+	answering; /* a function runs: its end is still to be said */
 
 /* The socket --------------------------------------------------------------- */
 
