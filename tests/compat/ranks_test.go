@@ -144,7 +144,8 @@ func awaitPrograms(t *testing.T, dir, name string, fits func(n int) bool) []int 
 			return list
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%d processes %s", len(list), name)
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Fatalf("%d processes %s:\n%s", len(list), name, log)
 		}
 		syscall.Nanosleep(&syscall.Timespec{Nsec: 1e7}, nil)
 	}
@@ -156,12 +157,17 @@ func TestRanksAreKilled(t *testing.T) {
 	start := func() *exec.Cmd {
 		cmd := exec.Command(skepPath(t), "run", "--slots", "1", "--", "./failures", "hang")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "TMPDIR="+dir+"/tmp", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR=", "SKEP_SOCKET=")
+		log, err := os.Create(filepath.Join(dir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stdout, cmd.Stderr = log, log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		return cmd
 	}
-	two := func(n int) bool { return n == 2 }
 	none := func(n int) bool { return n == 0 }
 	for name, end := range map[string]func(run *exec.Cmd){
 		"run": func(run *exec.Cmd) { run.Process.Signal(syscall.SIGTERM) },
@@ -175,9 +181,21 @@ func TestRanksAreKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := start()
-			defer run.Wait()
 			defer run.Process.Kill()
-			ranks := awaitPrograms(t, dir, "skep-ranks", two)
+			ended := make(chan struct{})
+			go func() {
+				run.Wait()
+				close(ended)
+			}()
+			ranks := awaitPrograms(t, dir, "skep-ranks", func(n int) bool {
+				select {
+				case <-ended:
+					log, _ := os.ReadFile(filepath.Join(dir, "log"))
+					t.Fatalf("the run ended before its ranks began:\n%s", log)
+				default:
+				}
+				return n == 2
+			})
 			end(run)
 			for _, pid := range ranks {
 				ctx, cancel := load.WithTimeout(t.Context(), time.Minute)
@@ -189,7 +207,7 @@ func TestRanksAreKilled(t *testing.T) {
 				}
 				cancel()
 			}
-			run.Wait()
+			<-ended
 			awaitPrograms(t, dir, "skep-ranks", none)
 		})
 	}
