@@ -170,7 +170,9 @@ static int serve_initialize(const struct grid_module *m,
 		job_set_initial(i.function, bytes, i.length);
 		return call_ready(m);
 	}
-	free(bytes);
+	if (bytes)
+		grid_memory_heap.free(&grid_memory_heap, bytes,
+				      i.length + !i.length);
 	snprintf(text, sizeof(text),
 		 "the data of Initialize cannot be read: %s", strerror(-err));
 	return order_refuse(

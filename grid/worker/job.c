@@ -393,7 +393,10 @@ int job_call(u32 ranks, const struct ranks_order *order, const u8 *bytes,
 
 void job_set_initial(u32 function, u8 *bytes, u64 length)
 {
-	free(initial.bytes);
+	if (initial.bytes)
+		grid_memory_heap.free(&grid_memory_heap, initial.bytes,
+				      initial.order.length +
+					      !initial.order.length);
 	initial.given = 1;
 	initial.order = (struct ranks_order){RANKS_INIT, function, length, 0};
 	initial.bytes = bytes;

@@ -15,7 +15,8 @@
  */
 int job_open(int session, const void *program, u64 length);
 
-/* What each new job is given first; the bytes become the job's. */
+/* What each new job is given first; the bytes, of grid_memory_heap with at
+ * least one byte, become the job's. */
 void job_set_initial(u32 function, u8 *bytes, u64 length);
 
 struct job_result {
