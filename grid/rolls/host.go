@@ -192,19 +192,21 @@ func (h *Host) takePackage(w *wire, m message) error {
 	return nil
 }
 
-// store reads a package's bytes, also if the disk is full: the next message follows.
+// store reads a package's bytes, also if the disk is full: the next message follows. An
+// error ends the connection; that of the disk is in f.
 func (h *Host) store(w *wire, path string, size int64, f *packageFile) error {
-	var to io.Writer = io.Discard
+	body := &io.LimitedReader{R: w.in, N: size} // counts what is read, also if it cannot be written
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err == nil {
-		defer file.Close()
-		to = file
-	}
-	n, copied := io.CopyN(to, w.in, size)
-	if copied != nil && err == nil {
-		err = copied
-		_, copied = io.CopyN(io.Discard, w.in, size-n)
+		_, err = io.Copy(file, body)
+		err = errors.Join(err, file.Close())
 	}
 	f.err = err
-	return copied
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return err
+	}
+	if body.N > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
 }
