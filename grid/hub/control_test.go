@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,6 +139,36 @@ func TestUnreadableRequests(t *testing.T) {
 	defer w.hub.mu.Unlock()
 	if len(w.hub.runs)+len(w.hub.execs) != 0 {
 		t.Errorf("%d runs and %d programs", len(w.hub.runs), len(w.hub.execs))
+	}
+}
+
+// An answer is marked as JSON, also one that refuses a request.
+func TestAnswersAreJSON(t *testing.T) {
+	for _, write := range []func(w http.ResponseWriter){
+		func(w http.ResponseWriter) { writeJSON(w, http.StatusOK, 1) },
+		func(w http.ResponseWriter) { writeProblem(w, http.StatusForbidden, "code", "text") },
+	} {
+		w := httptest.NewRecorder()
+		if write(w); w.Result().Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%v", w.Result().Header)
+		}
+	}
+}
+
+// A roll of a package that the hub does not have is refused with what to do.
+func TestPackagesThatCannotBeOpened(t *testing.T) {
+	w := newWorld(t, nil)
+	for digest, c := range map[string]struct {
+		status int
+		want   string
+	}{
+		"x":                     {http.StatusBadRequest, "not named by its digest"},
+		strings.Repeat("a", 64): {http.StatusNotFound, "does not have this package: send it first"},
+	} {
+		p, status, err := w.hub.openPackage(digest)
+		if p != nil || status != c.status || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %d, %v", digest, p, status, err)
+		}
 	}
 }
 
