@@ -30,6 +30,7 @@ struct box {
 };
 struct chest { struct box inner; int last; };
 typedef struct { int kinds[KINDS]; } table;
+struct desk { int (*sit)(struct seat *, int); };
 `
 
 // shelfH is not seen by all who see boxH.
@@ -66,7 +67,7 @@ func compareLayouts(t *testing.T, before, after string) []Layout {
 		t.Fatal(err)
 	}
 	for _, l := range list {
-		if user, err := w.OfModules(context.Background(), l); err != nil || (l.File == "include/shelf.h" || l.Name == "struct seat" || l.Name == "table") != (user == "") {
+		if user, err := w.OfModules(context.Background(), l); err != nil || (l.File == "include/shelf.h" || l.Name == "struct seat" || l.Name == "struct desk" || l.Name == "table") != (user == "") {
 			t.Errorf("%s is used by %q, %v", l.Name, user, err)
 		}
 	}
@@ -90,6 +91,10 @@ func TestLayoutIsComparedAndNotItsText(t *testing.T) {
 		{"an enumerator changes the length of an array", "ROUND, KINDS", "ROUND, FLAT, KINDS", "box.h:15 table: kinds is of another type 8 4"},
 		{"an array of length 0 is added at the end", "int last; }", "int last; long after[0]; }", chest + "after is new 72 72"},
 		{"a structure that no module uses grows", "seat { int a; }", "seat { long a; }", "box.h:5 struct seat: a is of another type 8 4"},
+		{"an operation takes another argument", "seat *, int)", "seat *, long)", "box.h:16 struct desk: sit is of another type 8 8"},
+		{"an operation takes one argument more", "seat *, int)", "seat *, int, int)", "box.h:16 struct desk: sit is of another type 8 8"},
+		{"an operation returns nothing", "int (*sit)", "void (*sit)", "box.h:16 struct desk: sit is of another type 8 8"},
+		{"the arguments of an operation get names", "seat *, int)", "seat *who, int how)", ""},
 		{"signed instead of int", "int a;\n\tshort", "signed a;\n\tshort", ""},
 		{"a member becomes unsigned", "short pad", "unsigned short pad", ""},
 		{"a member is renamed", "short pad", "short gap", ""},

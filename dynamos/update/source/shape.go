@@ -160,7 +160,7 @@ func pointeeName(t dwarf.Type) string {
 	case *dwarf.StructType:
 		return strings.TrimSpace(t.Kind + " " + t.StructName)
 	case *dwarf.FuncType:
-		return "function"
+		return functionKind(t)
 	case *dwarf.PtrType:
 		return "pointer"
 	case *dwarf.ArrayType:
@@ -170,6 +170,19 @@ func pointeeName(t dwarf.Type) string {
 	default:
 		return fmt.Sprintf("number of %d", t.Size())
 	}
+}
+
+// functionKind says what both sides of a call must agree on.
+func functionKind(t *dwarf.FuncType) string {
+	var takes []string
+	for _, p := range t.ParamType {
+		if _, more := p.(*dwarf.DotDotDotType); more {
+			takes = append(takes, "...")
+		} else {
+			takes = append(takes, kindOf(p))
+		}
+	}
+	return fmt.Sprintf("function of (%s) that returns %s", strings.Join(takes, ", "), kindOf(t.ReturnType))
 }
 
 // difference reports what has another layout, or "". A member with another
