@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	"skep/lab"
 	"skep/tests/vmtest"
@@ -40,4 +42,35 @@ func typePage(vm *vmtest.VM, page, folder string, skip ...string) error {
 		err = errors.Join(err, fmt.Errorf("%s has %d commands", page, n))
 	}
 	return err
+}
+
+// loading is a command that loads one of Skep's modules: by its name, or from its file.
+var loading = regexp.MustCompile(`^(sudo )?(modprobe |insmod build/kmod/[0-9.]+/\w+/)(\w+)`)
+
+// testPageModules types each command of the pages that loads a module, as root in a user's machine,
+// where nothing has loaded it. Files are those of the machine's kernel, 6.12. The module is
+// unloaded before the next command.
+func (u *user) testPageModules(t *testing.T) {
+	typed := map[string]int{}
+	for _, page := range []string{"README.md", "docs/running.md", "docs/updates.md", "docs/walks/cores.md", "docs/walks/updates.md"} {
+		list, err := pages.Read(filepath.Join("../..", page), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			parts := loading.FindStringSubmatch(c.Text)
+			if parts == nil {
+				continue
+			}
+			text := strings.Replace(strings.TrimPrefix(c.Text, "sudo "), "/kmod/6.1/", "/kmod/6.12/", 1)
+			script := fmt.Sprintf("cd ../.. && ! grep '^%[1]s ' /proc/modules && { %[2]s; } && grep -o '^%[1]s ' /proc/modules && rmmod %[1]s", parts[3], text)
+			if r := u.runInMachine(t, "", "--", "sh", "-c", script); r.code != 0 || r.out != parts[3]+" \n" {
+				t.Errorf("%v: %v", c, r)
+			}
+			typed[parts[3]]++
+		}
+	}
+	if len(typed) != 3 || typed["dynamos"] < 3 || typed["shimos"] < 3 || typed["o2g"] < 1 {
+		t.Errorf("the pages load %v", typed)
+	}
 }

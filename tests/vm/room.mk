@@ -32,7 +32,7 @@ VM_SUITES += vm-user
 suite_vm-user = $(call vm_suite,User)
 suite_vm-user_kind = go
 suite_vm-user_deadline = 1260
-suite_vm-user_needs = $(vm_needs) $(B)/bin/skep
+suite_vm-user_needs = $(vm_needs) $(B)/bin/skep $(B)/bin/sms.image
 
 # The kernel engine of O2G: programs that use the device by themselves, one on
 # libo2g, stock MPICH.
