@@ -28,6 +28,11 @@ TEST_SUITES += deb
 suite_deb = sh tests/packages/deb.sh $(B) '$(SKEP_VERSION)'
 suite_deb_needs = $(PROGRAMS)
 
+# Runs the services of a user under a systemd of the test's own.
+TEST_SUITES += service-user
+suite_service-user = sh tests/packages/user.sh $(B)
+suite_service-user_needs = $(PROGRAMS)
+
 # Installs, upgrades, removes and purges the packages in new Debian roots.
 PACKAGE_SUITES := packages-bookworm packages-trixie
 FULL_SUITES += $(PACKAGE_SUITES)

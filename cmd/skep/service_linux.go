@@ -234,12 +234,30 @@ func (p *setup) startUnit(changed bool) error {
 	if _, err := p.systemd.Control(verb, unit); err != nil {
 		return fmt.Errorf("%s is installed, but does not start; '%s' says why (%w)", unit, p.journalCommand(), err)
 	}
+	if err := p.checkStarted(unit); err != nil {
+		return err
+	}
 	if !changed {
 		fmt.Println("no file was changed")
 	}
 	fmt.Printf("%s runs, and starts at %s; its log: %s\n", unit, p.when(), p.journalCommand())
 	if p.name == hubService {
 		fmt.Printf("a join command for another machine: %s\n", p.tokenCommand())
+	}
+	return nil
+}
+
+// checkStarted returns an error if systemd did not start the unit. In a chroot, systemctl
+// ignores each command and succeeds.
+func (p *setup) checkStarted(unit string) error {
+	found, err := p.systemd.Properties(unit, "ActiveState")
+	switch state := found["ActiveState"]; {
+	case err != nil:
+		return err
+	case state == "":
+		return cli.Errorf(cli.Refused, "%s is installed, but systemctl did nothing, as in a chroot: start it where the system runs", unit)
+	case state != "active":
+		return cli.Errorf(cli.Failed, "%s is installed, but is %s after its start; '%s' says why", unit, state, p.journalCommand())
 	}
 	return nil
 }

@@ -164,6 +164,28 @@ func TestServiceNeedsSystemd(t *testing.T) {
 	}
 }
 
+// A start that had no effect is not called one: systemctl ignores commands in a chroot, and a
+// service may end after it said that it is ready.
+func TestServiceThatDoesNotRun(t *testing.T) {
+	for state, want := range map[string]string{
+		"":                       "systemctl did nothing, as in a chroot",
+		"ActiveState=activating": "is activating after its start; 'journalctl -u skep-hub' says why",
+		"ActiveState=active":     "",
+	} {
+		bin := t.TempDir()
+		stub := "#!/bin/sh\ncase \"$*\" in *show*) echo '" + state + "';; esac\n"
+		if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte(stub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":/usr/bin:/bin")
+		p := &setup{installation: installation{name: hubService}, systemd: &service.Systemd{}}
+		err := p.startUnit(true)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", state, err, want)
+		}
+	}
+}
+
 func TestServicePurgeAsksForTheName(t *testing.T) {
 	dir := t.TempDir()
 	out := printedBy(t, &os.Stdout, func() {

@@ -53,18 +53,23 @@ begin_root() # build suite name-of-test
 	result "$r" "a clean root of $2"
 }
 
-# Runs a script as run_apart does, with at mounted, and then judges its steps. Each
-# line of the input is a step, for which the script prints `STEP: ok`, and the name of
-# its test.
+# Runs a script as run_apart does, with at mounted, and then judges its steps.
 judge_steps() # seconds suite script argument...
 {
 	limit=$1
 	suite=$2
 	shift 2
 	run_apart "$limit" "$root" "$top" "$at" "$@" >"$tmp/got" 2>"$tmp/err" || true
+	read_steps "$suite"
+}
+
+# Judges the output of a script, got. Each line of the input is a step, for which the
+# script prints `STEP: ok`, and the name of its test.
+read_steps() # suite
+{
 	while read -r step name; do
 		grep -qx "$step: ok" "$tmp/got" && r=0 || r=1
-		result "$r" "$suite: $name"
+		result "$r" "$1: $name"
 	done
 }
 

@@ -41,12 +41,12 @@ type entry struct {
 }
 
 // covers reports whether the entry covers a command. If a test types all commands of a page
-// after a prompt, the page has one entry for them, such as "$ *".
+// after a prompt, the page has one entry for them, such as "$ *". An entry may begin with a prompt.
 func (e *entry) covers(c Command) bool {
 	if prompt, ok := strings.CutSuffix(e.command, " *"); ok {
 		return c.Prompt == prompt
 	}
-	return strings.HasPrefix(c.Name(), e.command)
+	return strings.HasPrefix(c.Name(), e.command) || strings.HasPrefix(c.Prompt+" "+c.Name(), e.command)
 }
 
 func readTable(text string) (list []*entry, bad []string) {
@@ -159,6 +159,8 @@ func TestCommands_planted(t *testing.T) {
 		"p.md\t$ *\twalk: here":                                   "",
 		"p.md\tlab# *\twalk: here":                                "no test types: skep new|has no such command",
 		"p.md\tskep new\twalk: here":                              "",
+		"p.md\t$ skep new\twalk: here":                            "",
+		"p.md\tlab# skep new\twalk: here":                         "no test types: skep new|has no such command",
 		"p.md\tskep old\twalk: here":                              "no test types: skep new|has no such command",
 		"q.md\tskep new\twalk: here":                              "no test types: skep new|has no such command",
 		"p.md\tskep new\twalk: gone":                              "there is no test",
