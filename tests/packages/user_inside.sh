@@ -65,8 +65,8 @@ log_in
 skep service install hub --user >&2
 until_true says '^hub .*listens on'
 echo 'hub: ok'
-skep token >join
-skep service install agent 127.0.0.1:4860 --token-file join --user >&2
+skep token >join-token
+skep service install agent 127.0.0.1:4860 --token-file join-token --user >&2
 until_true services_ready
 echo 'agent: ok'
 run_program
