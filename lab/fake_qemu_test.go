@@ -257,6 +257,38 @@ func TestMachineBootsAgain(t *testing.T) {
 	}
 }
 
+// A guest whose panic was declared boots again; one that stays up is killed, and a panic that
+// was not declared is its death.
+func TestMachineBootsAfterAPanic(t *testing.T) {
+	g := startFake(t, fakeMachine(t, "dies"))
+	if err := g.RebootAfterPanic(t.Context()); err == nil || !strings.Contains(err.Error(), "no panic was declared") || isDone(g) {
+		t.Errorf("a panic that nobody declared: %v", err)
+	}
+	g.ExpectPanic()
+	if _, err := g.Run(t.Context(), Program{Args: []string{"a"}}, Streams{}); err == nil {
+		t.Error("a program ended well in a panic")
+	}
+	if err := g.RebootAfterPanic(t.Context()); err != nil || isDone(g) || g.Err() != nil {
+		t.Fatal(err, g.Err())
+	}
+	if text, err := os.ReadFile(filepath.Join(g.Dir(), consoleFile)); err != nil || string(text) != "boots\nKernel panic - not syncing: while it ran\nboots\n" {
+		t.Errorf("console %q, %v", text, err)
+	}
+	var dead *DeadError
+	if _, err := g.Run(t.Context(), Program{Args: []string{"a"}}, Streams{}); !errors.As(err, &dead) || !strings.Contains(err.Error(), "while it ran") {
+		t.Errorf("a second panic, which was not declared: %v", err)
+	}
+
+	g = startFake(t, fakeMachine(t, ""))
+	g.ExpectPanic()
+	reason := errors.New("enough")
+	over, end := context.WithCancelCause(t.Context())
+	end(reason)
+	if err := g.RebootAfterPanic(over); !errors.Is(err, reason) || !strings.Contains(err.Error(), "did not panic") || !isDone(g) {
+		t.Errorf("a guest that does not panic: %v", err)
+	}
+}
+
 // Whatever stops a boot is named, and with a console it stays to be read.
 func TestMachineThatDoesNotBoot(t *testing.T) {
 	for role, c := range map[string]struct {

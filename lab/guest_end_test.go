@@ -50,6 +50,10 @@ func TestGuest_endThatWasAsked(t *testing.T) {
 		{"QEMU fails while turning off", "exit 1", off, turningOff, "QEMU failed"},
 		{"QEMU fails while restarting", "exit 1", off, restarting, "QEMU failed"},
 		{"nobody asked", "true", off, 0, "nobody had asked for it"},
+		{"a panic that was expected", "true", panicked, panicking, ""},
+		{"a panic that nobody expected", "true", panicked, unwanted, "not syncing: a"},
+		{"off in place of a panic", "true", off, panicking, "nobody had asked for it"},
+		{"QEMU fails in place of a panic", "exit 1", panicked, panicking, "QEMU failed"},
 	} {
 		g, _ := guestOf(t, c.script, c.console)
 		g.end = c.end
@@ -58,13 +62,14 @@ func TestGuest_endThatWasAsked(t *testing.T) {
 		if (got == nil) != (c.want == "") || got != nil && !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, got, c.want)
 		}
+		boots := c.want == "" && (c.end == restarting || c.end == panicking)
 		select {
 		case <-g.done:
-			if c.end == restarting && c.want == "" {
+			if boots {
 				t.Errorf("%s: it may not boot again", c.name)
 			}
 		default:
-			if c.end != restarting || c.want != "" {
+			if !boots {
 				t.Errorf("%s: it never ends", c.name)
 			}
 		}

@@ -47,6 +47,7 @@ const (
 	unwanted ending = iota
 	turningOff
 	restarting
+	panicking
 )
 
 // ErrKilled is the cause of the end after Kill.
@@ -392,6 +393,9 @@ func (g *Guest) judgeEnd(v *vm) {
 	case end == restarting && v.process.err == nil && g.panicLine(v) == "":
 		close(v.gone)
 		return
+	case end == panicking && v.process.err == nil && g.panicLine(v) != "":
+		close(v.gone)
+		return
 	case end == turningOff && v.process.err == nil && g.panicLine(v) == "":
 	default:
 		cause = g.findCause(v)
@@ -427,6 +431,35 @@ func (g *Guest) Reboot(ctx context.Context) error {
 	}
 	if err != nil {
 		g.fail(err)
+	}
+	if err := g.betweenBoots(ctx, v); err != nil {
+		return err
+	}
+	return g.startQEMU(ctx)
+}
+
+// ExpectPanic says that this boot ends with a panic of the kernel: the guest can then boot
+// again by RebootAfterPanic. Any other end is still the guest's death.
+func (g *Guest) ExpectPanic() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end = panicking
+}
+
+// RebootAfterPanic waits for the panic that ExpectPanic declared, and boots the guest again
+// with the same disks, as a machine with the kernel's parameter panic does by itself. A guest
+// that has not panicked when ctx ends is killed.
+func (g *Guest) RebootAfterPanic(ctx context.Context) error {
+	g.mu.Lock()
+	v, end := g.vm, g.end
+	g.mu.Unlock()
+	if end != panicking {
+		return errors.New("no panic was declared: call ExpectPanic before it can happen")
+	}
+	select {
+	case <-v.gone:
+	case <-ctx.Done():
+		g.fail(fmt.Errorf("the guest did not panic: %w", context.Cause(ctx)))
 	}
 	if err := g.betweenBoots(ctx, v); err != nil {
 		return err

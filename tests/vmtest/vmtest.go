@@ -211,6 +211,23 @@ func (vm *VM) Reboot() {
 	}
 }
 
+// ExpectPanic says that this boot ends with a panic, after which RebootAfterPanic boots the
+// guest again. The panic's report must be declared by Expect.
+func (vm *VM) ExpectPanic() { vm.guest.ExpectPanic() }
+
+// RebootAfterPanic waits for the panic that was expected, and boots the guest again with the
+// same disks.
+func (vm *VM) RebootAfterPanic() {
+	vm.t.Helper()
+	vm.setDeadline()
+	ctx, cancel := vm.context()
+	defer cancel()
+	if err := vm.guest.RebootAfterPanic(ctx); err != nil {
+		vm.dead = true
+		vm.t.Fatalf("boot after a panic: %v; console: %s", err, vm.path("console.log"))
+	}
+}
+
 // PowerOff turns the guest off, for a test that continues without it. Its console is still
 // checked at the end of the test.
 func (vm *VM) PowerOff() {
