@@ -445,7 +445,8 @@ func TestUpdateRollOpensThePackageTwice(t *testing.T) {
 			t.Errorf("%v: %v", p, err)
 		}
 	}
-	if err := errors.Join(u.Commit(), u.Fail("a test")); err != nil {
+	content, err := u.Content()
+	if err := errors.Join(u.Commit(), err, u.Fail(content, "a test")); err != nil {
 		t.Error(err)
 	}
 	if s, _ := k.state(); s != uapi.DynamosCommitted {

@@ -389,13 +389,18 @@ func (u *rolledUpdate) Unload() error {
 	})
 }
 
-// Fail records that the package failed on this node.
-func (u *rolledUpdate) Fail(why string) error {
+// Content returns the digest of what the operators signed.
+func (u *rolledUpdate) Content() (string, error) {
 	a, err := u.describe()
 	if err != nil {
-		return fmt.Errorf("the failed package is not blocked on this node: %w", err)
+		return "", err
 	}
-	return u.node.Trust.Change(func(s trust.State) (trust.State, error) { return s.Block(a.content, why), nil })
+	return a.content, nil
+}
+
+// Fail records that a package with these contents failed on this node.
+func (u *rolledUpdate) Fail(content, why string) error {
+	return u.node.Trust.Change(func(s trust.State) (trust.State, error) { return s.Block(content, why), nil })
 }
 
 var rollStates = map[uapi.DynamosState]rolls.State{uapi.DynamosEntering: rolls.OnTrial, uapi.DynamosTrial: rolls.OnTrial,

@@ -190,7 +190,15 @@ var rollSteps = []struct {
 	{"commit", (*rolledUpdate).Commit, []string{"open", "commit fix for", "close"}},
 	{"revert", (*rolledUpdate).Revert, []string{"open", "info", "revert fix", "close"}},
 	{"unload", (*rolledUpdate).Unload, []string{"open", "info", "remove fix", "close"}},
-	{"fail", func(u *rolledUpdate) error { return u.Fail("a test") }, nil},
+	{"fail", failRolled, nil},
+}
+
+func failRolled(u *rolledUpdate) error {
+	content, err := u.Content()
+	if err != nil {
+		return err
+	}
+	return u.Fail(content, "a test")
 }
 
 // Each step asks the kernel in its order, and stops where one question fails; the kernel is
@@ -281,7 +289,7 @@ func TestLoadingARoll(t *testing.T) {
 		want   string
 	}{
 		"a failed package": {func(c *rollCase, u *rolledUpdate) {
-			if err := u.Fail("a test"); err != nil {
+			if err := failRolled(u); err != nil {
 				c.t.Fatal(err)
 			}
 		}, "fix failed on this node (a test)"},

@@ -241,7 +241,7 @@ func TestResumeWithAKernelThatFails(t *testing.T) {
 		t.Errorf("%v, %q", l.node.Phase, n.logs)
 	}
 	n, l = resumed(t, func(k *fakeKernel) { k.state = Absent; k.refuse["fail"] = errors.New("the disk is full") })
-	if l.node.Phase != roll.Reverted || l.node.Bad != "it is not in force any more" || linesOf(n.logs, "fix: the disk is full") != 1 || !slices.Contains(n.k.did, "unload") {
+	if l.node.Phase != roll.Reverted || l.node.Bad != "it is not in force any more" || linesOf(n.logs, "fix: the failed package is not blocked on this node yet: the disk is full") != 1 || !slices.Contains(n.k.did, "unload") {
 		t.Errorf("%v, bad %q, %q, did %q", l.node.Phase, l.node.Bad, n.logs, n.k.did)
 	}
 }

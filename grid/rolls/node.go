@@ -34,8 +34,11 @@ type Update interface {
 	Look() (View, error)
 	// Package returns the digest of the roll's package for this kernel.
 	Package() (string, error)
-	// Fail records that the package failed here: a hub may not apply it again.
-	Fail(why string) error
+	// Content returns what names the package however often it is signed. It is known once
+	// the package was fetched.
+	Content() (string, error)
+	// Fail records that a package with these contents failed here: a hub may not apply it again.
+	Fail(content, why string) error
 	// Unload unloads the module of a reverted update that nobody is inside.
 	Unload() error
 }
@@ -87,6 +90,8 @@ type local struct {
 	fits     string // the package for this kernel, once it is known
 	booted   bool   // it was committed in an earlier boot
 	waits    string // why orders are not obeyed
+	content  string // of the package, from when it is loaded
+	owes     string // a sign of harm for which the package is not blocked yet
 	lastLine string // the last error, which is not repeated
 }
 
@@ -100,6 +105,10 @@ type saved struct {
 	Refused string     `json:"refused,omitempty"`
 	// Superseded says by what; this node does not take the roll up again.
 	Superseded string `json:"superseded,omitempty"`
+	// Content names the package after a boot, when its bytes are gone.
+	Content string `json:"content,omitempty"`
+	// Owes is a sign of harm for which the package could not be blocked yet.
+	Owes string `json:"owes,omitempty"`
 }
 
 // Intervals of reports. The hub chooses only nodes that it heard a moment ago.
@@ -238,6 +247,7 @@ func (l *local) resume(s saved) {
 	n := l.node
 	l.saved = s
 	n.Phase, n.Bad, n.Refused, n.Superseded = s.Phase, s.Bad, s.Refused, s.Superseded
+	l.content, l.owes = s.Content, s.Owes
 	if s.Boot != n.Boot {
 		l.resumeBoot(s)
 	} else if s.Phase >= roll.Loaded && s.Phase <= roll.Leaving {
@@ -368,6 +378,7 @@ func (n *Node) tick() {
 		now := n.kernel.Clock()
 		l.node.Tick(now)
 		l.look()
+		l.block()
 		l.save()
 		if every := l.every(); now-l.sent >= every || l.sent == 0 {
 			l.sent = now
@@ -447,16 +458,36 @@ func (l *local) follow(v View) {
 func (l *local) harm(why string) {
 	l.node.Harm(why)
 	l.of.log("%s: %s", l.spec.Name, why)
-	if err := l.update.Fail(why); err != nil {
-		l.of.log("%s: %v", l.spec.Name, err)
+	l.owes = why
+	l.block()
+}
+
+// block keeps hubs from applying a package again that failed here. What fails is tried
+// again: the machine may have ended while the update ran, and its disk may be full.
+func (l *local) block() {
+	if l.owes == "" {
+		return
 	}
+	err := error(nil)
+	if l.content == "" { // a version of skep that did not store it had loaded the package
+		l.content, err = l.update.Content()
+	}
+	if err == nil {
+		err = l.update.Fail(l.content, l.owes)
+	}
+	if err == nil {
+		l.owes = ""
+		return
+	}
+	l.tell(fmt.Errorf("the failed package is not blocked on this node yet: %w", err))
 }
 
 // save stores what changed. Before the engine changes the kernel it has stored what it
 // is about to do, so an error here is only told.
 func (l *local) save() {
 	n := l.node
-	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Build: l.of.running, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded}); err != nil {
+	if err := l.store(saved{Spec: l.spec, Boot: n.Boot, Build: l.of.running, Phase: n.Phase, Bad: n.Bad, Refused: n.Refused, Superseded: n.Superseded,
+		Content: l.content, Owes: l.owes}); err != nil {
 		l.of.log("%s: %v", l.spec.Name, err)
 	}
 }
@@ -479,7 +510,7 @@ func (l *local) store(s saved) error {
 // intend stores a phase before it is entered.
 func (l *local) intend(p roll.Phase) error {
 	s := l.saved
-	s.Spec, s.Boot, s.Build, s.Phase = l.spec, l.node.Boot, l.of.running, max(p, s.Phase)
+	s.Spec, s.Boot, s.Build, s.Phase, s.Content = l.spec, l.node.Boot, l.of.running, max(p, s.Phase), l.content
 	return l.store(s)
 }
 
@@ -490,7 +521,12 @@ func (l *local) Stage() error { return l.logged("verified", l.update.Stage()) }
 
 // Load loads the package's module.
 func (l *local) Load() error {
-	if err := l.intend(roll.Loaded); err != nil {
+	content, err := l.update.Content()
+	if err == nil {
+		l.content = content
+		err = l.intend(roll.Loaded)
+	}
+	if err != nil {
 		return err
 	}
 	return l.logged("loaded, for nobody", l.update.Load())

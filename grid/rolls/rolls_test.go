@@ -29,6 +29,9 @@ type fakeKernel struct {
 	phase   roll.Phase
 	refuse  map[string]error
 	failed  string
+	content string // that failed
+	fetched string // the boot in which the package was fetched
+	loads   func() // called when the module is loaded, if set
 	inside  []string
 	unready bool // Look fails
 	// superseded is why the update ended, and others are updates of other names.
@@ -81,10 +84,14 @@ func (u *fakeUpdate) Stage() error {
 	if err != nil {
 		return err
 	}
+	u.k.fetched = u.k.boot
 	return u.do("stage " + string(text))
 }
 
 func (u *fakeUpdate) Load() error {
+	if u.k.loads != nil {
+		u.k.loads()
+	}
 	u.k.state = OnTrial
 	return u.do("load")
 }
@@ -93,10 +100,25 @@ func (u *fakeUpdate) Select(p roll.Phase, until time.Duration) error {
 	u.k.phase, u.k.until = p, until
 	return u.do(p.String())
 }
-func (u *fakeUpdate) Commit() error         { u.k.state = Kept; return u.do("commit") }
-func (u *fakeUpdate) Revert() error         { u.k.state = Drains; return u.do("revert") }
-func (u *fakeUpdate) Fail(why string) error { u.k.failed = why; return u.do("fail") }
-func (u *fakeUpdate) Unload() error         { return u.do("unload") }
+func (u *fakeUpdate) Commit() error { u.k.state = Kept; return u.do("commit") }
+func (u *fakeUpdate) Revert() error { u.k.state = Drains; return u.do("revert") }
+func (u *fakeUpdate) Unload() error { return u.do("unload") }
+
+// Content is not asked of the kernel. After a boot the package is gone.
+func (u *fakeUpdate) Content() (string, error) {
+	if u.k.fetched != u.k.boot {
+		return "", fmt.Errorf("%w: the package is being fetched", roll.ErrLater)
+	}
+	return "content of " + u.spec.Name, nil
+}
+
+func (u *fakeUpdate) Fail(content, why string) error {
+	err := u.do("fail")
+	if err == nil {
+		u.k.failed, u.k.content = why, content
+	}
+	return err
+}
 
 func (u *fakeUpdate) Look() (View, error) {
 	if u.k.unready {
@@ -353,8 +375,9 @@ func TestRollStopsAtABoot(t *testing.T) {
 	k.boot, k.now, k.state, k.phase = "2", 0, Absent, 0
 	f.start("a")
 	f.awaitState(roll.Stopped)
-	if !strings.HasPrefix(f.status().Why, "a: ") || k.failed == "" {
-		t.Errorf("%q, blocked %q", f.status().Why, k.failed)
+	// By then the package's bytes are gone.
+	if !strings.HasPrefix(f.status().Why, "a: ") || k.failed == "" || k.content != "content of fix" {
+		t.Errorf("%q, blocked %q of %q", f.status().Why, k.failed, k.content)
 	}
 	if n := f.count(func(k *fakeKernel) bool { return k.state != Absent }); n != 0 {
 		t.Errorf("%d nodes have the update", n)
@@ -365,6 +388,58 @@ func TestRollStopsAtABoot(t *testing.T) {
 	}
 	if f.nodes["a"].rolls["fix"].node.Phase >= roll.Loaded && f.nodes["a"].rolls["fix"].node.Phase != roll.Reverted {
 		t.Errorf("after the boot: %v", f.nodes["a"].rolls["fix"].node.Phase)
+	}
+}
+
+// What names the package is on the disk before its module is loaded, which may end the machine.
+func TestRollIsStoredBeforeTheLoad(t *testing.T) {
+	f := newFleet(t, "a")
+	var s saved
+	f.nodes["a"].k.loads = func() {
+		text, err := os.ReadFile(filepath.Join(f.dir, "a", "fix"+extension))
+		if err := errors.Join(err, json.Unmarshal(text, &s)); err != nil {
+			t.Error(err)
+		}
+	}
+	f.begin(testSpec, "all")
+	f.awaitState(roll.Done)
+	if s.Phase != roll.Loaded || s.Content != "content of fix" {
+		t.Errorf("while the module is loaded, the disk has %v of %q", s.Phase, s.Content)
+	}
+}
+
+// A package that cannot be blocked on its node when it fails is blocked once that works,
+// also by an agent that starts later.
+func TestRollHarmIsOwed(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "1,all")
+	f.run("the first wave", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	k := f.nodes["a"].k
+	k.refuse["fail"] = errors.New("no space left on device")
+	k.boot, k.now, k.state, k.phase = "2", 0, Absent, 0
+	f.start("a")
+	f.awaitState(roll.Stopped)
+	for range 8 {
+		f.step()
+	}
+	told := strings.Count(strings.Join(f.nodes["a"].logs, "\n"), "is not blocked on this node yet: no space left on device")
+	if k.failed != "" || told != 1 {
+		t.Errorf("blocked %q, told %d times: %q", k.failed, told, f.nodes["a"].logs)
+	}
+	f.start("a")
+	delete(k.refuse, "fail")
+	f.run("the block", func() bool { return k.failed != "" })
+	if !strings.Contains(f.status().Why, k.failed) || k.content != "content of fix" {
+		t.Errorf("blocked %q of %q", k.failed, k.content)
+	}
+	k.failed, k.did = "", nil
+	f.step()
+	f.start("a")
+	for range 8 {
+		f.step()
+	}
+	if k.failed != "" {
+		t.Errorf("it is blocked again: %q", k.failed)
 	}
 }
 
