@@ -170,7 +170,12 @@ func (f *rollFleet) joinWith(name, build string) {
 
 func (f *rollFleet) sign(widest string) {
 	f.t.Helper()
-	f.skep(0, "update sign %s --key %s --sequence 7 --trial 1h --widest "+widest, "fix.skepup", "alice")
+	f.signAs(7, widest)
+}
+
+func (f *rollFleet) signAs(sequence int, widest string) {
+	f.t.Helper()
+	f.skep(0, fmt.Sprintf("update sign %%s --key %%s --sequence %d --trial 1h --widest %s", sequence, widest), "fix.skepup", "alice")
 	f.skep(0, "update sign %s --key %s", "fix.skepup", "bob")
 }
 
@@ -343,9 +348,11 @@ func TestUpdateRollThatHarms(t *testing.T) {
 	if want := "this package of fix harmed a node, and the hub gives it to no other (a: WARN at net/ipv4/arp.c:1): mend the fix, then build and sign it anew"; !strings.Contains(text, want) {
 		t.Error(text)
 	}
-	f.sign("all --replace") // the same contents
-	if _, text := f.skep(cli.Failed, "update roll %s --waves all --state "+f.state, "fix.skepup"); !strings.Contains(text, "harmed a node") {
-		t.Error(text)
+	for _, sequence := range []int{7, 8} { // the same contents, in another file
+		f.signAs(sequence, "all --replace")
+		if _, text := f.skep(cli.Failed, "update roll %s --waves all --state "+f.state, "fix.skepup"); !strings.Contains(text, "harmed a node") {
+			t.Errorf("signed again with the sequence %d: %s", sequence, text)
+		}
 	}
 }
 

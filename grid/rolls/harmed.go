@@ -20,9 +20,9 @@ const (
 	harmedMax  = 4096
 )
 
-// harmed lists packages that harmed a node in a roll whose record is gone: digests, and
-// which node and how. So neither forgetting a roll nor another one of the same update
-// lets these bytes reach a second node.
+// harmed lists packages that harmed a node in a roll whose record is gone: digests of
+// their files and of their contents, and which node and how. So neither forgetting a roll,
+// nor another one of the same update, nor new signatures let a package reach a second node.
 type harmed struct {
 	file     string
 	packages map[string]string
@@ -54,11 +54,11 @@ func (l *harmed) keep(r *record) error {
 		return l.why
 	}
 	next := maps.Clone(l.packages)
-	for _, digest := range r.Spec.digests() {
+	for _, digest := range r.marks() {
 		next[digest] = r.Roll.Harmed
 	}
 	if len(next) > harmedMax {
-		return fmt.Errorf("%s has %d packages that harmed a node, and has room for %d: move it away and restart the hub to begin another list", l.file, len(l.packages), harmedMax)
+		return fmt.Errorf("%s has %d digests of packages that harmed a node, and has room for %d: move it away and restart the hub to begin another list", l.file, len(l.packages), harmedMax)
 	}
 	text, err := json.Marshal(next)
 	if err == nil {
@@ -72,19 +72,19 @@ func (l *harmed) keep(r *record) error {
 }
 
 // checkHarm refuses packages that harmed a node in an earlier roll. The lock is held.
-func (h *Hub) checkHarm(s *Spec) error {
+func (h *Hub) checkHarm(of *record) error {
 	if h.harmed.why != nil {
 		return h.harmed.why
 	}
-	for _, digest := range s.digests() {
-		why := h.harmed.packages[digest]
+	for _, mark := range of.marks() {
+		why := h.harmed.packages[mark]
 		for _, r := range h.rolls {
-			if r.Roll.Harmed != "" && slices.Contains(r.Spec.digests(), digest) {
+			if r.Roll.Harmed != "" && slices.Contains(r.marks(), mark) {
 				why = r.Roll.Harmed
 			}
 		}
 		if why != "" {
-			return fmt.Errorf("this package of %s harmed a node, and the hub gives it to no other (%s): mend the fix, then build and sign it anew", s.Name, why)
+			return fmt.Errorf("this package of %s harmed a node, and the hub gives it to no other (%s): mend the fix, then build and sign it anew", of.Spec.Name, why)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -210,17 +209,10 @@ func (h *Hub) Begin(who string, s Spec, p roll.Plan, nodes []string, packages []
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux and either 'skep service install kernel' or an agent that runs as root")
 	}
 	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
-	for i, about := range packages {
-		if i == 0 {
-			r.Signed = about.Signatures
-		} else {
-			r.Others = append(r.Others, about.Signatures)
-		}
-		r.Functions = append(r.Functions, about.Changed()...)
+	if err := r.fill(packages); err != nil {
+		return err
 	}
-	slices.Sort(r.Functions)
-	r.Functions = slices.Compact(r.Functions)
-	if err := h.checkHarm(&s); err != nil {
+	if err := h.checkHarm(r); err != nil {
 		return err
 	}
 	for _, other := range h.rolls {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"skep/dynamos/update/pack"
 	"skep/dynamos/update/roll"
 	"skep/dynamos/update/trust"
 )
@@ -26,6 +27,8 @@ type record struct {
 	Others [][]byte `json:"others,omitempty"`
 	// Functions are those that the package changes, sorted.
 	Functions []string `json:"functions,omitempty"`
+	// Contents are those of the packages, which stay when a package is signed once more.
+	Contents []string `json:"contents,omitempty"`
 
 	base    time.Duration // the roll's clock when this hub began
 	began   time.Time
@@ -60,6 +63,29 @@ func (r *record) note(now time.Time, text string) {
 
 // over reports whether a roll may be replaced or removed.
 func (r *record) over() bool { return r.Roll.State == roll.Done || r.Roll.State == roll.Stopped }
+
+// fill takes over what the hub needs of the packages.
+func (r *record) fill(packages []*pack.Package) error {
+	for i, about := range packages {
+		content, err := about.Content()
+		if err != nil {
+			return err
+		}
+		r.Contents = append(r.Contents, content)
+		if i == 0 {
+			r.Signed = about.Signatures
+		} else {
+			r.Others = append(r.Others, about.Signatures)
+		}
+		r.Functions = append(r.Functions, about.Changed()...)
+	}
+	slices.Sort(r.Functions)
+	r.Functions = slices.Compact(r.Functions)
+	return nil
+}
+
+// marks name the packages in the list of harm: by their files, and by their contents.
+func (r *record) marks() []string { return append(r.Spec.digests(), r.Contents...) }
 
 // sharesFunction reports whether two updates change a function of the same name.
 func (r *record) sharesFunction(other *record) bool {

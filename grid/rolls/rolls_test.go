@@ -497,6 +497,39 @@ func TestRollHarmIsKept(t *testing.T) {
 	}
 }
 
+// A package that harmed a node is known by its contents: other signatures do not make it
+// another one, whether its roll is still known or was forgotten.
+func TestRollHarmIsOfContents(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	begin := func(digit string, functions ...string) error {
+		s := testSpec
+		s.Package = strings.Repeat(digit, digestHex)
+		return f.hub.Begin("user:7:test", s, testPlan(t, "1,all"), []string{"a", "b"}, changes(functions...))
+	}
+	if err := begin("1", "arp_ioctl"); err != nil {
+		t.Fatal(err)
+	}
+	f.run("the first wave", func() bool { return f.nodes["a"].k.phase == roll.Full })
+	f.nodes["a"].k.state, f.nodes["a"].k.end = Drains, "WARN at fs/pipe.c:1"
+	f.awaitState(roll.Stopped)
+	for _, when := range []string{"known", "restarted", "forgotten", "forgotten and restarted"} {
+		switch when {
+		case "forgotten":
+			if err := f.hub.Act("user:7:test", "fix", ActionForget); err != nil {
+				t.Fatal(err)
+			}
+		case "restarted", "forgotten and restarted":
+			f.open()
+		}
+		if err := begin("2", "arp_ioctl"); err == nil || !strings.Contains(err.Error(), "harmed a node, and the hub gives it to no other (a: WARN at fs/pipe.c:1)") {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if err := begin("2", "arp_req_set"); err != nil {
+		t.Errorf("other contents: %v", err)
+	}
+}
+
 // The list of harm is stored before the record that says the same is replaced or removed.
 func TestRollHarmIsStoredFirst(t *testing.T) {
 	f := newFleet(t, "a")

@@ -56,7 +56,9 @@ func (o *operator) pack(t *testing.T, line, content string) *pack.Package {
 	}
 	now := time.Now()
 	p := trust.Package{Line: line, Sequence: 7, Name: "fix", Class: pack.Any, Content: content, Signed: now.Add(-time.Hour), Expires: now.Add(time.Hour), Trial: time.Minute, Widest: widest}
-	return &pack.Package{Signatures: o.sign(p.Encode())}
+	made := changes("arp_ioctl")[0]
+	made.Signatures = o.sign(p.Encode())
+	return made
 }
 
 // linesOf returns the lines of the log that have these words, without number and time.
@@ -158,7 +160,9 @@ func TestAuditOfSeveralPackages(t *testing.T) {
 // Operators' text that is no signed document begins nothing.
 func TestRollOfADamagedDocument(t *testing.T) {
 	f := newFleet(t, "a")
-	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, []*pack.Package{{Signatures: []byte("nonsense")}}); err == nil {
+	packages := changes("arp_ioctl")
+	packages[0].Signatures = []byte("nonsense")
+	if err := f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, packages); err == nil {
 		t.Error("a roll began with a damaged document")
 	}
 	if list, err := f.hub.List(""); err != nil || len(list) != 0 {

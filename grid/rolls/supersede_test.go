@@ -13,11 +13,12 @@ import (
 
 // changes returns what a hub knows of a package that changes these functions.
 func changes(functions ...string) []*pack.Package {
-	k := pack.Kernel{}
+	k := pack.Kernel{BuildID: strings.Repeat("01", 20)}
 	for _, name := range functions {
-		k.Functions = append(k.Functions, pack.Function{Symbol: pack.Symbol{Name: name}})
+		k.Functions = append(k.Functions, pack.Function{Symbol: pack.Symbol{Name: name}, Result: pack.Int, OldSize: 1, Size: 1, Original: strings.Repeat("0", 64)})
 	}
-	return []*pack.Package{{Manifest: pack.Manifest{Kernels: []pack.Kernel{k}}}}
+	return []*pack.Package{{Manifest: pack.Manifest{Name: "fix", Class: pack.Any, Proposed: pack.Any, Kernels: []pack.Kernel{k}},
+		Modules: map[string][]byte{k.BuildID: []byte("module")}}}
 }
 
 // newerSpec is a roll that supersedes that of testSpec.
