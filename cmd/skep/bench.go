@@ -76,7 +76,7 @@ func (b *bench) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if b.file == "" {
-		return f.Usagef("--report FILE is expected")
+		return f.Expectf("--report FILE is expected")
 	}
 	if b.hosts != "" && b.program == "" {
 		return f.Usagef("--hosts needs --measure PROGRAM, an MPI program that prints lines 'result NAME VALUE UNIT'")

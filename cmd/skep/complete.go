@@ -25,7 +25,7 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (*completion) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a shell is expected: %s", strings.Join(shells, ", "))
+		return f.Expectf("a shell is expected: %s", strings.Join(shells, ", "))
 	}
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err

@@ -51,7 +51,7 @@ const (
 
 func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a program is expected")
+		return f.Expectf("a program is expected")
 	}
 	if err := hub.CheckSelector(e.on); err != nil {
 		return f.Usagef("%v", err)

@@ -148,7 +148,7 @@ func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 	}
 	if len(words) == 0 {
 		if j.token != "" {
-			return "", f.Usagef("the hub's HOST:PORT is expected")
+			return "", f.Expectf("the hub's HOST:PORT is expected")
 		}
 		return "", nil
 	}

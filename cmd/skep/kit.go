@@ -36,7 +36,7 @@ const kitTimeout = 2 * time.Minute
 
 func (k *kit) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) != 1 {
-		return f.Usagef("one folder is expected")
+		return f.Expectf("one folder is expected")
 	}
 	k.folder = words[0]
 	if k.bee == "" {

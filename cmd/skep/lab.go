@@ -18,7 +18,7 @@ func (l *lab) run(_ context.Context, f *cli.Flags, words []string) error {
 		return cli.Errorf(cli.Failed, "the lab boots Linux kernels on QEMU and runs on Linux alone: use skep lab on a Linux machine")
 	}
 	if len(words) == 0 {
-		return f.Usagef("a subcommand is expected: up, shell, run, list or down")
+		return f.Expectf("a subcommand is expected: up, shell, run, list or down")
 	}
 	return f.Usagef("there is no subcommand %q: there are up, shell, run, list and down", words[0])
 }

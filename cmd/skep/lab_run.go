@@ -32,7 +32,7 @@ func (r *labRun) options(f *cli.Flags) {
 
 func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 || words[0] == "" {
-		return f.Usagef("a command is expected")
+		return f.Expectf("a command is expected")
 	}
 	build, err := labBuild()
 	if err != nil {

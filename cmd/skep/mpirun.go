@@ -140,7 +140,7 @@ func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
 		first, rest = words[:at], words[at+1:]
 	}
 	if len(first) == 0 {
-		return nil, f.Usagef("a program is expected")
+		return nil, f.Expectf("a program is expected")
 	}
 	if len(first) == len(words) {
 		return first, nil

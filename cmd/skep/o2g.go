@@ -33,7 +33,7 @@ func (o *o2g) options(f *cli.Flags) {
 
 func (o *o2g) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) != 1 || words[0] != "status" && words[0] != "top" {
-		return f.Usagef("a subcommand is expected: status or top")
+		return f.Expectf("a subcommand is expected: status or top")
 	}
 	if words[0] == "status" && (f.Given("interval") || f.Given("count")) {
 		return f.Usagef("--interval and --count belong to skep o2g top")

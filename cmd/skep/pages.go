@@ -21,7 +21,7 @@ func (*pages) options(*cli.Flags) {}
 
 func (*pages) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) != 1 {
-		return f.Usagef("one folder is expected")
+		return f.Expectf("one folder is expected")
 	}
 	all := []*manual.Page{rootPage()}
 	for _, c := range shownCommands(commands()) {

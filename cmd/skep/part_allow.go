@@ -39,7 +39,7 @@ func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
 		return showAllowance()
 	}
 	if p.group == "" || p.cpus == "" || p.memory == "" {
-		return f.Usagef("--group, --cpus and --mem are expected")
+		return f.Expectf("--group, --cpus and --mem are expected")
 	}
 	gid, err := groupNumber(p.group)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) erro
 		return err
 	}
 	if p.cpus == "" || p.memory == "" {
-		return f.Usagef("--cpus and --mem are expected")
+		return f.Expectf("--cpus and --mem are expected")
 	}
 	r := lent.Request{Name: p.name, Split: p.split}
 	var err error

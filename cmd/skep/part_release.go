@@ -40,7 +40,7 @@ func (p *partRelease) findPartitions(f *cli.Flags, words []string) ([]lent.Info,
 		return list, partError(err)
 	}
 	if len(words) != 1 {
-		return nil, f.Usagef("one partition is expected, by name or number")
+		return nil, f.Expectf("one partition is expected, by name or number")
 	}
 	i, err := lent.FindPartition(words[0])
 	return []lent.Info{i}, partError(err)

@@ -30,7 +30,7 @@ func (p *partRun) options(f *cli.Flags) {
 // those of the program.
 func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a program is expected")
+		return f.Expectf("a program is expected")
 	}
 	i, err := onePartition(p.on)
 	if err != nil {

@@ -38,7 +38,7 @@ func (p *partStats) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 1 && p.ledger == "" {
 		word = words[0]
 	} else if len(words) != 0 {
-		return f.Usagef("one partition or --ledger FILE is expected")
+		return f.Expectf("one partition or --ledger FILE is expected")
 	}
 	path := p.ledger
 	if path == "" {

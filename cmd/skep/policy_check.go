@@ -18,7 +18,7 @@ func (*policyCheck) options(*cli.Flags) {}
 
 func (*policyCheck) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a FILE or one of the policies always, desk, share is expected")
+		return f.Expectf("a FILE or one of the policies always, desk, share is expected")
 	}
 	if len(words) > 1 {
 		return f.RefuseArgs(words[1:])

@@ -46,7 +46,7 @@ func (r *run) options(f *cli.Flags) {
 
 func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a master program is expected")
+		return f.Expectf("a master program is expected")
 	}
 	if err := checkSlots(f, r.slots); err != nil {
 		return err

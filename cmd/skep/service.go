@@ -47,7 +47,7 @@ func serviceWords() []command {
 func oneService(f *cli.Flags, words []string) (string, []string, error) {
 	names := serviceNames()
 	if len(words) == 0 {
-		return "", nil, f.Usagef("a service is expected: %s", strings.Join(names, ", "))
+		return "", nil, f.Expectf("a service is expected: %s", strings.Join(names, ", "))
 	}
 	for _, name := range names {
 		if words[0] == name {

@@ -39,7 +39,7 @@ func (s *serviceRun) run(ctx context.Context, f *cli.Flags, words []string) erro
 		return err
 	}
 	if s.state == "" {
-		return f.Usagef("--state DIR is expected")
+		return f.Expectf("--state DIR is expected")
 	}
 	if _, err := serviceOptions(name, s.passed); err != nil {
 		return err

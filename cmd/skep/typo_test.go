@@ -15,7 +15,7 @@ func TestTypos(t *testing.T) {
 		"noeds":             "there is no command \"noeds\"; did you mean 'skep nodes'?",
 		"frobnicate":        "there is no command \"frobnicate\"; 'skep help' lists them",
 		"nodes --jsn":       "there is no option --jsn; did you mean --json?",
-		"nodes --frobnicat": "there is no option --frobnicat; usage: ",
+		"nodes --frobnicat": "there is no option --frobnicat: 'skep nodes --help' lists them",
 		"up --slots 0":      "--slots 0 is not between 1 and 4096",
 		"join --slots -1 x": "--slots -1 is not between 1 and 4096",
 	} {

@@ -78,7 +78,7 @@ func (u *updateApply) apply(f *cli.Flags, proc string) (a uapi.DynamosApply, err
 
 func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a package or an update is expected")
+		return f.Expectf("a package or an update is expected")
 	}
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (u *updateBuild) parseStatement(text string, ends bool) error {
 
 func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a patch is expected")
+		return f.Expectf("a patch is expected")
 	}
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (u *updateHold) options(f *cli.Flags) {
 
 func (u *updateHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("an update is expected")
+		return f.Expectf("an update is expected")
 	}
 	if len(words) > 1 && words[1] == "--" {
 		words = slices.Delete(words, 1, 2)

@@ -41,7 +41,7 @@ func keysWords() []command {
 // oneFile parses the only word of these commands.
 func oneFile(f *cli.Flags, words []string, what string) (string, error) {
 	if len(words) == 0 {
-		return "", f.Usagef("%s is expected", what)
+		return "", f.Expectf("%s is expected", what)
 	}
 	return words[0], f.RefuseArgs(words[1:])
 }
@@ -244,7 +244,7 @@ func (k *keysRotate) run(_ context.Context, f *cli.Flags, words []string) error 
 // begin returns the document before the changes: an empty one, or the one given.
 func (k *keysRotate) begin(f *cli.Flags, words []string) (keys trust.Keys, err error) {
 	if k.out == "" {
-		return keys, f.Usagef("-o FILE is expected")
+		return keys, f.Expectf("-o FILE is expected")
 	}
 	if len(words) == 0 {
 		if k.fleet == "" || k.threshold == 0 || len(k.add) == 0 {

@@ -74,7 +74,7 @@ func openPackage(path string) (*pack.Package, error) {
 // onePackage reads the package that is the only word of a command.
 func onePackage(f *cli.Flags, words []string) (*pack.Package, error) {
 	if len(words) == 0 {
-		return nil, f.Usagef("a package is expected")
+		return nil, f.Expectf("a package is expected")
 	}
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func updateNames() update.Names {
 // oneUpdate parses the only word of these commands.
 func oneUpdate(f *cli.Flags, words []string) (string, error) {
 	if len(words) == 0 {
-		return "", f.Usagef("an update is expected")
+		return "", f.Expectf("an update is expected")
 	}
 	if err := f.RefuseArgs(words[1:]); err != nil {
 		return "", err

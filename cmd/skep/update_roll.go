@@ -156,7 +156,7 @@ func (u *updateRoll) request(f *cli.Flags, packages []*pack.Package) (v hub.Roll
 
 func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		return f.Usagef("a package is expected")
+		return f.Expectf("a package is expected")
 	}
 	var packages []*pack.Package
 	for _, word := range words {

@@ -68,7 +68,7 @@ func (u *updateSign) run(_ context.Context, f *cli.Flags, words []string) error 
 		}
 	}
 	if ways != 1 {
-		return f.Usagef("one of --key, --add, --print and --sign-module is expected")
+		return f.Expectf("one of --key, --add, --print and --sign-module is expected")
 	}
 	if u.module.file != "" {
 		return updateError(u.module.signPackage(path))
@@ -138,7 +138,7 @@ func (u *updateSign) statement(f *cli.Flags, p *pack.Package) (*trust.Signed, er
 		return doc, err
 	}
 	if u.sequence == 0 || u.widest == "" {
-		return nil, f.Usagef("the first signature states what the package is: --sequence N and --widest POLICY are expected")
+		return nil, f.Expectf("the first signature states what the package is: --sequence N and --widest POLICY are expected")
 	}
 	widest, err := trust.ParsePolicy(u.widest)
 	if err != nil {

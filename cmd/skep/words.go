@@ -23,7 +23,7 @@ func (w *wordless) run(_ context.Context, f *cli.Flags, words []string) error {
 		return cli.Errorf(cli.Refused, "%s", w.elsewhere)
 	}
 	if len(words) == 0 {
-		return f.Usagef("a subcommand is expected: %s", wordNames(w.words))
+		return f.Expectf("a subcommand is expected: %s", wordNames(w.words))
 	}
 	return f.Usagef("there is no subcommand %q: there are %s", words[0], wordNames(w.words))
 }

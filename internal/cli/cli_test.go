@@ -67,11 +67,15 @@ func TestFlagsWrong(t *testing.T) {
 		f, _, _ := testFlags()
 		_, err := f.Parse(strings.Fields(line))
 		code, text := ExitCode(err)
-		if code != Usage || strings.Contains(text, "\n") || !strings.Contains(text, "usage: skep join") {
+		if code != Usage || strings.Contains(text, "\n") || strings.Contains(text, "usage") {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
 	}
+	// Who misses the words of a command needs its usage.
 	f, _, _ := testFlags()
+	if code, text := ExitCode(f.RefuseArgs([]string{"50%"})); code != Usage || !strings.HasPrefix(text, `join: "50%" is not expected; usage: skep join`) {
+		t.Errorf("a word too many: %d %q", code, text)
+	}
 	if _, err := f.Parse([]string{"--help"}); err != flag.ErrHelp {
 		t.Errorf("--help gives %v", err)
 	}
@@ -87,8 +91,8 @@ func TestFlagsSayWhatTheyWant(t *testing.T) {
 		"--json=perhaps":          `--json "perhaps": want no value, or =false`,
 		"--share all":             `--share "all": want a number`,
 		"--ranks x":               `--ranks "x": want 1 or more`,
-		"-x":                      "there is no option -x",
-		"--frob=1":                "there is no option --frob",
+		"-x":                      "there is no option -x: 'skep do --help' lists them",
+		"--frob=1":                "there is no option --frob: 'skep do --help' lists them",
 	} {
 		f := NewFlags("do", "do IT")
 		f.Int("n", 0, "")
@@ -97,7 +101,7 @@ func TestFlagsSayWhatTheyWant(t *testing.T) {
 		f.Float64("share", 0, "")
 		f.Func("ranks", "", func(string) error { return errors.New("want 1 or more") })
 		_, err := f.Parse(strings.Fields(line))
-		if code, text := ExitCode(err); code != Usage || text != "do: "+want+"; usage: skep do IT" {
+		if code, text := ExitCode(err); code != Usage || text != "do: "+want {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
 	}

@@ -23,9 +23,14 @@ func NewFlags(name, usage string) *Flags {
 	return f
 }
 
-// Usagef returns the error for an invalid command line.
+// Usagef returns the error for an invalid command line. The text says what to type instead.
 func (f *Flags) Usagef(format string, args ...any) error {
-	return Errorf(Usage, "%s: "+format+"; usage: skep %s", append(append([]any{f.Name()}, args...), f.usage)...)
+	return Errorf(Usage, "%s: "+format, append([]any{f.Name()}, args...)...)
+}
+
+// Expectf returns the error for words that are missing or that nobody wants, with the usage.
+func (f *Flags) Expectf(format string, args ...any) error {
+	return f.Usagef(format+"; usage: skep %s", append(args, f.usage)...)
 }
 
 // Parse parses options and words in any order and returns the words.
@@ -72,7 +77,7 @@ func (f *Flags) Values(option string) int {
 // RefuseArgs refuses words after the options.
 func (f *Flags) RefuseArgs(words []string) error {
 	if len(words) > 0 {
-		return f.Usagef("%q is not expected", words[0])
+		return f.Expectf("%q is not expected", words[0])
 	}
 	return nil
 }
@@ -90,7 +95,7 @@ func (f *Flags) explainError(err error) error {
 		if meant != "" {
 			return f.Usagef("there is no option %s; did you mean %s?", DashedName(name), DashedName(meant))
 		}
-		return f.Usagef("there is no option %s", DashedName(name))
+		return f.Usagef("there is no option %s: 'skep %s --help' lists them", DashedName(name), f.Name())
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return f.Usagef("%s expects a value", DashedName(name))
