@@ -52,7 +52,7 @@ func runExample(t *testing.T, name string) {
 	if shown == nil || len(commands) < 3 {
 		t.Fatalf("its README says neither what to type nor what it prints:\n%s", text)
 	}
-	dir := t.TempDir()
+	dir := shortDir(t)
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, name))); err != nil {
 		t.Fatal(err)
 	}

@@ -40,12 +40,7 @@ func mustRun(t *testing.T, dir, command string, want int) string {
 // built with the tools of OmniRPC's names.
 func openTools(t *testing.T) (dir string) {
 	t.Helper()
-	// t.TempDir has the test's name, with which a socket's path may be too long.
-	dir, err := os.MkdirTemp("", "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir = shortDir(t)
 	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -143,4 +138,16 @@ func TestTools(t *testing.T) {
 			t.Errorf("%s printed\n%s\nwithout %q", c.command, out, c.want)
 		}
 	}
+}
+
+// shortDir returns a folder for a test. t.TempDir has the test's name, with which the path of
+// a socket may be too long.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }

@@ -114,7 +114,7 @@ func listFiles(dir, kind string) (all []leftover) {
 // keeps there. Any other file shows that a program did not end as it should.
 var kept = map[string]string{
 	"wine-??????": "server-*/lock", // its servers' sockets
-	"skep-o2g-*":  "",              // counters of O2G's endpoints
+	"skep-o2g-*":  "[0-9]*-*",      // pages of killed endpoints, which the next one removes
 }
 
 func isKept(path string) bool {

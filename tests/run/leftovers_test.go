@@ -159,7 +159,8 @@ func TestLeftovers(t *testing.T) {
 		{"nearly Wine's folder", `mkdir "$TMPDIR"/wine-a1B2c3d`, "/wine-a1B2c3d"},
 		{"a file like Wine's folder", `echo >"$TMPDIR"/wine-a1B2c3`, "/wine-a1B2c3"},
 		{"O2G's folder", `mkdir "$TMPDIR"/skep-o2g-0`, ""},
-		{"an endpoint's file", `mkdir "$TMPDIR"/skep-o2g-0; echo >"$TMPDIR"/skep-o2g-0/7-0`, "/skep-o2g-0"},
+		{"a killed endpoint's page", `mkdir "$TMPDIR"/skep-o2g-0; echo >"$TMPDIR"/skep-o2g-0/7-0`, ""},
+		{"another file of O2G", `mkdir "$TMPDIR"/skep-o2g-0; echo >"$TMPDIR"/skep-o2g-0/x-0`, "/skep-o2g-0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
