@@ -80,8 +80,8 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		if !left {
 			return stillInside(d, name)
 		}
-		if u.remove {
-			return removeUpdate(d, name)
+		if done, err := removeReverted(d, name, u.remove); done || err != nil {
+			return err
 		}
 		s, err := update.FindStatus(d, name, update.Names{})
 		if err != nil {
@@ -94,6 +94,23 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		_, err = fmt.Printf("%s: left; 'skep update remove %s' unloads it\n", name, name)
 		return err
 	})
+}
+
+// removeReverted unloads a reverted update, if that is wanted. The agent may do so first, if
+// a roll loaded it. It reports whether the update is unloaded.
+func removeReverted(d update.Source, name string, wanted bool) (bool, error) {
+	err := error(nil)
+	if wanted {
+		err = update.Remove(d, name)
+	}
+	if err != nil || !wanted {
+		loaded, lookErr := update.HasUpdate(d, name)
+		if lookErr != nil || loaded {
+			return false, errors.Join(err, lookErr)
+		}
+	}
+	_, err = fmt.Printf("%s: unloaded\n", name)
+	return true, err
 }
 
 // end reverts an update, to the older one or to the kernel's own functions.

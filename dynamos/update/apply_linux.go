@@ -87,13 +87,24 @@ func awaitEntered(ctx context.Context, s Source, name string, limit time.Duratio
 	return i, nil
 }
 
-// WaitDrained waits until no task is inside an update. It reports whether that
-// happened within the limit.
+// WaitDrained waits until no task is inside an update, as when somebody else, such as the
+// agent in a roll, has unloaded it. It reports whether that happened within the limit.
 func WaitDrained(ctx context.Context, d Source, name string, limit time.Duration) (bool, error) {
 	_, left, err := waitUntil(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
 		return i.State == uapi.DynamosLoaded
 	})
+	if err != nil {
+		if loaded, lookErr := HasUpdate(d, name); lookErr == nil && !loaded {
+			return true, nil
+		}
+	}
 	return left, err
+}
+
+// HasUpdate reports whether the kernel has an update of this name.
+func HasUpdate(s Source, name string) (bool, error) {
+	_, loaded, err := lookFor(s, name)
+	return loaded, err
 }
 
 // findInfo finds an update by name.

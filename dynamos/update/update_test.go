@@ -275,6 +275,10 @@ func TestWaitingForTheLastUser(t *testing.T) {
 	if left, err := WaitDrained(context.Background(), s, "fix", 0); left || err != nil {
 		t.Errorf("with no time: %v, %v", left, err)
 	}
+	s.infos = nil
+	if left, err := WaitDrained(context.Background(), s, "fix", 0); !left || err != nil {
+		t.Errorf("unloaded meanwhile: %v, %v", left, err)
+	}
 }
 
 func TestBuildIDOfNotes(t *testing.T) {
