@@ -6,13 +6,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"skep/dynamos/update"
+	"skep/dynamos/update/trust"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -40,11 +45,36 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 		case len(words) > 0:
 			return showUpdate(os.Stdout, &list[0], update.Boottime())
 		case len(list) == 0:
-			_, err := fmt.Println("no update is loaded: 'skep update apply FILE' loads one")
+			_, err = fmt.Println("no update is loaded: 'skep update apply FILE' loads one")
+		default:
+			err = showUpdates(os.Stdout, list)
+		}
+		return errors.Join(err, showFailed(os.Stdout, newTrust()))
+	})
+}
+
+// showFailed names the latest package of each line that failed on this node. After a panic
+// nothing else says here what was loaded.
+func showFailed(w io.Writer, from *trust.Store) error {
+	s, err := from.Load()
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // only root may read it
+	}
+	if err != nil {
+		return err
+	}
+	for _, line := range slices.Sorted(maps.Keys(s.Lines)) {
+		m := s.Lines[line]
+		why := s.Blocked[m.Content]
+		if m.Content == "" || why == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s failed on this node at sequence %d (%s), and no hub applies that package here again: mend the fix, then build and sign it anew\n",
+			line, m.Sequence, cli.CleanText(why)); err != nil {
 			return err
 		}
-		return showUpdates(os.Stdout, list)
-	})
+	}
+	return nil
 }
 
 // read returns all updates, or the one named.

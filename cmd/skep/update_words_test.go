@@ -6,12 +6,14 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"skep/dynamos/update"
+	"skep/dynamos/update/trust"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -82,6 +84,38 @@ func TestStatusOfLoadedUpdates(t *testing.T) {
 	}
 }
 
+// After a boot, the list of updates says which packages failed on this node, and why.
+func TestStatusNamesWhatFailed(t *testing.T) {
+	store := &trust.Store{Dir: filepath.Join(t.TempDir(), "trust")}
+	show := func(when, want string) {
+		t.Helper()
+		var b strings.Builder
+		if err := showFailed(&b, store); err != nil || b.String() != want {
+			t.Errorf("%s: %q, %v", when, b.String(), err)
+		}
+	}
+	show("a node without keys", "")
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	err := store.Change(func(s trust.State) (trust.State, error) {
+		s.Lines = map[string]trust.Mark{"fix": {Sequence: 7, Content: one}, "other": {Sequence: 2, Content: two}, "floor": {Sequence: 1}}
+		return s, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show("nothing failed", "")
+	if err := store.Change(func(s trust.State) (trust.State, error) { return s.Block(one, "it booted\x1b[2J"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	show("one failed", "fix failed on this node at sequence 7 ("+cli.CleanText("it booted\x1b[2J")+"), and no hub applies that package here again: mend the fix, then build and sign it anew\n")
+	if err := os.WriteFile(filepath.Join(store.Dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := showFailed(io.Discard, store); err == nil {
+		t.Error("a damaged state says nothing")
+	}
+}
+
 // The functions of an update are listed below it.
 func TestListOfUpdates(t *testing.T) {
 	var b strings.Builder
@@ -114,6 +148,24 @@ func TestUpdateWithTasksInside(t *testing.T) {
 	l.broken = errors.New("broken")
 	if err := stillInside(l, "a"); !errors.Is(err, l.broken) {
 		t.Errorf("a module that does not answer: %v", err)
+	}
+}
+
+// A reverted update that the agent of a roll has unloaded is unloaded, also for who waits.
+func TestRevertedUpdateThatIsGone(t *testing.T) {
+	l := &loaded{}
+	for _, wanted := range []bool{true, false} {
+		if done, err := removeReverted(l, "fix", wanted); !done || err != nil {
+			t.Errorf("--remove %v: %v, %v", wanted, done, err)
+		}
+	}
+	l.load("fix", uapi.DynamosAny)
+	if done, err := removeReverted(l, "fix", false); done || err != nil {
+		t.Errorf("it stays loaded: %v, %v", done, err)
+	}
+	l.broken = errors.New("broken")
+	if done, err := removeReverted(l, "fix", false); done || !errors.Is(err, l.broken) {
+		t.Errorf("a module that does not answer: %v, %v", done, err)
 	}
 }
 
