@@ -113,6 +113,18 @@ int grid_handle_function(const struct skep_handle *m, const char *name)
 	return f;
 }
 
+int grid_function_refuse_init(const struct skep_handle *m, int f)
+{
+	const struct skep_function *function = &m->module.function[f];
+
+	if (!(function->flags & SKEP_FUNCTION_INIT))
+		return 0;
+	return grid_error_set(
+		OMRPC_E_NO_FUNCTION,
+		"%s is module %s's Initialize: use OmniRpcModuleInit",
+		function->name, m->name);
+}
+
 /* Finds a function in all of the hub's modules. */
 static struct skep_handle *bind_function(struct grid_client *c,
 					 const char *name)

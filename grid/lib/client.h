@@ -227,6 +227,9 @@ struct skep_handle *grid_module_bind_host(struct grid_client *c,
 					  const char *host, const char *module);
 /* Index of the module's function, or a negative code with the error set. */
 int grid_handle_function(const struct skep_handle *m, const char *name);
+/* A code with the error set if the function is Initialize, which no call runs.
+ */
+int grid_function_refuse_init(const struct skep_handle *m, int f);
 /* Finds the function that OmniRpcCall's name means: its index, or a negative
  * code with the error set. */
 int grid_module_function(struct grid_client *c, const char *name,

@@ -253,14 +253,9 @@ int OmniRpcDestroyHandle(OmniRpcHandle handle)
 static OmniRpcRequest start_call(struct grid_client *c, struct skep_handle *m,
 				 int f, va_list args)
 {
-	if (f < 0)
+	if (f < 0 || grid_function_refuse_init(m, f))
 		return NULL;
-	if (!(m->module.function[f].flags & SKEP_FUNCTION_INIT))
-		return grid_call_start(c, m, (u32)f, args);
-	grid_error_set(OMRPC_E_NO_FUNCTION,
-		       "%s is module %s's Initialize: use OmniRpcModuleInit",
-		       m->module.function[f].name, m->name);
-	return NULL;
+	return grid_call_start(c, m, (u32)f, args);
 }
 
 static OmniRpcRequest call_named(const char *name, va_list args)

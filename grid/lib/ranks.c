@@ -131,14 +131,10 @@ static OmniRpcRequest start_call(struct grid_client *c,
 				 const struct skep_handle *m, int f, int ranks,
 				 int *lost, va_list args)
 {
-	if (f < 0 || check_ranks(m->module.function[f].name, ranks))
+	if (f < 0 || check_ranks(m->module.function[f].name, ranks) ||
+	    grid_function_refuse_init(m, f))
 		return NULL;
-	if (!(m->module.function[f].flags & SKEP_FUNCTION_INIT))
-		return grid_call_start_ranks(c, m, (u32)f, ranks, lost, args);
-	grid_error_set(OMRPC_E_NO_FUNCTION,
-		       "%s is module %s's Initialize: use OmniRpcModuleInit",
-		       m->module.function[f].name, m->name);
-	return NULL;
+	return grid_call_start_ranks(c, m, (u32)f, ranks, lost, args);
 }
 
 static OmniRpcRequest call_named(const char *name, int ranks, va_list args)
