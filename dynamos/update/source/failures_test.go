@@ -229,10 +229,12 @@ func TestPatchOfTooManyFiles(t *testing.T) {
 }
 
 // A copy has links to what came with the source, files of its own of what make wrote, and
-// only the drivers' sources of the folders that are compiled.
+// only the drivers' sources of the folders that are compiled. What another process's
+// make writes and removes meanwhile is not in it.
 func TestCopyOfATree(t *testing.T) {
 	tree := smallTree(t)
-	writeFiles(t, tree.Dir, map[string]string{"drivers/a/x.c": "x", "drivers/a/x.h": "h", "drivers/b/y.c": "y", "sound/z.c": "z", "driver.c": "d", "made": "m", "empty": ""})
+	writeFiles(t, tree.Dir, map[string]string{"drivers/a/x.c": "x", "drivers/a/x.h": "h", "drivers/b/y.c": "y", "sound/z.c": "z", "driver.c": "d", "made": "m", "empty": "",
+		".tmp_15139/tmp": "", "mm/.tmp_7.o": "o", ".skep-modules.15139": "drivers/a/x.c\n"})
 	if err := os.Symlink("mm", filepath.Join(tree.Dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +258,7 @@ func TestCopyOfATree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"drivers/a/x.c": "none", "drivers/a/x.h": "link", "drivers/b/y.c": "link", "sound/z.c": "none", "driver.c": "link",
-		"made": "own", "empty": "link", "mm/leaf.c": "own"} {
+		"made": "own", "empty": "link", "mm/leaf.c": "own", ".tmp_15139/tmp": "none", "mm/.tmp_7.o": "none", ".skep-modules.15139": "none"} {
 		from, err := os.Stat(filepath.Join(tree.Dir, name))
 		if err != nil {
 			t.Fatal(err)

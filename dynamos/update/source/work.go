@@ -544,6 +544,7 @@ func removeStale(dir string) {
 // linkTree copies a tree: what came with the source as hard links, because patch
 // replaces what it changes; what make wrote as files of their own, because make
 // writes into them. Folders of drivers that no unit lies in keep their sources.
+// Other processes may ask the tree's make meanwhile: their temporary files stay out.
 func (t *Tree) linkTree(ctx context.Context, to string, units []string) error {
 	ready, err := os.Stat(filepath.Join(t.Dir, ".config"))
 	if err != nil {
@@ -565,6 +566,12 @@ func (t *Tree) linkTree(ctx context.Context, to string, units []string) error {
 			return err
 		}
 		dest := filepath.Join(to, rel)
+		if isTemporary(d.Name()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
 		if d.IsDir() {
 			return os.MkdirAll(dest, 0o755)
 		}
@@ -573,6 +580,13 @@ func (t *Tree) linkTree(ctx context.Context, to string, units []string) error {
 		}
 		return t.linkFile(from, dest, d, ready.ModTime())
 	})
+}
+
+// isTemporary are files that vanish any time: those of make's tries of the compiler
+// (TMPOUT in the kernel's scripts/Makefile.compiler), and lists of modules' sources,
+// which no copy reads.
+func isTemporary(name string) bool {
+	return strings.HasPrefix(name, ".tmp_") || strings.HasPrefix(name, modulesFile)
 }
 
 // isSelfContained are folders whose sources only their own folder includes.
