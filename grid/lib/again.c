@@ -300,7 +300,7 @@ static int find_hub(struct grid_client *c)
 	for (;;) {
 		if (!is_wanted(c, 1))
 			return -EPIPE;
-		err = grid_stream_reopen(&c->stream, c->path, &theirs);
+		err = grid_stream_reopen(&c->stream, c->path, until, &theirs);
 		if (!err || err == -EPROTO || grid_clock() > until)
 			return err;
 		nanosleep(&pause, NULL);

@@ -12,20 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A request's id is its slot with a serial number in the upper bits, so no id
  * is used twice. */
 #define SLOT_BITS 20
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
-
-u64 grid_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
-}
+#define HELLO_FOR 60000000000ull /* ns; how long a hub may take to answer */
 
 /* Requests ---------------------------------------------------------------- */
 
@@ -524,6 +516,12 @@ int grid_client_over(struct grid_client *c)
 
 static int open_error(const char *path, int err, u32 theirs)
 {
+	if (err == -ETIMEDOUT)
+		return grid_error_set(OMRPC_E_NO_HUB,
+				      "the hub behind the socket %s "
+				      "(SKEP_SOCKET) did not answer for a "
+				      "minute: stop it, and start it again",
+				      path);
 	if (err != -EPROTO)
 		return grid_error_set(OMRPC_E_NO_HUB,
 				      "the hub's socket %s (SKEP_SOCKET) "
@@ -565,7 +563,8 @@ int grid_client_open(struct grid_client **client, const char *path)
 
 	if (!c)
 		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
-	err = grid_stream_open(&c->stream, path, &theirs);
+	err = grid_stream_open(&c->stream, path, grid_clock() + HELLO_FOR,
+			       &theirs);
 	if (err) {
 		free(c);
 		return open_error(path, err, theirs);

@@ -305,6 +305,5 @@ void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 /* Reads an ERROR's payload: its code as OMRPC_E_*, and the text. */
 int grid_client_error(struct grid_client *c, u32 length, char *text, u64 size,
 		      int *code);
-u64 grid_clock(void);
 
 #endif

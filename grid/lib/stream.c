@@ -7,17 +7,54 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COPY_BELOW 512 /* bytes; cheaper to copy than to list */
 
 /* Opening ----------------------------------------------------------------- */
 
-static int dial_hub(const char *path)
+u64 grid_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * 1000000000 + (u64)t.tv_nsec;
+}
+
+/* Nanoseconds that are left, 0 if none. */
+static u64 time_left(u64 until)
+{
+	u64 now = grid_clock();
+
+	return until > now ? until - now : 0;
+}
+
+/* connect waits while the queue of a hub that does not accept is full;
+ * unix(7), socket(7). */
+static int connect_until(int fd, const struct sockaddr_un *to, u64 until)
+{
+	u64 us = time_left(until) / 1000 + 1; /* 0 would be without end */
+	struct timeval limit = {(time_t)(us / 1000000),
+				(suseconds_t)(us % 1000000)};
+	int err = 0;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)))
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	memset(&limit, 0, sizeof(limit));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
+		err = -errno;
+	return err;
+}
+
+static int dial_hub(const char *path, u64 until)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd, err;
@@ -28,9 +65,9 @@ static int dial_hub(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (!connect(fd, (struct sockaddr *)&to, sizeof(to)))
+	err = connect_until(fd, &to, until);
+	if (!err)
 		return fd;
-	err = -errno;
 	close(fd);
 	return err;
 }
@@ -74,7 +111,7 @@ static int say_hello(struct grid_stream *s, u16 flags)
 
 /* HELLO may be longer in other revisions; magic and revision are always
  * first. */
-static int hear_hello(struct grid_stream *s, u32 *theirs)
+static int read_hello(struct grid_stream *s, u32 *theirs)
 {
 	struct skep_hello hello = {0};
 	struct skep_frame head;
@@ -100,7 +137,18 @@ static int hear_hello(struct grid_stream *s, u32 *theirs)
 	return !err && hello.received ? -EPROTO : err;
 }
 
-int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
+static int hear_hello(struct grid_stream *s, u64 until, u32 *theirs)
+{
+	int err;
+
+	s->until = until;
+	err = read_hello(s, theirs);
+	s->until = 0;
+	return err;
+}
+
+int grid_stream_open(struct grid_stream *s, const char *path, u64 until,
+		     u32 *theirs)
 {
 	int err;
 
@@ -108,14 +156,14 @@ int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
 	memset(s, 0, sizeof(*s));
 	if (getrandom(s->session, sizeof(s->session), 0) != 16)
 		return -EIO;
-	s->fd = dial_hub(path);
+	s->fd = dial_hub(path, until);
 	if (s->fd < 0)
 		return s->fd;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	err = say_hello(s, 0);
 	if (!err)
-		err = hear_hello(s, theirs);
+		err = hear_hello(s, until, theirs);
 	if (err)
 		grid_stream_close(s);
 	return err;
@@ -136,9 +184,10 @@ static void replace_fd(struct grid_stream *s, int fd)
 	s->in_at = s->in_end = 0;
 }
 
-int grid_stream_reopen(struct grid_stream *s, const char *path, u32 *theirs)
+int grid_stream_reopen(struct grid_stream *s, const char *path, u64 until,
+		       u32 *theirs)
 {
-	int fd = dial_hub(path), err;
+	int fd = dial_hub(path, until), err;
 
 	*theirs = 0;
 	if (fd < 0)
@@ -146,7 +195,7 @@ int grid_stream_reopen(struct grid_stream *s, const char *path, u32 *theirs)
 	replace_fd(s, fd);
 	err = say_hello(s, SKEP_AGAIN);
 	if (!err)
-		err = hear_hello(s, theirs);
+		err = hear_hello(s, until, theirs);
 	if (err) {
 		grid_stream_cut(s);
 		return err;
@@ -309,10 +358,26 @@ static int send_ack(struct grid_stream *s)
 
 /* Reading ----------------------------------------------------------------- */
 
+/* Returns when there is something to read, or nothing will come. */
+static int wait_readable(const struct grid_stream *s)
+{
+	struct pollfd p = {s->fd, POLLIN, 0};
+	u64 left;
+	int n;
+
+	do {
+		left = time_left(s->until);
+		n = poll(&p, 1, left ? (int)(left / 1000000 + 1) : 0);
+	} while (n < 0 && errno == EINTR);
+	return n ? 0 : -ETIMEDOUT;
+}
+
 static ssize_t recv_bytes(struct grid_stream *s, void *to, u64 len)
 {
 	ssize_t n;
 
+	if (s->until && wait_readable(s))
+		return -ETIMEDOUT;
 	do {
 		n = recv(s->fd, to, len, 0);
 	} while (n < 0 && errno == EINTR);
@@ -329,7 +394,7 @@ int grid_stream_read(struct grid_stream *s, void *to, u64 len)
 		if (!have && len < sizeof(s->in)) {
 			n = recv_bytes(s, s->in, sizeof(s->in));
 			if (n < 0)
-				return -EPIPE;
+				return (int)n;
 			s->in_at = 0;
 			s->in_end = (u32)n;
 			continue;
@@ -342,7 +407,7 @@ int grid_stream_read(struct grid_stream *s, void *to, u64 len)
 			n = recv_bytes(s, to, len);
 		}
 		if (n < 0)
-			return -EPIPE;
+			return (int)n;
 		to = (u8 *)to + n;
 		len -= (u64)n;
 	}

@@ -36,22 +36,28 @@ struct grid_stream {
 	} out;
 
 	/* Used only by the reader. */
+	u64 until; /* of grid_clock: reading ends then; 0: never */
 	u64 received, ack_sent;
 	u32 in_at, in_end;
 	u8 in[GRID_STREAM_IN];
 };
 
+/* Nanoseconds of CLOCK_MONOTONIC; clock_gettime(2). */
+u64 grid_clock(void);
 /*
  * Connects and exchanges HELLO. 0, or a negative errno: -EPROTO with the hub's
- * revision in *theirs (0 if it sent no HELLO), or the system's.
+ * revision in *theirs (0 if it sent no HELLO), -ETIMEDOUT if it did not answer
+ * until then (of grid_clock), or the system's.
  */
-int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs);
+int grid_stream_open(struct grid_stream *s, const char *path, u64 until,
+		     u32 *theirs);
 /*
  * Connects again for the same session, after a cut. Called by the reader; waits
  * until no sender uses the old stream. Errors as above; then the stream remains
  * cut.
  */
-int grid_stream_reopen(struct grid_stream *s, const char *path, u32 *theirs);
+int grid_stream_reopen(struct grid_stream *s, const char *path, u64 until,
+		       u32 *theirs);
 /* Breaks the stream: wakes the reader and all senders, which get -EPIPE. */
 void grid_stream_cut(struct grid_stream *s);
 /* Afterwards the stream must not be used any more. */

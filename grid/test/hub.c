@@ -151,6 +151,8 @@ static int exchange_hello(struct hub *h)
 		io.h.revision = 77;
 	if (h->manner == HUB_NONSENSE)
 		io.h.magic = 0;
+	if (h->manner == HUB_SILENT)
+		return write_frame(h, &io, sizeof(io.f) + 8);
 	return write_frame(h, &io, sizeof(io));
 }
 

@@ -14,6 +14,7 @@ enum hub_manner {
 	HUB_KEEPS,    /* says that it keeps sessions */
 	HUB_OLD,      /* another revision of the session */
 	HUB_NONSENSE, /* answers with no HELLO */
+	HUB_SILENT,   /* sends the beginning of a HELLO, and nothing more */
 	HUB_LONG,     /* a result longer than its interface has */
 	HUB_BREAKS,   /* goes away in the middle of a result */
 	HUB_TORN,     /* an ERROR in the middle of a result */

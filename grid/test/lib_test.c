@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* libskeprpc against a hub of the test's own. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <grid/include/OmniRpc.h>
+#include <grid/lib/stream.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <tests/tap.h>
 #include <unistd.h>
 
@@ -439,9 +443,62 @@ static void test_killed_hub(void)
 	       (int)hub.again);
 }
 
+#define SOON 20000000ull /* ns */
+
+/* Nobody accepts: one connection waits in the queue, others for a place. */
+static void test_deaf_hub(void)
+{
+	static struct grid_stream s;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), i, good = 1;
+	u32 theirs;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/skep-deaf-test-%d",
+		 getpid());
+	unlink(at.sun_path);
+	tap_ok(!bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 0),
+	       "a socket that nobody serves");
+	for (i = 0; i < 3; i++)
+		good &= grid_stream_open(&s, at.sun_path, grid_clock() + SOON,
+					 &theirs) == -ETIMEDOUT;
+	tap_ok(good, "a hub that does not accept is not waited for forever");
+	close(fd);
+	unlink(at.sun_path);
+}
+
+static void test_silent_hub(void)
+{
+	static struct grid_stream s;
+	static struct hub silent;
+	u32 theirs;
+	int err;
+
+	hub_start(&silent, HUB_SILENT);
+	err = grid_stream_open(&s, silent.path, grid_clock() + SOON, &theirs);
+	tap_ok(err == -ETIMEDOUT,
+	       "a hub that stops in its HELLO is not waited for forever");
+	hub_stop(&silent);
+	hub_start(&hub, HUB_KEEPS);
+	err = grid_stream_open(&s, hub.path, grid_clock() + 1000 * SOON,
+			       &theirs);
+	tap_ok(!err && !s.until, "a hub that answers is");
+	grid_stream_cut(&s);
+	hub_stop(&hub);
+	hub_start(&silent, HUB_SILENT);
+	memcpy(silent.session, s.session, sizeof(s.session));
+	silent.life = 1;
+	err = grid_stream_reopen(&s, silent.path, grid_clock() + SOON, &theirs);
+	tap_ok(err == -ETIMEDOUT && s.dead,
+	       "nor is one that is found when the first was lost");
+	grid_stream_close(&s);
+	hub_stop(&silent);
+}
+
 int main(void)
 {
 	setenv("SKEP_ERRORS", "return", 1);
+	test_deaf_hub();
+	test_silent_hub();
 	test_without_hub();
 	test_good();
 	test_window();
