@@ -63,7 +63,6 @@ const (
 const (
 	buildsMax  = 32 // that wait
 	keptBuilds = 1024
-	packageMax = pack.MaxManifest + pack.MaxPatch + pack.MaxKernels*pack.MaxModule
 	askFile    = ".ask" // the package that was asked to be built again
 )
 
@@ -247,7 +246,7 @@ func (b *Builds) List() (list []Built) {
 func (b *Builds) Handler() http.Handler {
 	mux := http.NewServeMux()
 	body := func(w http.ResponseWriter, r *http.Request, do func(text []byte) (Built, error)) {
-		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, packageMax))
+		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pack.MaxPackage))
 		var one Built
 		if err == nil {
 			one, err = do(text)

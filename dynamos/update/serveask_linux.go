@@ -83,7 +83,7 @@ func (c *BuildClient) List(ctx context.Context) (list []Built, err error) {
 
 // Get returns the bytes of a package.
 func (c *BuildClient) Get(ctx context.Context, key string) ([]byte, error) {
-	return c.request(ctx, http.MethodGet, "/"+url.PathEscape(key), nil, packageMax)
+	return c.request(ctx, http.MethodGet, "/"+url.PathEscape(key), nil, pack.MaxPackage)
 }
 
 // A Taker takes packages of committed updates for the kernel that runs now, after another

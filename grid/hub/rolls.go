@@ -27,8 +27,7 @@ import (
 
 const (
 	rollTick     = 250 * time.Millisecond
-	announceTick = 8 // ticks between two looks for nodes that do not know a roll
-	packageMax   = pack.MaxManifest + pack.MaxPatch + pack.MaxKernels*pack.MaxModule
+	announceTick = 8                // ticks between two looks for nodes that do not know a roll
 	uploadFor    = 10 * time.Minute // a package is kept before its roll begins
 )
 
@@ -119,7 +118,7 @@ func (h *Hub) readRoll(id string, m *nats.Msg) (report, error) {
 // storePackage takes the package of a roll from the command line.
 func (h *Hub) storePackage(w http.ResponseWriter, r *http.Request) {
 	owner := "upload " + rand.Text()
-	digest, err := h.putBlob(http.MaxBytesReader(w, r.Body, packageMax), owner)
+	digest, err := h.putBlob(http.MaxBytesReader(w, r.Body, pack.MaxPackage), owner)
 	if err != nil {
 		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the package cannot be stored: %v", err)
 		return

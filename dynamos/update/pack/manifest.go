@@ -37,10 +37,15 @@ const (
 	MaxFunctions = 64 // DYNAMOS_FUNCTIONS
 	// MaxSignatures is trust.MaxDocument.
 	MaxSignatures = 256 << 10
-	maxName       = 55 // of a module; struct module has 56 bytes with the NUL
-	maxSymbol     = 127
-	maxText       = 1024
-	maxList       = 4096
+	// MaxPackage is the size of a package whose files are all as large as they may be. Each
+	// has a header of tar, and two empty blocks end the package.
+	MaxPackage = MaxManifest + MaxPatch + MaxKernels*MaxModule + MaxSignatures + (MaxKernels+3+2)*tarBlock
+
+	tarBlock  = 512
+	maxName   = 55 // of a module; struct module has 56 bytes with the NUL
+	maxSymbol = 127
+	maxText   = 1024
+	maxList   = 4096
 )
 
 // A Manifest describes the contents of a package.
