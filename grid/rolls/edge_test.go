@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -477,5 +478,24 @@ func TestLinesWithoutAnOrder(t *testing.T) {
 		if digest != "x" && digest != "y" {
 			t.Error(digest)
 		}
+	}
+}
+
+// A folder that cannot be made says so at once: a hub without it would forget its rolls.
+func TestHubWithoutAFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent := func(string, string) {}
+	if h, err := OpenHub(filepath.Join(file, "rolls"), time.Now, silent); h != nil || !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a file: %v, %v", h, err)
+	}
+	dir := filepath.Join(t.TempDir(), "state", "rolls")
+	if _, err := OpenHub(dir, time.Now, silent); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("its folder: %v, %v", info, err)
 	}
 }
