@@ -25,12 +25,12 @@ import (
 	"skep/internal/uapi"
 )
 
-// Config has the owner's settings of a node. State is required.
 // A RefusedError is a sentence with which HoldUpdate refuses an update.
 type RefusedError struct{ Text string }
 
 func (e *RefusedError) Error() string { return e.Text }
 
+// Config has the owner's settings of a node. State is required.
 type Config struct {
 	State   string // directory of identity, cache and temporary files
 	Hub     string // host:port; empty: as joined

@@ -66,7 +66,8 @@ func (a *Agent) reportEnd(l *lease, verb proto.Verb, text any, raw []byte, keep 
 	a.toHub().publish(verb, text, raw)
 }
 
-// listCarried lists the leases of earlier connections, the newest last.
+// listCarried lists the leases that run or whose ends are kept, the newest last. Of more than
+// CarriedMax it lists the newest.
 func (a *Agent) listCarried() (list []proto.Carried) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

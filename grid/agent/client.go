@@ -55,7 +55,8 @@ func (c *client) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", c.address)
 }
 
-// do sends a request; an error response is returned as a Problem.
+// do sends a request. An error response is returned as an error: a Problem if the hub gave a
+// reason, errNoPath if it does not know the path.
 func (c *client) do(r *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(r)
 	if err != nil {

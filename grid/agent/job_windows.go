@@ -189,7 +189,8 @@ func (j *programJob) measure() *excess {
 	return nil
 }
 
-// measureEvery is how long a program may exceed a limit.
+// measureEvery is how often a program is measured. One whose measurement takes long, for
+// example because of many files, is measured less often.
 const measureEvery = 250 * time.Millisecond
 
 // watch ends the program when it exceeds a limit, until done is closed.

@@ -41,7 +41,7 @@ func newKeeper(dir, session string) (*keeper, error) {
 	return k, err
 }
 
-// keptName is a session as a part of a file's name.
+// keptName is a session as a part of a file's name, at most 64 bytes.
 func keptName(session string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// Limits of a worker's output: more is counted and saved, but not sent to the hub.
+// Limits of a worker's output.
 const (
-	lineMax  = 1024
-	linesMax = 50 // per second
+	lineMax  = 1024 // bytes; the rest of a line is lost
+	linesMax = 50   // per second: more are counted and saved, but not sent to the hub
 )
 
-// lines cuts what is written to it into lines. It blocks the writer no longer than its callback does.
+// lines cuts what is written to it into lines. It blocks the writer while it saves a line and
+// while its callback runs.
 type lines struct {
 	mu      sync.Mutex
 	say     func(string)
@@ -81,7 +82,7 @@ func (l *lines) reportDropped() {
 	l.dropped = 0
 }
 
-// keepFile saves all lines, and returns where.
+// keepFile saves all lines from now on, until flush.
 func (l *lines) keepFile(dir, session string) error {
 	k, err := newKeeper(dir, session)
 	if err == nil {

@@ -153,7 +153,8 @@ func (a *Agent) awaitLeave(ctx context.Context) bool {
 	return true
 }
 
-// Run works for the hub that the node joined until ctx ends, or until the hub refuses this node for good, or the identity is invalid. Broken connections are opened again.
+// Run works for the hub that the node joined until ctx ends, the node left (ErrLeft), the hub
+// refuses this node for good, or the identity is invalid. Broken connections are opened again.
 func Run(ctx context.Context, c Config) error {
 	a, err := newAgent(c)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"skep/grid/proto"
 	"skep/internal/lockdep"
@@ -61,7 +60,8 @@ func (p *pool) sessionNames() []string {
 }
 
 // acquire waits for a slot and returns a fitting idle worker, or nil if the caller
-// is to start one. evicted is an idle worker that has to end first.
+// is to start one. evicted is an idle worker that has to end first. An error means that ctx
+// ended and that the caller has no slot.
 func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
 	t := &turn{lease: l, ready: make(chan struct{})}
@@ -131,7 +131,6 @@ func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	delete(p.leases, l.Fence)
 	p.taken--
 	if keep = w != nil && p.live[w.session]; keep {
-		w.used = time.Now()
 		p.idle = append(p.idle, w)
 	}
 	p.handOut()

@@ -46,8 +46,9 @@ func restrictThread(b *bounds) error {
 	return filterCalls(b)
 }
 
-// dropCapabilities keeps only the capabilities that changing the user needs. That change drops
-// these too.
+// dropCapabilities keeps only the capabilities that a program of another user needs here: two
+// to change the user, and one because the kernel sends the death signal with this thread's
+// rights. The change of the user drops them for the program.
 func dropCapabilities(b *bounds) error {
 	for c := range uintptr(64) {
 		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // if it may not, no_new_privs has the same effect
@@ -75,7 +76,8 @@ const (
 )
 
 // restrictFiles denies all files except those that b allows, unless namespaces do that. In
-// both cases it denies signals to other programs and their abstract sockets.
+// both cases it denies signals to other programs and their abstract sockets, if the kernel can
+// (abiScopes).
 func restrictFiles(b *bounds) error {
 	abi := landlockABI()
 	if abi == 0 && b.Kind != ConfinedLandlock || b.Kind == ConfinedNot {

@@ -36,11 +36,9 @@ type worker struct {
 	output  *lines
 	flushed chan struct{}          // closed when it has ended and all of its output was passed on
 	busy    atomic.Uint64          // the call that it runs, for its log lines
-	used    time.Time              // when it became idle
 	mute    atomic.Int64           // it was killed for a silence this long, in nanoseconds
 	deaf    atomic.Bool            // or for reading nothing as long
 	over    atomic.Pointer[excess] // or for this
-	blob    string                 // path of the program
 }
 
 // A failure is the reason for which a call was not done, as in the protocol.
@@ -79,7 +77,6 @@ func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
 	if err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program is not in the cache: %v", err)
 	}
-	w.blob = path
 	if w.dir, err = a.makeOwn("w"); err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "no directory for a worker: %v", err)
 	}
