@@ -16,8 +16,8 @@ import (
 )
 
 // leftOut are tar patterns of files that are not unpacked: modules for devices that no
-// virtual machine has, and files that Kbuild does not read. They are over a third of a
-// package.
+// virtual machine has, which FetchModule can add, and files that Kbuild does not read. They
+// are over a third of a package.
 var leftOut = []string{
 	"./usr/share",
 	"./lib/modules/*/kernel/sound",
@@ -102,7 +102,7 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 		}
 	}
 	for _, name := range set.names() {
-		if err := unpackDeb(ctx, debs[name], raw); err != nil {
+		if err := unpackDeb(ctx, debs[name], raw, leftOut); err != nil {
 			return err
 		}
 	}
@@ -115,10 +115,10 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 	return os.WriteFile(filepath.Join(tree, "release"), []byte(set.release+"\n"), 0o644)
 }
 
-// unpackDeb unpacks a package like dpkg-deb -x, without the files of leftOut.
-func unpackDeb(ctx context.Context, path, dir string) error {
+// unpackDeb unpacks a package like dpkg-deb -x, without the files of the patterns.
+func unpackDeb(ctx context.Context, path, dir string, without []string) error {
 	args := []string{"-x", "-C", dir, "--no-same-owner"}
-	for _, pattern := range leftOut {
+	for _, pattern := range without {
 		args = append(args, "--exclude="+pattern)
 		if strings.HasPrefix(pattern, "./lib/") {
 			args = append(args, "--exclude=./usr"+pattern[1:]) // from Debian 13 on
@@ -149,10 +149,7 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 func arrangeFiles(raw, tree string, set kernelSet) error {
 	headers := filepath.Join(tree, "headers")
 	src := filepath.Join(raw, "usr", "src")
-	lib := filepath.Join(raw, "lib")
-	if !exists(lib) { // from Debian 13 on
-		lib = filepath.Join(raw, "usr", "lib")
-	}
+	lib := libOf(raw)
 	if err := os.Mkdir(filepath.Join(tree, "lib"), 0o755); err != nil {
 		return err
 	}
@@ -189,6 +186,14 @@ func arrangeFiles(raw, tree string, set kernelSet) error {
 	}
 	return os.WriteFile(filepath.Join(headers, "Makefile"),
 		[]byte("include $(dir $(realpath $(lastword $(MAKEFILE_LIST))))common/Makefile\n"), 0o644)
+}
+
+// libOf returns the folder /lib of an unpacked package: from Debian 13 on it is in /usr.
+func libOf(raw string) string {
+	if lib := filepath.Join(raw, "lib"); exists(lib) {
+		return lib
+	}
+	return filepath.Join(raw, "usr", "lib")
 }
 
 // keepOnly removes the folders of dir but one.

@@ -104,6 +104,9 @@ func moduleName(file string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// errNoModule is wrapped by errors about modules that modules.dep does not list.
+var errNoModule = errors.New("no such module")
+
 // FindModule returns the file of a module, in a folder such as Kernel.ModuleDir.
 func FindModule(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
@@ -116,7 +119,7 @@ func FindModule(dir, name string) (string, error) {
 	}
 	file, ok := byName[moduleName(name)]
 	if !ok {
-		return "", fmt.Errorf("%s lists no module %q", filepath.Join(dir, "modules.dep"), name)
+		return "", fmt.Errorf("%s lists no module %q: %w", filepath.Join(dir, "modules.dep"), name, errNoModule)
 	}
 	return filepath.Join(dir, file), nil
 }

@@ -70,13 +70,12 @@ func buildRefused(err error) error {
 
 // A builder makes the module for one kernel.
 type builder struct {
-	plan  *Plan
-	out   *pack.Package
-	image *image.Image // with the module that the update changes, if any
-	// modules is the kernel's folder of them.
-	modules string
-	tree    *source.Tree
-	work    *source.Work
+	plan   *Plan
+	out    *pack.Package
+	image  *image.Image // with the module that the update changes, if any
+	kernel *lab.Kernel  // of the image, with its modules
+	tree   *source.Tree
+	work   *source.Work
 
 	units     []source.Unit
 	gates     map[string]*image.File // by path
@@ -98,7 +97,7 @@ func (b *builder) buildModule(ctx context.Context) error {
 		return err
 	}
 	defer b.work.Close()
-	if err := b.openModule(); err != nil {
+	if err := b.openModule(ctx); err != nil {
 		return err
 	}
 	b.work.Led = func(name string) bool {
@@ -199,7 +198,7 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 	if b.image, err = image.Open(k.Image()); err != nil {
 		return err
 	}
-	b.modules = k.ModuleDir()
+	b.kernel = k
 	of, err := sourceOf(b.image, k)
 	if err != nil {
 		return err
@@ -210,11 +209,11 @@ func (b *builder) fetchTree(ctx context.Context, name string) error {
 
 // openModule adds the module that the patch changes to the image, from the kernel's
 // package.
-func (b *builder) openModule() error {
+func (b *builder) openModule(ctx context.Context) error {
 	if b.work.Module == "" {
 		return nil
 	}
-	ko, err := b.readModule(b.work.Module)
+	ko, err := b.readModule(ctx, b.work.Module)
 	if err != nil {
 		return err
 	}
@@ -222,7 +221,7 @@ func (b *builder) openModule() error {
 		return fmt.Errorf("the module %s: %w", b.work.Module, err)
 	}
 	for _, name := range b.image.Needs {
-		if ko, err = b.readModule(name); err != nil {
+		if ko, err = b.readModule(ctx, name); err != nil {
 			return err
 		}
 		if err := b.image.AddNeeded(name, ko); err != nil {
@@ -233,8 +232,8 @@ func (b *builder) openModule() error {
 }
 
 // readModule returns a module of the kernel's package.
-func (b *builder) readModule(name string) ([]byte, error) {
-	file, err := lab.FindModule(b.modules, name)
+func (b *builder) readModule(ctx context.Context, name string) ([]byte, error) {
+	file, err := lab.FetchModule(ctx, b.kernel, b.image.Version, name, b.plan.Says)
 	if err != nil {
 		return nil, err
 	}
