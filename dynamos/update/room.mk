@@ -15,7 +15,7 @@ suite_update-sabotage_deadline = 1200
 
 # Go's cache answers for the packages that a mutant is not part of.
 MUTANTS_SUITES += update-mutants
-suite_update-mutants = $(GO) test -failfast -json -skip Sabotage \
+suite_update-mutants = $(GO) test -json -skip Sabotage \
 	./dynamos/update/... ./tests/update/...
 suite_update-mutants_kind = go
 suite_update-mutants_deadline = 600

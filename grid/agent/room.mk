@@ -32,7 +32,7 @@ suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
 
 # Most mutants fail in tests that take no time: the others take a minute.
 MUTANTS_SUITES += agent-quick
-suite_agent-quick = $(suite_agent) -failfast -parallel 8 \
+suite_agent-quick = $(suite_agent) -parallel 8 \
 	-skip '^Test(Limits|Confined.*|ProcessorTimeOfACall|ComputingWorkerIsNotSilent|DeafAndSilentWorkers|Deaths|PoisonedCache)$$'
 suite_agent-quick_kind = go
 suite_agent-quick_needs = $(suite_agent_needs)

@@ -7,9 +7,30 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"skep/tests/mutants/sandbox"
 )
+
+// A suite of Go's ends with the first failed test, and other commands stay as they are.
+func TestRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rooms")
+	text := "room\tbuild/x\tfast\tgo,parallel\t60\tBUILD=b go test -count=1 -json ./room\n room\t\tslow\ttap\t300\tsh room/slow.sh\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Read(file)
+	if err != nil || len(list) != 1 || len(list[0].Suites) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	fast, slow := list[0].Suites[0], list[0].Suites[1]
+	if fast.Kind != "go" || fast.Command != "BUILD=b go test -failfast -vet=off -count=1 -json ./room" || !slices.Equal(fast.Needs, []string{"build/x"}) {
+		t.Errorf("the fast suite: %+v", fast)
+	}
+	if slow.Kind != "tap" || slow.Command != "sh room/slow.sh" || slow.Timeout != 5*time.Minute {
+		t.Errorf("the slow suite: %+v", slow)
+	}
+}
 
 // Only files that the suites of the room compile may be mutated, and headers only if such a
 // file includes them: no suite could see any other mutant.
