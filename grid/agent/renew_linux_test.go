@@ -10,10 +10,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +23,9 @@ import (
 	"skep/grid/proto"
 )
 
-// A machine that runs only for minutes a day must renew its certificate too.
-func TestRenewsAtOnce(t *testing.T) {
+// openAdmitted returns a node that joined a hub, and the hub's CA.
+func openAdmitted(t *testing.T) (*ident.CA, *ident.Node) {
+	t.Helper()
 	ca, err := ident.OpenCA(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +45,16 @@ func TestRenewsAtOnce(t *testing.T) {
 	if err := node.Admit(ident.Admission{Hub: "h", Certificate: first, CA: ca.DER(), UserJWT: "j"}); err != nil {
 		t.Fatal(err)
 	}
+	return ca, node
+}
+
+// inAMonth is a time at which a new certificate has to be renewed.
+func inAMonth() time.Time { return time.Now().Add((ident.RenewDays + 1) * 24 * time.Hour) }
+
+// A machine that runs only for minutes a day must renew its certificate too.
+func TestRenewsAtOnce(t *testing.T) {
+	ca, node := openAdmitted(t)
+	first := node.Admission().Certificate
 	conf, err := node.TLS(proto.ALPNHTTP)
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +63,43 @@ func TestRenewsAtOnce(t *testing.T) {
 	defer l.http.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	month := func() time.Time { return time.Now().Add((ident.RenewDays + 1) * 24 * time.Hour) }
-	go func() { defer close(ended); l.keepRenewed(ctx, month, t.Logf) }()
+	go func() { defer close(ended); l.keepRenewed(ctx, inAMonth, t.Logf) }()
 	waitUntil(t, "another certificate", func() bool { return !bytes.Equal(node.Admission().Certificate, first) })
 	if a := node.Admission(); a.UserJWT != "j" || a.Hub != "h" {
 		t.Errorf("the renewal lost %+v", a)
 	}
 	cancel()
 	<-ended
+}
+
+// A renewal that fails is logged, unless the connection has ended.
+func TestRenewalThatFails(t *testing.T) {
+	_, node := openAdmitted(t)
+	conf, err := node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	l := &link{client: newClient(nobody.Addr().String(), conf), node: node}
+	defer l.http.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	logged := []string{}
+	log := func(format string, args ...any) {
+		logged = append(logged, fmt.Sprintf(format, args...))
+		cancel()
+	}
+	defer time.AfterFunc(testTimeout, cancel).Stop()
+	if l.keepRenewed(ctx, inAMonth, log); len(logged) != 1 || !strings.Contains(logged[0], "not renewed: ") {
+		t.Errorf("without a hub: %q", logged)
+	}
+	logged = nil
+	if l.keepRenewed(ctx, inAMonth, log); len(logged) > 0 {
+		t.Errorf("after the end: %q", logged)
+	}
 }
 
 // startRenewer starts a hub that only renews certificates.
