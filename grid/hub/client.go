@@ -99,8 +99,8 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 }
 
 // mustRepeat reports whether a request must be sent again, because the hub refused it or
-// hung up to be started again: then it serves no run and no program. The pause
-// keeps it from asking without end.
+// hung up to be started again: then it serves no run and no program. It waits a little, so
+// that requests do not follow one another without a pause.
 func (c *Client) mustRepeat(err error) bool {
 	if !errors.Is(err, errStops) && !errors.Is(err, io.EOF) || !c.restarts() {
 		return false
@@ -289,7 +289,8 @@ func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
 }
 
 // End ends the run that the stream belongs to: masters that are left end, and Next
-// returns io.EOF after the last event, which is when the run's workers have ended.
+// returns io.EOF after the last event, which is when the run's workers have ended, or
+// when their nodes have not said so for ten seconds (SessionLate).
 func (s *Stream) End(ctx context.Context) error { return s.end(ctx) }
 
 // An ExecError is why a program has no exit status: it did not start, was

@@ -20,7 +20,7 @@ import (
 )
 
 // An execution is one program that `skep exec` runs on one node. The command line is
-// connected already, the agent connects when it has started the program. The hub does
+// connected already, the agent connects before it starts the program. The hub does
 // not read their frames. Hub.mu guards waiting; agent gets the agent's stream, once.
 type execution struct {
 	node    *node

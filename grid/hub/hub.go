@@ -13,7 +13,7 @@
 // to nodes are the engine's, which drops a node that reads too slowly, and a
 // spool's lock is free while its file is written. The remaining work under the
 // lock is short: closing and removing the file of a spool without holders,
-// opening that of a stored result, and a line of log.
+// opening or removing that of a stored result, and a line of log.
 package hub
 
 import (

@@ -427,8 +427,8 @@ func selectorMatch(selector string) (func(NodeInfo) bool, error) {
 	return nil, fmt.Errorf("%q is not a selector: give any, all, os=NAME, node=NAME or substrate=NAME", selector)
 }
 
-// SelectNodes returns the nodes that are up and match. The selector any gives the one
-// with the most free slots.
+// SelectNodes returns the nodes that are up, not drained, and match. The selector any gives
+// the one with the most free slots.
 func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 	match, err := selectorMatch(selector)
 	if err != nil {

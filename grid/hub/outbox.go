@@ -63,7 +63,7 @@ func (o *outbox) add(v outgoing) {
 	o.more.Broadcast()
 }
 
-// countWaiting counts frames that the master has not read yet.
+// countWaiting counts frames that are not being sent yet, because the master reads slowly.
 func (o *outbox) countWaiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -59,7 +59,8 @@ func (r runRecords) write(v runRecord) error {
 
 var runKey = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
-// readAll returns the records that can be read, and an error for each of the others.
+// readAll returns the records that can be read, and an error for each of the others, which it
+// removes.
 func (r runRecords) readAll() (list []runRecord, bad []error) {
 	names, _ := filepath.Glob(r.path("*"))
 	for _, name := range names {

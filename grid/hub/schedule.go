@@ -11,8 +11,9 @@ import (
 
 // handleEvent passes an event to the scheduler and performs the actions. The lock is
 // held. Every source of events calls it: requests of masters, reports of nodes, the
-// clock. Only it calls the functions that grant, revoke and end leases, and these
-// functions do not call it.
+// clock. The functions that grant, revoke and end leases do not call it. It is their only
+// caller but for leases that its scheduler does not know (endAdopted) and for calls that
+// are cancelled or lose their caller (abandonCall, closeSession).
 func (h *Hub) handleEvent(ev sched.Event) {
 	lockdep.AssertHeld(&h.mu)
 	events := []sched.Event{ev}

@@ -185,8 +185,8 @@ func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
 		CA: h.ca.DER(), Hub: h.cfg.Version})
 }
 
-// paced extends the deadlines of a transfer while bytes move, and counts the bytes. It
-// has no other methods of a ResponseWriter, so that none can bypass it.
+// paced extends the deadlines of a transfer while bytes move, and counts those that it sends
+// to the node. It has no other methods of a ResponseWriter, so that none can bypass it.
 type paced struct {
 	http.ResponseWriter
 	r     io.Reader
@@ -194,13 +194,13 @@ type paced struct {
 	count func(int)
 }
 
-func (h *Hub) paceBody(w http.ResponseWriter, r *http.Request, id string, sent bool) *paced {
+func (h *Hub) paceBody(w http.ResponseWriter, r *http.Request, id string) *paced {
 	ctl := http.NewResponseController(w)
 	return &paced{w, r.Body, ctl, func(n int) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if n := n; sent && h.nodes[id] != nil {
-			h.nodes[id].info.Sent += uint64(n)
+		if to := h.nodes[id]; to != nil {
+			to.info.Sent += uint64(n)
 		}
 	}}
 }
@@ -235,7 +235,7 @@ func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+r.PathValue("digest")+`"`)
-	http.ServeContent(h.paceBody(w, r, id, true), r, "", time.Time{}, f)
+	http.ServeContent(h.paceBody(w, r, id), r, "", time.Time{}, f)
 }
 
 // checkLease returns the call and the lease that a request names, if its node holds the lease.
@@ -269,7 +269,7 @@ func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Trailer", proto.TrailerDigest)
 	w.Header().Set(lengthHeader, strconv.FormatInt(c.args.want, 10))
-	p := h.paceBody(w, r, id, true)
+	p := h.paceBody(w, r, id)
 	n, err := io.CopyBuffer(struct{ io.Writer }{p}, flushing{c.args.reader(r.Context()), p.ctl}, make([]byte, 256<<10))
 	h.mu.Lock()
 	l.sent += uint64(n)
@@ -305,7 +305,7 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	s, err := h.resultSpool(r, c, l)
 	if err == nil {
-		err = receiveSpool(s, h.paceBody(w, r, id, false), r)
+		err = receiveSpool(s, h.paceBody(w, r, id), r)
 	}
 	if err != nil {
 		if s != nil {
