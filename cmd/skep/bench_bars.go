@@ -62,7 +62,7 @@ func (m *measuring) runBoth(ctx context.Context, argv ...string) (bee, native st
 	return bee, native, err
 }
 
-// addFigure adds a figure. The peer's value is used only on Linux.
+// addFigure adds a figure, with that of the peer unless peer is empty.
 func (m *measuring) addFigure(bar, name, unit string, value float64, peer string, peerValue float64) {
 	f := report.Figure{Bar: bar, Name: name, Unit: unit, Value: value}
 	if peer != "" {

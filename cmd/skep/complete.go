@@ -59,7 +59,8 @@ func completionScript(shell string) (string, error) {
 	return b.String(), err
 }
 
-// A completer returns the words that begin with typed.
+// A completer returns the words that are possible. It may leave out those that do not begin
+// with typed; offer leaves out the others.
 type completer func(ctx context.Context, f *cli.Flags, typed string) []string
 
 // addCompletion registers the options of a command with cobra, and the possible values of

@@ -75,7 +75,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits, Update: e.update})
 }
 
-// noNode reports that no node matches. The hub has accepted the selector, so it is valid.
+// noNode reports that no node matches. The selector was checked before, so it is valid.
 func noNode(err error) error {
 	var p *proto.Problem
 	if errors.As(err, &p) && p.Code == proto.ProblemRequest {

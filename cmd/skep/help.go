@@ -34,7 +34,7 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	return printHelp(os.Stdout, about)
 }
 
-// list prints skep's own page without its sections on files.
+// list prints skep's own page without files, environment, examples and references.
 func list(out io.Writer) error {
 	p := rootPage()
 	p.Files, p.Environment, p.Examples, p.See = nil, nil, nil, nil

@@ -34,7 +34,8 @@ func readToken(f *cli.Flags, option, file string, input io.Reader) (string, erro
 	return strings.TrimSpace(variable), nil // cmd.exe keeps a blank before &&
 }
 
-// readTokenFile reads the first word of a file, or of input for "-".
+// readTokenFile reads the token in a file, or in input for "-": its only word, or that of a
+// join command.
 func readTokenFile(name string, input io.Reader) (string, error) {
 	if name != "-" {
 		file, err := os.Open(name)

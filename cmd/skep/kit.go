@@ -76,7 +76,7 @@ func (k *kit) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return nil
 }
 
-// readExpected reads a file of a case; a missing one is empty.
+// readExpected reads a file of a case. Only a missing input counts as an empty one.
 func (k *kit) readExpected(name, suffix string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(k.folder, "expected", name+suffix))
 	if errors.Is(err, os.ErrNotExist) && suffix == ".in" {

@@ -25,7 +25,7 @@ type runner interface {
 	run(ctx context.Context, f *cli.Flags, words []string) error
 }
 
-// A command is one word after skep.
+// A command is one word after skep, or a subcommand's words.
 type command struct {
 	name    string
 	usage   string // after "skep "

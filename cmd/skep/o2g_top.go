@@ -45,7 +45,7 @@ func parseCount(s string) (int, error) {
 }
 
 // follow prints until the context is cancelled, which is no error, or count is reached.
-// A tick carries the time that has passed since the last one.
+// A tick is the time at which it comes.
 func (o *o2gTop) follow(ctx context.Context, ticks <-chan time.Time, began time.Time) error {
 	before := o.read()
 	for n := 0; o.count == 0 || n < o.count; n++ {

@@ -69,7 +69,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return r.runMaster(ctx, c, master, words)
 }
 
-// runMaster runs a master with a hub, until both have ended.
+// runMaster runs a master with a hub, until the master and its run have ended.
 func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words []string) error {
 	dirs, err := r.moduleDirs(master)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"skep/grid/hub"
 )
 
-// Alone is a hub with its agents for one run. Its state is removed afterwards.
+// An alone is a hub with its agents for one run. Its state is removed afterwards.
 type alone struct {
 	dir    string
 	hub    *hub.Hub

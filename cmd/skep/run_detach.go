@@ -39,7 +39,7 @@ type holdAnswer struct {
 	Text string
 }
 
-// leaveRunning starts a holder, and prints the run's name when the hub knows the run.
+// leaveRunning starts a holder, and prints the run's ID when the holder has recorded the run.
 func (r *run) leaveRunning(ctx context.Context, f *cli.Flags, master string, words []string) error {
 	if r.hostfile != "" || f.Given("slots") || r.allow.isGiven() {
 		return f.Usagef("--detach needs a hub that goes on after this command: start 'skep up', and leave --hostfile, --slots and --allow out")

@@ -9,8 +9,8 @@ import (
 	"skep/internal/cli"
 )
 
-// A wordless is a command that was typed without a subcommand, or with a wrong one. Each
-// subcommand is in a file COMMAND_WORD.go.
+// A wordless is a command that was typed without a subcommand, or with a wrong one. The
+// subcommands are in files COMMAND_WORD.go; a file may have several.
 type wordless struct {
 	words     []command
 	elsewhere string // the message on a system that has none of them
