@@ -54,7 +54,7 @@ func (c *Change) Extract(prefix string) *Extract {
 		}
 	}
 	for name, s := range x.own {
-		e.Locals = append(e.Locals, Local{Name: name, Is: s.Name, Func: true, Kernel: true})
+		e.Locals = append(e.Locals, Local{Name: name, Is: s.Name, Func: s.Func, Kernel: true})
 	}
 	for name := range x.pointed {
 		if !x.take[name] {
@@ -179,7 +179,7 @@ func quoteName(name string) string {
 func (x *extractor) name(t string) string {
 	hit := x.c.After.findSymbol(t)
 	if hit == nil && x.c.Late {
-		return x.trampoline(t)
+		return x.lateName(t)
 	}
 	if hit == nil || x.take[hit.Name] {
 		return t

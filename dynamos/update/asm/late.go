@@ -84,12 +84,17 @@ func (x *extractor) ownsOneOf(text string) bool {
 	return false
 }
 
-// trampoline names the trampoline of a static call by a name that objtool does not take
-// for one, or returns the name of anything else.
-func (x *extractor) trampoline(t string) string {
-	if !strings.HasPrefix(t, "__SCT__") || x.ownsOneOf(t) {
+// lateName names what the new text of a late change takes from elsewhere. The trampoline of
+// a static call gets a name that objtool does not take for one, and THIS_MODULE one that
+// the linker does not take for the update's own module: it is the module that the update
+// changes, as in the old text.
+func (x *extractor) lateName(t string) string {
+	if t != thisModule && (!strings.HasPrefix(t, "__SCT__") || x.ownsOneOf(t)) {
 		return t
 	}
-	x.own[ownName+t] = &Symbol{Name: t, Func: true}
+	x.own[ownName+t] = &Symbol{Name: t, Func: t != thisModule}
 	return ownName + t
 }
+
+// thisModule is what THIS_MODULE points to.
+const thisModule = "__this_module"

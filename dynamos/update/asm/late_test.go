@@ -77,6 +77,26 @@ int main(void)
 	runTool(t, dir, "./run")
 }
 
+// THIS_MODULE of a late change is the module that the update changes; an update's own module
+// has that name too.
+func TestLateChangeNamesTheModuleThatItChanges(t *testing.T) {
+	source := "extern char __this_module[];\nint get(void *module);\nint f(void) { return get(__this_module); }\n"
+	for _, old := range []string{source, strings.Replace(source, "get(__this_module)", "1", 1)} {
+		got, err := compareTexts(t, old, replaceText(t, source, "get(__this_module)", "get(__this_module) + 1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Late = true
+		e := got.Extract("v")
+		if text := string(e.Text); strings.Count(text, "$"+ownName+"__this_module") != 1 || strings.Count(text, "__this_module") != 1 {
+			t.Errorf("got %s", text)
+		}
+		if !slices.Contains(e.Locals, Local{Name: ownName + "__this_module", Is: "__this_module", Kernel: true}) {
+			t.Errorf("locals %+v", e.Locals)
+		}
+	}
+}
+
 // A key that the update itself brings along has its address in time.
 func TestLateChangeKeepsEntriesOfItsOwnKeys(t *testing.T) {
 	source := eachBranch(branches)

@@ -177,7 +177,8 @@ func (im *Image) sameSide(list []int, addr uint64) []int {
 	return slices.DeleteFunc(slices.Clone(list), func(i int) bool { return im.InModule(im.Symbols[i].Addr) != im.InModule(addr) })
 }
 
-// needs are the modules that the kernel loads before one.
+// needs are the modules that the kernel loads before one, by the names that it calls them
+// by while they are loaded: they have no hyphens.
 func (o *object) needs() []string {
 	for i := range o.sections {
 		if o.sections[i].Name != ".modinfo" {
@@ -185,7 +186,7 @@ func (o *object) needs() []string {
 		}
 		for entry := range strings.SplitSeq(string(o.sections[i].data), "\x00") {
 			if list, ok := strings.CutPrefix(entry, "depends="); ok && list != "" {
-				return strings.Split(list, ",")
+				return strings.Split(strings.ReplaceAll(list, "-", "_"), ",")
 			}
 		}
 	}

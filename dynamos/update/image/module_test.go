@@ -130,7 +130,7 @@ func TestGateOfAModuleWithEmptyPlaces(t *testing.T) {
 
 const needingFile = `
 __asm__(".pushsection .note.gnu.build-id, \"a\"\n.long 4, 20, 3\n.asciz \"GNU\"\n.skip 20, 7\n.popsection\n"
-	".pushsection .modinfo, \"a\"\n.asciz \"name=needing\"\n.asciz \"depends=base,more\"\n.popsection");
+	".pushsection .modinfo, \"a\"\n.asciz \"name=needing\"\n.asciz \"depends=base,one-more\"\n.popsection");
 extern int shared(int);
 int use(int n) { return shared(n) + 1; }
 `
@@ -149,7 +149,7 @@ __asm__(".text\n.pushsection .data\ntwice.0: .long 1\n.set twice_, twice.0\n.pop
 func TestModulesThatAModuleNeeds(t *testing.T) {
 	kernel, _ := makeSites(t)
 	im, err := kernel.WithModule("needing", compileText(t, t.TempDir(), "needing.ko", needingFile, append(slices.Clone(flags), "-c")...))
-	if err != nil || !slices.Equal(im.Needs, []string{"base", "more"}) {
+	if err != nil || !slices.Equal(im.Needs, []string{"base", "one_more"}) {
 		t.Fatalf("needs %q, %v", im.Needs, err)
 	}
 	if im.Exporter("shared") != "" {

@@ -65,11 +65,6 @@ type Result struct {
 
 // BuildModule builds a plan's module. It writes to a folder of its own only.
 func BuildModule(ctx context.Context, p *Plan) (*Result, error) {
-	for _, f := range p.Files {
-		if p.Image.Module != "" && bytes.Contains(f.Extract.Text, []byte("__this_module")) {
-			return nil, unknownf("%s: the new text uses THIS_MODULE, which would be the update's own module instead of %s", f.Extract.Path, p.Image.Module)
-		}
-	}
 	exports, err := readExports(filepath.Join(p.Tree, "Module.symvers"))
 	if err != nil {
 		return nil, err
