@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/pack"
+	"skep/internal/atomicfile"
 	"skep/internal/uapi"
 )
 
@@ -31,7 +32,7 @@ const beforeDir = "before"
 // retire stores a superseded update for a way back. Restore does not find it there.
 func (k *Keep) retire(name string) error {
 	old := &Keep{Dir: filepath.Join(k.Dir, beforeDir)}
-	if err := os.MkdirAll(old.Dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(old.Dir, 0o700); err != nil {
 		return err
 	}
 	for _, kind := range []string{pack.Suffix, ".json"} {
@@ -39,7 +40,7 @@ func (k *Keep) retire(name string) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(atomicfile.SyncFolder(old.Dir), atomicfile.SyncFolder(k.Dir))
 }
 
 // retired returns a superseded update and its package's bytes.

@@ -142,7 +142,7 @@ func digestOf(b []byte) string {
 func (k *Keep) Forget(name string) error {
 	var all error
 	for _, kind := range []string{".json", pack.Suffix} {
-		if err := os.Remove(k.path(name, kind)); !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(k.path(name, kind)); !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}
 	}
@@ -253,7 +253,7 @@ func (k *Keep) BeginBoot(id string, names []string) (failed int, err error) {
 
 // EndBoot records that the machine ran well, or was shut down in the ordinary way.
 func (k *Keep) EndBoot() error {
-	if err := os.Remove(filepath.Join(k.Dir, bootFile)); !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(filepath.Join(k.Dir, bootFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // StateDir creates a directory with mode 0700.
 func StateDir(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
+	err := atomicfile.MkdirAll(dir, 0o700)
 	if err == nil {
 		err = os.Chmod(dir, 0o700)
 	}

@@ -54,7 +54,7 @@ const (
 // each event; it must not call the Hub.
 func OpenHub(dir string, now func() time.Time, say func(name, text string)) (*Hub, error) {
 	h := &Hub{dir: dir, now: now, say: say, rolls: map[string]*record{}, damaged: map[string]damage{}}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if h.journal = openJournal(dir); h.journal.why != nil {
@@ -419,7 +419,7 @@ func (h *Hub) forget(r *record, who string) error {
 		return err
 	}
 	name := r.Spec.Name
-	if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := atomicfile.Remove(h.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -122,7 +122,7 @@ func (j *journal) keep(text []byte, now time.Time) (trust.Record, error) {
 		return a, err
 	}
 	dir := filepath.Join(j.dir, documentsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return a, err
 	}
 	return a, atomicfile.Write(filepath.Join(dir, documentKey(&a)), text, 0o600)

@@ -121,7 +121,7 @@ const (
 // publishes a report, and may lose it; fetch brings a package onto this node.
 func NewNode(dir string, k Kernel, send func(Report), fetch func(context.Context, string) (string, error), log func(string, ...any)) (*Node, error) {
 	n := &Node{dir: dir, kernel: k, running: buildOf(k, log), send: send, fetch: fetch, log: log, orders: make(chan Order, 256), rolls: map[string]*local{}, spawn: func(do func()) { go do() }}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	var err error

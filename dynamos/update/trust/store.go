@@ -110,5 +110,5 @@ func (s *Store) create(do func(State) (State, error)) error {
 	if err := s.write(dir, State{}, do); err != nil {
 		return err
 	}
-	return os.Rename(dir, s.Dir)
+	return atomicfile.Rename(dir, s.Dir)
 }
