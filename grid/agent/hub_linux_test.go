@@ -184,6 +184,48 @@ func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	}
 }
 
+// The command that made a machine a node does so again after a boot, when its token is used up
+// or unknown. It is another hub's, or that of a node that was removed, only with a new one.
+func TestNodeJoinsAgainWithItsToken(t *testing.T) {
+	t.Parallel()
+	h, token := startHub(t)
+	other, otherToken := startHub(t)
+	var lines []string
+	c := Config{State: t.TempDir(), Name: "pc", Version: "t",
+		Log: func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }}
+	address, text := h.Address().String(), token()
+	for n, want := range []string{"", "the hub refused the token, which is not needed: this machine joined this hub before, as pc"} {
+		if err := Join(t.Context(), c, address, text); err != nil || strings.Join(lines, "\n") != want {
+			t.Errorf("join %d: %q, %v, want %q", n+1, lines, err, want)
+		}
+	}
+	list, err := h.Tokens().List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if err := h.Tokens().Remove(list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := Join(t.Context(), c, address, text); err != nil {
+		t.Errorf("with a token that the hub has forgotten: %v", err)
+	}
+	awaitLine(t, startNode(t, c.State, address), "connected to the hub at ")
+
+	used := otherToken()
+	if err := Join(t.Context(), Config{State: t.TempDir(), Name: "first"}, other.Address().String(), used); err != nil {
+		t.Fatal(err)
+	}
+	if err := Join(t.Context(), c, other.Address().String(), used); err == nil || !strings.Contains(err.Error(), "used up") {
+		t.Errorf("another hub: %v", err)
+	}
+	if err := h.RemoveNode("pc"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Join(t.Context(), c, address, text); err == nil || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("it was removed: %v", err)
+	}
+}
+
 // A machine that is no node, or a node of another hub, gets an error at once.
 func TestNodeWithoutHub(t *testing.T) {
 	t.Parallel()

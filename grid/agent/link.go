@@ -42,7 +42,9 @@ func openNode(state string) (*ident.Node, error) {
 	return ident.OpenNode(filepath.Join(state, "node"), machine)
 }
 
-// Join presents a token to the hub at address and stores the admission.
+// Join presents a token to the hub at address and stores the admission. A node that joined the
+// token's hub before needs none: if the hub refuses it, as a token that is used up when the same
+// command runs after a boot, c.Log is told, and the admission stays.
 func Join(ctx context.Context, c Config, address, text string) error {
 	token, err := ident.ParseToken(text)
 	if err != nil {
@@ -69,7 +71,13 @@ func Join(ctx context.Context, c Config, address, text string) error {
 	err = hub.post(ctx, proto.PathJoin, proto.Join{Revision: proto.Revision, Version: c.Version,
 		Token: text, CSR: csr, NKey: n.NKey(), Name: name}, &j)
 	if err != nil {
-		return joinError(address, err)
+		err = joinError(address, err)
+		var p *proto.Problem
+		if errors.As(err, &p) && p.Code == proto.ProblemToken && n.JoinedHubOf(token) {
+			c.log("the hub refused the token, which is not needed: this machine joined this hub before, as %s", n.Admission().Name)
+			return nil
+		}
+		return err
 	}
 	return n.Admit(ident.Admission{Hub: address, Name: j.Name, Certificate: j.Certificate, CA: j.CA, UserJWT: j.UserJWT})
 }

@@ -263,6 +263,11 @@ func (n *Node) checkAdmission(a Admission) error {
 // Admitted reports whether the node has joined; Why says what to do if not.
 func (n *Node) Admitted() bool { return n.Why() == nil }
 
+// JoinedHubOf reports whether the node has joined the hub that made this token.
+func (n *Node) JoinedHubOf(t Token) bool {
+	return n.Admitted() && sha256.Sum256(n.Admission().CA) == t.CA
+}
+
 // Why returns ErrNotAdmitted, ErrCloned, or an error if the certificate has expired, else nil.
 func (n *Node) Why() error {
 	n.mu.Lock()
