@@ -42,6 +42,8 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 update_escapes = $(foreach k,$(update_soak_kernels),$(patsubst \
 	%,$(update_out)/$(k)/%.skepup,epoll late after stack dummy_stats ext4_sync))
 
+$(eval $(call update_rule,6.1.176-1,oops,tests/vm/updates/oops.patch))
+
 # Newer kernels have what it does.
 $(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))
 
