@@ -69,7 +69,7 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "KERNEL", "LAST SEEN", "SYSTEM")
 	for _, i := range list {
-		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), nodeState(&i), kernelText(&i.Kernel), agoText(i.LastSeen), i.System)
+		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.StateText(), kernelText(&i.Kernel), cli.FormatAgo(i.LastSeen), i.System)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
@@ -86,16 +86,6 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		}
 	}
 	return nil
-}
-
-func nodeState(i *hub.NodeInfo) string {
-	switch {
-	case i.Drained && i.Running+i.Programs > 0:
-		return i.State + ", draining"
-	case i.Drained:
-		return i.State + ", drained"
-	}
-	return i.State
 }
 
 // kernelText says what Skep changes in a node's kernel.
@@ -149,23 +139,4 @@ func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
 		case <-poll.C:
 		}
 	}
-}
-
-// agoText formats how long ago something was.
-func agoText(when time.Time) string {
-	if when.IsZero() {
-		return "never"
-	}
-	d := time.Since(when)
-	switch {
-	case d < 5*time.Second:
-		return "now"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s ago", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min ago", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", d/time.Hour)
-	}
-	return strings.TrimSpace(when.Local().Format("2006-01-02"))
 }

@@ -39,7 +39,7 @@ func TestNodesDrain(t *testing.T) {
 		t.Error(text)
 	}
 	for want, i := range map[string]hub.NodeInfo{"up": {State: "up", Running: 3}, "up, draining": {State: "up", Drained: true, Programs: 1}, "down, drained": {State: "down", Drained: true}} {
-		if got := nodeState(&i); got != want {
+		if got := i.StateText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -7,28 +7,19 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"time"
 
 	"skep/internal/cli"
 	"skep/o2g/launch"
 )
 
 type o2g struct {
-	json     bool
-	interval time.Duration
-	count    int
+	json bool
+	pace
 }
 
 func (o *o2g) options(f *cli.Flags) {
 	f.BoolVar(&o.json, "json", false, "print JSON, for programs")
-	f.Func("interval", "with top: `SECONDS` between two tables (default 1)", func(s string) (err error) {
-		o.interval, err = parseInterval(s)
-		return err
-	})
-	f.Func("count", "with top: end after `N` tables (default: at Ctrl-C)", func(s string) (err error) {
-		o.count, err = parseCount(s)
-		return err
-	})
+	o.pace.options(f, "with top: ")
 }
 
 func (o *o2g) run(ctx context.Context, f *cli.Flags, words []string) error {

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,29 +18,12 @@ import (
 
 // An o2gTop shows the traffic of this user's endpoints again and again.
 type o2gTop struct {
-	interval time.Duration
-	count    int // 0: without end
-	json     bool
+	pace
+	json bool
 
-	read          func() []launch.Endpoint
-	out           io.Writer
-	columns, rows int // of the terminal; 0: none
-}
-
-func parseInterval(s string) (time.Duration, error) {
-	seconds, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(seconds >= 0.1 && seconds <= 3600) {
-		return 0, errors.New("want seconds, from 0.1 to 3600")
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
-}
-
-func parseCount(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return 0, errors.New("want a number of tables, 1 or more")
-	}
-	return n, nil
+	read func() []launch.Endpoint
+	out  io.Writer
+	display
 }
 
 // follow prints until the context is cancelled, which is no error, or count is reached.
@@ -83,23 +65,6 @@ func (o *o2gTop) print(list []launch.Rate, now time.Time, seconds float64) error
 	}
 	_, err := io.WriteString(o.out, o.fit(text.String()))
 	return err
-}
-
-// fit cuts lines to the terminal, whose last table it replaces. Elsewhere an empty line
-// follows each table.
-func (o *o2gTop) fit(text string) string {
-	if o.columns == 0 {
-		return text + "\n"
-	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if hidden := len(lines) - (o.rows - 1); hidden > 0 {
-		lines = append(lines[:o.rows-2], fmt.Sprintf("... and %d more", hidden+1))
-	}
-	for i, line := range lines {
-		cells := []rune(line)
-		lines[i] = string(cells[:min(len(cells), o.columns-1)])
-	}
-	return "\x1b[H\x1b[J" + strings.Join(lines, "\n") + "\n"
 }
 
 // tableOf lists the endpoints, and if there are several, their sum.
@@ -146,12 +111,9 @@ func rateText(r float64) string {
 func byteRate(r float64) string { return cli.FormatBytes(uint64(r + 0.5)) }
 
 func (o *o2g) top(ctx context.Context) error {
-	t := &o2gTop{interval: o.interval, count: o.count, json: o.json, out: os.Stdout}
-	if t.interval == 0 {
-		t.interval = time.Second
-	}
+	t := &o2gTop{pace: o.pace, json: o.json, out: os.Stdout}
 	if !o.json {
-		t.columns, t.rows = cli.WindowSize(os.Stdout)
+		t.display = newDisplay(os.Stdout)
 	}
 	said := map[string]bool{}
 	t.read = func() []launch.Endpoint {
@@ -164,7 +126,7 @@ func (o *o2g) top(ctx context.Context) error {
 		}
 		return list
 	}
-	ticker := time.NewTicker(t.interval)
+	ticker := time.NewTicker(t.every())
 	defer ticker.Stop()
 	return t.follow(ctx, ticker.C, time.Now())
 }

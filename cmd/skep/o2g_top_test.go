@@ -88,7 +88,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	for pid := range 20 {
 		list = append(list, oneEndpoint(pid+1, 0))
 	}
-	out := runTop(t, &o2gTop{read: readings(list), columns: 30, rows: 10}, 1)
+	out := runTop(t, &o2gTop{read: readings(list), display: display{30, 10}}, 1)
 	text, found := strings.CutPrefix(out, "\x1b[H\x1b[J")
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if !found || len(lines) != 9 || lines[8] != "... and 14 more" {
@@ -103,7 +103,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 
 // Each reading is one line of JSON, also without an endpoint.
 func TestTopJSON(t *testing.T) {
-	out := runTop(t, &o2gTop{json: true, columns: 20, rows: 5, read: readings([]launch.Endpoint{oneEndpoint(1, 10)}, []launch.Endpoint{oneEndpoint(1, 14)}, []launch.Endpoint{})}, 3)
+	out := runTop(t, &o2gTop{json: true, display: display{columns: 20, rows: 5}, read: readings([]launch.Endpoint{oneEndpoint(1, 10)}, []launch.Endpoint{oneEndpoint(1, 14)}, []launch.Endpoint{})}, 3)
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if len(lines) != 3 {
 		t.Fatal(out)

@@ -55,7 +55,7 @@ func (r *runs) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	table := cli.NewTable("ID", "STATE", "STARTED", "COMMAND")
 	for _, v := range list {
-		table.Row(v.ID, stateText(v), agoText(v.Started), cli.CleanText(strings.Join(v.Words, " ")))
+		table.Row(v.ID, stateText(v), cli.FormatAgo(v.Started), cli.CleanText(strings.Join(v.Words, " ")))
 	}
 	return table.Write(os.Stdout)
 }

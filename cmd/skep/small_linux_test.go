@@ -25,15 +25,15 @@ func TestTimesAndSizes(t *testing.T) {
 	const slack = 500 * time.Millisecond // while the test runs
 	for ago, want := range map[time.Duration]string{0: "now", 4 * time.Second: "now", 5 * time.Second: "5 s ago", time.Minute - 2*slack: "59 s ago",
 		time.Minute: "1 min ago", 59 * time.Minute: "59 min ago", time.Hour: "1 h ago", 47 * time.Hour: "47 h ago"} {
-		if got := agoText(time.Now().Add(-ago)); got != want {
+		if got := cli.FormatAgo(time.Now().Add(-ago)); got != want {
 			t.Errorf("%v: %q, want %q", ago, got, want)
 		}
 	}
 	then := time.Now().Add(-48 * time.Hour)
-	if got := agoText(then); got != then.Local().Format("2006-01-02") {
+	if got := cli.FormatAgo(then); got != then.Local().Format("2006-01-02") {
 		t.Errorf("two days: %q", got)
 	}
-	if got := agoText(time.Time{}) + sinceText(time.Time{}); got != "never-" {
+	if got := cli.FormatAgo(time.Time{}) + sinceText(time.Time{}); got != "never-" {
 		t.Error(got)
 	}
 	if got := sinceText(then); got != then.Local().Format("2006-01-02 15:04:05") {

@@ -364,19 +364,8 @@ func showRolls(list []rolls.Status) error {
 	table := cli.NewTable("UPDATE", "STATE", "WAVE", "NODES", "RUN IT", "COMMITTED", "LEFT OUT", "BEGAN", "WHY")
 	for i := range list {
 		s := &list[i]
-		runs, kept, left := 0, 0, 0
-		for _, n := range s.Nodes {
-			switch n.Phase {
-			case roll.Canary.String(), roll.Full.String():
-				runs++
-			case roll.Committed.String():
-				kept++
-			}
-			if n.Failed != "" {
-				left++
-			}
-		}
-		table.Row(s.Spec.Name, s.State, fmt.Sprintf("%d/%d", s.Wave, s.Waves), len(s.Nodes), runs, kept, left, agoText(s.Began), orDash(s.Why))
+		n := s.Sums()
+		table.Row(s.Spec.Name, s.State, fmt.Sprintf("%d/%d", s.Wave, s.Waves), len(s.Nodes), n.Run, n.Committed, n.Left, cli.FormatAgo(s.Began), orDash(s.Why))
 	}
 	return table.Write(os.Stdout)
 }
@@ -393,10 +382,6 @@ func showRoll(s *rolls.Status) error {
 	}
 	table := cli.NewTable("NODE", "HAS", "SHALL HAVE", "HEARD", "OLD CALLS", "NEW CALLS", "NEW ERRORS", "LEFT OUT, WAITS, INSIDE")
 	for _, n := range s.Nodes {
-		heard := "never"
-		if n.Silent >= 0 {
-			heard = agoText(time.Now().Add(-time.Duration(n.Silent * float64(time.Second))))
-		}
 		note := n.Failed
 		if note == "" {
 			note = n.Waits
@@ -404,7 +389,7 @@ func showRoll(s *rolls.Status) error {
 		for _, task := range n.Inside {
 			note += " [" + task + "]"
 		}
-		table.Row(n.Name, n.Phase, n.Goal, heard, n.Health.OldCalls, n.Health.NewCalls, n.Health.NewErrors, orDash(note))
+		table.Row(n.Name, n.Phase, n.Goal, n.Heard(), n.Health.OldCalls, n.Health.NewCalls, n.Health.NewErrors, orDash(note))
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err

@@ -46,6 +46,20 @@ type NodeInfo struct {
 	LastSeen  time.Time    `json:"last_seen"`
 }
 
+// Busy returns how many of a node's slots are in use.
+func (n *NodeInfo) Busy() int { return max(0, n.Slots-n.Free) }
+
+// StateText says whether a node is there, and whether it gets work.
+func (n *NodeInfo) StateText() string {
+	switch {
+	case n.Drained && n.Running+n.Programs > 0:
+		return n.State + ", draining"
+	case n.Drained:
+		return n.State + ", drained"
+	}
+	return n.State
+}
+
 // Event is one line of an event stream.
 type Event struct {
 	Time      time.Time `json:"time"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/roll"
+	"skep/internal/cli"
 )
 
 // A Status is a roll as people see it.
@@ -38,6 +39,33 @@ type NodeStatus struct {
 	Inside []string    `json:"inside,omitempty"`
 	Health roll.Health `json:"health"`
 }
+
+// Heard says when the node reported last.
+func (n *NodeStatus) Heard() string {
+	if n.Silent < 0 {
+		return "never"
+	}
+	return cli.FormatAgo(time.Now().Add(-time.Duration(n.Silent * float64(time.Second))))
+}
+
+// Sums returns how many nodes run the update on trial, have it for good, and are left out.
+func (s *Status) Sums() (n Sums) {
+	for i := range s.Nodes {
+		switch s.Nodes[i].Phase {
+		case roll.Canary.String(), roll.Full.String():
+			n.Run++
+		case roll.Committed.String():
+			n.Committed++
+		}
+		if s.Nodes[i].Failed != "" {
+			n.Left++
+		}
+	}
+	return n
+}
+
+// Sums of the nodes of a roll.
+type Sums struct{ Run, Committed, Left int }
 
 // List returns all rolls by name, or that of one update.
 func (h *Hub) List(name string) ([]Status, error) {

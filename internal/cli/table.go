@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -103,4 +104,23 @@ func FormatBytes(n uint64) string {
 		format = "%.1f %cB"
 	}
 	return fmt.Sprintf(format, value, units[unit])
+}
+
+// FormatAgo formats how long ago something was.
+func FormatAgo(when time.Time) string {
+	if when.IsZero() {
+		return "never"
+	}
+	d := time.Since(when)
+	switch {
+	case d < 5*time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	}
+	return when.Local().Format(time.DateOnly)
 }
