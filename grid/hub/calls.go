@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	"skep/grid/engine"
 	"skep/grid/proto"
@@ -21,7 +22,9 @@ type caller struct {
 	limits proto.Limits
 	quota  *quota // of bytes that the hub stores for it
 	out    *outbox
+	began  time.Time
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
+	counts Counts           // of calls that ended; Hub.mu
 	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
 }
 
@@ -129,7 +132,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 // callEvent notifies watchers and the ledger.
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	lockdep.AssertHeld(&h.mu)
-	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
+	e := Event{Time: h.cfg.Now(), Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
 	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text}
 	if l != nil {
 		e.Node, e.Name, e.Substrate = l.node.info.ID, l.node.info.Name, l.node.info.Substrate
@@ -141,6 +144,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 		e.Wall, e.ExecNS, e.Fetched, e.Received = d.Wall, d.ExecNS, d.Fetched, d.Length
 		e.Nonce, e.Calls, e.Program = d.Nonce, d.Calls, d.Program
 	}
+	h.tally.note(&e, &c.caller.counts)
 	h.emit(e)
 	switch state {
 	case CallQueued, CallLeased, CallDone, CallFailed:
@@ -148,7 +152,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 		if text == "" {
 			entry.Text = e.Function
 		}
-		entry.Time = h.cfg.Now()
+		entry.Time = e.Time
 		h.ledger.add(entry)
 	}
 }

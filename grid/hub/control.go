@@ -27,6 +27,7 @@ const (
 func (h *Hub) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
+	mux.HandleFunc("GET /v1/overview", h.showOverview)
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	mux.HandleFunc("POST /v1/nodes/{name}/drain", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, true) })
@@ -51,6 +52,10 @@ func (h *Hub) controlHandler() http.Handler {
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.status()
+}
+
+func (h *Hub) status() Status {
 	s := Status{Version: h.cfg.Version, Address: h.advertisedAddress(), Started: h.started,
 		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls)}
 	for _, n := range h.nodes {

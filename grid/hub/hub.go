@@ -118,6 +118,7 @@ type Hub struct {
 	stored      map[carryKey]*storedResult // of an earlier hub, not claimed yet
 	adopted     map[sched.Fence]*adopted
 	watchers    map[*watcher]bool
+	tally       tally
 }
 
 func (c *Config) setDefaults() error {
@@ -176,6 +177,7 @@ func Open(cfg Config) (*Hub, error) {
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
+	h.tally.began = h.started
 	if err := h.open(); err != nil {
 		h.Close()
 		return nil, err

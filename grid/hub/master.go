@@ -47,7 +47,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	h.lastSession++
 	m := &master{
 		caller: &caller{
-			id: h.lastSession, key: key, limits: r.limits,
+			id: h.lastSession, key: key, limits: r.limits, began: h.cfg.Now(),
 			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{},
 		},
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
@@ -119,6 +119,7 @@ func (h *Hub) forgetMaster(m *master) {
 	delete(m.run.masters, m.conn.ID())
 	delete(h.masters, m.id)
 	delete(h.byKey, m.key)
+	h.endSession(m)
 	h.closeSession(m.caller)
 	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
 	h.openRelease(m)

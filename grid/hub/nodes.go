@@ -386,6 +386,10 @@ func (h *Hub) logLine(n *node, v *proto.Log) error {
 func (h *Hub) Nodes() []NodeInfo {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.listed()
+}
+
+func (h *Hub) listed() []NodeInfo {
 	programs := map[*node]int{}
 	for _, x := range h.execs {
 		programs[x.node]++

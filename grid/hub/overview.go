@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"skep/grid/rolls"
+	"skep/internal/lockdep"
+)
+
+// An Overview is what the hub's page and `skep top` show: the hub at one moment.
+type Overview struct {
+	Time     time.Time      `json:"time"`
+	Status   Status         `json:"status"`
+	Nodes    []NodeInfo     `json:"nodes"`
+	Sessions []SessionInfo  `json:"sessions"` // that are open, the oldest first
+	Ended    []SessionInfo  `json:"ended"`    // the last of them, the newest first
+	Calls    Counts         `json:"calls"`    // of all sessions
+	History  []Interval     `json:"history"`  // of the last ten minutes, the oldest first
+	Troubles []Event        `json:"troubles"` // calls that failed or ran again, the newest first
+	Rolls    []rolls.Status `json:"rolls"`
+}
+
+// A SessionInfo is a program that calls functions through the hub.
+type SessionInfo struct {
+	Key   string    `json:"session"`
+	Run   string    `json:"run"`  // of `skep run`
+	Name  string    `json:"name"` // of that run, for people
+	Began time.Time `json:"began"`
+	Ended time.Time `json:"ended,omitzero"`
+	Calls Counts    `json:"calls"`
+}
+
+// A Substrate sums up the nodes that run programs in one way.
+type Substrate struct {
+	Name   string
+	Nodes  int
+	Up     int
+	Slots  int // of nodes that are up
+	Busy   int // of these
+	Done   uint64
+	Failed uint64 // leases
+}
+
+// Substrates sums up the nodes by substrate.
+func (o *Overview) Substrates() (list []Substrate) {
+	for i := range o.Nodes {
+		n := &o.Nodes[i]
+		at := slices.IndexFunc(list, func(s Substrate) bool { return s.Name == n.Substrate })
+		if at < 0 {
+			at = len(list)
+			list = append(list, Substrate{Name: n.Substrate})
+		}
+		s := &list[at]
+		s.Nodes++
+		s.Done += n.Done
+		s.Failed += n.Failed
+		if n.State == NodeUp {
+			s.Up++
+			s.Slots += n.Slots
+			s.Busy += n.Busy()
+		}
+	}
+	slices.SortFunc(list, func(a, b Substrate) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Overview reads the state of the hub.
+func (h *Hub) Overview() (o Overview, err error) {
+	if o.Rolls, err = h.rolls.List(""); err != nil {
+		return o, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := &h.tally
+	o.Time, o.Status, o.Nodes = h.cfg.Now(), h.status(), h.listed()
+	o.Calls, o.Sessions = t.counts, make([]SessionInfo, 0, len(h.masters))
+	for _, m := range h.masters {
+		s := m.info()
+		o.Calls.Waiting += s.Calls.Waiting
+		o.Calls.Running += s.Calls.Running
+		o.Sessions = append(o.Sessions, s)
+	}
+	slices.SortFunc(o.Sessions, func(a, b SessionInfo) int {
+		if c := a.Began.Compare(b.Began); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	o.History = t.history(o.Time)
+	o.Ended, o.Troubles = newestFirst(t.ended), newestFirst(t.troubles)
+	return o, nil
+}
+
+// newestFirst copies a list in the other order.
+func newestFirst[T any](list []T) []T {
+	copied := append(make([]T, 0, len(list)), list...)
+	slices.Reverse(copied)
+	return copied
+}
+
+// info counts the calls of a session.
+func (m *master) info() SessionInfo {
+	lockdep.AssertHeld(&m.hub.mu)
+	s := SessionInfo{Key: m.key, Run: m.run.key, Name: m.run.name, Began: m.began, Calls: m.counts}
+	for _, c := range m.calls {
+		if c.state == callRunning {
+			s.Calls.Running++
+		} else {
+			s.Calls.Waiting++
+		}
+	}
+	return s
+}
+
+// endSession keeps the counts of a session that is over, and is called before its calls are dropped.
+func (h *Hub) endSession(m *master) {
+	lockdep.AssertHeld(&h.mu)
+	s := m.info()
+	s.Ended = h.cfg.Now()
+	left := uint64(s.Calls.Waiting + s.Calls.Running)
+	s.Calls.Waiting, s.Calls.Running = 0, 0
+	s.Calls.Dropped += left
+	h.tally.counts.Dropped += left
+	h.tally.ended = keepLast(h.tally.ended, s, endedMax)
+}
+
+func (h *Hub) showOverview(w http.ResponseWriter, _ *http.Request) {
+	o, err := h.Overview()
+	if err != nil {
+		answerNode(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, o)
+}
+
+// Overview reads the state of the hub.
+func (c *Client) Overview(ctx context.Context) (Overview, error) {
+	return requestJSON[Overview](ctx, c, http.MethodGet, "/v1/overview", nil)
+}
