@@ -28,6 +28,8 @@ func (h *Hub) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
 	mux.HandleFunc("GET /v1/overview", h.showOverview)
+	mux.HandleFunc("GET /page/{$}", h.showPage)
+	mux.HandleFunc("GET /page/calls/{call}", h.showCall)
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	mux.HandleFunc("POST /v1/nodes/{name}/drain", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, true) })
