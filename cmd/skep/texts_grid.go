@@ -51,6 +51,22 @@ func gridTexts() map[string]text {
 			environment: stateNames,
 			exit:        "0 1 2 3", see: "skep-up(1) skep-exec(1)",
 		},
+		"top": {
+			text: []string{"skep top shows what skep page shows, as a table: the calls of the hub, its rolls of kernel updates, and for each node the slots in use, the calls and programs that run there, and what it did each second between two readings. FAILED/S are runs of calls that failed there. On a terminal each table replaces the last one. With --json each reading is one line that has everything.",
+				"The first table comes after the first interval."},
+			examples:    []manual.Entry{{Name: "skep top", Text: "each second"}, {Name: "skep top --count 1 --json", Text: "one reading, for a program"}},
+			files:       hubFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3", see: "skep-page(1) skep-nodes(1)",
+		},
+		"page": {
+			text: []string{"The hub makes the page; skep page passes it to browsers on this machine, on 127.0.0.1, until Ctrl-C. It shows the nodes, sessions and calls of the hub, lent cores, kernel updates and their rolls. It can only be read, has no scripts, and loads nothing from elsewhere.",
+				"The link has a secret, which is new each time: every user of this machine can reach the port, and nobody sees the page without the link. Like the hub's other commands, skep page works only for the hub's user. To read it elsewhere, forward the port: ssh -L 8080:127.0.0.1:PORT HUB."},
+			examples:    []manual.Entry{{Name: "skep page", Text: "on a free port"}, {Name: "skep page --port 8080", Text: "on this one"}},
+			files:       hubFiles,
+			environment: stateNames,
+			exit:        "0 1 2 3", see: "skep-top(1) skep-nodes(1) skep-update-rolls(1)",
+		},
 		"logs": {
 			text:        []string{"Without SESSION it shows the latest run. SESSION is the number that skep run prints where it omits lines."},
 			examples:    []manual.Entry{{Name: "skep logs --on node=pc7", Text: "what the workers of the last run wrote there"}},

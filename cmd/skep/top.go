@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"skep/grid/hub"
+	"skep/internal/cli"
+)
+
+// A top shows what a hub and its nodes do, again and again.
+type top struct {
+	state string
+	json  bool
+	pace
+}
+
+func (t *top) options(f *cli.Flags) {
+	f.StringVar(&t.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.BoolVar(&t.json, "json", false, "print JSON, for programs: a line for each reading")
+	t.pace.options(f, "")
+}
+
+func (t *top) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.RefuseArgs(words); err != nil {
+		return err
+	}
+	c, err := openControl(t.state)
+	if err != nil {
+		return err
+	}
+	var at display
+	if !t.json {
+		at = newDisplay(os.Stdout)
+	}
+	before, err := c.Overview(ctx)
+	if err != nil {
+		return withExitCode(err)
+	}
+	ticker := time.NewTicker(t.pace.every())
+	defer ticker.Stop()
+	for n := 0; t.count == 0 || n < t.count; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		after, err := c.Overview(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return withExitCode(err)
+		}
+		if t.json {
+			err = json.NewEncoder(os.Stdout).Encode(after)
+		} else {
+			_, err = io.WriteString(os.Stdout, at.fit(topText(&before, &after)))
+		}
+		if err != nil {
+			return err
+		}
+		before = after
+	}
+	return nil
+}
+
+// rateOf returns how much a counter grew each second. It is smaller than before if the hub
+// was started again.
+func rateOf(before, after uint64, seconds float64) float64 {
+	if after < before || seconds <= 0 {
+		return 0
+	}
+	return float64(after-before) / seconds
+}
+
+// topText returns a summary and a table of nodes, with what they did between two readings.
+func topText(before, after *hub.Overview) string {
+	seconds := after.Time.Sub(before.Time).Seconds()
+	c := &after.Calls
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d nodes up; %d sessions; calls: %d waiting, %d running, %d done, %d failed, %d ran again\n",
+		after.Status.Nodes, len(after.Nodes), after.Status.Sessions, c.Waiting, c.Running, c.Done, c.Failed, c.Again)
+	for i := range after.Rolls {
+		r := &after.Rolls[i]
+		n := r.Sums()
+		fmt.Fprintf(&text, "roll of %s: %s, wave %d of %d; of %d nodes %d run it, %d committed, %d left out\n",
+			cli.CleanText(r.Spec.Name), r.State, r.Wave, r.Waves, len(r.Nodes), n.Run, n.Committed, n.Left)
+	}
+	old := map[string]*hub.NodeInfo{}
+	for i := range before.Nodes {
+		old[before.Nodes[i].ID] = &before.Nodes[i]
+	}
+	table := cli.NewTable("NAME", "SUBSTRATE", "STATE", "BUSY", "RUNNING", "DONE/S", "FAILED/S", "SENT/S", "RECEIVED/S", "KERNEL")
+	for i := range after.Nodes {
+		n := &after.Nodes[i]
+		was := old[n.ID]
+		if was == nil {
+			was = &hub.NodeInfo{}
+		}
+		rate := func(before, after uint64) float64 { return rateOf(before, after, seconds) }
+		table.Row(n.Name, n.Substrate, n.StateText(), fmt.Sprintf("%d/%d", n.Busy(), n.Slots), n.Running+n.Programs,
+			rateText(rate(was.Done, n.Done)), rateText(rate(was.Failed, n.Failed)),
+			byteRate(rate(was.Sent, n.Sent)), byteRate(rate(was.Received, n.Received)), kernelText(&n.Kernel))
+	}
+	if len(after.Nodes) > 0 {
+		table.Write(&text)
+	}
+	return text.String()
+}
