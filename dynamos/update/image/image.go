@@ -41,7 +41,8 @@ type Image struct {
 	Needs     []string
 	exporters map[string]string // of what AddNeeded was told: modules by symbol
 
-	sizes map[uint64]int // of the module's functions
+	sizes map[uint64]int      // of the module's functions
+	order map[string][]uint64 // of the module's table: where the symbols of a name are; 0: nowhere
 
 	parts  []part
 	byName map[string][]int

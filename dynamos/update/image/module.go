@@ -136,7 +136,13 @@ func (l *moduleLoader) addParts() {
 
 func (l *moduleLoader) addSymbols() {
 	l.im.Symbols = slices.Clone(l.kernel.Symbols)
+	l.im.order = map[string][]uint64{}
 	for _, s := range l.o.symbols {
+		if s.isDefined() && l.base[s.section] != 0 {
+			l.im.order[s.name] = append(l.im.order[s.name], l.address(s))
+		} else if s.isDefined() {
+			l.im.order[s.name] = append(l.im.order[s.name], 0)
+		}
 		if !s.isDefined() || s.isLocal() || l.base[s.section] == 0 {
 			continue
 		}
@@ -175,6 +181,20 @@ func (im *Image) sameSide(list []int, addr uint64) []int {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(i int) bool { return im.InModule(im.Symbols[i].Addr) != im.InModule(addr) })
+}
+
+// ModulePosition reports how livepatch is to look up a name of the module that must mean
+// addr, as Position does: it counts in the order of the module's own table. It fails if
+// one of the name is not kept once the module has started, since livepatch counts that one
+// only until then.
+func (im *Image) ModulePosition(name string, addr uint64) (int, bool) {
+	list := im.order[name]
+	position := slices.Index(list, addr) + 1
+	if len(list) == 1 && position == 1 {
+		return 0, true
+	}
+	lost := slices.ContainsFunc(list, func(at uint64) bool { return at == 0 || im.Init(at) })
+	return position, position > 0 && !lost
 }
 
 // needs are the modules that the kernel loads before one, by the names that it calls them

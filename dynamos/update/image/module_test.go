@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +192,62 @@ func TestNoModule(t *testing.T) {
 	}{"a text": {[]byte("module"), ""}, "a part of one": {ko[:len(ko)/2], ""}, "one without a build-id": {anonymous, "no build-id"}} {
 		if _, err := kernel.WithModule("dummy", c.ko); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// linkTwins links a module of files in which one name stands for a variable each, in a section of
+// its own.
+func linkTwins(t *testing.T, sections ...string) *Image {
+	t.Helper()
+	dir := t.TempDir()
+	link := []string{"ld", "-r", "-o", filepath.Join(dir, "twins.ko")}
+	for n, section := range sections {
+		text := fmt.Sprintf("static int twin __attribute__((section(%q))) = %d;\nint *get%d(void) { return &twin; }\n", section, n+1, n)
+		if n == 0 {
+			text += strings.Split(strings.Replace(needingFile, "depends=base,one-more", "depends=", 1), "extern")[0]
+		}
+		name := fmt.Sprintf("%d.o", n)
+		compileText(t, dir, name, text, append(slices.Clone(flags), "-c")...)
+		link = append(link, filepath.Join(dir, name))
+	}
+	runCommand(t, link...)
+	ko, err := os.ReadFile(filepath.Join(dir, "twins.ko"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, _ := makeSites(t)
+	im, err := kernel.WithModule("twins", ko)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
+// Livepatch counts the symbols of a module by its table, and not by their addresses.
+func TestPositionsInAModule(t *testing.T) {
+	im := linkTwins(t, ".late.data", ".data")
+	twins := im.Named("twin") // in the order of their addresses
+	if len(twins) != 2 || im.Section(twins[0].Addr) != ".data" {
+		t.Fatalf("%+v", twins)
+	}
+	for n, want := range []int{2, 1} {
+		if got, ok := im.ModulePosition("twin", twins[n].Addr); !ok || got != want {
+			t.Errorf("the one in %s is number %d, %v", im.Section(twins[n].Addr), got, ok)
+		}
+	}
+	if got, ok := im.ModulePosition("get0", im.Named("get0")[0].Addr); !ok || got != 0 {
+		t.Errorf("a name that is unique: %d, %v", got, ok)
+	}
+	for _, addr := range []uint64{0, twins[0].Addr + 1} {
+		if got, ok := im.ModulePosition("twin", addr); ok {
+			t.Errorf("%#x is number %d", addr, got)
+		}
+	}
+	im = linkTwins(t, ".late.data", ".data", ".init.data")
+	for _, s := range im.Named("twin") {
+		if got, ok := im.ModulePosition("twin", s.Addr); ok {
+			t.Errorf("with one that is freed, that in %s is number %d", im.Section(s.Addr), got)
 		}
 	}
 }

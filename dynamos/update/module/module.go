@@ -307,16 +307,16 @@ func (p *Plan) findGlobal(name string) (link.Target, error) {
 	return found[0], nil
 }
 
-// targetAt is what livepatch finds a symbol by. It counts a module's by the order of
-// that one's own table, which is not known here.
+// targetAt is what livepatch finds a symbol by.
 func (p *Plan) targetAt(name string, addr uint64, position int) (link.Target, error) {
 	t := link.Target{Name: name, Position: position}
 	if !p.Image.InModule(addr) {
 		return t, nil
 	}
 	t.Module = p.Image.Module
-	if position != 0 {
-		return t, unknownf("the new text uses %s, of which the module %s has several", name, t.Module)
+	var ok bool
+	if t.Position, ok = p.Image.ModulePosition(name, addr); !ok {
+		return t, unknownf("the new text uses %s, of which the module %s has several, not all of which stay once it has started", name, t.Module)
 	}
 	return t, nil
 }
