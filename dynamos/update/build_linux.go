@@ -246,7 +246,7 @@ func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
 		return source.Kernel{}, refusef("the image does not say of which package of Debian it is, so its source can't be found")
 	}
 	return source.Kernel{Version: im.Version, Config: k.Config(),
-		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(im.Release)}, nil
+		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Modules: filepath.Join(k.ModuleDir(), "modules.order"), Release: plainRelease(im.Release)}, nil
 }
 
 // plainRelease returns s if it looks like a release of a distribution, else "": the

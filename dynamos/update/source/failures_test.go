@@ -23,7 +23,7 @@ func TestSourceNeedsTheFilesOfItsKernel(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"config": "\nCONFIG_CC_VERSION_TEXT=\"gcc 1\"\n"})
 	have, none := filepath.Join(dir, "config"), filepath.Join(dir, "none")
-	for name, k := range map[string]Kernel{"no configuration": {"6.1.9-1", none, have, ""}, "no list of symbols": {"6.1.9-1", have, none, ""}} {
+	for name, k := range map[string]Kernel{"no configuration": {Version: "6.1.9-1", Config: none, Symvers: have}, "no list of symbols": {Version: "6.1.9-1", Config: have, Symvers: none}} {
 		var missing *os.PathError
 		if tree, err := PrepareTree(t.Context(), filepath.Join(dir, "cache"), k, io.Discard); tree != nil || !errors.As(err, &missing) || missing.Path != none {
 			t.Errorf("%s: %+v, %v", name, tree, err)
@@ -34,7 +34,7 @@ func TestSourceNeedsTheFilesOfItsKernel(t *testing.T) {
 	if err != nil || len(first) != 65 {
 		t.Fatalf("%q, %v", first, err)
 	}
-	for name, other := range map[string]Kernel{"another version": {"6.1.9-2", have, have, ""}, "the same": {"6.1.9-1", have, have, "6.1.0"}} {
+	for name, other := range map[string]Kernel{"another version": {Version: "6.1.9-2", Config: have, Symvers: have}, "the same": {"6.1.9-1", have, have, have, "6.1.0"}} {
 		if got, err := other.digestInputs(); err != nil || (got == first) != (name == "the same") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

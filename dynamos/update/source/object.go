@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -52,8 +53,8 @@ func (t *Tree) moduleSources(ctx context.Context) (map[string]bool, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
 		seen := map[string]bool{}
-		for _, path := range strings.Fields(string(text)) {
-			seen[path] = true
+		for _, name := range strings.Fields(string(text)) {
+			seen[path.Clean(name)] = true
 		}
 		return seen, nil
 	}
@@ -77,9 +78,9 @@ func (t *Tree) moduleSources(ctx context.Context) (map[string]bool, error) {
 func (t *Tree) compiledSources(out, mark string) map[string]bool {
 	seen := map[string]bool{}
 	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
-		path := m[2] + ".c"
-		if strings.TrimSpace(m[1]) == mark && exists(filepath.Join(t.Dir, path)) {
-			seen[path] = true
+		name := path.Clean(m[2]) + ".c" // amdgpu takes sources by way of ..
+		if strings.TrimSpace(m[1]) == mark && exists(filepath.Join(t.Dir, name)) {
+			seen[name] = true
 		}
 	}
 	return seen

@@ -21,6 +21,7 @@ type Kernel struct {
 	Version string // of the package, as 6.1.176-1
 	Config  string // path of the image's configuration
 	Symvers string // path of Module.symvers of its headers
+	Modules string // path of modules.order: in which folder each module is made
 	// Release is what the image calls itself, as 6.1.0-50-amd64: some files
 	// hold it as a text. Empty: what the source says by itself.
 	Release string

@@ -150,11 +150,8 @@ func (w *Work) findUnits(ctx context.Context) error {
 			w.Module, own[p.path] = module, true
 		}
 	}
-	if err := w.checkModule(image, own, included); err != nil {
+	if err := w.addUsers(ctx, image, included, own); err != nil {
 		return err
-	}
-	if len(included) > 0 {
-		w.addUsers(newIncludes(w.tree.Dir), image, included, own)
 	}
 	for u := range own {
 		w.Units = append(w.Units, u)
@@ -163,45 +160,8 @@ func (w *Work) findUnits(ctx context.Context) error {
 	return nil
 }
 
-// checkModule refuses what an update of a module cannot take along.
-func (w *Work) checkModule(image, own, included map[string]bool) error {
-	if w.Module == "" {
-		return nil
-	}
-	for _, p := range w.parts {
-		switch {
-		case image[p.path]:
-			return refuseAt(p, fmt.Sprintf("this file is part of the kernel's image, and another one of the patch of the module %s: make an update of each", w.Module))
-		case included[p.path]:
-			return refuseAt(p, fmt.Sprintf("an update of a module, here %s, changes its sources only: whether others see this header's change is not followed", w.Module))
-		}
-	}
-	return nil
-}
-
 func refuseAt(p part, reason string) error {
 	return &asm.Refusal{Path: p.path, Line: firstLine(p), Reason: reason}
-}
-
-func (w *Work) addUsers(n *includes, image, included, own map[string]bool) {
-	for file := range included {
-		if onlyDeclares(w.old[file], w.new[file]) {
-			w.Skips = append(w.Skips, Skip{file, "no code comes of what changes there"})
-			continue
-		}
-		users := n.usersOf(image, file)
-		if len(users) > wide {
-			users = w.tree.narrowUsers(n, users, w.old[file], w.new[file])
-		}
-		for _, u := range users {
-			own[u] = true
-		}
-		if len(users) == 0 {
-			w.Skips = append(w.Skips, Skip{file, "no file of the image sees a difference"})
-		}
-		w.Skips = append(w.Skips, Skip{file, "modules that include it keep what they have"})
-	}
-	slices.SortFunc(w.Skips, func(a, b Skip) int { return strings.Compare(a.Path+a.Why, b.Path+b.Why) })
 }
 
 // Estimate is how long compiling takes on an idle computer.
