@@ -100,6 +100,19 @@ func (w *Work) checkOthers(ctx context.Context, p part, image, sources map[strin
 	return nil
 }
 
+// checkElsewhere refuses a source that is compiled from another folder than its own, as
+// amdgpu does with those of its neighbours: make does not name its module.
+func (w *Work) checkElsewhere(ctx context.Context, p part) error {
+	if path.Ext(p.path) != ".c" {
+		return nil
+	}
+	modules, err := w.tree.moduleSources(ctx)
+	if err == nil && modules[p.path] {
+		err = refuseAt(p, "this file is compiled for a module of another folder, and make does not say which: load new modules, or leave it out of the patch")
+	}
+	return err
+}
+
 // changedItems are the items that differ but for those that are new: the old text of a
 // file has another one of their names, or they have none.
 func changedItems(was, is []item) []item {

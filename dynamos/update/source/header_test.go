@@ -81,6 +81,19 @@ func TestHeaderOfAModuleThatOthersSee(t *testing.T) {
 	}
 }
 
+// A source that is compiled by way of another folder is not left aside.
+func TestSourceOfAnotherFolder(t *testing.T) {
+	for _, with := range []string{"", changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`)} {
+		tree := moduleTree(t)
+		writeFiles(t, tree.Dir, map[string]string{"fs/more.c": "#include <small.h>\n"})
+		_, err := tree.Patch(t.Context(), []byte(addLine("fs/more.c")+with))
+		var r *asm.Refusal
+		if !errors.As(err, &r) || !strings.Contains(err.Error(), "fs/more.c:2: this file is compiled for a module of another folder") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A header is not followed where it is not known what a module is made of.
 func TestModuleThatIsNotListed(t *testing.T) {
 	tree := moduleTree(t)

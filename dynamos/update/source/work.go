@@ -141,6 +141,9 @@ func (w *Work) findUnits(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !ok:
+			if err := w.checkElsewhere(ctx, p); err != nil {
+				return err
+			}
 			included[p.path] = true
 		case module == "":
 			return refuseAt(p, "this file is part of several modules, and an update changes one: load new modules, or leave it out of the patch")
