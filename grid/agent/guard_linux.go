@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -54,10 +55,7 @@ type guardCall struct {
 func RunGuard() int {
 	// Caught, not ignored, because a program inherits ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	syscall.CloseOnExec(fdControl)
-	syscall.CloseOnExec(fdProgram)
-	syscall.CloseOnExec(fdInitial)
-	syscall.CloseOnExec(fdCgroup)
+	closeErr := closeOnExec()
 	control := os.NewFile(fdControl, "control")
 	if control == nil {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
@@ -68,6 +66,10 @@ func RunGuard() int {
 	if err := in.Decode(&order); err != nil {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
 		return 2
+	}
+	if closeErr != nil {
+		json.NewEncoder(control).Encode(exit{Error: closeErr.Error()})
+		return 0
 	}
 	// The program has the same user, and must not find secrets here.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -107,6 +109,24 @@ func RunGuard() int {
 	guardClear()
 	json.NewEncoder(control).Encode(e)
 	return 0
+}
+
+// closeOnExec keeps all descriptors from the program but those that guardStart hands on: also
+// what the agent inherited, for example from a shell, which could lead out of the bounds.
+func closeOnExec() error {
+	if unix.CloseRange(fdStream, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	list, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return fmt.Errorf("descriptors cannot be kept from the program: %w", err)
+	}
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= fdStream {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // limitProcesses sets RLIMIT_NPROC, so that a program cannot create many processes

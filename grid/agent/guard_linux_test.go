@@ -127,6 +127,28 @@ func TestWorkersHaveLowPriority(t *testing.T) {
 	}
 }
 
+// A worker has its streams and no other descriptor: neither memory for Initialize, which it
+// was not given, nor what this process inherited.
+func TestWorkersInheritNothing(t *testing.T) {
+	t.Parallel()
+	root, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY, 0) // stays open across an exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	r := newRig(t, "", 1)
+	r.mustSucceed(r.start(fnCount, nil))
+	pid := childrenOf(r.pool.releaseSession("")[0].process.pid)[0]
+	var open []string
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, name := range files {
+		open = append(open, filepath.Base(name))
+	}
+	if strings.Join(open, " ") != "0 1 2 3" {
+		t.Errorf("it has the descriptors %v", open)
+	}
+}
+
 func TestKilledGuardLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
