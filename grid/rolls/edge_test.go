@@ -247,6 +247,18 @@ func TestResumeWithAKernelThatFails(t *testing.T) {
 	}
 }
 
+// An update that was only loaded when the agent ended is looked at again.
+func TestResumeOfALoadedUpdate(t *testing.T) {
+	f := newFleet(t, "a")
+	f.begin(testSpec, "all")
+	f.run("the load", func() bool { l := f.nodes["a"].rolls["fix"]; return l != nil && l.node.Phase == roll.Loaded })
+	f.nodes["a"].k.state = Kept // by an operator
+	f.start("a")
+	if l := f.nodes["a"].rolls["fix"]; l.node.Phase != roll.Committed {
+		t.Errorf("%v after the update was committed", l.node.Phase)
+	}
+}
+
 // A kernel that changes what the roll did is noticed at the next look.
 func TestLooks(t *testing.T) {
 	n, l := resumed(t, func(k *fakeKernel) {})

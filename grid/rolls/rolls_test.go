@@ -560,6 +560,22 @@ func TestRollHarmIsStoredFirst(t *testing.T) {
 	}
 }
 
+// The list of harm is full with harmedMax packages.
+func TestRoomForHarm(t *testing.T) {
+	l := openHarmed(t.TempDir())
+	for i := range harmedMax - 1 {
+		l.packages[fmt.Sprintf("%064x", i)] = "x"
+	}
+	r := &record{Spec: testSpec, Roll: &roll.Hub{Harmed: "a: it booted"}}
+	if err := l.keep(r); err != nil || len(l.packages) != harmedMax {
+		t.Errorf("the last one: %v, %d packages", err, len(l.packages))
+	}
+	r.Spec.Package = strings.Repeat("7", digestHex)
+	if err := l.keep(r); err == nil || len(l.packages) != harmedMax {
+		t.Errorf("one more: %v, %d packages", err, len(l.packages))
+	}
+}
+
 // damageHarmed replaces the hub's list of harm, and opens the hub again.
 func (f *fleet) damageHarmed(text string) {
 	if err := os.WriteFile(f.hub.harmed.file, []byte(text), 0o600); err != nil {
