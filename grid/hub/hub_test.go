@@ -621,6 +621,28 @@ func TestOtherSessionRevision(t *testing.T) {
 	}
 }
 
+// A master may leave the name of its session to the hub.
+func TestSessionThatTheHubNames(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.startMaster()
+	conn, err := session.Open(m.dial(), session.ID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Abort(nil)
+	if id := conn.ID(); id == (session.ID{}) || id == m.id {
+		t.Errorf("its id is %v", id)
+	}
+	if err := conn.Send(uapi.TypeBind, 1, []byte("mod")); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(testTimeout, func() { conn.Abort(nil) })
+	defer late.Stop()
+	if f, err := conn.Read(); err != nil || f.Type != uapi.TypeBound {
+		t.Errorf("its first answer is %v, %v", f.Type, err)
+	}
+}
+
 func TestUnusableListenAddresses(t *testing.T) {
 	w := newWorld(t, nil)
 	for listen, want := range map[string]string{

@@ -323,6 +323,7 @@ func TestShortArgumentsInAFile(t *testing.T) {
 	if _, b := m.readResult(5); !bytes.Equal(b, args) {
 		t.Errorf("a result of %d bytes", len(b))
 	}
+	waitUntil(t, "nothing is held", func() bool { return w.hub.quota.used.Load() == 0 && w.hub.spools.files.Load() == 0 })
 }
 
 // A result that cannot be read back is an error of its call, and the session goes on.

@@ -272,7 +272,7 @@ func (s *spool) release() {
 }
 
 // reader follows the spool from its beginning until the last byte.
-func (s *spool) reader(ctx context.Context) io.Reader { return &spoolReader{s: s, ctx: ctx} }
+func (s *spool) reader(ctx context.Context) *spoolReader { return &spoolReader{s: s, ctx: ctx} }
 
 type spoolReader struct {
 	s   *spool

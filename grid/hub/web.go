@@ -286,12 +286,12 @@ const lengthHeader = "Skep-Length"
 
 // flushing sends what was written before it waits for more.
 type flushing struct {
-	r   io.Reader
+	r   *spoolReader
 	ctl *http.ResponseController
 }
 
 func (f flushing) Read(b []byte) (int, error) {
-	if s, ok := f.r.(*spoolReader); ok && s.empty() {
+	if f.r.empty() {
 		f.ctl.Flush()
 	}
 	return f.r.Read(b)
