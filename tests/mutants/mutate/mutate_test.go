@@ -75,6 +75,15 @@ func TestGo(t *testing.T) {
 `)
 }
 
+// An assertion only checks what callers do, so it stays.
+func TestGoAssertion(t *testing.T) {
+	list, err := goMutations("p/f.go", []byte("package p\n\nfunc f() {\n\tlockdep.AssertHeld(&mu)\n\tg()\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantList(t, formatMutations(list), "5: g() -> (nothing)")
+}
+
 // The order depends only on the seed.
 func TestChoose(t *testing.T) {
 	list, err := goMutations("p/f.go", []byte(goSample))
