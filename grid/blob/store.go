@@ -65,7 +65,9 @@ type entry struct {
 
 // Open opens the directory and removes files that a crash left incomplete. If
 // all blobs together have more than limit bytes, unpinned blobs are deleted,
-// the least recently used first; 0 means no limit.
+// the least recently used first; 0 means no limit. Pins are not stored, so none
+// is deleted before the first Put, Fetch or end of a pin: until then the owner of
+// the store pins again what it needs.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"), limit: limit,
 		sink:       func(f *os.File) io.Writer { return f },
@@ -101,7 +103,6 @@ func (s *Store) scan() error {
 	for _, info := range found {
 		s.insert(&entry{digest: info.Name(), size: info.Size(), check: &sync.Once{}})
 	}
-	s.shrink(nil)
 	return nil
 }
 
@@ -248,13 +249,17 @@ func (s *Store) Pin(digest, owner string) {
 func (s *Store) Unpin(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ended := false
 	for digest, owners := range s.pins {
 		delete(owners, owner)
 		if len(owners) == 0 {
 			delete(s.pins, digest)
+			ended = true
 		}
 	}
-	s.shrink(nil)
+	if ended {
+		s.shrink(nil)
+	}
 }
 
 // Drop removes a damaged blob, even if it is pinned, so that it can be put or fetched
