@@ -28,6 +28,7 @@ import (
 	"skep/grid/engine"
 	"skep/grid/ident"
 	"skep/grid/proto"
+	"skep/grid/rolls"
 	"skep/grid/session"
 	"skep/internal/uapi"
 )
@@ -178,6 +179,7 @@ type fakeAgent struct {
 	execs    chan proto.Exec
 	stops    chan string
 	resumes  chan proto.Resume
+	orders   chan rolls.Order
 
 	releasing bool // its hello says that it reports releases
 }
@@ -317,6 +319,10 @@ func (a *fakeAgent) handleMessage(m *nats.Msg) {
 		var v proto.Exec
 		proto.Decode(m.Data, &v)
 		a.execs <- v
+	case proto.VerbRoll:
+		var v rolls.Order
+		proto.Decode(m.Data, &v)
+		a.orders <- v
 	}
 }
 
