@@ -3,7 +3,10 @@
 package hub
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +57,19 @@ func TestRestart_bounded(t *testing.T) {
 	w.hub.markRestart(true)
 	if _, err := c.Status(t.Context()); !errors.Is(err, ErrNoHub) || !strings.Contains(err.Error(), "was not within") {
 		t.Errorf("a hub that does not come: %v", err)
+	}
+}
+
+// Who gives up while a hub starts again gets no connection, and the reason.
+func TestRestart_givenUp(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, restartFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(restartPoll/2, cancel) // in its wait, or before
+	if conn, err := NewClient(filepath.Join(dir, "hub.sock")).dial(ctx); conn != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", conn, err)
 	}
 }
 

@@ -103,6 +103,16 @@ func TestRollsThatAreRefused(t *testing.T) {
 	wantProblem(t, "a pause", w.cli.ChangeRoll(t.Context(), "fix", rolls.ActionPause), proto.ProblemGone, rolls.ErrNoRoll.Error())
 }
 
+// Without a place on the disk no package is taken.
+func TestPackageThatCannotBeStored(t *testing.T) {
+	w := newWorld(t, nil)
+	if err := os.RemoveAll(filepath.Join(w.hub.cfg.State, "blobs")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.cli.Package(t.Context(), writePackage(t, strings.Repeat("01", 20)))
+	wantProblem(t, "a package", err, proto.ProblemFull, "the package cannot be stored: ")
+}
+
 // Nodes hear of a roll when it begins, or after they connect, and their reports are answered.
 func TestRollReachesItsNodes(t *testing.T) {
 	w := newWorld(t, nil)
