@@ -154,10 +154,16 @@ func TestKilledGuardLeavesNothing(t *testing.T) {
 	r := newRig(t, "", 1)
 	call := r.start(fnFork, nil)
 	waitUntil(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
-	for _, w := range r.pool.releaseSession("") {
+	workers := r.pool.releaseSession("")
+	for _, w := range workers {
 		syscall.Kill(w.process.pid, syscall.SIGKILL)
 	}
-	r.mustFail(call, proto.ReasonDied, "guard died")
+	r.mustFail(call, proto.ReasonDied, "") // the reason is not waited for beyond 2 s
+	for _, w := range workers {
+		if <-w.process.done; w.process.exit.Error != "its guard died" {
+			t.Errorf("the end is %+v", w.process.exit)
+		}
+	}
 	if left := withMark("TMPDIR=" + r.tmp); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
