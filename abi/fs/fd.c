@@ -119,22 +119,73 @@ static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 	return to;
 }
 
+/* abi knows directories by name; one that has no name below the root cannot be
+ * used. */
+static s64 name_desc(struct abi_proc *p, struct abi_desc *d)
+{
+	struct abi_file_op op = {
+		.verb = ABI_FILE_NAME, .buf = d->path, .len = sizeof(d->path)};
+	s64 error = 0;
+
+	if (d->type == ABI_S_IFREG || d->type == ABI_S_IFDIR ||
+	    d->type == ABI_S_IFCHR)
+		error = p->host->file(d->handle, &op);
+	else
+		abi_strcpy(d->path,
+			   d->type == ABI_S_IFSOCK ? "socket:[host]"
+						   : "pipe:[host]",
+			   32);
+	if (error && d->type != ABI_S_IFDIR)
+		abi_strcpy(d->path, "file:[received]", 32);
+	return d->type == ABI_S_IFDIR ? error : 0;
+}
+
+s64 abi_fd_describe(struct abi_proc *p, const struct abi_right *r,
+		    struct abi_desc **out)
+{
+	u32 kind = r->type == ABI_S_IFSOCK ? ABI_DESC_SOCK
+					   : abi_desc_kind(r->type);
+	struct abi_desc *d = abi_desc_new(p, kind, r->flags & ~ABI_O_CLOEXEC);
+	s64 error;
+
+	if (!d) {
+		p->host->file_close(r->handle);
+		return -LINUX_ENFILE;
+	}
+	d->handle = r->handle;
+	d->type = r->type;
+	d->inherited = abi_desc_ops(d)->placed;
+	d->domain = r->domain;
+	d->sock_type = r->sock_type;
+	d->protocol = r->protocol;
+	d->listening = r->listening;
+	error = name_desc(p, d);
+	if (error)
+		abi_desc_put(p, d);
+	else
+		*out = d;
+	return error;
+}
+
+int abi_fd_adopt(struct abi_proc *p, u32 fd, const struct abi_right *r)
+{
+	struct abi_desc *d;
+	s64 result = abi_fd_describe(p, r, &d);
+
+	if (!result)
+		result = replace_slot(p, d, fd, r->flags & ABI_O_CLOEXEC);
+	return result < 0 ? (int)result : 0;
+}
+
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 {
-	u32 socket = (type & ABI_S_IFMT) == ABI_S_IFSOCK;
-	u32 kind = socket ? ABI_DESC_SOCK : abi_desc_kind(type);
-	struct abi_desc *d = abi_desc_new(p, kind, flags & ~ABI_O_CLOEXEC);
-	s64 result;
+	struct abi_right r = {.handle = handle,
+			      .flags = flags,
+			      .type = type & ABI_S_IFMT};
 
-	if (!d)
-		return -LINUX_ENFILE;
-	d->handle = handle;
-	d->type = type & ABI_S_IFMT;
-	d->inherited = d->type == ABI_S_IFREG;
-	d->sock_type = socket ? ABI_SOCK_STREAM : 0;
-	abi_strcpy(d->path, "/dev/stdio", sizeof(d->path));
-	result = replace_slot(p, d, fd, flags & ABI_O_CLOEXEC);
-	return result < 0 ? (int)result : 0;
+	if (r.type == ABI_S_IFSOCK)
+		r.sock_type = ABI_SOCK_STREAM;
+	return abi_fd_adopt(p, fd, &r);
 }
 
 s64 abi_sys_close(struct abi_call *c)

@@ -97,6 +97,9 @@ void abi_lin_times_from(void *timespec2, const s64 times[2]);
 s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol);
 s64 abi_lin_sock(s32 handle, struct abi_sock_op *op);
 
+/* Says what an open file is. Type 0: none that another process can use, as an
+ * eventfd. */
+void abi_lin_describe(s32 fd, struct abi_right *to);
 /* sendmsg and recvmsg with op->rights; errno as in the libc. */
 struct sockaddr;
 s64 abi_lin_send(s32 handle, const struct abi_sock_op *op,

@@ -55,12 +55,7 @@ static u32 option_of(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) ? 0 : value;
 }
 
-/*
- * A native program may have sent a blocking file. Files of the guest must not
- * block, so O_NONBLOCK is set, also for that program; abi implements blocking
- * for the guest.
- */
-static void describe_file(int fd, struct abi_right *r)
+void abi_lin_describe(s32 fd, struct abi_right *r)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct stat st;
@@ -69,14 +64,26 @@ static void describe_file(int fd, struct abi_right *r)
 	r->handle = fd;
 	r->flags = (u32)flags & (O_ACCMODE | O_APPEND | O_PATH);
 	r->type = fstat(fd, &st) ? S_IFCHR : st.st_mode & S_IFMT;
-	if (!S_ISREG(r->type) && !S_ISDIR(r->type) && !(flags & O_NONBLOCK))
-		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	if (S_ISSOCK(r->type)) {
 		r->domain = option_of(fd, SO_DOMAIN);
 		r->sock_type = option_of(fd, SO_TYPE);
 		r->protocol = option_of(fd, SO_PROTOCOL);
 		r->listening = option_of(fd, SO_ACCEPTCONN);
 	}
+}
+
+/*
+ * A native program may have sent a blocking file. Files of the guest must not
+ * block, so O_NONBLOCK is set, also for that program; abi implements blocking
+ * for the guest.
+ */
+static void describe_file(int fd, struct abi_right *r)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	abi_lin_describe(fd, r);
+	if (!S_ISREG(r->type) && !S_ISDIR(r->type) && !(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
 /* Returns whether the guest gets everything that was received. */

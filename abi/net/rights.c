@@ -7,6 +7,7 @@
 #include "rights.h"
 #include "sock.h"
 #include "abi/fs/desc.h"
+#include "abi/fs/fd.h"
 #include "abi/fs/ops.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -142,52 +143,14 @@ u32 abi_rights_room(const struct abi_desc *d, const struct abi_msghdr *h)
 	return n < ABI_RIGHTS_MAX ? (u32)n : ABI_RIGHTS_MAX;
 }
 
-/* abi knows directories by name; one that has no name below the root cannot be
- * used. */
-static s64 name_desc(struct abi_call *c, struct abi_desc *d)
-{
-	struct abi_file_op op = {
-		.verb = ABI_FILE_NAME, .buf = d->path, .len = sizeof(d->path)};
-	s64 error = 0;
-
-	if (d->type == ABI_S_IFREG || d->type == ABI_S_IFDIR ||
-	    d->type == ABI_S_IFCHR)
-		error = c->p->host->file(d->handle, &op);
-	else
-		abi_strcpy(d->path,
-			   d->type == ABI_S_IFSOCK ? "socket:[host]"
-						   : "pipe:[host]",
-			   32);
-	if (error && d->type != ABI_S_IFDIR)
-		abi_strcpy(d->path, "file:[received]", 32);
-	return d->type == ABI_S_IFDIR ? error : 0;
-}
-
 /* Returns the number, or an error after closing the file. */
 static s64 give_number(struct abi_call *c, const struct abi_right *r,
 		       u32 cloexec)
 {
-	u32 kind = r->type == ABI_S_IFSOCK ? ABI_DESC_SOCK
-					   : abi_desc_kind(r->type);
-	struct abi_desc *d = abi_desc_new(c->p, kind, r->flags);
-	s64 error;
+	struct abi_desc *d;
+	s64 error = abi_fd_describe(c->p, r, &d);
 
-	if (!d) {
-		c->p->host->file_close(r->handle);
-		return -LINUX_ENFILE;
-	}
-	d->handle = r->handle;
-	d->type = r->type;
-	d->inherited = abi_desc_ops(d)->placed;
-	d->domain = r->domain;
-	d->sock_type = r->sock_type;
-	d->protocol = r->protocol;
-	d->listening = r->listening;
-	error = name_desc(c, d);
-	if (!error)
-		return abi_desc_install(c->p, d, 0, cloexec);
-	abi_desc_put(c->p, d);
-	return error;
+	return error ? error : abi_desc_install(c->p, d, 0, cloexec);
 }
 
 static s64 put_part(struct abi_call *c, struct abi_msghdr *h, const u32 *fd,

@@ -308,6 +308,9 @@ void bee_os_file_free(const u8 *bytes, u64 len);
 /* Returns a handle for the host's stream fd (0 to 2), its type (S_IF*) and O_*
  * flags; negative if the host has no such stream. */
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
+/* The inherited descriptor fd (3 or above), which the program gets with its
+ * number. -EBADF: there is none. On Windows programs inherit no others. */
+s64 bee_os_inherited(u32 fd, struct abi_right *out);
 /* The same for options->stream, a two-way byte stream that no other process
  * uses. */
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags);

@@ -262,6 +262,33 @@ static int attach_streams(const struct load *l)
 	return 0;
 }
 
+/* Above what a program can have, so that those are named too. */
+#define INHERITED_MAX 4096
+
+/* One that cannot be passed on is named, since the program cannot know. */
+static void attach_inherited(void)
+{
+	struct abi_right r;
+	struct abi_text t;
+	char line[128];
+	u32 fd;
+
+	for (fd = 3; fd < INHERITED_MAX; fd++) {
+		if (bee_os_inherited(fd, &r))
+			continue;
+		if (r.type && !abi_fd_adopt(bee.proc, fd, &r))
+			continue;
+		abi_text_init(&t, line, sizeof(line));
+		abi_text_str(&t, "inherited descriptor ");
+		abi_text_dec(&t, fd);
+		abi_text_str(&t, r.type ? " is closed: it is above ulimit -n, "
+					  "or a folder outside of the root"
+					: " is closed: it is no file, pipe, "
+					  "device or socket");
+		bee_os_message(line);
+	}
+}
+
 #define STREAM_FD 3
 
 static int attach_stream(const struct load *l)
@@ -269,8 +296,10 @@ static int attach_stream(const struct load *l)
 	u32 type, flags;
 	s64 handle;
 
-	if (!l->options->stream)
+	if (!l->options->stream) {
+		attach_inherited();
 		return 0;
+	}
 	handle = bee_os_stream(l->options->stream, &type, &flags);
 	if (handle < 0)
 		return refuse_program(

@@ -55,8 +55,49 @@ check_trace() { # the call, its first three arguments and its result
 	result $? "a trace has each call with its arguments"
 }
 
+# Numbers from 3 on; bee itself uses the first ones.
+check_inherited() {
+	script='read x <&4; echo "$x" >&3; cat <&5; ls /proc/self/fd; cat /dev/fd/0
+		readlink /proc/self/fd/0; echo end >&7; cat <&9'
+	echo four >"$tmp/four"
+	echo nine >"$tmp/nine"
+	for by in "" guarded; do
+		echo piped | (
+			exec 5<&0
+			$by /bin/busybox ash -c "$script" <"$tmp/four" \
+				3>&1 4<"$tmp/four" 7>>"$tmp/end" 9<"$tmp/nine"
+		) >"$tmp/got$by" 2>"$tmp/err"
+	done
+	cmp -s "$tmp/got" "$tmp/gotguarded" && [ "$(wc -l <"$tmp/got")" -gt 10 ] &&
+		[ "$(sort "$tmp/end" | uniq -c | tr -s ' ')" = ' 2 end' ]
+	result $? "a program has the descriptors that bee was started with"
+	mkfifo "$tmp/hold" "$tmp/go"
+	(exec "$b/bin/bee" /bin/busybox ash -c 'exec 8>&-; read x <"$0"' \
+		"$tmp/hold" 8>"$tmp/go") 2>"$tmp/err" &
+	within 10 cat "$tmp/go" >"$tmp/got"
+	result $? "a pipe ends when the program closes its inherited end"
+	echo >"$tmp/hold"
+	mkdir "$tmp/folder"
+	: >"$tmp/folder/a"
+	guarded /usr/bin/python3 -SEc 'import os; print(os.listdir(6))' \
+		6<"$tmp/folder" >"$tmp/got" 2>"$tmp/err"
+	echo "['a']" >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "an inherited folder can be listed"
+	guarded --root "$tmp/folder" /bin/busybox true 6<"$tmp" >"$tmp/got" \
+		2>"$tmp/err"
+	says "an inherited folder outside of the root is named" \
+		'inherited descriptor 6 is closed: .* outside of the root'
+	python3 -SEc 'import os, sys
+os.dup2(os.eventfd(0), 7)
+os.execv(sys.argv[1], sys.argv[1:])' "$b/bin/bee" /bin/busybox true 2>"$tmp/err"
+	says "an inherited eventfd is named" \
+		'inherited descriptor 7 is closed: it is no file'
+}
+
 check_report
 check_trace
+check_inherited
 check_family
 check_streams
 check_refusals

@@ -25,6 +25,8 @@
 /* One memfd for all processes of a run: a process that has it at this number is
  * in the family. */
 #define BEE_FAMILY_FD 5
+/* The guest's inherited descriptor n is the child's n + LIN_INHERITED. */
+#define LIN_INHERITED (BEE_FAMILY_FD + 1 - 3)
 
 #define LIN_HOST_STACK 0x40000u /* stack of a guest thread in bee's code */
 #define LIN_HELPER_STACK 0x20000u
@@ -154,5 +156,14 @@ void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */
 int lin_parent(char **argv, const struct bee_options *o);
 int lin_probe(void);
+
+/* A number above all that lin_inherited_move uses. */
+int lin_inherited_end(void);
+/* In the child before it executes bee: moves the inherited descriptors to where
+ * bee_os_inherited finds them. 0, or -1 after a message. */
+int lin_inherited_move(void);
+/* In the parent, which would otherwise keep files and pipes open that the
+ * program closes. */
+void lin_inherited_close(void);
 
 #endif

@@ -80,7 +80,10 @@ static int place_streams(const struct bee_options *o, int word)
 {
 	int stream = -1;
 
-	word = fcntl(word, F_DUPFD_CLOEXEC, BEE_FAMILY_FD + 1);
+	word = fcntl(word, F_DUPFD_CLOEXEC,
+		     o->stream ? BEE_FAMILY_FD + 1 : lin_inherited_end());
+	if (word >= 0 && !o->stream && lin_inherited_move())
+		return -1;
 	if (o->stream)
 		stream = fcntl((int)o->stream, F_DUPFD_CLOEXEC,
 			       BEE_FAMILY_FD + 1);
@@ -167,6 +170,8 @@ int lin_parent(char **argv, const struct bee_options *o)
 	close(word[1]);
 	if (o->stream)
 		close((int)o->stream);
+	else
+		lin_inherited_close();
 	if (child < 0) {
 		bee_os_message("cannot start a process for the program");
 		return BEE_EXIT_REFUSED;

@@ -125,6 +125,13 @@ static s64 std_plain(HANDLE h, u32 kind)
 	return number;
 }
 
+s64 bee_os_inherited(u32 fd, struct abi_right *out)
+{
+	(void)fd;
+	(void)out;
+	return -LINUX_EBADF;
+}
+
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 {
 	HANDLE h = (HANDLE)(ULONG_PTR)number;
