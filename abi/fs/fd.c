@@ -179,9 +179,8 @@ int abi_fd_adopt(struct abi_proc *p, u32 fd, const struct abi_right *r)
 
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 {
-	struct abi_right r = {.handle = handle,
-			      .flags = flags,
-			      .type = type & ABI_S_IFMT};
+	struct abi_right r = {
+		.handle = handle, .flags = flags, .type = type & ABI_S_IFMT};
 
 	if (r.type == ABI_S_IFSOCK)
 		r.sock_type = ABI_SOCK_STREAM;

@@ -30,8 +30,8 @@ s64 abi_desc_install_two(struct abi_proc *p, struct abi_desc *end[2],
 			 u32 cloexec, u64 gaddr);
 /* Logs once that no SIGIO is sent: FIOASYNC, O_ASYNC. */
 void abi_fd_refuse_async(struct abi_proc *p);
-/* Makes a description of a handle that another process opened, without a number.
- * 0, or an error after closing the handle. */
+/* Makes a description of a handle that another process opened, without a
+ * number. 0, or an error after closing the handle. */
 s64 abi_fd_describe(struct abi_proc *p, const struct abi_right *r,
 		    struct abi_desc **out);
 int abi_fd_close(struct abi_proc *p, u32 fd); /* 0 or -EBADF */

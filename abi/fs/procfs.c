@@ -232,8 +232,8 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	if (i < 0) {
 		const char *real = abi_synth_real(p, path);
 
-		/* abi does not know the controlling terminal. */
-		if (abi_streq(path, "/dev/tty"))
+		/* Only a host with families knows the controlling terminal. */
+		if (abi_streq(path, "/dev/tty") && !p->host->family)
 			return -LINUX_ENXIO;
 		if (real != path || !is_ours(path))
 			return 0;

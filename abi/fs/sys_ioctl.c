@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Owns ioctl(2): the size of terminals, and the requests that work on any
- * file. */
+/* Owns ioctl(2): the requests that work on any file, and what a host that
+ * passes on no request of terminals says of them. */
 #include "desc.h"
 #include "fd.h"
 #include "ops.h"
+#include "terminal.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -23,6 +24,7 @@
 #define FIONCLEX 0x5450
 #define FIOCLEX 0x5451
 #define FIOASYNC 0x5452
+#define TIOCGPTPEER 0x5441
 #define SIOCATMARK 0x8905
 
 /* The kernel's struct termios of x86-64. */
@@ -160,10 +162,26 @@ static s64 set_async(struct abi_call *c)
 	return on ? -LINUX_ENOTTY : 0;
 }
 
+/* Not of TIOCGPTPEER, without which C libraries open the name. */
+static s64 refuse_device(struct abi_call *c, struct abi_desc *d)
+{
+	if (d->type == ABI_S_IFCHR && abi_desc_ops(d)->handle &&
+	    (u32)c->a[1] != TIOCGPTPEER)
+		abi_log_once(c->p, &c->p->fds.said_device,
+			     "an ioctl of a device refused (ENOTTY): only "
+			     "those of terminals are passed on");
+	return -LINUX_ENOTTY;
+}
+
 static s64 control_device(struct abi_call *c, struct abi_desc *d)
 {
+	s64 n;
+
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		return -LINUX_EBADF;
+	n = abi_terminal_control(c, d);
+	if (n != -LINUX_ENOSYS)
+		return n;
 	switch ((u32)c->a[1]) {
 	case TCGETS:
 		return get_termios(c, d);
@@ -190,7 +208,7 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 		return is_at_mark(c, d);
 	default:
 		return ((u32)c->a[1] & ~0xffu) == 0x8900 ? refuse_network(c, d)
-							 : -LINUX_ENOTTY;
+							 : refuse_device(c, d);
 	}
 }
 

@@ -196,9 +196,13 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	struct abi_open open = {path, flags & ~(u32)ABI_O_CLOEXEC,
 				mode, -1,
 				0,    !(flags & (ABI_O_NONBLOCK | ABI_O_PATH))};
-	s64 error = open.wait ? open_waiting(c, &open)
-			      : c->p->host->file_open(&open);
+	s64 error;
 
+	/* Without a family the process is not the guest's own. */
+	if (!c->p->host->family)
+		open.flags |= ABI_O_NOCTTY;
+	error = open.wait ? open_waiting(c, &open)
+			  : c->p->host->file_open(&open);
 	if (error < 0) {
 		d->kind = ABI_DESC_NULL; /* nothing to close */
 		return error;

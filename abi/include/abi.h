@@ -106,8 +106,9 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec);
 
 /* Attaches a host stream as descriptor fd, for example 0, 1, 2. */
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags);
-/* The same for a handle of any type, which it takes over. 0; -EBADF: fd is at or
- * above RLIMIT_NOFILE; -ENFILE; or why a folder has no name below the root. */
+/* The same for a handle of any type, which it takes over. 0; -EBADF: fd is at
+ * or above RLIMIT_NOFILE; -ENFILE; or why a folder has no name below the root.
+ */
 int abi_fd_adopt(struct abi_proc *p, u32 fd, const struct abi_right *r);
 
 /* Running ------------------------------------------------------------- */

@@ -351,11 +351,14 @@ enum abi_family_verb {
 	ABI_FAMILY_SET_SESSION, /* setsid */
 	ABI_FAMILY_TTY_GROUP,	/* handle: tcgetpgrp */
 	ABI_FAMILY_SET_TTY,	/* handle, pid: tcsetpgrp */
-	ABI_FAMILY_DEATH,	/* status: PR_SET_PDEATHSIG */
-	ABI_FAMILY_EXEC_FILE,	/* a handle for the data of include/exec.h */
-	ABI_FAMILY_EXEC,	/* handle: that file, path: the program, as in
-				   abi_open; returns only when it failed */
-	ABI_FAMILY_NEXT,  /* pid: the next higher one of the family, or 0 */
+	/* handle, options: a request of ioctl_tty(2); its argument: pid, or if
+	 * not NULL text, text_len bytes, in and out */
+	ABI_FAMILY_TERMINAL,
+	ABI_FAMILY_DEATH,     /* status: PR_SET_PDEATHSIG */
+	ABI_FAMILY_EXEC_FILE, /* a handle for the data of include/exec.h */
+	ABI_FAMILY_EXEC,      /* handle: that file, path: the program, as in
+				 abi_open; returns only when it failed */
+	ABI_FAMILY_NEXT,      /* pid: the next higher one of the family, or 0 */
 	ABI_FAMILY_TEXT,  /* pid, status: enum abi_family_text, text, text_len:
 			     bytes of it; -ESRCH: no such process */
 	ABI_FAMILY_NAME,  /* path: how others see this process from now on */

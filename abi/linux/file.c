@@ -23,7 +23,7 @@
 /* Flags that are passed from guest to host; abi or bee handles all others. */
 #define OPEN_FLAGS                                                             \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW |   \
-	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH)
+	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH | O_NOCTTY)
 
 static s64 errno_result(s64 n)
 {
@@ -32,7 +32,7 @@ static s64 errno_result(s64 n)
 
 static u32 open_flags(const struct abi_open *o)
 {
-	return (o->flags & OPEN_FLAGS) | O_CLOEXEC | O_NOCTTY;
+	return (o->flags & OPEN_FLAGS) | O_CLOEXEC;
 }
 
 s64 abi_lin_open_call(struct abi_lin_call *to, const struct abi_open *o)

@@ -33,6 +33,7 @@ struct abi_fds {
 	u32 said_unix;	  /* AF_UNIX sockets get no peer */
 	u32 said_node;	  /* mknod was refused */
 	u32 said_ioctl;	  /* an ioctl of a socket was refused */
+	u32 said_device;  /* one of a device */
 	u32 said_async;	  /* no SIGIO is sent */
 	u32 said_fifo;	  /* open of a FIFO cannot wait */
 	u32 said_lease;	  /* a lease of a file was refused */

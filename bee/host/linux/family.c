@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -357,6 +358,13 @@ static s64 set_tty_group(const struct abi_family_op *op)
 	return errno_result(tcsetpgrp(op->handle, group));
 }
 
+static s64 control_terminal(const struct abi_family_op *op)
+{
+	return errno_result(op->text ? ioctl(op->handle, op->options, op->text)
+				     : ioctl(op->handle, op->options,
+					     (unsigned long)op->pid));
+}
+
 static s64 parent_of(void)
 {
 	pid_t pid = getppid();
@@ -381,6 +389,8 @@ static s64 group_call(struct abi_family_op *op)
 		return tty_group(op->handle);
 	case ABI_FAMILY_SET_TTY:
 		return set_tty_group(op);
+	case ABI_FAMILY_TERMINAL:
+		return control_terminal(op);
 	case ABI_FAMILY_DEATH:
 		return errno_result(prctl(PR_SET_PDEATHSIG, op->status));
 	case ABI_FAMILY_USAGE:
