@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,31 @@ import (
 )
 
 // A Device is an open /dev/dynamos.
-type Device struct{ fd int }
+type Device struct {
+	fd     int
+	former atomic.Bool // the loaded module is of the former revision
+}
+
+// formerRevision is that of a module that was loaded before skep was upgraded, and stays
+// until the next boot. Its structs have the same layout, and it knows fewer flags.
+const formerRevision = uapi.DynamosRevision - 1
+
+// formerFlags returns the flags of a call that the former revision does not know.
+func formerFlags(number uintptr, arg unsafe.Pointer) uint32 {
+	switch number {
+	case uapi.DynamosIocApply:
+		return (*uapi.DynamosApply)(arg).Flags &^ uapi.DynamosSupersede
+	case uapi.DynamosIocPolicy:
+		return (*uapi.DynamosChange)(arg).Flags
+	}
+	return 0
+}
+
+// ioctl makes a system call; only tests replace it.
+var ioctl = func(fd int, number uintptr, arg unsafe.Pointer) unix.Errno {
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), number, uintptr(arg))
+	return e
+}
 
 // Open opens the device of the running kernel.
 func Open() (*Device, error) {
@@ -24,7 +49,7 @@ func Open() (*Device, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	return &Device{fd}, nil
+	return &Device{fd: fd}, nil
 }
 
 func openError(err error) error {
@@ -40,9 +65,23 @@ func openError(err error) error {
 // Close closes the device; updates stay as they are.
 func (d *Device) Close() error { return unix.Close(d.fd) }
 
-// call makes one call. `why` is the field of the reply with the error message.
+// call makes one call, in the revision of the loaded module. `arg` begins with the revision.
+// `why` is the field of the reply with the error message.
 func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), number, uintptr(arg))
+	revision := (*uint32)(arg)
+	*revision = uapi.DynamosRevision
+	e := unix.EPROTO
+	if !d.former.Load() {
+		e = ioctl(d.fd, number, arg)
+	}
+	if e == unix.EPROTO {
+		if formerFlags(number, arg) != 0 {
+			return refusef("the loaded module dynamos is older than this skep and cannot do that: it is replaced at the next boot")
+		}
+		*revision = formerRevision
+		e = ioctl(d.fd, number, arg)
+		d.former.Store(e != unix.EPROTO)
+	}
 	if e == 0 {
 		return nil
 	}
@@ -66,7 +105,6 @@ func callError(number uintptr, e unix.Errno, text string) error {
 
 // Apply puts a loaded update on trial.
 func (d *Device) Apply(a *uapi.DynamosApply) error {
-	a.Revision = uapi.DynamosRevision
 	return d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
 }
 
@@ -82,7 +120,6 @@ func (d *Device) CommitFor(name string, p uapi.DynamosPolicy) error {
 }
 
 func (d *Device) change(name string, c uapi.DynamosChange) error {
-	c.Revision = uapi.DynamosRevision
 	if err := putName(&c.Name, name); err != nil {
 		return err
 	}
@@ -96,7 +133,7 @@ func (d *Device) Commit(name string) error { return d.callByName(uapi.DynamosIoc
 func (d *Device) Revert(name string) error { return d.callByName(uapi.DynamosIocRevert, name) }
 
 func (d *Device) callByName(number uintptr, name string) error {
-	n := uapi.DynamosNamed{Revision: uapi.DynamosRevision}
+	var n uapi.DynamosNamed
 	if err := putName(&n.Name, name); err != nil {
 		return err
 	}
@@ -113,7 +150,7 @@ func putName(to *[uapi.DynamosName]byte, name string) error {
 
 // Info returns the update with that index, or ErrNoMore if there is none.
 func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
-	i.Revision, i.Index = uapi.DynamosRevision, index
+	i.Index = index
 	err = d.call(uapi.DynamosIocInfo, unsafe.Pointer(&i), nil)
 	if errors.Is(err, unix.ENOENT) {
 		err = ErrNoMore
@@ -123,7 +160,7 @@ func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
 
 // Count returns the counters of one version of one function of an update.
 func (d *Device) Count(name string, function, version uint32) (c uapi.DynamosCount, err error) {
-	c.Revision, c.Function, c.Version = uapi.DynamosRevision, function, version
+	c.Function, c.Version = function, version
 	if err := putName(&c.Name, name); err != nil {
 		return c, err
 	}

@@ -8,7 +8,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +29,7 @@ func pipeDevice(t *testing.T, data []byte) *Device {
 	if n, err := unix.Write(ends[1], data); n != len(data) || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
-	return &Device{ends[0]}
+	return &Device{fd: ends[0]}
 }
 
 func TestEventsReadsAllEvents(t *testing.T) {
@@ -52,7 +55,7 @@ func TestEndlessEventsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Device{fds[0]}
+	d := &Device{fd: fds[0]}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -83,5 +86,66 @@ func TestOtherDeviceIsRefused(t *testing.T) {
 func TestFileThatIsNoModuleIsNotLoaded(t *testing.T) {
 	if fresh, err := Load(oneUpdate(), "skep_no_module", []byte("no module")); fresh || err == nil {
 		t.Errorf("loaded: %v, %v", fresh, err)
+	}
+}
+
+// answerAs replaces the device by a module of a revision, and returns the revisions of the
+// calls that it gets.
+func answerAs(t *testing.T, module uint32) *[]uint32 {
+	t.Helper()
+	real, asked := ioctl, &[]uint32{}
+	t.Cleanup(func() { ioctl = real })
+	ioctl = func(_ int, _ uintptr, arg unsafe.Pointer) unix.Errno {
+		*asked = append(*asked, *(*uint32)(arg))
+		if *(*uint32)(arg) != module {
+			return unix.EPROTO
+		}
+		return 0
+	}
+	return asked
+}
+
+// After an upgrade the module of the former release stays loaded, since an update is in force.
+// This skep shows, changes and reverts that update.
+func TestModuleOfTheFormerRelease(t *testing.T) {
+	asked := answerAs(t, formerRevision)
+	d := &Device{}
+	_, info := d.Info(0)
+	_, count := d.Count("fix", 0, 0)
+	for what, err := range map[string]error{"info": info, "count": count, "commit": d.Commit("fix"), "revert": d.Revert("fix"),
+		"policy": d.SetPolicy("fix", uapi.DynamosPolicy{}), "apply": d.Apply(&uapi.DynamosApply{Flags: uapi.DynamosSupersede})} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if want := []uint32{3, 2, 2, 2, 2, 2, 2}; !slices.Equal(*asked, want) {
+		t.Errorf("asked in the revisions %v, not %v", *asked, want)
+	}
+	// What it would not understand is not sent.
+	for what, err := range map[string]error{
+		"commit with a policy": d.CommitFor("fix", uapi.DynamosPolicy{}),
+		"back":                 d.Apply(&uapi.DynamosApply{Flags: uapi.DynamosSupersede | uapi.DynamosBack}),
+	} {
+		var r *RefusedError
+		if !errors.As(err, &r) || !strings.Contains(err.Error(), "next boot") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := len(*asked); n != 7 {
+		t.Errorf("%d calls reached the module", n)
+	}
+}
+
+// A module of any other revision is refused by name.
+func TestModuleOfAnotherRelease(t *testing.T) {
+	for _, module := range []uint32{0, formerRevision - 1, uapi.DynamosRevision + 1} {
+		answerAs(t, module)
+		d := &Device{}
+		for range 2 {
+			var r *RefusedError
+			if _, err := d.Info(0); !errors.As(err, &r) || !strings.Contains(err.Error(), "another version") {
+				t.Errorf("revision %d: %v", module, err)
+			}
+		}
 	}
 }
