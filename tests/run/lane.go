@@ -87,9 +87,13 @@ func splitLanes(suites []suite) (single, first, second []int) {
 	return single, nil, nil
 }
 
-// There is a parallel lane for each processor, within these limits: most suites wait now and
-// then, and so do those that boot machines.
-const lanesMin, lanesMax = 2, 4
+// There is a parallel lane for each processor and one more, up to a limit: most suites wait
+// now and then. Suites that boot machines take the longest one after the other, so the lanes
+// give way to them by this niceness.
+const (
+	lanesMax     = 4
+	laneNiceness = "3"
+)
 
 // parallelLanes are the processes that run suites in parallel with this one. Each takes the
 // next suite when it has ended one, but none that needs what a running suite has.
@@ -114,8 +118,8 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 	}
 	p := newParallelLanes(suites, index)
 	var running sync.WaitGroup
-	for range min(max(runtime.NumCPU(), lanesMin), lanesMax, len(index)) {
-		cmd := exec.Command(self, "-lane", "-suites", o.suites, "-logs", o.logs)
+	for range min(runtime.NumCPU()+1, lanesMax, len(index)) {
+		cmd := exec.Command("nice", "-n", laneNiceness, self, "-lane", "-suites", o.suites, "-logs", o.logs)
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals come from here
 		in, err := cmd.StdinPipe()
