@@ -4,10 +4,12 @@ package launch
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,6 +101,37 @@ func (i *Install) findHome(j *Job, source func(network string) func(host string)
 	}
 	return nil
 }
+
+// listAddresses moves a job's hosts to a file if some are IPv6 addresses and Open MPI's launcher
+// starts the job: it takes what follows the first colon of a --host for slots, and knows such
+// addresses in files. The caller removes the file when the launcher has ended.
+func (i *Install) listAddresses(j *Job) (remove func(), err error) {
+	remove = func() {}
+	if i.Kind != OpenMPI || !slices.ContainsFunc(j.Hosts, isIPv6) {
+		return remove, nil
+	}
+	var text strings.Builder
+	for _, host := range slotsPerHost(j) {
+		name, slots := host, ""
+		if at := strings.LastIndex(host, ":"); at >= 0 {
+			name, slots = host[:at], host[at+1:]
+		}
+		fmt.Fprintf(&text, "%s slots=%s\n", strings.NewReplacer("[", "", "]", "").Replace(name), slots)
+	}
+	file, err := os.CreateTemp("", "skep-hosts-")
+	if err != nil {
+		return remove, err
+	}
+	_, err = file.WriteString(text.String())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return remove, errors.Join(err, os.Remove(file.Name()))
+	}
+	j.Hosts, j.Hostfile = nil, file.Name()
+	return func() { _ = os.Remove(file.Name()) }, nil // the job's end is what counts
+}
+
+// isIPv6 reports whether a host is given by an IPv6 address.
+func isIPv6(host string) bool { return strings.Contains(bareHost(host), ":") }
 
 // sourceAddress returns a function which gives the source address that the kernel
 // would use towards a host over a network (udp, udp4, udp6), or an empty string if there is no route. No packet is

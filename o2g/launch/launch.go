@@ -276,7 +276,7 @@ func slotsPerHost(j *Job) []string {
 	per := max(1, (j.TotalRanks()+n-1)/n)
 	list := slices.Clone(j.Hosts)
 	for i, h := range list {
-		if !strings.Contains(h, ":") {
+		if isIPv6(h) && !strings.Contains(h, "]:") || !strings.Contains(h, ":") {
 			list[i] = h + ":" + strconv.Itoa(per)
 		}
 	}

@@ -340,6 +340,41 @@ func TestCommandOpenMPI(t *testing.T) {
 	}
 }
 
+// TestListAddresses: Open MPI's launcher knows IPv6 addresses in a file alone.
+func TestListAddresses(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, c := range []struct {
+		kind  Kind
+		hosts string
+		want  string // the file's text; "": none
+	}{
+		{OpenMPI, "fd77::1,fd77::2", "fd77::1 slots=2\nfd77::2 slots=2\n"},
+		{OpenMPI, "a,[fd77::2]:3,[fd77::3],u@fd77::4,b:5", "a slots=1\nfd77::2 slots=3\nfd77::3 slots=1\nu@fd77::4 slots=1\nb slots=5\n"},
+		{OpenMPI, "a:2,b", ""},
+		{OpenMPI, "10.0.0.1:2", ""},
+		{MPICH, "fd77::1", ""},
+	} {
+		job := &Job{Ranks: 4, Hosts: strings.Split(c.hosts, ",")}
+		remove, err := (&Install{Kind: c.kind}).listAddresses(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(job.Hostfile) // none is an empty text
+		if string(text) != c.want || (c.want == "") != (len(job.Hosts) > 0) {
+			t.Errorf("%s: %q, hosts %q", c.hosts, text, job.Hosts)
+		}
+		remove()
+		if left, err := os.ReadDir(os.TempDir()); len(left) > 0 || err != nil {
+			t.Errorf("%s: left %v, %v", c.hosts, left, err)
+		}
+	}
+	t.Setenv("TMPDIR", "/nowhere")
+	job := &Job{Hosts: []string{"fd77::1"}}
+	if _, err := (&Install{Kind: OpenMPI}).listAddresses(job); err == nil || len(job.Hosts) != 1 {
+		t.Errorf("no folder for the file: %v", err)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -47,6 +47,11 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 			return res, err
 		}
 	}
+	remove, err := r.Install.listAddresses(j)
+	if err != nil {
+		return res, err
+	}
+	defer remove()
 	settings, err := r.collectSettings(j)
 	if err != nil {
 		return res, err

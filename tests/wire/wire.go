@@ -26,6 +26,7 @@ const Device = "skwire"
 type Wire struct {
 	Delay time.Duration // one way
 	Net   string        // "10.77.N.": hosts are numbered from 1
+	Net6  string        // "fd77:0:0:N::": likewise, a number being hexadecimal; "" without IPv6
 	Shell string        // replaces ssh: `Shell [-options] HOST COMMAND...`
 
 	hosts []*host
@@ -103,8 +104,11 @@ func (w *Wire) chooseNetwork() error {
 			return err
 		}
 		w.Net = fmt.Sprintf("10.77.%d.", n)
+		if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
+			w.Net6 = fmt.Sprintf("fd77:0:0:%x::", n)
+		}
 		w.ends[home] = newEnd(device)
-		return setAddress(nil, name, w.Host(home))
+		return w.setAddress(nil, name, home)
 	}
 }
 
@@ -117,7 +121,7 @@ func (w *Wire) attachHost(n int, h *host) error {
 	if err := runCommand("ip", "link", "set", Device, "netns", h.pidText()); err != nil {
 		return err
 	}
-	return setAddress(h.enterCommand(), Device, w.Host(n))
+	return w.setAddress(h.enterCommand(), Device, n)
 }
 
 func newEnd(device *os.File) *end { return &end{device, make(chan packet, lineMax)} }
@@ -134,7 +138,7 @@ func createTunnel(name string) (*os.File, error) {
 		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}
 	if err == nil {
-		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4)
+		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a device %s: %w", name, err), unix.Close(fd))
@@ -142,12 +146,17 @@ func createTunnel(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// setAddress sets a device's address, on the host that the command `enter` enters.
-func setAddress(enter []string, device, address string) error {
+// setAddress sets the addresses of host n's device, on the host that the command `enter`
+// enters.
+func (w *Wire) setAddress(enter []string, device string, n int) error {
 	words := func(more ...string) []string { return append(append([]string(nil), enter...), more...) }
-	return errors.Join(
-		runCommand(words("ip", "address", "add", address+"/24", "dev", device)...),
+	err := errors.Join(
+		runCommand(words("ip", "address", "add", w.Host(n)+"/24", "dev", device)...),
 		runCommand(words("ip", "link", "set", device, "mtu", "1500", "txqueuelen", "10000", "up")...))
+	if w.Net6 != "" {
+		err = errors.Join(err, runCommand(words("ip", "address", "add", w.Host6(n)+"/64", "dev", device, "nodad")...))
+	}
+	return err
 }
 
 func runCommand(words ...string) error {
@@ -166,10 +175,7 @@ func (w *Wire) read(from *end) {
 		if err != nil {
 			return // closed
 		}
-		if n < header+20 || b[header]>>4 != 4 {
-			continue // not IPv4
-		}
-		to := w.ends[b[header+19]]
+		to := w.ends[receiver(b[header:max(n, header)])]
 		if to == nil {
 			continue
 		}
@@ -178,6 +184,18 @@ func (w *Wire) read(from *end) {
 		default:
 		}
 	}
+}
+
+// receiver returns the number of the host that a packet is for: the last byte of its
+// address. No host has 0. Groups of IPv6, which start with ff, have no members here.
+func receiver(p []byte) byte {
+	switch {
+	case len(p) >= 20 && p[0]>>4 == 4:
+		return p[19]
+	case len(p) >= 40 && p[0]>>4 == 6 && p[24] == 0xfd:
+		return p[39]
+	}
+	return 0
 }
 
 func (e *end) write() {
@@ -189,8 +207,10 @@ func (e *end) write() {
 	}
 }
 
-// Host returns a host's address.
+// Host returns a host's IPv4 address, Host6 its IPv6 address.
 func (w *Wire) Host(n int) string { return fmt.Sprint(w.Net, n) }
+
+func (w *Wire) Host6(n int) string { return fmt.Sprintf("%s%x", w.Net6, n) }
 
 // Enter returns the words to put before a command that runs on a host.
 func (w *Wire) Enter(n int) []string { return w.hosts[n-1].enterCommand() }
@@ -199,7 +219,11 @@ func (w *Wire) writeShell(dir string) error {
 	w.Shell = filepath.Join(dir, w.Net+"shell")
 	text := "#!/bin/sh\nset -eu\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\ncase $host in\n"
 	for i, h := range w.hosts {
-		text += fmt.Sprintf("%s) exec %s sh -c \"$*\" ;;\n", w.Host(i+1), strings.Join(h.enterCommand(), " "))
+		names := w.Host(i + 1)
+		if w.Net6 != "" {
+			names += "|" + w.Host6(i+1)
+		}
+		text += fmt.Sprintf("%s) exec %s sh -c \"$*\" ;;\n", names, strings.Join(h.enterCommand(), " "))
 	}
 	return os.WriteFile(w.Shell, []byte(text+"esac\necho \"no host $host on this wire\" >&2\nexit 1\n"), 0o755)
 }

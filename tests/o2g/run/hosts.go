@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,7 +50,33 @@ func (b *bench) onWire(w *wire.Wire) {
 	}
 	if w.Delay == 0 {
 		b.testNaming(w)
+		b.testIPv6(w)
 	}
+}
+
+// testIPv6 checks that messages go over IPv6 where --iface names such a network.
+func (b *bench) testIPv6(w *wire.Wire) {
+	if w.Net6 == "" {
+		b.Skip("messages over IPv6", "this kernel has no IPv6")
+		return
+	}
+	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 --iface %s/64", w.Shell, w.Host(1), w.Host(2), w.Net6)
+	for _, m := range []mpi{b.findMPICH(), b.findOpenMPI()} {
+		b.Ok(m.name+": two hosts talk over IPv6 and report", checkBothReported(b.startMPIRun(m, both, "talk"), 10))
+		j := b.startMPIRun(m, both+" --ports 7700-7763", "traffic")
+		b.Ok(m.name+": over IPv6, an interface by its network, and ports", b.checkListening(j, w.Net6, 7700, 7763))
+	}
+	named := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", w.Shell, w.Host6(1), w.Host6(2))
+	b.Ok("Open MPI: hosts that are named by IPv6 addresses", checkBothReported(b.startMPIRun(b.findOpenMPI(), named, "talk"), 10))
+	j := b.startMPIRun(b.findMPICH(), named, "talk")
+	status, err := j.waitForEnd(later)
+	if err == nil && status == 0 {
+		err = errors.New("the job ended well")
+	}
+	if err == nil {
+		err = j.checkOutput("reaches hosts over IPv4 only")
+	}
+	b.Ok("MPICH: hosts that are named by IPv6 addresses are refused", err)
 }
 
 // checkBothReported checks that the job ended with status 0 and that both ranks reported
@@ -181,8 +209,8 @@ func (b *bench) testNaming(w *wire.Wire) {
 	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.countMessages(), all.countMessages())
 }
 
-// checkListening checks that the endpoints have addresses of that network and ports in that
-// range.
+// checkListening checks that the ranks' endpoints, of which Open MPI opens two, have addresses
+// of that network and ports in that range.
 func (b *bench) checkListening(j *job, net string, first, last int) error {
 	defer j.Kill()
 	pids, err := j.waitForRanks(2)
@@ -193,18 +221,19 @@ func (b *bench) checkListening(j *job, net string, first, last int) error {
 	if err != nil {
 		return err
 	}
-	n := 0
+	ranks := map[int]bool{}
 	for _, e := range list {
-		for _, pid := range pids {
-			var port int
-			host, text, _ := strings.Cut(e.Address, ":")
-			if _, err := fmt.Sscan(text, &port); e.PID == pid && err == nil && strings.HasPrefix(host, net) && port >= first && port <= last {
-				n++
-			}
+		if !slices.Contains(pids, e.PID) {
+			continue
 		}
+		at, err := netip.ParseAddrPort(e.Address)
+		if port := int(at.Port()); err != nil || !strings.HasPrefix(at.Addr().String(), net) || port < first || port > last {
+			return fmt.Errorf("rank %d listens on %s", e.PID, e.Address)
+		}
+		ranks[e.PID] = true
 	}
-	if n != 2 {
-		return fmt.Errorf("%d of 2 endpoints are where they should be: %+v", n, list)
+	if len(ranks) != 2 {
+		return fmt.Errorf("endpoints of %d of 2 ranks: %+v", len(ranks), list)
 	}
 	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		return err
