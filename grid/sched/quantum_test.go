@@ -217,6 +217,23 @@ func TestMastersShareByQuanta(t *testing.T) {
 	}
 }
 
+// Masters that have a slot each do not exchange them, which would start workers for nothing.
+func TestEvenMastersKeepTheirSlots(t *testing.T) {
+	for _, c := range []struct{ nodes, slots, masters int }{{1, 2, 2}, {2, 2, 4}, {3, 1, 3}, {1, 4, 2}} {
+		for _, think := range []time.Duration{-1, 0, 3 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%d nodes of %d, %d masters, think %v", c.nodes, c.slots, c.masters, think), func(t *testing.T) {
+				m := newMarket(t, c.nodes, c.slots, c.masters, think)
+				all := m.run(20 * quantum)
+				m.checkEvenShares(all)
+				// At the beginning the first one may get slots that others take.
+				if most := 2 * c.nodes * c.slots; m.starts > most {
+					t.Errorf("%d workers were started on %d slots", m.starts, c.nodes*c.slots)
+				}
+			})
+		}
+	}
+}
+
 // A slot is not reserved for a master that takes long between calls, or that has
 // disconnected.
 func TestSeatsAreReleased(t *testing.T) {

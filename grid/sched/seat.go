@@ -18,6 +18,7 @@ type seat struct {
 	left    time.Time // when its last lease ended
 	lease   *lease    // the running lease; nil: free
 	next    *lease    // the lease that runs when lease has ended
+	fresh   bool      // free, and counted in session.fresh
 }
 
 // idleWorker names the worker that the call needs or leaves.
@@ -72,19 +73,29 @@ func (ss *session) slots() int { return ss.runs + ss.fresh + ss.gain }
 // countFresh counts, for each session, the seats that it left within Config.Hold.
 func (s *Scheduler) countFresh() {
 	for _, t := range s.fresh {
-		t.session.fresh = 0
+		t.session.fresh, t.fresh = 0, false
 	}
 	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
-		return t.lease != nil || t.session.closed || s.quantumOver(t) || s.now.Sub(t.left) >= s.cfg.Hold
+		return t.lease != nil || t.session.closed || s.now.Sub(t.left) >= s.cfg.Hold
 	})
 	for _, t := range s.fresh {
 		t.session.fresh++
+		t.fresh = true
 	}
+	s.least = s.leastHolds()
+	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
+		over := s.quantumOver(t)
+		if over {
+			t.session.fresh--
+			t.fresh = false
+		}
+		return over
+	})
 }
 
 func (s *Scheduler) clearFresh(t *seat) {
 	if at := slices.Index(s.fresh, t); at >= 0 {
-		t.session.fresh = max(t.session.fresh-1, 0)
+		t.session.fresh, t.fresh = max(t.session.fresh-1, 0), false
 		s.fresh = slices.Delete(s.fresh, at, at+1)
 	}
 }
@@ -110,8 +121,16 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 	return free
 }
 
-// quantumOver reports whether the quantum of the seat's session is over.
-func (s *Scheduler) quantumOver(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
+// quantumOver reports whether the quantum of the seat's session is over. It lasts as long as
+// no waiting session has fewer slots: otherwise two sessions that have a slot each would
+// exchange them, and each would start another worker, at the end of each quantum.
+func (s *Scheduler) quantumOver(t *seat) bool {
+	slots := t.session.slots()
+	if t.lease == nil && !t.fresh {
+		slots++
+	}
+	return s.now.Sub(t.since) >= s.cfg.Quantum && s.least < slots
+}
 
 // isReserved reports whether a free seat is reserved for its session, so that other
 // must not take it.

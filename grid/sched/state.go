@@ -25,7 +25,7 @@ type Scheduler struct {
 	order    uint64 // order of the newest call
 	ahead    int    // leases that wait at busy nodes
 	wake     time.Time
-	least    int     // leastHolds at the start of grantOne
+	least    int     // leastHolds at the start of countFresh and grantOne
 	fresh    []*seat // seats left within Config.Hold
 	out      []Action
 
