@@ -221,6 +221,36 @@ static void test_factor(void)
 	eigen_sparse_free(&b);
 }
 
+/* Each rule of a matrix that comes over the network is checked. */
+static void test_check(void)
+{
+	static const struct {
+		const char *what;
+		int start[3], column[3];
+		double value[3];
+		int code;
+	} cases[] = {
+		{"nothing wrong", {0, 1, 3}, {0, 0, 1}, {1, 2, 3}, 0},
+		{"a first row later", {1, 1, 3}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
+		{"too few", {0, 1, 2}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
+		{"a row beyond", {0, 4, 3}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
+		{"a row backwards", {0, -1, 3}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
+		{"a column twice", {0, 1, 3}, {0, 1, 1}, {1, 2, 3}, -EINVAL},
+		{"the other half", {0, 1, 3}, {1, 0, 1}, {1, 2, 3}, -EINVAL},
+		{"no number", {0, 1, 3}, {0, 0, 1}, {1, NAN, 3}, -EINVAL},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct eigen_sparse m = {2, 3, (int *)cases[i].start,
+					 (int *)cases[i].column,
+					 (double *)cases[i].value};
+
+		tap_ok(eigen_sparse_check(&m) == cases[i].code,
+		       "a matrix with %s", cases[i].what);
+	}
+}
+
 static void test_worker(void)
 {
 	struct eigen_sparse a, b;
@@ -682,6 +712,32 @@ static void test_reference(void)
 	eigen_sparse_free(&b);
 }
 
+/* What the sanitizer's allocator has given out. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* Libraries keep what they set up in a first call; a later one adds nothing. */
+static void test_no_reference(void)
+{
+	int index[] = {0, 1};
+	double one[] = {1, 1}, minus[] = {-1, -1};
+	struct eigen_sparse a, b;
+	struct eigen_reference reference;
+	size_t before = 0;
+	int i, r = 0;
+
+	TAP(!eigen_sparse_build(&a, 2, 2, index, index, one) &&
+	    !eigen_sparse_build(&b, 2, 2, index, index, minus));
+	for (i = 0; i < 2; i++) {
+		before = __sanitizer_get_current_allocated_bytes();
+		r = eigen_reference_find(&a, &b, NULL, 1, 1, 1, &reference);
+	}
+	tap_ok(r == -EDOM && !reference.value &&
+		       __sanitizer_get_current_allocated_bytes() == before,
+	       "LAPACK refuses a negative B, and no memory is left behind");
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 /* The command line -------------------------------------------------------- */
 
 static const struct {
@@ -754,6 +810,7 @@ static void test_defaults(void)
 int main(void)
 {
 	test_factor();
+	test_check();
 	test_worker();
 	test_local();
 	test_sparse();
@@ -772,6 +829,7 @@ int main(void)
 	test_columns(1);
 	test_columns(1e-6);
 	test_reference();
+	test_no_reference();
 	test_defaults();
 	test_values();
 	return tap_done();
