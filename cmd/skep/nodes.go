@@ -19,6 +19,7 @@ type nodes struct {
 	json  bool
 
 	remove, drain, reopen string
+	move                  bool
 	wait                  time.Duration
 }
 
@@ -27,6 +28,7 @@ func (n *nodes) options(f *cli.Flags) {
 	f.BoolVar(&n.json, "json", false, "print JSON, for programs")
 	f.StringVar(&n.remove, "remove", "", "remove the node `NAME` from the hub for good")
 	f.StringVar(&n.drain, "drain", "", "give the node `NAME` no more work, and wait until it has finished what it has")
+	f.BoolVar(&n.move, "move", false, "with --drain: begin its calls anew on other nodes at once, and wait for programs only")
 	f.StringVar(&n.reopen, "reopen", "", "give the drained node `NAME` work again")
 	f.DurationVar(&n.wait, "wait", 10*time.Minute, "with --drain: wait at most this `TIME`; 0: do not wait")
 }
@@ -44,8 +46,8 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 			return f.Usagef("--%s wants the name of a node", option)
 		}
 	}
-	if given > 1 || n.wait < 0 || f.Given("wait") && n.drain == "" {
-		return f.Usagef("give one of --remove, --drain and --reopen; --wait takes a time, and needs --drain")
+	if given > 1 || n.wait < 0 || (f.Given("wait") || n.move) && n.drain == "" {
+		return f.Usagef("give one of --remove, --drain and --reopen; --wait takes a time, and needs --drain, as --move does")
 	}
 	c, err := openControl(n.state)
 	if err != nil {
@@ -56,7 +58,7 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	switch {
 	case n.reopen != "":
-		return withExitCode(c.DrainNode(ctx, n.reopen, false))
+		return withExitCode(c.DrainNode(ctx, n.reopen, hub.DrainEnd))
 	case n.drain != "":
 		return n.drainNode(ctx, c)
 	}
@@ -107,7 +109,11 @@ const drainPoll = 200 * time.Millisecond
 
 // drainNode drains a node, and waits until nothing of the hub runs there.
 func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
-	if err := c.DrainNode(ctx, n.drain, true); err != nil {
+	how := hub.DrainKeep
+	if n.move {
+		how = hub.DrainMove
+	}
+	if err := c.DrainNode(ctx, n.drain, how); err != nil {
 		return withExitCode(err)
 	}
 	poll := time.NewTicker(drainPoll)
@@ -135,7 +141,7 @@ func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			return cli.Errorf(cli.Failed, "%s: %d calls and programs still run there; it gets no more work: 'skep nodes --remove %s' moves its calls, and its agent ends", n.drain, runs, n.drain)
+			return cli.Errorf(cli.Failed, "%s: %d calls and programs still run there; it gets no more work: 'skep nodes --drain %s --move' begins its calls anew on other nodes", n.drain, runs, n.drain)
 		case <-poll.C:
 		}
 	}

@@ -20,6 +20,9 @@ func TestNodesDrain(t *testing.T) {
 	if out, _ := f.skep(0, "nodes --drain a"+state); !strings.Contains(out, "a: drained; 'skep nodes --reopen a' gives it work again") {
 		t.Error(out)
 	}
+	if out, _ := f.skep(0, "nodes --drain a --move"+state); !strings.Contains(out, "a: drained; ") {
+		t.Error(out)
+	}
 	if out, _ := f.skep(0, "nodes"+state); !strings.Contains(out, "up, drained") {
 		t.Error(out)
 	}
@@ -30,7 +33,7 @@ func TestNodesDrain(t *testing.T) {
 	if out, _ := f.skep(0, "nodes"+state); strings.Contains(out, "drained") {
 		t.Error(out)
 	}
-	for line, want := range map[string]string{"--drain=": "wants the name of a node", "--drain a --reopen b": "give one of", "--wait 1s": "needs --drain", "--drain a --wait -1s": "takes a time"} {
+	for line, want := range map[string]string{"--drain=": "wants the name of a node", "--drain a --reopen b": "give one of", "--wait 1s": "needs --drain", "--move": "needs --drain, as --move does", "--reopen a --move": "needs --drain, as --move does", "--drain a --wait -1s": "takes a time"} {
 		if _, text := f.skep(cli.Usage, "nodes "+line+state); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
 		}

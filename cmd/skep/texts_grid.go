@@ -44,9 +44,9 @@ func gridTexts() map[string]text {
 		},
 		"nodes": {
 			text: []string{"SUBSTRATE is what a node runs programs on: linux, bee-linux or bee-windows. CONFINED names the mechanism that keeps programs away from the owner's files. FREE is how many of its slots are free. KERNEL says what Skep changes in the node's kernel: updates that are applied, the engine of O2G, and lent cores.",
-				"--drain gives the node no more work, and waits until what runs there has ended, at most as long as --wait says. The node stays drained until --reopen, also over reboots and restarts of the hub.",
+				"--drain gives the node no more work, and waits until what runs there has ended, at most as long as --wait says. Calls that have not begun there go to other nodes at once; with --move the others do so too, and begin anew. Programs, and calls that are bound to the node, stay. The node stays drained until --reopen, also over reboots and restarts of the hub.",
 				"--remove ends the node's work and revokes its identity; its agent then ends."},
-			examples:    []manual.Entry{{Name: "skep nodes --json", Text: "for programs"}, {Name: "skep nodes --drain pc7", Text: "before a reboot of pc7"}, {Name: "skep nodes --remove pc7", Text: "remove pc7 permanently"}},
+			examples:    []manual.Entry{{Name: "skep nodes --json", Text: "for programs"}, {Name: "skep nodes --drain pc7 --move", Text: "before a reboot of pc7"}, {Name: "skep nodes --remove pc7", Text: "remove pc7 permanently"}},
 			files:       hubFiles,
 			environment: stateNames,
 			exit:        "0 1 2 3", see: "skep-up(1) skep-exec(1)",

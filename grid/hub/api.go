@@ -111,6 +111,17 @@ type Status struct {
 	Calls    int       `json:"calls"` // not ended
 }
 
+// Drain is what becomes of a node's work. It is the end of the path of the request.
+type Drain string
+
+// What a node gets no more work and what it runs goes on (DrainKeep), or begins anew on other
+// nodes (DrainMove), and that it gets work again.
+const (
+	DrainKeep Drain = "drain"
+	DrainMove Drain = "move"
+	DrainEnd  Drain = "reopen"
+)
+
 // TokenRequest asks for a join token.
 type TokenRequest struct {
 	Uses int           `json:"uses"`

@@ -172,12 +172,8 @@ func (c *Client) Nodes(ctx context.Context, on string) ([]NodeInfo, error) {
 }
 
 // DrainNode gives the node with this name or id no more work, or reopens it.
-func (c *Client) DrainNode(ctx context.Context, name string, on bool) error {
-	action := "/reopen"
-	if on {
-		action = "/drain"
-	}
-	resp, err := c.request(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(name)+action, nil)
+func (c *Client) DrainNode(ctx context.Context, name string, how Drain) error {
+	resp, err := c.request(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(name)+"/"+string(how), nil)
 	if err != nil {
 		return err
 	}

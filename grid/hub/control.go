@@ -32,8 +32,9 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("GET /page/calls/{call}", h.showCall)
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
-	mux.HandleFunc("POST /v1/nodes/{name}/drain", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, true) })
-	mux.HandleFunc("POST /v1/nodes/{name}/reopen", func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, false) })
+	for _, how := range []Drain{DrainKeep, DrainMove, DrainEnd} {
+		mux.HandleFunc("POST /v1/nodes/{name}/"+string(how), func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, how) })
+	}
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
@@ -104,12 +105,12 @@ func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-func (h *Hub) drainNode(w http.ResponseWriter, r *http.Request, on bool) {
-	name, verb := r.PathValue("name"), trust.VerbReopened
-	if on {
-		verb = trust.VerbDrained
+func (h *Hub) drainNode(w http.ResponseWriter, r *http.Request, how Drain) {
+	name, verb := r.PathValue("name"), trust.VerbDrained
+	if how == DrainEnd {
+		verb = trust.VerbReopened
 	}
-	err := h.DrainNode(name, on)
+	err := h.DrainNode(name, how)
 	if err == nil {
 		err = h.rolls.NodeEvent(userOf(r), verb, name)
 	}

@@ -5,6 +5,7 @@ package hub
 import (
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestDrainedNodeGetsNoWork(t *testing.T) {
 	name, id := w.hub.Nodes()[0].Name, a.node.ID()
 	m.call(2, []byte("x"))
 	first := a.nextLease()
-	if err := w.cli.DrainNode(t.Context(), name, true); err != nil {
+	if err := w.cli.DrainNode(t.Context(), name, DrainKeep); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.hub.Nodes()[0]; !n.Drained || n.Running != 1 {
@@ -51,7 +52,7 @@ func TestDrainedNodeGetsNoWork(t *testing.T) {
 	if r, err := openRoster(w.hub.roster.file); err != nil || !r.isDrained(id) {
 		t.Errorf("a restart of the hub reopens it: %v", err)
 	}
-	if err := w.cli.DrainNode(t.Context(), name, false); err != nil {
+	if err := w.cli.DrainNode(t.Context(), name, DrainEnd); err != nil {
 		t.Fatal(err)
 	}
 	a.askLeases(1)
@@ -64,7 +65,7 @@ func TestDrainedNodeGetsNoWork(t *testing.T) {
 	if text := strings.Join(log.Lines, "\n"); err != nil || !strings.Contains(text, " drained "+name+" ") || !strings.Contains(text, " reopened "+name+" ") {
 		t.Errorf("%v: %q", err, text)
 	}
-	if err := w.cli.DrainNode(t.Context(), "nobody", true); err == nil || !strings.Contains(err.Error(), "no node is called") {
+	if err := w.cli.DrainNode(t.Context(), "nobody", DrainKeep); err == nil || !strings.Contains(err.Error(), "no node is called") {
 		t.Error(err)
 	}
 }
@@ -74,7 +75,7 @@ func TestDrainThatIsNotStored(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.startAgent(1)
 	w.hub.roster.file = filepath.Join(t.TempDir(), "missing", "nodes.json")
-	err := w.cli.DrainNode(t.Context(), a.node.ID(), true)
+	err := w.cli.DrainNode(t.Context(), a.node.ID(), DrainKeep)
 	wantProblem(t, "no directory", err, proto.ProblemInternal, "missing")
 	if n := w.hub.Nodes()[0]; n.Drained || w.hub.roster.isDrained(n.ID) {
 		t.Errorf("%+v", n)
@@ -93,5 +94,99 @@ func TestKernelOfANode(t *testing.T) {
 	k := w.hub.Nodes()[0].Kernel
 	if len(k.Updates) != proto.KernelMax || strings.Contains(k.Updates[0], "\x1b") || len(k.Updates[0]) > 256 || !k.O2G || len(k.Lent) != 1 {
 		t.Errorf("%d updates, %.300q, %+v", len(k.Updates), k.Updates[0], k.Lent)
+	}
+}
+
+// The beat of a drained node that has free slots does not ask for work, as that of another
+// node does whose asks may be lost.
+func TestBeatOfADrainedNode(t *testing.T) {
+	w, m, a := newTrio(t, nil, 2)
+	name := w.hub.Nodes()[0].Name
+	if err := w.cli.DrainNode(t.Context(), name, DrainKeep); err != nil {
+		t.Fatal(err)
+	}
+	a.askLeases(2)
+	a.sendVerb(proto.VerbBeat, proto.Beat{Free: 1, Running: []uint64{}}, nil)
+	waitUntil(t, "the beat", func() bool { return w.hub.Nodes()[0].Free == 1 })
+	m.call(2, []byte("x"))
+	b := w.startAgent(1)
+	b.sendDone(b.nextLease(), []byte("b"))
+	if _, got := m.readResult(2); string(got) != "b" {
+		t.Errorf("call 2: %q", got)
+	}
+	if n := w.hub.Nodes(); n[0].Running+n[1].Running != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A drained node whose slots are busy fetches no next call ahead, so that it comes to an end.
+// What it had fetched begins on another node.
+func TestDrainedNodeFetchesNothingAhead(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	m.call(2, []byte("x"))
+	a.sendDone(a.nextLease(), []byte("a"))
+	m.readResult(2)
+	a.askLeases(1)
+	m.call(3, []byte("x"))
+	third := a.nextLease()
+	m.call(4, []byte("x"))
+	if l := a.nextLease(); l.After != third.Fence {
+		t.Fatalf("nothing is fetched ahead: %+v", l)
+	}
+	if err := w.cli.DrainNode(t.Context(), w.hub.Nodes()[0].Name, DrainKeep); err != nil {
+		t.Fatal(err)
+	}
+	m.call(5, []byte("x"))
+	b := w.startAgent(2)
+	for call := range uint64(2) {
+		b.sendDone(b.nextLease(), []byte("b"))
+		if _, got := m.readResult(4 + call); string(got) != "b" {
+			t.Errorf("call %d: %q", 4+call, got)
+		}
+	}
+	a.sendDone(third, []byte("a"))
+	if _, got := m.readResult(3); string(got) != "a" {
+		t.Errorf("call 3: %q", got)
+	}
+}
+
+// What a drained node runs begins anew elsewhere if that is asked for, and counts as lost
+// nowhere. Its own answer comes too late.
+func TestDrainMovesCalls(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	m.call(2, []byte("x"))
+	first := a.nextLease()
+	b := w.startAgent(1)
+	if err := w.cli.DrainNode(t.Context(), a.node.ID(), DrainMove); err != nil {
+		t.Fatal(err)
+	}
+	moved := b.nextLease()
+	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != first.Fence || moved.Call != first.Call {
+		t.Errorf("cancelled is the lease %d of %d, moved the call %d of %d", c.Fence, first.Fence, moved.Call, first.Call)
+	}
+	a.sendDone(first, []byte("late"))
+	b.sendDone(moved, []byte("b"))
+	if _, got := m.readResult(2); string(got) != "b" {
+		t.Errorf("%q", got)
+	}
+	a.cutConnection() // it boots
+	awaitNode := func(what string, is func(*NodeInfo) bool) {
+		t.Helper()
+		waitUntil(t, what, func() bool {
+			return slices.ContainsFunc(w.hub.Nodes(), func(n NodeInfo) bool { return n.ID == a.node.ID() && is(&n) })
+		})
+	}
+	awaitNode("the boot", func(n *NodeInfo) bool { return n.State == NodeDown })
+	a.connect()
+	a.sendHello(1)
+	a.askLeases(1)
+	a.sendVerb(proto.VerbBeat, proto.Beat{Running: []uint64{}}, nil)
+	awaitNode("its question", func(n *NodeInfo) bool { return n.Free == 0 && n.State == NodeUp })
+	m.call(3, []byte("x"))
+	m.bindModule() // is answered after the call was queued
+	for _, n := range w.hub.Nodes() {
+		if n.Running != 0 || n.Drained != (n.ID == a.node.ID()) {
+			t.Errorf("%+v", n)
+		}
 	}
 }

@@ -116,8 +116,10 @@ func (h *Hub) RemoveNode(name string) error {
 }
 
 // DrainNode gives a node no more work, also over restarts of the hub, or reopens it. What
-// runs there goes on; what the node had asked for goes to others.
-func (h *Hub) DrainNode(name string, on bool) error {
+// has not begun there goes to others. What runs there goes on, or with DrainMove begins anew
+// elsewhere, but programs and calls that are bound to the node.
+func (h *Hub) DrainNode(name string, how Drain) error {
+	on, move := how != DrainEnd, how == DrainMove
 	id, err := h.roster.drain(name, on)
 	if err != nil {
 		return err
@@ -126,8 +128,11 @@ func (h *Hub) DrainNode(name string, on bool) error {
 	defer h.mu.Unlock()
 	if n := h.nodes[id]; n != nil {
 		n.info.Drained = on
-		if on {
-			h.handleEvent(sched.Ask{Node: sched.NodeID(id)})
+		h.handleEvent(sched.NodeDrain{Node: sched.NodeID(id), On: on, Move: move})
+		if move {
+			for _, e := range h.loseAdopted(n, "its node is drained") {
+				h.handleEvent(e)
+			}
 		}
 		h.emit(Event{Type: "node", State: n.info.State, Node: id, Name: n.info.Name, Substrate: n.info.Substrate, Text: n.info.Problem})
 	}
@@ -267,6 +272,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	}
 	h.setState(n, NodeUp, "")
 	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
+	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained})
 	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
 		h.handleEvent(e)
 	}
@@ -326,9 +332,6 @@ func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	h.noteHeard(n)
 	n.info.Free = min(v.Free, slotsMax)
 	ev := sched.Ask{Node: sched.NodeID(n.info.ID), Slots: v.Free, Memory: v.Memory}
-	if n.info.Drained {
-		ev.Slots = 0
-	}
 	for _, s := range v.Digests {
 		if d, ok := parseDigest(s); ok {
 			ev.Held = append(ev.Held, d)

@@ -57,9 +57,9 @@ func (n *node) fitsAhead(c *call) bool {
 // call is known.
 func (n *node) open(ahead bool) bool {
 	if ahead {
-		return n.isUsable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
+		return n.takes() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
 	}
-	return n.isUsable() && n.want > 0 && len(n.running) < n.slots
+	return n.takes() && n.want > 0 && len(n.running) < n.slots
 }
 
 // grantOne grants one waiting call: the oldest one that fits somewhere, of the session
@@ -185,8 +185,8 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 }
 
 // isAvoided reports whether c must not run on n now. A node where the call failed is
-// avoided for Config.Avoid, or only for Config.Again if the call failed on all usable
-// nodes. A call that is bound to a node avoids all others.
+// avoided for Config.Avoid, or only for Config.Again if the call failed on all nodes
+// that take work. A call that is bound to a node avoids all others.
 func (s *Scheduler) isAvoided(n *node, c *call) bool {
 	if c.only != "" && c.only != n.id {
 		return true
@@ -195,7 +195,7 @@ func (s *Scheduler) isAvoided(n *node, c *call) bool {
 		return false
 	}
 	span := s.cfg.Again
-	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.isUsable() && !c.endedOn(o) }) {
+	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.takes() && !c.endedOn(o) }) {
 		span = s.cfg.Avoid
 	}
 	return slices.ContainsFunc(c.ends, func(e end) bool {

@@ -83,7 +83,8 @@ func (s *Scheduler) checkIndex() string {
 	return ""
 }
 
-// The index is right after each event, also of nodes that vanish, return and are barred.
+// The index is right after each event, also of nodes that vanish, return, are barred and
+// drained.
 func TestIndexIsRight(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -101,6 +102,8 @@ func TestIndexIsRight(t *testing.T) {
 				c.handle(NodeDown{id})
 			case r < 72:
 				c.handle(NodeBar{id})
+			case r < 74:
+				c.handle(NodeDrain{id, rng.IntN(3) > 0, rng.IntN(2) > 0})
 			case r < 80:
 				c.now = c.now.Add(time.Duration(rng.IntN(8)) * time.Second)
 				c.handle(Tick{})

@@ -81,6 +81,13 @@ type NodeDown struct{ Node NodeID }
 // NodeBar: a node failed a safety check and gets no more work.
 type NodeBar struct{ Node NodeID }
 
+// NodeDrain: a node gets no more work, or gets work again. What waits for a seat there begins on
+// other nodes, and with Move what runs there begins anew, but calls that only this node may run.
+type NodeDrain struct {
+	Node     NodeID
+	On, Move bool
+}
+
 // Ask: a node has free slots. It replaces the node's former Ask.
 type Ask struct {
 	Node   NodeID
@@ -164,6 +171,7 @@ type Woken struct{}
 func (NodeUp) event()       {}
 func (NodeDown) event()     {}
 func (NodeBar) event()      {}
+func (NodeDrain) event()    {}
 func (Ask) event()          {}
 func (Beat) event()         {}
 func (SessionOpen) event()  {}

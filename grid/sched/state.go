@@ -39,6 +39,7 @@ type node struct {
 	up      bool
 	silent  bool
 	barred  bool
+	drained bool
 	heard   time.Time
 	slots   int
 	memory  uint64
@@ -173,6 +174,8 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.nodeDown(e.Node)
 	case NodeBar:
 		s.barNode(s.byNode[e.Node])
+	case NodeDrain:
+		s.drainNode(s.byNode[e.Node], e)
 	case Ask:
 		s.handleAsk(e)
 	case Beat:
@@ -278,6 +281,26 @@ func (s *Scheduler) barNode(n *node) {
 		s.emit(Cancel{l.Lease})
 	}
 	s.loseNode(n, "its node failed a safety check")
+}
+
+// drainNode moves the calls of a node. That counts against none of them.
+func (s *Scheduler) drainNode(n *node, e NodeDrain) {
+	if n == nil {
+		return
+	}
+	n.drained = e.On
+	s.open.update(n)
+	if !e.On {
+		return
+	}
+	waits := slices.Clone(n.ahead) // removeLease lets the first of them run
+	for _, l := range n.all() {
+		if l.call.only == "" && (e.Move || slices.Contains(waits, l)) {
+			s.emit(Cancel{l.Lease})
+			s.removeLease(l)
+			s.requeueCall(l, "its node is drained")
+		}
+	}
 }
 
 // noteHeard records that a node sent a message. It returns nil for a node that has not
@@ -576,6 +599,9 @@ func (s *Scheduler) failTooLarge() {
 }
 
 func (n *node) isUsable() bool { return n.up && !n.silent && !n.barred }
+
+// takes reports whether the node may get work.
+func (n *node) takes() bool { return n.isUsable() && !n.drained }
 
 func (n *node) all() []*lease {
 	return append(slices.Clone(n.running), n.ahead...)
