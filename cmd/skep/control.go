@@ -28,7 +28,7 @@ func openControl(state string) (*hub.Client, error) {
 func withExitCode(err error) error {
 	var p *proto.Problem
 	switch {
-	case errors.Is(err, hub.ErrNoHub):
+	case errors.Is(err, hub.ErrNoHub), errors.Is(err, hub.ErrHubEnded):
 		return cli.WithCode(cli.Unreachable, err)
 	case errors.As(err, &p):
 		return cli.WithCode(problemCode(p.Code), err)

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"skep/grid/engine"
@@ -24,6 +25,10 @@ import (
 
 // ErrNoHub says that nothing listens on a control socket.
 var ErrNoHub = errors.New("no hub runs with this state directory: start `skep up`, or name the hub's --state")
+
+// ErrHubEnded says that a hub ended before it had answered: what it did of the request is
+// not known.
+var ErrHubEnded = errors.New("the hub ended before it answered: start `skep up` again, look at `skep nodes` or `skep runs`, and repeat the command")
 
 // A Client speaks to a hub over its control socket. Any number of goroutines
 // may use it.
@@ -102,11 +107,18 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 // hung up to be started again: then it serves no run and no program. It waits a little, so
 // that requests do not follow one another without a pause.
 func (c *Client) mustRepeat(err error) bool {
-	if !errors.Is(err, errStops) && !errors.Is(err, io.EOF) || !c.restarts() {
+	if !errors.Is(err, errStops) && !isHangUp(err) || !c.restarts() {
 		return false
 	}
 	time.Sleep(restartPoll)
 	return true
+}
+
+// isHangUp reports whether the hub closed the connection of a request. It is a reset if the
+// hub had not read the whole request.
+func isHangUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (*http.Response, error) {
@@ -130,6 +142,9 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err
+		}
+		if isHangUp(err) {
+			err = fmt.Errorf("%w (%w)", ErrHubEnded, err)
 		}
 		return nil, err
 	}

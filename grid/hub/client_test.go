@@ -294,3 +294,34 @@ func TestProgramThatCannotBeStored(t *testing.T) {
 	}
 	waitUntil(t, "nothing is held", func() bool { return w.hub.quota.used.Load() == 0 })
 }
+
+// A hub that ends before it answers is named, whether or not it had read the request.
+func TestHubThatEndsBeforeItAnswers(t *testing.T) {
+	for name, read := range map[string]bool{"read": true, "not read": false} {
+		path := shortDir(t) + "/hub.sock"
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				// The first byte shows that the request has come.
+				n := 1
+				if read {
+					n = 1 << 16
+				}
+				c.Read(make([]byte, n))
+				c.Close()
+			}
+		}()
+		if _, err := NewClient(path).Status(t.Context()); !errors.Is(err, ErrHubEnded) || errors.Is(err, ErrNoHub) ||
+			!strings.Contains(err.Error(), "start `skep up` again") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
