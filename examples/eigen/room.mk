@@ -71,9 +71,11 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 		$(EIGEN_SHARED)
 
 # Tests of single steps and of printed lines.
-CHECK_SUITES += eigen-numbers eigen-report eigen-circle
+CHECK_SUITES += eigen-numbers eigen-options eigen-report eigen-circle
 suite_eigen-numbers = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/numbers_test
 suite_eigen-numbers_needs = $(eigen_t)/numbers_test
+suite_eigen-options = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/options_test
+suite_eigen-options_needs = $(eigen_t)/options_test
 suite_eigen-circle = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/circle_test
 suite_eigen-circle_needs = $(eigen_t)/circle_test
 suite_eigen-report = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/report_test
@@ -96,5 +98,5 @@ bench_eigen = sh examples/eigen/test/bench.sh $(B)
 bench_eigen_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee.exe
 
 MUTANTS += examples/eigen
-mutants_examples/eigen = eigen-market eigen-numbers eigen-report eigen-circle \
-	eigen-solver eigen-bee
+mutants_examples/eigen = eigen-market eigen-numbers eigen-options \
+	eigen-report eigen-circle eigen-solver eigen-bee
