@@ -311,6 +311,9 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
 /* The inherited descriptor fd (3 or above), which the program gets with its
  * number. -EBADF: there is none. On Windows programs inherit no others. */
 s64 bee_os_inherited(u32 fd, struct abi_right *out);
+/* A number above all of them, or at most 3 if there are none; negative: not
+ * known. */
+s64 bee_os_inherited_end(void);
 /* The same for options->stream, a two-way byte stream that no other process
  * uses. */
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags);

@@ -262,18 +262,19 @@ static int attach_streams(const struct load *l)
 	return 0;
 }
 
-/* Above what a program can have, so that those are named too. */
-#define INHERITED_MAX 4096
-
 /* One that cannot be passed on is named, since the program cannot know. */
-static void attach_inherited(void)
+static int attach_inherited(const struct load *l)
 {
 	struct abi_right r;
 	struct abi_text t;
 	char line[128];
+	s64 end = bee_os_inherited_end();
 	u32 fd;
 
-	for (fd = 3; fd < INHERITED_MAX; fd++) {
+	if (end < 0)
+		return refuse_program(
+			l, "the inherited descriptors cannot be listed");
+	for (fd = 3; fd < end; fd++) {
 		if (bee_os_inherited(fd, &r))
 			continue;
 		if (r.type && !abi_fd_adopt(bee.proc, fd, &r))
@@ -287,6 +288,7 @@ static void attach_inherited(void)
 					  "device or socket");
 		bee_os_message(line);
 	}
+	return 0;
 }
 
 #define STREAM_FD 3
@@ -296,10 +298,8 @@ static int attach_stream(const struct load *l)
 	u32 type, flags;
 	s64 handle;
 
-	if (!l->options->stream) {
-		attach_inherited();
-		return 0;
-	}
+	if (!l->options->stream)
+		return attach_inherited(l);
 	handle = bee_os_stream(l->options->stream, &type, &flags);
 	if (handle < 0)
 		return refuse_program(

@@ -88,6 +88,10 @@ check_inherited() {
 		2>"$tmp/err"
 	says "an inherited folder outside of the root is named" \
 		'inherited descriptor 6 is closed: .* outside of the root'
+	code "too many descriptors to start a program" 126 sh -c \
+		'ulimit -n 12; exec "$0" "$1" 9</dev/null' \
+		"$b/bin/bee" "$g/hello-musl"
+	says "the limit is named" "too many open descriptors .* ulimit -n"
 	python3 -SEc 'import os, sys
 os.dup2(os.eventfd(0), 7)
 os.execv(sys.argv[1], sys.argv[1:])' "$b/bin/bee" /bin/busybox true 2>"$tmp/err"

@@ -23,20 +23,22 @@ static int is_inherited(int fd)
 
 #define EVERY 0x7fffffff
 
-/* The inherited descriptor with the greatest number below `end`; 0: none. */
+/* The inherited descriptor with the greatest number below `end`; 0: none; -1:
+ * /proc cannot be read. */
 static int last_below(int end)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *e;
 	int fd, last = 0;
 
-	while (dir && (e = readdir(dir))) {
+	if (!dir)
+		return -1;
+	while ((e = readdir(dir))) {
 		fd = atoi(e->d_name);
 		if (fd > last && fd < end && is_inherited(fd))
 			last = fd;
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	return last;
 }
 
@@ -53,7 +55,7 @@ int lin_inherited_move(void)
 	int fd;
 
 	/* from the top, so that a target is free or was moved already */
-	for (fd = last_below(EVERY); fd; fd = last_below(fd)) {
+	for (fd = last_below(EVERY); fd > 0; fd = last_below(fd)) {
 		if (dup2(fd, fd + LIN_INHERITED) < 0) {
 			bee_os_message("too many open descriptors to pass them "
 				       "on; raise ulimit -n");
@@ -61,15 +63,25 @@ int lin_inherited_move(void)
 		}
 		close(fd);
 	}
-	return 0;
+	if (fd < 0)
+		bee_os_message("cannot list the inherited descriptors: /proc "
+			       "is needed");
+	return fd;
 }
 
 void lin_inherited_close(void)
 {
 	int fd;
 
-	for (fd = last_below(EVERY); fd; fd = last_below(fd))
+	for (fd = last_below(EVERY); fd > 0; fd = last_below(fd))
 		close(fd);
+}
+
+s64 bee_os_inherited_end(void)
+{
+	int last = last_below(EVERY);
+
+	return last < 0 ? last : last - LIN_INHERITED + 1;
 }
 
 s64 bee_os_inherited(u32 fd, struct abi_right *out)

@@ -82,7 +82,12 @@ static int place_streams(const struct bee_options *o, int word)
 
 	word = fcntl(word, F_DUPFD_CLOEXEC,
 		     o->stream ? BEE_FAMILY_FD + 1 : lin_inherited_end());
-	if (word >= 0 && !o->stream && lin_inherited_move())
+	if (word < 0) {
+		bee_os_message("too many open descriptors to start a program; "
+			       "raise ulimit -n");
+		return -1;
+	}
+	if (!o->stream && lin_inherited_move())
 		return -1;
 	if (o->stream)
 		stream = fcntl((int)o->stream, F_DUPFD_CLOEXEC,

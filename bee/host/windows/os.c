@@ -132,6 +132,11 @@ s64 bee_os_inherited(u32 fd, struct abi_right *out)
 	return -LINUX_EBADF;
 }
 
+s64 bee_os_inherited_end(void)
+{
+	return 0;
+}
+
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 {
 	HANDLE h = (HANDLE)(ULONG_PTR)number;
