@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -89,7 +90,7 @@ func (s suite) execute(log, tmp string, p parser, stop <-chan os.Signal, out *ou
 		return "", err
 	}
 	defer file.Close()
-	cmd := exec.Command("/bin/sh", "-c", s.command)
+	cmd := exec.Command("nice", "-n", strconv.Itoa(s.niceness), "/bin/sh", "-c", s.command)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, outPipe, err := os.Pipe()

@@ -88,12 +88,13 @@ func splitLanes(suites []suite) (single, first, second []int) {
 }
 
 // There is a parallel lane for each processor and one more, up to a limit: most suites wait
-// now and then. Suites that boot machines take the longest one after the other, so the lanes
-// give way to them by this niceness.
-const (
-	lanesMax     = 4
-	laneNiceness = "3"
-)
+// now and then.
+const lanesMax = 4
+
+// fillerNiceness is that of suites that may run at any time beside others. Those that boot
+// machines, and those that share a resource, take the longest, one after the other, so the
+// fillers give way to them.
+const fillerNiceness = 3
 
 // parallelLanes are the processes that run suites in parallel with this one. Each takes the
 // next suite when it has ended one, but none that needs what a running suite has.
@@ -119,7 +120,7 @@ func startLanes(o options, suites []suite, index []int) (*parallelLanes, error) 
 	p := newParallelLanes(suites, index)
 	var running sync.WaitGroup
 	for range min(runtime.NumCPU()+1, lanesMax, len(index)) {
-		cmd := exec.Command("nice", "-n", laneNiceness, self, "-lane", "-suites", o.suites, "-logs", o.logs)
+		cmd := exec.Command(self, "-lane", "-suites", o.suites, "-logs", o.logs)
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals come from here
 		in, err := cmd.StdinPipe()
@@ -288,6 +289,9 @@ func runLane(o options, in io.Reader, out io.Writer, stop <-chan os.Signal) erro
 			return fmt.Errorf("%q is the index of no suite", lines.Text())
 		}
 		os.Remove(o.firstLog(suites[i]))
+		if suites[i].resource == "" {
+			suites[i].niceness = fillerNiceness
+		}
 		outcome := suites[i].run(o.log(suites[i]), stop)
 		if err := to.Encode(newLap(i, outcome)); err != nil {
 			return err

@@ -18,6 +18,7 @@ type suite struct {
 	kind     string // tap, go, exit or fuzz
 	lane     string // alone, machines or parallel
 	resource string // of which there is one, or empty
+	niceness int    // added to that of this process
 	deadline time.Duration
 	command  string
 }
