@@ -47,7 +47,7 @@ func (b *bench) testWrongUse() {
 		{"no second program", "-n 1 true : -n 2", 2, []string{`part 2, "-n 2": a program is expected`}},
 		{"an option of skep in a later part", "-n 1 true : --tcp -n 2 true", 2, []string{"part 2", `--tcp can't follow a ":"`}},
 		{"a second program that is missing", "-n 1 true : -n 1 ./nonexistent", 127, []string{"./nonexistent can't be run"}},
-		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
+		{"an unknown option", "--faster -- true", 2, []string{"there is no option --faster", "skep mpirun --help"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
 		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
 		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: auto, kernel, user"}},
