@@ -99,7 +99,7 @@ func (f *panicFleet) newToken() string {
 // joinAs types the command that makes a machine a node.
 func (w *walker) joinAs(name, hub, token string) {
 	if token != "" {
-		w.vm.Output(shellProgram(fmt.Sprintf("mkdir -p /var/lib/agent; echo '%s' >/var/lib/token", token)))
+		w.vm.Output(shellProgram(fmt.Sprintf("mkdir -p /var/lib/agent; echo '%s' >/var/lib/token; sync /var/lib/token /var/lib", token)))
 	}
 	w.vm.Output(shellProgram(fmt.Sprintf(`%s join %s:4860 --token-file /var/lib/token --name %s --state /var/lib/agent --slots 1 >/tmp/join.log 2>&1 &
 		echo $! >/tmp/join.pid`, w.skepPath, hub, name)))
