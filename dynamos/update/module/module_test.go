@@ -146,7 +146,9 @@ func findDuplicate(t *testing.T, im *image.Image) []image.Symbol {
 	return nil
 }
 
-func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
+// openKernel opens the image of a kernel in build, if there is one.
+func openKernel(t *testing.T) (*lab.Kernel, *image.Image) {
+	t.Helper()
 	k, err := lab.FindKernel(buildDir(t), lab.Series()[0])
 	if err != nil {
 		t.Skip(err)
@@ -155,6 +157,11 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return k, im
+}
+
+func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
+	_, im := openKernel(t)
 	both := findDuplicate(t, im)
 	name := both[1].Name
 	plan := func(files ...File) *Plan { return &Plan{Image: im, Files: files} }
@@ -206,14 +213,8 @@ func readModule(t *testing.T, k *lab.Kernel, name string) []byte {
 
 // What a needed module exports is there whenever the module is; of others that is not known.
 func TestSymbolsOfNeededModules(t *testing.T) {
-	k, err := lab.FindKernel(buildDir(t), lab.Series()[0])
-	if err != nil {
-		t.Skip(err)
-	}
-	im, err := image.Open(k.Image())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, im := openKernel(t)
+	var err error
 	if im, err = im.WithModule("ext4", readModule(t, k, "ext4")); err != nil || !slices.Contains(im.Needs, "jbd2") {
 		t.Fatalf("needs %q, %v", im.Needs, err)
 	}

@@ -69,14 +69,7 @@ func (b *bench) testIPv6(w *wire.Wire) {
 	named := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", w.Shell, w.Host6(1), w.Host6(2))
 	b.Ok("Open MPI: hosts that are named by IPv6 addresses", checkBothReported(b.startMPIRun(b.findOpenMPI(), named, "talk"), 10))
 	j := b.startMPIRun(b.findMPICH(), named, "talk")
-	status, err := j.waitForEnd(later)
-	if err == nil && status == 0 {
-		err = errors.New("the job ended well")
-	}
-	if err == nil {
-		err = j.checkOutput("reaches hosts over IPv4 only")
-	}
-	b.Ok("MPICH: hosts that are named by IPv6 addresses are refused", err)
+	b.Ok("MPICH: hosts that are named by IPv6 addresses are refused", j.checkFailure("reaches hosts over IPv4 only"))
 }
 
 // checkBothReported checks that the job ended with status 0 and that both ranks reported
@@ -188,14 +181,7 @@ func (b *bench) testNaming(w *wire.Wire) {
 		b.Ok(m.name+": all that listens on any host is within --ports", b.checkListeners(j, 7700, 7731))
 	}
 	j = b.startMPIRun(m, both+"--iface nothing0", "talk")
-	status, err := j.waitForEnd(later)
-	if err == nil && status == 0 {
-		err = errors.New("the job ended well")
-	}
-	if err == nil {
-		err = j.checkOutput("nothing0")
-	}
-	b.Ok("an interface that is missing is named", err)
+	b.Ok("an interface that is missing is named", j.checkFailure("nothing0"))
 
 	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", w.Shell, w.Host(1), w.Host(2))
 	some := b.startMPIRun(m, four, "talk")
@@ -207,6 +193,18 @@ func (b *bench) testNaming(w *wire.Wire) {
 	}
 	b.Ok("MPICH: ranks of one host use shared memory unless --no-shm", err)
 	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.countMessages(), all.countMessages())
+}
+
+// checkFailure checks that the job ends with another status than 0, and says why.
+func (j *job) checkFailure(text string) error {
+	status, err := j.waitForEnd(later)
+	if err == nil && status == 0 {
+		err = errors.New("the job ended well")
+	}
+	if err != nil {
+		return err
+	}
+	return j.checkOutput(text)
 }
 
 // checkListening checks that the ranks' endpoints, of which Open MPI opens two, have addresses
