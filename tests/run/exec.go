@@ -136,6 +136,15 @@ var scale = load.Scale
 func (s suite) wait(cmd *exec.Cmd, stop <-chan os.Signal, out *outcome) string {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
+	done, reaped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(reaped)
+		reapOrphans(cmd.Process.Pid, done)
+	}()
+	defer func() {
+		close(done)
+		<-reaped
+	}()
 	began := time.Now()
 	timer := load.NewTimer(s.deadline, scale)
 	defer timer.Stop()

@@ -147,7 +147,8 @@ func TestLeftovers(t *testing.T) {
 	asleep := ` & until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done`
 	for _, tt := range []struct{ name, command, left string }{
 		{"a process", "(setsid sleep 300" + asleep + ")", " sleep 300"},
-		{"an ended process", `setsid -f sh -c 'echo $$ >pid'; until [ -s pid ] && grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done`, ""},
+		{"an ended process", `setsid -f sh -c 'echo $$ >pid'; until [ -s pid ] && { ! [ -e /proc/$(cat pid) ] || grep -qs ') Z ' /proc/$(cat pid)/stat; }; do sleep 0.01; done`, ""},
+		{"many ended processes, which are reaped meanwhile", `for i in $(seq 20); do setsid -f true; done; while grep -qs ") Z $PPID " /proc/[0-9]*/stat; do sleep 0.1; done`, ""},
 		{"a process that ends soon", "(setsid sleep 0.2" + asleep + ")", ""},
 		{"a file", `echo >"$TMPDIR"/mine`, "/mine"},
 		{"a folder", `mkdir -p "$TMPDIR"/full/of`, "/full"},

@@ -121,9 +121,45 @@ func reapEnded() {
 	}
 }
 
-// listDescendants lists the live or unreaped processes below pid, by /proc, without
-// those that are spared and those below them.
-func listDescendants(pid int) []int {
+// reapPeriod is how often adopted processes are reaped while a suite runs. A suite of many
+// programs that leave their helpers would otherwise fill the table of processes with zombies.
+const reapPeriod = time.Second
+
+// reapOrphans reaps the adopted processes that ended until done is closed. The suite's own
+// process is not adopted: another goroutine waits for it.
+func reapOrphans(own int, done <-chan struct{}) {
+	ticker := time.NewTicker(reapPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		for _, pid := range listChildren()[os.Getpid()] {
+			if pid != own {
+				var ws syscall.WaitStatus
+				syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
+			}
+		}
+	}
+}
+
+// listDescendants lists the live or unreaped processes below pid, without those that are
+// spared and those below them.
+func listDescendants(pid int) (all []int) {
+	children := listChildren()
+	queue := []int{pid}
+	for len(queue) > 0 {
+		next := children[queue[0]]
+		queue = append(queue[1:], next...)
+		all = append(all, next...)
+	}
+	return all
+}
+
+// listChildren lists the children of each process by /proc, without those that are spared.
+func listChildren() map[int][]int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -137,14 +173,7 @@ func listDescendants(pid int) []int {
 		}
 		children[parent] = append(children[parent], child)
 	}
-	var all []int
-	queue := []int{pid}
-	for len(queue) > 0 {
-		next := children[queue[0]]
-		queue = append(queue[1:], next...)
-		all = append(all, next...)
-	}
-	return all
+	return children
 }
 
 // parseStat parses the process number and the parent from /proc/PID/stat. The command between
