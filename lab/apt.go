@@ -249,10 +249,16 @@ func parseDeb(text string) (deb, error) {
 // A kernelSet holds the names of the packages of one kernel.
 type kernelSet struct {
 	release, image, headers, common, kbuild string
-	version                                 string // of all packages; empty: the newest
+	version                                 string // of all packages but kbuild; empty: the newest
+	kbuildVersion                           string // empty: the newest
 }
 
 func (s kernelSet) names() []string { return []string{s.image, s.headers, s.common, s.kbuild} }
+
+// versions returns the version to download of each package with another than the newest.
+func (s kernelSet) versions() map[string]string {
+	return map[string]string{s.image: s.version, s.headers: s.version, s.common: s.version, s.kbuild: s.kbuildVersion}
+}
 
 // resolveSet finds a kernel's packages: those of an exact version, or the newest ones of a
 // series, on which the series' metapackages depend.
@@ -282,7 +288,30 @@ func (a *archive) resolveSet(ctx context.Context, series string) (kernelSet, err
 	if s.common == "" || s.kbuild == "" {
 		return s, fmt.Errorf("package %s depends on no common headers or no kbuild: %s", s.headers, strings.Join(headers.depends, ", "))
 	}
-	return s, nil
+	if s.version != "" {
+		s.kbuildVersion, err = a.chooseKbuild(ctx, s.kbuild, s.version)
+	}
+	return s, err
+}
+
+// chooseKbuild returns a kernel's own version of kbuild, or nothing, which stands for the newest,
+// if the archive holds it no more: the headers of all kernels of a series share the package, and
+// take any newer one.
+func (a *archive) chooseKbuild(ctx context.Context, name, version string) (string, error) {
+	text, err := a.run(ctx, "apt-cache", "show", name)
+	if err != nil {
+		return "", err
+	}
+	for _, stanza := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		d, err := parseDeb(stanza)
+		if err != nil {
+			return "", err
+		}
+		if d.version == version {
+			return version, nil
+		}
+	}
+	return "", nil
 }
 
 func (a *archive) newestImage(ctx context.Context) (string, error) {
@@ -334,12 +363,12 @@ func pickName(names []string, prefix, suffix string) string {
 }
 
 // downloadAll downloads packages, whose digests apt checks, and returns their paths by
-// name. Without a version it downloads the newest.
-func (a *archive) downloadAll(ctx context.Context, names []string, version string) (map[string]string, error) {
+// name. Of a package without a version it downloads the newest.
+func (a *archive) downloadAll(ctx context.Context, names []string, versions map[string]string) (map[string]string, error) {
 	args := []string{"apt-get", "download"}
 	for _, n := range names {
-		if version != "" {
-			n += "=" + version
+		if v := versions[n]; v != "" {
+			n += "=" + v
 		}
 		args = append(args, n)
 	}

@@ -106,7 +106,7 @@ func TestResolveFollowsTheMetaPackage(t *testing.T) {
 	fakeApt(t, map[string]string{"apt-cache": showScript})
 	got, err := fakeArchive(t).resolveSet(context.Background(), "6.1")
 	want := kernelSet{"6.1.0-9-amd64", "linux-image-6.1.0-9-amd64", "linux-headers-6.1.0-9-amd64",
-		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1", ""}
+		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1", "", ""}
 	if err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
@@ -127,14 +127,14 @@ func TestResolveRefusesAnotherSeries(t *testing.T) {
 func TestDownloadNeedsEachPackageOnce(t *testing.T) {
 	a := fakeArchive(t)
 	fakeApt(t, map[string]string{"apt-get": `: >"${2}_1_amd64.deb"` + "\n"})
-	got, err := a.downloadAll(context.Background(), []string{"linux-kbuild-6.1"}, "")
+	got, err := a.downloadAll(context.Background(), []string{"linux-kbuild-6.1"}, nil)
 	if err != nil || got["linux-kbuild-6.1"] != filepath.Join(a.dir, "debs/linux-kbuild-6.1_1_amd64.deb") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	_, err = a.downloadAll(context.Background(), []string{"other", "missing"}, "")
+	_, err = a.downloadAll(context.Background(), []string{"other", "missing"}, nil)
 	wantError(t, err, "0 files for missing")
 	fakeApt(t, map[string]string{"apt-get": "echo 'E: not authenticated' >&2; exit 100\n"})
-	_, err = a.downloadAll(context.Background(), []string{"other"}, "")
+	_, err = a.downloadAll(context.Background(), []string{"other"}, nil)
 	wantError(t, err, "not authenticated")
 }
 
@@ -170,19 +170,26 @@ search)
 	shift; case $1 in --*) shift ;; esac
 	for p; do
 		echo "Package: $p"
-		case $p in *-8-*) echo "Version: 6.1.8-2" ;; *) echo "Version: 6.1.9-1" ;; esac
+		case $p in *-8-*) echo "Version: 6.1.8-2" ;; *kbuild*) echo "Version: $KBUILD" ;; *) echo "Version: 6.1.9-1" ;; esac
 		echo "Depends: linux-headers-6.1.0-8-common, linux-kbuild-6.1"
 		echo
 	done ;;
 esac
 `})
-	got, err := fakeArchive(t).resolveSet(context.Background(), "6.1.8-2")
-	want := kernelSet{"6.1.0-8-amd64", "linux-image-6.1.0-8-amd64", "linux-headers-6.1.0-8-amd64",
-		"linux-headers-6.1.0-8-common", "linux-kbuild-6.1", "6.1.8-2"}
-	if err != nil || got != want {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+	// The archive has the kernel's own kbuild, or only a newer one.
+	for kbuild, chosen := range map[string]string{"6.1.8-2": "6.1.8-2", "6.1.9-1": ""} {
+		t.Setenv("KBUILD", kbuild)
+		got, err := fakeArchive(t).resolveSet(context.Background(), "6.1.8-2")
+		want := kernelSet{"6.1.0-8-amd64", "linux-image-6.1.0-8-amd64", "linux-headers-6.1.0-8-amd64",
+			"linux-headers-6.1.0-8-common", "linux-kbuild-6.1", "6.1.8-2", chosen}
+		if err != nil || got != want {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
+		if v := got.versions(); v[got.image] != "6.1.8-2" || v[got.common] != "6.1.8-2" || v[got.kbuild] != chosen {
+			t.Errorf("kbuild %s: downloaded are %v", kbuild, v)
+		}
 	}
-	_, err = fakeArchive(t).resolveSet(context.Background(), "6.1.8-3")
+	_, err := fakeArchive(t).resolveSet(context.Background(), "6.1.8-3")
 	wantError(t, err, "no kernel of version 6.1.8-3, but 6.1.8-2, 6.1.9-1")
 }
 

@@ -89,7 +89,7 @@ func (k *debugKernel) build(ctx context.Context, build string) error {
 	deb := "none"
 	if !exists(filepath.Join(k.work, "unpacked")) {
 		k.printf("fetching %s %s", source.name, source.version)
-		paths, err := a.downloadAll(ctx, []string{source.name}, "")
+		paths, err := a.downloadAll(ctx, []string{source.name}, nil)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func TestFilesInPlaceOfFolders(t *testing.T) {
 	top := t.TempDir()
 	file := filepath.Join(top, "file")
 	plantFile(t, file, "")
-	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1", ""}
+	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1", "", ""}
 	k := &debugKernel{series: "6.1-debug", dir: file + "/x", work: file + "/x.build", recipe: top, says: io.Discard}
 	for name, do := range map[string]func() error{
 		"a fetch":          func() error { _, err := FetchKernel(t.Context(), file, "6.1", io.Discard); return err },

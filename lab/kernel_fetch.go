@@ -90,7 +90,7 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 		return err
 	}
 	fmt.Fprintf(progress, "kernel %s: fetching %s and its headers\n", series, set.image)
-	debs, err := a.downloadAll(ctx, set.names(), set.version)
+	debs, err := a.downloadAll(ctx, set.names(), set.versions())
 	if err != nil {
 		return err
 	}

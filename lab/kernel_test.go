@@ -257,7 +257,7 @@ func TestArrange(t *testing.T) {
 }
 
 func checkArrange(t *testing.T, lib string) {
-	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1", ""}
+	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1", "", ""}
 	raw, tree := t.TempDir(), t.TempDir()
 	fill := func(names ...string) {
 		for _, name := range names {

@@ -77,7 +77,7 @@ func (k *Kernel) addLeftOut(ctx context.Context, part, version string, progress 
 	if image != "linux-image-"+k.Release {
 		return fmt.Errorf("the package of version %s is %s, and the kernel here is %s", version, image, k.Release)
 	}
-	debs, err := a.downloadAll(ctx, []string{image}, version)
+	debs, err := a.downloadAll(ctx, []string{image}, map[string]string{image: version})
 	if err != nil {
 		return err
 	}

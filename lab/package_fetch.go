@@ -22,7 +22,7 @@ func FetchPackage(ctx context.Context, dir, name, version string, progress io.Wr
 		return "", err
 	}
 	fmt.Fprintf(progress, "%s %s: fetching\n", name, version)
-	paths, err := a.downloadAll(ctx, []string{name}, version)
+	paths, err := a.downloadAll(ctx, []string{name}, map[string]string{name: version})
 	return paths[name], err
 }
 
