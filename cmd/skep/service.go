@@ -86,6 +86,7 @@ func serviceOptions(name string, args []string) (allow *allowances, err error) {
 	}
 	f := cli.NewFlags("service install "+name, "service install "+name+" -- OPTIONS")
 	runner.options(f)
+	f.ListedBy = map[string]string{hubService: "up", agentService: "join"}[name]
 	words, err := f.Parse(args)
 	if err == nil {
 		err = f.RefuseArgs(words)

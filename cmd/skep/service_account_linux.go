@@ -56,16 +56,15 @@ func unsafeProgram(program string) string {
 }
 
 // writeAccount writes the account's sysusers.d file, unless a package installed one.
-func (p *setup) writeAccount() error {
+func (p *setup) writeAccount() (changed bool, err error) {
 	if _, err := os.Stat(filepath.Join("/", p.systemd.Root, "usr/lib/sysusers.d/skep.conf")); err == nil {
-		return nil
+		return false, nil
 	}
 	text, err := systemd.Files.ReadFile("sysusers/skep.conf")
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = p.systemd.WriteFile(filepath.Join("/", p.systemd.Root, sysusersFile), string(text))
-	return err
+	return p.systemd.WriteFile(filepath.Join("/", p.systemd.Root, sysusersFile), string(text))
 }
 
 // makeAccount creates the account of the system's services. It refuses an existing account
@@ -76,7 +75,7 @@ func (p *setup) makeAccount() error {
 	}
 	p.account = serviceAccount
 	if _, err := user.Lookup(serviceAccount); err != nil {
-		if err := p.writeAccount(); err != nil {
+		if _, err := p.writeAccount(); err != nil {
 			return err
 		}
 		if err := runAccountTool("systemd-sysusers"); err != nil {

@@ -97,6 +97,9 @@ func (p *setup) installKernel() error {
 		return err
 	}
 	more, err := p.writeUnit()
+	if err == nil && !changed && !more {
+		p.sayUnchanged()
+	}
 	if err != nil || p.systemd.Root != "" {
 		return err
 	}
@@ -110,8 +113,6 @@ func (p *setup) installKernel() error {
 		if _, err := p.systemd.Control("daemon-reload"); err != nil {
 			return err
 		}
-	} else {
-		fmt.Println("no file was changed")
 	}
 	if _, err := p.systemd.Control("enable", "--quiet", unitName(p.name)); err != nil {
 		return err

@@ -84,21 +84,42 @@ func (s *serviceInstall) run(ctx context.Context, f *cli.Flags, words []string) 
 	if p.name == kernelService {
 		return p.installKernel()
 	}
-	if p.systemd.Root == "" {
-		if err := p.makeAccount(); err != nil {
-			return err
-		}
-		if err := p.join(ctx); err != nil {
-			return err
-		}
-	} else if err := p.writeAccount(); err != nil {
+	if p.systemd.Root != "" {
+		return p.writeBelow()
+	}
+	if err := p.makeAccount(); err != nil {
+		return err
+	}
+	if err := p.join(ctx); err != nil {
 		return err
 	}
 	changed, err := p.writeUnit()
-	if err != nil || p.systemd.Root != "" {
+	if err != nil {
 		return err
 	}
 	return p.startUnit(changed)
+}
+
+// writeBelow writes the files below --root.
+func (p *setup) writeBelow() error {
+	account, err := p.writeAccount()
+	if err != nil {
+		return err
+	}
+	changed, err := p.writeUnit()
+	if err == nil && !account && !changed {
+		p.sayUnchanged()
+	}
+	return err
+}
+
+// sayUnchanged answers an installation that the same command has already made.
+func (p *setup) sayUnchanged() {
+	where := ""
+	if p.systemd.Root != "" {
+		where = " below " + p.systemd.Root
+	}
+	fmt.Printf("%s is installed already%s: no file was changed\n", unitName(p.name), where)
 }
 
 // prepare reads the command line.
@@ -238,7 +259,7 @@ func (p *setup) startUnit(changed bool) error {
 		return err
 	}
 	if !changed {
-		fmt.Println("no file was changed")
+		p.sayUnchanged()
 	}
 	fmt.Printf("%s runs, and starts at %s; its log: %s\n", unit, p.when(), p.journalCommand())
 	if p.name == hubService {

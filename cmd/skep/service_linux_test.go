@@ -62,13 +62,21 @@ func TestServiceFilesComeAndGo(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, added)
 		}
 	}
-	if out, code, text = outputOf(t, line...); code != 0 || out != "" {
+	if out, code, text = outputOf(t, line...); code != 0 || out != "skep-hub.service is installed already below "+root+": no file was changed\n" {
 		t.Errorf("the second time: %d %q\n%s", code, text, out)
 	}
-	if _, code, text = outputOf(t, "service", "install", "agent", "--root", root); code != 0 {
-		t.Fatal(text)
+	if out, code, text = outputOf(t, line[:5]...); code != 0 || !strings.HasPrefix(out, "removed ") {
+		t.Errorf("with fewer options: %d %q\n%s", code, text, out)
 	}
-	for _, name := range []string{"hub", "agent"} {
+	for _, again := range []bool{false, true} {
+		for _, name := range []string{"agent", "kernel"} {
+			out, code, text := outputOf(t, "service", "install", name, "--root", root)
+			if code != 0 || strings.Contains(out, "installed already") != again || strings.Contains(out, "wrote ") == again {
+				t.Errorf("%s, again %v: %d %q\n%s", name, again, code, text, out)
+			}
+		}
+	}
+	for _, name := range []string{"hub", "agent", "kernel"} {
 		if out, code, text = outputOf(t, "service", "uninstall", name, "--root", root); code != 0 {
 			t.Errorf("%d %q\n%s", code, text, out)
 		}
@@ -90,6 +98,14 @@ func TestServiceOfAPackage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, file), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// The unit of before the package gives way.
+	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/systemd/system/skep-agent.service", filepath.Join(wants, "skep-agent.service")); err != nil {
+		t.Fatal(err)
 	}
 	if _, code, text := outputOf(t, "service", "install", "agent", "--root", root); code != 0 {
 		t.Fatal(text)
@@ -124,7 +140,9 @@ func TestServiceLinesThatAreRefused(t *testing.T) {
 		{"service install hub --user --root " + root, "--root or --user", cli.Usage},
 		{"service install hub --root " + root + "/none", "none", cli.Usage},
 		{"service install hub --root " + root + " -- --slots 0", "--slots 0", cli.Usage},
-		{"service install hub --root " + root + " -- --nonsense", "--nonsense", cli.Usage},
+		{"service install hub --root " + root + " -- --nonsense", "there is no option --nonsense: 'skep up --help' lists them", cli.Usage},
+		{"service install agent --root " + root + " -- --nonsense", "'skep join --help' lists them", cli.Usage},
+		{"service install hub --nonsense", "'skep service install --help' lists them", cli.Usage},
 		{"service install hub --root " + root + " -- word", "word", cli.Usage},
 		{"service install hub --root " + root + " -- --state /x", "--state is set by the service itself", cli.Usage},
 		{"service install agent --root " + root + " -- --token x", "--token is set by the service itself", cli.Usage},

@@ -13,12 +13,13 @@ import (
 // Flags are the options of one command. Their errors have the code Usage and one sentence.
 type Flags struct {
 	*flag.FlagSet
-	usage string
+	ListedBy string // the command whose help lists the options; empty: this one
+	usage    string
 }
 
 // NewFlags returns the options of the command with this name and usage line.
 func NewFlags(name, usage string) *Flags {
-	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), usage}
+	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), usage: usage}
 	f.SetOutput(io.Discard)
 	return f
 }
@@ -95,7 +96,11 @@ func (f *Flags) explainError(err error) error {
 		if meant != "" {
 			return f.Usagef("there is no option %s; did you mean %s?", DashedName(name), DashedName(meant))
 		}
-		return f.Usagef("there is no option %s: 'skep %s --help' lists them", DashedName(name), f.Name())
+		lists := f.ListedBy
+		if lists == "" {
+			lists = f.Name()
+		}
+		return f.Usagef("there is no option %s: 'skep %s --help' lists them", DashedName(name), lists)
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return f.Usagef("%s expects a value", DashedName(name))

@@ -89,22 +89,33 @@ func (s *Systemd) Install(u Unit) (changed bool, err error) {
 	if err != nil || s.Root == "" {
 		return changed || more, err
 	}
-	return true, s.link(strings.TrimPrefix(unit, filepath.Clean(s.Root)), filepath.Join(dir, u.Target+".wants", u.Name))
+	linked, err := s.link(strings.TrimPrefix(unit, filepath.Clean(s.Root)), filepath.Join(dir, u.Target+".wants", u.Name))
+	return changed || more || linked, err
 }
 
-// link enables a unit like `systemctl enable`, on a system that is not running.
-func (s *Systemd) link(unit, wants string) error {
+// link enables a unit like `systemctl enable`, on a system that is not running. It replaces a
+// link to another file, such as the unit of before the package.
+func (s *Systemd) link(unit, wants string) (changed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(wants), 0o755); err != nil {
-		return err
+		return false, err
 	}
-	if old, err := os.Readlink(wants); err == nil && old == unit {
-		return nil
+	old, err := os.Readlink(wants)
+	if err == nil && old == unit {
+		return false, nil
 	}
-	if err := os.Symlink(unit, wants); err != nil {
-		return err
+	if err == nil {
+		err = os.Remove(wants)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = os.Symlink(unit, wants)
+	}
+	if err != nil {
+		return false, err
 	}
 	fmt.Fprintf(s.Out, "wrote %s\n", wants)
-	return nil
+	return true, nil
 }
 
 // Uninstall removes what Install wrote.
