@@ -25,9 +25,25 @@ die()
 }
 
 case $prefix in /*) ;; *) die "PREFIX must be an absolute path, not $prefix" ;; esac
-case $prefix$libdir$root in
-*[!A-Za-z0-9/._+~-]*) die "a path has a character that pkg-config, DKMS or make takes for its own: $root$prefix" ;;
+case $libdir in /*) ;; *) die "LIBDIR must be an absolute path, not $libdir" ;; esac
+case $prefix$libdir in
+*[!A-Za-z0-9/._+~-]*) die "PREFIX and LIBDIR may not have characters that pkg-config, DKMS or make takes for its own: $prefix $libdir" ;;
 esac
+
+# Returns an error before the first file is changed, and not in the middle.
+need_rights() # folder
+{
+	at=$1
+	until [ -e "$at" ]; do
+		case $at in
+		*/*) at=${at%/*} ;;
+		*) at=. ;;
+		esac
+		[ -n "$at" ] || at=/
+	done
+	{ [ -d "$at" ] && [ -w "$at" ]; } ||
+		die "you may not write to $at: use sudo, or give make a DESTDIR or PREFIX of your own"
+}
 
 # Makes the files whose content depends on PREFIX, in a folder of this run: another
 # run may have another PREFIX. The check above permits only characters that sed takes
@@ -100,6 +116,7 @@ remove_file() # target
 	done
 }
 
+[ "$what" = list ] || need_rights "$root$prefix"
 filled=$(mktemp -d)
 trap 'rm -rf "$filled"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -4,7 +4,9 @@
 PREFIX := /usr/local
 LIBDIR = $(PREFIX)/lib
 SKEP_VERSION := $(shell sed -n 's/^const version = "\(.*\)"$$/\1/p' cmd/skep/version.go)
-install_files = sh packaging/install.sh $(1) $(B) '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' '$(SKEP_VERSION)'
+one_word = '$(subst ','\'',$(1))'
+install_files = sh packaging/install.sh $(1) $(B) $(call one_word,$(DESTDIR)) $(call one_word,$(PREFIX)) \
+	$(call one_word,$(LIBDIR)) '$(SKEP_VERSION)'
 
 .PHONY: install uninstall
 install: all ## install programs, libraries, man pages and modules' sources (DESTDIR= PREFIX=/usr/local)

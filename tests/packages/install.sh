@@ -69,5 +69,41 @@ find "$root" >"$tmp/got"
 result "$r" "make uninstall leaves nothing"
 rm -rf "$root"
 
+# As packagers type it. DESTDIR may be relative, and have any character.
+dest="$build/test/it's a root"
+typed() # word...
+{
+	env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u T make -s -o all \
+		"$@" B="$build" DESTDIR="$dest" >"$tmp/got" 2>"$tmp/err"
+}
+rm -rf "$dest"
+typed install PREFIX=/usr && r=0 || r=1
+sh packaging/install.sh list "$build" "" /usr /usr/lib "$version" | sort >"$tmp/want"
+(cd "$dest" && find . ! -type d | sed 's/^\.//') | sort >"$tmp/got"
+cmp -s "$tmp/want" "$tmp/got" || r=1
+typed uninstall PREFIX=/usr || r=1
+find "$dest" ! -type d >"$tmp/got"
+[ ! -s "$tmp/got" ] || r=1
+result "$r" "make install and uninstall, with a DESTDIR that needs quotes"
+
+r=0
+refused() # text word...
+{
+	text=$1
+	shift
+	if typed install "$@" || ! grep -q -e "$text" "$tmp/err"; then
+		r=1
+	fi
+	[ ! -e "$dest/usr" ] || r=1
+}
+rm -rf "$dest"
+refused 'PREFIX must be an absolute path' PREFIX=usr
+refused 'LIBDIR must be an absolute path' PREFIX=/usr LIBDIR=lib
+refused 'characters that pkg-config' PREFIX='/usr/my skep'
+: >"$dest"
+refused 'you may not write to' PREFIX=/usr
+rm -f "$dest"
+result "$r" "make install refuses paths that cannot be used, and installs nothing"
+
 echo "1..$n"
 exit $failed
