@@ -18,6 +18,10 @@ complain()
 	"$@" 2>&1 || echo "$* ended with $?"
 }
 
+# The programs are built: other suites use them at the same time.
+complain env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u T \
+	make -s -o "${man%/man}/bin/skep" B="${man%/man}" man >"$folder/made"
+judge "$folder/made" "make man has made all of it"
 (cd "$man" && find man? -type f | sort) >"$folder/pages"
 test "$(wc -l <"$folder/pages")" -ge 40 || echo "only $(wc -l <"$folder/pages") pages" >"$folder/few"
 : >>"$folder/few"

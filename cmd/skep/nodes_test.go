@@ -23,12 +23,14 @@ func TestAllowancesOfEachCommand(t *testing.T) {
 	line := strings.Fields("--allow /a --allow /b --allow-write /c --allow-network --limit-memory 50M --limit-wall-time 3s")
 	var u up
 	var j join
+	var r run
 	for name, r := range map[string]struct {
 		runner
 		allow *allowances
 	}{
 		"up":   {&u, &u.allow},
 		"join": {&j, &j.allow},
+		"run":  {&r, &r.allow},
 	} {
 		f := cli.NewFlags(name, name)
 		r.options(f)

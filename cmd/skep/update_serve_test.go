@@ -8,6 +8,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -100,10 +101,8 @@ func TestUpdateServe(t *testing.T) {
 	key := strings.Fields(strings.Split(out, "\n")[1])[3]
 	o.skep(0, "update builds --at "+url+" --get "+key+" -o %s", "theirs.skepup")
 	o.skep(0, "update build %s --kernel 6.1.190-1 -o %s", "fix.skepup", "ours.skepup")
-	theirs, err1 := os.ReadFile(o.path("theirs.skepup"))
-	ours, err2 := os.ReadFile(o.path("ours.skepup"))
-	if err1 != nil || err2 != nil || string(theirs) != string(ours) {
-		t.Errorf("%v, %v: the bytes differ", err1, err2)
+	if out, err := exec.Command("cmp", o.path("ours.skepup"), o.path("theirs.skepup")).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 	if _, text := o.skep(cli.Refused, "update builds --at "+url+" --offer %s", "theirs.skepup"); !strings.Contains(text, "nobody signed fix") {
 		t.Error(text)

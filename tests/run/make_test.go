@@ -149,6 +149,51 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// What pages tell people to type first, with a list of packages that is installed everywhere.
+func TestMake_setup(t *testing.T) {
+	dir := copyFrame(t, roomMk+"VM_SUITES += vm-guest\nsuite_vm-guest = printf '1..1\\nok 1 - in a machine\\n'\n")
+	if err := os.WriteFile(filepath.Join(dir, "mk/packages.list"), []byte("[demo]\ndpkg x\n[test]\n[full]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := makeIn(dir, "-j2"); err != nil {
+		t.Fatalf("make -j2: %v\n%s", err, out)
+	}
+	if err := exec.Command(filepath.Join(dir, "build/bin/prog")).Run(); err != nil {
+		t.Errorf("make -j2 built no program: %v", err)
+	}
+	for line, want := range map[string]string{"test": "\n5 passed, 0 failed, 0 skipped\n", "vm T=guest": "ok   vm-guest"} {
+		out, err := makeIn(dir, strings.Fields(line)...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("make %s: %v; want %q in\n%s", line, err, want, out)
+		}
+	}
+}
+
+// CONTRIBUTING's first line, with this tree as the URL.
+func TestClone(t *testing.T) {
+	if _, err := os.Stat("../../.git"); err != nil {
+		t.Skip("this tree is no clone")
+	}
+	page, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, found := strings.Cut(string(page), "\n    git clone URL ")
+	if !found {
+		t.Fatal("CONTRIBUTING begins with no git clone")
+	}
+	top, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	cmd := exec.Command("sh", "-c", "git clone -q '"+top+"' "+line+" && make help")
+	cmd.Dir, cmd.Env = t.TempDir(), append(cleanEnv(), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "make demo") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // make -n writes nothing.
 func TestMake_dry(t *testing.T) {
 	dir := copyFrame(t, roomMk)

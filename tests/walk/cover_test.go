@@ -32,8 +32,8 @@ func listPages(t *testing.T) (list []string) {
 	return list
 }
 
-// An entry of commands.tbl: a page, the begin of a command, and the test that
-// types it, or - and the reason why none does.
+// An entry of commands.tbl: a page, the begin of a command, and the test that types it; the rule of
+// make test that does; or - and the reason why none does.
 type entry struct {
 	line                int
 	page, command, test string
@@ -125,6 +125,11 @@ func findTests(t *testing.T) func(suite, test string) bool {
 	}
 	rooms := string(out)
 	return func(suite, test string) bool {
+		if suite == "rule" {
+			file, text, _ := strings.Cut(test, ": ")
+			rule, err := os.ReadFile(filepath.Join(root, file))
+			return err == nil && text != "" && strings.Contains(string(rule), text)
+		}
 		quoted := regexp.QuoteMeta(suite) // a suite has a rule of its own, or is in a list of similar ones
 		if !regexp.MustCompile(`(?m)^(suite_` + quoted + ` |\w+_SUITES :?\+?= (.* )?` + quoted + `( |$))`).MatchString(rooms) {
 			return false
@@ -140,6 +145,19 @@ func findTests(t *testing.T) func(suite, test string) bool {
 		}
 		own := test[strings.LastIndex(test, ": ")+1:] // in front of it is what it was tried on
 		return exec.Command("grep", "-rqF", "--include=*.sh", "--include=*.go", "--include=*.c", "-e", strings.TrimSpace(own), root+"/tests", root+"/bee", root+"/o2g", root+"/examples").Run() == nil
+	}
+}
+
+// A rule counts only if the file has its text.
+func TestCommands_rule(t *testing.T) {
+	exists := findTests(t)
+	for test, want := range map[string]bool{
+		"dynamos/updates/room.mk: bin/skep update build": true, "dynamos/updates/room.mk: bin/skep update burn": false,
+		"dynamos/updates/none.mk: bin/skep": false, "dynamos/updates/room.mk": false,
+	} {
+		if exists("rule", test) != want {
+			t.Errorf("rule: %s: want %v", test, want)
+		}
 	}
 }
 

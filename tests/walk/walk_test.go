@@ -70,4 +70,13 @@ func TestTrace(t *testing.T) {
 	if len(files) != 4 || len(events) < 100 {
 		t.Errorf("%d files with %d events", len(files), len(events))
 	}
+	s.Lines(root, "docs/running.md", "jq")
+	var job []any
+	text, err := os.ReadFile(filepath.Join(s.dir, "job.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &job)
+	}
+	if err != nil || len(job) != len(events) {
+		t.Errorf("jq made a file of %d events, not %d: %v", len(job), len(events), err)
+	}
 }

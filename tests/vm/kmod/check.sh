@@ -116,20 +116,21 @@ for s; do
 	stops sparse '^sparse/kmod/main.c:.*dereference of noderef' "an error of sparse"
 	stops compile "^compile/kmod/main.c:.*nonsense.*undeclared" "an error of the compiler"
 	stops modpost 'ection mismatch' "a warning of modpost"
-	rc=0
-	run "$s" good || rc=1
+	run "$s" good && rc=0 || rc=1
 	result $rc "a module with parts elsewhere builds for $s"
 done
 
 sources >"$tmp/got"
 cp "$tmp/before" "$tmp/want"
-rc=0
-cmp -s "$tmp/want" "$tmp/got" || rc=1
-result $rc "sources stay clean"
+cmp -s "$tmp/want" "$tmp/got" && rc=0 || rc=1
+result "$rc" "sources stay clean"
 
-rc=0
-run "$first" good -q || rc=1
-result $rc "a second make does nothing"
+run "$first" good -q && rc=0 || rc=1
+result "$rc" "a second make does nothing"
+rm "$scratch/build/kmod/$first/good/good.ko"
+make -C "$scratch" DEBUG_KERNELS=build/kernel KMODS=good kmod >"$tmp/got" 2>&1 || true
+[ -e "$scratch/build/kmod/$first/good/good.ko" ] && rc=0 || rc=1
+result "$rc" "make kmod builds a module that is missing"
 s=$first
 stops moving 'changed while it was built' "a source that changes meanwhile"
 touch "$scratch/build/kernel/$first/release"
