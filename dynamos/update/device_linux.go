@@ -55,7 +55,7 @@ func Open() (*Device, error) {
 func openError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return refusef("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
+		return refusef("the module dynamos is not loaded: 'skep doctor' prints the command that loads it, for root")
 	case errors.Is(err, fs.ErrPermission):
 		return refusef("%s: updates of the kernel are for root only (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
 	}

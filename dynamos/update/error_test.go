@@ -35,7 +35,7 @@ func TestErrorsOfTheDevice(t *testing.T) {
 		err  error
 		want string
 	}{
-		{fs.ErrNotExist, "root loads it with 'insmod dynamos.ko'"}, {unix.ENXIO, "insmod"}, {unix.ENODEV, "insmod"},
+		{fs.ErrNotExist, "'skep doctor' prints the command"}, {unix.ENXIO, "skep doctor"}, {unix.ENODEV, "skep doctor"},
 		{unix.EACCES, "/dev/dynamos: updates of the kernel are for root only"}, {unix.EPERM, "for root only"}, {unix.EMFILE, ""},
 	} {
 		wantRefusal(t, "open", openError(c.err), c.want)

@@ -27,7 +27,7 @@ var module = func(number uintptr, arg unsafe.Pointer) error {
 func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &RefusedError{"the module shimos is not loaded: an administrator loads it with 'insmod shimos.ko'"}
+		return &RefusedError{"the module shimos is not loaded: 'skep doctor' prints the command that loads it, for root"}
 	}
 	if err != nil {
 		return err
