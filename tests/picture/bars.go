@@ -51,8 +51,12 @@ text { fill: #e6edf3 }
 `
 
 // DrawBars writes groups of bars as SVG. Each group has its own scale, on which its longest
-// bar fills the width, because figures of different groups are rarely comparable.
+// bar fills the width, because figures of different groups are rarely comparable. The line below
+// the title says so.
 func DrawBars(w io.Writer, title, below string, groups []Group) error {
+	if len(groups) > 1 {
+		below += " Each group has its own scale."
+	}
 	height := barsHead
 	for _, g := range groups {
 		height += (1+len(g.Bars))*barHigh + groupGap

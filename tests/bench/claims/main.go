@@ -122,7 +122,7 @@ func render(folder string) (map[string]string, error) {
 			continue
 		}
 		var svg strings.Builder
-		if err := picture.DrawBars(&svg, r.claim, r.machine+", "+r.day+". Each group has its own scale.", groups[r.id]); err != nil {
+		if err := picture.DrawBars(&svg, r.claim, r.machine+", "+r.day+".", groups[r.id]); err != nil {
 			return nil, err
 		}
 		files["pictures/"+r.id+".svg"] = svg.String()

@@ -97,5 +97,5 @@ func drawResults(file, title, machine string) (string, error) {
 		return "", err
 	}
 	defer out.Close()
-	return name, picture.DrawBars(out, title, machine+". Each group has its own scale.", groups)
+	return name, picture.DrawBars(out, title, machine+".", groups)
 }

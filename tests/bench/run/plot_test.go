@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,5 +39,35 @@ func TestPicture(t *testing.T) {
 	svg, _ := os.ReadFile(name)
 	if err != nil || !strings.Contains(string(svg), "&lt;a&gt;") || !strings.Contains(string(svg), "x &amp; y") || strings.Count(string(svg), "<rect") != 3 {
 		t.Errorf("%v: %s", err, svg)
+	}
+}
+
+// The table goes to the standard output, and lines for machines to the file only, so that a table
+// in a file has no others among its rows.
+func TestRecordsAreApart(t *testing.T) {
+	b := &bench{build: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(b.build, "bench"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = in
+	err = b.runRecorded("x", func() error {
+		fmt.Println("a row")
+		b.writeRecord("result bench=x own_ns=%d", 1)
+		return nil
+	})
+	os.Stdout = stdout
+	in.Close()
+	said, readErr := io.ReadAll(out)
+	if err != nil || readErr != nil || !strings.Contains(string(said), "a row\n") || strings.Contains(string(said), "result ") {
+		t.Errorf("%v, %v: printed is %q", err, readErr, said)
+	}
+	lines, err := os.ReadFile(filepath.Join(b.build, "bench", "x.results"))
+	if err != nil || !strings.Contains(string(lines), "\nresult bench=x own_ns=1\n") || strings.Contains(string(lines), "a row") {
+		t.Errorf("%v: the file has %q", err, lines)
 	}
 }
