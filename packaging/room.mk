@@ -66,8 +66,11 @@ $(foreach s,$(BOOTED_SUITES),\
 	$(eval suite_$(s)_deadline = 14400))
 
 FULL_SUITES += packages-lintian
+# Lintian leaves temporary files.
 suite_packages-lintian = sh packaging/deb.sh $(B) $(B)/test/lintian '$(SKEP_VERSION)' && \
-	lintian --allow-root --fail-on error,warning $(B)/test/lintian/*.deb
+	mkdir -p $(B)/test/lintian/tmp && r=0 && \
+	TMPDIR=$(abspath $(B))/test/lintian/tmp lintian --allow-root --fail-on error,warning \
+	$(B)/test/lintian/*.deb || r=$$?; rm -rf $(B)/test/lintian; exit $$r
 suite_packages-lintian_kind = exit
 suite_packages-lintian_deadline = 1200
 suite_packages-lintian_needs = $(PROGRAMS)
