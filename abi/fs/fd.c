@@ -13,6 +13,7 @@
 #include "abi/poll/epoll.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -265,12 +266,18 @@ s64 abi_sys_dup3(struct abi_call *c)
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #define F_OFD_SETLKW 38
+#define F_SETSIG 10
+#define F_GETSIG 11
+#define F_SETOWN_EX 15
+#define F_GETOWNER_UIDS 17
 #define F_SETLEASE 1024
 #define F_GETLEASE 1025
 #define F_NOTIFY 1026
 #define F_DUPFD_CLOEXEC 1030
 #define F_SETPIPE_SZ 1031
 #define F_GETPIPE_SZ 1032
+#define F_ADD_SEALS 1033
+#define F_SET_FILE_RW_HINT 1038
 
 #define SETTABLE (ABI_O_APPEND | ABI_O_NONBLOCK | ABI_O_DIRECT | ABI_O_NOATIME)
 
@@ -352,6 +359,11 @@ static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 			     "fcntl refused (EINVAL): F_SETLEASE, F_GETLEASE "
 			     "and F_NOTIFY are not supported");
 		return -LINUX_EINVAL;
+	case F_SETSIG:
+	case F_GETSIG:
+	case F_SETOWN_EX ... F_GETOWNER_UIDS:
+	case F_ADD_SEALS ... F_SET_FILE_RW_HINT:
+		return abi_refuse(c->p, ABI_REFUSE_FCNTL, -LINUX_EINVAL);
 	default:
 		return -LINUX_EINVAL;
 	}

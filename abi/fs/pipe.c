@@ -10,6 +10,7 @@
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -115,8 +116,8 @@ static s64 make_pipe(struct abi_call *c, u32 flags)
 
 	if (flags & ~(ABI_O_CLOEXEC | ABI_O_NONBLOCK | ABI_O_DIRECT))
 		return -LINUX_EINVAL;
-	if (flags & ABI_O_DIRECT) /* packets instead of a stream */
-		return -LINUX_EINVAL;
+	if (flags & ABI_O_DIRECT)
+		return abi_refuse(c->p, ABI_REFUSE_PACKETS, -LINUX_EINVAL);
 	error = c->p->host->pipe ? host_ends(c->p, flags & ABI_O_NONBLOCK, end)
 				 : pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
 	if (error)

@@ -14,6 +14,7 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -411,7 +412,11 @@ static s64 change_owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
 	int same_uid = uid == ~0u || uid == st->uid || uid == c->p->info.uid;
 	int same_gid = gid == ~0u || gid == st->gid || gid == c->p->info.gid;
 
-	return same_uid && same_gid ? 0 : -LINUX_EPERM;
+	if (same_uid && same_gid)
+		return 0;
+	return c->p->info.uid
+		       ? -LINUX_EPERM
+		       : abi_refuse(c->p, ABI_REFUSE_CAPABILITY, -LINUX_EPERM);
 }
 
 static s64 owner_at(struct abi_call *c, u64 dirfd, u64 name, const u64 *ids,

@@ -9,6 +9,7 @@
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -24,7 +25,9 @@
 #define FIONCLEX 0x5450
 #define FIOCLEX 0x5451
 #define FIOASYNC 0x5452
-#define TIOCGPTPEER 0x5441
+#define SIOCOUTQ 0x5411
+#define FICLONE 0x40049409
+#define FICLONERANGE 0x4020940d
 #define SIOCATMARK 0x8905
 
 /* The kernel's struct termios of x86-64. */
@@ -42,6 +45,13 @@ static s64 window_size(struct abi_call *c, struct abi_desc *d)
 	const struct abi_desc_ops *ops = abi_desc_ops(d);
 
 	return ops->window ? ops->window(c, d) : -LINUX_ENOTTY;
+}
+
+static s64 refuse_terminal(struct abi_call *c, struct abi_desc *d)
+{
+	if (window_size(c, d) < 0)
+		return -LINUX_ENOTTY;
+	return abi_refuse(c->p, ABI_REFUSE_TERMINAL, -LINUX_EINVAL);
 }
 
 /* The attributes of a terminal in canonical mode; they cannot be changed. */
@@ -131,8 +141,8 @@ static s64 refuse_network(struct abi_call *c, struct abi_desc *d)
 		return -LINUX_ENOTTY;
 	abi_log_once(c->p, &c->p->fds.said_ioctl,
 		     "an ioctl of a socket refused (ENOTTY): interfaces, "
-		     "routes and owners are not shown, nor on this host "
-		     "SIOCATMARK");
+		     "routes, owners and unsent bytes are not shown, nor on "
+		     "this host SIOCATMARK");
 	return -LINUX_ENOTTY;
 }
 
@@ -162,11 +172,19 @@ static s64 set_async(struct abi_call *c)
 	return on ? -LINUX_ENOTTY : 0;
 }
 
-/* Not of TIOCGPTPEER, without which C libraries open the name. */
+/* File systems answer FICLONE so that cannot share blocks. */
 static s64 refuse_device(struct abi_call *c, struct abi_desc *d)
 {
-	if (d->type == ABI_S_IFCHR && abi_desc_ops(d)->handle &&
-	    (u32)c->a[1] != TIOCGPTPEER)
+	u32 request = (u32)c->a[1], group = request >> 8 & 0xff;
+	u32 file = d->type == ABI_S_IFREG || d->type == ABI_S_IFDIR;
+
+	if (abi_desc_ops(d)->sock && request == SIOCOUTQ)
+		return refuse_network(c, d);
+	if (file && (request == FICLONE || request == FICLONERANGE))
+		return -LINUX_EOPNOTSUPP;
+	if (file && abi_desc_ops(d)->handle && (group == 'f' || group == 'X'))
+		return abi_refuse(c->p, ABI_REFUSE_INODE, -LINUX_ENOTTY);
+	if (d->type == ABI_S_IFCHR && abi_desc_ops(d)->handle)
 		abi_log_once(c->p, &c->p->fds.said_device,
 			     "an ioctl of a device refused (ENOTTY): only "
 			     "those of terminals are passed on");
@@ -189,9 +207,9 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 	case TIOCSPGRP:
 		if (c->p->host->family && abi_desc_ops(d)->handle)
 			return terminal_group(c, d);
-		return window_size(c, d) < 0 ? -LINUX_ENOTTY : -LINUX_EINVAL;
+		return refuse_terminal(c, d);
 	case TCSETS ... TCSETSF:
-		return window_size(c, d) < 0 ? -LINUX_ENOTTY : -LINUX_EINVAL;
+		return refuse_terminal(c, d);
 	case TIOCGWINSZ:
 		return get_window(c, d);
 	case FIONREAD:

@@ -18,6 +18,7 @@
 #include "abi/include/page.h"
 #include "abi/include/user.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/ipc.h"
@@ -679,7 +680,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	    (a->backing && (a->bits & ABI_AREA_SHARED)))
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)
-		return -LINUX_EINVAL;
+		return abi_refuse(p, ABI_REFUSE_ADVICE, -LINUX_EINVAL);
 	if (a->bits & ABI_AREA_DIRECT)
 		return p->host->mem_discard(a->start, len);
 	if (a->prot != RW)

@@ -5,10 +5,12 @@
 #include "base/errno.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
+#define MREMAP_DONTUNMAP 4u
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
 struct move {
@@ -174,6 +176,8 @@ s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,
 			 .flags = flags};
 	s64 rc;
 
+	if (flags & MREMAP_DONTUNMAP)
+		return abi_refuse(p, ABI_REFUSE_MREMAP, -LINUX_EINVAL);
 	if (bad_args(&m))
 		return -LINUX_EINVAL;
 	abi_map_begin(p);

@@ -11,6 +11,7 @@
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -168,6 +169,11 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 				   len + (addr & ABI_PAGE_MASK));
 }
 
+#define MADV_DONTNEED_LOCKED 24
+#define MADV_COLLAPSE 25
+#define MADV_HWPOISON 100
+#define MADV_SOFT_OFFLINE 101
+
 /*
  * abi stores no advice about forks. Without forks there is nothing to do.
  */
@@ -198,6 +204,10 @@ s64 abi_sys_madvise(struct abi_call *c)
 	if (advice <= ABI_MADV_WILLNEED || advice == ABI_MADV_DOFORK ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
 		return check_mapped(c->p, addr, len);
+	if (advice == ABI_MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
+	    advice == MADV_COLLAPSE || advice == MADV_HWPOISON ||
+	    advice == MADV_SOFT_OFFLINE)
+		return abi_refuse(c->p, ABI_REFUSE_ADVICE, -LINUX_EINVAL);
 	return -LINUX_EINVAL;
 }
 

@@ -4,6 +4,7 @@
  * proc->lock guards umask and limits. There is one user and one group.
  */
 #include "call.h"
+#include "refuse.h"
 #include "log.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
@@ -52,45 +53,53 @@ s64 abi_sys_getegid(struct abi_call *c)
 	return c->p->info.gid;
 }
 
-/* An id may only be set to its value; -1 keeps it. */
-static s64 same_ids(const u64 *id, u32 count, u32 own)
+/* An id may only be set to its value; -1 keeps it. Linux allows root more. */
+static s64 same_ids(struct abi_call *c, u32 count, u32 own)
 {
-	u32 i;
+	u32 i, same = 1;
 
 	for (i = 0; i < count; i++)
-		if ((u32)id[i] != own && (u32)id[i] != ~0u)
-			return -LINUX_EPERM;
-	return 0;
+		if ((u32)c->a[i] != own && (u32)c->a[i] != ~0u)
+			same = 0;
+	if (same)
+		return 0;
+	return c->p->info.uid
+		       ? -LINUX_EPERM
+		       : abi_refuse(c->p, ABI_REFUSE_CAPABILITY, -LINUX_EPERM);
 }
 
 s64 abi_sys_setuid(struct abi_call *c)
 {
-	return (u32)c->a[0] == c->p->info.uid ? 0 : -LINUX_EPERM;
+	if ((u32)c->a[0] == ~0u)
+		return -LINUX_EINVAL;
+	return same_ids(c, 1, c->p->info.uid);
 }
 
 s64 abi_sys_setgid(struct abi_call *c)
 {
-	return (u32)c->a[0] == c->p->info.gid ? 0 : -LINUX_EPERM;
+	if ((u32)c->a[0] == ~0u)
+		return -LINUX_EINVAL;
+	return same_ids(c, 1, c->p->info.gid);
 }
 
 s64 abi_sys_setreuid(struct abi_call *c)
 {
-	return same_ids(c->a, 2, c->p->info.uid);
+	return same_ids(c, 2, c->p->info.uid);
 }
 
 s64 abi_sys_setregid(struct abi_call *c)
 {
-	return same_ids(c->a, 2, c->p->info.gid);
+	return same_ids(c, 2, c->p->info.gid);
 }
 
 s64 abi_sys_setresuid(struct abi_call *c)
 {
-	return same_ids(c->a, 3, c->p->info.uid);
+	return same_ids(c, 3, c->p->info.uid);
 }
 
 s64 abi_sys_setresgid(struct abi_call *c)
 {
-	return same_ids(c->a, 3, c->p->info.gid);
+	return same_ids(c, 3, c->p->info.gid);
 }
 
 static s64 three_ids(struct abi_call *c, u32 id)
@@ -127,10 +136,7 @@ s64 abi_sys_getgroups(struct abi_call *c)
 /* setgroups(2) wants CAP_SETGID, which programs do not have: capget. */
 s64 abi_sys_setgroups(struct abi_call *c)
 {
-	abi_log_once(c->p, &c->p->said_groups,
-		     "setgroups refused (EPERM): programs have no "
-		     "capabilities here, and one group");
-	return -LINUX_EPERM;
+	return abi_refuse(c->p, ABI_REFUSE_CAPABILITY, -LINUX_EPERM);
 }
 
 /* Both return the id from before, and never an error. */
@@ -223,7 +229,7 @@ s64 abi_sys_personality(struct abi_call *c)
 {
 	/* PER_LINUX; 0xffffffff only queries */
 	if ((u32)c->a[0] != ~0u && (u32)c->a[0] != 0)
-		return -LINUX_EINVAL;
+		return abi_refuse(c->p, ABI_REFUSE_PERSONALITY, -LINUX_EINVAL);
 	return 0;
 }
 
@@ -481,7 +487,9 @@ s64 abi_sys_setpriority(struct abi_call *c)
 #define PR_GET_TIMERSLACK 30
 #define PR_SET_NO_NEW_PRIVS 38
 #define PR_GET_NO_NEW_PRIVS 39
+#define PR_LAST 78
 #define PR_SET_VMA 0x53564d41
+#define PR_SET_PTRACER 0x59616d61
 
 static s64 name_set(struct abi_call *c)
 {
@@ -559,7 +567,9 @@ s64 abi_sys_prctl(struct abi_call *c)
 	case PR_GET_NO_NEW_PRIVS:
 		return 1;
 	}
-	return -LINUX_EINVAL;
+	if ((u32)c->a[0] > PR_LAST && (u32)c->a[0] != PR_SET_PTRACER)
+		return -LINUX_EINVAL;
+	return abi_refuse(c->p, ABI_REFUSE_PRCTL, -LINUX_EINVAL);
 }
 
 #define GRND_NONBLOCK 1u

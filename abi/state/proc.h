@@ -17,6 +17,7 @@
 #include "threads.h"
 
 #define ABI_RLIMITS 16
+#define ABI_REFUSALS_MAX 32 /* of enum abi_refusal, and some room */
 
 struct abi_rlimit {
 	u64 cur, max;
@@ -47,8 +48,8 @@ struct abi_proc {
 	u32 trace;		     /* log calls that are refused */
 	u32 death_signal;	     /* PR_SET_PDEATHSIG; atomic */
 	u32 said_limit[ABI_RLIMITS]; /* that it is not enforced; atomic */
-	u32 said_groups;	     /* that setgroups was refused; atomic */
-	u32 said_exec;		     /* what execve refused; atomic */
+	u32 said_refused[ABI_REFUSALS_MAX]; /* by enum abi_refusal; atomic */
+	u32 said_exec;			    /* what execve refused; atomic */
 	u32 child;  /* came of a fork; written before it runs */
 	u32 forked; /* or made one: others share its memory; atomic */
 	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */

@@ -9,6 +9,7 @@
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/refuse.h"
 #include "abi/proc/fork.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
@@ -56,7 +57,7 @@ static s64 clone_check(struct abi_call *c)
 	u64 flags = c->a[0];
 
 	if ((flags & CLONE_MUST) != CLONE_MUST || flags & ~CLONE_MAY)
-		return -LINUX_EINVAL;
+		return abi_refuse(c->p, ABI_REFUSE_CLONE, -LINUX_EINVAL);
 	if (!c->a[1])
 		return -LINUX_EINVAL; /* two threads would share a stack */
 	if (flags & CLONE_SETTLS)

@@ -8,6 +8,7 @@
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/refuse.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/thread.h"
@@ -84,7 +85,9 @@ static s64 cpu_clock(struct abi_call *c, s32 id)
 
 	if (thread == -1)
 		return ABI_CLOCK_PROCESS;
-	return thread == (s64)c->t->index ? ABI_CLOCK_THREAD : -LINUX_EINVAL;
+	if (thread >= 0 && thread != (s64)c->t->index)
+		return abi_refuse(c->p, ABI_REFUSE_CPU_CLOCK, -LINUX_EINVAL);
+	return thread < 0 ? thread : ABI_CLOCK_THREAD;
 }
 
 /* The host's clock for a guest's clock id, or -EINVAL. */
@@ -225,6 +228,8 @@ s64 abi_sys_clock_nanosleep(struct abi_call *c)
 	s64 clock = sleep_clock(c->a[0]), rc;
 	u64 ns;
 
+	if (clock < 0 && (s32)c->a[0] == ABI_CLOCK_ID_PROCESS)
+		return abi_refuse(c->p, ABI_REFUSE_CPU_CLOCK, clock);
 	if (clock < 0)
 		return clock;
 	rc = abi_time_get(c->p, c->a[2], &ns);
