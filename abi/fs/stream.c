@@ -36,11 +36,7 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 	return n;
 }
 
-/*
- * A transfer is an edge for the other end, which the host does not report while
- * that end remains ready. Ends in other processes are not notified.
- */
-static void tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
+void abi_stream_tell_peer(struct abi_proc *p, struct abi_desc *d, u32 edge)
 {
 	struct abi_desc *peer;
 
@@ -74,8 +70,8 @@ static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 		n = transfer_part(c->p, d, s, writing);
 		if (n > 0) {
 			done += n;
-			tell_peer(c->p, d,
-				  writing ? ABI_EDGE_IN : ABI_EDGE_OUT);
+			abi_stream_tell_peer(
+				c->p, d, writing ? ABI_EDGE_IN : ABI_EDGE_OUT);
 		}
 		if (!writing || n == -LINUX_EAGAIN || s->left)
 			abi_event_rearm(c->p, &d->event, edge);

@@ -9,6 +9,7 @@
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
+#include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -104,11 +105,15 @@ s64 abi_sys_pwritev(struct abi_call *c)
 	return transfer_at(c, 0, transfer_vector, WRITES);
 }
 
+#define RWF_KNOWN 0x1f
+
 /* preadv2 and pwritev2: no flags are supported; offset -1 is the position. */
 static s64 transfer_flagged(struct abi_call *c, u32 prot, transfer *move)
 {
-	if ((u32)c->a[5])
+	if ((u32)c->a[5] & ~(u32)RWF_KNOWN)
 		return -LINUX_ENOTSUP;
+	if ((u32)c->a[5])
+		return abi_refuse(c->p, ABI_REFUSE_IO_FLAGS, -LINUX_ENOTSUP);
 	return transfer_at(c, ABI_FILE_CURRENT, transfer_vector, prot, move);
 }
 
@@ -201,6 +206,9 @@ static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 	return error ? error : c->p->host->file(d->handle, &op);
 }
 
+#define FALLOC_KEEP_SIZE 1u
+#define FALLOC_KNOWN 0x7fu
+
 s64 abi_sys_fallocate(struct abi_call *c)
 {
 	struct abi_desc *d;
@@ -213,15 +221,17 @@ s64 abi_sys_fallocate(struct abi_call *c)
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
 		return -LINUX_EBADF;
-	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE is allowed */
+	if ((u32)c->a[1] & ~FALLOC_KNOWN)
 		result = -LINUX_ENOTSUP;
+	else if ((u32)c->a[1] & ~FALLOC_KEEP_SIZE)
+		result = abi_refuse(c->p, ABI_REFUSE_FALLOCATE, -LINUX_ENOTSUP);
 	else if (!is_writable(d))
 		result = -LINUX_EBADF;
 	else if (d->type == ABI_S_IFIFO)
 		result = -LINUX_ESPIPE;
 	else
 		result = abi_desc_ops(d)->regular ? 0 : -LINUX_ENODEV;
-	if (!result && !((u32)c->a[1] & 1))
+	if (!result && !((u32)c->a[1] & FALLOC_KEEP_SIZE))
 		result = extend_file(c, d, (u64)end);
 	abi_desc_put(c->p, d);
 	return result;

@@ -134,9 +134,11 @@ enum abi_path_verb {
 	ABI_PATH_ACCESS, /* mode: R_OK, W_OK, X_OK bits */
 	ABI_PATH_UNLINK,
 	ABI_PATH_RMDIR,
-	ABI_PATH_MKDIR,	   /* mode */
-	ABI_PATH_MKFIFO,   /* mode; -EPERM: the host has none */
-	ABI_PATH_RENAME,   /* path, path2 */
+	ABI_PATH_MKDIR,	 /* mode */
+	ABI_PATH_MKFIFO, /* mode; -EPERM: the host has none */
+	/* path, path2; mode: RENAME_* of renameat2(2); -EINVAL: the host
+	 * cannot do that */
+	ABI_PATH_RENAME,
 	ABI_PATH_LINK,	   /* path, path2 */
 	ABI_PATH_SYMLINK,  /* path2 is the text of the link */
 	ABI_PATH_READLINK, /* buf, len; result is the length */
@@ -445,6 +447,18 @@ struct abi_ipc_op {
 	u64 arg[6];
 };
 
+/*
+ * host->splice: splice(2), or tee(2) of two pipes. The offsets are ABI_STREAM
+ * or ABI_CURRENT for the position that the host keeps. Never waits (-EAGAIN),
+ * and loses no byte that it took from a pipe.
+ */
+struct abi_splice {
+	s32 in, out;
+	u32 tee;
+	s64 in_at, out_at;
+	u64 len;
+};
+
 struct abi_host {
 	/* Memory. Addresses are page aligned and inside IMAGE or ARENA. */
 	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
@@ -554,6 +568,8 @@ struct abi_host {
 	s64 (*file_read)(s32 handle, const struct abi_io *io);
 	s64 (*file_write)(s32 handle, const struct abi_io *io);
 	s64 (*file)(s32 handle, struct abi_file_op *op);
+	/* Returns the bytes moved. NULL: splice and tee are refused. */
+	s64 (*splice)(const struct abi_splice *op);
 	/* May wait, as described above. May be NULL. */
 	s64 (*file_lock)(s32 handle, struct abi_filelock *lock, u32 thread);
 	s64 (*path)(struct abi_path_op *op);

@@ -37,6 +37,7 @@ s64 abi_lin_file_write(s32 handle, const struct abi_io *io);
 s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 			s64 offset);
 s64 abi_lin_file(s32 handle, struct abi_file_op *op);
+s64 abi_lin_splice(const struct abi_splice *op);
 
 /* Whether both are one open file description (dup(2)); 0 if unknown. */
 int abi_lin_file_same(s32 a, s32 b);

@@ -165,6 +165,28 @@ int abi_lin_file_same(s32 a, s32 b)
 	return syscall(SYS_kcmp, self, self, KCMP_FILE, a, b) == 0;
 }
 
+static int is_ready(s32 handle, short events)
+{
+	struct pollfd fd = {.fd = handle, .events = events};
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* Inherited descriptors may be blocking, so both ends are polled first. */
+s64 abi_lin_splice(const struct abi_splice *op)
+{
+	loff_t in = op->in_at, out = op->out_at;
+
+	if (!is_ready(op->in, POLLIN) || !is_ready(op->out, POLLOUT))
+		return -EAGAIN;
+	if (op->tee)
+		return errno_result(
+			tee(op->in, op->out, op->len, SPLICE_F_NONBLOCK));
+	return errno_result(splice(op->in, in < 0 ? NULL : &in, op->out,
+				   out < 0 ? NULL : &out, op->len,
+				   SPLICE_F_NONBLOCK));
+}
+
 struct dirent64_raw {
 	u64 ino;
 	s64 next;

@@ -48,6 +48,9 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 	case ABI_NR_setitimer:
 	case ABI_NR_timer_create:
 		return host->timer_arm ? 0 : "returns ENOSYS";
+	case ABI_NR_splice:
+	case ABI_NR_tee:
+		return host->splice ? 0 : "returns EINVAL";
 	case ABI_NR_fork:
 	case ABI_NR_vfork:
 	case ABI_NR_execve:

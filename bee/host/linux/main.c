@@ -51,6 +51,7 @@ const struct abi_host lin_host = {
 	.file_read = abi_lin_file_read,
 	.file_write = abi_lin_file_write,
 	.file = abi_lin_file,
+	.splice = abi_lin_splice,
 	.file_lock = lin_file_lock,
 	.path = abi_lin_path,
 	.pipe = lin_pipe,
