@@ -10,11 +10,13 @@
 #include "path.h"
 #include "procfs.h"
 #include "size_limit.h"
+#include "unnamed.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
+#include "abi/proc/refuse.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -272,7 +274,7 @@ static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
 	if (error < 0)
 		return error;
 	if ((flags & ABI_O_TMPFILE) == ABI_O_TMPFILE)
-		return -LINUX_ENOTSUP;
+		return abi_unnamed_tmpfile(c, path, flags, mode & 07777);
 	if (path_flags & ABI_PATH_MUST_DIR) {
 		if (flags & ABI_O_CREAT)
 			return -LINUX_EISDIR;
@@ -507,52 +509,67 @@ static s64 check_two(struct abi_call *c, const struct abi_path_op *op, u32 from,
 
 /* RENAME or LINK of `path`, which ended as from_end says, to the name at `to`.
  */
-static s64 move_name(struct abi_call *c, enum abi_path_verb verb,
-		     const char *path, u32 from_end, u64 to_dir, u64 to)
+static s64 move_name(struct abi_call *c, struct abi_path_op op, u32 from_end,
+		     u64 to_dir, u64 to)
 {
 	char path2[ABI_PATH_MAX];
-	struct abi_path_op op = {.verb = verb, .path = path, .path2 = path2};
 	u32 to_end;
 	s64 error = abi_path_at(c, to_dir, to, path2, &to_end);
 
+	op.path2 = path2;
 	if (error >= 0)
 		error = check_two(c, &op, from_end, to_end);
 	return error < 0 ? error : c->p->host->path(&op);
 }
 
 static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
-		     u64 to, enum abi_path_verb verb)
+		     u64 to, struct abi_path_op op)
 {
 	char path[ABI_PATH_MAX];
 	u32 end;
 	s64 error = abi_path_at(c, from_dir, from, path, &end);
 
-	return error < 0 ? error : move_name(c, verb, path, end, to_dir, to);
+	op.path = path;
+	return error < 0 ? error : move_name(c, op, end, to_dir, to);
 }
+
+#define NAMES(verb_, ...) ((struct abi_path_op){.verb = verb_, ##__VA_ARGS__})
 
 s64 abi_sys_rename(struct abi_call *c)
 {
 	return two_names(c, (u64)ABI_AT_FDCWD, c->a[0], (u64)ABI_AT_FDCWD,
-			 c->a[1], ABI_PATH_RENAME);
+			 c->a[1], NAMES(ABI_PATH_RENAME));
 }
 
 s64 abi_sys_renameat(struct abi_call *c)
 {
 	return two_names(c, c->a[0], c->a[1], c->a[2], c->a[3],
-			 ABI_PATH_RENAME);
+			 NAMES(ABI_PATH_RENAME));
 }
 
-/* NOREPLACE and EXCHANGE cannot be made atomic without the host, so they are
- * refused. */
+#define RENAME_NOREPLACE 1u
+#define RENAME_EXCHANGE 2u
+#define RENAME_WHITEOUT 4u
+
 s64 abi_sys_renameat2(struct abi_call *c)
 {
-	return (u32)c->a[4] ? -LINUX_EINVAL : abi_sys_renameat(c);
+	u32 flags = (u32)c->a[4];
+	s64 n;
+
+	if (flags > (RENAME_NOREPLACE | RENAME_WHITEOUT) ||
+	    (flags & RENAME_EXCHANGE && flags != RENAME_EXCHANGE))
+		return -LINUX_EINVAL;
+	n = two_names(c, c->a[0], c->a[1], c->a[2], c->a[3],
+		      NAMES(ABI_PATH_RENAME, .mode = flags));
+	if (n == -LINUX_EINVAL && flags)
+		return abi_refuse(c->p, ABI_REFUSE_RENAME, n);
+	return n;
 }
 
 s64 abi_sys_link(struct abi_call *c)
 {
 	return two_names(c, (u64)ABI_AT_FDCWD, c->a[0], (u64)ABI_AT_FDCWD,
-			 c->a[1], ABI_PATH_LINK);
+			 c->a[1], NAMES(ABI_PATH_LINK));
 }
 
 /*
@@ -581,20 +598,43 @@ static s64 last_link_follow(struct abi_call *c, char *path, u32 *end)
 	return -LINUX_ELOOP;
 }
 
+/* Whether `path` is that of a descriptor whose file has no name. */
+static int is_unnamed(struct abi_proc *p, const char *path)
+{
+	static const char end[] = " (deleted)";
+	s64 fd = abi_synth_number(path);
+	struct abi_desc *d = fd < 0 ? 0 : abi_desc_get(p, (u64)fd);
+	u64 len;
+	int yes;
+
+	if (!d)
+		return 0;
+	len = abi_strlen(d->path);
+	yes = len > sizeof(end) &&
+	      abi_streq(d->path + len - sizeof(end) + 1, end);
+	abi_desc_put(p, d);
+	return yes;
+}
+
 s64 abi_sys_linkat(struct abi_call *c)
 {
 	char path[ABI_PATH_MAX];
 	u32 end;
 	s64 error;
 
-	if ((u32)c->a[4] & ~(u32)ABI_AT_SYMLINK_FOLLOW)
+	if ((u32)c->a[4] & ~(u32)(ABI_AT_SYMLINK_FOLLOW | ABI_AT_EMPTY_PATH))
 		return -LINUX_EINVAL;
+	if ((u32)c->a[4] & ABI_AT_EMPTY_PATH)
+		return abi_refuse(c->p, ABI_REFUSE_EMPTY_PATH, -LINUX_ENOENT);
 	error = abi_path_at(c, c->a[0], c->a[1], path, &end);
+	if (error >= 0 && (u32)c->a[4] && is_unnamed(c->p, path))
+		return abi_refuse(c->p, ABI_REFUSE_EMPTY_PATH, -LINUX_ENOENT);
 	if (error >= 0 && (u32)c->a[4])
 		error = last_link_follow(c, path, &end);
 	if (error < 0)
 		return error;
-	return move_name(c, ABI_PATH_LINK, path, end, c->a[2], c->a[3]);
+	return move_name(c, NAMES(ABI_PATH_LINK, .path = path), end, c->a[2],
+			 c->a[3]);
 }
 
 static s64 make_link(struct abi_call *c, u64 text, u64 dirfd, u64 name)
@@ -714,7 +754,12 @@ s64 abi_sys_faccessat(struct abi_call *c)
 
 s64 abi_sys_faccessat2(struct abi_call *c)
 {
-	if ((u32)c->a[3] & ~(u32)(ABI_AT_EACCESS | ABI_AT_SYMLINK_NOFOLLOW))
+	u32 flags = (u32)c->a[3];
+
+	if (flags & ~(u32)(ABI_AT_EACCESS | ABI_AT_SYMLINK_NOFOLLOW |
+			   ABI_AT_EMPTY_PATH))
 		return -LINUX_EINVAL;
+	if (flags & ABI_AT_EMPTY_PATH)
+		return abi_refuse(c->p, ABI_REFUSE_EMPTY_PATH, -LINUX_EINVAL);
 	return access_at(c, c->a[0], c->a[1], (u32)c->a[2]);
 }

@@ -2,6 +2,8 @@
 /* The requests of terminals that the host carries out: ioctl_tty(2). No state.
  */
 #include "terminal.h"
+#include "desc.h"
+#include "fd.h"
 #include "ops.h"
 #include "base/errno.h"
 #include "abi/include/user.h"
@@ -9,6 +11,7 @@
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
+#define TIOCGPTPEER 0x5441
 #define TERMIOS_LEN 36 /* the kernel's struct termios of x86-64 */
 
 enum way { VALUE, IN, OUT }; /* of the argument */
@@ -49,25 +52,54 @@ static const struct request *find_request(u32 number)
 	return 0;
 }
 
+static s64 ask_host(struct abi_call *c, struct abi_desc *d, u32 request,
+		    s32 value, char *text, u32 len)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_TERMINAL,
+				   .handle = d->handle,
+				   .options = request,
+				   .pid = value,
+				   .text = text,
+				   .text_len = len};
+
+	return c->p->host->family(&op, c->t->index);
+}
+
+/* Opens the other side of a pseudo-terminal; the argument: flags of open(2). */
+static s64 open_peer(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_right r = {.type = ABI_S_IFCHR, .flags = (u32)c->a[2]};
+	struct abi_desc *peer;
+	s64 n = ask_host(c, d, TIOCGPTPEER,
+			 (s32)(r.flags | ABI_O_CLOEXEC | ABI_O_NONBLOCK), 0, 0);
+
+	if (n < 0)
+		return n;
+	r.handle = (s32)n;
+	r.flags &= ABI_O_ACCMODE | ABI_O_NONBLOCK;
+	n = abi_fd_describe(c->p, &r, &peer);
+	return n < 0 ? n
+		     : abi_desc_install(c->p, peer, 0,
+					(u32)c->a[2] & ABI_O_CLOEXEC);
+}
+
 s64 abi_terminal_control(struct abi_call *c, struct abi_desc *d)
 {
 	const struct request *r = find_request((u32)c->a[1]);
 	char argument[TERMIOS_LEN];
-	struct abi_family_op op = {.verb = ABI_FAMILY_TERMINAL,
-				   .handle = d->handle,
-				   .options = (u32)c->a[1]};
+	u32 peer = (u32)c->a[1] == TIOCGPTPEER;
 	s64 n;
 
-	if (!r || !c->p->host->family)
+	if ((!r && !peer) || !c->p->host->family)
 		return -LINUX_ENOSYS;
 	if (!abi_desc_ops(d)->handle || d->type != ABI_S_IFCHR)
 		return -LINUX_ENOTTY;
-	op.text = r->way == VALUE ? 0 : argument;
-	op.text_len = r->len;
-	op.pid = (s32)c->a[2];
+	if (peer)
+		return open_peer(c, d);
 	if (r->way == IN && abi_user_get(c->p, argument, c->a[2], r->len))
 		return -LINUX_EFAULT;
-	n = c->p->host->family(&op, c->t->index);
+	n = ask_host(c, d, r->number, (s32)c->a[2],
+		     r->way == VALUE ? 0 : argument, r->len);
 	if (n >= 0 && r->way == OUT &&
 	    abi_user_put(c->p, c->a[2], argument, r->len))
 		return -LINUX_EFAULT;

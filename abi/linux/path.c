@@ -65,7 +65,7 @@ static s64 use_places(const struct abi_path_op *op,
 	if (err)
 		return err;
 	if (op->verb == ABI_PATH_RENAME)
-		err = renameat(at->dir, at->name, to.dir, to.name);
+		err = renameat2(at->dir, at->name, to.dir, to.name, op->mode);
 	else
 		err = linkat(at->dir, at->name, to.dir, to.name, 0);
 	err = errno_result(err);

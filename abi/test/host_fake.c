@@ -275,7 +275,8 @@ static s64 host_path(struct abi_path_op *op)
 	case ABI_PATH_MKDIR:
 		return return_errno(mkdir(op->path, op->mode));
 	case ABI_PATH_RENAME:
-		return return_errno(rename(op->path, op->path2));
+		return return_errno(renameat2(AT_FDCWD, op->path, AT_FDCWD,
+					      op->path2, op->mode));
 	case ABI_PATH_LINK:
 		return return_errno(link(op->path, op->path2));
 	case ABI_PATH_SYMLINK:

@@ -17,6 +17,7 @@
 #define CLASS_DISPOSITION_EX ((FILE_INFO_BY_HANDLE_CLASS)21)
 #define CLASS_RENAME_EX ((FILE_INFO_BY_HANDLE_CLASS)22)
 #define SYMLINK_UNPRIVILEGED 2
+#define RENAME_NOREPLACE 1u
 
 struct rename_info { /* FILE_RENAME_INFO with room for the name */
 	DWORD flags;
@@ -278,16 +279,21 @@ static s64 check_itself(const WCHAR *path)
 	return err;
 }
 
-static s64 rename_path(const WCHAR *from, const WCHAR *to)
+static s64 rename_path(const WCHAR *from, const WCHAR *to, u32 flags)
 {
 	DWORD a = kind_bit(from), b = kind_bit(to);
 	s64 err;
+
+	if (flags & ~RENAME_NOREPLACE)
+		return -LINUX_EINVAL;
 
 	if (a == INVALID_FILE_ATTRIBUTES)
 		return bee_win_last();
 	err = check_itself(from);
 	if (err)
 		return err;
+	if (flags)
+		return MoveFileExW(from, to, 0) ? 0 : bee_win_last();
 	if (b != INVALID_FILE_ATTRIBUTES && a != b)
 		return a ? -LINUX_ENOTDIR : -LINUX_EISDIR;
 	if (rename_posix(from, to))
@@ -408,7 +414,7 @@ static s64 two_paths(struct abi_path_op *op, const WCHAR *path)
 	folder = bee_place_hold(path2);
 	if (folder == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	err = op->verb == ABI_PATH_RENAME ? rename_path(path, path2)
+	err = op->verb == ABI_PATH_RENAME ? rename_path(path, path2, op->mode)
 					  : link_path(path, path2);
 	if (folder)
 		CloseHandle(folder);
