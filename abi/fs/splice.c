@@ -158,7 +158,7 @@ s64 abi_sys_sendfile(struct abi_call *c)
 }
 
 /* Whether the ranges are in one file and overlap: 1, 0, or an error. */
-static s64 overlaps(struct abi_call *c, struct ends *e, u64 len)
+static s64 has_overlap(struct abi_call *c, struct ends *e, u64 len)
 {
 	struct abi_stat in, out;
 	s64 error = abi_file_stat(c, e->in, &in);
@@ -188,7 +188,7 @@ static s64 copy_range(struct abi_call *c, struct ends *e, u64 len)
 		return error;
 	if (e->in_at + len > 1ull << 63 || e->out_at + len > 1ull << 63)
 		return -LINUX_EOVERFLOW;
-	n = overlaps(c, e, len);
+	n = has_overlap(c, e, len);
 	if (n)
 		return n < 0 ? n : -LINUX_EINVAL;
 	n = move_all(c, e, len, 1);

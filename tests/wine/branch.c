@@ -240,14 +240,14 @@ static void test_renaming(void)
 	file = L"branch-from";
 	answer = moved = 0;
 	CloseHandle(to);
-	tap_ok(!rename_path(L"branch-from", L"branch-to") && !moved &&
+	tap_ok(!rename_path(L"branch-from", L"branch-to", 0) && !moved &&
 		       seen_flags == 0x43 && !is_there(file) &&
 		       is_there(L"branch-to"),
 	       "POSIX renaming replaces a file");
 	CloseHandle(from);
 	CloseHandle(file_new(L"branch-from"));
 	answer = ERROR_INVALID_PARAMETER;
-	tap_ok(!rename_path(L"branch-from", L"branch-to") && moved == 1,
+	tap_ok(!rename_path(L"branch-from", L"branch-to", 0) && moved == 1,
 	       "without POSIX renaming ordinary renaming is used");
 	DeleteFileW(L"branch-to");
 }

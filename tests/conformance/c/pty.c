@@ -47,6 +47,21 @@ static void check_modes(int master, int slave)
 	CHECK(tcflush(slave, TCIOFLUSH) == 0 && tcdrain(slave) == 0);
 }
 
+/* The other side without its name: what a name in /dev/pts means here may have
+ * changed. */
+static void open_peer(int master)
+{
+	int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
+	char name[64] = "", twin[64] = "-";
+
+	CHECK(fd >= 0 && isatty(fd) && !(fcntl(fd, F_GETFD) & FD_CLOEXEC));
+	CHECK(ttyname_r(fd, name, sizeof(name)) == 0 &&
+	      ptsname_r(master, twin, sizeof(twin)) == 0 &&
+	      !strcmp(name, twin));
+	CHECK(write(fd, "e", 1) == 1 && read_text(master, "e"));
+	CHECK(close(fd) == 0);
+}
+
 /* Runs in a session of its own. */
 static int take_terminal(const char *name)
 {
@@ -82,6 +97,7 @@ int main(void)
 	slave = name ? open(name, O_RDWR | O_NOCTTY) : -1;
 	CHECK(slave >= 0);
 	check_modes(master, slave);
+	open_peer(master);
 	CHECK(FAILS(ioctl(null, TIOCGPTN, &status), ENOTTY));
 	CHECK(FAILS(tcgetattr(null, &(struct termios){0}), ENOTTY));
 	fflush(stdout);
