@@ -8,10 +8,12 @@
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
+#include "abi/poll/wait.h"
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
 #include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
 
 static u32 pipe_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
@@ -77,6 +79,66 @@ static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	return -LINUX_ENFILE;
 }
 
+/* An end of pipe `number` of the host. */
+static void set_end(struct abi_desc *end, u32 number, s32 handle)
+{
+	end->pipe = number;
+	end->handle = handle;
+	end->type = ABI_S_IFIFO;
+	abi_strcpy(end->path, "pipe:[host]", 32);
+}
+
+/* The ends become those of the host's pipe; their locks are not needed, since
+ * calls that use the ring start again. */
+static void change_ends(struct abi_proc *p, u32 ring, const s32 handle[2])
+{
+	u32 number = __atomic_add_fetch(&p->fds.pipes, 1, __ATOMIC_RELAXED);
+	struct abi_desc *d, *end[2] = {0, 0};
+	u32 i;
+
+	abi_lock(p, &p->fds.lock);
+	for (i = 0; i < p->fds.high; i++) {
+		d = &p->fds.desc[i];
+		if (d->kind != ABI_DESC_PIPE || !d->refs ||
+		    (d->in != ring && d->out != ring))
+			continue;
+		end[d->in != ring] = d;
+		set_end(d, number, handle[d->in != ring]);
+		d->in = d->out = 0;
+		__atomic_store_n(&d->kind, ABI_DESC_STREAM, __ATOMIC_SEQ_CST);
+	}
+	for (i = 0; i < 2; i++)
+		if (end[i] && end[!i])
+			end[i]->peer = abi_desc_index(p, end[!i]) + 1;
+	abi_unlock(p, &p->fds.lock);
+	for (i = 0; i < 2; i++)
+		if (!end[i])
+			p->host->file_close(handle[i]);
+}
+
+s64 abi_pipe_share(struct abi_proc *p, struct abi_desc *d)
+{
+	u32 ring = d->in ? d->in : d->out;
+	s32 handle[2];
+	s64 error;
+
+	if (d->kind != ABI_DESC_PIPE)
+		return 0;
+	error = p->host->pipe(handle, 0);
+	if (error)
+		return error;
+	error = abi_ring_move(p, ring, handle[1]);
+	if (error) {
+		p->host->file_close(handle[0]);
+		p->host->file_close(handle[1]);
+		return error;
+	}
+	change_ends(p, ring, handle);
+	abi_event_signal(p, &abi_ring_at(p, ring)->event,
+			 ABI_EDGE_IN | ABI_EDGE_OUT);
+	return 0;
+}
+
 /* A pipe of the host, which parent and child share after a fork. */
 static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 {
@@ -91,12 +153,9 @@ static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	number = __atomic_add_fetch(&p->fds.pipes, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < 2; i++) {
 		if (end[i]) {
-			end[i]->pipe = number;
+			set_end(end[i], number, handle[i]);
 			if (end[!i])
 				end[i]->peer = abi_desc_index(p, end[!i]) + 1;
-			end[i]->handle = handle[i];
-			end[i]->type = ABI_S_IFIFO;
-			abi_strcpy(end[i]->path, "pipe:[host]", 32);
 		} else {
 			p->host->file_close(handle[i]);
 		}
@@ -109,6 +168,13 @@ static s64 host_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	return -LINUX_ENFILE;
 }
 
+/* A program that has started another one will pass on the next pipe too. */
+static int shares_pipes(struct abi_proc *p)
+{
+	return p->host->pipe && (!p->info.spawns ||
+				 __atomic_load_n(&p->forked, __ATOMIC_RELAXED));
+}
+
 static s64 make_pipe(struct abi_call *c, u32 flags)
 {
 	struct abi_desc *end[2];
@@ -118,8 +184,9 @@ static s64 make_pipe(struct abi_call *c, u32 flags)
 		return -LINUX_EINVAL;
 	if (flags & ABI_O_DIRECT)
 		return abi_refuse(c->p, ABI_REFUSE_PACKETS, -LINUX_EINVAL);
-	error = c->p->host->pipe ? host_ends(c->p, flags & ABI_O_NONBLOCK, end)
-				 : pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
+	error = shares_pipes(c->p)
+			? host_ends(c->p, flags & ABI_O_NONBLOCK, end)
+			: pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
 	if (error)
 		return error;
 	return abi_desc_install_two(c->p, end, flags & ABI_O_CLOEXEC, c->a[0]);

@@ -119,6 +119,10 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	void *at;
 
 	abi_lock(p, &r->lock);
+	if (r->moved) {
+		abi_unlock(p, &r->lock);
+		return -ABI_ERESTARTNOINTR; /* the description has changed */
+	}
 	while (done < r->len) {
 		n = abi_span_chunk(p, s, &at);
 		if (n <= 0)
@@ -159,6 +163,10 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	void *at;
 
 	abi_lock(p, &r->lock);
+	if (r->moved) {
+		abi_unlock(p, &r->lock);
+		return -ABI_ERESTARTNOINTR;
+	}
 	room = r->size - r->len;
 	if (first && s->left <= ABI_PIPE_BUF && room < s->left)
 		room = 0;
@@ -336,6 +344,28 @@ s64 abi_ring_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how)
 	if (how != 0)
 		shut_end(p, d->out, 1);
 	return 0;
+}
+
+s64 abi_ring_move(struct abi_proc *p, u32 ring, s32 handle)
+{
+	struct abi_ring *r = abi_ring_at(p, ring);
+	u32 first = ABI_RING_SIZE - r->start;
+	struct abi_io io = {.buf = r->data + r->start, .offset = ABI_STREAM};
+	s64 n = 0;
+
+	abi_lock(p, &r->lock);
+	io.len = r->len < first ? r->len : first;
+	if (io.len)
+		n = p->host->file_write(handle, &io);
+	if (n == (s64)io.len && r->len > first) {
+		io.buf = r->data;
+		io.len = r->len - first;
+		n = p->host->file_write(handle, &io);
+	}
+	if (n == (s64)io.len)
+		r->moved = 1;
+	abi_unlock(p, &r->lock);
+	return n < 0 ? n : r->moved ? 0 : -LINUX_EIO;
 }
 
 void abi_ring_free(struct abi_proc *p, u32 ring)

@@ -86,6 +86,10 @@ struct abi_host_info {
 	/* From here to the end of the mmap range there are only mappings by
 	 * mem_place. 0: there is no such window. */
 	u64 file_window;
+	/* 1: `family` starts processes only by vfork and execve. Then FORK
+	 * with status 1 only gives the child's pid, and the caller becomes the
+	 * child; SPAWN or ENDED follows. */
+	u32 spawns;
 	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask; /* components of it (XCR0 as the guest sees it) */
 	char node[65];	/* uname: nodename */
@@ -356,7 +360,11 @@ enum abi_family_verb {
 	/* handle, options: a request of ioctl_tty(2); its argument: pid, or if
 	 * not NULL text, text_len bytes, in and out */
 	ABI_FAMILY_TERMINAL,
-	ABI_FAMILY_DEATH,     /* status: PR_SET_PDEATHSIG */
+	ABI_FAMILY_DEATH, /* status: PR_SET_PDEATHSIG */
+	/* pid, status as wait(2) gives it: a child of vfork ended */
+	ABI_FAMILY_ENDED,
+	/* pid, and as EXEC: a child of vfork executes; returns 0 */
+	ABI_FAMILY_SPAWN,
 	ABI_FAMILY_EXEC_FILE, /* a handle for the data of include/exec.h */
 	ABI_FAMILY_EXEC,      /* handle: that file, path: the program, as in
 				 abi_open; returns only when it failed */
@@ -528,6 +536,8 @@ struct abi_host {
 	 * new thread begins with abi_tick on its registers.
 	 */
 	void (*thread_kick)(u32 thread);
+	/* The index of the calling thread. Needed only with info.spawns. */
+	u32 (*thread_self)(void);
 	s64 (*thread_yield)(void);
 	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);
 	/* The guest's FS base has changed (the thread pointer is tp). */

@@ -141,3 +141,8 @@ s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
 	}
 	return -LINUX_ENFILE;
 }
+
+int abi_pair_hosts(const struct abi_proc *p)
+{
+	return p->host->pipe && !p->info.spawns;
+}

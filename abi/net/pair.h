@@ -18,4 +18,7 @@ s64 abi_pair_option(struct abi_sock_op *op);
 /* Creates a connected pair of stream sockets; 0 or -ENFILE. */
 s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2]);
 
+/* Whether the host makes sockets of AF_UNIX. */
+int abi_pair_hosts(const struct abi_proc *p);
+
 #endif

@@ -152,7 +152,7 @@ s64 abi_sys_socket(struct abi_call *c)
 
 	if (flags & ~(u32)TYPE_FLAGS)
 		return -LINUX_EINVAL;
-	if (domain == ABI_AF_UNIX && !c->p->host->pipe)
+	if (domain == ABI_AF_UNIX && !abi_pair_hosts(c->p))
 		return open_unix(c, type, flags, (u32)c->a[2]);
 	if (domain != ABI_AF_UNIX && domain != ABI_AF_INET &&
 	    domain != ABI_AF_INET6)
@@ -201,9 +201,9 @@ s64 abi_sys_socketpair(struct abi_call *c)
 	if (!is_known_type(ABI_AF_UNIX, type) && type >= 11)
 		return -LINUX_EINVAL;
 	if (type != ABI_SOCK_STREAM &&
-	    (!c->p->host->pipe || !is_known_type(ABI_AF_UNIX, type)))
+	    (!abi_pair_hosts(c->p) || !is_known_type(ABI_AF_UNIX, type)))
 		return refuse_type(c);
-	error = c->p->host->pipe
+	error = abi_pair_hosts(c->p)
 			? host_pair(c, flags, type, pair)
 			: abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)
