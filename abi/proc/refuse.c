@@ -57,6 +57,16 @@ static const char *const sentences[ABI_REFUSALS] = {
 	[ABI_REFUSE_CPU_CLOCK] =
 		"the CPU clock of another thread or process refused: a thread "
 		"reads and sleeps on its own only",
+	[ABI_REFUSE_FORK] =
+		"fork refused (ENOSYS): on this host processes start by vfork, "
+		"posix_spawn and execve only",
+	[ABI_REFUSE_VFORK] =
+		"a signal to itself refused (EPERM): a child of vfork has only "
+		"the default actions before it executes a program",
+	[ABI_REFUSE_PASS] =
+		"a descriptor is closed in the program that is started: socket "
+		"pairs, eventfd, timers, signalfd and epoll are not passed on "
+		"by this host",
 };
 
 s64 abi_refuse(struct abi_proc *p, enum abi_refusal what, s64 error)

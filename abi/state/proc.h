@@ -15,13 +15,9 @@
 #include "signals.h"
 #include "space.h"
 #include "threads.h"
+#include "vfork.h"
 
-#define ABI_RLIMITS 16
 #define ABI_REFUSALS_MAX 32 /* of enum abi_refusal, and some room */
-
-struct abi_rlimit {
-	u64 cur, max;
-};
 
 struct abi_proc {
 	const struct abi_host *host;
@@ -33,6 +29,7 @@ struct abi_proc {
 	struct abi_signals signals;
 	struct abi_alarms alarms;
 	struct abi_fds fds;
+	struct abi_vfork vfork;
 
 	struct abi_lock lock;	/* guards cwd, comm, limit, umask */
 	char cwd[ABI_PATH_MAX]; /* absolute, no slash at the end */
