@@ -8,6 +8,7 @@
 #include "ops.h"
 #include "base/errno.h"
 #include "abi/include/mem.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -26,8 +27,8 @@ struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd)
 	if (fd >= ABI_FD_MAX)
 		return 0;
 	abi_lock(p, &p->fds.lock);
-	if (p->fds.slot[fd].desc) {
-		d = &p->fds.desc[p->fds.slot[fd].desc - 1];
+	if (abi_slots(p)[fd].desc) {
+		d = &p->fds.desc[abi_slots(p)[fd].desc - 1];
 		d->refs++;
 	}
 	abi_unlock(p, &p->fds.lock);
@@ -96,9 +97,9 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 }
 
 /* Numbers from the limit RLIMIT_NOFILE on are never assigned. */
-u32 abi_desc_limit(const struct abi_proc *p)
+u32 abi_desc_limit(struct abi_proc *p)
 {
-	u64 cur = p->limit[7].cur;
+	u64 cur = abi_limits(p)[7].cur;
 
 	return cur && cur < ABI_FD_MAX ? (u32)cur : ABI_FD_MAX;
 }
@@ -108,7 +109,7 @@ static s64 lowest_free(struct abi_proc *p, u32 least)
 	u32 fd, limit = abi_desc_limit(p);
 
 	for (fd = least; fd < limit; fd++)
-		if (!p->fds.slot[fd].desc)
+		if (!abi_slots(p)[fd].desc)
 			return fd;
 	return -LINUX_EMFILE;
 }
@@ -117,8 +118,8 @@ void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
 		     u32 cloexec)
 {
 	abi_assert_locked(&p->fds.lock);
-	p->fds.slot[fd].desc = (u16)(abi_desc_index(p, d) + 1);
-	p->fds.slot[fd].cloexec = !!cloexec;
+	abi_slots(p)[fd].desc = (u16)(abi_desc_index(p, d) + 1);
+	abi_slots(p)[fd].cloexec = !!cloexec;
 	d->numbers++;
 }
 

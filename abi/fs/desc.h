@@ -22,7 +22,7 @@ u32 abi_desc_kind(u32 type);
 s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 		     u32 cloexec);
 /* Numbers from this one on are never assigned: RLIMIT_NOFILE. */
-u32 abi_desc_limit(const struct abi_proc *p);
+u32 abi_desc_limit(struct abi_proc *p);
 /* Assigns the number `fd` to `d`. The caller holds fds->lock. */
 void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
 		     u32 cloexec);

@@ -14,6 +14,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -28,7 +29,7 @@ int abi_fds_init(struct abi_proc *p)
  * without it. */
 static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 {
-	struct abi_slot *slot = &p->fds.slot[fd];
+	struct abi_slot *slot = &abi_slots(p)[fd];
 	struct abi_desc *d;
 
 	abi_assert_locked(&p->fds.lock);
@@ -51,7 +52,9 @@ static void after_take(struct abi_proc *p, struct abi_desc *d, u32 gone)
 {
 	if (!d)
 		return;
-	abi_filelock_close(p, d);
+	/* the parent of a vfork keeps its record locks */
+	if (!abi_vfork_is(p))
+		abi_filelock_close(p, d);
 	if (gone)
 		abi_epoll_forget(p, d);
 	abi_desc_put(p, d);
@@ -208,7 +211,7 @@ s64 abi_sys_close_range(struct abi_call *c)
 			continue;
 		}
 		abi_lock(c->p, &c->p->fds.lock);
-		c->p->fds.slot[fd].cloexec = !!c->p->fds.slot[fd].desc;
+		abi_slots(c->p)[fd].cloexec = !!abi_slots(c->p)[fd].desc;
 		abi_unlock(c->p, &c->p->fds.lock);
 	}
 	return 0;
@@ -287,8 +290,8 @@ static s64 slot_flags(struct abi_proc *p, u32 fd, s32 set)
 
 	abi_lock(p, &p->fds.lock);
 	if (set >= 0)
-		p->fds.slot[fd].cloexec = set & 1;
-	result = p->fds.slot[fd].cloexec;
+		abi_slots(p)[fd].cloexec = set & 1;
+	result = abi_slots(p)[fd].cloexec;
 	abi_unlock(p, &p->fds.lock);
 	return set >= 0 ? 0 : result;
 }

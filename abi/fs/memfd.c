@@ -12,6 +12,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -94,7 +95,7 @@ static s64 install_file(struct abi_call *c, const char *name, u32 flags)
 s64 abi_unnamed_tmpfile(struct abi_call *c, const char *path, u32 flags,
 			u32 mode)
 {
-	struct abi_open open = {.mode = mode & ~c->p->umask,
+	struct abi_open open = {.mode = mode & ~*abi_umask(c->p),
 				.flags = (flags & ABI_O_ACCMODE) | ABI_O_CREAT |
 					 ABI_O_EXCL};
 	struct abi_desc *d;

@@ -18,6 +18,7 @@
 #include "abi/mm/space.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -159,14 +160,14 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 	if (self && abi_streq(self, "exe"))
 		return p->exe;
 	if (self && abi_streq(self, "cwd"))
-		return p->cwd[0] ? p->cwd : "/";
+		return abi_cwd(p)[0] ? abi_cwd(p) : "/";
 	if (self && abi_streq(self, "root"))
 		return "/";
 	if (self && abi_path_below(self, "root"))
 		return abi_synth_real(p, self + 4);
 	if (fd < 0 || fd >= ABI_FD_MAX)
 		return path;
-	slot = p->fds.slot[fd].desc;
+	slot = abi_slots(p)[fd].desc;
 	return slot ? p->fds.desc[slot - 1].path : path;
 }
 
@@ -233,7 +234,7 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 		const char *real = abi_synth_real(p, path);
 
 		/* Only a host with families knows the controlling terminal. */
-		if (abi_streq(path, "/dev/tty") && !p->host->family)
+		if (abi_streq(path, "/dev/tty") && !abi_forks(p))
 			return -LINUX_ENXIO;
 		if (real != path || !is_ours(path))
 			return 0;
@@ -299,7 +300,7 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 	if (self && abi_streq(self, "exe"))
 		text = p->exe;
 	if (self && abi_streq(self, "cwd"))
-		text = p->cwd[0] ? p->cwd : "/";
+		text = abi_cwd(p)[0] ? abi_cwd(p) : "/";
 	if (self && abi_streq(self, "root"))
 		text = "/";
 	if (text)
@@ -354,7 +355,7 @@ static void write_status(struct abi_proc *p, struct abi_text *t)
 	abi_text_str(t, p->comm);
 	abi_text_str(t, "\nUmask:\t0");
 	for (bit = 6; bit >= 0; bit -= 3)
-		abi_text_chr(t, (char)('0' + (p->umask >> bit & 7)));
+		abi_text_chr(t, (char)('0' + (*abi_umask(p) >> bit & 7)));
 	abi_text_str(t, "\nState:\tR (running)\n");
 	add_line(t, "Tgid:\t", p->info.pid, "\n");
 	add_line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
@@ -513,7 +514,7 @@ static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 {
 	abi_lock(p, &p->fds.lock);
 	for (; i < most; i++) {
-		if (code == TEXT_DIR_FD && p->fds.slot[i].desc)
+		if (code == TEXT_DIR_FD && abi_slots(p)[i].desc)
 			break;
 		if (code == TEXT_DIR_TASK &&
 		    __atomic_load_n(&p->threads.thread[i].state,

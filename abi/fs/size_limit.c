@@ -9,12 +9,13 @@
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
 static u64 size_limit(struct abi_call *c)
 {
-	return __atomic_load_n(&c->p->limit[ABI_RLIMIT_FSIZE].cur,
+	return __atomic_load_n(&abi_limits(c->p)[ABI_RLIMIT_FSIZE].cur,
 			       __ATOMIC_RELAXED);
 }
 

@@ -15,6 +15,7 @@
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/proc/refuse.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -177,7 +178,8 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 		return stat_fd(c, dirfd, st);
 	if (flags & ABI_AT_EMPTY_PATH && is_empty(c, name)) {
 		abi_lock(c->p, &c->p->lock);
-		abi_strcpy(path, c->p->cwd[0] ? c->p->cwd : "/", sizeof(path));
+		abi_strcpy(path, abi_cwd(c->p)[0] ? abi_cwd(c->p) : "/",
+			   sizeof(path));
 		abi_unlock(c->p, &c->p->lock);
 		return stat_path(c, path, 0, st);
 	}

@@ -10,6 +10,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -109,8 +110,8 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 	u32 fd = (u32)c->a[0];
 
 	abi_lock(c->p, &c->p->fds.lock);
-	if (c->p->fds.slot[fd].desc)
-		c->p->fds.slot[fd].cloexec = on;
+	if (abi_slots(c->p)[fd].desc)
+		abi_slots(c->p)[fd].cloexec = on;
 	abi_unlock(c->p, &c->p->fds.lock);
 	return 0;
 }
@@ -205,7 +206,7 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 		return get_termios(c, d);
 	case TIOCGPGRP:
 	case TIOCSPGRP:
-		if (c->p->host->family && abi_desc_ops(d)->handle)
+		if (abi_forks(c->p) && abi_desc_ops(d)->handle)
 			return terminal_group(c, d);
 		return refuse_terminal(c, d);
 	case TCSETS ... TCSETSF:

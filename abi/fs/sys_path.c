@@ -18,6 +18,7 @@
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
 #include "abi/signal/signal.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -30,7 +31,7 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 
 	if ((s32)dirfd == ABI_AT_FDCWD) {
 		abi_lock(c->p, &c->p->lock);
-		abi_strcpy(base, c->p->cwd, ABI_PATH_MAX);
+		abi_strcpy(base, abi_cwd(c->p), ABI_PATH_MAX);
 		abi_unlock(c->p, &c->p->lock);
 		return 0;
 	}
@@ -201,7 +202,7 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	s64 error;
 
 	/* Without a family the process is not the guest's own. */
-	if (!c->p->host->family)
+	if (!abi_forks(c->p))
 		open.flags |= ABI_O_NOCTTY;
 	error = open.wait ? open_waiting(c, &open)
 			  : c->p->host->file_open(&open);
@@ -253,7 +254,7 @@ s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
 	result = abi_synth_open(c->p, path, d);
 	if (!result)
 		result = open_host(c, d, abi_synth_real(c->p, path), flags,
-				   mode & ~c->p->umask);
+				   mode & ~*abi_umask(c->p));
 	if (result < 0) {
 		abi_desc_put(c->p, d);
 		return result;
@@ -308,7 +309,9 @@ s64 abi_sys_getcwd(struct abi_call *c)
 	u64 len;
 
 	abi_lock(c->p, &c->p->lock);
-	len = abi_strcpy(cwd, c->p->cwd[0] ? c->p->cwd : "/", sizeof(cwd)) + 1;
+	len = abi_strcpy(cwd, abi_cwd(c->p)[0] ? abi_cwd(c->p) : "/",
+			 sizeof(cwd)) +
+	      1;
 	abi_unlock(c->p, &c->p->lock);
 	if (c->a[1] < len)
 		return -LINUX_ERANGE;
@@ -332,7 +335,7 @@ static s64 set_cwd(struct abi_call *c, const char *path)
 	if (error < 0)
 		return error;
 	abi_lock(c->p, &c->p->lock);
-	abi_strcpy(c->p->cwd, real, ABI_PATH_MAX);
+	abi_strcpy(abi_cwd(c->p), real, ABI_PATH_MAX);
 	abi_unlock(c->p, &c->p->lock);
 	return 0;
 }
@@ -366,7 +369,7 @@ s64 abi_sys_fchdir(struct abi_call *c)
 static s64 make_dir(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 {
 	struct abi_path_op op = {.verb = ABI_PATH_MKDIR,
-				 .mode = mode & 01777 & ~c->p->umask};
+				 .mode = mode & 01777 & ~*abi_umask(c->p)};
 
 	return abi_path_run(c, dirfd, name, &op);
 }
@@ -386,7 +389,7 @@ s64 abi_sys_mkdirat(struct abi_call *c)
 static s64 make_node(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 {
 	struct abi_path_op op = {.verb = ABI_PATH_MKFIFO,
-				 .mode = mode & 07777 & ~c->p->umask};
+				 .mode = mode & 07777 & ~*abi_umask(c->p)};
 	const char *why = "mknod refused (EPERM): devices and sockets are not "
 			  "made so; mkfifo and files work";
 	s64 n = -LINUX_EPERM;

@@ -8,6 +8,7 @@
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -90,7 +91,7 @@ s64 abi_terminal_control(struct abi_call *c, struct abi_desc *d)
 	u32 peer = (u32)c->a[1] == TIOCGPTPEER;
 	s64 n;
 
-	if ((!r && !peer) || !c->p->host->family)
+	if ((!r && !peer) || !abi_forks(c->p))
 		return -LINUX_ENOSYS;
 	if (!abi_desc_ops(d)->handle || d->type != ABI_S_IFCHR)
 		return -LINUX_ENOTTY;

@@ -7,6 +7,7 @@
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/page.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 
@@ -304,7 +305,7 @@ int abi_space_next(struct abi_proc *p, u64 addr, struct abi_area *area)
 
 int abi_space_is_common(const struct abi_proc *p, const struct abi_area *a)
 {
-	return a->bits & ABI_AREA_SHARED && !a->backing && p->host->family;
+	return a->bits & ABI_AREA_SHARED && !a->backing && abi_forks(p);
 }
 
 void abi_space_count(struct abi_proc *p, u64 *committed, u64 *mapped)

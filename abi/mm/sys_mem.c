@@ -12,6 +12,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/proc/refuse.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
@@ -179,7 +180,7 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
  */
 static s64 advise_fork(struct abi_proc *p, u64 addr, u64 len)
 {
-	if (!p->host->family)
+	if (!abi_forks(p))
 		return check_mapped(p, addr, len);
 	abi_log_once(p, &p->space.said_fork,
 		     "madvise refused (EINVAL): MADV_DONTFORK and "

@@ -13,6 +13,7 @@
 #include "abi/include/mem.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
@@ -79,7 +80,7 @@ static s64 bind_name(struct abi_call *c, struct abi_desc *d,
 {
 	u32 mode = d->unnamed.has_mode ? d->unnamed.mode : 0777;
 	struct abi_file_op chmod = {.verb = ABI_FILE_CHMOD,
-				    .mode = mode & ~c->p->umask};
+				    .mode = mode & ~*abi_umask(c->p)};
 	s64 error = c->p->host->file(d->handle, &chmod);
 
 	if (!error)

@@ -7,6 +7,7 @@
  */
 #include "fork.h"
 #include "log.h"
+#include "refuse.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/include/mem.h"
@@ -19,6 +20,7 @@
 #include "abi/uapi/linux.h"
 #include "base/errno.h"
 #include "call.h"
+#include "vfork.h"
 
 #define CLONE_VM 0x100ull
 #define CLONE_VFORK 0x4000ull
@@ -394,12 +396,24 @@ static s64 fork_process(struct abi_call *c, const struct fork *f)
 	return rc;
 }
 
+/* On a host that starts processes by execve: flags that write to the child's
+ * memory are of no use, because that is the parent's. */
+static s64 borrow_thread(struct abi_call *c, const struct fork *f)
+{
+	if (abi_vfork_is(c->p) ||
+	    f->flags & ~(CLONE_VM | CLONE_VFORK | CLONE_SIGNAL))
+		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_EAGAIN);
+	return abi_vfork_begin(c, f->stack);
+}
+
 s64 abi_sys_fork(struct abi_call *c)
 {
 	struct fork f = {.flags = ABI_SIGCHLD};
 
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "fork");
+	if (c->p->info.spawns)
+		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_ENOSYS);
 	return fork_process(c, &f);
 }
 
@@ -409,6 +423,8 @@ s64 abi_sys_vfork(struct abi_call *c)
 
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "vfork");
+	if (c->p->info.spawns)
+		return borrow_thread(c, &f);
 	return fork_process(c, &f);
 }
 
@@ -420,5 +436,9 @@ s64 abi_fork_clone(struct abi_call *c)
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "clone");
 	rc = check_flags(c, &f);
+	if (!rc && c->p->info.spawns)
+		return f.flags & CLONE_VFORK ? borrow_thread(c, &f)
+					     : abi_refuse(c->p, ABI_REFUSE_FORK,
+							  -LINUX_ENOSYS);
 	return rc ? rc : fork_process(c, &f);
 }

@@ -6,10 +6,12 @@
 #include "exec.h"
 #include "fork.h"
 #include "log.h"
+#include "refuse.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/open.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/path.h"
+#include "abi/fs/pipe.h"
 #include "abi/fs/procfs.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -19,6 +21,7 @@
 #include "abi/uapi/linux.h"
 #include "base/errno.h"
 #include "call.h"
+#include "vfork.h"
 
 #define SCRIPTS 4 /* a script's interpreter may be a script */
 #define LINE 256  /* of #!, as Linux reads it */
@@ -235,23 +238,46 @@ static u32 put_vector(struct writer *w, u64 gaddr, u32 skip)
 	return i > skip ? i - skip : 0;
 }
 
+/* What the new process can have: on a host that spawns it is another one. */
+static int is_passed(struct writer *w, struct abi_desc *d)
+{
+	struct abi_proc *p = w->p;
+
+	if (abi_desc_ops(d)->unpassed) {
+		abi_log_once(p, &p->fds.said_exec,
+			     "execve closes an epoll without CLOEXEC: it "
+			     "cannot be taken along");
+		return 0;
+	}
+	if (!p->info.spawns)
+		return 1;
+	if (!w->error)
+		w->error = abi_pipe_share(p, d);
+	if (d->kind == ABI_DESC_PAIR || d->kind == ABI_DESC_SOCK ||
+	    d->kind == ABI_DESC_UNIX ||
+	    (abi_vfork_is(p) &&
+	     (d->kind == ABI_DESC_EVENT || d->kind == ABI_DESC_TIMER ||
+	      d->kind == ABI_DESC_SIGNAL))) {
+		abi_refuse(p, ABI_REFUSE_PASS, 0);
+		return 0;
+	}
+	return 1;
+}
+
 static void put_numbers(struct writer *w, struct abi_exec_head *head)
 {
 	struct abi_fds *fds = &w->p->fds;
+	struct abi_slot *slot = abi_slots(w->p);
 	struct abi_desc *d;
 	u32 fd, index;
 
 	for (fd = 0; fd < ABI_FD_MAX; fd++) {
-		if (!fds->slot[fd].desc || fds->slot[fd].cloexec)
+		if (!slot[fd].desc || slot[fd].cloexec)
 			continue;
-		index = fds->slot[fd].desc - 1u;
+		index = slot[fd].desc - 1u;
 		d = &fds->desc[index];
-		if (abi_desc_ops(d)->unpassed) {
-			abi_log_once(w->p, &fds->said_exec,
-				     "execve closes an epoll without "
-				     "CLOEXEC: it cannot be taken along");
+		if (!is_passed(w, d))
 			continue;
-		}
 		abi_lock(w->p, &d->lock);
 		abi_fork_share(w->p, d);
 		abi_unlock(w->p, &d->lock);
@@ -267,22 +293,25 @@ static void fill_state(struct abi_call *c, struct abi_exec_state *s)
 	struct abi_proc *p = c->p;
 	u32 i;
 
-	s->head.child = p->child;
-	s->blocked =
-		c->t->restore_blocked ? c->t->saved_blocked : c->t->blocked;
+	s->head.child = p->child || abi_vfork_is(p);
+	s->blocked = abi_vfork_is(p)	     ? p->vfork.blocked
+		     : c->t->restore_blocked ? c->t->saved_blocked
+					     : c->t->blocked;
 	abi_lock(p, &p->alarms.lock);
-	abi_memcpy(s->itimer, p->alarms.itimer, sizeof(s->itimer));
+	if (!abi_vfork_is(p))
+		abi_memcpy(s->itimer, p->alarms.itimer, sizeof(s->itimer));
 	abi_unlock(p, &p->alarms.lock);
 	abi_lock(p, &p->signals.lock);
-	s->pending = p->signals.pending | c->t->pending;
+	if (!abi_vfork_is(p))
+		s->pending = p->signals.pending | c->t->pending;
 	for (i = 0; i < ABI_SIGNALS; i++)
-		if (p->signals.action[i].handler == ABI_SIG_IGN)
+		if (abi_actions(p)[i].handler == ABI_SIG_IGN)
 			s->ignored |= 1ull << i;
 	abi_unlock(p, &p->signals.lock);
 	abi_lock(p, &p->lock);
-	abi_memcpy(s->limit, p->limit, sizeof(s->limit));
-	abi_strcpy(s->cwd, p->cwd, sizeof(s->cwd));
-	s->umask = p->umask;
+	abi_memcpy(s->limit, abi_limits(p), sizeof(s->limit));
+	abi_strcpy(s->cwd, abi_cwd(p), sizeof(s->cwd));
+	s->umask = *abi_umask(p);
 	abi_unlock(p, &p->lock);
 	s->death_signal = p->death_signal;
 	s->nice = p->threads.nice;
@@ -334,11 +363,14 @@ static s64 start_over(struct exec *x)
 	abi_memset(&state, 0, sizeof(state));
 	put_comm(x, state.comm);
 	put_state(x, &w, &state);
-	op.verb = ABI_FAMILY_EXEC;
+	op.verb = abi_vfork_is(p) ? ABI_FAMILY_SPAWN : ABI_FAMILY_EXEC;
+	op.pid = (s32)p->vfork.pid;
 	op.handle = w.handle;
 	op.path = x->path;
 	rc = w.error ? w.error : p->host->family(&op, x->c->t->index);
 	p->host->file_close(w.handle);
+	if (!rc && abi_vfork_is(p))
+		return abi_vfork_finish(x->c);
 	return rc;
 }
 

@@ -4,6 +4,7 @@
  * proc->lock guards umask and limits. There is one user and one group.
  */
 #include "call.h"
+#include "own.h"
 #include "refuse.h"
 #include "log.h"
 #include "base/errno.h"
@@ -25,7 +26,7 @@
 
 s64 abi_sys_getpid(struct abi_call *c)
 {
-	return c->p->info.pid;
+	return abi_pid(c->p);
 }
 
 static int is_self(struct abi_call *c, u64 pid)
@@ -219,8 +220,8 @@ s64 abi_sys_umask(struct abi_call *c)
 	u32 old;
 
 	abi_lock(c->p, &c->p->lock);
-	old = c->p->umask;
-	c->p->umask = (u32)c->a[0] & 0777;
+	old = *abi_umask(c->p);
+	*abi_umask(c->p) = (u32)c->a[0] & 0777;
 	abi_unlock(c->p, &c->p->lock);
 	return old;
 }
@@ -258,7 +259,7 @@ static void follow_limit(struct abi_proc *p, u32 which)
 
 static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 {
-	struct abi_rlimit fresh, *limit = &c->p->limit[which];
+	struct abi_rlimit fresh, *limit = &abi_limits(c->p)[which];
 	u32 lower;
 	s64 rc = 0;
 
@@ -286,7 +287,7 @@ static s64 limit_call(struct abi_call *c, u64 which, u64 fresh, u64 old)
 	if ((u32)which >= ABI_RLIMITS)
 		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->lock);
-	now = c->p->limit[(u32)which];
+	now = abi_limits(c->p)[(u32)which];
 	abi_unlock(c->p, &c->p->lock);
 	rc = fresh ? limit_set(c, (u32)which, fresh) : 0;
 	if (!rc && old && ABI_PUT(c->p, old, &now))

@@ -7,6 +7,7 @@
 #include "abi/state/proc.h"
 #include "base/errno.h"
 #include "call.h"
+#include "own.h"
 
 #define WNOHANG 1u
 #define WAIT4_MAY 0xe000000bu  /* WNOHANG, WUNTRACED, WCONTINUED, __W* */
@@ -46,7 +47,7 @@ s64 abi_sys_wait4(struct abi_call *c)
 
 	if (op.options & ~WAIT4_MAY)
 		return -LINUX_EINVAL;
-	if (!c->p->host->family)
+	if (!c->p->host->family || abi_vfork_is(c->p))
 		return -LINUX_ECHILD;
 	rc = wait_child(c, &op);
 	if (rc <= 0)
@@ -70,7 +71,7 @@ s64 abi_sys_waitid(struct abi_call *c)
 	if ((u32)c->a[0] > P_PGID || op.options & ~WAITID_MAY ||
 	    !(op.options & WAITID_MUST))
 		return -LINUX_EINVAL;
-	if (!c->p->host->family)
+	if (!c->p->host->family || abi_vfork_is(c->p))
 		return -LINUX_ECHILD;
 	abi_memset(&info, 0, sizeof(info));
 	rc = wait_child(c, &op);

@@ -15,6 +15,7 @@
 #include "abi/mm/trampoline.h"
 #include "abi/proc/call.h"
 #include "abi/proc/vsyscall.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
@@ -386,7 +387,7 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 		       const struct abi_sigaction *fresh,
 		       struct abi_sigaction *old)
 {
-	struct abi_sigaction *action = &p->signals.action[signo - 1];
+	struct abi_sigaction *action = &abi_actions(p)[signo - 1];
 	u32 i;
 
 	abi_lock(p, &p->signals.lock);
@@ -395,7 +396,7 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 		*action = *fresh;
 		action->mask &= ~UNBLOCKABLE;
 	}
-	if (fresh && is_ignored(p, signo)) {
+	if (fresh && !abi_vfork_is(p) && is_ignored(p, signo)) {
 		set_drop(p, set_of(p, 0), abi_signal_bit(signo));
 		for (i = 0; i < threads_high(p); i++)
 			set_drop(p, set_of(p, abi_thread_get(p, i)),
@@ -579,6 +580,10 @@ static void force_signal(struct abi_proc *p, struct abi_thread *t,
 	struct abi_delivery d = {info, &action, fault, 0, ABI_NONE};
 	u32 signo = (u32)info->signo;
 
+	if (abi_vfork_is(p)) {
+		abi_vfork_end(p, t, regs, signo);
+		return;
+	}
 	abi_lock(p, &p->signals.lock);
 	if (t->blocked & abi_signal_bit(signo))
 		p->signals.action[signo - 1].handler = ABI_SIG_DFL;

@@ -8,6 +8,7 @@
 #include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
+#include "abi/proc/vfork.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
@@ -53,7 +54,7 @@ s64 abi_sys_rt_sigaction(struct abi_call *c)
 	if (c->a[1] && ABI_GET(c->p, &fresh, c->a[1]))
 		return -LINUX_EFAULT;
 	abi_signal_action(c->p, signo, c->a[1] ? &fresh : 0, &old);
-	if (c->a[1] && signo == ABI_SIGCHLD)
+	if (c->a[1] && signo == ABI_SIGCHLD && !abi_vfork_is(c->p))
 		reap_children(c, &fresh);
 	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
 		return -LINUX_EFAULT;
@@ -62,7 +63,8 @@ s64 abi_sys_rt_sigaction(struct abi_call *c)
 
 s64 abi_sys_rt_sigprocmask(struct abi_call *c)
 {
-	u64 old = c->t->blocked, set;
+	u32 child = abi_vfork_is(c->p);
+	u64 old = child ? c->p->vfork.blocked : c->t->blocked, set;
 
 	if (c->a[3] != 8)
 		return -LINUX_EINVAL;
@@ -81,7 +83,10 @@ s64 abi_sys_rt_sigprocmask(struct abi_call *c)
 		default:
 			return -LINUX_EINVAL;
 		}
-		abi_signal_mask_set(c->p, c->t, set);
+		if (child)
+			c->p->vfork.blocked = set;
+		else
+			abi_signal_mask_set(c->p, c->t, set);
 	}
 	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
 		return -LINUX_EFAULT;
@@ -244,9 +249,16 @@ static s64 kill_family(struct abi_call *c, s32 pid, s32 signo)
 s64 abi_sys_kill(struct abi_call *c)
 {
 	s32 pid = (s32)c->a[0], own = (s32)c->p->info.pid;
+	s64 rc;
 
 	if (signo_bad(c->a[1]))
 		return -LINUX_EINVAL;
+	if (abi_vfork_is(c->p)) {
+		rc = abi_vfork_kill(c, c->a[0], c->a[1]);
+		if (rc <= 0 || c->how == ABI_RETURN_FULL)
+			return rc;
+		return kill_family(c, pid, (s32)c->a[1]);
+	}
 	if (pid != own && c->p->host->family)
 		return kill_family(c, pid, (s32)c->a[1]);
 	/* alone in its process group; -1 excludes the sender */
@@ -255,10 +267,20 @@ s64 abi_sys_kill(struct abi_call *c)
 	return send_user(c, 0, c->a[1], ABI_SI_USER);
 }
 
+/* By a child of vfork, which has one thread. */
+static s64 kill_thread(struct abi_call *c, u64 tid, u64 signo)
+{
+	s64 rc = abi_vfork_kill(c, tid, signo);
+
+	return rc == 1 && c->how != ABI_RETURN_FULL ? -LINUX_ESRCH : rc;
+}
+
 s64 abi_sys_tkill(struct abi_call *c)
 {
 	if ((s32)c->a[0] <= 0)
 		return -LINUX_EINVAL;
+	if (abi_vfork_is(c->p))
+		return kill_thread(c, c->a[0], c->a[1]);
 	return send_user(c, (u32)c->a[0], c->a[1], ABI_SI_TKILL);
 }
 
@@ -266,6 +288,8 @@ s64 abi_sys_tgkill(struct abi_call *c)
 {
 	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
 		return -LINUX_EINVAL;
+	if (abi_vfork_is(c->p) && (u32)c->a[0] == c->p->vfork.pid)
+		return kill_thread(c, c->a[1], c->a[2]);
 	if ((u32)c->a[0] != c->p->info.pid)
 		return -LINUX_ESRCH;
 	return send_user(c, (u32)c->a[1], c->a[2], ABI_SI_TKILL);

@@ -24,6 +24,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/log.h"
 #include "abi/signal/signal.h"
+#include "abi/proc/own.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
 
@@ -208,7 +209,8 @@ static void say_unshared(struct abi_proc *p, u64 gaddr)
 
 	if (!__atomic_load_n(&p->threads.said_shared, __ATOMIC_RELAXED) &&
 	    word_shared(p, gaddr, &a) &&
-	    (a.backing || __atomic_load_n(&p->forked, __ATOMIC_RELAXED)))
+	    (a.backing ||
+	     (abi_forks(p) && __atomic_load_n(&p->forked, __ATOMIC_RELAXED))))
 		abi_log_once(p, &p->threads.said_shared,
 			     "futex in memory that processes share: a wait "
 			     "there is woken by its own process only");

@@ -11,6 +11,7 @@
 #include "abi/proc/call.h"
 #include "abi/proc/refuse.h"
 #include "abi/proc/fork.h"
+#include "abi/proc/vfork.h"
 #include "abi/state/proc.h"
 #include "abi/time/time.h"
 #include "abi/uapi/linux.h"
@@ -114,6 +115,8 @@ s64 abi_sys_clone(struct abi_call *c)
 
 	if (is_at_limit(c->p))
 		return -LINUX_EAGAIN;
+	if (abi_vfork_is(c->p))
+		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_EAGAIN);
 	if (!(c->a[0] & CLONE_THREAD))
 		return abi_fork_clone(c);
 	rc = clone_check(c);
@@ -135,12 +138,16 @@ s64 abi_sys_clone(struct abi_call *c)
 
 s64 abi_sys_exit(struct abi_call *c)
 {
+	if (abi_vfork_is(c->p))
+		return abi_vfork_exit(c, ((u32)c->a[0] & 0xff) << 8);
 	abi_thread_end(c->p, c->t, (u32)c->a[0]);
 	return 0;
 }
 
 s64 abi_sys_exit_group(struct abi_call *c)
 {
+	if (abi_vfork_is(c->p))
+		return abi_vfork_exit(c, ((u32)c->a[0] & 0xff) << 8);
 	abi_thread_end_all(c->p, c->t, ((u32)c->a[0] & 0xff) << 8);
 	return 0;
 }
@@ -153,7 +160,7 @@ s64 abi_sys_set_tid_address(struct abi_call *c)
 
 s64 abi_sys_gettid(struct abi_call *c)
 {
-	return c->t->tid;
+	return abi_vfork_is(c->p) ? c->p->vfork.pid : c->t->tid;
 }
 
 s64 abi_sys_set_robust_list(struct abi_call *c)
