@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+/* vfork and execve on a host that starts processes by execve only. */
+#include "abi/include/exec.h"
+#include "abi/include/lin.h"
+#include "abi/test/host_io.h"
+#include "abi/uapi/linux.h"
+
+#define CHILD 777
+#define PARENT_STACK (page + 0xe000)
+
+static u32 births, spawned, self;
+static s32 ended_status, spawned_pid;
+static u32 numbers[16], count;
+
+static u32 thread_self(void)
+{
+	return self;
+}
+
+static s64 host_pipe(s32 handle[2], u32 type)
+{
+	return type || pipe2(handle, O_NONBLOCK | O_CLOEXEC) ? -EINVAL : 0;
+}
+
+static s64 take_state(const struct abi_family_op *op)
+{
+	static u8 state[1 << 20];
+	const struct abi_exec_head *head = (const void *)state;
+	u32 i;
+
+	if (pread(op->handle, state, sizeof(state), 0) < 100)
+		return -EINVAL;
+	spawned++;
+	spawned_pid = op->pid;
+	count = head->numbers;
+	for (i = 0; i < count && i < 16; i++)
+		numbers[i] = (u32)abi_exec_number(state, i);
+	return 0;
+}
+
+static s64 host_family(struct abi_family_op *op, u32 thread)
+{
+	(void)thread;
+	switch (op->verb) {
+	case ABI_FAMILY_FORK:
+		births += (u32)op->status;
+		op->pid = CHILD;
+		return 0;
+	case ABI_FAMILY_ENDED:
+		ended_status = op->pid == CHILD ? op->status : -1;
+		return 0;
+	case ABI_FAMILY_EXEC_FILE:
+		return open("/tmp", O_TMPFILE | O_RDWR, 0600);
+	case ABI_FAMILY_SPAWN:
+		return take_state(op);
+	default:
+		return -ENOSYS;
+	}
+}
+
+/* The child ends; whether the parent continues after its vfork. */
+static int ends_with(u64 code)
+{
+	struct abi_regs regs = guest_regs();
+	s64 pid;
+
+	regs.rsp = page + 0x8000;
+	pid = guest_call_at(0, &regs, ABI_NR_exit_group, (u64[6]){code});
+	return pid == CHILD && regs.rsp == PARENT_STACK;
+}
+
+static void test_child(void)
+{
+	u64 *set = GUEST(0x100), *action = GUEST(0x200);
+	s64 fd = CALL(eventfd2, 0, 0);
+
+	*set = 1 << 9;
+	tap_ok(CALL(vfork) == 0 && births == 1 && CALL(getpid) == CHILD &&
+		       CALL(gettid) == CHILD,
+	       "the caller of vfork becomes the child");
+	tap_ok(CALL(close, (u64)fd) == 0 && CALL(umask, 0) == 022 &&
+		       CALL(chdir, io_str(0, "/tmp")) == 0 &&
+		       CALL(rt_sigprocmask, 0, page + 0x100, 0, 8) == 0 &&
+		       CALL(prlimit64, 0, 7, page + 0x300, 0) ==
+			       -LINUX_EINVAL + LINUX_EINVAL,
+	       "and changes what it has");
+	action[0] = 1;
+	CALL(rt_sigaction, 12, page + 0x200, 0, 8);
+	CALL(rt_sigprocmask, 0, 0, page + 0x108, 8);
+	tap_ok(u64_at(page + 0x108) == 1 << 9, "its mask too");
+	tap_ok(ends_with(5) && ended_status == 5 << 8,
+	       "when it ends, the parent continues after the call");
+	CALL(rt_sigprocmask, 0, 0, page + 0x108, 8);
+	CALL(rt_sigaction, 12, 0, page + 0x208, 8);
+	tap_ok(CALL(fcntl, (u64)fd, 1) == 0 && CALL(umask, 022) == 022 &&
+		       CALL(getcwd, page + 0x400, 100) == 2 &&
+		       !u64_at(page + 0x108) && !u64_at(page + 0x208) &&
+		       CALL(getpid) == p->info.pid &&
+		       p->limit[7].cur == ABI_FD_MAX,
+	       "and has what it had before");
+	CALL(close, (u64)fd);
+}
+
+static void test_ends(void)
+{
+	struct abi_fault fault = {ABI_SIGSEGV, 1, 16, 14, 4};
+	struct abi_regs regs = guest_regs();
+	u64 *action = GUEST(0x200);
+
+	CALL(vfork);
+	tap_ok(CALL(kill, CHILD, 15) == CHILD && ended_status == 15,
+	       "a signal that it sends itself ends it");
+	CALL(vfork);
+	regs.rip = text + 4;
+	abi_fault(p, 0, &regs, &fault);
+	tap_ok(regs.rax == CHILD && ended_status == 11, "and a fault");
+	action[0] = text + 0x80;
+	action[1] = 0x04000000; /* SA_RESTORER */
+	action[2] = text;
+	CALL(rt_sigaction, 12, page + 0x200, 0, 8);
+	CALL(vfork);
+	abi_signal_send(p, 0, 0, &(struct abi_siginfo){.signo = 12});
+	tap_ok(CALL(getpid) == CHILD &&
+		       CALL(wait4, -1ull, 0, 0, 0) == -LINUX_ECHILD,
+	       "signals to the parent wait, and its children are not the "
+	       "child's");
+	guest_call_at(0, &regs, ABI_NR_exit_group, (u64[6]){0});
+	tap_ok(regs.rip == text + 0x80 && CALL(getpid) == p->info.pid,
+	       "the parent gets them when it is back");
+}
+
+static void test_refused(void)
+{
+	fake.logs = 0;
+	tap_ok(CALL(fork) == -LINUX_ENOSYS && CALL(fork) == -LINUX_ENOSYS &&
+		       CALL(clone, 17, 0, 0, 0, 0) == -LINUX_ENOSYS &&
+		       fake.logs == 1 && strstr(fake.last_log, "fork refused"),
+	       "a copy is refused by name");
+	CALL(vfork);
+	tap_ok(CALL(vfork) == -LINUX_EAGAIN && ends_with(1),
+	       "a child of vfork starts no process");
+}
+
+static s64 run_self(void)
+{
+	char path[200];
+	s64 n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	path[n > 0 ? n : 0] = 0;
+	return CALL(execve, io_str(0, path), 0, 0);
+}
+
+static void test_pipes(void)
+{
+	s32 *fd = GUEST(0x3000), r, w;
+
+	CALL(pipe2, page + 0x3000, ABI_O_CLOEXEC);
+	r = fd[0], w = fd[1];
+	CALL(write, (u64)w, io_str(0, "before"), 6);
+	fake.host.path = abi_lin_path;
+	fake.host.file_open = abi_lin_file_open;
+	tap_ok(CALL(clone, 0x4111, page + 0x9000) == 0 &&
+		       CALL(dup2, (u64)r, 40) == 40 && CALL(dup2, 40, 41) == 41,
+	       "clone as posix_spawn calls it");
+	tap_ok(CALL(execve, io_str(0, "/nowhere"), 0, 0) == -LINUX_ENOENT &&
+		       CALL(getpid) == CHILD,
+	       "after an error of execve it is still the child");
+	tap_ok(run_self() == CHILD && spawned == 1 && spawned_pid == CHILD &&
+		       count == 2 && numbers[0] == 40 && numbers[1] == 41,
+	       "execve passes what has no FD_CLOEXEC");
+	tap_ok(CALL(fcntl, 40, 1) == -LINUX_EBADF &&
+		       CALL(write, (u64)w, io_str(0, "after"), 5) == 5 &&
+		       CALL(read, (u64)r, page, 20) == 11 &&
+		       !memcmp(GUEST(0), "beforeafter", 11),
+	       "the pipe became the host's with its bytes");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+/* A thread that waits in a pipe while it becomes the host's. */
+static void test_waiting(void)
+{
+	s32 *fd = GUEST(0x3000), r, w;
+	struct io_task task = {.t = guest_thread()->index, .nr = ABI_NR_read};
+
+	p->forked = 0;
+	CALL(pipe2, page + 0x3000, 0);
+	r = fd[0], w = fd[1];
+	task.a[0] = (u64)r;
+	task.a[1] = page + 0x500;
+	task.a[2] = 9;
+	self = task.t;
+	io_start(&task);
+	WAIT_FOR(io_sleeps(task.t));
+	self = 0;
+	CALL(vfork);
+	tap_ok(run_self() == CHILD && !task.done, "a reader waits meanwhile");
+	CALL(write, (u64)w, page, 3);
+	tap_ok(io_join(&task) == 3, "and gets what is written later");
+	CALL(close_range, 0, ~0u, 0);
+	CALL(pipe2, page + 0x3000, 0);
+	tap_ok(p->fds.desc[p->fds.slot[0].desc - 1].kind == ABI_DESC_STREAM,
+	       "later pipes are the host's from the start");
+}
+
+int main(void)
+{
+	guest_new();
+	io_install();
+	p->info.spawns = 1;
+	fake.host.family = host_family;
+	fake.host.thread_self = thread_self;
+	fake.host.pipe = host_pipe;
+	test_child();
+	test_ends();
+	test_refused();
+	test_pipes();
+	test_waiting();
+	guest_free();
+	return tap_done();
+}
