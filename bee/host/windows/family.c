@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+/* Owns the table of the run's processes: family.h. */
+#include "family.h"
+#include "abi/include/siginfo.h"
+#include <stdio.h>
+
+#define NO_INDEX (~0u)
+#define STACK 0x40000
+#define CLD_EXITED 1
+#define CLD_KILLED 2
+#define SIGKILL 9
+#define SIGCHLD 17
+#define SIGNALS 64
+#define FIRST_PID 1000
+#define USER 1000 /* of info.c */
+
+struct win_family *bee_family_table;
+struct win_member *bee_family_own;
+static HANDLE section, event;
+static DWORD last_code; /* of the first process, in the parent */
+
+u32 bee_member_state(const struct win_member *m)
+{
+	return __atomic_load_n(&m->state, __ATOMIC_SEQ_CST);
+}
+
+int bee_member_change(struct win_member *m, u32 from, u32 to)
+{
+	return __atomic_compare_exchange_n(&m->state, &from, to, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+struct win_member *bee_member_find(s32 pid)
+{
+	u32 i;
+
+	for (i = 0; i < WIN_MEMBERS; i++)
+		if (bee_family_table->member[i].pid == pid &&
+		    bee_member_state(&bee_family_table->member[i]))
+			return &bee_family_table->member[i];
+	return NULL;
+}
+
+static HANDLE event_open(s32 pid, int create)
+{
+	WCHAR name[64];
+
+	swprintf(name, 64, L"Local\\bee-%llx-%d", bee_family_table->run, pid);
+	return create ? CreateEventW(NULL, FALSE, FALSE, name)
+		      : OpenEventW(EVENT_MODIFY_STATE, FALSE, name);
+}
+
+/* A process that has no event yet looks for signals when it starts. */
+void bee_member_signal(struct win_member *m, u32 signo)
+{
+	HANDLE h;
+
+	__atomic_fetch_or(&m->pending, 1ull << (signo - 1), __ATOMIC_SEQ_CST);
+	h = event_open(m->pid, 0);
+	if (!h)
+		return;
+	SetEvent(h);
+	CloseHandle(h);
+}
+
+/* The end of a process ------------------------------------------------------
+ */
+
+/* Its children have no parent any more. */
+static void children_leave(s32 pid)
+{
+	struct win_member *m;
+	u32 i, death;
+
+	for (i = 0; i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		if (!bee_member_state(m) || m->parent != pid)
+			continue;
+		death = m->death;
+		m->parent = 1;
+		if (!bee_member_change(m, WIN_MEMBER_ZOMBIE, WIN_MEMBER_FREE) &&
+		    !bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_FREE) &&
+		    death)
+			bee_member_signal(m, death);
+	}
+}
+
+void bee_member_end(struct win_member *m, u32 status)
+{
+	struct win_member *parent = bee_member_find(m->parent);
+
+	children_leave(m->pid);
+	m->status = status;
+	m->told = 0;
+	if (!parent || __atomic_load_n(&parent->reap, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&m->state, WIN_MEMBER_FREE, __ATOMIC_SEQ_CST);
+		m->told = 1;
+	} else {
+		__atomic_store_n(&m->state, WIN_MEMBER_ZOMBIE,
+				 __ATOMIC_SEQ_CST);
+	}
+	if (parent)
+		bee_member_signal(parent, SIGCHLD);
+}
+
+/* The parent --------------------------------------------------------------- */
+
+static int section_map(HANDLE h)
+{
+	bee_family_table = MapViewOfFile(h, FILE_MAP_WRITE, 0, 0, 0);
+	section = h;
+	return bee_family_table ? 0 : (int)GetLastError();
+}
+
+HANDLE bee_family_new(void)
+{
+	SECURITY_ATTRIBUTES inherit = {sizeof(inherit), NULL, TRUE};
+	HANDLE h = CreateFileMappingW(INVALID_HANDLE_VALUE, &inherit,
+				      PAGE_READWRITE, 0,
+				      sizeof(*bee_family_table), NULL);
+
+	if (!h || section_map(h) ||
+	    bee_random(&bee_family_table->run, sizeof(bee_family_table->run)))
+		return NULL;
+	bee_family_table->last_pid = FIRST_PID;
+	bee_family_own = &bee_family_table->member[0];
+	bee_family_own->pid = bee_family_own->group = bee_family_own->session =
+		FIRST_PID;
+	bee_family_own->parent = 1;
+	bee_family_own->state = WIN_MEMBER_LIVE;
+	SetEnvironmentVariableW(WIN_ENV_MEMBER, L"1000");
+	return h;
+}
+
+void bee_family_first(DWORD process)
+{
+	bee_family_own->process = process;
+}
+
+/* Only of processes that the parent debugs. */
+static const char *death_name(DWORD code)
+{
+	const char *name = bee_win_status_name(code);
+
+	return name ? name : "it was killed from outside";
+}
+
+static void say_death(const struct win_member *m, DWORD code)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line),
+		 "process %d of the program died unexpectedly: %s (status "
+		 "0x%08lx)",
+		 m->pid, death_name(code), code);
+	bee_os_message(line);
+}
+
+int bee_family_ended(DWORD process, HANDLE h, DWORD code)
+{
+	FILETIME made, ended, system, user;
+	struct win_member *m;
+	u32 i;
+
+	for (i = 0; i < WIN_MEMBERS; i++)
+		if (bee_family_table->member[i].process == process &&
+		    bee_member_state(&bee_family_table->member[i]) ==
+			    WIN_MEMBER_LIVE)
+			break;
+	if (i == WIN_MEMBERS) /* it has executed another one */
+		return 0;
+	m = &bee_family_table->member[i];
+	if (GetProcessTimes(h, &made, &ended, &system, &user)) {
+		m->user_ns = bee_clock_cpu(&user);
+		m->system_ns = bee_clock_cpu(&system);
+	}
+	if (m == bee_family_own) {
+		last_code = code;
+		children_leave(m->pid);
+		m->state = WIN_MEMBER_ZOMBIE;
+		return 1;
+	}
+	if (!m->said)
+		say_death(m, code);
+	bee_member_end(m, m->said ? m->status : SIGKILL);
+	return 0;
+}
+
+int bee_family_status(u32 *status)
+{
+	*status = bee_family_own->said ? bee_family_own->status : last_code;
+	return (int)bee_family_own->said;
+}
+
+u32 bee_family_count(void)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < WIN_MEMBERS; i++)
+		n += bee_member_state(&bee_family_table->member[i]) ==
+		     WIN_MEMBER_LIVE;
+	return n;
+}
+
+/* A child -------------------------------------------------------------------
+ */
+
+static u64 variable_number(const WCHAR *name, int base)
+{
+	WCHAR text[32];
+	DWORD n = GetEnvironmentVariableW(name, text, 32);
+
+	return n && n < 32 ? _wcstoui64(text, NULL, base) : 0;
+}
+
+int bee_family_join(void)
+{
+	HANDLE h = (HANDLE)(ULONG_PTR)variable_number(WIN_ENV_FAMILY, 16);
+	int err;
+
+	if (!h)
+		return 0;
+	err = section_map(h);
+	if (err)
+		return err;
+	bee_family_own =
+		bee_member_find((s32)variable_number(WIN_ENV_MEMBER, 10));
+	if (!bee_family_own)
+		return ERROR_NOT_FOUND;
+	event = event_open(bee_family_own->pid, 1);
+	return event ? 0 : (int)GetLastError();
+}
+
+u32 bee_family_pid(void)
+{
+	return bee_family_own ? (u32)bee_family_own->pid : 0;
+}
+
+/* Also for `kill -9`: the first status counts. */
+void bee_family_end(u32 status)
+{
+	if (!bee_family_own ||
+	    __atomic_load_n(&bee_family_own->said, __ATOMIC_SEQ_CST))
+		return;
+	bee_family_own->status = status;
+	__atomic_store_n(&bee_family_own->said, 1, __ATOMIC_SEQ_CST);
+}
+
+void bee_member_info(struct abi_siginfo *info, s32 pid, u32 status)
+{
+	u32 signal = status & 0x7f;
+
+	memset(info, 0, sizeof(*info));
+	info->signo = SIGCHLD;
+	info->code = signal ? CLD_KILLED : CLD_EXITED;
+	info->user.pid = (u32)pid;
+	info->user.uid = USER;
+	info->user.value = signal ? signal : status >> 8 & 0xff;
+}
+
+void bee_family_tell(void)
+{
+	struct abi_siginfo info;
+	struct win_member *m;
+	u32 i;
+
+	for (i = 0; i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		if (bee_member_state(m) != WIN_MEMBER_ZOMBIE ||
+		    m->parent != bee_family_own->pid ||
+		    __atomic_exchange_n(&m->told, 1, __ATOMIC_SEQ_CST))
+			continue;
+		bee_member_info(&info, m->pid, m->status);
+		abi_signal_send(bee.proc, NULL, 0, &info);
+	}
+	bee_thread_ring_all();
+}
+
+static void take_signals(void)
+{
+	u64 set = __atomic_exchange_n(&bee_family_own->pending, 0,
+				      __ATOMIC_SEQ_CST);
+	struct abi_siginfo info = {.code = 0};
+	u32 i;
+
+	for (i = 1; i <= SIGNALS; i++) {
+		if (!(set >> (i - 1) & 1))
+			continue;
+		info.signo = (s32)i;
+		if (i == SIGCHLD)
+			bee_family_tell();
+		else
+			abi_signal_send(bee.proc, NULL, 0, &info);
+	}
+}
+
+static DWORD WINAPI signal_thread(void *arg)
+{
+	bee_thread_adopt(arg);
+	for (;;) {
+		take_signals();
+		WaitForSingleObject(event, INFINITE);
+	}
+	return 0;
+}
+
+int bee_family_start(void)
+{
+	struct win_thread *t;
+	HANDLE h;
+
+	if (!bee_family_own)
+		return 0;
+	t = bee_thread_block(NO_INDEX);
+	if (!t)
+		return ERROR_NOT_ENOUGH_MEMORY;
+	h = CreateThread(NULL, STACK, signal_thread, t,
+			 STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+	if (!h)
+		return (int)GetLastError();
+	CloseHandle(h);
+	return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processes of one run, in a section that all of them and the parent share.
+ * The parent, which debugs all of them, sees each end, also one by
+ * TerminateProcess. No lock: a process may end at any time. Fields are atomic;
+ * a record belongs to whoever set its state with compare and exchange.
+ */
+#ifndef BEE_HOST_WINDOWS_FAMILY_H
+#define BEE_HOST_WINDOWS_FAMILY_H
+
+#include "win.h"
+
+#define WIN_MEMBERS 1024
+#define WIN_ENV_FAMILY L"BEE_FAMILY" /* the section */
+#define WIN_ENV_MEMBER L"BEE_MEMBER" /* the pid of a new process */
+
+enum win_member_state {
+	WIN_MEMBER_FREE,
+	WIN_MEMBER_BORN, /* a child of vfork that has executed nothing yet */
+	WIN_MEMBER_LIVE,
+	WIN_MEMBER_ZOMBIE,
+};
+
+struct win_member {
+	u32 state;
+	s32 pid, parent, group, session;
+	u32 process; /* Windows' id */
+	u32 status;  /* as wait(2) gives it */
+	u32 said;    /* `status` is known; otherwise it died unexpectedly */
+	u32 told;    /* its parent got SIGCHLD */
+	u32 reap;    /* its children leave no zombies */
+	u32 death;   /* PR_SET_PDEATHSIG */
+	u64 pending; /* signals to it, by number - 1 */
+	s64 user_ns, system_ns; /* valid when it has ended */
+};
+
+struct win_family {
+	u64 run; /* part of the names of events */
+	s32 last_pid;
+	struct win_member member[WIN_MEMBERS];
+};
+
+extern struct win_family *bee_family_table; /* NULL: there is none */
+extern struct win_member *bee_family_own;   /* this process's record */
+
+u32 bee_member_state(const struct win_member *m);
+int bee_member_change(struct win_member *m, u32 from, u32 to); /* 1: done */
+struct win_member *bee_member_find(s32 pid);		       /* or NULL */
+void bee_member_signal(struct win_member *m, u32 signo);
+/* It has ended: its parent is told, and its children have none any more. */
+void bee_member_end(struct win_member *m, u32 status);
+struct abi_siginfo;
+/* What SIGCHLD and waitid(2) say of a process that has ended. */
+void bee_member_info(struct abi_siginfo *info, s32 pid, u32 status);
+
+/* In the parent. The section that children inherit, or NULL. */
+HANDLE bee_family_new(void);
+/* The first process has been created. */
+void bee_family_first(DWORD process);
+/* A process has ended with this exit code. 1: it was the first one of the run,
+ * or what that executed. */
+int bee_family_ended(DWORD process, HANDLE h, DWORD code);
+/* The status of the first one, as wait(2) gives it. 0: it died unexpectedly,
+ * with the exit code in *status. */
+int bee_family_status(u32 *status);
+u32 bee_family_count(void); /* processes that are left */
+
+/* In a child. 0, or a Win32 error; without a section nothing is done. */
+int bee_family_join(void);
+int bee_family_start(void); /* after bee_load: signals arrive from now on */
+u32 bee_family_pid(void);   /* 0: there is no family */
+/* Sends SIGCHLD for children that have ended, unless that was done. */
+void bee_family_tell(void);
+void bee_family_end(u32 status);
+/* kin.c */
+s64 bee_family(struct abi_family_op *op, u32 thread);
+/* The process `process` is member `pid` from now on. 0 or -ESRCH. */
+s64 bee_family_set_process(s32 pid, DWORD process);
+void bee_family_child_ended(s32 pid, u32 status);
+
+/* Execution: spawn.c ------------------------------------------------------ */
+
+s64 bee_exec_file(void);
+/* pid 0: the new process replaces this one, and the call returns only errors.
+ */
+s64 bee_exec(const struct abi_family_op *op, s32 pid);
+/* In the new process: takes over arguments, environment and handles. 0, or a
+ * Win32 error. */
+int bee_exec_take(struct bee_options *o, char ***env);
+void *bee_exec_memory(struct win_handle *h, u64 offset, u64 len);
+void bee_exec_close(struct win_handle *h);
+
+#endif
