@@ -34,6 +34,21 @@ struct win_handle *bee_handle_new(u32 kind, s32 *number)
 	return h;
 }
 
+struct win_handle *bee_handle_at(u32 kind, s32 number)
+{
+	struct win_handle *h = &table[number];
+
+	if (number < 0 || number >= HANDLES)
+		return NULL;
+	AcquireSRWLockExclusive(&lock);
+	memset(h, 0, sizeof(*h));
+	h->h = INVALID_HANDLE_VALUE;
+	h->s = INVALID_SOCKET;
+	h->kind = kind;
+	ReleaseSRWLockExclusive(&lock);
+	return h;
+}
+
 struct win_handle *bee_handle_get(s32 number)
 {
 	if (number < 0 || number >= HANDLES || table[number].kind == WIN_NONE)

@@ -107,6 +107,8 @@ static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 	do {
 		if (!transfer_sync(s, buf, len, &n)) {
 			n = GetLastError();
+			if (n == ERROR_OPERATION_ABORTED)
+				return -LINUX_EINTR; /* bee_stream_pass */
 			return n == ERROR_BROKEN_PIPE || n == ERROR_HANDLE_EOF
 				       ? 0
 				       : bee_win_error(n);
@@ -133,7 +135,7 @@ static void read_once(struct win_stream *s)
 	s->start = 0;
 	s->used = n > 0 ? (u32)n : 0;
 	s->end = !n;
-	s->error = n < 0 ? n : 0;
+	s->error = n < 0 && n != -LINUX_EINTR ? n : 0;
 	ReleaseSRWLockExclusive(&s->lock);
 	bee_thread_ring_all();
 	AcquireSRWLockExclusive(&s->lock);
@@ -447,6 +449,74 @@ int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 	handle_close(ev[0]);
 	handle_close(ev[1]);
 	return -1;
+}
+
+#define PASS_MS 2000
+#define CANCEL_TRIES 100
+
+/* Ends a read that waits, so that the next bytes are the new process's. */
+static void cancel_read(struct win_stream *s)
+{
+	u32 i;
+
+	for (i = 0; i < CANCEL_TRIES && s->wanted && !s->used; i++) {
+		CancelSynchronousIo(s->thread);
+		ReleaseSRWLockExclusive(&s->lock);
+		Sleep(1);
+		AcquireSRWLockExclusive(&s->lock);
+	}
+	if (s->used || s->wanted)
+		bee_os_message("bytes that the program has read ahead from a "
+			       "stream are not passed to the program that it "
+			       "starts");
+}
+
+HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output)
+{
+	if (s->event)
+		return NULL;
+	*console = (u32)s->console;
+	*output = (u32)s->output;
+	if (s->output) {
+		drain_stream(s, PASS_MS);
+		return s->h;
+	}
+	AcquireSRWLockExclusive(&s->lock);
+	cancel_read(s);
+	ReleaseSRWLockExclusive(&s->lock);
+	return s->h;
+}
+
+static s64 pipe_end(HANDLE h, int output, s32 *number)
+{
+	struct win_handle *e = bee_handle_new(WIN_STREAM, number);
+
+	if (e)
+		e->stream = stream_new(h, NULL, 0, output);
+	if (e && e->stream)
+		return 0;
+	if (e)
+		bee_handle_free(*number);
+	CloseHandle(h);
+	return -LINUX_ENFILE;
+}
+
+s64 bee_stream_pipe(s32 handle[2], u32 type)
+{
+	HANDLE in, out;
+
+	if (type)
+		return -LINUX_EOPNOTSUPP;
+	if (!CreatePipe(&in, &out, NULL, BUFFER))
+		return bee_win_last();
+	if (pipe_end(in, 0, &handle[0])) {
+		CloseHandle(out);
+		return -LINUX_ENFILE;
+	}
+	if (!pipe_end(out, 1, &handle[1]))
+		return 0;
+	bee_file_close(handle[0]);
+	return -LINUX_ENFILE;
 }
 
 /* The helper writes the last byte, and then frees the stream. */

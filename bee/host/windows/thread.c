@@ -182,6 +182,11 @@ void bee_thread_exit(u32 thread)
 	ExitThread(0);
 }
 
+u32 bee_thread_index(void)
+{
+	return bee_thread_self()->bee.index;
+}
+
 /* Kicks ------------------------------------------------------------------ */
 
 void bee_thread_ring(struct win_thread *t)

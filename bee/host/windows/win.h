@@ -97,6 +97,7 @@ struct win_thread *bee_thread_block(u32 index);
 void bee_thread_adopt(struct win_thread *t);
 s64 bee_thread_start(u32 thread);
 void bee_thread_exit(u32 thread);
+u32 bee_thread_index(void);
 void bee_thread_kick(u32 thread);
 s64 bee_thread_yield(void);
 s64 bee_thread_clock(u32 thread);
@@ -155,6 +156,7 @@ enum win_kind {
 	WIN_DEVICE, /* NUL and other character devices without readiness */
 	WIN_STREAM, /* pipe or console: stream.c */
 	WIN_SOCK,
+	WIN_EXEC, /* memory for the state of execve: spawn.c */
 };
 
 struct win_dir;
@@ -190,7 +192,9 @@ struct win_handle {
 };
 
 struct win_handle *bee_handle_new(u32 kind, s32 *number); /* NULL: full */
-struct win_handle *bee_handle_get(s32 number);		  /* NULL: not in use */
+/* The same with this number, which is free. */
+struct win_handle *bee_handle_at(u32 kind, s32 number);
+struct win_handle *bee_handle_get(s32 number); /* NULL: not in use */
 void bee_handle_free(s32 number);
 /* Tells all open handles of the file of h that it loses its last name. */
 void bee_handle_gone(HANDLE h);
@@ -216,6 +220,14 @@ s64 bee_stream_available(struct win_stream *s);
 s64 bee_stream_winsize(struct win_stream *s);
 int bee_stream_console(const struct win_stream *s);
 void bee_stream_close(struct win_stream *s);
+/*
+ * For a process that is to inherit the stream: its handle, or NULL if it cannot
+ * be passed. Output is written first, for some seconds; a read that waits is
+ * cancelled. Bytes that were read already stay here, which is reported.
+ */
+HANDLE bee_stream_pass(struct win_stream *s, u32 *console, u32 *output);
+/* The ends of a new pipe: host->pipe. */
+s64 bee_stream_pipe(s32 handle[2], u32 type);
 void bee_stream_flush_all(void); /* called before the process ends */
 
 /* Files: file.c, dir.c, path.c, root.c ----------------------------------- */
