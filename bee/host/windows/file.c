@@ -5,6 +5,7 @@
  * can block without limit and have their own files. No state here.
  */
 #include "win.h"
+#include "family.h"
 #include "view.h"
 #include <stdio.h>
 #include <winternl.h>
@@ -190,6 +191,8 @@ s64 bee_file_close(s32 handle)
 		bee_stream_close(h->stream);
 	else if (h->kind == WIN_SOCK)
 		closesocket(h->s);
+	else if (h->kind == WIN_EXEC)
+		bee_exec_close(h);
 	else
 		CloseHandle(h->h);
 	bee_handle_free(handle);
@@ -304,6 +307,16 @@ static s64 handle_read(struct win_handle *h, const struct abi_io *io)
 	return plain_read(h, io);
 }
 
+static s64 write_memory(struct win_handle *h, const struct abi_io *io)
+{
+	void *to = bee_exec_memory(h, (u64)io->offset, io->len);
+
+	if (!to)
+		return -LINUX_ENOMEM;
+	memcpy(to, io->buf, io->len);
+	return (s64)io->len;
+}
+
 static s64 handle_write(struct win_handle *h, const struct abi_io *io)
 {
 	switch (h->kind) {
@@ -314,6 +327,8 @@ static s64 handle_write(struct win_handle *h, const struct abi_io *io)
 					io->len);
 	case WIN_SOCK:
 		return bee_sock_write(h, io->buf, io->len);
+	case WIN_EXEC:
+		return write_memory(h, io);
 	}
 	return plain_write(h, io);
 }
