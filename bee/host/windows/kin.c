@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+/*
+ * host->family: what processes ask and tell one another. Owns which thread is
+ * the child of a vfork, and the times of children that were waited for; the
+ * calls of one process may race only as Linux's do.
+ */
+#include "family.h"
+#include "abi/include/siginfo.h"
+
+#define WNOHANG 1u
+#define P_PID 1
+#define P_PGID 2
+#define SIGKILL 9
+#define LOOK_NS 50000000ull
+#define NS_PER_US 1000
+
+static s32 born; /* the pid that the thread in a vfork has; 0: none */
+static u32 born_thread;
+
+static s32 self_pid(u32 thread)
+{
+	return born && born_thread == thread ? born : bee_family_own->pid;
+}
+
+static s64 give_birth(struct abi_family_op *op, u32 thread)
+{
+	struct win_member *m = NULL;
+	u32 i;
+
+	if (!op->status)
+		return -LINUX_ENOSYS;
+	for (i = 0; i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		if (bee_member_change(m, WIN_MEMBER_FREE, WIN_MEMBER_BORN))
+			break;
+	}
+	if (i == WIN_MEMBERS)
+		return -LINUX_EAGAIN;
+	m->parent = bee_family_own->pid;
+	m->group = bee_family_own->group;
+	m->session = bee_family_own->session;
+	m->process = m->status = m->said = m->told = m->reap = m->death = 0;
+	m->pending = 0;
+	m->user_ns = m->system_ns = 0;
+	m->pid = __atomic_add_fetch(&bee_family_table->last_pid, 1,
+				    __ATOMIC_SEQ_CST);
+	op->pid = born = m->pid;
+	born_thread = thread;
+	return 0;
+}
+
+s64 bee_family_set_process(s32 pid, DWORD process)
+{
+	struct win_member *m = bee_member_find(pid);
+
+	if (!m)
+		return -LINUX_ESRCH;
+	m->process = process;
+	bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_LIVE);
+	if (pid == born)
+		born = 0;
+	return 0;
+}
+
+void bee_family_child_ended(s32 pid, u32 status)
+{
+	struct win_member *m = bee_member_find(pid);
+
+	if (pid == born)
+		born = 0;
+	if (m)
+		bee_member_end(m, status);
+}
+
+static int is_wanted(const struct win_member *m, s32 pid)
+{
+	if (pid > 0)
+		return m->pid == pid;
+	return pid == -1 || m->group == (pid ? -pid : bee_family_own->group);
+}
+
+static void usage_fill(struct abi_family_op *op, const struct win_member *m)
+{
+	u64 user = (u64)m->user_ns / NS_PER_US;
+	u64 system = (u64)m->system_ns / NS_PER_US;
+
+	memset(op->usage, 0, sizeof(op->usage));
+	op->usage[0] = user / 1000000;
+	op->usage[1] = user % 1000000;
+	op->usage[2] = system / 1000000;
+	op->usage[3] = system % 1000000;
+}
+
+static s64 waited_user, waited_system; /* of children that were waited for */
+
+/* 0: none has ended; -ECHILD: there is none. keep: WNOWAIT. */
+static s64 wait_look(struct abi_family_op *op, s32 pid, u32 keep)
+{
+	struct win_member *m;
+	s64 n = -LINUX_ECHILD;
+	u32 i;
+
+	for (i = 0; i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		if (!bee_member_state(m) || m->parent != bee_family_own->pid ||
+		    !is_wanted(m, pid))
+			continue;
+		n = 0;
+		if (bee_member_state(m) != WIN_MEMBER_ZOMBIE)
+			continue;
+		bee_family_tell(); /* before wait returns, as on Linux */
+		op->status = (s32)m->status;
+		usage_fill(op, m);
+		n = m->pid;
+		if (keep)
+			return n;
+		if (bee_member_change(m, WIN_MEMBER_ZOMBIE, WIN_MEMBER_FREE)) {
+			waited_user += m->user_ns;
+			waited_system += m->system_ns;
+			return n;
+		}
+	}
+	return n;
+}
+
+static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep, u32 thread)
+{
+	u64 until;
+	s64 n;
+
+	for (;;) {
+		n = wait_look(op, pid, keep);
+		if (n || op->options & WNOHANG)
+			return n;
+		until = (u64)bee_clock(ABI_CLOCK_MONOTONIC) + LOOK_NS;
+		n = bee_io_wait(NULL, 0, until, thread);
+		if (n < 0)
+			return n;
+	}
+}
+
+#define WNOWAIT 0x1000000u
+#define WEXITED 4u
+
+static s64 wait_info(struct abi_family_op *op, u32 thread)
+{
+	s32 pid = op->status == P_PID ? op->pid
+		  : op->status == P_PGID
+			  ? -(op->pid ? op->pid : bee_family_own->group)
+			  : -1;
+	s64 n;
+
+	if (op->status == P_PID && op->pid <= 0)
+		return -LINUX_EINVAL;
+	if (!(op->options & WEXITED)) /* processes do not stop */
+		return op->options & WNOHANG ? 0 : -LINUX_ECHILD;
+	n = wait_child(op, pid, op->options & WNOWAIT, thread);
+	if (n <= 0)
+		return n;
+	bee_member_info(op->info, (s32)n, (u32)op->status);
+	return 1;
+}
+
+static s64 member_kill(struct win_member *m)
+{
+	HANDLE h = OpenProcess(PROCESS_TERMINATE, FALSE, m->process);
+
+	if (!h)
+		return -LINUX_EPERM;
+	m->status = SIGKILL;
+	__atomic_store_n(&m->said, 1, __ATOMIC_SEQ_CST);
+	TerminateProcess(h, BEE_EXIT_SIGNAL + SIGKILL);
+	CloseHandle(h);
+	return 0;
+}
+
+static s64 signal_members(struct abi_family_op *op)
+{
+	s32 signo = op->status;
+	struct win_member *m;
+	s64 rc = -LINUX_ESRCH;
+	u32 i;
+
+	op->status = 0;
+	for (i = 0; i < WIN_MEMBERS; i++) {
+		m = &bee_family_table->member[i];
+		if (!bee_member_state(m) || !is_wanted(m, op->pid) ||
+		    (m == bee_family_own && op->pid == -1))
+			continue;
+		rc = 0;
+		if (m == bee_family_own)
+			op->status = 1;
+		else if (signo == SIGKILL &&
+			 bee_member_state(m) == WIN_MEMBER_LIVE)
+			rc = member_kill(m);
+		else if (signo && bee_member_state(m) != WIN_MEMBER_ZOMBIE)
+			bee_member_signal(m, (u32)signo);
+	}
+	return rc;
+}
+
+static s64 set_group(const struct abi_family_op *op, u32 thread)
+{
+	s32 self = self_pid(thread), pid = op->pid ? op->pid : self;
+	struct win_member *m = bee_member_find(pid);
+	s32 group = op->status ? op->status : pid;
+
+	if (!m || (pid != self && m->parent != self))
+		return -LINUX_ESRCH;
+	if (m->session == m->pid)
+		return -LINUX_EPERM;
+	m->group = group;
+	return 0;
+}
+
+static s64 set_session(u32 thread)
+{
+	struct win_member *m = bee_member_find(self_pid(thread));
+
+	if (!m || m->group == m->pid)
+		return -LINUX_EPERM;
+	m->group = m->session = m->pid;
+	return m->pid;
+}
+
+static s64 refuse_call(const char *line, s64 error)
+{
+	static u32 said;
+
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		bee_os_message(line);
+	return error;
+}
+
+static s64 group_call(struct abi_family_op *op, u32 thread)
+{
+	struct win_member *m =
+		bee_member_find(op->pid ? op->pid : self_pid(thread));
+
+	if (!m)
+		return -LINUX_ESRCH;
+	switch (op->verb) {
+	case ABI_FAMILY_PARENT:
+		return m->parent;
+	case ABI_FAMILY_GROUP:
+		return m->group;
+	case ABI_FAMILY_SESSION:
+		return m->session;
+	case ABI_FAMILY_SET_GROUP:
+		return set_group(op, thread);
+	case ABI_FAMILY_SET_SESSION:
+		return set_session(thread);
+	case ABI_FAMILY_DEATH:
+		m->death = (u32)op->status;
+		return 0;
+	case ABI_FAMILY_REAP:
+		m->reap = (u32)op->status;
+		return 0;
+	case ABI_FAMILY_NEXT:
+		return op->pid < bee_family_own->pid ? bee_family_own->pid : 0;
+	case ABI_FAMILY_TTY_GROUP:
+	case ABI_FAMILY_SET_TTY:
+		return -LINUX_ENOTTY;
+	case ABI_FAMILY_STOP:
+		return refuse_call("a stop signal has no effect: processes do "
+				   "not stop on Windows",
+				   0);
+	case ABI_FAMILY_QUEUE:
+		return refuse_call("sigqueue to another process refused "
+				   "(EPERM): use kill",
+				   -LINUX_EPERM);
+	default:
+		return -LINUX_ENOSYS;
+	}
+}
+
+s64 bee_family(struct abi_family_op *op, u32 thread)
+{
+	struct win_member sum = {.user_ns = waited_user,
+				 .system_ns = waited_system};
+
+	if (!bee_family_own)
+		return refuse_call("processes are not started with "
+				   "--no-debugger",
+				   -LINUX_ENOSYS);
+	switch (op->verb) {
+	case ABI_FAMILY_FORK:
+		return give_birth(op, thread);
+	case ABI_FAMILY_ENDED:
+		bee_family_child_ended(op->pid, (u32)op->status);
+		return 0;
+	case ABI_FAMILY_WAIT4:
+		return wait_child(op, op->pid, 0, thread);
+	case ABI_FAMILY_WAITID:
+		return wait_info(op, thread);
+	case ABI_FAMILY_KILL:
+		return signal_members(op);
+	case ABI_FAMILY_EXEC_FILE:
+		return bee_exec_file();
+	case ABI_FAMILY_EXEC:
+		return bee_exec(op, 0);
+	case ABI_FAMILY_SPAWN:
+		return bee_exec(op, op->pid);
+	case ABI_FAMILY_USAGE:
+		usage_fill(op, &sum);
+		return 0;
+	case ABI_FAMILY_BEGIN:
+	case ABI_FAMILY_NAME:
+		return 0;
+	case ABI_FAMILY_NEXT:
+		return op->pid < bee_family_own->pid ? bee_family_own->pid : 0;
+	default:
+		return group_call(op, thread);
+	}
+}
