@@ -125,6 +125,11 @@ static BOOL test_control(HANDLE h, DWORD code, void *in, DWORD in_len,
 
 #include "tests/tap.h"
 
+u32 bee_family_pid(void)
+{
+	return 0;
+}
+
 /* What these need of the rest of bee. */
 void *bee_os_alloc(u64 len)
 {

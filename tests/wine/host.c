@@ -172,6 +172,27 @@ void bee_debug_run(void)
 {
 }
 
+HANDLE bee_family_new(void)
+{
+	return NULL;
+}
+
+void bee_family_first(DWORD process)
+{
+	(void)process;
+}
+
+int bee_family_status(u32 *status)
+{
+	*status = 0;
+	return 0;
+}
+
+u32 bee_family_count(void)
+{
+	return 0;
+}
+
 void bee_os_message(const char *line)
 {
 	(void)line;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * The parent as the child's debugger. Windows writes the record of an
- * exception below the stack pointer before any handler in the process runs,
- * but asks a debugger before that. So a fault of the guest is handled here: its
- * record and registers are written to a shared section, and the thread
- * continues in bee (fault.c) on its host stack. The guest's stack is not
- * touched.
+ * The parent as the debugger of all processes of the run. Windows writes the
+ * record of an exception below the stack pointer before any handler in the
+ * process runs, but asks a debugger before that. So a fault of the guest is
+ * handled here: its record and registers are written to a shared section, and
+ * the thread continues in bee (fault.c) on its host stack. The guest's stack is
+ * not touched.
  *
  * Only the thread that created the child may wait for its events, so this has
  * no lock. Owns the list of the child's threads. The section is only written
  * here, never read, because the child can write to it.
  */
 #include "win.h"
+#include "family.h"
 
-#define FIRST_BREAKPOINT 1
+#define PROCESSES 1024
 
 struct debugged {
 	DWORD id; /* 0: the slot is free */
@@ -22,7 +23,13 @@ struct debugged {
 
 static struct debugged threads[WIN_FAULTS];
 static struct win_fault *faults;
-static u32 seen;
+
+/* Debugged processes. `begun`: the loader's breakpoint was seen. */
+static struct {
+	DWORD id; /* 0: the slot is free */
+	HANDLE handle;
+	u32 begun;
+} processes[PROCESSES];
 
 /* A section in the page file that the child inherits; NULL: there is none. */
 HANDLE bee_debug_section(void)
@@ -92,6 +99,38 @@ static int fault_send(const DEBUG_EVENT *e)
 	return SetThreadContext(t->handle, &c);
 }
 
+static u32 process_find(DWORD id)
+{
+	u32 i;
+
+	for (i = 0; i < PROCESSES; i++)
+		if (processes[i].id == id)
+			break;
+	return i;
+}
+
+static void process_add(DWORD id, HANDLE handle)
+{
+	u32 i = process_find(0);
+
+	if (i == PROCESSES)
+		return;
+	processes[i].id = id;
+	processes[i].handle = handle;
+	processes[i].begun = 0;
+}
+
+/* 1: the run has ended. */
+static int process_remove(DWORD id, DWORD code)
+{
+	u32 i = process_find(id);
+	HANDLE h = i < PROCESSES ? processes[i].handle : NULL;
+
+	if (h)
+		processes[i].id = 0;
+	return bee_family_ended(id, h, code);
+}
+
 /*
  * Two exceptions occur only under a debugger: the loader's breakpoint, and the
  * one for CloseHandle of an invalid handle.
@@ -99,11 +138,14 @@ static int fault_send(const DEBUG_EVENT *e)
 static DWORD on_exception(const DEBUG_EVENT *e)
 {
 	DWORD code = e->u.Exception.ExceptionRecord.ExceptionCode;
+	u32 i;
 
 	if (fault_send(e) || code == (DWORD)STATUS_INVALID_HANDLE)
 		return DBG_CONTINUE;
-	if (code == EXCEPTION_BREAKPOINT && !(seen & FIRST_BREAKPOINT)) {
-		seen |= FIRST_BREAKPOINT;
+	i = process_find(e->dwProcessId);
+	if (code == EXCEPTION_BREAKPOINT && i < PROCESSES &&
+	    !processes[i].begun) {
+		processes[i].begun = 1;
 		return DBG_CONTINUE;
 	}
 	return DBG_EXCEPTION_NOT_HANDLED;
@@ -120,6 +162,7 @@ static DWORD on_event(const DEBUG_EVENT *e)
 		return on_exception(e);
 	case CREATE_PROCESS_DEBUG_EVENT:
 		thread_add(e->dwThreadId, e->u.CreateProcessInfo.hThread);
+		process_add(e->dwProcessId, e->u.CreateProcessInfo.hProcess);
 		if (e->u.CreateProcessInfo.hFile)
 			CloseHandle(e->u.CreateProcessInfo.hFile);
 		break;
@@ -138,18 +181,20 @@ static DWORD on_event(const DEBUG_EVENT *e)
 }
 
 /*
- * Returns when the child has ended. Only the thread that created the child may
- * call this.
+ * Returns when the first process of the run has ended. Only the thread that
+ * created it may call this.
  */
 void bee_debug_run(void)
 {
 	DEBUG_EVENT e;
 	DWORD how;
+	int over = 0;
 
-	do {
-		if (!WaitForDebugEvent(&e, INFINITE))
-			return;
+	while (!over && WaitForDebugEvent(&e, INFINITE)) {
 		how = on_event(&e);
+		if (e.dwDebugEventCode == EXIT_PROCESS_DEBUG_EVENT)
+			over = process_remove(e.dwProcessId,
+					      e.u.ExitProcess.dwExitCode);
 		ContinueDebugEvent(e.dwProcessId, e.dwThreadId, how);
-	} while (e.dwDebugEventCode != EXIT_PROCESS_DEBUG_EVENT);
+	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A description of this machine, and random bytes. No state. */
 #include "win.h"
+#include "family.h"
 #include "view.h"
 #include <bcrypt.h>
 #include <stdio.h>
@@ -60,7 +61,10 @@ s64 bee_info(struct abi_host_info *info)
 	if (!GlobalMemoryStatusEx(&m))
 		return bee_win_last();
 	info->cpus = s.dwNumberOfProcessors;
-	info->pid = GetCurrentProcessId();
+	info->pid = bee_family_pid();
+	info->spawns = 1;
+	if (!info->pid)
+		info->pid = GetCurrentProcessId();
 	info->uid = 1000;
 	info->gid = 1000;
 	info->umask = 022;

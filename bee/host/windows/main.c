@@ -6,6 +6,7 @@
  * all written before guest threads exist.
  */
 #include "win.h"
+#include "family.h"
 #include "view.h"
 #include "abi/include/name.h"
 #include <stdio.h>
@@ -33,6 +34,7 @@ static const struct abi_host host = {
 	.thread_start = bee_thread_start,
 	.thread_exit = bee_thread_exit,
 	.thread_kick = bee_thread_kick,
+	.thread_self = bee_thread_index,
 	.thread_yield = bee_thread_yield,
 	.thread_affinity = bee_thread_affinity,
 	.thread_clock = bee_thread_clock,
@@ -50,6 +52,8 @@ static const struct abi_host host = {
 	.file = bee_file,
 	.file_lock = bee_file_lock,
 	.path = bee_path,
+	.pipe = bee_stream_pipe,
+	.family = bee_family,
 	.sock_open = bee_sock_open,
 	.sock = bee_sock,
 	.io_wait = bee_io_wait,
@@ -118,7 +122,8 @@ static int is_overridden(const char *var)
 static int is_wanted(const WCHAR *w)
 {
 	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
-	       wcsncmp(w, ENV_FAULTS, 10) && wcsncmp(w, ENV_HEAP, 14) &&
+	       wcsncmp(w, ENV_FAULTS, 10) && wcsncmp(w, WIN_ENV_FAMILY, 10) &&
+	       wcsncmp(w, WIN_ENV_MEMBER, 10) && wcsncmp(w, ENV_HEAP, 14) &&
 	       _wcsnicmp(w, L"PATH=", 5);
 }
 
@@ -196,6 +201,7 @@ void bee_proc_exit(u32 status)
 	bee_stream_flush_all();
 	if (options.report)
 		report_write(status);
+	bee_family_end(status);
 	end_process(signal ? BEE_EXIT_SIGNAL + signal : status >> 8 & 0xff);
 }
 
@@ -254,13 +260,20 @@ static int prepare_child(struct win_thread **main_thread)
 static int run_child(void)
 {
 	struct win_thread *t;
-	char **env = make_environment();
+	char **env = options.resume ? NULL : make_environment();
 	int code, err;
 
-	goodbye = handle_inherited(ENV_GOODBYE);
+	if (!options.resume)
+		goodbye = handle_inherited(ENV_GOODBYE);
 	bee.options = &options;
 	bee.image.started_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	code = prepare_child(&t);
+	err = code ? 0 : bee_family_join();
+	if (!err && !code && options.resume)
+		err = bee_exec_take(&options, &env);
+	if (err)
+		code = refuse_start("what the parent passed on can't be used",
+				    (DWORD)err);
 	if (!code && !env)
 		code = refuse_start("no memory for the environment", 8);
 	if (!code)
@@ -273,12 +286,17 @@ static int run_child(void)
 		if (err)
 			code = refuse_start("can't create a thread for timers",
 					    (DWORD)err);
+		err = code ? 0 : bee_family_start();
+		if (err)
+			code = refuse_start("can't create a thread for signals",
+					    (DWORD)err);
 	}
 	if (!code && options.stream && options.report)
 		report_write(0); /* the stream's peer reads it at the start */
 	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	if (!code)
 		bee_thread_enter(&t->bee);
+	bee_family_end((u32)code << 8);
 	end_process((u32)code);
 	return code;
 }

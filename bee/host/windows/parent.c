@@ -6,6 +6,7 @@
  * Ctrl-C reaches the child through the console; the parent outlives it.
  */
 #include "win.h"
+#include "family.h"
 #include <stdio.h>
 
 #define POLICY_DYNAMIC_CODE_OFF (2ull << 36)
@@ -22,6 +23,7 @@ struct child {
 	const struct bee_options *options;
 	HANDLE job, goodbye;
 	HANDLE faults; /* NULL: the child has no debugger */
+	HANDLE family; /* with a debugger only */
 	PROCESS_INFORMATION info;
 };
 
@@ -64,9 +66,12 @@ static HANDLE job_new(const struct bee_options *o)
 		return NULL;
 	limit.BasicLimitInformation.LimitFlags =
 		JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
-		JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION |
-		JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
-	limit.BasicLimitInformation.ActiveProcessLimit = 1;
+		JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION;
+	if (o->no_debugger) {
+		limit.BasicLimitInformation.LimitFlags |=
+			JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
+		limit.BasicLimitInformation.ActiveProcessLimit = 1;
+	}
 	if (o->memory) {
 		limit.BasicLimitInformation.LimitFlags |=
 			JOB_OBJECT_LIMIT_PROCESS_MEMORY;
@@ -105,6 +110,7 @@ static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
 	si->StartupInfo.hStdError = GetStdHandle(STD_ERROR_HANDLE);
 	n = handles_add(list, n, c->goodbye);
 	n = handles_add(list, n, c->faults);
+	n = handles_add(list, n, c->family);
 	n = handles_add(list, n, (HANDLE)(ULONG_PTR)c->options->stream);
 	n = handles_add(list, n, si->StartupInfo.hStdInput);
 	n = handles_add(list, n, si->StartupInfo.hStdOutput);
@@ -119,7 +125,7 @@ static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 	STARTUPINFOEXW si = {.StartupInfo.cb = sizeof(si)};
 	u64 space[64];
 	SIZE_T size = sizeof(space);
-	HANDLE list[6];
+	HANDLE list[7];
 	DWORD flags = CREATE_SUSPENDED | EXTENDED_STARTUPINFO_PRESENT;
 	u32 n = handles_listed(c, &si, list);
 	BOOL ok;
@@ -128,7 +134,7 @@ static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 	if (c->options->idle)
 		flags |= IDLE_PRIORITY_CLASS;
 	if (c->faults)
-		flags |= DEBUG_ONLY_THIS_PROCESS;
+		flags |= DEBUG_PROCESS; /* and what it starts */
 	if (!InitializeProcThreadAttributeList(si.lpAttributeList, 2, 0, &size))
 		return FALSE;
 	ok = UpdateProcThreadAttribute(si.lpAttributeList, 0,
@@ -193,13 +199,35 @@ static int signal_of(DWORD status)
 	return SIGABRT;
 }
 
+/* They end with the job. */
+static void left_say(void)
+{
+	u32 left = bee_family_count();
+	char line[120];
+
+	if (!left)
+		return;
+	snprintf(line, sizeof(line),
+		 "%lu processes that the program started are ended with it",
+		 (unsigned long)left);
+	bee_os_message(line);
+}
+
 static int exit_code(struct child *c)
 {
 	DWORD status = 0;
 	const char *name;
 	char line[200];
+	u32 said = 0;
 
+	if (c->family && bee_family_status(&said)) {
+		left_say();
+		return said & 0x7f ? BEE_EXIT_SIGNAL + (int)(said & 0x7f)
+				   : (int)(said >> 8 & 0xff);
+	}
 	GetExitCodeProcess(c->info.hProcess, &status);
+	if (c->family)
+		status = said;
 	if (WaitForSingleObject(c->goodbye, 0) == WAIT_OBJECT_0)
 		return (int)status;
 	if (status == (DWORD)STATUS_CONTROL_C_EXIT)
@@ -238,6 +266,9 @@ static void debug_prepare(struct child *c)
 			       "damage small stacks");
 		return;
 	}
+	c->family = bee_family_new();
+	if (c->family)
+		handle_name(WIN_ENV_FAMILY, c->family);
 	handle_name(L"BEE_FAULTS", c->faults);
 	SetEnvironmentVariableW(L"_NO_DEBUG_HEAP", L"1");
 }
@@ -257,6 +288,8 @@ int bee_parent_run(const struct bee_options *o)
 	SetConsoleCtrlHandler(on_control, TRUE);
 	if (!create_somehow(&c))
 		return fail_start("bee can't start its child process");
+	if (c.family)
+		bee_family_first(c.info.dwProcessId);
 	if (!AssignProcessToJobObject(c.job, c.info.hProcess)) {
 		TerminateProcess(c.info.hProcess, 1);
 		return fail_start(
@@ -268,6 +301,7 @@ int bee_parent_run(const struct bee_options *o)
 	ResumeThread(c.info.hThread);
 	if (c.faults)
 		bee_debug_run();
-	WaitForSingleObject(c.info.hProcess, INFINITE);
+	if (!c.family)
+		WaitForSingleObject(c.info.hProcess, INFINITE);
 	return exit_code(&c);
 }
