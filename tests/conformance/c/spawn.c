@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that start programs without fork: vfork, posix_spawn, execve, and
+ * what the new program has: arguments, descriptors, positions, signals. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "say.h"
+
+extern char **environ;
+static const char *self;
+static volatile sig_atomic_t ended;
+
+static void on_end(int signo, siginfo_t *info, void *context)
+{
+	ended = info->si_code == CLD_EXITED ? info->si_status : -signo;
+	(void)context;
+}
+
+/* In a new program; returns its exit code. */
+static int run_role(int argc, char **argv)
+{
+	char buf[64];
+	sigset_t set;
+	int n;
+
+	if (!strcmp(argv[1], "code"))
+		return atoi(argv[2]);
+	if (!strcmp(argv[1], "arguments"))
+		return argc != 4 || *argv[2] || strcmp(argv[3], "a \"b\n") ||
+		       strcmp(getenv("ONLY"), "one") || getenv("PATH");
+	if (!strcmp(argv[1], "numbers"))
+		return write(4, "x", 1) != 1 || fcntl(5, F_GETFD) >= 0 ||
+		       lseek(4, 0, SEEK_CUR) != 4;
+	if (!strcmp(argv[1], "state")) {
+		sigprocmask(SIG_BLOCK, NULL, &set);
+		return !sigismember(&set, SIGUSR1) || umask(0) != 027 ||
+		       signal(SIGUSR2, SIG_DFL) != SIG_IGN ||
+		       !getcwd(buf, sizeof(buf)) || strcmp(buf, "/");
+	}
+	if (!strcmp(argv[1], "wait"))
+		return pause();
+	if (!strcmp(argv[1], "again"))
+		return execl(self, self, "code", "23", NULL);
+	while ((n = (int)read(0, buf, sizeof(buf))) > 0)
+		if (write(1, buf, (size_t)n) != n)
+			return 1;
+	return n != 0;
+}
+
+static pid_t spawn_self(char **argv, char **env,
+			const posix_spawn_file_actions_t *actions)
+{
+	pid_t pid;
+
+	argv[0] = (char *)self;
+	errno = posix_spawn(&pid, self, actions, NULL, argv, env);
+	return errno ? -1 : pid;
+}
+
+#define SPAWN(...) spawn_self((char *[]){"", __VA_ARGS__, NULL}, environ, NULL)
+
+static int exit_code(pid_t pid)
+{
+	int status = -1;
+
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void start_programs(void)
+{
+	char *env[] = {"ONLY=one", NULL};
+	char *none[] = {"none", NULL};
+	pid_t pid;
+
+	CHECK(exit_code(spawn_self(
+		      (char *[]){"", "arguments", "", "a \"b\n", NULL}, env,
+		      NULL)) == 0);
+	CHECK(exit_code(SPAWN("again")) == 23);
+	CHECK(posix_spawn(&pid, "/nowhere", NULL, NULL, none, env) == ENOENT);
+	CHECK(FAILS(wait(NULL), ECHILD));
+	CHECK(FAILS(execl("/nowhere", "x", NULL), ENOENT));
+}
+
+/* Bytes that were in the pipe before, and later ones, both ways. */
+static void use_pipes(void)
+{
+	int in[2], out[2];
+	char buf[16];
+	pid_t pid;
+
+	CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe(out) == 0);
+	CHECK(write(in[1], "be", 2) == 2);
+	pid = vfork();
+	if (!pid) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		close(out[0]);
+		close(out[1]);
+		execl(self, self, "copy", NULL);
+		_exit(127);
+	}
+	CHECK(pid > 0 && close(in[0]) == 0 && close(out[1]) == 0);
+	CHECK(write(in[1], "fore", 4) == 4 && close(in[1]) == 0);
+	CHECK(exit_code(pid) == 0);
+	CHECK(read(out[0], buf, 6) + read(out[0], buf, 6) >= 0);
+	CHECK(read(out[0], buf, 6) == 0 && close(out[0]) == 0);
+}
+
+static void pass_numbers(void)
+{
+	int fd = open("shared", O_CREAT | O_RDWR, 0600), code;
+	pid_t pid;
+
+	CHECK(fd == 3 && write(fd, "abc", 3) == 3);
+	CHECK(dup2(fd, 4) == 4 && fcntl(fd, F_DUPFD_CLOEXEC, 5) == 5);
+	pid = SPAWN("numbers");
+	code = exit_code(pid);
+	CHECK(code == 0);
+	CHECK(lseek(fd, 0, SEEK_CUR) == 4);
+	CHECK(close(3) == 0 && close(4) == 0 && close(5) == 0);
+	CHECK(unlink("shared") == 0);
+}
+
+/* What the child of vfork changes is not the parent's, but for memory. */
+static void keep_state(void)
+{
+	mode_t mask = umask(022);
+	char before[4096], after[4096];
+	volatile int seen = 0;
+	struct sigaction action;
+	sigset_t set;
+	pid_t pid;
+
+	CHECK(getcwd(before, sizeof(before)) != NULL);
+	pid = vfork();
+	if (!pid) {
+		seen = 1;
+		sigemptyset(&set);
+		sigaddset(&set, SIGUSR1);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		signal(SIGUSR2, SIG_IGN);
+		umask(027);
+		close(2);
+		execl(self, self, chdir("/") ? "code" : "state", "9", NULL);
+		_exit(127);
+	}
+	CHECK(exit_code(pid) == 0 && seen == 1);
+	CHECK(umask(mask) == 022 && fcntl(2, F_GETFD) == 0);
+	CHECK(getcwd(after, sizeof(after)) && !strcmp(before, after));
+	CHECK(sigprocmask(SIG_BLOCK, NULL, &set) == 0 &&
+	      !sigismember(&set, SIGUSR1));
+	CHECK(sigaction(SIGUSR2, NULL, &action) == 0 &&
+	      action.sa_handler == SIG_DFL);
+	pid = vfork();
+	if (!pid)
+		_exit(getpid() == getppid() ? 1 : 42);
+	CHECK(exit_code(pid) == 42);
+}
+
+static void send_signals(void)
+{
+	struct sigaction action = {.sa_sigaction = on_end,
+				   .sa_flags = SA_SIGINFO | SA_RESTART};
+	pid_t pid = SPAWN("wait");
+
+	CHECK(pid > 0 && getpgid(pid) == getpgrp());
+	CHECK(waitpid(pid, NULL, WNOHANG) == 0 && kill(pid, 0) == 0);
+	CHECK(kill(pid, SIGTERM) == 0 && exit_code(pid) == -SIGTERM);
+	CHECK(FAILS(kill(pid, 0), ESRCH));
+	CHECK(sigaction(SIGCHLD, &action, NULL) == 0);
+	CHECK(exit_code(SPAWN("code", "77")) == 77 && ended == 77);
+	signal(SIGCHLD, SIG_DFL);
+	pid = SPAWN("wait");
+	CHECK(kill(pid, SIGKILL) == 0 && exit_code(pid) == -SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	static char path[4096];
+
+	if (argc > 1) {
+		self = argv[0];
+		return run_role(argc, argv);
+	}
+	self = realpath(argv[0], path);
+	start_programs();
+	use_pipes();
+	pass_numbers();
+	keep_state();
+	send_signals();
+	return say_done();
+}
