@@ -414,6 +414,46 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 	}
 }
 
+// What waits for an acknowledgement takes no more memory than its bytes need: results of
+// many small calls are acknowledged together.
+func TestSmallDataKeepsLittleMemory(t *testing.T) {
+	const sends = 1000
+	for _, n := range []int64{4, -1} { // the length is known, or not
+		a, b := connPair(t)
+		sent := make(chan error, 1)
+		go func() {
+			var err error
+			for i := range sends {
+				if err == nil {
+					err = a.SendData(context.Background(), uint64(i), strings.NewReader("four"), n)
+				}
+			}
+			sent <- err
+		}()
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for ends := 0; ends < sends; {
+			f, err := b.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Last() {
+				ends++
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
+			t.Errorf("length %d: %d KiB are kept for %d bytes", n, kept>>10, 4*sends)
+		}
+		runtime.KeepAlive(a)
+	}
+}
+
 func TestShortSourceIsAnError(t *testing.T) {
 	a, b := connPair(t)
 	go func() {

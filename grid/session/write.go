@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"skep/internal/lockdep"
@@ -16,6 +17,30 @@ import (
 )
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, dataChunk); return &b }}
+
+// ownMax is the length up to which data gets memory of its own. The peer acknowledges
+// frames together, after many bytes. Until then a frame keeps its memory, so a buffer of
+// the pool for each short result would keep a thousand times what was sent.
+const ownMax = dataChunk / 2
+
+// takeChunk returns memory for the next of n bytes, or of an unknown number if n is
+// negative, and the buffer of the pool that it is in, or nil.
+func takeChunk(n int64) ([]byte, *[]byte) {
+	if n >= 0 && n <= ownMax {
+		return make([]byte, n), nil
+	}
+	b := chunks.Get().(*[]byte)
+	if n >= 0 && n < dataChunk {
+		return (*b)[:n], b
+	}
+	return *b, b
+}
+
+func putChunk(b *[]byte) {
+	if b != nil {
+		chunks.Put(b)
+	}
+}
 
 // enqueue appends a frame. The caller holds c.mu and has checked that the window has
 // room.
@@ -76,29 +101,31 @@ func (c *Conn) SendData(ctx context.Context, call uint64, r io.Reader, n int64) 
 	})
 	defer stop()
 	for last := false; !last; {
-		b := chunks.Get().(*[]byte)
-		chunk := *b
-		if n >= 0 && n < int64(len(chunk)) {
-			chunk = chunk[:n]
-		}
+		chunk, b := takeChunk(n)
 		got, err := io.ReadFull(r, chunk)
 		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		switch {
 		case ended && n < 0:
 			last = true
 		case ended && len(chunk) > 0:
-			chunks.Put(b)
+			putChunk(b)
 			return io.ErrUnexpectedEOF
 		case err != nil && !ended:
-			chunks.Put(b)
+			putChunk(b)
 			return err
 		}
 		if n >= 0 {
 			n -= int64(got)
 			last = n == 0
 		}
-		if err := c.sendChunk(ctx, call, b, got, last); err != nil {
-			chunks.Put(b)
+		part := chunk[:got]
+		if b != nil && got <= ownMax {
+			part = slices.Clone(part)
+			putChunk(b)
+			b = nil
+		}
+		if err := c.sendChunk(ctx, call, part, b, last); err != nil {
+			putChunk(b)
 			return err
 		}
 	}
@@ -136,12 +163,12 @@ func (c *Conn) AwaitAck(ctx context.Context, offset uint64) error {
 	return ctx.Err()
 }
 
-func (c *Conn) sendChunk(ctx context.Context, call uint64, b *[]byte, n int, last bool) error {
+func (c *Conn) sendChunk(ctx context.Context, call uint64, part []byte, b *[]byte, last bool) error {
 	flags := uint16(0)
 	if last {
 		flags = uapi.FlagLast
 	}
-	need := uint64(uapi.FrameSize + n)
+	need := uint64(uapi.FrameSize + len(part))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.err == nil && ctx.Err() == nil && (c.pending > 0 || c.queued+need-c.acked > dataWindow) {
@@ -153,7 +180,7 @@ func (c *Conn) sendChunk(ctx context.Context, call uint64, b *[]byte, n int, las
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.enqueue(uapi.TypeData, flags, call, (*b)[:n], b)
+	c.enqueue(uapi.TypeData, flags, call, part, b)
 	return nil
 }
 
