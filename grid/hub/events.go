@@ -14,21 +14,30 @@ import (
 
 // A watcher gets events until it is closed. A slow reader misses some and learns how many. Hub.mu guards missed.
 type watcher struct {
-	run    string // only of this run, if not empty
 	events chan Event
 	missed int
 }
 
 const watchDepth = 4096
 
-// emit is called with the lock held.
+// emit is called with the lock held. Its cost does not depend on the number of runs.
 func (h *Hub) emit(e Event) {
 	lockdep.AssertHeld(&h.mu)
 	e.Time = h.cfg.Now()
-	for w := range h.watchers {
-		if w.run != "" && e.Type != "node" && !h.ofRun(w.run, e) {
-			continue
+	if e.Type == "node" {
+		for _, list := range h.watchers {
+			e.tell(list)
 		}
+		return
+	}
+	e.tell(h.watchers[""])
+	if run := h.runOf(&e); run != "" {
+		e.tell(h.watchers[run])
+	}
+}
+
+func (e Event) tell(watchers map[*watcher]bool) {
+	for w := range watchers {
 		e.Missed = w.missed
 		select {
 		case w.events <- e:
@@ -39,35 +48,35 @@ func (h *Hub) emit(e Event) {
 	}
 }
 
-func (h *Hub) ofRun(run string, e Event) bool {
+// runOf returns the key of the run whose event it is, or "".
+func (h *Hub) runOf(e *Event) string {
 	if e.Type == "session" {
-		return e.Text == run
+		return e.Text
 	}
-	if late := h.releases[e.Session]; late != nil && late.run.key == run {
-		return true
+	if late := h.releases[e.Session]; late != nil {
+		return late.run.key
 	}
-	r := h.runs[run]
-	if r == nil {
-		return false
+	if m := h.masters[h.byKey[e.Session]]; m != nil {
+		return m.run.key
 	}
-	for _, m := range r.masters {
-		if m.key == e.Session {
-			return true
-		}
-	}
-	return false
+	return ""
 }
 
 // watchEvents begins a stream of events; call stop when it is not read any more.
 func (h *Hub) watchEvents(run string) (w *watcher, stop func()) {
-	w = &watcher{run: run, events: make(chan Event, watchDepth)}
+	w = &watcher{events: make(chan Event, watchDepth)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.watchers[w] = true
+	if h.watchers[run] == nil {
+		h.watchers[run] = map[*watcher]bool{}
+	}
+	h.watchers[run][w] = true
 	return w, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.watchers, w)
+		if delete(h.watchers[run], w); len(h.watchers[run]) == 0 {
+			delete(h.watchers, run)
+		}
 	}
 }
 

@@ -76,11 +76,8 @@ func TestEventsOfARun(t *testing.T) {
 		{Event{Type: "log", Session: "foreign"}, false}, {Event{Type: "log"}, false}, {Event{Type: "call", Session: "x"}, false},
 		{Event{Type: "session", Text: r.key}, true}, {Event{Type: "session", Text: "x", Session: key}, false},
 	} {
-		if got := w.hub.ofRun(r.key, c.event); got != c.mine {
-			t.Errorf("%+v: %v", c.event, got)
-		}
-		if w.hub.ofRun("none", c.event) {
-			t.Errorf("%+v is of a run that does not exist", c.event)
+		if got := w.hub.runOf(&c.event); (got == r.key) != c.mine {
+			t.Errorf("%+v is of run %q", c.event, got)
 		}
 	}
 	delete(w.hub.releases, "late")
@@ -363,7 +360,7 @@ func (w *countedWriter) Flush() { w.sends++ }
 // Events that come one soon after the other are sent together, and none waits for long.
 func TestEventsAreSentTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Hub{watchers: map[*watcher]bool{}, stop: make(chan struct{}), cfg: Config{Now: time.Now}}
+		h := &Hub{watchers: map[string]map[*watcher]bool{}, stop: make(chan struct{}), cfg: Config{Now: time.Now}}
 		w := &countedWriter{ResponseRecorder: httptest.NewRecorder()}
 		go h.streamEvents(w, httptest.NewRequest("GET", "/v1/events", nil), nil, nil)
 		synctest.Wait()

@@ -117,7 +117,7 @@ type Hub struct {
 	back        returning
 	stored      map[carryKey]*storedResult // of an earlier hub, not claimed yet
 	adopted     map[sched.Fence]*adopted
-	watchers    map[*watcher]bool
+	watchers    map[string]map[*watcher]bool // by run; "": of all events
 	tally       tally
 }
 
@@ -175,7 +175,7 @@ func Open(cfg Config) (*Hub, error) {
 		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},
-		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
+		watchers: map[string]map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.unauthenticated},
 	}
 	h.tally.began = h.started
 	if err := h.open(); err != nil {
