@@ -21,6 +21,7 @@ VM_SUITES :=
 FULL_SUITES :=
 BENCHES :=
 FUZZERS :=
+GO_FUZZERS :=
 SOAKS :=
 # Folders that `make mutants` mutates: see mk/mutants.mk.
 MUTANTS :=

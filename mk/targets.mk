@@ -80,6 +80,10 @@ claims: $(claims_needs) ## draw the overview in docs/results from its table of f
 # it printed new functions it would start a symbolizer, which may outlive it.
 fuzz_out = -print_funcs=0 -artifact_prefix=$(B)/test/fuzz-$(1)-
 
+# A fuzzer in Go is FOLDER.FUNCTION. The suites of its package run its seeds; only make fuzz
+# makes new inputs, because all that it imports is then compiled once more.
+fuzz_go = $(GO) test -run '^$$' -fuzz '^$(subst .,,$(suffix $(1)))$$' -fuzztime $(FUZZ_TIME)s ./$(basename $(1))
+
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5 $(call fuzz_out,$(f)))\
@@ -102,7 +106,7 @@ $(call choose,test-full test-full-build test-full-run,suite of make test-full,$(
 $(call choose,vm vm-build vm-run,VM suite,$(VM_SUITES:vm-%=%))
 $(call choose,wine,suite under Wine,$(wine_suites))
 $(call choose,bench,bench,$(BENCHES))
-$(call choose,fuzz,fuzzer,$(FUZZERS))
+$(call choose,fuzz,fuzzer,$(FUZZERS) $(GO_FUZZERS))
 # Other targets refuse T; but a make started by make inherits T with any target.
 TAKES_T := test test-build test-run check test-full test-full-build test-full-run vm vm-build vm-run wine bench fuzz
 $(if $(filter $(TAKES_T),$(MAKECMDGOALS))$(filter-out 0,$(MAKELEVEL)),,$(error make $(or \
@@ -206,7 +210,8 @@ $(if $(shell expr '$(FUZZ_TIME)' : '[1-9][0-9]*$$' >/dev/null || echo no),$(erro
 endif
 fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60; T=abi-elf for one)
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
-	$(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
+	$(foreach f,$(or $(CHOSEN),$(FUZZERS) $(GO_FUZZERS)),$(Q)$(if $(filter $(f),$(GO_FUZZERS)),$(call \
+		fuzz_go,$(f)),$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f)))$(newline)$(tab))
 
 soak: $(soak_$(ROOM)_needs) ## run the long tests of one room: make soak ROOM=o2g
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \

@@ -10,3 +10,33 @@ $(fuzz_calls): tests/fuzz/calls.c
 TEST_SUITES += bee-calls
 suite_bee-calls = sh tests/fuzz/calls.sh $(B)
 suite_bee-calls_needs = $(B)/bin/bee $(B)/bin/bee-guard $(fuzz_calls)
+
+# All fuzzers in Go: tests/run TestFuzzersAreListed.
+GO_FUZZERS += \
+	cmd/skep.FuzzLedger \
+	dynamos/update/asm.FuzzParse \
+	dynamos/update/image.FuzzGate \
+	dynamos/update/image.FuzzRead \
+	dynamos/update/image.FuzzSymbols \
+	dynamos/update/image.FuzzTypes \
+	dynamos/update/link.FuzzRewrite \
+	dynamos/update/pack.FuzzRead \
+	dynamos/update/source.FuzzPatch \
+	dynamos/update/trust.FuzzParseSigned \
+	grid/hosts.FuzzRead \
+	grid/hub.FuzzPage \
+	grid/idl.FuzzParse \
+	grid/policy.FuzzParse \
+	grid/rolls.FuzzHost \
+	grid/rolls.FuzzReport \
+	internal/report.FuzzRead \
+	internal/uapi.FuzzParseFrame \
+	internal/uapi.FuzzParseManifest \
+	lab.FuzzClosure \
+	lab.FuzzCounts \
+	lab.FuzzSymbols \
+	lab.FuzzUnpackImage \
+	lab/wire.FuzzGuard \
+	lab/wire.FuzzRead \
+	tests/tap.FuzzReader \
+	tests/vmtest/report.FuzzScan

@@ -65,7 +65,7 @@ func missingNames(list []string, names string) string {
 func makeLists(t *testing.T) map[string][]string {
 	t.Helper()
 	variables := map[string]string{"test": "ALL_SUITES", "check": "ALL_SUITES", "wine": "wine_suites", "bench": "BENCHES",
-		"fuzz": "FUZZERS", "soak": "SOAKS", "mutants": "MUTANTS", "test-full": "FULL_SUITES", "vm": "VM_SUITES:vm-%=%"}
+		"fuzz": "FUZZERS) $(GO_FUZZERS", "soak": "SOAKS", "mutants": "MUTANTS", "test-full": "FULL_SUITES", "vm": "VM_SUITES:vm-%=%"}
 	rule := "lists: ; @:"
 	for goal, variable := range variables {
 		rule += "$(info " + goal + ": $(" + variable + "))"
