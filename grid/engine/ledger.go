@@ -33,6 +33,7 @@ type Entry struct {
 	Fence   uint64    `json:"fence,omitempty"`
 	State   State     `json:"state"`
 	Node    string    `json:"node,omitempty"`
+	Name    string    `json:"name,omitempty"` // of the node; not stored, because it may change
 	Text    string    `json:"text,omitempty"` // function, or cause of the failure
 }
 
@@ -41,10 +42,11 @@ type State string
 
 // States that the ledger knows.
 const (
-	Queued State = "queued"
-	Leased State = "leased"
-	Done   State = "done"
-	Failed State = "failed"
+	Queued   State = "queued"
+	Leased   State = "leased"
+	Requeued State = "requeued" // a lease was lost; Text says why
+	Done     State = "done"
+	Failed   State = "failed"
 )
 
 type ledger struct {
@@ -97,7 +99,7 @@ func (e *Engine) Record(ctx context.Context, entries ...Entry) error {
 	acks := make([]jetstream.PubAckFuture, 0, len(entries))
 	for _, v := range entries {
 		switch v.State {
-		case Queued, Leased, Done, Failed:
+		case Queued, Leased, Requeued, Done, Failed:
 		default:
 			return fmt.Errorf("%q is not a state of a call", v.State)
 		}

@@ -43,6 +43,7 @@ type call struct {
 	number uint32    // of the function
 	args   *spool
 	most   uint64 // bytes of result that its interface allows
+	began  time.Time
 
 	// Hub.mu
 	state  callState
@@ -147,7 +148,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	h.tally.note(&e, &c.caller.counts)
 	h.emit(e)
 	switch state {
-	case CallQueued, CallLeased, CallDone, CallFailed:
+	case CallQueued, CallLeased, CallRequeued, CallDone, CallFailed:
 		entry.State = engine.State(state)
 		if text == "" {
 			entry.Text = e.Function

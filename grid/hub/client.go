@@ -19,7 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"skep/grid/engine"
 	"skep/grid/proto"
 )
 
@@ -202,11 +201,6 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 		return err
 	}
 	return resp.Body.Close()
-}
-
-// Ledger returns the last n entries.
-func (c *Client) Ledger(ctx context.Context, n int) ([]engine.Entry, error) {
-	return requestJSON[[]engine.Entry](ctx, c, http.MethodGet, fmt.Sprintf("/v1/ledger?last=%d", n), nil)
 }
 
 // Token makes a join token.

@@ -35,6 +35,9 @@ func (h *Hub) controlHandler() http.Handler {
 	for _, how := range []Drain{DrainKeep, DrainMove, DrainEnd} {
 		mux.HandleFunc("POST /v1/nodes/{name}/"+string(how), func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, how) })
 	}
+	mux.HandleFunc("GET /v1/calls", h.listCalls)
+	mux.HandleFunc("POST /v1/calls/{call}/cancel", h.serveCancelCall)
+	mux.HandleFunc("POST /v1/sessions/{session}/cancel", h.serveCancelCalls)
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
@@ -135,19 +138,6 @@ func answerNode(w http.ResponseWriter, err error) {
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
-}
-
-func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
-	n, err := strconv.Atoi(r.URL.Query().Get("last"))
-	if err != nil || n < 1 || n > 10000 {
-		n = 100
-	}
-	list, err := h.engine.Entries(r.Context(), n)
-	if err != nil {
-		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the ledger cannot be read: %v", err)
-		return
-	}
-	writeJSON(w, http.StatusOK, list)
 }
 
 func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {

@@ -68,11 +68,11 @@ func TestLengthOfTheLedger(t *testing.T) {
 		w.hub.ledger.add(engine.Entry{Call: uint64(i + 1), State: engine.Queued})
 	}
 	waitUntil(t, "the entries", func() bool {
-		list, err := w.cli.Ledger(t.Context(), 10000)
+		list, err := w.cli.Ledger(t.Context(), LedgerQuery{Last: 10000})
 		return err == nil && len(list) == 150
 	})
 	for last, want := range map[int]int{-1: 100, 0: 100, 1: 1, 149: 149, 10000: 150, 10001: 100} {
-		list, err := w.cli.Ledger(t.Context(), last)
+		list, err := w.cli.Ledger(t.Context(), LedgerQuery{Last: last})
 		if err != nil || len(list) != want || list[len(list)-1].Call != 150 {
 			t.Errorf("the last %d: %d entries, %v", last, len(list), err)
 		}
@@ -82,7 +82,7 @@ func TestLengthOfTheLedger(t *testing.T) {
 		t.Errorf("without a number: %d entries, %v", len(list), err)
 	}
 	w.hub.nats.Close()
-	_, err = w.cli.Ledger(t.Context(), 1)
+	_, err = w.cli.Ledger(t.Context(), LedgerQuery{Last: 1})
 	wantProblem(t, "a lost engine", err, proto.ProblemInternal, "the ledger cannot be read")
 }
 

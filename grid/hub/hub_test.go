@@ -158,7 +158,7 @@ func TestCall(t *testing.T) {
 	states := map[engine.State]int{}
 	waitUntil(t, "the ledger", func() bool {
 		clear(states)
-		list, err := w.cli.Ledger(t.Context(), 100)
+		list, err := w.cli.Ledger(t.Context(), LedgerQuery{Last: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func (h *Hub) openCall(c *call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastCall++
-	c.id = h.lastCall
+	c.id, c.began = h.lastCall, h.cfg.Now()
 	c.caller.calls[c.client], h.calls[c.id] = c, c
 }
 
@@ -146,15 +146,17 @@ func (h *Hub) cancelCall(of *caller, client uint64) {
 	}
 }
 
-// abandonCall ends a call, whatever its state.
-func (h *Hub) abandonCall(c *call, e *uapi.Error) {
+// abandonCall ends a call, whatever its state. It returns false for one that has ended.
+func (h *Hub) abandonCall(c *call, e *uapi.Error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c.state != callEnded {
-		h.forgetAdopted(c)
-		h.handleEvent(sched.CallCancel{Call: c.id})
-		h.endCall(c, e)
+	if c.state == callEnded {
+		return false
 	}
+	h.forgetAdopted(c)
+	h.handleEvent(sched.CallCancel{Call: c.id})
+	h.endCall(c, e)
+	return true
 }
 
 // closeSession drops the calls of a caller that has gone.

@@ -25,7 +25,7 @@ func (s *scene) awaitDone(n int) {
 	s.t.Helper()
 	c := hub.NewClient(hub.ControlSocket(s.path("hub/hub")))
 	s.await(fmt.Sprint(n, " results"), func() bool {
-		list, err := c.Ledger(s.t.Context(), 10*n)
+		list, err := c.Ledger(s.t.Context(), hub.LedgerQuery{Last: 10 * n})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"skep/grid/engine"
+	"skep/grid/proto"
+	"skep/grid/sched"
+	"skep/internal/uapi"
+)
+
+// What `skep calls`, `skep cancel` and `skep ledger` ask for.
+
+// States of a live call, besides CallFailed and CallDone, which end it.
+const (
+	CallArriving = "arriving" // its arguments are
+	CallWaiting  = "waiting"
+	CallRunning  = "running"
+)
+
+// CallInfo is a call that has not ended.
+type CallInfo struct {
+	Call      uint64    `json:"call"`
+	Session   string    `json:"session"`
+	Run       string    `json:"run"` // its name, for people
+	Function  string    `json:"function"`
+	State     string    `json:"state"`
+	Nodes     []string  `json:"nodes"`     // names of those that have a lease of it
+	Attempt   int       `json:"attempt"`   // the number of leases that it was given; 0: none yet
+	Arguments uint64    `json:"arguments"` // bytes
+	Began     time.Time `json:"began"`     // when the hub, or the one that was started again, heard of it
+}
+
+// Calls are those that have not ended: the oldest, at most callsListed, and the number of all.
+type Calls struct {
+	All  int        `json:"all"`
+	List []CallInfo `json:"calls"`
+}
+
+const callsListed = 10000
+
+// CancelAnswer says how many calls a request ended.
+type CancelAnswer struct {
+	Cancelled int `json:"cancelled"`
+}
+
+var (
+	errNoSession = errors.New("no open session begins with")
+	errNoCall    = errors.New("no call that has not ended has the number")
+)
+
+// findSession returns the caller of the session whose key begins with prefix. The lock is held.
+func (h *Hub) findSession(prefix string) (*caller, error) {
+	var found *caller
+	for _, m := range h.masters {
+		if prefix == "" || !strings.HasPrefix(m.key, prefix) {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("more than one open session begins with %q: give more of it", prefix)
+		}
+		found = m.caller
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%w %q: `skep calls` lists them", errNoSession, prefix)
+	}
+	return found, nil
+}
+
+// Calls lists the calls that have not ended, of all sessions or of one, the oldest first.
+func (h *Hub) Calls(session string) (v Calls, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var only *caller
+	if session != "" {
+		if only, err = h.findSession(session); err != nil {
+			return v, err
+		}
+	}
+	live := make([]*call, 0, len(h.calls))
+	for _, c := range h.calls {
+		if only == nil || c.caller == only {
+			live = append(live, c)
+		}
+	}
+	slices.SortFunc(live, func(a, b *call) int { return int(a.id) - int(b.id) })
+	v.All, v.List = len(live), []CallInfo{}
+	for _, c := range live[:min(len(live), callsListed)] {
+		v.List = append(v.List, h.describeCall(c))
+	}
+	return v, nil
+}
+
+func (h *Hub) describeCall(c *call) CallInfo {
+	i := CallInfo{Call: uint64(c.id), Session: c.caller.key, Function: c.functionName(), Arguments: uint64(c.args.want),
+		Began: c.began, Nodes: []string{}, State: CallWaiting}
+	if m := h.masters[c.caller.id]; m != nil {
+		i.Run = m.run.name
+	}
+	switch c.state {
+	case callArriving:
+		i.State = CallArriving
+	case callRunning:
+		i.State = CallRunning
+	}
+	for _, l := range c.leases {
+		i.Nodes = append(i.Nodes, l.node.info.Name)
+		i.Attempt = max(i.Attempt, l.Attempt)
+	}
+	slices.Sort(i.Nodes)
+	return i
+}
+
+var errCancelled = uapi.Errorf(uapi.ECancelled, "the call was cancelled with 'skep cancel'")
+
+// CancelCall ends a call with an error for its master.
+func (h *Hub) CancelCall(id uint64) error {
+	h.mu.Lock()
+	c := h.calls[sched.CallID(id)]
+	h.mu.Unlock()
+	if c == nil || !h.abandonCall(c, errCancelled) {
+		return fmt.Errorf("%w %d: `skep calls` lists them, and `skep ledger %d` says how it ended", errNoCall, id, id)
+	}
+	return nil
+}
+
+// CancelCalls ends all calls that a session has now. Its master may make others.
+func (h *Hub) CancelCalls(session string) (n int, err error) {
+	h.mu.Lock()
+	of, err := h.findSession(session)
+	var list []*call
+	if err == nil {
+		for _, c := range of.calls {
+			list = append(list, c)
+		}
+	}
+	h.mu.Unlock()
+	// The newest first: no waiting call is given a slot that is about to be free.
+	slices.SortFunc(list, func(a, b *call) int { return int(b.id) - int(a.id) })
+	for _, c := range list {
+		if h.abandonCall(c, errCancelled) {
+			n++
+		}
+	}
+	return n, err
+}
+
+func answerListed(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+		return
+	}
+	writeJSON(w, http.StatusOK, v)
+}
+
+func (h *Hub) listCalls(w http.ResponseWriter, r *http.Request) {
+	v, err := h.Calls(r.URL.Query().Get("session"))
+	answerListed(w, v, err)
+}
+
+func (h *Hub) serveCancelCall(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
+	if err == nil {
+		err = h.CancelCall(id)
+	}
+	answerListed(w, CancelAnswer{1}, err)
+}
+
+func (h *Hub) serveCancelCalls(w http.ResponseWriter, r *http.Request) {
+	n, err := h.CancelCalls(r.PathValue("session"))
+	answerListed(w, CancelAnswer{n}, err)
+}
+
+// listLedger answers with the last entries, of all calls, of one, or of one session. Those of
+// one are searched among the last ledgerMax.
+func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	n, err := strconv.Atoi(q.Get("last"))
+	if err != nil || n < 1 || n > ledgerMax {
+		n = ledgerLast
+	}
+	id, _ := strconv.ParseUint(q.Get("call"), 10, 64)
+	session := q.Get("session")
+	read := n
+	if id != 0 || session != "" {
+		read = ledgerMax
+	}
+	list, err := h.engine.Entries(r.Context(), read)
+	if err != nil {
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the ledger cannot be read: %v", err)
+		return
+	}
+	list = slices.DeleteFunc(list, func(e engine.Entry) bool {
+		return id != 0 && e.Call != id || !strings.HasPrefix(e.Session, session)
+	})
+	list = list[max(0, len(list)-n):]
+	for i := range list {
+		list[i].Name = h.roster.name(list[i].Node)
+	}
+	writeJSON(w, http.StatusOK, append([]engine.Entry{}, list...))
+}
+
+// ledgerLast is how many entries are listed if nobody says how many.
+const ledgerLast = 100
+
+// Calls lists the calls that have not ended, of all sessions or of the one that begins so.
+func (c *Client) Calls(ctx context.Context, session string) (Calls, error) {
+	return requestJSON[Calls](ctx, c, http.MethodGet, "/v1/calls?session="+url.QueryEscape(session), nil)
+}
+
+// CancelCall ends a call.
+func (c *Client) CancelCall(ctx context.Context, id uint64) (CancelAnswer, error) {
+	return requestJSON[CancelAnswer](ctx, c, http.MethodPost, fmt.Sprintf("/v1/calls/%d/cancel", id), nil)
+}
+
+// CancelCalls ends the calls of the session that begins so.
+func (c *Client) CancelCalls(ctx context.Context, session string) (CancelAnswer, error) {
+	return requestJSON[CancelAnswer](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/cancel", nil)
+}
+
+// A LedgerQuery asks for entries: of a call unless it is 0, of sessions that begin so unless
+// that is empty, and at most Last of them, 0: some.
+type LedgerQuery struct {
+	Last    int
+	Call    uint64
+	Session string
+}
+
+// Ledger returns the last entries, the oldest of them first.
+func (c *Client) Ledger(ctx context.Context, q LedgerQuery) ([]engine.Entry, error) {
+	return requestJSON[[]engine.Entry](ctx, c, http.MethodGet,
+		fmt.Sprintf("/v1/ledger?last=%d&call=%d&session=%s", q.Last, q.Call, url.QueryEscape(q.Session)), nil)
+}
