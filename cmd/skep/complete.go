@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,6 +128,8 @@ func optionValues(command, option string) completer {
 		return offerSelectors
 	case option == "remove" && command == "nodes":
 		return offerNodes
+	case option == "session":
+		return offerSessions
 	case option == "engine":
 		return constant(engines...)
 	case option == "class":
@@ -143,6 +146,10 @@ func wordValues(command string) completer {
 		return constant("status", "top")
 	case "help":
 		return offerCommands
+	case "calls":
+		return offerSessions
+	case "cancel":
+		return offerCalls
 	}
 	return systemWordValues(command)
 }
@@ -172,6 +179,38 @@ func offerNodes(ctx context.Context, f *cli.Flags, _ string) []string {
 		names = append(names, cli.CleanText(i.Name))
 	}
 	return names
+}
+
+// offerCalls offers the numbers of the hub's calls.
+func offerCalls(ctx context.Context, f *cli.Flags, _ string) (numbers []string) {
+	c, err := openControl(f.Lookup("state").Value.String())
+	if err != nil {
+		return nil
+	}
+	list, err := c.Calls(ctx, "")
+	if err != nil {
+		return nil
+	}
+	for _, i := range list.List {
+		numbers = append(numbers, strconv.FormatUint(i.Call, 10))
+	}
+	return numbers
+}
+
+// offerSessions offers the hub's open sessions.
+func offerSessions(ctx context.Context, f *cli.Flags, _ string) (keys []string) {
+	c, err := openControl(f.Lookup("state").Value.String())
+	if err != nil {
+		return nil
+	}
+	o, err := c.Overview(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, s := range o.Sessions {
+		keys = append(keys, s.Key)
+	}
+	return keys
 }
 
 func offerSelectors(ctx context.Context, f *cli.Flags, typed string) []string {

@@ -39,6 +39,10 @@ func TestCompletion(t *testing.T) {
 		{"mpirun --engine k", "kernel", "user auto"},
 		{"mpirun --h", "--hosts --hostfile", "--help-me"},
 		{"completion ", "bash zsh fish powershell", "skep"},
+		{"cancel --se", "--session", "--state"},
+		{"ledger --", "--last --json --session", "--end"},
+		{"calls ", "", "--json"}, // no hub runs
+		{"cancel ", "", "--session"},
 		{"help ", "up lab", "guard kit pages"},
 		{"", "up completion", "guard kit pages"},
 	} {
