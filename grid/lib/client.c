@@ -18,6 +18,7 @@
 #define SLOT_BITS 20
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 #define HELLO_FOR 60000000000ull /* ns; how long a hub may take to answer */
+#define OPEN_EVERY 20000000	 /* ns */
 
 /* Requests ---------------------------------------------------------------- */
 
@@ -555,6 +556,30 @@ static int start_reader(struct grid_client *c)
 	return -err;
 }
 
+/* The hub was killed: its socket is still there, or broke before its HELLO. */
+static int is_lost(int err)
+{
+	return err == -ECONNREFUSED || err == -ECONNRESET || err == -EPIPE;
+}
+
+/* A hub that is killed as a program begins is waited for like one that is
+ * killed later. While the next one starts, the socket may be missing. */
+static int open_stream(struct grid_stream *s, const char *path, u32 *theirs)
+{
+	struct timespec pause = {0, OPEN_EVERY};
+	u64 until = grid_clock() + HELLO_FOR;
+	int err, lost = 0;
+
+	for (;;) {
+		err = grid_stream_open(s, path, until, theirs);
+		lost |= is_lost(err);
+		if (!lost || !(is_lost(err) || err == -ENOENT) ||
+		    grid_clock() > until)
+			return err;
+		nanosleep(&pause, NULL);
+	}
+}
+
 int grid_client_open(struct grid_client **client, const char *path)
 {
 	struct grid_client *c = calloc(1, sizeof(*c));
@@ -563,8 +588,7 @@ int grid_client_open(struct grid_client **client, const char *path)
 
 	if (!c)
 		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
-	err = grid_stream_open(&c->stream, path, grid_clock() + HELLO_FOR,
-			       &theirs);
+	err = open_stream(&c->stream, path, &theirs);
 	if (err) {
 		free(c);
 		return open_error(path, err, theirs);

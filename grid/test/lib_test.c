@@ -466,6 +466,46 @@ static void test_deaf_hub(void)
 	unlink(at.sun_path);
 }
 
+/* Drops one connection, then there is nobody, then another hub. */
+static void *die_once(void *arg)
+{
+	const char *path = getenv("SKEP_SOCKET");
+	int *fd = arg;
+
+	close(accept(*fd, NULL, NULL));
+	close(*fd);
+	usleep(50000);
+	unlink(path);
+	usleep(50000);
+	*fd = symlink(hub.path, path);
+	return NULL;
+}
+
+static void test_hub_killed_at_first(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	pthread_t dies;
+
+	hub_start(&hub, HUB_GOOD);
+	snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/skep-dies-test-%d",
+		 getpid());
+	unlink(at.sun_path);
+	setenv("SKEP_SOCKET", at.sun_path, 1);
+	tap_ok(!bind(fd, (struct sockaddr *)&at, sizeof(at)) &&
+		       !listen(fd, 4) &&
+		       !pthread_create(&dies, NULL, die_once, &fd),
+	       "a hub that is killed before its HELLO");
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_OK &&
+		       OmniRpcCall("demo.nothing") == OMRPC_OK,
+	       "a program that begins then waits for the next hub");
+	pthread_join(dies, NULL);
+	tap_ok(!fd, "which had another socket");
+	OmniRpcFinalize();
+	unlink(at.sun_path);
+	hub_stop(&hub);
+}
+
 static void test_silent_hub(void)
 {
 	static struct grid_stream s;
@@ -498,6 +538,7 @@ int main(void)
 {
 	setenv("SKEP_ERRORS", "return", 1);
 	test_deaf_hub();
+	test_hub_killed_at_first();
 	test_silent_hub();
 	test_without_hub();
 	test_good();
