@@ -77,7 +77,7 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	}
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
-	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
+	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
 	if err != nil {
 		return withExitCode(err)
 	}
@@ -93,6 +93,27 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
 	}
 	return err
+}
+
+// openWithin is how long a detached run, which was accepted, waits for a hub that is started
+// again.
+const openWithin = time.Minute
+
+// openRun opens the run at the hub. One that a hub opened before it was killed is dropped by
+// the next hub, because nobody claims it.
+func (r *run) openRun(ctx context.Context, c *hub.Client, v hub.RunRequest) (socket string, events *hub.Stream, err error) {
+	for late := time.Now().Add(openWithin); ; {
+		socket, events, err = c.Run(context.WithoutCancel(ctx), v)
+		gone := errors.Is(err, hub.ErrNoHub) || errors.Is(err, hub.ErrHubEnded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+		if !r.held || !gone || time.Now().After(late) {
+			return socket, events, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", nil, cli.Exit(exitStopped)
+		case <-time.After(hubPoll):
+		}
+	}
 }
 
 // endStream ends the run, and waits until all its events were shown. A hub that is killed
