@@ -38,7 +38,7 @@ const (
 )
 
 // newKeep returns the store of updates. Tests use other folders.
-var newKeep = func() *update.Keep { return &update.Keep{Dir: kernelState, Run: kernelRun} }
+var newKeep = func() *update.Keep { return &update.Keep{Dir: kernelState, Run: kernelRun, Panics: update.PanicDirs()} }
 
 // kernelSettings are the parameters that an administrator sets, by module.
 var kernelSettings = map[string][]string{"o2g": {"user_megabytes"}, "shimos": {"image"}, "dynamos": {"share"}}
@@ -261,7 +261,7 @@ type serviceRestore struct {
 
 func (s *serviceRestore) options(f *cli.Flags) {
 	f.DurationVar(&s.settle, "settle", 2*time.Minute, "commit updates again after this `TIME` without a failure")
-	f.BoolVar(&s.retry, "retry", false, "restore updates although two boots with them ended early")
+	f.BoolVar(&s.retry, "retry", false, "restore also updates that were turned off because boots with them failed")
 	f.StringVar(&s.builds, "builds", "", "ask the build service at `URL` for updates of another kernel, and take what operators signed")
 	f.BoolVar(&s.rolls, "rolls", false, "carry out rolls of updates that the agent relays")
 }
@@ -286,12 +286,12 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		takeAtBoot(ctx, s.builds)
 	}
 	allowance := restoreAllowance()
-	finish, err := s.beginRestore(ctx, keep, notifier)
-	if err != nil { // a machine whose boots failed takes no other update
+	r, finish, err := s.beginRestore(ctx, keep, notifier)
+	if err != nil {
 		return errors.Join(allowance, err)
 	}
 	if !s.rolls {
-		return errors.Join(allowance, finish(ctx))
+		return errors.Join(allowance, finish(ctx), updateError(r.End()))
 	}
 	tell := func(err error) {
 		fmt.Fprintf(os.Stderr, "%sskep: %s\n", service.Priority(os.Stderr, slog.LevelError), cli.CleanText(err.Error()))
@@ -307,7 +307,10 @@ func (s *serviceRestore) run(ctx context.Context, f *cli.Flags, words []string) 
 		}
 		return err
 	}
-	return serveWhileSettling(ctx, settle, tell, serveRolls)
+	stay := func(ctx context.Context) error {
+		return r.Stay(ctx, func() time.Duration { return time.Duration(update.Boottime()) })
+	}
+	return serveWhileSettling(ctx, settle, stay, tell, serveRolls)
 }
 
 // takeAtBoot takes packages for a kernel that was booted for the first time. What fails is
@@ -324,8 +327,9 @@ func takeAtBoot(ctx context.Context, url string) {
 }
 
 // serveWhileSettling serves rolls while restored updates are on trial, which finish waits
-// for. What did not come back is told: the node may need a roll to get it again.
-func serveWhileSettling(ctx context.Context, finish func(context.Context) error, tell func(error),
+// for, and while stay keeps the mark of the boot. What did not come back is told: the node
+// may need a roll to get it again.
+func serveWhileSettling(ctx context.Context, finish, stay func(context.Context) error, tell func(error),
 	serve func(ctx context.Context, settles func() bool) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var settled atomic.Bool
@@ -335,6 +339,9 @@ func serveWhileSettling(ctx context.Context, finish func(context.Context) error,
 			tell(err)
 		}
 		settled.Store(true)
+		if err := stay(ctx); err != nil {
+			tell(err)
+		}
 	})
 	err := serve(ctx, func() bool { return !settled.Load() })
 	cancel()
@@ -343,30 +350,30 @@ func serveWhileSettling(ctx context.Context, finish func(context.Context) error,
 }
 
 // beginRestore puts kept updates on trial. finish commits them when they have settled.
-func (s *serviceRestore) beginRestore(ctx context.Context, keep *update.Keep, notifier *service.Notifier) (finish func(context.Context) error, err error) {
+func (s *serviceRestore) beginRestore(ctx context.Context, keep *update.Keep, notifier *service.Notifier) (r *update.Restore, finish func(context.Context) error, err error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list, err := keep.List()
-	if len(list) == 0 {
-		notifier.Ready("no update is kept")
-		return func(context.Context) error { return err }, nil
-	}
-	d, err := update.Open() // finish closes it
-	if err != nil {
-		return nil, updateError(err)
-	}
-	r := &update.Restore{Keep: keep, Kernel: update.ThisKernel{Device: d}, BootID: strings.TrimSpace(string(boot)),
-		Settle: s.settle, Retry: s.retry,
+	r = &update.Restore{Keep: keep, BootID: strings.TrimSpace(string(boot)), Settle: s.settle, Retry: s.retry,
 		Says: func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, "%s%s\n", service.Priority(os.Stderr, slog.LevelInfo), cli.CleanText(fmt.Sprintf(format, args...)))
-		},
-		Ready: func() { notifier.Ready("updates are on trial") }}
-	if err := r.Begin(ctx); err != nil {
-		return nil, errors.Join(updateError(err), d.Close())
+		}}
+	closeDevice, ready := func() error { return nil }, "no update is kept"
+	if list, _ := keep.List(); len(list) > 0 {
+		d, err := update.Open() // finish closes it
+		if err != nil {
+			return nil, nil, updateError(err)
+		}
+		r.Kernel, closeDevice, ready = update.ThisKernel{Device: d}, d.Close, "updates are on trial"
+	} else {
+		r.Kernel = update.ThisKernel{} // it has a build-id; nothing is applied
 	}
-	return func(ctx context.Context) error { return updateError(errors.Join(r.Finish(ctx), d.Close())) }, nil
+	r.Ready = func() { notifier.Ready(ready) }
+	if err := r.Begin(ctx); err != nil {
+		return nil, nil, errors.Join(updateError(err), closeDevice())
+	}
+	return r, func(ctx context.Context) error { return updateError(errors.Join(r.Finish(ctx), closeDevice())) }, nil
 }
 
 // isKept reports whether an update is stored.

@@ -106,7 +106,9 @@ func TestServiceKernelServesWhileSettling(t *testing.T) {
 	release, told := make(chan struct{}), make(chan error, 1)
 	fault := errors.New("fix does not come back")
 	finish := func(context.Context) error { <-release; return fault }
-	err := serveWhileSettling(ctx, finish, func(err error) { told <- err }, func(ctx context.Context, settles func() bool) error {
+	stays := false
+	stay := func(ctx context.Context) error { stays = true; <-ctx.Done(); return nil }
+	err := serveWhileSettling(ctx, finish, stay, func(err error) { told <- err }, func(ctx context.Context, settles func() bool) error {
 		if !settles() {
 			t.Error("nothing is settling")
 		}
@@ -120,13 +122,13 @@ func TestServiceKernelServesWhileSettling(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	if !errors.Is(err, context.Canceled) || !stays {
+		t.Error(err, stays)
 	}
 	// If it cannot serve, it does not wait for the updates.
 	broken := errors.New("no socket")
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if err := serveWhileSettling(t.Context(), waits, func(err error) { t.Error(err) }, func(context.Context, func() bool) error { return broken }); !errors.Is(err, broken) {
+	if err := serveWhileSettling(t.Context(), waits, waits, func(err error) { t.Error(err) }, func(context.Context, func() bool) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }

@@ -206,46 +206,6 @@ func TestCgroupsOfAStoredPolicy(t *testing.T) {
 	}
 }
 
-// The mark of a boot counts those that ended early.
-func TestMarkOfABoot(t *testing.T) {
-	keep := newKept(t)
-	file := filepath.Join(keep.Dir, bootFile)
-	for _, c := range []struct {
-		id     string
-		failed int
-	}{{"b1", 0}, {"b1", 0}, {"b2", 1}, {"b2", 1}, {"b3", 2}, {"b3", 2}, {"b4", 2}} {
-		if failed, err := keep.BeginBoot(c.id, []string{"fix"}); failed != c.failed || err != nil {
-			t.Errorf("boot %s: %d failed, %v, want %d", c.id, failed, err, c.failed)
-		}
-	}
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"b2"`) || !strings.Contains(string(text), "fix") {
-		t.Errorf("the mark of a boot that brings nothing back: %s, %v", text, err)
-	}
-	for range 2 {
-		if err := keep.EndBoot(); err != nil {
-			t.Error(err)
-		}
-	}
-	if failed, err := keep.BeginBoot("b5", nil); failed != 0 || err != nil {
-		t.Errorf("after a boot that lasted: %d, %v", failed, err)
-	}
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if failed, err := keep.BeginBoot("b6", nil); failed != bootsMax || err != nil {
-		t.Errorf("a damaged mark: %d, %v", failed, err)
-	}
-	if err := errors.Join(os.Remove(file), os.MkdirAll(filepath.Join(file, "x"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := keep.BeginBoot("b7", nil); err == nil {
-		t.Error("a mark that cannot be read is no error")
-	}
-	if err := keep.EndBoot(); err == nil {
-		t.Error("a mark that stays is no error")
-	}
-}
-
 // runRestore restores with a kernel and gives what was said.
 func runRestore(t *testing.T, keep *Keep, kernel Kernel, retry bool) (said string, ready int, err error) {
 	t.Helper()
@@ -289,7 +249,7 @@ func (k *faultyKernel) Commit(name string) error {
 
 // Whatever fails, the service is ready once and the reason is told.
 func TestRestoreTellsWhatFails(t *testing.T) {
-	for step, did := range map[string][]string{"": {"load fix", "apply fix", "commit fix"}, "build-id": nil, "load": {"load fix"},
+	for step, did := range map[string][]string{"": {"load fix", "apply fix", "commit fix"}, "load": {"load fix"},
 		"apply": {"load fix", "apply fix"}, "commit": {"load fix", "apply fix", "commit fix"}} {
 		keep, kernel := newKept(t), &faultyKernel{freshKernel(), step}
 		said, ready, err := runRestore(t, keep, kernel, false)

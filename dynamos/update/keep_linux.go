@@ -25,6 +25,8 @@ import (
 type Keep struct {
 	Dir string // survives a boot; if it does not exist, no update is stored
 	Run string // removed by a boot: packages of applied updates
+	// Panics is where records of panics are, see PanicDirs.
+	Panics []string
 }
 
 // A Kept is a committed update as it is stored beside its package.
@@ -35,6 +37,7 @@ type Kept struct {
 	Policy  uapi.DynamosPolicy
 	Health  uapi.DynamosHealth
 	Cgroups map[int]string // by rule: paths, because numbers of cgroups change with a boot
+	Off     *Off           `json:",omitempty"` // why it is not restored; nil: it is
 }
 
 // passingTerms are terms of a policy that name tasks of this boot only.
@@ -91,14 +94,19 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 		return "", err
 	}
 	kept.Digest = digestOf(file)
+	if err = atomicfile.Write(k.path(name, pack.Suffix), file, 0o600); err != nil {
+		return "", err
+	}
+	return "", k.write(&kept)
+}
+
+// write stores what is known of an update beside its package.
+func (k *Keep) write(kept *Kept) error {
 	text, err := json.Marshal(kept)
-	if err == nil {
-		err = atomicfile.Write(k.path(name, pack.Suffix), file, 0o600)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = atomicfile.Write(k.path(name, ".json"), text, 0o600)
-	}
-	return "", err
+	return atomicfile.Write(k.path(kept.Name, ".json"), text, 0o600)
 }
 
 // nameCgroups stores the paths of the policy's cgroups. If the policy is valid for

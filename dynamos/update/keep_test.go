@@ -115,7 +115,7 @@ func TestKeptUpdateComesBackOnTrial(t *testing.T) {
 		t.Errorf("applied with %d, confirm %d: it is not as committed, or never reverted by the kernel", kernel.applied.Policy.Otherwise, kernel.applied.ConfirmMS)
 	}
 	if _, err := os.Stat(filepath.Join(keep.Dir, bootFile)); err == nil {
-		t.Error("a boot that lasted is still marked")
+		t.Error("nobody watches the boot any more, and it is marked")
 	}
 }
 

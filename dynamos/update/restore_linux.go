@@ -43,14 +43,15 @@ type Restore struct {
 	Kernel Kernel
 	BootID string
 	Settle time.Duration
-	Retry  bool // restore in spite of boots that ended early
+	Retry  bool // restore also those that were turned off
 	Says   func(format string, args ...any)
 	Ready  func() // called when Begin has done what it can
 
-	tried  []string // on trial, or committed by an earlier run
-	waits  bool     // one is on trial
-	marked bool     // this boot, until Finish
-	left   error    // why updates do not come back
+	tried []string // on trial, or committed by an earlier run
+	waits bool     // one is on trial
+	boot  Boot     // the mark of this boot
+	build string   // of the kernel
+	left  error    // why updates do not come back
 }
 
 // confirmMargin is added to the trial's time limit in the kernel, which reverts all
@@ -63,36 +64,31 @@ func (r *Restore) Run(ctx context.Context) error {
 	if err := r.Begin(ctx); err != nil {
 		return err
 	}
-	return r.Finish(ctx)
+	return errors.Join(r.Finish(ctx), r.End())
 }
+
+// End removes the mark of this boot. Nobody watches it any more, or the machine shuts down.
+func (r *Restore) End() error { return r.Keep.EndBoot(&r.boot) }
 
 // Begin puts the updates on trial. If it fails, none comes back in this boot; why a single
 // one does not, Finish returns.
 func (r *Restore) Begin(ctx context.Context) error {
 	defer r.Ready()
-	list, err := r.Keep.List()
-	if r.left = err; err != nil {
-		r.Says("left out: %v", err)
-	}
-	if len(list) == 0 {
-		return nil
-	}
 	if r.Retry {
-		r.left = errors.Join(r.left, r.Keep.EndBoot())
+		r.left = r.Keep.TurnOn()
 	}
-	var names []string
-	for _, k := range list {
-		names = append(names, k.Name)
+	err := error(nil)
+	if r.build, err = r.Kernel.BuildID(); err != nil {
+		return err
 	}
-	failed, err := r.Keep.BeginBoot(r.BootID, names)
-	if err != nil {
+	if r.boot, err = r.Keep.BeginBoot(r.BootID, r.build, time.Now()); err != nil {
 		return fmt.Errorf("no update is restored, because this boot cannot be marked: %w", err)
 	}
-	if failed >= bootsMax {
-		return refusef("no update is restored: %d boots with %v ended before %v: 'skep service restore --retry' tries again",
-			failed, names, r.Settle)
+	list, err := r.Keep.List()
+	if err != nil {
+		r.left = errors.Join(r.left, err)
+		r.Says("left out: %v", err)
 	}
-	r.marked = true
 	for i := range list {
 		if err := r.applyKept(ctx, &list[i]); err != nil {
 			r.left = errors.Join(r.left, fmt.Errorf("%s does not come back: %w", list[i].Name, err))
@@ -107,31 +103,58 @@ func (r *Restore) Begin(ctx context.Context) error {
 // why updates do not come back. If ctx ends first, because the machine shuts down, it
 // commits nothing.
 func (r *Restore) Finish(ctx context.Context) error {
-	if !r.marked {
-		return r.left
-	}
 	settle := r.Settle
 	if !r.waits {
 		settle = 0
 	}
 	select {
 	case <-ctx.Done():
+		return r.left
 	case <-time.After(settle):
-		for _, name := range r.tried {
-			r.left = errors.Join(r.left, r.commitKept(name))
+	}
+	for _, name := range r.tried {
+		r.left = errors.Join(r.left, r.commitKept(name))
+	}
+	return errors.Join(r.left, r.Keep.MarkBoot(&r.boot, r.build, Settled))
+}
+
+// markEvery is how often Stay looks which updates are in force.
+const markEvery = 5 * time.Minute
+
+// Stay keeps the mark of this boot until ctx ends, because the machine shuts down. up
+// returns how long it runs.
+func (r *Restore) Stay(ctx context.Context, up func() time.Duration) error {
+	tick := time.NewTicker(markEvery)
+	defer tick.Stop()
+	last := ""
+	for ctx.Err() == nil {
+		stage := Settled
+		if up() >= bootDay {
+			stage = Aged
+		}
+		text := ""
+		if err := r.Keep.MarkBoot(&r.boot, r.build, stage); err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != last {
+			r.Says("this boot cannot be marked: %s", text)
+		}
+		last = text
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
 	}
-	return errors.Join(r.left, r.Keep.EndBoot())
+	return r.End()
 }
 
 // applyKept loads one update and puts it on trial.
 func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
-	running, err := r.Kernel.BuildID()
-	if err != nil {
-		return err
-	}
-	if running != k.BuildID {
+	if r.build != k.BuildID {
 		return refusef("it was committed on another kernel, whose build-id is %s", k.BuildID)
+	}
+	if k.Off != nil {
+		return refusef("%s: 'skep service restore --retry' tries again, 'skep update revert %s' forgets it", k.Off.Why, k.Name)
 	}
 	if i, err := findInfo(r.Kernel, k.Name); err == nil && (i.State == uapi.DynamosTrial || i.State == uapi.DynamosCommitted) {
 		r.waits = r.waits || i.State == uapi.DynamosTrial
