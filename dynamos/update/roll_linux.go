@@ -410,6 +410,9 @@ var rollStates = map[uapi.DynamosState]rolls.State{uapi.DynamosEntering: rolls.O
 func (u *rolledUpdate) Look() (v rolls.View, err error) {
 	err = u.with(func(k RollKernel) error {
 		i, loaded, err := lookFor(k, u.spec.Name)
+		if off := u.node.Keep.WhyOff(u.spec.Name); off != nil {
+			v.Off, v.Harm = off.Why, off.Harm
+		}
 		if err != nil || !loaded {
 			return err
 		}

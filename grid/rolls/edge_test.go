@@ -295,6 +295,45 @@ func TestRestoreTime(t *testing.T) {
 	}
 }
 
+// A committed update that a node turned off after boots that failed has harmed it: the hub gives
+// it to no other node, and this node blocks it. One that was turned off after boots whose end
+// nobody can explain is not in force there, which the hub is told; another roll brings it again.
+func TestCommittedUpdateIsTurnedOff(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.begin(testSpec, "all")
+	f.awaitState(roll.Done)
+	f.run("the commit", func() bool { return f.count(committed) == 2 })
+	a, b := f.nodes["a"], f.nodes["b"]
+	b.k.boot, b.k.now, b.k.state, b.k.off = "2", time.Minute, Absent, "3 boots with [fix] ended without a shutdown"
+	f.start("b")
+	waits := func(want string) func() bool {
+		return func() bool { s, err := f.hub.List("fix"); return err == nil && s[0].Nodes[1].Waits == want }
+	}
+	f.run("the hub knows", waits(b.k.off))
+	if s, err := f.hub.List("fix"); err != nil || s[0].Nodes[1].Failed != "" || f.hub.rolls["fix"].Roll.Blocked {
+		t.Errorf("unexplained ends are no harm: %+v, %v", s, err)
+	}
+	b.k.did, b.k.fetched = nil, ""
+	s := testSpec
+	s.ID = "two"
+	f.begin(s, "all")
+	f.run("it is loaded again", func() bool { return slices.Contains(b.k.did, "load") })
+	b.k.off = ""
+	f.awaitState(roll.Done)
+
+	a.k.boot, a.k.now, a.k.state, a.k.off, a.k.harm = "2", time.Minute, Absent, "2 boots with [fix] ended early or in a panic", true
+	f.start("a")
+	f.run("the harm", func() bool { return f.hub.rolls["fix"].Roll.Blocked })
+	if r := f.hub.rolls["fix"].Roll; r.Harmed != "a: "+a.k.off || a.k.failed != a.k.off || a.k.content != "content of fix" {
+		t.Errorf("harmed %q; blocked %q: %q", r.Harmed, a.k.content, a.k.failed)
+	}
+	f.run("it is over", func() bool { s, err := f.hub.List("fix"); return err == nil && s[0].Nodes[0].Phase == "reverted" })
+	s.ID = "three"
+	if err := f.hub.Begin("user:7:test", s, testPlan(t, "all"), []string{"a", "b"}, nil); err == nil || !strings.Contains(err.Error(), "harmed a node") {
+		t.Errorf("the hub gives it to others: %v", err)
+	}
+}
+
 // A node that cannot store what it is about to do does not do it.
 func TestNodeThatCannotStore(t *testing.T) {
 	f := newFleet(t, "a")

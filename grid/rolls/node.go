@@ -3,6 +3,7 @@
 package rolls
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,11 @@ type View struct {
 	Inside []string // tasks inside an update that leaves
 	// Superseded: it was reverted because a newer update replaced it, as End says.
 	Superseded bool
-	Health     roll.Health
+	// Off says why an update that was committed is not restored at boots. Harm: because boots
+	// with it failed, and nothing but the update explains that.
+	Off    string
+	Harm   bool
+	Health roll.Health
 }
 
 // A State is that of an update in the kernel.
@@ -90,6 +95,7 @@ type local struct {
 	fits     string // the package for this kernel, once it is known
 	booted   bool   // it was committed in an earlier boot
 	waits    string // why orders are not obeyed
+	off      string // why an update that was committed is not in force
 	content  string // of the package, from when it is loaded
 	owes     string // a sign of harm for which the package is not blocked yet
 	lastLine string // the last error, which is not repeated
@@ -364,8 +370,8 @@ func (n *Node) replace(ctx context.Context, old *local, s Spec) *local {
 		return nil
 	}
 	l := n.open(ctx, s)
-	if old != nil && old.node.Phase == roll.Committed && old.digest() != "" && old.digest() == l.digest() {
-		l.node.Phase = roll.Committed
+	if old != nil && old.node.Phase == roll.Committed && old.off == "" && old.digest() != "" && old.digest() == l.digest() {
+		l.node.Phase, l.content = roll.Committed, old.content
 	}
 	n.rolls[s.Name] = l
 	l.save()
@@ -385,8 +391,8 @@ func (n *Node) tick() {
 			seen := n.seen.at
 			r := Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast, Seen: &seen}
 			r.Report.Package = l.digest()
-			if l.waits != "" {
-				r.Report.Waits = l.waits
+			if why := cmp.Or(l.waits, l.off); why != "" {
+				r.Report.Waits = why
 			}
 			n.send(r)
 		}
@@ -413,10 +419,15 @@ func (l *local) look() {
 	}
 	l.node.Health, l.node.Inside = v.Health, v.Inside
 	committed := l.node.Phase == roll.Committed
+	l.off = ""
 	switch {
 	case v.State == OnTrial && l.node.Phase < roll.Leaving: // also if it was restored at a boot
 	case v.State == Kept && committed:
 		l.booted = false
+	case v.State == Absent && committed && v.Harm:
+		l.harm(v.Off)
+	case v.State == Absent && committed && v.Off != "":
+		l.off = v.Off
 	case v.State == Absent && committed && l.booted && v.End == "":
 		if l.of.kernel.Clock() > restoreTime {
 			l.of.log("%s: it was committed, and did not come back after the boot: 'skep service status' says whether updates are restored", l.spec.Name)

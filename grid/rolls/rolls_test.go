@@ -37,6 +37,8 @@ type fakeKernel struct {
 	// superseded is why the update ended, and others are updates of other names.
 	superseded bool
 	others     map[string]*fakeKernel
+	off        string // why a committed update is not restored
+	harm       bool
 }
 
 func (k *fakeKernel) Boot() string { return k.boot }
@@ -124,7 +126,7 @@ func (u *fakeUpdate) Look() (View, error) {
 	if u.k.unready {
 		return View{}, errors.New("the device is closed")
 	}
-	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside, Superseded: u.k.superseded}, nil
+	return View{State: u.k.state, End: u.k.end, Inside: u.k.inside, Superseded: u.k.superseded, Off: u.k.off, Harm: u.k.harm}, nil
 }
 
 // A fleet is a hub and nodes whose messages arrive at once.

@@ -148,7 +148,7 @@ func (h *Hub) examine(now time.Duration, m *Member, was Report) {
 	}
 	may := m.Chosen && m.Last.Superseded == "" && (m.Failed == "" || was.Phase != Reverted)
 	switch {
-	case m.Chosen && m.Last.Bad != "" && m.Failed != m.Last.Bad:
+	case (m.Chosen || was.Phase == Committed) && m.Last.Bad != "" && m.Failed != m.Last.Bad: // also if a roll before committed it
 		h.harm(name, m, m.Last.Bad)
 	case m.Failed == "" && m.Last.Superseded != "":
 		h.fail(m, m.Last.Superseded)
