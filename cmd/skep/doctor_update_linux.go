@@ -97,10 +97,10 @@ func checkApplied(d *update.Device, err error) check {
 	if err != nil {
 		return passed(updates, "%v", err).withState(checkNote, "load module and skep of one version")
 	}
-	return appliedResult(list)
+	return appliedResult(list, newKeep())
 }
 
-func appliedResult(list []update.Status) check {
+func appliedResult(list []update.Status, keep *update.Keep) check {
 	n := 0
 	for _, u := range list {
 		if u.Advised {
@@ -110,6 +110,13 @@ func appliedResult(list []update.Status) check {
 		if u.State != uapi.DynamosLoaded.String() {
 			n++
 		}
+	}
+	var off strings.Builder
+	if err := showOff(&off, keep); err != nil {
+		return passed(updates, "%v", err).withState(checkBad, "")
+	}
+	if off.Len() > 0 {
+		return passed(updates, "%d are applied; %s", n, strings.TrimSpace(off.String())).withState(checkBad, "find out why the machine ended")
 	}
 	return passed(updates, "%d are applied", n)
 }

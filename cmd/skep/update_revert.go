@@ -67,6 +67,9 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 	if err != nil {
 		return err
 	}
+	if off, err := forgetOff(name); off || err != nil {
+		return err
+	}
 	return withDevice(func(d *update.Device) error {
 		if err := u.end(ctx, d, name); err != nil {
 			return err
@@ -94,6 +97,26 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		_, err = fmt.Printf("%s: left; 'skep update remove %s' unloads it\n", name, name)
 		return err
 	})
+}
+
+// forgetOff removes a stored update that was turned off and is not loaded, and reports
+// whether it was so.
+func forgetOff(name string) (bool, error) {
+	keep := newKeep()
+	if on, err := keep.IsOn(); err != nil || !on || keep.WhyOff(name) == nil {
+		return false, nil // who may not read it is refused by the kernel
+	}
+	if d, err := update.Open(); err == nil {
+		loaded, err := update.HasUpdate(d, name)
+		if err = errors.Join(err, d.Close()); err != nil || loaded {
+			return false, err
+		}
+	}
+	if err := keep.Forget(name); err != nil {
+		return false, err
+	}
+	_, err := fmt.Printf("%s: it was turned off, and is forgotten\n", name)
+	return true, err
 }
 
 // removeReverted unloads a reverted update, if that is wanted. The agent may do so first, if

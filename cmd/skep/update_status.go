@@ -49,8 +49,26 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 		default:
 			err = showUpdates(os.Stdout, list)
 		}
-		return errors.Join(err, showFailed(os.Stdout, newTrust()))
+		return errors.Join(err, showOff(os.Stdout, newKeep()), showFailed(os.Stdout, newTrust()))
 	})
+}
+
+// showOff names the stored updates that are not restored.
+func showOff(w io.Writer, keep *update.Keep) error {
+	if on, err := keep.IsOn(); err != nil || !on {
+		return nil // another user's, or none
+	}
+	list, _ := keep.List() // what cannot be read, the service says
+	for _, k := range list {
+		if k.Off == nil {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s is turned off: %s. 'skep service restore --retry' tries again, 'skep update revert %s' forgets it\n",
+			k.Name, cli.CleanText(k.Off.Why), k.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // showFailed names the latest package of each line that failed on this node. After a panic
