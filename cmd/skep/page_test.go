@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/grid/rolls"
 	"skep/internal/cli"
 )
 
@@ -122,6 +123,10 @@ func TestTopText(t *testing.T) {
 	}
 	if got := row(reading(0, 50, 4000), reading(2, 10, 100)); got != "pc linux up 3/4 3 0 0 0 B 0 B -" {
 		t.Error(got)
+	}
+	odd := &hub.Overview{Rolls: []rolls.Status{{Nodes: []rolls.NodeStatus{{Functions: []rolls.Function{{Symbol: "f\x1b", Uncounted: true}}}}}}}
+	if got := topText(odd, odd); !strings.HasSuffix(got, "\n  f?: calls are not counted\n") {
+		t.Errorf("%q", got)
 	}
 	if got := topText(&hub.Overview{}, &hub.Overview{}); got != "0 of 0 nodes up; 0 sessions; calls: 0 waiting, 0 running, 0 done, 0 failed, 0 ran again\n" {
 		t.Error(got)

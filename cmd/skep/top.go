@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/grid/rolls"
 	"skep/internal/cli"
 )
 
@@ -81,6 +82,21 @@ func rateOf(before, after uint64, seconds float64) float64 {
 	return float64(after-before) / seconds
 }
 
+// functionLines adds a line for each function of a roll, with the sums of all nodes.
+func functionLines(text *strings.Builder, r *rolls.Status) {
+	for _, f := range r.Functions() {
+		if f.Uncounted {
+			fmt.Fprintf(text, "  %s: calls are not counted\n", cli.CleanText(f.Symbol))
+			continue
+		}
+		fmt.Fprintf(text, "  %s: old %s; new %s\n", cli.CleanText(f.Symbol), versionText(&f.Old), versionText(&f.New))
+	}
+}
+
+func versionText(v *rolls.Version) string {
+	return fmt.Sprintf("%d calls, %d errors, 99 %% in %s", v.Calls, v.Errors, latencyText(v.P99, v.P99))
+}
+
 // topText returns a summary and a table of nodes, with what they did between two readings.
 func topText(before, after *hub.Overview) string {
 	seconds := after.Time.Sub(before.Time).Seconds()
@@ -93,6 +109,7 @@ func topText(before, after *hub.Overview) string {
 		n := r.Sums()
 		fmt.Fprintf(&text, "roll of %s: %s, wave %d of %d; of %d nodes %d run it, %d committed, %d left out\n",
 			cli.CleanText(r.Spec.Name), r.State, r.Wave, r.Waves, len(r.Nodes), n.Run, n.Committed, n.Left)
+		functionLines(&text, r)
 	}
 	old := map[string]*hub.NodeInfo{}
 	for i := range before.Nodes {

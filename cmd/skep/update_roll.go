@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -370,6 +371,28 @@ func showRolls(list []rolls.Status) error {
 	return table.Write(os.Stdout)
 }
 
+// showFigures prints both versions of each function on each node where the update is loaded.
+func showFigures(w io.Writer, s *rolls.Status) error {
+	if len(s.Functions()) == 0 {
+		return nil
+	}
+	table := cli.NewTable("FUNCTION", "NODE", "VERSION", "CALLS", "INSIDE", "ERRORS", "P50", "P99")
+	for _, n := range s.Nodes {
+		for _, f := range n.Functions {
+			if f.Uncounted {
+				table.Row(f.Symbol, n.Name, "both", notCounted, "-", "-", "-", "-")
+				continue
+			}
+			table.Row(f.Symbol, n.Name, "old", f.Old.Calls, f.Old.Inside, f.Old.Errors, latencyText(f.Old.P50, f.Old.P50), latencyText(f.Old.P99, f.Old.P99))
+			table.Row("", "", "new", f.New.Calls, f.New.Inside, f.New.Errors, latencyText(f.New.P50, f.New.P50), latencyText(f.New.P99, f.New.P99))
+		}
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return table.Write(w)
+}
+
 // showRoll prints the nodes of one roll, and its log.
 func showRoll(s *rolls.Status) error {
 	why := ""
@@ -392,6 +415,9 @@ func showRoll(s *rolls.Status) error {
 		table.Row(n.Name, n.Phase, n.Goal, n.Heard(), n.Health.OldCalls, n.Health.NewCalls, n.Health.NewErrors, orDash(note))
 	}
 	if err := table.Write(os.Stdout); err != nil {
+		return err
+	}
+	if err := showFigures(os.Stdout, s); err != nil {
 		return err
 	}
 	fmt.Println()

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,12 +34,13 @@ import (
 
 // A rollKernel is the kernel of one node: it has at most one update.
 type rollKernel struct {
-	mu      sync.Mutex
-	info    uapi.DynamosInfo
-	loaded  bool
-	applied []uapi.DynamosPolicy
-	flags   uint32 // of the last APPLY
-	build   string // the kernel's build-id; empty: that of the office's package
+	mu        sync.Mutex
+	info      uapi.DynamosInfo
+	loaded    bool
+	applied   []uapi.DynamosPolicy
+	flags     uint32 // of the last APPLY
+	build     string // the kernel's build-id; empty: that of the office's package
+	functions uint32 // that its updates change
 }
 
 func (k *rollKernel) BuildID() (string, error) { return cmp.Or(k.build, strings.Repeat("01", 20)), nil }
@@ -62,7 +64,7 @@ func (k *rollKernel) Load(name string, _ []byte) (bool, error) {
 	defer k.mu.Unlock()
 	k.loaded = true
 	copy(k.info.Name[:], name)
-	k.info.State = uapi.DynamosLoaded
+	k.info.State, k.info.Functions = uapi.DynamosLoaded, k.functions
 	return true, nil
 }
 
@@ -94,7 +96,13 @@ func (k *rollKernel) Info(n uint32) (uapi.DynamosInfo, error) {
 	return k.info, nil
 }
 
-func (k *rollKernel) Count(string, uint32, uint32) (c uapi.DynamosCount, err error) { return c, nil }
+// Count returns figures of the older version, 0, and of the newer one.
+func (k *rollKernel) Count(_ string, _, version uint32) (c uapi.DynamosCount, err error) {
+	copy(c.Symbol[:], "arp_ioctl")
+	c.In, c.Out = 40-uint64(version), 38
+	c.Sampled, c.Latency[10+version] = 1, 1
+	return c, nil
+}
 
 func (k *rollKernel) state() (uapi.DynamosState, bool) {
 	k.mu.Lock()
@@ -202,6 +210,7 @@ func (f *rollFleet) awaitNodes(n int) {
 func TestUpdateRoll(t *testing.T) {
 	f := newRollFleet(t, "a", "b", "xc")
 	f.awaitNodes(3)
+	f.kernels["a"].functions, f.kernels["b"].functions = 1, 1
 	line := "update roll %s --state " + f.state + " --waves 1,all --canary-time 1s --settle 1s"
 	if _, text := f.skep(cli.Refused, line, "fix.skepup"); !strings.Contains(text, "nobody signed fix") {
 		t.Error(text)
@@ -246,6 +255,17 @@ func TestUpdateRoll(t *testing.T) {
 			t.Errorf("no %q in %s", want, out)
 		}
 	}
+	f.await("the figures of both nodes", func() bool {
+		out, _ = f.skep(0, "top --count 1 --interval 0.1 --state "+f.state)
+		return strings.Contains(out, "  arp_ioctl: old 80 calls, 0 errors, 99 % in 2µs; new 78 calls, 0 errors, 99 % in 4.1µs\n")
+	})
+	out, _ = f.skep(0, "update rolls fix --state "+f.state)
+	for _, want := range []string{"FUNCTION   NODE  VERSION  CALLS  INSIDE  ERRORS  P50    P99", "arp_ioctl  b     old      40     2       0       1.5µs  2µs", "                 new      39     1       0       3.1µs  4.1µs"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	f.checkPage()
 	out, _ = f.skep(0, "update rolls --audit fix --state "+f.state)
 	for _, want := range []string{" operators roll fix 7 ", " a applied fix 7 ", " a committed fix 7 ", " b committed fix 7 ", " xc refused fix 7 ", " begun fix ", " hub done fix ", "8 lines of 11, which follow one another"} {
 		if !strings.Contains(out, want) {
@@ -258,6 +278,23 @@ func TestUpdateRoll(t *testing.T) {
 	f.skep(0, "update rolls --forget fix --state "+f.state)
 	if _, text := f.skep(cli.Unreachable, "update rolls fix --state "+f.state); !strings.Contains(text, "there is no roll of this update") {
 		t.Error(text)
+	}
+}
+
+// checkPage reports an error if the hub's page has no figures of functions, or does not say who
+// did what by which keys.
+func (f *rollFleet) checkPage() {
+	f.t.Helper()
+	o, err := f.hub.Overview()
+	if err != nil || o.NoAudit != "" || len(o.Rolls) != 1 || len(o.Rolls[0].Nodes[0].Functions) != 1 {
+		f.t.Fatalf("%+v, %v", o, err)
+	}
+	if v := o.Rolls[0].Nodes[0].Functions[0]; v.New != (rolls.Version{Calls: 39, Inside: 1, P50: v.New.P50, P99: v.New.P99}) || v.New.P50 <= v.Old.P50 {
+		f.t.Errorf("%+v", v)
+	}
+	order := slices.IndexFunc(o.Acts, func(a hub.Act) bool { return a.What == "roll" })
+	if order < 0 || o.Acts[order].Who != "operators" || len(o.Acts[order].Keys) != 2 || o.Acts[order].Sequence != 7 || o.Acts[0].Number != uint64(len(o.Acts)) {
+		f.t.Errorf("acts %+v", o.Acts)
 	}
 }
 

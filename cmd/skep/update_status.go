@@ -223,16 +223,3 @@ func healthText(h *update.Health) string {
 	}
 	return text
 }
-
-func latencyText(sampled, ns uint64) string {
-	if sampled == 0 {
-		return "-"
-	}
-	d := time.Duration(ns)
-	for unit := time.Nanosecond; unit < time.Hour; unit *= 10 {
-		if d < 100*unit {
-			return d.Round(unit).String()
-		}
-	}
-	return d.String()
-}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"skep/internal/cli"
 )
@@ -37,4 +38,18 @@ func wordNames(list []command) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// latencyText shows nanoseconds in few digits. None were measured if sampled is 0.
+func latencyText(sampled, ns uint64) string {
+	if sampled == 0 {
+		return "-"
+	}
+	d := time.Duration(ns)
+	for unit := time.Nanosecond; unit < time.Hour; unit *= 10 {
+		if d < 100*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.String()
 }

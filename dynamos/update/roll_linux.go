@@ -431,6 +431,7 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 			v.Health.OldErrors += f.Old.Errors
 			v.Health.NewCalls += f.New.Calls
 			v.Health.NewErrors += f.New.Errors
+			v.Functions = append(v.Functions, rolls.Function{Symbol: f.Symbol, Uncounted: f.Uncounted, Old: figuresOf(&f.Old), New: figuresOf(&f.New)})
 		}
 		if v.State == rolls.Drains {
 			v.Inside, err = u.insideNames(s)
@@ -438,6 +439,15 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 		return err
 	})
 	return v, err
+}
+
+// figuresOf returns what a hub shows of a version.
+func figuresOf(v *Version) rolls.Version {
+	f := rolls.Version{Calls: v.Calls, Errors: v.Errors, Inside: v.Inside}
+	if v.Sampled > 0 {
+		f.P50, f.P99 = v.P50, v.P99
+	}
+	return f
 }
 
 // insideEvery bounds how often all tasks are searched.

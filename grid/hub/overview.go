@@ -24,6 +24,31 @@ type Overview struct {
 	History  []Interval     `json:"history"`  // of the last ten minutes, the oldest first
 	Troubles []Event        `json:"troubles"` // calls that failed or ran again, the newest first
 	Rolls    []rolls.Status `json:"rolls"`
+	Acts     []Act          `json:"acts"`               // the last lines of the audit log, the newest first
+	NoAudit  string         `json:"no_audit,omitempty"` // why the audit log cannot be used
+}
+
+// An Act is a line of the audit log: who did what, when, and by which keys.
+type Act struct {
+	Number   uint64    `json:"number"`
+	Time     time.Time `json:"time"`
+	Who      string    `json:"who"`
+	What     string    `json:"what"`
+	Line     string    `json:"line"` // of updates, or a node
+	Sequence uint64    `json:"sequence,omitempty"`
+	Keys     []string  `json:"keys,omitempty"`
+}
+
+const actsMax = 100
+
+// actsOf returns the last acts.
+func actsOf(h *rolls.Hub) (list []Act, err error) {
+	records, err := h.LastActs(actsMax)
+	list = make([]Act, 0, len(records))
+	for _, r := range records {
+		list = append(list, Act{r.Number, r.Time, r.Who, r.What, r.Line, r.Sequence, r.Keys})
+	}
+	return list, err
 }
 
 // A SessionInfo is a program that calls functions through the hub.
@@ -74,6 +99,10 @@ func (o *Overview) Substrates() (list []Substrate) {
 func (h *Hub) Overview() (o Overview, err error) {
 	if o.Rolls, err = h.rolls.List(""); err != nil {
 		return o, err
+	}
+	acts, err := actsOf(h.rolls)
+	if o.Acts = acts; err != nil { // everything else is shown
+		o.NoAudit = err.Error()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -38,6 +38,7 @@ var pages = template.Must(template.New("page").Funcs(template.FuncMap{
 	"exact":   func(t time.Time) string { return formatTime(t, "2006-01-02 15:04:05.000") },
 	"list":    func(list []string) string { return cli.CleanText(strings.Join(list, ", ")) },
 	"percent": formatPercent,
+	"latency": formatLatency,
 }).Parse(pageText))
 
 // pagePolicy permits the style of the page, by its digest, and nothing else.
@@ -59,6 +60,14 @@ func formatPercent(part, of int) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d %%", part*100/of)
+}
+
+// formatLatency shows nanoseconds; none were measured if there are 0.
+func formatLatency(ns uint64) string {
+	if ns == 0 {
+		return "-"
+	}
+	return time.Duration(ns).String()
 }
 
 const (

@@ -192,6 +192,22 @@ func (h *Hub) NodeEvent(who, what, node string) error {
 	return h.journal.add(trust.Record{Time: h.now().Round(0).UTC(), Who: who, What: what, Line: url.PathEscape(node), Content: trust.NoContent})
 }
 
+// LastActs returns the last lines of the audit log, the newest first. Who wants to rely on them
+// verifies the log, see Audit.
+func (h *Hub) LastActs(n int) (list []trust.Record, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list = []trust.Record{}
+	for _, line := range slices.Backward(h.journal.lines[max(0, len(h.journal.lines)-n):]) {
+		r, err := trust.ParseRecord(strings.Clone(line))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, h.journal.why
+}
+
 // Audit returns the audit log, and the documents about an update.
 func (h *Hub) Audit(name string) (Audit, error) {
 	h.mu.Lock()

@@ -274,6 +274,7 @@ func (h *Hub) Report(name string, v Report) (o Order, ok bool) {
 		v.Report.Refused = "its agent does not know --supersede: update skep there"
 	}
 	r.asked[name] = h.now()
+	r.takeFigures(name, &v)
 	order := r.Roll.Report(h.clock(r), v.Report)
 	h.settle(r, name)
 	if r.broken != nil || order.Boot == "" {
@@ -296,9 +297,28 @@ func (h *Hub) find(id string) *record {
 	return nil
 }
 
+// takeFigures keeps a node's figures while the update is loaded there. They are not stored.
+func (r *record) takeFigures(name string, v *Report) {
+	switch p := v.Report.Phase; {
+	case p < roll.Loaded || p == roll.Reverted:
+		delete(r.figures, name)
+	case len(v.Functions) > 0:
+		list := v.Functions[:min(len(v.Functions), functionsMax)]
+		for i := range list {
+			list[i].Symbol = cleanText(list[i].Symbol)
+		}
+		if r.figures == nil {
+			r.figures = map[string][]Function{}
+		}
+		r.figures[name] = list
+	}
+}
+
+func cleanText(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
+
 // clean bounds a node's texts and numbers.
 func clean(r *roll.Report) {
-	text := func(s string) string { return cli.CleanText(strings.Clone(s[:min(len(s), textMax)])) }
+	text := cleanText
 	r.Boot, r.Bad, r.Refused, r.Superseded, r.Waits = text(r.Boot), text(r.Bad), text(r.Refused), text(r.Superseded), text(r.Waits)
 	r.Phase = min(r.Phase, roll.Reverted)
 	if !isDigest(r.Package) {

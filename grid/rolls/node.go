@@ -53,9 +53,10 @@ type View struct {
 	Superseded bool
 	// Off says why an update that was committed is not restored at boots. Harm: because boots
 	// with it failed, and nothing but the update explains that.
-	Off    string
-	Harm   bool
-	Health roll.Health
+	Off       string
+	Harm      bool
+	Health    roll.Health
+	Functions []Function
 }
 
 // A State is that of an update in the kernel.
@@ -96,9 +97,11 @@ type local struct {
 	booted   bool   // it was committed in an earlier boot
 	waits    string // why orders are not obeyed
 	off      string // why an update that was committed is not in force
-	content  string // of the package, from when it is loaded
-	owes     string // a sign of harm for which the package is not blocked yet
-	lastLine string // the last error, which is not repeated
+	figures  []Function
+	told     time.Duration // when figures were sent
+	content  string        // of the package, from when it is loaded
+	owes     string        // a sign of harm for which the package is not blocked yet
+	lastLine string        // the last error, which is not repeated
 }
 
 // saved is what a node remembers of a roll.
@@ -121,6 +124,8 @@ type saved struct {
 const (
 	reportEvery = 250 * time.Millisecond
 	restEvery   = 4 * time.Second // of a node that has reached its end
+	// figuresEvery is how often a report has the figures of functions.
+	figuresEvery = 2 * time.Second
 )
 
 // NewNode reads what a node remembers in dir, and creates dir if it is missing. send
@@ -391,6 +396,9 @@ func (n *Node) tick() {
 			seen := n.seen.at
 			r := Report{ID: l.spec.ID, Report: l.node.Report(now), Knows: knowsLast, Seen: &seen}
 			r.Report.Package = l.digest()
+			if len(l.figures) > 0 && (now-l.told >= figuresEvery || l.told == 0) {
+				l.told, r.Functions = now, l.figures
+			}
 			if why := cmp.Or(l.waits, l.off); why != "" {
 				r.Report.Waits = why
 			}
@@ -410,6 +418,7 @@ func (l *local) every() time.Duration {
 // look notices what the kernel did by itself.
 func (l *local) look() {
 	if l.node.Phase < roll.Loaded || l.node.Phase == roll.Reverted {
+		l.figures = nil
 		return
 	}
 	v, err := l.update.Look()
@@ -417,7 +426,7 @@ func (l *local) look() {
 	if err != nil {
 		return
 	}
-	l.node.Health, l.node.Inside = v.Health, v.Inside
+	l.node.Health, l.node.Inside, l.figures = v.Health, v.Inside, v.Functions
 	committed := l.node.Phase == roll.Committed
 	l.off = ""
 	switch {

@@ -40,6 +40,7 @@ type record struct {
 	logged  roll.State              // the last one in the audit log
 	by      string                  // who changes its state; "": the hub
 	broken  error                   // it cannot be stored: no node gets an order
+	figures map[string][]Function   // by node, as it told them last
 }
 
 // An Entry is a line of a roll's log.

@@ -122,8 +122,10 @@ const (
 	policyMax   = 16 << 10
 	textMax     = 512 // of a sentence of a node
 	insideMax   = 16  // tasks that a report names
-	nodesMax    = 10000
-	rollsMax    = 64 // of a hub, and of a node
+	// functionsMax functions of one update, as the module has it
+	functionsMax = 64
+	nodesMax     = 10000
+	rollsMax     = 64 // of a hub, and of a node
 )
 
 // trialMax is the longest trial of the kernel: it counts milliseconds in 32 bits.
@@ -175,6 +177,25 @@ type Report struct {
 	Knows  uint8       `json:"knows,omitempty"` // what the node can do, as below
 	// Seen is how far this node has seen the hub's audit log; nil: it does not follow the log.
 	Seen *trust.Seen `json:"seen,omitempty"`
+	// Functions are figures for people, which come less often than the report.
+	Functions []Function `json:"functions,omitempty"`
+}
+
+// A Function has the figures of both versions of a function that an update changes.
+type Function struct {
+	Symbol    string  `json:"symbol"`
+	Uncounted bool    `json:"uncounted,omitempty"` // no figures are known
+	Old       Version `json:"old"`
+	New       Version `json:"new"`
+}
+
+// A Version has the figures of a version since the update was applied.
+type Version struct {
+	Calls  uint64 `json:"calls"`
+	Errors uint64 `json:"errors"`
+	Inside uint64 `json:"inside"` // calls that have not returned
+	P50    uint64 `json:"p50_ns"` // median; 0: not known
+	P99    uint64 `json:"p99_ns"`
 }
 
 // What a node can do, each with all before it. An older one would ignore that silently.

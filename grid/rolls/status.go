@@ -38,6 +38,8 @@ type NodeStatus struct {
 	Waits  string      `json:"waits,omitempty"` // why its next step is not done yet
 	Inside []string    `json:"inside,omitempty"`
 	Health roll.Health `json:"health"`
+	// Functions are those of the update in the node's kernel, while it is loaded.
+	Functions []Function `json:"functions,omitempty"`
 }
 
 // Heard says when the node reported last.
@@ -62,6 +64,32 @@ func (s *Status) Sums() (n Sums) {
 		}
 	}
 	return n
+}
+
+// Functions adds up the figures of all nodes by function. Those of latency are the longest
+// of any node.
+func (s *Status) Functions() (list []Function) {
+	for i := range s.Nodes {
+		for _, f := range s.Nodes[i].Functions {
+			at := slices.IndexFunc(list, func(g Function) bool { return g.Symbol == f.Symbol })
+			if at < 0 {
+				list = append(list, f)
+				continue
+			}
+			g := &list[at]
+			g.Uncounted = g.Uncounted || f.Uncounted
+			g.Old.add(f.Old)
+			g.New.add(f.New)
+		}
+	}
+	return list
+}
+
+func (v *Version) add(w Version) {
+	v.Calls += w.Calls
+	v.Errors += w.Errors
+	v.Inside += w.Inside
+	v.P50, v.P99 = max(v.P50, w.P50), max(v.P99, w.P99)
 }
 
 // Sums of the nodes of a roll.
@@ -97,7 +125,8 @@ func (h *Hub) status(r *record) Status {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Roll.Nodes)) {
 		m := r.Roll.Nodes[name]
-		n := NodeStatus{Name: name, Phase: m.Last.Phase.String(), Goal: m.Goal.String(), Failed: m.Failed, Silent: -1, Waits: m.Last.Waits, Inside: m.Last.Inside, Health: m.Last.Health}
+		n := NodeStatus{Name: name, Phase: m.Last.Phase.String(), Goal: m.Goal.String(), Failed: m.Failed, Silent: -1, Waits: m.Last.Waits, Inside: m.Last.Inside, Health: m.Last.Health,
+			Functions: r.figures[name]}
 		if m.Last.Boot != "" {
 			n.Silent = (h.clock(r) - m.At).Seconds()
 		}
