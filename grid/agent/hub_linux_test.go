@@ -184,6 +184,29 @@ func TestNodeComesBackUntilItIsRemoved(t *testing.T) {
 	}
 }
 
+// An agent that is told to end, as at a shutdown, tells its hub so.
+func TestNodeLeavesAtItsEnd(t *testing.T) {
+	t.Parallel()
+	h, token := startHub(t)
+	lines := make(chan string, 100)
+	c := Config{State: t.TempDir(), Name: "pc", Version: "t", Slots: 1, Log: func(format string, args ...any) { lines <- fmt.Sprintf(format, args...) }}
+	if err := Join(t.Context(), c, h.Address().String(), token()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, c) }()
+	awaitLine(t, lines, "connected to the hub")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	waitUntil(t, "the end of the node", func() bool { return h.Nodes()[0].State == hubs.NodeDown })
+	if n := h.Nodes()[0]; n.Problem != "it was shut down" {
+		t.Errorf("%+v", n)
+	}
+}
+
 // The command that made a machine a node does so again after a boot, when its token is used up
 // or unknown. It is another hub's, or that of a node that was removed, only with a new one.
 func TestNodeJoinsAgainWithItsToken(t *testing.T) {

@@ -409,6 +409,9 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 	for {
 		select {
 		case <-ctx.Done():
+			if l.nats.IsConnected() { // this agent was told to end
+				l.leave()
+			}
 			return context.Cause(ctx)
 		case m := <-messages:
 			_, verb, _ := proto.SplitSubject(m.Subject)
@@ -423,6 +426,15 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 			a.sendBeat()
 		}
 	}
+}
+
+// leaveLimit bounds how long an agent that ends waits for the hub.
+const leaveLimit = 2 * time.Second
+
+// leave tells the hub that this node ends: its calls begin anew on others at once, and nobody
+// counts them as lost. A hub that is not told notices the end of the connection.
+func (l *link) leave() {
+	_, _ = l.nats.Request(proto.FromNode(l.node.ID(), proto.VerbLeave), nil, leaveLimit)
 }
 
 // stopReason returns why the hub told this node to stop.

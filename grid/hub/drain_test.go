@@ -70,6 +70,43 @@ func TestDrainedNodeGetsNoWork(t *testing.T) {
 	}
 }
 
+// A node that shuts down gives its calls to others before its connection ends, and nobody calls
+// them lost. When it is back it gets work again.
+func TestNodeThatShutsDown(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	m.call(2, []byte("x"))
+	first := a.nextLease()
+	b := w.startAgent(1)
+	if _, err := a.nats.Request(proto.FromNode(a.node.ID(), proto.VerbLeave), nil, testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	second := b.nextLease() // a is still connected
+	if second.Call != first.Call || second.Fence == first.Fence {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	n := w.hub.Nodes()
+	i := slices.IndexFunc(n, func(n NodeInfo) bool { return n.ID == a.node.ID() })
+	if n[i].State != NodeDown || n[i].Problem != "it was shut down" {
+		t.Errorf("%+v", n[i])
+	}
+	if o, err := w.hub.Overview(); err != nil || o.Calls.Again != 0 || n[i].Failed != 0 || len(o.Troubles) != 0 {
+		t.Errorf("lost: %+v, %+v, %v", o.Troubles, o.Calls, err)
+	}
+	a.cutConnection()
+	b.sendDone(second, []byte("b"))
+	if _, got := m.readResult(2); string(got) != "b" {
+		t.Errorf("%q", got)
+	}
+	a.connect()
+	a.sendHello(1)
+	a.askLeases(1)
+	m.call(3, []byte("y"))
+	a.sendDone(a.nextLease(), []byte("a"))
+	if _, got := m.readResult(3); string(got) != "a" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A drain that cannot be stored does not take effect.
 func TestDrainThatIsNotStored(t *testing.T) {
 	w := newWorld(t, nil)

@@ -95,7 +95,8 @@ const (
 	VerbFailed   Verb = "failed" //
 	VerbLog      Verb = "log"
 	VerbReleased Verb = "released"
-	VerbRoll     Verb = "roll" // of both: a report about a kernel update, and the order that answers it
+	VerbLeave    Verb = "leave" // request: the agent was told to end, and its calls begin anew elsewhere
+	VerbRoll     Verb = "roll"  // of both: a report about a kernel update, and the order that answers it
 
 	VerbLease   Verb = "lease" // followed by the arguments, if inline
 	VerbCancel  Verb = "cancel"
