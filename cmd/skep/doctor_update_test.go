@@ -59,7 +59,7 @@ func offStore(t *testing.T) *update.Keep {
 	dir := t.TempDir()
 	if err := errors.Join(os.Chmod(dir, 0o700),
 		os.WriteFile(filepath.Join(dir, "fix.json"), []byte(`{"Name":"fix","Off":{"Why":"2 boots with [fix] failed"}}`), 0o600),
-		os.WriteFile(filepath.Join(dir, "good.json"), []byte(`{"Name":"good"}`), 0o600)); err != nil {
+		os.WriteFile(filepath.Join(dir, "good.json"), []byte(`{"Name":"good","Included":"another kernel"}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return &update.Keep{Dir: dir}

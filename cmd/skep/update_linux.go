@@ -55,7 +55,7 @@ func updateWords() []command {
 // updateError adds the exit code to an error of an update.
 func updateError(err error) error {
 	var refused *update.RefusedError
-	if errors.As(err, &refused) || trust.Name(err) != "" {
+	if update.Included(err) || errors.As(err, &refused) || trust.Name(err) != "" {
 		return cli.Errorf(cli.Refused, "%s", cli.CleanText(err.Error()))
 	}
 	return err

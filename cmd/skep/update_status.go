@@ -53,13 +53,19 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 	})
 }
 
-// showOff names the stored updates that are not restored.
+// showOff names the stored updates that are turned off, or that this kernel needs no more.
 func showOff(w io.Writer, keep *update.Keep) error {
 	if on, err := keep.IsOn(); err != nil || !on {
 		return nil // another user's, or none
 	}
 	list, _ := keep.List() // what cannot be read, the service says
+	build, _ := update.RunningBuildID("/sys")
 	for _, k := range list {
+		if k.Included != "" && k.Included == build {
+			if _, err := fmt.Fprintf(w, "%s is included in this kernel, as the build service found\n", k.Name); err != nil {
+				return err
+			}
+		}
 		if k.Off == nil {
 			continue
 		}

@@ -200,6 +200,12 @@ func (k *Keep) turn(names []string, off *Off) error {
 // TurnOn lets all updates be restored again, and forgets how boots ended.
 func (k *Keep) TurnOn() error { return errors.Join(k.turn(nil, nil), k.removeBoot()) }
 
+// IncludedIn reports whether a stored update is one that the kernel of this build-id contains.
+func (k *Keep) IncludedIn(name, build string) bool {
+	list, _ := k.List()
+	return slices.ContainsFunc(list, func(kept Kept) bool { return kept.Name == name && build != "" && kept.Included == build })
+}
+
 // WhyOff says why a stored update is not restored. nil: it is, or it is not stored.
 func (k *Keep) WhyOff(name string) *Off {
 	list, _ := k.List()

@@ -40,17 +40,32 @@ type Plan struct {
 // and names its line.
 func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
+	var included error
 	for _, name := range p.Kernels {
 		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
 		err := b.fetchTree(ctx, name)
 		if err == nil {
 			err = b.buildModule(ctx)
 		}
+		if Included(err) && len(p.Kernels) > 1 {
+			b.logf("for Linux %s: %v", name, err)
+			included = err
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
 		}
 	}
+	if len(out.Kernels) == 0 {
+		return nil, included
+	}
 	return out, nil
+}
+
+// Included reports whether nothing was built because the kernel contains the change.
+func Included(err error) bool {
+	var included *source.IncludedError
+	return errors.As(err, &included)
 }
 
 // buildRefused turns errors that the patch causes into a RefusedError; others remain.

@@ -38,6 +38,8 @@ type Kept struct {
 	Health  uapi.DynamosHealth
 	Cgroups map[int]string // by rule: paths, because numbers of cgroups change with a boot
 	Off     *Off           `json:",omitempty"` // why it is not restored; nil: it is
+	// Included is the build-id of a kernel that contains the change.
+	Included string `json:",omitempty"`
 }
 
 // passingTerms are terms of a policy that name tasks of this boot only.

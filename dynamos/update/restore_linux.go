@@ -90,6 +90,10 @@ func (r *Restore) Begin(ctx context.Context) error {
 		r.Says("left out: %v", err)
 	}
 	for i := range list {
+		if list[i].Included == r.build {
+			r.Says("%s: this kernel contains the change", list[i].Name)
+			continue
+		}
 		if err := r.applyKept(ctx, &list[i]); err != nil {
 			r.left = errors.Join(r.left, fmt.Errorf("%s does not come back: %w", list[i].Name, err))
 			continue

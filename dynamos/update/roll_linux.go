@@ -150,6 +150,9 @@ func (u *rolledUpdate) Package() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if u.node.Keep.IncludedIn(u.spec.Name, running) {
+		return "", refusef("included: this kernel contains the change, as the build service found")
+	}
 	digest, ok := u.spec.PackageFor(running)
 	if !ok {
 		release, _ := os.ReadFile(filepath.Join(u.node.Root, "proc/sys/kernel/osrelease")) // the build-id says it too

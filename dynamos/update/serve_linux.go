@@ -58,6 +58,7 @@ const (
 	Unsigned = "unsigned"
 	Signed   = "signed"
 	Failed   = "failed"
+	Contains = "included" // the kernel contains the change: there is nothing to build
 )
 
 const (
@@ -117,6 +118,8 @@ func (b *Builds) buildOne(ctx context.Context, key string) {
 	switch {
 	case err == nil:
 		one.State, one.Why = Unsigned, ""
+	case Included(err):
+		one.State, one.Why = Contains, err.Error()
 	case errors.As(err, &refused):
 		one.State, one.Why = Failed, err.Error()
 	default: // the network or the disk: a later request tries again

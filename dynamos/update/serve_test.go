@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
 	"skep/dynamos/update/trust"
 	"skep/internal/uapi"
 )
@@ -299,4 +300,40 @@ func TestBuildServiceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse("a damaged record", "is damaged", c.builds.Open())
+}
+
+// A new kernel that contains the change needs no update: the service finds that once, and then
+// neither the boot nor a roll takes it for a failure. In the old kernel it is restored as before.
+func TestUpdateThatIsIncluded(t *testing.T) {
+	c := newBuildCase(t)
+	c.fails = &source.IncludedError{Version: "6.1.190-1"}
+	if err := c.taker.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.work()
+	c.serve() // it is stored
+	if one := c.builds.List()[0]; one.State != Contains || !strings.Contains(one.Why, "included: the source of 6.1.190-1 contains each change") {
+		t.Fatalf("%+v", one)
+	}
+	for range 2 {
+		if err := c.taker.Take(t.Context()); err != nil || c.built != 1 {
+			t.Errorf("built %d times, %v", c.built, err)
+		}
+	}
+	if !strings.Contains(c.said[len(c.said)-1], "as the build service says") || !c.node.Keep.IncludedIn("fix", otherBuildID) || c.node.Keep.IncludedIn("fix", keptBuildID) || c.node.Keep.IncludedIn("fix", "") {
+		t.Errorf("%q, %+v", c.said, c.kept())
+	}
+	kernel := freshKernel()
+	kernel.build = otherBuildID
+	if err := boot(t, c.node.Keep, kernel, "b1", true, false); err != nil || len(kernel.did) != 0 {
+		t.Errorf("the new kernel: did %q, %v", kernel.did, err)
+	}
+	kernel.build = keptBuildID
+	if err := boot(t, c.node.Keep, kernel, "b2", true, false); err != nil || !slices.Contains(kernel.did, "commit fix") {
+		t.Errorf("the old kernel: did %q, %v", kernel.did, err)
+	}
+	c.kernel.build = otherBuildID
+	if _, err := c.open().Package(); !isRefused(err, "included: this kernel contains the change") {
+		t.Errorf("a roll: %v", err)
+	}
 }

@@ -104,7 +104,7 @@ type Taker struct {
 func (t *Taker) Take(ctx context.Context) error {
 	list, all := t.Keep.List()
 	for i := range list {
-		if k := &list[i]; k.BuildID != t.BuildID {
+		if k := &list[i]; k.BuildID != t.BuildID && k.Included != t.BuildID {
 			if err := t.takeOne(ctx, k); err != nil {
 				all = errors.Join(all, fmt.Errorf("%s: %w", k.Name, err))
 			}
@@ -127,6 +127,8 @@ func (t *Taker) takeOne(ctx context.Context, k *Kept) error {
 	}
 	switch one.State {
 	case Signed:
+	case Contains:
+		return t.include(k, one.Why)
 	case Failed:
 		return refusef("it cannot be built for Linux %s: %.1000s", t.Kernel, one.Why)
 	case Unsigned:
@@ -141,6 +143,18 @@ func (t *Taker) takeOne(ctx context.Context, k *Kept) error {
 		return err
 	}
 	return t.keep(k, text)
+}
+
+// include records that the kernel contains the change, as the build service found. Nothing is
+// applied for that, and the package stays for the kernel that lacks the change.
+func (t *Taker) include(k *Kept, why string) error {
+	next := *k
+	next.Included = t.BuildID
+	if err := t.Keep.write(&next); err != nil {
+		return err
+	}
+	t.Says("%s: as the build service says, %.300s", k.Name, why)
+	return nil
 }
 
 // keep stores a package instead of that of the earlier kernel, if operators signed it.

@@ -84,9 +84,19 @@ func (t *Tree) tryPatch(ctx context.Context, parts []part) error {
 	}
 	_, err := runOutput(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
 	if err != nil && ctx.Err() == nil {
+		if _, back := runOutput(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-R", "-p1", "--fuzz=0", "--dry-run", "-f"); back == nil {
+			return &IncludedError{t.Kernel.Version}
+		}
 		return refusef("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)
 	}
 	return err
+}
+
+// An IncludedError: the source of a kernel contains each change of a patch already.
+type IncludedError struct{ Version string }
+
+func (e *IncludedError) Error() string {
+	return fmt.Sprintf("included: the source of %s contains each change of the patch, so this kernel needs no such update", e.Version)
 }
 
 // read keeps a file's text before and after the patch.

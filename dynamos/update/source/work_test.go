@@ -308,3 +308,31 @@ func TestCompilerMustBeTheImages(t *testing.T) {
 		t.Errorf("got %q, %v", cc, err)
 	}
 }
+
+// A kernel whose source contains a change needs no update. One that contains a part of it does.
+func TestChangeThatIsIncluded(t *testing.T) {
+	twig := strings.Replace(leafC, `"leaf"`, `"twig"`, 1)
+	patch := changeHunk("mm/leaf.c", leafC, `"leaf"`, `"twig"`) + changeHunk("mm/other.c", otherC, `"other"`, `"else"`)
+	tree := smallTree(t)
+	var included *IncludedError
+	for _, c := range []struct {
+		file, text string
+		included   bool
+	}{
+		{"mm/leaf.c", twig, false},
+		{"mm/other.c", "/* moved */\n" + strings.Replace(otherC, `"other"`, `"else"`, 1), true},
+		{"mm/leaf.c", strings.Replace(twig, `"twig"`, `"branch"`, 1), false},
+	} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, c.file), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tree.Patch(t.Context(), []byte(patch))
+		if err == nil || errors.As(err, &included) != c.included || c.included && !strings.Contains(err.Error(), "included: the source of 6.1.9-1 contains each change") {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(tree.Dir, "mm/leaf.c"))
+	if err != nil || !strings.Contains(string(text), "branch") {
+		t.Errorf("the source was changed: %s, %v", text, err)
+	}
+}
