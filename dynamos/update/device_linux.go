@@ -26,6 +26,8 @@ type Device struct {
 // until the next boot. Its structs have the same layout, and it knows fewer flags.
 const formerRevision = uapi.DynamosRevision - 1
 
+var errFormer = refusef("the loaded module dynamos is older than this skep and cannot do that: it is replaced at the next boot")
+
 // formerFlags returns the flags of a call that the former revision does not know.
 func formerFlags(number uintptr, arg unsafe.Pointer) uint32 {
 	switch number {
@@ -76,7 +78,7 @@ func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	}
 	if e == unix.EPROTO {
 		if formerFlags(number, arg) != 0 {
-			return refusef("the loaded module dynamos is older than this skep and cannot do that: it is replaced at the next boot")
+			return errFormer
 		}
 		*revision = formerRevision
 		e = ioctl(d.fd, number, arg)
@@ -101,6 +103,17 @@ func callError(number uintptr, e unix.Errno, text string) error {
 		return refusef("updates of the kernel are for root only (CAP_SYS_MODULE, not in a container)")
 	}
 	return e
+}
+
+// TakesRolls refuses a module that could carry a roll to its last step only.
+func (d *Device) TakesRolls() error {
+	if _, err := d.Info(0); err != nil && !errors.Is(err, ErrNoMore) {
+		return err
+	}
+	if d.former.Load() {
+		return errFormer
+	}
+	return nil
 }
 
 // Apply puts a loaded update on trial.

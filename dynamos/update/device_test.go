@@ -136,6 +136,16 @@ func TestModuleOfTheFormerRelease(t *testing.T) {
 	}
 }
 
+// A roll would end at its commit with a module of the former release, so none begins.
+func TestModuleOfTheFormerReleaseTakesNoRolls(t *testing.T) {
+	for revision, want := range map[uint32]string{formerRevision: "next boot", uapi.DynamosRevision: "", uapi.DynamosRevision + 1: "another version"} {
+		answerAs(t, revision)
+		if err := (&Device{}).TakesRolls(); (err == nil) != (want == "") || err != nil && !isRefused(err, want) {
+			t.Errorf("revision %d: %v", revision, err)
+		}
+	}
+}
+
 // A module of any other revision is refused by name.
 func TestModuleOfAnotherRelease(t *testing.T) {
 	for _, module := range []uint32{0, formerRevision - 1, uapi.DynamosRevision + 1} {

@@ -25,6 +25,7 @@ type RollKernel interface {
 	Kernel
 	SetPolicy(name string, p uapi.DynamosPolicy) error
 	CommitFor(name string, p uapi.DynamosPolicy) error
+	TakesRolls() error
 	Revert(name string) error
 	Remove(name string) error
 	Close() error
@@ -223,6 +224,9 @@ func (u *rolledUpdate) Stage() error {
 	}
 	if !exists {
 		return &trust.Refusal{Name: trust.Unpinned, Why: "this node has no keys of operators, so it takes no update from a hub: 'skep update keys trust' pins them"}
+	}
+	if err := u.with(RollKernel.TakesRolls); err != nil {
+		return err
 	}
 	p, text, module, err := u.open()
 	if err != nil {

@@ -94,6 +94,7 @@ func (k *steppedKernel) CommitFor(name string, p uapi.DynamosPolicy) error {
 	return k.step("commit " + name + " for")
 }
 
+func (k *steppedKernel) TakesRolls() error        { return k.step("takes rolls") }
 func (k *steppedKernel) Revert(name string) error { return k.step("revert " + name) }
 func (k *steppedKernel) Remove(name string) error { return k.step("remove " + name) }
 
@@ -182,7 +183,7 @@ var rollSteps = []struct {
 	do   func(u *rolledUpdate) error
 	asks []string
 }{
-	{"stage", (*rolledUpdate).Stage, []string{"open", "build-id", "close"}},
+	{"stage", (*rolledUpdate).Stage, []string{"open", "takes rolls", "close", "open", "build-id", "close"}},
 	{"load", (*rolledUpdate).Load, []string{"open", "build-id", "close", "open", "info", "load \x7fELF and more", "apply fix", "close"}},
 	{"canary", func(u *rolledUpdate) error { return u.Select(roll.Canary, time.Hour) }, []string{"open", "policy fix", "close"}},
 	{"full", func(u *rolledUpdate) error { return u.Select(roll.Full, time.Hour) }, []string{"open", "policy fix", "close"}},
