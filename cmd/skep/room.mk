@@ -75,3 +75,9 @@ suite_hello-offline_kind = go
 suite_hello-offline_needs = $(suite_hello_needs)
 MUTANTS += cmd/skep
 mutants_cmd/skep = cli hello-offline grid-run journey-linux
+
+# The examples for Slurm, run by the distribution's Slurm, as root.
+FULL_SUITES += slurm
+suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurmItself$$' ./cmd/skep
+suite_slurm_kind = go
+suite_slurm_deadline = 600

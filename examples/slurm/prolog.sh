@@ -27,6 +27,10 @@ if mkdir -p "$job" && systemd-run --quiet --collect --unit "$unit" \
 	exit 0
 fi
 rmdir "$job" 2>/dev/null || :
-echo "job $SLURM_JOB_ID is held: the update $name is not in force on" \
-	"${SLURMD_NODENAME-this node}" >&2
-scontrol requeuehold "$SLURM_JOB_ID"
+echo "job $SLURM_JOB_ID is held or cancelled: the update $name is not in force" \
+	"on ${SLURMD_NODENAME-this node}" >&2
+# Slurm holds batch jobs only. A job of srun or salloc is cancelled. slurmd lets no step
+# begin of a job that it knows to be cancelled, so this waits until it was told.
+scontrol requeuehold "$SLURM_JOB_ID" && exit 0
+scancel "$SLURM_JOB_ID"
+sleep "${SKEP_SLURM_WAIT:-5}"
