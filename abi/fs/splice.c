@@ -157,18 +157,25 @@ s64 abi_sys_sendfile(struct abi_call *c)
 	return with_ends(c, &e, c->a[1], c->a[0], send_file, c->a[3]);
 }
 
-/* Whether the ranges are in one file and overlap: 1, 0, or an error. */
-static s64 has_overlap(struct abi_call *c, struct ends *e, u64 len)
+/*
+ * Ends the range where the source ends now, which a copy within one file may
+ * extend. Whether the ranges are in one file and overlap: 1, 0, or an error.
+ */
+static s64 limit_range(struct abi_call *c, struct ends *e, u64 *len)
 {
 	struct abi_stat in, out;
 	s64 error = abi_file_stat(c, e->in, &in);
+	u64 left;
 
 	if (!error)
 		error = abi_file_stat(c, e->out, &out);
 	if (error)
 		return error;
+	left = e->in_at < (u64)in.size ? (u64)in.size - e->in_at : 0;
+	if (*len > left)
+		*len = left;
 	return in.dev == out.dev && in.ino == out.ino &&
-	       e->in_at < e->out_at + len && e->out_at < e->in_at + len;
+	       e->in_at < e->out_at + *len && e->out_at < e->in_at + *len;
 }
 
 static s64 copy_range(struct abi_call *c, struct ends *e, u64 len)
@@ -188,7 +195,7 @@ static s64 copy_range(struct abi_call *c, struct ends *e, u64 len)
 		return error;
 	if (e->in_at + len > 1ull << 63 || e->out_at + len > 1ull << 63)
 		return -LINUX_EOVERFLOW;
-	n = has_overlap(c, e, len);
+	n = limit_range(c, e, &len);
 	if (n)
 		return n < 0 ? n : -LINUX_EINVAL;
 	n = move_all(c, e, len, 1);

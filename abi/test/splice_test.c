@@ -140,6 +140,22 @@ static void test_copies(void)
 		       CALL(copy_file_range, (u64)in, 0, (u64)out, 0, 1, 1) ==
 			       -LINUX_EINVAL,
 	       "ranges that overlap, and flags, are refused");
+	*from = 9000;
+	*to = 9004;
+	tap_ok(CALL(copy_file_range, (u64)out, page + 0x3200, (u64)out,
+		    page + 0x3208, 0x7fffffff, 0) == 4 &&
+		       *from == 9004 && *to == 9008 &&
+		       CALL(copy_file_range, (u64)out, page + 0x3208, (u64)out,
+			    page + 0x3208, 9, 0) == 0,
+	       "a range ends where its file ends");
+	CALL(ftruncate, (u64)out, 8192);
+	*from = 0;
+	*to = 8192;
+	tap_ok(CALL(copy_file_range, (u64)out, page + 0x3200, (u64)out,
+		    page + 0x3208, 65536, 0) == 8192 &&
+		       CALL(lseek, (u64)out, 0, 2) == 16384,
+	       "and not where the copy itself moves that end");
+	CALL(lseek, (u64)out, 0, 0);
 	fd = open_pipe(0);
 	tap_ok(CALL(copy_file_range, (u64)in, 0, fd[1], 0, 1, 0) ==
 			       -LINUX_EINVAL &&
