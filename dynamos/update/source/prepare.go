@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,6 +75,29 @@ func (k Kernel) digestInputs() (string, error) {
 		h.Write(text)
 	}
 	return hex.EncodeToString(h.Sum(nil)) + "\n", nil
+}
+
+// FetchSource returns the source of a version of a kernel's package as text: it is not
+// prepared, and needs no other package of the kernel. The cache keeps it.
+func FetchSource(ctx context.Context, cache, version string, says io.Writer) (*Tree, error) {
+	t := &Tree{Kernel: Kernel{Version: version}, Dir: filepath.Join(cache, "source", version+".text")}
+	if _, err := os.Stat(t.Dir); err == nil {
+		return t, nil
+	}
+	part := t.Dir + ".part"
+	defer os.RemoveAll(part)
+	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755), checkSpace(filepath.Dir(part))); err != nil {
+		return nil, err
+	}
+	deb, err := lab.FetchPackage(ctx, filepath.Join(part, "apt"), "linux-source-"+seriesOf(version), version, says)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(says, "source %s: unpacking, about 20 s\n", version)
+	if err := unpackSource(ctx, deb, filepath.Join(part, "tree")); err != nil {
+		return nil, err
+	}
+	return t, os.Rename(filepath.Join(part, "tree"), t.Dir)
 }
 
 const readyFile = ".skep-ready"

@@ -28,7 +28,11 @@ func openTrees(ctx context.Context, newer string) (*trees, error) {
 	if info, err := os.Stat(newer); err == nil && info.IsDir() {
 		return &trees{old, &source.Tree{Dir: newer}}, nil
 	}
-	new, err := prepareTree(ctx, newer)
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	new, err := source.FetchSource(ctx, cache, newer, os.Stderr)
 	return &trees{old, new}, err
 }
 
