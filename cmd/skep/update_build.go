@@ -21,10 +21,10 @@ import (
 )
 
 type updateBuild struct {
-	name, class, because, out string
-	kernels                   []string
-	states                    map[string]update.Statement
-	layouts                   map[string]string
+	name, class, because, state, out string
+	kernels                          []string
+	states                           map[string]update.Statement
+	layouts                          map[string]string
 }
 
 func (u *updateBuild) options(f *cli.Flags) {
@@ -64,6 +64,12 @@ func (u *updateBuild) options(f *cli.Flags) {
 			return errors.New("want STRUCT=REASON, such as 'struct file=its older ones are never freed'")
 		}
 		u.layouts[name] = reason
+		return nil
+	})
+	f.Func("state", "the `REASON` why objects that lack what the new code relies on do no harm, such as 'apply it before the module is loaded'", func(text string) error {
+		if u.state = strings.TrimSpace(text); u.state == "" {
+			return errors.New("want a reason, such as 'apply it before the module is loaded'")
+		}
 		return nil
 	})
 	f.StringVar(&u.out, "o", "", "write to this `FILE` (NAME"+pack.Suffix+")")
@@ -115,7 +121,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if u.out == "" {
 		u.out = u.name + pack.Suffix
 	}
-	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Layouts: u.layouts, Says: os.Stderr})
+	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Layouts: u.layouts, State: u.state, Says: os.Stderr})
 	if err != nil {
 		return updateError(err)
 	}
@@ -127,7 +133,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 
 // rebuild builds a package once more for one other kernel, from what is in it.
 func (u *updateBuild) rebuild(ctx context.Context, f *cli.Flags, path string) error {
-	if u.name != "" || u.class != "" || len(u.states)+len(u.layouts) > 0 || len(u.kernels) > 1 {
+	if u.name != "" || u.class != "" || u.state != "" || len(u.states)+len(u.layouts) > 0 || len(u.kernels) > 1 {
 		return f.Usagef("a package says itself what it is: give one --kernel and -o alone")
 	}
 	p, err := openPackage(path)

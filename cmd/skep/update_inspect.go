@@ -48,6 +48,9 @@ func showPackage(w io.Writer, p *pack.Package, running string) error {
 	if p.Because != "" {
 		fmt.Fprintf(&b, "  its author says: %s\n", p.Because)
 	}
+	if p.ReliesOnState() {
+		fmt.Fprintf(&b, "relies on what older objects lack, see below\n  its author says: %s\n", p.State)
+	}
 	fmt.Fprintf(&b, "changes %s\n", strings.Join(p.Files, ", "))
 	for i := range p.Kernels {
 		if err := showKernel(&b, &p.Kernels[i], running); err != nil {
@@ -99,6 +102,12 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	}
 	for _, l := range k.Layouts {
 		fmt.Fprintf(b, "\nlays %s out in another way (%s; %d bytes, was %d)\n  its author says: %s\n", l.Name, l.What, l.Is, l.Was, l.Because)
+	}
+	if len(k.Relies) > 0 {
+		fmt.Fprintf(b, "\nobjects that are there when it is applied or reverted lack something\n")
+		for _, what := range k.Relies {
+			fmt.Fprintf(b, "  %s\n", what)
+		}
 	}
 	if len(k.Idle) > 0 {
 		fmt.Fprintf(b, "\nwithout effect, because they run only while the kernel starts: %s\n", strings.Join(k.Idle, ", "))

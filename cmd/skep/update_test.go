@@ -157,12 +157,12 @@ func TestLatencyText(t *testing.T) {
 func TestPackageText(t *testing.T) {
 	object := 0
 	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
-		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
+		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", State: "no box is there", Files: []string{"a.c"},
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
 			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true, Uncounted: true},
 				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
 			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"},
-			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Idle: []string{"setup"}, Held: []string{"late: in f its address is written to memory that others see"}}}}}
+			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Relies: []string{"f relies on struct box.lid"}, Idle: []string{"setup"}, Held: []string{"late: in f its address is written to memory that others see"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
 		t.Fatal(err)
@@ -170,6 +170,8 @@ func TestPackageText(t *testing.T) {
 	want := `fix: class any
   together: kfree is called anew
   its author says: it frees what leaked
+relies on what older objects lack, see below
+  its author says: no box is there
 changes a.c
 
 for Linux 6.1.0 of 6.1.1-1, which runs here
@@ -187,6 +189,9 @@ uses g, not exported to modules
 
 lays struct box out in another way (lid is new; 16 bytes, was 8)
   its author says: boxes are made anew
+
+objects that are there when it is applied or reverted lack something
+  f relies on struct box.lid
 
 without effect, because they run only while the kernel starts: setup
 
@@ -237,6 +242,12 @@ func TestStatementsOfAuthors(t *testing.T) {
 		if _, err := f.Parse([]string{"--layout", bad}); err == nil {
 			t.Errorf("--layout %s is taken", bad)
 		}
+	}
+	if _, err := f.Parse([]string{"--state", "none is there "}); err != nil || u.state != "none is there" {
+		t.Errorf("%v, %q", err, u.state)
+	}
+	if _, err := f.Parse([]string{"--state", " "}); err == nil {
+		t.Error("an empty reason is taken")
 	}
 	for _, bad := range []string{"f", "f=", "f=6", "f=-1", "=1"} {
 		if _, err := f.Parse([]string{"--object", bad}); err == nil {

@@ -31,6 +31,7 @@ type Plan struct {
 	Because string   // why another class than the proposed one is right
 	States  map[string]Statement
 	Layouts map[string]string // by structure: why a changed layout does no harm
+	State   string            // why it does no harm that existing objects were set up by other code
 	Says    io.Writer
 }
 
@@ -59,6 +60,9 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	if len(out.Kernels) == 0 {
 		return nil, included
 	}
+	if err := stateReason(&out.Manifest, p.State); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -66,6 +70,16 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 func Included(err error) bool {
 	var included *source.IncludedError
 	return errors.As(err, &included)
+}
+
+// stateReason stores why it does no harm that existing objects lack something, and refuses
+// a reason without need.
+func stateReason(m *pack.Manifest, reason string) error {
+	if reason != "" && !m.ReliesOnState() {
+		return refusef("--state says why existing objects do no harm, and the patch relies on nothing that they lack: leave it out")
+	}
+	m.State = reason
+	return nil
 }
 
 // buildRefused turns errors that the patch causes into a RefusedError; others remain.
@@ -78,7 +92,7 @@ func buildRefused(err error) error {
 		return err
 	}
 	if errors.As(err, &change) || errors.As(err, &mismatch) || errors.As(err, &compile) || errors.As(err, &unknown) {
-		return &RefusedError{err.Error()}
+		return &RefusedError{err.Error(), err}
 	}
 	return err
 }
@@ -100,6 +114,7 @@ type builder struct {
 	notes     []string // for the operator, in addition to the reasons for the class
 	held      []string // why its module stays loaded after it was applied
 	layouts   []pack.Layout
+	relies    []string // what existing objects lack
 	uncounted []string // functions that only livepatch can lead, and why
 }
 
@@ -155,6 +170,13 @@ func (b *builder) buildModule(ctx context.Context) error {
 		return refusef("the patch only changes what matters while the kernel starts, as %s: it takes a boot", b.work.Idle[0])
 	default:
 		return refusef("the patch changes no code of the kernel's image")
+	}
+	hazards, err := b.work.Hazards(units, changes)
+	if err != nil {
+		return err
+	}
+	if err := b.checkState(hazards); err != nil {
+		return err
 	}
 	if err := b.applyStatements(); err != nil {
 		return err
@@ -461,7 +483,7 @@ func (b *builder) packModule(ctx context.Context) error {
 		return err
 	}
 	k := pack.Kernel{Module: b.image.Module, ModuleID: b.image.ModuleID, BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
-		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle, Held: b.held}
+		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle, Held: b.held, Relies: b.relies}
 	for _, c := range b.changes {
 		k.Data = append(k.Data, c.Data...)
 	}

@@ -52,6 +52,10 @@ func TestPatchThatGivesNoModule(t *testing.T) {
 		if !errors.As(buildRefused(err), &refused) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
 		}
+		var compile *source.CompileError
+		if says := errors.As(buildRefused(err), &compile); says != (c.why == "undeclared") {
+			t.Errorf("%s: the refusal has the compiler's messages: %v", name, says)
+		}
 		if len(b.out.Kernels) != 0 {
 			t.Errorf("%s: the package has %+v", name, b.out.Kernels)
 		}

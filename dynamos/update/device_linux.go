@@ -96,7 +96,7 @@ func callError(number uintptr, e unix.Errno, text string) error {
 	case e == unix.EALREADY && number == uapi.DynamosIocApply:
 		return refusef("%s: 'skep update policy' changes which tasks use it, 'skep update revert' reverts it", text)
 	case text != "":
-		return &RefusedError{text}
+		return &RefusedError{Why: text}
 	case e == unix.EPROTO, e == unix.ENOTTY:
 		return refusef("the module dynamos is of another version than this skep: load that of this build")
 	case e == unix.EPERM:

@@ -182,7 +182,7 @@ func AskHold(ctx context.Context, socket string, r HoldRequest) (net.Conn, error
 	case err != nil:
 		err = fmt.Errorf("the service that gives jobs updates did not answer: %w", err)
 	case a.Refused != "":
-		err = &RefusedError{a.Refused}
+		err = &RefusedError{Why: a.Refused}
 	case a.Error != "":
 		err = errors.New(a.Error)
 	default:

@@ -68,7 +68,7 @@ func runningVersion(text string) (string, error) {
 			return version, nil
 		}
 	}
-	return "", &RefusedError{"the running kernel is not of a package of Debian: name one with --kernel"}
+	return "", &RefusedError{Why: "the running kernel is not of a package of Debian: name one with --kernel"}
 }
 
 // RunningVersion returns the version of the running kernel's package.
@@ -81,10 +81,16 @@ func RunningVersion() (string, error) {
 }
 
 // A RefusedError is a refusal by the kernel, or by a check before it: a sentence with the remedy.
-type RefusedError struct{ Why string }
+type RefusedError struct {
+	Why   string
+	Cause error // or nil
+}
 
 func (r *RefusedError) Error() string { return r.Why }
 
+// Unwrap returns the cause, such as the compiler's messages.
+func (r *RefusedError) Unwrap() error { return r.Cause }
+
 func refusef(format string, args ...any) error {
-	return &RefusedError{fmt.Sprintf(format, args...)}
+	return &RefusedError{Why: fmt.Sprintf(format, args...)}
 }

@@ -12,7 +12,7 @@ import (
 // PlanOf returns what builds a package once more, for another kernel: the same patch and
 // what its author stated. The bytes depend on nothing else, so each operator can build them.
 func PlanOf(p *pack.Package, kernel string, says io.Writer) Plan {
-	plan := Plan{Name: p.Name, Patch: p.Patch, Kernels: []string{kernel}, States: map[string]Statement{}, Layouts: map[string]string{}, Says: says}
+	plan := Plan{Name: p.Name, State: p.State, Patch: p.Patch, Kernels: []string{kernel}, States: map[string]Statement{}, Layouts: map[string]string{}, Says: says}
 	if p.Class != p.Proposed {
 		plan.Class, plan.Because = p.Class, p.Because
 	}

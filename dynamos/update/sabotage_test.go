@@ -173,3 +173,29 @@ func TestSabotageFreeBuildsAreEqual(t *testing.T) {
 		t.Error("two builds of one package differ")
 	}
 }
+
+// A function that gives back what only another function's new text takes is refused, in a
+// build of the kernel's source.
+func TestSabotagedStateIsRefused(t *testing.T) {
+	kernel := os.Getenv(sabotageVar)
+	if kernel == "" {
+		t.Skipf("set %s to a kernel's version", sabotageVar)
+	}
+	b := &builder{plan: &Plan{Says: io.Discard}}
+	if err := b.fetchTree(t.Context(), kernel); err != nil {
+		t.Fatal(err)
+	}
+	const path = "fs/eventfd.c"
+	text, err := os.ReadFile(filepath.Join(b.tree.Dir, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := strings.Replace(string(text), "\teventfd_ctx_put(ctx);\n\treturn 0;\n", "\teventfd_ctx_put(ctx);\n\teventfd_ctx_put(ctx);\n\treturn 0;\n", 1)
+	b.plan.Patch = makeSpoiltPatch(t.Context(), t, b.tree.Dir, spoilt{"a count that open takes and release gives back", path, string(text),
+		strings.Replace(both, "\tkref_init(&ctx->kref);\n", "\tkref_init(&ctx->kref);\n\tkref_get(&ctx->kref);\n", 1), ""})
+	_, err = Build(t.Context(), Plan{Name: "state", Patch: b.plan.Patch, Kernels: []string{kernel}, Says: io.Discard})
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "eventfd_release relies on") || !strings.Contains(err.Error(), "--state 'REASON'") {
+		t.Errorf("%v", err)
+	}
+}

@@ -28,13 +28,13 @@ const otherBuildID = "fedcba9876543210fedcba9876543210fedcba98"
 func TestPlanOfAPackage(t *testing.T) {
 	arg := 2
 	p := fixPackage()
-	p.Class, p.Because = pack.Task, "a reason"
+	p.Class, p.Because, p.State = pack.Task, "a reason", "none is there"
 	p.Kernels[0].Functions[0].Bare = true
 	p.Kernels[0].Functions = append(p.Kernels[0].Functions, pack.Function{Symbol: pack.Symbol{Name: "enter"}},
 		pack.Function{Symbol: pack.Symbol{Name: "plain"}, Size: 9}, pack.Function{Symbol: pack.Symbol{Name: "free"}, Size: 9, Object: &arg, Ends: true})
 	p.Kernels[0].Layouts = []pack.Layout{{Name: "struct x", Because: "all are new"}}
 	plan := PlanOf(p, "6.1.190-1", io.Discard)
-	if plan.Name != "fix" || !bytes.Equal(plan.Patch, p.Patch) || !slices.Equal(plan.Kernels, []string{"6.1.190-1"}) || plan.Class != pack.Task || plan.Because != "a reason" || plan.Layouts["struct x"] != "all are new" {
+	if plan.Name != "fix" || !bytes.Equal(plan.Patch, p.Patch) || !slices.Equal(plan.Kernels, []string{"6.1.190-1"}) || plan.Class != pack.Task || plan.Because != "a reason" || plan.State != "none is there" || plan.Layouts["struct x"] != "all are new" {
 		t.Errorf("%+v", plan)
 	}
 	s := plan.States

@@ -12,6 +12,7 @@ import (
 	"skep/dynamos/update/image"
 	"skep/dynamos/update/module"
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/rely"
 	"skep/dynamos/update/source"
 )
 
@@ -66,6 +67,26 @@ func (b *builder) refuseLayout(ctx context.Context, list []source.Layout) error 
 	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
 		"it has another layout (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why this is safe as --layout '%s=REASON'",
 		l.What, l.Is, l.Was, who, more, l.Name)}
+}
+
+// checkState refuses a patch whose new code relies on what only new code sets up, or whose
+// old code so relies on old code after a revert. The author may say why that does no harm.
+func (b *builder) checkState(hazards []rely.Hazard) error {
+	for _, h := range hazards {
+		b.relies = append(b.relies, h.String())
+	}
+	if len(hazards) == 0 || b.plan.State != "" {
+		return nil
+	}
+	h, more := hazards[0], ""
+	if len(hazards) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(hazards)-1)
+	}
+	way := "apply it before the first such object is made, and revert it when none is left"
+	if b.work.Module != "" {
+		way = fmt.Sprintf("apply it before the module %s is loaded, and unload that instead of reverting", b.work.Module)
+	}
+	return &asm.Refusal{Path: h.File, Line: h.Line, Reason: fmt.Sprintf("%v%s: say why this does no harm as --state 'REASON', such as '%s'", h, more, way)}
 }
 
 // applyStatements stores the author's statements about the changed functions, and adds

@@ -13,6 +13,7 @@ import (
 	"skep/dynamos/update/image"
 	"skep/dynamos/update/module"
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/rely"
 	"skep/dynamos/update/source"
 	"skep/internal/uapi"
 	"skep/lab"
@@ -82,6 +83,37 @@ func TestReasonForAChangedLayout(t *testing.T) {
 				t.Errorf("%s: package has %+v, want %+v", name, l, want)
 			}
 		}
+	}
+}
+
+// A patch that relies on what existing objects lack is refused, until its author says why
+// this does no harm.
+func TestReasonForStateThatObjectsLack(t *testing.T) {
+	list := []rely.Hazard{{Sets: "probe", Uses: "work", What: "struct dev.lock", File: "fs/x.c", Line: 7},
+		{Sets: "probe", Uses: "leave", What: "struct dev.buf", Kind: rely.OnRevert, File: "fs/x.c", Line: 9}}
+	for _, c := range []struct {
+		list               []rely.Hazard
+		module, state, why string
+	}{
+		{nil, "", "", ""},
+		{list, "", "it is applied before the disk is there", ""},
+		{list, "", "", "fs/x.c:7: work relies on struct dev.lock, which probe sets up only with the patch: what is there when the update is applied lacks it (and 1 more): " +
+			"say why this does no harm as --state 'REASON', such as 'apply it before the first such object is made, and revert it when none is left'"},
+		{list[1:], "xfs", "", "fs/x.c:9: after a revert leave relies on struct dev.buf, which probe sets up only without the patch: what the new code has set up lacks it: " +
+			"say why this does no harm as --state 'REASON', such as 'apply it before the module xfs is loaded, and unload that instead of reverting'"},
+	} {
+		b := &builder{plan: &Plan{State: c.state}, work: &source.Work{Module: c.module}}
+		err := b.checkState(c.list)
+		if c.why == "" && err != nil || c.why != "" && (err == nil || err.Error() != c.why) {
+			t.Errorf("%+v: %v, want %q", c.list, err, c.why)
+		}
+		m := &pack.Manifest{Kernels: []pack.Kernel{{Relies: b.relies}}}
+		if err := stateReason(m, c.state); err != nil || m.State != c.state || len(b.relies) != len(c.list) {
+			t.Errorf("%v, the package says %q of %q", err, m.State, b.relies)
+		}
+	}
+	if err := stateReason(&pack.Manifest{Kernels: make([]pack.Kernel, 1)}, "none is there"); err == nil || !strings.Contains(err.Error(), "leave it out") {
+		t.Errorf("a reason without need: %v", err)
 	}
 }
 

@@ -58,8 +58,11 @@ type Manifest struct {
 	Proposed string   `json:"proposed"`
 	Reasons  []string `json:"reasons,omitempty"`
 	Because  string   `json:"because,omitempty"`
-	Files    []string `json:"files"` // that the patch changes
-	Kernels  []Kernel `json:"kernels"`
+	// State is the author's reason why it does no harm that existing objects lack
+	// what Relies names.
+	State   string   `json:"state,omitempty"`
+	Files   []string `json:"files"` // that the patch changes
+	Kernels []Kernel `json:"kernels"`
 }
 
 // A Kernel is one that the package has a module for. Functions differ between
@@ -88,6 +91,9 @@ type Kernel struct {
 	// Held are the reasons why the module, once it was in force, stays loaded
 	// for good: somebody may have a pointer into it.
 	Held []string `json:"held,omitempty"`
+	// Relies are what functions rely on and objects lack that were there when the
+	// update was applied or reverted.
+	Relies []string `json:"relies,omitempty"`
 }
 
 // A Layout is a structure of which the kernel has older ones, and the author's reason why the new code works with them.
@@ -155,6 +161,11 @@ func (m *Manifest) Changed() (names []string) {
 	return slices.Compact(names)
 }
 
+// ReliesOnState reports whether existing objects lack something that code relies on.
+func (m *Manifest) ReliesOnState() bool {
+	return slices.ContainsFunc(m.Kernels, func(k Kernel) bool { return len(k.Relies) > 0 })
+}
+
 // Kernel finds the kernel with a build-id.
 func (m *Manifest) Kernel(buildID string) (*Kernel, bool) {
 	for i := range m.Kernels {
@@ -186,7 +197,9 @@ func (m *Manifest) Check() error {
 		return fmt.Errorf("%.80q is not a class to propose", m.Proposed)
 	case m.Class != m.Proposed && strings.TrimSpace(m.Because) == "":
 		return fmt.Errorf("its class is %s, the change asks for %s, and no reason is given", m.Class, m.Proposed)
-	case !validText(m.Because) || !validTexts(m.Reasons) || !validTexts(m.Files):
+	case m.ReliesOnState() && strings.TrimSpace(m.State) == "":
+		return errors.New("it relies on what existing objects lack, and no reason is given why this does no harm")
+	case !validText(m.Because) || !validText(m.State) || !validTexts(m.Reasons) || !validTexts(m.Files):
 		return errors.New("a text of its manifest is too long, or not text")
 	case len(m.Kernels) == 0 || len(m.Kernels) > MaxKernels:
 		return fmt.Errorf("it is for %d kernels; 1 to %d are possible", len(m.Kernels), MaxKernels)
@@ -213,7 +226,7 @@ func (k *Kernel) check(class string) error {
 		return fmt.Errorf("its module must be called %s.ko, not %.80q", k.BuildID, k.File)
 	case !hexDigits(k.SHA256, 64):
 		return fmt.Errorf("%.80q is not a SHA-256", k.SHA256)
-	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle) || !validTexts(k.Held):
+	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle) || !validTexts(k.Held) || !validTexts(k.Relies):
 		return errors.New("a text is too long, or not text")
 	case (k.Module == "") != (k.ModuleID == "") || k.Module != "" && !(validModule(k.Module) && hexDigits(k.ModuleID, 40)):
 		return fmt.Errorf("%.80q with build-id %.80q is not a module", k.Module, k.ModuleID)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/asm"
+	"skep/dynamos/update/rely"
 )
 
 // Quick is how many files are compiled without a message; Most is the largest number.
@@ -382,14 +383,18 @@ func (w *Work) fixedTargets() []string {
 	return []string{"prepare"}
 }
 
-// compileRound compiles all units and moves their assembly to a folder.
+// compileRound compiles all units and moves their assembly to a folder, and beside it
+// what package rely reads of them.
 func (w *Work) compileRound(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
 	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
-	var args []string
+	args := []string{flags + " " + rely.Flag}
 	for _, s := range settled {
 		args = append(args, "-o", s)
 	}
-	return w.compile(ctx, t, name, args...)
+	if err := w.compile(ctx, t, name, args...); err != nil {
+		return err
+	}
+	return w.moveDumps(t, name)
 }
 
 // compile returns make these arguments and all units' assembly to make.
