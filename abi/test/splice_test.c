@@ -41,7 +41,7 @@ static void check_named(const char *word, s64 error, s64 first, int again)
 	u32 logs = (u32)fake.logs;
 	int named = fake.last_log[0] && strstr(fake.last_log, word);
 
-	tap_ok(first == error && logs == 1 && named && again, "%s: said once",
+	tap_ok(first == error && logs == 1 && named && again, "said once: %s",
 	       word);
 	fake.logs = 0;
 	fake.last_log[0] = 0;
