@@ -236,6 +236,20 @@ u32 bee_family_pid(void)
 	return bee_family_own ? (u32)bee_family_own->pid : 0;
 }
 
+s32 bee_family_pid_of(u32 process)
+{
+	const struct win_member *m;
+
+	if (!bee_family_own)
+		return process == GetCurrentProcessId() ? (s32)process : 0;
+	for (m = bee_family_table->member;
+	     m < bee_family_table->member + WIN_MEMBERS; m++)
+		if (bee_member_state(m) == WIN_MEMBER_LIVE &&
+		    __atomic_load_n(&m->process, __ATOMIC_SEQ_CST) == process)
+			return m->pid;
+	return 0;
+}
+
 /* Also for `kill -9`: the first status counts. */
 void bee_family_end(u32 status)
 {

@@ -69,6 +69,9 @@ u32 bee_family_count(void); /* processes that are left */
 int bee_family_join(void);
 int bee_family_start(void); /* after bee_load: signals arrive from now on */
 u32 bee_family_pid(void);   /* 0: there is no family */
+/* The pid of a process of Windows. 0: it is not of this run, as in fcntl(2) a
+ * process of another pid namespace. */
+s32 bee_family_pid_of(u32 process);
 /* Sends SIGCHLD for children that have ended, unless that was done. */
 void bee_family_tell(void);
 void bee_family_end(u32 status);

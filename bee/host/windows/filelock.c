@@ -14,6 +14,7 @@
  * are of the session: bees of one user in two sessions do not see each other.
  */
 #include "win.h"
+#include "family.h"
 #include "locktable.h"
 #include "lockmirror.h"
 #include <stdio.h>
@@ -305,8 +306,9 @@ static s64 get_lock(struct win_handle *h, const struct lock_entry *want,
 		l->type = e->type;
 		l->first = e->first;
 		l->last = e->last;
-		l->pid = e->kind == ABI_FILELOCK_RECORD ? (s32)e->process.pid
-							: -1;
+		l->pid = e->kind == ABI_FILELOCK_RECORD
+				 ? bee_family_pid_of(e->process.pid)
+				 : -1;
 	} else if (lockmirror_is_taken(h, want)) {
 		l->type = want->type;
 		l->pid = -1;
