@@ -65,6 +65,22 @@ $(foreach s,$(BOOTED_SUITES),\
 	$(eval suite_$(s)_needs = $$(PROGRAMS) kernels)\
 	$(eval suite_$(s)_deadline = 14400))
 
+# Upgrades the former release (see tests/apart/room.mk) to this one, and this one to the
+# next, in booted systems with hub, agents, modules, an update and a program in use.
+former_debs = $(B)/_former/$(FORMER)-packages
+$(B)/_former/%-packages/made: tests/packages/former.sh
+	$(call say,FORMER)
+	$(Q)sh $< '$*' $(@D) '$(MAKE_COMMAND)'
+UPGRADED_SUITES := upgraded-bookworm upgraded-trixie
+FULL_SUITES += $(UPGRADED_SUITES)
+$(foreach s,$(UPGRADED_SUITES),\
+	$(eval suite_$(s) = SKEP_VERSION='$$(SKEP_VERSION)' FORMER=$$(abspath $$(former_debs)) \
+		$$(GO) test -count=1 -json \
+		-run '^TestUpgraded$$(booted_test_$(s:upgraded-%=%))$$$$' ./tests/packages)\
+	$(eval suite_$(s)_kind = go)\
+	$(eval suite_$(s)_needs = $$(PROGRAMS) kernels $$(former_debs)/made)\
+	$(eval suite_$(s)_deadline = 14400))
+
 FULL_SUITES += packages-lintian
 # Lintian leaves temporary files.
 suite_packages-lintian = sh packaging/deb.sh $(B) $(B)/test/lintian '$(SKEP_VERSION)' && \

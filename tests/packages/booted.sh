@@ -7,6 +7,7 @@ set -eu
 test=/opt/test
 state=/var/lib/skep
 . "$test/apart.sh"
+. "$test/upgraded.sh"
 
 # Polls; the caller ends a wait that takes too long.
 until_true() # command...

@@ -26,14 +26,26 @@ import (
 	"skep/tests/vmtest/report"
 )
 
-func TestBookworm(t *testing.T) { walkSystem(t, "bookworm") }
-func TestTrixie(t *testing.T)   { walkSystem(t, "trixie") }
+func TestBookworm(t *testing.T) { walkSystem(t, "booted", "bookworm", steps) }
+func TestTrixie(t *testing.T)   { walkSystem(t, "booted", "trixie", steps) }
 
-func walkSystem(t *testing.T, suite string) {
+// The former release's packages are installed, and upgraded to those of this tree and of the
+// release after it.
+func TestUpgradedBookworm(t *testing.T) { upgradeSystem(t, "bookworm") }
+func TestUpgradedTrixie(t *testing.T)   { upgradeSystem(t, "trixie") }
+
+func upgradeSystem(t *testing.T, suite string) {
+	if _, err := os.Stat(filepath.Join(os.Getenv("FORMER"), "made")); err != nil {
+		t.Skip("this clone lacks the commit of the former release: git fetch --unshallow")
+	}
+	walkSystem(t, "upgraded", suite, upgradeSteps)
+}
+
+func walkSystem(t *testing.T, name, suite string, steps []step) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a root of Debian needs root")
 	}
-	w := startWalk(t, suite)
+	w := startWalk(t, name, suite)
 	w.awaitBoot()
 	boots := 0
 	for _, s := range steps {
@@ -59,16 +71,16 @@ type walker struct {
 	lost   bool   // the shell hangs
 }
 
-func startWalk(t *testing.T, suite string) *walker {
+func startWalk(t *testing.T, name, suite string) *walker {
 	vmtest.Lock(t)
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walker{t: t, out: filepath.Join(build, "test", "booted-"+suite), lines: make(chan string, 1000)}
-	w.prepare(build, suite)
+	w := &walker{t: t, out: filepath.Join(build, "test", name+"-"+suite), lines: make(chan string, 1000)}
+	w.prepare(build, name, suite)
 	w.system, err = lab.StartSystem(context.Background(), lab.System{
-		Name: "booted-" + suite, Build: build, CPUs: 3, Memory: 2048,
+		Name: name + "-" + suite, Build: build, CPUs: 3, Memory: 2048,
 		Kernel: filepath.Join(w.out, "vmlinuz"), Initramfs: filepath.Join(w.out, "initrd"),
 		Disk: filepath.Join(w.out, "disk"), Files: filepath.Join(w.out, "files"),
 	})
@@ -89,19 +101,27 @@ func startWalk(t *testing.T, suite string) *walker {
 	return w
 }
 
-// prepare makes the disk, and an archive with the packages of two versions and the
-// files of the test.
-func (w *walker) prepare(build, suite string) {
+// prepare makes the disk, and an archive with the packages of the versions and the files of
+// the test. The first version of an upgraded system is the former release.
+func (w *walker) prepare(build, name, suite string) {
 	w.t.Helper()
 	files := filepath.Join(w.out, "test")
 	script := `set -eu
 rm -rf "$OUT"
 mkdir -p "$OUT/test/job"
 sh tests/packages/system.sh "$BUILD" "$SUITE" "$OUT" >&2
-for version in "first $VERSION" "second $VERSION.1"; do
-	DEB_LEVEL=0 sh packaging/deb.sh "$BUILD" "$OUT/test/${version% *}" "${version#* }"
-done
-echo "$VERSION.1" >"$OUT/test/next"
+make_packages() # folder version
+{
+	DEB_LEVEL=0 sh packaging/deb.sh "$BUILD" "$OUT/test/$1" "$2"
+}
+if [ "$NAME" = upgraded ]; then
+	cp -r "$FORMER/first" "$OUT/test"
+	make_packages second "$VERSION"
+	make_packages third "$VERSION.1"
+else
+	make_packages first "$VERSION"
+	make_packages second "$VERSION.1"
+fi
 printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' >"$OUT/test/walk.want"
 cp tests/packages/*.sh tests/mpi/program.c "$OUT/test"
 cp tests/packages/job/* "$OUT/test/job"
@@ -121,7 +141,7 @@ tar -C "$OUT/test" -cf "$OUT/files" .
 `
 	c := exec.Command("sh", "-c", script)
 	c.Dir = filepath.Join("..", "..")
-	c.Env = append(os.Environ(), "BUILD="+build, "OUT="+w.out, "SUITE="+suite, "VERSION="+os.Getenv("SKEP_VERSION"))
+	c.Env = append(os.Environ(), "BUILD="+build, "OUT="+w.out, "NAME="+name, "SUITE="+suite, "VERSION="+os.Getenv("SKEP_VERSION"))
 	if said, err := c.CombinedOutput(); err != nil {
 		w.t.Fatalf("preparing %s: %v\n%s", files, err, said)
 	}

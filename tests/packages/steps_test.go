@@ -114,40 +114,9 @@ OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 grep -q '^ok - waiting' /tmp/mpirun
 `},
 	{"restored", "after a reboot modules with settings, allowance, update and services are back", 20 * time.Minute, 1, restored},
-	{"begin_job", "a program runs that makes calls", 10 * time.Minute, 1, `
-mkdir /opt/job
-cd /opt/job
-cp "$test/job/"* .
-skep gen --build slow.idl slow.c
-skep gen --master count.c
-skep run --state $state -- ./count /opt/job/go >out 2>err &
-echo $! >pid
-until_true grep -q 'call 1' out
-cat out
-`},
-	{"upgrade", "an upgrade ends neither the program nor the services nor the update", 40 * time.Minute, 1, `
-ask_unit MainPID skep-hub >/tmp/pid-hub
-apt-get install -y --no-install-recommends "$test"/second/*.deb
-[ "$(dpkg-query -W -f '${Version}' skep)" = "$(cat "$test/next")" ]
-# The services wait for the program.
-have_text 'restarts when the programs' skep service status
-[ "$(ask_unit MainPID skep-hub)" = "$(cat /tmp/pid-hub)" ]
-have_text '^links .*committed' skep update status
-skep service status
-cat /opt/job/out
-`},
-	{"end_job", "the program ends with all results; then the services restart", 10 * time.Minute, 1, `
-touch /opt/job/go
-until_true grep -q '^all' /opt/job/out
-cat /opt/job/out /opt/job/err
-grep -qx 'all 40 calls are right' /opt/job/out
-old=$(cat /tmp/pid-hub)
-until_true has_other skep-hub "$old"
-until_true services_ready
-journalctl -u skep-hub -u skep-agent --no-pager | grep 'asked for a restart'
-readlink "/proc/$(ask_unit MainPID skep-hub)/exe" | grep -x /usr/bin/skep
-run_programs
-`},
+	{"begin_job", "a program runs that makes calls", 10 * time.Minute, 1, "begin_job\n"},
+	{"upgrade", "an upgrade ends neither the program nor the services nor the update", 40 * time.Minute, 1, "upgrade_to second\n"},
+	{"end_job", "the program ends with all results; then the services restart", 10 * time.Minute, 1, "end_job\n"},
 	{"restored", "after another reboot the new version has all of it", 20 * time.Minute, 2, restored},
 	{"remove", "apt removes the packages, and the services with them", 10 * time.Minute, 2, `
 list_packages >/tmp/names
