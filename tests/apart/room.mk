@@ -11,7 +11,7 @@ former_made := $(former)/made
 # In a clone without that commit nothing is made, and the suite skips.
 $(former_made): tests/apart/former.sh
 	$(call say,FORMER)
-	$(Q)sh $< '$(FORMER)' $(former) '$(MAKE)'
+	$(Q)sh $< '$(FORMER)' $(former) '$(MAKE_COMMAND)'
 
 TEST_SUITES += apart
 suite_apart = BUILD=$(abspath $(B)) FORMER=$(abspath $(former)) $(GO) test -count=1 -json ./tests/apart

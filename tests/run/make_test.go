@@ -212,6 +212,35 @@ func TestMake_dry(t *testing.T) {
 	}
 }
 
+// Make executes a line of a recipe that names $(MAKE) under -n too, so such a line does
+// nothing but start make. What another program is to start is $(MAKE_COMMAND).
+func TestMake_dryRooms(t *testing.T) {
+	top := filepath.Join("..", "..")
+	var files []string
+	for _, pattern := range []string{"*/room.mk", "*/*/room.mk", "*/*/*/room.mk"} {
+		found, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d files found", len(files))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+			if rest, recipe := strings.CutPrefix(line, "\t"); recipe && strings.Contains(rest, "$(MAKE)") &&
+				!strings.HasPrefix(strings.TrimPrefix(rest, "$(Q)"), "$(MAKE) ") {
+				t.Errorf("%s: make -n executes %q", file, line)
+			}
+		}
+	}
+}
+
 // Root may write everywhere, so make runs as another user.
 func TestMake_unwritable(t *testing.T) {
 	for _, readOnly := range []string{".", "build"} {
