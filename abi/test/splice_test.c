@@ -111,7 +111,6 @@ static void test_copies(void)
 {
 	s64 in = open_new("in", ABI_O_RDWR), out = open_new("out", ABI_O_RDWR);
 	s64 *from = GUEST(0x3200), *to = GUEST(0x3208);
-	s32 *fd;
 
 	memset(GUEST(0x4000), 'a', 9000);
 	memcpy(GUEST(0x4000), "begin", 5);
@@ -140,6 +139,16 @@ static void test_copies(void)
 		       CALL(copy_file_range, (u64)in, 0, (u64)out, 0, 1, 1) ==
 			       -LINUX_EINVAL,
 	       "ranges that overlap, and flags, are refused");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+/* A range that reaches beyond the end of its file, within that file. */
+static void test_range_ends(void)
+{
+	s64 out = open_new("out", ABI_O_RDWR);
+	s64 *from = GUEST(0x3200), *to = GUEST(0x3208);
+
+	CALL(ftruncate, (u64)out, 9004);
 	*from = 9000;
 	*to = 9004;
 	tap_ok(CALL(copy_file_range, (u64)out, page + 0x3200, (u64)out,
@@ -155,8 +164,15 @@ static void test_copies(void)
 		    page + 0x3208, 65536, 0) == 8192 &&
 		       CALL(lseek, (u64)out, 0, 2) == 16384,
 	       "and not where the copy itself moves that end");
-	CALL(lseek, (u64)out, 0, 0);
-	fd = open_pipe(0);
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void test_pipes(void)
+{
+	s64 in = open_new("in", ABI_O_RDWR), out = open_new("out", ABI_O_RDWR);
+	s32 *fd = open_pipe(0);
+
+	memcpy(GUEST(0x4000), "begin", 5);
 	tap_ok(CALL(copy_file_range, (u64)in, 0, fd[1], 0, 1, 0) ==
 			       -LINUX_EINVAL &&
 		       CALL(sendfile, fd[1], fd[0], 0, 1) == -LINUX_EINVAL,
@@ -284,6 +300,8 @@ int main(void)
 	test_refused_files();
 	test_refused_rest();
 	test_copies();
+	test_range_ends();
+	test_pipes();
 	test_names();
 	test_spliced();
 	test_waiting();
