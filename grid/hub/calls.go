@@ -195,7 +195,9 @@ func (h *Hub) cancelLease(l sched.Lease) {
 func (h *Hub) requeueCall(a sched.Requeued) {
 	c := h.calls[a.Lease.Call]
 	if l := h.endLease(c, a.Lease.Fence); l != nil {
-		l.node.info.Failed++
+		if !a.Moved {
+			l.node.info.Failed++
+		}
 		h.callEvent(c, l, CallRequeued, a.Why)
 	}
 }

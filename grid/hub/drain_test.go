@@ -70,8 +70,9 @@ func TestDrainedNodeGetsNoWork(t *testing.T) {
 	}
 }
 
-// A node that shuts down gives its calls to others before its connection ends, and nobody calls
-// them lost. When it is back it gets work again.
+// A node that shuts down gives its calls to others before its connection ends. Users are told
+// why they begin anew, and it counts as no failure of the node. When it is back it gets work
+// again.
 func TestNodeThatShutsDown(t *testing.T) {
 	w, m, a := newTrio(t, nil, 1)
 	m.call(2, []byte("x"))
@@ -89,8 +90,9 @@ func TestNodeThatShutsDown(t *testing.T) {
 	if n[i].State != NodeDown || n[i].Problem != "it was shut down" {
 		t.Errorf("%+v", n[i])
 	}
-	if o, err := w.hub.Overview(); err != nil || o.Calls.Again != 0 || n[i].Failed != 0 || len(o.Troubles) != 0 {
-		t.Errorf("lost: %+v, %+v, %v", o.Troubles, o.Calls, err)
+	if o, err := w.hub.Overview(); err != nil || o.Calls.Again != 1 || n[i].Failed != 0 || len(o.Troubles) != 1 ||
+		o.Troubles[0].Text != "its node was shut down" {
+		t.Errorf("%+v, %+v, %v", o.Troubles, o.Calls, err)
 	}
 	a.cutConnection()
 	b.sendDone(second, []byte("b"))
@@ -196,6 +198,10 @@ func TestDrainMovesCalls(t *testing.T) {
 	b := w.startAgent(1)
 	if err := w.cli.DrainNode(t.Context(), a.node.ID(), DrainMove); err != nil {
 		t.Fatal(err)
+	}
+	e := m.waitForEvent("why it begins anew", func(e Event) bool { return e.Type == "call" && e.State == CallRequeued })
+	if e.Text != drainedWhy || e.Call != first.Call || e.Node != a.node.ID() {
+		t.Errorf("the event says %+v", e)
 	}
 	moved := b.nextLease()
 	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != first.Fence || moved.Call != first.Call {

@@ -116,6 +116,9 @@ func (h *Hub) RemoveNode(name string) error {
 	return nil
 }
 
+// drainedWhy is told of each call that a drained node gives to others.
+const drainedWhy = "its node is drained"
+
 // DrainNode gives a node no more work, also over restarts of the hub, or reopens it. What
 // has not begun there goes to others. What runs there goes on, or with DrainMove begins anew
 // elsewhere, but programs and calls that are bound to the node.
@@ -129,9 +132,9 @@ func (h *Hub) DrainNode(name string, how Drain) error {
 	defer h.mu.Unlock()
 	if n := h.nodes[id]; n != nil {
 		n.info.Drained = on
-		h.handleEvent(sched.NodeDrain{Node: sched.NodeID(id), On: on, Move: move})
+		h.handleEvent(sched.NodeDrain{Node: sched.NodeID(id), On: on, Move: move, Why: drainedWhy})
 		if move {
-			for _, e := range h.loseAdopted(n, "its node is drained") {
+			for _, e := range h.loseAdopted(n, drainedWhy) {
 				h.handleEvent(e)
 			}
 		}
@@ -220,7 +223,7 @@ func (h *Hub) handleLeave(n *node, reply string) error {
 	if n.info.State == NodeUp || n.info.State == NodeSilent {
 		h.setState(n, NodeDown, "it was shut down")
 	}
-	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(n.info.ID), On: true, Move: true})
+	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(n.info.ID), On: true, Move: true, Why: "its node was shut down"})
 	return h.nats.Publish(reply, nil)
 }
 
@@ -289,7 +292,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	}
 	h.setState(n, NodeUp, "")
 	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
-	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained})
+	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained, Why: drainedWhy})
 	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
 		h.handleEvent(e)
 	}

@@ -103,7 +103,7 @@ func TestIndexIsRight(t *testing.T) {
 			case r < 72:
 				c.handle(NodeBar{id})
 			case r < 74:
-				c.handle(NodeDrain{id, rng.IntN(3) > 0, rng.IntN(2) > 0})
+				c.handle(NodeDrain{id, rng.IntN(3) > 0, rng.IntN(2) > 0, "drained"})
 			case r < 80:
 				c.now = c.now.Add(time.Duration(rng.IntN(8)) * time.Second)
 				c.handle(Tick{})

@@ -86,6 +86,7 @@ type NodeBar struct{ Node NodeID }
 type NodeDrain struct {
 	Node     NodeID
 	On, Move bool
+	Why      string // is told of each call that goes to others
 }
 
 // Ask: a node has free slots. It replaces the node's former Ask.
@@ -207,6 +208,7 @@ type Refuse struct {
 type Requeued struct {
 	Lease Lease
 	Why   string
+	Moved bool // nobody lost it: its node is drained
 }
 
 // Reason says why a call failed.

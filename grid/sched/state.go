@@ -296,9 +296,9 @@ func (s *Scheduler) drainNode(n *node, e NodeDrain) {
 	waits := slices.Clone(n.ahead) // removeLease lets the first of them run
 	for _, l := range n.all() {
 		if l.call.only == "" && (e.Move || slices.Contains(waits, l)) {
-			s.emit(Cancel{l.Lease})
 			s.removeLease(l)
-			s.requeueCall(l, "its node is drained")
+			s.requeueCall(l, e.Why, true)
+			s.emit(Cancel{l.Lease}) // after the reason: the first of both ends the lease
 		}
 	}
 }
@@ -478,9 +478,9 @@ func (s *Scheduler) callFailed(e CallFailed) {
 	case Final:
 		s.fail(c, Fatal, e.Why)
 	case Returned:
-		s.requeueCall(l, e.Why)
+		s.requeueCall(l, e.Why, false)
 	case Unsafe:
-		s.requeueCall(l, e.Why)
+		s.requeueCall(l, e.Why, false)
 		s.barNode(n)
 	default:
 		s.countFailure(l, e)
@@ -504,7 +504,7 @@ func (s *Scheduler) countFailure(l *lease, e CallFailed) {
 	case c.deaths >= s.cfg.Attempts:
 		s.fail(c, Exhausted, fmt.Sprintf("%s; attempt %d was the last", e.Why, c.deaths))
 	default:
-		s.requeueCall(l, e.Why)
+		s.requeueCall(l, e.Why, false)
 	}
 }
 
@@ -531,12 +531,12 @@ func (s *Scheduler) loseLease(l *lease, why string) {
 		s.fail(c, Exhausted, fmt.Sprintf("%s; %d nodes were lost while they ran it", why, c.losses))
 		return
 	}
-	s.requeueCall(l, why)
+	s.requeueCall(l, why, false)
 }
 
 // requeueCall puts a call back in its place in the queue, unless a copy still runs.
-func (s *Scheduler) requeueCall(l *lease, why string) {
-	s.emit(Requeued{l.Lease, why})
+func (s *Scheduler) requeueCall(l *lease, why string, moved bool) {
+	s.emit(Requeued{l.Lease, why, moved})
 	if len(l.call.leases) == 0 {
 		l.call.session.queue.add(l.call)
 	}
