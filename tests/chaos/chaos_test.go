@@ -226,6 +226,15 @@ func (s *scene) awaitRuns(n int) {
 	s.await(fmt.Sprint(n, " calls"), func() bool { return len(s.runs()) >= n })
 }
 
+// awaitNode waits until the agent's node is up.
+func (s *scene) awaitNode() {
+	s.t.Helper()
+	s.await("a node", func() bool {
+		out, code := s.skep("nodes", "--state", s.path("hub"))
+		return code == 0 && strings.Contains(out, " up ")
+	})
+}
+
 // awaitGone waits until a process has ended; whoever adopted it may not have reaped it yet.
 func (s *scene) awaitGone(pid string) {
 	s.t.Helper()
