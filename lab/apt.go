@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -298,20 +299,27 @@ func (a *archive) resolveSet(ctx context.Context, series string) (kernelSet, err
 // if the archive holds it no more: the headers of all kernels of a series share the package, and
 // take any newer one.
 func (a *archive) chooseKbuild(ctx context.Context, name, version string) (string, error) {
-	text, err := a.run(ctx, "apt-cache", "show", name)
-	if err != nil {
+	found, err := a.showVersions(ctx, name)
+	if err != nil || !slices.ContainsFunc(found, func(d deb) bool { return d.version == version }) {
 		return "", err
+	}
+	return version, nil
+}
+
+// showVersions returns every version that the archive holds of packages.
+func (a *archive) showVersions(ctx context.Context, names ...string) (list []deb, err error) {
+	text, err := a.run(ctx, append([]string{"apt-cache", "show"}, names...)...)
+	if err != nil {
+		return nil, err
 	}
 	for _, stanza := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		d, err := parseDeb(stanza)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if d.version == version {
-			return version, nil
-		}
+		list = append(list, d)
 	}
-	return "", nil
+	return list, nil
 }
 
 func (a *archive) newestImage(ctx context.Context) (string, error) {
@@ -327,23 +335,19 @@ func (a *archive) imageOf(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"apt-cache", "show"}
+	var names []string
 	for _, line := range strings.Split(found, "\n") {
 		if name, _, ok := strings.Cut(line, " - "); ok {
-			args = append(args, name)
+			names = append(names, name)
 		}
 	}
 	versions := []string{}
-	if len(args) > 2 {
-		text, err := a.run(ctx, args...)
+	if len(names) > 0 {
+		list, err := a.showVersions(ctx, names...)
 		if err != nil {
 			return "", err
 		}
-		for _, stanza := range strings.Split(strings.TrimSpace(text), "\n\n") {
-			d, err := parseDeb(stanza)
-			if err != nil {
-				return "", err
-			}
+		for _, d := range list {
 			if d.version == version {
 				return d.name, nil
 			}

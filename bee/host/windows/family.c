@@ -41,6 +41,19 @@ struct win_member *bee_member_find(s32 pid)
 	return NULL;
 }
 
+/* The live process with this id of Windows, or NULL. */
+static struct win_member *find_live(u32 process)
+{
+	struct win_member *m = bee_family_table->member;
+	const struct win_member *end = m + WIN_MEMBERS;
+
+	for (; m < end; m++)
+		if (bee_member_state(m) == WIN_MEMBER_LIVE &&
+		    __atomic_load_n(&m->process, __ATOMIC_SEQ_CST) == process)
+			return m;
+	return NULL;
+}
+
 static HANDLE event_open(s32 pid, int create)
 {
 	WCHAR name[64];
@@ -159,17 +172,10 @@ static void say_death(const struct win_member *m, DWORD code)
 int bee_family_ended(DWORD process, HANDLE h, DWORD code)
 {
 	FILETIME made, ended, system, user;
-	struct win_member *m;
-	u32 i;
+	struct win_member *m = find_live(process);
 
-	for (i = 0; i < WIN_MEMBERS; i++)
-		if (bee_family_table->member[i].process == process &&
-		    bee_member_state(&bee_family_table->member[i]) ==
-			    WIN_MEMBER_LIVE)
-			break;
-	if (i == WIN_MEMBERS) /* it has executed another one */
+	if (!m) /* it has executed another one */
 		return 0;
-	m = &bee_family_table->member[i];
 	if (GetProcessTimes(h, &made, &ended, &system, &user)) {
 		m->user_ns = bee_clock_cpu(&user);
 		m->system_ns = bee_clock_cpu(&system);
@@ -242,12 +248,8 @@ s32 bee_family_pid_of(u32 process)
 
 	if (!bee_family_own)
 		return process == GetCurrentProcessId() ? (s32)process : 0;
-	for (m = bee_family_table->member;
-	     m < bee_family_table->member + WIN_MEMBERS; m++)
-		if (bee_member_state(m) == WIN_MEMBER_LIVE &&
-		    __atomic_load_n(&m->process, __ATOMIC_SEQ_CST) == process)
-			return m->pid;
-	return 0;
+	m = find_live(process);
+	return m ? m->pid : 0;
 }
 
 /* Also for `kill -9`: the first status counts. */
