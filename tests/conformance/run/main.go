@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"skep/tests/tap"
 )
@@ -74,6 +75,11 @@ func runCases(report *tap.Report, o options, cases []testCase) error {
 	if err := table.check(cases, o.only.String() == ""); err != nil {
 		return err
 	}
+	folder, err := lockScratch(&o, sub.name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
 	if err := sub.start(); err != nil {
 		return err
 	}
@@ -89,4 +95,23 @@ func runCases(report *tap.Report, o options, cases []testCase) error {
 		}
 	}
 	return nil
+}
+
+// lockScratch gives the run a scratch directory of its substrate's name, and locks it until
+// the returned directory is closed. The suites run in parallel and each runs the same programs
+// natively, so that two in one directory would remove each other's files.
+func lockScratch(o *options, substrate string) (*os.File, error) {
+	o.scratch = filepath.Join(o.scratch, substrate)
+	if err := os.MkdirAll(o.scratch, 0o755); err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(o.scratch)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("%s is in use by another run (%w): wait for it, or name another directory with -scratch", o.scratch, err)
+	}
+	return dir, nil
 }

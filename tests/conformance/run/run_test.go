@@ -3,9 +3,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,4 +163,31 @@ func TestTable_linesWithoutReasonAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+func TestScratchOfEachSubstrate(t *testing.T) {
+	base := options{scratch: t.TempDir()}
+	native, linux, again := base, base, base
+	first, err := lockScratch(&native, "native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := lockScratch(&linux, "linux")
+	if err != nil {
+		t.Fatal("two substrates share a directory: ", err)
+	}
+	defer second.Close()
+	if native.scratch == linux.scratch {
+		t.Fatal("two substrates share ", native.scratch)
+	}
+	if _, err := lockScratch(&again, "native"); !errors.Is(err, syscall.EWOULDBLOCK) {
+		t.Fatal("a second run of a substrate got the directory of the first: ", err)
+	}
+	first.Close()
+	again = base
+	third, err := lockScratch(&again, "native")
+	if err != nil {
+		t.Fatal("the directory stays locked after its run: ", err)
+	}
+	third.Close()
 }
