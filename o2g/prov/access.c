@@ -53,7 +53,7 @@ static ssize_t write_transfer(struct fid_ep *fid, const struct transfer *t)
 	return start_write(ep, t, prov_reports(&ep->tx, t->flags));
 }
 
-/* Without an operation, if nothing waits for its end. */
+/* Allocates an operation only if something waits for its end. */
 static ssize_t inject_transfer(struct fid_ep *fid, const struct transfer *t)
 {
 	struct endpoint *ep = prov_endpoint(fid);

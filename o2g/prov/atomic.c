@@ -118,7 +118,7 @@ struct access {
 	bool quiet; /* nothing reports it unless it fails */
 };
 
-/* Without an operation, if nothing waits for its end. */
+/* Allocates no operation, because nothing waits for its end. */
 static int start_quiet(struct endpoint *ep, const struct access *a,
 		       const struct o2g_change *change)
 {

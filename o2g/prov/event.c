@@ -4,7 +4,7 @@
 
 #define BATCH 16
 
-/* Frees the operation, unless it continues, after copying its result. */
+/* Copies the operation, and frees it unless it continues. */
 static struct operation finish_operation(struct endpoint *ep,
 					 const struct o2g_event *ev,
 					 fi_addr_t *from)
@@ -34,7 +34,7 @@ static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
 	keep->internal[1] = ep;
 }
 
-/* One of our operations: a send, or an access to a peer's memory. */
+/* Whether the event ends a send, or an access to a peer's memory. */
 static bool event_of_send(const struct o2g_event *ev)
 {
 	return ev->what == O2G_SENT || ev->what == O2G_PUT ||
@@ -59,7 +59,7 @@ static struct counter *counter_of(const struct endpoint *ep,
 	return ep->counter[PROV_RECVS];
 }
 
-/* A peer has accessed our memory: no operation of ours. */
+/* Handles an access of a peer to our memory, which is no operation of ours. */
 static void settle_access(struct endpoint *ep, const struct o2g_event *ev)
 {
 	const bool write = ev->what == O2G_WAS_WRITTEN;

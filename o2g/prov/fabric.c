@@ -24,7 +24,7 @@ bool prov_try_sleep(struct fid *fid)
 	case FI_CLASS_WAIT:
 		return prov_wait_try_sleep((struct fid_wait *)fid);
 	default:
-		return true; /* an event queue: nothing is reported there */
+		return true; /* an event queue, which never has events */
 	}
 }
 

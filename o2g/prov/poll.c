@@ -6,7 +6,7 @@
 
 struct member {
 	struct fid *fid;
-	uint64_t seen; /* of a counter, when it was last reported */
+	uint64_t seen; /* a counter's value when it was last reported */
 };
 
 struct pollset {
@@ -17,7 +17,7 @@ struct pollset {
 	size_t members;
 };
 
-/* What keeps an object from being closed. */
+/* The number of users of an object, which prevent closing it. */
 static atomic_int *users_of(struct fid *fid)
 {
 	switch (fid->fclass) {
@@ -87,7 +87,7 @@ static int poll_del(struct fid_poll *fid, struct fid *object, uint64_t flags)
 	return member ? 0 : -FI_EINVAL;
 }
 
-/* A queue that is not empty, or a counter that changed since it was
+/* Whether a queue is not empty, or a counter has changed since it was
  * reported. */
 static int member_ready(struct member *member)
 {

@@ -73,14 +73,15 @@ struct prov_tunables {
 	uint64_t linger_ms;
 	char *rma; /* "yes", "no" or not set */
 };
-/* -FI_EINVAL after a line on standard error: one of them is invalid. */
+/* Returns 0, or -FI_EINVAL if a parameter is invalid, after naming it on
+ * standard error. */
 int prov_tunables_read(struct prov_tunables *tunables);
 
 /* Whether endpoints offer remote memory access: it must be the same in all
  * processes of a job. */
 bool prov_accesses(void);
 
-/* Another number in each child of fork(). */
+/* Differs in each child of fork(). */
 extern unsigned prov_forks;
 
 /* info.c */
@@ -88,21 +89,22 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **info);
 
-/* address.c: what programs pass for addresses: of a format of libfabric's. */
+/* address.c: converts between libfabric's address formats and libo2g's names.
+ */
 #define PROV_ADDRESS_TEXT 128
 size_t prov_address_size(uint32_t format);
 int prov_address_to_name(uint32_t format, const void *address,
 			 uint8_t name[O2G_NAME_SIZE]);
-/* `length`: the room for it, and then its size. */
+/* `length` is the size of `out`, and becomes the size of the address. */
 int prov_address_of_name(uint32_t format, const uint8_t name[O2G_NAME_SIZE],
 			 void *out, size_t *length);
 void prov_address_text(uint32_t format, const void *address,
 		       char out[PROV_ADDRESS_TEXT]);
-/* -FI_ENODATA: the name is unknown. */
+/* Returns 0, or -FI_ENODATA if the name is unknown. */
 int prov_address_resolve(const char *node, const char *service, uint64_t flags,
 			 uint32_t format, struct sockaddr_storage *out);
 uint32_t prov_address_format(const struct sockaddr_storage *address);
-/* This host's address from which others are reached. */
+/* Finds the local address from which `there` is reached. */
 int prov_address_towards(const struct sockaddr_storage *there,
 			 struct sockaddr_storage *out);
 struct prov_listen { /* for libo2g's options */
@@ -136,19 +138,18 @@ struct domain {
 	struct endpoint *endpoints; /* changed with both locks */
 	struct region *regions[PROV_BUCKETS]; /* by key */
 	uint64_t next_key;
-	bool tells; /* an endpoint counts what peers do to its memory */
+	bool tells; /* an endpoint counts the accesses of peers */
 };
 /* Registers the domain's present and future regions with the endpoint. */
 int prov_domain_join(struct domain *domain, struct endpoint *ep);
 void prov_domain_leave(struct domain *domain, struct endpoint *ep);
-/* In a child of fork() the parent's objects do not work, and locks may be held
- * by threads that do not exist: no call locks or waits. */
-/* The counter of a region: each endpoint of the domain serves the region, so
- * waiting for the counter moves them all, also those that come later. */
+/* Makes the domain's present and future endpoints sources of a region's
+ * counter: each of them serves the region, so waiting for the counter must make
+ * progress on all. */
 int prov_domain_watch(struct domain *domain, struct counter *counter);
 void prov_domain_unwatch(struct domain *domain, struct counter *counter);
-/* In a child of fork() nothing of its parent's works, and its locks may be held
- * by threads that are not there: no call takes one, or waits. */
+/* In a child of fork() the parent's objects do not work, and threads that the
+ * child does not have may hold their locks. So no call locks or waits there. */
 static inline bool prov_inherited(const struct domain *domain)
 {
 	return domain->forks != prov_forks;
@@ -164,15 +165,16 @@ struct region {
 	void *start;
 	size_t length;
 	unsigned rights;	 /* of struct o2g_memory */
-	struct counter *counter; /* of what peers do to it */
+	struct counter *counter; /* of the accesses of peers */
 	uint64_t counted;	 /* FI_REMOTE_READ, FI_REMOTE_WRITE */
 };
-/* Registers the regions with an endpoint: 0, or an error and none. */
+/* Registers all regions of the domain with an endpoint: 0, or an error, and
+ * then none is registered. */
 int prov_regions_show(struct domain *domain, struct endpoint *ep);
-/* A peer's access has ended well. */
+/* Counts an access of a peer that has succeeded. */
 void prov_region_count(struct domain *domain, uint64_t key, uint64_t what);
 
-struct events { /* an event queue, to which only its program writes */
+struct events { /* an event queue; only the program writes to it */
 	PROV_FID(eq);
 	struct fabric *fabric;
 	atomic_int users;
@@ -180,41 +182,41 @@ struct events { /* an event queue, to which only its program writes */
 int prov_events_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 		     struct fid_eq **out, void *context);
 
-/* The endpoints whose events a queue or a counter gets, and sleeping on them.
- */
+/* The endpoints whose events a queue or a counter receives, and what a thread
+ * that waits for these events sleeps on. */
 struct source {
 	const struct domain *domain;
 	struct lock lock;
 	struct endpoint **endpoint;
 	int count;
 	bool waits;	      /* epoll and event are open */
-	struct fid_wait *set; /* that sleeps for it, too */
-	struct fid *member;   /* whose source it is there */
-	int epoll;	      /* readable: look again */
+	struct fid_wait *set; /* NULL, or a wait set that sleeps for it too */
+	struct fid *member;   /* the queue or counter, in that set */
+	int epoll;	      /* readable: check the endpoints again */
 	int event;	      /* readable: another thread processed events */
-	atomic_bool armed;    /* write event when something comes */
+	atomic_bool armed;    /* the next event must be written to `event` */
 	atomic_bool called;   /* fi_cq_signal() */
 };
 int prov_source_init(struct source *source, const struct domain *domain,
 		     enum fi_wait_obj wait);
-/* Lets a wait set sleep for `member`, whose source this is. */
+/* Adds `member`, whose source this is, to a wait set. */
 int prov_source_enlist(struct source *source, struct fid_wait *set,
 		       struct fid *member);
 void prov_source_free(struct source *source);
 int prov_source_add(struct source *source, struct endpoint *ep);
 void prov_source_remove(struct source *source, struct endpoint *ep);
-/* Makes progress and reads events: a negative errno if an endpoint is dead.
- * `nap`: the program does nothing else and may sleep briefly. */
+/* Makes progress and reads events. Returns a negative errno if an endpoint is
+ * dead. With `nap` the caller has nothing else to do and may sleep briefly. */
 int prov_source_progress(struct source *source, bool nap);
 /* Wakes sleepers after an event. */
 void prov_source_fire(struct source *source);
-/* From now on events are recorded; check once more, then sleep. */
+/* Records events from now on. The caller checks once more before it sleeps. */
 void prov_source_arm(struct source *source);
-/* Sleeps until something may have come or the deadline: 0, -FI_EAGAIN after
- * the deadline or prov_source_call(), -FI_EINTR. */
+/* Sleeps until there may be an event. Returns 0; -FI_EAGAIN after the deadline
+ * or prov_source_call(); or -FI_EINTR. */
 int prov_source_sleep(struct source *source, int64_t deadline);
 void prov_source_call(struct source *source);
-/* The same on any descriptor. */
+/* The same for any descriptor. */
 int prov_sleep_on(int fd, int64_t deadline);
 int prov_source_control(struct source *source, int command, void *arg);
 /* Milliseconds of a monotonic clock; -1 for a timeout below 0. */
@@ -243,7 +245,7 @@ struct queue {
 };
 int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 		    struct fid_cq **out, void *context);
-/* False when it is full. */
+/* Returns false if the queue is full. */
 bool prov_queue_put(struct queue *queue, const struct completion *completion);
 size_t prov_queue_count(struct queue *queue);
 bool prov_queue_half_full(struct queue *queue);
@@ -255,8 +257,9 @@ struct counter {
 	struct source source;
 	atomic_int users;
 	atomic_uint_least64_t value, errors;
-	atomic_uint_least64_t seen; /* by its program: both together */
-	bool watches;		    /* one of domain.watchers */
+	/* value + errors, when the program last read the counter */
+	atomic_uint_least64_t seen;
+	bool watches; /* is in domain.watchers */
 	struct counter *next_watcher;
 };
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
@@ -264,11 +267,10 @@ int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 void prov_counter_count(struct counter *counter, bool error);
 /* The value of the counter. */
 int prov_counter_total(struct counter *counter, uint64_t *total);
-/* False also when it has counted since the program has last looked. */
+/* Returns false also if the counter has changed since the program read it. */
 bool prov_counter_try_sleep(struct counter *counter);
 
-/* fabric.c: true when the program may sleep on the descriptor of this object.
- */
+/* fabric.c: whether the program may sleep on the descriptor of this object. */
 bool prov_try_sleep(struct fid *fid);
 
 int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
@@ -294,13 +296,13 @@ int prov_vector_open(struct fid_domain *domain, struct fi_av_attr *attr,
 int prov_vector_join(struct vector *vector, struct endpoint *ep);
 void prov_vector_leave(struct vector *vector, struct endpoint *ep);
 
-/* One operation in flight, the cookie of its event. */
+/* An operation in flight; its address is the cookie of its event. */
 struct operation {
 	void *context;
 	uint64_t flags; /* of its completion */
 	bool busy;
 	bool receive; /* may be cancelled */
-	bool claim;   /* a peek that keeps what it finds */
+	bool claim;   /* a peek that reserves the message that it finds */
 	bool report;  /* even on success */
 	bool counted;
 	void *copy; /* of the sent data, if libo2g does not copy it */
@@ -314,12 +316,13 @@ struct operations { /* of one endpoint */
 };
 struct operation *prov_operation_take(struct operations *operations);
 void prov_operation_give(struct operations *operations, struct operation *op);
-/* The oldest slot whose receive has this context, or 0. */
+/* Finds the oldest receive with this context; NULL if there is none. */
 struct operation *prov_operation_find(struct operations *operations,
 				      void *context);
 void prov_operations_free(struct operations *operations);
 
-/* The kinds of operations that counters count, each a flag of their binding. */
+/* The kinds of operations that a counter may count. Each is a flag of
+ * fi_ep_bind(). */
 enum {
 	PROV_SENDS,
 	PROV_RECVS,
@@ -330,7 +333,7 @@ enum {
 	PROV_COUNTS
 };
 
-/* Direction of a binding. */
+/* What is bound for one direction, sending or receiving. */
 struct side {
 	struct queue *queue;
 	bool selective;	   /* only operations with FI_COMPLETION report */
@@ -351,27 +354,29 @@ struct endpoint {
 	size_t min_left; /* FI_OPT_MIN_MULTI_RECV */
 	size_t copy_max;
 	int linger_ms;
-	bool naps; /* set: the environment says that an empty poll may nap */
+	bool naps; /* the environment allows an empty poll to nap */
 	atomic_bool enabled;
 	struct lock polling;
 	struct lock lock;
 	struct operations operations;
-	atomic_size_t standing; /* multi-receives among them */
-	/* Of sends that report errors alone, FI_MSG and FI_TAGGED. */
+	atomic_size_t standing; /* number of multi-receives in flight */
+	/* Shared by all injected operations of a kind, which report errors
+	 * only. */
 	struct operation injected, injected_tagged, injected_write,
 		injected_atomic;
 	uint32_t *peer; /* libo2g's number, by fi_addr_t */
 	size_t peers;
-	fi_addr_t *address; /* and back */
+	fi_addr_t *address; /* fi_addr_t, by libo2g's number */
 	size_t addresses;
 };
 int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 		       struct fid_ep **out, void *context);
-/* Names, forgets the address. */
+/* Tells libo2g the name of the address `index`, or removes it. */
 int prov_endpoint_name(struct endpoint *ep, size_t index,
 		       const uint8_t name[O2G_NAME_SIZE]);
 void prov_endpoint_forget(struct endpoint *ep, size_t index);
-/* Whether a reader of an empty queue waits for this endpoint, and may nap. */
+/* Whether an empty poll of this endpoint's queue may nap: operations are in
+ * flight. */
 bool prov_endpoint_awaited(struct endpoint *ep);
 extern struct fi_ops_ep prov_endpoint_ops;
 extern struct fi_ops_cm prov_name_ops;
@@ -382,28 +387,28 @@ struct transfer {
 	size_t length;
 	fi_addr_t address;
 	uint64_t tag, ignore, data;
-	uint64_t key, place; /* of a peer's memory */
+	uint64_t key, place; /* of the peer's memory */
 	void *context;
 	uint64_t flags; /* FI_MSG or FI_TAGGED, and those of the call */
 };
 ssize_t prov_send(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_inject(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_receive(struct fid_ep *fid, const struct transfer *transfer);
-/* The steps of these, for access.c and atomic.c. */
+/* Parts of these functions, which access.c and atomic.c also use. */
 bool prov_reports(const struct side *side, uint64_t flags);
-/* The destination, without an operation. */
+/* Sets the destination for a call that allocates no operation. */
 int prov_aim(struct endpoint *ep, const struct transfer *transfer,
 	     struct o2g_match *to);
 /* Allocates an operation and finds its peer. */
 int prov_begin(struct endpoint *ep, const struct transfer *transfer, bool any,
 	       struct o2g_match *to, struct operation **out);
-/* The operation never started. */
+/* Frees an operation that never started, and returns `error`. */
 int prov_fail(struct endpoint *ep, struct operation *op, int error);
 int prov_again(struct endpoint *ep, int error);
-/* The buffer may be reused at once. */
+/* Copies the data, so that the program may reuse its buffer at once. */
 int prov_copy(struct endpoint *ep, const struct transfer *transfer,
 	      struct operation *op, const void **buffer, unsigned *options);
-/* At most one piece: 0, or -FI_EINVAL. */
+/* Accepts at most one piece. Returns 0 or -FI_EINVAL. */
 int prov_transfer_iov(struct transfer *transfer, const struct iovec *iov,
 		      size_t count);
 uint64_t prov_send_flags(struct fid_ep *fid);
@@ -416,8 +421,8 @@ int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type,
 		      enum fi_op op, struct fi_atomic_attr *attr,
 		      uint64_t flags);
 
-/* event.c: reads a batch of events of the endpoint; their number, 0 also when
- * another thread does it, or a negative errno. */
+/* event.c: reads a batch of the endpoint's events. Returns their number, 0 also
+ * if another thread is reading them, or a negative errno. */
 int prov_endpoint_progress(struct endpoint *ep);
 
 static inline struct endpoint *prov_endpoint(struct fid_ep *fid)

@@ -36,7 +36,7 @@ static struct completion *queue_entry(struct queue *queue, size_t index)
 	return &queue->ring[index & (queue->room - 1)];
 }
 
-/* With the lock held, and something there. */
+/* The queue must be locked and not empty. */
 static void drop_head(struct queue *queue)
 {
 	prov_assert_locked(&queue->lock);
@@ -90,7 +90,7 @@ static ssize_t take_completions(struct queue *queue, void *buffer, size_t most,
 	return n;
 }
 
-/* A read of no entries makes progress, even if the queue is not empty. */
+/* Reading 0 entries makes progress, even if the queue is not empty. */
 static ssize_t read_queue(struct queue *queue, void *buffer, size_t count,
 			  fi_addr_t *from, bool nap)
 {

@@ -168,7 +168,7 @@ int prov_aim(struct endpoint *ep, const struct transfer *t,
 	return error;
 }
 
-/* Without an operation, if nothing waits for its end. */
+/* Allocates an operation only if something waits for its end. */
 ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 {
 	struct endpoint *ep = prov_endpoint(fid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The user engine's operations: what the library calls. See engine.h for what
- * the lock guards; thread.c for which thread works when.
+ * The operations of the user engine, which the library calls. See engine.h for
+ * what the lock guards, and thread.c for which thread makes progress when.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "atomic.h"
@@ -25,13 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH 32      /* events taken at once */
-#define HOT_DRIVES 16 /* drives of the hot link alone, at most */
-/* Bytes of long bodies in one call: through loopback, calls of 256 KiB take
- * twice as long by the byte. */
+#define BATCH 32      /* events read at once */
+#define HOT_DRIVES 16 /* drives in a row that check only the hot link */
+/* Bytes of long bodies that one call reads: with 256 KiB a byte took twice as
+ * long over loopback. */
 #define AHEAD 0x100000
 
-#define SPARE_NS 100000000 /* for so long it holds */
+#define SPARE_NS 100000000 /* how long the value of `spare` is used */
 
 /* ---- callbacks of the core ---- */
 
@@ -80,7 +80,8 @@ static int host_store(void *ctx, u64 address, const u8 *from, u64 length)
 	return 0;
 }
 
-/* A quarter of what is available: several ranks may look at the same time. */
+/* A quarter of what is available, because several ranks may ask at the same
+ * time. */
 static u64 host_spare(void *ctx)
 {
 	struct o2g_engine *e = ctx;
@@ -180,7 +181,7 @@ static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
 		.free = host_free,
 		.want_tx = o2g_link_want,
 		.copy = host_copy,
-		/* With a slab it is tested what the kernel engine does. */
+		/* With a slab, tests cover what the kernel engine does. */
 		.store = limits.slab_message ? 0 : host_store,
 		.completed = host_completed,
 		.spare = host_spare};
@@ -234,7 +235,7 @@ static void wake_thread(struct o2g_engine *e)
 
 	if (!__atomic_exchange_n(&e->rung, 1, __ATOMIC_SEQ_CST) &&
 	    write(e->wake, &one, sizeof(one)) < 0)
-		return; /* full: it is readable */
+		return; /* the counter is full, so it is readable */
 }
 
 static void user_calm(struct o2g_engine *e)
@@ -317,7 +318,7 @@ static int user_attach(struct o2g_engine *e, int socket, u32 peer,
 
 static int user_identify(struct o2g_engine *e, u32 number, u32 peer)
 {
-	int r = -ENOTCONN; /* it has ended since */
+	int r = -ENOTCONN; /* the link may have ended meanwhile */
 
 	pthread_mutex_lock(&e->lock);
 	for (u32 i = 0; i < e->link_room; i++)
@@ -338,7 +339,7 @@ static int user_region_add(struct o2g_engine *e,
 	return r;
 }
 
-/* Bytes are moved under the lock only. */
+/* No access is in progress, because bytes are only moved with the lock held. */
 static int user_region_remove(struct o2g_engine *e, u64 key)
 {
 	int r;
@@ -369,7 +370,7 @@ static int user_drive(struct o2g_engine *e)
 	__atomic_add_fetch(&e->drives, 1, __ATOMIC_SEQ_CST);
 	o2g_thread_yield(e, 0);
 	if (pthread_mutex_trylock(&e->lock))
-		return 0; /* somebody is at it */
+		return 0; /* another thread makes progress */
 	__atomic_store_n(&e->driven, 1, __ATOMIC_RELAXED);
 	e->burst++;
 	/* A read without data costs twice as much as epoll_wait(), so it is
@@ -409,8 +410,8 @@ static int user_descriptor(struct o2g_engine *e)
 	return e->wake;
 }
 
-/* Bytes that the other hosts have not acknowledged, or a BYE not yet sent. */
-static int count_unfinished(struct o2g_engine *e)
+/* Whether a link has unacknowledged bytes, or a BYE that is not sent yet. */
+static int has_unfinished(struct o2g_engine *e)
 {
 	int waiting = 0;
 
@@ -455,7 +456,7 @@ static int user_finish(struct o2g_engine *e, int ms)
 		o2g_link_settle(e, 0);
 		o2g_engine_collect(e);
 		o2g_link_settle(e, 0);
-		waiting = count_unfinished(e);
+		waiting = has_unfinished(e);
 		pthread_mutex_unlock(&e->lock);
 		if (!waiting || now_ms() >= end)
 			break;

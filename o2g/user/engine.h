@@ -13,19 +13,19 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Bytes read ahead of the frames' bodies: many small messages, and little of a
- * long one, whose rest is then read directly to its destination. */
+/* Size of the stage, the buffer for reading. It holds many small messages, but
+ * only the start of a long one, whose rest is read directly to its
+ * destination. */
 #define O2G_STAGE_SIZE 0x4000
 #define O2G_DIRECT_MIN 0x1000	 /* larger bodies skip the stage */
-#define O2G_TURN_BYTES 0x100000	 /* one link's share of the lock */
-#define O2G_LOOK_NS 5000000000ll /* between two looks at silent links */
+#define O2G_TURN_BYTES 0x100000	 /* moved for a link before the next one */
+#define O2G_LOOK_NS 5000000000ll /* between two checks for silent links */
 #define O2G_SILENT_MAX 6	 /* checks without an answer */
 #define O2G_TAKEOVER_NS                                                        \
-	1000000ll /* the program does not call: the thread works               \
-		   */
+	1000000ll /* without a call: the thread makes progress */
 
-/* One connection. Freed with its end; found by slot and number, so that an
- * event that was reported before the end finds no link. */
+/* A connection. It is freed when it ends. Events name it by slot and number, so
+ * that one that was reported before the end finds no link afterwards. */
 struct o2g_link {
 	int socket;
 	u32 slot;
@@ -34,12 +34,12 @@ struct o2g_link {
 	struct o2g_link *next_tx; /* in the engine's list, if `listed` */
 	u8 listed;
 	u8 events;  /* LINK_IN, LINK_OUT: what epoll watches */
-	u8 blocked; /* the core accepts nothing now */
+	u8 blocked; /* the core does not accept data now */
 	u8 broken; /* writing failed: only data that has arrived is processed */
-	u8 ended;  /* our BYE and FIN went out */
-	u8 silent; /* checks that found unacknowledged bytes and no answer */
-	u32 burst; /* the engine's, when it last sent */
-	u32 sends; /* in that burst */
+	u8 ended;  /* our BYE and FIN were sent */
+	u8 silent; /* consecutive checks without an acknowledgement */
+	u32 burst; /* the value of the engine's `burst` at the last send */
+	u32 sends; /* number of sends in that burst */
 	u8 *left;  /* bytes that were read when the core stopped accepting */
 	u32 left_length;
 };
@@ -50,19 +50,19 @@ struct o2g_engine {
 	struct o2g_area *area;
 	u64 area_size;
 	int epoll; /* the sockets */
-	int wake;  /* eventfd: completions, o2g_wake() */
-	int nudge; /* eventfd: to the thread */
+	int wake;  /* eventfd: written for completions and by o2g_wake() */
+	int nudge; /* eventfd: notifies the thread */
 	struct o2g_link **links;
-	u32 link_count, link_room; /* slots: used ones, all */
+	u32 link_count, link_room; /* used slots, all slots */
 	u32 number;		   /* of the last link */
 	struct o2g_link *tx;	   /* links that want to write */
-	struct o2g_link *hot;	   /* the last one that brought something */
-	u32 stalled;		   /* links that wait for room to write */
-	u32 blocked; /* links from which the core accepts nothing */
-	u64 resent;  /* segments that ended links had sent again */
-	u32 cold;    /* drives since the last epoll_wait() */
-	u32 burst;   /* a new one with each drive, and each tick */
-	int ring;    /* completions to wake for, at unlock */
+	struct o2g_link *hot;	   /* the last link with data to read */
+	u32 stalled;		   /* number of links with a full socket */
+	u32 blocked;		   /* number of blocked links */
+	u64 resent; /* retransmitted segments of links that have ended */
+	u32 cold;   /* drives since the last epoll_wait() */
+	u32 burst;  /* increased by each drive and each tick */
+	int ring;   /* there are completions: unlock wakes sleepers */
 	u8 *stage;
 
 	pthread_t thread;
@@ -70,14 +70,14 @@ struct o2g_engine {
 	u64 naps;     /* atomic: calls of sleep() */
 	u64 kicks;    /* atomic: calls of kick(); written with the lock */
 	u32 returns;  /* drives since the thread took over */
-	int driven;   /* atomic: drive() is at work; written with the lock */
-	int deferred; /* atomic: o2g_link_defer(); written with the lock */
-	int sleepers; /* atomic: callers in sleep() */
-	int state;    /* atomic: of the thread, thread.c */
+	int driven;   /* atomic: drive() is running; written with the lock */
+	int deferred; /* atomic: a write is deferred; written with the lock */
+	int sleepers; /* atomic: number of callers in sleep() */
+	int state;    /* atomic: the thread's state, see thread.c */
 	int ticks;    /* atomic: the thread checks each millisecond */
 	int rung;     /* atomic: `wake` is readable */
 	int stop;     /* atomic */
-	u64 spare;    /* memory for messages beyond credit, at spare_at */
+	u64 spare;    /* memory for messages beyond credit, as of spare_at */
 	struct timespec spare_at;
 	void (*tick)(void *ctx);
 	void *ctx;
@@ -91,7 +91,7 @@ static inline void o2g_engine_assert_locked(struct o2g_engine *engine)
 	(void)engine;
 }
 
-/* link.c; with the lock. */
+/* link.c: these functions need the lock. */
 int o2g_link_attach(struct o2g_engine *engine, int socket, u32 peer,
 		    u32 credit_out, u32 credit_in, u32 *number);
 struct o2g_link *o2g_link_find(struct o2g_engine *engine, u32 slot, u32 number);
@@ -101,13 +101,13 @@ void o2g_link_end(struct o2g_engine *engine, struct o2g_link *link, int error);
 u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
 /* Writes as much as the socket accepts; the link may be freed afterwards. */
 void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
-/* After each piece of work: resumes links, decides whom to wake, and writes
- * unless all pending data may wait longer. */
+/* Called after all work on the core: resumes links, decides whether to wake
+ * sleepers, and writes unless `defer` and all pending data may wait. */
 void o2g_link_settle(struct o2g_engine *engine, int defer);
-/* Whether it may wait: it is the last of many small messages that the
- * program sends in a row, the first of which were sent at once. They are
- * sent together: when there are a few, when the program polls, or at the
- * thread's next tick. */
+/* Whether pending data may wait: the program sends many small messages in a
+ * row, and the first ones were sent at once. The others are sent together, as
+ * soon as there are several, when the program polls, or at the thread's next
+ * tick. */
 int o2g_link_defer(struct o2g_engine *engine);
 /* Ends links whose host has not answered for half a minute although data to it
  * is unacknowledged. */
@@ -117,15 +117,16 @@ void o2g_link_want(void *ctx, struct o2g_conn *conn);
 
 /* thread.c */
 void *o2g_thread_run(void *engine);
-/* A caller makes progress, so the thread need not. Now, or once it has
- * returned. */
+/* The caller makes progress, so the thread stops doing so: at once if `now`,
+ * else when the program has called repeatedly. */
 void o2g_thread_yield(struct o2g_engine *engine, int now);
 void o2g_thread_resume(struct o2g_engine *engine);
-/* Bytes were moved: the program may soon return to computing. */
+/* Called after data was moved, because the program may now compute and not
+ * call for long. */
 void o2g_thread_stir(struct o2g_engine *engine);
 void o2g_thread_stop(struct o2g_engine *engine);
 
-/* engine.c: settles, unlocks, wakes. */
+/* engine.c: calls o2g_link_settle(), unlocks, and wakes sleepers. */
 void o2g_engine_unlock(struct o2g_engine *engine);
 /* Handles what the sockets report now, with the lock held. Returns the number
  * of events. */

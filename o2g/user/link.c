@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Links: bytes between sockets and the core. Reads go into one stage for all
- * links, from which frames are fed to the core. A long body is read directly to
- * its destination with the stage behind it, so that one call reads the rest of
- * it and the frames that follow. All with the engine's lock held.
+ * Links move bytes between sockets and the core. Data is read into one stage
+ * that all links share, and passed on to the core. The rest of a long body is
+ * read directly to its destination, and the same call reads the frames after it
+ * into the stage. All functions need the engine's lock.
  */
 #include "engine.h"
 
@@ -20,11 +20,12 @@
 #define LINK_IN 1
 #define LINK_OUT 2
 #define GATHER 32
-#define BEHIND 0x1000 /* read behind a long body: more would be copied */
+/* Bytes read after a long body: more would be copied. */
+#define BEHIND 0x1000
 #define BURST_ALONE                                                            \
-	4 /* messages of a burst that are sent at once, one by one */
+	4 /* the first messages of a burst, which are sent one by one */
 #define BURST_TOGETHER 8
-#define BURST_BYTES 0x400 /* of a message, at most */
+#define BURST_BYTES 0x400 /* larger messages are not deferred */
 
 static u8 *piece_memory(struct o2g_engine *e, const struct o2g_piece *piece)
 {
@@ -145,7 +146,7 @@ static u64 count_resent(const struct o2g_link *link)
 	socklen_t size = sizeof(info);
 
 	if (getsockopt(link->socket, IPPROTO_TCP, TCP_INFO, &info, &size))
-		return 0; /* not TCP: a registered socket */
+		return 0; /* not TCP, from o2g_register_socket() */
 	return info.tcpi_total_retrans;
 }
 
@@ -164,7 +165,7 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 	o2g_engine_assert_locked(e);
 	e->resent += count_resent(link);
 	if (o2g_conn_bye_received(link->conn) && error != -EPROTO)
-		error = 0; /* after BYE any end of the stream is good */
+		error = 0; /* after BYE it does not matter how it ends */
 	o2g_conn_end(link->conn, error);
 	leave_list(e, link);
 	watch_socket(e, link, 0);
@@ -180,7 +181,7 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 
 /* ---- reading ---- */
 
-/* The core accepts nothing more now: keeps the bytes that were read. */
+/* Keeps bytes that were read although the core does not accept them now. */
 static int keep_bytes(struct o2g_engine *e, struct o2g_link *link,
 		      const u8 *from, u64 length)
 {
@@ -200,7 +201,7 @@ static int keep_bytes(struct o2g_engine *e, struct o2g_link *link,
 	return watch_socket(e, link, link->events & LINK_OUT);
 }
 
-/* Gives the core bytes that were read. */
+/* Passes bytes that were read to the core. */
 static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 		     const u8 *from, u64 length)
 {
@@ -220,7 +221,7 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 		if (r == -EAGAIN)
 			return keep_bytes(e, link, from, length);
 		if (r)
-			return -EPROTO; /* something after BYE */
+			return -EPROTO; /* data after BYE */
 		if (n > piece.length)
 			n = piece.length;
 		to = piece_memory(e, &piece);
@@ -232,12 +233,12 @@ static int feed_core(struct o2g_engine *e, struct o2g_link *link,
 		from += n;
 		length -= n;
 	}
-	/* There may be no memory for a message that began with the last
+	/* There may be no memory for a message whose header was in the last
 	 * bytes. */
 	return o2g_rx_blocked(link->conn) ? keep_bytes(e, link, 0, 0) : 0;
 }
 
-/* The same between two frames: all of it to the stage. */
+/* Between two frames everything is read into the stage. */
 static s64 read_frames(struct o2g_engine *e, struct o2g_link *link,
 		       int *drained)
 {
@@ -252,8 +253,9 @@ static s64 read_frames(struct o2g_engine *e, struct o2g_link *link,
 	return r ? r : n;
 }
 
-/* One call: bytes read, 0 at the end of the stream, or -errno. `drained` when
- * the socket had less than there was room for. */
+/* Reads once. Returns the number of bytes, 0 at the end of the stream, or
+ * -errno. Sets `drained` if the socket had fewer bytes than there was room
+ * for. */
 static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 {
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
@@ -307,7 +309,7 @@ u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
 			break;
 		if (n <= 0) {
 			o2g_link_end(e, link, (int)n);
-			return total + 1; /* something happened */
+			return total + 1; /* an end counts as progress */
 		}
 		total += (u64)n;
 	}
@@ -316,7 +318,7 @@ u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
 	return total;
 }
 
-/* The core may accept bytes again. */
+/* Passes on the kept bytes, since the core may accept data again. */
 static void resume_link(struct o2g_engine *e, struct o2g_link *link)
 {
 	u8 *left = link->left;
@@ -428,7 +430,7 @@ static int peer_silent(const struct o2g_link *link)
 	socklen_t size = sizeof(info);
 
 	if (getsockopt(link->socket, IPPROTO_TCP, TCP_INFO, &info, &size))
-		return 0; /* not TCP: a registered socket */
+		return 0; /* not TCP, from o2g_register_socket() */
 	return (info.tcpi_unacked > 0 || info.tcpi_probes > 0) &&
 	       info.tcpi_last_ack_recv >= O2G_LOOK_NS / 1000000;
 }

@@ -22,25 +22,25 @@ enum { PARKED, CALM, DEEP, ACTIVE };
 
 #define DEEP_TICKS 8	    /* ticks of a sleeping program until DEEP */
 #define CALM_TICKS 8	    /* ticks with naps until CALM */
-#define CALM_NS 8000000ll   /* between two looks then */
+#define CALM_NS 8000000ll   /* between two checks while CALM */
 #define SHOW_TICKS 100	    /* ticks between two calls of tick() */
 #define SHOW_NS 100000000ll /* the same while ACTIVE */
 #define RETURNS_BEFORE_YIELD                                                   \
-	4 /* polls that show that the program calls again */
+	4 /* polls after which the program makes progress again */
 
 static void wake_thread(struct o2g_engine *e)
 {
 	const u64 one = 1;
 
 	if (write(e->nudge, &one, sizeof(one)) < 0)
-		return; /* full: it is readable */
+		return; /* the counter is full, so it is readable */
 }
 
 void o2g_thread_yield(struct o2g_engine *e, int now)
 {
 	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) != ACTIVE)
 		return;
-	/* A program that polls only once in a while is helped by the thread. */
+	/* The thread keeps helping a program that polls only rarely. */
 	if (__atomic_add_fetch(&e->returns, 1, __ATOMIC_RELAXED) ==
 		    RETURNS_BEFORE_YIELD ||
 	    now)
@@ -143,7 +143,7 @@ static void check_links(struct o2g_engine *e, s64 *last)
 	o2g_engine_unlock(e);
 }
 
-/* The program sleeps, and notifies the thread when it wakes. */
+/* Sleeps until the program, which sleeps too, wakes and notifies the thread. */
 static void sleep_deep(struct o2g_engine *e)
 {
 	update_page(e);
@@ -156,11 +156,12 @@ static void sleep_deep(struct o2g_engine *e)
 }
 
 struct watch {
-	u64 drives, naps; /* when it looked last */
-	int calm, asleep; /* ticks in a row with naps, and with no end of one */
+	u64 drives, naps; /* the engine's counts at the last tick */
+	/* consecutive ticks with naps, and during a single sleep */
+	int calm, asleep;
 };
 
-/* At each tick. */
+/* Returns whether the program still calls; runs at each tick. */
 static int is_there(struct o2g_engine *e, struct watch *watch)
 {
 	const struct watch last = *watch;
@@ -178,7 +179,7 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 	return 1;
 }
 
-/* Until the program no longer calls. */
+/* Waits, tick by tick, until the program no longer calls. */
 static void park_thread(struct o2g_engine *e, s64 *looked)
 {
 	struct watch watch = {.drives = count_drives(e)};
@@ -209,7 +210,7 @@ static void park_thread(struct o2g_engine *e, s64 *looked)
 }
 
 /* Does the pending work. Returns whether the program has submitted anything
- * since the last time: then more may follow soon. */
+ * since the last call; then more may follow soon. */
 static int serve_once(struct o2g_engine *e, u64 *kicks)
 {
 	const u64 last = *kicks;
@@ -223,7 +224,7 @@ static int serve_once(struct o2g_engine *e, u64 *kicks)
 	return *kicks != last;
 }
 
-/* Until the program calls again. */
+/* Makes progress until the program calls again. */
 static void serve_until_back(struct o2g_engine *e, s64 *looked)
 {
 	u64 kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);
