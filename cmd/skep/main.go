@@ -49,7 +49,7 @@ func commands() []command {
 			summary: "list the nodes and their capabilities"},
 		{name: "top", usage: "top [--interval SECONDS] [--count N] [--json] [--state DIR]", runner: &top{},
 			summary: "show again and again what the nodes and calls of a hub do"},
-		{name: "page", usage: "page [--port N] [--state DIR]", runner: &page{},
+		{name: "page", usage: "page [--port N] [--secret-file FILE] [--state DIR]", runner: &page{},
 			summary: "serve the hub's page to a browser on this machine; prints a link"},
 		{name: "policy", usage: "policy check | why", runner: &wordless{words: policyWords()}, words: policyWords(),
 			summary: "when remote programs may run on this machine, and why they do or do not"},

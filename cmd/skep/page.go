@@ -4,20 +4,27 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"runtime"
 	"strconv"
+	"strings"
 
 	"skep/grid/hub"
+	"skep/internal/atomicfile"
 	"skep/internal/cli"
 )
 
 // A page serves the hub's page to a browser of this user.
 type page struct {
-	state string
-	port  int
-	out   io.Writer // nil: standard output
+	state  string
+	port   int
+	secret string    // a file, or empty
+	out    io.Writer // nil: standard output
 }
 
 func (p *page) options(f *cli.Flags) {
@@ -29,6 +36,7 @@ func (p *page) options(f *cli.Flags) {
 		}
 		return nil
 	})
+	f.StringVar(&p.secret, "secret-file", "", "take the secret of the link from `FILE`, so that the link stays the same; a missing file is made, with a new secret (default: a new one each time)")
 }
 
 func (p *page) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -42,7 +50,11 @@ func (p *page) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if _, err := c.Status(ctx); err != nil {
 		return withExitCode(err)
 	}
-	relay, err := hub.NewPageRelay(c, p.port)
+	secret, err := p.readSecret()
+	if err != nil {
+		return err
+	}
+	relay, err := hub.NewPageRelay(c, p.port, secret)
 	if err != nil {
 		return cli.Errorf(cli.Failed, "the page cannot be served: give another --port, or none for a free one: %w", err)
 	}
@@ -54,4 +66,37 @@ func (p *page) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	fmt.Fprintln(os.Stderr, "skep: open this link on this machine; whoever has it can read the page. Ctrl-C ends it")
 	return relay.Serve(ctx)
+}
+
+var linkSecret = regexp.MustCompile(`^[A-Za-z0-9_-]{26,128}$`)
+
+const secretMax = 4096 // bytes of the file
+
+// readSecret returns the secret in the file, which it makes if there is none. It is empty without
+// a file.
+func (p *page) readSecret() (string, error) {
+	if p.secret == "" {
+		return "", nil
+	}
+	file, err := os.Open(p.secret)
+	if errors.Is(err, os.ErrNotExist) {
+		fresh := rand.Text()
+		if err := atomicfile.Write(p.secret, []byte(fresh+"\n"), 0o600); err != nil {
+			return "", cli.Errorf(cli.Failed, "a new secret cannot be stored: %w", err)
+		}
+		return fresh, nil
+	}
+	if err != nil {
+		return "", cli.WithCode(cli.Usage, fmt.Errorf("the secret's file: %w", err))
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return "", cli.WithCode(cli.Usage, fmt.Errorf("other users may read the secret in %s: type chmod 600 %[1]s, or remove it for a new secret", p.secret))
+	}
+	text, err := io.ReadAll(io.LimitReader(file, secretMax))
+	secret := strings.TrimSpace(string(text))
+	if err != nil || !linkSecret.MatchString(secret) {
+		return "", cli.WithCode(cli.Usage, fmt.Errorf("%s holds no secret, which is one word of 26 to 128 letters, digits, - and _: remove the file, and skep page makes one", p.secret))
+	}
+	return secret, nil
 }

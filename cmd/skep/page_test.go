@@ -11,6 +11,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,5 +132,62 @@ func TestTopText(t *testing.T) {
 	}
 	if got := topText(&hub.Overview{}, &hub.Overview{}); got != "0 of 0 nodes up; 0 sessions; calls: 0 waiting, 0 running, 0 done, 0 failed, 0 ran again\n" {
 		t.Error(got)
+	}
+}
+
+// With --secret-file the link stays the same. A secret that others may read, or none, is refused.
+func TestPageSecretFile(t *testing.T) {
+	f := newRollFleet(t)
+	file := filepath.Join(t.TempDir(), "page.secret")
+	link := func() string {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		in, out := io.Pipe()
+		p := &page{state: f.state, out: out, secret: file}
+		ended := make(chan error, 1)
+		go func() { ended <- p.run(ctx, cli.NewFlags("page", "page"), nil) }()
+		link, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.Get(strings.TrimSpace(link) + "metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), "\nskep_sessions 0\n") {
+			t.Errorf("%s, %v:\n%s", resp.Status, err, b)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		return strings.Split(link, "/")[3]
+	}
+	first := link()
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the secret: %v, %v", info, err)
+	}
+	if again := link(); again != first {
+		t.Errorf("the secret changed from %s to %s", first, again)
+	}
+	refused := func(want string) {
+		t.Helper()
+		if _, text := f.skep(cli.Usage, "page --secret-file "+file+" --state "+f.state); !strings.Contains(text, want) {
+			t.Error(text)
+		}
+	}
+	os.Chmod(file, 0o640)
+	refused("chmod 600")
+	os.Chmod(file, 0o600)
+	for _, text := range []string{"", "short", strings.Repeat("a", 129), strings.Repeat("a", 30) + "/../v1", "two words of twenty-six characters"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused("holds no secret")
+	}
+	file = filepath.Join(t.TempDir(), "none", "page.secret")
+	if _, text := f.skep(cli.Failed, "page --secret-file "+file+" --state "+f.state); !strings.Contains(text, "cannot be stored") {
+		t.Error(text)
 	}
 }

@@ -109,6 +109,9 @@ type Status struct {
 	Nodes    int       `json:"nodes"` // up
 	Sessions int       `json:"sessions"`
 	Calls    int       `json:"calls"` // not ended
+
+	Stored    uint64 `json:"stored"`     // bytes of arguments and results that the hub stores
+	StoredMax uint64 `json:"stored_max"` // its quota
 }
 
 // Drain is what becomes of a node's work. It is the end of the path of the request.

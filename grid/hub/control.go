@@ -30,6 +30,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("GET /v1/overview", h.showOverview)
 	mux.HandleFunc("GET /page/{$}", h.showPage)
 	mux.HandleFunc("GET /page/calls/{call}", h.showCall)
+	mux.HandleFunc("GET /page/metrics", h.showMetrics)
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	for _, how := range []Drain{DrainKeep, DrainMove, DrainEnd} {
@@ -63,7 +64,8 @@ func (h *Hub) Status() Status {
 
 func (h *Hub) status() Status {
 	s := Status{Version: h.cfg.Version, Address: h.advertisedAddress(), Started: h.started,
-		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls)}
+		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls),
+		Stored: uint64(max(h.quota.used.Load(), 0)), StoredMax: uint64(max(h.quota.most, 0))}
 	for _, n := range h.nodes {
 		if n.info.State == NodeUp {
 			s.Nodes++

@@ -29,15 +29,19 @@ type PageRelay struct {
 const relayIn = 20 * time.Second // for an answer of the hub
 
 // pagePath is what may follow the secret in a path.
-var pagePath = regexp.MustCompile(`^/(?:calls/[0-9]{1,20})?$`)
+var pagePath = regexp.MustCompile(`^/(?:calls/[0-9]{1,20}|metrics)?$`)
 
-// NewPageRelay listens on a port of the loopback interface; 0 is any.
-func NewPageRelay(c *Client, port int) (*PageRelay, error) {
+// NewPageRelay listens on a port of the loopback interface; 0 is any. The secret is a new one if it
+// is empty.
+func NewPageRelay(c *Client, port int, secret string) (*PageRelay, error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return nil, err
 	}
-	return &PageRelay{c, l, rand.Text()}, nil
+	if secret == "" {
+		secret = rand.Text()
+	}
+	return &PageRelay{c, l, secret}, nil
 }
 
 // Link is what people open. It is a secret.

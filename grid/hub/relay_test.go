@@ -13,11 +13,11 @@ import (
 func TestPageRelay(t *testing.T) {
 	w := newWorld(t, nil)
 	w.startAgent(1)
-	p, err := NewPageRelay(w.cli, 0)
+	p, err := NewPageRelay(w.cli, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := NewPageRelay(w.cli, 0)
+	other, err := NewPageRelay(w.cli, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestPageRelay(t *testing.T) {
 		{"POST", s + "/", "127.0.0.1", 405}, {"DELETE", s + "/", "127.0.0.1", 405}, {"OPTIONS", s + "/", "127.0.0.1", 405},
 		{"GET", s, "127.0.0.1", 404}, {"GET", s + "/v1/nodes", "127.0.0.1", 404}, {"GET", s + "/../v1/nodes", "127.0.0.1", 404},
 		{"GET", s + "/%2e%2e/v1/nodes", "127.0.0.1", 404}, {"GET", s + "/calls/../../v1/nodes", "127.0.0.1", 404}, {"GET", s + "//v1/nodes", "127.0.0.1", 404},
-		{"GET", s + "/calls/1%2f..%2f..", "127.0.0.1", 404},
+		{"GET", s + "/calls/1%2f..%2f..", "127.0.0.1", 404}, {"GET", s + "/metrics/", "127.0.0.1", 404}, {"GET", "/metrics", "127.0.0.1", 404},
 	} {
 		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
 		r.Host = c.host
@@ -58,7 +58,7 @@ func TestPageRelay(t *testing.T) {
 // The link works for a browser, and says what is wrong when the hub has gone.
 func TestPageRelayWithoutHub(t *testing.T) {
 	w := newWorld(t, nil)
-	p, err := NewPageRelay(w.cli, 0)
+	p, err := NewPageRelay(w.cli, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
