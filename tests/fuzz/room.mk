@@ -24,6 +24,7 @@ GO_FUZZERS += \
 	dynamos/update/source.FuzzPatch \
 	dynamos/update/trust.FuzzParseSigned \
 	grid/hosts.FuzzRead \
+	grid/hub.FuzzMetrics \
 	grid/hub.FuzzPage \
 	grid/idl.FuzzParse \
 	grid/policy.FuzzParse \
