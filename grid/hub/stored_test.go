@@ -119,6 +119,53 @@ func TestResultIsStored(t *testing.T) {
 	}
 }
 
+// A hub is killed while a result that no message can hold arrives, or before the message that
+// announces it. The call was not accepted as done: when the time to come back is over it is run
+// once more, what remains of its first run is refused, and its master gets one result.
+func TestResultIsCutByTheHub(t *testing.T) {
+	for _, sent := range []int{1, proto.InlineMax + 1} {
+		t.Run(fmt.Sprintf("after %d bytes", sent), func(t *testing.T) {
+			w, m, a := newTrio(t, keepRuns, 1)
+			m.call(7, []byte("args"))
+			first := a.nextLease()
+			result := randomBytes(proto.InlineMax + 1)
+			if status, text := a.putAs(first, uint64(len(result)), result[:sent]); (status == http.StatusNoContent) != (sent == len(result)) {
+				t.Fatalf("%d %s", status, text)
+			}
+			w.crash(nil)
+			r := w.returnMaster(m)
+			r.call(7, []byte("args"))
+			a.returnAgent(1) // its worker's bytes are gone, so it carries nothing
+			events, err := w.cli.RunAgain(t.Context(), m.events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer events.Close()
+			w.hub.endReturn()
+			second := a.nextLease()
+			if second.Client != 7 || second.Fence <= first.Fence {
+				t.Fatalf("after %+v came %+v", first.Lease, second.Lease)
+			}
+			if status, text := a.putAs(first, uint64(len(result)), result); status != http.StatusConflict {
+				t.Errorf("the first run's result: %d %s", status, text)
+			}
+			a.sendVerb(proto.VerbDone, a.doneOf(first, result, false), nil)
+			a.putResult(second, result, nil)
+			if _, got := r.readAll(7); !bytes.Equal(got, result) {
+				t.Errorf("%d bytes came, not %d", len(got), len(result))
+			}
+			a.putAs(second, uint64(len(result)), result)
+			a.sendVerb(proto.VerbDone, a.doneOf(second, result, false), nil)
+			a.askLeases(1)
+			r.call(8, nil)
+			a.sendDone(a.nextLease(), []byte("next"))
+			if got := r.readData(8); got != "next" { // and not call 7 again
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
 // A result counts once it was checked, for a session that comes back. All other files go.
 func TestWhatIsNotAStoredResult(t *testing.T) {
 	for what, change := range map[string]func(*proto.Done){

@@ -33,6 +33,9 @@ const (
 	fullFor = time.Second // at least: calls that need the disk are tried again and again
 )
 
+// isLarge reports whether a call of the master has data that no message can hold, as in master.c.
+func isLarge(number int) bool { return number%16 == 3 }
+
 // A scene is a hub, an agent and one run.
 type scene struct {
 	t          *testing.T

@@ -91,8 +91,27 @@ func openPTY() (ours, program *os.File, err error) {
 	return ours, program, err
 }
 
-// A detached run goes on when its terminal is closed and when the hub is killed. attach shows
-// all that the master wrote, and passes on its exit code.
+// endedOf returns the calls that a detached master has said to have ended.
+func (s *scene) endedOf(id string) map[int]bool {
+	s.t.Helper()
+	b, err := os.ReadFile(s.path("hub/detached/" + id + "/output.0"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ended := map[int]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ended (\d+) $`).FindAllSubmatch(b, -1) {
+		number, _ := strconv.Atoi(string(m[1]))
+		ended[number] = true
+	}
+	if len(ended) == 0 {
+		s.t.Error("no call had ended")
+	}
+	return ended
+}
+
+// A detached run goes on when its terminal is closed and when the hub is killed: no call that
+// had ended is run again, and each ends once. attach shows all that the master wrote, and passes
+// on its exit code.
 func TestDetachedRun(t *testing.T) {
 	s := newScene(t)
 	s.openLog()
@@ -100,6 +119,7 @@ func TestDetachedRun(t *testing.T) {
 	id := s.detachOnTerminal("--modules", filepath.Join(s.build, "test", "chaos"), "--",
 		filepath.Join(s.build, "test", "chaos", "master"), "600", strconv.Itoa(window), strconv.Itoa(pause), s.path("log/runs"))
 	s.awaitRuns(100)
+	ended := s.endedOf(id)
 	killNow(s.hub)
 	s.startHub()
 	out, code := s.skep("attach", "--state", s.path("hub"), id)
@@ -107,8 +127,12 @@ func TestDetachedRun(t *testing.T) {
 		t.Errorf("exit code %d, %d calls: %.300q", code, n, out)
 	}
 	for number, runs := range s.runs() {
-		if runs != 1 {
-			t.Errorf("call %d was run %d times", number, runs)
+		most := 1
+		if isLarge(number) && !ended[number] {
+			most = 2 // its result may have been on its way, and the next hub did not have it
+		}
+		if runs > most {
+			t.Errorf("call %d was run %d times; it had ended before the hub was killed: %v", number, runs, ended[number])
 		}
 	}
 	if out, _ := s.skep("runs", "--state", s.path("hub")); !strings.Contains(out, id+"  exit 0") {
