@@ -163,9 +163,25 @@ func hostOf(conn net.Conn) string {
 	return host
 }
 
+// acceptPending waits until those are accepted who connected before. A rank ends when the
+// kernel has its report, and on a busy computer this process may not have accepted it yet.
+// The kernel keeps the order, so a connection from here is accepted last.
+func (c *Collector) acceptPending() {
+	end := time.Now().Add(recordTime)
+	last, err := net.DialTimeout("tcp", c.listener.Addr().String(), recordTime)
+	if err != nil {
+		return // nobody can connect
+	}
+	defer last.Close()
+	last.SetDeadline(end)
+	last.(*net.TCPConn).CloseWrite()
+	last.Read(make([]byte, 1)) // end of file: it was accepted, and has no report
+}
+
 // Close stops listening, waits briefly for reports in transit, and returns all
 // reports.
 func (c *Collector) Close() []Report {
+	c.acceptPending()
 	c.lock.Lock()
 	c.closed = true
 	soon := time.Now().Add(time.Second)
