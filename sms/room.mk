@@ -130,12 +130,5 @@ bench_sms_call = $(GO) test -count=1 -v -run '^TestSms$$/^6/^forwarding$$' \
 	./tests/vm
 bench_sms_call_needs = $(suite_vm-sms_needs)
 
-# Files, faults of sms and a false proxy on both kernels; `make test` has one.
-FULL_SUITES += vm-sms-programs
-suite_vm-sms-programs = SKEP_SMS_LONG=1 $(GO) test -count=1 -json -timeout 1h -run '^TestSms$$' ./tests/vm
-suite_vm-sms-programs_kind = go
-suite_vm-sms-programs_deadline = 3600
-suite_vm-sms-programs_needs = $(suite_vm-sms_needs)
-
 MUTANTS += sms
 mutants_sms = sms-*

@@ -39,8 +39,12 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),ext4_sync,tests/vm/updates/ext4.patch))\
 	$(eval $(call update_rule,$(k),late,tests/vm/updates/late.patch,$(allot_any)))\
 	$(eval $(call update_rule,$(k),after,tests/vm/updates/after.patch,$(allot_any))))
-update_escapes = $(foreach k,$(update_soak_kernels),$(patsubst \
-	%,$(update_out)/$(k)/%.skepup,epoll late after stack dummy_stats ext4_sync))
+# Those of the long form of a test, which runs on one kernel, and on the other for
+# `make test-full T=vm-both`.
+update_of = $(patsubst %,$(update_out)/$(1)/%.skepup,$(2))
+update_escapes = $(call update_of,6.12,epoll late after)
+update_both = $(call update_of,6.1.176-1,epoll late after) \
+	$(call update_of,6.12,stack dummy_stats ext4_sync)
 
 $(eval $(call update_rule,6.1.176-1,oops,tests/vm/updates/oops.patch))
 
@@ -60,7 +64,7 @@ $(B)/test/vm/dynamos_hammer $(B)/test/vm/dynamos_wait: $(B)/test/vm/%: \
 # $(1) kernels
 update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
 	$(B)/test/vm/dynamos_wait \
-	$(foreach k,$(1),$(update_packages_$(k)) \
+	$(foreach k,$(1),$(filter-out $(update_both),$(update_packages_$(k))) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 
 VM_SUITES += vm-update

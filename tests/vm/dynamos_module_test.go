@@ -14,34 +14,29 @@ import (
 	"skep/tests/vmtest"
 )
 
-// handKernels have updates by hand.
-var handKernels = []string{"6.1", "6.12"}
-
 // An update by hand changes a function of a module that is loaded before it, or after it, and that
 // is unloaded while the update is in force.
 func TestDynamosEngineModule(t *testing.T) {
-	for _, kernel := range handKernels {
-		t.Run(kernel, func(t *testing.T) {
-			m := updateMachine(kernel)
-			m.Modules = append(m.Modules, "dummy")
-			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
-			const other = "00112233445566778899aabbccddeeff00112233"
-			w.unloadDummy() // as the machine booted with it
-			w.loadDummy()
-			w.loadHand(other)
-			w.checkRefused("an update for another build of the module is refused", "apply dynamos_hand --all", 4, "see the kernel's log")
-			w.runUpdate("remove dynamos_hand", "unloaded")
-			w.loadHand("")
-			w.walkModule("dynamos_hand", "4242", true)
-			w.loadHand(other)
-			w.runUpdate("apply dynamos_hand --all --confirm 0 --enter 2m", "on trial for all")
-			text := w.vm.Output(shellProgram("modprobe dummy 2>&1; echo exit $?; dmesg | grep 'another build of the module dummy'"))
-			checkGuest(t, "while an update is in force, another build of its module is not loaded", !strings.Contains(text, "exit 0\n") && strings.Contains(text, "revert it"), "%q", text)
-			w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
-			w.loadDummy()
-			w.lackMemory()
-		})
-	}
+	vmtest.EachLong(t, "6.12", func(t *testing.T, kernel string) {
+		m := updateMachine(kernel)
+		m.Modules = append(m.Modules, "dummy")
+		w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
+		const other = "00112233445566778899aabbccddeeff00112233"
+		w.unloadDummy() // as the machine booted with it
+		w.loadDummy()
+		w.loadHand(other)
+		w.checkRefused("an update for another build of the module is refused", "apply dynamos_hand --all", 4, "see the kernel's log")
+		w.runUpdate("remove dynamos_hand", "unloaded")
+		w.loadHand("")
+		w.walkModule("dynamos_hand", "4242", true)
+		w.loadHand(other)
+		w.runUpdate("apply dynamos_hand --all --confirm 0 --enter 2m", "on trial for all")
+		text := w.vm.Output(shellProgram("modprobe dummy 2>&1; echo exit $?; dmesg | grep 'another build of the module dummy'"))
+		checkGuest(t, "while an update is in force, another build of its module is not loaded", !strings.Contains(text, "exit 0\n") && strings.Contains(text, "revert it"), "%q", text)
+		w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+		w.loadDummy()
+		w.lackMemory()
+	})
 }
 
 // lackMemory lets each of the two allocations for the counts of a function fail. The update can
@@ -83,20 +78,25 @@ func (w *walker) loadHand(id string) {
 // readKernelID prints the build-id of the running kernel.
 const readKernelID = `od -An -v -tx1 /sys/kernel/notes | tr -d ' \n' | sed 's/.*040000001400000003000000474e5500\(.\{40\}\).*/\1/'`
 
-// A package changes a function of a module by a variable that only the module has.
-func TestUpdateModule(t *testing.T) {
-	for _, kernel := range escapeKernels {
-		t.Run(kernel, func(t *testing.T) {
-			m := updateMachine(kernel)
-			m.Modules = append(m.Modules, "dummy")
-			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
-			w.runUpdate("inspect "+w.filePath("dummy_stats"), "of the module dummy")
-			w.checkRefused("an update of a module has no policy", "apply "+w.filePath("dummy_stats")+" --tgid 1", 4, "together")
-			w.unloadDummy() // as the machine booted with it
-			w.loadDummy()
-			w.walkModule("dummy_stats", "4242", false)
-		})
-	}
+// Packages change modules, ext4 among them, and functions with arguments on the stack.
+func TestUpdateObjects(t *testing.T) {
+	eachUpdateKernel(t, walkKernel, func(t *testing.T, kernel string) {
+		m := updateMachine(kernel)
+		m.Modules = append(m.Modules, "dummy", "loop", "ext4")
+		w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(12*time.Minute)), kernel)
+		w.walkStack()
+		w.walkDummy()
+		w.walkExt4()
+	})
+}
+
+// walkDummy changes a function of a module by a variable that only the module has.
+func (w *walker) walkDummy() {
+	w.runUpdate("inspect "+w.filePath("dummy_stats"), "of the module dummy")
+	w.checkRefused("an update of a module has no policy", "apply "+w.filePath("dummy_stats")+" --tgid 1", 4, "together")
+	w.unloadDummy() // as the machine booted with it
+	w.loadDummy()
+	w.walkModule("dummy_stats", "4242", false)
 }
 
 // walkModule takes an update of the module from a loaded one to one that is loaded later. It is not
@@ -145,42 +145,35 @@ func (w *walker) checkDevice(when, want string) {
 	checkGuest(w.t, when+" the module answers", text == want+"\n", "%q, not %q", text, want)
 }
 
-// A package changes ext4, which has trace points of its own and needs jbd2: loaded before the
+// walkExt4 changes ext4, which has trace points of its own and needs jbd2: loaded before the
 // update, unloaded while it is in force, loaded after it.
-func TestUpdateModuleExt4(t *testing.T) {
-	for _, kernel := range escapeKernels {
-		t.Run(kernel, func(t *testing.T) {
-			m := updateMachine(kernel)
-			m.Modules = append(m.Modules, "loop", "ext4")
-			w := newWalker(t, vmtest.Boot(t, m, vmtest.Limit(8*time.Minute)), kernel)
-			apply := func() {
-				w.runUpdate("apply "+w.filePath("ext4_sync")+" --all --confirm 0 --enter 2m", "on trial for all")
-				w.waitForStatus("ext4_sync", func(s *update.Status) bool { return s.State == "trial" })
-			}
-			w.vm.Output(shellProgram("mkdir /tmp/ext4 && truncate -s 16M /tmp/image && mkfs.ext4 -q /tmp/image"))
-			w.checkSync("without the update", "0 0")
-			apply()
-			w.checkSync("with the update of the loaded module", "1 0")
-			text := w.vm.Output(shellProgram("rmmod ext4 && echo gone"))
-			checkGuest(t, "ext4 is unloaded while the update is in force", text == "gone\n", "%q", text)
-			w.waitForRevert("when ext4 goes, its update leaves", "ext4_sync", "gone", "the module ext4 was unloaded")
-			w.vm.Output(shellProgram("modprobe ext4"))
-			w.checkSync("when ext4 comes back", "0 0")
-			w.runUpdate("remove ext4_sync", "unloaded")
-			w.vm.Output(shellProgram("rmmod ext4"))
-			apply()
-			w.vm.Output(shellProgram("modprobe ext4"))
-			w.checkSync("with a module that is loaded after the update", "1 0")
-			w.vm.Output(shellProgram(`test -e /sys/kernel/tracing/events || mount -t tracefs tracefs /sys/kernel/tracing
-				echo 1 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable`))
-			w.checkSync("while a trace point is on", "1 0")
-			text = w.vm.Output(shellProgram("grep -c ext4_sync_file_enter: /sys/kernel/tracing/trace; echo 0 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable"))
-			// Twice, since dd tries fsync when fdatasync has failed.
-			checkGuest(t, "the new text's trace point fires", text == "2\n", "%q", text)
-			w.runUpdate("revert --wait 2m --remove ext4_sync", "unloaded")
-			w.checkSync("after the revert", "0 0")
-		})
+func (w *walker) walkExt4() {
+	apply := func() {
+		w.runUpdate("apply "+w.filePath("ext4_sync")+" --all --confirm 0 --enter 2m", "on trial for all")
+		w.waitForStatus("ext4_sync", func(s *update.Status) bool { return s.State == "trial" })
 	}
+	w.vm.Output(shellProgram("mkdir /tmp/ext4 && truncate -s 16M /tmp/image && mkfs.ext4 -q /tmp/image"))
+	w.checkSync("without the update", "0 0")
+	apply()
+	w.checkSync("with the update of the loaded module", "1 0")
+	text := w.vm.Output(shellProgram("rmmod ext4 && echo gone"))
+	checkGuest(w.t, "ext4 is unloaded while the update is in force", text == "gone\n", "%q", text)
+	w.waitForRevert("when ext4 goes, its update leaves", "ext4_sync", "gone", "the module ext4 was unloaded")
+	w.vm.Output(shellProgram("modprobe ext4"))
+	w.checkSync("when ext4 comes back", "0 0")
+	w.runUpdate("remove ext4_sync", "unloaded")
+	w.vm.Output(shellProgram("rmmod ext4"))
+	apply()
+	w.vm.Output(shellProgram("modprobe ext4"))
+	w.checkSync("with a module that is loaded after the update", "1 0")
+	w.vm.Output(shellProgram(`test -e /sys/kernel/tracing/events || mount -t tracefs tracefs /sys/kernel/tracing
+				echo 1 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable`))
+	w.checkSync("while a trace point is on", "1 0")
+	text = w.vm.Output(shellProgram("grep -c ext4_sync_file_enter: /sys/kernel/tracing/trace; echo 0 >/sys/kernel/tracing/events/ext4/ext4_sync_file_enter/enable"))
+	// Twice, since dd tries fsync when fdatasync has failed.
+	checkGuest(w.t, "the new text's trace point fires", text == "2\n", "%q", text)
+	w.runUpdate("revert --wait 2m --remove ext4_sync", "unloaded")
+	w.checkSync("after the revert", "0 0")
 }
 
 // checkSync prints the exit codes of fdatasync and fsync on a file of ext4.

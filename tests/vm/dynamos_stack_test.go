@@ -6,24 +6,12 @@ package vm
 
 import (
 	"strings"
-	"testing"
-	"time"
 
 	"skep/dynamos/update"
-	"skep/tests/vmtest"
 )
 
-// Functions whose arguments are not all in registers are changed for all tasks: one with as many
-// as its format says, and one with eight or nine. No call of them is counted.
-func TestUpdateStack(t *testing.T) {
-	for _, kernel := range escapeKernels {
-		t.Run(kernel, func(t *testing.T) {
-			vm := vmtest.Boot(t, updateMachine(kernel), vmtest.Limit(8*time.Minute))
-			newWalker(t, vm, kernel).walkStack()
-		})
-	}
-}
-
+// walkStack changes functions whose arguments are not all in registers, for all tasks: one with as
+// many as its format says, and one with eight or nine. No call of them is counted.
 func (w *walker) walkStack() {
 	w.checkStack("before", "", "Invalid argument")
 	file := w.filePath("stack")

@@ -9,6 +9,13 @@
 vm_needs = kernels kmod $(B)/bin/skep-guest
 vm_suite = $(GO) test -count=1 -json -run '^Test$(1)' ./tests/vm
 
+# The long form of each test on each kernel; `make test` runs it on one.
+FULL_SUITES += vm-both
+suite_vm-both = SKEP_VM_BOTH=1 $(call vm_suite,(Count|Dynamos(Engine|Health)|LabMachine|O2gKernel|Shimos|Sms|Update(Escape|Objects)))
+suite_vm-both_kind = go
+suite_vm-both_deadline = 3600
+suite_vm-both_needs = $(foreach s,$(VM_SUITES),$(suite_$(s)_needs)) $(update_both)
+
 # What tests in a guest have run there: programs of this computer.
 vm_programs = $(B)/test/vm/check $(B)/test/vm/peer
 
@@ -77,7 +84,7 @@ soak_o2g-debug = $(MAKE) --no-print-directory kmod \
 soak_o2g-debug_needs = $(suite_vm-o2g_needs)
 
 # Limits of programs by control groups.
-$(B)/test/vm/agent.test: FORCE
+$(B)/test/vm/agent.test: FORCE | $(B)/bin/skep
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) test -c -tags guest -o $@ ./grid/agent
 VM_SUITES += vm-agent

@@ -21,9 +21,6 @@ import (
 	"skep/tests/vmtest"
 )
 
-// smsLongVar asks for every part on each kernel.
-const smsLongVar = "SKEP_SMS_LONG"
-
 // A machine that lends processors, and the paths of what it needs.
 type smsMachine struct {
 	vm     *vmtest.VM
@@ -31,54 +28,61 @@ type smsMachine struct {
 	counts string
 }
 
+// smsParts run in this order, all in one machine of each kernel. The short form, for one kernel,
+// is what the module and the proxy ask of Linux: memory, signals, files and the end of a program.
+var smsParts = []struct {
+	name  string
+	run   func(*smsMachine, *testing.T)
+	short bool
+}{
+	{"hello", (*smsMachine).testHello, true},
+	{"team", (*smsMachine).testTeam, true},
+	{"threads", (*smsMachine).testThreads, true},
+	{"clock", (*smsMachine).testClock, true},
+	{"timers", (*smsMachine).testTimers, false},
+	{"vdso", (*smsMachine).testVDSO, false},
+	{"signals", (*smsMachine).testSignals, false},
+	{"crowd", (*smsMachine).testTimeSlices, false},
+	{"strays", (*smsMachine).testForeignNMI, true},
+	{"helpers", (*smsMachine).testHelpers, false},
+	{"go", (*smsMachine).testGo, false},
+	{"shared", (*smsMachine).testSharedFile, true},
+	{"blocking", (*smsMachine).testBlocking, true},
+	{"faults", (*smsMachine).testFaults, false},
+	{"memory", (*smsMachine).testMemory, false},
+	{"wakes", (*smsMachine).testWakeups, false},
+	{"overcommit", (*smsMachine).testOvercommit, false},
+	{"defects", (*smsMachine).testDefects, false},
+	{"files", (*smsMachine).testFiles, false},
+	{"refused", (*smsMachine).testRefusals, false},
+	{"killed", (*smsMachine).testKilled, true},
+	{"secrets", (*smsMachine).testSecrets, false},
+	{"whole", (*smsMachine).checkRestored, true},
+	{"page", (*smsMachine).testPage, false},
+}
+
 // Programs run on a partition as they run on Linux, and nothing disturbs them.
 // What is counted has a machine of its own: the counter makes all it sees slow.
 func TestSms(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		long := kernel == "6.12" || os.Getenv(smsLongVar) != ""
+		long := vmtest.IsLong(kernel, "6.12")
 		m := bootSms(t, lab.Machine{Kernel: kernel})
-		t.Run("hello", m.testHello)
-		t.Run("team", m.testTeam)
-		t.Run("threads", m.testThreads)
-		t.Run("clock", m.testClock)
-		t.Run("timers", m.testTimers)
-		t.Run("vdso", m.testVDSO)
-		t.Run("signals", m.testSignals)
-		t.Run("crowd", m.testTimeSlices)
-		t.Run("strays", m.testForeignNMI)
-		t.Run("helpers", m.testHelpers)
-		t.Run("go", m.testGo)
-		t.Run("shared", m.testSharedFile)
-		t.Run("blocking", m.testBlocking)
-		t.Run("faults", m.testFaults)
-		t.Run("memory", m.testMemory)
-		t.Run("wakes", m.testWakeups)
-		t.Run("overcommit", m.testOvercommit)
-		if long {
-			t.Run("defects", m.testDefects)
-			t.Run("files", m.testFiles)
-		}
-		t.Run("refused", m.testRefusals)
-		t.Run("killed", m.testKilled)
-		t.Run("secrets", m.testSecrets)
-		t.Run("whole", m.checkRestored)
-		t.Run("page", func(t *testing.T) {
-			if err := typePage(m.vm, "docs/walks/cores.md", m.bin, "modprobe shimos "); err != nil {
-				t.Error(err)
+		for _, p := range smsParts {
+			if long || p.short {
+				t.Run(p.name, func(t *testing.T) { p.run(m, t) })
 			}
-		})
+		}
 		m.vm.PowerOff()
+		if !long {
+			return
+		}
 
 		m = bootSms(t, lab.Machine{Name: "sms-counted-" + kernel, Kernel: kernel, Count: &lab.Count{}})
 		t.Run("noise", m.testNoise)
 		t.Run("forwarding", m.testForwarding)
-		if long {
-			t.Run("native", m.testNativeProxy)
-		}
+		t.Run("native", m.testNativeProxy)
 		m.checkRestored(t)
-		if long {
-			t.Run("interrupts", m.testInterrupts)
-		}
+		t.Run("interrupts", m.testInterrupts)
 		m.vm.PowerOff()
 
 		// The emulator's threads may run a processor that waits for SIPI.
@@ -107,6 +111,12 @@ func bootSms(t *testing.T, machine lab.Machine) *smsMachine {
 		echo /run/sms.image >/sys/module/shimos/parameters/image
 		$B/skep part create --cpus 2-3 --mem 128M --name p`)
 	return m
+}
+
+func (m *smsMachine) testPage(t *testing.T) {
+	if err := typePage(m.vm, "docs/walks/cores.md", m.bin, "modprobe shimos "); err != nil {
+		t.Error(err)
+	}
 }
 
 // checkRestored shows that Linux has all its processors when the partition is gone.

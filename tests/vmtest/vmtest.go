@@ -28,11 +28,29 @@ import (
 // margin is the part of a test's time that is reserved for reporting a failure.
 const margin = 15 * time.Second
 
+// BothVar asks for the long form of each test on each kernel, as `make test-full T=vm-both` does.
+const BothVar = "SKEP_VM_BOTH"
+
+// IsLong reports whether a test runs in its long form on this kernel. `make test` runs the long
+// form on one kernel. On the other it runs a short one: what depends on the kernel's version.
+func IsLong(kernel, on string) bool { return kernel == on || os.Getenv(BothVar) != "" }
+
 // Each runs f as a subtest for every kernel that VM tests run on.
 func Each(t *testing.T, f func(t *testing.T, kernel string)) {
 	t.Helper()
 	for _, kernel := range lab.Series() {
 		t.Run(kernel, func(t *testing.T) { f(t, kernel) })
+	}
+}
+
+// EachLong runs f as a subtest for the kernel of the long form, or for every one that a long form
+// is wanted for: such a test has no short form.
+func EachLong(t *testing.T, on string, f func(t *testing.T, kernel string)) {
+	t.Helper()
+	for _, kernel := range lab.Series() {
+		if IsLong(kernel, on) {
+			t.Run(kernel, func(t *testing.T) { f(t, kernel) })
+		}
 	}
 }
 
