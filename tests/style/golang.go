@@ -23,13 +23,29 @@ func goFormat(t *tree) ([]string, error) {
 	return out, err
 }
 
-// goVet runs go vet for Linux, and for Windows on the packages that also run there.
+// goVet runs go vet for Linux, also on tests that make builds with a tag, and for Windows on the
+// packages that also run there. Suites leave it to this check.
 func goVet(t *tree) ([]string, error) {
 	bad, err := t.runTool(nil, "go", "vet", "./...")
-	if err == nil && t.exists("cmd") {
-		var more []string
-		more, err = t.runTool([]string{"GOOS=windows"}, "go", "vet", "./cmd/...")
-		bad = append(bad, more...)
+	for _, more := range []struct {
+		env  []string
+		tags string
+		dirs []string
+	}{
+		{nil, "debugkernel,guest", []string{"tests/vm", "grid/agent"}},
+		{[]string{"GOOS=windows"}, "", []string{"cmd/...", "grid/agent", "grid/ident"}},
+	} {
+		args := []string{"vet", "-tags=" + more.tags}
+		for _, dir := range more.dirs {
+			if t.exists(strings.TrimSuffix(dir, "/...")) {
+				args = append(args, "./"+dir)
+			}
+		}
+		if err == nil && len(args) > 2 {
+			var found []string
+			found, err = t.runTool(more.env, "go", args...)
+			bad = append(bad, found...)
+		}
 	}
 	return bad, err
 }

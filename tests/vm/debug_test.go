@@ -27,21 +27,21 @@ func TestDebugKernel(t *testing.T) {
 		Modules: []string{"trivial", "planted"},
 		Append:  "loglevel=7", // kmemleak speaks softly
 	}, vmtest.Limit(20*time.Minute))
-	vm.Output(shell("rmmod trivial && modprobe -n -v ext4 >/dev/null"))
+	vm.Output(shellProgram("rmmod trivial && modprobe -n -v ext4 >/dev/null"))
 
 	// Other faults turn lockdep off, so its test is the first.
 	vm.Expect(report.Lockdep, "plant_lockorder", 1)
-	vm.Output(plant("lockorder"))
+	vm.Output(plantProgram("lockorder"))
 	vm.Expect(report.UBSAN, "plant_ubsan", 1)
-	vm.Output(plant("ubsan"))
+	vm.Output(plantProgram("ubsan"))
 	vm.Expect(report.KASAN, "plant_uaf", 1)
-	vm.Output(plant("uaf"))
+	vm.Output(plantProgram("uaf"))
 
 	// An object counts as leaked when it is five seconds old and two scans
 	// found no pointer to it.
 	vm.Expect(report.Leak, "", 1)
-	vm.Output(plant("leak"))
-	found := vm.Output(shell(`
+	vm.Output(plantProgram("leak"))
+	found := vm.Output(shellProgram(`
 		leaks=/sys/kernel/debug/kmemleak
 		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
 		end=$(($(date +%s) + 300))
@@ -58,10 +58,10 @@ func TestDebugKernel(t *testing.T) {
 // nothingLeaked checks that every object that is older than a whole scan has a pointer to it.
 func nothingLeaked(t *testing.T, vm *vmtest.VM) {
 	t.Helper()
-	text := vm.Output(shell(`
+	text := vm.Output(shellProgram(`
 		leaks=/sys/kernel/debug/kmemleak
 		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
 		sleep 6; echo scan >$leaks; echo scan >$leaks
 		cat $leaks; echo scanned`))
-	claim(t, "nothing leaked", text == "scanned\n", "kmemleak:\n%s", text)
+	checkGuest(t, "nothing leaked", text == "scanned\n", "kmemleak:\n%s", text)
 }

@@ -22,7 +22,7 @@ func TestDynamosDebug(t *testing.T) {
 	if kernel == "" {
 		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=dynamos-debug")
 	}
-	m := trying(kernel)
+	m := trialMachine(kernel)
 	m.InTurns = false                       // this kernel is slow
 	m.Memory, m.Append = 2048, "loglevel=7" // kmemleak speaks softly
 	vm := vmtest.Boot(t, m, vmtest.Limit(2*time.Hour))
@@ -37,11 +37,11 @@ func TestDynamosDebug(t *testing.T) {
 	}
 	for _, p := range engineParts {
 		name := p.name
-		if name == "25" {
+		if name == "10" {
 			name = "5" // this kernel is slow
 		}
-		run(name, p.floor, tool(t, "dynamos_engine"), hand(t, kernel, "dynamos_hand"),
-			hand(t, kernel, "dynamos_next"), hand(t, kernel, "dynamos_try"), name)
+		run(name, p.floor, toolPath(t, "dynamos_engine"), handModule(t, kernel, "dynamos_hand"),
+			handModule(t, kernel, "dynamos_next"), handModule(t, kernel, "dynamos_try"), name)
 	}
 	// The bad updates are planted faults, which end lockdep. The kernel lacks LSMs and BTF.
 	lacks := map[string]int{"class": 16, "coexist": 15}
@@ -49,9 +49,9 @@ func TestDynamosDebug(t *testing.T) {
 		if p.name == "bad" {
 			continue
 		}
-		args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}
+		args := []string{toolPath(t, "dynamos_"+p.name), builtModule(t, kernel, "dynamos_try")}
 		for _, m := range p.more {
-			args = append(args, built(t, kernel, m))
+			args = append(args, builtModule(t, kernel, m))
 		}
 		run(p.name, p.floor-lacks[p.name], args...)
 	}

@@ -28,7 +28,7 @@ func TestO2gDebug(t *testing.T) {
 		Append: "loglevel=7", // kmemleak speaks softly
 	}, 4*time.Hour)
 	g.slowness = debugSlowness
-	g.parts(kernel)
+	g.runParts(kernel)
 	nothingLeaked(t, g.vm)
 	g.unload("")
 }

@@ -23,7 +23,7 @@ func TestShimosDebug(t *testing.T) {
 	if kernel == "" {
 		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=shimos-debug")
 	}
-	m := lending(kernel)
+	m := lendingMachine(kernel)
 	m.Memory, m.Append = 2048, m.Append+" loglevel=7" // kmemleak speaks softly
 	vm := vmtest.Boot(t, m, vmtest.Limit(100*time.Minute))
 	chosen := strings.Fields(os.Getenv(lendingVar))
@@ -36,7 +36,7 @@ func TestShimosDebug(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.brief...)
+		args := append([]string{toolPath(t, "lend_"+p.name), toolPath(t, "image")}, p.brief...)
 		floor := p.floor
 		if p.name == "rules" {
 			floor-- // this kernel cannot sleep, which is then skipped
@@ -45,10 +45,10 @@ func TestShimosDebug(t *testing.T) {
 		t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 	}
 	if !skipped("wild") {
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_wild"), tool(t, "image"), "500"}}, 4)
+		vm.Run(lab.Program{Args: []string{toolPath(t, "lend_wild"), toolPath(t, "image"), "500"}}, 4)
 	}
 	if !skipped("bound") {
-		t.Run("bound", func(t *testing.T) { bound(t, vm) })
+		t.Run("bound", func(t *testing.T) { testBoundThread(t, vm) })
 	}
 	nothingLeaked(t, vm)
 }
@@ -56,14 +56,14 @@ func TestShimosDebug(t *testing.T) {
 // onLent runs programs on sms, for what the module does for them.
 func onLent(t *testing.T, vm *vmtest.VM) {
 	m := &smsMachine{vm: vm, bin: filepath.Dir(skepOf(t))}
-	m.shell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
+	m.runShell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
 		echo /run/sms.image >/sys/module/shimos/parameters/image
 		$B/skep part create --cpus 2-3 --mem 128M --name p`)
-	t.Run("hello", m.hello)
-	t.Run("threads", m.threads)
-	t.Run("signals", m.signals)
-	t.Run("blocking", m.blocking)
-	t.Run("faults", m.faults)
-	t.Run("killed", m.killed)
-	m.shell(t, "$B/skep part release p && echo >/sys/module/shimos/parameters/image") // the rules begin without
+	t.Run("hello", m.testHello)
+	t.Run("threads", m.testThreads)
+	t.Run("signals", m.testSignals)
+	t.Run("blocking", m.testBlocking)
+	t.Run("faults", m.testFaults)
+	t.Run("killed", m.testKilled)
+	m.runShell(t, "$B/skep part release p && echo >/sys/module/shimos/parameters/image") // the rules begin without
 }
