@@ -79,9 +79,9 @@ suite_grid-worker_needs = $(grid_t)/worker $(grid_t)/worker-glibc \
 
 # What a fingerprint is made of on Windows. Other tests of ident remove files in a way
 # that Wine 8 lacks.
-$(B)/test/ident/ident.test.exe: FORCE
+$(B)/test/ident/ident.test.exe: FORCE | $(B)/bin/skep.exe
 	$(Q)mkdir -p $(@D)
-	$(Q)GOOS=windows $(GO) test -c -o $@ ./grid/ident
+	$(Q)$(windows_test) -o $@ ./grid/ident
 TEST_SUITES += wine-ident
 suite_wine-ident = $(STEADY) sh tests/wine/go_tests.sh $(B) ident Cards
 suite_wine-ident_needs = $(B)/test/ident/ident.test.exe $(WINE_PRNG)

@@ -38,6 +38,10 @@ $(B)/bin/skep.exe: FORCE $(skep_syso) $(skep_overlay)
 	$(Q)rm -f $(skep_win)/*_test.go
 	$(Q)GOOS=windows $(SKEP_GO) -overlay $(skep_overlay) -o $@ ./$(skep_win)
 
+# Test programs for Windows begin with this: without the overlay, or at the same time as
+# skep.exe, Go would compile its library and that of the hub once more.
+windows_test = GOOS=windows $(GO) test -c -overlay $(skep_overlay)
+
 PROGRAMS += $(B)/bin/skep $(B)/bin/skep.exe
 
 CHECK_SUITES += cli

@@ -15,9 +15,9 @@ $(agent_t)/worker: $(agent_src)/testdata/worker.c include/skep/session.h \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $(filter %.c,$^)
 
-$(agent_t)/agent.test.exe: FORCE
+$(agent_t)/agent.test.exe: FORCE | $(B)/bin/skep.exe
 	$(Q)mkdir -p $(@D)
-	$(Q)GOOS=windows $(GO) test -c -o $@ ./$(agent_src)
+	$(Q)$(windows_test) -o $@ ./$(agent_src)
 
 $(B)/test/wine/cheat.exe: $(B)/obj/mingw/tests/wine/cheat.o
 	$(call say,LINK)

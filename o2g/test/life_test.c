@@ -96,7 +96,7 @@ static int open_pair(struct o2g **one, struct o2g **two)
 	const int first = 20000 + getpid() % 5000 * 2;
 
 	for (int port = first; port < first + 100; port += 2) {
-		char ports[20];
+		char ports[32];
 
 		snprintf(ports, sizeof(ports), "%d-%d", port, port + 1);
 		setenv("SKEP_O2G_PORTS", ports, 1);

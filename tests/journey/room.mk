@@ -10,7 +10,7 @@ $(JOURNEY): FORCE
 # Peers one revision and two revisions behind.
 skep_former := $(B)/test/journey/skep-former
 skep_old := $(B)/test/journey/skep-old
-$(skep_former) $(skep_old): $(B)/test/journey/skep-%: FORCE
+$(skep_former) $(skep_old): $(B)/test/journey/skep-%: FORCE | $(B)/bin/skep
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -tags skep_$*_peer -o $@ ./cmd/skep
 
