@@ -5,7 +5,7 @@
 CHECK_SUITES += runner style
 
 suite_runner = $(GO) test -count=1 -json ./internal/load ./tests/tap ./tests/run ./tests/style \
-	./tests/watch ./tests/mpi/ranks ./tests/wine/wineserver
+	./tests/watch ./tests/mpi/ranks ./tests/scan ./tests/wine/wineserver
 suite_runner_kind = go
 suite_runner_alone = yes
 

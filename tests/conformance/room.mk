@@ -119,15 +119,24 @@ suite_conformance-cheats := $(GO) test -count=1 -json ./$(conf_dir)/run
 suite_conformance-cheats_kind := go
 suite_conformance-cheats_needs := $(CONF)/glibc/hello $(CONF)/glibc/proof
 
-suite_conformance-native := $(CONF_RUN) -on native
+# Each way to link a program runs under bee on Linux. The oracle, and bee.exe, have one
+# of each pair of like ways in make test, and all in make test-full.
+FULL_SUITES += conformance-native-all conformance-wine-all
+suite_conformance-native := $(CONF_RUN) -on native -only '^(glibc|musl|go|debian) '
+suite_conformance-native-all := $(CONF_RUN) -on native
 suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
+suite_conformance-native-all_needs := $(suite_conformance-native_needs)
 
 suite_conformance-linux := $(CONF_RUN) -on linux
 suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
 suite_conformance-linux_deadline := 300
 
-suite_conformance-wine := $(STEADY) $(CONF_RUN) -on wine
+suite_conformance-wine-all := $(STEADY) $(CONF_RUN) -on wine
+suite_conformance-wine := $(suite_conformance-wine-all) \
+	-only '^(glibc|musl|dynamic|go|debian) |^musl-dynamic (link|open)_'
 suite_conformance-wine_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee.exe $(B)/bin/bee-guard
 suite_conformance-wine_deadline := 900
+suite_conformance-wine-all_needs := $(suite_conformance-wine_needs)
+suite_conformance-wine-all_deadline := 1800

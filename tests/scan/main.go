@@ -32,6 +32,7 @@ type options struct {
 	memory string // program that does cat
 	// Runs Python and loads libraries, or is not there.
 	dynamic string
+	oneIn   int // of how many programs of a large folder one is searched
 }
 
 func main() {
@@ -45,6 +46,7 @@ func main() {
 	flag.StringVar(&o.memory, "busybox", "/bin/busybox", "`program` whose memory is compared")
 	flag.StringVar(&o.dynamic, "dynamic", "/usr/bin/python3", "dynamic `program` whose libraries are searched")
 	flag.StringVar(&o.build, "build", "build", "the build folder")
+	flag.IntVar(&o.oneIn, "one-in", 1, "search one of this `many` programs of a folder, in the order of their names, if it has more than ten times as many")
 	flag.Parse()
 	if o.prefix != "" {
 		o.prefix, _ = filepath.Abs(o.prefix)
@@ -101,7 +103,7 @@ func scanGroups(o options, report *tap.Report, dir string, programs []string, re
 		}
 		return missing
 	})
-	verdicts := scanAll(o, dir, programs, reasons)
+	verdicts := scanAll(o, dir, thinOut(programs, o.oneIn), reasons)
 	for len(verdicts) > 0 {
 		folder := filepath.Dir(verdicts[0].program)
 		n := slices.IndexFunc(verdicts, func(v verdict) bool { return filepath.Dir(v.program) != folder })
@@ -147,10 +149,29 @@ func reportGroup(o options, report *tap.Report, folder string, group []verdict) 
 	report.Ok("no leak in the programs of "+strings.TrimPrefix(folder, o.build+"/"), errors.Join(errs...))
 }
 
-func scanAll(o options, dir string, programs []string, reasons tables) []verdict {
+// thinOut sorts the programs by folder and name, and of a folder with more than ten times n
+// leaves one in n: the programs of such a folder share most of their text, a C library.
+func thinOut(programs []string, n int) (left []string) {
 	slices.SortFunc(programs, func(a, b string) int {
 		return strings.Compare(filepath.Dir(a)+"\x00"+a, filepath.Dir(b)+"\x00"+b)
 	})
+	for len(programs) > 0 {
+		folder := filepath.Dir(programs[0])
+		end := slices.IndexFunc(programs, func(p string) bool { return filepath.Dir(p) != folder })
+		if end < 0 {
+			end = len(programs)
+		}
+		for i, p := range programs[:end] {
+			if end <= 10*n || i%n == 0 {
+				left = append(left, p)
+			}
+		}
+		programs = programs[end:]
+	}
+	return left
+}
+
+func scanAll(o options, dir string, programs []string, reasons tables) []verdict {
 	verdicts := make([]verdict, len(programs))
 	next := make(chan int)
 	var workers sync.WaitGroup

@@ -79,7 +79,8 @@ TEST_SUITES += wine-host
 suite_wine-host = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_host_test)
 suite_wine-host_needs = $(bee_host_test)
 
-# Go's run-time tested by its authors, as a program of ours.
+# Go's run-time tested by its authors, as a program of ours. Building it compiles Go's
+# library once more.
 go_runtime := $(B)/test/wine/go-runtime.test
 $(go_runtime):
 	$(call say,GO)
@@ -87,7 +88,7 @@ $(go_runtime):
 	$(Q)CGO_ENABLED=0 $(GO) test -c -o $@ runtime
 SLOW += $(go_runtime)
 
-TEST_SUITES += wine-go-runtime
+FULL_SUITES += wine-go-runtime
 suite_wine-go-runtime = $(STEADY) sh tests/wine/go-runtime.sh $(B) \
 	$(go_runtime)
 suite_wine-go-runtime_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard \
