@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 CHECK_SUITES += sched
-suite_sched = $(GO) test -count=1 -json ./grid/sched
+suite_sched = $(GO) test -count=1 -json ./grid/sched ./grid/label
 suite_sched_kind = go
 
 BENCHES += grid-sched

@@ -27,6 +27,7 @@ GO_FUZZERS += \
 	grid/hub.FuzzMetrics \
 	grid/hub.FuzzPage \
 	grid/idl.FuzzParse \
+	grid/label.FuzzSelector \
 	grid/policy.FuzzParse \
 	grid/rolls.FuzzHost \
 	grid/rolls.FuzzReport \
