@@ -102,7 +102,7 @@ func dayPolicy(t *testing.T, n int) *policy.Policy {
 func newGrid(t *testing.T, seed uint64) *grid {
 	g := &grid{Rand: rand.New(rand.NewPCG(seed, 22)), t: t, seed: seed, s: New(Config{}), now: epoch,
 		calls: map[CallID]time.Duration{}, begun: map[CallID]int{}}
-	g.handle(SessionOpen{1})
+	g.handle(SessionOpen{Session: 1})
 	for i := range 2 + g.IntN(4) {
 		n := &pc{id: NodeID(fmt.Sprint("pc", i)), rules: dayPolicy(t, g.IntN(4)), slots: 1 + g.IntN(4),
 			input: g.now, change: g.now, facts: &policy.Facts{

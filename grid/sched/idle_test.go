@@ -70,7 +70,7 @@ func TestIdle_sameOrder(t *testing.T) {
 			moved += int(m.s.grants - before)
 		}
 		for id := range 3 {
-			m.handle(SessionOpen{SessionID(id + 1)})
+			m.handle(SessionOpen{Session: SessionID(id + 1)})
 		}
 		for n := range 900 {
 			if m.most = 300; n%100 > 40 { // repeatedly no new calls, as at the end of sessions
@@ -99,17 +99,17 @@ func TestIdle_steps(t *testing.T) {
 func idleSteps(t *testing.T, memory uint64) {
 	const half = 300
 	s := New(Config{Hold: 1})
-	s.Handle(epoch, SessionOpen{1})
+	s.Handle(epoch, SessionOpen{Session: 1})
 	name := func(i int) NodeID { return NodeID(string(rune(0x4e00 + i))) }
 	for i := range half {
-		s.Handle(epoch, NodeUp{name(i), 1, 2 << 30})
+		s.Handle(epoch, NodeUp{Node: name(i), Slots: 1, Memory: 2 << 30})
 		s.Handle(epoch, Ask{Node: name(i), Slots: 1, Memory: 2 << 30})
 		s.Handle(epoch, CallQueued{Call: CallID(i + 1), Session: 1, Memory: memory})
 	}
 	// One finished call sets the function's usual duration.
 	s.Handle(epoch, CallDone{Node: name(0), Call: 1, Fence: 1, Duration: time.Second})
 	for i := range half {
-		s.Handle(epoch, NodeUp{name(half + i), 1, 1 << 30})
+		s.Handle(epoch, NodeUp{Node: name(half + i), Slots: 1, Memory: 1 << 30})
 		s.Handle(epoch, Ask{Node: name(half + i), Slots: 1, Memory: 1 << 30})
 	}
 	s.steps = 0

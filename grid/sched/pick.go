@@ -186,21 +186,27 @@ func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) boo
 
 // isAvoided reports whether c must not run on n now. A node where the call failed is
 // avoided for Config.Avoid, or only for Config.Again if the call failed on all nodes
-// that take work. A call that is bound to a node avoids all others.
+// that take work and may run it.
 func (s *Scheduler) isAvoided(n *node, c *call) bool {
-	if c.only != "" && c.only != n.id {
+	if !c.mayRun(n) {
 		return true
 	}
 	if len(c.ends) == 0 {
 		return false
 	}
 	span := s.cfg.Again
-	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.takes() && !c.endedOn(o) }) {
+	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.takes() && c.mayRun(o) && !c.endedOn(o) }) {
 		span = s.cfg.Avoid
 	}
 	return slices.ContainsFunc(c.ends, func(e end) bool {
 		return e.node == n.id && s.now.Sub(e.at) < span
 	})
+}
+
+// mayRun reports whether the program has not excluded the node: by binding the call to another,
+// or by a selector.
+func (c *call) mayRun(n *node) bool {
+	return (c.only == "" || c.only == n.id) && c.session.on.Matches(&n.about)
 }
 
 func (c *call) endedOn(n *node) bool {

@@ -67,12 +67,12 @@ func newMarket(t *testing.T, nodes, slots, masters int, think time.Duration) *ma
 	m := &market{t: t, s: New(Config{Quantum: quantum, Hold: 5 * time.Millisecond}), now: epoch, agents: map[NodeID]*marketAgent{}, think: think,
 		done: map[SessionID]int{}, length: func(SessionID) time.Duration { return callTime }}
 	for i := range masters {
-		m.handle(SessionOpen{SessionID(i + 1)})
+		m.handle(SessionOpen{Session: SessionID(i + 1)})
 	}
 	for i := range nodes {
 		a := &marketAgent{id: NodeID(fmt.Sprint("n", i)), slots: slots, running: map[Fence]bool{}}
 		m.agents[a.id] = a
-		m.handle(NodeUp{a.id, slots, 1 << 40})
+		m.handle(NodeUp{Node: a.id, Slots: slots, Memory: 1 << 40})
 		m.askLease(a)
 	}
 	for i := range masters {
@@ -247,7 +247,7 @@ func TestSeatsAreReleased(t *testing.T) {
 	}
 	s := New(Config{})
 	for _, st := range []step{
-		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", 1), nil}, {0, askSlots("a", 1), nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2}, nil}, {0, nodeUp("a", 1), nil}, {0, askSlots("a", 1), nil},
 		{0, submitCall(1, 1, modA), []string{"grant 1 to a #1"}}, {0, submitCall(2, 2, modA), nil},
 		{0.1, callDone("a", 1, 1), []string{"commit 1 #1"}},
 		{0.1, askSlots("a", 1), []string{"wake at 200ms"}}, // reserved for session 1
@@ -268,7 +268,7 @@ func TestSeatsAreReleased(t *testing.T) {
 func TestNewMasterIsServedAtOnce(t *testing.T) {
 	m := newMarket(t, 1, 4, 1, -1)
 	m.run(50 * time.Millisecond)
-	m.handle(SessionOpen{2})
+	m.handle(SessionOpen{Session: 2})
 	for range 50 {
 		m.submit(2)
 	}

@@ -22,14 +22,14 @@ type crowd struct {
 func newCrowd(nodes, slots, sessions, calls int) *crowd {
 	c := &crowd{s: New(Config{}), now: time.Unix(1000, 0)}
 	for i := range sessions {
-		c.handle(SessionOpen{SessionID(i + 1)})
+		c.handle(SessionOpen{Session: SessionID(i + 1)})
 	}
 	for range calls {
 		c.queue(SessionID(int(c.calls)%sessions + 1))
 	}
 	for i := range nodes {
 		id := NodeID(fmt.Sprintf("n%05d", i))
-		c.handle(NodeUp{id, slots, 1 << 40})
+		c.handle(NodeUp{Node: id, Slots: slots, Memory: 1 << 40})
 		c.handle(Ask{Node: id, Slots: slots, Memory: 1 << 40})
 	}
 	return c
@@ -97,7 +97,7 @@ func TestIndexIsRight(t *testing.T) {
 			case r < 60:
 				c.handle(Ask{Node: id, Slots: rng.IntN(3), Memory: 1 << 40})
 			case r < 65:
-				c.handle(NodeUp{id, rng.IntN(4), 1 << 40})
+				c.handle(NodeUp{Node: id, Slots: rng.IntN(4), Memory: 1 << 40})
 			case r < 70:
 				c.handle(NodeDown{id})
 			case r < 72:

@@ -11,7 +11,11 @@
 // recognized as one of a revoked lease.
 package sched
 
-import "time"
+import (
+	"time"
+
+	"skep/grid/label"
+)
 
 // Digest is the SHA-256 of a blob; the zero value means that there is none.
 type Digest [32]byte
@@ -73,6 +77,7 @@ type NodeUp struct {
 	Node   NodeID
 	Slots  int
 	Memory uint64 // bytes that the node offers to calls
+	About  label.Node
 }
 
 // NodeDown: the connection of a node ended.
@@ -105,8 +110,11 @@ type Beat struct {
 	Free   int // slots without a call
 }
 
-// SessionOpen: a master connected.
-type SessionOpen struct{ Session SessionID }
+// SessionOpen: a master connected. Its calls run on the nodes that the selector chooses.
+type SessionOpen struct {
+	Session SessionID
+	On      label.Selector
+}
 
 // SessionClose: a master disconnected; its calls are dropped.
 type SessionClose struct{ Session SessionID }

@@ -52,7 +52,7 @@ var (
 	modB = Worker{Module: Digest{2}, Init: Digest{3}}
 )
 
-func nodeUp(id NodeID, slots int) Event   { return NodeUp{id, slots, 100} }
+func nodeUp(id NodeID, slots int) Event   { return NodeUp{Node: id, Slots: slots, Memory: 100} }
 func askSlots(id NodeID, slots int) Event { return Ask{Node: id, Slots: slots, Memory: 100} }
 func submitCall(id CallID, s SessionID, w Worker) Event {
 	return CallQueued{Call: id, Session: s, Worker: w}
@@ -65,7 +65,7 @@ func callDone(n NodeID, c CallID, f Fence) Event {
 }
 
 func stepsFirst(steps ...step) []step {
-	return append([]step{{0, SessionOpen{1}, nil}, {0, nodeUp("a", 1), nil}}, steps...)
+	return append([]step{{0, SessionOpen{Session: 1}, nil}, {0, nodeUp("a", 1), nil}}, steps...)
 }
 
 type script struct {
@@ -168,7 +168,7 @@ var scripts = []script{
 		step{2, askSlots("a", 1), []string{"grant 1 to a #2"}},
 	)},
 	{"an idle worker comes before a held blob, and that before rest", Config{}, []step{
-		{0, SessionOpen{1}, nil},
+		{0, SessionOpen{Session: 1}, nil},
 		{0, nodeUp("a", 1), nil}, {0, nodeUp("b", 1), nil}, {0, nodeUp("c", 1), nil},
 		{0, askSlots("a", 1), nil},
 		{0, Ask{Node: "b", Slots: 1, Memory: 9, Held: []Digest{{2}, {3}}}, nil},
@@ -178,7 +178,7 @@ var scripts = []script{
 		{1, submitCall(3, 1, modB), []string{"grant 3 to a #3"}},
 	}},
 	{"without other reasons the node used longest ago is next", Config{}, []step{
-		{0, SessionOpen{1}, nil},
+		{0, SessionOpen{Session: 1}, nil},
 		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
 		{0, askSlots("b", 2), nil},
 		{0, submitCall(1, 1, modA), []string{"grant 1 to b #1"}},
@@ -187,7 +187,7 @@ var scripts = []script{
 		{0, submitCall(3, 1, Worker{Module: Digest{9}}), []string{"grant 3 to b #3"}},
 	}},
 	{"a slot is shared between sessions", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", 3), nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2}, nil}, {0, nodeUp("a", 3), nil},
 		{0, submitCall(1, 1, modA), nil}, {0, submitCall(2, 1, modA), nil}, {0, submitCall(3, 1, modA), nil},
 		{0, submitCall(4, 2, modA), nil}, {0, submitCall(5, 2, modA), nil},
 		{1, askSlots("a", 3), []string{"grant 1 to a #1", "grant 4 to a #2", "grant 2 to a #3"}},
@@ -195,7 +195,7 @@ var scripts = []script{
 		{2, askSlots("a", 1), []string{"grant 5 to a #4", "grant 3 to a #5 ahead"}},
 	}},
 	{"a bound call waits for its node, and fails when that stays away", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, nodeUp("a", 2), nil}, {0, nodeUp("b", 1), nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, nodeUp("a", 2), nil}, {0, nodeUp("b", 1), nil},
 		{0, askSlots("a", 2), nil},
 		{0, CallQueued{Call: 1, Session: 1, Node: "b"}, nil},
 		{1, askSlots("b", 1), []string{"grant 1 to b #1"}},
@@ -209,7 +209,7 @@ var scripts = []script{
 		{63, Tick{}, []string{"fail 2: the call is bound to a node that is not up"}},
 	}},
 	{"memory is never promised twice", Config{}, []step{
-		{0, SessionOpen{1}, nil}, {0, nodeUp("a", 4), nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, nodeUp("a", 4), nil},
 		{0, askSlots("a", 4), nil},
 		{0, CallQueued{Call: 1, Session: 1, Memory: 60}, []string{"grant 1 to a #1"}},
 		{0, CallQueued{Call: 2, Session: 1, Memory: 60}, nil},
@@ -340,14 +340,14 @@ var scripts = []script{
 		step{17, askSlots("a", 1), []string{"grant 2 to a #1"}},
 	)},
 	{"without a node no call is too large", Config{}, []step{
-		{0, SessionOpen{1}, nil},
+		{0, SessionOpen{Session: 1}, nil},
 		{0, CallQueued{Call: 1, Session: 1, Memory: 50}, nil},
 		{61, Tick{}, nil},
 		{62, nodeUp("a", 1), nil},
 		{62, askSlots("a", 1), []string{"grant 1 to a #1"}},
 	}},
 	{"what a node was sent counts as held before it asks again", Config{}, []step{
-		{0, SessionOpen{1}, nil},
+		{0, SessionOpen{Session: 1}, nil},
 		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
 		{0, askSlots("a", 2), nil},
 		{0, submitCall(1, 1, modB), []string{"grant 1 to a #1"}},
@@ -355,7 +355,7 @@ var scripts = []script{
 		{0, submitCall(2, 1, modB), []string{"grant 2 to a #2"}},
 	}},
 	{"an idle worker is given once", Config{}, []step{
-		{0, SessionOpen{1}, nil},
+		{0, SessionOpen{Session: 1}, nil},
 		{0, nodeUp("a", 2), nil}, {0, nodeUp("b", 2), nil},
 		{0, Ask{Node: "a", Slots: 2, Memory: 9, Idle: []Idle{{1, modA}}}, nil},
 		{0, Ask{Node: "b", Slots: 2, Memory: 9, Held: []Digest{modA.Module}}, nil},
@@ -371,7 +371,7 @@ var scripts = []script{
 }
 
 func TestScripts(t *testing.T) {
-	for _, sc := range append(scripts, seatScripts...) {
+	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts) {
 		t.Run(sc.name, func(t *testing.T) {
 			s := New(sc.cfg)
 			for i, st := range sc.steps {

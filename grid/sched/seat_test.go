@@ -13,7 +13,7 @@ func submitWithMemory(id CallID, s SessionID, memory uint64) Event {
 
 // twoSessions returns steps that begin with two sessions and a node with that many slots.
 func twoSessions(slots int, steps ...step) []step {
-	return append([]step{{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, nodeUp("a", slots), nil}}, steps...)
+	return append([]step{{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2}, nil}, {0, nodeUp("a", slots), nil}}, steps...)
 }
 
 // seatScripts test how slots pass between sessions.
@@ -25,7 +25,7 @@ var seatScripts = []script{
 		step{0.1, askSlots("a", 1), []string{"grant 3 to a #2"}},
 	)},
 	{"a session that comes has no claim on the time that others used", Config{}, twoSessions(1,
-		step{0, SessionOpen{3}, nil}, // never calls
+		step{0, SessionOpen{Session: 3}, nil}, // never calls
 		step{0, submitCall(1, 1, workerOf(1)), nil}, step{0, submitCall(2, 1, workerOf(2)), nil}, step{0, submitCall(3, 1, workerOf(3)), nil},
 		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
 		step{20, callDone("a", 1, 1), []string{"commit 1 #1"}},
@@ -72,7 +72,7 @@ var seatScripts = []script{
 	// Call 6 may run on m once its failure there is long ago. Then its session
 	// has more slots, and call 3 may use the seat that it left at n.
 	{"what is moved to an idle node may free another for a call before it", Config{Hold: 5 * time.Second, Quantum: time.Minute}, []step{
-		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil},
+		{0, SessionOpen{Session: 1}, nil}, {0, SessionOpen{Session: 2}, nil},
 		{0, nodeUp("b", 1), nil}, {0, askSlots("b", 1), nil},
 		{0, submitWithMemory(1, 1, 0), []string{"grant 1 to b #1"}},
 		{1, callDone("b", 1, 1), []string{"commit 1 #1"}}, {1, askSlots("b", 1), nil},
@@ -82,7 +82,7 @@ var seatScripts = []script{
 		{1, askSlots("c", 1), []string{"grant 4 to c #4"}},
 		{2, callDone("c", 4, 4), []string{"commit 4 #4"}}, {2, askSlots("c", 1), nil},
 		{2, submitCall(5, 2, modB), []string{"grant 5 to c #5"}},
-		{3, NodeUp{"m", 1, 10}, nil}, {3, askSlots("m", 1), nil},
+		{3, NodeUp{Node: "m", Slots: 1, Memory: 10}, nil}, {3, askSlots("m", 1), nil},
 		{3, submitCall(6, 2, modB), []string{"grant 6 to m #6"}},
 		{3, CallFailed{Node: "m", Call: 6, Fence: 6, Kind: NodeFailed}, []string{"requeue 6", "grant 6 to c #7 ahead"}},
 		{3, nodeUp("n", 1), nil}, {3, submitCall(7, 2, workerOf(1)), nil},

@@ -253,7 +253,7 @@ func (m *sim) sendBeat(n *simNode) {
 func (m *sim) nodeJoins(n *simNode) {
 	n.up, n.mute = true, false
 	clear(n.work)
-	m.handle(NodeUp{n.id, n.slots, n.memory})
+	m.handle(NodeUp{Node: n.id, Slots: n.slots, Memory: n.memory})
 }
 
 // finish ends one of the leases that the node holds, which may have been revoked.
@@ -402,7 +402,7 @@ func TestVolatileNodes(t *testing.T) {
 	for seed := range seeds {
 		m := newSim(t, seed)
 		for id := range 3 {
-			m.handle(SessionOpen{SessionID(id + 1)})
+			m.handle(SessionOpen{Session: SessionID(id + 1)})
 		}
 		for range 1500 {
 			m.step()
@@ -415,7 +415,7 @@ func TestClosedSessionsLeaveNothing(t *testing.T) {
 	for seed := range uint64(50) {
 		m := newSim(t, seed)
 		for id := range 3 {
-			m.handle(SessionOpen{SessionID(id + 1)})
+			m.handle(SessionOpen{Session: SessionID(id + 1)})
 		}
 		for range 400 {
 			m.step()
@@ -441,10 +441,10 @@ func TestClosedSessionsLeaveNothing(t *testing.T) {
 
 func BenchmarkCall(b *testing.B) {
 	s := New(Config{})
-	s.Handle(epoch, SessionOpen{1})
+	s.Handle(epoch, SessionOpen{Session: 1})
 	for i := range 100 {
 		id := NodeID(rune('a' + i))
-		s.Handle(epoch, NodeUp{id, 4, 1 << 30})
+		s.Handle(epoch, NodeUp{Node: id, Slots: 4, Memory: 1 << 30})
 		s.Handle(epoch, Ask{Node: id, Slots: 1 << 30, Memory: 1 << 30})
 	}
 	for i := range b.N {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"skep/grid/label"
 )
 
 // Scheduler holds every node, session, call and lease. It is not safe for concurrent
@@ -43,6 +45,7 @@ type node struct {
 	heard   time.Time
 	slots   int
 	memory  uint64
+	about   label.Node
 	used    uint64 // memory of the leases that run
 	want    int    // slots that it asked for and that are not granted yet
 	spare   uint64 // free memory of its last Ask, less the memory granted since
@@ -74,6 +77,7 @@ type session struct {
 	done   time.Time     // end of its last call
 	think  time.Duration // smoothed time from there to its next call
 	closed bool
+	on     label.Selector
 	queue  queue
 	live   map[CallID]*call
 	times  map[work]time.Duration // smoothed duration
@@ -181,7 +185,7 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	case Beat:
 		s.handleBeat(e)
 	case SessionOpen:
-		s.sessionOpen(e.Session)
+		s.sessionOpen(e)
 	case SessionClose:
 		s.sessionClose(e.Session)
 	case CallQueued:
@@ -246,7 +250,7 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	}
 	s.open.forget(n)
 	n.up, n.silent, n.heard = true, false, s.now
-	n.slots, n.memory = max(e.Slots, 0), e.Memory
+	n.slots, n.memory, n.about = max(e.Slots, 0), e.Memory, e.About
 	n.idle = map[Idle]int{}
 	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
@@ -295,12 +299,22 @@ func (s *Scheduler) drainNode(n *node, e NodeDrain) {
 	}
 	waits := slices.Clone(n.ahead) // removeLease lets the first of them run
 	for _, l := range n.all() {
-		if l.call.only == "" && (e.Move || slices.Contains(waits, l)) {
+		if s.mayMove(l) && (e.Move || slices.Contains(waits, l)) {
 			s.removeLease(l)
 			s.requeueCall(l, e.Why, true)
 			s.emit(Cancel{l.Lease}) // after the reason: the first of both ends the lease
 		}
 	}
+}
+
+// mayMove reports whether the program lets a call run on other nodes, and if it chose nodes,
+// whether another of them can take it.
+func (s *Scheduler) mayMove(l *lease) bool {
+	c := l.call
+	if c.only != "" || c.session.on.IsAll() {
+		return c.only == ""
+	}
+	return slices.ContainsFunc(s.nodes, func(o *node) bool { return o != l.node && o.takes() && o.slots > 0 && c.mayRun(o) })
 }
 
 // noteHeard records that a node sent a message. It returns nil for a node that has not
@@ -365,17 +379,18 @@ func (s *Scheduler) handleBeat(e Beat) {
 	}
 }
 
-func (s *Scheduler) sessionOpen(id SessionID) {
-	if s.bySess[id] != nil {
+func (s *Scheduler) sessionOpen(e SessionOpen) {
+	if s.bySess[e.Session] != nil {
 		return
 	}
 	ss := &session{
-		id:    id,
+		id:    e.Session,
+		on:    e.On,
 		live:  map[CallID]*call{},
 		times: map[work]time.Duration{},
 		kinds: map[kind]int{},
 	}
-	s.bySess[id] = ss
+	s.bySess[e.Session] = ss
 	s.sessions = append(s.sessions, ss)
 }
 
@@ -570,32 +585,52 @@ func (s *Scheduler) handleTick() {
 			s.loseNode(n, "its node is silent")
 		}
 	}
-	s.failTooLarge()
+	s.failUnfit()
 }
 
-// failTooLarge fails waiting calls that no node can run. If there are no nodes, the
-// calls go on waiting.
-func (s *Scheduler) failTooLarge() {
-	most, any := uint64(0), false
-	for _, n := range s.nodes {
-		if n.isUsable() && n.slots > 0 {
-			most, any = max(most, n.memory), true
-		}
-	}
-	if !any {
+// failUnfit fails waiting calls that no node can run. If there are no nodes, the calls go on
+// waiting.
+func (s *Scheduler) failUnfit() {
+	if _, any := s.mostMemory(label.Selector{}); !any {
 		return
 	}
 	for _, ss := range s.sessions {
+		if ss.queue.len() == 0 {
+			continue
+		}
+		most, any := s.mostMemory(ss.on)
 		for _, c := range ss.queue.all() {
-			if o := s.byNode[c.only]; c.only != "" && (o == nil || !o.isUsable()) && s.now.Sub(c.since) >= s.cfg.NoNode {
-				s.fail(c, NoFit, "the call is bound to a node that is not up")
-				continue
-			}
-			if c.memory > most && s.now.Sub(c.since) >= s.cfg.NoNode {
-				s.fail(c, NoFit, fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most))
+			if why := s.whyUnfit(c, most, any); why != "" && s.now.Sub(c.since) >= s.cfg.NoNode {
+				s.fail(c, NoFit, why)
 			}
 		}
 	}
+}
+
+// mostMemory returns the memory of the largest node that is there and chosen, if there is any.
+func (s *Scheduler) mostMemory(on label.Selector) (most uint64, any bool) {
+	for _, n := range s.nodes {
+		if n.isUsable() && n.slots > 0 && on.Matches(&n.about) {
+			most, any = max(most, n.memory), true
+		}
+	}
+	return most, any
+}
+
+// whyUnfit returns why no node can run a call, or nothing.
+func (s *Scheduler) whyUnfit(c *call, most uint64, any bool) string {
+	o := s.byNode[c.only]
+	switch {
+	case c.only != "" && (o == nil || !o.isUsable()):
+		return "the call is bound to a node that is not up"
+	case c.only != "" && !c.session.on.Matches(&o.about):
+		return fmt.Sprintf("the call is bound to a node that does not match %s", c.session.on)
+	case !any:
+		return fmt.Sprintf("no node that is up matches %s", c.session.on)
+	case c.memory > most:
+		return fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most)
+	}
+	return ""
 }
 
 func (n *node) isUsable() bool { return n.up && !n.silent && !n.barred }
