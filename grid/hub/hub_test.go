@@ -680,7 +680,8 @@ func TestHubComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hub.Close()
-	waitUntil(t, "reconnect", func() bool { return a.nats.IsConnected() })
+	// It may not have noticed yet that the first hub closed, and a message to that would be lost.
+	waitUntil(t, "reconnect", func() bool { return a.nats.Stats().Reconnects > 0 && a.nats.IsConnected() })
 	a.sendHello(1)
 	a.askLeases(1)
 	w.hub = hub
