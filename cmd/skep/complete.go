@@ -124,7 +124,7 @@ func constant(values ...string) completer {
 
 func optionValues(command, option string) completer {
 	switch {
-	case option == "on" && (command == "exec" || command == "logs"):
+	case option == "on":
 		return offerSelectors
 	case option == "remove" && command == "nodes":
 		return offerNodes

@@ -16,6 +16,7 @@ import (
 
 	"skep/dynamos/update/pack"
 	"skep/grid/hub"
+	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/internal/cli"
 )
@@ -30,7 +31,7 @@ type execute struct {
 
 func (e *execute) options(f *cli.Flags) {
 	f.StringVar(&e.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.StringVar(&e.on, "on", "any", "`SELECTOR`: any, all, os=NAME, node=NAME or substrate=NAME")
+	f.StringVar(&e.on, "on", "any", "`SELECTOR`: any, all, or terms such as os=NAME, node=NAME, substrate=NAME, cpus>=N, memory>=SIZE and labels, with commas between them")
 	f.Func("env", "set `NAME=VALUE` for the program (any number of times)", func(s string) error {
 		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
 			return errors.New("want NAME=VALUE")
@@ -53,7 +54,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
 		return f.Expectf("a program is expected")
 	}
-	if err := hub.CheckSelector(e.on); err != nil {
+	if _, err := label.Parse(e.on); err != nil {
 		return f.Usagef("%v", err)
 	}
 	if f.Given("update") && !pack.ValidName(e.update) {

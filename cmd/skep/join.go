@@ -30,6 +30,7 @@ type join struct {
 	bee       string
 	keys      string
 	allow     allowances
+	labels    labels
 }
 
 func (j *join) options(f *cli.Flags) {
@@ -42,6 +43,7 @@ func (j *join) options(f *cli.Flags) {
 	f.BoolVar(&j.untilEOF, "until-eof", false, "end when standard input ends, and keep no data: for nodes that a run starts")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
 	f.StringVar(&j.keys, "update-keys", "", "as root, pin the operators' keys in `FILE`: this machine then applies only kernel updates that they signed")
+	j.labels.options(f)
 	j.allow.options(f)
 }
 
@@ -72,7 +74,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
-		Slots: j.slots, Bee: j.bee, Log: agentLog}
+		Labels: j.labels, Slots: j.slots, Bee: j.bee, Log: agentLog}
 	if !j.only {
 		c.Leave = restartSignals()
 	}

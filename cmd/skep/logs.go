@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skep/grid/hub"
+	"skep/grid/label"
 	"skep/internal/cli"
 )
 
@@ -19,7 +20,7 @@ type logs struct {
 
 func (l *logs) options(f *cli.Flags) {
 	f.StringVar(&l.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.StringVar(&l.on, "on", "all", "`SELECTOR`: any, all, os=NAME, node=NAME or substrate=NAME")
+	f.StringVar(&l.on, "on", "all", "`SELECTOR`: any, all, or terms such as os=NAME, node=NAME, substrate=NAME, cpus>=N, memory>=SIZE and labels, with commas between them")
 }
 
 func (l *logs) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -30,7 +31,7 @@ func (l *logs) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
-	if err := hub.CheckSelector(l.on); err != nil {
+	if _, err := label.Parse(l.on); err != nil {
 		return f.Usagef("%v", err)
 	}
 	c, err := openControl(l.state)

@@ -39,9 +39,9 @@ type command struct {
 // commands, in the order in which help lists them.
 func commands() []command {
 	return []command{
-		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--allow PATH]", runner: &up{},
+		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--label KEY=VALUE] [--allow PATH]", runner: &up{},
 			summary: "start the hub and a node on this machine; prints a join command"},
-		{name: "join", usage: "join HOST:PORT --token TOKEN | --token-file FILE [--state DIR] [--slots N] [--name NAME] [--allow PATH]", runner: &join{},
+		{name: "join", usage: "join HOST:PORT --token TOKEN | --token-file FILE [--state DIR] [--slots N] [--name NAME] [--label KEY=VALUE] [--allow PATH]", runner: &join{},
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
 			summary: "print another join command"},
@@ -53,7 +53,7 @@ func commands() []command {
 			summary: "serve the hub's page to a browser on this machine; prints a link"},
 		{name: "policy", usage: "policy check | why", runner: &wordless{words: policyWords()}, words: policyWords(),
 			summary: "when remote programs may run on this machine, and why they do or do not"},
-		{name: "run", usage: "run [--modules DIR] [--state DIR] [--slots N] [--detach] -- ./master [ARGS]", runner: &run{}, program: true,
+		{name: "run", usage: "run [--modules DIR] [--on SELECTOR] [--state DIR] [--slots N] [--detach] -- ./master [ARGS]", runner: &run{}, program: true,
 			summary: "run a master program; its calls go to the nodes"},
 		{name: "runs", usage: "runs [--json] [--end ID | --forget ID] [--state DIR]", runner: &runs{},
 			summary: "list detached runs, or end one"},

@@ -80,6 +80,9 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		if i.Open != "" && i.State == hub.NodeUp {
 			fmt.Fprintf(os.Stderr, "%s: open to programs: %s\n", cli.CleanText(i.Name), cli.CleanText(i.Open))
 		}
+		if len(i.Labels) > 0 && i.State == hub.NodeUp {
+			fmt.Fprintf(os.Stderr, "%s: labels: %s\n", cli.CleanText(i.Name), cli.CleanText(strings.Join(i.Labels, ", ")))
+		}
 		if i.Owner != "" && i.State == hub.NodeUp {
 			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.CleanText(i.Name), cli.CleanText(i.Owner))
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/internal/cli"
 )
@@ -25,6 +26,7 @@ type run struct {
 	hostfile string
 	allow    allowances
 	limits   proto.Limits
+	on       string // a selector, or empty
 	detach   bool
 	held     bool // this process is the holder of a detached run
 	lease    time.Duration
@@ -36,6 +38,11 @@ func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.hostfile, "hostfile", "", "run on the hosts of OmniRPC's `FILE`, hosts.xml, with a hub of this run's own")
 	f.BoolVar(&r.detach, "detach", false, "return at once: the master goes on without this terminal")
 	f.DurationVar(&r.lease, "lease", 0, "with --detach: end the master after `TIME`, such as 48h")
+	f.Func("on", "run the calls on the nodes that `SELECTOR` chooses: terms such as os=NAME, node=NAME, substrate=NAME, cpus>=N, memory>=SIZE and labels, with commas between them (default: all)", func(text string) error {
+		_, err := label.Parse(text)
+		r.on = text
+		return err
+	})
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
@@ -77,12 +84,15 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	}
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
-	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
+	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.on})
 	if err != nil {
 		return withExitCode(err)
 	}
 	w := newWatch(os.Stderr)
 	defer w.close()
+	if !r.findsNode(ctx, c) {
+		w.printError("no node matches %s: calls wait for one, and fail after a minute; 'skep nodes' lists the nodes", r.on)
+	}
 	shown, again := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(shown)
@@ -93,6 +103,17 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 		w.printError("the run could not be ended in order, so the last lines of its workers may be missing (%v)", e)
 	}
 	return err
+}
+
+// findsNode reports whether the selector of the run chooses one of the nodes, be it up or not.
+// It does too if there are none yet.
+func (r *run) findsNode(ctx context.Context, c *hub.Client) bool {
+	on, err := label.Parse(r.on)
+	if r.on == "" || err != nil {
+		return true
+	}
+	list, err := c.Nodes(ctx, "")
+	return err != nil || len(list) == 0 || slices.ContainsFunc(list, func(n hub.NodeInfo) bool { return on.Matches(n.About()) })
 }
 
 // openWithin is how long a detached run, which was accepted, waits for a hub that is started

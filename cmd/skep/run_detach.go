@@ -29,6 +29,7 @@ type holdOrder struct {
 	State   string
 	Modules []string
 	Limits  proto.Limits
+	On      string
 	Lease   time.Duration
 	Words   []string
 }
@@ -67,7 +68,7 @@ func (r *run) leaveRunning(ctx context.Context, f *cli.Flags, master string, wor
 	if err != nil {
 		return fmt.Errorf("the run cannot be recorded: %w", err)
 	}
-	o := holdOrder{id, state, r.modules, r.limits, r.lease, words}
+	o := holdOrder{id, state, r.modules, r.limits, r.on, r.lease, words}
 	if err := startHolder(&o); err != nil {
 		os.RemoveAll(detach.Open(state).Dir(id))
 		return err
@@ -218,7 +219,7 @@ func (h *held) follow(ctx context.Context) error {
 }
 
 func (h *held) runMaster(ctx context.Context) error {
-	r := run{held: true, state: h.order.State, modules: h.order.Modules, limits: h.order.Limits}
+	r := run{held: true, state: h.order.State, modules: h.order.Modules, limits: h.order.Limits, on: h.order.On}
 	c, err := openControl(r.state)
 	if err != nil {
 		return err

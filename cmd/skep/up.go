@@ -30,6 +30,7 @@ type up struct {
 	bee       string
 	verbose   bool
 	allow     allowances
+	labels    labels
 	quotas    hub.Quotas
 	signals   <-chan os.Signal // they ask for a restart
 }
@@ -45,6 +46,7 @@ func (u *up) options(f *cli.Flags) {
 	f.BoolVar(&u.noAgent, "no-agent", false, "do not make this machine a node")
 	f.BoolVar(&u.noToken, "no-token", false, "make and print no first token: 'skep token' prints one")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
+	u.labels.options(f)
 	u.allow.options(f)
 	size(f, &u.quotas.Hub, "quota-hub", "store at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
 	size(f, &u.quotas.Session, "quota-session", "store at most `SIZE` of these for one master (the same)")
@@ -142,7 +144,7 @@ func (u *up) announce(ctx context.Context, h *hub.Hub, c *hub.Client) error {
 
 // runAgent runs the hub's own agent.
 func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
-	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
+	c := agent.Config{State: agentState(dir), Name: u.name, Labels: u.labels, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
 	u.allow.apply(&c, dir)
 	if err := takeRolls(&c); err != nil {
 		return err

@@ -32,13 +32,14 @@ func (e *RefusedError) Error() string { return e.Text }
 
 // Config has the owner's settings of a node. State is required.
 type Config struct {
-	State   string // directory of identity, cache and temporary files
-	Hub     string // host:port; empty: as joined
-	Name    string // empty: the machine's
-	Version string // of the program, for people
-	Slots   int    // 0: one per CPU
-	Bee     string // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
-	Cache   uint64 // most bytes of blobs, 0: 8 GiB
+	State   string   // directory of identity, cache and temporary files
+	Hub     string   // host:port; empty: as joined
+	Name    string   // empty: the machine's
+	Labels  []string // KEY=VALUE, by which users choose this node
+	Version string   // of the program, for people
+	Slots   int      // 0: one per CPU
+	Bee     string   // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
+	Cache   uint64   // most bytes of blobs, 0: 8 GiB
 	Log     func(format string, args ...any)
 	Status  func(text string) // called with the lines of the log that say what the agent does now, or nil
 	Alive   func()            // called every few seconds and at each try to connect, or nil
@@ -244,7 +245,8 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil,
+		Labels: a.config.Labels}
 }
 
 // memoryAge is how old the free memory that is reported may be. A report is sent after each

@@ -32,6 +32,7 @@ type NodeInfo struct {
 	Open      string       `json:"open,omitempty"`
 	Owner     string       `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
 	Kernel    proto.Kernel `json:"kernel,omitzero"`
+	Labels    []string     `json:"labels,omitempty"`   // KEY=VALUE, as its owner gave them
 	Drained   bool         `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
 	Programs  int          `json:"programs,omitempty"` // of skep exec
 	CPUs      int          `json:"cpus"`
@@ -139,9 +140,10 @@ type TokenAnswer struct {
 
 // RunRequest opens what `skep run` needs: a socket of its own for masters.
 type RunRequest struct {
-	Name   string       `json:"name"`   // for people
-	Dirs   []string     `json:"dirs"`   // where worker programs are, absolute
-	Limits proto.Limits `json:"limits"` // of each call
+	Name   string       `json:"name"`         // for people
+	Dirs   []string     `json:"dirs"`         // where worker programs are, absolute
+	Limits proto.Limits `json:"limits"`       // of each call
+	On     string       `json:"on,omitempty"` // the selector of the nodes that run its calls; empty: all
 }
 
 // ExecRequest runs a stored program on one node. The answer switches to exec

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"skep/grid/engine"
+	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/grid/sched"
 	"skep/internal/cli"
@@ -278,7 +279,11 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if v.Slots < 0 || v.Slots > slotsMax || v.CPUs < 0 || len(v.Name) > proto.NameMax {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the node's hello has numbers out of range"}
 	}
+	if err := label.Check(v.Labels); err != nil {
+		return &proto.Problem{Code: proto.ProblemRequest, Text: err.Error()}
+	}
 	i := &n.info
+	i.Labels = v.Labels
 	i.Name, i.Version, i.OS, i.System = name, cleanText(v.Version), cleanText(v.OS), cleanText(v.System)
 	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = cleanText(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
 	i.Confined, i.Open = cleanText(v.Confined), cleanText(v.Open)
@@ -291,7 +296,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
 	h.setState(n, NodeUp, "")
-	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
+	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory, About: *i.About()})
 	h.handleEvent(sched.NodeDrain{Node: sched.NodeID(i.ID), On: i.Drained, Why: drainedWhy})
 	for _, e := range h.loseAdopted(n, "the node's agent connected again") {
 		h.handleEvent(e)
@@ -432,39 +437,22 @@ func (h *Hub) listed() []NodeInfo {
 	return list
 }
 
-// CheckSelector returns an error unless a selector is any, all, os=NAME, node=NAME or
-// substrate=NAME.
-func CheckSelector(selector string) error {
-	_, err := selectorMatch(selector)
-	return err
-}
-
-func selectorMatch(selector string) (func(NodeInfo) bool, error) {
-	key, value, pair := strings.Cut(selector, "=")
-	switch {
-	case selector == "any", selector == "all":
-		return func(NodeInfo) bool { return true }, nil
-	case pair && key == "os":
-		return func(n NodeInfo) bool { return n.OS == value }, nil
-	case pair && key == "node":
-		return func(n NodeInfo) bool { return n.Name == value || n.ID == value }, nil
-	case pair && key == "substrate":
-		return func(n NodeInfo) bool { return n.Substrate == value }, nil
-	}
-	return nil, fmt.Errorf("%q is not a selector: give any, all, os=NAME, node=NAME or substrate=NAME", selector)
+// About is what selectors know of a node.
+func (n *NodeInfo) About() *label.Node {
+	return &label.Node{Name: n.Name, ID: n.ID, OS: n.OS, Substrate: n.Substrate, CPUs: n.CPUs, Memory: n.Memory, Labels: n.Labels}
 }
 
 // SelectNodes returns the nodes that are up, not drained, and match. The selector any gives
 // the one with the most free slots.
 func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
-	match, err := selectorMatch(selector)
+	on, err := label.Parse(selector)
 	if err != nil {
 		return nil, err
 	}
 	var list []NodeInfo
 	up := 0
 	for _, n := range nodes {
-		if n.State != NodeUp || !match(n) {
+		if n.State != NodeUp || !on.Matches(n.About()) {
 			continue
 		}
 		up++

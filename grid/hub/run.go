@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/grid/session"
 	"skep/internal/uapi"
@@ -22,6 +23,7 @@ type run struct {
 	name    string
 	dirs    []string
 	limits  proto.Limits
+	on      label.Selector
 	socket  string
 	listen  net.Listener
 	ctx     context.Context
@@ -43,6 +45,9 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if !v.Limits.Check() {
 		return nil, errors.New("the run's limits are not valid times")
 	}
+	if _, err := parseOn(v.On); err != nil {
+		return nil, err
+	}
 	for _, d := range v.Dirs {
 		if !filepath.IsAbs(d) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
@@ -53,13 +58,16 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 
 // openRunAs opens a run with the key of a record. It is claimed if its command line has it.
 func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
-	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{},
+	on, err := parseOn(v.On)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err
 	}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
-	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {
 		r.keep.remove()
 		return nil, err
@@ -78,6 +86,14 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	h.served.Add(1)
 	go func() { defer h.served.Done(); r.accept() }()
 	return r, nil
+}
+
+// parseOn reads the selector of a run.
+func parseOn(text string) (label.Selector, error) {
+	if text == "" {
+		return label.Selector{}, nil
+	}
+	return label.Parse(text)
 }
 
 func (r *run) accept() {

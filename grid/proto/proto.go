@@ -224,6 +224,8 @@ type Hello struct {
 	Rolls bool `json:"rolls,omitempty"`
 	// Holds: it knows Exec.Update.
 	Holds bool `json:"holds,omitempty"`
+	// Labels that its owner gave it: KEY=VALUE.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
