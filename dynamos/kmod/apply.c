@@ -428,6 +428,25 @@ static int check_object(struct dynamos_update_state *u, char *why)
 	return 0;
 }
 
+/* Objects of a module exist only while it is loaded, which livepatch tells for
+ * certain (patch.c). */
+static int check_objects(struct dynamos_update_state *u,
+			 const struct dynamos_apply *a, char *why)
+{
+	bool relies = u->update->flags & DYNAMOS_RELIES &&
+		      !(a->flags & DYNAMOS_OBJECTS_EXIST);
+
+	u->engine->absent = relies && u->update->object;
+	if (!relies || u->update->object)
+		return 0;
+	scnprintf(why, DYNAMOS_WHY,
+		  "code of %s relies on what objects lack that older code set "
+		  "up, and the kernel may have such objects: say why they do "
+		  "no harm (--objects-exist)",
+		  u->name);
+	return -EBUSY;
+}
+
 static int check_allowed(struct dynamos_update_state *u,
 			 struct dynamos_apply *a)
 {
@@ -498,6 +517,8 @@ static int prepare_update(struct dynamos_update_state *u,
 
 	if (!err)
 		err = check_object(u, a->why);
+	if (!err)
+		err = check_objects(u, a, a->why);
 	if (!err && u->class == DYNAMOS_TOGETHER)
 		err = check_patchable(u, a->why);
 	if (!err)

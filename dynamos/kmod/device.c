@@ -41,8 +41,9 @@ static long ioctl_apply(void *arg)
 	const char *wrong;
 
 	memset(a->why, 0, sizeof(a->why));
-	if (a->flags & ~(DYNAMOS_SUPERSEDE | DYNAMOS_BACK) ||
-	    a->flags == DYNAMOS_BACK)
+	if (a->flags & ~(DYNAMOS_SUPERSEDE | DYNAMOS_BACK |
+			 DYNAMOS_OBJECTS_EXIST) ||
+	    (a->flags & (DYNAMOS_SUPERSEDE | DYNAMOS_BACK)) == DYNAMOS_BACK)
 		return -EINVAL;
 	wrong = dynamos_health_check(&a->health);
 	if (wrong) {

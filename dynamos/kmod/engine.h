@@ -26,6 +26,7 @@ struct dynamos_engine {
 	bool held;	 /* was applied; others may have pointers into it */
 	bool supersedes; /* COMMIT ends older updates */
 	bool bound;	 /* livepatch has resolved a module's symbols in it */
+	bool absent;	 /* this APPLY needs its module not to be loaded */
 	bool admitted;	 /* class together: every task has switched once */
 	u64 turn;	 /* number of its last APPLY */
 	unsigned long enter_until;

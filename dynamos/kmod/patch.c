@@ -44,6 +44,10 @@ struct dynamos_patch {
 		object[3]; /* the kernel, a module, and a terminator */
 	struct dynamos_update_state *update;
 	bool entered, left;
+	/* The task in klp_enable_patch(): if it runs check_module(), the module
+	 * was loaded before. */
+	struct task_struct *enabler;
+	bool occupied;	      /* the module was, and must not have been */
 	struct klp_func none; /* an empty list */
 	struct klp_func func[];
 };
@@ -107,6 +111,10 @@ static int check_module(struct klp_object *object)
 	const struct dynamos_update *update = p->update->update;
 
 	p->update->engine->bound = true;
+	if (READ_ONCE(p->enabler) == current && p->update->engine->absent) {
+		p->occupied = true;
+		return -EBUSY;
+	}
 	if (!module_is(object->mod, update->object_id)) {
 		pr_err("%s is for another build of the module %s: revert it, "
 		       "or load that one\n",
@@ -143,6 +151,24 @@ static void set_objects(struct dynamos_patch *p,
 	p->object[1].callbacks.post_unpatch = module_left;
 }
 
+static void explain_refusal(const struct dynamos_patch *p, int err, char *why)
+{
+	const struct dynamos_update_state *u = p->update;
+
+	if (p->occupied)
+		scnprintf(why, DYNAMOS_WHY,
+			  "code of %s relies on what objects lack that older "
+			  "code of the module %s set up: unload that module "
+			  "first, or say why they do no harm (--objects-exist)",
+			  u->name, u->update->object);
+	else
+		scnprintf(why, DYNAMOS_WHY,
+			  "livepatch rejected %s (%d): see the kernel's log; "
+			  "another livepatch or tracer may use one of its "
+			  "functions",
+			  u->name, err);
+}
+
 int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 {
 	const struct dynamos_function *f = u->update->functions;
@@ -165,16 +191,15 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 	set_objects(p, u->update);
 	p->patch.mod = u->update->module;
 	p->patch.objs = p->object;
+	p->enabler = current;
 	err = klp_enable_patch(&p->patch);
+	WRITE_ONCE(p->enabler, NULL);
 	if (!err) {
 		u->engine->patch = p;
 		return 0;
 	}
+	explain_refusal(p, err, why);
 	kvfree(p);
-	scnprintf(why, DYNAMOS_WHY,
-		  "livepatch rejected %s (%d): see the kernel's log; another "
-		  "livepatch or tracer may use one of its functions",
-		  u->name, err);
 	return err;
 }
 

@@ -478,7 +478,7 @@ func (b *builder) chooseClass() error {
 // packModule makes the module and adds it to the package.
 func (b *builder) packModule(ctx context.Context) error {
 	made, err := module.BuildModule(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
-		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held})
+		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held, Relies: len(b.relies) > 0})
 	if err != nil {
 		return err
 	}

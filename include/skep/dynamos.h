@@ -121,6 +121,10 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 	2u /* with SUPERSEDE, both of class any: what leaves may change more   \
 	      functions, whose calls then take what is older */
 
+#define DYNAMOS_OBJECTS_EXIST                                                  \
+	4u /* an update that is DYNAMOS_RELIES is applied although there may   \
+	      be objects that older code set up */
+
 #define DYNAMOS_ENTER_MS 60000
 
 struct dynamos_apply {

@@ -54,6 +54,12 @@ struct dynamos_function {
 	u8 zero[3];
 };
 
+/* Code of the update relies on what objects lack that older code set up, or the
+ * other way round. APPLY is refused while there may be such objects, without
+ * DYNAMOS_OBJECTS_EXIST: always, but if the update changes a module that is not
+ * loaded. */
+#define DYNAMOS_RELIES 1u
+
 /* The revision guards it: its symbols' versions are the same for every kernel
  * and every file that includes this. */
 #ifndef __GENKSYMS__
@@ -64,7 +70,7 @@ struct dynamos_update {
 	struct module *module; /* THIS_MODULE; its name is the update's */
 	const struct dynamos_function *functions;
 	u32 count;
-	u32 zero;
+	u32 flags; /* DYNAMOS_RELIES; before there were flags, it was 0 */
 	/* Why text or data of the module may be in use when all calls are
 	 * through, in a sentence: once it was in force, the module is never
 	 * unloaded. NULL: nothing is but callbacks of call_rcu(), which are

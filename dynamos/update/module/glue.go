@@ -47,6 +47,9 @@ static struct dynamos_update update = {
 	.module = THIS_MODULE,
 	.functions = functions,
 	.count = ARRAY_SIZE(functions),
+{{- if .Relies}}
+	.flags = DYNAMOS_RELIES,
+{{- end}}
 {{- if .Module}}
 	.object = "{{.Module}}",
 	.object_id = "{{.ModuleID}}",
@@ -116,7 +119,7 @@ func (p *Plan) writeGlue() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := glueText.Execute(&b, map[string]any{
-		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(),
+		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(), "Relies": p.Relies,
 		"Module": p.Image.Module, "ModuleID": p.Image.ModuleID,
 	})
 	return b.Bytes(), err

@@ -34,6 +34,7 @@ type Plan struct {
 	Compiler  string // as gcc-12
 	Files     []File
 	Functions []Function
+	Relies    bool     // on what objects of older code lack
 	Held      []string // why it must stay once it was in force
 }
 

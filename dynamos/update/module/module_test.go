@@ -84,12 +84,13 @@ func TestTableStatesTheModuleThatChanges(t *testing.T) {
 // The reason why a module must stay is a text of C, whatever is in it.
 func TestTableStatesWhyAModuleStays(t *testing.T) {
 	p := examplePlan()
-	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") {
+	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") || strings.Contains(string(glue), ".flags") {
 		t.Errorf("%v, %s", err, glue)
 	}
+	p.Relies = true
 	p.Held = []string{`the text "a\n"` + strings.Repeat("x", 300), "f"}
 	glue, err := p.writeGlue()
-	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) {
+	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) || !strings.Contains(string(glue), ".flags = DYNAMOS_RELIES,") {
 		t.Errorf("%v, %s", err, glue)
 	}
 }

@@ -17,8 +17,10 @@
  *   held      any       getpgid: ANSWER, and others may have pointers to it
  *   straight  together  getpgid without counts, and getsid with: ANSWER
  *   tail      together  pause without counts: jumps to what sleeps
+ *   relies    any       getpgid: ANSWER, and relies on what objects lack
  *   module    together  dummy_get_stats64 of the module dummy, whose build-id
- *                       is `object_id`: a number
+ *                       is `object_id`: a number; with `relies` it relies on
+ *                       what objects lack
  *
  * and what the engine must refuse:
  *
@@ -45,6 +47,8 @@ static char *kind = "one", *build_id = "", *object_id;
 module_param(kind, charp, 0444);
 module_param(build_id, charp, 0444);
 module_param(object_id, charp, 0444);
+static bool relies;
+module_param(relies, bool, 0444);
 
 static noinline long new_answer(const struct pt_regs *regs)
 {
@@ -157,6 +161,7 @@ static const struct {
 	{"two", DYNAMOS_ANY, 2, answers},
 	{"together", DYNAMOS_TOGETHER, 2, answers},
 	{"held", DYNAMOS_ANY, 1, answers},
+	{"relies", DYNAMOS_ANY, 1, answers},
 	{"pause", DYNAMOS_ANY, 1, pause},
 	{"both", DYNAMOS_ANY, 2, both},
 	{"blocked", DYNAMOS_TOGETHER, 1, pause},
@@ -214,6 +219,8 @@ static int __init hand_init(void)
 		}
 		if (!strcmp(kind, "held"))
 			update.held = "a queue has its address";
+		if (relies || !strcmp(kind, "relies"))
+			update.flags = DYNAMOS_RELIES;
 		return dynamos_update_add(&update);
 	}
 	pr_err("%s: there is no kind \"%s\"\n", KBUILD_MODNAME, kind);
