@@ -140,7 +140,8 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 4", see: "skep-update-build(1) skep-package(5)",
 		},
 		"update apply": {
-			text:     []string{whomWords, "The update is on trial: it is reverted after --confirm unless skep update commit keeps it, or when it exceeds one of the limits of errors, latency or time. Instead of a file, give the name of an update that was reverted and is still loaded, to apply it again."},
+			text: []string{whomWords, "The update is on trial: it is reverted after --confirm unless skep update commit keeps it, or when it exceeds one of the limits of errors, latency or time. Instead of a file, give the name of an update that was reverted and is still loaded, to apply it again.",
+				"An update that relies on what existing objects lack (skep update inspect) is refused while there may be such objects: while its module is loaded, or always if it changes the kernel's image. --objects-exist says why they do no harm; the reason holds for the boots that follow."},
 			examples: []manual.Entry{{Name: "skep update apply fix.skepup --cgroup job7 --max-errors 10", Text: "for one job; reverted at ten more errors per 1000 calls"}, {Name: "skep update apply new.skepup --all --supersede", Text: "on top of an older update of the same functions, which the commit reverts"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-policy(1) skep-update-status(1) skep-update-commit(1) skep-policy(5)",

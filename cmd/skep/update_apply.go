@@ -21,6 +21,7 @@ import (
 type updateApply struct {
 	whom
 	supersede      bool
+	exist          string
 	confirm, enter time.Duration
 	health         watched
 }
@@ -49,10 +50,14 @@ func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
 	return h, nil
 }
 
+// existHelp is about an option of apply and of sign.
+const existHelp = "the `REASON` why objects do no harm that lack what the update relies on; without it such an update is refused while they exist"
+
 func (u *updateApply) options(f *cli.Flags) {
 	u.whom.options(f)
 	u.health.options(f)
 	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave when it is committed; if it is reverted, they stay")
+	f.StringVar(&u.exist, "objects-exist", "", existHelp)
 	f.DurationVar(&u.confirm, "confirm", 5*time.Minute, "revert it after this `TIME` without 'skep update commit'; 0: never")
 	f.DurationVar(&u.enter, "enter", 30*time.Second, "class together: undo the transition if it takes longer than this `TIME`")
 }
@@ -72,6 +77,12 @@ func (u *updateApply) apply(f *cli.Flags, proc string) (a uapi.DynamosApply, err
 	a.ConfirmMS, a.EnterMS = uint32(confirm), uint32(enter)
 	if u.supersede {
 		a.Flags = uapi.DynamosSupersede
+	}
+	if u.exist = strings.TrimSpace(u.exist); u.exist == "" && f.Given("objects-exist") || cli.CleanText(u.exist) != u.exist {
+		return a, f.Usagef("--objects-exist takes a reason, in printable text")
+	}
+	if u.exist != "" {
+		a.Flags |= uapi.DynamosObjectsExist
 	}
 	return a, nil
 }
@@ -95,6 +106,9 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 			err = approveAgain(name, &a.Policy, u.confirm)
 		}
 		if err != nil {
+			return err
+		}
+		if err := newKeep().RememberExist(name, u.exist); err != nil {
 			return err
 		}
 		i, err := update.Apply(ctx, d, name, &a)
@@ -123,6 +137,9 @@ func (u *updateApply) loadPackage(d *update.Device, path string, policy *uapi.Dy
 	if err != nil {
 		return "", false, err
 	}
+	if err := u.checkObjects(d, p); err != nil {
+		return "", false, err
+	}
 	if err := update.ReadLockdown("/").Check(p.Name, module); err != nil {
 		return "", false, err
 	}
@@ -134,6 +151,16 @@ func (u *updateApply) loadPackage(d *update.Device, path string, policy *uapi.Dy
 		rememberPackage(p.Name, text)
 	}
 	return p.Name, fresh, err
+}
+
+// checkObjects refuses a package while objects exist that lack what it relies on.
+func (u *updateApply) checkObjects(d *update.Device, p *pack.Package) error {
+	running, err := update.RunningBuildID("/sys")
+	if err != nil {
+		return err
+	}
+	k, _ := p.Kernel(running) // it is for this kernel, or it was refused
+	return update.CheckObjects(update.ThisKernel{Device: d}.HasModule, p.Name, k, u.exist)
 }
 
 func (u *updateApply) printResult(i *uapi.DynamosInfo) error {

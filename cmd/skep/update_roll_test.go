@@ -43,8 +43,9 @@ type rollKernel struct {
 	functions uint32 // that its updates change
 }
 
-func (k *rollKernel) BuildID() (string, error) { return cmp.Or(k.build, strings.Repeat("01", 20)), nil }
-func (k *rollKernel) Close() error             { return nil }
+func (k *rollKernel) BuildID() (string, error)       { return cmp.Or(k.build, strings.Repeat("01", 20)), nil }
+func (k *rollKernel) Close() error                   { return nil }
+func (k *rollKernel) HasModule(string) (bool, error) { return true, nil }
 
 func (k *rollKernel) change(state uapi.DynamosState, p *uapi.DynamosPolicy) error {
 	k.mu.Lock()

@@ -130,7 +130,9 @@ func readyOlder(k BackKernel, keep *Keep, newer, older string) (*backApply, erro
 		return nil, refusef("%s is %s: 'skep update revert %s' ends the newer one", older, i.State, newer)
 	case loaded && i.Cause == uapi.DynamosSuperseded:
 		a.Policy, a.Health, a.together = i.Policy, i.Health, i.Class == uapi.DynamosTogether
-		return a, nil
+		reason, err := keep.exist(older)
+		a.Flags |= existFlag(reason)
+		return a, err
 	}
 	kept, file, err := keep.retired(older)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,12 +158,20 @@ func loadRetired(k BackKernel, keep *Keep, a *backApply, kept *Kept, file []byte
 	if err != nil {
 		return err
 	}
+	about, _ := p.Kernel(running)
+	if err := CheckObjects(k.HasModule, kept.Name, about, kept.ObjectsExist); err != nil {
+		return err
+	}
 	if err := kept.numberCgroups(CgroupID); err != nil {
+		return err
+	}
+	if err := keep.RememberExist(kept.Name, kept.ObjectsExist); err != nil {
 		return err
 	}
 	if _, err := k.Load(kept.Name, module); err != nil {
 		return err
 	}
+	a.Flags |= existFlag(kept.ObjectsExist)
 	a.Policy, a.Health, a.together = kept.Policy, kept.Health, p.Class == uapi.DynamosTogether.String()
 	if err := keep.Remember(kept.Name, file); err != nil {
 		return fmt.Errorf("%s cannot be stored for the next boot: %w", kept.Name, err)

@@ -118,7 +118,11 @@ func (d *Device) TakesRolls() error {
 
 // Apply puts a loaded update on trial.
 func (d *Device) Apply(a *uapi.DynamosApply) error {
-	return d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
+	err := d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
+	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsExist != 0 {
+		return errFormer // a module before there was this flag gives no reason
+	}
+	return err
 }
 
 // SetPolicy replaces an update's policy.

@@ -146,12 +146,12 @@ func TestPackageOfAStoredUpdate(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if module, err := keep.open(&list[0]); err != nil || string(module) != "\x7fELF and more" {
+	if _, module, err := keep.open(&list[0]); err != nil || string(module) != "\x7fELF and more" {
 		t.Errorf("%q, %v", module, err)
 	}
 	other := list[0]
 	other.BuildID = strings.Repeat("f", 40)
-	if _, err := keep.open(&other); !isRefused(err, "of another update or kernel") {
+	if _, _, err := keep.open(&other); !isRefused(err, "of another update or kernel") {
 		t.Errorf("of another kernel: %v", err)
 	}
 	text, err := os.ReadFile(keep.path("fix", pack.Suffix))
@@ -163,21 +163,21 @@ func TestPackageOfAStoredUpdate(t *testing.T) {
 	}
 	other = list[0]
 	other.Name = "fax"
-	if _, err := keep.open(&other); !isRefused(err, "of another update or kernel") {
+	if _, _, err := keep.open(&other); !isRefused(err, "of another update or kernel") {
 		t.Errorf("under another name: %v", err)
 	}
 	if err := os.WriteFile(keep.path("fix", pack.Suffix), text[:600], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keep.open(&list[0]); !isRefused(err, "not the one that was committed") {
+	if _, _, err := keep.open(&list[0]); !isRefused(err, "not the one that was committed") {
 		t.Errorf("damaged: %v", err)
 	}
 	list[0].Digest = digestOf(text[:600])
-	if _, err := keep.open(&list[0]); err == nil {
+	if _, _, err := keep.open(&list[0]); err == nil {
 		t.Error("what is no package is opened")
 	}
 	other.Name = "none"
-	if _, err := keep.open(&other); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := keep.open(&other); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("none: %v", err)
 	}
 }

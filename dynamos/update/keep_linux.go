@@ -38,6 +38,9 @@ type Kept struct {
 	Health  uapi.DynamosHealth
 	Cgroups map[int]string // by rule: paths, because numbers of cgroups change with a boot
 	Off     *Off           `json:",omitempty"` // why it is not restored; nil: it is
+	// ObjectsExist is the operator's reason why objects do no harm that existed when it was
+	// applied.
+	ObjectsExist string `json:",omitempty"`
 	// Included is the build-id of a kernel that contains the change.
 	Included string `json:",omitempty"`
 }
@@ -96,6 +99,9 @@ func (k *Keep) Save(s Source, name, buildID string) (refused string, err error) 
 		return "", err
 	}
 	kept.Digest = digestOf(file)
+	if kept.ObjectsExist, err = k.exist(name); err != nil {
+		return "", err
+	}
 	if err = atomicfile.Write(k.path(name, pack.Suffix), file, 0o600); err != nil {
 		return "", err
 	}
@@ -203,22 +209,22 @@ func (k *Keep) List() (list []Kept, all error) {
 	return list, all
 }
 
-// open returns the module of a stored update for the running kernel.
-func (k *Keep) open(kept *Kept) ([]byte, error) {
+// open returns what a stored update is on the running kernel, and its module.
+func (k *Keep) open(kept *Kept) (*pack.Kernel, []byte, error) {
 	file, err := os.ReadFile(k.path(kept.Name, pack.Suffix))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if digestOf(file) != kept.Digest {
-		return nil, refusef("its package is not the one that was committed")
+		return nil, nil, refusef("its package is not the one that was committed")
 	}
 	p, err := pack.Read(bytes.NewReader(file))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, ok := p.Modules[kept.BuildID]
+	about, ok := p.Kernel(kept.BuildID)
 	if !ok || p.Name != kept.Name {
-		return nil, refusef("its package is of another update or kernel")
+		return nil, nil, refusef("its package is of another update or kernel")
 	}
-	return m, nil
+	return about, p.Modules[kept.BuildID], nil
 }

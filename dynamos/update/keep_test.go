@@ -28,6 +28,11 @@ type fakeKernel struct {
 	did     []string
 	applied uapi.DynamosApply
 	state   uapi.DynamosState // of what was applied
+	modules []string          // that are loaded
+}
+
+func (k *fakeKernel) HasModule(name string) (bool, error) {
+	return slices.Contains(k.modules, name), nil
 }
 
 func (k *fakeKernel) BuildID() (string, error) { return k.build, nil }

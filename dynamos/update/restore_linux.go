@@ -15,6 +15,7 @@ import (
 type Kernel interface {
 	Source
 	BuildID() (string, error)
+	HasModule(name string) (bool, error)
 	Load(name string, module []byte) (fresh bool, err error)
 	Apply(ctx context.Context, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error)
 	Commit(name string) error
@@ -164,8 +165,11 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 		r.waits = r.waits || i.State == uapi.DynamosTrial
 		return nil // an earlier run of this command applied it
 	}
-	module, err := r.Keep.open(k)
+	about, module, err := r.Keep.open(k)
 	if err != nil {
+		return err
+	}
+	if err := CheckObjects(r.Kernel.HasModule, k.Name, about, k.ObjectsExist); err != nil {
 		return err
 	}
 	if err := k.numberCgroups(CgroupID); err != nil {
@@ -174,7 +178,7 @@ func (r *Restore) applyKept(ctx context.Context, k *Kept) error {
 	if _, err := r.Kernel.Load(k.Name, module); err != nil {
 		return err
 	}
-	a := uapi.DynamosApply{Policy: k.Policy, Health: k.Health,
+	a := uapi.DynamosApply{Policy: k.Policy, Health: k.Health, Flags: existFlag(k.ObjectsExist),
 		ConfirmMS: uint32((r.Settle + confirmMargin).Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds())}
 	if _, err := r.Kernel.Apply(ctx, k.Name, &a); err != nil {
 		return err

@@ -42,9 +42,10 @@ func (k *steppedKernel) step(name string) error {
 	return nil
 }
 
-func (k *steppedKernel) open() (RollKernel, error) { return k, k.step("open") }
-func (k *steppedKernel) Close() error              { return k.step("close") }
-func (k *steppedKernel) BuildID() (string, error)  { return k.build, k.step("build-id") }
+func (k *steppedKernel) open() (RollKernel, error)      { return k, k.step("open") }
+func (k *steppedKernel) Close() error                   { return k.step("close") }
+func (k *steppedKernel) HasModule(string) (bool, error) { return true, nil }
+func (k *steppedKernel) BuildID() (string, error)       { return k.build, k.step("build-id") }
 
 func (k *steppedKernel) Info(n uint32) (uapi.DynamosInfo, error) {
 	if n == 0 {

@@ -185,7 +185,7 @@ func TestPackageForANewKernel(t *testing.T) {
 	if k.BuildID != otherBuildID || k.Policy.Otherwise != 1 {
 		t.Errorf("kept %+v", k)
 	}
-	if m, err := c.node.Keep.open(&k); err != nil || string(m) != "\x7fELF for 6.1.190-1" {
+	if _, m, err := c.node.Keep.open(&k); err != nil || string(m) != "\x7fELF for 6.1.190-1" {
 		t.Errorf("%q, %v", m, err)
 	}
 	c.said = nil

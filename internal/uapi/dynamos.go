@@ -15,7 +15,10 @@ const (
 	DynamosBuckets   = 40 // bucket i of a latency begins at 2^i ns
 	DynamosSupersede = 1  // flag of APPLY: COMMIT drains older updates of the same functions
 	DynamosBack      = 2  // with DynamosSupersede: they may change more functions
-	DynamosCommits   = 1  // flag of POLICY: it is a COMMIT too, in one step
+	// DynamosObjectsExist is a flag of APPLY: the update is applied although there may be
+	// objects that lack what its code relies on.
+	DynamosObjectsExist = 4
+	DynamosCommits      = 1 // flag of POLICY: it is a COMMIT too, in one step
 
 	DynamosIocApply  = 0xe5f04460
 	DynamosIocPolicy = 0xe5d04461

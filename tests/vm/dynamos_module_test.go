@@ -29,6 +29,7 @@ func TestDynamosEngineModule(t *testing.T) {
 		w.runUpdate("remove dynamos_hand", "unloaded")
 		w.loadHand("")
 		w.walkModule("dynamos_hand", "4242", true)
+		w.walkExisting()
 		w.loadHand(other)
 		w.runUpdate("apply dynamos_hand --all --confirm 0 --enter 2m", "on trial for all")
 		text := w.vm.Output(shellProgram("modprobe dummy 2>&1; echo exit $?; dmesg | grep 'another build of the module dummy'"))
@@ -73,6 +74,41 @@ func (w *walker) loadHand(id string) {
 	}
 	w.vm.Output(shellProgram(fmt.Sprintf("insmod %s kind=module object_id=%s build_id=$(%s)",
 		handModule(w.t, w.kernel, "dynamos_hand"), id, readKernelID)))
+}
+
+// walkExisting applies an update whose code relies on what objects lack: of a module while it is
+// loaded and before it is, and of the kernel. Each is refused while there may be such objects.
+func (w *walker) walkExisting() {
+	w.t.Helper()
+	const reason = " --objects-exist 'no device is used'"
+	apply := "apply dynamos_hand --all --confirm 0 --enter 2m"
+	load := func(kind string) {
+		w.vm.Output(shellProgram(fmt.Sprintf("insmod %s kind=%s relies=1 object_id=%s build_id=$(%s)",
+			handModule(w.t, w.kernel, "dynamos_hand"), kind, "$(tail -c 20 /sys/module/dummy/notes/.note.gnu.build-id | od -An -tx1 | tr -d ' \n')", readKernelID)))
+	}
+	w.loadDummy()
+	load("module")
+	w.checkRefused("an update that relies on what objects lack is refused while their module is loaded", apply, 4, "unload that module first")
+	w.checkDevice("without the update that is refused", "0")
+	w.runUpdate("remove dynamos_hand", "unloaded")
+	load("module")
+	w.runUpdate(apply+reason, "on trial for all")
+	w.checkDevice("with a reason why objects do no harm", "4242")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+	load("module")
+	w.unloadDummy()
+	w.runUpdate(apply, "on trial for all")
+	w.loadDummy()
+	w.checkDevice("with a module that is loaded after an update that relies on its objects", "4242")
+	w.unloadDummy()
+	w.waitForRevert("an update that relies on objects leaves with their module", "dynamos_hand", "gone", "the module dummy was unloaded")
+	w.runUpdate("remove dynamos_hand", "unloaded")
+	w.loadDummy()
+	load("relies")
+	w.checkRefused("an update that relies on what objects of the kernel lack is refused", apply, 4, "the kernel may have such objects")
+	w.runUpdate(apply+reason, "on trial for all")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+	w.unloadDummy()
 }
 
 // readKernelID prints the build-id of the running kernel.
