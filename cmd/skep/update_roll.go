@@ -171,6 +171,9 @@ func (u *updateRoll) run(ctx context.Context, f *cli.Flags, words []string) erro
 		return cli.WithCode(cli.Refused, err)
 	}
 	v, err := u.request(f, packages)
+	if err == nil {
+		err = rolls.CheckObjects(packages)
+	}
 	if err != nil {
 		return updateError(err)
 	}

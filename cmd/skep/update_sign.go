@@ -23,6 +23,7 @@ const revertSuffix = ".skeprevert"
 
 type updateSign struct {
 	key, add, line, widest, out string
+	exist                       string
 	sequence                    uint64
 	expires, trial              time.Duration
 	revert, print, replace      bool
@@ -40,6 +41,7 @@ func (u *updateSign) options(f *cli.Flags) {
 	f.StringVar(&u.widest, "widest", "", "the widest `POLICY`, as 'all, except comm=sshd' or 'uid=1000, cgroup=/jobs share=10%'")
 	f.DurationVar(&u.expires, "expires", 30*24*time.Hour, "nodes accept it for this `TIME`")
 	f.DurationVar(&u.trial, "trial", 10*time.Minute, "the longest `TIME` of a trial without commit")
+	f.StringVar(&u.exist, "objects-exist", "", existHelp)
 	f.BoolVar(&u.revert, "revert", false, "write an order to revert this package, to the file of -o")
 	f.StringVar(&u.out, "o", "", "the `FILE` of the order (NAME.skeprevert)")
 	f.BoolVar(&u.replace, "replace", false, "drop the signatures that are there, and state anew")
@@ -48,7 +50,7 @@ func (u *updateSign) options(f *cli.Flags) {
 
 // stated reports whether an option of a new statement was given.
 func (u *updateSign) stated(f *cli.Flags) bool {
-	for _, name := range []string{"line", "sequence", "widest", "expires", "trial"} {
+	for _, name := range []string{"line", "sequence", "widest", "expires", "trial", "objects-exist"} {
 		if f.Given(name) {
 			return true
 		}
@@ -144,13 +146,16 @@ func (u *updateSign) statement(f *cli.Flags, p *pack.Package) (*trust.Signed, er
 	if err != nil {
 		return nil, f.Usagef("--widest: %v", err)
 	}
+	if u.exist != "" && !p.ReliesOnState() {
+		return nil, f.Usagef("the package relies on nothing that existing objects lack: leave --objects-exist out")
+	}
 	line := u.line
 	if line == "" {
 		line = p.Name
 	}
 	now := trustNow().UTC().Truncate(time.Second)
 	said := trust.Package{Line: line, Sequence: u.sequence, Name: p.Name, Class: p.Class, Content: content,
-		Signed: now, Expires: now.Add(u.expires).Truncate(time.Second), Trial: u.trial.Truncate(time.Second), Widest: widest}
+		Signed: now, Expires: now.Add(u.expires).Truncate(time.Second), Trial: u.trial.Truncate(time.Second), Widest: widest, ObjectsExist: u.exist}
 	_, err = trust.ParsePackage(said.Encode())
 	return &trust.Signed{Text: said.Encode()}, err
 }
@@ -168,7 +173,7 @@ func (u *updateSign) signRevert(f *cli.Flags, p *pack.Package) error {
 	if err != nil {
 		return err
 	}
-	if u.line != "" || u.widest != "" || f.Given("trial") {
+	if u.line != "" || u.widest != "" || u.exist != "" || f.Given("trial") {
 		return f.Usagef("an order to revert takes --sequence and --expires only")
 	}
 	now := trustNow().UTC().Truncate(time.Second)

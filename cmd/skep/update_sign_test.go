@@ -145,6 +145,35 @@ func TestSignedPackageFromKeyToNode(t *testing.T) {
 	}
 }
 
+// An update that relies on what existing objects lack is rolled out only if its operators state
+// why those do no harm.
+func TestSignedPackageWithObjectsThatExist(t *testing.T) {
+	o := newOffice(t)
+	o.pin()
+	if _, text := o.skep(cli.Usage, "update sign %s --key %s --sequence 7 --widest all --objects-exist none", "fix.skepup", "alice"); !strings.Contains(text, "leave --objects-exist out") {
+		t.Error(text)
+	}
+	p, err := pack.Open(o.path("fix.skepup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.State, p.Kernels[0].Relies = "it is not used", []string{"f relies on x"}
+	if err := pack.WriteFile(o.path("fix.skepup"), p); err != nil {
+		t.Fatal(err)
+	}
+	o.skep(0, "update sign %s --key %s --sequence 7 --widest all", "fix.skepup", "alice")
+	if _, text := o.skep(cli.Refused, "update roll %s", "fix.skepup"); !strings.Contains(text, "sign it anew with --replace --objects-exist REASON") {
+		t.Error(text)
+	}
+	out, _ := o.skep(0, "update sign %s --key %s --sequence 7 --widest all --replace --objects-exist unused", "fix.skepup", "alice")
+	if !strings.Contains(out, "objects-exist unused\nallow-others yes\n") {
+		t.Error(out)
+	}
+	if _, code, text := outputOf(t, "update", "roll", o.path("fix.skepup"), "--state", o.path("none")); code == 0 || strings.Contains(text, "objects") {
+		t.Errorf("with a reason: %d, %s", code, text)
+	}
+}
+
 // An older package, a revoked key, a stale document: each is refused by verify and by the node.
 func TestNodeRefusesByName(t *testing.T) {
 	o := newOffice(t)

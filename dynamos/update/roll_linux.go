@@ -89,6 +89,7 @@ func (n rollKernel) Open(s rolls.Spec, read func(string) ([]byte, error)) rolls.
 type about struct {
 	signatures           []byte
 	name, class, content string
+	relies               bool // on what existing objects lack
 }
 
 // A rolledUpdate is an update that a hub rolls out.
@@ -98,6 +99,7 @@ type rolledUpdate struct {
 	read  func(digest string) ([]byte, error)
 	phase roll.Phase // that the policy was last checked for
 	about *about     // the package, once it was opened
+	exist string     // why objects do no harm that exist, as operators signed it
 
 	inside []string // as found at sought
 	sought time.Duration
@@ -131,7 +133,7 @@ func (u *rolledUpdate) policy(p roll.Phase, until time.Duration) (k uapi.Dynamos
 
 // facts are what this node knows of the package.
 func (u *rolledUpdate) facts(a *about, policy *uapi.DynamosPolicy) *trust.Facts {
-	return &trust.Facts{Relayed: true, Name: a.name, Class: a.class, Content: a.content, Policy: policy, Cgroup: CgroupPath,
+	return &trust.Facts{Relayed: true, Name: a.name, Class: a.class, Content: a.content, Relies: a.relies, Policy: policy, Cgroup: CgroupPath,
 		Trial: true, Confirm: u.spec.Trial}
 }
 
@@ -207,7 +209,7 @@ func (u *rolledUpdate) open() (p *pack.Package, text, module []byte, err error) 
 	if err == nil && u.about == nil {
 		var content string
 		if content, err = p.Content(); err == nil {
-			u.about = &about{p.Signatures, p.Name, p.Class, content}
+			u.about = &about{p.Signatures, p.Name, p.Class, content, p.ReliesOnState()}
 		}
 	}
 	return p, text, module, err
@@ -253,11 +255,11 @@ func (u *rolledUpdate) approve() error {
 			if err != nil {
 				return s, err
 			}
-			next, _, err := s.CheckPackage(a.signatures, u.facts(a, &policy), u.node.Now())
+			next, v, err := s.CheckPackage(a.signatures, u.facts(a, &policy), u.node.Now())
 			if err != nil {
 				return s, err
 			}
-			s = next
+			s, u.exist = next, v.Package.ObjectsExist
 		}
 		return s, nil
 	})
@@ -279,7 +281,10 @@ func (u *rolledUpdate) Load() error {
 	if u.spec.Supersede {
 		flags = uapi.DynamosSupersede
 	}
-	a := uapi.DynamosApply{Flags: flags, ConfirmMS: uint32(u.spec.Trial.Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds()),
+	if err := u.node.Keep.RememberExist(p.Name, u.exist); err != nil {
+		return err
+	}
+	a := uapi.DynamosApply{Flags: flags | existFlag(u.exist), ConfirmMS: uint32(u.spec.Trial.Milliseconds()), EnterMS: uint32(time.Minute.Milliseconds()),
 		Health: uapi.DynamosHealth{Least: h.Least, Errors: h.Errors, Stuck: uint64(h.Stuck)}}
 	if h.Latency > math.MaxUint32-Longer {
 		return refusef("a latency limit of %d%% is out of range", h.Latency)

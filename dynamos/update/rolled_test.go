@@ -128,6 +128,7 @@ type rollCase struct {
 	pack     *pack.Package
 	spec     rolls.Spec
 	widest   string // the signed policy
+	exist    string // the signed reason why existing objects do no harm
 	bytes    []byte // of the package's file
 	sequence uint64 // that is signed
 	reads    int
@@ -165,7 +166,7 @@ func (c *rollCase) open() *rolledUpdate {
 		c.t.Fatal(err)
 	}
 	statement := trust.Package{Line: "fix", Sequence: c.sequence, Name: c.pack.Name, Class: c.pack.Class, Content: content,
-		Signed: now.Add(-time.Minute), Expires: now.Add(time.Hour), Trial: 10 * time.Minute, Widest: widest}
+		Signed: now.Add(-time.Minute), Expires: now.Add(time.Hour), Trial: 10 * time.Minute, Widest: widest, ObjectsExist: c.exist}
 	c.pack.Signatures = signedBy(c.signer, statement.Encode())
 	var file bytes.Buffer
 	if err := pack.Write(&file, c.pack); err != nil {
@@ -255,6 +256,7 @@ func TestRollsThatANodeRefuses(t *testing.T) {
 		"a policy that is none":     {func(c *rollCase) { c.spec.Canary = "uid=" }, "", ""},
 		"a longer trial":            {func(c *rollCase) { c.spec.Trial++ }, "may last 10m0s at most", trust.Unlimited},
 		"no trial":                  {func(c *rollCase) { c.spec.Trial = 0 }, "may last", trust.Unlimited},
+		"what objects lack":         {func(c *rollCase) { c.pack.State, c.pack.Kernels[0].Relies = "none is used", []string{"f relies on x"} }, "does not say why they do no harm", trust.Existing},
 		"an expired statement": {func(c *rollCase) {
 			then := c.node.Now().Add(30 * time.Minute)
 			c.node.Now = func() time.Time { return then.Add(time.Hour) }
@@ -281,6 +283,23 @@ func TestRollsThatANodeRefuses(t *testing.T) {
 		if _, err := c.node.Keep.Remembered("fix"); err == nil {
 			t.Errorf("%s: it is stored", what)
 		}
+	}
+}
+
+// A roll takes the reason from what operators signed, for the kernel and for the next boot.
+func TestRollWithObjectsThatExist(t *testing.T) {
+	c := newRollCase(t)
+	if err := os.Mkdir(c.node.Keep.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.pack, c.exist = relyingPackage(""), "no queue is in use"
+	u := c.open()
+	if err := errors.Join(u.Stage(), u.Load(), u.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.node.Keep.List()
+	if err != nil || len(list) != 1 || list[0].ObjectsExist != c.exist || c.kernel.applied.Flags != uapi.DynamosObjectsExist {
+		t.Errorf("flags %d, kept %+v, %v", c.kernel.applied.Flags, list, err)
 	}
 }
 

@@ -208,6 +208,9 @@ func (h *Hub) Begin(who string, s Spec, p roll.Plan, nodes []string, packages []
 	case len(nodes) == 0:
 		return errors.New("no node can take kernel updates: 'skep nodes' lists the nodes; a node needs Linux and either 'skep service install kernel' or an agent that runs as root")
 	}
+	if err := CheckObjects(packages); err != nil {
+		return err
+	}
 	r := &record{Spec: s, Began: h.now().Round(0).UTC(), Roll: roll.NewHub(p, nodes)}
 	if err := r.fill(packages); err != nil {
 		return err

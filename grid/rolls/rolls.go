@@ -65,6 +65,29 @@ func NewVariants(digests []string, packages []*pack.Package) (list []Variant, er
 	return list, nil
 }
 
+// CheckObjects refuses packages whose code relies on what existing objects lack, unless
+// their operators stated why those do no harm: every node would refuse them.
+func CheckObjects(packages []*pack.Package) error {
+	for _, p := range packages {
+		if !p.ReliesOnState() {
+			continue
+		}
+		doc, err := trust.ParseSigned(p.Signatures)
+		if err != nil {
+			return err
+		}
+		said, err := trust.ParsePackage(doc.Text)
+		if err != nil {
+			return err
+		}
+		if said.ObjectsExist == "" {
+			return &trust.Refusal{Name: trust.Existing, Why: fmt.Sprintf(
+				"%s relies on what existing objects lack, and its operators did not state why they do no harm: sign it anew with --replace --objects-exist REASON", p.Name)}
+		}
+	}
+	return nil
+}
+
 // PackageFor returns the digest of the package for the kernel of this build-id.
 func (s *Spec) PackageFor(build string) (digest string, ok bool) {
 	for _, v := range s.Variants {

@@ -173,6 +173,32 @@ func TestRollOfADamagedDocument(t *testing.T) {
 	}
 }
 
+// A roll of what relies on what existing objects lack needs the operators' reason.
+func TestRollWithObjectsThatExist(t *testing.T) {
+	f, o := newFleet(t, "a"), newOperator(t)
+	p := o.pack(t, "fix", strings.Repeat("c", 64))
+	p.State, p.Kernels[0].Relies = "it is not used", []string{"f relies on x"}
+	begin := func() error {
+		return f.hub.Begin("user:7:test", testSpec, testPlan(t, "all"), []string{"a"}, []*pack.Package{p})
+	}
+	if err := begin(); trust.Name(err) != trust.Existing {
+		t.Errorf("without a reason: %v", err)
+	}
+	doc, err := trust.ParseSigned(p.Signatures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := trust.ParsePackage(doc.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said.ObjectsExist = "no queue is in use"
+	p.Signatures = o.sign(said.Encode())
+	if err := begin(); err != nil {
+		t.Errorf("with a reason: %v", err)
+	}
+}
+
 // A roll of an older hub, which kept no log, gets its first line when the hub starts.
 func TestAuditOfAnOlderHub(t *testing.T) {
 	f := newFleet(t, "a")

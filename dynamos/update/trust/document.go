@@ -30,6 +30,9 @@ type Package struct {
 	Signed, Expires time.Time
 	Trial           time.Duration // the longest trial, in whole seconds
 	Widest          Policy
+	// ObjectsExist is why objects do no harm that lack what the update relies on. Without
+	// it, a hub cannot apply an update that relies on such.
+	ObjectsExist string
 }
 
 // A Revert is the order of operators to revert a committed update.
@@ -58,6 +61,9 @@ func (p *Package) Encode() []byte {
 	fmt.Fprintf(&b, "%s %d\nline %s\nsequence %d\nname %s\nclass %s\ncontent %s\n", kindPackage, format,
 		p.Line, p.Sequence, p.Name, p.Class, p.Content)
 	fmt.Fprintf(&b, "signed %s\nexpires %s\ntrial %d\n", timeText(p.Signed), timeText(p.Expires), int64(p.Trial/time.Second))
+	if p.ObjectsExist != "" {
+		fmt.Fprintf(&b, "objects-exist %s\n", p.ObjectsExist)
+	}
 	p.Widest.encode(&b)
 	return []byte(b.String())
 }
@@ -70,6 +76,12 @@ func ParsePackage(text []byte) (p Package, err error) {
 	p.Name, p.Class, p.Content = r.word("name"), r.word("class"), r.digest("content")
 	p.Signed, p.Expires = r.validity()
 	p.Trial = time.Duration(r.number("trial", 1, uint64(maxTrial/time.Second))) * time.Second
+	if r.has("objects-exist") {
+		p.ObjectsExist = r.value("objects-exist")
+		if strings.TrimSpace(p.ObjectsExist) != p.ObjectsExist || p.ObjectsExist == "" || len(p.ObjectsExist) > maxPath {
+			r.fail("objects-exist says nothing, or too much")
+		}
+	}
 	p.Widest.decode(r)
 	return p, r.end(text, p.Encode())
 }

@@ -17,6 +17,7 @@ import (
 func TestDocumentsRoundTrip(t *testing.T) {
 	p, r, k := arpPackage(), arpRevert(), fleetKeys()
 	p.Widest, _ = ParsePolicy("all, except comm=sshd")
+	p.ObjectsExist = "no queue is in use"
 	k.Revoked, k.Floors = []string{mallory.ID()}, map[string]uint64{"arp": 3, "tcp": 4}
 	gotP, err1 := ParsePackage(p.Encode())
 	gotR, err2 := ParseRevert(r.Encode())
@@ -27,7 +28,7 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	if !bytes.Equal(gotP.Encode(), p.Encode()) || !bytes.Equal(gotR.Encode(), r.Encode()) || !bytes.Equal(gotK.Encode(), k.Encode()) {
 		t.Error("what was read is written in another way")
 	}
-	if gotP.Trial != p.Trial || !gotP.Expires.Equal(p.Expires) || gotK.Floors["tcp"] != 4 || gotK.Threshold != 2 || len(gotK.Keys) != 3 {
+	if gotP.ObjectsExist != p.ObjectsExist || gotP.Trial != p.Trial || !gotP.Expires.Equal(p.Expires) || gotK.Floors["tcp"] != 4 || gotK.Threshold != 2 || len(gotK.Keys) != 3 {
 		t.Errorf("%+v %+v", gotP, gotK)
 	}
 }
@@ -60,6 +61,10 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 		"no policy":                   spoil(p.Encode(), "allow uid=1000\n", ""),
 		"a policy in another order":   spoil(p.Encode(), "allow uid=1000\n", "allow uid=1000 comm=a\n"),
 		"an unknown line":             append(p.Encode(), "bpf x\n"...),
+		"objects without a reason":    spoil(p.Encode(), "allow uid", "objects-exist  \nallow uid"),
+		"objects with blanks around":  spoil(p.Encode(), "allow uid", "objects-exist  a \nallow uid"),
+		"objects behind the policy":   append(p.Encode(), "objects-exist a\n"...),
+		"objects twice":               spoil(p.Encode(), "allow uid", "objects-exist a\nobjects-exist a\nallow uid"),
 		"a line twice":                spoil(p.Encode(), "class any\n", "class any\nclass any\n"),
 		"no last line feed":           bytes.TrimSuffix(p.Encode(), []byte("\n")),
 		"capitals in a line's name":   spoil(p.Encode(), "line arp", "line Arp"),

@@ -141,6 +141,11 @@ func TestTakenHub(t *testing.T) {
 			f.Confirm = 7 * 24 * time.Hour
 			return h.send(arpPackage(), f, alice, bob)
 		}, Unlimited, "a trial of arp_fix may last 10m0s at most without commit, as signed"},
+		"applies what relies on what objects lack": {func(h *takenHub) error {
+			f := arpFacts()
+			f.Relies = true
+			return h.send(arpPackage(), f, alice, bob)
+		}, Existing, "arp_fix relies on what existing objects lack, and its statement does not say why they do no harm: 'skep update sign --objects-exist REASON'"},
 		"replays an older package": {func(h *takenHub) error {
 			old := arpPackage()
 			old.Sequence, old.Content = 6, contentB

@@ -40,6 +40,7 @@ const (
 	Reused    = "reused"     // the sequence was seen with other contents
 	Wider     = "wider"      // the policy exceeds the widest signed policy
 	Unlimited = "unlimited"  // the trial may last longer than signed
+	Existing  = "existing"   // objects may exist that lack what the update relies on
 	Blocked   = "blocked"    // the update failed on this node
 	Stale     = "stale"      // the document of keys expired
 	Unpinned  = "unpinned"   // this node has no keys

@@ -14,6 +14,7 @@ import (
 type Facts struct {
 	Relayed              bool   // asked by a hub, not by root of this node
 	Name, Class, Content string // of the package, from its own bytes
+	Relies               bool   // its code relies on what existing objects lack
 	Policy               *uapi.DynamosPolicy
 	Cgroup               func(uint64) string // path of a cgroup
 	Trial                bool                // a trial begins
@@ -191,6 +192,8 @@ func (p *Package) checkFacts(f *Facts) error {
 		return refusef(Mixed, "the statement is about class %s, and %s has class %s", p.Class, f.Name, f.Class)
 	case p.Content != f.Content:
 		return refusef(Changed, "the contents of %s are not those that were signed", f.Name)
+	case f.Relayed && f.Relies && p.ObjectsExist == "":
+		return refusef(Existing, "%s relies on what existing objects lack, and its statement does not say why they do no harm: 'skep update sign --objects-exist REASON'", f.Name)
 	case f.Policy != nil && !p.Widest.Contains(f.Policy, f.Cgroup):
 		return refusef(Wider, "the policy is wider than the signed one: %s", p.Widest)
 	case f.Trial && (f.Confirm <= 0 || f.Confirm > p.Trial):
