@@ -26,7 +26,7 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 		return noCommand(words[0])
 	}
 	if len(rest) > 0 && len(about.words) > 0 {
-		return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, rest[0], wordNames(about.words))
+		return f.Usagef("%s", noWord("skep "+about.name, "has", rest[0], about.words))
 	}
 	if err := f.RefuseArgs(rest); err != nil {
 		return err

@@ -75,7 +75,7 @@ func commands() []command {
 			summary: "list your open O2G endpoints and their traffic"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
 			summary: "build a worker program from C functions and their interface"},
-		{name: "lab", usage: "lab up | shell | run | list | down", runner: &lab{}, program: true, words: labWords(),
+		{name: "lab", usage: "lab up | shell | run | list | down", runner: &wordless{labWords(), "the lab boots Linux kernels on QEMU and runs on Linux alone: use skep lab on a Linux machine"}, program: true, words: labWords(),
 			summary: "throw-away virtual machines, for kernels that may crash"},
 		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &wordless{partWords(), "only Linux lends cores: use skep part on a Linux machine"}, program: true, words: partWords(),
 			summary: "lend cores and memory of this Linux to a compute kernel"},

@@ -42,7 +42,7 @@ func newTree(completes bool) *cobra.Command {
 }
 
 func newBranch(c command, completes bool) *cobra.Command {
-	branch := &cobra.Command{Use: c.name[strings.LastIndexByte(c.name, ' ')+1:], Short: c.summary, Hidden: c.hidden,
+	branch := &cobra.Command{Use: c.lastWord(), Short: c.summary, Hidden: c.hidden,
 		Args: cobra.ArbitraryArgs, DisableFlagParsing: !completes, DisableFlagsInUseLine: true,
 		RunE: func(b *cobra.Command, args []string) error { return c.start(b.Context(), args) }}
 	if completes {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,19 +27,32 @@ func (w *wordless) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
 		return f.Expectf("a subcommand is expected: %s", wordNames(w.words))
 	}
-	return f.Usagef("there is no subcommand %q: there are %s", words[0], wordNames(w.words))
+	return f.Usagef("%s", noWord("there", "is", words[0], w.words))
 }
 
-// wordNames lists the names of subcommands.
-func wordNames(list []command) string {
-	var names []string
+// noWord says that a word is no subcommand of those in list, and which one was meant.
+func noWord(who, has, word string, list []command) string {
+	text := fmt.Sprintf("%s %s no subcommand %q", who, has, word)
+	if meant := cli.Nearest(word, shownWords(list)); meant != "" {
+		return fmt.Sprintf("%s; did you mean %s?", text, meant)
+	}
+	return text + ": there are " + wordNames(list)
+}
+
+// lastWord returns the word that selects a subcommand.
+func (c *command) lastWord() string { return c.name[strings.LastIndexByte(c.name, ' ')+1:] }
+
+// shownWords returns the names of the subcommands that people type.
+func shownWords(list []command) (names []string) {
 	for _, c := range list {
 		if !c.hidden {
-			names = append(names, c.name[strings.IndexByte(c.name, ' ')+1:])
+			names = append(names, c.lastWord())
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
+
+func wordNames(list []command) string { return strings.Join(shownWords(list), ", ") }
 
 // latencyText shows nanoseconds in few digits. None were measured if sampled is 0.
 func latencyText(sampled, ns uint64) string {
