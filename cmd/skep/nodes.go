@@ -129,7 +129,7 @@ func (n *nodes) drainNode(ctx context.Context, c *hub.Client) error {
 		runs := 0
 		for _, i := range list {
 			if i.Name == n.drain || i.ID == n.drain {
-				runs = i.Running + i.Programs
+				runs = i.Held()
 			}
 		}
 		if runs == 0 {

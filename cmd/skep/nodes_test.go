@@ -154,7 +154,7 @@ func TestInputOfSeveralPrograms(t *testing.T) {
 func TestProgressOfARun(t *testing.T) {
 	w := newWatch(os.Stderr)
 	call := func(state string, n uint64) hub.Event {
-		return hub.Event{Type: "call", State: state, Node: "1", Name: "pc", Substrate: "linux", Call: n, Sent: 1000, Fetched: 500, Text: "it left"}
+		return hub.Event{Type: "call", State: state, Node: "1", Name: "pc", Substrate: "linux", Call: n, Running: 1, Sent: 1000, Fetched: 500, Text: "it left"}
 	}
 	for _, c := range []struct {
 		event hub.Event
@@ -166,7 +166,7 @@ func TestProgressOfARun(t *testing.T) {
 		{hub.Event{Type: "node", Name: "pc", State: "lost"}, "skep: node pc is lost"},
 		{hub.Event{Type: "call", State: hub.CallLeased}, ""}, // without a node
 		{call(hub.CallLeased, 1), ""}, {call(hub.CallLeased, 2), ""}, {call(hub.CallLeased, 3), ""}, {call(hub.CallLeased, 4), ""},
-		{call(hub.CallDone, 1), ""}, {call(hub.CallFailed, 2), ""},
+		{call(hub.CallDone, 1), ""}, {call(hub.CallFailed, 2), ""}, {call(hub.CallCancelled, 4), ""},
 		{call(hub.CallRequeued, 3), "skep: call 3 is run again, it was on node pc: it left"},
 	} {
 		said := make(chan string, 1)

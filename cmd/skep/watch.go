@@ -83,17 +83,12 @@ func (w *watch) countEvent(e hub.Event) string {
 		return ""
 	}
 	n := w.shareOf(e)
+	n.running = e.Running
 	switch e.State {
-	case hub.CallLeased:
-		n.running++
 	case hub.CallDone:
-		n.running--
 		n.done++
 		n.sent += e.Sent + e.Fetched
-	case hub.CallFailed:
-		n.running--
 	case hub.CallRequeued:
-		n.running--
 		n.sent += e.Sent
 		return fmt.Sprintf("skep: call %d is run again, it was on node %s: %s", e.Call, name, cli.CleanText(e.Text))
 	}
@@ -105,7 +100,7 @@ func (w *watch) progressLines() []string {
 	defer w.lock.Unlock()
 	var lines []string
 	for _, n := range w.nodes {
-		lines = append(lines, fmt.Sprintf("%-16s %-12s %3d running %5d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.FormatBytes(n.sent)))
+		lines = append(lines, fmt.Sprintf("%-16s %-12s %3d running %5d done %8s sent", n.name, n.substrate, n.running, n.done, cli.FormatBytes(n.sent)))
 	}
 	slices.Sort(lines)
 	return lines

@@ -142,9 +142,8 @@ func (h *Hub) adopt(c *call, l carried) {
 	c.id = l.call
 	h.calls[c.id] = c
 	c.setState(callRunning)
-	c.leases[l.fence] = &lease{node: l.node, Lease: sched.Lease{Call: c.id, Fence: l.fence,
-		Node: sched.NodeID(l.node.info.ID), Session: c.caller.id, Attempt: 1}}
-	l.node.info.Running++
+	c.addLease(&lease{node: l.node, Lease: sched.Lease{Call: c.id, Fence: l.fence,
+		Node: sched.NodeID(l.node.info.ID), Session: c.caller.id, Attempt: 1}})
 	c.caller.nodes[l.node] = true
 	h.setAdopted(l.fence, &adopted{c, l.node, h.cfg.Now()})
 	h.callEvent(c, c.leases[l.fence], CallLeased, "it continues after the hub was started again")

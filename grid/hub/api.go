@@ -39,10 +39,11 @@ type NodeInfo struct {
 	Memory    uint64       `json:"memory"`
 	Slots     int          `json:"slots"`
 	Free      int          `json:"free"`
-	Running   int          `json:"running"` // leases, also those that fetch ahead
-	Done      uint64       `json:"done"`    // calls since the hub started
-	Failed    uint64       `json:"failed"`  // leases
-	Sent      uint64       `json:"sent"`    // bytes to it: blobs and arguments
+	Running   int          `json:"running"`         // calls, at most one for each slot
+	Ahead     int          `json:"ahead,omitempty"` // leases that wait there for a slot
+	Done      uint64       `json:"done"`            // calls since the hub started
+	Failed    uint64       `json:"failed"`          // leases
+	Sent      uint64       `json:"sent"`            // bytes to it: blobs and arguments
 	Received  uint64       `json:"received"`
 	LastSeen  time.Time    `json:"last_seen"`
 }
@@ -50,10 +51,13 @@ type NodeInfo struct {
 // Busy returns how many of a node's slots are in use.
 func (n *NodeInfo) Busy() int { return max(0, n.Slots-n.Free) }
 
+// Held returns how many calls and programs a node has.
+func (n *NodeInfo) Held() int { return n.Running + n.Ahead + n.Programs }
+
 // StateText says whether a node is there, and whether it gets work.
 func (n *NodeInfo) StateText() string {
 	switch {
-	case n.Drained && n.Running+n.Programs > 0:
+	case n.Drained && n.Held() > 0:
 		return n.State + ", draining"
 	case n.Drained:
 		return n.State + ", drained"
@@ -74,6 +78,7 @@ type Event struct {
 	Substrate string    `json:"substrate,omitempty"`
 	Attempt   int       `json:"attempt,omitempty"`
 	Copy      bool      `json:"copy,omitempty"`
+	Running   int       `json:"running,omitempty"`  // calls of the session that run on the node now
 	Wall      float64   `json:"wall,omitempty"`     // seconds from lease to result, on the node
 	ExecNS    uint64    `json:"exec_ns,omitempty"`  // inside the user's function
 	Sent      uint64    `json:"sent,omitempty"`     // bytes of arguments

@@ -26,6 +26,7 @@ type caller struct {
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
 	counts Counts           // of calls that ended; Hub.mu
 	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
+	leases map[*node]int    // of its calls; Hub.mu
 }
 
 // fail answers one of its numbers with an error.
@@ -99,8 +100,7 @@ func (c *call) functionName() string { return c.module.manifest.Functions[c.numb
 func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c, n := h.calls[l.Call], h.nodes[string(l.Node)]
 	c.setState(callRunning)
-	c.leases[l.Fence] = &lease{Lease: l, node: n}
-	n.info.Running++
+	c.addLease(&lease{Lease: l, node: n})
 	msg := proto.Lease{
 		Call: uint64(l.Call), Client: c.client, Fence: uint64(l.Fence), Session: c.caller.key,
 		Worker:   proto.Worker{Module: c.module.digest},
@@ -138,6 +138,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	if l != nil {
 		e.Node, e.Name, e.Substrate = l.node.info.ID, l.node.info.Name, l.node.info.Substrate
 		e.Attempt, e.Copy, e.Sent = l.Attempt, l.Copy, l.sent
+		e.Running = c.caller.leases[l.node] - h.sched.Waiting(sched.NodeID(e.Node), c.caller.id)
 		entry.Node, entry.Fence = e.Node, uint64(l.Fence)
 	}
 	if l != nil && l.done != nil {
@@ -158,6 +159,19 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	}
 }
 
+// addLease notes a lease, and its node's.
+func (c *call) addLease(l *lease) {
+	c.leases[l.Fence] = l
+	l.node.leases++
+	c.caller.leases[l.node]++
+}
+
+// isRunning reports whether a node runs the call, and does not only have it for later.
+func (h *Hub) isRunning(c *call) bool {
+	lockdep.AssertHeld(&h.mu)
+	return c.state == callRunning && !h.sched.Waits(c.id)
+}
+
 // endLease forgets a lease. A result that was not committed is dropped.
 func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 	lockdep.AssertHeld(&h.mu)
@@ -169,7 +183,8 @@ func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 	if len(c.leases) == 0 && c.state == callRunning {
 		c.setState(callWaiting)
 	}
-	l.node.info.Running--
+	l.node.leases--
+	c.caller.leases[l.node]--
 	if l.result != nil {
 		l.result.put()
 		l.result = nil
@@ -209,10 +224,10 @@ func (h *Hub) commitCall(s sched.Lease) {
 	r := c.resultFrame(l, l.done)
 	l.node.info.Done++
 	l.node.info.Received += l.done.Length
-	h.callEvent(c, l, CallDone, "")
 	result := l.result
 	l.result = nil
 	h.endLease(c, s.Fence)
+	h.callEvent(c, l, CallDone, "")
 	h.forgetCall(c)
 	c.caller.out.add(outgoing{client: c.client, result: &r, data: result})
 }

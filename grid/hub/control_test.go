@@ -16,6 +16,7 @@ import (
 
 	"skep/grid/engine"
 	"skep/grid/proto"
+	"skep/grid/sched"
 )
 
 // wantProblem checks the code and a part of the text of a refused request.
@@ -43,7 +44,7 @@ func TestNodesOfASelector(t *testing.T) {
 
 // Nodes are listed by name, and those of one name by id.
 func TestNodesAreSorted(t *testing.T) {
-	h := &Hub{nodes: map[string]*node{}}
+	h := &Hub{nodes: map[string]*node{}, sched: sched.New(sched.Config{})}
 	for id, name := range map[string]string{"4": "b", "3": "b", "1": "c", "2": "a", "9": "b", "7": "a"} {
 		h.nodes[id] = &node{info: NodeInfo{ID: id, Name: name}}
 	}

@@ -107,10 +107,10 @@ func (h *Hub) describeCall(c *call) CallInfo {
 	if m := h.masters[c.caller.id]; m != nil {
 		i.Run = m.run.name
 	}
-	switch c.state {
-	case callArriving:
+	switch {
+	case c.state == callArriving:
 		i.State = CallArriving
-	case callRunning:
+	case h.isRunning(c):
 		i.State = CallRunning
 	}
 	for _, l := range c.leases {

@@ -34,6 +34,7 @@ type node struct {
 	rolls    bool     // it takes part in rolls of kernel updates
 	holds    bool     // its agent knows Exec.Update
 	beats    uint64
+	leases   int
 	adopted  map[sched.Fence]*adopted // those of Hub.adopted that it has; nil until the first
 }
 
@@ -426,6 +427,8 @@ func (h *Hub) listed() []NodeInfo {
 	for _, n := range h.nodes {
 		i := n.info
 		i.Programs = programs[n]
+		i.Ahead = h.sched.Waiting(sched.NodeID(i.ID), 0)
+		i.Running = n.leases - i.Ahead
 		list = append(list, i)
 	}
 	sort.Slice(list, func(i, j int) bool {

@@ -138,7 +138,7 @@ func (m *master) info() SessionInfo {
 	lockdep.AssertHeld(&m.hub.mu)
 	s := SessionInfo{Key: m.key, Run: m.run.key, Name: m.run.name, Began: m.began, Calls: m.counts}
 	for _, c := range m.calls {
-		if c.state == callRunning {
+		if m.hub.isRunning(c) {
 			s.Calls.Running++
 		} else {
 			s.Calls.Waiting++

@@ -73,6 +73,51 @@ func TestOverviewCountsLostRuns(t *testing.T) {
 	}
 }
 
+// A call that a node holds for later does not run: a node never seems to run more calls than
+// it has slots. The event of each call says how many run at that moment.
+func TestCallsHeldAheadDoNotRun(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	runs := func(state string, call uint64, want int) {
+		t.Helper()
+		e := m.waitForEvent(state, func(e Event) bool { return e.Type == "call" && e.State == state && e.Call == call })
+		if e.Running != want {
+			t.Errorf("call %d is %s, and %d run; want %d", call, state, e.Running, want)
+		}
+	}
+	m.call(2, []byte("x"))
+	first := a.nextLease()
+	runs(CallLeased, first.Call, 1)
+	a.sendDone(first, []byte("a"))
+	m.readResult(2)
+	runs(CallDone, first.Call, 0)
+	a.askLeases(1)
+	m.call(3, []byte("x"))
+	m.call(4, []byte("x"))
+	second, third := a.nextLease(), a.nextLease()
+	runs(CallLeased, third.Call, 1)
+	if n := w.hub.Nodes()[0]; n.Running != 1 || n.Ahead != 1 || n.Held() != 2 || n.Slots != 1 {
+		t.Errorf("%+v", n)
+	}
+	o, err := w.cli.Overview(t.Context())
+	if err != nil || o.Calls.Running != 1 || o.Calls.Waiting != 1 {
+		t.Errorf("%+v: %v", o.Calls, err)
+	}
+	states := map[string]int{}
+	list, err := w.hub.Calls("")
+	for _, c := range list.List {
+		states[c.State]++
+	}
+	if err != nil || states[CallRunning] != 1 || states[CallWaiting] != 1 {
+		t.Errorf("%v: %v", states, err)
+	}
+	a.sendDone(second, []byte("a"))
+	runs(CallDone, second.Call, 1)
+	m.readResult(3)
+	if n := w.hub.Nodes()[0]; n.Running != 1 || n.Ahead != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
 // Intervals of the last ten minutes are shown, also those in which nothing happened.
 func TestTallyOfIntervals(t *testing.T) {
 	began := time.Unix(1e6, 0)

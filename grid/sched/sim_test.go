@@ -212,6 +212,9 @@ func (m *sim) checkNodes() {
 		if running > n.slots || ahead > running || running+ahead != len(n.leases) {
 			m.t.Fatalf("node %s of %d slots: %d running, %d ahead, %d leases", n.id, n.slots, running, ahead, len(n.leases))
 		}
+		if of := m.s.sumWaiting(n.id); of != ahead || m.s.Waiting(n.id, 0) != ahead {
+			m.t.Fatalf("node %s: %d leases wait, those of the sessions are %d, and %d are ahead", n.id, m.s.Waiting(n.id, 0), of, ahead)
+		}
 		if used := m.s.sumMemory(n.id); used > n.memory {
 			m.t.Fatalf("node %s: %d bytes of %d", n.id, used, n.memory)
 		}
@@ -224,6 +227,22 @@ func (s *Scheduler) sumCounts(id NodeID) (running, ahead int) {
 		return len(n.running), len(n.ahead)
 	}
 	return 0, 0
+}
+
+// sumWaiting adds up what the sessions wait for on a node. It is -1 if a call seems to wait
+// that runs.
+func (s *Scheduler) sumWaiting(id NodeID) (sum int) {
+	for _, ss := range s.sessions {
+		sum += s.Waiting(id, ss.id)
+	}
+	if n := s.byNode[id]; n != nil {
+		for _, l := range n.running {
+			if s.Waits(l.call.id) {
+				return -1
+			}
+		}
+	}
+	return sum
 }
 
 func (s *Scheduler) sumMemory(id NodeID) (sum uint64) {

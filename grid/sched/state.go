@@ -213,6 +213,27 @@ func (s *Scheduler) Current(id NodeID, c CallID, f Fence) bool {
 	return s.findLease(id, c, f) != nil
 }
 
+// Waits reports whether a call has a lease, and all its leases wait for their seats.
+func (s *Scheduler) Waits(id CallID) bool {
+	c := s.calls[id]
+	return c != nil && len(c.leases) > 0 && !slices.ContainsFunc(c.leases, func(l *lease) bool { return !l.Ahead })
+}
+
+// Waiting returns how many leases of a node wait for a seat there: those of one session, or
+// of all if session is the zero value.
+func (s *Scheduler) Waiting(id NodeID, session SessionID) (count int) {
+	n := s.byNode[id]
+	if n == nil {
+		return 0
+	}
+	for _, l := range n.ahead {
+		if session == 0 || l.call.session.id == session {
+			count++
+		}
+	}
+	return count
+}
+
 func (s *Scheduler) emit(a Action) { s.out = append(s.out, a) }
 
 func (s *Scheduler) findLease(id NodeID, c CallID, f Fence) *lease {
