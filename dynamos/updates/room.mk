@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: MIT
+# SPDX-License-Identifier: GPL-2.0-only
 # Packages of updates, built as users build them, and the tests that take them
 # from a patch to a running kernel. The kernels lack the fix that is taken. The
 # second one's source takes minutes to prepare: its walk is the soak.

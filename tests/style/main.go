@@ -58,6 +58,7 @@ var checks = []check{
 	{"files stay below 800 lines", fileSize},
 	{"lines of assembly fit 80 columns", asmWidth},
 	{"licence line", checkLicence},
+	{"licences are those of README", checkLicenceTable},
 	{"no forbidden words", checkWords},
 	{"no stray whitespace", checkWhitespace},
 	{"spelling", checkSpelling},

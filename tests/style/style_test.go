@@ -20,6 +20,10 @@ const (
 	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\nx/core host x system\n"
 )
 
+// licences is README's table of licences.
+const licences = "\n## Licence\n\n| files | licence |\n|---|---|\n| kernel modules: `*/kmod/`, `mk/x.mk` | `GPL-2.0-only` |\n" +
+	"| `include/skep/` | `" + contractLicence + "` |\n| everything else | `MIT` |\n"
+
 // good is a tree that follows every rule. Each plant adds or replaces files.
 var good = map[string]string{
 	"go.mod":                   "// SPDX-License-Identifier: MIT\n\nmodule skep\n\ngo 1.26\n",
@@ -40,7 +44,8 @@ var good = map[string]string{
 	"internal/README.md":       spdxMd + "`hub`\n",
 	"tests/README.md":          spdxMd + "`style/`\n",
 	"mk/x.sh":                  spdxSh + "echo \"$1\"\n",
-	"README.md":                "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n",
+	"mk/x.mk":                  "# SPDX-License-Identifier: GPL-2.0-only\n",
+	"README.md":                "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n" + licences,
 	".clang-format":            "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
 }
 
@@ -130,7 +135,11 @@ var plants = []struct {
 	{"lines of assembly fit 80 columns", map[string]string{"abi/x.S": spdxC + "\tmov\t%rax, %rbx" + strings.Repeat(" ", 52) + "/* too much */\n"}, "abi/x.S:2: 92 columns"},
 	{"licence line", map[string]string{"abi/x.c": "int x;\n"}, "no SPDX"},
 	{"licence line", map[string]string{"abi/x.c": "/* SPDX-License-Identifier: Beerware */\n"}, "unknown licence"},
-	{"licence line", map[string]string{"include/skep/x.h": spdxC}, "a contract's licence"},
+	{"licences are those of README", map[string]string{"include/skep/x.h": spdxC}, `include/skep/x.h: its licence is "MIT", but README.md says "GPL-2.0-only WITH`},
+	{"licences are those of README", map[string]string{"x/kmod/a.c": spdxC}, `x/kmod/a.c: its licence is "MIT", but README.md says "GPL-2.0-only"`},
+	{"licences are those of README", map[string]string{"abi/kmod.c": spdxK}, `abi/kmod.c: its licence is "GPL-2.0-only", but README.md says "MIT"`},
+	{"licences are those of README", map[string]string{"abi/README.md": spdxMd, "README.md": spdxMd}, "no table of licences"},
+	{"licences are those of README", map[string]string{"README.md": spdxMd + strings.Replace(licences, "include/skep/", "none/", 1)}, "README.md: no file has the licence"},
 	{"no forbidden words", map[string]string{"abi/x.c": spdxC + "/* TO" + "DO: think */\n"}, "left for later"},
 	{"no forbidden words", map[string]string{"abi/x.c": spdxC + "/* see /wo" + "rk/x */\n"}, "somebody's machine"},
 	{"no forbidden words", map[string]string{"mk/y.sh": spdxSh + "GOPROXY=https://proxy.gol" + "ang.org\n"}, "registry"},

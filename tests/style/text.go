@@ -106,20 +106,12 @@ func checkLicence(t *tree) ([]string, error) {
 		if unlicensed.MatchString(name) || t.isBinary(name) {
 			continue
 		}
-		found := ""
-		for _, line := range t.lines(name)[:min(5, len(t.lines(name)))] {
-			if m := licenceLine.FindStringSubmatch(line); m != nil {
-				found = m[1]
-				break
-			}
-		}
+		found := t.licenceOf(name)
 		switch {
 		case found == "":
 			bad = append(bad, name+": no SPDX-License-Identifier in its first lines")
 		case !known[found]:
 			bad = append(bad, fmt.Sprintf("%s: unknown licence %q", name, found))
-		case isUnder(name, "include/skep") && found != contractLicence:
-			bad = append(bad, fmt.Sprintf("%s: a contract's licence is %q", name, contractLicence))
 		}
 	}
 	return bad, nil

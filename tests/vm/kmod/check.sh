@@ -1,5 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: MIT
+# SPDX-License-Identifier: GPL-2.0-only
 # Holds mk/kmod.mk to what it promises: our modules fit their kernels, whatever
 # a checker finds stops the build, sources stay clean, and nothing is built
 # twice. Plants modules in a small tree that uses the same fragment.
