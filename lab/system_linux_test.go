@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,9 +20,9 @@ func TestSystemArgs(t *testing.T) {
 		accel         string
 		want, wantNot []string
 	}{
-		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off ", "snapshot=on,werror=report,file=/disk ", "readonly=on,file=/files ",
-			"-smp 3 ", "-m 512 ", "-append root=/dev/vda rw ", " quiet "}, []string{"-no-reboot"}},
-		{"kvm", []string{"-accel kvm ", "snapshot=on,werror=report,file=/disk "}, []string{"smap", "thread=single"}},
+		{"tcg", []string{"-accel tcg,thread=single ", ",smap=off ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk ", "readonly=on,file=/files ",
+			"-smp 3 ", "-m 512 ", "-append root=/dev/vda rw ", " quiet "}, []string{"-no-reboot", "-S", "-loadvm"}},
+		{"kvm", []string{"-accel kvm ", "cache=unsafe,werror=report,format=raw,snapshot=on,file=/disk "}, []string{"smap", "thread=single"}},
 	} {
 		line := strings.Join(m.systemArgs(s, hardware{accel: tt.accel, image: "/vmlinux", scale: 1}), " ") + " "
 		for _, w := range tt.want {
@@ -34,6 +35,27 @@ func TestSystemArgs(t *testing.T) {
 				t.Errorf("%s: %q is in %s", tt.accel, w, line)
 			}
 		}
+	}
+}
+
+// The changes of a system with Saves go to that file, which is made when QEMU waits. If it
+// is there, the system goes on from what was saved.
+func TestSystemArgs_saves(t *testing.T) {
+	m, err := Machine{Name: "s", Build: t.TempDir(), CPUs: 3, Memory: 512}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := System{Disk: "/disk", Saves: filepath.Join(t.TempDir(), "saves")}
+	argsOf := func() string {
+		return strings.Join(m.systemArgs(s, hardware{accel: "tcg", scale: 1}), " ") + " "
+	}
+	first := argsOf()
+	if strings.Contains(first, "snapshot=on") || strings.Contains(first, "-loadvm") || !strings.Contains(first, "format=raw,file=/disk ") || !strings.Contains(first, " -S ") {
+		t.Error(first)
+	}
+	plantFile(t, s.Saves, "")
+	if again := argsOf(); !strings.Contains(again, "format=qcow2,file="+s.Saves+" ") || !strings.Contains(again, " -loadvm saved ") {
+		t.Error(again)
 	}
 }
 
