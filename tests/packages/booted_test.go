@@ -46,12 +46,13 @@ func walkSystem(t *testing.T, name, suite string, steps []step) {
 		t.Skip("making a root of Debian needs root")
 	}
 	w := startWalk(t, name, suite)
-	w.awaitBoot()
-	boots := 0
-	for _, s := range steps {
+	first := w.first
+	boots := steps[first].boots
+	for i, s := range steps[first:] {
 		for ; boots < s.boots; boots++ {
 			w.reboot()
 		}
+		w.save(first + i)
 		name := fmt.Sprintf("%s %d: %s", s.name, s.boots+1, s.promise)
 		if !t.Run(name, func(t *testing.T) { w.typeStep(t, s) }) && (w.lost || w.gone()) {
 			t.Fatalf("the shell or the system is gone; console: %s", w.system.Console())
@@ -69,7 +70,12 @@ type walker struct {
 	count  int
 	last   string // boot
 	lost   bool   // the shell hangs
+	first  int    // step
 }
+
+// A walk that failed left its system as it was before the first step that failed. With
+// this variable the next walk goes on there, with the packages and steps of this tree.
+const again = "SKEP_WALK_AGAIN"
 
 func startWalk(t *testing.T, name, suite string) *walker {
 	vmtest.Lock(t)
@@ -78,11 +84,18 @@ func startWalk(t *testing.T, name, suite string) *walker {
 		t.Fatal(err)
 	}
 	w := &walker{t: t, out: filepath.Join(build, "test", name+"-"+suite), lines: make(chan string, 1000)}
+	saves := filepath.Join(w.out, "saves")
+	if os.Getenv(again) != "" {
+		w.readFirst()
+	} else if err := os.RemoveAll(w.out); err != nil {
+		t.Fatal(err)
+	}
 	w.prepare(build, name, suite)
 	w.system, err = lab.StartSystem(context.Background(), lab.System{
 		Name: name + "-" + suite, Build: build, CPUs: 3, Memory: 2048,
 		Kernel: filepath.Join(w.out, "vmlinuz"), Initramfs: filepath.Join(w.out, "initrd"),
 		Disk: filepath.Join(w.out, "disk"), Files: filepath.Join(w.out, "files"),
+		Saves: saves,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,16 +103,65 @@ func startWalk(t *testing.T, name, suite string) *walker {
 	t.Cleanup(func() {
 		w.system.Kill()
 		w.judgeConsole()
+		if t.Failed() {
+			t.Logf("%s keeps the system as it was before the step that failed; with %s=1 the test goes on there", w.out, again)
+			return
+		}
 		if err := os.RemoveAll(w.out); err != nil {
 			t.Error(err)
 		}
-		if !t.Failed() {
-			os.RemoveAll(filepath.Dir(w.system.Console()))
-		}
+		os.RemoveAll(filepath.Dir(w.system.Console()))
 	})
 	go w.readLines()
+	if os.Getenv(again) == "" {
+		w.awaitBoot()
+	} else {
+		w.goOn()
+	}
 	return w
 }
+
+// The file that holds the number of the step before which the system was saved.
+func (w *walker) firstPath() string { return filepath.Join(w.out, "first") }
+
+func (w *walker) readFirst() {
+	w.t.Helper()
+	text, err := os.ReadFile(w.firstPath())
+	if err != nil {
+		w.t.Fatalf("%s: no walk failed before: %v", again, err)
+	}
+	if w.first, err = strconv.Atoi(string(text)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// save saves the system before a step, unless one before it failed.
+func (w *walker) save(step int) {
+	w.t.Helper()
+	if w.t.Failed() {
+		return
+	}
+	if err := w.system.Save(); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.firstPath(), []byte(strconv.Itoa(step)), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// goOn gives a saved system this test's files.
+func (w *walker) goOn() {
+	w.t.Helper()
+	said, err := w.typeCommand("blockdev --flushbufs /dev/vdb && "+getFiles+" && echo && cat /proc/sys/kernel/random/boot_id", time.Minute)
+	if err != nil {
+		w.t.Fatalf("%v\n%s", err, said)
+	}
+	lines := strings.Fields(said)
+	w.last = lines[len(lines)-1]
+}
+
+// getFiles fetches the test's files.
+const getFiles = "mkdir -p /opt/test && tar -C /opt/test -xf /dev/vdb"
 
 // prepare makes the disk, and an archive with the packages of the versions and the files of
 // the test. The first version of an upgraded system is the former release.
@@ -107,14 +169,14 @@ func (w *walker) prepare(build, name, suite string) {
 	w.t.Helper()
 	files := filepath.Join(w.out, "test")
 	script := `set -eu
-rm -rf "$OUT"
 mkdir -p "$OUT/test/job"
-sh tests/packages/system.sh "$BUILD" "$SUITE" "$OUT" >&2
+[ -e "$OUT/saves" ] || sh tests/packages/system.sh "$BUILD" "$SUITE" "$OUT" >&2
 make_packages() # folder version
 {
 	DEB_LEVEL=0 sh packaging/deb.sh "$BUILD" "$OUT/test/$1" "$2"
 }
 if [ "$NAME" = upgraded ]; then
+	rm -rf "$OUT/test/first"
 	cp -r "$FORMER/first" "$OUT/test"
 	make_packages second "$VERSION"
 	make_packages third "$VERSION.1"
@@ -125,6 +187,16 @@ fi
 printf 'hello: 10 20 30 40, together 100\nbee: ran\npython: 34\ndoctor: bee ok\nlab: 1\n' >"$OUT/test/walk.want"
 cp tests/packages/*.sh tests/mpi/program.c "$OUT/test"
 cp tests/packages/job/* "$OUT/test/job"
+pack_files()
+{
+	tar -C "$OUT/test" -cf "$OUT/files" .
+	# A saved system knows the size of its disk.
+	truncate -s 1G "$OUT/files"
+}
+[ ! -e "$OUT/saves" ] || {
+	pack_files
+	exit 0
+}
 # The update is built on that Debian.
 . tests/packages/apart.sh
 within()
@@ -137,7 +209,7 @@ cp tests/packages/apart.sh tests/packages/update.sh dynamos/updates/links/links.
 	"$BUILD/bin/skep" "$apart"
 run_apart 3600 "$BUILD/_root/$SUITE-system" "$PWD" "$apart" update.sh
 mv "$apart/links.skepup" "$OUT/test"
-tar -C "$OUT/test" -cf "$OUT/files" .
+pack_files
 `
 	c := exec.Command("sh", "-c", script)
 	c.Dir = filepath.Join("..", "..")
@@ -187,7 +259,7 @@ func (w *walker) awaitBoot() {
 				continue
 			}
 			w.last = id
-			if said, err := w.typeCommand("mkdir -p /opt/test && tar -C /opt/test -xf /dev/vdb", time.Minute); err != nil {
+			if said, err := w.typeCommand(getFiles, time.Minute); err != nil {
 				w.t.Fatalf("%v\n%s", err, said)
 			}
 			return

@@ -20,7 +20,7 @@ var upgradeSteps = slices.Concat(
 mkdir -p /opt/former/bin /opt/former/lib
 cp -a /usr/bin/skep /usr/bin/bee /opt/former/bin
 cp -a /usr/lib/skep /opt/former/lib
-cp /sys/module/dynamos/srcversion /opt/former
+cp /sys/module/dynamos/notes/.note.gnu.build-id /opt/former/module
 skep token --state $state >/tmp/token-old
 /opt/former/bin/skep join 127.0.0.1:4860 --token-file /tmp/token-old --only --name old --state /opt/former/state
 start_old_node
@@ -30,7 +30,7 @@ use_old_node
 		{"upgrade", "an upgrade to this release ends neither the program nor the services nor the update", 40 * time.Minute, 0, `
 upgrade_to second
 # Until the next boot, this release works with the module of the former one.
-cmp /sys/module/dynamos/srcversion /opt/former/srcversion
+cmp /sys/module/dynamos/notes/.note.gnu.build-id /opt/former/module
 update_in_force
 `},
 		{"policy", "with the former module, skep update changes whom the update is for", time.Minute, 0, `
@@ -46,7 +46,7 @@ end_job
 		{"apart", "the node of the former release works with the hub of this one", 10 * time.Minute, 0, "use_old_node\n"},
 		{"restored", "after a reboot the update is in force with this release's module", 20 * time.Minute, 1, restored + `
 update_in_force
-! cmp /sys/module/dynamos/srcversion /opt/former/srcversion || exit 1
+! cmp /sys/module/dynamos/notes/.note.gnu.build-id /opt/former/module || exit 1
 start_old_node
 use_old_node
 `},

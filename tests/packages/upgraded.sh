@@ -44,11 +44,12 @@ use_old_node()
 	cd /opt/walk
 	skep exec --state "$state" --on node=old -- ./a | tee /tmp/exec-old
 	grep -q ran /tmp/exec-old
-	name=$(uname -n)
-	skep nodes --state "$state" --drain "$name"
+	# The former release cannot drain a node.
+	systemctl stop skep-agent
 	skep run --state "$state" -- ./master | tee /tmp/master-old
-	skep nodes --state "$state" --reopen "$name"
+	systemctl start skep-agent
 	grep -q 'together 100' /tmp/master-old
+	until_true services_ready
 }
 
 # A program runs that makes calls. After half of them it waits for a file.
