@@ -195,6 +195,11 @@ struct bee {
 	 * these; or NULL. */
 	const void *resume;
 	u64 resume_len;
+	/* With which thread 0 enters in a child of fork on Windows: vector
+	 * registers, or NULL; the canary slot, which may differ from memory,
+	 * valid with this thread pointer. */
+	const void *vec;
+	u64 canary, canary_tp;
 };
 extern struct bee bee;
 
@@ -209,6 +214,11 @@ extern struct abi_host bee_gated;
  */
 int bee_load(const struct bee_options *o, const struct abi_host *os,
 	     const char *const *envp);
+
+/* In place of bee_load, in a child of fork that is a new process; images: what
+ * bee_images_save wrote. 0 or -ENOMEM. */
+int bee_load_forked(const struct bee_options *o, const struct abi_host *os,
+		    const u8 *images);
 
 /* Enters guest thread t->index at abi_thread_regs. Runs on any stack. */
 __attribute__((noreturn)) void bee_thread_enter(struct bee_thread *t);
@@ -225,6 +235,7 @@ void bee_slots_fill(struct bee_thread *t);
 
 /* Sets the thread pointer and canary slots of the calling thread. */
 void bee_slots_tp(u64 tp);
+u64 bee_slots_canary(void); /* of the calling thread */
 
 #ifndef _WIN32
 enum bee_fs_mode { BEE_FS_INSN = 1, BEE_FS_CALL = 2 };

@@ -68,6 +68,25 @@ void bee_slots_tp(u64 tp)
 	SLOT_SET(SKEP_SLOT_CANARY, canary);
 }
 
+u64 bee_slots_canary(void)
+{
+	u64 canary;
+
+	__asm__ volatile("mov %%gs:%c1, %0"
+			 : "=r"(canary)
+			 : "i"(BEE_SLOT(SKEP_SLOT_CANARY)));
+	return canary;
+}
+
+/* musl stores the canary after it has set the thread pointer, so frames on the
+ * stack have that of the slot. */
+static void enter_forked(u64 tp)
+{
+	if (tp == bee.canary_tp)
+		SLOT_SET(SKEP_SLOT_CANARY, bee.canary);
+	(void)bee_vec_load(bee.vec, bee_xsave_size());
+}
+
 /* abi also calls it for a new thread, which sets its slots itself when it
  * starts. */
 static void thread_tp(u32 thread, u64 tp)
@@ -117,6 +136,8 @@ void bee_thread_enter(struct bee_thread *t)
 	__asm__ volatile("ldmxcsr %0\n\tfldcw %1"
 			 :
 			 : "m"(f->mxcsr), "m"(f->control));
+	if (bee.vec && !t->index)
+		enter_forked(abi_thread_tp(bee.proc, 0));
 	bee_enter(t);
 }
 

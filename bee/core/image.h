@@ -62,4 +62,14 @@ void bee_images_put(void);
  * fewer. */
 const struct bee_image *bee_images_at(u32 i);
 
+/*
+ * For the child of a fork that is a new process: its images, while no other
+ * thread changes them. The child has the same bee.image and bee.loader, and the
+ * text and stubs are in memory.
+ */
+u64 bee_images_size(void);
+void bee_images_save(u8 *to);
+/* 0 or -ENOMEM. */
+int bee_images_restore(const u8 *from);
+
 #endif

@@ -108,6 +108,108 @@ void bee_images_put(void)
 	__atomic_fetch_sub(&readers, 1, __ATOMIC_SEQ_CST);
 }
 
+/* A copy ------------------------------------------------------------------- */
+
+enum saved_as { SAVED_PROGRAM, SAVED_LOADER, SAVED_LIBRARY };
+
+static u64 sites_size(const struct bee_image *image)
+{
+	return image->map.sites * sizeof(*image->map.site);
+}
+
+static u64 pcs_size(const struct bee_image *image)
+{
+	return image->map.pcs * sizeof(*image->map.pc);
+}
+
+u64 bee_images_size(void)
+{
+	u64 size = sizeof(u32) + sizeof(bee.sums);
+	u32 i;
+
+	for (i = 0; i < used; i++)
+		if (table[i])
+			size += sizeof(enum saved_as) + sizeof(*table[i]) +
+				sites_size(table[i]) + pcs_size(table[i]);
+	return size;
+}
+
+static u8 *put_part(u8 *to, const void *from, u64 len)
+{
+	abi_memcpy(to, from, len);
+	return to + len;
+}
+
+static const u8 *get_part(void *to, const u8 *from, u64 len)
+{
+	abi_memcpy(to, from, len);
+	return from + len;
+}
+
+void bee_images_save(u8 *to)
+{
+	const struct bee_image *image;
+	enum saved_as as;
+	u32 i, n = 0;
+
+	for (i = 0; i < used; i++)
+		n += !!table[i];
+	to = put_part(to, &n, sizeof(n));
+	to = put_part(to, &bee.sums, sizeof(bee.sums));
+	for (i = 0; i < used; i++) {
+		image = table[i];
+		if (!image)
+			continue;
+		as = image == &bee.image    ? SAVED_PROGRAM
+		     : image == &bee.loader ? SAVED_LOADER
+					    : SAVED_LIBRARY;
+		to = put_part(to, &as, sizeof(as));
+		to = put_part(to, image, sizeof(*image));
+		to = put_part(to, image->map.site, sites_size(image));
+		to = put_part(to, image->map.pc, pcs_size(image));
+	}
+}
+
+/* Reads one image into memory of its own; returns what follows, or NULL. */
+static const u8 *restore_image(const u8 *from)
+{
+	struct bee_image *image;
+	struct bee_rewrite *rw;
+	enum saved_as as;
+
+	from = get_part(&as, from, sizeof(as));
+	image = as == SAVED_PROGRAM  ? &bee.image
+		: as == SAVED_LOADER ? &bee.loader
+				     : bee_os_alloc(sizeof(*image));
+	if (!image)
+		return 0;
+	from = get_part(image, from, sizeof(*image));
+	rw = &image->rw;
+	rw->sites_max = image->map.sites;
+	rw->pcs_max = image->map.pcs;
+	/* as image.c allocates them */
+	rw->site = bee_os_alloc(sites_size(image) + 8);
+	rw->pc = bee_os_alloc(pcs_size(image) + 8);
+	if (!rw->site || !rw->pc)
+		return 0;
+	image->map.site = rw->site;
+	image->map.pc = rw->pc;
+	from = get_part(rw->site, from, sites_size(image));
+	from = get_part(rw->pc, from, pcs_size(image));
+	return bee_images_add(image) ? 0 : from;
+}
+
+int bee_images_restore(const u8 *from)
+{
+	u32 i, n;
+
+	from = get_part(&n, from, sizeof(n));
+	from = get_part(&bee.sums, from, sizeof(bee.sums));
+	for (i = 0; i < n && from; i++)
+		from = restore_image(from);
+	return from ? 0 : -LINUX_ENOMEM;
+}
+
 const struct bee_image *bee_images_at(u32 i)
 {
 	u32 slot;

@@ -424,6 +424,21 @@ static int load_loader(struct load *program)
 	return (int)err;
 }
 
+static void begin_load(const struct bee_options *o, const struct abi_host *os)
+{
+	bee.options = o;
+	bee.os = os;
+	bee_cpu_init();
+	bee_gate_init(os);
+}
+
+int bee_load_forked(const struct bee_options *o, const struct abi_host *os,
+		    const u8 *images)
+{
+	begin_load(o, os);
+	return bee_images_restore(images);
+}
+
 int bee_load(const struct bee_options *o, const struct abi_host *os,
 	     const char *const *envp)
 {
@@ -435,10 +450,7 @@ int bee_load(const struct bee_options *o, const struct abi_host *os,
 	u64 start = (u64)os->clock(ABI_CLOCK_MONOTONIC);
 	int err;
 
-	bee.options = o;
-	bee.os = os;
-	bee_cpu_init();
-	bee_gate_init(os);
+	begin_load(o, os);
 	err = open_file(&l);
 	if (err)
 		return err;

@@ -268,6 +268,34 @@ static void check_readers(void)
 	tap_ok(!bee_images_take(), "an image with text is not taken out");
 }
 
+/* The table has one image left. A copy of it is another image with a map of its
+ * own. */
+static void check_saved(void)
+{
+	struct bee_site site[2] = {{.addr = 5}, {.addr = 6}};
+	struct bee_stub_pc pc = {.stub = pair[1].stubs};
+	const struct bee_image *copy;
+	u8 *bytes;
+
+	pair[1].map = (struct bee_map){site, &pc, 2, 1, pair[1].stubs, 16};
+	bytes = malloc(bee_images_size());
+	bee_images_save(bytes);
+	pair[1].text_left = 0;
+	tap_ok(bee_images_take() == &pair[1] && !bee_images_at(0),
+	       "the only image is gone");
+	tap_ok(!bee_images_restore(bytes) && !bee_images_at(1),
+	       "one image is restored");
+	copy = bee_images_get_stub(pair[1].stubs);
+	tap_ok(copy && copy != &pair[1] && copy->text_left == 1 &&
+		       copy->map.sites == 2 && copy->map.site != site &&
+		       copy->map.site[1].addr == 6 && copy->map.pc != &pc &&
+		       copy->map.pc[0].stub == pair[1].stubs,
+	       "with its sites");
+	bee_images_put();
+	free(bytes);
+	allocated = 0; /* the copy stays */
+}
+
 static void check_full(void)
 {
 	static struct bee_image many[2047];
@@ -295,6 +323,7 @@ int main(void)
 	check_mapped();
 	check_found();
 	check_readers();
+	check_saved();
 	check_full();
 	op.verb = 99;
 	tap_ok(bee_text_file(&op) == -LINUX_EINVAL, "an unknown verb");
