@@ -86,9 +86,9 @@ struct abi_host_info {
 	/* From here to the end of the mmap range there are only mappings by
 	 * mem_place. 0: there is no such window. */
 	u64 file_window;
-	/* 1: `family` starts processes only by vfork and execve. Then FORK
-	 * with status 1 only gives the child's pid, and the caller becomes the
-	 * child; SPAWN or ENDED follows. */
+	/* 1: `family` starts processes itself. Then FORK with status 1 only
+	 * gives the child's pid, and the caller becomes the child; SPAWN or
+	 * ENDED follows. FORK with status 0: include/fork.h. */
 	u32 spawns;
 	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask; /* components of it (XCR0 as the guest sees it) */

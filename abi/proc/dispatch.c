@@ -52,15 +52,16 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 	case ABI_NR_tee:
 		return host->splice ? 0 : "returns EINVAL";
 	case ABI_NR_fork:
-		return host->family && !host->thread_self ? 0
-							  : "returns ENOSYS";
+		if (host->thread_self)
+			return "not with sockets or shared memory";
+		return host->family ? 0 : "returns ENOSYS";
 	case ABI_NR_vfork:
 	case ABI_NR_execve:
 	case ABI_NR_execveat:
 		return host->family ? 0 : "returns ENOSYS";
 	case ABI_NR_clone:
 		if (host->thread_self)
-			return "threads and vfork only";
+			return "processes as fork and vfork make them";
 		return host->family ? 0 : "threads only";
 	case ABI_NR_inotify_init:
 	case ABI_NR_inotify_init1:

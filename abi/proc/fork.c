@@ -6,10 +6,12 @@
  * docs/design/abi.md, "Processes".
  */
 #include "fork.h"
+#include "copy.h"
 #include "log.h"
 #include "refuse.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
+#include "abi/include/fork.h"
 #include "abi/include/mem.h"
 #include "abi/include/siginfo.h"
 #include "abi/include/user.h"
@@ -303,6 +305,7 @@ static void become_child(struct abi_call *c, u32 pid)
 	c->p->child = 1;
 	c->p->forked = 1;
 	c->p->death_signal = 0;
+	c->p->vfork.thread = 0;
 	unlock_process(c->p);
 	drop_descs(c->p);
 	abi_cpu_limit_arm(c->p);
@@ -396,14 +399,80 @@ static s64 fork_process(struct abi_call *c, const struct fork *f)
 	return rc;
 }
 
+/* Takes all locks when everything can be copied. */
+static s64 lock_for_copy(struct abi_proc *p)
+{
+	s64 rc;
+
+	do {
+		rc = abi_copy_prepare(p);
+		if (rc)
+			return rc;
+		lock_process(p);
+		rc = abi_copy_check(p);
+		if (rc)
+			unlock_process(p);
+	} while (rc > 0);
+	return rc;
+}
+
+/* The host makes the child from a new process, which calls abi_fork_resume. */
+static s64 fork_copy(struct abi_call *c, const struct fork *f)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_FORK};
+	struct abi_proc *p = c->p;
+	s64 rc = lock_for_copy(p);
+	u32 pid;
+
+	if (rc)
+		return rc;
+	share_positions(p);
+	p->copy.thread = c->t->index;
+	p->copy.flags = f->flags;
+	p->copy.stack = f->stack;
+	p->copy.child_tid = f->child_tid;
+	p->copy.tls = f->tls;
+	(void)p->host->vec_save(p->copy.vec, p->info.xsave_size);
+	c->t->regs = *c->regs;
+	rc = p->host->family(&op, c->t->index);
+	unlock_process(p);
+	pid = (u32)rc;
+	if (rc > 0 && f->flags & CLONE_PARENT_SETTID)
+		abi_user_put(p, f->parent_tid, &pid, sizeof(pid));
+	return rc;
+}
+
+void abi_fork_resume(struct abi_proc *p, u32 pid)
+{
+	struct fork f = {.flags = p->copy.flags,
+			 .stack = p->copy.stack,
+			 .child_tid = p->copy.child_tid,
+			 .tls = p->copy.tls};
+	struct abi_call c = {.p = p, .t = &p->threads.thread[p->copy.thread]};
+
+	become_child(&c, pid);
+	c.regs = &c.t->regs;
+	c.regs->rax = 0;
+	finish_child(&c, &f);
+}
+
 /* On a host that starts processes by execve: flags that write to the child's
  * memory are of no use, because that is the parent's. */
 static s64 borrow_thread(struct abi_call *c, const struct fork *f)
 {
 	if (abi_vfork_is(c->p) ||
 	    f->flags & ~(CLONE_VM | CLONE_VFORK | CLONE_SIGNAL))
-		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_EAGAIN);
+		return abi_refuse(c->p, ABI_REFUSE_VFORK_CHILD, -LINUX_EAGAIN);
 	return abi_vfork_begin(c, f->stack);
+}
+
+static s64 spawn_process(struct abi_call *c, const struct fork *f)
+{
+	if (f->flags & CLONE_VFORK)
+		return borrow_thread(c, f);
+	if (abi_vfork_is(c->p))
+		return abi_refuse(c->p, ABI_REFUSE_VFORK_CHILD, -LINUX_EAGAIN);
+	return fork_copy(c, f);
 }
 
 s64 abi_sys_fork(struct abi_call *c)
@@ -413,7 +482,7 @@ s64 abi_sys_fork(struct abi_call *c)
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "fork");
 	if (c->p->info.spawns)
-		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_ENOSYS);
+		return spawn_process(c, &f);
 	return fork_process(c, &f);
 }
 
@@ -424,7 +493,7 @@ s64 abi_sys_vfork(struct abi_call *c)
 	if (!c->p->host->family)
 		return abi_thread_no_children(c->p, "vfork");
 	if (c->p->info.spawns)
-		return borrow_thread(c, &f);
+		return spawn_process(c, &f);
 	return fork_process(c, &f);
 }
 
@@ -437,8 +506,6 @@ s64 abi_fork_clone(struct abi_call *c)
 		return abi_thread_no_children(c->p, "clone");
 	rc = check_flags(c, &f);
 	if (!rc && c->p->info.spawns)
-		return f.flags & CLONE_VFORK ? borrow_thread(c, &f)
-					     : abi_refuse(c->p, ABI_REFUSE_FORK,
-							  -LINUX_ENOSYS);
+		return spawn_process(c, &f);
 	return rc ? rc : fork_process(c, &f);
 }

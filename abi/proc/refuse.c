@@ -57,9 +57,16 @@ static const char *const sentences[ABI_REFUSALS] = {
 	[ABI_REFUSE_CPU_CLOCK] =
 		"the CPU clock of another thread or process refused: a thread "
 		"reads and sleeps on its own only",
-	[ABI_REFUSE_FORK] =
-		"fork refused (ENOSYS): on this host processes start by vfork, "
-		"posix_spawn and execve only",
+	[ABI_REFUSE_VFORK_CHILD] =
+		"fork or vfork refused (EAGAIN): a child of vfork starts no "
+		"process on this host before it executes a program",
+	[ABI_REFUSE_FORK_SOCKET] =
+		"fork refused (ENOSYS): a socket or socket pair is open, which "
+		"this host cannot share with a child; close it, or use "
+		"posix_spawn",
+	[ABI_REFUSE_FORK_SHARED] =
+		"fork refused (ENOSYS): memory of MAP_SHARED without a file "
+		"exists, which this host cannot share with a child; map a file",
 	[ABI_REFUSE_VFORK] =
 		"a signal to itself refused (EPERM): a child of vfork has only "
 		"the default actions before it executes a program",

@@ -10,6 +10,7 @@
 
 #include "abi/include/abi.h"
 #include "alarms.h"
+#include "copy.h"
 #include "fds.h"
 #include "futexes.h"
 #include "signals.h"
@@ -30,6 +31,7 @@ struct abi_proc {
 	struct abi_alarms alarms;
 	struct abi_fds fds;
 	struct abi_vfork vfork;
+	struct abi_copy copy;
 
 	struct abi_lock lock;	/* guards cwd, comm, limit, umask */
 	char cwd[ABI_PATH_MAX]; /* absolute, no slash at the end */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* vfork and execve on a host that starts processes by execve only. */
+/* fork, vfork and execve on a host that starts processes itself. */
 #include "abi/include/exec.h"
+#include "abi/include/fork.h"
 #include "abi/include/lin.h"
 #include "abi/test/host_io.h"
 #include "abi/uapi/linux.h"
@@ -38,11 +39,32 @@ static s64 take_state(const struct abi_family_op *op)
 	return 0;
 }
 
+static struct abi_proc *copied; /* of the last fork */
+static s32 passed[8];
+
+/* What a host does, but for memory, which the copy shares here. */
+static s64 host_fork(void)
+{
+	u64 offset, len;
+	u32 i;
+
+	copied = calloc(1, abi_proc_size());
+	for (i = 0; abi_fork_part(p, i, &offset, &len); i++)
+		memcpy((u8 *)copied + offset, (u8 *)p + offset, len);
+	for (i = 0; i < 8 && (passed[i] = abi_fork_handle(p, i)) != -2; i++)
+		;
+	return CHILD;
+}
+
 static s64 host_family(struct abi_family_op *op, u32 thread)
 {
 	(void)thread;
 	switch (op->verb) {
+	case ABI_FAMILY_BEGIN:
+		return 0;
 	case ABI_FAMILY_FORK:
+		if (!op->status)
+			return host_fork();
 		births += (u32)op->status;
 		op->pid = CHILD;
 		return 0;
@@ -129,16 +151,100 @@ static void test_ends(void)
 	       "the parent gets them when it is back");
 }
 
-static void test_refused(void)
+static u32 is_refused(const char *what)
 {
 	fake.logs = 0;
-	tap_ok(CALL(fork) == -LINUX_ENOSYS && CALL(fork) == -LINUX_ENOSYS &&
-		       CALL(clone, 17, 0, 0, 0, 0) == -LINUX_ENOSYS &&
-		       fake.logs == 1 && strstr(fake.last_log, "fork refused"),
-	       "a copy is refused by name");
+	return CALL(fork) == -LINUX_ENOSYS &&
+	       CALL(clone, 17, 0, 0, 0, 0) == -LINUX_ENOSYS && fake.logs == 1 &&
+	       strstr(fake.last_log, what) && !copied;
+}
+
+static void test_refused(void)
+{
+	s64 addr, fd = CALL(socket, 2, 2, 0);
+
+	tap_ok(fd >= 0 && is_refused("a socket or socket pair is open"),
+	       "fork with a socket is refused by name, and nothing is copied");
+	CALL(close, (u64)fd);
+	addr = CALL(mmap, 0, 4096, 3, 0x21, -1ull, 0);
+	tap_ok(addr > 0 && is_refused("MAP_SHARED without a file"),
+	       "and with memory that processes would share");
+	CALL(munmap, (u64)addr, 4096);
 	CALL(vfork);
-	tap_ok(CALL(vfork) == -LINUX_EAGAIN && ends_with(1),
+	tap_ok(CALL(vfork) == -LINUX_EAGAIN && CALL(fork) == -LINUX_EAGAIN &&
+		       ends_with(1),
 	       "a child of vfork starts no process");
+}
+
+/* The child's copy, which shares this one's memory and handles. */
+static void check_child(const struct abi_regs *parent)
+{
+	const struct abi_regs *regs = abi_thread_regs(copied, 0);
+	const struct abi_thread *t = &copied->threads.thread[0];
+	u32 i, locked = 0;
+
+	abi_fork_resume(copied, CHILD);
+	tap_ok(!regs->rax && regs->rbx == parent->rbx &&
+		       regs->rip == parent->rip && regs->rsp == page + 0x7000,
+	       "the child goes on with 0 on its stack");
+	tap_ok(t->tid == CHILD && copied->info.pid == CHILD &&
+		       copied->threads.live == 1 && copied->child &&
+		       t->clear_child_tid == page + 0x600 &&
+		       u64_at(page + 0x600) == CHILD,
+	       "as one thread with the new pid");
+	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
+		locked += copied->futexes.bucket[i].lock.word;
+	for (i = 0; i < copied->fds.high; i++)
+		locked += copied->fds.desc[i].lock.word;
+	locked += copied->space.change.word + copied->space.lock.word +
+		  copied->lock.word + copied->fds.lock.word +
+		  copied->threads.lock.word + copied->signals.lock.word +
+		  copied->alarms.lock.word + copied->fds.epoll_lock.word;
+	tap_ok(!locked, "with no lock held");
+	tap_ok(!copied->signals.pending && p->signals.pending &&
+		       t->blocked == p->threads.thread[0].blocked &&
+		       t->blocked & 1 << 9 &&
+		       copied->signals.action[11].handler == text + 0x80,
+	       "without the pending signals, with mask and handlers");
+	tap_ok(!memcmp(abi_fork_vec(copied), p->copy.vec, 512),
+	       "and with the vector registers");
+}
+
+static void test_copy(void)
+{
+	struct abi_regs regs = guest_regs();
+	s32 *fd = GUEST(0x3000);
+	u64 *set = GUEST(0x100);
+	s64 pid;
+
+	*set = 1 << 9;
+	memset(GUEST(0x600), 0, 8);
+	CALL(rt_sigprocmask, 0, page + 0x100, 0, 8);
+	abi_signal_send(p, 0, 0, &(struct abi_siginfo){.signo = 10});
+	p->forked = 0;
+	CALL(pipe2, page + 0x3000, 0);
+	CALL(write, (u64)fd[1], io_str(0, "kept"), 4);
+	regs.rbx = 0x1234;
+	pid = guest_call_at(
+		0, &regs, ABI_NR_clone,
+		(u64[6]){0x1200011, page + 0x7000, 0, page + 0x600, 0});
+	tap_ok(pid == CHILD && copied && regs.rsp != page + 0x7000,
+	       "fork returns the child's pid");
+	tap_ok(p->fds.desc[0].kind == ABI_DESC_STREAM &&
+		       passed[0] == p->fds.desc[0].handle &&
+		       passed[1] == p->fds.desc[1].handle &&
+		       abi_fork_number(p, (u32)fd[0]) == passed[0] &&
+		       abi_fork_number(p, 900) == -1,
+	       "pipes are the host's before the copy");
+	check_child(&regs);
+	tap_ok(CALL(read, (u64)fd[0], page, 20) == 4, "and keep their bytes");
+	free(copied);
+	copied = NULL;
+	*set = ~0ull;
+	p->signals.pending = 0;
+	CALL(rt_sigprocmask, 1, page + 0x100, 0, 8);
+	CALL(close_range, 0, ~0u, 0);
+	p->forked = 0;
 }
 
 static s64 run_self(void)
@@ -213,6 +319,7 @@ int main(void)
 	test_child();
 	test_ends();
 	test_refused();
+	test_copy();
 	test_pipes();
 	test_waiting();
 	guest_free();

@@ -116,7 +116,7 @@ s64 abi_sys_clone(struct abi_call *c)
 	if (is_at_limit(c->p))
 		return -LINUX_EAGAIN;
 	if (abi_vfork_is(c->p))
-		return abi_refuse(c->p, ABI_REFUSE_FORK, -LINUX_EAGAIN);
+		return abi_refuse(c->p, ABI_REFUSE_VFORK_CHILD, -LINUX_EAGAIN);
 	if (!(c->a[0] & CLONE_THREAD))
 		return abi_fork_clone(c);
 	rc = clone_check(c);
