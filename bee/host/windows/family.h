@@ -68,7 +68,10 @@ u32 bee_family_count(void); /* processes that are left */
 /* In a child. 0, or a Win32 error; without a section nothing is done. */
 int bee_family_join(void);
 int bee_family_start(void); /* after bee_load: signals arrive from now on */
-u32 bee_family_pid(void);   /* 0: there is no family */
+/* In a child of fork: its record is its own from now on. 0, or a Win32 error:
+ * the parent has ended. */
+int bee_family_live(void);
+u32 bee_family_pid(void); /* 0: there is no family */
 /* The pid of a process of Windows. 0: it is not of this run, as in fcntl(2) a
  * process of another pid namespace. */
 s32 bee_family_pid_of(u32 process);
@@ -87,9 +90,10 @@ s64 bee_exec_file(void);
 /* pid 0: the new process replaces this one, and the call returns only errors.
  */
 s64 bee_exec(const struct abi_family_op *op, s32 pid);
-/* In the new process: takes over arguments, environment and handles. 0, or a
- * Win32 error. */
-int bee_exec_take(struct bee_options *o, char ***env);
+/* In the new process: takes over handles, and unless it is forked, arguments
+ * and environment. 0, or a Win32 error. */
+struct win_spawn;
+int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from);
 void *bee_exec_memory(struct win_handle *h, u64 offset, u64 len);
 void bee_exec_close(struct win_handle *h);
 

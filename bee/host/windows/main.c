@@ -6,7 +6,7 @@
  * all written before guest threads exist.
  */
 #include "win.h"
-#include "family.h"
+#include "spawn.h"
 #include "view.h"
 #include "abi/include/name.h"
 #include <stdio.h>
@@ -259,6 +259,7 @@ static int prepare_child(struct win_thread **main_thread)
 
 static int run_child(void)
 {
+	struct win_spawn *from;
 	struct win_thread *t;
 	char **env = options.resume ? NULL : make_environment();
 	int code, err;
@@ -270,7 +271,7 @@ static int run_child(void)
 	code = prepare_child(&t);
 	err = code ? 0 : bee_family_join();
 	if (!err && !code && options.resume)
-		err = bee_exec_take(&options, &env);
+		err = bee_exec_take(&options, &env, &from);
 	if (err)
 		code = refuse_start("what the parent passed on can't be used",
 				    (DWORD)err);

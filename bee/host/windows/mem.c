@@ -73,6 +73,17 @@ static int page_touched(u64 page)
 	return touched[page / 8] >> page % 8 & 1;
 }
 
+u8 *bee_mem_touched(u64 *len)
+{
+	*len = sizeof(touched);
+	return touched;
+}
+
+int bee_mem_page_touched(u64 addr)
+{
+	return page_touched((addr - SKEP_IMAGE_START) / SKEP_PAGE_SIZE);
+}
+
 /* The range must be writable. Sets all of it to zero. */
 static void image_zero(u64 addr, u64 len, int mark)
 {

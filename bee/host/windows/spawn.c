@@ -3,34 +3,30 @@
  * execve: a new bee.exe, which gets the state that abi saved and the handles of
  * the descriptors in a section. After vfork the caller goes on; otherwise the
  * new process takes the caller's place in the family and the caller ends.
- * `lock` guards the environment variable that names the new process.
+ * `lock` guards which handles are inherited, and the environment variable that
+ * names the new process.
  */
-#include "family.h"
+#include "spawn.h"
 #include "abi/include/exec.h"
 #include "abi/include/name.h"
 #include <stdio.h>
 
 #define SPACE (32u << 20) /* of the section: state, strings, handles */
-#define ROOM (SPACE - sizeof(struct exec_head))
-#define PASSED 1024 /* as many descriptors as abi has */
+#define ROOM (SPACE - sizeof(struct win_spawn))
 #define POLICY_DYNAMIC_CODE_OFF (2ull << 36)
 #define POLICY2_SHADOW_STACKS_OFF (2ull << 28)
 
-/* A handle that the new process inherits. */
-struct passed {
-	s32 number; /* in the table of both processes */
-	u32 kind, flags, inherited, console, output;
-	u64 handle;
-};
-
-struct exec_head {
-	u32 passed, strings; /* offset of the strings in `state` */
-	u64 error; /* the handle of descriptor 2, for messages; 0: none */
-	struct passed list[PASSED];
-	_Alignas(16) u8 state[];
-};
-
 static SRWLOCK lock = SRWLOCK_INIT;
+
+void bee_spawn_lock(void)
+{
+	AcquireSRWLockExclusive(&lock);
+}
+
+void bee_spawn_unlock(void)
+{
+	ReleaseSRWLockExclusive(&lock);
+}
 
 /* The section ------------------------------------------------------------- */
 
@@ -59,7 +55,7 @@ s64 bee_exec_file(void)
 
 void *bee_exec_memory(struct win_handle *h, u64 offset, u64 len)
 {
-	struct exec_head *e = (void *)h->dir;
+	struct win_spawn *e = (void *)h->dir;
 
 	return offset > ROOM || len > ROOM - offset ? NULL : e->state + offset;
 }
@@ -73,7 +69,7 @@ void bee_exec_close(struct win_handle *h)
 
 /* What is passed ----------------------------------------------------------- */
 
-static HANDLE handle_of(struct win_handle *h, struct passed *to)
+static HANDLE handle_of(struct win_handle *h, struct win_passed *to)
 {
 	static u32 said;
 
@@ -87,7 +83,7 @@ static HANDLE handle_of(struct win_handle *h, struct passed *to)
 	return h->h;
 }
 
-static int is_passed(const struct exec_head *e, s32 number)
+static int is_passed(const struct win_spawn *e, s32 number)
 {
 	u32 i;
 
@@ -97,47 +93,56 @@ static int is_passed(const struct exec_head *e, s32 number)
 	return 0;
 }
 
-static void pass_handle(struct exec_head *e, s32 number)
+int bee_spawn_pass(struct win_spawn *e, s32 number)
 {
 	struct win_handle *h = bee_handle_get(number);
-	struct passed *to = &e->list[e->passed];
+	struct win_passed *to = &e->list[e->passed];
 	HANDLE handle;
 
-	if (!h || e->passed == PASSED || is_passed(e, number))
-		return;
-	*to = (struct passed){.number = number,
-			      .kind = h->kind,
-			      .flags = h->flags,
-			      .inherited = h->inherited};
+	if (!h || is_passed(e, number))
+		return 0;
+	if (e->passed == WIN_PASSED)
+		return -1;
+	*to = (struct win_passed){.number = number,
+				  .kind = h->kind,
+				  .flags = h->flags,
+				  .inherited = h->inherited,
+				  .gone = h->gone};
 	handle = handle_of(h, to);
 	if (!handle || handle == INVALID_HANDLE_VALUE ||
 	    !SetHandleInformation(handle, HANDLE_FLAG_INHERIT,
-				  HANDLE_FLAG_INHERIT)) {
-		bee_os_message("a descriptor cannot be passed to the program "
-			       "that is started");
-		return;
-	}
+				  HANDLE_FLAG_INHERIT))
+		return -1;
 	to->handle = (u64)handle;
 	e->passed++;
+	return 0;
 }
 
-static void pass_all(struct exec_head *e)
+void bee_spawn_error(struct win_spawn *e, s32 number)
+{
+	u32 i;
+
+	for (i = 0; i < e->passed; i++)
+		if (e->list[i].number == number)
+			e->error = e->list[i].handle;
+}
+
+static void pass_all(struct win_spawn *e)
 {
 	const struct abi_exec_head *head = (const void *)e->state;
-	u32 i, j;
+	u32 i;
 
 	for (i = 0; i < head->numbers; i++) {
-		pass_handle(e, abi_exec_handle(head, i));
-		if (abi_exec_number(head, i) != 2)
-			continue;
-		for (j = 0; j < e->passed; j++)
-			if (e->list[j].number == abi_exec_handle(head, i))
-				e->error = e->list[j].handle;
+		if (bee_spawn_pass(e, abi_exec_handle(head, i)))
+			bee_os_message("a descriptor cannot be passed to the "
+				       "program that is started");
+		if (abi_exec_number(head, i) == 2)
+			bee_spawn_error(e, abi_exec_handle(head, i));
 	}
 }
 
 /* The new handles of this process are not for later ones. */
-static void keep_all(const struct exec_head *e)
+static void keep_all(const struct win_spawn *e)
 {
 	u32 i;
 
@@ -175,16 +180,13 @@ static void put_quoted(struct line *l, const char *name, const char *value)
 	put_wide(l, L"\" ");
 }
 
-static s64 make_line(struct line *l, HANDLE section, const char *path, s32 pid)
+static s64 make_line(struct line *l, HANDLE section, const WCHAR *program,
+		     int report)
 {
 	const struct bee_options *o = bee.options;
 	char number[4][32];
-	WCHAR program[WIN_PATH_MAX];
-	s64 err = bee_path_encode(path, program);
 	DWORD n;
 
-	if (err < 0)
-		return err;
 	put_wide(l, L"\"");
 	n = GetModuleFileNameW(NULL, l->at, (DWORD)(l->end - l->at));
 	if (!n || n >= (DWORD)(l->end - l->at))
@@ -199,7 +201,7 @@ static s64 make_line(struct line *l, HANDLE section, const char *path, s32 pid)
 	put_quoted(l, "--memory", o->memory ? number[2] : NULL);
 	put_quoted(l, "--cache", o->cache);
 	put_quoted(l, "--root", o->root);
-	put_quoted(l, "--report", pid ? NULL : o->report);
+	put_quoted(l, "--report", report ? o->report : NULL);
 	put_wide(l, L"\"");
 	put_wide(l, program);
 	put_wide(l, L"\"");
@@ -217,14 +219,7 @@ static HANDLE named_handle(const WCHAR *name)
 			   : NULL;
 }
 
-struct start {
-	HANDLE list[PASSED + 4];
-	u32 count;
-	STARTUPINFOEXW si;
-	PROCESS_INFORMATION info;
-};
-
-static void list_add(struct start *s, HANDLE h)
+void bee_spawn_add(struct win_start *s, HANDLE h)
 {
 	u32 i;
 
@@ -237,7 +232,7 @@ static void list_add(struct start *s, HANDLE h)
 	s->list[s->count++] = h;
 }
 
-static BOOL create_process(struct start *s, WCHAR *line, u32 policies)
+static BOOL create_process(struct win_start *s, WCHAR *line, u32 policies)
 {
 	DWORD64 policy[2] = {POLICY_DYNAMIC_CODE_OFF,
 			     POLICY2_SHADOW_STACKS_OFF};
@@ -267,46 +262,45 @@ static BOOL create_process(struct start *s, WCHAR *line, u32 policies)
 }
 
 /* An older Windows does not know some policies. */
-static BOOL create_somehow(struct start *s, const WCHAR *line, WCHAR *copy)
+static BOOL create_somehow(struct win_start *s)
 {
 	u32 policies;
 
 	for (policies = 2;; policies--) {
-		wcscpy(copy, line);
-		if (create_process(s, copy, policies))
+		wcscpy(s->copy, s->line);
+		if (create_process(s, s->copy, policies))
 			return TRUE;
 		if (!policies)
 			return FALSE;
 	}
 }
 
-static s64 start_process(struct start *s, struct win_handle *state,
-			 const WCHAR *line, WCHAR *copy, s32 pid)
+s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
+		    const WCHAR *program, s32 pid, int report)
 {
-	struct exec_head *e = (void *)state->dir;
+	struct line l = {s->line, s->line + WIN_LINE - 1};
+	s64 err = make_line(&l, section, program, report);
 	WCHAR text[16];
 	u32 i;
-	BOOL ok;
 
 	s->si.StartupInfo.cb = sizeof(s->si);
 	s->si.StartupInfo.dwFlags = STARTF_USESTDHANDLES;
 	s->si.StartupInfo.hStdError = (HANDLE)e->error;
-	list_add(s, state->h);
-	list_add(s, named_handle(L"BEE_FAULTS"));
-	list_add(s, named_handle(WIN_ENV_FAMILY));
+	bee_spawn_add(s, section);
+	bee_spawn_add(s, named_handle(L"BEE_FAULTS"));
+	bee_spawn_add(s, named_handle(WIN_ENV_FAMILY));
 	for (i = 0; i < e->passed; i++)
-		list_add(s, (HANDLE)e->list[i].handle);
+		bee_spawn_add(s, (HANDLE)e->list[i].handle);
 	swprintf(text, 16, L"%d", pid);
-	AcquireSRWLockExclusive(&lock);
 	SetEnvironmentVariableW(WIN_ENV_MEMBER, text);
-	ok = create_somehow(s, line, copy);
-	ReleaseSRWLockExclusive(&lock);
+	if (!err && !create_somehow(s))
+		err = bee_win_last();
 	keep_all(e);
-	return ok ? 0 : bee_win_last();
+	return err;
 }
 
 /* The caller's place is the new process's now. */
-__attribute__((noreturn)) static void leave_place(struct start *s)
+__attribute__((noreturn)) static void leave_place(struct win_start *s)
 {
 	bee_thread_freeze();
 	bee_stream_flush_all();
@@ -315,22 +309,22 @@ __attribute__((noreturn)) static void leave_place(struct start *s)
 	__builtin_unreachable();
 }
 
-#define LINE 40000 /* Windows allows 32,767 */
-
-static s64 exec_with(struct start *s, WCHAR *text, const char *path,
+static s64 exec_with(struct win_start *s, const char *path,
 		     struct win_handle *state, s32 pid)
 {
-	struct exec_head *e = (void *)state->dir;
+	struct win_spawn *e = (void *)state->dir;
 	const struct abi_exec_head *head = (const void *)e->state;
-	struct line l = {text, text + LINE - 1};
+	WCHAR program[WIN_PATH_MAX];
 	s32 member = pid ? pid : (s32)bee_family_pid();
-	s64 err = make_line(&l, state->h, path, pid);
+	s64 err = bee_path_encode(path, program);
 
-	if (err)
+	if (err < 0)
 		return err;
 	e->strings = head->size;
+	bee_spawn_lock();
 	pass_all(e);
-	err = start_process(s, state, text, text + LINE, member);
+	err = bee_spawn_start(s, state->h, e, program, member, !pid);
+	bee_spawn_unlock();
 	if (err)
 		return err;
 	err = bee_family_set_process(member, s->info.dwProcessId);
@@ -348,21 +342,19 @@ static s64 exec_with(struct start *s, WCHAR *text, const char *path,
 s64 bee_exec(const struct abi_family_op *op, s32 pid)
 {
 	struct win_handle *state = bee_handle_get(op->handle);
-	struct start *s = bee_os_alloc(sizeof(*s));
-	WCHAR *text = bee_os_alloc(2 * LINE * sizeof(WCHAR));
+	struct win_start *s = bee_os_alloc(sizeof(*s));
 	s64 err = -LINUX_ENOMEM;
 
-	if (s && text && state)
-		err = exec_with(s, text, op->path, state, pid);
+	if (s && state)
+		err = exec_with(s, op->path, state, pid);
 	bee_os_free(s, sizeof(*s));
-	bee_os_free(text, 2 * LINE * sizeof(WCHAR));
 	return err;
 }
 
 /* The new process -----------------------------------------------------------
  */
 
-static int take_handle(const struct passed *from)
+static int take_handle(const struct win_passed *from)
 {
 	struct win_handle *h = bee_handle_at(from->kind, from->number);
 	HANDLE handle = (HANDLE)from->handle;
@@ -372,6 +364,7 @@ static int take_handle(const struct passed *from)
 	SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0);
 	h->flags = from->flags;
 	h->inherited = 1;
+	h->gone = from->gone;
 	if (from->kind != WIN_STREAM) {
 		h->h = handle;
 		return 0;
@@ -394,28 +387,35 @@ static char **take_strings(char **at, u32 count)
 	return v;
 }
 
-int bee_exec_take(struct bee_options *o, char ***env)
+static int take_program(struct bee_options *o, struct win_spawn *e, char ***env)
 {
-	struct exec_head *e = MapViewOfFile((HANDLE)(ULONG_PTR)o->resume,
-					    FILE_MAP_WRITE, 0, 0, 0);
-	const struct abi_exec_head *head;
-	char *at;
-	u32 i;
-	int err = 0;
+	const struct abi_exec_head *head = (const void *)e->state;
+	char *at = (char *)e->state + e->strings;
 
-	if (!e)
-		return (int)GetLastError();
-	CloseHandle((HANDLE)(ULONG_PTR)o->resume);
-	head = (const void *)e->state;
 	bee.resume = head;
 	bee.resume_len = head->size;
-	at = (char *)e->state + e->strings;
 	o->argv = take_strings(&at, head->argc);
 	*env = take_strings(&at, head->envc);
 	if (!o->argv || !*env)
 		return ERROR_NOT_ENOUGH_MEMORY;
 	if (!o->argv[0])
 		o->argv[0] = (char *)o->program;
+	return 0;
+}
+
+int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from)
+{
+	struct win_spawn *e = MapViewOfFile((HANDLE)(ULONG_PTR)o->resume,
+					    FILE_MAP_WRITE, 0, 0, 0);
+	u32 i;
+	int err = 0;
+
+	if (!e)
+		return (int)GetLastError();
+	CloseHandle((HANDLE)(ULONG_PTR)o->resume);
+	*from = e;
+	if (!e->forked)
+		err = take_program(o, e, env);
 	for (i = 0; i < e->passed && !err; i++)
 		err = take_handle(&e->list[i]);
 	if (e->error)

@@ -304,6 +304,31 @@ void bee_thread_kick(u32 thread)
 	ReleaseSRWLockExclusive(&lock);
 }
 
+void bee_thread_stop_others(void)
+{
+	const struct win_thread *self = bee_thread_self();
+	CONTEXT c = {.ContextFlags = CONTEXT_CONTROL};
+	u32 i;
+
+	AcquireSRWLockExclusive(&lock);
+	for (i = 0; i < THREADS; i++)
+		if (threads[i] && threads[i]->live && threads[i] != self &&
+		    SuspendThread(threads[i]->handle) != (DWORD)-1)
+			/* it has stopped only when its registers are known */
+			GetThreadContext(threads[i]->handle, &c);
+}
+
+void bee_thread_resume_others(void)
+{
+	const struct win_thread *self = bee_thread_self();
+	u32 i;
+
+	for (i = 0; i < THREADS; i++)
+		if (threads[i] && threads[i]->live && threads[i] != self)
+			ResumeThread(threads[i]->handle);
+	ReleaseSRWLockExclusive(&lock);
+}
+
 void bee_thread_freeze(void)
 {
 	AcquireSRWLockExclusive(&lock);

@@ -491,6 +491,74 @@ s64 bee_view_sync(u64 addr, u64 len)
 	return err;
 }
 
+/* A copy ------------------------------------------------------------------- */
+
+u32 bee_view_count(void)
+{
+	return views;
+}
+
+HANDLE bee_view_handle(u32 i)
+{
+	return view[i].file;
+}
+
+static u64 state_size(const struct view *v)
+{
+	return (v->end - v->start) / SKEP_PAGE_SIZE;
+}
+
+u64 bee_view_save_size(void)
+{
+	u64 size = sizeof(views);
+	u32 i;
+
+	for (i = 0; i < views; i++)
+		size += sizeof(*view) + state_size(&view[i]);
+	return size;
+}
+
+void bee_view_save(u8 *to)
+{
+	u32 i;
+
+	memcpy(to, &views, sizeof(views));
+	to += sizeof(views);
+	for (i = 0; i < views; i++) {
+		memcpy(to, &view[i], sizeof(*view));
+		to += sizeof(*view);
+		memcpy(to, state + page_index(view[i].start),
+		       state_size(&view[i]));
+		to += state_size(&view[i]);
+	}
+}
+
+s64 bee_view_restore(const u8 *from)
+{
+	u32 i, n;
+	s64 err = 0;
+
+	memcpy(&n, from, sizeof(n));
+	from += sizeof(n);
+	AcquireSRWLockExclusive(&lock);
+	for (i = 0; i < n && !err; i++) {
+		struct view *v = &view[i];
+
+		memcpy(v, from, sizeof(*v));
+		from += sizeof(*v);
+		SetHandleInformation(v->file, HANDLE_FLAG_INHERIT, 0);
+		err = state_commit(v->start, granule_up(v->end) - v->start);
+		if (err)
+			break;
+		memcpy(state + page_index(v->start), from, state_size(v));
+		from += state_size(v);
+		views = i + 1;
+		err = view_open(v);
+	}
+	ReleaseSRWLockExclusive(&lock);
+	return err;
+}
+
 /* Files that have views ---------------------------------------------------- */
 
 s64 bee_view_flush(HANDLE h)

@@ -27,6 +27,18 @@ s64 bee_view_flush(HANDLE h);
 /* Sets any new size of a file. */
 s64 bee_view_truncate(HANDLE h, u64 len);
 
+/*
+ * For a fork, while no other thread changes the views: their handles, for
+ * bee_spawn_add, and what bee_view_restore reads in the child. More views than
+ * that are not copied.
+ */
+#define WIN_VIEWS_COPIED 512
+u32 bee_view_count(void);
+HANDLE bee_view_handle(u32 i);
+u64 bee_view_save_size(void);
+void bee_view_save(u8 *to);
+s64 bee_view_restore(const u8 *from);
+
 /* Call these before and after a call of Windows that reads or writes `buf`. */
 int bee_view_hold(const void *buf);
 void bee_view_unhold(int held);

@@ -53,6 +53,9 @@ s64 bee_mem_commit(u64 addr, u64 len, u32 prot);
 s64 bee_mem_protect(u64 addr, u64 len, u32 prot);
 s64 bee_mem_release(u64 addr, u64 len);
 s64 bee_mem_discard(u64 addr, u64 len);
+/* A bit for each page of IMAGE: it may be other than zero. In a fork. */
+u8 *bee_mem_touched(u64 *len);
+int bee_mem_page_touched(u64 addr);
 
 /* Threads: thread.c ----------------------------------------------------- */
 
@@ -104,6 +107,10 @@ s64 bee_thread_clock(u32 thread);
 s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void bee_thread_ring(struct win_thread *t); /* ends its sleep in io_wait */
 void bee_thread_ring_all(void);
+/* All other guest threads stand still in between; the caller allocates nothing
+ * and takes no lock, since they may hold any. */
+void bee_thread_stop_others(void);
+void bee_thread_resume_others(void);
 /* After this no thread is suspended any more. The lock is never released. */
 void bee_thread_freeze(void);
 int bee_timer_start(void); /* 0, or a Win32 error: timer.c */
