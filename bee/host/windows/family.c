@@ -237,6 +237,15 @@ int bee_family_join(void)
 	return event ? 0 : (int)GetLastError();
 }
 
+int bee_family_live(void)
+{
+	bee_family_own->process = GetCurrentProcessId();
+	return bee_member_change(bee_family_own, WIN_MEMBER_BORN,
+				 WIN_MEMBER_LIVE)
+		       ? 0
+		       : ERROR_NOT_FOUND;
+}
+
 u32 bee_family_pid(void)
 {
 	return bee_family_own ? (u32)bee_family_own->pid : 0;
@@ -256,6 +265,7 @@ s32 bee_family_pid_of(u32 process)
 void bee_family_end(u32 status)
 {
 	if (!bee_family_own ||
+	    bee_member_state(bee_family_own) == WIN_MEMBER_BORN ||
 	    __atomic_load_n(&bee_family_own->said, __ATOMIC_SEQ_CST))
 		return;
 	bee_family_own->status = status;
