@@ -4,7 +4,7 @@
  * the child of a vfork, and the times of children that were waited for; the
  * calls of one process may race only as Linux's do.
  */
-#include "family.h"
+#include "spawn.h"
 #include "abi/include/siginfo.h"
 
 #define WNOHANG 1u
@@ -22,20 +22,19 @@ static s32 self_pid(u32 thread)
 	return born && born_thread == thread ? born : bee_family_own->pid;
 }
 
-static s64 give_birth(struct abi_family_op *op, u32 thread)
+/* A record of a child that has executed nothing yet, or NULL. */
+static struct win_member *member_new(void)
 {
 	struct win_member *m = NULL;
 	u32 i;
 
-	if (!op->status)
-		return -LINUX_ENOSYS;
 	for (i = 0; i < WIN_MEMBERS; i++) {
 		m = &bee_family_table->member[i];
 		if (bee_member_change(m, WIN_MEMBER_FREE, WIN_MEMBER_BORN))
 			break;
 	}
 	if (i == WIN_MEMBERS)
-		return -LINUX_EAGAIN;
+		return NULL;
 	m->parent = bee_family_own->pid;
 	m->group = bee_family_own->group;
 	m->session = bee_family_own->session;
@@ -44,6 +43,33 @@ static s64 give_birth(struct abi_family_op *op, u32 thread)
 	m->user_ns = m->system_ns = 0;
 	m->pid = __atomic_add_fetch(&bee_family_table->last_pid, 1,
 				    __ATOMIC_SEQ_CST);
+	return m;
+}
+
+/* The child takes its record itself: bee_family_live. */
+static s64 fork_child(u32 thread)
+{
+	struct win_member *m = member_new();
+	s64 rc;
+
+	if (!m)
+		return -LINUX_EAGAIN;
+	rc = bee_fork(thread, m->pid);
+	if (!rc)
+		return m->pid;
+	bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_FREE);
+	return rc;
+}
+
+static s64 give_birth(struct abi_family_op *op, u32 thread)
+{
+	struct win_member *m;
+
+	if (!op->status)
+		return fork_child(thread);
+	m = member_new();
+	if (!m)
+		return -LINUX_EAGAIN;
 	op->pid = born = m->pid;
 	born_thread = thread;
 	return 0;

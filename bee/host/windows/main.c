@@ -257,44 +257,63 @@ static int prepare_child(struct win_thread **main_thread)
 	return 0;
 }
 
+/* Loads the program, or what a process that forked has left. */
+static int load_guest(void)
+{
+	struct win_spawn *from = NULL;
+	char **env = options.resume ? NULL : make_environment();
+	int err = bee_family_join();
+
+	if (!err && options.resume)
+		err = bee_exec_take(&options, &env, &from);
+	if (!err && from && from->forked)
+		err = bee_fork_take(from, &host);
+	if (err)
+		return refuse_start("what the parent passed on can't be used",
+				    (DWORD)err);
+	if (bee.vec)
+		return 0;
+	if (!env)
+		return refuse_start("no memory for the environment", 8);
+	return bee_load(&options, &host, (const char *const *)env);
+}
+
+static int start_helpers(void)
+{
+	int err = bee_timer_start();
+
+	if (err)
+		return refuse_start("can't create a thread for timers",
+				    (DWORD)err);
+	err = bee_family_start();
+	return err ? refuse_start("can't create a thread for signals",
+				  (DWORD)err)
+		   : 0;
+}
+
 static int run_child(void)
 {
-	struct win_spawn *from;
 	struct win_thread *t;
-	char **env = options.resume ? NULL : make_environment();
-	int code, err;
+	int code;
 
 	if (!options.resume)
 		goodbye = handle_inherited(ENV_GOODBYE);
 	bee.options = &options;
 	bee.image.started_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	code = prepare_child(&t);
-	err = code ? 0 : bee_family_join();
-	if (!err && !code && options.resume)
-		err = bee_exec_take(&options, &env, &from);
-	if (err)
-		code = refuse_start("what the parent passed on can't be used",
-				    (DWORD)err);
-	if (!code && !env)
-		code = refuse_start("no memory for the environment", 8);
 	if (!code)
-		code = bee_load(&options, &host, (const char *const *)env);
+		code = load_guest();
 	if (!code && options.load_only)
 		bee_proc_exit(0);
 	if (!code) {
 		t->bee.proc = bee.proc;
-		err = bee_timer_start();
-		if (err)
-			code = refuse_start("can't create a thread for timers",
-					    (DWORD)err);
-		err = code ? 0 : bee_family_start();
-		if (err)
-			code = refuse_start("can't create a thread for signals",
-					    (DWORD)err);
+		code = start_helpers();
 	}
 	if (!code && options.stream && options.report)
 		report_write(0); /* the stream's peer reads it at the start */
 	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
+	if (!code && bee.vec && bee_fork_ready())
+		code = BEE_EXIT_REFUSED;
 	if (!code)
 		bee_thread_enter(&t->bee);
 	bee_family_end((u32)code << 8);
