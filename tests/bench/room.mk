@@ -32,7 +32,7 @@ bench_bee_entry := $(BENCH_RUN) entry
 bench_bee_entry_needs = $(bench_common) $(BENCH)/windows/empty.exe \
 	$(CONF)/glibc/hello $(CONF)/musl/hello $(CONF)/go/panics
 bench_bee_processes := $(BENCH_RUN) processes
-bench_bee_processes_needs := $(BENCH_RUN) $(B)/bin/bee $(BENCH)/linux/processes
+bench_bee_processes_needs := $(bench_common) $(BENCH)/linux/processes
 BENCHES += owner
 bench_owner := $(BENCH_RUN) owner
 bench_owner_needs := $(BENCH_RUN) $(B)/bin/skep $(BENCH)/linux/owner \

@@ -7,7 +7,7 @@
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
-//	run processes fork and execve: native, bee
+//	run processes fork and execve: native, bee, bee under Wine
 //	run owner     what the owner of a PC notices of work: Skep's, and at nice 19 and 0
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS

@@ -282,10 +282,8 @@ static void check_pipes(void)
 	CHECK(exit_code(a) == 1000 + SIGPIPE);
 }
 
-static void check_shared(void)
+static void check_shared(int *word)
 {
-	int *word = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int fd = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0600), own = 0;
 	char buf[8] = "";
 	struct stat st;
@@ -438,6 +436,9 @@ static void check_order(void)
 
 int main(void)
 {
+	int *word = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
 	check_ends();
 	check_order();
 	check_stop();
@@ -445,7 +446,7 @@ int main(void)
 	check_signals();
 	check_groups();
 	check_pipes();
-	check_shared();
+	check_shared(word);
 	check_threads();
 	check_fork_in_thread();
 	check_family();

@@ -62,6 +62,7 @@ var variants = map[string][]variant{
 		{name: "large", stdin: strings.Repeat("0123456789abcdef", 1<<16)},
 		{name: "binary", stdin: "\x00\xff\r\n\x1a\x04 after end marks"},
 	},
+	"execute":  {{}, {name: "modes", args: []string{"modes"}}},
 	"copying":  {{}, {name: "splice", args: []string{"splice"}}},
 	"fortran":  {{code: 4}},
 	"routines": {{code: 3}},
