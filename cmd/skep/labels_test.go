@@ -77,7 +77,7 @@ func TestLabelsOfNodes(t *testing.T) {
 		t.Errorf("the node of join is %+v", n)
 	}
 	for on, want := range map[string]bool{"": true, "gpu=a30": true, "os=linux": true, "gpu=h100": false, "node=p": false} {
-		if r := (&run{on: on}); r.findsNode(t.Context(), c) != want {
+		if r := (&run{terms: hub.RunRequest{On: on}}); r.findsNode(t.Context(), c) != want {
 			t.Errorf("a run on %q finds a node: %v", on, !want)
 		}
 	}
@@ -87,6 +87,7 @@ func TestLabelsRefused(t *testing.T) {
 	t.Setenv(cli.StateVariable, t.TempDir())
 	for line, want := range map[string]string{
 		"join h:1 --label room": "no label", "up --label os=plan9": "has os by itself", "up --label a=b=c": "no label", "run --on frob -- x": "not a selector",
+		"run --deadline 0 -- x": "want a time", "run --deadline x -- x": "want a time", "run --attempts 0 -- x": "from 1 to 100", "run --attempts 101 -- x": "from 1 to 100",
 		"run --on cpus=4 -- x": "compared by >=", "exec --on os=linux, -- x": "not a selector",
 	} {
 		if code, text := cli.ExitCode(dispatch(t.Context(), strings.Fields(line))); code != cli.Usage || !strings.Contains(text, want) {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,7 +27,7 @@ type run struct {
 	hostfile string
 	allow    allowances
 	limits   proto.Limits
-	on       string // a selector, or empty
+	terms    hub.RunRequest // what the options say of the run's calls
 	detach   bool
 	held     bool // this process is the holder of a detached run
 	lease    time.Duration
@@ -40,8 +41,20 @@ func (r *run) options(f *cli.Flags) {
 	f.DurationVar(&r.lease, "lease", 0, "with --detach: end the master after `TIME`, such as 48h")
 	f.Func("on", "run the calls on the nodes that `SELECTOR` chooses: terms such as os=NAME, node=NAME, substrate=NAME, cpus>=N, memory>=SIZE and labels, with commas between them (default: all)", func(text string) error {
 		_, err := label.Parse(text)
-		r.on = text
+		r.terms.On = text
 		return err
+	})
+	f.Func("deadline", "end a call that is not done after `TIME`, such as 2h, waiting included (default: none)", func(text string) (err error) {
+		if r.terms.Deadline, err = time.ParseDuration(text); err != nil || r.terms.Deadline <= 0 {
+			return errors.New("want a time such as 30s, 10m or 2h")
+		}
+		return nil
+	})
+	f.Func("attempts", "run a call whose worker dies at most `N` times, from 1 to 100 (4)", func(text string) (err error) {
+		if r.terms.Attempts, err = strconv.Atoi(text); err != nil || r.terms.Attempts < 1 || r.terms.Attempts > 100 {
+			return errors.New("want a number from 1 to 100")
+		}
+		return nil
 	})
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
@@ -84,14 +97,14 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	}
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
-	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.on})
+	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.terms.On, Deadline: r.terms.Deadline, Attempts: r.terms.Attempts})
 	if err != nil {
 		return withExitCode(err)
 	}
 	w := newWatch(os.Stderr)
 	defer w.close()
 	if !r.findsNode(ctx, c) {
-		w.printError("no node matches %s: calls wait for one, and fail after a minute; 'skep nodes' lists the nodes", r.on)
+		w.printError("no node matches %s: calls wait for one, and fail after a minute; 'skep nodes' lists the nodes", r.terms.On)
 	}
 	shown, again := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
@@ -108,8 +121,8 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 // findsNode reports whether the selector of the run chooses one of the nodes, be it up or not.
 // It does too if there are none yet.
 func (r *run) findsNode(ctx context.Context, c *hub.Client) bool {
-	on, err := label.Parse(r.on)
-	if r.on == "" || err != nil {
+	on, err := label.Parse(r.terms.On)
+	if r.terms.On == "" || err != nil {
 		return true
 	}
 	list, err := c.Nodes(ctx, "")

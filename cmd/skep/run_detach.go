@@ -29,7 +29,7 @@ type holdOrder struct {
 	State   string
 	Modules []string
 	Limits  proto.Limits
-	On      string
+	Terms   hub.RunRequest
 	Lease   time.Duration
 	Words   []string
 }
@@ -68,7 +68,7 @@ func (r *run) leaveRunning(ctx context.Context, f *cli.Flags, master string, wor
 	if err != nil {
 		return fmt.Errorf("the run cannot be recorded: %w", err)
 	}
-	o := holdOrder{id, state, r.modules, r.limits, r.on, r.lease, words}
+	o := holdOrder{id, state, r.modules, r.limits, r.terms, r.lease, words}
 	if err := startHolder(&o); err != nil {
 		os.RemoveAll(detach.Open(state).Dir(id))
 		return err
@@ -219,7 +219,7 @@ func (h *held) follow(ctx context.Context) error {
 }
 
 func (h *held) runMaster(ctx context.Context) error {
-	r := run{held: true, state: h.order.State, modules: h.order.Modules, limits: h.order.Limits, on: h.order.On}
+	r := run{held: true, state: h.order.State, modules: h.order.Modules, limits: h.order.Limits, terms: h.order.Terms}
 	c, err := openControl(r.state)
 	if err != nil {
 		return err

@@ -149,6 +149,9 @@ type RunRequest struct {
 	Dirs   []string     `json:"dirs"`         // where worker programs are, absolute
 	Limits proto.Limits `json:"limits"`       // of each call
 	On     string       `json:"on,omitempty"` // the selector of the nodes that run its calls; empty: all
+
+	Deadline time.Duration `json:"deadline,omitempty"` // of each call, from when the hub knows it; 0: none
+	Attempts int           `json:"attempts,omitempty"` // of each call whose worker dies; 0: as the hub's
 }
 
 // ExecRequest runs a stored program on one node. The answer switches to exec

@@ -188,6 +188,9 @@ func TestRefusedRuns(t *testing.T) {
 		{"a relative one", RunRequest{Dirs: []string{w.dirs, "here"}}, "are absolute paths, not here"},
 		{"no time", RunRequest{Dirs: dirs(1, w.dirs), Limits: proto.Limits{CPU: -1}}, "limits are not valid"},
 		{"no selector", RunRequest{Dirs: dirs(1, w.dirs), On: "frob"}, "is not a selector"},
+		{"a deadline before the call", RunRequest{Dirs: dirs(1, w.dirs), Deadline: -1}, "deadline is no time"},
+		{"fewer than no attempts", RunRequest{Dirs: dirs(1, w.dirs), Attempts: -1}, "more than 100 attempts"},
+		{"too many attempts", RunRequest{Dirs: dirs(1, w.dirs), Attempts: 101}, "more than 100 attempts"},
 		{"none", RunRequest{Dirs: dirs(1, w.dirs)}, ""},
 		{"many", RunRequest{Dirs: dirs(64, w.dirs)}, ""},
 	} {

@@ -3,10 +3,13 @@
 package hub
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 // startLabelled starts an agent of one slot with labels.
@@ -90,5 +93,49 @@ func TestNodesByLabels(t *testing.T) {
 	}
 	if v := gpu.helloWith(proto.Hello{Revision: proto.Revision, Slots: 1, Boot: "c", Labels: []string{"a=<b>"}}); v.Problem == nil {
 		t.Error("a label that is none is taken")
+	}
+}
+
+// A call that is open beyond the deadline of its run ends with that reason, whether it waits or
+// runs; calls of other runs stay.
+func TestDeadlineOfCalls(t *testing.T) {
+	w := newWorld(t, keepRuns)
+	a := w.startLabelled()
+	m := w.startMasterOf(RunRequest{Name: "test", Dirs: []string{w.dirs}, Deadline: 100 * time.Millisecond})
+	m.bindModule()
+	m.call(1, []byte("x"))
+	lease := a.nextLease()
+	m.call(2, []byte("x"))
+	ended := map[uint64]string{}
+	for range 2 {
+		f := receiveFrom(t, "the end of a call", m.frames)
+		e, err := uapi.ParseError(f.Payload)
+		if f.Type != uapi.TypeError || err != nil || e.Code != uapi.ECancelled {
+			t.Fatalf("%v %v: %s", f.Type, err, f.Payload)
+		}
+		ended[f.Call] = e.Text
+	}
+	for _, call := range []uint64{1, 2} {
+		if !strings.Contains(ended[call], "within its deadline of 100ms") || !strings.Contains(ended[call], "--deadline") {
+			t.Errorf("call %d: %q", call, ended[call])
+		}
+	}
+	if c := receiveFrom(t, "the end of the lease", a.cancels); c.Fence != lease.Fence {
+		t.Errorf("lease %d was cancelled, not %d", c.Fence, lease.Fence)
+	}
+	other := w.startBoundMaster()
+	other.call(1, []byte("x"))
+	a.askLeases(1)
+	a.sendDone(a.nextLease(), []byte("y"))
+	if _, b := other.readResult(1); string(b) != "y" {
+		t.Errorf("the result is %q", b)
+	}
+	w.crash(nil)
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	for _, r := range w.hub.runs {
+		if strings.HasSuffix(m.socket, filepath.Base(r.socket)) && r.terms.Deadline != 100*time.Millisecond {
+			t.Errorf("after the crash the deadline is %v", r.terms.Deadline)
+		}
 	}
 }

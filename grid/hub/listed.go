@@ -3,9 +3,11 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -153,6 +155,26 @@ func (h *Hub) CancelCalls(session string) (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// expireCalls ends the calls that are open beyond the deadline of their run.
+func (h *Hub) expireCalls() {
+	late := map[*call]time.Duration{}
+	h.mu.Lock()
+	now := h.cfg.Now()
+	for _, m := range h.masters {
+		deadline := m.run.terms.Deadline
+		for _, c := range m.calls {
+			if deadline > 0 && now.Sub(c.began) >= deadline {
+				late[c] = deadline
+			}
+		}
+	}
+	h.mu.Unlock()
+	// The newest first: no waiting call is given a slot that is about to be free.
+	for _, c := range slices.SortedFunc(maps.Keys(late), func(a, b *call) int { return cmp.Compare(b.id, a.id) }) {
+		h.abandonCall(c, uapi.Errorf(uapi.ECancelled, "the call had not ended within its deadline of %v: give 'skep run' a longer --deadline", late[c]))
+	}
 }
 
 func answerListed(w http.ResponseWriter, v any, err error) {

@@ -507,6 +507,7 @@ func (h *Hub) runTicker(stop <-chan struct{}) {
 			h.mu.Lock()
 			h.handleEvent(sched.Tick{})
 			h.mu.Unlock()
+			h.expireCalls()
 		case <-stop:
 			return
 		}

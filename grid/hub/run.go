@@ -5,6 +5,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 
@@ -23,6 +24,7 @@ type run struct {
 	name    string
 	dirs    []string
 	limits  proto.Limits
+	terms   RunRequest
 	on      label.Selector
 	socket  string
 	listen  net.Listener
@@ -36,6 +38,9 @@ type run struct {
 	endEvents context.CancelFunc
 }
 
+// attemptsMax is the most often that a run may have a call run whose worker dies.
+const attemptsMax = 100
+
 var errStops = errors.New("the hub is about to stop: try again when it runs")
 
 func (h *Hub) openRun(v RunRequest) (*run, error) {
@@ -47,6 +52,9 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	}
 	if _, err := parseOn(v.On); err != nil {
 		return nil, err
+	}
+	if v.Deadline < 0 || v.Attempts < 0 || v.Attempts > attemptsMax {
+		return nil, fmt.Errorf("the run's deadline is no time, or it wants more than %d attempts", attemptsMax)
 	}
 	for _, d := range v.Dirs {
 		if !filepath.IsAbs(d) {
@@ -62,7 +70,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, on: on, masters: map[session.ID]*master{},
+	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, terms: v.RunRequest, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err

@@ -81,6 +81,14 @@ var labelScripts = []script{
 		{2, upWith("c", 1), nil}, {2, NodeDrain{Node: "a", On: true, Move: true}, []string{"requeue 1", "cancel #1 at a"}},
 		{3, askSlots("c", 1), []string{"grant 1 to c #2"}},
 	}},
+	{"a session says how often its calls are tried", Config{}, []step{
+		{0, SessionOpen{Session: 1, Attempts: 1}, nil}, {0, SessionOpen{Session: 2, Attempts: 2}, nil}, {0, upWith("a", 1), nil}, {0, upWith("b", 1), nil},
+		{0, submitCall(1, 1, modA), nil}, {0, askSlots("a", 1), []string{"grant 1 to a #1"}},
+		{1, workerDied("a", 1, 1, 9), []string{"fail 1: exit status 9; attempt 1 was the last"}},
+		{2, submitCall(2, 2, modA), nil}, {2, askSlots("a", 1), []string{"grant 2 to a #2"}},
+		{3, workerDied("a", 2, 2, 9), []string{"requeue 2"}}, {3, askSlots("b", 1), []string{"grant 2 to b #3"}},
+		{4, workerDied("b", 2, 3, 8), []string{"fail 2: exit status 8; attempt 2 was the last"}},
+	}},
 	{"no copy goes to a node that does not match", Config{}, []step{
 		{0, openOn(1, "node!=b"), nil}, {0, upWith("a", 1), nil}, {0, upWith("b", 1), nil}, {0, askSlots("b", 1), nil},
 		{0, submitCall(1, 1, modA), nil}, {0, askSlots("a", 1), []string{"grant 1 to a #1"}},

@@ -112,8 +112,9 @@ type Beat struct {
 
 // SessionOpen: a master connected. Its calls run on the nodes that the selector chooses.
 type SessionOpen struct {
-	Session SessionID
-	On      label.Selector
+	Session  SessionID
+	On       label.Selector
+	Attempts int // as in Config, which holds if it is 0
 }
 
 // SessionClose: a master disconnected; its calls are dropped.

@@ -3,6 +3,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -78,6 +79,7 @@ type session struct {
 	think  time.Duration // smoothed time from there to its next call
 	closed bool
 	on     label.Selector
+	most   int // attempts of a call
 	queue  queue
 	live   map[CallID]*call
 	times  map[work]time.Duration // smoothed duration
@@ -407,6 +409,7 @@ func (s *Scheduler) sessionOpen(e SessionOpen) {
 	ss := &session{
 		id:    e.Session,
 		on:    e.On,
+		most:  cmp.Or(e.Attempts, s.cfg.Attempts),
 		live:  map[CallID]*call{},
 		times: map[work]time.Duration{},
 		kinds: map[kind]int{},
@@ -537,7 +540,7 @@ func (s *Scheduler) countFailure(l *lease, e CallFailed) {
 	switch {
 	case e.Kind == WorkerDied && len(alike) >= s.cfg.Alike:
 		s.fail(c, Exhausted, fmt.Sprintf("%s; the same on %d nodes", e.Why, len(alike)))
-	case c.deaths >= s.cfg.Attempts:
+	case c.deaths >= c.session.most:
 		s.fail(c, Exhausted, fmt.Sprintf("%s; attempt %d was the last", e.Why, c.deaths))
 	default:
 		s.requeueCall(l, e.Why, false)
