@@ -155,3 +155,46 @@ func (e *Engine) Entries(ctx context.Context, n int) ([]Entry, error) {
 	}
 	return list, nil
 }
+
+const partEntries = 1000 // of one part of All
+
+// All calls f with the entries that are stored now, the oldest first, in parts. Those that are
+// recorded meanwhile may be missing.
+func (e *Engine) All(ctx context.Context, f func([]Entry) error) error {
+	info, err := e.ledger.stream.Info(ctx)
+	if err != nil || info.State.Msgs == 0 {
+		return err
+	}
+	c, err := e.ledger.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		return err
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	list := make([]Entry, 0, partEntries)
+	for last, seq := info.State.LastSeq, uint64(0); seq < last; {
+		m, err := messages.Next(jetstream.NextMaxWait(openWithin))
+		if err != nil {
+			return fmt.Errorf("the ledger cannot be read: %w", err)
+		}
+		about, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		seq = about.Sequence.Stream
+		var v Entry
+		if err := json.Unmarshal(m.Data(), &v); err != nil {
+			return fmt.Errorf("ledger entry %d cannot be read: %w", seq, err)
+		}
+		if list = append(list, v); len(list) == partEntries || seq >= last {
+			if err := f(list); err != nil {
+				return err
+			}
+			list = list[:0]
+		}
+	}
+	return nil
+}

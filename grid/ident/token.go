@@ -155,12 +155,22 @@ func (s *Tokens) List() ([]TokenInfo, error) {
 	return list, err
 }
 
-func (s *Tokens) modify(f func(map[string]*TokenInfo) error) error {
+// Hold calls f while no token changes.
+func (s *Tokens) Hold(f func() error) error {
 	unlock, err := lockFile(s.file + ".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	return f()
+}
+
+func (s *Tokens) modify(f func(map[string]*TokenInfo) error) error {
+	return s.Hold(func() error { return s.modifyHeld(f) })
+}
+
+// modifyHeld is modify with the lock held.
+func (s *Tokens) modifyHeld(f func(map[string]*TokenInfo) error) error {
 	all, err := s.read()
 	if err != nil {
 		return err
