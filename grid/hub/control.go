@@ -40,6 +40,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/calls/{call}/cancel", h.serveCancelCall)
 	mux.HandleFunc("POST /v1/sessions/{session}/cancel", h.serveCancelCalls)
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
+	mux.HandleFunc("GET /v1/backup", h.serveBackup)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
 	mux.HandleFunc("POST /v1/runs", h.serveRun)

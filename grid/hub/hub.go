@@ -66,6 +66,14 @@ type Config struct {
 	returnIn                           time.Duration
 }
 
+// Files of the state directory.
+const (
+	rosterFile  = "nodes.json"
+	tokensFile  = "tokens.json"
+	numbersFile = "fences"
+	lockFile    = "hub.lock"
+)
+
 const (
 	graceDefault       = 5 * time.Second
 	blobDefault        = 8 << 30
@@ -202,11 +210,11 @@ func (h *Hub) open() (err error) {
 			return err
 		}
 	}
-	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
+	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, lockFile)); err != nil {
 		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
 	}
 	removeSpools(h.cfg.Spool)
-	base, err := reserveNumbers(filepath.Join(h.cfg.State, "fences"), uint64(h.cfg.Now().UnixMilli())*1000)
+	base, err := reserveNumbers(filepath.Join(h.cfg.State, numbersFile), uint64(h.cfg.Now().UnixMilli())*1000)
 	if err != nil {
 		return err
 	}
@@ -224,7 +232,7 @@ func (h *Hub) open() (err error) {
 	if h.tokens, err = ident.OpenTokens(h.cfg.State, h.ca.Digest()); err != nil {
 		return err
 	}
-	if h.roster, err = openRoster(filepath.Join(h.cfg.State, "nodes.json")); err != nil {
+	if h.roster, err = openRoster(filepath.Join(h.cfg.State, rosterFile)); err != nil {
 		return err
 	}
 	if h.blobs, err = openBlobs(h.cfg); err != nil {
