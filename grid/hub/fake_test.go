@@ -286,10 +286,13 @@ func (a *fakeAgent) dial() (net.Conn, error) {
 		return nil, err
 	}
 	c, err := tls.Dial("tcp", a.w.hub.Address().String(), conf)
+	if err != nil { // and no nil of type *tls.Conn: the hub of a test may be closed
+		return nil, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.raw = c
-	return c, err
+	return c, nil
 }
 
 func (a *fakeAgent) handleMessage(m *nats.Msg) {

@@ -220,14 +220,23 @@ func (m *master) restoreModule(v moduleRecord) (*module, error) {
 // numbersEach is how many call and fencing numbers a hub may give between two starts.
 const numbersEach = 1 << 36
 
+// numbersRestored is how many numbers a hub skips whose state was restored: the hub that was
+// backed up may have been started so many times since.
+const numbersRestored = numbersEach << 10
+
+func parseNumbers(b []byte) (stored uint64, ok bool) {
+	stored, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	return stored, err == nil && stored <= 1<<63
+}
+
 // reserveNumbers returns the number after which this hub may number calls and leases: no
 // earlier hub of this state directory has used one of them, whatever the clock says.
 func reserveNumbers(file string, now uint64) (uint64, error) {
 	from := now
 	b, err := os.ReadFile(file)
 	if err == nil {
-		var stored uint64
-		if stored, err = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64); err != nil || stored > 1<<63 {
+		stored, ok := parseNumbers(b)
+		if !ok {
 			return 0, fmt.Errorf("%s is damaged: stop the nodes' agents for a minute, remove it, and start the hub again", file)
 		}
 		from = max(from, stored)
