@@ -26,6 +26,7 @@ GO_FUZZERS += \
 	grid/hosts.FuzzRead \
 	grid/hub.FuzzMetrics \
 	grid/hub.FuzzPage \
+	grid/hub.FuzzReadBackup \
 	grid/idl.FuzzParse \
 	grid/label.FuzzSelector \
 	grid/policy.FuzzParse \
