@@ -38,14 +38,6 @@ func keysWords() []command {
 	}
 }
 
-// oneFile parses the only word of these commands.
-func oneFile(f *cli.Flags, words []string, what string) (string, error) {
-	if len(words) == 0 {
-		return "", f.Expectf("%s is expected", what)
-	}
-	return words[0], f.RefuseArgs(words[1:])
-}
-
 type keysNew struct {
 	name string
 	pass passphrase

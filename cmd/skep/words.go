@@ -67,3 +67,11 @@ func latencyText(sampled, ns uint64) string {
 	}
 	return d.String()
 }
+
+// oneFile returns the only word of a command, which is called what in the error if it is missing.
+func oneFile(f *cli.Flags, words []string, what string) (string, error) {
+	if len(words) == 0 {
+		return "", f.Expectf("%s is expected", what)
+	}
+	return words[0], f.RefuseArgs(words[1:])
+}
