@@ -83,6 +83,7 @@ var otherVariables = []Variable{
 	{"XDG_STATE_HOME", "skep(1)", "the state directory is skep below this folder; by default below ~/.local/state"},
 	{"LOCALAPPDATA", "skep(1)", "on Windows: the state directory is skep below this folder"},
 	{"XDG_CACHE_HOME", "skep-update-build(1)", "kernel packages and sources are kept in skep below this folder; by default below ~/.cache"},
+	{"XDG_CONFIG_HOME", "skep-service(1)", "units of a user's services are in systemd/user below this folder; by default below ~/.config"},
 	{"XDG_RUNTIME_DIR", "skep-o2g(1)", "endpoints of O2G write their counters to skep-o2g below this folder, and skep part run its ledger to skep below it"},
 	{"HOME", "skep(1)", "the home directory"},
 	{"NOTIFY_SOCKET", "skep-service(1)", "systemd sets it: the socket to which skep up and skep join report their status; it is removed when it is read"},
@@ -95,6 +96,7 @@ var otherVariables = []Variable{
 	{"USERDOMAIN", "skep-bench(1)", "on Windows: the name of the user's domain"},
 	{"USERDNSDOMAIN", "skep-bench(1)", "on Windows: the same, as in the domain name system"},
 	{"PROCESSOR_IDENTIFIER", "skep-bench(1)", "on Windows: the processor's model, which a report names"},
+	{"NUMBER_OF_PROCESSORS", "skep-bench(1)", "on Windows: the Windows kit names it in its result"},
 	{"TMPDIR", "skep(1)", "the folder for temporary files"},
 	{"SHELL", "skep-lab(1)", "the shell that skep lab up and skep lab shell open"},
 	{"TERM", "skep(1)", "progress is not drawn if it is dumb; it is passed on to the shells of the lab"},
@@ -107,6 +109,10 @@ var otherVariables = []Variable{
 	{"SLURM_STEP_ID", "skep-mpirun(1)", "the number of the step"},
 	{"SLURM_PROCID", "skep-mpirun(1)", "the number of the task"},
 	{"SLURM_STEP_NUM_TASKS", "skep-mpirun(1)", "the number of tasks"},
+	{"SLURM_JOB_COMMENT", "skep-update-hold(1)", "the prolog in examples/slurm holds the update that this comment of a job names"},
+	{"SLURMD_NODENAME", "skep-update-hold(1)", "the node that this prolog names if it sends a job away"},
+	{"SKEP_SLURM_SCOPE", "skep-update-hold(1)", "where this prolog and its epilog find the control groups of jobs; by default that of slurmstepd"},
+	{"SKEP_SLURM_WAIT", "skep-update-hold(1)", "how many seconds this prolog waits after it cancelled a job; by default 5"},
 }
 
 // Environment returns the entries of the named variables.
