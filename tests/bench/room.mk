@@ -141,7 +141,7 @@ results_needs = $(RECEIVED)
 results_run = $(RECEIVED) -o $(B)/results.html $(FILE)
 
 CHECK_SUITES += report
-suite_report = $(GO) test -count=1 -json ./internal/report
+suite_report = $(GO) test -count=1 -json ./internal/report ./tests/bench/received
 suite_report_kind = go
 
 # The overview of all results: figures stand in claims.tbl as their pages have

@@ -59,10 +59,13 @@ func TestOverviewIsCurrent(t *testing.T) {
 
 func TestWrongTables(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\tb":                                 "2 columns",
-		"a\tb\tc\tns\tbee\tx=1\tp\tm\td":       "NAME=FIGURE",
-		"a\tb\tc\tns\tbee=1\tx=many\tp\tm\td":  "invalid syntax",
-		"a\tb\tc\tns\tbee=1\tx=1,200\tp\tm\td": "",
+		"a\tb": "2 columns",
+		"a\tb\tc\tns\tbee\tx=1\tp\tm\t2026-11-21":       "NAME=FIGURE",
+		"a\tb\tc\tns\tbee=1\tx=many\tp\tm\t2026-11-21":  "invalid syntax",
+		"a\tb\tc\tns\tbee=1\t\tp\tm\t2026-11-21":        "column 6 is empty",
+		"a\tb\tc\tns\tbee=1\tx=1\tp\t\t2026-11-21":      "column 8 is empty",
+		"a\tb\tc\tns\tbee=1\tx=1\tp\tm\tyesterday":      "is no day",
+		"a\tb\tc\tns\tbee=1\tx=1,200\tp\tm\t2026-11-21": "",
 	} {
 		_, err := readRows(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

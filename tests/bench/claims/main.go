@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"skep/tests/picture"
 )
@@ -53,6 +54,9 @@ func writeFiles(folder string, files map[string]string) error {
 	return nil
 }
 
+// unitColumn is empty for a ratio.
+const unitColumn = 3
+
 func readRows(text string) ([]row, error) {
 	var list []row
 	for i, line := range strings.Split(text, "\n") {
@@ -62,6 +66,14 @@ func readRows(text string) ([]row, error) {
 		c := strings.Split(line, "\t")
 		if len(c) != 9 {
 			return nil, fmt.Errorf("claims.tbl:%d: %d columns, not 9", i+1, len(c))
+		}
+		for at, cell := range c {
+			if cell == "" && at != unitColumn {
+				return nil, fmt.Errorf("claims.tbl:%d: column %d is empty", i+1, at+1)
+			}
+		}
+		if _, err := time.Parse(time.DateOnly, c[8]); err != nil {
+			return nil, fmt.Errorf("claims.tbl:%d: %q is no day", i+1, c[8])
 		}
 		ours, err := parseFigures(c[4])
 		if err != nil {
