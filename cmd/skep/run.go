@@ -29,7 +29,8 @@ type run struct {
 	limits   proto.Limits
 	terms    hub.RunRequest // what the options say of the run's calls
 	detach   bool
-	held     bool // this process is the holder of a detached run
+	held     bool   // this process is the holder of a detached run
+	keep     string // its folder
 	lease    time.Duration
 }
 
@@ -270,6 +271,7 @@ func (r *run) startMaster(ctx context.Context, master string, words []string, so
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = masterTimeout
 	if r.held {
+		cmd.Env = append(cmd.Env, "SKEP_KEEP="+r.keep)
 		defer endWithThis(cmd)()
 	}
 	err := cmd.Run()

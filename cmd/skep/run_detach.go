@@ -219,7 +219,7 @@ func (h *held) follow(ctx context.Context) error {
 }
 
 func (h *held) runMaster(ctx context.Context) error {
-	r := run{held: true, state: h.order.State, modules: h.order.Modules, limits: h.order.Limits, terms: h.order.Terms}
+	r := run{held: true, keep: h.runs.Dir(h.order.ID), state: h.order.State, modules: h.order.Modules, limits: h.order.Limits, terms: h.order.Terms}
 	c, err := openControl(r.state)
 	if err != nil {
 		return err

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <time.h>
 
-#define KEEP_MAX 0x10000000	 /* bytes that a session keeps to send again */
 #define CHUNK 0x40000		 /* bytes in one DATA frame */
 #define AGAIN_FOR 60000000000ull /* ns; how long to look for the hub */
 #define AGAIN_EVERY 50000000	 /* ns between two tries */
@@ -26,40 +25,6 @@
 const char grid_lost[] =
 	"the hub was lost, and this call's arguments were not kept, because "
 	"all of this program's open calls have more than 256 MiB: call again";
-
-/* Kept requests ------------------------------------------------------------ */
-
-struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
-				const void *head, u32 head_len, u64 len)
-{
-	struct grid_kept *k = NULL;
-	int room;
-
-	pthread_mutex_lock(&c->lock);
-	room = !len || (c->stream.keeps && len <= KEEP_MAX &&
-			c->kept_bytes + len <= KEEP_MAX);
-	pthread_mutex_unlock(&c->lock);
-	if (room)
-		k = malloc(sizeof(*k) + head_len + len);
-	if (!k)
-		return NULL;
-	k->type = type;
-	k->head_len = head_len;
-	k->len = len;
-	memcpy(k->head, head, head_len);
-	k->bytes = k->head + head_len;
-	return k;
-}
-
-void grid_request_drop_kept(struct grid_client *c, struct skep_request *r)
-{
-	skep_assert(pthread_mutex_trylock(&c->lock));
-	if (!r->kept)
-		return;
-	c->kept_bytes -= r->kept->len;
-	free(r->kept);
-	r->kept = NULL;
-}
 
 /* Bytes of the DATA frame that begins there. */
 static u64 part_at(const struct grid_kept *k, u64 at)
@@ -143,23 +108,13 @@ static int take_stream(struct grid_client *c, struct skep_request *r)
 	return err;
 }
 
-static void set_kept(struct grid_client *c, struct skep_request *r,
-		     struct grid_kept *kept)
-{
-	pthread_mutex_lock(&c->lock);
-	r->kept = kept;
-	if (kept)
-		c->kept_bytes += kept->len;
-	pthread_mutex_unlock(&c->lock);
-}
-
 int grid_request_send(struct grid_client *c, struct skep_request *r,
 		      struct grid_kept *kept,
 		      int (*send)(struct grid_client *, struct skep_request *))
 {
 	int again = 0, err;
 
-	set_kept(c, r, kept);
+	grid_request_keep(c, r, kept);
 	for (;; again = 1) {
 		err = take_stream(c, r);
 		if (err)

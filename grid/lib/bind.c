@@ -65,7 +65,7 @@ static struct skep_handle *ask_hub(struct grid_client *c, const char *name,
 
 	if (!r)
 		return NULL;
-	kept = grid_kept_new(c, SKEP_BIND, name, (u32)len, 0);
+	grid_kept_new(c, SKEP_BIND, name, (u32)len, 0, &kept);
 	if (!kept || grid_request_send(c, r, kept, NULL)) {
 		grid_request_abandon(c, r);
 		return NULL;

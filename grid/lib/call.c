@@ -394,17 +394,23 @@ static int keep_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return 0;
 }
 
-/* NULL: the arguments are too large to be kept, or changed during the copy. */
-static struct grid_kept *keep_call(struct grid_client *c, struct grid_args *a)
+/* 0, or a code with the error set. *kept is NULL if the arguments are too large
+ * to be kept, or changed during the copy. */
+static int keep_call(struct grid_client *c, struct grid_args *a,
+		     struct grid_kept **kept)
 {
 	struct opening o = opening_of(a);
-	struct grid_kept *kept = grid_kept_new(c, o.type, &o.u, o.len, a->in);
-	struct keeping k = {{keep_bytes}, kept ? kept->bytes : NULL, a->in};
+	struct keeping k = {{keep_bytes}, NULL, a->in};
+	int code = grid_kept_new(c, o.type, &o.u, o.len, a->in, kept);
 
-	if (kept && !move_args(a, &k.mover) && !k.left)
-		return kept;
-	free(kept);
-	return NULL;
+	if (!*kept)
+		return code;
+	k.to = (*kept)->bytes;
+	if (move_args(a, &k.mover) || k.left) {
+		grid_kept_free(*kept);
+		*kept = NULL;
+	}
+	return 0;
 }
 
 /*
@@ -433,20 +439,27 @@ static void lose_call(struct grid_client *c, struct skep_request *r)
 struct skep_request *grid_args_start(struct grid_client *c, u32 f,
 				     struct grid_args *a)
 {
+	struct grid_kept *kept;
 	struct skep_request *r;
 	int is_init, err;
 	u64 in, tag;
 
 	if (!a)
 		return NULL;
+	if (keep_call(c, a, &kept)) {
+		grid_args_free(a);
+		return NULL;
+	}
 	tag = a->tag;
 	is_init = a->handle->module.function[f].flags & SKEP_FUNCTION_INIT;
 	in = a->in;
 	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
-	if (!r)
+	if (!r) {
+		grid_kept_free(kept);
 		return NULL;
+	}
 	r->info.bytes_in = in;
-	err = grid_request_send(c, r, keep_call(c, a), send_call);
+	err = grid_request_send(c, r, kept, send_call);
 	if (!err)
 		return r;
 	if (err == -EPIPE && grid_client_keeps(c)) {

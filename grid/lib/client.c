@@ -600,11 +600,14 @@ int grid_client_open(struct grid_client **client, const char *path)
 	pthread_cond_init(&c->back, NULL);
 	c->epoch = 1;
 	c->path = strdup(path);
+	c->keep = getenv("SKEP_KEEP");
+	c->keep = c->keep ? strdup(c->keep) : NULL;
 	c->done_end = &c->done;
 	err = c->path ? start_reader(c) : -ENOMEM;
 	if (err) {
 		grid_stream_close(&c->stream);
 		free(c->path);
+		free(c->keep);
 		free(c);
 		return grid_error_set(OMRPC_E_NO_MEMORY,
 				      "can't start a thread: %s",
@@ -647,5 +650,6 @@ void grid_client_close(struct grid_client *c)
 	free(c->slot);
 	free(c->free_slot);
 	free(c->path);
+	free(c->keep);
 	free(c);
 }

@@ -41,7 +41,8 @@ struct grid_bytes {
 struct grid_kept {
 	u16 type;
 	u32 head_len;
-	u64 len; /* of `bytes`, which are sent as DATA after the head */
+	u64 len;    /* of `bytes`, which are sent as DATA after the head */
+	u64 mapped; /* bytes of the file that this is in; 0: memory */
 	u8 *bytes;
 	u8 head[]; /* the first frame's payload */
 };
@@ -89,6 +90,7 @@ struct grid_client {
 	struct grid_stream stream;
 	pthread_t reader;
 	char *path; /* the hub's socket */
+	char *keep; /* the folder for what memory cannot keep, or NULL */
 	/* Of the reader: the thread that sends again what an earlier hub
 	 * had. */
 	pthread_t resender;
@@ -104,7 +106,7 @@ struct grid_client {
 	u64 epoch;	     /* counts streams from 1 */
 	int away;	     /* no stream: the reader is looking for the hub */
 	pthread_cond_t back; /* signals changes of away, epoch and down */
-	u64 kept_bytes;	     /* total of all kept requests */
+	u64 kept_bytes;	     /* total of all requests kept in memory */
 	/* Requests with a tag that have ended, for grid_request_next. */
 	struct skep_request *done, **done_end;
 	pthread_cond_t done_more;
@@ -180,9 +182,17 @@ struct skep_request *grid_request_new(struct grid_client *c,
 int grid_request_send(struct grid_client *c, struct skep_request *r,
 		      struct grid_kept *kept,
 		      int (*send)(struct grid_client *, struct skep_request *));
-/* Reserves memory to keep a request; NULL if too much is kept. */
-struct grid_kept *grid_kept_new(struct grid_client *c, u16 type,
-				const void *head, u32 head_len, u64 len);
+/*
+ * Makes room to keep a request, to be freed by grid_kept_free. *kept is NULL if
+ * it cannot be kept. Returns 0, or a code with the error set if it must be:
+ * with SKEP_KEEP no request is accepted that is not kept.
+ */
+int grid_kept_new(struct grid_client *c, u16 type, const void *head,
+		  u32 head_len, u64 len, struct grid_kept **kept);
+void grid_kept_free(struct grid_kept *k); /* may be NULL */
+/* The request owns `kept`, which may be NULL, from then on. */
+void grid_request_keep(struct grid_client *c, struct skep_request *r,
+		       struct grid_kept *kept);
 /* The text for requests that were lost with the hub. */
 extern const char grid_lost[];
 

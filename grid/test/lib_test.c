@@ -443,6 +443,29 @@ static void test_killed_hub(void)
 	       (int)hub.again);
 }
 
+/* A detached program's call that cannot be kept is not accepted; others are. */
+static void test_nowhere_to_keep(void)
+{
+	long n = KEPT_MAX / sizeof(double) + 1;
+	double *huge = calloc((size_t)n, sizeof(*huge)), total = 0;
+
+	watch_error();
+	setenv("SKEP_KEEP", "/nonexistent", 1);
+	hub_start(&hub, HUB_KEEPS);
+	OmniRpcInit(NULL, NULL);
+	tap_ok(OmniRpcCall("demo.sum", n, huge, &total) == OMRPC_E_NO_MEMORY &&
+		       stderr_has(1, "and /nonexistent has no room for "
+				     "268435472 bytes: No such file"),
+	       "a detached program's call that is not kept is not accepted");
+	tap_ok(OmniRpcCall("demo.nothing") == OMRPC_OK && stderr_has(0, ""),
+	       "its other calls are");
+	OmniRpcFinalize();
+	unsetenv("SKEP_KEEP");
+	leave_error();
+	hub_stop(&hub);
+	free(huge);
+}
+
 #define SOON 20000000ull /* ns */
 
 /* Nobody accepts: one connection waits in the queue, others for a place. */
@@ -545,5 +568,6 @@ int main(void)
 	test_window();
 	test_bad_hubs();
 	test_killed_hub();
+	test_nowhere_to_keep();
 	return tap_done();
 }

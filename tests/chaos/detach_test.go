@@ -201,19 +201,14 @@ func TestDetachedRunsEnd(t *testing.T) {
 	os.Remove(file)
 	id := s.detach(forever...)
 	s.awaitFile(file)
-	b, _ := os.ReadFile(s.path("hub/detached/" + id + "/record.json"))
-	pid, err := strconv.Atoi(regexp.MustCompile(`"pid":(\d+)`).FindStringSubmatch(string(b))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
+	syscall.Kill(s.holderOf(id), syscall.SIGKILL)
 	if _, code := s.skep("attach", "--state", s.path("hub"), id); code != cli.Failed {
 		t.Errorf("a lost run: exit code %d", code)
 	}
 	if out, _ := s.skep("runs", "--state", s.path("hub")); !strings.Contains(out, id+"  lost") {
 		t.Errorf("the list is %q", out)
 	}
-	b, _ = os.ReadFile(file)
+	b, _ := os.ReadFile(file)
 	s.awaitGone(strings.TrimSpace(string(b)))
 }
 

@@ -70,18 +70,24 @@ func TestAcceptedResultsAreKept(t *testing.T) {
 	}
 }
 
-// continueChild continues the one child of a process.
-func (s *scene) continueChild(of int) {
+// childrenOf lists the children of a process.
+func (s *scene) childrenOf(of int) (pids []string) {
 	s.t.Helper()
-	var words []string
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", of))
 	for _, name := range lists {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		words = append(words, strings.Fields(string(b))...)
+		pids = append(pids, strings.Fields(string(b))...)
 	}
+	return pids
+}
+
+// continueChild continues the one child of a process.
+func (s *scene) continueChild(of int) {
+	s.t.Helper()
+	words := s.childrenOf(of)
 	if len(words) != 1 {
 		s.t.Fatalf("process %d has the children %q", of, words)
 	}
