@@ -113,7 +113,8 @@ func TestReasonsOfFailures(t *testing.T) {
 	}
 }
 
-// A node that is barred loses its other leases too, each once, and they run elsewhere.
+// A node that is barred loses its other leases too, each once and with the reason, and they run
+// elsewhere.
 func TestBarredNodeLosesItsLeases(t *testing.T) {
 	w, m, a := newTrio(t, nil, 2)
 	m.call(5, nil)
@@ -124,13 +125,16 @@ func TestBarredNodeLosesItsLeases(t *testing.T) {
 	if c := receiveFrom(t, "a cancel", a.cancels); c.Fence != second.Fence || c.Call != second.Call {
 		t.Errorf("%+v", c)
 	}
+	m.waitForEvent("the reason of the other", func(e Event) bool {
+		return e.Call == second.Call && e.State == CallRequeued && e.Text == "its node failed a safety check"
+	})
 	b.sendDone(b.nextLease(), nil)
 	b.sendDone(b.nextLease(), nil)
 	for range 2 {
 		receiveFrom(t, "a result", m.frames)
 		receiveFrom(t, "its data", m.frames)
 	}
-	if n := w.nodeOf(a); n.Running != 0 || n.Failed != 1 || n.State != NodeBarred {
+	if n := w.nodeOf(a); n.Running != 0 || n.Failed != 2 || n.State != NodeBarred {
 		t.Errorf("%+v", n)
 	}
 	if n := w.nodeOf(b); n.Running != 0 || n.Done != 2 {

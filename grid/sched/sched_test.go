@@ -289,7 +289,7 @@ var scripts = []script{
 	{"a node that its owner bars loses what it runs and gets nothing more", Config{}, stepsFirst(
 		step{0, submitCall(1, 1, modA), nil},
 		step{0, askSlots("a", 1), []string{"grant 1 to a #1"}},
-		step{1, NodeBar{"a"}, []string{"cancel #1 at a", "requeue 1"}},
+		step{1, NodeBar{"a"}, []string{"requeue 1", "cancel #1 at a"}},
 		step{1, NodeBar{"a"}, nil},
 		step{2, askSlots("a", 1), nil},
 	)},

@@ -304,10 +304,11 @@ func (s *Scheduler) barNode(n *node) {
 		return
 	}
 	n.barred = true
-	for _, l := range n.all() {
+	leases := n.all()
+	s.loseNode(n, "its node failed a safety check")
+	for _, l := range leases { // after the reason: the first of both ends the lease
 		s.emit(Cancel{l.Lease})
 	}
-	s.loseNode(n, "its node failed a safety check")
 }
 
 // drainNode moves the calls of a node. That counts against none of them.
