@@ -88,6 +88,7 @@ static void test_memory(void)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int stop;
+static volatile long *first, *last; /* far apart; `first` counts first */
 
 static void *use_heap(void *arg)
 {
@@ -95,6 +96,15 @@ static void *use_heap(void *arg)
 		pthread_mutex_lock(&lock);
 		free(malloc(1000));
 		pthread_mutex_unlock(&lock);
+	}
+	return arg;
+}
+
+static void *count_both(void *arg)
+{
+	while (!stop) {
+		++*first;
+		++*last;
 	}
 	return arg;
 }
@@ -108,6 +118,7 @@ static void *add_one(void *arg)
 /* The child is one thread, and can start others. */
 static void *fork_here(void *arg)
 {
+	long ahead;
 	int mine = 5, n = 0;
 	pthread_t t;
 	pid_t pid;
@@ -116,7 +127,9 @@ static void *fork_here(void *arg)
 	pthread_mutex_lock(&lock);
 	pid = fork();
 	if (!pid) {
-		n = pthread_create(&t, NULL, add_one, &mine) ||
+		ahead = *first - *last; /* the copy is of one moment */
+		n = ahead < 0 || ahead > 1 ||
+		    pthread_create(&t, NULL, add_one, &mine) ||
 		    pthread_join(t, NULL) || mine != 6 || in_tls != 40 ||
 		    (pid_t)gettid() != getpid();
 		pthread_mutex_unlock(&lock);
@@ -129,14 +142,19 @@ static void *fork_here(void *arg)
 
 static void test_threads(void)
 {
-	pthread_t busy, t;
+	pthread_t busy, counts, t;
 	int code = 0;
 
-	CHECK(!pthread_create(&busy, NULL, use_heap, NULL));
+	first = calloc(1, 4 * BLOCK);
+	last = first + 4 * BLOCK / sizeof(*last) - 1;
+	memset((void *)(first + 1), 1, 4 * BLOCK - 2 * sizeof(*first));
+	CHECK(!pthread_create(&busy, NULL, use_heap, NULL) &&
+	      !pthread_create(&counts, NULL, count_both, NULL));
 	CHECK(!pthread_create(&t, NULL, fork_here, &code) &&
 	      !pthread_join(t, NULL));
 	stop = 1;
-	CHECK(!pthread_join(busy, NULL) && code == 41);
+	CHECK(!pthread_join(busy, NULL) && !pthread_join(counts, NULL) &&
+	      code == 41);
 }
 
 /* Descriptors -------------------------------------------------------------- */
