@@ -125,7 +125,7 @@ static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 
 /* abi knows directories by name; one that has no name below the root cannot be
  * used. */
-static s64 name_desc(struct abi_proc *p, struct abi_desc *d)
+s64 abi_fd_name(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_file_op op = {
 		.verb = ABI_FILE_NAME, .buf = d->path, .len = sizeof(d->path)};
@@ -163,7 +163,7 @@ s64 abi_fd_describe(struct abi_proc *p, const struct abi_right *r,
 	d->sock_type = r->sock_type;
 	d->protocol = r->protocol;
 	d->listening = r->listening;
-	error = name_desc(p, d);
+	error = abi_fd_name(p, d);
 	if (error)
 		abi_desc_put(p, d);
 	else
@@ -185,10 +185,14 @@ int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 {
 	struct abi_right r = {
 		.handle = handle, .flags = flags, .type = type & ABI_S_IFMT};
+	int error;
 
 	if (r.type == ABI_S_IFSOCK)
 		r.sock_type = ABI_SOCK_STREAM;
-	return abi_fd_adopt(p, fd, &r);
+	error = abi_fd_adopt(p, fd, &r);
+	if (!error)
+		p->fds.desc[p->fds.slot[fd].desc - 1].std = fd + 1;
+	return error;
 }
 
 s64 abi_sys_close(struct abi_call *c)

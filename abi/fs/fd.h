@@ -34,6 +34,9 @@ void abi_fd_refuse_async(struct abi_proc *p);
  * number. 0, or an error after closing the handle. */
 s64 abi_fd_describe(struct abi_proc *p, const struct abi_right *r,
 		    struct abi_desc **out);
+/* Asks the host for the name of what a description refers to. 0, or for a
+ * folder an error. */
+s64 abi_fd_name(struct abi_proc *p, struct abi_desc *d);
 int abi_fd_close(struct abi_proc *p, u32 fd); /* 0 or -EBADF */
 /* Closes every number; for exec and for reports. */
 void abi_fd_close_all(struct abi_proc *p);

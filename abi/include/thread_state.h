@@ -75,6 +75,7 @@ struct abi_thread {
 	u32 nointr; /* after a handler returns -EINTR, also with SA_RESTART */
 	u32 full;   /* all registers were changed before the restart */
 	u32 rerun;  /* rt_sigreturn restarts the call whose number is in rax */
+	u32 redo;   /* a freeze has ended the call: abi_tick makes it again */
 	u64 again_deadline;
 
 	struct abi_futex_wait futex;

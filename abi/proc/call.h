@@ -28,6 +28,10 @@ typedef s64 abi_handler(struct abi_call *c);
 /* -ENOSYS for a call that this host lacks: logged once by name, and counted. */
 s64 abi_call_refuse(struct abi_call *c);
 
+/* Makes the call again that a freeze has ended; regs are as at its start. */
+enum abi_return abi_call_redo(struct abi_proc *p, struct abi_thread *t,
+			      struct abi_regs *regs);
+
 /* The prototypes of all handlers, made from syscalls.tbl. */
 #include "build/gen/abi/sys.h"
 

@@ -192,17 +192,30 @@ static s64 run_call(struct abi_call *c)
 	return rc;
 }
 
-enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs)
+static enum abi_return make_call(struct abi_proc *p, struct abi_thread *t,
+				 struct abi_regs *regs)
 {
-	struct abi_call c = {.p = p,
-			     .t = &p->threads.thread[t],
-			     .regs = regs,
-			     .how = ABI_RETURN_FAST};
+	struct abi_call c = {
+		.p = p, .t = t, .regs = regs, .how = ABI_RETURN_FAST};
 	s64 rc;
 
-	__atomic_store_n(&c.t->calls, c.t->calls + 1, __ATOMIC_RELAXED);
 	do
 		rc = run_call(&c);
 	while (abi_signal_finish(&c, rc));
 	return c.how;
+}
+
+enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs)
+{
+	struct abi_thread *thread = &p->threads.thread[t];
+
+	__atomic_store_n(&thread->calls, thread->calls + 1, __ATOMIC_RELAXED);
+	return make_call(p, thread, regs);
+}
+
+enum abi_return abi_call_redo(struct abi_proc *p, struct abi_thread *t,
+			      struct abi_regs *regs)
+{
+	t->redo = 0;
+	return make_call(p, t, regs);
 }

@@ -174,7 +174,8 @@ int abi_pending(const struct abi_proc *p, u32 index)
 	u64 all = __atomic_load_n(&t->pending, __ATOMIC_SEQ_CST) |
 		  __atomic_load_n(&p->signals.pending, __ATOMIC_SEQ_CST);
 
-	return !!(all & ~__atomic_load_n(&t->blocked, __ATOMIC_RELAXED));
+	return all & ~__atomic_load_n(&t->blocked, __ATOMIC_RELAXED) ||
+	       __atomic_load_n(&p->freeze, __ATOMIC_SEQ_CST);
 }
 
 /* Sending --------------------------------------------------------------------
@@ -304,6 +305,21 @@ out:
 	if (target && target != from)
 		kick_thread(p, target);
 	abi_signalfd_wake(p, signo);
+	return rc;
+}
+
+s64 abi_signal_queue(struct abi_proc *p, u32 thread,
+		     const struct abi_siginfo *info)
+{
+	struct abi_thread *t = 0;
+	s64 rc = -LINUX_EINVAL;
+
+	if (thread != ABI_NONE && thread < ABI_THREADS_MAX)
+		t = abi_thread_get(p, thread);
+	abi_lock(p, &p->signals.lock);
+	if (thread == ABI_NONE || (t && is_live(t)))
+		rc = set_add(p, set_of(p, t), info);
+	abi_unlock(p, &p->signals.lock);
 	return rc;
 }
 
@@ -508,6 +524,8 @@ enum abi_return abi_tick(struct abi_proc *p, u32 index, struct abi_regs *regs)
 {
 	struct abi_thread *t = abi_thread_get(p, index);
 
+	if (t->redo)
+		return abi_call_redo(p, t, regs);
 	return deliver_pending(p, t, regs, ABI_NONE) ? ABI_RETURN_FULL
 						     : ABI_RETURN_FAST;
 }
@@ -516,6 +534,11 @@ static int is_restart(s64 result)
 {
 	return result == -ABI_ERESTARTSYS || result == -ABI_ERESTARTNOHAND ||
 	       result == -ABI_ERESTARTBLOCK || result == -ABI_ERESTARTNOINTR;
+}
+
+static u32 is_freezing(const struct abi_proc *p)
+{
+	return __atomic_load_n(&p->freeze, __ATOMIC_SEQ_CST);
 }
 
 /* abi_signal_finish, if there is something to do. */
@@ -535,10 +558,14 @@ static int finish_slow(struct abi_call *c, s64 result, u32 nr)
 		mask_pop(c->p, t);
 		handled = deliver_pending(c->p, t, c->regs, again);
 	}
-	if (restart && !handled) {
+	if (!handled &&
+	    (restart || (result == -LINUX_EINTR && is_freezing(c->p)))) {
 		c->regs->rax = nr;
 		t->again = 1;
-		return 1;
+		t->redo = is_freezing(c->p);
+		c->how = t->redo ? ABI_RETURN_FULL : c->how;
+		t->full &= !t->redo;
+		return !t->redo;
 	}
 	if (handled || t->full)
 		c->how = ABI_RETURN_FULL;

@@ -66,6 +66,9 @@ static inline u64 abi_signal_bit(u32 signo)
 	return 1ull << (signo - 1);
 }
 
+/* Makes a signal pending, before any guest thread runs. -EINVAL, -EAGAIN. */
+s64 abi_signal_queue(struct abi_proc *p, u32 thread,
+		     const struct abi_siginfo *info);
 /* Sends a signal to the calling thread because of its own call (SIGPIPE). */
 void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo);
 

@@ -61,9 +61,10 @@ struct abi_desc {
 	u32 pipe, peer;
 	u32 identified;		 /* `file` is known; atomic */
 	struct abi_file_id file; /* of what has a handle */
-	u32 parted;	      /* EVENT: the parent process has another copy */
-	u32 parked;	      /* filelock.c keeps the handle open; fds->lock */
-	u32 inherited;	      /* regular file: the host keeps the position */
+	u32 parted;    /* EVENT: the parent process has another copy */
+	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
+	u32 std;       /* 1 + the number of the stream that the host attached */
+	u32 inherited; /* regular file: the host keeps the position */
 	struct abi_lock lock; /* guards the fields up to event */
 	u64 pos;
 	u64 value; /* EVENT: the counter */

@@ -41,11 +41,12 @@ struct abi_proc {
 	u32 umask;
 	struct abi_rlimit limit[ABI_RLIMITS];
 
-	u64 vdso, vdso_end;	     /* as passed to abi_exec */
-	u64 start_ns;		     /* CLOCK_MONOTONIC at abi_exec */
-	u64 nonce;		     /* answer to ABI_NR_PROOF */
-	u32 trace;		     /* log calls that are refused */
-	u32 death_signal;	     /* PR_SET_PDEATHSIG; atomic */
+	u64 vdso, vdso_end; /* as passed to abi_exec */
+	u32 freeze;	  /* threads are to come to rest: snapshot.h; atomic */
+	u64 start_ns;	  /* CLOCK_MONOTONIC at abi_exec */
+	u64 nonce;	  /* answer to ABI_NR_PROOF */
+	u32 trace;	  /* log calls that are refused */
+	u32 death_signal; /* PR_SET_PDEATHSIG; atomic */
 	u32 said_limit[ABI_RLIMITS]; /* that it is not enforced; atomic */
 	u32 said_refused[ABI_REFUSALS_MAX]; /* by enum abi_refusal; atomic */
 	u32 said_exec;			    /* what execve refused; atomic */
