@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parses a snapshot file. Pure: no call leaves here, and all bytes may be
+ * hostile. What the fields of records mean is checked by abi's restore.c.
+ */
+#include "bee/core/snapshot.h"
+#include "bee/core/core.h"
+
+#define VEC_MIN 576u
+#define HEAD sizeof(struct bee_snap_section)
+
+/* What parsing remembers of the sections before. */
+struct parse {
+	struct bee_snapshot *s;
+	u32 type; /* of the last section */
+	u32 ended;
+	u64 next_page; /* pages come in order, */
+	u64 area_end;  /* and lie in the last area */
+};
+
+static u64 round_up(u64 n)
+{
+	return (n + 7) & ~7ull;
+}
+
+/* The size of sections that have always the same; 0: others. */
+static u64 fixed_size(u32 type)
+{
+	static const u64 size[] = {
+		[BEE_SNAP_CPU] = sizeof(struct bee_snap_cpu),
+		[BEE_SNAP_PROGRAM] = sizeof(struct bee_snap_program),
+		[BEE_SNAP_PROCESS] = sizeof(struct abi_snap_process),
+		[BEE_SNAP_AREA] = sizeof(struct abi_snap_area),
+		[BEE_SNAP_DESC] = sizeof(struct abi_snap_desc),
+		[BEE_SNAP_NUMBER] = sizeof(struct abi_snap_number),
+		[BEE_SNAP_SIGNAL] = sizeof(struct abi_snap_signal),
+	};
+
+	return type < sizeof(size) / sizeof(size[0]) ? size[type] : 0;
+}
+
+static int order_wrong(const struct parse *p, u32 type)
+{
+	if (type < BEE_SNAP_CPU || type > BEE_SNAP_END || p->ended)
+		return 1;
+	if (type <= BEE_SNAP_PROCESS) /* exactly one of each, first */
+		return type != p->type + 1;
+	if (p->type < BEE_SNAP_PROCESS)
+		return 1;
+	if (type == BEE_SNAP_AREA)
+		return p->type > BEE_SNAP_PAGE;
+	if (type == BEE_SNAP_PAGE)
+		return p->type != BEE_SNAP_AREA && p->type != BEE_SNAP_PAGE;
+	return type < p->type;
+}
+
+static int area_wrong(struct parse *p, const struct abi_snap_area *a)
+{
+	p->next_page = a->start;
+	p->area_end = a->end;
+	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
+		p->area_end = 0; /* has no pages */
+	return a->start > a->end;
+}
+
+static int pages_wrong(struct parse *p, const u8 *payload, u64 len)
+{
+	u64 addr, bytes = len - 8;
+
+	if (len < 8 + SKEP_PAGE_SIZE || bytes % SKEP_PAGE_SIZE ||
+	    bytes > BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE)
+		return 1;
+	abi_memcpy(&addr, payload, 8);
+	if (addr % SKEP_PAGE_SIZE || addr < p->next_page ||
+	    addr > p->area_end || bytes > p->area_end - addr)
+		return 1;
+	p->next_page = addr + bytes;
+	return 0;
+}
+
+static int thread_wrong(const struct parse *p, const u8 *payload, u64 len)
+{
+	const struct abi_snap_thread *t = (const void *)payload;
+
+	if (len < sizeof(*t))
+		return 1;
+	return len - sizeof(*t) != (t->live ? p->s->cpu->xsave_size : 0);
+}
+
+static int cpu_wrong(const struct bee_snap_cpu *cpu)
+{
+	return cpu->xsave_size < VEC_MIN || cpu->xsave_size > BEE_VEC_SIZE;
+}
+
+static int payload_wrong(struct parse *p, u32 type, const u8 *payload, u64 len)
+{
+	if (fixed_size(type) && len != fixed_size(type))
+		return 1;
+	switch (type) {
+	case BEE_SNAP_CPU:
+		p->s->cpu = (const void *)payload;
+		return cpu_wrong(p->s->cpu);
+	case BEE_SNAP_PROGRAM:
+		p->s->program = (const void *)payload;
+		return 0;
+	case BEE_SNAP_PROCESS:
+		p->s->process = (const void *)payload;
+		return p->s->process->exe[0] != '/' ||
+		       p->s->process->exe[ABI_PATH_MAX - 1];
+	case BEE_SNAP_AREA:
+		return area_wrong(p, (const void *)payload);
+	case BEE_SNAP_PAGE:
+		return pages_wrong(p, payload, len);
+	case BEE_SNAP_THREAD:
+		return thread_wrong(p, payload, len);
+	case BEE_SNAP_PIPE:
+		return len < sizeof(struct bee_snap_pipe) ||
+		       len - sizeof(struct bee_snap_pipe) > BEE_SNAP_PIPE_MAX;
+	case BEE_SNAP_END:
+		p->ended = 1;
+		return len != 0;
+	default:
+		return 0;
+	}
+}
+
+static int walk_sections(struct bee_snapshot *s)
+{
+	const struct bee_snap_section *head;
+	struct parse p = {.s = s};
+	u64 at = sizeof(struct bee_snap_head);
+
+	while (at < s->len) {
+		if (s->len - at < HEAD)
+			return -1;
+		head = (const void *)(s->bytes + at);
+		at += HEAD;
+		if (head->len > s->len - at ||
+		    round_up(head->len) > s->len - at ||
+		    order_wrong(&p, head->type) ||
+		    payload_wrong(&p, head->type, s->bytes + at, head->len))
+			return -1;
+		p.type = head->type;
+		at += round_up(head->len);
+	}
+	return p.ended ? 0 : -1;
+}
+
+const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len)
+{
+	const struct bee_snap_head *head = (const void *)bytes;
+	struct skep_sha256 sha;
+	u8 digest[BEE_SNAP_DIGEST];
+
+	if (len < sizeof(*head) + BEE_SNAP_DIGEST ||
+	    abi_memcmp(head->magic, BEE_SNAP_MAGIC, sizeof(head->magic)))
+		return "it is no snapshot of bee";
+	if (head->version != BEE_SNAP_VERSION)
+		return "it has another version of the format; restore it with "
+		       "the bee that wrote it";
+	abi_memset(s, 0, sizeof(*s));
+	s->bytes = bytes;
+	s->len = len - BEE_SNAP_DIGEST;
+	bee_sha256_init(&sha);
+	skep_sha256_update(&sha, bytes, s->len);
+	skep_sha256_final(&sha, digest);
+	if (abi_memcmp(digest, bytes + s->len, sizeof(digest)))
+		return "it is damaged: its digest is wrong";
+	return walk_sections(s) ? "its contents are not valid" : 0;
+}
+
+const void *bee_snap_next(const struct bee_snapshot *s, u64 *at, u32 type,
+			  u64 *len)
+{
+	const struct bee_snap_section *head;
+
+	if (!*at)
+		*at = sizeof(struct bee_snap_head);
+	while (*at < s->len) {
+		head = (const void *)(s->bytes + *at);
+		*at += HEAD + round_up(head->len);
+		if (head->type != type)
+			continue;
+		*len = head->len;
+		return head + 1;
+	}
+	return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The snapshot file: docs/design/snapshot.md. A head, sections, and the SHA-256
+ * of both. Each section has a head, and its payload is filled up with zeros to
+ * a multiple of 8. Sections come in the order of their types; each AREA is
+ * followed by its pages. Numbers are little-endian.
+ */
+#ifndef BEE_CORE_SNAPSHOT_H
+#define BEE_CORE_SNAPSHOT_H
+
+#include "abi/include/snapshot.h"
+#include "bee/core/bee.h"
+
+#define BEE_SNAP_MAGIC "beesnap\n"
+#define BEE_SNAP_VERSION 1u
+#define BEE_SNAP_DIGEST 32u
+#define BEE_SNAP_PAGES 256u /* most pages of one section */
+#define BEE_SNAP_PIPE_MAX (1u << 20)
+#define BEE_SNAP_PIPES 512u
+
+struct bee_snap_head {
+	char magic[8];
+	u32 version, zero;
+};
+
+enum bee_snap_type {
+	BEE_SNAP_CPU = 1,
+	BEE_SNAP_PROGRAM,
+	BEE_SNAP_PROCESS, /* struct abi_snap_process */
+	BEE_SNAP_AREA,	  /* struct abi_snap_area */
+	BEE_SNAP_PAGE,	  /* u64 address, then pages; all others are zeros */
+	BEE_SNAP_THREAD,  /* struct abi_snap_thread, then vector state */
+	BEE_SNAP_PIPE,	  /* struct bee_snap_pipe, then bytes */
+	BEE_SNAP_DESC,	  /* struct abi_snap_desc */
+	BEE_SNAP_NUMBER,  /* struct abi_snap_number */
+	BEE_SNAP_SIGNAL,  /* struct abi_snap_signal */
+	BEE_SNAP_END,
+};
+
+struct bee_snap_section {
+	u32 type, zero;
+	u64 len;
+};
+
+#define BEE_CPU_WORDS 16
+
+/* What the program may have found out about the CPU. */
+struct bee_snap_cpu {
+	u32 word[BEE_CPU_WORDS]; /* as bee_cpu_words gives them */
+	u64 xsave_mask, xsave_size;
+	u32 offset[8]; /* of the XSAVE components */
+};
+
+struct bee_snap_program {
+	u64 monotonic_ns, realtime_ns; /* when it was frozen */
+	u64 cpu_ns, user_ns, system_ns;
+	u8 file[32]; /* SHA-256 of the program's file */
+	u8 text[32]; /* of its rewritten text and stubs */
+};
+
+struct bee_snap_pipe {
+	u32 pipe, capacity;
+};
+
+/* A file in memory that bee_snap_parse has checked. */
+struct bee_snapshot {
+	const u8 *bytes;
+	u64 len; /* without the digest */
+	const struct bee_snap_cpu *cpu;
+	const struct bee_snap_program *program;
+	const struct abi_snap_process *process;
+};
+
+/*
+ * snapshot.c. bytes: 8-byte aligned; they must remain. NULL, or what is wrong.
+ * Checks the digest, the order and size of all sections, and that pages lie in
+ * their area.
+ */
+const char *bee_snap_parse(struct bee_snapshot *s, const u8 *bytes, u64 len);
+/* The next section of `type` from *at on, which starts at 0 and is advanced;
+ * NULL: there is none. */
+const void *bee_snap_next(const struct bee_snapshot *s, u64 *at, u32 type,
+			  u64 *len);
+
+/* snapcpu.c: this CPU as the guest sees it. */
+void bee_snap_cpu_read(struct bee_snap_cpu *cpu);
+/* NULL, or what of `had` this CPU lacks. */
+const char *bee_snap_cpu_lacks(const struct bee_snap_cpu *had);
+
+/* save.c. What the host adds; fields below `why` are save.c's. */
+struct bee_save {
+	s64 (*write)(struct bee_save *s, const void *bytes, u64 len);
+	/* Memory of the guest, whatever its protection. 0 or an errno. */
+	s64 (*read_memory)(struct bee_save *s, u64 addr, void *buf, u64 len);
+	/* The first page from addr on that may be other than zeros, or end. */
+	u64 (*next_touched)(struct bee_save *s, u64 addr, u64 end);
+	/* NULL, or why this file cannot be saved. */
+	const char *(*judge)(struct bee_save *s, s32 handle);
+	/* Copies what is in a pipe, which keeps it; bytes, or an errno. */
+	s64 (*peek)(struct bee_save *s, s32 handle, void *buf, u64 len);
+	s64 (*thread_cpu)(u32 thread); /* ns */
+	s32 handle;		       /* the host's own */
+	s32 memory, map;
+	char why[320];
+	struct skep_sha256 sha;
+	u64 written;
+	u8 *buf;
+	u32 failed;
+};
+
+/* All threads are at rest. 0, or -1 and a part of a sentence in why. */
+int bee_save(struct bee_save *s);
+/* The same judgement without a file; threads may run. */
+int bee_save_judge(struct bee_save *s);
+
+/*
+ * restore.c, in place of abi_exec: the program of bee.snapshot is loaded, and
+ * bee.proc initialized. 0, or -1 and a sentence in why. bee_restore_threads
+ * then starts all threads but the first.
+ */
+int bee_restore(const struct abi_host *os, char *why, u64 size);
+int bee_restore_threads(const struct abi_host *os);
+/* Loads what else the calling thread had, if it was restored: vector state and
+ * slots. */
+void bee_restore_state(u32 thread);
+/* Whether [start, end) touches the program's text or its stubs. */
+int bee_meets_text(u64 start, u64 end);
+/* Calls `add` for text and stubs, to digest them. */
+void bee_text_digest(void (*add)(void *to, u64 addr, u64 len), void *to);
+
+#endif
