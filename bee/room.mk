@@ -302,6 +302,17 @@ suite_bee-state = sh bee/test/state.sh $(B)
 suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-fallback
 
+FUZZERS += bee-snapshot
+fuzz_bee-snapshot = $(B)/fuzz/bee-snapshot
+fuzz_bee-snapshot_needs = $(B)/fuzz/bee-snapshot
+$(B)/fuzz/bee-snapshot: bee/test/fuzz/snapshot.c bee/core/snapshot.c \
+		base/sha256.c abi/lib/mem.c bee/core/snapshot.h
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+
 MUTANTS += bee
 mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
