@@ -127,6 +127,12 @@ struct bee_options {
 	u64 stream; /* the host's number of guest descriptor 3; 0: none */
 	u64 resume; /* descriptor of the state saved by execve, see
 		       abi/include/exec.h */
+	/* host path: of the snapshot that is made of the process `pid`, or that
+	 * the program is restored from; or NULL */
+	const char *snapshot, *restore;
+	const char *restored; /* what execve of a restored program passes on */
+	u64 pid;
+	u8 end;		     /* after the snapshot the program ends */
 	const char *report;  /* host path, or NULL */
 	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
@@ -200,6 +206,8 @@ struct bee {
 	 * valid with this thread pointer. */
 	const void *vec;
 	u64 canary, canary_tp;
+	/* What a snapshot has, which replaces all of these too; or NULL. */
+	const struct bee_snapshot *snapshot;
 };
 extern struct bee bee;
 

@@ -7,8 +7,11 @@
  * on Linux, with FS at the guard: so it uses general registers only, and no
  * libc.
  */
+#include "abi/include/thread_state.h"
 #include "bee/core/bee.h"
 #include "bee/core/core.h"
+#include "bee/core/freeze.h"
+#include "bee/core/snapshot.h"
 
 #define FLAG_DF 0x400
 #define BEE_THREADS 1024 /* as many as abi has */
@@ -85,6 +88,23 @@ static void enter_forked(u64 tp)
 	if (tp == bee.canary_tp)
 		SLOT_SET(SKEP_SLOT_CANARY, bee.canary);
 	(void)bee_vec_load(bee.vec, bee_xsave_size());
+}
+
+#define SLOT_GET(slot, value)                                                  \
+	__asm__ volatile("mov %%gs:%c1, %0" : "=r"(value) : "i"(BEE_SLOT(slot)))
+
+void bee_slots_read(u64 slot[3])
+{
+	SLOT_GET(SKEP_SLOT_CANARY, slot[0]);
+	SLOT_GET(SKEP_SLOT_SCRATCH, slot[1]);
+	SLOT_GET(SKEP_SLOT_SCRATCH2, slot[2]);
+}
+
+void bee_slots_write(const u64 slot[3])
+{
+	SLOT_SET(SKEP_SLOT_CANARY, slot[0]);
+	SLOT_SET(SKEP_SLOT_SCRATCH, slot[1]);
+	SLOT_SET(SKEP_SLOT_SCRATCH2, slot[2]);
 }
 
 /* abi also calls it for a new thread, which sets its slots itself when it
@@ -185,6 +205,14 @@ static void trace_result(const struct bee_thread *t,
 	bee_gated.log(line);
 }
 
+/* A freeze has ended the call before the thread was kicked: it goes on in
+ * bee_tick. */
+static void check_redo(struct bee_thread *t)
+{
+	if (abi_thread_get(t->proc, t->index)->redo)
+		__atomic_store_n(&t->kicked, 1, __ATOMIC_SEQ_CST);
+}
+
 u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 {
 	u64 flags = regs->rflags;
@@ -200,6 +228,7 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 	/* the fast return does not load flags, but C needs DF clear */
 	else if (flags & FLAG_DF)
 		how = ABI_RETURN_FULL;
+	check_redo(t);
 	return how;
 }
 
@@ -207,7 +236,9 @@ void bee_tick(struct bee_thread *t)
 {
 	/* Cleared first, so that a later kick is not lost. */
 	__atomic_store_n(&t->kicked, 0, __ATOMIC_SEQ_CST);
+	bee_rest_here(t);
 	abi_tick(t->proc, t->index, t->frame);
+	check_redo(t);
 	t->frame->rip = bee_pc_resume(t->frame->rip);
 }
 

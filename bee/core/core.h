@@ -39,6 +39,10 @@ void bee_cpuid_hide(u32 leaf, u32 sub, u32 out[4]);
  * NULL. Set before bee_load. */
 extern s64 (*bee_clock_quick)(u32 clock);
 
+/* Slots of the calling thread that its text uses: CANARY, SCRATCH, SCRATCH2. */
+void bee_slots_read(u64 slot[3]);
+void bee_slots_write(const u64 slot[3]);
+
 /* The calling guest thread. */
 struct bee_thread *bee_self(void);
 
