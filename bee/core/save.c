@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes a snapshot, while all guest threads are at rest. Runs outside of guest
+ * threads, with the host's registers. Owns nothing; the host owns the file.
+ */
+#include "base/errno.h"
+#include "bee/core/core.h"
+#include "bee/core/freeze.h"
+#include "bee/core/image.h"
+#include "bee/core/snapshot.h"
+
+#define BUF (BEE_SNAP_PAGES * (u64)SKEP_PAGE_SIZE)
+#define THREADS 1024u
+#define DESCS 2048u
+#define NUMBERS 1024u
+#define SEEK_FROM_HERE 1u
+
+static const u8 zeros[SKEP_PAGE_SIZE];
+
+static int report_failure(struct bee_save *s, const char *before,
+			  const char *name, const char *after)
+{
+	struct abi_text t;
+
+	if (s->failed)
+		return -1;
+	s->failed = 1;
+	abi_text_init(&t, s->why, sizeof(s->why));
+	abi_text_str(&t, before);
+	abi_text_str(&t, name);
+	abi_text_str(&t, after);
+	return -1;
+}
+
+static void put_bytes(struct bee_save *s, const void *bytes, u64 len)
+{
+	s64 err;
+
+	if (s->failed || !len)
+		return;
+	skep_sha256_update(&s->sha, bytes, len);
+	err = s->write(s, bytes, len);
+	s->written += len;
+	if (err == -LINUX_ENOSPC || err == -LINUX_EDQUOT)
+		report_failure(s, "no space is left for ", "the file", "");
+	else if (err)
+		report_failure(s, "the file", " cannot be written", "");
+}
+
+static void put_section(struct bee_save *s, u32 type, u64 len)
+{
+	struct bee_snap_section head = {.type = type, .len = len};
+
+	put_bytes(s, &head, sizeof(head));
+}
+
+static void put_end(struct bee_save *s, u64 len)
+{
+	put_bytes(s, zeros, -len & 7);
+}
+
+static void put_record(struct bee_save *s, u32 type, const void *bytes, u64 len)
+{
+	put_section(s, type, len);
+	put_bytes(s, bytes, len);
+	put_end(s, len);
+}
+
+/* Text --------------------------------------------------------------------- */
+
+static u64 page_up(u64 addr)
+{
+	return (addr + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
+}
+
+void bee_text_digest(void (*add)(void *to, u64 addr, u64 len), void *to)
+{
+	const struct bee_image *image = &bee.image;
+	const struct abi_elf_segment *seg;
+	u64 start, end;
+	u32 i;
+
+	for (i = 0; i < image->plan.segments; i++) {
+		seg = &image->plan.segment[i];
+		if (!(seg->prot & ABI_PROT_EXEC))
+			continue;
+		start = seg->addr & ~(u64)(SKEP_PAGE_SIZE - 1);
+		end = page_up(seg->addr + seg->memsz);
+		add(to, start, end - start);
+	}
+	add(to, image->stubs, image->stubs_end - image->stubs);
+}
+
+int bee_meets_text(u64 start, u64 end)
+{
+	const struct bee_image *image = &bee.image;
+	const struct abi_elf_segment *seg;
+	u64 from, to;
+	u32 i;
+
+	for (i = 0; i < image->plan.segments; i++) {
+		seg = &image->plan.segment[i];
+		from = seg->addr & ~(u64)(SKEP_PAGE_SIZE - 1);
+		to = page_up(seg->addr + seg->memsz);
+		if (seg->prot & ABI_PROT_EXEC && start < to && end > from)
+			return 1;
+	}
+	return start < image->stubs_end && end > image->stubs;
+}
+
+struct text {
+	struct bee_save *save;
+	struct skep_sha256 sha;
+};
+
+static void add_text(void *to, u64 addr, u64 len)
+{
+	struct text *t = to;
+	u64 n;
+
+	for (; len; addr += n, len -= n) {
+		n = len < BUF ? len : BUF;
+		if (t->save->read_memory(t->save, addr, t->save->buf, n)) {
+			report_failure(t->save, "its text cannot be read", "",
+				       "");
+			return;
+		}
+		skep_sha256_update(&t->sha, t->save->buf, n);
+	}
+}
+
+/* The process -------------------------------------------------------------- */
+
+static void put_program(struct bee_save *s)
+{
+	struct bee_snap_program program = {0};
+	struct bee_snap_cpu cpu;
+	struct text text = {.save = s};
+	s64 user = 0, system = 0;
+
+	bee_snap_cpu_read(&cpu);
+	put_record(s, BEE_SNAP_CPU, &cpu, sizeof(cpu));
+	program.monotonic_ns = (u64)bee.os->clock(ABI_CLOCK_MONOTONIC);
+	program.realtime_ns = (u64)bee.os->clock(ABI_CLOCK_REALTIME);
+	program.cpu_ns = (u64)bee.os->clock(ABI_CLOCK_PROCESS);
+	bee.os->rusage(&user, &system);
+	program.user_ns = (u64)user;
+	program.system_ns = (u64)system;
+	abi_memcpy(program.file, bee.image.sha_file, sizeof(program.file));
+	bee_sha256_init(&text.sha);
+	bee_text_digest(add_text, &text);
+	skep_sha256_final(&text.sha, program.text);
+	put_record(s, BEE_SNAP_PROGRAM, &program, sizeof(program));
+}
+
+static void put_process(struct bee_save *s)
+{
+	static struct abi_snap_process process;
+
+	abi_snap_process(bee.proc, &process);
+	put_record(s, BEE_SNAP_PROCESS, &process, sizeof(process));
+}
+
+/* Memory ------------------------------------------------------------------- */
+
+static int is_zero(const u8 *page)
+{
+	return !abi_memcmp(page, zeros, SKEP_PAGE_SIZE);
+}
+
+/* Writes the runs of pages in the buffer that are not zeros. */
+static void put_pages(struct bee_save *s, u64 addr, u64 pages)
+{
+	u64 i, n, at;
+
+	for (i = 0; i < pages; i += n) {
+		n = 1;
+		if (is_zero(s->buf + i * SKEP_PAGE_SIZE))
+			continue;
+		while (i + n < pages &&
+		       !is_zero(s->buf + (i + n) * SKEP_PAGE_SIZE))
+			n++;
+		at = addr + i * SKEP_PAGE_SIZE;
+		put_section(s, BEE_SNAP_PAGE, 8 + n * SKEP_PAGE_SIZE);
+		put_bytes(s, &at, 8);
+		put_bytes(s, s->buf + i * SKEP_PAGE_SIZE, n * SKEP_PAGE_SIZE);
+	}
+}
+
+static void put_area(struct bee_save *s, const struct abi_snap_area *a,
+		     u32 is_file)
+{
+	u64 at = a->start, n;
+
+	if (!(a->prot & ABI_PROT_EXEC) && bee_meets_text(a->start, a->end))
+		report_failure(s, "its text was made inexecutable", "", "");
+	put_record(s, BEE_SNAP_AREA, a, sizeof(*a));
+	if (!(a->bits & ABI_SNAP_COMMITTED) || a->prot & ABI_PROT_EXEC)
+		return;
+	for (; at < a->end && !s->failed; at += n) {
+		if (!is_file)
+			at = s->next_touched(s, at, a->end);
+		n = a->end - at < BUF ? a->end - at : BUF;
+		if (n && s->read_memory(s, at, s->buf, n))
+			report_failure(
+				s,
+				"a mapping reaches beyond the end of its file",
+				"", "");
+		if (n && !s->failed)
+			put_pages(s, at, n / SKEP_PAGE_SIZE);
+	}
+}
+
+static void put_memory(struct bee_save *s)
+{
+	struct abi_snap_area a;
+	u32 is_file;
+	u64 at;
+
+	for (at = 0; abi_snap_area(bee.proc, at, &a, &is_file); at = a.end)
+		put_area(s, &a, is_file);
+}
+
+/* Threads ------------------------------------------------------------------ */
+
+static void put_threads(struct bee_save *s)
+{
+	const struct bee_rest *rest;
+	struct abi_snap_thread t;
+	u64 vec = bee_xsave_size(), len;
+	u32 i;
+
+	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++) {
+		rest = bee_rest_of(i);
+		if (t.live && !rest) {
+			report_failure(s, "a thread did not come to rest", "",
+				       "");
+			return;
+		}
+		if (t.live) {
+			t.regs = *rest->regs;
+			abi_memcpy(t.slot, rest->slot, sizeof(t.slot));
+			t.cpu_ns = (u64)s->thread_cpu(i);
+		}
+		len = sizeof(t) + (t.live ? vec : 0);
+		put_section(s, BEE_SNAP_THREAD, len);
+		put_bytes(s, &t, sizeof(t));
+		if (t.live)
+			put_bytes(s, rest->vec, vec);
+		put_end(s, len);
+	}
+}
+
+static void put_queue(struct bee_save *s, u32 thread)
+{
+	struct abi_snap_signal signal;
+	u32 i;
+
+	for (i = 0; abi_snap_signal(bee.proc, thread, i, &signal); i++)
+		put_record(s, BEE_SNAP_SIGNAL, &signal, sizeof(signal));
+}
+
+static void put_signals(struct bee_save *s)
+{
+	struct abi_snap_thread t;
+	u32 i;
+
+	put_queue(s, ABI_NONE);
+	for (i = 0; i < THREADS && abi_snap_thread(bee.proc, i, &t); i++)
+		if (t.live)
+			put_queue(s, i);
+}
+
+/* Files -------------------------------------------------------------------- */
+
+static int stat_handle(s32 handle, struct abi_stat *st)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
+
+	return bee.os->file(handle, &op) < 0;
+}
+
+/* Reads the file by its path, because it may not be open for reading. */
+static int digest_path(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
+{
+	struct abi_stat st, own;
+	struct abi_open open = {.path = d->path};
+	struct abi_io io = {.buf = s->buf, .len = BUF};
+	struct skep_sha256 sha;
+	s64 n = 1;
+
+	if (d->path[0] != '/' || bee.os->file_open(&open))
+		return report_failure(
+			s, "the file ", d->path,
+			" was removed, or cannot be read by its name");
+	if (stat_handle(open.handle, &st) || stat_handle(handle, &own) ||
+	    st.dev != own.dev || st.ino != own.ino) {
+		bee.os->file_close(open.handle);
+		return report_failure(
+			s, "the file ", d->path,
+			" was removed or replaced while it is open");
+	}
+	bee_sha256_init(&sha);
+	for (; n > 0; io.offset += n) {
+		n = bee.os->file_read(open.handle, &io);
+		if (n > 0)
+			skep_sha256_update(&sha, s->buf, (u64)n);
+	}
+	skep_sha256_final(&sha, d->sha256);
+	bee.os->file_close(open.handle);
+	d->size = (u64)io.offset;
+	return n < 0 ? report_failure(s, "the file ", d->path,
+				      " cannot be read")
+		     : 0;
+}
+
+static void find_position(struct abi_snap_desc *d, s32 handle)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_SEEK, .mode = SEEK_FROM_HERE};
+	s64 n;
+
+	if (d->pos != ~0ull)
+		return;
+	n = bee.os->file(handle, &op);
+	d->pos = n < 0 ? 0 : (u64)n;
+}
+
+static void put_pipe(struct bee_save *s, const struct abi_snap_desc *d,
+		     s32 handle)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE};
+	struct bee_snap_pipe pipe = {.pipe = d->pipe};
+	s64 n = bee.os->file(handle, &op), bytes;
+
+	bytes = s->peek(s, handle, s->buf, BUF);
+	if (n < 0 || bytes < 0) {
+		report_failure(s, "a pipe cannot be read", "", "");
+		return;
+	}
+	pipe.capacity = (u32)n;
+	put_section(s, BEE_SNAP_PIPE, sizeof(pipe) + (u64)bytes);
+	put_bytes(s, &pipe, sizeof(pipe));
+	put_bytes(s, s->buf, (u64)bytes);
+	put_end(s, sizeof(pipe) + (u64)bytes);
+}
+
+static void put_pipes(struct bee_save *s)
+{
+	struct abi_snap_desc d;
+	s32 handle = -1, found;
+	u32 i;
+
+	for (i = 0; i < DESCS; i++) {
+		found = abi_snap_desc(bee.proc, i, &d, &handle);
+		if (found < 0)
+			return;
+		if (found && d.kind == ABI_SNAP_PIPE && !d.writes)
+			put_pipe(s, &d, handle);
+	}
+}
+
+static void put_desc(struct bee_save *s, struct abi_snap_desc *d, s32 handle)
+{
+	const char *why = handle >= 0 ? s->judge(s, handle) : 0;
+
+	if (why) {
+		report_failure(s, "the file ", d->path, why);
+		return;
+	}
+	if (d->kind == ABI_SNAP_FILE) {
+		find_position(d, handle);
+		if (digest_path(s, d, handle))
+			return;
+	} else {
+		d->pos = 0;
+	}
+	put_record(s, BEE_SNAP_DESC, d, sizeof(*d));
+}
+
+static void put_descs(struct bee_save *s)
+{
+	static struct abi_snap_desc d;
+	struct abi_snap_number number;
+	s32 handle = -1, found;
+	u32 i;
+
+	for (i = 0; i < DESCS && !s->failed; i++) {
+		found = abi_snap_desc(bee.proc, i, &d, &handle);
+		if (found < 0)
+			break;
+		if (found)
+			put_desc(s, &d, handle);
+	}
+	for (i = 0; i < NUMBERS && !s->failed; i++)
+		if (abi_snap_number(bee.proc, i, &number) > 0)
+			put_record(s, BEE_SNAP_NUMBER, &number, sizeof(number));
+}
+
+/* All ---------------------------------------------------------------------- */
+
+static int judge_files(struct bee_save *s)
+{
+	static struct abi_snap_desc d;
+	const char *why;
+	s32 handle = -1, found;
+	u32 i;
+
+	for (i = 0; i < DESCS; i++) {
+		found = abi_snap_desc(bee.proc, i, &d, &handle);
+		if (found < 0)
+			break;
+		why = found && handle >= 0 ? s->judge(s, handle) : 0;
+		if (why)
+			return report_failure(s, "the file ", d.path, why);
+	}
+	return 0;
+}
+
+int bee_save_judge(struct bee_save *s)
+{
+	s->failed = 0;
+	if (abi_snap_judge(bee.proc, s->why, sizeof(s->why)))
+		return -1;
+	return judge_files(s);
+}
+
+static void put_all(struct bee_save *s)
+{
+	struct bee_snap_head head = {.version = BEE_SNAP_VERSION};
+
+	abi_memcpy(head.magic, BEE_SNAP_MAGIC, sizeof(head.magic));
+	put_bytes(s, &head, sizeof(head));
+	put_program(s);
+	put_process(s);
+	put_memory(s);
+	put_threads(s);
+	put_pipes(s);
+	put_descs(s);
+	put_signals(s);
+	put_section(s, BEE_SNAP_END, 0);
+}
+
+int bee_save(struct bee_save *s)
+{
+	u8 digest[BEE_SNAP_DIGEST];
+
+	if (bee_save_judge(s))
+		return -1;
+	s->written = 0;
+	s->buf = bee_os_alloc(BUF);
+	if (!s->buf)
+		return report_failure(s, "there is too little memory", "", "");
+	bee_sha256_init(&s->sha);
+	put_all(s);
+	skep_sha256_final(&s->sha, digest);
+	bee_os_free(s->buf, BUF);
+	if (!s->failed && s->write(s, digest, sizeof(digest)))
+		report_failure(s, "the file", " cannot be written", "");
+	s->written += sizeof(digest);
+	return s->failed ? -1 : 0;
+}
