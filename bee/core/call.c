@@ -158,6 +158,7 @@ void bee_thread_enter(struct bee_thread *t)
 			 : "m"(f->mxcsr), "m"(f->control));
 	if (bee.vec && !t->index)
 		enter_forked(abi_thread_tp(bee.proc, 0));
+	bee_restore_state(t->index);
 	bee_enter(t);
 }
 

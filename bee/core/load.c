@@ -9,6 +9,7 @@
 #include "abi/include/exec.h"
 #include "bee/core/core.h"
 #include "bee/core/image.h"
+#include "bee/core/snapshot.h"
 
 #define HEAD_MAX 0x10000u
 #define S_IFMT 0170000u
@@ -319,6 +320,8 @@ static int choose_cwd(const struct load *l, char *cwd, u64 len)
 		.verb = ABI_PATH_STAT, .path = cwd, .stat = &st};
 	u64 n;
 
+	if (bee.snapshot) /* it has its own */
+		return 0;
 	if (bee.resume) {
 		abi_strcpy(cwd, abi_exec_cwd(bee.resume), len);
 		return 0;
@@ -337,6 +340,22 @@ static int choose_cwd(const struct load *l, char *cwd, u64 len)
 	return 0;
 }
 
+static int restore_process(const struct load *l)
+{
+	char why[400], line[512];
+	struct abi_text text;
+
+	if (!bee_restore(l->os, why, sizeof(why)))
+		return 0;
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, "refused to restore ");
+	abi_text_str(&text, l->options->restore);
+	abi_text_str(&text, ": ");
+	abi_text_str(&text, why);
+	bee_os_message(line);
+	return BEE_EXIT_REFUSED;
+}
+
 static int make_process(const struct load *l, const char *const *envp)
 {
 	static char path[4096], cwd[4096];
@@ -353,7 +372,8 @@ static int make_process(const struct load *l, const char *const *envp)
 	};
 	s64 err;
 
-	if (bee_os_guest_path(l->options->program, path, sizeof(path)))
+	if (!bee.snapshot &&
+	    bee_os_guest_path(l->options->program, path, sizeof(path)))
 		return refuse_program(l,
 				      "its path does not lie under the root");
 	if (choose_cwd(l, cwd, sizeof(cwd)))
@@ -367,6 +387,8 @@ static int make_process(const struct load *l, const char *const *envp)
 	if (!bee.proc || abi_proc_init(bee.proc, &bee_gated))
 		return refuse_program(l, "the process state cannot be set up");
 	abi_proof_set(bee.proc, l->options->nonce);
+	if (bee.snapshot)
+		return restore_process(l);
 	err = abi_exec(bee.proc, &exec);
 	if (err == -LINUX_ENOMEM)
 		return refuse_program(

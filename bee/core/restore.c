@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes a process from a snapshot. The program was loaded and rewritten from
+ * its file as always, so no text comes from the snapshot; everything else is
+ * the guest's own data. Runs once, before guest threads exist.
+ */
+#include "base/errno.h"
+#include "bee/core/core.h"
+#include "bee/core/snapshot.h"
+
+#define BUF 0x100000u
+/* Flags of open(2): the access mode, APPEND, NONBLOCK, SYNC, DIRECT, LARGEFILE,
+ * NOATIME, PATH. */
+#define KEPT 0x34dc03u
+#define O_DIRECTORY 0x10000u
+#define S_IFMT 0170000u
+#define S_IFREG 0100000u
+#define S_IFDIR 0040000u
+#define THREADS 1024u
+
+/* Standard XSAVE form, by thread; each is loaded once. */
+static u8 *vecs[THREADS];
+static u64 vec_len;
+static u64 slots[THREADS][3];
+
+struct restore {
+	const struct abi_host *os;
+	const struct bee_snapshot *s;
+	char *why;
+	u64 size;
+	struct {
+		u32 pipe;
+		s32 handle[2]; /* -1: taken */
+	} pipe[BEE_SNAP_PIPES];
+	u32 pipes;
+};
+
+static void *guest_pointer(u64 addr)
+{
+	return (void *)(__UINTPTR_TYPE__)addr;
+}
+
+static int report_failure(struct restore *r, const char *before,
+			  const char *name, const char *after)
+{
+	struct abi_text t;
+
+	abi_text_init(&t, r->why, r->size);
+	abi_text_str(&t, before);
+	abi_text_str(&t, name);
+	abi_text_str(&t, after);
+	return -1;
+}
+
+static int report_damage(struct restore *r, const char *what)
+{
+	return report_failure(r, "its ", what, " are not valid");
+}
+
+/* Program ------------------------------------------------------------------ */
+
+static void add_text(void *to, u64 addr, u64 len)
+{
+	skep_sha256_update(to, guest_pointer(addr), len);
+}
+
+static int check_program(struct restore *r)
+{
+	const struct bee_snap_program *program = r->s->program;
+	struct skep_sha256 sha;
+	u8 text[32];
+
+	if (abi_memcmp(bee.image.sha_file, program->file, 32))
+		return report_failure(r, "the program ", bee.options->program,
+				      " has changed since");
+	bee_sha256_init(&sha);
+	bee_text_digest(add_text, &sha);
+	skep_sha256_final(&sha, text);
+	if (abi_memcmp(text, program->text, 32))
+		return report_failure(
+			r,
+			"this version of bee rewrites the program in "
+			"another way; use the bee that wrote it",
+			"", "");
+	return 0;
+}
+
+/* Memory ------------------------------------------------------------------- */
+
+/* Whether each page of an area is text. */
+static int is_text(const struct abi_snap_area *a)
+{
+	u64 page;
+
+	for (page = a->start; page < a->end; page += SKEP_PAGE_SIZE)
+		if (!bee_meets_text(page, page + SKEP_PAGE_SIZE))
+			return 0;
+	return 1;
+}
+
+/* Executable areas are the text as it was loaded; others are made anew. */
+static int make_area(struct restore *r, const struct abi_snap_area *a)
+{
+	const u32 write = ABI_PROT_READ | ABI_PROT_WRITE;
+	int rc = abi_restore_area(bee.proc, a);
+
+	if (rc == -LINUX_ENOMEM)
+		return report_failure(
+			r,
+			"it needs more memory than there is, or than "
+			"--memory allows",
+			"", "");
+	if (rc || (a->prot & ABI_PROT_EXEC ? !is_text(a)
+					   : bee_meets_text(a->start, a->end)))
+		return report_damage(r, "areas");
+	if (a->prot & ABI_PROT_EXEC)
+		return 0;
+	if (a->bits & ABI_SNAP_COMMITTED)
+		rc = (int)r->os->mem_commit(a->start, a->end - a->start, write);
+	else
+		rc = (int)r->os->mem_release(a->start, a->end - a->start);
+	return rc ? report_failure(r, "there is too little memory", "", "") : 0;
+}
+
+/* All pages of an area lie in it, and it is writable now. */
+static int restore_memory(struct restore *r)
+{
+	const struct abi_snap_area *a;
+	const u8 *page;
+	u64 at = 0, len, addr;
+
+	while ((a = bee_snap_next(r->s, &at, BEE_SNAP_AREA, &len)))
+		if (make_area(r, a))
+			return -1;
+	at = 0;
+	while ((page = bee_snap_next(r->s, &at, BEE_SNAP_PAGE, &len))) {
+		abi_memcpy(&addr, page, 8);
+		abi_memcpy(guest_pointer(addr), page + 8, len - 8);
+	}
+	at = 0;
+	while ((a = bee_snap_next(r->s, &at, BEE_SNAP_AREA, &len)))
+		if (a->bits & ABI_SNAP_COMMITTED &&
+		    !(a->prot & ABI_PROT_EXEC) &&
+		    r->os->mem_protect(a->start, a->end - a->start, a->prot))
+			return report_failure(
+				r, "its memory cannot be protected", "", "");
+	return 0;
+}
+
+/* Files -------------------------------------------------------------------- */
+
+static int report_change(struct restore *r, const struct abi_snap_desc *d,
+			 u64 size)
+{
+	char text[24];
+	struct abi_text t;
+
+	if (size <= d->size)
+		return report_failure(r, "the file ", d->path,
+				      " has changed since the snapshot");
+	report_failure(r, "the file ", d->path,
+		       " has changed or grown since the "
+		       "snapshot; if it has grown, cut it back "
+		       "with truncate -s ");
+	abi_text_init(&t, text, sizeof(text));
+	abi_text_dec(&t, d->size);
+	abi_strcpy(r->why + abi_strlen(r->why), text,
+		   r->size - abi_strlen(r->why));
+	return -1;
+}
+
+/* Reads only as much as there was: the name may be that of a device now. */
+static int check_file(struct restore *r, const struct abi_snap_desc *d)
+{
+	struct abi_open open = {.path = d->path};
+	struct abi_stat st = {0};
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
+	struct abi_io io = {.len = BUF};
+	struct skep_sha256 sha;
+	u8 digest[32];
+	s64 n = 1;
+
+	if (r->os->file_open(&open))
+		return report_failure(r, "the file ", d->path,
+				      " cannot be opened");
+	if (r->os->file(open.handle, &op) || (st.mode & S_IFMT) != S_IFREG ||
+	    st.size != d->size) {
+		r->os->file_close(open.handle);
+		return report_change(r, d, st.size);
+	}
+	io.buf = bee_os_alloc(BUF);
+	bee_sha256_init(&sha);
+	for (; io.buf && n > 0 && (u64)io.offset <= d->size; io.offset += n) {
+		n = r->os->file_read(open.handle, &io);
+		if (n > 0)
+			skep_sha256_update(&sha, io.buf, (u64)n);
+	}
+	skep_sha256_final(&sha, digest);
+	r->os->file_close(open.handle);
+	if (!io.buf || n < 0)
+		return report_failure(r, "the file ", d->path,
+				      " cannot be read");
+	bee_os_free(io.buf, BUF);
+	if ((u64)io.offset == d->size && !abi_memcmp(digest, d->sha256, 32))
+		return 0;
+	return report_change(r, d, (u64)io.offset);
+}
+
+static int open_path(struct restore *r, const struct abi_snap_desc *d,
+		     s32 *handle)
+{
+	struct abi_open open = {.path = d->path, .flags = d->flags & KEPT};
+
+	if (d->kind == ABI_SNAP_DIR)
+		open.flags |= O_DIRECTORY;
+	if (d->kind == ABI_SNAP_FILE && check_file(r, d))
+		return -1;
+	if (r->os->file_open(&open))
+		return report_failure(r,
+				      d->kind == ABI_SNAP_DIR ? "the folder "
+							      : "the file ",
+				      d->path, " cannot be opened");
+	*handle = open.handle;
+	if ((open.type & S_IFMT) == (d->type & S_IFMT))
+		return 0;
+	r->os->file_close(open.handle);
+	return report_failure(r, "", d->path, " has another type than before");
+}
+
+static int take_pipe(struct restore *r, const struct abi_snap_desc *d,
+		     s32 *handle)
+{
+	u32 i, end = d->writes != 0;
+
+	for (i = 0; i < r->pipes; i++)
+		if (r->pipe[i].pipe == d->pipe && r->pipe[i].handle[end] >= 0) {
+			*handle = r->pipe[i].handle[end];
+			r->pipe[i].handle[end] = -1;
+			return 0;
+		}
+	return report_damage(r, "pipes");
+}
+
+static int take_stream(struct restore *r, struct abi_snap_desc *d, s32 *handle)
+{
+	static const char *const names[] = {"input", "output", "error"};
+	u32 type, flags;
+	s64 n;
+
+	if (d->std > 2)
+		return report_damage(r, "streams");
+	n = bee_os_std(d->std, &type, &flags);
+	if (n < 0)
+		return report_failure(r, "it uses standard ", names[d->std],
+				      ", which is closed");
+	d->type = type;
+	d->flags = flags;
+	*handle = (s32)n;
+	return 0;
+}
+
+static int restore_desc(struct restore *r, const struct abi_snap_desc *from)
+{
+	static struct abi_snap_desc d;
+	s32 handle = -1;
+	int err = 0;
+
+	d = *from;
+	d.path[sizeof(d.path) - 1] = 0;
+	switch (d.kind) {
+	case ABI_SNAP_FILE:
+	case ABI_SNAP_DIR:
+		err = open_path(r, &d, &handle);
+		break;
+	case ABI_SNAP_NULL:
+		break;
+	case ABI_SNAP_STD:
+		err = take_stream(r, &d, &handle);
+		break;
+	case ABI_SNAP_PIPE:
+		err = take_pipe(r, &d, &handle);
+		break;
+	default:
+		return report_damage(r, "descriptors");
+	}
+	if (err)
+		return err;
+	return abi_restore_desc(bee.proc, &d, handle)
+		       ? report_damage(r, "descriptors")
+		       : 0;
+}
+
+static int make_pipe(struct restore *r, const struct bee_snap_pipe *p, u64 len)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_PIPE_SIZE,
+				 .len = p->capacity};
+	struct abi_io io = {(void *)(__UINTPTR_TYPE__)(p + 1), len - sizeof(*p),
+			    ABI_STREAM};
+	s32 *handle = r->pipe[r->pipes].handle;
+
+	if (r->pipes == BEE_SNAP_PIPES || !r->os->pipe ||
+	    r->os->pipe(handle, 0))
+		return report_failure(r, "a pipe cannot be made", "", "");
+	r->pipe[r->pipes++].pipe = p->pipe;
+	if (r->os->file(handle[1], &op) < 0)
+		return report_failure(r, "a pipe cannot have its size", "", "");
+	if (io.len && r->os->file_write(handle[1], &io) != (s64)io.len)
+		return report_failure(r, "a pipe cannot be filled", "", "");
+	return 0;
+}
+
+static int restore_files(struct restore *r)
+{
+	const void *p;
+	u64 at = 0, len;
+
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_PIPE, &len)))
+		if (make_pipe(r, p, len))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_DESC, &len)))
+		if (restore_desc(r, p))
+			return -1;
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_NUMBER, &len)))
+		if (abi_restore_number(bee.proc, p))
+			return report_damage(r, "numbers");
+	return 0;
+}
+
+/* Threads, and all --------------------------------------------------------- */
+
+static int keep_vec(const struct abi_snap_thread *t)
+{
+	if (!t->live)
+		return 0;
+	vecs[t->index] = bee_os_alloc(BEE_VEC_SIZE);
+	if (!vecs[t->index])
+		return -1;
+	abi_memcpy(vecs[t->index], t + 1, vec_len);
+	abi_memcpy(slots[t->index], t->slot, sizeof(t->slot));
+	return 0;
+}
+
+static int check_cwd(struct restore *r)
+{
+	const char *cwd = r->s->process->cwd;
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_STAT, .path = cwd, .stat = &st};
+
+	if (r->os->path(&op) < 0 || (st.mode & S_IFMT) != S_IFDIR)
+		return report_failure(r, "its working directory ", cwd,
+				      " does not exist here");
+	return 0;
+}
+
+static int restore_records(struct restore *r)
+{
+	const void *p;
+	u64 at = 0, len;
+
+	vec_len = r->s->cpu->xsave_size;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_THREAD, &len)))
+		if (abi_restore_thread(bee.proc, p) || keep_vec(p))
+			return report_damage(r, "threads");
+	at = 0;
+	while ((p = bee_snap_next(r->s, &at, BEE_SNAP_SIGNAL, &len)))
+		if (abi_restore_signal(bee.proc, p))
+			return report_damage(r, "signals");
+	return 0;
+}
+
+int bee_restore(const struct abi_host *os, char *why, u64 size)
+{
+	static struct restore r;
+	const char *lacks;
+
+	r = (struct restore){
+		.os = os, .s = bee.snapshot, .why = why, .size = size};
+	lacks = bee_snap_cpu_lacks(r.s->cpu);
+	if (lacks)
+		return report_failure(&r, "this CPU lacks ", lacks,
+				      ", which the program may use");
+	if (check_program(&r))
+		return -1;
+	if (abi_restore_process(bee.proc, r.s->process))
+		return report_damage(&r, "fields");
+	if (check_cwd(&r) || restore_memory(&r) || restore_records(&r) ||
+	    restore_files(&r))
+		return -1;
+	return abi_restore_finish(bee.proc) ? report_damage(&r, "parts") : 0;
+}
+
+int bee_restore_threads(const struct abi_host *os)
+{
+	u32 i;
+
+	for (i = 1; i < THREADS; i++)
+		if (abi_thread_get(bee.proc, i)->state == ABI_THREAD_LIVE &&
+		    os->thread_start(i))
+			return -1;
+	return 0;
+}
+
+/*
+ * Runs while the guest's registers are live, so nothing is freed here. A state
+ * that this CPU refuses was damaged on purpose; then the thread begins with its
+ * present one.
+ */
+void bee_restore_state(u32 index)
+{
+	if (!vecs[index])
+		return;
+	bee_slots_write(slots[index]);
+	bee_vec_load(vecs[index], vec_len);
+	vecs[index] = 0;
+}
