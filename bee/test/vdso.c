@@ -10,6 +10,8 @@
 #include "bee/host/linux/host.h"
 #include "tests/tap.h"
 
+s64 lin_clock_ahead;
+
 #define CODE 0x800u /* each case has a place of its own */
 #define STEP 32u
 

@@ -14,6 +14,17 @@
 
 #include "host.h"
 
+s64 lin_clock_ahead;
+u64 lin_cpu_before, lin_user_before, lin_system_before;
+
+/* What a restored program's clock shows beyond the kernel's. */
+static s64 clock_ahead(u32 clock)
+{
+	if (clock == ABI_CLOCK_MONOTONIC)
+		return lin_clock_ahead;
+	return clock == ABI_CLOCK_PROCESS ? (s64)lin_cpu_before : 0;
+}
+
 s64 lin_clock(u32 clock)
 {
 	static const clockid_t ids[] = {
@@ -27,7 +38,7 @@ s64 lin_clock(u32 clock)
 	if (clock >= sizeof(ids) / sizeof(ids[0]) ||
 	    clock_gettime(ids[clock], &ts))
 		return -EINVAL;
-	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec + clock_ahead(clock);
 }
 
 s64 lin_random(void *buf, u64 len)
@@ -81,8 +92,8 @@ s64 lin_rusage(s64 *user_ns, s64 *system_ns)
 	if (getrusage(RUSAGE_SELF, &ru))
 		return -errno;
 	*user_ns = ru.ru_utime.tv_sec * 1000000000ll +
-		   ru.ru_utime.tv_usec * 1000ll;
+		   ru.ru_utime.tv_usec * 1000ll + (s64)lin_user_before;
 	*system_ns = ru.ru_stime.tv_sec * 1000000000ll +
-		     ru.ru_stime.tv_usec * 1000ll;
+		     ru.ru_stime.tv_usec * 1000ll + (s64)lin_system_before;
 	return 0;
 }

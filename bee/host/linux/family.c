@@ -36,14 +36,34 @@ static s64 errno_result(s64 n)
 	return n < 0 ? -errno : n;
 }
 
+/* A restored process keeps its number; 0: this run began without one. */
+static s32 restored_guest, restored_pid;
+
+void lin_family_restore(s32 guest, s32 pid)
+{
+	restored_guest = guest;
+	restored_pid = pid;
+}
+
+int lin_family_restored(s32 *guest, s32 *pid)
+{
+	*guest = restored_guest;
+	*pid = restored_pid;
+	return restored_pid != 0;
+}
+
 s32 lin_family_guest(s32 pid)
 {
+	if (restored_pid && pid == restored_pid)
+		return restored_guest;
 	return (pid & (PID_BASE - 1)) + PID_BASE;
 }
 
 /* -1: no process can have this number. */
 static pid_t host_pid(s32 guest)
 {
+	if (restored_pid && guest == restored_guest)
+		return restored_pid;
 	return guest > PID_BASE && guest < 2 * PID_BASE ? guest - PID_BASE : -1;
 }
 

@@ -68,6 +68,8 @@ void lin_thread_exit(u32 thread);
 void lin_thread_kick(u32 thread);
 s64 lin_thread_yield(void);
 s64 lin_thread_clock(u32 thread);
+/* CPU time that the thread had before it was restored; 0 again when it ends. */
+void lin_thread_before(u32 thread, u64 ns);
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
 /* fork(2); in the child the caller becomes thread 0, and there are no
  * others. */
@@ -92,6 +94,8 @@ void lin_timer_arm(u64 deadline_ns);
 void lin_signals_settle(void);
 /* The helper's loop: timers and signals of the process. */
 __attribute__((noreturn)) void lin_helper_run(void);
+/* In the helper, while it does something else. */
+void lin_helper_settle(void);
 void lin_helper_forget(void);
 
 /* open.c, filelock.c, block.S */
@@ -108,6 +112,10 @@ s64 lin_ipc(const struct abi_ipc_op *op, u32 thread);
 
 /* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
+/* What a restored program's clocks show beyond the kernel's; written before
+ * there are guest threads. Monotonic time, and CPU time of the process. */
+extern s64 lin_clock_ahead;
+extern u64 lin_cpu_before, lin_user_before, lin_system_before;
 /* as the process inherited it; the process's own umask is 0 */
 extern u32 lin_umask;
 void lin_vdso_init(void);
@@ -124,6 +132,36 @@ s64 lin_pipe(s32 handle[2], u32 type);
 s64 lin_sock(s32 handle, struct abi_sock_op *op);
 s32 lin_family_guest(s32 pid); /* the guest's number of a process */
 int lin_family_has(s32 pid);
+
+/* A restored process has the guest's number `guest`, and the kernel's `pid`.
+ * lin_family_restored: 0: there is none in this run. */
+void lin_family_restore(s32 guest, s32 pid);
+int lin_family_restored(s32 *guest, s32 *pid);
+
+/* snapshot.c: in the helper; `token` names the socket of who asks. */
+void lin_snapshot_answer(u64 token);
+/* Reads options->restore into bee.snapshot. 0, or -1 after a message. */
+int lin_restore_open(struct bee_options *options);
+/* What execve passes on of a restored process; NULL: nothing. */
+const char *lin_restored_text(void);
+int lin_restored_take(const char *text);
+/* After bee_load: starts the other threads. 0, or -1 after a message. */
+int lin_restore_start(void);
+
+/* ask.c: the command bee --snapshot; the exit code. */
+int lin_ask(const struct bee_options *o);
+/* What asks and answers, over a socket of this machine. */
+struct lin_ask {
+	u32 end; /* the program ends after it was saved */
+};
+struct lin_answer {
+	u32 saved, zero;
+	u64 bytes, pause_ns;
+	char why[320]; /* if it was not saved: a part of a sentence */
+};
+/* Fills a struct sockaddr_un with the socket's name; its length. */
+struct sockaddr_un;
+u32 lin_ask_name(struct sockaddr_un *to, u64 token);
 
 /* procfs.c: kernel's pids. The text's length, or a negative errno. */
 s64 lin_family_text(s32 pid, u32 which, char *text, u64 len);

@@ -32,6 +32,7 @@
 u32 bee_fs_mode = BEE_FS_CALL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lin_thread *threads[THREADS_MAX];
+static u64 before[THREADS_MAX];	  /* CPU time of restored threads */
 static struct lin_thread *helper; /* the thread without an index */
 
 struct lin_thread *lin_self(void)
@@ -100,6 +101,7 @@ void lin_thread_leave(struct lin_thread *t)
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	pthread_mutex_lock(&lock);
 	threads[t->bee.index] = NULL;
+	before[t->bee.index] = 0;
 	pthread_mutex_unlock(&lock);
 	abi_thread_gone(bee.proc, t->bee.index);
 	syscall(SYS_arch_prctl, ARCH_SET_GS, 0);
@@ -309,9 +311,16 @@ s64 lin_thread_clock(u32 thread)
 	pthread_mutex_lock(&lock);
 	if (thread < THREADS_MAX && threads[thread] &&
 	    !clock_gettime(TID_CLOCK(threads[thread]->tid), &ts))
-		ns = ts.tv_sec * 1000000000ll + ts.tv_nsec;
+		ns = ts.tv_sec * 1000000000ll + ts.tv_nsec +
+		     (s64)before[thread];
 	pthread_mutex_unlock(&lock);
 	return ns;
+}
+
+void lin_thread_before(u32 thread, u64 ns)
+{
+	if (thread < THREADS_MAX)
+		before[thread] = ns;
 }
 
 s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes)

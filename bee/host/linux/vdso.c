@@ -149,7 +149,8 @@ static s64 quick_clock(u32 clock)
 	/* CLOCK_REALTIME 0, CLOCK_MONOTONIC 1: abi's numbers are the same. */
 	if (read_clock((s32)clock, &now))
 		return -LINUX_EINVAL;
-	return now.sec * 1000000000ll + now.nsec;
+	return now.sec * 1000000000ll + now.nsec +
+	       (clock == ABI_CLOCK_MONOTONIC ? lin_clock_ahead : 0);
 }
 
 _Static_assert(ABI_CLOCK_REALTIME == 0 && ABI_CLOCK_MONOTONIC == 1,
