@@ -20,6 +20,11 @@ const char bee_usage[] =
 	"  --report FILE      write what was loaded, patched and counted\n"
 	"  --nonce HEX        value that system call 0xBEE returns as proof\n"
 	"  --name NAME        the program's argv[0]\n"
+	"  --snapshot FILE    save the running program of the bee with the\n"
+	"                     process number that follows in FILE; it goes on\n"
+	"  --end              after --snapshot: it ends when it is saved\n"
+	"  --restore FILE     go on with the program that was saved in FILE;\n"
+	"                     its path may follow\n"
 	"  --stream N         inherited stream (descriptor, on Windows handle\n"
 	"                     of a two-way pipe) that the program gets as 3;\n"
 	"                     the report is written at the start too\n"
@@ -137,6 +142,7 @@ static u8 *find_flag(struct bee_options *o, const char *word)
 		{"--clean-env", &o->clean_env},
 		{"--no-debugger", &o->no_debugger},
 		{"--load-only", &o->load_only},
+		{"--end", &o->end},
 	};
 	u32 i;
 
@@ -171,9 +177,50 @@ static int parse_valued(struct bee_options *o, const char *word,
 		o->name = value;
 	else if (abi_streq(word, "--cwd"))
 		o->cwd = value;
+	else if (abi_streq(word, "--snapshot"))
+		o->snapshot = value;
+	else if (abi_streq(word, "--restore"))
+		o->restore = value;
+	else if (abi_streq(word, "--restored"))
+		o->restored = value;
 	else
 		return 0;
 	return *value ? 1 : -1;
+}
+
+/* The words after --snapshot and --restore; other words belong to them. */
+static int take_snapshot(struct bee_options *o, int words, char **word,
+			 char why[160])
+{
+	const char *rest;
+
+#ifdef _WIN32
+	return write_reason(why, "snapshots are not available on Windows yet; ",
+			    "run the program under bee on Linux", "");
+#endif
+	if (o->snapshot && o->restore)
+		return write_reason(why, "--snapshot and --restore exclude ",
+				    "each other", "; see bee --help");
+	if (o->end && !o->snapshot)
+		return write_reason(why, "--end belongs to ", "--snapshot",
+				    "; see bee --help");
+	if (o->restore && (words > 1 || o->cwd || o->name || o->envs ||
+			   o->clean_env || o->stream))
+		return write_reason(why,
+				    "--restore takes no arguments, names, "
+				    "variables, folders or streams: ",
+				    "the program has its own",
+				    "; see bee --help");
+	o->program = o->restore;
+	o->argv = word;
+	if (o->restore)
+		return 0;
+	rest = words == 1 ? parse_number(word[0], 10, &o->pid) : 0;
+	if (!rest || *rest || o->pid < 2 || o->pid > 0x7fffffff)
+		return write_reason(why, "--snapshot FILE needs the process ",
+				    "number of a running bee",
+				    "; see bee --help");
+	return 0;
 }
 
 int bee_options_parse(struct bee_options *o, int argc, char **argv,
@@ -205,6 +252,11 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 	}
 	if (o->help || o->version || o->probe || o->list)
 		return 0;
+	if (o->snapshot || o->restore || o->end) {
+		took = take_snapshot(o, argc - i, argv + i, why);
+		if (took || o->snapshot || i >= argc)
+			return took;
+	}
 	if (i >= argc)
 		return write_reason(why, "no program given; see bee ", "--help",
 				    "");

@@ -235,6 +235,69 @@ static void check_words(void)
 	       "a child's first argument is its name");
 }
 
+/* Words before the program, which the command of snapshots takes for itself. */
+static const struct {
+	const char *word[3], *why; /* NULL: accepted */
+} snapshots[] = {
+	{{"--snapshot", "f", NULL}, "process number"},
+	{{"--end", NULL, NULL}, "--end belongs to --snapshot"},
+	{{"--restore", "f", NULL}, "takes no arguments"},
+	{{"--restore", "f", "--clean-env"}, "takes no arguments"},
+	{{"--restore", "", NULL}, "needs a value"},
+	{{"--snapshot", "", NULL}, "needs a value"},
+};
+
+/* Without a second word: parse_line adds the program and its argument. */
+static int parse_words(const char *a, const char *b, const char *c,
+		       const char *d)
+{
+	static char copy[4][20];
+	static char *argv[6] = {(char *)"bee"};
+	const char *word[] = {a, b, c, d};
+	int i, argc = 1;
+
+	for (i = 0; i < 4 && word[i]; i++) {
+		snprintf(copy[i], sizeof(copy[i]), "%s", word[i]);
+		argv[argc++] = copy[i];
+	}
+	argv[argc] = NULL;
+	*why = 0;
+	return bee_options_parse(&o, argc, argv, why);
+}
+
+static void check_snapshots(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(snapshots) / sizeof(*snapshots); i++)
+		tap_ok(parse_line(snapshots[i].word[0], snapshots[i].word[1],
+				  snapshots[i].word[2]) == BEE_EXIT_USAGE &&
+			       strstr(why, snapshots[i].why),
+		       "%s", why);
+	tap_ok(!parse_words("--snapshot", "f", "123", NULL) && o.pid == 123 &&
+		       !strcmp(o.snapshot, "f") && !o.end,
+	       "--snapshot and a process number");
+	tap_ok(!parse_words("--snapshot", "f", "--end", "123") && o.end,
+	       "--end");
+	tap_ok(parse_words("--snapshot", "f", "1", NULL) == BEE_EXIT_USAGE &&
+		       parse_words("--snapshot", "f", "12x", NULL) ==
+			       BEE_EXIT_USAGE &&
+		       parse_words("--snapshot", "f", "2147483648", NULL) ==
+			       BEE_EXIT_USAGE &&
+		       parse_words("--snapshot", "f", NULL, NULL) ==
+			       BEE_EXIT_USAGE,
+	       "other process numbers are refused");
+	tap_ok(!parse_words("--restore", "f", NULL, NULL) &&
+		       !strcmp(o.restore, "f") && o.program == o.restore,
+	       "--restore");
+	tap_ok(!parse_words("--restore", "f", "p", NULL) &&
+		       !strcmp(o.program, "p"),
+	       "--restore and a program");
+	tap_ok(parse_words("--restore", "f", "--snapshot", "g") ==
+		       BEE_EXIT_USAGE,
+	       "both are refused");
+}
+
 int main(void)
 {
 	check_flags();
@@ -242,5 +305,6 @@ int main(void)
 	check_numbers();
 	check_variables();
 	check_words();
+	check_snapshots();
 	return tap_done();
 }
