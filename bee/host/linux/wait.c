@@ -35,13 +35,25 @@ static struct timespec *timespec_of(struct timespec *ts, u64 ns)
 	return ts;
 }
 
+/* The kernel's clock shows what the guest's shows less the offset. */
+static u64 kernel_deadline(u64 ns)
+{
+	u64 ahead = (u64)lin_clock_ahead;
+
+	if (ns == ABI_FOREVER)
+		return ns;
+	if (lin_clock_ahead > 0)
+		return ns > ahead ? ns - ahead : 0;
+	return ns - ahead < ns ? ABI_FOREVER : ns - ahead;
+}
+
 /* FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC. */
 s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns)
 {
 	struct timespec ts;
 
 	if (!syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expect,
-		     timespec_of(&ts, deadline_ns), NULL,
+		     timespec_of(&ts, kernel_deadline(deadline_ns)), NULL,
 		     FUTEX_BITSET_MATCH_ANY))
 		return 0;
 	return errno == ETIMEDOUT ? -ETIMEDOUT : 0;
@@ -70,7 +82,8 @@ s64 lin_futex(const struct abi_futex_op *op, u32 thread)
 			    arg[5]);
 		return n < 0 ? -errno : n;
 	}
-	arg[3] = (u64)(__UINTPTR_TYPE__)timespec_of(&ts, op->deadline);
+	arg[3] = (u64)(__UINTPTR_TYPE__)timespec_of(
+		&ts, kernel_deadline(op->deadline));
 	return lin_wait_call(SYS_futex, arg);
 }
 
@@ -274,6 +287,14 @@ static void settle_signals(const sigset_t *set)
 	lin_wake(&settled, INT_MAX);
 }
 
+void lin_helper_settle(void)
+{
+	sigset_t set;
+
+	helper_signals(&set);
+	settle_signals(&set);
+}
+
 /* The child of a fork has no helper yet, and no timers. */
 void lin_helper_forget(void)
 {
@@ -305,7 +326,9 @@ void lin_helper_run(void)
 		left = timespec_of(&ts,
 				   until == ABI_FOREVER ? until : until - time);
 		sig = sigtimedwait(&set, &info, left);
-		if (sig > 0 && sig != LIN_KICK)
+		if (sig == LIN_KICK && info.si_code == SI_QUEUE)
+			lin_snapshot_answer((u64)(__UINTPTR_TYPE__)info.si_ptr);
+		else if (sig > 0 && sig != LIN_KICK)
 			signal_pass(sig, &info);
 	}
 }
