@@ -44,6 +44,11 @@ void lin_proc_resumed(u32 forked)
 	resumed_as = forked;
 }
 
+const char *lin_restored_text(void)
+{
+	return NULL;
+}
+
 s32 abi_exec_number(const void *state, u32 i)
 {
 	return ((const struct state *)state)->number[i];

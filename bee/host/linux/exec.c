@@ -55,6 +55,7 @@ static void put_options(struct start *s, s32 handle)
 	put_option(s, "--cache", o->cache);
 	put_option(s, "--root", o->root);
 	put_option(s, "--report", o->report);
+	put_option(s, "--restored", lin_restored_text());
 }
 
 /* The strings follow the state, arguments first. */

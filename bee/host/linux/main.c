@@ -140,6 +140,7 @@ void lin_proc_exit(u32 status)
 void lin_proc_child(void)
 {
 	is_forked = 1;
+	lin_cpu_before = lin_user_before = lin_system_before = 0;
 	close(BEE_WORD_FD);
 }
 
@@ -180,6 +181,8 @@ static s64 run_guest(void)
 
 	if (code || options.load_only)
 		lin_proc_exit((u32)code << 8);
+	if (bee.snapshot && lin_restore_start())
+		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	if (options.stream) /* the stream's peer needs the report's end */
 		write_report(0);
 	return 0;
@@ -198,9 +201,12 @@ static int child_main(void)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
 	bee.options = &options;
+	abi_lin_root = options.root;
+	if ((options.restored && lin_restored_take(options.restored)) ||
+	    (options.restore && lin_restore_open(&options)))
+		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	lin_proc_name(options.program);
 	lin_umask = umask(0); /* abi applies the guest's */
-	abi_lin_root = options.root;
 	if (options.resume &&
 	    lin_exec_resume((s32)options.resume, self->wake)) {
 		bee_os_message("execve: what the process had is damaged");
@@ -251,5 +257,7 @@ int main(int argc, char **argv)
 	}
 	if (options.help || options.version || options.list || options.probe)
 		return answer_option();
+	if (options.snapshot)
+		return lin_ask(&options);
 	return options.child ? child_main() : lin_parent(argv, &options);
 }

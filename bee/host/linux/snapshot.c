@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Snapshots in the process that runs the guest. The helper answers a command
+ * (ask.c): it brings the guest threads to rest, writes the file that the
+ * command has opened, and lets them go on. While the program is to end, it
+ * stays at rest until the command says that the file is safe; a command that
+ * dies instead lets it go on. And restoring: reads the file before anything
+ * else is set up.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bee/core/freeze.h"
+#include "bee/core/snapshot.h"
+#include "host.h"
+
+#define PAGE ((u64)SKEP_PAGE_SIZE)
+#define ENTRIES 512u /* of /proc/self/pagemap that are read at once */
+#define PRESENT (1ull << 63)
+#define SWAPPED (1ull << 62)
+#define REST_NS 5000000000ull /* threads must come to rest in this time */
+#define STEP_US 200
+#define ENDED 125 /* exit code of a program that ended after it was saved */
+#define OUT 0x10000u
+
+/* What save.c needs -------------------------------------------------------- */
+
+struct out {
+	struct bee_save save;
+	int sock; /* of the command */
+	u64 len;
+	u8 buf[OUT];
+};
+
+static s64 write_all(int fd, const u8 *bytes, u64 len)
+{
+	ssize_t n;
+
+	while (len) {
+		n = write(fd, bytes, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -ENOSPC;
+		bytes += n;
+		len -= (u64)n;
+	}
+	return 0;
+}
+
+static s64 flush_out(struct out *o)
+{
+	s64 err = write_all(o->save.handle, o->buf, o->len);
+
+	o->len = 0;
+	return err;
+}
+
+/* The command has died: nobody will give the file its name. */
+static int is_alone(const struct out *o)
+{
+	char byte;
+
+	return !recv(o->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+}
+
+static s64 write_out(struct bee_save *s, const void *bytes, u64 len)
+{
+	struct out *o = (struct out *)s;
+	s64 err = 0;
+
+	if (len > OUT - o->len)
+		err = is_alone(o) ? -EPIPE : flush_out(o);
+	if (!err && len > OUT)
+		return write_all(s->handle, bytes, len);
+	if (!err) {
+		memcpy(o->buf + o->len, bytes, len);
+		o->len += len;
+	}
+	return err;
+}
+
+/* Not by a plain load: a page beyond the end of its file would raise SIGBUS. */
+static s64 read_memory(struct bee_save *s, u64 addr, void *buf, u64 len)
+{
+	u64 done = 0;
+	ssize_t n;
+
+	while (done < len) {
+		n = pread(s->memory, (u8 *)buf + done, len - done,
+			  (off_t)(addr + done));
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		done += (u64)n;
+	}
+	return 0;
+}
+
+static u64 next_touched(struct bee_save *s, u64 addr, u64 end)
+{
+	u64 entry[ENTRIES], want, i;
+	ssize_t n;
+
+	while (addr < end) {
+		want = (end - addr) / PAGE;
+		want = want < ENTRIES ? want : ENTRIES;
+		n = pread(s->map, entry, want * 8, (off_t)(addr / PAGE * 8));
+		if (n < 8) /* not known */
+			return addr;
+		for (i = 0; i < (u64)n / 8; i++)
+			if (entry[i] & (PRESENT | SWAPPED))
+				return addr + i * PAGE;
+		addr += i * PAGE;
+	}
+	return end;
+}
+
+/* Locks of all kinds, and leases. */
+static const char *judge_file(struct bee_save *s, s32 handle)
+{
+	char name[64], line[256];
+	const char *why = NULL;
+	FILE *f;
+
+	(void)s;
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", handle);
+	f = fopen(name, "re");
+	if (!f)
+		return " cannot be examined: /proc is needed";
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, "lock:", 5))
+			why = " is locked";
+	fclose(f);
+	return why;
+}
+
+/* tee(2) copies without taking anything from the pipe. */
+static s64 peek_pipe(struct bee_save *s, s32 handle, void *buf, u64 len)
+{
+	int copy[2], size = fcntl(handle, F_GETPIPE_SZ), have = 0;
+	ssize_t n = -1, got = 0;
+
+	(void)s;
+	if (size < 0 || (u64)size > len || ioctl(handle, FIONREAD, &have) ||
+	    pipe2(copy, O_CLOEXEC | O_NONBLOCK))
+		return -EIO;
+	if (!have)
+		n = 0;
+	else if (fcntl(copy[1], F_SETPIPE_SZ, size) >= 0)
+		n = tee(handle, copy[1], (u64)size, SPLICE_F_NONBLOCK);
+	if (n > 0)
+		got = read(copy[0], buf, (u64)n);
+	close(copy[0]);
+	close(copy[1]);
+	return n < 0 || got != n || n != have ? -EIO : n;
+}
+
+/* Answering ---------------------------------------------------------------- */
+
+static void set_why(struct lin_answer *a, const char *why)
+{
+	snprintf(a->why, sizeof(a->why), "%s", why);
+}
+
+static int has_children(void)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+}
+
+static int judge_program(struct out *o, struct lin_answer *a)
+{
+	if (has_children())
+		set_why(a, "it has child processes");
+	else if (bee_save_judge(&o->save))
+		set_why(a, o->save.why);
+	else
+		return 0;
+	return -1;
+}
+
+/* Guest threads may wait for the helper to pass on signals. */
+static int come_to_rest(struct lin_answer *a)
+{
+	u64 until = (u64)lin_clock(ABI_CLOCK_MONOTONIC) + REST_NS;
+	u32 busy;
+
+	bee_freeze();
+	while (!bee_frozen(&busy)) {
+		lin_helper_settle();
+		usleep(STEP_US);
+		if ((u64)lin_clock(ABI_CLOCK_MONOTONIC) < until)
+			continue;
+		snprintf(a->why, sizeof(a->why),
+			 "thread %u did not come to rest in 5 seconds",
+			 abi_thread_get(bee.proc, busy)->tid);
+		return -1;
+	}
+	return 0;
+}
+
+static void save_file(struct out *o, struct lin_answer *a)
+{
+	if (judge_program(o, a) || bee_save(&o->save)) {
+		set_why(a, *a->why ? a->why : o->save.why);
+		return;
+	}
+	if (flush_out(o)) {
+		set_why(a, "the file cannot be written");
+		return;
+	}
+	a->saved = 1;
+	a->bytes = o->save.written;
+}
+
+/* All threads are at rest, or the answer says why one is not. */
+static void make_snapshot(int sock, int fd, struct lin_answer *a)
+{
+	struct out *o = bee_os_alloc(sizeof(*o));
+
+	if (!o) {
+		set_why(a, "there is too little memory");
+		return;
+	}
+	o->sock = sock;
+	o->save.write = write_out;
+	o->save.read_memory = read_memory;
+	o->save.next_touched = next_touched;
+	o->save.judge = judge_file;
+	o->save.peek = peek_pipe;
+	o->save.thread_cpu = lin_thread_clock;
+	o->save.handle = fd;
+	o->save.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	o->save.map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (o->save.memory < 0)
+		set_why(a, "its memory cannot be read: /proc is needed");
+	else if (!judge_program(o, a) && !come_to_rest(a))
+		save_file(o, a);
+	close(o->save.memory);
+	close(o->save.map);
+	bee_os_free(o, sizeof(*o));
+}
+
+/* The file that the command has opened; -1: the message is not one of it. */
+static int receive_ask(int sock, struct lin_ask *ask)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = {ask, sizeof(*ask)};
+	struct msghdr msg = {.msg_iov = &part,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	int fd = -1;
+
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != sizeof(*ask))
+		return -1;
+	if (msg.msg_controllen >= sizeof(control.head) &&
+	    control.head.cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	return fd;
+}
+
+/* Only the user who runs the program, and root, may read its memory. */
+static int is_friend(int sock)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       (peer.uid == getuid() || !peer.uid);
+}
+
+static int connect_asker(u64 token)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name;
+	u32 len = lin_ask_name(&name, token);
+
+	if (sock < 0)
+		return -1;
+	if (!connect(sock, (struct sockaddr *)&name, len) && is_friend(sock))
+		return sock;
+	close(sock);
+	return -1;
+}
+
+/* The program is at rest until the command has said what it does next. */
+static void await_end(int sock)
+{
+	char end = 0;
+	ssize_t n;
+
+	do
+		n = recv(sock, &end, 1, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == 1 && end)
+		lin_proc_exit(ENDED << 8);
+}
+
+static void answer_ask(int sock, int fd, const struct lin_ask *ask)
+{
+	u64 start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	struct lin_answer answer = {0};
+	u32 end;
+
+	make_snapshot(sock, fd, &answer);
+	end = answer.saved && ask->end;
+	if (!end)
+		bee_thaw();
+	answer.pause_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC) - start;
+	if (send(sock, &answer, sizeof(answer), MSG_NOSIGNAL) ==
+		    sizeof(answer) &&
+	    end)
+		await_end(sock);
+	if (end)
+		bee_thaw();
+}
+
+/* The command calls again until it is answered, so a program that has not
+ * started yet does not answer. */
+void lin_snapshot_answer(u64 token)
+{
+	struct lin_ask ask;
+	int sock, fd;
+
+	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+		return;
+	sock = connect_asker(token);
+	fd = sock < 0 ? -1 : receive_ask(sock, &ask);
+	if (fd >= 0) {
+		answer_ask(sock, fd, &ask);
+		close(fd);
+	}
+	if (sock >= 0)
+		close(sock);
+}
+
+/* Restoring ---------------------------------------------------------------- */
+
+static struct bee_snapshot snapshot;
+static u8 *bytes; /* of the file, until the program runs */
+static u64 length;
+
+static int report_refusal(const struct bee_options *o, const char *why)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line), "refused to restore %s: %s", o->restore,
+		 why);
+	bee_os_message(line);
+	return -1;
+}
+
+static int read_file(const struct bee_options *o)
+{
+	int fd = open(o->restore, O_RDONLY | O_CLOEXEC), err = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return report_refusal(o, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		err = report_refusal(o, "it is no snapshot of bee");
+	length = (u64)st.st_size;
+	bytes = err ? NULL : bee_os_alloc(length);
+	if (!err && !bytes)
+		err = report_refusal(o, "there is too little memory");
+	if (!err && lin_read_all(fd, bytes, length))
+		err = report_refusal(o, "it cannot be read");
+	close(fd);
+	return err;
+}
+
+/* Its clocks go on where they were. */
+static void set_clocks(void)
+{
+	const struct bee_snap_program *p = snapshot.program;
+
+	lin_clock_ahead =
+		(s64)(p->monotonic_ns - (u64)lin_clock(ABI_CLOCK_MONOTONIC));
+	lin_cpu_before = p->cpu_ns;
+	lin_user_before = p->user_ns;
+	lin_system_before = p->system_ns;
+}
+
+int lin_restore_open(struct bee_options *o)
+{
+	static char program[PATH_MAX * 2];
+	static char *argv[2];
+	const char *why;
+
+	if (read_file(o))
+		return -1;
+	why = bee_snap_parse(&snapshot, bytes, length);
+	if (why)
+		return report_refusal(o, why);
+	if (o->program == o->restore) {
+		snprintf(program, sizeof(program), "%s%s", abi_lin_root_text(),
+			 snapshot.process->exe);
+		o->program = program;
+	}
+	argv[0] = (char *)(__UINTPTR_TYPE__)o->program;
+	o->argv = argv;
+	bee.snapshot = &snapshot;
+	lin_family_restore((s32)snapshot.process->pid, getpid());
+	set_clocks();
+	return 0;
+}
+
+/* execve starts bee again: numbers and clocks of a restored process must not
+ * change. */
+const char *lin_restored_text(void)
+{
+	static char text[160];
+	s32 guest, pid;
+
+	if (!lin_family_restored(&guest, &pid))
+		return NULL;
+	snprintf(text, sizeof(text), "%d:%d:%lld:%llu:%llu:%llu", guest, pid,
+		 lin_clock_ahead, lin_cpu_before, lin_user_before,
+		 lin_system_before);
+	return text;
+}
+
+int lin_restored_take(const char *text)
+{
+	s32 guest, pid;
+
+	if (sscanf(text, "%d:%d:%lld:%llu:%llu:%llu", &guest, &pid,
+		   &lin_clock_ahead, &lin_cpu_before, &lin_user_before,
+		   &lin_system_before) != 6)
+		return -1;
+	lin_family_restore(guest, pid);
+	return 0;
+}
+
+int lin_restore_start(void)
+{
+	const struct abi_snap_thread *t;
+	u64 at = 0, len;
+
+	while ((t = bee_snap_next(&snapshot, &at, BEE_SNAP_THREAD, &len)))
+		if (t->live)
+			lin_thread_before(t->index, t->cpu_ns);
+	bee_os_free(bytes, length);
+	memset(&snapshot, 0, sizeof(snapshot));
+	if (!bee_restore_threads(&lin_host))
+		return 0;
+	return report_refusal(bee.options, "its threads cannot be started");
+}
