@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that has one thing that a snapshot must keep or refuse, waits until
+ * the file `go` exists, and then says whether it is unharmed. usage: held WHAT
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void report_wrong(const char *what)
+{
+	printf("wrong: %s\n", what);
+	fflush(stdout);
+	_exit(1);
+}
+
+static void await_go(void)
+{
+	struct timespec ts = {0, 10000000};
+	int fd = creat("ready", 0600), i;
+
+	close(fd);
+	for (i = 0; access("go", F_OK); i++) {
+		if (i == 12000)
+			report_wrong("nobody said go");
+		nanosleep(&ts, NULL);
+	}
+}
+
+static int open_file(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, "0123456789", 10) != 10)
+		report_wrong(name);
+	return fd;
+}
+
+static void start_child(void)
+{
+	if (!fork()) {
+		pause();
+		_exit(0);
+	}
+}
+
+/* Removed when the last process detaches it. */
+static void attach_segment(void)
+{
+	int id = shmget(IPC_PRIVATE, 4096, 0600);
+
+	shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+}
+
+static void take_thing(const char *what)
+{
+	sigset_t set;
+	int fd[2];
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	if (!strcmp(what, "socket"))
+		socket(AF_INET, SOCK_STREAM, 0);
+	else if (!strcmp(what, "pair"))
+		socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+	else if (!strcmp(what, "epoll"))
+		epoll_create1(0);
+	else if (!strcmp(what, "eventfd"))
+		eventfd(0, 0);
+	else if (!strcmp(what, "timerfd"))
+		timerfd_create(CLOCK_MONOTONIC, 0);
+	else if (!strcmp(what, "signalfd"))
+		signalfd(-1, &set, 0);
+	else if (!strcmp(what, "inotify"))
+		inotify_init();
+	else if (!strcmp(what, "memfd"))
+		memfd_create("x", 0);
+	else if (!strcmp(what, "half")) {
+		if (pipe(fd) || close(fd[1]))
+			report_wrong("pipe");
+	} else if (!strcmp(what, "shared"))
+		mmap(NULL, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	else if (!strcmp(what, "mapped"))
+		mmap(NULL, 4096, 3, MAP_SHARED, open_file("mapped"), 0);
+	else if (!strcmp(what, "sysv"))
+		attach_segment();
+	else if (!strcmp(what, "flock"))
+		flock(open_file("locked"), LOCK_EX);
+	else if (!strcmp(what, "lock")) {
+		struct flock lock = {.l_type = F_WRLCK};
+
+		fcntl(open_file("locked"), F_SETLK, &lock);
+	} else if (!strcmp(what, "removed")) {
+		open_file("removed");
+		unlink("removed");
+	} else if (!strcmp(what, "proc"))
+		open("/proc/self/maps", O_RDONLY);
+	else if (!strcmp(what, "child"))
+		start_child();
+	else if (!strcmp(what, "code")) {
+		char *p =
+			mmap(NULL, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		*p = (char)0xc3;
+		mprotect(p, 4096, PROT_READ | PROT_EXEC);
+	} else
+		report_wrong("no such thing");
+}
+
+/* The rest: what must go on as it was ---------------------------------------
+ */
+
+static long long read_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+static long long read_cpu(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+/* Number and clocks, also after execve, and a child's parent. */
+static void check_self(char **argv)
+{
+	long long past = read_clock(), used = read_cpu();
+	char pid[32], time[32], spent[32];
+	int status = 0, child;
+
+	await_go();
+	if (read_clock() < past || read_clock() > past + 60000000000ll ||
+	    read_cpu() < used)
+		report_wrong("clocks");
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	child = fork();
+	if (!child)
+		_exit(getppid() == atoi(pid) && read_cpu() < 1000000000 ? 0
+									: 1);
+	if (waitpid(child, &status, 0) != child || status)
+		report_wrong("a child's parent, or its clock");
+	snprintf(time, sizeof(time), "%lld", read_clock());
+	snprintf(spent, sizeof(spent), "%lld", read_cpu());
+	execl(argv[0], argv[0], "again", pid, time, spent, NULL);
+	report_wrong("execl");
+}
+
+static void check_again(char **argv)
+{
+	if (getpid() != atoi(argv[2]))
+		report_wrong("process number");
+	if (read_clock() < atoll(argv[3]) ||
+	    read_clock() > atoll(argv[3]) + 60000000000ll)
+		report_wrong("monotonic time");
+	if (read_cpu() < atoll(argv[4]))
+		report_wrong("CPU time");
+}
+
+/* Pending and blocked signals, one with a value; the mask; what is ignored. */
+static void check_signals(void)
+{
+	union sigval value = {.sival_int = 77};
+	struct timespec at_once = {0, 0};
+	sigset_t set, got;
+	siginfo_t info;
+	int i;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGRTMIN + 3);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGHUP, SIG_IGN);
+	raise(SIGUSR1);
+	for (i = 0; i < 3; i++) {
+		value.sival_int = 77 + i;
+		sigqueue(getpid(), SIGRTMIN + 3, value);
+	}
+	await_go();
+	sigprocmask(SIG_BLOCK, NULL, &got);
+	if (sigismember(&got, SIGUSR1) != 1 || sigismember(&got, SIGINT))
+		report_wrong("mask");
+	if (sigtimedwait(&set, &info, &at_once) != SIGUSR1)
+		report_wrong("pending signal");
+	for (i = 0; i < 3; i++)
+		if (sigtimedwait(&set, &info, &at_once) != SIGRTMIN + 3 ||
+		    info.si_value.sival_int != 77 + i)
+			report_wrong("queued signals");
+	if (sigtimedwait(&set, &info, &at_once) != -1)
+		report_wrong("one signal too many");
+	raise(SIGHUP);
+}
+
+/* Positions, flags, shared descriptions, a folder, limits, a full pipe. */
+static void check_files(void)
+{
+	int a = open_file("a"), b = dup(a), dir = open(".", O_DIRECTORY), p[2];
+	struct rlimit limit = {500, 600};
+	char text[70000], back[70000];
+	int null = open("/dev/null", O_WRONLY), c = open("a", O_RDONLY);
+	struct stat st;
+
+	memset(text, 'x', sizeof(text));
+	fcntl(b, F_SETFD, FD_CLOEXEC);
+	lseek(a, 3, SEEK_SET);
+	lseek(c, 5, SEEK_SET);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	umask(031);
+	if (pipe(p) || fcntl(p[1], F_SETPIPE_SZ, 131072) < 0 ||
+	    write(p[1], text, sizeof(text)) != sizeof(text))
+		report_wrong("pipe");
+	await_go();
+	if (read(b, back, 2) != 2 || memcmp(back, "34", 2) ||
+	    lseek(a, 0, SEEK_CUR) != 5 || read(c, back, 1) != 1 || *back != '5')
+		report_wrong("positions");
+	if (fcntl(b, F_GETFD) != FD_CLOEXEC || fcntl(a, F_GETFD) ||
+	    write(c, "", 1) != -1 || write(null, "", 1) != 1)
+		report_wrong("flags");
+	if (fstatat(dir, "a", &st, 0) || st.st_size != 10)
+		report_wrong("folder");
+	if (read(p[0], back, sizeof(back)) != sizeof(back) ||
+	    memcmp(text, back, sizeof(text)) ||
+	    fcntl(p[0], F_GETPIPE_SZ) != 131072)
+		report_wrong("pipe");
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur != 500 || umask(0) != 031)
+		report_wrong("limits");
+}
+
+/* Memory of each protection; `size` MiB without zeros. */
+static void check_memory(int size)
+{
+	size_t len = (size_t)size << 20, i;
+	unsigned *p = mmap(NULL, len, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *none = mmap(NULL, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *file = mmap(NULL, 4096, 3, MAP_PRIVATE, open_file("m"), 0);
+	char *far =
+		mmap(NULL, 1ul << 30, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned x = 1;
+
+	for (i = 0; i < len / 4; i++)
+		p[i] = x = x * 1664525 + 1013904223;
+	none[4100] = 9;
+	mprotect(none, 8192, PROT_NONE);
+	file[1] = 'y';
+	far[700000000] = 1;
+	await_go();
+	mprotect(none, 8192, PROT_READ);
+	if (none[4100] != 9 || none[1] || memcmp(file, "0y2", 3) ||
+	    far[700000000] != 1 || far[800000000])
+		report_wrong("memory");
+	for (i = 0, x = 1; i < len / 4; i++)
+		if (p[i] != (x = x * 1664525 + 1013904223))
+			report_wrong("large memory");
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(what, "self")) {
+		check_self(argv);
+	} else if (!strcmp(what, "again")) {
+		check_again(argv);
+	} else if (!strcmp(what, "signals")) {
+		check_signals();
+	} else if (!strcmp(what, "files")) {
+		check_files();
+	} else if (!strcmp(what, "memory")) {
+		check_memory(argc > 2 ? atoi(argv[2]) : 4);
+	} else {
+		take_thing(what);
+		await_go();
+	}
+	printf("unharmed\n");
+	fflush(stdout);
+	_exit(0);
+}
