@@ -302,6 +302,12 @@ suite_bee-state = sh bee/test/state.sh $(B)
 suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-fallback
 
+# Saved and restored programs; make soak takes more moments.
+CHECK_SUITES += bee-snapshot
+suite_bee-snapshot = sh bee/test/snapshot.sh $(B) 20
+suite_bee-snapshot_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/hello-glibc-dynamic $(bee_t)/bee-fallback
+suite_bee-snapshot_deadline := 180
 FUZZERS += bee-snapshot
 fuzz_bee-snapshot = $(B)/fuzz/bee-snapshot
 fuzz_bee-snapshot_needs = $(B)/fuzz/bee-snapshot
@@ -312,8 +318,11 @@ $(B)/fuzz/bee-snapshot: bee/test/fuzz/snapshot.c bee/core/snapshot.c \
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+SOAKS += bee
+soak_bee = sh bee/test/snapshot.sh $(B) 100
+soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-snapshot bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2034,SC2238 # sourced; `in`, `got` and `dd` are files
+# For scripts that save programs; sourced with the build folder as $1, in the
+# folder of the test. Guests wait until the file `go` exists.
+set -eu
+b=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+set -- "$b"
+# shellcheck source=bee/test/lib.sh
+. "$here/lib.sh"
+cd "$tmp"
+# Descriptors that this script inherited belong to other processes.
+exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+: >in
+bee=$b/bin/bee
+
+await_file() {
+	tries=0
+	while [ ! -e "$1" ] && [ $tries -lt 1000 ]; do
+		tries=$((tries + 1))
+		sleep 0.02
+	done
+}
+
+# Starts a guest, and waits until it is ready.
+hold() { # words
+	rm -f ready go
+	"$b/bin/bee-guard" "$bee" "$g/held-glibc" "$@" <in >got 2>err &
+	pid=$!
+	await_file ready
+}
+
+# Saves the guest, which ends, and waits for it.
+save() {
+	rm -f snap
+	"$bee" --snapshot snap --end "$pid" >said 2>why || return 1
+	wait "$pid"
+	[ $? -eq 125 ]
+}
+
+restore() {
+	within 60 "$b/bin/bee-guard" "$bee" --restore snap <in >got 2>err
+}
+
+is_unharmed() {
+	echo unharmed >want
+	cmp -s want got
+}
+
+refuses() { # name, words; restoring snap must fail with them
+	restore
+	[ $? -eq 126 ] && grep -q -- "$2" err
+	result $? "$1"
+}

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Snapshots: programs are saved at any moment and restored. The answer of a run
+# without snapshots is the oracle. usage: snapshot.sh BUILD MOMENTS [SEED]
+set -eu
+moments=$2
+seed=${3:-1}
+# shellcheck source=bee/test/snaplib.sh
+. "$(dirname "$0")/snaplib.sh"
+
+goes_on() { # name, and what the guest has
+	name=$1
+	shift
+	hold "$@"
+	save && : >go && restore && is_unharmed
+	result $? "$name"
+}
+
+# What cannot be saved --------------------------------------------------------
+
+refusals() {
+	rm -f snap
+	while read -r what words && [ -n "$what" ]; do
+		hold "$what"
+		"$bee" --snapshot snap "$pid" >said 2>why
+		code=$?
+		: >go
+		wait "$pid"
+		ended=$?
+		[ $ended -eq 0 ] && [ $code -eq 126 ] && is_unharmed &&
+			grep -q "$words" why && [ ! -e snap ] &&
+			[ ! -e snap.part ]
+		result $? "refused by name: $what; the program is unharmed"
+	done
+}
+
+# A child that waits for a signal, which its parent's end sends.
+check_child() {
+	hold child
+	"$bee" --snapshot snap "$pid" >said 2>why
+	code=$?
+	kill "$(pgrep -P "$(pgrep -P "$pid")")"
+	: >go
+	wait "$pid"
+	[ $code -eq 126 ] && is_unharmed && grep -q 'has child processes' why
+	result $? "refused by name: a program with a child process"
+}
+
+# Moments ---------------------------------------------------------------------
+
+delay() { # seconds, in hundredths: from, to
+	awk -v s="$seed$hop$moment" -v a="$1" -v b="$2" \
+		'BEGIN { srand(s); print (a + rand() * (b - a)) / 100 }'
+}
+
+# One program, saved and restored up to 5 times. Fails if an answer differs.
+one_moment() {
+	hop=0
+	"$bee" "$g/saved-$1" log 3000 <in >out 2>err &
+	pid=$!
+	sleep "$(delay 5 50)"
+	while [ $hop -lt 5 ] && save; do
+		hop=$((hop + 1))
+		saved=$((saved + 1))
+		"$bee" --restore snap <in >out 2>err &
+		pid=$!
+		sleep "$(delay 1 40)"
+	done
+	wait "$pid" && cmp -s out want && cmp -s log want.log
+}
+
+check_moments() {
+	"$g/saved-glibc" want.log 3000 >want
+	moment=0
+	saved=0
+	bad=0
+	while [ $moment -lt "$moments" ] && [ $bad -eq 0 ]; do
+		moment=$((moment + 1))
+		libc=glibc
+		[ $((moment % 3)) -ne 0 ] || libc=musl
+		one_moment $libc || bad=1
+	done
+	echo "# $moment programs were saved and restored $saved times"
+	cp out got
+	[ $bad -eq 0 ] && [ $saved -ge "$moment" ]
+	result $? "threads, timers, vector registers, files and a pipe: any moment"
+}
+
+# All -------------------------------------------------------------------------
+
+for what in self signals files memory; do
+	goes_on "a restored program keeps its $what" $what
+done
+hold memory
+"$bee" --snapshot snap "$pid" >said 2>why
+result $? "a program that is saved without --end goes on"
+: >go
+wait "$pid" && is_unharmed
+result $? "it is unharmed"
+refusals <<'END'
+socket descriptor 3 is a socket
+pair descriptor 3 is a socket
+epoll descriptor 3 is an epoll
+eventfd descriptor 3 is an eventfd
+timerfd descriptor 3 is a timerfd
+signalfd descriptor 3 is a signalfd
+inotify descriptor 3 is neither a file nor a folder
+memfd was removed
+half pipe whose other end is closed
+shared shared mapping
+mapped shared mapping
+sysv System V
+flock is locked
+lock locks
+removed was removed
+proc is a file of /proc
+code code that it made
+END
+check_child
+check_moments
+echo "1..$n"
+exit "$failed"
