@@ -308,6 +308,12 @@ suite_bee-snapshot = sh bee/test/snapshot.sh $(B) 20
 suite_bee-snapshot_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/hello-glibc-dynamic $(bee_t)/bee-fallback
 suite_bee-snapshot_deadline := 180
+CHECK_SUITES += bee-snapfile
+suite_bee-snapfile = sh bee/test/snapfile.sh $(B)
+suite_bee-snapfile_needs = $(suite_bee-snapshot_needs)
+CHECK_SUITES += bee-snapdeath
+suite_bee-snapdeath = sh bee/test/snapdeath.sh $(B)
+suite_bee-snapdeath_needs = $(suite_bee-snapshot_needs)
 FUZZERS += bee-snapshot
 fuzz_bee-snapshot = $(B)/fuzz/bee-snapshot
 fuzz_bee-snapshot_needs = $(B)/fuzz/bee-snapshot
@@ -323,6 +329,6 @@ soak_bee = sh bee/test/snapshot.sh $(B) 100
 soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-snapshot bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*
