@@ -70,6 +70,26 @@ check_full() {
 	result $? "$name"
 }
 
+# The command's signal must not reach a process that is not ready for it.
+check_start() {
+	bad=0
+	turn=0
+	while [ $turn -lt 40 ]; do
+		turn=$((turn + 1))
+		"$bee" "$g/hello-glibc" <in >got 2>err &
+		pid=$!
+		for which in 1 2 3; do
+			"$bee" --snapshot snap$which "$pid" >said 2>why &
+		done
+		wait "$pid"
+		[ $? -eq 7 ] || bad=$((bad + 1))
+		wait
+	done
+	[ $bad -eq 0 ]
+	result $? "commands while a program starts or ends leave it unharmed"
+}
+
+check_start
 check_killed
 check_full
 echo "1..$n"

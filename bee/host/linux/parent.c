@@ -100,6 +100,17 @@ static int place_streams(const struct bee_options *o, int word)
 	return 0;
 }
 
+/* From when it has the family's memfd, the command bee --snapshot may call it
+ * by this signal; it stays blocked until there is a handler. */
+static void block_kick(void)
+{
+	sigset_t kick;
+
+	sigemptyset(&kick);
+	sigaddset(&kick, LIN_KICK);
+	sigprocmask(SIG_BLOCK, &kick, NULL);
+}
+
 /* Runs in the child; word is the write end of the pipe. */
 static void exec_child(char **argv, const struct bee_options *o, int word)
 {
@@ -116,6 +127,7 @@ static void exec_child(char **argv, const struct bee_options *o, int word)
 	for (i = 1; i < n; i++)
 		copy[i + 1] = argv[i];
 	set_limits(o);
+	block_kick();
 	if (place_streams(o, word) < 0)
 		_exit(BEE_EXIT_REFUSED);
 	execv("/proc/self/exe", copy);
