@@ -73,8 +73,8 @@ static s64 check_descs(struct abi_proc *p)
 			continue;
 		if (d->kind == ABI_DESC_PIPE)
 			return 1;
-		if (d->kind == ABI_DESC_SOCK || d->kind == ABI_DESC_PAIR)
-			return abi_refuse(p, ABI_REFUSE_FORK_SOCKET,
+		if (d->kind == ABI_DESC_PAIR)
+			return abi_refuse(p, ABI_REFUSE_FORK_PAIR,
 					  -LINUX_ENOSYS);
 	}
 	return 0;

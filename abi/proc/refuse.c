@@ -60,10 +60,9 @@ static const char *const sentences[ABI_REFUSALS] = {
 	[ABI_REFUSE_VFORK_CHILD] =
 		"fork or vfork refused (EAGAIN): a child of vfork starts no "
 		"process on this host before it executes a program",
-	[ABI_REFUSE_FORK_SOCKET] =
-		"fork refused (ENOSYS): a socket or socket pair is open, which "
-		"this host cannot share with a child; close it, or use "
-		"posix_spawn",
+	[ABI_REFUSE_FORK_PAIR] =
+		"fork refused (ENOSYS): a socket pair is open, which this host "
+		"cannot share with a child; use a pipe or posix_spawn",
 	[ABI_REFUSE_FORK_SHARED] =
 		"fork refused (ENOSYS): memory of MAP_SHARED without a file "
 		"exists, which this host cannot share with a child; map a file",

@@ -18,6 +18,15 @@ struct win_passed {
 	u64 handle;
 };
 
+#define WIN_SOCKETS_PASSED 128
+
+/* A socket that the new process shares; `info` is made for it alone. */
+struct win_socket {
+	s32 number;
+	struct win_handle as; /* h and s are of the parent */
+	WSAPROTOCOL_INFOW info;
+};
+
 /* The start of the section. */
 struct win_spawn {
 	u32 passed;
@@ -25,6 +34,8 @@ struct win_spawn {
 	u32 forked;  /* `state` is what bee_fork_take reads */
 	u64 error;   /* the handle of descriptor 2, for messages; 0: none */
 	struct win_passed list[WIN_PASSED];
+	u32 sockets;
+	struct win_socket socket[WIN_SOCKETS_PASSED];
 	_Alignas(16) u8 state[];
 };
 

@@ -3,11 +3,13 @@
  * the parent's descriptors. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "say.h"
@@ -242,6 +244,42 @@ static void test_shared_file(void)
 	CHECK(exit_code(pid) == 11 && word[1500] == 12);
 }
 
+/* The child serves the parent's listening socket; then both write to one
+ * connection, which ends when both have closed it. */
+static void test_sockets(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM, 0), s, c = -1;
+	char buf[8] = "";
+	pid_t pid;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(l >= 0 && !bind(l, (void *)&a, len) && !listen(l, 5) &&
+	      !getsockname(l, (void *)&a, &len));
+	pid = fork();
+	if (!pid) {
+		c = accept(l, NULL, NULL);
+		_exit(read(c, buf, 1) == 1 && *buf == 'q' &&
+				      write(c, "r", 1) == 1
+			      ? 6
+			      : 7);
+	}
+	s = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!connect(s, (void *)&a, len) && write(s, "q", 1) == 1);
+	CHECK(read(s, buf, 1) == 1 && *buf == 'r' && exit_code(pid) == 6);
+	close(s);
+	s = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!connect(s, (void *)&a, len) && (c = accept(l, NULL, NULL)) >= 0);
+	pid = fork();
+	if (!pid)
+		_exit(write(s, "child", 5) == 5 ? 8 : 9);
+	CHECK(exit_code(pid) == 8 && write(s, "me", 2) == 2 && !close(s));
+	CHECK(recv(c, buf, 8, MSG_WAITALL) == 7 && !memcmp(buf, "childme", 7));
+	close(c);
+	close(l);
+}
+
 /* Signals ------------------------------------------------------------------ */
 
 static volatile sig_atomic_t got;
@@ -314,6 +352,7 @@ int main(void)
 	test_files();
 	test_pipes();
 	test_shared_file();
+	test_sockets();
 	test_signals();
 	test_many();
 	return say_done();
