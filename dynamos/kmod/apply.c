@@ -21,7 +21,6 @@
 #include "engine.h"
 #include "owner.h"
 
-#define SAMPLE 63 /* one call in 64 is timed */
 #define APPLY_TIMEOUT (10 * HZ)
 #define A_MOMENT (HZ / 50)
 
@@ -36,7 +35,7 @@ bool dynamos_apply_waits(void)
 void dynamos_apply_release(struct dynamos_slot *slot)
 {
 	lockdep_assert_held(&dynamos_lock);
-	if (slot->first != &slot->kernel)
+	if (slot->first != &slot->kernel || slot->probes)
 		return;
 	dynamos_slot_step(slot, DYNAMOS_RETIRE_RELEASE);
 	dynamos_drain_kick();
@@ -116,6 +115,12 @@ static int check_patchable(struct dynamos_update_state *u, char *why)
 		s = dynamos_slot_of(u->engine->at[i].place);
 		if (!s || !dynamos_retire_hooked(s->retire))
 			continue;
+		if (s->retire == DYNAMOS_KEPT && s->first == &s->kernel) {
+			scnprintf(why, DYNAMOS_WHY,
+				  "%s is probed: end 'skep update probe' first",
+				  s->symbol);
+			return -EBUSY;
+		}
 		if (s->retire == DYNAMOS_KEPT) {
 			scnprintf(why, DYNAMOS_WHY,
 				  "%s is changed by an update that is not of "
@@ -159,8 +164,8 @@ static void link_one(struct dynamos_update_state *u, u32 i)
 	clear_counts(v);
 	v->table = u->table;
 	v->choice = DYNAMOS_PASS;
-	v->sample = SAMPLE;
-	s->kernel.sample = SAMPLE;
+	v->sample = DYNAMOS_SAMPLE;
+	dynamos_slot_sample(s);
 	/* The older update may have drained in the meantime. */
 	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	dynamos_slot_link(s, v);
@@ -554,19 +559,13 @@ static void finish_apply(struct dynamos_update_state *u, int err)
 		module_put(module);
 }
 
-/* -EAGAIN: try again. */
-static int try_apply(struct dynamos_apply *a)
+/* The caller holds dynamos_hooks. */
+static int try_apply(void *arg)
 {
+	struct dynamos_apply *a = arg;
 	struct dynamos_update_state *u;
 	int err;
 
-	if (!mutex_trylock(&dynamos_hooks)) {
-		scnprintf(a->why, DYNAMOS_WHY,
-			  "hooks of other updates are being set or removed, "
-			  "which waits for every task of this node: try again; "
-			  "if this persists, a task loops in the kernel");
-		return -EAGAIN;
-	}
 	mutex_lock(&dynamos_lock);
 	u = dynamos_update_find(a->name, a->why);
 	err = IS_ERR(u) ? PTR_ERR(u) : prepare_update(u, a);
@@ -575,7 +574,6 @@ static int try_apply(struct dynamos_apply *a)
 		err = start_update(u, a, a->why);
 		finish_apply(u, err);
 	}
-	mutex_unlock(&dynamos_hooks);
 	return err;
 }
 
@@ -589,19 +587,40 @@ static void wait_for_hooks(void)
 	atomic_sub(first, &waiting);
 }
 
-int dynamos_apply_begin(struct dynamos_apply *a)
+static int try_with_hooks(int (*try)(void *arg), void *arg, char *why)
+{
+	int err;
+
+	if (!mutex_trylock(&dynamos_hooks)) {
+		scnprintf(why, DYNAMOS_WHY,
+			  "hooks of other updates are being set or removed, "
+			  "which waits for every task of this node: try again; "
+			  "if this persists, a task loops in the kernel");
+		return -EAGAIN;
+	}
+	err = try(arg);
+	mutex_unlock(&dynamos_hooks);
+	return err;
+}
+
+int dynamos_apply_retry(int (*try)(void *arg), void *arg, char *why)
 {
 	unsigned long until = jiffies + APPLY_TIMEOUT;
 	int err;
 
 	for (;;) {
-		a->why[0] = '\0';
-		err = try_apply(a);
+		why[0] = '\0';
+		err = try_with_hooks(try, arg, why);
 		if (err != -EAGAIN || time_after(jiffies, until) ||
 		    signal_pending(current))
 			return err;
 		wait_for_hooks();
 	}
+}
+
+int dynamos_apply_begin(struct dynamos_apply *a)
+{
+	return dynamos_apply_retry(try_apply, a, a->why);
 }
 
 /* A lease is a window whose end moves, once a second: the comparison of the

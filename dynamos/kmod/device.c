@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/dynamos: the calls of skep/dynamos.h. Input from user space is copied
- * once and checked before it is used. All calls but read, poll and APPLY hold
- * dynamos_lock.
+ * once and checked before it is used. All calls but read, poll, APPLY and PROBE
+ * hold dynamos_lock.
  *
  * Context: process, system calls of root.
  */
@@ -22,6 +22,7 @@
 
 #include "engine.h"
 #include "owner.h"
+#include "probe.h"
 #include "symbol.h"
 
 /* Pids, cgroups and users are those of the initial namespaces. */
@@ -35,7 +36,7 @@ static bool caller_trusted(void)
 	       ours->cgroup_ns == first->cgroup_ns;
 }
 
-static long ioctl_apply(void *arg)
+static long ioctl_apply(struct file *file, void *arg)
 {
 	struct dynamos_apply *a = arg;
 	const char *wrong;
@@ -53,7 +54,7 @@ static long ioctl_apply(void *arg)
 	return dynamos_apply_begin(a);
 }
 
-static long ioctl_policy(void *arg)
+static long ioctl_policy(struct file *file, void *arg)
 {
 	struct dynamos_change *c = arg;
 	struct dynamos_update_state *u;
@@ -65,7 +66,7 @@ static long ioctl_policy(void *arg)
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_policy(u, c);
 }
 
-static long ioctl_commit(void *arg)
+static long ioctl_commit(struct file *file, void *arg)
 {
 	struct dynamos_name *n = arg;
 	struct dynamos_update_state *u;
@@ -77,7 +78,7 @@ static long ioctl_commit(void *arg)
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_commit(u, n->why);
 }
 
-static long ioctl_revert(void *arg)
+static long ioctl_revert(struct file *file, void *arg)
 {
 	struct dynamos_name *n = arg;
 	struct dynamos_update_state *u;
@@ -97,7 +98,7 @@ static long ioctl_revert(void *arg)
 	return 0;
 }
 
-static long ioctl_info(void *arg)
+static long ioctl_info(struct file *file, void *arg)
 {
 	struct dynamos_info *i = arg;
 	const u32 index = i->index;
@@ -133,7 +134,8 @@ found:
 	return 0;
 }
 
-static void fill_count(struct dynamos_count *c, const struct dynamos_tally *t)
+void dynamos_device_count(struct dynamos_count *c,
+			  const struct dynamos_tally *t)
 {
 	c->in = t->in;
 	c->out = t->out;
@@ -179,10 +181,10 @@ static void count_older(struct dynamos_update_state *u, u32 n,
 	c->length = at->length;
 	if (slot_of(u, n)) {
 		c->lost = dynamos_slot_older(u->version[n], &sum);
-		fill_count(c, &sum);
+		dynamos_device_count(c, &sum);
 	} else {
 		c->lost = at->after_lost;
-		fill_count(c, &at->after);
+		dynamos_device_count(c, &at->after);
 	}
 	subtract_baseline(c, at);
 	/* Calls that were inside when the update was removed from the chain are
@@ -201,7 +203,7 @@ static void count_newer(struct dynamos_update_state *u, u32 n,
 	c->length = v->length;
 	c->lost = atomic64_read(&v->lost);
 	dynamos_version_sum(v, &sum);
-	fill_count(c, &sum);
+	dynamos_device_count(c, &sum);
 }
 
 static void tell_owner(struct dynamos_update_state *u, u32 n,
@@ -225,12 +227,15 @@ static void tell_owner(struct dynamos_update_state *u, u32 n,
 				   sizeof(c->owner));
 }
 
-static long ioctl_count(void *arg)
+static long ioctl_count(struct file *file, void *arg)
 {
 	struct dynamos_count *c = arg;
 	const u32 n = c->function, version = c->version;
-	struct dynamos_update_state *u = dynamos_update_find(c->name, NULL);
+	struct dynamos_update_state *u;
 
+	if (!c->name[0])
+		return dynamos_probe_count(file, c);
+	u = dynamos_update_find(c->name, NULL);
 	if (IS_ERR(u))
 		return PTR_ERR(u);
 	if (n >= u->count || version > 1)
@@ -250,10 +255,18 @@ static long ioctl_count(void *arg)
 	return 0;
 }
 
+static long ioctl_probe(struct file *file, void *arg)
+{
+	struct dynamos_probe *p = arg;
+
+	memset(p->why, 0, sizeof(p->why));
+	return dynamos_probe_add(file, p);
+}
+
 static const struct call {
 	u32 number;
 	bool locks; /* takes dynamos_lock itself */
-	long (*call)(void *arg);
+	long (*call)(struct file *file, void *arg);
 } calls[] = {
 	{DYNAMOS_IOC_APPLY, true, ioctl_apply},
 	{DYNAMOS_IOC_POLICY, false, ioctl_policy},
@@ -261,10 +274,12 @@ static const struct call {
 	{DYNAMOS_IOC_REVERT, false, ioctl_revert},
 	{DYNAMOS_IOC_INFO, false, ioctl_info},
 	{DYNAMOS_IOC_COUNT, false, ioctl_count},
+	{DYNAMOS_IOC_PROBE, true, ioctl_probe},
 };
 
 /* Copies the result back after an error too, because it contains the reason. */
-static long carry_out(const struct call *c, void __user *user)
+static long carry_out(const struct call *c, struct file *file,
+		      void __user *user)
 {
 	u32 size = _IOC_SIZE(c->number);
 	void *arg = vmemdup_user(user, size);
@@ -277,7 +292,7 @@ static long carry_out(const struct call *c, void __user *user)
 		goto out;
 	if (!c->locks)
 		mutex_lock(&dynamos_lock);
-	err = c->call(arg);
+	err = c->call(file, arg);
 	if (!c->locks)
 		mutex_unlock(&dynamos_lock);
 	if (copy_to_user(user, arg, size))
@@ -296,18 +311,26 @@ static long dynamos_ioctl(struct file *file, unsigned int number,
 		return -EPERM;
 	for (c = calls; c < calls + ARRAY_SIZE(calls); c++)
 		if (c->number == number)
-			return carry_out(c, (void __user *)arg);
+			return carry_out(c, file, (void __user *)arg);
 	return -ENOTTY;
 }
 
 static int dynamos_open(struct inode *inode, struct file *file)
 {
+	file->private_data = NULL; /* its probes */
 	return caller_trusted() ? 0 : -EPERM;
+}
+
+static int dynamos_release(struct inode *inode, struct file *file)
+{
+	dynamos_probe_close(file);
+	return 0;
 }
 
 static const struct file_operations operations = {
 	.owner = THIS_MODULE,
 	.open = dynamos_open,
+	.release = dynamos_release,
 	.unlocked_ioctl = dynamos_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.read = dynamos_event_read,

@@ -56,6 +56,9 @@ bool dynamos_node_advised(void);
 /* Takes the locks that it needs. If a hook is being removed, waits some seconds
  * for it, then returns -EAGAIN. */
 int dynamos_apply_begin(struct dynamos_apply *a);
+/* Calls `try` with dynamos_hooks held, again for some seconds while the hooks
+ * are in use or it returns -EAGAIN. */
+int dynamos_apply_retry(int (*try)(void *arg), void *arg, char *why);
 /* Whether an APPLY waits for dynamos_hooks. */
 bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_update_state *update,
@@ -103,6 +106,8 @@ bool dynamos_stand_inside(const struct dynamos_update_state *update);
 
 /* device.c */
 int dynamos_device_init(void);
+void dynamos_device_count(struct dynamos_count *c,
+			  const struct dynamos_tally *t);
 void dynamos_device_exit(void);
 
 #endif

@@ -37,7 +37,12 @@ static int notify_livepatch(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
 	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
 	const struct dynamos_version *v = READ_ONCE(s->first);
 
-	if (command == FTRACE_OPS_CMD_ENABLE_SHARE_IPMODIFY_PEER)
+	if (command == FTRACE_OPS_CMD_ENABLE_SHARE_IPMODIFY_PEER &&
+	    !v->update && s->probes)
+		pr_notice("%s is probed, so no livepatch may change it: end "
+			  "'skep update probe' first\n",
+			  s->symbol);
+	else if (command == FTRACE_OPS_CMD_ENABLE_SHARE_IPMODIFY_PEER)
 		pr_notice("%s is changed by the update %s, so no livepatch "
 			  "may change it: revert the update first\n",
 			  s->symbol, v->update ? v->update->name : "(leaving)");

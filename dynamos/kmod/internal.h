@@ -35,7 +35,8 @@ struct pt_regs;
 struct task_struct;
 
 #define DYNAMOS_SLOTS 128
-#define DYNAMOS_FRAMES 2 /* most updates of class task or object per chain */
+#define DYNAMOS_SAMPLE 63 /* one call in 64 is timed */
+#define DYNAMOS_FRAMES 2  /* most updates of class task or object per chain */
 
 /* How a version is chosen: one word, so that a single write stops new calls. */
 enum {

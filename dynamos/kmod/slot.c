@@ -77,6 +77,8 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	memset(kernel, 0, sizeof(*kernel));
 	memset(&s->gone, 0, sizeof(s->gone));
 	s->gone_lost = 0;
+	s->probes = 0;
+	s->timed = 0;
 	kernel->tally = alloc_percpu(struct dynamos_tally);
 	kernel->other = alloc_percpu(struct dynamos_tally);
 	if (!kernel->tally || !kernel->other) {
@@ -246,20 +248,37 @@ u64 dynamos_version_inside(const struct dynamos_version *version)
 	return sum.in - sum.out - lost;
 }
 
-u64 dynamos_slot_older(const struct dynamos_version *version,
-		       struct dynamos_tally *sum)
+static u64 sum_from(const struct dynamos_slot *slot,
+		    const struct dynamos_version *version,
+		    struct dynamos_tally *sum)
 {
-	u64 lost = version->slot->gone_lost;
+	u64 lost = slot->gone_lost;
 	struct dynamos_tally more;
 
 	lockdep_assert_held(&dynamos_lock);
-	*sum = version->slot->gone;
-	for (version = version->older; version; version = version->older) {
+	*sum = slot->gone;
+	for (; version; version = version->older) {
 		lost += atomic64_read(&version->lost);
 		dynamos_version_sum(version, &more);
 		add_tally(sum, &more);
 	}
 	return lost;
+}
+
+u64 dynamos_slot_older(const struct dynamos_version *version,
+		       struct dynamos_tally *sum)
+{
+	return sum_from(version->slot, version->older, sum);
+}
+
+u64 dynamos_slot_all(const struct dynamos_slot *slot, struct dynamos_tally *sum)
+{
+	return sum_from(slot, slot->first, sum);
+}
+
+void dynamos_slot_sample(struct dynamos_slot *slot)
+{
+	WRITE_ONCE(slot->kernel.sample, slot->timed ? 0 : DYNAMOS_SAMPLE);
 }
 
 /* Most lookups are for tasks that end, with addresses outside of the range. */

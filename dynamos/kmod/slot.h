@@ -19,6 +19,8 @@ struct dynamos_slot {
 	u32 installer; /* enum dynamos_installer */
 	u32 retire;    /* enum dynamos_retire */
 	bool settling; /* the wait of this state has begun */
+	u32 probes;    /* of it: they need the slot, as updates do */
+	u32 timed;     /* probes of which every call is timed */
 	unsigned long entry, wrapper, wrapper_length;
 	struct ftrace_ops ops;
 };
@@ -63,6 +65,12 @@ void dynamos_slot_unlink(struct dynamos_version *version);
  * many of them are lost. */
 u64 dynamos_slot_older(const struct dynamos_version *version,
 		       struct dynamos_tally *sum);
+
+/* The same for all versions. */
+u64 dynamos_slot_all(const struct dynamos_slot *slot,
+		     struct dynamos_tally *sum);
+/* Sets how many calls of the kernel's own version are timed. */
+void dynamos_slot_sample(struct dynamos_slot *slot);
 
 /* Without a lock: */
 

@@ -231,11 +231,32 @@ struct dynamos_event {
 	char text[DYNAMOS_WHY];
 };
 
+/* PROBE: counts the calls of a function of the kernel's image, until the file
+ * is closed. COUNT with an empty name and version 0 is about the probes of this
+ * file, in their order; the kernel reads neither the number nor the kind of
+ * arguments: all must be in registers, at most six, and so must the result. */
+#define DYNAMOS_PROBES 32 /* of one file */
+#define DYNAMOS_PROBE_EACH                                                     \
+	1u /* time every call, and not one in 64; but of an update's version   \
+	      one in 64 */
+
+struct dynamos_probe {
+	u32 revision, flags;
+	u32 result; /* enum dynamos_result of dynamos_update.h: what counts as
+		       an error */
+	u32 zero;
+	u64 sympos; /* as in dynamos_update.h */
+	char symbol[DYNAMOS_SYMBOL];
+	char why[DYNAMOS_WHY];
+};
+SKEP_ASSERT_SIZE(struct dynamos_probe, 408);
+
 #define DYNAMOS_IOC_APPLY _IOWR('D', 0x60, struct dynamos_apply)
 #define DYNAMOS_IOC_POLICY _IOWR('D', 0x61, struct dynamos_change)
 #define DYNAMOS_IOC_COMMIT _IOWR('D', 0x62, struct dynamos_name)
 #define DYNAMOS_IOC_REVERT _IOWR('D', 0x63, struct dynamos_name)
 #define DYNAMOS_IOC_INFO _IOWR('D', 0x64, struct dynamos_info)
 #define DYNAMOS_IOC_COUNT _IOWR('D', 0x65, struct dynamos_count)
+#define DYNAMOS_IOC_PROBE _IOWR('D', 0x66, struct dynamos_probe)
 
 #endif
