@@ -181,11 +181,23 @@ func (d *Device) Count(name string, function, version uint32) (c uapi.DynamosCou
 	if err := putName(&c.Name, name); err != nil {
 		return c, err
 	}
-	err = d.call(uapi.DynamosIocCount, unsafe.Pointer(&c), nil)
+	err = d.count(&c)
+	return c, err
+}
+
+// CountProbe returns the counters of a probe that was set through this Device.
+func (d *Device) CountProbe(n uint32) (c uapi.DynamosCount, err error) {
+	c.Function = n
+	err = d.count(&c)
+	return c, err
+}
+
+func (d *Device) count(c *uapi.DynamosCount) error {
+	err := d.call(uapi.DynamosIocCount, unsafe.Pointer(c), nil)
 	if errors.Is(err, unix.ENOENT) {
 		err = ErrNoMore
 	}
-	return c, err
+	return err
 }
 
 const eventSize = int(unsafe.Sizeof(uapi.DynamosEvent{}))

@@ -26,6 +26,7 @@ const (
 	DynamosIocRevert = 0xc1484463
 	DynamosIocInfo   = 0xe7484464
 	DynamosIocCount  = 0xc2a04465
+	DynamosIocProbe  = 0xc1984466
 )
 
 // A DynamosClass is how far the versions of an update may mix.
@@ -220,6 +221,21 @@ type DynamosCount struct {
 	Latency                [DynamosBuckets]uint64
 	Symbol                 [DynamosSymbol]byte
 	Owner                  [DynamosName]byte
+}
+
+// DynamosProbes is how many probes one file has at most.
+const DynamosProbes = 32
+
+// DynamosProbeEach is a flag of PROBE: every call is timed.
+const DynamosProbeEach = 1
+
+// DynamosProbe is struct dynamos_probe.
+type DynamosProbe struct {
+	Revision, Flags uint32
+	Result, Zero    uint32
+	Sympos          uint64
+	Symbol          [DynamosSymbol]byte
+	Why             [DynamosWhy]byte
 }
 
 // DynamosEvent is struct dynamos_event.

@@ -150,14 +150,16 @@ func (t *types) stripQualifiers(id uint32) (kind, bool) {
 
 // Prototype returns a function's type, and whether it can stand behind a wrapper
 // that passes six registers on and one back.
-func (im *Image) Prototype(name string) (Prototype, error) {
-	list := im.types.functions[name]
+func (im *Image) Prototype(name string) (Prototype, error) { return im.types.prototype(name) }
+
+func (t *types) prototype(name string) (Prototype, error) {
+	list := t.functions[name]
 	if len(list) == 0 {
 		return Prototype{}, fmt.Errorf("the kernel's types (BTF) do not know %s: the compiler may have given it arguments of its own", name)
 	}
-	first, err := im.types.prototypeOf(name, list[0])
+	first, err := t.prototypeOf(name, list[0])
 	for _, id := range list[1:] {
-		other, otherErr := im.types.prototypeOf(name, id)
+		other, otherErr := t.prototypeOf(name, id)
 		if err != nil || otherErr != nil {
 			return first, errors.Join(err, otherErr)
 		}
