@@ -31,6 +31,8 @@ func updateWords() []command {
 			summary: "change who takes an applied update"},
 		{name: "update status", usage: "update status [--json] [NAME]", runner: &updateStatus{},
 			summary: "show loaded updates, who takes them, and their health"},
+		{name: "update probe", usage: "update probe [--each-call] [--for TIME] [--every TIME] [--json] FUNCTION... [-- PROGRAM [ARGS]]", runner: &updateProbe{}, program: true,
+			summary: "count and time calls of kernel functions, as long as the command runs"},
 		{name: "update commit", usage: "update commit NAME", runner: &updateCommit{},
 			summary: "keep an update that is on trial"},
 		{name: "update hold", usage: "update hold NAME -- PROGRAM [ARGS] | update hold --cgroup DIR [--wait TIME] NAME", runner: &updateHold{}, program: true,
