@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
@@ -294,6 +295,23 @@ static void attach_bpf(void)
 		pause();
 }
 
+/* The probes end with this process. */
+static void attach_probes(u32 flags)
+{
+	struct dynamos_probe probe;
+	size_t i;
+	int fd = open("/dev/dynamos", O_RDWR | O_CLOEXEC);
+
+	for (i = 0; i < FUNCTIONS; i++) {
+		memset(&probe, 0, sizeof(probe));
+		probe.revision = DYNAMOS_REVISION;
+		probe.flags = flags;
+		strcpy(probe.symbol, symbols[i]);
+		if (fd < 0 || ioctl(fd, DYNAMOS_IOC_PROBE, &probe))
+			exit_failed(symbols[i]);
+	}
+}
+
 static void run_way(const char *way, char **names, int count)
 {
 	prepare_process();
@@ -302,6 +320,8 @@ static void run_way(const char *way, char **names, int count)
 	set_policy(way);
 	if (!strcmp(way, "bpf"))
 		attach_bpf();
+	if (!strncmp(way, "probe", 5))
+		attach_probes(strstr(way, "each") ? DYNAMOS_PROBE_EACH : 0);
 	choose_operations(names, count);
 	measure_operations();
 }
@@ -316,7 +336,7 @@ static void set_share(const char *way)
 	close(fd);
 }
 
-/* None and bpf need no module. */
+/* None, bpf and probes need no module. */
 static const struct {
 	const char *way, *how;
 } ways[] = {
@@ -366,11 +386,20 @@ static void set_way(const char *way, const char *module)
 
 static const struct timespec soon = {.tv_nsec = 50 * 1000 * 1000};
 
+/* Whether a function is hooked, but the one that dynamos.ko always probes. */
+static int any_hooked(const char *text)
+{
+	while (!strncmp(text, "vprintk_store ", 14))
+		text = strchr(text, '\n') + 1;
+	return *text != '\0';
+}
+
 /* Hooks leave after their module: the next way must not find any. */
 static void await_unhooked(void)
 {
 	static const char at[] = "/sys/kernel/tracing/enabled_functions";
-	char c;
+	char text[PAGE];
+	ssize_t got;
 	int fd, i, n = 1;
 
 	rival_begin(); /* it mounts tracefs */
@@ -378,8 +407,12 @@ static void await_unhooked(void)
 		fd = open(at, O_RDONLY);
 		if (fd < 0)
 			exit_failed(at);
-		n = read(fd, &c, 1) != 0;
+		got = read(fd, text, sizeof(text) - 1);
 		close(fd);
+		if (got < 0)
+			exit_failed(at);
+		text[got] = '\0';
+		n = any_hooked(text);
 		if (n)
 			nanosleep(&soon, NULL);
 	}
@@ -393,6 +426,8 @@ static void clear_way(const char *way)
 	const char *how = how_of(way);
 	int i;
 
+	if (!strncmp(way, "probe", 5))
+		await_unhooked();
 	if (!how)
 		return;
 	use_begin("");

@@ -42,7 +42,7 @@ var weighRounds = [][]string{{"brk", "kill", "read1", "read4k"}, {"write1", "wri
 
 // weighWays are the mechanisms. The others are compared with the first one.
 var weighWays = []string{"none", "direct", "direct-terms", "direct-share", "task", "ipmodify", "ipmodify-terms",
-	"together", "livepatch", "kprobe", "kretprobe", "bpf"}
+	"together", "livepatch", "probe", "probe-each", "kprobe", "kretprobe", "bpf"}
 
 // A weighing holds the figures of one mechanism by operation: the instructions of each
 // batch, and the number of calls of the functions.
