@@ -25,15 +25,15 @@ await_file() {
 
 # Starts a guest, and waits until it is ready.
 hold() { # words
-	rm -f ready go
+	rm -f ready go snap
 	"$b/bin/bee-guard" "$bee" "$g/held-glibc" "$@" <in >got 2>err &
 	pid=$!
 	await_file ready
 }
 
-# Saves the guest, which ends, and waits for it.
+# Saves the guest, which ends, and waits for it. The file before is replaced,
+# not removed: a program that is starting may not have read it yet.
 save() {
-	rm -f snap
 	"$bee" --snapshot snap --end "$pid" >said 2>why || return 1
 	wait "$pid"
 	[ $? -eq 125 ]
