@@ -559,6 +559,9 @@ func (s *Scheduler) loseNode(n *node, why string) {
 		s.removeLease(l)
 		s.loseLease(l, why)
 	}
+	for i := range n.seats { // no session has a seat that is gone
+		s.clearFresh(&n.seats[i])
+	}
 	n.want = 0
 	s.open.update(n)
 }
