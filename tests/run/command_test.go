@@ -70,3 +70,24 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 }
+
+// A suite gets no descriptor that the runner inherited: bee saves no program that has one.
+func TestSuitesInheritNoDescriptor(t *testing.T) {
+	runner, dir := buildRunner(t), t.TempDir()
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	list := filepath.Join(dir, "suites")
+	line := "a\ttap\t60\t[ -e /proc/self/fd/3 ] && printf 'not '; printf 'ok 1 - a\\n1..1\\n'\n"
+	if err := os.WriteFile(list, []byte(line), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(runner, "-suites", list, "-logs", dir)
+	c.ExtraFiles = []*os.File{theirs}
+	if out, err := c.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("1 passed, 0 failed")) {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}

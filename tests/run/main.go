@@ -46,6 +46,7 @@ func main() {
 	flag.BoolVar(&o.lane, "lane", false, "run suites for another runner, which names each by its index")
 	flag.BoolVar(&o.apart, "apart", false, "see what suites leave in the namespaces that unshare(1) made for this process")
 	flag.Parse()
+	sealDescriptors()
 	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)

@@ -16,6 +16,17 @@ import (
 	"skep/internal/load"
 )
 
+// sealDescriptors keeps descriptors that this process inherited, beside the standard streams,
+// from the suites: what whoever started make has open must not decide what a suite sees.
+func sealDescriptors() {
+	list, _ := os.ReadDir("/proc/self/fd") // the suites run without it, too
+	for _, e := range list {
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 2 {
+			syscall.CloseOnExec(n)
+		}
+	}
+}
+
 // becomeReaper makes this process the subreaper of its descendants, so that it becomes the
 // parent of processes that suites leave, also of those in another session.
 func becomeReaper() {
