@@ -181,11 +181,11 @@ func checkSelections(c *cluster, hello string) {
 		return o.checkOutcome(3, "", "node=nobody")
 	})
 	s.runStep("a wrong selector", func() error {
-		o, err := c.exec("", "colour=red", hello)
+		o, err := c.exec("", "Colour=red", hello)
 		if err != nil {
 			return err
 		}
-		return o.checkOutcome(2, "", "colour=red")
+		return o.checkOutcome(2, "", "Colour=red")
 	})
 }
 
