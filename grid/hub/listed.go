@@ -142,38 +142,43 @@ func (h *Hub) CancelCalls(session string) (n int, err error) {
 	of, err := h.findSession(session)
 	var list []*call
 	if err == nil {
-		for _, c := range of.calls {
-			list = append(list, c)
-		}
+		list = slices.Collect(maps.Values(of.calls))
 	}
 	h.mu.Unlock()
-	// The newest first: no waiting call is given a slot that is about to be free.
-	slices.SortFunc(list, func(a, b *call) int { return int(b.id) - int(a.id) })
+	return h.abandonCalls(list, errCancelled), err
+}
+
+// abandonCalls ends calls, and counts those that had not ended. The newest comes first: no
+// waiting call is given a slot that is about to be free.
+func (h *Hub) abandonCalls(list []*call, e *uapi.Error) (n int) {
+	slices.SortFunc(list, func(a, b *call) int { return cmp.Compare(b.id, a.id) })
 	for _, c := range list {
-		if h.abandonCall(c, errCancelled) {
+		if h.abandonCall(c, e) {
 			n++
 		}
 	}
-	return n, err
+	return n
 }
 
 // expireCalls ends the calls that are open beyond the deadline of their run.
 func (h *Hub) expireCalls() {
-	late := map[*call]time.Duration{}
+	late := map[time.Duration][]*call{} // by deadline
 	h.mu.Lock()
 	now := h.cfg.Now()
 	for _, m := range h.masters {
 		deadline := m.run.terms.Deadline
+		if deadline == 0 {
+			continue
+		}
 		for _, c := range m.calls {
-			if deadline > 0 && now.Sub(c.began) >= deadline {
-				late[c] = deadline
+			if now.Sub(c.began) >= deadline {
+				late[deadline] = append(late[deadline], c)
 			}
 		}
 	}
 	h.mu.Unlock()
-	// The newest first: no waiting call is given a slot that is about to be free.
-	for _, c := range slices.SortedFunc(maps.Keys(late), func(a, b *call) int { return cmp.Compare(b.id, a.id) }) {
-		h.abandonCall(c, uapi.Errorf(uapi.ECancelled, "the call had not ended within its deadline of %v: give 'skep run' a longer --deadline", late[c]))
+	for deadline, list := range late {
+		h.abandonCalls(list, uapi.Errorf(uapi.ECancelled, "the call had not ended within its deadline of %v: give 'skep run' a longer --deadline", deadline))
 	}
 }
 

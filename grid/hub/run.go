@@ -50,9 +50,6 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if !v.Limits.Check() {
 		return nil, errors.New("the run's limits are not valid times")
 	}
-	if _, err := parseOn(v.On); err != nil {
-		return nil, err
-	}
 	if v.Deadline < 0 || v.Attempts < 0 || v.Attempts > attemptsMax {
 		return nil, fmt.Errorf("the run's deadline is no time, or it wants more than %d attempts", attemptsMax)
 	}
