@@ -233,7 +233,8 @@ func updateTexts() map[string]text {
 		},
 		"update revert": {
 			text: []string{"A file whose name ends in .skeprevert is an order of operators. Its sequence is recorded, so packages with a lower one are not accepted again.", "New calls take the older version at once. It waits for calls that are still inside, at most as long as --wait says; --remove then unloads it.",
-				"With --to, the older update that this one superseded is committed again in the same step, for whom it was in force before. Its module is still loaded, or its package is stored by the service kernel, so nothing is built. Only root of the machine can do that."},
+				"With --to, the older update that this one superseded is committed again in the same step, for whom it was in force before. Its module is still loaded, or its package is stored by the service kernel, so nothing is built. Only root of the machine can do that.",
+				"An update that was built with --state is not reverted while there may be objects that its code has set up: while its module is loaded, or never for the kernel's image. --objects-exist says why they do no harm. To unload the module reverts the update. Orders of operators, rolls, and whatever reverts an update by itself do not ask."},
 			examples: []manual.Entry{{Name: "skep update revert fix --remove", Text: "revert and unload"}, {Name: "skep update revert fix2 --to fix", Text: "back to the older update"}},
 			files:    updateFiles,
 			exit:     "0 1 2 4", see: "skep-update-remove(1)",

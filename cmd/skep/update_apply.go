@@ -78,13 +78,21 @@ func (u *updateApply) apply(f *cli.Flags, proc string) (a uapi.DynamosApply, err
 	if u.supersede {
 		a.Flags = uapi.DynamosSupersede
 	}
-	if u.exist = strings.TrimSpace(u.exist); u.exist == "" && f.Given("objects-exist") || cli.CleanText(u.exist) != u.exist {
-		return a, f.Usagef("--objects-exist takes a reason, in printable text")
+	if err := cleanReason(f, &u.exist); err != nil {
+		return a, err
 	}
 	if u.exist != "" {
 		a.Flags |= uapi.DynamosObjectsExist
 	}
 	return a, nil
+}
+
+// cleanReason checks the reason of --objects-exist.
+func cleanReason(f *cli.Flags, reason *string) error {
+	if *reason = strings.TrimSpace(*reason); *reason == "" && f.Given("objects-exist") || cli.CleanText(*reason) != *reason {
+		return f.Usagef("--objects-exist takes a reason, in printable text")
+	}
+	return nil
 }
 
 func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) error {

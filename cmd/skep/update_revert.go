@@ -41,11 +41,14 @@ type updateRevert struct {
 	wait   time.Duration
 	remove bool
 	to     string
+	exist  string
+	order  bool // of operators, which is always obeyed
 }
 
 func (u *updateRevert) options(f *cli.Flags) {
 	f.DurationVar(&u.wait, "wait", 30*time.Second, "wait at most this `TIME` for calls that are inside")
 	f.BoolVar(&u.remove, "remove", false, "then unload it")
+	f.StringVar(&u.exist, "objects-exist", "", "the `REASON` why objects do no harm that the update's code has set up; without it the revert of an update that was built with --state is refused while they may exist")
 	f.StringVar(&u.to, "to", "", "in the same step, put the `OLDER` update in force again that it superseded")
 }
 
@@ -53,12 +56,15 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 	if u.wait < 0 {
 		return f.Usagef("--wait takes a time, as 30s, or 0")
 	}
+	if err := cleanReason(f, &u.exist); err != nil {
+		return err
+	}
 	if len(words) == 1 && strings.HasSuffix(words[0], revertSuffix) {
 		name, err := obeyOrder(words[0])
 		if err != nil {
 			return updateError(err)
 		}
-		words = []string{name}
+		words, u.order = []string{name}, true
 	}
 	if f.Given("to") && (u.to == "" || len(words) == 1 && u.to == words[0]) {
 		return f.Usagef("--to takes the name of the older update")
@@ -138,10 +144,15 @@ func removeReverted(d update.Source, name string, wanted bool) (bool, error) {
 
 // end reverts an update, to the older one or to the kernel's own functions.
 func (u *updateRevert) end(ctx context.Context, d *update.Device, name string) error {
+	exist := u.exist != "" || u.order
 	if u.to == "" {
-		return errors.Join(d.Revert(name), forgetUpdate(name))
+		err := d.Revert(name, exist)
+		if s, look := update.FindStatus(d, name, update.Names{}); err != nil && look == nil && s.State != uapi.DynamosLoaded.String() {
+			return err // it stays in force, and so over a boot
+		}
+		return errors.Join(err, forgetUpdate(name))
 	}
-	if err := update.GoBack(ctx, update.ThisKernel{Device: d}, newKeep(), name, u.to); err != nil {
+	if err := update.GoBack(ctx, update.ThisKernel{Device: d}, newKeep(), name, u.to, exist); err != nil {
 		return err
 	}
 	if _, err := fmt.Printf("%s: committed again\n", u.to); err != nil {

@@ -213,6 +213,23 @@ static bool may_leave(const struct dynamos_update_state *u,
 		older->class == DYNAMOS_ANY);
 }
 
+/* Of an update that was to leave. */
+static int refuse_objects(const struct dynamos_update_state *u, char *why)
+{
+	size_t used = scnprintf(why, DYNAMOS_WHY,
+				"objects that code of %s set up may be in use, "
+				"and lack what older code relies on: ",
+				u->name);
+
+	if (u->update->object)
+		used += scnprintf(why + used, DYNAMOS_WHY - used,
+				  "unload the module %s, which reverts it, or ",
+				  u->update->object);
+	scnprintf(why + used, DYNAMOS_WHY - used,
+		  "say why they do no harm (--objects-exist)");
+	return -EBUSY;
+}
+
 static int can_supersede(struct dynamos_update_state *u, u32 flags, char *why)
 {
 	struct dynamos_update_state *older;
@@ -224,8 +241,13 @@ static int can_supersede(struct dynamos_update_state *u, u32 flags, char *why)
 		return -EOPNOTSUPP;
 	}
 	list_for_each_entry(older, &dynamos_updates, link) {
-		if (older == u || !in_force(older) ||
-		    may_leave(u, older, flags))
+		if (older == u || !in_force(older))
+			continue;
+		if (flags & DYNAMOS_BACK && !(flags & DYNAMOS_OBJECTS_LEFT) &&
+		    count_common(u, older) &&
+		    dynamos_update_leaves_objects(older))
+			return refuse_objects(older, why);
+		if (may_leave(u, older, flags))
 			continue;
 		scnprintf(why, DYNAMOS_WHY,
 			  "%s cannot supersede %s, which changes more "
@@ -286,6 +308,22 @@ static int commit_checked(struct dynamos_update_state *u, char *why)
 	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
 			  current->comm, "committed");
 	end_superseded(u);
+	return 0;
+}
+
+int dynamos_apply_revert(struct dynamos_update_state *u, u32 flags, char *why)
+{
+	int err = dynamos_state_next(u->state, DYNAMOS_END);
+
+	lockdep_assert_held(&dynamos_lock);
+	if (err < 0)
+		return dynamos_update_step(u, DYNAMOS_END, why);
+	if (!(flags & DYNAMOS_OBJECTS_EXIST) &&
+	    atomic_read(&u->ending) == DYNAMOS_NOT_ENDING &&
+	    dynamos_update_leaves_objects(u))
+		return refuse_objects(u, why);
+	dynamos_update_end(u, DYNAMOS_ASKED, current, "reverted");
+	dynamos_drain_end(u);
 	return 0;
 }
 
@@ -413,7 +451,8 @@ static int check_object(struct dynamos_update_state *u, char *why)
 
 	if (!u->update->object)
 		return 0;
-	if (u->engine->bound) {
+	if (atomic_cmpxchg(&u->engine->bound, DYNAMOS_SHUT_OUT,
+			   DYNAMOS_UNBOUND) == DYNAMOS_BOUND) {
 		scnprintf(why, DYNAMOS_WHY,
 			  "%s was in force in the module %s, and holds its "
 			  "addresses: apply its package again",

@@ -43,8 +43,10 @@ static long ioctl_apply(struct file *file, void *arg)
 
 	memset(a->why, 0, sizeof(a->why));
 	if (a->flags & ~(DYNAMOS_SUPERSEDE | DYNAMOS_BACK |
-			 DYNAMOS_OBJECTS_EXIST) ||
-	    (a->flags & (DYNAMOS_SUPERSEDE | DYNAMOS_BACK)) == DYNAMOS_BACK)
+			 DYNAMOS_OBJECTS_EXIST | DYNAMOS_OBJECTS_LEFT) ||
+	    (a->flags & (DYNAMOS_SUPERSEDE | DYNAMOS_BACK)) == DYNAMOS_BACK ||
+	    (a->flags & (DYNAMOS_BACK | DYNAMOS_OBJECTS_LEFT)) ==
+		    DYNAMOS_OBJECTS_LEFT)
 		return -EINVAL;
 	wrong = dynamos_health_check(&a->health);
 	if (wrong) {
@@ -72,7 +74,7 @@ static long ioctl_commit(struct file *file, void *arg)
 	struct dynamos_update_state *u;
 
 	memset(n->why, 0, sizeof(n->why));
-	if (n->zero)
+	if (n->flags)
 		return -EINVAL;
 	u = dynamos_update_find(n->name, n->why);
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_commit(u, n->why);
@@ -82,20 +84,13 @@ static long ioctl_revert(struct file *file, void *arg)
 {
 	struct dynamos_name *n = arg;
 	struct dynamos_update_state *u;
-	int err;
 
 	memset(n->why, 0, sizeof(n->why));
-	if (n->zero)
+	if (n->flags & ~DYNAMOS_OBJECTS_EXIST)
 		return -EINVAL;
 	u = dynamos_update_find(n->name, n->why);
-	if (IS_ERR(u))
-		return PTR_ERR(u);
-	err = dynamos_state_next(u->state, DYNAMOS_END);
-	if (err < 0)
-		return dynamos_update_step(u, DYNAMOS_END, n->why);
-	dynamos_update_end(u, DYNAMOS_ASKED, current, "reverted");
-	dynamos_drain_end(u);
-	return 0;
+	return IS_ERR(u) ? PTR_ERR(u)
+			 : dynamos_apply_revert(u, n->flags, n->why);
 }
 
 static long ioctl_info(struct file *file, void *arg)

@@ -18,6 +18,15 @@ struct dynamos_place {
 	u32 installer; /* at its last APPLY */
 };
 
+/* The module that an update changes. */
+enum dynamos_bound {
+	DYNAMOS_UNBOUND,
+	DYNAMOS_BOUND,	  /* livepatch has resolved its symbols in the update */
+	DYNAMOS_SHUT_OUT, /* an update that is DYNAMOS_RELIES leaves: the module
+			     cannot be loaded, as its objects would be the new
+			     code's */
+};
+
 struct dynamos_engine {
 	u32 leave;	 /* enum dynamos_leave */
 	bool settling;	 /* the wait of this state has begun */
@@ -25,7 +34,7 @@ struct dynamos_engine {
 	bool unsettled;	 /* after a failed APPLY calls may still walk it */
 	bool held;	 /* was applied; others may have pointers into it */
 	bool supersedes; /* COMMIT ends older updates */
-	bool bound;	 /* livepatch has resolved a module's symbols in it */
+	atomic_t bound;	 /* enum dynamos_bound; any context */
 	bool absent;	 /* this APPLY needs its module not to be loaded */
 	bool admitted;	 /* class together: every task has switched once */
 	u64 turn;	 /* number of its last APPLY */
@@ -48,6 +57,10 @@ int dynamos_update_step(struct dynamos_update_state *update, u32 step,
 			char *why);
 /* Records that APPLY has ended, with or without success. */
 void dynamos_update_started(struct dynamos_update_state *update);
+/* Whether there may be objects that only code of this update, which is
+ * DYNAMOS_RELIES, has set up. If not, there will be none until the next
+ * APPLY. */
+bool dynamos_update_leaves_objects(struct dynamos_update_state *update);
 /* How many calls are inside this update's versions. */
 u64 dynamos_update_inside(const struct dynamos_update_state *update);
 bool dynamos_node_advised(void);
@@ -63,6 +76,9 @@ int dynamos_apply_retry(int (*try)(void *arg), void *arg, char *why);
 bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
+/* Reverts the update; flags of REVERT. */
+int dynamos_apply_revert(struct dynamos_update_state *update, u32 flags,
+			 char *why);
 /* Keeps the update, whose policy is in force, and ends what it supersedes. */
 int dynamos_apply_commit(struct dynamos_update_state *update, char *why);
 /* Requests that drain.c retires the slot if its chain is empty. */

@@ -110,7 +110,14 @@ static int check_module(struct klp_object *object)
 		container_of(object, struct dynamos_patch, object[1]);
 	const struct dynamos_update *update = p->update->update;
 
-	p->update->engine->bound = true;
+	if (atomic_cmpxchg(&p->update->engine->bound, DYNAMOS_UNBOUND,
+			   DYNAMOS_BOUND) == DYNAMOS_SHUT_OUT) {
+		pr_err("%s is being reverted, and objects of the module %s "
+		       "would be its code's: load the module when it has "
+		       "left\n",
+		       p->update->name, update->object);
+		return -EBUSY;
+	}
 	if (READ_ONCE(p->enabler) == current && p->update->engine->absent) {
 		p->occupied = true;
 		return -EBUSY;

@@ -106,6 +106,15 @@ u64 dynamos_update_inside(const struct dynamos_update_state *u)
 	return inside;
 }
 
+bool dynamos_update_leaves_objects(struct dynamos_update_state *u)
+{
+	if (!(u->update->flags & DYNAMOS_RELIES))
+		return false;
+	return !u->update->object ||
+	       atomic_cmpxchg(&u->engine->bound, DYNAMOS_UNBOUND,
+			      DYNAMOS_SHUT_OUT) == DYNAMOS_BOUND;
+}
+
 static void stop_new_calls(struct dynamos_update_state *u)
 {
 	u32 i;
@@ -127,6 +136,7 @@ void dynamos_update_end(struct dynamos_update_state *u,
 	    atomic_cmpxchg(&u->ending, DYNAMOS_NOT_ENDING, DYNAMOS_END_CLAIMED))
 		return;
 	stop_new_calls(u);
+	dynamos_update_leaves_objects(u);
 	u->cause = cause;
 	u->pid = by ? by->pid : 0;
 	strscpy(u->comm, by ? by->comm : "", sizeof(u->comm));

@@ -22,7 +22,7 @@ import (
 type BackKernel interface {
 	Kernel
 	CommitFor(name string, p uapi.DynamosPolicy) error
-	Revert(name string) error
+	Revert(name string, exist bool) error
 }
 
 // beforeDir holds the updates that a newer one superseded, so that there is a way back
@@ -71,13 +71,17 @@ const undoConfirm = time.Minute
 // GoBack puts older in force again, for whom it was in force before, and ends newer, which
 // superseded it. Nothing is built: the module of older is loaded still, or its package is
 // stored. At each time one of both is in force. newer may have been reverted already.
-func GoBack(ctx context.Context, k BackKernel, keep *Keep, newer, older string) error {
+// exist: also if objects may exist that only newer's code has set up.
+func GoBack(ctx context.Context, k BackKernel, keep *Keep, newer, older string, exist bool) error {
 	if err := checkNewer(k, newer, older); err != nil {
 		return err
 	}
 	a, err := readyOlder(k, keep, newer, older)
 	if err != nil {
 		return err
+	}
+	if exist {
+		a.Flags |= uapi.DynamosObjectsLeft
 	}
 	policy := a.Policy
 	a.Policy = uapi.DynamosPolicy{} // nobody, until newer ends
@@ -93,7 +97,7 @@ func GoBack(ctx context.Context, k BackKernel, keep *Keep, newer, older string) 
 		err = k.CommitFor(older, policy)
 	}
 	if err != nil {
-		return errors.Join(err, k.Revert(older))
+		return errors.Join(err, k.Revert(older, true))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (k *backKernel) CommitFor(name string, p uapi.DynamosPolicy) error {
 	return nil
 }
 
-func (k *backKernel) Revert(name string) error {
+func (k *backKernel) Revert(name string, _ bool) error {
 	k.did = append(k.did, "revert "+name)
 	return nil
 }
@@ -56,7 +56,7 @@ func supersededFix() *backKernel {
 // the step in which the newer one ends.
 func TestWayBackIsOneStep(t *testing.T) {
 	k := supersededFix()
-	if err := GoBack(t.Context(), k, &Keep{}, "strict", "fix"); err != nil {
+	if err := GoBack(t.Context(), k, &Keep{}, "strict", "fix", false); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"apply fix", "commit fix for"}; !slices.Equal(k.did, want) {
@@ -70,12 +70,16 @@ func TestWayBackIsOneStep(t *testing.T) {
 		t.Errorf("committed for %+v", k.kept)
 	}
 	k = supersededFix()
-	if k.fails = "commit"; !errors.Is(GoBack(t.Context(), k, &Keep{}, "strict", "fix"), errFault) || k.did[2] != "revert fix" {
+	if err := GoBack(t.Context(), k, &Keep{}, "strict", "fix", true); err != nil || k.applied.Flags != uapi.DynamosSupersede|uapi.DynamosBack|uapi.DynamosObjectsLeft {
+		t.Errorf("with a reason for what strict set up: %v, flags %d", err, k.applied.Flags)
+	}
+	k = supersededFix()
+	if k.fails = "commit"; !errors.Is(GoBack(t.Context(), k, &Keep{}, "strict", "fix", false), errFault) || k.did[2] != "revert fix" {
 		t.Errorf("a commit that fails leaves %q", k.did)
 	}
 	k = supersededFix()
 	k.infos[0].Class, k.infos[0].Policy = uapi.DynamosTogether, uapi.DynamosPolicy{Otherwise: 1}
-	if err := GoBack(t.Context(), k, &Keep{}, "strict", "fix"); err != nil || k.applied.Policy.Otherwise != 1 || !slices.Equal(k.did, []string{"apply fix", "commit fix"}) {
+	if err := GoBack(t.Context(), k, &Keep{}, "strict", "fix", false); err != nil || k.applied.Policy.Otherwise != 1 || !slices.Equal(k.did, []string{"apply fix", "commit fix"}) {
 		t.Errorf("class together: %q, %v", k.did, err)
 	}
 }
@@ -96,7 +100,7 @@ func TestWayBackAfterABoot(t *testing.T) {
 	}
 	k := supersededFix()
 	k.infos = k.infos[1:]
-	if err := GoBack(t.Context(), k, keep, "strict", "fix"); err != nil {
+	if err := GoBack(t.Context(), k, keep, "strict", "fix", false); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"load fix", "apply fix", "commit fix for"}; !slices.Equal(k.did, want) || k.kept.Otherwise != 1 {
@@ -106,14 +110,14 @@ func TestWayBackAfterABoot(t *testing.T) {
 		t.Errorf("it would not be stored for the next boot: %v", err)
 	}
 	k.infos, k.build = k.infos[:1], strings.Repeat("f", 40)
-	if err := GoBack(t.Context(), k, keep, "strict", "fix"); err == nil || !strings.Contains(err.Error(), "not for this kernel") {
+	if err := GoBack(t.Context(), k, keep, "strict", "fix", false); err == nil || !strings.Contains(err.Error(), "not for this kernel") {
 		t.Errorf("in another kernel: %v", err)
 	}
 	old := &Keep{Dir: keep.Dir + "/" + beforeDir}
 	if err := pack.WriteFile(old.path("fix", pack.Suffix), changed(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := GoBack(t.Context(), k, keep, "strict", "fix"); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if err := GoBack(t.Context(), k, keep, "strict", "fix", false); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("another package in its place: %v", err)
 	}
 }
@@ -135,11 +139,11 @@ func TestNoWayBack(t *testing.T) {
 	} {
 		k := supersededFix()
 		change(k)
-		if err := GoBack(t.Context(), k, newKept(t), "strict", "fix"); err == nil || !strings.Contains(err.Error(), want) || len(k.did) > 0 {
+		if err := GoBack(t.Context(), k, newKept(t), "strict", "fix", false); err == nil || !strings.Contains(err.Error(), want) || len(k.did) > 0 {
 			t.Errorf("%s: %q, %v", want, k.did, err)
 		}
 	}
-	if err := GoBack(t.Context(), supersededFix(), newKept(t), "strict", "../fix"); err == nil || !strings.Contains(err.Error(), "is not the name of an update") {
+	if err := GoBack(t.Context(), supersededFix(), newKept(t), "strict", "../fix", false); err == nil || !strings.Contains(err.Error(), "is not the name of an update") {
 		t.Error(err)
 	}
 }

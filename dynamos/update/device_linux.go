@@ -119,6 +119,10 @@ func (d *Device) TakesRolls() error {
 // Apply puts a loaded update on trial.
 func (d *Device) Apply(a *uapi.DynamosApply) error {
 	err := d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
+	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsLeft != 0 {
+		a.Flags &^= uapi.DynamosObjectsLeft // a module before there was this flag asks for none
+		return d.Apply(a)
+	}
 	if errors.Is(err, unix.EINVAL) && a.Flags&uapi.DynamosObjectsExist != 0 {
 		return errFormer // a module before there was this flag gives no reason
 	}
@@ -144,13 +148,24 @@ func (d *Device) change(name string, c uapi.DynamosChange) error {
 }
 
 // Commit keeps an update that is on trial.
-func (d *Device) Commit(name string) error { return d.callByName(uapi.DynamosIocCommit, name) }
+func (d *Device) Commit(name string) error { return d.callByName(uapi.DynamosIocCommit, name, 0) }
 
 // Revert drains an update: new calls use the older version, and calls inside are waited for.
-func (d *Device) Revert(name string) error { return d.callByName(uapi.DynamosIocRevert, name) }
+// exist: also if objects may exist that lack what the older version relies on.
+func (d *Device) Revert(name string, exist bool) error {
+	flags := uint32(0)
+	if exist {
+		flags = uapi.DynamosObjectsExist
+	}
+	err := d.callByName(uapi.DynamosIocRevert, name, flags)
+	if exist && errors.Is(err, unix.EINVAL) {
+		err = d.callByName(uapi.DynamosIocRevert, name, 0) // a module that does not ask
+	}
+	return err
+}
 
-func (d *Device) callByName(number uintptr, name string) error {
-	var n uapi.DynamosNamed
+func (d *Device) callByName(number uintptr, name string, flags uint32) error {
+	n := uapi.DynamosNamed{Flags: flags}
 	if err := putName(&n.Name, name); err != nil {
 		return err
 	}

@@ -105,6 +105,32 @@ func answerAs(t *testing.T, module uint32) *[]uint32 {
 	return asked
 }
 
+// A module before there was the flag asks for no reason, so it is sent none.
+func TestModuleThatAsksForNoReason(t *testing.T) {
+	real := ioctl
+	defer func() { ioctl = real }()
+	var flags []uint32
+	ioctl = func(_ int, number uintptr, arg unsafe.Pointer) unix.Errno {
+		f := (*uapi.DynamosNamed)(arg).Flags // APPLY has its flags there too
+		flags = append(flags, f)
+		if number == uapi.DynamosIocRevert && f != 0 || f&uapi.DynamosObjectsLeft != 0 {
+			return unix.EINVAL
+		}
+		return 0
+	}
+	d := &Device{}
+	back := uint32(uapi.DynamosSupersede | uapi.DynamosBack)
+	for what, err := range map[string]error{"revert": d.Revert("fix", true), "without a reason": d.Revert("fix", false),
+		"back": d.Apply(&uapi.DynamosApply{Flags: back | uapi.DynamosObjectsLeft})} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if want := []uint32{uapi.DynamosObjectsExist, 0, 0, back | uapi.DynamosObjectsLeft, back}; !slices.Equal(flags, want) {
+		t.Errorf("sent the flags %v, not %v", flags, want)
+	}
+}
+
 // After an upgrade the module of the former release stays loaded, since an update is in force.
 // This skep shows, changes and reverts that update.
 func TestModuleOfTheFormerRelease(t *testing.T) {
@@ -112,7 +138,7 @@ func TestModuleOfTheFormerRelease(t *testing.T) {
 	d := &Device{}
 	_, info := d.Info(0)
 	_, count := d.Count("fix", 0, 0)
-	for what, err := range map[string]error{"info": info, "count": count, "commit": d.Commit("fix"), "revert": d.Revert("fix"),
+	for what, err := range map[string]error{"info": info, "count": count, "commit": d.Commit("fix"), "revert": d.Revert("fix", false),
 		"policy": d.SetPolicy("fix", uapi.DynamosPolicy{}), "apply": d.Apply(&uapi.DynamosApply{Flags: uapi.DynamosSupersede})} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -142,7 +142,7 @@ func TestBootWithObjectsThatExist(t *testing.T) {
 func TestWayBackWithObjectsThatExist(t *testing.T) {
 	for reason, want := range map[string]string{"": "the kernel may have such objects", "none is used": ""} {
 		keep, k := newRelying(t, "", reason), supersededFix()
-		if err := GoBack(t.Context(), k, keep, "strict", "fix"); err != nil || k.applied.Flags&uapi.DynamosObjectsExist != existFlag(reason) {
+		if err := GoBack(t.Context(), k, keep, "strict", "fix", false); err != nil || k.applied.Flags&uapi.DynamosObjectsExist != existFlag(reason) {
 			t.Errorf("%q, loaded: %v, flags %d", reason, err, k.applied.Flags)
 		}
 		ended := oneUpdate()
@@ -152,7 +152,7 @@ func TestWayBackWithObjectsThatExist(t *testing.T) {
 		}
 		k = supersededFix()
 		k.infos = k.infos[1:]
-		err := GoBack(t.Context(), k, keep, "strict", "fix")
+		err := GoBack(t.Context(), k, keep, "strict", "fix", false)
 		if want != "" && (!isRefused(err, want) || len(k.did) != 0) {
 			t.Errorf("without a reason: %v, did %q", err, k.did)
 		}

@@ -372,7 +372,7 @@ func TestNamesOfUpdatesHaveALength(t *testing.T) {
 	}
 	d := pipeDevice(t, nil)
 	_, count := d.Count("", 0, 0)
-	for what, err := range map[string]error{"policy": d.SetPolicy("", uapi.DynamosPolicy{}), "commit": d.Commit(""), "revert": d.Revert(""), "count": count} {
+	for what, err := range map[string]error{"policy": d.SetPolicy("", uapi.DynamosPolicy{}), "commit": d.Commit(""), "revert": d.Revert("", true), "count": count} {
 		if !isRefused(err, "is not the name of an update") {
 			t.Errorf("%s: %v", what, err)
 		}

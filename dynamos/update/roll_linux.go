@@ -26,7 +26,7 @@ type RollKernel interface {
 	SetPolicy(name string, p uapi.DynamosPolicy) error
 	CommitFor(name string, p uapi.DynamosPolicy) error
 	TakesRolls() error
-	Revert(name string) error
+	Revert(name string, exist bool) error
 	Remove(name string) error
 	Close() error
 }
@@ -378,14 +378,15 @@ func (u *rolledUpdate) keep(k RollKernel) error {
 	return errors.Join(err, u.node.Keep.ForgetEnded(k))
 }
 
-// Revert takes the update back. One that is not there is reverted already.
+// Revert takes the update back. One that is not there is reverted already. As when the
+// kernel reverts an update by itself, objects do not matter.
 func (u *rolledUpdate) Revert() error {
 	return u.with(func(k RollKernel) error {
 		i, loaded, err := lookFor(k, u.spec.Name)
 		if err != nil || !loaded || i.State == uapi.DynamosLoaded || i.State == uapi.DynamosLeaving {
 			return err
 		}
-		return errors.Join(k.Revert(u.spec.Name), u.node.Keep.Forget(u.spec.Name))
+		return errors.Join(k.Revert(u.spec.Name, true), u.node.Keep.Forget(u.spec.Name))
 	})
 }
 

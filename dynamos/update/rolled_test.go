@@ -95,9 +95,9 @@ func (k *steppedKernel) CommitFor(name string, p uapi.DynamosPolicy) error {
 	return k.step("commit " + name + " for")
 }
 
-func (k *steppedKernel) TakesRolls() error        { return k.step("takes rolls") }
-func (k *steppedKernel) Revert(name string) error { return k.step("revert " + name) }
-func (k *steppedKernel) Remove(name string) error { return k.step("remove " + name) }
+func (k *steppedKernel) TakesRolls() error                { return k.step("takes rolls") }
+func (k *steppedKernel) Revert(name string, _ bool) error { return k.step("revert " + name) }
+func (k *steppedKernel) Remove(name string) error         { return k.step("remove " + name) }
 
 // rollSigner is the one operator of the node.
 func rollSigner(t *testing.T) *trust.Signer {

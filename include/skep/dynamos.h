@@ -122,8 +122,11 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 	      functions, whose calls then take what is older */
 
 #define DYNAMOS_OBJECTS_EXIST                                                  \
-	4u /* an update that is DYNAMOS_RELIES is applied although there may   \
-	      be objects that older code set up */
+	4u /* of APPLY: an update that is DYNAMOS_RELIES is applied although   \
+	      there may be objects that older code set up; of REVERT: it is    \
+	      reverted although there may be objects that its code set up */
+#define DYNAMOS_OBJECTS_LEFT                                                   \
+	8u /* with BACK: what leaves may be DYNAMOS_RELIES */
 
 #define DYNAMOS_ENTER_MS 60000
 
@@ -153,7 +156,8 @@ struct dynamos_change {
 };
 
 struct dynamos_name { /* COMMIT, REVERT */
-	u32 revision, zero;
+	u32 revision;
+	u32 flags; /* of REVERT: DYNAMOS_OBJECTS_EXIST */
 	char name[DYNAMOS_NAME];
 	char why[DYNAMOS_WHY];
 };

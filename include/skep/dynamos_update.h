@@ -55,9 +55,10 @@ struct dynamos_function {
 };
 
 /* Code of the update relies on what objects lack that older code set up, or the
- * other way round. APPLY is refused while there may be such objects, without
- * DYNAMOS_OBJECTS_EXIST: always, but if the update changes a module that is not
- * loaded. */
+ * other way round. APPLY and REVERT are refused while there may be such
+ * objects, without DYNAMOS_OBJECTS_EXIST: always, but if the update changes a
+ * module that is not loaded. What reverts it by itself (health, no COMMIT) does
+ * not ask. */
 #define DYNAMOS_RELIES 1u
 
 /* The revision guards it: its symbols' versions are the same for every kernel

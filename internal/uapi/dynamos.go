@@ -15,10 +15,12 @@ const (
 	DynamosBuckets   = 40 // bucket i of a latency begins at 2^i ns
 	DynamosSupersede = 1  // flag of APPLY: COMMIT drains older updates of the same functions
 	DynamosBack      = 2  // with DynamosSupersede: they may change more functions
-	// DynamosObjectsExist is a flag of APPLY: the update is applied although there may be
-	// objects that lack what its code relies on.
+	// DynamosObjectsExist is a flag of APPLY and REVERT: the update is applied or reverted
+	// although there may be objects that lack what the code relies on that follows.
 	DynamosObjectsExist = 4
-	DynamosCommits      = 1 // flag of POLICY: it is a COMMIT too, in one step
+	// DynamosObjectsLeft is a flag of APPLY with DynamosBack: what leaves may so be reverted.
+	DynamosObjectsLeft = 8
+	DynamosCommits     = 1 // flag of POLICY: it is a COMMIT too, in one step
 
 	DynamosIocApply  = 0xe5f04460
 	DynamosIocPolicy = 0xe5d04461
@@ -184,9 +186,9 @@ type DynamosChange struct {
 
 // DynamosNamed is struct dynamos_name, the argument of COMMIT and REVERT.
 type DynamosNamed struct {
-	Revision, Zero uint32
-	Name           [DynamosName]byte
-	Why            [DynamosWhy]byte
+	Revision, Flags uint32
+	Name            [DynamosName]byte
+	Why             [DynamosWhy]byte
 }
 
 // DynamosInfo is struct dynamos_info.

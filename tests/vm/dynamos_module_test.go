@@ -95,21 +95,58 @@ func (w *walker) walkExisting() {
 	load("module")
 	w.runUpdate(apply+reason, "on trial for all")
 	w.checkDevice("with a reason why objects do no harm", "4242")
-	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+	w.checkRefused("it is not reverted while its module is loaded", "revert --wait 2m --remove dynamos_hand", 4, "unload the module dummy, which reverts it")
+	w.checkDevice("after a revert that was refused", "4242")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
+	w.checkDevice("after a revert with a reason", "0")
 	load("module")
 	w.unloadDummy()
 	w.runUpdate(apply, "on trial for all")
 	w.loadDummy()
 	w.checkDevice("with a module that is loaded after an update that relies on its objects", "4242")
+	w.checkRefused("nor is it if its module was loaded later", "revert dynamos_hand", 4, "unload the module dummy, which reverts it")
 	w.unloadDummy()
 	w.waitForRevert("an update that relies on objects leaves with their module", "dynamos_hand", "gone", "the module dummy was unloaded")
 	w.runUpdate("remove dynamos_hand", "unloaded")
 	w.loadDummy()
+	load("module")
+	w.unloadDummy()
+	w.runUpdate(apply, "on trial for all")
+	w.runUpdate("revert --wait 2m dynamos_hand", "left") // the module was never loaded
+	w.runUpdate(apply, "on trial for all")
+	w.loadDummy()
+	w.checkDevice("after a revert without the module, and once more with it", "4242")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
+	w.unloadDummy()
+	w.loadDummy()
 	load("relies")
 	w.checkRefused("an update that relies on what objects of the kernel lack is refused", apply, 4, "the kernel may have such objects")
 	w.runUpdate(apply+reason, "on trial for all")
-	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
+	w.checkRefused("nor is it reverted without a reason", "revert dynamos_hand", 4, "say why they do no harm")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand"+reason, "unloaded")
 	w.unloadDummy()
+	w.walkBackFromExisting(reason)
+}
+
+// walkBackFromExisting goes back from an update that relies on what objects lack, to one that it
+// superseded. A trial that ends asks for no reason.
+func (w *walker) walkBackFromExisting(reason string) {
+	w.t.Helper()
+	for _, kind := range []string{"hand kind=one", "next kind=relies"} {
+		name, rest, _ := strings.Cut(kind, " ")
+		w.vm.Output(shellProgram(fmt.Sprintf("insmod %s %s build_id=$(%s)", handModule(w.t, w.kernel, "dynamos_"+name), rest, readKernelID)))
+	}
+	apply := "apply dynamos_next --all --supersede" + reason
+	w.runUpdate("apply dynamos_hand --all --confirm 0", "on trial for all")
+	w.runUpdate("commit dynamos_hand", "committed")
+	w.runUpdate(apply+" --confirm 1s", "on trial for all")
+	w.waitForRevert("a trial ends, and nobody is asked for a reason", "dynamos_next", "unconfirmed", "")
+	w.runUpdate(apply+" --confirm 0", "on trial for all")
+	w.runUpdate("commit dynamos_next", "committed")
+	w.waitForRevert("what was superseded leaves", "dynamos_hand", "superseded", "")
+	w.checkRefused("there is no way back while objects may exist", "revert dynamos_next --to dynamos_hand", 4, "objects that code of dynamos_next set up may be in use")
+	w.runUpdate("revert --wait 2m --remove dynamos_next --to dynamos_hand"+reason, "dynamos_hand: committed again")
+	w.runUpdate("revert --wait 2m --remove dynamos_hand", "unloaded")
 }
 
 // readKernelID prints the build-id of the running kernel.
