@@ -4,6 +4,7 @@
 #define ABI_FS_DESC_H
 
 #include "abi/state/desc.h"
+#include "abi/uapi/file.h"
 
 struct abi_proc;
 
@@ -36,6 +37,20 @@ static inline int abi_desc_is_free(const struct abi_desc *d)
 static inline u32 abi_desc_flags(const struct abi_desc *d)
 {
 	return __atomic_load_n(&d->flags, __ATOMIC_RELAXED);
+}
+
+static inline int abi_desc_is_readable(const struct abi_desc *d)
+{
+	u32 flags = abi_desc_flags(d);
+
+	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
+}
+
+static inline int abi_desc_is_writable(const struct abi_desc *d)
+{
+	u32 flags = abi_desc_flags(d);
+
+	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
 }
 
 #endif

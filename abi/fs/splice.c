@@ -35,20 +35,6 @@ struct ends {
 	u64 in_at, out_at;
 };
 
-static int is_readable(const struct abi_desc *d)
-{
-	u32 flags = abi_desc_flags(d);
-
-	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
-}
-
-static int is_writable(const struct abi_desc *d)
-{
-	u32 flags = abi_desc_flags(d);
-
-	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
-}
-
 static s64 with_ends(struct abi_call *c, struct ends *e, u64 in, u64 out,
 		     s64 (*run)(struct abi_call *c, struct ends *e, u64 len),
 		     u64 len)
@@ -57,7 +43,8 @@ static s64 with_ends(struct abi_call *c, struct ends *e, u64 in, u64 out,
 
 	e->in = abi_desc_get(c->p, in);
 	e->out = abi_desc_get(c->p, out);
-	if (e->in && e->out && is_readable(e->in) && is_writable(e->out))
+	if (e->in && e->out && abi_desc_is_readable(e->in) &&
+	    abi_desc_is_writable(e->out))
 		n = run(c, e, len < ABI_IO_MAX ? len : ABI_IO_MAX);
 	if (e->in)
 		abi_desc_put(c->p, e->in);
@@ -374,10 +361,10 @@ s64 abi_sys_vmsplice(struct abi_call *c)
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
 		return -LINUX_EBADF;
-	writing = is_writable(d);
+	writing = abi_desc_is_writable(d);
 	n = abi_span_vector(c->p, &s, c->a[1], c->a[2],
 			    writing ? ABI_PROT_READ : ABI_PROT_WRITE);
-	if (d->type != ABI_S_IFIFO || (!writing && !is_readable(d)))
+	if (d->type != ABI_S_IFIFO || (!writing && !abi_desc_is_readable(d)))
 		n = -LINUX_EBADF;
 	else if (!n && (u32)c->a[3] & SPLICE_F_NONBLOCK &&
 		 !(abi_desc_flags(d) & ABI_O_NONBLOCK))

@@ -151,13 +151,6 @@ s64 abi_sys_lseek(struct abi_call *c)
 
 /* Length and durability -------------------------------------------------- */
 
-static int is_writable(const struct abi_desc *d)
-{
-	u32 flags = abi_desc_flags(d);
-
-	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
-}
-
 static s64 writable_file(const struct abi_desc *d)
 {
 	u32 flags = abi_desc_flags(d);
@@ -225,7 +218,7 @@ s64 abi_sys_fallocate(struct abi_call *c)
 		result = -LINUX_ENOTSUP;
 	else if ((u32)c->a[1] & ~FALLOC_KEEP_SIZE)
 		result = abi_refuse(c->p, ABI_REFUSE_FALLOCATE, -LINUX_ENOTSUP);
-	else if (!is_writable(d))
+	else if (!abi_desc_is_writable(d))
 		result = -LINUX_EBADF;
 	else if (d->type == ABI_S_IFIFO)
 		result = -LINUX_ESPIPE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page arithmetic. */
+/* Pages: arithmetic and content. */
 #ifndef ABI_INCLUDE_PAGE_H
 #define ABI_INCLUDE_PAGE_H
 
@@ -9,5 +9,15 @@
 #define ABI_PAGE_MASK ((u64)SKEP_PAGE_SIZE - 1)
 #define ABI_PAGE_DOWN(x) ((x) & ~ABI_PAGE_MASK)
 #define ABI_PAGE_UP(x) ABI_PAGE_DOWN((x) + ABI_PAGE_MASK) /* may wrap to 0 */
+
+/* `page` is aligned. */
+static inline int abi_page_is_zero(const void *page)
+{
+	const u64 *word = (const u64 *)page, *end = word + SKEP_PAGE_SIZE / 8;
+
+	while (word < end && !*word)
+		word++;
+	return word == end;
+}
 
 #endif
