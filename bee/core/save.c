@@ -3,6 +3,7 @@
  * Writes a snapshot, while all guest threads are at rest. Runs outside of guest
  * threads, with the host's registers. Owns nothing; the host owns the file.
  */
+#include "abi/include/page.h"
 #include "base/errno.h"
 #include "bee/core/core.h"
 #include "bee/core/freeze.h"
@@ -15,7 +16,7 @@
 #define NUMBERS 1024u
 #define SEEK_FROM_HERE 1u
 
-static const u8 zeros[SKEP_PAGE_SIZE];
+static const u8 zeros[8];
 
 static int report_failure(struct bee_save *s, const char *before,
 			  const char *name, const char *after)
@@ -163,11 +164,6 @@ static void put_process(struct bee_save *s)
 
 /* Memory ------------------------------------------------------------------- */
 
-static int is_zero(const u8 *page)
-{
-	return !abi_memcmp(page, zeros, SKEP_PAGE_SIZE);
-}
-
 /* Writes the runs of pages in the buffer that are not zeros. */
 static void put_pages(struct bee_save *s, u64 addr, u64 pages)
 {
@@ -175,10 +171,10 @@ static void put_pages(struct bee_save *s, u64 addr, u64 pages)
 
 	for (i = 0; i < pages; i += n) {
 		n = 1;
-		if (is_zero(s->buf + i * SKEP_PAGE_SIZE))
+		if (abi_page_is_zero(s->buf + i * SKEP_PAGE_SIZE))
 			continue;
 		while (i + n < pages &&
-		       !is_zero(s->buf + (i + n) * SKEP_PAGE_SIZE))
+		       !abi_page_is_zero(s->buf + (i + n) * SKEP_PAGE_SIZE))
 			n++;
 		at = addr + i * SKEP_PAGE_SIZE;
 		put_section(s, BEE_SNAP_PAGE, 8 + n * SKEP_PAGE_SIZE);

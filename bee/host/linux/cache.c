@@ -67,7 +67,7 @@ s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,
 	return err;
 }
 
-static int write_all(int fd, const u8 *bytes, u64 len)
+s64 lin_write_all(int fd, const u8 *bytes, u64 len)
 {
 	s64 n;
 
@@ -75,8 +75,8 @@ static int write_all(int fd, const u8 *bytes, u64 len)
 		n = write(fd, bytes, len);
 		if (n < 0 && errno == EINTR)
 			n = 0;
-		if (n < 0)
-			return -errno;
+		else if (n <= 0)
+			return n ? -errno : -ENOSPC;
 	}
 	return 0;
 }
@@ -85,7 +85,8 @@ static int write_all(int fd, const u8 *bytes, u64 len)
 s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len)
 {
 	char temp[PATH_MAX];
-	int fd, err;
+	int fd;
+	s64 err;
 
 	if (snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid()) >=
 	    (int)sizeof(temp))
@@ -93,7 +94,7 @@ s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len)
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, bytes, len);
+	err = lin_write_all(fd, bytes, len);
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && rename(temp, path))

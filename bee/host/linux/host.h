@@ -125,6 +125,8 @@ s64 lin_rusage(s64 *user_ns, s64 *system_ns);
 
 /* cache.c: 0, -EIO at the end of the file before `len` bytes, or -errno. */
 s64 lin_read_all(int fd, u8 *bytes, u64 len);
+/* 0 or -errno. */
+s64 lin_write_all(int fd, const u8 *bytes, u64 len);
 
 /* family.c */
 s64 lin_family(struct abi_family_op *op, u32 thread);

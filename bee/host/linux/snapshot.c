@@ -44,25 +44,9 @@ struct out {
 	u8 buf[OUT];
 };
 
-static s64 write_all(int fd, const u8 *bytes, u64 len)
-{
-	ssize_t n;
-
-	while (len) {
-		n = write(fd, bytes, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -ENOSPC;
-		bytes += n;
-		len -= (u64)n;
-	}
-	return 0;
-}
-
 static s64 flush_out(struct out *o)
 {
-	s64 err = write_all(o->save.handle, o->buf, o->len);
+	s64 err = lin_write_all(o->save.handle, o->buf, o->len);
 
 	o->len = 0;
 	return err;
@@ -84,7 +68,7 @@ static s64 write_out(struct bee_save *s, const void *bytes, u64 len)
 	if (len > OUT - o->len)
 		err = is_alone(o) ? -EPIPE : flush_out(o);
 	if (!err && len > OUT)
-		return write_all(s->handle, bytes, len);
+		return lin_write_all(s->handle, bytes, len);
 	if (!err) {
 		memcpy(o->buf + o->len, bytes, len);
 		o->len += len;

@@ -15,6 +15,7 @@
 #include "spawn.h"
 #include "view.h"
 #include "abi/include/fork.h"
+#include "abi/include/page.h"
 #include "bee/core/image.h"
 
 #define TRIES 3
@@ -100,20 +101,11 @@ static u64 regions_size(void)
 	return size;
 }
 
-static int is_zero(const void *page)
-{
-	const u64 *word = page, *end = word + PAGE / 8;
-
-	while (word < end && !*word)
-		word++;
-	return word == end;
-}
-
 static int is_copied(u64 page, int guest)
 {
 	if (guest && in_image(page) && !bee_mem_page_touched(page))
 		return 0;
-	return !is_zero((const void *)page);
+	return !abi_page_is_zero((const void *)page);
 }
 
 /* Writes the runs of [start, end); `base` is subtracted from addresses. */
