@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"skep/grid/hub"
 	"skep/internal/atomicfile"
@@ -93,7 +92,7 @@ func (r *restore) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	defer file.Close()
-	if i, err := file.Stat(); err == nil && runtime.GOOS != "windows" && i.Mode().Perm()&0o077 != 0 {
+	if isExposed(file) {
 		fmt.Fprintf(os.Stderr, "skep: other users can read %s, and with it act as this hub: chmod 600 it\n", name)
 	}
 	info, old, err := hub.Restore(ctx, file, hubState(dir), r.replace)

@@ -70,9 +70,41 @@ func TestBackupAndRestore(t *testing.T) {
 	if nodes, err := hub.SelectNodes(h.Nodes(), "node=pc"); err != nil || len(nodes) != 1 {
 		t.Errorf("the node: %v, %v", nodes, err)
 	}
+	for _, mode := range []os.FileMode{0o600, 0o604} {
+		os.Chmod(file, mode)
+		text := printedBy(t, &os.Stderr, func() { run("restore --state "+dir+" "+file, cli.Failed, "--replace renames it") })
+		if warns := strings.Contains(text, "other users can read "+file+", "); warns != (mode&0o077 != 0 && runtime.GOOS != "windows") {
+			t.Errorf("with mode %o: %s", mode, text)
+		}
+	}
 	run("restore --state "+dir+" --replace "+file, 0, "has the state")
 	if old, _ := filepath.Glob(hubState(dir) + ".before-*"); len(old) != 1 {
 		t.Errorf("the state of before is %q", old)
+	}
+}
+
+// Each right of others alone makes a file exposed. A mode that cannot be read does too.
+func TestExposedFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes of Windows do not say who may read a file")
+	}
+	file, err := os.CreateTemp(t.TempDir(), "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode := os.FileMode(0o600); mode <= 0o700; mode += 0o100 {
+		for _, other := range []os.FileMode{0, 1, 2, 4, 0o10, 0o20, 0o40} {
+			if err := file.Chmod(mode | other); err != nil {
+				t.Fatal(err)
+			}
+			if got := isExposed(file); got != (other != 0) {
+				t.Errorf("mode %o: %v", mode|other, got)
+			}
+		}
+	}
+	file.Close()
+	if !isExposed(file) {
+		t.Error("a closed file is not exposed")
 	}
 }
 

@@ -90,7 +90,7 @@ func (p *page) readSecret() (string, error) {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("the secret's file: %w", err))
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if isExposed(file) {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("other users may read the secret in %s: type chmod 600 %[1]s, or remove it for a new secret", p.secret))
 	}
 	text, err := io.ReadAll(io.LimitReader(file, secretMax))
@@ -99,4 +99,10 @@ func (p *page) readSecret() (string, error) {
 		return "", cli.WithCode(cli.Usage, fmt.Errorf("%s holds no secret, which is one word of 26 to 128 letters, digits, - and _: remove the file, and skep page makes one", p.secret))
 	}
 	return secret, nil
+}
+
+// isExposed reports that other users may read or change the file. Modes on Windows do not say.
+func isExposed(file *os.File) bool {
+	info, err := file.Stat()
+	return runtime.GOOS != "windows" && (err != nil || info.Mode().Perm()&0o077 != 0)
 }

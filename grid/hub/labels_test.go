@@ -134,8 +134,8 @@ func TestDeadlineOfCalls(t *testing.T) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	for _, r := range w.hub.runs {
-		if strings.HasSuffix(m.socket, filepath.Base(r.socket)) && r.terms.Deadline != 100*time.Millisecond {
-			t.Errorf("after the crash the deadline is %v", r.terms.Deadline)
+		if strings.HasSuffix(m.socket, filepath.Base(r.socket)) && r.deadline != 100*time.Millisecond {
+			t.Errorf("after the crash the deadline is %v", r.deadline)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (h *Hub) expireCalls() {
 	h.mu.Lock()
 	now := h.cfg.Now()
 	for _, m := range h.masters {
-		deadline := m.run.terms.Deadline
+		deadline := m.run.deadline
 		if deadline == 0 {
 			continue
 		}

@@ -55,7 +55,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	r.masters[conn.ID()] = m
 	h.masters[m.id], h.byKey[m.key] = m, m.id
 	delete(h.back.keys, m.key)
-	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.terms.Attempts})
+	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.attempts})
 	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"time"
 
 	"skep/grid/label"
 	"skep/grid/proto"
@@ -19,20 +20,22 @@ import (
 // and the directories of their worker programs. It ends when the command line
 // goes away; masters that are left end with it.
 type run struct {
-	hub     *Hub
-	key     string
-	name    string
-	dirs    []string
-	limits  proto.Limits
-	terms   RunRequest
-	on      label.Selector
-	socket  string
-	listen  net.Listener
-	ctx     context.Context
-	cancel  context.CancelFunc
-	keep    *keeper
-	masters map[session.ID]*master // Hub.mu
-	claimed bool                   // Hub.mu; its command line is here
+	hub    *Hub
+	key    string
+	name   string
+	dirs   []string
+	limits proto.Limits
+	// Of each call, as in RunRequest.
+	deadline time.Duration
+	attempts int
+	on       label.Selector
+	socket   string
+	listen   net.Listener
+	ctx      context.Context
+	cancel   context.CancelFunc
+	keep     *keeper
+	masters  map[session.ID]*master // Hub.mu
+	claimed  bool                   // Hub.mu; its command line is here
 
 	over      context.Context // ends after the last event
 	endEvents context.CancelFunc
@@ -67,7 +70,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, terms: v.RunRequest, on: on, masters: map[session.ID]*master{},
+	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err
