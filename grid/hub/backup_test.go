@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -93,5 +94,22 @@ func TestBackupThatFails(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("a backup without keys is complete")
+	}
+}
+
+// An entry that cannot be described, or has another size than promised, is an error at once.
+func TestBackupEntriesThatFail(t *testing.T) {
+	for _, e := range []struct {
+		name string
+		size int64
+	}{{"a\x00b", 1}, {"short", 2}, {"long", 0}, {"negative", -1}} {
+		w := &backupWriter{tar: tar.NewWriter(io.Discard)}
+		if err := w.add(e.name, e.size, strings.NewReader("x")); err == nil {
+			t.Errorf("%q of %d bytes was added with 1 byte", e.name, e.size)
+		}
+	}
+	w := &backupWriter{tar: tar.NewWriter(io.Discard)}
+	if err := w.add("whole", 1, strings.NewReader("x")); err != nil {
+		t.Error(err)
 	}
 }
