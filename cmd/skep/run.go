@@ -32,6 +32,7 @@ type run struct {
 	held     bool   // this process is the holder of a detached run
 	keep     string // its folder
 	lease    time.Duration
+	hubDir   string // the state directory of the run's hub
 }
 
 func (r *run) options(f *cli.Flags) {
@@ -176,9 +177,10 @@ func (r *run) openHub(ctx context.Context, f *cli.Flags) (c *hub.Client, stop fu
 		}
 		return r.startHosts(ctx)
 	}
-	if c, err = openControl(r.state); err != nil {
+	if r.hubDir, err = stateDir(r.state); err != nil {
 		return nil, nil, err
 	}
+	c = hub.NewClient(hub.ControlSocket(hubState(r.hubDir)))
 	switch _, err := c.Status(ctx); {
 	case errors.Is(err, hub.ErrNoHub):
 		return r.startAlone()
@@ -266,7 +268,8 @@ func (r *run) startMaster(ctx context.Context, master string, words []string, so
 	defer out.close()
 	cmd := exec.CommandContext(ctx, master, words[1:]...)
 	cmd.Args[0] = words[0]
-	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket)
+	// So `skep nodes` and the like, which the program may call, find its hub.
+	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket, cli.StateVariable+"="+r.hubDir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = masterTimeout

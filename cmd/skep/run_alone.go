@@ -68,6 +68,7 @@ func (r *run) startAlone() (*hub.Client, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	r.hubDir = a.dir
 	if err := a.startAgent(r.slots, &r.allow); err != nil {
 		a.close()
 		return nil, nil, err

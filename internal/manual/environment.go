@@ -22,7 +22,7 @@ type Group struct {
 func Groups() []Group {
 	return []Group{
 		{"The command skep", "", skepVariables},
-		{"Remote calls", "skep sets SKEP_SOCKET and SKEP_STREAM for the programs that it starts.", callVariables},
+		{"Remote calls", "skep sets SKEP_SOCKET, SKEP_STREAM, and in skep run SKEP_STATE for the programs that it starts.", callVariables},
 		{"libo2g and its libfabric provider", "Options of skep mpirun take precedence over these. A variable of the provider (FI_O2G) takes precedence over that of the library (SKEP_O2G) with the same ending. Sizes may end in K, M or G. An invalid value is refused, with a line on standard error.", o2gVariables},
 		{"Programs on lent cores", "skep part run gives an OpenMP or Go program one thread for each core, unless one of these says otherwise.", partVariables},
 		{"Other variables", "", otherVariables},
