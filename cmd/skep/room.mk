@@ -80,8 +80,9 @@ suite_hello-offline_needs = $(suite_hello_needs)
 MUTANTS += cmd/skep
 mutants_cmd/skep = cli hello-offline grid-run journey-linux
 
-# The examples for Slurm, run by the distribution's Slurm, as root.
+# The examples for Slurm and hosts that submit jobs, with the distribution's Slurm, as root.
 FULL_SUITES += slurm
-suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurmItself$$' ./cmd/skep
+suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itself|Hosts)$$' ./cmd/skep
 suite_slurm_kind = go
 suite_slurm_deadline = 600
+suite_slurm_needs = $(B)/bin/skep

@@ -20,13 +20,18 @@ import (
 	"skep/internal/cli"
 )
 
-// Hosts of an OmniRPC host file get an agent by ssh, which ends when the connection does.
+// Hosts of an OmniRPC host file get an agent by ssh, which ends when the connection does. With a
+// batch system, a job that the host submits runs an agent for each worker, and ends likewise.
 
 const (
 	hostsTimeout = time.Minute // until all hosts have joined, unless the file says
 	hostTick     = 50 * time.Millisecond
 	hostGrace    = 10 * time.Second
-	hostTextMax  = 4096 // last bytes of what ssh prints
+	hostPatience = 5 * time.Second // until a line says what the run waits for
+	hostTextMax  = 4096            // last bytes of what ssh prints
+
+	// A job may wait for days in the queue of a batch system. The hub ends with the run anyway.
+	hostTokenLife = 366 * 24 * time.Hour
 )
 
 // startHosts starts a hub for this run, and an agent on each host.
@@ -44,7 +49,7 @@ func (r *run) startHosts(ctx context.Context) (*hub.Client, func(), error) {
 	}
 	listen := "127.0.0.1:0"
 	for i := range file.Hosts {
-		if !isHere(&file.Hosts[i]) {
+		if h := &file.Hosts[i]; !isHere(h) || h.Batch != "" {
 			listen = ":0"
 		}
 	}
@@ -52,6 +57,7 @@ func (r *run) startHosts(ctx context.Context) (*hub.Client, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	r.hubDir = a.dir
 	shells, err := r.startAgents(ctx, a, file)
 	stop := func() {
 		endShells(shells)
@@ -73,7 +79,7 @@ func (r *run) startAgents(ctx context.Context, a *alone, file *hosts.File) (shel
 		if _, err := os.Stat(h.Registry); h.Registry != "" && err == nil {
 			r.modules = append(r.modules, h.Registry)
 		}
-		if !isHere(h) {
+		if !isHere(h) || h.Batch != "" {
 			s, err := startShell(ctx, a, h)
 			if err != nil {
 				return shells, err
@@ -109,8 +115,8 @@ func checkKind(h *hosts.Host) error {
 	return nil
 }
 
-// A hostShell is the ssh that keeps the agent of a host. The agent ends when the
-// shell's standard input does.
+// A hostShell is the ssh, or the shell of this computer, that keeps the agents of a host. The
+// agents end when the shell's standard input does.
 type hostShell struct {
 	host  *hosts.Host
 	stdin io.Closer
@@ -143,12 +149,20 @@ func quoteShell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// hostScript returns what a host runs. The token comes on standard input, because each user
-// there can read command lines.
-func hostScript(h *hosts.Host, port int) string {
+// hostScript returns what a host runs, with the hub's address for agents, or "" and its port if
+// ssh says the address. The token comes on standard input, because each user there can read
+// command lines.
+func hostScript(h *hosts.Host, hub string, port int) string {
 	skep := "skep"
 	if h.Agent != "" {
 		skep = h.Agent + "/bin/skep"
+	}
+	if hub != "" {
+		hub = "hub=" + quoteShell(hub)
+	} else {
+		hub = fmt.Sprintf(`hub=${SSH_CONNECTION%%%% *}
+case $hub in *:*) hub="[$hub]" ;; esac
+hub=$hub:%d`, port)
 	}
 	return fmt.Sprintf(`arch=%s os=%s
 if [ "$arch" ] && [ "$arch" != "$(uname -m)" ] || [ "$os" ] && [ "$os" != "$(uname -s | tr A-Z a-z)" ]; then
@@ -156,20 +170,28 @@ if [ "$arch" ] && [ "$arch" != "$(uname -m)" ] || [ "$os" ] && [ "$os" != "$(una
 	exit 1
 fi
 read -r SKEP_TOKEN && export SKEP_TOKEN
-hub=${SSH_CONNECTION%%%% *}
-case $hub in *:*) hub="[$hub]" ;; esac
-exec %s join "$hub:%d" --until-eof --name %s --slots %d`,
-		quoteShell(h.Arch), quoteShell(strings.ToLower(h.OS)), quoteShell(skep), port, quoteShell(h.Name), h.Slots)
+%s
+%s`, quoteShell(h.Arch), quoteShell(strings.ToLower(h.OS)), hub, hostCommand(h, quoteShell(skep)))
 }
 
-func startShell(ctx context.Context, a *alone, h *hosts.Host) (*hostShell, error) {
-	address, ok := a.hub.Address().(*net.TCPAddr)
-	if !ok {
-		return nil, fmt.Errorf("the hub listens on %v, which is not a TCP address", a.hub.Address())
+// hostCommand returns the end of a host's script, which starts its agents. Slurm's tasks get
+// standard input from srun, but a job that waits in the queue does not see it end, so that is
+// cancelled by its name. An agent for each task, because Slurm may confine each task to
+// processors of its own; one that ends ends no other.
+func hostCommand(h *hosts.Host, skep string) string {
+	name := quoteShell(h.Name)
+	if h.Batch == "" {
+		return fmt.Sprintf(`exec %s join "$hub" --until-eof --name %s --slots %d`, skep, name, h.Slots)
 	}
-	token, err := a.hub.Tokens().New(1, defaultExpiry)
-	if err != nil {
-		return nil, err
+	return fmt.Sprintf(`{ cat; scancel --quiet --user="$(id -un)" --state=PENDING --name="skep-$$"; } |
+srun --job-name="skep-$$" --ntasks=%d --export=ALL --input=all --wait=0 --kill-on-bad-exit=0 \
+	sh -c 'exec "$0" join "$1" --until-eof --name "$2-$SLURM_PROCID" --slots 1' %s "$hub" %s`, h.Slots, skep, name)
+}
+
+// shellCommand returns the command that runs a script on a host.
+func shellCommand(h *hosts.Host, script string) []string {
+	if isHere(h) {
+		return []string{"sh", "-c", script}
 	}
 	words := strings.Fields(os.Getenv("OMRPC_RSH"))
 	if len(words) == 0 {
@@ -178,7 +200,26 @@ func startShell(ctx context.Context, a *alone, h *hosts.Host) (*hostShell, error
 	if h.User != "" {
 		words = append(words, "-l", h.User)
 	}
-	words = append(words, h.Name, hostScript(h, address.Port))
+	return append(words, h.Name, script)
+}
+
+func startShell(ctx context.Context, a *alone, h *hosts.Host) (*hostShell, error) {
+	address, ok := a.hub.Address().(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("the hub listens on %v, which is not a TCP address", a.hub.Address())
+	}
+	uses, hub := 1, ""
+	if h.Batch != "" {
+		uses = h.Slots
+	}
+	if isHere(h) {
+		hub = a.hub.Status().Address
+	}
+	token, err := a.hub.Tokens().New(uses, hostTokenLife)
+	if err != nil {
+		return nil, err
+	}
+	words := shellCommand(h, hostScript(h, hub, address.Port))
 	s := &hostShell{host: h, done: make(chan struct{})}
 	// Not the run's context: the agent ends in order, by its standard input.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
@@ -218,24 +259,36 @@ func endShells(shells []*hostShell) {
 	}
 }
 
-// waitForHosts waits until all hosts are nodes.
+// waitForHosts waits until all hosts are nodes. It waits for jobs of a batch system without a
+// limit if the file has none, and says so; the first of such a host's nodes is enough.
 func waitForHosts(ctx context.Context, c *hub.Client, shells []*hostShell, limit time.Duration) error {
-	if limit == 0 {
+	endless := limit == 0
+	if endless {
 		limit = hostsTimeout
 	}
-	late := time.After(limit)
+	start, said := time.Now(), false
 	for _, s := range shells {
-		for !isUp(ctx, c, s.host.Name) {
+		job := s.host.Batch != ""
+		for !isUp(ctx, c, s.host) {
 			var err error
 			select {
 			case <-s.done:
 				err = errors.New("ssh has ended")
+				if job {
+					err = errors.New("the job has ended")
+				}
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-late:
-				err = errors.New("it has not joined in time")
 			case <-time.After(hostTick):
-				continue
+				waited := time.Since(start)
+				if job && waited > hostPatience && !said {
+					said = true
+					fmt.Fprintf(os.Stderr, "skep: waiting for the job of %s: %s\n", s.host.Name, s.lastLines())
+				}
+				if waited < limit || job && endless {
+					continue
+				}
+				err = errors.New("it has not joined in time")
 			}
 			return cli.Errorf(cli.Unreachable, "%s: the host %s: %v: %s", s.host.Place, s.host.Name, err, s.lastLines())
 		}
@@ -243,13 +296,18 @@ func waitForHosts(ctx context.Context, c *hub.Client, shells []*hostShell, limit
 	return nil
 }
 
-func isUp(ctx context.Context, c *hub.Client, name string) bool {
+// isUp reports whether a host is a node, or, with a batch system, whether a job of it is.
+func isUp(ctx context.Context, c *hub.Client, h *hosts.Host) bool {
 	list, err := c.Nodes(ctx, "")
 	if err != nil {
 		return false
 	}
 	for _, n := range list {
-		if n.Name == name && n.State == hub.NodeUp {
+		name := n.Name
+		if i := strings.LastIndexByte(name, '-'); h.Batch != "" && i > 0 {
+			name = name[:i]
+		}
+		if name == h.Name && n.State == hub.NodeUp {
 			return true
 		}
 	}

@@ -148,9 +148,9 @@ func (r *slurmRig) ran(update string) bool {
 	return err == nil
 }
 
-// Slurm itself runs the examples: for a job that ends, is cancelled or killed. A job whose update
-// cannot be in force never runs, and its node stays in service.
-func TestSlurmItself(t *testing.T) {
+// openSlurm starts Slurm if the test is asked for, and skips it otherwise.
+func openSlurm(t *testing.T) *slurmRig {
+	t.Helper()
 	if os.Getenv(slurmVar) == "" {
 		t.Skip("set " + slurmVar + "=1 to run Slurm, as 'make test-full T=slurm' does")
 	}
@@ -159,7 +159,13 @@ func TestSlurmItself(t *testing.T) {
 			t.Skipf("%s is not installed (slurmctld, slurmd, slurm-client, munge), or this is not root", name)
 		}
 	}
-	r := startSlurm(t)
+	return startSlurm(t)
+}
+
+// Slurm itself runs the examples: for a job that ends, is cancelled or killed. A job whose update
+// cannot be in force never runs, and its node stays in service.
+func TestSlurmItself(t *testing.T) {
+	r := openSlurm(t)
 	for what, end := range map[string]func(job string){
 		"ends":         func(string) {},
 		"is_cancelled": func(job string) { r.run("scancel", job) },

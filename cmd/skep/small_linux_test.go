@@ -173,7 +173,7 @@ func TestHostScript(t *testing.T) {
 	}
 	run := func(h hosts.Host, from string) string {
 		h.Agent, h.Name, h.Slots = dir, "a node", 3
-		c := exec.Command("sh", "-c", hostScript(&h, 4711))
+		c := exec.Command("sh", "-c", hostScript(&h, "", 4711))
 		c.Env = append(os.Environ(), "SSH_CONNECTION="+from)
 		c.Stdin = strings.NewReader("secret token\n")
 		out, err := c.CombinedOutput()
@@ -194,7 +194,29 @@ func TestHostScript(t *testing.T) {
 			t.Errorf("%+v: %s", h, got)
 		}
 	}
-	if got := hostScript(&hosts.Host{}, 1); !strings.Contains(got, "exec 'skep' join") {
+	if got := hostScript(&hosts.Host{}, "", 1); !strings.Contains(got, "exec 'skep' join") {
 		t.Error(got)
+	}
+	// Slurm starts the same program once for each task, with one slot. When standard input ends, a
+	// job that waits in the queue is cancelled, and no other.
+	for name, text := range map[string]string{
+		"srun":    "#!/bin/sh\nwhile [ \"$1\" != sh ]; do echo \"$1\"; shift; done\nSLURM_PROCID=2 \"$@\"\ncat\n",
+		"scancel": "#!/bin/sh\necho scancel \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := hosts.Host{Agent: dir, Name: "it's", Slots: 3, Batch: "slurm"}
+	c := exec.Command("sh", "-c", hostScript(&h, "h:1", 2))
+	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	c.Stdin = strings.NewReader("secret token\nmore\n")
+	out, err := c.CombinedOutput()
+	me, _ := user.Current()
+	job := fmt.Sprintf("skep-%d", c.Process.Pid)
+	if want := "--job-name=" + job + "\n--ntasks=3\n--export=ALL\n--input=all\n--wait=0\n--kill-on-bad-exit=0\n" +
+		"secret token:join h:1 --until-eof --name it's-2 --slots 1\nmore\n" +
+		"scancel --quiet --user=" + me.Username + " --state=PENDING --name=" + job + "\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %s", err, out)
 	}
 }

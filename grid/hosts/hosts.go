@@ -23,7 +23,8 @@ type File struct {
 	Warnings []string
 }
 
-// A Host is one computer; several entries for one user of it are joined.
+// A Host is one computer, or a cluster that is reached through it. Several entries for one user
+// and batch system of it are joined.
 type Host struct {
 	Place    string // FILE:LINE:COLUMN of its first entry
 	Name     string
@@ -32,6 +33,7 @@ type Host struct {
 	Agent    string // the folder whose bin/ has skep; "" is the PATH
 	Registry string // folder of worker programs
 	Slots    int    // how many workers it runs at a time
+	Batch    string // the batch system whose jobs run the workers: "slurm"; "" is none
 }
 
 // textMax is far above the size of any host file that people write.
@@ -204,7 +206,7 @@ func (r *reader) readHost(e *xml.StartElement) error {
 
 func (r *reader) addHost(h Host) {
 	for i := range r.file.Hosts {
-		if o := &r.file.Hosts[i]; o.Name == h.Name && o.User == h.User {
+		if o := &r.file.Hosts[i]; o.Name == h.Name && o.User == h.User && o.Batch == h.Batch {
 			o.Slots += h.Slots
 			return
 		}
@@ -280,10 +282,12 @@ func (r *reader) readScheduler(h *Host, e *xml.StartElement) error {
 	case "", "fork":
 	case "rr", "round-robin", "round_robin":
 		return r.errorf("the type %s is not supported: write a Host for each computer of the cluster", t)
-	case "pbs", "sge", "slurm":
+	case "slurm":
+		h.Batch = t
+	case "pbs", "sge":
 		return r.errorf("the type %s is not supported: type `skep up` on this computer, and let a job of %s type `skep join`", t, t)
 	default:
-		return r.errorf("there is no type %q of JobScheduler: write fork", t)
+		return r.errorf("there is no type %q of JobScheduler: write fork or slurm", t)
 	}
 	if text, given := a["maxjob"]; given {
 		n, err := strconv.Atoi(text)
