@@ -40,7 +40,8 @@ func TestServerStartsAnew(t *testing.T) {
 	if err := Start(Env("/p")); err != nil {
 		t.Fatal(err)
 	}
-	want := "wineserver -k in /p\nwineserver -p in /p\nwine wineboot -u in /p\n"
+	want := "wineserver -k in /p\nwineserver -p in /p\nwine wineboot -u in /p\n" +
+		"wine reg delete " + timeZones + " /f in /p\n"
 	if got := readRecord(t, record); got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
