@@ -11,7 +11,7 @@
 #define P_PID 1
 #define P_PGID 2
 #define SIGKILL 9
-#define LOOK_NS 50000000ull
+#define LOOK_MS 1000 /* not needed, but no child may be missed */
 #define NS_PER_US 1000
 
 static s32 born; /* the pid that the thread in a vfork has; 0: none */
@@ -149,26 +149,32 @@ static s64 wait_look(struct abi_family_op *op, s32 pid, u32 keep)
 	return n;
 }
 
-static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep, u32 thread)
+/* bee_family_tell rings the doorbell of a thread that is asleep. */
+static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep)
 {
-	u64 until;
+	struct win_thread *t = bee_thread_self();
+	u32 seen;
 	s64 n;
 
+	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
+		seen = __atomic_load_n(&t->doorbell, __ATOMIC_SEQ_CST);
 		n = wait_look(op, pid, keep);
 		if (n || op->options & WNOHANG)
-			return n;
-		until = (u64)bee_clock(ABI_CLOCK_MONOTONIC) + LOOK_NS;
-		n = bee_io_wait(NULL, 0, until, thread);
-		if (n < 0)
-			return n;
+			break;
+		n = -LINUX_EINTR;
+		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
+			break;
+		WaitOnAddress(&t->doorbell, &seen, sizeof(seen), LOOK_MS);
 	}
+	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);
+	return n;
 }
 
 #define WNOWAIT 0x1000000u
 #define WEXITED 4u
 
-static s64 wait_info(struct abi_family_op *op, u32 thread)
+static s64 wait_info(struct abi_family_op *op)
 {
 	s32 pid = op->status == P_PID ? op->pid
 		  : op->status == P_PGID
@@ -180,7 +186,7 @@ static s64 wait_info(struct abi_family_op *op, u32 thread)
 		return -LINUX_EINVAL;
 	if (!(op->options & WEXITED)) /* processes do not stop */
 		return op->options & WNOHANG ? 0 : -LINUX_ECHILD;
-	n = wait_child(op, pid, op->options & WNOWAIT, thread);
+	n = wait_child(op, pid, op->options & WNOWAIT);
 	if (n <= 0)
 		return n;
 	bee_member_info(op->info, (s32)n, (u32)op->status);
@@ -316,9 +322,9 @@ s64 bee_family(struct abi_family_op *op, u32 thread)
 		bee_family_child_ended(op->pid, (u32)op->status);
 		return 0;
 	case ABI_FAMILY_WAIT4:
-		return wait_child(op, op->pid, 0, thread);
+		return wait_child(op, op->pid, 0);
 	case ABI_FAMILY_WAITID:
-		return wait_info(op, thread);
+		return wait_info(op);
 	case ABI_FAMILY_KILL:
 		return signal_members(op);
 	case ABI_FAMILY_EXEC_FILE:
