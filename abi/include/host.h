@@ -483,7 +483,8 @@ struct abi_host {
 	s64 (*mem_file)(const struct abi_mem_file *map);
 	/*
 	 * For a host that cannot map a file at every page: places a shared
-	 * mapping inside file_window, at map->addr, or anywhere if that is 0.
+	 * mapping (with `family` also one without a file, handle -1) inside
+	 * file_window, at map->addr, or anywhere if that is 0.
 	 * An existing mapping there is replaced. Returns the address, or a
 	 * negative errno after a message. Private mappings are then copies.
 	 * NULL: mem_file accepts any page.

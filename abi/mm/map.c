@@ -199,7 +199,7 @@ static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 
 	if (!(a->bits & ABI_AREA_COMMITTED))
 		return 0;
-	if (a->bits & ABI_AREA_DIRECT)
+	if (a->bits & ABI_AREA_DIRECT && a->backing)
 		return fill_direct(p, a);
 	if (a->segment)
 		return fill_segment(p, a);
@@ -325,76 +325,6 @@ void abi_space_say_room(struct abi_proc *p)
 		"ones included, must fit into 256 GiB of addresses");
 }
 
-/* Whether the host chooses the address of such an area. */
-static int is_placed(const struct abi_proc *p, const struct abi_area *a)
-{
-	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT;
-
-	return p->host->mem_place && (a->bits & direct) == direct;
-}
-
-static s64 refuse_window(struct abi_proc *p)
-{
-	abi_log_once(p, &p->space.said_window,
-		     "mmap with MAP_FIXED refused (ENOMEM): only shared "
-		     "mappings of files can lie where one of them was");
-	return -LINUX_ENOMEM;
-}
-
-s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
-		  u64 addr)
-{
-	struct abi_mem_file map = {.addr = addr, .len = len, .shared = 1};
-	s64 rc;
-
-	abi_assert_locked(&p->space.change);
-	if (!is_placed(p, a)) {
-		if (addr && addr < SKEP_MMAP_END && addr + len > p->space.top)
-			return refuse_window(p);
-		if (!addr)
-			addr = abi_space_find(&p->space, len);
-		if (!addr)
-			abi_space_say_room(p);
-		return addr ? (s64)addr : -LINUX_ENOMEM;
-	}
-	map.offset = a->offset;
-	map.handle = p->fds.desc[p->space.backing[a->backing].file - 1].handle;
-	map.prot = a->prot & (u32)~ABI_PROT_EXEC;
-	rc = p->host->mem_place(&map);
-	if (rc > 0 && !addr &&
-	    !abi_space_free(&p->space, (u64)rc, (u64)rc + len))
-		return -LINUX_ENOMEM;
-	return rc;
-}
-
-/* Chooses the address of a mapping; changes nothing. */
-static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len,
-			 const struct abi_area *a)
-{
-	struct abi_space *s = &p->space;
-	u64 addr = m->addr, end;
-
-	if (m->flags & (ABI_MAP_FIXED | ABI_MAP_FIXED_NOREPLACE)) {
-		if (addr & ABI_PAGE_MASK)
-			return -LINUX_EINVAL;
-		if (__builtin_add_overflow(addr, len, &end) ||
-		    !abi_space_range(addr, end))
-			return -LINUX_ENOMEM;
-		if ((m->flags & ABI_MAP_FIXED_NOREPLACE) &&
-		    !abi_space_free(s, addr, end))
-			return -LINUX_EEXIST;
-		/* Page 0 is in no range, so 0 can mean "anywhere". */
-		return abi_map_place(p, a, len, addr);
-	}
-	addr = ABI_PAGE_UP(addr);
-	if (addr && !is_placed(p, a) &&
-	    !__builtin_add_overflow(addr, len, &end) &&
-	    addr >= SKEP_MMAP_START && end <= s->top &&
-	    abi_space_free(s, addr, end))
-		return (s64)addr;
-	return abi_map_place(p, a, len, 0);
-}
-
 /* Bytes of [start, end) that are mapped and committed now. */
 static void count_used(const struct abi_space *s, u64 start, u64 end,
 		       u64 *mapped, u64 *committed)
@@ -464,6 +394,8 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 	s64 rc;
 
 	abi_assert_locked(&p->space.change);
+	if (!backing && abi_map_is_sharable(p, m))
+		a.bits |= ABI_AREA_DIRECT;
 	/* A file's bytes are read now, so memory is needed now. Memory that is
 	 * shared with a child must exist before the fork. */
 	if (m->prot || backing || abi_space_is_common(p, &a))
@@ -472,7 +404,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 		a.offset = m->offset;
 		a.bits |= (u8)file_bits(p, m);
 	}
-	rc = place_mapping(p, m, len, &a);
+	rc = abi_map_choose(p, m, len, &a);
 	if (rc < 0)
 		return rc;
 	a.start = (u64)rc;
@@ -674,10 +606,12 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	u64 len = a->end - a->start;
 	s64 rc = 0;
 
-	/* Shared pages are the file's, and text is derived from the file. */
+	/* Shared pages keep their contents, and text is derived from the file.
+	 */
 	if (!(a->bits & ABI_AREA_COMMITTED) || (a->prot & ABI_PROT_EXEC) ||
 	    (a->bits & ABI_AREA_TEXT) || a->segment ||
-	    (a->backing && (a->bits & ABI_AREA_SHARED)))
+	    (a->backing && (a->bits & ABI_AREA_SHARED)) ||
+	    abi_space_is_common(p, a))
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)
 		return abi_refuse(p, ABI_REFUSE_ADVICE, -LINUX_EINVAL);
@@ -736,7 +670,8 @@ static s64 sync_now(struct abi_proc *p, const struct abi_area *a)
 	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT, file;
 	s64 rc;
 
-	if ((a->bits & direct) != direct || (a->bits & ABI_AREA_NOWRITE))
+	if ((a->bits & direct) != direct || !a->backing ||
+	    (a->bits & ABI_AREA_NOWRITE))
 		return sync_later(p, a);
 	if (p->host->mem_sync) {
 		rc = p->host->mem_sync(a->start, a->end - a->start);

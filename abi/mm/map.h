@@ -22,6 +22,12 @@ int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 		  u64 addr);
 
+/* Chooses the address of a new mapping, whose bits and file are those of `a`;
+ * place.c. */
+s64 abi_map_choose(struct abi_proc *p, const struct abi_map *m, u64 len,
+		   const struct abi_area *a);
+int abi_map_is_sharable(const struct abi_proc *p, const struct abi_map *m);
+
 /* Bytes that may still be committed and mapped (--memory, RLIMIT_AS). */
 u64 abi_map_left(struct abi_proc *p);
 /* Logs once that the limit was reached. */

@@ -79,7 +79,8 @@ static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
 	s64 rc = 0;
 
 	if (!(m->area.bits & ABI_AREA_COMMITTED) ||
-	    (m->area.bits & ABI_AREA_DIRECT && m->area.bits & ABI_AREA_SHARED))
+	    (m->area.bits & ABI_AREA_DIRECT && m->area.bits & ABI_AREA_SHARED &&
+	     m->area.backing))
 		return 0; /* zeros, or the file's contents */
 	if (!(prot & ABI_PROT_READ))
 		rc = p->host->mem_protect(m->old, m->old_len, ABI_PROT_READ);

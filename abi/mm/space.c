@@ -305,7 +305,8 @@ int abi_space_next(struct abi_proc *p, u64 addr, struct abi_area *area)
 
 int abi_space_is_common(const struct abi_proc *p, const struct abi_area *a)
 {
-	return a->bits & ABI_AREA_SHARED && !a->backing && abi_forks(p);
+	return a->bits & ABI_AREA_SHARED && !a->backing &&
+	       (abi_forks(p) || a->bits & ABI_AREA_DIRECT);
 }
 
 void abi_space_count(struct abi_proc *p, u64 *committed, u64 *mapped)

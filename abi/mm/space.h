@@ -21,7 +21,8 @@
 static inline int abi_area_counted(const struct abi_area *a)
 {
 	return (a->bits & ABI_AREA_COMMITTED) &&
-	       !((a->bits & ABI_AREA_DIRECT) && (a->bits & ABI_AREA_SHARED));
+	       !((a->bits & ABI_AREA_DIRECT) && (a->bits & ABI_AREA_SHARED) &&
+		 a->backing);
 }
 
 /* Whether [start, end) is inside one of the two guest ranges. */

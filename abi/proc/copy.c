@@ -87,7 +87,8 @@ static s64 check_areas(struct abi_proc *p)
 
 	abi_assert_locked(&p->space.lock);
 	for (; a < end; a++)
-		if (a->bits & ABI_AREA_SHARED && !a->backing)
+		if (a->bits & ABI_AREA_SHARED && !a->backing &&
+		    !(a->bits & ABI_AREA_DIRECT))
 			return abi_refuse(p, ABI_REFUSE_FORK_SHARED,
 					  -LINUX_ENOSYS);
 	return 0;

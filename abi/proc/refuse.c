@@ -65,7 +65,8 @@ static const char *const sentences[ABI_REFUSALS] = {
 		"cannot share with a child; use a pipe or posix_spawn",
 	[ABI_REFUSE_FORK_SHARED] =
 		"fork refused (ENOSYS): memory of MAP_SHARED without a file "
-		"exists, which this host cannot share with a child; map a file",
+		"was mapped at a fixed address, without access or to execute, "
+		"so this host cannot share it with a child",
 	[ABI_REFUSE_VFORK] =
 		"a signal to itself refused (EPERM): a child of vfork has only "
 		"the default actions before it executes a program",

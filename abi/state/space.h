@@ -16,8 +16,10 @@
 #define ABI_AREA_NOWRITE 0x04
 #define ABI_AREA_IMAGE 0x08 /* a segment or the stubs of the program */
 #define ABI_AREA_BRK 0x10
-#define ABI_AREA_STACK 0x20  /* the first thread's stack */
-#define ABI_AREA_DIRECT 0x40 /* the host maps the file (mem_file) */
+#define ABI_AREA_STACK 0x20 /* the first thread's stack */
+/* The host maps the file, or memory without a file that a child shares
+ * (mem_file). */
+#define ABI_AREA_DIRECT 0x40
 /* Text of a library that the host has rewritten; with IMAGE: its stubs. */
 #define ABI_AREA_TEXT 0x80
 

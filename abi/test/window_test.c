@@ -41,8 +41,9 @@ static s64 mem_file(const struct abi_mem_file *m)
 {
 	mapped_prot = m->prot;
 	return mmap((void *)m->addr, m->len, (int)m->prot,
-		    MAP_SHARED | MAP_FIXED, m->handle,
-		    (off_t)m->offset) == MAP_FAILED
+		    MAP_SHARED | MAP_FIXED |
+			    (m->handle < 0 ? MAP_ANONYMOUS : 0),
+		    m->handle, (off_t)m->offset) == MAP_FAILED
 		       ? -LINUX_EINVAL
 		       : 0;
 }
@@ -227,6 +228,52 @@ static void test_protection(void)
 	fake_free(p);
 }
 
+static s64 host_family(struct abi_family_op *op, u32 thread)
+{
+	(void)op;
+	(void)thread;
+	return -LINUX_ENOSYS;
+}
+
+#define SHARED (ABI_MAP_SHARED | ABI_MAP_ANONYMOUS)
+
+static void test_without_file(void)
+{
+	struct abi_area area;
+	u64 a, b, before, after, mapped;
+
+	reset_proc();
+	a = (u64)MMAP(0, 4096, RW, SHARED, -1, 0);
+	tap_ok(a && a < WINDOW, "shared memory of a lone process is its own");
+	fake.host.family = host_family;
+	p->info.spawns = 1;
+	abi_space_count(p, &before, &mapped);
+	a = (u64)MMAP(0, 8192, RW, SHARED, -1, 0);
+	abi_space_count(p, &after, &mapped);
+	tap_ok(a == FIRST && abi_space_next(p, a, &area) &&
+		       abi_space_is_common(p, &area),
+	       "memory that a child will share is placed by the host");
+	tap_ok(after == before + 8192, "its bytes count as committed");
+	*(u32 *)a = 77;
+	tap_ok(!CALL(madvise, a, 8192, ABI_MADV_DONTNEED) &&
+		       !CALL(msync, a, 8192, ABI_MS_SYNC) && *(u32 *)a == 77,
+	       "it keeps its contents, and has nothing to write");
+	b = (u64)make_call(ABI_NR_mremap, a, 8192, 16384, 1, 0, 0);
+	tap_ok(b > a && *(u32 *)b == 77, "it moves before the first fork");
+	p->forked = 1;
+	tap_ok(make_call(ABI_NR_mremap, b, 16384, 32768, 1, 0, 0) ==
+		       -LINUX_ENOMEM,
+	       "and not after it, which is named");
+	a = (u64)MMAP(0, 4096, RW, ANON, -1, 0);
+	tap_ok(MMAP(a, 4096, RW, SHARED | ABI_MAP_FIXED, -1, 0) == (s64)a &&
+		       abi_space_next(p, a, &area) &&
+		       !abi_space_is_common(p, &area),
+	       "at a fixed address it is the process's own");
+	tap_ok(MMAP(0, 4096, 0, SHARED, -1, 0) < (s64)WINDOW,
+	       "addresses that are only reserved are the process's own");
+	fake_free(p);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
@@ -239,6 +286,7 @@ int main(void)
 	test_moves();
 	test_faults();
 	test_protection();
+	test_without_file();
 	unlink(path);
 	return tap_done();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Shared mappings of files: views of sections in a window at the end of ARENA.
- * A view cannot lie inside a reservation, so the window is not reserved;
- * Windows places nothing there by itself.
+ * Shared mappings, of files and without: views of sections in a window at the
+ * end of ARENA. A view cannot lie inside a reservation, so the window is not
+ * reserved; Windows places nothing there by itself.
  *
  * Windows requires address and offset of a view to be multiples of 64 KiB, and
  * a view ends where the file ended when its section was made. So a view begins
@@ -35,7 +35,8 @@ struct view {
 	u64 offset; /* of start in the file */
 	u64 live;   /* number of pages that the guest maps */
 	u32 writable;
-	HANDLE file; /* its own, because the guest may close the descriptor */
+	u32 anonymous; /* memory without a file; `file` is its section */
+	HANDLE file;   /* its own, because the guest may close the descriptor */
 	struct win_file_id id;
 };
 
@@ -133,9 +134,12 @@ static s64 protection_apply(const struct view *v, u64 start, u64 end)
 
 static s64 section_map(struct view *v, u64 len)
 {
-	HANDLE section = CreateFileMappingW(
-		v->file, NULL, v->writable ? PAGE_READWRITE : PAGE_READONLY, 0,
-		0, NULL);
+	HANDLE section =
+		v->anonymous ? v->file
+			     : CreateFileMappingW(v->file, NULL,
+						  v->writable ? PAGE_READWRITE
+							      : PAGE_READONLY,
+						  0, 0, NULL);
 	s64 err = 0;
 
 	if (!section)
@@ -145,7 +149,8 @@ static s64 section_map(struct view *v, u64 len)
 			     (DWORD)(v->offset >> 32), (DWORD)v->offset, len,
 			     (void *)v->start))
 		err = bee_win_last();
-	CloseHandle(section);
+	if (!v->anonymous)
+		CloseHandle(section);
 	return err;
 }
 
@@ -156,6 +161,8 @@ static s64 view_length(const struct view *v)
 {
 	LARGE_INTEGER size;
 
+	if (v->anonymous)
+		return (s64)(v->end - v->start);
 	if (!GetFileSizeEx(v->file, &size))
 		return bee_win_last();
 	if ((u64)size.QuadPart <= v->offset)
@@ -272,7 +279,7 @@ s64 bee_view_place(const struct abi_mem_file *m)
 {
 	static u32 said_fixed, said_full;
 	u64 shift = m->offset & (GRANULE - 1), at = 0;
-	s64 err = file_check(bee_handle_get(m->handle));
+	s64 err = m->handle == -1 ? 0 : file_check(bee_handle_get(m->handle));
 
 	if (err)
 		return err;
@@ -311,19 +318,38 @@ static s64 state_commit(u64 addr, u64 len)
 	return 0;
 }
 
+/* A section in the page file, which a child inherits; no file has its id. */
+static s64 section_fill(struct view *v)
+{
+	u64 len = v->end - v->start;
+	s64 err = bee_random(&v->id, sizeof(v->id));
+
+	v->writable = v->anonymous = 1;
+	v->offset = 0;
+	v->id.volume |= 1ull << 63;
+	if (err)
+		return err;
+	v->file = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
+				     (DWORD)(len >> 32), (DWORD)len, NULL);
+	return v->file ? 0 : bee_win_last();
+}
+
 static s64 view_fill(struct view *v, const struct abi_mem_file *m)
 {
 	struct win_handle *h = bee_handle_get(m->handle);
 	HANDLE self = GetCurrentProcess();
 	s64 err;
 
-	if (!h)
-		return -LINUX_EBADF;
 	v->start = granule_down(m->addr);
 	v->end = m->addr + m->len;
 	v->reach = v->start;
-	v->offset = granule_down(m->offset);
 	v->live = m->len / SKEP_PAGE_SIZE;
+	if (m->handle == -1)
+		return section_fill(v);
+	if (!h)
+		return -LINUX_EBADF;
+	v->offset = granule_down(m->offset);
+	v->anonymous = 0;
 	v->writable = (h->flags & O_ACCMODE) == O_RDWR;
 	err = bee_file_identify(h->h, &v->id);
 	if (err)
@@ -489,6 +515,25 @@ s64 bee_view_sync(u64 addr, u64 len)
 				 u64_min(end, view[i].end));
 	ReleaseSRWLockShared(&lock);
 	return err;
+}
+
+/* The memory at an address, as all processes name it ------------------------
+ */
+
+int bee_view_word(u64 addr, struct win_file_id *id, u64 *offset)
+{
+	int found = 0;
+	u32 i;
+
+	AcquireSRWLockShared(&lock);
+	i = view_index(addr);
+	if (i < views && view[i].start <= addr && addr < view[i].end) {
+		*id = view[i].id;
+		*offset = view[i].offset + (addr - view[i].start);
+		found = 1;
+	}
+	ReleaseSRWLockShared(&lock);
+	return found;
 }
 
 /* A copy ------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared mappings of files: the window at the end of ARENA. */
+/* Shared mappings: the window at the end of ARENA. */
 #ifndef BEE_HOST_WINDOWS_VIEW_H
 #define BEE_HOST_WINDOWS_VIEW_H
 
@@ -21,6 +21,9 @@ s64 bee_view_sync(u64 addr, u64 len);
 /* mem_protect and mem_release inside the window. */
 s64 bee_view_protect(u64 addr, u64 len, u32 prot);
 s64 bee_view_release(u64 addr, u64 len);
+
+/* What is mapped at addr, and where in it. 0: nothing is. */
+int bee_view_word(u64 addr, struct win_file_id *id, u64 *offset);
 
 /* fsync of this file writes what was stored through its views. */
 s64 bee_view_flush(HANDLE h);
