@@ -42,6 +42,13 @@ int abi_user_load(u64 gaddr, u32 *value);
 int abi_user_store(u64 gaddr, u32 value);
 int abi_user_swap(u64 gaddr, u32 *old, u32 fresh);
 
+/*
+ * The first half of FUTEX_WAKE_OP, on a word that was checked: changes it as
+ * `op` says. 1: the comparison with its old value holds; 0: not; or a negative
+ * errno. For host->futex.
+ */
+s64 abi_futex_word(u64 gaddr, u32 op);
+
 /* The same for one object; its type gives the size. */
 #define ABI_GET(p, object, gaddr)                                              \
 	abi_user_get(p, object, gaddr, sizeof(*(object)))

@@ -424,8 +424,7 @@ static s64 op_compare(u32 op, u32 old)
 	return -LINUX_ENOSYS;
 }
 
-/* The first half of WAKE_OP. 1: the comparison holds; 0: not. */
-static s64 op_word(u64 gaddr, u32 op)
+s64 abi_futex_word(u64 gaddr, u32 op)
 {
 	u32 old, fresh;
 	s64 rc = abi_user_load(gaddr, &old);
@@ -450,7 +449,7 @@ static s64 wake_op(struct abi_proc *p, const u64 *a)
 	if (rc)
 		return rc;
 	lock_two(p, one, two);
-	rc = op_word(a[4], (u32)a[5]);
+	rc = abi_futex_word(a[4], (u32)a[5]);
 	woken = rc;
 	if (rc >= 0)
 		woken = wake_some(&list, one, a[0], (s32)a[2], ABI_FUTEX_ANY);

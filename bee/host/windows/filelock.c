@@ -19,7 +19,6 @@
 #include "lockmirror.h"
 #include <stdio.h>
 
-#define NAME_FORMAT L"Local\\skep-bee-locks-1-%ls-%ls"
 #define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
 #define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
 #define NATIVE_MS 20	/* of a native program's lock, which wakes no waiter */
@@ -52,33 +51,20 @@ static u64 birth_of(HANDLE process)
 	return (u64)made.dwHighDateTime << 32 | made.dwLowDateTime;
 }
 
-static void name_of(WCHAR name[128], const WCHAR *what)
-{
-	WCHAR user[64];
-	DWORD n = GetEnvironmentVariableW(L"USERNAME", user, 64), i;
-
-	if (!n || n >= 64)
-		user[0] = 0;
-	for (i = 0; user[i]; i++)
-		if (user[i] == '\\')
-			user[i] = '_';
-	swprintf(name, 128, NAME_FORMAT, user, what);
-}
-
 /* Runs on the first use. */
 static s64 table_open(void)
 {
-	WCHAR name[128];
+	WCHAR name[BEE_USER_NAME];
 	HANDLE section;
 
 	if (table)
 		return 0;
 	this_process.pid = GetCurrentProcessId();
 	this_process.birth = birth_of(GetCurrentProcess());
-	name_of(name, L"mutex");
+	bee_user_name(name, L"locks-1", L"mutex");
 	if (!mutex)
 		mutex = CreateMutexW(NULL, FALSE, name);
-	name_of(name, L"table");
+	bee_user_name(name, L"locks-1", L"table");
 	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
 				     0, sizeof(*table), name);
 	if (mutex && section)

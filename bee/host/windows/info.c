@@ -20,6 +20,21 @@ s64 bee_random(void *buf, u64 len)
 	return 0;
 }
 
+void bee_user_name(WCHAR name[BEE_USER_NAME], const WCHAR *kind,
+		   const WCHAR *what)
+{
+	WCHAR user[64];
+	DWORD n = GetEnvironmentVariableW(L"USERNAME", user, 64), i;
+
+	if (!n || n >= 64)
+		user[0] = 0;
+	for (i = 0; user[i]; i++)
+		if (user[i] == '\\')
+			user[i] = '_';
+	swprintf(name, BEE_USER_NAME, L"Local\\skep-bee-%ls-%ls-%ls", kind,
+		 user, what);
+}
+
 const char *bee_wine_version(void)
 {
 	const char *(*version)(void);

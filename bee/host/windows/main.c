@@ -40,6 +40,7 @@ static const struct abi_host host = {
 	.thread_clock = bee_thread_clock,
 	.wait = bee_wait,
 	.wake = bee_wake,
+	.futex = bee_futex,
 	.timer_arm = bee_timer_arm,
 	.clock = bee_clock,
 	.random = bee_random,

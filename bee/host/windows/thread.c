@@ -96,6 +96,9 @@ static void retire_thread(struct win_thread *t)
 	if (t->event)
 		CloseHandle(t->event);
 	t->event = NULL;
+	if (t->shared)
+		CloseHandle(t->shared);
+	t->shared = NULL;
 	CloseHandle(t->handle);
 	t->handle = NULL;
 }
@@ -200,6 +203,9 @@ void bee_thread_ring(struct win_thread *t)
 		break;
 	case WIN_WAKE_EVENT:
 		SetEvent(t->event);
+		break;
+	case WIN_WAKE_SHARED:
+		SetEvent(t->shared);
 		break;
 	default:
 		WakeByAddressAll(&t->doorbell);

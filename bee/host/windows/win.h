@@ -73,6 +73,7 @@ struct win_thread {
 	u32 asleep;    /* atomic: the thread is in io_wait */
 	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
 	HANDLE event;  /* a named event for file locks; NULL: none yet */
+	HANDLE shared; /* a named event for shared futexes; NULL: none yet */
 	u32 wake_used; /* atomic: what ends the thread's sleep */
 };
 
@@ -80,6 +81,8 @@ enum win_wake {
 	WIN_WAKE_DOORBELL,
 	WIN_WAKE_SOCKET, /* it sleeps in WSAPoll, and `wake` ends that */
 	WIN_WAKE_EVENT,	 /* it waits for a file lock, and `event` ends that */
+	WIN_WAKE_SHARED, /* it waits at a shared futex, and `shared` ends that
+			  */
 };
 
 int bee_thread_slots_take(void); /* 0, or a Win32 error */
@@ -117,6 +120,7 @@ int bee_timer_start(void); /* 0, or a Win32 error: timer.c */
 void bee_timer_arm(u64 deadline_ns);
 s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns);
 void bee_wake(u32 *word, u32 count);
+s64 bee_futex(const struct abi_futex_op *op, u32 thread); /* futex.c */
 
 /* Faults: fault.c ------------------------------------------------------- */
 
@@ -152,6 +156,11 @@ s64 bee_win_ns(const FILETIME *t); /* since 1970 */
 FILETIME bee_win_filetime(s64 ns);
 s64 bee_random(void *buf, u64 len);
 s64 bee_info(struct abi_host_info *info);
+/* The name of an object that all bees of the user share: `kind` says of what,
+ * `what` which of its objects. */
+#define BEE_USER_NAME 128
+void bee_user_name(WCHAR name[BEE_USER_NAME], const WCHAR *kind,
+		   const WCHAR *what);
 const char *bee_wine_version(void); /* NULL on Windows */
 
 /* Handles: handle.c ----------------------------------------------------- */
