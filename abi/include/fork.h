@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork(2) on a host with info.spawns: FORK with status 0 starts another process
- * of the substrate, which takes over a copy. While the host is in that call,
- * all of abi's locks are held and no number below changes. The host copies the
- * guest's memory, what its handles stand for, and the parts of struct abi_proc;
- * then the new process calls abi_fork_resume.
+ * fork(2) on a host with info.spawns: FORK with status 0 makes a copy. While
+ * the host is in that call, all of abi's locks are held and no number below
+ * changes. The host copies the guest's memory, what its handles stand for, and
+ * the parts of struct abi_proc. Then FORKED, without locks, starts another
+ * process of the substrate, which takes over the copy and calls
+ * abi_fork_resume. Until FORKED returns, no handle that was copied is closed.
  */
 #ifndef ABI_INCLUDE_FORK_H
 #define ABI_INCLUDE_FORK_H

@@ -338,7 +338,8 @@ enum abi_family_verb {
 	 * and there pid is its own */
 	ABI_FAMILY_FORK,
 	/* with the same op after FORK with status 1: waits until the child
-	 * executes or ends */
+	 * executes or ends; with info.spawns, after FORK with status 0: starts
+	 * the child, and returns when it goes on, or an errno */
 	ABI_FAMILY_FORKED,
 	ABI_FAMILY_BEGIN,  /* in the child: from now on it receives signals */
 	ABI_FAMILY_WAIT4,  /* pid, options, usage; out: status; the pid, or 0 */

@@ -53,6 +53,36 @@ static void wait_vfork(struct abi_proc *p)
 		p->host->wait(&p->vfork.thread, thread, ABI_FOREVER);
 }
 
+void abi_copy_begin(struct abi_proc *p)
+{
+	while (__atomic_exchange_n(&p->copy.busy, 1, __ATOMIC_SEQ_CST))
+		p->host->wait(&p->copy.busy, 1, ABI_FOREVER);
+}
+
+void abi_copy_hold(struct abi_proc *p, u64 *held)
+{
+	u32 i;
+
+	abi_assert_locked(&p->fds.lock);
+	for (i = 0; i < p->fds.high; i++) {
+		if (!p->fds.desc[i].refs)
+			continue;
+		p->fds.desc[i].refs++;
+		held[i / 64] |= 1ull << i % 64;
+	}
+}
+
+void abi_copy_end(struct abi_proc *p, const u64 *held)
+{
+	u32 i;
+
+	for (i = 0; i < ABI_DESC_MAX; i++)
+		if (held[i / 64] >> i % 64 & 1)
+			abi_desc_put(p, &p->fds.desc[i]);
+	__atomic_store_n(&p->copy.busy, 0, __ATOMIC_SEQ_CST);
+	p->host->wake(&p->copy.busy, ABI_NONE);
+}
+
 s64 abi_copy_prepare(struct abi_proc *p)
 {
 	/* from now on new pipes are the host's */

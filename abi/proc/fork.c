@@ -416,17 +416,17 @@ static s64 lock_for_copy(struct abi_proc *p)
 	return rc;
 }
 
-/* The host makes the child from a new process, which calls abi_fork_resume. */
-static s64 fork_copy(struct abi_call *c, const struct fork *f)
+/* The host copies the process, under all locks. Returns the child's pid. */
+static s64 copy_process(struct abi_call *c, const struct fork *f,
+			struct abi_family_op *op, u64 *held)
 {
-	struct abi_family_op op = {.verb = ABI_FAMILY_FORK};
 	struct abi_proc *p = c->p;
 	s64 rc = lock_for_copy(p);
-	u32 pid;
 
 	if (rc)
 		return rc;
 	share_positions(p);
+	abi_copy_hold(p, held);
 	p->copy.thread = c->t->index;
 	p->copy.flags = f->flags;
 	p->copy.stack = f->stack;
@@ -434,8 +434,32 @@ static s64 fork_copy(struct abi_call *c, const struct fork *f)
 	p->copy.tls = f->tls;
 	(void)p->host->vec_save(p->copy.vec, p->info.xsave_size);
 	c->t->regs = *c->regs;
-	rc = p->host->family(&op, c->t->index);
+	rc = p->host->family(op, c->t->index);
 	unlock_process(p);
+	return rc;
+}
+
+/*
+ * The host makes the child from a new process, which calls abi_fork_resume.
+ * Until that goes on, this thread waits without locks, but keeps what the child
+ * takes over from being closed.
+ */
+static s64 fork_copy(struct abi_call *c, const struct fork *f)
+{
+	struct abi_family_op op = {.verb = ABI_FAMILY_FORK};
+	struct abi_proc *p = c->p;
+	u64 held[ABI_COPY_HELD] = {0};
+	u32 pid;
+	s64 rc, error;
+
+	abi_copy_begin(p);
+	rc = copy_process(c, f, &op, held);
+	if (rc > 0) {
+		op.verb = ABI_FAMILY_FORKED;
+		error = p->host->family(&op, c->t->index);
+		rc = error ? error : rc;
+	}
+	abi_copy_end(p, held);
 	pid = (u32)rc;
 	if (rc > 0 && f->flags & CLONE_PARENT_SETTID)
 		abi_user_put(p, f->parent_tid, &pid, sizeof(pid));
@@ -450,6 +474,7 @@ void abi_fork_resume(struct abi_proc *p, u32 pid)
 			 .tls = p->copy.tls};
 	struct abi_call c = {.p = p, .t = &p->threads.thread[p->copy.thread]};
 
+	p->copy.busy = 0;
 	become_child(&c, pid);
 	c.regs = &c.t->regs;
 	c.regs->rax = 0;

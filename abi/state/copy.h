@@ -9,6 +9,7 @@
 /* Written by the thread that forks, under all locks. */
 struct abi_copy {
 	u32 thread; /* its index; its registers are in its record */
+	u32 busy;   /* atomic: a fork is not over */
 	u64 flags, stack, child_tid, tls; /* of clone(2) */
 	_Alignas(64) u8 vec[ABI_VEC_AREA];
 };

@@ -56,6 +56,37 @@ static s64 host_fork(void)
 	return CHILD;
 }
 
+static s64 fork_error; /* what FORKED answers */
+static u32 starts, lock_words, still_open;
+static s64 closed; /* FORKED closes this descriptor; 0: none */
+
+static u32 locks_held(const struct abi_proc *of)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
+		n += of->futexes.bucket[i].lock.word;
+	for (i = 0; i < of->fds.high; i++)
+		n += of->fds.desc[i].lock.word;
+	return n + of->space.change.word + of->space.lock.word + of->lock.word +
+	       of->fds.lock.word + of->threads.lock.word +
+	       of->signals.lock.word + of->alarms.lock.word +
+	       of->fds.epoll_lock.word;
+}
+
+/* Other threads go on meanwhile. */
+static s64 host_start(void)
+{
+	starts++;
+	lock_words += locks_held(p);
+	if (closed) {
+		CALL(close, (u64)closed);
+		still_open = fcntl(passed[1], F_GETFD) >= 0;
+	}
+	closed = 0;
+	return fork_error;
+}
+
 static s64 host_family(struct abi_family_op *op, u32 thread)
 {
 	(void)thread;
@@ -68,6 +99,8 @@ static s64 host_family(struct abi_family_op *op, u32 thread)
 		births += (u32)op->status;
 		op->pid = CHILD;
 		return 0;
+	case ABI_FAMILY_FORKED:
+		return host_start();
 	case ABI_FAMILY_ENDED:
 		ended_status = op->pid == CHILD ? op->status : -1;
 		return 0;
@@ -185,7 +218,6 @@ static void check_child(const struct abi_regs *parent)
 {
 	const struct abi_regs *regs = abi_thread_regs(copied, 0);
 	const struct abi_thread *t = &copied->threads.thread[0];
-	u32 i, locked = 0;
 
 	abi_fork_resume(copied, CHILD);
 	tap_ok(!regs->rax && regs->rbx == parent->rbx &&
@@ -196,15 +228,7 @@ static void check_child(const struct abi_regs *parent)
 		       t->clear_child_tid == page + 0x600 &&
 		       u64_at(page + 0x600) == CHILD,
 	       "as one thread with the new pid");
-	for (i = 0; i < ABI_FUTEX_BUCKETS; i++)
-		locked += copied->futexes.bucket[i].lock.word;
-	for (i = 0; i < copied->fds.high; i++)
-		locked += copied->fds.desc[i].lock.word;
-	locked += copied->space.change.word + copied->space.lock.word +
-		  copied->lock.word + copied->fds.lock.word +
-		  copied->threads.lock.word + copied->signals.lock.word +
-		  copied->alarms.lock.word + copied->fds.epoll_lock.word;
-	tap_ok(!locked, "with no lock held");
+	tap_ok(!locks_held(copied), "with no lock held");
 	tap_ok(!copied->signals.pending && p->signals.pending &&
 		       t->blocked == p->threads.thread[0].blocked &&
 		       t->blocked & 1 << 9 &&
@@ -247,6 +271,32 @@ static void test_copy(void)
 	*set = ~0ull;
 	p->signals.pending = 0;
 	CALL(rt_sigprocmask, 1, page + 0x100, 0, 8);
+	CALL(close_range, 0, ~0u, 0);
+	p->forked = 0;
+}
+
+/* What happens from the copy to the child's first step. */
+static void test_start(void)
+{
+	s32 *fd = GUEST(0x3000);
+	s64 n;
+
+	CALL(pipe2, page + 0x3000, 0);
+	starts = lock_words = 0;
+	fork_error = -LINUX_EAGAIN;
+	tap_ok(CALL(fork) == -LINUX_EAGAIN && starts == 1,
+	       "fork returns the error of a child that does not start");
+	tap_ok(!lock_words, "no lock is held while it starts");
+	free(copied);
+	fork_error = 0;
+	closed = fd[1];
+	n = CALL(fork);
+	tap_ok(n == CHILD && starts == 2, "the next fork works");
+	tap_ok(still_open && CALL(fcntl, (u64)fd[1], 1) == -LINUX_EBADF &&
+		       CALL(read, (u64)fd[0], page, 9) == 0,
+	       "what another thread closes meanwhile is closed afterwards");
+	free(copied);
+	copied = NULL;
 	CALL(close_range, 0, ~0u, 0);
 	p->forked = 0;
 }
@@ -324,6 +374,7 @@ int main(void)
 	test_ends();
 	test_refused();
 	test_copy();
+	test_start();
 	test_pipes();
 	test_waiting();
 	guest_free();

@@ -110,6 +110,12 @@ s64 bee_win_last(void)
 	return -LINUX_ENOMEM;
 }
 
+s64 bee_random(void *buf, u64 len)
+{
+	memset(buf, 7, len);
+	return is_refused() ? -LINUX_EIO : 0;
+}
+
 void bee_log(const char *line)
 {
 	snprintf(sentence, sizeof(sentence), "%s", line);

@@ -3,9 +3,9 @@
  * fork: a new bee.exe gets a copy of this process in a section and goes on in
  * the guest's child. Its addresses are the same, because bee.exe has a fixed
  * base and ARENA a fixed place; if ARENA is taken there, another process is
- * tried. Only pages that are not zero are copied. abi holds all of its locks
- * meanwhile, and the guest's other threads stand still while pages are copied.
- * Owns `ready`, in the child.
+ * tried. Only pages that are not zero are copied. Meanwhile abi holds all of
+ * its locks, and the guest's other threads stand still; while the process
+ * starts, they go on. Owns `copy`, and in the child `ready`.
  *
  * The section is a struct win_spawn, and in `state` struct head, then blocks in
  * the order in which both sides name them. A block of memory is a struct region
@@ -39,6 +39,14 @@ struct run {
 };
 
 static HANDLE ready;
+
+/* From bee_fork_copy to bee_fork_start; bee_spawn_lock guards it. */
+static struct {
+	HANDLE section, ready;
+	struct win_spawn *e;
+	u32 views;
+	HANDLE view[WIN_VIEWS_COPIED]; /* the child's */
+} copy;
 
 /* Memory -------------------------------------------------------------------
  */
@@ -356,7 +364,7 @@ static void copy_fill(struct win_spawn *e)
 	memcpy(at, touched, len);
 	at += len;
 	h->views = (u64)(at - base);
-	bee_view_save(at);
+	bee_view_save(at, copy.view);
 	at += bee_view_save_size();
 	h->images = (u64)(at - base);
 	bee_images_save(at);
@@ -366,29 +374,24 @@ static void copy_fill(struct win_spawn *e)
 }
 
 /* Starts the process once. 1: it goes on; 0: it has ended before. */
-static s64 start_child(struct win_start *s, HANDLE section, struct win_spawn *e,
-		       s32 pid)
+static s64 start_child(struct win_start *s, s32 pid)
 {
-	const struct head *h = (const void *)e->state;
+	HANDLE both[2] = {copy.ready, NULL};
 	WCHAR program[WIN_PATH_MAX];
-	HANDLE both[2] = {(HANDLE)h->ready, NULL};
 	DWORD first;
 	s64 err;
 	u32 i;
 
 	s->count = 0;
 	wcscpy(program, L"forked");
-	bee_spawn_add(s, both[0]);
-	for (i = 0; i < bee_view_count(); i++)
-		bee_spawn_add(s, bee_view_handle(i));
-	err = bee_spawn_start(s, section, e, program, pid, 0);
-	for (i = 0; i < bee_view_count(); i++)
-		SetHandleInformation(bee_view_handle(i), HANDLE_FLAG_INHERIT,
-				     0);
+	bee_spawn_add(s, copy.ready);
+	for (i = 0; i < copy.views; i++)
+		bee_spawn_add(s, copy.view[i]);
+	err = bee_spawn_start(s, copy.section, copy.e, program, pid, 0);
 	if (err)
 		return err;
 	both[1] = s->info.hProcess;
-	if (sockets_make(e, s->info.dwProcessId))
+	if (sockets_make(copy.e, s->info.dwProcessId))
 		TerminateProcess(s->info.hProcess, 1);
 	else
 		ResumeThread(s->info.hThread);
@@ -398,67 +401,102 @@ static s64 start_child(struct win_start *s, HANDLE section, struct win_spawn *e,
 	return first == WAIT_OBJECT_0;
 }
 
-static s64 fork_with(struct win_start *s, HANDLE section, struct win_spawn *e,
-		     s32 pid)
+static s64 start_somehow(struct win_start *s, s32 pid)
 {
-	s64 rc = pass_handles(e);
+	s64 rc = 0;
 	u32 i;
 
-	if (rc)
-		return rc;
-	e->forked = 1;
-	bee_thread_stop_others();
-	copy_fill(e);
-	bee_thread_resume_others();
 	for (i = 0; i < TRIES && !rc; i++)
-		rc = start_child(s, section, e, pid);
+		rc = start_child(s, pid);
 	if (rc == 1)
 		return 0;
+	if (rc < 0)
+		return refuse_fork("fork refused (EAGAIN): Windows starts no "
+				   "other bee.exe",
+				   -LINUX_EAGAIN);
 	return refuse_fork("fork refused (EAGAIN): no process could be started "
 			   "that has the same addresses free",
 			   -LINUX_EAGAIN);
 }
 
-static s64 fork_in_section(HANDLE section, s32 pid)
+static void copy_drop(void)
 {
-	SECURITY_ATTRIBUTES inherit = {sizeof(inherit), NULL, TRUE};
-	struct win_spawn *e = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0, 0);
-	HANDLE event = CreateEventW(&inherit, TRUE, FALSE, NULL);
-	struct win_start *s = bee_os_alloc(sizeof(*s));
-	s64 rc = -LINUX_ENOMEM;
+	u32 i;
 
-	if (e && event && s) {
-		((struct head *)(void *)e->state)->ready = (u64)event;
-		bee_spawn_lock();
-		rc = fork_with(s, section, e, pid);
-		bee_spawn_unlock();
-	}
-	bee_os_free(s, sizeof(*s));
-	if (event)
-		CloseHandle(event);
-	if (e)
-		UnmapViewOfFile(e);
-	return rc;
+	for (i = 0; i < copy.views; i++)
+		CloseHandle(copy.view[i]);
+	if (copy.e)
+		UnmapViewOfFile(copy.e);
+	if (copy.ready)
+		CloseHandle(copy.ready);
+	if (copy.section)
+		CloseHandle(copy.section);
+	memset(&copy, 0, sizeof(copy));
 }
 
-s64 bee_fork(u32 thread, s32 pid)
+/* Views that the guest unmaps before the child has started stay open here. */
+static s64 views_hold(void)
 {
+	HANDLE self = GetCurrentProcess();
+
+	if (bee_view_count() > WIN_VIEWS_COPIED)
+		return refuse_fork("fork refused (ENOMEM): more than 512 "
+				   "shared mappings",
+				   -LINUX_ENOMEM);
+	for (; copy.views < bee_view_count(); copy.views++)
+		if (!DuplicateHandle(self, bee_view_handle(copy.views), self,
+				     &copy.view[copy.views], 0, TRUE,
+				     DUPLICATE_SAME_ACCESS))
+			return -LINUX_ENOMEM;
+	return 0;
+}
+
+static s64 copy_open(void)
+{
+	SECURITY_ATTRIBUTES inherit = {sizeof(inherit), NULL, TRUE};
 	u64 size = copy_size();
-	HANDLE section;
+
+	copy.section =
+		CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
+				   (DWORD)(size >> 32), (DWORD)size, NULL);
+	if (copy.section)
+		copy.e = MapViewOfFile(copy.section, FILE_MAP_WRITE, 0, 0, 0);
+	copy.ready = CreateEventW(&inherit, TRUE, FALSE, NULL);
+	return copy.e && copy.ready ? 0 : -LINUX_ENOMEM;
+}
+
+/* The lock is released by bee_fork_start, unless this fails. */
+s64 bee_fork_copy(void)
+{
 	s64 rc;
 
-	(void)thread;
-	if (bee_view_count() > WIN_VIEWS_COPIED)
-		return refuse_fork(
-			"fork refused (ENOMEM): more than 512 shared "
-			"mappings of files",
-			-LINUX_ENOMEM);
-	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
-				     (DWORD)(size >> 32), (DWORD)size, NULL);
-	if (!section)
-		return -LINUX_ENOMEM;
-	rc = fork_in_section(section, pid);
-	CloseHandle(section);
+	bee_spawn_lock();
+	rc = views_hold();
+	if (!rc)
+		rc = copy_open();
+	if (!rc)
+		rc = pass_handles(copy.e);
+	if (rc) {
+		copy_drop();
+		bee_spawn_unlock();
+		return rc;
+	}
+	((struct head *)(void *)copy.e->state)->ready = (u64)copy.ready;
+	copy.e->forked = 1;
+	bee_thread_stop_others();
+	copy_fill(copy.e);
+	bee_thread_resume_others();
+	return 0;
+}
+
+s64 bee_fork_start(s32 pid)
+{
+	struct win_start *s = bee_os_alloc(sizeof(*s));
+	s64 rc = s ? start_somehow(s, pid) : -LINUX_ENOMEM;
+
+	bee_os_free(s, sizeof(*s));
+	copy_drop();
+	bee_spawn_unlock();
 	return rc;
 }
 

@@ -46,18 +46,29 @@ static struct win_member *member_new(void)
 	return m;
 }
 
-/* The child takes its record itself: bee_family_live. */
-static s64 fork_child(u32 thread)
+static s64 copy_self(struct abi_family_op *op)
 {
 	struct win_member *m = member_new();
 	s64 rc;
 
 	if (!m)
 		return -LINUX_EAGAIN;
-	rc = bee_fork(thread, m->pid);
-	if (!rc)
-		return m->pid;
-	bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_FREE);
+	rc = bee_fork_copy();
+	if (rc)
+		bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_FREE);
+	op->pid = m->pid;
+	return rc ? rc : m->pid;
+}
+
+/* The child takes its record itself: bee_family_live. If it has done so and
+ * ended since, it was started. */
+static s64 start_copy(const struct abi_family_op *op)
+{
+	s64 rc = bee_fork_start(op->pid);
+	struct win_member *m = bee_member_find(op->pid);
+
+	if (rc && m && !bee_member_change(m, WIN_MEMBER_BORN, WIN_MEMBER_FREE))
+		return 0;
 	return rc;
 }
 
@@ -66,7 +77,7 @@ static s64 give_birth(struct abi_family_op *op, u32 thread)
 	struct win_member *m;
 
 	if (!op->status)
-		return fork_child(thread);
+		return copy_self(op);
 	m = member_new();
 	if (!m)
 		return -LINUX_EAGAIN;
@@ -318,6 +329,8 @@ s64 bee_family(struct abi_family_op *op, u32 thread)
 	switch (op->verb) {
 	case ABI_FAMILY_FORK:
 		return give_birth(op, thread);
+	case ABI_FAMILY_FORKED:
+		return start_copy(op);
 	case ABI_FAMILY_ENDED:
 		bee_family_child_ended(op->pid, (u32)op->status);
 		return 0;

@@ -64,7 +64,10 @@ s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,
 		    const WCHAR *program, s32 pid, int report);
 
 /* fork.c */
-s64 bee_fork(u32 thread, s32 pid);
+/* Copies this process; then bee_fork_start must be called, which starts the
+ * child with the copy. 0, or a negative errno after a sentence. */
+s64 bee_fork_copy(void);
+s64 bee_fork_start(s32 pid);
 /* In the child: takes over all but what abi_fork_resume does. 0, or a Win32
  * error. */
 int bee_fork_take(const struct win_spawn *e, const struct abi_host *host);

@@ -563,15 +563,18 @@ u64 bee_view_save_size(void)
 	return size;
 }
 
-void bee_view_save(u8 *to)
+void bee_view_save(u8 *to, const HANDLE *handles)
 {
+	struct view v;
 	u32 i;
 
 	memcpy(to, &views, sizeof(views));
 	to += sizeof(views);
 	for (i = 0; i < views; i++) {
-		memcpy(to, &view[i], sizeof(*view));
-		to += sizeof(*view);
+		v = view[i];
+		v.file = handles[i];
+		memcpy(to, &v, sizeof(v));
+		to += sizeof(v);
 		memcpy(to, state + page_index(view[i].start),
 		       state_size(&view[i]));
 		to += state_size(&view[i]);

@@ -31,15 +31,15 @@ s64 bee_view_flush(HANDLE h);
 s64 bee_view_truncate(HANDLE h, u64 len);
 
 /*
- * For a fork, while no other thread changes the views: their handles, for
- * bee_spawn_add, and what bee_view_restore reads in the child. More views than
+ * For a fork, while no other thread changes the views: their handles, and
+ * what bee_view_restore reads in the child. More views than
  * that are not copied.
  */
 #define WIN_VIEWS_COPIED 512
 u32 bee_view_count(void);
 HANDLE bee_view_handle(u32 i);
 u64 bee_view_save_size(void);
-void bee_view_save(u8 *to);
+void bee_view_save(u8 *to, const HANDLE *handles); /* the child's handles */
 s64 bee_view_restore(const u8 *from);
 
 /* Call these before and after a call of Windows that reads or writes `buf`. */
