@@ -58,6 +58,37 @@ code "mkfifo is refused" 1 guarded /bin/busybox mkfifo "$tmp/fifo"
 grep -q 'mkfifo refused (EPERM)' "$tmp/err"
 result $? "mkfifo is refused by name"
 code "a probe reports no fault" 0 guarded --probe
+
+# fork while no child can be started, and again when one can.
+await() { # a file in the folder of the test
+	while [ ! -e "$tmp/denied/$1" ]; do sleep 0.1; done
+}
+put() { # what stands in the place of bee.exe from now on
+	cp "$1" "$tmp/denied/new"
+	mv "$tmp/denied/new" "$tmp/denied/bee.exe"
+}
+mkdir "$tmp/denied"
+put "$b/bin/bee.exe"
+{
+	await started
+	put "$b/test/wine/stuck.exe"
+	: >"$tmp/denied/replaced"
+	await denied
+	put "$b/bin/bee.exe"
+	: >"$tmp/denied/restored"
+} &
+helper=$!
+exe "$tmp/denied/bee.exe" "$g/denied-musl" "$tmp/denied" \
+	>"$tmp/got" 2>"$tmp/err" || true
+kill "$helper" 2>/dev/null || true
+grep -q '^another thread works while a child starts: 0$' "$tmp/got"
+result $? "fork: other threads go on while a child starts"
+grep -q '^fork: -1, Resource temporarily unavailable$' "$tmp/got"
+result $? "fork: a child that does not start is EAGAIN"
+grep -q 'fork refused (EAGAIN): no process could be started' "$tmp/err"
+result $? "fork: a child that does not start is named"
+grep -q '^fork: the child ends with 7$' "$tmp/got"
+result $? "fork: the next one works"
 code "leak: without a leak the program runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
 code "leak: a missed system call ends the process" 134 within 60 env \
 	BEE_LEAK=syscall "$b/bin/bee-guard" wine "$g/bee-leak.exe" "$g/hello-musl"

@@ -24,11 +24,16 @@ $(bee_win_leak): $(B)/bin/bee.exe $(B)/obj/mingw/bee/test/leak.o
 	$(Q)$(call bee_win_link,$@,$(BEE_WIN_OBJ) $(bee_win_obj)/bee.res.o \
 		$@.core $(B)/lib/mingw/libabi.a)
 
+$(B)/test/wine/stuck.exe: tests/wine/stuck.c
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -std=gnu11 -O2 -Wall -Wextra -Werror -o $@ $<
+
 TEST_SUITES += wine-bee
 suite_wine-bee = $(STEADY) sh tests/wine/bee.sh $(B)
 suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/hello-lost \
-	$(bee_win_leak)
+	$(bee_win_leak) $(B)/test/wine/stuck.exe
 suite_wine-bee_deadline = 600
 
 # stream.c with each of its steps refused once.
