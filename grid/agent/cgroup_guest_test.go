@@ -89,6 +89,23 @@ func TestGuestKernelEnforces(t *testing.T) {
 	}
 }
 
+// A service manager may take the controllers away again: systemd does at each reload, unless the
+// group was delegated.
+func TestGuestControllersAreTaken(t *testing.T) {
+	g := openGuestCgroups(t)
+	if err := writeFile(g.dir, "cgroup.subtree_control", strings.ReplaceAll(controllers, "+", "-")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := g.create(proto.Limits{Memory: 50 * mega, Processes: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.remove()
+	if got := strings.TrimSpace(readGroup(t, c.path, "memory.max")); got != "52428800" {
+		t.Errorf("memory.max is %q", got)
+	}
+}
+
 func init() {
 	roles["own cgroups"] = func([]string) {
 		g, err := openCgroups("/proc/self/mountinfo", "/proc/self/cgroup")

@@ -162,6 +162,10 @@ func (g *cgroups) create(l proto.Limits) (*cgroup, error) {
 		return nil, err
 	}
 	err := c.setLimits(l)
+	if errors.Is(err, os.ErrNotExist) && writeFile(g.dir, "cgroup.subtree_control", controllers) == nil {
+		// A reload of systemd takes the controllers from a group that it did not delegate.
+		err = c.setLimits(l)
+	}
 	if err == nil {
 		c.dir, err = os.Open(c.path)
 	}

@@ -26,7 +26,7 @@ func TestAgentLimits(t *testing.T) {
 		Args: []string{toolPath(t, "agent.test"), "-test.v", "-test.run", "^TestGuest"},
 		Env:  []string{"AGENT_TEST_WORKER=" + toolPath(t, "../agent/worker"), "PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 	})
-	for _, name := range []string{"TestGuestKernelEnforces", "TestGuestKernelIsNamed", "TestGuestDelegated", "TestGuestLimits"} {
+	for _, name := range []string{"TestGuestKernelEnforces", "TestGuestKernelIsNamed", "TestGuestDelegated", "TestGuestControllersAreTaken", "TestGuestLimits"} {
 		checkGuest(t, name, strings.Contains(out, "--- PASS: "+name+" "), "%s", out)
 	}
 }
