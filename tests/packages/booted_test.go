@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,7 +113,11 @@ func startWalk(t *testing.T, name, suite string) *walker {
 		}
 		os.RemoveAll(filepath.Dir(w.system.Console()))
 	})
-	go w.readLines()
+	said, err := os.Create(filepath.Join(w.out, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go w.readLines(said)
 	if os.Getenv(again) == "" {
 		w.awaitBoot()
 	} else {
@@ -219,10 +224,12 @@ pack_files
 	}
 }
 
-// readLines reads what the shell prints until the machine ends.
-func (w *walker) readLines() {
+// readLines reads what the shell prints until the machine ends, and copies it to a file: a
+// step that takes long can be watched.
+func (w *walker) readLines(said *os.File) {
 	defer close(w.lines)
-	in := bufio.NewReader(w.system.Port)
+	defer said.Close()
+	in := bufio.NewReader(io.TeeReader(w.system.Port, said))
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {

@@ -25,10 +25,11 @@ update_in_force() # [for-uid] [other-uid]
 	sysctl -qw fs.protected_symlinks=1
 }
 
-# A node of the former release, whose files no upgrade replaces.
+# A node of the former release, whose files no upgrade replaces. Without Delegate, each
+# reload of systemd takes its control groups' files of limits away.
 start_old_node()
 {
-	systemd-run --unit=old-node --collect /opt/former/bin/skep join --state /opt/former/state
+	systemd-run --unit=old-node --collect -p Delegate=yes /opt/former/bin/skep join --state /opt/former/state
 }
 
 old_node_ready()
