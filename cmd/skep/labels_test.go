@@ -32,6 +32,17 @@ func runNode(t *testing.T, line string) {
 	})
 }
 
+// openHub opens a hub without nodes, until the test ends.
+func openHub(t *testing.T, state string) (c *hub.Client, address string) {
+	t.Helper()
+	h, err := hub.Open(hub.Config{State: hubState(state), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return hub.NewClient(h.ControlSocket()), h.Address().String()
+}
+
 // awaitNode waits for a node that a selector chooses.
 func awaitNode(t *testing.T, c *hub.Client, on string) hub.NodeInfo {
 	t.Helper()
@@ -62,17 +73,12 @@ func TestLabelsOfNodes(t *testing.T) {
 	if n := awaitNode(t, c, "room=a"); n.Name != "here" || !slices.Equal(n.Labels, []string{"room=a"}) {
 		t.Errorf("the node of up is %+v", n)
 	}
-	h, err := hub.Open(hub.Config{State: hubState(filepath.Join(dir, "hub")), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Close)
-	c = hub.NewClient(h.ControlSocket())
+	c, address := openHub(t, filepath.Join(dir, "hub"))
 	token, err := c.Token(t.Context(), hub.TokenRequest{Uses: 1, Life: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runNode(t, "join "+h.Address().String()+" --token "+token.Token+" --name pc --slots 1 --label room=b --label gpu=a30 --label room=b --state "+filepath.Join(dir, "pc"))
+	runNode(t, "join "+address+" --token "+token.Token+" --name pc --slots 1 --label room=b --label gpu=a30 --label room=b --state "+filepath.Join(dir, "pc"))
 	if n := awaitNode(t, c, "room=b,gpu=a30"); n.Name != "pc" || len(n.Labels) != 2 {
 		t.Errorf("the node of join is %+v", n)
 	}

@@ -40,7 +40,7 @@ func filesBelow(t *testing.T, root string) (list []string) {
 
 func TestServiceFilesComeAndGo(t *testing.T) {
 	root := t.TempDir()
-	line := []string{"service", "install", "hub", "--root", root, "--", "--listen", ":4870", "--allow-write", "/srv/50%"}
+	line := []string{"service", "install", "hub", "--root", root, "--", "--listen", ":4870", "--quota-hub", "20G", "--allow-write", "/srv/50%"}
 	out, code, text := outputOf(t, line...)
 	if code != 0 || strings.Count(out, "wrote ") != 4 {
 		t.Fatalf("%d %q\n%s", code, text, out)
@@ -56,7 +56,7 @@ func TestServiceFilesComeAndGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ExecStart=\n" + `ExecStart="/usr/bin/skep" "up" "--no-agent" "--no-token" "--state" "/var/lib/skep" "--listen" ":4870" "--allow-write" "/srv/50%%"` + "\n",
+	for _, want := range []string{"ExecStart=\n" + `ExecStart="/usr/bin/skep" "up" "--no-agent" "--no-token" "--state" "/var/lib/skep" "--listen" ":4870" "--quota-hub" "20G" "--allow-write" "/srv/50%%"` + "\n",
 		`ReadWritePaths="/srv/50%%"` + "\n"} {
 		if !strings.Contains(string(added), want) {
 			t.Errorf("no %q in\n%s", want, added)

@@ -21,8 +21,14 @@ func TestMpirunHoldsAnUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mpirun{update: "fix"}
-	m.job.Program = []string{"/bin/app", "--", "x"}
+	m := &mpirun{}
+	f := cli.NewFlags("mpirun", "")
+	m.options(f)
+	words, err := f.Parse(strings.Fields("--hosts a,b --update fix -n 8 -- /bin/app -- x"))
+	if err != nil || m.job.Ranks != 8 || !slices.Equal(words, []string{"/bin/app", "--", "x"}) {
+		t.Fatalf("%q, %+v, %v", words, m.job, err)
+	}
+	m.job.Program = words
 	m.job.Parts = []launch.Part{{Program: []string{"/bin/model"}}}
 	if err := m.holdUpdate(); err != nil {
 		t.Fatal(err)
@@ -52,6 +58,7 @@ func TestUpdateHoldRefused(t *testing.T) {
 		"update hold fix -- true":                   {cli.Refused, "'skep service install kernel' installs it"},
 		"update hold --cgroup " + dir + " fix":      {cli.Refused, "'skep service install kernel' installs it"},
 		"update hold --cgroup " + dir + "/x fix":    {cli.Failed, "--wait 1m waits for one"},
+		"exec --on all --update fix -- true":        {cli.Unreachable, "hub"},
 		"exec --update ../fix -- true":              {cli.Usage, "is not the name of an update"},
 		"mpirun --update ../fix -n 1 -- true":       {cli.Usage, "is not the name of an update"},
 		"exec --update= -- true":                    {cli.Usage, "is not the name of an update"},

@@ -213,7 +213,7 @@ func TestUpdateRoll(t *testing.T) {
 	f := newRollFleet(t, "a", "b", "xc")
 	f.awaitNodes(3)
 	f.kernels["a"].functions, f.kernels["b"].functions = 1, 1
-	line := "update roll %s --state " + f.state + " --waves 1,all --canary-time 1s --settle 1s"
+	line := "update roll %s --supersede --state " + f.state + " --waves 1,all --canary-time 1s --settle 1s"
 	if _, text := f.skep(cli.Refused, line, "fix.skepup"); !strings.Contains(text, "nobody signed fix") {
 		t.Error(text)
 	}
@@ -229,6 +229,9 @@ func TestUpdateRoll(t *testing.T) {
 		state, loaded := k.state()
 		if got := loaded && state == uapi.DynamosCommitted; got != want {
 			t.Errorf("%s: committed %v", name, got)
+		}
+		if supersedes := k.flags == uapi.DynamosSupersede; supersedes != want {
+			t.Errorf("%s: supersedes older updates: %v", name, supersedes)
 		}
 		if !want {
 			continue

@@ -31,8 +31,7 @@ func (o *office) builder() (url string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		s := &updateServe{listen: address, dir: o.path("builds")}
-		ended <- s.run(ctx, cli.NewFlags("update serve", ""), nil)
+		ended <- dispatch(ctx, []string{"update", "serve", "--listen", address, "--dir", o.path("builds")})
 	}()
 	o.t.Cleanup(func() {
 		cancel()

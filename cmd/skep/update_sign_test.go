@@ -14,6 +14,7 @@ import (
 
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/trust"
+	"skep/grid/hub"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -128,7 +129,7 @@ func TestSignedPackageFromKeyToNode(t *testing.T) {
 		t.Error(text)
 	}
 	o.skep(0, "update sign %s --key %s", "fix.skepup", "bob")
-	out, _ = o.skep(0, "update verify %s", "fix.skepup")
+	out, _ = o.skep(0, "update verify %s --keys %s", "fix.skepup", "keys")
 	for _, want := range []string{o.id("alice") + " (alice): valid", "expires 2026-12-26T12:00:00Z", "allow-others yes", "2 of 2 needed", "on trial for 5m0s at most"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("verify lacks %q: %s", want, out)
@@ -411,6 +412,16 @@ func TestJoinPinsKeysFirst(t *testing.T) {
 	if _, text := o.skep(cli.Usage, "join --state %s --update-keys %s", "state", "keys"); !strings.Contains(text, "not joined") {
 		t.Error(text)
 	}
+	c, address := openHub(t, o.path("hub"))
+	token, err := c.Token(t.Context(), hub.TokenRequest{Uses: 1, Life: time.Hour})
+	if err == nil {
+		err = os.WriteFile(o.path("token"), []byte(token.Token+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	runNode(t, "join "+address+" --name pc --slots 1 --token-file "+o.path("token")+" --update-keys "+o.path("keys")+" --state "+o.path("state"))
+	awaitNode(t, c, "node=pc")
 	if err := o.approve(time.Minute); trust.Name(err) != trust.Unsigned {
 		t.Errorf("after the join: %v", err)
 	}

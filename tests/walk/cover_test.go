@@ -64,8 +64,9 @@ func readTable(text string) (list []*entry, bad []string) {
 	return list, bad
 }
 
-// judgeTable compares commands with the table. exists reports whether a test exists.
-func judgeTable(commands []Command, table []*entry, exists func(suite, test string) bool) (bad []string) {
+// judgeTable compares commands with the table. exists reports whether a test exists, and lacks
+// which options of a command it never gives.
+func judgeTable(commands []Command, table []*entry, exists func(suite, test string) bool, lacks func(c Command, test string) []string) (bad []string) {
 	for _, c := range commands {
 		var found *entry
 		for _, e := range table {
@@ -78,6 +79,9 @@ func judgeTable(commands []Command, table []*entry, exists func(suite, test stri
 			continue
 		}
 		found.used = true
+		if list := lacks(c, found.test); len(list) > 0 {
+			bad = append(bad, fmt.Sprintf("commands.tbl:%d: %q types no %s of %s", found.line, found.test, strings.Join(list, ", "), c))
+		}
 	}
 	for _, e := range table {
 		suite, test, ok := strings.Cut(e.test, ": ")
@@ -110,9 +114,71 @@ func TestCommands(t *testing.T) {
 	if len(commands) < 100 {
 		t.Errorf("only %d commands were found", len(commands))
 	}
-	for _, line := range append(bad, judgeTable(commands, table, findTests(t))...) {
+	for _, line := range append(bad, judgeTable(commands, table, findTests(t), lackOptions(t))...) {
 		t.Error(line)
 	}
+}
+
+var (
+	option   = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z-]*)`)
+	pageName = regexp.MustCompile(`"((?:docs/[\w/-]+|[A-Z]+)\.md)"`)
+	function = regexp.MustCompile(`^[Tw][a-z]+[A-Z]\w+`) // a test, or a part of one that types into a machine
+)
+
+// lackOptions returns a function that searches the options of a command in the files of its test,
+// and in the pages that they name. A test that names the command's page types what is there.
+func lackOptions(t *testing.T) func(c Command, test string) []string {
+	t.Helper()
+	return func(c Command, test string) (list []string) {
+		suite, name, _ := strings.Cut(test, ": ")
+		if suite == "rule" || suite == "-" || strings.HasPrefix(test, "- ") {
+			return nil
+		}
+		var text strings.Builder
+		for _, file := range filesOfTest(name) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Error(err)
+			}
+			text.Write(b)
+		}
+		for _, page := range pageName.FindAllStringSubmatch(text.String(), -1) {
+			if page[1] == c.Page {
+				return nil
+			}
+			b, err := os.ReadFile(filepath.Join(root, page[1]))
+			if err != nil {
+				t.Error(err)
+			}
+			text.Write(b)
+		}
+		for _, m := range option.FindAllStringSubmatch(c.Text, -1) {
+			if !strings.Contains(text.String(), m[1]) {
+				list = append(list, m[1])
+			}
+		}
+		return list
+	}
+}
+
+func declares(text, name string) bool {
+	return regexp.MustCompile(`(?m)^func (\(\w+ \*\w+\) )?` + name + `\(`).MatchString(text)
+}
+
+// filesOfTest returns the files that hold a test: "folder TestName", or a text in a test's output.
+func filesOfTest(test string) (list []string) {
+	words := strings.Fields(test)
+	if len(words) == 2 && function.MatchString(words[1]) {
+		name := function.FindString(words[1])
+		files, _ := filepath.Glob(filepath.Join(root, words[0], "*_test.go"))
+		return slices.DeleteFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err != nil || !declares(string(text), name)
+		})
+	}
+	own := test[strings.LastIndex(test, ": ")+1:] // in front of it is what it was tried on
+	out, _ := exec.Command("grep", "-rlF", "--include=*.sh", "--include=*.go", "--include=*.c", "--exclude=cover_test.go", "-e", strings.TrimSpace(own), root+"/tests", root+"/bee", root+"/o2g", root+"/examples").Output()
+	return strings.Fields(string(out))
 }
 
 // findTests returns a function that searches a suite in the room.mk files and a test's name in
@@ -134,17 +200,7 @@ func findTests(t *testing.T) func(suite, test string) bool {
 		if !regexp.MustCompile(`(?m)^(suite_` + quoted + ` |\w+_SUITES :?\+?= (.* )?` + quoted + `( |$))`).MatchString(rooms) {
 			return false
 		}
-		words := strings.Fields(test)
-		folder, name := words[0], strings.Split(words[len(words)-1], "/")[0]
-		if len(words) == 2 && strings.HasPrefix(name, "Test") {
-			files, _ := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-			return slices.ContainsFunc(files, func(file string) bool {
-				text, err := os.ReadFile(file)
-				return err == nil && strings.Contains(string(text), "func "+name+"(")
-			})
-		}
-		own := test[strings.LastIndex(test, ": ")+1:] // in front of it is what it was tried on
-		return exec.Command("grep", "-rqF", "--include=*.sh", "--include=*.go", "--include=*.c", "-e", strings.TrimSpace(own), root+"/tests", root+"/bee", root+"/o2g", root+"/examples").Run() == nil
+		return len(filesOfTest(test)) > 0
 	}
 }
 
@@ -172,7 +228,13 @@ func TestCommands_planted(t *testing.T) {
 	if len(plain) != 2 || plain[0].Text != "build/bin/skep up" {
 		t.Fatalf("read is %q", plain)
 	}
-	exists := func(suite, test string) bool { return suite == "walk" && test == "here" }
+	exists := func(suite, test string) bool { return suite == "walk" && (test == "here" || test == "bare") }
+	lacks := func(_ Command, test string) []string {
+		if test == "walk: bare" {
+			return []string{"--thing"}
+		}
+		return nil
+	}
 	for table, want := range map[string]string{
 		"p.md\t$ *\twalk: here":                                   "",
 		"p.md\tlab# *\twalk: here":                                "no test types: skep new|has no such command",
@@ -184,14 +246,31 @@ func TestCommands_planted(t *testing.T) {
 		"p.md\tskep new\twalk: gone":                              "there is no test",
 		"p.md\tskep new\t-":                                       "there is no test",
 		"p.md\tskep new\t- it needs a second computer with Slurm": "",
+		"p.md\tskep new\twalk: bare":                              `"walk: bare" types no --thing of p.md:1: skep new`,
 		"p.md\tskep new":                                          "want page, command, test|no test types",
 	} {
 		list, bad := readTable(table)
-		got := strings.Join(append(bad, judgeTable(block[:1], list, exists)...), "\n")
+		got := strings.Join(append(bad, judgeTable(block[:1], list, exists, lacks)...), "\n")
 		for _, part := range strings.Split(want, "|") {
 			if !strings.Contains(got, part) || want == "" && got != "" {
 				t.Errorf("%q: got %q, want %q", table, got, want)
 			}
+		}
+	}
+}
+
+// Options count only if the test, or a page that it types, has them.
+func TestCommands_options(t *testing.T) {
+	lacks := lackOptions(t)
+	for _, c := range []struct{ page, text, test, want string }{
+		{"docs/x.md", "skep exec --on os=windows -- x --more", "walk-wine: tests/walk TestWindowsPCs", "--more"},
+		{"docs/x.md", "skep update revert links --wait 2s --twice", "vm-update: tests/vm walkStuck", "--twice"},
+		{"README.md", "skep exec --anything", "walk-wine: tests/walk TestWindowsPCs", ""},
+		{"docs/x.md", "skep exec --anything", "- it needs a second computer with Slurm", ""},
+		{"docs/x.md", "skep exec --anything", "wine-kit: the result counts no failure", "--anything"},
+	} {
+		if got := strings.Join(lacks(Command{Page: c.page, Text: c.text}, c.test), " "); got != c.want {
+			t.Errorf("%s: %s lacks %q, want %q", c.text, c.test, got, c.want)
 		}
 	}
 }

@@ -9,10 +9,10 @@ suite_commands_kind = go
 walk_run = $(GO) test -count=1 -json ./tests/walk
 
 TEST_SUITES += walk
-suite_walk = BUILD=$(abspath $(B)) $(walk_run) -run '^(TestWorker|TestOmniRPC|TestMPI|TestReadme|TestTrace)$$'
+suite_walk = BUILD=$(abspath $(B)) $(walk_run) -run '^(TestWorker|TestOmniRPC|TestMPI|TestReadme|TestTrace|TestChosenNodes|TestMeasuring)$$'
 suite_walk_kind = go
 suite_walk_needs = $(B)/bin/skep $(B)/bin/bee $(B)/lib/libskepworker.a \
-	$(B)/lib/libskeprpc.a $(B)/lib/libo2g-fi.so $(B)/mpi/ready
+	$(B)/lib/libskeprpc.a $(B)/lib/libo2g-fi.so $(B)/mpi/ready $(windows_kit)
 
 TEST_SUITES += walk-wine
 suite_walk-wine = BUILD=$(abspath $(B)) SHIM=$(abspath $(WINE_PRNG)) \

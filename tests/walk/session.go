@@ -174,7 +174,7 @@ func splitLines(text string) []string {
 func (s *Session) keepRunning(c Command, text string) {
 	s.t.Helper()
 	s.count++
-	fmt.Fprintf(s.stdin, "exec 9>&1; %s </dev/null >%s 2>&1 & echo $! >%s.part; mv %[3]s.part %[3]s\n", text, s.notePath("out"), s.notePath("pid"))
+	fmt.Fprintf(s.stdin, "exec 9>&1; </dev/null %s >%s 2>&1 & echo $! >%s.part; mv %[3]s.part %[3]s\n", text, s.notePath("out"), s.notePath("pid"))
 	var pid int
 	fmt.Sscan(s.awaitFile(s.notePath("pid"), c.Text, func(text string) error {
 		if text == "" {

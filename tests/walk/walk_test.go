@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"skep/tests/built"
@@ -46,6 +48,51 @@ func TestMPI(t *testing.T) {
 	s := Start(t, build, map[string]string{"build/mpich": filepath.Join(build, "mpi/mpich"), "tests/mpi": sourcePath(t, "tests/mpi")})
 	s.Skip("python3 -m venv ", "skep mpirun --hosts ")
 	s.Page(root, "docs/walks/mpi.md")
+}
+
+// The page's selectors choose this node by its labels and its memory.
+func TestChosenNodes(t *testing.T) {
+	s := Start(t, buildDir(t), map[string]string{"examples": sourcePath(t, "examples")})
+	s.runGood("cp examples/hello/* . && skep gen --build hello.idl hello.c && skep gen --master master.c && echo 'int main(void) { return 0; }' | gcc -static -x c -o program -")
+	s.Type(Command{Text: "skep up --label gpu=a30 --label room=c1", Prompt: "$", Output: []string{"…", "agent: connected to the hub …"}})
+	s.Lines(root, "docs/running.md", "skep run --on ", "skep exec --on 'os=linux,room")
+	s.joinOverSSH()
+}
+
+// joinOverSSH types the page's line for another machine. The shell's own ssh runs the command
+// here, with a state of its own.
+func (s *Session) joinOverSSH() {
+	s.t.Helper()
+	s.runGood(`mkdir ssh && printf '#!/bin/sh\nSKEP_STATE=$HOME/$1\nexport SKEP_STATE\nshift\nexec "$@"\n' >ssh/ssh && chmod +x ssh/ssh`)
+	s.runGood("PATH=$PWD/ssh:$PATH")
+	list, err := Read(filepath.Join(root, "docs/running.md"), "docs/running.md")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	at := slices.IndexFunc(list, func(c Command) bool { return strings.HasPrefix(c.Text, "skep token | ssh node ") })
+	if at < 0 {
+		s.t.Fatal("the page has no line for ssh")
+	}
+	list[at].Output = []string{"…", "agent: connected to the hub …"}
+	s.keepRunning(list[at], list[at].Text)
+}
+
+// The kit for Windows PCs measures Linux too.
+func TestMeasuring(t *testing.T) {
+	build := buildDir(t)
+	s := Start(t, build, map[string]string{"build/skep-windows-kit.zip": filepath.Join(build, "skep-windows-kit.zip")})
+	s.Skip("make ")
+	s.runGood("unzip -q build/skep-windows-kit.zip -d build/kit")
+	s.Page(root, "docs/measuring.md")
+	text, err := os.ReadFile(filepath.Join(s.dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bar := range []string{"programs", "calls", "start", "eigen", "join"} {
+		if !strings.Contains(string(text), `"bar": "`+bar+`"`) {
+			t.Errorf("no figure of %s in %s", bar, text)
+		}
+	}
 }
 
 // The page's trace of a job: a file per rank, which jq or another reader of JSON can join.
