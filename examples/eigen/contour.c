@@ -221,7 +221,8 @@ static double backward_error(const struct eigen_sparse *a,
 	scale = (size_a + fabs(value) * size_b) * vector_norm(room->x, n);
 	for (i = 0; i < n; i++)
 		room->ax[i] -= value * room->bx[i];
-	return scale > 0 ? vector_norm(room->ax, n) / scale : INFINITY;
+	return scale > 0 && isfinite(scale) ? vector_norm(room->ax, n) / scale
+					    : INFINITY;
 }
 
 static int solve_ritz(const struct eigen_contour *c,
@@ -232,6 +233,8 @@ static int solve_ritz(const struct eigen_contour *c,
 	double size_a = eigen_sparse_norm(a), size_b = eigen_sparse_norm(b);
 	int rank = found->rank, itype = 1, info, j;
 
+	if (isnan(size_a) || isnan(size_b))
+		return -ENOMEM;
 	project_matrix(a, rank, room, room->small_a);
 	project_matrix(b, rank, room, room->small_b);
 	dsygv_(&itype, "V", "L", &rank, room->small_a, &rank, room->small_b,
@@ -328,7 +331,9 @@ static void check_column(double complex z, const struct eigen_sparse *a,
 	for (i = 0; i < n; i++)
 		r[i] += z * t[i];
 	wrong = norm_complex(r, n) / right;
-	limit = fmax(1e-9, 1e-13 * size * norm_complex(y, n) / right);
+	limit = 1e-13 * size * norm_complex(y, n) / right;
+	/* Numbers beyond all bounds excuse nothing. */
+	limit = limit > 1e-9 && isfinite(limit) ? limit : 1e-9;
 	/* Keeps the column with the largest ratio of residual to limit; a NaN
 	 * counts as the largest. */
 	if (!(wrong * check->limit <= check->residual * limit))
@@ -343,17 +348,17 @@ int eigen_contour_check(double complex z, int block,
 	double complex *r = malloc(a->n * sizeof(*r));
 	double complex *t = malloc(a->n * sizeof(*t));
 	double size = eigen_sparse_norm(a) + cabs(z) * eigen_sparse_norm(b);
-	int j;
+	int j, error;
 
 	*check = (struct eigen_check){0, 1e-9};
-	for (j = 0; r && t && j < block; j++) {
+	error = r && t && !isnan(size) ? 0 : -ENOMEM;
+	for (j = 0; !error && j < block; j++) {
 		check_column(z, a, b, size, v + (size_t)j * a->n,
 			     y + (size_t)j * a->n, r, t, check);
 		if (!(check->residual <= check->limit))
 			break;
 	}
-	j = r && t ? 0 : -ENOMEM;
 	free(r);
 	free(t);
-	return j;
+	return error;
 }

@@ -42,7 +42,7 @@ static int dense_find(const struct eigen_sparse *a,
 		      const struct eigen_sparse *b,
 		      struct eigen_reference *reference)
 {
-	int n = a->n, itype = 1, lwork = 64 * n + 64, info = -1;
+	int n = a->n, itype = 1, lwork = 64 * n + 64, info, error = -ENOMEM;
 	double *da = calloc((size_t)n * n, sizeof(double));
 	double *db = calloc((size_t)n * n, sizeof(double));
 	double *work = malloc(lwork * sizeof(double));
@@ -54,11 +54,12 @@ static int dense_find(const struct eigen_sparse *a,
 		spread_dense(b, db);
 		dsygv_(&itype, "N", "L", &n, da, &n, db, &n, reference->value,
 		       work, &lwork, &info, 1, 1);
+		error = info ? -EDOM : 0;
 	}
 	free(da);
 	free(db);
 	free(work);
-	return info ? -EDOM : 0;
+	return error;
 }
 
 struct lanczos {
@@ -160,7 +161,8 @@ int eigen_reference_find(const struct eigen_sparse *a,
 
 	memset(reference, 0, sizeof(*reference));
 	if (a->n <= EIGEN_REFERENCE_DENSE) {
-		count = dense_find(a, b, reference) ? -EDOM : a->n;
+		count = dense_find(a, b, reference);
+		count = count ? count : a->n;
 	} else {
 		count = eigen_factor_at(f, center);
 		if (count >= 0)

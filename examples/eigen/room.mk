@@ -71,7 +71,9 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 		$(EIGEN_SHARED)
 
 # Tests of single steps and of printed lines.
-CHECK_SUITES += eigen-numbers eigen-options eigen-report eigen-circle
+CHECK_SUITES += eigen-numbers eigen-options eigen-report eigen-circle eigen-box
+suite_eigen-box = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/box_test
+suite_eigen-box_needs = $(eigen_t)/box_test
 suite_eigen-numbers = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/numbers_test
 suite_eigen-numbers_needs = $(eigen_t)/numbers_test
 suite_eigen-options = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/options_test
@@ -86,6 +88,17 @@ $(eigen_t)/%_test: $(B)/obj/eigen-san/examples/eigen/test/%_test.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
 
+# Memory that ends.
+CHECK_SUITES += eigen-memory
+suite_eigen-memory = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/memory_test
+suite_eigen-memory_needs = $(eigen_t)/memory_test
+$(eigen_t)/memory_test: $(call eigen_objects,eigen-san,test/memory_test market \
+		reference contour factor box $(EIGEN_SOLVER))
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
+		free) -o $@ $^ $(EIGEN_SHARED)
+
 CHECK_SUITES += eigen-bee
 suite_eigen-bee = sh examples/eigen/test/bee.sh $(B) linux
 suite_eigen-bee_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee-guard
@@ -99,4 +112,4 @@ bench_eigen_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee.exe
 
 MUTANTS += examples/eigen
 mutants_examples/eigen = eigen-market eigen-numbers eigen-options \
-	eigen-report eigen-circle eigen-solver eigen-bee
+	eigen-memory eigen-box eigen-report eigen-circle eigen-solver eigen-bee

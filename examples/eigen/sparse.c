@@ -201,7 +201,7 @@ double eigen_sparse_norm(const struct eigen_sparse *m)
 	int i, k;
 
 	if (!sum)
-		return INFINITY;
+		return NAN;
 	for (i = 0; i < m->n; i++) {
 		for (k = m->start[i]; k < m->start[i + 1]; k++) {
 			sum[i] += fabs(m->value[k]);

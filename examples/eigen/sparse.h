@@ -37,7 +37,7 @@ void eigen_sparse_multiply_complex(const struct eigen_sparse *m,
 /* Row and column of each entry, counted from 1 as Fortran does. */
 void eigen_sparse_places(const struct eigen_sparse *m, int *row, int *column);
 
-/* Largest sum of absolute values in a row. */
+/* Largest sum of absolute values in a row; NAN without memory. */
 double eigen_sparse_norm(const struct eigen_sparse *m);
 
 #endif

@@ -135,14 +135,17 @@ static int prepare_solver(int *order)
 static int order_check(int n, const int *order)
 {
 	char *seen = calloc(n, 1);
-	int i, error = seen ? 0 : -ENOMEM;
+	int i = 0;
 
-	for (i = 0; !error && i < n; i++) {
-		if (order[i] < 1 || order[i] > n || seen[order[i] - 1]++)
-			error = -EINVAL;
-	}
+	if (!seen)
+		return set_failure(-ENOMEM,
+				   "Not enough memory for the matrices.");
+	while (i < n && order[i] >= 1 && order[i] <= n && !seen[order[i] - 1]++)
+		i++;
 	free(seen);
-	return error;
+	return i == n ? 0
+		      : set_failure(-EINVAL, "The order of elimination does "
+					     "not name each unknown once.");
 }
 
 int eigen_initialize(int n, int nnza, int nnzb, int l, int *ia, int *ja,
@@ -159,11 +162,9 @@ int eigen_initialize(int n, int nnza, int nnzb, int l, int *ia, int *ja,
 		worker.status =
 			set_failure(-EINVAL, "A or B is not a lower triangle "
 					     "by rows, or empty.");
-	else if (order_check(n, order))
-		worker.status =
-			set_failure(-EINVAL, "The order of elimination does "
-					     "not name each unknown once.");
 	else
+		worker.status = order_check(n, order);
+	if (!worker.status)
 		worker.status = prepare_solver(order);
 	return worker.status;
 }

@@ -526,7 +526,7 @@ static int extract_pairs(const double *diagonal, int block, const double *v,
 	c.points = 40;
 	c.block = block;
 	c.moments = 1;
-	c.drop = 1e-12;
+	c.drop = c.drop > 0 ? c.drop : 1e-12;
 	if (eigen_sparse_build(&a, 4, 4, place, place, diagonal) ||
 	    eigen_sparse_build(&b, 4, 4, place, place, one))
 		abort();
@@ -596,6 +596,30 @@ static void test_scale(void)
 	tap_ok(extract_pairs(diagonal, 1, v, empty, c, &found) == -EDOM,
 	       "solutions that are zero span no subspace");
 	free(found.pair);
+}
+
+/* A direction exactly at the limit is noise. */
+static void test_drop(void)
+{
+	const double diagonal[] = {1, 2, 3, 4};
+	const double v[] = {1, 1, 1, 1, 1, 1, 1, 1};
+	struct eigen_found found;
+	int over;
+
+	for (over = 0; over < 2; over++) {
+		double s[] = {1, 0, 0, 0, 0, 0.25 + over * 0x1p-20, 0, 0};
+
+		tap_ok(extract_pairs(diagonal, 2, v, s,
+				     (struct eigen_contour){.center = 2,
+							    .radius = 1.5,
+							    .drop = 0.25},
+				     &found) == 0 &&
+			       found.rank == 1 + over &&
+			       found.count == 1 + over,
+		       "of a direction %s the limit the rank is %d",
+		       over ? "above" : "at", found.rank);
+		free(found.pair);
+	}
 }
 
 /*
@@ -755,6 +779,7 @@ int main(void)
 	test_estimate();
 	test_unconverged();
 	test_scale();
+	test_drop();
 	test_limit();
 	test_columns(1);
 	test_columns(1e-6);
