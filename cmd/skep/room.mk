@@ -77,8 +77,13 @@ MUTANTS_SUITES += hello-offline
 suite_hello-offline = $(suite_hello) -skip '^TestPythonPage$$'
 suite_hello-offline_kind = go
 suite_hello-offline_needs = $(suite_hello_needs)
+# The part of the suite chaos that tests detached runs.
+MUTANTS_SUITES += detached
+suite_detached = $(suite_chaos) -run '^TestDetached'
+suite_detached_kind = go
+suite_detached_needs = $(suite_chaos_needs)
 MUTANTS += cmd/skep
-mutants_cmd/skep = cli hello-offline grid-run journey-linux
+mutants_cmd/skep = cli hello-offline grid-run journey-linux compat detached
 
 # The examples for Slurm and hosts that submit jobs, with the distribution's Slurm, as root.
 FULL_SUITES += slurm
