@@ -64,9 +64,12 @@ int eigen_circle_search(struct eigen_factor *f, int n, double scale,
 			struct eigen_contour *c)
 {
 	double low, step = scale * 1e-6, over, under, middle;
-	int i, below, error = search_low(f, scale, &low);
+	int i, below, error;
 	int few = n < FEW ? n : FEW;
 
+	if (!(scale > 0) || !isfinite(scale))
+		return -ERANGE;
+	error = search_low(f, scale, &low);
 	for (i = 0, below = 0; !error && below < few && i < 30; i++, step *= 4)
 		below = eigen_factor_at(f, low + step);
 	if (error || below < 0)

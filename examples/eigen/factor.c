@@ -122,13 +122,9 @@ int eigen_factor_at(struct eigen_factor *f, double sigma)
 
 int eigen_factor_solve(struct eigen_factor *f, double *x)
 {
-	int error;
-
-	f->mumps.rhs = x;
+	f->mumps.rhs = x; /* only SOLVE reads it */
 	f->mumps.nrhs = 1;
-	error = mumps_run(f, SOLVE);
-	f->mumps.rhs = NULL;
-	return error;
+	return mumps_run(f, SOLVE);
 }
 
 int eigen_factor_definite(const struct eigen_sparse *b)

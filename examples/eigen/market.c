@@ -154,10 +154,8 @@ static int grow_entries(struct reader *r)
 	r->column = column ? column : r->column;
 	value = realloc(r->value, room * sizeof(*r->value));
 	r->value = value ? value : r->value;
-	if (!row || !column || !value) {
-		report_bad(r, "not enough memory");
+	if (!row || !column || !value)
 		return -ENOMEM;
-	}
 	r->room = room;
 	return 0;
 }
@@ -279,6 +277,8 @@ int eigen_market_read(FILE *from, struct eigen_sparse *m,
 		error = read_entries(&r);
 	if (!error)
 		error = fold_halves(&r, m);
+	if (error == -ENOMEM)
+		report_bad(&r, "not enough memory");
 	free(r.row);
 	free(r.column);
 	free(r.value);

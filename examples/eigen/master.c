@@ -18,6 +18,12 @@ static int report_failure(int code, const char *what)
 	return code;
 }
 
+static int report_error(int error, const char *what)
+{
+	return report_failure(EIGEN_WRONG,
+			      error == -ENOMEM ? "not enough memory" : what);
+}
+
 static int load_matrix(const char *name, struct eigen_sparse *m)
 {
 	char why[EIGEN_MARKET_WHY];
@@ -33,7 +39,7 @@ static int load_matrix(const char *name, struct eigen_sparse *m)
 	if (!error)
 		return 0;
 	fprintf(stderr, "eigen: %s: %s\n", name, why);
-	return EIGEN_USAGE;
+	return error == -ENOMEM ? EIGEN_WRONG : EIGEN_USAGE;
 }
 
 static int load_matrices(struct eigen_run *run)
@@ -45,9 +51,9 @@ static int load_matrices(struct eigen_run *run)
 		if (eigen_box_build(&run->options.box, &p->a, &p->b))
 			return report_failure(EIGEN_WRONG, "not enough memory");
 		run->exact_all = eigen_box_values(&run->options.box);
-		return run->exact_all
-			       ? 0
-			       : report_failure(EIGEN_WRONG, "no memory");
+		return run->exact_all ? 0
+				      : report_failure(EIGEN_WRONG,
+						       "not enough memory");
 	}
 	code = load_matrix(run->options.matrix_a, &p->a);
 	if (!code)
@@ -60,7 +66,7 @@ static int load_matrices(struct eigen_run *run)
 			"A and B are empty or differ in their size");
 	code = eigen_factor_definite(&p->b);
 	if (code < 0)
-		return report_failure(EIGEN_WRONG, "B cannot be factored");
+		return report_error(code, "B cannot be factored");
 	return code ? 0
 		    : report_failure(EIGEN_USAGE, "B is not positive definite");
 }
@@ -254,20 +260,20 @@ static int judge_run(struct eigen_run *run)
 	error = eigen_contour_extract(&run->contour, &p->a, &p->b, p->v, run->s,
 				      &run->found);
 	if (error)
-		return report_failure(EIGEN_WRONG,
-				      "no subspace comes out of the "
-				      "solutions; is the circle empty?");
+		return report_error(error, "no subspace comes out of the "
+					   "solutions; is the circle empty?");
 	pick_exact(run);
 	e.exact = run->exact;
 	e.exact_count = run->exact_count;
 	if (run->options.no_reference) {
 		run->reference.method = "none";
-	} else if (eigen_reference_find(&p->a, &p->b, run->factor,
-					run->contour.center,
-					run->contour.radius, run->inertia,
-					&run->reference)) {
-		return report_failure(EIGEN_WRONG,
-				      "the reference did not converge");
+	} else {
+		error = eigen_reference_find(
+			&p->a, &p->b, run->factor, run->contour.center,
+			run->contour.radius, run->inertia, &run->reference);
+		if (error)
+			return report_error(error,
+					    "the reference did not converge");
 	}
 	e.reference = run->reference.value;
 	e.reference_count = run->reference.count;

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -125,40 +124,51 @@ struct group {
 	uint64_t bytes_in, bytes_out;
 };
 
-static int compare_doubles(const void *a, const void *b)
+/* `node` NULL: all nodes of the substrate. */
+static int in_group(const struct eigen_call *call, const struct group *group)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	return call->ended && !call->status && call->substrate &&
+	       !strcmp(call->substrate, group->substrate) &&
+	       (!group->node || !strcmp(call->node, group->node));
 }
 
-/* `node` NULL: all nodes of the substrate. */
+/* Is call i at place calls / 2 of its group, counted from 0 in ascending order?
+ * Equal times are in the order of the calls. */
+static int is_median(const struct eigen_run *run, int i,
+		     const struct group *group)
+{
+	double ms = run->call[i].exec_ms;
+	int j, place = 0;
+
+	for (j = 0; j < run->contour.points; j++) {
+		double other = run->call[j].exec_ms;
+
+		if (in_group(&run->call[j], group))
+			place += other < ms || (other == ms && j < i);
+	}
+	return place == group->calls / 2;
+}
+
 static void collect_group(const struct eigen_run *run, const char *node,
 			  const char *substrate, struct group *group)
 {
-	double *ms = malloc(run->contour.points * sizeof(*ms));
 	int i;
 
 	*group = (struct group){.node = node, .substrate = substrate};
 	for (i = 0; i < run->contour.points; i++) {
 		const struct eigen_call *call = &run->call[i];
 
-		if (!call->ended || call->status || !call->substrate ||
-		    strcmp(call->substrate, substrate) ||
-		    (node && strcmp(call->node, node)))
+		if (!in_group(call, group))
 			continue;
-		if (ms)
-			ms[group->calls] = call->exec_ms;
 		group->calls++;
 		group->again += call->attempt > 1;
 		group->bytes_in += call->bytes_in;
 		group->bytes_out += call->bytes_out;
 	}
-	if (ms && group->calls) {
-		qsort(ms, group->calls, sizeof(*ms), compare_doubles);
-		group->median_ms = ms[group->calls / 2];
+	for (i = 0; i < run->contour.points; i++) {
+		if (in_group(&run->call[i], group) && is_median(run, i, group))
+			group->median_ms = run->call[i].exec_ms;
 	}
-	free(ms);
 }
 
 /* Is call i the first one with its node (or substrate)? */

@@ -92,8 +92,8 @@ $(eigen_t)/%_test: $(B)/obj/eigen-san/examples/eigen/test/%_test.o \
 CHECK_SUITES += eigen-memory
 suite_eigen-memory = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/memory_test
 suite_eigen-memory_needs = $(eigen_t)/memory_test
-$(eigen_t)/memory_test: $(call eigen_objects,eigen-san,test/memory_test market \
-		reference contour factor box $(EIGEN_SOLVER))
+$(eigen_t)/memory_test: $(call eigen_objects,eigen-san,test/memory_test \
+		$(EIGEN_MASTER))
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN) $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \

@@ -226,12 +226,10 @@ int eigen_solve(int n, int l, double zre, double zim, double *y)
 	if (error)
 		return error;
 	put_right_side(y);
-	worker.mumps.rhs = (ZMUMPS_COMPLEX *)y;
+	worker.mumps.rhs = (ZMUMPS_COMPLEX *)y; /* only SOLVE reads it */
 	worker.mumps.nrhs = l;
 	worker.mumps.lrhs = n;
-	error = mumps_run(SOLVE);
-	worker.mumps.rhs = NULL;
-	return error;
+	return mumps_run(SOLVE);
 }
 
 const char *eigen_why(void)

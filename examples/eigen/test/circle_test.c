@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The circle that is chosen for an unknown problem. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "examples/eigen/circle.h"
@@ -75,9 +76,33 @@ static void test_crowd(void)
 	eigen_sparse_free(&b);
 }
 
+/* Without a size of the problem there is no first step. */
+static void test_scale(void)
+{
+	static const double scale[] = {0, -1, NAN, INFINITY};
+	static const int at[] = {0, 1};
+	static const double value[] = {1, 2}, one[] = {1, 1};
+	struct eigen_contour c;
+	struct eigen_sparse a, b;
+	struct eigen_factor *f;
+	size_t i;
+
+	TAP(!eigen_sparse_build(&a, 2, 2, at, at, value) &&
+	    !eigen_sparse_build(&b, 2, 2, at, at, one));
+	f = eigen_factor_new(&a, &b, NULL);
+	for (i = 0; i < sizeof(scale) / sizeof(*scale); i++)
+		tap_ok(eigen_circle_search(f, 2, scale[i], &c) == -ERANGE,
+		       "no circle of a problem with the size %g", scale[i]);
+	TAP(eigen_circle_search(f, 2, 1e-3, &c) == 0);
+	eigen_factor_free(f);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 int main(void)
 {
 	test_search();
+	test_scale();
 	test_crowd();
 	return tap_done();
 }

@@ -150,7 +150,9 @@ static void test_planted(void)
 		       strstr(said, "planted sentence"),
 	       "a failed call fails the run and is explained");
 	plant = other_program;
-	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED,
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED &&
+		       strstr(said, "eigen: this process ran program f00d, "
+				    "this process ran beef\n"),
 	       "nodes with different programs are refused");
 	plant = no_proof;
 	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED &&
