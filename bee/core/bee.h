@@ -124,9 +124,10 @@ struct bee_options {
 	u8 load_only;	/* the program is loaded, not run */
 	u64 memory;	/* maximum of bytes the guest may commit; 0: no limit */
 	u64 nonce;
-	u64 stream; /* the host's number of guest descriptor 3; 0: none */
-	u64 resume; /* descriptor of the state saved by execve, see
-		       abi/include/exec.h */
+	u64 stream;  /* the host's number of guest descriptor 3; 0: none */
+	u64 control; /* a socket that asks for snapshots; 0: none */
+	u64 resume;  /* descriptor of the state saved by execve, see
+			abi/include/exec.h */
 	/* host path: of the snapshot that is made of the process `pid`, or that
 	 * the program is restored from; or NULL */
 	const char *snapshot, *restore;
@@ -137,6 +138,7 @@ struct bee_options {
 	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
 	const char *cwd;     /* guest path, or NULL */
+	const char *cpu;     /* to compare with; "-": print this one */
 	const char *program; /* host path as given */
 	const char *name;    /* argv[0] if it is not program, or NULL */
 	char **argv; /* the guest's; argv[0] is program; NULL terminated */

@@ -299,6 +299,8 @@ static int attach_stream(const struct load *l)
 	u32 type, flags;
 	s64 handle;
 
+	if (l->options->control)
+		return 0;
 	if (!l->options->stream)
 		return attach_inherited(l);
 	handle = bee_os_stream(l->options->stream, &type, &flags);

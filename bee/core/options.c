@@ -25,6 +25,10 @@ const char bee_usage[] =
 	"  --end              after --snapshot: it ends when it is saved\n"
 	"  --restore FILE     go on with the program that was saved in FILE;\n"
 	"                     its path may follow\n"
+	"  --control N        inherited socket on which snapshots are asked "
+	"for\n"
+	"  --cpu HEX          name what this CPU lacks of one that --cpu -\n"
+	"                     printed\n"
 	"  --stream N         inherited stream (descriptor, on Windows handle\n"
 	"                     of a two-way pipe) that the program gets as 3;\n"
 	"                     the report is written at the start too\n"
@@ -163,6 +167,8 @@ static int parse_valued(struct bee_options *o, const char *word,
 		return parse_nonce(value, &o->nonce) ? -1 : 1;
 	if (abi_streq(word, "--stream"))
 		return parse_stream(value, &o->stream) ? -1 : 1;
+	if (abi_streq(word, "--control"))
+		return parse_stream(value, &o->control) ? -1 : 1;
 	if (abi_streq(word, "--resume"))
 		return parse_stream(value, &o->resume) ? -1 : 1;
 	if (abi_streq(word, "--env"))
@@ -175,6 +181,8 @@ static int parse_valued(struct bee_options *o, const char *word,
 		o->root = value;
 	else if (abi_streq(word, "--name"))
 		o->name = value;
+	else if (abi_streq(word, "--cpu"))
+		o->cpu = value;
 	else if (abi_streq(word, "--cwd"))
 		o->cwd = value;
 	else if (abi_streq(word, "--snapshot"))
@@ -223,6 +231,22 @@ static int take_snapshot(struct bee_options *o, int words, char **word,
 	return 0;
 }
 
+static int check_control(struct bee_options *o, char why[160])
+{
+#ifdef _WIN32
+	if (o->control || o->cpu)
+		return write_reason(why,
+				    "--control and --cpu serve snapshots, "
+				    "which are ",
+				    "not available on Windows yet", "");
+#endif
+	if (o->control && (o->stream || o->snapshot))
+		return write_reason(why, "--control excludes ",
+				    "--stream and --snapshot",
+				    "; see bee --help");
+	return 0;
+}
+
 int bee_options_parse(struct bee_options *o, int argc, char **argv,
 		      char why[160])
 {
@@ -252,6 +276,9 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 	}
 	if (o->help || o->version || o->probe || o->list)
 		return 0;
+	took = check_control(o, why);
+	if (took || o->cpu)
+		return took;
 	if (o->snapshot || o->restore || o->end) {
 		took = take_snapshot(o, argc - i, argv + i, why);
 		if (took || o->snapshot || i >= argc)

@@ -27,7 +27,7 @@ struct state {
 };
 
 struct bee bee;
-int lin_message_fd = 2;
+int lin_message_fd = 2, lin_control = -1;
 static struct bee_options options;
 static u32 resumed_as, reports;
 static s64 path_error;

@@ -89,7 +89,7 @@ static void check_texts(void)
 	} texts[] = {
 		{"--report", &o.report}, {"--cache", &o.cache},
 		{"--root", &o.root},	 {"--cwd", &o.cwd},
-		{"--name", &o.name},
+		{"--name", &o.name},	 {"--cpu", &o.cpu},
 	};
 	size_t i;
 
@@ -97,7 +97,8 @@ static void check_texts(void)
 		char want[80];
 		int ok = !parse_line(texts[i].word, "-v", NULL) &&
 			 *texts[i].text && !strcmp(*texts[i].text, "-v") &&
-			 !strcmp(o.program, "p");
+			 (texts[i].text == &o.cpu ? !o.program
+						  : !strcmp(o.program, "p"));
 
 		tap_ok(ok && is_alone(texts[i].text, sizeof(char *)),
 		       "%s and its text", texts[i].word);
@@ -151,6 +152,8 @@ static const struct {
 	{"--stream", "2", 0, 1},
 	{"--stream", "0", 0, 1},
 	{"--stream", "3k", 0, 1},
+	{"--control", "3", 3, 0},
+	{"--control", "2", 0, 1},
 	{"--stream", "", 0, 1},
 	{"--resume", "3", 3, 0},
 	{"--resume", "2", 0, 1},
@@ -164,10 +167,11 @@ static void check_numbers(void)
 	for (i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		const char *word = numbers[i].word;
 		int code = parse_line(word, numbers[i].text, NULL);
-		u64 *field = !strcmp(word, "--memory")	 ? &o.memory
-			     : !strcmp(word, "--nonce")	 ? &o.nonce
-			     : !strcmp(word, "--stream") ? &o.stream
-							 : &o.resume;
+		u64 *field = !strcmp(word, "--memory")	  ? &o.memory
+			     : !strcmp(word, "--nonce")	  ? &o.nonce
+			     : !strcmp(word, "--stream")  ? &o.stream
+			     : !strcmp(word, "--control") ? &o.control
+							  : &o.resume;
 
 		if (numbers[i].refused)
 			tap_ok(code == BEE_EXIT_USAGE &&

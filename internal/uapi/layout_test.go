@@ -30,10 +30,12 @@ var layouts = map[string]any{
 	"dynamos_health": DynamosHealth{}, "dynamos_apply": DynamosApply{},
 	"dynamos_change": DynamosChange{}, "dynamos_name": DynamosNamed{},
 	"dynamos_info": DynamosInfo{}, "dynamos_count": DynamosCount{},
-	"dynamos_event": DynamosEvent{},
+	"dynamos_event":     DynamosEvent{},
+	"skep_snapshot_ask": SnapshotAsk{}, "skep_snapshot_answer": SnapshotAnswer{},
 }
 
 var numbers = map[string]uint64{
+	"SKEP_SNAPSHOT_GO": SnapshotGo, "SKEP_SNAPSHOT_HOLD": SnapshotHold,
 	"SKEP_SESSION_REVISION": SessionRevision, "SKEP_SESSION_MAGIC": SessionMagic,
 	"SKEP_FRAME_MAX": FrameMax, "SKEP_SESSION_WINDOW": SessionWindow,
 	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast, "SKEP_AGAIN": FlagAgain,
@@ -65,6 +67,8 @@ var numbers = map[string]uint64{
 
 func cName(field string) string {
 	switch field {
+	case "PauseNS":
+		return "pause_ns"
 	case "ExecNS":
 		return "exec_ns"
 	case "ConfirmMS":
@@ -110,7 +114,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := describeLayouts()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/snapshot.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

@@ -234,7 +234,7 @@ static int reach_process(struct asked *a)
 
 static int send_ask(const struct asked *a)
 {
-	struct lin_ask ask = {.end = a->options->end};
+	struct skep_snapshot_ask ask = {.end = a->options->end};
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -253,7 +253,7 @@ static int send_ask(const struct asked *a)
 	return sendmsg(a->sock, &msg, MSG_NOSIGNAL) == sizeof(ask) ? 0 : -1;
 }
 
-static int take_answer(struct asked *a, struct lin_answer *answer)
+static int take_answer(struct asked *a, struct skep_snapshot_answer *answer)
 {
 	if (send_ask(a) ||
 	    recv(a->sock, answer, sizeof(*answer), 0) != sizeof(*answer))
@@ -279,7 +279,7 @@ static int end_program(struct asked *a)
 
 static int make_file(struct asked *a)
 {
-	struct lin_answer answer;
+	struct skep_snapshot_answer answer;
 	int code = open_part(a);
 
 	if (code)

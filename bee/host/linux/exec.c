@@ -56,6 +56,8 @@ static void put_options(struct start *s, s32 handle)
 	put_option(s, "--root", o->root);
 	put_option(s, "--report", o->report);
 	put_option(s, "--restored", lin_restored_text());
+	put_option(s, "--control",
+		   lin_control >= 0 && !s->head->child ? "4" : NULL);
 }
 
 /* The strings follow the state, arguments first. */
@@ -183,7 +185,7 @@ static int is_wanted(const struct abi_exec_head *head, int fd, int own)
 	u32 i;
 
 	if (fd == BEE_FAMILY_FD || fd == own ||
-	    (fd == BEE_WORD_FD && !head->child))
+	    (fd == BEE_WORD_FD && !head->child) || fd == lin_control)
 		return 1;
 	for (i = 0; i < head->numbers; i++)
 		if (abi_exec_handle(head, i) == fd)

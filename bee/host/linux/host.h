@@ -3,6 +3,8 @@
 #ifndef BEE_HOST_LINUX_HOST_H
 #define BEE_HOST_LINUX_HOST_H
 
+#include <skep/snapshot.h>
+
 #include "abi/include/lin.h"
 #include "bee/core/bee.h"
 
@@ -20,7 +22,7 @@
 
 /* The child's pipe for its exit report to the parent. */
 #define BEE_WORD_FD 3
-/* The child's descriptor for the stream of --stream. */
+/* The child's descriptor for the stream of --stream, or for --control. */
 #define BEE_STREAM_FD 4
 /* One memfd for all processes of a run: a process that has it at this number is
  * in the family. */
@@ -140,7 +142,8 @@ int lin_family_has(s32 pid);
 void lin_family_restore(s32 guest, s32 pid);
 int lin_family_restored(s32 *guest, s32 *pid);
 
-/* snapshot.c: in the helper; `token` names the socket of who asks. */
+/* snapshot.c: in the helper; `token` names the socket of who asks, 0: it is
+ * that of --control. */
 void lin_snapshot_answer(u64 token);
 /* Reads options->restore into bee.snapshot. 0, or -1 after a message. */
 int lin_restore_open(struct bee_options *options);
@@ -152,15 +155,8 @@ int lin_restore_start(void);
 
 /* ask.c: the command bee --snapshot; the exit code. */
 int lin_ask(const struct bee_options *o);
-/* What asks and answers, over a socket of this machine. */
-struct lin_ask {
-	u32 end; /* the program ends after it was saved */
-};
-struct lin_answer {
-	u32 saved, zero;
-	u64 bytes, pause_ns;
-	char why[320]; /* if it was not saved: a part of a sentence */
-};
+/* The socket of --control; -1: there is none, or it is another process's. */
+extern int lin_control;
 /* Fills a struct sockaddr_un with the socket's name; its length. */
 struct sockaddr_un;
 u32 lin_ask_name(struct sockaddr_un *to, u64 token);
@@ -196,6 +192,7 @@ void lin_log(const char *line);
 /* parent.c: exit code of the whole run. */
 int lin_parent(char **argv, const struct bee_options *o);
 int lin_probe(void);
+int lin_cpu_answer(const char *text);
 
 /* A number above all that lin_inherited_move uses. */
 int lin_inherited_end(void);

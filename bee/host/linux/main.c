@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -142,6 +143,9 @@ void lin_proc_child(void)
 	is_forked = 1;
 	lin_cpu_before = lin_user_before = lin_system_before = 0;
 	close(BEE_WORD_FD);
+	if (lin_control >= 0)
+		close(lin_control);
+	lin_control = -1;
 }
 
 void lin_proc_resumed(u32 forked)
@@ -185,6 +189,8 @@ static s64 run_guest(void)
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	if (options.stream) /* the stream's peer needs the report's end */
 		write_report(0);
+	if (lin_control >= 0 && !bee.resume)
+		send(lin_control, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return 0;
 }
 
@@ -202,6 +208,8 @@ static int child_main(void)
 	lin_thread_enable(self);
 	bee.options = &options;
 	abi_lin_root = options.root;
+	if (options.control)
+		lin_control = BEE_STREAM_FD;
 	if ((options.restored && lin_restored_take(options.restored)) ||
 	    (options.restore && lin_restore_open(&options)))
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
@@ -238,6 +246,8 @@ static int answer_option(void)
 		printf("bee %s (Linux)\n", BEE_VERSION);
 	else if (options.list)
 		fputs(bee_list(&lin_host), stdout);
+	else if (options.cpu)
+		code = lin_cpu_answer(options.cpu);
 	else
 		code = lin_probe();
 	if (!fflush(stdout) && !ferror(stdout))
@@ -255,7 +265,8 @@ int main(int argc, char **argv)
 		bee_os_message(why);
 		return code;
 	}
-	if (options.help || options.version || options.list || options.probe)
+	if (options.help || options.version || options.list || options.probe ||
+	    options.cpu)
 		return answer_option();
 	if (options.snapshot)
 		return lin_ask(&options);

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,10 +16,15 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/hex.h"
+#include "bee/core/snapshot.h"
 #include "host.h"
+
+#define CALL_US 5000
 
 static volatile pid_t child;
 
@@ -78,20 +84,23 @@ static int place_family(void)
  */
 static int place_streams(const struct bee_options *o, int word)
 {
-	int stream = -1;
+	int given = (int)(o->stream ? o->stream : o->control), stream = -1;
 
 	word = fcntl(word, F_DUPFD_CLOEXEC,
-		     o->stream ? BEE_FAMILY_FD + 1 : lin_inherited_end());
+		     given ? BEE_FAMILY_FD + 1 : lin_inherited_end());
 	if (word < 0) {
 		bee_os_message("too many open descriptors to start a program; "
 			       "raise ulimit -n");
 		return -1;
 	}
-	if (!o->stream && lin_inherited_move())
+	if (!given && lin_inherited_move())
 		return -1;
-	if (o->stream)
-		stream = fcntl((int)o->stream, F_DUPFD_CLOEXEC,
-			       BEE_FAMILY_FD + 1);
+	if (given)
+		stream = fcntl(given, F_DUPFD_CLOEXEC, BEE_FAMILY_FD + 1);
+	if (o->control && stream < 0) {
+		bee_os_message("--control is not an inherited socket");
+		return -1;
+	}
 	if (dup2(word, BEE_WORD_FD) < 0 || place_family())
 		return -1;
 	if (stream >= 0)
@@ -100,8 +109,8 @@ static int place_streams(const struct bee_options *o, int word)
 	return 0;
 }
 
-/* From when it has the family's memfd, the command bee --snapshot may call it
- * by this signal; it stays blocked until there is a handler. */
+/* The child may be called by this signal as soon as it exists; it stays blocked
+ * until there is a handler. */
 static void block_kick(void)
 {
 	sigset_t kick;
@@ -127,7 +136,6 @@ static void exec_child(char **argv, const struct bee_options *o, int word)
 	for (i = 1; i < n; i++)
 		copy[i + 1] = argv[i];
 	set_limits(o);
-	block_kick();
 	if (place_streams(o, word) < 0)
 		_exit(BEE_EXIT_REFUSED);
 	execv("/proc/self/exe", copy);
@@ -170,6 +178,43 @@ static int report_death(const struct bee_options *o, int status, int spoke)
 	return BEE_EXIT_SIGNAL + sig;
 }
 
+/* The child reads what was asked; it may not be ready, so it is called again.
+ */
+static void call_child(void)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	syscall(SYS_rt_tgsigqueueinfo, child, child, LIN_KICK, &info);
+	usleep(CALL_US);
+}
+
+/* Until the child has ended. */
+static void watch_control(int control)
+{
+	struct pollfd fds[2] = {{.fd = control, .events = POLLIN},
+				{.events = POLLIN}};
+
+	fds[1].fd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (fds[1].fd < 0) {
+		bee_os_message("no snapshot can be asked for: Linux 5.3 is "
+			       "needed");
+		return;
+	}
+	while (!fds[1].revents) {
+		if (poll(fds, 2, -1) < 0)
+			continue;
+		if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			fds[0].fd = -1;
+		else if (fds[0].revents)
+			call_child();
+	}
+	close(fds[1].fd);
+}
+
 int lin_parent(char **argv, const struct bee_options *o)
 {
 	int word[2], status = 0;
@@ -181,23 +226,74 @@ int lin_parent(char **argv, const struct bee_options *o)
 		return BEE_EXIT_REFUSED;
 	}
 	catch_signals();
+	block_kick();
 	child = fork();
 	if (child == 0)
 		exec_child(argv, o, word[1]);
 	close(word[1]);
 	if (o->stream)
 		close((int)o->stream);
-	else
+	else if (!o->control)
 		lin_inherited_close();
 	if (child < 0) {
 		bee_os_message("cannot start a process for the program");
 		return BEE_EXIT_REFUSED;
 	}
+	if (o->control)
+		watch_control((int)o->control);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	spoke = read(word[0], &said, sizeof(said)) == sizeof(said);
 	close(word[0]);
 	return report_death(o, status, spoke);
+}
+
+static int parse_cpu(const char *text, struct bee_snap_cpu *cpu)
+{
+	u8 *byte = (u8 *)cpu;
+	s32 high, low;
+	u32 i;
+
+	if (strlen(text) != 2 * sizeof(*cpu))
+		return -1;
+	for (i = 0; i < sizeof(*cpu); i++) {
+		high = base_hex_digit(text[2 * i]);
+		low = base_hex_digit(text[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return -1;
+		byte[i] = (u8)(high << 4 | low);
+	}
+	return 0;
+}
+
+/* "-": prints what programs may see of this CPU; else names what it lacks of
+ * one that was printed so. */
+int lin_cpu_answer(const char *text)
+{
+	struct bee_options none = {0};
+	struct bee_snap_cpu cpu;
+	const u8 *byte = (const u8 *)&cpu;
+	const char *lacks;
+	u32 i;
+
+	bee.options = &none;
+	bee_cpu_init();
+	if (!strcmp(text, "-")) {
+		bee_snap_cpu_read(&cpu);
+		for (i = 0; i < sizeof(cpu); i++)
+			printf("%02x", byte[i]);
+		putchar('\n');
+		return 0;
+	}
+	if (parse_cpu(text, &cpu)) {
+		bee_os_message("--cpu: this is not the CPU of a bee of this "
+			       "version");
+		return BEE_EXIT_USAGE;
+	}
+	lacks = bee_snap_cpu_lacks(&cpu);
+	if (lacks)
+		puts(lacks);
+	return lacks ? BEE_EXIT_REFUSED : 0;
 }
 
 static void print_probe(const char *what, const char *state)

@@ -153,7 +153,7 @@ static s64 peek_pipe(struct bee_save *s, s32 handle, void *buf, u64 len)
 
 /* Answering ---------------------------------------------------------------- */
 
-static void set_why(struct lin_answer *a, const char *why)
+static void set_why(struct skep_snapshot_answer *a, const char *why)
 {
 	snprintf(a->why, sizeof(a->why), "%s", why);
 }
@@ -165,7 +165,7 @@ static int has_children(void)
 	return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
 }
 
-static int judge_program(struct out *o, struct lin_answer *a)
+static int judge_program(struct out *o, struct skep_snapshot_answer *a)
 {
 	if (has_children())
 		set_why(a, "it has child processes");
@@ -177,7 +177,7 @@ static int judge_program(struct out *o, struct lin_answer *a)
 }
 
 /* Guest threads may wait for the helper to pass on signals. */
-static int come_to_rest(struct lin_answer *a)
+static int come_to_rest(struct skep_snapshot_answer *a)
 {
 	u64 until = (u64)lin_clock(ABI_CLOCK_MONOTONIC) + REST_NS;
 	u32 busy;
@@ -196,7 +196,7 @@ static int come_to_rest(struct lin_answer *a)
 	return 0;
 }
 
-static void save_file(struct out *o, struct lin_answer *a)
+static void save_file(struct out *o, struct skep_snapshot_answer *a)
 {
 	if (judge_program(o, a) || bee_save(&o->save)) {
 		set_why(a, *a->why ? a->why : o->save.why);
@@ -211,7 +211,7 @@ static void save_file(struct out *o, struct lin_answer *a)
 }
 
 /* All threads are at rest, or the answer says why one is not. */
-static void make_snapshot(int sock, int fd, struct lin_answer *a)
+static void make_snapshot(int sock, int fd, struct skep_snapshot_answer *a)
 {
 	struct out *o = bee_os_alloc(sizeof(*o));
 
@@ -238,8 +238,10 @@ static void make_snapshot(int sock, int fd, struct lin_answer *a)
 	bee_os_free(o, sizeof(*o));
 }
 
+int lin_control = -1;
+
 /* The file that the command has opened; -1: the message is not one of it. */
-static int receive_ask(int sock, struct lin_ask *ask)
+static int receive_ask(int sock, int flags, struct skep_snapshot_ask *ask)
 {
 	union {
 		struct cmsghdr head;
@@ -252,7 +254,7 @@ static int receive_ask(int sock, struct lin_ask *ask)
 			     .msg_controllen = sizeof(control)};
 	int fd = -1;
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != sizeof(*ask))
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags) != sizeof(*ask))
 		return -1;
 	if (msg.msg_controllen >= sizeof(control.head) &&
 	    control.head.cmsg_type == SCM_RIGHTS)
@@ -285,7 +287,7 @@ static int connect_asker(u64 token)
 }
 
 /* The program is at rest until the command has said what it does next. */
-static void await_end(int sock)
+static void await_end(int sock, u32 how)
 {
 	char end = 0;
 	ssize_t n;
@@ -293,14 +295,14 @@ static void await_end(int sock)
 	do
 		n = recv(sock, &end, 1, 0);
 	while (n < 0 && errno == EINTR);
-	if (n == 1 && end)
+	if (n == 1 ? end : how == SKEP_SNAPSHOT_HOLD)
 		lin_proc_exit(ENDED << 8);
 }
 
-static void answer_ask(int sock, int fd, const struct lin_ask *ask)
+static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 {
 	u64 start = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
-	struct lin_answer answer = {0};
+	struct skep_snapshot_answer answer = {0};
 	u32 end;
 
 	make_snapshot(sock, fd, &answer);
@@ -311,7 +313,7 @@ static void answer_ask(int sock, int fd, const struct lin_ask *ask)
 	if (send(sock, &answer, sizeof(answer), MSG_NOSIGNAL) ==
 		    sizeof(answer) &&
 	    end)
-		await_end(sock);
+		await_end(sock, ask->end);
 	if (end)
 		bee_thaw();
 }
@@ -320,18 +322,19 @@ static void answer_ask(int sock, int fd, const struct lin_ask *ask)
  * started yet does not answer. */
 void lin_snapshot_answer(u64 token)
 {
-	struct lin_ask ask;
+	struct skep_snapshot_ask ask;
 	int sock, fd;
 
 	if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
 		return;
-	sock = connect_asker(token);
-	fd = sock < 0 ? -1 : receive_ask(sock, &ask);
+	sock = token ? connect_asker(token) : lin_control;
+	/* anybody can call without having asked on the socket of --control */
+	fd = sock < 0 ? -1 : receive_ask(sock, token ? 0 : MSG_DONTWAIT, &ask);
 	if (fd >= 0) {
 		answer_ask(sock, fd, &ask);
 		close(fd);
 	}
-	if (sock >= 0)
+	if (token && sock >= 0)
 		close(sock);
 }
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * The SOCK_SEQPACKET socket of --control. bee sends one byte when the program
+ * is about to run, or to go on. Then it is asked, as often as one likes: an
+ * ask, with the descriptor of a file that is open for writing; the answer; and
+ * if the program was saved and `end` is not 0, one byte: 0 lets
+ * it go on, another value ends it. The user of the socket is trusted with the
+ * program's memory. Both sides are of one machine and one release.
+ */
+#ifndef SKEP_SNAPSHOT_H
+#define SKEP_SNAPSHOT_H
+
+#include <skep/types.h>
+
+enum skep_snapshot_end {
+	SKEP_SNAPSHOT_GO = 0,	/* it goes on at once */
+	SKEP_SNAPSHOT_END = 1,	/* it rests, and goes on if the socket closes */
+	SKEP_SNAPSHOT_HOLD = 2, /* it rests, and ends if the socket closes */
+};
+
+struct skep_snapshot_ask {
+	u32 end; /* enum skep_snapshot_end */
+};
+
+struct skep_snapshot_answer {
+	u32 saved, zero;
+	u64 bytes, pause_ns; /* of the file; until it was saved */
+	char why[320];	     /* if it was not saved: a part of a sentence */
+};
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+
+package uapi
+
+// Values of SnapshotAsk.End.
+const (
+	SnapshotGo   = 0 // the program goes on at once
+	SnapshotHold = 2 // it rests until it is told what to do, and ends if nobody can tell it
+)
+
+// SnapshotAsk is struct skep_snapshot_ask.
+type SnapshotAsk struct {
+	End uint32
+}
+
+// SnapshotAnswer is struct skep_snapshot_answer.
+type SnapshotAnswer struct {
+	Saved, Zero    uint32
+	Bytes, PauseNS uint64
+	Why            [320]byte
+}
