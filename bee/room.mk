@@ -297,6 +297,14 @@ $(bee_t)/guard_test: $(B)/obj/gcc/bee/test/guard.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static-pie -o $@ $^
 
+CHECK_SUITES += bee-control
+suite_bee-control = $(bee_t)/control_test $(B)
+suite_bee-control_needs = $(bee_t)/control_test $(B)/bin/bee $(BEE_GUESTS)
+$(bee_t)/control_test: $(B)/obj/san/bee/test/control.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
 CHECK_SUITES += bee-state
 suite_bee-state = sh bee/test/state.sh $(B)
 suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
@@ -329,6 +337,6 @@ soak_bee = sh bee/test/snapshot.sh $(B) 100
 soak_bee_needs = $(suite_bee-snapshot_needs)
 
 MUTANTS += bee
-mutants_bee = bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+mutants_bee = bee-control bee-snapshot bee-snapfile bee-linux bee-root bee-parents bee-files bee-unwind bee-locktable bee-tsc bee-cache \
 	bee-state bee-store bee-options bee-ipc bee-procfs bee-dynamic bee-images bee-sha256 bee-mem bee-own bee-vdso bee-report bee-cpu bee-clock bee-exec bee-family bee-thread \
 	bee-guard bee-rewrite*

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The socket of --control, on which whoever started bee asks for snapshots.
+ * usage: control BUILD
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bee/host/linux/host.h"
+#include "tests/tap.h"
+
+static char loader[PATH_MAX], guest[PATH_MAX];
+static pid_t pid; /* of bee */
+static int sock;
+static struct skep_snapshot_answer answer;
+
+static void start_bee(char **argv)
+{
+	int pair[2];
+	char number[16];
+
+	unlink("ready");
+	unlink("go");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		exit(1);
+	pid = fork();
+	if (!pid) {
+		fcntl(pair[1], F_SETFD, 0);
+		snprintf(number, sizeof(number), "%d", pair[1]);
+		argv[0] = loader;
+		argv[1] = (char *)"--control";
+		argv[2] = number;
+		dup2(open("got", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+		execv(loader, argv);
+		_exit(99);
+	}
+	close(pair[1]);
+	sock = pair[0];
+}
+
+/* bee says so when the program is about to run. */
+static int has_begun(void)
+{
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+	char byte = 1;
+
+	return poll(&wait, 1, 20000) > 0 && recv(sock, &byte, 1, 0) == 1 &&
+	       !byte;
+}
+
+static void start_guest(void)
+{
+	char *argv[6] = {[3] = guest, [4] = (char *)"memory"};
+
+	start_bee(argv);
+	tap_ok(has_begun(), "a program begins");
+}
+
+static void await_file(const char *name)
+{
+	int i;
+
+	for (i = 0; i < 1000 && access(name, F_OK); i++)
+		poll(NULL, 0, 10);
+}
+
+/* 1: it was saved in the file "snap". */
+static int ask_snapshot(u32 end)
+{
+	struct skep_snapshot_ask ask = {.end = end};
+	int fd = open("snap", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {.head = {.cmsg_level = SOL_SOCKET,
+			      .cmsg_type = SCM_RIGHTS,
+			      .cmsg_len = CMSG_LEN(sizeof(int))}};
+	struct iovec part = {&ask, sizeof(ask)};
+	struct msghdr msg = {.msg_iov = &part,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+
+	memset(&answer, 0, sizeof(answer));
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	sendmsg(sock, &msg, MSG_NOSIGNAL);
+	close(fd);
+	if (poll(&wait, 1, 20000) > 0)
+		recv(sock, &answer, sizeof(answer), 0);
+	return answer.saved == 1;
+}
+
+static void say_byte(char byte)
+{
+	send(sock, &byte, 1, MSG_NOSIGNAL);
+}
+
+static int exit_code(void)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	close(sock);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int is_unharmed(void)
+{
+	char text[64] = "";
+	int fd = open("got", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	return n > 0 && !strcmp(text, "unharmed\n");
+}
+
+static int finish_guest(void)
+{
+	close(creat("go", 0600));
+	return exit_code() == 0 && is_unharmed();
+}
+
+static int restore_guest(void)
+{
+	char *argv[6] = {[3] = (char *)"--restore", [4] = (char *)"snap"};
+
+	start_bee(argv);
+	return has_begun() && finish_guest();
+}
+
+static void test_goes_on(void)
+{
+	start_guest();
+	/* not ready yet: it is called again until it answers */
+	tap_ok(ask_snapshot(0), "a program that starts is saved");
+	await_file("ready");
+	tap_ok(ask_snapshot(0) && answer.bytes > 0, "and again");
+	tap_ok(finish_guest(), "it is unharmed");
+}
+
+static void test_hold(void)
+{
+	struct pollfd none = {.fd = -1};
+	int status;
+
+	start_guest();
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a program is saved and held");
+	close(creat("go", 0600));
+	poll(&none, 1, 300);
+	tap_ok(waitpid(pid, &status, WNOHANG) == 0 && !is_unharmed(),
+	       "it does not go on by itself");
+	say_byte(0);
+	tap_ok(finish_guest(), "it goes on when it is told so, unharmed");
+	start_guest();
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD), "a program is saved and held");
+	say_byte(1);
+	tap_ok(exit_code() == 125, "it ends when it is told so");
+	tap_ok(restore_guest(), "and goes on from the file, unharmed");
+}
+
+static void test_alone(void)
+{
+	start_guest();
+	await_file("ready");
+	ask_snapshot(SKEP_SNAPSHOT_HOLD);
+	close(creat("go", 0600));
+	close(sock);
+	tap_ok(exit_code() == 125 && !is_unharmed(),
+	       "a program that is held ends with who asked");
+	start_guest();
+	await_file("ready");
+	close(sock);
+	tap_ok(finish_guest(), "a program that is not held goes on");
+}
+
+/* Anybody of the same user can send the signal. */
+static void test_stray(void)
+{
+	siginfo_t info = {.si_code = SI_QUEUE};
+	char name[64];
+	int child = 0, i;
+	FILE *f;
+
+	start_guest();
+	await_file("ready");
+	snprintf(name, sizeof(name), "/proc/%d/task/%d/children", pid, pid);
+	f = fopen(name, "re");
+	if (!f || fscanf(f, "%d", &child) != 1)
+		child = 0;
+	if (f)
+		fclose(f);
+	for (i = 0; i < 20 && child; i++)
+		syscall(SYS_rt_tgsigqueueinfo, child, child, LIN_KICK, &info);
+	tap_ok(child && ask_snapshot(0),
+	       "calls without a question change nothing");
+	tap_ok(finish_guest(), "the program is unharmed");
+}
+
+static void test_exec(void)
+{
+	static char command[PATH_MAX + 64];
+	char *argv[8] = {[3] = (char *)"/bin/busybox",
+			 [4] = (char *)"sh",
+			 [5] = (char *)"-c",
+			 [6] = command};
+
+	snprintf(command, sizeof(command), "/bin/busybox true; exec %s memory",
+		 guest);
+	start_bee(argv);
+	tap_ok(has_begun(), "a shell begins");
+	await_file("ready");
+	tap_ok(ask_snapshot(SKEP_SNAPSHOT_HOLD),
+	       "after fork and execve the socket is the program's");
+	say_byte(1);
+	tap_ok(exit_code() == 125 && restore_guest(), "it is unharmed");
+}
+
+static void test_refusals(void)
+{
+	char *argv[6] = {[3] = guest, [4] = (char *)"socket"};
+
+	start_bee(argv);
+	tap_ok(has_begun(), "a program begins");
+	await_file("ready");
+	tap_ok(!ask_snapshot(SKEP_SNAPSHOT_HOLD) &&
+		       strstr(answer.why, "descriptor 3 is a socket"),
+	       "what cannot be saved is named: %s", answer.why);
+	tap_ok(finish_guest(), "and goes on unharmed");
+	argv[3] = (char *)"--control";
+	argv[4] = (char *)"77";
+	argv[5] = guest;
+	start_bee((char *[]){0, 0, 0, argv[3], argv[4], argv[5], 0});
+	tap_ok(!has_begun() && exit_code() == BEE_EXIT_REFUSED,
+	       "a socket that is not there");
+}
+
+int main(int argc, char **argv)
+{
+	char folder[] = "/tmp/bee-control-XXXXXX";
+	char build[PATH_MAX - 64];
+
+	if (argc != 2 || !realpath(argv[1], build) || !mkdtemp(folder) ||
+	    chdir(folder))
+		return 1;
+	signal(SIGPIPE, SIG_IGN);
+	snprintf(loader, sizeof(loader), "%s/bin/bee", build);
+	snprintf(guest, sizeof(guest), "%s/test/bee/held-glibc", build);
+	test_goes_on();
+	test_hold();
+	test_alone();
+	test_stray();
+	test_exec();
+	test_refusals();
+	unlink("ready");
+	unlink("go");
+	unlink("got");
+	unlink("snap");
+	unlink("m");
+	if (chdir("/") || rmdir(folder))
+		tap_ok(0, "%s cannot be removed", folder);
+	return tap_done();
+}
