@@ -26,7 +26,51 @@ const (
 	ExecRefused
 	ExecGone
 	ExecResize
+
+	// Of movable programs only (Exec.Movable). From the hub:
+	ExecBegin   // start the program
+	ExecRestore // start it from an image: its digest, in hex
+	ExecFreeze  // save it: ExecSave
+	ExecResume  // a program that is held goes on: ExecSave
+	// From the node:
+	ExecReady   // it can take the program: ExecCPU
+	ExecStarted // the program runs
+	ExecTaken   // how much input the program's pipe has taken since it began: 8 bytes
+	ExecFrozen  // all output until then was sent: ExecSave
+	ExecImage   // the next bytes of the image
+	ExecSaved   // the image is complete: ExecImageEnd
+	ExecUnsaved // it is not saved and goes on: ExecWhy
+	execEnd
 )
+
+// ExecCPU says what a program may see of a node's CPU; only bee reads it.
+type ExecCPU struct {
+	CPU string `json:"cpu"`
+}
+
+// ExecSave names one of the times that a program is saved.
+type ExecSave struct {
+	Serial int  `json:"serial"`
+	Hold   bool `json:"hold,omitempty"` // it does not go on before Resume
+}
+
+// ExecImageEnd follows the bytes of an image.
+type ExecImageEnd struct {
+	Serial int    `json:"serial"`
+	Digest string `json:"digest"` // SHA-256 of the image, hex
+	Bytes  int64  `json:"bytes"`
+	Input  uint64 `json:"input"`    // bytes of input that the program had read
+	Pause  int64  `json:"pause_ns"` // it stood still, up to now if it is held
+}
+
+// ExecWhy says why a program was not saved.
+type ExecWhy struct {
+	Serial int    `json:"serial"`
+	Text   string `json:"text"`
+}
+
+// ExecWindow is how many bytes of input a hub sends before a node has taken them.
+const ExecWindow = 1 << 20
 
 // ExecFrameMax bounds the payload of an exec frame.
 const ExecFrameMax = 64 << 10
@@ -51,7 +95,7 @@ func ReadExec(r io.Reader, buf []byte) (ExecType, []byte, error) {
 		return 0, nil, err
 	}
 	t, n := ExecType(h[0]), binary.LittleEndian.Uint32(h[1:])
-	if t < ExecStdin || t > ExecResize || n > ExecFrameMax || int(n) > len(buf) {
+	if t < ExecStdin || t >= execEnd || n > ExecFrameMax || int(n) > len(buf) {
 		return 0, nil, fmt.Errorf("an exec frame of type %d with %d bytes", t, n)
 	}
 	if _, err := io.ReadFull(r, buf[:n]); err != nil {

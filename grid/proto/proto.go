@@ -224,6 +224,8 @@ type Hello struct {
 	Rolls bool `json:"rolls,omitempty"`
 	// Holds: it knows Exec.Update.
 	Holds bool `json:"holds,omitempty"`
+	// Moves: it knows Exec.Movable, and can run and save such programs.
+	Moves bool `json:"moves,omitempty"`
 	// Labels that its owner gave it: KEY=VALUE.
 	Labels []string `json:"labels,omitempty"`
 }
@@ -399,6 +401,10 @@ type Exec struct {
 	// session.
 	Logs    bool   `json:"logs,omitempty"`
 	Session string `json:"session,omitempty"`
+	// Movable: it runs under bee, and the node waits for ExecBegin or ExecRestore. CPU is that
+	// of the node on which it runs now (ExecCPU); "": it begins.
+	Movable bool   `json:"movable,omitempty"`
+	CPU     string `json:"cpu,omitempty"`
 }
 
 // Stop asks an agent to end.

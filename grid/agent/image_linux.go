@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The image of a movable program is a tar file: bee's snapshot, then the folders that the
+// program can write to.
+const imageSnapshot = "snapshot"
+
+// jobDirs are the folders of a movable program, and where it sees them on every node.
+var jobDirs = []struct{ name, guest string }{{"job", jobDir}, {"tmp", "/tmp"}, {"shm", "/dev/shm"}}
+
+const jobDir = "/job"
+
+// packImage writes an image. The program stands still.
+func packImage(w io.Writer, snapshot *os.File, dir string) error {
+	t := tar.NewWriter(w)
+	info, err := snapshot.Stat()
+	if err != nil {
+		return err
+	}
+	if err := t.WriteHeader(&tar.Header{Name: imageSnapshot, Mode: 0o600, Size: info.Size()}); err != nil {
+		return err
+	}
+	if _, err := snapshot.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(t, snapshot); err != nil {
+		return err
+	}
+	links := map[uint64]string{} // by inode
+	for _, d := range jobDirs {
+		root := filepath.Join(dir, d.name)
+		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			below, _ := filepath.Rel(dir, name)
+			return packFile(t, name, below, links)
+		})
+		if err != nil {
+			return fmt.Errorf("its files cannot be read: %w", err)
+		}
+	}
+	return t.Close()
+}
+
+func packFile(t *tar.Writer, name, below string, links map[uint64]string) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	target := ""
+	if info.Mode()&os.ModeSymlink != 0 {
+		if target, err = os.Readlink(name); err != nil {
+			return err
+		}
+	}
+	if info.Mode()&os.ModeSocket != 0 {
+		return fmt.Errorf("%s is a socket", below)
+	}
+	h, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Format, h.Uname, h.Gname = below, tar.FormatPAX, "", ""
+	var st unix.Stat_t
+	if err := unix.Lstat(name, &st); err != nil {
+		return err
+	}
+	if first, ok := links[st.Ino]; ok && st.Nlink > 1 && info.Mode().IsRegular() {
+		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+		return t.WriteHeader(h)
+	}
+	links[st.Ino] = below
+	if err := t.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.CopyN(t, f, info.Size())
+	return err
+}
+
+// An unpacker makes the files of an image, which is not trusted: nothing is made outside
+// of its root, and no device.
+type unpacker struct {
+	root *os.Root
+	own  int    // user of the files; 0: this process's
+	left uint64 // bytes that they may have
+	dirs []*tar.Header
+}
+
+// unpackImage writes the files of an image to dir, for the user own if that is not 0, and the
+// snapshot to snapshot. most bounds the bytes of the files; 0: nothing does.
+func unpackImage(r io.Reader, snapshot *os.File, dir string, own int, most uint64) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	u := &unpacker{root: root, own: own, left: most}
+	if most == 0 {
+		u.left = 1 << 62
+	}
+	t := tar.NewReader(r)
+	h, err := t.Next()
+	if err != nil || h.Name != imageSnapshot || h.Typeflag != tar.TypeReg {
+		return errors.New("the image of the program is damaged")
+	}
+	if _, err := io.Copy(snapshot, t); err != nil {
+		return err
+	}
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return u.finish()
+		}
+		if err == nil {
+			err = u.make(h, t)
+		}
+		if err != nil {
+			return fmt.Errorf("the program's files cannot be made: %w", err)
+		}
+	}
+}
+
+func (u *unpacker) make(h *tar.Header, r io.Reader) error {
+	name := path.Clean(h.Name)
+	top, _, _ := strings.Cut(name, "/")
+	if top != "job" && top != "tmp" && top != "shm" {
+		return fmt.Errorf("%q has no place", h.Name)
+	}
+	var err error
+	switch h.Typeflag {
+	case tar.TypeDir:
+		if err = u.root.Mkdir(name, 0o700); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+		u.dirs = append(u.dirs, h)
+		return err
+	case tar.TypeReg:
+		err = u.makeFile(name, h, r)
+	case tar.TypeSymlink:
+		if err = u.root.Symlink(h.Linkname, name); err == nil && u.own != 0 {
+			err = u.root.Lchown(name, u.own, u.own)
+		}
+		return err
+	case tar.TypeLink:
+		return u.root.Link(path.Clean(h.Linkname), name)
+	default:
+		return fmt.Errorf("%s is neither a file, a folder nor a link", name)
+	}
+	if err != nil {
+		return err
+	}
+	return u.setOwner(name, h)
+}
+
+func (u *unpacker) makeFile(name string, h *tar.Header, r io.Reader) error {
+	if h.Size < 0 || uint64(h.Size) > u.left {
+		return fmt.Errorf("they need more disk than a program may use here")
+	}
+	u.left -= uint64(h.Size)
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}
+
+func (u *unpacker) setOwner(name string, h *tar.Header) error {
+	if u.own != 0 {
+		if err := u.root.Lchown(name, u.own, u.own); err != nil {
+			return err
+		}
+	}
+	if err := u.root.Chmod(name, h.FileInfo().Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+		return err
+	}
+	return u.root.Chtimes(name, h.ModTime, h.ModTime)
+}
+
+// finish gives folders their rights, the inner ones first, because they may be read-only.
+func (u *unpacker) finish() error {
+	for i := len(u.dirs) - 1; i >= 0; i-- {
+		if err := u.setOwner(path.Clean(u.dirs[i].Name), u.dirs[i]); err != nil {
+			return fmt.Errorf("the program's folders cannot be made: %w", err)
+		}
+	}
+	return nil
+}
