@@ -93,6 +93,7 @@ type Agent struct {
 	programs  memories
 	initials  memories // data of Initialize
 	confined  confinement
+	mover     mover
 	rolls     roller   // nil: takes part in none
 	cgroups   *cgroups // nil: guards alone hold programs to their limits
 	ungrouped error    // why there are no control groups
@@ -179,6 +180,7 @@ func newAgent(c Config) (*Agent, error) {
 		a.unlock()
 		return nil, err
 	}
+	a.mover = a.findMover(self)
 	return a, nil
 }
 
@@ -245,7 +247,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil,
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil, Moves: a.mover.bee != "",
 		Labels: a.config.Labels}
 }
 

@@ -26,7 +26,8 @@ type bounds struct {
 	Network bool        `json:"network"` // the machine's
 	Read    []string    `json:"read"`    // beside the system's directories
 	Write   []string    `json:"write"`
-	Hide    []string    `json:"hide"` // wherever else they may be seen
+	Hide    []string    `json:"hide"`          // wherever else they may be seen
+	Job     string      `json:"job,omitempty"` // its folders are at the places of jobDirs
 	RunAs   int         `json:"run_as"`
 	Probe   bool        `json:"probe"` // start no program, only check the bounds
 }

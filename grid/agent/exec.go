@@ -100,7 +100,11 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 	if e.Logs {
 		return a.execLogs(e.Session, s)
 	}
-	status, err := a.execProgram(ctx, cancel, e, s)
+	run := a.execProgram
+	if e.Movable {
+		run = a.execMovable
+	}
+	status, err := run(ctx, cancel, e, s)
 	if err != nil {
 		text, kind := err.Error(), proto.ExecFailed
 		if f := (*failure)(nil); errors.As(err, &f) && f.reason == proto.ReasonRefused {

@@ -44,7 +44,7 @@ var descriptorUsers = []struct {
 		return nil
 	}},
 	{"socket pair", func(r *rig) error {
-		ours, theirs, err := socketPair("test")
+		ours, theirs, err := socketPair("test", unix.SOCK_STREAM)
 		if err == nil {
 			err = errors.Join(ours.Close(), theirs.Close())
 		}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -35,6 +36,7 @@ type guardOrder struct {
 	Args    []string     `json:"args"`
 	Env     []string     `json:"env"`
 	Dir     string       `json:"dir"`
+	Cwd     string       `json:"cwd,omitempty"` // of the program; empty: Dir
 	Stream  bool         `json:"stream"`
 	Initial bool         `json:"initial,omitempty"` // with a stream
 	Cgroup  bool         `json:"cgroup,omitempty"`
@@ -230,7 +232,7 @@ func guardStart(order guardOrder) (int, error) {
 	if order.Stream && order.Initial {
 		files = append(files, fdInitial)
 	}
-	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
+	attr := &syscall.ProcAttr{Dir: cmp.Or(order.Cwd, order.Dir), Env: order.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
 	if order.Cgroup { // the program is in it from its first instruction
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fdCgroup

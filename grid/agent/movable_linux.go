@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 
-//go:build ignore
-
 package agent
 
 import (
@@ -323,4 +321,194 @@ func (m *movable) unpack(owner, dir, image string, most uint64) (string, error) 
 	}
 	defer snapshot.Close()
 	return snapshot.Name(), unpackImage(from, snapshot, dir, a.confined.RunAs, most)
+}
+
+// start starts the process and the copies of its streams.
+func (m *movable) start(c *command) error {
+	outs := []*outlet{&m.out, &m.errs}
+	kinds := []proto.ExecType{proto.ExecStdout, proto.ExecStderr}
+	var ends []*os.File
+	for i, o := range outs {
+		w, err := o.open()
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		ends = append(ends, w)
+		to := execOutput{m.stream, kinds[i], nil}
+		if i == 1 {
+			to.note = m.note
+		}
+		go o.run(to)
+	}
+	c.stdin, c.stdout, c.stderr = m.in.r, ends[0], ends[1]
+	p, err := m.agent.start(c)
+	if err != nil {
+		return err
+	}
+	m.process, m.control = p, p.stream.(*os.File)
+	go m.in.feed(func(n uint64) { m.stream.send(proto.ExecTaken, binary.LittleEndian.AppendUint64(nil, n)) })
+	return nil
+}
+
+// awaitStart waits until the program runs, or has ended without having run.
+func (m *movable) awaitStart(image string) error {
+	begun := make(chan bool, 1)
+	go func() {
+		var b [1]byte
+		n, _ := m.control.Read(b[:])
+		begun <- n == 1
+	}()
+	select {
+	case <-m.ctx.Done():
+		return errors.New("the program was stopped")
+	case ok := <-begun:
+		if ok {
+			m.mu.Lock()
+			m.runs = true
+			m.mu.Unlock()
+			return m.stream.send(proto.ExecStarted, nil)
+		}
+	}
+	<-m.process.done
+	m.errs.wait()
+	switch {
+	case m.process.exit.Error != "":
+		return errors.New(m.process.exit.Error)
+	case m.note.lastSentence() != "":
+		return failf(proto.ReasonError, uapi.EBadModule, "%s", m.note.lastSentence())
+	}
+	return fmt.Errorf("it did not start: %s", m.process.exit)
+}
+
+// Saving ----------------------------------------------------------------------
+
+// askTimeout is what bee may take for a snapshot.
+const askTimeout = 5 * time.Minute
+
+// ask has bee save the program in a file and hold it.
+func (m *movable) ask(f *os.File) (uapi.SnapshotAnswer, error) {
+	var answer uapi.SnapshotAnswer
+	raw, err := m.control.SyscallConn()
+	if err != nil {
+		return answer, err
+	}
+	ask := uapi.Append(nil, uapi.SnapshotAsk{End: uapi.SnapshotHold})
+	var sent error
+	err = raw.Write(func(fd uintptr) bool {
+		sent = unix.Sendmsg(int(fd), ask, unix.UnixRights(int(f.Fd())), nil, unix.MSG_NOSIGNAL)
+		return sent != unix.EAGAIN
+	})
+	if err = errors.Join(err, sent); err != nil {
+		return answer, err
+	}
+	m.control.SetReadDeadline(time.Now().Add(askTimeout))
+	buf := make([]byte, 1024)
+	n, err := m.control.Read(buf)
+	if err != nil {
+		return answer, err
+	}
+	return uapi.DecodeExact[uapi.SnapshotAnswer](buf[:n])
+}
+
+// save saves the program for the hub; if that fails, it goes on.
+func (m *movable) save(v proto.ExecSave, runs bool) {
+	err := errors.New("it has not begun")
+	if runs {
+		err = m.trySave(v)
+	}
+	m.mu.Lock()
+	m.saves = false
+	m.mu.Unlock()
+	if err != nil {
+		text := err.Error()
+		m.stream.sendJSON(proto.ExecUnsaved, proto.ExecWhy{Serial: v.Serial, Text: text[:min(len(text), proto.TextMax)]})
+	}
+}
+
+func (m *movable) trySave(v proto.ExecSave) error {
+	snapshot, err := m.tempFile()
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	answer, err := m.ask(snapshot)
+	if err != nil {
+		return fmt.Errorf("bee does not answer: %w", err)
+	}
+	began := time.Now().Add(-time.Duration(answer.PauseNS))
+	if answer.Saved == 0 {
+		return errors.New(unix.ByteSliceToString(answer.Why[:]))
+	}
+	held := true
+	goOn := func() {
+		if held {
+			m.control.Write([]byte{0})
+		}
+		held = false
+	}
+	m.out.drain()
+	m.errs.drain()
+	end := proto.ExecImageEnd{Serial: v.Serial, Input: m.in.consumed()}
+	image, err := m.tempFile()
+	if err != nil {
+		goOn()
+		return err
+	}
+	defer image.Close()
+	sum := sha256.New()
+	if err := packImage(io.MultiWriter(image, sum), snapshot, m.dir); err != nil {
+		goOn()
+		return err
+	}
+	if err := m.stream.sendJSON(proto.ExecFrozen, v); err != nil {
+		return nil // nobody hears of it: it ends
+	}
+	if !v.Hold {
+		goOn()
+	}
+	end.Pause, end.Digest = int64(time.Since(began)), hex.EncodeToString(sum.Sum(nil))
+	if end.Bytes, err = m.sendImage(image); err == nil {
+		err = m.stream.sendJSON(proto.ExecSaved, end)
+	}
+	if err != nil || !v.Hold {
+		return nil
+	}
+	if m.awaitResume(v.Serial) {
+		goOn()
+	}
+	return nil
+}
+
+// tempFile returns a file without a name.
+func (m *movable) tempFile() (*os.File, error) {
+	f, err := os.CreateTemp(m.agent.tmp, "i")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	return f, err
+}
+
+func (m *movable) sendImage(f *os.File) (n int64, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.Copy(execOutput{m.stream, proto.ExecImage, nil}, f)
+}
+
+// awaitResume waits until a program that is held goes on; false: it is to end.
+func (m *movable) awaitResume(serial int) bool {
+	for {
+		m.mu.Lock()
+		done, changed := m.resumed == serial, m.changed
+		m.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-m.ctx.Done():
+			return false
+		}
+	}
 }

@@ -161,6 +161,9 @@ func (r *newRoot) build(b *bounds) error {
 		return err
 	}
 	for _, name := range []string{"/tmp", "/dev/shm"} {
+		if b.Job != "" {
+			break // they are among the parts
+		}
 		if err := os.MkdirAll(r.at+name, 0o755); err != nil {
 			return err
 		}
@@ -192,6 +195,17 @@ func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
 	for _, name := range systemDevices {
 		// A device is written to on a read-only file system too.
 		if err := clone("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range jobDirs {
+		if b.Job == "" {
+			break
+		}
+		p, err := cloneMounts(filepath.Join(b.Job, d.name), r.plain&^unix.MOUNT_ATTR_RDONLY)
+		p.path = d.guest
+		parts = append(parts, p)
+		if err != nil {
 			return nil, err
 		}
 	}

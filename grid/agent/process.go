@@ -27,6 +27,8 @@ type command struct {
 	limits  proto.Limits
 	stream  bool     // give it a two-way stream as descriptor 3
 	initial *os.File // goes with a stream: memory that it finds at initialPath
+	control bool     // give it a socket for snapshots as descriptor 3, in place of the stream
+	cwd     string   // as the program sees it; "": dir
 	update  string   // of the kernel, in force for it; "": none
 }
 

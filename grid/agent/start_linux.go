@@ -20,8 +20,8 @@ import (
 )
 
 // socketPair returns two ends of a stream, neither of which a child inherits.
-func socketPair(name string) (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func socketPair(name string, kind int) (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the socket pair of a %s cannot be made: %w", name, err)
 	}
@@ -31,7 +31,7 @@ func socketPair(name string) (ours, theirs *os.File, err error) {
 
 // start runs a command below a guard, which is a process of its own: see RunGuard.
 func (a *Agent) start(c *command) (_ *process, err error) {
-	control, guardControl, err := socketPair("guard")
+	control, guardControl, err := socketPair("guard", unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 		guard.ExtraFiles[4] = group.dir
 	}
 	guard.SysProcAttr = c.bounds.sysProcAttr()
-	if c.stream {
-		ours, theirs, err := socketPair("worker")
+	if c.stream || c.control {
+		ours, theirs, err := socketPair("worker", c.streamKind())
 		if err != nil {
 			return nil, err
 		}
@@ -110,9 +110,17 @@ func (a *Agent) start(c *command) (_ *process, err error) {
 	return p, nil
 }
 
+// streamKind is the kind of socket that the program gets.
+func (c *command) streamKind() int {
+	if c.control {
+		return unix.SOCK_SEQPACKET
+	}
+	return unix.SOCK_STREAM
+}
+
 // order is what the guard is told.
 func (c *command) order(grouped bool) guardOrder {
-	o := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
+	o := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Cwd: c.cwd, Stream: c.stream || c.control, Initial: c.initial != nil,
 		Cgroup: grouped, Bounds: c.bounds, Limits: c.limits}
 	if c.program == nil {
 		o.Path = c.path

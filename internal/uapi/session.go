@@ -182,7 +182,8 @@ type BoundHeader struct {
 // Fixed is a structure of the contracts, little endian without padding.
 type Fixed interface {
 	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
-		ModuleInit | BoundHeader | Limits | module | function | param
+		ModuleInit | BoundHeader | Limits | module | function | param |
+		SnapshotAsk | SnapshotAnswer
 }
 
 // Append adds the bytes of v to b.
