@@ -33,6 +33,7 @@ type NodeInfo struct {
 	Owner     string       `json:"owner,omitempty"` // what its policy does, while it permits less than all slots
 	Kernel    proto.Kernel `json:"kernel,omitzero"`
 	Labels    []string     `json:"labels,omitempty"`   // KEY=VALUE, as its owner gave them
+	Moves     bool         `json:"moves,omitempty"`    // it can take movable programs
 	Drained   bool         `json:"drained,omitempty"`  // it gets no more work, and finishes what it has
 	Programs  int          `json:"programs,omitempty"` // of skep exec
 	CPUs      int          `json:"cpus"`
@@ -166,6 +167,32 @@ type ExecRequest struct {
 	Update  string       `json:"update,omitempty"` // of the kernel, for this program
 	Logs    bool         `json:"logs,omitempty"`   // of workers, in place of a program
 	Session string       `json:"session,omitempty"`
+	// Movable: skep move may move it, among the nodes that On selects. Checkpoint is how many
+	// seconds pass between checkpoints; 0: there are none.
+	Movable    bool    `json:"movable,omitempty"`
+	On         string  `json:"on,omitempty"`
+	Checkpoint float64 `json:"checkpoint,omitempty"`
+
+	cpu string // of the node on which it runs
+}
+
+// MoveRequest names a target by its name or id; "": the hub chooses one.
+type MoveRequest struct {
+	Node string `json:"node"`
+}
+
+// JobInfo describes a movable program. PauseNS and Bytes are those of its last move or checkpoint.
+type JobInfo struct {
+	Job     string    `json:"job"`
+	Program string    `json:"program"`
+	Node    string    `json:"node"`
+	State   string    `json:"state"`
+	Began   time.Time `json:"began"`
+	Moves   int       `json:"moves"` // and starts from a checkpoint
+	PauseNS int64     `json:"pause_ns"`
+	Bytes   int64     `json:"bytes"` // of its image
+
+	nodeID string
 }
 
 // BlobAnswer names a stored blob.

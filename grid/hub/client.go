@@ -208,6 +208,22 @@ func (c *Client) Token(ctx context.Context, v TokenRequest) (TokenAnswer, error)
 	return requestJSON[TokenAnswer](ctx, c, http.MethodPost, "/v1/tokens", v)
 }
 
+// Jobs lists the movable programs.
+func (c *Client) Jobs(ctx context.Context) ([]JobInfo, error) {
+	return requestJSON[[]JobInfo](ctx, c, http.MethodGet, "/v1/jobs", nil)
+}
+
+// MoveJob moves a movable program to the node with this name or id, or if that is empty to one
+// that the hub chooses, and returns when it runs there.
+func (c *Client) MoveJob(ctx context.Context, job, node string) (JobInfo, error) {
+	return requestJSON[JobInfo](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(job)+"/move", MoveRequest{node})
+}
+
+// CheckpointJob saves a movable program.
+func (c *Client) CheckpointJob(ctx context.Context, job string) (JobInfo, error) {
+	return requestJSON[JobInfo](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(job)+"/checkpoint", MoveRequest{})
+}
+
 // Program stores a program that Exec may run on nodes.
 func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
 	f, err := os.Open(path)

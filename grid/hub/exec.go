@@ -102,6 +102,10 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	} else {
 		f.Close()
 	}
+	if v.Movable {
+		h.serveJob(w, v)
+		return
+	}
 	id := session.NewID().String()
 	x, err := h.newExec(id, v)
 	if errors.Is(err, errStops) {
@@ -140,10 +144,13 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	if v.Update != "" && !n.holds {
 		return nil, fmt.Errorf("the node %s gives programs no kernel updates: it needs Linux, and an agent of this version", n.info.Name)
 	}
+	if v.Movable && !n.info.Moves {
+		return nil, fmt.Errorf("the node %s runs no movable programs: %s", n.info.Name, MovesNeed)
+	}
 	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
 	h.execs[id] = x
 	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session}, nil)
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu}, nil)
 	if err != nil {
 		delete(h.execs, id)
 	}

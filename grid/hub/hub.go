@@ -122,6 +122,8 @@ type Hub struct {
 	byKey       map[string]sched.SessionID // as nodes call them
 	lastSession sched.SessionID
 	execs       map[string]*execution
+	jobs        map[string]*job
+	jobCount    int
 	back        returning
 	stored      map[carryKey]*storedResult // of an earlier hub, not claimed yet
 	adopted     map[sched.Fence]*adopted
@@ -179,7 +181,7 @@ func Open(cfg Config) (*Hub, error) {
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
-		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
+		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{}, jobs: map[string]*job{},
 		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
 			calls: map[sched.CallID]bool{}, fences: map[sched.Fence]bool{}, waiting: map[carryKey]*call{}},

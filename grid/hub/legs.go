@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 
-//go:build ignore
-
 package hub
 
 import (

@@ -288,6 +288,7 @@ func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	i.Name, i.Version, i.OS, i.System = name, cleanText(v.Version), cleanText(v.OS), cleanText(v.System)
 	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = cleanText(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
 	i.Confined, i.Open = cleanText(v.Confined), cleanText(v.Open)
+	i.Moves = v.Moves
 	i.Drained = h.roster.isDrained(i.ID)
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")

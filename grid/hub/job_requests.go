@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sort"
+	"time"
+
+	"skep/grid/move"
+	"skep/grid/proto"
+)
+
+// request gives the machine a user's request and waits for the answer.
+func (j *job) request(r *http.Request, event func(now time.Time) []move.Action) error {
+	if !j.asking.TryLock() {
+		return errors.New("another command moves or saves it: try again")
+	}
+	defer j.asking.Unlock()
+	select {
+	case <-j.answer: // of a request whose command was gone
+	default:
+	}
+	j.happen(event)
+	select {
+	case text := <-j.answer:
+		if text != "" {
+			return errors.New(text)
+		}
+		return nil
+	case <-j.over:
+		return errors.New("it has ended")
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+func (h *Hub) findJob(w http.ResponseWriter, r *http.Request) *job {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j := h.jobs[r.PathValue("job")]
+	if j == nil {
+		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "there is no job %s: `skep move` lists them", r.PathValue("job"))
+	}
+	return j
+}
+
+// moveJob moves a job to a node, or to the best one.
+func (h *Hub) moveJob(w http.ResponseWriter, r *http.Request) {
+	var v MoveRequest
+	if !h.body(w, r, &v) {
+		return
+	}
+	j := h.findJob(w, r)
+	if j == nil {
+		return
+	}
+	from := j.info()
+	to, err := h.moveTarget(j, from.nodeID, v.Node)
+	if err == nil {
+		err = j.request(r, func(now time.Time) []move.Action { return j.machine.Move(now, to.ID) })
+	}
+	j.answerRequest(w, err)
+}
+
+func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
+	if name == "" {
+		for _, n := range h.movers(j.req.On) {
+			if n.ID != from {
+				return n, nil
+			}
+		}
+		return NodeInfo{}, errors.New("there is no other node that is up and can take it: " + MovesNeed)
+	}
+	for _, n := range h.Nodes() {
+		switch {
+		case n.Name != name && n.ID != name:
+		case n.State != NodeUp:
+			return n, fmt.Errorf("the node %s is %s", n.Name, n.State)
+		case n.Drained:
+			return n, fmt.Errorf("the node %s is drained: `skep nodes --reopen %s` gives it work again", n.Name, n.Name)
+		case !n.Moves:
+			return n, fmt.Errorf("the node %s runs no movable programs: %s", n.Name, MovesNeed)
+		default:
+			return n, nil
+		}
+	}
+	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
+}
+
+func (h *Hub) checkpointJob(w http.ResponseWriter, r *http.Request) {
+	if j := h.findJob(w, r); j != nil {
+		j.answerRequest(w, j.request(r, func(now time.Time) []move.Action { return j.machine.Checkpoint(now) }))
+	}
+}
+
+func (j *job) answerRequest(w http.ResponseWriter, err error) {
+	if err != nil {
+		writeProblem(w, http.StatusConflict, proto.ProblemGone, "job %s: %v", j.name, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, j.info())
+}
+
+func (h *Hub) listJobs(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	jobs := make([]*job, 0, len(h.jobs))
+	for _, j := range h.jobs {
+		jobs = append(jobs, j)
+	}
+	h.mu.Unlock()
+	list := []JobInfo{}
+	for _, j := range jobs {
+		list = append(list, j.info())
+	}
+	sort.Slice(list, func(i, k int) bool { return list[i].Began.Before(list[k].Began) })
+	writeJSON(w, http.StatusOK, list)
+}
+
+func (j *job) info() JobInfo {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := JobInfo{Job: j.name, Program: j.req.Name, Began: j.began, Moves: j.moves, PauseNS: int64(j.pause), Bytes: j.bytes}
+	if j.machine != nil {
+		state, _, node := j.machine.State()
+		i.State, i.nodeID, i.Node = state.String(), node, j.hub.nodeName(node)
+	}
+	return i
+}
