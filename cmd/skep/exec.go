@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,6 +29,9 @@ type execute struct {
 	limits proto.Limits
 	env    []string
 	update string
+
+	movable    bool
+	checkpoint float64
 }
 
 func (e *execute) options(f *cli.Flags) {
@@ -40,6 +45,8 @@ func (e *execute) options(f *cli.Flags) {
 		return nil
 	})
 	f.StringVar(&e.update, "update", "", "put the committed kernel update `NAME` in force for the program on each node")
+	f.BoolVar(&e.movable, "movable", false, "run the program under bee on a Linux node, so that skep move can move it")
+	f.Float64Var(&e.checkpoint, "checkpoint", 0, "like --movable, and save the program every so many `SECONDS`; output waits for the next time")
 	limitOptions(f, "", "the program", &e.limits)
 }
 
@@ -60,20 +67,53 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if f.Given("update") && !pack.ValidName(e.update) {
 		return f.Usagef("--update %q: this is not the name of an update", e.update)
 	}
+	if f.Given("checkpoint") && !(e.checkpoint >= checkpointMin && e.checkpoint <= checkpointMax) {
+		return f.Usagef("--checkpoint takes %d to %d seconds", checkpointMin, checkpointMax)
+	}
+	if e.movable = e.movable || e.checkpoint > 0; e.movable && f.Given("update") {
+		return f.Usagef("a program with --update cannot be moved: the kernel of another node may lack the update")
+	}
 	c, err := openControl(e.state)
 	if err != nil {
 		return err
 	}
-	chosen, err := c.Nodes(ctx, e.on)
+	chosen, err := e.choose(ctx, c)
 	if err != nil {
-		return noNode(err)
+		return err
 	}
 	blob, err := put(ctx, c, words[0])
 	if err != nil {
 		return err
 	}
 	job := &job{client: c, stdin: newFan(os.Stdin, len(chosen)), many: len(chosen) > 1}
-	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits, Update: e.update})
+	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits, Update: e.update,
+		Movable: e.movable, On: e.on, Checkpoint: e.checkpoint})
+}
+
+// Bounds of --checkpoint, in seconds.
+const (
+	checkpointMin = 1
+	checkpointMax = 1 << 20
+)
+
+// choose returns the nodes for the program. A movable one runs on one node, which can move it.
+func (e *execute) choose(ctx context.Context, c *hub.Client) ([]hub.NodeInfo, error) {
+	on := e.on
+	if e.movable && on == "any" {
+		on = "all"
+	}
+	list, err := c.Nodes(ctx, on)
+	if err != nil {
+		return nil, noNode(err)
+	}
+	if !e.movable {
+		return list, nil
+	}
+	list = slices.DeleteFunc(list, func(n hub.NodeInfo) bool { return !n.Moves })
+	if len(list) == 0 {
+		return nil, cli.Errorf(cli.Unreachable, "no node that is up and matches %s runs movable programs: %s", e.on, hub.MovesNeed)
+	}
+	return []hub.NodeInfo{slices.MaxFunc(list, func(a, b hub.NodeInfo) int { return cmp.Compare(a.Free, b.Free) })}, nil
 }
 
 // noNode reports that no node matches. The selector was checked before, so it is valid.
