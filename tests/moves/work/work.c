@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that is moved while it runs. usage: work count N MS | copy | socket
+ * count: prints 0 to N - 1, each after MS ms, and also appends them to files in
+ * its three folders; then it reads these, and exits with 7 if they are whole.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const names[] = {"log", "/tmp/log", "/dev/shm/log"};
+static volatile int turns;
+
+static void pause_ms(long ms)
+{
+	struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&t, NULL);
+}
+
+static void *count_turns(void *unused)
+{
+	for (;;) {
+		turns++;
+		pause_ms(10);
+	}
+	return unused;
+}
+
+/* 1: the file has 0 to n - 1 */
+static int is_whole(const char *name, int n)
+{
+	FILE *f = fopen(name, "r");
+	int i, got;
+
+	for (i = 0; f && i < n; i++)
+		if (fscanf(f, "%d", &got) != 1 || got != i)
+			return 0;
+	return f && fscanf(f, "%d", &got) == EOF;
+}
+
+static int run_count(int n, long ms)
+{
+	pthread_t other;
+	FILE *f[3];
+	int i, k;
+
+	if (pthread_create(&other, NULL, count_turns, NULL))
+		return 1;
+	for (k = 0; k < 3; k++)
+		f[k] = fopen(names[k], "w");
+	for (i = 0; i < n; i++) {
+		printf("%d\n", i);
+		fflush(stdout);
+		for (k = 0; k < 3; k++) {
+			fprintf(f[k], "%d\n", i);
+			fflush(f[k]);
+		}
+		pause_ms(ms);
+	}
+	for (k = 0; k < 3; k++)
+		if (!is_whole(names[k], n))
+			return 2;
+	return turns ? 7 : 3;
+}
+
+static int run_copy(void)
+{
+	char line[256];
+	int n = 0;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		fputs(line, stdout);
+		fflush(stdout);
+		if (++n % 16 == 0)
+			pause_ms(5);
+	}
+	fprintf(stderr, "%d lines\n", n);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 3 && !strcmp(argv[1], "count"))
+		return run_count(atoi(argv[2]), atol(argv[3]));
+	if (argc > 1 && !strcmp(argv[1], "copy"))
+		return run_copy();
+	if (argc > 1 && !strcmp(argv[1], "socket")) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		puts("ready");
+		fflush(stdout);
+		pause_ms(1500);
+		return close(fd);
+	}
+	return 1;
+}
