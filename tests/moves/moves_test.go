@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+
+package moves
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A program that is moved prints what it prints otherwise, keeps its files, and its exit code
+// arrives.
+func TestMoves(t *testing.T) {
+	s := newScene(t)
+	for _, libc := range []string{"glibc", "musl"} {
+		j := s.begin("", []string{"--movable"}, "work-"+libc, "count", "250", "10")
+		for range 4 {
+			from := j.node()
+			s.must("move", j.number)
+			if to := j.node(); to == from {
+				t.Errorf("%s: it is on %s, as before", libc, to)
+			}
+		}
+		if code := j.end(); code != 7 || j.out.String() != numbers(250) {
+			t.Errorf("%s: exit code %d, %d bytes of output; %s", libc, code, len(j.out.String()), j.err.String())
+		}
+	}
+}
+
+// Input that a program has not read moves with it.
+func TestInput(t *testing.T) {
+	s := newScene(t)
+	input := numbers(40000) // more than its pipe and the hub's window have room for
+	j := s.begin(input, []string{"--checkpoint", "1"}, "work-glibc", "copy")
+	for range 3 {
+		s.must("move", j.number)
+	}
+	s.must("checkpoint", j.number)
+	if code := j.end(); code != 0 || j.out.String() != input || !strings.Contains(j.err.String(), "40000 lines\n") {
+		t.Errorf("exit code %d, %d of %d bytes of output; %s", code, len(j.out.String()), len(input), j.err.String())
+	}
+}
+
+// A program whose node is killed goes on from its last checkpoint elsewhere, and no line is
+// printed twice.
+func TestLostNode(t *testing.T) {
+	s := newScene(t)
+	j := s.begin("", []string{"--checkpoint", "1"}, "work-glibc", "count", "400", "10")
+	s.await("a checkpoint", func() bool { return j.out.String() != "" })
+	from := j.node()
+	s.kill(s.agents[from])
+	if code := j.end(); code != 7 || j.out.String() != numbers(400) {
+		t.Errorf("exit code %d, %d bytes of output; %s", code, len(j.out.String()), j.err.String())
+	}
+	if !strings.Contains(j.err.String(), "it goes on from its last checkpoint") {
+		t.Errorf("the user was not told: %s", j.err.String())
+	}
+	s.startAgent(from)
+	s.awaitNodes()
+	j = s.begin("", []string{"--movable"}, "work-glibc", "count", "400", "10")
+	s.kill(s.agents[j.node()])
+	if code := j.end(); code == 7 || code == 0 || !strings.HasPrefix(numbers(400), j.out.String()) {
+		t.Errorf("without a checkpoint: exit code %d; %s", code, j.err.String())
+	}
+}
+
+// What cannot be done is refused by name, and the program goes on.
+func TestRefusals(t *testing.T) {
+	s := newScene(t)
+	j := s.begin("", []string{"--movable", "--on", "node=a"}, "work-glibc", "socket")
+	s.await("its socket", func() bool { return j.out.String() == "ready\n" })
+	for _, c := range []struct {
+		want string
+		line []string
+	}{
+		{"descriptor 3 is a socket", []string{"move", j.number, "b"}},
+		{"it runs there", []string{"move", j.number, "a"}},
+		{"there is no node c", []string{"move", j.number, "c"}},
+		{"there is no other node", []string{"move", j.number}}, // --on selects one
+		{"there is no job 77", []string{"move", "77"}},
+		{"started without --checkpoint", []string{"checkpoint", j.number}},
+	} {
+		if out, err := s.command(c.line...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %q, %v", c.line, out, err)
+		}
+	}
+	s.must("nodes", "--drain", "b")
+	if _, err := s.command("move", j.number, "b"); err == nil || !strings.Contains(err.Error(), "the node b is drained") {
+		t.Errorf("a drained node: %v", err)
+	}
+	s.must("nodes", "--reopen", "b")
+	if code := j.end(); code != 0 {
+		t.Errorf("exit code %d; %s", code, j.err.String())
+	}
+}
+
+// The program and all that belongs to it end with its command, and with the hub.
+func TestNothingIsLeft(t *testing.T) {
+	s := newScene(t)
+	j := s.begin("", []string{"--movable"}, "work-glibc", "count", "100000", "10")
+	s.must("move", j.number)
+	j.Process.Kill()
+	s.awaitNothing()
+	j = s.begin("", []string{"--checkpoint", "1"}, "work-glibc", "count", "100000", "10")
+	s.await("a checkpoint", func() bool { return j.out.String() != "" })
+	s.kill(s.hub)
+	if code := j.end(); code == 0 || code == 7 {
+		t.Errorf("exit code %d without a hub", code)
+	}
+	s.awaitNothing()
+}
+
+// awaitNothing waits until no node has a process or a folder of a program.
+func (s *scene) awaitNothing() {
+	s.t.Helper()
+	s.await("the end of the program's processes and folders", func() bool {
+		out, _ := exec.Command("pgrep", "-f", "--", s.dir+"/.*--control").Output()
+		left := len(out)
+		for name := range s.agents {
+			list, err := filepath.Glob(s.path(name) + "/agent/work/tmp/*")
+			if _, failed := os.Stat(s.path(name) + "/agent/work/tmp"); failed != nil || err != nil {
+				s.t.Fatal(failed, err)
+			}
+			left += len(list)
+		}
+		return left == 0
+	})
+}
+
+// Agents are killed at seeded moments of a move. The program goes on once, from where it was
+// or from its checkpoint, and its output is whole.
+func TestDeaths(t *testing.T) {
+	rounds, _ := strconv.Atoi(os.Getenv("SKEP_MOVES"))
+	if rounds == 0 {
+		rounds = 3
+	}
+	s := newScene(t)
+	for seed := range uint64(rounds) {
+		r := rand.New(rand.NewPCG(seed, 22))
+		j := s.begin("", []string{"--checkpoint", "1"}, "work-glibc", "count", "200", "10")
+		s.await("a checkpoint", func() bool { return j.out.String() != "" })
+		victim := []string{"a", "b"}[r.IntN(2)]
+		after := time.NewTimer(time.Duration(r.IntN(250)) * time.Millisecond)
+		moved := make(chan error, 1)
+		go func() {
+			_, err := s.command("move", j.number)
+			moved <- err
+		}()
+		<-after.C
+		s.kill(s.agents[victim])
+		err := <-moved
+		s.startAgent(victim)
+		if code := j.end(); code != 7 || j.out.String() != numbers(200) {
+			t.Fatalf("seed %d: %s was killed; exit code %d, %d bytes of output; the move: %v; %s", seed, victim, code, len(j.out.String()), err, j.err.String())
+		}
+		s.awaitNodes()
+	}
+	s.awaitNothing()
+}
+
+// The answers for programs.
+func TestJSON(t *testing.T) {
+	s := newScene(t)
+	j := s.begin("", []string{"--movable"}, "work-glibc", "count", "100", "10")
+	var v struct {
+		Job, Node string
+		Moves     int
+		PauseNS   int64 `json:"pause_ns"`
+		Bytes     int64
+	}
+	if err := json.Unmarshal([]byte(s.must("move", "--json", j.number)), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Job != j.number || v.Node != j.node() || v.Moves != 1 || v.PauseNS <= 0 || v.Bytes <= 0 {
+		t.Error(fmt.Sprintf("%+v", v))
+	}
+	if code := j.end(); code != 7 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# Programs that are moved between two nodes while they run, by skep as users have it.
+
+moves_t := $(B)/test/moves
+$(moves_t)/work-glibc: tests/moves/work/work.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $<
+$(moves_t)/work-musl: tests/moves/work/work.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MUSL) -static -std=gnu11 -O2 -pthread -o $@ $<
+
+moves_needs := $(B)/bin/skep $(B)/bin/bee $(moves_t)/work-glibc $(moves_t)/work-musl
+TEST_SUITES += moves
+suite_moves = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/moves
+suite_moves_kind = go
+suite_moves_needs = $(moves_needs)
+
+# Agents and wires die at 100 moments of moves.
+SOAKS += moves
+soak_moves = BUILD=$(abspath $(B)) SKEP_MOVES=100 $(GO) test -count=1 -timeout 60m -run Deaths -v ./tests/moves
+soak_moves_needs = $(moves_needs)
