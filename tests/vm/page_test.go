@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -72,5 +73,37 @@ func (u *user) testPageModules(t *testing.T) {
 	}
 	if len(typed) != 3 || typed["dynamos"] < 3 || typed["shimos"] < 3 || typed["o2g"] < 1 {
 		t.Errorf("the pages load %v", typed)
+	}
+}
+
+// testCures types what skep doctor says about each module that is not loaded. Then doctor finds
+// the module.
+func (u *user) testCures(t *testing.T) {
+	ask := func() map[string]string {
+		r := u.runInMachine(t, "", "--", "skep", "doctor", "--json")
+		var checks []struct{ Name, Cure string }
+		if err := json.Unmarshal([]byte(r.out), &checks); err != nil {
+			t.Fatal(err, r)
+		}
+		cures := map[string]string{}
+		for _, c := range checks {
+			cures[c.Name] = c.Cure
+		}
+		return cures
+	}
+	before, modules := ask(), map[string]string{"o2g": "o2g", "partitions": "shimos", "updates": "dynamos"}
+	for name, module := range modules {
+		command, _, _ := strings.Cut(before[name], ", if ")
+		if r := u.runInMachine(t, "", "--", "sh", "-c", command+" && grep -o '^"+module+" ' /proc/modules"); r.code != 0 || r.out != module+" \n" {
+			t.Errorf("%s: the cure %q: %v", name, before[name], r)
+		}
+	}
+	for name, cure := range ask() {
+		if module := modules[name]; module != "" && cure != "" {
+			t.Errorf("%s is loaded, and doctor still says: %s", module, cure)
+		}
+	}
+	if r := u.runInMachine(t, "", "--", "sh", "-c", "rmmod o2g shimos dynamos"); r.code != 0 {
+		t.Error(r)
 	}
 }

@@ -251,6 +251,7 @@ func TestUserMachine(t *testing.T) {
 	t.Run("signals reach a command", u.testSignals)
 	t.Run("the machine has nodes, swap, modules and an ordinary user", u.testParts)
 	t.Run("each page's command loads its module", u.testPageModules)
+	t.Run("each cure of skep doctor loads its module", u.testCures)
 	t.Run("a folder is the user's own, and files come back", u.testFiles)
 	t.Run("a killed command ends in the machine too", u.testKilled)
 	t.Run("wrong use is reported", u.testWrongUse)
