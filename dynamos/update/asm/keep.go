@@ -47,6 +47,9 @@ var lookers = map[string]use{
 	"refcount_warn_saturate": {looks: argAll}, "__ubsan_handle_out_of_bounds": {looks: argAll},
 	"__ubsan_handle_shift_out_of_bounds": {looks: argAll}, "__check_object_size": {looks: argAll},
 	"usercopy_abort": {looks: argAll}, "copy_overflow": {looks: argAll}, "__copy_overflow": {looks: argAll},
+	// trees and stacks
+	"rb_next": {looks: argAll}, "rb_prev": {looks: argAll}, "rb_first": {looks: argAll}, "rb_last": {looks: argAll},
+	"stack_trace_save_tsk": {looks: argAll}, "kallsyms_lookup_size_offset": {looks: argAll},
 	// text
 	"seq_printf": {looks: argAll}, "seq_puts": {looks: argAll}, "__seq_puts": {looks: argAll}, "seq_write": {looks: argAll},
 	"seq_put_decimal_ull": {looks: argAll}, "seq_put_decimal_ll": {looks: argAll}, "seq_put_hex_ll": {looks: argAll},
