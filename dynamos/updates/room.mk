@@ -20,6 +20,11 @@ $(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep \
 	$$(Q)$(B)/bin/skep update build --kernel $(1) --name $(2) -o $$@ $(4) $(3)
 update_packages_$(1) += $(update_out)/$(1)/$(2).skepup
 endef
+linger_patch = dynamos/updates/linger/linger-$(if $(filter \
+	6.12%,$(1)),6.12,6.1).patch
+linger_class = --class any --because 'each pick and each tick decides anew from \
+	the queue as it is' --state 'the new variables begin with 0, which means \
+	that no guest has a turn'
 links_class = --class any --because \
 	'each check stands on its own: no lock, no reference, no state'
 allot_class = --class object --because 'a file is allotted in one way while it \
@@ -28,7 +33,8 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),arp,tests/vm/updates/arp.patch))\
 	$(eval $(call update_rule,$(k),allot,tests/vm/updates/allot.patch,$(allot_class)))\
 	$(eval $(call update_rule,$(k),arp_strict,tests/vm/updates/arp_strict.patch))\
-	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class))))
+	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class)))\
+	$(eval $(call update_rule,$(k),linger,$(call linger_patch,$(k)),$(linger_class))))
 
 # What outlives calls, for a kernel of each series.
 allot_any = --class any --because 'calls agree on nothing'
@@ -44,7 +50,7 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 update_of = $(patsubst %,$(update_out)/$(1)/%.skepup,$(2))
 update_escapes = $(call update_of,6.12,epoll late after)
 update_both = $(call update_of,6.1.176-1,epoll late after) \
-	$(call update_of,6.12,stack dummy_stats ext4_sync)
+	$(call update_of,6.12,stack dummy_stats ext4_sync linger)
 
 $(eval $(call update_rule,6.1.176-1,oops,tests/vm/updates/oops.patch))
 
@@ -56,14 +62,14 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),$(eval $(filter-out \
 	%/arp.skepup,$(update_packages_$(k))): | $(update_out)/$(k)/arp.skepup))
 SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k))) $(update_escapes)
 
-$(B)/test/vm/dynamos_hammer $(B)/test/vm/dynamos_wait: $(B)/test/vm/%: \
+$(addprefix $(B)/test/vm/dynamos_,hammer wait linger): $(B)/test/vm/%: \
 		$(B)/obj/gcc/tests/vm/guest/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
 
 # $(1) kernels
 update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
-	$(B)/test/vm/dynamos_wait \
+	$(addprefix $(B)/test/vm/dynamos_,wait linger) \
 	$(foreach k,$(1),$(filter-out $(update_both),$(update_packages_$(k))) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 
