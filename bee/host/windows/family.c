@@ -5,9 +5,11 @@
 #include <stdio.h>
 
 #define NO_INDEX (~0u)
+#define NO_STATUS (~0u)
 #define STACK 0x40000
 #define CLD_EXITED 1
 #define CLD_KILLED 2
+#define SIGCONT 18
 #define SIGKILL 9
 #define SIGCHLD 17
 #define SIGNALS 64
@@ -22,6 +24,11 @@ static DWORD last_code; /* of the first process, in the parent */
 u32 bee_member_state(const struct win_member *m)
 {
 	return __atomic_load_n(&m->state, __ATOMIC_SEQ_CST);
+}
+
+struct win_mail *bee_member_mail(const struct win_member *m)
+{
+	return &bee_family_table->mail[m - bee_family_table->member];
 }
 
 int bee_member_change(struct win_member *m, u32 from, u32 to)
@@ -64,16 +71,42 @@ static HANDLE event_open(s32 pid, int create)
 }
 
 /* A process that has no event yet looks for signals when it starts. */
-void bee_member_signal(struct win_member *m, u32 signo)
+static void member_wake(const struct win_member *m)
 {
-	HANDLE h;
+	HANDLE h = event_open(m->pid, 0);
 
-	__atomic_fetch_or(&m->pending, 1ull << (signo - 1), __ATOMIC_SEQ_CST);
-	h = event_open(m->pid, 0);
 	if (!h)
 		return;
 	SetEvent(h);
 	CloseHandle(h);
+}
+
+void bee_member_signal(struct win_member *m, u32 signo)
+{
+	__atomic_fetch_or(&m->pending, 1ull << (signo - 1), __ATOMIC_SEQ_CST);
+	member_wake(m);
+}
+
+s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info)
+{
+	struct win_queued *queue = bee_member_mail(m)->queue, *q = queue;
+	u32 free = 0;
+
+	while (!__atomic_compare_exchange_n(
+		&q->state, &free, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+		if (++q == queue + WIN_QUEUED)
+			return -LINUX_EAGAIN;
+		free = 0;
+	}
+	q->signo = info->signo;
+	q->code = info->code;
+	q->pid = (s32)info->user.pid;
+	q->value = info->user.value;
+	q->ticket = __atomic_fetch_add(&bee_family_table->ticket, 1,
+				       __ATOMIC_SEQ_CST);
+	__atomic_store_n(&q->state, 2, __ATOMIC_SEQ_CST);
+	member_wake(m);
+	return 0;
 }
 
 /* The end of a process ------------------------------------------------------
@@ -272,6 +305,14 @@ void bee_family_end(u32 status)
 	__atomic_store_n(&bee_family_own->said, 1, __ATOMIC_SEQ_CST);
 }
 
+static void info_of_change(struct abi_siginfo *info, u32 status)
+{
+	int on = status == WIN_STATUS_CONTINUED;
+
+	info->code = on ? ABI_CLD_CONTINUED : ABI_CLD_STOPPED;
+	info->user.value = on ? SIGCONT : status >> 8;
+}
+
 void bee_member_info(struct abi_siginfo *info, s32 pid, u32 status)
 {
 	u32 signal = status & 0x7f;
@@ -282,42 +323,102 @@ void bee_member_info(struct abi_siginfo *info, s32 pid, u32 status)
 	info->user.pid = (u32)pid;
 	info->user.uid = USER;
 	info->user.value = signal ? signal : status >> 8 & 0xff;
+	if (signal == WIN_STATUS_STOPPED)
+		info_of_change(info, status);
+}
+
+/* The status of which the parent must hear, or NO_STATUS. */
+static u32 news_of(struct win_member *m)
+{
+	u32 change;
+
+	if (m->parent != bee_family_own->pid)
+		return NO_STATUS;
+	if (bee_member_state(m) == WIN_MEMBER_ZOMBIE)
+		return __atomic_exchange_n(&m->told, 1, __ATOMIC_SEQ_CST)
+			       ? NO_STATUS
+			       : m->status;
+	change = __atomic_load_n(&m->change, __ATOMIC_SEQ_CST);
+	if (bee_member_state(m) != WIN_MEMBER_LIVE || !change ||
+	    __atomic_exchange_n(&m->change_told, 1, __ATOMIC_SEQ_CST))
+		return NO_STATUS;
+	return change;
 }
 
 void bee_family_tell(void)
 {
 	struct abi_siginfo info;
 	struct win_member *m;
-	u32 i;
+	u32 i, status;
 
 	for (i = 0; i < WIN_MEMBERS; i++) {
 		m = &bee_family_table->member[i];
-		if (bee_member_state(m) != WIN_MEMBER_ZOMBIE ||
-		    m->parent != bee_family_own->pid ||
-		    __atomic_exchange_n(&m->told, 1, __ATOMIC_SEQ_CST))
+		status = news_of(m);
+		if (status == NO_STATUS)
 			continue;
-		bee_member_info(&info, m->pid, m->status);
+		bee_member_info(&info, m->pid, status);
 		abi_signal_send(bee.proc, NULL, 0, &info);
 	}
 	bee_thread_ring_all();
+}
+
+static void take_signal(u32 signo)
+{
+	struct abi_siginfo info = {.signo = (s32)signo};
+
+	if (signo == SIGCHLD) {
+		bee_family_tell();
+		return;
+	}
+	info.user.pid = (u32)__atomic_exchange_n(
+		&bee_member_mail(bee_family_own)->sender[signo - 1], 0,
+		__ATOMIC_SEQ_CST);
+	info.user.uid = USER;
+	abi_signal_send(bee.proc, NULL, 0, &info);
+	if (signo == SIGCONT)
+		bee_stop_end();
+}
+
+static struct win_queued *queue_first(void)
+{
+	struct win_queued *first = NULL;
+	struct win_queued *q = bee_member_mail(bee_family_own)->queue;
+	const struct win_queued *end = q + WIN_QUEUED;
+
+	for (; q < end; q++)
+		if (__atomic_load_n(&q->state, __ATOMIC_SEQ_CST) == 2 &&
+		    (!first || q->ticket < first->ticket))
+			first = q;
+	return first;
+}
+
+static void take_queued(void)
+{
+	struct abi_siginfo info;
+	struct win_queued *q;
+
+	while ((q = queue_first())) {
+		memset(&info, 0, sizeof(info));
+		info.signo = q->signo;
+		info.code = q->code;
+		info.user.pid = (u32)q->pid;
+		info.user.uid = USER;
+		info.user.value = q->value;
+		__atomic_store_n(&q->state, 0, __ATOMIC_SEQ_CST);
+		abi_signal_send(bee.proc, NULL, 0, &info);
+	}
 }
 
 static void take_signals(void)
 {
 	u64 set = __atomic_exchange_n(&bee_family_own->pending, 0,
 				      __ATOMIC_SEQ_CST);
-	struct abi_siginfo info = {.code = 0};
 	u32 i;
 
-	for (i = 1; i <= SIGNALS; i++) {
-		if (!(set >> (i - 1) & 1))
-			continue;
-		info.signo = (s32)i;
-		if (i == SIGCHLD)
-			bee_family_tell();
-		else
-			abi_signal_send(bee.proc, NULL, 0, &info);
-	}
+	for (i = 1; i <= SIGNALS; i++)
+		if (set >> (i - 1) & 1)
+			take_signal(i);
+	take_queued();
 }
 
 static DWORD WINAPI signal_thread(void *arg)

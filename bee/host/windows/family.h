@@ -21,36 +21,62 @@ enum win_member_state {
 	WIN_MEMBER_ZOMBIE,
 };
 
+#define WIN_STATUS_STOPPED 0x7f /* and the signal << 8: as wait(2) says */
+#define WIN_STATUS_CONTINUED 0xffff
+
+/* A signal with a value, or a real-time signal: each of them arrives. */
+#define WIN_QUEUED 16
+struct win_queued {
+	u32 state; /* atomic: 0: free, 1: being written, 2: complete */
+	s32 signo, code;
+	s32 pid;
+	u64 value, ticket; /* they arrive in the order of tickets */
+};
+
 struct win_member {
 	u32 state;
 	s32 pid, parent, group, session;
-	u32 process; /* Windows' id */
-	u32 status;  /* as wait(2) gives it */
-	u32 said;    /* `status` is known; otherwise it died unexpectedly */
-	u32 told;    /* its parent got SIGCHLD */
-	u32 reap;    /* its children leave no zombies */
-	u32 death;   /* PR_SET_PDEATHSIG */
-	u64 pending; /* signals to it, by number - 1 */
+	u32 process;	 /* Windows' id */
+	u32 status;	 /* as wait(2) gives it */
+	u32 said;	 /* `status` is known; otherwise it died unexpectedly */
+	u32 told;	 /* its parent got SIGCHLD */
+	u32 reap;	 /* its children leave no zombies */
+	u32 death;	 /* PR_SET_PDEATHSIG */
+	u64 pending;	 /* signals to it, by number - 1 */
+	u32 stopped;	 /* atomic: the signal that stopped it */
+	u32 change;	 /* atomic: a status for wait(2), of one that lives */
+	u32 change_told; /* its parent got SIGCHLD for it */
 	s64 user_ns, system_ns; /* valid when it has ended */
+};
+
+/* Apart from the records, which are searched often. */
+struct win_mail {
+	s32 sender[64]; /* of the last signal of each number; 0: none */
+	struct win_queued queue[WIN_QUEUED];
 };
 
 struct win_family {
 	u64 run; /* part of the names of events */
+	u64 ticket;
 	s32 last_pid;
 	struct win_member member[WIN_MEMBERS];
+	struct win_mail mail[WIN_MEMBERS];
 };
 
 extern struct win_family *bee_family_table; /* NULL: there is none */
 extern struct win_member *bee_family_own;   /* this process's record */
 
 u32 bee_member_state(const struct win_member *m);
+struct win_mail *bee_member_mail(const struct win_member *m);
 int bee_member_change(struct win_member *m, u32 from, u32 to); /* 1: done */
 struct win_member *bee_member_find(s32 pid);		       /* or NULL */
 void bee_member_signal(struct win_member *m, u32 signo);
+struct abi_siginfo;
+/* 0, or -EAGAIN: 16 wait already. */
+s64 bee_member_queue(struct win_member *m, const struct abi_siginfo *info);
 /* It has ended: its parent is told, and its children have none any more. */
 void bee_member_end(struct win_member *m, u32 status);
-struct abi_siginfo;
-/* What SIGCHLD and waitid(2) say of a process that has ended. */
+/* What SIGCHLD and waitid(2) say of a process with this status. */
 void bee_member_info(struct abi_siginfo *info, s32 pid, u32 status);
 
 /* In the parent. The section that children inherit, or NULL. */
@@ -78,6 +104,9 @@ s32 bee_family_pid_of(u32 process);
 /* Sends SIGCHLD for children that have ended, unless that was done. */
 void bee_family_tell(void);
 void bee_family_end(u32 status);
+/* stop.c: this process stops, until another thread calls bee_stop_end. */
+s64 bee_stop(u32 signo);
+void bee_stop_end(void);
 /* kin.c */
 s64 bee_family(struct abi_family_op *op, u32 thread);
 /* The process `process` is member `pid` from now on. 0 or -ESRCH. */

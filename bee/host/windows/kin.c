@@ -8,9 +8,19 @@
 #include "abi/include/siginfo.h"
 
 #define WNOHANG 1u
+#define WUNTRACED 2u
+#define WEXITED 4u
+#define WCONTINUED 8u
+#define WNOWAIT 0x1000000u
 #define P_PID 1
 #define P_PGID 2
 #define SIGKILL 9
+#define SIGCONT 18
+#define BIT(signo) (1ull << ((signo)-1))
+#define STOPS                                                                  \
+	(BIT(19) | BIT(20) | BIT(21) | BIT(22)) /* STOP TSTP TTIN TTOU         \
+						 */
+#define FIRST_REAL_TIME 32
 #define LOOK_MS 1000 /* not needed, but no child may be missed */
 #define NS_PER_US 1000
 
@@ -40,6 +50,8 @@ static struct win_member *member_new(void)
 	m->session = bee_family_own->session;
 	m->process = m->status = m->said = m->told = m->reap = m->death = 0;
 	m->pending = 0;
+	m->stopped = m->change = m->change_told = 0;
+	memset(bee_member_mail(m), 0, sizeof(struct win_mail));
 	m->user_ns = m->system_ns = 0;
 	m->pid = __atomic_add_fetch(&bee_family_table->last_pid, 1,
 				    __ATOMIC_SEQ_CST);
@@ -130,11 +142,47 @@ static void usage_fill(struct abi_family_op *op, const struct win_member *m)
 
 static s64 waited_user, waited_system; /* of children that were waited for */
 
-/* 0: none has ended; -ECHILD: there is none. keep: WNOWAIT. */
-static s64 wait_look(struct abi_family_op *op, s32 pid, u32 keep)
+/* 1: it has ended, and its record is free unless it is kept. */
+static int take_end(struct abi_family_op *op, struct win_member *m, u32 options)
+{
+	if (!(options & WEXITED) || bee_member_state(m) != WIN_MEMBER_ZOMBIE)
+		return 0;
+	bee_family_tell(); /* before wait returns, as on Linux */
+	op->status = (s32)m->status;
+	usage_fill(op, m);
+	if (options & WNOWAIT)
+		return 1;
+	if (!bee_member_change(m, WIN_MEMBER_ZOMBIE, WIN_MEMBER_FREE))
+		return 0;
+	waited_user += m->user_ns;
+	waited_system += m->system_ns;
+	return 1;
+}
+
+/* 1: it has stopped, or continued. */
+static int take_change(struct abi_family_op *op, struct win_member *m,
+		       u32 options)
+{
+	u32 status = __atomic_load_n(&m->change, __ATOMIC_SEQ_CST);
+	u32 which = status == WIN_STATUS_CONTINUED ? WCONTINUED : WUNTRACED;
+
+	if (!status || !(options & which) ||
+	    bee_member_state(m) != WIN_MEMBER_LIVE)
+		return 0;
+	bee_family_tell();
+	op->status = (s32)status;
+	memset(op->usage, 0, sizeof(op->usage));
+	return options & WNOWAIT ||
+	       __atomic_compare_exchange_n(&m->change, &status, 0, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* 0: there is nothing to report; -ECHILD: there is no such child. */
+static s64 wait_look(struct abi_family_op *op, s32 pid, u32 options)
 {
 	struct win_member *m;
 	s64 n = -LINUX_ECHILD;
+	s32 child;
 	u32 i;
 
 	for (i = 0; i < WIN_MEMBERS; i++) {
@@ -143,25 +191,15 @@ static s64 wait_look(struct abi_family_op *op, s32 pid, u32 keep)
 		    !is_wanted(m, pid))
 			continue;
 		n = 0;
-		if (bee_member_state(m) != WIN_MEMBER_ZOMBIE)
-			continue;
-		bee_family_tell(); /* before wait returns, as on Linux */
-		op->status = (s32)m->status;
-		usage_fill(op, m);
-		n = m->pid;
-		if (keep)
-			return n;
-		if (bee_member_change(m, WIN_MEMBER_ZOMBIE, WIN_MEMBER_FREE)) {
-			waited_user += m->user_ns;
-			waited_system += m->system_ns;
-			return n;
-		}
+		child = m->pid;
+		if (take_end(op, m, options) || take_change(op, m, options))
+			return child;
 	}
 	return n;
 }
 
 /* bee_family_tell rings the doorbell of a thread that is asleep. */
-static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep)
+static s64 wait_child(struct abi_family_op *op, s32 pid, u32 options)
 {
 	struct win_thread *t = bee_thread_self();
 	u32 seen;
@@ -170,8 +208,8 @@ static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep)
 	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		seen = __atomic_load_n(&t->doorbell, __ATOMIC_SEQ_CST);
-		n = wait_look(op, pid, keep);
-		if (n || op->options & WNOHANG)
+		n = wait_look(op, pid, options);
+		if (n || options & WNOHANG)
 			break;
 		n = -LINUX_EINTR;
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
@@ -181,9 +219,6 @@ static s64 wait_child(struct abi_family_op *op, s32 pid, u32 keep)
 	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);
 	return n;
 }
-
-#define WNOWAIT 0x1000000u
-#define WEXITED 4u
 
 static s64 wait_info(struct abi_family_op *op)
 {
@@ -195,9 +230,7 @@ static s64 wait_info(struct abi_family_op *op)
 
 	if (op->status == P_PID && op->pid <= 0)
 		return -LINUX_EINVAL;
-	if (!(op->options & WEXITED)) /* processes do not stop */
-		return op->options & WNOHANG ? 0 : -LINUX_ECHILD;
-	n = wait_child(op, pid, op->options & WNOWAIT);
+	n = wait_child(op, pid, op->options);
 	if (n <= 0)
 		return n;
 	bee_member_info(op->info, (s32)n, (u32)op->status);
@@ -217,13 +250,42 @@ static s64 member_kill(struct win_member *m)
 	return 0;
 }
 
+/* A stop signal and SIGCONT cancel each other while they are pending. */
+static void drop_opposite(struct win_member *m, u32 signo)
+{
+	u64 drop = signo == SIGCONT ? STOPS : 0;
+
+	if (BIT(signo) & STOPS)
+		drop = BIT(SIGCONT);
+	__atomic_fetch_and(&m->pending, ~drop, __ATOMIC_SEQ_CST);
+}
+
+static s64 signal_one(struct win_member *m, const struct abi_siginfo *info)
+{
+	u32 signo = (u32)info->signo;
+
+	if (signo == SIGKILL && bee_member_state(m) == WIN_MEMBER_LIVE)
+		return member_kill(m);
+	if (!signo || bee_member_state(m) == WIN_MEMBER_ZOMBIE)
+		return 0;
+	if (signo >= FIRST_REAL_TIME || info->code)
+		return bee_member_queue(m, info);
+	drop_opposite(m, signo);
+	__atomic_store_n(&bee_member_mail(m)->sender[signo - 1],
+			 (s32)info->user.pid, __ATOMIC_SEQ_CST);
+	bee_member_signal(m, signo);
+	return 0;
+}
+
 static s64 signal_members(struct abi_family_op *op)
 {
-	s32 signo = op->status;
+	struct abi_siginfo info = {.signo = op->status};
+
 	struct win_member *m;
 	s64 rc = -LINUX_ESRCH;
 	u32 i;
 
+	info.user.pid = (u32)bee_family_own->pid;
 	op->status = 0;
 	for (i = 0; i < WIN_MEMBERS; i++) {
 		m = &bee_family_table->member[i];
@@ -233,11 +295,8 @@ static s64 signal_members(struct abi_family_op *op)
 		rc = 0;
 		if (m == bee_family_own)
 			op->status = 1;
-		else if (signo == SIGKILL &&
-			 bee_member_state(m) == WIN_MEMBER_LIVE)
-			rc = member_kill(m);
-		else if (signo && bee_member_state(m) != WIN_MEMBER_ZOMBIE)
-			bee_member_signal(m, (u32)signo);
+		else
+			rc = signal_one(m, &info);
 	}
 	return rc;
 }
@@ -305,13 +364,9 @@ static s64 group_call(struct abi_family_op *op, u32 thread)
 	case ABI_FAMILY_SET_TTY:
 		return -LINUX_ENOTTY;
 	case ABI_FAMILY_STOP:
-		return refuse_call("a stop signal has no effect: processes do "
-				   "not stop on Windows",
-				   0);
+		return bee_stop((u32)op->status);
 	case ABI_FAMILY_QUEUE:
-		return refuse_call("sigqueue to another process refused "
-				   "(EPERM): use kill",
-				   -LINUX_EPERM);
+		return signal_one(m, op->info);
 	default:
 		return -LINUX_ENOSYS;
 	}
@@ -335,7 +390,7 @@ s64 bee_family(struct abi_family_op *op, u32 thread)
 		bee_family_child_ended(op->pid, (u32)op->status);
 		return 0;
 	case ABI_FAMILY_WAIT4:
-		return wait_child(op, op->pid, 0);
+		return wait_child(op, op->pid, op->options | WEXITED);
 	case ABI_FAMILY_WAITID:
 		return wait_info(op);
 	case ABI_FAMILY_KILL:

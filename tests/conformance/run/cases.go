@@ -74,7 +74,7 @@ var variants = map[string][]variant{
 // seconds are the time limits of programs that need more than the usual time on a busy
 // machine. Under Wine, each fault of one program causes about ten messages to Wine's server;
 // the two others start about a hundred processes.
-var seconds = map[string]int{"faults": 40, "processes": 20, "execute": 20}
+var seconds = map[string]int{"faults": 40, "processes": 30, "execute": 20}
 
 // The folders of programs, in the order of the output.
 var folders = []string{"glibc", "pie", "musl", "dynamic", "musl-dynamic", "go"}
