@@ -253,8 +253,7 @@ static int is_passed(struct writer *w, struct abi_desc *d)
 		return 1;
 	if (!w->error)
 		w->error = abi_pipe_share(p, d);
-	if (d->kind == ABI_DESC_PAIR || d->kind == ABI_DESC_SOCK ||
-	    d->kind == ABI_DESC_UNIX ||
+	if (d->kind == ABI_DESC_PAIR || d->kind == ABI_DESC_UNIX ||
 	    (abi_vfork_is(p) &&
 	     (d->kind == ABI_DESC_EVENT || d->kind == ABI_DESC_TIMER ||
 	      d->kind == ABI_DESC_SIGNAL))) {

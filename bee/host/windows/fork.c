@@ -288,44 +288,13 @@ static s64 refuse_fork(const char *line, s64 error)
 	return error;
 }
 
-/* 0, or -1: there are too many. Handles of sockets are made for the child by
- * sockets_make. */
-static int pass_socket(struct win_spawn *e, s32 number)
-{
-	if (e->sockets == WIN_SOCKETS_PASSED)
-		return -1;
-	e->socket[e->sockets].number = number;
-	e->socket[e->sockets].as = *bee_handle_get(number);
-	e->sockets++;
-	return 0;
-}
-
-static int pass_handle(struct win_spawn *e, s32 number)
-{
-	const struct win_handle *h = bee_handle_get(number);
-
-	return h && h->kind == WIN_SOCK ? pass_socket(e, number)
-					: bee_spawn_pass(e, number);
-}
-
-static int sockets_make(struct win_spawn *e, DWORD process)
-{
-	u32 i;
-
-	for (i = 0; i < e->sockets; i++)
-		if (WSADuplicateSocketW(e->socket[i].as.s, process,
-					&e->socket[i].info))
-			return -1;
-	return 0;
-}
-
 static s64 pass_handles(struct win_spawn *e)
 {
 	s32 number;
 	u32 i;
 
 	for (i = 0; (number = abi_fork_handle(bee.proc, i)) != -2; i++)
-		if (number >= 0 && pass_handle(e, number))
+		if (number >= 0 && bee_spawn_pass(e, number))
 			return refuse_fork(
 				"fork refused (ENOSYS): a two-way stream or "
 				"more than 128 sockets are open, which a child "
@@ -391,7 +360,7 @@ static s64 start_child(struct win_start *s, s32 pid)
 	if (err)
 		return err;
 	both[1] = s->info.hProcess;
-	if (sockets_make(copy.e, s->info.dwProcessId))
+	if (bee_spawn_sockets(copy.e, s->info.dwProcessId))
 		TerminateProcess(s->info.hProcess, 1);
 	else
 		ResumeThread(s->info.hThread);
@@ -503,29 +472,6 @@ s64 bee_fork_start(s32 pid)
 /* The child ----------------------------------------------------------------
  */
 
-static int sockets_take(const struct win_spawn *e)
-{
-	const struct win_socket *from = e->socket;
-	struct win_handle *h;
-	u32 i;
-
-	if (e->sockets && bee_sock_init())
-		return WSANOTINITIALISED;
-	for (i = 0; i < e->sockets; i++, from++) {
-		h = bee_handle_at(WIN_SOCK, from->number);
-		if (!h)
-			return ERROR_NOT_ENOUGH_MEMORY;
-		*h = from->as;
-		h->s = WSASocketW(
-			FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO,
-			FROM_PROTOCOL_INFO, (WSAPROTOCOL_INFOW *)&from->info, 0,
-			WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
-		if (h->s == INVALID_SOCKET)
-			return WSAGetLastError();
-	}
-	return 0;
-}
-
 int bee_fork_take(const struct win_spawn *e, const struct abi_host *host)
 {
 	const struct head *h = (const void *)e->state;
@@ -543,8 +489,6 @@ int bee_fork_take(const struct win_spawn *e, const struct abi_host *host)
 		return ERROR_NOT_ENOUGH_MEMORY;
 	at = proc_restore(base + h->proc);
 	err = at ? regions_restore(at) : ERROR_NOT_ENOUGH_MEMORY;
-	if (!err)
-		err = sockets_take(e);
 	if (!err && bee_view_restore(base + h->views))
 		err = ERROR_NOT_ENOUGH_MEMORY;
 	UnmapViewOfFile(e);

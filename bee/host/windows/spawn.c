@@ -90,6 +90,31 @@ static int is_passed(const struct win_spawn *e, s32 number)
 	for (i = 0; i < e->passed; i++)
 		if (e->list[i].number == number)
 			return 1;
+	for (i = 0; i < e->sockets; i++)
+		if (e->socket[i].number == number)
+			return 1;
+	return 0;
+}
+
+/* Windows inherits no sockets: bee_spawn_sockets makes them. */
+static int pass_socket(struct win_spawn *e, s32 number)
+{
+	if (e->sockets == WIN_SOCKETS_PASSED)
+		return -1;
+	e->socket[e->sockets].number = number;
+	e->socket[e->sockets].as = *bee_handle_get(number);
+	e->sockets++;
+	return 0;
+}
+
+int bee_spawn_sockets(struct win_spawn *e, DWORD process)
+{
+	u32 i;
+
+	for (i = 0; i < e->sockets; i++)
+		if (WSADuplicateSocketW(e->socket[i].as.s, process,
+					&e->socket[i].info))
+			return -1;
 	return 0;
 }
 
@@ -101,6 +126,8 @@ int bee_spawn_pass(struct win_spawn *e, s32 number)
 
 	if (!h || is_passed(e, number))
 		return 0;
+	if (h->kind == WIN_SOCK)
+		return pass_socket(e, number);
 	if (e->passed == WIN_PASSED)
 		return -1;
 	*to = (struct win_passed){.number = number,
@@ -327,7 +354,9 @@ static s64 exec_with(struct win_start *s, const char *path,
 	bee_spawn_unlock();
 	if (err)
 		return err;
-	err = bee_family_set_process(member, s->info.dwProcessId);
+	err = bee_spawn_sockets(e, s->info.dwProcessId)
+		      ? -LINUX_ENOMEM
+		      : bee_family_set_process(member, s->info.dwProcessId);
 	if (err)
 		TerminateProcess(s->info.hProcess, 1);
 	else if (!pid)
@@ -374,6 +403,29 @@ static int take_handle(const struct win_passed *from)
 	return h->stream ? 0 : ERROR_NOT_ENOUGH_MEMORY;
 }
 
+static int sockets_take(const struct win_spawn *e)
+{
+	const struct win_socket *from = e->socket;
+	struct win_handle *h;
+	u32 i;
+
+	if (e->sockets && bee_sock_init())
+		return WSANOTINITIALISED;
+	for (i = 0; i < e->sockets; i++, from++) {
+		h = bee_handle_at(WIN_SOCK, from->number);
+		if (!h)
+			return ERROR_NOT_ENOUGH_MEMORY;
+		*h = from->as;
+		h->s = WSASocketW(
+			FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO,
+			FROM_PROTOCOL_INFO, (WSAPROTOCOL_INFOW *)&from->info, 0,
+			WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+		if (h->s == INVALID_SOCKET)
+			return WSAGetLastError();
+	}
+	return 0;
+}
+
 static char **take_strings(char **at, u32 count)
 {
 	char **v = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY,
@@ -418,6 +470,8 @@ int bee_exec_take(struct bee_options *o, char ***env, struct win_spawn **from)
 		err = take_program(o, e, env);
 	for (i = 0; i < e->passed && !err; i++)
 		err = take_handle(&e->list[i]);
+	if (!err)
+		err = sockets_take(e);
 	if (e->error)
 		SetStdHandle(STD_ERROR_HANDLE, (HANDLE)e->error);
 	return err;

@@ -51,13 +51,15 @@ struct win_start {
  * are inherited. */
 void bee_spawn_lock(void);
 void bee_spawn_unlock(void);
-/* 0, or -1: this one cannot be passed. Numbers that are not in use, or were
- * passed before, are left out. */
+/* 0, or -1: this one cannot be passed. Sockets are by bee_spawn_sockets.
+ * Numbers that are not in use, or were passed before, are left out. */
 int bee_spawn_pass(struct win_spawn *e, s32 number);
 /* The handle for messages is that of this number. */
 void bee_spawn_error(struct win_spawn *e, s32 number);
 /* Another handle that is inherited with the same value. */
 void bee_spawn_add(struct win_start *s, HANDLE h);
+/* Makes the sockets for the suspended process. 0 or -1. */
+int bee_spawn_sockets(struct win_spawn *e, DWORD process);
 /* Creates the suspended process, with the command line for `program` (WIN_PATH
  * _MAX units). 0, or a negative errno. */
 s64 bee_spawn_start(struct win_start *s, HANDLE section, struct win_spawn *e,

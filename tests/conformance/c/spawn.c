@@ -3,9 +3,11 @@
  * what the new program has: arguments, descriptors, positions, signals. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,19 @@ static void on_end(int signo, siginfo_t *info, void *context)
 {
 	ended = info->si_code == CLD_EXITED ? info->si_status : -signo;
 	(void)context;
+}
+
+/* A connection and a listener of the parent's. */
+static int serve_sockets(int talk, int listener)
+{
+	char byte = 0;
+	int next;
+
+	if (read(talk, &byte, 1) != 1 || byte != 'x' ||
+	    write(talk, "y", 1) != 1)
+		return 1;
+	next = accept(listener, NULL, NULL);
+	return next < 0 || write(next, "z", 1) != 1;
 }
 
 /* In a new program; returns its exit code. */
@@ -42,6 +57,8 @@ static int run_role(int argc, char **argv)
 		       signal(SIGUSR2, SIG_DFL) != SIG_IGN ||
 		       !getcwd(buf, sizeof(buf)) || strcmp(buf, "/");
 	}
+	if (!strcmp(argv[1], "serve"))
+		return serve_sockets(atoi(argv[2]), atoi(argv[3]));
 	if (!strcmp(argv[1], "wait"))
 		return pause();
 	if (!strcmp(argv[1], "again"))
@@ -111,6 +128,41 @@ static void use_pipes(void)
 	CHECK(exit_code(pid) == 0);
 	CHECK(read(out[0], buf, 6) + read(out[0], buf, 6) >= 0);
 	CHECK(read(out[0], buf, 6) == 0 && close(out[0]) == 0);
+}
+
+static int client_of(struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return connect(fd, (struct sockaddr *)to, sizeof(*to)) ? -1 : fd;
+}
+
+static void pass_sockets(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), talk, one, two;
+	char text[2][12], byte = 0;
+	pid_t pid;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(bind(listener, (struct sockaddr *)&at, len) == 0 &&
+	      listen(listener, 4) == 0 &&
+	      getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+	one = client_of(&at);
+	talk = accept(listener, NULL, NULL);
+	snprintf(text[0], sizeof(text[0]), "%d", talk);
+	snprintf(text[1], sizeof(text[1]), "%d", listener);
+	pid = SPAWN("serve", text[0], text[1]);
+	CHECK(pid > 0 && close(talk) == 0 && close(listener) == 0);
+	CHECK(write(one, "x", 1) == 1 && read(one, &byte, 1) == 1 &&
+	      byte == 'y');
+	two = client_of(&at);
+	CHECK(two >= 0 && read(two, &byte, 1) == 1 && byte == 'z');
+	CHECK(exit_code(pid) == 0);
+	CHECK(read(one, &byte, 1) == 0);
+	close(one);
+	close(two);
 }
 
 static void pass_numbers(void)
@@ -193,6 +245,7 @@ int main(int argc, char **argv)
 	start_programs();
 	use_pipes();
 	pass_numbers();
+	pass_sockets();
 	keep_state();
 	send_signals();
 	return say_done();
