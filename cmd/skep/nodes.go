@@ -28,7 +28,7 @@ func (n *nodes) options(f *cli.Flags) {
 	f.BoolVar(&n.json, "json", false, "print JSON, for programs")
 	f.StringVar(&n.remove, "remove", "", "remove the node `NAME` from the hub for good")
 	f.StringVar(&n.drain, "drain", "", "give the node `NAME` no more work, and wait until it has finished what it has")
-	f.BoolVar(&n.move, "move", false, "with --drain: begin its calls anew on other nodes at once, and wait for programs only")
+	f.BoolVar(&n.move, "move", false, "with --drain: begin its calls anew on other nodes at once, move its movable programs there, and wait for other programs only")
 	f.StringVar(&n.reopen, "reopen", "", "give the drained node `NAME` work again")
 	f.DurationVar(&n.wait, "wait", 10*time.Minute, "with --drain: wait at most this `TIME`; 0: do not wait")
 }

@@ -69,9 +69,10 @@ type movable struct {
 	process *process
 	control *os.File
 
+	saving sync.Mutex // held while it is saved, and held
+
 	mu      sync.Mutex
 	runs    bool
-	saves   bool
 	resumed int           // the last serial that was resumed
 	changed chan struct{} // closed when resumed changes
 }
@@ -170,10 +171,6 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.saves {
-			return false
-		}
-		m.saves = true
 		go m.save(v, m.runs)
 		return true
 	case proto.ExecResume:
@@ -208,8 +205,9 @@ func (m *movable) run(owner, image string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	program := a.owner.begin(false, m.cancel)
+	program := a.owner.begin(false, func() { go m.stream.send(proto.ExecLeave, nil) })
 	defer program.end()
+	program.moves()
 	if err := m.start(c); err != nil {
 		return 0, err
 	}
@@ -402,6 +400,9 @@ func (m *movable) ask(f *os.File) (uapi.SnapshotAnswer, error) {
 	if err = errors.Join(err, sent); err != nil {
 		return answer, err
 	}
+	// A program that the owner paused is saved too: it is asked to rest before it can go on.
+	m.process.letAnswer()
+	defer m.process.stopAgain()
 	m.control.SetReadDeadline(time.Now().Add(askTimeout))
 	buf := make([]byte, 1024)
 	n, err := m.control.Read(buf)
@@ -413,13 +414,12 @@ func (m *movable) ask(f *os.File) (uapi.SnapshotAnswer, error) {
 
 // save saves the program for the hub; if that fails, it goes on.
 func (m *movable) save(v proto.ExecSave, runs bool) {
+	m.saving.Lock() // after a Resume the next Freeze may be here before the program goes on
+	defer m.saving.Unlock()
 	err := errors.New("it has not begun")
 	if runs {
 		err = m.trySave(v)
 	}
-	m.mu.Lock()
-	m.saves = false
-	m.mu.Unlock()
 	if err != nil {
 		text := err.Error()
 		m.stream.sendJSON(proto.ExecUnsaved, proto.ExecWhy{Serial: v.Serial, Text: text[:min(len(text), proto.TextMax)]})

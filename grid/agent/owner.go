@@ -192,6 +192,15 @@ func (o *owner) begin(slot bool, giveBack func()) *program {
 	return p
 }
 
+// moves says that giveBack does not end the program, but asks that it is moved.
+func (p *program) moves() {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	if p.owner.machine != nil {
+		p.owner.machine.Moves(p.id)
+	}
+}
+
 // attach says which process the program is, as soon as there is one.
 func (p *program) attach(process *process) {
 	p.owner.mu.Lock()

@@ -31,6 +31,23 @@ func (p *process) setPaused(on bool) {
 	p.stop(on)
 }
 
+// letAnswer lets the processes of a paused program go on until stopAgain.
+func (p *process) letAnswer() {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	if !p.paused.since.IsZero() {
+		p.stop(false)
+	}
+}
+
+func (p *process) stopAgain() {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	if !p.paused.since.IsZero() {
+		p.stop(true)
+	}
+}
+
 // wallTimer is closed when the program has run for wall, not counting pauses; 0: never.
 func (p *process) wallTimer(wall time.Duration) <-chan struct{} {
 	late := make(chan struct{})

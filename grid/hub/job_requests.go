@@ -5,7 +5,9 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sort"
 	"time"
 
@@ -90,6 +92,29 @@ func (h *Hub) moveTarget(j *job, from, name string) (NodeInfo, error) {
 	return NodeInfo{}, fmt.Errorf("there is no node %s: `skep nodes` lists them", name)
 }
 
+// leave moves a job to another node that has room, if there is one.
+func (j *job) leave() {
+	from := j.info().nodeID
+	for _, n := range j.hub.movers(j.req.On) {
+		if n.ID != from && n.Free > 0 {
+			j.happen(func(now time.Time) []move.Action { return j.machine.Leave(now, n.ID) })
+			return
+		}
+	}
+}
+
+// leaveNode moves the jobs of a node that is drained.
+func (h *Hub) leaveNode(id string) {
+	h.mu.Lock()
+	jobs := slices.Collect(maps.Values(h.jobs))
+	h.mu.Unlock()
+	for _, j := range jobs {
+		if j.info().nodeID == id {
+			j.leave()
+		}
+	}
+}
+
 func (h *Hub) checkpointJob(w http.ResponseWriter, r *http.Request) {
 	if j := h.findJob(w, r); j != nil {
 		j.answerRequest(w, j.request(r, func(now time.Time) []move.Action { return j.machine.Checkpoint(now) }))
@@ -106,10 +131,7 @@ func (j *job) answerRequest(w http.ResponseWriter, err error) {
 
 func (h *Hub) listJobs(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	jobs := make([]*job, 0, len(h.jobs))
-	for _, j := range h.jobs {
-		jobs = append(jobs, j)
-	}
+	jobs := slices.Collect(maps.Values(h.jobs))
 	h.mu.Unlock()
 	list := []JobInfo{}
 	for _, j := range jobs {

@@ -158,6 +158,8 @@ func (l *leg) take(kind proto.ExecType, p []byte) error {
 		j.happen(func(now time.Time) []move.Action {
 			return j.machine.NotSaved(now, l.number, move.Serial(v.Serial), truncateText(v.Text))
 		})
+	case proto.ExecLeave:
+		go j.leave()
 	case proto.ExecExit, proto.ExecFailed, proto.ExecRefused:
 		j.happen(func(now time.Time) []move.Action { return l.ended(now, kind, bytes.Clone(p)) })
 	default:

@@ -136,6 +136,7 @@ func (h *Hub) DrainNode(name string, how Drain) error {
 		n.info.Drained = on
 		h.handleEvent(sched.NodeDrain{Node: sched.NodeID(id), On: on, Move: move, Why: drainedWhy})
 		if move {
+			go h.leaveNode(id)
 			for _, e := range h.loseAdopted(n, drainedWhy) {
 				h.handleEvent(e)
 			}

@@ -135,6 +135,17 @@ func (j *Job) Move(now time.Time, to string) []Action {
 	return []Action{{Do: Open, Leg: j.target, Node: to}}
 }
 
+// Leave moves a program without a user's request, if it runs: its node's owner needs the
+// computer, or the node is drained.
+func (j *Job) Leave(now time.Time, to string) []Action {
+	if j.state != Running || to == j.node {
+		return nil
+	}
+	list := j.Move(now, to)
+	j.asked = false
+	return list
+}
+
 // Checkpoint asks for a checkpoint.
 func (j *Job) Checkpoint(now time.Time) []Action {
 	switch {

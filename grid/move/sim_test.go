@@ -213,6 +213,9 @@ func (w *world) step(faults int) {
 	if w.rand.IntN(20) == 0 {
 		w.do(w.job.Move(w.now, fmt.Sprint("node", w.rand.IntN(4))))
 	}
+	if w.rand.IntN(60) == 0 {
+		w.do(w.job.Leave(w.now, fmt.Sprint("node", w.rand.IntN(4))))
+	}
 	if w.rand.IntN(40) == 0 {
 		w.do(w.job.Checkpoint(w.now))
 	}

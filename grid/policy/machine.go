@@ -36,6 +36,7 @@ type Machine struct {
 type job struct {
 	id     uint64
 	slot   bool
+	moves  bool
 	paused bool
 	since  time.Time // when it was paused
 }
@@ -44,7 +45,7 @@ type job struct {
 const (
 	Pause Verb = iota
 	Resume
-	Return // end it here; its call goes back to the hub
+	Return // end it here, its call goes back to the hub; or ask that it is moved
 )
 
 // A Verb is one of the constants above.
@@ -68,6 +69,16 @@ func (m *Machine) Allowed() Decision { return m.allowed }
 func (m *Machine) Start(now time.Time, id uint64, slot bool) []Action {
 	m.jobs = append(m.jobs, &job{id: id, slot: slot})
 	return m.balance(now)
+}
+
+// Moves says that a program can be moved, though it uses no slot. It is to leave when a call
+// would, and again each time that it has been paused for Pause.
+func (m *Machine) Moves(id uint64) {
+	for _, j := range m.jobs {
+		if j.id == id {
+			j.moves = true
+		}
+	}
 }
 
 // End says that a program ended, also if that was for a Return.
@@ -130,15 +141,15 @@ func (m *Machine) balance(now time.Time) (list []Action) {
 }
 
 // expire gives back what was paused for too long. Programs without a slot stay paused,
-// because nobody could run them elsewhere.
+// because nobody could run them elsewhere, or until they were moved.
 func (m *Machine) expire(now time.Time) (list []Action) {
-	for _, j := range m.jobs {
-		if j.paused && j.slot && now.Sub(j.since) >= m.policy.Pause {
-			list = append(list, Action{Return, j.id})
+	m.jobs = slices.DeleteFunc(m.jobs, func(j *job) bool {
+		if !j.paused || !j.slot && !j.moves || now.Sub(j.since) < m.policy.Pause {
+			return false
 		}
-	}
-	for _, a := range list {
-		m.jobs = slices.DeleteFunc(m.jobs, func(j *job) bool { return j.id == a.ID })
-	}
+		list = append(list, Action{Return, j.id})
+		j.since = now
+		return j.slot
+	})
 	return list
 }

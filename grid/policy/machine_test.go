@@ -237,3 +237,29 @@ func TestMachineDays(t *testing.T) {
 		}
 	}
 }
+
+// A program without a slot stays paused, and one that can be moved is asked to leave as often
+// as it was paused for Pause.
+func TestMovableProgramsLeave(t *testing.T) {
+	p := newPlay(t, "use none when battery\nuse all\npause 1m\nsettle 0s", 4)
+	p.m.Step(p.now, p.rest)
+	p.m.Start(p.now, 1, false)
+	p.m.Start(p.now, 2, false)
+	p.m.Moves(2)
+	busy := *p.rest
+	busy.Battery.Value = true
+	steps := []struct {
+		after time.Duration
+		want  string
+	}{{0, "pause1 pause2"}, {59 * time.Second, ""}, {time.Second, "return2"}, {59 * time.Second, ""}, {time.Second, "return2"}}
+	for _, s := range steps {
+		p.now = p.now.Add(s.after)
+		if got := show(p.m.Step(p.now, &busy)); got != s.want {
+			t.Errorf("%v later: %q, want %q", s.after, got, s.want)
+		}
+	}
+	p.m.End(p.now, 2)
+	if got := show(p.m.Step(p.now, p.rest)); got != "resume1" {
+		t.Errorf("later: %q", got)
+	}
+}

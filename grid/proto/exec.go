@@ -40,6 +40,7 @@ const (
 	ExecImage   // the next bytes of the image
 	ExecSaved   // the image is complete: ExecImageEnd
 	ExecUnsaved // it is not saved and goes on: ExecWhy
+	ExecLeave   // the owner of the node needs it: the program is to be moved
 	execEnd
 )
 

@@ -99,6 +99,14 @@ func TestRefusals(t *testing.T) {
 	if code := j.end(); code != 0 {
 		t.Errorf("exit code %d; %s", code, j.err.String())
 	}
+	j = s.begin("", []string{"--movable"}, "work-glibc", "count", "200", "10")
+	from := j.node()
+	s.must("nodes", "--drain", from, "--move")
+	s.await("the move from a drained node", func() bool { return j.node() != from })
+	if code := j.end(); code != 7 || j.out.String() != numbers(200) {
+		t.Errorf("exit code %d; %s", code, j.err.String())
+	}
+	s.must("nodes", "--reopen", from)
 }
 
 // The program and all that belongs to it end with its command, and with the hub.
