@@ -74,6 +74,8 @@ int eigen_circle_search(struct eigen_factor *f, int n, double scale,
 		below = eigen_factor_at(f, low + step);
 	if (error || below < 0)
 		return error ? error : below;
+	if (below < few)
+		return -ERANGE;
 	over = low + step / 4;
 	under = low;
 	for (i = 0; i < HALVES && (below > MANY || below < few); i++) {

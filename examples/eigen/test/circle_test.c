@@ -99,10 +99,35 @@ static void test_scale(void)
 	eigen_sparse_free(&b);
 }
 
+/* The eigenvalue 1 of a problem whose size is given as almost nothing: the last
+ * of 30 steps is 4^29 times the first, which is a millionth of the size. */
+static void test_far(void)
+{
+	static const int zero[] = {0};
+	static const double one[] = {1};
+	const double last = 1e-6 * ldexp(1, 58);
+	struct eigen_contour c;
+	struct eigen_sparse a, b;
+	struct eigen_factor *f;
+
+	TAP(!eigen_sparse_build(&a, 1, 1, zero, zero, one) &&
+	    !eigen_sparse_build(&b, 1, 1, zero, zero, one));
+	f = eigen_factor_new(&a, &b, NULL);
+	tap_ok(eigen_circle_search(f, 1, 1.01 / last, &c) == 0 &&
+		       fabs(c.center - 1) < c.radius,
+	       "an eigenvalue within the last step has a circle");
+	tap_ok(eigen_circle_search(f, 1, 0.99 / last, &c) == -ERANGE,
+	       "an eigenvalue beyond the last step has none");
+	eigen_factor_free(f);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 int main(void)
 {
 	test_search();
 	test_scale();
+	test_far();
 	test_crowd();
 	return tap_done();
 }

@@ -366,6 +366,82 @@ static void test_json(void)
 	       "a full device fails with its name");
 }
 
+/* Each number and text of a report, all of them different. */
+static const char whole[] =
+	"{\n"
+	"  \"exit_code\": 3, \"wall_s\": 12.345000, \"engine\": \"by hand\",\n"
+	"  \"unknowns\": 210, \"entries_a\": 1000, \"entries_b\": 2000,\n"
+	"  \"circle\": {\"center\": 75, \"radius\": 40.5, \"points\": 2, "
+	"\"given\": true, \"block\": 16, \"moments\": 3},\n"
+	"  \"eigenvalues\": [\n"
+	"    {\"value\": 2.5, \"residual\": 1.250e-14},\n"
+	"    {\"value\": 4, \"residual\": 2.500e-13}],\n"
+	"  \"reference\": {\"method\": \"by hand\", \"values\": [2.5, 4.25]},\n"
+	"  \"estimate\": 2.25, \"estimate_error\": null, \"inertia\": 7, "
+	"\"rank\": 5, \"full\": true,\n"
+	"  \"largest_difference\": 0.5, \"largest_residual\": 0.25,\n"
+	"  \"faults\": [\"one\"],\n"
+	"  \"substrates\": {\n"
+	"    \"linux\": {\"calls\": 1, \"median_ms\": 30.000},\n"
+	"    \"bee-windows\": {\"calls\": 1, \"median_ms\": 40.000}},\n"
+	"  \"calls\": [\n"
+	"    {\"point\": 0, \"re\": 1.5, \"im\": -2.5, \"status\": 0, \"why\": "
+	"\"\", \"node\": \"near\", \"substrate\": \"linux\", \"attempt\": 1, "
+	"\"exec_ms\": 30.000, \"wall_ms\": 31.250, \"bytes_in\": 10, "
+	"\"bytes_out\": 20, \"nonce\": \"0000000000000abc\", "
+	"\"emulated_calls\": 18000000000000000000, \"program\": \"f00d\"},\n"
+	"    {\"point\": 1, \"re\": 0, \"im\": 0, \"status\": 0, \"why\": "
+	"\"\", \"node\": \"far\", \"substrate\": \"bee-windows\", \"attempt\": "
+	"1, \"exec_ms\": 40.000, \"wall_ms\": 0.000, \"bytes_in\": 10, "
+	"\"bytes_out\": 20, \"nonce\": \"0000000000000000\", "
+	"\"emulated_calls\": 0, \"program\": \"\"}\n"
+	"  ]\n"
+	"}\n";
+
+static void test_whole_json(void)
+{
+	char name[] = "/tmp/eigen-report-XXXXXX";
+	int file = mkstemp(name);
+	struct eigen_run run = make_run(name);
+	struct eigen_pair pair[] = {{2.5, 1.25e-14}, {4, 2.5e-13}};
+	double reference[] = {2.5, 4.25};
+	ssize_t got;
+
+	run.problem.a = (struct eigen_sparse){.n = 210, .nnz = 1000};
+	run.problem.b = (struct eigen_sparse){.n = 210, .nnz = 2000};
+	run.contour = (struct eigen_contour){.center = 75,
+					     .radius = 40.5,
+					     .points = 2,
+					     .block = 16,
+					     .moments = 3};
+	run.options.circle_given = 3;
+	run.inertia = 7;
+	run.found = (struct eigen_found){.count = 2,
+					 .pair = pair,
+					 .rank = 5,
+					 .full = 1,
+					 .estimate = 2.25,
+					 .error = INFINITY};
+	run.reference = (struct eigen_reference){"by hand", 2, reference};
+	run.verdict.difference = 0.5;
+	run.verdict.residual = 0.25;
+	run.verdict.faults = 1;
+	strcpy(run.verdict.fault[0], "one");
+	call[0].z = CMPLX(1.5, -2.5);
+	call[0].wall_ms = 31.25;
+	call[0].nonce = 0xabc;
+	call[0].emulated = 18000000000000000000u;
+	strcpy(call[0].program, "f00d");
+	got = eigen_report_json(&run, 3);
+	if (!got)
+		got = pread(file, said, sizeof(said) - 1, 0);
+	said[got > 0 ? got : 0] = 0;
+	tap_ok(is_json(said) && !strcmp(said, whole),
+	       "a whole report is as expected");
+	close(file);
+	unlink(name);
+}
+
 int main(void)
 {
 	test_problem();
@@ -373,5 +449,6 @@ int main(void)
 	test_answer();
 	test_nodes();
 	test_json();
+	test_whole_json();
 	return tap_done();
 }

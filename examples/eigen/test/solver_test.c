@@ -443,6 +443,39 @@ static void test_verdict(void)
 	       "a difference from the reference fails");
 }
 
+/* Each pair counts, the first and the last too. */
+static void test_each_pair(void)
+{
+	const struct eigen_contour c = {
+		.center = 5, .radius = 5, .points = 40, .block = 16};
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		struct eigen_pair pair[] = {{2, 1e-14}, {4, 1e-14}, {7, 1e-14}};
+		struct eigen_found found = {.rank = 5,
+					    .count = 3,
+					    .pair = pair,
+					    .estimate = 3,
+					    .error = 0.2};
+		struct eigen_evidence e = {.contour = &c,
+					   .found = &found,
+					   .tolerance = 1e-8,
+					   .inertia = 3};
+		struct eigen_verdict v;
+
+		pair[i].residual = 1e-4;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1 && v.residual == 1e-4,
+		       "the residual of pair %d counts", i);
+		pair[i].residual = 1e-8;
+		pair[i].value = i % 2 ? 10 - 1e-10 : 1e-10;
+		eigen_verdict_make(&e, &v);
+		tap_ok(v.faults == 1 && strstr(v.fault[0], "on the circle"),
+		       "pair %d on the circle is at fault, not its residual",
+		       i);
+	}
+}
+
 /* The worker's own bounds -------------------------------------------------- */
 
 static void test_worker(void)
@@ -486,6 +519,7 @@ int main(void)
 {
 	test_worker();
 	test_verdict();
+	test_each_pair();
 	test_box();
 	test_memory();
 	test_edge();
