@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "examples/eigen/circle.h"
@@ -161,6 +162,28 @@ static void test_planted(void)
 }
 
 /* The master's own cases -------------------------------------------------- */
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+static void test_wall_time(void)
+{
+	double begin = now_seconds(), wall = -1, most;
+	const char *at;
+	int code = run_solver("--size 3");
+
+	most = now_seconds() - begin + 0.01;
+	at = strstr(said, "wall time  ");
+	if (at)
+		sscanf(at, "wall time  %lf s for the calls\n", &wall);
+	tap_ok(code == EIGEN_RIGHT && wall >= 0 && wall <= most,
+	       "the calls of a run of %.2f s take %.2f s", most, wall);
+}
 
 static void test_box(void)
 {
@@ -520,6 +543,7 @@ int main(void)
 	test_worker();
 	test_verdict();
 	test_each_pair();
+	test_wall_time();
 	test_box();
 	test_memory();
 	test_edge();
