@@ -474,6 +474,9 @@ static const struct {
 	{"given moments", 40, 1000, 100, 0, 4, 34, 4},
 	{"fewer unknowns than columns", 40, 9, 9, 0, 0, 9, 3},
 	{"a block and moments", 40, 1000, 100, 4, 2, 4, 2},
+	{"128 in full columns", 40, 1000, 96, 0, 0, 16, 8},
+	{"128 by full moments", 40, 1000, 96, 0, 4, 32, 4},
+	{"180 by all points", 40, 1000, 138, 0, 0, 18, 10},
 };
 
 static void test_size(void)
