@@ -222,6 +222,9 @@ func describeDocument(doc *Signed) (a Record, err error) {
 	case kindRevert:
 		v, err := ParseRevert(doc.Text)
 		return Record{What: VerbRevert, Line: v.Line, Sequence: v.Sequence, Content: v.Content}, err
+	case kindIncluded:
+		i, err := ParseIncluded(doc.Text)
+		return Record{What: "included", Line: i.Name, Content: i.Content}, err
 	case kindKeys:
 		k, err := ParseKeys(doc.Text)
 		sum := sha256.Sum256(doc.Text)

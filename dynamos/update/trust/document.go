@@ -13,9 +13,10 @@ import (
 // First words of documents. They are the namespaces of signatures too, so that no
 // signature of one kind is valid for another.
 const (
-	kindPackage = "skep-package"
-	kindRevert  = "skep-revert"
-	kindKeys    = "skep-keys"
+	kindPackage  = "skep-package"
+	kindRevert   = "skep-revert"
+	kindIncluded = "skep-included"
+	kindKeys     = "skep-keys"
 )
 
 // format is the version of all documents.
@@ -40,6 +41,15 @@ type Revert struct {
 	Line            string
 	Sequence        uint64 // greater than that of the package
 	Name, Content   string
+	Signed, Expires time.Time
+}
+
+// An Included is the statement of operators that a kernel contains the change of a package
+// already, so that it needs no such update. It has no sequence: it stays true.
+type Included struct {
+	Name, Content   string // of the package
+	BuildID         string // of the kernel, 40 hex digits
+	Version         string // of the kernel's package, of which the source was compared
 	Signed, Expires time.Time
 }
 
@@ -100,6 +110,22 @@ func ParseRevert(text []byte) (v Revert, err error) {
 	v.Name, v.Content = r.word("name"), r.digest("content")
 	v.Signed, v.Expires = r.validity()
 	return v, r.end(text, v.Encode())
+}
+
+// Encode returns the canonical text.
+func (i *Included) Encode() []byte {
+	return fmt.Appendf(nil, "%s %d\nname %s\ncontent %s\nkernel %s\nversion %s\nsigned %s\nexpires %s\n", kindIncluded, format,
+		i.Name, i.Content, i.BuildID, i.Version, timeText(i.Signed), timeText(i.Expires))
+}
+
+// ParseIncluded reads a statement that a kernel contains a change.
+func ParseIncluded(text []byte) (i Included, err error) {
+	r := newTextReader(text)
+	r.number(kindIncluded, format, format)
+	i.Name, i.Content = r.word("name"), r.digest("content")
+	i.BuildID, i.Version = r.buildID("kernel"), r.version("version")
+	i.Signed, i.Expires = r.validity()
+	return i, r.end(text, i.Encode())
 }
 
 // Encode returns the canonical text.

@@ -22,8 +22,10 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	gotP, err1 := ParsePackage(p.Encode())
 	gotR, err2 := ParseRevert(r.Encode())
 	gotK, err3 := ParseKeys(k.Encode())
-	if err1 != nil || err2 != nil || err3 != nil {
-		t.Fatal(err1, err2, err3)
+	i := arpIncluded()
+	gotI, err4 := ParseIncluded(i.Encode())
+	if err1 != nil || err2 != nil || err3 != nil || err4 != nil || !bytes.Equal(gotI.Encode(), i.Encode()) {
+		t.Fatal(err1, err2, err3, err4)
 	}
 	if !bytes.Equal(gotP.Encode(), p.Encode()) || !bytes.Equal(gotR.Encode(), r.Encode()) || !bytes.Equal(gotK.Encode(), k.Encode()) {
 		t.Error("what was read is written in another way")
@@ -76,6 +78,20 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 	} {
 		if _, err := ParsePackage(text); Name(err) != Malformed {
 			t.Errorf("a package with %s: %v", name, err)
+		}
+	}
+	i := arpIncluded()
+	for name, text := range map[string][]byte{
+		"a short build-id":       spoil(i.Encode(), "kernel ab", "kernel "),
+		"no build-id":            spoil(i.Encode(), "kernel ab", "kernel xy"),
+		"a build-id in capitals": spoil(i.Encode(), "kernel ab", "kernel AB"),
+		"an odd version":         spoil(i.Encode(), "version 6.1.190-1", "version 6.1 190"),
+		"no version":             spoil(i.Encode(), "version 6.1.190-1", "version "),
+		"a long version":         spoil(i.Encode(), "version 6", "version "+strings.Repeat("6", 55)),
+		"a sequence":             append(i.Encode(), "sequence 7\n"...),
+	} {
+		if _, err := ParseIncluded(text); Name(err) != Malformed {
+			t.Errorf("a statement about a kernel with %s: %v", name, err)
 		}
 	}
 	key := "key " + alice.Key.String() + "\n"
@@ -280,8 +296,8 @@ func TestPinKeepsWhatWasSeen(t *testing.T) {
 }
 
 func FuzzParseSigned(f *testing.F) {
-	p, r, k := arpPackage(), arpRevert(), fleetKeys()
-	for _, text := range [][]byte{p.Encode(), r.Encode(), k.Encode()} {
+	p, r, k, i := arpPackage(), arpRevert(), fleetKeys(), arpIncluded()
+	for _, text := range [][]byte{p.Encode(), r.Encode(), k.Encode(), i.Encode()} {
 		f.Add(signedText(text, alice, bob))
 	}
 	s := newNode(f, fleetKeys())
@@ -298,6 +314,9 @@ func FuzzParseSigned(f *testing.F) {
 		}
 		if v, err := ParseRevert(doc.Text); err == nil && !bytes.Equal(v.Encode(), doc.Text) {
 			t.Fatal("a revert has two forms")
+		}
+		if i, err := ParseIncluded(doc.Text); err == nil && !bytes.Equal(i.Encode(), doc.Text) {
+			t.Fatal("a statement about a kernel has two forms")
 		}
 		if k, err := ParseKeys(doc.Text); err == nil && !bytes.Equal(k.Encode(), doc.Text) {
 			t.Fatal("keys have two forms")

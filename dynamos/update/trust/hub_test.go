@@ -51,6 +51,20 @@ func arpRevert() Revert {
 		Signed: start.Add(-time.Minute), Expires: start.Add(24 * time.Hour)}
 }
 
+// buildA is the build-id of the node's kernel.
+var buildA = strings.Repeat("ab", 20)
+
+func arpIncluded() Included {
+	return Included{Name: "arp_fix", Content: contentA, BuildID: buildA, Version: "6.1.190-1",
+		Signed: start.Add(-time.Minute), Expires: start.Add(24 * time.Hour)}
+}
+
+// include says to the node that its kernel needs a package no more.
+func (h *takenHub) include(i Included, by ...*Signer) error {
+	_, err := h.node.CheckIncluded(signedText(i.Encode(), by...), arpFacts(), buildA, h.now)
+	return err
+}
+
 const idAlice, idBob, idMallory = "SHA256:ALICE", "SHA256:BOB", "SHA256:MALLORY"
 
 // named replaces the identities of the tests' keys.
@@ -263,6 +277,38 @@ func TestTakenHub(t *testing.T) {
 			k.Version, k.Floors = 2, map[string]uint64{"arp": 9}
 			return after(h.keys(k, alice, carol), t, func() error { return h.send(arpPackage(), arpFacts(), alice, bob) })
 		}, Older, "it has sequence 7 of line arp, and 9 is the lowest that is taken: an older update is not taken again"},
+		"says that the kernel contains a fix": {func(h *takenHub) error { return h.include(arpIncluded()) },
+			Unsigned, "nobody signed it, and 2 of 3 keys must"},
+		"signs itself that the kernel contains a fix": {func(h *takenHub) error { return h.include(arpIncluded(), mallory, alice) },
+			Threshold, "1 of the 2 signatures that are needed count: SHA256:MALLORY is not trusted here"},
+		"says of one kernel what was signed of another": {func(h *takenHub) error {
+			i := arpIncluded()
+			i.BuildID = strings.Repeat("cd", 20)
+			return h.include(i, alice, bob)
+		}, Mixed, "the statement is about the kernel 6.1.190-1 with the build-id cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd, and this one is abababababababababababababababababababab"},
+		"says of one package what was signed of another": {func(h *takenHub) error {
+			i := arpIncluded()
+			i.Content = contentB
+			return h.include(i, alice, bob)
+		}, Mixed, "the statement is about another update or package than this arp_fix"},
+		"says of one update what was signed of another": {func(h *takenHub) error {
+			i := arpIncluded()
+			i.Name = "tcp_fix"
+			return h.include(i, alice, bob)
+		}, Mixed, "the statement is about another update or package than this arp_fix"},
+		"uses the statement about a package as one about a kernel": {func(h *takenHub) error {
+			p := arpPackage()
+			_, err := h.node.CheckIncluded(signedText(p.Encode(), alice, bob), arpFacts(), buildA, h.now)
+			return err
+		}, Malformed, `the document is malformed: the line "skep-included" is expected`},
+		"says it after the statement expired": {func(h *takenHub) error {
+			h.now = start.Add(25 * time.Hour)
+			return h.include(arpIncluded(), alice, bob)
+		}, Expired, "the statement that 6.1.190-1 contains arp_fix expired at 2026-11-27T12:00:00Z, and it is 2026-11-27T13:00:00Z: operators must sign it again"},
+		"says it to a node that has no keys": {func(h *takenHub) error {
+			h.node = State{}
+			return h.include(arpIncluded(), alice, bob)
+		}, Unpinned, "this node has no keys of operators: 'skep update keys trust' pins them"},
 		"attacks a node that has no keys": {func(h *takenHub) error {
 			h.node = State{}
 			return h.send(arpPackage(), arpFacts(), alice, bob)
@@ -308,6 +354,16 @@ func TestSignedPackageIsTaken(t *testing.T) {
 		if err := h.send(newer, arpFacts(), by...); err != nil {
 			t.Error("a newer package after a revert:", err)
 		}
+	}
+}
+
+// What operators signed of a kernel is believed, and by whom is known.
+func TestSignedInclusionIsTaken(t *testing.T) {
+	i := arpIncluded()
+	s := newNode(t, fleetKeys())
+	v, err := s.CheckIncluded(signedText(i.Encode(), alice, bob), arpFacts(), buildA, start)
+	if err != nil || len(v.Signers) != 2 || v.Included.Version != "6.1.190-1" {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

@@ -81,6 +81,23 @@ func (r *textReader) digest(key string) string {
 	return v
 }
 
+func (r *textReader) buildID(key string) string {
+	v := r.value(key)
+	_, err := hex.DecodeString(v)
+	if r.err == nil && (err != nil || len(v) != 40 || strings.ToLower(v) != v) {
+		r.fail("%s is not the build-id of a kernel", key)
+	}
+	return v
+}
+
+func (r *textReader) version(key string) string {
+	v := r.value(key)
+	if r.err == nil && (v == "" || len(v) > maxWord || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+~:-") != "") {
+		r.fail("%s is %.80q, not the version of a package", key, v)
+	}
+	return v
+}
+
 func (r *textReader) time(key string) time.Time {
 	v := r.value(key)
 	t, err := time.Parse(time.RFC3339, v)

@@ -3,10 +3,11 @@
 // Package trust decides whether a node takes a kernel update, and whether it reverts one,
 // by signatures of operators. The hub that relays packages has no key and is not trusted.
 //
-// A document is a canonical text with signatures below it. There are three kinds:
+// A document is a canonical text with signatures below it. There are four kinds:
 //
 //	Package  what a package contains, how widely it may apply, until when it is valid
 //	Revert   the order to revert a committed update
+//	Included that a kernel contains the change of a package already
 //	Keys     the operators' keys, how many must sign, and the lowest valid sequences
 //
 // State is what a node remembers. Its methods are pure: they take the time as an argument,

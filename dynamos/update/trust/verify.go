@@ -27,6 +27,7 @@ type Verdict struct {
 	Threshold int
 	Package   Package // if it is about a package
 	Revert    Revert  // if it is an order to revert
+	Included  Included
 }
 
 // opinion says what this node thinks of a signature; ok: it counts.
@@ -256,4 +257,32 @@ func (s State) CheckRevert(text []byte, f *Facts, now time.Time) (State, Verdict
 		return s, v, err
 	}
 	return next, v, nil
+}
+
+// CheckIncluded decides whether a node takes it for granted that its kernel, of this build-id,
+// contains the change of a package of which it knows name and contents.
+func (s State) CheckIncluded(text []byte, f *Facts, buildID string, now time.Time) (Verdict, error) {
+	_, k, err := s.begin(now)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{Threshold: k.Threshold}
+	doc, err := ParseSigned(text)
+	if err != nil {
+		return v, err
+	}
+	if v.Included, err = ParseIncluded(doc.Text); err != nil {
+		return v, err
+	}
+	if v.Signers, err = s.signedBy(doc, &k); err != nil {
+		return v, err
+	}
+	i := &v.Included
+	switch {
+	case i.Name != f.Name || i.Content != f.Content:
+		return v, refusef(Mixed, "the statement is about another update or package than this %s", f.Name)
+	case i.BuildID != buildID:
+		return v, refusef(Mixed, "the statement is about the kernel %s with the build-id %s, and this one is %s", i.Version, i.BuildID, buildID)
+	}
+	return v, inTime("the statement that "+i.Version+" contains "+i.Name, i.Signed, i.Expires, now)
 }
