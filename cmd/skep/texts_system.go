@@ -220,9 +220,10 @@ func updateTexts() map[string]text {
 		},
 		"update sign": {
 			text: []string{"The first signature states what is signed: the contents of the package, its class, its sequence in a line of updates, the widest policy, the longest trial and the expiry. Later operators sign the same text, which is shown. --print and --add let ssh-keygen sign, with its agent or a hardware key.",
-				"--sign-module signs the modules in the package for a kernel with Secure Boot. That changes the contents, so it comes before the operators' signatures."},
+				"--sign-module signs the modules in the package for a kernel with Secure Boot. That changes the contents, so it comes before the operators' signatures.",
+				"--included compares the source of a kernel with the package's patch, as skep update build does. If the source contains each change, it writes a signed statement of that, so that nodes with this kernel do without the update; otherwise it refuses."},
 			examples: []manual.Entry{{Name: "skep update sign fix.skepup --key alice.key --sequence 7 --widest all", Text: "the first operator"}, {Name: "skep update sign fix.skepup --key bob.key", Text: "the second one"}, {Name: "skep update sign fix.skepup --revert --key alice.key -o fix.skeprevert", Text: "an order to revert it"}, {Name: "skep update sign fix.skepup --sign-module MOK.pem", Text: "for Secure Boot"}},
-			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package, which is replaced"}, {Name: "NAME.skeprevert", Text: "an order to revert one"}},
+			files:    []manual.Entry{{Name: "NAME.skepup", Text: "a package, which is replaced"}, {Name: "NAME.skeprevert", Text: "an order to revert one"}, {Name: "NAME-VERSION.skepincluded", Text: "a statement that a kernel contains its change"}},
 			exit:     "0 1 2 4 130", see: "skep-update-verify(1) skep-update-keys(1) skep-signed(5)",
 		},
 		"update verify": {
@@ -246,8 +247,8 @@ func updateTexts() map[string]text {
 			exit:     "0 1 2 4 130", environment: stateNames, see: "skep-update-builds(1) skep-update-build(1) skep-update-keys(1)",
 		},
 		"update builds": {
-			text: []string{"Without an option it lists what the service built. A package that is unsigned waits for operators: each builds it too with skep update build PACKAGE --kernel VERSION, compares the bytes, signs, and --offer gives it back.",
-				"--take is for root of a node on which another kernel runs than updates were committed on. It asks for them, and stores those that enough operators signed, with their policies; the service kernel puts them on trial when it starts. Unsigned bytes are refused, whatever the service says."},
+			text: []string{"Without an option it lists what the service built. A package that is unsigned waits for operators: each builds it too with skep update build PACKAGE --kernel VERSION, compares the bytes, signs, and --offer gives it back. What is included waits for the statement of skep update sign --included, which --offer gives too.",
+				"--take is for root of a node on which another kernel runs than updates were committed on. It asks for them, and stores those that enough operators signed, with their policies; the service kernel puts them on trial when it starts. Unsigned bytes are refused, and so is the word that the kernel needs no update, whatever the service says."},
 			examples: []manual.Entry{{Name: "skep update builds --at http://builder:4870", Text: "what waits for signatures"}, {Name: "skep update builds --at http://builder:4870 --take", Text: "on a node, after an upgrade of the kernel"}},
 			files:    trustFiles,
 			exit:     "0 1 2 4", see: "skep-update-serve(1) skep-update-sign(1) skep-service(1)",

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"skep/dynamos/update"
@@ -49,7 +50,7 @@ func (u *updateServe) run(ctx context.Context, f *cli.Flags, words []string) err
 		}
 		u.dir = filepath.Join(state, "builds")
 	}
-	b := &update.Builds{Dir: u.dir, Version: version + " " + commit, Keys: newTrust().Load, Build: buildPackage,
+	b := &update.Builds{Dir: u.dir, Version: version + " " + commit, Keys: newTrust().Load, Now: trustNow, Build: buildPackage,
 		Log: func(format string, args ...any) {
 			fmt.Fprintln(os.Stderr, "skep: "+cli.CleanText(fmt.Sprintf(format, args...)))
 		}}
@@ -82,7 +83,7 @@ func (u *updateBuilds) options(f *cli.Flags) {
 	f.StringVar(&u.at, "at", "", "the build service's `URL`")
 	f.StringVar(&u.get, "get", "", "write the package with this `KEY` to a file")
 	f.StringVar(&u.out, "o", "", "with --get: to this `FILE` (KEY"+pack.Suffix+")")
-	f.StringVar(&u.offer, "offer", "", "give the service the signed package in `FILE`")
+	f.StringVar(&u.offer, "offer", "", "give the service the signed package, or the statement of skep update sign --included, in `FILE`")
 	f.BoolVar(&u.take, "take", false, "as root of a node: ask for the committed updates of another kernel, and take what operators signed")
 	f.BoolVar(&u.json, "json", false, "print JSON, for programs")
 }
@@ -105,15 +106,7 @@ func (u *updateBuilds) run(ctx context.Context, f *cli.Flags, words []string) er
 	case u.get != "":
 		return updateError(u.getPackage(ctx, c))
 	case u.offer != "":
-		_, text, err := readPackage(u.offer)
-		if err != nil {
-			return err
-		}
-		one, err := c.Offer(ctx, text)
-		if err == nil {
-			_, err = fmt.Printf("%s: signed for Linux %s\n", one.Name, cli.CleanText(one.Kernel))
-		}
-		return updateError(err)
+		return updateError(u.give(ctx, c))
 	case u.take:
 		return updateError(takeBuilds(ctx, c, func(format string, args ...any) { fmt.Println(cli.CleanText(fmt.Sprintf(format, args...))) }))
 	}
@@ -129,6 +122,30 @@ func (u *updateBuilds) run(ctx context.Context, f *cli.Flags, words []string) er
 		table.Row(one.Name, one.Kernel, one.State, one.Key, orDash(one.Why))
 	}
 	return table.Write(os.Stdout)
+}
+
+// give offers a signed package, or the statement that a kernel needs none.
+func (u *updateBuilds) give(ctx context.Context, c *update.BuildClient) error {
+	if strings.HasSuffix(u.offer, includedSuffix) {
+		text, err := os.ReadFile(u.offer)
+		if err != nil {
+			return err
+		}
+		one, err := c.State(ctx, text)
+		if err == nil {
+			_, err = fmt.Printf("%s: signed that Linux %s contains it\n", one.Name, cli.CleanText(one.Kernel))
+		}
+		return err
+	}
+	_, text, err := readPackage(u.offer)
+	if err != nil {
+		return err
+	}
+	one, err := c.Offer(ctx, text)
+	if err == nil {
+		_, err = fmt.Printf("%s: signed for Linux %s\n", one.Name, cli.CleanText(one.Kernel))
+	}
+	return err
 }
 
 func (u *updateBuilds) getPackage(ctx context.Context, c *update.BuildClient) error {
@@ -169,6 +186,7 @@ func takeBuilds(ctx context.Context, c *update.BuildClient, says func(string, ..
 	t := &update.Taker{Keep: newKeep(), Client: c, BuildID: id, Kernel: version, Says: says,
 		Approve: func(p *pack.Package, policy *uapi.DynamosPolicy) error {
 			return approvePackage(p, policy, restoredTrial)
-		}}
+		},
+		Included: func(document []byte, f *trust.Facts) ([]string, error) { return approveIncluded(document, f, id) }}
 	return t.Take(ctx)
 }

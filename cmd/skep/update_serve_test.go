@@ -15,6 +15,7 @@ import (
 
 	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
 	"skep/internal/cli"
 	"skep/internal/uapi"
 )
@@ -62,6 +63,9 @@ func TestUpdateServe(t *testing.T) {
 	oldBuild, oldKernel := buildPackage, runningKernel
 	defer func() { buildPackage, runningKernel = oldBuild, oldKernel }()
 	buildPackage = func(_ context.Context, p *pack.Package, kernel string) (*pack.Package, error) {
+		if kernel == "6.1.192-2" {
+			return nil, &source.IncludedError{Version: kernel}
+		}
 		out := *p
 		k := p.Kernels[0]
 		k.BuildID, k.Version = newBuild, kernel
@@ -114,6 +118,7 @@ func TestUpdateServe(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].BuildID != newBuild {
 		t.Errorf("%+v, %v", list, err)
 	}
+	o.include(url, &list[0])
 	for line, want := range map[string]string{"": "give --at URL", " --at x --take --json": "one of --get", " --at x -o y": "one of --get"} {
 		if _, text := o.skep(cli.Usage, "update builds"+line); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
@@ -126,6 +131,54 @@ func TestUpdateServe(t *testing.T) {
 		t.Error(text)
 	}
 
+}
+
+// include goes on to a kernel that contains the change: two operators compare and sign that,
+// and only then the node believes it.
+func (o *office) include(url string, kept *update.Kept) {
+	o.t.Helper()
+	const build = "abcdabcdabcdabcdabcdabcdabcdabcdabcdabcd"
+	oldSource := compareSource
+	defer func() { compareSource = oldSource }()
+	compareSource = func(_ context.Context, p *pack.Package, kernel string) (string, string, error) {
+		if kernel != "6.1.192-2" {
+			return "", "", &update.RefusedError{Why: "the source of " + kernel + " lacks the change"}
+		}
+		return build, kernel, nil
+	}
+	runningKernel = func() (string, string, error) { return build, "6.1.192-2", nil }
+	await := func(want string) {
+		o.t.Helper()
+		var out string
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			if out, _ = o.skep(0, "update builds --take --at "+url); strings.Contains(out, want) {
+				return
+			}
+		}
+		o.t.Fatalf("no %q in %s", want, out)
+	}
+	await("it waits for operators to compare and sign that")
+	if _, text := o.skep(cli.Refused, "update sign %s --included 6.1.190-1 --key %s -o %s", "theirs.skepup", "alice", "no.skepincluded"); !strings.Contains(text, "lacks the change") {
+		o.t.Error(text)
+	}
+	for line, want := range map[string]string{" --revert": "two documents", " --sequence 9": "takes --expires only"} {
+		if _, text := o.skep(cli.Usage, "update sign %s --included 6.1.192-2 --key %s"+line, "theirs.skepup", "alice"); !strings.Contains(text, want) {
+			o.t.Error(text)
+		}
+	}
+	o.skep(0, "update sign %s --included 6.1.192-2 --key %s -o %s", "theirs.skepup", "alice", "fix.skepincluded")
+	if _, text := o.skep(cli.Refused, "update builds --at "+url+" --offer %s", "fix.skepincluded"); !strings.Contains(text, "1 of the 2 signatures") {
+		o.t.Error(text)
+	}
+	o.skep(0, "update sign %s --key %s", "fix.skepincluded", "bob")
+	if out, _ := o.skep(0, "update verify %s", "fix.skepincluded"); !strings.Contains(out, "this node would do without fix on Linux 6.1.192-2") {
+		o.t.Error(out)
+	}
+	o.skep(0, "update builds --at "+url+" --offer %s", "fix.skepincluded")
+	await("fix: Linux 6.1.192-2 contains the change, as ")
+	if !newKeep().IncludedIn("fix", build) || newKeep().IncludedIn("fix", kept.BuildID) {
+		o.t.Error("it is not recorded")
+	}
 }
 
 // committedFix is a kernel in which fix is committed for all.

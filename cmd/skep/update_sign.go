@@ -12,18 +12,22 @@ import (
 	"strings"
 	"time"
 
+	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/trust"
 	"skep/internal/atomicfile"
 	"skep/internal/cli"
 )
 
-// revertSuffix ends the name of an order to revert.
-const revertSuffix = ".skeprevert"
+// Ends of the names of an order to revert, and of a statement that a kernel contains a change.
+const (
+	revertSuffix   = ".skeprevert"
+	includedSuffix = ".skepincluded"
+)
 
 type updateSign struct {
 	key, add, line, widest, out string
-	exist                       string
+	exist, included             string
 	sequence                    uint64
 	expires, trial              time.Duration
 	revert, print, replace      bool
@@ -43,7 +47,8 @@ func (u *updateSign) options(f *cli.Flags) {
 	f.DurationVar(&u.trial, "trial", 10*time.Minute, "the longest `TIME` of a trial without commit")
 	f.StringVar(&u.exist, "objects-exist", "", existHelp)
 	f.BoolVar(&u.revert, "revert", false, "write an order to revert this package, to the file of -o")
-	f.StringVar(&u.out, "o", "", "the `FILE` of the order (NAME.skeprevert)")
+	f.StringVar(&u.included, "included", "", "write a statement that the kernel of this `VERSION` contains the change of this package, after comparing its source")
+	f.StringVar(&u.out, "o", "", "the `FILE` of the order (NAME.skeprevert) or statement (NAME-VERSION.skepincluded)")
 	f.BoolVar(&u.replace, "replace", false, "drop the signatures that are there, and state anew")
 	u.module.options(f)
 }
@@ -58,7 +63,7 @@ func (u *updateSign) stated(f *cli.Flags) bool {
 	return false
 }
 
-func (u *updateSign) run(_ context.Context, f *cli.Flags, words []string) error {
+func (u *updateSign) run(ctx context.Context, f *cli.Flags, words []string) error {
 	path, err := oneFile(f, words, "a package, an order or a document of keys")
 	if err != nil {
 		return err
@@ -76,7 +81,7 @@ func (u *updateSign) run(_ context.Context, f *cli.Flags, words []string) error 
 		return updateError(u.module.signPackage(path))
 	}
 	if !strings.HasSuffix(path, pack.Suffix) {
-		if u.revert || u.stated(f) {
+		if u.revert || u.included != "" || u.stated(f) {
 			return f.Usagef("%s says already what is signed", path)
 		}
 		return updateError(u.signDocument(path))
@@ -85,8 +90,13 @@ func (u *updateSign) run(_ context.Context, f *cli.Flags, words []string) error 
 	if err != nil {
 		return err
 	}
-	if u.revert {
+	switch {
+	case u.revert && u.included != "":
+		return f.Usagef("--revert and --included are two documents: give one")
+	case u.revert:
 		return updateError(u.signRevert(f, p))
+	case u.included != "":
+		return updateError(u.signIncluded(ctx, f, p))
 	}
 	return updateError(u.signPackage(f, path, p))
 }
@@ -187,6 +197,39 @@ func (u *updateSign) signRevert(f *cli.Flags, p *pack.Package) error {
 		out = p.Name + revertSuffix
 	}
 	doc = &trust.Signed{Text: order.Encode()}
+	return u.finish(doc, out, func() error { return atomicfile.Write(out, doc.Encode(), 0o644) })
+}
+
+// compareSource is update.CheckIncluded. Tests have another one.
+var compareSource = func(ctx context.Context, p *pack.Package, kernel string) (buildID, version string, err error) {
+	return update.CheckIncluded(ctx, p, kernel, os.Stderr)
+}
+
+// signIncluded compares the source of a kernel with a package, and writes the statement that
+// it contains the change.
+func (u *updateSign) signIncluded(ctx context.Context, f *cli.Flags, p *pack.Package) error {
+	if u.line != "" || u.sequence != 0 || u.widest != "" || u.exist != "" || f.Given("trial") {
+		return f.Usagef("a statement that a kernel contains a change takes --expires only")
+	}
+	content, err := p.Content()
+	if err != nil {
+		return err
+	}
+	buildID, version, err := compareSource(ctx, p, u.included)
+	if err != nil {
+		return err
+	}
+	now := trustNow().UTC().Truncate(time.Second)
+	said := trust.Included{Name: p.Name, Content: content, BuildID: buildID, Version: version,
+		Signed: now, Expires: now.Add(u.expires).Truncate(time.Second)}
+	if _, err := trust.ParseIncluded(said.Encode()); err != nil {
+		return err
+	}
+	out := u.out
+	if out == "" {
+		out = p.Name + "-" + version + includedSuffix
+	}
+	doc := &trust.Signed{Text: said.Encode()}
 	return u.finish(doc, out, func() error { return atomicfile.Write(out, doc.Encode(), 0o644) })
 }
 

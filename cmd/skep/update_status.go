@@ -61,8 +61,8 @@ func showOff(w io.Writer, keep *update.Keep) error {
 	list, _ := keep.List() // what cannot be read, the service says
 	build, _ := update.RunningBuildID("/sys")
 	for _, k := range list {
-		if k.Included != "" && k.Included == build {
-			if _, err := fmt.Fprintf(w, "%s is included in this kernel, as the build service found\n", k.Name); err != nil {
+		if c := k.Contained; c != nil && c.BuildID == build {
+			if _, err := fmt.Fprintf(w, "%s is included in this kernel, as %s signed\n", k.Name, cli.CleanText(strings.Join(c.Signers, " and "))); err != nil {
 				return err
 			}
 		}

@@ -87,6 +87,20 @@ func approvePackage(p *pack.Package, policy *uapi.DynamosPolicy, confirm time.Du
 	return err
 }
 
+// approveIncluded checks a statement that this kernel contains the change of a package.
+func approveIncluded(document []byte, f *trust.Facts, buildID string) ([]string, error) {
+	store := newTrust()
+	if err := store.Change(func(s trust.State) (trust.State, error) { return s.Tick(trustNow()) }); err != nil {
+		return nil, err
+	}
+	s, err := store.Load()
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.CheckIncluded(document, f, buildID, trustNow())
+	return v.Signers, err
+}
+
 // approvePolicy checks another policy for an update that was applied from a package.
 func approvePolicy(name string, policy *uapi.DynamosPolicy) error {
 	p, s, err := appliedPackage(name)

@@ -96,6 +96,10 @@ func verifyDocument(path string, text []byte, s trust.State) error {
 		_, _, err = s.CheckKeys(text, trustNow())
 		return tellVerdict(path, trust.Verdict{Threshold: k.Threshold}, err, "put these keys in force")
 	}
+	if i, err := trust.ParseIncluded(doc.Text); err == nil {
+		v, err := s.CheckIncluded(text, &trust.Facts{Name: i.Name, Content: i.Content}, i.BuildID, trustNow())
+		return tellVerdict(path, v, err, "do without "+i.Name+" on Linux "+i.Version)
+	}
 	r, err := trust.ParseRevert(doc.Text)
 	if err != nil {
 		return refusedFile(path, err)

@@ -203,7 +203,7 @@ func (k *Keep) TurnOn() error { return errors.Join(k.turn(nil, nil), k.removeBoo
 // IncludedIn reports whether a stored update is one that the kernel of this build-id contains.
 func (k *Keep) IncludedIn(name, build string) bool {
 	list, _ := k.List()
-	return slices.ContainsFunc(list, func(kept Kept) bool { return kept.Name == name && build != "" && kept.Included == build })
+	return slices.ContainsFunc(list, func(kept Kept) bool { return kept.Name == name && kept.containedIn(build) })
 }
 
 // WhyOff says why a stored update is not restored. nil: it is, or it is not stored.

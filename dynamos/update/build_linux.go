@@ -72,6 +72,27 @@ func Included(err error) bool {
 	return errors.As(err, &included)
 }
 
+// CheckIncluded compares the sources of a kernel with the patch of a package. It returns the
+// kernel's build-id and the version of its package if they contain each change, and refuses
+// otherwise. Nothing is built.
+func CheckIncluded(ctx context.Context, p *pack.Package, kernel string, says io.Writer) (buildID, version string, err error) {
+	b := &builder{plan: &Plan{Says: says}}
+	if err := b.fetchTree(ctx, kernel); err != nil {
+		return "", "", err
+	}
+	work, err := b.tree.Patch(ctx, p.Patch)
+	if work != nil {
+		work.Close()
+	}
+	switch {
+	case Included(err):
+		return b.image.BuildID, b.tree.Kernel.Version, nil
+	case err == nil:
+		err = refusef("the source of %s lacks the change: build the package for it with 'skep update build PACKAGE --kernel %s'", b.tree.Kernel.Version, kernel)
+	}
+	return "", "", buildRefused(err)
+}
+
 // stateReason stores why it does no harm that existing objects lack something, and refuses
 // a reason without need.
 func stateReason(m *pack.Manifest, reason string) error {

@@ -41,8 +41,19 @@ type Kept struct {
 	// ObjectsExist is the operator's reason why objects do no harm that existed when it was
 	// applied.
 	ObjectsExist string `json:",omitempty"`
-	// Included is the build-id of a kernel that contains the change.
-	Included string `json:",omitempty"`
+	// Contained is a kernel that contains the change, as operators signed.
+	Contained *Contained `json:",omitempty"`
+}
+
+// A Contained is a kernel that needs an update no more, and who signed that.
+type Contained struct {
+	BuildID string
+	Signers []string
+}
+
+// containedIn reports whether the kernel of this build-id contains the change.
+func (k *Kept) containedIn(build string) bool {
+	return k.Contained != nil && build != "" && k.Contained.BuildID == build
 }
 
 // passingTerms are terms of a policy that name tasks of this boot only.

@@ -91,7 +91,7 @@ func (r *Restore) Begin(ctx context.Context) error {
 		r.Says("left out: %v", err)
 	}
 	for i := range list {
-		if list[i].Included == r.build {
+		if list[i].containedIn(r.build) {
 			r.Says("%s: this kernel contains the change", list[i].Name)
 			continue
 		}

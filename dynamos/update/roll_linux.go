@@ -154,7 +154,7 @@ func (u *rolledUpdate) Package() (string, error) {
 		return "", err
 	}
 	if u.node.Keep.IncludedIn(u.spec.Name, running) {
-		return "", refusef("included: this kernel contains the change, as the build service found")
+		return "", refusef("included: this kernel contains the change, as operators signed")
 	}
 	digest, ok := u.spec.PackageFor(running)
 	if !ok {

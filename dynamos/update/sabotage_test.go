@@ -174,6 +174,26 @@ func TestSabotageFreeBuildsAreEqual(t *testing.T) {
 	}
 }
 
+// What operators sign of a kernel comes from its source: one change is there, another is not.
+func TestSabotageFreeSourceContains(t *testing.T) {
+	kernel := os.Getenv(sabotageVar)
+	if kernel == "" {
+		t.Skipf("set %s to a kernel's version", sabotageVar)
+	}
+	patch, err := os.ReadFile("../../tests/vm/updates/arp.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := CheckIncluded(t.Context(), &pack.Package{Patch: patch}, kernel, io.Discard); !isRefused(err, "the source of "+kernel+" lacks the change") {
+		t.Error(err)
+	}
+	patch = []byte("--- a/net/ipv4/arp.c\n+++ b/net/ipv4/arp.c\n@@ -1222,2 +1222,3 @@\n \t\tif (err)\n+\t\t\treturn -EFAULT;\n \t\tbreak;\n")
+	id, version, err := CheckIncluded(t.Context(), &pack.Package{Patch: patch}, kernel, io.Discard)
+	if err != nil || len(id) != 40 || version != kernel {
+		t.Errorf("%q, %q, %v", id, version, err)
+	}
+}
+
 // A function that gives back what only another function's new text takes is refused, in a
 // build of the kernel's source.
 func TestSabotagedStateIsRefused(t *testing.T) {

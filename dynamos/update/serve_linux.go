@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"skep/dynamos/update/pack"
 	"skep/dynamos/update/trust"
@@ -36,6 +37,7 @@ type Builds struct {
 	Keys    func() (trust.State, error)
 	Build   func(ctx context.Context, p *pack.Package, kernel string) (*pack.Package, error)
 	Log     func(format string, args ...any)
+	Now     func() time.Time // nil: time.Now
 
 	mu   sync.Mutex
 	list map[string]*Built
@@ -58,13 +60,15 @@ const (
 	Unsigned = "unsigned"
 	Signed   = "signed"
 	Failed   = "failed"
-	Contains = "included" // the kernel contains the change: there is nothing to build
+	Contains = "included"        // the kernel contains the change: there is nothing to build
+	Stated   = "included-signed" // and operators signed that
 )
 
 const (
 	buildsMax  = 32 // that wait
 	keptBuilds = 1024
 	askFile    = ".ask" // the package that was asked to be built again
+	statedFile = ".skepincluded"
 )
 
 var kernelVersion = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~-]{0,63}$`)
@@ -189,8 +193,7 @@ func (b *Builds) Ask(text []byte, kernel string) (Built, error) {
 	if err != nil {
 		return Built{}, err
 	}
-	sum := sha256.Sum256([]byte(content + "\n" + kernel + "\n" + b.Version + "\n"))
-	key := hex.EncodeToString(sum[:])
+	key := b.keyOf(content, kernel)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if one := b.list[key]; one != nil {
@@ -234,6 +237,53 @@ func (b *Builds) Offer(text []byte) (Built, error) {
 	return Built{}, refusef("this service built no such contents: build the package with 'skep update build PACKAGE --kernel VERSION' by the same version of skep, and compare")
 }
 
+// State takes the statement of operators that a kernel contains a change, if this service was
+// asked for that package and kernel and found the same.
+func (b *Builds) State(text []byte) (Built, error) {
+	s, err := b.Keys()
+	if err != nil {
+		return Built{}, err
+	}
+	doc, err := trust.ParseSigned(text)
+	if err != nil {
+		return Built{}, err
+	}
+	said, err := trust.ParseIncluded(doc.Text)
+	if err != nil {
+		return Built{}, err
+	}
+	facts := &trust.Facts{Name: said.Name, Content: said.Content}
+	if _, err := s.CheckIncluded(text, facts, said.BuildID, b.now()); err != nil {
+		return Built{}, err
+	}
+	key := b.keyOf(said.Content, said.Version)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.list[key]
+	if one == nil || one.State != Contains && one.State != Stated {
+		return Built{}, refusef("this service did not find that %.80s contains %s: ask it with 'skep update builds --take' on a node of that kernel", said.Version, said.Name)
+	}
+	next := *one
+	next.State = Stated
+	if err := atomicfile.Write(b.path(key, statedFile), text, 0o600); err != nil {
+		return Built{}, err
+	}
+	return next, b.store(&next)
+}
+
+// keyOf returns the name of what is asked for.
+func (b *Builds) keyOf(content, kernel string) string {
+	sum := sha256.Sum256([]byte(content + "\n" + kernel + "\n" + b.Version + "\n"))
+	return hex.EncodeToString(sum[:])
+}
+
+func (b *Builds) now() time.Time {
+	if b.Now != nil {
+		return b.Now()
+	}
+	return time.Now()
+}
+
 // List returns what was built, in an order that stays.
 func (b *Builds) List() (list []Built) {
 	b.mu.Lock()
@@ -260,18 +310,24 @@ func (b *Builds) Handler() http.Handler {
 		body(w, r, func(text []byte) (Built, error) { return b.Ask(text, r.URL.Query().Get("kernel")) })
 	})
 	mux.HandleFunc("PUT /v1/builds", func(w http.ResponseWriter, r *http.Request) { body(w, r, b.Offer) })
+	mux.HandleFunc("PUT /v1/builds/included", func(w http.ResponseWriter, r *http.Request) { body(w, r, b.State) })
 	mux.HandleFunc("GET /v1/builds", func(w http.ResponseWriter, _ *http.Request) { answerBuild(w, b.List(), nil) })
 	mux.HandleFunc("GET /v1/builds/{key}", func(w http.ResponseWriter, r *http.Request) {
 		key := r.PathValue("key")
 		b.mu.Lock()
-		one := b.list[key]
-		ready := one != nil && (one.State == Signed || one.State == Unsigned)
-		b.mu.Unlock()
-		if !ready {
-			http.Error(w, "there is no such package", http.StatusNotFound)
-			return
+		state := ""
+		if one := b.list[key]; one != nil {
+			state = one.State
 		}
-		http.ServeFile(w, r, b.path(key, pack.Suffix))
+		b.mu.Unlock()
+		switch state {
+		case Signed, Unsigned:
+			http.ServeFile(w, r, b.path(key, pack.Suffix))
+		case Stated:
+			http.ServeFile(w, r, b.path(key, statedFile))
+		default:
+			http.Error(w, "there is no such package", http.StatusNotFound)
+		}
 	})
 	return mux
 }

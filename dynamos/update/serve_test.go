@@ -74,9 +74,9 @@ func newBuildCase(t *testing.T) *buildCase {
 	if err := errors.Join(u.Stage(), u.Load(), u.Commit()); err != nil {
 		t.Fatal(err)
 	}
-	c.builds = &Builds{Dir: t.TempDir(), Version: "1", Keys: c.node.Trust.Load, Log: t.Logf, Build: c.build}
+	c.builds = &Builds{Dir: t.TempDir(), Version: "1", Keys: c.node.Trust.Load, Now: c.node.Now, Log: t.Logf, Build: c.build}
 	c.serve()
-	c.taker = &Taker{Keep: c.node.Keep, Client: c.client, BuildID: otherBuildID, Kernel: "6.1.190-1", Approve: c.approve,
+	c.taker = &Taker{Keep: c.node.Keep, Client: c.client, BuildID: otherBuildID, Kernel: "6.1.190-1", Approve: c.approve, Included: c.included,
 		Says: func(format string, _ ...any) { c.said = append(c.said, format) }}
 	return c
 }
@@ -126,6 +126,38 @@ func (c *buildCase) approve(p *pack.Package, policy *uapi.DynamosPolicy) error {
 		s, _, err := s.CheckPackage(p.Signatures, &trust.Facts{Name: p.Name, Class: p.Class, Content: content, Policy: policy, Trial: true, Confirm: 5 * time.Minute}, c.node.Now())
 		return s, err
 	})
+}
+
+func (c *buildCase) included(document []byte, f *trust.Facts) ([]string, error) {
+	s, err := c.node.Trust.Load()
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.CheckIncluded(document, f, otherBuildID, c.node.Now())
+	return v.Signers, err
+}
+
+// stateIncluded returns what operators sign of a kernel that contains fix.
+func (c *buildCase) stateIncluded(change func(*trust.Included), by ...*trust.Signer) []byte {
+	c.t.Helper()
+	p, err := pack.Open(c.node.Keep.path("fix", pack.Suffix))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	content, err := p.Content()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	said := trust.Included{Name: "fix", Content: content, BuildID: otherBuildID, Version: "6.1.190-1", Signed: c.node.Now().UTC().Truncate(time.Second)}
+	said.Expires = said.Signed.Add(time.Hour)
+	if change != nil {
+		change(&said)
+	}
+	doc := &trust.Signed{Text: said.Encode()}
+	for _, s := range by {
+		doc.Sign(s)
+	}
+	return doc.Encode()
 }
 
 // sign signs a package of the service as operators do, and returns its bytes.
@@ -320,8 +352,23 @@ func TestUpdateThatIsIncluded(t *testing.T) {
 			t.Errorf("built %d times, %v", c.built, err)
 		}
 	}
-	if !strings.Contains(c.said[len(c.said)-1], "as the build service says") || !c.node.Keep.IncludedIn("fix", otherBuildID) || c.node.Keep.IncludedIn("fix", keptBuildID) || c.node.Keep.IncludedIn("fix", "") {
+	if last := c.said[len(c.said)-1]; !strings.Contains(last, "waits for operators to compare and sign") || c.node.Keep.IncludedIn("fix", otherBuildID) {
+		t.Fatalf("the word of the service is enough: %q, %+v", last, c.kept())
+	}
+	if one, err := c.client.State(t.Context(), c.stateIncluded(nil, c.signer)); err != nil || one.State != Stated {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	c.serve()
+	for range 2 {
+		if err := c.taker.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := c.said[len(c.said)-1]; !strings.Contains(last, "contains the change, as %s signed") || !c.node.Keep.IncludedIn("fix", otherBuildID) || c.node.Keep.IncludedIn("fix", keptBuildID) || c.node.Keep.IncludedIn("fix", "") {
 		t.Errorf("%q, %+v", c.said, c.kept())
+	}
+	if k := c.kept(); len(k.Contained.Signers) != 1 || !strings.Contains(k.Contained.Signers[0], c.signer.ID()) {
+		t.Errorf("%+v", k.Contained)
 	}
 	kernel := freshKernel()
 	kernel.build = otherBuildID
@@ -335,5 +382,55 @@ func TestUpdateThatIsIncluded(t *testing.T) {
 	c.kernel.build = otherBuildID
 	if _, err := c.open().Package(); !isRefused(err, "included: this kernel contains the change") {
 		t.Errorf("a roll: %v", err)
+	}
+}
+
+// A service in other hands says of a kernel what operators did not sign. The node goes on
+// asking, and never takes the update for included.
+func TestInclusionThatNobodySigned(t *testing.T) {
+	mallory := rollSigner(t)
+	for what, test := range map[string]struct {
+		document func(c *buildCase) []byte
+		name     string
+	}{
+		"nobody signed it": {func(c *buildCase) []byte { return c.stateIncluded(nil) }, trust.Unsigned},
+		"its own key":      {func(c *buildCase) []byte { return c.stateIncluded(nil, mallory) }, trust.Threshold},
+		"about other kernels": {func(c *buildCase) []byte {
+			return c.stateIncluded(func(i *trust.Included) { i.BuildID = keptBuildID }, c.signer)
+		}, trust.Mixed},
+		"about other contents": {func(c *buildCase) []byte {
+			return c.stateIncluded(func(i *trust.Included) { i.Content = strings.Repeat("0", 64) }, c.signer)
+		}, trust.Mixed},
+		"a package": {func(c *buildCase) []byte { return c.bytes }, trust.Malformed},
+	} {
+		c := newBuildCase(t)
+		c.fails = &source.IncludedError{Version: "6.1.190-1"}
+		if err := c.taker.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.work()
+		if _, err := c.client.State(t.Context(), test.document(c)); err == nil && test.name != trust.Mixed {
+			t.Errorf("%s: the service takes it", what)
+		}
+		key := c.builds.List()[0].Key
+		c.builds.list[key].State = Stated
+		if err := os.WriteFile(c.builds.path(key, statedFile), test.document(c), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := c.taker.Take(t.Context())
+		if trust.Name(err) != test.name || c.node.Keep.IncludedIn("fix", otherBuildID) {
+			t.Errorf("%s: %q: %v", what, trust.Name(err), err)
+		}
+	}
+	c := newBuildCase(t)
+	if _, err := c.client.State(t.Context(), c.stateIncluded(nil, c.signer)); err == nil || !strings.Contains(err.Error(), "did not find that 6.1.190-1 contains fix") {
+		t.Errorf("what it was not asked: %v", err)
+	}
+	if err := c.taker.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.work()
+	if _, err := c.client.State(t.Context(), c.stateIncluded(nil, c.signer)); err == nil || c.builds.List()[0].State != Unsigned {
+		t.Errorf("what it built all the same: %v", err)
 	}
 }

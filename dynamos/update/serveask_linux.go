@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"skep/dynamos/update/pack"
+	"skep/dynamos/update/trust"
 	"skep/internal/atomicfile"
 	"skep/internal/uapi"
 )
@@ -72,6 +73,11 @@ func (c *BuildClient) Offer(ctx context.Context, file []byte) (Built, error) {
 	return c.built(ctx, http.MethodPut, "", file)
 }
 
+// State gives the service a statement of operators that a kernel contains a change.
+func (c *BuildClient) State(ctx context.Context, document []byte) (Built, error) {
+	return c.built(ctx, http.MethodPut, "/included", document)
+}
+
 // List returns what the service has.
 func (c *BuildClient) List(ctx context.Context) (list []Built, err error) {
 	text, err := c.request(ctx, http.MethodGet, "", nil, buildAnswer)
@@ -96,7 +102,10 @@ type Taker struct {
 	// Approve verifies the operators' signatures with the keys of this node, and records the
 	// sequence. It refuses what nobody signed.
 	Approve func(p *pack.Package, policy *uapi.DynamosPolicy) error
-	Says    func(format string, args ...any)
+	// Included verifies, with the same keys, the statement that this kernel contains the change
+	// of a package, and returns who signed it.
+	Included func(document []byte, f *trust.Facts) (signers []string, err error)
+	Says     func(format string, args ...any)
 }
 
 // Take asks for each stored update of another kernel, and stores what operators signed, so
@@ -104,7 +113,7 @@ type Taker struct {
 func (t *Taker) Take(ctx context.Context) error {
 	list, all := t.Keep.List()
 	for i := range list {
-		if k := &list[i]; k.BuildID != t.BuildID && k.Included != t.BuildID {
+		if k := &list[i]; k.BuildID != t.BuildID && !k.containedIn(t.BuildID) {
 			if err := t.takeOne(ctx, k); err != nil {
 				all = errors.Join(all, fmt.Errorf("%s: %w", k.Name, err))
 			}
@@ -128,7 +137,10 @@ func (t *Taker) takeOne(ctx context.Context, k *Kept) error {
 	switch one.State {
 	case Signed:
 	case Contains:
-		return t.include(k, one.Why)
+		t.Says("%s: the build service says, %.300s; it waits for operators to compare and sign that", k.Name, one.Why)
+		return nil
+	case Stated:
+		return t.include(ctx, k, file, one.Key)
 	case Failed:
 		return refusef("it cannot be built for Linux %s: %.1000s", t.Kernel, one.Why)
 	case Unsigned:
@@ -145,15 +157,31 @@ func (t *Taker) takeOne(ctx context.Context, k *Kept) error {
 	return t.keep(k, text)
 }
 
-// include records that the kernel contains the change, as the build service found. Nothing is
-// applied for that, and the package stays for the kernel that lacks the change.
-func (t *Taker) include(k *Kept, why string) error {
+// include records that the kernel contains the change, if operators signed that. Nothing is
+// applied for it, and the package stays for the kernel that lacks the change.
+func (t *Taker) include(ctx context.Context, k *Kept, file []byte, key string) error {
+	document, err := t.Client.request(ctx, http.MethodGet, "/"+url.PathEscape(key), nil, trust.MaxDocument)
+	if err != nil {
+		return err
+	}
+	p, err := pack.Read(bytes.NewReader(file))
+	if err != nil {
+		return err
+	}
+	f := &trust.Facts{Name: k.Name, Class: p.Class}
+	if f.Content, err = p.Content(); err != nil {
+		return err
+	}
+	signers, err := t.Included(document, f)
+	if err != nil {
+		return err
+	}
 	next := *k
-	next.Included = t.BuildID
+	next.Contained = &Contained{t.BuildID, signers}
 	if err := t.Keep.write(&next); err != nil {
 		return err
 	}
-	t.Says("%s: as the build service says, %.300s", k.Name, why)
+	t.Says("%s: Linux %s contains the change, as %s signed", k.Name, t.Kernel, strings.Join(signers, " and "))
 	return nil
 }
 
