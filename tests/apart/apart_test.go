@@ -325,3 +325,24 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 }
+
+// An agent of the former release is not asked to run a movable program.
+func TestMovablePrograms(t *testing.T) {
+	former, this := releases(t)
+	s := newScene(t)
+	s.startHub(this)
+	s.startAgent(former, "old")
+	s.awaitNodes(this)
+	for _, on := range []string{"any", "node=old"} {
+		cmd := exec.Command(this.skep, "exec", "--state", s.path("hub"), "--movable", "--on", on, "--", "/bin/busybox", "true")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "runs movable programs: it needs Linux, bee") {
+			t.Errorf("--on %s: %v, %s", on, err, out)
+		}
+	}
+	s.startAgent(this, "new")
+	s.awaitNodes(this)
+	if !strings.Contains(s.command(this, "", "nodes", "--state", s.path("hub")), " namespaces ") {
+		t.Skip("programs have no name spaces of their own here")
+	}
+	s.command(this, "", "exec", "--state", s.path("hub"), "--movable", "--", "/bin/busybox", "true")
+}
