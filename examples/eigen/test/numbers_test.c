@@ -235,6 +235,11 @@ static void test_check(void)
 		{"a row beyond", {0, 4, 3}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
 		{"a row backwards", {0, -1, 3}, {0, 0, 1}, {1, 2, 3}, -EINVAL},
 		{"a column twice", {0, 1, 3}, {0, 1, 1}, {1, 2, 3}, -EINVAL},
+		{"a column before the first",
+		 {0, 1, 3},
+		 {0, -1, 1},
+		 {1, 2, 3},
+		 -EINVAL},
 		{"the other half", {0, 1, 3}, {1, 0, 1}, {1, 2, 3}, -EINVAL},
 		{"no number", {0, 1, 3}, {0, 0, 1}, {1, NAN, 3}, -EINVAL},
 	};
