@@ -87,7 +87,7 @@ mutants_cmd/skep = cli hello-offline grid-run journey-linux compat detached
 
 # The examples for Slurm and hosts that submit jobs, with the distribution's Slurm, as root.
 FULL_SUITES += slurm
-suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itself|Hosts)$$' ./cmd/skep
+suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itself|Hosts|MPI)$$' ./cmd/skep
 suite_slurm_kind = go
 suite_slurm_deadline = 600
-suite_slurm_needs = $(B)/bin/skep
+suite_slurm_needs = $(B)/bin/skep $(o2g_run_needs)

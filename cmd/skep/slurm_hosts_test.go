@@ -73,3 +73,28 @@ func (r *slurmRig) agentPath() string {
 	}
 	return path
 }
+
+// The tasks of a step are the ranks of one job over O2G: of MPICH with Slurm's PMI-2, and of Open
+// MPI with PMIx.
+func TestSlurmMPI(t *testing.T) {
+	r := openSlurm(t)
+	skep := filepath.Join(r.agentPath(), "bin/skep")
+	for _, m := range [][]string{{"pmi2", "app-wheel", "--mpi", r.agentPath() + "/mpi/mpich"}, {"pmix", "app-openmpi"}} {
+		app := filepath.Join(r.agentPath(), "test/o2g", m[1])
+		if _, err := os.Stat(app); err != nil {
+			t.Fatal(err)
+		}
+		// Without the variable MPICH's ranks on one host would use shared memory.
+		words := append([]string{"120", "srun", "--mpi=" + m[0], "-n", "2", "--overcommit", skep, "mpirun"}, m[2:]...)
+		words = append(words, "--", "env", "SKEP_O2G_LOG=2", "MPIR_CVAR_NOLOCAL=1", app, "talk")
+		text := r.tell("timeout", words...)
+		for _, want := range []string{"rank 0 pid ", "rank 1 pid ", " closed: sent "} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in\n%s", m[0], want, text)
+			}
+		}
+		if strings.Contains(text, " closed: sent 0 ") {
+			t.Errorf("%s: no messages went over O2G:\n%s", m[0], text)
+		}
+	}
+}
