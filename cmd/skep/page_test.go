@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/grid/rolls"
 	"skep/internal/cli"
 )
@@ -128,6 +130,14 @@ func TestTopText(t *testing.T) {
 	}
 	odd := &hub.Overview{Rolls: []rolls.Status{{Nodes: []rolls.NodeStatus{{Functions: []rolls.Function{{Symbol: "f\x1b", Uncounted: true}}}}}}}
 	if got := topText(odd, odd); !strings.HasSuffix(got, "\n  f?: calls are not counted\n") {
+		t.Errorf("%q", got)
+	}
+	byHand := func(calls uint64) hub.NodeInfo {
+		return hub.NodeInfo{Kernel: proto.Kernel{Applied: []roll.Applied{{Name: "arp\x1b", Functions: []rolls.Function{{Symbol: "f", New: rolls.Version{Calls: calls, Errors: 1, P99: 1000 * calls}}}},
+			{Name: "rolled", Functions: []rolls.Function{{Symbol: "g"}}}}}}
+	}
+	odd = &hub.Overview{Nodes: []hub.NodeInfo{byHand(4), byHand(3)}, Rolls: []rolls.Status{{Spec: rolls.Spec{Name: "rolled"}}}}
+	if got := topText(odd, odd); !strings.Contains(got, "update arp?, without a roll, on 2 of the nodes\n  f: old 0 calls, 0 errors, 99 % in -; new 7 calls, 2 errors, 99 % in 4µs\n") || strings.Contains(got, "  g:") {
 		t.Errorf("%q", got)
 	}
 	if got := topText(&hub.Overview{}, &hub.Overview{}); got != "0 of 0 nodes up; 0 sessions; calls: 0 waiting, 0 running, 0 done, 0 failed, 0 ran again\n" {

@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/hub"
 	"skep/grid/rolls"
 	"skep/internal/cli"
@@ -82,9 +85,30 @@ func rateOf(before, after uint64, seconds float64) float64 {
 	return float64(after-before) / seconds
 }
 
-// functionLines adds a line for each function of a roll, with the sums of all nodes.
-func functionLines(text *strings.Builder, r *rolls.Status) {
-	for _, f := range r.Functions() {
+// appliedLines adds the updates that no roll brought, with the sums of all nodes.
+func appliedLines(text *strings.Builder, o *hub.Overview) {
+	rolled := map[string]bool{}
+	for i := range o.Rolls {
+		rolled[o.Rolls[i].Spec.Name] = true
+	}
+	sums, nodes := map[string][]rolls.Function{}, map[string]int{}
+	for i := range o.Nodes {
+		for _, a := range o.Nodes[i].Kernel.Applied {
+			if !rolled[a.Name] {
+				sums[a.Name] = roll.AddFunctions(sums[a.Name], a.Functions)
+				nodes[a.Name]++
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		fmt.Fprintf(text, "update %s, without a roll, on %d of the nodes\n", cli.CleanText(name), nodes[name])
+		functionLines(text, sums[name])
+	}
+}
+
+// functionLines adds a line for each function, with the sums of all nodes.
+func functionLines(text *strings.Builder, list []rolls.Function) {
+	for _, f := range list {
 		if f.Uncounted {
 			fmt.Fprintf(text, "  %s: calls are not counted\n", cli.CleanText(f.Symbol))
 			continue
@@ -109,8 +133,9 @@ func topText(before, after *hub.Overview) string {
 		n := r.Sums()
 		fmt.Fprintf(&text, "roll of %s: %s, wave %d of %d; of %d nodes %d run it, %d committed, %d left out\n",
 			cli.CleanText(r.Spec.Name), r.State, r.Wave, r.Waves, len(r.Nodes), n.Run, n.Committed, n.Left)
-		functionLines(&text, r)
+		functionLines(&text, r.Functions())
 	}
+	appliedLines(&text, after)
 	old := map[string]*hub.NodeInfo{}
 	for i := range before.Nodes {
 		old[before.Nodes[i].ID] = &before.Nodes[i]

@@ -79,6 +79,27 @@ func (n rollKernel) Clock() time.Duration { return time.Duration(Boottime()) }
 // Build returns the build-id of the kernel.
 func (n rollKernel) Build() (string, error) { return n.RollNode.Build() }
 
+// Applied returns the loaded updates with at most roll.FiguresMax functions.
+func (n rollKernel) Applied() (applied []roll.Applied, err error) {
+	k, err := n.RollNode.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	list, err := List(k, Names{})
+	room := roll.FiguresMax
+	for i := range list {
+		u := &list[i]
+		a := roll.Applied{Name: u.Name, State: u.State, Advised: u.Advised, End: u.End, Left: max(0, len(u.Functions)-room)}
+		for _, f := range u.Functions[:len(u.Functions)-a.Left] {
+			a.Functions = append(a.Functions, rolledFunction(&f))
+		}
+		room -= len(a.Functions)
+		applied = append(applied, a)
+	}
+	return applied, err
+}
+
 // Open returns an update of this kernel.
 func (n rollKernel) Open(s rolls.Spec, read func(string) ([]byte, error)) rolls.Update {
 	return &rolledUpdate{node: n.RollNode, spec: s, read: read}
@@ -444,7 +465,7 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 			v.Health.OldErrors += f.Old.Errors
 			v.Health.NewCalls += f.New.Calls
 			v.Health.NewErrors += f.New.Errors
-			v.Functions = append(v.Functions, rolls.Function{Symbol: f.Symbol, Uncounted: f.Uncounted, Old: figuresOf(&f.Old), New: figuresOf(&f.New)})
+			v.Functions = append(v.Functions, rolledFunction(&f))
 		}
 		if v.State == rolls.Drains {
 			v.Inside, err = u.insideNames(s)
@@ -452,6 +473,10 @@ func (u *rolledUpdate) Look() (v rolls.View, err error) {
 		return err
 	})
 	return v, err
+}
+
+func rolledFunction(f *Function) roll.Function {
+	return roll.Function{Symbol: f.Symbol, Uncounted: f.Uncounted, Old: figuresOf(&f.Old), New: figuresOf(&f.New)}
 }
 
 // figuresOf returns what a hub shows of a version.

@@ -502,6 +502,36 @@ func TestLookingAtARoll(t *testing.T) {
 	}
 }
 
+// The figures of an update are known without a roll, for as many functions as a node lists.
+func TestAppliedWithoutARoll(t *testing.T) {
+	c := newRollCase(t)
+	c.kernel.fakeEngine = *oneUpdate()
+	c.kernel.infos[0].State = uapi.DynamosCommitted
+	list, err := c.node.Rolls().Applied()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	whole, err := List(&c.kernel.fakeEngine, Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, u := list[0], whole[0]
+	if a.Name != u.Name || a.State != "committed" || a.Left != 0 || len(a.Functions) != len(u.Functions) || a.Functions[0].Symbol != u.Functions[0].Symbol || a.Functions[0].New.Calls != u.Functions[0].New.Calls || a.Functions[0].Old.Calls != u.Functions[0].Old.Calls {
+		t.Errorf("%+v of %+v", a, u)
+	}
+	one := c.kernel.infos[0]
+	for range roll.FiguresMax + 2 { // updates of a function each
+		c.kernel.infos = append(c.kernel.infos, one)
+	}
+	if list, err = c.node.Rolls().Applied(); err != nil || len(list) != roll.FiguresMax+3 || list[roll.FiguresMax-1].Left != 0 || len(list[roll.FiguresMax].Functions) != 0 || list[roll.FiguresMax].Left != 1 {
+		t.Errorf("%d updates, %v", len(list), err)
+	}
+	c.node.Open = func() (RollKernel, error) { return nil, errFault }
+	if list, err = c.node.Rolls().Applied(); err == nil || list != nil {
+		t.Errorf("without dynamos: %+v, %v", list, err)
+	}
+}
+
 // Who is inside an update that leaves is named, and sought once in a while.
 func TestTasksInsideARoll(t *testing.T) {
 	c := newRollCase(t)

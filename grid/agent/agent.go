@@ -305,6 +305,9 @@ func (a *Agent) sendBeat() {
 	if a.config.Kernel != nil {
 		b.Kernel = a.config.Kernel()
 	}
+	if a.rolls != nil {
+		b.Kernel.Applied = a.rolls.Applied()
+	}
 	a.mu.Lock()
 	for fence := range a.leases {
 		b.Running = append(b.Running, fence)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/proto"
 	"skep/grid/rolls"
 )
@@ -17,6 +18,7 @@ type roller interface {
 	Take(rolls.Order)
 	Run(context.Context)
 	Ready() bool
+	Applied() []roll.Applied
 }
 
 // openRolls prepares this node's part in rolls of kernel updates.

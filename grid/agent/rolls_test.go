@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/proto"
 	"skep/grid/rolls"
 )
@@ -25,6 +26,9 @@ type tookRoller struct {
 
 func (r *tookRoller) Take(o rolls.Order) { r.took = append(r.took, o) }
 func (r *tookRoller) Ready() bool        { return r.ready }
+func (r *tookRoller) Applied() []roll.Applied {
+	return []roll.Applied{{Name: "fix", State: "committed"}}
+}
 func (r *tookRoller) Run(ctx context.Context) {
 	close(r.began)
 	<-ctx.Done()
@@ -52,6 +56,9 @@ func TestOrdersOfRolls(t *testing.T) {
 	a.sendBeat()
 	if h.beats[0].Rolls || !h.beats[1].Rolls {
 		t.Errorf("beats say %v, then %v", h.beats[0].Rolls, h.beats[1].Rolls)
+	}
+	if k := h.beats[1].Kernel.Applied; len(k) != 1 || k[0].Name != "fix" || k[0].State != "committed" {
+		t.Errorf("beats say that %+v is applied", k)
 	}
 	end := a.startRolls(t.Context())
 	<-r.began

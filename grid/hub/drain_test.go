@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/proto"
 )
 
@@ -133,6 +134,39 @@ func TestKernelOfANode(t *testing.T) {
 	k := w.hub.Nodes()[0].Kernel
 	if len(k.Updates) != proto.KernelMax || strings.Contains(k.Updates[0], "\x1b") || len(k.Updates[0]) > 256 || !k.O2G || len(k.Lent) != 1 {
 		t.Errorf("%d updates, %.300q, %+v", len(k.Updates), k.Updates[0], k.Lent)
+	}
+}
+
+// A node says how its updates do, whoever applied them, and the page shows it. The hub bounds
+// what it says.
+func TestFiguresOfANode(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.startAgent(1)
+	odd := "arp\x1b[2J" + strings.Repeat("x", 1000)
+	list := make([]roll.Applied, proto.KernelMax+1)
+	list[0] = roll.Applied{Name: odd, State: "committed", End: odd, Advised: true, Left: -1, Functions: make([]roll.Function, roll.FiguresMax-1)}
+	list[0].Functions[0] = roll.Function{Symbol: odd, Old: roll.Version{Calls: 77}, New: roll.Version{Calls: 12345, Errors: 67}}
+	list[1] = roll.Applied{Name: "tcp", Left: 3, Functions: []roll.Function{{Symbol: "f", Uncounted: true}, {Symbol: "g"}}}
+	a.sendVerb(proto.VerbBeat, proto.Beat{Kernel: proto.Kernel{Applied: list}}, nil)
+	waitUntil(t, "shown", func() bool { return len(w.hub.Nodes()[0].Kernel.Applied) > 0 })
+	got := w.hub.Nodes()[0].Kernel.Applied
+	if len(got) != proto.KernelMax || len(got[0].Functions) != roll.FiguresMax-1 || len(got[1].Functions) != 1 || got[0].Left != 0 || got[1].Left != 3 {
+		t.Errorf("%d updates, %+v", len(got), got[:2])
+	}
+	for _, text := range []string{got[0].Name, got[0].End, got[0].Functions[0].Symbol} {
+		if strings.Contains(text, "\x1b") || len(text) > 256 {
+			t.Errorf("%.300q", text)
+		}
+	}
+	o, err := w.hub.Overview()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := render(t, "overview", newPage(o, true))
+	for _, want := range []string{`<td class="n">12345<td class="n">0<td class="n">67<`, "reboot advised", `<td colspan="5">not counted`, "3 functions more on "} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q on the page", want)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"skep/dynamos/update/roll"
 	"skep/grid/engine"
 	"skep/grid/label"
 	"skep/grid/proto"
@@ -338,6 +339,21 @@ func cleanTexts(list []string) (clean []string) {
 	return clean
 }
 
+// cleanApplied bounds the updates of a node.
+func cleanApplied(list []roll.Applied) (clean []roll.Applied) {
+	room := roll.FiguresMax
+	for _, a := range list[:min(len(list), proto.KernelMax)] {
+		c := roll.Applied{Name: cleanText(a.Name), State: cleanText(a.State), End: cleanText(a.End), Advised: a.Advised, Left: max(a.Left, 0)}
+		for _, f := range a.Functions[:min(len(a.Functions), room)] {
+			f.Symbol = cleanText(f.Symbol)
+			c.Functions = append(c.Functions, f)
+		}
+		room -= len(c.Functions)
+		clean = append(clean, c)
+	}
+	return clean
+}
+
 func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	lockdep.AssertHeld(&h.mu)
 	if len(v.Running) > 4*slotsMax {
@@ -347,7 +363,7 @@ func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	n.info.Owner, n.rolls = cleanText(v.Owner), v.Rolls
-	n.info.Kernel = proto.Kernel{Updates: cleanTexts(v.Kernel.Updates), O2G: v.Kernel.O2G, Lent: cleanTexts(v.Kernel.Lent)}
+	n.info.Kernel = proto.Kernel{Updates: cleanTexts(v.Kernel.Updates), O2G: v.Kernel.O2G, Lent: cleanTexts(v.Kernel.Lent), Applied: cleanApplied(v.Kernel.Applied)}
 	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: h.hearAdopted(n, v.Running), Free: n.info.Free})
 	return nil
 }

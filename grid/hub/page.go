@@ -88,6 +88,7 @@ type overviewPage struct {
 	Rows    []NodeInfo
 	Hidden  int
 	Kernels []NodeInfo // where Skep changes something
+	Figures bool       // one of them says how its updates do
 	Bars    []bar
 }
 
@@ -128,8 +129,9 @@ func newPage(o Overview, refresh bool) *overviewPage {
 		return -1
 	})
 	for _, n := range p.Rows {
-		if k := n.Kernel; len(k.Updates)+len(k.Lent) > 0 || k.O2G {
+		if k := n.Kernel; len(k.Updates)+len(k.Lent)+len(k.Applied) > 0 || k.O2G {
 			p.Kernels = append(p.Kernels, n)
+			p.Figures = p.Figures || len(k.Applied) > 0
 		}
 	}
 	p.Hidden = max(0, len(p.Rows)-rowsMax)

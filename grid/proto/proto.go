@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"skep/dynamos/update/roll"
 	"skep/internal/uapi"
 )
 
@@ -243,6 +244,9 @@ type Kernel struct {
 	Updates []string `json:"updates,omitempty"` // that are applied
 	O2G     bool     `json:"o2g,omitempty"`     // its engine is loaded
 	Lent    []string `json:"lent,omitempty"`    // cores of each partition
+	// Applied are the loaded updates with their figures, where the node's service or its
+	// root's agent reads them.
+	Applied []roll.Applied `json:"applied,omitempty"`
 }
 
 // KernelMax bounds the lists of a Kernel.

@@ -112,6 +112,7 @@ func (h *Host) Serve(ctx context.Context, l net.Listener, permits func(net.Conn)
 			continue
 		}
 		w := h.replace(newWire(c))
+		ends.Go(func() { h.tellApplied(ctx, w) })
 		ends.Go(func() {
 			defer context.AfterFunc(ctx, func() { c.Close() })()
 			err := h.serve(w)
@@ -119,6 +120,22 @@ func (h *Host) Serve(ctx context.Context, l net.Listener, permits func(net.Conn)
 				h.log("the agent is not connected any more: %v", err)
 			}
 		})
+	}
+}
+
+// tellApplied tells an agent which updates are applied, until it is not connected any more.
+func (h *Host) tellApplied(ctx context.Context, w *wire) {
+	tick := time.NewTicker(appliedEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		list := h.node.Applied()
+		if err := w.write(message{Applied: &list}, nil); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ type Kernel interface {
 	Boot() string           // differs for each boot
 	Clock() time.Duration   // since the boot, also while the machine sleeps
 	Build() (string, error) // the kernel's build-id
+	// Applied returns the updates that are loaded, with their figures.
+	Applied() ([]roll.Applied, error)
 	// Open returns an update. read returns the bytes of a package, which are not yet
 	// verified; while they are fetched, it fails with roll.ErrLater.
 	Open(s Spec, read func(digest string) ([]byte, error)) Update
@@ -167,6 +169,12 @@ func (n *Node) Run(ctx context.Context) {
 			n.tick()
 		}
 	}
+}
+
+// Applied returns the updates of this node's kernel; nil: none, or they cannot be read.
+func (n *Node) Applied() []roll.Applied {
+	list, _ := n.kernel.Applied() // without the module dynamos there are none
+	return list
 }
 
 // recall continues the rolls of an earlier run of the agent.

@@ -13,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"skep/dynamos/update/roll"
 )
 
 // An agent need not be root's: it relays the messages between the hub and a Host, which
@@ -27,13 +29,17 @@ type message struct {
 	Package string  `json:"package,omitempty"` // to the host: the answer, with Size bytes or an error
 	Size    int64   `json:"size,omitempty"`
 	Error   string  `json:"error,omitempty"`
+	// Applied, from the host, has the updates of the kernel, each appliedEvery.
+	Applied *[]roll.Applied `json:"applied,omitempty"`
 }
 
 const (
-	lineMax     = 128 << 10
-	relayRetry  = 2 * time.Second
-	relayWrite  = 10 * time.Second // for one message
-	packageSize = 2<<30 + 16<<20   // most bytes of a package
+	lineMax    = 128 << 10
+	relayRetry = 2 * time.Second
+	// appliedEvery is how often the host says what is applied.
+	appliedEvery = 3 * time.Second
+	relayWrite   = 10 * time.Second // for one message
+	packageSize  = 2<<30 + 16<<20   // most bytes of a package
 )
 
 // A wire is one side of the socket.
@@ -96,8 +102,9 @@ type Relay struct {
 
 	lastLine string // the last line, which is not repeated; Run's
 
-	mu   sync.Mutex
-	host *wire // nil: not connected
+	mu      sync.Mutex
+	host    *wire // nil: not connected
+	applied []roll.Applied
 }
 
 // NewRelay returns a relay to the host at a socket. send publishes a report to the hub;
@@ -121,6 +128,13 @@ func (r *Relay) connected() *wire {
 
 // Ready reports whether there is a host, so that this node takes part in rolls.
 func (r *Relay) Ready() bool { return r.connected() != nil }
+
+// Applied returns the updates of this node's kernel, as the host said last.
+func (r *Relay) Applied() []roll.Applied {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied
+}
 
 // Take passes an order on, and does not block. One that finds no room is dropped, and
 // comes again.
@@ -164,7 +178,7 @@ func (r *Relay) Run(ctx context.Context) {
 }
 
 func (r *Relay) serve(ctx context.Context, w *wire) error {
-	set := func(w *wire) { r.mu.Lock(); r.host = w; r.mu.Unlock() }
+	set := func(w *wire) { r.mu.Lock(); r.host, r.applied = w, nil; r.mu.Unlock() }
 	defer set(nil)
 	ctx, cancel := context.WithCancel(ctx)
 	var ends sync.WaitGroup
@@ -184,6 +198,10 @@ func (r *Relay) serve(ctx context.Context, w *wire) error {
 			return err
 		case m.Report != nil:
 			r.send(*m.Report)
+		case m.Applied != nil:
+			r.mu.Lock()
+			r.applied = *m.Applied
+			r.mu.Unlock()
 		case isDigest(m.Fetch):
 			ends.Go(func() {
 				if err := r.sendPackage(ctx, w, m.Fetch); err != nil {

@@ -117,6 +117,27 @@ func (r *relayed) await(what string, o *Order, is func(v Report) bool) {
 	}
 }
 
+// Applied returns an update whose calls grow.
+func (k *fakeKernel) Applied() ([]roll.Applied, error) {
+	return []roll.Applied{{Name: "fix", State: "committed", Functions: []Function{{Symbol: "f", New: Version{Calls: k.calls.Add(1) + 7}}}}}, nil
+}
+
+// What is applied reaches the agent, without a roll, again and again, and is not known when
+// there is no host.
+func TestRelayOfAppliedUpdates(t *testing.T) {
+	r := newRelayed(t, nil)
+	has := func() bool {
+		list := r.relay.Applied()
+		return len(list) == 1 && list[0].Name == "fix" && list[0].Functions[0].New.Calls > 7
+	}
+	r.await("the figures", nil, func(Report) bool { return has() })
+	first := r.relay.Applied()[0].Functions[0].New.Calls
+	r.await("later figures", nil, func(Report) bool { return r.relay.Applied()[0].Functions[0].New.Calls > first })
+	if n := NewRelay(r.socket, nil, nil, nil); len(n.Applied()) > 0 {
+		t.Errorf("without a host: %+v", n.Applied())
+	}
+}
+
 // A package reaches the host through the relay, and reports come back.
 func TestRelay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "package")

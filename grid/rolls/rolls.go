@@ -204,22 +204,11 @@ type Report struct {
 	Functions []Function `json:"functions,omitempty"`
 }
 
-// A Function has the figures of both versions of a function that an update changes.
-type Function struct {
-	Symbol    string  `json:"symbol"`
-	Uncounted bool    `json:"uncounted,omitempty"` // no figures are known
-	Old       Version `json:"old"`
-	New       Version `json:"new"`
-}
-
-// A Version has the figures of a version since the update was applied.
-type Version struct {
-	Calls  uint64 `json:"calls"`
-	Errors uint64 `json:"errors"`
-	Inside uint64 `json:"inside"` // calls that have not returned
-	P50    uint64 `json:"p50_ns"` // median; 0: not known
-	P99    uint64 `json:"p99_ns"`
-}
+// Figures of an update in a node's kernel.
+type (
+	Function = roll.Function
+	Version  = roll.Version
+)
 
 // What a node can do, each with all before it. An older one would ignore that silently.
 const (

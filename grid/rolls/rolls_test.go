@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type fakeKernel struct {
 	// superseded is why the update ended, and others are updates of other names.
 	superseded bool
 	others     map[string]*fakeKernel
+	calls      atomic.Uint64
 	off        string // why a committed update is not restored
 	harm       bool
 }

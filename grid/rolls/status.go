@@ -70,26 +70,9 @@ func (s *Status) Sums() (n Sums) {
 // of any node.
 func (s *Status) Functions() (list []Function) {
 	for i := range s.Nodes {
-		for _, f := range s.Nodes[i].Functions {
-			at := slices.IndexFunc(list, func(g Function) bool { return g.Symbol == f.Symbol })
-			if at < 0 {
-				list = append(list, f)
-				continue
-			}
-			g := &list[at]
-			g.Uncounted = g.Uncounted || f.Uncounted
-			g.Old.add(f.Old)
-			g.New.add(f.New)
-		}
+		list = roll.AddFunctions(list, s.Nodes[i].Functions)
 	}
 	return list
-}
-
-func (v *Version) add(w Version) {
-	v.Calls += w.Calls
-	v.Errors += w.Errors
-	v.Inside += w.Inside
-	v.P50, v.P99 = max(v.P50, w.P50), max(v.P99, w.P99)
 }
 
 // Sums of the nodes of a roll.
