@@ -440,7 +440,7 @@ type fakeMaster struct {
 	conn   *session.Conn
 	raw    net.Conn
 	frames chan session.Frame
-	again  chan struct{} // signals that it is attached to another stream
+	again  chan struct{} // signals that it is attached to another stream; it may have read on there already
 	ended  chan struct{} // nothing more will be read
 	events *Stream
 	module uint32 // that it bound
@@ -459,7 +459,7 @@ func (w *world) startMasterOf(r RunRequest) *fakeMaster {
 	}
 	w.t.Cleanup(func() { events.Close() })
 	m := &fakeMaster{t: w.t, id: session.NewID(), socket: socket, frames: make(chan session.Frame, 1000),
-		again: make(chan struct{}), ended: make(chan struct{}), events: events}
+		again: make(chan struct{}, 1), ended: make(chan struct{}), events: events}
 	m.raw = m.dial()
 	if m.conn, err = session.Open(m.raw, m.id); err != nil {
 		w.t.Fatal(err)
