@@ -10,8 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,15 +41,18 @@ func packImage(w io.Writer, snapshot *os.File, dir string) error {
 	if _, err := io.Copy(t, snapshot); err != nil {
 		return err
 	}
-	links := map[uint64]string{} // by inode
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	p := &packer{t, root, map[uint64]string{}}
 	for _, d := range jobDirs {
-		root := filepath.Join(dir, d.name)
-		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		err := fs.WalkDir(root.FS(), d.name, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			below, _ := filepath.Rel(dir, name)
-			return packFile(t, name, below, links)
+			return p.add(name)
 		})
 		if err != nil {
 			return fmt.Errorf("its files cannot be read: %w", err)
@@ -58,43 +61,61 @@ func packImage(w io.Writer, snapshot *os.File, dir string) error {
 	return t.Close()
 }
 
-func packFile(t *tar.Writer, name, below string, links map[uint64]string) error {
-	info, err := os.Lstat(name)
+// A packer reads the folders of a program, which may be hostile: bee stands in its own memory,
+// so that it stands still is no more than its word. So nothing outside of the root is read, even
+// if a name becomes a link between two looks.
+type packer struct {
+	tar   *tar.Writer
+	root  *os.Root
+	links map[uint64]string // by inode
+}
+
+func (p *packer) add(name string) error {
+	info, err := p.root.Lstat(name)
 	if err != nil {
 		return err
 	}
 	target := ""
-	if info.Mode()&os.ModeSymlink != 0 {
-		if target, err = os.Readlink(name); err != nil {
+	switch info.Mode().Type() {
+	case 0, fs.ModeDir:
+	case fs.ModeSymlink:
+		if target, err = p.root.Readlink(name); err != nil {
 			return err
 		}
-	}
-	if info.Mode()&os.ModeSocket != 0 {
-		return fmt.Errorf("%s is a socket", below)
+	default:
+		return fmt.Errorf("%s is neither a file, a folder nor a link", name)
 	}
 	h, err := tar.FileInfoHeader(info, target)
 	if err != nil {
 		return err
 	}
-	h.Name, h.Format, h.Uname, h.Gname = below, tar.FormatPAX, "", ""
-	var st unix.Stat_t
-	if err := unix.Lstat(name, &st); err != nil {
-		return err
+	h.Name, h.Format, h.Uname, h.Gname = name, tar.FormatPAX, "", ""
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s has no inode", name)
 	}
-	if first, ok := links[st.Ino]; ok && st.Nlink > 1 && info.Mode().IsRegular() {
+	if first, ok := p.links[st.Ino]; ok && st.Nlink > 1 && info.Mode().IsRegular() {
 		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
-		return t.WriteHeader(h)
+		return p.tar.WriteHeader(h)
 	}
-	links[st.Ino] = below
-	if err := t.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
+	p.links[st.Ino] = name
+	if err := p.tar.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	f, err := os.Open(name)
+	return p.copyFile(name, info)
+}
+
+// copyFile writes the content of a file, if it still is the one that was looked at.
+func (p *packer) copyFile(name string, info fs.FileInfo) error {
+	f, err := p.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.CopyN(t, f, info.Size())
+	if now, err := f.Stat(); err != nil || !os.SameFile(now, info) {
+		return fmt.Errorf("%s was replaced meanwhile", name)
+	}
+	_, err = io.CopyN(p.tar, f, info.Size())
 	return err
 }
 

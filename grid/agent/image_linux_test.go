@@ -5,6 +5,7 @@ package agent
 import (
 	"archive/tar"
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,5 +118,68 @@ func TestHostileImages(t *testing.T) {
 		if _, failed := os.Lstat(outside); failed == nil {
 			t.Fatalf("%s: a file outside was made", name)
 		}
+	}
+}
+
+// What a program does to its folders while they are packed leads to no file outside of them, and
+// what no node could make again is refused before the program moves.
+func TestHostileFolders(t *testing.T) {
+	dir, outside := makeJobDirs(t), t.TempDir()
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600),
+		os.WriteFile(filepath.Join(dir, "job/file"), []byte("public"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	info, err := root.Lstat("job/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, replace := range map[string]func(name string) error{
+		"a link to a file outside": func(name string) error { return os.Symlink(filepath.Join(outside, "secret"), name) },
+		"a link to a file inside":  func(name string) error { return os.Symlink("other", name) },
+		"another file":             func(name string) error { return os.WriteFile(name, []byte("secret"), 0o600) },
+		"a named pipe":             func(name string) error { return unix.Mkfifo(name, 0o600) },
+	} {
+		p := &packer{tar.NewWriter(io.Discard), root, map[uint64]string{}}
+		// The other file keeps the inode of the first in use.
+		os.Rename(filepath.Join(dir, "job/file"), filepath.Join(dir, "job/other"))
+		if err := replace(filepath.Join(dir, "job/file")); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.copyFile("job/file", info); name != "a link to a file inside" && err == nil {
+			t.Errorf("%s was read", name)
+		}
+		os.Remove(filepath.Join(dir, "job/file"))
+		os.Rename(filepath.Join(dir, "job/other"), filepath.Join(dir, "job/file"))
+	}
+	os.Remove(filepath.Join(dir, "tmp"))
+	if err := os.Symlink(outside, filepath.Join(dir, "tmp")); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Close()
+	var image bytes.Buffer
+	if err := packImage(&image, snapshot, dir); err == nil && bytes.Contains(image.Bytes(), []byte("secret")) {
+		t.Error("a folder that was replaced by a link was read")
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "job/pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := packImage(&image, snapshot, dir); err == nil || !strings.Contains(err.Error(), "job/pipe is neither a file, a folder nor a link") {
+		t.Errorf("a named pipe: %v", err)
 	}
 }
