@@ -54,28 +54,15 @@ static u64 birth_of(HANDLE process)
 /* Runs on the first use. */
 static s64 table_open(void)
 {
-	WCHAR name[BEE_USER_NAME];
-	HANDLE section;
-
 	if (table)
 		return 0;
 	this_process.pid = GetCurrentProcessId();
 	this_process.birth = birth_of(GetCurrentProcess());
-	bee_user_name(name, L"locks-1", L"mutex");
-	if (!mutex)
-		mutex = CreateMutexW(NULL, FALSE, name);
-	bee_user_name(name, L"locks-1", L"table");
-	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
-				     0, sizeof(*table), name);
-	if (mutex && section)
-		table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0,
-				      sizeof(*table));
+	table = bee_user_table(L"locks-1", sizeof(*table), &mutex);
 	if (table)
-		return 0; /* the open handle keeps the section's name */
+		return 0;
 	bee_log("file locks are refused: the table that all bee processes of a "
 		"user share can't be opened");
-	if (section)
-		CloseHandle(section);
 	return -LINUX_ENOLCK;
 }
 

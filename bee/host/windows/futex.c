@@ -60,19 +60,9 @@ static u64 self;
 
 static s64 table_open(void)
 {
-	WCHAR name[BEE_USER_NAME];
-	HANDLE section;
-
-	bee_user_name(name, L"futex-1", L"mutex");
-	if (!mutex)
-		mutex = CreateMutexW(NULL, FALSE, name);
-	bee_user_name(name, L"futex-1", L"table");
-	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
-				     0, sizeof(*table), name);
-	if (!mutex || !section || bee_random(&self, sizeof(self)))
+	if (bee_random(&self, sizeof(self)))
 		return -LINUX_ENOMEM;
-	/* the open handle keeps the section's name */
-	table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0, sizeof(*table));
+	table = bee_user_table(L"futex-1", sizeof(*table), &mutex);
 	return table ? 0 : -LINUX_ENOMEM;
 }
 

@@ -20,8 +20,10 @@ s64 bee_random(void *buf, u64 len)
 	return 0;
 }
 
-void bee_user_name(WCHAR name[BEE_USER_NAME], const WCHAR *kind,
-		   const WCHAR *what)
+#define USER_NAME 128
+
+static void user_name(WCHAR name[USER_NAME], const WCHAR *kind,
+		      const WCHAR *what)
 {
 	WCHAR user[64];
 	DWORD n = GetEnvironmentVariableW(L"USERNAME", user, 64), i;
@@ -31,8 +33,29 @@ void bee_user_name(WCHAR name[BEE_USER_NAME], const WCHAR *kind,
 	for (i = 0; user[i]; i++)
 		if (user[i] == '\\')
 			user[i] = '_';
-	swprintf(name, BEE_USER_NAME, L"Local\\skep-bee-%ls-%ls-%ls", kind,
-		 user, what);
+	swprintf(name, USER_NAME, L"Local\\skep-bee-%ls-%ls-%ls", kind, user,
+		 what);
+}
+
+void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex)
+{
+	WCHAR name[USER_NAME];
+	HANDLE section;
+	void *table = NULL;
+
+	user_name(name, kind, L"mutex");
+	if (!*mutex)
+		*mutex = CreateMutexW(NULL, FALSE, name);
+	user_name(name, kind, L"table");
+	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
+				     0, (DWORD)size, name);
+	if (*mutex && section)
+		table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0,
+				      (SIZE_T)size);
+	/* the open handle keeps the section's name */
+	if (section && !table)
+		CloseHandle(section);
+	return table;
 }
 
 const char *bee_wine_version(void)

@@ -156,11 +156,10 @@ s64 bee_win_ns(const FILETIME *t); /* since 1970 */
 FILETIME bee_win_filetime(s64 ns);
 s64 bee_random(void *buf, u64 len);
 s64 bee_info(struct abi_host_info *info);
-/* The name of an object that all bees of the user share: `kind` says of what,
- * `what` which of its objects. */
-#define BEE_USER_NAME 128
-void bee_user_name(WCHAR name[BEE_USER_NAME], const WCHAR *kind,
-		   const WCHAR *what);
+/* Maps a table of `size` bytes, at most 4 GiB, that all bees of the user share;
+ * it begins with zeros. `kind` names it, and *mutex, which guards it and is
+ * opened if it is NULL. NULL: it cannot be opened. */
+void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex);
 const char *bee_wine_version(void); /* NULL on Windows */
 
 /* Handles: handle.c ----------------------------------------------------- */
