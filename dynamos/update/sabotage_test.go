@@ -47,12 +47,28 @@ var sabotage = []spoilt{
 	{"a function more", "kernel/groups.c", "void groups_free(struct", "noinline int groups_more(int n);\nnoinline int groups_more(int n)\n{\n\treturn n + 1;\n}\n\nvoid groups_free(struct", "groups_more: the image has no such function"},
 }
 
-// The gate takes each of these files as it is, and none of them spoilt.
-func TestSabotagedSourcesAreRefused(t *testing.T) {
+// sabotageKernel returns the version of the kernel whose source is built; without one it skips.
+func sabotageKernel(t *testing.T) string {
+	t.Helper()
 	kernel := os.Getenv(sabotageVar)
 	if kernel == "" {
 		t.Skipf("set %s to a kernel's version", sabotageVar)
 	}
+	return kernel
+}
+
+func arpPatch(t *testing.T) []byte {
+	t.Helper()
+	patch, err := os.ReadFile("../../tests/vm/updates/arp.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patch
+}
+
+// The gate takes each of these files as it is, and none of them spoilt.
+func TestSabotagedSourcesAreRefused(t *testing.T) {
+	kernel := sabotageKernel(t)
 	ctx := t.Context()
 	b := &builder{plan: &Plan{Says: io.Discard}}
 	if err := b.fetchTree(ctx, kernel); err != nil {
@@ -149,14 +165,7 @@ func makeSpoiltPatch(ctx context.Context, t *testing.T, tree string, list ...spo
 // Two builds of a package give the same bytes, so several operators sign the same; one from
 // the package's own statements is the one from the patch.
 func TestSabotageFreeBuildsAreEqual(t *testing.T) {
-	kernel := os.Getenv(sabotageVar)
-	if kernel == "" {
-		t.Skipf("set %s to a kernel's version", sabotageVar)
-	}
-	patch, err := os.ReadFile("../../tests/vm/updates/arp.patch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel, patch := sabotageKernel(t), arpPatch(t)
 	first, err := Build(t.Context(), Plan{Name: "arp", Patch: patch, Kernels: []string{kernel}, Says: io.Discard})
 	if err != nil {
 		t.Fatal(err)
@@ -176,14 +185,7 @@ func TestSabotageFreeBuildsAreEqual(t *testing.T) {
 
 // What operators sign of a kernel comes from its source: one change is there, another is not.
 func TestSabotageFreeSourceContains(t *testing.T) {
-	kernel := os.Getenv(sabotageVar)
-	if kernel == "" {
-		t.Skipf("set %s to a kernel's version", sabotageVar)
-	}
-	patch, err := os.ReadFile("../../tests/vm/updates/arp.patch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel, patch := sabotageKernel(t), arpPatch(t)
 	if _, _, err := CheckIncluded(t.Context(), &pack.Package{Patch: patch}, kernel, io.Discard); !isRefused(err, "the source of "+kernel+" lacks the change") {
 		t.Error(err)
 	}
@@ -197,10 +199,7 @@ func TestSabotageFreeSourceContains(t *testing.T) {
 // A function that gives back what only another function's new text takes is refused, in a
 // build of the kernel's source.
 func TestSabotagedStateIsRefused(t *testing.T) {
-	kernel := os.Getenv(sabotageVar)
-	if kernel == "" {
-		t.Skipf("set %s to a kernel's version", sabotageVar)
-	}
+	kernel := sabotageKernel(t)
 	b := &builder{plan: &Plan{Says: io.Discard}}
 	if err := b.fetchTree(t.Context(), kernel); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@
 package apart
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,13 +13,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"skep/internal/load"
 	"skep/tests/built"
+	"skep/tests/watch"
 )
 
 // limit is what a wait may take on an idle computer.
@@ -49,31 +48,13 @@ type scene struct {
 	address string
 	hub     *process
 	agents  map[string]*process
-	said    output // of hub and agents
+	said    watch.Text // of hub and agents
 }
 
 // A process is a running program; over gets the result of its end, once.
 type process struct {
 	*exec.Cmd
 	over chan error
-}
-
-// An output collects what several programs write.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func newScene(t *testing.T) *scene {
@@ -156,7 +137,7 @@ var joinLine = regexp.MustCompile(`SKEP_TOKEN=(\S+) skep join (\S+)`)
 // startHub starts a hub and waits until it listens.
 func (s *scene) startHub(r release) {
 	s.t.Helper()
-	var said output
+	var said watch.Text
 	s.hub = s.start(r, &said, "up", "--state", s.path("hub"), "--listen", s.address, "--no-agent")
 	s.await("a hub", func() bool {
 		m := joinLine.FindStringSubmatch(said.String())
@@ -221,14 +202,14 @@ type session struct {
 	calls    int
 	run      *process
 	out, log string
-	said     *output
+	said     *watch.Text
 }
 
 // begin begins a session by the skep of the hub's computer.
 func (s *scene) begin(client, program release, calls int) *session {
 	s.t.Helper()
 	y := &session{name: fmt.Sprintf("skep %s, program %s", client.name, program.name), calls: calls,
-		said: &output{}, log: s.path(fmt.Sprintf("log/%s-%s", client.name, program.name))}
+		said: &watch.Text{}, log: s.path(fmt.Sprintf("log/%s-%s", client.name, program.name))}
 	if err := os.WriteFile(y.log, nil, 0o666); err != nil {
 		s.t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ package chaos
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,6 +22,7 @@ import (
 
 	"skep/internal/load"
 	"skep/tests/built"
+	"skep/tests/watch"
 )
 
 const (
@@ -360,31 +360,18 @@ func (s *scene) judge(y *tally, total int, exit error, committed map[int]int) {
 	s.t.Logf("%d calls, %d of them failed, %d ended before a disturbance, %d runs more than calls", total, failed, len(committed), again)
 }
 
-// A log shows what the programs print if the test fails.
-type testLog struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *testLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chaos") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &testLog{}
-	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: l}
+	said := &watch.Text{}
+	s := &scene{t: t, build: built.Folder(t, "make test T=chaos"), dir: dir, address: "127.0.0.1:0", output: said}
 	t.Cleanup(func() {
 		if t.Failed() {
-			l.mu.Lock()
-			t.Logf("%s", l.all.String()[max(0, l.all.Len()-8000):])
-			l.mu.Unlock()
+			all := said.String()
+			t.Logf("%s", all[max(0, len(all)-8000):])
 		}
 		os.RemoveAll(dir)
 	})

@@ -14,13 +14,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"skep/internal/load"
 	"skep/tests/built"
+	"skep/tests/watch"
 )
 
 // limit is what a wait may take on an idle computer.
@@ -35,25 +35,7 @@ type scene struct {
 	token   string
 	hub     *exec.Cmd
 	agents  map[string]*exec.Cmd
-	said    output
-}
-
-// An output collects what several programs write.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	said    watch.Text
 }
 
 var joinLine = regexp.MustCompile(`SKEP_TOKEN=(\S+) skep join (\S+)`)
@@ -72,7 +54,7 @@ func newScene(t *testing.T) *scene {
 			t.Logf("hub and agents said:\n%s", s.said.String())
 		}
 	})
-	var up output
+	var up watch.Text
 	s.hub = s.start(&up, "up", "--state", s.path("hub"), "--listen", "127.0.0.1:0", "--no-agent")
 	s.await("a hub", func() bool {
 		m := joinLine.FindStringSubmatch(up.String())
@@ -178,7 +160,7 @@ type job struct {
 	*exec.Cmd
 	s        *scene
 	number   string
-	out, err output
+	out, err watch.Text
 	over     chan error
 }
 

@@ -17,6 +17,7 @@
 #include "examples/eigen/market.h"
 #include "examples/eigen/master.h"
 #include "examples/eigen/reference.h"
+#include "examples/eigen/test/capture.h"
 #include "examples/eigen/worker.h"
 #include "tests/tap.h"
 
@@ -206,15 +207,12 @@ static void test_step(const char *what, int least, int (*step)(void))
 }
 
 /* A whole run of the master: every end of memory is said, none is right. */
-static char said[65536];
-
 static int run_master(const char *matrix_a, const char *matrix_b)
 {
 	char name[] = "eigen", box_word[] = "--elements", sizes[] = "3,3,3";
 	char *argv[] = {name, box_word, sizes, NULL};
 	struct eigen_options o;
-	int out = fileno(tmpfile()), was[3], fd, code;
-	ssize_t got;
+	int code;
 
 	if (eigen_options_read(3, argv, &o))
 		abort();
@@ -222,20 +220,9 @@ static int run_master(const char *matrix_a, const char *matrix_b)
 	o.matrix_b = matrix_b;
 	o.json = "/dev/null";
 	o.contour.points = 8;
-	fflush(stdout);
-	for (fd = 1; fd <= 2; fd++) {
-		was[fd] = dup(fd);
-		dup2(out, fd);
-	}
+	capture_begin();
 	code = eigen_master_run(&o, &eigen_engine_local);
-	fflush(stdout);
-	for (fd = 1; fd <= 2; fd++) {
-		dup2(was[fd], fd);
-		close(was[fd]);
-	}
-	got = pread(out, said, sizeof(said) - 1, 0);
-	said[got > 0 ? got : 0] = 0;
-	close(out);
+	capture_end();
 	if (code == EIGEN_RIGHT)
 		return 0;
 	if (code == EIGEN_WRONG &&

@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "examples/eigen/report.h"
+#include "examples/eigen/test/capture.h"
 #include "tests/tap.h"
-
-static char said[65536];
 
 static struct eigen_call make_call(int index, const char *node,
 				   const char *substrate, double ms)
@@ -25,36 +24,6 @@ static struct eigen_call make_call(int index, const char *node,
 
 	snprintf(call.node, sizeof(call.node), "%s", node);
 	return call;
-}
-
-/* What is printed from here to capture_end is in `said`. */
-static int captured, was[3];
-
-static void capture_begin(void)
-{
-	int fd;
-
-	fflush(stdout);
-	captured = fileno(tmpfile());
-	for (fd = 1; fd <= 2; fd++) {
-		was[fd] = dup(fd);
-		dup2(captured, fd);
-	}
-}
-
-static void capture_end(void)
-{
-	ssize_t got;
-	int fd;
-
-	fflush(stdout);
-	for (fd = 1; fd <= 2; fd++) {
-		dup2(was[fd], fd);
-		close(was[fd]);
-	}
-	got = pread(captured, said, sizeof(said) - 1, 0);
-	said[got > 0 ? got : 0] = 0;
-	close(captured);
 }
 
 #define POINTS 8
