@@ -112,10 +112,9 @@ func (h *Host) Serve(ctx context.Context, l net.Listener, permits func(net.Conn)
 			continue
 		}
 		w := h.replace(newWire(c))
-		ends.Go(func() { h.tellApplied(ctx, w) })
 		ends.Go(func() {
 			defer context.AfterFunc(ctx, func() { c.Close() })()
-			err := h.serve(w)
+			err := h.serve(ctx, w)
 			if ctx.Err() == nil {
 				h.log("the agent is not connected any more: %v", err)
 			}
@@ -150,9 +149,13 @@ func (h *Host) replace(w *wire) *wire {
 	return w
 }
 
-func (h *Host) serve(w *wire) error {
+func (h *Host) serve(ctx context.Context, w *wire) error {
+	var told sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		w.conn.Close()
+		cancel()
+		told.Wait()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.agent != w {
@@ -166,6 +169,7 @@ func (h *Host) serve(w *wire) error {
 	if err := w.write(message{}, nil); err != nil { // it is permitted
 		return err
 	}
+	told.Go(func() { h.tellApplied(ctx, w) })
 	for {
 		m, err := w.read()
 		switch {
