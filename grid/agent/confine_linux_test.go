@@ -215,7 +215,7 @@ func TestConfinedOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run as an ordinary user already")
 	}
-	const user = 23456
+	const user = testUser
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
 		t.Fatal(err)

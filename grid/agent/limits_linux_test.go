@@ -5,13 +5,22 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"skep/grid/proto"
 	"skep/internal/proctree"
 )
+
+// testUser is an ordinary user's id, for tests that root runs.
+const testUser = 23456
 
 // Each limit ends a call that exceeds it. The message names the limit and who can raise it, and
 // the node continues to work.
@@ -164,4 +173,53 @@ func TestExecLimits(t *testing.T) {
 func (r *rig) executeWith(program []byte, l proto.Limits, args ...string) ran {
 	r.t.Helper()
 	return r.execAndWait(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args, Limits: l}, "")
+}
+
+// The role is a process whose Go runtime cannot create threads any more when the function of
+// limitProcesses is called: it has no idle one, and its user has more than the limit allows.
+func init() {
+	roles["full guard"] = func([]string) {
+		runtime.LockOSThread() // as the caller in a guard
+		if os.Geteuid() == 0 {
+			if err := syscall.Setresuid(testUser, testUser, testUser); err != nil { // limits bind it
+				fmt.Println(err)
+				os.Exit(1)
+			}
+		}
+		var own, now unix.Rlimit
+		unix.Getrlimit(unix.RLIMIT_NPROC, &own)
+		free, err := limitProcesses(guardOrder{Bounds: bounds{User: true}, Limits: proto.Limits{Processes: 1000}})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		for created := 0; created < 3; { // threads that are not idle, until each is a new one
+			before := countThreads([]int{os.Getpid()})
+			var waits atomic.Bool
+			go func() {
+				waits.Store(true)
+				unix.Poll(nil, -1)
+			}()
+			for !waits.Load() { // not idle, so that no thread waits for work
+			}
+			if created++; countThreads([]int{os.Getpid()}) == before {
+				created = 0
+			}
+		}
+		unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: own.Max})
+		free(0)
+		for now != own {
+			unix.Getrlimit(unix.RLIMIT_NPROC, &now)
+		}
+		fmt.Println("free")
+		os.Exit(0)
+	}
+}
+
+// A program that has filled its limit before the guard takes it off itself does not end the guard.
+func TestFullLimitSparesTheGuard(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "full guard").CombinedOutput()
+	if err != nil || string(out) != "free\n" {
+		t.Errorf("%v\n%.400s", err, out)
+	}
 }
