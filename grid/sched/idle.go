@@ -81,7 +81,9 @@ func (p *idlePass) findLeases() {
 // isMovable reports whether a lease may move or be copied. A lease that is not
 // movable stays so for the rest of the pass.
 func (p *idlePass) isMovable(l *lease) bool {
-	return l.call.session.queue.len() == 0 && (l.Ahead || p.tick && p.s.isSlow(l))
+	ss := l.call.session
+	counted := l.Ahead && l.from != nil && l.from.user != ss.user // among its user's slots
+	return ss.queue.len() == 0 && (counted || !ss.user.isFull()) && (l.Ahead || p.tick && p.s.isSlow(l))
 }
 
 // equalEnd returns the end of the run of leases that rank equal to the one at index

@@ -4,7 +4,6 @@ package sched
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -65,13 +64,16 @@ func (n *node) open(ahead bool) bool {
 // grantOne grants one waiting call: the oldest one that fits somewhere, of the session
 // with the smallest share. It reports whether it granted one.
 func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *session) *seat, ahead bool) bool {
-	if s.least = s.leastHolds(); s.least == math.MaxInt {
-		return false // no session has waiting calls
+	if s.countWaiting(); !s.anyWaits() {
+		return false
 	}
 	if !ahead && len(s.open.free) == 0 || ahead && len(s.open.ready) == 0 {
 		return false
 	}
 	for _, ss := range s.byShare() {
+		if !ahead && ss.user.isFull() {
+			continue
+		}
 		seated := s.seatedNodes(ss, seat, ahead)
 		var none []int // kinds that fit nowhere
 		for i := range min(ss.queue.len(), scanMax) {
@@ -147,8 +149,9 @@ func (ss *session) kindOf(c *call) int {
 // isPlain reports whether the kind of a call says all that it needs of a node.
 func (c *call) isPlain() bool { return c.only == "" && len(c.ends)+len(c.leases) == 0 }
 
-// byShare returns the sessions with waiting calls, sorted by their slots, then by the
-// time they were served, then by their last grant.
+// byShare returns the sessions with waiting calls, those of the user with the smallest share
+// first; see user.compare. Among those of one user the greatest priority is first. They are
+// sorted by their slots, then by the time they were served, then by their last grant.
 func (s *Scheduler) byShare() []*session {
 	var list []*session
 	for _, ss := range s.sessions {
@@ -157,7 +160,10 @@ func (s *Scheduler) byShare() []*session {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *session) int {
-		return cmp.Or(cmp.Compare(a.slots(), b.slots()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
+		if a.user != b.user {
+			return a.user.compare(b.user, s.now)
+		}
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.slots(), b.slots()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
 	})
 	return list
 }
@@ -206,7 +212,7 @@ func (s *Scheduler) isAvoided(n *node, c *call) bool {
 // mayRun reports whether the program has not excluded the node: by binding the call to another,
 // or by a selector.
 func (c *call) mayRun(n *node) bool {
-	return (c.only == "" || c.only == n.id) && c.session.on.Matches(&n.about)
+	return (c.only == "" || c.only == n.id) && (n.apart || c.session.user.id == "") && c.session.on.Matches(&n.about)
 }
 
 func (c *call) endedOn(n *node) bool {
@@ -235,7 +241,7 @@ func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 		call: c, node: n, turn: turn,
 		granted: s.now, started: s.now, seen: s.now,
 	}
-	n.last, c.session.last = s.grants, s.grants
+	n.last, c.session.last, c.session.user.last = s.grants, s.grants, s.grants
 	c.leases = append(c.leases, l)
 	if ahead {
 		s.queueForSeat(l)

@@ -20,9 +20,11 @@ import (
 // Digest is the SHA-256 of a blob; the zero value means that there is none.
 type Digest [32]byte
 
-// NodeID identifies a node, SessionID a master, CallID a call among all sessions.
+// NodeID identifies a node, SessionID a master, CallID a call among all sessions. UserID
+// identifies who submits; it is empty for the hub's own user.
 type (
 	NodeID    string
+	UserID    string
 	SessionID uint64
 	CallID    uint64
 	Fence     uint64
@@ -78,6 +80,7 @@ type NodeUp struct {
 	Slots  int
 	Memory uint64 // bytes that the node offers to calls
 	About  label.Node
+	Apart  bool // it keeps users apart; only then it gets calls of a user who has an id
 }
 
 // NodeDown: the connection of a node ended.
@@ -114,7 +117,16 @@ type Beat struct {
 type SessionOpen struct {
 	Session  SessionID
 	On       label.Selector
-	Attempts int // as in Config, which holds if it is 0
+	Attempts int    // as in Config, which holds if it is 0
+	User     UserID // whose share its calls use
+	Priority int    // among the sessions of its user: calls of the greatest come first
+}
+
+// UserSet: what a user may have. A user of whom nothing is set has a weight of 1 and no limit.
+type UserSet struct {
+	User   UserID
+	Weight int // of its share, from 1
+	Slots  int // the most that it may use at a time; 0: no limit
 }
 
 // SessionClose: a master disconnected; its calls are dropped.
@@ -186,6 +198,7 @@ func (Ask) event()          {}
 func (Beat) event()         {}
 func (SessionOpen) event()  {}
 func (SessionClose) event() {}
+func (UserSet) event()      {}
 func (CallQueued) event()   {}
 func (CallCancel) event()   {}
 func (CallDone) event()     {}

@@ -34,7 +34,7 @@ func (s *Scheduler) takeSeat(l *lease) {
 
 func (s *Scheduler) setSeat(t *seat, l *lease) {
 	n, ss := l.node, l.call.session
-	ss.runs++
+	ss.addRuns(1, s.now)
 	if key := l.call.idleWorker(); n.idle[key] > 0 {
 		n.idle[key]--
 	}
@@ -49,7 +49,7 @@ func (s *Scheduler) setSeat(t *seat, l *lease) {
 // now; if there is none, the session keeps the seat.
 func (s *Scheduler) leaveSeat(l *lease) {
 	t, n := l.seat, l.node
-	l.call.session.runs--
+	l.call.session.addRuns(-1, s.now)
 	l.call.session.served += s.now.Sub(l.started)
 	t.lease, t.left = nil, s.now
 	next := t.next
@@ -73,20 +73,21 @@ func (ss *session) slots() int { return ss.runs + ss.fresh + ss.gain }
 // countFresh counts, for each session, the seats that it left within Config.Hold.
 func (s *Scheduler) countFresh() {
 	for _, t := range s.fresh {
-		t.session.fresh, t.fresh = 0, false
+		t.session.addFresh(-t.session.fresh)
+		t.fresh = false
 	}
 	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
 		return t.lease != nil || t.session.closed || s.now.Sub(t.left) >= s.cfg.Hold
 	})
 	for _, t := range s.fresh {
-		t.session.fresh++
+		t.session.addFresh(1)
 		t.fresh = true
 	}
-	s.least = s.leastHolds()
+	s.countWaiting()
 	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
 		over := s.quantumOver(t)
 		if over {
-			t.session.fresh--
+			t.session.addFresh(-1)
 			t.fresh = false
 		}
 		return over
@@ -95,7 +96,8 @@ func (s *Scheduler) countFresh() {
 
 func (s *Scheduler) clearFresh(t *seat) {
 	if at := slices.Index(s.fresh, t); at >= 0 {
-		t.session.fresh, t.fresh = max(t.session.fresh-1, 0), false
+		t.session.addFresh(-min(t.session.fresh, 1))
+		t.fresh = false
 		s.fresh = slices.Delete(s.fresh, at, at+1)
 	}
 }
@@ -114,6 +116,7 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 		case t.lease != nil:
 		case t.session == ss:
 			return t
+		case ss.user.isServed() && (t.session == nil || t.session.user != ss.user):
 		case !s.isReserved(t, ss) && (free == nil || t.since.Before(free.since)):
 			free = t
 		}
@@ -123,21 +126,25 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 
 // quantumOver reports whether the quantum of the seat's session is over. It lasts as long as
 // no waiting session has fewer slots: otherwise two sessions that have a slot each would
-// exchange them, and each would start another worker, at the end of each quantum.
+// exchange them, and each would start another worker, at the end of each quantum. It is over
+// at once if a session of its user with a greater priority waits.
 func (s *Scheduler) quantumOver(t *seat) bool {
-	slots := t.session.slots()
+	ss, extra := t.session, 0
 	if t.lease == nil && !t.fresh {
-		slots++
+		extra = 1
 	}
-	return s.now.Sub(t.since) >= s.cfg.Quantum && s.least < slots
+	if ss.isOutranked() {
+		return true
+	}
+	return s.now.Sub(t.since) >= s.cfg.Quantum && (ss.leastWaiting() < ss.slots()+extra || s.mustYield(ss.user, extra))
 }
 
 // isReserved reports whether a free seat is reserved for its session, so that other
 // must not take it.
 func (s *Scheduler) isReserved(t *seat, other *session) bool {
 	o := t.session
-	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= other.slots() &&
-		(o.queue.len() > 0 || s.expectsCall(t))
+	return o != nil && !o.closed && !s.quantumOver(t) && !s.isUneven(o, other) &&
+		(o.waits() || s.expectsCall(t))
 }
 
 // expectsCall reports whether the session of a free seat will probably call again soon,
@@ -168,14 +175,14 @@ func (s *Scheduler) noteWant(ss *session) {
 // grantSeated grants free seats to the sessions that own them. A session whose calls do
 // not fit there loses the seat.
 func (s *Scheduler) grantSeated() {
-	if s.leastHolds() == math.MaxInt {
-		return // no session has waiting calls
+	if !s.anyWaits() {
+		return
 	}
 	for _, n := range slices.Clone(s.open.free) { // grants change it
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]
 			ss := t.session
-			if t.lease != nil || ss == nil || ss.queue.len() == 0 || s.quantumOver(t) || ss.slots()-1 > s.leastHolds() {
+			if t.lease != nil || ss == nil || !ss.waits() || s.quantumOver(t) || ss.slots()-1 > s.leastHolds(ss) || s.isAhead(ss.user) {
 				continue
 			}
 			if c := s.firstFor(n, ss); c != nil {
@@ -207,6 +214,7 @@ func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 		t := &n.seats[i]
 		switch keeps := s.willKeep(t); {
 		case t.lease == nil || t.next != nil:
+		case ss.user.isServed() && t.session.user != ss.user: // it would have one more
 		case keeps && t.session == ss:
 			return t
 		case !keeps && (free == nil || t.lease.started.Before(free.lease.started)):
@@ -224,8 +232,11 @@ func (s *Scheduler) queueForSeat(l *lease) {
 	l.After, l.seat, t.next = t.lease.Fence, t, l
 	if o := t.session; o != l.call.session {
 		l.from = o
-		o.gain--
-		l.call.session.gain++
+		o.addGain(-1)
+		l.call.session.addGain(1)
+		if o.user != l.call.session.user {
+			l.call.session.user.coming++
+		}
 	}
 }
 
@@ -233,8 +244,11 @@ func (s *Scheduler) queueForSeat(l *lease) {
 func (l *lease) endWait() {
 	l.seat.next = nil
 	if l.from != nil {
-		l.from.gain++
-		l.call.session.gain--
+		l.from.addGain(1)
+		l.call.session.addGain(-1)
+		if l.from.user != l.call.session.user {
+			l.call.session.user.coming--
+		}
 		l.from = nil
 	}
 }
@@ -242,16 +256,16 @@ func (l *lease) endWait() {
 // willKeep reports whether a busy seat will be kept when its lease ends.
 func (s *Scheduler) willKeep(t *seat) bool {
 	o := t.session
-	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= s.least &&
-		(o.queue.len() > 0 || o.think <= s.cfg.Hold)
+	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= o.leastWaiting() && !s.isAhead(o.user) &&
+		(o.waits() || o.think <= s.cfg.Hold)
 }
 
-// leastHolds returns the smallest number of slots of a session that has waiting calls,
-// or MaxInt if there is no such session.
-func (s *Scheduler) leastHolds() int {
+// leastHolds returns the smallest number of slots of a session of ss's user and priority that
+// has waiting calls, or MaxInt if there is none.
+func (s *Scheduler) leastHolds(ss *session) int {
 	least := math.MaxInt
 	for _, o := range s.sessions {
-		if o.queue.len() > 0 {
+		if o.waits() && o.user == ss.user && o.rank == ss.rank {
 			least = min(least, o.slots())
 		}
 	}
@@ -261,7 +275,7 @@ func (s *Scheduler) leastHolds() int {
 // wakeUp requests a Woken event for the time when a reservation expires, if other
 // sessions wait.
 func (s *Scheduler) wakeUp() {
-	if s.wake.After(s.now) || s.leastHolds() == math.MaxInt {
+	if s.wake.After(s.now) || !s.anyWaits() {
 		return
 	}
 	var first time.Time

@@ -24,11 +24,11 @@ type Scheduler struct {
 	open     index // of nodes
 	sessions []*session
 	bySess   map[SessionID]*session
+	users    []*user // in the order of their first session
 	calls    map[CallID]*call
 	order    uint64 // order of the newest call
 	ahead    int    // leases that wait at busy nodes
 	wake     time.Time
-	least    int     // leastHolds at the start of countFresh and grantOne
 	fresh    []*seat // seats left within Config.Hold
 	out      []Action
 
@@ -47,6 +47,7 @@ type node struct {
 	slots   int
 	memory  uint64
 	about   label.Node
+	apart   bool
 	used    uint64 // memory of the leases that run
 	want    int    // slots that it asked for and that are not granted yet
 	spare   uint64 // free memory of its last Ask, less the memory granted since
@@ -70,6 +71,8 @@ type work struct {
 
 type session struct {
 	id     SessionID
+	user   *user
+	rank   int // its priority among the sessions of the user
 	last   uint64
 	runs   int           // leases that run
 	fresh  int           // seats that it left within Config.Hold
@@ -190,6 +193,8 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.sessionOpen(e)
 	case SessionClose:
 		s.sessionClose(e.Session)
+	case UserSet:
+		s.userOf(e.User).set(s.now, e)
 	case CallQueued:
 		s.callQueued(e)
 	case CallCancel:
@@ -273,7 +278,7 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	}
 	s.open.forget(n)
 	n.up, n.silent, n.heard = true, false, s.now
-	n.slots, n.memory, n.about = max(e.Slots, 0), e.Memory, e.About
+	n.slots, n.memory, n.about, n.apart = max(e.Slots, 0), e.Memory, e.About, e.Apart
 	n.idle = map[Idle]int{}
 	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
@@ -409,6 +414,8 @@ func (s *Scheduler) sessionOpen(e SessionOpen) {
 	}
 	ss := &session{
 		id:    e.Session,
+		user:  s.userOf(e.User),
+		rank:  e.Priority,
 		on:    e.On,
 		most:  cmp.Or(e.Attempts, s.cfg.Attempts),
 		live:  map[CallID]*call{},
@@ -454,6 +461,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		since:   s.now,
 	}
 	c.kind = ss.kindOf(c)
+	s.noteUser(ss.user)
 	s.noteWant(ss)
 	s.calls[c.id] = c
 	ss.live[c.id] = c
@@ -655,6 +663,8 @@ func (s *Scheduler) whyUnfit(c *call, most uint64, any bool) string {
 		return fmt.Sprintf("the call is bound to a node that does not match %s", c.session.on)
 	case !any:
 		return fmt.Sprintf("no node that is up matches %s", c.session.on)
+	case c.session.user.id != "" && !slices.ContainsFunc(s.nodes, func(o *node) bool { return o.isUsable() && c.mayRun(o) }):
+		return "no node that is up keeps users apart: update the agents of the nodes"
 	case c.memory > most:
 		return fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most)
 	}
