@@ -371,7 +371,7 @@ var scripts = []script{
 }
 
 func TestScripts(t *testing.T) {
-	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts) {
+	for _, sc := range slices.Concat(scripts, seatScripts, labelScripts, userScripts) {
 		t.Run(sc.name, func(t *testing.T) {
 			s := New(sc.cfg)
 			for i, st := range sc.steps {
