@@ -35,6 +35,7 @@ type Entry struct {
 	Node    string    `json:"node,omitempty"`
 	Name    string    `json:"name,omitempty"` // of the node; not stored, because it may change
 	Text    string    `json:"text,omitempty"` // function, or cause of the failure
+	User    string    `json:"user,omitempty"` // id of whose call it is; empty for the hub's own user
 }
 
 // A State of a call.

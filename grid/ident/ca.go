@@ -32,6 +32,7 @@ const ServerName = "skep-hub"
 const (
 	caYears    = 20
 	NodeDays   = 90 // of a node's certificate
+	userDays   = 365
 	RenewDays  = 30 // a node renews when its certificate is this old
 	serverDays = 365
 	day        = 24 * time.Hour
@@ -112,6 +113,22 @@ func (ca *CA) Digest() [32]byte { return sha256.Sum256(ca.cert.Raw) }
 // Sign makes a node's certificate. The request proves that its sender has the
 // key. Names in the request are ignored: the certificate names id.
 func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
+	return ca.sign(csr, id, unitNode, NodeDays*day)
+}
+
+// SignUser makes the certificate of one machine of a user who submits runs.
+func (ca *CA) SignUser(csr []byte, id string) ([]byte, error) {
+	return ca.sign(csr, id, unitUser, userDays*day)
+}
+
+// Organizational units in certificates. They keep what nodes may do from users, and the
+// other way round.
+const (
+	unitNode = "node"
+	unitUser = "user"
+)
+
+func (ca *CA) sign(csr []byte, id, unit string, life time.Duration) ([]byte, error) {
 	req, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate request cannot be read: %w", err)
@@ -129,8 +146,8 @@ func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 	now := time.Now()
 	t := &x509.Certificate{
 		SerialNumber: newSerial(),
-		Subject:      pkix.Name{CommonName: id, OrganizationalUnit: []string{"node"}},
-		NotBefore:    now.Add(-clockSlack), NotAfter: now.Add(NodeDays * day),
+		Subject:      pkix.Name{CommonName: id, OrganizationalUnit: []string{unit}},
+		NotBefore:    now.Add(-clockSlack), NotAfter: now.Add(life),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -155,12 +172,17 @@ func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
 }
 
 // PeerNode returns the node's id of a verified client certificate.
-func PeerNode(state tls.ConnectionState) (id string, ok bool) {
+func PeerNode(state tls.ConnectionState) (id string, ok bool) { return peerOf(state, unitNode) }
+
+// PeerUser returns the id in a verified client certificate of SignUser.
+func PeerUser(state tls.ConnectionState) (id string, ok bool) { return peerOf(state, unitUser) }
+
+func peerOf(state tls.ConnectionState, unit string) (id string, ok bool) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return "", false
 	}
 	name := state.PeerCertificates[0].Subject
-	if len(name.OrganizationalUnit) != 1 || name.OrganizationalUnit[0] != "node" || !validID(name.CommonName) {
+	if len(name.OrganizationalUnit) != 1 || name.OrganizationalUnit[0] != unit || !validID(name.CommonName) {
 		return "", false
 	}
 	return name.CommonName, true

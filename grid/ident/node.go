@@ -51,6 +51,7 @@ type Node struct {
 	seed   nkeys.KeyPair
 	nkey   string
 	cloned bool
+	user   bool // it is a user's, not a node's
 
 	mu    sync.Mutex
 	admit Admission
@@ -63,6 +64,25 @@ type stored struct {
 	Key     []byte  `json:"key"` // PKCS 8
 	Seed    string  `json:"seed"`
 	Machine Machine `json:"machine"`
+}
+
+// ErrNoAccount says that no account of a hub is in a state directory.
+var ErrNoAccount = errors.New("this state directory has no account of a hub: run the line that `skep user add` or `skep user token` prints on the hub")
+
+// OpenUser reads the identity with which a user of this machine submits, or makes one. A home
+// directory may be on many machines, so it does not belong to one of them.
+func OpenUser(dir string) (*Node, error) {
+	n, err := OpenNode(dir, Machine{})
+	if err == nil {
+		n.user = true
+	}
+	return n, err
+}
+
+// HasUser reports whether a user joined a hub with an identity in dir.
+func HasUser(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "admission.json"))
+	return err == nil
 }
 
 // OpenNode reads the identity in dir, or makes one at the first start. An
@@ -273,6 +293,11 @@ func (n *Node) Why() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
+	case n.cert == nil && n.user:
+		return ErrNoAccount
+	case n.user && time.Now().After(n.cert.NotAfter):
+		return fmt.Errorf("the certificate of this account expired on %s: ask for a line of `skep user token %s` on the hub, and run it here",
+			n.cert.NotAfter.Format(time.DateOnly), n.admit.Name)
 	case n.cert == nil && n.cloned:
 		return ErrCloned
 	case n.cert == nil:

@@ -75,6 +75,7 @@ type TokenInfo struct {
 	Hash    string    `json:"hash"` // SHA-256 of the secret
 	Uses    int       `json:"uses"` // left
 	Expires time.Time `json:"expires"`
+	User    string    `json:"user,omitempty"` // whose account it opens
 }
 
 const tokensKept = 30 * day // an expired one is remembered, to say so
@@ -87,8 +88,21 @@ func OpenTokens(dir string, ca [32]byte) (*Tokens, error) {
 	return &Tokens{filepath.Join(dir, "tokens.json"), ca, time.Now}, nil
 }
 
+// OpenUserTokens opens the store of the tokens that open accounts of users. They are in another
+// file than those of nodes, so that no hub takes one for the other.
+func OpenUserTokens(dir string, ca [32]byte) (*Tokens, error) {
+	s, err := OpenTokens(dir, ca)
+	if err == nil {
+		s.file = filepath.Join(dir, "user-tokens.json")
+	}
+	return s, err
+}
+
 // New makes a token for so many machines and so long.
-func (s *Tokens) New(uses int, life time.Duration) (Token, error) {
+func (s *Tokens) New(uses int, life time.Duration) (Token, error) { return s.NewFor("", uses, life) }
+
+// NewFor makes a token for the account of a user.
+func (s *Tokens) NewFor(user string, uses int, life time.Duration) (Token, error) {
 	if uses < 1 || life <= 0 {
 		return Token{}, errors.New("a token needs one use or more and a time to live")
 	}
@@ -102,7 +116,7 @@ func (s *Tokens) New(uses int, life time.Duration) (Token, error) {
 	hash := sha256.Sum256(t.Secret[:])
 	err := s.modify(func(all map[string]*TokenInfo) error {
 		id := hex.EncodeToString(t.ID[:])
-		all[id] = &TokenInfo{id, hex.EncodeToString(hash[:]), uses, s.now().Add(life).UTC()}
+		all[id] = &TokenInfo{id, hex.EncodeToString(hash[:]), uses, s.now().Add(life).UTC(), user}
 		return nil
 	})
 	return t, err
@@ -110,14 +124,21 @@ func (s *Tokens) New(uses int, life time.Duration) (Token, error) {
 
 // Redeem takes one use of a token that a peer presented.
 func (s *Tokens) Redeem(text string) error {
+	_, err := s.RedeemFor(text, func(string) error { return nil })
+	return err
+}
+
+// RedeemFor is Redeem for a token of NewFor, and returns whose it is. Nothing is taken if check
+// returns an error.
+func (s *Tokens) RedeemFor(text string, check func(user string) error) (user string, err error) {
 	t, err := ParseToken(text)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if t.CA != s.ca {
-		return ErrWrongHub
+		return "", ErrWrongHub
 	}
-	return s.modify(func(all map[string]*TokenInfo) error {
+	err = s.modify(func(all map[string]*TokenInfo) error {
 		hash := sha256.Sum256(t.Secret[:])
 		info := all[hex.EncodeToString(t.ID[:])]
 		switch {
@@ -128,7 +149,24 @@ func (s *Tokens) Redeem(text string) error {
 		case info.Uses < 1:
 			return ErrTokenUsedUp
 		}
+		if err := check(info.User); err != nil {
+			return err
+		}
+		user = info.User
 		info.Uses--
+		return nil
+	})
+	return user, err
+}
+
+// RemoveUser forgets all tokens of an account.
+func (s *Tokens) RemoveUser(user string) error {
+	return s.modify(func(all map[string]*TokenInfo) error {
+		for id, t := range all {
+			if t.User == user {
+				delete(all, id)
+			}
+		}
 		return nil
 	})
 }

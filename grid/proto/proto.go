@@ -46,6 +46,7 @@ const (
 // frames (ExecFrame) until EXIT.
 const (
 	PathJoin  = "/v1/join"
+	PathLogin = "/v1/login" // of users
 	PathRenew = "/v1/renew"
 	PathClaim = "/v1/claim"
 	pathBlob  = "/v1/blob/"
@@ -56,6 +57,7 @@ const (
 // Patterns for http.ServeMux.
 const (
 	PatternJoin   = "POST " + PathJoin
+	PatternLogin  = "POST " + PathLogin
 	PatternRenew  = "POST " + PathRenew
 	PatternClaim  = "POST " + PathClaim
 	PatternBlob   = "GET " + pathBlob + "{digest}"
@@ -143,7 +145,19 @@ type Join struct {
 	Name     string `json:"name"`
 }
 
-// Joined answers Join and Renew.
+// Login is the body of the request by which a user opens an account on a machine. Joined
+// answers it, with the account's name.
+type Login struct {
+	Revision int    `json:"revision"`
+	Token    string `json:"token"`
+	CSR      []byte `json:"csr"` // DER
+	NKey     string `json:"nkey"`
+}
+
+// HeaderRevision has the protocol revision of a user's program.
+const HeaderRevision = "Skep-Revision"
+
+// Joined answers Join, Login and Renew.
 type Joined struct {
 	Node        string `json:"node"` // its id
 	Name        string `json:"name"` // as assigned by the hub
@@ -229,6 +243,8 @@ type Hello struct {
 	Moves bool `json:"moves,omitempty"`
 	// Labels that its owner gave it: KEY=VALUE.
 	Labels []string `json:"labels,omitempty"`
+	// Apart: it knows Lease.User, and keeps the workers, caches and folders of users apart.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem, and the hub's own revision.
@@ -308,6 +324,8 @@ type Lease struct {
 	Limits   Limits `json:"limits"`
 	Attempt  uint32 `json:"attempt"`
 	Name     string `json:"name"` // of the function, for messages
+	// User is whose call it is; empty for the hub's own user. A node keeps users apart.
+	User string `json:"user,omitempty"`
 }
 
 // Done ends a lease with a result.
