@@ -87,6 +87,7 @@ type Agent struct {
 
 	connected bool // at least once, to the hub that it joined
 	store     store
+	areas     areas // of users with accounts
 	pool      *pool
 	owner     *owner
 	memory    freeMemory
@@ -122,6 +123,7 @@ type Agent struct {
 type lease struct {
 	proto.Lease
 	args   []byte // inline ones
+	area   *area  // of its user
 	cancel context.CancelFunc
 	epoch  int           // of the connection over which it came
 	begun  atomic.Bool   // it has a slot
@@ -235,7 +237,7 @@ func (a *Agent) makeDirs() error {
 			return err
 		}
 	}
-	return nil
+	return a.openAreas(filepath.Join(filepath.Dir(a.work), "users"))
 }
 
 func (a *Agent) hello() proto.Hello {
@@ -248,7 +250,7 @@ func (a *Agent) hello() proto.Hello {
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
 		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames(), Carried: a.listCarried(), Releases: true, Rolls: a.takesRolls(), Holds: a.config.HoldUpdate != nil, Moves: a.mover.bee != "",
-		Labels: a.config.Labels}
+		Labels: a.config.Labels, Apart: true}
 }
 
 // memoryAge is how old the free memory that is reported may be. A report is sent after each
@@ -293,7 +295,10 @@ func (a *Agent) sendAsk() {
 	defer a.asking.Unlock()
 	free, idle := a.pool.snapshot()
 	bytes := a.memory.read()
-	held := a.store.List()
+	var held []string
+	for _, p := range a.allAreas() {
+		held = append(held, p.store.List()...)
+	}
 	a.toHub().publish(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
 		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
 }
@@ -407,7 +412,9 @@ func (a *Agent) releaseSession(session string) {
 		}
 	}
 	a.mu.Unlock()
-	a.store.Unpin(session)
+	for _, p := range a.allAreas() {
+		p.store.Unpin(session)
+	}
 	a.running.Go(func() {
 		a.endWorkers(workers)
 		for _, l := range leases {

@@ -185,9 +185,9 @@ func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error)
 }
 
 // fetch copies a blob from origin to the cache, unless the cache has it.
-func (h *fakeHub) fetch(_ context.Context, digest string) (uint64, error) {
+func (h *fakeHub) fetch(_ context.Context, digest string, into store) (uint64, error) {
 	b, ok := h.origin.Load(digest)
-	path := filepath.Join(h.cache, digest)
+	path := filepath.Join(into.(fakeStore).dir, digest)
 	if _, err := os.Stat(path); err == nil || !ok {
 		return 0, h.lost
 	}
@@ -236,6 +236,7 @@ func newRigOf(t testing.TB, c Config) *rig {
 		fake: &fakeHub{failed: map[uint64]proto.Failed{}, done: map[uint64]proto.Done{},
 			results: map[uint64][]byte{}, large: map[uint64][]byte{}, execs: map[string]net.Conn{}}}
 	a.hub, a.store = r.fake, r.cache
+	a.areas.open = func(dir string) (store, error) { return fakeStore{dir}, os.MkdirAll(dir, 0o700) }
 	r.fake.cache = r.cache.dir
 	if err := os.Mkdir(r.cache.dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ func (a *Agent) substrate() uapi.Substrate {
 
 // programOptions has the differences between a worker and a program of exec.
 type programOptions struct {
+	root   string // of the user's area
 	dir    string
 	memory uint64
 	report string
@@ -54,7 +55,7 @@ const (
 
 // command returns the command that starts a cached program on this substrate.
 func (a *Agent) command(path, digest string, o programOptions) (*command, error) {
-	tmp, err := a.guestPath(o.dir)
+	tmp, err := guestPath(o.root, o.dir)
 	if err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
@@ -87,7 +88,7 @@ func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {
 		args = append(args, "--env", v)
 	}
 	if systemIsWindows { // the guest sees this folder and nothing else
-		args = append(args, "--root", a.work)
+		args = append(args, "--root", o.root)
 	}
 	if o.memory > 0 {
 		args = append(args, "--memory", strconv.FormatUint(max(o.memory, lowestBytes), 10))

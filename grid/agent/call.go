@@ -50,6 +50,11 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 	if err := l.check(); err != nil {
 		return nil, nil, err
 	}
+	area, err := a.areaOf(l.User)
+	if err != nil {
+		return nil, nil, failf(proto.ReasonNode, uapi.EInternal, "the user's folders cannot be used: %v", err)
+	}
+	l.area = area
 	fetched, err := a.fetchBlobs(ctx, l)
 	if err != nil {
 		return nil, nil, err
@@ -100,8 +105,8 @@ func (a *Agent) fetchBlobs(ctx context.Context, l *lease) (uint64, error) {
 	}
 	var all uint64
 	for _, digest := range digests {
-		a.store.Pin(digest, l.Session)
-		n, err := a.toHub().fetch(ctx, digest)
+		l.area.store.Pin(digest, l.Session)
+		n, err := a.fetchInto(ctx, l.area, digest)
 		all += n
 		if err != nil {
 			return all, failf(proto.ReasonTransfer, uapi.EInternal, "a blob that the call needs was not received: %v", err)
@@ -139,7 +144,7 @@ func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 	}
 	w, err := a.startWorker(ctx, l)
 	for range 2 { // the program and the data of Initialize
-		if !a.refetchBlob(ctx, err) {
+		if !a.refetchBlob(ctx, l.area, err) {
 			break
 		}
 		w, err = a.startWorker(ctx, l)
@@ -164,17 +169,17 @@ func (a *Agent) finishLease(l *lease, w *worker) (keep bool) {
 }
 
 // refetchBlob fetches a blob again whose file another process changed.
-func (a *Agent) refetchBlob(ctx context.Context, err error) bool {
+func (a *Agent) refetchBlob(ctx context.Context, p *area, err error) bool {
 	var f *failure
 	if !errors.As(err, &f) || f.changed == "" {
 		return false
 	}
 	a.config.Log("%s: it is fetched again", f.text)
-	a.store.Drop(f.changed)
-	if _, err := a.toHub().fetch(ctx, f.changed); err != nil {
+	p.store.Drop(f.changed)
+	if _, err := a.fetchInto(ctx, p, f.changed); err != nil {
 		return false
 	}
-	_, err = a.store.Path(f.changed)
+	_, err = p.store.Path(f.changed)
 	return err == nil
 }
 

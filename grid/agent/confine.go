@@ -101,7 +101,7 @@ func (a *Agent) boundsFor(dirs, files []string) bounds {
 	b.Write = append(slices.Clone(b.Write), dirs...)
 	b.Read = append(slices.Clone(b.Read), files...)
 	for _, file := range files {
-		if isWithin(file, a.work) && b.RunAs != 0 {
+		if isWithin(file, filepath.Dir(a.work)) && b.RunAs != 0 {
 			os.Chmod(file, 0o555) // the folder above is open to the agent alone
 		}
 	}
@@ -109,8 +109,8 @@ func (a *Agent) boundsFor(dirs, files []string) bounds {
 }
 
 // makeOwn makes a directory that a program may write to.
-func (a *Agent) makeOwn(pattern string) (string, error) {
-	dir, err := os.MkdirTemp(a.tmp, pattern)
+func (a *Agent) makeOwn(p *area, pattern string) (string, error) {
+	dir, err := os.MkdirTemp(p.tmp, pattern)
 	if err == nil && a.confined.RunAs != 0 {
 		err = os.Chown(dir, a.confined.RunAs, a.confined.RunAs)
 	}

@@ -54,7 +54,7 @@ func (a *Agent) listConfinements() []confinement {
 
 // probeGuard starts a guard without a program: it sets the bounds and checks them.
 func (a *Agent) probeGuard() error {
-	dir, err := a.makeOwn("p")
+	dir, err := a.makeOwn(a.ownArea(), "p")
 	if err != nil {
 		return err
 	}

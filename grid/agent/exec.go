@@ -117,7 +117,7 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 
 // execLogs sends the saved output of a session's workers in place of a program's output.
 func (a *Agent) execLogs(session string, s *execStream) error {
-	if err := showKept(a.logs, session, execOutput{s, proto.ExecStdout, nil}); err != nil {
+	if err := showKept(a.logFolders(), session, execOutput{s, proto.ExecStdout, nil}); err != nil {
 		return err
 	}
 	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 0))
@@ -126,23 +126,24 @@ func (a *Agent) execLogs(session string, s *execStream) error {
 // execProgram returns the exit status, or why there is none.
 func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *proto.Exec, s *execStream) (int, error) {
 	owner := "exec " + e.ID
-	a.store.Pin(e.Program, owner)
-	defer a.store.Unpin(owner)
-	if _, err := a.toHub().fetch(ctx, e.Program); err != nil {
+	own := a.ownArea()
+	own.store.Pin(e.Program, owner)
+	defer own.store.Unpin(owner)
+	if _, err := a.fetchInto(ctx, own, e.Program); err != nil {
 		return 0, fmt.Errorf("the program was not received: %w", err)
 	}
-	path, err := a.store.Path(e.Program)
+	path, err := own.store.Path(e.Program)
 	if err != nil {
 		return 0, err
 	}
-	dir, err := a.makeOwn("x")
+	dir, err := a.makeOwn(own, "x")
 	if err != nil {
 		return 0, err
 	}
 	defer RemoveAll(dir)
 	var nonce uint64
 	note := newLines(func(string) {})
-	o := programOptions{dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
+	o := programOptions{root: own.root, dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
 	if a.bee.isSet() {
 		o.report = a.reportFile(dir)
 		defer os.Remove(o.report)

@@ -21,8 +21,8 @@ type hub interface {
 	result(ctx context.Context, call, fence, n uint64, body io.Reader, sum func() string) error
 	// exec opens the standard streams of a program.
 	exec(ctx context.Context, id string) (io.ReadWriteCloser, error)
-	// fetch brings a blob into the store and continues a partial download.
-	fetch(ctx context.Context, digest string) (bytes uint64, err error)
+	// fetch brings a blob into a store and continues a partial download.
+	fetch(ctx context.Context, digest string, into store) (bytes uint64, err error)
 }
 
 // A store is the cache of blobs.

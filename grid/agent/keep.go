@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -95,12 +96,15 @@ func (k *keeper) close() {
 }
 
 // keptBases lists workers by their files, the oldest first.
-func keptBases(dir string) []string {
-	list, _ := filepath.Glob(filepath.Join(dir, "*"+keptParts[0]))
+func keptBases(dirs ...string) (list []string) {
+	for _, dir := range dirs {
+		some, _ := filepath.Glob(filepath.Join(dir, "*"+keptParts[0]))
+		list = append(list, some...)
+	}
 	for i := range list {
 		list[i] = strings.TrimSuffix(list[i], keptParts[0])
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) })
 	return list
 }
 
@@ -114,8 +118,8 @@ func pruneKept(dir string, most int) {
 }
 
 // showKept writes the saved output of a session's workers; "" means the latest session.
-func showKept(dir, session string, to io.Writer) error {
-	bases := keptBases(dir)
+func showKept(dirs []string, session string, to io.Writer) error {
+	bases := keptBases(dirs...)
 	if session == "" && len(bases) > 0 {
 		session = strings.Split(filepath.Base(bases[len(bases)-1]), "-")[1]
 	}

@@ -94,7 +94,7 @@ func TestKeptWorkers(t *testing.T) {
 	}
 	for session, want := range map[string]int{"../0": keptMax / 2, "../1": keptMax / 2, "": keptMax / 2, "none": 0} {
 		var out strings.Builder
-		if err := showKept(dir, session, &out); err != nil {
+		if err := showKept([]string{dir}, session, &out); err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), "\nworker "); n < want-2 || n > want+2 || want == 0 && n > 0 {

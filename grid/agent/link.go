@@ -100,13 +100,12 @@ func joinError(address string, err error) error {
 // link is the hub over the network.
 type link struct {
 	*client
-	blobs *blob.Store
-	node  *ident.Node
-	nats  *nats.Conn
+	node *ident.Node
+	nats *nats.Conn
 }
 
-func (l *link) fetch(ctx context.Context, digest string) (uint64, error) {
-	return l.blobs.Fetch(ctx, l.http, base+proto.PathBlob(digest), digest)
+func (l *link) fetch(ctx context.Context, digest string, into store) (uint64, error) {
+	return into.(*blob.Store).Fetch(ctx, l.http, base+proto.PathBlob(digest), digest)
 }
 
 func (l *link) publish(verb proto.Verb, v any, raw []byte) error {
@@ -269,7 +268,7 @@ func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.St
 	if err != nil {
 		return err
 	}
-	l := &link{client: newClient(address, config), node: node, blobs: cache}
+	l := &link{client: newClient(address, config), node: node}
 	defer l.http.CloseIdleConnections()
 	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err

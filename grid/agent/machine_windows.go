@@ -48,10 +48,10 @@ func memoryInfo() (total, free uint64) {
 }
 
 // guestPath is a file's name as a worker sees it, below bee's --root.
-func (a *Agent) guestPath(path string) (string, error) {
-	below, err := filepath.Rel(a.work, path)
+func guestPath(root, path string) (string, error) {
+	below, err := filepath.Rel(root, path)
 	if err != nil || !filepath.IsLocal(below) {
-		return "", fmt.Errorf("%s does not lie below %s", path, a.work)
+		return "", fmt.Errorf("%s does not lie below %s", path, root)
 	}
 	return "/" + filepath.ToSlash(below), nil
 }

@@ -93,7 +93,7 @@ func (a *Agent) execMovable(ctx context.Context, cancel context.CancelFunc, e *p
 	m := &movable{agent: a, exec: e, stream: s, ctx: ctx, cancel: cancel, begin: make(chan string, 1),
 		changed: make(chan struct{}), note: newLines(func(string) {})}
 	owner := "exec " + e.ID
-	defer a.store.Unpin(owner)
+	defer a.ownArea().store.Unpin(owner)
 	if err := m.prepare(owner); err != nil {
 		return 0, err
 	}
@@ -127,11 +127,12 @@ func (m *movable) prepare(owner string) error {
 			return fmt.Errorf("this CPU lacks %s, which the program may use", lacks)
 		}
 	}
-	a.store.Pin(m.exec.Program, owner)
-	if _, err := a.toHub().fetch(m.ctx, m.exec.Program); err != nil {
+	own := a.ownArea()
+	own.store.Pin(m.exec.Program, owner)
+	if _, err := a.fetchInto(m.ctx, own, m.exec.Program); err != nil {
 		return fmt.Errorf("the program was not received: %w", err)
 	}
-	path, err := a.store.Path(m.exec.Program)
+	path, err := own.store.Path(m.exec.Program)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (m *movable) take(t proto.ExecType, p []byte) bool {
 // run starts the program from its beginning or, if image is not empty, from an image.
 func (m *movable) run(owner, image string) (int, error) {
 	a := m.agent
-	dir, err := a.makeOwn("x")
+	dir, err := a.makeOwn(a.ownArea(), "x")
 	if err != nil {
 		return 0, err
 	}
@@ -300,11 +301,12 @@ func (m *movable) command(owner, dir, image string) (c *command, snapshot string
 
 func (m *movable) unpack(owner, dir, image string, most uint64) (string, error) {
 	a := m.agent
-	a.store.Pin(image, owner)
-	if _, err := a.toHub().fetch(m.ctx, image); err != nil {
+	own := a.ownArea()
+	own.store.Pin(image, owner)
+	if _, err := a.fetchInto(m.ctx, own, image); err != nil {
 		return "", fmt.Errorf("the program's image was not received: %w", err)
 	}
-	path, err := a.store.Path(image)
+	path, err := own.store.Path(image)
 	if err != nil {
 		return "", err
 	}
@@ -313,7 +315,7 @@ func (m *movable) unpack(owner, dir, image string, most uint64) (string, error) 
 		return "", err
 	}
 	defer from.Close()
-	snapshot, err := os.CreateTemp(a.tmp, "s")
+	snapshot, err := os.CreateTemp(own.tmp, "s")
 	if err != nil {
 		return "", err
 	}

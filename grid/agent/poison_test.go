@@ -38,7 +38,7 @@ func (r *rig) publishBlob(b []byte) string {
 // The worker's user owns them, and nothing confines it here.
 func (r *rig) poisonFiles(path string, files int) {
 	r.t.Helper()
-	guest, err := r.guestPath(path)
+	guest, err := guestPath(r.work, path)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (a *Agent) fetchPackage(ctx context.Context, digest string) (string, error)
 	if hub == nil {
 		return "", errors.New("there is no connection to the hub")
 	}
-	if _, err := hub.fetch(ctx, digest); err != nil {
+	if _, err := hub.fetch(ctx, digest, store); err != nil {
 		return "", err
 	}
 	return store.Path(digest)

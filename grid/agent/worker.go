@@ -26,6 +26,7 @@ import (
 type worker struct {
 	agent   *Agent
 	session string
+	area    *area // of its user
 	id      proto.Worker
 	limits  proto.Limits
 	dir     string // its temporary directory, removed with it
@@ -71,22 +72,22 @@ func newNonce() uint64 {
 
 // startWorker brings a worker up to its first READY.
 func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
-	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits, flushed: make(chan struct{})}
+	w := &worker{agent: a, session: l.Session, area: l.area, id: l.Worker, limits: l.Limits, flushed: make(chan struct{})}
 	w.busy.Store(l.Call)
-	path, err := a.store.Path(l.Worker.Module)
+	path, err := l.area.store.Path(l.Worker.Module)
 	if err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program is not in the cache: %v", err)
 	}
-	if w.dir, err = a.makeOwn("w"); err != nil {
+	if w.dir, err = a.makeOwn(l.area, "w"); err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "no directory for a worker: %v", err)
 	}
 	w.output = newLines(func(text string) {
 		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
 	})
-	if err := w.output.keepFile(a.logs, w.session); err != nil {
+	if err := w.output.keepFile(l.area.logs, w.session); err != nil {
 		a.config.Log("the output of a worker is not kept: %v", err)
 	}
-	o := programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(&l.Lease),
+	o := programOptions{root: l.area.root, dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce}
 	if launcher := a.launcherOf(path); launcher != "" {
@@ -99,7 +100,7 @@ func (a *Agent) startWorker(ctx context.Context, l *lease) (*worker, error) {
 		return nil, err
 	}
 	c.stdout, c.stderr, c.stream = w.output, w.output, true
-	if c.initial, err = a.openInit(&l.Lease); err == nil {
+	if c.initial, err = a.openInit(l); err == nil {
 		w.process, err = a.start(c)
 	}
 	if c.program != nil {
@@ -137,11 +138,11 @@ func (a *Agent) reportFile(dir string) string {
 }
 
 // initFiles lists the files that Initialize reads by name; open reports a missing one.
-func (a *Agent) initFiles(l *proto.Lease) []string {
+func (a *Agent) initFiles(l *lease) []string {
 	if l.Init == nil || !a.bee.isSet() {
 		return nil
 	}
-	path, err := a.store.Path(l.Init.Blob)
+	path, err := l.area.store.Path(l.Init.Blob)
 	if err != nil {
 		return nil
 	}
@@ -195,7 +196,7 @@ func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 	if err := w.checkDigest(); err != nil || l.Init == nil {
 		return err
 	}
-	init, err := w.agent.initFrame(l.Init)
+	init, err := w.agent.initFrame(w.area, l.Init)
 	if err != nil {
 		return nodeFailure(err)
 	}
@@ -212,11 +213,11 @@ func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 
 // openInit returns the memory with the data of Initialize where workers inherit
 // it, else nil.
-func (a *Agent) openInit(l *proto.Lease) (*os.File, error) {
+func (a *Agent) openInit(l *lease) (*os.File, error) {
 	if l.Init == nil || a.bee.isSet() {
 		return nil, nil
 	}
-	path, err := a.store.Path(l.Init.Blob)
+	path, err := l.area.store.Path(l.Init.Blob)
 	if err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "the data of Initialize is not in the cache: %v", err)
 	}
@@ -225,14 +226,14 @@ func (a *Agent) openInit(l *proto.Lease) (*os.File, error) {
 
 // initFrame reports where the data of Initialize is. bee's programs read it by
 // its name and digest what they read.
-func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
+func (a *Agent) initFrame(p *area, i *proto.Init) (uapi.Init, error) {
 	init := uapi.Init{Function: i.Function, Length: i.Length, Path: initialPath}
 	if !a.bee.isSet() {
 		return init, nil
 	}
-	path, err := a.store.Path(i.Blob)
+	path, err := p.store.Path(i.Blob)
 	if err == nil {
-		init.Path, err = a.guestPath(path)
+		init.Path, err = guestPath(p.root, path)
 	}
 	if err == nil {
 		var digest []byte

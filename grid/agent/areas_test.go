@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/grid/proto"
+)
+
+const (
+	userOne = "00112233445566aa"
+	userTwo = "00112233445566bb"
+)
+
+// The workers of users have caches and folders of their own, and idle ones pass from none to
+// another.
+func TestUsersAreApart(t *testing.T) {
+	eachIn(t, 2, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
+		r.publishBlob(r.program)
+		for _, user := range []string{userOne, userTwo, ""} {
+			l := r.makeLease(fnEcho, []byte("x"))
+			inline.Store(l.Digest, []byte("x"))
+			l.User, l.Session = user, "of"+user
+			r.mustSucceed(r.send(l))
+		}
+		areas := map[string]*area{}
+		for _, user := range []string{userOne, userTwo, ""} {
+			p, err := r.areaOf(user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(p.store.(fakeStore).dir, r.module)); err != nil {
+				t.Errorf("user %q: %v", user, err)
+			}
+			for other, o := range areas {
+				if isWithin(o.root, p.root) || isWithin(p.root, o.root) || p.logs == o.logs || isWithin(p.logs, o.root) {
+					t.Errorf("users %q and %q share %+v and %+v", user, other, p, o)
+				}
+			}
+			areas[user] = p
+		}
+		r.pool.mu.Lock()
+		defer r.pool.mu.Unlock()
+		for w := range r.pool.all {
+			user := strings.TrimPrefix(w.session, "of")
+			if !isWithin(w.dir, areas[user].tmp) {
+				t.Errorf("a worker of user %q works in %s", user, w.dir)
+			}
+		}
+		if n := len(r.pool.all); n < 2 {
+			t.Errorf("%d workers are left: nothing was tested", n)
+		}
+	})
+}
+
+// The output of users is kept apart, so that none pushes out that of another, and is found by the
+// session's name.
+func TestOutputOfUsersIsApart(t *testing.T) {
+	r := newRig(t, "", 1)
+	for _, user := range []string{userOne, userTwo} {
+		p, err := r.areaOf(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range keptMax + 1 {
+			k, err := newKeeper(p.logs, "session"+user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.add("line of " + user)
+			k.close()
+			if user == userOne {
+				break
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := showKept(r.logFolders(), "session"+userOne, &out); err != nil || !strings.Contains(out.String(), "line of "+userOne) || strings.Contains(out.String(), userTwo+"\n") {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+// A hub cannot name a user whose folder is elsewhere.
+func TestHostileNamesOfUsers(t *testing.T) {
+	r := newRig(t, "", 1)
+	for _, user := range []string{"../../x", "00112233445566AA", "..", strings.Repeat("0", 17), "0011223344556/aa"} {
+		l := r.makeLease(fnEcho, nil)
+		l.User = user
+		r.mustFail(r.send(l), proto.ReasonNode, "the hub names a user")
+	}
+	if list, _ := os.ReadDir(r.areas.dir); len(list) > 0 {
+		t.Errorf("%v were made", list)
+	}
+}
+
+// What a killed agent left of users' workers is removed at the start, and the cache of a user who
+// has been away for long.
+func TestOldAreasAreRemoved(t *testing.T) {
+	r := newRig(t, "", 1)
+	for _, user := range []string{userOne, userTwo} {
+		p, err := r.areaOf(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{filepath.Join(p.tmp, "w1"), p.logs} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if user == userTwo {
+			old := time.Now().Add(-areaAge - time.Hour)
+			for _, dir := range []string{p.root, p.logs} {
+				if err := os.Chtimes(dir, old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := r.openAreas(r.areas.dir); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	filepath.WalkDir(r.areas.dir, func(path string, _ os.DirEntry, _ error) error {
+		name, _ := filepath.Rel(r.areas.dir, path)
+		left = append(left, filepath.ToSlash(name))
+		return nil
+	})
+	if want := []string{".", userOne, userOne + "/blobs", userOne + ".logs"}; !slices.Equal(left, want) {
+		t.Errorf("%q is left, want %q", left, want)
+	}
+}
