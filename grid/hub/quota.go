@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -15,8 +16,10 @@ import (
 // its session lasts.
 type quota struct {
 	whose string // "the hub", for people
+	raise string // what raises it, or empty
 	flag  string // of `skep up`, that raises it
 	most  int64
+	set   atomic.Int64 // in place of most, unless it is 0; it may change
 	used  atomic.Int64
 }
 
@@ -28,25 +31,27 @@ type quotaError struct {
 }
 
 func (e *quotaError) Error() string {
-	cure := "wait for some calls first, or start the hub with a larger " + e.quota.flag
-	if e.ever {
-		cure = "start the hub with a larger " + e.quota.flag
+	cure := cmp.Or(e.quota.raise, "start the hub with a larger "+e.quota.flag)
+	if !e.ever {
+		cure = "wait for some calls first, or " + cure
 	}
 	return fmt.Sprintf("%s is more than the quota of %s leaves, which is %s in all: %s",
-		cli.FormatBytes(e.want), e.quota.whose, cli.FormatBytes(uint64(e.quota.most)), cure)
+		cli.FormatBytes(e.want), e.quota.whose, cli.FormatBytes(uint64(e.quota.limit())), cure)
 }
 
 // reserve takes n bytes, all of them or none.
 func (q *quota) reserve(n uint64) error {
-	if n > uint64(q.most) {
+	if n > uint64(q.limit()) {
 		return &quotaError{q, n, true}
 	}
-	if q.used.Add(int64(n)) > q.most {
+	if q.used.Add(int64(n)) > q.limit() {
 		q.release(int64(n))
 		return &quotaError{q, n, false}
 	}
 	return nil
 }
+
+func (q *quota) limit() int64 { return cmp.Or(q.set.Load(), q.most) }
 
 func (q *quota) release(n int64) { q.used.Add(-n) }
 
