@@ -21,6 +21,7 @@ type caller struct {
 	key    string // what nodes call it
 	limits proto.Limits
 	quota  *quota // of bytes that the hub stores for it
+	user   string // id of whose it is; empty for the operator
 	out    *outbox
 	began  time.Time
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
@@ -134,7 +135,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	lockdep.AssertHeld(&h.mu)
 	e := Event{Time: h.cfg.Now(), Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
-	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text}
+	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text, User: c.caller.user}
 	if l != nil {
 		e.Node, e.Name, e.Substrate = l.node.info.ID, l.node.info.Name, l.node.info.Substrate
 		e.Attempt, e.Copy, e.Sent = l.Attempt, l.Copy, l.sent

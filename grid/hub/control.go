@@ -36,18 +36,18 @@ func (h *Hub) controlHandler() http.Handler {
 	for _, how := range []Drain{DrainKeep, DrainMove, DrainEnd} {
 		mux.HandleFunc("POST /v1/nodes/{name}/"+string(how), func(w http.ResponseWriter, r *http.Request) { h.drainNode(w, r, how) })
 	}
-	mux.HandleFunc("GET /v1/calls", h.listCalls)
-	mux.HandleFunc("POST /v1/calls/{call}/cancel", h.serveCancelCall)
-	mux.HandleFunc("POST /v1/sessions/{session}/cancel", h.serveCancelCalls)
-	mux.HandleFunc("GET /v1/ledger", h.listLedger)
+	mux.HandleFunc("GET /v1/calls", byOperator(h.listCalls))
+	mux.HandleFunc("POST /v1/calls/{call}/cancel", byOperator(h.serveCancelCall))
+	mux.HandleFunc("POST /v1/sessions/{session}/cancel", byOperator(h.serveCancelCalls))
+	mux.HandleFunc("GET /v1/ledger", byOperator(h.listLedger))
 	mux.HandleFunc("GET /v1/backup", h.serveBackup)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, nil, nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
-	mux.HandleFunc("POST /v1/runs", h.serveRun)
-	mux.HandleFunc("POST /v1/runs/{key}/end", h.serveEnd)
-	mux.HandleFunc("POST /v1/runs/{key}/again", h.serveAgain)
+	mux.HandleFunc("POST /v1/runs", byOperator(h.serveRun))
+	mux.HandleFunc("POST /v1/runs/{key}/end", byOperator(h.serveEnd))
+	mux.HandleFunc("POST /v1/runs/{key}/again", byOperator(h.serveAgain))
 	mux.HandleFunc("POST /v1/programs", h.storeProgram)
-	mux.HandleFunc("POST /v1/exec", h.startExec)
+	mux.HandleFunc("POST /v1/exec", byOperator(h.startExec))
 	mux.HandleFunc("GET /v1/jobs", h.listJobs)
 	mux.HandleFunc("POST /v1/jobs/{job}/move", h.moveJob)
 	mux.HandleFunc("POST /v1/jobs/{job}/checkpoint", h.checkpointJob)
@@ -57,6 +57,11 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/rolls", h.beginRoll)
 	mux.HandleFunc("POST /v1/rolls/{name}/{action}", h.changeRoll)
 	return mux
+}
+
+// byOperator lets the operator, who alone reaches the control socket, use what users use too.
+func byOperator(f func(http.ResponseWriter, *http.Request, viewer)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { f(w, r, operator) }
 }
 
 // Status returns the hub's status.
@@ -69,7 +74,7 @@ func (h *Hub) Status() Status {
 func (h *Hub) status() Status {
 	s := Status{Version: h.cfg.Version, Address: h.advertisedAddress(), Started: h.started,
 		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls),
-		Stored: uint64(max(h.quota.used.Load(), 0)), StoredMax: uint64(max(h.quota.most, 0))}
+		Stored: uint64(max(h.quota.used.Load(), 0)), StoredMax: uint64(max(h.quota.limit(), 0))}
 	for _, n := range h.nodes {
 		if n.info.State == NodeUp {
 			s.Nodes++
@@ -166,12 +171,12 @@ func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveRun holds a run open as long as its caller reads events.
-func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request, by viewer) {
 	var v RunRequest
 	if !h.body(w, r, &v) {
 		return
 	}
-	run, err := h.openRun(v)
+	run, err := h.openRun(v, by)
 	if errors.Is(err, errStops) {
 		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
 		return
@@ -184,8 +189,8 @@ func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveAgain is serveRun for a run that an earlier hub opened.
-func (h *Hub) serveAgain(w http.ResponseWriter, r *http.Request) {
-	run, err := h.claimRun(r.PathValue("key"))
+func (h *Hub) serveAgain(w http.ResponseWriter, r *http.Request, by viewer) {
+	run, err := h.claimRun(r.PathValue("key"), by)
 	if err != nil {
 		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
 		return
@@ -199,8 +204,8 @@ func (h *Hub) streamRun(w http.ResponseWriter, r *http.Request, run *run) {
 		Name: run.name, Text: run.key, Socket: run.socket})
 }
 
-func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request) {
-	if err := h.endRun(r.PathValue("key")); err != nil {
+func (h *Hub) serveEnd(w http.ResponseWriter, r *http.Request, by viewer) {
+	if err := h.endRun(r.PathValue("key"), by); err != nil {
 		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
 		return
 	}

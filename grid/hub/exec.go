@@ -24,6 +24,7 @@ import (
 // not read their frames. Hub.mu guards waiting; agent gets the agent's stream, once.
 type execution struct {
 	node    *node
+	user    string // id of who asked
 	agent   chan io.ReadWriteCloser
 	waiting bool
 	ended   chan struct{}
@@ -86,7 +87,7 @@ func fileSize(f *os.File) int64 {
 }
 
 // startExec begins a program for the command line.
-func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 	var v ExecRequest
 	if !h.largeBody(w, r, &v, 2*execArgs) {
 		return
@@ -107,7 +108,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := session.NewID().String()
-	x, err := h.newExec(id, v)
+	x, err := h.newExec(id, v, by)
 	if errors.Is(err, errStops) {
 		writeProblem(w, http.StatusServiceUnavailable, proto.ProblemGone, "%v", err)
 		return
@@ -128,7 +129,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
+func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -147,7 +148,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	if v.Movable && !n.info.Moves {
 		return nil, fmt.Errorf("the node %s runs no movable programs: %s", n.info.Name, MovesNeed)
 	}
-	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
+	x := &execution{node: n, user: by.user, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
 	h.execs[id] = x
 	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
 		Args: v.Args, Env: v.Env, Limits: v.Limits, Update: v.Update, Logs: v.Logs, Session: v.Session, Movable: v.Movable, CPU: v.cpu}, nil)

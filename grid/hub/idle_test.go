@@ -51,10 +51,10 @@ func TestCloseIdle(t *testing.T) {
 	if !receiveFrom(t, "the end of the hub", closed) {
 		t.Error("an idle hub did not close")
 	}
-	if _, err := w.hub.openRun(RunRequest{Dirs: []string{w.dirs}}); !errors.Is(err, errStops) {
+	if _, err := w.hub.openRun(RunRequest{Dirs: []string{w.dirs}}, operator); !errors.Is(err, errStops) {
 		t.Errorf("a run of a closed hub: %v", err)
 	}
-	if _, err := w.hub.newExec("x", ExecRequest{Node: a.node.ID()}); !errors.Is(err, errStops) {
+	if _, err := w.hub.newExec("x", ExecRequest{Node: a.node.ID()}, operator); !errors.Is(err, errStops) {
 		t.Errorf("a program of a closed hub: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func (j *job) openLeg(number move.Leg, node string) {
 	}
 	l := &leg{job: j, number: number, node: node, id: session.NewID().String()}
 	j.legs[number] = l
-	x, err := j.hub.newExec(l.id, v)
+	x, err := j.hub.newExec(l.id, v, operator)
 	if err != nil {
 		if x != nil {
 			j.hub.endExec(l.id, x)

@@ -61,11 +61,12 @@ var (
 	errNoCall    = errors.New("no call that has not ended has the number")
 )
 
-// findSession returns the caller of the session whose key begins with prefix. The lock is held.
-func (h *Hub) findSession(prefix string) (*caller, error) {
+// findSession returns the caller of the session that the viewer sees and whose key begins with
+// prefix. The lock is held.
+func (h *Hub) findSession(prefix string, by viewer) (*caller, error) {
 	var found *caller
 	for _, m := range h.masters {
-		if prefix == "" || !strings.HasPrefix(m.key, prefix) {
+		if prefix == "" || !strings.HasPrefix(m.key, prefix) || !by.sees(m.user) {
 			continue
 		}
 		if found != nil {
@@ -80,18 +81,20 @@ func (h *Hub) findSession(prefix string) (*caller, error) {
 }
 
 // Calls lists the calls that have not ended, of all sessions or of one, the oldest first.
-func (h *Hub) Calls(session string) (v Calls, err error) {
+func (h *Hub) Calls(session string) (v Calls, err error) { return h.callsFor(session, operator) }
+
+func (h *Hub) callsFor(session string, by viewer) (v Calls, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var only *caller
 	if session != "" {
-		if only, err = h.findSession(session); err != nil {
+		if only, err = h.findSession(session, by); err != nil {
 			return v, err
 		}
 	}
 	live := make([]*call, 0, len(h.calls))
 	for _, c := range h.calls {
-		if only == nil || c.caller == only {
+		if by.sees(c.caller.user) && (only == nil || c.caller == only) {
 			live = append(live, c)
 		}
 	}
@@ -125,21 +128,21 @@ func (h *Hub) describeCall(c *call) CallInfo {
 
 var errCancelled = uapi.Errorf(uapi.ECancelled, "the call was cancelled with 'skep cancel'")
 
-// CancelCall ends a call with an error for its master.
-func (h *Hub) CancelCall(id uint64) error {
+// cancelCallFor ends a call that the viewer sees with an error for its master.
+func (h *Hub) cancelCallFor(id uint64, by viewer) error {
 	h.mu.Lock()
 	c := h.calls[sched.CallID(id)]
 	h.mu.Unlock()
-	if c == nil || !h.abandonCall(c, errCancelled) {
+	if c == nil || !by.sees(c.caller.user) || !h.abandonCall(c, errCancelled) {
 		return fmt.Errorf("%w %d: `skep calls` lists them, and `skep ledger %d` says how it ended", errNoCall, id, id)
 	}
 	return nil
 }
 
-// CancelCalls ends all calls that a session has now. Its master may make others.
-func (h *Hub) CancelCalls(session string) (n int, err error) {
+// cancelCallsFor ends all calls that a session has now. Its master may make others.
+func (h *Hub) cancelCallsFor(session string, by viewer) (n int, err error) {
 	h.mu.Lock()
-	of, err := h.findSession(session)
+	of, err := h.findSession(session, by)
 	var list []*call
 	if err == nil {
 		list = slices.Collect(maps.Values(of.calls))
@@ -190,27 +193,27 @@ func answerListed(w http.ResponseWriter, v any, err error) {
 	writeJSON(w, http.StatusOK, v)
 }
 
-func (h *Hub) listCalls(w http.ResponseWriter, r *http.Request) {
-	v, err := h.Calls(r.URL.Query().Get("session"))
+func (h *Hub) listCalls(w http.ResponseWriter, r *http.Request, by viewer) {
+	v, err := h.callsFor(r.URL.Query().Get("session"), by)
 	answerListed(w, v, err)
 }
 
-func (h *Hub) serveCancelCall(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) serveCancelCall(w http.ResponseWriter, r *http.Request, by viewer) {
 	id, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	if err == nil {
-		err = h.CancelCall(id)
+		err = h.cancelCallFor(id, by)
 	}
 	answerListed(w, CancelAnswer{1}, err)
 }
 
-func (h *Hub) serveCancelCalls(w http.ResponseWriter, r *http.Request) {
-	n, err := h.CancelCalls(r.PathValue("session"))
+func (h *Hub) serveCancelCalls(w http.ResponseWriter, r *http.Request, by viewer) {
+	n, err := h.cancelCallsFor(r.PathValue("session"), by)
 	answerListed(w, CancelAnswer{n}, err)
 }
 
 // listLedger answers with the last entries, of all calls, of one, or of one session. Those of
 // one are searched among the last ledgerMax.
-func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request, by viewer) {
 	q := r.URL.Query()
 	n, err := strconv.Atoi(q.Get("last"))
 	if err != nil || n < 1 || n > ledgerMax {
@@ -219,7 +222,7 @@ func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseUint(q.Get("call"), 10, 64)
 	session := q.Get("session")
 	read := n
-	if id != 0 || session != "" {
+	if id != 0 || session != "" || !by.all {
 		read = ledgerMax
 	}
 	list, err := h.engine.Entries(r.Context(), read)
@@ -228,7 +231,7 @@ func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list = slices.DeleteFunc(list, func(e engine.Entry) bool {
-		return id != 0 && e.Call != id || !strings.HasPrefix(e.Session, session)
+		return id != 0 && e.Call != id || !strings.HasPrefix(e.Session, session) || !by.sees(e.User)
 	})
 	list = list[max(0, len(list)-n):]
 	for i := range list {

@@ -71,14 +71,14 @@ func TestSessionPrefixes(t *testing.T) {
 		m.key = string(rune('a'+n)) + "b"
 		n++
 	}
-	if c, err := w.hub.findSession("a"); err != nil || c.key != "ab" {
+	if c, err := w.hub.findSession("a", operator); err != nil || c.key != "ab" {
 		t.Errorf("%v", err)
 	}
 	for _, m := range w.hub.masters {
 		m.key = "c" + m.key
 	}
 	for prefix, want := range map[string]string{"c": "more than one", "": "no open session", "d": "no open session"} {
-		if _, err := w.hub.findSession(prefix); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := w.hub.findSession(prefix, operator); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", prefix, err)
 		}
 	}

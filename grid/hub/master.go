@@ -48,7 +48,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	m := &master{
 		caller: &caller{
 			id: h.lastSession, key: key, limits: r.limits, began: h.cfg.Now(),
-			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
+			quota: h.cfg.Quotas.ofSession(), user: r.user, out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
 		},
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
 	}

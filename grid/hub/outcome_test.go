@@ -247,7 +247,7 @@ func TestExecThatCannotBeSent(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.startAgent(1)
 	w.hub.nats.Close()
-	if _, err := w.hub.newExec("x", ExecRequest{Node: a.node.ID()}); err == nil || len(w.hub.execs) != 0 {
+	if _, err := w.hub.newExec("x", ExecRequest{Node: a.node.ID()}, operator); err == nil || len(w.hub.execs) != 0 {
 		t.Errorf("%d programs, %v", len(w.hub.execs), err)
 	}
 }

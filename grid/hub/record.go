@@ -28,6 +28,7 @@ import (
 type runRecord struct {
 	RunRequest
 	Key      string          `json:"key"`
+	User     string          `json:"user,omitempty"` // id; empty for the operator
 	Sessions []sessionRecord `json:"sessions,omitempty"`
 }
 

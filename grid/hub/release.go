@@ -84,11 +84,11 @@ func (h *Hub) dropReleases(n *node) {
 var errNoRun = errors.New("no run has this name: it has ended")
 
 // endRun ends a run's masters. Its events end when its sessions are released.
-func (h *Hub) endRun(key string) error {
+func (h *Hub) endRun(key string, by viewer) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.runs[key]
-	if r == nil {
+	if r == nil || !by.sees(r.user) {
 		return errNoRun
 	}
 	r.cancel()

@@ -28,6 +28,7 @@ type run struct {
 	// Of each call, as in RunRequest.
 	deadline time.Duration
 	attempts int
+	user     string // id; empty for the operator, whose masters are on this machine
 	on       label.Selector
 	socket   string
 	listen   net.Listener
@@ -46,7 +47,7 @@ const attemptsMax = 100
 
 var errStops = errors.New("the hub is about to stop: try again when it runs")
 
-func (h *Hub) openRun(v RunRequest) (*run, error) {
+func (h *Hub) openRun(v RunRequest, by viewer) (*run, error) {
 	if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
 	}
@@ -61,7 +62,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	return h.openRunAs(runRecord{RunRequest: v, Key: session.NewID().String()[:12]}, true)
+	return h.openRunAs(runRecord{RunRequest: v, Key: session.NewID().String()[:12], User: by.user}, true)
 }
 
 // openRunAs opens a run with the key of a record. It is claimed if its command line has it.
@@ -70,7 +71,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{hub: h, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, on: on, masters: map[session.ID]*master{},
+	r := &run{hub: h, user: v.User, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err
@@ -205,11 +206,11 @@ func (r *run) close() {
 }
 
 // claimRun gives the command line its run back after the hub was started again.
-func (h *Hub) claimRun(key string) (*run, error) {
+func (h *Hub) claimRun(key string, by viewer) (*run, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.runs[key]
-	if r == nil || r.claimed {
+	if r == nil || r.claimed || !by.sees(r.user) {
 		return nil, errNoRun
 	}
 	r.claimed = true
