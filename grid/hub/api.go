@@ -153,7 +153,11 @@ type RunRequest struct {
 
 	Deadline time.Duration `json:"deadline,omitempty"` // of each call, from when the hub knows it; 0: none
 	Attempts int           `json:"attempts,omitempty"` // of each call whose worker dies; 0: as the hub's
+	Priority int           `json:"priority,omitempty"` // among the runs of its user: calls of the greatest come first
 }
+
+// PriorityMax bounds the priority of a run, on both sides of 0.
+const PriorityMax = 1000
 
 // ExecRequest runs a stored program on one node. The answer switches to exec
 // frames (package proto) in both directions.

@@ -110,13 +110,13 @@ func (h *Hub) WriteBackup(ctx context.Context, to io.Writer) error {
 	return w.close()
 }
 
-// readState reads the files of a backup at one moment: no node joins and no roll moves
+// readState reads the files of a backup at one moment: no node joins, no user changes and no roll moves
 // meanwhile. names has them in the order of the backup.
 func (h *Hub) readState() (names []string, files map[string][]byte, packages []string, err error) {
 	files = map[string][]byte{}
 	read := func(name string) error {
 		b, err := os.ReadFile(filepath.Join(h.cfg.State, name))
-		if os.IsNotExist(err) && (name == rosterFile || name == tokensFile) {
+		if os.IsNotExist(err) && (name == rosterFile || name == tokensFile || name == usersFile || name == userTokensFile) {
 			return nil // nothing joined yet
 		}
 		if err == nil {
@@ -124,10 +124,13 @@ func (h *Hub) readState() (names []string, files map[string][]byte, packages []s
 		}
 		return err
 	}
-	err = h.tokens.Hold(func() error {
+	hold := func(f func() error) error { return h.tokens.Hold(func() error { return h.userTokens.Hold(f) }) }
+	err = hold(func() error {
 		h.roster.mu.Lock()
 		defer h.roster.mu.Unlock()
-		for _, name := range []string{"ca.key", "ca.crt", numbersFile, "engine/keys.json", tokensFile, rosterFile} {
+		h.accounts.mu.Lock()
+		defer h.accounts.mu.Unlock()
+		for _, name := range []string{"ca.key", "ca.crt", numbersFile, "engine/keys.json", tokensFile, userTokensFile, rosterFile, usersFile} {
 			if err := read(name); err != nil {
 				return err
 			}

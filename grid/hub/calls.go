@@ -22,12 +22,18 @@ type caller struct {
 	limits proto.Limits
 	quota  *quota // of bytes that the hub stores for it
 	user   string // id of whose it is; empty for the operator
+	whole  *quota // of the user
 	out    *outbox
 	began  time.Time
 	calls  map[uint64]*call // live calls, by its own numbers; Hub.mu
 	counts Counts           // of calls that ended; Hub.mu
 	nodes  map[*node]bool   // that were granted a call of it; Hub.mu
 	leases map[*node]int    // of its calls; Hub.mu
+}
+
+// quotas lists those towards which the bytes of its calls count, after others.
+func (c *caller) quotas(h *Hub, others ...*quota) []*quota {
+	return append(others, c.quota, c.whole, h.quota)
 }
 
 // fail answers one of its numbers with an error.
@@ -107,7 +113,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.functionName(), Result: c.most, After: uint64(l.After),
-		Limits: c.caller.limits.Or(c.module.limits()),
+		Limits: c.caller.limits.Or(c.module.limits()), User: c.caller.user,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])

@@ -52,6 +52,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/jobs/{job}/move", h.moveJob)
 	mux.HandleFunc("POST /v1/jobs/{job}/checkpoint", h.checkpointJob)
 	mux.HandleFunc("POST /v1/packages", h.storePackage)
+	h.handleUsers(mux)
 	mux.HandleFunc("GET /v1/rolls", h.listRolls)
 	mux.HandleFunc("GET /v1/rolls/{name}/audit", h.auditRoll)
 	mux.HandleFunc("POST /v1/rolls", h.beginRoll)

@@ -86,25 +86,27 @@ const (
 
 // A Hub runs from Open to Close.
 type Hub struct {
-	cfg     Config
-	log     *slog.Logger
-	ca      *ident.CA
-	tokens  *ident.Tokens
-	engine  *engine.Engine
-	nats    *nats.Conn
-	blobs   *blob.Store
-	spools  spooler
-	quota   *quota // of all bytes that it holds
-	ledger  *recorder
-	roster  *roster
-	rolls   *rolls.Hub
-	records runRecords
-	unlock  func()
-	started time.Time
-	port    net.Listener
-	control net.Listener
-	stop    chan struct{}
-	served  sync.WaitGroup
+	cfg        Config
+	log        *slog.Logger
+	ca         *ident.CA
+	tokens     *ident.Tokens
+	userTokens *ident.Tokens
+	accounts   *accounts
+	engine     *engine.Engine
+	nats       *nats.Conn
+	blobs      *blob.Store
+	spools     spooler
+	quota      *quota // of all bytes that it holds
+	ledger     *recorder
+	roster     *roster
+	rolls      *rolls.Hub
+	records    runRecords
+	unlock     func()
+	started    time.Time
+	port       net.Listener
+	control    net.Listener
+	stop       chan struct{}
+	served     sync.WaitGroup
 
 	greeting crowd // in a handshake
 	unknown  crowd // without a node's certificate
@@ -117,6 +119,7 @@ type Hub struct {
 	lastCall    sched.CallID
 	firstNumber uint64 // calls and leases of this hub have greater ones, those of earlier hubs do not
 	runs        map[string]*run
+	userQuotas  map[string]*quota   // by the user's id
 	releases    map[string]*release // by session
 	masters     map[sched.SessionID]*master
 	byKey       map[string]sched.SessionID // as nodes call them
@@ -180,7 +183,7 @@ func Open(cfg Config) (*Hub, error) {
 	h := &Hub{
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
-		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, releases: map[string]*release{},
+		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, userQuotas: map[string]*quota{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{}, jobs: map[string]*job{},
 		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},
@@ -235,6 +238,9 @@ func (h *Hub) open() (err error) {
 		return err
 	}
 	if h.roster, err = openRoster(filepath.Join(h.cfg.State, rosterFile)); err != nil {
+		return err
+	}
+	if err = h.openUsers(); err != nil {
 		return err
 	}
 	if h.blobs, err = openBlobs(h.cfg); err != nil {

@@ -41,6 +41,7 @@ type CallInfo struct {
 	Attempt   int       `json:"attempt"`   // the number of leases that it was given; 0: none yet
 	Arguments uint64    `json:"arguments"` // bytes
 	Began     time.Time `json:"began"`     // when the hub, or the one that was started again, heard of it
+	User      string    `json:"user,omitempty"`
 }
 
 // Calls are those that have not ended: the oldest, at most callsListed, and the number of all.
@@ -107,7 +108,7 @@ func (h *Hub) callsFor(session string, by viewer) (v Calls, err error) {
 }
 
 func (h *Hub) describeCall(c *call) CallInfo {
-	i := CallInfo{Call: uint64(c.id), Session: c.caller.key, Function: c.functionName(), Arguments: uint64(c.args.want),
+	i := CallInfo{Call: uint64(c.id), Session: c.caller.key, Function: c.functionName(), Arguments: uint64(c.args.want), User: h.accounts.nameOf(c.caller.user),
 		Began: c.began, Nodes: []string{}, State: CallWaiting}
 	if m := h.masters[c.caller.id]; m != nil {
 		i.Run = m.run.name
@@ -235,7 +236,7 @@ func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request, by viewer) {
 	})
 	list = list[max(0, len(list)-n):]
 	for i := range list {
-		list[i].Name = h.roster.name(list[i].Node)
+		list[i].Name, list[i].User = h.roster.name(list[i].Node), h.accounts.nameOf(list[i].User)
 	}
 	writeJSON(w, http.StatusOK, append([]engine.Entry{}, list...))
 }

@@ -36,7 +36,7 @@ type master struct {
 	// The goroutine that reads from it owns these.
 	incoming map[uint64]*incoming
 	modules  []*module
-	initial  int64 // bytes of the data of Initialize, until it closes
+	initial  int64 // bytes that it reserved until it closes: the data of Initialize, and worker programs that a user sent
 }
 
 // openMaster starts a session, whose HELLO had a new id or one that an earlier hub knew.
@@ -48,16 +48,26 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	m := &master{
 		caller: &caller{
 			id: h.lastSession, key: key, limits: r.limits, began: h.cfg.Now(),
-			quota: h.cfg.Quotas.ofSession(), user: r.user, out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
+			quota: h.cfg.Quotas.ofSession(), user: r.user, whole: h.quotaOf(r.user), out: newOutbox(conn), calls: map[uint64]*call{}, nodes: map[*node]bool{}, leases: map[*node]int{},
 		},
 		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
 	}
 	r.masters[conn.ID()] = m
 	h.masters[m.id], h.byKey[m.key] = m, m.id
 	delete(h.back.keys, m.key)
-	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.attempts})
+	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.attempts,
+		User: sched.UserID(r.user), Priority: r.priority})
 	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
 	return m
+}
+
+// reserve takes bytes of the quotas until the session closes.
+func (m *master) reserve(n uint64) error {
+	if err := reserveAll(m.quotas(m.hub), n); err != nil {
+		return err
+	}
+	m.initial += int64(n)
+	return nil
 }
 
 // serve reads frames until the session is over. With a reason it is over at once.
@@ -110,7 +120,9 @@ func (m *master) close() {
 	if err := m.run.keep.change(func(r *runRecord) { dropSession(r, m.conn.ID().String()) }); err != nil {
 		m.hub.log.Debug("a session's record was not removed", "error", err) // its run ended
 	}
-	m.hub.quota.release(m.initial)
+	for _, q := range m.quotas(m.hub) {
+		q.release(m.initial)
+	}
 }
 
 func (h *Hub) forgetMaster(m *master) {

@@ -147,7 +147,7 @@ func (m *master) moduleInit(f *session.Frame) error {
 	case uint64(v.Function) >= uint64(len(mod.manifest.Functions)) || !mod.manifest.Functions[v.Function].Init:
 		m.fail(id, uapi.Errorf(uapi.ENoFunction, "function %d of module %s is not its Initialize", v.Function, mod.manifest.Name))
 	default:
-		if in.to, err = m.hub.spools.newSpool(v.Length, m.quota, m.hub.quota); err != nil {
+		if in.to, err = m.hub.spools.newSpool(v.Length, m.quotas(m.hub)...); err != nil {
 			m.fail(id, spoolError("the data of Initialize", err))
 			return nil
 		}
@@ -164,11 +164,10 @@ func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spo
 		m.fail(id, uapi.Errorf(uapi.EInternal, "the data of Initialize cannot be stored: %v", err))
 		return
 	}
-	if err := reserveAll([]*quota{m.quota, m.hub.quota}, v.Length); err != nil {
+	if err := m.reserve(v.Length); err != nil {
 		m.fail(id, spoolError("the data of Initialize", err))
 		return
 	}
-	m.initial += int64(v.Length)
 	before := mod.init
 	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, initDigest(v.Function, digest)}
 	if err := m.recordModules(); err != nil {

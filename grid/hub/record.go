@@ -210,10 +210,9 @@ func (m *master) restoreModule(v moduleRecord) (*module, error) {
 	if !m.hub.blobs.Has(v.Init.Blob) {
 		return nil, errors.New("the data of Initialize is not stored any more")
 	}
-	if err := reserveAll([]*quota{m.quota, m.hub.quota}, v.Init.Length); err != nil {
+	if err := m.reserve(v.Init.Length); err != nil {
 		return nil, err
 	}
-	m.initial += int64(v.Init.Length)
 	mod.init = &initData{v.Init.Function, v.Init.Blob, v.Init.Length, initDigest(v.Init.Function, data)}
 	return mod, nil
 }

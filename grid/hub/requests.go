@@ -57,7 +57,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	if live := m.hub.liveCalls(m.caller); live >= callsMax {
 		return nil, uapi.Errorf(uapi.ERefused, "%d calls of this program wait already: wait for some of them first", live)
 	}
-	args, err := m.hub.spools.newSpool(v.Length, m.quota, m.hub.quota)
+	args, err := m.hub.spools.newSpool(v.Length, m.quotas(m.hub)...)
 	if err != nil {
 		return nil, spoolError("the call", err)
 	}
@@ -69,8 +69,8 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 
 // roomFor refuses a result that no quota could ever hold, before it is computed.
 func (m *master) roomFor(result uint64) error {
-	for _, q := range []*quota{m.quota, m.hub.quota, m.hub.cfg.Quotas.ofNode("any")} {
-		if result > uint64(q.most) {
+	for _, q := range m.quotas(m.hub, m.hub.cfg.Quotas.ofNode("any")) {
+		if result > uint64(q.limit()) {
 			return &quotaError{q, result, true}
 		}
 	}

@@ -200,6 +200,16 @@ func (u *unpacker) check(info BackupInfo) error {
 	if _, err := tokens.List(); err != nil {
 		return err
 	}
+	users, err := ident.OpenUserTokens(u.dir, ca.Digest())
+	if err != nil {
+		return err
+	}
+	if _, err := users.List(); err != nil {
+		return err
+	}
+	if _, err := openAccounts(filepath.Join(u.dir, usersFile)); err != nil {
+		return err
+	}
 	if _, err := openRoster(filepath.Join(u.dir, rosterFile)); err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (c *call) checkResultSize(n uint64) error {
 
 // resultQuotas returns those towards which a result counts.
 func (h *Hub) resultQuotas(c *call, l *lease) []*quota {
-	return []*quota{l.node.quota, c.caller.quota, h.quota}
+	return c.caller.quotas(h, l.node.quota)
 }
 
 func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {

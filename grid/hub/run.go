@@ -28,6 +28,7 @@ type run struct {
 	// Of each call, as in RunRequest.
 	deadline time.Duration
 	attempts int
+	priority int    // among the runs of its user
 	user     string // id; empty for the operator, whose masters are on this machine
 	on       label.Selector
 	socket   string
@@ -57,6 +58,9 @@ func (h *Hub) openRun(v RunRequest, by viewer) (*run, error) {
 	if v.Deadline < 0 || v.Attempts < 0 || v.Attempts > attemptsMax {
 		return nil, fmt.Errorf("the run's deadline is no time, or it wants more than %d attempts", attemptsMax)
 	}
+	if v.Priority < -PriorityMax || v.Priority > PriorityMax {
+		return nil, fmt.Errorf("the priority of a run is a number from %d to %d", -PriorityMax, PriorityMax)
+	}
 	for _, d := range v.Dirs {
 		if !filepath.IsAbs(d) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
@@ -71,7 +75,7 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{hub: h, user: v.User, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, on: on, masters: map[session.ID]*master{},
+	r := &run{hub: h, user: v.User, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, priority: v.Priority, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ func (h *Hub) commitStored(c *call) bool {
 	}
 	delete(h.stored, key)
 	h.quota.release(int64(r.frame.Length))
-	s, err := h.spools.openStored(r, c.caller.quota, h.quota)
+	s, err := h.spools.openStored(r, c.caller.quotas(h)...)
 	if err != nil {
 		h.log.Error("a result that was stored cannot be read, so its call is run again", "error", err)
 		os.Remove(r.path)
