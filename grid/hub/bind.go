@@ -87,13 +87,13 @@ func openProgram(path string) (string, *os.File, error) {
 // findFunction searches all worker programs of the run. A program with the function's
 // name comes first. Of programs with the same name only that in the first directory
 // counts, as for modules.
-func (m *master) findFunction(function string) (string, *os.File, error) {
+func findFunction(dirs []string, function string) (string, *os.File, error) {
 	if !moduleName.MatchString(function) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a function", function)
 	}
 	var found []string
 	seen := map[string]bool{}
-	for _, dir := range m.run.dirs {
+	for _, dir := range dirs {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+workerSuffix))
 		for _, path := range paths {
 			name := filepath.Base(path)
@@ -110,7 +110,7 @@ func (m *master) findFunction(function string) (string, *os.File, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", nil, fmt.Errorf("no worker program in %s has a function %s: build it there, or name its directory with --modules", strings.Join(m.run.dirs, ", "), function)
+		return "", nil, fmt.Errorf("no worker program in %s has a function %s: build it there, or name its directory with --modules", strings.Join(dirs, ", "), function)
 	case 1:
 		return openProgram(found[0])
 	}

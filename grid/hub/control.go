@@ -239,6 +239,10 @@ func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, firs
 	if ctl.Flush() != nil {
 		return
 	}
+	var asks <-chan *want
+	if of != nil {
+		asks = of.asks
+	}
 	var due <-chan time.Time // for what was written and not sent
 	for {
 		select {
@@ -248,6 +252,10 @@ func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, of *run, firs
 			}
 			if due == nil {
 				due = time.After(eventsIn)
+			}
+		case v := <-asks:
+			if !send(v.event(h.cfg.Now())) || ctl.Flush() != nil {
+				return
 			}
 		case <-due:
 			if due = nil; ctl.Flush() != nil {

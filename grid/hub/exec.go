@@ -92,8 +92,17 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 	if !h.largeBody(w, r, &v, 2*execArgs) {
 		return
 	}
+	if !by.all && !v.Logs {
+		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "`skep exec` is for the hub's operator: submit with `skep run`, whose calls count towards your share")
+		return
+	}
 	if v.Logs {
-		v.Program, v.Session = "", truncateText(v.Session)
+		session, err := h.sessionOf(r.Context(), by, truncateText(v.Session))
+		if err != nil {
+			writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+			return
+		}
+		v.Program, v.Session = "", session
 	} else if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
 		return

@@ -345,7 +345,7 @@ func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
 
 func (a *fakeAgent) sendHello(slots int) {
 	a.w.t.Helper()
-	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing})
+	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b", Releases: a.releasing, Apart: true})
 	if v.Problem != nil {
 		a.w.t.Fatal(v.Problem)
 	}
@@ -453,7 +453,13 @@ func (w *world) startMaster() *fakeMaster {
 
 func (w *world) startMasterOf(r RunRequest) *fakeMaster {
 	w.t.Helper()
-	socket, events, err := w.cli.Run(w.t.Context(), r)
+	return w.startMasterBy(w.cli, r)
+}
+
+// startMasterBy starts a master of whoever has the client.
+func (w *world) startMasterBy(cli *Client, r RunRequest) *fakeMaster {
+	w.t.Helper()
+	socket, events, err := cli.Run(w.t.Context(), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -340,17 +340,16 @@ func (h *Hub) shakeHands(t *tls.Conn) bool {
 
 func (h *Hub) routeConn(t *tls.Conn, web *queueListener) {
 	state := t.ConnectionState()
-	id, ok := ident.PeerNode(state)
-	ok = ok && h.roster.isKnown(id)
 	if state.NegotiatedProtocol != proto.ALPNNats {
-		if !ok && !h.unknown.add(t) {
+		if !h.isKnown(&state) && !h.unknown.add(t) {
 			t.Close()
 			return
 		}
 		web.put(t)
 		return
 	}
-	if !ok {
+	id, ok := ident.PeerNode(state)
+	if !ok || !h.roster.isKnown(id) {
 		h.log.Warn("a connection without a node's certificate was refused", "from", t.RemoteAddr())
 		t.Close()
 		return

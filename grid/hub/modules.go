@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,6 +85,11 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 		return nil, nil, uapi.Errorf(uapi.ENoModule, "%v", err)
 	}
 	defer f.Close()
+	if w, sent := f.(*wanted); sent {
+		if err := m.reserve(uint64(w.length)); err != nil {
+			return nil, nil, spoolError("the worker program", err)
+		}
+	}
 	digest, err := m.hub.putBlob(f, m.key)
 	if err != nil {
 		return nil, nil, uapi.Errorf(uapi.EInternal, "module %s cannot be stored: %v", name, err)
@@ -100,9 +106,22 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 	return &module{digest: hex.EncodeToString(digest[:]), sum: digest, manifest: manifest}, raw, nil
 }
 
-func (m *master) openWorker(name string) (string, *os.File, error) {
+// openWorker opens the worker program of a module, here or on the machine of the run's user.
+func (m *master) openWorker(name string) (string, io.ReadCloser, error) {
+	if m.run.user != "" {
+		w, err := m.run.fetchWorker(name)
+		if err != nil {
+			return "", nil, err
+		}
+		return w.path, w, nil
+	}
+	return openWorker(m.run.dirs, name)
+}
+
+// openWorker finds a worker program in folders of this machine. It returns no file that is nil.
+func openWorker(dirs []string, name string) (string, *os.File, error) {
 	if function, ok := strings.CutPrefix(name, "?"); ok {
-		return m.findFunction(function)
+		return findFunction(dirs, function)
 	}
 	if filepath.IsAbs(name) {
 		return openProgram(name)
@@ -110,7 +129,7 @@ func (m *master) openWorker(name string) (string, *os.File, error) {
 	if !moduleName.MatchString(name) {
 		return "", nil, fmt.Errorf("%.80q is not the name of a module", name)
 	}
-	for _, dir := range m.run.dirs {
+	for _, dir := range dirs {
 		path := filepath.Join(dir, name+workerSuffix)
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue // also keeps Open from waiting for a pipe's other end
@@ -121,7 +140,7 @@ func (m *master) openWorker(name string) (string, *os.File, error) {
 		}
 		return path, f, nil
 	}
-	return "", nil, fmt.Errorf("no worker program %s%s in %s: build it there, or name its directory with --modules", name, workerSuffix, strings.Join(m.run.dirs, ", "))
+	return "", nil, fmt.Errorf("no worker program %s%s in %s: build it there, or name its directory with --modules", name, workerSuffix, strings.Join(dirs, ", "))
 }
 
 func (m *master) moduleByHandle(handle uint32) *module {

@@ -38,6 +38,8 @@ type run struct {
 	keep     *keeper
 	masters  map[session.ID]*master // Hub.mu
 	claimed  bool                   // Hub.mu; its command line is here
+	wanted   map[string]*want       // Hub.mu; of a user's run
+	asks     chan *want             // to the command line of a user's run
 
 	over      context.Context // ends after the last event
 	endEvents context.CancelFunc
@@ -49,7 +51,12 @@ const attemptsMax = 100
 var errStops = errors.New("the hub is about to stop: try again when it runs")
 
 func (h *Hub) openRun(v RunRequest, by viewer) (*run, error) {
-	if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
+	if by.user != "" {
+		if err := h.checkRuns(by.user); err != nil {
+			return nil, err
+		}
+		v.Dirs = nil // they are on the user's machine
+	} else if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
 	}
 	if !v.Limits.Check() {
@@ -69,21 +76,67 @@ func (h *Hub) openRun(v RunRequest, by viewer) (*run, error) {
 	return h.openRunAs(runRecord{RunRequest: v, Key: session.NewID().String()[:12], User: by.user}, true)
 }
 
+// runsMax and mastersMax are the most that a user may have open at a time.
+const (
+	runsMax    = 64
+	mastersMax = 256
+)
+
+// checkRuns refuses a user who has too many runs.
+func (h *Hub) checkRuns(user string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, r := range h.runs {
+		if r.user == user {
+			n++
+		}
+	}
+	if n >= runsMax {
+		return fmt.Errorf("%d runs of yours are open: end one first", n)
+	}
+	return nil
+}
+
+// checkMasters refuses a master of a user who has too many.
+func (r *run) checkMasters() error {
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	n := 0
+	for _, m := range r.hub.masters {
+		if m.run.user == r.user {
+			n++
+		}
+	}
+	if r.user != "" && n >= mastersMax {
+		return fmt.Errorf("%d programs of yours run: end one first", n)
+	}
+	return nil
+}
+
 // openRunAs opens a run with the key of a record. It is claimed if its command line has it.
 func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	on, err := parseOn(v.On)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{hub: h, user: v.User, key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, deadline: v.Deadline, attempts: v.Attempts, priority: v.Priority, on: on, masters: map[session.ID]*master{},
+	if v.User != "" && h.accounts.byID(v.User) == nil {
+		return nil, errors.New("the account of its user was removed")
+	}
+	r := &run{hub: h, user: v.User, wanted: map[string]*want{}, asks: make(chan *want),
+		key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits,
+		deadline: v.Deadline, attempts: v.Attempts, priority: v.Priority, on: on, masters: map[session.ID]*master{},
 		claimed: claimed, keep: &keeper{to: h.records, record: v}}
 	if err := r.keep.change(func(*runRecord) {}); err != nil {
 		return nil, err
 	}
-	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
-	if r.listen, err = listenUnix(r.socket); err != nil {
-		r.keep.remove()
-		return nil, err
+	r.listen = newQueueListener(h.port.Addr()) // a user's masters come through serveMaster
+	if r.user == "" {
+		r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
+		if r.listen, err = listenUnix(r.socket); err != nil {
+			r.keep.remove()
+			return nil, err
+		}
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.over, r.endEvents = context.WithCancel(context.Background())
@@ -94,6 +147,12 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 		r.listen.Close()
 		r.keep.remove()
 		return nil, errStops
+	}
+	if r.user != "" && h.accounts.byID(r.user) == nil { // removed meanwhile
+		r.cancel()
+		r.listen.Close()
+		r.keep.remove()
+		return nil, errNoRun
 	}
 	h.runs[r.key] = r
 	h.served.Add(1)
@@ -129,6 +188,9 @@ func (r *run) serve(c net.Conn) {
 		if conn := r.find(id); conn != nil && !again {
 			return conn
 		}
+		if refused = r.checkMasters(); refused != nil {
+			return nil
+		}
 		record, refused = r.recordSession(id, again)
 		return nil
 	})
@@ -142,6 +204,9 @@ func (r *run) serve(c net.Conn) {
 		return
 	}
 	if record.ID == "" && refused == nil { // the peer left its id to us
+		refused = r.checkMasters()
+	}
+	if record.ID == "" && refused == nil {
 		record, refused = r.recordSession(conn.ID(), false)
 	}
 	if refused != nil {

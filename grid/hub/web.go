@@ -4,6 +4,7 @@ package hub
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
@@ -28,13 +29,21 @@ const stallIn = time.Minute
 func (h *Hub) webHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(proto.PatternJoin, h.join)
+	mux.HandleFunc(proto.PatternLogin, h.login)
 	mux.HandleFunc(proto.PatternRenew, h.forNode(h.handleRenew))
 	mux.HandleFunc(proto.PatternClaim, h.forNode(h.handleClaim))
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
 	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
 	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
-	return h.limitTime(mux)
+	users := h.userHandler()
+	return h.limitTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := ident.PeerUser(*r.TLS); ok && r.URL.Path != proto.PathLogin {
+			users.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 }
 
 // limitTime allows a request's body little time, until a handler gives it more. A client that
@@ -44,11 +53,21 @@ func (h *Hub) limitTime(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
 		}
-		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.isKnown(id) {
+		if !h.isKnown(r.TLS) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isKnown reports whether a peer is a node or a user of this hub.
+func (h *Hub) isKnown(peer *tls.ConnectionState) bool {
+	if id, ok := ident.PeerUser(*peer); ok {
+		_, err := h.accounts.byKey(id)
+		return err == nil
+	}
+	id, ok := ident.PeerNode(*peer)
+	return ok && h.roster.isKnown(id)
 }
 
 // forNode admits only nodes that joined this hub.
