@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -29,20 +30,25 @@ var ErrNoHub = errors.New("no hub runs with this state directory: start `skep up
 // not known.
 var ErrHubEnded = errors.New("the hub ended before it answered: start `skep up` again, look at `skep nodes` or `skep runs`, and repeat the command")
 
-// A Client speaks to a hub over its control socket. Any number of goroutines
+// A Client speaks to a hub over its control socket, or over TLS. Any number of goroutines
 // may use it.
 type Client struct {
 	socket string
+	far    func(context.Context) (net.Conn, error) // connects over TLS, in place of socket
 	http   *http.Client
 }
 
 // NewClient does not connect yet.
 func NewClient(socket string) *Client {
 	c := &Client{socket: socket}
+	c.setTransport()
+	return c
+}
+
+func (c *Client) setTransport() {
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
 	}}
-	return c
 }
 
 // restartWait is how long a client waits for a hub that is started again; tests
@@ -53,6 +59,9 @@ const restartPoll = 100 * time.Millisecond
 
 // dial connects to the hub. It waits for a hub that is about to be started again.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	if c.far != nil {
+		return c.far(ctx)
+	}
 	late := time.NewTimer(restartWait)
 	defer late.Stop()
 	for {
@@ -80,6 +89,9 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 
 // restarts reports whether the hub is about to be started again.
 func (c *Client) restarts() bool {
+	if c.far != nil {
+		return false
+	}
 	_, err := os.Stat(filepath.Join(filepath.Dir(c.socket), restartFile))
 	return err == nil
 }
@@ -137,6 +149,7 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 	if err != nil {
 		return nil, err
 	}
+	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
 	resp, err := c.http.Do(r)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
@@ -240,13 +253,29 @@ type Stream struct {
 	dec  *json.Decoder
 	key  string                      // of a run
 	end  func(context.Context) error // of a run
+	far  *relay                      // of a run whose hub is far
 }
 
-// Next waits for the next event.
-func (s *Stream) Next() (e Event, err error) { return e, s.dec.Decode(&e) }
+// Next waits for the next event. Those that ask for worker programs are answered here.
+func (s *Stream) Next() (e Event, err error) {
+	for {
+		e = Event{}
+		if err = s.dec.Decode(&e); err != nil || e.Type != "want" || s.far == nil {
+			return e, err
+		}
+		go s.far.answerWant(e.State, e.Text)
+	}
+}
 
-// Close ends the stream, and the run that it belongs to.
+// Close ends the stream, and the run that it belongs to unless RunAgain continues it.
 func (s *Stream) Close() error { return s.body.Close() }
+
+// Forget removes the socket of a run that is over.
+func (s *Stream) Forget() {
+	if s.far != nil {
+		s.far.close()
+	}
+}
 
 func (c *Client) open(ctx context.Context, method, path string, in any) (*Stream, error) {
 	resp, err := c.request(ctx, method, path, in)
@@ -267,6 +296,11 @@ func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Strea
 		return "", nil, err
 	}
 	e, err := s.Next()
+	if err == nil && c.far != nil {
+		if s.far, err = newRelay(c, e.Text, v.Dirs); err == nil {
+			e.Socket = s.far.socket()
+		}
+	}
 	if err == nil && e.Socket == "" {
 		err = errors.New("the hub opened no socket for the run")
 	}
@@ -292,7 +326,7 @@ func (c *Client) RunAgain(ctx context.Context, s *Stream) (*Stream, error) {
 	for {
 		next, err := c.open(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(s.key)+"/again", nil)
 		if err == nil {
-			next.key, next.end = s.key, s.end
+			next.key, next.end, next.far = s.key, s.end, s.far
 			_, err = next.Next() // its socket, as before
 		}
 		if err == nil {
@@ -391,10 +425,16 @@ func (c *Client) upgradeOnce(ctx context.Context, v ExecRequest) (net.Conn, *buf
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://hub/v1/exec", bytes.NewReader(b))
+	return c.switchTo(ctx, "/v1/exec", b)
+}
+
+// switchTo sends a request after which the connection is a stream. The caller closes it.
+func (c *Client) switchTo(ctx context.Context, path string, body []byte) (net.Conn, *bufio.Reader, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://hub"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err
 	}
+	r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, nil, err

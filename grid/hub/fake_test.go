@@ -463,7 +463,7 @@ func (w *world) startMasterBy(cli *Client, r RunRequest) *fakeMaster {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { events.Close() })
+	w.t.Cleanup(func() { events.Close(); events.Forget() })
 	m := &fakeMaster{t: w.t, id: session.NewID(), socket: socket, frames: make(chan session.Frame, 1000),
 		again: make(chan struct{}, 1), ended: make(chan struct{}), events: events}
 	m.raw = m.dial()
