@@ -52,10 +52,10 @@ func (l *calls) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if l.json {
 		return cli.PrintJSON(os.Stdout, list)
 	}
-	table := cli.NewTable("CALL", "FUNCTION", "STATE", "NODE", "RUN", "ARGUMENTS", "SINCE", "PROGRAM", "SESSION")
+	table := cli.NewTable("CALL", "FUNCTION", "STATE", "NODE", "RUN", "ARGUMENTS", "SINCE", "PROGRAM", "USER", "SESSION")
 	for _, i := range list.List {
 		table.Row(i.Call, i.Function, i.State, orDash(strings.Join(i.Nodes, ",")), i.Attempt, cli.FormatBytes(i.Arguments),
-			cli.FormatAgo(i.Began), i.Run, i.Session)
+			cli.FormatAgo(i.Began), i.Run, orDash(i.User), i.Session)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err

@@ -48,7 +48,7 @@ func TestCallCommands(t *testing.T) {
 		line, out, text string
 		code            int
 	}{
-		{"calls", "CALL  FUNCTION  STATE  NODE  RUN  ARGUMENTS  SINCE  PROGRAM  SESSION\n", "", 0},
+		{"calls", "CALL  FUNCTION  STATE  NODE  RUN  ARGUMENTS  SINCE  PROGRAM  USER  SESSION\n", "", 0},
 		{"calls --json", "{\n  \"all\": 0,\n  \"calls\": []\n}\n", "", 0},
 		{"ledger", "TIME  CALL  STATE  NODE  TEXT  SESSION\n", "", 0},
 		{"ledger --json", "[]\n", "", 0},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"skep/grid/hub"
+	"skep/grid/ident"
 	"skep/grid/proto"
 	"skep/internal/cli"
 )
@@ -15,11 +16,15 @@ import (
 func hubState(state string) string   { return filepath.Join(state, "hub") }
 func agentState(state string) string { return filepath.Join(state, "agent") }
 
-// openControl connects to this user's hub on this machine.
+// openControl returns the client of this user's hub on this machine, or of the hub of which the
+// state directory has an account.
 func openControl(state string) (*hub.Client, error) {
 	dir, err := stateDir(state)
 	if err != nil {
 		return nil, err
+	}
+	if c, err := openAccount(dir); c != nil || err != nil {
+		return c, err
 	}
 	return hub.NewClient(hub.ControlSocket(hubState(dir))), nil
 }
@@ -28,6 +33,8 @@ func openControl(state string) (*hub.Client, error) {
 func withExitCode(err error) error {
 	var p *proto.Problem
 	switch {
+	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub):
+		return cli.WithCode(cli.Refused, err)
 	case errors.Is(err, hub.ErrNoHub), errors.Is(err, hub.ErrHubEnded):
 		return cli.WithCode(cli.Unreachable, err)
 	case errors.As(err, &p):

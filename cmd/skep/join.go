@@ -154,10 +154,15 @@ func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 		}
 		return "", nil
 	}
-	if _, _, err := net.SplitHostPort(words[0]); err != nil {
-		return net.JoinHostPort(words[0], fmt.Sprint(proto.DefaultPort)), nil
+	return withPort(words[0]), nil
+}
+
+// withPort adds the usual port to the address of a hub.
+func withPort(address string) string {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return net.JoinHostPort(address, fmt.Sprint(proto.DefaultPort))
 	}
-	return words[0], nil
+	return address
 }
 
 // joinError adds an exit code to an agent's error.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -58,6 +59,12 @@ func (r *run) options(f *cli.Flags) {
 		}
 		return nil
 	})
+	f.Func("priority", "run its calls before those of your runs with a smaller `N`, from -1000 to 1000 (0)", func(text string) (err error) {
+		if r.terms.Priority, err = strconv.Atoi(text); err != nil || r.terms.Priority < -hub.PriorityMax || r.terms.Priority > hub.PriorityMax {
+			return fmt.Errorf("want a number from %d to %d", -hub.PriorityMax, hub.PriorityMax)
+		}
+		return nil
+	})
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
@@ -99,10 +106,11 @@ func (r *run) runMaster(ctx context.Context, c *hub.Client, master string, words
 	}
 	// An interrupt does not end the run at once, so that the master can end in
 	// order.
-	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.terms.On, Deadline: r.terms.Deadline, Attempts: r.terms.Attempts})
+	socket, events, err := r.openRun(ctx, c, hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits, On: r.terms.On, Deadline: r.terms.Deadline, Attempts: r.terms.Attempts, Priority: r.terms.Priority})
 	if err != nil {
 		return withExitCode(err)
 	}
+	defer events.Forget()
 	w := newWatch(os.Stderr)
 	defer w.close()
 	if !r.findsNode(ctx, c) {
@@ -180,9 +188,13 @@ func (r *run) openHub(ctx context.Context, f *cli.Flags) (c *hub.Client, stop fu
 	if r.hubDir, err = stateDir(r.state); err != nil {
 		return nil, nil, err
 	}
-	c = hub.NewClient(hub.ControlSocket(hubState(r.hubDir)))
+	if c, err = openControl(r.hubDir); err != nil {
+		return nil, nil, err
+	}
 	switch _, err := c.Status(ctx); {
-	case errors.Is(err, hub.ErrNoHub):
+	case c.IsFar() && (f.Given("slots") || r.allow.isGiven()):
+		return nil, nil, f.Usagef("this account submits to a hub: --slots and --allow are for the owners of its nodes")
+	case errors.Is(err, hub.ErrNoHub) && !c.IsFar():
 		return r.startAlone()
 	case err != nil:
 		return nil, nil, withExitCode(err)

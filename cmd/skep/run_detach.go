@@ -59,7 +59,7 @@ func (r *run) leaveRunning(ctx context.Context, f *cli.Flags, master string, wor
 	if err != nil {
 		return err
 	}
-	if _, err := c.Status(ctx); errors.Is(err, hub.ErrNoHub) {
+	if _, err := c.Status(ctx); errors.Is(err, hub.ErrNoHub) && !c.IsFar() {
 		return cli.Errorf(cli.Unreachable, "--detach needs a hub that goes on after this command: start 'skep up' first (%v)", err)
 	} else if err != nil {
 		return withExitCode(err)

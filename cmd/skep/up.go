@@ -75,6 +75,9 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseAccount(dir); err != nil {
+		return err
+	}
 	u.signals = restartSignals() // from here on, lest one ends the hub while it starts
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
 		Version: version, Quotas: u.quotas, Keep: true, Log: newLogger(u.verbose)})
