@@ -102,7 +102,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 			writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
 			return
 		}
-		v.Program, v.Session = "", session
+		v = ExecRequest{Node: v.Node, Logs: true, Session: session} // it asks for nothing else
 	} else if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
 		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
 		return
@@ -156,6 +156,9 @@ func (h *Hub) newExec(id string, v ExecRequest, by viewer) (*execution, error) {
 	}
 	if v.Movable && !n.info.Moves {
 		return nil, fmt.Errorf("the node %s runs no movable programs: %s", n.info.Name, MovesNeed)
+	}
+	if by.user != "" && h.accounts.byID(by.user) == nil { // removed meanwhile
+		return nil, errors.New("the account was removed")
 	}
 	x := &execution{node: n, user: by.user, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{}), over: make(chan struct{})}
 	h.execs[id] = x

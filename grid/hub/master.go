@@ -41,9 +41,12 @@ type master struct {
 
 // openMaster starts a session, whose HELLO had a new id or one that an earlier hub knew.
 // key is what nodes call it.
-func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
+func (h *Hub) openMaster(r *run, conn *session.Conn, key string) (*master, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := r.checkMasters(); err != nil {
+		return nil, err
+	}
 	h.lastSession++
 	m := &master{
 		caller: &caller{
@@ -58,7 +61,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn, key string) *master {
 	h.handleEvent(sched.SessionOpen{Session: m.id, On: r.on, Attempts: r.attempts,
 		User: sched.UserID(r.user), Priority: r.priority})
 	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
-	return m
+	return m, nil
 }
 
 // reserve takes bytes of the quotas until the session closes.
@@ -117,9 +120,7 @@ func (m *master) close() {
 	}
 	m.hub.forgetMaster(m)
 	m.hub.blobs.Unpin(m.key)
-	if err := m.run.keep.change(func(r *runRecord) { dropSession(r, m.conn.ID().String()) }); err != nil {
-		m.hub.log.Debug("a session's record was not removed", "error", err) // its run ended
-	}
+	m.run.dropSession(m.conn)
 	for _, q := range m.quotas(m.hub) {
 		q.release(m.initial)
 	}

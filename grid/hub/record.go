@@ -150,6 +150,13 @@ func setSession(r *runRecord, s sessionRecord) {
 	r.Sessions = append(r.Sessions, s)
 }
 
+// dropSession removes what is stored of a session.
+func (r *run) dropSession(conn *session.Conn) {
+	if err := r.keep.change(func(v *runRecord) { dropSession(v, conn.ID().String()) }); err != nil {
+		r.hub.log.Debug("a session's record was not removed", "error", err) // its run ended
+	}
+}
+
 func dropSession(r *runRecord, id string) {
 	for i := range r.Sessions {
 		if r.Sessions[i].ID == id {

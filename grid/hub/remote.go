@@ -18,6 +18,7 @@ import (
 
 	"skep/grid/ident"
 	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 // A user's side: a client that reaches the hub over TLS, and brings the masters and the worker
@@ -176,9 +177,23 @@ func (r *relay) connect(master net.Conn) {
 	<-gone
 }
 
+// openSent is openWorker for a file that leaves this machine: the hub names it, so it must be a
+// worker program and no other file of the user.
+func openSent(dirs []string, name string) (string, *os.File, error) {
+	path, f, err := openWorker(dirs, name)
+	if err != nil {
+		return "", nil, err
+	}
+	if _, _, err := uapi.ReadManifest(f); err != nil {
+		f.Close()
+		return "", nil, fmt.Errorf("%s is not a worker program that skep can run: %v", path, err)
+	}
+	return path, f, nil
+}
+
 // answerWant sends the hub a worker program, or why there is none.
 func (r *relay) answerWant(id, name string) {
-	path, f, err := openWorker(r.dirs, name)
+	path, f, err := openSent(r.dirs, name)
 	query, body := url.Values{}, io.Reader(http.NoBody)
 	size := int64(0)
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"skep/grid/label"
 	"skep/grid/proto"
 	"skep/grid/session"
+	"skep/internal/lockdep"
 	"skep/internal/uapi"
 )
 
@@ -52,9 +53,6 @@ var errStops = errors.New("the hub is about to stop: try again when it runs")
 
 func (h *Hub) openRun(v RunRequest, by viewer) (*run, error) {
 	if by.user != "" {
-		if err := h.checkRuns(by.user); err != nil {
-			return nil, err
-		}
 		v.Dirs = nil // they are on the user's machine
 	} else if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
@@ -82,10 +80,15 @@ const (
 	mastersMax = 256
 )
 
-// checkRuns refuses a user who has too many runs.
-func (h *Hub) checkRuns(user string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// checkUser refuses one more run of a user who was removed, or has too many.
+func (h *Hub) checkUser(user string) error {
+	lockdep.AssertHeld(&h.mu)
+	if user == "" {
+		return nil
+	}
+	if h.accounts.byID(user) == nil {
+		return errors.New("the account of its user was removed")
+	}
 	n := 0
 	for _, r := range h.runs {
 		if r.user == user {
@@ -100,8 +103,7 @@ func (h *Hub) checkRuns(user string) error {
 
 // checkMasters refuses a master of a user who has too many.
 func (r *run) checkMasters() error {
-	r.hub.mu.Lock()
-	defer r.hub.mu.Unlock()
+	lockdep.AssertHeld(&r.hub.mu)
 	n := 0
 	for _, m := range r.hub.masters {
 		if m.run.user == r.user {
@@ -119,9 +121,6 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	on, err := parseOn(v.On)
 	if err != nil {
 		return nil, err
-	}
-	if v.User != "" && h.accounts.byID(v.User) == nil {
-		return nil, errors.New("the account of its user was removed")
 	}
 	r := &run{hub: h, user: v.User, wanted: map[string]*want{}, asks: make(chan *want),
 		key: v.Key, name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits,
@@ -142,17 +141,15 @@ func (h *Hub) openRunAs(v runRecord, claimed bool) (*run, error) {
 	r.over, r.endEvents = context.WithCancel(context.Background())
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	err = h.checkUser(r.user)
 	if h.closed {
-		r.cancel()
-		r.listen.Close()
-		r.keep.remove()
-		return nil, errStops
+		err = errStops
 	}
-	if r.user != "" && h.accounts.byID(r.user) == nil { // removed meanwhile
+	if err != nil {
 		r.cancel()
 		r.listen.Close()
 		r.keep.remove()
-		return nil, errNoRun
+		return nil, err
 	}
 	h.runs[r.key] = r
 	h.served.Add(1)
@@ -188,9 +185,6 @@ func (r *run) serve(c net.Conn) {
 		if conn := r.find(id); conn != nil && !again {
 			return conn
 		}
-		if refused = r.checkMasters(); refused != nil {
-			return nil
-		}
 		record, refused = r.recordSession(id, again)
 		return nil
 	})
@@ -204,17 +198,19 @@ func (r *run) serve(c net.Conn) {
 		return
 	}
 	if record.ID == "" && refused == nil { // the peer left its id to us
-		refused = r.checkMasters()
-	}
-	if record.ID == "" && refused == nil {
 		record, refused = r.recordSession(conn.ID(), false)
+	}
+	var m *master
+	if refused == nil {
+		if m, refused = r.hub.openMaster(r, conn, record.Key); refused != nil {
+			r.dropSession(conn)
+		}
 	}
 	if refused != nil {
 		conn.SendError(0, uapi.Errorf(uapi.EInternal, "%v", refused))
 		conn.Close()
 		return
 	}
-	m := r.hub.openMaster(r, conn, record.Key)
 	stop = context.AfterFunc(r.ctx, func() { conn.Close() }) // says BYE: it need not come back
 	defer stop()
 	m.serve(m.restoreModules(record))

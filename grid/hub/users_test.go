@@ -247,7 +247,7 @@ func TestRemovedUser(t *testing.T) {
 	a := w.startAgent(2)
 	m := ada.startMaster()
 	m.call(9, nil)
-	a.nextLease()
+	session := a.nextLease().Session
 	spare, err := w.cli.UserToken(t.Context(), UserRequest{Name: "ada"})
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +256,9 @@ func TestRemovedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	receiveFrom(t, "the end of the master", m.ended)
+	if v := receiveFrom(t, "the end of its workers", a.releases); v.Session != session {
+		t.Errorf("the node ends session %s of %s", v.Session, session)
+	}
 	waitUntil(t, "the end of the run", func() bool {
 		s := w.hub.Status()
 		return s.Sessions == 0 && onlyRun(w) == ""
