@@ -33,7 +33,7 @@ func openControl(state string) (*hub.Client, error) {
 func withExitCode(err error) error {
 	var p *proto.Problem
 	switch {
-	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub):
+	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub), errors.Is(err, ident.ErrClock):
 		return cli.WithCode(cli.Refused, err)
 	case errors.Is(err, hub.ErrNoHub), errors.Is(err, hub.ErrHubEnded):
 		return cli.WithCode(cli.Unreachable, err)

@@ -169,7 +169,7 @@ func withPort(address string) string {
 func joinError(err error) error {
 	var dial *net.OpError
 	switch {
-	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub):
+	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub), errors.Is(err, ident.ErrClock):
 		return cli.WithCode(cli.Refused, err)
 	case errors.Is(err, ident.ErrNotAdmitted), errors.Is(err, ident.ErrCloned):
 		return cli.WithCode(cli.Usage, err)

@@ -90,6 +90,9 @@ func joinError(address string, err error) error {
 	case errors.Is(err, ident.ErrWrongHub):
 		return ident.ErrWrongHub
 	}
+	if err := ident.ExplainClock(err); errors.Is(err, ident.ErrClock) {
+		return err
+	}
 	var post *url.Error // its URL has the certificate's name, not the hub's address
 	if errors.As(err, &post) {
 		err = post.Err
@@ -198,7 +201,7 @@ func Run(ctx context.Context, c Config) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
 		a.config.Alive()
-		err := a.runSession(ctx, node, cache)
+		err := ident.ExplainClock(a.runSession(ctx, node, cache))
 		var p *proto.Problem
 		var other *tls.CertificateVerificationError
 		switch {
@@ -206,7 +209,7 @@ func Run(ctx context.Context, c Config) error {
 			return leftError(ctx)
 		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken || p.Code == proto.ProblemIdentity):
 			return p
-		case errors.As(err, &other) && !a.connected:
+		case errors.As(err, &other) && !a.connected && !errors.Is(err, ident.ErrClock):
 			return ident.ErrOtherHub // later it may be a temporary error
 		case node.Why() != nil:
 			return node.Why()

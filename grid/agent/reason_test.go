@@ -123,7 +123,7 @@ func TestSilenceOfAWorker(t *testing.T) {
 			}
 		}
 		<-time.After(time.Minute)
-		w.stuck.Store(time.Now().UnixNano())
+		w.stuck.Store(uptime())
 		<-time.After(time.Second)
 		expect("a silent worker", 61*time.Second, time.Second)
 		w.restartSilence()
@@ -161,7 +161,7 @@ func TestWatchOfAWorker(t *testing.T) {
 		over   bool
 	}{
 		"it is silent":         {wall, func(*worker, func()) {}, limit, false, false},
-		"it reads nothing":     {wall, func(w *worker, _ func()) { w.wire.idle.Store(1); w.wire.stuck.Store(time.Now().UnixNano()) }, limit, true, false},
+		"it reads nothing":     {wall, func(w *worker, _ func()) { w.wire.idle.Store(1); w.wire.stuck.Store(uptime()) }, limit, true, false},
 		"it runs long":         {wall, func(w *worker, _ func()) { w.wire.idle.Store(1) }, wall, false, true},
 		"it may run long":      {0, func(w *worker, _ func()) { w.wire.idle.Store(1) }, 0, false, false},
 		"its call is no more":  {wall, func(_ *worker, cancel func()) { <-time.After(time.Second); cancel() }, time.Second, false, false},

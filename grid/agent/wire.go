@@ -30,9 +30,9 @@ type wire struct {
 	err   error // why nothing can be sent any more
 
 	received, ackSent uint64       // counted bytes read, and acknowledged; the reader's
-	heard             atomic.Int64 // when bytes were last transferred, UnixNano
+	heard             atomic.Int64 // when bytes were last transferred, by uptime
 	idle              atomic.Int32 // this side is the slow one: silence is not the worker's fault
-	stuck             atomic.Int64 // since when the worker reads nothing, 0: it reads
+	stuck             atomic.Int64 // since when the worker reads nothing, by uptime; 0: it reads
 }
 
 type wireFrame struct {
@@ -47,14 +47,20 @@ func newWire(rw io.ReadWriteCloser) *wire {
 	return w
 }
 
-func (w *wire) noteHeard() { w.heard.Store(time.Now().UnixNano()) }
+var programBegan = time.Now()
+
+// uptime is the time since the program began, in nanoseconds and never 0. It does not follow steps
+// of the machine's clock, which would make all workers silent at once.
+func uptime() int64 { return int64(time.Since(programBegan)) + 1 }
+
+func (w *wire) noteHeard() { w.heard.Store(uptime()) }
 
 // silentFor is how long the worker has sent nothing while it was expected to.
 func (w *wire) silentFor() time.Duration {
 	if w.idle.Load() > 0 {
 		w.noteHeard()
 	}
-	return time.Since(time.Unix(0, w.heard.Load()))
+	return time.Duration(uptime() - w.heard.Load())
 }
 
 // unreadFor is how long the worker has not read what was sent. Its PING frames make no difference.
@@ -63,14 +69,14 @@ func (w *wire) unreadFor() time.Duration {
 	if since == 0 {
 		return 0
 	}
-	return time.Since(time.Unix(0, since))
+	return time.Duration(uptime() - since)
 }
 
 // restartSilence forgets for how long the worker has been silent or has not read.
 func (w *wire) restartSilence() {
 	w.noteHeard()
 	if since := w.stuck.Load(); since != 0 {
-		w.stuck.CompareAndSwap(since, time.Now().UnixNano())
+		w.stuck.CompareAndSwap(since, uptime())
 	}
 }
 
@@ -99,7 +105,7 @@ func (w *wire) waitWindow(n uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.err == nil && w.sent-w.acked+n > uapi.SessionWindow {
-		w.stuck.Store(time.Now().UnixNano())
+		w.stuck.Store(uptime())
 		w.moved.Wait()
 	}
 	w.stuck.Store(0)
@@ -120,7 +126,7 @@ func (w *wire) write(f uapi.Frame, payload []byte) error {
 	uapi.PutFrame(head[:], f)
 	w.send.Lock()
 	defer w.send.Unlock()
-	w.stuck.Store(time.Now().UnixNano())
+	w.stuck.Store(uptime())
 	_, err := w.rw.Write(head[:])
 	if err == nil && len(payload) > 0 {
 		_, err = w.rw.Write(payload)

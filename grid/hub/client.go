@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"skep/grid/ident"
 	"skep/grid/proto"
 )
 
@@ -158,7 +159,7 @@ func (c *Client) requestOnce(ctx context.Context, method, path string, in any) (
 		if isHangUp(err) {
 			err = fmt.Errorf("%w (%w)", ErrHubEnded, err)
 		}
-		return nil, err
+		return nil, ident.ExplainClock(err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

@@ -57,8 +57,10 @@ type Config struct {
 	// after this one was killed.
 	Keep  bool
 	Sched sched.Config
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Now is the time, with a monotonic reading as that of time.Now: leases, silences and deadlines
+	// do not follow a step of the machine's clock.
+	Now func() time.Time
+	Log *slog.Logger
 
 	unauthenticated, unread, transfers int // limits that tests change
 	bodyIn, hostIn, execIn, release    time.Duration

@@ -61,6 +61,9 @@ func newFarClient(address string, config func() (*tls.Config, error)) *Client {
 		if err == nil {
 			return conn, nil
 		}
+		if err := ident.ExplainClock(err); errors.Is(err, ident.ErrClock) {
+			return nil, err
+		}
 		if other := (*tls.CertificateVerificationError)(nil); errors.As(err, &other) {
 			return nil, fmt.Errorf("%w (%v)", ident.ErrOtherHub, other)
 		}

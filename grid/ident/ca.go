@@ -159,7 +159,7 @@ func (ca *CA) sign(csr []byte, id, unit string, life time.Duration) ([]byte, err
 // call PeerNode. The server's key and certificate are generated at each start, and
 // again when the certificate is old, so they are never on the disk.
 func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
-	s := &server{ca: ca}
+	s := &server{ca: ca, now: time.Now}
 	if _, err := s.certificate(nil); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func TestCertificates(t *testing.T) {
 
 // The hub's own certificate is replaced after half of its life.
 func TestServerCertificateIsReplaced(t *testing.T) {
-	s := &server{ca: openCA(t, t.TempDir())}
+	s := &server{ca: openCA(t, t.TempDir()), now: time.Now}
 	get := func() *tls.Certificate {
 		c, err := s.certificate(nil)
 		if err != nil {

@@ -295,16 +295,18 @@ func (n *Node) Why() error {
 	switch {
 	case n.cert == nil && n.user:
 		return ErrNoAccount
+	case n.cert != nil && time.Now().Before(n.cert.NotBefore):
+		return fmt.Errorf("%w: this machine's certificate is valid from %s, and here it is %s: set this machine's clock", ErrClock, date(n.cert.NotBefore), date(time.Now()))
 	case n.user && time.Now().After(n.cert.NotAfter):
-		return fmt.Errorf("the certificate of this account expired on %s: ask for a line of `skep user token %s` on the hub, and run it here",
-			n.cert.NotAfter.Format(time.DateOnly), n.admit.Name)
+		return fmt.Errorf("the certificate of this account expired on %s, and here it is %s: set this machine's clock if that is wrong, else ask for a line of `skep user token %s` on the hub, and run it here",
+			n.cert.NotAfter.Format(time.DateOnly), date(time.Now()), n.admit.Name)
 	case n.cert == nil && n.cloned:
 		return ErrCloned
 	case n.cert == nil:
 		return ErrNotAdmitted
 	case time.Now().After(n.cert.NotAfter):
-		return fmt.Errorf("this node's certificate expired on %s: join again with a token from `skep token` on the hub",
-			n.cert.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf("this node's certificate expired on %s, and here it is %s: set this machine's clock if that is wrong, else join again with a token from `skep token` on the hub",
+			n.cert.NotAfter.Format(time.DateOnly), date(time.Now()))
 	}
 	return nil
 }
