@@ -33,7 +33,7 @@ type job struct {
 	more    *sync.Cond // input, room for it, or the end of a leg
 	machine *move.Job
 	legs    map[move.Leg]*leg
-	images  map[string]savedImage
+	images  map[string]savedImage // by the owner of their pin, since two may have the same bytes
 	input   tape
 	eof     bool
 	held    tape  // output that waits for a checkpoint, in frames
@@ -50,9 +50,8 @@ type job struct {
 
 // A savedImage is a checkpoint in the hub's blob store.
 type savedImage struct {
-	owner string
-	input uint64 // that the program had read
-	end   proto.ExecImageEnd
+	digest string
+	input  uint64 // that the program had read
 }
 
 const (
@@ -130,8 +129,8 @@ func (h *Hub) endJob(j *job) {
 	defer j.mu.Unlock()
 	j.input.close()
 	j.held.close()
-	for _, i := range j.images {
-		h.blobs.Unpin(i.owner)
+	for owner := range j.images {
+		h.blobs.Unpin(owner)
 	}
 }
 
@@ -197,7 +196,8 @@ func (j *job) do(list []move.Action) {
 		case move.Begin:
 			l.start(0, proto.ExecBegin, nil)
 		case move.Restore:
-			l.start(j.images[a.Image].input, proto.ExecRestore, []byte(a.Image))
+			i := j.images[a.Image]
+			l.start(i.input, proto.ExecRestore, []byte(i.digest))
 		case move.Freeze:
 			l.sendJSON(proto.ExecFreeze, proto.ExecSave{Serial: int(a.Serial), Hold: a.Hold})
 		case move.Resume:
@@ -210,7 +210,7 @@ func (j *job) do(list []move.Action) {
 			j.held.close()
 			j.mark = 0
 		case move.Forget:
-			j.hub.blobs.Unpin(j.images[a.Image].owner)
+			j.hub.blobs.Unpin(a.Image)
 			delete(j.images, a.Image)
 		case move.Find:
 			j.find(a.Not)

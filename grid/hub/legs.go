@@ -280,18 +280,20 @@ func (l *leg) takeSaved(p []byte) error {
 		j.hub.blobs.Unpin(s.owner)
 		return errors.New("an image that changed on the way")
 	}
+	kept := false
 	j.happen(func(now time.Time) []move.Action {
 		if s.err != nil { // a full disk of the hub's
 			l.sendJSON(proto.ExecResume, proto.ExecSave{Serial: v.Serial})
 			return j.machine.NotSaved(now, l.number, move.Serial(v.Serial), "the hub cannot store it: "+s.err.Error())
 		}
-		if old, ok := j.images[s.digest]; ok { // the same bytes as before
-			j.hub.blobs.Unpin(old.owner)
-		}
-		j.images[s.digest] = savedImage{s.owner, l.base + v.Input, v}
+		kept = true // until the machine says Forget
+		j.images[s.owner] = savedImage{s.digest, l.base + v.Input}
 		j.pause, j.bytes = time.Duration(v.Pause), v.Bytes
-		return j.machine.Saved(now, l.number, move.Serial(v.Serial), s.digest)
+		return j.machine.Saved(now, l.number, move.Serial(v.Serial), s.owner)
 	})
+	if !kept { // the program is over, or it was not stored
+		j.hub.blobs.Unpin(s.owner)
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ const (
 	Kill                // end Leg, whatever it does
 	Pass                // the output that waits goes to the user, as far as the last Frozen; all of it if All is set
 	Drop                // throw away the output that waits
-	Forget              // Image is needed no more
+	Forget              // Image is needed no more; another one may have the same bytes
 	Find                // look for a node that is not in Not; the answer is Found
 	Answer              // of the request that the user made: Text says why it failed, or is empty
 	Tell                // the user Text
@@ -89,7 +89,7 @@ type Job struct {
 
 	serial Serial
 	asked  bool   // by a user, who waits for Answer
-	image  string // of the last checkpoint
+	image  string // the last checkpoint
 	begun  bool   // leg was told to start
 	saved  time.Time
 	due    time.Time
@@ -248,13 +248,14 @@ func (j *Job) Found(now time.Time, node string) []Action {
 	return []Action{{Do: Open, Leg: j.leg, Node: node}}
 }
 
-// Saved says that an image of a leg is whole and stored. This is the commit of a move.
+// Saved says that an image of a leg is whole and stored, under a name that no other image has,
+// not even one with the same bytes. This is the commit of a move.
 func (j *Job) Saved(now time.Time, leg Leg, serial Serial, image string) []Action {
 	if leg != j.leg || serial != j.serial || j.state != Freezing && j.state != Saving {
 		return []Action{{Do: Forget, Image: image}}
 	}
 	list := []Action{{Do: Pass}}
-	if j.image != "" && j.image != image {
+	if j.image != "" {
 		list = append(list, Action{Do: Forget, Image: j.image})
 	}
 	j.image, j.saved, j.told = image, now, ""

@@ -22,9 +22,10 @@ type world struct {
 	legs   map[Leg]*process
 	length int
 
-	user  []int // what the program's user has
-	wait  []int // output that waits for a checkpoint
-	mark  int   // of it, as far as the last Frozen
+	user  []int           // what the program's user has
+	wait  []int           // output that waits for a checkpoint
+	mark  int             // of it, as far as the last Frozen
+	store map[string]bool // images that the hub keeps
 	over  bool
 	why   string
 	log   []string
@@ -64,6 +65,9 @@ func (w *world) do(list []Action) {
 			p := &process{node: a.Node, state: "preparing"}
 			w.legs[a.Leg] = p
 		case Begin, Restore:
+			if a.Do == Restore && !w.store[a.Image] {
+				w.fail("image %q was forgotten", a.Image)
+			}
 			if p.state == "ready" {
 				p.state = "runs"
 				if a.Do == Restore {
@@ -94,6 +98,8 @@ func (w *world) do(list []Action) {
 			w.wait, w.mark = w.wait[n:], 0
 		case Drop:
 			w.wait, w.mark = nil, 0
+		case Forget:
+			delete(w.store, a.Image)
 		case Find:
 			if node := w.find(a.Not); node != "" && w.rand.IntN(3) > 0 {
 				w.again++
@@ -141,14 +147,20 @@ func (w *world) freeze(leg Leg, p *process, a Action) {
 	if a.Hold {
 		p.state = "held"
 	}
-	image := fmt.Sprint("at ", p.at)
+	image := fmt.Sprintf("at %d, saved as %d of leg %d", p.at, a.Serial, leg)
 	p.saves = true
 	w.send(leg, func() {
 		if _, current, _ := w.job.State(); current == leg {
 			w.mark = len(w.wait)
 		}
 	})
-	w.send(leg, func() { w.do(w.job.Saved(w.now, leg, a.Serial, image)) })
+	for n := range 1 + w.rand.IntN(10)/9 { // a node may say it twice
+		name := fmt.Sprint(image, ", ", n)
+		w.send(leg, func() {
+			w.store[name] = true
+			w.do(w.job.Saved(w.now, leg, a.Serial, name))
+		})
+	}
 }
 
 // write is what the program does in a moment.
@@ -239,7 +251,7 @@ func (w *world) check() {
 }
 
 func play(t *testing.T, seed uint64, every time.Duration, faults int) *world {
-	w := &world{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 2)), now: time.Unix(0, 0), legs: map[Leg]*process{}, length: 300}
+	w := &world{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 2)), now: time.Unix(0, 0), legs: map[Leg]*process{}, store: map[string]bool{}, length: 300}
 	r := DefaultRules
 	r.Every = every
 	j, list := New(w.now, r, "node0")
@@ -254,6 +266,9 @@ func play(t *testing.T, seed uint64, every time.Duration, faults int) *world {
 	}
 	if !w.over {
 		w.fail("it never ended: %v", j.state)
+	}
+	if len(w.store) > 0 {
+		w.fail("images are left: %v", w.store)
 	}
 	for leg, p := range w.legs {
 		if p.state != "dead" && !p.cut {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"skep/grid/move"
+	"skep/grid/proto"
+)
+
+// A jobRig is a job that runs on a node and has a checkpoint.
+type jobRig struct {
+	*world
+	job *job
+	leg *leg
+}
+
+func newJobRig(t *testing.T, image string) *jobRig {
+	w := newWorld(t, func(c *Config) { c.BlobLimit = 1 }) // only what is pinned remains
+	client, theirs := net.Pipe()
+	go io.Copy(io.Discard, theirs)
+	t.Cleanup(func() { client.Close() })
+	rules := move.DefaultRules
+	rules.Every = time.Hour
+	j := &job{hub: w.hub, name: "1", client: client, over: make(chan struct{}), answer: make(chan string, 1),
+		legs: map[move.Leg]*leg{}, images: map[string]savedImage{}, why: proto.ExecGone}
+	j.more = sync.NewCond(&j.mu)
+	l := &leg{job: j, number: 1, node: "a"}
+	j.machine, _ = move.New(time.Now(), rules, "a")
+	j.legs[1] = l
+	r := &jobRig{w, j, l}
+	j.machine.Ready(time.Now(), 1)
+	j.machine.Started(time.Now(), 1)
+	j.machine.Checkpoint(time.Now())
+	r.save(1, image)
+	if state, _, _ := j.machine.State(); state != move.Running || j.machine.Image() == "" {
+		t.Fatalf("it is %v and has no checkpoint", state)
+	}
+	return r
+}
+
+// save sends an image as its node does.
+func (r *jobRig) save(serial int, image string) {
+	r.t.Helper()
+	if err := r.leg.takeImage([]byte(image)); err != nil {
+		r.t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(image))
+	end, err := json.Marshal(proto.ExecImageEnd{Serial: serial, Digest: hex.EncodeToString(sum[:])})
+	if err == nil {
+		err = r.leg.takeSaved(end)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// pinned reports whether the hub keeps an image.
+func (r *jobRig) pinned(image string) bool {
+	sum := sha256.Sum256([]byte(image))
+	return slices.Contains(r.hub.blobs.List(), hex.EncodeToString(sum[:]))
+}
+
+// An image that comes too late is forgotten, and the checkpoint is not, even if it has the same
+// bytes: a node sends what it likes.
+func TestLateImage(t *testing.T) {
+	r := newJobRig(t, "registers")
+	for _, late := range []string{"others", "registers"} {
+		r.save(1, late)
+		if !r.pinned("registers") || r.pinned("others") || len(r.job.images) != 1 {
+			t.Fatalf("after %q: the checkpoint is kept: %t, the late image: %t; %d images", late, r.pinned("registers"), r.pinned("others"), len(r.job.images))
+		}
+		if i := r.job.images[r.job.machine.Image()]; i.digest == "" {
+			t.Fatalf("after %q: the checkpoint has no bytes", late)
+		}
+	}
+	r.job.machine.Checkpoint(time.Now())
+	r.save(2, "registers")
+	r.save(2, "registers")
+	if !r.pinned("registers") || len(r.job.images) != 1 {
+		t.Errorf("a checkpoint with the bytes of the one before: %t, %d images", r.pinned("registers"), len(r.job.images))
+	}
+}
+
+// An image that comes when the program is over is not kept.
+func TestImageOfEndedProgram(t *testing.T) {
+	r := newJobRig(t, "registers")
+	r.job.happen(func(time.Time) []move.Action { return r.job.machine.Stop() })
+	r.save(1, "others")
+	if r.pinned("registers") || r.pinned("others") {
+		t.Errorf("the checkpoint is kept: %t, the late image: %t", r.pinned("registers"), r.pinned("others"))
+	}
+}
