@@ -79,7 +79,7 @@ func gridTexts() map[string]text {
 		},
 		"page": {
 			text: []string{"The hub makes the page; skep page passes it to browsers on this machine, on 127.0.0.1, until Ctrl-C. It shows the nodes, sessions and calls of the hub, lent cores, kernel updates and their rolls. It can only be read, has no scripts, and loads nothing from elsewhere.",
-				"The link has a secret, which is new each time: every user of this machine can reach the port, and nobody sees the page without the link. Like the hub's other commands, skep page works only for the hub's user. To read it elsewhere, forward the port: ssh -L 8080:127.0.0.1:PORT HUB.",
+				"The link has a secret, which is new each time: every user of this machine can reach the port, and nobody sees the page without the link. skep page works for the hub's user, who sees all, and for users with an account, who see their own sessions and calls. To read it elsewhere, forward the port: ssh -L 8080:127.0.0.1:PORT HUB.",
 				"The link followed by metrics has the numbers of the page in the text format of Prometheus. A monitoring system needs a link that stays the same: --secret-file and --port."},
 			examples: []manual.Entry{{Name: "skep page", Text: "on a free port"}, {Name: "skep page --port 8080", Text: "on this one"},
 				{Name: "skep page --port 8080 --secret-file page.secret", Text: "always under the same link"}},

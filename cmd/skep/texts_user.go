@@ -10,7 +10,7 @@ var accountFiles = []manual.Entry{stateFile, {Name: "account/", Text: "in it: th
 func userTexts() map[string]text {
 	return map[string]text{
 		"user": {
-			text: []string{"The user who runs skep up is the operator of the hub: all commands on that machine are the operator's. Other users get accounts, with which they submit from other machines, over TLS: skep run, calls, cancel, ledger, logs and nodes in a state directory with an account go to its hub. Each sees and ends only its own runs; the operator sees all.",
+			text: []string{"The user who runs skep up is the operator of the hub: all commands on that machine are the operator's. Other users get accounts, with which they submit from other machines, over TLS: skep run, calls, cancel, ledger, logs, top, page and nodes in a state directory with an account go to its hub. Each sees and ends only its own runs; the operator sees all.",
 				"Users whose calls wait share the slots of the nodes by --share. --slots limits how many of a user's calls run at a time, and --quota how many bytes the hub stores for it. On a node, the workers, caches and folders of users are apart; agents that are too old for that get no calls of accounts."},
 			examples: []manual.Entry{{Name: "skep user add ada --share 2 --slots 16", Text: "on the hub; prints a command for the user's machine"},
 				{Name: "skep user set operator --share 4", Text: "give the operator's own runs a greater part"}},

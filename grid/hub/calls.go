@@ -154,6 +154,10 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 		e.Nonce, e.Calls, e.Program = d.Nonce, d.Calls, d.Program
 	}
 	h.tally.note(&e, &c.caller.counts)
+	if c.caller.user != "" {
+		var twice Counts // the session has them
+		h.tallyOf(c.caller.user).note(&e, &twice)
+	}
 	h.emit(e)
 	switch state {
 	case CallQueued, CallLeased, CallRequeued, CallDone, CallFailed:

@@ -27,10 +27,10 @@ const (
 func (h *Hub) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
-	mux.HandleFunc("GET /v1/overview", h.showOverview)
-	mux.HandleFunc("GET /page/{$}", h.showPage)
-	mux.HandleFunc("GET /page/calls/{call}", h.showCall)
-	mux.HandleFunc("GET /page/metrics", h.showMetrics)
+	mux.HandleFunc("GET /v1/overview", byOperator(h.showOverview))
+	mux.HandleFunc("GET /page/{$}", byOperator(h.showPage))
+	mux.HandleFunc("GET /page/calls/{call}", byOperator(h.showCall))
+	mux.HandleFunc("GET /page/metrics", byOperator(h.showMetrics))
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	for _, how := range []Drain{DrainKeep, DrainMove, DrainEnd} {

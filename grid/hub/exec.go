@@ -86,6 +86,12 @@ func fileSize(f *os.File) int64 {
 	return 0
 }
 
+// refuseExec answers a user, whose programs would not count towards its share, nor be apart from
+// those of others.
+func refuseExec(w http.ResponseWriter) {
+	writeProblem(w, http.StatusForbidden, proto.ProblemToken, "`skep exec` is for the hub's operator: submit with `skep run`, whose calls count towards your share")
+}
+
 // startExec begins a program for the command line.
 func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 	var v ExecRequest
@@ -93,7 +99,7 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request, by viewer) {
 		return
 	}
 	if !by.all && !v.Logs {
-		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "`skep exec` is for the hub's operator: submit with `skep run`, whose calls count towards your share")
+		refuseExec(w)
 		return
 	}
 	if v.Logs {

@@ -134,6 +134,7 @@ type Hub struct {
 	adopted     map[sched.Fence]*adopted
 	watchers    map[string]map[*watcher]bool // by run; "": of all events
 	tally       tally
+	userTallies map[string]*tally // by the user's id
 }
 
 func (c *Config) setDefaults() error {
@@ -185,7 +186,7 @@ func Open(cfg Config) (*Hub, error) {
 	h := &Hub{
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMax: openFiles() / 2},
-		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, userQuotas: map[string]*quota{}, releases: map[string]*release{},
+		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{}, userQuotas: map[string]*quota{}, userTallies: map[string]*tally{}, releases: map[string]*release{},
 		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{}, jobs: map[string]*job{},
 		adopted: map[sched.Fence]*adopted{}, stored: map[carryKey]*storedResult{},
 		back: returning{keys: map[string]bool{}, leases: map[carryKey]carried{},

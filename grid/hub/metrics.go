@@ -150,8 +150,8 @@ func (o *Overview) rollMetrics() []*metric {
 	return []*metric{state, nodes}
 }
 
-func (h *Hub) showMetrics(w http.ResponseWriter, _ *http.Request) {
-	o, err := h.Overview()
+func (h *Hub) showMetrics(w http.ResponseWriter, _ *http.Request, by viewer) {
+	o, err := h.overviewFor(by)
 	if err != nil {
 		answerNode(w, err)
 		return

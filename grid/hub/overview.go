@@ -56,6 +56,7 @@ type SessionInfo struct {
 	Key   string    `json:"session"`
 	Run   string    `json:"run"`  // of `skep run`
 	Name  string    `json:"name"` // of that run, for people
+	User  string    `json:"user,omitempty"`
 	Began time.Time `json:"began"`
 	Ended time.Time `json:"ended,omitzero"`
 	Calls Counts    `json:"calls"`
@@ -96,20 +97,32 @@ func (o *Overview) Substrates() (list []Substrate) {
 }
 
 // Overview reads the state of the hub.
-func (h *Hub) Overview() (o Overview, err error) {
-	if o.Rolls, err = h.rolls.List(""); err != nil {
-		return o, err
-	}
-	acts, err := actsOf(h.rolls)
-	if o.Acts = acts; err != nil { // everything else is shown
-		o.NoAudit = err.Error()
+func (h *Hub) Overview() (o Overview, err error) { return h.overviewFor(operator) }
+
+// overviewFor has all nodes, and the sessions and calls that the viewer sees. Rolls and the audit
+// log are the operator's.
+func (h *Hub) overviewFor(by viewer) (o Overview, err error) {
+	o.Rolls, o.Acts = []rolls.Status{}, []Act{}
+	if by.all {
+		if o.Rolls, err = h.rolls.List(""); err != nil {
+			return o, err
+		}
+		if o.Acts, err = actsOf(h.rolls); err != nil { // everything else is shown
+			o.NoAudit = err.Error()
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := &h.tally
 	o.Time, o.Status, o.Nodes = h.cfg.Now(), h.status(), h.listed()
+	if !by.all {
+		t, o.Status = h.tallyOf(by.user), h.statusOf(by.user)
+	}
 	o.Calls, o.Sessions = t.counts, make([]SessionInfo, 0, len(h.masters))
 	for _, m := range h.masters {
+		if !by.sees(m.user) {
+			continue
+		}
 		s := m.info()
 		o.Calls.Waiting += s.Calls.Waiting
 		o.Calls.Running += s.Calls.Running
@@ -136,7 +149,7 @@ func newestFirst[T any](list []T) []T {
 // info counts the calls of a session.
 func (m *master) info() SessionInfo {
 	lockdep.AssertHeld(&m.hub.mu)
-	s := SessionInfo{Key: m.key, Run: m.run.key, Name: m.run.name, Began: m.began, Calls: m.counts}
+	s := SessionInfo{Key: m.key, Run: m.run.key, Name: m.run.name, User: m.hub.accounts.nameOf(m.user), Began: m.began, Calls: m.counts}
 	for _, c := range m.calls {
 		if m.hub.isRunning(c) {
 			s.Calls.Running++
@@ -155,12 +168,14 @@ func (h *Hub) endSession(m *master) {
 	left := uint64(s.Calls.Waiting + s.Calls.Running)
 	s.Calls.Waiting, s.Calls.Running = 0, 0
 	s.Calls.Dropped += left
-	h.tally.counts.Dropped += left
-	h.tally.ended = keepLast(h.tally.ended, s, endedMax)
+	for _, t := range h.talliesOf(m.user) {
+		t.counts.Dropped += left
+		t.ended = keepLast(t.ended, s, endedMax)
+	}
 }
 
-func (h *Hub) showOverview(w http.ResponseWriter, _ *http.Request) {
-	o, err := h.Overview()
+func (h *Hub) showOverview(w http.ResponseWriter, _ *http.Request, by viewer) {
+	o, err := h.overviewFor(by)
 	if err != nil {
 		answerNode(w, err)
 		return

@@ -139,8 +139,8 @@ func newPage(o Overview, refresh bool) *overviewPage {
 	return p
 }
 
-func (h *Hub) showPage(w http.ResponseWriter, r *http.Request) {
-	o, err := h.Overview()
+func (h *Hub) showPage(w http.ResponseWriter, r *http.Request, by viewer) {
+	o, err := h.overviewFor(by)
 	if err != nil {
 		answerNode(w, err)
 		return
@@ -157,7 +157,7 @@ type callPage struct {
 }
 
 // showCall shows what the ledger says of a call.
-func (h *Hub) showCall(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) showCall(w http.ResponseWriter, r *http.Request, by viewer) {
 	id, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	if err != nil {
 		http.NotFound(w, r)
@@ -170,7 +170,7 @@ func (h *Hub) showCall(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &callPage{pageHead: pageHead{Title: fmt.Sprint("Skep: call ", id), Style: template.CSS(pageStyle)}, Call: id, Read: len(list)}
 	for _, e := range list {
-		if e.Call != id {
+		if e.Call != id || !by.sees(e.User) {
 			continue
 		}
 		if name := h.roster.name(e.Node); name != "" {

@@ -13,7 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
+
+	"skep/grid/proto"
 )
 
 // Browsers cannot open the control socket, so a PageRelay serves the hub's page on a port of
@@ -99,6 +102,7 @@ func (p *PageRelay) pass(ctx context.Context, w http.ResponseWriter, path string
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hub/page"+path, nil)
 	var resp *http.Response
 	if err == nil {
+		r.Header.Set(proto.HeaderRevision, strconv.Itoa(proto.Revision))
 		resp, err = p.client.http.Do(r)
 	}
 	if err != nil {

@@ -5,6 +5,8 @@ package hub
 import (
 	"slices"
 	"time"
+
+	"skep/internal/lockdep"
 )
 
 // Counts of calls, since the hub or the session began.
@@ -49,6 +51,25 @@ type tally struct {
 // intervalAt returns the number of the interval at this time. A clock that was set back does not
 // count below 0.
 func (t *tally) intervalAt(now time.Time) int { return max(0, int(now.Sub(t.began)/intervalTime)) }
+
+// tallyOf returns the tally of one user with an account.
+func (h *Hub) tallyOf(user string) *tally {
+	lockdep.AssertHeld(&h.mu)
+	t := h.userTallies[user]
+	if t == nil {
+		t = &tally{began: h.started}
+		h.userTallies[user] = t
+	}
+	return t
+}
+
+// talliesOf lists those in which the calls of a user count.
+func (h *Hub) talliesOf(user string) []*tally {
+	if user == "" {
+		return []*tally{&h.tally}
+	}
+	return []*tally{&h.tally, h.tallyOf(user)}
+}
 
 // note counts what an event says of a call.
 func (t *tally) note(e *Event, of *Counts) {

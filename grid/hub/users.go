@@ -175,6 +175,7 @@ func (h *Hub) RemoveUser(name string) error {
 	}
 	err = h.userTokens.RemoveUser(id)
 	h.mu.Lock()
+	delete(h.userTallies, id)
 	var runs []*run
 	for _, r := range h.runs {
 		if r.user == id {

@@ -212,6 +212,7 @@ func TestHostileUser(t *testing.T) {
 			_, err := eve.cli.Exec(ctx, ExecRequest{Node: a.node.ID(), Program: l.Worker.Module}, nil, io.Discard, io.Discard)
 			return err
 		}, "`skep exec` is for the hub's operator"},
+		{"send a program", do(http.MethodPost, "/v1/programs"), "submit with `skep run`"},
 		{"work as a node", do(http.MethodPost, proto.PathClaim), "operator"},
 	} {
 		if err := c.try(); err == nil || !strings.Contains(err.Error(), c.want) {

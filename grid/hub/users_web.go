@@ -13,6 +13,7 @@ import (
 	"skep/grid/ident"
 	"skep/grid/proto"
 	"skep/grid/sched"
+	"skep/internal/lockdep"
 )
 
 // login opens an account on a machine. The rest of the request is checked before a use of the
@@ -73,7 +74,17 @@ func (h *Hub) userHandler() http.Handler {
 		})
 	}
 	handle(proto.PatternRenew, h.renewUser)
-	handle("GET /v1/status", func(w http.ResponseWriter, _ *http.Request, u *account) { writeJSON(w, http.StatusOK, h.statusFor(u)) })
+	handle("GET /v1/status", func(w http.ResponseWriter, _ *http.Request, u *account) {
+		h.mu.Lock()
+		status := h.statusOf(u.ID)
+		h.mu.Unlock()
+		writeJSON(w, http.StatusOK, status)
+	})
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, viewer){
+		"GET /v1/overview": h.showOverview, "GET /page/{$}": h.showPage, "GET /page/calls/{call}": h.showCall, "GET /page/metrics": h.showMetrics,
+	} {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request, u *account) { f(w, r, viewer{user: u.ID}) })
+	}
 	handle("GET /v1/users", func(w http.ResponseWriter, _ *http.Request, u *account) {
 		writeJSON(w, http.StatusOK, h.users(viewer{user: u.ID}))
 	})
@@ -90,6 +101,7 @@ func (h *Hub) userHandler() http.Handler {
 	handle("POST /v1/runs/{key}/master", h.serveMaster)
 	handle("POST /v1/runs/{key}/workers/{want}", h.takeWorker)
 	handle("POST /v1/exec", func(w http.ResponseWriter, r *http.Request, u *account) { h.startExec(w, r, viewer{user: u.ID}) })
+	handle("POST /v1/programs", func(w http.ResponseWriter, _ *http.Request, _ *account) { refuseExec(w) })
 	handle("/", func(w http.ResponseWriter, r *http.Request, u *account) {
 		writeProblem(w, http.StatusForbidden, proto.ProblemToken, "the user %s may not do this: it is for the hub's operator, on the hub's machine", u.Name)
 	})
@@ -117,16 +129,14 @@ func (h *Hub) renewUser(w http.ResponseWriter, r *http.Request, u *account) {
 	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: u.Name, Certificate: cert, CA: h.ca.DER(), Hub: h.cfg.Version})
 }
 
-// statusFor is the status with the numbers of one user.
-func (h *Hub) statusFor(u *account) Status {
-	s := h.Status()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	q := h.quotaOf(u.ID)
+// statusOf is the status with the numbers of one user.
+func (h *Hub) statusOf(user string) Status {
+	lockdep.AssertHeld(&h.mu)
+	s, q := h.status(), h.quotaOf(user)
 	s.PID, s.Sessions, s.Calls = 0, 0, 0
 	s.Stored, s.StoredMax = uint64(max(q.used.Load(), 0)), uint64(min(q.limit(), h.quota.limit()))
 	for _, m := range h.masters {
-		if m.run.user == u.ID {
+		if m.run.user == user {
 			s.Sessions++
 			s.Calls += len(m.calls)
 		}

@@ -89,6 +89,14 @@ func TestUsersSubmit(t *testing.T) {
 	if out, code := s.skep("ledger", "--state", s.path("eve")); code != 0 || strings.Count(out, "\n") != 1 {
 		t.Errorf("eve reads %d: %.300q", code, out)
 	}
+	for name, own := range map[string]bool{"ada": true, "eve": false} {
+		if out, code := s.skep("top", "--count", "1", "--json", "--state", s.path(name)); code != 0 || strings.Contains(out, `"user":"ada"`) != own || !strings.Contains(out, `"slots"`) {
+			t.Errorf("%s sees %d: %.300q", name, code, out)
+		}
+		if _, code := s.skep("exec", "--state", s.path(name), "--", filepath.Join(program, "master")); code == 0 {
+			t.Errorf("%s runs a program outside of all shares", name)
+		}
+	}
 	if out, _ := s.skep("logs", "--state", s.path("eve")); out != "" {
 		t.Errorf("eve reads output: %.300q", out)
 	}
