@@ -98,6 +98,8 @@ func (s fakeStore) Path(digest string) (string, error) {
 func (s fakeStore) List() []string     { return nil }
 func (s fakeStore) Pin(string, string) {}
 func (s fakeStore) Unpin(string)       {}
+func (s fakeStore) Bytes() int64       { return areaBytes(s.dir) }
+func (s fakeStore) Trim(int64)         {}
 func (s fakeStore) Drop(digest string) { os.Remove(filepath.Join(s.dir, digest)) }
 
 func (s fakeStore) put(t testing.TB, b []byte) string {

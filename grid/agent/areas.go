@@ -5,9 +5,12 @@ package agent
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 type area struct {
 	root, tmp, logs string
 	store           store
+	last            time.Time // use; areas.mu
 }
 
 // areas are those of users with an account; the hub's own user has what the agent was made
@@ -31,6 +35,14 @@ type areas struct {
 
 	mu     sync.Mutex
 	byUser map[string]*area
+	closed []closedArea // that this agent has not opened, the least recently used first
+}
+
+// A closedArea is the cache of a user who has had no calls since the agent started.
+type closedArea struct {
+	user  string
+	bytes int64
+	last  time.Time
 }
 
 // areaAge is how long the cache of a user is kept who has no calls here.
@@ -53,14 +65,63 @@ func (a *Agent) openAreas(dir string) error {
 	}
 	for _, entry := range list {
 		path := filepath.Join(dir, entry.Name(), "tmp")
-		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > areaAge {
+		info, err := entry.Info()
+		old := err == nil && time.Since(info.ModTime()) > areaAge
+		if old {
 			path = filepath.Dir(path)
 		}
 		if err := RemoveAll(path); err != nil {
 			return fmt.Errorf("the state directory is in use or damaged: %w", err)
 		}
+		if err == nil && !old && userForm.MatchString(entry.Name()) {
+			a.areas.closed = append(a.areas.closed, closedArea{entry.Name(), areaBytes(filepath.Join(dir, entry.Name())), info.ModTime()})
+		}
 	}
+	slices.SortFunc(a.areas.closed, func(x, y closedArea) int { return x.last.Compare(y.last) })
+	a.boundAreas()
 	return nil
+}
+
+// areaBytes is what the files in a folder have together.
+func areaBytes(dir string) (n int64) {
+	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// boundAreas keeps the caches of all users together within the size of the agent's own, however
+// many users there are: those go first that were not used for longest, and what runs stays.
+func (a *Agent) boundAreas() {
+	a.areas.mu.Lock()
+	defer a.areas.mu.Unlock()
+	left := a.config.cacheLimit()
+	for _, c := range a.areas.closed {
+		left -= c.bytes
+	}
+	open := slices.SortedFunc(maps.Values(a.areas.byUser), func(x, y *area) int { return x.last.Compare(y.last) })
+	for _, p := range open {
+		left -= p.store.Bytes()
+	}
+	for left < 0 && len(a.areas.closed) > 0 {
+		c := a.areas.closed[0]
+		if err := RemoveAll(filepath.Join(a.areas.dir, c.user)); err != nil {
+			a.config.Log("the cache of a user stays: %v", err)
+		}
+		left += c.bytes
+		a.areas.closed = a.areas.closed[1:]
+	}
+	for _, p := range open {
+		if had := p.store.Bytes(); left < 0 {
+			p.store.Trim(max(0, had+left))
+			left += had - p.store.Bytes()
+		}
+	}
 }
 
 // areaOf returns the area of a user.
@@ -75,6 +136,7 @@ func (a *Agent) areaOf(user string) (*area, error) {
 	defer a.areas.mu.Unlock()
 	p := a.areas.byUser[user]
 	if p != nil {
+		p.last = time.Now()
 		return p, nil
 	}
 	root := filepath.Join(a.areas.dir, user)
@@ -89,6 +151,8 @@ func (a *Agent) areaOf(user string) (*area, error) {
 		return nil, err
 	}
 	now := time.Now()
+	p.last = now
+	a.areas.closed = slices.DeleteFunc(a.areas.closed, func(c closedArea) bool { return c.user == user })
 	for _, dir := range []string{root, p.logs} { // for areaAge
 		if err := os.Chtimes(dir, now, now); err != nil {
 			return nil, err
@@ -99,7 +163,9 @@ func (a *Agent) areaOf(user string) (*area, error) {
 }
 
 // ownArea is that of the hub's own user.
-func (a *Agent) ownArea() *area { return &area{a.work, a.tmp, a.logs, a.blobStore()} }
+func (a *Agent) ownArea() *area {
+	return &area{root: a.work, tmp: a.tmp, logs: a.logs, store: a.blobStore()}
+}
 
 func (a *Agent) blobStore() store {
 	a.hubMu.RLock()
@@ -126,5 +192,9 @@ func (a *Agent) logFolders() []string {
 
 // fetchInto brings a blob into the cache of an area.
 func (a *Agent) fetchInto(ctx context.Context, p *area, digest string) (uint64, error) {
-	return a.toHub().fetch(ctx, digest, p.store)
+	n, err := a.toHub().fetch(ctx, digest, p.store)
+	if n > 0 && p.root != a.work {
+		a.boundAreas()
+	}
+	return n, err
 }

@@ -4,6 +4,9 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/grid/blob"
 	"skep/grid/proto"
 )
 
@@ -134,5 +138,86 @@ func TestOldAreasAreRemoved(t *testing.T) {
 	})
 	if want := []string{".", userOne, userOne + "/blobs", userOne + ".logs"}; !slices.Equal(left, want) {
 		t.Errorf("%q is left, want %q", left, want)
+	}
+}
+
+// A storingHub fetches into true stores.
+type storingHub struct{ *fakeHub }
+
+func (h storingHub) fetch(_ context.Context, digest string, into store) (uint64, error) {
+	b, _ := h.origin.Load(digest)
+	_, n, err := into.(*blob.Store).Put(bytes.NewReader(b.([]byte)), "")
+	return uint64(n), err
+}
+
+// However many users there are, their caches have together at most the size of the agent's own. What
+// was not used for longest goes first, also if it is of an earlier agent; what runs stays.
+func TestCachesOfUsersAreBounded(t *testing.T) {
+	r := newRig(t, "", 1)
+	r.hub = storingHub{r.fake}
+	r.config.Cache = 40 << 10
+	again, old := filepath.Join(r.areas.dir, "00112233445566ab"), filepath.Join(r.areas.dir, "00112233445566cc")
+	for n, dir := range []string{again, old} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "x"), make([]byte, n*20<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(n-2) * time.Hour)
+		if err := os.Chtimes(dir, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.openAreas(r.areas.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.areaOf(filepath.Base(again)); err != nil { // its user calls again
+		t.Fatal(err)
+	}
+	put := func(user string, size int, owner string) string {
+		p, err := r.areaOf(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := bytes.Repeat([]byte(user[14:]), size/2)
+		digest := fmt.Sprintf("%x", sha256.Sum256(b))
+		r.fake.origin.Store(digest, b)
+		if owner != "" {
+			p.store.Pin(digest, owner)
+		}
+		if _, err := r.fetchInto(t.Context(), p, digest); err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	has := func(user, digest string) bool {
+		p, _ := r.areaOf(user)
+		return p.store.(*blob.Store).Has(digest)
+	}
+	used := put("00112233445566dd", 9<<10, "a session")
+	one := put(userOne, 8<<10, "")
+	if _, err := os.Stat(old); err != nil {
+		t.Errorf("there was room: %v", err)
+	}
+	two := put(userTwo, 10<<10, "")
+	if _, err := os.Stat(old); err == nil || !has(userOne, one) {
+		t.Errorf("the cache of an earlier agent stays, %v", err)
+	}
+	if _, err := os.Stat(again); err != nil {
+		t.Errorf("the area of a user who calls was removed: %v", err)
+	}
+	three := put("00112233445566ee", 9<<10, "")
+	four := put("00112233445566ff", 9<<10, "")
+	if !has(userOne, one) || has(userTwo, two) || !has("00112233445566dd", used) || !has("00112233445566ee", three) || !has("00112233445566ff", four) {
+		t.Errorf("left: %v %v, pinned %v, newest %v %v", has(userOne, one), has(userTwo, two), has("00112233445566dd", used), has("00112233445566ee", three), has("00112233445566ff", four))
+	}
+	// The next agent counts what this one left.
+	r.config.Cache = 1
+	if err := r.openAreas(r.areas.dir); err != nil {
+		t.Fatal(err)
+	}
+	if n := areaBytes(r.areas.dir); n != 0 {
+		t.Errorf("%d bytes are left", n)
 	}
 }

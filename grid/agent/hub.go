@@ -31,5 +31,7 @@ type store interface {
 	List() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)
+	Bytes() int64       // of all blobs
+	Trim(limit int64)   // removes blobs that nobody pins, the least recently used first
 	Drop(digest string) // its digest does not match its name: fetch it again
 }

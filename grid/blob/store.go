@@ -135,14 +135,34 @@ func (s *Store) remove(e *entry) {
 // shrink removes unpinned blobs, but not keep, until the limit holds. The caller holds
 // s.mu.
 func (s *Store) shrink(keep *entry) {
+	if s.limit > 0 {
+		s.shrinkTo(s.limit, keep)
+	}
+}
+
+func (s *Store) shrinkTo(limit int64, keep *entry) {
 	lockdep.AssertHeld(&s.mu)
-	for at := s.used.Back(); at != nil && s.limit > 0 && s.total > s.limit; {
+	for at := s.used.Back(); at != nil && s.total > limit; {
 		e := at.Value.(*entry)
 		at = at.Prev()
 		if e != keep && len(s.pins[e.digest]) == 0 {
 			s.remove(e)
 		}
 	}
+}
+
+// Bytes is how much all blobs have together.
+func (s *Store) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+// Trim removes unpinned blobs, the least recently used first, until all have at most limit bytes.
+func (s *Store) Trim(limit int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shrinkTo(limit, nil)
 }
 
 // lookup returns the entry of a verified blob and marks it as the most recently used.
