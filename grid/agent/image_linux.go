@@ -4,6 +4,7 @@ package agent
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The image of a movable program is a tar file: bee's snapshot, then the folders that the
-// program can write to.
+// The image of a movable program is a tar file: bee's snapshot in parts, all with this name, then
+// the folders that the program can write to.
 const imageSnapshot = "snapshot"
 
 // jobDirs are the folders of a movable program, and where it sees them on every node.
@@ -25,22 +26,50 @@ var jobDirs = []struct{ name, guest string }{{"job", jobDir}, {"tmp", "/tmp"}, {
 
 const jobDir = "/job"
 
-// packImage writes an image. The program stands still.
-func packImage(w io.Writer, snapshot *os.File, dir string) error {
-	t := tar.NewWriter(w)
-	info, err := snapshot.Stat()
-	if err != nil {
-		return err
+const unbounded = 1 << 62
+
+// errLarge says why an image was not made.
+var errLarge = errors.New("its memory and files need more disk than its limits, or half of the free disk, allow: ask for more with --disk")
+
+// A capped writer fails with errLarge before more than left bytes are written.
+type capped struct {
+	w    io.Writer
+	left uint64
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if uint64(len(p)) > c.left {
+		return 0, errLarge
 	}
-	if err := t.WriteHeader(&tar.Header{Name: imageSnapshot, Mode: 0o600, Size: info.Size()}); err != nil {
-		return err
+	c.left -= uint64(len(p))
+	return c.w.Write(p)
+}
+
+// packSnapshot writes what bee writes, in parts, because nobody knows how much that will be.
+func packSnapshot(t *tar.Writer, r io.Reader) (n uint64, err error) {
+	buf := make([]byte, 1<<20)
+	for {
+		k, err := io.ReadFull(r, buf)
+		if k > 0 {
+			if err := t.WriteHeader(&tar.Header{Name: imageSnapshot, Mode: 0o600, Size: int64(k)}); err != nil {
+				return n, err
+			}
+			if _, err := t.Write(buf[:k]); err != nil {
+				return n, err
+			}
+			n += uint64(k)
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	if _, err := snapshot.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if _, err := io.Copy(t, snapshot); err != nil {
-		return err
-	}
+}
+
+// packFolders writes the rest of an image. The program stands still.
+func packFolders(t *tar.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -55,7 +84,7 @@ func packImage(w io.Writer, snapshot *os.File, dir string) error {
 			return p.add(name)
 		})
 		if err != nil {
-			return fmt.Errorf("its files cannot be read: %w", err)
+			return fmt.Errorf("its files cannot be packed: %w", err)
 		}
 	}
 	return t.Close()
@@ -129,27 +158,26 @@ type unpacker struct {
 }
 
 // unpackImage writes the files of an image to dir, for the user own if that is not 0, and the
-// snapshot to snapshot. most bounds the bytes of the files; 0: nothing does.
-func unpackImage(r io.Reader, snapshot *os.File, dir string, own int, most uint64) error {
+// snapshot to snapshot. disk bounds the bytes of the files (0: nothing does), and most those of the snapshot.
+func unpackImage(r io.Reader, snapshot io.Writer, dir string, own int, disk, most uint64) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	u := &unpacker{root: root, own: own, left: most}
-	if most == 0 {
-		u.left = 1 << 62
-	}
+	u := &unpacker{root: root, own: own, left: cmp.Or(disk, unbounded)}
+	to := &capped{snapshot, most}
 	t := tar.NewReader(r)
 	h, err := t.Next()
-	if err != nil || h.Name != imageSnapshot || h.Typeflag != tar.TypeReg {
+	if err != nil || h.Name != imageSnapshot {
 		return errors.New("the image of the program is damaged")
 	}
-	if _, err := io.Copy(snapshot, t); err != nil {
-		return err
+	for ; err == nil && h.Name == imageSnapshot && h.Typeflag == tar.TypeReg; h, err = t.Next() {
+		if _, err := io.Copy(to, t); err != nil {
+			return fmt.Errorf("the program's snapshot cannot be stored: %w", err)
+		}
 	}
-	for {
-		h, err := t.Next()
+	for ; ; h, err = t.Next() {
 		if err == io.EOF {
 			return u.finish()
 		}

@@ -5,6 +5,7 @@ package agent
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
 )
 
 func makeJobDirs(t *testing.T) string {
@@ -24,6 +28,15 @@ func makeJobDirs(t *testing.T) string {
 	return dir
 }
 
+func packBytes(snapshot, dir string) (*bytes.Buffer, error) {
+	var image bytes.Buffer
+	w := tar.NewWriter(&image)
+	if _, err := packSnapshot(w, strings.NewReader(snapshot)); err != nil {
+		return nil, err
+	}
+	return &image, packFolders(w, dir)
+}
+
 func unpackBytes(t *testing.T, image []byte, most uint64) (string, string, error) {
 	dir := makeJobDirs(t)
 	snapshot, err := os.CreateTemp(t.TempDir(), "")
@@ -31,7 +44,7 @@ func unpackBytes(t *testing.T, image []byte, most uint64) (string, string, error
 		t.Fatal(err)
 	}
 	defer snapshot.Close()
-	return dir, snapshot.Name(), unpackImage(bytes.NewReader(image), snapshot, dir, 0, most)
+	return dir, snapshot.Name(), unpackImage(bytes.NewReader(image), snapshot, dir, 0, most, 2<<20)
 }
 
 // What a program wrote is the same after an image.
@@ -51,14 +64,9 @@ func TestImage(t *testing.T) {
 		}
 	}
 	defer os.Chmod(at("shm/a"), 0o755)
-	snapshot, err := os.CreateTemp(t.TempDir(), "")
+	registers := strings.Repeat("registers", 200000) // more than one part
+	image, err := packBytes(registers, dir)
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer snapshot.Close()
-	snapshot.WriteString("registers")
-	var image bytes.Buffer
-	if err := packImage(&image, snapshot, dir); err != nil {
 		t.Fatal(err)
 	}
 	to, saved, err := unpackBytes(t, image.Bytes(), 0)
@@ -66,8 +74,8 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(filepath.Join(to, "shm/a"), 0o755)
-	if b, _ := os.ReadFile(saved); string(b) != "registers" {
-		t.Errorf("the snapshot is %q", b)
+	if b, _ := os.ReadFile(saved); string(b) != registers {
+		t.Errorf("the snapshot has %d bytes, not %d", len(b), len(registers))
 	}
 	var st, link unix.Stat_t
 	unix.Stat(filepath.Join(to, "job/file"), &st)
@@ -86,6 +94,12 @@ func TestImage(t *testing.T) {
 	}
 	if _, _, err := unpackBytes(t, image.Bytes()[:image.Len()-1500], 0); err == nil {
 		t.Error("an image without its end is taken")
+	}
+	if image, err = packBytes(registers+registers, dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := unpackBytes(t, image.Bytes(), 0); !errors.Is(err, errLarge) {
+		t.Errorf("a snapshot that is larger than the program may be: %v", err)
 	}
 }
 
@@ -167,19 +181,112 @@ func TestHostileFolders(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "tmp")); err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer snapshot.Close()
-	var image bytes.Buffer
-	if err := packImage(&image, snapshot, dir); err == nil && bytes.Contains(image.Bytes(), []byte("secret")) {
+	if image, err := packBytes("registers", dir); err == nil && bytes.Contains(image.Bytes(), []byte("secret")) {
 		t.Error("a folder that was replaced by a link was read")
 	}
 	if err := unix.Mkfifo(filepath.Join(dir, "job/pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := packImage(&image, snapshot, dir); err == nil || !strings.Contains(err.Error(), "job/pipe is neither a file, a folder nor a link") {
+	if _, err := packBytes("registers", dir); err == nil || !strings.Contains(err.Error(), "job/pipe is neither a file, a folder nor a link") {
 		t.Errorf("a named pipe: %v", err)
+	}
+}
+
+// A hostileBee is a program that answers in the place of its bee.
+type hostileBee struct {
+	t       *testing.T
+	movable *movable
+	wrote   chan int // bytes
+}
+
+// newHostileBee writes size bytes, and says that it wrote said.
+func newHostileBee(t *testing.T, size, said int) *hostileBee {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	a := &Agent{config: Config{Limits: proto.Limits{Memory: 1 << 20, Disk: 1 << 20}}}
+	h := &hostileBee{t, &movable{agent: a, exec: &proto.Exec{}, process: &process{}, control: ours, dir: makeJobDirs(t)}, make(chan int, 1)}
+	go h.answer(theirs, size, said)
+	return h
+}
+
+func (h *hostileBee) answer(sock *os.File, size, said int) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	data, control := make([]byte, 64), make([]byte, 64)
+	var n int
+	raw.Read(func(fd uintptr) bool {
+		_, n, _, _, err = unix.Recvmsg(int(fd), data, control, unix.MSG_CMSG_CLOEXEC)
+		return err != unix.EAGAIN
+	})
+	list, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil || len(list) != 1 {
+		h.t.Errorf("%d descriptors, %v", len(list), err)
+		return
+	}
+	fd, _ := unix.ParseUnixRights(&list[0])
+	wrote, part := 0, make([]byte, 64<<10)
+	for wrote < size {
+		k, err := unix.Write(fd[0], part[:min(len(part), size-wrote)])
+		if err != nil && err != unix.EINTR {
+			break
+		}
+		wrote += max(k, 0)
+	}
+	unix.Close(fd[0])
+	sock.Write(uapi.Append(nil, uapi.SnapshotAnswer{Saved: 1, Bytes: uint64(said)}))
+	h.wrote <- wrote
+}
+
+// A program that writes more than it may have, in the place of its bee, fills nobody's disk.
+func TestHostileSnapshot(t *testing.T) {
+	const size = 64 << 20
+	h := newHostileBee(t, size, size)
+	var got counter
+	if _, err := h.movable.pack(&got, h.movable.imageMost()); !errors.Is(err, errLarge) {
+		t.Errorf("a snapshot of %d bytes: %v", size, err)
+	}
+	if wrote := <-h.wrote; got > 2<<20 || wrote > 8<<20 {
+		t.Errorf("%d bytes were stored, and %d taken", got, wrote)
+	}
+	h = newHostileBee(t, 5000, 6000)
+	if _, err := h.movable.pack(&got, h.movable.imageMost()); err == nil || !strings.Contains(err.Error(), "bee wrote 5000 bytes and says that it wrote 6000") {
+		t.Errorf("a snapshot without its end: %v", err)
+	}
+	h = newHostileBee(t, 5000, 5000)
+	if _, err := h.movable.pack(&got, h.movable.imageMost()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file of a program may have more bytes than space. It is not written into an image.
+func TestSparseFile(t *testing.T) {
+	h := newHostileBee(t, 5000, 5000)
+	name := filepath.Join(h.movable.dir, "job/file")
+	if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	var got counter
+	if _, err := h.movable.pack(&got, h.movable.imageMost()); !errors.Is(err, errLarge) || got > 2<<20 {
+		t.Errorf("a file of 1 TiB: %v, %d bytes", err, got)
+	}
+}
+
+// An image in a file of this node's leaves half of the free disk, whatever the limits are.
+func TestImageLeavesDisk(t *testing.T) {
+	a := &Agent{tmp: t.TempDir(), config: Config{Limits: proto.Limits{Memory: 1 << 60, Disk: 1 << 60}}}
+	m := &movable{agent: a, exec: &proto.Exec{}}
+	if most, free := m.fileMost(), freeBytes(a.tmp); most > free*3/4 || most == 0 {
+		t.Errorf("%d bytes of %d", most, free)
+	}
+	a.config.Limits.Memory, a.config.Limits.Disk = 2, 3
+	if most := m.fileMost(); most != 5 {
+		t.Errorf("%d bytes with limits of 2 and 3", most)
 	}
 }

@@ -3,6 +3,9 @@
 package agent
 
 import (
+	"archive/tar"
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -320,7 +323,7 @@ func (m *movable) unpack(owner, dir, image string, most uint64) (string, error) 
 		return "", err
 	}
 	defer snapshot.Close()
-	return snapshot.Name(), unpackImage(from, snapshot, dir, a.confined.RunAs, most)
+	return snapshot.Name(), unpackImage(from, snapshot, dir, a.confined.RunAs, most, m.fileMost())
 }
 
 // start starts the process and the copies of its streams.
@@ -386,20 +389,20 @@ func (m *movable) awaitStart(image string) error {
 // askTimeout is what bee may take for a snapshot.
 const askTimeout = 5 * time.Minute
 
-// ask has bee save the program in a file and hold it.
-func (m *movable) ask(f *os.File) (uapi.SnapshotAnswer, error) {
+// ask has bee write the program to a pipe and hold it. bee closes the pipe before it answers.
+func (m *movable) ask(w int) (uapi.SnapshotAnswer, error) {
 	var answer uapi.SnapshotAnswer
 	raw, err := m.control.SyscallConn()
 	if err != nil {
-		return answer, err
+		return answer, errors.Join(err, unix.Close(w))
 	}
 	ask := uapi.Append(nil, uapi.SnapshotAsk{End: uapi.SnapshotHold})
 	var sent error
 	err = raw.Write(func(fd uintptr) bool {
-		sent = unix.Sendmsg(int(fd), ask, unix.UnixRights(int(f.Fd())), nil, unix.MSG_NOSIGNAL)
+		sent = unix.Sendmsg(int(fd), ask, unix.UnixRights(w), nil, unix.MSG_NOSIGNAL)
 		return sent != unix.EAGAIN
 	})
-	if err = errors.Join(err, sent); err != nil {
+	if err = errors.Join(err, sent, unix.Close(w)); err != nil {
 		return answer, err
 	}
 	// A program that the owner paused is saved too: it is asked to rest before it can go on.
@@ -428,58 +431,135 @@ func (m *movable) save(v proto.ExecSave, runs bool) {
 	}
 }
 
+// saved is what bee's part of an image has become.
+type saved struct {
+	bytes uint64
+	err   error
+}
+
+// openPipe returns the pipe of a snapshot. Only bee writes to it, in blocking mode.
+func openPipe() (r *os.File, w int, err error) {
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	unix.FcntlInt(uintptr(fd[1]), unix.F_SETPIPE_SZ, 1<<20) // it works with less, too
+	if err := unix.SetNonblock(fd[0], true); err != nil {
+		return nil, -1, errors.Join(err, unix.Close(fd[0]), unix.Close(fd[1]))
+	}
+	r = os.NewFile(uintptr(fd[0]), "snapshot")
+	return r, fd[1], r.SetReadDeadline(time.Now().Add(askTimeout))
+}
+
+// pack writes an image of at most `most` bytes to w. If it returns no error, the program is held since the time began.
+// bee writes to a pipe, not to a file: it stands in the memory of the program, and would be
+// bounded by nothing.
+func (m *movable) pack(w io.Writer, most uint64) (began time.Time, err error) {
+	r, end, err := openPipe()
+	if err != nil {
+		return began, err
+	}
+	defer r.Close()
+	t := tar.NewWriter(&capped{w, most})
+	done := make(chan saved, 1)
+	go func() {
+		n, err := packSnapshot(t, r)
+		r.Close() // bee waits for nothing
+		done <- saved{n, err}
+	}()
+	answer, err := m.ask(end)
+	if err != nil {
+		r.Close()
+		<-done
+		return began, fmt.Errorf("bee does not answer: %w", err)
+	}
+	began = time.Now().Add(-time.Duration(answer.PauseNS))
+	s := <-done
+	if answer.Saved == 0 {
+		if s.err != nil {
+			return began, s.err
+		}
+		return began, errors.New(unix.ByteSliceToString(answer.Why[:]))
+	}
+	if s.err == nil && s.bytes != answer.Bytes {
+		s.err = fmt.Errorf("bee wrote %d bytes and says that it wrote %d", s.bytes, answer.Bytes)
+	}
+	if s.err == nil {
+		s.err = packFolders(t, m.dir)
+	}
+	if s.err != nil {
+		m.goOn()
+	}
+	return began, s.err
+}
+
+func (m *movable) goOn() { m.control.Write([]byte{0}) }
+
+// imageMost bounds the bytes of an image. Without a limit of memory the node's memory bounds what
+// a program has.
+func (m *movable) imageMost() uint64 {
+	l := m.agent.limitsFor(m.exec.Limits)
+	total, _ := memoryInfo()
+	return cmp.Or(l.Disk, unbounded) + cmp.Or(l.Memory, total)
+}
+
+// fileMost bounds an image in a file of this node's.
+func (m *movable) fileMost() uint64 { return min(m.imageMost(), freeBytes(m.agent.tmp)/2) }
+
+// trySave packs what moves straight into the stream. What goes on is packed into a file, because
+// that takes less time, and sent later. Before the hub has Saved, the program can always go on.
 func (m *movable) trySave(v proto.ExecSave) error {
-	snapshot, err := m.tempFile()
+	stream := bufio.NewWriterSize(execOutput{m.stream, proto.ExecImage, nil}, proto.ExecFrameMax)
+	to := io.Writer(stream)
+	var file *os.File
+	most := m.imageMost()
+	if !v.Hold {
+		var err error
+		most = m.fileMost()
+		if file, err = m.tempFile(); err != nil {
+			return err
+		}
+		defer file.Close()
+		to = file
+	}
+	sum, count := sha256.New(), new(counter)
+	began, err := m.pack(io.MultiWriter(to, sum, count), most)
 	if err != nil {
 		return err
-	}
-	defer snapshot.Close()
-	answer, err := m.ask(snapshot)
-	if err != nil {
-		return fmt.Errorf("bee does not answer: %w", err)
-	}
-	began := time.Now().Add(-time.Duration(answer.PauseNS))
-	if answer.Saved == 0 {
-		return errors.New(unix.ByteSliceToString(answer.Why[:]))
-	}
-	held := true
-	goOn := func() {
-		if held {
-			m.control.Write([]byte{0})
-		}
-		held = false
 	}
 	m.out.drain()
 	m.errs.drain()
-	end := proto.ExecImageEnd{Serial: v.Serial, Input: m.in.consumed()}
-	image, err := m.tempFile()
-	if err != nil {
-		goOn()
-		return err
-	}
-	defer image.Close()
-	sum := sha256.New()
-	if err := packImage(io.MultiWriter(image, sum), snapshot, m.dir); err != nil {
-		goOn()
-		return err
-	}
+	end := proto.ExecImageEnd{Serial: v.Serial, Input: m.in.consumed(), Bytes: int64(*count), Digest: hex.EncodeToString(sum.Sum(nil))}
 	if err := m.stream.sendJSON(proto.ExecFrozen, v); err != nil {
 		return nil // nobody hears of it: it ends
 	}
 	if !v.Hold {
-		goOn()
+		m.goOn()
 	}
-	end.Pause, end.Digest = int64(time.Since(began)), hex.EncodeToString(sum.Sum(nil))
-	if end.Bytes, err = m.sendImage(image); err == nil {
-		err = m.stream.sendJSON(proto.ExecSaved, end)
+	end.Pause = int64(time.Since(began))
+	if !v.Hold {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := io.Copy(stream, file); err != nil {
+			return nil
+		}
 	}
-	if err != nil || !v.Hold {
+	if stream.Flush() != nil || m.stream.sendJSON(proto.ExecSaved, end) != nil || !v.Hold {
 		return nil
 	}
 	if m.awaitResume(v.Serial) {
-		goOn()
+		m.goOn()
 	}
 	return nil
+}
+
+// A counter counts the bytes that are written to it.
+type counter uint64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // tempFile returns a file without a name.
@@ -489,13 +569,6 @@ func (m *movable) tempFile() (*os.File, error) {
 		err = os.Remove(f.Name())
 	}
 	return f, err
-}
-
-func (m *movable) sendImage(f *os.File) (n int64, err error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	return io.Copy(execOutput{m.stream, proto.ExecImage, nil}, f)
 }
 
 // awaitResume waits until a program that is held goes on; false: it is to end.

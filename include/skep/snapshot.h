@@ -2,10 +2,11 @@
 /*
  * The SOCK_SEQPACKET socket of --control. bee sends one byte when the program
  * is about to run, or to go on. Then it is asked, as often as one likes: an
- * ask, with the descriptor of a file that is open for writing; the answer; and
- * if the program was saved and `end` is not 0, one byte: 0 lets
- * it go on, another value ends it. The user of the socket is trusted with the
- * program's memory. Both sides are of one machine and one release.
+ * ask, with the descriptor of a file or pipe that is open for writing, which
+ * bee closes before the answer; the answer; and if the program was saved and
+ * `end` is not 0, one byte: 0 lets it go on, another value ends it. The user of
+ * the socket is trusted with the program's memory. Both sides are of one
+ * machine and one release.
  */
 #ifndef SKEP_SNAPSHOT_H
 #define SKEP_SNAPSHOT_H

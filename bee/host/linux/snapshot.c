@@ -306,6 +306,7 @@ static void answer_ask(int sock, int fd, const struct skep_snapshot_ask *ask)
 	u32 end;
 
 	make_snapshot(sock, fd, &answer);
+	close(fd); /* whoever reads a pipe has all before the answer */
 	end = answer.saved && ask->end;
 	if (!end)
 		bee_thaw();
@@ -330,10 +331,8 @@ void lin_snapshot_answer(u64 token)
 	sock = token ? connect_asker(token) : lin_control;
 	/* anybody can call without having asked on the socket of --control */
 	fd = sock < 0 ? -1 : receive_ask(sock, token ? 0 : MSG_DONTWAIT, &ask);
-	if (fd >= 0) {
+	if (fd >= 0)
 		answer_ask(sock, fd, &ask);
-		close(fd);
-	}
 	if (token && sock >= 0)
 		close(sock);
 }
