@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -171,6 +172,36 @@ func TestDeaths(t *testing.T) {
 		s.awaitNodes()
 	}
 	s.awaitNothing()
+}
+
+// Much memory moves, while it is written to. The soak gives the figures of 200 MiB.
+func TestLargeMoves(t *testing.T) {
+	size, rounds := 20, 2
+	if os.Getenv("SKEP_MOVES") != "" {
+		size, rounds = 200, 10
+	}
+	s := newScene(t)
+	j := s.beginOpen([]string{"--movable"}, "work-glibc", "fill", fmt.Sprint(size))
+	s.await("its memory", func() bool { return j.out.String() == "ready\n" })
+	var pauses []time.Duration
+	for range rounds {
+		var v struct {
+			PauseNS int64 `json:"pause_ns"`
+			Bytes   int64
+		}
+		if err := json.Unmarshal([]byte(s.must("move", "--json", j.number)), &v); err != nil {
+			t.Fatal(err)
+		}
+		if pauses = append(pauses, time.Duration(v.PauseNS)); v.Bytes < int64(size)<<20*9/10 {
+			t.Errorf("an image of %d bytes has not all of the memory", v.Bytes)
+		}
+	}
+	slices.Sort(pauses)
+	t.Logf("%d MiB: it stood still for %v (least), %v (middle), %v (most)", size, pauses[0], pauses[len(pauses)/2], pauses[len(pauses)-1])
+	j.input.Close()
+	if code := j.end(); code != 7 {
+		t.Errorf("exit code %d; %s", code, j.err.String())
+	}
 }
 
 // The answers for programs.

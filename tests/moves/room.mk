@@ -17,7 +17,7 @@ suite_moves = BUILD=$(abspath $(B)) $(GO) test -count=1 -json ./tests/moves
 suite_moves_kind = go
 suite_moves_needs = $(moves_needs)
 
-# Agents and wires die at 100 moments of moves.
+# Agents die at 100 moments of moves, and 200 MiB move ten times.
 SOAKS += moves
-soak_moves = BUILD=$(abspath $(B)) SKEP_MOVES=100 $(GO) test -count=1 -timeout 60m -run Deaths -v ./tests/moves
+soak_moves = BUILD=$(abspath $(B)) SKEP_MOVES=100 $(GO) test -count=1 -timeout 60m -run 'Deaths|LargeMoves' -v ./tests/moves
 soak_moves_needs = $(moves_needs)

@@ -162,15 +162,35 @@ type job struct {
 	number   string
 	out, err watch.Text
 	over     chan error
+	input    io.Closer // of beginOpen
 }
 
 // begin begins a program of this build, and waits until it runs.
 func (s *scene) begin(input string, options []string, program ...string) *job {
 	s.t.Helper()
+	return s.beginWith(strings.NewReader(input), options, program...)
+}
+
+// beginOpen leaves the program's input open.
+func (s *scene) beginOpen(options []string, program ...string) *job {
+	s.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Close()
+	s.t.Cleanup(func() { w.Close() })
+	j := s.beginWith(r, options, program...)
+	j.input = w
+	return j
+}
+
+func (s *scene) beginWith(input io.Reader, options []string, program ...string) *job {
+	s.t.Helper()
 	args := append([]string{"exec"}, options...)
 	args = append(append(args, "--", filepath.Join(s.build, "test", "moves", program[0])), program[1:]...)
 	j := &job{Cmd: s.skep(args...), s: s, over: make(chan error, 1)}
-	j.Stdin, j.Stdout, j.Stderr = strings.NewReader(input), &j.out, &j.err
+	j.Stdin, j.Stdout, j.Stderr = input, &j.out, &j.err
 	if err := j.Start(); err != nil {
 		s.t.Fatal(err)
 	}

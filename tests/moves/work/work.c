@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that is moved while it runs. usage: work count N MS | copy | socket
+ * A program that is moved while it runs.
+ * usage: work count N MS | copy | socket | fill MB
+ *
  * count: prints 0 to N - 1, each after MS ms, and also appends them to files in
  * its three folders; then it reads these, and exits with 7 if they are whole.
+ *
+ * fill: writes to MB MiB of memory, all of it and then 1 % every 20 ms, until
+ * its input ends; it exits with 7 if each word has what was written last.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -83,10 +88,67 @@ static int run_copy(void)
 	return 0;
 }
 
+static unsigned long *memory, words;
+static unsigned writes;
+
+/* What is in a word after n writes: each writes one part of 100. */
+static unsigned long expected_word(unsigned long i, unsigned n)
+{
+	unsigned long part = i / (words / 100);
+
+	return (i + 1) * 0x9e3779b97f4a7c15 ^ (n / 100 + (part < n % 100));
+}
+
+static void write_part(void)
+{
+	unsigned long part = writes % 100, i;
+
+	writes++;
+	for (i = part * (words / 100); i < (part + 1) * (words / 100); i++)
+		memory[i] = expected_word(i, writes);
+}
+
+static int over;
+
+static void *read_input(void *unused)
+{
+	char byte;
+
+	while (read(0, &byte, 1) > 0)
+		;
+	__atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
+	return unused;
+}
+
+static int run_fill(unsigned long mb)
+{
+	pthread_t reader;
+	unsigned long i;
+
+	words = mb * ((1 << 20) / sizeof(*memory) / 100 * 100);
+	memory = malloc(words * sizeof(*memory));
+	if (!memory || pthread_create(&reader, NULL, read_input, NULL))
+		return 1;
+	while (writes < 100)
+		write_part();
+	puts("ready");
+	fflush(stdout);
+	while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
+		write_part();
+		pause_ms(20);
+	}
+	for (i = 0; i < words; i++)
+		if (memory[i] != expected_word(i, writes))
+			return 2;
+	return 7;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "count"))
 		return run_count(atoi(argv[2]), atol(argv[3]));
+	if (argc > 2 && !strcmp(argv[1], "fill"))
+		return run_fill(strtoul(argv[2], NULL, 10));
 	if (argc > 1 && !strcmp(argv[1], "copy"))
 		return run_copy();
 	if (argc > 1 && !strcmp(argv[1], "socket")) {
