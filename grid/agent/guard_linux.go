@@ -4,7 +4,6 @@ package agent
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -135,42 +134,24 @@ func closeOnExec() error {
 // limitProcesses sets RLIMIT_NPROC, so that a program cannot create many processes
 // before the meter notices. This needs a user namespace, which counts its own
 // processes. The program inherits the limit and has it from its first instruction.
-// The function that is returned gets the program's pid. It makes the limit final for
-// the program and takes it off this process, which may need threads. The caller's thread
-// may not change limits any more, so another one does it. That one waits in read(2) from
-// before the limit is set: a program that fills its limit at once keeps the Go runtime
-// from creating a thread, which would end this process.
-func limitProcesses(order guardOrder) (func(pid int), error) {
+// The function that is returned gets the program's pid. It takes the limit off this
+// process, which may need threads, and makes it final for the program. It does the first
+// on the caller's thread: a program that fills its limit at once keeps the Go runtime from
+// creating one, which would end this process. The second needs another thread, because the
+// caller's may not change limits of other processes any more.
+func limitProcesses(order guardOrder) func(pid int) {
 	most := order.Limits.Processes + processesOver
 	var own unix.Rlimit
 	if order.Limits.Processes == 0 || !order.Bounds.User || unix.Getrlimit(unix.RLIMIT_NPROC, &own) != nil {
-		return func(int) {}, nil
+		return func(int) {}
 	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("its limit of processes cannot be set: %w", err)
-	}
-	ready := make(chan struct{})
-	go func() {
-		defer unix.Close(ends[0])
-		var pid [4]byte
-		close(ready)
-		for {
-			if _, err := unix.Read(ends[0], pid[:]); err != unix.EINTR {
-				break
-			}
-		}
-		unix.Prlimit(0, unix.RLIMIT_NPROC, &own, nil)
-		if id := binary.NativeEndian.Uint32(pid[:]); id > 0 {
-			unix.Prlimit(int(id), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
-		}
-	}()
-	<-ready
 	unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(most, own.Max), Max: own.Max})
 	return func(pid int) {
-		unix.Write(ends[1], binary.NativeEndian.AppendUint32(nil, uint32(pid)))
-		unix.Close(ends[1])
-	}, nil
+		unix.Prlimit(0, unix.RLIMIT_NPROC, &own, nil)
+		if pid > 0 {
+			go unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
+		}
+	}
 }
 
 // The idle class of ioprio_set(2): its requests to a disk wait until nobody else has any.
@@ -186,11 +167,7 @@ var afterStart = func(pid int) {}
 // scheduling class belong to the thread that starts it.
 func guardRun(order guardOrder, m *meter, ended chan<- exit) {
 	runtime.LockOSThread()
-	free, err := limitProcesses(order)
-	if err != nil {
-		ended <- exit{Error: err.Error()}
-		select {}
-	}
+	free := limitProcesses(order)
 	pid, err := guardStart(order)
 	if err == nil && order.Bounds.Probe {
 		ended <- exit{}
