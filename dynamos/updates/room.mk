@@ -77,7 +77,8 @@ VM_SUITES += vm-update
 suite_vm-update = $(call vm_suite,Update)
 suite_vm-update_kind = go
 suite_vm-update_deadline = 1260
-suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes)
+suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes) \
+	$(call update_of,6.12,arp) $(B)/lib/libo2g-fi.so $(B)/test/o2g/app-wheel $(o2g_vm)/o2g_shell
 
 # The walk 25 times on each of the kernels.
 FULL_SUITES += vm-update-walks
