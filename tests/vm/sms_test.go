@@ -193,6 +193,13 @@ func (m *smsMachine) testTeam(t *testing.T) {
 	if out := m.runShell(t, "OMP_NUM_THREADS=1 $R ${T}team 1"); !strings.HasPrefix(out, "threads 1 of 2") {
 		t.Errorf("alone it printed %q", out)
 	}
+	// A program that asks for more threads than cores gets as many as there are cores, unless the user said more.
+	out = m.runShell(t, "$R ${T}team 1 5; OMP_THREAD_LIMIT=3 $R ${T}team 1 5; OMP_NUM_THREADS=2 $R ${T}team 1 5")
+	lines = strings.Split(out, "\n")
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "threads 2 of 2") || !strings.HasPrefix(lines[1], "threads 3 of 2") ||
+		!strings.HasPrefix(lines[2], "threads 5 of 2") {
+		t.Errorf("of 5 threads it printed %q", out)
+	}
 }
 
 // One after another on the second core, and one that only a signal ends.

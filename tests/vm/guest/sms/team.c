@@ -2,6 +2,8 @@
 /*
  * A team of OpenMP: each thread adds its part, twice over memory that it
  * touches first. Prints what must be the same wherever it runs.
+ *
+ * usage: sms_team [ROUNDS [THREADS]]
  */
 #include <omp.h>
 #include <stdio.h>
@@ -16,6 +18,8 @@ int main(int argc, char **argv)
 
 	if (!x)
 		return 1;
+	if (argc > 2)
+		omp_set_num_threads(atoi(argv[2]));
 #pragma omp parallel
 	{
 #pragma omp single
