@@ -85,9 +85,10 @@ suite_detached_needs = $(suite_chaos_needs)
 MUTANTS += cmd/skep
 mutants_cmd/skep = cli hello-offline grid-run journey-linux compat detached
 
-# The examples for Slurm and hosts that submit jobs, with the distribution's Slurm, as root.
+# The examples for Slurm and hosts that submit jobs, with the distribution's Slurm, as root;
+# and jobs with a kernel update, in a virtual machine.
 FULL_SUITES += slurm
-suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itself|Hosts|MPI)$$' ./cmd/skep
+suite_slurm = SKEP_TEST_SLURM=1 $(GO) test -count=1 -json -run '^TestSlurm(Itself|Hosts|MPI|Update)$$' ./cmd/skep ./tests/vm
 suite_slurm_kind = go
-suite_slurm_deadline = 600
-suite_slurm_needs = $(B)/bin/skep $(o2g_run_needs)
+suite_slurm_deadline = 1260
+suite_slurm_needs = $(B)/bin/skep $(o2g_run_needs) $(call update_needs,$(update_kernels))

@@ -66,11 +66,11 @@ func startSlurm(t *testing.T) *slurmRig {
 	r.write("slurm.conf", fmt.Sprintf(slurmConf, host, dir, runtime.NumCPU()), 0o644)
 	r.write("munge.key", strings.Repeat("not a secret ", 80), 0o600)
 	for _, name := range []string{"prolog", "epilog"} {
-		r.write(name, fmt.Sprintf("#!/bin/sh\nPATH=%[1]s:$PATH SKEP_SLURM_SCOPE=%[1]s/scope exec sh %[2]s/%[3]s.sh\n", dir, examples, name), 0o755)
+		r.write(name, fmt.Sprintf("#!/bin/sh\nPATH=%[1]s:$PATH SKEP_SLURM_SLICE=%[1]s exec sh %[2]s/%[3]s.sh\n", dir, examples, name), 0o755)
 	}
 	r.write("systemd-run", fmt.Sprintf("#!/bin/sh\necho begin $SLURM_JOB_ID >>%s/log\ncase \"$*\" in *bad) exit 1;; esac\n", dir), 0o755)
 	r.write("systemctl", fmt.Sprintf("#!/bin/sh\necho end $SLURM_JOB_ID >>%s/log\n", dir), 0o755)
-	r.run("mkdir", filepath.Join(dir, "state"), filepath.Join(dir, "spool"))
+	r.run("mkdir", filepath.Join(dir, "state"), filepath.Join(dir, "spool"), filepath.Join(dir, "slurmstepd.scope"))
 	r.daemon("munged", "-F", "--force", "--key-file="+dir+"/munge.key", "--socket="+dir+"/munge.socket",
 		"--pid-file="+dir+"/munge.pid", "--log-file="+dir+"/munge.log", "--seed-file="+dir+"/munge.seed")
 	r.daemon("slurmctld", "-D")

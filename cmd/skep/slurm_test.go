@@ -13,10 +13,16 @@ import (
 )
 
 // runSlurm runs one of the examples for Slurm with programs that stand for the commands of
-// systemd and Slurm, of which one fails. It returns their lines, and what is in the scope.
-func runSlurm(t *testing.T, script, comment, fails string) (calls, left string) {
+// systemd and Slurm, of which one fails, and scopes of which the first is this node's. It
+// returns their lines, and what is in that scope.
+func runSlurm(t *testing.T, script, scopeName, comment, fails string) (calls, left string) {
 	t.Helper()
 	dir := t.TempDir()
+	for _, name := range strings.Fields(scopeName) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	log := filepath.Join(dir, "log")
 	for _, name := range []string{"systemd-run", "systemctl", "scontrol", "scancel"} {
 		status := "0"
@@ -28,14 +34,15 @@ func runSlurm(t *testing.T, script, comment, fails string) (calls, left string) 
 			t.Fatal(err)
 		}
 	}
-	scope := filepath.Join(dir, "scope")
+	scopeName, _, _ = strings.Cut(scopeName, " ")
+	scope := filepath.Join(dir, scopeName)
 	if script == "epilog" {
 		if err := os.MkdirAll(filepath.Join(scope, "job_7"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := exec.Command("sh", "../../examples/slurm/"+script+".sh")
-	c.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "SKEP_SLURM_SCOPE=" + scope, "SLURM_JOB_ID=7", "SLURM_JOB_COMMENT=" + comment, "SKEP_SLURM_WAIT=0"}
+	c.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "SKEP_SLURM_SLICE=" + dir, "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_JOB_COMMENT=" + comment, "SKEP_SLURM_WAIT=0"}
 	if out, err := c.CombinedOutput(); err != nil { // it would drain the node
 		t.Errorf("%s: %v: %s", script, err, out)
 	}
@@ -43,7 +50,7 @@ func runSlurm(t *testing.T, script, comment, fails string) (calls, left string) 
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	list, _ := filepath.Glob(scope + "/*")
+	list, _ := filepath.Glob(scope + "/job_*")
 	for _, path := range list {
 		left += filepath.Base(path)
 	}
@@ -53,21 +60,24 @@ func runSlurm(t *testing.T, script, comment, fails string) (calls, left string) 
 // A job of Slurm that asks for an update has it before it begins, or is held or cancelled, and
 // its node is not drained; no other job is touched.
 func TestSlurmExample(t *testing.T) {
+	const one, several = "slurmstepd.scope", "n1_slurmstepd.scope n2_slurmstepd.scope slurmstepd.scope"
 	const hold = "systemd-run --quiet --collect --unit skep-update-7 --property Type=notify skep update hold --cgroup SCOPE/job_7 fix\n"
 	for _, test := range []struct {
-		script, comment, fails string
-		calls, left            string
+		script, scopes, comment, fails string
+		calls, left                    string
 	}{
-		{"prolog", "skep-update=fix", "", hold, "job_7"},
-		{"prolog", "skep-update=fix", "systemd-run", hold + "scontrol requeuehold 7\n", ""},
-		{"prolog", "skep-update=fix", "systemd-run scontrol", hold + "scontrol requeuehold 7\nscancel 7\n", ""}, // no batch job
-		{"prolog", "a word", "", "", ""},
-		{"prolog", "", "", "", ""},
-		{"epilog", "skep-update=fix", "", "systemctl stop skep-update-7\n", ""},
-		{"epilog", "a word", "", "", "job_7"},
+		{"prolog", one, "skep-update=fix", "", hold, "job_7"},
+		{"prolog", several, "skep-update=fix", "", hold, "job_7"},
+		{"prolog", "", "skep-update=fix", "", "scontrol requeuehold 7\n", ""}, // it would be in force for nobody
+		{"prolog", one, "skep-update=fix", "systemd-run", hold + "scontrol requeuehold 7\n", ""},
+		{"prolog", one, "skep-update=fix", "systemd-run scontrol", hold + "scontrol requeuehold 7\nscancel 7\n", ""}, // no batch job
+		{"prolog", one, "a word", "", "", ""},
+		{"prolog", one, "", "", "", ""},
+		{"epilog", one, "skep-update=fix", "", "systemctl stop skep-update-7\n", ""},
+		{"epilog", one, "a word", "", "", "job_7"},
 	} {
-		if calls, left := runSlurm(t, test.script, test.comment, test.fails); calls != test.calls || left != test.left {
-			t.Errorf("%s, %q: %q, left %q", test.script, test.comment, calls, left)
+		if calls, left := runSlurm(t, test.script, test.scopes, test.comment, test.fails); calls != test.calls || left != test.left {
+			t.Errorf("%s, %q, %q: %q, left %q", test.script, test.scopes, test.comment, calls, left)
 		}
 	}
 }

@@ -10,19 +10,24 @@
 # cannot be in force is held instead, and never runs without it.
 set -eu
 
-scope=${SKEP_SLURM_SCOPE:-/sys/fs/cgroup/system.slice/slurmstepd.scope}
+slice=${SKEP_SLURM_SLICE:-/sys/fs/cgroup/system.slice}
 
 case ${SLURM_JOB_COMMENT-} in
 skep-update=*) name=${SLURM_JOB_COMMENT#skep-update=} ;;
 *) exit 0 ;;
 esac
 
+# A Slurm of which a machine may run several, as Debian's, puts the node's name first.
+scope=$slice/slurmstepd.scope
+[ ! -d "$slice/${SLURMD_NODENAME-}_slurmstepd.scope" ] ||
+	scope=$slice/${SLURMD_NODENAME-}_slurmstepd.scope
 job=$scope/job_$SLURM_JOB_ID
 unit=skep-update-$SLURM_JOB_ID
 
-# slurmstepd takes a job's cgroup that is there already. systemd-run returns
-# when skep says that the update is in force.
-if mkdir -p "$job" && systemd-run --quiet --collect --unit "$unit" \
+# slurmstepd takes a job's cgroup that is there already. The scope is slurmd's own: if it
+# is not there, no process of the job would be in it. systemd-run returns when skep says
+# that the update is in force.
+if { [ -d "$job" ] || mkdir "$job"; } && systemd-run --quiet --collect --unit "$unit" \
 	--property Type=notify skep update hold --cgroup "$job" "$name"; then
 	exit 0
 fi

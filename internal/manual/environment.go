@@ -112,7 +112,7 @@ var otherVariables = []Variable{
 	{"SLURM_STEP_NUM_TASKS", "skep-mpirun(1)", "the number of tasks"},
 	{"SLURM_JOB_COMMENT", "skep-update-hold(1)", "the prolog in examples/slurm holds the update that this comment of a job names"},
 	{"SLURMD_NODENAME", "skep-update-hold(1)", "the node that this prolog names if it sends a job away"},
-	{"SKEP_SLURM_SCOPE", "skep-update-hold(1)", "where this prolog and its epilog find the control groups of jobs; by default that of slurmstepd"},
+	{"SKEP_SLURM_SLICE", "skep-update-hold(1)", "the control group in which this prolog and its epilog find slurmstepd's scope, with the control groups of jobs (`/sys/fs/cgroup/system.slice`)"},
 	{"SKEP_SLURM_WAIT", "skep-update-hold(1)", "how many seconds this prolog waits after it cancelled a job; by default 5"},
 }
 
