@@ -219,6 +219,38 @@ int abi_filelock_park(struct abi_proc *p, struct abi_desc *d)
 	return (int)d->parked;
 }
 
+u32 abi_filelock_exec(struct abi_proc *p, s32 *closed, struct abi_file_id *kept,
+		      u32 *kept_count)
+{
+	u8 drops[ABI_LOCKED_FILES] = {0};
+	struct abi_fds *fds = &p->fds;
+	struct abi_slot *slot = fds->slot;
+	u32 fd, i, count = 0;
+
+	*kept_count = 0;
+	if (!__atomic_load_n(&fds->locked_files, __ATOMIC_RELAXED))
+		return 0;
+	for (fd = 0; fd < ABI_FD_MAX; fd++) {
+		struct abi_desc *d = &fds->desc[slot[fd].desc - 1u];
+
+		if (!slot[fd].desc || !slot[fd].cloexec || !identify_file(p, d))
+			continue;
+		abi_lock(p, &fds->lock);
+		i = find_file(fds, &d->file);
+		if (i < fds->locked_files && !drops[i]) {
+			drops[i] = 1;
+			closed[count++] = d->handle;
+		}
+		abi_unlock(p, &fds->lock);
+	}
+	abi_lock(p, &fds->lock);
+	for (i = 0; i < fds->locked_files; i++)
+		if (!drops[i])
+			kept[(*kept_count)++] = fds->locked_file[i];
+	abi_unlock(p, &fds->lock);
+	return count;
+}
+
 /* The calls ---------------------------------------------------------------- */
 
 static s64 lock_base(struct abi_call *c, struct abi_desc *d, s16 whence)

@@ -403,6 +403,11 @@ struct abi_family_op {
 	u32 stack_len; /* at most ABI_VFORK_STACK */
 	u32 text_len;
 	char *text;
+	/* EXEC: the number of files with record locks, which become the new
+	 * program's; but not those of the files of these handles. */
+	u32 locked;
+	u32 unlocked_count;
+	const s32 *unlocked;
 };
 
 /*

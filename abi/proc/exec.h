@@ -16,6 +16,8 @@ struct abi_exec_state {
 	struct abi_rlimit limit[ABI_RLIMITS];
 	u32 umask, death_signal;
 	s32 nice;
+	u32 locked_files; /* with record locks that stay */
+	struct abi_file_id locked_file[ABI_LOCKED_FILES];
 	char comm[16]; /* the name that was executed, without folders */
 	char cwd[ABI_PATH_MAX];
 };

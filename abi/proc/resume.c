@@ -115,6 +115,11 @@ int abi_exec_resume(struct abi_proc *p, const void *state, u64 len)
 		if (take_number(p, state, i))
 			return -LINUX_EINVAL;
 	abi_memcpy(p->limit, s->limit, sizeof(p->limit));
+	p->fds.locked_files = s->locked_files < ABI_LOCKED_FILES
+				      ? s->locked_files
+				      : ABI_LOCKED_FILES;
+	abi_memcpy(p->fds.locked_file, s->locked_file,
+		   sizeof(p->fds.locked_file));
 	p->umask = s->umask;
 	p->death_signal = s->death_signal;
 	p->threads.nice = s->nice;

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "refuse.h"
 #include "abi/fs/desc.h"
+#include "abi/fs/filelock.h"
 #include "abi/fs/open.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/path.h"
@@ -354,6 +355,7 @@ static s64 start_over(struct exec *x)
 	struct abi_proc *p = x->c->p;
 	struct abi_family_op op = {.verb = ABI_FAMILY_EXEC_FILE};
 	struct writer w = {.p = p};
+	s32 closed[ABI_LOCKED_FILES];
 	s64 rc = p->host->family(&op, x->c->t->index);
 
 	if (rc < 0)
@@ -361,6 +363,12 @@ static s64 start_over(struct exec *x)
 	w.handle = (s32)rc;
 	abi_memset(&state, 0, sizeof(state));
 	put_comm(x, state.comm);
+	if (!abi_vfork_is(p)) { /* a child has none */
+		op.unlocked = closed;
+		op.unlocked_count = abi_filelock_exec(
+			p, closed, state.locked_file, &state.locked_files);
+		op.locked = state.locked_files + op.unlocked_count;
+	}
 	put_state(x, &w, &state);
 	op.verb = abi_vfork_is(p) ? ABI_FAMILY_SPAWN : ABI_FAMILY_EXEC;
 	op.pid = (s32)p->vfork.pid;

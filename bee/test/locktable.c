@@ -149,6 +149,14 @@ static void check_kinds(void)
 	tap_ok(locktable_drop_handle(&own, &e.process, e.handle) == 1 &&
 		       own.locks == 1 && own.lock[0].handle == f.handle,
 	       "closing a handle drops only its locks");
+	e.kind = ABI_FILELOCK_RECORD;
+	e.handle = 0;
+	e.process.pid = 9;
+	locktable_set(&own, &e);
+	tap_ok(locktable_move_records(&own, &e.process, &f.process) == 1 &&
+		       own.locks == 2 && own.lock[0].handle &&
+		       locktable_same_process(&own.lock[1].process, &f.process),
+	       "a process that takes another's place gets its record locks");
 }
 
 /* Four processes each hold a lock and wait for another one. */

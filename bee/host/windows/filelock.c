@@ -19,6 +19,7 @@
 #include "lockmirror.h"
 #include <stdio.h>
 
+#define TABLE L"locks-1"
 #define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
 #define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
 #define NATIVE_MS 20	/* of a native program's lock, which wakes no waiter */
@@ -58,7 +59,7 @@ static s64 table_open(void)
 		return 0;
 	this_process.pid = GetCurrentProcessId();
 	this_process.birth = birth_of(GetCurrentProcess());
-	table = bee_user_table(L"locks-1", sizeof(*table), &mutex);
+	table = bee_user_table(TABLE, sizeof(*table), &mutex);
 	if (table)
 		return 0;
 	bee_log("file locks are refused: the table that all bee processes of a "
@@ -484,4 +485,48 @@ void bee_file_unlock(struct win_handle *h)
 	}
 	table_unlock();
 	wakeup_send(&w);
+}
+
+static void records_drop(s32 handle)
+{
+	struct lock_entry none = {.kind = ABI_FILELOCK_RECORD,
+				  .type = ABI_FILELOCK_NONE,
+				  .process = this_process,
+				  .last = ABI_FILELOCK_END};
+	struct win_handle *h = bee_handle_get(handle);
+
+	bee_filelock_assert();
+	if (!h || file_identify(h))
+		return;
+	none.file = (struct lock_file){h->lock_file.index, h->lock_file.volume};
+	(void)locktable_set(&own_half, &none); /* whole entries, so it fits */
+}
+
+/*
+ * After success bee_filelock stays locked, so that no thread gets a lock before
+ * all of them end. Whoever waits for a lock also waits for the end of this
+ * process.
+ */
+s64 bee_filelock_move(HANDLE process, DWORD pid, const struct abi_family_op *op)
+{
+	struct lock_process to = {.pid = pid, .birth = birth_of(process)};
+	s64 err;
+	u32 i;
+
+	if (!op->locked)
+		return 0;
+	err = table_lock();
+	if (err)
+		return err;
+	err = bee_user_table_give(TABLE, process);
+	if (err) {
+		table_unlock();
+		return err;
+	}
+	for (i = 0; i < op->unlocked_count; i++)
+		records_drop(op->unlocked[i]);
+	locktable_move_records(&own_half, &this_process, &to);
+	locktable_store(table, &own_half);
+	ReleaseMutex(mutex);
+	return 0;
 }

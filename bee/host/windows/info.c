@@ -58,6 +58,23 @@ void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex)
 	return table;
 }
 
+s64 bee_user_table_give(const WCHAR *kind, HANDLE process)
+{
+	WCHAR name[USER_NAME];
+	HANDLE section, given;
+	s64 err = 0;
+
+	user_name(name, kind, L"table");
+	section = OpenFileMappingW(FILE_MAP_WRITE, FALSE, name);
+	if (!section)
+		return bee_win_last();
+	if (!DuplicateHandle(GetCurrentProcess(), section, process, &given, 0,
+			     FALSE, DUPLICATE_SAME_ACCESS))
+		err = bee_win_last();
+	CloseHandle(section);
+	return err;
+}
+
 const char *bee_wine_version(void)
 {
 	const char *(*version)(void);

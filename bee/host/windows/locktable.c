@@ -267,3 +267,19 @@ u32 locktable_drop_handle(struct locktable_half *h,
 			lock_remove(h, i--);
 	return had - h->locks;
 }
+
+u32 locktable_move_records(struct locktable_half *h,
+			   const struct lock_process *from,
+			   const struct lock_process *to)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < h->locks; i++) {
+		if (h->lock[i].kind != ABI_FILELOCK_RECORD ||
+		    !locktable_same_process(&h->lock[i].process, from))
+			continue;
+		h->lock[i].process = *to;
+		n++;
+	}
+	return n;
+}

@@ -81,6 +81,10 @@ void locktable_unwait(struct locktable_half *h, const struct lock_waiter *w);
  */
 u32 locktable_drop_process(struct locktable_half *h,
 			   const struct lock_process *p);
+/* Makes the record locks of one process those of another. Returns how many. */
+u32 locktable_move_records(struct locktable_half *h,
+			   const struct lock_process *from,
+			   const struct lock_process *to);
 u32 locktable_drop_handle(struct locktable_half *h,
 			  const struct lock_process *p, u64 handle);
 

@@ -336,14 +336,28 @@ __attribute__((noreturn)) static void leave_place(struct win_start *s)
 	__builtin_unreachable();
 }
 
-static s64 exec_with(struct win_start *s, const char *path,
+/* Gives the process what the caller cannot keep, and makes it the member. */
+static s64 hand_over(struct win_start *s, const struct abi_family_op *op,
+		     s32 member, s32 pid)
+{
+	s64 err = bee_family_set_process(member, s->info.dwProcessId);
+
+	if (err || pid)
+		return err;
+	err = bee_filelock_move(s->info.hProcess, s->info.dwProcessId, op);
+	if (err)
+		bee_family_set_process(member, GetCurrentProcessId());
+	return err;
+}
+
+static s64 exec_with(struct win_start *s, const struct abi_family_op *op,
 		     struct win_handle *state, s32 pid)
 {
 	struct win_spawn *e = (void *)state->dir;
 	const struct abi_exec_head *head = (const void *)e->state;
 	WCHAR program[WIN_PATH_MAX];
 	s32 member = pid ? pid : (s32)bee_family_pid();
-	s64 err = bee_path_encode(path, program);
+	s64 err = bee_path_encode(op->path, program);
 
 	if (err < 0)
 		return err;
@@ -356,7 +370,7 @@ static s64 exec_with(struct win_start *s, const char *path,
 		return err;
 	err = bee_spawn_sockets(e, s->info.dwProcessId)
 		      ? -LINUX_ENOMEM
-		      : bee_family_set_process(member, s->info.dwProcessId);
+		      : hand_over(s, op, member, pid);
 	if (err)
 		TerminateProcess(s->info.hProcess, 1);
 	else if (!pid)
@@ -375,7 +389,7 @@ s64 bee_exec(const struct abi_family_op *op, s32 pid)
 	s64 err = -LINUX_ENOMEM;
 
 	if (s && state)
-		err = exec_with(s, op->path, state, pid);
+		err = exec_with(s, op, state, pid);
 	bee_os_free(s, sizeof(*s));
 	return err;
 }

@@ -160,6 +160,8 @@ s64 bee_info(struct abi_host_info *info);
  * it begins with zeros. `kind` names it, and *mutex, which guards it and is
  * opened if it is NULL. NULL: it cannot be opened. */
 void *bee_user_table(const WCHAR *kind, u64 size, HANDLE *mutex);
+/* Lets a process keep such a table, which lasts as long as a process has it. */
+s64 bee_user_table_give(const WCHAR *kind, HANDLE process);
 const char *bee_wine_version(void); /* NULL on Windows */
 
 /* Handles: handle.c ----------------------------------------------------- */
@@ -302,6 +304,12 @@ s64 bee_place_text(HANDLE h, const WCHAR *path, char *out, u64 len);
 
 s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread);
 void bee_file_unlock(struct win_handle *h); /* drops what the handle owns */
+/*
+ * execve: the record locks become those of the process that takes this one's
+ * place, as `op` says. After success this process must end.
+ */
+s64 bee_filelock_move(HANDLE process, DWORD pid,
+		      const struct abi_family_op *op);
 
 /* Sockets: sock.c, sockopt.c, iowait.c ----------------------------------- */
 

@@ -36,6 +36,53 @@ static int serve_sockets(int talk, int listener)
 	return next < 0 || write(next, "z", 1) != 1;
 }
 
+static pid_t spawn_self(char **argv, char **env,
+			const posix_spawn_file_actions_t *actions);
+static int exit_code(pid_t pid);
+
+#define SPAWN(...) spawn_self((char *[]){"", __VA_ARGS__, NULL}, environ, NULL)
+
+static const char *const locked[2] = {"locked1", "locked2"};
+
+/* Which of the two files another process has locked, as bits. */
+static int find_locks(void)
+{
+	struct flock l;
+	int i, found = 0;
+
+	for (i = 0; i < 2; i++) {
+		l = (struct flock){.l_type = F_WRLCK};
+		if (fcntl(open(locked[i], O_RDWR), F_GETLK, &l))
+			return -1;
+		found |= (l.l_type != F_UNLCK) << i;
+	}
+	return found;
+}
+
+/* Record locks stay over execve, but for a file of which it closes a number.
+ * Closing one later drops them. */
+static int keep_locks(void)
+{
+	struct flock l = {.l_type = F_WRLCK};
+	int fd = open(locked[0], O_RDWR | O_CREAT, 0600);
+	int closed = open(locked[1], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd != 3 || fcntl(fd, F_SETLK, &l) || fcntl(closed, F_SETLK, &l) ||
+	    exit_code(SPAWN("find")) != 3)
+		return 1;
+	return execl(self, self, "locked", NULL);
+}
+
+static int drop_locks(void)
+{
+	int code = exit_code(SPAWN("find"));
+
+	if (code != 1)
+		return 10 + code;
+	close(dup(3));
+	return exit_code(SPAWN("find")) != 0;
+}
+
 /* In a new program; returns its exit code. */
 static int run_role(int argc, char **argv)
 {
@@ -61,6 +108,12 @@ static int run_role(int argc, char **argv)
 		return serve_sockets(atoi(argv[2]), atoi(argv[3]));
 	if (!strcmp(argv[1], "wait"))
 		return pause();
+	if (!strcmp(argv[1], "lock"))
+		return keep_locks();
+	if (!strcmp(argv[1], "locked"))
+		return drop_locks();
+	if (!strcmp(argv[1], "find"))
+		return find_locks();
 	if (!strcmp(argv[1], "again"))
 		return execl(self, self, "code", "23", NULL);
 	while ((n = (int)read(0, buf, sizeof(buf))) > 0)
@@ -78,8 +131,6 @@ static pid_t spawn_self(char **argv, char **env,
 	errno = posix_spawn(&pid, self, actions, NULL, argv, env);
 	return errno ? -1 : pid;
 }
-
-#define SPAWN(...) spawn_self((char *[]){"", __VA_ARGS__, NULL}, environ, NULL)
 
 static int exit_code(pid_t pid)
 {
@@ -101,6 +152,8 @@ static void start_programs(void)
 		      NULL)) == 0);
 	CHECK(exit_code(SPAWN("again")) == 23);
 	CHECK(posix_spawn(&pid, "/nowhere", NULL, NULL, none, env) == ENOENT);
+	CHECK(exit_code(SPAWN("lock")) == 0);
+	CHECK(unlink(locked[0]) == 0 && unlink(locked[1]) == 0);
 	CHECK(FAILS(wait(NULL), ECHILD));
 	CHECK(FAILS(execl("/nowhere", "x", NULL), ENOENT));
 }
