@@ -156,7 +156,7 @@ func openSlurm(t *testing.T) *slurmRig {
 	}
 	for _, name := range []string{"slurmctld", "slurmd", "munged"} {
 		if _, err := exec.LookPath(name); err != nil || os.Geteuid() != 0 {
-			t.Skipf("%s is not installed (slurmctld, slurmd, slurm-client, munge), or this is not root", name)
+			t.Skipf("%s is not installed (make setup NEED=full), or this is not root", name)
 		}
 	}
 	return startSlurm(t)
