@@ -86,6 +86,9 @@ func (t *Tree) tryPatch(ctx context.Context, parts []part) error {
 	_, err := runOutput(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
 	if err != nil && ctx.Err() == nil {
 		if _, back := runOutput(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-R", "-p1", "--fuzz=0", "--dry-run", "-f"); back == nil {
+			if err := t.checkIncluded(parts); err != nil {
+				return err
+			}
 			return &IncludedError{t.Kernel.Version}
 		}
 		return refusef("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)

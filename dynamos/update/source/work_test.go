@@ -336,3 +336,32 @@ func TestChangeThatIsIncluded(t *testing.T) {
 		t.Errorf("the source was changed: %s, %v", text, err)
 	}
 }
+
+// Lines that are alike elsewhere in a file are no proof that a kernel contains a change.
+func TestAlikeLinesAreNotIncluded(t *testing.T) {
+	const (
+		head   = "--- a/mm/leaf.c\n+++ b/mm/leaf.c\n@@ -2,3 +2,4 @@"
+		change = "\n {\n+\tcheck();\n \twork();\n }\n"
+		fixed  = "\n{\n\tcheck();\n\twork();\n}\n"
+	)
+	tree := smallTree(t)
+	for _, c := range []struct {
+		what, function, text, want string
+	}{
+		{"in its function", " void one(void)", "void one(void)" + fixed + "void two(void)" + fixed, "included: "},
+		{"below a label, as diff -p sees it", " out:", "void one(void)\nout:" + fixed, "included: "},
+		{"below a label, as git sees it", " void one(void)", "void one(void)\nout:" + fixed, "included: "},
+		{"a long name", " void one(vo", "void one(void)" + fixed, "included: "},
+		{"in another function", " void one(void)", "void one(int changed)" + fixed + "void two(void)" + fixed, `but not in "void one(void)" of mm/leaf.c`},
+		{"without a function", "", "void one(void)" + fixed, "included: "},
+		{"twice without a function", "", "void one(void)" + fixed + "void two(void)" + fixed, "2 places of mm/leaf.c"},
+	} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, "mm/leaf.c"), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tree.Patch(t.Context(), []byte(head+c.function+change))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.what, err, c.want)
+		}
+	}
+}
