@@ -23,6 +23,19 @@ const (
 	userTwo = "00112233445566bb"
 )
 
+// anyBee is the loader of workers where they need one.
+func anyBee(t *testing.T) string {
+	if systemIsWindows {
+		return beeProgram(t)
+	}
+	return ""
+}
+
+// isBelow is isWithin for paths of this system.
+func isBelow(path, dir string) bool {
+	return isWithin(filepath.ToSlash(path), filepath.ToSlash(dir))
+}
+
 // The workers of users have caches and folders of their own, and idle ones pass from none to
 // another.
 func TestUsersAreApart(t *testing.T) {
@@ -44,7 +57,7 @@ func TestUsersAreApart(t *testing.T) {
 				t.Errorf("user %q: %v", user, err)
 			}
 			for other, o := range areas {
-				if isWithin(o.root, p.root) || isWithin(p.root, o.root) || p.logs == o.logs || isWithin(p.logs, o.root) {
+				if isBelow(o.root, p.root) || isBelow(p.root, o.root) || p.logs == o.logs || isBelow(p.logs, o.root) {
 					t.Errorf("users %q and %q share %+v and %+v", user, other, p, o)
 				}
 			}
@@ -54,7 +67,7 @@ func TestUsersAreApart(t *testing.T) {
 		defer r.pool.mu.Unlock()
 		for w := range r.pool.all {
 			user := strings.TrimPrefix(w.session, "of")
-			if !isWithin(w.dir, areas[user].tmp) {
+			if !isBelow(w.dir, areas[user].tmp) {
 				t.Errorf("a worker of user %q works in %s", user, w.dir)
 			}
 		}
@@ -67,7 +80,7 @@ func TestUsersAreApart(t *testing.T) {
 // The output of users is kept apart, so that none pushes out that of another, and is found by the
 // session's name.
 func TestOutputOfUsersIsApart(t *testing.T) {
-	r := newRig(t, "", 1)
+	r := newRig(t, anyBee(t), 1)
 	for _, user := range []string{userOne, userTwo} {
 		p, err := r.areaOf(user)
 		if err != nil {
@@ -93,7 +106,7 @@ func TestOutputOfUsersIsApart(t *testing.T) {
 
 // A hub cannot name a user whose folder is elsewhere.
 func TestHostileNamesOfUsers(t *testing.T) {
-	r := newRig(t, "", 1)
+	r := newRig(t, anyBee(t), 1)
 	for _, user := range []string{"../../x", "00112233445566AA", "..", strings.Repeat("0", 17), "0011223344556/aa"} {
 		l := r.makeLease(fnEcho, nil)
 		l.User = user
@@ -107,7 +120,7 @@ func TestHostileNamesOfUsers(t *testing.T) {
 // What a killed agent left of users' workers is removed at the start, and the cache of a user who
 // has been away for long.
 func TestOldAreasAreRemoved(t *testing.T) {
-	r := newRig(t, "", 1)
+	r := newRig(t, anyBee(t), 1)
 	for _, user := range []string{userOne, userTwo} {
 		p, err := r.areaOf(user)
 		if err != nil {
@@ -153,7 +166,7 @@ func (h storingHub) fetch(_ context.Context, digest string, into store) (uint64,
 // However many users there are, their caches have together at most the size of the agent's own. What
 // was not used for longest goes first, also if it is of an earlier agent; what runs stays.
 func TestCachesOfUsersAreBounded(t *testing.T) {
-	r := newRig(t, "", 1)
+	r := newRig(t, anyBee(t), 1)
 	r.hub = storingHub{r.fake}
 	r.config.Cache = 40 << 10
 	again, old := filepath.Join(r.areas.dir, "00112233445566ab"), filepath.Join(r.areas.dir, "00112233445566cc")
